@@ -1,0 +1,66 @@
+# Settings and helpers that every folder uses.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+option(EPIC_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
+set(EPIC_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (for example address,undefined)")
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(absl REQUIRED)
+find_package(GTest REQUIRED)
+
+# Warnings as errors for our own code; generated protobuf code is exempt (proto/CMakeLists.txt).
+add_library(epic_options INTERFACE)
+target_compile_options(epic_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+target_include_directories(epic_options INTERFACE "${CMAKE_SOURCE_DIR}")
+if(EPIC_SANITIZE)
+  add_compile_options(-fsanitize=${EPIC_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${EPIC_SANITIZE})
+endif()
+if(EPIC_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+# epic_library(NAME SOURCES a.cc ... [PUBLIC libs...] [PRIVATE libs...])
+# A static library epic_NAME built from the sources of the calling folder.
+function(epic_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(epic_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(epic_${name} PUBLIC ${ARG_PUBLIC} PRIVATE epic_options ${ARG_PRIVATE})
+  target_include_directories(epic_${name} PUBLIC "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>")
+endfunction()
+
+# epic_test(NAME SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...])
+# A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit".
+function(epic_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE epic_options ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# epic_fuzzer(NAME SOURCES a_fuzz.cc ... [LIBS libs...])
+# With EPIC_FUZZ a libFuzzer program NAME; its corpus is tests/corpus/NAME.
+function(epic_fuzzer name)
+  if(NOT EPIC_FUZZ)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE epic_options ${ARG_LIBS})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_property(GLOBAL APPEND PROPERTY EPIC_FUZZERS ${name})
+endfunction()
