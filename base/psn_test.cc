@@ -22,10 +22,10 @@ TEST(PsnTest, DistanceCoversHalfTheSpaceEachWay) {
 }
 
 TEST(PsnTest, AddingADistanceLeadsThere) {
-  std::mt19937 rng(1);
+  std::minstd_rand rng(1);
   for (int i = 0; i < 10000; ++i) {
-    const Psn a(rng());
-    const Psn b(rng());
+    const Psn a(static_cast<uint32_t>(rng()));
+    const Psn b(static_cast<uint32_t>(rng()));
     EXPECT_EQ(a + b.DistanceFrom(a), b) << a.raw() << " " << b.raw();
   }
 }

@@ -1,0 +1,50 @@
+// RoCE opcodes and what each carries: one row per opcode, parsing without branches (compare the table in Linux'
+// rxe_opcode.c). InfiniBand Architecture Specification 1.4, table 38.
+#pragma once
+
+#include <cstdint>
+
+namespace epic::roce {
+
+enum class Opcode : uint8_t {
+  kRcSendFirst = 0x00,
+  kRcSendMiddle = 0x01,
+  kRcSendLast = 0x02,
+  kRcSendLastImm = 0x03,
+  kRcSendOnly = 0x04,
+  kRcSendOnlyImm = 0x05,
+  kRcWriteFirst = 0x06,
+  kRcWriteMiddle = 0x07,
+  kRcWriteLast = 0x08,
+  kRcWriteLastImm = 0x09,
+  kRcWriteOnly = 0x0a,
+  kRcWriteOnlyImm = 0x0b,
+  kRcReadRequest = 0x0c,
+  kRcReadResponseFirst = 0x0d,
+  kRcReadResponseMiddle = 0x0e,
+  kRcReadResponseLast = 0x0f,
+  kRcReadResponseOnly = 0x10,
+  kRcAck = 0x11,
+  kUdSendOnly = 0x64,
+  kUdSendOnlyImm = 0x65,
+  kCnp = 0x81,
+};
+
+// What follows the BTH for an opcode, in this order: RETH or DETH, AETH, ImmDt, payload.
+struct OpcodeInfo {
+  bool known = false;
+  bool reth = false;
+  bool deth = false;
+  bool aeth = false;
+  bool imm = false;
+  bool payload = false;  // a payload may follow
+  bool first = false;    // opens a message of several packets
+  bool last = false;     // closes a message of several packets
+  bool only = false;     // a whole message
+  uint8_t header_bytes = 12;  // BTH and extension headers
+};
+
+// The row of any byte; known is false for an opcode that this project does not speak.
+const OpcodeInfo& Info(Opcode opcode);
+
+}  // namespace epic::roce
