@@ -1,0 +1,116 @@
+#include "protocol/control.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace epic {
+namespace {
+
+constexpr uint32_t kMagic = 0x43495045;  // "EPIC"
+constexpr uint8_t kVersion = 1;
+
+// Offsets in the header; what lies between and behind is zero.
+constexpr size_t kMagicAt = 0, kVersionAt = 4, kCollectiveAt = 5, kOpAt = 6, kTypeAt = 7, kInvocationAt = 8, kCountAt = 16,
+                 kRootAt = 24, kPartsAt = 28, kFlagsAt = 32, kStatusAt = 36, kFieldAt = 37, kCulpritAt = 40, kUnusedAt = 44;
+
+template <typename T>
+void Put(std::span<uint8_t> out, size_t at, T value) {
+  for (size_t i = 0; i < sizeof(T); ++i) out[at + i] = static_cast<uint8_t>(static_cast<uint64_t>(value) >> (8 * i));
+}
+
+template <typename T>
+T Get(std::span<const uint8_t> in, size_t at) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value |= static_cast<uint64_t>(in[at + i]) << (8 * i);
+  return static_cast<T>(value);
+}
+
+bool Known(const ControlHeader& h) {
+  const auto collective = static_cast<uint8_t>(h.collective);
+  return collective >= 1 && collective <= 6 && static_cast<uint8_t>(h.op) <= 1 && static_cast<uint8_t>(h.type) <= 2 &&
+         static_cast<uint8_t>(h.status) <= 4 && static_cast<uint8_t>(h.field) <= 8;
+}
+
+}  // namespace
+
+void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out) {
+  std::fill(out.begin(), out.end(), uint8_t{0});
+  Put(out, kMagicAt, kMagic);
+  Put(out, kVersionAt, kVersion);
+  Put(out, kCollectiveAt, static_cast<uint8_t>(header.collective));
+  Put(out, kOpAt, static_cast<uint8_t>(header.op));
+  Put(out, kTypeAt, static_cast<uint8_t>(header.type));
+  Put(out, kInvocationAt, header.invocation);
+  Put(out, kCountAt, header.count);
+  Put(out, kRootAt, header.root);
+  Put(out, kPartsAt, header.parts);
+  Put(out, kFlagsAt, header.flags);
+  Put(out, kStatusAt, static_cast<uint8_t>(header.status));
+  Put(out, kFieldAt, static_cast<uint8_t>(header.field));
+  Put(out, kCulpritAt, header.culprit);
+}
+
+std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
+  if (bytes.size() != kControlBytes || Get<uint32_t>(bytes, kMagicAt) != kMagic || bytes[kVersionAt] != kVersion) {
+    return std::nullopt;
+  }
+  ControlHeader h;
+  h.collective = static_cast<Collective>(bytes[kCollectiveAt]);
+  h.op = static_cast<ReduceOp>(bytes[kOpAt]);
+  h.type = static_cast<DataType>(bytes[kTypeAt]);
+  h.invocation = Get<uint64_t>(bytes, kInvocationAt);
+  h.count = Get<uint64_t>(bytes, kCountAt);
+  h.root = Get<uint32_t>(bytes, kRootAt);
+  h.parts = Get<uint32_t>(bytes, kPartsAt);
+  h.flags = Get<uint32_t>(bytes, kFlagsAt);
+  h.status = static_cast<ControlStatus>(bytes[kStatusAt]);
+  h.field = static_cast<ControlField>(bytes[kFieldAt]);
+  h.culprit = Get<uint32_t>(bytes, kCulpritAt);
+  const bool rest_is_zero =
+      bytes[kFieldAt + 1] == 0 && bytes[kFieldAt + 2] == 0 &&
+      std::all_of(bytes.begin() + kUnusedAt, bytes.end(), [](uint8_t b) { return b == 0; });
+  if (!Known(h) || !rest_is_zero) return std::nullopt;
+  const uint32_t element = ElementBytes(h.type);
+  if (element == 0 ? h.count != 0 : h.count > kMaxBytes / element) return std::nullopt;
+  return h;
+}
+
+ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b) {
+  if (a.invocation != b.invocation) return ControlField::kInvocation;
+  if (a.collective != b.collective) return ControlField::kCollective;
+  if (a.count != b.count) return ControlField::kCount;
+  if (a.type != b.type) return ControlField::kType;
+  if (a.op != b.op) return ControlField::kOp;
+  if (a.root != b.root) return ControlField::kRoot;
+  if (a.parts != b.parts) return ControlField::kParts;
+  if (a.flags != b.flags) return ControlField::kFlags;
+  return ControlField::kNone;
+}
+
+const char* Name(ControlField field) {
+  switch (field) {
+    case ControlField::kNone: return "none";
+    case ControlField::kCollective: return "collective";
+    case ControlField::kOp: return "op";
+    case ControlField::kType: return "type";
+    case ControlField::kRoot: return "root";
+    case ControlField::kCount: return "count";
+    case ControlField::kParts: return "parts";
+    case ControlField::kFlags: return "flags";
+    case ControlField::kInvocation: return "invocation";
+  }
+  return "unknown";
+}
+
+int64_t DataPackets(const ControlHeader& header, uint32_t path_mtu) {
+  const uint64_t bytes = header.count * ElementBytes(header.type);
+  return static_cast<int64_t>((bytes + path_mtu - 1) / path_mtu);
+}
+
+uint32_t DataPacketBytes(const ControlHeader& header, uint32_t path_mtu, int64_t position) {
+  const uint64_t bytes = header.count * ElementBytes(header.type);
+  const uint64_t begin = static_cast<uint64_t>(position) * path_mtu;
+  return static_cast<uint32_t>(std::min<uint64_t>(path_mtu, bytes - begin));
+}
+
+}  // namespace epic

@@ -1,0 +1,73 @@
+// The control packet: one Send-with-Immediate that opens every invocation of a group, and its reply
+// (docs/PROTOCOL.md, "Control packet"; EPIC paper, section 3.3.2).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "protocol/types.h"
+
+namespace epic {
+
+inline constexpr size_t kControlBytes = 64;
+
+enum class ControlStatus : uint8_t {
+  kOk = 0,
+  kMismatch = 1,     // ranks called with different arguments
+  kNoResource = 2,
+  kAborted = 3,
+  kUnsupported = 4,  // the engine cannot do this collective, type or operation
+};
+
+// Which field of two control packets differs.
+enum class ControlField : uint8_t {
+  kNone = 0,
+  kCollective = 1,
+  kOp = 2,
+  kType = 3,
+  kRoot = 4,
+  kCount = 5,
+  kParts = 6,
+  kFlags = 7,
+  kInvocation = 8,
+};
+
+struct ControlHeader {
+  Collective collective = Collective::kBarrier;
+  ReduceOp op = ReduceOp::kNone;
+  DataType type = DataType::kNone;
+  uint64_t invocation = 0;  // counts from 0 in each group
+  uint64_t count = 0;       // elements
+  uint32_t root = 0;
+  uint32_t parts = 1;
+  uint32_t flags = 0;
+  // Meaningful on the way down; kOk on the way up unless a switch below has found a mismatch.
+  ControlStatus status = ControlStatus::kOk;
+  ControlField field = ControlField::kNone;
+  uint32_t culprit = 0;  // rank, with kMismatch
+
+  friend bool operator==(const ControlHeader&, const ControlHeader&) = default;
+};
+
+// Writes the 64 bytes that go on the wire: little-endian, unused bytes zero.
+void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out);
+
+// Empty when the bytes are not a control header of this version: wrong length, magic or version, an unknown collective,
+// type, operation or status, unused bytes that are not zero, or more than kMaxBytes of data.
+std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes);
+
+// The first field in which two requests differ, kNone if they agree. Status, field and culprit are not compared.
+ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b);
+
+// A field's name for error messages, for example "count".
+const char* Name(ControlField field);
+
+// Packets of the data segment that follows the control packet: 0 for a barrier and for no elements.
+int64_t DataPackets(const ControlHeader& header, uint32_t path_mtu);
+
+// Payload bytes of data packet number position of that segment.
+uint32_t DataPacketBytes(const ControlHeader& header, uint32_t path_mtu, int64_t position);
+
+}  // namespace epic

@@ -1,0 +1,69 @@
+#include "protocol/control.h"
+
+#include <gtest/gtest.h>
+
+namespace epic {
+namespace {
+
+ControlHeader Sample() {
+  ControlHeader h;
+  h.collective = Collective::kAllReduce;
+  h.op = ReduceOp::kSum;
+  h.type = DataType::kFloat32;
+  h.invocation = 0x1122334455667788;
+  h.count = 1000003;
+  h.root = 3;
+  h.parts = 2;
+  h.flags = 0x80000001;
+  h.status = ControlStatus::kMismatch;
+  h.field = ControlField::kCount;
+  h.culprit = 7;
+  return h;
+}
+
+TEST(ControlTest, DecodesWhatItEncodes) {
+  std::array<uint8_t, kControlBytes> bytes;
+  Encode(Sample(), bytes);
+  EXPECT_EQ(DecodeControl(bytes), Sample());
+}
+
+TEST(ControlTest, RefusesEveryByteThatMustBeZeroOrKnown) {
+  std::array<uint8_t, kControlBytes> good;
+  Encode(Sample(), good);
+  for (const size_t at : {0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 39, 44, 63}) {
+    auto bad = good;
+    bad[at] = 0xff;
+    EXPECT_EQ(DecodeControl(bad), std::nullopt) << "byte " << at;
+  }
+  EXPECT_EQ(DecodeControl(std::span(good).first(63)), std::nullopt);
+}
+
+TEST(ControlTest, RefusesMoreThanOneGibibyte) {
+  ControlHeader h = Sample();
+  h.count = kMaxBytes / 4 + 1;
+  std::array<uint8_t, kControlBytes> bytes;
+  Encode(h, bytes);
+  EXPECT_EQ(DecodeControl(bytes), std::nullopt);
+}
+
+TEST(ControlTest, NamesTheFieldThatDiffers) {
+  ControlHeader other = Sample();
+  EXPECT_EQ(FirstDifference(Sample(), other), ControlField::kNone);
+  other.type = DataType::kInt32;
+  EXPECT_EQ(FirstDifference(Sample(), other), ControlField::kType);
+  other.count = 1;
+  EXPECT_EQ(FirstDifference(Sample(), other), ControlField::kCount);
+}
+
+TEST(ControlTest, CutsDataIntoPackets) {
+  ControlHeader h = Sample();
+  h.count = 1025;
+  EXPECT_EQ(DataPackets(h, 1024), 5);
+  EXPECT_EQ(DataPacketBytes(h, 1024, 3), 1024u);
+  EXPECT_EQ(DataPacketBytes(h, 1024, 4), 4u);
+  h.count = 0;
+  EXPECT_EQ(DataPackets(h, 1024), 0);
+}
+
+}  // namespace
+}  // namespace epic
