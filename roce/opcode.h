@@ -1,5 +1,5 @@
-// RoCE opcodes and what each carries: one row per opcode, parsing without branches (compare the table in Linux'
-// rxe_opcode.c). InfiniBand Architecture Specification 1.4, table 38.
+// RoCE opcodes and what each carries: one row per opcode, parsing without branches (compare the table in
+// Linux' rxe_opcode.c). InfiniBand Architecture Specification 1.4, table 38.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ struct OpcodeInfo {
   bool deth = false;
   bool aeth = false;
   bool imm = false;
-  bool payload = false;  // a payload may follow
-  bool first = false;    // opens a message of several packets
-  bool last = false;     // closes a message of several packets
-  bool only = false;     // a whole message
+  bool payload = false;       // a payload may follow
+  bool first = false;         // opens a message of several packets
+  bool last = false;          // closes a message of several packets
+  bool only = false;          // a whole message
   uint8_t header_bytes = 12;  // BTH and extension headers
 };
 

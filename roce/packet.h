@@ -1,6 +1,6 @@
-// One RoCEv2 packet as a plain value: what the protocol cores receive and emit. Only sane values live here; bytes are
-// checked once, in frame.h. Field names follow the InfiniBand Architecture Specification 1.4, chapter 9, and its
-// annex A17 (RoCEv2).
+// One RoCEv2 packet as a plain value: what the protocol cores receive and emit. Only sane values live here;
+// bytes are checked once, in frame.h. Field names follow the InfiniBand Architecture Specification 1.4,
+// chapter 9, and its annex A17 (RoCEv2).
 #pragma once
 
 #include <array>

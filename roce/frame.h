@@ -1,0 +1,79 @@
+// A RoCEv2 packet in its Ethernet frame: the one place where bytes from the wire become a Packet, and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "roce/icrc.h"
+#include "roce/packet.h"
+
+namespace epic::roce {
+
+// What a frame says beside its Packet.
+struct FrameAddress {
+  MacAddress dst{};
+  MacAddress src{};
+  uint16_t ip_id = 0;            // IPv4 identification; the ICRC covers it
+  std::optional<uint16_t> vlan;  // 802.1Q tag control information: priority (3 bits), DEI, VLAN id (12 bits)
+
+  friend bool operator==(const FrameAddress&, const FrameAddress&) = default;
+};
+
+// Why a frame is not taken as a RoCEv2 packet. kNotRoce is anything else, such as ordinary traffic; the
+// others, but for kTruncated of a frame too short to tell, are RoCEv2 packets (IPv4, UDP port 4791) that are
+// broken or not spoken here.
+enum class ParseResult : uint8_t {
+  kOk,
+  kNotRoce,
+  kTruncated,    // the frame ends before the packet does
+  kBadIpHeader,  // IP version or header length wrong, or IP options
+  kBadIpChecksum,
+  kFragment,
+  kBadLength,  // the IP and UDP lengths disagree, or are too short for the opcode or too long without a
+               // payload
+  kBadTver,    // transport header version is not 0
+  kUnknownOpcode,
+  kBadPad,  // pad count with no payload to be padded, or the padded payload is not a multiple of 4 bytes
+  kBadIcrc,
+};
+inline constexpr int kParseResults = static_cast<int>(ParseResult::kBadIcrc) + 1;
+
+// The result in snake_case, as used in counters: "bad_icrc".
+const char* Name(ParseResult result);
+
+// Parses one Ethernet frame, with at most one 802.1Q tag. On kOk *address and *out are set, out->payload
+// viewing the frame; otherwise both are unspecified. Bytes after the IP packet (Ethernet padding) are
+// ignored. With check_icrc == false the ICRC is not looked at; the IPv4 checksum always is, the UDP checksum
+// never (the ICRC does its work).
+ParseResult ParseFrame(std::span<const uint8_t> frame, FrameAddress* address, Packet* out,
+                       bool check_icrc = true);
+
+// Length of the whole frame: headers, payload, pad and ICRC; with vlan also the tag.
+size_t FrameBytes(const Packet& packet, bool vlan = false);
+
+// The longest frame with a payload of `payload` bytes, whatever the opcode: for sizing buffers.
+constexpr size_t MaxFrameBytes(size_t payload) {
+  return 14 + 4 + 20 + 8 + 12 + 20 + (payload + 3) / 4 * 4 + kIcrcBytes;
+}
+
+// Serialises: Ethernet, IPv4 (DF, checksum), UDP (checksum 0), BTH and extension headers, payload, pad, ICRC.
+// Returns the bytes written, FrameBytes(packet, address.vlan). The caller keeps the rules that a check
+// enforces: `out` is large enough and does not overlap the payload (except exactly in place), the opcode is
+// known, and the payload is empty for an opcode without one and fits an IP packet.
+size_t WriteFrame(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out);
+
+// The CRC of a payload with its pad, for sending the same payload under several headers. shift.bytes() is the
+// padded length; shift is borrowed.
+struct PayloadCrc {
+  const CrcShift* shift;
+  uint32_t crc;
+};
+
+// As WriteFrame, but takes the payload's part of the ICRC as given; crc.shift->bytes() must be packet's
+// padded length.
+size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packet, const PayloadCrc& crc,
+                                std::span<uint8_t> out);
+
+}  // namespace epic::roce

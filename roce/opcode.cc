@@ -1,0 +1,71 @@
+#include "roce/opcode.h"
+
+#include <array>
+
+namespace epic::roce {
+namespace {
+
+enum Flag : unsigned {
+  kReth = 1,
+  kDeth = 2,
+  kAeth = 4,
+  kImm = 8,
+  kPayload = 16,
+  kFirst = 32,
+  kLast = 64,
+  kOnly = 128,
+  kReserved16 = 256,  // a CNP's sixteen reserved bytes
+};
+
+constexpr OpcodeInfo Row(unsigned flags) {
+  OpcodeInfo row;
+  row.known = true;
+  row.reth = (flags & kReth) != 0;
+  row.deth = (flags & kDeth) != 0;
+  row.aeth = (flags & kAeth) != 0;
+  row.imm = (flags & kImm) != 0;
+  row.payload = (flags & kPayload) != 0;
+  row.first = (flags & kFirst) != 0;
+  row.last = (flags & kLast) != 0;
+  row.only = (flags & kOnly) != 0;
+  row.header_bytes = static_cast<uint8_t>(12 + (row.reth ? 16 : 0) + (row.deth ? 8 : 0) + (row.aeth ? 4 : 0) +
+                                          (row.imm ? 4 : 0) + ((flags & kReserved16) != 0 ? 16 : 0));
+  return row;
+}
+
+constexpr std::array<OpcodeInfo, 256> MakeTable() {
+  std::array<OpcodeInfo, 256> table{};
+  const auto set = [&table](Opcode opcode, unsigned flags) {
+    table[static_cast<uint8_t>(opcode)] = Row(flags);
+  };
+  set(Opcode::kRcSendFirst, kPayload | kFirst);
+  set(Opcode::kRcSendMiddle, kPayload);
+  set(Opcode::kRcSendLast, kPayload | kLast);
+  set(Opcode::kRcSendLastImm, kImm | kPayload | kLast);
+  set(Opcode::kRcSendOnly, kPayload | kOnly);
+  set(Opcode::kRcSendOnlyImm, kImm | kPayload | kOnly);
+  set(Opcode::kRcWriteFirst, kReth | kPayload | kFirst);
+  set(Opcode::kRcWriteMiddle, kPayload);
+  set(Opcode::kRcWriteLast, kPayload | kLast);
+  set(Opcode::kRcWriteLastImm, kImm | kPayload | kLast);
+  set(Opcode::kRcWriteOnly, kReth | kPayload | kOnly);
+  set(Opcode::kRcWriteOnlyImm, kReth | kImm | kPayload | kOnly);
+  set(Opcode::kRcReadRequest, kReth | kOnly);
+  set(Opcode::kRcReadResponseFirst, kAeth | kPayload | kFirst);
+  set(Opcode::kRcReadResponseMiddle, kPayload);
+  set(Opcode::kRcReadResponseLast, kAeth | kPayload | kLast);
+  set(Opcode::kRcReadResponseOnly, kAeth | kPayload | kOnly);
+  set(Opcode::kRcAck, kAeth | kOnly);
+  set(Opcode::kUdSendOnly, kDeth | kPayload | kOnly);
+  set(Opcode::kUdSendOnlyImm, kDeth | kImm | kPayload | kOnly);
+  set(Opcode::kCnp, kReserved16 | kOnly);
+  return table;
+}
+
+constexpr std::array<OpcodeInfo, 256> kTable = MakeTable();
+
+}  // namespace
+
+const OpcodeInfo& Info(Opcode opcode) { return kTable[static_cast<uint8_t>(opcode)]; }
+
+}  // namespace epic::roce
