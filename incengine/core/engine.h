@@ -1,0 +1,60 @@
+// The switch's collective engine as a sans-IO core: packets and time in, effects out. It holds every group's context
+// and the arena, finds the endpoint of a packet (LookupTable) and hands it to the group's mode.
+//
+// State is values: copying an Engine is a snapshot. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "incengine/core/effects.h"
+#include "incengine/state/arena.h"
+#include "incengine/state/config.h"
+#include "incengine/state/context.h"
+
+namespace epic::engine {
+
+class Engine {
+ public:
+  // address is the switch's endpoint address; arena_bytes bounds all payload and degree buffers together.
+  Engine(Ipv4 address, size_t port_count, size_t arena_bytes);
+
+  // Adds a group. INVALID_ARGUMENT (names the field), ALREADY_EXISTS (id or QPN in use), UNIMPLEMENTED (mode) or
+  // RESOURCE_EXHAUSTED (bytes needed and left); nothing changes on error. Returns the arena bytes taken.
+  StatusOr<size_t> Install(const GroupConfig& config);
+
+  // Removes a group; one that is not there (or of another generation) is left alone without an error.
+  void Remove(uint64_t group_id, uint32_t generation);
+
+  // Stops a group: its packets are dropped as kGroupFailed until it is removed.
+  void Fail(uint64_t group_id, uint32_t generation);
+
+  // A RoCE packet to this switch's address, its ICRC verified. Packets to other addresses are not for the engine.
+  void OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effects& effects);
+
+  // A timer that SetTimer asked for. One that belongs to a removed group does nothing.
+  void OnTimer(Nanos now, TimerId id, Effects& effects);
+
+  Ipv4 address() const { return address_; }
+  const Arena& arena() const { return arena_; }
+  // By group id.
+  const std::map<uint64_t, Context>& groups() const { return groups_; }
+
+ private:
+  struct EndpointRef {
+    uint64_t group_id;
+    EndpointId endpoint;
+  };
+
+  Ipv4 address_;
+  size_t port_count_;
+  Arena arena_;
+  std::map<uint64_t, Context> groups_;
+  std::unordered_map<uint32_t, EndpointRef> by_qpn_;
+};
+
+}  // namespace epic::engine

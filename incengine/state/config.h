@@ -1,0 +1,53 @@
+// What the control plane installs on a switch for one group: plain values, checked once (Validate), then trusted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/psn.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "roce/packet.h"
+
+namespace epic::engine {
+
+inline constexpr size_t kMaxChildren = 64;
+inline constexpr uint32_t kMaxSlots = 1u << 16;
+
+enum class Mode : uint8_t { kTerminated = 1, kTranslated = 2, kAugmented = 3 };
+
+// One of the two ends of a tree edge: the end at this switch (EPIC paper, section 3.1).
+struct EndpointConfig {
+  Qpn local_qpn{};
+  Ipv4 remote_ip{};
+  Qpn remote_qpn{};
+  roce::MacAddress remote_mac{};  // next hop towards remote_ip
+  PortId port = kNoPort;
+  Psn in_psn;   // first PSN from the remote endpoint
+  Psn out_psn;  // first PSN to the remote endpoint
+  bool is_host = false;
+  uint32_t rank = 0;  // of a host; of a child switch the lowest rank below it
+};
+
+struct GroupConfig {
+  uint64_t group_id = 0;
+  uint32_t generation = 0;
+  std::string name;
+  Mode mode = Mode::kTranslated;
+  uint32_t world_size = 0;
+  uint32_t path_mtu = 1024;       // payload bytes per packet
+  uint32_t message_packets = 1;   // M
+  uint32_t window_messages = 1;   // W
+  uint32_t slots = 2;             // N
+  std::optional<EndpointConfig> parent;  // none at the root
+  std::vector<EndpointConfig> children;
+  Nanos prompt_ns = 20 * kMillisecond;
+};
+
+// OK, or INVALID_ARGUMENT with a message that names the field: sizes out of range, N not a power of two or below 2MW,
+// a QPN used twice, a port that the switch does not have (port_count ports).
+Status Validate(const GroupConfig& config, size_t port_count);
+
+}  // namespace epic::engine
