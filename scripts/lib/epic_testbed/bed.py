@@ -1,0 +1,161 @@
+"""A test bed's names, files and record, and its removal."""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import sys
+import time
+
+import yaml
+
+from . import net, procs, topology
+
+ROOT = "/run/epic"
+MGMT = "mgmt"
+MANAGER = "10.255.0.1:7400"
+_NAME = re.compile(r"^[a-z0-9_]{1,12}$")
+
+
+class BedError(Exception):
+    """Something the user must know or do; the message says what."""
+
+
+@contextlib.contextmanager
+def lock():
+    """One `up` or `down` at a time. The lock is the directory itself, so that no lock file is left behind."""
+    while True:
+        os.makedirs(ROOT, exist_ok=True)
+        fd = os.open(ROOT, os.O_RDONLY)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another testbed up or down to end")
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(ROOT).st_ino == os.fstat(fd).st_ino:
+                break
+        os.close(fd)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.rmdir(ROOT)  # only if it is empty
+        os.close(fd)
+
+
+def say(message):
+    """Progress goes to standard error; standard output is for results."""
+    print(f"testbed: {message}", file=sys.stderr, flush=True)
+
+
+class Bed:
+    """One test bed: its names, its files, its record of what runs."""
+
+    def __init__(self, name):
+        if not _NAME.match(name):
+            raise BedError(f"bad test bed name '{name}': at most 12 of a-z, 0-9 and _")
+        self.name = name
+        self.run_dir = os.path.join(ROOT, name)
+        self.prefix = f"epic-{name}-"
+        self.record = None
+
+    # --- names and files
+
+    def namespace(self, node):
+        """The namespace of a switch, of `mgmt`, or of a host that is no guest."""
+        return self.prefix + node
+
+    def file(self, *parts):
+        return os.path.join(self.run_dir, *parts)
+
+    def log(self, name):
+        return self.file("logs", name + ".log")
+
+    # --- the record
+
+    def load(self):
+        """Reads the record; returns False if there is no test bed of this name."""
+        try:
+            with open(self.file("record.json"), encoding="utf-8") as file:
+                self.record = json.load(file)
+        except (FileNotFoundError, ValueError):
+            self.record = None
+        return self.record is not None
+
+    def save(self):
+        new = self.file("record.json.new")
+        with open(new, "w", encoding="utf-8") as file:
+            json.dump(self.record, file, indent=1)
+        os.replace(new, self.file("record.json"))
+
+    def require_up(self):
+        if not self.load() or self.record["phase"] != "up":
+            raise BedError(f"test bed '{self.name}' is not up: scripts/testbed up TOPOLOGY")
+
+    def topology(self):
+        with open(self.file("topology.yaml"), encoding="utf-8") as file:
+            return yaml.safe_load(file)
+
+    def leftovers(self):
+        """True if anything of this name is there, recorded or not."""
+        return os.path.exists(self.run_dir) or bool(net.namespaces(self.prefix))
+
+    def add_process(self, name, record):
+        self.record["processes"][name] = record
+        self.save()
+
+    # --- nodes
+
+    def switch_names(self):
+        return [s["name"] for s in self.topology()["switches"]]
+
+    def host(self, name):
+        """The record of a host: {name, address, mac, mgmt_address, switch, port}, or None."""
+        return next((h for h in self.record["hosts"] if h["name"] == name), None)
+
+    def environment(self):
+        """What programs on switches, hosts and mgmt find in their environment."""
+        env = {"EPIC_MANAGER": MANAGER, "EPIC_IFNAME": "vec0"}
+        return env
+
+    # --- the end
+
+    def down(self):
+        """Removes every process, namespace, device and file of this name; safe at any moment of `up`."""
+        self.load()
+        records = list(self.record["processes"].values()) if self.record else []
+
+        def find():
+            # Everything in our namespaces is ours, also what a crash kept from being recorded.
+            return sorted(set(procs.session_members(records)) | set(net.pids_in(self.prefix)))
+
+        procs.kill_all(find, grace_s=2)
+        for attempt in range(20):
+            try:
+                net.delete_namespaces(self.prefix)
+                break
+            except net.NetError:
+                if attempt == 19:
+                    raise
+                time.sleep(0.1)
+        shutil.rmtree(self.run_dir, ignore_errors=True)
+        if os.path.exists(self.run_dir):
+            raise BedError(f"cannot remove {self.run_dir}")
+
+
+def numbered(topo):
+    """Hosts with their switch, port and management address; switches' addresses are in switch_mgmt()."""
+    result = []
+    for index, host in enumerate(topo["hosts"]):
+        switch, port = topology.host_port(topo, host["name"])
+        result.append({"name": host["name"], "address": host["address"], "mac": host["mac"], "switch": switch, "port": port,
+                       "mgmt_address": f"10.255.2.{index + 1}"})
+    return result
+
+
+def switch_mgmt(index):
+    """Management address of the index-th switch of the file."""
+    return f"10.255.1.{index + 1}"

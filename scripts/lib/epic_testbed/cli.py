@@ -1,0 +1,223 @@
+"""The command line of scripts/testbed."""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+from . import bed as beds
+from . import bring_up, guest, net, procs, topology
+from .bed import BedError, say
+
+DESCRIPTION = """Brings up switches (each in its own network namespace) and hosts (User-Mode Linux guests with the real
+rdma_rxe driver), and removes them without a trace. Needs root. Exit status: 0 done, 1 refused or failed, 2 usage;
+exec passes on the command's own (124 after a timeout)."""
+
+
+def parse(argv):
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--name", default=os.environ.get("EPIC_TESTBED", "default"),
+                        help="which test bed (default: $EPIC_TESTBED or 'default')")
+    parser = argparse.ArgumentParser(prog="testbed", description=DESCRIPTION)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name, text):
+        return commands.add_parser(name, parents=[common], help=text, description=text)
+
+    up = command("up", "bring a topology up; does nothing if it is up already")
+    up.add_argument("topology", help="a name (tree-3-2, fat-tree-4, star-N) or a .yaml file")
+    up.add_argument("--build", metavar="DIR", help="build tree with the daemons (default: build/release, then build/dev)")
+    up.add_argument("--hosts", choices=("rxe", "none"), default="rxe",
+                    help="rxe: guests with rdma_rxe; none: plain namespaces with a port vec0, without RDMA")
+    up.add_argument("--mtu", type=int, metavar="BYTES", help="path MTU (256 to 4096) instead of the topology's")
+    up.add_argument("--hosts-per-edge", type=int, metavar="N", help="fat tree: hosts at each edge switch")
+    up.add_argument("--guest-mem", type=int, default=192, metavar="MB", help="memory of a guest (default 192)")
+    up.add_argument("--sram", default="16M", metavar="BYTES", help="arena of each switch (default 16M)")
+    up.add_argument("--manager-arg", action="append", default=[], metavar="ARG",
+                    help="one more argument for incmanager serve, as --manager-arg=--start-psn=16777200; repeatable")
+    instead = up.add_mutually_exclusive_group()
+    instead.add_argument("--bridge", action="store_true", help="a Linux bridge in each switch instead of our daemons")
+    instead.add_argument("--no-daemons", action="store_true", help="switches without any forwarding")
+
+    command("down", "remove the test bed: processes, namespaces, devices, files")
+    command("status", "show what is up").add_argument("--json", action="store_true")
+
+    execute = command("exec", "run a command on a host, in a switch's namespace, or in 'mgmt'; output is live")
+    execute.add_argument("--timeout", type=float, metavar="S", help="end the command after S seconds (status 124)")
+    execute.add_argument("-i", "--stdin", action="store_true", help="pass standard input on to a guest")
+    execute.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="repeatable")
+    execute.add_argument("node", help="host, switch or mgmt")
+    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- CMD", help="the command and its arguments")
+
+    capture = command("capture", "run tcpdump at a switch's port")
+    capture.add_argument("port", help="leaf1:swp1, or a host's name for the switch port that it is attached to")
+    capture.add_argument("-w", "--write", metavar="FILE", help="write a pcap file instead of text")
+    capture.add_argument("-c", "--count", type=int, metavar="N", help="stop after N packets")
+    capture.add_argument("filter", nargs=argparse.REMAINDER, metavar="-- FILTER", help="tcpdump's filter")
+
+    logs = command("logs", "show the end of the logs")
+    logs.add_argument("log", nargs="?", help="manager, leaf1.engine, leaf1.agent, h0, ... (default: all)")
+    logs.add_argument("-n", "--lines", type=int, default=20)
+    logs.add_argument("-f", "--follow", action="store_true")
+    return parser.parse_args(argv)
+
+
+def main(argv=None):
+    args = parse(argv)
+    try:
+        if os.geteuid() != 0:
+            raise BedError("needs root, for namespaces and devices: run it with sudo")
+        return COMMANDS[args.command](beds.Bed(args.name), args) or 0
+    except (BedError, topology.TopologyError, net.NetError, guest.GuestError) as error:
+        say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 1
+
+
+def up(bed, args):
+    topo = topology.load(args.topology, args.mtu, args.hosts_per_edge)
+    if not 64 <= args.guest_mem <= 16384:
+        raise BedError("a guest's memory is 64 to 16384 MB")
+    options = {"hosts": args.hosts, "daemons": "bridge" if args.bridge else "none" if args.no_daemons else "engine",
+               "build": os.path.realpath(args.build) if args.build else None, "guest_mem": args.guest_mem,
+               "sram": args.sram, "manager_args": args.manager_arg}
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, _interrupt)
+    with beds.lock():
+        if bed.load() and bed.record["phase"] == "up":
+            return _already_up(bed, topo, options)
+        run = bring_up.BringUp(bed, topo, options)
+        if bed.leftovers():
+            say("removing what an interrupted run left behind")
+            bed.down()
+        try:
+            run.run()
+        except BaseException:
+            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(signum, signal.SIG_IGN)
+            say("removing what was brought up")
+            bed.down()
+            raise
+    return 0
+
+
+def _interrupt(_signum, _frame):
+    raise KeyboardInterrupt
+
+
+def _already_up(bed, topo, options):
+    if topology.dump(bed.topology()) != topology.dump(topo) or bed.record["options"] != options:
+        raise BedError(f"test bed '{bed.name}' holds {bed.record['topology']} with other options or another topology: "
+                       f"run `testbed down` first, or choose another --name")
+    dead = [name for name, record in bed.record["processes"].items() if not procs.alive(record)]
+    if dead:
+        raise BedError(f"{bed.record['topology']} is up, but {', '.join(dead)} ended: see `testbed logs {dead[0]}`, "
+                       "then run `testbed down`")
+    say(f"{topo['name']} is up already")
+    return 0
+
+
+def down(bed, _args):
+    with beds.lock():
+        if bed.leftovers():
+            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(signum, signal.SIG_IGN)  # half a removal helps nobody; it takes seconds
+            bed.down()
+            say(f"test bed '{bed.name}' is removed")
+        else:
+            say(f"there is no test bed '{bed.name}'")
+
+
+def status(bed, args):
+    if not bed.load():
+        print(json.dumps({"name": bed.name, "phase": "down"}) if args.json else f"test bed '{bed.name}' is down")
+        return 0
+    topo, record = bed.topology(), bed.record
+    alive = {name: procs.alive(process) for name, process in record["processes"].items()}
+    if args.json:
+        print(json.dumps({"name": bed.name, "run_dir": bed.run_dir, "alive": alive, "switches": topo["switches"],
+                          **record}, indent=1))
+        return 0
+    print(f"{record['topology']} in test bed '{bed.name}', {record['phase']}; path MTU {topo['path_mtu']}; "
+          f"hosts: {record['options']['hosts']}; switches: {record['options']['daemons']}; files: {bed.run_dir}")
+    print(f"{'node':<12}{'address':<16}{'management':<16}{'state':<26}ports")
+    for index, switch in enumerate(topo["switches"]):
+        state = ", ".join(f"{p} {_word(alive, switch['name'] + '.' + p)}" for p in ("engine", "agent")
+                          if f"{switch['name']}.{p}" in alive) or record["options"]["daemons"]
+        print(f"{switch['name']:<12}{switch['address']:<16}{beds.switch_mgmt(index):<16}{state:<26}{' '.join(switch['ports'])}")
+    for host in record["hosts"]:
+        state = f"guest {_word(alive, host['name'])}" if host["name"] in alive else "namespace"
+        print(f"{host['name']:<12}{host['address']:<16}{host['mgmt_address']:<16}{state:<26}at {host['switch']}:{host['port']}")
+    manager = f"manager {_word(alive, 'manager')}" if "manager" in alive else "no manager"
+    print(f"{beds.MGMT:<12}{'':<16}{beds.MANAGER.split(':')[0]:<16}{manager}")
+    return 0
+
+
+def _word(alive, name):
+    return "up" if alive.get(name) else "DEAD"
+
+
+def _without_dashes(argv):
+    return argv[1:] if argv[:1] == ["--"] else argv
+
+
+def execute(bed, args):
+    bed.require_up()
+    argv = _without_dashes(args.argv)
+    if not argv:
+        raise BedError("exec needs a command: testbed exec h0 -- ibv_devinfo")
+    extra = dict(item.partition("=")[::2] for item in args.env)
+    host = bed.host(args.node)
+    if host and bed.record["options"]["hosts"] == "rxe":
+        env = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": "/tmp", "LANG": "C.UTF-8",
+               **{k: v for k, v in os.environ.items() if k.startswith("EPIC_")},
+               **bed.environment(), "EPIC_SHARE": bed.file("share"), **extra}
+        with guest.connect(bed.namespace(beds.MGMT), host["mgmt_address"]) as connection:
+            return guest.execute(connection, argv, env, os.getcwd(), args.timeout, args.stdin)
+    if host is None and args.node != beds.MGMT and args.node not in bed.switch_names():
+        raise BedError(f"no host or switch '{args.node}' in {bed.record['topology']}")
+    limit = ["timeout", "--foreground", "-k", "3", str(args.timeout)] if args.timeout else []
+    os.environ.update({**bed.environment(), "EPIC_SHARE": bed.file("share"), **extra})
+    return _replace(bed.namespace(args.node), limit + argv)
+
+
+def _replace(namespace, argv):
+    """Becomes argv in the namespace, so that signals and the exit status are its own."""
+    sys.stdout.flush()
+    os.execvp("nsenter", ["nsenter", f"--net=/run/netns/{namespace}", "--"] + argv)
+
+
+def capture(bed, args):
+    bed.require_up()
+    host = bed.host(args.port)
+    switch, _, port = (host["switch"], "", host["port"]) if host else args.port.partition(":")
+    node = next((s for s in bed.topology()["switches"] if s["name"] == switch), None)
+    if node is None or port not in node["ports"]:
+        raise BedError(f"no port '{args.port}': say SWITCH:PORT, e.g. "
+                       f"{bed.record['hosts'][0]['switch']}:{bed.record['hosts'][0]['port']} (see `testbed status`)")
+    argv = ["tcpdump", "-n", "--immediate-mode", "-Z", "root", "-i", port]
+    argv += ["-U", "-w", args.write] if args.write else ["-e"]
+    argv += ["-c", str(args.count)] if args.count else []
+    return _replace(bed.namespace(switch), argv + _without_dashes(args.filter))
+
+
+def logs(bed, args):
+    if not bed.load():
+        raise BedError(f"there is no test bed '{bed.name}'")
+    names = sorted((f[:-4] for f in os.listdir(bed.file("logs"))),
+                   key=lambda n: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", n)])
+    if args.log:
+        if args.log not in names:
+            raise BedError(f"no log '{args.log}'; there are {', '.join(names)}")
+        names = [args.log]
+    tail = ["tail", "-n", str(args.lines)] + (["-F"] if args.follow else []) + [bed.log(name) for name in names]
+    return subprocess.run(tail, check=False).returncode
+
+
+COMMANDS = {"up": up, "down": down, "status": status, "exec": execute, "capture": capture, "logs": logs}

@@ -1,0 +1,144 @@
+"""User-Mode Linux guests: how one is started and how a command runs in it."""
+
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+
+from . import procs
+
+LIB = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))
+EXEC_PORT = 7500
+EXIT_TIMEOUT = 124       # as timeout(1) has it
+EXIT_CANNOT_START = 127  # as a shell has it
+_CLONE_NEWNET = 0x40000000
+_KILL_AFTER_S = 3
+
+
+class GuestError(Exception):
+    """A guest that cannot be reached."""
+
+
+def kernel_command_line(kernel, host, paths, mem_mb, mtu):
+    """argv of the guest. host: {name, address, mac, mgmt_address, tap, mgmt_port}, paths: {share, uml, show}."""
+    params = {"name": host["name"], "ip": host["address"] + "/16", "mac": host["mac"],
+              "mgmt_ip": host["mgmt_address"] + "/16", "mgmt_mac": mgmt_mac(host["mgmt_address"]), "share": paths["share"],
+              "show": ",".join(paths["show"]), "lib": LIB, "exec_port": EXEC_PORT}
+    return [kernel, f"mem={mem_mb}M", "root=/dev/root", "rootfstype=hostfs", "hostfs=/", "ro", f"init={LIB}/guest-init",
+            f"umid={host['name']}", f"uml_dir={paths['uml']}/",
+            f"vec0:transport=tap,ifname={host['tap']},mtu={mtu},depth=64,gro=0",
+            f"vec1:transport=raw,ifname={host['mgmt_port']},mtu=1500,depth=64,gro=0",
+            "con=null", "con0=null,fd:1", "ssl=null", "quiet", "panic=1"] + [f"epic.{k}={v}" for k, v in params.items()]
+
+
+def mgmt_mac(address):
+    """The management port's MAC, made of its address."""
+    return "52:54:" + ":".join(f"{int(part):02x}" for part in address.split("."))
+
+
+def hidden_from_guests(paths):
+    """Those of the paths that a guest does not see by itself, because it has its own /tmp and /run."""
+    real = {os.path.realpath(p) for p in paths if p}
+    return sorted(p for p in real if p.startswith(("/tmp/", "/run/")))
+
+
+def connect(namespace, address, timeout_s=5):
+    """A TCP connection made inside a namespace (a socket stays in the namespace that it was made in)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    own = os.open("/proc/self/ns/net", os.O_RDONLY)
+    try:
+        there = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+        try:
+            if libc.setns(there, _CLONE_NEWNET) != 0:
+                raise GuestError(f"cannot enter namespace {namespace}: {os.strerror(ctypes.get_errno())}")
+        finally:
+            os.close(there)
+        try:
+            connection = socket.create_connection((address, EXEC_PORT), timeout=timeout_s)
+        except OSError as error:
+            raise GuestError(f"the guest at {address} does not answer: {error}") from error
+        finally:
+            libc.setns(own, _CLONE_NEWNET)
+    finally:
+        os.close(own)
+    connection.settimeout(None)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def execute(connection, argv, env, cwd, timeout_s=None, forward_stdin=False):
+    """Runs argv in the guest, its output live on ours; returns the exit status.
+
+    SIGINT and SIGTERM are passed on: the first as it is, the second as SIGTERM, any further as SIGKILL. After
+    timeout_s seconds the command gets SIGTERM, three seconds later SIGKILL, and the status is 124.
+    """
+    def send(kind, payload):
+        connection.sendall(struct.pack("!cI", kind, len(payload)) + payload)
+
+    signals = []
+
+    def pass_on(signum, _frame):
+        signals.append(signum)
+        send(b"S", str((signum, signal.SIGTERM, signal.SIGKILL)[min(len(signals), 3) - 1].numerator).encode())
+
+    previous = {s: signal.signal(s, pass_on) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        send(b"R", json.dumps({"argv": argv, "env": env, "cwd": cwd}).encode())
+        if not forward_stdin:
+            send(b"I", b"")
+        return _transfer(connection, send, timeout_s, forward_stdin)
+    except OSError as error:
+        raise GuestError(f"the connection to the guest broke: {error}") from error
+    finally:
+        for signum, handler in previous.items():
+            signal.signal(signum, handler)
+
+
+def _transfer(connection, send, timeout_s, forward_stdin):
+    """Moves frames and input until the exit status comes."""
+    steps = [(timeout_s, signal.SIGTERM), (timeout_s + _KILL_AFTER_S, signal.SIGKILL)] if timeout_s else []
+    begin = time.monotonic()
+    buffer, timed_out = b"", False
+    sources = [connection] + ([sys.stdin.buffer] if forward_stdin else [])
+    while True:
+        wait = max(0, begin + steps[0][0] - time.monotonic()) if steps else None
+        ready = select.select(sources, [], [], wait)[0]
+        if steps and time.monotonic() >= begin + steps[0][0]:
+            send(b"S", str(int(steps.pop(0)[1])).encode())
+            timed_out = True
+        if sys.stdin.buffer in ready:
+            data = os.read(sys.stdin.fileno(), 65536)
+            send(b"I", data)
+            if not data:
+                sources.remove(sys.stdin.buffer)
+        if connection not in ready:
+            continue
+        data = connection.recv(262144)
+        if not data:
+            raise GuestError("the guest went away")
+        buffer += data
+        while len(buffer) >= 5:
+            kind, length = struct.unpack("!cI", buffer[:5])
+            if len(buffer) < 5 + length:
+                break
+            payload, buffer = buffer[5:5 + length], buffer[5 + length:]
+            if kind in (b"O", b"E"):
+                stream = sys.stdout.buffer if kind == b"O" else sys.stderr.buffer
+                stream.write(payload)
+                stream.flush()
+            elif kind == b"F":
+                print(f"testbed: {payload.decode()}", file=sys.stderr)
+                return EXIT_CANNOT_START
+            elif kind == b"X":
+                status = int(payload)
+                return EXIT_TIMEOUT if timed_out else status if status >= 0 else 128 - status
+
+
+def start(kernel, host, paths, mem_mb, mtu, log_path, namespace):
+    """Starts the guest in the namespace that holds its tap; returns the process record."""
+    return procs.spawn(kernel_command_line(kernel, host, paths, mem_mb, mtu), log_path, namespace)

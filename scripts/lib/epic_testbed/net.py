@@ -1,0 +1,96 @@
+"""Namespaces, veth pairs and bridges of a test bed, made with few calls of `ip -batch`."""
+
+import os
+import subprocess
+
+
+class NetError(Exception):
+    """A command of iproute2 or ethtool failed; the message is its own."""
+
+
+def run(argv, check=True, text=None):
+    """Runs a command and returns its output; raises NetError with what it said."""
+    done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        raise NetError(f"{' '.join(argv)}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def batch(lines, namespace=None):
+    """Runs lines of iproute2 in one process, in a namespace or here."""
+    if lines:
+        where = ["-n", namespace] if namespace else []
+        run(["ip"] + where + ["-batch", "-"], text="\n".join(lines) + "\n")
+
+
+def namespaces(prefix):
+    """Namespaces whose names start with prefix."""
+    try:
+        return sorted(n for n in os.listdir("/run/netns") if n.startswith(prefix))
+    except FileNotFoundError:
+        return []
+
+
+def pids_in(prefix):
+    """Pids of all processes in the namespaces whose names start with prefix."""
+    pids = []
+    for namespace in namespaces(prefix):
+        pids += [int(p) for p in run(["ip", "netns", "pids", namespace], check=False).split()]
+    return [pid for pid in pids if pid != os.getpid()]
+
+
+def add_namespace(namespace):
+    """Makes a namespace whose kernel forwards nothing, speaks no IPv6 and answers ARP only for a port's own address."""
+    run(["ip", "netns", "add", namespace])
+    settings = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1", "net.ipv4.ip_forward=0",
+                "net.ipv4.conf.all.arp_ignore=1"]
+    run(["nsenter", f"--net=/run/netns/{namespace}", "--", "sysctl", "-qw"] + settings)
+    batch(["link set lo up"], namespace)
+
+
+def delete_namespaces(prefix):
+    """Deletes the namespaces, and with them every device in them."""
+    for namespace in namespaces(prefix):
+        run(["ip", "netns", "del", namespace])
+
+
+class Devices:
+    """Collects veth pairs, taps and bridges, and makes them all with one `ip` per namespace: a fat tree has 48 links."""
+
+    def __init__(self):
+        self._veths = []
+        self._lines = {}
+        self._names = {}
+
+    def veth(self, a, b, mtu):
+        """Joins two namespaces by a veth pair; a and b are (namespace, device name)."""
+        self._veths.append(f"link add {a[1]} mtu {mtu} netns {a[0]} type veth peer name {b[1]} mtu {mtu} netns {b[0]}")
+        for namespace, name in (a, b):
+            self._add(namespace, name, [f"link set {name} up"])
+
+    def tap(self, namespace, name, mtu):
+        """A tap for a guest to open. Its queue holds the windows of several groups."""
+        self._add(namespace, name, [f"tuntap add {name} mode tap", f"link set {name} mtu {mtu} txqueuelen 2000 up"])
+
+    def bridge(self, namespace, name, ports, mtu):
+        """A bridge of the namespace's ports, which must have been added before."""
+        # No multicast snooping: without a querier it would drop groups that nobody has joined by IGMP.
+        self._add(namespace, name, [f"link add {name} mtu {mtu} type bridge mcast_snooping 0"] +
+                  [f"link set {port} master {name}" for port in ports] + [f"link set {name} up"])
+
+    def address(self, namespace, name, address, mac=None):
+        """Gives a device an address, and a MAC if one is stated."""
+        self._lines[namespace] += [f"link set {name} address {mac}"] if mac else []
+        self._lines[namespace].append(f"addr add {address} dev {name}")
+
+    def make(self):
+        """Makes everything, with offloads off: checksums must be in the packet, and packets must not be merged."""
+        batch(self._veths)
+        for namespace, lines in self._lines.items():
+            batch(lines, namespace)
+            script = "\n".join(f"ethtool -K {n} tx off tso off gso off gro off || exit 1" for n in self._names[namespace])
+            run(["nsenter", f"--net=/run/netns/{namespace}", "--", "sh", "-c", script])
+
+    def _add(self, namespace, name, lines):
+        self._names.setdefault(namespace, []).append(name)
+        self._lines.setdefault(namespace, []).extend(lines)

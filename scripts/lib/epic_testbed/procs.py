@@ -1,0 +1,87 @@
+"""Processes of a test bed: started in their own session inside a namespace, remembered by pid and start time."""
+
+import os
+import signal
+import subprocess
+import time
+
+
+def start_time(pid):
+    """Start time of a process in clock ticks since boot, or None if there is no such process (or only a zombie)."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields and fields[0] != "Z" else None
+
+
+def _stat(pid):
+    """The fields of /proc/PID/stat from the third (the state) on, or None."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def spawn(argv, log_path, namespace, env=None):
+    """Starts argv in a network namespace with its output in log_path; returns {pid, start} for the record."""
+    with open(log_path, "ab") as log:
+        # nsenter replaces itself by the program: the pid is the program's own.
+        process = subprocess.Popen(["nsenter", f"--net=/run/netns/{namespace}", "--"] + argv, stdin=subprocess.DEVNULL,
+                                   stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                                   env={**os.environ, **(env or {})})
+    return {"pid": process.pid, "start": start_time(process.pid)}
+
+
+def alive(record):
+    """True if the process of the record still runs (and not another one under its pid)."""
+    _reap(record["pid"])
+    return record["start"] is not None and start_time(record["pid"]) == record["start"]
+
+
+def _reap(pid):
+    """Collects the process if it is our own ended child, so that it does not look alive."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
+
+
+def session_members(records):
+    """Pids of all processes in the sessions that the recorded processes lead or led.
+
+    A pid that still names a session is not given to a new process, so a leader that is there with another start
+    time means that the recorded session is gone.
+    """
+    leaders = {r["pid"] for r in records if start_time(r["pid"]) in (None, r["start"])}
+    members = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            fields = _stat(entry)
+            if fields and fields[0] != "Z" and int(fields[3]) in leaders:
+                members.append(int(entry))
+    return members
+
+
+def kill_all(find, grace_s):
+    """Ends the processes that find() lists: SIGTERM, and SIGKILL for those that remain after grace_s seconds."""
+    deadline = time.monotonic() + grace_s
+    for pid in find():
+        _kill(pid, signal.SIGTERM)
+    while True:
+        pids = find()
+        for pid in pids:
+            _reap(pid)
+        if not pids:
+            return
+        if time.monotonic() > deadline:
+            for pid in pids:
+                _kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline + 10:
+            raise RuntimeError(f"processes {pids} do not end")
+        time.sleep(0.02)
+
+
+def _kill(pid, signum):
+    try:
+        os.kill(pid, signum)
+    except ProcessLookupError:
+        pass
