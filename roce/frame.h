@@ -59,9 +59,9 @@ constexpr size_t MaxFrameBytes(size_t payload) {
 }
 
 // Serialises: Ethernet, IPv4 (DF, checksum), UDP (checksum 0), BTH and extension headers, payload, pad, ICRC.
-// Returns the bytes written, FrameBytes(packet, address.vlan). The caller keeps the rules that a check
-// enforces: `out` is large enough and does not overlap the payload (except exactly in place), the opcode is
-// known, and the payload is empty for an opcode without one and fits an IP packet.
+// Returns the bytes written, FrameBytes(packet, address.vlan). The payload may lie in `out`. The caller keeps
+// the rules that checks enforce: `out` is large enough, the opcode is known, the payload is empty for an
+// opcode without one, and the whole fits an IP packet.
 size_t WriteFrame(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out);
 
 // The CRC of a payload with its pad, for sending the same payload under several headers. shift.bytes() is the

@@ -1,0 +1,200 @@
+#include "roce/frame.h"
+
+#include <cstring>
+#include <type_traits>
+
+#include "base/check.h"
+#include "roce/view.h"
+#include "roce/view_ib.h"
+
+namespace epic::roce {
+namespace {
+
+constexpr size_t kIpBytes = Ipv4View::kBytes;
+constexpr size_t kUdpBytes = UdpView::kBytes;
+constexpr size_t kBthBytes = BthView::kBytes;
+static_assert(kIpBytes + kUdpBytes + kBthBytes == kIcrcHeaderBytes);
+constexpr size_t kMaxIpBytes = 0xffff;
+
+constexpr size_t Pad(size_t payload) { return (0 - payload) & 3; }
+
+// The whole IP packet: headers, payload, pad and ICRC.
+size_t IpBytes(const Packet& packet) {
+  const size_t payload = packet.payload.size();
+  return kIpBytes + kUdpBytes + Info(packet.bth.opcode).header_bytes + payload + Pad(payload) + kIcrcBytes;
+}
+
+// Finds the IP packet (headers to ICRC, no Ethernet padding) of RoCEv2 in what follows the Ethernet header.
+ParseResult FindIpPacket(Bytes bytes, Bytes* ip_packet) {
+  if (bytes.size() < kIpBytes) return ParseResult::kTruncated;
+  const auto ip = Ipv4View::Of(bytes);
+  if (!ip) return ParseResult::kBadIpHeader;
+  // Only the first fragment has ports; the others cannot be told from ordinary traffic.
+  if (ip->protocol() != kIpProtocolUdp || ip->fragment_offset() != 0) return ParseResult::kNotRoce;
+  const auto udp = UdpView::Of(ip->payload());
+  if (!udp) return ParseResult::kTruncated;
+  if (udp->dst_port() != kUdpPort) return ParseResult::kNotRoce;
+  if (ip->header_bytes() != kIpBytes) return ParseResult::kBadIpHeader;  // RoCEv2 has no IP options (A17.3.1)
+  if (!ip->checksum_ok()) return ParseResult::kBadIpChecksum;
+  if (ip->more_fragments()) return ParseResult::kFragment;
+  if (ip->total_length() > bytes.size()) return ParseResult::kTruncated;
+  if (ip->total_length() < kIcrcHeaderBytes + kIcrcBytes) return ParseResult::kBadLength;
+  if (udp->length() + kIpBytes != ip->total_length()) return ParseResult::kBadLength;
+  *ip_packet = bytes.first(ip->total_length());
+  return ParseResult::kOk;
+}
+
+// Reads BTH, extension headers and payload; transport is what lies between the UDP header and the ICRC.
+ParseResult ParseTransport(Bytes transport, Packet* out) {
+  const auto bth = BthView::Of(transport);
+  if (!bth) return ParseResult::kBadLength;
+  if (bth->tver() != 0) return ParseResult::kBadTver;
+  const OpcodeInfo& info = Info(bth->opcode());
+  if (!info.known) return ParseResult::kUnknownOpcode;
+  if (transport.size() < info.header_bytes) return ParseResult::kBadLength;
+  const size_t padded = transport.size() - info.header_bytes;
+  if (!info.payload && padded != 0) return ParseResult::kBadLength;
+  if (padded % 4 != 0 || bth->pad() > padded) return ParseResult::kBadPad;
+
+  out->bth = bth->Value();
+  Bytes rest = transport.subspan(kBthBytes);
+  // header_bytes covers all of these, so that no view below can lack its bytes.
+  const auto take = [&rest]<typename View>(std::type_identity<View>) {
+    const auto view = View::Of(rest);
+    EPIC_CHECK(view.has_value());
+    rest = rest.subspan(View::kBytes);
+    return view->Value();
+  };
+  if (info.reth) out->reth = take(std::type_identity<RethView>{});
+  if (info.deth) out->deth = take(std::type_identity<DethView>{});
+  if (info.aeth) out->aeth = take(std::type_identity<AethView>{});
+  if (info.imm) out->imm = take(std::type_identity<ImmDtView>{});
+  out->payload = transport.subspan(info.header_bytes, padded - bth->pad());
+  return ParseResult::kOk;
+}
+
+// Writes extension headers at `at`; returns the byte after them.
+uint8_t* WriteExtensions(const Packet& packet, const OpcodeInfo& info, uint8_t* at) {
+  if (info.reth) RethView::Write(packet.reth, at), at += RethView::kBytes;
+  if (info.deth) DethView::Write(packet.deth, at), at += DethView::kBytes;
+  if (info.aeth) AethView::Write(packet.aeth, at), at += AethView::kBytes;
+  if (info.imm) ImmDtView::Write(packet.imm, at), at += ImmDtView::kBytes;
+  if (packet.bth.opcode == Opcode::kCnp) std::memset(at, 0, kCnpReservedBytes), at += kCnpReservedBytes;
+  return at;
+}
+
+// Everything but the ICRC. Returns the IP packet within out.
+std::span<uint8_t> WriteBody(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out) {
+  const OpcodeInfo& info = Info(packet.bth.opcode);
+  const size_t payload = packet.payload.size();
+  const size_t ip_bytes = IpBytes(packet);
+  const EthernetHeader ethernet = {address.dst, address.src, address.vlan, kEtherTypeIpv4};
+  EPIC_CHECK(info.known);
+  EPIC_CHECK(info.payload || payload == 0);
+  EPIC_CHECK(ip_bytes <= kMaxIpBytes);
+  EPIC_CHECK(out.size() >= ethernet.header_bytes() + ip_bytes);
+
+  uint8_t* const ip = out.data() + ethernet.header_bytes();
+  uint8_t* const udp = ip + kIpBytes;
+  uint8_t* const bth = udp + kUdpBytes;
+  uint8_t* const body = bth + info.header_bytes;
+  // The payload goes first: the headers may overwrite where it was.
+  if (payload != 0 && body != packet.payload.data()) std::memmove(body, packet.payload.data(), payload);
+  std::memset(body + payload, 0, Pad(payload));
+  ethernet.Write(out.data());
+  Ipv4Header{.tos = packet.tos,
+             .total_length = static_cast<uint16_t>(ip_bytes),
+             .id = address.ip_id,
+             .ttl = packet.ttl,
+             .protocol = kIpProtocolUdp,
+             .src = packet.src_ip,
+             .dst = packet.dst_ip}
+      .Write(ip);
+  UdpHeader{packet.udp_src_port, kUdpPort, static_cast<uint16_t>(ip_bytes - kIpBytes)}.Write(udp);
+  BthView::Write(packet.bth, Pad(payload), bth);
+  uint8_t* const end = WriteExtensions(packet, info, bth + kBthBytes);
+  EPIC_CHECK(end == body);
+  return {ip, ip_bytes};
+}
+
+}  // namespace
+
+const char* Name(ParseResult result) {
+  switch (result) {
+    case ParseResult::kOk:
+      return "ok";
+    case ParseResult::kNotRoce:
+      return "not_roce";
+    case ParseResult::kTruncated:
+      return "truncated";
+    case ParseResult::kBadIpHeader:
+      return "bad_ip_header";
+    case ParseResult::kBadIpChecksum:
+      return "bad_ip_checksum";
+    case ParseResult::kFragment:
+      return "fragment";
+    case ParseResult::kBadLength:
+      return "bad_length";
+    case ParseResult::kBadTver:
+      return "bad_tver";
+    case ParseResult::kUnknownOpcode:
+      return "unknown_opcode";
+    case ParseResult::kBadPad:
+      return "bad_pad";
+    case ParseResult::kBadIcrc:
+      return "bad_icrc";
+  }
+  return "unknown";
+}
+
+ParseResult ParseFrame(Bytes frame, FrameAddress* address, Packet* out, bool check_icrc) {
+  const auto ethernet = EthernetView::Of(frame);
+  if (!ethernet) return ParseResult::kTruncated;
+  if (ethernet->ether_type() != kEtherTypeIpv4) return ParseResult::kNotRoce;
+  Bytes ip_packet;
+  if (const ParseResult result = FindIpPacket(ethernet->payload(), &ip_packet); result != ParseResult::kOk) {
+    return result;
+  }
+  const size_t transport_bytes = ip_packet.size() - kIpBytes - kUdpBytes - kIcrcBytes;
+  *out = Packet{};
+  if (const ParseResult result =
+          ParseTransport(ip_packet.subspan(kIpBytes + kUdpBytes, transport_bytes), out);
+      result != ParseResult::kOk) {
+    return result;
+  }
+  if (check_icrc && !IcrcOk(ip_packet)) return ParseResult::kBadIcrc;
+
+  const auto ip = Ipv4View::Of(ip_packet);
+  const auto udp = UdpView::Of(ip_packet.subspan(kIpBytes));
+  EPIC_CHECK(ip.has_value() && udp.has_value());
+  out->src_ip = ip->src();
+  out->dst_ip = ip->dst();
+  out->tos = ip->tos();
+  out->ttl = ip->ttl();
+  out->udp_src_port = udp->src_port();
+  *address = {ethernet->dst(), ethernet->src(), ip->id(), ethernet->vlan()};
+  return ParseResult::kOk;
+}
+
+size_t FrameBytes(const Packet& packet, bool vlan) {
+  return EthernetView::kBytes + (vlan ? EthernetView::kTagBytes : 0) + IpBytes(packet);
+}
+
+size_t WriteFrame(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out) {
+  const std::span<uint8_t> ip_packet = WriteBody(address, packet, out);
+  StoreLe32(Icrc(ip_packet), &ip_packet[ip_packet.size() - kIcrcBytes]);
+  return FrameBytes(packet, address.vlan.has_value());
+}
+
+size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packet, const PayloadCrc& crc,
+                                std::span<uint8_t> out) {
+  const size_t payload = packet.payload.size();
+  EPIC_CHECK(crc.shift->bytes() == payload + Pad(payload));
+  const std::span<uint8_t> ip_packet = WriteBody(address, packet, out);
+  const size_t extensions = Info(packet.bth.opcode).header_bytes - kBthBytes;
+  const uint32_t headers = Crc32(IcrcOfHeaders(ip_packet), ip_packet.subspan(kIcrcHeaderBytes, extensions));
+  StoreLe32(crc.shift->Join(headers, crc.crc), &ip_packet[ip_packet.size() - kIcrcBytes]);
+  return FrameBytes(packet, address.vlan.has_value());
+}
+
+}  // namespace epic::roce
