@@ -1,0 +1,53 @@
+#include "roce/opcode.h"
+
+#include <gtest/gtest.h>
+
+namespace epic::roce {
+namespace {
+
+TEST(OpcodeTest, KnowsExactlyTheNamedOpcodes) {
+  int known = 0;
+  for (int byte = 0; byte < 256; ++byte) known += Info(Opcode{static_cast<uint8_t>(byte)}).known ? 1 : 0;
+  EXPECT_EQ(known, 0x12 + 3);  // RC 0x00 to 0x11, two of UD, CNP
+  EXPECT_FALSE(Info(Opcode{0x12}).known);
+  EXPECT_FALSE(Info(Opcode{0x20}).known);  // UC
+  EXPECT_FALSE(Info(Opcode{0xff}).known);
+}
+
+// Table 38: extension headers of each opcode.
+TEST(OpcodeTest, HeaderBytesFollowFromTheExtensionHeaders) {
+  EXPECT_EQ(Info(Opcode::kRcSendOnly).header_bytes, 12);
+  EXPECT_EQ(Info(Opcode::kRcSendOnlyImm).header_bytes, 16);
+  EXPECT_EQ(Info(Opcode::kRcSendLastImm).header_bytes, 16);
+  EXPECT_EQ(Info(Opcode::kRcWriteFirst).header_bytes, 28);
+  EXPECT_EQ(Info(Opcode::kRcWriteLastImm).header_bytes, 16);
+  EXPECT_EQ(Info(Opcode::kRcWriteOnlyImm).header_bytes, 32);
+  EXPECT_EQ(Info(Opcode::kRcReadRequest).header_bytes, 28);
+  EXPECT_EQ(Info(Opcode::kRcReadResponseFirst).header_bytes, 16);
+  EXPECT_EQ(Info(Opcode::kRcReadResponseMiddle).header_bytes, 12);
+  EXPECT_EQ(Info(Opcode::kRcAck).header_bytes, 16);
+  EXPECT_EQ(Info(Opcode::kUdSendOnly).header_bytes, 20);
+  EXPECT_EQ(Info(Opcode::kUdSendOnlyImm).header_bytes, 24);
+  EXPECT_EQ(Info(Opcode::kCnp).header_bytes, 28);
+}
+
+TEST(OpcodeTest, MiddlePacketsNeitherOpenNorClose) {
+  for (const Opcode opcode : {Opcode::kRcSendMiddle, Opcode::kRcWriteMiddle, Opcode::kRcReadResponseMiddle}) {
+    const OpcodeInfo& info = Info(opcode);
+    EXPECT_TRUE(info.payload);
+    EXPECT_FALSE(info.first || info.last || info.only);
+  }
+}
+
+TEST(OpcodeTest, EveryOtherPacketHasExactlyOnePlaceInItsMessage) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const auto opcode = Opcode{static_cast<uint8_t>(byte)};
+    const OpcodeInfo& info = Info(opcode);
+    const bool middle = opcode == Opcode::kRcSendMiddle || opcode == Opcode::kRcWriteMiddle ||
+                        opcode == Opcode::kRcReadResponseMiddle;
+    EXPECT_EQ(info.first + info.last + info.only, info.known && !middle ? 1 : 0) << byte;
+  }
+}
+
+}  // namespace
+}  // namespace epic::roce
