@@ -1,0 +1,138 @@
+#include "incengine/core/engine.h"
+
+#include <fmt/format.h>
+
+#include <new>
+
+#include "incengine/modes/mode.h"
+
+namespace epic::engine {
+namespace {
+
+Endpoint MakeEndpoint(const EndpointConfig& config) {
+  Endpoint ep;
+  ep.config = config;
+  ep.in = Direction(config.in_psn);
+  ep.out = Direction(config.out_psn);
+  // rxe's range of source ports; any value does, as long as it stays.
+  ep.udp_src_port = static_cast<uint16_t>(0xc000 | ((Raw(config.local_qpn) ^ Raw(config.remote_qpn)) & 0x3fff));
+  return ep;
+}
+
+Context MakeContext(const GroupConfig& config) {
+  Context ctx;
+  ctx.config = config;
+  for (const EndpointConfig& child : config.children) ctx.children.push_back(MakeEndpoint(child));
+  if (config.parent) ctx.parent = MakeEndpoint(*config.parent);
+  return ctx;
+}
+
+}  // namespace
+
+Engine::Engine(Ipv4 address, size_t port_count, size_t arena_bytes)
+    : address_(address), port_count_(port_count), arena_(arena_bytes) {}
+
+StatusOr<size_t> Engine::Install(const GroupConfig& config) {
+  const Status valid = Validate(config, port_count_);
+  if (!valid.ok()) return valid;
+  if (config.mode != Mode::kTranslated) {
+    return MakeStatus(StatusCode::kUnimplemented, "mode: this engine realises mode II only");
+  }
+  if (groups_.contains(config.group_id)) {
+    return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group_id {} is installed", config.group_id));
+  }
+  Context ctx = MakeContext(config);
+  const auto taken = [&](const EndpointConfig& ep) { return by_qpn_.contains(Raw(ep.local_qpn)); };
+  for (const EndpointConfig& child : config.children) {
+    if (taken(child)) {
+      return MakeStatus(StatusCode::kAlreadyExists, fmt::format("QPN {:#x} is in use", Raw(child.local_qpn)));
+    }
+  }
+  if (config.parent && taken(*config.parent)) {
+    return MakeStatus(StatusCode::kAlreadyExists, fmt::format("QPN {:#x} is in use", Raw(config.parent->local_qpn)));
+  }
+  ctx.arena_bytes = ArenaBytes(config);
+  const auto offset = arena_.Allocate(ctx.arena_bytes);
+  if (!offset) {
+    return MakeStatus(StatusCode::kResourceExhausted, fmt::format("arena: {} bytes needed, {} of {} bytes left",
+                                                                  ctx.arena_bytes, arena_.free_bytes(), arena_.size()));
+  }
+  ctx.arena_offset = *offset;
+  uint8_t* slots = arena_.At(*offset, ctx.arena_bytes).data();
+  for (uint32_t i = 0; i < config.slots; ++i) new (slots + i * sizeof(Slot)) Slot();
+  for (size_t i = 0; i < config.children.size(); ++i) {
+    by_qpn_[Raw(config.children[i].local_qpn)] = {config.group_id, EndpointId{static_cast<uint8_t>(i)}};
+  }
+  if (config.parent) by_qpn_[Raw(config.parent->local_qpn)] = {config.group_id, kParent};
+  const size_t bytes = ctx.arena_bytes;
+  groups_.emplace(config.group_id, std::move(ctx));
+  return bytes;
+}
+
+void Engine::Remove(uint64_t group_id, uint32_t generation) {
+  const auto it = groups_.find(group_id);
+  if (it == groups_.end() || it->second.config.generation != generation) return;
+  const GroupConfig& config = it->second.config;
+  for (const EndpointConfig& child : config.children) by_qpn_.erase(Raw(child.local_qpn));
+  if (config.parent) by_qpn_.erase(Raw(config.parent->local_qpn));
+  arena_.Free(it->second.arena_offset);
+  groups_.erase(it);
+}
+
+void Engine::Fail(uint64_t group_id, uint32_t generation) {
+  const auto it = groups_.find(group_id);
+  if (it == groups_.end() || it->second.config.generation != generation) return;
+  it->second.state = GroupState::kStopped;
+}
+
+void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effects& effects) {
+  const auto it = by_qpn_.find(Raw(packet.bth.dest_qp));
+  if (it == by_qpn_.end()) return effects.Drop(port, DropReason::kUnknownQpn);
+  Context& ctx = groups_.at(it->second.group_id);
+  const EndpointId from = it->second.endpoint;
+  Endpoint& ep = from == kParent ? ctx.parent : ctx.children[Raw(from)];
+  Env env{.now = now, .address = address_, .arena = arena_, .effects = effects};
+  ++ep.counters.packets_in;
+  DropReason reason = DropReason::kCount;
+  if (packet.src_ip != ep.config.remote_ip) {
+    reason = DropReason::kStranger;
+  } else if ((packet.bth.pkey & 0x7fff) != 0x7fff) {
+    reason = DropReason::kBadPkey;
+  } else if (ctx.state == GroupState::kStopped) {
+    reason = DropReason::kGroupFailed;
+  }
+  if (reason != DropReason::kCount) return Drop(ctx, ep, reason, env);
+  TranslatedMode().OnPacket(ctx, from, packet, env);
+}
+
+void Engine::OnTimer(Nanos now, TimerId id, Effects& effects) {
+  const auto it = groups_.find(static_cast<uint64_t>(id));
+  if (it == groups_.end()) return;
+  Context& ctx = it->second;
+  ctx.timer_at = kNever;
+  if (ctx.state == GroupState::kStopped) return;
+  Env env{.now = now, .address = address_, .arena = arena_, .effects = effects};
+  TranslatedMode().OnTimer(ctx, env);
+}
+
+const char* Name(DropReason reason) {
+  switch (reason) {
+    case DropReason::kUnknownQpn: return "unknown_qpn";
+    case DropReason::kStranger: return "stranger";
+    case DropReason::kBadPkey: return "bad_pkey";
+    case DropReason::kUnexpectedOpcode: return "unexpected_opcode";
+    case DropReason::kBadLength: return "bad_length";
+    case DropReason::kBadControl: return "bad_control";
+    case DropReason::kGap: return "gap";
+    case DropReason::kAboveWindow: return "above_window";
+    case DropReason::kDuplicate: return "duplicate";
+    case DropReason::kStaleSlot: return "stale_slot";
+    case DropReason::kUnexpectedResult: return "unexpected_result";
+    case DropReason::kAckBeyond: return "ack_beyond";
+    case DropReason::kGroupFailed: return "group_failed";
+    case DropReason::kCount: break;
+  }
+  return "unknown";
+}
+
+}  // namespace epic::engine

@@ -1,0 +1,24 @@
+// A mode: one realisation of a group on a switch. Modes are compositions of modules (EPIC paper, section 4.1); they hold
+// no state of their own, everything is in the context.
+#pragma once
+
+#include "incengine/modules/env.h"
+#include "roce/packet.h"
+
+namespace epic::engine {
+
+class ModeLogic {
+ public:
+  // A packet that LookupTable has found to belong to this endpoint of the group.
+  virtual void OnPacket(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) const = 0;
+  // The group's timer. ctx.timer_at is kNever when this is called.
+  virtual void OnTimer(Context& ctx, Env& env) const = 0;
+
+ protected:
+  ~ModeLogic() = default;
+};
+
+// Mode II (modes/translated.h).
+const ModeLogic& TranslatedMode();
+
+}  // namespace epic::engine

@@ -1,0 +1,104 @@
+#include "incengine/modes/translated_state.h"
+
+#include <algorithm>
+#include <array>
+
+#include "incengine/modules/buffer.h"
+#include "incengine/modules/position.h"
+#include "incengine/modules/transmit.h"
+
+namespace epic::engine::translated {
+
+bool IsBehind(const Context& ctx, const Endpoint& host) {
+  if (host.last_down_acked + 1 < ctx.results_end) return true;
+  return ctx.state == GroupState::kRunning && host.up_epsn < ctx.max_up_epsn;
+}
+
+void OnHostProgress(Context& ctx, Endpoint& host, Env& env) {
+  host.prompt_backoff = 0;
+  host.rnr_backoff = 0;
+  host.rnr_allowed_at = env.now;
+  host.prompt_at = IsBehind(ctx, host) ? env.now + ctx.config.prompt_ns : kNever;
+  ArmTimer(ctx, host.prompt_at, env);
+}
+
+void WatchHosts(Context& ctx, Env& env) {
+  for (Endpoint& child : ctx.children) {
+    if (!child.config.is_host || child.prompt_at != kNever || !IsBehind(ctx, child)) continue;
+    child.prompt_backoff = 0;
+    child.prompt_at = env.now + ctx.config.prompt_ns;
+    ArmTimer(ctx, child.prompt_at, env);
+  }
+}
+
+void PublishResult(Context& ctx, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env) {
+  ctx.results_end = index + 1;
+  ++ctx.counters.results;
+  ctx.uplink_backoff = 0;
+  ctx.uplink_at = ctx.results_end < ctx.up_sent ? env.now + ctx.config.prompt_ns : kNever;
+  for (Endpoint& child : ctx.children) {
+    SendData(ctx, child, index, payload, ack_req, env);
+    ++ctx.counters.replicated_packets;
+  }
+  WatchHosts(ctx, env);
+}
+
+bool SendHeld(Context& ctx, Endpoint& to, Index index, bool ack_req, Env& env) {
+  const auto position = Locate(ctx, index);
+  if (!position) return false;
+  if (position->control) {
+    const ControlSlot& slot = ControlSlotOf(ctx, position->invocation->number);
+    if (slot.invocation != position->invocation->number || slot.arrived != ctx.all_children()) return false;
+    std::array<uint8_t, kControlBytes> bytes;
+    Encode(slot.header, bytes);
+    SendData(ctx, to, index, bytes, ack_req || slot.ack_req, env);
+    return true;
+  }
+  const Slot& slot = SlotOf(ctx, index, env.arena);
+  if (slot.index != index || slot.arrived != ctx.all_children()) return false;
+  SendData(ctx, to, index, PayloadOf(ctx, index, BytesAt(ctx, *position), env.arena), ack_req || slot.ack_req, env);
+  return true;
+}
+
+void AskParent(Context& ctx, Index index, Env& env) {
+  if (index >= ctx.asked_from && env.now - ctx.asked_at < ctx.config.prompt_ns / 4) return;
+  ctx.asked_from = index;
+  ctx.asked_at = env.now;
+  ++ctx.counters.asks;
+  SendNak(ctx.parent, index, env);
+}
+
+void AnswerRequest(Context& ctx, Endpoint& child, Index from, Index to, Env& env) {
+  if (child.config.is_host) from = std::max(from, child.last_down_acked + 1);
+  to = std::min(to, ctx.results_end);
+  if (from >= to) return;
+  if (!ctx.is_root()) {
+    child.want = {.from = from, .to = ctx.results_end};
+    AskParent(ctx, from, env);
+    return;
+  }
+  for (Index i = from; i < to; ++i) {
+    if (!SendHeld(ctx, child, i, /*ack_req=*/true, env)) return Drop(ctx, child, DropReason::kStaleSlot, env);
+    ++ctx.counters.repeats;
+    ++ctx.counters.replicated_packets;
+  }
+}
+
+void TellToWait(Endpoint& host, Env& env) {
+  if (env.now < host.rnr_allowed_at) return;
+  const auto code = static_cast<uint8_t>(std::min<uint32_t>(kFirstWaitCode + 2 * host.rnr_backoff, kLastWaitCode));
+  ++host.rnr_backoff;
+  host.rnr_allowed_at = env.now + RnrTimerNanos(code) / 2;
+  SendRnrNak(host, host.last_down_acked + 1, code, env);
+}
+
+void RepeatUp(Context& ctx, Index from, Env& env) {
+  for (Index i = from; i < ctx.up_sent; ++i) {
+    if (!SendHeld(ctx, ctx.parent, i, /*ack_req=*/false, env)) {
+      return Drop(ctx, ctx.parent, DropReason::kStaleSlot, env);
+    }
+    ++ctx.counters.repeats;
+  }
+}
+
+}  // namespace epic::engine::translated

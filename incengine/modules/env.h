@@ -1,0 +1,38 @@
+// What every module may use beside the context it works on.
+#pragma once
+
+#include "base/types.h"
+#include "incengine/core/effects.h"
+#include "incengine/state/arena.h"
+#include "incengine/state/context.h"
+
+namespace epic::engine {
+
+struct Env {
+  Nanos now = 0;
+  Ipv4 address{};  // of this switch
+  Arena& arena;
+  Effects& effects;
+};
+
+// Counts and reports a packet that is not used.
+inline void Drop(Context& ctx, const Endpoint& ep, DropReason reason, Env& env) {
+  ++ctx.counters.drops[static_cast<size_t>(reason)];
+  env.effects.Drop(ep.config.port, reason);
+}
+
+// Brings the group's one timer forward to the deadline. Deadlines that move back need nothing: the timer fires early,
+// finds nothing due and is set again.
+inline void ArmTimer(Context& ctx, Nanos deadline, Env& env) {
+  if (deadline >= ctx.timer_at) return;
+  ctx.timer_at = deadline;
+  env.effects.SetTimer(TimerId{ctx.config.group_id}, deadline);
+}
+
+// T doubled backoff times, at most 32 T.
+inline Nanos BackedOff(const Context& ctx, uint32_t backoff) {
+  constexpr uint32_t kMaxBackoff = 5;
+  return ctx.config.prompt_ns << (backoff < kMaxBackoff ? backoff : kMaxBackoff);
+}
+
+}  // namespace epic::engine

@@ -1,0 +1,29 @@
+// Where an index lies: which invocation, control or data, and what its packet must look like
+// (docs/PROTOCOL.md, section 2).
+#pragma once
+
+#include <optional>
+
+#include "incengine/state/context.h"
+
+namespace epic::engine {
+
+struct Position {
+  const Invocation* invocation = nullptr;  // borrowed from the context
+  bool control = false;
+  int64_t at = 0;  // data packet number within the invocation
+};
+
+// Nothing if the invocation of the index is not open (any more).
+std::optional<Position> Locate(const Context& ctx, Index index);
+
+// The opcode of the packet at a position: data is cut into messages of M packets.
+roce::Opcode OpcodeAt(const Context& ctx, const Position& position);
+
+// Its payload bytes.
+uint32_t BytesAt(const Context& ctx, const Position& position);
+
+// Makes the invocation that header opens known to the context, and opens its segments at the parent endpoint.
+void OpenInvocation(Context& ctx, const ControlHeader& header);
+
+}  // namespace epic::engine

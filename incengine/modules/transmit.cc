@@ -1,0 +1,65 @@
+#include "incengine/modules/transmit.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "incengine/modules/position.h"
+
+namespace epic::engine {
+namespace {
+
+OutPacket MakePacket(Endpoint& ep, Env& env) {
+  OutPacket out;
+  out.dst_mac = ep.config.remote_mac;
+  out.ip_id = ep.ip_id++;
+  out.packet.src_ip = env.address;
+  out.packet.dst_ip = ep.config.remote_ip;
+  out.packet.udp_src_port = ep.udp_src_port;
+  out.packet.bth.dest_qp = ep.config.remote_qpn;
+  ++ep.counters.packets_out;
+  return out;
+}
+
+}  // namespace
+
+void SendData(Context& ctx, Endpoint& ep, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env) {
+  const auto position = Locate(ctx, index);
+  EPIC_CHECK(position.has_value());
+  OutPacket out = MakePacket(ep, env);
+  out.packet.bth.opcode = OpcodeAt(ctx, *position);
+  out.packet.bth.psn = ep.out.WireOf(index);
+  out.packet.bth.ack_req = ack_req;
+  if (position->control) out.packet.imm = static_cast<uint32_t>(position->invocation->number);
+  out.packet.payload = payload;
+  env.effects.Send(ep.config.port, out);
+}
+
+void SendAeth(Endpoint& ep, uint8_t syndrome, Index index, Index completed_to, Env& env) {
+  OutPacket out = MakePacket(ep, env);
+  out.packet.bth.opcode = roce::Opcode::kRcAck;
+  out.packet.bth.psn = ep.in.WireOf(index);
+  out.packet.aeth.syndrome = syndrome;
+  out.packet.aeth.msn = ep.in.MsnAfter(completed_to);
+  env.effects.Send(ep.config.port, out);
+}
+
+void SendAck(Endpoint& ep, Index index, Env& env) { SendAeth(ep, roce::kSyndromeAck, index, index, env); }
+
+void SendNak(Endpoint& ep, Index index, Env& env) {
+  ++ep.counters.naks_sent;
+  SendAeth(ep, roce::kSyndromeNakSequence, index, index - 1, env);
+}
+
+void SendRnrNak(Endpoint& ep, Index index, uint8_t timer_code, Env& env) {
+  ++ep.counters.rnr_naks_sent;
+  SendAeth(ep, static_cast<uint8_t>(roce::kSyndromeRnrNak | timer_code), index, index - 1, env);
+}
+
+Nanos RnrTimerNanos(uint8_t code) {
+  static constexpr std::array<int64_t, 32> kMicroseconds = {
+      655360, 10,   20,   30,   40,   60,    80,    120,   160,   240,   320,   480,    640,    960,    1280,   1920,
+      2560,   3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
+  return kMicroseconds[code & 31] * kMicrosecond;
+}
+
+}  // namespace epic::engine

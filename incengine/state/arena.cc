@@ -1,0 +1,27 @@
+#include "incengine/state/arena.h"
+
+#include "base/check.h"
+
+namespace epic::engine {
+
+std::optional<size_t> Arena::Allocate(size_t bytes) {
+  bytes = RoundUp(bytes);
+  size_t begin = 0;
+  for (const auto& [offset, taken] : taken_) {
+    if (offset - begin >= bytes) break;
+    begin = offset + taken;
+  }
+  if (begin > memory_.size() || memory_.size() - begin < bytes) return std::nullopt;
+  taken_[begin] = bytes;
+  used_ += bytes;
+  return begin;
+}
+
+void Arena::Free(size_t offset) {
+  const auto it = taken_.find(offset);
+  EPIC_CHECK(it != taken_.end());
+  used_ -= it->second;
+  taken_.erase(it);
+}
+
+}  // namespace epic::engine

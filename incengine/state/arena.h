@@ -1,0 +1,42 @@
+// The switch's buffer memory ("SRAM"): one block of fixed size from which groups take their payload and degree
+// buffers when they are installed. First fit by offset; offsets, not pointers, so that a copy is a snapshot
+// (EPIC paper, section 6.1: contexts refer to dynamic regions).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace epic::engine {
+
+class Arena {
+ public:
+  explicit Arena(size_t bytes) : memory_(bytes) {}
+
+  // A region of that many bytes (rounded up to kAlignment), or nothing if no gap is large enough.
+  std::optional<size_t> Allocate(size_t bytes);
+
+  // Gives back a region that Allocate returned.
+  void Free(size_t offset);
+
+  std::span<uint8_t> At(size_t offset, size_t bytes) { return std::span(memory_).subspan(offset, bytes); }
+  std::span<const uint8_t> At(size_t offset, size_t bytes) const {
+    return std::span(memory_).subspan(offset, bytes);
+  }
+
+  size_t size() const { return memory_.size(); }
+  size_t free_bytes() const { return memory_.size() - used_; }
+
+  static constexpr size_t kAlignment = 64;
+  static constexpr size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+ private:
+  std::vector<uint8_t> memory_;
+  std::map<size_t, size_t> taken_;  // offset to bytes
+  size_t used_ = 0;
+};
+
+}  // namespace epic::engine

@@ -1,0 +1,66 @@
+#include "incengine/state/config.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <set>
+
+#include "incengine/state/arena.h"
+#include "incengine/state/context.h"
+
+namespace epic::engine {
+namespace {
+
+Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
+
+Status ValidateEndpoint(const EndpointConfig& endpoint, const std::string& where, size_t port_count,
+                        std::set<uint32_t>* qpns) {
+  if (endpoint.port >= port_count) return Invalid(where + ": no such port");
+  if (Raw(endpoint.local_qpn) == 0 || Raw(endpoint.local_qpn) > kQpnMask || Raw(endpoint.remote_qpn) > kQpnMask) {
+    return Invalid(where + ": QPN out of range");
+  }
+  if (!qpns->insert(Raw(endpoint.local_qpn)).second) {
+    return Invalid(fmt::format("{}: local QPN {:#x} is used twice", where, Raw(endpoint.local_qpn)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status Validate(const GroupConfig& config, size_t port_count) {
+  const uint32_t mtu = config.path_mtu;
+  if (!std::has_single_bit(mtu) || mtu < 256 || mtu > 4096) {
+    return Invalid(fmt::format("path_mtu: {} is not 256, 512, 1024, 2048 or 4096", mtu));
+  }
+  if (config.message_packets == 0 || config.message_packets > kMaxSlots || config.window_messages == 0 ||
+      config.window_messages > kMaxSlots) {
+    return Invalid("message_packets and window_messages must be at least 1");
+  }
+  if (!std::has_single_bit(config.slots) || config.slots > kMaxSlots) {
+    return Invalid(fmt::format("slots: {} is not a power of two up to {}", config.slots, kMaxSlots));
+  }
+  const uint64_t window = uint64_t{config.message_packets} * config.window_messages;
+  if (config.slots < 2 * window) {
+    return Invalid(fmt::format("slots: {} is less than 2MW = {}", config.slots, 2 * window));
+  }
+  if (config.children.empty() || config.children.size() > kMaxChildren) {
+    return Invalid(fmt::format("children: {} is not between 1 and {}", config.children.size(), kMaxChildren));
+  }
+  if (config.prompt_ns <= 0 || config.prompt_ns > 3600 * kSecond) return Invalid("prompt_ns: out of range");
+  std::set<uint32_t> qpns;
+  for (size_t i = 0; i < config.children.size(); ++i) {
+    const Status status = ValidateEndpoint(config.children[i], fmt::format("children[{}]", i), port_count, &qpns);
+    if (!status.ok()) return status;
+  }
+  if (config.parent) {
+    if (config.parent->is_host) return Invalid("parent: a host cannot be a parent");
+    return ValidateEndpoint(*config.parent, "parent", port_count, &qpns);
+  }
+  return absl::OkStatus();
+}
+
+size_t ArenaBytes(const GroupConfig& config) {
+  return Arena::RoundUp(size_t{config.slots} * sizeof(Slot)) + Arena::RoundUp(size_t{config.slots} * config.path_mtu);
+}
+
+}  // namespace epic::engine

@@ -1,0 +1,130 @@
+// A group's local context on one switch: routing, transmission and computation state (EPIC paper, section 4.1;
+// docs/PROTOCOL.md, section 5). Plain values; the modules act on them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "incengine/core/effects.h"
+#include "incengine/state/config.h"
+#include "incengine/state/segment.h"
+#include "protocol/control.h"
+
+namespace epic::engine {
+
+// An endpoint within its group: children are 0 to kMaxChildren-1, the parent is kParent.
+enum class EndpointId : uint8_t {};
+inline constexpr EndpointId kParent{0xff};
+constexpr uint8_t Raw(EndpointId id) { return static_cast<uint8_t>(id); }
+
+// One place of the payload and degree buffers. Lies in the arena.
+struct Slot {
+  Index index = -1;      // -1: never used
+  uint64_t arrived = 0;  // bit per child
+  bool ack_req = false;  // OR over the contributors' AckReq
+};
+
+// A control packet being merged, in the persistent ring.
+struct ControlSlot {
+  int64_t invocation = -1;
+  uint64_t arrived = 0;
+  bool ack_req = false;
+  ControlHeader header;  // of the first child that called; with the merged status
+};
+
+// What an invocation is, for everybody who carries its packets.
+struct Invocation {
+  int64_t number = 0;
+  ControlHeader header;
+  Index control_index = 0;
+  int64_t data_packets = 0;
+};
+
+// The half-open range of indices [from, to).
+struct IndexRange {
+  Index from = 0;
+  Index to = 0;
+  bool Contains(Index i) const { return i >= from && i < to; }
+};
+
+struct EndpointCounters {
+  uint64_t packets_in = 0;
+  uint64_t packets_out = 0;
+  uint64_t duplicates = 0;
+  uint64_t gaps = 0;
+  uint64_t naks_sent = 0;
+  uint64_t rnr_naks_sent = 0;
+  uint64_t prompts = 0;
+};
+
+struct Endpoint {
+  EndpointConfig config;
+  uint16_t udp_src_port = 0;  // stable per flow, so that equal-cost paths keep its order
+  uint16_t ip_id = 0;
+  Direction in;
+  Direction out;
+  bool nak_sent = false;
+  // Children.
+  Index up_epsn = 0;
+  IndexRange want;
+  // Hosts.
+  Index last_down_acked = -1;
+  Nanos prompt_at = kNever;
+  uint32_t prompt_backoff = 0;
+  Nanos repeat_ack_at = kNever;
+  Nanos rnr_allowed_at = 0;
+  uint32_t rnr_backoff = 0;
+  EndpointCounters counters;
+};
+
+struct ContextCounters {
+  uint64_t aggregated_packets = 0;  // contributions that entered a sum or a control slot
+  uint64_t results = 0;             // complete at this switch
+  uint64_t replicated_packets = 0;  // copies sent to children, repetitions included
+  uint64_t repeats = 0;             // results or partial sums sent again
+  uint64_t asks = 0;                // requests to the parent
+  uint64_t uplink_timeouts = 0;
+  std::array<uint64_t, static_cast<size_t>(DropReason::kCount)> drops{};
+};
+
+enum class GroupState : uint8_t {
+  kRunning,
+  kFailed,   // a reply with a bad status has passed: no more data, but the reply itself is still repeated on demand
+  kStopped,  // by the control plane: nothing moves any more
+};
+
+struct Context {
+  GroupConfig config;
+  GroupState state = GroupState::kRunning;
+
+  std::deque<Invocation> invocations;  // oldest first, at most kKeptInvocations
+  std::array<ControlSlot, kKeptInvocations> control;
+  size_t arena_offset = 0;
+  size_t arena_bytes = 0;
+
+  std::vector<Endpoint> children;
+  Endpoint parent;  // unused at the root
+
+  Index results_end = 0;
+  Index up_sent = 0;
+  Index max_up_epsn = 0;  // of all children
+  Index asked_from = 0;
+  Nanos asked_at = -kSecond;
+  Nanos uplink_at = kNever;
+  uint32_t uplink_backoff = 0;
+  Nanos timer_at = kNever;  // the one timer that the world keeps for this group
+
+  ContextCounters counters;
+
+  bool is_root() const { return !config.parent.has_value(); }
+  uint64_t all_children() const {
+    return children.size() == 64 ? ~uint64_t{0} : (uint64_t{1} << children.size()) - 1;
+  }
+};
+
+// Arena bytes that a group takes: N payloads of one MTU and N slots.
+size_t ArenaBytes(const GroupConfig& config);
+
+}  // namespace epic::engine
