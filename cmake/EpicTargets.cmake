@@ -17,7 +17,8 @@ find_package(GTest REQUIRED)
 
 # Warnings as errors for our own code; generated protobuf code is exempt (proto/CMakeLists.txt).
 add_library(epic_options INTERFACE)
-target_compile_options(epic_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+target_compile_options(epic_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
+                       -Werror)
 target_include_directories(epic_options INTERFACE "${CMAKE_SOURCE_DIR}")
 if(EPIC_SANITIZE)
   add_compile_options(-fsanitize=${EPIC_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -34,6 +34,8 @@ const char* Name(DropReason reason);
 struct OutPacket {
   roce::MacAddress dst_mac{};
   uint16_t ip_id = 0;
+  // The payload is that of the Send before this one in the same call: its part of the ICRC can be used again.
+  bool same_payload = false;
   roce::Packet packet;
 };
 

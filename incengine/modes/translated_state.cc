@@ -36,10 +36,7 @@ void PublishResult(Context& ctx, Index index, std::span<const uint8_t> payload, 
   ++ctx.counters.results;
   ctx.uplink_backoff = 0;
   ctx.uplink_at = ctx.results_end < ctx.up_sent ? env.now + ctx.config.prompt_ns : kNever;
-  for (Endpoint& child : ctx.children) {
-    SendData(ctx, child, index, payload, ack_req, env);
-    ++ctx.counters.replicated_packets;
-  }
+  ReplicateData(ctx, index, payload, ack_req, env);
   WatchHosts(ctx, env);
 }
 

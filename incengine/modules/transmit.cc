@@ -20,18 +20,35 @@ OutPacket MakePacket(Endpoint& ep, Env& env) {
   return out;
 }
 
+OutPacket MakeDataPacket(const Context& ctx, Endpoint& ep, const Position& position, Index index,
+                         std::span<const uint8_t> payload, bool ack_req, Env& env) {
+  OutPacket out = MakePacket(ep, env);
+  out.packet.bth.opcode = OpcodeAt(ctx, position);
+  out.packet.bth.psn = ep.out.WireOf(index);
+  out.packet.bth.ack_req = ack_req;
+  if (position.control) out.packet.imm = static_cast<uint32_t>(position.invocation->number);
+  out.packet.payload = payload;
+  return out;
+}
+
 }  // namespace
 
 void SendData(Context& ctx, Endpoint& ep, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env) {
   const auto position = Locate(ctx, index);
   EPIC_CHECK(position.has_value());
-  OutPacket out = MakePacket(ep, env);
-  out.packet.bth.opcode = OpcodeAt(ctx, *position);
-  out.packet.bth.psn = ep.out.WireOf(index);
-  out.packet.bth.ack_req = ack_req;
-  if (position->control) out.packet.imm = static_cast<uint32_t>(position->invocation->number);
-  out.packet.payload = payload;
+  const OutPacket out = MakeDataPacket(ctx, ep, *position, index, payload, ack_req, env);
   env.effects.Send(ep.config.port, out);
+}
+
+void ReplicateData(Context& ctx, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env) {
+  const auto position = Locate(ctx, index);
+  EPIC_CHECK(position.has_value());
+  for (Endpoint& child : ctx.children) {
+    OutPacket out = MakeDataPacket(ctx, child, *position, index, payload, ack_req, env);
+    out.same_payload = &child != &ctx.children.front();
+    env.effects.Send(child.config.port, out);
+  }
+  ctx.counters.replicated_packets += ctx.children.size();
 }
 
 void SendAeth(Endpoint& ep, uint8_t syndrome, Index index, Index completed_to, Env& env) {
