@@ -1,0 +1,104 @@
+#!/usr/bin/python3
+"""check_layers.py [ROOT]: the dependency direction and size rules of docs/ARCHITECTURE.md, as a test.
+
+- which folder may include which;
+- only the world's edges may include sockets, gRPC, verbs or logging headers;
+- cores read no clock and roll no dice;
+- C++ files have at most 400 lines, functions are left to review.
+
+Prints each violation as FILE:LINE: text and exits 1 if there is any.
+"""
+import pathlib
+import re
+import sys
+
+# Folder -> project folders whose headers it may include (itself always). The longest matching prefix counts.
+MAY_INCLUDE = {
+    "base": [],
+    "roce": ["base"],
+    "protocol": ["base"],
+    "incengine/state": ["base", "roce", "protocol", "incengine/core/effects.h"],
+    "incengine/reduce": ["base", "protocol"],
+    "incengine/modules": ["base", "roce", "protocol", "incengine/state", "incengine/reduce",
+                          "incengine/core/effects.h"],
+    "incengine/modes": ["base", "roce", "protocol", "incengine/state", "incengine/reduce", "incengine/modules",
+                        "incengine/core/effects.h"],
+    "incengine/core": ["base", "roce", "protocol", "incengine/state", "incengine/modules", "incengine/modes"],
+    "incengine/daemon": ["base", "roce", "protocol", "io", "proto", "incengine"],
+    "incengine": ["base", "roce", "protocol", "incengine"],
+    "io": ["base", "roce"],
+    "commlib/core": ["base", "protocol"],
+    "commlib": ["base", "protocol", "proto", "commlib", "epic"],
+    "incagent": ["base", "proto"],
+    "incmanager/policies": ["base", "incmanager"],
+    "incmanager/rpc": ["base", "proto", "incmanager"],
+    "incmanager/cli": ["base", "proto", "incmanager"],
+    "incmanager": ["base", "incmanager"],
+    "sim": ["base", "roce", "protocol", "incengine/core", "incengine/state", "incengine/modules", "commlib/core"],
+    "bench": ["base", "commlib", "protocol", "epic"],
+    "examples": ["epic"],
+    "tests": ["base", "roce", "protocol", "io", "incengine", "commlib", "sim"],
+}
+
+# Header pattern -> folders in which it is allowed.
+EDGE_HEADERS = {
+    r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "incengine/daemon", "commlib", "bench", "tests"],
+    r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc"],
+    r"<infiniband/": ["commlib"],
+    r"<spdlog": ["io", "incengine/daemon", "incagent", "incmanager"],
+    r"<(thread|mutex|condition_variable)>": ["io", "incengine/daemon", "incagent", "incmanager", "commlib", "bench"],
+}
+CORE = ["base", "roce", "protocol", "incengine/state", "incengine/reduce", "incengine/modules", "incengine/modes",
+        "incengine/core", "commlib/core", "incmanager/policies", "sim"]
+NOT_IN_CORES = r"std::chrono::\w*clock|\bclock_gettime\b|\bgettimeofday\b|\brand\(\)|std::random_device|\bgetenv\b"
+
+MAX_LINES = 400
+
+
+def folder_of(path, table):
+    """The longest key of table that is a prefix of path, or None."""
+    found = [k for k in table if path == k or path.startswith(k + "/")]
+    return max(found, key=len) if found else None
+
+
+def is_test(path):
+    return re.search(r"_(test|fuzz|bench|testing)\.(cc|h)$", path) is not None
+
+
+def check_file(path, text, report):
+    lines = text.splitlines()
+    folder = folder_of(path, MAY_INCLUDE)
+    if folder is None:
+        report(path, 1, "is in a folder that check_layers.py does not know")
+        return
+    if len(lines) > MAX_LINES:
+        report(path, MAX_LINES, f"has {len(lines)} lines; the bound is {MAX_LINES}")
+    for number, line in enumerate(lines, 1):
+        match = re.match(r'#include "([^"]+)"', line)
+        if match and not is_test(path):
+            header = match.group(1)
+            allowed = MAY_INCLUDE[folder] + [folder]
+            if not any(header == a or header.startswith(a + "/") for a in allowed):
+                report(path, number, f"{folder}/ may not include {header}")
+        for pattern, allowed in EDGE_HEADERS.items():
+            if re.match(r"#include " + pattern, line) and not is_test(path):
+                if not any(path.startswith(a) for a in allowed):
+                    report(path, number, f"{line.strip()} is not for {folder}/")
+        if not is_test(path) and folder_of(path, dict.fromkeys(CORE)) and re.search(NOT_IN_CORES, line):
+            report(path, number, "cores read no clock and roll no dice")
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[2])
+    violations = []
+    files = [p for p in root.rglob("*") if p.suffix in (".cc", ".h", ".c")
+             and p.relative_to(root).parts[0] not in ("build", ".git")]
+    for file in sorted(files):
+        check_file(str(file.relative_to(root)), file.read_text(encoding="utf-8"),
+                   lambda path, line, text: violations.append(f"{path}:{line}: {text}"))
+    print("\n".join(violations) if violations else f"{len(files)} files keep the rules")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
