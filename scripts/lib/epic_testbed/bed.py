@@ -15,6 +15,7 @@ from . import net, procs, topology
 
 ROOT = "/run/epic"
 MGMT = "mgmt"
+HOSTS = "hosts"  # namespace with the outer ends of the guests' ports, and the guests
 MANAGER = "10.255.0.1:7400"
 _NAME = re.compile(r"^[a-z0-9_]{1,12}$")
 
@@ -118,8 +119,7 @@ class Bed:
 
     def environment(self):
         """What programs on switches, hosts and mgmt find in their environment."""
-        env = {"EPIC_MANAGER": MANAGER, "EPIC_IFNAME": "vec0"}
-        return env
+        return {"EPIC_MANAGER": MANAGER, "EPIC_IFNAME": "vec0", "EPIC_SHARE": self.file("share")}
 
     # --- the end
 
@@ -151,8 +151,8 @@ def numbered(topo):
     result = []
     for index, host in enumerate(topo["hosts"]):
         switch, port = topology.host_port(topo, host["name"])
-        result.append({"name": host["name"], "address": host["address"], "mac": host["mac"], "switch": switch, "port": port,
-                       "mgmt_address": f"10.255.2.{index + 1}"})
+        result.append({"name": host["name"], "address": host["address"], "mac": host["mac"],
+                       "switch": switch, "port": port, "mgmt_address": f"10.255.2.{index + 1}"})
     return result
 
 

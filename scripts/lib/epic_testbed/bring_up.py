@@ -6,10 +6,10 @@ import subprocess
 import time
 
 from . import guest, net, procs, topology
-from .bed import MANAGER, MGMT, Bed, BedError, numbered, say, switch_mgmt
+from .bed import HOSTS, MANAGER, MGMT, Bed, BedError, numbered, say, switch_mgmt
 
 REPO = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
-GUEST_TIMEOUT_S = 60
+GUEST_TIMEOUT_S = 120
 AGENT_TIMEOUT_S = 30
 DAEMONS = ("incengine", "incagent", "incmanager")
 
@@ -20,8 +20,9 @@ def find_build(build):
     for candidate in candidates:
         if all(os.access(os.path.join(candidate, d, d), os.X_OK) for d in DAEMONS):
             return os.path.realpath(candidate)
-    raise BedError(f"no {', '.join(DAEMONS)} in {' or '.join(candidates)}: build them (cmake --preset release && "
-                   "cmake --build build/release), or say --build DIR, or --no-daemons, or --bridge")
+    raise BedError(f"no {', '.join(DAEMONS)} in {' or '.join(candidates)}: build them "
+                   "(cmake --preset release && cmake --build build/release), or say --build DIR, "
+                   "--no-daemons or --bridge")
 
 
 def find_kernel():
@@ -34,7 +35,7 @@ def find_kernel():
 
 
 class BringUp:
-    """One run of `testbed up`. Options: hosts (rxe, none), daemons (engine, bridge, none), build, guest_mem."""
+    """One run of `testbed up`. Options: hosts (rxe, none), daemons (engine, bridge, none), build, ..."""
 
     def __init__(self, bed: Bed, topo, options):
         self.bed = bed
@@ -42,6 +43,7 @@ class BringUp:
         self.options = options
         self.mtu = topology.device_mtu(topo["path_mtu"])
         self.hosts = numbered(topo)
+        self.mgmt_ports = []
         self.build = find_build(options["build"]) if options["daemons"] == "engine" else None
         self.kernel = find_kernel() if options["hosts"] == "rxe" else None
         if options["daemons"] == "bridge" and topology.has_redundant_paths(topo):
@@ -66,58 +68,63 @@ class BringUp:
         say(f"{self.topo['name']} is up after {time.monotonic() - begin:.1f} s")
 
     def _count(self):
-        return f"{len(self.topo['switches'])} switches, {len(self.hosts)} hosts, {len(self.topo['links'])} links"
+        topo = self.topo
+        return f"{len(topo['switches'])} switches, {len(topo['hosts'])} hosts, {len(topo['links'])} links"
 
     def _write_files(self):
         bed = self.bed
         for directory in ("logs", "share", "uml"):
             os.makedirs(bed.file(directory))
-        bed.record = {"phase": "starting", "topology": self.topo["name"], "options": self.options, "build": self.build,
-                      "hosts": self.hosts, "processes": {}}
+        bed.record = {"phase": "starting", "topology": self.topo["name"], "options": self.options,
+                      "build": self.build, "hosts": self.hosts, "processes": {}}
         bed.save()
         with open(bed.file("topology.yaml"), "w", encoding="utf-8") as file:
             file.write(topology.dump(self.topo))
         with open(bed.file("share", "hosts"), "w", encoding="utf-8") as file:
-            file.write("127.0.0.1 localhost\n" + "".join(f"{h['address']} {h['name']}\n" for h in self.hosts) +
-                       f"{MANAGER.split(':')[0]} {MGMT}\n")
+            names = [("127.0.0.1", "localhost"), (MANAGER.split(":")[0], MGMT)]
+            names += [(host["address"], host["name"]) for host in self.hosts]
+            file.writelines(f"{address} {name}\n" for address, name in names)
 
     def _make_network(self):
-        bed, devices, mgmt = self.bed, net.Devices(), self.bed.namespace(MGMT)
-        plain_hosts = [] if self.kernel else [h["name"] for h in self.hosts]
-        for node in [MGMT] + [s["name"] for s in self.topo["switches"]] + plain_hosts:
+        bed, devices = self.bed, net.Devices()
+        own = [HOSTS] if self.kernel else [h["name"] for h in self.hosts]
+        for node in [MGMT] + [s["name"] for s in self.topo["switches"]] + own:
             net.add_namespace(bed.namespace(node))
-        mgmt_ports = []
-
-        def join_mgmt(node, namespace, port):
-            mgmt_ports.append(f"m-{node}")
-            devices.veth((namespace, port), (mgmt, f"m-{node}"), 1500)
-
-        for index, switch in enumerate(self.topo["switches"]):
-            namespace = bed.namespace(switch["name"])
-            join_mgmt(switch["name"], namespace, "mgmt0")
-            devices.address(namespace, "mgmt0", f"{switch_mgmt(index)}/16")
-        for link in self.topo["links"]:
-            a, b = (end.split(":") for end in (link["a"], link["b"]))
-            if len(a) == 2 and len(b) == 2:
-                devices.veth((bed.namespace(a[0]), a[1]), (bed.namespace(b[0]), b[1]), self.mtu)
-        for host in self.hosts:
-            at = (bed.namespace(host["switch"]), host["port"])
-            if self.kernel:
-                # A guest lives in its switch's namespace: its data port is the other side of the switch's tap.
-                devices.tap(*at, self.mtu)
-                join_mgmt(host["name"], at[0], f"m-{host['name']}")
-                continue
-            own = bed.namespace(host["name"])
-            devices.veth(at, (own, "vec0"), self.mtu)
-            devices.address(own, "vec0", host["address"] + "/16", host["mac"])
-            join_mgmt(host["name"], own, "vec1")
-            devices.address(own, "vec1", host["mgmt_address"] + "/16")
-        devices.bridge(mgmt, "br0", mgmt_ports, 1500)
-        devices.address(mgmt, "br0", MANAGER.split(":")[0] + "/16")
+        self._join_switches(devices)
+        self._join_hosts(devices)
+        devices.bridge(bed.namespace(MGMT), "br0", self.mgmt_ports, net.MGMT_MTU)
+        devices.address(bed.namespace(MGMT), "br0", MANAGER.split(":")[0] + "/16")
         if self.options["daemons"] == "bridge":
             for switch in self.topo["switches"]:
                 devices.bridge(bed.namespace(switch["name"]), "br0", switch["ports"], self.mtu)
         devices.make()
+
+    def _join_mgmt(self, devices, node, end):
+        self.mgmt_ports.append(f"m-{node}")
+        devices.veth(end, (self.bed.namespace(MGMT), f"m-{node}"), net.MGMT_MTU)
+
+    def _join_switches(self, devices):
+        for index, switch in enumerate(self.topo["switches"]):
+            namespace = self.bed.namespace(switch["name"])
+            self._join_mgmt(devices, switch["name"], (namespace, "mgmt0"))
+            devices.address(namespace, "mgmt0", f"{switch_mgmt(index)}/16")
+        for link in self.topo["links"]:
+            a, b = (end.split(":") for end in (link["a"], link["b"]))
+            if len(a) == 2 and len(b) == 2:
+                devices.veth((self.bed.namespace(a[0]), a[1]), (self.bed.namespace(b[0]), b[1]), self.mtu)
+
+    def _join_hosts(self, devices):
+        for host in self.hosts:
+            at = (self.bed.namespace(host["switch"]), host["port"])
+            if self.kernel:
+                devices.veth(at, (self.bed.namespace(HOSTS), f"d-{host['name']}"), self.mtu)
+                self._join_mgmt(devices, host["name"], (self.bed.namespace(HOSTS), f"m-{host['name']}"))
+                continue
+            own = self.bed.namespace(host["name"])
+            devices.veth(at, (own, "vec0"), self.mtu)
+            devices.address(own, "vec0", host["address"] + "/16", host["mac"])
+            self._join_mgmt(devices, host["name"], (own, "vec1"))
+            devices.address(own, "vec1", host["mgmt_address"] + "/16")
 
     # --- guests
 
@@ -126,9 +133,10 @@ class BringUp:
         paths = {"share": bed.file("share"), "uml": bed.file("uml"),
                  "show": guest.hidden_from_guests([REPO, self.build or self.options["build"]])}
         for host in self.hosts:
-            spec = dict(host, tap=host["port"], mgmt_port=f"m-{host['name']}")
-            bed.add_process(host["name"], guest.start(self.kernel, spec, paths, self.options["guest_mem"], self.mtu,
-                                                      bed.log(host["name"]), bed.namespace(host["switch"])))
+            spec = dict(host, vec0=f"d-{host['name']}", vec1=f"m-{host['name']}")
+            process = guest.start(self.kernel, spec, paths, self.options["guest_mem"], self.mtu,
+                                  bed.log(host["name"]), bed.namespace(HOSTS))
+            bed.add_process(host["name"], process)
 
     def _wait_for_guests(self, begin):
         waiting = [h["name"] for h in self.hosts]
@@ -143,7 +151,8 @@ class BringUp:
                 if not procs.alive(self.bed.record["processes"][name]):
                     raise BedError(f"guest {name} ended while booting; {self._tail(name)}")
             if now > begin + GUEST_TIMEOUT_S:
-                raise BedError(f"guests not ready after {GUEST_TIMEOUT_S} s: {', '.join(waiting)}; {self._tail(waiting[0])}")
+                raise BedError(f"guests not ready after {GUEST_TIMEOUT_S} s: {', '.join(waiting)}; "
+                               f"{self._tail(waiting[0])}")
             if now > said + 5:
                 said = now
                 say(f"waiting for guests {', '.join(waiting)} to boot ({now - begin:.0f} s)")
@@ -167,7 +176,8 @@ class BringUp:
     def _start_daemons(self):
         bed, sram = self.bed, self.options["sram"]
         self._start("manager", MGMT, "incmanager",
-                    ["serve", "--topology", bed.file("topology.yaml"), "--listen", MANAGER] + self.options["manager_args"])
+                    ["serve", "--topology", bed.file("topology.yaml"), "--listen", MANAGER] +
+                    self.options["manager_args"])
         for index, switch in enumerate(self.topo["switches"]):
             name, control = switch["name"], bed.file(switch["name"] + ".sock")
             ports = [argument for port in switch["ports"] for argument in ("--port", port)]
@@ -204,7 +214,8 @@ class BringUp:
     def _switch_states(self):
         """{switch: state} as the manager tells it, or None if it does not answer."""
         argv = ["nsenter", f"--net=/run/netns/{self.bed.namespace(MGMT)}", "--",
-                os.path.join(self.build, "incmanager", "incmanager"), "switches", "--json", "--manager", MANAGER]
+                os.path.join(self.build, "incmanager", "incmanager"),
+                "switches", "--json", "--manager", MANAGER]
         try:
             done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10)
             listed = json.loads(done.stdout)

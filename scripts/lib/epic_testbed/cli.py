@@ -12,9 +12,9 @@ from . import bed as beds
 from . import bring_up, guest, net, procs, topology
 from .bed import BedError, say
 
-DESCRIPTION = """Brings up switches (each in its own network namespace) and hosts (User-Mode Linux guests with the real
-rdma_rxe driver), and removes them without a trace. Needs root. Exit status: 0 done, 1 refused or failed, 2 usage;
-exec passes on the command's own (124 after a timeout)."""
+DESCRIPTION = """Brings up switches (each in its own network namespace) and hosts (User-Mode Linux guests with
+the real rdma_rxe driver), and removes them without a trace. Needs root. Exit status: 0 done, 1 refused or
+failed, 2 usage; exec passes on the command's own (124 after a timeout)."""
 
 
 def parse(argv):
@@ -29,31 +29,38 @@ def parse(argv):
 
     up = command("up", "bring a topology up; does nothing if it is up already")
     up.add_argument("topology", help="a name (tree-3-2, fat-tree-4, star-N) or a .yaml file")
-    up.add_argument("--build", metavar="DIR", help="build tree with the daemons (default: build/release, then build/dev)")
+    up.add_argument("--build", metavar="DIR",
+                    help="build tree with the daemons (default: build/release, then build/dev)")
     up.add_argument("--hosts", choices=("rxe", "none"), default="rxe",
                     help="rxe: guests with rdma_rxe; none: plain namespaces with a port vec0, without RDMA")
-    up.add_argument("--mtu", type=int, metavar="BYTES", help="path MTU (256 to 4096) instead of the topology's")
+    up.add_argument("--mtu", type=int, metavar="BYTES",
+                    help="path MTU (256 to 4096) instead of the topology's")
     up.add_argument("--hosts-per-edge", type=int, metavar="N", help="fat tree: hosts at each edge switch")
-    up.add_argument("--guest-mem", type=int, default=192, metavar="MB", help="memory of a guest (default 192)")
+    up.add_argument("--guest-mem", type=int, default=192, metavar="MB",
+                    help="memory of a guest (default 192)")
     up.add_argument("--sram", default="16M", metavar="BYTES", help="arena of each switch (default 16M)")
     up.add_argument("--manager-arg", action="append", default=[], metavar="ARG",
-                    help="one more argument for incmanager serve, as --manager-arg=--start-psn=16777200; repeatable")
+                    help="one more argument for incmanager serve, as --manager-arg=--start-psn=16777200; "
+                         "repeatable")
     instead = up.add_mutually_exclusive_group()
-    instead.add_argument("--bridge", action="store_true", help="a Linux bridge in each switch instead of our daemons")
+    instead.add_argument("--bridge", action="store_true",
+                         help="a Linux bridge in each switch instead of our daemons")
     instead.add_argument("--no-daemons", action="store_true", help="switches without any forwarding")
 
     command("down", "remove the test bed: processes, namespaces, devices, files")
     command("status", "show what is up").add_argument("--json", action="store_true")
 
-    execute = command("exec", "run a command on a host, in a switch's namespace, or in 'mgmt'; output is live")
-    execute.add_argument("--timeout", type=float, metavar="S", help="end the command after S seconds (status 124)")
+    execute = command("exec", "run a command on a host, in a switch's namespace, or in mgmt; output is live")
+    execute.add_argument("--timeout", type=float, metavar="S",
+                         help="end the command after S seconds (status 124)")
     execute.add_argument("-i", "--stdin", action="store_true", help="pass standard input on to a guest")
     execute.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="repeatable")
     execute.add_argument("node", help="host, switch or mgmt")
-    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- CMD", help="the command and its arguments")
+    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- CMD",
+                         help="the command and its arguments")
 
     capture = command("capture", "run tcpdump at a switch's port")
-    capture.add_argument("port", help="leaf1:swp1, or a host's name for the switch port that it is attached to")
+    capture.add_argument("port", help="leaf1:swp1, or a host's name for the switch port that it is at")
     capture.add_argument("-w", "--write", metavar="FILE", help="write a pcap file instead of text")
     capture.add_argument("-c", "--count", type=int, metavar="N", help="stop after N packets")
     capture.add_argument("filter", nargs=argparse.REMAINDER, metavar="-- FILTER", help="tcpdump's filter")
@@ -84,7 +91,8 @@ def up(bed, args):
     topo = topology.load(args.topology, args.mtu, args.hosts_per_edge)
     if not 64 <= args.guest_mem <= 16384:
         raise BedError("a guest's memory is 64 to 16384 MB")
-    options = {"hosts": args.hosts, "daemons": "bridge" if args.bridge else "none" if args.no_daemons else "engine",
+    options = {"hosts": args.hosts,
+               "daemons": "bridge" if args.bridge else "none" if args.no_daemons else "engine",
                "build": os.path.realpath(args.build) if args.build else None, "guest_mem": args.guest_mem,
                "sram": args.sram, "manager_args": args.manager_arg}
     for signum in (signal.SIGTERM, signal.SIGHUP):
@@ -113,12 +121,12 @@ def _interrupt(_signum, _frame):
 
 def _already_up(bed, topo, options):
     if topology.dump(bed.topology()) != topology.dump(topo) or bed.record["options"] != options:
-        raise BedError(f"test bed '{bed.name}' holds {bed.record['topology']} with other options or another topology: "
-                       f"run `testbed down` first, or choose another --name")
+        raise BedError(f"test bed '{bed.name}' holds {bed.record['topology']}, another topology or "
+                       "with other options: run `testbed down` first, or choose another --name")
     dead = [name for name, record in bed.record["processes"].items() if not procs.alive(record)]
     if dead:
-        raise BedError(f"{bed.record['topology']} is up, but {', '.join(dead)} ended: see `testbed logs {dead[0]}`, "
-                       "then run `testbed down`")
+        raise BedError(f"{bed.record['topology']} is up, but {', '.join(dead)} ended: "
+                       f"see `testbed logs {dead[0]}`, then run `testbed down`")
     say(f"{topo['name']} is up already")
     return 0
 
@@ -136,24 +144,28 @@ def down(bed, _args):
 
 def status(bed, args):
     if not bed.load():
-        print(json.dumps({"name": bed.name, "phase": "down"}) if args.json else f"test bed '{bed.name}' is down")
+        down_json = json.dumps({"name": bed.name, "phase": "down"})
+        print(down_json if args.json else f"test bed '{bed.name}' is down")
         return 0
     topo, record = bed.topology(), bed.record
     alive = {name: procs.alive(process) for name, process in record["processes"].items()}
     if args.json:
-        print(json.dumps({"name": bed.name, "run_dir": bed.run_dir, "alive": alive, "switches": topo["switches"],
-                          **record}, indent=1))
+        print(json.dumps({"name": bed.name, "run_dir": bed.run_dir, "alive": alive,
+                          "switches": topo["switches"], **record}, indent=1))
         return 0
     print(f"{record['topology']} in test bed '{bed.name}', {record['phase']}; path MTU {topo['path_mtu']}; "
-          f"hosts: {record['options']['hosts']}; switches: {record['options']['daemons']}; files: {bed.run_dir}")
+          f"hosts: {record['options']['hosts']}; switches: {record['options']['daemons']}; "
+          f"files: {bed.run_dir}")
     print(f"{'node':<12}{'address':<16}{'management':<16}{'state':<26}ports")
     for index, switch in enumerate(topo["switches"]):
         state = ", ".join(f"{p} {_word(alive, switch['name'] + '.' + p)}" for p in ("engine", "agent")
                           if f"{switch['name']}.{p}" in alive) or record["options"]["daemons"]
-        print(f"{switch['name']:<12}{switch['address']:<16}{beds.switch_mgmt(index):<16}{state:<26}{' '.join(switch['ports'])}")
+        print(f"{switch['name']:<12}{switch['address']:<16}{beds.switch_mgmt(index):<16}{state:<26}"
+              f"{' '.join(switch['ports'])}")
     for host in record["hosts"]:
         state = f"guest {_word(alive, host['name'])}" if host["name"] in alive else "namespace"
-        print(f"{host['name']:<12}{host['address']:<16}{host['mgmt_address']:<16}{state:<26}at {host['switch']}:{host['port']}")
+        print(f"{host['name']:<12}{host['address']:<16}{host['mgmt_address']:<16}{state:<26}"
+              f"at {host['switch']}:{host['port']}")
     manager = f"manager {_word(alive, 'manager')}" if "manager" in alive else "no manager"
     print(f"{beds.MGMT:<12}{'':<16}{beds.MANAGER.split(':')[0]:<16}{manager}")
     return 0
@@ -175,15 +187,17 @@ def execute(bed, args):
     extra = dict(item.partition("=")[::2] for item in args.env)
     host = bed.host(args.node)
     if host and bed.record["options"]["hosts"] == "rxe":
-        env = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": "/tmp", "LANG": "C.UTF-8",
+        # Not the caller's PATH: wrappers that start many processes (pyenv's, say) take seconds in a guest.
+        env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp",
+               "LANG": "C.UTF-8",
                **{k: v for k, v in os.environ.items() if k.startswith("EPIC_")},
-               **bed.environment(), "EPIC_SHARE": bed.file("share"), **extra}
+               **bed.environment(), **extra}
         with guest.connect(bed.namespace(beds.MGMT), host["mgmt_address"]) as connection:
             return guest.execute(connection, argv, env, os.getcwd(), args.timeout, args.stdin)
     if host is None and args.node != beds.MGMT and args.node not in bed.switch_names():
         raise BedError(f"no host or switch '{args.node}' in {bed.record['topology']}")
     limit = ["timeout", "--foreground", "-k", "3", str(args.timeout)] if args.timeout else []
-    os.environ.update({**bed.environment(), "EPIC_SHARE": bed.file("share"), **extra})
+    os.environ.update({**bed.environment(), **extra})
     return _replace(bed.namespace(args.node), limit + argv)
 
 
@@ -199,8 +213,9 @@ def capture(bed, args):
     switch, _, port = (host["switch"], "", host["port"]) if host else args.port.partition(":")
     node = next((s for s in bed.topology()["switches"] if s["name"] == switch), None)
     if node is None or port not in node["ports"]:
-        raise BedError(f"no port '{args.port}': say SWITCH:PORT, e.g. "
-                       f"{bed.record['hosts'][0]['switch']}:{bed.record['hosts'][0]['port']} (see `testbed status`)")
+        first = bed.record["hosts"][0]
+        raise BedError(f"no port '{args.port}': say SWITCH:PORT, like {first['switch']}:{first['port']} "
+                       "(see `testbed status`)")
     argv = ["tcpdump", "-n", "--immediate-mode", "-Z", "root", "-i", port]
     argv += ["-U", "-w", args.write] if args.write else ["-e"]
     argv += ["-c", str(args.count)] if args.count else []
@@ -216,7 +231,8 @@ def logs(bed, args):
         if args.log not in names:
             raise BedError(f"no log '{args.log}'; there are {', '.join(names)}")
         names = [args.log]
-    tail = ["tail", "-n", str(args.lines)] + (["-F"] if args.follow else []) + [bed.log(name) for name in names]
+    follow = ["-F"] if args.follow else []
+    tail = ["tail", "-n", str(args.lines)] + follow + [bed.log(name) for name in names]
     return subprocess.run(tail, check=False).returncode
 
 

@@ -1,11 +1,33 @@
 """Namespaces, veth pairs and bridges of a test bed, made with few calls of `ip -batch`."""
 
+import contextlib
+import ctypes
 import os
 import subprocess
+
+MGMT_MTU = 1500
+_CLONE_NEWNET = 0x40000000
 
 
 class NetError(Exception):
     """A command of iproute2 or ethtool failed; the message is its own."""
+
+
+@contextlib.contextmanager
+def inside(namespace):
+    """The calling thread is in the namespace for as long; a socket stays in the one that it was made in."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/thread-self/ns/net", "rb") as own:
+        try:
+            with open(f"/run/netns/{namespace}", "rb") as there:
+                if libc.setns(there.fileno(), _CLONE_NEWNET) != 0:
+                    raise NetError(f"cannot enter namespace {namespace}: {os.strerror(ctypes.get_errno())}")
+        except FileNotFoundError as error:
+            raise NetError(f"there is no namespace {namespace}") from error
+        try:
+            yield
+        finally:
+            libc.setns(own.fileno(), _CLONE_NEWNET)
 
 
 def run(argv, check=True, text=None):
@@ -40,10 +62,10 @@ def pids_in(prefix):
 
 
 def add_namespace(namespace):
-    """Makes a namespace whose kernel forwards nothing, speaks no IPv6 and answers ARP only for a port's own address."""
+    """Makes a namespace whose kernel neither routes nor speaks IPv6; ARP it answers for a port's own address."""
     run(["ip", "netns", "add", namespace])
-    settings = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1", "net.ipv4.ip_forward=0",
-                "net.ipv4.conf.all.arp_ignore=1"]
+    settings = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1",
+                "net.ipv4.ip_forward=0", "net.ipv4.conf.all.arp_ignore=1"]
     run(["nsenter", f"--net=/run/netns/{namespace}", "--", "sysctl", "-qw"] + settings)
     batch(["link set lo up"], namespace)
 
@@ -55,7 +77,7 @@ def delete_namespaces(prefix):
 
 
 class Devices:
-    """Collects veth pairs, taps and bridges, and makes them all with one `ip` per namespace: a fat tree has 48 links."""
+    """Collects veth pairs and bridges and makes them all with few calls: a fat tree has 48 links."""
 
     def __init__(self):
         self._veths = []
@@ -64,13 +86,10 @@ class Devices:
 
     def veth(self, a, b, mtu):
         """Joins two namespaces by a veth pair; a and b are (namespace, device name)."""
-        self._veths.append(f"link add {a[1]} mtu {mtu} netns {a[0]} type veth peer name {b[1]} mtu {mtu} netns {b[0]}")
+        self._veths.append(f"link add {a[1]} mtu {mtu} netns {a[0]} type veth "
+                           f"peer name {b[1]} mtu {mtu} netns {b[0]}")
         for namespace, name in (a, b):
             self._add(namespace, name, [f"link set {name} up"])
-
-    def tap(self, namespace, name, mtu):
-        """A tap for a guest to open. Its queue holds the windows of several groups."""
-        self._add(namespace, name, [f"tuntap add {name} mode tap", f"link set {name} mtu {mtu} txqueuelen 2000 up"])
 
     def bridge(self, namespace, name, ports, mtu):
         """A bridge of the namespace's ports, which must have been added before."""
@@ -84,11 +103,12 @@ class Devices:
         self._lines[namespace].append(f"addr add {address} dev {name}")
 
     def make(self):
-        """Makes everything, with offloads off: checksums must be in the packet, and packets must not be merged."""
+        """Makes everything, with offloads off: checksums must be in the packets, which must not be merged."""
         batch(self._veths)
         for namespace, lines in self._lines.items():
             batch(lines, namespace)
-            script = "\n".join(f"ethtool -K {n} tx off tso off gso off gro off || exit 1" for n in self._names[namespace])
+            names = " ".join(self._names[namespace])
+            script = f"for n in {names}; do ethtool -K $n tx off tso off gso off gro off || exit 1; done"
             run(["nsenter", f"--net=/run/netns/{namespace}", "--", "sh", "-c", script])
 
     def _add(self, namespace, name, lines):

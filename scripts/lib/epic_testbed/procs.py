@@ -1,4 +1,4 @@
-"""Processes of a test bed: started in their own session inside a namespace, remembered by pid and start time."""
+"""Processes of a test bed: each in a session of its own inside a namespace, known by pid and start time."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import time
 
 
 def start_time(pid):
-    """Start time of a process in clock ticks since boot, or None if there is no such process (or only a zombie)."""
+    """Start time of a process in clock ticks since boot, or None if there is none (or only a zombie)."""
     fields = _stat(pid)
     return int(fields[19]) if fields and fields[0] != "Z" else None
 
@@ -21,13 +21,13 @@ def _stat(pid):
         return None
 
 
-def spawn(argv, log_path, namespace, env=None):
+def spawn(argv, log_path, namespace, pass_fds=()):
     """Starts argv in a network namespace with its output in log_path; returns {pid, start} for the record."""
     with open(log_path, "ab") as log:
         # nsenter replaces itself by the program: the pid is the program's own.
-        process = subprocess.Popen(["nsenter", f"--net=/run/netns/{namespace}", "--"] + argv, stdin=subprocess.DEVNULL,
-                                   stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-                                   env={**os.environ, **(env or {})})
+        process = subprocess.Popen(["nsenter", f"--net=/run/netns/{namespace}", "--"] + argv,
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                   start_new_session=True, pass_fds=pass_fds)
     return {"pid": process.pid, "start": start_time(process.pid)}
 
 
@@ -48,8 +48,8 @@ def _reap(pid):
 def session_members(records):
     """Pids of all processes in the sessions that the recorded processes lead or led.
 
-    A pid that still names a session is not given to a new process, so a leader that is there with another start
-    time means that the recorded session is gone.
+    A pid that still names a session is not given to a new process, so a leader that is there with another
+    start time means that the recorded session is gone.
     """
     leaders = {r["pid"] for r in records if start_time(r["pid"]) in (None, r["start"])}
     members = []
@@ -62,7 +62,7 @@ def session_members(records):
 
 
 def kill_all(find, grace_s):
-    """Ends the processes that find() lists: SIGTERM, and SIGKILL for those that remain after grace_s seconds."""
+    """Ends the processes that find() lists: SIGTERM, and SIGKILL for those still there after grace_s."""
     deadline = time.monotonic() + grace_s
     for pid in find():
         _kill(pid, signal.SIGTERM)

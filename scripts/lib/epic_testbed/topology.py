@@ -1,8 +1,8 @@
 """Topologies: reads the short form, expands it with deterministic ports, addresses and MACs, and checks it.
 
 The short form names switches, hosts and links ("leaf1 h0", or "leaf1:swp3 h0" to fix a port) or asks for a
-generated one (generate: {kind: star, hosts: 4} or {kind: fat-tree, k: 4}). Expanding is idempotent: a full file
-is a valid short form, and what it states (an address, a port) is kept.
+generated one (generate: {kind: star, hosts: 4} or {kind: fat-tree, k: 4}). Expanding is idempotent: a full
+file is a valid short form, and what it states (an address, a port) is kept.
 """
 
 import ipaddress
@@ -44,8 +44,8 @@ def load(name_or_path, path_mtu=None, hosts_per_edge=None):
     elif match := _FAT_TREE.match(name_or_path):
         raw = {"name": name_or_path, "generate": {"kind": "fat-tree", "k": int(match.group(1))}}
     else:
-        raise TopologyError(f"no topology '{name_or_path}'; there are {', '.join(available())}, star-N, fat-tree-K, "
-                            "or give a path that ends in .yaml")
+        raise TopologyError(f"no topology '{name_or_path}'; there are {', '.join(available())}, star-N, "
+                            "fat-tree-K, or give a path that ends in .yaml")
     return expand(raw, path_mtu, hosts_per_edge)
 
 
@@ -66,7 +66,8 @@ def expand(raw, path_mtu=None, hosts_per_edge=None):
     """Returns the full form of `raw`: every port, address and MAC is stated. Raises TopologyError."""
     unknown = set(raw) - _KEYS
     if unknown:
-        raise TopologyError(f"unknown keys: {', '.join(sorted(unknown))}; known are {', '.join(sorted(_KEYS))}")
+        raise TopologyError(f"unknown keys: {', '.join(sorted(map(str, unknown)))}; "
+                            f"known are {', '.join(sorted(_KEYS))}")
     if "name" not in raw:
         raise TopologyError("the topology has no name")
     generate = raw.get("generate")
@@ -130,13 +131,14 @@ def _fat_tree(k, hosts_per_edge):
 
 
 def _node(spec, index, address_prefix, mac_prefix):
-    """A switch or host; the index of its place in the file gives the address and MAC that it does not state."""
+    """A switch or host; its place in the file gives the address and MAC that it does not state."""
     if isinstance(spec, str):
         spec = {"name": spec}
     if not isinstance(spec, dict) or "name" not in spec:
         raise TopologyError(f"a switch or host is a name or a mapping with a name, not {spec!r}")
-    node = {"name": str(spec["name"]), "address": str(spec.get("address", f"{address_prefix}{index + 1}")),
-            "mac": str(spec.get("mac", f"{mac_prefix}:{(index + 1) >> 8:02x}:{(index + 1) & 255:02x}")).lower()}
+    number = index + 1
+    node = {"name": str(spec["name"]), "address": str(spec.get("address", f"{address_prefix}{number}")),
+            "mac": str(spec.get("mac", f"{mac_prefix}:{number >> 8:02x}:{number & 255:02x}")).lower()}
     if spec.get("ports"):
         node["ports"] = [str(port) for port in spec["ports"]]
     return node
@@ -154,8 +156,9 @@ def _check_nodes(switches, hosts):
                 raise TopologyError(f"{seen[node[key]]} and {node['name']} have the same {key} {node[key]}")
             seen[node[key]] = node["name"]
     for node in switches + hosts:
-        if not _NAME.match(node["name"]) or node["name"] == "mgmt":
-            raise TopologyError(f"bad name '{node['name']}': a letter, then at most 10 letters, digits or dashes; not mgmt")
+        if not _NAME.match(node["name"]) or node["name"] in ("mgmt", "hosts"):
+            raise TopologyError(f"bad name '{node['name']}': a letter, then at most 10 letters, digits or "
+                                "dashes; not mgmt or hosts")
         if not _MAC.match(node["mac"]):
             raise TopologyError(f"{node['name']}: bad MAC {node['mac']}")
         try:
@@ -177,30 +180,10 @@ def _end(end):
 
 
 def _assign_ports(switches, hosts, links):
-    """Gives each switch's end of a link a port, swp1, swp2, ... in the order of the links, and checks the graph."""
+    """Gives each switch's end of a link a port: swp1, swp2, ... in the order of the links."""
     by_name = {s["name"]: s for s in switches}
     host_names = {h["name"] for h in hosts}
-    used = {name: set() for name in by_name}
-    host_links = dict.fromkeys(host_names, 0)
-    for link in links:
-        if link[0][0] in host_names and link[1][0] in host_names:
-            raise TopologyError(f"{_end(link[0])} and {_end(link[1])}: hosts are linked to switches, not to each other")
-        if link[0][0] == link[1][0]:
-            raise TopologyError(f"{link[0][0]} is linked to itself")
-        for name, port in link:
-            if name in host_names:
-                if port:
-                    raise TopologyError(f"{name}:{port}: a host has one port, which is not named")
-                host_links[name] += 1
-            elif name not in by_name:
-                raise TopologyError(f"a link names {name}, which is neither switch nor host")
-            elif port:
-                if port in used[name]:
-                    raise TopologyError(f"two links use {name}:{port}")
-                used[name].add(port)
-    for name, count in host_links.items():
-        if count != 1:
-            raise TopologyError(f"host {name} has {count} links; it must have one")
+    used = _check_links(by_name, host_names, links)
     for link in links:
         for end in link:
             if end[0] in by_name and end[1] is None:
@@ -212,6 +195,33 @@ def _assign_ports(switches, hosts, links):
             raise TopologyError(f"{name} lists ports {switch['ports']} but its links use {ports}")
         switch["ports"] = switch.get("ports") or ports
     _check_connected(list(by_name) + sorted(host_names), links)
+
+
+def _check_links(switch_names, host_names, links):
+    """Checks what each link joins; returns the ports that the links name, by switch."""
+    used = {name: set() for name in switch_names}
+    host_links = dict.fromkeys(sorted(host_names), 0)
+    for link in links:
+        if link[0][0] in host_names and link[1][0] in host_names:
+            raise TopologyError(f"{_end(link[0])} and {_end(link[1])}: a host is linked to a switch, "
+                                "not to another host")
+        if link[0][0] == link[1][0]:
+            raise TopologyError(f"{link[0][0]} is linked to itself")
+        for name, port in link:
+            if name in host_names:
+                if port:
+                    raise TopologyError(f"{name}:{port}: a host has one port, which is not named")
+                host_links[name] += 1
+            elif name not in used:
+                raise TopologyError(f"a link names {name}, which is neither switch nor host")
+            elif port:
+                if port in used[name]:
+                    raise TopologyError(f"two links use {name}:{port}")
+                used[name].add(port)
+    for name, count in host_links.items():
+        if count != 1:
+            raise TopologyError(f"host {name} has {count} links; it must have one")
+    return used
 
 
 def _check_connected(names, links):
@@ -226,7 +236,8 @@ def _check_connected(names, links):
         root[find(a[0])] = find(b[0])
     parts = {find(name) for name in names}
     if len(parts) > 1:
-        raise TopologyError(f"the topology falls into {len(parts)} parts; one holds {sorted(parts)[0]}, another {sorted(parts)[1]}")
+        one, other = sorted(parts)[:2]
+        raise TopologyError(f"the topology falls into {len(parts)} parts: no path joins {one} and {other}")
 
 
 def has_redundant_paths(topology):
@@ -249,13 +260,15 @@ def device_mtu(path_mtu):
 
     rxe takes the largest InfiniBand MTU that fits, so the result stays below the next one.
     """
-    return 1500 if path_mtu == 1024 else path_mtu + 104
+    # 580: a User-Mode Linux port has no MTU below 576.
+    return {256: 580, 1024: 1500}.get(path_mtu, path_mtu + 104)
 
 
 def dump(topology):
     """The text of the full file, as the manager reads it."""
     def flow(items):
-        return "".join(f"  - {yaml.safe_dump(item, default_flow_style=True, sort_keys=False, width=10000)}" for item in items)
+        style = {"default_flow_style": True, "sort_keys": False, "width": 10000}
+        return "".join(f"  - {yaml.safe_dump(item, **style)}" for item in items)
 
     head = yaml.safe_dump({k: topology[k] for k in ("name", "path_mtu", "link")}, sort_keys=False)
     return head + "".join(f"{key}:\n{flow(topology[key])}" for key in ("switches", "hosts", "links"))
