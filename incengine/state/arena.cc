@@ -5,6 +5,7 @@
 namespace epic::engine {
 
 std::optional<size_t> Arena::Allocate(size_t bytes) {
+  if (bytes > memory_.size()) return std::nullopt;
   bytes = RoundUp(bytes);
   size_t begin = 0;
   for (const auto& [offset, taken] : taken_) {
