@@ -33,7 +33,7 @@ void BM_Icrc(benchmark::State& state) {
   std::vector<uint8_t> frame(MaxFrameBytes(payload.size()));
   frame.resize(WriteFrame({}, Send(payload), frame));
   const std::span<const uint8_t> ip = std::span(frame).subspan(14);
-  for (auto _ : state) benchmark::DoNotOptimize(Icrc(ip));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(Icrc(ip));
   Report(state);
 }
 BENCHMARK(BM_Icrc)->Arg(256)->Arg(1024)->Arg(4096);
@@ -44,7 +44,7 @@ void BM_ParseFrame(benchmark::State& state) {
   frame.resize(WriteFrame({}, Send(payload), frame));
   FrameAddress address;
   Packet packet;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(ParseFrame(frame, &address, &packet));
     benchmark::DoNotOptimize(packet);
   }
@@ -56,7 +56,7 @@ void BM_WriteFrame(benchmark::State& state) {
   const std::vector<uint8_t> payload = Payload(state);
   const Packet packet = Send(payload);
   std::vector<uint8_t> frame(MaxFrameBytes(payload.size()));
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     WriteFrame({}, packet, frame);
     benchmark::ClobberMemory();
   }
@@ -71,7 +71,7 @@ void BM_Replicate(benchmark::State& state) {
   const std::vector<uint8_t> payload = Payload(state);
   Packet packet = Send(payload);
   std::vector<std::vector<uint8_t>> frames(kChildren, std::vector<uint8_t>(MaxFrameBytes(payload.size())));
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     for (int child = 0; child < kChildren; ++child) {
       packet.bth.dest_qp = Qpn{static_cast<uint32_t>(child)};
       WriteFrame({}, packet, frames[static_cast<size_t>(child)]);
@@ -87,7 +87,7 @@ void BM_ReplicateWithPayloadCrc(benchmark::State& state) {
   Packet packet = Send(payload);
   std::vector<std::vector<uint8_t>> frames(kChildren, std::vector<uint8_t>(MaxFrameBytes(payload.size())));
   const CrcShift shift(payload.size());
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const PayloadCrc crc = {&shift, Crc32(0, payload)};
     for (int child = 0; child < kChildren; ++child) {
       packet.bth.dest_qp = Qpn{static_cast<uint32_t>(child)};
@@ -100,7 +100,7 @@ void BM_ReplicateWithPayloadCrc(benchmark::State& state) {
 BENCHMARK(BM_ReplicateWithPayloadCrc)->Arg(1024)->Arg(4096);
 
 void BM_MakeCrcShift(benchmark::State& state) {
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const CrcShift shift(4096);
     benchmark::DoNotOptimize(shift);
   }

@@ -13,7 +13,7 @@ namespace epic::roce {
 
 inline constexpr size_t kCnpReservedBytes = 16;
 
-// What the views of fixed-size headers share: Of() checks that the bytes hold one.
+// What the views of fixed-size headers share: Of() checks that the bytes begin with one, and ignores the rest.
 template <typename View, size_t kSize>
 class FixedView {
  public:
@@ -22,7 +22,6 @@ class FixedView {
     if (bytes.size() < kSize) return std::nullopt;
     return View(bytes.data());
   }
-  // All bytes after the header are the caller's to cut: bytes.subspan(kBytes).
 
  protected:
   explicit FixedView(const uint8_t* bytes) : bytes_(bytes) {}
