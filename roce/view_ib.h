@@ -13,7 +13,7 @@ namespace epic::roce {
 
 inline constexpr size_t kCnpReservedBytes = 16;
 
-// What the views of fixed-size headers share: Of() checks that the bytes begin with one, and ignores the rest.
+// What the views of fixed-size headers share: Of() checks that the bytes begin with one and ignores the rest.
 template <typename View, size_t kSize>
 class FixedView {
  public:
