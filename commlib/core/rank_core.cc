@@ -27,7 +27,8 @@ OpId RankCore::Post(const ControlHeader& header) {
   return id;
 }
 
-// A message can be posted when its call exists and is among the first kMaxOpenInvocations that have not completed.
+// A message can be posted when its call exists and is among the first kMaxOpenInvocations that have not
+// completed.
 bool RankCore::HasNext(const Cursor& cursor) const {
   return cursor.op < next_op() && cursor.op < first_op_ + kMaxOpenInvocations;
 }
@@ -47,7 +48,8 @@ uint32_t RankCore::MessageBytes(const Op& op, int64_t message) const {
   if (message == op.first_message) return kControlBytes;
   const uint64_t per_message = static_cast<uint64_t>(config_.message_packets) * config_.path_mtu;
   const uint64_t offset = static_cast<uint64_t>(message - op.first_message - 1) * per_message;
-  return static_cast<uint32_t>(std::min(per_message, op.header.count * ElementBytes(op.header.type) - offset));
+  return static_cast<uint32_t>(
+      std::min(per_message, op.header.count * ElementBytes(op.header.type) - offset));
 }
 
 WorkRequest RankCore::MakeRequest(const Cursor& cursor, bool is_recv) const {
@@ -68,18 +70,25 @@ WorkRequest RankCore::MakeRequest(const Cursor& cursor, bool is_recv) const {
   return request;
 }
 
-// The window rule: a message whose last packet has index x waits until own sends and own receives are complete up to
-// x - MW. Results alone would not do: they can arrive while all reflected acknowledgements are lost.
+// The window rule: a message whose last packet has index x waits until own sends and own receives are
+// complete up to x - MW. Results alone would not do: they can arrive while all reflected acknowledgements are
+// lost.
 bool RankCore::MaySend() const {
   if (!HasNext(send_posted_) || send_posted_.message >= recv_posted_.message) return false;
   const Index last = EndIndex(OpAt(send_posted_.op), send_posted_.message) - 1;
   return last - window_packets() < std::min(send_end_, recv_end_);
 }
 
+// Receives are posted two windows ahead: one for what may be sent now, one so that the queue pair never waits
+// for us.
+bool RankCore::MayReceive() const {
+  if (!HasNext(recv_posted_)) return false;
+  return EndIndex(OpAt(recv_posted_.op), recv_posted_.message) <= recv_end_ + 2 * window_packets();
+}
+
 bool RankCore::NextWorkRequest(WorkRequest* request) {
   if (failed()) return false;
-  const int64_t recv_outstanding = recv_posted_.message - recv_done_.message;
-  if (HasNext(recv_posted_) && recv_outstanding < MaxRecvRequests(static_cast<uint32_t>(window_packets()))) {
+  if (MayReceive()) {
     *request = MakeRequest(recv_posted_, true);
     Advance(&recv_posted_);
     return true;
@@ -119,8 +128,10 @@ void RankCore::OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint
 void RankCore::CheckReply(const Op& op, uint32_t bytes, std::optional<uint32_t> imm,
                           std::span<const uint8_t> control) {
   const std::optional<ControlHeader> reply =
-      bytes == kControlBytes ? DecodeControl(control.first(std::min<size_t>(control.size(), bytes))) : std::nullopt;
-  if (!reply || imm != static_cast<uint32_t>(op.header.invocation) || recv_done_.message >= send_posted_.message) {
+      bytes == kControlBytes ? DecodeControl(control.first(std::min<size_t>(control.size(), bytes)))
+                             : std::nullopt;
+  if (!reply || imm != static_cast<uint32_t>(op.header.invocation) ||
+      recv_done_.message >= send_posted_.message) {
     return Fail(Outcome::kProtocol);
   }
   if (reply->status != ControlStatus::kOk) {
@@ -160,7 +171,8 @@ void RankCore::OnDrained() {
   EPIC_CHECK(failed());
   for (; !ops_.empty(); ops_.pop_front(), ++first_op_) {
     const bool whole = recv_done_.op > first_op_;
-    finished_.push_back({.op = first_op_, .outcome = whole ? Outcome::kOk : *failure_, .reply = failure_reply_});
+    finished_.push_back(
+        {.op = first_op_, .outcome = whole ? Outcome::kOk : *failure_, .reply = failure_reply_});
   }
 }
 
