@@ -1,0 +1,273 @@
+// AllReduce and Barrier of mode II in virtual time: the daemon's engine, the host library's core, lossy links.
+#include "sim/world.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <numeric>
+
+namespace epic::sim {
+namespace {
+
+// A rank's input: rank-dependent and position-dependent, so that a missing, doubled or misplaced contribution shows.
+uint32_t InputWord(int rank, size_t element, int call) {
+  return (1u << (rank * 4 % 28)) * static_cast<uint32_t>(rank + 1) + static_cast<uint32_t>(element * 2654435761u) +
+         static_cast<uint32_t>(call) * 97;
+}
+
+// Ranks' buffers for one call of INT32 AllReduce.
+struct Job {
+  Job(int ranks, size_t elements, int call) : count(elements), number(call) {
+    for (int r = 0; r < ranks; ++r) {
+      std::vector<uint8_t> in(elements * 4);
+      for (size_t i = 0; i < elements; ++i) {
+        const uint32_t word = InputWord(r, i, call);
+        std::memcpy(in.data() + i * 4, &word, 4);
+      }
+      send.push_back(std::move(in));
+      recv.emplace_back(elements * 4, uint8_t{0xee});
+    }
+  }
+  size_t WrongElements(int rank) const {
+    size_t wrong = 0;
+    for (size_t i = 0; i < count; ++i) {
+      uint32_t want = 0;
+      for (int r = 0; r < static_cast<int>(send.size()); ++r) want += InputWord(r, i, number);
+      uint32_t got;
+      std::memcpy(&got, recv[static_cast<size_t>(rank)].data() + i * 4, 4);
+      wrong += got != want;
+    }
+    return wrong;
+  }
+
+  size_t count;
+  int number;
+  std::vector<std::vector<uint8_t>> send;
+  std::vector<std::vector<uint8_t>> recv;
+};
+
+// Posts one AllReduce per entry of counts on every rank (0 elements: a Barrier), runs, and checks every element.
+// Returns the virtual time it took, or -1 on failure (with a test failure recorded).
+Nanos RunJobs(World& world, const std::vector<size_t>& counts, Nanos limit, bool in_place = false) {
+  const Nanos begin = world.now();
+  std::vector<Job> jobs;
+  for (size_t k = 0; k < counts.size(); ++k) jobs.emplace_back(world.ranks(), counts[k], static_cast<int>(k));
+  for (Job& job : jobs) {
+    for (int r = 0; r < world.ranks(); ++r) {
+      auto& send = job.send[static_cast<size_t>(r)];
+      auto& recv = job.recv[static_cast<size_t>(r)];
+      if (job.count == 0) {
+        world.host(r).Barrier();
+      } else if (in_place) {
+        recv = send;
+        world.host(r).AllReduce(DataType::kInt32, recv, recv);
+      } else {
+        world.host(r).AllReduce(DataType::kInt32, send, recv);
+      }
+    }
+  }
+  const auto done = [&] {
+    for (int r = 0; r < world.ranks(); ++r) {
+      if (!world.host(r).all_done()) return false;
+    }
+    return true;
+  };
+  if (!world.RunUntil(done, begin + limit)) {
+    ADD_FAILURE() << "not finished after " << limit / kMillisecond << " ms of virtual time";
+    return -1;
+  }
+  for (const Job& job : jobs) {
+    for (int r = 0; r < world.ranks(); ++r) {
+      EXPECT_EQ(job.WrongElements(r), 0u) << "rank " << r << " call " << job.number << " count " << job.count;
+    }
+  }
+  return world.now() - begin;
+}
+
+struct Shape {
+  const char* name;
+  TreeSpec tree;
+};
+
+const Shape kShapes[] = {{"star-2", Star(2)},
+                         {"star-4", Star(4)},
+                         {"star-64", Star(64)},
+                         {"tree-3-2", FullTree(2, 2)},
+                         {"three levels, 8 ranks", FullTree(3, 2)},
+                         {"uneven", {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}}}};
+
+TEST(WorldTest, AllReduceIsRightOnEveryShape) {
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(shape.name);
+    World world({.tree = shape.tree}, 1);
+    RunJobs(world, {1, 3, 255, 256, 257, 2048, 2049, 100003}, 10 * kSecond);
+    const engine::Context& root = world.context(0);
+    EXPECT_GT(root.counters.aggregated_packets, 0u);
+    EXPECT_EQ(root.counters.repeats, 0u) << "nothing was lost, so nothing needs repeating";
+  }
+}
+
+TEST(WorldTest, PsnsWrap) {
+  for (const uint32_t start : {0xffffffu, 0xfffffeu, 0xffffc0u, 0xfffff7u}) {
+    SCOPED_TRACE(start);
+    World world({.tree = FullTree(2, 2), .start_psn = start}, 1);
+    RunJobs(world, {1, 0, 5000, 0, 1, 77777}, 10 * kSecond);
+  }
+}
+
+TEST(WorldTest, InPlaceAndBarriersAndManyOutstanding) {
+  World world({.tree = FullTree(2, 2)}, 3);
+  std::vector<size_t> counts;
+  for (size_t k = 0; k < 60; ++k) counts.push_back(k % 3 == 0 ? 0 : k * 37);
+  RunJobs(world, counts, 10 * kSecond, /*in_place=*/true);
+}
+
+TEST(WorldTest, SmallWindows) {
+  for (const uint32_t m : {1u, 3u, 16u}) {
+    for (const uint32_t w : {1u, 2u, 5u}) {
+      SCOPED_TRACE(testing::Message() << "M " << m << " W " << w);
+      World world({.tree = FullTree(2, 2), .message_packets = m, .window_messages = w}, 1);
+      RunJobs(world, {1, 0, 3000, 0, 0, 7777}, 10 * kSecond);
+    }
+  }
+}
+
+// Each frame of a short run is lost in turn: the result is right each time, and no recovery takes longer than the
+// switches' prompting does; the hosts' own timer (one second) is never the one that repairs.
+TEST(WorldTest, EachSingleLossIsRepairedByPrompting) {
+  for (const Shape& shape : {kShapes[1], kShapes[3]}) {
+    const WorldConfig config{.tree = shape.tree, .message_packets = 2, .window_messages = 2};
+    World reference(config, 7);
+    RunJobs(reference, {300, 0}, kSecond);
+    const int64_t frames = reference.packets();
+    ASSERT_LE(frames, 64) << shape.name;
+    Nanos slowest = 0;
+    int64_t slowest_frame = -1;
+    for (int64_t lost = 0; lost < frames; ++lost) {
+      SCOPED_TRACE(testing::Message() << shape.name << ", frame " << lost << " of " << frames << " lost");
+      World world(config, 7);
+      std::string what;
+      world.SetFaultRule([&](const LinkPacket& p) { return p.number == lost ? Fate::kDrop : Fate::kDeliver; });
+      const Nanos took = RunJobs(world, {300, 0}, 10 * kSecond);
+      if (took > slowest) {
+        slowest = took;
+        slowest_frame = lost;
+      }
+    }
+    std::printf("%s: %ld frames, slowest recovery %.3f ms (frame %ld)\n", shape.name, static_cast<long>(frames),
+                static_cast<double>(slowest) / 1e6, static_cast<long>(slowest_frame));
+    EXPECT_LT(slowest, 4 * config.prompt_ns) << "frame " << slowest_frame;
+  }
+}
+
+TEST(WorldTest, EachPairOfLossesIsRepaired) {
+  const WorldConfig config{.tree = FullTree(2, 2), .message_packets = 2, .window_messages = 2};
+  World reference(config, 7);
+  RunJobs(reference, {300}, kSecond);
+  for (int64_t a = 0; a < reference.packets(); ++a) {
+    for (int64_t b = a + 1; b < reference.packets() + 8; ++b) {
+      SCOPED_TRACE(testing::Message() << "frames " << a << " and " << b << " lost");
+      World world(config, 7);
+      world.SetFaultRule(
+          [&](const LinkPacket& p) { return p.number == a || p.number == b ? Fate::kDrop : Fate::kDeliver; });
+      RunJobs(world, {300}, 30 * kSecond);
+    }
+  }
+}
+
+void RandomFaults(const TreeSpec& tree, uint64_t loss_ppm, uint64_t duplicate_ppm, uint64_t delay_ppm, uint64_t seeds) {
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "replay: seed " << seed << " loss " << loss_ppm << " duplicate "
+                                    << duplicate_ppm << " delay " << delay_ppm);
+    World world({.tree = tree, .message_packets = 4, .window_messages = 4}, seed);
+    world.SetFaultRule([&](const LinkPacket&) {
+      if (world.choices().Chance(loss_ppm)) return Fate::kDrop;
+      if (world.choices().Chance(duplicate_ppm)) return Fate::kDuplicate;
+      return world.choices().Chance(delay_ppm) ? Fate::kDelay : Fate::kDeliver;
+    });
+    std::vector<size_t> counts;
+    for (int k = 0; k < 20; ++k) counts.push_back(world.choices().Below(5) == 0 ? 0 : world.choices().Below(9000));
+    RunJobs(world, counts, 600 * kSecond);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(WorldTest, RandomLossOnAStar) { RandomFaults(Star(4), 10000, 0, 0, 60); }
+TEST(WorldTest, RandomLossOnATree) { RandomFaults(FullTree(2, 2), 10000, 0, 0, 60); }
+TEST(WorldTest, RandomLossOnThreeLevels) { RandomFaults(FullTree(3, 2), 10000, 0, 0, 30); }
+TEST(WorldTest, HeavyLoss) { RandomFaults(FullTree(2, 2), 100000, 0, 0, 10); }
+TEST(WorldTest, Duplication) { RandomFaults(FullTree(2, 2), 0, 50000, 0, 30); }
+TEST(WorldTest, Reordering) { RandomFaults(FullTree(2, 2), 0, 0, 20000, 30); }
+TEST(WorldTest, EverythingAtOnce) { RandomFaults(FullTree(3, 2), 10000, 10000, 10000, 20); }
+
+// A rank that comes 60 s late is no failure; the others wait without being lost, and without flooding the switch.
+TEST(WorldTest, LateRank) {
+  for (const Shape& shape : {kShapes[1], kShapes[3]}) {
+    SCOPED_TRACE(shape.name);
+    World world({.tree = shape.tree, .prompt_ns = 20 * kMillisecond}, 1);
+    Job job(world.ranks(), 100000, 0);
+    for (int r = 0; r < world.ranks(); ++r) {
+      const auto rank = static_cast<size_t>(r);
+      world.At(r == 2 ? 60 * kSecond : 0,
+               [&, r, rank] { world.host(r).AllReduce(DataType::kInt32, job.send[rank], job.recv[rank]); });
+    }
+    int64_t packets_before = 0;
+    world.At(60 * kSecond - 1, [&] { packets_before = world.packets(); });
+    const auto done = [&] {
+      if (world.now() < 60 * kSecond) return false;
+      for (int r = 0; r < world.ranks(); ++r) {
+        if (!world.host(r).all_done()) return false;
+      }
+      return true;
+    };
+    ASSERT_TRUE(world.RunUntil(done, 70 * kSecond));
+    for (int r = 0; r < world.ranks(); ++r) EXPECT_EQ(job.WrongElements(r), 0u);
+    EXPECT_LT(world.now(), 60 * kSecond + 500 * kMillisecond);
+    EXPECT_LT(packets_before, 60 * 3000) << "waiting must stay cheap";
+  }
+}
+
+TEST(WorldTest, MismatchEndsInTheSameErrorOnEveryRank) {
+  for (const Shape& shape : {kShapes[1], kShapes[3], kShapes[4]}) {
+    SCOPED_TRACE(shape.name);
+    World world({.tree = shape.tree}, 1);
+    std::vector<uint8_t> buffer(4096);
+    std::vector<std::vector<uint8_t>> out(static_cast<size_t>(world.ranks()), std::vector<uint8_t>(4096));
+    for (int r = 0; r < world.ranks(); ++r) {
+      const size_t bytes = r == 2 ? 400 : 4000;
+      world.host(r).AllReduce(DataType::kInt32, std::span(buffer).first(bytes),
+                              std::span(out[static_cast<size_t>(r)]).first(bytes));
+    }
+    const auto done = [&] {
+      for (int r = 0; r < world.ranks(); ++r) {
+        if (world.host(r).state(0) == CallState::kRunning) return false;
+      }
+      return true;
+    };
+    ASSERT_TRUE(world.RunUntil(done, kSecond));
+    for (int r = 0; r < world.ranks(); ++r) {
+      EXPECT_EQ(world.host(r).state(0), CallState::kFailed);
+      EXPECT_EQ(world.host(r).reply(0).status, ControlStatus::kMismatch);
+      EXPECT_EQ(world.host(r).reply(0).field, ControlField::kCount);
+      EXPECT_EQ(world.host(r).reply(0).culprit, world.host(0).reply(0).culprit);
+    }
+  }
+}
+
+// One leaf sends one upward flow to the root, not one per rank (EPIC paper, section 3.1).
+TEST(WorldTest, ALeafSendsOneFlowUp) {
+  World world({.tree = FullTree(2, 2)}, 1);
+  std::map<std::pair<int, int>, int> data;
+  world.SetFaultRule([&](const LinkPacket& p) {
+    if (p.packet->bth.opcode != roce::Opcode::kRcAck) ++data[{p.from, p.to}];
+    return Fate::kDeliver;
+  });
+  RunJobs(world, {10240}, kSecond);
+  EXPECT_EQ((data[{1, 0}]), 41);
+  EXPECT_EQ((data[{2, 0}]), 41);
+  EXPECT_EQ((data[{world.node_of_rank(0), 1}]), 41);
+}
+
+}  // namespace
+}  // namespace epic::sim
