@@ -119,7 +119,7 @@ class Bed:
 
     def environment(self):
         """What programs on switches, hosts and mgmt find in their environment."""
-        return {"EPIC_MANAGER": MANAGER, "EPIC_IFNAME": "vec0", "EPIC_SHARE": self.file("share")}
+        return {"EPIC_MANAGER": MANAGER, "EPIC_IFNAME": "vec0", "TESTBED_SHARE": self.file("share")}
 
     # --- the end
 

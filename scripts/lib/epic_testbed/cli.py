@@ -18,14 +18,24 @@ failed, 2 usage; exec passes on the command's own (124 after a timeout)."""
 
 
 def parse(argv):
+    """The arguments; what follows the first -- is in .rest."""
+    cut = argv.index("--") if "--" in argv else len(argv)
+    args = _parser().parse_args(argv[:cut])
+    args.rest = argv[cut + 1:]
+    if args.rest and args.command not in ("exec", "capture"):
+        raise BedError(f"{args.command} takes nothing after --")
+    return args
+
+
+def _parser():
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--name", default=os.environ.get("EPIC_TESTBED", "default"),
-                        help="which test bed (default: $EPIC_TESTBED or 'default')")
+    common.add_argument("--name", default=os.environ.get("TESTBED_NAME", "default"),
+                        help="which test bed (default: $TESTBED_NAME or 'default')")
     parser = argparse.ArgumentParser(prog="testbed", description=DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name, text):
-        return commands.add_parser(name, parents=[common], help=text, description=text)
+    def command(name, text, usage=None):
+        return commands.add_parser(name, parents=[common], help=text, description=text, usage=usage)
 
     up = command("up", "bring a topology up; does nothing if it is up already")
     up.add_argument("topology", help="a name (tree-3-2, fat-tree-4, star-N) or a .yaml file")
@@ -50,31 +60,30 @@ def parse(argv):
     command("down", "remove the test bed: processes, namespaces, devices, files")
     command("status", "show what is up").add_argument("--json", action="store_true")
 
-    execute = command("exec", "run a command on a host, in a switch's namespace, or in mgmt; output is live")
+    execute = command("exec", "run a command on a host, in a switch's namespace, or in mgmt; output is live",
+                      "testbed exec [options] NODE -- CMD [ARGUMENT ...]")
     execute.add_argument("--timeout", type=float, metavar="S",
                          help="end the command after S seconds (status 124)")
     execute.add_argument("-i", "--stdin", action="store_true", help="pass standard input on to a guest")
     execute.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="repeatable")
     execute.add_argument("node", help="host, switch or mgmt")
-    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- CMD",
-                         help="the command and its arguments")
 
-    capture = command("capture", "run tcpdump at a switch's port")
+    capture = command("capture", "run tcpdump at a switch's port",
+                      "testbed capture [options] PORT [-- TCPDUMP-OPTIONS FILTER]")
     capture.add_argument("port", help="leaf1:swp1, or a host's name for the switch port that it is at")
     capture.add_argument("-w", "--write", metavar="FILE", help="write a pcap file instead of text")
     capture.add_argument("-c", "--count", type=int, metavar="N", help="stop after N packets")
-    capture.add_argument("filter", nargs=argparse.REMAINDER, metavar="-- FILTER", help="tcpdump's filter")
 
     logs = command("logs", "show the end of the logs")
     logs.add_argument("log", nargs="?", help="manager, leaf1.engine, leaf1.agent, h0, ... (default: all)")
     logs.add_argument("-n", "--lines", type=int, default=20)
     logs.add_argument("-f", "--follow", action="store_true")
-    return parser.parse_args(argv)
+    return parser
 
 
 def main(argv=None):
-    args = parse(argv)
     try:
+        args = parse(sys.argv[1:] if argv is None else argv)
         if os.geteuid() != 0:
             raise BedError("needs root, for namespaces and devices: run it with sudo")
         return COMMANDS[args.command](beds.Bed(args.name), args) or 0
@@ -175,13 +184,9 @@ def _word(alive, name):
     return "up" if alive.get(name) else "DEAD"
 
 
-def _without_dashes(argv):
-    return argv[1:] if argv[:1] == ["--"] else argv
-
-
 def execute(bed, args):
     bed.require_up()
-    argv = _without_dashes(args.argv)
+    argv = args.rest
     if not argv:
         raise BedError("exec needs a command: testbed exec h0 -- ibv_devinfo")
     extra = dict(item.partition("=")[::2] for item in args.env)
@@ -190,7 +195,7 @@ def execute(bed, args):
         # Not the caller's PATH: wrappers that start many processes (pyenv's, say) take seconds in a guest.
         env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp",
                "LANG": "C.UTF-8",
-               **{k: v for k, v in os.environ.items() if k.startswith("EPIC_")},
+               **{k: v for k, v in os.environ.items() if k.startswith("EPIC_") and k != "EPIC_CACHE"},
                **bed.environment(), **extra}
         with guest.connect(bed.namespace(beds.MGMT), host["mgmt_address"]) as connection:
             return guest.execute(connection, argv, env, os.getcwd(), args.timeout, args.stdin)
@@ -219,7 +224,7 @@ def capture(bed, args):
     argv = ["tcpdump", "-n", "--immediate-mode", "-Z", "root", "-i", port]
     argv += ["-U", "-w", args.write] if args.write else ["-e"]
     argv += ["-c", str(args.count)] if args.count else []
-    return _replace(bed.namespace(switch), argv + _without_dashes(args.filter))
+    return _replace(bed.namespace(switch), argv + args.rest)
 
 
 def logs(bed, args):

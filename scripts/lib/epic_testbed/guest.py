@@ -32,9 +32,9 @@ def start(kernel, host, paths, mem_mb, mtu, log_path, namespace):
     host: {name, address, mac, mgmt_address, vec0, vec1}; paths: {share, uml, show}. Returns the process'
     record.
     """
-    # The guest gets packet sockets instead of a tap or its own raw transport: those offer it TCP segmentation
-    # and checksum offload in a virtio header that a switch does not see, so that TCP packets on the wire
-    # would be 64 KB with wrong checksums. And it receives 64 packets with one call, where a tap gives one.
+    # The guest gets packet sockets rather than a tap: a tap offers it TCP segmentation and checksum offload,
+    # so that a switch would receive packets of 64 KB with unfinished checksums. And a guest takes 64 packets
+    # from a socket with one call, but one from a tap; its own raw transport buffers only 200 KB.
     sockets = [_packet_socket(namespace, host[port]) for port in ("vec0", "vec1")]
     params = {"name": host["name"], "ip": host["address"] + "/16", "mac": host["mac"],
               "mgmt_ip": host["mgmt_address"] + "/16", "mgmt_mac": mgmt_mac(host["mgmt_address"]),

@@ -62,7 +62,7 @@ def pids_in(prefix):
 
 
 def add_namespace(namespace):
-    """Makes a namespace whose kernel neither routes nor speaks IPv6; ARP it answers for a port's own address."""
+    """Makes a namespace whose kernel neither routes nor speaks IPv6, with ARP for a port's own address."""
     run(["ip", "netns", "add", namespace])
     settings = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1",
                 "net.ipv4.ip_forward=0", "net.ipv4.conf.all.arp_ignore=1"]
