@@ -36,7 +36,7 @@ struct WorldConfig {
   Nanos prompt_ns = 200 * kMicrosecond;
   Nanos host_timeout_ns = 1074 * kMillisecond;
   std::optional<uint32_t> start_psn;  // of every direction; else chosen
-  size_t arena_bytes = 16 << 20;
+  size_t arena_bytes = 1 << 20;
 };
 
 // A packet on a link, as fault rules see it.

@@ -139,7 +139,7 @@ TEST(WorldTest, EachSingleLossIsRepairedByPrompting) {
   for (const Shape& shape : {kShapes[1], kShapes[3]}) {
     const WorldConfig config{.tree = shape.tree, .message_packets = 2, .window_messages = 2};
     World reference(config, 7);
-    RunJobs(reference, {300, 0}, kSecond);
+    RunJobs(reference, {256, 0}, kSecond);
     const int64_t frames = reference.packets();
     ASSERT_LE(frames, 64) << shape.name;
     Nanos slowest = 0;
@@ -149,7 +149,7 @@ TEST(WorldTest, EachSingleLossIsRepairedByPrompting) {
       World world(config, 7);
       std::string what;
       world.SetFaultRule([&](const LinkPacket& p) { return p.number == lost ? Fate::kDrop : Fate::kDeliver; });
-      const Nanos took = RunJobs(world, {300, 0}, 10 * kSecond);
+      const Nanos took = RunJobs(world, {256, 0}, 10 * kSecond);
       if (took > slowest) {
         slowest = took;
         slowest_frame = lost;

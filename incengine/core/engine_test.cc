@@ -425,6 +425,24 @@ TEST_F(EngineTest, RequestOfManyHostsReachesTheParentOnce) {
   EXPECT_TRUE(sent.empty()) << "nobody wants it any more";
 }
 
+// Seen to hang in the virtual-time world when `want` was overwritten: the host asks packet by packet.
+TEST_F(EngineTest, RequestForALaterResultDoesNotWithdrawAnEarlierOne) {
+  Install(false);
+  for (uint32_t c : {0u, 1u}) {
+    Control(c, 128);
+    Data(c, 0, 1, Opcode::kRcSendFirst);
+    Data(c, 1, 1, Opcode::kRcSendLast);
+  }
+  Control(2, 128);
+  Data(2, 0, 2, Opcode::kRcSendFirst);
+  Data(2, 1, 2, Opcode::kRcSendLast);
+  now += 10 * kMillisecond;
+  Data(0, 0, 1, Opcode::kRcSendFirst);
+  Data(0, 1, 1, Opcode::kRcSendLast);
+  Data(2, 0, 2, Opcode::kRcSendFirst);
+  EXPECT_EQ(sent.size(), 1u);
+}
+
 TEST_F(EngineTest, ParentsNakIsAnsweredFromTheSlots) {
   Install(false);
   Control(0, 64);

@@ -66,16 +66,25 @@ void AskParent(Context& ctx, Index index, Env& env) {
 }
 
 void AnswerRequest(Context& ctx, Endpoint& child, Index from, Index to, Env& env) {
-  if (child.config.is_host) from = std::max(from, child.last_down_acked + 1);
   to = std::min(to, ctx.results_end);
+  if (!ctx.is_root()) {
+    // A child repeats a range packet by packet: a later packet must not withdraw what an earlier one asked for.
+    if (child.want.from < child.want.to) from = std::min(from, child.want.from);
+    to = ctx.results_end;
+  }
+  if (child.config.is_host) from = std::max(from, child.last_down_acked + 1);
+  from = std::max(from, to - ctx.config.slots);
   if (from >= to) return;
   if (!ctx.is_root()) {
-    child.want = {.from = from, .to = ctx.results_end};
+    child.want = {.from = from, .to = to};
     AskParent(ctx, from, env);
     return;
   }
   for (Index i = from; i < to; ++i) {
-    if (!SendHeld(ctx, child, i, /*ack_req=*/true, env)) return Drop(ctx, child, DropReason::kStaleSlot, env);
+    if (!SendHeld(ctx, child, i, /*ack_req=*/true, env)) {
+      Drop(ctx, child, DropReason::kStaleSlot, env);
+      continue;
+    }
     ++ctx.counters.repeats;
     ++ctx.counters.replicated_packets;
   }

@@ -1,0 +1,148 @@
+#include "incengine/core/switch.h"
+
+#include <bit>
+
+#include "base/check.h"
+#include "incengine/core/echo.h"
+#include "roce/arp.h"
+#include "roce/view.h"
+
+namespace epic::engine {
+namespace {
+
+constexpr size_t kMinPathMtu = 256;
+constexpr size_t kMaxPathMtu = 4096;
+constexpr uint16_t kVlanIdMask = 0x0fff;
+
+// The place in Switch::shifts_ for a payload of this many bytes, or none: only whole-MTU payloads are worth a table.
+size_t ShiftIndex(size_t payload) {
+  if (!std::has_single_bit(payload) || payload < kMinPathMtu) return SIZE_MAX;
+  return static_cast<size_t>(std::countr_zero(payload) - std::countr_zero(kMinPathMtu));
+}
+
+}  // namespace
+
+const char* Name(FrameDrop reason) {
+  switch (reason) {
+    case FrameDrop::kRunt: return "runt";
+    case FrameDrop::kOwnSource: return "own_source";
+    case FrameDrop::kTaggedRoce: return "tagged_roce";
+    case FrameDrop::kNotForSwitch: return "not_for_switch";
+    case FrameDrop::kCount: break;
+  }
+  return "unknown";
+}
+
+// The engine's effects as frames.
+class Switch::EngineWorld final : public Effects {
+ public:
+  EngineWorld(Switch& owner, FrameSink& sink) : owner_(owner), sink_(sink) {}
+  void Send(PortId port, const OutPacket& packet) override { owner_.SendPacket(port, packet, sink_); }
+  void SetTimer(TimerId id, Nanos deadline) override { sink_.SetTimer(id, deadline); }
+  void Drop(PortId, DropReason reason) override {
+    ++owner_.counters_.engine_drops[static_cast<size_t>(reason)];
+  }
+
+ private:
+  Switch& owner_;
+  FrameSink& sink_;
+};
+
+Switch::Switch(const SwitchConfig& config)
+    : config_(config),
+      engine_(config.address, config.port_count, config.arena_bytes),
+      forwarding_(config.forwarding, config.port_count),
+      port_counters_(config.port_count),
+      out_(roce::MaxFrameBytes(kMaxPathMtu)) {
+  for (size_t mtu = kMinPathMtu; mtu <= kMaxPathMtu; mtu *= 2) shifts_.emplace_back(mtu);
+}
+
+void Switch::OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
+  EPIC_CHECK(port < config_.port_count);
+  ++port_counters_[port].rx_frames;
+  port_counters_[port].rx_bytes += frame.size();
+  const auto ethernet = roce::EthernetView::Of(frame);
+  if (!ethernet) return Count(FrameDrop::kRunt);
+  if (ethernet->src() == config_.mac) return Count(FrameDrop::kOwnSource);
+  if (ethernet->ether_type() == roce::kEtherTypeArp && AnswerArp(port, frame, sink)) return;
+  if (ethernet->dst() == config_.mac) return OnOwnFrame(now, port, frame, sink);
+  Forward(now, port, frame, sink);
+}
+
+void Switch::OnTimer(Nanos now, TimerId id, FrameSink& sink) {
+  EngineWorld world(*this, sink);
+  engine_.OnTimer(now, id, world);
+}
+
+void Switch::OnOwnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
+  roce::FrameAddress address;
+  roce::Packet packet;
+  const roce::ParseResult result = roce::ParseFrame(frame, &address, &packet);
+  if (result == roce::ParseResult::kNotRoce) {
+    if (!EchoReply(frame, config_.address, &echo_)) return Count(FrameDrop::kNotForSwitch);
+    ++counters_.echo_replies;
+    return Send(port, echo_, sink);
+  }
+  if (result != roce::ParseResult::kOk) {
+    ++counters_.bad_roce[static_cast<size_t>(result)];
+    return;
+  }
+  if (packet.dst_ip != config_.address) return Count(FrameDrop::kNotForSwitch);
+  // A priority tag (VLAN 0) is no VLAN.
+  if ((address.vlan.value_or(0) & kVlanIdMask) != 0) return Count(FrameDrop::kTaggedRoce);
+  ++counters_.roce_packets;
+  EngineWorld world(*this, sink);
+  engine_.OnPacket(now, port, packet, world);
+}
+
+bool Switch::AnswerArp(PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
+  const auto arp = roce::ParseArp(frame);
+  if (!arp || arp->op != roce::ArpOp::kRequest) return false;
+  roce::MacAddress answer = config_.mac;
+  if (arp->target_ip != config_.address) {
+    const ForwardingEntry* entry = forwarding_.FindIp(arp->target_ip);
+    // Whoever sits on the asker's own port answers for itself (and may be the asker, probing its address).
+    if (entry == nullptr || entry->port == port) return false;
+    answer = entry->mac;
+  }
+  std::array<uint8_t, roce::kMaxArpFrameBytes> reply;
+  const size_t bytes = roce::WriteArp(roce::ArpReplyTo(*arp, answer), reply);
+  ++counters_.arp_replies;
+  Send(port, std::span(reply).first(bytes), sink);
+  return true;
+}
+
+void Switch::Forward(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
+  const auto ethernet = roce::EthernetView::Of(frame);
+  ForwardDrop drop = ForwardDrop::kCount;
+  const auto ports = forwarding_.Route(now, port, ethernet->src(), ethernet->dst(), &drop);
+  if (ports.empty()) {
+    ++counters_.forward_drops[static_cast<size_t>(drop)];
+    return;
+  }
+  ++counters_.forwarded_frames;
+  if (ports.size() > 1) ++counters_.flooded_frames;
+  for (const PortId out : ports) Send(out, frame, sink);
+}
+
+void Switch::Send(PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
+  ++port_counters_[port].tx_frames;
+  port_counters_[port].tx_bytes += frame.size();
+  sink.Send(port, frame);
+}
+
+void Switch::SendPacket(PortId port, const OutPacket& out, FrameSink& sink) {
+  const roce::FrameAddress address{.dst = out.dst_mac, .src = config_.mac, .ip_id = out.ip_id, .vlan = {}};
+  const std::span<const uint8_t> payload = out.packet.payload;
+  const size_t shift = ShiftIndex(payload.size());
+  size_t bytes;
+  if (shift < shifts_.size()) {
+    if (!out.same_payload) payload_crc_ = roce::Crc32(0, payload);
+    bytes = roce::WriteFrameWithPayloadCrc(address, out.packet, {&shifts_[shift], payload_crc_}, out_);
+  } else {
+    bytes = roce::WriteFrame(address, out.packet, out_);
+  }
+  Send(port, std::span(out_).first(bytes), sink);
+}
+
+}  // namespace epic::engine

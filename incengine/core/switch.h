@@ -1,0 +1,110 @@
+// A whole switch as a sans-IO core: Ethernet frames and time in, frames out. It tells what is for the switch itself
+// (RoCE packets to the collective engine, ARP and ping to its own address) from ordinary traffic, which it forwards.
+//
+// Frames are parsed one at a time from spans, so that a frame may come alone or cut from a larger buffer; the sink may
+// collect what is sent until the end of a batch.
+//
+// A broken frame is a counter, never a log line and never an error. Values only: a copy is a snapshot. Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/types.h"
+#include "incengine/core/engine.h"
+#include "incengine/core/forwarding.h"
+#include "roce/frame.h"
+
+namespace epic::engine {
+
+// What a switch asks of the world around it.
+class FrameSink {
+ public:
+  // A whole Ethernet frame, valid only during the call. Order per port is kept.
+  virtual void Send(PortId port, std::span<const uint8_t> frame) = 0;
+  // Asks for Switch::OnTimer(now, id) at or soon after the deadline; setting a timer that is set moves it.
+  virtual void SetTimer(TimerId id, Nanos deadline) = 0;
+
+ protected:
+  ~FrameSink() = default;
+};
+
+// Why a frame for the switch itself is not used, beside what ParseFrame and the engine refuse.
+enum class FrameDrop : uint8_t {
+  kRunt,          // too short for Ethernet
+  kOwnSource,     // its source is this switch: it has come round a loop
+  kTaggedRoce,    // RoCE to the switch in a VLAN: endpoints speak untagged
+  kNotForSwitch,  // to the switch's MAC address, but nothing that it answers
+  kCount,
+};
+
+// The reason's name as counters show it, for example "own_source".
+const char* Name(FrameDrop reason);
+
+struct SwitchConfig {
+  Ipv4 address{};           // endpoint address; also answers ARP and ping
+  roce::MacAddress mac{};
+  size_t port_count = 0;
+  size_t arena_bytes = 0;
+  ForwardingMode forwarding = ForwardingMode::kLearning;
+};
+
+struct SwitchPortCounters {
+  uint64_t rx_frames = 0;
+  uint64_t rx_bytes = 0;
+  uint64_t tx_frames = 0;  // handed to the sink
+  uint64_t tx_bytes = 0;
+};
+
+struct SwitchCounters {
+  uint64_t roce_packets = 0;      // to the engine
+  uint64_t forwarded_frames = 0;  // ordinary frames that left by at least one port
+  uint64_t flooded_frames = 0;    // of these, by more than one
+  uint64_t arp_replies = 0;
+  uint64_t echo_replies = 0;
+  // RoCE frames to the switch that ParseFrame refused, by result; [kOk] and [kNotRoce] stay 0.
+  std::array<uint64_t, roce::kParseResults> bad_roce{};
+  std::array<uint64_t, static_cast<size_t>(DropReason::kCount)> engine_drops{};
+  std::array<uint64_t, static_cast<size_t>(ForwardDrop::kCount)> forward_drops{};
+  std::array<uint64_t, static_cast<size_t>(FrameDrop::kCount)> frame_drops{};
+};
+
+class Switch {
+ public:
+  explicit Switch(const SwitchConfig& config);
+
+  void OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  void OnTimer(Nanos now, TimerId id, FrameSink& sink);
+
+  // For the control plane.
+  Engine& engine() { return engine_; }
+  Forwarding& forwarding() { return forwarding_; }
+
+  const SwitchConfig& config() const { return config_; }
+  const SwitchCounters& counters() const { return counters_; }
+  const std::vector<SwitchPortCounters>& port_counters() const { return port_counters_; }
+
+ private:
+  class EngineWorld;
+
+  void OnOwnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  bool AnswerArp(PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  void Forward(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  void Send(PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  void SendPacket(PortId port, const OutPacket& out, FrameSink& sink);
+  void Count(FrameDrop reason) { ++counters_.frame_drops[static_cast<size_t>(reason)]; }
+
+  SwitchConfig config_;
+  Engine engine_;
+  Forwarding forwarding_;
+  SwitchCounters counters_;
+  std::vector<SwitchPortCounters> port_counters_;
+  std::vector<uint8_t> out_;   // the packet's frame being made, large enough for any
+  std::vector<uint8_t> echo_;  // the echo reply being made
+  std::vector<roce::CrcShift> shifts_;  // for payloads of each path MTU, smallest first
+  uint32_t payload_crc_ = 0;            // of the last payload sent, for OutPacket::same_payload
+};
+
+}  // namespace epic::engine
