@@ -28,10 +28,16 @@ def find_build(build):
 def find_kernel():
     """The guests' kernel, built now if it is not there."""
     command = os.path.join(REPO, "scripts", "guest-kernel")
-    done = subprocess.run([command], stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
+    process = subprocess.Popen([command], stdout=subprocess.PIPE, text=True)
+    try:
+        output = process.communicate()[0]
+    except KeyboardInterrupt:
+        process.terminate()  # it removes its build tree
+        process.communicate()
+        raise
+    if process.returncode != 0:
         raise BedError("the guest kernel could not be built (see above)")
-    return done.stdout.strip().splitlines()[-1]
+    return output.strip().splitlines()[-1]
 
 
 class BringUp:
