@@ -1,0 +1,82 @@
+"""Runs one program on every host of a test bed at the same time, one rank each. Used by scripts/demo and tests/e2e."""
+import json
+import pathlib
+import subprocess
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TESTBED = ROOT / "scripts" / "testbed"
+
+
+class RankResult:
+    """What one rank's program did: exit status (124 after a timeout) and its output, stderr included."""
+
+    def __init__(self):
+        self.status = None
+        self.output = ""
+
+
+def testbed(*args, check=True, timeout=300):
+    """Runs scripts/testbed and returns the finished process, its output captured as text."""
+    done = subprocess.run([str(TESTBED), *map(str, args)], capture_output=True, text=True, timeout=timeout, check=False)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"testbed {' '.join(map(str, args))} failed:\n{done.stdout}{done.stderr}")
+    return done
+
+
+def hosts_of(bed):
+    """Names of the hosts of a test bed that is up, in rank order."""
+    import yaml  # pylint: disable=import-outside-toplevel
+    topology = yaml.safe_load(pathlib.Path(f"/run/epic/{bed}/topology.yaml").read_text(encoding="utf-8"))
+    return [host["name"] for host in topology["hosts"]]
+
+
+def switches_of(bed):
+    """Names of its switches."""
+    import yaml  # pylint: disable=import-outside-toplevel
+    topology = yaml.safe_load(pathlib.Path(f"/run/epic/{bed}/topology.yaml").read_text(encoding="utf-8"))
+    return [switch["name"] for switch in topology["switches"]]
+
+
+def start_rank(bed, host, argv, timeout, on_line=None):
+    """Starts argv on a host; returns (thread, RankResult). on_line gets each line of output as it comes."""
+    result = RankResult()
+
+    def run():
+        command = [str(TESTBED), "exec", "--name", bed, "--timeout", str(timeout), host, "--", *map(str, argv)]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace") as process:
+            for line in process.stdout:
+                result.output += line
+                if on_line:
+                    on_line(line)
+            result.status = process.wait()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, result
+
+
+def run_ranks(bed, hosts, argv_of_rank, timeout, on_line=None):
+    """Runs argv_of_rank(r) as rank r on hosts[r], all at once; on_line sees rank 0's output. Returns RankResults."""
+    started = [start_rank(bed, host, argv_of_rank(rank), timeout, on_line if rank == 0 else None)
+               for rank, host in enumerate(hosts)]
+    for thread, _ in started:
+        thread.join()
+    return [result for _, result in started]
+
+
+def manager(bed, *args, build="build/release", check=True):
+    """Runs the incmanager CLI in the management namespace with --json; returns the parsed answer (None if empty)."""
+    binary = ROOT / build / "incmanager" / "incmanager"
+    done = testbed("exec", "--name", bed, "mgmt", "--", binary, *args, "--json", "--manager", "10.255.0.1:7400",
+                   check=False)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"incmanager {' '.join(args)} failed:\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout) if done.stdout.strip() else None
+
+
+def aggregated_packets(bed, switch, build="build/release"):
+    """Contributions that a switch has summed since it started, over all its groups, removed ones included."""
+    counters = manager(bed, "tables", switch, build=build).get("counters", [])
+    return sum(int(c.get("value", 0)) for c in counters if c["name"] == "aggregated_packets")
