@@ -26,7 +26,8 @@ roce::Bytes FindEchoRequest(const roce::EthernetView& ethernet, Ipv4 address) {
 
 // RFC 1624: the checksum of a message in which the 16-bit word `before` has become `after`.
 uint16_t UpdatedChecksum(uint16_t checksum, uint16_t before, uint16_t after) {
-  uint32_t sum = static_cast<uint16_t>(~checksum) + static_cast<uint32_t>(static_cast<uint16_t>(~before)) + after;
+  uint32_t sum =
+      static_cast<uint16_t>(~checksum) + static_cast<uint32_t>(static_cast<uint16_t>(~before)) + after;
   while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<uint16_t>(~sum);
 }

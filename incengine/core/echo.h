@@ -9,8 +9,9 @@
 
 namespace epic::engine {
 
-// Makes *reply the answer to an echo request to `address` in an Ethernet frame (tagged or not). False, and *reply is
-// unspecified, if the frame is anything else: fragments and requests with IP options are not answered.
+// Makes *reply the answer to an echo request to `address` in an Ethernet frame (tagged or not). False, and
+// *reply is unspecified, if the frame is anything else: fragments and requests with IP options are not
+// answered.
 bool EchoReply(std::span<const uint8_t> frame, Ipv4 address, std::vector<uint8_t>* reply);
 
 }  // namespace epic::engine

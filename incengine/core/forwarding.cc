@@ -13,19 +13,26 @@ bool IsReservedGroup(const roce::MacAddress& mac) {
   return mac[0] == 0x01 && mac[1] == 0x80 && mac[2] == 0xc2 && mac[3] == 0 && mac[4] == 0 && mac[5] <= 0x0f;
 }
 
-// A full table is searched for aged entries at most this often: the search costs as much as thousands of look-ups.
+// A full table is searched for aged entries at most this often: the search costs as much as thousands of
+// look-ups.
 constexpr Nanos kSweepInterval = kSecond;
 
 }  // namespace
 
 const char* Name(ForwardDrop reason) {
   switch (reason) {
-    case ForwardDrop::kUnknownUnicast: return "unknown_unicast";
-    case ForwardDrop::kNoFloodPort: return "no_flood_port";
-    case ForwardDrop::kBackToIngress: return "back_to_ingress";
-    case ForwardDrop::kReservedGroup: return "reserved_group";
-    case ForwardDrop::kBadSource: return "bad_source";
-    case ForwardDrop::kCount: break;
+    case ForwardDrop::kUnknownUnicast:
+      return "unknown_unicast";
+    case ForwardDrop::kNoFloodPort:
+      return "no_flood_port";
+    case ForwardDrop::kBackToIngress:
+      return "back_to_ingress";
+    case ForwardDrop::kReservedGroup:
+      return "reserved_group";
+    case ForwardDrop::kBadSource:
+      return "bad_source";
+    case ForwardDrop::kCount:
+      break;
   }
   return "unknown";
 }

@@ -1,5 +1,6 @@
-// Ordinary traffic: which ports a frame leaves by. Entries come from the manager (static) or, in learning mode, also
-// from the source addresses seen (IEEE 802.1D, 7.8 and 7.9). A frame never leaves by the port that it came in by.
+// Ordinary traffic: which ports a frame leaves by. Entries come from the manager (static) or, in learning
+// mode, also from the source addresses seen (IEEE 802.1D, 7.8 and 7.9). A frame never leaves by the port that
+// it came in by.
 //
 //   mode      known unicast   unknown unicast            broadcast, multicast
 //   static    its port        dropped                    flood ports, if it came in by one of them
@@ -35,11 +36,11 @@ struct ForwardingTable {
 
 // Why a frame of ordinary traffic leaves by no port. A counter each.
 enum class ForwardDrop : uint8_t {
-  kUnknownUnicast,    // static mode, or an unknown address on a port that may not flood
-  kNoFloodPort,       // broadcast or multicast, and its ingress (or no other port) is a flood port
-  kBackToIngress,     // its destination is where it came from
-  kReservedGroup,     // 01:80:c2:00:00:00 to :0f, which bridges never forward (IEEE 802.1D, 7.12.6)
-  kBadSource,         // a group address as source
+  kUnknownUnicast,  // static mode, or an unknown address on a port that may not flood
+  kNoFloodPort,     // broadcast or multicast, and its ingress (or no other port) is a flood port
+  kBackToIngress,   // its destination is where it came from
+  kReservedGroup,   // 01:80:c2:00:00:00 to :0f, which bridges never forward (IEEE 802.1D, 7.12.6)
+  kBadSource,       // a group address as source
   kCount,
 };
 
@@ -53,14 +54,14 @@ class Forwarding {
 
   Forwarding(ForwardingMode mode, size_t port_count);
 
-  // Replaces all entries and flood ports. INVALID_ARGUMENT (names the field): a port that the switch does not have, a
-  // group address, a MAC or IP address stated twice; nothing changes on error.
+  // Replaces all entries and flood ports. INVALID_ARGUMENT (names the field): a port that the switch does not
+  // have, a group address, a MAC or IP address stated twice; nothing changes on error.
   Status SetTable(const ForwardingTable& table);
 
-  // The ports that a frame leaves by, or none and *drop. Valid until the next call. In learning mode notes where
-  // src is.
-  std::span<const PortId> Route(Nanos now, PortId ingress, const roce::MacAddress& src, const roce::MacAddress& dst,
-                                ForwardDrop* drop);
+  // The ports that a frame leaves by, or none and *drop. Valid until the next call. In learning mode notes
+  // where src is.
+  std::span<const PortId> Route(Nanos now, PortId ingress, const roce::MacAddress& src,
+                                const roce::MacAddress& dst, ForwardDrop* drop);
 
   // The entry that answers ARP for this address.
   const ForwardingEntry* FindIp(Ipv4 ip) const;

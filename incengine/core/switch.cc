@@ -14,7 +14,8 @@ constexpr size_t kMinPathMtu = 256;
 constexpr size_t kMaxPathMtu = 4096;
 constexpr uint16_t kVlanIdMask = 0x0fff;
 
-// The place in Switch::shifts_ for a payload of this many bytes, or none: only whole-MTU payloads are worth a table.
+// The place in Switch::shifts_ for a payload of this many bytes, or none: only whole-MTU payloads are worth a
+// table.
 size_t ShiftIndex(size_t payload) {
   if (!std::has_single_bit(payload) || payload < kMinPathMtu) return SIZE_MAX;
   return static_cast<size_t>(std::countr_zero(payload) - std::countr_zero(kMinPathMtu));
@@ -24,11 +25,16 @@ size_t ShiftIndex(size_t payload) {
 
 const char* Name(FrameDrop reason) {
   switch (reason) {
-    case FrameDrop::kRunt: return "runt";
-    case FrameDrop::kOwnSource: return "own_source";
-    case FrameDrop::kTaggedRoce: return "tagged_roce";
-    case FrameDrop::kNotForSwitch: return "not_for_switch";
-    case FrameDrop::kCount: break;
+    case FrameDrop::kRunt:
+      return "runt";
+    case FrameDrop::kOwnSource:
+      return "own_source";
+    case FrameDrop::kTaggedRoce:
+      return "tagged_roce";
+    case FrameDrop::kNotForSwitch:
+      return "not_for_switch";
+    case FrameDrop::kCount:
+      break;
   }
   return "unknown";
 }

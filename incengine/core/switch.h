@@ -1,10 +1,12 @@
-// A whole switch as a sans-IO core: Ethernet frames and time in, frames out. It tells what is for the switch itself
-// (RoCE packets to the collective engine, ARP and ping to its own address) from ordinary traffic, which it forwards.
+// A whole switch as a sans-IO core: Ethernet frames and time in, frames out. It tells what is for the switch
+// itself (RoCE packets to the collective engine, ARP and ping to its own address) from ordinary traffic,
+// which it forwards.
 //
-// Frames are parsed one at a time from spans, so that a frame may come alone or cut from a larger buffer; the sink may
-// collect what is sent until the end of a batch.
+// Frames are parsed one at a time from spans, so that a frame may come alone or cut from a larger buffer; the
+// sink may collect what is sent until the end of a batch.
 //
-// A broken frame is a counter, never a log line and never an error. Values only: a copy is a snapshot. Not thread-safe.
+// A broken frame is a counter, never a log line and never an error. Values only: a copy is a snapshot. Not
+// thread-safe.
 #pragma once
 
 #include <array>
@@ -44,7 +46,7 @@ enum class FrameDrop : uint8_t {
 const char* Name(FrameDrop reason);
 
 struct SwitchConfig {
-  Ipv4 address{};           // endpoint address; also answers ARP and ping
+  Ipv4 address{};  // endpoint address; also answers ARP and ping
   roce::MacAddress mac{};
   size_t port_count = 0;
   size_t arena_bytes = 0;
@@ -101,8 +103,8 @@ class Switch {
   Forwarding forwarding_;
   SwitchCounters counters_;
   std::vector<SwitchPortCounters> port_counters_;
-  std::vector<uint8_t> out_;   // the packet's frame being made, large enough for any
-  std::vector<uint8_t> echo_;  // the echo reply being made
+  std::vector<uint8_t> out_;            // the packet's frame being made, large enough for any
+  std::vector<uint8_t> echo_;           // the echo reply being made
   std::vector<roce::CrcShift> shifts_;  // for payloads of each path MTU, smallest first
   uint32_t payload_crc_ = 0;            // of the last payload sent, for OutPacket::same_payload
 };

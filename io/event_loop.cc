@@ -1,0 +1,142 @@
+#include "io/event_loop.h"
+
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "base/check.h"
+#include "io/clock.h"
+
+namespace epic::io {
+namespace {
+
+// Polling shorter than this finds nothing that sleeping would not.
+constexpr Nanos kMinSpin = 2 * kMicrosecond;
+// Sleep is cut into pieces of at most this, which bounds the wait argument; a piece without events costs
+// nothing.
+constexpr Nanos kMaxSleep = 60 * kSecond;
+
+}  // namespace
+
+EventLoop::EventLoop(Nanos spin_ns)
+    : max_spin_ns_(spin_ns),
+      spin_ns_(spin_ns),
+      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  EPIC_CHECK(epoll_fd_ >= 0 && wake_fd_ >= 0);
+  Watch(wake_fd_, [this](Nanos) {
+    RunPosted();
+    return false;
+  });
+}
+
+EventLoop::~EventLoop() {
+  close(wake_fd_);
+  close(epoll_fd_);
+}
+
+void EventLoop::Watch(int fd, std::function<bool(Nanos)> on_ready) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  EPIC_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0);
+  watched_[fd] = std::move(on_ready);
+}
+
+void EventLoop::Unwatch(int fd) {
+  if (watched_.erase(fd) > 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void EventLoop::CallEvery(Nanos interval, std::function<void()> call) {
+  periodic_ = std::move(call);
+  periodic_interval_ = interval;
+  periodic_at_ = MonotonicNow() + interval;
+}
+
+void EventLoop::Post(std::function<void()> closure) {
+  {
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(closure));
+  }
+  const uint64_t one = 1;
+  // Fails only when the counter is full, and then the loop is awake anyway.
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+}
+
+void EventLoop::RunPosted() {
+  uint64_t count;
+  [[maybe_unused]] const ssize_t got = read(wake_fd_, &count, sizeof count);
+  std::vector<std::function<void()>> posted;
+  {
+    const std::lock_guard lock(mutex_);
+    posted.swap(posted_);
+  }
+  for (const auto& closure : posted) closure();
+}
+
+void EventLoop::Run() {
+  Nanos spin_until = 0;
+  Nanos last_traffic = -max_spin_ns_;
+  while (!stop_) {
+    const Nanos before = MonotonicNow();
+    const bool traffic = Round(before, spin_until);
+    const Nanos now = MonotonicNow();
+    if (traffic) {
+      AdaptSpin(now - last_traffic);
+      last_traffic = now;
+      spin_until = now + spin_ns_;
+    } else if (before < spin_until) {
+      sched_yield();
+    }
+  }
+}
+
+// gap: between the last two moments of traffic. Polling would have bridged it, or would have been in vain.
+void EventLoop::AdaptSpin(Nanos gap) {
+  const Nanos wanted = gap <= max_spin_ns_ ? 2 * spin_ns_ : spin_ns_ / 2;
+  spin_ns_ = std::clamp(wanted, std::min(kMinSpin, max_spin_ns_), max_spin_ns_);
+}
+
+// One wait and what it brought; returns whether there was traffic.
+bool EventLoop::Round(Nanos now, Nanos spin_until) {
+  std::array<epoll_event, kMaxEvents> events;
+  const int count = epoll_wait(epoll_fd_, events.data(), kMaxEvents, now < spin_until ? 0 : WaitMs(now));
+  EPIC_CHECK(count >= 0 || errno == EINTR);
+  const bool traffic = Handle(std::max(count, 0), events.data());
+  RunTimers();
+  return traffic;
+}
+
+void EventLoop::RunTimers() {
+  const Nanos now = MonotonicNow();
+  while (const auto id = timers_.PopDue(now)) on_timer_(now, *id);
+  if (now >= periodic_at_) {
+    periodic_at_ = now + periodic_interval_;
+    periodic_();
+  }
+}
+
+bool EventLoop::Handle(int count, const epoll_event* events) {
+  bool traffic = false;
+  for (int i = 0; i < count; ++i) {
+    const auto it = watched_.find(events[i].data.fd);
+    if (it == watched_.end()) continue;
+    // A copy, because the callback may end its own watch.
+    const auto on_ready = it->second;
+    traffic |= on_ready(MonotonicNow());
+  }
+  return traffic;
+}
+
+int EventLoop::WaitMs(Nanos now) const {
+  const Nanos next = std::min(timers_.NextDeadline(), periodic_at_);
+  const Nanos wait = std::clamp<Nanos>(next - now, 0, kMaxSleep);
+  return static_cast<int>((wait + kMillisecond - 1) / kMillisecond);
+}
+
+}  // namespace epic::io

@@ -1,0 +1,80 @@
+// One thread that waits for descriptors, timers and closures from other threads.
+//
+// After traffic the loop polls for a short time before it sleeps, because waking a sleeper costs more than a
+// packet does (about 20 us against 2). How long adapts: a pause that polling could not have bridged halves
+// it, one that it could doubles it, up to the bound; between polls the loop yields the core to whoever else
+// is runnable.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/types.h"
+#include "io/timer_queue.h"
+
+namespace epic::io {
+
+class EventLoop {
+ public:
+  // spin_ns: upper bound of polling after traffic; 0 sleeps at once. Stops the process if the kernel has no
+  // descriptors left.
+  explicit EventLoop(Nanos spin_ns);
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  // Calls on_ready on the loop's thread while the descriptor is readable or in error (level-triggered). It
+  // returns whether there was traffic, after which polling is worth while. The descriptor stays the caller's.
+  void Watch(int fd, std::function<bool(Nanos now)> on_ready);
+  // Also from within a callback, its own included.
+  void Unwatch(int fd);
+
+  // Calls on_timer when a timer set by SetTimer is due (at most a millisecond late, but for load). Setting a
+  // timer that is set moves it.
+  void OnTimer(std::function<void(Nanos now, uint64_t id)> on_timer) { on_timer_ = std::move(on_timer); }
+  void SetTimer(uint64_t id, Nanos deadline) { timers_.Set(id, deadline); }
+
+  // Calls back every interval from now on. One such call per loop.
+  void CallEvery(Nanos interval, std::function<void()> call);
+
+  // Runs the closure soon on the loop's thread. From any thread; closures posted after Run has returned never
+  // run.
+  void Post(std::function<void()> closure);
+
+  // Until Stop is called, which only the loop's thread may do (Post it from another one).
+  void Run();
+  void Stop() { stop_ = true; }
+
+ private:
+  static constexpr int kMaxEvents = 64;
+
+  void RunPosted();
+  void RunTimers();
+  bool Round(Nanos now, Nanos spin_until);
+  bool Handle(int count, const epoll_event* events);
+  void AdaptSpin(Nanos gap);
+  int WaitMs(Nanos now) const;
+
+  Nanos max_spin_ns_;
+  Nanos spin_ns_;
+  int epoll_fd_;
+  int wake_fd_;
+  bool stop_ = false;
+  std::map<int, std::function<bool(Nanos)>> watched_;
+  std::function<void(Nanos, uint64_t)> on_timer_;
+  TimerQueue timers_;
+  std::function<void()> periodic_;
+  Nanos periodic_interval_ = 0;
+  Nanos periodic_at_ = kNever;
+
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;  // guarded by mutex_
+};
+
+}  // namespace epic::io

@@ -1,0 +1,104 @@
+#include "io/event_loop.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <thread>
+
+#include "io/clock.h"
+
+namespace epic::io {
+namespace {
+
+class Pipe {
+ public:
+  Pipe() { EXPECT_EQ(pipe(ends_.data()), 0); }
+  ~Pipe() {
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  int reader() const { return ends_[0]; }
+  void Write() { EXPECT_EQ(write(ends_[1], "x", 1), 1); }
+  void Read() {
+    char byte;
+    EXPECT_EQ(read(ends_[0], &byte, 1), 1);
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
+TEST(EventLoop, ClosuresFromOtherThreadsRunInOrder) {
+  EventLoop loop(0);
+  std::vector<int> seen;
+  std::thread other([&] {
+    for (int i = 0; i < 100; ++i) loop.Post([&seen, i] { seen.push_back(i); });
+    loop.Post([&loop] { loop.Stop(); });
+  });
+  loop.Run();
+  other.join();
+  ASSERT_EQ(seen.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(seen[i], i);
+}
+
+TEST(EventLoop, CallsBackWhileADescriptorIsReadable) {
+  EventLoop loop(50 * kMicrosecond);
+  Pipe pipe;
+  int calls = 0;
+  loop.Watch(pipe.reader(), [&](Nanos) {
+    pipe.Read();
+    if (++calls == 3) loop.Stop();
+    return true;
+  });
+  for (int i = 0; i < 3; ++i) pipe.Write();
+  loop.Run();
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(EventLoop, ACallbackMayEndItsOwnWatch) {
+  EventLoop loop(0);
+  Pipe pipe;
+  int calls = 0;
+  loop.Watch(pipe.reader(), [&](Nanos) {
+    ++calls;
+    loop.Unwatch(pipe.reader());
+    loop.SetTimer(1, MonotonicNow() + kMillisecond);
+    return false;
+  });
+  loop.OnTimer([&](Nanos, uint64_t) { loop.Stop(); });
+  pipe.Write();  // stays readable: without Unwatch there would be many calls before the timer
+  loop.Run();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(EventLoop, TimersFireNotBeforeTheirDeadline) {
+  for (const Nanos spin : {Nanos{0}, 50 * kMicrosecond}) {
+    EventLoop loop(spin);
+    const Nanos deadline = MonotonicNow() + 3 * kMillisecond;
+    std::vector<uint64_t> fired;
+    loop.OnTimer([&](Nanos now, uint64_t id) {
+      EXPECT_GE(now, deadline);
+      fired.push_back(id);
+      if (id == 8) loop.Stop();
+    });
+    loop.SetTimer(8, deadline + kMillisecond);
+    loop.SetTimer(7, deadline);
+    loop.Run();
+    EXPECT_EQ(fired, (std::vector<uint64_t>{7, 8}));
+  }
+}
+
+TEST(EventLoop, CallsEveryInterval) {
+  EventLoop loop(0);
+  const Nanos begin = MonotonicNow();
+  int calls = 0;
+  loop.CallEvery(kMillisecond, [&] {
+    if (++calls == 3) loop.Stop();
+  });
+  loop.Run();
+  EXPECT_GE(MonotonicNow() - begin, 3 * kMillisecond);
+}
+
+}  // namespace
+}  // namespace epic::io

@@ -1,0 +1,185 @@
+#include "io/pcap_port.h"
+
+#include <fmt/format.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <pcap/pcap.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace epic::io {
+namespace {
+
+constexpr size_t kEthernetBytes = 14 + 4;  // header and 802.1Q tag
+// Room in a received frame above what the MTU allows, so that a frame that is too long shows as such.
+constexpr size_t kSpare = 46;
+// A kernel without room gets this long, in all, per batch: longer than it takes to empty a device queue.
+constexpr int kMaxSendRetries = 4;
+constexpr int kSendRetryMs = 1;
+
+Status Error(StatusCode code, const std::string& interface, const std::string& what) {
+  return MakeStatus(code, fmt::format("interface {}: {}", interface, what));
+}
+
+struct PcapCloser {
+  void operator()(pcap_t* p) const { pcap_close(p); }
+};
+
+Status ActivationError(int result, pcap_t* p, const std::string& interface) {
+  switch (result) {
+    case PCAP_ERROR_NO_SUCH_DEVICE:
+      return Error(StatusCode::kNotFound, interface, "no such interface");
+    case PCAP_ERROR_IFACE_NOT_UP:
+      return Error(StatusCode::kUnavailable, interface, "is down");
+    case PCAP_ERROR_PERM_DENIED:
+    case PCAP_ERROR_PROMISC_PERM_DENIED:
+      return Error(StatusCode::kPermissionDenied, interface, "not allowed to open it (needs CAP_NET_RAW)");
+    default:
+      return Error(StatusCode::kInternal, interface,
+                   fmt::format("{}: {}", pcap_statustostr(result), pcap_geterr(p)));
+  }
+}
+
+struct Receiver {
+  PcapPort::FrameHandler handler;
+  void* user;
+  size_t max_frame_bytes;
+  uint64_t* too_long;
+};
+
+void OnPcapFrame(u_char* user, const pcap_pkthdr* header, const u_char* bytes) {
+  const auto* receiver = reinterpret_cast<const Receiver*>(user);
+  if (header->len > receiver->max_frame_bytes || header->caplen < header->len) {
+    ++*receiver->too_long;
+    return;
+  }
+  receiver->handler(receiver->user, {bytes, header->caplen});
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<PcapPort>> PcapPort::Open(const std::string& interface, size_t ring_bytes) {
+  const InterfaceState state = ReadInterface(interface);
+  if (!state.exists) return Error(StatusCode::kNotFound, interface, "no such interface");
+  std::array<char, PCAP_ERRBUF_SIZE> message{};
+  std::unique_ptr<pcap_t, PcapCloser> handle(pcap_create(interface.c_str(), message.data()));
+  if (handle == nullptr) return Error(StatusCode::kInternal, interface, message.data());
+  pcap_set_snaplen(handle.get(), static_cast<int>(state.mtu + kEthernetBytes + kSpare));
+  pcap_set_promisc(handle.get(), 1);
+  pcap_set_immediate_mode(handle.get(), 1);
+  pcap_set_buffer_size(handle.get(), static_cast<int>(ring_bytes));
+  const int result = pcap_activate(handle.get());
+  if (result < 0) return ActivationError(result, handle.get(), interface);
+  if (pcap_setnonblock(handle.get(), 1, message.data()) != 0) {
+    return Error(StatusCode::kInternal, interface, message.data());
+  }
+  if (pcap_datalink(handle.get()) != DLT_EN10MB) {
+    return Error(StatusCode::kInvalidArgument, interface, "is not an Ethernet interface");
+  }
+  const int on = 1;
+  if (setsockopt(pcap_get_selectable_fd(handle.get()), SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) !=
+      0) {
+    return Error(StatusCode::kInternal, interface,
+                 fmt::format("PACKET_IGNORE_OUTGOING: {}", std::strerror(errno)));
+  }
+  return std::unique_ptr<PcapPort>(new PcapPort(handle.release(), state.mtu));
+}
+
+PcapPort::PcapPort(pcap* handle, uint32_t mtu)
+    : handle_(handle),
+      fd_(pcap_get_selectable_fd(handle)),
+      mtu_(mtu),
+      max_frame_bytes_(mtu + kEthernetBytes) {
+  queue_.reserve(kMaxQueuedBytes);
+  queue_ends_.reserve(kMaxQueuedFrames);
+}
+
+PcapPort::~PcapPort() { pcap_close(handle_); }
+
+StatusOr<int> PcapPort::Receive(int max_frames, FrameHandler handler, void* user) {
+  Receiver receiver{handler, user, max_frame_bytes_, &counters_.rx_too_long};
+  const int count = pcap_dispatch(handle_, max_frames, OnPcapFrame, reinterpret_cast<u_char*>(&receiver));
+  if (count < 0) return MakeStatus(StatusCode::kUnavailable, pcap_geterr(handle_));
+  return count;
+}
+
+void PcapPort::Send(std::span<const uint8_t> frame) {
+  if (frame.size() > max_frame_bytes_) {
+    ++counters_.tx_too_long;
+    return;
+  }
+  if (queue_ends_.size() == kMaxQueuedFrames || queue_.size() + frame.size() > kMaxQueuedBytes) Flush();
+  queue_.insert(queue_.end(), frame.begin(), frame.end());
+  queue_ends_.push_back(queue_.size());
+}
+
+void PcapPort::Flush() {
+  size_t next = 0;
+  int retries = 0;
+  while (next < queue_ends_.size()) {
+    const size_t before = next;
+    SendBatch(next, &next);
+    if (next == queue_ends_.size()) break;
+    const int error = errno;
+    if (error == EINTR || next > before) continue;
+    const bool full = error == EAGAIN || error == ENOBUFS;
+    if (full && retries++ < kMaxSendRetries) {
+      pollfd writable{fd_, POLLOUT, 0};
+      poll(&writable, 1, kSendRetryMs);
+      continue;
+    }
+    ++(full ? counters_.tx_no_buffer : error == EMSGSIZE ? counters_.tx_too_long : counters_.tx_failed);
+    ++next;
+  }
+  queue_.clear();
+  queue_ends_.clear();
+}
+
+// Sends frames from `first` on; *next is the first that was not sent, errno says why.
+void PcapPort::SendBatch(size_t first, size_t* next) {
+  std::array<iovec, kMaxQueuedFrames> parts;
+  std::array<mmsghdr, kMaxQueuedFrames> messages{};
+  const size_t count = queue_ends_.size() - first;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t begin = first + i == 0 ? 0 : queue_ends_[first + i - 1];
+    parts[i] = {&queue_[begin], queue_ends_[first + i] - begin};
+    messages[i].msg_hdr.msg_iov = &parts[i];
+    messages[i].msg_hdr.msg_iovlen = 1;
+  }
+  errno = 0;
+  const int sent = sendmmsg(fd_, messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
+  if (sent > 0) *next = first + static_cast<size_t>(sent);
+}
+
+PcapPortCounters PcapPort::counters() {
+  pcap_stat stats{};
+  if (pcap_stats(handle_, &stats) == 0) counters_.rx_dropped = stats.ps_drop;
+  return counters_;
+}
+
+InterfaceState ReadInterface(const std::string& interface) {
+  ifreq request{};
+  if (interface.empty() || interface.size() >= sizeof request.ifr_name) return {};
+  interface.copy(request.ifr_name, interface.size());
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  EPIC_CHECK(fd >= 0);
+  InterfaceState state;
+  if (ioctl(fd, SIOCGIFFLAGS, &request) == 0) {
+    state.exists = true;
+    constexpr int kUp = IFF_UP | IFF_RUNNING;
+    state.up = (request.ifr_flags & kUp) == kUp;
+    if (ioctl(fd, SIOCGIFMTU, &request) == 0) state.mtu = static_cast<uint32_t>(request.ifr_mtu);
+  }
+  close(fd);
+  return state;
+}
+
+}  // namespace epic::io

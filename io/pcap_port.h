@@ -1,0 +1,79 @@
+// A network interface through libpcap: whole Ethernet frames in and out. Immediate mode, because the default
+// batches for a millisecond; promiscuous; the interface's own outgoing frames are not seen again. Needs
+// CAP_NET_RAW.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+struct pcap;
+
+namespace epic::io {
+
+struct PcapPortCounters {
+  uint64_t rx_dropped = 0;    // by the kernel: the receive ring was full
+  uint64_t rx_too_long = 0;   // longer than the MTU allows: an offload (GRO, GSO) is on
+  uint64_t tx_no_buffer = 0;  // the kernel had no room, also after some retries
+  uint64_t tx_too_long = 0;   // longer than the MTU of the interface
+  uint64_t tx_failed = 0;     // other errors, such as an interface that is down
+};
+
+class PcapPort {
+ public:
+  // Opens the interface; ring_bytes of unswappable kernel memory receive its frames. With the interface's
+  // name: NOT_FOUND, UNAVAILABLE (it is down), PERMISSION_DENIED, INVALID_ARGUMENT (not Ethernet) or
+  // INTERNAL.
+  static StatusOr<std::unique_ptr<PcapPort>> Open(const std::string& interface, size_t ring_bytes);
+  ~PcapPort();
+  PcapPort(const PcapPort&) = delete;
+  PcapPort& operator=(const PcapPort&) = delete;
+
+  // For epoll; readable also when the interface has gone.
+  int fd() const { return fd_; }
+
+  using FrameHandler = void (*)(void* user, std::span<const uint8_t> frame);
+  // Hands over at most max_frames frames that have arrived; each is valid only during the call. Returns their
+  // number. UNAVAILABLE: the interface is gone; the port is of no more use.
+  StatusOr<int> Receive(int max_frames, FrameHandler handler, void* user);
+
+  // Queues a copy; it leaves at Flush, or earlier if the queue is full. In order. What cannot be sent is
+  // counted.
+  void Send(std::span<const uint8_t> frame);
+  void Flush();
+
+  // The MTU that the interface had when it was opened.
+  uint32_t mtu() const { return mtu_; }
+
+  // Reads the kernel's drop counter, so not for every packet.
+  PcapPortCounters counters();
+
+ private:
+  static constexpr size_t kMaxQueuedFrames = 32;
+  static constexpr size_t kMaxQueuedBytes = 256 * 1024;
+
+  PcapPort(pcap* handle, uint32_t mtu);
+  void SendBatch(size_t first, size_t* next);
+
+  pcap* handle_;
+  int fd_;
+  uint32_t mtu_;
+  size_t max_frame_bytes_;
+  PcapPortCounters counters_;
+  std::vector<uint8_t> queue_;      // frames one after another
+  std::vector<size_t> queue_ends_;  // where each ends
+};
+
+// What the kernel says of an interface now.
+struct InterfaceState {
+  bool exists = false;
+  bool up = false;  // administratively, and with a carrier
+  uint32_t mtu = 0;
+};
+InterfaceState ReadInterface(const std::string& interface);
+
+}  // namespace epic::io

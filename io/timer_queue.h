@@ -1,0 +1,42 @@
+// Timers by id, earliest first. Setting one that is set moves it; each fires once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/types.h"
+
+namespace epic::io {
+
+class TimerQueue {
+ public:
+  void Set(uint64_t id, Nanos deadline) {
+    const auto [it, fresh] = deadlines_.try_emplace(id, deadline);
+    if (!fresh) {
+      order_.erase({it->second, id});
+      it->second = deadline;
+    }
+    order_.insert({deadline, id});
+  }
+
+  // kNever if there is none.
+  Nanos NextDeadline() const { return order_.empty() ? kNever : order_.begin()->first; }
+
+  // Takes out the earliest timer that is due, if any.
+  std::optional<uint64_t> PopDue(Nanos now) {
+    if (NextDeadline() > now) return std::nullopt;
+    const uint64_t id = order_.begin()->second;
+    order_.erase(order_.begin());
+    deadlines_.erase(id);
+    return id;
+  }
+
+ private:
+  std::map<uint64_t, Nanos> deadlines_;
+  std::set<std::pair<Nanos, uint64_t>> order_;
+};
+
+}  // namespace epic::io
