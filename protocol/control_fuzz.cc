@@ -1,0 +1,17 @@
+// Any bytes as a control packet: what decodes encodes to the same bytes.
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include "base/check.h"
+#include "protocol/control.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto header = epic::DecodeControl({data, size});
+  if (!header) return 0;
+  std::array<uint8_t, epic::kControlBytes> bytes;
+  epic::Encode(*header, bytes);
+  EPIC_CHECK(size == bytes.size() && std::memcmp(bytes.data(), data, size) == 0);
+  EPIC_CHECK(epic::DataPackets(*header, 256) <= int64_t{1} << 22);
+  return 0;
+}
