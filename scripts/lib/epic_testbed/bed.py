@@ -16,6 +16,7 @@ from . import net, procs, topology
 ROOT = "/run/epic"
 MGMT = "mgmt"
 HOSTS = "hosts"  # namespace with the outer ends of the guests' ports, and the guests
+WIRE = "wire"    # namespace of the forwarder that loses frames (`up --wire`)
 MANAGER = "10.255.0.1:7400"
 _NAME = re.compile(r"^[a-z0-9_]{1,12}$")
 

@@ -3,14 +3,17 @@
 import json
 import os
 import subprocess
+import sys
 import time
 
 from . import guest, net, procs, topology
-from .bed import HOSTS, MANAGER, MGMT, Bed, BedError, numbered, say, switch_mgmt
+from .bed import HOSTS, MANAGER, MGMT, WIRE, Bed, BedError, numbered, say, switch_mgmt
 
 REPO = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 GUEST_TIMEOUT_S = 120
 AGENT_TIMEOUT_S = 30
+FORWARDER_TIMEOUT_S = 10
+FORWARDER = os.path.join(REPO, "tests", "wire", "forwarder.py")
 DAEMONS = ("incengine", "incagent", "incmanager")
 
 
@@ -50,6 +53,7 @@ class BringUp:
         self.mtu = topology.device_mtu(topo["path_mtu"])
         self.hosts = numbered(topo)
         self.mgmt_ports = []
+        self.wire_links = []
         self.build = find_build(options["build"]) if options["daemons"] == "engine" else None
         self.kernel = find_kernel() if options["hosts"] == "rxe" else None
         if options["daemons"] == "bridge" and topology.has_redundant_paths(topo):
@@ -60,6 +64,8 @@ class BringUp:
         self._write_files()
         self._make_network()
         say(f"{self._count()} joined in {time.monotonic() - begin:.1f} s")
+        if self.options["wire"]:
+            self._start_forwarder()
         # Guests take the longest, so they boot while the daemons start.
         if self.kernel:
             self._start_guests()
@@ -94,6 +100,8 @@ class BringUp:
     def _make_network(self):
         bed, devices = self.bed, net.Devices()
         own = [HOSTS] if self.kernel else [h["name"] for h in self.hosts]
+        if self.options["wire"]:
+            own.append(WIRE)
         for node in [MGMT] + [s["name"] for s in self.topo["switches"]] + own:
             net.add_namespace(bed.namespace(node))
         self._join_switches(devices)
@@ -104,6 +112,17 @@ class BringUp:
             for switch in self.topo["switches"]:
                 devices.bridge(bed.namespace(switch["name"]), "br0", switch["ports"], self.mtu)
         devices.make()
+
+    def _join(self, devices, a, b, nodes):
+        """Joins two data ports, given as (namespace, device): directly, or through the forwarder."""
+        if not self.options["wire"]:
+            devices.veth(a, b, self.mtu)
+            return
+        number, wire = len(self.wire_links) + 1, self.bed.namespace(WIRE)
+        inner = {"a": f"w{number}a", "b": f"w{number}b"}
+        devices.veth(a, (wire, inner["a"]), self.mtu)
+        devices.veth(b, (wire, inner["b"]), self.mtu)
+        self.wire_links.append({"name": "-".join(nodes), **inner, "a_node": nodes[0], "b_node": nodes[1]})
 
     def _join_mgmt(self, devices, node, end):
         self.mgmt_ports.append(f"m-{node}")
@@ -117,20 +136,34 @@ class BringUp:
         for link in self.topo["links"]:
             a, b = (end.split(":") for end in (link["a"], link["b"]))
             if len(a) == 2 and len(b) == 2:
-                devices.veth((self.bed.namespace(a[0]), a[1]), (self.bed.namespace(b[0]), b[1]), self.mtu)
+                self._join(devices, (self.bed.namespace(a[0]), a[1]), (self.bed.namespace(b[0]), b[1]),
+                           (a[0], b[0]))
 
     def _join_hosts(self, devices):
         for host in self.hosts:
             at = (self.bed.namespace(host["switch"]), host["port"])
             if self.kernel:
-                devices.veth(at, (self.bed.namespace(HOSTS), f"d-{host['name']}"), self.mtu)
+                self._join(devices, at, (self.bed.namespace(HOSTS), f"d-{host['name']}"),
+                           (host["switch"], host["name"]))
                 self._join_mgmt(devices, host["name"], (self.bed.namespace(HOSTS), f"m-{host['name']}"))
                 continue
             own = self.bed.namespace(host["name"])
-            devices.veth(at, (own, "vec0"), self.mtu)
+            self._join(devices, at, (own, "vec0"), (host["switch"], host["name"]))
             devices.address(own, "vec0", host["address"] + "/16", host["mac"])
             self._join_mgmt(devices, host["name"], (own, "vec1"))
             devices.address(own, "vec1", host["mgmt_address"] + "/16")
+
+    def _start_forwarder(self):
+        bed, links = self.bed, self.bed.file("wire.json")
+        with open(links, "w", encoding="utf-8") as file:
+            json.dump(self.wire_links, file, indent=1)
+        argv = [sys.executable, "-B", FORWARDER, "--links", links, "--control", bed.file("wire.sock")]
+        bed.add_process("wire", procs.spawn(argv, bed.log("wire"), bed.namespace(WIRE)))
+        deadline = time.monotonic() + FORWARDER_TIMEOUT_S
+        while not os.path.exists(bed.file("wire.sock")):
+            if not procs.alive(bed.record["processes"]["wire"]) or time.monotonic() > deadline:
+                raise BedError(f"the forwarder did not start; {self._tail('wire')}")
+            time.sleep(0.02)
 
     # --- guests
 

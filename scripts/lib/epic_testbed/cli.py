@@ -52,6 +52,8 @@ def _parser():
     up.add_argument("--manager-arg", action="append", default=[], metavar="ARG",
                     help="one more argument for incmanager serve, as --manager-arg=--start-psn=16777200; "
                          "repeatable")
+    up.add_argument("--wire", action="store_true",
+                    help="every link passes through a forwarder that loses frames when a test says so")
     instead = up.add_mutually_exclusive_group()
     instead.add_argument("--bridge", action="store_true",
                          help="a Linux bridge in each switch instead of our daemons")
@@ -103,7 +105,7 @@ def up(bed, args):
     options = {"hosts": args.hosts,
                "daemons": "bridge" if args.bridge else "none" if args.no_daemons else "engine",
                "build": os.path.realpath(args.build) if args.build else None, "guest_mem": args.guest_mem,
-               "sram": args.sram, "manager_args": args.manager_arg}
+               "sram": args.sram, "manager_args": args.manager_arg, "wire": args.wire}
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, _interrupt)
     with beds.lock():

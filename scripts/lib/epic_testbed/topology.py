@@ -156,9 +156,9 @@ def _check_nodes(switches, hosts):
                 raise TopologyError(f"{seen[node[key]]} and {node['name']} have the same {key} {node[key]}")
             seen[node[key]] = node["name"]
     for node in switches + hosts:
-        if not _NAME.match(node["name"]) or node["name"] in ("mgmt", "hosts"):
+        if not _NAME.match(node["name"]) or node["name"] in ("mgmt", "hosts", "wire"):
             raise TopologyError(f"bad name '{node['name']}': a letter, then at most 10 letters, digits or "
-                                "dashes; not mgmt or hosts")
+                                "dashes; not mgmt, hosts or wire")
         if not _MAC.match(node["mac"]):
             raise TopologyError(f"{node['name']}: bad MAC {node['mac']}")
         try:

@@ -1,0 +1,141 @@
+#!/usr/bin/python3
+"""Forwards every frame between the two devices of each link, in order, and loses those that a test asks for.
+
+Usage: forwarder.py --links FILE --control SOCKET, inside the namespace that holds the devices. FILE is a JSON list of
+{"name": "leaf1:swp1-h0", "a": DEVICE, "b": DEVICE, "a_node": "leaf1", "b_node": "h0"}. A client of the Unix stream
+socket sends one JSON object a line and gets one back; the commands are those of rules.py. An answer with the key
+"error" says what was wrong.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+import frames
+import rules
+
+_ETH_P_ALL = 3
+_SO_SNDBUFFORCE = 32
+_SO_RCVBUFFORCE = 33
+_SOL_PACKET = 263
+_PACKET_IGNORE_OUTGOING = 23
+_BUFFER_BYTES = 8 << 20
+_MAX_FRAME = 65536
+_BATCH = 64
+
+
+class Port:
+    """One end of a link inside the forwarder: a packet socket on its device."""
+
+    def __init__(self, link, device, direction):
+        self.link, self.direction, self.peer = link, direction, None
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self.socket.setblocking(False)
+        self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+        self.socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _BUFFER_BYTES)
+        self.socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        self.socket.bind((device, _ETH_P_ALL))
+
+
+class Forwarder:
+    """The loop: ports and clients of the control socket under one epoll."""
+
+    def __init__(self, links, control_path):
+        self.rules = rules.Rules()
+        self.not_sent = 0  # frames that the kernel refused, for want of buffers or because a device was down
+        self._epoll = select.epoll()
+        self._handlers = {}
+        for link in links:
+            a = Port(link["name"], link["a"], f"{link['a_node']}>{link['b_node']}")
+            b = Port(link["name"], link["b"], f"{link['b_node']}>{link['a_node']}")
+            a.peer, b.peer = b, a
+            for port in (a, b):
+                self._watch(port.socket, lambda port=port: self._forward(port))
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(control_path)
+        listener.listen()
+        self._watch(listener, lambda: self._accept(listener))
+
+    def run(self):
+        while True:
+            for fd, _events in self._epoll.poll():
+                if fd in self._handlers:
+                    self._handlers[fd]()
+
+    def _watch(self, sock, handler):
+        self._handlers[sock.fileno()] = handler
+        self._epoll.register(sock.fileno(), select.EPOLLIN)
+
+    def _forward(self, port):
+        for _ in range(_BATCH):  # then the other ports have their turn
+            try:
+                frame = port.socket.recv(_MAX_FRAME)
+            except BlockingIOError:
+                return
+            except OSError:  # the device went down: reported once by recv, later frames come when it is up again
+                return
+            roce = frames.parse(frame)
+            if roce is not None and self.rules.lose(port.link, port.direction, roce):
+                continue
+            try:
+                port.peer.socket.send(frame)
+            except OSError:
+                self.not_sent += 1
+
+    def _accept(self, listener):
+        client = listener.accept()[0]
+        pending = bytearray()
+        self._watch(client, lambda: self._serve(client, pending))
+
+    def _serve(self, client, pending):
+        try:
+            data = client.recv(65536)
+        except ConnectionError:
+            data = b""
+        if not data:
+            self._epoll.unregister(client.fileno())
+            del self._handlers[client.fileno()]
+            client.close()
+            return
+        pending += data
+        while b"\n" in pending:
+            line, _, rest = bytes(pending).partition(b"\n")
+            pending[:] = rest
+            with contextlib.suppress(ConnectionError):  # the next recv says that it is gone
+                client.sendall(json.dumps(self._answer(line)).encode() + b"\n")
+
+    def _answer(self, line):
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise rules.RuleError(f"a request is an object, not {request!r}")
+            return {**self.rules.handle(request), "not_sent": self.not_sent}
+        except (ValueError, rules.RuleError) as error:
+            return {"error": str(error)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--links", required=True, metavar="FILE")
+    parser.add_argument("--control", required=True, metavar="SOCKET")
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with open(args.links, encoding="utf-8") as file:
+        links = json.load(file)
+    try:
+        forwarder = Forwarder(links, args.control)
+    except OSError as error:
+        sys.exit(f"forwarder: {error}; it needs root, and the devices of {args.links} in its namespace")
+    try:
+        forwarder.run()
+    finally:
+        os.unlink(args.control)
+
+
+if __name__ == "__main__":
+    main()

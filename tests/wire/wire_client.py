@@ -1,0 +1,54 @@
+"""The tests' side of the forwarder's control socket."""
+
+import json
+import socket
+
+
+class WireError(Exception):
+    """The forwarder refused a request, or is not there."""
+
+
+class Wire:
+    """A connection to the forwarder of a test bed that was brought up with --wire."""
+
+    def __init__(self, path):
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(10)
+        try:
+            self._socket.connect(path)
+        except OSError as error:
+            raise WireError(f"no forwarder at {path}: {error}; was the test bed brought up with --wire?") from error
+        self._file = self._socket.makefile("r", encoding="utf-8")
+
+    def close(self):
+        self._file.close()
+        self._socket.close()
+
+    def request(self, **request):
+        """Sends one command of tests/wire/rules.py and returns the answer."""
+        self._socket.sendall(json.dumps(request).encode() + b"\n")
+        answer = json.loads(self._file.readline() or '{"error": "the forwarder went away"}')
+        if "error" in answer:
+            raise WireError(answer["error"])
+        return answer
+
+    def clear(self):
+        self.request(clear=True)
+
+    def drop(self, invocation, *nth):
+        self.request(drop={"invocation": invocation, "nth": nth})
+
+    def drop_each(self, first_invocation):
+        self.request(drop_each=first_invocation)
+
+    def random_loss(self, ppm, seed):
+        self.request(random_loss_ppm=ppm, seed=seed)
+
+    def count(self):
+        return self.request(count=True)
+
+    def log(self):
+        return self.request(log=True)["dropped"]
+
+    def trace(self, invocation):
+        return self.request(trace=invocation)["frames"]
