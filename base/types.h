@@ -5,7 +5,8 @@
 
 namespace epic {
 
-// A point in time or a duration in nanoseconds. Cores never read a clock: the world around them passes time in.
+// A point in time or a duration in nanoseconds. Cores never read a clock: the world around them passes time
+// in.
 using Nanos = int64_t;
 
 inline constexpr Nanos kMicrosecond = 1'000;

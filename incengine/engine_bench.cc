@@ -1,6 +1,6 @@
-// The engine in memory, one core: frames in, frames out, no system call. Arguments: payload bytes, degree. "core" counts
-// the engine alone on parsed packets; "frames" also parses with ICRC check and serialises with ICRC, which is what the
-// daemon does per packet.
+// The engine in memory, one core: frames in, frames out, no system call. Arguments: payload bytes, degree.
+// "core" counts the engine alone on parsed packets; "frames" also parses with ICRC check and serialises with
+// ICRC, which is what the daemon does per packet.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -42,7 +42,8 @@ GroupConfig StarConfig(uint32_t mtu, size_t degree) {
 // Counts what is sent, serialising it first if asked to.
 class Sink final : public Effects {
  public:
-  explicit Sink(bool serialise, uint32_t mtu) : serialise_(serialise), shift_(mtu), frame_(roce::MaxFrameBytes(mtu)) {}
+  explicit Sink(bool serialise, uint32_t mtu)
+      : serialise_(serialise), shift_(mtu), frame_(roce::MaxFrameBytes(mtu)) {}
   void Send(PortId, const OutPacket& out) override {
     ++sent;
     if (!serialise_) return;
@@ -91,8 +92,9 @@ class Load {
         const int64_t at = first + i - 1;  // index 0 is the control packet
         roce::Packet p = FromHost(c, Psn(static_cast<uint32_t>(first + i)));
         const bool last = at % 8 == 7 || at == data_packets - 1;
-        p.bth.opcode = at % 8 == 0 ? roce::Opcode::kRcSendFirst : last ? roce::Opcode::kRcSendLast
-                                                                       : roce::Opcode::kRcSendMiddle;
+        p.bth.opcode = at % 8 == 0 ? roce::Opcode::kRcSendFirst
+                       : last      ? roce::Opcode::kRcSendLast
+                                   : roce::Opcode::kRcSendMiddle;
         p.bth.ack_req = last;
         p.payload = payload_;
         const size_t n = i * degree_ + c;
@@ -100,7 +102,9 @@ class Load {
       }
     }
   }
-  std::span<const uint8_t> Frame(size_t n) const { return std::span(frames_).subspan(n * frame_bytes_, sizes_[n]); }
+  std::span<const uint8_t> Frame(size_t n) const {
+    return std::span(frames_).subspan(n * frame_bytes_, sizes_[n]);
+  }
   size_t size() const { return sizes_.size(); }
 
  private:
@@ -126,7 +130,8 @@ void RunEngine(benchmark::State& state, bool frames) {
   Engine engine(kSwitch, degree, 16 << 20);
   EPIC_CHECK(engine.Install(StarConfig(mtu, degree)).ok());
   Sink sink(frames, mtu);
-  ControlHeader header{.collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kFloat32};
+  ControlHeader header{
+      .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kFloat32};
   const int64_t data_packets = static_cast<int64_t>(kMaxBytes / mtu / kWindow * kWindow);
   header.count = static_cast<uint64_t>(data_packets) * mtu / 4;
   Load load(mtu, degree);
@@ -176,8 +181,14 @@ void RunEngine(benchmark::State& state, bool frames) {
 void BM_EngineCore(benchmark::State& state) { RunEngine(state, false); }
 void BM_EngineFrames(benchmark::State& state) { RunEngine(state, true); }
 
-BENCHMARK(BM_EngineCore)->ArgsProduct({{1024, 4096}, {2, 4, 8}})->ArgNames({"payload", "degree"})->Iterations(2000);
-BENCHMARK(BM_EngineFrames)->ArgsProduct({{1024, 4096}, {2, 4, 8}})->ArgNames({"payload", "degree"})->Iterations(2000);
+BENCHMARK(BM_EngineCore)
+    ->ArgsProduct({{1024, 4096}, {2, 4, 8}})
+    ->ArgNames({"payload", "degree"})
+    ->Iterations(2000);
+BENCHMARK(BM_EngineFrames)
+    ->ArgsProduct({{1024, 4096}, {2, 4, 8}})
+    ->ArgNames({"payload", "degree"})
+    ->Iterations(2000);
 
 }  // namespace
 }  // namespace epic::engine

@@ -10,12 +10,14 @@ constexpr uint32_t kMagic = 0x43495045;  // "EPIC"
 constexpr uint8_t kVersion = 1;
 
 // Offsets in the header; what lies between and behind is zero.
-constexpr size_t kMagicAt = 0, kVersionAt = 4, kCollectiveAt = 5, kOpAt = 6, kTypeAt = 7, kInvocationAt = 8, kCountAt = 16,
-                 kRootAt = 24, kPartsAt = 28, kFlagsAt = 32, kStatusAt = 36, kFieldAt = 37, kCulpritAt = 40, kUnusedAt = 44;
+constexpr size_t kMagicAt = 0, kVersionAt = 4, kCollectiveAt = 5, kOpAt = 6, kTypeAt = 7, kInvocationAt = 8,
+                 kCountAt = 16, kRootAt = 24, kPartsAt = 28, kFlagsAt = 32, kStatusAt = 36, kFieldAt = 37,
+                 kCulpritAt = 40, kUnusedAt = 44;
 
 template <typename T>
 void Put(std::span<uint8_t> out, size_t at, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) out[at + i] = static_cast<uint8_t>(static_cast<uint64_t>(value) >> (8 * i));
+  for (size_t i = 0; i < sizeof(T); ++i)
+    out[at + i] = static_cast<uint8_t>(static_cast<uint64_t>(value) >> (8 * i));
 }
 
 template <typename T>
@@ -27,8 +29,9 @@ T Get(std::span<const uint8_t> in, size_t at) {
 
 bool Known(const ControlHeader& h) {
   const auto collective = static_cast<uint8_t>(h.collective);
-  return collective >= 1 && collective <= 6 && static_cast<uint8_t>(h.op) <= 1 && static_cast<uint8_t>(h.type) <= 2 &&
-         static_cast<uint8_t>(h.status) <= 4 && static_cast<uint8_t>(h.field) <= 8;
+  return collective >= 1 && collective <= 6 && static_cast<uint8_t>(h.op) <= 1 &&
+         static_cast<uint8_t>(h.type) <= 2 && static_cast<uint8_t>(h.status) <= 4 &&
+         static_cast<uint8_t>(h.field) <= 8;
 }
 
 }  // namespace
@@ -51,7 +54,8 @@ void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out) 
 }
 
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
-  if (bytes.size() != kControlBytes || Get<uint32_t>(bytes, kMagicAt) != kMagic || bytes[kVersionAt] != kVersion) {
+  if (bytes.size() != kControlBytes || Get<uint32_t>(bytes, kMagicAt) != kMagic ||
+      bytes[kVersionAt] != kVersion) {
     return std::nullopt;
   }
   ControlHeader h;
@@ -89,15 +93,24 @@ ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b) {
 
 const char* Name(ControlField field) {
   switch (field) {
-    case ControlField::kNone: return "none";
-    case ControlField::kCollective: return "collective";
-    case ControlField::kOp: return "op";
-    case ControlField::kType: return "type";
-    case ControlField::kRoot: return "root";
-    case ControlField::kCount: return "count";
-    case ControlField::kParts: return "parts";
-    case ControlField::kFlags: return "flags";
-    case ControlField::kInvocation: return "invocation";
+    case ControlField::kNone:
+      return "none";
+    case ControlField::kCollective:
+      return "collective";
+    case ControlField::kOp:
+      return "op";
+    case ControlField::kType:
+      return "type";
+    case ControlField::kRoot:
+      return "root";
+    case ControlField::kCount:
+      return "count";
+    case ControlField::kParts:
+      return "parts";
+    case ControlField::kFlags:
+      return "flags";
+    case ControlField::kInvocation:
+      return "invocation";
   }
   return "unknown";
 }

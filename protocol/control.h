@@ -15,7 +15,7 @@ inline constexpr size_t kControlBytes = 64;
 
 enum class ControlStatus : uint8_t {
   kOk = 0,
-  kMismatch = 1,     // ranks called with different arguments
+  kMismatch = 1,  // ranks called with different arguments
   kNoResource = 2,
   kAborted = 3,
   kUnsupported = 4,  // the engine cannot do this collective, type or operation
@@ -54,11 +54,12 @@ struct ControlHeader {
 // Writes the 64 bytes that go on the wire: little-endian, unused bytes zero.
 void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out);
 
-// Empty when the bytes are not a control header of this version: wrong length, magic or version, an unknown collective,
-// type, operation or status, unused bytes that are not zero, or more than kMaxBytes of data.
+// Empty when the bytes are not a control header of this version: wrong length, magic or version, an unknown
+// collective, type, operation or status, unused bytes that are not zero, or more than kMaxBytes of data.
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes);
 
-// The first field in which two requests differ, kNone if they agree. Status, field and culprit are not compared.
+// The first field in which two requests differ, kNone if they agree. Status, field and culprit are not
+// compared.
 ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b);
 
 // A field's name for error messages, for example "count".

@@ -30,8 +30,8 @@ constexpr uint32_t ElementBytes(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kInt32 ? 4 : 0;
 }
 
-// Ranks may run ahead of one another by at most this many invocations of a group: a host opens invocation k only when
-// its own invocation k - kMaxOpenInvocations has completed.
+// Ranks may run ahead of one another by at most this many invocations of a group: a host opens invocation k
+// only when its own invocation k - kMaxOpenInvocations has completed.
 inline constexpr int64_t kMaxOpenInvocations = 16;
 
 // Largest data of one invocation: 1 GiB.

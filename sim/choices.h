@@ -1,5 +1,5 @@
-// The one source of every nondeterministic choice in a simulated world: seeded here; a failure is replayed from its
-// seed.
+// The one source of every nondeterministic choice in a simulated world: seeded here; a failure is replayed
+// from its seed.
 #pragma once
 
 #include <cstdint>

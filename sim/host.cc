@@ -39,7 +39,8 @@ void Host::Poll(Nanos now) {
       continue;
     }
     std::span<const uint8_t> control;
-    if (core_.IsControl(c.wr_id)) control = control_in_[static_cast<size_t>(ControlSlot(core_.OpOf(c.wr_id)))];
+    if (core_.IsControl(c.wr_id))
+      control = control_in_[static_cast<size_t>(ControlSlot(core_.OpOf(c.wr_id)))];
     core_.OnRecvComplete(c.wr_id, c.bytes, c.imm, control);
   }
   WorkRequest wr;

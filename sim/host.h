@@ -19,7 +19,8 @@ class Host {
  public:
   Host(const NicConfig& nic, uint32_t path_mtu, uint32_t message_packets, uint32_t window_messages);
 
-  // Start a call; the number returned counts calls from 0. Buffers stay the caller's and must outlive the call.
+  // Start a call; the number returned counts calls from 0. Buffers stay the caller's and must outlive the
+  // call.
   int AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint8_t> recv);
   int Barrier();
 

@@ -20,7 +20,8 @@ roce::Packet RcNic::MakePacket() const {
 }
 
 void RcNic::PostSend(uint64_t wr_id, std::span<const uint8_t> data, std::optional<uint32_t> imm) {
-  const auto packets = std::max<int64_t>(1, static_cast<int64_t>((data.size() + config_.path_mtu - 1) / config_.path_mtu));
+  const auto packets =
+      std::max<int64_t>(1, static_cast<int64_t>((data.size() + config_.path_mtu - 1) / config_.path_mtu));
   sends_.push_back({.wr_id = wr_id, .data = data, .imm = imm, .first = posted_, .packets = packets});
   posted_ += packets;
 }
@@ -125,7 +126,8 @@ void RcNic::OnSend(const roce::Packet& packet) {
   nak_sent_ = false;
   RecvWr& wr = recvs_.front();
   EPIC_CHECK(filled_ + packet.payload.size() <= wr.buffer.size());
-  if (!packet.payload.empty()) std::memcpy(wr.buffer.data() + filled_, packet.payload.data(), packet.payload.size());
+  if (!packet.payload.empty())
+    std::memcpy(wr.buffer.data() + filled_, packet.payload.data(), packet.payload.size());
   filled_ += static_cast<uint32_t>(packet.payload.size());
   rq_psn_ = rq_psn_ + 1;
   const roce::OpcodeInfo& info = roce::Info(packet.bth.opcode);
@@ -149,8 +151,6 @@ void RcNic::OnPacket(Nanos now, const roce::Packet& packet) {
   }
 }
 
-Nanos RcNic::next_deadline() const {
-  return rnr_until_ >= 0 ? std::min(rnr_until_, timer_at_) : timer_at_;
-}
+Nanos RcNic::next_deadline() const { return rnr_until_ >= 0 ? std::min(rnr_until_, timer_at_) : timer_at_; }
 
 }  // namespace epic::sim

@@ -1,6 +1,6 @@
-// A simple RC queue pair for the virtual-time world: Send and Send with immediate, in the manner of Linux' rdma_rxe 6.1
-// (what it does on the wire is noted at each rule). Sans-IO; the transport in roce/ does not exist yet, this model
-// covers what hosts of mode II need.
+// A simple RC queue pair for the virtual-time world: Send and Send with immediate, in the manner of Linux'
+// rdma_rxe 6.1 (what it does on the wire is noted at each rule). Sans-IO; the transport in roce/ does not
+// exist yet, this model covers what hosts of mode II need.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ class RcNic {
  public:
   explicit RcNic(const NicConfig& config) : config_(config), snd_nxt_(0), rq_psn_(config.recv_psn) {}
 
-  // data is read when packets are sent, and again when they are repeated: the caller keeps it until the completion.
+  // data is read when packets are sent, and again when they are repeated: the caller keeps it until the
+  // completion.
   void PostSend(uint64_t wr_id, std::span<const uint8_t> data, std::optional<uint32_t> imm);
   void PostRecv(uint64_t wr_id, std::span<uint8_t> buffer);
 

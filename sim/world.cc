@@ -38,14 +38,17 @@ TreeSpec FullTree(int levels, int fan) {
     }
     level = next;
   }
-  for (const int leaf : level) tree.rank_switch.insert(tree.rank_switch.end(), static_cast<size_t>(fan), leaf);
+  for (const int leaf : level)
+    tree.rank_switch.insert(tree.rank_switch.end(), static_cast<size_t>(fan), leaf);
   return tree;
 }
 
 class World::SwitchEffects final : public engine::Effects {
  public:
   SwitchEffects(World& world, int node) : world_(world), node_(node) {}
-  void Send(PortId port, const engine::OutPacket& packet) override { world_.Transmit(node_, port, packet.packet); }
+  void Send(PortId port, const engine::OutPacket& packet) override {
+    world_.Transmit(node_, port, packet.packet);
+  }
   void SetTimer(engine::TimerId id, Nanos deadline) override {
     world_.At(deadline, [this_world = &world_, node = node_, id] {
       SwitchEffects effects(*this_world, node);
@@ -123,7 +126,8 @@ void World::Install(const WorldConfig& config) {
     EPIC_CHECK(engines_.back().Install(groups[s]).ok());
   }
   for (size_t r = 0; r < ranks; ++r) {
-    hosts_.push_back(std::make_unique<Host>(nics[r], config.path_mtu, config.message_packets, config.window_messages));
+    hosts_.push_back(
+        std::make_unique<Host>(nics[r], config.path_mtu, config.message_packets, config.window_messages));
   }
 }
 
@@ -153,7 +157,9 @@ void World::Transmit(int node, PortId port, const roce::Packet& packet) {
   } else {
     link.last_arrival = arrival;
   }
-  const auto deliver = [this, to = link.peer, to_port = link.peer_port, copy] { Arrive(to, to_port, copy->first); };
+  const auto deliver = [this, to = link.peer, to_port = link.peer_port, copy] {
+    Arrive(to, to_port, copy->first);
+  };
   At(arrival, deliver);
   if (fate == Fate::kDuplicate) At(arrival + config_.link_delay_ns, deliver);
 }

@@ -1,6 +1,6 @@
-// Many switches and hosts in one process in virtual time. The switches run the daemon's own engine, the hosts the host
-// library's own core on a simple RC NIC; links have rate and delay, and every packet on them can be lost, repeated or
-// held back.
+// Many switches and hosts in one process in virtual time. The switches run the daemon's own engine, the hosts
+// the host library's own core on a simple RC NIC; links have rate and delay, and every packet on them can be
+// lost, repeated or held back.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// AllReduce and Barrier of mode II in virtual time: the daemon's engine, the host library's core, lossy links.
+// AllReduce and Barrier of mode II in virtual time: the daemon's engine, the host library's core, lossy
+// links.
 #include "sim/world.h"
 
 #include <gtest/gtest.h>
@@ -10,10 +11,11 @@
 namespace epic::sim {
 namespace {
 
-// A rank's input: rank-dependent and position-dependent, so that a missing, doubled or misplaced contribution shows.
+// A rank's input: rank-dependent and position-dependent, so that a missing, doubled or misplaced contribution
+// shows.
 uint32_t InputWord(int rank, size_t element, int call) {
-  return (1u << (rank * 4 % 28)) * static_cast<uint32_t>(rank + 1) + static_cast<uint32_t>(element * 2654435761u) +
-         static_cast<uint32_t>(call) * 97;
+  return (1u << (rank * 4 % 28)) * static_cast<uint32_t>(rank + 1) +
+         static_cast<uint32_t>(element * 2654435761u) + static_cast<uint32_t>(call) * 97;
 }
 
 // Ranks' buffers for one call of INT32 AllReduce.
@@ -47,8 +49,8 @@ struct Job {
   std::vector<std::vector<uint8_t>> recv;
 };
 
-// Posts one AllReduce per entry of counts on every rank (0 elements: a Barrier), runs, and checks every element.
-// Returns the virtual time it took, or -1 on failure (with a test failure recorded).
+// Posts one AllReduce per entry of counts on every rank (0 elements: a Barrier), runs, and checks every
+// element. Returns the virtual time it took, or -1 on failure (with a test failure recorded).
 Nanos RunJobs(World& world, const std::vector<size_t>& counts, Nanos limit, bool in_place = false) {
   const Nanos begin = world.now();
   std::vector<Job> jobs;
@@ -133,8 +135,8 @@ TEST(WorldTest, SmallWindows) {
   }
 }
 
-// Each frame of a short run is lost in turn: the result is right each time, and no recovery takes longer than the
-// switches' prompting does; the hosts' own timer (one second) is never the one that repairs.
+// Each frame of a short run is lost in turn: the result is right each time, and no recovery takes longer than
+// the switches' prompting does; the hosts' own timer (one second) is never the one that repairs.
 TEST(WorldTest, EachSingleLossIsRepairedByPrompting) {
   for (const Shape& shape : {kShapes[1], kShapes[3]}) {
     const WorldConfig config{.tree = shape.tree, .message_packets = 2, .window_messages = 2};
@@ -148,15 +150,17 @@ TEST(WorldTest, EachSingleLossIsRepairedByPrompting) {
       SCOPED_TRACE(testing::Message() << shape.name << ", frame " << lost << " of " << frames << " lost");
       World world(config, 7);
       std::string what;
-      world.SetFaultRule([&](const LinkPacket& p) { return p.number == lost ? Fate::kDrop : Fate::kDeliver; });
+      world.SetFaultRule(
+          [&](const LinkPacket& p) { return p.number == lost ? Fate::kDrop : Fate::kDeliver; });
       const Nanos took = RunJobs(world, {256, 0}, 10 * kSecond);
       if (took > slowest) {
         slowest = took;
         slowest_frame = lost;
       }
     }
-    std::printf("%s: %ld frames, slowest recovery %.3f ms (frame %ld)\n", shape.name, static_cast<long>(frames),
-                static_cast<double>(slowest) / 1e6, static_cast<long>(slowest_frame));
+    std::printf("%s: %ld frames, slowest recovery %.3f ms (frame %ld)\n", shape.name,
+                static_cast<long>(frames), static_cast<double>(slowest) / 1e6,
+                static_cast<long>(slowest_frame));
     EXPECT_LT(slowest, 4 * config.prompt_ns) << "frame " << slowest_frame;
   }
 }
@@ -176,7 +180,8 @@ TEST(WorldTest, EachPairOfLossesIsRepaired) {
   }
 }
 
-void RandomFaults(const TreeSpec& tree, uint64_t loss_ppm, uint64_t duplicate_ppm, uint64_t delay_ppm, uint64_t seeds) {
+void RandomFaults(const TreeSpec& tree, uint64_t loss_ppm, uint64_t duplicate_ppm, uint64_t delay_ppm,
+                  uint64_t seeds) {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "replay: seed " << seed << " loss " << loss_ppm << " duplicate "
                                     << duplicate_ppm << " delay " << delay_ppm);
@@ -187,7 +192,8 @@ void RandomFaults(const TreeSpec& tree, uint64_t loss_ppm, uint64_t duplicate_pp
       return world.choices().Chance(delay_ppm) ? Fate::kDelay : Fate::kDeliver;
     });
     std::vector<size_t> counts;
-    for (int k = 0; k < 20; ++k) counts.push_back(world.choices().Below(5) == 0 ? 0 : world.choices().Below(9000));
+    for (int k = 0; k < 20; ++k)
+      counts.push_back(world.choices().Below(5) == 0 ? 0 : world.choices().Below(9000));
     RunJobs(world, counts, 600 * kSecond);
     if (testing::Test::HasFailure()) return;
   }
@@ -201,7 +207,8 @@ TEST(WorldTest, Duplication) { RandomFaults(FullTree(2, 2), 0, 50000, 0, 30); }
 TEST(WorldTest, Reordering) { RandomFaults(FullTree(2, 2), 0, 0, 20000, 30); }
 TEST(WorldTest, EverythingAtOnce) { RandomFaults(FullTree(3, 2), 10000, 10000, 10000, 20); }
 
-// A rank that comes 60 s late is no failure; the others wait without being lost, and without flooding the switch.
+// A rank that comes 60 s late is no failure; the others wait without being lost, and without flooding the
+// switch.
 TEST(WorldTest, LateRank) {
   for (const Shape& shape : {kShapes[1], kShapes[3]}) {
     SCOPED_TRACE(shape.name);

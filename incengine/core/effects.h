@@ -1,4 +1,5 @@
-// What a protocol core asks of the world around it. The daemon, the simulator and the tests each implement this once.
+// What a protocol core asks of the world around it. The daemon, the simulator and the tests each implement
+// this once.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@ namespace epic::engine {
 
 // Why a packet was not used. A counter each; never a log line, never a Status.
 enum class DropReason : uint8_t {
-  kUnknownQpn,        // no endpoint has this destination QPN
-  kStranger,          // right QPN, but not from the endpoint's remote address
+  kUnknownQpn,  // no endpoint has this destination QPN
+  kStranger,    // right QPN, but not from the endpoint's remote address
   kBadPkey,
   kUnexpectedOpcode,  // an opcode that this mode or position does not allow
   kBadLength,         // payload length differs from what the segment demands
@@ -29,8 +30,8 @@ enum class DropReason : uint8_t {
 // The reason's name as counters and tables show it, for example "unknown_qpn".
 const char* Name(DropReason reason);
 
-// A packet to put on the wire. payload views the core's memory or the packet being processed and is valid only during
-// the call.
+// A packet to put on the wire. payload views the core's memory or the packet being processed and is valid
+// only during the call.
 struct OutPacket {
   roce::MacAddress dst_mac{};
   uint16_t ip_id = 0;

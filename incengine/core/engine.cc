@@ -15,7 +15,8 @@ Endpoint MakeEndpoint(const EndpointConfig& config) {
   ep.in = Direction(config.in_psn);
   ep.out = Direction(config.out_psn);
   // rxe's range of source ports; any value does, as long as it stays.
-  ep.udp_src_port = static_cast<uint16_t>(0xc000 | ((Raw(config.local_qpn) ^ Raw(config.remote_qpn)) & 0x3fff));
+  ep.udp_src_port =
+      static_cast<uint16_t>(0xc000 | ((Raw(config.local_qpn) ^ Raw(config.remote_qpn)) & 0x3fff));
   return ep;
 }
 
@@ -49,13 +50,15 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config) {
     }
   }
   if (config.parent && taken(*config.parent)) {
-    return MakeStatus(StatusCode::kAlreadyExists, fmt::format("QPN {:#x} is in use", Raw(config.parent->local_qpn)));
+    return MakeStatus(StatusCode::kAlreadyExists,
+                      fmt::format("QPN {:#x} is in use", Raw(config.parent->local_qpn)));
   }
   ctx.arena_bytes = ArenaBytes(config);
   const auto offset = arena_.Allocate(ctx.arena_bytes);
   if (!offset) {
-    return MakeStatus(StatusCode::kResourceExhausted, fmt::format("arena: {} bytes needed, {} of {} bytes left",
-                                                                  ctx.arena_bytes, arena_.free_bytes(), arena_.size()));
+    return MakeStatus(StatusCode::kResourceExhausted,
+                      fmt::format("arena: {} bytes needed, {} of {} bytes left", ctx.arena_bytes,
+                                  arena_.free_bytes(), arena_.size()));
   }
   ctx.arena_offset = *offset;
   uint8_t* slots = arena_.At(*offset, ctx.arena_bytes).data();
@@ -117,20 +120,34 @@ void Engine::OnTimer(Nanos now, TimerId id, Effects& effects) {
 
 const char* Name(DropReason reason) {
   switch (reason) {
-    case DropReason::kUnknownQpn: return "unknown_qpn";
-    case DropReason::kStranger: return "stranger";
-    case DropReason::kBadPkey: return "bad_pkey";
-    case DropReason::kUnexpectedOpcode: return "unexpected_opcode";
-    case DropReason::kBadLength: return "bad_length";
-    case DropReason::kBadControl: return "bad_control";
-    case DropReason::kGap: return "gap";
-    case DropReason::kAboveWindow: return "above_window";
-    case DropReason::kDuplicate: return "duplicate";
-    case DropReason::kStaleSlot: return "stale_slot";
-    case DropReason::kUnexpectedResult: return "unexpected_result";
-    case DropReason::kAckBeyond: return "ack_beyond";
-    case DropReason::kGroupFailed: return "group_failed";
-    case DropReason::kCount: break;
+    case DropReason::kUnknownQpn:
+      return "unknown_qpn";
+    case DropReason::kStranger:
+      return "stranger";
+    case DropReason::kBadPkey:
+      return "bad_pkey";
+    case DropReason::kUnexpectedOpcode:
+      return "unexpected_opcode";
+    case DropReason::kBadLength:
+      return "bad_length";
+    case DropReason::kBadControl:
+      return "bad_control";
+    case DropReason::kGap:
+      return "gap";
+    case DropReason::kAboveWindow:
+      return "above_window";
+    case DropReason::kDuplicate:
+      return "duplicate";
+    case DropReason::kStaleSlot:
+      return "stale_slot";
+    case DropReason::kUnexpectedResult:
+      return "unexpected_result";
+    case DropReason::kAckBeyond:
+      return "ack_beyond";
+    case DropReason::kGroupFailed:
+      return "group_failed";
+    case DropReason::kCount:
+      break;
   }
   return "unknown";
 }

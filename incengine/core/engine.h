@@ -1,5 +1,5 @@
-// The switch's collective engine as a sans-IO core: packets and time in, effects out. It holds every group's context
-// and the arena, finds the endpoint of a packet (LookupTable) and hands it to the group's mode.
+// The switch's collective engine as a sans-IO core: packets and time in, effects out. It holds every group's
+// context and the arena, finds the endpoint of a packet (LookupTable) and hands it to the group's mode.
 //
 // State is values: copying an Engine is a snapshot. Not thread-safe.
 #pragma once
@@ -23,8 +23,8 @@ class Engine {
   // address is the switch's endpoint address; arena_bytes bounds all payload and degree buffers together.
   Engine(Ipv4 address, size_t port_count, size_t arena_bytes);
 
-  // Adds a group. INVALID_ARGUMENT (names the field), ALREADY_EXISTS (id or QPN in use), UNIMPLEMENTED (mode) or
-  // RESOURCE_EXHAUSTED (bytes needed and left); nothing changes on error. Returns the arena bytes taken.
+  // Adds a group. INVALID_ARGUMENT (names the field), ALREADY_EXISTS (id or QPN in use), UNIMPLEMENTED (mode)
+  // or RESOURCE_EXHAUSTED (bytes needed and left); nothing changes on error. Returns the arena bytes taken.
   StatusOr<size_t> Install(const GroupConfig& config);
 
   // Removes a group; one that is not there (or of another generation) is left alone without an error.
@@ -33,7 +33,8 @@ class Engine {
   // Stops a group: its packets are dropped as kGroupFailed until it is removed.
   void Fail(uint64_t group_id, uint32_t generation);
 
-  // A RoCE packet to this switch's address, its ICRC verified. Packets to other addresses are not for the engine.
+  // A RoCE packet to this switch's address, its ICRC verified. Packets to other addresses are not for the
+  // engine.
   void OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effects& effects);
 
   // A timer that SetTimer asked for. One that belongs to a removed group does nothing.

@@ -1,5 +1,5 @@
-// Packets and timers as bytes, against a root and a leaf: no input may break an invariant, read or write outside the arena,
-// or make the engine send without bound. Each step takes a few bytes of the input.
+// Packets and timers as bytes, against a root and a leaf: no input may break an invariant, read or write
+// outside the arena, or make the engine send without bound. Each step takes a few bytes of the input.
 #include <algorithm>
 #include <cstring>
 #include <vector>

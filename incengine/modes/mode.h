@@ -1,5 +1,5 @@
-// A mode: one realisation of a group on a switch. Modes are compositions of modules (EPIC paper, section 4.1); they hold
-// no state of their own, everything is in the context.
+// A mode: one realisation of a group on a switch. Modes are compositions of modules (EPIC paper,
+// section 4.1); they hold no state of their own, everything is in the context.
 #pragma once
 
 #include "incengine/modules/env.h"

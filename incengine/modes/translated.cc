@@ -1,5 +1,6 @@
-// Mode II, connection translated: the switch rewrites and reflects; reliability is that of the hosts' NICs, end to end
-// (EPIC paper, section 4.3, Algorithm 1; docs/PROTOCOL.md, section 5, whose tables these functions follow row by row).
+// Mode II, connection translated: the switch rewrites and reflects; reliability is that of the hosts' NICs,
+// end to end (EPIC paper, section 4.3, Algorithm 1; docs/PROTOCOL.md, section 5, whose tables these functions
+// follow row by row).
 #include <algorithm>
 
 #include "incengine/modes/mode.h"
@@ -29,11 +30,12 @@ bool IsSend(roce::Opcode opcode) {
 
 bool Supported(const ControlHeader& header) {
   if (header.collective == Collective::kBarrier) return header.count == 0;
-  return header.collective == Collective::kAllReduce && (CanReduce(header.op, header.type) || header.count == 0);
+  return header.collective == Collective::kAllReduce &&
+         (CanReduce(header.op, header.type) || header.count == 0);
 }
 
-// The index of an up packet: of an open segment, or the next control packet's. Past ones come out as -1, ones further
-// ahead as next_index() + 1.
+// The index of an up packet: of an open segment, or the next control packet's. Past ones come out as -1, ones
+// further ahead as next_index() + 1.
 Index UpIndexOf(const Endpoint& child, Psn psn) {
   if (const auto index = child.in.IndexOf(psn)) return *index;
   const int32_t ahead = psn.DistanceFrom(child.in.next_wire());
@@ -94,7 +96,8 @@ bool AcceptControl(Context& ctx, size_t child, const roce::Packet& packet, Env& 
     }
   }
   const Index index = ep.in.next_index();
-  const int64_t data_packets = ctx.invocations[static_cast<size_t>(number - ctx.invocations.front().number)].data_packets;
+  const int64_t data_packets =
+      ctx.invocations[static_cast<size_t>(number - ctx.invocations.front().number)].data_packets;
   ep.in.Open(number, data_packets, ctx.config.message_packets);
   ep.out.Open(number, data_packets, ctx.config.message_packets);
   MergeControl(ctx, slot, child, *header, packet.bth.ack_req);
@@ -170,7 +173,8 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
   if (!index || *index >= ctx.up_sent) return Drop(ctx, parent, DropReason::kUnexpectedResult, env);
   const auto position = Locate(ctx, *index);
   if (!position) return Drop(ctx, parent, DropReason::kStaleSlot, env);
-  if (packet.bth.opcode != OpcodeAt(ctx, *position)) return Drop(ctx, parent, DropReason::kUnexpectedOpcode, env);
+  if (packet.bth.opcode != OpcodeAt(ctx, *position))
+    return Drop(ctx, parent, DropReason::kUnexpectedOpcode, env);
   if (packet.payload.size() != BytesAt(ctx, *position)) return Drop(ctx, parent, DropReason::kBadLength, env);
   if (*index > ctx.results_end) {
     ++parent.counters.gaps;
@@ -201,8 +205,8 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
   PublishResult(ctx, *index, packet.payload, packet.bth.ack_req, env);
 }
 
-// An acknowledgement from a host: reflected, because the host's responder has the result only after its requester's
-// packet has been counted everywhere.
+// An acknowledgement from a host: reflected, because the host's responder has the result only after its
+// requester's packet has been counted everywhere.
 void HostAeth(Context& ctx, Endpoint& host, const roce::Packet& packet, Env& env) {
   const uint8_t syndrome = packet.aeth.syndrome;
   const bool negative = !roce::IsAck(syndrome);

@@ -53,7 +53,8 @@ bool SendHeld(Context& ctx, Endpoint& to, Index index, bool ack_req, Env& env) {
   }
   const Slot& slot = SlotOf(ctx, index, env.arena);
   if (slot.index != index || slot.arrived != ctx.all_children()) return false;
-  SendData(ctx, to, index, PayloadOf(ctx, index, BytesAt(ctx, *position), env.arena), ack_req || slot.ack_req, env);
+  SendData(ctx, to, index, PayloadOf(ctx, index, BytesAt(ctx, *position), env.arena), ack_req || slot.ack_req,
+           env);
   return true;
 }
 
@@ -68,7 +69,8 @@ void AskParent(Context& ctx, Index index, Env& env) {
 void AnswerRequest(Context& ctx, Endpoint& child, Index from, Index to, Env& env) {
   to = std::min(to, ctx.results_end);
   if (!ctx.is_root()) {
-    // A child repeats a range packet by packet: a later packet must not withdraw what an earlier one asked for.
+    // A child repeats a range packet by packet: a later packet must not withdraw what an earlier one asked
+    // for.
     if (child.want.from < child.want.to) from = std::min(from, child.want.from);
     to = ctx.results_end;
   }
@@ -92,7 +94,8 @@ void AnswerRequest(Context& ctx, Endpoint& child, Index from, Index to, Env& env
 
 void TellToWait(Endpoint& host, Env& env) {
   if (env.now < host.rnr_allowed_at) return;
-  const auto code = static_cast<uint8_t>(std::min<uint32_t>(kFirstWaitCode + 2 * host.rnr_backoff, kLastWaitCode));
+  const auto code =
+      static_cast<uint8_t>(std::min<uint32_t>(kFirstWaitCode + 2 * host.rnr_backoff, kLastWaitCode));
   ++host.rnr_backoff;
   host.rnr_allowed_at = env.now + RnrTimerNanos(code) / 2;
   SendRnrNak(host, host.last_down_acked + 1, code, env);

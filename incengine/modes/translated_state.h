@@ -1,4 +1,5 @@
-// Mode II's small steps, each a row of the tables in docs/PROTOCOL.md, section 5; translated.cc composes them.
+// Mode II's small steps, each a row of the tables in docs/PROTOCOL.md, section 5; translated.cc composes
+// them.
 #pragma once
 
 #include <span>
@@ -7,8 +8,8 @@
 
 namespace epic::engine::translated {
 
-// Where the timer codes of RNR NAKs start and end for a host that waits for stragglers (1.28 ms to 81.92 ms), and the
-// one that prompts (10 us).
+// Where the timer codes of RNR NAKs start and end for a host that waits for stragglers (1.28 ms to 81.92 ms),
+// and the one that prompts (10 us).
 inline constexpr uint8_t kFirstWaitCode = 14;
 inline constexpr uint8_t kLastWaitCode = 26;
 inline constexpr uint8_t kPromptCode = 1;
@@ -22,11 +23,12 @@ void OnHostProgress(Context& ctx, Endpoint& host, Env& env);
 // Starts the prompt timers of hosts that are behind now and were not before.
 void WatchHosts(Context& ctx, Env& env);
 
-// The result of an index has just become known here: results_end moves, timers follow, every child gets a copy.
+// The result of an index has just become known here: results_end moves, timers follow, every child gets a
+// copy.
 void PublishResult(Context& ctx, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env);
 
-// Sends the sum of a complete slot or control slot to one endpoint, again if it was sent before. False if the slot
-// holds another index.
+// Sends the sum of a complete slot or control slot to one endpoint, again if it was sent before. False if the
+// slot holds another index.
 bool SendHeld(Context& ctx, Endpoint& to, Index index, bool ack_req, Env& env);
 
 // Asks the parent for the results from index on, unless that has just been done.

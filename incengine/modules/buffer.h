@@ -1,5 +1,5 @@
-// The payload and degree buffers: CheckDuplicate, AggregateData and RecycleBuffer of the paper (Algorithm 1), for data
-// packets in slots and for control packets in their ring.
+// The payload and degree buffers: CheckDuplicate, AggregateData and RecycleBuffer of the paper (Algorithm 1),
+// for data packets in slots and for control packets in their ring.
 #pragma once
 
 #include <span>
@@ -17,19 +17,20 @@ std::span<uint8_t> PayloadOf(const Context& ctx, Index index, size_t bytes, Aren
 // The ring place of an invocation's control packet. It may hold another invocation.
 ControlSlot& ControlSlotOf(Context& ctx, int64_t invocation);
 
-// RecycleBuffer: a slot that holds an older index is reset and given to this one. Nothing is cleared in advance.
-// Returns true if the slot was claimed now.
+// RecycleBuffer: a slot that holds an older index is reset and given to this one. Nothing is cleared in
+// advance. Returns true if the slot was claimed now.
 bool RecycleBuffer(Slot& slot, Index index);
 
 // CheckDuplicate: has this child's contribution been counted?
 bool CheckDuplicate(const Slot& slot, size_t child);
 
-// AggregateData: adds the payload to the sum (the first contribution is copied), sets the child's bit, ORs AckReq.
+// AggregateData: adds the payload to the sum (the first contribution is copied), sets the child's bit, ORs
+// AckReq.
 void AggregateData(Context& ctx, Slot& slot, size_t child, const Invocation& invocation, bool ack_req,
                    std::span<const uint8_t> payload, Arena& arena);
 
-// AggregateData for control packets: by equality. The first is the reference; a later one that differs makes the
-// status kMismatch with the field and culprit; a status that a switch below found is kept.
+// AggregateData for control packets: by equality. The first is the reference; a later one that differs makes
+// the status kMismatch with the field and culprit; a status that a switch below found is kept.
 void MergeControl(Context& ctx, ControlSlot& slot, size_t child, const ControlHeader& header, bool ack_req);
 
 }  // namespace epic::engine

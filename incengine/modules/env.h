@@ -21,8 +21,8 @@ inline void Drop(Context& ctx, const Endpoint& ep, DropReason reason, Env& env) 
   env.effects.Drop(ep.config.port, reason);
 }
 
-// Brings the group's one timer forward to the deadline. Deadlines that move back need nothing: the timer fires early,
-// finds nothing due and is set again.
+// Brings the group's one timer forward to the deadline. Deadlines that move back need nothing: the timer
+// fires early, finds nothing due and is set again.
 inline void ArmTimer(Context& ctx, Nanos deadline, Env& env) {
   if (deadline >= ctx.timer_at) return;
   ctx.timer_at = deadline;

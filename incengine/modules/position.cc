@@ -6,7 +6,8 @@ std::optional<Position> Locate(const Context& ctx, Index index) {
   for (auto it = ctx.invocations.rbegin(); it != ctx.invocations.rend(); ++it) {
     if (index < it->control_index) continue;
     if (index > it->control_index + it->data_packets) return std::nullopt;
-    return Position{.invocation = &*it, .control = index == it->control_index, .at = index - it->control_index - 1};
+    return Position{
+        .invocation = &*it, .control = index == it->control_index, .at = index - it->control_index - 1};
   }
   return std::nullopt;
 }

@@ -33,7 +33,8 @@ OutPacket MakeDataPacket(const Context& ctx, Endpoint& ep, const Position& posit
 
 }  // namespace
 
-void SendData(Context& ctx, Endpoint& ep, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env) {
+void SendData(Context& ctx, Endpoint& ep, Index index, std::span<const uint8_t> payload, bool ack_req,
+              Env& env) {
   const auto position = Locate(ctx, index);
   EPIC_CHECK(position.has_value());
   const OutPacket out = MakeDataPacket(ctx, ep, *position, index, payload, ack_req, env);
@@ -74,8 +75,9 @@ void SendRnrNak(Endpoint& ep, Index index, uint8_t timer_code, Env& env) {
 
 Nanos RnrTimerNanos(uint8_t code) {
   static constexpr std::array<int64_t, 32> kMicroseconds = {
-      655360, 10,   20,   30,   40,   60,    80,    120,   160,   240,   320,   480,    640,    960,    1280,   1920,
-      2560,   3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
+      655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,   320,
+      480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,
+      20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
   return kMicroseconds[code & 31] * kMicrosecond;
 }
 

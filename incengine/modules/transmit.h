@@ -7,15 +7,17 @@
 
 namespace epic::engine {
 
-// The packet of an index, addressed to the endpoint's remote side in that direction's PSNs: TranslateHeader and
-// Forward. payload is the sum or the result; control packets carry their invocation as immediate.
-void SendData(Context& ctx, Endpoint& ep, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env);
+// The packet of an index, addressed to the endpoint's remote side in that direction's PSNs: TranslateHeader
+// and Forward. payload is the sum or the result; control packets carry their invocation as immediate.
+void SendData(Context& ctx, Endpoint& ep, Index index, std::span<const uint8_t> payload, bool ack_req,
+              Env& env);
 
 // ReplicateData: the same packet to every child.
 void ReplicateData(Context& ctx, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env);
 
-// An acknowledgement packet towards the endpoint's remote side, in the PSNs of the direction that it acknowledges
-// (ep.in): syndrome as given, the PSN of `index`, the MSN that goes with completed_to. index may be in.next_index().
+// An acknowledgement packet towards the endpoint's remote side, in the PSNs of the direction that it
+// acknowledges (ep.in): syndrome as given, the PSN of `index`, the MSN that goes with completed_to. index may
+// be in.next_index().
 void SendAeth(Endpoint& ep, uint8_t syndrome, Index index, Index completed_to, Env& env);
 
 // ACK of everything up to and including index.

@@ -31,10 +31,14 @@ void AddTo(D d, uint8_t* HWY_RESTRICT acc, const uint8_t* HWY_RESTRICT in, size_
   }
 }
 
-void AddFloat32(uint8_t* acc, const uint8_t* in, size_t bytes) { AddTo(hn::ScalableTag<float>(), acc, in, bytes); }
+void AddFloat32(uint8_t* acc, const uint8_t* in, size_t bytes) {
+  AddTo(hn::ScalableTag<float>(), acc, in, bytes);
+}
 
 // Unsigned lanes: two's complement addition that wraps without undefined behaviour.
-void AddInt32(uint8_t* acc, const uint8_t* in, size_t bytes) { AddTo(hn::ScalableTag<uint32_t>(), acc, in, bytes); }
+void AddInt32(uint8_t* acc, const uint8_t* in, size_t bytes) {
+  AddTo(hn::ScalableTag<uint32_t>(), acc, in, bytes);
+}
 
 }  // namespace epic::engine::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

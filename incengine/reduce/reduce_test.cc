@@ -28,9 +28,15 @@ TEST(ReduceTest, SumsEveryLengthAtEveryAlignment) {
       }
       auto acc = Bytes(a, shift);
       const auto in = Bytes(b, shift);
-      Accumulate(ReduceOp::kSum, DataType::kFloat32, std::span(acc).subspan(shift), std::span(in).subspan(shift));
+      Accumulate(ReduceOp::kSum, DataType::kFloat32, std::span(acc).subspan(shift),
+                 std::span(in).subspan(shift));
       for (size_t i = 0; i < n; ++i) a[i] += b[i];
-      EXPECT_EQ(acc, [&] { auto want = Bytes(a, shift); return want; }()) << "seed " << seed << " n " << n;
+      EXPECT_EQ(acc,
+                [&] {
+                  auto want = Bytes(a, shift);
+                  return want;
+                }())
+          << "seed " << seed << " n " << n;
     }
   }
 }

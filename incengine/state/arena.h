@@ -1,6 +1,6 @@
-// The switch's buffer memory ("SRAM"): one block of fixed size from which groups take their payload and degree
-// buffers when they are installed. First fit by offset; offsets, not pointers, so that a copy is a snapshot
-// (EPIC paper, section 6.1: contexts refer to dynamic regions).
+// The switch's buffer memory ("SRAM"): one block of fixed size from which groups take their payload and
+// degree buffers when they are installed. First fit by offset; offsets, not pointers, so that a copy is a
+// snapshot (EPIC paper, section 6.1: contexts refer to dynamic regions).
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,8 @@ Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInva
 Status ValidateEndpoint(const EndpointConfig& endpoint, const std::string& where, size_t port_count,
                         std::set<uint32_t>* qpns) {
   if (endpoint.port >= port_count) return Invalid(where + ": no such port");
-  if (Raw(endpoint.local_qpn) == 0 || Raw(endpoint.local_qpn) > kQpnMask || Raw(endpoint.remote_qpn) > kQpnMask) {
+  if (Raw(endpoint.local_qpn) == 0 || Raw(endpoint.local_qpn) > kQpnMask ||
+      Raw(endpoint.remote_qpn) > kQpnMask) {
     return Invalid(where + ": QPN out of range");
   }
   if (!qpns->insert(Raw(endpoint.local_qpn)).second) {
@@ -49,7 +50,8 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   if (config.prompt_ns <= 0 || config.prompt_ns > 3600 * kSecond) return Invalid("prompt_ns: out of range");
   std::set<uint32_t> qpns;
   for (size_t i = 0; i < config.children.size(); ++i) {
-    const Status status = ValidateEndpoint(config.children[i], fmt::format("children[{}]", i), port_count, &qpns);
+    const Status status =
+        ValidateEndpoint(config.children[i], fmt::format("children[{}]", i), port_count, &qpns);
     if (!status.ok()) return status;
   }
   if (config.parent) {
@@ -60,7 +62,8 @@ Status Validate(const GroupConfig& config, size_t port_count) {
 }
 
 size_t ArenaBytes(const GroupConfig& config) {
-  return Arena::RoundUp(size_t{config.slots} * sizeof(Slot)) + Arena::RoundUp(size_t{config.slots} * config.path_mtu);
+  return Arena::RoundUp(size_t{config.slots} * sizeof(Slot)) +
+         Arena::RoundUp(size_t{config.slots} * config.path_mtu);
 }
 
 }  // namespace epic::engine

@@ -1,4 +1,5 @@
-// What the control plane installs on a switch for one group: plain values, checked once (Validate), then trusted.
+// What the control plane installs on a switch for one group: plain values, checked once (Validate), then
+// trusted.
 #pragma once
 
 #include <cstdint>
@@ -37,17 +38,17 @@ struct GroupConfig {
   std::string name;
   Mode mode = Mode::kTranslated;
   uint32_t world_size = 0;
-  uint32_t path_mtu = 1024;       // payload bytes per packet
-  uint32_t message_packets = 1;   // M
-  uint32_t window_messages = 1;   // W
-  uint32_t slots = 2;             // N
+  uint32_t path_mtu = 1024;              // payload bytes per packet
+  uint32_t message_packets = 1;          // M
+  uint32_t window_messages = 1;          // W
+  uint32_t slots = 2;                    // N
   std::optional<EndpointConfig> parent;  // none at the root
   std::vector<EndpointConfig> children;
   Nanos prompt_ns = 20 * kMillisecond;
 };
 
-// OK, or INVALID_ARGUMENT with a message that names the field: sizes out of range, N not a power of two or below 2MW,
-// a QPN used twice, a port that the switch does not have (port_count ports).
+// OK, or INVALID_ARGUMENT with a message that names the field: sizes out of range, N not a power of two or
+// below 2MW, a QPN used twice, a port that the switch does not have (port_count ports).
 Status Validate(const GroupConfig& config, size_t port_count);
 
 }  // namespace epic::engine

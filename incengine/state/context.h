@@ -1,5 +1,5 @@
-// A group's local context on one switch: routing, transmission and computation state (EPIC paper, section 4.1;
-// docs/PROTOCOL.md, section 5). Plain values; the modules act on them.
+// A group's local context on one switch: routing, transmission and computation state (EPIC paper,
+// section 4.1; docs/PROTOCOL.md, section 5). Plain values; the modules act on them.
 #pragma once
 
 #include <array>
@@ -91,7 +91,8 @@ struct ContextCounters {
 
 enum class GroupState : uint8_t {
   kRunning,
-  kFailed,   // a reply with a bad status has passed: no more data, but the reply itself is still repeated on demand
+  kFailed,   // a reply with a bad status has passed: no more data, but the reply itself is still repeated on
+             // demand
   kStopped,  // by the control plane: nothing moves any more
 };
 

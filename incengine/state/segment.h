@@ -1,4 +1,5 @@
-// Segments: how the indices of a group lie in the PSNs of one direction of one endpoint (docs/PROTOCOL.md, section 2).
+// Segments: how the indices of a group lie in the PSNs of one direction of one endpoint (docs/PROTOCOL.md,
+// section 2).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace epic::engine {
 
-// Contexts keep the segments of this many invocations (docs/PROTOCOL.md, section 2, says why twice the hosts' 16).
+// Contexts keep the segments of this many invocations (docs/PROTOCOL.md, section 2, says why twice the hosts'
+// 16).
 inline constexpr int64_t kKeptInvocations = 32;
 
 struct Segment {

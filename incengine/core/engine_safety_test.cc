@@ -1,0 +1,146 @@
+// What the engine refuses: bad packets, bad configurations, too much of anything.
+#include "incengine/core/engine_testing.h"
+
+namespace epic::engine {
+namespace {
+
+using roce::Opcode;
+
+TEST_F(EngineTest, MismatchNamesFieldAndRankAndStopsData) {
+  Install(true);
+  Control(0, 64);
+  Control(1, 128);
+  ASSERT_EQ(sent.size(), 2u);
+  const auto reply = DecodeControl(sent[0].payload);
+  EXPECT_EQ(reply->status, ControlStatus::kMismatch);
+  EXPECT_EQ(reply->field, ControlField::kCount);
+  EXPECT_EQ(reply->culprit, 1u);
+  Data(0, 0, 5, Opcode::kRcSendOnly);
+  EXPECT_EQ(drops, std::vector{DropReason::kGroupFailed});
+}
+
+TEST_F(EngineTest, UnsupportedCollectiveIsRefusedByTheReply) {
+  Install(true);
+  for (uint32_t child : {0u, 1u}) {
+    const ControlHeader header{.collective = Collective::kReduce, .type = DataType::kInt32, .count = 1};
+    std::array<uint8_t, kControlBytes> bytes;
+    Encode(header, bytes);
+    Deliver(From(child, Psn(kInPsn), Opcode::kRcSendOnlyImm, bytes));
+  }
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(DecodeControl(sent[0].payload)->status, ControlStatus::kUnsupported);
+}
+
+TEST_F(EngineTest, MalformedPacketsChangeNothing) {
+  Install(true);
+  Data(0, -1, 5, Opcode::kRcSendOnly);
+  EXPECT_EQ(drops, std::vector{DropReason::kBadControl}) << "data where a control packet is due";
+  Control(0, 64, /*invocation=*/1);
+  EXPECT_EQ(drops, std::vector{DropReason::kBadControl}) << "the wrong invocation";
+  Control(0, 128);
+  Data(0, 0, 5, Opcode::kRcSendOnly);
+  EXPECT_EQ(drops, std::vector{DropReason::kUnexpectedOpcode}) << "the position demands FIRST";
+  std::vector<uint8_t> small(252);
+  Deliver(From(0, Psn(kInPsn) + 1, Opcode::kRcSendFirst, small));
+  EXPECT_EQ(drops, std::vector{DropReason::kBadLength});
+  Deliver(From(0, Psn(kInPsn) + 1, Opcode::kRcWriteFirst, small));
+  EXPECT_EQ(drops, std::vector{DropReason::kUnexpectedOpcode});
+  EXPECT_EQ(context().children[0].up_epsn, 1);
+}
+
+TEST_F(EngineTest, StrangersAreDropped) {
+  Install(true);
+  roce::Packet p = From(0, Psn(kInPsn), Opcode::kRcSendOnlyImm);
+  p.src_ip = Ipv4{0x0a000063};
+  Deliver(p);
+  EXPECT_EQ(drops, std::vector{DropReason::kStranger});
+  p.bth.dest_qp = Qpn{0x999};
+  Deliver(p);
+  EXPECT_EQ(drops, std::vector{DropReason::kUnknownQpn});
+}
+
+TEST_F(EngineTest, PacketBeyondTheSlotsIsRefused) {
+  Install(true);
+  Control(0, 64 * 100);
+  for (int at = 0; at < 7; ++at) Data(0, at, 1, at % 2 == 0 ? Opcode::kRcSendFirst : Opcode::kRcSendLast);
+  EXPECT_TRUE(drops.empty());
+  Data(0, 7, 1, Opcode::kRcSendLast);  // index 8, N = 8, no result yet
+  EXPECT_EQ(drops, std::vector{DropReason::kAboveWindow});
+}
+
+TEST_F(EngineTest, HostThatNeverAcknowledgesCannotPushOutWhatOthersNeed) {
+  Install(true);
+  for (uint64_t k = 0; k < 2 * kKeptInvocations; ++k) {
+    for (uint32_t c : {0u, 1u}) {
+      Control(c, 0, k, static_cast<Index>(k));
+      if (c == 0 && context().results_end > 0) Ack(0, roce::kSyndromeAck, context().results_end - 1);
+    }
+  }
+  EXPECT_EQ(context().children[1].last_down_acked, -1);
+  EXPECT_EQ(context().results_end, kKeptInvocations);
+  now = timer;
+  Fire();  // prompts host 1 at index 0, which must still be known
+}
+
+TEST_F(EngineTest, ArenaIsBoundedAndGivenBack) {
+  Engine small{kOwn, 4, 4096};
+  GroupConfig config = Config(true);
+  const auto first = small.Install(config);
+  ASSERT_TRUE(first.ok());
+  config.group_id = 8;
+  for (auto& child : config.children) child.local_qpn = Qpn{Raw(child.local_qpn) + 16};
+  const auto second = small.Install(config);
+  EXPECT_EQ(second.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(std::string(second.status().message()).find(std::to_string(*first)), std::string::npos);
+  small.Remove(7, 99);
+  EXPECT_EQ(small.groups().size(), 1u) << "another generation";
+  small.Remove(7, 1);
+  EXPECT_EQ(small.arena().free_bytes(), small.arena().size());
+  EXPECT_TRUE(small.Install(config).ok());
+}
+
+TEST_F(EngineTest, InstallRefusesBadConfigurationsByField) {
+  const auto refused = [&](auto change, const char* field) {
+    GroupConfig config = Config(true);
+    change(config);
+    const auto status = engine.Install(config).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(std::string(status.message()).find(field), std::string::npos) << status.message();
+  };
+  refused([](GroupConfig& c) { c.path_mtu = 1000; }, "path_mtu");
+  refused([](GroupConfig& c) { c.slots = 4; }, "slots");
+  refused([](GroupConfig& c) { c.slots = 12; }, "slots");
+  refused([](GroupConfig& c) { c.children.clear(); }, "children");
+  refused([](GroupConfig& c) { c.children.resize(65, c.children[0]); }, "children");
+  refused([](GroupConfig& c) { c.children[1].port = 9; }, "children[1]");
+  refused([](GroupConfig& c) { c.children[1].local_qpn = c.children[0].local_qpn; }, "QPN");
+  GroupConfig other = Config(true);
+  other.mode = Mode::kAugmented;
+  EXPECT_EQ(engine.Install(other).status().code(), StatusCode::kUnimplemented);
+}
+
+TEST_F(EngineTest, StoppedGroupMovesNothing) {
+  Install(true);
+  Control(0, 64);
+  engine.Fail(7, 1);
+  Control(1, 64);
+  EXPECT_EQ(drops, std::vector{DropReason::kGroupFailed});
+  Fire();
+  EXPECT_TRUE(sent.empty());
+}
+
+TEST_F(EngineTest, CopyIsASnapshot) {
+  Install(true);
+  Control(0, 64);
+  Control(1, 64);
+  Data(0, 0, 5, Opcode::kRcSendOnly);
+  const Engine snapshot = engine;
+  Data(1, 0, 7, Opcode::kRcSendOnly);
+  EXPECT_EQ(Word(sent.at(0)), 12);
+  engine = snapshot;
+  Data(1, 0, 8, Opcode::kRcSendOnly);
+  EXPECT_EQ(Word(sent.at(0)), 13);
+}
+
+}  // namespace
+}  // namespace epic::engine
