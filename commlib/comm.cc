@@ -1,0 +1,361 @@
+#include "commlib/comm.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+#include "commlib/log.h"
+#include "commlib/messages.h"
+#include "commlib/progress.h"
+
+namespace epic::internal {
+namespace {
+
+// Larger data is registered for the call; smaller data is copied, which costs less.
+constexpr uint64_t kBounceBytes = 64 * 1024;
+constexpr size_t kMaxCalls = 1024;
+constexpr size_t kBatch = 16;
+constexpr auto kDrainTimeout = std::chrono::seconds(2);
+// Sleeps are cut so that an event that the kernel lost costs a second, not the call's deadline.
+constexpr auto kMaxSleep = std::chrono::seconds(1);
+
+}  // namespace
+
+uint8_t* Comm::BounceSlot(OpId op) {
+  const size_t control = 2 * kMaxOpenInvocations * kControlBytes;
+  return &buffers_[control + static_cast<size_t>(ControlSlot(op)) * kBounceBytes];
+}
+
+Comm::Comm(const Options& options)
+    : options_(options), buffers_(kMaxOpenInvocations * (2 * kControlBytes + kBounceBytes)) {}
+
+Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool wait_follows,
+                 std::shared_ptr<Call>* out) {
+  auto call = std::make_shared<Call>();
+  call->header = header;
+  call->send = static_cast<const uint8_t*>(send);
+  call->recv = static_cast<uint8_t*>(recv);
+  call->bytes = header.count * ElementBytes(header.type);
+  std::unique_lock lock(mutex_);
+  if (!error_.ok()) return error_;
+  if (calls_.size() >= kMaxCalls) {
+    return {ErrorCode::kNoResource,
+            fmt::format("{} calls are outstanding on this communicator: wait for some", kMaxCalls)};
+  }
+  if (Error e = PrepareBuffers(call.get(), lock); !e.ok()) return e;
+  if (!error_.ok()) return error_;  // registering let go of the mutex
+  call->deadline = Clock::now() + options_.timeout;
+  next_deadline_ = std::min(next_deadline_, call->deadline);
+  calls_.push_back(call);
+  core_.Post(call->header);
+  *out = std::move(call);
+  MakeProgress();
+  if (!wait_follows) ArmProgressThread();
+  return {};
+}
+
+Error Comm::PrepareBuffers(Call* call, std::unique_lock<std::mutex>& lock) {
+  if (call->bytes == 0) return {};
+  call->send_memory = FindRegion(call->send, call->bytes);
+  call->recv_memory = call->send == call->recv ? call->send_memory : FindRegion(call->recv, call->bytes);
+  if (call->bytes <= kBounceBytes) {
+    // Half a call through the bounce buffer would save nothing.
+    if (!call->send_memory || !call->recv_memory) call->send_memory = call->recv_memory = nullptr;
+    return {};
+  }
+  if (call->send_memory && call->recv_memory) return {};
+  lock.unlock();
+  Error error;
+  if (!call->recv_memory)
+    error = verbs::Memory::Register(device_, call->recv, call->bytes, true, &call->recv_memory);
+  if (error.ok() && !call->send_memory && call->send == call->recv) call->send_memory = call->recv_memory;
+  if (error.ok() && !call->send_memory) {
+    error = verbs::Memory::Register(device_, call->send, call->bytes, false, &call->send_memory);
+  }
+  lock.lock();
+  return error;
+}
+
+std::shared_ptr<verbs::Memory> Comm::FindRegion(const void* base, uint64_t bytes) const {
+  for (const auto& region : regions_) {
+    if (region->memory()->Contains(base, bytes)) return region->memory();
+  }
+  return nullptr;
+}
+
+void Comm::MakeProgress() {
+  if (!error_.ok() || !qp_) return;
+  do {
+    if (core_.failed()) return Fail(CoreError(), core_.failure() != Outcome::kRefused);
+    // Results are copied out before new work can use their bounce buffers.
+    DeliverFinished();
+    PostWork();
+  } while (error_.ok() && PollCompletions());
+}
+
+bool Comm::PollCompletions() {
+  std::array<ibv_wc, kBatch> completions;
+  const int count = qp_->Poll(completions);
+  if (count < 0) {
+    Fail({ErrorCode::kTransport, "the completion queue is broken"}, true);
+    return false;
+  }
+  for (int i = 0; i < count && error_.ok(); ++i) HandleCompletion(completions[static_cast<size_t>(i)]);
+  return count > 0;
+}
+
+// wr_id: message number * 2, + 1 for a receive (the opcode is not valid in failed completions).
+void Comm::HandleCompletion(const ibv_wc& completion) {
+  --posted_requests_;
+  const bool is_recv = (completion.wr_id & 1) != 0;
+  const uint64_t message = completion.wr_id >> 1;
+  if (completion.status != IBV_WC_SUCCESS) {
+    return Fail({ErrorCode::kTransport,
+                 fmt::format("the queue pair failed: {} of message {}: {}", is_recv ? "receive" : "send",
+                             message, ibv_wc_status_str(completion.status))},
+                true);
+  }
+  if (core_.failed()) return;
+  if (!is_recv) return core_.OnSendComplete(message);
+  std::optional<uint32_t> imm;
+  if ((completion.wc_flags & IBV_WC_WITH_IMM) != 0) imm = ntohl(completion.imm_data);
+  std::span<const uint8_t> control;
+  if (core_.IsControl(message)) control = {ControlRecvSlot(core_.OpOf(message)), kControlBytes};
+  core_.OnRecvComplete(message, completion.byte_len, imm, control);
+}
+
+void Comm::FillRequest(const WorkRequest& work, ibv_sge* sge) {
+  sge->length = work.length;
+  const uint8_t* address = nullptr;
+  const Call& call = CallOf(work.op);
+  const bool bounce = !call.send_memory;
+  if (work.is_control) {
+    address = work.is_recv ? ControlRecvSlot(work.op) : ControlSendSlot(work.op);
+    sge->lkey = buffers_memory_->lkey();
+    if (work.is_recv) {
+      sge->addr = reinterpret_cast<uintptr_t>(address);
+      return;
+    }
+    Encode(work.header, std::span<uint8_t, kControlBytes>(ControlSendSlot(work.op), kControlBytes));
+    if (bounce && call.bytes > 0) std::memcpy(BounceSlot(work.op), call.send, call.bytes);
+  } else if (bounce) {
+    // The same slot both ways: packet i of it is written only when packet i of all ranks has been summed.
+    address = BounceSlot(work.op) + work.offset;
+    sge->lkey = buffers_memory_->lkey();
+  } else {
+    address = (work.is_recv ? call.recv : call.send) + work.offset;
+    sge->lkey = (work.is_recv ? call.recv_memory : call.send_memory)->lkey();
+  }
+  sge->addr = reinterpret_cast<uintptr_t>(address);
+}
+
+void Comm::PostWork() {
+  std::array<ibv_send_wr, kBatch> sends;
+  std::array<ibv_recv_wr, kBatch> recvs;
+  std::array<ibv_sge, 2 * kBatch> sges;
+  WorkRequest work;
+  while (true) {
+    size_t send_count = 0, recv_count = 0;
+    while (send_count < kBatch && recv_count < kBatch && core_.NextWorkRequest(&work)) {
+      ibv_sge* sge = &sges[send_count + recv_count];
+      FillRequest(work, sge);
+      const uint64_t wr_id = work.wr_id << 1 | (work.is_recv ? 1 : 0);
+      if (work.is_recv) {
+        recvs[recv_count] = {.wr_id = wr_id, .next = nullptr, .sg_list = sge, .num_sge = 1};
+        if (recv_count > 0) recvs[recv_count - 1].next = &recvs[recv_count];
+        ++recv_count;
+      } else {
+        ibv_send_wr& wr = sends[send_count];
+        wr = {};
+        wr.wr_id = wr_id;
+        wr.sg_list = sge;
+        wr.num_sge = 1;
+        wr.opcode = work.is_control ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.imm_data = htonl(work.imm);
+        if (send_count > 0) sends[send_count - 1].next = &wr;
+        ++send_count;
+      }
+    }
+    if (send_count + recv_count == 0) return;
+    posted_requests_ += static_cast<int64_t>(send_count + recv_count);
+    int error = recv_count > 0 ? qp_->PostRecvs(recvs.data()) : 0;
+    if (error == 0 && send_count > 0) error = qp_->PostSends(sends.data());
+    if (error != 0) {
+      return Fail(
+          {ErrorCode::kTransport, fmt::format("cannot post to the queue pair: {}", std::strerror(error))},
+          true);
+    }
+  }
+}
+
+void Comm::DeliverFinished() {
+  bool any = false;
+  while (const auto finished = core_.NextFinished()) {
+    const std::shared_ptr<Call> call = std::move(calls_.front());
+    calls_.pop_front();
+    ++first_call_;
+    if (finished->outcome != Outcome::kOk) {
+      call->error = error_;
+    } else if (!call->send_memory && call->bytes > 0) {
+      std::memcpy(call->recv, BounceSlot(finished->op), call->bytes);
+    }
+    call->send_memory = call->recv_memory = nullptr;
+    call->done = true;
+    any = true;
+  }
+  if (calls_.empty()) next_deadline_ = Clock::time_point::max();
+  if (any && followers_ > 0) changed_.notify_all();
+}
+
+void Comm::Fail(const Error& error, bool tell_manager) {
+  if (!error_.ok()) return;
+  error_ = error;
+  refused_ = core_.failed() && core_.failure() == Outcome::kRefused;
+  Log(error.code() == ErrorCode::kAborted ? LogLevel::kInfo : LogLevel::kWarn, "group {} rank {}: {}: {}",
+      options_.group, options_.rank, ErrorName(error.code()), error.message());
+  core_.Abort();
+  // The user gets the memory back only when the NIC has let go of it.
+  Drain();
+  core_.OnDrained();
+  DeliverFinished();
+  if (tell_manager && session_) session_->Abort(error.message());
+  changed_.notify_all();
+  const uint64_t one = 1;
+  EPIC_CHECK(write(wake_fd_, &one, sizeof one) == sizeof one);
+}
+
+// Waits for the flushes. What does not come in time cannot do harm either: the queue pair is destroyed in any
+// case.
+void Comm::Drain() {
+  if (!qp_ || !qp_->exists()) return;
+  qp_->ToError();
+  const auto give_up = Clock::now() + kDrainTimeout;
+  std::array<ibv_wc, kBatch> completions;
+  while (posted_requests_ > 0) {
+    const int count = qp_->Poll(completions);
+    if (count < 0) break;
+    posted_requests_ -= count;
+    if (count > 0) continue;
+    if (Clock::now() > give_up) {
+      Log(LogLevel::kInfo, "{} requests were not flushed", posted_requests_);
+      break;
+    }
+    pollfd channel{.fd = qp_->channel_fd(), .events = POLLIN, .revents = 0};
+    qp_->RequestNotify();
+    poll(&channel, 1, 1);  // a completion between Poll and here costs a millisecond
+    qp_->ConsumeEvents();
+  }
+  qp_->DestroyQp();
+}
+
+Error Comm::CoreError() const {
+  if (core_.failure() == Outcome::kRefused) {
+    const ControlHeader& reply = core_.failure_reply();
+    const auto op = static_cast<OpId>(reply.invocation);
+    const bool ours = op >= first_call_ && op < first_call_ + static_cast<OpId>(calls_.size());
+    return RefusalError(reply, ours ? CallOf(op).header : ControlHeader{});
+  }
+  return {ErrorCode::kTransport, "the switch sent what the protocol does not allow"};
+}
+
+void Comm::CheckDeadlines(Clock::time_point now) {
+  if (now < next_deadline_) return;
+  next_deadline_ = Clock::time_point::max();
+  for (const auto& call : calls_) next_deadline_ = std::min(next_deadline_, call->deadline);
+  if (calls_.empty() || now < next_deadline_) return;
+  Fail({ErrorCode::kTimeout,
+        fmt::format("rank {}: call {} did not end before its deadline: some rank has not made it, or "
+                    "the network does not carry it",
+                    options_.rank, first_call_)},
+       true);
+}
+
+void Comm::ArmProgressThread() {
+  if (armed_ || leader_ || calls_.empty() || !error_.ok()) return;
+  if (!notify_requested_) {
+    qp_->RequestNotify();
+    notify_requested_ = true;
+    MakeProgress();  // what came before the request makes no event
+    if (calls_.empty() || !error_.ok()) return;
+  }
+  armed_ = true;
+  Progress::Get().Arm(qp_->channel_fd());
+}
+
+void Comm::OnChannelReady() {
+  const std::lock_guard lock(mutex_);
+  armed_ = false;
+  if (leader_ || !error_.ok()) return;
+  qp_->ConsumeEvents();
+  notify_requested_ = false;
+  MakeProgress();
+  ArmProgressThread();
+}
+
+void Comm::OnTick() {
+  const std::lock_guard lock(mutex_);
+  if (leader_ || !error_.ok() || calls_.empty()) return;
+  MakeProgress();
+  CheckDeadlines(Clock::now());
+}
+
+bool Comm::Test(const Call& call) {
+  const std::lock_guard lock(mutex_);
+  if (!call.done) MakeProgress();
+  if (!call.done) CheckDeadlines(Clock::now());
+  return call.done;
+}
+
+Error Comm::Wait(const Call& call) {
+  std::unique_lock lock(mutex_);
+  while (!call.done && leader_) {
+    ++followers_;
+    changed_.wait(lock, [&] { return call.done || !leader_; });
+    --followers_;
+  }
+  if (call.done) return call.error;
+  leader_ = true;
+  MakeProgress();
+  const auto spin_until = spin_.count() > 0 ? Clock::now() + spin_ : Clock::time_point::min();
+  while (!call.done && spin_.count() > 0 && Clock::now() < spin_until) MakeProgress();
+  while (!call.done) {
+    if (!notify_requested_) {
+      qp_->RequestNotify();
+      notify_requested_ = true;  // and poll once more: what came before makes no event
+    } else {
+      Sleep(lock);
+    }
+    MakeProgress();
+    if (!call.done) CheckDeadlines(Clock::now());
+  }
+  leader_ = false;
+  if (followers_ > 0) {
+    changed_.notify_all();
+  } else {
+    ArmProgressThread();
+  }
+  return call.error;
+}
+
+void Comm::Sleep(std::unique_lock<std::mutex>& lock) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_deadline_ - Clock::now());
+  const auto sleep = std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(0), kMaxSleep);
+  std::array<pollfd, 2> fds = {{{.fd = qp_->channel_fd(), .events = POLLIN, .revents = 0},
+                                {.fd = wake_fd_, .events = POLLIN, .revents = 0}}};
+  lock.unlock();
+  poll(fds.data(), fds.size(), static_cast<int>(sleep.count()));
+  lock.lock();
+  if (fds[0].revents == 0) return;
+  qp_->ConsumeEvents();
+  notify_requested_ = false;
+}
+
+}  // namespace epic::internal

@@ -1,0 +1,147 @@
+// A communicator: the core of a rank on a queue pair, its calls and buffers, and the session with the
+// manager.
+//
+// One mutex guards everything. Whoever holds it may make progress; of the threads that wait for calls one,
+// the leader, sleeps on the completion channel, the others on a condition variable. The progress thread steps
+// in only while calls are outstanding that nobody waits for.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "commlib/core/rank_core.h"
+#include "commlib/session.h"
+#include "commlib/verbs/device.h"
+#include "commlib/verbs/queue_pair.h"
+#include "epic/epic.h"
+
+namespace epic::internal {
+
+using Clock = std::chrono::steady_clock;
+
+// One call, from being posted until its request is dropped. Guarded by its communicator's mutex.
+struct Call {
+  ControlHeader header;
+  const uint8_t* send = nullptr;
+  uint8_t* recv = nullptr;
+  uint64_t bytes = 0;
+  // Where the NIC reads and writes; both empty if the data goes through the bounce buffers.
+  std::shared_ptr<verbs::Memory> send_memory;
+  std::shared_ptr<verbs::Memory> recv_memory;
+  Clock::time_point deadline;
+  bool done = false;
+  Error error;  // once done
+};
+
+// Memory that the user has registered.
+class Region {
+ public:
+  explicit Region(std::shared_ptr<verbs::Memory> memory) : memory_(std::move(memory)) {}
+  const std::shared_ptr<verbs::Memory>& memory() const { return memory_; }
+
+ private:
+  std::shared_ptr<verbs::Memory> memory_;
+};
+
+class Comm : public std::enable_shared_from_this<Comm> {
+ public:
+  // Joins the group; `options` is resolved. comm_init.cc.
+  static Error Create(const Options& options, std::shared_ptr<Comm>* comm);
+  ~Comm();
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  // Starts a call; header's invocation is filled in. `wait_follows`: the caller goes on to Wait at once, so
+  // that the progress thread need not be told.
+  Error Post(const ControlHeader& header, const void* send, void* recv, bool wait_follows,
+             std::shared_ptr<Call>* call);
+  bool Test(const Call& call);
+  Error Wait(const Call& call);
+
+  Error Register(void* base, size_t bytes, std::shared_ptr<Region>* region);
+  void Deregister(const std::shared_ptr<Region>& region);
+
+  // Epic::Communicator's Destroy, and its destructor without one.
+  Error Destroy();
+  void Drop();
+  void Abort(const std::string& reason);
+  Error AsyncError();
+  void SetTimeout(std::chrono::milliseconds timeout);
+
+  int rank() const { return options_.rank; }
+  int size() const { return options_.size; }
+  int path_mtu() const { return static_cast<int>(path_mtu_); }
+
+  // From the progress thread.
+  void OnChannelReady();
+  void OnTick();
+
+ private:
+  explicit Comm(const Options& options);
+  Error Open();
+  Error Connect(const JoinedInfo& joined);
+  void OnSessionFailure(const Error& error);
+  void Shutdown();
+
+  // All below: with the mutex held.
+  Error PrepareBuffers(Call* call, std::unique_lock<std::mutex>& lock);
+  std::shared_ptr<verbs::Memory> FindRegion(const void* base, uint64_t bytes) const;
+  void MakeProgress();
+  // False if there was nothing to poll.
+  bool PollCompletions();
+  void HandleCompletion(const ibv_wc& completion);
+  void PostWork();
+  void FillRequest(const WorkRequest& work, ibv_sge* sge);
+  void DeliverFinished();
+  void Fail(const Error& error, bool tell_manager);
+  void Drain();
+  Error CoreError() const;
+  void CheckDeadlines(Clock::time_point now);
+  void ArmProgressThread();
+  // Sleeps until completions come, Fail is called, or a deadline is near; the mutex is released meanwhile.
+  void Sleep(std::unique_lock<std::mutex>& lock);
+  const Call& CallOf(OpId op) const { return *calls_[static_cast<size_t>(op - first_call_)]; }
+
+  uint8_t* ControlSendSlot(OpId op) {
+    return &buffers_[static_cast<size_t>(ControlSlot(op)) * kControlBytes];
+  }
+  uint8_t* ControlRecvSlot(OpId op) {
+    return &buffers_[static_cast<size_t>(kMaxOpenInvocations + ControlSlot(op)) * kControlBytes];
+  }
+  uint8_t* BounceSlot(OpId op);
+
+  Options options_;
+  uint32_t path_mtu_ = 0;
+  std::chrono::microseconds spin_{0};
+  int wake_fd_ = -1;  // ends Sleep
+  std::shared_ptr<verbs::Device> device_;
+  // Control packets both ways, then the bounce buffers; one slot of each for every invocation that can be
+  // open.
+  std::vector<uint8_t> buffers_;
+  std::shared_ptr<verbs::Memory> buffers_memory_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // a call is done, or there is no leader
+  std::unique_ptr<verbs::QueuePair> qp_;
+  std::unique_ptr<Session> session_;
+  RankCore core_{{}};
+  std::deque<std::shared_ptr<Call>> calls_;  // outstanding, in program order
+  OpId first_call_ = 0;
+  std::vector<std::shared_ptr<Region>> regions_;
+  int64_t posted_requests_ = 0;                                 // on the queue pair, not completed
+  Clock::time_point next_deadline_ = Clock::time_point::max();  // not later than that of any outstanding call
+  Error error_;                                                 // what ended the group
+  bool refused_ = false;                                        // ... was a reply that every rank got
+  bool leader_ = false;
+  int followers_ = 0;
+  bool notify_requested_ = false;
+  bool armed_ = false;  // the progress thread waits for the channel
+};
+
+}  // namespace epic::internal

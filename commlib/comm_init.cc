@@ -1,0 +1,187 @@
+// How a communicator comes and goes; comm.cc has what lies between.
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "commlib/comm.h"
+#include "commlib/log.h"
+#include "commlib/progress.h"
+
+namespace epic::internal {
+namespace {
+
+// The queue pair exists before the manager says MW: the largest that this library takes.
+constexpr uint32_t kMaxWindowPackets = 256;
+constexpr auto kLeaveAfterRefusal = std::chrono::seconds(2);
+constexpr int kDefaultSpinUs = 20;
+
+// Spinning is for machines that have a processor to spare.
+std::chrono::microseconds SpinTime() {
+  if (std::thread::hardware_concurrency() <= 1) return std::chrono::microseconds(0);
+  const char* text = std::getenv("EPIC_SPIN_US");
+  const long us = text != nullptr ? std::strtol(text, nullptr, 10) : kDefaultSpinUs;
+  return std::chrono::microseconds(us < 0 ? 0 : us > 1'000'000 ? 1'000'000 : us);
+}
+
+}  // namespace
+
+Error Comm::Create(const Options& options, std::shared_ptr<Comm>* comm) {
+  std::shared_ptr<Comm> result(new Comm(options));
+  if (Error e = result->Open(); !e.ok()) {
+    result->Shutdown();
+    return e;
+  }
+  *comm = std::move(result);
+  return {};
+}
+
+Error Comm::Open() {
+  spin_ = SpinTime();
+  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (wake_fd_ < 0)
+    return {ErrorCode::kNoResource, fmt::format("cannot create an eventfd: {}", std::strerror(errno))};
+  if (Error e = verbs::Device::Open(options_.ifname, &device_); !e.ok()) return e;
+  if (Error e = verbs::Memory::Register(device_, buffers_.data(), buffers_.size(), true, &buffers_memory_);
+      !e.ok()) {
+    return e;
+  }
+  if (Error e = verbs::QueuePair::Create(device_, MaxSendRequests(kMaxWindowPackets),
+                                         MaxRecvRequests(kMaxWindowPackets), &qp_);
+      !e.ok()) {
+    return e;
+  }
+  JoinInfo join{.group = options_.group,
+                .rank = static_cast<uint32_t>(options_.rank),
+                .size = static_cast<uint32_t>(options_.size),
+                .ip = device_->ip(),
+                .qpn = qp_->qpn(),
+                .max_path_mtu = device_->max_path_mtu(),
+                .max_outstanding = device_->max_outstanding(),
+                .join_timeout = options_.join_timeout};
+  Log(LogLevel::kInfo, "rank {} of {} joins group {} at {} with {}", options_.rank, options_.size,
+      options_.group, options_.manager, device_->description());
+  JoinedInfo joined;
+  if (Error e = Session::Join(options_.manager, join, &session_, &joined); !e.ok()) return e;
+  if (Error e = Connect(joined); !e.ok()) {
+    session_->Abort(fmt::format("rank {}: {}", options_.rank, e.message()));
+    session_->Flush();
+    return e;
+  }
+  return {};
+}
+
+Error Comm::Connect(const JoinedInfo& joined) {
+  const uint64_t window = static_cast<uint64_t>(joined.message_packets) * joined.window_messages;
+  if (window == 0 || window > kMaxWindowPackets) {
+    return {ErrorCode::kUnsupported,
+            fmt::format("the manager chose a window of {} messages of {} packets; this library "
+                        "takes 1 to {} packets",
+                        joined.window_messages, joined.message_packets, kMaxWindowPackets)};
+  }
+  if (Error e = qp_->Connect(joined.connect); !e.ok()) return e;
+  path_mtu_ = joined.connect.path_mtu;
+  core_ = RankCore({.path_mtu = path_mtu_,
+                    .message_packets = joined.message_packets,
+                    .window_messages = joined.window_messages});
+  Log(LogLevel::kInfo, "rank {}: group {} (id {}) through {} qpn 0x{:x}; path MTU {}, M {}, W {}",
+      options_.rank, options_.group, joined.group_id, verbs::ToString(joined.connect.remote_ip),
+      joined.connect.remote_qpn, path_mtu_, joined.message_packets, joined.window_messages);
+  Progress::Get().Add(shared_from_this(), qp_->channel_fd());
+  session_->SetFailureHandler([weak = weak_from_this()](const Error& error) {
+    if (const auto comm = weak.lock()) comm->OnSessionFailure(error);
+  });
+  return {};
+}
+
+void Comm::OnSessionFailure(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  // A reply that is here already says more than the manager's consequence of it.
+  MakeProgress();
+  Fail(error, false);
+}
+
+Error Comm::Destroy() {
+  std::unique_lock lock(mutex_);
+  while (!calls_.empty()) {
+    const std::shared_ptr<Call> last = calls_.back();
+    lock.unlock();
+    static_cast<void>(Wait(*last));  // its own error is its request's; the group's is looked at below
+    lock.lock();
+  }
+  Error result = error_;
+  lock.unlock();
+  if (session_ && result.ok()) {
+    result = session_->Leave(options_.timeout);
+  } else if (session_ && refused_) {
+    // Every rank got the same reply; leaving in order keeps the manager from telling those that are slower to
+    // read theirs that this rank is lost.
+    static_cast<void>(session_->Leave(kLeaveAfterRefusal));
+  } else if (session_) {
+    session_->Flush();
+  }
+  Shutdown();
+  return result;
+}
+
+void Comm::Drop() {
+  Abort("the communicator was dropped without Destroy");
+  if (session_) session_->Flush();
+  Shutdown();
+}
+
+void Comm::Abort(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  const std::string why = reason.empty() ? "no reason given" : reason;
+  Fail({ErrorCode::kAborted, fmt::format("rank {} aborted: {}", options_.rank, why)}, true);
+}
+
+// Afterwards nothing calls into this object but requests that are still held.
+void Comm::Shutdown() {
+  if (qp_) Progress::Get().Remove(qp_->channel_fd());
+  std::unique_ptr<Session> session;
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_.ok()) error_ = {ErrorCode::kInvalidArgument, "the communicator was destroyed"};
+    Drain();
+    session = std::move(session_);
+    regions_.clear();
+  }
+  session.reset();  // without the mutex: its handler may be waiting for it
+}
+
+Comm::~Comm() {
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+Error Comm::AsyncError() {
+  const std::lock_guard lock(mutex_);
+  MakeProgress();
+  return error_;
+}
+
+void Comm::SetTimeout(std::chrono::milliseconds timeout) {
+  const std::lock_guard lock(mutex_);
+  options_.timeout = timeout;
+}
+
+Error Comm::Register(void* base, size_t bytes, std::shared_ptr<Region>* region) {
+  std::shared_ptr<verbs::Memory> memory;
+  if (Error e = verbs::Memory::Register(device_, base, bytes, true, &memory); !e.ok()) return e;
+  auto result = std::make_shared<Region>(std::move(memory));
+  const std::lock_guard lock(mutex_);
+  regions_.push_back(result);
+  *region = std::move(result);
+  return {};
+}
+
+void Comm::Deregister(const std::shared_ptr<Region>& region) {
+  const std::lock_guard lock(mutex_);
+  std::erase(regions_, region);
+}
+
+}  // namespace epic::internal

@@ -1,0 +1,24 @@
+// Where a communicator's options come from: the call, else EPIC_* variables, else those of the usual
+// launchers.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "epic/epic.h"
+
+namespace epic::internal {
+
+// The value of an environment variable, null if it is not set.
+using GetEnv = std::function<const char*(const char*)>;
+
+// Fills in what `options` leaves open and checks the result: afterwards every field is set, except ifname
+// (empty: any) and join_timeout (0: the manager's default). kInvalidArgument names the option and the
+// variable.
+Error ResolveOptions(const GetEnv& get_env, Options* options);
+
+// The names of EPIC_ variables in `environment` ("NAME=value" strings) that this library does not know.
+std::vector<std::string> UnknownVariables(const char* const* environment);
+
+}  // namespace epic::internal

@@ -1,0 +1,83 @@
+#include "commlib/config.h"
+
+#include <map>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace epic::internal {
+namespace {
+
+GetEnv From(std::map<std::string, std::string> variables) {
+  return [variables](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+}
+
+TEST(ConfigTest, ArgumentsBeatTheEnvironment) {
+  Options options{.group = "g", .rank = 1, .size = 4, .manager = "m:1"};
+  const auto error =
+      ResolveOptions(From({{"EPIC_GROUP", "x"}, {"EPIC_RANK", "3"}, {"EPIC_MANAGER", "y:2"}}), &options);
+  EXPECT_TRUE(error.ok()) << error.message();
+  EXPECT_EQ(options.group, "g");
+  EXPECT_EQ(options.rank, 1);
+  EXPECT_EQ(options.manager, "m:1");
+  EXPECT_EQ(options.timeout, std::chrono::minutes(30));
+}
+
+TEST(ConfigTest, LaunchersAreRead) {
+  for (const auto& [rank, size] :
+       std::map<std::string, std::string>{{"EPIC_RANK", "EPIC_SIZE"},
+                                          {"RANK", "WORLD_SIZE"},
+                                          {"SLURM_PROCID", "SLURM_NTASKS"},
+                                          {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}}) {
+    Options options;
+    const auto error = ResolveOptions(From({{rank, "2"}, {size, "3"}, {"EPIC_MANAGER", "m:1"}}), &options);
+    EXPECT_TRUE(error.ok()) << error.message();
+    EXPECT_EQ(options.rank, 2);
+    EXPECT_EQ(options.size, 3);
+  }
+}
+
+TEST(ConfigTest, HalfALauncherDoesNotCount) {
+  Options options;
+  const auto error = ResolveOptions(From({{"RANK", "1"}, {"EPIC_MANAGER", "m:1"}}), &options);
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(error.message(), testing::HasSubstr("rank"));
+}
+
+TEST(ConfigTest, SecondsMayBeFractions) {
+  Options options{.rank = 0, .size = 2, .manager = "m:1"};
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_TIMEOUT", "1.5"}}), &options).ok());
+  EXPECT_EQ(options.timeout, std::chrono::milliseconds(1500));
+}
+
+TEST(ConfigTest, BadValuesAreNamed) {
+  const std::map<std::string, std::string> bad = {
+      {"EPIC_RANK", "1x"}, {"EPIC_SIZE", "-2"}, {"EPIC_TIMEOUT", "soon"}, {"EPIC_JOIN_TIMEOUT", "0"}};
+  for (const auto& [name, value] : bad) {
+    Options options{.manager = "m:1"};
+    const auto error = ResolveOptions(From({{name, value}}), &options);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.message(), testing::HasSubstr(name));
+  }
+}
+
+TEST(ConfigTest, RankMustBeInTheGroup) {
+  Options options{.rank = 4, .size = 4, .manager = "m:1"};
+  EXPECT_EQ(ResolveOptions(From({}), &options).code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(ConfigTest, NoManagerIsAnError) {
+  Options options{.rank = 0, .size = 2};
+  EXPECT_THAT(ResolveOptions(From({}), &options).message(), testing::HasSubstr("EPIC_MANAGER"));
+}
+
+TEST(ConfigTest, UnknownVariablesAreFound) {
+  const char* environment[] = {"PATH=/bin", "EPIC_GROUP=a", "EPIC_TIMEOUTS=1", "EPICS=2", nullptr};
+  EXPECT_THAT(UnknownVariables(environment), testing::ElementsAre("EPIC_TIMEOUTS"));
+}
+
+}  // namespace
+}  // namespace epic::internal

@@ -1,0 +1,190 @@
+// EPIC: collectives that the network computes. The C++ interface; epic_c.h has the same for C.
+//
+//   epic::Communicator comm;
+//   if (epic::Error e = comm.Init(); !e.ok()) { ... e.message() ... }     // rank, size, manager from the
+//   environment epic::Error e = epic::AllReduce(in, out, n, epic::Datatype::kFloat32, epic::RedOp::kSum,
+//   comm);
+//
+// Threads: every function may be called from any thread, also on the same communicator. The order of the
+// calls on a communicator is the order in which its mutex was taken; all ranks must make the same calls in
+// the same order, so calls that race with one another need the program's own order. Init, Destroy and
+// destruction of an object must not overlap with other uses of that object. Fork: a child process must not
+// use communicators of its parent; see docs/HOST.md.
+//
+// Errors: no exceptions are thrown. A call that was refused before anything was sent (kInvalidArgument,
+// kUnsupported, kNoResource) leaves the communicator usable; every other error is final for the whole group,
+// on all ranks.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#define EPIC_VERSION_MAJOR 0
+#define EPIC_VERSION_MINOR 1
+#define EPIC_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define EPIC_API __attribute__((visibility("default")))
+#else
+#define EPIC_API
+#endif
+
+namespace epic {
+
+namespace internal {
+class Comm;
+struct Call;
+class Region;
+}  // namespace internal
+
+// What went wrong, as specific as is known; messages name ranks, hosts and switches.
+enum class ErrorCode : int {
+  kOk = 0,
+  kInvalidArgument = 1,
+  kManagerUnreachable = 2,
+  kNotFound = 3,  // no such group, host or device
+  kAlreadyExists = 4,
+  kDuplicateRank = 5,
+  kSizeMismatch = 6,  // ranks disagree on the size of the group
+  kJoinTimeout = 7,   // the message names the ranks that did not come
+  kNoTree = 8,        // no switch reaches all hosts
+  kNoResource = 9,    // memory of a switch or of this host
+  kMtu = 10,
+  kMismatch = 11,  // ranks called with different arguments
+  kRankLost = 12,
+  kSwitchLost = 13,
+  kAborted = 14,
+  kTimeout = 15,
+  kUnsupported = 16,
+  kTransport = 17,  // a queue pair failed
+  kManagerLost = 18,
+  kInternal = 19,
+};
+
+// The name of a code in lower case, for example "rank lost". Never null.
+EPIC_API const char* ErrorName(ErrorCode code);
+
+// Success, or a code with a message for people.
+class [[nodiscard]] Error {
+ public:
+  Error() = default;
+  Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  bool ok() const { return code_ == ErrorCode::kOk; }
+  ErrorCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  ErrorCode code_ = ErrorCode::kOk;
+  std::string message_;
+};
+
+// Values that a network cannot sum yet are refused with kUnsupported.
+enum class Datatype : int { kFloat32 = 1, kInt32 = 2 };
+enum class RedOp : int { kSum = 1 };
+
+// How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
+// EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_TIMEOUT and EPIC_JOIN_TIMEOUT (seconds); else rank and size from
+// RANK and WORLD_SIZE (torchrun), SLURM_PROCID and SLURM_NTASKS, or OMPI_COMM_WORLD_RANK and
+// OMPI_COMM_WORLD_SIZE.
+struct Options {
+  std::string group;  // name; "default" if nobody says otherwise
+  int rank = -1;
+  int size = -1;
+  std::string manager;  // HOST:PORT
+  std::string ifname;   // network device of the RoCE port; else the first active port with an IPv4 address
+  std::chrono::milliseconds timeout{0};       // deadline of each call; 30 minutes if nobody says otherwise
+  std::chrono::milliseconds join_timeout{0};  // wait for the other ranks; else the manager's default
+};
+
+// This process's rank in a group. Movable; a moved-from or default object refuses all calls with
+// kInvalidArgument.
+class EPIC_API Communicator {
+ public:
+  Communicator();
+  // Without Destroy this leaves the group as Abort does.
+  ~Communicator();
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+
+  // Joins: returns when all ranks have joined and the switches are set up, or with the reason why not.
+  Error Init(const Options& options = {});
+  // Collective: waits for this rank's outstanding calls and until every rank has called it, then leaves the
+  // group. The object can be initialised again afterwards, whatever was returned.
+  Error Destroy();
+  // Ends all calls of all ranks with kAborted, here at once. Destroy afterwards releases what is left.
+  void Abort(const std::string& reason = "");
+  // The error that ended the group, also if no call is outstanding; ok while it works.
+  Error AsyncError() const;
+
+  bool valid() const { return impl_ != nullptr; }
+  int rank() const;
+  int size() const;
+  // RoCE payload of a packet, bytes.
+  int path_mtu() const;
+  // Deadline of the calls made from now on.
+  void SetTimeout(std::chrono::milliseconds timeout);
+
+  const std::shared_ptr<internal::Comm>& impl() const { return impl_; }
+
+ private:
+  std::shared_ptr<internal::Comm> impl_;
+};
+
+// A call in progress. Dropping it does not stop the call: its buffers stay in use until the call has ended.
+class EPIC_API Request {
+ public:
+  Request();
+  ~Request();
+  Request(Request&&) noexcept;
+  Request& operator=(Request&&) noexcept;
+
+  // True if the call has ended (Wait then returns at once); makes progress. True without a call.
+  bool Test();
+  // Blocks until the call has ended, and returns how. May be called again. Ok without a call.
+  Error Wait();
+
+ private:
+  friend EPIC_API Error AllReduceAsync(const void*, void*, size_t, Datatype, RedOp, Communicator&, Request*);
+  friend EPIC_API Error BarrierAsync(Communicator&, Request*);
+  std::shared_ptr<internal::Comm> comm_;
+  std::shared_ptr<internal::Call> call_;
+};
+
+// recvbuff[i] = sum over all ranks of sendbuff[i], for i < count. In place if recvbuff == sendbuff; otherwise
+// they must not overlap. At most 1 GiB. FP32 is summed in the order of arrival, INT32 modulo 2^32.
+EPIC_API Error AllReduce(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op,
+                         Communicator& comm);
+// Returns when every rank has called it.
+EPIC_API Error Barrier(Communicator& comm);
+
+// As above, but return at once. An error returned here means that the call was not made; other errors come
+// from Wait. Buffers of outstanding calls must not overlap. At most 1024 calls can be outstanding
+// (kNoResource).
+EPIC_API Error AllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op,
+                              Communicator& comm, Request* request);
+EPIC_API Error BarrierAsync(Communicator& comm, Request* request);
+
+// Memory that calls on one communicator use without copying and without registering it for each call. Must be
+// released before the memory is freed, and not while calls use it.
+class EPIC_API Registration {
+ public:
+  Registration();
+  ~Registration();
+  Registration(Registration&&) noexcept;
+  Registration& operator=(Registration&&) noexcept;
+  // Releases early.
+  void Reset();
+
+ private:
+  friend EPIC_API Error Register(Communicator&, void*, size_t, Registration*);
+  std::shared_ptr<internal::Comm> comm_;
+  std::shared_ptr<internal::Region> region_;
+};
+EPIC_API Error Register(Communicator& comm, void* buffer, size_t bytes, Registration* registration);
+
+}  // namespace epic

@@ -1,0 +1,89 @@
+/* EPIC: collectives that the network computes. The C interface, in the manner of NCCL's; epic.h says what the functions
+ * do, and the rules for threads, forks and errors are the same. */
+#ifndef EPIC_EPIC_C_H_
+#define EPIC_EPIC_C_H_
+
+#include <stddef.h>
+
+#if defined(__GNUC__)
+#define EPIC_C_API __attribute__((visibility("default")))
+#else
+#define EPIC_C_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct epicComm* epicComm_t;
+typedef struct epicRequest* epicRequest_t;
+
+/* The values are those of epic::ErrorCode. */
+typedef enum {
+  epicSuccess = 0,
+  epicInvalidArgument = 1,
+  epicManagerUnreachable = 2,
+  epicNotFound = 3,
+  epicAlreadyExists = 4,
+  epicDuplicateRank = 5,
+  epicSizeMismatch = 6,
+  epicJoinTimeout = 7,
+  epicNoTree = 8,
+  epicNoResource = 9,
+  epicMtu = 10,
+  epicMismatch = 11,
+  epicRankLost = 12,
+  epicSwitchLost = 13,
+  epicAborted = 14,
+  epicTimeout = 15,
+  epicUnsupported = 16,
+  epicTransport = 17,
+  epicManagerLost = 18,
+  epicInternalError = 19
+} epicResult_t;
+
+/* The values are NCCL's. Others are refused with epicUnsupported. */
+typedef enum { epicInt32 = 2, epicFloat32 = 7 } epicDataType_t;
+typedef enum { epicSum = 0 } epicRedOp_t;
+
+/* A name for the code. Never null. */
+EPIC_C_API const char* epicGetErrorString(epicResult_t result);
+/* What the last failed call of this thread said, naming ranks, hosts and switches. Never null; valid until the thread's
+ * next call. */
+EPIC_C_API const char* epicGetLastError(void);
+
+/* Joins a group. group and manager may be null, nranks and rank -1: then the environment decides, as in epic.h. */
+EPIC_C_API epicResult_t epicCommInitRank(epicComm_t* comm, int nranks, const char* group, const char* manager, int rank);
+/* Collective; comm is released, whatever is returned. */
+EPIC_C_API epicResult_t epicCommDestroy(epicComm_t comm);
+/* Ends all calls of all ranks; comm must still be destroyed. */
+EPIC_C_API epicResult_t epicCommAbort(epicComm_t comm);
+/* *async_error is what ended the group, epicSuccess while it works. */
+EPIC_C_API epicResult_t epicCommGetAsyncError(epicComm_t comm, epicResult_t* async_error);
+EPIC_C_API epicResult_t epicCommCount(epicComm_t comm, int* count);
+EPIC_C_API epicResult_t epicCommUserRank(epicComm_t comm, int* rank);
+/* Deadline of the calls made from now on. */
+EPIC_C_API epicResult_t epicCommSetTimeout(epicComm_t comm, double seconds);
+
+EPIC_C_API epicResult_t epicAllReduce(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
+                                      epicRedOp_t op, epicComm_t comm);
+EPIC_C_API epicResult_t epicBarrier(epicComm_t comm);
+
+/* Return at once; *request must be given to epicWait, once. */
+EPIC_C_API epicResult_t epicAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
+                                           epicRedOp_t op, epicComm_t comm, epicRequest_t* request);
+EPIC_C_API epicResult_t epicBarrierAsync(epicComm_t comm, epicRequest_t* request);
+/* *done is 1 if the call has ended, else 0. */
+EPIC_C_API epicResult_t epicTest(epicRequest_t request, int* done);
+/* Blocks until the call has ended, returns how, and releases the request. */
+EPIC_C_API epicResult_t epicWait(epicRequest_t request);
+
+/* Memory that calls use without copying and without registering it for each call. */
+EPIC_C_API epicResult_t epicCommRegister(epicComm_t comm, void* buff, size_t size, void** handle);
+EPIC_C_API epicResult_t epicCommDeregister(epicComm_t comm, void* handle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* EPIC_EPIC_C_H_ */

@@ -1,0 +1,13 @@
+// Sentences about errors, for people.
+#pragma once
+
+#include "epic/epic.h"
+#include "protocol/control.h"
+
+namespace epic::internal {
+
+// What a reply other than OK means, for a rank that called with `here`: the same code on every rank, and a
+// message like "rank 2 called with another count (here 100, group 200)".
+Error RefusalError(const ControlHeader& reply, const ControlHeader& here);
+
+}  // namespace epic::internal

@@ -1,0 +1,67 @@
+// A rank's session with the manager: join, be told of failures, leave (proto/manager.proto, service Manager,
+// Session). The stream is the rank's lease: when it breaks, the group fails for everybody.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/types.h"
+#include "commlib/verbs/queue_pair.h"
+#include "epic/epic.h"
+
+namespace epic::internal {
+
+struct JoinInfo {
+  std::string group;
+  uint32_t rank = 0;
+  uint32_t size = 0;
+  Ipv4 ip{};
+  uint32_t qpn = 0;
+  uint32_t max_path_mtu = 0;
+  uint32_t max_outstanding = 0;
+  std::chrono::milliseconds join_timeout{0};
+};
+
+struct JoinedInfo {
+  uint64_t group_id = 0;
+  verbs::ConnectInfo connect;
+  uint32_t message_packets = 0;  // M
+  uint32_t window_messages = 0;  // W
+};
+
+// Thread-safe. gRPC's own threads do the work; the handler runs on one of them.
+class Session {
+ public:
+  using FailureHandler = std::function<void(const Error&)>;
+
+  // Connects and joins; blocks until all ranks are there or the manager refuses. kManagerUnreachable within
+  // 10 s.
+  static Error Join(const std::string& manager, const JoinInfo& info, std::unique_ptr<Session>* session,
+                    JoinedInfo* joined);
+  // Ends the stream if it is still open. No handler runs afterwards.
+  ~Session();
+
+  // Called at most once, when the group has failed or the manager is lost; at once if that has happened
+  // already.
+  void SetFailureHandler(FailureHandler handler);
+
+  // Tells the manager that this rank gives up; the group fails for all others. Does not wait.
+  void Abort(const std::string& reason);
+
+  // Says that the queue pair is drained, and waits until all ranks have said so: ok, the group's failure, or
+  // kTimeout.
+  Error Leave(std::chrono::milliseconds timeout);
+
+  // Waits, up to a second, until what Abort said is on its way.
+  void Flush();
+
+ private:
+  class Stream;
+  explicit Session(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+  std::shared_ptr<Stream> stream_;
+};
+
+}  // namespace epic::internal

@@ -1,0 +1,73 @@
+// A RoCE port and the memory registered on it. Devices are opened once per process and port.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/types.h"
+#include "epic/epic.h"
+
+namespace epic::verbs {
+
+// Owns a context and a protection domain. Immutable once open, hence safe from any thread.
+class Device {
+ public:
+  // Opens the port whose network device is `ifname`, or with an empty name the first active port that has an
+  // IPv4 RoCE v2 GID. Waits up to 2 s for the GID, which the kernel adds some time after the address.
+  // kNotFound says what there is instead. Successful opens are shared while anybody holds them.
+  static Error Open(const std::string& ifname, std::shared_ptr<Device>* device);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  ibv_context* context() const { return context_; }
+  ibv_pd* pd() const { return pd_; }
+  uint8_t port() const { return port_; }
+  uint8_t gid_index() const { return gid_index_; }
+  // Of the GID.
+  Ipv4 ip() const { return ip_; }
+  // The largest path MTU of the port, bytes.
+  uint32_t max_path_mtu() const { return max_path_mtu_; }
+  // Packets that the NIC can have unacknowledged; 0 if unknown.
+  uint32_t max_outstanding() const { return max_outstanding_; }
+  // "rxe0 port 1 (vec0, 10.0.0.1)".
+  const std::string& description() const { return description_; }
+
+ private:
+  Device() = default;
+  bool FindGid(const std::string& ifname);
+  static std::shared_ptr<Device> OpenOne(ibv_device* candidate, const std::string& ifname);
+
+  ibv_context* context_ = nullptr;
+  ibv_pd* pd_ = nullptr;
+  uint8_t port_ = 0;
+  uint8_t gid_index_ = 0;
+  Ipv4 ip_{};
+  uint32_t max_path_mtu_ = 0;
+  uint32_t max_outstanding_ = 0;
+  std::string description_;
+};
+
+// Registered memory; deregistered when the last holder goes.
+class Memory {
+ public:
+  // `writable`: the NIC may write results there. kNoResource if the memory cannot be pinned.
+  static Error Register(std::shared_ptr<Device> device, const void* base, size_t bytes, bool writable,
+                        std::shared_ptr<Memory>* memory);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  uint32_t lkey() const { return mr_->lkey; }
+  bool Contains(const void* base, size_t bytes) const;
+
+ private:
+  Memory() = default;
+  std::shared_ptr<Device> device_;
+  ibv_mr* mr_ = nullptr;
+};
+
+}  // namespace epic::verbs

@@ -1,0 +1,171 @@
+#include "commlib/verbs/queue_pair.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace epic::verbs {
+namespace {
+
+// Each attempt blocks for about a second in the kernel while ARP goes unanswered.
+constexpr int kConnectAttempts = 4;
+// Acknowledging an event takes a mutex: done in batches.
+constexpr unsigned kAckBatch = 64;
+
+Error VerbsError(ErrorCode code, const char* what, int error) {
+  return {code, fmt::format("{}: {}", what, std::strerror(error))};
+}
+
+// IBV_MTU_256 is 1.
+ibv_mtu ToVerbs(uint32_t path_mtu) { return static_cast<ibv_mtu>(std::bit_width(path_mtu) - 8); }
+
+}  // namespace
+
+std::string ToString(Ipv4 ip) {
+  const uint32_t raw = Raw(ip);
+  return fmt::format("{}.{}.{}.{}", raw >> 24, raw >> 16 & 255, raw >> 8 & 255, raw & 255);
+}
+
+Error QueuePair::Create(std::shared_ptr<Device> device, uint32_t max_sends, uint32_t max_recvs,
+                        std::unique_ptr<QueuePair>* qp) {
+  std::unique_ptr<QueuePair> result(new QueuePair);
+  result->device_ = device;
+  result->channel_ = ibv_create_comp_channel(device->context());
+  if (result->channel_ == nullptr)
+    return VerbsError(ErrorCode::kNoResource, "cannot create a completion channel", errno);
+  const int flags = fcntl(result->channel_->fd, F_GETFL);
+  if (fcntl(result->channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    return VerbsError(ErrorCode::kInternal, "cannot make the completion channel non-blocking", errno);
+  }
+  result->cq_ =
+      ibv_create_cq(device->context(), static_cast<int>(max_sends + max_recvs), nullptr, result->channel_, 0);
+  if (result->cq_ == nullptr)
+    return VerbsError(ErrorCode::kNoResource, "cannot create a completion queue", errno);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = result->cq_;
+  init.cap = {.max_send_wr = max_sends,
+              .max_recv_wr = max_recvs,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = 0};
+  init.qp_type = IBV_QPT_RC;
+  result->qp_ = ibv_create_qp(device->pd(), &init);
+  if (result->qp_ == nullptr) return VerbsError(ErrorCode::kNoResource, "cannot create a queue pair", errno);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = device->port();
+  const int error =
+      ibv_modify_qp(result->qp_, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  if (error != 0) return VerbsError(ErrorCode::kInternal, "cannot initialise the queue pair", error);
+  *qp = std::move(result);
+  return {};
+}
+
+QueuePair::~QueuePair() {
+  DestroyQp();
+  if (cq_ != nullptr) {
+    ibv_ack_cq_events(cq_, unacked_events_);
+    ibv_destroy_cq(cq_);
+  }
+  if (channel_ != nullptr) ibv_destroy_comp_channel(channel_);
+}
+
+Error QueuePair::Connect(const ConnectInfo& info) {
+  if (!std::has_single_bit(info.path_mtu) || info.path_mtu < 256 || info.path_mtu > 4096) {
+    return {ErrorCode::kMtu,
+            fmt::format("the manager chose a path MTU of {}, which RoCE does not have", info.path_mtu)};
+  }
+  if (Error e = ToReadyToReceive(info); !e.ok()) return e;
+  return ToReadyToSend(info);
+}
+
+Error QueuePair::ToReadyToReceive(const ConnectInfo& info) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = ToVerbs(info.path_mtu);
+  attr.dest_qp_num = info.remote_qpn;
+  attr.rq_psn = info.recv_psn;
+  attr.max_dest_rd_atomic = 1;
+  attr.min_rnr_timer = info.min_rnr_timer;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.port_num = device_->port();
+  attr.ah_attr.grh.hop_limit = 64;
+  attr.ah_attr.grh.sgid_index = device_->gid_index();
+  uint8_t* gid = attr.ah_attr.grh.dgid.raw;
+  gid[10] = gid[11] = 0xff;
+  for (unsigned i = 0; i < 4; ++i) gid[12 + i] = static_cast<uint8_t>(Raw(info.remote_ip) >> (24 - 8 * i));
+  int error = 0;
+  for (int attempt = 0; attempt < kConnectAttempts; ++attempt) {
+    error = ibv_modify_qp(qp_, &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    if (error == 0) return {};
+    if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH) break;
+  }
+  const std::string switch_ip = ToString(info.remote_ip);
+  if (error == ETIMEDOUT) {
+    return {ErrorCode::kTransport, fmt::format("no ARP answer from the switch at {} over {}: is the switch "
+                                               "engine up, and is this host cabled to it?",
+                                               switch_ip, device_->description())};
+  }
+  return {ErrorCode::kTransport, fmt::format("cannot connect {} to the switch at {}: {}",
+                                             device_->description(), switch_ip, std::strerror(error))};
+}
+
+Error QueuePair::ToReadyToSend(const ConnectInfo& info) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  attr.sq_psn = info.send_psn;
+  attr.timeout = info.timeout;
+  attr.retry_cnt = info.retry_cnt;
+  attr.rnr_retry = info.rnr_retry;
+  attr.max_rd_atomic = 1;
+  const int error = ibv_modify_qp(qp_, &attr,
+                                  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                      IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+  if (error != 0) return VerbsError(ErrorCode::kTransport, "cannot make the queue pair ready to send", error);
+  return {};
+}
+
+void QueuePair::ToError() {
+  if (qp_ == nullptr) return;
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ibv_modify_qp(qp_, &attr, IBV_QP_STATE);
+}
+
+void QueuePair::DestroyQp() {
+  if (qp_ != nullptr) ibv_destroy_qp(qp_);
+  qp_ = nullptr;
+}
+
+int QueuePair::PostSends(ibv_send_wr* first) {
+  ibv_send_wr* bad = nullptr;
+  return ibv_post_send(qp_, first, &bad);
+}
+
+int QueuePair::PostRecvs(ibv_recv_wr* first) {
+  ibv_recv_wr* bad = nullptr;
+  return ibv_post_recv(qp_, first, &bad);
+}
+
+int QueuePair::Poll(std::span<ibv_wc> completions) {
+  return ibv_poll_cq(cq_, static_cast<int>(completions.size()), completions.data());
+}
+
+void QueuePair::RequestNotify() { ibv_req_notify_cq(cq_, 0); }
+
+void QueuePair::ConsumeEvents() {
+  ibv_cq* cq = nullptr;
+  void* unused = nullptr;
+  while (ibv_get_cq_event(channel_, &cq, &unused) == 0) ++unacked_events_;
+  if (unacked_events_ >= kAckBatch) {
+    ibv_ack_cq_events(cq_, unacked_events_);
+    unacked_events_ = 0;
+  }
+}
+
+}  // namespace epic::verbs

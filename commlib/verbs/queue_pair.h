@@ -1,0 +1,82 @@
+// A reliable connection to a switch endpoint with its completion queue and channel: plain libibverbs, nothing
+// private.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/types.h"
+#include "commlib/verbs/device.h"
+#include "epic/epic.h"
+
+namespace epic::verbs {
+
+// The other end and the manager's choices (docs/PROTOCOL.md, "What a host does about trouble").
+struct ConnectInfo {
+  Ipv4 remote_ip{};
+  uint32_t remote_qpn = 0;
+  uint32_t send_psn = 0;
+  uint32_t recv_psn = 0;
+  uint32_t path_mtu = 0;  // bytes
+  uint8_t timeout = 0;    // 4.096 us * 2^timeout
+  uint8_t retry_cnt = 0;
+  uint8_t rnr_retry = 0;
+  uint8_t min_rnr_timer = 0;
+};
+
+// Not thread-safe; its owner has a lock.
+class QueuePair {
+ public:
+  // A queue pair in state INIT. kNoResource or kInternal if verbs refuse.
+  static Error Create(std::shared_ptr<Device> device, uint32_t max_sends, uint32_t max_recvs,
+                      std::unique_ptr<QueuePair>* qp);
+  ~QueuePair();
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+
+  uint32_t qpn() const { return qp_->qp_num; }
+
+  // INIT to RTR to RTS. The kernel resolves the remote address by ARP: kTransport after some attempts without
+  // an answer. Blocks for up to some seconds.
+  Error Connect(const ConnectInfo& info);
+
+  // To the error state: everything outstanding completes with a flush error.
+  void ToError();
+  // Destroys the queue pair: afterwards the NIC does not touch any buffer, and nothing completes.
+  void DestroyQp();
+  bool exists() const { return qp_ != nullptr; }
+
+  // Post a chain or one request; the error is an errno, 0 if posted.
+  int PostSends(ibv_send_wr* first);
+  int PostRecvs(ibv_recv_wr* first);
+
+  // Fills `completions`; the number is 0 if there are none, negative if the queue is broken.
+  int Poll(std::span<ibv_wc> completions);
+
+  // Readable when completions have come since RequestNotify; non-blocking.
+  int channel_fd() const { return channel_->fd; }
+  // Asks for an event at the next completion. To be followed by Poll, for those that came before.
+  void RequestNotify();
+  // Takes all pending events off the channel.
+  void ConsumeEvents();
+
+ private:
+  QueuePair() = default;
+  Error ToReadyToReceive(const ConnectInfo& info);
+  Error ToReadyToSend(const ConnectInfo& info);
+
+  std::shared_ptr<Device> device_;
+  ibv_comp_channel* channel_ = nullptr;
+  ibv_cq* cq_ = nullptr;
+  ibv_qp* qp_ = nullptr;
+  unsigned unacked_events_ = 0;
+};
+
+// "10.0.0.1".
+std::string ToString(Ipv4 ip);
+
+}  // namespace epic::verbs
