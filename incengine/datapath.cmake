@@ -2,3 +2,25 @@
 epic_library(switch SOURCES core/echo.cc core/forwarding.cc core/switch.cc
              PUBLIC epic_engine PRIVATE fmt::fmt)
 epic_test(switch_test SOURCES core/forwarding_test.cc core/switch_test.cc LIBS epic_switch)
+
+find_package(CLI11 REQUIRED)
+find_package(spdlog REQUIRED)
+epic_library(switch_daemon
+  SOURCES daemon/control.cc daemon/convert.cc daemon/options.cc daemon/ports.cc daemon/service.cc
+  PUBLIC epic_switch epic_io epic_proto
+  PRIVATE fmt::fmt spdlog::spdlog CLI11::CLI11)
+target_compile_definitions(epic_switch_daemon PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
+add_executable(incengine daemon/main.cc)
+target_link_libraries(incengine PRIVATE epic_options epic_switch_daemon spdlog::spdlog Threads::Threads)
+target_compile_definitions(incengine PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
+set_target_properties(incengine PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/incengine")
+install(TARGETS incengine RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+
+# Tests of the daemon between network namespaces; they need root.
+add_executable(switch_call "${CMAKE_SOURCE_DIR}/tests/netns/switch_call_testing.cc")
+target_link_libraries(switch_call PRIVATE epic_options epic_proto)
+add_test(NAME daemon_netns_test
+  COMMAND /usr/bin/python3 -m pytest -q -p no:cacheprovider "${CMAKE_SOURCE_DIR}/tests/netns")
+set_tests_properties(daemon_netns_test PROPERTIES
+  LABELS netns RUN_SERIAL ON TIMEOUT 180
+  ENVIRONMENT "EPIC_INCENGINE=$<TARGET_FILE:incengine>;EPIC_SWITCH_CALL=$<TARGET_FILE:switch_call>")

@@ -1,0 +1,200 @@
+#include "incengine/daemon/control.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+namespace epic::daemon {
+namespace {
+
+constexpr uint32_t kMaxPathMtu = 4096;
+
+// Appends counters to a message.
+class CounterWriter {
+ public:
+  explicit CounterWriter(google::protobuf::RepeatedPtrField<proto::Counter>* out) : out_(out) {}
+  void Add(const std::string& name, uint64_t value) {
+    proto::Counter& counter = *out_->Add();
+    counter.set_name(name);
+    counter.set_value(value);
+  }
+  // One counter per value of an enum of reasons that Name knows.
+  template <typename Reason, size_t kReasons>
+  void AddReasons(const std::string& prefix, const std::array<uint64_t, kReasons>& counts) {
+    for (size_t i = 0; i < kReasons; ++i) Add(prefix + Name(static_cast<Reason>(i)), counts[i]);
+  }
+
+ private:
+  google::protobuf::RepeatedPtrField<proto::Counter>* out_;
+};
+
+void AddContextCounters(const engine::ContextCounters& counters, CounterWriter& out) {
+  out.Add("aggregated_packets", counters.aggregated_packets);
+  out.Add("results", counters.results);
+  out.Add("replicated_packets", counters.replicated_packets);
+  out.Add("repeats", counters.repeats);
+  out.Add("asks", counters.asks);
+  out.Add("uplink_timeouts", counters.uplink_timeouts);
+}
+
+void Sum(const engine::ContextCounters& more, engine::ContextCounters* sum) {
+  sum->aggregated_packets += more.aggregated_packets;
+  sum->results += more.results;
+  sum->replicated_packets += more.replicated_packets;
+  sum->repeats += more.repeats;
+  sum->asks += more.asks;
+  sum->uplink_timeouts += more.uplink_timeouts;
+}
+
+proto::EndpointDump DumpEndpoint(const engine::Endpoint& endpoint, const PortNames& ports) {
+  proto::EndpointDump dump;
+  *dump.mutable_config() = ToProto(endpoint.config, ports);
+  dump.set_up_epsn(endpoint.up_epsn);
+  dump.set_last_down_acked(endpoint.last_down_acked);
+  CounterWriter out(dump.mutable_counters());
+  const engine::EndpointCounters& counters = endpoint.counters;
+  out.Add("packets_in", counters.packets_in);
+  out.Add("packets_out", counters.packets_out);
+  out.Add("duplicates", counters.duplicates);
+  out.Add("gaps", counters.gaps);
+  out.Add("naks_sent", counters.naks_sent);
+  out.Add("rnr_naks_sent", counters.rnr_naks_sent);
+  out.Add("prompts", counters.prompts);
+  return dump;
+}
+
+}  // namespace
+
+SwitchControl::SwitchControl(Identity identity, PortNames ports, engine::Switch& sw, PortReader read_ports)
+    : identity_(std::move(identity)),
+      ports_(std::move(ports)),
+      switch_(sw),
+      read_ports_(std::move(read_ports)) {}
+
+proto::EngineInfo SwitchControl::Describe() const {
+  proto::EngineInfo info;
+  info.set_name(identity_.name);
+  info.set_address(Raw(switch_.config().address));
+  info.set_mac(MacBytes(switch_.config().mac));
+  info.set_boot_id(identity_.boot_id);
+  info.set_version(identity_.version);
+  proto::Capability& capability = *info.mutable_capability();
+  capability.add_modes(proto::MODE_TRANSLATED);
+  capability.add_types("float32");
+  capability.add_types("int32");
+  capability.set_max_path_mtu(kMaxPathMtu);
+  capability.set_max_children(engine::kMaxChildren);
+  const engine::Arena& arena = switch_.engine().arena();
+  capability.set_arena_bytes(arena.size());
+  capability.set_arena_free_bytes(arena.free_bytes());
+  const std::vector<PortState> states = read_ports_();
+  for (size_t i = 0; i < states.size(); ++i) {
+    proto::PortInfo& port = *info.add_ports();
+    port.set_name(states[i].name);
+    port.set_mtu(states[i].interface.mtu);
+    port.set_up(states[i].interface.up);
+    port.set_rx_frames(switch_.port_counters()[i].rx_frames);
+    port.set_tx_frames(switch_.port_counters()[i].tx_frames);
+  }
+  for (const auto& [id, group] : switch_.engine().groups()) info.add_group_ids(id);
+  return info;
+}
+
+proto::DumpReply SwitchControl::Dump() const {
+  proto::DumpReply reply;
+  *reply.mutable_info() = Describe();
+  for (const auto& [id, group] : switch_.engine().groups()) *reply.add_groups() = DumpGroup(group);
+  *reply.mutable_forwarding() = ToProto(switch_.forwarding().table(), ports_);
+  DumpCounters(&reply);
+  return reply;
+}
+
+proto::GroupDump SwitchControl::DumpGroup(const engine::Context& group) const {
+  proto::GroupDump dump;
+  *dump.mutable_config() = ToProto(group.config, ports_);
+  dump.set_arena_bytes(group.arena_bytes);
+  dump.set_failed(group.state != engine::GroupState::kRunning);
+  dump.set_invocations(group.invocations.empty() ? 0 : group.invocations.back().number + 1);
+  CounterWriter out(dump.mutable_counters());
+  AddContextCounters(group.counters, out);
+  out.AddReasons<engine::DropReason>("drop_", group.counters.drops);
+  if (!group.is_root()) *dump.mutable_parent() = DumpEndpoint(group.parent, ports_);
+  for (const engine::Endpoint& child : group.children) *dump.add_children() = DumpEndpoint(child, ports_);
+  return dump;
+}
+
+void SwitchControl::DumpCounters(proto::DumpReply* reply) const {
+  CounterWriter out(reply->mutable_counters());
+  const engine::SwitchCounters& counters = switch_.counters();
+  out.Add("roce_packets", counters.roce_packets);
+  engine::ContextCounters groups = removed_;
+  for (const auto& [id, group] : switch_.engine().groups()) Sum(group.counters, &groups);
+  AddContextCounters(groups, out);
+  out.Add("forwarded_frames", counters.forwarded_frames);
+  out.Add("flooded_frames", counters.flooded_frames);
+  out.Add("arp_replies", counters.arp_replies);
+  out.Add("echo_replies", counters.echo_replies);
+  out.Add("learned_addresses", switch_.forwarding().learned_count());
+  out.Add("learn_failures", switch_.forwarding().learn_failures());
+  for (size_t i = 0; i < counters.bad_roce.size(); ++i) {
+    const auto result = static_cast<roce::ParseResult>(i);
+    if (result == roce::ParseResult::kOk || result == roce::ParseResult::kNotRoce) continue;
+    out.Add(fmt::format("bad_roce_{}", roce::Name(result)), counters.bad_roce[i]);
+  }
+  out.AddReasons<engine::DropReason>("drop_", counters.engine_drops);
+  out.AddReasons<engine::ForwardDrop>("forward_drop_", counters.forward_drops);
+  out.AddReasons<engine::FrameDrop>("frame_drop_", counters.frame_drops);
+  const std::vector<PortState> states = read_ports_();
+  for (size_t i = 0; i < states.size(); ++i) {
+    const std::string port = fmt::format("port.{}.", states[i].name);
+    const engine::SwitchPortCounters& frames = switch_.port_counters()[i];
+    out.Add(port + "rx_frames", frames.rx_frames);
+    out.Add(port + "rx_bytes", frames.rx_bytes);
+    out.Add(port + "tx_frames", frames.tx_frames);
+    out.Add(port + "tx_bytes", frames.tx_bytes);
+    out.Add(port + "rx_dropped", states[i].counters.rx_dropped);
+    out.Add(port + "rx_too_long", states[i].counters.rx_too_long);
+    out.Add(port + "tx_no_buffer", states[i].counters.tx_no_buffer);
+    out.Add(port + "tx_too_long", states[i].counters.tx_too_long);
+    out.Add(port + "tx_failed", states[i].counters.tx_failed);
+    out.Add(port + "times_lost", states[i].times_lost);
+  }
+}
+
+StatusOr<proto::InstallReply> SwitchControl::Install(const proto::InstallRequest& request) {
+  const auto config = FromProto(request.group(), ports_);
+  if (!config.ok()) return config.status();
+  const auto bytes = switch_.engine().Install(*config);
+  if (!bytes.ok()) return bytes.status();
+  spdlog::info("group {} \"{}\" installed: {} children, {} arena bytes", config->group_id, config->name,
+               config->children.size(), *bytes);
+  proto::InstallReply reply;
+  reply.set_arena_bytes(*bytes);
+  return reply;
+}
+
+StatusOr<proto::RemoveReply> SwitchControl::Remove(const proto::RemoveRequest& request) {
+  const auto& groups = switch_.engine().groups();
+  const auto it = groups.find(request.group_id());
+  if (it != groups.end() && it->second.config.generation == request.generation()) {
+    Sum(it->second.counters, &removed_);
+    spdlog::info("group {} \"{}\" removed", request.group_id(), it->second.config.name);
+  }
+  switch_.engine().Remove(request.group_id(), request.generation());
+  return proto::RemoveReply();
+}
+
+StatusOr<proto::FailReply> SwitchControl::Fail(const proto::FailRequest& request) {
+  switch_.engine().Fail(request.group_id(), request.generation());
+  spdlog::info("group {} stopped", request.group_id());
+  return proto::FailReply();
+}
+
+StatusOr<proto::SetForwardingReply> SwitchControl::SetForwarding(const proto::SetForwardingRequest& request) {
+  const auto table = FromProto(request.table(), ports_);
+  if (!table.ok()) return table.status();
+  if (const Status status = switch_.forwarding().SetTable(*table); !status.ok()) return status;
+  spdlog::info("forwarding: {} entries, {} flood ports", table->entries.size(), table->flood_ports.size());
+  return proto::SetForwardingReply();
+}
+
+}  // namespace epic::daemon

@@ -1,0 +1,48 @@
+// What the control plane can do to a switch, in terms of proto/switch.proto but without RPC. On the loop's
+// thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "incengine/core/switch.h"
+#include "incengine/daemon/convert.h"
+#include "incengine/daemon/ports.h"
+#include "proto/switch.pb.h"
+
+namespace epic::daemon {
+
+struct Identity {
+  std::string name;
+  std::string version;
+  uint64_t boot_id = 0;  // random at each start
+};
+
+class SwitchControl {
+ public:
+  using PortReader = std::function<std::vector<PortState>()>;
+
+  // sw outlives this. read_ports tells the state of the ports, in their order.
+  SwitchControl(Identity identity, PortNames ports, engine::Switch& sw, PortReader read_ports);
+
+  // Errors are those of switch.proto.
+  proto::EngineInfo Describe() const;
+  proto::DumpReply Dump() const;
+  StatusOr<proto::InstallReply> Install(const proto::InstallRequest& request);
+  StatusOr<proto::RemoveReply> Remove(const proto::RemoveRequest& request);
+  StatusOr<proto::FailReply> Fail(const proto::FailRequest& request);
+  StatusOr<proto::SetForwardingReply> SetForwarding(const proto::SetForwardingRequest& request);
+
+ private:
+  proto::GroupDump DumpGroup(const engine::Context& group) const;
+  void DumpCounters(proto::DumpReply* reply) const;
+
+  Identity identity_;
+  PortNames ports_;
+  engine::Switch& switch_;
+  PortReader read_ports_;
+  engine::ContextCounters removed_;  // sums over the groups that have been removed
+};
+
+}  // namespace epic::daemon

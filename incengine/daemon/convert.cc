@@ -1,0 +1,159 @@
+#include "incengine/daemon/convert.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace epic::daemon {
+namespace {
+
+Status Invalid(const std::string& field, const std::string& problem) {
+  return MakeStatus(StatusCode::kInvalidArgument, fmt::format("{}: {}", field, problem));
+}
+
+StatusOr<PortId> PortFromName(const std::string& name, const PortNames& ports, const std::string& field) {
+  const auto it = std::find(ports.begin(), ports.end(), name);
+  if (it == ports.end()) {
+    return Invalid(field,
+                   fmt::format("this switch has no port \"{}\" (it has {})", name, fmt::join(ports, ", ")));
+  }
+  return static_cast<PortId>(it - ports.begin());
+}
+
+StatusOr<roce::MacAddress> MacFromBytes(const std::string& bytes, const std::string& field) {
+  roce::MacAddress mac;
+  if (bytes.size() != mac.size()) return Invalid(field, fmt::format("has {} bytes, not 6", bytes.size()));
+  std::copy(bytes.begin(), bytes.end(), mac.begin());
+  return mac;
+}
+
+Status CheckBits24(uint32_t value, const std::string& field) {
+  constexpr uint32_t kMax = 0xffffff;
+  return value <= kMax ? Status() : Invalid(field, fmt::format("{:#x} has more than 24 bits", value));
+}
+
+StatusOr<engine::EndpointConfig> FromProto(const proto::EndpointConfig& message, const PortNames& ports,
+                                           const std::string& field) {
+  const std::pair<uint32_t, const char*> bits24[] = {{message.local_qpn(), ".local_qpn"},
+                                                     {message.remote_qpn(), ".remote_qpn"},
+                                                     {message.in_psn(), ".in_psn"},
+                                                     {message.out_psn(), ".out_psn"}};
+  for (const auto& [value, name] : bits24) {
+    if (Status status = CheckBits24(value, field + name); !status.ok()) return status;
+  }
+  const auto mac = MacFromBytes(message.remote_mac(), field + ".remote_mac");
+  if (!mac.ok()) return mac.status();
+  const auto port = PortFromName(message.port(), ports, field + ".port");
+  if (!port.ok()) return port.status();
+  return engine::EndpointConfig{.local_qpn = Qpn{message.local_qpn()},
+                                .remote_ip = Ipv4{message.remote_ip()},
+                                .remote_qpn = Qpn{message.remote_qpn()},
+                                .remote_mac = *mac,
+                                .port = *port,
+                                .in_psn = Psn(message.in_psn()),
+                                .out_psn = Psn(message.out_psn()),
+                                .is_host = message.is_host(),
+                                .rank = message.rank()};
+}
+
+const std::string& PortName(PortId port, const PortNames& ports) { return ports.at(port); }
+
+}  // namespace
+
+StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const PortNames& ports) {
+  if (message.mode() < proto::MODE_TERMINATED || message.mode() > proto::MODE_AUGMENTED) {
+    return Invalid("mode", fmt::format("{} is no mode", static_cast<int>(message.mode())));
+  }
+  engine::GroupConfig config{.group_id = message.group_id(),
+                             .generation = message.generation(),
+                             .name = message.name(),
+                             .mode = static_cast<engine::Mode>(message.mode()),
+                             .world_size = message.world_size(),
+                             .path_mtu = message.path_mtu(),
+                             .message_packets = message.message_packets(),
+                             .window_messages = message.window_messages(),
+                             .slots = message.slots()};
+  // What is beyond its range becomes negative and is refused by Validate.
+  if (message.prompt_ns() != 0) config.prompt_ns = static_cast<Nanos>(message.prompt_ns());
+  if (message.has_parent()) {
+    auto parent = FromProto(message.parent(), ports, "parent");
+    if (!parent.ok()) return parent.status();
+    config.parent = *std::move(parent);
+  }
+  for (int i = 0; i < message.children_size(); ++i) {
+    auto child = FromProto(message.children(i), ports, fmt::format("children[{}]", i));
+    if (!child.ok()) return child.status();
+    config.children.push_back(*std::move(child));
+  }
+  return config;
+}
+
+StatusOr<engine::ForwardingTable> FromProto(const proto::ForwardingTable& message, const PortNames& ports) {
+  engine::ForwardingTable table;
+  for (int i = 0; i < message.entries_size(); ++i) {
+    const proto::ForwardingEntry& entry = message.entries(i);
+    const std::string field = fmt::format("entries[{}]", i);
+    const auto mac = MacFromBytes(entry.mac(), field + ".mac");
+    if (!mac.ok()) return mac.status();
+    const auto port = PortFromName(entry.port(), ports, field + ".port");
+    if (!port.ok()) return port.status();
+    engine::ForwardingEntry& out = table.entries.emplace_back();
+    out.mac = *mac;
+    out.port = *port;
+    if (entry.ip() != 0) out.ip = Ipv4{entry.ip()};
+  }
+  for (int i = 0; i < message.flood_ports_size(); ++i) {
+    const auto port = PortFromName(message.flood_ports(i), ports, fmt::format("flood_ports[{}]", i));
+    if (!port.ok()) return port.status();
+    table.flood_ports.push_back(*port);
+  }
+  return table;
+}
+
+std::string MacBytes(const roce::MacAddress& mac) { return {mac.begin(), mac.end()}; }
+
+proto::EndpointConfig ToProto(const engine::EndpointConfig& config, const PortNames& ports) {
+  proto::EndpointConfig message;
+  message.set_local_qpn(Raw(config.local_qpn));
+  message.set_remote_ip(Raw(config.remote_ip));
+  message.set_remote_qpn(Raw(config.remote_qpn));
+  message.set_remote_mac(MacBytes(config.remote_mac));
+  message.set_port(PortName(config.port, ports));
+  message.set_in_psn(config.in_psn.raw());
+  message.set_out_psn(config.out_psn.raw());
+  message.set_is_host(config.is_host);
+  message.set_rank(config.rank);
+  return message;
+}
+
+proto::GroupConfig ToProto(const engine::GroupConfig& config, const PortNames& ports) {
+  proto::GroupConfig message;
+  message.set_group_id(config.group_id);
+  message.set_generation(config.generation);
+  message.set_name(config.name);
+  message.set_mode(static_cast<proto::Mode>(config.mode));
+  message.set_world_size(config.world_size);
+  message.set_path_mtu(config.path_mtu);
+  message.set_message_packets(config.message_packets);
+  message.set_window_messages(config.window_messages);
+  message.set_slots(config.slots);
+  if (config.parent) *message.mutable_parent() = ToProto(*config.parent, ports);
+  for (const auto& child : config.children) *message.add_children() = ToProto(child, ports);
+  message.set_prompt_ns(static_cast<uint64_t>(config.prompt_ns));
+  return message;
+}
+
+proto::ForwardingTable ToProto(const engine::ForwardingTable& table, const PortNames& ports) {
+  proto::ForwardingTable message;
+  for (const auto& entry : table.entries) {
+    proto::ForwardingEntry& out = *message.add_entries();
+    out.set_mac(MacBytes(entry.mac));
+    if (entry.ip) out.set_ip(Raw(*entry.ip));
+    out.set_port(PortName(entry.port, ports));
+  }
+  for (const PortId port : table.flood_ports) message.add_flood_ports(PortName(port, ports));
+  return message;
+}
+
+}  // namespace epic::daemon

@@ -1,0 +1,115 @@
+#include "incengine/daemon/options.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <set>
+
+namespace epic::daemon {
+namespace {
+
+constexpr size_t kMaxPorts = 256;
+
+// Parsers in CLI11's manner: they change *out or return what is wrong.
+std::string ParseIpv4(const std::string& text, Ipv4* out) {
+  in_addr address{};
+  if (inet_pton(AF_INET, text.c_str(), &address) != 1) return fmt::format("{} is no IPv4 address", text);
+  *out = Ipv4{ntohl(address.s_addr)};
+  return {};
+}
+
+std::string ParseMac(const std::string& text, roce::MacAddress* out) {
+  int end = 0;
+  roce::MacAddress mac;
+  const int fields = std::sscanf(text.c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &mac[0], &mac[1],
+                                 &mac[2], &mac[3], &mac[4], &mac[5], &end);
+  if (fields != 6 || text.size() != 17 || end != 17) return fmt::format("{} is no MAC address", text);
+  if ((mac[0] & 1) != 0) return fmt::format("{} is a group address", text);
+  *out = mac;
+  return {};
+}
+
+// A locally administered address that differs wherever the IP address does.
+roce::MacAddress MacFor(Ipv4 address) {
+  const uint32_t ip = Raw(address);
+  return {0x02,
+          0xe1,
+          static_cast<uint8_t>(ip >> 24),
+          static_cast<uint8_t>(ip >> 16),
+          static_cast<uint8_t>(ip >> 8),
+          static_cast<uint8_t>(ip)};
+}
+
+std::string CheckPorts(const std::vector<std::string>& ports) {
+  if (ports.size() > kMaxPorts) return fmt::format("--port: more than {} ports", kMaxPorts);
+  std::set<std::string> seen;
+  for (const std::string& port : ports) {
+    if (!seen.insert(port).second) return fmt::format("--port: {} is there twice", port);
+  }
+  return {};
+}
+
+}  // namespace
+
+ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
+  CLI::App app(
+      "incengine: a switch that forwards Ethernet frames and sums RoCE collectives on their way.\n"
+      "Needs CAP_NET_RAW; the interfaces must be up, with the offloads tx, tso, gso and gro off at both "
+      "ends.\n");
+  std::string address, mac, forwarding = "learning";
+  uint64_t sram = 16 << 20, spin_us = 50, ring_mb = 4;
+  options->log_level = "info";
+  app.add_option("--name", options->name, "the switch's name in the topology")->required();
+  app.add_option("--address", address, "its IPv4 address: RoCE endpoint, ARP, ping")->required();
+  app.add_option("--mac", mac, "its MAC address (default: 02:e1: and the bytes of the address)");
+  app.add_option("--port", options->ports,
+                 "an interface that is a port; repeated, in the order of the port numbers")
+      ->required()
+      ->allow_extra_args(false);
+  app.add_option("--control", options->control_path, "path of the Unix socket on which the agent controls it")
+      ->required();
+  app.add_option("--sram", sram, "buffer memory for all groups, for example 16M")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{4096}, uint64_t{64} << 30))
+      ->capture_default_str();
+  app.add_option("--forwarding", forwarding,
+                 "ordinary traffic: static (by the manager's entries only) or learning (as a bridge does)")
+      ->check(CLI::IsMember({"static", "learning"}))
+      ->capture_default_str();
+  app.add_option("--spin-us", spin_us, "poll for so long after traffic before sleeping, in microseconds")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{100000}))
+      ->capture_default_str();
+  app.add_option("--ring-mb", ring_mb, "receive ring of each port in MiB; this memory cannot be swapped")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1024}))
+      ->capture_default_str();
+  app.add_option("--log-level", options->log_level, "what is logged to stderr")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
+      ->capture_default_str();
+  app.set_version_flag("--version", "incengine " EPIC_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? ParseOutcome::kExitOk : ParseOutcome::kUsageError;
+  }
+
+  std::string wrong = ParseIpv4(address, &options->config.address);
+  options->config.mac = MacFor(options->config.address);
+  if (wrong.empty() && !mac.empty()) wrong = ParseMac(mac, &options->config.mac);
+  if (wrong.empty()) wrong = CheckPorts(options->ports);
+  if (!wrong.empty()) {
+    std::cerr << "incengine: " << wrong << "\n";
+    return ParseOutcome::kUsageError;
+  }
+  options->config.port_count = options->ports.size();
+  options->config.arena_bytes = sram;
+  options->config.forwarding =
+      forwarding == "static" ? engine::ForwardingMode::kStatic : engine::ForwardingMode::kLearning;
+  options->spin_ns = static_cast<Nanos>(spin_us) * kMicrosecond;
+  options->ring_bytes = ring_mb << 20;
+  return ParseOutcome::kRun;
+}
+
+}  // namespace epic::daemon

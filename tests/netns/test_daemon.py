@@ -1,0 +1,197 @@
+"""The switch daemon between real interfaces: forwards ordinary traffic, counts what is broken, leaves nothing behind."""
+
+import json
+import os
+import socket
+import time
+
+import pytest
+
+from switch_bed import (MTU, SWITCH_IP, SWITCH_MAC, SwitchBed, host_ip, host_mac, run, wait_until)
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces, which only root may")
+
+
+@pytest.fixture(name="bed", scope="module")
+def learning_bed():
+    with SwitchBed(3) as bed:
+        yield bed.start("--forwarding", "learning")
+
+
+@pytest.fixture(name="static_bed")
+def make_static_bed():
+    with SwitchBed(3) as bed:
+        yield bed.start("--forwarding", "static")
+
+
+def send_frames(bed, host, frames):
+    """Sends raw frames by a host's interface (in a process of its own, inside the namespace)."""
+    script = ("import socket, sys\n"
+              "s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n"
+              "s.bind(('eth0', 0))\n"
+              "[s.send(bytes.fromhex(f)) for f in sys.argv[1:]]\n")
+    bed.inside(f"h{host}", ["/usr/bin/python3", "-c", script] + [bytes(f).hex() for f in frames])
+
+
+def roce_frame(host, opcode, payload, dst_qp, good_icrc=True):
+    """A RoCEv2 frame to the switch, with an ICRC by scapy's own implementation."""
+    from scapy.all import IP, UDP, Ether, Raw  # pylint: disable=import-outside-toplevel
+    from scapy.contrib.roce import BTH  # pylint: disable=import-outside-toplevel
+    frame = (Ether(src=host_mac(host), dst=SWITCH_MAC) / IP(src=host_ip(host), dst=SWITCH_IP, flags="DF", id=1) /
+             UDP(sport=0xc000, dport=4791, chksum=0) / BTH(opcode=opcode, dqpn=dst_qp, psn=1) / Raw(payload))
+    octets = bytearray(bytes(frame))
+    octets[40:42] = b"\0\0"
+    if not good_icrc:
+        octets[-1] ^= 1
+    return bytes(octets)
+
+
+def test_ping_between_hosts_and_to_the_switch(bed):
+    assert bed.ping(0, host_ip(1))
+    assert bed.ping(2, SWITCH_IP)
+
+
+def test_frames_of_full_mtu_pass(bed):
+    assert bed.ping(0, host_ip(2), "-M", "do", "-s", str(MTU - 28))
+
+
+def test_a_known_host_is_not_flooded(bed):
+    assert bed.ping(0, host_ip(1))
+    before = bed.counters()
+    assert bed.ping(0, host_ip(1))
+    after = bed.counters()
+    assert after["port.p2.tx_frames"] - before["port.p2.tx_frames"] <= 1  # an ARP request now and then
+    assert after["port.p1.tx_frames"] - before["port.p1.tx_frames"] >= 3
+
+
+def test_tcp_passes(bed):
+    bed.inside_in_background("h1", ["iperf3", "-s", "-1"])
+    wait_until(lambda: ":5201" in bed.inside("h1", ["ss", "-ltn"]).stdout, what="iperf3 listens")
+    done = bed.inside("h0", ["iperf3", "-c", host_ip(1), "-t", "2", "-J"], timeout=30)
+    megabits = json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"] / 1e6
+    print(f"TCP through the switch: {megabits:.0f} Mbit/s")
+    assert megabits > 50
+
+
+def test_vlan_tags_pass_unchanged(bed):
+    assert bed.ping(0, host_ip(1))  # both are learned
+    frame = bytes.fromhex((host_mac(1) + host_mac(0)).replace(":", "") + "8100" + "a005" + "88b5") + bytes(range(60))
+    capture = os.path.join(bed.directory.name, "capture.pcap")
+    tcpdump = bed.inside_in_background("h1", ["tcpdump", "-Z", "root", "-U", "-c", "1", "-i", "eth0", "-w", capture,
+                                              "vlan"])
+    wait_until(lambda: os.path.exists(capture) and os.path.getsize(capture) >= 24, what="tcpdump captures")
+    send_frames(bed, 0, [frame])
+    tcpdump.wait(timeout=10)
+    with open(capture, "rb") as file:
+        assert file.read()[24 + 16:] == frame
+    os.unlink(capture)
+
+
+def test_broken_roce_is_counted_by_reason(bed):
+    before = bed.counters()
+    good = roce_frame(0, 4, b"x" * 64, 0x123)
+    send_frames(bed, 0, [good, roce_frame(0, 4, b"x" * 64, 0x123, good_icrc=False), good[:70]])
+    wait_until(lambda: bed.counters()["bad_roce_truncated"] > before["bad_roce_truncated"], what="frames arrive")
+    after = bed.counters()
+    changed = {name: after[name] - before[name] for name in after
+               if after[name] != before[name] and not name.startswith("port.")}
+    assert changed == {"roce_packets": 1, "drop_unknown_qpn": 1, "bad_roce_bad_icrc": 1, "bad_roce_truncated": 1}
+
+
+def test_an_idle_daemon_uses_no_cpu(bed):
+    begin = bed.cpu_seconds()
+    time.sleep(2)
+    assert bed.cpu_seconds() - begin <= 0.04  # two per cent
+
+
+def test_a_second_daemon_does_not_take_over_the_socket(bed):
+    done = bed.inside("sw", bed.daemon_argv(), check=False)
+    assert done.returncode == 2
+    assert "another process listens there" in done.stderr
+    assert bed.call("describe")["name"] == "s1"
+
+
+def test_static_mode_forwards_only_by_the_table(static_bed):
+    bed = static_bed
+    assert not bed.ping(0, host_ip(1), "-c", "1", check=False)
+    assert bed.counters()["forward_drop_no_flood_port"] > 0
+    assert bed.ping(0, SWITCH_IP)
+    bed.set_static_table([0, 1], [])
+    assert bed.ping(0, host_ip(1))
+    after = bed.counters()
+    assert after["flooded_frames"] == 0  # the switch answered ARP by the table
+    assert after["port.p2.tx_frames"] == 0
+    assert after["learned_addresses"] == 0
+    assert not bed.ping(0, host_ip(2), "-c", "1", check=False)
+
+
+def test_static_mode_keeps_broadcasts_in_the_flood_ports(static_bed):
+    bed = static_bed
+    bed.set_static_table([], ["p0", "p1"])
+    send_frames(bed, 0, [b"\xff" * 6 + bytes.fromhex(host_mac(0).replace(":", "")) + b"\x88\xb5" + bytes(50)])
+    wait_until(lambda: bed.counters()["port.p1.tx_frames"] == 1, what="the broadcast passes")
+    assert bed.counters()["port.p2.tx_frames"] == 0
+
+
+def test_an_interface_that_goes_and_comes_back(static_bed):
+    bed = static_bed
+    bed.set_static_table([0, 1, 2], [])
+    bed.inside("sw", ["ip", "link", "set", "p2", "down"])
+    assert bed.ping(0, host_ip(1))  # the others go on
+    wait_until(lambda: not bed.call("describe")["ports"][2]["up"], what="the port shows as down")
+    bed.inside("sw", ["ip", "link", "set", "p2", "up"])
+    wait_until(lambda: bed.ping(0, host_ip(2), "-c", "1", check=False), what="the port works again")
+
+    run(["ip", "-n", bed.prefix + "h2", "link", "del", "eth0"])
+    wait_until(lambda: bed.counters()["port.p2.times_lost"] >= 1, what="the loss is counted")
+    assert bed.ping(0, host_ip(1))
+    run(["ip", "link", "add", "eth0", "mtu", str(MTU), "address", host_mac(2), "netns", bed.prefix + "h2", "type", "veth",
+         "peer", "name", "p2", "mtu", str(MTU), "netns", bed.prefix + "sw"])
+    bed.inside("h2", ["ip", "addr", "add", host_ip(2) + "/16", "dev", "eth0"])
+    for name, device in (("h2", "eth0"), ("sw", "p2")):
+        bed.inside(name, ["ip", "link", "set", device, "up"])
+    wait_until(lambda: bed.ping(0, host_ip(2), "-c", "1", check=False), what="the new interface works")
+    assert bed.log().count("port p2 is lost") <= 2
+
+
+def test_ends_on_sigterm_and_leaves_nothing():
+    with SwitchBed(1) as bed:
+        bed.start()
+        assert bed.stop() == 0
+        assert not os.path.exists(bed.socket)
+        assert os.listdir(bed.directory.name) == ["log"]
+
+
+def test_replaces_a_socket_left_behind():
+    with SwitchBed(1) as bed:
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(bed.socket)
+        bed.start()
+        assert bed.call("describe")["name"] == "s1"
+
+
+def test_runs_with_cap_net_raw_only():
+    with SwitchBed(2) as bed:
+        os.chmod(bed.directory.name, 0o777)
+        bed.start(wrapper=["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all,+net_raw",
+                           "--ambient-caps=-all,+net_raw", "--bounding-set=-all,+net_raw"])
+        with open(f"/proc/{bed.process.pid}/status", encoding="ascii") as file:
+            effective = [line.split()[1] for line in file if line.startswith("CapEff")]
+        assert int(effective[0], 16) == 1 << 13
+        assert bed.ping(0, host_ip(1))
+
+
+def test_says_what_is_wrong():
+    with SwitchBed(1) as bed:
+        for arguments, text in ((["--port", "nosuch0"], "interface nosuch0: no such interface"),
+                                (["--port", "p0"], "--port: p0 is there twice"),
+                                (["--control", "/nonexistent/x"], "there is no directory /nonexistent"),
+                                (["--mac", "1:2"], "1:2 is no MAC address"),
+                                (["--sram", "lots"], "--sram")):
+            argv = bed.daemon_argv(arguments)
+            if arguments[0] in ("--control", "--mac"):
+                at = argv.index(arguments[0])
+                del argv[at:at + 2]
+            done = bed.inside("sw", argv, check=False)
+            assert done.returncode == 2, (arguments, done.stderr)
+            assert text in done.stderr + done.stdout
