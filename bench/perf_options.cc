@@ -1,0 +1,130 @@
+#include "bench/perf_options.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+
+namespace epic::perf {
+namespace {
+
+constexpr uint64_t kElementBytes = 4;
+constexpr uint64_t kMaxCallBytes = 1ull << 30;
+
+std::vector<Datatype> ParseTypes(const std::string& text) {
+  if (text == "float" || text == "float32" || text == "fp32") return {Datatype::kFloat32};
+  if (text == "int32" || text == "int") return {Datatype::kInt32};
+  if (text == "all") return {Datatype::kFloat32, Datatype::kInt32};
+  return {};
+}
+
+// Texts as they came; CLI11 fills them.
+struct Raw {
+  std::string min = "4K", max = "4M", step = "1M", type = "float", op = "sum", collective = "allreduce";
+  int64_t factor = 2, registered = 0;
+  double timeout = 0, join_timeout = 0;
+};
+
+std::string CheckRaw(const Raw& raw, PerfOptions* options) {
+  const auto min = ParseSize(raw.min), max = ParseSize(raw.max), step = ParseSize(raw.step);
+  if (!min || !max || !step) return "-b, -e and -i take bytes, as in 4096, 4K or 1M";
+  if (*min > *max) return "-b is above -e";
+  if (*max > kMaxCallBytes) return "-e is above 1G, the largest call";
+  if (raw.factor < 1) return "-f must be at least 1";
+  if (raw.factor == 1 && *step < kElementBytes) return "-i must be at least 4";
+  options->min_bytes = *min;
+  options->max_bytes = *max;
+  options->step_bytes = *step;
+  options->step_factor = static_cast<uint64_t>(raw.factor);
+  options->types = ParseTypes(raw.type);
+  if (options->types.empty()) return "-d " + raw.type + " is not supported: float, int32 or all";
+  if (raw.op != "sum") return "-o " + raw.op + " is not supported: sum";
+  if (raw.collective != "allreduce" && raw.collective != "barrier")
+    return "--collective takes allreduce or barrier";
+  options->barrier = raw.collective == "barrier";
+  options->registered = raw.registered != 0;
+  if (raw.timeout < 0 || raw.join_timeout < 0) return "a time is negative";
+  options->communicator.timeout = std::chrono::milliseconds(static_cast<int64_t>(raw.timeout * 1000));
+  options->communicator.join_timeout =
+      std::chrono::milliseconds(static_cast<int64_t>(raw.join_timeout * 1000));
+  return {};
+}
+
+}  // namespace
+
+std::optional<uint64_t> ParseSize(const std::string& text) {
+  uint64_t number = 0;
+  const char* end_of_text = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), end_of_text, number);
+  if (error != std::errc() || number > (1ull << 50)) return std::nullopt;
+  const std::string unit(end, end_of_text);
+  if (unit.empty() || unit == "B") return number;
+  if (unit == "K" || unit == "k") return number << 10;
+  if (unit == "M" || unit == "m") return number << 20;
+  if (unit == "G" || unit == "g") return number << 30;
+  return std::nullopt;
+}
+
+std::vector<uint64_t> Counts(const PerfOptions& options) {
+  std::vector<uint64_t> counts;
+  for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes;) {
+    counts.push_back(bytes / kElementBytes);
+    bytes = options.step_factor > 1 ? std::max(bytes * options.step_factor, uint64_t{1})
+                                    : bytes + options.step_bytes;
+  }
+  return counts;
+}
+
+std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, int* exit_code) {
+  PerfOptions options;
+  Raw raw;
+  CLI::App app(
+      "Measures and verifies EPIC's collectives. Start one per rank; rank 0 prints. Rank, size, group and "
+      "manager may "
+      "also come from EPIC_* variables, torchrun, srun or mpirun. Exit status: 0 all right, 1 wrong elements "
+      "or an "
+      "error, 2 usage.",
+      "epic-perf");
+  app.set_version_flag("--version", std::string("epic-perf 0.1.0"));
+  app.add_option("-b,--minbytes", raw.min, "smallest size, bytes, with K, M or G")->capture_default_str();
+  app.add_option("-e,--maxbytes", raw.max, "largest size")->capture_default_str();
+  app.add_option("-i,--stepbytes", raw.step, "increment between sizes, with -f 1")->capture_default_str();
+  app.add_option("-f,--stepfactor", raw.factor, "factor between sizes")->capture_default_str();
+  app.add_option("-n,--iters", options.iterations, "timed iterations")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("-w,--warmup_iters", options.warmup, "iterations before them")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  app.add_option("-c,--check", options.checks, "verified runs of each size; 0 verifies nothing")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  app.add_option("-d,--datatype", raw.type, "float, int32 or all")->capture_default_str();
+  app.add_option("-o,--op", raw.op, "sum")->capture_default_str();
+  app.add_option("-m,--agg_iters", options.aggregated, "calls outstanding at a time")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("-R,--local_register", raw.registered, "1: register the buffers once, with epic::Register")
+      ->capture_default_str();
+  app.add_option("--collective", raw.collective, "allreduce or barrier")->capture_default_str();
+  app.add_option("-g,--group", options.communicator.group, "name of the group");
+  app.add_option("--rank", options.communicator.rank, "this rank, from 0 on");
+  app.add_option("--size", options.communicator.size, "ranks in the group");
+  app.add_option("--manager", options.communicator.manager, "HOST:PORT of incmanager");
+  app.add_option("--ifname", options.communicator.ifname, "network device of the RoCE port");
+  app.add_option("--timeout", raw.timeout, "seconds that one call may take");
+  app.add_option("--join-timeout", raw.join_timeout, "seconds to wait for the other ranks");
+  app.add_flag("--json", options.json, "one JSON object instead of the table");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    *exit_code = app.exit(error) == 0 ? 0 : 2;
+    return std::nullopt;
+  }
+  if (const std::string wrong = CheckRaw(raw, &options); !wrong.empty()) {
+    std::cerr << "epic-perf: " << wrong << " (--help shows the options)\n";
+    *exit_code = 2;
+    return std::nullopt;
+  }
+  return options;
+}
+
+}  // namespace epic::perf

@@ -1,0 +1,40 @@
+// The command line of epic-perf: nccl-tests' flags, so that fingers need not learn anything.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "epic/epic.h"
+
+namespace epic::perf {
+
+struct PerfOptions {
+  epic::Options communicator;
+  bool barrier = false;  // else AllReduce
+  uint64_t min_bytes = 4096;
+  uint64_t max_bytes = 4 << 20;
+  uint64_t step_bytes = 1 << 20;  // used when step_factor is 1
+  uint64_t step_factor = 2;
+  int iterations = 20;
+  int warmup = 1;
+  int checks = 1;      // verified runs of each size and placement
+  int aggregated = 1;  // calls outstanding at a time
+  bool registered = false;
+  bool json = false;
+  std::vector<Datatype> types{Datatype::kFloat32};
+};
+
+// Empty after --help or an error; *exit_code is then what to exit with (0 or 2) and everything has been
+// printed.
+std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, int* exit_code);
+
+// "4K" is 4096; K, M and G are powers of 1024. Empty if it is no such number.
+std::optional<uint64_t> ParseSize(const std::string& text);
+
+// The element counts to run, in order: from min_bytes to max_bytes, rounded down to whole elements of 4
+// bytes.
+std::vector<uint64_t> Counts(const PerfOptions& options);
+
+}  // namespace epic::perf

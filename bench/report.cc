@@ -1,0 +1,107 @@
+#include "bench/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace epic::perf {
+namespace {
+
+std::string TimeText(double us) {
+  if (us >= 10000) return fmt::format("{:.0f}", us);
+  return us >= 100 ? fmt::format("{:.1f}", us) : fmt::format("{:.2f}", us);
+}
+
+std::string HalfText(const Row& row, const Measured& half, int ranks) {
+  const std::string wrong = half.wrong < 0 ? "N/A" : std::to_string(half.wrong);
+  return fmt::format("  {:>7}  {:6.2f}  {:6.2f}  {:>5}", TimeText(half.time_us),
+                     AlgorithmBandwidth(row, half), BusBandwidth(row, half, ranks), wrong);
+}
+
+nlohmann::json HalfJson(const Row& row, const Measured& half, int ranks) {
+  nlohmann::json json = {{"time_us", half.time_us},
+                         {"algbw", AlgorithmBandwidth(row, half)},
+                         {"busbw", BusBandwidth(row, half, ranks)}};
+  json["wrong"] = half.wrong < 0 ? nlohmann::json() : nlohmann::json(half.wrong);
+  return json;
+}
+
+}  // namespace
+
+double AlgorithmBandwidth(const Row& row, const Measured& half) {
+  return half.time_us > 0 ? static_cast<double>(row.bytes) / half.time_us / 1000 : 0;
+}
+
+double BusBandwidth(const Row& row, const Measured& half, int ranks) {
+  return AlgorithmBandwidth(row, half) * 2 * (ranks - 1) / ranks;
+}
+
+std::string Report::Header() const {
+  if (json_) return {};
+  std::string text = fmt::format("# epic-perf: {} over {} ranks, group {}, path MTU {}\n#\n", collective_,
+                                 ranks_, group_, path_mtu_);
+  text += fmt::format(
+      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}           out-of-place                       in-place          "
+      "\n",
+      "", "", "", "", "");
+  text += fmt::format(
+      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6} {:>6}  {:>7}  {:>6}  {:>6} {:>6}\n", "size",
+      "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
+      "#wrong");
+  text += fmt::format(
+      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6} {:>6}  {:>7}  {:>6}  {:>6} {:>6}\n", "(B)",
+      "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
+  return text;
+}
+
+std::string Report::Add(const Row& row) {
+  rows_.push_back(row);
+  if (json_) return {};
+  return fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", row.bytes, row.count, row.type, row.redop,
+                     -1, HalfText(row, row.out_of_place, ranks_), HalfText(row, row.in_place, ranks_));
+}
+
+std::string Report::Footer() const {
+  if (json_) return JsonText();
+  return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n#\n", Wrong(),
+                     Wrong() == 0 ? "OK" : "FAILED", AverageBusBandwidth());
+}
+
+int64_t Report::Wrong() const {
+  int64_t wrong = 0;
+  for (const Row& row : rows_) {
+    wrong += std::max<int64_t>(0, row.out_of_place.wrong) + std::max<int64_t>(0, row.in_place.wrong);
+  }
+  return wrong;
+}
+
+double Report::AverageBusBandwidth() const {
+  double sum = 0;
+  for (const Row& row : rows_) {
+    sum += BusBandwidth(row, row.out_of_place, ranks_) + BusBandwidth(row, row.in_place, ranks_);
+  }
+  return rows_.empty() ? 0 : sum / (2 * static_cast<double>(rows_.size()));
+}
+
+std::string Report::JsonText() const {
+  nlohmann::json json = {{"collective", collective_},
+                         {"group", group_},
+                         {"ranks", ranks_},
+                         {"path_mtu", path_mtu_},
+                         {"out_of_bounds", Wrong()},
+                         {"avg_busbw", AverageBusBandwidth()},
+                         {"results", nlohmann::json::array()}};
+  for (const Row& row : rows_) {
+    json["results"].push_back({{"size", row.bytes},
+                               {"count", row.count},
+                               {"type", row.type},
+                               {"redop", row.redop},
+                               {"root", -1},
+                               {"out_of_place", HalfJson(row, row.out_of_place, ranks_)},
+                               {"in_place", HalfJson(row, row.in_place, ranks_)}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace epic::perf

@@ -1,0 +1,57 @@
+// What epic-perf prints: nccl-tests' columns, or one JSON object.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace epic::perf {
+
+// One of the two halves of a row.
+struct Measured {
+  double time_us = 0;  // of one call, on the slowest rank
+  int64_t wrong = -1;  // elements, summed over ranks and verified runs; -1: not verified
+};
+
+struct Row {
+  uint64_t bytes = 0;
+  uint64_t count = 0;
+  std::string type;   // "float"
+  std::string redop;  // "sum"
+  Measured out_of_place;
+  Measured in_place;
+};
+
+// GB/s (10^9).
+double AlgorithmBandwidth(const Row& row, const Measured& half);
+// What each link of a ring would have to carry: times 2(n-1)/n for AllReduce.
+double BusBandwidth(const Row& row, const Measured& half, int ranks);
+
+class Report {
+ public:
+  Report(std::string collective, std::string group, int ranks, int path_mtu, bool json)
+      : collective_(std::move(collective)),
+        group_(std::move(group)),
+        ranks_(ranks),
+        path_mtu_(path_mtu),
+        json_(json) {}
+
+  // The table as text, piece by piece; empty with JSON, which Footer prints as a whole.
+  std::string Header() const;
+  std::string Add(const Row& row);
+  std::string Footer() const;
+
+ private:
+  std::string JsonText() const;
+  int64_t Wrong() const;
+  double AverageBusBandwidth() const;
+
+  std::string collective_;
+  std::string group_;
+  int ranks_;
+  int path_mtu_;
+  bool json_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace epic::perf
