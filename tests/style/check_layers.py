@@ -37,6 +37,7 @@ MAY_INCLUDE = {
     "sim": ["base", "roce", "protocol", "incengine/core", "incengine/state", "incengine/modules", "commlib/core"],
     "bench": ["base", "commlib", "protocol", "epic"],
     "examples": ["epic"],
+    "tests/e2e": ["epic"],
     "tests": ["base", "roce", "protocol", "io", "incengine", "commlib", "sim"],
 }
 
@@ -46,7 +47,8 @@ EDGE_HEADERS = {
     r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc"],
     r"<infiniband/": ["commlib"],
     r"<spdlog": ["io", "incengine/daemon", "incagent", "incmanager"],
-    r"<(thread|mutex|condition_variable)>": ["io", "incengine/daemon", "incagent", "incmanager", "commlib", "bench"],
+    r"<(thread|mutex|condition_variable)>": ["io", "incengine/daemon", "incagent", "incmanager", "commlib", "bench",
+                                                "tests/e2e"],
 }
 CORE = ["base", "roce", "protocol", "incengine/state", "incengine/reduce", "incengine/modules", "incengine/modes",
         "incengine/core", "commlib/core", "incmanager/policies", "sim"]

@@ -1,0 +1,247 @@
+"""What the end-to-end tests share: a test bed, programs on its hosts, the manager's answers."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts" / "lib"), str(ROOT / "tests" / "wire")]
+
+# pylint: disable=wrong-import-position
+import epic_ranks  # noqa: E402
+from epic_testbed import procs  # noqa: E402
+from wire_client import Wire  # noqa: E402
+
+BUILD = ROOT / "build" / "release"
+PERF = BUILD / "bench" / "epic-perf"
+LOOP = BUILD / "tests" / "e2e" / "loop_rank"
+NAME = f"e2e{os.getpid() % 100000}"
+
+
+class Program:
+    """A program that runs on a node of the test bed; its output is collected while it runs."""
+
+    def __init__(self, bed, node, argv, timeout_s):
+        self.node, self._lines, self._changed = node, [], threading.Condition()
+        self._ended = False
+        command = [str(epic_ranks.TESTBED), "exec", "--name", bed.name, "--timeout", str(timeout_s), node, "--"]
+        self._process = subprocess.Popen(command + [str(a) for a in argv], stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self._process.stdout:
+            with self._changed:
+                self._lines.append(line)
+                self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    @property
+    def output(self):
+        return "".join(self._lines)
+
+    def wait_for(self, text, timeout_s=30):
+        """Waits until a line contains text and returns it; fails if the program ends without it."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                for line in self._lines:
+                    if text in line:
+                        return line
+                left = deadline - time.monotonic()
+                assert not self._ended and left > 0, f"{self.node}: no '{text}' in:\n{self.output}"
+                self._changed.wait(left)
+
+    def json_lines(self):
+        """The objects that loop_rank wrote, in order."""
+        return [json.loads(line) for line in self._lines if line.startswith("{")]
+
+    def wait(self, timeout_s=120):
+        """Exit status; 124 if exec's own time limit ended it."""
+        status = self._process.wait(timeout_s)
+        self._reader.join(5)
+        return status
+
+    def end(self, signum=signal.SIGTERM):
+        """Ends the program if it still runs."""
+        if self._process.poll() is None:
+            self._process.send_signal(signum)
+            self._process.wait(20)
+        self._reader.join(5)
+
+
+class Bed:
+    """One test bed that is up. `spec` is the arguments of `testbed up`."""
+
+    def __init__(self, spec):
+        self.name, self.spec = NAME, spec
+        self.wire = None
+        self._programs = []
+        self._groups = 0
+        epic_ranks.testbed("up", "--name", self.name, "--build", BUILD, *spec)
+        self.hosts = epic_ranks.hosts_of(self.name)
+        self.switches = epic_ranks.switches_of(self.name)
+        if "--wire" in spec:
+            self.wire = Wire(f"/run/epic/{self.name}/wire.sock")
+
+    def down(self):
+        self.end_programs()
+        if self.wire:
+            self.wire.close()
+        epic_ranks.testbed("down", "--name", self.name)
+
+    # --- programs
+
+    def start(self, node, *argv, timeout_s=120):
+        program = Program(self, node, argv, timeout_s)
+        self._programs.append(program)
+        return program
+
+    def run(self, node, *argv, timeout_s=60, check=True):
+        """Runs a program to its end; returns its output."""
+        program = self.start(node, *argv, timeout_s=timeout_s)
+        status = program.wait(timeout_s + 20)
+        assert not check or status == 0, f"{argv} on {node}: status {status}\n{program.output}"
+        return program.output
+
+    def end_programs(self):
+        for program in self._programs:
+            program.end()
+        self._programs = []
+
+    def new_group(self):
+        """A group name that was not used on this bed."""
+        self._groups += 1
+        return f"g{self._groups}"
+
+    def loop(self, rank, *options, group, size=None, host=None, timeout_s=120):
+        """Starts loop_rank as a rank, on the host of that number unless another is named."""
+        return self.start(host or self.hosts[rank], LOOP, "--group", group, "--rank", rank,
+                          "--size", size or len(self.hosts), *options, timeout_s=timeout_s)
+
+    def loops(self, *options, group=None, hosts=None, timeout_s=120):
+        """Starts loop_rank on all hosts (or on these), as ranks 0, 1, ... of one group."""
+        hosts, group = hosts or self.hosts, group or self.new_group()
+        return [self.loop(rank, *options, group=group, size=len(hosts), host=host, timeout_s=timeout_s)
+                for rank, host in enumerate(hosts)]
+
+    def perf(self, *options, group=None, timeout_s=120):
+        """Starts epic-perf on all hosts as one group."""
+        group = group or self.new_group()
+        return [self.start(host, PERF, "--group", group, "--rank", rank, "--size", len(self.hosts), *options,
+                           timeout_s=timeout_s) for rank, host in enumerate(self.hosts)]
+
+    # --- the control plane
+
+    def manager(self, *args, check=True):
+        return epic_ranks.manager(self.name, *args, check=check)
+
+    def manager_cli(self, *args):
+        """Runs the incmanager CLI as a user does; returns the finished process."""
+        return epic_ranks.testbed("exec", "--name", self.name, "mgmt", "--", BUILD / "incmanager" / "incmanager", *args,
+                                  "--manager", "10.255.0.1:7400", check=False, timeout=60)
+
+    def topology(self):
+        with open(f"/run/epic/{self.name}/topology.yaml", encoding="utf-8") as file:
+            return yaml.safe_load(file)
+
+    def tables(self, switch):
+        return self.manager("tables", switch)
+
+    def counters(self, switch):
+        """Counters of a switch, by name."""
+        return {c["name"]: int(c.get("value", 0)) for c in self.tables(switch).get("counters", [])}
+
+    def groups(self):
+        return (self.manager("group", "list") or {}).get("groups", [])
+
+    def assert_clean(self):
+        """Nothing of any group is left on manager and switches."""
+        assert self.groups() == []
+        for switch in self.switches:
+            dump = self.tables(switch)
+            assert dump.get("groups", []) == [], f"{switch} still has groups"
+            capability = dump["info"]["capability"]
+            assert capability["arenaFreeBytes"] == capability["arenaBytes"], f"{switch} has lost arena: {capability}"
+
+    # --- daemons
+
+    def record(self):
+        with open(f"/run/epic/{self.name}/record.json", encoding="utf-8") as file:
+            return json.load(file)
+
+    def log(self, name):
+        return pathlib.Path(f"/run/epic/{self.name}/logs/{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def kill(self, daemon, signum=signal.SIGKILL):
+        """Ends a daemon ("leaf1.agent"); returns the command line with which revive() starts it again."""
+        pid = self.record()["processes"][daemon]["pid"]
+        argv = pathlib.Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").split("\0")[:-1]
+        os.kill(pid, signum)
+        return argv
+
+    def revive(self, daemon, argv):
+        """Starts a daemon again and notes it in the test bed's record."""
+        record = self.record()
+        node = "mgmt" if daemon == "manager" else daemon.partition(".")[0]
+        record["processes"][daemon] = procs.spawn(argv, f"/run/epic/{self.name}/logs/{daemon}.log",
+                                                  f"epic-{self.name}-{node}")
+        with open(f"/run/epic/{self.name}/record.json", "w", encoding="utf-8") as file:
+            json.dump(record, file)
+
+    def wait_for_switch(self, switch, state="up", timeout_s=20):
+        """Waits until the manager shows the switch in a state; returns the seconds that it took."""
+        begin = time.monotonic()
+        while True:
+            states = {s["name"]: s["state"] for s in self.manager("switches")["switches"]}
+            if states[switch] == state:
+                return time.monotonic() - begin
+            assert time.monotonic() < begin + timeout_s, f"{switch} is '{states[switch]}', not '{state}'"
+            time.sleep(0.2)
+
+    def diagnosis(self):
+        """What helps to understand a failure: output of the programs, tables, ends of the logs, lost frames."""
+        parts = [f"--- {p.node}:\n{p.output[-2000:]}" for p in self._programs]
+        for args in (["group", "list"], ["switches"]) + tuple(["tables", s] for s in self.switches[:4]):
+            done = self.manager_cli(*args)
+            parts.append(f"--- incmanager {' '.join(args)}:\n{(done.stdout + done.stderr)[-4000:]}")
+        for path in sorted(pathlib.Path(f"/run/epic/{self.name}/logs").glob("*.log")):
+            parts.append(f"--- {path.name}:\n{path.read_text(encoding='utf-8', errors='replace')[-1500:]}")
+        if self.wire:
+            parts.append("--- lost frames:\n" + "\n".join(map(describe, self.wire.log()[-70:])))
+        return "\n".join(parts)
+
+
+def describe(frame):
+    """A frame of the forwarder's log in one line."""
+    return (f"invocation {frame['invocation']} frame {frame['number']}: {frame['opcode']} PSN {frame['psn']} "
+            f"{frame['direction']}")
+
+
+def finish(programs, timeout_s=120):
+    """Waits for all; returns their exit statuses."""
+    deadline = time.monotonic() + timeout_s
+    return [program.wait(max(1, deadline - time.monotonic())) for program in programs]
+
+
+def assert_all_right(programs, timeout_s=120):
+    """Waits for programs that exit with 0 only if every element was right."""
+    statuses = finish(programs, timeout_s)
+    bad = [f"{p.node}: status {s}\n{p.output[-3000:]}" for p, s in zip(programs, statuses) if s != 0]
+    assert not bad, "\n".join(bad)
+
+
+def errors(programs, timeout_s=60):
+    """Waits for all; the error object with which each loop_rank ended, or None where it had none."""
+    finish(programs, timeout_s)
+    return [next((line for line in p.json_lines() if "error" in line), None) for p in programs]

@@ -1,0 +1,174 @@
+// One rank that does AllReduces one after the other, checks every element and writes what happened as JSON
+// lines:
+//   {"pid": 17}                                          before it joins
+//   {"joined": true}
+//   {"iteration": 3, "count": 256, "us": 812, "wrong": 0}   one per AllReduce, with --each
+//   {"iterations": 64, "wrong": 0, "slowest_us": 21034, "slowest_iteration": 9}
+//   {"error": "rank lost", "message": "...", "iteration": 4, "us": 1020}   instead of the last, and exit
+//   status 1
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "epic/epic.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Flags {
+  epic::Options join;
+  int timeout_s = 60;
+  int join_timeout_s = 60;
+  std::string type = "int32";
+  std::vector<uint64_t> counts{256};
+  int iterations = 1;
+  int pause_ms = 0;
+  int delay_ms = 0;
+  bool each = false;
+  bool in_place = false;
+  bool barrier = false;
+};
+
+int64_t MicrosSince(Clock::time_point begin) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
+}
+
+// A contribution that depends on rank, element and iteration, so that a missing, doubled, stale or misplaced
+// one shows.
+uint32_t Contribution(int rank, uint64_t element, int iteration) {
+  uint64_t x = element * 64 + static_cast<uint64_t>(rank) + (static_cast<uint64_t>(iteration) << 40);
+  x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9u;
+  return static_cast<uint32_t>(x >> 32);
+}
+
+// The element's four bytes. FP32 has 12-bit integers: their sums over up to 64 ranks are exact in any order.
+uint32_t Encode(const Flags& flags, uint64_t value) {
+  if (flags.type == "int32") return static_cast<uint32_t>(value);
+  const float as_float = static_cast<float>(value);
+  uint32_t bits = 0;
+  std::memcpy(&bits, &as_float, sizeof(bits));
+  return bits;
+}
+
+uint32_t Masked(const Flags& flags, uint32_t value) { return flags.type == "int32" ? value : value & 0xfff; }
+
+class Loop {
+ public:
+  explicit Loop(const Flags& flags) : flags_(flags) {}
+
+  int Run() {
+    Say(fmt::format("{{\"pid\": {}}}", getpid()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(flags_.delay_ms));
+    const Clock::time_point begin = Clock::now();
+    if (const epic::Error error = comm_.Init(flags_.join); !error.ok()) return Fail(error, -1, begin);
+    Say("{\"joined\": true}");
+    for (int i = 0; i < flags_.iterations; ++i) {
+      const Clock::time_point start = Clock::now();
+      if (const epic::Error error = Once(i, flags_.counts[i % flags_.counts.size()]); !error.ok())
+        return Fail(error, i, start);
+      std::this_thread::sleep_for(std::chrono::milliseconds(flags_.pause_ms));
+    }
+    const Clock::time_point end = Clock::now();
+    if (const epic::Error error = comm_.Destroy(); !error.ok()) return Fail(error, flags_.iterations, end);
+    Say(fmt::format("{{\"iterations\": {}, \"wrong\": {}, \"slowest_us\": {}, \"slowest_iteration\": {}}}",
+                    flags_.iterations, wrong_, slowest_us_, slowest_iteration_));
+    return wrong_ == 0 ? 0 : 1;
+  }
+
+ private:
+  epic::Error Once(int iteration, uint64_t count) {
+    send_.assign(count, 0);
+    for (uint64_t e = 0; e < count; ++e)
+      send_[e] = Encode(flags_, Masked(flags_, Contribution(comm_.rank(), e, iteration)));
+    recv_.assign(count, 0xdeadbeef);
+    void* out = flags_.in_place ? send_.data() : recv_.data();
+    const Clock::time_point begin = Clock::now();
+    const epic::Error error =
+        flags_.barrier
+            ? epic::Barrier(comm_)
+            : epic::AllReduce(send_.data(), out, count,
+                              flags_.type == "int32" ? epic::Datatype::kInt32 : epic::Datatype::kFloat32,
+                              epic::RedOp::kSum, comm_);
+    if (!error.ok()) return error;
+    const int64_t us = MicrosSince(begin);
+    const uint64_t wrong = flags_.barrier ? 0 : CountWrong(iteration, flags_.in_place ? send_ : recv_);
+    wrong_ += wrong;
+    if (us > slowest_us_) {
+      slowest_us_ = us;
+      slowest_iteration_ = iteration;
+    }
+    if (flags_.each) {
+      Say(fmt::format("{{\"iteration\": {}, \"count\": {}, \"us\": {}, \"wrong\": {}}}", iteration, count, us,
+                      wrong));
+    }
+    return {};
+  }
+
+  uint64_t CountWrong(int iteration, const std::vector<uint32_t>& got) const {
+    uint64_t wrong = 0;
+    for (uint64_t e = 0; e < got.size(); ++e) {
+      uint64_t sum = 0;
+      for (int rank = 0; rank < comm_.size(); ++rank) sum += Masked(flags_, Contribution(rank, e, iteration));
+      wrong += got[e] != Encode(flags_, sum) ? 1 : 0;
+    }
+    return wrong;
+  }
+
+  static void Say(const std::string& line) {
+    std::puts(line.c_str());
+    std::fflush(stdout);
+  }
+
+  static int Fail(const epic::Error& error, int iteration, Clock::time_point begin) {
+    std::string message;
+    for (const char c : error.message()) {
+      if (c == '"' || c == '\\') message += '\\';
+      message += c == '\n' ? ' ' : c;
+    }
+    Say(fmt::format("{{\"error\": \"{}\", \"message\": \"{}\", \"iteration\": {}, \"us\": {}}}",
+                    epic::ErrorName(error.code()), message, iteration, MicrosSince(begin)));
+    return 1;
+  }
+
+  Flags flags_;
+  epic::Communicator comm_;
+  std::vector<uint32_t> send_, recv_;
+  uint64_t wrong_ = 0;
+  int64_t slowest_us_ = 0;
+  int slowest_iteration_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("One rank of a test: AllReduces, checked element by element, told as JSON lines");
+  app.add_option("--group", flags.join.group)->required();
+  app.add_option("--rank", flags.join.rank)->required();
+  app.add_option("--size", flags.join.size)->required();
+  app.add_option("--manager", flags.join.manager);
+  app.add_option("--type", flags.type)->check(CLI::IsMember({"int32", "float32"}));
+  app.add_option("--counts", flags.counts, "Elements; iterations take them in turn")->delimiter(',');
+  app.add_option("--iterations", flags.iterations);
+  app.add_option("--pause-ms", flags.pause_ms, "After each call");
+  app.add_option("--delay-ms", flags.delay_ms, "Before joining");
+  app.add_option("--timeout-s", flags.timeout_s, "Deadline of a call");
+  app.add_option("--join-timeout-s", flags.join_timeout_s);
+  app.add_flag("--each", flags.each, "Tell of each call");
+  app.add_flag("--in-place", flags.in_place);
+  app.add_flag("--barrier", flags.barrier, "Barriers instead");
+  CLI11_PARSE(app, argc, argv);
+  flags.join.timeout = std::chrono::seconds(flags.timeout_s);
+  flags.join.join_timeout = std::chrono::seconds(flags.join_timeout_s);
+  return Loop(flags).Run();
+}

@@ -1,0 +1,72 @@
+"""AllReduce and Barrier are right over real rdma_rxe, on each topology, and all switches of the tree take part."""
+
+import pytest
+
+import epic_ranks
+from harness import assert_all_right
+
+TOPOLOGIES = {"star-4": ("star-4",), "tree-3-2": ("tree-3-2",),
+              "fat-tree-4": ("fat-tree-4", "--hosts-per-edge", "1")}
+ODD_COUNTS = "1,3,1023,1025,25001,7,2049,262145"
+
+
+@pytest.fixture(name="topology", scope="module", params=TOPOLOGIES)
+def fixture_topology(request):
+    """Of module scope, so that all tests run on one topology before the next is brought up."""
+    return request.param
+
+
+@pytest.fixture(name="bed")
+def fixture_bed(beds, topology):
+    return beds.get(*TOPOLOGIES[topology])
+
+
+def tree_of(bed, group):
+    """Names of the switches of a group that runs."""
+    return [node["switchName"] for node in bed.manager("group", "show", group)["tree"]]
+
+
+@pytest.mark.parametrize("datatype", ["float", "int32"])
+def test_every_size_from_one_element_to_16_mib_out_of_place_and_in_place(bed, datatype):
+    group = bed.new_group()
+    ranks = bed.perf("-b", 4, "-e", "16M", "-f", 4, "-n", 2, "-w", 1, "-d", datatype, group=group, timeout_s=150)
+    assert_all_right(ranks, 150)
+    shown = ranks[0].output
+    assert "Out of bounds values : 0" in shown and f" {16 << 20} " in shown, shown
+
+
+def test_every_switch_of_the_tree_sums(bed):
+    group = bed.new_group()
+    before = {switch: epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches}
+    ranks = bed.loops("--counts", 1024, "--iterations", 5, "--pause-ms", 200, group=group)
+    ranks[0].wait_for("joined")
+    tree = tree_of(bed, group)
+    assert_all_right(ranks)
+    after = {switch: epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches}
+    expected = {"star-4": 1, "tree-3-2": 3}
+    assert len(tree) == expected.get(bed.spec[0], len(tree)) and len(tree) >= 1
+    for switch in bed.switches:
+        assert (after[switch] > before[switch]) == (switch in tree), f"{switch}: tree {tree}, {before} to {after}"
+
+
+@pytest.mark.parametrize("place", ["out-of-place", "in-place"])
+@pytest.mark.parametrize("datatype", ["float32", "int32"])
+def test_odd_counts(bed, datatype, place):
+    options = ["--in-place"] if place == "in-place" else []
+    assert_all_right(bed.loops("--counts", ODD_COUNTS, "--iterations", 8, "--type", datatype, *options))
+
+
+def test_packet_numbers_wrap_around(bed):
+    group = bed.new_group()
+    bed.manager("group", "create", group, "--size", str(len(bed.hosts)), "--start-psn", "16777200")
+    assert_all_right(bed.loops("--counts", "1,100003,5,1048577", "--iterations", 8, group=group))
+    bed.manager("group", "destroy", group)
+
+
+def test_barrier(bed):
+    ranks = bed.loops("--barrier", "--iterations", 50)
+    assert_all_right(ranks)
+
+
+def test_nothing_remains(bed):
+    bed.assert_clean()

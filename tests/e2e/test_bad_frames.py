@@ -1,0 +1,86 @@
+"""Frames that are broken or from strangers are counted drops and disturb nothing."""
+
+import socket
+import struct
+
+import pytest
+
+import pcap
+from epic_testbed import net
+from harness import assert_all_right
+
+
+@pytest.fixture(name="bed")
+def fixture_bed(beds):
+    return beds.get("tree-3-2")
+
+
+def send(bed, host, frames):
+    """Puts frames on the wire from a host to its switch."""
+    with net.inside(f"epic-{bed.name}-hosts"):
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    with sock:
+        sock.bind((f"d-{host}", 0))
+        for frame in frames:
+            sock.send(frame)
+
+
+def host_frames(bed, tmp_path):
+    """Some frames that h0 sent to leaf1 in a run that goes on, and the ranks."""
+    path = tmp_path / "h0.pcap"
+    ranks = bed.loops("--counts", "3000", "--iterations", 400, "--pause-ms", 10)
+    for rank in ranks:
+        rank.wait_for("joined")
+    bed.run("leaf1", "tcpdump", "-n", "-Z", "root", "-i", "swp1", "-Q", "in", "-c", "40", "-w", path,
+            "udp", "port", "4791")
+    return [frame for frame in pcap.frames(path) if pcap.is_data(frame)], ranks
+
+
+def changed(frame, at, value):
+    return frame[:at] + value + frame[at + len(value):]
+
+
+def total(bed, word):
+    """Sum of all counters of leaf1 whose name contains a word, those of its groups and endpoints included."""
+    dump = bed.tables("leaf1")
+    counters = list(dump.get("counters", []))
+    for group in dump.get("groups", []):
+        counters += group.get("counters", [])
+    return sum(int(c.get("value", 0)) for c in counters if word in c["name"])
+
+
+def make_bad_icrc(frame):
+    return changed(frame, len(frame) - 10, bytes([frame[-10] ^ 0x55]))
+
+
+def make_truncated(frame):
+    return frame[:len(frame) - 100]
+
+
+def make_headless(frame):
+    return frame[:45]
+
+
+def make_stranger(frame):
+    return pcap.with_icrc(changed(frame, 26, bytes([10, 10, 0, 77])))
+
+
+def make_unknown_qpn(frame):
+    return pcap.with_icrc(changed(frame, 47, struct.pack("!I", 0xabcdef)[1:]))
+
+
+def make_bad_opcode(frame):
+    return pcap.with_icrc(changed(frame, 42, b"\x1f"))
+
+
+@pytest.mark.parametrize("make, counter", [
+    (make_bad_icrc, "icrc"), (make_truncated, "drop"), (make_headless, "drop"), (make_stranger, "stranger"),
+    (make_unknown_qpn, "unknown_qpn"), (make_bad_opcode, "opcode")])
+def test_bad_frames_are_counted_and_harmless(bed, tmp_path, make, counter):
+    frames, ranks = host_frames(bed, tmp_path)
+    assert frames
+    before = total(bed, counter)
+    send(bed, "h0", [make(frame) for frame in (frames * 10)[:50]])
+    assert total(bed, counter) - before >= 50
+    assert_all_right(ranks)
+    bed.assert_clean()

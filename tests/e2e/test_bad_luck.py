@@ -1,0 +1,162 @@
+"""Bad calls and bad luck of ranks end in typed errors within stated times, and nothing else is disturbed."""
+
+import json
+import time
+
+import pytest
+
+from harness import assert_all_right, errors, finish
+
+LONG = ("--counts", "1000", "--iterations", "2000", "--pause-ms", "20")
+
+
+@pytest.fixture(name="bed")
+def fixture_bed(beds):
+    return beds.get("tree-3-2")
+
+
+def test_a_duplicate_rank_is_refused_and_the_group_goes_on(bed):
+    group = bed.new_group()
+    first = bed.loop(0, group=group)
+    first.wait_for("pid")
+    time.sleep(1)  # it joins
+    error = errors([bed.loop(0, group=group, host="h1")])[0]
+    assert error["error"] == "duplicate rank" and "rank 0" in error["message"] and error["us"] < 5e6
+    assert_all_right([first] + [bed.loop(rank, group=group) for rank in (1, 2, 3)])
+
+
+def test_a_world_of_one_is_refused(bed):
+    error = errors([bed.loop(0, group=bed.new_group(), size=1)])[0]
+    assert error["error"] == "invalid argument" and error["us"] < 5e6
+
+
+def test_another_world_size_is_refused(bed):
+    group = bed.new_group()
+    first = bed.loop(0, group=group, size=2)
+    first.wait_for("pid")
+    time.sleep(1)
+    error = errors([bed.loop(1, group=group, size=3)])[0]
+    assert error["error"] == "size mismatch" and "2" in error["message"] and "3" in error["message"]
+    assert_all_right([first, bed.loop(1, group=group, size=2)])
+
+
+def test_a_rank_that_never_comes_is_named(bed):
+    group = bed.new_group()
+    ended = errors([bed.loop(rank, "--join-timeout-s", 3, group=group) for rank in (0, 1, 3)])
+    for error in ended:
+        assert error["error"] == "join timeout" and "2" in error["message"] and 2e6 < error["us"] < 10e6, error
+    assert bed.groups() == []
+
+
+@pytest.mark.parametrize("seconds", [8, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_late_rank_is_waited_for(bed, seconds):
+    group = bed.new_group()
+    ranks = [bed.loop(rank, "--join-timeout-s", 120, group=group) for rank in (0, 1, 2)]
+    ranks.append(bed.loop(3, "--delay-ms", seconds * 1000, "--join-timeout-s", 120, group=group))
+    assert_all_right(ranks, seconds + 60)
+
+
+def test_a_rank_that_calls_late_is_waited_for(bed):
+    """Everyone has joined; one rank calls its second AllReduce 8 s after the others."""
+    group = bed.new_group()
+    ranks = [bed.loop(rank, "--iterations", 2, "--pause-ms", 8000 if rank == 2 else 0, group=group)
+             for rank in range(4)]
+    assert_all_right(ranks)
+
+
+@pytest.mark.parametrize("field, options", [("count", ["--counts", "512"]), ("type", ["--type", "float32"]),
+                                            ("collective", ["--barrier"])])
+def test_calls_that_differ_end_in_the_same_error_everywhere(bed, field, options):
+    group = bed.new_group()
+    ranks = [bed.loop(rank, *(options if rank == 3 else []), group=group) for rank in range(4)]
+    ended = errors(ranks)
+    for error in ended:
+        assert error["error"] == "mismatch" and field in error["message"] and error["us"] < 10e6, error
+    assert len({error["message"] for error in ended}) == 1, ended
+    bed.assert_clean()
+
+
+def test_a_path_mtu_above_the_link_is_refused(beds):
+    bed = beds.get("star-2", "--mtu", "1024")
+    group = bed.new_group()
+    done = bed.manager_cli("group", "create", group, "--size", "2", "--path-mtu", "4096")
+    if done.returncode == 0:  # hosts and so the path are known only when the ranks join
+        for error in errors(bed.loops(group=group)):
+            assert error["error"] == "mtu" and "1024" in error["message"] and error["us"] < 10e6, error
+        bed.manager("group", "destroy", group)
+    else:
+        assert "1024" in done.stderr, done.stderr
+
+
+def test_an_arena_that_is_too_small_names_switch_and_bytes(beds):
+    bed = beds.get("star-2", "--sram", "64K")
+    for error in errors(bed.loops()):
+        assert error["error"] == "no resource" and "s1" in error["message"] and "65536" in error["message"], error
+    bed.assert_clean()
+
+
+def test_a_wrong_manager_address_is_said_within_15_s(bed):
+    begin = time.monotonic()
+    error = errors([bed.loop(0, "--manager", "10.255.0.99:7400", group=bed.new_group())])[0]
+    assert error["error"] == "manager unreachable" and "10.255.0.99:7400" in error["message"]
+    assert time.monotonic() - begin < 15
+    done = bed.run("mgmt", "sh", "-c", f"'{cli()}' switches --manager 10.255.0.1:7999; echo status $?")
+    assert "status 3" in done and "10.255.0.1:7999" in done
+
+
+def cli():
+    from harness import BUILD  # pylint: disable=import-outside-toplevel
+    return BUILD / "incmanager" / "incmanager"
+
+
+def test_a_killed_rank_is_named_to_the_others(bed):
+    group = bed.new_group()
+    ranks = bed.loops(*LONG, group=group)
+    pid = json.loads(ranks[2].wait_for("pid"))["pid"]
+    for rank in ranks:
+        rank.wait_for("joined")
+    begin = time.monotonic()
+    bed.run("h2", "kill", "-9", pid)
+    ended = errors([ranks[0], ranks[1], ranks[3]])
+    seconds = time.monotonic() - begin
+    for error in ended:
+        assert error["error"] == "rank lost" and "2" in error["message"], error
+    assert seconds < 10, f"the others were told after {seconds:.1f} s"
+    finish(ranks)
+    wait_clean(bed)
+
+
+def wait_clean(bed, timeout_s=15):
+    """Groups that failed are removed within some seconds."""
+    deadline = time.monotonic() + timeout_s
+    while bed.groups() and time.monotonic() < deadline:
+        time.sleep(0.3)
+    bed.assert_clean()
+
+
+def test_two_groups_do_not_disturb_each_other(bed):
+    ranks = [rank for _ in range(2) for rank in bed.loops("--counts", "1,3000,70001", "--iterations", 30)]
+    assert_all_right(ranks)
+    bed.assert_clean()
+
+
+def test_a_failing_group_does_not_disturb_another(bed):
+    good = bed.loops("--counts", "3000", "--iterations", 100, "--pause-ms", 20)
+    good[0].wait_for("joined")
+    group = bed.new_group()
+    for error in errors([bed.loop(rank, "--counts", 100 + rank, group=group) for rank in range(4)]):
+        assert error["error"] == "mismatch"
+    assert_all_right(good)
+    wait_clean(bed)
+
+
+def test_a_group_in_use_is_destroyed_only_by_force(bed):
+    group = bed.new_group()
+    ranks = bed.loops(*LONG, group=group)
+    for rank in ranks:
+        rank.wait_for("joined")
+    refused = bed.manager_cli("group", "destroy", group)
+    assert refused.returncode == 1 and group in refused.stderr
+    assert bed.manager_cli("group", "destroy", group, "--force").returncode == 0
+    assert {error["error"] for error in errors(ranks)} == {"aborted"}
+    wait_clean(bed)

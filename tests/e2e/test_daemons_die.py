@@ -1,0 +1,75 @@
+"""Agents and engines that end: a running collective survives its agent, and learns of a lost switch in stated time."""
+
+import time
+
+import pytest
+
+from harness import assert_all_right, errors
+
+LONG = ("--counts", "1000", "--pause-ms", "20", "--iterations")
+
+
+@pytest.fixture(name="bed")
+def fixture_bed(beds):
+    return beds.get("tree-3-2")
+
+
+def joined(ranks):
+    for rank in ranks:
+        rank.wait_for("joined")
+    return ranks
+
+
+def test_a_killed_agent_disturbs_no_collective_and_comes_back(bed):
+    ranks = joined(bed.loops(*LONG, 500))
+    argv = bed.kill("leaf1.agent")
+    bed.wait_for_switch("leaf1", "agent lost")
+    for error in errors(bed.loops()):
+        assert error["error"] in ("no tree", "switch lost"), error
+        assert "leaf1" in error["message"] and error["us"] < 10e6, error
+    bed.revive("leaf1.agent", argv)
+    bed.wait_for_switch("leaf1")
+    assert_all_right(ranks)  # 500 calls take longer than all of the above
+    assert_all_right(bed.loops())
+    bed.assert_clean()
+
+
+def test_a_killed_engine_is_a_lost_switch_within_10_s(bed):
+    ranks = joined(bed.loops(*LONG, 5000))
+    begin = time.monotonic()
+    argv = bed.kill("leaf1.engine")
+    for error in errors(ranks):
+        assert error["error"] == "switch lost" and "leaf1" in error["message"], error
+    seconds = time.monotonic() - begin
+    assert seconds < 10
+    print(f"\nall ranks knew of the lost switch {seconds:.1f} s after its engine was killed")
+    bed.revive("leaf1.engine", argv)
+    bed.wait_for_switch("leaf1")
+    assert_all_right(bed.loops())
+    bed.assert_clean()
+
+
+def test_an_engine_that_restarts_at_once_is_a_lost_switch(bed):
+    ranks = joined(bed.loops(*LONG, 5000))
+    bed.revive("root.engine", bed.kill("root.engine"))
+    for error in errors(ranks):
+        assert error["error"] == "switch lost" and "root" in error["message"], error
+    bed.wait_for_switch("root")
+    assert_all_right(bed.loops())
+
+
+def test_a_lost_manager_ends_groups_and_a_new_one_serves(bed):
+    ranks = joined(bed.loops(*LONG, 5000))
+    argv = bed.kill("manager")
+    begin = time.monotonic()
+    for error in errors(ranks):
+        assert error["error"] == "manager lost", error
+    assert time.monotonic() - begin < 30
+    bed.revive("manager", argv)
+    deadline = time.monotonic() + 20
+    while bed.manager_cli("switches").returncode and time.monotonic() < deadline:
+        time.sleep(0.3)
+    for switch in bed.switches:
+        bed.wait_for_switch(switch)
+    assert_all_right(bed.loops())
+    bed.assert_clean()

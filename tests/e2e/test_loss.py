@@ -1,0 +1,78 @@
+"""Lost frames over real rdma_rxe: every single one of a run in turn, and at random. Right results each time."""
+
+import time
+
+import pytest
+
+from harness import assert_all_right, describe
+
+BASELINE = 5          # invocations before the first loss, to count their frames
+MAX_FRAMES = 64
+PAUSE_MS = 150        # longer than the last acknowledgements take, so that invocations do not share a count
+SETUPS = {
+    "tree-3-2": (("tree-3-2", "--mtu", "256", "--wire"), 128),
+    "star-2": (("star-2", "--mtu", "256", "--wire"), 384),
+}
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_each_frame_of_a_run_lost_in_turn(beds, setup):
+    spec, count = SETUPS[setup]
+    bed = beds.get(*spec)
+    bed.wire.drop_each(BASELINE)
+    ranks = bed.loops("--counts", count, "--iterations", BASELINE + MAX_FRAMES + 6, "--pause-ms", PAUSE_MS, "--each",
+                      timeout_s=200)
+    assert_all_right(ranks, 200)
+    seen = {int(k): n for k, n in bed.wire.count()["invocations"].items()}
+    run = max(seen[k] for k in range(BASELINE))
+    assert 8 <= run <= MAX_FRAMES, f"a run without loss has {run} frames"
+    lost = {frame["number"]: frame for frame in bed.wire.log()}
+    missing = set(range(1, min(seen[k] for k in range(BASELINE)) + 1)) - set(lost)
+    assert not missing, f"frames {sorted(missing)} of {run} were not lost"
+    report(ranks, lost, run, setup)
+
+
+def report(ranks, lost, run, setup):
+    """Prints the slowest recovery and the frame whose loss took it."""
+    times = [(line["us"], line["iteration"], rank) for rank, program in enumerate(ranks)
+             for line in program.json_lines() if "iteration" in line and "wrong" in line]
+    usual = sorted(us for us, iteration, _ in times if iteration < BASELINE)
+    by_invocation = {frame["invocation"]: frame for frame in lost.values()}
+    slowest = sorted(((us, by_invocation[k], rank) for us, k, rank in times if k in by_invocation),
+                     key=lambda entry: -entry[0])
+    print(f"\n{setup}: {run} frames in a run, each lost once, all results right; "
+          f"median without loss {usual[len(usual) // 2] / 1000:.1f} ms")
+    for us, frame, rank in slowest[:5]:
+        print(f"  recovered after {us / 1000:.1f} ms at rank {rank}: {describe(frame)}")
+
+
+@pytest.mark.parametrize("seconds", [20, pytest.param(60, marks=pytest.mark.slow)])
+def test_random_loss(beds, seconds):
+    """Half a percent of all RoCE frames, on every link, in both directions."""
+    bed = beds.get(*SETUPS["tree-3-2"][0])
+    bed.wire.random_loss(5000, seed=seconds)
+    begin = time.monotonic()
+    done = 0
+    while time.monotonic() < begin + seconds:
+        assert_all_right(bed.loops("--counts", "1,129,4000,20001", "--iterations", 20, timeout_s=180), 180)
+        done += 20
+    count = bed.wire.count()
+    assert count["dropped"] > 50
+    print(f"\n{done} AllReduces right in {time.monotonic() - begin:.0f} s with {count['dropped']} of {count['frames']} "
+          f"frames lost")
+
+
+def test_nothing_remains(beds):
+    beds.get(*SETUPS["tree-3-2"][0]).assert_clean()
+
+
+def test_rxe_alone_repairs_what_the_forwarder_loses(beds):
+    """The forwarder itself, with bridges instead of our switches: what it loses, rdma_rxe sends again."""
+    bed = beds.get("star-2", "--bridge", "--wire")
+    bed.wire.random_loss(20000, seed=3)
+    pingpong = ["ibv_rc_pingpong", "-e", "-g", "1", "-m", "1024", "-n", "100", "-s", "4096", "-c"]
+    server = bed.start("h1", *pingpong)
+    bed.run("h0", "sh", "-c", "until " + " ".join(pingpong) + " h1; do sleep 0.1; done")
+    assert server.wait() == 0 and "100 iters" in server.output
+    assert {frame["link"] for frame in bed.wire.log()} <= {"s1-h0", "s1-h1"}
+    assert bed.wire.log() and bed.wire.count()["frames"] > 1000

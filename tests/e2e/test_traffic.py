@@ -1,0 +1,60 @@
+"""Ordinary traffic through our switches while they sum, and no loop where paths are redundant."""
+
+import json
+import re
+import time
+
+from harness import assert_all_right
+
+FAT_TREE = ("fat-tree-4", "--hosts-per-edge", "1")
+
+
+def test_ping_and_iperf3_during_a_collective(beds):
+    bed = beds.get("tree-3-2")
+    ranks = bed.loops("--counts", "100000,1000", "--iterations", 60, "--pause-ms", 20)
+    ranks[0].wait_for("joined")
+    ping = bed.start("h0", "ping", "-i", "0.05", "-c", "80", "-W", "2", "10.10.0.4")
+    server = bed.start("h2", "iperf3", "-s", "-1")
+    server.wait_for("listening")
+    client = bed.run("h1", "iperf3", "-J", "-t", "4", "-c", "10.10.0.3")
+    moved = json.loads(client)["end"]["sum_received"]
+    assert ping.wait() == 0 and "80 received, 0% packet loss" in ping.output, ping.output
+    assert moved["bytes"] > 1 << 20
+    summing = ranks[0].output
+    assert_all_right(ranks)
+    assert '"iterations"' not in summing, "the collective ended before the other traffic"
+    times = re.search(r"rtt .*", ping.output)
+    print(f"\niperf3 {moved['bits_per_second'] / 1e6:.0f} Mbit/s; ping {times.group(0) if times else ''}")
+
+
+def frames_on_ports(bed):
+    """Frames received at all ports of all switches so far."""
+    total = 0
+    for switch in bed.topology()["switches"]:
+        links = json.loads(bed.run(switch["name"], "ip", "-j", "-s", "link"))
+        total += sum(link["stats64"]["rx"]["packets"] for link in links if link["ifname"] in switch["ports"])
+    return total
+
+
+def test_broadcasts_do_not_loop_in_the_fat_tree(beds):
+    bed = beds.get(*FAT_TREE)
+    links = len(bed.topology()["links"])
+    before = frames_on_ports(bed)
+    bed.run("h0", "ping", "-c", "3", "-W", "1", "10.10.200.200", check=False)  # ARP requests that nobody answers
+    bed.run("h0", "ping", "-b", "-c", "3", "-i", "0.3", "-W", "1", "10.10.255.255", check=False)
+    time.sleep(1)  # a loop would go on by itself
+    after = frames_on_ports(bed)
+    # Each of the at most 10 broadcasts crosses each link of the spanning tree once; eight hosts may answer each.
+    assert after - before < 10 * links * 3, f"{after - before} frames"
+    time.sleep(1)
+    assert frames_on_ports(bed) - after < 20, "frames without a cause"
+    assert after > before, "the broadcasts were not seen at all"
+
+
+def test_every_pair_of_hosts_of_the_fat_tree_is_connected(beds):
+    bed = beds.get(*FAT_TREE)
+    addresses = [host["address"] for host in bed.topology()["hosts"]]
+    script = "for a in " + " ".join(addresses) + "; do ping -c 1 -W 2 $a >/dev/null || echo no answer from $a; done"
+    pings = [bed.start(host, "sh", "-c", script) for host in bed.hosts]
+    assert_all_right(pings)
+    assert "".join(ping.output for ping in pings) == ""
