@@ -19,7 +19,7 @@ namespace {
 constexpr auto kConnectTimeout = std::chrono::seconds(10);
 constexpr auto kFlushTimeout = std::chrono::seconds(1);
 // Beyond the time in which the manager itself must have answered.
-constexpr auto kJoinGrace = std::chrono::seconds(5);
+constexpr auto kJoinGrace = std::chrono::seconds(2);
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 

@@ -1,0 +1,198 @@
+#include "commlib/session.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/manager.grpc.pb.h"
+
+namespace epic::internal {
+namespace {
+
+using Stream = grpc::ServerReaderWriter<proto::ServerMessage, proto::ClientMessage>;
+
+// A manager whose one session runs a script.
+class FakeManager : public proto::Manager::Service {
+ public:
+  using Script = std::function<void(Stream*)>;
+
+  explicit FakeManager(Script script) : script_(std::move(script)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeManager() override { server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1)); }
+
+  grpc::Status Session(grpc::ServerContext*, Stream* stream) override {
+    script_(stream);
+    return grpc::Status::OK;
+  }
+  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+
+ private:
+  Script script_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+proto::ClientMessage ReadOne(Stream* stream) {
+  proto::ClientMessage message;
+  stream->Read(&message);
+  return message;
+}
+
+void WriteJoined(Stream* stream) {
+  proto::ServerMessage message;
+  auto& joined = *message.mutable_joined();
+  joined.set_group_id(5);
+  joined.set_remote_ip(0x0a000001);
+  joined.set_remote_qpn(0x100000);
+  joined.set_send_psn(1);
+  joined.set_recv_psn(2);
+  joined.set_path_mtu(1024);
+  joined.set_message_packets(8);
+  joined.set_window_messages(4);
+  joined.set_qp_timeout(18);
+  stream->Write(message);
+}
+
+void WriteFailure(Stream* stream, proto::ErrorCode code, const std::string& text) {
+  proto::ServerMessage message;
+  message.mutable_failure()->set_code(code);
+  message.mutable_failure()->set_message(text);
+  stream->Write(message);
+}
+
+const JoinInfo kJoin{
+    .group = "g", .rank = 1, .size = 2, .ip = Ipv4{0x0a000002}, .qpn = 17, .max_path_mtu = 1024};
+
+TEST(SessionTest, JoinsAndLeaves) {
+  proto::Join seen;
+  bool drained = false;
+  FakeManager manager([&](Stream* stream) {
+    seen = ReadOne(stream).join();
+    proto::ServerMessage waiting;
+    waiting.mutable_waiting()->add_missing_ranks(0);
+    stream->Write(waiting);
+    WriteJoined(stream);
+    drained = ReadOne(stream).leave().drained();
+    proto::ServerMessage left;
+    left.mutable_left();
+    stream->Write(left);
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  const Error e = Session::Join(manager.address(), kJoin, &session, &joined);
+  ASSERT_TRUE(e.ok()) << e.message();
+  EXPECT_EQ(seen.group(), "g");
+  EXPECT_EQ(seen.rank(), 1u);
+  EXPECT_EQ(seen.ip(), 0x0a000002u);
+  EXPECT_EQ(seen.qpn(), 17u);
+  EXPECT_EQ(joined.connect.remote_qpn, 0x100000u);
+  EXPECT_EQ(joined.connect.recv_psn, 2u);
+  EXPECT_EQ(joined.connect.timeout, 18);
+  EXPECT_EQ(joined.window_messages, 4u);
+  EXPECT_TRUE(session->Leave(std::chrono::seconds(20)).ok());
+  EXPECT_TRUE(drained);
+}
+
+TEST(SessionTest, RefusalsKeepTheirCode) {
+  FakeManager manager([](Stream* stream) {
+    ReadOne(stream);
+    WriteFailure(stream, proto::ERROR_DUPLICATE_RANK, "rank 1 is held by h3");
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  const Error e = Session::Join(manager.address(), kJoin, &session, &joined);
+  EXPECT_EQ(e.code(), ErrorCode::kDuplicateRank);
+  EXPECT_EQ(e.message(), "rank 1 is held by h3");
+}
+
+// Joins, sets a handler, lets the manager run `then`, and returns what the handler got.
+Error FailureAfterJoin(const FakeManager::Script& then) {
+  std::promise<void> handler_set;
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    handler_set.get_future().wait();
+    then(stream);
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  if (Error e = Session::Join(manager.address(), kJoin, &session, &joined); !e.ok()) return e;
+  std::promise<Error> failure;
+  session->SetFailureHandler([&](const Error& e) { failure.set_value(e); });
+  handler_set.set_value();
+  return failure.get_future().get();
+}
+
+TEST(SessionTest, FailuresReachTheHandler) {
+  const Error e = FailureAfterJoin(
+      [](Stream* stream) { WriteFailure(stream, proto::ERROR_RANK_LOST, "rank 0 (h0) is gone"); });
+  EXPECT_EQ(e.code(), ErrorCode::kRankLost);
+  EXPECT_EQ(e.message(), "rank 0 (h0) is gone");
+}
+
+TEST(SessionTest, BrokenStreamIsManagerLost) {
+  EXPECT_EQ(FailureAfterJoin([](Stream*) {}).code(), ErrorCode::kManagerLost);
+}
+
+TEST(SessionTest, FailureBeforeTheHandlerIsNotForgotten) {
+  FakeManager manager([](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    WriteFailure(stream, proto::ERROR_SWITCH_LOST, "leaf1");
+    ReadOne(stream);
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+  EXPECT_EQ(session->Leave(std::chrono::seconds(20)).code(), ErrorCode::kSwitchLost);
+  ErrorCode seen = ErrorCode::kOk;
+  session->SetFailureHandler([&](const Error& e) { seen = e.code(); });
+  EXPECT_EQ(seen, ErrorCode::kSwitchLost);
+}
+
+TEST(SessionTest, AbortReachesTheManager) {
+  std::promise<std::string> reason;
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    reason.set_value(ReadOne(stream).abort().reason());
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+  session->Abort("no more");
+  session->Flush();
+  session.reset();  // what was flushed arrives although the stream is cancelled
+  EXPECT_EQ(reason.get_future().get(), "no more");
+}
+
+TEST(SessionTest, LocalJoinTimeoutNamesWhoIsMissing) {
+  std::promise<void> over;
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    proto::ServerMessage waiting;
+    waiting.mutable_waiting()->add_missing_ranks(3);
+    stream->Write(waiting);
+    over.get_future().wait();
+  });
+  JoinInfo info = kJoin;
+  info.join_timeout = std::chrono::milliseconds(1);
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  const Error e = Session::Join(manager.address(), info, &session, &joined);
+  over.set_value();
+  EXPECT_EQ(e.code(), ErrorCode::kJoinTimeout);
+  EXPECT_THAT(e.message(), testing::HasSubstr("3"));
+}
+
+}  // namespace
+}  // namespace epic::internal
