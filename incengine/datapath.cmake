@@ -16,6 +16,8 @@ target_compile_definitions(incengine PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
 set_target_properties(incengine PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/incengine")
 install(TARGETS incengine RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
+epic_test(daemon_test SOURCES daemon/daemon_test.cc LIBS epic_switch_daemon spdlog::spdlog)
+
 # Tests of the daemon between network namespaces; they need root.
 add_executable(switch_call "${CMAKE_SOURCE_DIR}/tests/netns/switch_call_testing.cc")
 target_link_libraries(switch_call PRIVATE epic_options epic_proto)

@@ -73,6 +73,7 @@ Status Ports::OpenPort(PortId port) {
   auto opened = io::PcapPort::Open(ports_[port].name, ring_bytes_);
   if (!opened.ok()) return opened.status();
   ports_[port].pcap = *std::move(opened);
+  ports_[port].up = io::ReadInterface(ports_[port].name).up;
   loop_.Watch(ports_[port].pcap->fd(), [this, port](Nanos now) { return Receive(port, now); });
   return {};
 }
@@ -84,6 +85,7 @@ void Ports::LosePort(PortId port, const std::string& why) {
   Add(lost.pcap->counters(), &lost.closed);
   loop_.Unwatch(lost.pcap->fd());
   lost.pcap.reset();
+  lost.up = false;
 }
 
 bool Ports::Receive(PortId port, Nanos now) {
@@ -111,6 +113,16 @@ void Ports::FlushAll() {
   }
 }
 
+void Ports::NoteLink(Port& port, bool up) {
+  if (port.up && !up && port.pcap != nullptr) {
+    spdlog::warn("port {} is down", port.name);
+    ++port.times_lost;
+  } else if (!port.up && up) {
+    spdlog::info("port {} is up", port.name);
+  }
+  port.up = up;
+}
+
 void Ports::CheckInterfaces() {
   for (size_t i = 0; i < ports_.size(); ++i) {
     const auto id = static_cast<PortId>(i);
@@ -122,6 +134,7 @@ void Ports::CheckInterfaces() {
       LosePort(id, "its MTU has changed");
     }
     if (port.pcap == nullptr && state.exists && OpenPort(id).ok()) spdlog::info("port {} is back", port.name);
+    NoteLink(port, state.up);
   }
 }
 

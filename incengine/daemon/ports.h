@@ -39,7 +39,8 @@ class Ports final : public engine::FrameSink {
     std::string name;
     std::unique_ptr<io::PcapPort> pcap;  // none while the interface is away
     io::PcapPortCounters closed;         // sums of the interfaces that have been closed
-    uint64_t times_lost = 0;
+    bool up = false;                     // at the last look
+    uint64_t times_lost = 0;             // interface or link
   };
 
   Ports(io::EventLoop& loop, engine::Switch& sw, size_t ring_bytes);
@@ -47,6 +48,8 @@ class Ports final : public engine::FrameSink {
   void LosePort(PortId port, const std::string& why);
   bool Receive(PortId port, Nanos now);
   void FlushAll();
+  // Logs and counts a link that has gone down or come up.
+  static void NoteLink(Port& port, bool up);
   void CheckInterfaces();
 
   io::EventLoop& loop_;

@@ -1,0 +1,251 @@
+// The control service as the agent sees it: a real server on a temporary Unix socket, a real loop, a switch
+// without interfaces.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "incengine/daemon/control.h"
+#include "incengine/daemon/service.h"
+#include "proto/switch.grpc.pb.h"
+
+namespace epic::daemon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const PortNames kPorts = {"p0", "p1"};
+constexpr uint32_t kHost0 = 0x0a000001;
+
+class DaemonTest : public ::testing::Test {
+ protected:
+  DaemonTest() {
+    std::string name = std::filesystem::temp_directory_path() / "epic-daemon-test-XXXXXX";
+    directory_ = mkdtemp(name.data());
+    thread_ = std::thread([this] { loop_.Run(); });
+    auto server = ControlServer::Start(socket(), loop_, control_);
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    stub_ = proto::SwitchTable::NewStub(
+        grpc::CreateChannel("unix:" + socket(), grpc::InsecureChannelCredentials()));
+  }
+  ~DaemonTest() override {
+    server_.reset();
+    loop_.Post([this] { loop_.Stop(); });
+    thread_.join();
+    std::filesystem::remove_all(directory_);
+  }
+
+  std::string socket() const { return directory_ + "/control.sock"; }
+
+  template <typename Request, typename Reply>
+  grpc::Status Call(grpc::Status (proto::SwitchTable::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                                     Reply*),
+                    const Request& request, Reply* reply) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    return ((*stub_).*method)(&context, request, reply);
+  }
+  grpc::Status Install(const proto::GroupConfig& group) {
+    proto::InstallRequest request;
+    *request.mutable_group() = group;
+    proto::InstallReply reply;
+    const grpc::Status status = Call(&Stub::Install, request, &reply);
+    installed_bytes_ = reply.arena_bytes();
+    return status;
+  }
+  proto::EngineInfo Describe() {
+    proto::EngineInfo info;
+    EXPECT_TRUE(Call(&Stub::Describe, proto::DescribeRequest(), &info).ok());
+    return info;
+  }
+  proto::DumpReply Dump() {
+    proto::DumpReply dump;
+    EXPECT_TRUE(Call(&Stub::Dump, proto::DumpRequest(), &dump).ok());
+    return dump;
+  }
+
+  using Stub = proto::SwitchTable::Stub;
+
+  io::EventLoop loop_{0};
+  engine::Switch switch_{
+      {.address = Ipv4{0x0a00ff01}, .mac = {2, 0, 0, 0, 0, 9}, .port_count = 2, .arena_bytes = 65536}};
+  SwitchControl control_{{"s1", "1.2.3", 77}, kPorts, switch_, [] {
+                           return std::vector<PortState>{
+                               {.name = "p0", .interface = {.exists = true, .up = true, .mtu = 4200}},
+                               {.name = "p1", .interface = {.exists = true, .mtu = 1500}}};
+                         }};
+  std::string directory_;
+  std::thread thread_;
+  std::unique_ptr<ControlServer> server_;
+  std::unique_ptr<Stub> stub_;
+  uint64_t installed_bytes_ = 0;
+};
+
+proto::EndpointConfig Child(uint32_t n) {
+  proto::EndpointConfig child;
+  child.set_local_qpn(0x100 + n);
+  child.set_remote_ip(kHost0 + n);
+  child.set_remote_qpn(0x11);
+  child.set_remote_mac(std::string("\x02\0\0\0\0\1", 6));
+  child.set_port(kPorts[n]);
+  child.set_in_psn(0xfffff0 + n);
+  child.set_out_psn(5);
+  child.set_is_host(true);
+  child.set_rank(n);
+  return child;
+}
+
+proto::GroupConfig Group() {
+  proto::GroupConfig group;
+  group.set_group_id(7);
+  group.set_generation(2);
+  group.set_name("job");
+  group.set_mode(proto::MODE_TRANSLATED);
+  group.set_world_size(2);
+  group.set_path_mtu(1024);
+  group.set_message_packets(2);
+  group.set_window_messages(4);
+  group.set_slots(16);
+  *group.add_children() = Child(0);
+  *group.add_children() = Child(1);
+  group.set_prompt_ns(30'000'000);
+  return group;
+}
+
+uint64_t Value(const google::protobuf::RepeatedPtrField<proto::Counter>& counters, const std::string& name) {
+  for (const auto& counter : counters) {
+    if (counter.name() == name) return counter.value();
+  }
+  ADD_FAILURE() << "no counter " << name;
+  return 0;
+}
+
+TEST_F(DaemonTest, DescribesItself) {
+  const proto::EngineInfo info = Describe();
+  EXPECT_EQ(info.name(), "s1");
+  EXPECT_EQ(info.address(), 0x0a00ff01u);
+  EXPECT_EQ(info.mac(), std::string("\x02\0\0\0\0\x09", 6));
+  EXPECT_EQ(info.boot_id(), 77u);
+  EXPECT_EQ(info.version(), "1.2.3");
+  EXPECT_THAT(info.capability().modes(), ElementsAre(proto::MODE_TRANSLATED));
+  EXPECT_THAT(info.capability().types(), ElementsAre("float32", "int32"));
+  EXPECT_EQ(info.capability().arena_bytes(), 65536u);
+  EXPECT_EQ(info.capability().arena_free_bytes(), 65536u);
+  EXPECT_EQ(info.capability().max_children(), 64u);
+  ASSERT_EQ(info.ports_size(), 2);
+  EXPECT_TRUE(info.ports(0).up());
+  EXPECT_EQ(info.ports(0).mtu(), 4200u);
+  EXPECT_FALSE(info.ports(1).up());
+}
+
+TEST_F(DaemonTest, InstallsDumpsAndRemovesAGroup) {
+  ASSERT_TRUE(Install(Group()).ok());
+  EXPECT_GT(installed_bytes_, 16u * 1024);
+  EXPECT_THAT(Describe().group_ids(), ElementsAre(7));
+  EXPECT_EQ(Describe().capability().arena_free_bytes(), 65536 - installed_bytes_);
+  const proto::DumpReply dump = Dump();
+  ASSERT_EQ(dump.groups_size(), 1);
+  EXPECT_EQ(dump.groups(0).config().SerializeAsString(), Group().SerializeAsString());
+  EXPECT_EQ(dump.groups(0).arena_bytes(), installed_bytes_);
+  EXPECT_FALSE(dump.groups(0).failed());
+  EXPECT_EQ(dump.groups(0).invocations(), 0);
+  EXPECT_EQ(Value(dump.groups(0).counters(), "aggregated_packets"), 0u);
+  EXPECT_EQ(dump.groups(0).children(1).last_down_acked(), -1);
+
+  proto::RemoveRequest remove;
+  proto::RemoveReply reply;
+  remove.set_group_id(7);
+  remove.set_generation(1);  // of another life: left alone
+  EXPECT_TRUE(Call(&Stub::Remove, remove, &reply).ok());
+  EXPECT_EQ(Describe().group_ids_size(), 1);
+  remove.set_generation(2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(Call(&Stub::Remove, remove, &reply).ok());
+    EXPECT_EQ(Describe().group_ids_size(), 0);
+  }
+  EXPECT_EQ(Describe().capability().arena_free_bytes(), 65536u);
+}
+
+TEST_F(DaemonTest, RefusalsHaveACodeAndNameTheField) {
+  ASSERT_TRUE(Install(Group()).ok());
+  EXPECT_EQ(Install(Group()).error_code(), grpc::StatusCode::ALREADY_EXISTS);
+
+  using Mutation = std::function<void(proto::GroupConfig&)>;
+  const std::tuple<Mutation, grpc::StatusCode, const char*> cases[] = {
+      {[](auto& g) { g.mutable_children(1)->set_port("p9"); }, grpc::StatusCode::INVALID_ARGUMENT,
+       "children[1].port: this switch has no port \"p9\" (it has p0, p1)"},
+      {[](auto& g) { g.mutable_children(0)->set_remote_mac("xyz"); }, grpc::StatusCode::INVALID_ARGUMENT,
+       "children[0].remote_mac"},
+      {[](auto& g) { g.mutable_children(0)->set_in_psn(1 << 24); }, grpc::StatusCode::INVALID_ARGUMENT,
+       "children[0].in_psn"},
+      {[](auto& g) { *g.mutable_parent() = Child(0), g.mutable_parent()->set_local_qpn(1 << 24); },
+       grpc::StatusCode::INVALID_ARGUMENT, "parent.local_qpn"},
+      {[](auto& g) { g.set_mode(proto::MODE_UNSPECIFIED); }, grpc::StatusCode::INVALID_ARGUMENT, "mode"},
+      {[](auto& g) { g.set_mode(proto::MODE_AUGMENTED); }, grpc::StatusCode::UNIMPLEMENTED, "mode"},
+      {[](auto& g) { g.set_prompt_ns(~0ull); }, grpc::StatusCode::INVALID_ARGUMENT, "prompt_ns"},
+      {[](auto& g) { g.set_slots(15); }, grpc::StatusCode::INVALID_ARGUMENT, "slots"},
+      {[](auto& g) { g.set_slots(1024); }, grpc::StatusCode::RESOURCE_EXHAUSTED, "arena"},
+  };
+  for (const auto& [mutate, code, text] : cases) {
+    proto::GroupConfig group = Group();
+    group.set_group_id(8);
+    for (auto& child : *group.mutable_children()) child.set_local_qpn(child.local_qpn() + 0x100);
+    mutate(group);
+    const grpc::Status status = Install(group);
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(text));
+  }
+  EXPECT_THAT(Describe().group_ids(), ElementsAre(7));
+}
+
+TEST_F(DaemonTest, FailStopsAGroup) {
+  ASSERT_TRUE(Install(Group()).ok());
+  proto::FailRequest request;
+  proto::FailReply reply;
+  request.set_group_id(7);
+  request.set_generation(2);
+  EXPECT_TRUE(Call(&Stub::Fail, request, &reply).ok());
+  EXPECT_TRUE(Dump().groups(0).failed());
+}
+
+TEST_F(DaemonTest, SetsAndDumpsForwarding) {
+  proto::SetForwardingRequest request;
+  proto::SetForwardingReply reply;
+  proto::ForwardingEntry& entry = *request.mutable_table()->add_entries();
+  entry.set_mac(std::string("\x02\0\0\0\0\1", 6));
+  entry.set_ip(kHost0);
+  entry.set_port("p1");
+  request.mutable_table()->add_flood_ports("p0");
+  ASSERT_TRUE(Call(&Stub::SetForwarding, request, &reply).ok());
+  EXPECT_EQ(Dump().forwarding().SerializeAsString(), request.table().SerializeAsString());
+
+  request.mutable_table()->add_flood_ports("p7");
+  const grpc::Status status = Call(&Stub::SetForwarding, request, &reply);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("flood_ports[1]"));
+  EXPECT_EQ(Dump().forwarding().flood_ports_size(), 1);  // as before
+}
+
+TEST_F(DaemonTest, EveryReasonIsACounter) {
+  const proto::DumpReply dump = Dump();
+  for (const char* name : {"roce_packets", "bad_roce_bad_icrc", "drop_unknown_qpn", "drop_group_failed",
+                           "forward_drop_unknown_unicast", "frame_drop_own_source", "port.p0.rx_frames",
+                           "port.p1.tx_no_buffer", "aggregated_packets"}) {
+    EXPECT_EQ(Value(dump.counters(), name), 0u);
+  }
+}
+
+TEST_F(DaemonTest, TheSocketIsForItsUserAndGroup) {
+  const auto permissions = std::filesystem::status(socket()).permissions();
+  EXPECT_EQ(permissions & std::filesystem::perms::others_all, std::filesystem::perms::none);
+  server_.reset();
+  EXPECT_FALSE(std::filesystem::exists(socket()));
+}
+
+}  // namespace
+}  // namespace epic::daemon
