@@ -180,6 +180,19 @@ TEST(WorldTest, EachPairOfLossesIsRepaired) {
   }
 }
 
+// Both hosts of a leaf lose their first packets: the leaf knows nothing of them, the root's other child is
+// ahead.
+TEST(WorldTest, LossAtAllHostsOfALeafIsRepairedByPromptingThroughIt) {
+  const WorldConfig config{.tree = FullTree(2, 2)};
+  World world(config, 1);
+  std::map<int, int> seen;
+  world.SetFaultRule([&](const LinkPacket& p) {
+    const bool from_leaf_1 = p.from == world.node_of_rank(0) || p.from == world.node_of_rank(1);
+    return from_leaf_1 && seen[p.from]++ < 2 ? Fate::kDrop : Fate::kDeliver;
+  });
+  EXPECT_LT(RunJobs(world, {100}, 10 * kSecond), 4 * config.prompt_ns);
+}
+
 void RandomFaults(const TreeSpec& tree, uint64_t loss_ppm, uint64_t duplicate_ppm, uint64_t delay_ppm,
                   uint64_t seeds) {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {

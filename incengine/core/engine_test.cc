@@ -263,6 +263,18 @@ TEST_F(EngineTest, RequestForALaterResultDoesNotWithdrawAnEarlierOne) {
   EXPECT_EQ(sent.size(), 1u);
 }
 
+TEST_F(EngineTest, ParentsNakForWhatIsNotHereIsHandedDown) {
+  Install(false);
+  Control(0, 64);
+  now += kMillisecond / 2;
+  Ack(2, roce::kSyndromeNakSequence, 0);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].port, 1) << "host 0 has sent the packet already";
+  EXPECT_TRUE(roce::IsRnrNak(sent[0].packet.aeth.syndrome));
+  Ack(2, roce::kSyndromeNakSequence, 0);
+  EXPECT_TRUE(sent.empty()) << "not again at once";
+}
+
 TEST_F(EngineTest, ParentsNakIsAnsweredFromTheSlots) {
   Install(false);
   Control(0, 64);

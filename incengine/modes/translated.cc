@@ -162,9 +162,9 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
   ep.nak_sent = false;
   if (ep.up_epsn > ctx.max_up_epsn) {
     ctx.max_up_epsn = ep.up_epsn;
-    WatchHosts(ctx, env);
+    WatchChildren(ctx, env);
   }
-  if (ep.config.is_host) OnHostProgress(ctx, ep, env);
+  OnChildProgress(ctx, ep, env);
 }
 
 void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
@@ -219,7 +219,7 @@ void HostAeth(Context& ctx, Endpoint& host, const roce::Packet& packet, Env& env
   const bool advances = acked > host.last_down_acked;
   if (advances) {
     host.last_down_acked = acked;
-    OnHostProgress(ctx, host, env);
+    OnChildProgress(ctx, host, env);
   }
   if (negative) {
     SendAeth(host, syndrome, host.last_down_acked + 1, host.last_down_acked, env);
@@ -234,12 +234,16 @@ void HostAeth(Context& ctx, Endpoint& host, const roce::Packet& packet, Env& env
 
 void SwitchAeth(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) {
   Endpoint& ep = from == kParent ? ctx.parent : ctx.children[Raw(from)];
-  const auto index = ep.out.IndexOf(packet.bth.psn);
+  auto index = ep.out.IndexOf(packet.bth.psn);
+  if (!index && packet.bth.psn == ep.out.next_wire()) index = ep.out.next_index();
   if (packet.aeth.syndrome != roce::kSyndromeNakSequence || !index) {
     return Drop(ctx, ep, DropReason::kUnexpectedOpcode, env);
   }
-  if (from == kParent) return RepeatUp(ctx, *index, env);
-  AnswerRequest(ctx, ep, *index, ctx.results_end, env);
+  if (from != kParent) return AnswerRequest(ctx, ep, *index, ctx.results_end, env);
+  if (*index < ctx.up_sent) return RepeatUp(ctx, *index, env);
+  if (env.now < ctx.handed_down_at + ctx.config.prompt_ns / 4) return;
+  ctx.handed_down_at = env.now;
+  HandDown(ctx, ctx.up_sent, env);
 }
 
 class Translated final : public ModeLogic {
@@ -269,8 +273,7 @@ class Translated final : public ModeLogic {
         SendAck(child, child.last_down_acked, env);
       }
       if (env.now >= child.prompt_at) {
-        ++child.counters.prompts;
-        SendRnrNak(child, child.last_down_acked + 1, kPromptCode, env);
+        Prompt(child, env);
         child.prompt_at = env.now + BackedOff(ctx, ++child.prompt_backoff);
       }
       next = std::min({next, child.repeat_ack_at, child.prompt_at});

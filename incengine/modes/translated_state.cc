@@ -9,25 +9,40 @@
 
 namespace epic::engine::translated {
 
-bool IsBehind(const Context& ctx, const Endpoint& host) {
-  if (host.last_down_acked + 1 < ctx.results_end) return true;
-  return ctx.state == GroupState::kRunning && host.up_epsn < ctx.max_up_epsn;
+bool IsBehind(const Context& ctx, const Endpoint& child) {
+  if (child.config.is_host && child.last_down_acked + 1 < ctx.results_end) return true;
+  return ctx.state == GroupState::kRunning && child.up_epsn < ctx.max_up_epsn;
 }
 
-void OnHostProgress(Context& ctx, Endpoint& host, Env& env) {
-  host.prompt_backoff = 0;
-  host.rnr_backoff = 0;
-  host.rnr_allowed_at = env.now;
-  host.prompt_at = IsBehind(ctx, host) ? env.now + ctx.config.prompt_ns : kNever;
-  ArmTimer(ctx, host.prompt_at, env);
+void OnChildProgress(Context& ctx, Endpoint& child, Env& env) {
+  child.prompt_backoff = 0;
+  child.rnr_backoff = 0;
+  child.rnr_allowed_at = env.now;
+  child.prompt_at = IsBehind(ctx, child) ? env.now + ctx.config.prompt_ns : kNever;
+  ArmTimer(ctx, child.prompt_at, env);
 }
 
-void WatchHosts(Context& ctx, Env& env) {
+void WatchChildren(Context& ctx, Env& env) {
   for (Endpoint& child : ctx.children) {
-    if (!child.config.is_host || child.prompt_at != kNever || !IsBehind(ctx, child)) continue;
+    if (child.prompt_at != kNever || !IsBehind(ctx, child)) continue;
     child.prompt_backoff = 0;
     child.prompt_at = env.now + ctx.config.prompt_ns;
     ArmTimer(ctx, child.prompt_at, env);
+  }
+}
+
+void Prompt(Endpoint& child, Env& env) {
+  ++child.counters.prompts;
+  if (child.config.is_host) {
+    SendRnrNak(child, child.last_down_acked + 1, kPromptCode, env);
+  } else {
+    SendNak(child, child.up_epsn, env);
+  }
+}
+
+void HandDown(Context& ctx, Index index, Env& env) {
+  for (Endpoint& child : ctx.children) {
+    if (child.up_epsn <= index) Prompt(child, env);
   }
 }
 
@@ -37,7 +52,7 @@ void PublishResult(Context& ctx, Index index, std::span<const uint8_t> payload, 
   ctx.uplink_backoff = 0;
   ctx.uplink_at = ctx.results_end < ctx.up_sent ? env.now + ctx.config.prompt_ns : kNever;
   ReplicateData(ctx, index, payload, ack_req, env);
-  WatchHosts(ctx, env);
+  WatchChildren(ctx, env);
 }
 
 bool SendHeld(Context& ctx, Endpoint& to, Index index, bool ack_req, Env& env) {

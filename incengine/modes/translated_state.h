@@ -14,14 +14,20 @@ inline constexpr uint8_t kFirstWaitCode = 14;
 inline constexpr uint8_t kLastWaitCode = 26;
 inline constexpr uint8_t kPromptCode = 1;
 
-// Has this host something to acknowledge, or do siblings wait for its contribution?
-bool IsBehind(const Context& ctx, const Endpoint& host);
+// Do siblings wait for this child's contribution, or has a host something to acknowledge?
+bool IsBehind(const Context& ctx, const Endpoint& child);
 
-// Something new came from this host: its prompt timer starts anew, or stops.
-void OnHostProgress(Context& ctx, Endpoint& host, Env& env);
+// Something new came from this child: its prompt timer starts anew, or stops.
+void OnChildProgress(Context& ctx, Endpoint& child, Env& env);
 
-// Starts the prompt timers of hosts that are behind now and were not before.
-void WatchHosts(Context& ctx, Env& env);
+// Starts the prompt timers of children that are behind now and were not before.
+void WatchChildren(Context& ctx, Env& env);
+
+// Asks a child to send again from what is missing: a host by RNR NAK, a switch by NAK.
+void Prompt(Endpoint& child, Env& env);
+
+// The parent waits for an index that is not complete here: prompts every child that has not sent it.
+void HandDown(Context& ctx, Index index, Env& env);
 
 // The result of an index has just become known here: results_end moves, timers follow, every child gets a
 // copy.

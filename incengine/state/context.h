@@ -69,10 +69,10 @@ struct Endpoint {
   // Children.
   Index up_epsn = 0;
   IndexRange want;
-  // Hosts.
-  Index last_down_acked = -1;
   Nanos prompt_at = kNever;
   uint32_t prompt_backoff = 0;
+  // Hosts.
+  Index last_down_acked = -1;
   Nanos repeat_ack_at = kNever;
   Nanos rnr_allowed_at = 0;
   uint32_t rnr_backoff = 0;
@@ -113,6 +113,7 @@ struct Context {
   Index max_up_epsn = 0;  // of all children
   Index asked_from = 0;
   Nanos asked_at = -kSecond;
+  Nanos handed_down_at = -kSecond;
   Nanos uplink_at = kNever;
   uint32_t uplink_backoff = 0;
   Nanos timer_at = kNever;  // the one timer that the world keeps for this group
