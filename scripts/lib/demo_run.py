@@ -29,7 +29,7 @@ def main():
         # The tree is known to the manager only while the group lives.
         if not tree and line.startswith("#"):
             group = epic_ranks.manager(args.bed, "group", "show", "demo", check=False) or {}
-            tree.extend(node["switchName"] for node in group.get("tree", []))
+            tree.extend(node["switch_name"] for node in group.get("tree", []))
 
     begin = time.monotonic()
     results = epic_ranks.run_ranks(args.bed, hosts, argv, timeout=600, on_line=on_line)
