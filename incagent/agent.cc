@@ -1,0 +1,249 @@
+#include "incagent/agent.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "incagent/engine_client.h"
+#include "incagent/table_service.h"
+#include "proto/manager.grpc.pb.h"
+
+namespace epic::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kRetry{1000};
+constexpr milliseconds kMinHeartbeat{100};
+constexpr std::chrono::seconds kManagerTimeout{2};
+// An engine whose machine is overloaded is not down yet.
+constexpr int kSilencesUntilDown = 2;
+
+std::unique_ptr<proto::Manager::Stub> ConnectManager(const std::string& address) {
+  grpc::ChannelArguments args;
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return proto::Manager::NewStub(
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args));
+}
+
+void SetDeadline(grpc::ClientContext* context) {
+  context->set_deadline(std::chrono::system_clock::now() + kManagerTimeout);
+}
+
+}  // namespace
+
+class Agent::Impl {
+ public:
+  explicit Impl(const AgentOptions& options)
+      : options_(options),
+        engine_(options.engine),
+        service_(&engine_),
+        manager_(ConnectManager(options.manager)) {}
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+    if (server_ != nullptr) {
+      server_->Shutdown(std::chrono::system_clock::now() + milliseconds(200));
+      server_->Wait();
+    }
+  }
+
+  Status Serve() {
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port == 0) {
+      return MakeStatus(
+          StatusCode::kUnavailable,
+          fmt::format("listen: cannot listen on {}: it is not an address of this machine or is in use",
+                      options_.listen));
+    }
+    const std::string ip = options_.listen.substr(0, options_.listen.rfind(':'));
+    address_ = options_.advertise.empty() ? fmt::format("{}:{}", ip, port) : options_.advertise;
+    thread_ = std::thread([this] { Loop(); });
+    return absl::OkStatus();
+  }
+
+  const std::string& address() const { return address_; }
+
+ private:
+  void Loop() {
+    bool registered = false;
+    while (Wait(pause_)) {
+      if (!registered) {
+        registered = Register();
+        pause_ = registered ? heartbeat_ : kRetry;
+      } else {
+        registered = Heartbeat();
+        pause_ = registered ? heartbeat_ : milliseconds(0);
+      }
+    }
+  }
+
+  // False when the agent is to stop.
+  bool Wait(milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return !changed_.wait_for(lock, time, [this] { return stop_; });
+  }
+
+  // One line per change of state, however often the same thing is tried.
+  void Say(const std::string& state, bool good) {
+    if (state == said_) return;
+    said_ = state;
+    good ? spdlog::info("{}: {}", options_.name, state) : spdlog::warn("{}: {}", options_.name, state);
+  }
+
+  bool Register() {
+    proto::RegisterRequest request;
+    request.set_name(options_.name);
+    request.set_agent_address(address_);
+    proto::EngineInfo& engine = *request.mutable_engine();
+    if (const grpc::Status status = engine_.Describe(&engine); !status.ok()) {
+      Say(fmt::format("waiting for {}", EngineTrouble()), false);
+      return false;
+    }
+    proto::RegisterReply reply;
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    const grpc::Status status = manager_->Register(&context, request, &reply);
+    if (!status.ok()) {
+      const bool away =
+          status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::DEADLINE_EXCEEDED;
+      Say(away ? fmt::format("waiting for the manager at {}", options_.manager)
+               : fmt::format("the manager at {} refuses this switch: {}", options_.manager,
+                             status.error_message()),
+          false);
+      return false;
+    }
+    epoch_ = reply.epoch();
+    heartbeat_ = std::max(kMinHeartbeat, milliseconds(reply.heartbeat_ms()));
+    silences_ = 0;
+    if (!RemoveLeftovers(engine, reply)) return false;
+    Say(fmt::format("registered at the manager {}", options_.manager), true);
+    return true;
+  }
+
+  std::string EngineTrouble() const { return fmt::format("the engine at {}", options_.engine); }
+
+  // Contexts of groups that ended while this agent was away.
+  bool RemoveLeftovers(const proto::EngineInfo& engine, const proto::RegisterReply& reply) {
+    const auto kept = [&reply](uint64_t id) {
+      return std::find(reply.keep_group_ids().begin(), reply.keep_group_ids().end(), id) !=
+             reply.keep_group_ids().end();
+    };
+    if (std::all_of(engine.group_ids().begin(), engine.group_ids().end(), kept)) return true;
+    proto::DumpReply dump;
+    if (!engine_.Call(&EngineClient::Stub::Dump, proto::DumpRequest(), &dump).ok()) return false;
+    for (const proto::GroupDump& group : dump.groups()) {
+      const uint64_t id = group.config().group_id();
+      const bool seen =
+          std::find(engine.group_ids().begin(), engine.group_ids().end(), id) != engine.group_ids().end();
+      // One that came after the manager's answer is none of our business.
+      if (kept(id) || !seen) continue;
+      proto::RemoveRequest remove;
+      remove.set_group_id(id);
+      remove.set_generation(group.config().generation());
+      proto::RemoveReply removed;
+      if (!engine_.Call(&EngineClient::Stub::Remove, remove, &removed).ok()) return false;
+      spdlog::info("{}: removed group {} ({:#x}), which the manager does not know", options_.name,
+                   group.config().name(), id);
+    }
+    return true;
+  }
+
+  // False when the agent has to register again.
+  bool Heartbeat() {
+    proto::HeartbeatRequest request;
+    request.set_name(options_.name);
+    request.set_epoch(epoch_);
+    const grpc::Status described = engine_.Describe(request.mutable_engine());
+    silences_ = described.ok() ? 0 : silences_ + 1;
+    request.set_engine_up(described.ok());
+    if (!described.ok()) {
+      request.clear_engine();
+      if (described.error_code() == grpc::DEADLINE_EXCEEDED && silences_ < kSilencesUntilDown) return true;
+    }
+    proto::HeartbeatReply reply;
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    const grpc::Status status = manager_->Heartbeat(&context, request, &reply);
+    if (!status.ok()) {
+      const bool away =
+          status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::DEADLINE_EXCEEDED;
+      Say(fmt::format("{} the manager at {}{}", away ? "lost" : "refused by", options_.manager,
+                      away ? "" : ": " + status.error_message()),
+          false);
+      return true;
+    }
+    if (reply.register_again()) return false;
+    if (described.ok()) {
+      Say(fmt::format("registered at the manager {}", options_.manager), true);
+    } else {
+      Say(fmt::format("{} is down", EngineTrouble()), false);
+    }
+    return true;
+  }
+
+  const AgentOptions options_;
+  EngineClient engine_;
+  TableService service_;
+  std::unique_ptr<proto::Manager::Stub> manager_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+
+  // Of the loop's thread.
+  uint64_t epoch_ = 0;
+  milliseconds heartbeat_{kRetry};
+  milliseconds pause_{0};
+  int silences_ = 0;
+  std::string said_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+StatusOr<std::unique_ptr<Agent>> Agent::Start(const AgentOptions& options) {
+  const auto invalid = [](const std::string& message) {
+    return MakeStatus(StatusCode::kInvalidArgument, message);
+  };
+  if (options.name.empty()) return invalid("name: missing");
+  for (const auto& [option, value] :
+       {std::pair{"manager", options.manager}, std::pair{"listen", options.listen}}) {
+    if (value.rfind(':') == std::string::npos) {
+      return invalid(fmt::format("{}: '{}' is not IP:PORT", option, value));
+    }
+  }
+  if (options.listen.starts_with("0.0.0.0:") && options.advertise.empty()) {
+    return invalid("advertise: the manager cannot call back on 0.0.0.0; say under which IP:PORT it can");
+  }
+  auto impl = std::make_unique<Impl>(options);
+  if (const Status status = impl->Serve(); !status.ok()) return status;
+  return std::unique_ptr<Agent>(new Agent(std::move(impl)));
+}
+
+Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Agent::~Agent() = default;
+
+std::string Agent::address() const { return impl_->address(); }
+
+}  // namespace epic::agent

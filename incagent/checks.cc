@@ -1,0 +1,116 @@
+#include "incagent/checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <string>
+
+namespace epic::agent {
+namespace {
+
+constexpr uint32_t kMask24 = 0xffffff;
+constexpr size_t kMacBytes = 6;
+
+Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
+
+bool HasPort(const proto::EngineInfo& engine, const std::string& name) {
+  return std::any_of(engine.ports().begin(), engine.ports().end(),
+                     [&name](const proto::PortInfo& port) { return port.name() == name; });
+}
+
+Status CheckEndpoint(const proto::EndpointConfig& endpoint, const std::string& where,
+                     const proto::EngineInfo& engine, std::set<uint32_t>* qpns) {
+  const auto is_24_bits = [](uint32_t value) { return value <= kMask24; };
+  if (endpoint.local_qpn() == 0 || !is_24_bits(endpoint.local_qpn()))
+    return Invalid(where + ".local_qpn: not a 24-bit QPN");
+  if (!qpns->insert(endpoint.local_qpn()).second) {
+    return Invalid(fmt::format("{}.local_qpn: {:#x} is used twice", where, endpoint.local_qpn()));
+  }
+  if (endpoint.remote_qpn() == 0 || !is_24_bits(endpoint.remote_qpn())) {
+    return Invalid(where + ".remote_qpn: not a 24-bit QPN");
+  }
+  if (endpoint.remote_ip() == 0) return Invalid(where + ".remote_ip: missing");
+  if (endpoint.remote_mac().size() != kMacBytes) return Invalid(where + ".remote_mac: not 6 bytes");
+  if (!is_24_bits(endpoint.in_psn())) return Invalid(where + ".in_psn: more than 24 bits");
+  if (!is_24_bits(endpoint.out_psn())) return Invalid(where + ".out_psn: more than 24 bits");
+  if (!HasPort(engine, endpoint.port())) {
+    return Invalid(fmt::format("{}.port: {} has no port '{}'", where, engine.name(), endpoint.port()));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckSizes(const proto::GroupConfig& group, const proto::EngineInfo& engine) {
+  const uint32_t mtu = group.path_mtu();
+  if (!std::has_single_bit(mtu) || mtu < 256 || mtu > engine.capability().max_path_mtu()) {
+    return Invalid(fmt::format("path_mtu: {} is not a power of two from 256 to {}", mtu,
+                               engine.capability().max_path_mtu()));
+  }
+  if (group.message_packets() == 0) return Invalid("message_packets: must be at least 1");
+  if (group.window_messages() == 0) return Invalid("window_messages: must be at least 1");
+  if (!std::has_single_bit(group.slots()))
+    return Invalid(fmt::format("slots: {} is not a power of two", group.slots()));
+  const uint64_t window = uint64_t{group.message_packets()} * group.window_messages();
+  if (group.slots() < 2 * window)
+    return Invalid(fmt::format("slots: {} is less than 2MW = {}", group.slots(), 2 * window));
+  if (group.prompt_ns() == 0) return Invalid("prompt_ns: must be more than 0");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status CheckGroup(const proto::GroupConfig& group, const proto::EngineInfo& engine) {
+  if (group.group_id() == 0) return Invalid("group_id: missing");
+  const auto& modes = engine.capability().modes();
+  if (group.mode() == proto::MODE_UNSPECIFIED) return Invalid("mode: missing");
+  if (std::find(modes.begin(), modes.end(), group.mode()) == modes.end()) {
+    return Invalid(fmt::format("mode: the engine of {} does not offer mode {}", engine.name(),
+                               static_cast<int>(group.mode())));
+  }
+  if (group.world_size() < 2)
+    return Invalid(fmt::format("world_size: {} is less than 2", group.world_size()));
+  if (Status status = CheckSizes(group, engine); !status.ok()) return status;
+  const auto most = static_cast<int>(engine.capability().max_children());
+  if (group.children().empty() || group.children_size() > most) {
+    return Invalid(fmt::format("children: {} is not between 1 and {}", group.children_size(), most));
+  }
+  std::set<uint32_t> qpns;
+  std::set<uint32_t> ranks;
+  for (int i = 0; i < group.children_size(); ++i) {
+    const proto::EndpointConfig& child = group.children(i);
+    const std::string where = fmt::format("children[{}]", i);
+    if (Status status = CheckEndpoint(child, where, engine, &qpns); !status.ok()) return status;
+    if (child.rank() >= group.world_size())
+      return Invalid(fmt::format("{}.rank: {} is not below the world size", where, child.rank()));
+    if (!ranks.insert(child.rank()).second)
+      return Invalid(fmt::format("{}.rank: {} occurs twice", where, child.rank()));
+  }
+  if (!group.has_parent()) return absl::OkStatus();
+  if (group.parent().is_host()) return Invalid("parent.is_host: a host cannot be a parent");
+  return CheckEndpoint(group.parent(), "parent", engine, &qpns);
+}
+
+Status CheckForwarding(const proto::ForwardingTable& table, const proto::EngineInfo& engine) {
+  std::set<std::string> macs;
+  std::set<uint32_t> addresses;
+  for (int i = 0; i < table.entries_size(); ++i) {
+    const proto::ForwardingEntry& entry = table.entries(i);
+    if (entry.mac().size() != kMacBytes) return Invalid(fmt::format("entries[{}].mac: not 6 bytes", i));
+    if (!macs.insert(entry.mac()).second) return Invalid(fmt::format("entries[{}].mac: occurs twice", i));
+    if (entry.ip() != 0 && !addresses.insert(entry.ip()).second)
+      return Invalid(fmt::format("entries[{}].ip: occurs twice", i));
+    if (!HasPort(engine, entry.port())) {
+      return Invalid(fmt::format("entries[{}].port: {} has no port '{}'", i, engine.name(), entry.port()));
+    }
+  }
+  for (int i = 0; i < table.flood_ports_size(); ++i) {
+    if (!HasPort(engine, table.flood_ports(i))) {
+      return Invalid(
+          fmt::format("flood_ports[{}]: {} has no port '{}'", i, engine.name(), table.flood_ports(i)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace epic::agent

@@ -1,0 +1,45 @@
+#include "incagent/engine_client.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace epic::agent {
+namespace {
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& socket_path) {
+  grpc::ChannelArguments args;
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel("unix:" + socket_path, grpc::InsecureChannelCredentials(), args);
+}
+
+}  // namespace
+
+EngineClient::EngineClient(std::string socket_path)
+    : socket_path_(std::move(socket_path)), stub_(proto::SwitchTable::NewStub(Connect(socket_path_))) {}
+
+grpc::Status EngineClient::Describe(proto::EngineInfo* info) {
+  const grpc::Status status = Call(&Stub::Describe, proto::DescribeRequest(), info);
+  if (status.ok()) {
+    const std::lock_guard lock(mutex_);
+    info_ = *info;
+  }
+  return status;
+}
+
+proto::EngineInfo EngineClient::info() const {
+  const std::lock_guard lock(mutex_);
+  return info_;
+}
+
+grpc::Status EngineClient::Explain(const grpc::Status& status) const {
+  if (status.error_code() != grpc::UNAVAILABLE && status.error_code() != grpc::DEADLINE_EXCEEDED)
+    return status;
+  return {status.error_code(),
+          fmt::format("the engine at {} does not answer: {}", socket_path_, status.error_message())};
+}
+
+}  // namespace epic::agent

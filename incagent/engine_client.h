@@ -1,0 +1,46 @@
+// Calls to the local engine, each with a deadline, and what it said about itself last. Thread-safe.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "proto/switch.grpc.pb.h"
+
+namespace epic::agent {
+
+class EngineClient {
+ public:
+  using Stub = proto::SwitchTable::Stub;
+
+  // socket_path: of the engine's control socket.
+  explicit EngineClient(std::string socket_path);
+
+  // UNAVAILABLE naming the socket when the engine does not answer within the time.
+  template <typename Request, typename Reply>
+  grpc::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                    const Request& request, Reply* reply) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kTimeout);
+    return Explain(((*stub_).*method)(&context, request, reply));
+  }
+
+  // Asks the engine who it is; what it says is kept for info().
+  grpc::Status Describe(proto::EngineInfo* info);
+  proto::EngineInfo info() const;
+
+ private:
+  static constexpr std::chrono::seconds kTimeout{3};
+
+  grpc::Status Explain(const grpc::Status& status) const;
+
+  const std::string socket_path_;
+  std::unique_ptr<Stub> stub_;
+  mutable std::mutex mutex_;
+  proto::EngineInfo info_;
+};
+
+}  // namespace epic::agent

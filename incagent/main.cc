@@ -1,0 +1,66 @@
+// incagent: the agent of one switch. Command line, signals, log.
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "incagent/agent.h"
+
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // gRPC's own messages would bury ours, which say the same; the user's setting wins.
+  setenv("GRPC_VERBOSITY", "NONE", 0);
+  epic::agent::AgentOptions options;
+  std::string log_level = "info";
+  CLI::App app(
+      "Registers a switch at the manager and passes the manager's calls on to the switch's engine.\n"
+      "Exit codes: 0 ended by SIGTERM or SIGINT, 1 cannot serve, 2 usage.");
+  app.set_version_flag("--version", EPIC_VERSION);
+  app.add_option("--name", options.name, "name of the switch in the topology")->required();
+  app.add_option("--engine", options.engine, "control socket of the engine (a path)")->required();
+  app.add_option("--manager", options.manager, "address of the manager, IP:PORT")
+      ->required()
+      ->envname("EPIC_MANAGER");
+  app.add_option("--listen", options.listen, "address to serve the manager on, IP:PORT")->required();
+  app.add_option("--advertise", options.advertise,
+                 "address under which the manager reaches --listen, if another");
+  app.add_option("--log-level", log_level, "trace, debug, info, warn or error")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("incagent"));
+  spdlog::set_level(spdlog::level::from_str(log_level));
+
+  // Blocked before any thread starts, so that only sigwait below sees them.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+
+  const auto agent = epic::agent::Agent::Start(options);
+  if (!agent.ok()) {
+    const std::string message(agent.status().message().data(), agent.status().message().size());
+    fmt::print(stderr, "incagent: {}\n", message);
+    return agent.status().code() == epic::StatusCode::kInvalidArgument ? kExitUsage : kExitFailed;
+  }
+  spdlog::info("{}: serving on {}", options.name, (*agent)->address());
+  int signal = 0;
+  sigwait(&ends, &signal);
+  spdlog::info("{}: ends on signal {}", options.name, signal);
+  return 0;
+}
