@@ -1,0 +1,113 @@
+#include "incmanager/cli/client.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <memory>
+
+#include "incmanager/cli/render.h"
+#include "proto/manager.grpc.pb.h"
+
+namespace epic::manager {
+namespace {
+
+using Stub = proto::Manager::Stub;
+// Above the time in which the manager waits for a switch.
+constexpr auto kTimeout = std::chrono::seconds(15);
+
+void PrintJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
+  fmt::print("{}", status.ok() ? json : "{}\n");
+}
+
+int Report(const ClientOptions& options, const grpc::Status& status) {
+  if (status.error_code() == grpc::UNAVAILABLE) {
+    fmt::print(stderr, "incmanager: no manager answers at {} (--manager, EPIC_MANAGER): {}\n",
+               options.manager, status.error_message());
+    return kExitUnreachable;
+  }
+  fmt::print(stderr, "incmanager: {}\n", status.error_message());
+  return kExitRefused;
+}
+
+// Calls method; on success prints the reply as JSON or as render makes it.
+template <typename Request, typename Reply, typename Render>
+int Ask(const ClientOptions& options,
+        grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), const Request& request,
+        const Render& render) {
+  grpc::ChannelArguments args;
+  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const auto stub = proto::Manager::NewStub(
+      grpc::CreateCustomChannel(options.manager, grpc::InsecureChannelCredentials(), args));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kTimeout);
+  Reply reply;
+  const grpc::Status status = ((*stub).*method)(&context, request, &reply);
+  if (!status.ok()) return Report(options, status);
+  if (options.json) {
+    PrintJson(reply);
+  } else {
+    fmt::print("{}", render(reply));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int ShowTopology(const ClientOptions& options) {
+  return Ask(options, &Stub::Topology, proto::TopologyRequest(),
+             [](const proto::TopologyReply& r) { return r.yaml(); });
+}
+
+int ListSwitches(const ClientOptions& options) {
+  return Ask(options, &Stub::ListSwitches, proto::ListSwitchesRequest(), RenderSwitches);
+}
+
+int ShowTables(const ClientOptions& options, const std::string& switch_name) {
+  proto::TablesRequest request;
+  request.set_switch_name(switch_name);
+  return Ask(options, &Stub::Tables, request, RenderTables);
+}
+
+int ListGroups(const ClientOptions& options) {
+  return Ask(options, &Stub::ListGroups, proto::ListGroupsRequest(), RenderGroups);
+}
+
+int ShowGroup(const ClientOptions& options, const std::string& name) {
+  proto::ShowGroupRequest request;
+  request.set_name(name);
+  return Ask(options, &Stub::ShowGroup, request, RenderGroup);
+}
+
+int CreateGroup(const ClientOptions& options, const CreateOptions& create) {
+  proto::CreateGroupRequest request;
+  request.set_name(create.name);
+  request.set_world_size(create.size);
+  for (const std::string& host : create.hosts) request.add_hosts(host);
+  request.set_mode(static_cast<proto::Mode>(create.mode));
+  request.set_path_mtu(create.path_mtu);
+  request.set_message_packets(create.message_packets);
+  request.set_window_messages(create.window_messages);
+  if (create.start_psn) request.set_start_psn(*create.start_psn);
+  return Ask(options, &Stub::CreateGroup, request, [](const proto::GroupState& group) {
+    return fmt::format("group {} is reserved for {} ranks\n", group.name(), group.world_size());
+  });
+}
+
+int DestroyGroup(const ClientOptions& options, const std::string& name, bool force) {
+  proto::DestroyGroupRequest request;
+  request.set_name(name);
+  request.set_force(force);
+  return Ask(options, &Stub::DestroyGroup, request, [&name](const proto::DestroyGroupReply&) {
+    return fmt::format("group {} is destroyed\n", name);
+  });
+}
+
+}  // namespace epic::manager

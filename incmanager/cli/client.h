@@ -1,0 +1,42 @@
+// The client commands: each asks the manager and prints, as a table or as JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace epic::manager {
+
+// The program's exit codes.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitRefused = 1;  // by the manager, with the reason on stderr
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitUnreachable = 3;  // no manager answers
+
+struct ClientOptions {
+  std::string manager = "127.0.0.1:7400";
+  bool json = false;
+};
+
+struct CreateOptions {
+  std::string name;
+  uint32_t size = 0;
+  std::vector<std::string> hosts;
+  int mode = 2;
+  uint32_t path_mtu = 0;
+  uint32_t message_packets = 0;
+  uint32_t window_messages = 0;
+  std::optional<uint32_t> start_psn;
+};
+
+// Each returns an exit code.
+int ShowTopology(const ClientOptions& options);
+int ListSwitches(const ClientOptions& options);
+int ShowTables(const ClientOptions& options, const std::string& switch_name);
+int ListGroups(const ClientOptions& options);
+int ShowGroup(const ClientOptions& options, const std::string& name);
+int CreateGroup(const ClientOptions& options, const CreateOptions& create);
+int DestroyGroup(const ClientOptions& options, const std::string& name, bool force);
+
+}  // namespace epic::manager

@@ -1,0 +1,232 @@
+#include "incmanager/cli/render.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace epic::manager {
+namespace {
+
+// Rows of equal length; the first is the head.
+std::string Table(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "") {
+  std::vector<size_t> widths(rows.front().size(), 0);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    out += indent;
+    for (size_t i = 0; i + 1 < row.size(); ++i) out += fmt::format("{:<{}}  ", row[i], widths[i]);
+    out += row.back() + "\n";
+  }
+  return out;
+}
+
+std::string Ip(uint32_t raw) {
+  return fmt::format("{}.{}.{}.{}", raw >> 24, raw >> 16 & 255, raw >> 8 & 255, raw & 255);
+}
+
+std::string MacText(const std::string& bytes) {
+  std::vector<std::string> parts;
+  for (const char byte : bytes) parts.push_back(fmt::format("{:02x}", static_cast<uint8_t>(byte)));
+  return fmt::format("{}", fmt::join(parts, ":"));
+}
+
+std::string Bytes(uint64_t bytes) {
+  if (bytes >= 1u << 20) return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1u << 20));
+  if (bytes >= 1u << 10) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1u << 10));
+  return fmt::format("{} B", bytes);
+}
+
+std::string ModeName(proto::Mode mode) {
+  switch (mode) {
+    case proto::MODE_TERMINATED:
+      return "I (terminated)";
+    case proto::MODE_TRANSLATED:
+      return "II (translated)";
+    case proto::MODE_AUGMENTED:
+      return "III (augmented)";
+    default:
+      return "-";
+  }
+}
+
+std::string CounterLines(const google::protobuf::RepeatedPtrField<proto::Counter>& counters,
+                         const std::string& indent) {
+  std::string out;
+  for (const proto::Counter& counter : counters) {
+    if (counter.value() != 0) out += fmt::format("{}{} {}\n", indent, counter.name(), counter.value());
+  }
+  return out;
+}
+
+std::string CounterWords(const google::protobuf::RepeatedPtrField<proto::Counter>& counters) {
+  std::vector<std::string> words;
+  for (const proto::Counter& counter : counters) {
+    if (counter.value() != 0) words.push_back(fmt::format("{}={}", counter.name(), counter.value()));
+  }
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+void AddEndpoint(const proto::EndpointDump& endpoint, const std::string& who,
+                 std::vector<std::vector<std::string>>* rows) {
+  const proto::EndpointConfig& config = endpoint.config();
+  rows->push_back({who, config.port(), fmt::format("{:#08x}", config.local_qpn()),
+                   fmt::format("{} {:#08x}", Ip(config.remote_ip()), config.remote_qpn()),
+                   fmt::format("{}", config.in_psn()), fmt::format("{}", config.out_psn()),
+                   fmt::format("{}", endpoint.up_epsn()), fmt::format("{}", endpoint.last_down_acked()),
+                   CounterWords(endpoint.counters())});
+}
+
+std::string RenderGroupDump(const proto::GroupDump& group) {
+  const proto::GroupConfig& config = group.config();
+  std::string out = fmt::format(
+      "  {} (id {:#x}, generation {}): mode {}, {} ranks, path MTU {}, M {}, W {}, N {}, arena {}, "
+      "{} invocations{}\n",
+      config.name(), config.group_id(), config.generation(), ModeName(config.mode()), config.world_size(),
+      config.path_mtu(), config.message_packets(), config.window_messages(), config.slots(),
+      Bytes(group.arena_bytes()), group.invocations(), group.failed() ? ", FAILED" : "");
+  std::vector<std::vector<std::string>> rows{
+      {"endpoint", "port", "local QPN", "remote", "in PSN", "out PSN", "up_epsn", "acked", "counters"}};
+  if (group.has_parent()) AddEndpoint(group.parent(), "parent", &rows);
+  for (const proto::EndpointDump& child : group.children()) {
+    AddEndpoint(
+        child,
+        fmt::format("{} {}", child.config().is_host() ? "rank" : "switch, rank", child.config().rank()),
+        &rows);
+  }
+  return out + Table(rows, "    ") + CounterLines(group.counters(), "    ");
+}
+
+class TreeDrawing {
+ public:
+  explicit TreeDrawing(const proto::GroupState& group) : group_(group) {
+    for (const proto::TreeNode& node : group.tree()) {
+      below_[node.parent()].push_back(&node);
+    }
+  }
+
+  std::string Draw() {
+    for (const proto::TreeNode* root : below_[""]) {
+      out_ += Head(*root) + "\n";
+      Children(*root, "");
+    }
+    return out_;
+  }
+
+ private:
+  static std::string Head(const proto::TreeNode& node) {
+    return fmt::format("{}  arena {}", node.switch_name(), Bytes(node.arena_bytes()));
+  }
+
+  static std::string Edge(const proto::EndpointConfig& down) {
+    return fmt::format("{} QPN {:#08x}, PSN up {} down {}", down.port(), down.local_qpn(), down.in_psn(),
+                       down.out_psn());
+  }
+
+  void Children(const proto::TreeNode& node, const std::string& indent) {
+    const auto& children = node.config().children();
+    for (int i = 0; i < children.size(); ++i) {
+      const proto::EndpointConfig& child = children[i];
+      const bool last = i + 1 == children.size();
+      out_ += fmt::format("{}{}-- [{}] ", indent, last ? "`" : "|", Edge(child));
+      const std::string deeper = indent + (last ? "    " : "|   ");
+      if (child.is_host()) {
+        const auto rank = static_cast<int>(child.rank());
+        const std::string host = rank < group_.rank_hosts_size() ? group_.rank_hosts(rank) : "";
+        out_ +=
+            fmt::format("rank {} {} {} QPN {:#08x}\n", rank, host, Ip(child.remote_ip()), child.remote_qpn());
+        continue;
+      }
+      for (const proto::TreeNode* inner : below_[node.switch_name()]) {
+        if (inner->config().parent().local_qpn() != child.remote_qpn()) continue;
+        if (inner->config().parent().remote_qpn() != child.local_qpn()) continue;
+        out_ += fmt::format("{} ({} QPN {:#08x})\n", Head(*inner), inner->config().parent().port(),
+                            child.remote_qpn());
+        Children(*inner, deeper);
+      }
+    }
+  }
+
+  const proto::GroupState& group_;
+  std::map<std::string, std::vector<const proto::TreeNode*>> below_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string RenderSwitches(const proto::ListSwitchesReply& reply) {
+  std::vector<std::vector<std::string>> rows{
+      {"switch", "state", "address", "agent", "heard", "ports", "groups", "arena free"}};
+  for (const proto::SwitchState& state : reply.switches()) {
+    const bool seen = state.last_heartbeat_ms_ago() >= 0;
+    const proto::EngineInfo& engine = state.engine();
+    const proto::Capability& capability = engine.capability();
+    rows.push_back(
+        {state.name(), state.state(), seen ? Ip(engine.address()) : "-", seen ? state.agent_address() : "-",
+         seen ? fmt::format("{} ms ago", state.last_heartbeat_ms_ago()) : "-",
+         fmt::format("{}", engine.ports_size()), fmt::format("{}", engine.group_ids_size()),
+         fmt::format("{} of {}", Bytes(capability.arena_free_bytes()), Bytes(capability.arena_bytes()))});
+  }
+  return Table(rows);
+}
+
+std::string RenderTables(const proto::DumpReply& reply) {
+  const proto::EngineInfo& info = reply.info();
+  std::string out = fmt::format("{}  {}  {}  boot {:#x}  version {}\n", info.name(), Ip(info.address()),
+                                MacText(info.mac()), info.boot_id(), info.version());
+  std::vector<std::vector<std::string>> ports{{"port", "state", "MTU", "rx frames", "tx frames"}};
+  for (const proto::PortInfo& port : info.ports()) {
+    ports.push_back({port.name(), port.up() ? "up" : "down", fmt::format("{}", port.mtu()),
+                     fmt::format("{}", port.rx_frames()), fmt::format("{}", port.tx_frames())});
+  }
+  std::vector<std::vector<std::string>> entries{{"MAC", "IP", "port"}};
+  for (const proto::ForwardingEntry& entry : reply.forwarding().entries()) {
+    entries.push_back({MacText(entry.mac()), entry.ip() == 0 ? "-" : Ip(entry.ip()), entry.port()});
+  }
+  out += "ports\n" + Table(ports, "  ") + "forwarding\n" + Table(entries, "  ");
+  out += fmt::format("  flood: {}\n", fmt::join(reply.forwarding().flood_ports(), " "));
+  out += fmt::format("groups: {}\n", reply.groups_size());
+  for (const proto::GroupDump& group : reply.groups()) out += RenderGroupDump(group);
+  return out + "counters\n" + CounterLines(reply.counters(), "  ");
+}
+
+std::string RenderGroups(const proto::ListGroupsReply& reply) {
+  if (reply.groups().empty()) return "no groups\n";
+  std::vector<std::vector<std::string>> rows{
+      {"group", "state", "ranks", "mode", "path MTU", "M", "W", "switches", "failure"}};
+  for (const proto::GroupState& group : reply.groups()) {
+    rows.push_back(
+        {group.name(), group.state(), fmt::format("{} of {}", group.joined_ranks_size(), group.world_size()),
+         ModeName(group.mode()), fmt::format("{}", group.path_mtu()),
+         fmt::format("{}", group.message_packets()), fmt::format("{}", group.window_messages()),
+         fmt::format("{}", group.tree_size()), group.has_failure() ? group.failure().message() : "-"});
+  }
+  return Table(rows);
+}
+
+std::string RenderGroup(const proto::GroupState& group) {
+  const auto chosen = [](uint32_t value, const char* unit) {
+    return value == 0 ? std::string("chosen when all have joined") : fmt::format("{}{}", value, unit);
+  };
+  std::string out = fmt::format("group       {} (id {:#x}, generation {})\n", group.name(), group.group_id(),
+                                group.generation());
+  out += fmt::format("state       {}\n", group.state());
+  if (group.has_failure()) {
+    out += fmt::format("failure     {}: {}\n", proto::ErrorCode_Name(group.failure().code()),
+                       group.failure().message());
+  }
+  out += fmt::format("mode        {}\n", ModeName(group.mode()));
+  out += fmt::format("ranks       {} of {} joined\n", group.joined_ranks_size(), group.world_size());
+  out += fmt::format("path MTU    {}\n", chosen(group.path_mtu(), " bytes"));
+  out += fmt::format("message M   {}\n", chosen(group.message_packets(), " packets"));
+  out += fmt::format("window W    {}{}\n", chosen(group.window_messages(), " messages"),
+                     group.window_reason().empty() ? "" : " (" + group.window_reason() + ")");
+  out += fmt::format("slots N     {}\n", chosen(group.slots(), ""));
+  return group.tree().empty() ? out : out + "tree\n" + TreeDrawing(group).Draw();
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,17 @@
+// Tables for people.
+#pragma once
+
+#include <string>
+
+#include "proto/manager.pb.h"
+#include "proto/switch.pb.h"
+
+namespace epic::manager {
+
+std::string RenderSwitches(const proto::ListSwitchesReply& reply);
+std::string RenderTables(const proto::DumpReply& reply);
+std::string RenderGroups(const proto::ListGroupsReply& reply);
+// The group's parameters and its tree, each edge with both ends.
+std::string RenderGroup(const proto::GroupState& group);
+
+}  // namespace epic::manager

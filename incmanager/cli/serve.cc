@@ -1,0 +1,47 @@
+#include "incmanager/cli/serve.h"
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "incmanager/cli/client.h"
+#include "incmanager/rpc/server.h"
+#include "incmanager/topology.h"
+
+namespace epic::manager {
+namespace {
+
+int Complain(const Status& status, int code) {
+  fmt::print(stderr, "incmanager: {}\n", std::string(status.message().data(), status.message().size()));
+  return code;
+}
+
+}  // namespace
+
+int Serve(const ServeOptions& options) {
+  const StatusOr<Topology> topology = LoadTopology(options.topology);
+  if (!topology.ok()) return Complain(topology.status(), kExitUsage);
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("incmanager"));
+  spdlog::set_level(spdlog::level::from_str(options.log_level));
+
+  // Blocked before any thread starts, so that only sigwait below sees them.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+
+  const auto server = ManagerServer::Start(*topology, options.groups, options.listen);
+  if (!server.ok()) return Complain(server.status(), kExitRefused);
+  spdlog::info("manager of {} ({} switches, {} hosts) on {}, port {}", topology->name, topology->switch_count,
+               topology->nodes.size() - topology->switch_count, options.listen, (*server)->port());
+  int signal = 0;
+  sigwait(&ends, &signal);
+  spdlog::info("manager ends on signal {}", signal);
+  return kExitOk;
+}
+
+}  // namespace epic::manager

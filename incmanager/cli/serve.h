@@ -1,0 +1,21 @@
+// incmanager serve: runs the manager until SIGTERM or SIGINT.
+#pragma once
+
+#include <string>
+
+#include "incmanager/groups/group_table.h"
+
+namespace epic::manager {
+
+struct ServeOptions {
+  std::string topology;  // file
+  std::string listen = "127.0.0.1:7400";
+  std::string log_level = "info";
+  GroupOptions groups;
+};
+
+// Returns an exit code: 0 after a signal, kExitRefused if it cannot serve, kExitUsage if the topology is not
+// good.
+int Serve(const ServeOptions& options);
+
+}  // namespace epic::manager

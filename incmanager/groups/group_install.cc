@@ -1,0 +1,322 @@
+// Joins that are refused, and the way from "all ranks are there" to "running".
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/psn.h"
+#include "incmanager/groups/group_table.h"
+
+namespace epic::manager {
+namespace {
+
+constexpr uint32_t kMaxWorldSize = 4096;
+constexpr size_t kMaxNameBytes = 64;
+constexpr uint32_t kPathMtus[] = {256, 512, 1024, 2048, 4096};
+// IPv4, UDP, BTH, immediate and ICRC around the payload.
+constexpr uint32_t kHeaderBytes = 20 + 8 + 12 + 4 + 4;
+
+bool IsPathMtu(uint32_t mtu) {
+  return std::find(std::begin(kPathMtus), std::end(kPathMtus), mtu) != std::end(kPathMtus);
+}
+
+// Names appear in logs and tables.
+bool IsName(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxNameBytes &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+Failure Invalid(const std::string& message) { return {ErrorCode::kInvalidArgument, message, -1, ""}; }
+
+}  // namespace
+
+Failure GroupTable::CheckJoin(const JoinRequest& join) const {
+  if (!IsName(join.group)) return Invalid("group: must be 1 to 64 printable characters without spaces");
+  if (join.world_size < 2) return Invalid(fmt::format("world_size: {} is less than 2", join.world_size));
+  if (join.world_size > kMaxWorldSize) {
+    return Invalid(fmt::format("world_size: {} is more than {}", join.world_size, kMaxWorldSize));
+  }
+  if (join.rank >= join.world_size) {
+    return RankFailure(ErrorCode::kInvalidArgument, join.rank,
+                       fmt::format("rank: {} is not below the world size {}", join.rank, join.world_size));
+  }
+  if (join.qpn == 0 || join.qpn > kQpnMask)
+    return Invalid(fmt::format("qpn: {:#x} is not a 24-bit QPN", join.qpn));
+  if (!IsPathMtu(join.max_path_mtu)) {
+    return Invalid(fmt::format("max_path_mtu: {} is not 256, 512, 1024, 2048 or 4096", join.max_path_mtu));
+  }
+  if (!topology_->FindHostByAddress(join.ip)) {
+    return RankFailure(ErrorCode::kNotFound, join.rank,
+                       fmt::format("ip: the topology {} has no host with the address {} (rank {}, {})",
+                                   topology_->name, ToString(join.ip), join.rank, join.host_name));
+  }
+  return {};
+}
+
+Failure GroupTable::CheckAgainst(const Group& group, const JoinRequest& join, NodeId host) const {
+  const GroupSpec& spec = group.spec;
+  if (spec.world_size != join.world_size) {
+    return RankFailure(ErrorCode::kSizeMismatch, join.rank,
+                       fmt::format("world_size: rank {} says {}, the group {} has {}", join.rank,
+                                   join.world_size, spec.name, spec.world_size));
+  }
+  if (group.phase == GroupPhase::kLeaving) {
+    return {ErrorCode::kAlreadyExists,
+            fmt::format("group {} is being left; join again when it is gone", spec.name), -1, ""};
+  }
+  const auto holder = group.members.find(join.rank);
+  if (holder != group.members.end()) {
+    return RankFailure(ErrorCode::kDuplicateRank, join.rank,
+                       fmt::format("rank {} of group {} is held by {} ({}, pid {})", join.rank, spec.name,
+                                   holder->second.join.host_name, ToString(holder->second.join.ip),
+                                   holder->second.join.pid));
+  }
+  for (const auto& [rank, member] : group.members) {
+    if (member.join.ip == join.ip && member.join.qpn == join.qpn) {
+      return RankFailure(
+          ErrorCode::kInvalidArgument, join.rank,
+          fmt::format("qpn: {:#x} at {} is that of rank {} already", join.qpn, ToString(join.ip), rank));
+    }
+  }
+  if (!spec.hosts.empty() && spec.hosts[join.rank] != topology_->nodes[host].name) {
+    return RankFailure(ErrorCode::kInvalidArgument, join.rank,
+                       fmt::format("rank {} of group {} is reserved for host {}, not {}", join.rank,
+                                   spec.name, spec.hosts[join.rank], topology_->nodes[host].name));
+  }
+  return {};
+}
+
+std::vector<SwitchOffer> GroupTable::Offers() const {
+  std::vector<SwitchOffer> offers(topology_->switch_count);
+  for (NodeId node = 0; node < topology_->switch_count; ++node) {
+    offers[node].unusable = switches_->Unusable(node);
+    offers[node].max_children = switches_->entry(node).engine.max_children;
+  }
+  for (const auto& [id, group] : groups_) {
+    for (const ContextPlan& context : group.plan.contexts) ++offers[context.node].groups;
+  }
+  return offers;
+}
+
+std::variant<uint32_t, Failure> GroupTable::ChoosePathMtu(const Group& group, const Tree& tree) const {
+  uint32_t possible = std::min(options_.max_path_mtu, topology_->path_mtu);
+  std::string by = fmt::format("the links of topology {}", topology_->name);
+  Failure culprit{ErrorCode::kMtu, "", -1, ""};
+  const auto limit = [&](uint32_t mtu, const std::string& what, int32_t rank,
+                         const std::string& switch_name) {
+    if (mtu >= possible) return;
+    possible = mtu;
+    by = what;
+    culprit.rank = rank;
+    culprit.switch_name = switch_name;
+  };
+  for (const auto& [rank, member] : group.members) {
+    limit(member.join.max_path_mtu,
+          fmt::format("host {} (rank {})", topology_->nodes[member.host].name, rank),
+          static_cast<int32_t>(rank), "");
+  }
+  for (const TreeInner& inner : tree.inner) {
+    const EngineReport& engine = switches_->entry(inner.node).engine;
+    limit(engine.max_path_mtu, fmt::format("the engine of {}", engine.name), -1, engine.name);
+    for (const PortState& port : engine.ports) {
+      const bool used = port.name == inner.parent_port ||
+                        std::any_of(inner.children.begin(), inner.children.end(),
+                                    [&port](const TreeChild& c) { return c.port == port.name; });
+      if (!used || port.mtu == 0) continue;
+      const uint32_t carried = port.mtu < kHeaderBytes ? 0 : port.mtu - kHeaderBytes;
+      limit(carried, fmt::format("the link at {}:{} (MTU {})", engine.name, port.name, port.mtu), -1,
+            engine.name);
+    }
+  }
+  uint32_t chosen = 0;
+  for (const uint32_t mtu : kPathMtus) {
+    if (mtu <= possible) chosen = mtu;
+  }
+  if (chosen == 0 || group.spec.path_mtu > chosen) {
+    culprit.message = fmt::format("path_mtu: {} is more than {} carries ({})",
+                                  std::max(group.spec.path_mtu, kPathMtus[0]), by, chosen);
+    return culprit;
+  }
+  return group.spec.path_mtu != 0 ? group.spec.path_mtu : chosen;
+}
+
+std::variant<Window, Failure> GroupTable::ChooseGroupWindow(const Group& group, const Tree& tree,
+                                                            uint32_t path_mtu) const {
+  WindowRequest request;
+  request.path_mtu = path_mtu;
+  request.rate_gbps = tree.rate_gbps;
+  request.round_trip_us = 2 * tree.delay_us;
+  request.window_packets = options_.window_packets;
+  request.message_packets = group.spec.message_packets;
+  request.window_messages = group.spec.window_messages;
+  for (const auto& [rank, member] : group.members) {
+    const uint32_t packets = member.join.max_outstanding;
+    if (packets != 0 && (request.nic_packets == 0 || packets < request.nic_packets))
+      request.nic_packets = packets;
+  }
+  return ChooseWindow(request);
+}
+
+void GroupTable::Install(Nanos now, Group* group) {
+  group->phase = GroupPhase::kInstalling;
+  std::vector<NodeId> hosts;
+  std::vector<JoinRequest> ranks;
+  for (const auto& [rank, member] : group->members) {
+    hosts.push_back(member.host);
+    ranks.push_back(member.join);
+  }
+  const auto tree = BuildTree(*topology_, forwarding_, Offers(), hosts);
+  if (const auto* failure = std::get_if<Failure>(&tree)) return FailGroup(now, group, *failure);
+  const auto& built = std::get<Tree>(tree);
+  const auto mtu = ChoosePathMtu(*group, built);
+  if (const auto* failure = std::get_if<Failure>(&mtu)) return FailGroup(now, group, *failure);
+  group->path_mtu = std::get<uint32_t>(mtu);
+  const auto window = ChooseGroupWindow(*group, built, group->path_mtu);
+  if (const auto* failure = std::get_if<Failure>(&window)) return FailGroup(now, group, *failure);
+  const auto& chosen = std::get<Window>(window);
+  group->message_packets = chosen.message_packets;
+  group->window_messages = chosen.window_messages;
+  group->slots = chosen.slots;
+  group->window_reason = chosen.reason;
+
+  ContextPlan common;
+  common.group_id = group->id;
+  common.generation = group->generation;
+  common.name = group->spec.name;
+  common.mode = Mode::kTranslated;
+  common.world_size = group->spec.world_size;
+  common.path_mtu = group->path_mtu;
+  common.message_packets = chosen.message_packets;
+  common.window_messages = chosen.window_messages;
+  common.slots = chosen.slots;
+  common.prompt_ns = options_.prompt_ns;
+  const std::optional<uint32_t> start_psn =
+      group->spec.start_psn ? group->spec.start_psn : options_.start_psn;
+  auto plan = MakePlan(*topology_, built, common, ranks, start_psn, now, &random_, &qpns_);
+  if (const auto* failure = std::get_if<Failure>(&plan)) return FailGroup(now, group, *failure);
+  group->plan = std::move(std::get<GroupPlan>(plan));
+  for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);
+  for (const ContextPlan& context : group->plan.contexts) world_->Install(context.node, context);
+}
+
+void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status,
+                             uint64_t arena_bytes) {
+  const auto found = groups_.find(group_id);
+  if (found == groups_.end() || found->second.phase != GroupPhase::kInstalling) return;
+  Group& group = found->second;
+  if (!status.ok()) {
+    const std::string& name = topology_->nodes[node].name;
+    const std::string message(status.message().data(), status.message().size());
+    ErrorCode code = ErrorCode::kInternal;
+    if (status.code() == StatusCode::kResourceExhausted) code = ErrorCode::kNoResource;
+    if (status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kDeadlineExceeded) {
+      code = ErrorCode::kSwitchLost;
+    }
+    return FailGroup(now, &group, SwitchFailure(code, name, fmt::format("switch {}: {}", name, message)));
+  }
+  for (ContextPlan& context : group.plan.contexts) {
+    if (context.node == node) context.arena_bytes = arena_bytes;
+  }
+  group.installing.erase(node);
+  if (group.installing.empty()) Run(&group);
+}
+
+void GroupTable::Run(Group* group) {
+  group->phase = GroupPhase::kRunning;
+  world_->Note(
+      fmt::format("group {}: running with {} ranks over {} switches, root {}, path MTU {}, M {}, W {}",
+                  group->spec.name, group->spec.world_size, group->plan.contexts.size(),
+                  topology_->nodes[group->plan.contexts[0].node].name, group->path_mtu,
+                  group->message_packets, group->window_messages));
+  for (const auto& [rank, member] : group->members) world_->Send(member.session, group->plan.replies[rank]);
+}
+
+Status GroupTable::Create(const GroupSpec& spec) {
+  const auto invalid = [](const std::string& message) {
+    return MakeStatus(StatusCode::kInvalidArgument, message);
+  };
+  if (!IsName(spec.name)) return invalid("name: must be 1 to 64 printable characters without spaces");
+  if (spec.mode == Mode::kTerminated || spec.mode == Mode::kAugmented) {
+    return MakeStatus(
+        StatusCode::kUnimplemented,
+        fmt::format("mode: {} is not realised; use mode 2 (translated)", static_cast<int>(spec.mode)));
+  }
+  if (spec.mode != Mode::kUnspecified && spec.mode != Mode::kTranslated)
+    return invalid("mode: must be 2 (translated)");
+  if (reserved_.contains(spec.name) || live_.contains(spec.name)) {
+    return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group {} exists", spec.name));
+  }
+  if (spec.world_size < 2 || spec.world_size > kMaxWorldSize) {
+    return invalid(fmt::format("size: {} is not between 2 and {}", spec.world_size, kMaxWorldSize));
+  }
+  if (!spec.hosts.empty() && spec.hosts.size() != spec.world_size) {
+    return invalid(fmt::format("hosts: {} are named for {} ranks", spec.hosts.size(), spec.world_size));
+  }
+  for (const std::string& host : spec.hosts) {
+    const std::optional<NodeId> node = topology_->FindNode(host);
+    if (!node || topology_->IsSwitch(*node)) {
+      return MakeStatus(StatusCode::kNotFound, fmt::format("hosts: the topology has no host {}", host));
+    }
+  }
+  if (spec.path_mtu != 0 && !IsPathMtu(spec.path_mtu)) {
+    return invalid(fmt::format("path_mtu: {} is not 256, 512, 1024, 2048 or 4096", spec.path_mtu));
+  }
+  const uint64_t window = uint64_t{std::max(spec.message_packets, 1u)} * std::max(spec.window_messages, 1u);
+  if (window > options_.window_packets) {
+    return invalid(fmt::format("M*W: {} packets are more than the {} that may be in flight", window,
+                               options_.window_packets));
+  }
+  if (spec.start_psn && *spec.start_psn > Psn::kMask) return invalid("start_psn: must be below 2^24");
+  GroupSpec stored = spec;
+  stored.mode = Mode::kTranslated;
+  reserved_[spec.name] = stored;
+  world_->Note(fmt::format("group {}: reserved for {} ranks", spec.name, spec.world_size));
+  return absl::OkStatus();
+}
+
+Status GroupTable::Destroy(Nanos now, const std::string& name, bool force) {
+  Group* group = Live(name);
+  if (group == nullptr && !reserved_.contains(name)) {
+    return MakeStatus(StatusCode::kNotFound, fmt::format("there is no group {}", name));
+  }
+  if (group != nullptr && !force) {
+    return MakeStatus(StatusCode::kFailedPrecondition,
+                      fmt::format("group {} is {} with {} ranks; use --force to end it under them", name,
+                                  Name(group->phase), group->members.size()));
+  }
+  reserved_.erase(name);
+  generations_.erase(name);
+  if (group != nullptr) {
+    FailGroup(now, group,
+              {ErrorCode::kAborted, fmt::format("group {} was destroyed by its operator", name), -1, ""});
+  } else {
+    world_->Note(fmt::format("group {}: destroyed", name));
+  }
+  return absl::OkStatus();
+}
+
+std::optional<Group> GroupTable::Find(const std::string& name) const {
+  const auto live = live_.find(name);
+  if (live != live_.end()) return groups_.at(live->second);
+  for (const auto& [id, group] : groups_) {
+    if (group.spec.name == name) return group;
+  }
+  const auto reserved = reserved_.find(name);
+  if (reserved == reserved_.end()) return std::nullopt;
+  Group group;
+  group.spec = reserved->second;
+  group.reserved = true;
+  const auto generation = generations_.find(name);
+  group.generation = generation == generations_.end() ? 0 : generation->second;
+  return group;
+}
+
+std::vector<Group> GroupTable::List() const {
+  std::set<std::string> names;
+  for (const auto& [name, spec] : reserved_) names.insert(name);
+  for (const auto& [id, group] : groups_) names.insert(group.spec.name);
+  std::vector<Group> list;
+  for (const std::string& name : names) list.push_back(*Find(name));
+  return list;
+}
+
+}  // namespace epic::manager

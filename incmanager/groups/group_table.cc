@@ -1,0 +1,306 @@
+#include "incmanager/groups/group_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace epic::manager {
+namespace {
+
+constexpr Nanos kWaitingInterval = kSecond;
+
+std::string Describe(const Member& member) {
+  return fmt::format("{} (pid {})",
+                     member.join.host_name.empty() ? ToString(member.join.ip) : member.join.host_name,
+                     member.join.pid);
+}
+
+std::vector<uint32_t> MissingRanks(const Group& group) {
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < group.spec.world_size; ++rank) {
+    if (!group.members.contains(rank)) missing.push_back(rank);
+  }
+  return missing;
+}
+
+}  // namespace
+
+const char* Name(GroupPhase phase) {
+  switch (phase) {
+    case GroupPhase::kReserved:
+      return "reserved";
+    case GroupPhase::kJoining:
+      return "joining";
+    case GroupPhase::kInstalling:
+      return "installing";
+    case GroupPhase::kRunning:
+      return "running";
+    case GroupPhase::kLeaving:
+      return "leaving";
+    case GroupPhase::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+GroupTable::GroupTable(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
+                       const GroupOptions& options, uint64_t seed)
+    : topology_(topology),
+      switches_(switches),
+      world_(world),
+      options_(options),
+      forwarding_(ComputeForwarding(*topology)),
+      random_(seed),
+      qpns_(topology->switch_count),
+      // Ids must differ from those of a former manager, whose contexts may still be on switches.
+      next_id_((random_() & 0xffffffff) << 20 | 1) {}
+
+Group* GroupTable::Live(const std::string& name) {
+  const auto found = live_.find(name);
+  return found == live_.end() ? nullptr : &groups_.at(found->second);
+}
+
+Group* GroupTable::OfSession(SessionId session, Member** member) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return nullptr;
+  Group& group = groups_.at(found->second);
+  for (auto& [rank, m] : group.members) {
+    if (m.session == session) *member = &m;
+  }
+  return &group;
+}
+
+Group& GroupTable::NewGroup(const JoinRequest& join) {
+  Group group;
+  const auto reserved = reserved_.find(join.group);
+  if (reserved != reserved_.end()) {
+    group.spec = reserved->second;
+    group.reserved = true;
+    group.generation = ++generations_[join.group];
+  } else {
+    group.spec.name = join.group;
+    group.spec.world_size = join.world_size;
+    group.spec.mode = Mode::kTranslated;
+  }
+  group.id = next_id_++;
+  group.phase = GroupPhase::kJoining;
+  live_[join.group] = group.id;
+  return groups_.emplace(group.id, std::move(group)).first->second;
+}
+
+void GroupTable::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
+  Failure failure = CheckJoin(join);
+  const std::optional<NodeId> host = topology_->FindHostByAddress(join.ip);
+  if (failure.ok()) {
+    const auto reserved = reserved_.find(join.group);
+    if (const Group* group = Live(join.group)) {
+      failure = CheckAgainst(*group, join, *host);
+    } else if (reserved != reserved_.end()) {
+      Group blank;
+      blank.spec = reserved->second;
+      blank.phase = GroupPhase::kJoining;
+      failure = CheckAgainst(blank, join, *host);
+    }
+  }
+  if (!failure.ok()) {
+    world_->Note(fmt::format("group {}: rank {} of {} refused: {}", join.group, join.rank, ToString(join.ip),
+                             failure.message));
+    world_->Send(session, failure);
+    return;
+  }
+  Group* group = Live(join.group);
+  if (group == nullptr) group = &NewGroup(join);
+  Member member;
+  member.join = join;
+  member.host = *host;
+  member.session = session;
+  const Nanos timeout =
+      join.join_timeout_ms == 0 ? options_.join_timeout : join.join_timeout_ms * kMillisecond;
+  member.deadline = now + timeout;
+  if (group->members.empty()) group->next_waiting = now + kWaitingInterval;
+  world_->Note(fmt::format("group {}: rank {} of {} joined from {} at {}", join.group, join.rank,
+                           join.world_size, Describe(member), topology_->nodes[*host].name));
+  group->members.emplace(join.rank, std::move(member));
+  sessions_[session] = group->id;
+  if (group->members.size() == group->spec.world_size) Install(now, group);
+}
+
+void GroupTable::OnLeave(Nanos now, SessionId session) {
+  Member* member = nullptr;
+  Group* group = OfSession(session, &member);
+  if (group == nullptr || member->left || group->phase == GroupPhase::kFailed) return;
+  const uint32_t rank = member->join.rank;
+  if (group->phase == GroupPhase::kJoining) {
+    world_->Send(session, LeftNote{});
+    return OnSessionClosed(now, session);
+  }
+  if (group->phase == GroupPhase::kInstalling) {
+    return FailGroup(
+        now, group,
+        RankFailure(ErrorCode::kAborted, rank, fmt::format("rank {} left before the group ran", rank)));
+  }
+  member->left = true;
+  group->phase = GroupPhase::kLeaving;
+  const bool all =
+      std::all_of(group->members.begin(), group->members.end(), [](const auto& m) { return m.second.left; });
+  if (all) StartRemoval(now, group);
+}
+
+void GroupTable::OnAbort(Nanos now, SessionId session, const std::string& reason) {
+  Member* member = nullptr;
+  Group* group = OfSession(session, &member);
+  if (group == nullptr) return;
+  const uint32_t rank = member->join.rank;
+  FailGroup(now, group,
+            RankFailure(ErrorCode::kAborted, rank,
+                        fmt::format("rank {} on {} aborted: {}", rank, Describe(*member), reason)));
+}
+
+void GroupTable::OnSessionClosed(Nanos now, SessionId session) {
+  Member* member = nullptr;
+  Group* group = OfSession(session, &member);
+  if (group == nullptr) return;
+  sessions_.erase(session);
+  member->open = false;
+  const uint32_t rank = member->join.rank;
+  switch (group->phase) {
+    case GroupPhase::kReserved:
+      return;
+    case GroupPhase::kJoining:
+      world_->Note(fmt::format("group {}: rank {} went away while joining", group->spec.name, rank));
+      group->members.erase(rank);
+      if (group->members.empty()) Forget(group->id);
+      return;
+    case GroupPhase::kInstalling:
+    case GroupPhase::kRunning:
+    case GroupPhase::kLeaving:
+      if (member->left) return;
+      return FailGroup(
+          now, group,
+          RankFailure(ErrorCode::kRankLost, rank,
+                      fmt::format("rank {} on {} is gone: its session broke", rank, Describe(*member))));
+    case GroupPhase::kFailed: {
+      const bool open = std::any_of(group->members.begin(), group->members.end(),
+                                    [](const auto& m) { return m.second.open; });
+      if (!open) StartRemoval(now, group);
+      return;
+    }
+  }
+}
+
+void GroupTable::Tick(Nanos now) {
+  std::vector<std::pair<uint64_t, std::vector<uint32_t>>> overdue;
+  std::vector<uint64_t> to_remove;
+  for (auto& [id, group] : groups_) {
+    if (group.phase == GroupPhase::kFailed && now >= group.remove_at) to_remove.push_back(id);
+    if (group.phase != GroupPhase::kJoining) continue;
+    const std::vector<uint32_t> missing = MissingRanks(group);
+    const bool late = std::any_of(group.members.begin(), group.members.end(),
+                                  [now](const auto& m) { return now >= m.second.deadline; });
+    if (late) {
+      overdue.emplace_back(id, missing);
+    } else if (now >= group.next_waiting) {
+      group.next_waiting = now + kWaitingInterval;
+      for (const auto& [rank, member] : group.members) world_->Send(member.session, WaitingNote{missing});
+    }
+  }
+  for (const auto& [id, missing] : overdue) {
+    Group& group = groups_.at(id);
+    FailGroup(now, &group,
+              RankFailure(ErrorCode::kJoinTimeout, missing.front(),
+                          fmt::format("group {}: {} of {} ranks did not join in time: {}", group.spec.name,
+                                      missing.size(), group.spec.world_size, fmt::join(missing, ", "))));
+  }
+  for (const uint64_t id : to_remove) StartRemoval(now, &groups_.at(id));
+}
+
+void GroupTable::FailGroup(Nanos now, Group* group, const Failure& failure) {
+  if (group->phase == GroupPhase::kFailed || group->removal_started) return;
+  world_->Note(fmt::format("group {}: failed: {}", group->spec.name, failure.message));
+  const bool in_use = group->phase == GroupPhase::kRunning || group->phase == GroupPhase::kLeaving;
+  group->phase = GroupPhase::kFailed;
+  group->failure = failure;
+  group->remove_at = now + options_.linger;
+  live_.erase(group->spec.name);
+  bool open = false;
+  for (const auto& [rank, member] : group->members) {
+    if (!member.open) continue;
+    open = true;
+    world_->Send(member.session, failure);
+  }
+  if (in_use) {
+    for (const ContextPlan& context : group->plan.contexts)
+      world_->Fail(context.node, group->id, group->generation);
+  }
+  if (!in_use || !open) StartRemoval(now, group);
+}
+
+void GroupTable::StartRemoval(Nanos now, Group* group) {
+  group->remove_at = kNever;
+  if (group->removal_started) return;
+  group->removal_started = true;
+  for (const ContextPlan& context : group->plan.contexts) group->removing.insert(context.node);
+  if (group->removing.empty()) return FinishRemoval(now, group->id);
+  for (const ContextPlan& context : group->plan.contexts)
+    world_->Remove(context.node, group->id, group->generation);
+}
+
+void GroupTable::OnRemoved(Nanos now, NodeId node, uint64_t group_id) {
+  const auto found = groups_.find(group_id);
+  if (found == groups_.end() || found->second.removing.erase(node) == 0) return;
+  if (found->second.removing.empty()) FinishRemoval(now, group_id);
+}
+
+void GroupTable::FinishRemoval(Nanos now, uint64_t id) {
+  Group& group = groups_.at(id);
+  ReleasePlan(group.plan, now, &qpns_);
+  world_->Note(fmt::format("group {}: removed", group.spec.name));
+  for (const auto& [rank, member] : group.members) {
+    if (member.open && group.phase == GroupPhase::kLeaving) world_->Send(member.session, LeftNote{});
+  }
+  Forget(id);
+}
+
+void GroupTable::Forget(uint64_t id) {
+  const Group& group = groups_.at(id);
+  for (const auto& [rank, member] : group.members) sessions_.erase(member.session);
+  const auto live = live_.find(group.spec.name);
+  if (live != live_.end() && live->second == id) live_.erase(live);
+  groups_.erase(id);
+}
+
+void GroupTable::OnContextsLost(Nanos now, NodeId node) {
+  const std::string& name = topology_->nodes[node].name;
+  std::vector<Group*> hit;
+  for (auto& [id, group] : groups_) {
+    const bool through = std::any_of(group.plan.contexts.begin(), group.plan.contexts.end(),
+                                     [node](const ContextPlan& c) { return c.node == node; });
+    if (through && group.phase != GroupPhase::kFailed) hit.push_back(&group);
+  }
+  for (Group* group : hit) {
+    FailGroup(
+        now, group,
+        SwitchFailure(ErrorCode::kSwitchLost, name,
+                      fmt::format("switch {} lost its contexts: its engine stopped or started anew", name)));
+  }
+}
+
+std::optional<std::set<NodeId>> GroupTable::Removing(uint64_t group_id) const {
+  const auto found = groups_.find(group_id);
+  if (found == groups_.end()) return std::nullopt;
+  return found->second.removing;
+}
+
+std::vector<uint64_t> GroupTable::GroupsOn(NodeId node) const {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, group] : groups_) {
+    if (group.removal_started) continue;
+    for (const ContextPlan& context : group.plan.contexts) {
+      if (context.node == node) ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+}  // namespace epic::manager

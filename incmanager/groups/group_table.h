@@ -1,0 +1,175 @@
+// All groups and their state machines:
+//
+//   reserved -> joining -> installing -> running -> leaving -> gone (or reserved again)
+//                  |            |           |          |
+//                  +------------+-----------+----------+--> failed -> gone (or reserved again)
+//
+// Sans-IO: sessions, switches' answers and time come in; what is to be done goes out through GroupWorld. Not
+// thread-safe: its owner holds one lock around every call. GroupWorld's functions must not call back.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "incmanager/failure.h"
+#include "incmanager/groups/plan.h"
+#include "incmanager/groups/qpn_pool.h"
+#include "incmanager/groups/switch_table.h"
+#include "incmanager/policies/window.h"
+
+namespace epic::manager {
+
+using SessionId = uint64_t;
+
+struct WaitingNote {
+  std::vector<uint32_t> missing_ranks;
+};
+struct LeftNote {};
+// What a rank is told; a Failure and a LeftNote end its session.
+using SessionEvent = std::variant<WaitingNote, JoinedReply, Failure, LeftNote>;
+
+class GroupWorld {
+ public:
+  virtual ~GroupWorld() = default;
+  virtual void Send(SessionId session, const SessionEvent& event) = 0;
+  // Calls for one switch are carried out in this order. Each Install is answered by OnInstalled, each Remove
+  // by OnRemoved.
+  virtual void Install(NodeId node, const ContextPlan& context) = 0;
+  virtual void Fail(NodeId node, uint64_t group_id, uint32_t generation) = 0;
+  virtual void Remove(NodeId node, uint64_t group_id, uint32_t generation) = 0;
+  // One line for the log.
+  virtual void Note(const std::string& line) = 0;
+};
+
+struct GroupOptions {
+  Nanos join_timeout = 120 * kSecond;
+  Nanos linger = 5 * kSecond;  // how long a failed group's contexts wait for its sessions to end
+  uint32_t max_path_mtu = 4096;
+  uint32_t window_packets = 64;  // bound of M*W
+  uint64_t prompt_ns = 20 * kMillisecond;
+  std::optional<uint32_t> start_psn;  // for tests: of every endpoint; else random
+};
+
+// A group that the operator asked for; see CreateGroupRequest in proto/manager.proto.
+struct GroupSpec {
+  std::string name;
+  uint32_t world_size = 0;
+  std::vector<std::string> hosts;  // by rank; empty: learned when the ranks join
+  Mode mode = Mode::kUnspecified;
+  uint32_t path_mtu = 0;  // 0: the largest that the path carries
+  uint32_t message_packets = 0;
+  uint32_t window_messages = 0;
+  std::optional<uint32_t> start_psn;
+};
+
+enum class GroupPhase : uint8_t { kReserved, kJoining, kInstalling, kRunning, kLeaving, kFailed };
+const char* Name(GroupPhase phase);
+
+struct Member {
+  JoinRequest join;
+  NodeId host = kNoNode;
+  SessionId session = 0;
+  Nanos deadline = 0;  // of its join
+  bool open = true;    // the session still lives
+  bool left = false;
+};
+
+// One life of a group, from the first join to the removal of its contexts.
+struct Group {
+  GroupSpec spec;
+  bool reserved = false;  // by the operator: goes back to reserved
+  uint64_t id = 0;
+  uint32_t generation = 1;
+  GroupPhase phase = GroupPhase::kReserved;
+  std::map<uint32_t, Member> members;  // by rank
+  GroupPlan plan;
+  uint32_t path_mtu = 0;
+  uint32_t message_packets = 0;
+  uint32_t window_messages = 0;
+  uint32_t slots = 0;
+  std::string window_reason;
+  Failure failure;
+  Nanos next_waiting = 0;
+  Nanos remove_at = kNever;     // of a failed group
+  std::set<NodeId> installing;  // switches that have not answered yet
+  std::set<NodeId> removing;
+  bool removal_started = false;
+};
+
+class GroupTable {
+ public:
+  // topology, switches and world outlive the table. seed: of PSNs and group ids.
+  GroupTable(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
+             const GroupOptions& options, uint64_t seed);
+
+  // Sessions. A refused join is answered by a Failure.
+  void OnJoin(Nanos now, SessionId session, const JoinRequest& join);
+  void OnLeave(Nanos now, SessionId session);
+  void OnAbort(Nanos now, SessionId session, const std::string& reason);
+  void OnSessionClosed(Nanos now, SessionId session);
+  bool HasSession(SessionId session) const { return sessions_.contains(session); }
+
+  // Switches.
+  void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status, uint64_t arena_bytes);
+  void OnRemoved(Nanos now, NodeId node, uint64_t group_id);
+  void OnContextsLost(Nanos now, NodeId node);
+  // Groups whose contexts the switch is to keep.
+  std::vector<uint64_t> GroupsOn(NodeId node) const;
+
+  // To be called about ten times a second.
+  void Tick(Nanos now);
+
+  // Operators. Errors: ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED (mode), FAILED_PRECONDITION
+  // (ranks are in the group and force is not set).
+  Status Create(const GroupSpec& spec);
+  Status Destroy(Nanos now, const std::string& name, bool force);
+
+  // By name; a group that is reserved only is shown as one without members. Nothing if there is none.
+  std::optional<Group> Find(const std::string& name) const;
+  std::vector<Group> List() const;
+  // The switches that have not yet removed the contexts of a group's life; nothing when that life is over.
+  std::optional<std::set<NodeId>> Removing(uint64_t group_id) const;
+
+ private:
+  Failure CheckJoin(const JoinRequest& join) const;
+  Failure CheckAgainst(const Group& group, const JoinRequest& join, NodeId host) const;
+  Group& NewGroup(const JoinRequest& join);
+  Group* Live(const std::string& name);
+  Group* OfSession(SessionId session, Member** member);
+
+  void Install(Nanos now, Group* group);
+  std::variant<uint32_t, Failure> ChoosePathMtu(const Group& group, const Tree& tree) const;
+  std::variant<Window, Failure> ChooseGroupWindow(const Group& group, const Tree& tree,
+                                                  uint32_t path_mtu) const;
+  std::vector<SwitchOffer> Offers() const;
+
+  void Run(Group* group);
+  void FailGroup(Nanos now, Group* group, const Failure& failure);
+  void StartRemoval(Nanos now, Group* group);
+  void FinishRemoval(Nanos now, uint64_t id);
+  void Forget(uint64_t id);
+
+  const Topology* topology_;
+  const SwitchTable* switches_;
+  GroupWorld* world_;
+  const GroupOptions options_;
+  const std::vector<Forwarding> forwarding_;
+  std::mt19937_64 random_;
+  QpnPool qpns_;
+  uint64_t next_id_;
+  std::map<std::string, GroupSpec> reserved_;
+  std::map<std::string, uint32_t> generations_;  // of reserved groups: lives so far
+  std::map<uint64_t, Group> groups_;
+  std::map<std::string, uint64_t> live_;    // groups that are not failed, by name
+  std::map<SessionId, uint64_t> sessions_;  // session -> group
+};
+
+}  // namespace epic::manager

@@ -1,0 +1,139 @@
+#include "incmanager/groups/plan.h"
+
+#include <fmt/format.h>
+
+#include "base/psn.h"
+
+namespace epic::manager {
+namespace {
+
+class Planner {
+ public:
+  Planner(const Topology& topology, const Tree& tree, const ContextPlan& common,
+          const std::vector<JoinRequest>& ranks, std::optional<uint32_t> start_psn, Nanos now,
+          std::mt19937_64* random, QpnPool* qpns)
+      : topology_(topology),
+        tree_(tree),
+        ranks_(ranks),
+        start_psn_(start_psn),
+        now_(now),
+        random_(random),
+        qpns_(qpns) {
+    plan_.contexts.assign(tree.inner.size(), common);
+    plan_.replies.resize(ranks.size());
+  }
+
+  std::variant<GroupPlan, Failure> Make() {
+    for (size_t i = 0; i < tree_.inner.size(); ++i) {
+      const TreeInner& inner = tree_.inner[i];
+      plan_.contexts[i].node = inner.node;
+      plan_.contexts[i].parent_node =
+          inner.parent == TreeInner::kNoParent ? kNoNode : tree_.inner[inner.parent].node;
+      for (const TreeChild& child : inner.children) {
+        const bool done = child.is_host ? ConnectHost(i, child) : ConnectSwitch(i, child);
+        if (!done) {
+          ReleasePlan(plan_, now_, qpns_);
+          const std::string& name = topology_.nodes[full_].name;
+          return SwitchFailure(ErrorCode::kNoResource, name, fmt::format("{} has no QPN left", name));
+        }
+      }
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  uint32_t NewPsn() { return start_psn_ ? *start_psn_ : static_cast<uint32_t>((*random_)()) & Psn::kMask; }
+
+  bool ConnectHost(size_t at, const TreeChild& child) {
+    ContextPlan& context = plan_.contexts[at];
+    const std::optional<uint32_t> qpn = Take(context.node);
+    if (!qpn) return false;
+    const JoinRequest& join = ranks_[child.rank];
+    EndpointPlan endpoint;
+    endpoint.local_qpn = *qpn;
+    endpoint.remote_ip = join.ip;
+    endpoint.remote_qpn = join.qpn;
+    endpoint.remote_mac = topology_.nodes[*topology_.FindHostByAddress(join.ip)].mac;
+    endpoint.port = child.port;
+    endpoint.in_psn = NewPsn();
+    endpoint.out_psn = NewPsn();
+    endpoint.is_host = true;
+    endpoint.rank = child.rank;
+    context.children.push_back(endpoint);
+    plan_.replies[child.rank] = {context.group_id,
+                                 context.generation,
+                                 context.mode,
+                                 topology_.nodes[context.node].address,
+                                 *qpn,
+                                 endpoint.in_psn,
+                                 endpoint.out_psn,
+                                 context.path_mtu,
+                                 context.message_packets,
+                                 context.window_messages};
+    return true;
+  }
+
+  bool ConnectSwitch(size_t at, const TreeChild& child) {
+    ContextPlan& upper = plan_.contexts[at];
+    ContextPlan& lower = plan_.contexts[child.inner];
+    const TreeInner& below = tree_.inner[child.inner];
+    const std::optional<uint32_t> upper_qpn = Take(upper.node);
+    if (!upper_qpn) return false;
+    const uint32_t up_psn = NewPsn();
+    const uint32_t down_psn = NewPsn();
+    EndpointPlan down{*upper_qpn, topology_.nodes[below.node].address,
+                      0,          topology_.nodes[below.node].mac,
+                      child.port, up_psn,
+                      down_psn,   false,
+                      child.rank};
+    upper.children.push_back(down);
+    const std::optional<uint32_t> lower_qpn = Take(below.node);
+    if (!lower_qpn) return false;
+    upper.children.back().remote_qpn = *lower_qpn;
+    lower.node = below.node;
+    lower.parent = EndpointPlan{*lower_qpn,
+                                topology_.nodes[upper.node].address,
+                                *upper_qpn,
+                                topology_.nodes[upper.node].mac,
+                                below.parent_port,
+                                down_psn,
+                                up_psn,
+                                false,
+                                0};
+    return true;
+  }
+
+  std::optional<uint32_t> Take(NodeId node) {
+    const std::optional<uint32_t> qpn = qpns_->Take(node, now_);
+    if (!qpn) full_ = node;
+    return qpn;
+  }
+
+  const Topology& topology_;
+  const Tree& tree_;
+  const std::vector<JoinRequest>& ranks_;
+  const std::optional<uint32_t> start_psn_;
+  const Nanos now_;
+  std::mt19937_64* const random_;
+  QpnPool* const qpns_;
+  GroupPlan plan_;
+  NodeId full_ = kNoNode;
+};
+
+}  // namespace
+
+std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
+                                          const ContextPlan& common, const std::vector<JoinRequest>& ranks,
+                                          std::optional<uint32_t> start_psn, Nanos now,
+                                          std::mt19937_64* random, QpnPool* qpns) {
+  return Planner(topology, tree, common, ranks, start_psn, now, random, qpns).Make();
+}
+
+void ReleasePlan(const GroupPlan& plan, Nanos now, QpnPool* qpns) {
+  for (const ContextPlan& context : plan.contexts) {
+    if (context.parent) qpns->GiveBack(context.node, context.parent->local_qpn, now);
+    for (const EndpointPlan& child : context.children) qpns->GiveBack(context.node, child.local_qpn, now);
+  }
+}
+
+}  // namespace epic::manager

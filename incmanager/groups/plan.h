@@ -1,0 +1,97 @@
+// From a tree and the ranks that joined to what every switch is given and every rank is told: plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/types.h"
+#include "incmanager/failure.h"
+#include "incmanager/groups/qpn_pool.h"
+#include "incmanager/policies/tree.h"
+#include "incmanager/topology.h"
+
+namespace epic::manager {
+
+enum class Mode : uint8_t { kUnspecified = 0, kTerminated = 1, kTranslated = 2, kAugmented = 3 };
+
+// What a rank says when it joins; see Join in proto/manager.proto.
+struct JoinRequest {
+  std::string group;
+  uint32_t rank = 0;
+  uint32_t world_size = 0;
+  Ipv4 ip{};
+  uint32_t qpn = 0;
+  uint32_t max_path_mtu = 0;
+  uint32_t max_outstanding = 0;
+  std::string host_name;
+  int64_t pid = 0;
+  uint32_t join_timeout_ms = 0;
+};
+
+// What it is told when the group runs; see Joined there.
+struct JoinedReply {
+  uint64_t group_id = 0;
+  uint32_t generation = 0;
+  Mode mode = Mode::kTranslated;
+  Ipv4 remote_ip{};
+  uint32_t remote_qpn = 0;
+  uint32_t send_psn = 0;
+  uint32_t recv_psn = 0;
+  uint32_t path_mtu = 0;
+  uint32_t message_packets = 0;
+  uint32_t window_messages = 0;
+};
+
+// One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.
+struct EndpointPlan {
+  uint32_t local_qpn = 0;
+  Ipv4 remote_ip{};
+  uint32_t remote_qpn = 0;
+  Mac remote_mac{};
+  std::string port;
+  uint32_t in_psn = 0;
+  uint32_t out_psn = 0;
+  bool is_host = false;
+  uint32_t rank = 0;
+};
+
+// One switch's context; see GroupConfig there.
+struct ContextPlan {
+  NodeId node = kNoNode;
+  NodeId parent_node = kNoNode;  // at the root: none
+  uint64_t group_id = 0;
+  uint32_t generation = 0;
+  std::string name;
+  Mode mode = Mode::kTranslated;
+  uint32_t world_size = 0;
+  uint32_t path_mtu = 0;
+  uint32_t message_packets = 0;
+  uint32_t window_messages = 0;
+  uint32_t slots = 0;
+  uint64_t prompt_ns = 0;
+  std::optional<EndpointPlan> parent;
+  std::vector<EndpointPlan> children;
+  uint64_t arena_bytes = 0;  // as the switch answered; 0 until then
+};
+
+struct GroupPlan {
+  std::vector<ContextPlan> contexts;  // the root first
+  std::vector<JoinedReply> replies;   // by rank
+};
+
+// Gives every edge its two QPNs and a PSN per direction: random, or start_psn for all. `common` carries what
+// all contexts share. Errors: kNoResource naming a switch whose QPNs are used up (those taken are given
+// back).
+std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
+                                          const ContextPlan& common, const std::vector<JoinRequest>& ranks,
+                                          std::optional<uint32_t> start_psn, Nanos now,
+                                          std::mt19937_64* random, QpnPool* qpns);
+
+// Gives the QPNs of a plan back; they rest in quarantine before they are used again.
+void ReleasePlan(const GroupPlan& plan, Nanos now, QpnPool* qpns);
+
+}  // namespace epic::manager

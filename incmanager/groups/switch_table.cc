@@ -1,0 +1,146 @@
+#include "incmanager/groups/switch_table.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+namespace epic::manager {
+namespace {
+
+Status Contradiction(const char* field, const std::string& name, const std::string& theirs,
+                     const std::string& ours) {
+  return MakeStatus(
+      StatusCode::kInvalidArgument,
+      fmt::format("{}: the engine of {} says {}, the topology says {}", field, name, theirs, ours));
+}
+
+}  // namespace
+
+const char* Name(SwitchState state) {
+  switch (state) {
+    case SwitchState::kNeverSeen:
+      return "never seen";
+    case SwitchState::kConfiguring:
+      return "configuring";
+    case SwitchState::kUp:
+      return "up";
+    case SwitchState::kEngineDown:
+      return "engine down";
+    case SwitchState::kAgentLost:
+      return "agent lost";
+  }
+  return "unknown";
+}
+
+SwitchTable::SwitchTable(const Topology* topology) : topology_(topology), entries_(topology->switch_count) {}
+
+StatusOr<NodeId> SwitchTable::Check(const std::string& name, const EngineReport* engine) const {
+  const std::optional<NodeId> id = topology_->FindSwitch(name);
+  if (!id) return MakeStatus(StatusCode::kNotFound, fmt::format("name: the topology has no switch {}", name));
+  if (engine == nullptr) return *id;
+  const Node& node = topology_->nodes[*id];
+  if (engine->name != name) return Contradiction("engine.name", name, engine->name, name);
+  if (engine->address != node.address) {
+    return Contradiction("engine.address", name, ToString(engine->address), ToString(node.address));
+  }
+  if (engine->mac != node.mac)
+    return Contradiction("engine.mac", name, ToString(engine->mac), ToString(node.mac));
+  for (const Hop& hop : node.hops) {
+    bool found = false;
+    for (const PortState& port : engine->ports) found = found || port.name == hop.port;
+    if (!found) {
+      return MakeStatus(
+          StatusCode::kInvalidArgument,
+          fmt::format("engine.ports: the engine of {} has no port {}, which the topology links to {}", name,
+                      hop.port, topology_->nodes[hop.peer].name));
+    }
+  }
+  return *id;
+}
+
+void SwitchTable::Adopt(NodeId node, const EngineReport& engine, SwitchChange* change) {
+  SwitchEntry& entry = entries_[node];
+  if (entry.engine.boot_id != engine.boot_id) {
+    change->contexts_lost = entry.engine.boot_id != 0;
+    entry.forwarding_set = false;
+    entry.forwarding_asked = false;
+  }
+  entry.engine = engine;
+  if (!entry.forwarding_set && !entry.forwarding_asked) {
+    change->set_forwarding = true;
+    entry.forwarding_asked = true;
+  }
+  entry.state = entry.forwarding_set ? SwitchState::kUp : SwitchState::kConfiguring;
+}
+
+StatusOr<SwitchChange> SwitchTable::Register(Nanos now, const std::string& name,
+                                             const std::string& agent_address, const EngineReport& engine) {
+  const StatusOr<NodeId> id = Check(name, &engine);
+  if (!id.ok()) return id.status();
+  SwitchEntry& entry = entries_[*id];
+  entry.agent_address = agent_address;
+  entry.last_heard = now;
+  // Whatever was asked of a former agent may not have arrived.
+  entry.forwarding_set = false;
+  entry.forwarding_asked = false;
+  SwitchChange change;
+  Adopt(*id, engine, &change);
+  return change;
+}
+
+StatusOr<SwitchChange> SwitchTable::Heartbeat(Nanos now, const std::string& name,
+                                              const EngineReport* engine) {
+  const StatusOr<NodeId> id = Check(name, engine);
+  if (!id.ok()) return id.status();
+  SwitchEntry& entry = entries_[*id];
+  SwitchChange change;
+  if (entry.state == SwitchState::kNeverSeen || entry.state == SwitchState::kAgentLost) {
+    change.register_again = true;
+    return change;
+  }
+  entry.last_heard = now;
+  if (engine != nullptr) {
+    Adopt(*id, *engine, &change);
+    return change;
+  }
+  change.contexts_lost = entry.state != SwitchState::kEngineDown;
+  entry.state = SwitchState::kEngineDown;
+  return change;
+}
+
+void SwitchTable::OnForwardingSet(NodeId node, bool ok) {
+  SwitchEntry& entry = entries_[node];
+  entry.forwarding_asked = false;
+  entry.forwarding_set = ok;
+  if (ok && entry.state == SwitchState::kConfiguring) entry.state = SwitchState::kUp;
+}
+
+std::vector<NodeId> SwitchTable::Tick(Nanos now) {
+  std::vector<NodeId> lost;
+  for (NodeId node = 0; node < entries_.size(); ++node) {
+    SwitchEntry& entry = entries_[node];
+    if (entry.state == SwitchState::kNeverSeen || entry.state == SwitchState::kAgentLost) continue;
+    if (now - entry.last_heard <= kAgentLostAfter) continue;
+    entry.state = SwitchState::kAgentLost;
+    lost.push_back(node);
+  }
+  return lost;
+}
+
+std::string SwitchTable::Unusable(NodeId node) const {
+  switch (entries_[node].state) {
+    case SwitchState::kUp:
+      return entries_[node].engine.translated ? "" : "its engine does not offer mode II";
+    case SwitchState::kNeverSeen:
+      return "its agent has never registered";
+    case SwitchState::kConfiguring:
+      return "it has no forwarding table yet";
+    case SwitchState::kEngineDown:
+      return "its engine is down";
+    case SwitchState::kAgentLost:
+      return "its agent is lost";
+  }
+  return "its state is unknown";
+}
+
+}  // namespace epic::manager

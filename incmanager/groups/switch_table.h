@@ -1,0 +1,81 @@
+// What the manager knows of each switch and its agent. Sans-IO: registrations, heartbeats and time come in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "incmanager/policies/tree.h"
+#include "incmanager/topology.h"
+
+namespace epic::manager {
+
+inline constexpr Nanos kAgentLostAfter = 5 * kSecond;
+
+struct PortState {
+  std::string name;
+  uint32_t mtu = 0;
+};
+
+// The parts of an engine's description that decisions depend on; see EngineInfo in proto/switch.proto.
+struct EngineReport {
+  std::string name;
+  Ipv4 address{};
+  Mac mac{};
+  uint64_t boot_id = 0;
+  uint32_t max_path_mtu = 0;
+  uint32_t max_children = 0;
+  bool translated = false;  // offers mode II
+  std::vector<PortState> ports;
+};
+
+enum class SwitchState : uint8_t { kNeverSeen, kConfiguring, kUp, kEngineDown, kAgentLost };
+
+// "never seen", "configuring", "up", "engine down", "agent lost".
+const char* Name(SwitchState state);
+
+struct SwitchEntry {
+  SwitchState state = SwitchState::kNeverSeen;
+  EngineReport engine;
+  std::string agent_address;
+  Nanos last_heard = 0;
+  bool forwarding_set = false;    // the table of the topology is in the engine that runs now
+  bool forwarding_asked = false;  // and is on its way
+};
+
+// What an event means for others.
+struct SwitchChange {
+  bool contexts_lost = false;   // the engine stopped or started anew: groups through this switch are gone
+  bool set_forwarding = false;  // the engine needs its forwarding table
+  bool register_again = false;  // the manager does not know this agent (any more)
+};
+
+class SwitchTable {
+ public:
+  explicit SwitchTable(const Topology* topology);
+
+  // Errors: NOT_FOUND (no such switch in the topology), INVALID_ARGUMENT naming the field that contradicts
+  // it.
+  StatusOr<SwitchChange> Register(Nanos now, const std::string& name, const std::string& agent_address,
+                                  const EngineReport& engine);
+  // engine: null when the engine does not answer its agent. Errors as Register.
+  StatusOr<SwitchChange> Heartbeat(Nanos now, const std::string& name, const EngineReport* engine);
+  void OnForwardingSet(NodeId node, bool ok);
+  // Returns the switches whose agents have just been lost.
+  std::vector<NodeId> Tick(Nanos now);
+
+  const SwitchEntry& entry(NodeId node) const { return entries_[node]; }
+  // Why the switch cannot take part in a new group; empty if it can.
+  std::string Unusable(NodeId node) const;
+
+ private:
+  StatusOr<NodeId> Check(const std::string& name, const EngineReport* engine) const;
+  void Adopt(NodeId node, const EngineReport& engine, SwitchChange* change);
+
+  const Topology* topology_;
+  std::vector<SwitchEntry> entries_;
+};
+
+}  // namespace epic::manager

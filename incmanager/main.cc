@@ -1,0 +1,150 @@
+// incmanager: the manager and its command line in one program.
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "incmanager/cli/client.h"
+#include "incmanager/cli/serve.h"
+
+namespace epic::manager {
+namespace {
+
+constexpr uint32_t kMaxPsn = 0xffffff;
+constexpr uint32_t kMaxWindowPackets = 4096;
+
+class CommandLine {
+ public:
+  CommandLine()
+      : app_(
+            "The manager of EPIC groups, and its commands.\n"
+            "Exit codes: 0 ok, 1 refused by the manager, 2 usage or a bad topology file, 3 no manager "
+            "answers.",
+            "incmanager") {
+    app_.set_version_flag("--version", EPIC_VERSION);
+    app_.require_subcommand(1);
+    // Not CLI11's envname: all commands share the variable, and an unused command's would win over --manager.
+    if (const char* manager = std::getenv("EPIC_MANAGER"); manager != nullptr && *manager != '\0')
+      client_.manager = manager;
+    AddServe();
+    AddShows();
+    AddGroup();
+  }
+
+  int Run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return app_.exit(error) == 0 ? kExitOk : kExitUsage;
+    }
+    return action_();
+  }
+
+ private:
+  void AddServe() {
+    CLI::App* serve = app_.add_subcommand("serve", "run the manager until SIGTERM or SIGINT");
+    serve->add_option("--topology", serve_.topology, "YAML file that describes switches, hosts and links")
+        ->required();
+    serve->add_option("--listen", serve_.listen, "IP:PORT for agents, hosts and commands")
+        ->capture_default_str();
+    serve->add_option("--join-timeout", join_timeout_s_, "how long ranks wait for each other")
+        ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"ms", 1e-3}, {"m", 60}}))
+        ->check(CLI::Range(0.001, 86400.0))
+        ->capture_default_str();
+    serve
+        ->add_option("--path-mtu", serve_.groups.max_path_mtu,
+                     "upper bound of every group's path MTU, in bytes")
+        ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
+        ->capture_default_str();
+    serve->add_option("--window-packets", serve_.groups.window_packets, "upper bound of M*W, in packets")
+        ->check(CLI::Range(1u, kMaxWindowPackets))
+        ->capture_default_str();
+    serve->add_option("--prompt-ms", prompt_ms_, "how long a switch waits before it prompts a silent child")
+        ->check(CLI::Range(1u, 60'000u))
+        ->capture_default_str();
+    serve
+        ->add_option("--start-psn", serve_.groups.start_psn,
+                     "for tests: first PSN of every endpoint; else random")
+        ->check(CLI::Range(0u, kMaxPsn));
+    serve->add_option("--log-level", serve_.log_level, "trace, debug, info, warn or error")
+        ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
+        ->capture_default_str();
+    serve->callback([this] {
+      action_ = [this] {
+        serve_.groups.join_timeout = static_cast<Nanos>(join_timeout_s_ * static_cast<double>(kSecond));
+        serve_.groups.prompt_ns = uint64_t{prompt_ms_} * kMillisecond;
+        return Serve(serve_);
+      };
+    });
+  }
+
+  // A command that asks the manager.
+  CLI::App* AddClient(CLI::App* parent, const char* name, const char* help, std::function<int()> action) {
+    CLI::App* command = parent->add_subcommand(name, help);
+    command
+        ->add_option("--manager", client_.manager, "IP:PORT of the manager; default: EPIC_MANAGER, else this")
+        ->default_str("127.0.0.1:7400");
+    command->add_flag("--json", client_.json, "print JSON");
+    command->callback([this, action = std::move(action)] { action_ = action; });
+    return command;
+  }
+
+  void AddShows() {
+    AddClient(&app_, "topology", "the topology file that the manager serves",
+              [this] { return ShowTopology(client_); });
+    AddClient(&app_, "switches", "switches and their agents", [this] { return ListSwitches(client_); });
+    AddClient(&app_, "tables", "forwarding, groups, endpoints and counters of a switch",
+              [this] { return ShowTables(client_, name_); })
+        ->add_option("switch", name_, "name of the switch")
+        ->required();
+  }
+
+  void AddGroup() {
+    CLI::App* group = app_.add_subcommand("group", "list, show, create and destroy groups");
+    group->require_subcommand(1);
+    AddClient(group, "list", "all groups", [this] { return ListGroups(client_); });
+    AddClient(group, "show", "a group's parameters and tree", [this] { return ShowGroup(client_, name_); })
+        ->add_option("name", name_, "name of the group")
+        ->required();
+    CLI::App* destroy = AddClient(group, "destroy", "end a group and remove it from all switches",
+                                  [this] { return DestroyGroup(client_, name_, force_); });
+    destroy->add_option("name", name_, "name of the group")->required();
+    destroy->add_flag("--force", force_, "also when ranks are in it; they end with an error");
+    CLI::App* create = AddClient(group, "create", "reserve a group that ranks join later",
+                                 [this] { return CreateGroup(client_, create_); });
+    create->add_option("name", create_.name, "name of the group")->required();
+    create->add_option("--size", create_.size, "number of ranks")->required();
+    create->add_option("--host", create_.hosts, "host of each rank, in order; else learned when they join");
+    create->add_option("--mode", create_.mode, "realisation: 2 (translated)")
+        ->check(CLI::Range(1, 3))
+        ->capture_default_str();
+    create->add_option("--path-mtu", create_.path_mtu, "bytes; else the largest that the path carries");
+    create->add_option("-M,--message-packets", create_.message_packets,
+                       "packets per message; else the manager's choice");
+    create->add_option("-W,--window-messages", create_.window_messages,
+                       "messages in flight; else the manager's choice");
+    create
+        ->add_option("--start-psn", create_.start_psn, "for tests: first PSN of every endpoint; else random")
+        ->check(CLI::Range(0u, kMaxPsn));
+  }
+
+  CLI::App app_;
+  std::function<int()> action_;
+  ServeOptions serve_;
+  double join_timeout_s_ = 120;
+  uint32_t prompt_ms_ = 20;
+  ClientOptions client_;
+  std::string name_;
+  bool force_ = false;
+  CreateOptions create_;
+};
+
+}  // namespace
+}  // namespace epic::manager
+
+int main(int argc, char** argv) {
+  // gRPC's own messages would bury ours, which say the same; the user's setting wins.
+  setenv("GRPC_VERBOSITY", "NONE", 0);
+  return epic::manager::CommandLine().Run(argc, argv);
+}

@@ -1,0 +1,264 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "incmanager/policies/forwarding.h"
+#include "incmanager/policies/tree.h"
+#include "incmanager/policies/window.h"
+#include "incmanager/topology_testing.h"
+
+namespace epic::manager {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A tree as text: "root(leaf1(0 1) leaf2(2 3))", ports left out.
+std::string Text(const Topology& topology, const Tree& tree, uint32_t index = 0) {
+  std::string out = topology.nodes[tree.inner[index].node].name + "(";
+  for (const TreeChild& child : tree.inner[index].children) {
+    if (out.back() != '(') out += " ";
+    out += child.is_host ? std::to_string(child.rank) : Text(topology, tree, child.inner);
+  }
+  return out + ")";
+}
+
+class Policies {
+ public:
+  explicit Policies(const Topology& t)
+      : topology(t), tables(ComputeForwarding(topology)), offers(t.switch_count) {}
+
+  std::variant<Tree, Failure> Build(const std::vector<std::string>& hosts) const {
+    std::vector<NodeId> ids;
+    for (const std::string& host : hosts) ids.push_back(*topology.FindNode(host));
+    return BuildTree(topology, tables, offers, ids);
+  }
+  std::string TreeOf(const std::vector<std::string>& hosts) const {
+    const auto result = Build(hosts);
+    if (const auto* failure = std::get_if<Failure>(&result)) return "failure: " + failure->message;
+    return Text(topology, std::get<Tree>(result));
+  }
+  SwitchOffer& Offer(const std::string& name) { return offers[*topology.FindSwitch(name)]; }
+
+  Topology topology;
+  std::vector<Forwarding> tables;
+  std::vector<SwitchOffer> offers;
+};
+
+std::vector<std::string> Hosts(int count, int step = 1) {
+  std::vector<std::string> hosts;
+  for (int i = 0; i < count; ++i) hosts.push_back(fmt::format("h{}", i * step));
+  return hosts;
+}
+
+TEST(BuildTree, StarHasOneSwitch) {
+  EXPECT_EQ(Policies(testing::Star(4).Build()).TreeOf(Hosts(4)), "s1(0 1 2 3)");
+  EXPECT_EQ(Policies(testing::Star(4).Build()).TreeOf({"h2", "h1"}), "s1(0 1)");
+}
+
+TEST(BuildTree, RootIsTheLowestCommonSwitch) {
+  const Policies tree(testing::Tree32().Build());
+  EXPECT_EQ(tree.TreeOf(Hosts(4)), "root(leaf1(0 1) leaf2(2 3))");
+  EXPECT_EQ(tree.TreeOf({"h0", "h1"}), "leaf1(0 1)");
+  EXPECT_EQ(tree.TreeOf({"h3", "h2"}), "leaf2(0 1)");
+  const auto built = std::get<Tree>(tree.Build(Hosts(4)));
+  EXPECT_EQ(built.depth_links, 2u);
+  EXPECT_EQ(built.delay_us, 40);
+  EXPECT_EQ(built.inner[0].children[1].port, "swp2");
+  EXPECT_EQ(built.inner[2].parent_port, "swp3");
+}
+
+TEST(BuildTree, LeavesOutSwitchesWithOneChild) {
+  const Policies tree(testing::Tree32().Build());
+  EXPECT_EQ(tree.TreeOf({"h0", "h2"}), "root(0 1)");
+  EXPECT_EQ(tree.TreeOf({"h0", "h2", "h1"}), "root(leaf1(0 2) 1)");
+}
+
+TEST(BuildTree, RanksMayShareAHost) {
+  const Policies tree(testing::Tree32().Build());
+  EXPECT_EQ(tree.TreeOf({"h0", "h0"}), "leaf1(0 1)");
+  EXPECT_EQ(tree.TreeOf({"h0", "h2", "h0"}), "root(leaf1(0 2) 1)");
+}
+
+TEST(BuildTree, FatTree) {
+  const Policies fat(testing::FatTree4().Build());
+  const auto all = fat.Build(Hosts(16));
+  const auto& tree = std::get<Tree>(all);
+  EXPECT_EQ(tree.depth_links, 3u);
+  EXPECT_EQ(tree.inner.size(), 1u + 4 + 8);
+  EXPECT_EQ(tree.inner[0].children.size(), 4u);
+  for (size_t i = 1; i < tree.inner.size(); ++i) EXPECT_EQ(tree.inner[i].children.size(), 2u);
+  // One host below each edge switch: these are left out.
+  EXPECT_EQ(fat.TreeOf(Hosts(8, 2)), "core1(agg1(0 1) agg3(2 3) agg5(4 5) agg7(6 7))");
+  EXPECT_EQ(fat.TreeOf(Hosts(4)), "agg1(edge1(0 1) edge2(2 3))");
+}
+
+TEST(BuildTree, LoadedRootsAreAvoidedAmongEquals) {
+  Policies fat(testing::FatTree4().Build());
+  EXPECT_THAT(fat.TreeOf(Hosts(16)), ::testing::StartsWith("core1("));
+  fat.Offer("core1").groups = 1;
+  fat.Offer("core2").groups = 1;
+  EXPECT_THAT(fat.TreeOf(Hosts(16)), ::testing::StartsWith("core3(agg2("));
+}
+
+TEST(BuildTree, GoesRoundSwitchesThatCannotTakePart) {
+  Policies fat(testing::FatTree4().Build());
+  fat.Offer("core1").unusable = "its agent is lost";
+  fat.Offer("agg1").unusable = "its agent is lost";
+  const std::string text = fat.TreeOf(Hosts(16));
+  EXPECT_THAT(text, ::testing::StartsWith("core3(agg2("));
+}
+
+TEST(BuildTree, KeepsAnInnerSwitchWhereForwardingWouldCrossADeadOne) {
+  // Two ways from d to a; ordinary forwarding takes one of them in each direction.
+  testing::TopologyBuilder builder;
+  builder.Switch("a").Switch("b").Switch("c").Switch("d").Switch("e").Host("h0").Host("h1").Host("h2");
+  builder.Link("a", "b").Link("a", "c").Link("b", "d").Link("c", "d").Link("d", "e");
+  builder.Link("a", "h0").Link("e", "h1").Link("d", "h2");
+  const Policies alive(builder.Build());
+  EXPECT_EQ(alive.TreeOf(Hosts(3)), "d(0 1 2)");
+  const NodeId d = *alive.topology.FindNode("d");
+  const NodeId h0 = *alive.topology.FindNode("h0");
+  int crossed = 0;
+  for (const char* name : {"b", "c"}) {
+    Policies broken = alive;
+    broken.Offer(name).unusable = "its engine is down";
+    const NodeId dead = *broken.topology.FindNode(name);
+    const auto uses_dead = [&](NodeId from, NodeId to) {
+      const std::vector<NodeId> path = Walk(broken.topology, broken.tables, from, to);
+      return std::count(path.begin(), path.end(), dead) != 0;
+    };
+    const bool crosses = uses_dead(d, h0) || uses_dead(h0, d);
+    crossed += crosses ? 1 : 0;
+    const std::string text = broken.TreeOf(Hosts(3));
+    EXPECT_EQ(text == "d(0 1 2)", !crosses) << text << " without " << name;
+    EXPECT_EQ(text.find(name), std::string::npos) << text;
+  }
+  EXPECT_GE(crossed, 1);
+}
+
+TEST(BuildTree, RefusalNamesTheHostAndSwitch) {
+  Policies tree(testing::Tree32().Build());
+  tree.Offer("leaf2").unusable = "its agent is lost";
+  EXPECT_EQ(tree.TreeOf(Hosts(4)),
+            "failure: no tree: h2 (rank 2) hangs on leaf2, which cannot take part: its agent is lost");
+  EXPECT_EQ(tree.TreeOf({"h0", "h1"}), "leaf1(0 1)");
+  tree.Offer("leaf2").unusable = "";
+  tree.Offer("root").unusable = "its engine is down";
+  const auto refused = std::get<Failure>(tree.Build(Hosts(4)));
+  EXPECT_EQ(refused.code, ErrorCode::kNoTree);
+  EXPECT_EQ(refused.switch_name, "root");
+  EXPECT_EQ(refused.message,
+            "no tree: no path over usable switches joins h0 and h2; not usable: root (its engine is down)");
+}
+
+TEST(BuildTree, TooManyChildrenAreNamed) {
+  Policies star(testing::Star(5).Build());
+  star.Offer("s1").max_children = 4;
+  EXPECT_EQ(star.TreeOf(Hosts(4)), "s1(0 1 2 3)");
+  const auto refused = std::get<Failure>(star.Build(Hosts(5)));
+  EXPECT_EQ(refused.code, ErrorCode::kNoResource);
+  EXPECT_EQ(refused.switch_name, "s1");
+  EXPECT_EQ(refused.message, "s1 would have 5 children in this group; it takes at most 4");
+}
+
+TEST(Forwarding, EveryPairIsReachedOnAShortestPath) {
+  for (const Topology& topology :
+       {testing::Star(4).Build(), testing::Tree32().Build(), testing::FatTree4().Build()}) {
+    const std::vector<Forwarding> tables = ComputeForwarding(topology);
+    for (NodeId to = 0; to < topology.nodes.size(); ++to) {
+      const std::vector<uint32_t> distance = Distances(topology, to);
+      for (NodeId from = 0; from < topology.nodes.size(); ++from) {
+        const std::vector<NodeId> path = Walk(topology, tables, from, to);
+        ASSERT_EQ(path.size(), distance[from] + 1)
+            << topology.nodes[from].name << " " << topology.nodes[to].name;
+        ASSERT_EQ(path.back(), to);
+      }
+    }
+  }
+}
+
+TEST(Forwarding, EqualPathsAreShared) {
+  const Topology fat = testing::FatTree4().Build();
+  const std::vector<Forwarding> tables = ComputeForwarding(fat);
+  std::set<NodeId> cores;
+  for (int i = 0; i < 8; ++i) {
+    for (int j = 8; j < 16; ++j) {
+      cores.insert(
+          Walk(fat, tables, *fat.FindNode(fmt::format("h{}", i)), *fat.FindNode(fmt::format("h{}", j)))[3]);
+    }
+  }
+  EXPECT_EQ(cores.size(), 4u);
+}
+
+TEST(Forwarding, FloodedFramesReachAllOnceAndEnd) {
+  for (const Topology& topology :
+       {testing::Star(4).Build(), testing::Tree32().Build(), testing::FatTree4().Build()}) {
+    const std::vector<Forwarding> tables = ComputeForwarding(topology);
+    for (NodeId source = topology.switch_count; source < topology.nodes.size(); ++source) {
+      // Where a frame is, and where it came from.
+      std::vector<std::pair<NodeId, NodeId>> frames{{topology.nodes[source].hops[0].peer, source}};
+      std::vector<int> received(topology.nodes.size(), 0);
+      for (size_t i = 0; i < frames.size(); ++i) {
+        ASSERT_LT(i, 1000u) << "a loop";
+        const auto [at, came_from] = frames[i];
+        ++received[at];
+        if (!topology.IsSwitch(at)) continue;
+        const std::vector<std::string>& flood = tables[at].flood_ports;
+        for (const Hop& hop : topology.nodes[at].hops) {
+          const bool floods = std::find(flood.begin(), flood.end(), hop.port) != flood.end();
+          if (floods && hop.peer != came_from) frames.emplace_back(hop.peer, at);
+        }
+      }
+      for (NodeId node = 0; node < topology.nodes.size(); ++node) {
+        EXPECT_EQ(received[node], node == source ? 0 : 1) << topology.nodes[node].name;
+      }
+    }
+  }
+}
+
+Window Choose(const WindowRequest& request) { return std::get<Window>(ChooseWindow(request)); }
+
+TEST(ChooseWindow, TwiceTheBandwidthDelayProductWithinBounds) {
+  WindowRequest request;
+  request.path_mtu = 4096;
+  request.rate_gbps = 10;
+  request.round_trip_us = 80;  // 100 kB: 48.8 packets
+  EXPECT_EQ(Choose(request).message_packets, 8u);
+  EXPECT_EQ(Choose(request).window_messages, 7u);
+  EXPECT_EQ(Choose(request).slots, 128u);
+  EXPECT_EQ(Choose(request).reason, "2*BDP of 10 Gbit/s and 80 us is 49 packets of 4096 bytes; at most 64");
+  request.path_mtu = 1024;
+  EXPECT_EQ(Choose(request).window_messages, 8u) << "the bound";
+  request.round_trip_us = 1;
+  EXPECT_EQ(Choose(request).window_messages, 2u) << "at least 16 packets";
+  EXPECT_EQ(Choose(request).slots, 32u);
+  request.nic_packets = 4;
+  EXPECT_EQ(Choose(request).message_packets * Choose(request).window_messages, 4u);
+}
+
+TEST(ChooseWindow, WishesAreKeptOrRefused) {
+  WindowRequest request;
+  request.path_mtu = 4096;
+  request.rate_gbps = 10;
+  request.round_trip_us = 80;
+  request.message_packets = 16;
+  request.window_messages = 4;
+  EXPECT_EQ(Choose(request).message_packets, 16u);
+  EXPECT_EQ(Choose(request).window_messages, 4u);
+  EXPECT_EQ(Choose(request).slots, 128u);
+  request.window_messages = 0;
+  EXPECT_EQ(Choose(request).window_messages, 4u);
+  request.message_packets = 0;
+  request.window_messages = 32;
+  EXPECT_EQ(Choose(request).message_packets, 2u);
+  request.window_messages = 65;
+  EXPECT_EQ(std::get<Failure>(ChooseWindow(request)).message,
+            "M*W: 65 packets are more than the 64 that may be in flight");
+}
+
+}  // namespace
+}  // namespace epic::manager

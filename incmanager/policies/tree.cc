@@ -1,0 +1,223 @@
+#include "incmanager/policies/tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <set>
+#include <tuple>
+
+namespace epic::manager {
+namespace {
+
+// The shortest-path tree from one root over usable switches.
+struct Paths {
+  std::vector<uint32_t> distance;  // by NodeId; UINT32_MAX: not reached
+  std::vector<NodeId> parent;
+  std::vector<uint32_t> down_hop;  // index into the parent's hops
+};
+
+class Builder {
+ public:
+  Builder(const Topology& topology, const std::vector<Forwarding>& tables,
+          const std::vector<SwitchOffer>& offers, const std::vector<NodeId>& rank_hosts)
+      : topology_(topology), tables_(tables), offers_(offers), rank_hosts_(rank_hosts) {}
+
+  std::variant<Tree, Failure> Build() {
+    if (Failure failure = CheckAttached(); !failure.ok()) return failure;
+    using Cost = std::tuple<bool, uint32_t, size_t, uint32_t, std::string>;
+    std::optional<std::pair<Cost, Tree>> best;
+    for (NodeId root = 0; root < topology_.switch_count; ++root) {
+      if (!Usable(root)) continue;
+      const Paths paths = ShortestPaths(root);
+      if (Unreached(paths) != kNoNode) continue;
+      Tree tree = Grow(paths, root);
+      const NodeId top = tree.inner[0].node;
+      Cost cost{Overfull(tree) != nullptr, tree.depth_links, tree.inner.size(), offers_[top].groups,
+                topology_.nodes[top].name};
+      if (!best || cost < best->first) best.emplace(std::move(cost), std::move(tree));
+    }
+    if (!best) return NoTree();
+    if (const TreeInner* inner = Overfull(best->second)) {
+      const std::string& name = topology_.nodes[inner->node].name;
+      return SwitchFailure(ErrorCode::kNoResource, name,
+                           fmt::format("{} would have {} children in this group; it takes at most {}", name,
+                                       inner->children.size(), offers_[inner->node].max_children));
+    }
+    return std::move(best->second);
+  }
+
+ private:
+  bool Usable(NodeId id) const { return topology_.IsSwitch(id) && offers_[id].unusable.empty(); }
+
+  // The commonest refusal deserves the clearest words: a host's own switch cannot take part.
+  Failure CheckAttached() const {
+    for (uint32_t rank = 0; rank < rank_hosts_.size(); ++rank) {
+      const Node& host = topology_.nodes[rank_hosts_[rank]];
+      const NodeId at = host.hops.front().peer;
+      if (Usable(at)) continue;
+      const std::string& name = topology_.nodes[at].name;
+      return SwitchFailure(ErrorCode::kNoTree, name,
+                           fmt::format("no tree: {} (rank {}) hangs on {}, which cannot take part: {}",
+                                       host.name, rank, name, offers_[at].unusable));
+    }
+    return {};
+  }
+
+  Failure NoTree() const {
+    std::string unusable;
+    std::string culprit;
+    for (NodeId id = 0; id < topology_.switch_count; ++id) {
+      if (Usable(id)) continue;
+      if (culprit.empty()) culprit = topology_.nodes[id].name;
+      unusable += fmt::format("{}{} ({})", unusable.empty() ? "" : ", ", topology_.nodes[id].name,
+                              offers_[id].unusable);
+    }
+    const NodeId first = rank_hosts_.front();
+    const NodeId cut_off = Unreached(ShortestPaths(topology_.nodes[first].hops.front().peer));
+    return SwitchFailure(ErrorCode::kNoTree, culprit,
+                         fmt::format("no tree: no path over usable switches joins {} and {}; not usable: {}",
+                                     topology_.nodes[first].name, topology_.nodes[cut_off].name,
+                                     unusable.empty() ? "none" : unusable));
+  }
+
+  Paths ShortestPaths(NodeId root) const {
+    const size_t count = topology_.nodes.size();
+    Paths paths{std::vector<uint32_t>(count, UINT32_MAX), std::vector<NodeId>(count, kNoNode),
+                std::vector<uint32_t>(count, 0)};
+    paths.distance[root] = 0;
+    std::deque<NodeId> queue{root};
+    while (!queue.empty()) {
+      const NodeId at = queue.front();
+      queue.pop_front();
+      const std::vector<Hop>& hops = topology_.nodes[at].hops;
+      for (uint32_t i = 0; i < hops.size(); ++i) {
+        const NodeId peer = hops[i].peer;
+        if (paths.distance[peer] != UINT32_MAX || (topology_.IsSwitch(peer) && !Usable(peer))) continue;
+        paths.distance[peer] = paths.distance[at] + 1;
+        paths.parent[peer] = at;
+        paths.down_hop[peer] = i;
+        if (topology_.IsSwitch(peer)) queue.push_back(peer);
+      }
+    }
+    return paths;
+  }
+
+  // The first rank's host that paths do not reach, or kNoNode.
+  NodeId Unreached(const Paths& paths) const {
+    for (const NodeId host : rank_hosts_) {
+      if (paths.distance[host] == UINT32_MAX) return host;
+    }
+    return kNoNode;
+  }
+
+  Tree Grow(const Paths& paths, NodeId root) const {
+    // Lowest rank below each node that lies between the root and a host.
+    std::vector<uint32_t> lowest(topology_.nodes.size(), UINT32_MAX);
+    std::vector<std::vector<NodeId>> children(topology_.nodes.size());
+    Tree tree;
+    tree.rate_gbps = 1e9;
+    for (uint32_t rank = 0; rank < rank_hosts_.size(); ++rank) {
+      const NodeId host = rank_hosts_[rank];
+      double delay_us = 0;
+      for (NodeId at = host; at != root; at = paths.parent[at]) {
+        const Hop& hop = topology_.nodes[paths.parent[at]].hops[paths.down_hop[at]];
+        delay_us += hop.delay_us;
+        tree.rate_gbps = std::min(tree.rate_gbps, hop.rate_gbps);
+        if (lowest[at] != UINT32_MAX) continue;
+        lowest[at] = rank;
+        children[paths.parent[at]].push_back(at);  // in the order of the lowest rank
+      }
+      tree.depth_links = std::max(tree.depth_links, paths.distance[host]);
+      tree.delay_us = std::max(tree.delay_us, delay_us);
+    }
+    while (children[root].size() == 1 && topology_.IsSwitch(children[root][0])) root = children[root][0];
+    tree.inner.push_back({root, TreeInner::kNoParent, "", {}});
+    for (uint32_t i = 0; i < tree.inner.size(); ++i) AddChildren(paths, children, lowest, i, &tree);
+    return tree;
+  }
+
+  void AddChildren(const Paths& paths, const std::vector<std::vector<NodeId>>& children,
+                   const std::vector<uint32_t>& lowest, uint32_t index, Tree* tree) const {
+    const NodeId at = tree->inner[index].node;
+    for (const NodeId child : children[at]) {
+      const NodeId far = Contract(children, at, child);
+      const std::string port = Port(paths, at, child, far);
+      if (!topology_.IsSwitch(far)) {
+        for (uint32_t rank = 0; rank < rank_hosts_.size(); ++rank) {
+          if (rank_hosts_[rank] == far) tree->inner[index].children.push_back({true, rank, 0, port});
+        }
+        continue;
+      }
+      const auto inner = static_cast<uint32_t>(tree->inner.size());
+      tree->inner[index].children.push_back({false, lowest[far], inner, port});
+      tree->inner.push_back({far, index, UpPort(paths, at, far), {}});
+    }
+    std::sort(tree->inner[index].children.begin(), tree->inner[index].children.end(),
+              [](const TreeChild& a, const TreeChild& b) { return a.rank < b.rank; });
+  }
+
+  bool ForwardingIsUsable(NodeId from, NodeId to) const {
+    for (const auto& [a, b] : {std::pair{from, to}, std::pair{to, from}}) {
+      const std::vector<NodeId> path = Walk(topology_, tables_, a, b);
+      if (path.empty()) return false;
+      for (const NodeId node : path) {
+        if (topology_.IsSwitch(node) && !Usable(node)) return false;
+      }
+    }
+    return true;
+  }
+
+  // The node that becomes at's child: child itself, or what lies behind a chain of switches with one child
+  // each.
+  NodeId Contract(const std::vector<std::vector<NodeId>>& children, NodeId at, NodeId child) const {
+    NodeId far = child;
+    NodeId next = child;
+    while (topology_.IsSwitch(next) && children[next].size() == 1) {
+      // Two ranks on one host are two children of its switch.
+      const NodeId behind = children[next][0];
+      if (!topology_.IsSwitch(behind) && std::count(rank_hosts_.begin(), rank_hosts_.end(), behind) > 1)
+        break;
+      next = behind;
+      if (ForwardingIsUsable(at, next)) far = next;
+    }
+    return far;
+  }
+
+  // at's port towards far: that of the link if they are neighbours, else that of at's forwarding table.
+  std::string Port(const Paths& paths, NodeId at, NodeId child, NodeId far) const {
+    const uint32_t hop = far == child ? paths.down_hop[child] : tables_[at].hop_to[far];
+    return topology_.nodes[at].hops[hop].port;
+  }
+
+  std::string UpPort(const Paths& paths, NodeId at, NodeId far) const {
+    if (paths.parent[far] != at) return topology_.nodes[far].hops[tables_[far].hop_to[at]].port;
+    for (const Hop& hop : topology_.nodes[far].hops) {
+      if (hop.peer == at) return hop.port;
+    }
+    return "";
+  }
+
+  const TreeInner* Overfull(const Tree& tree) const {
+    for (const TreeInner& inner : tree.inner) {
+      if (inner.children.size() > offers_[inner.node].max_children) return &inner;
+    }
+    return nullptr;
+  }
+
+  const Topology& topology_;
+  const std::vector<Forwarding>& tables_;
+  const std::vector<SwitchOffer>& offers_;
+  const std::vector<NodeId>& rank_hosts_;
+};
+
+}  // namespace
+
+std::variant<Tree, Failure> BuildTree(const Topology& topology, const std::vector<Forwarding>& tables,
+                                      const std::vector<SwitchOffer>& offers,
+                                      const std::vector<NodeId>& rank_hosts) {
+  return Builder(topology, tables, offers, rank_hosts).Build();
+}
+
+}  // namespace epic::manager

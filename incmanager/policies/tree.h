@@ -1,0 +1,58 @@
+// The IncTree of a group (EPIC paper, section 3.1): which switches aggregate, and over which ports. A pure
+// function.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "incmanager/failure.h"
+#include "incmanager/policies/forwarding.h"
+#include "incmanager/topology.h"
+
+namespace epic::manager {
+
+// What the policy needs to know of a switch.
+struct SwitchOffer {
+  std::string unusable;  // why the switch cannot take part, as "its agent is lost"; empty if it can
+  uint32_t max_children = 64;
+  uint32_t groups = 0;  // contexts that it holds already
+};
+
+struct TreeChild {
+  bool is_host = false;
+  uint32_t rank = 0;   // of a host; the lowest rank below a switch
+  uint32_t inner = 0;  // of a switch: index into Tree::inner
+  std::string port;    // of the parent, towards the child
+};
+
+struct TreeInner {
+  NodeId node = kNoNode;
+  uint32_t parent = kNoParent;      // index into Tree::inner
+  std::string parent_port;          // of this switch, towards the parent
+  std::vector<TreeChild> children;  // by rank
+
+  static constexpr uint32_t kNoParent = UINT32_MAX;
+};
+
+struct Tree {
+  std::vector<TreeInner> inner;  // parents before children; [0] is the root
+  uint32_t depth_links = 0;      // links from the root to its farthest host
+  double delay_us = 0;           // one way from the root to its farthest host
+  double rate_gbps = 0;          // of the slowest link
+};
+
+// Builds the tree with its root at the lowest common switch: for each switch the shortest-path tree to the
+// hosts; of these the least deep, then that with fewest switches, then the least loaded root, then by name. A
+// switch with one child is left out, where ordinary forwarding between its neighbours stays on usable
+// switches: a tree edge may span several links.
+//
+// rank_hosts: the host of each rank (ranks may share one); offers: by NodeId of the switch; tables:
+// ComputeForwarding. Errors: kNoTree naming the host or switch in the way, kNoResource naming a switch with
+// more children than it takes.
+std::variant<Tree, Failure> BuildTree(const Topology& topology, const std::vector<Forwarding>& tables,
+                                      const std::vector<SwitchOffer>& offers,
+                                      const std::vector<NodeId>& rank_hosts);
+
+}  // namespace epic::manager

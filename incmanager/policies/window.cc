@@ -1,0 +1,48 @@
+#include "incmanager/policies/window.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace epic::manager {
+namespace {
+
+constexpr uint32_t kMinWindowPackets = 16;
+
+}  // namespace
+
+std::variant<Window, Failure> ChooseWindow(const WindowRequest& request) {
+  uint32_t bound = request.window_packets;
+  if (request.nic_packets != 0) bound = std::min(bound, request.nic_packets);
+  const uint64_t wished =
+      uint64_t{std::max(request.message_packets, 1u)} * std::max(request.window_messages, 1u);
+  if (wished > bound) {
+    return Failure{ErrorCode::kInvalidArgument,
+                   fmt::format("M*W: {} packets are more than the {} that may be in flight", wished, bound),
+                   -1, ""};
+  }
+  Window window;
+  const double bdp_bytes = request.rate_gbps * 1e9 / 8 * request.round_trip_us * 1e-6;
+  const double wanted = std::ceil(2 * bdp_bytes / request.path_mtu);
+  const uint32_t low = std::min(kMinWindowPackets, bound);
+  const auto packets = static_cast<uint32_t>(std::clamp<double>(wanted, low, bound));
+  window.message_packets = request.message_packets;
+  if (window.message_packets == 0) {
+    window.message_packets = std::min(kDefaultMessagePackets, bound / std::max(request.window_messages, 1u));
+  }
+  window.window_messages = request.window_messages;
+  if (window.window_messages == 0) {
+    const uint32_t rounded_up = (packets + window.message_packets - 1) / window.message_packets;
+    window.window_messages = std::max(1u, std::min(rounded_up, bound / window.message_packets));
+    window.reason = fmt::format("2*BDP of {:g} Gbit/s and {:g} us is {:g} packets of {} bytes; at most {}",
+                                request.rate_gbps, request.round_trip_us, wanted, request.path_mtu, bound);
+  } else {
+    window.reason = "as requested";
+  }
+  window.slots = std::bit_ceil(2 * window.message_packets * window.window_messages);
+  return window;
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,154 @@
+#include "incmanager/rpc/agent_link.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "incmanager/rpc/status.h"
+#include "proto/switch.grpc.pb.h"
+
+namespace epic::manager {
+
+class AgentLink::Impl {
+ public:
+  using Stub = proto::SwitchTable::Stub;
+  using Call = std::function<void(Impl*)>;
+
+  explicit Impl(std::string switch_name)
+      : switch_name_(std::move(switch_name)), thread_([this] { Loop(); }) {}
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  void SetAddress(const std::string& address) {
+    const std::lock_guard lock(mutex_);
+    if (address == address_) return;
+    address_ = address;
+    grpc::ChannelArguments args;
+    args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+    args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    stub_ = proto::SwitchTable::NewStub(
+        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args));
+  }
+
+  void Enqueue(Call call) {
+    {
+      const std::lock_guard lock(mutex_);
+      calls_.push_back(std::move(call));
+    }
+    changed_.notify_all();
+  }
+
+  // Runs method with a deadline; an agent that does not answer is named.
+  template <typename Request, typename Reply>
+  Status Invoke(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                const Request& request, Reply* reply) {
+    std::shared_ptr<Stub> stub;
+    std::string address;
+    {
+      const std::lock_guard lock(mutex_);
+      stub = stub_;
+      address = address_;
+    }
+    if (stub == nullptr) {
+      return MakeStatus(StatusCode::kUnavailable,
+                        fmt::format("the agent of {} has not registered", switch_name_));
+    }
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kCallTimeoutS));
+    const grpc::Status status = ((*stub).*method)(&context, request, reply);
+    if (status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::DEADLINE_EXCEEDED) {
+      return MakeStatus(StatusCode::kUnavailable, fmt::format("the agent of {} at {} does not answer: {}",
+                                                              switch_name_, address, status.error_message()));
+    }
+    return FromGrpc(status);
+  }
+
+ private:
+  void Loop() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stop_ || !calls_.empty(); });
+      if (stop_) return;
+      const Call call = std::move(calls_.front());
+      calls_.pop_front();
+      lock.unlock();
+      call(this);
+      lock.lock();
+    }
+  }
+
+  const std::string switch_name_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string address_;
+  std::shared_ptr<Stub> stub_;
+  std::deque<Call> calls_;
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+AgentLink::AgentLink(std::string switch_name) : impl_(std::make_unique<Impl>(std::move(switch_name))) {}
+AgentLink::~AgentLink() = default;
+
+void AgentLink::SetAddress(const std::string& address) { impl_->SetAddress(address); }
+
+void AgentLink::Install(const proto::GroupConfig& config, Done done) {
+  proto::InstallRequest request;
+  *request.mutable_group() = config;
+  impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
+    proto::InstallReply reply;
+    const Status status = impl->Invoke(&Impl::Stub::Install, request, &reply);
+    done(status, reply.arena_bytes());
+  });
+}
+
+void AgentLink::Remove(uint64_t group_id, uint32_t generation, Done done) {
+  proto::RemoveRequest request;
+  request.set_group_id(group_id);
+  request.set_generation(generation);
+  impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
+    proto::RemoveReply reply;
+    done(impl->Invoke(&Impl::Stub::Remove, request, &reply), 0);
+  });
+}
+
+void AgentLink::Fail(uint64_t group_id, uint32_t generation, Done done) {
+  proto::FailRequest request;
+  request.set_group_id(group_id);
+  request.set_generation(generation);
+  impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
+    proto::FailReply reply;
+    done(impl->Invoke(&Impl::Stub::Fail, request, &reply), 0);
+  });
+}
+
+void AgentLink::SetForwarding(const proto::ForwardingTable& table, Done done) {
+  proto::SetForwardingRequest request;
+  *request.mutable_table() = table;
+  impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
+    proto::SetForwardingReply reply;
+    done(impl->Invoke(&Impl::Stub::SetForwarding, request, &reply), 0);
+  });
+}
+
+StatusOr<proto::DumpReply> AgentLink::Dump() {
+  proto::DumpReply reply;
+  const Status status = impl_->Invoke(&Impl::Stub::Dump, proto::DumpRequest(), &reply);
+  if (!status.ok()) return status;
+  return reply;
+}
+
+}  // namespace epic::manager

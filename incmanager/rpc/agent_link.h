@@ -1,0 +1,46 @@
+// The manager's line to one switch's agent: calls are carried out one after the other on a thread of its own,
+// so that a dead agent holds up nobody else, and an Install can never overtake a Remove.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "proto/switch.pb.h"
+
+namespace epic::manager {
+
+class AgentLink {
+ public:
+  // How a call ended; runs on the link's thread. arena_bytes is 0 but after Install.
+  using Done = std::function<void(const Status&, uint64_t arena_bytes)>;
+
+  // switch_name: for messages.
+  explicit AgentLink(std::string switch_name);
+  // Waits for the call under way (at most kCallTimeoutS); calls that wait are dropped and their Done does not
+  // run.
+  ~AgentLink();
+  AgentLink(const AgentLink&) = delete;
+  AgentLink& operator=(const AgentLink&) = delete;
+
+  static constexpr int kCallTimeoutS = 5;
+
+  // Where the agent serves, "IP:PORT"; before this all calls end with UNAVAILABLE.
+  void SetAddress(const std::string& address);
+
+  void Install(const proto::GroupConfig& config, Done done);
+  void Remove(uint64_t group_id, uint32_t generation, Done done);
+  void Fail(uint64_t group_id, uint32_t generation, Done done);
+  void SetForwarding(const proto::ForwardingTable& table, Done done);
+
+  // Blocks the caller; does not wait for calls in the queue.
+  StatusOr<proto::DumpReply> Dump();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace epic::manager

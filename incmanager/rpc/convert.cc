@@ -1,0 +1,197 @@
+#include "incmanager/rpc/convert.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace epic::manager {
+namespace {
+
+static_assert(static_cast<int>(ErrorCode::kNotFound) == proto::ERROR_NOT_FOUND);
+static_assert(static_cast<int>(ErrorCode::kDuplicateRank) == proto::ERROR_DUPLICATE_RANK);
+static_assert(static_cast<int>(ErrorCode::kSizeMismatch) == proto::ERROR_SIZE_MISMATCH);
+static_assert(static_cast<int>(ErrorCode::kJoinTimeout) == proto::ERROR_JOIN_TIMEOUT);
+static_assert(static_cast<int>(ErrorCode::kNoTree) == proto::ERROR_NO_TREE);
+static_assert(static_cast<int>(ErrorCode::kNoResource) == proto::ERROR_NO_RESOURCE);
+static_assert(static_cast<int>(ErrorCode::kMtu) == proto::ERROR_MTU);
+static_assert(static_cast<int>(ErrorCode::kRankLost) == proto::ERROR_RANK_LOST);
+static_assert(static_cast<int>(ErrorCode::kSwitchLost) == proto::ERROR_SWITCH_LOST);
+static_assert(static_cast<int>(ErrorCode::kAborted) == proto::ERROR_ABORTED);
+static_assert(static_cast<int>(ErrorCode::kUnsupported) == proto::ERROR_UNSUPPORTED);
+static_assert(static_cast<int>(ErrorCode::kInternal) == proto::ERROR_INTERNAL);
+static_assert(static_cast<int>(Mode::kTranslated) == proto::MODE_TRANSLATED);
+
+// Of the hosts' queue pairs (docs/PROTOCOL.md, section 6): about 1 s of patience per try; 7 RNR retries mean
+// no limit.
+constexpr uint32_t kQpTimeout = 18;
+constexpr uint32_t kRetryCount = 7;
+constexpr uint32_t kRnrRetry = 7;
+constexpr uint32_t kMinRnrTimer = 1;
+
+std::string Bytes(const Mac& mac) { return {mac.begin(), mac.end()}; }
+
+proto::EndpointConfig ToProto(const EndpointPlan& endpoint) {
+  proto::EndpointConfig out;
+  out.set_local_qpn(endpoint.local_qpn);
+  out.set_remote_ip(Raw(endpoint.remote_ip));
+  out.set_remote_qpn(endpoint.remote_qpn);
+  out.set_remote_mac(Bytes(endpoint.remote_mac));
+  out.set_port(endpoint.port);
+  out.set_in_psn(endpoint.in_psn);
+  out.set_out_psn(endpoint.out_psn);
+  out.set_is_host(endpoint.is_host);
+  out.set_rank(endpoint.rank);
+  return out;
+}
+
+proto::Joined ToProto(const JoinedReply& reply) {
+  proto::Joined out;
+  out.set_group_id(reply.group_id);
+  out.set_generation(reply.generation);
+  out.set_mode(static_cast<proto::Mode>(reply.mode));
+  out.set_remote_ip(Raw(reply.remote_ip));
+  out.set_remote_qpn(reply.remote_qpn);
+  out.set_send_psn(reply.send_psn);
+  out.set_recv_psn(reply.recv_psn);
+  out.set_path_mtu(reply.path_mtu);
+  out.set_message_packets(reply.message_packets);
+  out.set_window_messages(reply.window_messages);
+  out.set_qp_timeout(kQpTimeout);
+  out.set_retry_cnt(kRetryCount);
+  out.set_rnr_retry(kRnrRetry);
+  out.set_min_rnr_timer(kMinRnrTimer);
+  return out;
+}
+
+}  // namespace
+
+JoinRequest FromProto(const proto::Join& join) {
+  JoinRequest out;
+  out.group = join.group();
+  out.rank = join.rank();
+  out.world_size = join.world_size();
+  out.ip = Ipv4{join.ip()};
+  out.qpn = join.qpn();
+  out.max_path_mtu = join.max_path_mtu();
+  out.max_outstanding = join.max_outstanding();
+  out.host_name = join.host_name();
+  out.pid = join.pid();
+  out.join_timeout_ms = join.join_timeout_ms();
+  return out;
+}
+
+EngineReport FromProto(const proto::EngineInfo& info) {
+  EngineReport out;
+  out.name = info.name();
+  out.address = Ipv4{info.address()};
+  if (info.mac().size() == out.mac.size()) std::copy(info.mac().begin(), info.mac().end(), out.mac.begin());
+  out.boot_id = info.boot_id();
+  out.max_path_mtu = info.capability().max_path_mtu();
+  out.max_children = info.capability().max_children();
+  const auto& modes = info.capability().modes();
+  out.translated = std::find(modes.begin(), modes.end(), proto::MODE_TRANSLATED) != modes.end();
+  for (const proto::PortInfo& port : info.ports()) out.ports.push_back({port.name(), port.mtu()});
+  return out;
+}
+
+GroupSpec FromProto(const proto::CreateGroupRequest& request) {
+  GroupSpec out;
+  out.name = request.name();
+  out.world_size = request.world_size();
+  out.hosts.assign(request.hosts().begin(), request.hosts().end());
+  out.mode = static_cast<Mode>(std::clamp<int>(request.mode(), 0, UINT8_MAX));
+  out.path_mtu = request.path_mtu();
+  out.message_packets = request.message_packets();
+  out.window_messages = request.window_messages();
+  if (request.has_start_psn()) out.start_psn = request.start_psn();
+  return out;
+}
+
+proto::Failure ToProto(const Failure& failure) {
+  proto::Failure out;
+  out.set_code(static_cast<proto::ErrorCode>(failure.code));
+  out.set_message(failure.message);
+  out.set_rank(failure.rank);
+  out.set_switch_name(failure.switch_name);
+  return out;
+}
+
+proto::ServerMessage ToProto(const SessionEvent& event) {
+  proto::ServerMessage out;
+  if (const auto* waiting = std::get_if<WaitingNote>(&event)) {
+    auto* missing = out.mutable_waiting()->mutable_missing_ranks();
+    missing->Add(waiting->missing_ranks.begin(), waiting->missing_ranks.end());
+  } else if (const auto* joined = std::get_if<JoinedReply>(&event)) {
+    *out.mutable_joined() = ToProto(*joined);
+  } else if (const auto* failure = std::get_if<Failure>(&event)) {
+    *out.mutable_failure() = ToProto(*failure);
+  } else {
+    out.mutable_left();
+  }
+  return out;
+}
+
+proto::GroupConfig ToProto(const ContextPlan& context) {
+  proto::GroupConfig out;
+  out.set_group_id(context.group_id);
+  out.set_generation(context.generation);
+  out.set_name(context.name);
+  out.set_mode(static_cast<proto::Mode>(context.mode));
+  out.set_world_size(context.world_size);
+  out.set_path_mtu(context.path_mtu);
+  out.set_message_packets(context.message_packets);
+  out.set_window_messages(context.window_messages);
+  out.set_slots(context.slots);
+  out.set_prompt_ns(context.prompt_ns);
+  if (context.parent) *out.mutable_parent() = ToProto(*context.parent);
+  for (const EndpointPlan& child : context.children) *out.add_children() = ToProto(child);
+  return out;
+}
+
+proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forwarding& forwarding) {
+  proto::ForwardingTable out;
+  for (NodeId target = 0; target < forwarding.hop_to.size(); ++target) {
+    const uint32_t hop = forwarding.hop_to[target];
+    if (hop == Forwarding::kNoHop) continue;
+    proto::ForwardingEntry& entry = *out.add_entries();
+    entry.set_mac(Bytes(topology.nodes[target].mac));
+    entry.set_ip(Raw(topology.nodes[target].address));
+    entry.set_port(topology.nodes[node].hops[hop].port);
+  }
+  for (const std::string& port : forwarding.flood_ports) out.add_flood_ports(port);
+  return out;
+}
+
+proto::GroupState ToProto(const Topology& topology, const Group& group) {
+  proto::GroupState out;
+  out.set_name(group.spec.name);
+  out.set_group_id(group.id);
+  out.set_generation(group.generation);
+  out.set_state(Name(group.phase));
+  out.set_world_size(group.spec.world_size);
+  for (uint32_t rank = 0; rank < group.spec.world_size; ++rank) {
+    const auto member = group.members.find(rank);
+    if (member != group.members.end()) {
+      out.add_joined_ranks(rank);
+      out.add_rank_hosts(topology.nodes[member->second.host].name);
+    } else {
+      out.add_rank_hosts(group.spec.hosts.empty() ? "" : group.spec.hosts[rank]);
+    }
+  }
+  out.set_mode(static_cast<proto::Mode>(group.spec.mode));
+  out.set_path_mtu(group.path_mtu != 0 ? group.path_mtu : group.spec.path_mtu);
+  out.set_message_packets(group.message_packets != 0 ? group.message_packets : group.spec.message_packets);
+  out.set_window_messages(group.window_messages != 0 ? group.window_messages : group.spec.window_messages);
+  out.set_slots(group.slots);
+  out.set_window_reason(group.window_reason);
+  for (const ContextPlan& context : group.plan.contexts) {
+    proto::TreeNode& node = *out.add_tree();
+    node.set_switch_name(topology.nodes[context.node].name);
+    if (context.parent_node != kNoNode) node.set_parent(topology.nodes[context.parent_node].name);
+    node.set_arena_bytes(context.arena_bytes);
+    *node.mutable_config() = ToProto(context);
+  }
+  if (!group.failure.ok()) *out.mutable_failure() = ToProto(group.failure);
+  return out;
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,22 @@
+// Between the manager's plain values and the messages of proto/.
+#pragma once
+
+#include "incmanager/failure.h"
+#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/switch_table.h"
+#include "proto/manager.pb.h"
+#include "proto/switch.pb.h"
+
+namespace epic::manager {
+
+JoinRequest FromProto(const proto::Join& join);
+EngineReport FromProto(const proto::EngineInfo& info);
+GroupSpec FromProto(const proto::CreateGroupRequest& request);
+
+proto::Failure ToProto(const Failure& failure);
+proto::ServerMessage ToProto(const SessionEvent& event);
+proto::GroupConfig ToProto(const ContextPlan& context);
+proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forwarding& forwarding);
+proto::GroupState ToProto(const Topology& topology, const Group& group);
+
+}  // namespace epic::manager

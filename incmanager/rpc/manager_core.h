@@ -1,0 +1,78 @@
+// The manager's state under one lock: it feeds agents' and hosts' calls and time into the sans-IO tables and
+// carries out what these ask for. No call to an agent is made while the lock is held.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/switch_table.h"
+#include "incmanager/rpc/agent_link.h"
+#include "incmanager/rpc/session.h"
+#include "incmanager/topology.h"
+#include "proto/manager.pb.h"
+
+namespace epic::manager {
+
+class ManagerCore : public GroupWorld, public SessionSink {
+ public:
+  ManagerCore(Topology topology, const GroupOptions& options);
+  // All sessions must have ended.
+  ~ManagerCore() override;
+
+  // Of agents. Errors: NOT_FOUND, INVALID_ARGUMENT.
+  StatusOr<proto::RegisterReply> Register(const proto::RegisterRequest& request);
+  StatusOr<proto::HeartbeatReply> Heartbeat(const proto::HeartbeatRequest& request);
+
+  // A new session; the reactor deletes itself.
+  SessionReactor* NewSession();
+
+  // Of operators; errors as GroupTable's. DestroyGroup returns when the group's contexts are removed, or with
+  // DEADLINE_EXCEEDED naming the switches that did not answer.
+  proto::TopologyReply DescribeTopology() const;
+  proto::ListSwitchesReply ListSwitches();
+  StatusOr<proto::DumpReply> Tables(const std::string& switch_name);
+  StatusOr<proto::GroupState> CreateGroup(const proto::CreateGroupRequest& request);
+  proto::ListGroupsReply ListGroups();
+  StatusOr<proto::GroupState> ShowGroup(const std::string& name);
+  Status DestroyGroup(const std::string& name, bool force);
+
+  // SessionSink.
+  void OnMessage(SessionId id, const proto::ClientMessage& message) override;
+  void OnClosed(SessionId id) override;
+  void OnGone(SessionId id) override;
+
+  // GroupWorld; called by groups_ with the lock held.
+  void Send(SessionId session, const SessionEvent& event) override;
+  void Install(NodeId node, const ContextPlan& context) override;
+  void Fail(NodeId node, uint64_t group_id, uint32_t generation) override;
+  void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
+  void Note(const std::string& line) override;
+
+ private:
+  void Apply(Nanos now, NodeId node, const SwitchChange& change);
+  void TickLoop();
+
+  const Topology topology_;
+  const std::vector<Forwarding> forwarding_;
+  const uint64_t epoch_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // groups_ or stop_
+  SwitchTable switches_;
+  GroupTable groups_;
+  std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId
+  std::map<SessionId, SessionReactor*> sessions_;
+  SessionId next_session_ = 1;
+  bool stop_ = false;
+
+  std::thread ticker_;
+  std::vector<std::unique_ptr<AgentLink>> links_;  // by NodeId; first to go, their threads call back
+};
+
+}  // namespace epic::manager

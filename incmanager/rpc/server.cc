@@ -1,0 +1,122 @@
+#include "incmanager/rpc/server.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+
+#include "incmanager/rpc/manager_core.h"
+#include "incmanager/rpc/status.h"
+#include "proto/manager.grpc.pb.h"
+
+namespace epic::manager {
+namespace {
+
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
+constexpr int kMinPingIntervalMs = 5'000;
+constexpr auto kShutdownGrace = std::chrono::milliseconds(200);
+
+// Sessions live as long as their ranks, so they are not to hold a thread each: they alone use the callback
+// API.
+class Service : public proto::Manager::WithCallbackMethod_Session<proto::Manager::Service> {
+ public:
+  explicit Service(ManagerCore* core) : core_(core) {}
+
+  grpc::Status Register(grpc::ServerContext*, const proto::RegisterRequest* request,
+                        proto::RegisterReply* reply) override {
+    return Answer(core_->Register(*request), reply);
+  }
+  grpc::Status Heartbeat(grpc::ServerContext*, const proto::HeartbeatRequest* request,
+                         proto::HeartbeatReply* reply) override {
+    return Answer(core_->Heartbeat(*request), reply);
+  }
+  grpc::ServerBidiReactor<proto::ClientMessage, proto::ServerMessage>* Session(
+      grpc::CallbackServerContext*) override {
+    return core_->NewSession();
+  }
+  grpc::Status Topology(grpc::ServerContext*, const proto::TopologyRequest*,
+                        proto::TopologyReply* reply) override {
+    *reply = core_->DescribeTopology();
+    return grpc::Status::OK;
+  }
+  grpc::Status ListSwitches(grpc::ServerContext*, const proto::ListSwitchesRequest*,
+                            proto::ListSwitchesReply* reply) override {
+    *reply = core_->ListSwitches();
+    return grpc::Status::OK;
+  }
+  grpc::Status Tables(grpc::ServerContext*, const proto::TablesRequest* request,
+                      proto::DumpReply* reply) override {
+    return Answer(core_->Tables(request->switch_name()), reply);
+  }
+  grpc::Status CreateGroup(grpc::ServerContext*, const proto::CreateGroupRequest* request,
+                           proto::GroupState* reply) override {
+    return Answer(core_->CreateGroup(*request), reply);
+  }
+  grpc::Status ListGroups(grpc::ServerContext*, const proto::ListGroupsRequest*,
+                          proto::ListGroupsReply* reply) override {
+    *reply = core_->ListGroups();
+    return grpc::Status::OK;
+  }
+  grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
+                         proto::GroupState* reply) override {
+    return Answer(core_->ShowGroup(request->name()), reply);
+  }
+  grpc::Status DestroyGroup(grpc::ServerContext*, const proto::DestroyGroupRequest* request,
+                            proto::DestroyGroupReply*) override {
+    return ToGrpc(core_->DestroyGroup(request->name(), request->force()));
+  }
+
+ private:
+  template <typename T>
+  static grpc::Status Answer(const StatusOr<T>& result, T* reply) {
+    if (!result.ok()) return ToGrpc(result.status());
+    *reply = *result;
+    return grpc::Status::OK;
+  }
+
+  ManagerCore* const core_;
+};
+
+}  // namespace
+
+struct ManagerServer::Impl {
+  Impl(const Topology& topology, const GroupOptions& options) : core(topology, options), service(&core) {}
+  ManagerCore core;
+  Service service;
+  std::unique_ptr<grpc::Server> server;
+};
+
+ManagerServer::ManagerServer() = default;
+
+StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& topology,
+                                                              const GroupOptions& options,
+                                                              const std::string& listen) {
+  std::unique_ptr<ManagerServer> result(new ManagerServer());
+  result->impl_ = std::make_unique<Impl>(topology, options);
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &result->port_);
+  // A second manager on the same address must not start quietly beside the first.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
+  builder.RegisterService(&result->impl_->service);
+  result->impl_->server = builder.BuildAndStart();
+  if (result->impl_->server == nullptr || result->port_ == 0) {
+    return MakeStatus(
+        StatusCode::kUnavailable,
+        fmt::format("cannot listen on {}: it is not an address of this machine or is in use", listen));
+  }
+  return result;
+}
+
+ManagerServer::~ManagerServer() {
+  if (impl_->server == nullptr) return;
+  impl_->server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+  impl_->server->Wait();
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,34 @@
+// The manager's gRPC server.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "incmanager/groups/group_table.h"
+#include "incmanager/topology.h"
+
+namespace epic::manager {
+
+class ManagerServer {
+ public:
+  // Serves on listen ("IP:PORT"; port 0: any) on threads of its own. UNAVAILABLE if the address cannot be
+  // had.
+  static StatusOr<std::unique_ptr<ManagerServer>> Start(const Topology& topology, const GroupOptions& options,
+                                                        const std::string& listen);
+  // Ends all sessions; the ranks see the manager as lost. Contexts stay on the switches until they register
+  // again.
+  ~ManagerServer();
+  ManagerServer(const ManagerServer&) = delete;
+  ManagerServer& operator=(const ManagerServer&) = delete;
+
+  int port() const { return port_; }
+
+ private:
+  struct Impl;
+  ManagerServer();
+  std::unique_ptr<Impl> impl_;
+  int port_ = 0;
+};
+
+}  // namespace epic::manager

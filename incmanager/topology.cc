@@ -1,0 +1,273 @@
+#include "incmanager/topology.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
+
+namespace epic::manager {
+namespace {
+
+constexpr size_t kMaxNodes = 4096;
+
+// Thrown and caught inside this file only, as yaml-cpp itself reports by exceptions.
+struct Bad {
+  YAML::Mark mark;
+  std::string message;
+};
+
+[[noreturn]] void Fail(const YAML::Node& at, const std::string& message) { throw Bad{at.Mark(), message}; }
+
+class Reader {
+ public:
+  Topology Read(const YAML::Node& root) {
+    if (!root.IsMap())
+      Fail(root, "the file must be a mapping with name, path_mtu, switches, hosts and links");
+    CheckKeys(root, {"name", "path_mtu", "link", "switches", "hosts", "links"}, "topology");
+    topology_.name = Text(root, "name", "topology");
+    topology_.path_mtu = ReadPathMtu(root);
+    if (const YAML::Node link = root["link"]) {
+      CheckKeys(link, {"rate_gbps", "delay_us"}, "link");
+      rate_gbps_ = Number(link, "rate_gbps", rate_gbps_);
+      delay_us_ = Number(link, "delay_us", delay_us_);
+    }
+    for (const YAML::Node& node : List(root, "switches")) ReadNode(node, false);
+    topology_.switch_count = static_cast<uint32_t>(topology_.nodes.size());
+    for (const YAML::Node& node : List(root, "hosts")) ReadNode(node, true);
+    for (const YAML::Node& link : List(root, "links")) ReadLink(link);
+    for (const Node& node : topology_.nodes) {
+      if (node.is_host && node.hops.size() != 1) {
+        Fail(root["links"], fmt::format("links: host {} has {} links, not 1", node.name, node.hops.size()));
+      }
+    }
+    return std::move(topology_);
+  }
+
+ private:
+  static void CheckKeys(const YAML::Node& map, const std::set<std::string>& known, const std::string& what) {
+    if (!map.IsMap()) Fail(map, what + ": must be a mapping");
+    for (const auto& entry : map) {
+      const auto key = entry.first.as<std::string>();
+      if (!known.contains(key)) Fail(entry.first, fmt::format("{}: unknown key {}", what, key));
+    }
+  }
+
+  static YAML::Node List(const YAML::Node& map, const char* key) {
+    const YAML::Node list = map[key];
+    if (!list) Fail(map, fmt::format("{}: missing", key));
+    if (!list.IsSequence() || list.size() == 0)
+      Fail(list, fmt::format("{}: must be a list that is not empty", key));
+    return list;
+  }
+
+  static std::string Text(const YAML::Node& map, const char* key, const std::string& what) {
+    const YAML::Node value = map[key];
+    if (!value) Fail(map, fmt::format("{}: {} is missing", what, key));
+    if (!value.IsScalar() || value.Scalar().empty())
+      Fail(value, fmt::format("{}: {} must be text", what, key));
+    return value.Scalar();
+  }
+
+  static double Number(const YAML::Node& map, const char* key, double fallback) {
+    const YAML::Node value = map[key];
+    if (!value) return fallback;
+    double number = 0;
+    if (!YAML::convert<double>::decode(value, number) || !(number >= 0) || number > 1e9) {
+      Fail(value, fmt::format("{}: must be a number that is not negative", key));
+    }
+    return number;
+  }
+
+  static uint32_t ReadPathMtu(const YAML::Node& root) {
+    const YAML::Node value = root["path_mtu"];
+    if (!value) Fail(root, "path_mtu: missing");
+    uint32_t mtu = 0;
+    const bool number = YAML::convert<uint32_t>::decode(value, mtu);
+    if (!number || (mtu != 256 && mtu != 512 && mtu != 1024 && mtu != 2048 && mtu != 4096)) {
+      Fail(value, "path_mtu: must be 256, 512, 1024, 2048 or 4096");
+    }
+    return mtu;
+  }
+
+  // value names something that only one node may have.
+  void Unique(const YAML::Node& at, const char* key, const std::string& value, const std::string& owner) {
+    const auto [other, inserted] = owners_.emplace(fmt::format("{} {}", key, value), owner);
+    if (!inserted) Fail(at, fmt::format("{}: {} is already that of {}", key, value, other->second));
+  }
+
+  void ReadNode(const YAML::Node& yaml, bool is_host) {
+    const std::string what = is_host ? "hosts" : "switches";
+    CheckKeys(yaml,
+              is_host ? std::set<std::string>{"name", "address", "mac"}
+                      : std::set<std::string>{"name", "address", "mac", "ports"},
+              what);
+    if (topology_.nodes.size() == kMaxNodes)
+      Fail(yaml, fmt::format("{}: more than {} nodes", what, kMaxNodes));
+    Node node;
+    node.name = Text(yaml, "name", what);
+    node.is_host = is_host;
+    if (node.name.find(':') != std::string::npos) Fail(yaml, fmt::format("name: {} has a colon", node.name));
+    const std::string address = Text(yaml, "address", node.name);
+    const std::optional<Ipv4> ip = ParseIpv4(address);
+    if (!ip || Raw(*ip) == 0)
+      Fail(yaml["address"], fmt::format("address: {} is not an IPv4 address", address));
+    node.address = *ip;
+    const std::string mac_text = Text(yaml, "mac", node.name);
+    const std::optional<Mac> mac = ParseMac(mac_text);
+    if (!mac) Fail(yaml["mac"], fmt::format("mac: {} is not a MAC address", mac_text));
+    if (((*mac)[0] & 1) != 0) Fail(yaml["mac"], fmt::format("mac: {} is a multicast address", mac_text));
+    node.mac = *mac;
+    Unique(yaml["name"], "name", node.name, node.name);
+    Unique(yaml["address"], "address", ToString(node.address), node.name);
+    Unique(yaml["mac"], "mac", ToString(node.mac), node.name);
+    if (const YAML::Node ports = yaml["ports"]) {
+      if (!ports.IsSequence()) Fail(ports, fmt::format("ports: {}: must be a list of names", node.name));
+      for (const YAML::Node& port : ports) {
+        if (!port.IsScalar()) Fail(port, fmt::format("ports: {}: must be a list of names", node.name));
+        if (!ports_[node.name].insert(port.Scalar()).second) {
+          Fail(port, fmt::format("ports: {} lists {} twice", node.name, port.Scalar()));
+        }
+      }
+    }
+    topology_.nodes.push_back(std::move(node));
+  }
+
+  // "leaf1:swp3" or "h0".
+  std::pair<NodeId, std::string> ReadEnd(const YAML::Node& link, const char* key) {
+    const std::string text = Text(link, key, "links");
+    const size_t colon = text.find(':');
+    const std::string name = text.substr(0, colon);
+    const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
+    const std::optional<NodeId> id = topology_.FindNode(name);
+    if (!id) Fail(link[key], fmt::format("links: {} is neither a switch nor a host", name));
+    if (topology_.nodes[*id].is_host) {
+      if (!port.empty())
+        Fail(link[key], fmt::format("links: host {} has one port, which is not named", name));
+      return {*id, ""};
+    }
+    if (port.empty())
+      Fail(link[key], fmt::format("links: {} is a switch: name its port, as in {}:swp1", name, name));
+    const auto listed = ports_.find(name);
+    if (listed != ports_.end() && !listed->second.contains(port)) {
+      Fail(link[key], fmt::format("links: {} does not list port {}", name, port));
+    }
+    if (!used_ports_.insert(text).second) Fail(link[key], fmt::format("links: port {} is used twice", text));
+    return {*id, port};
+  }
+
+  void ReadLink(const YAML::Node& yaml) {
+    CheckKeys(yaml, {"a", "b", "rate_gbps", "delay_us"}, "links");
+    const auto [a, a_port] = ReadEnd(yaml, "a");
+    const auto [b, b_port] = ReadEnd(yaml, "b");
+    if (a == b) Fail(yaml, fmt::format("links: {} is linked to itself", topology_.nodes[a].name));
+    if (topology_.nodes[a].is_host && topology_.nodes[b].is_host) {
+      Fail(yaml,
+           fmt::format("links: {} and {} are both hosts", topology_.nodes[a].name, topology_.nodes[b].name));
+    }
+    const double rate = Number(yaml, "rate_gbps", rate_gbps_);
+    const double delay = Number(yaml, "delay_us", delay_us_);
+    topology_.nodes[a].hops.push_back({b, a_port, rate, delay});
+    topology_.nodes[b].hops.push_back({a, b_port, rate, delay});
+  }
+
+  Topology topology_;
+  double rate_gbps_ = 10;
+  double delay_us_ = 20;
+  std::map<std::string, std::string> owners_;
+  std::map<std::string, std::set<std::string>> ports_;  // as listed by the switches that list theirs
+  std::set<std::string> used_ports_;
+};
+
+Status BadAt(const std::string& source, const YAML::Mark& mark, const std::string& message) {
+  const std::string place = mark.is_null() ? source : fmt::format("{}:{}", source, mark.line + 1);
+  return MakeStatus(StatusCode::kInvalidArgument, fmt::format("{}: {}", place, message));
+}
+
+}  // namespace
+
+std::optional<NodeId> Topology::FindNode(const std::string& node_name) const {
+  const auto found =
+      std::find_if(nodes.begin(), nodes.end(), [&](const Node& n) { return n.name == node_name; });
+  if (found == nodes.end()) return std::nullopt;
+  return static_cast<NodeId>(found - nodes.begin());
+}
+
+std::optional<NodeId> Topology::FindSwitch(const std::string& node_name) const {
+  const std::optional<NodeId> id = FindNode(node_name);
+  return id && IsSwitch(*id) ? id : std::nullopt;
+}
+
+std::optional<NodeId> Topology::FindHostByAddress(Ipv4 address) const {
+  for (NodeId id = switch_count; id < nodes.size(); ++id) {
+    if (nodes[id].address == address) return id;
+  }
+  return std::nullopt;
+}
+
+StatusOr<Topology> ParseTopology(const std::string& text, const std::string& source) {
+  try {
+    Topology topology = Reader().Read(YAML::Load(text));
+    topology.text = text;
+    return topology;
+  } catch (const Bad& bad) {
+    return BadAt(source, bad.mark, bad.message);
+  } catch (const YAML::Exception& error) {
+    return BadAt(source, error.mark, error.msg);
+  }
+}
+
+StatusOr<Topology> LoadTopology(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return MakeStatus(StatusCode::kNotFound, fmt::format("{}: cannot be read", path));
+  }
+  return ParseTopology(text.str(), path);
+}
+
+std::optional<Ipv4> ParseIpv4(const std::string& text) {
+  unsigned part[4] = {};
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%3u.%3u.%3u.%3u%n", &part[0], &part[1], &part[2], &part[3], &end) != 4 ||
+      static_cast<size_t>(end) != text.size()) {
+    return std::nullopt;
+  }
+  uint32_t raw = 0;
+  for (const unsigned p : part) {
+    if (p > 255) return std::nullopt;
+    raw = raw << 8 | p;
+  }
+  return Ipv4{raw};
+}
+
+std::optional<Mac> ParseMac(const std::string& text) {
+  unsigned part[6] = {};
+  int end = 0;
+  if (text.size() != 17 ||
+      std::sscanf(text.c_str(), "%2x:%2x:%2x:%2x:%2x:%2x%n", &part[0], &part[1], &part[2], &part[3], &part[4],
+                  &part[5], &end) != 6 ||
+      end != 17) {
+    return std::nullopt;
+  }
+  Mac mac;
+  for (size_t i = 0; i < mac.size(); ++i) mac[i] = static_cast<uint8_t>(part[i]);
+  return mac;
+}
+
+std::string ToString(Ipv4 address) {
+  const uint32_t raw = Raw(address);
+  return fmt::format("{}.{}.{}.{}", raw >> 24, raw >> 16 & 255, raw >> 8 & 255, raw & 255);
+}
+
+std::string ToString(const Mac& mac) {
+  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3], mac[4],
+                     mac[5]);
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,74 @@
+// The network as its operator describes it: switches, hosts and the links between them, read from a YAML
+// file.
+//
+//   name: tree-3-2
+//   path_mtu: 4096
+//   link: {rate_gbps: 10, delay_us: 20}
+//   switches: [{name: root, address: 10.10.255.1, mac: "02:e0:00:00:00:01", ports: [swp1, swp2]}, ...]
+//   hosts:    [{name: h0, address: 10.10.0.1, mac: "52:54:00:00:00:01"}, ...]
+//   links:    [{a: "root:swp1", b: "leaf1:swp3"}, {a: "leaf1:swp1", b: "h0"}]
+//
+// A link may carry its own rate_gbps and delay_us.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace epic::manager {
+
+using Mac = std::array<uint8_t, 6>;
+
+// Index into Topology::nodes.
+using NodeId = uint32_t;
+inline constexpr NodeId kNoNode = UINT32_MAX;
+
+// A link as seen from one of its ends.
+struct Hop {
+  NodeId peer = kNoNode;
+  std::string port;  // of this node; empty at a host
+  double rate_gbps = 0;
+  double delay_us = 0;  // one way
+};
+
+struct Node {
+  std::string name;
+  bool is_host = false;
+  Ipv4 address{};
+  Mac mac{};
+  std::vector<Hop> hops;  // in the order of the file
+};
+
+struct Topology {
+  std::string name;
+  uint32_t path_mtu = 0;    // largest RoCE path MTU that every link carries, in bytes
+  std::vector<Node> nodes;  // switches first, then hosts, each in the order of the file
+  uint32_t switch_count = 0;
+  std::string text;  // the file as it was read
+
+  std::optional<NodeId> FindNode(const std::string& node_name) const;
+  std::optional<NodeId> FindSwitch(const std::string& node_name) const;
+  std::optional<NodeId> FindHostByAddress(Ipv4 address) const;
+  bool IsSwitch(NodeId id) const { return id < switch_count; }
+};
+
+// Errors: INVALID_ARGUMENT with "SOURCE:LINE: KEY: what is wrong" for bad YAML, missing or unknown keys,
+// duplicate names, addresses or MACs, unknown nodes, ports used twice or not listed, hosts without exactly
+// one link.
+StatusOr<Topology> ParseTopology(const std::string& text, const std::string& source);
+
+// As ParseTopology; NOT_FOUND if the file cannot be read.
+StatusOr<Topology> LoadTopology(const std::string& path);
+
+// "10.0.0.1" and "02:e0:00:00:00:01"; nothing if text is not one.
+std::optional<Ipv4> ParseIpv4(const std::string& text);
+std::optional<Mac> ParseMac(const std::string& text);
+std::string ToString(Ipv4 address);
+std::string ToString(const Mac& mac);
+
+}  // namespace epic::manager

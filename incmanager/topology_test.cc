@@ -1,0 +1,92 @@
+#include "incmanager/topology.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace epic::manager {
+namespace {
+
+constexpr const char* kSmall = R"(name: small
+path_mtu: 4096
+link: {rate_gbps: 25, delay_us: 5}
+switches:
+  - {name: s1, address: 10.10.255.1, mac: "02:e0:00:00:00:01", ports: [swp1, swp2]}
+hosts:
+  - {name: h0, address: 10.10.0.1, mac: "52:54:00:00:00:01"}
+  - {name: h1, address: 10.10.0.2, mac: "52:54:00:00:00:02"}
+links:
+  - {a: "s1:swp1", b: h0}
+  - {a: h1, b: "s1:swp2", delay_us: 7}
+)";
+
+TEST(Topology, ReadsNodesAndLinks) {
+  const StatusOr<Topology> topology = ParseTopology(kSmall, "small.yaml");
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  EXPECT_EQ(topology->name, "small");
+  EXPECT_EQ(topology->path_mtu, 4096u);
+  EXPECT_EQ(topology->switch_count, 1u);
+  ASSERT_EQ(topology->nodes.size(), 3u);
+  EXPECT_EQ(topology->text, kSmall);
+  const Node& s1 = topology->nodes[0];
+  EXPECT_EQ(Raw(s1.address), 0x0a0aff01u);
+  EXPECT_EQ(ToString(s1.mac), "02:e0:00:00:00:01");
+  ASSERT_EQ(s1.hops.size(), 2u);
+  EXPECT_EQ(s1.hops[1].peer, 2u);
+  EXPECT_EQ(s1.hops[1].port, "swp2");
+  EXPECT_EQ(s1.hops[1].rate_gbps, 25);
+  EXPECT_EQ(s1.hops[0].delay_us, 5);
+  EXPECT_EQ(s1.hops[1].delay_us, 7);
+  EXPECT_EQ(topology->FindHostByAddress(*ParseIpv4("10.10.0.2")), 2u);
+  EXPECT_FALSE(topology->FindHostByAddress(*ParseIpv4("10.10.255.1")).has_value());
+  EXPECT_FALSE(topology->FindSwitch("h0").has_value());
+}
+
+struct BadCase {
+  const char* from;
+  const char* to;
+  const char* message;  // the whole of it
+};
+
+TEST(Topology, NamesLineAndKeyOfWhatIsBad) {
+  const BadCase cases[] = {
+      {"name: small", "title: small", "t:1: topology: unknown key title"},
+      {"path_mtu: 4096", "path_mtu: 4000", "t:2: path_mtu: must be 256, 512, 1024, 2048 or 4096"},
+      {"path_mtu: 4096", "", "t:1: path_mtu: missing"},
+      {"rate_gbps: 25", "rate_gbps: fast", "t:3: rate_gbps: must be a number that is not negative"},
+      {"rate_gbps: 25", "speed: 25", "t:3: link: unknown key speed"},
+      {"address: 10.10.0.2", "address: 10.10.0.1", "t:8: address: 10.10.0.1 is already that of h0"},
+      {"name: h1", "name: h0", "t:8: name: h0 is already that of h0"},
+      {"52:54:00:00:00:02", "02:E0:00:00:00:01", "t:8: mac: 02:e0:00:00:00:01 is already that of s1"},
+      {"52:54:00:00:00:02", "53:54:00:00:00:02", "t:8: mac: 53:54:00:00:00:02 is a multicast address"},
+      {"52:54:00:00:00:02", "52:54:00:00:02", "t:8: mac: 52:54:00:00:02 is not a MAC address"},
+      {"10.10.0.2", "10.10.0.256", "t:8: address: 10.10.0.256 is not an IPv4 address"},
+      {"10.10.0.2", "10.10.0", "t:8: address: 10.10.0 is not an IPv4 address"},
+      {"\"s1:swp2\"", "\"s2:swp2\"", "t:11: links: s2 is neither a switch nor a host"},
+      {"\"s1:swp2\"", "\"s1:swp1\"", "t:11: links: port s1:swp1 is used twice"},
+      {"\"s1:swp2\"", "\"s1:swp9\"", "t:11: links: s1 does not list port swp9"},
+      {"\"s1:swp2\"", "s1", "t:11: links: s1 is a switch: name its port, as in s1:swp1"},
+      {"\"s1:swp2\"", "h0", "t:11: links: h1 and h0 are both hosts"},
+      {"a: h1", "a: h0", "t:10: links: host h0 has 2 links, not 1"},
+      {"swp1, swp2", "swp1, swp1", "t:5: ports: s1 lists swp1 twice"},
+      {"path_mtu: 4096", "path_mtu: [", "t:4: end of sequence flow not found"},
+  };
+  for (const BadCase& bad : cases) {
+    std::string text = kSmall;
+    text.replace(text.find(bad.from), std::string(bad.from).size(), bad.to);
+    const StatusOr<Topology> topology = ParseTopology(text, "t");
+    EXPECT_EQ(topology.status().code(), StatusCode::kInvalidArgument) << bad.message;
+    EXPECT_EQ(std::string(topology.status().message()), bad.message);
+  }
+}
+
+TEST(Topology, AnythingButAMappingIsRefused) {
+  for (const char* text : {"", "[]", "42", "\t"}) {
+    EXPECT_EQ(ParseTopology(text, "t").status().code(), StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_EQ(LoadTopology("/nonexistent.yaml").status().code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace epic::manager
