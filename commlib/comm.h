@@ -87,6 +87,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Error Open();
   Error Connect(const JoinedInfo& joined);
   void OnSessionFailure(const Error& error);
+  void LeaveFailedGroup();
   void Shutdown();
 
   // All below: with the mutex held.

@@ -69,7 +69,7 @@ Error Comm::Open() {
   if (Error e = Session::Join(options_.manager, join, &session_, &joined); !e.ok()) return e;
   if (Error e = Connect(joined); !e.ok()) {
     session_->Abort(fmt::format("rank {}: {}", options_.rank, e.message()));
-    session_->Flush();
+    session_->Finish();
     return e;
   }
   return {};
@@ -114,23 +114,30 @@ Error Comm::Destroy() {
     lock.lock();
   }
   Error result = error_;
+  const auto timeout = options_.timeout;
   lock.unlock();
-  if (session_ && result.ok()) {
-    result = session_->Leave(options_.timeout);
-  } else if (session_ && refused_) {
-    // Every rank got the same reply; leaving in order keeps the manager from telling those that are slower to
-    // read theirs that this rank is lost.
-    static_cast<void>(session_->Leave(kLeaveAfterRefusal));
-  } else if (session_) {
-    session_->Flush();
+  if (result.ok()) {
+    result = session_->Leave(timeout);
+  } else {
+    LeaveFailedGroup();
   }
   Shutdown();
   return result;
 }
 
+// Every rank gets a refusal by itself: leaving in order keeps the manager from telling those that are slower
+// to read theirs that this rank is lost. After other errors the manager must only have heard the reason.
+void Comm::LeaveFailedGroup() {
+  if (refused_) {
+    static_cast<void>(session_->Leave(kLeaveAfterRefusal));
+  } else {
+    session_->Finish();
+  }
+}
+
 void Comm::Drop() {
   Abort("the communicator was dropped without Destroy");
-  if (session_) session_->Flush();
+  LeaveFailedGroup();
   Shutdown();
 }
 

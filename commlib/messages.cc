@@ -87,14 +87,21 @@ std::string Value(const ControlHeader& header, ControlField field) {
   return "?";
 }
 
+// The reply has the group's values, not the culprit's.
+Error MismatchError(const ControlHeader& reply, const ControlHeader& here) {
+  const std::string mine = Value(here, reply.field), group = Value(reply, reply.field);
+  const std::string which = fmt::format("rank {} called with another {}", reply.culprit, Name(reply.field));
+  if (mine == group)
+    return {ErrorCode::kMismatch, fmt::format("{} than this rank and the group ({})", which, group)};
+  return {ErrorCode::kMismatch, fmt::format("{} (here {}, group {})", which, mine, group)};
+}
+
 }  // namespace
 
 Error RefusalError(const ControlHeader& reply, const ControlHeader& here) {
   switch (reply.status) {
     case ControlStatus::kMismatch:
-      return {ErrorCode::kMismatch,
-              fmt::format("rank {} called with another {} (here {}, group {})", reply.culprit,
-                          Name(reply.field), Value(here, reply.field), Value(reply, reply.field))};
+      return MismatchError(reply, here);
     case ControlStatus::kNoResource:
       return {ErrorCode::kNoResource, "a switch has no resources left for this call"};
     case ControlStatus::kUnsupported:

@@ -16,6 +16,8 @@ TEST(MessagesTest, MismatchNamesFieldAndRank) {
   const Error error = RefusalError(reply, here);
   EXPECT_EQ(error.code(), ErrorCode::kMismatch);
   EXPECT_EQ(error.message(), "rank 2 called with another count (here 100, group 200)");
+  EXPECT_EQ(RefusalError(reply, reply).message(),
+            "rank 2 called with another count than this rank and the group (200)");
 }
 
 TEST(MessagesTest, RefusalsHaveTheirOwnCodes) {

@@ -17,7 +17,7 @@ namespace epic::internal {
 namespace {
 
 constexpr auto kConnectTimeout = std::chrono::seconds(10);
-constexpr auto kFlushTimeout = std::chrono::seconds(1);
+constexpr auto kFinishTimeout = std::chrono::seconds(1);
 // Beyond the time in which the manager itself must have answered.
 constexpr auto kJoinGrace = std::chrono::seconds(2);
 constexpr int kKeepaliveMs = 10'000;
@@ -69,10 +69,10 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
 
 }  // namespace
 
-// The reactor keeps itself alive until gRPC is done with it. A hold keeps the call open for writes from our
-// threads; it is given back when the stream has ended or nobody wants it any more.
-class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, proto::ServerMessage>,
-                        public std::enable_shared_from_this<Session::Stream> {
+// A hold keeps the call open for writes from our threads; it is given back when the stream has ended or
+// nobody wants it any more. The owner's Close waits for gRPC to be done: this object, and with it the
+// channel, must not be destroyed on one of gRPC's threads, which that would join.
+class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, proto::ServerMessage> {
  public:
   explicit Stream(std::string manager) : manager_(std::move(manager)) {}
 
@@ -93,7 +93,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
               manager_, kConnectTimeout.count())};
     }
     stub_ = proto::Manager::NewStub(channel_);
-    self_ = shared_from_this();
+    started_ = true;
     stub_->async()->Session(&context_, this);
     AddHold();
     StartRead(&in_);
@@ -103,7 +103,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
 
   void Send(proto::ClientMessage message) {
     const std::lock_guard lock(mutex_);
-    if (ended_) return;
+    if (ended_ || finishing_) return;
     writes_.push(std::move(message));
     if (writes_.size() == 1) StartWrite(&writes_.front());
   }
@@ -131,9 +131,13 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     return {ErrorCode::kTimeout, "not every rank has left the group in time"};
   }
 
-  void WaitWritten() {
+  // Half-closes the stream and waits for the manager to end it: a cancelled stream could lose what was
+  // written.
+  void Finish() {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kFlushTimeout, [this] { return ended_ || writes_.empty(); });
+    finishing_ = true;
+    if (writes_.empty() && !ended_) StartWritesDone();
+    changed_.wait_for(lock, kFinishTimeout, [this] { return ended_; });
   }
 
   void SetFailureHandler(FailureHandler handler) {
@@ -154,8 +158,11 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     left_ = true;  // whatever breaks from now on is no failure
     changed_.wait(lock, [this] { return !handling_; });
     lock.unlock();
+    if (!started_) return;
     context_.TryCancel();
     End();
+    std::unique_lock done_lock(done_->mutex);
+    done_->changed.wait(done_lock, [this] { return done_->done; });
   }
 
   void OnReadDone(bool ok) override {
@@ -170,15 +177,28 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   void OnWriteDone(bool ok) override {
     const std::lock_guard lock(mutex_);
     writes_.pop();
-    if (ok && !ended_ && !writes_.empty()) StartWrite(&writes_.front());
-    changed_.notify_all();
+    if (!ok || ended_) return;
+    if (!writes_.empty()) {
+      StartWrite(&writes_.front());
+    } else if (finishing_) {
+      StartWritesDone();
+    }
   }
 
   void OnDone(const grpc::Status&) override {
-    const std::shared_ptr<Stream> last = std::move(self_);  // may end this object's life
+    const std::shared_ptr<Done> done = done_;  // outlives this object, which Close gives free
+    const std::lock_guard lock(done->mutex);
+    done->done = true;
+    done->changed.notify_all();
   }
 
  private:
+  struct Done {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+  };
+
   void Handle(const proto::ServerMessage& message) {
     if (message.has_failure()) return Fail(FromProto(message.failure()));
     const std::lock_guard lock(mutex_);
@@ -223,7 +243,8 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   std::unique_ptr<proto::Manager::Stub> stub_;
   grpc::ClientContext context_;
   proto::ServerMessage in_;
-  std::shared_ptr<Stream> self_;
+  const std::shared_ptr<Done> done_ = std::make_shared<Done>();
+  bool started_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -234,14 +255,15 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   FailureHandler handler_;
   bool handling_ = false;
   bool left_ = false;
+  bool finishing_ = false;
   bool ended_ = false;
 };
 
 Error Session::Join(const std::string& manager, const JoinInfo& info, std::unique_ptr<Session>* session,
                     JoinedInfo* joined) {
-  auto stream = std::make_shared<Stream>(manager);
+  std::unique_ptr<Session> result(new Session(std::make_unique<Stream>(manager)));
+  Stream* stream = result->stream_.get();
   if (Error e = stream->Connect(); !e.ok()) return e;
-  std::unique_ptr<Session> result(new Session(stream));
   stream->Send(ToProto(info));
   std::optional<std::chrono::milliseconds> timeout;
   if (info.join_timeout.count() > 0) timeout = info.join_timeout + kJoinGrace;
@@ -249,6 +271,8 @@ Error Session::Join(const std::string& manager, const JoinInfo& info, std::uniqu
   *session = std::move(result);
   return {};
 }
+
+Session::Session(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
 
 Session::~Session() { stream_->Close(); }
 
@@ -267,6 +291,6 @@ Error Session::Leave(std::chrono::milliseconds timeout) {
   return stream_->WaitLeft(timeout);
 }
 
-void Session::Flush() { stream_->WaitWritten(); }
+void Session::Finish() { stream_->Finish(); }
 
 }  // namespace epic::internal

@@ -41,7 +41,7 @@ class Session {
   // 10 s.
   static Error Join(const std::string& manager, const JoinInfo& info, std::unique_ptr<Session>* session,
                     JoinedInfo* joined);
-  // Ends the stream if it is still open. No handler runs afterwards.
+  // Ends the stream if it is still open; not from the handler. No handler runs afterwards.
   ~Session();
 
   // Called at most once, when the group has failed or the manager is lost; at once if that has happened
@@ -55,13 +55,13 @@ class Session {
   // kTimeout.
   Error Leave(std::chrono::milliseconds timeout);
 
-  // Waits, up to a second, until what Abort said is on its way.
-  void Flush();
+  // Says that nothing more will be said, and waits up to a second until the manager has read it all.
+  void Finish();
 
  private:
   class Stream;
-  explicit Session(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
-  std::shared_ptr<Stream> stream_;
+  explicit Session(std::unique_ptr<Stream> stream);
+  std::unique_ptr<Stream> stream_;
 };
 
 }  // namespace epic::internal

@@ -144,15 +144,18 @@ TEST(SessionTest, BrokenStreamIsManagerLost) {
 }
 
 TEST(SessionTest, FailureBeforeTheHandlerIsNotForgotten) {
-  FakeManager manager([](Stream* stream) {
+  std::promise<void> have_joined;
+  FakeManager manager([&](Stream* stream) {
     ReadOne(stream);
     WriteJoined(stream);
+    have_joined.get_future().wait();
     WriteFailure(stream, proto::ERROR_SWITCH_LOST, "leaf1");
     ReadOne(stream);
   });
   std::unique_ptr<Session> session;
   JoinedInfo joined;
   ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+  have_joined.set_value();
   EXPECT_EQ(session->Leave(std::chrono::seconds(20)).code(), ErrorCode::kSwitchLost);
   ErrorCode seen = ErrorCode::kOk;
   session->SetFailureHandler([&](const Error& e) { seen = e.code(); });
@@ -170,8 +173,8 @@ TEST(SessionTest, AbortReachesTheManager) {
   JoinedInfo joined;
   ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
   session->Abort("no more");
-  session->Flush();
-  session.reset();  // what was flushed arrives although the stream is cancelled
+  session->Finish();
+  session.reset();
   EXPECT_EQ(reason.get_future().get(), "no more");
 }
 
