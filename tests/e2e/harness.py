@@ -172,7 +172,7 @@ class Bed:
             dump = self.tables(switch)
             assert dump.get("groups", []) == [], f"{switch} still has groups"
             capability = dump["info"]["capability"]
-            assert capability["arenaFreeBytes"] == capability["arenaBytes"], f"{switch} has lost arena: {capability}"
+            assert capability["arena_free_bytes"] == capability["arena_bytes"], f"{switch} has lost arena: {capability}"
 
     # --- daemons
 

@@ -23,7 +23,7 @@ def fixture_bed(beds, topology):
 
 def tree_of(bed, group):
     """Names of the switches of a group that runs."""
-    return [node["switchName"] for node in bed.manager("group", "show", group)["tree"]]
+    return [node["switch_name"] for node in bed.manager("group", "show", group)["tree"]]
 
 
 @pytest.mark.parametrize("datatype", ["float", "int32"])
