@@ -1,0 +1,473 @@
+#include "incmanager/groups/group_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "incmanager/groups/group_table_testing.h"
+
+namespace epic::manager {
+namespace {
+
+using testing::GroupWorldFixture;
+using ::testing::HasSubstr;
+
+const ContextPlan& On(const GroupWorldFixture& world, const std::string& name) {
+  for (const ContextPlan& context : world.installed) {
+    if (context.node == world.Id(name)) return context;
+  }
+  throw std::out_of_range(name);
+}
+
+TEST(GroupTable, JoinInstallRunLeave) {
+  GroupWorldFixture w(testing::Tree32());
+  for (uint32_t rank = 0; rank < 3; ++rank) w.Join(rank, 4);
+  EXPECT_EQ(w.Phase(), "joining");
+  EXPECT_TRUE(w.world.installs.empty());
+  w.Join(3, 4);
+  EXPECT_EQ(w.Phase(), "installing");
+  ASSERT_EQ(w.world.installs.size(), 3u);
+  EXPECT_TRUE(w.world.sent.empty());
+  w.AnswerInstalls();
+  EXPECT_EQ(w.Phase(), "running");
+  for (SessionId session = 100; session < 104; ++session) EXPECT_NE(w.Last<JoinedReply>(session), nullptr);
+
+  for (SessionId session = 100; session < 103; ++session) w.table.OnLeave(w.now, session);
+  EXPECT_EQ(w.Phase(), "leaving");
+  EXPECT_TRUE(w.world.removals.empty());
+  w.table.OnLeave(w.now, 103);
+  EXPECT_EQ(w.world.removals.size(), 3u);
+  EXPECT_EQ(w.Last<LeftNote>(100), nullptr) << "contexts are still there";
+  w.AnswerRemovals();
+  for (SessionId session = 100; session < 104; ++session) EXPECT_NE(w.Last<LeftNote>(session), nullptr);
+  EXPECT_EQ(w.Phase(), "none");
+  EXPECT_TRUE(w.world.failed.empty());
+}
+
+TEST(GroupTable, BothEndsOfEveryEdgeAgree) {
+  GroupWorldFixture w(testing::Tree32());
+  w.JoinAll(4);
+  w.AnswerInstalls();
+  const ContextPlan& root = On(w, "root");
+  EXPECT_FALSE(root.parent.has_value());
+  ASSERT_EQ(root.children.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const ContextPlan& leaf = On(w, i == 0 ? "leaf1" : "leaf2");
+    const EndpointPlan& down = root.children[i];
+    ASSERT_TRUE(leaf.parent.has_value());
+    EXPECT_EQ(leaf.parent_node, root.node);
+    EXPECT_EQ(down.local_qpn, leaf.parent->remote_qpn);
+    EXPECT_EQ(down.remote_qpn, leaf.parent->local_qpn);
+    EXPECT_EQ(down.in_psn, leaf.parent->out_psn);
+    EXPECT_EQ(down.out_psn, leaf.parent->in_psn);
+    EXPECT_NE(down.in_psn, down.out_psn);
+    EXPECT_EQ(down.remote_mac, w.topology.nodes[leaf.node].mac);
+    EXPECT_EQ(leaf.parent->remote_ip, w.topology.nodes[root.node].address);
+    EXPECT_FALSE(down.is_host);
+    EXPECT_EQ(down.rank, 2 * i) << "the lowest rank below";
+    for (size_t j = 0; j < 2; ++j) {
+      const auto rank = static_cast<uint32_t>(2 * i + j);
+      const EndpointPlan& host = leaf.children[j];
+      const auto* joined = w.Last<JoinedReply>(100 + rank);
+      ASSERT_NE(joined, nullptr);
+      EXPECT_TRUE(host.is_host);
+      EXPECT_EQ(host.rank, rank);
+      EXPECT_EQ(host.remote_qpn, 0x11 + rank);
+      EXPECT_EQ(joined->remote_ip, w.topology.nodes[leaf.node].address);
+      EXPECT_EQ(joined->remote_qpn, host.local_qpn);
+      EXPECT_EQ(joined->send_psn, host.in_psn);
+      EXPECT_EQ(joined->recv_psn, host.out_psn);
+    }
+  }
+  EXPECT_GE(root.slots, 2 * root.message_packets * root.window_messages);
+  EXPECT_TRUE(std::has_single_bit(root.slots));
+  EXPECT_EQ(root.path_mtu, 4096u);
+}
+
+TEST(GroupTable, StartPsnIsThatOfEveryEndpoint) {
+  GroupOptions options;
+  options.start_psn = 0xfffff0;
+  GroupWorldFixture w(testing::Tree32(), options);
+  w.JoinAll(4);
+  w.AnswerInstalls();
+  for (const ContextPlan& context : w.installed) {
+    for (const EndpointPlan& child : context.children) {
+      EXPECT_EQ(child.in_psn, 0xfffff0u);
+      EXPECT_EQ(child.out_psn, 0xfffff0u);
+    }
+  }
+}
+
+TEST(GroupTable, QpnsRestBeforeTheyAreUsedAgain) {
+  GroupWorldFixture w(testing::Star(2));
+  std::set<uint32_t> qpns;
+  for (int life = 0; life < 3; ++life) {
+    w.JoinAll(2);
+    w.AnswerInstalls();
+    for (const EndpointPlan& child : w.installed.back().children)
+      EXPECT_TRUE(qpns.insert(child.local_qpn).second);
+    for (SessionId session = 100; session < 102; ++session) w.table.OnLeave(w.now, session);
+    w.AnswerRemovals();
+  }
+  QpnPool pool(1);
+  for (uint32_t i = 0; i < QpnPool::kQpnsPerSwitch; ++i) ASSERT_TRUE(pool.Take(0, 0).has_value());
+  pool.GiveBack(0, QpnPool::kFirstQpn + 5, 0);
+  EXPECT_FALSE(pool.Take(0, QpnPool::kQuarantine - 1).has_value());
+  EXPECT_EQ(pool.Take(0, QpnPool::kQuarantine), QpnPool::kFirstQpn + 5);
+}
+
+// What a join is answered with at once.
+Failure Refusal(GroupWorldFixture* w, const JoinRequest& join) {
+  w->table.OnJoin(w->now, 999, join);
+  const auto* failure = w->Last<Failure>(999);
+  return failure != nullptr ? *failure : Failure{};
+}
+
+TEST(GroupTable, JoinsThatCannotBeAreRefused) {
+  GroupWorldFixture w(testing::Star(4));
+  w.Join(0, 4);
+
+  const Failure duplicate = Refusal(&w, w.Request("h1", 0, 4));
+  EXPECT_EQ(duplicate.code, ErrorCode::kDuplicateRank);
+  EXPECT_EQ(duplicate.message, "rank 0 of group g is held by h0 (10.10.0.1, pid 1000)");
+  const Failure size = Refusal(&w, w.Request("h1", 1, 3));
+  EXPECT_EQ(size.code, ErrorCode::kSizeMismatch);
+  EXPECT_EQ(size.message, "world_size: rank 1 says 3, the group g has 4");
+  EXPECT_EQ(size.rank, 1);
+  EXPECT_EQ(Refusal(&w, w.Request("h1", 0, 1)).message, "world_size: 1 is less than 2");
+  EXPECT_EQ(Refusal(&w, w.Request("h1", 4, 4)).message, "rank: 4 is not below the world size 4");
+  JoinRequest stranger = w.Request("h1", 1, 4);
+  stranger.ip = *ParseIpv4("10.10.0.77");
+  const Failure unknown = Refusal(&w, stranger);
+  EXPECT_EQ(unknown.code, ErrorCode::kNotFound);
+  EXPECT_THAT(unknown.message, HasSubstr("no host with the address 10.10.0.77"));
+  JoinRequest bad = w.Request("h1", 1, 4);
+  bad.qpn = 1 << 24;
+  EXPECT_THAT(Refusal(&w, bad).message, ::testing::StartsWith("qpn:"));
+  bad = w.Request("h1", 1, 4);
+  bad.max_path_mtu = 1500;
+  EXPECT_THAT(Refusal(&w, bad).message, ::testing::StartsWith("max_path_mtu:"));
+  EXPECT_THAT(Refusal(&w, w.Request("h1", 1, 4, "a b")).message, ::testing::StartsWith("group:"));
+
+  // None of them disturbed the group.
+  for (uint32_t rank = 1; rank < 4; ++rank) w.Join(rank, 4);
+  w.AnswerInstalls();
+  EXPECT_EQ(w.Phase(), "running");
+  EXPECT_EQ(Refusal(&w, w.Request("h1", 1, 4)).code, ErrorCode::kDuplicateRank);
+  EXPECT_EQ(w.Phase(), "running");
+}
+
+TEST(GroupTable, WaitingOnceASecondThenTimeout) {
+  GroupWorldFixture w(testing::Star(4));
+  w.Join(0, 4);
+  w.Join(2, 4);
+  int waits = 0;
+  // 119.9 s in tenths of a second.
+  for (int i = 0; i < 1199; ++i) {
+    w.now += 100 * kMillisecond;
+    w.table.Tick(w.now);
+  }
+  for (const SessionEvent& event : w.world.sent[100]) {
+    ASSERT_TRUE(std::holds_alternative<WaitingNote>(event));
+    EXPECT_THAT(std::get<WaitingNote>(event).missing_ranks, ::testing::ElementsAre(1, 3));
+    ++waits;
+  }
+  EXPECT_EQ(waits, 119);
+  w.now += 100 * kMillisecond;
+  w.table.Tick(w.now);
+  for (const SessionId session : {100, 102}) {
+    const auto* failure = w.Last<Failure>(session);
+    ASSERT_NE(failure, nullptr);
+    EXPECT_EQ(failure->code, ErrorCode::kJoinTimeout);
+    EXPECT_EQ(failure->message, "group g: 2 of 4 ranks did not join in time: 1, 3");
+  }
+  EXPECT_EQ(w.Phase(), "none");
+}
+
+TEST(GroupTable, LateRankCompletesTheGroup) {
+  GroupWorldFixture w(testing::Star(2));
+  w.Join(0, 2);
+  for (int i = 0; i < 600; ++i) w.table.Tick(w.now += 100 * kMillisecond);
+  w.Join(1, 2);
+  w.AnswerInstalls();
+  EXPECT_EQ(w.Phase(), "running");
+}
+
+TEST(GroupTable, RankThatGoesAwayWhileJoiningMayComeAgain) {
+  GroupWorldFixture w(testing::Star(3));
+  w.Join(0, 3);
+  w.Join(1, 3);
+  w.table.OnSessionClosed(w.now, 101);
+  EXPECT_EQ(w.Phase(), "joining");
+  EXPECT_TRUE(w.world.sent.empty()) << "the others keep waiting";
+  w.Join(1, 3);
+  w.Join(2, 3);
+  w.AnswerInstalls();
+  EXPECT_EQ(w.Phase(), "running");
+
+  GroupWorldFixture alone(testing::Star(2));
+  alone.Join(0, 2);
+  alone.table.OnSessionClosed(alone.now, 100);
+  EXPECT_EQ(alone.Phase(), "none");
+}
+
+TEST(GroupTable, LostRankFailsARunningGroup) {
+  GroupWorldFixture w(testing::Tree32());
+  w.JoinAll(4);
+  w.AnswerInstalls();
+  w.table.OnSessionClosed(w.now, 102);
+  EXPECT_EQ(w.Phase(), "failed");
+  EXPECT_EQ(w.world.failed.size(), 3u) << "all switches stop the group";
+  for (const SessionId session : {100, 101, 103}) {
+    const auto* failure = w.Last<Failure>(session);
+    ASSERT_NE(failure, nullptr);
+    EXPECT_EQ(failure->code, ErrorCode::kRankLost);
+    EXPECT_EQ(failure->rank, 2);
+  }
+  EXPECT_TRUE(w.world.removals.empty()) << "sessions are still open";
+  for (const SessionId session : {100, 101, 103}) w.table.OnSessionClosed(w.now, session);
+  EXPECT_EQ(w.world.removals.size(), 3u);
+  w.AnswerRemovals();
+  EXPECT_EQ(w.Phase(), "none");
+}
+
+TEST(GroupTable, FailedGroupIsRemovedAfterALingerAndItsNameIsFreeAtOnce) {
+  GroupWorldFixture w(testing::Star(2));
+  w.JoinAll(2);
+  w.AnswerInstalls();
+  w.table.OnAbort(w.now, 100, "out of memory");
+  const auto* failure = w.Last<Failure>(101);
+  ASSERT_NE(failure, nullptr);
+  EXPECT_EQ(failure->code, ErrorCode::kAborted);
+  EXPECT_EQ(failure->rank, 0);
+  EXPECT_THAT(failure->message, HasSubstr("rank 0 on h0 (pid 1000) aborted: out of memory"));
+
+  w.table.OnJoin(w.now, 200, w.Request("h0", 0, 2));
+  EXPECT_EQ(w.Phase(), "joining") << "a new life beside the one that is being removed";
+  w.now += 5 * kSecond - 1;
+  w.table.Tick(w.now);
+  EXPECT_TRUE(w.world.removals.empty());
+  w.table.Tick(++w.now);
+  EXPECT_EQ(w.world.removals.size(), 1u);
+  w.AnswerRemovals();
+  EXPECT_EQ(w.Phase(), "joining");
+  w.table.OnSessionClosed(w.now, 101);
+  EXPECT_EQ(w.Phase(), "joining") << "a session of the former life";
+}
+
+TEST(GroupTable, RefusedInstallUndoesTheOthers) {
+  GroupWorldFixture w(testing::Tree32());
+  w.JoinAll(4);
+  ASSERT_EQ(w.world.installs.size(), 3u);
+  const uint64_t id = w.world.installs[0].second.group_id;
+  w.table.OnInstalled(w.now, w.Id("root"), id, absl::OkStatus(), 1000);
+  w.table.OnInstalled(
+      w.now, w.Id("leaf1"), id,
+      MakeStatus(StatusCode::kResourceExhausted, "arena: 600 bytes needed, 500 of 900 bytes left"), 0);
+  for (SessionId session = 100; session < 104; ++session) {
+    const auto* failure = w.Last<Failure>(session);
+    ASSERT_NE(failure, nullptr);
+    EXPECT_EQ(failure->code, ErrorCode::kNoResource);
+    EXPECT_EQ(failure->switch_name, "leaf1");
+    EXPECT_EQ(failure->message, "switch leaf1: arena: 600 bytes needed, 500 of 900 bytes left");
+  }
+  EXPECT_EQ(w.world.removals.size(), 3u) << "also where the answer is still to come";
+  w.table.OnInstalled(w.now, w.Id("leaf2"), id, absl::OkStatus(), 1000);
+  w.AnswerRemovals();
+  EXPECT_EQ(w.Phase(), "none");
+}
+
+TEST(GroupTable, RankLostWhileInstalling) {
+  GroupWorldFixture w(testing::Star(2));
+  w.JoinAll(2);
+  w.table.OnSessionClosed(w.now, 100);
+  EXPECT_EQ(w.Last<Failure>(101)->code, ErrorCode::kRankLost);
+  w.AnswerInstalls();
+  EXPECT_EQ(w.Last<JoinedReply>(101), nullptr);
+  EXPECT_EQ(w.world.removals.size(), 1u);
+}
+
+TEST(GroupTable, RankThatHasLeftMayCloseItsSession) {
+  GroupWorldFixture w(testing::Star(2));
+  w.JoinAll(2);
+  w.AnswerInstalls();
+  w.table.OnLeave(w.now, 100);
+  w.table.OnSessionClosed(w.now, 100);
+  EXPECT_EQ(w.Phase(), "leaving");
+  w.table.OnJoin(w.now, 200, w.Request("h0", 0, 2));
+  EXPECT_EQ(w.Last<Failure>(200)->code, ErrorCode::kAlreadyExists);
+  w.table.OnLeave(w.now, 101);
+  w.AnswerRemovals();
+  EXPECT_NE(w.Last<LeftNote>(101), nullptr);
+}
+
+TEST(GroupTable, SwitchTrouble) {
+  GroupWorldFixture w(testing::Tree32());
+  w.JoinAll(4);
+  w.AnswerInstalls();
+  const NodeId leaf2 = w.Id("leaf2");
+  EXPECT_EQ(w.table.GroupsOn(leaf2).size(), 1u);
+
+  // An agent that is lost disturbs nobody, but no new group goes through its switch.
+  for (NodeId node : {w.Id("root"), w.Id("leaf1")}) w.BringUp(node);
+  const Nanos later = w.now + kAgentLostAfter + 1;
+  for (NodeId node : {w.Id("root"), w.Id("leaf1")}) {
+    const EngineReport report = w.Report(node);
+    ASSERT_TRUE(w.switches.Heartbeat(later, report.name, &report).ok());
+  }
+  EXPECT_THAT(w.switches.Tick(later), ::testing::ElementsAre(leaf2));
+  EXPECT_EQ(w.Phase(), "running");
+  w.table.OnJoin(w.now, 200, w.Request("h1", 0, 2, "other"));
+  w.table.OnJoin(w.now, 201, w.Request("h2", 1, 2, "other"));
+  const auto* refused = w.Last<Failure>(201);
+  ASSERT_NE(refused, nullptr);
+  EXPECT_EQ(refused->code, ErrorCode::kNoTree);
+  EXPECT_EQ(refused->switch_name, "leaf2");
+  EXPECT_THAT(refused->message, HasSubstr("leaf2, which cannot take part: its agent is lost"));
+
+  // It comes back: the same engine keeps its groups, another one has lost them.
+  const auto again = w.switches.Register(later, "leaf2", "agent", w.Report(leaf2));
+  ASSERT_TRUE(again.ok());
+  EXPECT_FALSE(again->contexts_lost);
+  const EngineReport reborn = w.Report(leaf2, 2);
+  const auto changed = w.switches.Heartbeat(later, "leaf2", &reborn);
+  EXPECT_TRUE(changed->contexts_lost);
+  w.table.OnContextsLost(later, leaf2);
+  const auto* lost = w.Last<Failure>(100);
+  ASSERT_NE(lost, nullptr);
+  EXPECT_EQ(lost->code, ErrorCode::kSwitchLost);
+  EXPECT_EQ(lost->switch_name, "leaf2");
+}
+
+TEST(SwitchTable, EngineDownLosesContextsOnce) {
+  GroupWorldFixture w(testing::Star(2));
+  EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", nullptr)->contexts_lost);
+  EXPECT_FALSE(w.switches.Heartbeat(w.now, "s1", nullptr)->contexts_lost);
+  EXPECT_EQ(w.switches.Unusable(0), "its engine is down");
+  const EngineReport reborn = w.Report(0, 2);
+  EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", &reborn)->set_forwarding);
+  EXPECT_EQ(w.switches.Unusable(0), "it has no forwarding table yet");
+  w.switches.OnForwardingSet(0, false);
+  EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", &reborn)->set_forwarding) << "tried again";
+  w.switches.OnForwardingSet(0, true);
+  EXPECT_EQ(w.switches.Unusable(0), "");
+}
+
+TEST(SwitchTable, ContradictionsWithTheTopologyAreNamed) {
+  GroupWorldFixture w(testing::Star(2));
+  EXPECT_EQ(w.switches.Register(w.now, "s9", "a", w.Report(0)).status().code(), StatusCode::kNotFound);
+  const auto message = [&w](const EngineReport& report) {
+    return std::string(w.switches.Register(w.now, "s1", "a", report).status().message());
+  };
+  EngineReport report = w.Report(0);
+  report.address = Ipv4{0x0a000001};
+  EXPECT_EQ(message(report), "engine.address: the engine of s1 says 10.0.0.1, the topology says 10.10.255.1");
+  report = w.Report(0);
+  report.mac[5] = 9;
+  EXPECT_THAT(message(report), ::testing::StartsWith("engine.mac:"));
+  report = w.Report(0);
+  report.ports.pop_back();
+  EXPECT_EQ(message(report),
+            "engine.ports: the engine of s1 has no port swp2, which the topology links to h1");
+}
+
+TEST(GroupTable, PathMtuIsTheLeastOfAllAndMayNotBeExceeded) {
+  GroupWorldFixture w(testing::Star(2));
+  JoinRequest small = w.Request("h0", 0, 2);
+  small.max_path_mtu = 1024;
+  w.table.OnJoin(w.now, 100, small);
+  w.Join(1, 2);
+  w.AnswerInstalls();
+  EXPECT_EQ(w.installed.back().path_mtu, 1024u);
+
+  GroupSpec spec;
+  spec.name = "big";
+  spec.world_size = 2;
+  spec.path_mtu = 2048;
+  ASSERT_TRUE(w.table.Create(spec).ok());
+  small.group = "big";
+  w.table.OnJoin(w.now, 200, small);
+  w.table.OnJoin(w.now, 201, w.Request("h1", 1, 2, "big"));
+  const auto* failure = w.Last<Failure>(201);
+  ASSERT_NE(failure, nullptr);
+  EXPECT_EQ(failure->code, ErrorCode::kMtu);
+  EXPECT_EQ(failure->message, "path_mtu: 2048 is more than host h0 (rank 0) carries (1024)");
+
+  EngineReport report = w.Report(0);
+  report.ports[1].mtu = 1500;
+  ASSERT_TRUE(w.switches.Heartbeat(w.now, "s1", &report).ok());
+  w.table.OnJoin(w.now, 210, w.Request("h0", 0, 2, "big"));
+  w.table.OnJoin(w.now, 211, w.Request("h1", 1, 2, "big"));
+  EXPECT_EQ(w.Last<Failure>(211)->message,
+            "path_mtu: 2048 is more than the link at s1:swp2 (MTU 1500) carries (1024)");
+  EXPECT_EQ(w.Last<Failure>(211)->switch_name, "s1");
+}
+
+TEST(GroupTable, ReservedGroupsComeBack) {
+  GroupWorldFixture w(testing::Star(2));
+  GroupSpec spec;
+  spec.name = "g";
+  spec.world_size = 2;
+  spec.hosts = {"h0", "h1"};
+  spec.message_packets = 4;
+  spec.window_messages = 4;
+  ASSERT_TRUE(w.table.Create(spec).ok());
+  EXPECT_EQ(w.table.Create(spec).code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(w.Phase(), "reserved");
+  EXPECT_EQ(Refusal(&w, w.Request("h0", 0, 3)).code, ErrorCode::kSizeMismatch);
+  EXPECT_EQ(Refusal(&w, w.Request("h0", 1, 2)).message, "rank 1 of group g is reserved for host h1, not h0");
+  for (uint32_t life = 1; life <= 2; ++life) {
+    w.JoinAll(2);
+    w.AnswerInstalls();
+    EXPECT_EQ(w.installed.back().generation, life);
+    EXPECT_EQ(w.installed.back().slots, 32u);
+    w.table.OnLeave(w.now, 100);
+    w.table.OnLeave(w.now, 101);
+    w.AnswerRemovals();
+    EXPECT_EQ(w.Phase(), "reserved");
+  }
+  EXPECT_TRUE(w.table.Destroy(w.now, "g", false).ok());
+  EXPECT_EQ(w.Phase(), "none");
+}
+
+TEST(GroupTable, DestroyNeedsForceWhileRanksAreIn) {
+  GroupWorldFixture w(testing::Star(2));
+  EXPECT_EQ(w.table.Destroy(w.now, "g", true).code(), StatusCode::kNotFound);
+  w.JoinAll(2);
+  w.AnswerInstalls();
+  const Status refused = w.table.Destroy(w.now, "g", false);
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("group g is running with 2 ranks; use --force"));
+  EXPECT_EQ(w.Phase(), "running");
+  ASSERT_TRUE(w.table.Destroy(w.now, "g", true).ok());
+  EXPECT_EQ(w.Last<Failure>(100)->code, ErrorCode::kAborted);
+  EXPECT_EQ(w.Last<Failure>(101)->code, ErrorCode::kAborted);
+  for (const SessionId session : {100, 101}) w.table.OnSessionClosed(w.now, session);
+  w.AnswerRemovals();
+  EXPECT_EQ(w.Phase(), "none");
+}
+
+TEST(GroupTable, CreateRefusesWhatCannotBe) {
+  GroupWorldFixture w(testing::Star(2));
+  const auto code = [&w](const std::function<void(GroupSpec*)>& spoil) {
+    GroupSpec spec;
+    spec.name = "g";
+    spec.world_size = 2;
+    spoil(&spec);
+    return w.table.Create(spec).code();
+  };
+  EXPECT_EQ(code([](GroupSpec* s) { s->mode = Mode::kTerminated; }), StatusCode::kUnimplemented);
+  EXPECT_EQ(code([](GroupSpec* s) { s->mode = Mode::kAugmented; }), StatusCode::kUnimplemented);
+  EXPECT_EQ(code([](GroupSpec* s) { s->world_size = 1; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](GroupSpec* s) { s->name = ""; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](GroupSpec* s) { s->hosts = {"h0"}; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](GroupSpec* s) { s->hosts = {"h0", "s1"}; }), StatusCode::kNotFound);
+  EXPECT_EQ(code([](GroupSpec* s) { s->path_mtu = 1000; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](GroupSpec* s) { s->message_packets = 65; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](GroupSpec* s) { s->start_psn = 1 << 24; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](GroupSpec*) {}), StatusCode::kOk);
+}
+
+}  // namespace
+}  // namespace epic::manager

@@ -1,0 +1,101 @@
+// A world for tests of GroupTable: records what it is asked for, answers when the test says so.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "incmanager/groups/group_table.h"
+#include "incmanager/topology_testing.h"
+
+namespace epic::manager::testing {
+
+// Contexts as the switches of the world have them.
+class RecordingWorld : public GroupWorld {
+ public:
+  void Send(SessionId session, const SessionEvent& event) override { sent[session].push_back(event); }
+  void Install(NodeId node, const ContextPlan& context) override { installs.emplace_back(node, context); }
+  void Fail(NodeId node, uint64_t group_id, uint32_t) override { failed.emplace(node, group_id); }
+  void Remove(NodeId node, uint64_t group_id, uint32_t) override { removals.emplace_back(node, group_id); }
+  void Note(const std::string& line) override { notes.push_back(line); }
+
+  std::map<SessionId, std::vector<SessionEvent>> sent;
+  std::vector<std::pair<NodeId, ContextPlan>> installs;  // not answered yet
+  std::vector<std::pair<NodeId, uint64_t>> removals;     // not answered yet
+  std::set<std::pair<NodeId, uint64_t>> failed;
+  std::vector<std::string> notes;
+};
+
+// A manager's tables over a topology whose switches are all up.
+class GroupWorldFixture {
+ public:
+  explicit GroupWorldFixture(const TopologyBuilder& builder, const GroupOptions& options = {})
+      : topology(builder.Build()), switches(&topology), table(&topology, &switches, &world, options, 1) {
+    for (NodeId node = 0; node < topology.switch_count; ++node) BringUp(node);
+  }
+
+  EngineReport Report(NodeId node, uint64_t boot_id = 1) const {
+    const Node& at = topology.nodes[node];
+    EngineReport report{at.name, at.address, at.mac, boot_id, 4096, 64, true, {}};
+    for (const Hop& hop : at.hops) report.ports.push_back({hop.port, 4200});
+    return report;
+  }
+  void BringUp(NodeId node) {
+    EPIC_CHECK(switches.Register(now, topology.nodes[node].name, "agent", Report(node)).ok());
+    switches.OnForwardingSet(node, true);
+  }
+  NodeId Id(const std::string& name) const { return *topology.FindNode(name); }
+
+  JoinRequest Request(const std::string& host, uint32_t rank, uint32_t size,
+                      const std::string& group = "g") const {
+    JoinRequest join;
+    join.group = group;
+    join.rank = rank;
+    join.world_size = size;
+    join.ip = topology.nodes[Id(host)].address;
+    join.qpn = 0x11 + rank;
+    join.max_path_mtu = 4096;
+    join.max_outstanding = 129;
+    join.host_name = host;
+    join.pid = 1000 + rank;
+    return join;
+  }
+  // Sessions are numbered 100 + rank.
+  void Join(uint32_t rank, uint32_t size, const std::string& group = "g") {
+    table.OnJoin(now, 100 + rank, Request("h" + std::to_string(rank), rank, size, group));
+  }
+  void JoinAll(uint32_t size, const std::string& group = "g") {
+    for (uint32_t rank = 0; rank < size; ++rank) Join(rank, size, group);
+  }
+  void AnswerInstalls() {
+    for (const auto& [node, context] : std::exchange(world.installs, {})) {
+      installed.push_back(context);
+      table.OnInstalled(now, node, context.group_id, absl::OkStatus(), 1000);
+    }
+  }
+  void AnswerRemovals() {
+    for (const auto& [node, id] : std::exchange(world.removals, {})) table.OnRemoved(now, node, id);
+  }
+  std::string Phase(const std::string& group = "g") const {
+    const auto found = table.Find(group);
+    return found ? Name(found->phase) : "none";
+  }
+  // The last thing that a session was told, if it is a T.
+  template <typename T>
+  const T* Last(SessionId session) const {
+    const auto found = world.sent.find(session);
+    return found == world.sent.end() ? nullptr : std::get_if<T>(&found->second.back());
+  }
+
+  const Topology topology;
+  Nanos now = kSecond;
+  RecordingWorld world;
+  SwitchTable switches;
+  GroupTable table;
+  std::vector<ContextPlan> installed;
+};
+
+}  // namespace epic::manager::testing
