@@ -354,6 +354,16 @@ TEST(SwitchTable, EngineDownLosesContextsOnce) {
   EXPECT_EQ(w.switches.Unusable(0), "");
 }
 
+TEST(SwitchTable, LeftoversMakeTheAgentRegisterAgainOnceItsEngineAnswers) {
+  GroupWorldFixture w(testing::Star(2));
+  w.switches.OnLeftover(0);
+  EXPECT_FALSE(w.switches.Heartbeat(w.now, "s1", nullptr)->register_again);
+  const EngineReport report = w.Report(0);
+  EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", &report)->register_again);
+  w.BringUp(0);
+  EXPECT_FALSE(w.switches.Heartbeat(w.now, "s1", &report)->register_again);
+}
+
 TEST(SwitchTable, ContradictionsWithTheTopologyAreNamed) {
   GroupWorldFixture w(testing::Star(2));
   EXPECT_EQ(w.switches.Register(w.now, "s9", "a", w.Report(0)).status().code(), StatusCode::kNotFound);

@@ -83,6 +83,7 @@ StatusOr<SwitchChange> SwitchTable::Register(Nanos now, const std::string& name,
   // Whatever was asked of a former agent may not have arrived.
   entry.forwarding_set = false;
   entry.forwarding_asked = false;
+  entry.has_leftovers = false;
   SwitchChange change;
   Adopt(*id, engine, &change);
   return change;
@@ -94,7 +95,9 @@ StatusOr<SwitchChange> SwitchTable::Heartbeat(Nanos now, const std::string& name
   if (!id.ok()) return id.status();
   SwitchEntry& entry = entries_[*id];
   SwitchChange change;
-  if (entry.state == SwitchState::kNeverSeen || entry.state == SwitchState::kAgentLost) {
+  const bool unknown = entry.state == SwitchState::kNeverSeen || entry.state == SwitchState::kAgentLost;
+  // An agent cannot register before its engine answers.
+  if (unknown || (entry.has_leftovers && engine != nullptr)) {
     change.register_again = true;
     return change;
   }

@@ -43,6 +43,7 @@ struct SwitchEntry {
   Nanos last_heard = 0;
   bool forwarding_set = false;    // the table of the topology is in the engine that runs now
   bool forwarding_asked = false;  // and is on its way
+  bool has_leftovers = false;     // a context could not be removed; goes when the agent registers again
 };
 
 // What an event means for others.
@@ -63,6 +64,8 @@ class SwitchTable {
   // engine: null when the engine does not answer its agent. Errors as Register.
   StatusOr<SwitchChange> Heartbeat(Nanos now, const std::string& name, const EngineReport* engine);
   void OnForwardingSet(NodeId node, bool ok);
+  // A context could not be removed: the agent is asked to register again, whereupon it removes what is left.
+  void OnLeftover(NodeId node) { entries_[node].has_leftovers = true; }
   // Returns the switches whose agents have just been lost.
   std::vector<NodeId> Tick(Nanos now);
 

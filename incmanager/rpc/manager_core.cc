@@ -46,12 +46,14 @@ ManagerCore::ManagerCore(Topology topology, const GroupOptions& options)
   ticker_ = std::thread([this] { TickLoop(); });
 }
 
-ManagerCore::~ManagerCore() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
+void ManagerCore::Stop() {
+  const std::lock_guard lock(mutex_);
+  stop_ = true;
   changed_.notify_all();
+}
+
+ManagerCore::~ManagerCore() {
+  Stop();
   ticker_.join();
   links_.clear();
 }
@@ -164,6 +166,8 @@ void ManagerCore::OnMessage(SessionId id, const proto::ClientMessage& message) {
 
 void ManagerCore::OnClosed(SessionId id) {
   const std::lock_guard lock(mutex_);
+  // When the manager itself ends, no rank is lost.
+  if (stop_) return;
   groups_.OnSessionClosed(Now(), id);
   changed_.notify_all();
 }
@@ -199,11 +203,12 @@ void ManagerCore::Fail(NodeId node, uint64_t group_id, uint32_t generation) {
 
 void ManagerCore::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
   links_[node]->Remove(group_id, generation, [this, node, group_id](const Status& status, uint64_t) {
+    const std::lock_guard lock(mutex_);
     if (!status.ok()) {
+      switches_.OnLeftover(node);
       spdlog::warn("switch {}: group {:#x} not removed: {}; its agent removes it when it registers again",
                    topology_.nodes[node].name, group_id, Message(status));
     }
-    const std::lock_guard lock(mutex_);
     groups_.OnRemoved(Now(), node, group_id);
     changed_.notify_all();
   });

@@ -25,6 +25,9 @@ class ManagerCore : public GroupWorld, public SessionSink {
   // All sessions must have ended.
   ~ManagerCore() override;
 
+  // From now on sessions that break are no failures. To be called before the server is shut down.
+  void Stop();
+
   // Of agents. Errors: NOT_FOUND, INVALID_ARGUMENT.
   StatusOr<proto::RegisterReply> Register(const proto::RegisterRequest& request);
   StatusOr<proto::HeartbeatReply> Heartbeat(const proto::HeartbeatRequest& request);

@@ -115,6 +115,7 @@ StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& to
 
 ManagerServer::~ManagerServer() {
   if (impl_->server == nullptr) return;
+  impl_->core.Stop();
   impl_->server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
   impl_->server->Wait();
 }

@@ -1,0 +1,210 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "incmanager/rpc/control_plane_testing.h"
+
+namespace epic::manager {
+namespace {
+
+using testing::ControlPlane;
+using testing::Eventually;
+using ::testing::HasSubstr;
+using testing::Rank;
+
+TEST(ControlPlane, RunsAGroupAndLeavesNothingBehind) {
+  ControlPlane plane(testing::Tree32());
+  for (const auto& [name, engine] : plane.engines) {
+    EXPECT_EQ(engine->Forwarding().entries_size(), 4 + 2) << "all hosts and all other switches";
+    EXPECT_GE(engine->Forwarding().flood_ports_size(), 2);
+  }
+  const std::vector<proto::Joined> joined = plane.Run(4);
+  EXPECT_EQ(plane.Contexts(), 3u);
+  const std::vector<proto::GroupConfig> leaf2 = plane.engines["leaf2"]->Groups();
+  ASSERT_EQ(leaf2.size(), 1u);
+  ASSERT_EQ(leaf2[0].children_size(), 2);
+  EXPECT_EQ(leaf2[0].children(1).local_qpn(), joined[3].remote_qpn());
+  EXPECT_EQ(leaf2[0].children(1).in_psn(), joined[3].send_psn());
+  EXPECT_EQ(leaf2[0].children(1).remote_qpn(), 0x11u + 3);
+  EXPECT_EQ(joined[0].qp_timeout(), 18u);
+  EXPECT_EQ(joined[0].path_mtu(), 4096u);
+  const proto::GroupState shown = plane.Show("g");
+  EXPECT_EQ(shown.state(), "running");
+  EXPECT_EQ(shown.tree_size(), 3);
+  EXPECT_EQ(shown.tree(0).arena_bytes(), uint64_t{shown.slots()} * 4096);
+  EXPECT_THAT(shown.window_reason(), HasSubstr("2*BDP"));
+
+  for (const auto& rank : plane.ranks) rank->Leave();
+  for (const auto& rank : plane.ranks) EXPECT_TRUE(rank->Next().has_left());
+  EXPECT_EQ(plane.Contexts(), 0u);
+  EXPECT_EQ(plane.Show("g").state(), "none");
+}
+
+TEST(ControlPlane, TwoGroupsDoNotDisturbEachOther) {
+  ControlPlane plane(testing::Star(4));
+  plane.Run(4, "a");
+  plane.Run(2, "b");
+  EXPECT_EQ(plane.Contexts(), 2u);
+  plane.ranks[0]->Abort("enough");
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(plane.ranks[i]->Next().failure().code(), proto::ERROR_ABORTED);
+  EXPECT_TRUE(Eventually([&plane] { return plane.Contexts() == 1; }));
+  EXPECT_EQ(plane.Show("b").state(), "running");
+  plane.ranks[4]->Leave();
+  plane.ranks[5]->Leave();
+  EXPECT_TRUE(plane.ranks[4]->Next().has_left());
+}
+
+TEST(ControlPlane, RefusedJoinsAreTyped) {
+  ControlPlane plane(testing::Star(4));
+  plane.Join(plane.Request(0, 4));
+  EXPECT_TRUE(Eventually([&plane] { return plane.Show("g").joined_ranks_size() == 1; }));
+  const auto refusal = [&plane](const proto::Join& join) { return plane.Join(join).Next().failure().code(); };
+  EXPECT_EQ(refusal(plane.Request(0, 4)), proto::ERROR_DUPLICATE_RANK);
+  EXPECT_EQ(refusal(plane.Request(1, 3)), proto::ERROR_SIZE_MISMATCH);
+  EXPECT_EQ(refusal(plane.Request(0, 1, "alone")), proto::ERROR_INVALID_ARGUMENT);
+  proto::Join stranger = plane.Request(1, 4);
+  stranger.set_ip(0x0a000001);
+  EXPECT_EQ(refusal(stranger), proto::ERROR_NOT_FOUND);
+  EXPECT_EQ(plane.Show("g").state(), "joining");
+}
+
+TEST(ControlPlane, JoinTimesOutAndSaysWhoIsMissing) {
+  ControlPlane plane(testing::Star(4));
+  proto::Join join = plane.Request(1, 3);
+  join.set_join_timeout_ms(1500);
+  Rank& rank = plane.Join(join);
+  const proto::Failure failure = rank.Next().failure();
+  EXPECT_EQ(failure.code(), proto::ERROR_JOIN_TIMEOUT);
+  EXPECT_THAT(failure.message(), HasSubstr("0, 2"));
+  EXPECT_THAT(rank.missing, ::testing::ElementsAre(0, 2)) << "said once a second while it waited";
+  EXPECT_FALSE(rank.Next().has_failure()) << "the session has ended";
+}
+
+TEST(ControlPlane, LostRankFailsTheOthersAtOnce) {
+  ControlPlane plane(testing::Tree32());
+  plane.Run(4);
+  plane.ranks[2]->Kill();
+  plane.ranks.erase(plane.ranks.begin() + 2);
+  for (const auto& rank : plane.ranks) {
+    const proto::Failure failure = rank->Next().failure();
+    EXPECT_EQ(failure.code(), proto::ERROR_RANK_LOST);
+    EXPECT_EQ(failure.rank(), 2);
+  }
+  EXPECT_TRUE(Eventually([&plane] { return plane.Contexts() == 0; }));
+  for (const auto& [name, engine] : plane.engines) EXPECT_EQ(engine->fails(), 1);
+}
+
+TEST(ControlPlane, ArenaTooSmallNamesTheSwitchAndUndoesTheRest) {
+  ControlPlane plane(testing::Tree32());
+  plane.engines["leaf2"]->SetArenaLeft(4096);
+  for (uint32_t rank = 0; rank < 4; ++rank) plane.Join(plane.Request(rank, 4));
+  for (const auto& rank : plane.ranks) {
+    const proto::Failure failure = rank->Next().failure();
+    EXPECT_EQ(failure.code(), proto::ERROR_NO_RESOURCE);
+    EXPECT_EQ(failure.switch_name(), "leaf2");
+    EXPECT_THAT(failure.message(), HasSubstr("bytes needed, 4096 left"));
+  }
+  EXPECT_TRUE(Eventually([&plane] { return plane.Contexts() == 0; }));
+}
+
+TEST(ControlPlane, EngineThatRestartsFailsItsGroups) {
+  ControlPlane plane(testing::Tree32());
+  plane.Run(4);
+  plane.engines["leaf1"].reset();
+  for (const auto& rank : plane.ranks) {
+    const proto::Failure failure = rank->Next().failure();
+    EXPECT_EQ(failure.code(), proto::ERROR_SWITCH_LOST);
+    EXPECT_EQ(failure.switch_name(), "leaf1");
+  }
+  EXPECT_TRUE(Eventually([&plane] { return plane.StateOf("leaf1") == "engine down"; }));
+  plane.StartEngine("leaf1", 2);
+  EXPECT_TRUE(Eventually([&plane] { return plane.StateOf("leaf1") == "up"; }));
+  EXPECT_EQ(plane.engines["leaf1"]->Forwarding().entries_size(), 6) << "pushed to the new engine";
+  plane.Run(4, "again");
+}
+
+TEST(ControlPlane, LostAgentDisturbsNobodyButTakesNoNewGroups) {
+  ControlPlane plane(testing::Tree32());
+  plane.Run(4);
+  plane.agents["leaf2"].reset();
+  EXPECT_TRUE(Eventually([&plane] { return plane.StateOf("leaf2") == "agent lost"; }));
+  EXPECT_EQ(plane.Show("g").state(), "running");
+  const size_t first = plane.ranks.size();
+  for (uint32_t rank = 0; rank < 3; ++rank) plane.Join(plane.Request(rank, 3, "new"));
+  const proto::Failure failure = plane.ranks[first]->Next().failure();
+  EXPECT_EQ(failure.code(), proto::ERROR_NO_TREE);
+  EXPECT_THAT(failure.message(), HasSubstr("leaf2, which cannot take part: its agent is lost"));
+
+  // The group ends while the agent is away; its context goes when the agent comes back.
+  for (size_t i = 0; i < 4; ++i) plane.ranks[i]->Leave();
+  for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(plane.ranks[i]->Next().has_left());
+  EXPECT_EQ(plane.engines["leaf2"]->Groups().size(), 1u);
+  plane.StartAgent("leaf2");
+  EXPECT_TRUE(Eventually([&plane] { return plane.Contexts() == 0 && plane.StateOf("leaf2") == "up"; }));
+}
+
+TEST(ControlPlane, AgentThatRestartsKeepsRunningGroups) {
+  ControlPlane plane(testing::Star(2));
+  plane.Run(2);
+  plane.agents["s1"].reset();
+  plane.StartAgent("s1");
+  EXPECT_TRUE(Eventually([&plane] { return plane.AgentOf("s1") == plane.agents["s1"]->address(); }));
+  EXPECT_EQ(plane.Contexts(), 1u);
+  for (const auto& rank : plane.ranks) rank->Leave();
+  for (const auto& rank : plane.ranks) EXPECT_TRUE(rank->Next().has_left());
+  EXPECT_EQ(plane.Contexts(), 0u);
+}
+
+TEST(ControlPlane, RemovalThatFailsIsMadeUpFor) {
+  ControlPlane plane(testing::Star(2));
+  plane.Run(2);
+  plane.engines["s1"]->RefuseOneRemoval();
+  for (const auto& rank : plane.ranks) rank->Leave();
+  for (const auto& rank : plane.ranks) EXPECT_TRUE(rank->Next().has_left());
+  EXPECT_TRUE(Eventually([&plane] { return plane.Contexts() == 0; })) << "by the agent, within a heartbeat";
+}
+
+TEST(ControlPlane, ManagerThatRestartsForgetsGroupsAndCleansUp) {
+  ControlPlane plane(testing::Star(2));
+  plane.Run(2);
+  const std::string address = plane.address;
+  plane.StartManager(address);
+  for (const auto& rank : plane.ranks)
+    EXPECT_EQ(rank->Next().kind_case(), proto::ServerMessage::KIND_NOT_SET);
+  EXPECT_TRUE(Eventually([&plane] { return plane.StateOf("s1") == "up" && plane.Contexts() == 0; }));
+  plane.Run(2);
+}
+
+TEST(ControlPlane, DestroyUnderRunningRanksNeedsForce) {
+  ControlPlane plane(testing::Star(2));
+  plane.Run(2);
+  EXPECT_EQ(plane.Destroy("g", false).error_code(), grpc::FAILED_PRECONDITION);
+  EXPECT_EQ(plane.Contexts(), 1u);
+  EXPECT_TRUE(plane.Destroy("g", true).ok());
+  EXPECT_EQ(plane.Contexts(), 0u) << "nothing is left when the command returns";
+  for (const auto& rank : plane.ranks) EXPECT_EQ(rank->Next().failure().code(), proto::ERROR_ABORTED);
+  EXPECT_EQ(plane.Destroy("g", true).error_code(), grpc::NOT_FOUND);
+}
+
+TEST(ControlPlane, TablesComeFromTheEngine) {
+  ControlPlane plane(testing::Star(2));
+  plane.Run(2);
+  grpc::ClientContext context;
+  proto::TablesRequest request;
+  request.set_switch_name("s1");
+  proto::DumpReply reply;
+  EXPECT_TRUE(plane.stub->Tables(&context, request, &reply).ok());
+  EXPECT_EQ(reply.info().name(), "s1");
+  EXPECT_EQ(reply.groups_size(), 1);
+  grpc::ClientContext unknown;
+  request.set_switch_name("s2");
+  EXPECT_EQ(plane.stub->Tables(&unknown, request, &reply).error_code(), grpc::NOT_FOUND);
+}
+
+TEST(ControlPlane, SecondManagerOnTheSameAddressIsRefused) {
+  ControlPlane plane(testing::Star(2));
+  const auto second = ManagerServer::Start(plane.topology, {}, plane.address);
+  EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace epic::manager
