@@ -12,6 +12,7 @@ namespace {
 
 using testing::GroupWorldFixture;
 using ::testing::HasSubstr;
+using testing::Refusal;
 
 const ContextPlan& On(const GroupWorldFixture& world, const std::string& name) {
   for (const ContextPlan& context : world.installed) {
@@ -115,13 +116,6 @@ TEST(GroupTable, QpnsRestBeforeTheyAreUsedAgain) {
   pool.GiveBack(0, QpnPool::kFirstQpn + 5, 0);
   EXPECT_FALSE(pool.Take(0, QpnPool::kQuarantine - 1).has_value());
   EXPECT_EQ(pool.Take(0, QpnPool::kQuarantine), QpnPool::kFirstQpn + 5);
-}
-
-// What a join is answered with at once.
-Failure Refusal(GroupWorldFixture* w, const JoinRequest& join) {
-  w->table.OnJoin(w->now, 999, join);
-  const auto* failure = w->Last<Failure>(999);
-  return failure != nullptr ? *failure : Failure{};
 }
 
 TEST(GroupTable, JoinsThatCannotBeAreRefused) {
@@ -300,183 +294,6 @@ TEST(GroupTable, RankThatHasLeftMayCloseItsSession) {
   w.table.OnLeave(w.now, 101);
   w.AnswerRemovals();
   EXPECT_NE(w.Last<LeftNote>(101), nullptr);
-}
-
-TEST(GroupTable, SwitchTrouble) {
-  GroupWorldFixture w(testing::Tree32());
-  w.JoinAll(4);
-  w.AnswerInstalls();
-  const NodeId leaf2 = w.Id("leaf2");
-  EXPECT_EQ(w.table.GroupsOn(leaf2).size(), 1u);
-
-  // An agent that is lost disturbs nobody, but no new group goes through its switch.
-  for (NodeId node : {w.Id("root"), w.Id("leaf1")}) w.BringUp(node);
-  const Nanos later = w.now + kAgentLostAfter + 1;
-  for (NodeId node : {w.Id("root"), w.Id("leaf1")}) {
-    const EngineReport report = w.Report(node);
-    ASSERT_TRUE(w.switches.Heartbeat(later, report.name, &report).ok());
-  }
-  EXPECT_THAT(w.switches.Tick(later), ::testing::ElementsAre(leaf2));
-  EXPECT_EQ(w.Phase(), "running");
-  w.table.OnJoin(w.now, 200, w.Request("h1", 0, 2, "other"));
-  w.table.OnJoin(w.now, 201, w.Request("h2", 1, 2, "other"));
-  const auto* refused = w.Last<Failure>(201);
-  ASSERT_NE(refused, nullptr);
-  EXPECT_EQ(refused->code, ErrorCode::kNoTree);
-  EXPECT_EQ(refused->switch_name, "leaf2");
-  EXPECT_THAT(refused->message, HasSubstr("leaf2, which cannot take part: its agent is lost"));
-
-  // It comes back: the same engine keeps its groups, another one has lost them.
-  const auto again = w.switches.Register(later, "leaf2", "agent", w.Report(leaf2));
-  ASSERT_TRUE(again.ok());
-  EXPECT_FALSE(again->contexts_lost);
-  const EngineReport reborn = w.Report(leaf2, 2);
-  const auto changed = w.switches.Heartbeat(later, "leaf2", &reborn);
-  EXPECT_TRUE(changed->contexts_lost);
-  w.table.OnContextsLost(later, leaf2);
-  const auto* lost = w.Last<Failure>(100);
-  ASSERT_NE(lost, nullptr);
-  EXPECT_EQ(lost->code, ErrorCode::kSwitchLost);
-  EXPECT_EQ(lost->switch_name, "leaf2");
-}
-
-TEST(SwitchTable, EngineDownLosesContextsOnce) {
-  GroupWorldFixture w(testing::Star(2));
-  EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", nullptr)->contexts_lost);
-  EXPECT_FALSE(w.switches.Heartbeat(w.now, "s1", nullptr)->contexts_lost);
-  EXPECT_EQ(w.switches.Unusable(0), "its engine is down");
-  const EngineReport reborn = w.Report(0, 2);
-  EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", &reborn)->set_forwarding);
-  EXPECT_EQ(w.switches.Unusable(0), "it has no forwarding table yet");
-  w.switches.OnForwardingSet(0, false);
-  EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", &reborn)->set_forwarding) << "tried again";
-  w.switches.OnForwardingSet(0, true);
-  EXPECT_EQ(w.switches.Unusable(0), "");
-}
-
-TEST(SwitchTable, LeftoversMakeTheAgentRegisterAgainOnceItsEngineAnswers) {
-  GroupWorldFixture w(testing::Star(2));
-  w.switches.OnLeftover(0);
-  EXPECT_FALSE(w.switches.Heartbeat(w.now, "s1", nullptr)->register_again);
-  const EngineReport report = w.Report(0);
-  EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", &report)->register_again);
-  w.BringUp(0);
-  EXPECT_FALSE(w.switches.Heartbeat(w.now, "s1", &report)->register_again);
-}
-
-TEST(SwitchTable, ContradictionsWithTheTopologyAreNamed) {
-  GroupWorldFixture w(testing::Star(2));
-  EXPECT_EQ(w.switches.Register(w.now, "s9", "a", w.Report(0)).status().code(), StatusCode::kNotFound);
-  const auto message = [&w](const EngineReport& report) {
-    return std::string(w.switches.Register(w.now, "s1", "a", report).status().message());
-  };
-  EngineReport report = w.Report(0);
-  report.address = Ipv4{0x0a000001};
-  EXPECT_EQ(message(report), "engine.address: the engine of s1 says 10.0.0.1, the topology says 10.10.255.1");
-  report = w.Report(0);
-  report.mac[5] = 9;
-  EXPECT_THAT(message(report), ::testing::StartsWith("engine.mac:"));
-  report = w.Report(0);
-  report.ports.pop_back();
-  EXPECT_EQ(message(report),
-            "engine.ports: the engine of s1 has no port swp2, which the topology links to h1");
-}
-
-TEST(GroupTable, PathMtuIsTheLeastOfAllAndMayNotBeExceeded) {
-  GroupWorldFixture w(testing::Star(2));
-  JoinRequest small = w.Request("h0", 0, 2);
-  small.max_path_mtu = 1024;
-  w.table.OnJoin(w.now, 100, small);
-  w.Join(1, 2);
-  w.AnswerInstalls();
-  EXPECT_EQ(w.installed.back().path_mtu, 1024u);
-
-  GroupSpec spec;
-  spec.name = "big";
-  spec.world_size = 2;
-  spec.path_mtu = 2048;
-  ASSERT_TRUE(w.table.Create(spec).ok());
-  small.group = "big";
-  w.table.OnJoin(w.now, 200, small);
-  w.table.OnJoin(w.now, 201, w.Request("h1", 1, 2, "big"));
-  const auto* failure = w.Last<Failure>(201);
-  ASSERT_NE(failure, nullptr);
-  EXPECT_EQ(failure->code, ErrorCode::kMtu);
-  EXPECT_EQ(failure->message, "path_mtu: 2048 is more than host h0 (rank 0) carries (1024)");
-
-  EngineReport report = w.Report(0);
-  report.ports[1].mtu = 1500;
-  ASSERT_TRUE(w.switches.Heartbeat(w.now, "s1", &report).ok());
-  w.table.OnJoin(w.now, 210, w.Request("h0", 0, 2, "big"));
-  w.table.OnJoin(w.now, 211, w.Request("h1", 1, 2, "big"));
-  EXPECT_EQ(w.Last<Failure>(211)->message,
-            "path_mtu: 2048 is more than the link at s1:swp2 (MTU 1500) carries (1024)");
-  EXPECT_EQ(w.Last<Failure>(211)->switch_name, "s1");
-}
-
-TEST(GroupTable, ReservedGroupsComeBack) {
-  GroupWorldFixture w(testing::Star(2));
-  GroupSpec spec;
-  spec.name = "g";
-  spec.world_size = 2;
-  spec.hosts = {"h0", "h1"};
-  spec.message_packets = 4;
-  spec.window_messages = 4;
-  ASSERT_TRUE(w.table.Create(spec).ok());
-  EXPECT_EQ(w.table.Create(spec).code(), StatusCode::kAlreadyExists);
-  EXPECT_EQ(w.Phase(), "reserved");
-  EXPECT_EQ(Refusal(&w, w.Request("h0", 0, 3)).code, ErrorCode::kSizeMismatch);
-  EXPECT_EQ(Refusal(&w, w.Request("h0", 1, 2)).message, "rank 1 of group g is reserved for host h1, not h0");
-  for (uint32_t life = 1; life <= 2; ++life) {
-    w.JoinAll(2);
-    w.AnswerInstalls();
-    EXPECT_EQ(w.installed.back().generation, life);
-    EXPECT_EQ(w.installed.back().slots, 32u);
-    w.table.OnLeave(w.now, 100);
-    w.table.OnLeave(w.now, 101);
-    w.AnswerRemovals();
-    EXPECT_EQ(w.Phase(), "reserved");
-  }
-  EXPECT_TRUE(w.table.Destroy(w.now, "g", false).ok());
-  EXPECT_EQ(w.Phase(), "none");
-}
-
-TEST(GroupTable, DestroyNeedsForceWhileRanksAreIn) {
-  GroupWorldFixture w(testing::Star(2));
-  EXPECT_EQ(w.table.Destroy(w.now, "g", true).code(), StatusCode::kNotFound);
-  w.JoinAll(2);
-  w.AnswerInstalls();
-  const Status refused = w.table.Destroy(w.now, "g", false);
-  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("group g is running with 2 ranks; use --force"));
-  EXPECT_EQ(w.Phase(), "running");
-  ASSERT_TRUE(w.table.Destroy(w.now, "g", true).ok());
-  EXPECT_EQ(w.Last<Failure>(100)->code, ErrorCode::kAborted);
-  EXPECT_EQ(w.Last<Failure>(101)->code, ErrorCode::kAborted);
-  for (const SessionId session : {100, 101}) w.table.OnSessionClosed(w.now, session);
-  w.AnswerRemovals();
-  EXPECT_EQ(w.Phase(), "none");
-}
-
-TEST(GroupTable, CreateRefusesWhatCannotBe) {
-  GroupWorldFixture w(testing::Star(2));
-  const auto code = [&w](const std::function<void(GroupSpec*)>& spoil) {
-    GroupSpec spec;
-    spec.name = "g";
-    spec.world_size = 2;
-    spoil(&spec);
-    return w.table.Create(spec).code();
-  };
-  EXPECT_EQ(code([](GroupSpec* s) { s->mode = Mode::kTerminated; }), StatusCode::kUnimplemented);
-  EXPECT_EQ(code([](GroupSpec* s) { s->mode = Mode::kAugmented; }), StatusCode::kUnimplemented);
-  EXPECT_EQ(code([](GroupSpec* s) { s->world_size = 1; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->name = ""; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->hosts = {"h0"}; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->hosts = {"h0", "s1"}; }), StatusCode::kNotFound);
-  EXPECT_EQ(code([](GroupSpec* s) { s->path_mtu = 1000; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->message_packets = 65; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->start_psn = 1 << 24; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec*) {}), StatusCode::kOk);
 }
 
 }  // namespace

@@ -98,4 +98,11 @@ class GroupWorldFixture {
   std::vector<ContextPlan> installed;
 };
 
+// What a join is answered with at once.
+inline Failure Refusal(GroupWorldFixture* w, const JoinRequest& join) {
+  w->table.OnJoin(w->now, 999, join);
+  const auto* failure = w->Last<Failure>(999);
+  return failure != nullptr ? *failure : Failure{};
+}
+
 }  // namespace epic::manager::testing
