@@ -28,14 +28,18 @@ epicResult_t Result(const epic::Error& error) {
 
 epicResult_t Invalid(const char* what) { return Result({epic::ErrorCode::kInvalidArgument, what}); }
 
-epic::Datatype Convert(epicDataType_t type) {
-  return type == epicFloat32 ? epic::Datatype::kFloat32
-         : type == epicInt32 ? epic::Datatype::kInt32
-                             : static_cast<epic::Datatype>(100 + static_cast<int>(type));
-}
-
-epic::RedOp Convert(epicRedOp_t op) {
-  return op == epicSum ? epic::RedOp::kSum : static_cast<epic::RedOp>(100 + static_cast<int>(op));
+// What the C++ interface does not know either is refused here, with the caller's own number.
+epic::Error Convert(epicDataType_t type, epicRedOp_t op, epic::Datatype* datatype) {
+  if (type != epicFloat32 && type != epicInt32) {
+    return {epic::ErrorCode::kUnsupported,
+            "datatype " + std::to_string(type) + " is not supported (epicFloat32 and epicInt32 are)"};
+  }
+  if (op != epicSum) {
+    return {epic::ErrorCode::kUnsupported,
+            "operation " + std::to_string(op) + " is not supported (epicSum is)"};
+  }
+  *datatype = type == epicFloat32 ? epic::Datatype::kFloat32 : epic::Datatype::kInt32;
+  return {};
 }
 
 }  // namespace
@@ -101,7 +105,9 @@ epicResult_t epicCommSetTimeout(epicComm_t comm, double seconds) {
 epicResult_t epicAllReduce(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
                            epicRedOp_t op, epicComm_t comm) {
   if (comm == nullptr) return Invalid("comm is null");
-  return Result(epic::AllReduce(sendbuff, recvbuff, count, Convert(datatype), Convert(op), comm->comm));
+  epic::Datatype type;
+  if (const epic::Error e = Convert(datatype, op, &type); !e.ok()) return Result(e);
+  return Result(epic::AllReduce(sendbuff, recvbuff, count, type, epic::RedOp::kSum, comm->comm));
 }
 
 epicResult_t epicBarrier(epicComm_t comm) {
@@ -112,9 +118,12 @@ epicResult_t epicBarrier(epicComm_t comm) {
 epicResult_t epicAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
                                 epicRedOp_t op, epicComm_t comm, epicRequest_t* request) {
   if (comm == nullptr || request == nullptr) return Invalid("an argument is null");
+  *request = nullptr;
+  epic::Datatype type;
+  if (const epic::Error e = Convert(datatype, op, &type); !e.ok()) return Result(e);
   auto result = std::make_unique<epicRequest>();
-  const epic::Error e = epic::AllReduceAsync(sendbuff, recvbuff, count, Convert(datatype), Convert(op),
-                                             comm->comm, &result->request);
+  const epic::Error e =
+      epic::AllReduceAsync(sendbuff, recvbuff, count, type, epic::RedOp::kSum, comm->comm, &result->request);
   *request = e.ok() ? result.release() : nullptr;
   return Result(e);
 }

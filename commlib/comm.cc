@@ -271,10 +271,9 @@ void Comm::CheckDeadlines(Clock::time_point now) {
   next_deadline_ = Clock::time_point::max();
   for (const auto& call : calls_) next_deadline_ = std::min(next_deadline_, call->deadline);
   if (calls_.empty() || now < next_deadline_) return;
-  Fail({ErrorCode::kTimeout,
-        fmt::format("rank {}: call {} did not end before its deadline: some rank has not made it, or "
-                    "the network does not carry it",
-                    options_.rank, first_call_)},
+  Fail({ErrorCode::kTimeout, fmt::format("call {} did not end before its deadline: some rank has not made "
+                                         "it, or the network does not carry it",
+                                         first_call_)},
        true);
 }
 

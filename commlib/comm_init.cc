@@ -68,7 +68,7 @@ Error Comm::Open() {
   JoinedInfo joined;
   if (Error e = Session::Join(options_.manager, join, &session_, &joined); !e.ok()) return e;
   if (Error e = Connect(joined); !e.ok()) {
-    session_->Abort(fmt::format("rank {}: {}", options_.rank, e.message()));
+    session_->Abort(e.message());
     session_->Finish();
     return e;
   }
@@ -143,8 +143,7 @@ void Comm::Drop() {
 
 void Comm::Abort(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  const std::string why = reason.empty() ? "no reason given" : reason;
-  Fail({ErrorCode::kAborted, fmt::format("rank {} aborted: {}", options_.rank, why)}, true);
+  Fail({ErrorCode::kAborted, reason.empty() ? "no reason given" : reason}, true);
 }
 
 // Afterwards nothing calls into this object but requests that are still held.
