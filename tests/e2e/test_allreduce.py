@@ -29,7 +29,7 @@ def tree_of(bed, group):
 @pytest.mark.parametrize("datatype", ["float", "int32"])
 def test_every_size_from_one_element_to_16_mib_out_of_place_and_in_place(bed, datatype):
     group = bed.new_group()
-    ranks = bed.perf("-b", 4, "-e", "16M", "-f", 4, "-n", 2, "-w", 1, "-d", datatype, group=group, timeout_s=150)
+    ranks = bed.perf("-b", 4, "-e", "16M", "-f", 4, "-n", 1, "-w", 0, "-d", datatype, group=group, timeout_s=150)
     assert_all_right(ranks, 150)
     shown = ranks[0].output
     assert "Out of bounds values : 0" in shown and f" {16 << 20} " in shown, shown

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import time
 
 from harness import assert_all_right
@@ -14,7 +15,7 @@ def test_ping_and_iperf3_during_a_collective(beds):
     ranks = bed.loops("--counts", "100000,1000", "--iterations", 60, "--pause-ms", 20)
     ranks[0].wait_for("joined")
     ping = bed.start("h0", "ping", "-i", "0.05", "-c", "80", "-W", "2", "10.10.0.4")
-    server = bed.start("h2", "iperf3", "-s", "-1")
+    server = bed.start("h2", "iperf3", "-s", "-1", "--forceflush")
     server.wait_for("listening")
     client = bed.run("h1", "iperf3", "-J", "-t", "4", "-c", "10.10.0.3")
     moved = json.loads(client)["end"]["sum_received"]
@@ -31,7 +32,8 @@ def frames_on_ports(bed):
     """Frames received at all ports of all switches so far."""
     total = 0
     for switch in bed.topology()["switches"]:
-        links = json.loads(bed.run(switch["name"], "ip", "-j", "-s", "link"))
+        argv = ["ip", "-n", f"epic-{bed.name}-{switch['name']}", "-j", "-s", "link"]
+        links = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
         total += sum(link["stats64"]["rx"]["packets"] for link in links if link["ifname"] in switch["ports"])
     return total
 
