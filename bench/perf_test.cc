@@ -105,11 +105,11 @@ TEST(PerfOptionsTest, FactorOneSteps) {
 
 TEST(PerfOptionsTest, UsageErrorsExitWithTwo) {
   for (const std::vector<const char*>& bad : {std::vector<const char*>{"epic-perf", "-d", "half"},
-                                             {"epic-perf", "-o", "max"},
-                                             {"epic-perf", "-b", "2K", "-e", "1K"},
-                                             {"epic-perf", "-e", "2G"},
-                                             {"epic-perf", "--nonsense"},
-                                             {"epic-perf", "-n", "0"}}) {
+                                              {"epic-perf", "-o", "max"},
+                                              {"epic-perf", "-b", "2K", "-e", "1K"},
+                                              {"epic-perf", "-e", "2G"},
+                                              {"epic-perf", "--nonsense"},
+                                              {"epic-perf", "-n", "0"}}) {
     int code = 0;
     EXPECT_FALSE(ParsePerfOptions(static_cast<int>(bad.size()), bad.data(), &code));
     EXPECT_EQ(code, 2) << bad[1];

@@ -10,7 +10,8 @@ int main() {
   std::vector<float> data(1 << 20, 1.0f);
   epic::Error error = comm.Init();
   if (error.ok()) {
-    error = epic::AllReduce(data.data(), data.data(), data.size(), epic::Datatype::kFloat32, epic::RedOp::kSum, comm);
+    error = epic::AllReduce(data.data(), data.data(), data.size(), epic::Datatype::kFloat32,
+                            epic::RedOp::kSum, comm);
   }
   if (error.ok()) error = comm.Destroy();
   std::printf("%s: sum is %g\n", error.ok() ? "ok" : error.message().c_str(), data[0]);
