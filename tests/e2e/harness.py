@@ -165,6 +165,13 @@ class Bed:
     def groups(self):
         return (self.manager("group", "list") or {}).get("groups", [])
 
+    def wait_for_rank(self, group, rank, timeout_s=20):
+        """Waits until the manager knows that a rank has asked to join a group."""
+        deadline = time.monotonic() + timeout_s
+        while rank not in (self.manager("group", "show", group, check=False) or {}).get("joined_ranks", []):
+            assert time.monotonic() < deadline, f"rank {rank} of {group} does not join"
+            time.sleep(0.1)
+
     def assert_clean(self):
         """Nothing of any group is left on manager and switches."""
         assert self.groups() == []

@@ -28,7 +28,7 @@ def send(bed, host, frames):
 def host_frames(bed, tmp_path):
     """Some frames that h0 sent to leaf1 in a run that goes on, and the ranks."""
     path = tmp_path / "h0.pcap"
-    ranks = bed.loops("--counts", "3000", "--iterations", 150, "--pause-ms", 10)
+    ranks = bed.loops("--counts", "3000", "--iterations", 250, "--pause-ms", 10)
     for rank in ranks:
         rank.wait_for("joined")
     bed.run("leaf1", "tcpdump", "-n", "-Z", "root", "-i", "swp1", "-Q", "in", "-c", "40", "-w", path,

@@ -19,8 +19,7 @@ def fixture_bed(beds):
 def test_a_duplicate_rank_is_refused_and_the_group_goes_on(bed):
     group = bed.new_group()
     first = bed.loop(0, group=group)
-    first.wait_for("pid")
-    time.sleep(1)  # it joins
+    bed.wait_for_rank(group, 0)
     error = errors([bed.loop(0, group=group, host="h1")])[0]
     assert error["error"] == "duplicate rank" and "rank 0" in error["message"] and error["us"] < 5e6
     assert_all_right([first] + [bed.loop(rank, group=group) for rank in (1, 2, 3)])
@@ -34,8 +33,7 @@ def test_a_world_of_one_is_refused(bed):
 def test_another_world_size_is_refused(bed):
     group = bed.new_group()
     first = bed.loop(0, group=group, size=2)
-    first.wait_for("pid")
-    time.sleep(1)
+    bed.wait_for_rank(group, 0)
     error = errors([bed.loop(1, group=group, size=3)])[0]
     assert error["error"] == "size mismatch" and "2" in error["message"] and "3" in error["message"]
     assert_all_right([first, bed.loop(1, group=group, size=2)])

@@ -12,7 +12,7 @@ FAT_TREE = ("fat-tree-4", "--hosts-per-edge", "1")
 
 def test_ping_and_iperf3_during_a_collective(beds):
     bed = beds.get("tree-3-2")
-    ranks = bed.loops("--counts", "100000,1000", "--iterations", 60, "--pause-ms", 20)
+    ranks = bed.loops("--counts", "100000,1000", "--iterations", 300, "--pause-ms", 20)
     ranks[0].wait_for("joined")
     ping = bed.start("h0", "ping", "-i", "0.05", "-c", "80", "-W", "2", "10.10.0.4")
     server = bed.start("h2", "iperf3", "-s", "-1", "--forceflush")
