@@ -198,15 +198,39 @@ TEST_F(EngineTest, LastReflectedAckIsRepeatedOnce) {
   EXPECT_EQ(acks, 1);
 }
 
-TEST_F(EngineTest, LeafRepeatsItsPartialSumUntilTheResultComes) {
+TEST_F(EngineTest, LeafAsksForTheResultUntilItComes) {
   Install(false);
   Control(0, 64);
   Control(1, 64);
-  Fire();
-  ASSERT_FALSE(sent.empty());
-  EXPECT_EQ(sent[0].port, 2);
-  EXPECT_EQ(sent[0].packet.bth.psn, Psn(kOutPsn));
-  EXPECT_EQ(context().counters.uplink_timeouts, 1u);
+  for (int i = 0; i < 3; ++i) {
+    Fire();
+    int asked = 0;
+    for (const Sent& s : sent) asked += s.port == 2 && roce::IsNak(s.packet.aeth.syndrome);
+    EXPECT_EQ(asked, 1);
+    EXPECT_EQ(sent[0].packet.bth.psn, Psn(kInPsn));
+  }
+  EXPECT_EQ(context().counters.uplink_timeouts, 3u);
+}
+
+TEST_F(EngineTest, ParentTellsAChildThatItsPartIsMissing) {
+  GroupConfig config = Config(true);
+  config.children[1].is_host = false;
+  ASSERT_TRUE(engine.Install(config).ok());
+  Control(0, 64);
+  Ack(1, roce::kSyndromeNakSequence, 0);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].port, 1);
+  EXPECT_EQ(sent[0].packet.aeth.syndrome, roce::kSyndromeNakSequence);
+  EXPECT_EQ(sent[0].packet.bth.psn, Psn(kInPsn));
+}
+
+TEST_F(EngineTest, ParentThatWaitsForOthersIsSilent) {
+  GroupConfig config = Config(true);
+  config.children[1].is_host = false;
+  ASSERT_TRUE(engine.Install(config).ok());
+  Control(1, 64);
+  Ack(1, roce::kSyndromeNakSequence, 0);
+  EXPECT_TRUE(sent.empty());
 }
 
 TEST_F(EngineTest, GapFromTheParentIsAskedForOnce) {

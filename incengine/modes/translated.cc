@@ -239,7 +239,12 @@ void SwitchAeth(Context& ctx, EndpointId from, const roce::Packet& packet, Env& 
   if (packet.aeth.syndrome != roce::kSyndromeNakSequence || !index) {
     return Drop(ctx, ep, DropReason::kUnexpectedOpcode, env);
   }
-  if (from != kParent) return AnswerRequest(ctx, ep, *index, ctx.results_end, env);
+  if (from != kParent) {
+    if (*index < ctx.results_end) return AnswerRequest(ctx, ep, *index, ctx.results_end, env);
+    // The child waits for a result that does not exist. If that is for want of its own part, it must hear so.
+    if (ep.up_epsn <= *index) SendNak(ep, ep.up_epsn, env);
+    return;
+  }
   if (*index < ctx.up_sent) return RepeatUp(ctx, *index, env);
   if (env.now < ctx.handed_down_at + ctx.config.prompt_ns / 4) return;
   ctx.handed_down_at = env.now;
@@ -263,7 +268,7 @@ class Translated final : public ModeLogic {
     Nanos next = kNever;
     if (env.now >= ctx.uplink_at) {
       ++ctx.counters.uplink_timeouts;
-      RepeatUp(ctx, ctx.results_end, env);
+      AskParent(ctx, ctx.results_end, env);
       ctx.uplink_at = env.now + BackedOff(ctx, ++ctx.uplink_backoff);
     }
     next = std::min(next, ctx.uplink_at);
