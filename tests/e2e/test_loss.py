@@ -6,28 +6,31 @@ import pytest
 
 from harness import assert_all_right, describe
 
-BASELINE = 5          # invocations before the first loss, to count their frames
+BASELINE = 8          # invocations before the first loss, to count their frames
 MAX_FRAMES = 64
 PAUSE_MS = 150        # longer than the last acknowledgements take, so that invocations do not share a count
+# How to bring the bed up; elements; packets that a run has at least: those of every edge up and down, and the
+# acknowledgements of two messages at every host, from it and to it.
 SETUPS = {
-    "tree-3-2": (("tree-3-2", "--mtu", "256", "--wire"), 128),
-    "star-2": (("star-2", "--mtu", "256", "--wire"), 384),
+    "tree-3-2": (("tree-3-2", "--mtu", "256", "--wire"), 128, 6 * 3 * 2 + 4 * 2 * 2),
+    "star-2": (("star-2", "--mtu", "256", "--wire"), 384, 2 * 7 * 2 + 2 * 2 * 2),
 }
 
 
 @pytest.mark.parametrize("setup", SETUPS)
 def test_each_frame_of_a_run_lost_in_turn(beds, setup):
-    spec, count = SETUPS[setup]
+    spec, count, least = SETUPS[setup]
     bed = beds.get(*spec)
     bed.wire.drop_each(BASELINE)
     ranks = bed.loops("--counts", count, "--iterations", BASELINE + MAX_FRAMES + 6, "--pause-ms", PAUSE_MS, "--each",
                       timeout_s=200)
     assert_all_right(ranks, 200)
     seen = {int(k): n for k, n in bed.wire.count()["invocations"].items()}
-    run = max(seen[k] for k in range(BASELINE))
-    assert 8 <= run <= MAX_FRAMES, f"a run without loss has {run} frames"
+    # The smallest: when the machine is busy, a switch repeats packets that were only late.
+    run = min(seen[k] for k in range(BASELINE))
+    assert least <= run <= MAX_FRAMES, f"a run without loss has {run} frames"
     lost = {frame["number"]: frame for frame in bed.wire.log()}
-    missing = set(range(1, min(seen[k] for k in range(BASELINE)) + 1)) - set(lost)
+    missing = set(range(1, run + 1)) - set(lost)
     assert not missing, f"frames {sorted(missing)} of {run} were not lost"
     report(ranks, lost, run, setup)
 
