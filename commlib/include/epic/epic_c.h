@@ -1,5 +1,5 @@
-/* EPIC: collectives that the network computes. The C interface, in the manner of NCCL's; epic.h says what the functions
- * do, and the rules for threads, forks and errors are the same. */
+/* EPIC: collectives that the network computes. The C interface, in the manner of NCCL's; epic.h says what the
+ * functions do, and the rules for threads, forks and errors are the same. */
 #ifndef EPIC_EPIC_C_H_
 #define EPIC_EPIC_C_H_
 
@@ -48,12 +48,14 @@ typedef enum { epicSum = 0 } epicRedOp_t;
 
 /* A name for the code. Never null. */
 EPIC_C_API const char* epicGetErrorString(epicResult_t result);
-/* What the last failed call of this thread said, naming ranks, hosts and switches. Never null; valid until the thread's
- * next call. */
+/* What the last failed call of this thread said, naming ranks, hosts and switches. Never null; valid until
+ * the thread's next call. */
 EPIC_C_API const char* epicGetLastError(void);
 
-/* Joins a group. group and manager may be null, nranks and rank -1: then the environment decides, as in epic.h. */
-EPIC_C_API epicResult_t epicCommInitRank(epicComm_t* comm, int nranks, const char* group, const char* manager, int rank);
+/* Joins a group. group and manager may be null, nranks and rank -1: then the environment decides, as in
+ * epic.h. */
+EPIC_C_API epicResult_t epicCommInitRank(epicComm_t* comm, int nranks, const char* group, const char* manager,
+                                         int rank);
 /* Collective; comm is released, whatever is returned. */
 EPIC_C_API epicResult_t epicCommDestroy(epicComm_t comm);
 /* Ends all calls of all ranks; comm must still be destroyed. */
@@ -65,13 +67,14 @@ EPIC_C_API epicResult_t epicCommUserRank(epicComm_t comm, int* rank);
 /* Deadline of the calls made from now on. */
 EPIC_C_API epicResult_t epicCommSetTimeout(epicComm_t comm, double seconds);
 
-EPIC_C_API epicResult_t epicAllReduce(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
-                                      epicRedOp_t op, epicComm_t comm);
+EPIC_C_API epicResult_t epicAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                      epicDataType_t datatype, epicRedOp_t op, epicComm_t comm);
 EPIC_C_API epicResult_t epicBarrier(epicComm_t comm);
 
 /* Return at once; *request must be given to epicWait, once. */
-EPIC_C_API epicResult_t epicAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
-                                           epicRedOp_t op, epicComm_t comm, epicRequest_t* request);
+EPIC_C_API epicResult_t epicAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                           epicDataType_t datatype, epicRedOp_t op, epicComm_t comm,
+                                           epicRequest_t* request);
 EPIC_C_API epicResult_t epicBarrierAsync(epicComm_t comm, epicRequest_t* request);
 /* *done is 1 if the call has ended, else 0. */
 EPIC_C_API epicResult_t epicTest(epicRequest_t request, int* done);
