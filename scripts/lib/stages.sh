@@ -2,6 +2,20 @@
 # Needs: log directory in $logs.
 
 stage_times=()
+stage_pid=
+
+# For a trap on INT and TERM: ends the stage that runs, so that it cleans up after itself, and waits for it (at most
+# 30 s).
+stop_stage() {
+  [ -n "$stage_pid" ] || return 0
+  kill -INT -- "-$stage_pid" 2>/dev/null || return 0
+  local i
+  for i in $(seq 150); do
+    kill -0 -- "-$stage_pid" 2>/dev/null || return 0
+    sleep 0.2
+  done
+  kill -TERM -- "-$stage_pid" 2>/dev/null || true
+}
 
 # stage NAME COMMAND...: runs the command with its output in $logs/NAME.log; a failing stage shows the log's end and
 # ends the script. With $verbose=1 the output is shown as it comes.
@@ -14,10 +28,14 @@ stage() {
     "$@" 2>&1 | tee "$logs/$name.log" || status=${PIPESTATUS[0]}
   else
     printf '== %-18s ' "$name"
+    # A process group of its own, and no ignored SIGINT, as background jobs of a script would have.
+    set -m
     "$@" >"$logs/$name.log" 2>&1 &
-    local pid=$! shown=0
+    stage_pid=$!
+    set +m
+    local shown=0
     # A line that grows while the stage runs: a dot every five seconds, so that nobody wonders.
-    while kill -0 $pid 2>/dev/null; do
+    while kill -0 $stage_pid 2>/dev/null; do
       sleep 0.2
       seconds=$(($(date +%s) - begin))
       if [ $((seconds / 5)) -gt $shown ]; then
@@ -25,7 +43,8 @@ stage() {
         printf '.'
       fi
     done
-    wait $pid || status=$?
+    wait $stage_pid || status=$?
+    stage_pid=
   fi
   seconds=$(($(date +%s) - begin))
   stage_times+=("$name ${seconds}s")
