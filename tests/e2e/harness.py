@@ -21,6 +21,7 @@ from wire_client import Wire  # noqa: E402
 
 BUILD = ROOT / "build" / "release"
 PERF = BUILD / "bench" / "epic-perf"
+MANAGER = BUILD / "incmanager" / "incmanager"
 LOOP = BUILD / "tests" / "e2e" / "loop_rank"
 NAME = f"e2e{os.getpid() % 100000}"
 
@@ -31,9 +32,10 @@ class Program:
     def __init__(self, bed, node, argv, timeout_s):
         self.node, self._lines, self._changed = node, [], threading.Condition()
         self._ended = False
-        command = [str(epic_ranks.TESTBED), "exec", "--name", bed.name, "--timeout", str(timeout_s), node, "--"]
-        self._process = subprocess.Popen(command + [str(a) for a in argv], stdin=subprocess.DEVNULL,
-                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        command = [str(epic_ranks.TESTBED), "exec", "--name", bed.name, "--timeout", str(timeout_s), node]
+        self._process = subprocess.Popen(command + ["--"] + [str(a) for a in argv], stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                         errors="replace")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -148,7 +150,7 @@ class Bed:
 
     def manager_cli(self, *args):
         """Runs the incmanager CLI as a user does; returns the finished process."""
-        return epic_ranks.testbed("exec", "--name", self.name, "mgmt", "--", BUILD / "incmanager" / "incmanager", *args,
+        return epic_ranks.testbed("exec", "--name", self.name, "mgmt", "--", MANAGER, *args,
                                   "--manager", "10.255.0.1:7400", check=False, timeout=60)
 
     def topology(self):
@@ -179,7 +181,7 @@ class Bed:
             dump = self.tables(switch)
             assert dump.get("groups", []) == [], f"{switch} still has groups"
             capability = dump["info"]["capability"]
-            assert capability["arena_free_bytes"] == capability["arena_bytes"], f"{switch} has lost arena: {capability}"
+            assert capability["arena_free_bytes"] == capability["arena_bytes"], f"{switch}: {capability}"
 
     # --- daemons
 
@@ -187,14 +189,11 @@ class Bed:
         with open(f"/run/epic/{self.name}/record.json", encoding="utf-8") as file:
             return json.load(file)
 
-    def log(self, name):
-        return pathlib.Path(f"/run/epic/{self.name}/logs/{name}.log").read_text(encoding="utf-8", errors="replace")
-
-    def kill(self, daemon, signum=signal.SIGKILL):
-        """Ends a daemon ("leaf1.agent"); returns the command line with which revive() starts it again."""
+    def kill(self, daemon):
+        """Kills a daemon ("leaf1.agent"); returns the command line with which revive() starts it again."""
         pid = self.record()["processes"][daemon]["pid"]
         argv = pathlib.Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").split("\0")[:-1]
-        os.kill(pid, signum)
+        os.kill(pid, signal.SIGKILL)
         return argv
 
     def revive(self, daemon, argv):
@@ -217,7 +216,7 @@ class Bed:
             time.sleep(0.2)
 
     def diagnosis(self):
-        """What helps to understand a failure: output of the programs, tables, ends of the logs, lost frames."""
+        """What helps to understand a failure: output of the programs, tables, ends of logs, lost frames."""
         parts = [f"--- {p.node}:\n{p.output[-2000:]}" for p in self._programs]
         for args in (["group", "list"], ["switches"]) + tuple(["tables", s] for s in self.switches[:4]):
             done = self.manager_cli(*args)

@@ -1,4 +1,4 @@
-"""AllReduce and Barrier are right over real rdma_rxe, on each topology, and all switches of the tree take part."""
+"""AllReduce and Barrier are right over real rdma_rxe, with all switches of the tree taking part."""
 
 import pytest
 
@@ -28,8 +28,7 @@ def tree_of(bed, group):
 
 @pytest.mark.parametrize("datatype", ["float", "int32"])
 def test_every_size_from_one_element_to_16_mib_out_of_place_and_in_place(bed, datatype):
-    group = bed.new_group()
-    ranks = bed.perf("-b", 4, "-e", "16M", "-f", 4, "-n", 1, "-w", 0, "-d", datatype, group=group, timeout_s=150)
+    ranks = bed.perf("-b", 4, "-e", "16M", "-f", 4, "-n", 1, "-w", 0, "-d", datatype, timeout_s=150)
     assert_all_right(ranks, 150)
     shown = ranks[0].output
     assert "Out of bounds values : 0" in shown and f" {16 << 20} " in shown, shown
@@ -46,7 +45,8 @@ def test_every_switch_of_the_tree_sums(bed):
     expected = {"star-4": 1, "tree-3-2": 3}
     assert len(tree) == expected.get(bed.spec[0], len(tree)) and len(tree) >= 1
     for switch in bed.switches:
-        assert (after[switch] > before[switch]) == (switch in tree), f"{switch}: tree {tree}, {before} to {after}"
+        summed = after[switch] - before[switch]
+        assert (summed > 0) == (switch in tree), f"{switch} summed {summed} packets; tree {tree}"
 
 
 @pytest.mark.parametrize("place", ["out-of-place", "in-place"])

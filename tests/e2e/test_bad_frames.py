@@ -69,8 +69,9 @@ def make_replayed(frame):
 
 
 @pytest.mark.parametrize("make, counter", [
-    (make_bad_icrc, "bad_roce_bad_icrc"), (make_truncated, "bad_roce_truncated"), (make_headless, "bad_roce_truncated"),
-    (make_stranger, "drop_stranger"), (make_unknown_qpn, "drop_unknown_qpn"),
+    (make_bad_icrc, "bad_roce_bad_icrc"), (make_truncated, "bad_roce_truncated"),
+    (make_headless, "bad_roce_truncated"), (make_stranger, "drop_stranger"),
+    (make_unknown_qpn, "drop_unknown_qpn"),
     (make_bad_opcode, "bad_roce_unknown_opcode"), (make_replayed, "drop_duplicate")])
 def test_bad_frames_are_counted_and_harmless(bed, tmp_path, make, counter):
     frames, ranks = host_frames(bed, tmp_path)

@@ -1,4 +1,4 @@
-"""What goes over the wires during a run: valid ICRCs, and one flow from a leaf to the root instead of one per host."""
+"""What goes over the wires during a run: valid ICRCs, and one flow from a leaf to the root, not two."""
 
 import signal
 
@@ -17,7 +17,7 @@ def fixture_captured(all_beds, tmp_path_factory):
     directory = tmp_path_factory.mktemp("pcap")
     ports = {f"{switch['name']}:{port}" for switch in bed.topology()["switches"] for port in switch["ports"]
              if switch["name"] in ("leaf1", "root")}
-    captures = {port: capture(bed, port, directory / f"{port.replace(':', '-')}.pcap") for port in sorted(ports)}
+    captures = {port: capture(bed, port, directory / f"{port}.pcap") for port in sorted(ports)}
     assert_all_right(bed.loops("--counts", COUNT, "--iterations", 3, "--type", "float32"))
     for program, _ in captures.values():
         program.end(signal.SIGINT)
@@ -42,7 +42,7 @@ def test_every_frame_that_a_switch_emits_has_a_valid_icrc(captured):
     assert len(emitted) > 3 * COUNT * 4 / 4096  # more than the data of one flow
     bad = [frame for frame in emitted if not pcap.icrc_ok(frame)]
     assert not bad, f"{len(bad)} of {len(emitted)} frames have a bad ICRC, the first: {bad[0].hex()}"
-    assert {pcap.opcode(frame) for frame in emitted} >= {0x05, 0x11}  # also control packets and acknowledgements
+    assert {pcap.opcode(frame) for frame in emitted} >= {0x05, 0x11}  # also control packets and ACKs
     print(f"{len(emitted)} frames emitted by switches, all with a valid ICRC")
 
 

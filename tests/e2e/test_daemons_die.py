@@ -1,4 +1,4 @@
-"""Agents and engines that end: a running collective survives its agent, and learns of a lost switch in stated time."""
+"""Daemons that die: a running collective survives its agent, and learns of a lost switch in stated time."""
 
 import time
 

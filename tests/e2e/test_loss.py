@@ -1,4 +1,4 @@
-"""Lost frames over real rdma_rxe: every single one of a run in turn, and at random. Right results each time."""
+"""Lost frames over real rdma_rxe: each of a run in turn, bursts, and at random. Right results each time."""
 
 import time
 
@@ -22,8 +22,8 @@ def test_each_frame_of_a_run_lost_in_turn(beds, setup):
     spec, count, least = SETUPS[setup]
     bed = beds.get(*spec)
     bed.wire.drop_each(BASELINE)
-    ranks = bed.loops("--counts", count, "--iterations", BASELINE + MAX_FRAMES + 6, "--pause-ms", PAUSE_MS, "--each",
-                      timeout_s=200)
+    ranks = bed.loops("--counts", count, "--iterations", BASELINE + MAX_FRAMES + 6, "--pause-ms", PAUSE_MS,
+                      "--each", timeout_s=200)
     assert_all_right(ranks, 200)
     seen = {int(k): n for k, n in bed.wire.count()["invocations"].items()}
     # The smallest: when the machine is busy, a switch repeats packets that were only late.
@@ -49,6 +49,19 @@ def report(ranks, lost, run, setup):
         print(f"  recovered after {us / 1000:.1f} ms at rank {rank}: {describe(frame)}")
 
 
+def test_bursts(beds):
+    """The first 40 frames of an invocation, all its control packets included; frames 10 to 49 of another."""
+    spec, count, _ = SETUPS["tree-3-2"]
+    bed = beds.get(*spec)
+    bed.wire.drop(2, *range(1, 41))
+    bed.wire.drop(4, *range(10, 50))
+    assert_all_right(bed.loops("--counts", count, "--iterations", 6, "--pause-ms", PAUSE_MS))
+    lost = [frame["number"] for frame in bed.wire.log()]
+    assert lost == list(range(1, 41)) + list(range(10, 50))
+    again = [frame for frame in bed.wire.trace(2) if frame["opcode"] == "SEND_ONLY_IMM" and not frame["lost"]]
+    assert len(again) >= 12  # up and down on each of the six edges
+
+
 @pytest.mark.parametrize("seconds", [20, pytest.param(60, marks=pytest.mark.slow)])
 def test_random_loss(beds, seconds):
     """Half a percent of all RoCE frames, on every link, in both directions."""
@@ -61,8 +74,8 @@ def test_random_loss(beds, seconds):
         done += 20
     count = bed.wire.count()
     assert count["dropped"] > 50
-    print(f"\n{done} AllReduces right in {time.monotonic() - begin:.0f} s with {count['dropped']} of {count['frames']} "
-          f"frames lost")
+    print(f"\n{done} AllReduces right in {time.monotonic() - begin:.0f} s with {count['dropped']} of "
+          f"{count['frames']} frames lost")
 
 
 def test_nothing_remains(beds):

@@ -1,4 +1,4 @@
-"""The tests' own ICRC against frames of rdma_rxe, so that test_capture cannot pass by a mistake shared with nobody."""
+"""The tests' own ICRC against frames of rdma_rxe: what test_capture relies on."""
 
 import pytest
 

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Forwards every frame between the two devices of each link, in order, and loses those that a test asks for.
 
-Usage: forwarder.py --links FILE --control SOCKET, inside the namespace that holds the devices. FILE is a JSON list of
-{"name": "leaf1:swp1-h0", "a": DEVICE, "b": DEVICE, "a_node": "leaf1", "b_node": "h0"}. A client of the Unix stream
-socket sends one JSON object a line and gets one back; the commands are those of rules.py. An answer with the key
-"error" says what was wrong.
+Usage: forwarder.py --links FILE --control SOCKET, inside the namespace that holds the devices. FILE is a JSON
+list of {"name": "leaf1-h0", "a": DEVICE, "b": DEVICE, "a_node": "leaf1", "b_node": "h0"}. A client of the
+Unix stream socket sends one JSON object a line and gets one back; the commands are those of rules.py. An answer
+with the key "error" says what was wrong.
 """
 
 import argparse
@@ -77,7 +77,7 @@ class Forwarder:
                 frame = port.socket.recv(_MAX_FRAME)
             except BlockingIOError:
                 return
-            except OSError:  # the device went down: reported once by recv, later frames come when it is up again
+            except OSError:  # the device went down: said once, later frames come when it is up again
                 return
             roce = frames.parse(frame)
             if roce is not None and self.rules.lose(port.link, port.direction, roce):
@@ -120,7 +120,8 @@ class Forwarder:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--links", required=True, metavar="FILE")
     parser.add_argument("--control", required=True, metavar="SOCKET")
     args = parser.parse_args()

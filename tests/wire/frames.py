@@ -1,17 +1,18 @@
-"""What the forwarder must see of a frame: RoCE or not, opcode, PSN, and the invocation that a control packet opens."""
+"""What the forwarder sees of a frame: RoCE or not, opcode, PSN, invocation that a control packet opens."""
 
 import struct
 
 ROCE_PORT = 4791
 _MAGIC = b"EPIC"
 _SEND_ONLY_IMM = 0x05
-_OPCODES = {0x00: "SEND_FIRST", 0x01: "SEND_MIDDLE", 0x02: "SEND_LAST", 0x04: "SEND_ONLY", 0x05: "SEND_ONLY_IMM",
-            0x06: "WRITE_FIRST", 0x07: "WRITE_MIDDLE", 0x08: "WRITE_LAST", 0x0a: "WRITE_ONLY", 0x11: "ACK"}
+_OPCODES = {0x00: "SEND_FIRST", 0x01: "SEND_MIDDLE", 0x02: "SEND_LAST", 0x04: "SEND_ONLY",
+            0x05: "SEND_ONLY_IMM", 0x06: "WRITE_FIRST", 0x07: "WRITE_MIDDLE", 0x08: "WRITE_LAST", 0x0a: "WRITE_ONLY",
+            0x11: "ACK"}
 
 
 class RoceFrame:
-    """The fields of one RoCE frame. `invocation` is None unless it is a control packet; `name` names the opcode, and
-    of an acknowledgement also its kind (ACK, RNR_NAK, NAK)."""
+    """The fields of one RoCE frame. `invocation` is None unless it is a control packet; `name` names the
+    opcode, and of an acknowledgement also its kind (ACK, RNR_NAK, NAK)."""
 
     __slots__ = ("opcode", "psn", "qpn", "invocation", "name")
 

@@ -14,8 +14,8 @@ class RuleError(Exception):
 class Rules:
     """Sees every RoCE frame in the order of its arrival and decides about it.
 
-    The counter of an invocation starts with 1 at the first frame that carries its control packet and runs over all
-    links and both directions, lost frames included, until the control packet of a later invocation is seen.
+    The counter of an invocation starts with 1 at the first frame that carries its control packet and runs
+    over all links and both directions, lost frames included, until the control packet of a later one is seen.
     """
 
     def __init__(self):
@@ -41,7 +41,8 @@ class Rules:
         number = self._seen[self._current]
         lost = self._is_lost(number)
         entry = {"time": time.monotonic(), "link": link, "direction": direction, "opcode": frame.name,
-                 "psn": frame.psn, "qpn": frame.qpn, "invocation": self._current, "number": number, "lost": lost}
+                 "psn": frame.psn, "qpn": frame.qpn, "invocation": self._current, "number": number,
+                 "lost": lost}
         self._history.append(entry)
         if lost:
             self._dropped.append(entry)
@@ -80,7 +81,8 @@ class Rules:
 
     def _random(self, request):
         """{"random_loss_ppm": P, "seed": S}"""
-        self._ppm, self._random_source = int(request["random_loss_ppm"]), random.Random(int(request.get("seed", 0)))
+        self._ppm = int(request["random_loss_ppm"])
+        self._random_source = random.Random(int(request.get("seed", 0)))
         return {}
 
     def _count(self, _request):

@@ -17,7 +17,7 @@ class Wire:
         try:
             self._socket.connect(path)
         except OSError as error:
-            raise WireError(f"no forwarder at {path}: {error}; was the test bed brought up with --wire?") from error
+            raise WireError(f"no forwarder at {path}: {error}; was it brought up with --wire?") from error
         self._file = self._socket.makefile("r", encoding="utf-8")
 
     def close(self):
