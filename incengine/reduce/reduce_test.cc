@@ -12,7 +12,7 @@ namespace {
 template <typename T>
 std::vector<uint8_t> Bytes(const std::vector<T>& values, size_t shift) {
   std::vector<uint8_t> bytes(values.size() * sizeof(T) + shift);
-  std::memcpy(bytes.data() + shift, values.data(), values.size() * sizeof(T));
+  if (!values.empty()) std::memcpy(bytes.data() + shift, values.data(), values.size() * sizeof(T));
   return bytes;
 }
 
