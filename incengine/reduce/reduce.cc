@@ -23,11 +23,13 @@ void AddTo(D d, uint8_t* HWY_RESTRICT acc, const uint8_t* HWY_RESTRICT in, size_
     const auto b = hn::LoadU(d, reinterpret_cast<const T*>(in + at));
     hn::StoreU(hn::Add(a, b), d, reinterpret_cast<T*>(acc + at));
   }
-  const hn::CappedTag<T, 1> one;
   for (; at < bytes; at += sizeof(T)) {
-    const auto a = hn::LoadU(one, reinterpret_cast<const T*>(acc + at));
-    const auto b = hn::LoadU(one, reinterpret_cast<const T*>(in + at));
-    hn::StoreU(hn::Add(a, b), one, reinterpret_cast<T*>(acc + at));
+    T a;
+    T b;
+    std::memcpy(&a, acc + at, sizeof a);
+    std::memcpy(&b, in + at, sizeof b);
+    a += b;
+    std::memcpy(acc + at, &a, sizeof a);
   }
 }
 
