@@ -1,0 +1,144 @@
+// Responses in: what they complete, and what they make the requester repeat.
+#include <algorithm>
+
+#include "roce/transport/queue_pair.h"
+#include "roce/transport/rnr_timer.h"
+
+namespace epic::roce {
+
+void QueuePair::ResetRetries() {
+  tx_.retries_left = attr_.retry_cnt;
+  tx_.rnr_retries_left = attr_.rnr_retry;
+  tx_.started_retry = false;
+}
+
+void QueuePair::CompleteFront() {
+  const SendEntry& entry = tx_.sends.front();
+  if (entry.wr.signaled) {
+    const WcOpcode opcode = entry.wr.opcode == WrOpcode::kRead ? WcOpcode::kRead
+                            : IsWrite(entry.wr.opcode)         ? WcOpcode::kWrite
+                                                               : WcOpcode::kSend;
+    completions_.push_back({.wr_id = entry.wr.wr_id, .opcode = opcode, .bytes = entry.length});
+  }
+  if (entry.requested) --tx_.reads_in_flight;
+  tx_.sends.pop_front();
+  if (tx_.cur > 0) --tx_.cur;
+  // A request that memory refused behind others may be the oldest now: the next attempt settles it.
+  if (tx_.cur == 0) tx_.stuck = false;
+}
+
+// Takes packets up to and with `acked` as acknowledged; acked < max. Stops at a Read whose data has not come,
+// then false.
+bool QueuePair::CompleteThrough(Nanos now, int64_t acked) {
+  if (acked < tx_.una) return true;
+  bool reached = true;
+  const int64_t before = tx_.una;
+  while (tx_.una <= acked) {
+    const SendEntry& front = tx_.sends.front();
+    const int64_t end = front.first + front.packets;
+    if (front.wr.opcode == WrOpcode::kRead) {
+      reached = false;
+      break;
+    }
+    tx_.una = std::min(end, acked + 1);
+    if (tx_.una == end) CompleteFront();
+  }
+  tx_.nxt = std::max(tx_.nxt, tx_.una);
+  if (tx_.una != before) {
+    const Nanos timeout = TimeoutNanos(attr_.timeout);
+    const bool runs = tx_.una < tx_.nxt && tx_.rnr_until == kNever && timeout != kNever;
+    tx_.timer_at = runs ? now + timeout : kNever;
+  }
+  return reached;
+}
+
+// A later acknowledgement says that responses to a Read got lost: "implied NAK" (9.7.5.2.4). One repetition
+// until something comes.
+void QueuePair::OnMissingReadResponse() {
+  ++counters_.read_gaps;
+  if (!tx_.started_retry) Retry();
+}
+
+void QueuePair::OnAck(Nanos now, int64_t named) {
+  if (named < tx_.una) return void(++counters_.stale);
+  if (named >= tx_.max) return void(++counters_.ack_beyond);
+  const int64_t before = tx_.una;
+  const bool reached = CompleteThrough(now, named);
+  if (tx_.una != before) ResetRetries();
+  if (!reached) OnMissingReadResponse();
+}
+
+// Any NAK acknowledges everything before the PSN it names (9.7.5.2.1).
+void QueuePair::OnNak(Nanos now, uint8_t syndrome, int64_t named) {
+  if (named < tx_.una || tx_.una == tx_.max) return void(++counters_.stale);
+  if (named > tx_.max) return void(++counters_.ack_beyond);
+  const int64_t before = tx_.una;
+  const size_t pending = tx_.sends.size();
+  const bool reached = CompleteThrough(now, named - 1);
+  const bool rxe = config_.policy.one_retry_per_ack;
+  if (rxe ? tx_.sends.size() != pending : tx_.una != before) ResetRetries();
+  if (!reached) return OnMissingReadResponse();
+  if (tx_.una == tx_.max) return;
+  if (IsRnrNak(syndrome)) {
+    ++counters_.rnr_naks_received;
+    if (tx_.rnr_retries_left == 0) return FailSend(WcStatus::kRnrRetryExcErr);
+    if (attr_.rnr_retry != 7) --tx_.rnr_retries_left;
+    tx_.rnr_until = now + RnrTimerNanos(syndrome & 0x1f);
+    tx_.timer_at = kNever;
+    return;
+  }
+  ++counters_.naks_received;
+  switch (syndrome) {
+    case kSyndromeNakSequence:
+      // While an RNR NAK makes us wait, the repetition is coming anyway.
+      if (tx_.rnr_until == kNever && !(rxe && tx_.started_retry)) Retry();
+      return;
+    case kSyndromeNakInvalidRequest:
+      return FailSend(WcStatus::kRemInvReqErr);
+    case kSyndromeNakRemoteAccess:
+      return FailSend(WcStatus::kRemAccessErr);
+    default:
+      return FailSend(WcStatus::kRemOpErr);
+  }
+}
+
+void QueuePair::OnReadResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory) {
+  if (named < tx_.una) return void(++counters_.stale);
+  if (named >= tx_.max) return void(++counters_.ack_beyond);
+  // It acknowledges all that is before it.
+  const int64_t before = tx_.una;
+  const bool reached = CompleteThrough(now, named - 1);
+  if (tx_.una != before) ResetRetries();
+  if (!reached) return OnMissingReadResponse();
+  const SendEntry& entry = tx_.sends.front();
+  if (entry.wr.opcode != WrOpcode::kRead) return void(++counters_.bad_response);
+  const OpcodeInfo& info = Info(packet.bth.opcode);
+  if (info.aeth && !IsAck(packet.aeth.syndrome)) return void(++counters_.bad_response);
+  // A repeated Read is answered from FIRST or ONLY on by specification, from MIDDLE or LAST on by rdma_rxe: what
+  // counts is whether the data ends here.
+  const uint64_t begin = static_cast<uint64_t>(named - entry.first) * attr_.path_mtu;
+  const uint64_t want = std::min<uint64_t>(attr_.path_mtu, entry.length - begin);
+  const bool ends = info.last || info.only;
+  if (packet.payload.size() != want || ends != (named == entry.first + entry.packets - 1))
+    return FailSend(WcStatus::kBadRespErr);
+  if (!packet.payload.empty() && !Scatter(entry.wr.sges, begin, packet.payload, memory))
+    return FailSend(WcStatus::kLocProtErr);
+  tx_.una = named + 1;
+  tx_.nxt = std::max(tx_.nxt, tx_.una);
+  ResetRetries();
+  const int64_t end = entry.first + entry.packets;
+  if (tx_.una == end) CompleteFront();
+  const Nanos timeout = TimeoutNanos(attr_.timeout);
+  tx_.timer_at = tx_.una < tx_.nxt && timeout != kNever ? now + timeout : kNever;
+}
+
+void QueuePair::OnResponse(Nanos now, const Packet& packet, Memory& memory) {
+  const int64_t named = tx_.una + packet.bth.psn.DistanceFrom(SendPsn(tx_.una));
+  if (packet.bth.opcode != Opcode::kRcAck) return OnReadResponse(now, packet, named, memory);
+  if (IsAck(packet.aeth.syndrome)) return OnAck(now, named);
+  if (IsNak(packet.aeth.syndrome) || IsRnrNak(packet.aeth.syndrome))
+    return OnNak(now, packet.aeth.syndrome, named);
+  ++counters_.bad_response;
+}
+
+}  // namespace epic::roce

@@ -1,0 +1,181 @@
+// A reliable connection (RC) queue pair: requester, completer and responder as one state machine without I/O.
+//
+// It takes work requests, packets and the time, and gives packets and completions. Its state is values: a copy
+// is a snapshot. InfiniBand Architecture Specification 1.4, chapter 9 (9.7 for reliable service), 10.3 for
+// states; where Linux' rdma_rxe differs, config.h has a choice or the code a note, and both peers work.
+//
+//   requester.cc   requests out: segmentation, windows, repetition
+//   completer.cc   responses in: ACK, NAK, RNR NAK, read responses
+//   responder.cc   requests in: order, access, receive queue; acknowledgements
+//   responses.cc   responses out: ACK policy, read responses, CNP
+//   state.cc       Modify, errors and flushing
+//
+// The caller hands over each packet with OnPacket and then calls Poll, which sends; it also calls Poll after
+// posting and when next_deadline() has come.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "roce/packet.h"
+#include "roce/transport/config.h"
+#include "roce/transport/memory.h"
+#include "roce/transport/ring.h"
+#include "roce/transport/types.h"
+
+namespace epic::roce {
+
+class QueuePair {
+ public:
+  explicit QueuePair(const QpConfig& config);
+
+  // Changes state and attributes, or nothing if the result is not kOk. To ERR flushes, to RESET forgets.
+  ModifyResult Modify(const QpChange& change);
+  QpState state() const { return state_; }
+  const QpConfig& config() const { return config_; }
+  const QpAttributes& attributes() const { return attr_; }
+
+  // Memory of the request belongs to the transport until its completion. In ERR it is flushed at once.
+  PostResult PostSend(const SendWr& wr);
+  PostResult PostRecv(const RecvWr& wr);
+
+  // One packet that was parsed and has a right ICRC. Nothing is sent before Poll.
+  void OnPacket(Nanos now, const Packet& packet, Memory& memory);
+
+  // Handles timers, then sends answers and requests, at most `budget` packets.
+  void Poll(Nanos now, Memory& memory, PacketSink& sink, int budget = 256);
+
+  // When Poll is to be called again: 0 at once, kNever if only a packet or a post can change anything.
+  Nanos next_deadline() const;
+
+  // In order per queue. False if there is none.
+  bool NextCompletion(Completion* out);
+
+  // In SQD: everything started before has completed (verbs: IBV_EVENT_SQ_DRAINED).
+  bool sq_drained() const { return state_ == QpState::kSqd && tx_.una == tx_.max; }
+  const QpCounters& counters() const { return counters_; }
+  const RateController& rate() const { return rate_; }
+
+ private:
+  struct SendEntry {
+    SendWr wr;
+    int64_t first = 0;  // packet number; counts from 0 at sq_psn, a Read counts its responses
+    int64_t packets = 0;
+    uint32_t length = 0;
+    uint32_t inline_at = 0;  // in Requester::inline_bytes; used if is_inline
+    bool is_inline = false;
+    bool requested = false;  // a Read that was sent since the last repetition began
+  };
+  // The send queue and how far it is. una <= nxt <= max <= posted.
+  struct Requester {
+    Ring<SendEntry> sends;
+    std::vector<uint8_t> inline_bytes;
+    uint64_t posts = 0;
+    size_t cur = 0;  // the entry that nxt lies in
+    int64_t una = 0;
+    int64_t nxt = 0;
+    int64_t max = 0;
+    int64_t posted = 0;
+    int since_ack_req = 0;
+    int reads_in_flight = 0;
+    bool started_retry = false;
+    // A request that could not be read from memory: it fails when it is the oldest.
+    bool stuck = false;
+    uint8_t retries_left = 0;
+    uint8_t rnr_retries_left = 0;
+    Nanos timer_at = kNever;
+    Nanos rnr_until = kNever;  // waiting after an RNR NAK
+  };
+  enum class Message : uint8_t { kNone, kSend, kWrite };
+  struct Response {
+    bool is_read = false;
+    uint8_t syndrome = 0;  // if not a read
+    Psn psn;               // of the next packet
+    uint32_t msn = 0;
+    // A read: the whole has PSNs first to last; what remains is read from address on.
+    Psn first, last;
+    uint32_t rkey = 0;
+    uint32_t remaining = 0;
+    uint64_t address = 0;
+  };
+  // A Read that was taken: only the like of it is taken for its repetition.
+  struct ReadRecord {
+    Psn first, last;
+    Reth reth;
+  };
+  struct Responder {
+    Ring<RecvWr> recvs;
+    Ring<Response> responses;
+    Ring<ReadRecord> reads;
+    Psn epsn;
+    uint32_t msn = 0;
+    bool nak_sent = false;
+    Message message = Message::kNone;
+    uint32_t filled = 0;  // of the receive buffer, or of the write
+    Reth write;
+    int acks_held = 0;
+    Nanos ack_at = kNever;
+    bool cnp_due = false;
+    Nanos cnp_allowed_at = 0;
+  };
+
+  // requester.cc
+  bool MaySend() const;
+  bool EmitRequest(Nanos now, Memory& memory, PacketSink& sink);
+  bool EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uint32_t* sent);
+  void EmitRead(SendEntry& entry, PacketSink& sink);
+  void Rewind();
+  void Retry();
+  void OnRequesterTimers(Nanos now);
+  Packet MakePacket(Opcode opcode, Psn psn) const;
+  void Emit(const Packet& packet, PacketSink& sink);
+
+  // completer.cc
+  void OnResponse(Nanos now, const Packet& packet, Memory& memory);
+  void OnAck(Nanos now, int64_t named);
+  void OnNak(Nanos now, uint8_t syndrome, int64_t named);
+  void OnReadResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory);
+  bool CompleteThrough(Nanos now, int64_t acked);
+  void CompleteFront();
+  void OnMissingReadResponse();
+  void ResetRetries();
+
+  // responder.cc
+  void OnRequest(Nanos now, const Packet& packet, Memory& memory);
+  void OnDuplicate(const Packet& packet);
+  void Execute(Nanos now, const Packet& packet, Memory& memory);
+  bool ExecuteSend(const Packet& packet, Memory& memory);
+  bool ExecuteWrite(const Packet& packet, Memory& memory);
+  void ExecuteRead(const Packet& packet, Memory& memory);
+  bool InSequence(const Packet& packet) const;
+  bool LengthFits(const Packet& packet) const;
+  void CompleteRecv(const Packet& packet, WcOpcode opcode, uint32_t bytes);
+  void RefuseRequest(uint8_t nak_syndrome, WcStatus recv_status);
+
+  // responses.cc
+  void Acknowledge(Nanos now, const Packet& packet);
+  bool QueueAeth(uint8_t syndrome, Psn psn);
+  bool QueueRead(const ReadRecord& whole, Psn from, const Reth& part);
+  void EmitResponse(Memory& memory, PacketSink& sink);
+  void NoteCongestion(Nanos now, const Packet& packet);
+
+  // state.cc
+  void Start(QpState to);
+  void EnterError();
+  void FailSend(WcStatus status);
+  void FlushAll();
+  bool Receives() const;
+
+  Psn SendPsn(int64_t number) const { return attr_.sq_psn + number; }
+
+  QpConfig config_;
+  QpState state_ = QpState::kReset;
+  QpAttributes attr_;
+  Requester tx_;
+  Responder rx_;
+  RateController rate_;
+  Ring<Completion> completions_;
+  QpCounters counters_;
+};
+
+}  // namespace epic::roce

@@ -1,0 +1,155 @@
+// States of a queue pair: Modify, errors, flushing.
+#include <algorithm>
+
+#include "roce/transport/queue_pair.h"
+
+namespace epic::roce {
+namespace {
+
+constexpr size_t kMaxResponses = 4 * kMaxRdAtomic;
+
+bool IsTransition(QpState from, QpState to) {
+  if (to == QpState::kReset || to == QpState::kErr) return true;
+  switch (from) {
+    case QpState::kReset:
+      return to == QpState::kInit;
+    case QpState::kInit:
+      return to == QpState::kInit || to == QpState::kRtr;
+    case QpState::kRtr:
+      return to == QpState::kRts;
+    case QpState::kRts:
+      return to == QpState::kRts || to == QpState::kSqd;
+    case QpState::kSqd:
+      return to == QpState::kSqd || to == QpState::kRts;
+    case QpState::kSqe:
+    case QpState::kErr:
+      return false;
+  }
+  return false;
+}
+
+bool IsPathMtu(uint32_t mtu) { return mtu >= 256 && mtu <= kMaxPathMtu && (mtu & (mtu - 1)) == 0; }
+
+bool InRange(const QpChange& c) {
+  return (!c.path_mtu || IsPathMtu(*c.path_mtu)) && c.max_dest_rd_atomic.value_or(0) <= kMaxRdAtomic &&
+         c.max_rd_atomic.value_or(0) <= kMaxRdAtomic && c.min_rnr_timer.value_or(0) < 32 &&
+         c.timeout.value_or(0) < 32 && c.retry_cnt.value_or(0) <= 7 && c.rnr_retry.value_or(0) <= 7 &&
+         Raw(c.remote_qpn.value_or(Qpn{0})) <= kQpnMask;
+}
+
+bool HasRtrAttributes(const QpChange& c) {
+  return c.remote_ip && c.remote_qpn && c.path_mtu && c.rq_psn && c.max_dest_rd_atomic && c.min_rnr_timer;
+}
+bool HasRtsAttributes(const QpChange& c) {
+  return c.sq_psn && c.timeout && c.retry_cnt && c.rnr_retry && c.max_rd_atomic;
+}
+
+template <typename T>
+void Take(const std::optional<T>& given, T* to) {
+  if (given) *to = *given;
+}
+
+}  // namespace
+
+QueuePair::QueuePair(const QpConfig& config)
+    : config_(config),
+      tx_{.sends = Ring<SendEntry>(config.send_depth),
+          .inline_bytes = std::vector<uint8_t>(size_t{config.send_depth} * config.max_inline_bytes)},
+      rx_{.recvs = Ring<RecvWr>(config.recv_depth),
+          .responses = Ring<Response>(kMaxResponses),
+          .reads = Ring<ReadRecord>(kMaxRdAtomic)},
+      completions_(size_t{config.send_depth} + config.recv_depth) {}
+
+ModifyResult QueuePair::Modify(const QpChange& c) {
+  const QpState to = c.state.value_or(state_);
+  if (c.state && !IsTransition(state_, to)) return ModifyResult::kBadTransition;
+  if (!InRange(c)) return ModifyResult::kBadAttribute;
+  const bool to_rtr = state_ == QpState::kInit && to == QpState::kRtr;
+  const bool to_rts = state_ == QpState::kRtr && to == QpState::kRts;
+  if (to_rtr && !HasRtrAttributes(c)) return ModifyResult::kMissingAttribute;
+  if (to_rts && !HasRtsAttributes(c)) return ModifyResult::kMissingAttribute;
+  // Addresses, path MTU and initial PSNs are set once, in their transition.
+  const bool path = c.remote_ip || c.remote_qpn || c.path_mtu || c.rq_psn || c.max_dest_rd_atomic;
+  const bool sending = c.sq_psn || c.timeout || c.retry_cnt || c.rnr_retry || c.max_rd_atomic;
+  if ((path && !to_rtr) || (sending && !to_rts)) return ModifyResult::kAttributeNotNow;
+  if ((to == QpState::kReset || to == QpState::kErr) && (c.remote_read || c.remote_write || c.min_rnr_timer))
+    return ModifyResult::kAttributeNotNow;
+  Take(c.remote_read, &attr_.remote_read);
+  Take(c.remote_write, &attr_.remote_write);
+  Take(c.remote_ip, &attr_.remote_ip);
+  Take(c.remote_qpn, &attr_.remote_qpn);
+  Take(c.path_mtu, &attr_.path_mtu);
+  Take(c.rq_psn, &attr_.rq_psn);
+  Take(c.max_dest_rd_atomic, &attr_.max_dest_rd_atomic);
+  Take(c.min_rnr_timer, &attr_.min_rnr_timer);
+  Take(c.sq_psn, &attr_.sq_psn);
+  Take(c.timeout, &attr_.timeout);
+  Take(c.retry_cnt, &attr_.retry_cnt);
+  Take(c.rnr_retry, &attr_.rnr_retry);
+  Take(c.max_rd_atomic, &attr_.max_rd_atomic);
+  if (c.state) Start(to);
+  return ModifyResult::kOk;
+}
+
+void QueuePair::Start(QpState to) {
+  switch (to) {
+    case QpState::kReset:
+      *this = QueuePair(config_);
+      return;
+    case QpState::kErr:
+      rx_.responses.clear();
+      EnterError();
+      return;
+    case QpState::kRtr:
+      rx_.epsn = attr_.rq_psn;
+      break;
+    case QpState::kRts:
+      if (state_ == QpState::kRtr) ResetRetries();
+      break;
+    default:
+      break;
+  }
+  state_ = to;
+}
+
+bool QueuePair::Receives() const {
+  return state_ == QpState::kRtr || state_ == QpState::kRts || state_ == QpState::kSqd;
+}
+
+// Everything posted is given back. Responses in line still go out, so that the peer learns of a NAK.
+void QueuePair::EnterError() {
+  state_ = QpState::kErr;
+  tx_.timer_at = tx_.rnr_until = rx_.ack_at = kNever;
+  rx_.message = Message::kNone;
+  rx_.cnp_due = false;
+  FlushAll();
+}
+
+void QueuePair::FlushAll() {
+  for (; !tx_.sends.empty(); tx_.sends.pop_front())
+    completions_.push_back({.wr_id = tx_.sends.front().wr.wr_id, .status = WcStatus::kWrFlushErr});
+  tx_.cur = 0;
+  for (; !rx_.recvs.empty(); rx_.recvs.pop_front()) {
+    completions_.push_back({.wr_id = rx_.recvs.front().wr_id,
+                            .status = WcStatus::kWrFlushErr,
+                            .opcode = WcOpcode::kRecv});
+  }
+}
+
+// The oldest request ends in an error, signaled or not, and the queue pair with it (10.8.6, 10.7.3.1).
+void QueuePair::FailSend(WcStatus status) {
+  if (tx_.sends.empty()) return;
+  completions_.push_back({.wr_id = tx_.sends.front().wr.wr_id, .status = status});
+  tx_.sends.pop_front();
+  rx_.responses.clear();
+  EnterError();
+}
+
+bool QueuePair::NextCompletion(Completion* out) {
+  if (completions_.empty()) return false;
+  *out = completions_.front();
+  completions_.pop_front();
+  return true;
+}
+
+}  // namespace epic::roce
