@@ -1,0 +1,272 @@
+// Runs tests/scenarios/*.txt: packets in, packets out, completions. The format is in tests/scenarios/README.md.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "roce/transport/transport_testing.h"
+
+namespace epic::roce::testing {
+namespace {
+
+constexpr uint32_t kLkey = 1;
+constexpr uint32_t kRkey = 7;
+constexpr uint64_t kRemoteRegion = 0x8000;
+
+const std::map<std::string, uint8_t> kSyndromes = {{"ACK", kSyndromeAck},
+                                                   {"NAK_SEQUENCE", kSyndromeNakSequence},
+                                                   {"NAK_INVALID_REQUEST", kSyndromeNakInvalidRequest},
+                                                   {"NAK_REMOTE_ACCESS", kSyndromeNakRemoteAccess},
+                                                   {"NAK_REMOTE_OPERATIONAL", kSyndromeNakRemoteOperational}};
+
+std::string Hex(uint64_t value) {
+  std::ostringstream out;
+  out << "0x" << std::hex << value;
+  return out.str();
+}
+
+// One line, in words: "SEND_ONLY psn=100 len=5 ackreq".
+std::string Describe(const Packet& p) {
+  std::ostringstream out;
+  const OpcodeInfo& info = Info(p.bth.opcode);
+  if (p.bth.opcode == Opcode::kRcAck) {
+    std::string name = "RNR_NAK";
+    for (const auto& [word, syndrome] : kSyndromes) {
+      if (syndrome == p.aeth.syndrome) name = word;
+    }
+    out << name << " psn=" << p.bth.psn.raw() << " msn=" << p.aeth.msn;
+    if (IsRnrNak(p.aeth.syndrome)) out << " timer=" << (p.aeth.syndrome & 0x1f);
+    return out.str();
+  }
+  out << OpcodeName(p.bth.opcode);
+  if (p.bth.opcode == Opcode::kCnp) return out.str();
+  out << " psn=" << p.bth.psn.raw();
+  if (info.payload) out << " len=" << p.payload.size();
+  if (info.aeth) out << " msn=" << p.aeth.msn;
+  if (info.reth)
+    out << " va=" << Hex(p.reth.virtual_address) << " rkey=" << p.reth.rkey << " dma=" << p.reth.dma_length;
+  if (info.imm) out << " imm=" << p.imm;
+  if (p.bth.solicited) out << " solicited";
+  if (p.bth.ack_req) out << " ackreq";
+  return out.str();
+}
+
+std::string Describe(const Completion& c) {
+  std::ostringstream out;
+  out << (c.is_recv() ? "recv " : "send ") << c.wr_id << ' ' << Name(c.status);
+  if (c.ok()) out << " bytes=" << c.bytes;
+  if (c.has_imm) out << " imm=" << c.imm;
+  return out.str();
+}
+
+// The words of a line: bare ones, and key=value ones.
+struct Words {
+  explicit Words(const std::string& line) {
+    std::istringstream in(line);
+    for (std::string word; in >> word;) {
+      const size_t equals = word.find('=');
+      if (equals == std::string::npos) {
+        bare.push_back(word);
+      } else {
+        values[word.substr(0, equals)] = std::stoull(word.substr(equals + 1), nullptr, 0);
+      }
+    }
+  }
+  uint64_t Get(const std::string& key, uint64_t otherwise = 0) const {
+    const auto found = values.find(key);
+    return found == values.end() ? otherwise : found->second;
+  }
+  bool Has(const std::string& word) const { return std::ranges::find(bare, word) != bare.end(); }
+
+  std::vector<std::string> bare;
+  std::map<std::string, uint64_t> values;
+};
+
+OwnedPacket ParsePacket(const Words& words) {
+  OwnedPacket out;
+  Packet& p = out.head;
+  p.src_ip = Ipv4{static_cast<uint32_t>(words.Get("src", Raw(kRemoteIp)))};
+  p.dst_ip = kLocalIp;
+  p.bth.dest_qp = kLocalQpn;
+  const std::string& name = words.bare.at(0);
+  for (int byte = 0; byte < 256; ++byte) {
+    if (name == OpcodeName(Opcode{static_cast<uint8_t>(byte)})) p.bth.opcode = Opcode{static_cast<uint8_t>(byte)};
+  }
+  p.aeth.syndrome = kSyndromeAck;
+  if (const auto found = kSyndromes.find(name); found != kSyndromes.end()) {
+    p.bth.opcode = Opcode::kRcAck;
+    p.aeth.syndrome = found->second;
+  } else if (name == "RNR_NAK") {
+    p.bth.opcode = Opcode::kRcAck;
+    p.aeth.syndrome = static_cast<uint8_t>(kSyndromeRnrNak | words.Get("timer"));
+  }
+  EXPECT_EQ(Describe(p).substr(0, name.size()), name) << "unknown packet";
+  p.bth.psn = Psn(static_cast<uint32_t>(words.Get("psn")));
+  p.aeth.msn = static_cast<uint32_t>(words.Get("msn"));
+  p.reth = {words.Get("va"), static_cast<uint32_t>(words.Get("rkey")),
+            static_cast<uint32_t>(words.Get("dma"))};
+  p.imm = static_cast<uint32_t>(words.Get("imm"));
+  p.tos = words.Has("marked") ? 3 : 0;
+  p.bth.ack_req = words.Has("ackreq");
+  out.payload.assign(words.Get("len"), uint8_t{0xab});
+  return out;
+}
+
+Nanos ParseDuration(const std::string& text) {
+  size_t used = 0;
+  const auto number = static_cast<Nanos>(std::stoull(text, &used));
+  const std::string unit = text.substr(used);
+  return number * (unit == "s" ? kSecond : unit == "ms" ? kMillisecond : unit == "us" ? kMicrosecond : 1);
+}
+
+class Runner {
+ public:
+  Runner() : qp_(Connected({})) {
+    memory_.Add(kLkey, 0, 0x10000);
+    memory_.Add(kRkey, kRemoteRegion, 0x1000, /*remote=*/true);
+  }
+
+  // Does what a line says; records a failure if it expects what did not come.
+  void Line(const std::string& line) {
+    const std::string verb = line.substr(0, line.find(' '));
+    const std::string rest = verb == line ? "" : line.substr(verb.size() + 1);
+    if (verb == ">") return Expect(&packets_, rest);
+    if (verb == "complete") return Expect(&completions_, rest);
+    if (verb == "state") {
+      EXPECT_EQ(static_cast<int>(qp_.state()), std::stoi(rest));
+      return;
+    }
+    Finish();
+    const Words words(rest);
+    if (verb == "qp") return Configure(words);
+    if (verb == "post") {
+      Post(words);
+    } else if (verb == "<") {
+      const OwnedPacket packet = ParsePacket(words);
+      qp_.OnPacket(now_, packet.packet(), memory_);
+    } else if (verb == "time") {
+      const Nanos until = now_ + ParseDuration(rest.substr(1));
+      while (qp_.next_deadline() <= until) {
+        now_ = std::max(now_, qp_.next_deadline());
+        Poll();
+      }
+      now_ = until;
+    } else if (verb == "deregister") {
+      memory_.Remove(static_cast<uint32_t>(words.Get("key")));
+    } else if (verb == "modify") {
+      EXPECT_EQ(qp_.Modify({.state = static_cast<QpState>(words.Get("state"))}), ModifyResult::kOk);
+    } else {
+      ADD_FAILURE() << "unknown verb " << verb;
+    }
+    Poll();
+  }
+
+  // Nothing may be left that the scenario did not expect.
+  void Finish() {
+    for (const std::string& packet : packets_) ADD_FAILURE() << "unexpected: > " << packet;
+    for (const std::string& completion : completions_) ADD_FAILURE() << "unexpected: complete " << completion;
+    packets_.clear();
+    completions_.clear();
+  }
+
+ private:
+  void Configure(const Words& words) {
+    Wiring w;
+    if (words.Has("rxe")) w.policy = RxeLike();
+    w.path_mtu = static_cast<uint32_t>(words.Get("mtu", w.path_mtu));
+    w.sq_psn = static_cast<uint32_t>(words.Get("sq_psn", w.sq_psn));
+    w.rq_psn = static_cast<uint32_t>(words.Get("rq_psn", w.rq_psn));
+    w.timeout = static_cast<uint8_t>(words.Get("timeout", w.timeout));
+    w.retry_cnt = static_cast<uint8_t>(words.Get("retry_cnt", w.retry_cnt));
+    w.rnr_retry = static_cast<uint8_t>(words.Get("rnr_retry", w.rnr_retry));
+    w.rd_atomic = static_cast<uint8_t>(words.Get("rd_atomic", w.rd_atomic));
+    w.policy.max_outstanding = static_cast<int32_t>(words.Get("outstanding", 128));
+    w.policy.ack_after = static_cast<int>(words.Get("ack_after", 1));
+    w.policy.ack_delay_ns = static_cast<Nanos>(words.Get("ack_delay_us", 0)) * kMicrosecond;
+    w.policy.rate.line_rate_bps = static_cast<int64_t>(words.Get("line_mbps", 100'000)) * 1'000'000;
+    qp_ = Connected(w);
+  }
+
+  void Post(const Words& words) {
+    const std::string& what = words.bare.at(0);
+    const uint64_t wr_id = words.Get("id");
+    const auto length = static_cast<uint32_t>(words.Get("len"));
+    const auto lkey = static_cast<uint32_t>(words.Get("lkey", kLkey));
+    if (what == "recv") {
+      EXPECT_EQ(qp_.PostRecv({.wr_id = wr_id, .sges = OneSge(0x4000, length, lkey)}), PostResult::kOk);
+      return;
+    }
+    static const std::map<std::string, WrOpcode> kOpcodes = {{"send", WrOpcode::kSend},
+                                                             {"send_imm", WrOpcode::kSendImm},
+                                                             {"write", WrOpcode::kWrite},
+                                                             {"write_imm", WrOpcode::kWriteImm},
+                                                             {"read", WrOpcode::kRead}};
+    SendWr wr{.wr_id = wr_id, .opcode = kOpcodes.at(what)};
+    wr.signaled = !words.Has("unsignaled");
+    wr.fence = words.Has("fence");
+    wr.solicited = words.Has("solicited");
+    wr.sges = OneSge(0, length, lkey);
+    wr.imm = static_cast<uint32_t>(words.Get("imm"));
+    wr.remote_address = words.Get("va");
+    wr.rkey = static_cast<uint32_t>(words.Get("rkey"));
+    EXPECT_EQ(qp_.PostSend(wr), PostResult::kOk);
+  }
+
+  void Poll() {
+    KeepingSink sink;
+    qp_.Poll(now_, memory_, sink);
+    for (const OwnedPacket& packet : sink.sent) packets_.push_back(Describe(packet.packet()));
+    for (Completion c; qp_.NextCompletion(&c);) completions_.push_back(Describe(c));
+  }
+
+  static void Expect(std::deque<std::string>* have, const std::string& want) {
+    const std::string got = have->empty() ? "(nothing)" : have->front();
+    EXPECT_EQ(got, want);
+    if (!have->empty()) have->pop_front();
+  }
+
+  FlatMemory memory_;
+  QueuePair qp_;
+  Nanos now_ = 0;
+  std::deque<std::string> packets_;
+  std::deque<std::string> completions_;
+};
+
+std::vector<std::filesystem::path> Scenarios() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(EPIC_SCENARIO_DIR)) {
+    if (entry.path().extension() == ".txt") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+class ScenarioTest : public ::testing::TestWithParam<std::filesystem::path> {};
+
+TEST_P(ScenarioTest, GoesAsWritten) {
+  std::ifstream in(GetParam());
+  ASSERT_TRUE(in);
+  Runner runner;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    line = line.substr(0, line.find('#'));
+    line.erase(line.find_last_not_of(" \t") + 1);
+    if (line.empty()) continue;
+    SCOPED_TRACE(::testing::Message() << GetParam().filename().string() << ":" << number << ": " << line);
+    runner.Line(line);
+  }
+  SCOPED_TRACE(GetParam().filename().string() + ", at its end");
+  runner.Finish();
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest, ::testing::ValuesIn(Scenarios()),
+                         [](const auto& file) { return file.param.stem().string(); });
+
+}  // namespace
+}  // namespace epic::roce::testing
