@@ -1,14 +1,63 @@
 #include "sim/host.h"
 
-#include <utility>
+#include <bit>
 
 #include "base/check.h"
 
 namespace epic::sim {
+namespace {
 
-Host::Host(const NicConfig& nic, uint32_t path_mtu, uint32_t message_packets, uint32_t window_messages)
-    : nic_(nic),
-      core_({.path_mtu = path_mtu, .message_packets = message_packets, .window_messages = window_messages}) {}
+constexpr uint32_t kLkey = 1;
+
+// The simulating process' own memory at its own addresses; nobody writes to it from afar.
+class OwnMemory final : public roce::Memory {
+ public:
+  std::optional<std::span<uint8_t>> Map(roce::Access access, uint32_t key, uint64_t address,
+                                        uint32_t length) override {
+    const bool local = access == roce::Access::kLocalRead || access == roce::Access::kLocalWrite;
+    if (!local || key != kLkey) return std::nullopt;
+    return std::span(std::bit_cast<uint8_t*>(address), length);
+  }
+};
+
+roce::SgeList SgesOf(std::span<const uint8_t> buffer) {
+  roce::SgeList list;
+  list.count = 1;
+  list.sge[0] = {std::bit_cast<uint64_t>(buffer.data()), static_cast<uint32_t>(buffer.size()), kLkey};
+  return list;
+}
+
+roce::QueuePair Connected(const HostConfig& config) {
+  roce::QueuePair qp({.local_ip = config.local_ip,
+                      .local_qpn = config.local_qpn,
+                      .send_depth = 1024,
+                      .recv_depth = 1024,
+                      .max_inline_bytes = 0,
+                      .policy = roce::RxeLike()});
+  EPIC_CHECK(qp.Modify({.state = roce::QpState::kInit}) == roce::ModifyResult::kOk);
+  EPIC_CHECK(qp.Modify({.state = roce::QpState::kRtr,
+                        .remote_ip = config.remote_ip,
+                        .remote_qpn = config.remote_qpn,
+                        .path_mtu = config.path_mtu,
+                        .rq_psn = config.recv_psn,
+                        .max_dest_rd_atomic = 0,
+                        .min_rnr_timer = 14}) == roce::ModifyResult::kOk);
+  EPIC_CHECK(qp.Modify({.state = roce::QpState::kRts,
+                        .sq_psn = config.send_psn,
+                        .timeout = config.timeout,
+                        .retry_cnt = 7,
+                        .rnr_retry = 7,
+                        .max_rd_atomic = 0}) == roce::ModifyResult::kOk);
+  return qp;
+}
+
+}  // namespace
+
+Host::Host(const HostConfig& config)
+    : qp_(Connected(config)),
+      core_({.path_mtu = config.path_mtu,
+             .message_packets = config.message_packets,
+             .window_messages = config.window_messages}) {}
 
 int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv) {
   const OpId op = core_.Post(header);
@@ -29,34 +78,48 @@ int Host::AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint
 
 int Host::Barrier() { return Start({.collective = Collective::kBarrier}, {}, {}); }
 
-void Host::Poll(Nanos now) {
+void Host::OnPacket(Nanos now, const roce::Packet& packet) {
+  OwnMemory memory;
+  qp_.OnPacket(now, packet, memory);
+  EPIC_CHECK(qp_.counters().ack_beyond == 0 && qp_.counters().not_ours == 0);
+  EPIC_CHECK(qp_.state() == roce::QpState::kRts);
+}
+
+void Host::Post(const WorkRequest& wr) {
+  const auto slot = static_cast<size_t>(ControlSlot(wr.op));
+  const Call& call = calls_[static_cast<size_t>(wr.op)];
+  if (wr.is_recv) {
+    const std::span<uint8_t> buffer = wr.is_control ? std::span<uint8_t>(control_in_[slot])
+                                                    : call.recv.subspan(wr.offset, wr.length);
+    EPIC_CHECK(qp_.PostRecv({.wr_id = wr.wr_id, .sges = SgesOf(buffer)}) == roce::PostResult::kOk);
+    return;
+  }
+  roce::SendWr send{.wr_id = wr.wr_id};
+  if (wr.is_control) {
+    Encode(wr.header, control_out_[slot]);
+    send.opcode = roce::WrOpcode::kSendImm;
+    send.imm = wr.imm;
+    send.sges = SgesOf(control_out_[slot]);
+  } else {
+    send.sges = SgesOf(call.send.subspan(wr.offset, wr.length));
+  }
+  EPIC_CHECK(qp_.PostSend(send) == roce::PostResult::kOk);
+}
+
+void Host::Poll(Nanos now, roce::PacketSink& sink) {
   wants_poll_ = false;
-  while (!nic_.completions().empty()) {
-    const Completion c = nic_.completions().front();
-    nic_.completions().pop_front();
-    if (!c.is_recv) {
+  for (roce::Completion c; qp_.NextCompletion(&c);) {
+    if (!c.is_recv()) {
       core_.OnSendComplete(c.wr_id);
       continue;
     }
     std::span<const uint8_t> control;
     if (core_.IsControl(c.wr_id))
       control = control_in_[static_cast<size_t>(ControlSlot(core_.OpOf(c.wr_id)))];
-    core_.OnRecvComplete(c.wr_id, c.bytes, c.imm, control);
+    core_.OnRecvComplete(c.wr_id, c.bytes, c.has_imm ? std::optional(c.imm) : std::nullopt, control);
   }
   WorkRequest wr;
-  while (core_.NextWorkRequest(&wr)) {
-    const auto slot = static_cast<size_t>(ControlSlot(wr.op));
-    const Call& call = calls_[static_cast<size_t>(wr.op)];
-    if (wr.is_recv) {
-      nic_.PostRecv(wr.wr_id, wr.is_control ? std::span<uint8_t>(control_in_[slot])
-                                            : call.recv.subspan(wr.offset, wr.length));
-    } else if (wr.is_control) {
-      Encode(wr.header, control_out_[slot]);
-      nic_.PostSend(wr.wr_id, control_out_[slot], wr.imm);
-    } else {
-      nic_.PostSend(wr.wr_id, call.send.subspan(wr.offset, wr.length), std::nullopt);
-    }
-  }
+  while (core_.NextWorkRequest(&wr)) Post(wr);
   if (core_.failed()) core_.OnDrained();
   while (const auto finished = core_.NextFinished()) {
     Call& call = calls_[static_cast<size_t>(finished->op)];
@@ -65,9 +128,8 @@ void Host::Poll(Nanos now) {
     call.finished_at = now;
     --unfinished_;
   }
-  nic_.Poll(now);
+  OwnMemory memory;
+  qp_.Poll(now, memory, sink);
 }
-
-std::vector<roce::Packet> Host::TakePackets() { return std::exchange(nic_.out(), {}); }
 
 }  // namespace epic::sim

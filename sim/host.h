@@ -1,4 +1,4 @@
-// A host of the virtual-time world: the host library's core on the simple RC NIC.
+// A host of the virtual-time world: the host library's core on an RC queue pair that behaves as Linux' rdma_rxe.
 #pragma once
 
 #include <array>
@@ -8,16 +8,30 @@
 #include <vector>
 
 #include "commlib/core/rank_core.h"
-#include "sim/rc_nic.h"
+#include "roce/transport/queue_pair.h"
 
 namespace epic::sim {
 
 // How a call ended, or that it has not.
 enum class CallState { kRunning, kDone, kFailed };
 
+// The host's end of its edge.
+struct HostConfig {
+  Ipv4 local_ip{};
+  Qpn local_qpn{};
+  Ipv4 remote_ip{};
+  Qpn remote_qpn{};
+  Psn send_psn;
+  Psn recv_psn;
+  uint32_t path_mtu = 1024;
+  uint32_t message_packets = 8;
+  uint32_t window_messages = 8;
+  uint8_t timeout = 18;  // exponent: 4.096 us * 2^18 is about a second
+};
+
 class Host {
  public:
-  Host(const NicConfig& nic, uint32_t path_mtu, uint32_t message_packets, uint32_t window_messages);
+  explicit Host(const HostConfig& config);
 
   // Start a call; the number returned counts calls from 0. Buffers stay the caller's and must outlive the
   // call.
@@ -30,13 +44,13 @@ class Host {
   Nanos finished_at(int call) const { return calls_[static_cast<size_t>(call)].finished_at; }
   bool all_done() const { return unfinished_ == 0; }
 
-  void OnPacket(Nanos now, const roce::Packet& packet) { nic_.OnPacket(now, packet); }
-  void Poll(Nanos now);
-  std::vector<roce::Packet> TakePackets();
-  Nanos next_deadline() const { return nic_.next_deadline(); }
+  // Checks that the switch never tells the queue pair what real hosts would take for an error.
+  void OnPacket(Nanos now, const roce::Packet& packet);
+  void Poll(Nanos now, roce::PacketSink& sink);
+  Nanos next_deadline() const { return qp_.next_deadline(); }
   // A call was started since the last Poll.
   bool wants_poll() const { return wants_poll_; }
-  const RcNic& nic() const { return nic_; }
+  const roce::QueuePair& qp() const { return qp_; }
 
  private:
   struct Call {
@@ -50,7 +64,9 @@ class Host {
 
   using ControlRing = std::array<std::array<uint8_t, kControlBytes>, kMaxOpenInvocations>;
 
-  RcNic nic_;
+  void Post(const WorkRequest& wr);
+
+  roce::QueuePair qp_;
   RankCore core_;
   std::vector<Call> calls_;
   size_t unfinished_ = 0;

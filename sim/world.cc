@@ -62,6 +62,16 @@ class World::SwitchEffects final : public engine::Effects {
   int node_;
 };
 
+class World::HostSink final : public roce::PacketSink {
+ public:
+  HostSink(World& world, int node) : world_(world), node_(node) {}
+  void Send(const roce::Packet& packet) override { world_.Transmit(node_, 0, packet); }
+
+ private:
+  World& world_;
+  int node_;
+};
+
 World::World(const WorldConfig& config, uint64_t seed) : config_(config), choices_(seed) { Install(config); }
 
 void World::Install(const WorldConfig& config) {
@@ -79,7 +89,7 @@ void World::Install(const WorldConfig& config) {
     groups[s].slots = SlotsFor(config.message_packets * config.window_messages);
     groups[s].prompt_ns = config.prompt_ns;
   }
-  std::vector<NicConfig> nics(ranks);
+  std::vector<HostConfig> host_configs(ranks);
   // One tree edge: a link and an endpoint at each end.
   const auto connect = [&](size_t child, size_t parent) {
     const bool is_host = child >= switches;
@@ -100,15 +110,16 @@ void World::Install(const WorldConfig& config) {
                                     .is_host = is_host};
     if (is_host) {
       down_end.rank = static_cast<uint32_t>(child - switches);
-      NicConfig& nic = nics[child - switches];
-      nic = {.local_ip = AddressOf(static_cast<int>(child)),
-             .local_qpn = child_qpn,
-             .remote_ip = AddressOf(static_cast<int>(parent)),
-             .remote_qpn = parent_qpn,
-             .send_psn = up,
-             .recv_psn = down,
-             .path_mtu = config.path_mtu,
-             .timeout_ns = config.host_timeout_ns};
+      host_configs[child - switches] = {.local_ip = AddressOf(static_cast<int>(child)),
+                                        .local_qpn = child_qpn,
+                                        .remote_ip = AddressOf(static_cast<int>(parent)),
+                                        .remote_qpn = parent_qpn,
+                                        .send_psn = up,
+                                        .recv_psn = down,
+                                        .path_mtu = config.path_mtu,
+                                        .message_packets = config.message_packets,
+                                        .window_messages = config.window_messages,
+                                        .timeout = config.host_timeout};
     } else {
       groups[child].parent = engine::EndpointConfig{.local_qpn = child_qpn,
                                                     .remote_ip = AddressOf(static_cast<int>(parent)),
@@ -125,10 +136,7 @@ void World::Install(const WorldConfig& config) {
     engines_.emplace_back(AddressOf(static_cast<int>(s)), links_[s].size(), config.arena_bytes);
     EPIC_CHECK(engines_.back().Install(groups[s]).ok());
   }
-  for (size_t r = 0; r < ranks; ++r) {
-    hosts_.push_back(
-        std::make_unique<Host>(nics[r], config.path_mtu, config.message_packets, config.window_messages));
-  }
+  for (const HostConfig& host : host_configs) hosts_.push_back(std::make_unique<Host>(host));
 }
 
 const engine::Context& World::context(int switch_number) const {
@@ -177,8 +185,8 @@ void World::Arrive(int node, PortId port, const roce::Packet& packet) {
 
 void World::PollHost(int rank) {
   Host& h = host(rank);
-  h.Poll(now_);
-  for (const roce::Packet& packet : h.TakePackets()) Transmit(node_of_rank(rank), 0, packet);
+  HostSink sink(*this, node_of_rank(rank));
+  h.Poll(now_, sink);
   const Nanos deadline = h.next_deadline();
   Nanos& armed = host_deadline_[static_cast<size_t>(rank)];
   if (deadline == kNever || (armed > now_ && armed <= deadline)) return;

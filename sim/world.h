@@ -1,5 +1,5 @@
 // Many switches and hosts in one process in virtual time. The switches run the daemon's own engine, the hosts
-// the host library's own core on a simple RC NIC; links have rate and delay, and every packet on them can be
+// the host library's own core on the RC transport; links have rate and delay, and every packet on them can be
 // lost, repeated or held back.
 #pragma once
 
@@ -34,7 +34,7 @@ struct WorldConfig {
   Nanos link_delay_ns = 1 * kMicrosecond;
   int64_t bits_per_second = 100'000'000'000;
   Nanos prompt_ns = 200 * kMicrosecond;
-  Nanos host_timeout_ns = 1074 * kMillisecond;
+  uint8_t host_timeout = 18;  // exponent: 4.096 us * 2^18 is about a second
   std::optional<uint32_t> start_psn;  // of every direction; else chosen
   size_t arena_bytes = 1 << 20;
 };
@@ -88,6 +88,7 @@ class World {
     Nanos last_arrival = 0;
   };
   class SwitchEffects;
+  class HostSink;
 
   void Install(const WorldConfig& config);
   void Transmit(int node, PortId port, const roce::Packet& packet);
