@@ -21,7 +21,7 @@ void RateController::OnCnp(Nanos now, const RateConfig& config) {
   }
   target_bps_ = rate_bps_;
   // R_C = R_C (1 - alpha / 2);  alpha = (1 - g) alpha + g
-  rate_bps_ -= (rate_bps_ >> 17) * alpha_;
+  rate_bps_ -= rate_bps_ * alpha_ / (2 * int64_t{kOne});
   rate_bps_ = std::max(rate_bps_, config.min_rate_bps);
   alpha_ = alpha_ - (alpha_ >> config.alpha_shift) + (kOne >> config.alpha_shift);
   alpha_ = std::min(alpha_, kOne);
