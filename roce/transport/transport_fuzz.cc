@@ -1,0 +1,198 @@
+// Bytes as packets, posts and time against a live queue pair: it changes no byte but those of the region that the
+// peer may write, of receives and reads before their completion; completions come once and in order; what it
+// sends is bounded. AddressSanitizer watches the rest.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "base/check.h"
+#include "roce/transport/transport_testing.h"
+
+namespace epic::roce::testing {
+namespace {
+
+constexpr uint32_t kLocalKey = 1;
+constexpr uint32_t kReadableKey = 6;   // the peer may read
+constexpr uint32_t kWritableKey = 7;   // and write
+constexpr uint64_t kReadable = 0x40000;
+constexpr uint64_t kWritable = 0x50000;
+constexpr size_t kRemoteBytes = 2000;
+constexpr uint32_t kSlotBytes = 600;  // of a receive or a read: three packets
+constexpr size_t kSlots = 16;         // for each
+constexpr uint32_t kSendBytes = 4096;
+constexpr uint8_t kGuard = 0x5a;
+
+class Bytes {
+ public:
+  Bytes(const uint8_t* data, size_t size) : data_(data), left_(size) {}
+  bool empty() const { return left_ == 0; }
+  uint8_t Next() {
+    if (left_ == 0) return 0;
+    --left_;
+    return *data_++;
+  }
+  uint32_t Next32() { return (uint32_t{Next()} << 24) | (uint32_t{Next()} << 16) | (Next() << 8) | Next(); }
+
+ private:
+  const uint8_t* data_;
+  size_t left_;
+};
+
+class Trial {
+ public:
+  Trial(const uint8_t* data, size_t size) : in_(data, size), qp_(Connected(MakeWiring(in_.Next()))) {
+    // Local: the source of sends, then a slot per receive, then one per read, then bytes nobody may touch.
+    auto& local = memory_.Add(kLocalKey, 0, kSendBytes + 2 * kSlots * kSlotBytes + 512);
+    std::ranges::fill(local.bytes, kGuard);
+    auto& readable = memory_.Add(kReadableKey, kReadable, kRemoteBytes, /*remote=*/true);
+    readable.remote_write = false;
+    std::ranges::fill(readable.bytes, kGuard);
+    memory_.Add(kWritableKey, kWritable, kRemoteBytes, /*remote=*/true);
+    snapshot_ = local.bytes;
+  }
+
+  void Run() {
+    while (!in_.empty()) {
+      switch (in_.Next() % 8) {
+        case 0:
+          PostSend();
+          break;
+        case 1:
+          PostRecv();
+          break;
+        case 2:
+          now_ += in_.Next() * kMillisecond;
+          break;
+        default:
+          Arrive();
+      }
+      KeepingSink sink;
+      qp_.Poll(now_, memory_, sink, 64);
+      EPIC_CHECK(sink.sent.size() <= 65);
+      for (const OwnedPacket& packet : sink.sent) EPIC_CHECK(packet.payload.size() <= 256);
+      TakeCompletions();
+      CheckMemory();
+    }
+  }
+
+ private:
+  static Wiring MakeWiring(uint8_t byte) {
+    Wiring w{.policy = (byte & 1) != 0 ? RxeLike() : Policy{}};
+    w.policy.ack_after = (byte & 2) != 0 ? 3 : 1;
+    w.policy.max_outstanding = (byte & 4) != 0 ? 2 : 128;
+    if ((byte & 8) != 0) w.sq_psn = w.rq_psn = 0xfffffc;
+    return w;
+  }
+
+  // Mostly near what is due, sometimes anything.
+  uint32_t SomePsn(uint32_t due) {
+    const uint8_t how = in_.Next();
+    return how < 0xf0 ? due + (how & 0xf) - 2 : in_.Next32();
+  }
+
+  void Arrive() {
+    static constexpr std::array kOpcodes = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a,
+                                            0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x11, 0x11, 0x81};
+    Packet p;
+    p.src_ip = kRemoteIp;
+    p.dst_ip = kLocalIp;
+    p.bth.opcode = Opcode{static_cast<uint8_t>(kOpcodes[in_.Next() % kOpcodes.size()])};
+    p.bth.dest_qp = kLocalQpn;
+    const uint8_t flags = in_.Next();
+    p.bth.ack_req = (flags & 1) != 0;
+    p.tos = (flags & 2) != 0 ? 3 : 0;
+    const bool response = Info(p.bth.opcode).aeth || p.bth.opcode == Opcode::kRcReadResponseMiddle;
+    p.bth.psn = Psn(response ? SomePsn(qp_.attributes().sq_psn.raw() + in_.Next()) : SomePsn(in_psn_));
+    p.aeth.syndrome = (flags & 4) != 0 ? kSyndromeAck : in_.Next();
+    if (Info(p.bth.opcode).reth) {
+      p.reth.rkey = (flags & 8) != 0 ? kWritableKey : (flags & 16) != 0 ? kReadableKey : in_.Next();
+      const uint64_t base = (flags & 16) != 0 ? kReadable : kWritable;
+      p.reth.virtual_address = (flags & 32) != 0 ? base + in_.Next() : uint64_t{in_.Next32()} << (in_.Next() % 33);
+      p.reth.dma_length = (flags & 64) != 0 ? in_.Next() * 4u : in_.Next32();
+    }
+    std::vector<uint8_t> payload;
+    if (Info(p.bth.opcode).payload) payload.resize((flags & 128) != 0 ? 256 : in_.Next() * 2u, uint8_t{0xab});
+    p.payload = payload;
+    const uint64_t before = qp_.counters().duplicates + qp_.counters().out_of_sequence;
+    qp_.OnPacket(now_, p, memory_);
+    if (!response && before == qp_.counters().duplicates + qp_.counters().out_of_sequence)
+      in_psn_ = p.bth.psn.raw() + 1;
+  }
+
+  void PostSend() {
+    const uint8_t how = in_.Next();
+    SendWr wr{.wr_id = posted_sends_, .opcode = static_cast<WrOpcode>(how % 5)};
+    wr.signaled = (how & 16) != 0;
+    const uint32_t length = in_.Next() * 2u;
+    if (wr.opcode == WrOpcode::kRead) {
+      if (reads_ == kSlots) return;
+      wr.sges = OneSge(ReadSlot(reads_), length, kLocalKey);
+    } else {
+      wr.sges = OneSge(in_.Next(), length * 8, (how & 32) != 0 ? kLocalKey : in_.Next());
+    }
+    if (qp_.PostSend(wr) != PostResult::kOk) return;
+    if (wr.opcode == WrOpcode::kRead) read_wr_[reads_++] = posted_sends_;
+    ++posted_sends_;
+  }
+
+  void PostRecv() {
+    if (recvs_ == kSlots) return;
+    const uint32_t length = in_.Next() * 2u;
+    if (qp_.PostRecv({.wr_id = recvs_, .sges = OneSge(RecvSlot(recvs_), length, kLocalKey)}) == PostResult::kOk)
+      ++recvs_;
+  }
+
+  static uint64_t RecvSlot(size_t i) { return kSendBytes + i * kSlotBytes; }
+  static uint64_t ReadSlot(size_t i) { return RecvSlot(kSlots + i); }
+
+  void TakeCompletions() {
+    for (Completion c; qp_.NextCompletion(&c);) {
+      uint64_t& next = c.is_recv() ? next_recv_ : next_send_;
+      EPIC_CHECK(c.wr_id >= next && c.wr_id < (c.is_recv() ? recvs_ : posted_sends_));
+      EPIC_CHECK(!c.is_recv() || c.wr_id == next);
+      next = c.wr_id + 1;
+      // From now on the slots of everything complete are guarded as well.
+      const auto& bytes = memory_.region(kLocalKey).bytes;
+      std::copy(bytes.begin(), bytes.end(), snapshot_.begin());
+    }
+  }
+
+  bool MayChange(size_t slot) const {
+    if (slot < kSlots) return slot >= next_recv_ && slot < recvs_;
+    return slot - kSlots < reads_ && read_wr_[slot - kSlots] >= next_send_;
+  }
+
+  void CheckMemory() {
+    const auto& bytes = memory_.region(kLocalKey).bytes;
+    const auto unchanged = [&](size_t from, size_t count) {
+      return std::memcmp(bytes.data() + from, snapshot_.data() + from, count) == 0;
+    };
+    EPIC_CHECK(unchanged(0, kSendBytes));
+    for (size_t slot = 0; slot < 2 * kSlots; ++slot)
+      EPIC_CHECK(MayChange(slot) || unchanged(RecvSlot(slot), kSlotBytes));
+    EPIC_CHECK(unchanged(RecvSlot(2 * kSlots), bytes.size() - RecvSlot(2 * kSlots)));
+    EPIC_CHECK(memory_.region(kReadableKey).bytes == guard_);
+  }
+
+  Bytes in_;
+  FlatMemory memory_;
+  QueuePair qp_;
+  Nanos now_ = 0;
+  std::vector<uint8_t> snapshot_;
+  const std::vector<uint8_t> guard_ = std::vector<uint8_t>(kRemoteBytes, kGuard);
+  uint32_t in_psn_ = qp_.attributes().rq_psn.raw();
+  uint64_t posted_sends_ = 0;
+  size_t recvs_ = 0, reads_ = 0;
+  uint64_t next_send_ = 0, next_recv_ = 0;
+  std::array<uint64_t, kSlots> read_wr_{};
+};
+
+}  // namespace
+}  // namespace epic::roce::testing
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > 4096) return 0;
+  epic::roce::testing::Trial(data, size).Run();
+  return 0;
+}
