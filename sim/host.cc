@@ -89,8 +89,8 @@ void Host::Post(const WorkRequest& wr) {
   const auto slot = static_cast<size_t>(ControlSlot(wr.op));
   const Call& call = calls_[static_cast<size_t>(wr.op)];
   if (wr.is_recv) {
-    const std::span<uint8_t> buffer = wr.is_control ? std::span<uint8_t>(control_in_[slot])
-                                                    : call.recv.subspan(wr.offset, wr.length);
+    const std::span<uint8_t> buffer =
+        wr.is_control ? std::span<uint8_t>(control_in_[slot]) : call.recv.subspan(wr.offset, wr.length);
     EPIC_CHECK(qp_.PostRecv({.wr_id = wr.wr_id, .sges = SgesOf(buffer)}) == roce::PostResult::kOk);
     return;
   }

@@ -1,4 +1,5 @@
-// A host of the virtual-time world: the host library's core on an RC queue pair that behaves as Linux' rdma_rxe.
+// A host of the virtual-time world: the host library's core on an RC queue pair that behaves as Linux'
+// rdma_rxe.
 #pragma once
 
 #include <array>

@@ -114,8 +114,8 @@ void QueuePair::OnReadResponse(Nanos now, const Packet& packet, int64_t named, M
   if (entry.wr.opcode != WrOpcode::kRead) return void(++counters_.bad_response);
   const OpcodeInfo& info = Info(packet.bth.opcode);
   if (info.aeth && !IsAck(packet.aeth.syndrome)) return void(++counters_.bad_response);
-  // A repeated Read is answered from FIRST or ONLY on by specification, from MIDDLE or LAST on by rdma_rxe: what
-  // counts is whether the data ends here.
+  // A repeated Read is answered from FIRST or ONLY on by specification, from MIDDLE or LAST on by rdma_rxe:
+  // what counts is whether the data ends here.
   const uint64_t begin = static_cast<uint64_t>(named - entry.first) * attr_.path_mtu;
   const uint64_t want = std::min<uint64_t>(attr_.path_mtu, entry.length - begin);
   const bool ends = info.last || info.only;

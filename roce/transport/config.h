@@ -78,10 +78,10 @@ struct QpChange {
 
 enum class ModifyResult : uint8_t {
   kOk,
-  kBadTransition,      // InfiniBand specification 10.3.1, figure 126
-  kMissingAttribute,   // the transition needs one that was not given
-  kBadAttribute,       // a value out of range
-  kAttributeNotNow,    // the attribute cannot be changed in this transition
+  kBadTransition,     // InfiniBand specification 10.3.1, figure 126
+  kMissingAttribute,  // the transition needs one that was not given
+  kBadAttribute,      // a value out of range
+  kAttributeNotNow,   // the attribute cannot be changed in this transition
 };
 
 struct QpAttributes {

@@ -27,8 +27,8 @@ bool ForPieces(const SgeList& list, uint64_t offset, uint64_t length, const Piec
 
 }  // namespace
 
-bool Gather(const SgeList& list, uint64_t offset, uint32_t length, Memory& memory,
-            std::span<uint8_t> scratch, std::span<const uint8_t>* out) {
+bool Gather(const SgeList& list, uint64_t offset, uint32_t length, Memory& memory, std::span<uint8_t> scratch,
+            std::span<const uint8_t>* out) {
   *out = {};
   if (length == 0) return true;
   return ForPieces(list, offset, length, [&](uint64_t address, uint32_t lkey, uint32_t here, uint64_t at) {

@@ -31,8 +31,8 @@ class PacketSink {
 
 // The bytes [offset, offset + length) of the list, for sending. A view of memory if they lie in one piece,
 // else gathered into scratch, which must hold `length` bytes. False if a key does not allow it.
-bool Gather(const SgeList& list, uint64_t offset, uint32_t length, Memory& memory,
-            std::span<uint8_t> scratch, std::span<const uint8_t>* out);
+bool Gather(const SgeList& list, uint64_t offset, uint32_t length, Memory& memory, std::span<uint8_t> scratch,
+            std::span<const uint8_t>* out);
 
 // Writes data at offset of the list; the caller has seen that it fits. False if a key does not allow it, then
 // some of it may have been written.

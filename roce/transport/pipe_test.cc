@@ -1,5 +1,5 @@
-// Two queue pairs over a pipe that loses, repeats and reorders by seed: every byte arrives right, and every work
-// request completes once and in order.
+// Two queue pairs over a pipe that loses, repeats and reorders by seed: every byte arrives right, and every
+// work request completes once and in order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,7 +87,8 @@ class Pipe {
   void MakeJobs(End& end) {
     uint32_t at = 0;
     for (uint32_t i = 0; i < 40; ++i) {
-      const uint32_t length = Chance(0.1) ? 0 : static_cast<uint32_t>(random_() % (Chance(0.3) ? 12000 : 900));
+      const uint32_t length =
+          Chance(0.1) ? 0 : static_cast<uint32_t>(random_() % (Chance(0.3) ? 12000 : 900));
       if (at + length > kRegion / 2) break;
       Job job{.wr = {.wr_id = i, .opcode = static_cast<WrOpcode>(random_() % 5)}, .length = length};
       job.data.resize(length);
@@ -172,7 +173,8 @@ class Pipe {
   static void Check(End& end, End& peer) {
     std::vector<uint64_t> want_sent, sent, want_received, received;
     for (const Job& job : end.jobs) {
-      SCOPED_TRACE(::testing::Message() << "job " << job.wr.wr_id << " opcode " << static_cast<int>(job.wr.opcode));
+      SCOPED_TRACE(::testing::Message()
+                   << "job " << job.wr.wr_id << " opcode " << static_cast<int>(job.wr.opcode));
       if (job.wr.signaled) want_sent.push_back(job.wr.wr_id);
       const auto place = static_cast<std::ptrdiff_t>(job.wr.remote_address - kRegion);
       const bool to_recv = job.wr.opcode == WrOpcode::kSend || job.wr.opcode == WrOpcode::kSendImm;
@@ -212,7 +214,8 @@ class Pipe {
 void RunSeeds(const Faults& faults, uint64_t seeds) {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     for (const Policy& policy : {Policy{}, RxeLike()}) {
-      SCOPED_TRACE(::testing::Message() << "replay: seed " << seed << (policy.one_retry_per_ack ? " rxe" : ""));
+      SCOPED_TRACE(::testing::Message()
+                   << "replay: seed " << seed << (policy.one_retry_per_ack ? " rxe" : ""));
       Pipe pipe(seed, faults, policy);
       pipe.Run();
       if (::testing::Test::HasFailure()) return;

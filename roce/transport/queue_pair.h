@@ -1,8 +1,8 @@
 // A reliable connection (RC) queue pair: requester, completer and responder as one state machine without I/O.
 //
-// It takes work requests, packets and the time, and gives packets and completions. Its state is values: a copy
-// is a snapshot. InfiniBand Architecture Specification 1.4, chapter 9 (9.7 for reliable service), 10.3 for
-// states; where Linux' rdma_rxe differs, config.h has a choice or the code a note, and both peers work.
+// It takes work requests, packets and the time, and gives packets and completions. Its state is values: a
+// copy is a snapshot. InfiniBand Architecture Specification 1.4, chapter 9 (9.7 for reliable service), 10.3
+// for states; where Linux' rdma_rxe differs, config.h has a choice or the code a note, and both peers work.
 //
 //   requester.cc   requests out: segmentation, windows, repetition
 //   completer.cc   responses in: ACK, NAK, RNR NAK, read responses

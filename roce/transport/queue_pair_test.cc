@@ -166,6 +166,31 @@ TEST(QueuePairTest, BudgetLeavesTheRestForTheNextPoll) {
   EXPECT_EQ(qp.next_deadline(), 5 + TimeoutNanos(14));
 }
 
+// A repeated Read that asks for responses which have gone out already is answered again; one that asks for
+// what is still to come is not answered twice.
+TEST(QueuePairTest, ReadRepeatedWhileItIsAnswered) {
+  FlatMemory memory;
+  memory.Add(7, 0x8000, 4096, /*remote=*/true);
+  QueuePair qp = Connected({});
+  const auto request = [&](uint32_t skip) {
+    qp.OnPacket(0,
+                {.src_ip = kRemoteIp,
+                 .dst_ip = kLocalIp,
+                 .bth = {.opcode = Opcode::kRcReadRequest, .dest_qp = kLocalQpn, .psn = Psn(500 + skip)},
+                 .reth = {0x8000 + skip * 256, 7, 1024 - skip * 256}},
+                memory);
+  };
+  KeepingSink sink;
+  request(0);
+  qp.Poll(0, memory, sink, 2);
+  request(2);
+  request(1);
+  qp.Poll(0, memory, sink);
+  std::vector<uint32_t> psns;
+  for (const OwnedPacket& p : sink.sent) psns.push_back(p.head.bth.psn.raw());
+  EXPECT_EQ(psns, (std::vector<uint32_t>{500, 501, 502, 503, 501, 502, 503}));
+}
+
 TEST(RnrTimerTest, TableOfTheSpecification) {
   EXPECT_EQ(RnrTimerNanos(0), 655'360 * kMicrosecond);
   EXPECT_EQ(RnrTimerNanos(1), 10 * kMicrosecond);

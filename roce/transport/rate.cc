@@ -46,7 +46,8 @@ void RateController::Increase(const RateConfig& config) {
 }
 
 void RateController::Advance(Nanos now, const RateConfig& config) {
-  // From the lowest rate this takes at most line rate / R_AI rounds; then the limit is gone and the loop ends.
+  // From the lowest rate this takes at most line rate / R_AI rounds; then the limit is gone and the loop
+  // ends.
   while (active_ && now >= std::min(alpha_at_, increase_at_)) {
     if (alpha_at_ <= increase_at_) {
       alpha_ -= alpha_ >> config.alpha_shift;

@@ -21,7 +21,8 @@ int32_t ReadPackets(uint32_t bytes, uint32_t mtu) {
 PostResult QueuePair::PostRecv(const RecvWr& wr) {
   if (state_ == QpState::kReset) return PostResult::kBadState;
   if (wr.sges.count > kMaxSge || wr.sges.bytes() > UINT32_MAX) return PostResult::kInvalid;
-  if (rx_.recvs.full() || tx_.sends.size() + rx_.recvs.size() + completions_.size() >= completions_.capacity())
+  if (rx_.recvs.full() ||
+      tx_.sends.size() + rx_.recvs.size() + completions_.size() >= completions_.capacity())
     return PostResult::kFull;
   rx_.recvs.push_back(wr);
   if (state_ == QpState::kErr) FlushAll();
@@ -109,8 +110,7 @@ void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
     rx_.msn = (rx_.msn + 1) & Psn::kMask;
     rx_.message = Message::kNone;
     if (IsSend(op)) CompleteRecv(packet, WcOpcode::kRecv, rx_.filled);
-    if (IsWriteRequest(op) && info.imm)
-      CompleteRecv(packet, WcOpcode::kRecvWriteImm, rx_.write.dma_length);
+    if (IsWriteRequest(op) && info.imm) CompleteRecv(packet, WcOpcode::kRecvWriteImm, rx_.write.dma_length);
   }
   if (packet.bth.ack_req) Acknowledge(now, packet);
 }
@@ -157,8 +157,8 @@ bool QueuePair::ExecuteWrite(const Packet& packet, Memory& memory) {
     return false;
   }
   if (bytes > 0) {
-    const auto target = memory.Map(Access::kRemoteWrite, rx_.write.rkey,
-                                   rx_.write.virtual_address + rx_.filled, bytes);
+    const auto target =
+        memory.Map(Access::kRemoteWrite, rx_.write.rkey, rx_.write.virtual_address + rx_.filled, bytes);
     if (!target) {
       RefuseRequest(kSyndromeNakRemoteAccess, WcStatus::kRemAccessErr);
       return false;
@@ -220,8 +220,8 @@ void QueuePair::CompleteRecv(const Packet& packet, WcOpcode opcode, uint32_t byt
   rx_.recvs.pop_front();
 }
 
-// A fatal error of the peer's request (9.9.3, class A and C): NAK, an error completion for the receive that the
-// message has or would have used, then the ERR state.
+// A fatal error of the peer's request (9.9.3, class A and C): NAK, an error completion for the receive that
+// the message has or would have used, then the ERR state.
 void QueuePair::RefuseRequest(uint8_t nak_syndrome, WcStatus recv_status) {
   if (QueueAeth(nak_syndrome, rx_.epsn)) ++counters_.naks_sent;
   const bool has_recv = rx_.message == Message::kSend || recv_status == WcStatus::kLocLenErr ||

@@ -5,8 +5,8 @@
 
 namespace epic::roce {
 
-// Puts an acknowledgement or NAK in line; what waits is sent in order. False if there is no room, which a peer
-// that keeps its limits does not bring about; then the request counts as lost.
+// Puts an acknowledgement or NAK in line; what waits is sent in order. False if there is no room, which a
+// peer that keeps its limits does not bring about; then the request counts as lost.
 bool QueuePair::QueueAeth(uint8_t syndrome, Psn psn) {
   // A later response acknowledges all before.
   rx_.acks_held = 0;

@@ -1,4 +1,5 @@
-// Runs tests/scenarios/*.txt: packets in, packets out, completions. The format is in tests/scenarios/README.md.
+// Runs tests/scenarios/*.txt: packets in, packets out, completions. The format is in
+// tests/scenarios/README.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,7 +96,8 @@ OwnedPacket ParsePacket(const Words& words) {
   p.bth.dest_qp = kLocalQpn;
   const std::string& name = words.bare.at(0);
   for (int byte = 0; byte < 256; ++byte) {
-    if (name == OpcodeName(Opcode{static_cast<uint8_t>(byte)})) p.bth.opcode = Opcode{static_cast<uint8_t>(byte)};
+    if (name == OpcodeName(Opcode{static_cast<uint8_t>(byte)}))
+      p.bth.opcode = Opcode{static_cast<uint8_t>(byte)};
   }
   p.aeth.syndrome = kSyndromeAck;
   if (const auto found = kSyndromes.find(name); found != kSyndromes.end()) {

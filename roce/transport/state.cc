@@ -8,26 +8,6 @@ namespace {
 
 constexpr size_t kMaxResponses = 4 * kMaxRdAtomic;
 
-bool IsTransition(QpState from, QpState to) {
-  if (to == QpState::kReset || to == QpState::kErr) return true;
-  switch (from) {
-    case QpState::kReset:
-      return to == QpState::kInit;
-    case QpState::kInit:
-      return to == QpState::kInit || to == QpState::kRtr;
-    case QpState::kRtr:
-      return to == QpState::kRts;
-    case QpState::kRts:
-      return to == QpState::kRts || to == QpState::kSqd;
-    case QpState::kSqd:
-      return to == QpState::kSqd || to == QpState::kRts;
-    case QpState::kSqe:
-    case QpState::kErr:
-      return false;
-  }
-  return false;
-}
-
 bool IsPathMtu(uint32_t mtu) { return mtu >= 256 && mtu <= kMaxPathMtu && (mtu & (mtu - 1)) == 0; }
 
 bool InRange(const QpChange& c) {
@@ -130,9 +110,8 @@ void QueuePair::FlushAll() {
     completions_.push_back({.wr_id = tx_.sends.front().wr.wr_id, .status = WcStatus::kWrFlushErr});
   tx_.cur = 0;
   for (; !rx_.recvs.empty(); rx_.recvs.pop_front()) {
-    completions_.push_back({.wr_id = rx_.recvs.front().wr_id,
-                            .status = WcStatus::kWrFlushErr,
-                            .opcode = WcOpcode::kRecv});
+    completions_.push_back(
+        {.wr_id = rx_.recvs.front().wr_id, .status = WcStatus::kWrFlushErr, .opcode = WcOpcode::kRecv});
   }
 }
 

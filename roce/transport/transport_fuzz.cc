@@ -1,6 +1,6 @@
-// Bytes as packets, posts and time against a live queue pair: it changes no byte but those of the region that the
-// peer may write, of receives and reads before their completion; completions come once and in order; what it
-// sends is bounded. AddressSanitizer watches the rest.
+// Bytes as packets, posts and time against a live queue pair: it changes no byte but those of the region that
+// the peer may write, of receives and reads before their completion; completions come once and in order; what
+// it sends is bounded. AddressSanitizer watches the rest.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,8 +13,8 @@ namespace epic::roce::testing {
 namespace {
 
 constexpr uint32_t kLocalKey = 1;
-constexpr uint32_t kReadableKey = 6;   // the peer may read
-constexpr uint32_t kWritableKey = 7;   // and write
+constexpr uint32_t kReadableKey = 6;  // the peer may read
+constexpr uint32_t kWritableKey = 7;  // and write
 constexpr uint64_t kReadable = 0x40000;
 constexpr uint64_t kWritable = 0x50000;
 constexpr size_t kRemoteBytes = 2000;
@@ -108,7 +108,8 @@ class Trial {
     if (Info(p.bth.opcode).reth) {
       p.reth.rkey = (flags & 8) != 0 ? kWritableKey : (flags & 16) != 0 ? kReadableKey : in_.Next();
       const uint64_t base = (flags & 16) != 0 ? kReadable : kWritable;
-      p.reth.virtual_address = (flags & 32) != 0 ? base + in_.Next() : uint64_t{in_.Next32()} << (in_.Next() % 33);
+      p.reth.virtual_address =
+          (flags & 32) != 0 ? base + in_.Next() : uint64_t{in_.Next32()} << (in_.Next() % 33);
       p.reth.dma_length = (flags & 64) != 0 ? in_.Next() * 4u : in_.Next32();
     }
     std::vector<uint8_t> payload;
@@ -139,7 +140,8 @@ class Trial {
   void PostRecv() {
     if (recvs_ == kSlots) return;
     const uint32_t length = in_.Next() * 2u;
-    if (qp_.PostRecv({.wr_id = recvs_, .sges = OneSge(RecvSlot(recvs_), length, kLocalKey)}) == PostResult::kOk)
+    if (qp_.PostRecv({.wr_id = recvs_, .sges = OneSge(RecvSlot(recvs_), length, kLocalKey)}) ==
+        PostResult::kOk)
       ++recvs_;
   }
 

@@ -30,4 +30,25 @@ const char* Name(WcStatus status) {
   return "unknown";
 }
 
+bool IsTransition(QpState from, QpState to) {
+  if (to == QpState::kReset || to == QpState::kErr) return true;
+  switch (from) {
+    case QpState::kReset:
+      return to == QpState::kInit;
+    case QpState::kInit:
+      return to == QpState::kInit || to == QpState::kRtr;
+    case QpState::kRtr:
+      return to == QpState::kRts;
+    case QpState::kRts:
+      return to == QpState::kRts || to == QpState::kSqd;
+    case QpState::kSqd:
+      return to == QpState::kSqd || to == QpState::kRts;
+    case QpState::kSqe:
+      return to == QpState::kRts;
+    case QpState::kErr:
+      return false;
+  }
+  return false;
+}
+
 }  // namespace epic::roce

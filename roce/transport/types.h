@@ -13,6 +13,9 @@ namespace epic::roce {
 // As ibv_qp_state.
 enum class QpState : uint8_t { kReset = 0, kInit, kRtr, kRts, kSqd, kSqe, kErr };
 
+// Whether Modify may go from one state to the other (InfiniBand specification 10.3.1, figure 126).
+bool IsTransition(QpState from, QpState to);
+
 // As ibv_wc_status; only those that this transport reports.
 enum class WcStatus : uint8_t {
   kSuccess = 0,
@@ -61,6 +64,10 @@ struct UdAddress {
   uint32_t qkey = 0;
 };
 
+// A datagram is received behind so many bytes, which tell where it came from: for RoCEv2 the IPv4 header is
+// in the last 20 of them (annex A17.4.5.2).
+inline constexpr uint32_t kGrhBytes = 40;
+
 struct SendWr {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kSend;
@@ -92,7 +99,7 @@ struct Completion {
   bool solicited = false;
   uint32_t imm = 0;
   uint32_t bytes = 0;  // received, read or sent
-  // Only of a received datagram. The GRH area of verbs is not part of the buffer here.
+  // Only of a received datagram; bytes then counts kGrhBytes as well.
   Ipv4 src_ip{};
   Qpn src_qpn{};
 

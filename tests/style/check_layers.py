@@ -16,6 +16,7 @@ import sys
 MAY_INCLUDE = {
     "base": [],
     "roce": ["base"],
+    "roce/transport": ["base", "roce"],
     "protocol": ["base"],
     "incengine/state": ["base", "roce", "protocol", "incengine/core/effects.h"],
     "incengine/reduce": ["base", "protocol"],

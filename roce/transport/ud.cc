@@ -1,0 +1,205 @@
+#include "roce/transport/ud.h"
+
+#include <algorithm>
+#include <array>
+
+#include "roce/icrc.h"
+#include "roce/view.h"
+#include "roce/wire.h"
+
+namespace epic::roce {
+namespace {
+
+constexpr uint32_t kPrivilegedQkey = 0x80000000;
+
+bool IsMulticast(Ipv4 ip) { return (Raw(ip) >> 28) == 0xe; }
+
+// The IPv4 header of the packet, in the last 20 of 40 bytes. Identification and flags are not known here; the
+// checksum is right for what is written, because rdma-core tells the header's version by it.
+std::array<uint8_t, kGrhBytes> HeaderOf(const Packet& packet) {
+  std::array<uint8_t, kGrhBytes> header{};
+  uint8_t* const ip = header.data() + 20;
+  const size_t udp_bytes =
+      8 + Info(packet.bth.opcode).header_bytes + (packet.payload.size() + 3) / 4 * 4 + kIcrcBytes;
+  ip[0] = 0x45;
+  ip[1] = packet.tos;
+  StoreBe16(static_cast<uint16_t>(20 + udp_bytes), ip + 2);
+  ip[8] = packet.ttl;
+  ip[9] = 17;
+  StoreBe32(Raw(packet.src_ip), ip + 12);
+  StoreBe32(Raw(packet.dst_ip), ip + 16);
+  StoreBe16(InternetChecksum({ip, 20}), ip + 10);
+  return header;
+}
+
+}  // namespace
+
+UdQueuePair::UdQueuePair(const UdConfig& config)
+    : config_(config),
+      sends_(config.send_depth),
+      inline_bytes_(size_t{config.send_depth} * config.max_inline_bytes),
+      recvs_(config.recv_depth),
+      completions_(size_t{config.send_depth} + config.recv_depth) {}
+
+ModifyResult UdQueuePair::Modify(QpState to, std::optional<uint32_t> qkey, std::optional<Psn> sq_psn) {
+  if (!IsTransition(state_, to)) return ModifyResult::kBadTransition;
+  const bool to_rts = state_ == QpState::kRtr && to == QpState::kRts;
+  if ((to == QpState::kInit && !qkey) || (to_rts && !sq_psn)) return ModifyResult::kMissingAttribute;
+  if ((qkey && to != QpState::kInit) || (sq_psn && !to_rts)) return ModifyResult::kAttributeNotNow;
+  if (to == QpState::kReset) {
+    *this = UdQueuePair(config_);
+    return ModifyResult::kOk;
+  }
+  if (qkey) qkey_ = *qkey;
+  if (sq_psn) psn_ = *sq_psn;
+  state_ = to;
+  if (to == QpState::kErr) {
+    FlushSends();
+    FlushRecvs();
+  }
+  return ModifyResult::kOk;
+}
+
+bool UdQueuePair::Attach(Ipv4 group) {
+  if (!IsMulticast(group)) return false;
+  if (std::ranges::find(groups_, group) != groups_.end()) return true;
+  if (groups_.size() == kMaxMulticastGroups) return false;
+  groups_.push_back(group);
+  return true;
+}
+
+void UdQueuePair::Detach(Ipv4 group) { std::erase(groups_, group); }
+
+bool UdQueuePair::HasRoom() const {
+  return sends_.size() + recvs_.size() + completions_.size() < completions_.capacity();
+}
+
+PostResult UdQueuePair::PostSend(const SendWr& wr) {
+  if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kRtr)
+    return PostResult::kBadState;
+  if (wr.sges.count > kMaxSge || (wr.opcode != WrOpcode::kSend && wr.opcode != WrOpcode::kSendImm))
+    return PostResult::kInvalid;
+  const bool is_inline = !wr.inline_bytes.empty();
+  const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.bytes();
+  if (length > config_.mtu || (is_inline && length > config_.max_inline_bytes)) return PostResult::kInvalid;
+  if (sends_.full() || !HasRoom()) return PostResult::kFull;
+  SendEntry entry{.wr = wr, .length = static_cast<uint32_t>(length), .is_inline = is_inline};
+  entry.wr.inline_bytes = {};
+  if (is_inline) {
+    // Entries leave in order: the one that used this slot before has left, or the queue would be full.
+    entry.inline_at = static_cast<uint32_t>(posts_ % sends_.capacity()) * config_.max_inline_bytes;
+    std::ranges::copy(wr.inline_bytes, inline_bytes_.begin() + entry.inline_at);
+  }
+  ++posts_;
+  sends_.push_back(entry);
+  if (state_ == QpState::kErr || state_ == QpState::kSqe) FlushSends();
+  return PostResult::kOk;
+}
+
+PostResult UdQueuePair::PostRecv(const RecvWr& wr) {
+  if (state_ == QpState::kReset) return PostResult::kBadState;
+  if (wr.sges.count > kMaxSge || wr.sges.bytes() > UINT32_MAX) return PostResult::kInvalid;
+  if (recvs_.full() || !HasRoom()) return PostResult::kFull;
+  recvs_.push_back(wr);
+  if (state_ == QpState::kErr) FlushRecvs();
+  return PostResult::kOk;
+}
+
+bool UdQueuePair::IsForUs(const Packet& packet) const {
+  if ((packet.bth.pkey & 0x7fff) != 0x7fff) return false;
+  if (packet.dst_ip == config_.local_ip) return packet.bth.dest_qp == config_.local_qpn;
+  return packet.bth.dest_qp == kMulticastQpn && std::ranges::find(groups_, packet.dst_ip) != groups_.end();
+}
+
+// A datagram that does not fit, or has the wrong Q_Key, is dropped in silence (9.8.2.1, 9.9.3 class D).
+void UdQueuePair::OnPacket(const Packet& packet, Memory& memory) {
+  const OpcodeInfo& info = Info(packet.bth.opcode);
+  if (!info.deth || !IsForUs(packet)) return void(++counters_.not_ours);
+  if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kErr)
+    return void(++counters_.bad_state);
+  if (packet.deth.qkey != qkey_) return void(++counters_.bad_qkey);
+  if (recvs_.empty()) return void(++counters_.no_recv);
+  const RecvWr recv = recvs_.front();
+  const uint64_t bytes = kGrhBytes + packet.payload.size();
+  if (bytes > recv.sges.bytes()) return void(++counters_.too_long);
+  recvs_.pop_front();
+  Completion completion{.wr_id = recv.wr_id,
+                        .opcode = WcOpcode::kRecv,
+                        .has_imm = info.imm,
+                        .solicited = packet.bth.solicited,
+                        .imm = info.imm ? packet.imm : 0,
+                        .bytes = static_cast<uint32_t>(bytes),
+                        .src_ip = packet.src_ip,
+                        .src_qpn = packet.deth.src_qp};
+  const auto header = HeaderOf(packet);
+  const bool written = Scatter(recv.sges, 0, header, memory) &&
+                       (packet.payload.empty() || Scatter(recv.sges, kGrhBytes, packet.payload, memory));
+  if (!written) completion.status = WcStatus::kLocProtErr;
+  completions_.push_back(completion);
+  if (written) return;
+  state_ = QpState::kErr;
+  FlushSends();
+  FlushRecvs();
+}
+
+bool UdQueuePair::Emit(const SendEntry& entry, Memory& memory, PacketSink& sink) {
+  std::array<uint8_t, kMaxPathMtu> scratch;
+  Packet packet;
+  if (entry.is_inline) {
+    packet.payload = std::span(inline_bytes_).subspan(entry.inline_at, entry.length);
+  } else if (!Gather(entry.wr.sges, 0, entry.length, memory, scratch, &packet.payload)) {
+    return false;
+  }
+  packet.src_ip = config_.local_ip;
+  packet.dst_ip = entry.wr.ud.ip;
+  packet.udp_src_port = static_cast<uint16_t>(0xc000 | (Raw(config_.local_qpn) & 0x3fff));
+  packet.tos = config_.tos;
+  const bool imm = entry.wr.opcode == WrOpcode::kSendImm;
+  packet.bth.opcode = imm ? Opcode::kUdSendOnlyImm : Opcode::kUdSendOnly;
+  packet.bth.solicited = entry.wr.solicited;
+  packet.bth.dest_qp = IsMulticast(entry.wr.ud.ip) ? kMulticastQpn : entry.wr.ud.qpn;
+  packet.bth.psn = psn_;
+  psn_ = psn_ + 1;
+  // A Q_Key with its top bit set stands for the queue pair's own (10.2.5).
+  const bool own = (entry.wr.ud.qkey & kPrivilegedQkey) != 0;
+  packet.deth = {.qkey = own ? qkey_ : entry.wr.ud.qkey, .src_qp = config_.local_qpn};
+  packet.imm = imm ? entry.wr.imm : 0;
+  ++counters_.packets_sent;
+  sink.Send(packet);
+  return true;
+}
+
+void UdQueuePair::Poll(Memory& memory, PacketSink& sink, int budget) {
+  for (; budget > 0 && wants_poll(); --budget) {
+    const SendEntry& entry = sends_.front();
+    Completion completion{.wr_id = entry.wr.wr_id, .opcode = WcOpcode::kSend, .bytes = entry.length};
+    const bool sent = Emit(entry, memory, sink);
+    if (!sent) completion.status = WcStatus::kLocProtErr;
+    if (entry.wr.signaled || !sent) completions_.push_back(completion);
+    sends_.pop_front();
+    if (sent) continue;
+    state_ = QpState::kSqe;
+    FlushSends();
+  }
+}
+
+void UdQueuePair::FlushSends() {
+  for (; !sends_.empty(); sends_.pop_front())
+    completions_.push_back({.wr_id = sends_.front().wr.wr_id, .status = WcStatus::kWrFlushErr});
+}
+
+void UdQueuePair::FlushRecvs() {
+  for (; !recvs_.empty(); recvs_.pop_front()) {
+    completions_.push_back(
+        {.wr_id = recvs_.front().wr_id, .status = WcStatus::kWrFlushErr, .opcode = WcOpcode::kRecv});
+  }
+}
+
+bool UdQueuePair::NextCompletion(Completion* out) {
+  if (completions_.empty()) return false;
+  *out = completions_.front();
+  completions_.pop_front();
+  return true;
+}
+
+}  // namespace epic::roce

@@ -1,0 +1,143 @@
+#include "roce/transport/ud.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "roce/transport/transport_testing.h"
+#include "roce/view.h"
+
+namespace epic::roce::testing {
+namespace {
+
+constexpr uint32_t kQkey = 0x11111111;
+constexpr Ipv4 kGroup{0xef010101};  // 239.1.1.1
+
+UdQueuePair Ready(Ipv4 ip, Qpn qpn) {
+  UdQueuePair qp({.local_ip = ip, .local_qpn = qpn, .mtu = 256});
+  EXPECT_EQ(qp.Modify(QpState::kInit, kQkey), ModifyResult::kOk);
+  EXPECT_EQ(qp.Modify(QpState::kRtr), ModifyResult::kOk);
+  EXPECT_EQ(qp.Modify(QpState::kRts, {}, Psn(7)), ModifyResult::kOk);
+  return qp;
+}
+
+class UdTest : public ::testing::Test {
+ protected:
+  UdTest() {
+    for (uint8_t& byte : memory_.Add(1, 0, 4096).bytes) byte = static_cast<uint8_t>(&byte - bytes());
+  }
+  uint8_t* bytes() { return memory_.region(1).bytes.data(); }
+
+  // Posts a datagram of 100 bytes and hands what is sent to the other side.
+  OwnedPacket SendTo(const UdAddress& to, std::optional<uint32_t> imm = {}) {
+    SendWr wr{.wr_id = 5, .opcode = imm ? WrOpcode::kSendImm : WrOpcode::kSend, .sges = OneSge(3, 100, 1)};
+    wr.imm = imm.value_or(0);
+    wr.ud = to;
+    EXPECT_EQ(from_.PostSend(wr), PostResult::kOk);
+    KeepingSink sink;
+    from_.Poll(memory_, sink);
+    EXPECT_EQ(sink.sent.size(), 1u);
+    to_.OnPacket(sink.sent.front().packet(), memory_);
+    return sink.sent.front();
+  }
+
+  FlatMemory memory_;
+  UdQueuePair from_ = Ready(kLocalIp, kLocalQpn);
+  UdQueuePair to_ = Ready(kRemoteIp, kRemoteQpn);
+};
+
+TEST_F(UdTest, ADatagramArrivesBehindItsHeader) {
+  ASSERT_EQ(to_.PostRecv({.wr_id = 9, .sges = OneSge(1000, 140, 1)}), PostResult::kOk);
+  const OwnedPacket packet = SendTo({kRemoteIp, kRemoteQpn, kQkey}, 77);
+  EXPECT_EQ(packet.head.bth.opcode, Opcode::kUdSendOnlyImm);
+  EXPECT_EQ(packet.head.bth.psn, Psn(7));
+  Completion c;
+  ASSERT_TRUE(from_.NextCompletion(&c));
+  EXPECT_EQ(c.wr_id, 5u);
+  ASSERT_TRUE(to_.NextCompletion(&c));
+  EXPECT_TRUE(c.ok() && c.is_recv() && c.has_imm);
+  EXPECT_EQ(c.wr_id, 9u);
+  EXPECT_EQ(c.bytes, 140u);
+  EXPECT_EQ(c.imm, 77u);
+  EXPECT_EQ(c.src_ip, kLocalIp);
+  EXPECT_EQ(c.src_qpn, kLocalQpn);
+  EXPECT_TRUE(std::equal(bytes() + 3, bytes() + 103, bytes() + 1040));
+  EXPECT_EQ(bytes()[1020], 0x45);
+  EXPECT_EQ(InternetChecksum({bytes() + 1020, 20}), 0) << "a right checksum sums to nothing";
+}
+
+TEST_F(UdTest, WhatIsNotForUsIsDroppedAndUsesNoReceive) {
+  ASSERT_EQ(to_.PostRecv({.sges = OneSge(1000, 139, 1)}), PostResult::kOk);
+  SendTo({kRemoteIp, kRemoteQpn, kQkey + 1});
+  SendTo({kRemoteIp, kLocalQpn, kQkey});
+  SendTo({kGroup, {}, kQkey});
+  SendTo({kRemoteIp, kRemoteQpn, kQkey});  // one byte too long
+  EXPECT_EQ(to_.counters().bad_qkey, 1u);
+  EXPECT_EQ(to_.counters().not_ours, 2u);
+  EXPECT_EQ(to_.counters().too_long, 1u);
+  Completion c;
+  EXPECT_FALSE(to_.NextCompletion(&c));
+  UdQueuePair none = Ready(kRemoteIp, kRemoteQpn);
+  to_ = none;
+  SendTo({kRemoteIp, kRemoteQpn, kQkey});
+  EXPECT_EQ(to_.counters().no_recv, 1u);
+}
+
+TEST_F(UdTest, Multicast) {
+  EXPECT_FALSE(to_.Attach(kRemoteIp));
+  ASSERT_TRUE(to_.Attach(kGroup));
+  ASSERT_TRUE(to_.Attach(kGroup));
+  ASSERT_EQ(to_.PostRecv({.sges = OneSge(1000, 200, 1)}), PostResult::kOk);
+  EXPECT_EQ(SendTo({kGroup, {}, kQkey}).head.bth.dest_qp, kMulticastQpn);
+  Completion c;
+  EXPECT_TRUE(to_.NextCompletion(&c));
+  to_.Detach(kGroup);
+  SendTo({kGroup, {}, kQkey});
+  EXPECT_EQ(to_.counters().not_ours, 1u);
+}
+
+TEST_F(UdTest, AQkeyWithTheTopBitStandsForOurOwn) {
+  EXPECT_EQ(SendTo({kRemoteIp, kRemoteQpn, 0x80000000}).head.deth.qkey, kQkey);
+}
+
+TEST_F(UdTest, ASendErrorLeadsToSqeAndBack) {
+  ASSERT_EQ(from_.PostSend({.wr_id = 1, .signaled = false, .sges = OneSge(0, 10, 99)}), PostResult::kOk);
+  ASSERT_EQ(from_.PostSend({.wr_id = 2, .sges = OneSge(0, 10, 1)}), PostResult::kOk);
+  KeepingSink sink;
+  from_.Poll(memory_, sink);
+  EXPECT_TRUE(sink.sent.empty());
+  Completion c;
+  ASSERT_TRUE(from_.NextCompletion(&c));
+  EXPECT_EQ(c.status, WcStatus::kLocProtErr);
+  ASSERT_TRUE(from_.NextCompletion(&c));
+  EXPECT_EQ(c.status, WcStatus::kWrFlushErr);
+  EXPECT_EQ(from_.state(), QpState::kSqe);
+  EXPECT_EQ(from_.Modify(QpState::kRts), ModifyResult::kOk);
+  EXPECT_EQ(SendTo({kRemoteIp, kRemoteQpn, kQkey}).head.bth.psn, Psn(7));
+}
+
+TEST_F(UdTest, StatesAndLimits) {
+  UdQueuePair qp({.local_ip = kLocalIp, .local_qpn = kLocalQpn, .mtu = 256});
+  EXPECT_EQ(qp.PostRecv({}), PostResult::kBadState);
+  EXPECT_EQ(qp.Modify(QpState::kInit), ModifyResult::kMissingAttribute);
+  EXPECT_EQ(qp.Modify(QpState::kInit, kQkey), ModifyResult::kOk);
+  EXPECT_EQ(qp.PostSend({}), PostResult::kBadState);
+  EXPECT_EQ(qp.Modify(QpState::kRts, {}, Psn(1)), ModifyResult::kBadTransition);
+  EXPECT_EQ(from_.PostSend({.sges = OneSge(0, 257, 1)}), PostResult::kInvalid);
+  EXPECT_EQ(from_.PostSend({.opcode = WrOpcode::kRead}), PostResult::kInvalid);
+  const std::vector<uint8_t> inline_bytes = {1, 2, 3};
+  ASSERT_EQ(from_.PostSend({.inline_bytes = inline_bytes}), PostResult::kOk);
+  KeepingSink sink;
+  from_.Poll(memory_, sink);
+  EXPECT_EQ(sink.sent.front().payload, inline_bytes);
+  ASSERT_EQ(from_.PostRecv({.wr_id = 3}), PostResult::kOk);
+  ASSERT_EQ(from_.Modify(QpState::kErr), ModifyResult::kOk);
+  Completion c;
+  ASSERT_TRUE(from_.NextCompletion(&c));
+  ASSERT_TRUE(from_.NextCompletion(&c));
+  EXPECT_EQ(c.wr_id, 3u);
+  EXPECT_EQ(c.status, WcStatus::kWrFlushErr);
+}
+
+}  // namespace
+}  // namespace epic::roce::testing
