@@ -105,16 +105,18 @@ class Trial {
     const bool response = Info(p.bth.opcode).aeth || p.bth.opcode == Opcode::kRcReadResponseMiddle;
     p.bth.psn = Psn(response ? SomePsn(qp_.attributes().sq_psn.raw() + in_.Next()) : SomePsn(in_psn_));
     p.aeth.syndrome = (flags & 4) != 0 ? kSyndromeAck : in_.Next();
-    if (Info(p.bth.opcode).reth) {
+    const OpcodeInfo& info = Info(p.bth.opcode);
+    std::vector<uint8_t> payload;
+    if (info.payload) payload.resize((flags & 128) != 0 ? 256 : in_.Next() * 2u, uint8_t{0xab});
+    p.payload = payload;
+    if (info.reth) {
       p.reth.rkey = (flags & 8) != 0 ? kWritableKey : (flags & 16) != 0 ? kReadableKey : in_.Next();
-      const uint64_t base = (flags & 16) != 0 ? kReadable : kWritable;
+      const uint64_t base = p.reth.rkey == kReadableKey ? kReadable : kWritable;
       p.reth.virtual_address =
           (flags & 32) != 0 ? base + in_.Next() : uint64_t{in_.Next32()} << (in_.Next() % 33);
-      p.reth.dma_length = (flags & 64) != 0 ? in_.Next() * 4u : in_.Next32();
+      const uint32_t more = info.only && info.payload ? 0 : in_.Next() * 4u;
+      p.reth.dma_length = (flags & 64) != 0 ? static_cast<uint32_t>(payload.size()) + more : in_.Next32();
     }
-    std::vector<uint8_t> payload;
-    if (Info(p.bth.opcode).payload) payload.resize((flags & 128) != 0 ? 256 : in_.Next() * 2u, uint8_t{0xab});
-    p.payload = payload;
     const uint64_t before = qp_.counters().duplicates + qp_.counters().out_of_sequence;
     qp_.OnPacket(now_, p, memory_);
     if (!response && before == qp_.counters().duplicates + qp_.counters().out_of_sequence)
