@@ -6,6 +6,7 @@
 #include "incengine/modules/buffer.h"
 #include "incengine/modules/position.h"
 #include "incengine/modules/transmit.h"
+#include "roce/rnr_timer.h"
 
 namespace epic::engine::translated {
 
@@ -112,7 +113,7 @@ void TellToWait(Endpoint& host, Env& env) {
   const auto code =
       static_cast<uint8_t>(std::min<uint32_t>(kFirstWaitCode + 2 * host.rnr_backoff, kLastWaitCode));
   ++host.rnr_backoff;
-  host.rnr_allowed_at = env.now + RnrTimerNanos(code) / 2;
+  host.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
   SendRnrNak(host, host.last_down_acked + 1, code, env);
 }
 

@@ -1,7 +1,5 @@
 #include "incengine/modules/transmit.h"
 
-#include <array>
-
 #include "base/check.h"
 #include "incengine/modules/position.h"
 
@@ -71,14 +69,6 @@ void SendNak(Endpoint& ep, Index index, Env& env) {
 void SendRnrNak(Endpoint& ep, Index index, uint8_t timer_code, Env& env) {
   ++ep.counters.rnr_naks_sent;
   SendAeth(ep, static_cast<uint8_t>(roce::kSyndromeRnrNak | timer_code), index, index - 1, env);
-}
-
-Nanos RnrTimerNanos(uint8_t code) {
-  static constexpr std::array<int64_t, 32> kMicroseconds = {
-      655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,   320,
-      480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,
-      20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
-  return kMicroseconds[code & 31] * kMicrosecond;
 }
 
 }  // namespace epic::engine

@@ -29,7 +29,4 @@ void SendNak(Endpoint& ep, Index index, Env& env);
 // RNR NAK with a timer code (InfiniBand Architecture Specification 1.4, table 45): come again from index on.
 void SendRnrNak(Endpoint& ep, Index index, uint8_t timer_code, Env& env);
 
-// The duration that an RNR timer code (0 to 31) stands for.
-Nanos RnrTimerNanos(uint8_t code);
-
 }  // namespace epic::engine

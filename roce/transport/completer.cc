@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "roce/transport/queue_pair.h"
-#include "roce/transport/rnr_timer.h"
+#include "roce/rnr_timer.h"
 
 namespace epic::roce {
 

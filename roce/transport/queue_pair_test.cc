@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "roce/transport/rnr_timer.h"
+#include "roce/rnr_timer.h"
 #include "roce/transport/transport_testing.h"
 
 namespace epic::roce::testing {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "roce/transport/queue_pair.h"
-#include "roce/transport/rnr_timer.h"
+#include "roce/rnr_timer.h"
 
 namespace epic::roce {
 namespace {

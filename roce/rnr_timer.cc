@@ -1,4 +1,4 @@
-#include "roce/transport/rnr_timer.h"
+#include "roce/rnr_timer.h"
 
 #include <array>
 
