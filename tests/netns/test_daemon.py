@@ -93,8 +93,10 @@ def test_broken_roce_is_counted_by_reason(bed):
     send_frames(bed, 0, [good, roce_frame(0, 4, b"x" * 64, 0x123, good_icrc=False), good[:70]])
     wait_until(lambda: bed.counters()["bad_roce_truncated"] > before["bad_roce_truncated"], what="frames arrive")
     after = bed.counters()
+    # The hosts' kernels may refresh an ARP entry meanwhile: what is forwarded is not what this is about.
+    ordinary = ("port.", "forwarded_frames", "flooded_frames", "arp_replies", "learned_addresses")
     changed = {name: after[name] - before[name] for name in after
-               if after[name] != before[name] and not name.startswith("port.")}
+               if after[name] != before[name] and not name.startswith(ordinary)}
     assert changed == {"roce_packets": 1, "drop_unknown_qpn": 1, "bad_roce_bad_icrc": 1, "bad_roce_truncated": 1}
 
 
