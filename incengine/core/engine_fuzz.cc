@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/fuzz_input.h"
 #include "incengine/core/engine.h"
 #include "protocol/control.h"
 
@@ -13,21 +14,6 @@ namespace {
 
 constexpr uint32_t kPsn = 0xffffe0;
 constexpr size_t kMaxSendsPerStep = 2 * 16 * 4;
-
-class Bytes {
- public:
-  Bytes(const uint8_t* data, size_t size) : data_(data), left_(size) {}
-  bool empty() const { return left_ == 0; }
-  uint8_t Next() {
-    if (left_ == 0) return 0;
-    --left_;
-    return *data_++;
-  }
-
- private:
-  const uint8_t* data_;
-  size_t left_;
-};
 
 class Sink final : public Effects {
  public:
@@ -56,7 +42,7 @@ EndpointConfig MakeEndpoint(uint32_t number, bool host) {
 }
 
 // One packet from an endpoint: mostly near what is due, sometimes anything.
-roce::Packet MakePacket(Bytes& in, const Engine& engine, uint32_t from, std::vector<uint8_t>* payload) {
+roce::Packet MakePacket(FuzzInput& in, const Engine& engine, uint32_t from, std::vector<uint8_t>* payload) {
   const Context& ctx = engine.groups().at(1);
   roce::Packet p;
   p.src_ip = Ipv4{1 + from};
@@ -94,7 +80,7 @@ roce::Packet MakePacket(Bytes& in, const Engine& engine, uint32_t from, std::vec
 }
 
 void Run(const uint8_t* data, size_t size) {
-  Bytes in(data, size);
+  FuzzInput in(data, size);
   Engine engine(Ipv4{99}, 4, 1 << 16);
   GroupConfig config{.group_id = 1,
                      .path_mtu = 256,

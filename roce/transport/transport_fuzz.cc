@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/fuzz_input.h"
 #include "roce/transport/transport_testing.h"
 
 namespace epic::roce::testing {
@@ -23,21 +24,11 @@ constexpr size_t kSlots = 16;         // for each
 constexpr uint32_t kSendBytes = 4096;
 constexpr uint8_t kGuard = 0x5a;
 
-class Bytes {
- public:
-  Bytes(const uint8_t* data, size_t size) : data_(data), left_(size) {}
-  bool empty() const { return left_ == 0; }
-  uint8_t Next() {
-    if (left_ == 0) return 0;
-    --left_;
-    return *data_++;
-  }
-  uint32_t Next32() { return (uint32_t{Next()} << 24) | (uint32_t{Next()} << 16) | (Next() << 8) | Next(); }
-
- private:
-  const uint8_t* data_;
-  size_t left_;
-};
+uint32_t Next32(FuzzInput& in) {
+  uint32_t value = 0;
+  for (int i = 0; i < 4; ++i) value = value << 8 | in.Next();
+  return value;
+}
 
 class Trial {
  public:
@@ -88,7 +79,7 @@ class Trial {
   // Mostly near what is due, sometimes anything.
   uint32_t SomePsn(uint32_t due) {
     const uint8_t how = in_.Next();
-    return how < 0xf0 ? due + (how & 0xf) - 2 : in_.Next32();
+    return how < 0xf0 ? due + (how & 0xf) - 2 : Next32(in_);
   }
 
   void Arrive() {
@@ -113,9 +104,9 @@ class Trial {
       p.reth.rkey = (flags & 8) != 0 ? kWritableKey : (flags & 16) != 0 ? kReadableKey : in_.Next();
       const uint64_t base = p.reth.rkey == kReadableKey ? kReadable : kWritable;
       p.reth.virtual_address =
-          (flags & 32) != 0 ? base + in_.Next() : uint64_t{in_.Next32()} << (in_.Next() % 33);
+          (flags & 32) != 0 ? base + in_.Next() : uint64_t{Next32(in_)} << (in_.Next() % 33);
       const uint32_t more = info.only && info.payload ? 0 : in_.Next() * 4u;
-      p.reth.dma_length = (flags & 64) != 0 ? static_cast<uint32_t>(payload.size()) + more : in_.Next32();
+      p.reth.dma_length = (flags & 64) != 0 ? static_cast<uint32_t>(payload.size()) + more : Next32(in_);
     }
     const uint64_t before = qp_.counters().duplicates + qp_.counters().out_of_sequence;
     qp_.OnPacket(now_, p, memory_);
@@ -179,7 +170,7 @@ class Trial {
     EPIC_CHECK(memory_.region(kReadableKey).bytes == guard_);
   }
 
-  Bytes in_;
+  FuzzInput in_;
   FlatMemory memory_;
   QueuePair qp_;
   Nanos now_ = 0;

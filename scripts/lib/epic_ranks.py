@@ -24,18 +24,20 @@ def testbed(*args, check=True, timeout=300):
     return done
 
 
-def hosts_of(bed):
-    """Names of the hosts of a test bed that is up, in rank order."""
+def _names(bed, kind):
     import yaml  # pylint: disable=import-outside-toplevel
     topology = yaml.safe_load(pathlib.Path(f"/run/epic/{bed}/topology.yaml").read_text(encoding="utf-8"))
-    return [host["name"] for host in topology["hosts"]]
+    return [node["name"] for node in topology[kind]]
+
+
+def hosts_of(bed):
+    """Names of the hosts of a test bed that is up, in rank order."""
+    return _names(bed, "hosts")
 
 
 def switches_of(bed):
     """Names of its switches."""
-    import yaml  # pylint: disable=import-outside-toplevel
-    topology = yaml.safe_load(pathlib.Path(f"/run/epic/{bed}/topology.yaml").read_text(encoding="utf-8"))
-    return [switch["name"] for switch in topology["switches"]]
+    return _names(bed, "switches")
 
 
 def start_rank(bed, host, argv, timeout, on_line=None):
