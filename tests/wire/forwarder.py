@@ -1,10 +1,12 @@
 #!/usr/bin/python3
-"""Forwards every frame between the two devices of each link, in order, and loses those that a test asks for.
+"""The fault box: forwards every frame between the two devices of each link, in order, and does to RoCE frames
+what a test asks for: loses, repeats, reorders, delays or corrupts them.
 
 Usage: forwarder.py --links FILE --control SOCKET, inside the namespace that holds the devices. FILE is a JSON
 list of {"name": "leaf1-h0", "a": DEVICE, "b": DEVICE, "a_node": "leaf1", "b_node": "h0"}. A client of the
-Unix stream socket sends one JSON object a line and gets one back; the commands are those of rules.py. An answer
-with the key "error" says what was wrong.
+Unix stream socket sends one JSON object a line and gets one back; the commands are those of rules.py. An
+answer with the key "error" says what was wrong. Standard output gets a line for each frame that something
+happens to.
 """
 
 import argparse
@@ -15,8 +17,10 @@ import select
 import signal
 import socket
 import sys
+import time
 
 import frames
+import lines
 import rules
 
 _ETH_P_ALL = 3
@@ -34,6 +38,7 @@ class Port:
 
     def __init__(self, link, device, direction):
         self.link, self.direction, self.peer = link, direction, None
+        self.line = lines.Line()  # of the frames that arrive here
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
@@ -46,8 +51,9 @@ class Forwarder:
     """The loop: ports and clients of the control socket under one epoll."""
 
     def __init__(self, links, control_path):
-        self.rules = rules.Rules()
+        self.rules = rules.Rules(tell)
         self.not_sent = 0  # frames that the kernel refused, for want of buffers or because a device was down
+        self._holding = set()  # ports whose lines hold frames back
         self._epoll = select.epoll()
         self._handlers = {}
         for link in links:
@@ -63,9 +69,21 @@ class Forwarder:
 
     def run(self):
         while True:
-            for fd, _events in self._epoll.poll():
+            for fd, _events in self._epoll.poll(self._release()):
                 if fd in self._handlers:
                     self._handlers[fd]()
+
+    def _release(self):
+        """Sends held frames whose time has come; returns the seconds until the next one's, or None."""
+        deadlines = []
+        for port in list(self._holding):
+            self._send(port.peer, port.line.due(time.monotonic()))
+            deadline = port.line.deadline()
+            if deadline is None:
+                self._holding.discard(port)
+            else:
+                deadlines.append(deadline)
+        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _watch(self, sock, handler):
         self._handlers[sock.fileno()] = handler
@@ -80,10 +98,15 @@ class Forwarder:
             except OSError:  # the device went down: said once, later frames come when it is up again
                 return
             roce = frames.parse(frame)
-            if roce is not None and self.rules.lose(port.link, port.direction, roce):
-                continue
+            fate = None if roce is None else self.rules.fate(port.link, port.direction, roce)
+            self._send(port.peer, port.line.push(time.monotonic(), frame, fate))
+            if fate and (fate.depth or fate.delay_s):
+                self._holding.add(port)
+
+    def _send(self, port, batch):
+        for frame in batch:
             try:
-                port.peer.socket.send(frame)
+                port.socket.send(frame)
             except OSError:
                 self.not_sent += 1
 
@@ -117,6 +140,13 @@ class Forwarder:
             return {**self.rules.handle(request), "not_sent": self.not_sent}
         except (ValueError, rules.RuleError) as error:
             return {"error": str(error)}
+
+
+def tell(entry):
+    """One line about a frame that something happens to."""
+    print(f"{entry['time']:.6f} {entry['direction']} {entry['opcode']} QPN {entry['qpn']:#x} "
+          f"PSN {entry['psn']} invocation {entry['invocation']} frame {entry['number']}: {entry['fate']}",
+          flush=True)
 
 
 def main():

@@ -1,13 +1,19 @@
-"""A test bed with --wire: ordinary traffic passes the forwarder. Needs root."""
+"""A test bed with --wire: ordinary traffic passes, RoCE frames get what was asked for. Needs root."""
 
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
 
+import frames
 from conftest import REPO
+from test_rules import roce
 from wire_client import Wire, WireError
+
+sys.path.append(os.path.join(REPO, "scripts", "lib"))
+from epic_testbed import net  # pylint: disable=wrong-import-position  # noqa: E402
 
 NAME = "pytest_wire"
 TESTBED = [sys.executable, os.path.join(REPO, "scripts", "testbed")]
@@ -56,3 +62,42 @@ def test_ordinary_traffic_passes_whole(wire):
     assert connection.count()["frames"] == 0
     with pytest.raises(WireError, match="no command"):
         connection.request(nonsense=1)
+
+
+def packet_socket(host):
+    with net.inside(f"epic-{NAME}-{host}"):
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sock.settimeout(10)
+    sock.bind(("vec0", 3))
+    return sock
+
+
+def test_roce_frames_are_lost_repeated_reordered_delayed_and_corrupted(wire):
+    testbed("up", "star-2", "--hosts", "none", "--bridge", "--wire")
+    connection = wire()
+    there = {"direction": "h0>s1"}
+    connection.fault("drop", psn=2, **there)
+    connection.fault("duplicate", psn=3, **there)
+    connection.fault("reorder", psn=4, depth=2, hold_ms=5000, **there)
+    connection.fault("corrupt", psn=6, bit=100, **there)
+    connection.fault("delay", psn=7, delay_ms=1000, **there)
+    connection.fault("reorder", psn=9, depth=5, **there)  # nothing passes it
+    macs = bytes.fromhex("525400000002525400000001")
+    sent = {psn: macs + roce(0x04, psn, bytes(64))[12:] for psn in range(1, 10)}
+    with packet_socket("h0") as h0, packet_socket("h1") as h1:
+        for frame in sent.values():
+            h0.send(frame)
+        got = []
+        while len(got) < 9:
+            frame = h1.recv(65536)
+            if frames.parse(frame):
+                got.append(frame)
+    assert [frames.parse(frame).psn for frame in got] == [1, 3, 3, 5, 6, 4, 8, 9, 7]
+    assert got[4] == frames.corrupt(sent[6], 100)
+    assert all(frame == sent[frames.parse(frame).psn] for frame in got[:4] + got[5:])
+    assert [entry["fate"] for entry in connection.faults()] == [
+        "drop (rule 1)", "duplicate 1 (rule 2)", "reorder 2 (rule 3)", "corrupt bit 100 (rule 4)",
+        "delay 1000.0 ms (rule 5)", "reorder 5 (rule 6)"]
+    assert {rule["hits"] for rule in connection.rules()} == {1}
+    with open(f"/run/epic/{NAME}/logs/wire.log", encoding="utf-8") as log:
+        assert [line.rpartition(": ")[2].strip() for line in log] == [e["fate"] for e in connection.faults()]

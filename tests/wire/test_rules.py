@@ -1,4 +1,4 @@
-"""The forwarder's rules, without any socket."""
+"""The fault box's rules for losing frames, without any socket."""
 
 import struct
 
@@ -13,7 +13,10 @@ def roce(opcode, psn, payload=b"", extra=b""):
     body = bytes([opcode, 0, 0xff, 0xff, 0]) + (17).to_bytes(3, "big") + b"\x80" + psn.to_bytes(3, "big")
     body += extra + payload + b"icrc"
     udp = struct.pack("!HHHH", 50000, 4791, 8 + len(body), 0)
-    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 28 + len(body), 0, 0, 64, 17, 0, bytes(4), bytes(4))
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 28 + len(body), 0, 0, 64, 17, 0, b"\x0a\x0a\0\1",
+                     b"\x0a\x0a\0\2")
+    total = sum(struct.unpack("!10H", ip))
+    ip = ip[:10] + struct.pack("!H", ~(total + (total >> 16)) & 0xffff) + ip[12:]
     return bytes(12) + b"\x08\x00" + ip + udp + body
 
 
@@ -22,7 +25,7 @@ def control(invocation, psn=0):
 
 
 def lose(table, *raw):
-    return [table.lose("link", "a>b", frames.parse(frame)) for frame in raw]
+    return [table.fate("link", "a>b", frames.parse(frame)).drop for frame in raw]
 
 
 def test_parse_reads_opcode_psn_and_invocation():
@@ -55,7 +58,8 @@ def test_drop_counts_from_the_first_control_packet_of_the_invocation():
         False, False, False, True, False, True, False]
     assert lose(table, control(9), data, data) == [False] * 3
     count = table.handle({"count": True})
-    assert count == {"invocations": {"7": 2, "8": 4, "9": 3}, "frames": 10, "dropped": 2}
+    assert count == {"invocations": {"7": 2, "8": 4, "9": 3}, "frames": 10, "dropped": 2,
+                     "faults": {"drop": 2}}
     log = table.handle({"log": True})["dropped"]
     assert [(entry["invocation"], entry["number"]) for entry in log] == [(8, 1), (8, 3)]
 
@@ -76,7 +80,7 @@ def test_random_loss_is_reproducible_and_about_as_much_as_asked():
     def run(seed):
         table = rules.Rules()
         table.handle({"random_loss_ppm": 100000, "seed": seed})
-        return [table.lose("link", "a>b", frame) for _ in range(2000)]
+        return [table.fate("link", "a>b", frame).drop for _ in range(2000)]
 
     assert run(1) == run(1) != run(2)
     assert 140 < sum(run(1)) < 260

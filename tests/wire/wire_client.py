@@ -1,4 +1,4 @@
-"""The tests' side of the forwarder's control socket."""
+"""The tests' side of the fault box's control socket."""
 
 import json
 import socket
@@ -44,10 +44,34 @@ class Wire:
     def random_loss(self, ppm, seed):
         self.request(random_loss_ppm=ppm, seed=seed)
 
+    def random_faults(self, seed, **rates):
+        """Faults at random, in place of what was asked at random before: drop_ppm, duplicate_ppm, reorder_ppm
+        with depth and hold_ms, delay_ppm with delay_ms, corrupt_ppm."""
+        self.request(random={"seed": seed, **rates})
+
+    def fault(self, action, **rule):
+        """A rule: "drop", "duplicate", "reorder", "delay" or "corrupt" for the frames that match opcode, qpn,
+        psn, invocation, link and direction, or only for the nth or every so-manieth of them. Returns its
+        number.
+
+        The third ACK to QPN x: fault("drop", opcode="ACK", qpn=x, nth=3). Options: rules.py.
+        """
+        return self.request(fault={"action": action, **rule})["rule"]
+
+    def rules(self):
+        """The rules in the order of their numbers, with how many frames each has seen and hit."""
+        return self.request(rules=True)["rules"]
+
+    def faults(self):
+        """The last frames that something happened to, in order, each with its "fate"."""
+        return self.request(faults=True)["faults"]
+
     def count(self):
+        """Frames by invocation and in all, and frames by what happened to them."""
         return self.request(count=True)
 
     def log(self):
+        """All frames that were lost, in order."""
         return self.request(log=True)["dropped"]
 
     def trace(self, invocation):
