@@ -9,7 +9,8 @@ _BTH = 42            # where the RoCE packet begins, behind Ethernet, IPv4 and U
 _UNCOVERED = 46      # FECN, BECN and reserved bits of the BTH: the ICRC leaves them out
 _OPCODES = {0x00: "SEND_FIRST", 0x01: "SEND_MIDDLE", 0x02: "SEND_LAST", 0x03: "SEND_LAST_IMM",
             0x04: "SEND_ONLY", 0x05: "SEND_ONLY_IMM", 0x06: "WRITE_FIRST", 0x07: "WRITE_MIDDLE",
-            0x08: "WRITE_LAST", 0x09: "WRITE_LAST_IMM", 0x0a: "WRITE_ONLY", 0x0b: "WRITE_ONLY_IMM", 0x0c: "READ_REQUEST",
+            0x08: "WRITE_LAST", 0x09: "WRITE_LAST_IMM", 0x0a: "WRITE_ONLY", 0x0b: "WRITE_ONLY_IMM",
+            0x0c: "READ_REQUEST",
             0x0d: "READ_FIRST", 0x0e: "READ_MIDDLE", 0x0f: "READ_LAST", 0x10: "READ_ONLY", 0x11: "ACK",
             0x64: "UD_SEND_ONLY", 0x65: "UD_SEND_ONLY_IMM", 0x81: "CNP"}
 _SYNDROMES = ("ACK", "RNR_NAK", "0x40", "NAK")

@@ -123,7 +123,7 @@ class Rules:
 
     def _random(self, request):
         """{"random": {"seed": S, "drop_ppm": P, "duplicate_ppm": P, "reorder_ppm": P, "depth": K,
-        "hold_ms": T, "delay_ppm": P, "delay_ms": T, "corrupt_ppm": P}}, in place of what was asked at random before."""
+        "hold_ms": T, "delay_ppm": P, "delay_ms": T, "corrupt_ppm": P}}, in place of earlier ones."""
         self._chance = faults.Chance(request["random"])
         return {}
 
