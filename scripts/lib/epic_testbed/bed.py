@@ -16,7 +16,8 @@ from . import net, procs, topology
 ROOT = "/run/epic"
 MGMT = "mgmt"
 HOSTS = "hosts"  # namespace with the outer ends of the guests' ports, and the guests
-WIRE = "wire"    # namespace of the forwarder that loses frames (`up --wire`)
+WIRE = "wire"      # namespace of the fault box (`up --wire`)
+FABRIC = "fabric"  # namespace of the switched network in the middle of the links (`up --fabric`)
 MANAGER = "10.255.0.1:7400"
 _NAME = re.compile(r"^[a-z0-9_]{1,12}$")
 
@@ -121,6 +122,11 @@ class Bed:
     def environment(self):
         """What programs on switches, hosts and mgmt find in their environment."""
         return {"EPIC_MANAGER": MANAGER, "EPIC_IFNAME": "vec0", "TESTBED_SHARE": self.file("share")}
+
+    def inner_nodes(self):
+        """What is in the middle of links and has a namespace: the fault box, the fabric."""
+        options = self.record["options"]
+        return [WIRE] * options["wire"] + [FABRIC] * (options["fabric"] != "direct")
 
     # --- the end
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 import time
 
-from . import guest, net, procs, topology
-from .bed import HOSTS, MANAGER, MGMT, WIRE, Bed, BedError, numbered, say, switch_mgmt
+from . import fabric, guest, net, procs, topology
+from .bed import FABRIC, HOSTS, MANAGER, MGMT, WIRE, Bed, BedError, numbered, say, switch_mgmt
 
 REPO = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 GUEST_TIMEOUT_S = 120
@@ -54,6 +54,9 @@ class BringUp:
         self.hosts = numbered(topo)
         self.mgmt_ports = []
         self.wire_links = []
+        self.fabric = None
+        if options["fabric"] != "direct":
+            self.fabric = fabric.Fabric(bed, options["fabric"], self.mtu)
         self.build = find_build(options["build"]) if options["daemons"] == "engine" else None
         self.kernel = find_kernel() if options["hosts"] == "rxe" else None
         if options["daemons"] == "bridge" and topology.has_redundant_paths(topo):
@@ -64,6 +67,8 @@ class BringUp:
         self._write_files()
         self._make_network()
         say(f"{self._count()} joined in {time.monotonic() - begin:.1f} s")
+        if self.fabric:
+            self.fabric.start()
         if self.options["wire"]:
             self._start_forwarder()
         # Guests take the longest, so they boot while the daemons start.
@@ -100,12 +105,13 @@ class BringUp:
     def _make_network(self):
         bed, devices = self.bed, net.Devices()
         own = [HOSTS] if self.kernel else [h["name"] for h in self.hosts]
-        if self.options["wire"]:
-            own.append(WIRE)
+        own += [WIRE] * self.options["wire"] + [FABRIC] * (self.fabric is not None)
         for node in [MGMT] + [s["name"] for s in self.topo["switches"]] + own:
             net.add_namespace(bed.namespace(node))
         self._join_switches(devices)
         self._join_hosts(devices)
+        if self.fabric:
+            self.fabric.add_bridges(devices)
         devices.bridge(bed.namespace(MGMT), "br0", self.mgmt_ports, net.MGMT_MTU)
         devices.address(bed.namespace(MGMT), "br0", MANAGER.split(":")[0] + "/16")
         if self.options["daemons"] == "bridge":
@@ -114,15 +120,16 @@ class BringUp:
         devices.make()
 
     def _join(self, devices, a, b, nodes):
-        """Joins two data ports, given as (namespace, device): directly, or through the forwarder."""
-        if not self.options["wire"]:
-            devices.veth(a, b, self.mtu)
-            return
-        number, wire = len(self.wire_links) + 1, self.bed.namespace(WIRE)
-        inner = {"a": f"w{number}a", "b": f"w{number}b"}
-        devices.veth(a, (wire, inner["a"]), self.mtu)
-        devices.veth(b, (wire, inner["b"]), self.mtu)
-        self.wire_links.append({"name": "-".join(nodes), **inner, "a_node": nodes[0], "b_node": nodes[1]})
+        """Joins two data ports, given as (namespace, device), through fault box and fabric if asked for."""
+        if self.options["wire"]:
+            number, wire = len(self.wire_links) + 1, self.bed.namespace(WIRE)
+            inner = {"a": f"w{number}a", "b": f"w{number}b"}
+            self.wire_links.append({"name": "-".join(nodes), **inner, "a_node": nodes[0], "b_node": nodes[1]})
+            devices.veth(a, (wire, inner["a"]), self.mtu)
+            a = (wire, inner["b"])
+        if self.fabric:
+            a = self.fabric.add_link(devices, a)
+        devices.veth(a, b, self.mtu)
 
     def _join_mgmt(self, devices, node, end):
         self.mgmt_ports.append(f"m-{node}")

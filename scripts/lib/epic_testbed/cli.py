@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from . import bed as beds
-from . import bring_up, guest, net, procs, topology
+from . import bring_up, fabric, guest, net, procs, topology
 from .bed import BedError, say
 
 DESCRIPTION = """Brings up switches (each in its own network namespace) and hosts (User-Mode Linux guests with
@@ -53,7 +53,11 @@ def _parser():
                     help="one more argument for incmanager serve, as --manager-arg=--start-psn=16777200; "
                          "repeatable")
     up.add_argument("--wire", action="store_true",
-                    help="every link passes through a forwarder that loses frames when a test says so")
+                    help="every link passes through the fault box, which loses, repeats, reorders, delays or "
+                         "corrupts frames when a test says so")
+    up.add_argument("--fabric", choices=fabric.KINDS, default="direct",
+                    help="what is in the middle of every link: nothing (direct), a Linux bridge, or Open "
+                         "vSwitch with the userspace datapath")
     instead = up.add_mutually_exclusive_group()
     instead.add_argument("--bridge", action="store_true",
                          help="a Linux bridge in each switch instead of our daemons")
@@ -68,7 +72,7 @@ def _parser():
                          help="end the command after S seconds (status 124)")
     execute.add_argument("-i", "--stdin", action="store_true", help="pass standard input on to a guest")
     execute.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="repeatable")
-    execute.add_argument("node", help="host, switch or mgmt")
+    execute.add_argument("node", help="host, switch, mgmt, wire or fabric")
 
     capture = command("capture", "run tcpdump at a switch's port",
                       "testbed capture [options] PORT [-- TCPDUMP-OPTIONS FILTER]")
@@ -105,7 +109,8 @@ def up(bed, args):
     options = {"hosts": args.hosts,
                "daemons": "bridge" if args.bridge else "none" if args.no_daemons else "engine",
                "build": os.path.realpath(args.build) if args.build else None, "guest_mem": args.guest_mem,
-               "sram": args.sram, "manager_args": args.manager_arg, "wire": args.wire}
+               "sram": args.sram, "manager_args": args.manager_arg, "wire": args.wire,
+               "fabric": args.fabric}
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, _interrupt)
     with beds.lock():
@@ -166,6 +171,7 @@ def status(bed, args):
         return 0
     print(f"{record['topology']} in test bed '{bed.name}', {record['phase']}; path MTU {topo['path_mtu']}; "
           f"hosts: {record['options']['hosts']}; switches: {record['options']['daemons']}; "
+          f"links: {record['options']['fabric']}; "
           f"files: {bed.run_dir}")
     print(f"{'node':<12}{'address':<16}{'management':<16}{'state':<26}ports")
     for index, switch in enumerate(topo["switches"]):
@@ -201,9 +207,11 @@ def execute(bed, args):
                **bed.environment(), **extra}
         with guest.connect(bed.namespace(beds.MGMT), host["mgmt_address"]) as connection:
             return guest.execute(connection, argv, env, os.getcwd(), args.timeout, args.stdin)
-    if host is None and args.node != beds.MGMT and args.node not in bed.switch_names():
+    if host is None and args.node not in [beds.MGMT, *bed.inner_nodes(), *bed.switch_names()]:
         raise BedError(f"no host or switch '{args.node}' in {bed.record['topology']}")
     limit = ["timeout", "--foreground", "-k", "3", str(args.timeout)] if args.timeout else []
+    if args.node == beds.FABRIC:
+        extra = {"OVS_RUNDIR": bed.file(beds.FABRIC), **extra}
     os.environ.update({**bed.environment(), **extra})
     return _replace(bed.namespace(args.node), limit + argv)
 

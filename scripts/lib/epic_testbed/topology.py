@@ -21,6 +21,7 @@ _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9-]{0,10}$")
 _MAC = re.compile(r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")
 _STAR = re.compile(r"^star-(\d+)$")
 _FAT_TREE = re.compile(r"^fat-tree-(\d+)$")
+RESERVED = ("mgmt", "hosts", "wire", "fabric")  # namespaces of a test bed
 _KEYS = {"name", "path_mtu", "link", "generate", "switches", "hosts", "links"}
 
 
@@ -156,9 +157,9 @@ def _check_nodes(switches, hosts):
                 raise TopologyError(f"{seen[node[key]]} and {node['name']} have the same {key} {node[key]}")
             seen[node[key]] = node["name"]
     for node in switches + hosts:
-        if not _NAME.match(node["name"]) or node["name"] in ("mgmt", "hosts", "wire"):
+        if not _NAME.match(node["name"]) or node["name"] in RESERVED:
             raise TopologyError(f"bad name '{node['name']}': a letter, then at most 10 letters, digits or "
-                                "dashes; not mgmt, hosts or wire")
+                                f"dashes; not {', '.join(RESERVED)}")
         if not _MAC.match(node["mac"]):
             raise TopologyError(f"{node['name']}: bad MAC {node['mac']}")
         try:
