@@ -58,6 +58,20 @@ Status CheckSizes(const proto::GroupConfig& group, const proto::EngineInfo& engi
   return absl::OkStatus();
 }
 
+Status CheckRanks(const proto::EndpointConfig& child, const std::string& where, uint32_t world_size,
+                  std::set<uint32_t>* seen) {
+  if (child.ranks().empty() || (child.is_host() && child.ranks_size() != 1))
+    return Invalid(fmt::format("{}.ranks: a host has one, a switch at least one", where));
+  for (int i = 0; i < child.ranks_size(); ++i) {
+    const uint32_t rank = child.ranks(i);
+    if (rank >= world_size)
+      return Invalid(fmt::format("{}.ranks: {} is not below the world size", where, rank));
+    if (i > 0 && rank <= child.ranks(i - 1)) return Invalid(fmt::format("{}.ranks: not ascending", where));
+    if (!seen->insert(rank).second) return Invalid(fmt::format("{}.ranks: {} occurs twice", where, rank));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Status CheckGroup(const proto::GroupConfig& group, const proto::EngineInfo& engine) {
@@ -81,10 +95,7 @@ Status CheckGroup(const proto::GroupConfig& group, const proto::EngineInfo& engi
     const proto::EndpointConfig& child = group.children(i);
     const std::string where = fmt::format("children[{}]", i);
     if (Status status = CheckEndpoint(child, where, engine, &qpns); !status.ok()) return status;
-    if (child.rank() >= group.world_size())
-      return Invalid(fmt::format("{}.rank: {} is not below the world size", where, child.rank()));
-    if (!ranks.insert(child.rank()).second)
-      return Invalid(fmt::format("{}.rank: {} occurs twice", where, child.rank()));
+    if (Status status = CheckRanks(child, where, group.world_size(), &ranks); !status.ok()) return status;
   }
   if (!group.has_parent()) return absl::OkStatus();
   if (group.parent().is_host()) return Invalid("parent.is_host: a host cannot be a parent");

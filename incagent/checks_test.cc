@@ -28,7 +28,7 @@ void Fill(proto::EndpointConfig* endpoint, uint32_t number, bool is_host) {
   endpoint->set_in_psn(0xffffff);
   endpoint->set_out_psn(0);
   endpoint->set_is_host(is_host);
-  endpoint->set_rank(number - 1);
+  endpoint->add_ranks(number - 1);
 }
 
 proto::GroupConfig Good() {
@@ -76,8 +76,10 @@ TEST(CheckGroup, NamesTheFieldThatIsBad) {
       {"children[1].in_psn:", [](auto* g) { g->mutable_children(1)->set_in_psn(1 << 24); }},
       {"children[1].out_psn:", [](auto* g) { g->mutable_children(1)->set_out_psn(1 << 24); }},
       {"children[1].port:", [](auto* g) { g->mutable_children(1)->set_port("swp9"); }},
-      {"children[1].rank:", [](auto* g) { g->mutable_children(1)->set_rank(4); }},
-      {"children[1].rank:", [](auto* g) { g->mutable_children(1)->set_rank(0); }},
+      {"children[1].ranks:", [](auto* g) { g->mutable_children(1)->set_ranks(0, 4); }},
+      {"children[1].ranks:", [](auto* g) { g->mutable_children(1)->clear_ranks(); }},
+      {"children[1].ranks:", [](auto* g) { g->mutable_children(1)->add_ranks(0); }},
+      {"children[1].ranks:", [](auto* g) { g->mutable_children(1)->set_ranks(0, 0); }},
       {"parent.is_host:", [](auto* g) { g->mutable_parent()->set_is_host(true); }},
       {"parent.port:", [](auto* g) { g->mutable_parent()->set_port(""); }},
   };

@@ -34,7 +34,7 @@ GroupConfig StarConfig(uint32_t mtu, size_t degree) {
                                .remote_qpn = Qpn{0x11},
                                .port = static_cast<PortId>(c),
                                .is_host = true,
-                               .rank = static_cast<uint32_t>(c)});
+                               .ranks = {static_cast<uint32_t>(c)}});
   }
   return config;
 }

@@ -29,8 +29,8 @@ T Get(std::span<const uint8_t> in, size_t at) {
 
 bool Known(const ControlHeader& h) {
   const auto collective = static_cast<uint8_t>(h.collective);
-  return collective >= 1 && collective <= 6 && static_cast<uint8_t>(h.op) <= 1 &&
-         static_cast<uint8_t>(h.type) <= 2 && static_cast<uint8_t>(h.status) <= 4 &&
+  return collective >= 1 && collective <= 6 && static_cast<uint8_t>(h.op) <= 3 &&
+         static_cast<uint8_t>(h.type) <= 5 && static_cast<uint8_t>(h.status) <= 4 &&
          static_cast<uint8_t>(h.field) <= 8;
 }
 
@@ -113,17 +113,6 @@ const char* Name(ControlField field) {
       return "invocation";
   }
   return "unknown";
-}
-
-int64_t DataPackets(const ControlHeader& header, uint32_t path_mtu) {
-  const uint64_t bytes = header.count * ElementBytes(header.type);
-  return static_cast<int64_t>((bytes + path_mtu - 1) / path_mtu);
-}
-
-uint32_t DataPacketBytes(const ControlHeader& header, uint32_t path_mtu, int64_t position) {
-  const uint64_t bytes = header.count * ElementBytes(header.type);
-  const uint64_t begin = static_cast<uint64_t>(position) * path_mtu;
-  return static_cast<uint32_t>(std::min<uint64_t>(path_mtu, bytes - begin));
 }
 
 }  // namespace epic

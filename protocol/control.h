@@ -65,10 +65,4 @@ ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b);
 // A field's name for error messages, for example "count".
 const char* Name(ControlField field);
 
-// Packets of the data segment that follows the control packet: 0 for a barrier and for no elements.
-int64_t DataPackets(const ControlHeader& header, uint32_t path_mtu);
-
-// Payload bytes of data packet number position of that segment.
-uint32_t DataPacketBytes(const ControlHeader& header, uint32_t path_mtu, int64_t position);
-
 }  // namespace epic

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "protocol/control.h"
+#include "protocol/flow.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto header = epic::DecodeControl({data, size});
@@ -12,6 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::array<uint8_t, epic::kControlBytes> bytes;
   epic::Encode(*header, bytes);
   EPIC_CHECK(size == bytes.size() && std::memcmp(bytes.data(), data, size) == 0);
-  EPIC_CHECK(epic::DataPackets(*header, 256) <= int64_t{1} << 22);
+  if (epic::WrongField(*header, 64) != epic::ControlField::kNone) return 0;
+  EPIC_CHECK(epic::LayoutOf(*header, 256).packets() <= (int64_t{1} << 22) + 64);
   return 0;
 }

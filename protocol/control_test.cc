@@ -55,15 +55,5 @@ TEST(ControlTest, NamesTheFieldThatDiffers) {
   EXPECT_EQ(FirstDifference(Sample(), other), ControlField::kCount);
 }
 
-TEST(ControlTest, CutsDataIntoPackets) {
-  ControlHeader h = Sample();
-  h.count = 1025;
-  EXPECT_EQ(DataPackets(h, 1024), 5);
-  EXPECT_EQ(DataPacketBytes(h, 1024, 3), 1024u);
-  EXPECT_EQ(DataPacketBytes(h, 1024, 4), 4u);
-  h.count = 0;
-  EXPECT_EQ(DataPackets(h, 1024), 0);
-}
-
 }  // namespace
 }  // namespace epic

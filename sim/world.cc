@@ -90,6 +90,15 @@ void World::Install(const WorldConfig& config) {
     groups[s].prompt_ns = config.prompt_ns;
   }
   std::vector<HostConfig> host_configs(ranks);
+  const auto ranks_below = [&](size_t s) {
+    std::vector<uint32_t> below;
+    for (size_t r = 0; r < ranks; ++r) {
+      int at = config.tree.rank_switch[r];
+      while (at >= 0 && at != static_cast<int>(s)) at = config.tree.switch_parent[static_cast<size_t>(at)];
+      if (at >= 0) below.push_back(static_cast<uint32_t>(r));
+    }
+    return below;
+  };
   // One tree edge: a link and an endpoint at each end.
   const auto connect = [&](size_t child, size_t parent) {
     const bool is_host = child >= switches;
@@ -109,7 +118,7 @@ void World::Install(const WorldConfig& config) {
                                     .out_psn = down,
                                     .is_host = is_host};
     if (is_host) {
-      down_end.rank = static_cast<uint32_t>(child - switches);
+      down_end.ranks = {static_cast<uint32_t>(child - switches)};
       host_configs[child - switches] = {.local_ip = AddressOf(static_cast<int>(child)),
                                         .local_qpn = child_qpn,
                                         .remote_ip = AddressOf(static_cast<int>(parent)),
@@ -121,6 +130,7 @@ void World::Install(const WorldConfig& config) {
                                         .window_messages = config.window_messages,
                                         .timeout = config.host_timeout};
     } else {
+      down_end.ranks = ranks_below(child);
       groups[child].parent = engine::EndpointConfig{.local_qpn = child_qpn,
                                                     .remote_ip = AddressOf(static_cast<int>(parent)),
                                                     .remote_qpn = parent_qpn,

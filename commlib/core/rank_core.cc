@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "protocol/flow.h"
 
 namespace epic {
 
@@ -18,7 +19,7 @@ OpId RankCore::Post(const ControlHeader& header) {
   op.header.invocation = static_cast<uint64_t>(id);
   op.first_message = next_message_;
   op.first_index = next_index_;
-  op.packets = DataPackets(header, config_.path_mtu);
+  op.packets = LayoutOf(header, config_.path_mtu).packets();
   const int64_t per_message = config_.message_packets;
   op.messages = 1 + (op.packets + per_message - 1) / per_message;
   next_message_ += op.messages;

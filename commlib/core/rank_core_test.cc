@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "protocol/flow.h"
 
 namespace epic {
 namespace {
@@ -203,7 +204,7 @@ void RunRandomSchedule(uint32_t seed) {
       ASSERT_EQ(core.Post(headers.back()), static_cast<OpId>(headers.size()) - 1);
       int64_t at = oracle.message_end.empty() ? 0 : oracle.message_end.back();
       oracle.message_end.push_back(++at);
-      for (int64_t left = DataPackets(headers.back(), 256); left > 0; left -= config.message_packets) {
+      for (int64_t left = LayoutOf(headers.back(), 256).packets(); left > 0; left -= config.message_packets) {
         at += std::min<int64_t>(left, config.message_packets);
         oracle.message_end.push_back(at);
       }

@@ -25,6 +25,9 @@ Context MakeContext(const GroupConfig& config) {
   ctx.config = config;
   for (const EndpointConfig& child : config.children) ctx.children.push_back(MakeEndpoint(child));
   if (config.parent) ctx.parent = MakeEndpoint(*config.parent);
+  for (const EndpointConfig& child : config.children)
+    ctx.ranks.insert(ctx.ranks.end(), child.ranks.begin(), child.ranks.end());
+  std::sort(ctx.ranks.begin(), ctx.ranks.end());
   return ctx;
 }
 

@@ -38,7 +38,7 @@ EndpointConfig MakeEndpoint(uint32_t number, bool host) {
           .in_psn = Psn(kPsn),
           .out_psn = Psn(kPsn),
           .is_host = host,
-          .rank = number};
+          .ranks = {number}};
 }
 
 // One packet from an endpoint: mostly near what is due, sometimes anything.

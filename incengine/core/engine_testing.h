@@ -43,7 +43,7 @@ class EngineTest : public testing::Test, public Effects {
             .in_psn = Psn(kInPsn),
             .out_psn = Psn(kOutPsn),
             .is_host = host,
-            .rank = number};
+            .ranks = {number}};
   }
 
   // Two hosts on ports 0 and 1; with a parent on port 2 unless this is the root.

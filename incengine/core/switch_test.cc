@@ -77,7 +77,7 @@ class SwitchTest : public ::testing::Test {
                                  .remote_mac = HostMac(h),
                                  .port = static_cast<PortId>(h),
                                  .is_host = true,
-                                 .rank = static_cast<uint32_t>(h)});
+                                 .ranks = {static_cast<uint32_t>(h)}});
     }
     const auto installed = switch_.engine().Install(config);
     ASSERT_TRUE(installed.ok()) << installed.status();

@@ -96,7 +96,7 @@ proto::EndpointConfig Child(uint32_t n) {
   child.set_in_psn(0xfffff0 + n);
   child.set_out_psn(5);
   child.set_is_host(true);
-  child.set_rank(n);
+  child.add_ranks(n);
   return child;
 }
 

@@ -92,14 +92,11 @@ bool AcceptControl(Context& ctx, size_t child, const roce::Packet& packet, Env& 
     slot = ControlSlot{.invocation = number, .header = *header};
     if (!Supported(*header) && header->status == ControlStatus::kOk) {
       slot.header.status = ControlStatus::kUnsupported;
-      slot.header.culprit = ep.config.rank;
+      slot.header.culprit = ep.config.ranks.front();
     }
   }
   const Index index = ep.in.next_index();
-  const int64_t data_packets =
-      ctx.invocations[static_cast<size_t>(number - ctx.invocations.front().number)].data_packets;
-  ep.in.Open(number, data_packets, ctx.config.message_packets);
-  ep.out.Open(number, data_packets, ctx.config.message_packets);
+  OpenAtChild(ctx, ctx.invocations[static_cast<size_t>(number - ctx.invocations.front().number)], ep);
   MergeControl(ctx, slot, child, *header, packet.bth.ack_req);
   ep.up_epsn = index + 1;
   ForwardIfComplete(ctx, index, slot.arrived, slot.ack_req, env);

@@ -59,7 +59,7 @@ void MergeControl(Context& ctx, ControlSlot& slot, size_t child, const ControlHe
     } else if (difference != ControlField::kNone) {
       slot.header.status = ControlStatus::kMismatch;
       slot.header.field = difference;
-      slot.header.culprit = ctx.config.children[child].rank;
+      slot.header.culprit = ctx.config.children[child].ranks.front();
     }
   }
   slot.arrived |= uint64_t{1} << child;

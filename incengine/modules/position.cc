@@ -5,7 +5,7 @@ namespace epic::engine {
 std::optional<Position> Locate(const Context& ctx, Index index) {
   for (auto it = ctx.invocations.rbegin(); it != ctx.invocations.rend(); ++it) {
     if (index < it->control_index) continue;
-    if (index > it->control_index + it->data_packets) return std::nullopt;
+    if (index >= it->end()) return std::nullopt;
     return Position{
         .invocation = &*it, .control = index == it->control_index, .at = index - it->control_index - 1};
   }
@@ -15,8 +15,10 @@ std::optional<Position> Locate(const Context& ctx, Index index) {
 roce::Opcode OpcodeAt(const Context& ctx, const Position& position) {
   if (position.control) return roce::Opcode::kRcSendOnlyImm;
   const int64_t m = ctx.config.message_packets;
-  const bool first = position.at % m == 0;
-  const bool last = position.at % m == m - 1 || position.at == position.invocation->data_packets - 1;
+  const int64_t part_packets = position.invocation->layout.part_packets;
+  const int64_t at = position.at % part_packets;
+  const bool first = at % m == 0;
+  const bool last = at % m == m - 1 || at == part_packets - 1;
   if (first && last) return roce::Opcode::kRcSendOnly;
   if (first) return roce::Opcode::kRcSendFirst;
   return last ? roce::Opcode::kRcSendLast : roce::Opcode::kRcSendMiddle;
@@ -24,21 +26,50 @@ roce::Opcode OpcodeAt(const Context& ctx, const Position& position) {
 
 uint32_t BytesAt(const Context& ctx, const Position& position) {
   if (position.control) return kControlBytes;
-  return DataPacketBytes(position.invocation->header, ctx.config.path_mtu, position.at);
+  return DataPacketBytes(position.invocation->layout, ctx.config.path_mtu, position.at);
 }
+
+namespace {
+
+// The parts of an invocation for which wanted(header, part, ranks) holds, as runs.
+template <typename Wanted>
+std::vector<PartRun> RunsOf(const Invocation& invocation, std::span<const uint32_t> ranks, Wanted wanted) {
+  std::vector<PartRun> runs;
+  for (int64_t part = 0; part < invocation.layout.parts; ++part) {
+    if (!wanted(invocation.header, part, ranks)) continue;
+    if (!runs.empty() && runs.back().first_part + runs.back().parts == part) {
+      ++runs.back().parts;
+    } else {
+      runs.push_back({.first_part = part, .parts = 1});
+    }
+  }
+  return runs;
+}
+
+void Open(const Context& ctx, const Invocation& invocation, const std::vector<PartRun>& runs,
+          Direction& direction) {
+  direction.Open(invocation.number, runs, invocation.layout.part_packets, invocation.layout.packets(),
+                 ctx.config.message_packets);
+}
+
+}  // namespace
 
 void OpenInvocation(Context& ctx, const ControlHeader& header) {
   const Invocation* last = ctx.invocations.empty() ? nullptr : &ctx.invocations.back();
   const Invocation invocation{.number = last ? last->number + 1 : 0,
                               .header = header,
-                              .control_index = last ? last->control_index + 1 + last->data_packets : 0,
-                              .data_packets = DataPackets(header, ctx.config.path_mtu)};
+                              .control_index = last ? last->end() : 0,
+                              .layout = LayoutOf(header, ctx.config.path_mtu)};
   ctx.invocations.push_back(invocation);
   while (static_cast<int64_t>(ctx.invocations.size()) > kKeptInvocations) ctx.invocations.pop_front();
-  if (!ctx.is_root()) {
-    ctx.parent.in.Open(invocation.number, invocation.data_packets, ctx.config.message_packets);
-    ctx.parent.out.Open(invocation.number, invocation.data_packets, ctx.config.message_packets);
-  }
+  if (ctx.is_root()) return;
+  Open(ctx, invocation, RunsOf(invocation, ctx.ranks, Sends), ctx.parent.out);
+  Open(ctx, invocation, RunsOf(invocation, ctx.ranks, Receives), ctx.parent.in);
+}
+
+void OpenAtChild(const Context& ctx, const Invocation& invocation, Endpoint& child) {
+  Open(ctx, invocation, RunsOf(invocation, child.config.ranks, Sends), child.in);
+  Open(ctx, invocation, RunsOf(invocation, child.config.ranks, Receives), child.out);
 }
 
 }  // namespace epic::engine

@@ -26,4 +26,7 @@ uint32_t BytesAt(const Context& ctx, const Position& position);
 // Makes the invocation that header opens known to the context, and opens its segments at the parent endpoint.
 void OpenInvocation(Context& ctx, const ControlHeader& header);
 
+// Opens the invocation's segments at a child that has called it.
+void OpenAtChild(const Context& ctx, const Invocation& invocation, Endpoint& child);
+
 }  // namespace epic::engine

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <set>
 
@@ -22,6 +23,20 @@ Status ValidateEndpoint(const EndpointConfig& endpoint, const std::string& where
   }
   if (!qpns->insert(Raw(endpoint.local_qpn)).second) {
     return Invalid(fmt::format("{}: local QPN {:#x} is used twice", where, Raw(endpoint.local_qpn)));
+  }
+  return absl::OkStatus();
+}
+
+Status ValidateRanks(const EndpointConfig& child, const std::string& where, uint32_t world_size,
+                     std::set<uint32_t>* seen) {
+  if (child.ranks.empty() || (child.is_host && child.ranks.size() != 1)) {
+    return Invalid(where + ": a host has one rank, a switch at least one");
+  }
+  if (!std::is_sorted(child.ranks.begin(), child.ranks.end()))
+    return Invalid(where + ": ranks not ascending");
+  for (const uint32_t rank : child.ranks) {
+    if (rank >= world_size) return Invalid(fmt::format("{}: rank {} is not below world_size", where, rank));
+    if (!seen->insert(rank).second) return Invalid(fmt::format("{}: rank {} occurs twice", where, rank));
   }
   return absl::OkStatus();
 }
@@ -49,10 +64,15 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   }
   if (config.prompt_ns <= 0 || config.prompt_ns > 3600 * kSecond) return Invalid("prompt_ns: out of range");
   std::set<uint32_t> qpns;
+  std::set<uint32_t> ranks;
   for (size_t i = 0; i < config.children.size(); ++i) {
-    const Status status =
-        ValidateEndpoint(config.children[i], fmt::format("children[{}]", i), port_count, &qpns);
-    if (!status.ok()) return status;
+    const EndpointConfig& child = config.children[i];
+    const std::string where = fmt::format("children[{}]", i);
+    if (Status status = ValidateEndpoint(child, where, port_count, &qpns); !status.ok()) return status;
+    if (Status status = ValidateRanks(child, where, config.world_size, &ranks); !status.ok()) return status;
+  }
+  if (!config.parent && ranks.size() != config.world_size) {
+    return Invalid(fmt::format("children: the root has {} of {} ranks", ranks.size(), config.world_size));
   }
   if (config.parent) {
     if (config.parent->is_host) return Invalid("parent: a host cannot be a parent");

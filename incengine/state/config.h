@@ -29,7 +29,7 @@ struct EndpointConfig {
   Psn in_psn;   // first PSN from the remote endpoint
   Psn out_psn;  // first PSN to the remote endpoint
   bool is_host = false;
-  uint32_t rank = 0;  // of a host; of a child switch the lowest rank below it
+  std::vector<uint32_t> ranks;  // of a child: those below it, ascending; of a host its own; of a parent none
 };
 
 struct GroupConfig {

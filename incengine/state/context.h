@@ -10,7 +10,7 @@
 #include "incengine/core/effects.h"
 #include "incengine/state/config.h"
 #include "incengine/state/segment.h"
-#include "protocol/control.h"
+#include "protocol/flow.h"
 
 namespace epic::engine {
 
@@ -39,7 +39,8 @@ struct Invocation {
   int64_t number = 0;
   ControlHeader header;
   Index control_index = 0;
-  int64_t data_packets = 0;
+  DataLayout layout;
+  Index end() const { return control_index + 1 + layout.packets(); }
 };
 
 // The half-open range of indices [from, to).
@@ -106,7 +107,8 @@ struct Context {
   size_t arena_bytes = 0;
 
   std::vector<Endpoint> children;
-  Endpoint parent;  // unused at the root
+  Endpoint parent;              // unused at the root
+  std::vector<uint32_t> ranks;  // below this switch, ascending
 
   Index results_end = 0;
   Index up_sent = 0;

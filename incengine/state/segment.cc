@@ -1,27 +1,36 @@
 #include "incengine/state/segment.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace epic::engine {
 
-void Direction::Append(int64_t invocation, bool control, int64_t length, int64_t messages) {
-  if (length == 0) return;
-  segments_.push_back({.invocation = invocation,
-                       .control = control,
-                       .first_index = next_index_,
-                       .length = length,
-                       .wire_base = next_wire_,
-                       .msn_base = next_msn_});
-  next_index_ += length;
-  next_wire_ = next_wire_ + length;
+// Takes index, length and parts from the segment; PSN and MSN follow from what lies before it.
+void Direction::Append(const Segment& segment) {
+  segments_.push_back(segment);
+  segments_.back().wire_base = next_wire_;
+  segments_.back().msn_base = next_msn_;
+  next_wire_ = next_wire_ + segment.length;
+  const int64_t messages = segment.length / segment.part_packets * segment.part_messages;
   next_msn_ = (next_msn_ + static_cast<uint32_t>(messages)) & Psn::kMask;
 }
 
-void Direction::Open(int64_t invocation, int64_t data_length, uint32_t message_packets) {
+void Direction::Open(int64_t invocation, std::span<const PartRun> runs, int64_t part_packets,
+                     int64_t data_packets, uint32_t message_packets) {
   EPIC_CHECK(invocation == next_invocation_);
   message_packets_ = message_packets;
-  Append(invocation, true, 1, 1);
-  Append(invocation, false, data_length, (data_length + message_packets - 1) / message_packets);
+  Append({.invocation = invocation, .control = true, .first_index = next_index_, .length = 1});
+  if (data_packets > 0) {
+    for (const PartRun& run : runs) {
+      Append({.invocation = invocation,
+              .first_index = next_index_ + 1 + run.first_part * part_packets,
+              .length = run.parts * part_packets,
+              .part_packets = part_packets,
+              .part_messages = (part_packets + message_packets - 1) / message_packets});
+    }
+  }
+  next_index_ += 1 + data_packets;
   ++next_invocation_;
   while (segments_.front().invocation <= invocation - kKeptInvocations) segments_.pop_front();
 }
@@ -30,7 +39,7 @@ bool Direction::CanOpenKeeping(Index needed) const {
   const int64_t oldest_kept = next_invocation_ - kKeptInvocations + 1;
   for (const Segment& segment : segments_) {
     if (segment.invocation >= oldest_kept) return true;
-    if (segment.first_index + segment.length > needed) return false;
+    if (segment.end() > needed) return false;
   }
   return true;
 }
@@ -44,28 +53,53 @@ std::optional<Index> Direction::IndexOf(Psn psn) const {
   return std::nullopt;
 }
 
-const Segment* Direction::Find(Index index) const {
-  for (auto it = segments_.rbegin(); it != segments_.rend(); ++it) {
-    if (index >= it->first_index && index < it->first_index + it->length) return &*it;
+std::deque<Segment>::const_iterator Direction::From(Index index) const {
+  // Almost every question is about one of the newest few.
+  auto it = segments_.end();
+  for (int looked = 0; looked < 4 && it != segments_.begin(); ++looked) {
+    if (std::prev(it)->end() <= index) return it;
+    --it;
   }
-  return nullptr;
+  return std::partition_point(segments_.begin(), it, [&](const Segment& s) { return s.end() <= index; });
+}
+
+const Segment* Direction::Find(Index index) const {
+  const auto it = From(index);
+  return it != segments_.end() && it->first_index <= index ? &*it : nullptr;
+}
+
+Index Direction::Next(Index index) const {
+  const auto it = From(index);
+  return it == segments_.end() ? std::max(index, next_index_) : std::max(index, it->first_index);
+}
+
+Index Direction::Previous(Index index) const {
+  auto it = From(index);
+  if (it != segments_.end() && it->first_index < index) return index - 1;
+  return it == segments_.begin() ? -1 : std::prev(it)->end() - 1;
+}
+
+Stretch Direction::StretchAt(Index index) const {
+  const auto it = From(index);
+  if (it == segments_.end()) return {.carried = false, .end = next_index_};
+  if (it->first_index > index) return {.carried = false, .end = it->first_index};
+  return {.carried = true, .end = it->end()};
 }
 
 Psn Direction::WireOf(Index index) const {
-  if (index == next_index_) return next_wire_;
-  const Segment* segment = Find(index);
-  EPIC_CHECK(segment != nullptr);
-  return segment->wire_base + (index - segment->first_index);
+  const auto it = From(index);
+  if (it == segments_.end()) return next_wire_;
+  return it->wire_base + std::max<int64_t>(index - it->first_index, 0);
 }
 
 uint32_t Direction::MsnAfter(Index index) const {
-  const Segment* segment = Find(index);
-  if (segment == nullptr) return segments_.empty() ? next_msn_ : segments_.front().msn_base;
-  const int64_t arrived = index - segment->first_index + 1;
-  const int64_t messages = segment->control || arrived == segment->length
-                               ? (arrived + message_packets_ - 1) / message_packets_
-                               : arrived / message_packets_;
-  return (segment->msn_base + static_cast<uint32_t>(messages)) & Psn::kMask;
+  auto it = From(index);
+  if (it == segments_.end()) return next_msn_;
+  if (it->first_index > index) return it->msn_base;
+  const int64_t arrived = index - it->first_index + 1;
+  const int64_t rest = arrived % it->part_packets;
+  const int64_t messages = arrived / it->part_packets * it->part_messages + rest / message_packets_;
+  return (it->msn_base + static_cast<uint32_t>(messages)) & Psn::kMask;
 }
 
 }  // namespace epic::engine

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 
 #include "base/psn.h"
 #include "base/types.h"
@@ -21,25 +22,52 @@ struct Segment {
   Index first_index = 0;
   int64_t length = 0;
   Psn wire_base;
-  uint32_t msn_base = 0;  // messages that lie before this segment
+  uint32_t msn_base = 0;      // messages that lie before this segment
+  int64_t part_packets = 1;   // messages start anew after as many packets
+  int64_t part_messages = 1;  // and there are as many in each
+  Index end() const { return first_index + length; }
 };
 
-// The open segments of one direction, oldest first, without gaps in index or PSN.
+// Neighbouring parts of an invocation that travel in a direction.
+struct PartRun {
+  int64_t first_part = 0;
+  int64_t parts = 0;
+};
+
+// A stretch of indices that a direction carries, or does not.
+struct Stretch {
+  bool carried = false;
+  Index end = 0;  // the first index after it
+};
+
+// The open segments of one direction, oldest first. Every direction of a group counts the same indices; those
+// of parts that it does not carry have no PSN in it.
 class Direction {
  public:
   Direction() = default;
   explicit Direction(Psn initial) : next_wire_(initial) {}
 
-  // Appends the two segments of the next invocation; data_length is 0 where this direction carries no data.
-  // message_packets is M. Forgets the oldest invocation when more than kKeptInvocations are open.
-  void Open(int64_t invocation, int64_t data_length, uint32_t message_packets);
+  // Appends the segments of the next invocation: its control packet and the runs of parts (ascending) that
+  // this direction carries. The invocation has data_packets data indices in parts of part_packets each
+  // (0 of both: no data); message_packets is M. Forgets the oldest invocation when more than kKeptInvocations
+  // are open.
+  void Open(int64_t invocation, std::span<const PartRun> runs, int64_t part_packets, int64_t data_packets,
+            uint32_t message_packets);
 
   // False if Open would forget a segment that covers needed or something after it.
   bool CanOpenKeeping(Index needed) const;
 
   // The index that travels at psn; nothing if no open segment covers it.
   std::optional<Index> IndexOf(Psn psn) const;
-  // The PSN of an index that is covered, or of next_index().
+  // Does this direction carry the index, in an open segment?
+  bool Carries(Index index) const { return Find(index) != nullptr; }
+  // The first index at or after this one that the direction carries; next_index() if no open one is left.
+  Index Next(Index index) const;
+  // The last index before this one that it carries; -1 if none is open.
+  Index Previous(Index index) const;
+  // How far it goes on as at index, which is below next_index().
+  Stretch StretchAt(Index index) const;
+  // The PSN of Next(index).
   Psn WireOf(Index index) const;
   // Messages completed when everything up to and including index has arrived: the MSN of an ACK of it.
   uint32_t MsnAfter(Index index) const;
@@ -51,7 +79,9 @@ class Direction {
 
  private:
   const Segment* Find(Index index) const;
-  void Append(int64_t invocation, bool control, int64_t length, int64_t messages);
+  // The first segment that ends after index; end() if there is none.
+  std::deque<Segment>::const_iterator From(Index index) const;
+  void Append(const Segment& segment);
 
   std::deque<Segment> segments_;
   uint32_t message_packets_ = 1;

@@ -2,14 +2,22 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace epic::engine {
 namespace {
 
+// One part that the direction carries.
+void OpenWhole(Direction& d, int64_t invocation, int64_t packets, uint32_t message_packets) {
+  const PartRun all{.first_part = 0, .parts = 1};
+  d.Open(invocation, std::span(&all, 1), packets, packets, message_packets);
+}
+
 TEST(DirectionTest, MapsIndexAndPsnThroughTheWrap) {
   Direction d(Psn(0xfffffe));
-  d.Open(0, 3, 2);
-  d.Open(1, 0, 2);
-  d.Open(2, 1, 2);
+  OpenWhole(d, 0, 3, 2);
+  OpenWhole(d, 1, 0, 2);
+  OpenWhole(d, 2, 1, 2);
   for (Index i = 0; i < d.next_index(); ++i) {
     EXPECT_EQ(d.WireOf(i), Psn(0xfffffe) + i);
     EXPECT_EQ(d.IndexOf(Psn(0xfffffe) + i), i);
@@ -22,22 +30,55 @@ TEST(DirectionTest, MapsIndexAndPsnThroughTheWrap) {
 
 TEST(DirectionTest, CountsMessagesAsTheReceiverDoes) {
   Direction d(Psn(0));
-  d.Open(0, 5, 2);  // control, messages of 2, 2 and 1 packets
+  OpenWhole(d, 0, 5, 2);  // control, messages of 2, 2 and 1 packets
   const std::vector<uint32_t> msn = {1, 1, 2, 2, 3, 4};
   for (Index i = 0; i < 6; ++i) EXPECT_EQ(d.MsnAfter(i), msn[static_cast<size_t>(i)]) << i;
-  d.Open(1, 0, 2);
+  OpenWhole(d, 1, 0, 2);
   EXPECT_EQ(d.MsnAfter(6), 5u);
 }
 
 TEST(DirectionTest, ForgetsTheOldestInvocation) {
   Direction d(Psn(0));
-  for (int64_t k = 0; k < kKeptInvocations; ++k) d.Open(k, 1, 1);
+  for (int64_t k = 0; k < kKeptInvocations; ++k) OpenWhole(d, k, 1, 1);
   EXPECT_TRUE(d.IndexOf(Psn(0)).has_value());
   EXPECT_FALSE(d.CanOpenKeeping(1));
   EXPECT_TRUE(d.CanOpenKeeping(2));
-  d.Open(kKeptInvocations, 1, 1);
+  OpenWhole(d, kKeptInvocations, 1, 1);
   EXPECT_FALSE(d.IndexOf(Psn(1)).has_value());
   EXPECT_TRUE(d.IndexOf(Psn(2)).has_value());
+}
+
+// Invocation 1 has 4 parts of 3 packets (two messages of at most 2), of which this direction carries 0 and
+// 2, 3.
+TEST(DirectionTest, StepsOverPartsThatItDoesNotCarry) {
+  Direction d(Psn(100));
+  OpenWhole(d, 0, 1, 2);  // indices 0, 1
+  const std::vector<PartRun> runs = {{.first_part = 0, .parts = 1}, {.first_part = 2, .parts = 2}};
+  d.Open(1, runs, 3, 12, 2);  // control 2, parts 3..5, 6..8 (not carried), 9..11, 12..14
+  OpenWhole(d, 2, 0, 2);      // control 15
+  const std::vector<Index> carried = {0, 1, 2, 3, 4, 5, 9, 10, 11, 12, 13, 14, 15};
+  const std::vector<uint32_t> msn = {1, 2, 3, 3, 4, 5, 5, 6, 7, 7, 8, 9, 10};
+  for (size_t n = 0; n < carried.size(); ++n) {
+    EXPECT_EQ(d.IndexOf(Psn(100) + static_cast<int64_t>(n)), carried[n]);
+    EXPECT_EQ(d.WireOf(carried[n]), Psn(100) + static_cast<int64_t>(n));
+    EXPECT_EQ(d.MsnAfter(carried[n]), msn[n]) << carried[n];
+    EXPECT_TRUE(d.Carries(carried[n]));
+    EXPECT_EQ(d.Previous(carried[n] + 1), carried[n]);
+  }
+  for (Index i = 6; i < 9; ++i) {
+    EXPECT_FALSE(d.Carries(i));
+    EXPECT_EQ(d.Next(i), 9);
+    EXPECT_EQ(d.WireOf(i), d.WireOf(9));
+    EXPECT_EQ(d.Previous(i), 5);
+    EXPECT_EQ(d.MsnAfter(i), 5u);
+    EXPECT_FALSE(d.StretchAt(i).carried);
+    EXPECT_EQ(d.StretchAt(i).end, 9);
+  }
+  EXPECT_TRUE(d.StretchAt(3).carried);
+  EXPECT_EQ(d.StretchAt(3).end, 6);
+  EXPECT_EQ(d.Next(16), d.next_index());
+  EXPECT_EQ(d.WireOf(16), d.next_wire());
+  EXPECT_EQ(d.Previous(0), -1);
 }
 
 }  // namespace

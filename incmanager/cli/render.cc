@@ -93,10 +93,10 @@ std::string RenderGroupDump(const proto::GroupDump& group) {
       {"endpoint", "port", "local QPN", "remote", "in PSN", "out PSN", "up_epsn", "acked", "counters"}};
   if (group.has_parent()) AddEndpoint(group.parent(), "parent", &rows);
   for (const proto::EndpointDump& child : group.children()) {
-    AddEndpoint(
-        child,
-        fmt::format("{} {}", child.config().is_host() ? "rank" : "switch, rank", child.config().rank()),
-        &rows);
+    AddEndpoint(child,
+                fmt::format("{} {}", child.config().is_host() ? "rank" : "switch, ranks",
+                            fmt::join(child.config().ranks(), " ")),
+                &rows);
   }
   return out + Table(rows, "    ") + CounterLines(group.counters(), "    ");
 }
@@ -135,7 +135,7 @@ class TreeDrawing {
       out_ += fmt::format("{}{}-- [{}] ", indent, last ? "`" : "|", Edge(child));
       const std::string deeper = indent + (last ? "    " : "|   ");
       if (child.is_host()) {
-        const auto rank = static_cast<int>(child.rank());
+        const auto rank = static_cast<int>(child.ranks(0));
         const std::string host = rank < group_.rank_hosts_size() ? group_.rank_hosts(rank) : "";
         out_ +=
             fmt::format("rank {} {} {} QPN {:#08x}\n", rank, host, Ip(child.remote_ip()), child.remote_qpn());

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/psn.h"
 
 namespace epic::manager {
@@ -58,7 +60,7 @@ class Planner {
     endpoint.in_psn = NewPsn();
     endpoint.out_psn = NewPsn();
     endpoint.is_host = true;
-    endpoint.rank = child.rank;
+    endpoint.ranks = {child.rank};
     context.children.push_back(endpoint);
     plan_.replies[child.rank] = {context.group_id,
                                  context.generation,
@@ -81,11 +83,15 @@ class Planner {
     if (!upper_qpn) return false;
     const uint32_t up_psn = NewPsn();
     const uint32_t down_psn = NewPsn();
-    EndpointPlan down{*upper_qpn, topology_.nodes[below.node].address,
-                      0,          topology_.nodes[below.node].mac,
-                      child.port, up_psn,
-                      down_psn,   false,
-                      child.rank};
+    EndpointPlan down{*upper_qpn,
+                      topology_.nodes[below.node].address,
+                      0,
+                      topology_.nodes[below.node].mac,
+                      child.port,
+                      up_psn,
+                      down_psn,
+                      false,
+                      RanksBelow(tree_.inner[child.inner])};
     upper.children.push_back(down);
     const std::optional<uint32_t> lower_qpn = Take(below.node);
     if (!lower_qpn) return false;
@@ -99,8 +105,23 @@ class Planner {
                                 down_psn,
                                 up_psn,
                                 false,
-                                0};
+                                {}};
     return true;
+  }
+
+  // Ascending.
+  std::vector<uint32_t> RanksBelow(const TreeInner& inner) const {
+    std::vector<uint32_t> ranks;
+    for (const TreeChild& child : inner.children) {
+      if (child.is_host) {
+        ranks.push_back(child.rank);
+      } else {
+        const std::vector<uint32_t> below = RanksBelow(tree_.inner[child.inner]);
+        ranks.insert(ranks.end(), below.begin(), below.end());
+      }
+    }
+    std::sort(ranks.begin(), ranks.end());
+    return ranks;
   }
 
   std::optional<uint32_t> Take(NodeId node) {

@@ -56,7 +56,7 @@ struct EndpointPlan {
   uint32_t in_psn = 0;
   uint32_t out_psn = 0;
   bool is_host = false;
-  uint32_t rank = 0;
+  std::vector<uint32_t> ranks;
 };
 
 // One switch's context; see GroupConfig there.

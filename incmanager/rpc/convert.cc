@@ -39,7 +39,7 @@ proto::EndpointConfig ToProto(const EndpointPlan& endpoint) {
   out.set_in_psn(endpoint.in_psn);
   out.set_out_psn(endpoint.out_psn);
   out.set_is_host(endpoint.is_host);
-  out.set_rank(endpoint.rank);
+  out.mutable_ranks()->Assign(endpoint.ranks.begin(), endpoint.ranks.end());
   return out;
 }
 

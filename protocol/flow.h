@@ -1,0 +1,68 @@
+// How the data of an invocation flows through the tree: its parts, and which ranks send and receive each
+// (docs/PROTOCOL.md, "Collectives"; EPIC paper, appendix A). Hosts and switches compute the same from the
+// control header, so that every index has the same meaning for all of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "protocol/control.h"
+
+namespace epic {
+
+// The data indices of an invocation: `parts` equal stretches of `part_packets` indices, one after the other.
+// Each part starts a new message.
+struct DataLayout {
+  int64_t parts = 1;
+  int64_t part_packets = 0;
+  uint64_t part_bytes = 0;
+  int64_t packets() const { return parts * part_packets; }
+};
+
+// Packets carry path_mtu bytes each, the last one of a part what is left. A barrier and a count of 0 have no
+// packets.
+DataLayout LayoutOf(const ControlHeader& header, uint32_t path_mtu);
+
+// Payload bytes of data packet number `at` (counted over all parts).
+uint32_t DataPacketBytes(const DataLayout& layout, uint32_t path_mtu, int64_t at);
+
+// Messages of M packets that one part takes.
+constexpr int64_t PartMessages(const DataLayout& layout, uint32_t message_packets) {
+  return (layout.part_packets + message_packets - 1) / message_packets;
+}
+
+// The rank that a part is for (reductions) or comes from (copies). Meaningless for an AllReduce.
+uint32_t PartRoot(const ControlHeader& header, int64_t part);
+
+// Does any of these ranks send the part? In reductions every rank does, in copies only the part's root.
+// ranks is sorted.
+bool Sends(const ControlHeader& header, int64_t part, std::span<const uint32_t> ranks);
+
+// Does any of these ranks receive the part from the network? AllReduce: every rank; Reduce and ReduceScatter:
+// the part's root; Broadcast and AllGather: every rank but the part's root. ranks is sorted.
+bool Receives(const ControlHeader& header, int64_t part, std::span<const uint32_t> ranks);
+
+// Is every rank that sends a part also one that receives it? Then its own result tells a sender that its
+// packet has been counted everywhere, and data may follow the control packet at once. Otherwise (Reduce,
+// Broadcast, ReduceScatter, AllGather) senders wait for the control reply.
+constexpr bool SendersReceive(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kBarrier;
+}
+
+// Does the collective combine elements?
+constexpr bool Reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter;
+}
+
+// Is one part for each rank?
+constexpr bool HasPartPerRank(Collective collective) {
+  return collective == Collective::kReduceScatter || collective == Collective::kAllGather;
+}
+
+// kNone if a group of world_size ranks can have such an invocation; else the field that is wrong: a root that
+// is no rank, parts that are not 1 or world_size, a barrier with elements, an operation on a copy, more than
+// kMaxBytes in all parts together.
+ControlField WrongField(const ControlHeader& header, uint32_t world_size);
+
+}  // namespace epic

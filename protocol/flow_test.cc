@@ -1,0 +1,75 @@
+#include "protocol/flow.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace epic {
+namespace {
+
+using Ranks = std::vector<uint32_t>;
+
+ControlHeader Of(Collective collective, uint32_t root, uint32_t parts) {
+  return {.collective = collective,
+          .op = Reduces(collective) ? ReduceOp::kSum : ReduceOp::kNone,
+          .type = DataType::kFloat32,
+          .count = 100,
+          .root = root,
+          .parts = parts};
+}
+
+TEST(Flow, ReductionsGoFromAllToTheRootOfThePart) {
+  const ControlHeader reduce = Of(Collective::kReduce, 2, 1);
+  EXPECT_TRUE(Sends(reduce, 0, Ranks{0}));
+  EXPECT_TRUE(Sends(reduce, 0, Ranks{2}));
+  EXPECT_FALSE(Receives(reduce, 0, Ranks{0, 1, 3}));
+  EXPECT_TRUE(Receives(reduce, 0, Ranks{1, 2}));
+  const ControlHeader scatter = Of(Collective::kReduceScatter, 0, 4);
+  EXPECT_FALSE(Receives(scatter, 3, Ranks{0}));
+  EXPECT_TRUE(Receives(scatter, 3, Ranks{3}));
+  EXPECT_TRUE(Sends(scatter, 3, Ranks{0}));
+}
+
+TEST(Flow, CopiesGoFromTheRootOfThePartToAllOthers) {
+  const ControlHeader broadcast = Of(Collective::kBroadcast, 1, 1);
+  EXPECT_TRUE(Sends(broadcast, 0, Ranks{0, 1}));
+  EXPECT_FALSE(Sends(broadcast, 0, Ranks{0, 2}));
+  EXPECT_FALSE(Receives(broadcast, 0, Ranks{1}));
+  EXPECT_TRUE(Receives(broadcast, 0, Ranks{0, 1}));
+  EXPECT_TRUE(Receives(broadcast, 0, Ranks{3}));
+  const ControlHeader gather = Of(Collective::kAllGather, 0, 4);
+  EXPECT_TRUE(Sends(gather, 3, Ranks{3}));
+  EXPECT_FALSE(Sends(gather, 2, Ranks{3}));
+  EXPECT_FALSE(Receives(gather, 3, Ranks{3}));
+}
+
+TEST(Flow, EveryPartEndsWithAShortPacketOfItsOwn) {
+  const DataLayout layout = LayoutOf(Of(Collective::kAllGather, 0, 3), 256);
+  EXPECT_EQ(layout.part_packets, 2);
+  EXPECT_EQ(layout.packets(), 6);
+  EXPECT_EQ(PartMessages(layout, 4), 1);
+  EXPECT_EQ(DataPacketBytes(layout, 256, 0), 256u);
+  EXPECT_EQ(DataPacketBytes(layout, 256, 1), 144u);
+  EXPECT_EQ(DataPacketBytes(layout, 256, 4), 256u);
+  EXPECT_EQ(DataPacketBytes(layout, 256, 5), 144u);
+}
+
+TEST(Flow, NamesTheWrongField) {
+  EXPECT_EQ(WrongField(Of(Collective::kReduce, 3, 1), 4), ControlField::kNone);
+  EXPECT_EQ(WrongField(Of(Collective::kReduce, 4, 1), 4), ControlField::kRoot);
+  EXPECT_EQ(WrongField(Of(Collective::kAllGather, 0, 3), 4), ControlField::kParts);
+  EXPECT_EQ(WrongField(Of(Collective::kAllReduce, 0, 4), 4), ControlField::kParts);
+  ControlHeader header = Of(Collective::kBroadcast, 0, 1);
+  header.op = ReduceOp::kSum;
+  EXPECT_EQ(WrongField(header, 4), ControlField::kOp);
+  header = Of(Collective::kAllGather, 0, 4);
+  header.count = kMaxBytes / 16;
+  EXPECT_EQ(WrongField(header, 4), ControlField::kNone);
+  header.count += 1;
+  EXPECT_EQ(WrongField(header, 4), ControlField::kCount);
+  EXPECT_EQ(WrongField({.collective = Collective::kBarrier}, 4), ControlField::kNone);
+  EXPECT_EQ(WrongField({.collective = Collective::kAllReduce, .op = ReduceOp::kSum}, 4), ControlField::kType);
+}
+
+}  // namespace
+}  // namespace epic
