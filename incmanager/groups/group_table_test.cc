@@ -164,7 +164,7 @@ TEST(GroupTable, WaitingOnceASecondThenTimeout) {
   }
   for (const SessionEvent& event : w.world.sent[100]) {
     ASSERT_TRUE(std::holds_alternative<WaitingNote>(event));
-    EXPECT_THAT(std::get<WaitingNote>(event).missing_ranks, ::::testing::ElementsAre(1, 3));
+    EXPECT_THAT(std::get<WaitingNote>(event).missing_ranks, ::testing::ElementsAre(1, 3));
     ++waits;
   }
   EXPECT_EQ(waits, 119);
