@@ -1,4 +1,4 @@
-"""Tree edges that span a switched network: Open vSwitch with the userspace datapath, plain Linux bridges."""
+"""Tree edges that span a network: Open vSwitch with the userspace datapath, Linux bridges, IP routers."""
 
 import json
 
@@ -8,7 +8,7 @@ import epic_ranks
 from harness import assert_all_right
 
 
-@pytest.fixture(name="kind", scope="module", params=["ovs", "bridge"])
+@pytest.fixture(name="kind", scope="module", params=["ovs", "bridge", "routed"])
 def fixture_kind(request):
     """Of module scope, so that all tests run on one fabric before the next is brought up."""
     return request.param
@@ -28,7 +28,7 @@ def frames_in(bed):
 def test_collectives_are_right_over_every_edge(bed):
     summed = {switch: epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches}
     crossed = frames_in(bed)
-    assert len(crossed) == 2 * 6
+    assert len(crossed) == (4 if bed.spec[-1] == "routed" else 12)  # hosts' links have no router
     assert_all_right(bed.loops("--counts", "1,1023,4096,100003", "--iterations", 8))
     assert_all_right(bed.loops("--barrier", "--iterations", 10))
     for device, frames in frames_in(bed).items():
@@ -38,6 +38,12 @@ def test_collectives_are_right_over_every_edge(bed):
     bed.assert_clean()
 
 
+def test_two_ranks_on_one_host(bed):
+    assert_all_right(bed.loops("--counts", "1,4096,30001", "--iterations", 6, hosts=["h0", "h2", "h0", "h3"]))
+
+
 def test_hosts_still_reach_each_other(bed):
-    ping = bed.run("h0", "ping", "-c", "2", "-i", "0.2", "-W", "2", "-M", "do", "-s", "4148", "h3")
+    # A router passes only what is for the switches; hosts at one leaf are not behind it.
+    peer = "h1" if bed.spec[-1] == "routed" else "h3"
+    ping = bed.run("h0", "ping", "-c", "2", "-i", "0.2", "-W", "2", "-M", "do", "-s", "4148", peer)
     assert "2 received" in ping

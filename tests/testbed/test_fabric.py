@@ -66,6 +66,24 @@ def test_every_link_is_a_vlan_of_its_own():
     assert kind.stdout == "netdev\n"
 
 
+def test_a_router_passes_what_is_addressed_to_the_neighbour():
+    testbed("up", "tree-3-2", "--hosts", "none", "--no-daemons", "--fabric", "routed")
+    # As our switches do it: addresses and MACs of their own, the neighbour's MAC without asking for it.
+    for switch, port, own, other in (("leaf1", "swp3", 2, 1), ("root", "swp1", 1, 2)):
+        testbed("exec", switch, "--", "sh", "-c",
+                f"ip link set {port} address 02:e0:00:00:00:0{own} && "
+                f"ip addr add 10.10.255.{own}/16 dev {port} && "
+                f"ip neigh replace 10.10.255.{other} lladdr 02:e0:00:00:00:0{other} dev {port}")
+    ping = ["ping", "-c", "1", "-W", "2", "-M", "do", "-s", "4148", "10.10.255.1"]
+    shown = testbed("exec", "leaf1", "--", *ping).stdout
+    assert "1 received" in shown and "ttl=63" in shown
+
+
+def test_bridges_and_routers_are_refused():
+    refused = up("tree-3-2", "--fabric", "routed", check=False)
+    assert refused.returncode == 1 and "which bridges do not" in refused.stderr
+
+
 def test_the_fault_box_and_the_fabric_share_the_links():
     up("star-2", "--fabric", "ovs", "--wire")
     assert "2 received" in ping("h0", "10.10.0.2", "-s", "4148").stdout
@@ -94,4 +112,4 @@ def test_a_switch_that_ended_is_said():
 def test_missing_programs_are_said(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(BedError, match="ovs-vswitchd.*install-deps"):
-        fabric.Fabric(Bed(NAME), "ovs", 4200)
+        fabric.Fabric(Bed(NAME), "ovs", [], 4200)

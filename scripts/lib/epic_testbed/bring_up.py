@@ -56,11 +56,13 @@ class BringUp:
         self.wire_links = []
         self.fabric = None
         if options["fabric"] != "direct":
-            self.fabric = fabric.Fabric(bed, options["fabric"], self.mtu)
+            self.fabric = fabric.Fabric(bed, options["fabric"], topo["switches"], self.mtu)
         self.build = find_build(options["build"]) if options["daemons"] == "engine" else None
         self.kernel = find_kernel() if options["hosts"] == "rxe" else None
         if options["daemons"] == "bridge" and topology.has_redundant_paths(topo):
             raise BedError(f"{topo['name']} has redundant paths: plain bridges would loop")
+        if options["daemons"] == "bridge" and options["fabric"] == "routed":
+            raise BedError("--fabric routed passes what switches send to each other, which bridges do not")
 
     def run(self):
         begin = time.monotonic()
@@ -111,7 +113,7 @@ class BringUp:
         self._join_switches(devices)
         self._join_hosts(devices)
         if self.fabric:
-            self.fabric.add_bridges(devices)
+            self.fabric.add_devices(devices)
         devices.bridge(bed.namespace(MGMT), "br0", self.mgmt_ports, net.MGMT_MTU)
         devices.address(bed.namespace(MGMT), "br0", MANAGER.split(":")[0] + "/16")
         if self.options["daemons"] == "bridge":
@@ -128,7 +130,7 @@ class BringUp:
             devices.veth(a, (wire, inner["a"]), self.mtu)
             a = (wire, inner["b"])
         if self.fabric:
-            a = self.fabric.add_link(devices, a)
+            a = self.fabric.add_link(devices, a, nodes)
         devices.veth(a, b, self.mtu)
 
     def _join_mgmt(self, devices, node, end):

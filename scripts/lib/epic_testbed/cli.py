@@ -56,8 +56,8 @@ def _parser():
                     help="every link passes through the fault box, which loses, repeats, reorders, delays or "
                          "corrupts frames when a test says so")
     up.add_argument("--fabric", choices=fabric.KINDS, default="direct",
-                    help="what is in the middle of every link: nothing (direct), a Linux bridge, or Open "
-                         "vSwitch with the userspace datapath")
+                    help="what is in the middle of every link: nothing (direct), a Linux bridge, Open "
+                         "vSwitch with the userspace datapath, or, between switches only, an IP router")
     instead = up.add_mutually_exclusive_group()
     instead.add_argument("--bridge", action="store_true",
                          help="a Linux bridge in each switch instead of our daemons")

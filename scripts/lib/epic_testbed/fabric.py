@@ -1,10 +1,12 @@
-"""The switched network in the middle of every link (`up --fabric`): plain Linux bridges, or Open vSwitch.
+"""The network in the middle of links (`up --fabric`): plain Linux bridges, Open vSwitch, or a router.
 
 A link's ends are the devices fNa and fNb of the fabric's namespace, N counted from 1.
 
 bridge: a Linux bridge brN for each link. ovs: two Open vSwitch bridges with the userspace datapath, joined by
 a trunk; link N is VLAN N, fNa an access port of ovs1 and fNb of ovs2, so that links share switches but not a
-segment.
+segment. routed: an IP router in each link between two switches; links of hosts stay direct. A switch sends to
+the MAC that the manager told it, its neighbour's: the router's ports bear these, and nothing passes but what
+is for the neighbour itself.
 """
 
 import os
@@ -14,7 +16,7 @@ import time
 from . import net, procs
 from .bed import FABRIC, Bed, BedError
 
-KINDS = ("direct", "bridge", "ovs")
+KINDS = ("direct", "bridge", "ovs", "routed")
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 _PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl")
 _START_TIMEOUT_S = 20
@@ -24,31 +26,41 @@ _QUIET = ["-vconsole:info", "-vsyslog:off", "-vfile:off"]
 class Fabric:
     """The fabric of one bed. `up` adds the links, then calls start() once the devices are there."""
 
-    def __init__(self, bed: Bed, kind, mtu):
+    def __init__(self, bed: Bed, kind, switches, mtu):
         self.bed, self.kind, self.mtu = bed, kind, mtu
-        self.links = 0
+        self.switches = {switch["name"]: switch for switch in switches}
+        self.links = []  # the names of the nodes at both ends
         if kind == "ovs":
             missing = [p for p in _PROGRAMS if not shutil.which(p)]
             if missing:
                 raise BedError(f"--fabric ovs needs {', '.join(missing)}: scripts/install-deps installs "
                                "openvswitch-switch")
 
-    def add_link(self, devices, end):
-        """Joins an end, given as (namespace, device), to the fabric; returns what its other end is joined to.
+    def add_link(self, devices, end, nodes):
+        """Joins the first node's end, (namespace, device), to the fabric; returns where the second's goes.
 
         The device that is returned is not made yet: the caller makes it as one side of a veth pair.
         """
-        self.links += 1
-        namespace = self.bed.namespace(FABRIC)
-        devices.veth(end, (namespace, f"f{self.links}a"), self.mtu)
-        return namespace, f"f{self.links}b"
+        if self.kind == "routed" and not all(node in self.switches for node in nodes):
+            return end
+        self.links.append(nodes)
+        namespace, number = self.bed.namespace(FABRIC), len(self.links)
+        devices.veth(end, (namespace, f"f{number}a"), self.mtu)
+        return namespace, f"f{number}b"
 
-    def add_bridges(self, devices):
-        """After the last link: Linux bridges are devices like others."""
-        if self.kind == "bridge":
-            namespace = self.bed.namespace(FABRIC)
-            for number in range(1, self.links + 1):
-                devices.bridge(namespace, f"br{number}", [f"f{number}a", f"f{number}b"], self.mtu)
+    def add_devices(self, devices):
+        """After the last link: what joins the two ends of each, as far as the kernel does it."""
+        namespace = self.bed.namespace(FABRIC)
+        for number, nodes in enumerate(self.links, 1):
+            ports = [f"f{number}a", f"f{number}b"]
+            if self.kind == "bridge":
+                devices.bridge(namespace, f"br{number}", ports, self.mtu)
+            elif self.kind == "routed":
+                near, far = (self.switches[node] for node in nodes)
+                devices.route(namespace, ports[0], ports[1], far, 2 * number)
+                devices.route(namespace, ports[1], ports[0], near, 2 * number + 1)
+        if self.kind == "routed":
+            net.allow_routing(namespace)
 
     def start(self):
         """Starts Open vSwitch, if asked for, with its database and sockets in the bed's own directory."""
@@ -95,7 +107,7 @@ class Fabric:
                      "--", "set", "interface", bridge, f"mtu_request={self.mtu}",
                      "--", "add-port", bridge, f"to-{other}",
                      "--", "set", "interface", f"to-{other}", "type=patch", f"options:peer=to-{bridge}"]
-            for number in range(1, self.links + 1):
+            for number in range(1, len(self.links) + 1):
                 port = f"f{number}{side}"
                 argv += ["--", "add-port", bridge, port, f"tag={number}",
                          "--", "set", "interface", port, f"mtu_request={self.mtu}"]

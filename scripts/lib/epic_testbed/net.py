@@ -70,6 +70,12 @@ def add_namespace(namespace):
     batch(["link set lo up"], namespace)
 
 
+def allow_routing(namespace):
+    """Makes a namespace's kernel route IPv4 as its rules say, wherever a packet comes from."""
+    settings = ["net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0"]
+    run(["nsenter", f"--net=/run/netns/{namespace}", "--", "sysctl", "-qw"] + settings)
+
+
 def delete_namespaces(prefix):
     """Deletes the namespaces, and with them every device in them."""
     for namespace in namespaces(prefix):
@@ -102,6 +108,17 @@ class Devices:
         self._lines[namespace] += [f"link set {name} address {mac}"] if mac else []
         self._lines[namespace].append(f"addr add {address} dev {name}")
 
+    def route(self, namespace, port, out, neighbour, table):
+        """Sends what comes in at a port on to a neighbour, {address, mac}, at another, by a table of its own.
+
+        The port gets the neighbour's MAC: who sends to the neighbour sends to the port.
+        """
+        self._add(namespace, None, [
+            f"link set {port} address {neighbour['mac']}",
+            f"route add {neighbour['address']}/32 dev {out} table {table}",
+            f"neigh add {neighbour['address']} lladdr {neighbour['mac']} nud permanent dev {out}",
+            f"rule add iif {port} lookup {table}"])
+
     def make(self):
         """Makes everything, with offloads off: checksums must be in the packets, which must not be merged."""
         batch(self._veths)
@@ -112,5 +129,6 @@ class Devices:
             run(["nsenter", f"--net=/run/netns/{namespace}", "--", "sh", "-c", script])
 
     def _add(self, namespace, name, lines):
-        self._names.setdefault(namespace, []).append(name)
+        if name:
+            self._names.setdefault(namespace, []).append(name)
         self._lines.setdefault(namespace, []).extend(lines)
