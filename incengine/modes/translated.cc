@@ -8,7 +8,7 @@
 #include "incengine/modules/buffer.h"
 #include "incengine/modules/position.h"
 #include "incengine/modules/transmit.h"
-#include "incengine/reduce/reduce.h"
+#include "reduce/reduce.h"
 
 namespace epic::engine {
 namespace {

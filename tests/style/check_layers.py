@@ -18,18 +18,20 @@ MAY_INCLUDE = {
     "roce": ["base"],
     "roce/transport": ["base", "roce"],
     "protocol": ["base"],
+    "reduce": ["base", "protocol"],
     "incengine/state": ["base", "roce", "protocol", "incengine/core/effects.h"],
-    "incengine/reduce": ["base", "protocol"],
-    "incengine/modules": ["base", "roce", "protocol", "incengine/state", "incengine/reduce",
+    "incengine/reduce": ["reduce"],
+    "incengine/modules": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/reduce",
                           "incengine/core/effects.h"],
-    "incengine/modes": ["base", "roce", "protocol", "incengine/state", "incengine/reduce", "incengine/modules",
-                        "incengine/core/effects.h"],
-    "incengine/core": ["base", "roce", "protocol", "incengine/state", "incengine/modules", "incengine/modes"],
-    "incengine/daemon": ["base", "roce", "protocol", "io", "proto", "incengine"],
-    "incengine": ["base", "roce", "protocol", "incengine"],
+    "incengine/modes": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/reduce",
+                        "incengine/modules", "incengine/core/effects.h"],
+    "incengine/core": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules",
+                       "incengine/modes"],
+    "incengine/daemon": ["base", "roce", "protocol", "reduce", "io", "proto", "incengine"],
+    "incengine": ["base", "roce", "protocol", "reduce", "incengine"],
     "io": ["base", "roce"],
-    "commlib/core": ["base", "protocol"],
-    "commlib": ["base", "protocol", "proto", "commlib", "epic"],
+    "commlib/core": ["base", "protocol", "reduce"],
+    "commlib": ["base", "protocol", "reduce", "proto", "commlib", "epic"],
     "incagent": ["base", "proto"],
     "incmanager/policies": ["base", "incmanager"],
     "incmanager/rpc": ["base", "proto", "incmanager"],
@@ -39,7 +41,7 @@ MAY_INCLUDE = {
     "bench": ["base", "commlib", "protocol", "epic"],
     "examples": ["epic"],
     "tests/e2e": ["epic"],
-    "tests": ["base", "roce", "protocol", "io", "incengine", "commlib", "sim"],
+    "tests": ["base", "roce", "protocol", "reduce", "io", "incengine", "commlib", "sim"],
 }
 
 # Header pattern -> folders in which it is allowed.
@@ -51,8 +53,8 @@ EDGE_HEADERS = {
     r"<(thread|mutex|condition_variable)>": ["io", "incengine/daemon", "incagent", "incmanager", "commlib", "bench",
                                                 "tests/e2e"],
 }
-CORE = ["base", "roce", "protocol", "incengine/state", "incengine/reduce", "incengine/modules", "incengine/modes",
-        "incengine/core", "commlib/core", "incmanager/policies", "sim"]
+CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/reduce", "incengine/modules",
+        "incengine/modes", "incengine/core", "commlib/core", "incmanager/policies", "sim"]
 NOT_IN_CORES = r"std::chrono::\w*clock|\bclock_gettime\b|\bgettimeofday\b|\brand\(\)|std::random_device|\bgetenv\b"
 
 MAX_LINES = 400

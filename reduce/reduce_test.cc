@@ -1,4 +1,4 @@
-#include "incengine/reduce/reduce.h"
+#include "reduce/reduce.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace epic::engine {
+namespace epic {
 namespace {
 
 template <typename T>
@@ -55,4 +55,4 @@ TEST(ReduceTest, KnowsWhatItCanDo) {
 }
 
 }  // namespace
-}  // namespace epic::engine
+}  // namespace epic

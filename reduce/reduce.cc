@@ -1,7 +1,7 @@
-#include "incengine/reduce/reduce.h"
+#include "reduce/reduce.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "incengine/reduce/reduce.cc"
+#define HWY_TARGET_INCLUDE "reduce/reduce.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.h:
 #include <hwy/highway.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
-namespace epic::engine::HWY_NAMESPACE {
+namespace epic::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Tag D decides the element type; memory is addressed as bytes because packets are not aligned.
@@ -42,13 +42,13 @@ void AddInt32(uint8_t* acc, const uint8_t* in, size_t bytes) {
   AddTo(hn::ScalableTag<uint32_t>(), acc, in, bytes);
 }
 
-}  // namespace epic::engine::HWY_NAMESPACE
+}  // namespace epic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "base/check.h"
 
-namespace epic::engine {
+namespace epic {
 
 HWY_EXPORT(AddFloat32);
 HWY_EXPORT(AddInt32);
@@ -66,5 +66,5 @@ void Accumulate(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<co
   }
 }
 
-}  // namespace epic::engine
+}  // namespace epic
 #endif  // HWY_ONCE
