@@ -1,6 +1,7 @@
 """Tree edges that span a network: Open vSwitch with the userspace datapath, Linux bridges, IP routers."""
 
 import json
+import re
 
 import pytest
 
@@ -38,12 +39,42 @@ def test_collectives_are_right_over_every_edge(bed):
     bed.assert_clean()
 
 
-def test_two_ranks_on_one_host(bed):
-    assert_all_right(bed.loops("--counts", "1,4096,30001", "--iterations", 6, hosts=["h0", "h2", "h0", "h3"]))
-
-
 def test_hosts_still_reach_each_other(bed):
     # A router passes only what is for the switches; hosts at one leaf are not behind it.
     peer = "h1" if bed.spec[-1] == "routed" else "h3"
     ping = bed.run("h0", "ping", "-c", "2", "-i", "0.2", "-W", "2", "-M", "do", "-s", "4148", peer)
     assert "2 received" in ping
+
+
+def bindings(bed):
+    """OpenFlow rules by bridge: each node sends with its own MAC and address only, as port security asks."""
+    topology = bed.topology()
+    nodes = {node["name"]: node for node in topology["switches"] + topology["hosts"]}
+    rules = {"ovs1": [], "ovs2": []}
+    shown = bed.run("fabric", "ovs-vsctl", "-f", "csv", "--no-heading", "--columns=name,external_ids",
+                    "list", "interface")
+    for port, name in re.findall(r"^(f\d+[ab]),.*node=(\w+)", shown, re.MULTILINE):
+        own = f"in_port={port},dl_src={nodes[name]['mac']}"
+        rules["ovs1" if port.endswith("a") else "ovs2"] += [
+            f"priority=20,{own},ip,nw_src={nodes[name]['address']},actions=NORMAL",
+            f"priority=20,{own},arp,arp_spa={nodes[name]['address']},actions=NORMAL",
+            f"priority=10,in_port={port},actions=drop"]
+    assert [len(lines) for lines in rules.values()] == [3 * len(topology["links"])] * 2, shown
+    return rules
+
+
+def test_two_ranks_on_one_host(beds):
+    bed = beds.get("tree-3-2", "--fabric", "ovs")
+    assert_all_right(bed.loops("--counts", "1,4096,30001", "--iterations", 6, hosts=["h0", "h2", "h0", "h3"]))
+
+
+def test_port_security_that_binds_each_port_to_its_owner_does_no_harm(beds):
+    bed = beds.get("tree-3-2", "--fabric", "ovs")
+    for bridge, lines in bindings(bed).items():
+        add = f"printf '%s\\n' \"$@\" | ovs-ofctl add-flows {bridge} -"
+        bed.run("fabric", "sh", "-c", add, "sh", *lines)
+    assert_all_right(bed.loops("--counts", "1,1023,30001", "--iterations", 6))
+    # What a switch passes on for its hosts bears their addresses: such ports need to be free of bindings.
+    ping = bed.run("h0", "ping", "-c", "1", "-W", "1", "h1", check=False)
+    assert "0 received" in ping
+    beds.close()

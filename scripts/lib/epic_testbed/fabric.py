@@ -102,13 +102,14 @@ class Fabric:
     def _configuration(self):
         """The arguments of one ovs-vsctl call that makes everything, and waits until it is made."""
         argv = []
-        for bridge, other, side in (("ovs1", "ovs2", "a"), ("ovs2", "ovs1", "b")):
+        for end, (bridge, other) in enumerate((("ovs1", "ovs2"), ("ovs2", "ovs1"))):
             argv += ["--", "add-br", bridge, "--", "set", "bridge", bridge, "datapath_type=netdev",
                      "--", "set", "interface", bridge, f"mtu_request={self.mtu}",
                      "--", "add-port", bridge, f"to-{other}",
                      "--", "set", "interface", f"to-{other}", "type=patch", f"options:peer=to-{bridge}"]
-            for number in range(1, len(self.links) + 1):
-                port = f"f{number}{side}"
+            for number, nodes in enumerate(self.links, 1):
+                port = f"f{number}{'ab'[end]}"
                 argv += ["--", "add-port", bridge, port, f"tag={number}",
-                         "--", "set", "interface", port, f"mtu_request={self.mtu}"]
+                         "--", "set", "interface", port, f"mtu_request={self.mtu}",
+                         f"external_ids:node={nodes[end]}"]
         return argv
