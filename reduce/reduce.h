@@ -1,6 +1,15 @@
-// Element-wise reduction kernels, SIMD with run-time dispatch (Highway).
+// Element-wise reduction kernels, SIMD with run-time dispatch (Highway). Switches reduce packets with them,
+// hosts divide sums into averages (docs/PROTOCOL.md, section 8).
+//
+// A reduction runs in an accumulator: Load the first contribution, Accumulate the others, Store the result in
+// wire form. FP32 and INT32 accumulate in their wire form. FP16 and BF16 accumulate in FP32, so that a switch
+// rounds once however many children it has; MIN and MAX do the same, where it changes no value.
+//
+// All data are little-endian and need no alignment. Results are the same on every instruction set, except for
+// the payload and sign of a NaN.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -8,12 +17,30 @@
 
 namespace epic {
 
-// True if Accumulate knows the pair.
+// True for SUM, MIN and MAX of FP32, FP16, BF16 and INT32: what the functions below accept. Bytes are copied
+// only.
 bool CanReduce(ReduceOp op, DataType type);
 
-// acc[i] = acc[i] op in[i] for every element. Both spans have the same length, a multiple of the element
-// size, and hold little-endian elements; no alignment is needed. INT32 wraps modulo 2^32. CanReduce(op, type)
-// must hold.
+// Bytes of the accumulator of wire_bytes bytes of payload: twice as many for a reduction of 16-bit elements,
+// else the same; copies (kNone) take what they take on the wire.
+size_t AccumulatorBytes(ReduceOp op, DataType type, size_t wire_bytes);
+
+// acc = in, for the first contribution. acc.size() must be AccumulatorBytes(op, type, in.size()), in.size() a
+// multiple of the element size and CanReduce(op, type) true. The spans do not overlap.
+void Load(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<const uint8_t> in);
+
+// acc[i] = acc[i] op in[i] for every element; acc in accumulator form, in in wire form; conditions as for
+// Load. FP: IEEE 754-2019 addition, minimum and maximum: NaN propagates, -0 < +0. INT32: SUM wraps modulo
+// 2^32.
 void Accumulate(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<const uint8_t> in);
+
+// out = acc in wire form, rounded to nearest, ties to even; too large becomes infinity. acc.size() must be
+// AccumulatorBytes(op, type, out.size()). out may begin where acc begins, else the spans do not overlap.
+void Store(ReduceOp op, DataType type, std::span<const uint8_t> acc, std::span<uint8_t> out);
+
+// data[i] = data[i] / divisor, in wire form, for a type that CanReduce to a sum. FP: divided in FP32 and
+// rounded to the type once; INT32: truncated toward zero. The divisor is from 1 to 2^24, so that FP32 holds
+// it.
+void ScaleToAverage(DataType type, std::span<uint8_t> data, uint32_t divisor);
 
 }  // namespace epic
