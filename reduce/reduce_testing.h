@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "protocol/types.h"
@@ -88,7 +90,7 @@ inline int32_t ReferenceOp(ReduceOp op, int32_t a, int32_t b) {
 }
 
 // The wire form, as bits, of the reduction of elements in the order given.
-inline uint32_t ReferenceReduce(ReduceOp op, DataType type, const std::vector<uint32_t>& elements) {
+inline uint32_t ReferenceReduce(ReduceOp op, DataType type, std::span<const uint32_t> elements) {
   if (type == DataType::kInt32) {
     auto acc = static_cast<int32_t>(elements[0]);
     for (size_t i = 1; i < elements.size(); ++i)
