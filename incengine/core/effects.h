@@ -20,6 +20,7 @@ enum class DropReason : uint8_t {
   kGap,               // ahead of the next expected packet of its endpoint
   kAboveWindow,       // beyond the slots that the group has
   kDuplicate,         // already counted; answered where an answer is due
+  kTooEarly,          // data whose receivers may not have called yet
   kStaleSlot,         // asks for a slot that a newer index holds
   kUnexpectedResult,  // a result for an index to which this switch has not contributed
   kAckBeyond,         // acknowledges what was never sent

@@ -28,6 +28,10 @@ Context MakeContext(const GroupConfig& config) {
   for (const EndpointConfig& child : config.children)
     ctx.ranks.insert(ctx.ranks.end(), child.ranks.begin(), child.ranks.end());
   std::sort(ctx.ranks.begin(), ctx.ranks.end());
+  ctx.child_of_rank.assign(config.world_size, kNoChild);
+  for (size_t c = 0; c < config.children.size(); ++c) {
+    for (const uint32_t rank : config.children[c].ranks) ctx.child_of_rank[rank] = static_cast<uint8_t>(c);
+  }
   return ctx;
 }
 
@@ -141,6 +145,8 @@ const char* Name(DropReason reason) {
       return "above_window";
     case DropReason::kDuplicate:
       return "duplicate";
+    case DropReason::kTooEarly:
+      return "too_early";
     case DropReason::kStaleSlot:
       return "stale_slot";
     case DropReason::kUnexpectedResult:

@@ -107,7 +107,7 @@ void Run(const uint8_t* data, size_t size) {
     const Context& ctx = engine.groups().at(1);
     for (const auto& child : ctx.children) {
       EPIC_CHECK(ctx.results_end <= child.up_epsn);
-      EPIC_CHECK(child.last_down_acked < ctx.results_end);
+      EPIC_CHECK(child.down_acked_end <= ctx.results_end);
     }
   }
 }

@@ -76,14 +76,14 @@ TEST_F(EngineTest, HostThatNeverAcknowledgesCannotPushOutWhatOthersNeed) {
       if (c == 0 && context().results_end > 0) Ack(0, roce::kSyndromeAck, context().results_end - 1);
     }
   }
-  EXPECT_EQ(context().children[1].last_down_acked, -1);
+  EXPECT_EQ(context().children[1].down_acked_end, 0);
   EXPECT_EQ(context().results_end, kKeptInvocations);
   now = timer;
   Fire();  // prompts host 1 at index 0, which must still be known
 }
 
 TEST_F(EngineTest, ArenaIsBoundedAndGivenBack) {
-  Engine small{kOwn, 4, 4096};
+  Engine small{kOwn, 4, 8192};
   GroupConfig config = Config(true);
   const auto first = small.Install(config);
   ASSERT_TRUE(first.ok());

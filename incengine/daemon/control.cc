@@ -49,7 +49,7 @@ proto::EndpointDump DumpEndpoint(const engine::Endpoint& endpoint, const PortNam
   proto::EndpointDump dump;
   *dump.mutable_config() = ToProto(endpoint.config, ports);
   dump.set_up_epsn(endpoint.up_epsn);
-  dump.set_last_down_acked(endpoint.last_down_acked);
+  dump.set_last_down_acked(endpoint.down_acked_end - 1);
   CounterWriter out(dump.mutable_counters());
   const engine::EndpointCounters& counters = endpoint.counters;
   out.Add("packets_in", counters.packets_in);

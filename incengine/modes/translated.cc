@@ -29,9 +29,7 @@ bool IsSend(roce::Opcode opcode) {
 }
 
 bool Supported(const ControlHeader& header) {
-  if (header.collective == Collective::kBarrier) return header.count == 0;
-  return header.collective == Collective::kAllReduce &&
-         (CanReduce(header.op, header.type) || header.count == 0);
+  return !Reduces(header.collective) || header.count == 0 || CanReduce(header.op, header.type);
 }
 
 // The index of an up packet: of an open segment, or the next control packet's. Past ones come out as -1, ones
@@ -43,28 +41,50 @@ Index UpIndexOf(const Endpoint& child, Psn psn) {
   return child.in.next_index() + (ahead > 0 ? 1 : 0);
 }
 
-void ForwardIfComplete(Context& ctx, Index index, uint64_t arrived, bool ack_req, Env& env) {
-  if (arrived != ctx.all_children()) return;
-  if (!ctx.is_root()) {
-    SendHeld(ctx, ctx.parent, index, ack_req, env);
-    ctx.up_sent = index + 1;
-    if (ctx.uplink_at == kNever) {
-      ctx.uplink_backoff = 0;
-      ctx.uplink_at = env.now + ctx.config.prompt_ns;
-      ArmTimer(ctx, ctx.uplink_at, env);
+// The payload of a complete index, in wire form. `bytes` is where a control packet is put.
+std::span<const uint8_t> HeldPayload(Context& ctx, Index index, const Position& position,
+                                     std::array<uint8_t, kControlBytes>& bytes, Env& env) {
+  if (!position.control) return PayloadOf(ctx, index, BytesAt(ctx, position), env.arena);
+  Encode(ControlSlotOf(ctx, position.invocation->number).header, bytes);
+  return bytes;
+}
+
+bool HeldAckReq(Context& ctx, Index index, const Position& position, Env& env) {
+  return position.control ? ControlSlotOf(ctx, position.invocation->number).ack_req
+                          : SlotOf(ctx, index, env.arena).ack_req;
+}
+
+// Sends on what has become complete, in the order of indices: to the parent, or, at the root, to the
+// receivers.
+void Advance(Context& ctx, Env& env) {
+  for (;;) {
+    const Index index = ctx.is_root() ? ctx.results_end : UpDue(ctx);
+    const auto position = Locate(ctx, index);
+    if (!position || !IsComplete(ctx, index, *position, env)) break;
+    if (!ctx.is_root()) {
+      SendHeld(ctx, ctx.parent, index, false, env);
+      ctx.up_sent = index + 1;
+      continue;
     }
-    return;
-  }
-  const auto position = Locate(ctx, index);
-  if (position->control) {
-    const ControlHeader& header = ControlSlotOf(ctx, position->invocation->number).header;
-    if (header.status != ControlStatus::kOk) ctx.state = GroupState::kFailed;
     std::array<uint8_t, kControlBytes> bytes;
-    Encode(header, bytes);
-    PublishResult(ctx, index, bytes, ack_req, env);
-  } else {
-    PublishResult(ctx, index, PayloadOf(ctx, index, BytesAt(ctx, *position), env.arena), ack_req, env);
+    const auto payload = HeldPayload(ctx, index, *position, bytes, env);
+    if (position->control &&
+        ControlSlotOf(ctx, position->invocation->number).header.status != ControlStatus::kOk) {
+      ctx.state = GroupState::kFailed;
+    }
+    PublishResult(ctx, index, *position, payload, HeldAckReq(ctx, index, *position, env), env);
   }
+}
+
+// A host whose queue pair sends what its position does not allow is out of order for good: its queue pair is
+// ended, as a responder does (InfiniBand Architecture Specification 1.4, section 9.7.5.2.4). Not so after a
+// mismatch: then positions differ because the calls do, and the reply says so.
+void Refuse(Context& ctx, Endpoint& ep, DropReason reason, Env& env) {
+  Drop(ctx, ep, reason, env);
+  const int64_t last = ep.in.next_invocation() - 1;
+  const bool agreed = last < 0 || ControlSlotOf(ctx, last).header.status == ControlStatus::kOk;
+  if (ep.config.is_host && agreed)
+    SendAeth(ep, roce::kSyndromeNakInvalidRequest, ep.up_told, ep.up_told - 1, env);
 }
 
 // A control packet that is due now. False if it is not one.
@@ -74,32 +94,33 @@ bool AcceptControl(Context& ctx, size_t child, const roce::Packet& packet, Env& 
   if (packet.bth.opcode != roce::Opcode::kRcSendOnlyImm || !header ||
       header->invocation != static_cast<uint64_t>(ep.in.next_invocation()) ||
       (ep.config.is_host && header->status != ControlStatus::kOk)) {
-    Drop(ctx, ep, DropReason::kBadControl, env);
+    Refuse(ctx, ep, DropReason::kBadControl, env);
     return false;
   }
   const int64_t number = ep.in.next_invocation();
   const bool opens = ctx.invocations.empty() || ctx.invocations.back().number < number;
   const bool group_has_room = static_cast<int64_t>(ctx.invocations.size()) < kKeptInvocations ||
                               ctx.invocations[1].control_index <= ctx.results_end;
-  const Index needed = ep.config.is_host ? ep.last_down_acked + 1 : ctx.results_end;
+  const Index needed = ep.config.is_host ? ep.down_acked_end : ctx.results_end;
   if ((opens && !group_has_room) || !ep.in.CanOpenKeeping(needed)) {
     Drop(ctx, ep, DropReason::kAboveWindow, env);
     return false;
   }
   ControlSlot& slot = ControlSlotOf(ctx, number);
   if (opens) {
-    OpenInvocation(ctx, *header);
+    const ControlField wrong = WrongField(*header, ctx.config.world_size);
+    OpenInvocation(ctx, *header, wrong == ControlField::kNone);
     slot = ControlSlot{.invocation = number, .header = *header};
-    if (!Supported(*header) && header->status == ControlStatus::kOk) {
+    if (header->status == ControlStatus::kOk && (wrong != ControlField::kNone || !Supported(*header))) {
       slot.header.status = ControlStatus::kUnsupported;
+      slot.header.field = wrong;
       slot.header.culprit = ep.config.ranks.front();
     }
   }
   const Index index = ep.in.next_index();
   OpenAtChild(ctx, ctx.invocations[static_cast<size_t>(number - ctx.invocations.front().number)], ep);
   MergeControl(ctx, slot, child, *header, packet.bth.ack_req);
-  ep.up_epsn = index + 1;
-  ForwardIfComplete(ctx, index, slot.arrived, slot.ack_req, env);
+  ep.up_epsn = ep.in.Next(index + 1);
   return true;
 }
 
@@ -111,35 +132,49 @@ bool AcceptData(Context& ctx, size_t child, Index index, const roce::Packet& pac
     reason = DropReason::kGroupFailed;
   } else if (index >= ctx.results_end + ctx.config.slots || !position) {
     reason = DropReason::kAboveWindow;
-  } else if (packet.bth.opcode != OpcodeAt(ctx, *position)) {
-    reason = DropReason::kUnexpectedOpcode;
-  } else if (packet.payload.size() != BytesAt(ctx, *position)) {
-    reason = DropReason::kBadLength;
+  } else if (IsTracked(*position) && ctx.results_end <= position->invocation->control_index) {
+    reason = DropReason::kTooEarly;
+  } else if (SlotOf(ctx, index, env.arena).index > index) {
+    reason = DropReason::kStaleSlot;
   }
   if (reason != DropReason::kCount) {
     Drop(ctx, ep, reason, env);
     return false;
   }
+  if (packet.bth.opcode != OpcodeAt(ctx, *position)) {
+    Refuse(ctx, ep, DropReason::kUnexpectedOpcode, env);
+    return false;
+  }
+  if (packet.payload.size() != BytesAt(ctx, *position)) {
+    Refuse(ctx, ep, DropReason::kBadLength, env);
+    return false;
+  }
   Slot& slot = SlotOf(ctx, index, env.arena);
   RecycleBuffer(slot, index);
-  ep.up_epsn = index + 1;
+  ep.up_epsn = ep.in.Next(index + 1);
   if (CheckDuplicate(slot, child)) return true;
-  AggregateData(ctx, slot, child, *position->invocation, packet.bth.ack_req, packet.payload, env.arena);
-  ForwardIfComplete(ctx, index, slot.arrived, slot.ack_req, env);
+  AggregateData(ctx, slot, child, *position, packet.bth.ack_req, packet.payload, env.arena);
   return true;
 }
 
 // A packet that this child has had counted already.
 void AnswerDuplicate(Context& ctx, Endpoint& ep, Index index, Env& env) {
   ++ep.counters.duplicates;
-  if (ep.config.is_host && index <= ep.last_down_acked) {
-    if (ep.last_down_acked >= 0) SendAck(ep, ep.last_down_acked, env);
-  } else if (index >= 0 && index < ctx.results_end) {
-    AnswerRequest(ctx, ep, index, index + 1, env);
-  } else if (ep.config.is_host && index >= 0) {
-    TellToWait(ep, env);
-  }
   Drop(ctx, ep, DropReason::kDuplicate, env);
+  const bool last = index < 0 || ep.in.Next(index + 1) >= ep.up_epsn;
+  ep.repeating = !last;
+  ep.heard_at = env.now;
+  if (index < ep.in.Next(ep.up_told)) {
+    // Between switches only tracked indices are acknowledged; a repetition of another asks for its result.
+    const Index told = ep.in.Previous(ep.up_told);
+    const auto position = Locate(ctx, index);
+    if (told >= 0 && (ep.config.is_host || (position && IsTracked(*position)))) return SendAck(ep, told, env);
+  }
+  if (index < 0) return;
+  if (ep.out.Carries(index) && index < ctx.results_end) return AnswerRequest(ctx, ep, index, index + 1, env);
+  // Only when the host has repeated all that it has sent: one that is stopped in the middle of a message, and
+  // then hears that the whole of it has arrived, comes out of step (docs/PROTOCOL.md, section 5.5).
+  if (ep.config.is_host && last) TellToWait(ep, env);
 }
 
 void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
@@ -152,45 +187,55 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
     Drop(ctx, ep, DropReason::kGap, env);
     if (ep.nak_sent) return;
     ep.nak_sent = true;
-    return SendNak(ep, ep.config.is_host ? ep.last_down_acked + 1 : ep.up_epsn, env);
+    return SendNak(ep, ep.config.is_host ? ep.up_told : ep.up_epsn, env);
   }
   const bool control = index == ep.in.next_index();
   if (control ? !AcceptControl(ctx, child, packet, env) : !AcceptData(ctx, child, index, packet, env)) return;
   ep.nak_sent = false;
-  if (ep.up_epsn > ctx.max_up_epsn) {
-    ctx.max_up_epsn = ep.up_epsn;
-    WatchChildren(ctx, env);
-  }
+  ep.repeating = false;
+  ctx.max_up_epsn = std::max(ctx.max_up_epsn, ep.up_epsn);
+  Advance(ctx, env);
   OnChildProgress(ctx, ep, env);
+  Watch(ctx, env);
+}
+
+// A result that has passed before: for the children that want it again. A parent that repeats what has been
+// acknowledged has not heard so.
+void RepeatedResult(Context& ctx, Index index, const Position& position, std::span<const uint8_t> payload,
+                    Env& env) {
+  for (Endpoint& child : ctx.children) {
+    if (!child.want.Contains(index) || !child.out.Carries(index)) continue;
+    child.want.from = index + 1;
+    if (child.config.is_host && index < child.down_acked_end) continue;
+    SendData(ctx, child, index, payload, /*ack_req=*/true, env);
+    ++ctx.counters.repeats;
+    ++ctx.counters.replicated_packets;
+  }
+  if (IsTracked(position) && index < ctx.acked_end) {
+    SendAck(ctx.parent, ctx.parent.in.Previous(ctx.acked_end), env);
+  }
 }
 
 void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
   Endpoint& parent = ctx.parent;
   const auto index = parent.in.IndexOf(packet.bth.psn);
-  if (!index || *index >= ctx.up_sent) return Drop(ctx, parent, DropReason::kUnexpectedResult, env);
+  if (!index || (*index >= ctx.up_sent && parent.out.Carries(*index))) {
+    return Drop(ctx, parent, DropReason::kUnexpectedResult, env);
+  }
   const auto position = Locate(ctx, *index);
   if (!position) return Drop(ctx, parent, DropReason::kStaleSlot, env);
   if (packet.bth.opcode != OpcodeAt(ctx, *position))
     return Drop(ctx, parent, DropReason::kUnexpectedOpcode, env);
   if (packet.payload.size() != BytesAt(ctx, *position)) return Drop(ctx, parent, DropReason::kBadLength, env);
-  if (*index > ctx.results_end) {
+  const Index due = ResultDue(ctx);
+  if (*index > due) {
     ++parent.counters.gaps;
     Drop(ctx, parent, DropReason::kGap, env);
-    if (!parent.nak_sent) AskParent(ctx, ctx.results_end, env);
+    if (!parent.nak_sent) AskParent(ctx, due, env);
     parent.nak_sent = true;
     return;
   }
-  if (*index < ctx.results_end) {
-    for (Endpoint& child : ctx.children) {
-      if (!child.want.Contains(*index)) continue;
-      child.want.from = *index + 1;
-      if (child.config.is_host && *index <= child.last_down_acked) continue;
-      SendData(ctx, child, *index, packet.payload, /*ack_req=*/true, env);
-      ++ctx.counters.repeats;
-      ++ctx.counters.replicated_packets;
-    }
-    return;
-  }
+  if (*index < due) return RepeatedResult(ctx, *index, *position, packet.payload, env);
   if (position->control) {
     const auto header = DecodeControl(packet.payload);
     if (!header || header->invocation != static_cast<uint64_t>(position->invocation->number)) {
@@ -199,11 +244,11 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
     if (header->status != ControlStatus::kOk) ctx.state = GroupState::kFailed;
   }
   parent.nak_sent = false;
-  PublishResult(ctx, *index, packet.payload, packet.bth.ack_req, env);
+  PublishResult(ctx, *index, *position, packet.payload, packet.bth.ack_req, env);
 }
 
-// An acknowledgement from a host: reflected, because the host's responder has the result only after its
-// requester's packet has been counted everywhere.
+// An acknowledgement from a host. Of what the host sends itself it is reflected, because its responder has
+// the result only after its requester's packet has been counted everywhere; of what others send it goes up.
 void HostAeth(Context& ctx, Endpoint& host, const roce::Packet& packet, Env& env) {
   const uint8_t syndrome = packet.aeth.syndrome;
   const bool negative = !roce::IsAck(syndrome);
@@ -213,39 +258,66 @@ void HostAeth(Context& ctx, Endpoint& host, const roce::Packet& packet, Env& env
     return Drop(ctx, host, DropReason::kAckBeyond, env);
   }
   host.repeat_ack_at = kNever;
-  const bool advances = acked > host.last_down_acked;
+  const bool advances = acked >= host.down_acked_end;
   if (advances) {
-    host.last_down_acked = acked;
-    OnChildProgress(ctx, host, env);
+    host.down_acked_end = acked + 1;
+    OnAcknowledged(ctx, env);
   }
-  if (negative) {
-    SendAeth(host, syndrome, host.last_down_acked + 1, host.last_down_acked, env);
-  } else if (advances) {
-    SendAck(host, host.last_down_acked, env);
+  const Index missing = host.out.Next(host.down_acked_end);
+  const bool repeats = negative && host.in.Carries(missing);
+  const bool tells = advances && (repeats ? AdvanceTold(ctx, host) : Tell(ctx, host, env));
+  if (tells && !negative) {
     host.repeat_ack_at = env.now + ctx.config.prompt_ns;
     ArmTimer(ctx, host.repeat_ack_at, env);
-  } else {
-    Drop(ctx, host, DropReason::kDuplicate, env);
   }
+  if (advances) OnChildProgress(ctx, host, env);
+  if (repeats) return SendAeth(host, syndrome, host.up_told, host.up_told - 1, env);
+  if (!negative) {
+    if (!advances) Drop(ctx, host, DropReason::kDuplicate, env);
+    return;
+  }
+  // It cannot ask by repeating a packet of its own. An RNR NAK is left to the prompt timer.
+  if (syndrome == roce::kSyndromeNakSequence) AnswerRequest(ctx, host, missing, ctx.results_end, env);
+}
+
+void ChildSwitchAeth(Context& ctx, Endpoint& ep, Index index, bool negative, Env& env) {
+  if (!negative) {
+    if (index >= ctx.results_end) return Drop(ctx, ep, DropReason::kAckBeyond, env);
+    if (index < ep.down_acked_end) return Drop(ctx, ep, DropReason::kDuplicate, env);
+    ep.down_acked_end = index + 1;
+    OnAcknowledged(ctx, env);
+    return OnChildProgress(ctx, ep, env);
+  }
+  if (index < ctx.results_end) return AnswerRequest(ctx, ep, index, ctx.results_end, env);
+  // The child waits for a result that does not exist. If that is for want of its own part, it must hear so.
+  if (ep.up_epsn <= index) SendNak(ep, ep.up_epsn, env);
+}
+
+void ParentAeth(Context& ctx, Index index, bool negative, Env& env) {
+  if (!negative) {
+    if (index >= ctx.up_sent) return Drop(ctx, ctx.parent, DropReason::kAckBeyond, env);
+    if (index < ctx.up_acked_end) return Drop(ctx, ctx.parent, DropReason::kDuplicate, env);
+    ctx.up_acked_end = index + 1;
+    ctx.uplink_at = kNever;
+    for (Endpoint& child : ctx.children) Tell(ctx, child, env);
+    return Watch(ctx, env);
+  }
+  if (index < ctx.up_sent) return RepeatUp(ctx, index, env);
+  if (env.now < ctx.handed_down_at + ctx.config.prompt_ns / 4) return;
+  ctx.handed_down_at = env.now;
+  HandDown(ctx, UpDue(ctx), env);
 }
 
 void SwitchAeth(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) {
   Endpoint& ep = from == kParent ? ctx.parent : ctx.children[Raw(from)];
   auto index = ep.out.IndexOf(packet.bth.psn);
   if (!index && packet.bth.psn == ep.out.next_wire()) index = ep.out.next_index();
-  if (packet.aeth.syndrome != roce::kSyndromeNakSequence || !index) {
+  const bool negative = packet.aeth.syndrome == roce::kSyndromeNakSequence;
+  if (!index || (!negative && !roce::IsAck(packet.aeth.syndrome))) {
     return Drop(ctx, ep, DropReason::kUnexpectedOpcode, env);
   }
-  if (from != kParent) {
-    if (*index < ctx.results_end) return AnswerRequest(ctx, ep, *index, ctx.results_end, env);
-    // The child waits for a result that does not exist. If that is for want of its own part, it must hear so.
-    if (ep.up_epsn <= *index) SendNak(ep, ep.up_epsn, env);
-    return;
-  }
-  if (*index < ctx.up_sent) return RepeatUp(ctx, *index, env);
-  if (env.now < ctx.handed_down_at + ctx.config.prompt_ns / 4) return;
-  ctx.handed_down_at = env.now;
-  HandDown(ctx, ctx.up_sent, env);
+  if (from == kParent) return ParentAeth(ctx, *index, negative, env);
+  ChildSwitchAeth(ctx, ep, *index, negative, env);
 }
 
 class Translated final : public ModeLogic {
@@ -265,17 +337,21 @@ class Translated final : public ModeLogic {
     Nanos next = kNever;
     if (env.now >= ctx.uplink_at) {
       ++ctx.counters.uplink_timeouts;
-      AskParent(ctx, ctx.results_end, env);
-      ctx.uplink_at = env.now + BackedOff(ctx, ++ctx.uplink_backoff);
+      const Index due = ResultDue(ctx);
+      const Index unacknowledged = FirstUnacknowledgedUp(ctx);
+      const bool waits = due < ctx.up_sent || unacknowledged < ctx.up_sent;
+      if (due < ctx.up_sent) AskParent(ctx, due, env);
+      if (unacknowledged < ctx.up_sent) SendHeld(ctx, ctx.parent, unacknowledged, /*ack_req=*/true, env);
+      ctx.uplink_at = waits ? env.now + BackedOff(ctx, ++ctx.uplink_backoff) : kNever;
     }
     next = std::min(next, ctx.uplink_at);
     for (Endpoint& child : ctx.children) {
       if (env.now >= child.repeat_ack_at) {
         child.repeat_ack_at = kNever;
-        SendAck(child, child.last_down_acked, env);
+        SendAck(child, child.in.Previous(child.up_told), env);
       }
       if (env.now >= child.prompt_at) {
-        Prompt(child, env);
+        Prompt(ctx, child, env);
         child.prompt_at = env.now + BackedOff(ctx, ++child.prompt_backoff);
       }
       next = std::min({next, child.repeat_ack_at, child.prompt_at});

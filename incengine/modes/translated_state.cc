@@ -4,15 +4,45 @@
 #include <array>
 
 #include "incengine/modules/buffer.h"
-#include "incengine/modules/position.h"
 #include "incengine/modules/transmit.h"
 #include "roce/rnr_timer.h"
 
 namespace epic::engine::translated {
+namespace {
 
-bool IsBehind(const Context& ctx, const Endpoint& child) {
-  if (child.config.is_host && child.last_down_acked + 1 < ctx.results_end) return true;
-  return ctx.state == GroupState::kRunning && child.up_epsn < ctx.max_up_epsn;
+Index Window(const Context& ctx) {
+  return static_cast<Index>(ctx.config.message_packets) * ctx.config.window_messages;
+}
+
+// Makes a host send again from the first packet that it has not been told of. An RNR NAK does so however
+// often it is needed, but must not stop a host in the middle of repeating (docs/PROTOCOL.md, section 5.5).
+void AskHost(const Context& ctx, Endpoint& host, Env& env) {
+  if (host.repeating && env.now < host.heard_at + kRepeatingFor * ctx.config.prompt_ns) {
+    SendNak(host, host.up_told, env);
+  } else {
+    SendRnrNak(host, host.up_told, kPromptCode, env);
+  }
+}
+
+bool IsBehind(const Context& ctx, Endpoint& child) {
+  return OwesData(ctx, child) || FirstUnacknowledged(ctx, child) < ctx.results_end;
+}
+
+}  // namespace
+
+Index ResultDue(const Context& ctx) {
+  return ctx.is_root() ? ctx.results_end : ctx.parent.in.Next(ctx.results_end);
+}
+
+Index UpDue(const Context& ctx) { return ctx.parent.out.Next(ctx.up_sent); }
+
+bool OwesData(const Context& ctx, const Endpoint& child) {
+  if (ctx.state != GroupState::kRunning) return false;
+  if (child.up_epsn > (ctx.is_root() ? ctx.results_end : UpDue(ctx))) return false;
+  if (child.up_epsn < ctx.max_up_epsn) return true;
+  if (child.up_epsn >= std::min(child.in.next_index(), ResultDue(ctx) + Window(ctx))) return false;
+  const auto position = Locate(ctx, child.up_epsn);
+  return position && IsTracked(*position) && ctx.results_end > position->invocation->control_index;
 }
 
 void OnChildProgress(Context& ctx, Endpoint& child, Env& env) {
@@ -23,52 +53,77 @@ void OnChildProgress(Context& ctx, Endpoint& child, Env& env) {
   ArmTimer(ctx, child.prompt_at, env);
 }
 
-void WatchChildren(Context& ctx, Env& env) {
+void Watch(Context& ctx, Env& env) {
   for (Endpoint& child : ctx.children) {
     if (child.prompt_at != kNever || !IsBehind(ctx, child)) continue;
     child.prompt_backoff = 0;
     child.prompt_at = env.now + ctx.config.prompt_ns;
     ArmTimer(ctx, child.prompt_at, env);
   }
+  if (ctx.is_root() || ctx.uplink_at != kNever) return;
+  if (ResultDue(ctx) >= ctx.up_sent && FirstUnacknowledgedUp(ctx) >= ctx.up_sent) return;
+  ctx.uplink_backoff = 0;
+  ctx.uplink_at = env.now + ctx.config.prompt_ns;
+  ArmTimer(ctx, ctx.uplink_at, env);
 }
 
-void Prompt(Endpoint& child, Env& env) {
+void Prompt(Context& ctx, Endpoint& child, Env& env) {
   ++child.counters.prompts;
-  if (child.config.is_host) {
-    SendRnrNak(child, child.last_down_acked + 1, kPromptCode, env);
-  } else {
-    SendNak(child, child.up_epsn, env);
+  const Index missing = FirstUnacknowledged(ctx, child);
+  const bool lacks = missing < ctx.results_end;
+  if (!child.config.is_host) {
+    if (lacks) AnswerRequest(ctx, child, missing, missing + 1, env);
+    if (child.up_epsn < child.in.next_index() || !lacks) SendNak(child, child.up_epsn, env);
+    return;
+  }
+  // A host that sends this index asks for its result by repeating it; one that only receives cannot.
+  if (lacks && !child.in.Carries(missing)) AnswerRequest(ctx, child, missing, ctx.results_end, env);
+  if (OwesData(ctx, child) || (lacks && child.in.Carries(missing))) {
+    AskHost(ctx, child, env);
   }
 }
 
 void HandDown(Context& ctx, Index index, Env& env) {
   for (Endpoint& child : ctx.children) {
-    if (child.up_epsn <= index) Prompt(child, env);
+    if (child.up_epsn > index) continue;
+    ++child.counters.prompts;
+    if (child.config.is_host) {
+      AskHost(ctx, child, env);
+    } else {
+      SendNak(child, child.up_epsn, env);
+    }
   }
 }
 
-void PublishResult(Context& ctx, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env) {
+void PublishResult(Context& ctx, Index index, const Position& position, std::span<const uint8_t> payload,
+                   bool ack_req, Env& env) {
   ctx.results_end = index + 1;
   ++ctx.counters.results;
-  ctx.uplink_backoff = 0;
-  ctx.uplink_at = ctx.results_end < ctx.up_sent ? env.now + ctx.config.prompt_ns : kNever;
-  ReplicateData(ctx, index, payload, ack_req, env);
-  WatchChildren(ctx, env);
+  ctx.uplink_at = kNever;
+  ReplicateData(ctx, Outs(ctx, position), index, payload, ack_req, env);
+  Watch(ctx, env);
+}
+
+bool IsComplete(Context& ctx, Index index, const Position& position, Env& env) {
+  if (position.control) {
+    const ControlSlot& slot = ControlSlotOf(ctx, position.invocation->number);
+    return slot.invocation == position.invocation->number && slot.arrived == ctx.all_children();
+  }
+  const Slot& slot = SlotOf(ctx, index, env.arena);
+  return slot.index == index && slot.arrived == FanIn(ctx, position);
 }
 
 bool SendHeld(Context& ctx, Endpoint& to, Index index, bool ack_req, Env& env) {
   const auto position = Locate(ctx, index);
-  if (!position) return false;
+  if (!position || !IsComplete(ctx, index, *position, env)) return false;
   if (position->control) {
     const ControlSlot& slot = ControlSlotOf(ctx, position->invocation->number);
-    if (slot.invocation != position->invocation->number || slot.arrived != ctx.all_children()) return false;
     std::array<uint8_t, kControlBytes> bytes;
     Encode(slot.header, bytes);
     SendData(ctx, to, index, bytes, ack_req || slot.ack_req, env);
     return true;
   }
   const Slot& slot = SlotOf(ctx, index, env.arena);
-  if (slot.index != index || slot.arrived != ctx.all_children()) return false;
   SendData(ctx, to, index, PayloadOf(ctx, index, BytesAt(ctx, *position), env.arena), ack_req || slot.ack_req,
            env);
   return true;
@@ -90,15 +145,15 @@ void AnswerRequest(Context& ctx, Endpoint& child, Index from, Index to, Env& env
     if (child.want.from < child.want.to) from = std::min(from, child.want.from);
     to = ctx.results_end;
   }
-  if (child.config.is_host) from = std::max(from, child.last_down_acked + 1);
-  from = std::max(from, to - ctx.config.slots);
+  if (child.config.is_host) from = std::max(from, child.down_acked_end);
+  from = child.out.Next(std::max(from, to - ctx.config.slots));
   if (from >= to) return;
   if (!ctx.is_root()) {
     child.want = {.from = from, .to = to};
     AskParent(ctx, from, env);
     return;
   }
-  for (Index i = from; i < to; ++i) {
+  for (Index i = from; i < to; i = child.out.Next(i + 1)) {
     if (!SendHeld(ctx, child, i, /*ack_req=*/true, env)) {
       Drop(ctx, child, DropReason::kStaleSlot, env);
       continue;
@@ -114,11 +169,11 @@ void TellToWait(Endpoint& host, Env& env) {
       static_cast<uint8_t>(std::min<uint32_t>(kFirstWaitCode + 2 * host.rnr_backoff, kLastWaitCode));
   ++host.rnr_backoff;
   host.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
-  SendRnrNak(host, host.last_down_acked + 1, code, env);
+  SendRnrNak(host, host.up_told, code, env);
 }
 
 void RepeatUp(Context& ctx, Index from, Env& env) {
-  for (Index i = from; i < ctx.up_sent; ++i) {
+  for (Index i = ctx.parent.out.Next(from); i < ctx.up_sent; i = ctx.parent.out.Next(i + 1)) {
     if (!SendHeld(ctx, ctx.parent, i, /*ack_req=*/false, env)) {
       return Drop(ctx, ctx.parent, DropReason::kStaleSlot, env);
     }

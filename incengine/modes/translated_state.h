@@ -5,6 +5,7 @@
 #include <span>
 
 #include "incengine/modules/env.h"
+#include "incengine/modules/position.h"
 
 namespace epic::engine::translated {
 
@@ -14,24 +15,46 @@ inline constexpr uint8_t kFirstWaitCode = 14;
 inline constexpr uint8_t kLastWaitCode = 26;
 inline constexpr uint8_t kPromptCode = 1;
 
-// Do siblings wait for this child's contribution, or has a host something to acknowledge?
-bool IsBehind(const Context& ctx, const Endpoint& child);
+// A host from whose repetition nothing more has come for so many prompt intervals is taken to have ended it.
+inline constexpr int kRepeatingFor = 16;
+
+// The index whose result is due next: at the root it becomes complete here, elsewhere the parent sends it.
+Index ResultDue(const Context& ctx);
+
+// The index that is to be sent to the parent next. Not at the root.
+Index UpDue(const Context& ctx);
+
+// The first index that this child has been sent, or is to be sent by an ancestor, and for which its
+// acknowledgement is missing; none such: ResultDue or later. A switch acknowledges tracked indices only.
+Index FirstUnacknowledged(const Context& ctx, Endpoint& child);
+
+// The first tracked index that the parent has been sent and has not acknowledged; none such: up_sent or
+// later.
+Index FirstUnacknowledgedUp(Context& ctx);
+
+// Do siblings or receivers wait for this child's contribution?
+bool OwesData(const Context& ctx, const Endpoint& child);
 
 // Something new came from this child: its prompt timer starts anew, or stops.
 void OnChildProgress(Context& ctx, Endpoint& child, Env& env);
 
-// Starts the prompt timers of children that are behind now and were not before.
-void WatchChildren(Context& ctx, Env& env);
+// Starts the prompt timers of children that are behind now and were not before, and the uplink timer.
+void Watch(Context& ctx, Env& env);
 
-// Asks a child to send again from what is missing: a host by RNR NAK, a switch by NAK.
-void Prompt(Endpoint& child, Env& env);
+// Asks a child to send again from what is missing: a host by RNR NAK, a switch by NAK; and repeats to it what
+// only a repetition can make it acknowledge.
+void Prompt(Context& ctx, Endpoint& child, Env& env);
 
 // The parent waits for an index that is not complete here: prompts every child that has not sent it.
 void HandDown(Context& ctx, Index index, Env& env);
 
-// The result of an index has just become known here: results_end moves, timers follow, every child gets a
+// The result of an index has just become known here: results_end moves, timers follow, its receivers get a
 // copy.
-void PublishResult(Context& ctx, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env);
+void PublishResult(Context& ctx, Index index, const Position& position, std::span<const uint8_t> payload,
+                   bool ack_req, Env& env);
+
+// Has every child that contributes to the index done so?
+bool IsComplete(Context& ctx, Index index, const Position& position, Env& env);
 
 // Sends the sum of a complete slot or control slot to one endpoint, again if it was sent before. False if the
 // slot holds another index.
@@ -48,5 +71,16 @@ void TellToWait(Endpoint& host, Env& env);
 
 // Repeats the partial sums [from, up_sent) to the parent.
 void RepeatUp(Context& ctx, Index from, Env& env);
+
+// Moves up_told to what may be acknowledged to the child now: mutual indices as far as the child has
+// acknowledged its own result, tracked ones as far as all receivers have. True if that is more than before.
+bool AdvanceTold(const Context& ctx, Endpoint& child);
+
+// The same, and acknowledges it.
+bool Tell(Context& ctx, Endpoint& child, Env& env);
+
+// A child has acknowledged more: moves the acknowledgement of tracked indices up the tree, or, at the root,
+// back to their senders.
+void OnAcknowledged(Context& ctx, Env& env);
 
 }  // namespace epic::engine::translated

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "incengine/reduce/reduce.h"
+#include "reduce/reduce.h"
 
 namespace epic::engine {
 
@@ -19,9 +19,20 @@ Slot& SlotOf(const Context& ctx, Index index, Arena& arena) {
 std::span<uint8_t> PayloadOf(const Context& ctx, Index index, size_t bytes, Arena& arena) {
   const size_t n = ctx.config.slots;
   const size_t at = static_cast<size_t>(index) & (n - 1);
-  EPIC_CHECK(bytes <= ctx.config.path_mtu);
-  return arena.At(ctx.arena_offset + Arena::RoundUp(n * sizeof(Slot)) + at * ctx.config.path_mtu, bytes);
+  EPIC_CHECK(bytes <= size_t{kAccumulatorFactor} * ctx.config.path_mtu);
+  return arena.At(ctx.arena_offset + Arena::RoundUp(n * sizeof(Slot)) + at * SlotPayloadBytes(ctx.config),
+                  bytes);
 }
+
+namespace {
+
+// Where a reproducible group keeps a child's contribution: behind the slot's accumulator.
+std::span<uint8_t> ContributionOf(const Context& ctx, Index index, size_t child, size_t bytes, Arena& arena) {
+  uint8_t* payload = PayloadOf(ctx, index, 0, arena).data();
+  return {payload + (kAccumulatorFactor + child) * ctx.config.path_mtu, bytes};
+}
+
+}  // namespace
 
 ControlSlot& ControlSlotOf(Context& ctx, int64_t invocation) {
   return ctx.control[static_cast<size_t>(invocation % kKeptInvocations)];
@@ -36,17 +47,33 @@ bool RecycleBuffer(Slot& slot, Index index) {
 
 bool CheckDuplicate(const Slot& slot, size_t child) { return (slot.arrived >> child & 1) != 0; }
 
-void AggregateData(Context& ctx, Slot& slot, size_t child, const Invocation& invocation, bool ack_req,
+void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& position, bool ack_req,
                    std::span<const uint8_t> payload, Arena& arena) {
-  const auto sum = PayloadOf(ctx, slot.index, payload.size(), arena);
-  if (slot.arrived == 0) {
-    std::memcpy(sum.data(), payload.data(), payload.size());
-  } else {
-    Accumulate(invocation.header.op, invocation.header.type, sum, payload);
-  }
+  const ControlHeader& header = position.invocation->header;
+  const bool reduces = Reduces(header.collective);
+  const size_t bytes = payload.size();
+  const auto sum =
+      PayloadOf(ctx, slot.index, reduces ? AccumulatorBytes(header.op, header.type, bytes) : bytes, arena);
+  const bool first = slot.arrived == 0;
   slot.arrived |= uint64_t{1} << child;
   slot.ack_req |= ack_req;
   ++ctx.counters.aggregated_packets;
+  if (!reduces) {
+    std::memcpy(sum.data(), payload.data(), bytes);
+    return;
+  }
+  const bool last = slot.arrived == ctx.all_children();
+  if (!ctx.config.reproducible) {
+    first ? Load(header.op, header.type, sum, payload) : Accumulate(header.op, header.type, sum, payload);
+  } else {
+    std::memcpy(ContributionOf(ctx, slot.index, child, bytes, arena).data(), payload.data(), bytes);
+    if (!last) return;
+    Load(header.op, header.type, sum, ContributionOf(ctx, slot.index, 0, bytes, arena));
+    for (size_t c = 1; c < ctx.children.size(); ++c) {
+      Accumulate(header.op, header.type, sum, ContributionOf(ctx, slot.index, c, bytes, arena));
+    }
+  }
+  if (last) Store(header.op, header.type, sum, sum.first(bytes));
 }
 
 void MergeControl(Context& ctx, ControlSlot& slot, size_t child, const ControlHeader& header, bool ack_req) {

@@ -5,13 +5,14 @@
 #include <span>
 
 #include "incengine/modules/env.h"
+#include "incengine/modules/position.h"
 
 namespace epic::engine {
 
 // The slot of an index: index mod N. It may hold another index.
 Slot& SlotOf(const Context& ctx, Index index, Arena& arena);
 
-// The first bytes of the slot's payload.
+// The first bytes of the slot's payload: an accumulator until every contribution has come.
 std::span<uint8_t> PayloadOf(const Context& ctx, Index index, size_t bytes, Arena& arena);
 
 // The ring place of an invocation's control packet. It may hold another invocation.
@@ -24,9 +25,10 @@ bool RecycleBuffer(Slot& slot, Index index);
 // CheckDuplicate: has this child's contribution been counted?
 bool CheckDuplicate(const Slot& slot, size_t child);
 
-// AggregateData: adds the payload to the sum (the first contribution is copied), sets the child's bit, ORs
-// AckReq.
-void AggregateData(Context& ctx, Slot& slot, size_t child, const Invocation& invocation, bool ack_req,
+// AggregateData: adds the payload to the sum, or keeps the copy of a collective that copies; sets the child's
+// bit, ORs AckReq. When the last contribution has come the payload is in wire form. In a reproducible group
+// contributions are kept apart until then and added in the order of the children.
+void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& position, bool ack_req,
                    std::span<const uint8_t> payload, Arena& arena);
 
 // AggregateData for control packets: by equality. The first is the reference; a later one that differs makes

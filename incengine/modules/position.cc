@@ -1,5 +1,8 @@
 #include "incengine/modules/position.h"
 
+#include <bit>
+#include <vector>
+
 namespace epic::engine {
 
 std::optional<Position> Locate(const Context& ctx, Index index) {
@@ -10,6 +13,37 @@ std::optional<Position> Locate(const Context& ctx, Index index) {
         .invocation = &*it, .control = index == it->control_index, .at = index - it->control_index - 1};
   }
   return std::nullopt;
+}
+
+int64_t PartOf(const Position& position) { return position.at / position.invocation->layout.part_packets; }
+
+bool IsTracked(const Position& position) {
+  return !position.control && !SendersReceive(position.invocation->header.collective);
+}
+
+namespace {
+
+// The child with the part's root below it, as a mask: empty if it is elsewhere.
+uint64_t ChildOfRoot(const Context& ctx, const Position& position) {
+  const uint8_t child = ctx.child_of_rank[PartRoot(position.invocation->header, PartOf(position))];
+  return child == kNoChild ? 0 : uint64_t{1} << child;
+}
+
+}  // namespace
+
+uint64_t FanIn(const Context& ctx, const Position& position) {
+  if (position.control || Reduces(position.invocation->header.collective)) return ctx.all_children();
+  return ChildOfRoot(ctx, position);
+}
+
+uint64_t Outs(const Context& ctx, const Position& position) {
+  if (!IsTracked(position)) return ctx.all_children();
+  const uint64_t of_root = ChildOfRoot(ctx, position);
+  if (Reduces(position.invocation->header.collective)) return of_root;
+  if (of_root == 0) return ctx.all_children();
+  // The root does not get its own data; others below the same child do.
+  const auto child = static_cast<size_t>(std::countr_zero(of_root));
+  return ctx.children[child].config.ranks.size() > 1 ? ctx.all_children() : ctx.all_children() & ~of_root;
 }
 
 roce::Opcode OpcodeAt(const Context& ctx, const Position& position) {
@@ -54,12 +88,12 @@ void Open(const Context& ctx, const Invocation& invocation, const std::vector<Pa
 
 }  // namespace
 
-void OpenInvocation(Context& ctx, const ControlHeader& header) {
+void OpenInvocation(Context& ctx, const ControlHeader& header, bool has_data) {
   const Invocation* last = ctx.invocations.empty() ? nullptr : &ctx.invocations.back();
   const Invocation invocation{.number = last ? last->number + 1 : 0,
                               .header = header,
                               .control_index = last ? last->end() : 0,
-                              .layout = LayoutOf(header, ctx.config.path_mtu)};
+                              .layout = has_data ? LayoutOf(header, ctx.config.path_mtu) : DataLayout{}};
   ctx.invocations.push_back(invocation);
   while (static_cast<int64_t>(ctx.invocations.size()) > kKeptInvocations) ctx.invocations.pop_front();
   if (ctx.is_root()) return;

@@ -17,6 +17,17 @@ struct Position {
 // Nothing if the invocation of the index is not open (any more).
 std::optional<Position> Locate(const Context& ctx, Index index);
 
+// Which part of the invocation a data position lies in.
+int64_t PartOf(const Position& position);
+
+// Do senders learn from their own results that their packet has arrived everywhere? Not so in Reduce,
+// Broadcast, ReduceScatter and AllGather: their data is "tracked" by acknowledgements through the tree.
+bool IsTracked(const Position& position);
+
+// The children that contribute to the index, and those that get its result, as bit masks.
+uint64_t FanIn(const Context& ctx, const Position& position);
+uint64_t Outs(const Context& ctx, const Position& position);
+
 // The opcode of the packet at a position: data is cut into messages of M packets.
 roce::Opcode OpcodeAt(const Context& ctx, const Position& position);
 
@@ -24,7 +35,8 @@ roce::Opcode OpcodeAt(const Context& ctx, const Position& position);
 uint32_t BytesAt(const Context& ctx, const Position& position);
 
 // Makes the invocation that header opens known to the context, and opens its segments at the parent endpoint.
-void OpenInvocation(Context& ctx, const ControlHeader& header);
+// With has_data false it gets no data indices, whatever the header says.
+void OpenInvocation(Context& ctx, const ControlHeader& header, bool has_data);
 
 // Opens the invocation's segments at a child that has called it.
 void OpenAtChild(const Context& ctx, const Invocation& invocation, Endpoint& child);

@@ -1,5 +1,7 @@
 #include "incengine/modules/transmit.h"
 
+#include <bit>
+
 #include "base/check.h"
 #include "incengine/modules/position.h"
 
@@ -39,15 +41,17 @@ void SendData(Context& ctx, Endpoint& ep, Index index, std::span<const uint8_t> 
   env.effects.Send(ep.config.port, out);
 }
 
-void ReplicateData(Context& ctx, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env) {
+void ReplicateData(Context& ctx, uint64_t outs, Index index, std::span<const uint8_t> payload, bool ack_req,
+                   Env& env) {
   const auto position = Locate(ctx, index);
   EPIC_CHECK(position.has_value());
-  for (Endpoint& child : ctx.children) {
+  ctx.counters.replicated_packets += static_cast<uint64_t>(std::popcount(outs));
+  for (bool first = true; outs != 0; outs &= outs - 1, first = false) {
+    Endpoint& child = ctx.children[static_cast<size_t>(std::countr_zero(outs))];
     OutPacket out = MakeDataPacket(ctx, child, *position, index, payload, ack_req, env);
-    out.same_payload = &child != &ctx.children.front();
+    out.same_payload = !first;
     env.effects.Send(child.config.port, out);
   }
-  ctx.counters.replicated_packets += ctx.children.size();
 }
 
 void SendAeth(Endpoint& ep, uint8_t syndrome, Index index, Index completed_to, Env& env) {

@@ -12,8 +12,9 @@ namespace epic::engine {
 void SendData(Context& ctx, Endpoint& ep, Index index, std::span<const uint8_t> payload, bool ack_req,
               Env& env);
 
-// ReplicateData: the same packet to every child.
-void ReplicateData(Context& ctx, Index index, std::span<const uint8_t> payload, bool ack_req, Env& env);
+// ReplicateData: the same packet to every child in the mask.
+void ReplicateData(Context& ctx, uint64_t outs, Index index, std::span<const uint8_t> payload, bool ack_req,
+                   Env& env);
 
 // An acknowledgement packet towards the endpoint's remote side, in the PSNs of the direction that it
 // acknowledges (ep.in): syndrome as given, the PSN of `index`, the MSN that goes with completed_to. index may

@@ -81,9 +81,14 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   return absl::OkStatus();
 }
 
+size_t SlotPayloadBytes(const GroupConfig& config) {
+  const size_t contributions = config.reproducible ? config.children.size() : 0;
+  return (kAccumulatorFactor + contributions) * config.path_mtu;
+}
+
 size_t ArenaBytes(const GroupConfig& config) {
   return Arena::RoundUp(size_t{config.slots} * sizeof(Slot)) +
-         Arena::RoundUp(size_t{config.slots} * config.path_mtu);
+         Arena::RoundUp(size_t{config.slots} * SlotPayloadBytes(config));
 }
 
 }  // namespace epic::engine

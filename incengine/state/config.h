@@ -42,6 +42,7 @@ struct GroupConfig {
   uint32_t message_packets = 1;          // M
   uint32_t window_messages = 1;          // W
   uint32_t slots = 2;                    // N
+  bool reproducible = false;             // sums in the order of children, the same bits each time
   std::optional<EndpointConfig> parent;  // none at the root
   std::vector<EndpointConfig> children;
   Nanos prompt_ns = 20 * kMillisecond;

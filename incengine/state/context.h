@@ -17,6 +17,7 @@ namespace epic::engine {
 // An endpoint within its group: children are 0 to kMaxChildren-1, the parent is kParent.
 enum class EndpointId : uint8_t {};
 inline constexpr EndpointId kParent{0xff};
+inline constexpr uint8_t kNoChild = 0xff;
 constexpr uint8_t Raw(EndpointId id) { return static_cast<uint8_t>(id); }
 
 // One place of the payload and degree buffers. Lies in the arena.
@@ -68,12 +69,15 @@ struct Endpoint {
   Direction out;
   bool nak_sent = false;
   // Children.
-  Index up_epsn = 0;
+  Index up_epsn = 0;         // index expected next; `in` carries it, or it is in.next_index()
+  Index up_told = 0;         // every index below it that `in` carries has been acknowledged to this child
+  Index down_acked_end = 0;  // every index below it that `out` carries and that asks for it is acknowledged
   IndexRange want;
   Nanos prompt_at = kNever;
   uint32_t prompt_backoff = 0;
   // Hosts.
-  Index last_down_acked = -1;
+  bool repeating = false;  // it is in the middle of sending again what it has sent
+  Nanos heard_at = 0;      // its last repetition
   Nanos repeat_ack_at = kNever;
   Nanos rnr_allowed_at = 0;
   uint32_t rnr_backoff = 0;
@@ -107,12 +111,15 @@ struct Context {
   size_t arena_bytes = 0;
 
   std::vector<Endpoint> children;
-  Endpoint parent;              // unused at the root
-  std::vector<uint32_t> ranks;  // below this switch, ascending
+  Endpoint parent;                     // unused at the root
+  std::vector<uint32_t> ranks;         // below this switch, ascending
+  std::vector<uint8_t> child_of_rank;  // kNoChild for ranks elsewhere
 
-  Index results_end = 0;
-  Index up_sent = 0;
-  Index max_up_epsn = 0;  // of all children
+  Index results_end = 0;   // every index below it for which a result comes here has one
+  Index up_sent = 0;       // every index below it that goes to the parent has been sent
+  Index acked_end = 0;     // every tracked index below it has reached all its receivers below this switch
+  Index up_acked_end = 0;  // and all its receivers in the group; just after a tracked index
+  Index max_up_epsn = 0;   // of all children
   Index asked_from = 0;
   Nanos asked_at = -kSecond;
   Nanos handed_down_at = -kSecond;
@@ -128,7 +135,13 @@ struct Context {
   }
 };
 
-// Arena bytes that a group takes: N payloads of one MTU and N slots.
+// 16-bit elements accumulate in 32 bits: a slot's payload has room for two MTUs.
+inline constexpr uint32_t kAccumulatorFactor = 2;
+
+// Payload bytes of one slot: an accumulator, and in a reproducible group a contribution per child.
+size_t SlotPayloadBytes(const GroupConfig& config);
+
+// Arena bytes that a group takes: N slots with their payloads.
 size_t ArenaBytes(const GroupConfig& config);
 
 }  // namespace epic::engine

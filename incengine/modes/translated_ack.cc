@@ -1,0 +1,103 @@
+// Mode II: who may be told of which acknowledgement (docs/PROTOCOL.md, section 5.4).
+#include <algorithm>
+#include <bit>
+
+#include "incengine/modes/translated_state.h"
+#include "incengine/modules/transmit.h"
+
+namespace epic::engine::translated {
+namespace {
+
+// The end of the stretch of indices from index on that has the same position rules: a control packet, all
+// data of an invocation that is not tracked, or one part.
+Index EndOfRule(const Position& position) {
+  const Invocation& invocation = *position.invocation;
+  if (position.control) return invocation.control_index + 1;
+  if (!IsTracked(position)) return invocation.end();
+  return invocation.control_index + 1 + (PartOf(position) + 1) * invocation.layout.part_packets;
+}
+
+Index OldestOpen(const Context& ctx) {
+  return ctx.invocations.empty() ? 0 : ctx.invocations.front().control_index;
+}
+
+// What has been acknowledged by all receivers below this switch, up to `limit`. Returns the end of the last
+// tracked stretch that was passed, or -1.
+Index AdvanceAcknowledged(Context& ctx, Index limit) {
+  Index passed = -1;
+  Index at = std::max(ctx.acked_end, OldestOpen(ctx));
+  while (at < limit) {
+    const auto position = Locate(ctx, at);
+    if (!position) break;
+    Index end = std::min(limit, EndOfRule(*position));
+    if (IsTracked(*position)) {
+      const uint64_t outs = Outs(ctx, *position);
+      for (uint64_t rest = outs; rest != 0; rest &= rest - 1) {
+        end = std::min(end, ctx.children[static_cast<size_t>(std::countr_zero(rest))].down_acked_end);
+      }
+      if (end <= at) break;
+      if (outs != 0) passed = end;
+    }
+    at = end;
+  }
+  ctx.acked_end = at;
+  return passed;
+}
+
+// The next tracked index at or after `from` that the direction carries, below limit; else limit or later.
+Index NextTracked(const Context& ctx, const Direction& direction, Index from, Index limit) {
+  Index at = std::max(from, OldestOpen(ctx));
+  while ((at = direction.Next(at)) < limit) {
+    const auto position = Locate(ctx, at);
+    if (!position || IsTracked(*position)) break;
+    at = EndOfRule(*position);
+  }
+  return at;
+}
+
+}  // namespace
+
+Index FirstUnacknowledged(const Context& ctx, Endpoint& child) {
+  if (child.config.is_host) return child.out.Next(child.down_acked_end);
+  child.down_acked_end = NextTracked(ctx, child.out, child.down_acked_end, ctx.results_end);
+  return child.down_acked_end;
+}
+
+Index FirstUnacknowledgedUp(Context& ctx) {
+  return NextTracked(ctx, ctx.parent.out, ctx.up_acked_end, ctx.up_sent);
+}
+
+bool AdvanceTold(const Context& ctx, Endpoint& child) {
+  Index at = child.in.Next(child.up_told);
+  const Index before = at;
+  if (!child.config.is_host) {
+    at = std::max(at, std::min(ctx.up_acked_end, child.up_epsn));
+  } else {
+    while (at < child.up_epsn) {
+      const Stretch sent = child.in.StretchAt(at);
+      const Stretch received = child.out.StretchAt(at);
+      const Index acknowledged = received.carried ? child.down_acked_end : ctx.up_acked_end;
+      const Index end = std::min({sent.end, received.end, acknowledged, child.up_epsn});
+      if (end <= at) break;
+      at = child.in.Next(end);
+    }
+  }
+  child.up_told = at;
+  return at > before && child.in.Previous(at) >= before;
+}
+
+bool Tell(Context& ctx, Endpoint& child, Env& env) {
+  if (!AdvanceTold(ctx, child)) return false;
+  SendAck(child, child.in.Previous(child.up_told), env);
+  return true;
+}
+
+void OnAcknowledged(Context& ctx, Env& env) {
+  const Index passed = AdvanceAcknowledged(ctx, ResultDue(ctx));
+  if (passed < 0) return;
+  if (!ctx.is_root()) return SendAck(ctx.parent, ctx.parent.in.Previous(passed), env);
+  ctx.up_acked_end = passed;
+  for (Endpoint& child : ctx.children) Tell(ctx, child, env);
+}
+
+}  // namespace epic::engine::translated
