@@ -5,54 +5,17 @@
 
 #include "incengine/modes/mode.h"
 #include "incengine/modes/translated_state.h"
+#include "incengine/modules/admit.h"
 #include "incengine/modules/buffer.h"
 #include "incengine/modules/position.h"
+#include "incengine/modules/progress.h"
+#include "incengine/modules/prompt.h"
 #include "incengine/modules/transmit.h"
-#include "reduce/reduce.h"
 
 namespace epic::engine {
 namespace {
 
 using namespace translated;  // NOLINT: the rows of the tables
-
-bool IsSend(roce::Opcode opcode) {
-  switch (opcode) {
-    case roce::Opcode::kRcSendFirst:
-    case roce::Opcode::kRcSendMiddle:
-    case roce::Opcode::kRcSendLast:
-    case roce::Opcode::kRcSendOnly:
-    case roce::Opcode::kRcSendOnlyImm:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool Supported(const ControlHeader& header) {
-  return !Reduces(header.collective) || header.count == 0 || CanReduce(header.op, header.type);
-}
-
-// The index of an up packet: of an open segment, or the next control packet's. Past ones come out as -1, ones
-// further ahead as next_index() + 1.
-Index UpIndexOf(const Endpoint& child, Psn psn) {
-  if (const auto index = child.in.IndexOf(psn)) return *index;
-  const int32_t ahead = psn.DistanceFrom(child.in.next_wire());
-  if (ahead < 0) return -1;
-  return child.in.next_index() + (ahead > 0 ? 1 : 0);
-}
-
-// The payload of a complete index, in wire form. `bytes` is where a control packet is put.
-std::span<const uint8_t> HeldPayload(Context& ctx, Index index, const Position& position,
-                                     std::array<uint8_t, kControlBytes>& bytes, Env& env) {
-  if (!position.control) return PayloadOf(ctx, index, BytesAt(ctx, position), env.arena);
-  Encode(ControlSlotOf(ctx, position.invocation->number).header, bytes);
-  return bytes;
-}
-
-bool HeldAckReq(Context& ctx, Index index, const Position& position, Env& env) {
-  return position.control ? ControlSlotOf(ctx, position.invocation->number).ack_req
-                          : SlotOf(ctx, index, env.arena).ack_req;
-}
 
 // Sends on what has become complete, in the order of indices: to the parent, or, at the root, to the
 // receivers.
@@ -74,87 +37,6 @@ void Advance(Context& ctx, Env& env) {
     }
     PublishResult(ctx, index, *position, payload, HeldAckReq(ctx, index, *position, env), env);
   }
-}
-
-// A host whose queue pair sends what its position does not allow is out of order for good: its queue pair is
-// ended, as a responder does (InfiniBand Architecture Specification 1.4, section 9.7.5.2.4). Not so after a
-// mismatch: then positions differ because the calls do, and the reply says so.
-void Refuse(Context& ctx, Endpoint& ep, DropReason reason, Env& env) {
-  Drop(ctx, ep, reason, env);
-  const int64_t last = ep.in.next_invocation() - 1;
-  const bool agreed = last < 0 || ControlSlotOf(ctx, last).header.status == ControlStatus::kOk;
-  if (ep.config.is_host && agreed)
-    SendAeth(ep, roce::kSyndromeNakInvalidRequest, ep.up_told, ep.up_told - 1, env);
-}
-
-// A control packet that is due now. False if it is not one.
-bool AcceptControl(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
-  Endpoint& ep = ctx.children[child];
-  const auto header = DecodeControl(packet.payload);
-  if (packet.bth.opcode != roce::Opcode::kRcSendOnlyImm || !header ||
-      header->invocation != static_cast<uint64_t>(ep.in.next_invocation()) ||
-      (ep.config.is_host && header->status != ControlStatus::kOk)) {
-    Refuse(ctx, ep, DropReason::kBadControl, env);
-    return false;
-  }
-  const int64_t number = ep.in.next_invocation();
-  const bool opens = ctx.invocations.empty() || ctx.invocations.back().number < number;
-  const bool group_has_room = static_cast<int64_t>(ctx.invocations.size()) < kKeptInvocations ||
-                              ctx.invocations[1].control_index <= ctx.results_end;
-  const Index needed = ep.config.is_host ? ep.down_acked_end : ctx.results_end;
-  if ((opens && !group_has_room) || !ep.in.CanOpenKeeping(needed)) {
-    Drop(ctx, ep, DropReason::kAboveWindow, env);
-    return false;
-  }
-  ControlSlot& slot = ControlSlotOf(ctx, number);
-  if (opens) {
-    const ControlField wrong = WrongField(*header, ctx.config.world_size);
-    OpenInvocation(ctx, *header, wrong == ControlField::kNone);
-    slot = ControlSlot{.invocation = number, .header = *header};
-    if (header->status == ControlStatus::kOk && (wrong != ControlField::kNone || !Supported(*header))) {
-      slot.header.status = ControlStatus::kUnsupported;
-      slot.header.field = wrong;
-      slot.header.culprit = ep.config.ranks.front();
-    }
-  }
-  const Index index = ep.in.next_index();
-  OpenAtChild(ctx, ctx.invocations[static_cast<size_t>(number - ctx.invocations.front().number)], ep);
-  MergeControl(ctx, slot, child, *header, packet.bth.ack_req);
-  ep.up_epsn = ep.in.Next(index + 1);
-  return true;
-}
-
-bool AcceptData(Context& ctx, size_t child, Index index, const roce::Packet& packet, Env& env) {
-  Endpoint& ep = ctx.children[child];
-  const auto position = Locate(ctx, index);
-  DropReason reason = DropReason::kCount;
-  if (ctx.state != GroupState::kRunning) {
-    reason = DropReason::kGroupFailed;
-  } else if (index >= ctx.results_end + ctx.config.slots || !position) {
-    reason = DropReason::kAboveWindow;
-  } else if (IsTracked(*position) && ctx.results_end <= position->invocation->control_index) {
-    reason = DropReason::kTooEarly;
-  } else if (SlotOf(ctx, index, env.arena).index > index) {
-    reason = DropReason::kStaleSlot;
-  }
-  if (reason != DropReason::kCount) {
-    Drop(ctx, ep, reason, env);
-    return false;
-  }
-  if (packet.bth.opcode != OpcodeAt(ctx, *position)) {
-    Refuse(ctx, ep, DropReason::kUnexpectedOpcode, env);
-    return false;
-  }
-  if (packet.payload.size() != BytesAt(ctx, *position)) {
-    Refuse(ctx, ep, DropReason::kBadLength, env);
-    return false;
-  }
-  Slot& slot = SlotOf(ctx, index, env.arena);
-  RecycleBuffer(slot, index);
-  ep.up_epsn = ep.in.Next(index + 1);
-  if (CheckDuplicate(slot, child)) return true;
-  AggregateData(ctx, slot, child, *position, packet.bth.ack_req, packet.payload, env.arena);
-  return true;
 }
 
 // A packet that this child has had counted already.
@@ -190,7 +72,12 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
     return SendNak(ep, ep.config.is_host ? ep.up_told : ep.up_epsn, env);
   }
   const bool control = index == ep.in.next_index();
-  if (control ? !AcceptControl(ctx, child, packet, env) : !AcceptData(ctx, child, index, packet, env)) return;
+  if (!control && index >= ctx.results_end + ctx.config.slots) {
+    return Drop(ctx, ep, DropReason::kAboveWindow, env);
+  }
+  const Index needed = ep.config.is_host ? ep.down_acked_end : ctx.results_end;
+  if (control ? !AdmitControl(ctx, child, packet, needed, env) : !AdmitData(ctx, child, index, packet, env))
+    return;
   ep.nak_sent = false;
   ep.repeating = false;
   ctx.max_up_epsn = std::max(ctx.max_up_epsn, ep.up_epsn);

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "incengine/modes/translated_state.h"
+#include "incengine/modules/progress.h"
 #include "incengine/modules/transmit.h"
 
 namespace epic::engine::translated {

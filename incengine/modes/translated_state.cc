@@ -1,49 +1,19 @@
 #include "incengine/modes/translated_state.h"
 
 #include <algorithm>
-#include <array>
 
-#include "incengine/modules/buffer.h"
+#include "incengine/modules/progress.h"
+#include "incengine/modules/prompt.h"
 #include "incengine/modules/transmit.h"
-#include "roce/rnr_timer.h"
 
 namespace epic::engine::translated {
 namespace {
-
-Index Window(const Context& ctx) {
-  return static_cast<Index>(ctx.config.message_packets) * ctx.config.window_messages;
-}
-
-// Makes a host send again from the first packet that it has not been told of. An RNR NAK does so however
-// often it is needed, but must not stop a host in the middle of repeating (docs/PROTOCOL.md, section 5.5).
-void AskHost(const Context& ctx, Endpoint& host, Env& env) {
-  if (host.repeating && env.now < host.heard_at + kRepeatingFor * ctx.config.prompt_ns) {
-    SendNak(host, host.up_told, env);
-  } else {
-    SendRnrNak(host, host.up_told, kPromptCode, env);
-  }
-}
 
 bool IsBehind(const Context& ctx, Endpoint& child) {
   return OwesData(ctx, child) || FirstUnacknowledged(ctx, child) < ctx.results_end;
 }
 
 }  // namespace
-
-Index ResultDue(const Context& ctx) {
-  return ctx.is_root() ? ctx.results_end : ctx.parent.in.Next(ctx.results_end);
-}
-
-Index UpDue(const Context& ctx) { return ctx.parent.out.Next(ctx.up_sent); }
-
-bool OwesData(const Context& ctx, const Endpoint& child) {
-  if (ctx.state != GroupState::kRunning) return false;
-  if (child.up_epsn > (ctx.is_root() ? ctx.results_end : UpDue(ctx))) return false;
-  if (child.up_epsn < ctx.max_up_epsn) return true;
-  if (child.up_epsn >= std::min(child.in.next_index(), ResultDue(ctx) + Window(ctx))) return false;
-  const auto position = Locate(ctx, child.up_epsn);
-  return position && IsTracked(*position) && ctx.results_end > position->invocation->control_index;
-}
 
 void OnChildProgress(Context& ctx, Endpoint& child, Env& env) {
   child.prompt_backoff = 0;
@@ -104,31 +74,6 @@ void PublishResult(Context& ctx, Index index, const Position& position, std::spa
   Watch(ctx, env);
 }
 
-bool IsComplete(Context& ctx, Index index, const Position& position, Env& env) {
-  if (position.control) {
-    const ControlSlot& slot = ControlSlotOf(ctx, position.invocation->number);
-    return slot.invocation == position.invocation->number && slot.arrived == ctx.all_children();
-  }
-  const Slot& slot = SlotOf(ctx, index, env.arena);
-  return slot.index == index && slot.arrived == FanIn(ctx, position);
-}
-
-bool SendHeld(Context& ctx, Endpoint& to, Index index, bool ack_req, Env& env) {
-  const auto position = Locate(ctx, index);
-  if (!position || !IsComplete(ctx, index, *position, env)) return false;
-  if (position->control) {
-    const ControlSlot& slot = ControlSlotOf(ctx, position->invocation->number);
-    std::array<uint8_t, kControlBytes> bytes;
-    Encode(slot.header, bytes);
-    SendData(ctx, to, index, bytes, ack_req || slot.ack_req, env);
-    return true;
-  }
-  const Slot& slot = SlotOf(ctx, index, env.arena);
-  SendData(ctx, to, index, PayloadOf(ctx, index, BytesAt(ctx, *position), env.arena), ack_req || slot.ack_req,
-           env);
-  return true;
-}
-
 void AskParent(Context& ctx, Index index, Env& env) {
   if (index >= ctx.asked_from && env.now - ctx.asked_at < ctx.config.prompt_ns / 4) return;
   ctx.asked_from = index;
@@ -161,15 +106,6 @@ void AnswerRequest(Context& ctx, Endpoint& child, Index from, Index to, Env& env
     ++ctx.counters.repeats;
     ++ctx.counters.replicated_packets;
   }
-}
-
-void TellToWait(Endpoint& host, Env& env) {
-  if (env.now < host.rnr_allowed_at) return;
-  const auto code =
-      static_cast<uint8_t>(std::min<uint32_t>(kFirstWaitCode + 2 * host.rnr_backoff, kLastWaitCode));
-  ++host.rnr_backoff;
-  host.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
-  SendRnrNak(host, host.up_told, code, env);
 }
 
 void RepeatUp(Context& ctx, Index from, Env& env) {

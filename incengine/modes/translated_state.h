@@ -9,21 +9,6 @@
 
 namespace epic::engine::translated {
 
-// Where the timer codes of RNR NAKs start and end for a host that waits for stragglers (1.28 ms to 81.92 ms),
-// and the one that prompts (10 us).
-inline constexpr uint8_t kFirstWaitCode = 14;
-inline constexpr uint8_t kLastWaitCode = 26;
-inline constexpr uint8_t kPromptCode = 1;
-
-// A host from whose repetition nothing more has come for so many prompt intervals is taken to have ended it.
-inline constexpr int kRepeatingFor = 16;
-
-// The index whose result is due next: at the root it becomes complete here, elsewhere the parent sends it.
-Index ResultDue(const Context& ctx);
-
-// The index that is to be sent to the parent next. Not at the root.
-Index UpDue(const Context& ctx);
-
 // The first index that this child has been sent, or is to be sent by an ancestor, and for which its
 // acknowledgement is missing; none such: ResultDue or later. A switch acknowledges tracked indices only.
 Index FirstUnacknowledged(const Context& ctx, Endpoint& child);
@@ -31,9 +16,6 @@ Index FirstUnacknowledged(const Context& ctx, Endpoint& child);
 // The first tracked index that the parent has been sent and has not acknowledged; none such: up_sent or
 // later.
 Index FirstUnacknowledgedUp(Context& ctx);
-
-// Do siblings or receivers wait for this child's contribution?
-bool OwesData(const Context& ctx, const Endpoint& child);
 
 // Something new came from this child: its prompt timer starts anew, or stops.
 void OnChildProgress(Context& ctx, Endpoint& child, Env& env);
@@ -53,21 +35,11 @@ void HandDown(Context& ctx, Index index, Env& env);
 void PublishResult(Context& ctx, Index index, const Position& position, std::span<const uint8_t> payload,
                    bool ack_req, Env& env);
 
-// Has every child that contributes to the index done so?
-bool IsComplete(Context& ctx, Index index, const Position& position, Env& env);
-
-// Sends the sum of a complete slot or control slot to one endpoint, again if it was sent before. False if the
-// slot holds another index.
-bool SendHeld(Context& ctx, Endpoint& to, Index index, bool ack_req, Env& env);
-
 // Asks the parent for the results from index on, unless that has just been done.
 void AskParent(Context& ctx, Index index, Env& env);
 
 // A child lacks results from index on: repeats them (root) or wants them and asks.
 void AnswerRequest(Context& ctx, Endpoint& child, Index from, Index to, Env& env);
-
-// A host repeats a packet whose result does not exist: asks it to wait.
-void TellToWait(Endpoint& host, Env& env);
 
 // Repeats the partial sums [from, up_sent) to the parent.
 void RepeatUp(Context& ctx, Index from, Env& env);

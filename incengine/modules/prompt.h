@@ -1,0 +1,28 @@
+// Making a child send what this switch waits for, without waiting for the child's own timer
+// (docs/PROTOCOL.md, sections 5.4 and 5.5).
+#pragma once
+
+#include "incengine/modules/env.h"
+
+namespace epic::engine {
+
+// Where the timer codes of RNR NAKs start and end for a host that waits for stragglers (1.28 ms to 81.92 ms),
+// and the one that prompts (10 us).
+inline constexpr uint8_t kFirstWaitCode = 14;
+inline constexpr uint8_t kLastWaitCode = 26;
+inline constexpr uint8_t kPromptCode = 1;
+
+// A host from whose repetition nothing more has come for so many prompt intervals is taken to have ended it.
+inline constexpr int kRepeatingFor = 16;
+
+// Do siblings or receivers wait for this child's contribution?
+bool OwesData(const Context& ctx, const Endpoint& child);
+
+// Makes a host send again from the first packet that it has not been told of. An RNR NAK does so however
+// often it is needed, but must not stop a host in the middle of repeating.
+void AskHost(const Context& ctx, Endpoint& host, Env& env);
+
+// A host repeats a packet that cannot be answered yet: asks it to wait, at most once per half of that time.
+void TellToWait(Endpoint& host, Env& env);
+
+}  // namespace epic::engine
