@@ -20,11 +20,9 @@ MAY_INCLUDE = {
     "protocol": ["base"],
     "reduce": ["base", "protocol"],
     "incengine/state": ["base", "roce", "protocol", "incengine/core/effects.h"],
-    "incengine/reduce": ["reduce"],
-    "incengine/modules": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/reduce",
-                          "incengine/core/effects.h"],
-    "incengine/modes": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/reduce",
-                        "incengine/modules", "incengine/core/effects.h"],
+    "incengine/modules": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/core/effects.h"],
+    "incengine/modes": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules",
+                        "incengine/core/effects.h"],
     "incengine/core": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules",
                        "incengine/modes"],
     "incengine/daemon": ["base", "roce", "protocol", "reduce", "io", "proto", "incengine"],
@@ -53,8 +51,8 @@ EDGE_HEADERS = {
     r"<(thread|mutex|condition_variable)>": ["io", "incengine/daemon", "incagent", "incmanager", "commlib", "bench",
                                                 "tests/e2e"],
 }
-CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/reduce", "incengine/modules",
-        "incengine/modes", "incengine/core", "commlib/core", "incmanager/policies", "sim"]
+CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules", "incengine/modes",
+        "incengine/core", "commlib/core", "incmanager/policies", "sim"]
 NOT_IN_CORES = r"std::chrono::\w*clock|\bclock_gettime\b|\bgettimeofday\b|\brand\(\)|std::random_device|\bgetenv\b"
 
 MAX_LINES = 400
