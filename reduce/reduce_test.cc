@@ -45,6 +45,7 @@ void ExpectReduced(ReduceOp op, DataType type, const std::vector<std::vector<uin
                    const std::vector<uint32_t>& got) {
   for (size_t i = 0; i < got.size(); ++i) {
     std::vector<uint32_t> row;
+    row.reserve(columns.size());
     for (const auto& column : columns) row.push_back(column[i]);
     const uint32_t want = ReferenceReduce(op, type, row);
     ASSERT_TRUE(Same(type, got[i], want)) << Name(op, type) << std::hex << " element " << i << ": " << row[0]
