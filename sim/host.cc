@@ -1,6 +1,7 @@
 #include "sim/host.h"
 
 #include <bit>
+#include <cstring>
 
 #include "base/check.h"
 
@@ -54,12 +55,23 @@ roce::QueuePair Connected(const HostConfig& config) {
 }  // namespace
 
 Host::Host(const HostConfig& config)
-    : qp_(Connected(config)),
+    : rank_(config.rank),
+      qp_(Connected(config)),
       core_({.path_mtu = config.path_mtu,
              .message_packets = config.message_packets,
-             .window_messages = config.window_messages}) {}
+             .window_messages = config.window_messages,
+             .rank = config.rank,
+             .world_size = config.world_size}) {}
 
 int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv) {
+  const bool own_broadcast = header.collective == Collective::kBroadcast && rank_ == header.root;
+  EPIC_CHECK(send.size() == SendBytes(header, rank_));
+  EPIC_CHECK(recv.size() == RecvBytes(header, rank_) || (own_broadcast && recv.empty()));
+  if (header.collective == Collective::kAllGather && !send.empty()) {
+    std::memmove(recv.data() + rank_ * send.size(), send.data(), send.size());
+  } else if (own_broadcast && !send.empty() && !recv.empty()) {
+    std::memmove(recv.data(), send.data(), send.size());
+  }
   const OpId op = core_.Post(header);
   EPIC_CHECK(op == static_cast<OpId>(calls_.size()));
   calls_.push_back({.send = send, .recv = recv});
@@ -114,8 +126,8 @@ void Host::Poll(Nanos now, roce::PacketSink& sink) {
       continue;
     }
     std::span<const uint8_t> control;
-    if (core_.IsControl(c.wr_id))
-      control = control_in_[static_cast<size_t>(ControlSlot(core_.OpOf(c.wr_id)))];
+    if (const auto op = core_.ControlOf(c.wr_id))
+      control = control_in_[static_cast<size_t>(ControlSlot(*op))];
     core_.OnRecvComplete(c.wr_id, c.bytes, c.has_imm ? std::optional(c.imm) : std::nullopt, control);
   }
   WorkRequest wr;

@@ -27,6 +27,8 @@ struct HostConfig {
   uint32_t path_mtu = 1024;
   uint32_t message_packets = 8;
   uint32_t window_messages = 8;
+  uint32_t rank = 0;
+  uint32_t world_size = 1;
   uint8_t timeout = 18;  // exponent: 4.096 us * 2^18 is about a second
 };
 
@@ -35,7 +37,9 @@ class Host {
   explicit Host(const HostConfig& config);
 
   // Start a call; the number returned counts calls from 0. Buffers stay the caller's and must outlive the
-  // call.
+  // call. Their lengths are SendBytes and RecvBytes of the header; what of the receive buffer is this rank's
+  // own (AllGather, Broadcast at the root) is copied at once. A root may leave a Broadcast's `recv` empty.
+  int Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv);
   int AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint8_t> recv);
   int Barrier();
 
@@ -61,12 +65,11 @@ class Host {
     ControlHeader reply;
     Nanos finished_at = 0;
   };
-  int Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv);
-
   using ControlRing = std::array<std::array<uint8_t, kControlBytes>, kMaxOpenInvocations>;
 
   void Post(const WorkRequest& wr);
 
+  const uint32_t rank_;
   roce::QueuePair qp_;
   RankCore core_;
   std::vector<Call> calls_;

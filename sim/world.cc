@@ -88,6 +88,7 @@ void World::Install(const WorldConfig& config) {
     groups[s].window_messages = config.window_messages;
     groups[s].slots = SlotsFor(config.message_packets * config.window_messages);
     groups[s].prompt_ns = config.prompt_ns;
+    groups[s].mode = config.mode;
   }
   std::vector<HostConfig> host_configs(ranks);
   const auto ranks_below = [&](size_t s) {
@@ -128,6 +129,8 @@ void World::Install(const WorldConfig& config) {
                                         .path_mtu = config.path_mtu,
                                         .message_packets = config.message_packets,
                                         .window_messages = config.window_messages,
+                                        .rank = static_cast<uint32_t>(child - switches),
+                                        .world_size = static_cast<uint32_t>(ranks),
                                         .timeout = config.host_timeout};
     } else {
       down_end.ranks = ranks_below(child);

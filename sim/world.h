@@ -27,6 +27,7 @@ TreeSpec Star(int ranks);
 TreeSpec FullTree(int levels, int fan);
 
 struct WorldConfig {
+  engine::Mode mode = engine::Mode::kTranslated;  // of every switch
   TreeSpec tree = Star(4);
   uint32_t path_mtu = 1024;
   uint32_t message_packets = 8;

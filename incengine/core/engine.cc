@@ -35,6 +35,19 @@ Context MakeContext(const GroupConfig& config) {
   return ctx;
 }
 
+// Nothing for a mode that this engine does not realise.
+const ModeLogic* ModeOf(const GroupConfig& config) {
+  switch (config.mode) {
+    case Mode::kTranslated:
+      return &TranslatedMode();
+    case Mode::kAugmented:
+      return &AugmentedMode();
+    case Mode::kTerminated:
+      break;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Engine::Engine(Ipv4 address, size_t port_count, size_t arena_bytes)
@@ -43,8 +56,8 @@ Engine::Engine(Ipv4 address, size_t port_count, size_t arena_bytes)
 StatusOr<size_t> Engine::Install(const GroupConfig& config) {
   const Status valid = Validate(config, port_count_);
   if (!valid.ok()) return valid;
-  if (config.mode != Mode::kTranslated) {
-    return MakeStatus(StatusCode::kUnimplemented, "mode: this engine realises mode II only");
+  if (ModeOf(config) == nullptr) {
+    return MakeStatus(StatusCode::kUnimplemented, "mode: this engine realises modes II and III only");
   }
   if (groups_.contains(config.group_id)) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group_id {} is installed", config.group_id));
@@ -69,7 +82,10 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config) {
   }
   ctx.arena_offset = *offset;
   uint8_t* slots = arena_.At(*offset, ctx.arena_bytes).data();
-  for (uint32_t i = 0; i < config.slots; ++i) new (slots + i * sizeof(Slot)) Slot();
+  for (uint32_t i = 0; i < config.slots; ++i) {
+    new (slots + i * sizeof(Slot)) Slot();
+    if (config.mode == Mode::kAugmented) new (slots + UpPipeBytes(config) + i * sizeof(Slot)) Slot();
+  }
   for (size_t i = 0; i < config.children.size(); ++i) {
     by_qpn_[Raw(config.children[i].local_qpn)] = {config.group_id, EndpointId{static_cast<uint8_t>(i)}};
   }
@@ -112,7 +128,7 @@ void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effect
     reason = DropReason::kGroupFailed;
   }
   if (reason != DropReason::kCount) return Drop(ctx, ep, reason, env);
-  TranslatedMode().OnPacket(ctx, from, packet, env);
+  ModeOf(ctx.config)->OnPacket(ctx, from, packet, env);
 }
 
 void Engine::OnTimer(Nanos now, TimerId id, Effects& effects) {
@@ -122,7 +138,7 @@ void Engine::OnTimer(Nanos now, TimerId id, Effects& effects) {
   ctx.timer_at = kNever;
   if (ctx.state == GroupState::kStopped) return;
   Env env{.now = now, .address = address_, .arena = arena_, .effects = effects};
-  TranslatedMode().OnTimer(ctx, env);
+  ModeOf(ctx.config)->OnTimer(ctx, env);
 }
 
 const char* Name(DropReason reason) {

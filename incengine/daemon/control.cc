@@ -59,6 +59,7 @@ proto::EndpointDump DumpEndpoint(const engine::Endpoint& endpoint, const PortNam
   out.Add("naks_sent", counters.naks_sent);
   out.Add("rnr_naks_sent", counters.rnr_naks_sent);
   out.Add("prompts", counters.prompts);
+  out.Add("cnps_sent", counters.cnps_sent);
   return dump;
 }
 

@@ -21,4 +21,7 @@ class ModeLogic {
 // Mode II (modes/translated.h).
 const ModeLogic& TranslatedMode();
 
+// Mode III (modes/augmented.cc).
+const ModeLogic& AugmentedMode();
+
 }  // namespace epic::engine

@@ -76,7 +76,8 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
     return Drop(ctx, ep, DropReason::kAboveWindow, env);
   }
   const Index needed = ep.config.is_host ? ep.down_acked_end : ctx.results_end;
-  if (control ? !AdmitControl(ctx, child, packet, needed, env) : !AdmitData(ctx, child, index, packet, env))
+  if (control ? !AdmitControl(ctx, child, packet, needed, ctx.results_end, env)
+              : !AdmitData(ctx, child, index, packet, env))
     return;
   ep.nak_sent = false;
   ep.repeating = false;
@@ -190,9 +191,7 @@ void ParentAeth(Context& ctx, Index index, bool negative, Env& env) {
     return Watch(ctx, env);
   }
   if (index < ctx.up_sent) return RepeatUp(ctx, index, env);
-  if (env.now < ctx.handed_down_at + ctx.config.prompt_ns / 4) return;
-  ctx.handed_down_at = env.now;
-  HandDown(ctx, UpDue(ctx), env);
+  HandDown(ctx, env);
 }
 
 void SwitchAeth(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) {

@@ -53,18 +53,6 @@ void Prompt(Context& ctx, Endpoint& child, Env& env) {
   }
 }
 
-void HandDown(Context& ctx, Index index, Env& env) {
-  for (Endpoint& child : ctx.children) {
-    if (child.up_epsn > index) continue;
-    ++child.counters.prompts;
-    if (child.config.is_host) {
-      AskHost(ctx, child, env);
-    } else {
-      SendNak(child, child.up_epsn, env);
-    }
-  }
-}
-
 void PublishResult(Context& ctx, Index index, const Position& position, std::span<const uint8_t> payload,
                    bool ack_req, Env& env) {
   ctx.results_end = index + 1;

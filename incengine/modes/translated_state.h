@@ -27,9 +27,6 @@ void Watch(Context& ctx, Env& env);
 // only a repetition can make it acknowledge.
 void Prompt(Context& ctx, Endpoint& child, Env& env);
 
-// The parent waits for an index that is not complete here: prompts every child that has not sent it.
-void HandDown(Context& ctx, Index index, Env& env);
-
 // The result of an index has just become known here: results_end moves, timers follow, its receivers get a
 // copy.
 void PublishResult(Context& ctx, Index index, const Position& position, std::span<const uint8_t> payload,

@@ -41,7 +41,8 @@ void Refuse(Context& ctx, Endpoint& ep, DropReason reason, Env& env) {
     SendAeth(ep, roce::kSyndromeNakInvalidRequest, ep.up_told, ep.up_told - 1, env);
 }
 
-bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index needed, Env& env) {
+bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index needed, Index held,
+                  Env& env) {
   Endpoint& ep = ctx.children[child];
   const auto header = DecodeControl(packet.payload);
   if (packet.bth.opcode != roce::Opcode::kRcSendOnlyImm || !header ||
@@ -53,7 +54,7 @@ bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index 
   const int64_t number = ep.in.next_invocation();
   const bool opens = ctx.invocations.empty() || ctx.invocations.back().number < number;
   const bool group_has_room = static_cast<int64_t>(ctx.invocations.size()) < kKeptInvocations ||
-                              ctx.invocations[1].control_index <= ctx.results_end;
+                              ctx.invocations[1].control_index <= held;
   if ((opens && !group_has_room) || !ep.in.CanOpenKeeping(needed)) {
     Drop(ctx, ep, DropReason::kAboveWindow, env);
     return false;

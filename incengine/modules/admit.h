@@ -20,8 +20,9 @@ Index UpIndexOf(const Endpoint& child, Psn psn);
 void Refuse(Context& ctx, Endpoint& ep, DropReason reason, Env& env);
 
 // A control packet where one is due: merges it, opens the invocation if it is the first, and moves up_epsn.
-// `needed` is the first index of the child's segments that must not be forgotten. False if it is refused.
-bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index needed, Env& env);
+// `needed` is the first index of the child's segments that must not be forgotten, `held` the first of the
+// group's. False if it is refused.
+bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index needed, Index held, Env& env);
 
 // A data packet at up_epsn, inside the window: aggregates it and moves up_epsn. False if it is refused.
 bool AdmitData(Context& ctx, size_t child, Index index, const roce::Packet& packet, Env& env);

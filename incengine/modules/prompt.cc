@@ -33,6 +33,22 @@ void AskHost(const Context& ctx, Endpoint& host, Env& env) {
   }
 }
 
+void AskChild(const Context& ctx, Endpoint& child, Env& env) {
+  if (child.config.is_host) return AskHost(ctx, child, env);
+  SendNak(child, child.up_epsn, env);
+}
+
+void HandDown(Context& ctx, Env& env) {
+  if (env.now < ctx.handed_down_at + ctx.config.prompt_ns / 4) return;
+  ctx.handed_down_at = env.now;
+  const Index due = UpDue(ctx);
+  for (Endpoint& child : ctx.children) {
+    if (child.up_epsn > due) continue;
+    ++child.counters.prompts;
+    AskChild(ctx, child, env);
+  }
+}
+
 void TellToWait(Endpoint& host, Env& env) {
   if (env.now < host.rnr_allowed_at) return;
   const auto code =

@@ -22,6 +22,13 @@ bool OwesData(const Context& ctx, const Endpoint& child);
 // often it is needed, but must not stop a host in the middle of repeating.
 void AskHost(const Context& ctx, Endpoint& host, Env& env);
 
+// Asks a child for what this switch waits for: a host as above, a switch by NAK naming the index expected.
+void AskChild(const Context& ctx, Endpoint& child, Env& env);
+
+// The parent waits for an index that is not complete here: asks every child that has not sent it, at most
+// once per quarter of the prompt interval.
+void HandDown(Context& ctx, Env& env);
+
 // A host repeats a packet that cannot be answered yet: asks it to wait, at most once per half of that time.
 void TellToWait(Endpoint& host, Env& env);
 

@@ -86,9 +86,15 @@ size_t SlotPayloadBytes(const GroupConfig& config) {
   return (kAccumulatorFactor + contributions) * config.path_mtu;
 }
 
-size_t ArenaBytes(const GroupConfig& config) {
+size_t UpPipeBytes(const GroupConfig& config) {
   return Arena::RoundUp(size_t{config.slots} * sizeof(Slot)) +
          Arena::RoundUp(size_t{config.slots} * SlotPayloadBytes(config));
+}
+
+size_t ArenaBytes(const GroupConfig& config) {
+  if (config.mode != Mode::kAugmented) return UpPipeBytes(config);
+  return UpPipeBytes(config) + Arena::RoundUp(size_t{config.slots} * sizeof(Slot)) +
+         Arena::RoundUp(size_t{config.slots} * config.path_mtu);
 }
 
 }  // namespace epic::engine

@@ -59,6 +59,7 @@ struct EndpointCounters {
   uint64_t naks_sent = 0;
   uint64_t rnr_naks_sent = 0;
   uint64_t prompts = 0;
+  uint64_t cnps_sent = 0;
 };
 
 struct Endpoint {
@@ -75,6 +76,10 @@ struct Endpoint {
   IndexRange want;
   Nanos prompt_at = kNever;
   uint32_t prompt_backoff = 0;
+  // Mode III, also of the parent: packets accepted since the last ACK. Of children: the resend timer.
+  int64_t accepted_since_ack = 0;
+  Nanos resend_at = kNever;
+  uint32_t resend_backoff = 0;
   // Hosts.
   bool repeating = false;  // it is in the middle of sending again what it has sent
   Nanos heard_at = 0;      // its last repetition
@@ -141,7 +146,10 @@ inline constexpr uint32_t kAccumulatorFactor = 2;
 // Payload bytes of one slot: an accumulator, and in a reproducible group a contribution per child.
 size_t SlotPayloadBytes(const GroupConfig& config);
 
-// Arena bytes that a group takes: N slots with their payloads.
+// Arena bytes of the N slots and payloads for packets on their way up.
+size_t UpPipeBytes(const GroupConfig& config);
+
+// Arena bytes that a group takes: those, and in mode III N slots and payloads for packets on their way down.
 size_t ArenaBytes(const GroupConfig& config);
 
 }  // namespace epic::engine

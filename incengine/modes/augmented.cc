@@ -1,0 +1,288 @@
+// Mode III, connection augmented: every hop acknowledges, and repeats what is lost on it, packet by packet
+// (EPIC paper, section 4.4, Algorithms 2 and 3; docs/PROTOCOL-MODE-III.md, whose tables these functions
+// follow).
+#include <algorithm>
+
+#include "incengine/modes/mode.h"
+#include "incengine/modules/admit.h"
+#include "incengine/modules/pipe.h"
+#include "incengine/modules/progress.h"
+#include "incengine/modules/prompt.h"
+#include "incengine/modules/transmit.h"
+#include "roce/rnr_timer.h"
+
+namespace epic::engine {
+namespace {
+
+Index Slots(const Context& ctx) { return static_cast<Index>(ctx.config.slots); }
+Index AckEvery(const Context& ctx) { return std::max<Index>(Slots(ctx) / 4, 1); }
+
+// The sender's side of an endpoint: what it has sent, and how far that is acknowledged.
+struct Sender {
+  Endpoint& ep;
+  Index& acked_end;
+  Index sent_end;
+  Nanos& resend_at;
+  uint32_t& backoff;
+  bool up;
+
+  Index Unacknowledged() const { return ep.out.Next(acked_end); }
+  bool Waits() const { return Unacknowledged() < sent_end; }
+};
+
+Sender SenderOf(Context& ctx, EndpointId id) {
+  if (id == kParent) {
+    return {ctx.parent, ctx.up_acked_end, ctx.up_sent, ctx.uplink_at, ctx.uplink_backoff, true};
+  }
+  Endpoint& child = ctx.children[Raw(id)];
+  return {child, child.down_acked_end, ctx.results_end, child.resend_at, child.resend_backoff, false};
+}
+
+void ArmResend(Context& ctx, const Sender& to, Env& env) {
+  to.resend_at = to.Waits() ? env.now + BackedOff(ctx, to.backoff) : kNever;
+  ArmTimer(ctx, to.resend_at, env);
+}
+
+// Retransmission: everything that is not acknowledged, asking for an acknowledgement.
+void Retransmit(Context& ctx, const Sender& to, Env& env) {
+  for (Index i = to.Unacknowledged(); i < to.sent_end; i = to.ep.out.Next(i + 1)) {
+    if (!(to.up ? SendHeld(ctx, to.ep, i, true, env) : SendDown(ctx, to.ep, i, true, env))) {
+      return Drop(ctx, to.ep, DropReason::kStaleSlot, env);
+    }
+    ++ctx.counters.repeats;
+  }
+}
+
+// SendAck: everything before the index expected from this endpoint has arrived. If nothing more comes from a
+// host, it is said once more: the host would notice a lost ACK only by its own timer.
+void AcknowledgeUpTo(Context& ctx, Endpoint& ep, Index expected, Env& env) {
+  ep.accepted_since_ack = 0;
+  const Index last = ep.in.Previous(expected);
+  if (last < 0) return;
+  SendAck(ep, last, env);
+  if (!ep.config.is_host) return;
+  ep.repeat_ack_at = env.now + ctx.config.prompt_ns;
+  ArmTimer(ctx, ep.repeat_ack_at, env);
+}
+
+void Acknowledge(Context& ctx, Endpoint& ep, const roce::Packet& packet, Index expected, Env& env) {
+  const bool ends =
+      packet.bth.opcode != roce::Opcode::kRcSendFirst && packet.bth.opcode != roce::Opcode::kRcSendMiddle;
+  if (++ep.accepted_since_ack >= AckEvery(ctx) || ends || packet.bth.ack_req) {
+    AcknowledgeUpTo(ctx, ep, expected, env);
+  }
+}
+
+// The pipe has no room: come again later, and, a host, more slowly.
+void Defer(Context& ctx, Endpoint& ep, Index expected, Env& env) {
+  Drop(ctx, ep, DropReason::kAboveWindow, env);
+  if (env.now < ep.rnr_allowed_at) return;
+  uint8_t code = kPromptCode;
+  const Nanos wait = ctx.config.prompt_ns / 16 << std::min(ep.rnr_backoff, 4u);
+  while (code < kLastWaitCode && roce::RnrTimerNanos(code + 1) <= wait) ++code;
+  ++ep.rnr_backoff;
+  ep.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
+  AcknowledgeUpTo(ctx, ep, expected, env);
+  SendRnrNak(ep, expected, code, env);
+  if (ep.config.is_host) SendCnp(ep, env);
+}
+
+void NoteGap(Context& ctx, Endpoint& ep, Index expected, Env& env) {
+  ++ep.counters.gaps;
+  Drop(ctx, ep, DropReason::kGap, env);
+  if (ep.nak_sent) return;
+  ep.nak_sent = true;
+  SendNak(ep, expected, env);
+}
+
+bool AsksForAck(const Context& ctx, Index index) { return index % AckEvery(ctx) == AckEvery(ctx) - 1; }
+
+// Admits a result to the down pipe.
+void PublishDown(Context& ctx, Index index, const Position& position, bool ack_req,
+                 std::span<const uint8_t> payload, Env& env) {
+  StoreDown(ctx, index, position, ack_req, payload, env);
+  ctx.results_end = index + 1;
+  ++ctx.counters.results;
+  ReplicateDown(ctx, Outs(ctx, position), index, AsksForAck(ctx, index), env);
+  for (size_t c = 0; c < ctx.children.size(); ++c) {
+    const Sender to = SenderOf(ctx, EndpointId{static_cast<uint8_t>(c)});
+    if (to.resend_at == kNever) ArmResend(ctx, to, env);
+  }
+}
+
+void AdvanceUp(Context& ctx, Env& env) {
+  for (;;) {
+    const Index index = ctx.is_root() ? ctx.results_end : UpDue(ctx);
+    const auto position = Locate(ctx, index);
+    if (!position || !IsComplete(ctx, index, *position, env)) return;
+    if (!ctx.is_root()) {
+      SendHeld(ctx, ctx.parent, index, AsksForAck(ctx, index), env);
+      ctx.up_sent = index + 1;
+      if (ctx.uplink_at == kNever) ArmResend(ctx, SenderOf(ctx, kParent), env);
+      continue;
+    }
+    // The virtual parent: admission is its acknowledgement, and waits for room.
+    if (index >= DownPipeStart(ctx) + Slots(ctx)) return;
+    std::array<uint8_t, kControlBytes> bytes;
+    const auto payload = HeldPayload(ctx, index, *position, bytes, env);
+    if (position->control && DecodeControl(payload)->status != ControlStatus::kOk) {
+      ctx.state = GroupState::kFailed;
+    }
+    PublishDown(ctx, index, *position, HeldAckReq(ctx, index, *position, env), payload, env);
+  }
+}
+
+void WatchChildren(Context& ctx, Env& env) {
+  for (Endpoint& child : ctx.children) {
+    if (child.prompt_at != kNever || !OwesData(ctx, child)) continue;
+    child.prompt_backoff = 0;
+    child.prompt_at = env.now + ctx.config.prompt_ns;
+    ArmTimer(ctx, child.prompt_at, env);
+  }
+}
+
+void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
+  Endpoint& ep = ctx.children[child];
+  const Index index = UpIndexOf(ep, packet.bth.psn);
+  ep.repeat_ack_at = kNever;
+  if (index < ep.up_epsn) {
+    ++ep.counters.duplicates;
+    ep.repeating = index >= 0 && ep.in.Next(index + 1) < ep.up_epsn;
+    ep.heard_at = env.now;
+    Drop(ctx, ep, DropReason::kDuplicate, env);
+    return AcknowledgeUpTo(ctx, ep, ep.up_epsn, env);
+  }
+  if (index > ep.up_epsn) return NoteGap(ctx, ep, ep.up_epsn, env);
+  if (index >= UpPipeStart(ctx) + Slots(ctx)) return Defer(ctx, ep, ep.up_epsn, env);
+  const Index held = std::min({ctx.results_end, UpPipeStart(ctx), DownPipeStart(ctx)});
+  const bool control = index == ep.in.next_index();
+  if (control ? !AdmitControl(ctx, child, packet, ep.down_acked_end, held, env)
+              : !AdmitData(ctx, child, index, packet, env)) {
+    return;
+  }
+  ep.nak_sent = false;
+  ep.repeating = false;
+  ep.rnr_backoff = 0;
+  ep.rnr_allowed_at = env.now;
+  ep.up_told = ep.up_epsn;
+  ep.prompt_at = kNever;
+  ctx.max_up_epsn = std::max(ctx.max_up_epsn, ep.up_epsn);
+  Acknowledge(ctx, ep, packet, ep.up_epsn, env);
+  AdvanceUp(ctx, env);
+  WatchChildren(ctx, env);
+}
+
+void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
+  Endpoint& parent = ctx.parent;
+  const Index due = ResultDue(ctx);
+  const Index index = UpIndexOf(parent, packet.bth.psn);
+  if (index < due) {
+    ++parent.counters.duplicates;
+    Drop(ctx, parent, DropReason::kDuplicate, env);
+    return AcknowledgeUpTo(ctx, parent, due, env);
+  }
+  if (index > due) return NoteGap(ctx, parent, due, env);
+  const auto position = Locate(ctx, index);
+  if (!position || (index >= ctx.up_sent && parent.out.Carries(index))) {
+    return Drop(ctx, parent, DropReason::kUnexpectedResult, env);
+  }
+  if (packet.bth.opcode != OpcodeAt(ctx, *position))
+    return Drop(ctx, parent, DropReason::kUnexpectedOpcode, env);
+  if (packet.payload.size() != BytesAt(ctx, *position)) return Drop(ctx, parent, DropReason::kBadLength, env);
+  if (index >= DownPipeStart(ctx) + Slots(ctx)) return Defer(ctx, parent, due, env);
+  if (position->control) {
+    const auto header = DecodeControl(packet.payload);
+    if (!header || header->invocation != static_cast<uint64_t>(position->invocation->number)) {
+      return Drop(ctx, parent, DropReason::kBadControl, env);
+    }
+    if (header->status != ControlStatus::kOk) ctx.state = GroupState::kFailed;
+  }
+  parent.nak_sent = false;
+  parent.rnr_backoff = 0;
+  parent.rnr_allowed_at = env.now;
+  if (parent.out.Carries(index) && index >= ctx.up_acked_end) {
+    ctx.up_acked_end = index + 1;  // a result contains what this switch sent
+    ArmResend(ctx, SenderOf(ctx, kParent), env);
+  }
+  PublishDown(ctx, index, *position, packet.bth.ack_req, packet.payload, env);
+  Acknowledge(ctx, parent, packet, ResultDue(ctx), env);
+  WatchChildren(ctx, env);
+}
+
+// ReceiveAck.
+void Aeth(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) {
+  const Sender to = SenderOf(ctx, from);
+  const uint8_t syndrome = packet.aeth.syndrome;
+  const bool negative = !roce::IsAck(syndrome);
+  const Psn acked_psn = negative ? packet.bth.psn - 1 : packet.bth.psn;
+  const Index acked = to.ep.out.IndexOf(acked_psn).value_or(-1);
+  if (acked >= to.sent_end || (acked < 0 && acked_psn.DistanceFrom(to.ep.out.next_wire()) >= 0)) {
+    return Drop(ctx, to.ep, DropReason::kAckBeyond, env);
+  }
+  const bool advances = acked >= to.acked_end;
+  if (advances) {
+    to.acked_end = acked + 1;
+    to.backoff = 0;
+    ArmResend(ctx, to, env);
+  }
+  if (negative && roce::IsRnrNak(syndrome)) {
+    to.resend_at = env.now + roce::RnrTimerNanos(syndrome & 0x1f);
+    ArmTimer(ctx, to.resend_at, env);
+  } else if (negative && to.Waits()) {
+    Retransmit(ctx, to, env);
+    ArmResend(ctx, to, env);
+  } else if (negative && to.up) {
+    HandDown(ctx, env);  // the parent has all that this switch can send, and waits
+  }
+  if (advances) AdvanceUp(ctx, env);
+}
+
+class Augmented final : public ModeLogic {
+ public:
+  void OnPacket(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) const override {
+    Endpoint& ep = from == kParent ? ctx.parent : ctx.children[Raw(from)];
+    if (packet.bth.opcode == roce::Opcode::kRcAck) return Aeth(ctx, from, packet, env);
+    if (!IsSend(packet.bth.opcode)) return Drop(ctx, ep, DropReason::kUnexpectedOpcode, env);
+    if (from == kParent) return DownData(ctx, packet, env);
+    UpData(ctx, Raw(from), packet, env);
+  }
+
+  void OnTimer(Context& ctx, Env& env) const override {
+    Nanos next = kNever;
+    const auto resend = [&](EndpointId id) {
+      const Sender to = SenderOf(ctx, id);
+      if (env.now >= to.resend_at) {
+        if (to.up) ++ctx.counters.uplink_timeouts;
+        Retransmit(ctx, to, env);
+        ++to.backoff;
+        ArmResend(ctx, to, env);
+      }
+      next = std::min(next, to.resend_at);
+    };
+    if (!ctx.is_root()) resend(kParent);
+    for (size_t c = 0; c < ctx.children.size(); ++c) {
+      resend(EndpointId{static_cast<uint8_t>(c)});
+      Endpoint& child = ctx.children[c];
+      if (env.now >= child.prompt_at) {
+        ++child.counters.prompts;
+        if (OwesData(ctx, child)) AskChild(ctx, child, env);
+        child.prompt_at = OwesData(ctx, child) ? env.now + BackedOff(ctx, ++child.prompt_backoff) : kNever;
+      }
+      if (env.now >= child.repeat_ack_at) {
+        child.repeat_ack_at = kNever;
+        SendAck(child, child.in.Previous(child.up_epsn), env);
+      }
+      next = std::min({next, child.prompt_at, child.repeat_ack_at});
+    }
+    ArmTimer(ctx, next, env);
+  }
+};
+
+}  // namespace
+
+const ModeLogic& AugmentedMode() {
+  static const Augmented mode;
+  return mode;
+}
+
+}  // namespace epic::engine
