@@ -127,7 +127,7 @@ void Comm::HandleCompletion(const ibv_wc& completion) {
   std::optional<uint32_t> imm;
   if ((completion.wc_flags & IBV_WC_WITH_IMM) != 0) imm = ntohl(completion.imm_data);
   std::span<const uint8_t> control;
-  if (core_.IsControl(message)) control = {ControlRecvSlot(core_.OpOf(message)), kControlBytes};
+  if (const auto op = core_.ControlOf(message)) control = {ControlRecvSlot(*op), kControlBytes};
   core_.OnRecvComplete(message, completion.byte_len, imm, control);
 }
 

@@ -87,7 +87,9 @@ Error Comm::Connect(const JoinedInfo& joined) {
   path_mtu_ = joined.connect.path_mtu;
   core_ = RankCore({.path_mtu = path_mtu_,
                     .message_packets = joined.message_packets,
-                    .window_messages = joined.window_messages});
+                    .window_messages = joined.window_messages,
+                    .rank = static_cast<uint32_t>(options_.rank),
+                    .world_size = static_cast<uint32_t>(options_.size)});
   Log(LogLevel::kInfo, "rank {}: group {} (id {}) through {} qpn 0x{:x}; path MTU {}, M {}, W {}",
       options_.rank, options_.group, joined.group_id, verbs::ToString(joined.connect.remote_ip),
       joined.connect.remote_qpn, path_mtu_, joined.message_packets, joined.window_messages);

@@ -3,29 +3,45 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "protocol/flow.h"
 
 namespace epic {
 
+uint64_t SendBytes(const ControlHeader& header, uint32_t rank) {
+  const DataLayout layout = LayoutOf(header, 1);
+  if (header.collective == Collective::kBroadcast && rank != header.root) return 0;
+  return header.collective == Collective::kReduceScatter
+             ? static_cast<uint64_t>(layout.parts) * layout.part_bytes
+             : layout.part_bytes;
+}
+
+uint64_t RecvBytes(const ControlHeader& header, uint32_t rank) {
+  const DataLayout layout = LayoutOf(header, 1);
+  if (header.collective == Collective::kReduce && rank != header.root) return 0;
+  return header.collective == Collective::kAllGather ? static_cast<uint64_t>(layout.parts) * layout.part_bytes
+                                                     : layout.part_bytes;
+}
+
 RankCore::RankCore(const CoreConfig& config) : config_(config) {
   EPIC_CHECK(config.path_mtu > 0 && config.message_packets > 0 && config.window_messages > 0);
+  EPIC_CHECK(config.rank < config.world_size);
 }
 
 OpId RankCore::Post(const ControlHeader& header) {
-  EPIC_CHECK(header.collective == Collective::kAllReduce || header.collective == Collective::kBarrier);
+  EPIC_CHECK(WrongField(header, config_.world_size) == ControlField::kNone);
   const OpId id = next_op();
   Op op;
   op.header = header;
   op.header.invocation = static_cast<uint64_t>(id);
-  op.first_message = next_message_;
+  op.layout = LayoutOf(header, config_.path_mtu);
   op.first_index = next_index_;
-  op.packets = LayoutOf(header, config_.path_mtu).packets();
-  const int64_t per_message = config_.message_packets;
-  op.messages = 1 + (op.packets + per_message - 1) / per_message;
-  next_message_ += op.messages;
-  next_index_ += 1 + op.packets;
+  next_index_ += 1 + op.layout.packets();
   ops_.push_back(op);
   return id;
+}
+
+bool RankCore::Carries(const Op& op, Direction direction, int64_t part) const {
+  const std::span<const uint32_t> self(&config_.rank, 1);
+  return direction == Direction::kSend ? Sends(op.header, part, self) : Receives(op.header, part, self);
 }
 
 // A message can be posted when its call exists and is among the first kMaxOpenInvocations that have not
@@ -34,68 +50,87 @@ bool RankCore::HasNext(const Cursor& cursor) const {
   return cursor.op < next_op() && cursor.op < first_op_ + kMaxOpenInvocations;
 }
 
-void RankCore::Advance(Cursor* cursor) {
+void RankCore::Advance(Cursor* cursor) const {
   const Op& op = OpAt(cursor->op);
   ++cursor->message;
-  if (cursor->message == op.first_message + op.messages) ++cursor->op;
+  const int64_t messages = PartMessages(op.layout, config_.message_packets);
+  if (cursor->part >= 0 && ++cursor->in_part < messages) return;
+  cursor->in_part = 0;
+  while (messages > 0 && ++cursor->part < op.layout.parts) {
+    if (Carries(op, cursor->direction, cursor->part)) return;
+  }
+  cursor->part = -1;
+  ++cursor->op;
 }
 
-Index RankCore::EndIndex(const Op& op, int64_t message) const {
-  const int64_t data_messages = message - op.first_message;  // up to this one
-  return op.first_index + 1 + std::min(data_messages * config_.message_packets, op.packets);
+Index RankCore::BeginIndex(const Cursor& cursor) const {
+  if (cursor.op == next_op()) return next_index_;
+  const Op& op = OpAt(cursor.op);
+  if (cursor.part < 0) return op.first_index;
+  return op.first_index + 1 + cursor.part * op.layout.part_packets + cursor.in_part * config_.message_packets;
 }
 
-uint32_t RankCore::MessageBytes(const Op& op, int64_t message) const {
-  if (message == op.first_message) return kControlBytes;
+Index RankCore::EndIndex(const Cursor& cursor) const {
+  if (cursor.part < 0) return BeginIndex(cursor) + 1;
+  const int64_t left = OpAt(cursor.op).layout.part_packets - cursor.in_part * config_.message_packets;
+  return BeginIndex(cursor) + std::min<int64_t>(config_.message_packets, left);
+}
+
+uint32_t RankCore::MessageBytes(const Cursor& cursor) const {
+  if (cursor.part < 0) return kControlBytes;
   const uint64_t per_message = static_cast<uint64_t>(config_.message_packets) * config_.path_mtu;
-  const uint64_t offset = static_cast<uint64_t>(message - op.first_message - 1) * per_message;
-  return static_cast<uint32_t>(
-      std::min(per_message, op.header.count * ElementBytes(op.header.type) - offset));
+  const uint64_t offset = static_cast<uint64_t>(cursor.in_part) * per_message;
+  return static_cast<uint32_t>(std::min(per_message, OpAt(cursor.op).layout.part_bytes - offset));
 }
 
-WorkRequest RankCore::MakeRequest(const Cursor& cursor, bool is_recv) const {
+WorkRequest RankCore::MakeRequest(const Cursor& cursor) const {
   const Op& op = OpAt(cursor.op);
   WorkRequest request;
-  request.is_recv = is_recv;
-  request.is_control = cursor.message == op.first_message;
+  request.is_recv = cursor.direction == Direction::kRecv;
+  request.is_control = cursor.part < 0;
   request.wr_id = static_cast<uint64_t>(cursor.message);
   request.op = cursor.op;
-  request.length = MessageBytes(op, cursor.message);
+  request.length = MessageBytes(cursor);
   if (request.is_control) {
     request.imm = static_cast<uint32_t>(op.header.invocation);
     request.header = op.header;
-  } else {
-    request.offset = static_cast<uint64_t>(cursor.message - op.first_message - 1) * config_.message_packets *
-                     config_.path_mtu;
+    return request;
   }
+  request.offset = static_cast<uint64_t>(cursor.in_part) * config_.message_packets * config_.path_mtu;
+  // A buffer for one part starts with that part.
+  const bool all_parts = request.is_recv == (op.header.collective == Collective::kAllGather);
+  if (all_parts) request.offset += static_cast<uint64_t>(cursor.part) * op.layout.part_bytes;
   return request;
 }
 
 // The window rule: a message whose last packet has index x waits until own sends and own receives are
 // complete up to x - MW. Results alone would not do: they can arrive while all reflected acknowledgements are
-// lost.
+// lost. Data that other ranks only receive waits for the control reply besides: it must not meet a rank that
+// has not called.
 bool RankCore::MaySend() const {
-  if (!HasNext(send_posted_) || send_posted_.message >= recv_posted_.message) return false;
-  const Index last = EndIndex(OpAt(send_posted_.op), send_posted_.message) - 1;
-  return last - window_packets() < std::min(send_end_, recv_end_);
+  if (!HasNext(send_posted_) || BeginIndex(recv_posted_) < EndIndex(send_posted_)) return false;
+  const Op& op = OpAt(send_posted_.op);
+  const Index received = BeginIndex(recv_done_);
+  const bool is_data = send_posted_.part >= 0;
+  if (is_data && !SendersReceive(op.header.collective) && received <= op.first_index) return false;
+  return EndIndex(send_posted_) <= std::min(BeginIndex(send_done_), received) + window_packets();
 }
 
 // Receives are posted two windows ahead: one for what may be sent now, one so that the queue pair never waits
 // for us.
 bool RankCore::MayReceive() const {
-  if (!HasNext(recv_posted_)) return false;
-  return EndIndex(OpAt(recv_posted_.op), recv_posted_.message) <= recv_end_ + 2 * window_packets();
+  return HasNext(recv_posted_) && EndIndex(recv_posted_) <= BeginIndex(recv_done_) + 2 * window_packets();
 }
 
 bool RankCore::NextWorkRequest(WorkRequest* request) {
   if (failed()) return false;
   if (MayReceive()) {
-    *request = MakeRequest(recv_posted_, true);
+    *request = MakeRequest(recv_posted_);
     Advance(&recv_posted_);
     return true;
   }
   if (!MaySend()) return false;
-  *request = MakeRequest(send_posted_, false);
+  *request = MakeRequest(send_posted_);
   Advance(&send_posted_);
   return true;
 }
@@ -104,7 +139,6 @@ void RankCore::OnSendComplete(uint64_t wr_id) {
   if (failed()) return;
   // A reliable connection completes in the order of posting; anything else is a broken queue pair.
   EPIC_CHECK(static_cast<int64_t>(wr_id) == send_done_.message && send_done_.message < send_posted_.message);
-  send_end_ = EndIndex(OpAt(send_done_.op), send_done_.message);
   Advance(&send_done_);
   RetireOps();
 }
@@ -114,25 +148,25 @@ void RankCore::OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint
   if (failed()) return;
   EPIC_CHECK(static_cast<int64_t>(wr_id) == recv_done_.message && recv_done_.message < recv_posted_.message);
   const Op& op = OpAt(recv_done_.op);
-  if (recv_done_.message == op.first_message) {
-    CheckReply(op, bytes, imm, control);
-  } else if (bytes != MessageBytes(op, recv_done_.message) || imm.has_value() ||
-             recv_done_.message >= send_posted_.message) {
-    Fail(Outcome::kProtocol);  // also a result that contains nothing of ours
+  // A sum contains something of every rank.
+  const bool has_our_part = BeginIndex(send_posted_) >= EndIndex(recv_done_);
+  if (recv_done_.part < 0) {
+    CheckReply(op, bytes, imm, control, has_our_part);
+  } else if (bytes != MessageBytes(recv_done_) || imm.has_value() ||
+             (Reduces(op.header.collective) && !has_our_part)) {
+    Fail(Outcome::kProtocol);
   }
   if (failed()) return;
-  recv_end_ = EndIndex(op, recv_done_.message);
   Advance(&recv_done_);
   RetireOps();
 }
 
 void RankCore::CheckReply(const Op& op, uint32_t bytes, std::optional<uint32_t> imm,
-                          std::span<const uint8_t> control) {
+                          std::span<const uint8_t> control, bool has_our_part) {
   const std::optional<ControlHeader> reply =
       bytes == kControlBytes ? DecodeControl(control.first(std::min<size_t>(control.size(), bytes)))
                              : std::nullopt;
-  if (!reply || imm != static_cast<uint32_t>(op.header.invocation) ||
-      recv_done_.message >= send_posted_.message) {
+  if (!reply || imm != static_cast<uint32_t>(op.header.invocation) || !has_our_part) {
     return Fail(Outcome::kProtocol);
   }
   if (reply->status != ControlStatus::kOk) {
@@ -150,16 +184,9 @@ void RankCore::RetireOps() {
   }
 }
 
-bool RankCore::IsControl(uint64_t wr_id) const {
-  return static_cast<int64_t>(wr_id) == OpAt(OpOf(wr_id)).first_message;
-}
-
-OpId RankCore::OpOf(uint64_t wr_id) const {
-  const auto message = static_cast<int64_t>(wr_id);
-  const auto behind = std::upper_bound(ops_.begin(), ops_.end(), message,
-                                       [](int64_t m, const Op& op) { return m < op.first_message; });
-  EPIC_CHECK(behind != ops_.begin());
-  return first_op_ + (behind - ops_.begin()) - 1;
+std::optional<OpId> RankCore::ControlOf(uint64_t recv_wr_id) const {
+  EPIC_CHECK(static_cast<int64_t>(recv_wr_id) == recv_done_.message);
+  return recv_done_.part < 0 ? std::optional(recv_done_.op) : std::nullopt;
 }
 
 void RankCore::Abort() {
@@ -171,7 +198,9 @@ void RankCore::Fail(Outcome outcome) { failure_ = outcome; }
 void RankCore::OnDrained() {
   EPIC_CHECK(failed());
   for (; !ops_.empty(); ops_.pop_front(), ++first_op_) {
-    const bool whole = recv_done_.op > first_op_;
+    // Where senders are not receivers, only the acknowledgement says that the data have arrived.
+    const bool whole = recv_done_.op > first_op_ &&
+                       (SendersReceive(ops_.front().header.collective) || send_done_.op > first_op_);
     finished_.push_back(
         {.op = first_op_, .outcome = whole ? Outcome::kOk : *failure_, .reply = failure_reply_});
   }

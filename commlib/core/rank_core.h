@@ -3,8 +3,10 @@
 // The world around it owns the queue pair and the buffers; it moves work requests out, completions in, and
 // finished calls out.
 //
-// Each call is one invocation: a control message, then the data in messages of M packets. The same sequence
-// of messages runs in both directions. Message numbers and packet indices count over all invocations.
+// Each call is one invocation: a control message, then its parts in messages of M packets. What a rank sends
+// and what it receives are two streams of messages, since it need not do both with a part (protocol/flow.h);
+// each numbers its own messages. Packet indices are the group's: they count over all invocations, whether
+// this rank has anything to do with them or not.
 //
 // A value: copying it is a snapshot. Not thread-safe.
 #pragma once
@@ -16,6 +18,7 @@
 
 #include "base/types.h"
 #include "protocol/control.h"
+#include "protocol/flow.h"
 
 namespace epic {
 
@@ -23,10 +26,12 @@ struct CoreConfig {
   uint32_t path_mtu = 1024;      // U, bytes
   uint32_t message_packets = 8;  // M
   uint32_t window_messages = 8;  // W
+  uint32_t rank = 0;
+  uint32_t world_size = 1;
 };
 
 // Work requests that can be outstanding on the queue pair: what to ask for when creating it. `window_packets`
-// is MW.
+// is MW. A message can be as short as one packet, so this is also the windows' length in indices.
 constexpr uint32_t MaxSendRequests(uint32_t window_packets) { return window_packets; }
 constexpr uint32_t MaxRecvRequests(uint32_t window_packets) { return 2 * window_packets; }
 
@@ -40,13 +45,19 @@ constexpr int64_t ControlSlot(OpId op) { return op % kMaxOpenInvocations; }
 struct WorkRequest {
   bool is_recv = false;
   bool is_control = false;  // 64 bytes of the control buffer ControlSlot(op); else the call's own buffer
-  uint64_t wr_id = 0;       // message number; sends and receives count alike
+  uint64_t wr_id = 0;       // message number of its direction
   OpId op = 0;
-  uint64_t offset = 0;   // bytes, in the call's buffer
+  uint64_t offset = 0;   // bytes, in the call's send or receive buffer; see SendBytes and RecvBytes
   uint32_t length = 0;   // bytes
   uint32_t imm = 0;      // of a control send: goes out as immediate data
   ControlHeader header;  // of a control send: to be encoded into the control buffer
 };
+
+// Bytes of the buffers that a rank gives to a call: all parts where it has to do with several, else one.
+// Of its own part of an AllGather and of a Broadcast's buffer at the root nothing comes from the network: to
+// put them there is left to the caller.
+uint64_t SendBytes(const ControlHeader& header, uint32_t rank);
+uint64_t RecvBytes(const ControlHeader& header, uint32_t rank);
 
 enum class Outcome : uint8_t {
   kOk,
@@ -65,8 +76,8 @@ class RankCore {
  public:
   explicit RankCore(const CoreConfig& config);
 
-  // Starts a call; its invocation number is filled in. AllReduce and Barrier only. Calls run in program
-  // order, at most kMaxOpenInvocations at a time; the rest wait here.
+  // Starts a call; its invocation number is filled in. WrongField(header, world_size) must be kNone. Calls
+  // run in program order, at most kMaxOpenInvocations at a time; the rest wait here.
   OpId Post(const ControlHeader& header);
 
   // The next request to post, receives before the sends that need them. False if nothing may be posted now.
@@ -78,11 +89,9 @@ class RankCore {
   void OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm,
                       std::span<const uint8_t> control);
 
-  // Whether the message is a control message, that is, whether OnRecvComplete wants its bytes. The message
-  // must have been posted and must not have been reported complete in both directions.
-  bool IsControl(uint64_t wr_id) const;
-  // The call that a posted message belongs to; as above.
-  OpId OpOf(uint64_t wr_id) const;
+  // The call whose control message this receive is, if it is one: then OnRecvComplete wants its bytes. Only
+  // of the receive that is to complete next.
+  std::optional<OpId> ControlOf(uint64_t recv_wr_id) const;
 
   // Ends everything, as a deadline or a failed queue pair demands.
   void Abort();
@@ -108,46 +117,49 @@ class RankCore {
  private:
   struct Op {
     ControlHeader header;
-    int64_t first_message = 0;
-    Index first_index = 0;
-    int64_t packets = 0;   // of data
-    int64_t messages = 1;  // with the control message
+    DataLayout layout;
+    Index first_index = 0;  // of the control packet
   };
-  // A position in the stream of messages, in one direction.
+  enum class Direction : uint8_t { kSend, kRecv };
+  // A position in the stream of messages of one direction.
   struct Cursor {
+    Direction direction;
     int64_t message = 0;
     OpId op = 0;
+    int64_t part = -1;    // -1: the control message
+    int64_t in_part = 0;  // message of the part
   };
 
   const Op& OpAt(OpId op) const { return ops_[static_cast<size_t>(op - first_op_)]; }
   int64_t window_packets() const {
     return static_cast<int64_t>(config_.message_packets) * config_.window_messages;
   }
+  // Does this rank send (receive) the part?
+  bool Carries(const Op& op, Direction direction, int64_t part) const;
   bool HasNext(const Cursor& cursor) const;
-  void Advance(Cursor* cursor);
-  // The index behind the last packet of a message.
-  Index EndIndex(const Op& op, int64_t message) const;
-  uint32_t MessageBytes(const Op& op, int64_t message) const;
-  WorkRequest MakeRequest(const Cursor& cursor, bool is_recv) const;
+  void Advance(Cursor* cursor) const;
+  // The index of the first packet of the message at the cursor, and the index behind its last. Everything
+  // before the first has been passed, also what this direction does not carry.
+  Index BeginIndex(const Cursor& cursor) const;
+  Index EndIndex(const Cursor& cursor) const;
+  uint32_t MessageBytes(const Cursor& cursor) const;
+  WorkRequest MakeRequest(const Cursor& cursor) const;
   bool MaySend() const;
   bool MayReceive() const;
-  void CheckReply(const Op& op, uint32_t bytes, std::optional<uint32_t> imm,
-                  std::span<const uint8_t> control);
+  void CheckReply(const Op& op, uint32_t bytes, std::optional<uint32_t> imm, std::span<const uint8_t> control,
+                  bool has_our_part);
   void Fail(Outcome outcome);
   void RetireOps();
 
   CoreConfig config_;
   std::deque<Op> ops_;  // not retired, in program order
   OpId first_op_ = 0;   // of ops_
-  int64_t next_message_ = 0;
   Index next_index_ = 0;
 
-  Cursor recv_posted_;  // the next message to post
-  Cursor send_posted_;
-  Cursor recv_done_;  // the next message to complete
-  Cursor send_done_;
-  Index recv_end_ = 0;  // every index below it has completed
-  Index send_end_ = 0;
+  Cursor recv_posted_{Direction::kRecv};  // the next message to post
+  Cursor send_posted_{Direction::kSend};
+  Cursor recv_done_{Direction::kRecv};  // the next message to complete
+  Cursor send_done_{Direction::kSend};
 
   std::optional<Outcome> failure_;
   ControlHeader failure_reply_;
