@@ -35,15 +35,22 @@ Context MakeContext(const GroupConfig& config) {
   return ctx;
 }
 
+void MakeSlots(const GroupConfig& config, uint8_t* slots) {
+  for (uint32_t i = 0; i < config.slots; ++i) {
+    new (slots + i * sizeof(Slot)) Slot();
+    if (config.mode == Mode::kAugmented) new (slots + UpPipeBytes(config) + i * sizeof(Slot)) Slot();
+  }
+}
+
 // Nothing for a mode that this engine does not realise.
 const ModeLogic* ModeOf(const GroupConfig& config) {
   switch (config.mode) {
+    case Mode::kTerminated:
+      return &TerminatedMode();
     case Mode::kTranslated:
       return &TranslatedMode();
     case Mode::kAugmented:
       return &AugmentedMode();
-    case Mode::kTerminated:
-      break;
   }
   return nullptr;
 }
@@ -57,7 +64,8 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config) {
   const Status valid = Validate(config, port_count_);
   if (!valid.ok()) return valid;
   if (ModeOf(config) == nullptr) {
-    return MakeStatus(StatusCode::kUnimplemented, "mode: this engine realises modes II and III only");
+    return MakeStatus(StatusCode::kUnimplemented,
+                      fmt::format("mode: this engine does not realise mode {}", static_cast<int>(config.mode)));
   }
   if (groups_.contains(config.group_id)) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group_id {} is installed", config.group_id));
@@ -81,10 +89,10 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config) {
                                   arena_.free_bytes(), arena_.size()));
   }
   ctx.arena_offset = *offset;
-  uint8_t* slots = arena_.At(*offset, ctx.arena_bytes).data();
-  for (uint32_t i = 0; i < config.slots; ++i) {
-    new (slots + i * sizeof(Slot)) Slot();
-    if (config.mode == Mode::kAugmented) new (slots + UpPipeBytes(config) + i * sizeof(Slot)) Slot();
+  if (config.mode == Mode::kTerminated) {
+    ctx.terminated = MakeTerminatedState(config, address_);
+  } else {
+    MakeSlots(config, arena_.At(*offset, ctx.arena_bytes).data());
   }
   for (size_t i = 0; i < config.children.size(); ++i) {
     by_qpn_[Raw(config.children[i].local_qpn)] = {config.group_id, EndpointId{static_cast<uint8_t>(i)}};

@@ -115,7 +115,7 @@ TEST_F(EngineTest, InstallRefusesBadConfigurationsByField) {
   refused([](GroupConfig& c) { c.children[1].port = 9; }, "children[1]");
   refused([](GroupConfig& c) { c.children[1].local_qpn = c.children[0].local_qpn; }, "QPN");
   GroupConfig other = Config(true);
-  other.mode = Mode::kTerminated;
+  other.mode = static_cast<Mode>(4);
   EXPECT_EQ(engine.Install(other).status().code(), StatusCode::kUnimplemented);
 }
 

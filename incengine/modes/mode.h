@@ -18,7 +18,9 @@ class ModeLogic {
   ~ModeLogic() = default;
 };
 
-// Mode II (modes/translated.h).
+// Mode I (modes/terminated.cc). The context's `terminated` must be there.
+const ModeLogic& TerminatedMode();
+// Mode II (modes/translated.cc).
 const ModeLogic& TranslatedMode();
 
 // Mode III (modes/augmented.cc).

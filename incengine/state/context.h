@@ -10,6 +10,7 @@
 #include "incengine/core/effects.h"
 #include "incengine/state/config.h"
 #include "incengine/state/segment.h"
+#include "incengine/state/terminated_state.h"
 #include "protocol/flow.h"
 
 namespace epic::engine {
@@ -133,6 +134,7 @@ struct Context {
   Nanos timer_at = kNever;  // the one timer that the world keeps for this group
 
   ContextCounters counters;
+  std::optional<TerminatedState> terminated;  // in mode I, instead of what is above about packets
 
   bool is_root() const { return !config.parent.has_value(); }
   uint64_t all_children() const {
@@ -149,7 +151,8 @@ size_t SlotPayloadBytes(const GroupConfig& config);
 // Arena bytes of the N slots and payloads for packets on their way up.
 size_t UpPipeBytes(const GroupConfig& config);
 
-// Arena bytes that a group takes: those, and in mode III N slots and payloads for packets on their way down.
+// Arena bytes that a group takes: those, and in mode III N slots and payloads for packets on their way down;
+// in mode I its rings of messages.
 size_t ArenaBytes(const GroupConfig& config);
 
 }  // namespace epic::engine

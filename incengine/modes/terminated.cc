@@ -1,0 +1,255 @@
+// Mode I, connection terminated: every endpoint is a full RC queue pair, whole messages are aggregated (EPIC
+// paper, section 4.2; docs/PROTOCOL-MODE-I.md, whose tables these functions follow).
+#include "incengine/modes/terminated.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "incengine/modes/mode.h"
+
+namespace epic::engine {
+namespace {
+
+using namespace terminated;  // NOLINT: the mode's own pieces
+
+// The group's part of the arena at addresses from 0; the peers have no access to it.
+class ArenaMemory final : public roce::Memory {
+ public:
+  ArenaMemory(const Context& ctx, Arena& arena) : ctx_(ctx), arena_(arena) {}
+  std::optional<std::span<uint8_t>> Map(roce::Access access, uint32_t key, uint64_t address,
+                                        uint32_t length) override {
+    const bool local = access == roce::Access::kLocalRead || access == roce::Access::kLocalWrite;
+    if (!local || key != kLkey || address > ctx_.arena_bytes || length > ctx_.arena_bytes - address)
+      return std::nullopt;
+    return arena_.At(ctx_.arena_offset + address, length);
+  }
+
+ private:
+  const Context& ctx_;
+  Arena& arena_;
+};
+
+class EndpointSink final : public roce::PacketSink {
+ public:
+  EndpointSink(Endpoint& ep, Env& env) : ep_(ep), env_(env) {}
+  void Send(const roce::Packet& packet) override {
+    OutPacket out{.dst_mac = ep_.config.remote_mac, .ip_id = ep_.ip_id++, .packet = packet};
+    out.packet.udp_src_port = ep_.udp_src_port;
+    ++ep_.counters.packets_out;
+    env_.effects.Send(ep_.config.port, out);
+  }
+
+ private:
+  Endpoint& ep_;
+  Env& env_;
+};
+
+}  // namespace
+
+namespace terminated {
+
+void PostSend(TerminatedEndpoint& to, uint64_t number, const Message& message) {
+  roce::SendWr wr{.wr_id = number,
+                  .opcode = message.control ? roce::WrOpcode::kSendImm : roce::WrOpcode::kSend};
+  wr.imm = message.imm;
+  wr.sges.count = 1;
+  wr.sges.sge[0] = {message.at, message.bytes, kLkey};
+  // The queue is as deep as the ring, and each message is in it once.
+  EPIC_CHECK(to.qp.PostSend(wr) == roce::PostResult::kOk);
+  to.poll = true;
+}
+
+void PostToChildren(Call& call, uint64_t outs, uint64_t number, const Message& message) {
+  call.ctx.counters.replicated_packets +=
+      static_cast<uint64_t>(std::popcount(outs)) * static_cast<uint64_t>(PacketsOf(call.ctx, message));
+  for (; outs != 0; outs &= outs - 1) {
+    PostSend(call.state.children[static_cast<size_t>(std::countr_zero(outs))], number, message);
+  }
+}
+
+void PostReceive(const Context& ctx, TerminatedEndpoint& at) {
+  if (at.receiving_at || at.qp.state() != roce::QpState::kRts) return;
+  const size_t most = TerminatedMessageBytes(ctx.config);
+  const auto place = at.received.Place(most);
+  if (!place) return;
+  roce::RecvWr wr;
+  wr.sges.count = 1;
+  wr.sges.sge[0] = {*place, static_cast<uint32_t>(most), kLkey};
+  if (at.qp.PostRecv(wr) == roce::PostResult::kOk) at.receiving_at = *place;
+}
+
+}  // namespace terminated
+
+namespace {
+
+EndpointId ChildId(size_t child) { return EndpointId{static_cast<uint8_t>(child)}; }
+
+// The parent has broken the stream: ABORTED takes the place of its message.
+void EndForParent(Call& call, Message& message) {
+  Drop(call.ctx, call.ctx.parent, DropReason::kUnexpectedResult, call.env);
+  WriteControl(call, Aborted(call.state.down, 0), &message);
+}
+
+// What a control packet from the parent does to the stream. False if it may not be there.
+bool TakeReply(Call& call, const Message& message) {
+  StreamPlace& down = call.state.down;
+  const auto header = ControlOf(call, message);
+  if (!header) return false;
+  if (header->status != ControlStatus::kOk) {
+    call.state.down_ended = call.state.up_ended = true;
+    return true;
+  }
+  if (!down.control || header->invocation != static_cast<uint64_t>(down.invocation) ||
+      WrongField(*header, call.ctx.config.world_size) != ControlField::kNone) {
+    return false;
+  }
+  OpenDataDown(call.ctx, down, *header);
+  return true;
+}
+
+// A message from the parent is stored: it goes to its receivers.
+void PassDown(Call& call, uint64_t number) {
+  TerminatedState& state = call.state;
+  Message& message = state.parent->received.at(number);
+  if (state.down_ended) return state.parent->received.Release(number);
+  uint64_t outs = call.ctx.all_children();
+  bool allowed = false;
+  if (message.control) {
+    allowed = TakeReply(call, message);
+  } else if (!state.down.control && message.bytes == BytesOf(call.ctx, state.down)) {
+    allowed = true;
+    outs = ReceiversOf(call.ctx, state.down);
+    StepDown(call.ctx, state.down);
+  }
+  if (!allowed) {
+    EndForParent(call, message);
+    state.down_ended = state.up_ended = true;
+  }
+  if (state.down_ended) call.ctx.state = GroupState::kFailed;
+  message.holders = static_cast<uint32_t>(std::popcount(outs));
+  call.ctx.results_end = state.down.index(call.ctx.config.message_packets);
+  call.ctx.counters.results += static_cast<uint64_t>(PacketsOf(call.ctx, message));
+  PostToChildren(call, outs, number, message);
+}
+
+// The queue pair has given up: its peer's requests are not what they may be.
+void OnFailedQueuePair(Call& call, EndpointId id) {
+  if (id != kParent) return EndFor(call, Raw(id), DropReason::kUnexpectedOpcode);
+  Drop(call.ctx, call.ctx.parent, DropReason::kUnexpectedOpcode, call.env);
+  call.state.up_ended = call.state.down_ended = true;
+  call.ctx.state = GroupState::kFailed;
+}
+
+void OnReceived(Call& call, EndpointId id, const roce::Completion& done) {
+  TerminatedEndpoint& at = call.transport(id);
+  const uint64_t place = *at.receiving_at;
+  at.receiving_at.reset();
+  if (!done.ok()) return;
+  const uint64_t number = at.received.Append(
+      {.at = place, .bytes = done.bytes, .control = done.has_imm, .imm = done.imm, .holders = 1});
+  if (id == kParent) PassDown(call, number);
+  PostReceive(call.ctx, at);
+}
+
+// True if there were any.
+bool TakeCompletions(Call& call, EndpointId id) {
+  TerminatedEndpoint& at = call.transport(id);
+  bool any = false, failed = false;
+  for (roce::Completion done; at.qp.NextCompletion(&done); any = true) {
+    failed |= !done.ok();
+    if (done.is_recv()) {
+      OnReceived(call, id, done);
+      continue;
+    }
+    // A request that ends in an error frees its message as well: nobody will send it again.
+    MessageRing& ring = id == kParent ? call.state.sums : call.down_ring();
+    ring.Release(done.wr_id);
+  }
+  if (failed) OnFailedQueuePair(call, id);
+  return any;
+}
+
+void CopyCounters(const roce::QpCounters& from, EndpointCounters* to) {
+  to->duplicates = from.duplicates;
+  to->gaps = from.out_of_sequence;
+  to->naks_sent = from.naks_sent;
+  to->rnr_naks_sent = from.rnr_naks_sent;
+}
+
+// Lets a queue pair send. True if that has brought completions.
+bool PollOne(Call& call, EndpointId id) {
+  TerminatedEndpoint& at = call.transport(id);
+  if (!at.poll && call.env.now < at.qp.next_deadline()) return false;
+  at.poll = false;
+  ArenaMemory memory(call.ctx, call.env.arena);
+  Endpoint& ep = call.endpoint(id);
+  EndpointSink sink(ep, call.env);
+  const roce::QpCounters before = at.qp.counters();
+  at.qp.Poll(call.env.now, memory, sink);
+  const roce::QpCounters& after = at.qp.counters();
+  call.ctx.counters.repeats += after.packets_repeated - before.packets_repeated;
+  if (id == kParent) call.ctx.counters.uplink_timeouts += after.timeouts - before.timeouts;
+  CopyCounters(after, &ep.counters);
+  return TakeCompletions(call, id);
+}
+
+// Everything that has become possible: sums, receives, packets; then the timer.
+void Pump(Call& call) {
+  TerminatedState& state = call.state;
+  bool again = true;
+  while (again) {
+    again = false;
+    while (AdvanceUp(call)) {
+    }
+    for (size_t c = 0; c < state.children.size(); ++c) {
+      PostReceive(call.ctx, state.children[c]);
+      again |= PollOne(call, ChildId(c));
+    }
+    if (!state.parent) continue;
+    PostReceive(call.ctx, *state.parent);
+    again |= PollOne(call, kParent);
+  }
+  Nanos deadline = state.parent ? state.parent->qp.next_deadline() : kNever;
+  for (const TerminatedEndpoint& child : state.children)
+    deadline = std::min(deadline, child.qp.next_deadline());
+  if (deadline != kNever) ArmTimer(call.ctx, std::max(deadline, call.env.now), call.env);
+}
+
+void CountDrops(Call& call, Endpoint& ep, const roce::QpCounters& before, const roce::QpCounters& after) {
+  if (after.duplicates != before.duplicates) Drop(call.ctx, ep, DropReason::kDuplicate, call.env);
+  if (after.out_of_sequence != before.out_of_sequence) Drop(call.ctx, ep, DropReason::kGap, call.env);
+  if (after.rnr_naks_sent != before.rnr_naks_sent) Drop(call.ctx, ep, DropReason::kAboveWindow, call.env);
+  if (after.ack_beyond != before.ack_beyond) Drop(call.ctx, ep, DropReason::kAckBeyond, call.env);
+  if (after.bad_state != before.bad_state) Drop(call.ctx, ep, DropReason::kGroupFailed, call.env);
+}
+
+class Terminated final : public ModeLogic {
+ public:
+  void OnPacket(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) const override {
+    Call call{.ctx = ctx, .state = *ctx.terminated, .env = env};
+    TerminatedEndpoint& at = call.transport(from);
+    PostReceive(ctx, at);
+    ArenaMemory memory(ctx, env.arena);
+    const roce::QpCounters before = at.qp.counters();
+    at.qp.OnPacket(env.now, packet, memory);
+    at.poll = true;
+    CountDrops(call, call.endpoint(from), before, at.qp.counters());
+    TakeCompletions(call, from);
+    Pump(call);
+  }
+
+  void OnTimer(Context& ctx, Env& env) const override {
+    Call call{.ctx = ctx, .state = *ctx.terminated, .env = env};
+    Pump(call);
+  }
+};
+
+}  // namespace
+
+const ModeLogic& TerminatedMode() {
+  static const Terminated mode;
+  return mode;
+}
+
+}  // namespace epic::engine

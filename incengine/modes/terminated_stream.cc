@@ -1,0 +1,100 @@
+// Places in the stream of messages, and what lies there.
+#include <algorithm>
+#include <array>
+
+#include "incengine/modes/terminated.h"
+
+namespace epic::engine::terminated {
+
+int64_t PacketsOf(const Context& ctx, const Message& message) {
+  return std::max<int64_t>(1, (int64_t{message.bytes} + ctx.config.path_mtu - 1) / ctx.config.path_mtu);
+}
+
+uint32_t BytesOf(const Context& ctx, const StreamPlace& place) {
+  const uint64_t most = TerminatedMessageBytes(ctx.config);
+  const uint64_t begin = static_cast<uint64_t>(place.message) * most;
+  return static_cast<uint32_t>(std::min(most, place.layout.part_bytes - begin));
+}
+
+namespace {
+
+// Steps over parts that the stream does not carry, and behind the last one to the next control packet.
+template <typename Carried>
+void StepOver(StreamPlace& place, const Carried& carried) {
+  const bool has_data = place.layout.part_packets > 0;
+  while (has_data && place.part < place.layout.parts && !carried(place)) ++place.part;
+  if (has_data && place.part < place.layout.parts) return;
+  const Index next = place.control_index + 1 + place.layout.packets();
+  place = StreamPlace{.invocation = place.invocation + 1, .control_index = next};
+}
+
+// From a control packet to what follows it.
+template <typename Carried>
+void OpenData(const Context& ctx, StreamPlace& place, const ControlHeader& header, const Carried& carried) {
+  place.control = false;
+  place.header = header;
+  place.layout = LayoutOf(header, ctx.config.path_mtu);
+  StepOver(place, carried);
+}
+
+template <typename Carried>
+void StepData(const Context& ctx, StreamPlace& place, const Carried& carried) {
+  ++place.message;
+  if (place.message < PartMessages(place.layout, ctx.config.message_packets)) return;
+  place.message = 0;
+  ++place.part;
+  StepOver(place, carried);
+}
+
+auto CarriedUp(const Context& ctx) {
+  return [&ctx](const StreamPlace& p) { return Sends(p.header, p.part, ctx.ranks); };
+}
+auto CarriedDown(const Context& ctx) {
+  return [&ctx](const StreamPlace& p) { return Receives(p.header, p.part, ctx.ranks); };
+}
+
+}  // namespace
+
+void OpenDataUp(const Context& ctx, StreamPlace& place, const ControlHeader& header) {
+  OpenData(ctx, place, header, CarriedUp(ctx));
+}
+void OpenDataDown(const Context& ctx, StreamPlace& place, const ControlHeader& header) {
+  OpenData(ctx, place, header, CarriedDown(ctx));
+}
+void StepUp(const Context& ctx, StreamPlace& place) { StepData(ctx, place, CarriedUp(ctx)); }
+void StepDown(const Context& ctx, StreamPlace& place) { StepData(ctx, place, CarriedDown(ctx)); }
+
+uint64_t ReceiversOf(const Context& ctx, const StreamPlace& place) {
+  if (place.control) return ctx.all_children();
+  uint64_t outs = 0;
+  for (size_t c = 0; c < ctx.children.size(); ++c) {
+    if (Receives(place.header, place.part, ctx.children[c].config.ranks)) outs |= uint64_t{1} << c;
+  }
+  return outs;
+}
+
+std::optional<ControlHeader> ControlOf(Call& call, const Message& message) {
+  if (!message.control) return std::nullopt;
+  return DecodeControl(call.Bytes(message.at, message.bytes));
+}
+
+void WriteControl(Call& call, const ControlHeader& header, Message* message) {
+  std::array<uint8_t, kControlBytes> bytes;
+  Encode(header, bytes);
+  std::ranges::copy(bytes, call.Bytes(message->at, kControlBytes).begin());
+  message->bytes = kControlBytes;
+  message->control = true;
+  message->imm = static_cast<uint32_t>(header.invocation);
+}
+
+ControlHeader Aborted(const StreamPlace& place, uint32_t culprit) {
+  ControlHeader header = place.header;
+  if (place.control) header = ControlHeader{};
+  header.invocation = static_cast<uint64_t>(place.invocation);
+  header.status = ControlStatus::kAborted;
+  header.field = ControlField::kNone;
+  header.culprit = culprit;
+  return header;
+}
+
+}  // namespace epic::engine::terminated
