@@ -1,9 +1,8 @@
 // The C++ interface: checks arguments and hands over to Comm.
-#include <fmt/format.h>
-
 #include <cstdlib>
 #include <mutex>
 
+#include "commlib/arguments.h"
 #include "commlib/comm.h"
 #include "commlib/config.h"
 #include "commlib/log.h"
@@ -26,47 +25,6 @@ void WarnOfUnknownVariables() {
                     name);
     }
   });
-}
-
-Error CheckAllReduce(const void* sendbuff, const void* recvbuff, size_t count, Datatype datatype, RedOp op,
-                     ControlHeader* header) {
-  if (datatype != Datatype::kFloat32 && datatype != Datatype::kInt32) {
-    return {ErrorCode::kUnsupported,
-            fmt::format("datatype {} is not supported (float32 and int32 are)", static_cast<int>(datatype))};
-  }
-  if (op != RedOp::kSum) {
-    return {ErrorCode::kUnsupported,
-            fmt::format("operation {} is not supported (sum is)", static_cast<int>(op))};
-  }
-  header->collective = Collective::kAllReduce;
-  header->op = ReduceOp::kSum;
-  header->type = datatype == Datatype::kFloat32 ? DataType::kFloat32 : DataType::kInt32;
-  header->count = count;
-  const uint64_t element = ElementBytes(header->type);
-  if (count > kMaxBytes / element) {
-    return {ErrorCode::kInvalidArgument, fmt::format("{} elements are more than 1 GiB", count)};
-  }
-  if (count == 0) return {};
-  if (sendbuff == nullptr || recvbuff == nullptr) return {ErrorCode::kInvalidArgument, "a buffer is null"};
-  const auto send = reinterpret_cast<uintptr_t>(sendbuff), recv = reinterpret_cast<uintptr_t>(recvbuff);
-  const uint64_t bytes = count * element;
-  if (send != recv && send < recv + bytes && recv < send + bytes) {
-    return {ErrorCode::kInvalidArgument, "sendbuff and recvbuff overlap without being the same"};
-  }
-  return {};
-}
-
-Error StartAllReduce(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op,
-                     Communicator& comm, bool wait_follows, std::shared_ptr<internal::Call>* call) {
-  if (!comm.valid()) return NotInitialised();
-  ControlHeader header;
-  if (Error e = CheckAllReduce(sendbuff, recvbuff, count, datatype, op, &header); !e.ok()) return e;
-  return comm.impl()->Post(header, sendbuff, recvbuff, wait_follows, call);
-}
-
-Error StartBarrier(Communicator& comm, bool wait_follows, std::shared_ptr<internal::Call>* call) {
-  if (!comm.valid()) return NotInitialised();
-  return comm.impl()->Post({}, nullptr, nullptr, wait_follows, call);
 }
 
 }  // namespace
@@ -120,36 +78,137 @@ Request& Request::operator=(Request&&) noexcept = default;
 bool Request::Test() { return !call_ || comm_->Test(*call_); }
 Error Request::Wait() { return call_ ? comm_->Wait(*call_) : Error(); }
 
-Error AllReduce(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op,
-                Communicator& comm) {
-  std::shared_ptr<internal::Call> call;
-  if (Error e = StartAllReduce(sendbuff, recvbuff, count, datatype, op, comm, true, &call); !e.ok()) return e;
-  return comm.impl()->Wait(*call);
+namespace internal {
+
+// Checks arguments and posts calls, to wait for at once or by a request.
+class Starter {
+ public:
+  static Error Run(const CallArguments& arguments, Communicator& comm) {
+    std::shared_ptr<Call> call;
+    if (Error e = Post(arguments, comm, true, &call); !e.ok()) return e;
+    return comm.impl()->Wait(*call);
+  }
+
+  static Error Start(const CallArguments& arguments, Communicator& comm, Request* request) {
+    std::shared_ptr<Call> call;
+    if (Error e = Post(arguments, comm, false, &call); !e.ok()) return e;
+    request->comm_ = comm.impl();
+    request->call_ = std::move(call);
+    return {};
+  }
+
+ private:
+  static Error Post(const CallArguments& a, Communicator& comm, bool wait_follows,
+                    std::shared_ptr<Call>* call) {
+    if (!comm.valid()) return NotInitialised();
+    ControlHeader header;
+    if (Error e = CheckArguments(a, comm.rank(), comm.size(), &header); !e.ok()) return e;
+    return comm.impl()->Post(header, a.send, a.recv, wait_follows, call);
+  }
+};
+
+namespace {
+
+CallArguments AllReduceOf(const void* send, void* recv, size_t count, Datatype type, RedOp op) {
+  return {.collective = Collective::kAllReduce,
+          .send = send,
+          .recv = recv,
+          .count = count,
+          .type = type,
+          .op = op};
 }
 
-Error Barrier(Communicator& comm) {
-  std::shared_ptr<internal::Call> call;
-  if (Error e = StartBarrier(comm, true, &call); !e.ok()) return e;
-  return comm.impl()->Wait(*call);
+CallArguments ReduceOf(const void* send, void* recv, size_t count, Datatype type, RedOp op, int root) {
+  return {.collective = Collective::kReduce,
+          .send = send,
+          .recv = recv,
+          .count = count,
+          .type = type,
+          .op = op,
+          .root = root};
 }
+
+CallArguments BroadcastOf(const void* send, void* recv, size_t count, Datatype type, int root) {
+  return {.collective = Collective::kBroadcast,
+          .send = send,
+          .recv = recv,
+          .count = count,
+          .type = type,
+          .root = root};
+}
+
+CallArguments ReduceScatterOf(const void* send, void* recv, size_t count, Datatype type, RedOp op) {
+  return {.collective = Collective::kReduceScatter,
+          .send = send,
+          .recv = recv,
+          .count = count,
+          .type = type,
+          .op = op};
+}
+
+CallArguments AllGatherOf(const void* send, void* recv, size_t count, Datatype type) {
+  return {.collective = Collective::kAllGather, .send = send, .recv = recv, .count = count, .type = type};
+}
+
+}  // namespace
+}  // namespace internal
+
+using internal::Starter;
+
+Error AllReduce(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op,
+                Communicator& comm) {
+  return Starter::Run(internal::AllReduceOf(sendbuff, recvbuff, count, datatype, op), comm);
+}
+
+Error Reduce(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op, int root,
+             Communicator& comm) {
+  return Starter::Run(internal::ReduceOf(sendbuff, recvbuff, count, datatype, op, root), comm);
+}
+
+Error Broadcast(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, int root,
+                Communicator& comm) {
+  return Starter::Run(internal::BroadcastOf(sendbuff, recvbuff, count, datatype, root), comm);
+}
+
+Error ReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, Datatype datatype, RedOp op,
+                    Communicator& comm) {
+  return Starter::Run(internal::ReduceScatterOf(sendbuff, recvbuff, recvcount, datatype, op), comm);
+}
+
+Error AllGather(const void* sendbuff, void* recvbuff, size_t sendcount, Datatype datatype,
+                Communicator& comm) {
+  return Starter::Run(internal::AllGatherOf(sendbuff, recvbuff, sendcount, datatype), comm);
+}
+
+Error Barrier(Communicator& comm) { return Starter::Run({}, comm); }
 
 Error AllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op,
                      Communicator& comm, Request* request) {
-  std::shared_ptr<internal::Call> call;
-  if (Error e = StartAllReduce(sendbuff, recvbuff, count, datatype, op, comm, false, &call); !e.ok())
-    return e;
-  request->comm_ = comm.impl();
-  request->call_ = std::move(call);
-  return {};
+  return Starter::Start(internal::AllReduceOf(sendbuff, recvbuff, count, datatype, op), comm, request);
 }
 
-Error BarrierAsync(Communicator& comm, Request* request) {
-  std::shared_ptr<internal::Call> call;
-  if (Error e = StartBarrier(comm, false, &call); !e.ok()) return e;
-  request->comm_ = comm.impl();
-  request->call_ = std::move(call);
-  return {};
+Error ReduceAsync(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op, int root,
+                  Communicator& comm, Request* request) {
+  return Starter::Start(internal::ReduceOf(sendbuff, recvbuff, count, datatype, op, root), comm, request);
 }
+
+Error BroadcastAsync(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, int root,
+                     Communicator& comm, Request* request) {
+  return Starter::Start(internal::BroadcastOf(sendbuff, recvbuff, count, datatype, root), comm, request);
+}
+
+Error ReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t recvcount, Datatype datatype, RedOp op,
+                         Communicator& comm, Request* request) {
+  return Starter::Start(internal::ReduceScatterOf(sendbuff, recvbuff, recvcount, datatype, op), comm,
+                        request);
+}
+
+Error AllGatherAsync(const void* sendbuff, void* recvbuff, size_t sendcount, Datatype datatype,
+                     Communicator& comm, Request* request) {
+  return Starter::Start(internal::AllGatherOf(sendbuff, recvbuff, sendcount, datatype), comm, request);
+}
+
+Error BarrierAsync(Communicator& comm, Request* request) { return Starter::Start({}, comm, request); }
 
 Registration::Registration() = default;
 Registration::~Registration() { Reset(); }

@@ -29,17 +29,74 @@ epicResult_t Result(const epic::Error& error) {
 epicResult_t Invalid(const char* what) { return Result({epic::ErrorCode::kInvalidArgument, what}); }
 
 // What the C++ interface does not know either is refused here, with the caller's own number.
-epic::Error Convert(epicDataType_t type, epicRedOp_t op, epic::Datatype* datatype) {
-  if (type != epicFloat32 && type != epicInt32) {
-    return {epic::ErrorCode::kUnsupported,
-            "datatype " + std::to_string(type) + " is not supported (epicFloat32 and epicInt32 are)"};
+epic::Error Convert(epicDataType_t type, epic::Datatype* out) {
+  switch (type) {
+    case epicUint8:
+      *out = epic::Datatype::kByte;
+      return {};
+    case epicInt32:
+      *out = epic::Datatype::kInt32;
+      return {};
+    case epicFloat16:
+      *out = epic::Datatype::kFloat16;
+      return {};
+    case epicFloat32:
+      *out = epic::Datatype::kFloat32;
+      return {};
+    case epicBfloat16:
+      *out = epic::Datatype::kBFloat16;
+      return {};
   }
-  if (op != epicSum) {
-    return {epic::ErrorCode::kUnsupported,
-            "operation " + std::to_string(op) + " is not supported (epicSum is)"};
+  return {epic::ErrorCode::kUnsupported, "unsupported type " + std::to_string(type) +
+                                             ": epicFloat32, epicInt32, epicFloat16, epicBfloat16 and "
+                                             "epicUint8 are"};
+}
+
+epic::Error Convert(epicRedOp_t op, epic::RedOp* out) {
+  switch (op) {
+    case epicSum:
+      *out = epic::RedOp::kSum;
+      return {};
+    case epicMax:
+      *out = epic::RedOp::kMax;
+      return {};
+    case epicMin:
+      *out = epic::RedOp::kMin;
+      return {};
+    case epicAvg:
+      *out = epic::RedOp::kAvg;
+      return {};
   }
-  *datatype = type == epicFloat32 ? epic::Datatype::kFloat32 : epic::Datatype::kInt32;
-  return {};
+  return {epic::ErrorCode::kUnsupported,
+          "unsupported operation " + std::to_string(op) + ": epicSum, epicMin, epicMax and epicAvg are"};
+}
+
+// Types, operation, and the C++ function that does it.
+template <typename Call>
+epicResult_t Reducing(epicComm_t comm, epicDataType_t datatype, epicRedOp_t op, const Call& call) {
+  if (comm == nullptr) return Invalid("comm is null");
+  epic::Datatype type;
+  epic::RedOp redop;
+  if (const epic::Error e = Convert(datatype, &type); !e.ok()) return Result(e);
+  if (const epic::Error e = Convert(op, &redop); !e.ok()) return Result(e);
+  return Result(call(type, redop));
+}
+
+template <typename Call>
+epicResult_t Copying(epicComm_t comm, epicDataType_t datatype, const Call& call) {
+  return Reducing(comm, datatype, epicSum, [&](epic::Datatype type, epic::RedOp) { return call(type); });
+}
+
+// The request to fill; null, with *out null, if the caller gave none.
+std::unique_ptr<epicRequest> NewRequest(epicRequest_t* out) {
+  if (out == nullptr) return nullptr;
+  *out = nullptr;
+  return std::make_unique<epicRequest>();
+}
+
+epicResult_t Started(epicResult_t result, std::unique_ptr<epicRequest> request, epicRequest_t* out) {
+  if (result == epicSuccess) *out = request.release();
+  return result;
 }
 
 }  // namespace
@@ -104,10 +161,37 @@ epicResult_t epicCommSetTimeout(epicComm_t comm, double seconds) {
 
 epicResult_t epicAllReduce(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
                            epicRedOp_t op, epicComm_t comm) {
-  if (comm == nullptr) return Invalid("comm is null");
-  epic::Datatype type;
-  if (const epic::Error e = Convert(datatype, op, &type); !e.ok()) return Result(e);
-  return Result(epic::AllReduce(sendbuff, recvbuff, count, type, epic::RedOp::kSum, comm->comm));
+  return Reducing(comm, datatype, op, [&](epic::Datatype type, epic::RedOp redop) {
+    return epic::AllReduce(sendbuff, recvbuff, count, type, redop, comm->comm);
+  });
+}
+
+epicResult_t epicReduce(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
+                        epicRedOp_t op, int root, epicComm_t comm) {
+  return Reducing(comm, datatype, op, [&](epic::Datatype type, epic::RedOp redop) {
+    return epic::Reduce(sendbuff, recvbuff, count, type, redop, root, comm->comm);
+  });
+}
+
+epicResult_t epicBroadcast(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
+                           int root, epicComm_t comm) {
+  return Copying(comm, datatype, [&](epic::Datatype type) {
+    return epic::Broadcast(sendbuff, recvbuff, count, type, root, comm->comm);
+  });
+}
+
+epicResult_t epicReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                               epicDataType_t datatype, epicRedOp_t op, epicComm_t comm) {
+  return Reducing(comm, datatype, op, [&](epic::Datatype type, epic::RedOp redop) {
+    return epic::ReduceScatter(sendbuff, recvbuff, recvcount, type, redop, comm->comm);
+  });
+}
+
+epicResult_t epicAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, epicDataType_t datatype,
+                           epicComm_t comm) {
+  return Copying(comm, datatype, [&](epic::Datatype type) {
+    return epic::AllGather(sendbuff, recvbuff, sendcount, type, comm->comm);
+  });
 }
 
 epicResult_t epicBarrier(epicComm_t comm) {
@@ -117,23 +201,60 @@ epicResult_t epicBarrier(epicComm_t comm) {
 
 epicResult_t epicAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
                                 epicRedOp_t op, epicComm_t comm, epicRequest_t* request) {
-  if (comm == nullptr || request == nullptr) return Invalid("an argument is null");
-  *request = nullptr;
-  epic::Datatype type;
-  if (const epic::Error e = Convert(datatype, op, &type); !e.ok()) return Result(e);
-  auto result = std::make_unique<epicRequest>();
-  const epic::Error e =
-      epic::AllReduceAsync(sendbuff, recvbuff, count, type, epic::RedOp::kSum, comm->comm, &result->request);
-  *request = e.ok() ? result.release() : nullptr;
-  return Result(e);
+  auto made = NewRequest(request);
+  if (!made) return Invalid("request is null");
+  const epicResult_t result = Reducing(comm, datatype, op, [&](epic::Datatype type, epic::RedOp redop) {
+    return epic::AllReduceAsync(sendbuff, recvbuff, count, type, redop, comm->comm, &made->request);
+  });
+  return Started(result, std::move(made), request);
+}
+
+epicResult_t epicReduceAsync(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
+                             epicRedOp_t op, int root, epicComm_t comm, epicRequest_t* request) {
+  auto made = NewRequest(request);
+  if (!made) return Invalid("request is null");
+  const epicResult_t result = Reducing(comm, datatype, op, [&](epic::Datatype type, epic::RedOp redop) {
+    return epic::ReduceAsync(sendbuff, recvbuff, count, type, redop, root, comm->comm, &made->request);
+  });
+  return Started(result, std::move(made), request);
+}
+
+epicResult_t epicBroadcastAsync(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,
+                                int root, epicComm_t comm, epicRequest_t* request) {
+  auto made = NewRequest(request);
+  if (!made) return Invalid("request is null");
+  const epicResult_t result = Copying(comm, datatype, [&](epic::Datatype type) {
+    return epic::BroadcastAsync(sendbuff, recvbuff, count, type, root, comm->comm, &made->request);
+  });
+  return Started(result, std::move(made), request);
+}
+
+epicResult_t epicReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                    epicDataType_t datatype, epicRedOp_t op, epicComm_t comm,
+                                    epicRequest_t* request) {
+  auto made = NewRequest(request);
+  if (!made) return Invalid("request is null");
+  const epicResult_t result = Reducing(comm, datatype, op, [&](epic::Datatype type, epic::RedOp redop) {
+    return epic::ReduceScatterAsync(sendbuff, recvbuff, recvcount, type, redop, comm->comm, &made->request);
+  });
+  return Started(result, std::move(made), request);
+}
+
+epicResult_t epicAllGatherAsync(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                epicDataType_t datatype, epicComm_t comm, epicRequest_t* request) {
+  auto made = NewRequest(request);
+  if (!made) return Invalid("request is null");
+  const epicResult_t result = Copying(comm, datatype, [&](epic::Datatype type) {
+    return epic::AllGatherAsync(sendbuff, recvbuff, sendcount, type, comm->comm, &made->request);
+  });
+  return Started(result, std::move(made), request);
 }
 
 epicResult_t epicBarrierAsync(epicComm_t comm, epicRequest_t* request) {
-  if (comm == nullptr || request == nullptr) return Invalid("an argument is null");
-  auto result = std::make_unique<epicRequest>();
-  const epic::Error e = epic::BarrierAsync(comm->comm, &result->request);
-  *request = e.ok() ? result.release() : nullptr;
-  return Result(e);
+  auto made = NewRequest(request);
+  if (comm == nullptr || !made) return Invalid("an argument is null");
+  const epicResult_t result = Result(epic::BarrierAsync(comm->comm, &made->request));
+  return Started(result, std::move(made), request);
 }
 
 epicResult_t epicTest(epicRequest_t request, int* done) {

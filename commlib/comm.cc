@@ -11,9 +11,12 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "commlib/arguments.h"
 #include "commlib/log.h"
 #include "commlib/messages.h"
 #include "commlib/progress.h"
+#include "protocol/flow.h"
+#include "reduce/reduce.h"
 
 namespace epic::internal {
 namespace {
@@ -28,9 +31,13 @@ constexpr auto kMaxSleep = std::chrono::seconds(1);
 
 }  // namespace
 
-uint8_t* Comm::BounceSlot(OpId op) {
+uint8_t* Comm::BounceSend(OpId op) {
   const size_t control = 2 * kMaxOpenInvocations * kControlBytes;
   return &buffers_[control + static_cast<size_t>(ControlSlot(op)) * kBounceBytes];
+}
+
+uint8_t* Comm::BounceRecv(OpId op, const Call& call) {
+  return BounceSend(op) + (SendersReceive(call.header.collective) ? 0 : call.send_bytes);
 }
 
 Comm::Comm(const Options& options)
@@ -42,7 +49,17 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
   call->header = header;
   call->send = static_cast<const uint8_t*>(send);
   call->recv = static_cast<uint8_t*>(recv);
-  call->bytes = header.count * ElementBytes(header.type);
+  const auto rank = static_cast<uint32_t>(options_.rank);
+  call->send_bytes = SendBytes(header, rank);
+  call->recv_bytes = RecvBytes(header, rank);
+  // What is this rank's own already does not come from the network.
+  if (header.collective == Collective::kBroadcast && rank == header.root) {
+    if (recv != nullptr && recv != send && call->recv_bytes > 0) std::memcpy(recv, send, call->recv_bytes);
+    call->recv_bytes = 0;
+  } else if (header.collective == Collective::kAllGather && call->send_bytes > 0) {
+    uint8_t* own = call->recv + rank * call->send_bytes;
+    if (own != send) std::memcpy(own, send, call->send_bytes);
+  }
   std::unique_lock lock(mutex_);
   if (!error_.ok()) return error_;
   if (calls_.size() >= kMaxCalls) {
@@ -62,22 +79,29 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
 }
 
 Error Comm::PrepareBuffers(Call* call, std::unique_lock<std::mutex>& lock) {
-  if (call->bytes == 0) return {};
-  call->send_memory = FindRegion(call->send, call->bytes);
-  call->recv_memory = call->send == call->recv ? call->send_memory : FindRegion(call->recv, call->bytes);
-  if (call->bytes <= kBounceBytes) {
+  const bool sends = call->send_bytes > 0, receives = call->recv_bytes > 0;
+  if (sends) call->send_memory = FindRegion(call->send, call->send_bytes);
+  if (receives) call->recv_memory = FindRegion(call->recv, call->recv_bytes);
+  if ((!sends || call->send_memory) && (!receives || call->recv_memory)) return {};
+  const uint64_t bounce_bytes =
+      SendersReceive(call->header.collective) ? call->send_bytes : call->send_bytes + call->recv_bytes;
+  if (bounce_bytes <= kBounceBytes) {
     // Half a call through the bounce buffer would save nothing.
-    if (!call->send_memory || !call->recv_memory) call->send_memory = call->recv_memory = nullptr;
+    call->bounce = true;
+    call->send_memory = call->recv_memory = nullptr;
     return {};
   }
-  if (call->send_memory && call->recv_memory) return {};
   lock.unlock();
   Error error;
-  if (!call->recv_memory)
-    error = verbs::Memory::Register(device_, call->recv, call->bytes, true, &call->recv_memory);
-  if (error.ok() && !call->send_memory && call->send == call->recv) call->send_memory = call->recv_memory;
-  if (error.ok() && !call->send_memory) {
-    error = verbs::Memory::Register(device_, call->send, call->bytes, false, &call->send_memory);
+  if (receives && !call->recv_memory)
+    error = verbs::Memory::Register(device_, call->recv, call->recv_bytes, true, &call->recv_memory);
+  if (error.ok() && sends && !call->send_memory) {
+    const bool in_place = call->recv_memory && call->recv_memory->Contains(call->send, call->send_bytes);
+    if (in_place) {
+      call->send_memory = call->recv_memory;
+    } else {
+      error = verbs::Memory::Register(device_, call->send, call->send_bytes, false, &call->send_memory);
+    }
   }
   lock.lock();
   return error;
@@ -132,28 +156,38 @@ void Comm::HandleCompletion(const ibv_wc& completion) {
 }
 
 void Comm::FillRequest(const WorkRequest& work, ibv_sge* sge) {
-  sge->length = work.length;
-  const uint8_t* address = nullptr;
   const Call& call = CallOf(work.op);
-  const bool bounce = !call.send_memory;
+  const uint8_t* address = nullptr;
+  sge->length = work.length;
+  sge->lkey = buffers_memory_->lkey();
   if (work.is_control) {
     address = work.is_recv ? ControlRecvSlot(work.op) : ControlSendSlot(work.op);
-    sge->lkey = buffers_memory_->lkey();
-    if (work.is_recv) {
-      sge->addr = reinterpret_cast<uintptr_t>(address);
-      return;
-    }
-    Encode(work.header, std::span<uint8_t, kControlBytes>(ControlSendSlot(work.op), kControlBytes));
-    if (bounce && call.bytes > 0) std::memcpy(BounceSlot(work.op), call.send, call.bytes);
-  } else if (bounce) {
-    // The same slot both ways: packet i of it is written only when packet i of all ranks has been summed.
-    address = BounceSlot(work.op) + work.offset;
-    sge->lkey = buffers_memory_->lkey();
+    if (!work.is_recv) FillControl(work, call);
+  } else if (call.bounce) {
+    address = (work.is_recv ? BounceRecv(work.op, call) : BounceSend(work.op)) + work.offset;
   } else {
     address = (work.is_recv ? call.recv : call.send) + work.offset;
     sge->lkey = (work.is_recv ? call.recv_memory : call.send_memory)->lkey();
   }
   sge->addr = reinterpret_cast<uintptr_t>(address);
+}
+
+void Comm::FillControl(const WorkRequest& work, const Call& call) {
+  Encode(work.header, std::span<uint8_t, kControlBytes>(ControlSendSlot(work.op), kControlBytes));
+  if (!call.bounce || call.send_bytes == 0) return;
+  std::memcpy(BounceSend(work.op), call.send, call.send_bytes);
+  // Finish copies all parts out of the slot, also this rank's own.
+  if (call.header.collective != Collective::kAllGather) return;
+  std::memcpy(BounceRecv(work.op, call) + static_cast<size_t>(options_.rank) * call.send_bytes, call.send,
+              call.send_bytes);
+}
+
+// The result of a call that ended well is put into the user's form.
+void Comm::Finish(Call* call, OpId op) {
+  if (call->recv_bytes == 0) return;
+  if (call->bounce) std::memcpy(call->recv, BounceRecv(op, *call), call->recv_bytes);
+  if ((call->header.flags & kAverageFlag) == 0) return;
+  ScaleToAverage(call->header.type, {call->recv, call->recv_bytes}, static_cast<uint32_t>(options_.size));
 }
 
 void Comm::PostWork() {
@@ -204,8 +238,8 @@ void Comm::DeliverFinished() {
     ++first_call_;
     if (finished->outcome != Outcome::kOk) {
       call->error = error_;
-    } else if (!call->send_memory && call->bytes > 0) {
-      std::memcpy(call->recv, BounceSlot(finished->op), call->bytes);
+    } else {
+      Finish(call.get(), finished->op);
     }
     call->send_memory = call->recv_memory = nullptr;
     call->done = true;

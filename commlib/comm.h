@@ -30,8 +30,11 @@ struct Call {
   ControlHeader header;
   const uint8_t* send = nullptr;
   uint8_t* recv = nullptr;
-  uint64_t bytes = 0;
-  // Where the NIC reads and writes; both empty if the data goes through the bounce buffers.
+  // That the network takes from `send` and puts into `recv`.
+  uint64_t send_bytes = 0;
+  uint64_t recv_bytes = 0;
+  bool bounce = false;  // the data go through the bounce buffers
+  // Where the NIC reads and writes, else.
   std::shared_ptr<verbs::Memory> send_memory;
   std::shared_ptr<verbs::Memory> recv_memory;
   Clock::time_point deadline;
@@ -99,6 +102,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void HandleCompletion(const ibv_wc& completion);
   void PostWork();
   void FillRequest(const WorkRequest& work, ibv_sge* sge);
+  void FillControl(const WorkRequest& work, const Call& call);
+  void Finish(Call* call, OpId op);
   void DeliverFinished();
   void Fail(const Error& error, bool tell_manager);
   void Drain();
@@ -115,7 +120,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   uint8_t* ControlRecvSlot(OpId op) {
     return &buffers_[static_cast<size_t>(kMaxOpenInvocations + ControlSlot(op)) * kControlBytes];
   }
-  uint8_t* BounceSlot(OpId op);
+  // Where a call's data lie in the bounce buffers. An AllReduce uses the same bytes both ways: packet i of
+  // them is written only when packet i of all ranks has been summed.
+  uint8_t* BounceSend(OpId op);
+  uint8_t* BounceRecv(OpId op, const Call& call);
 
   Options options_;
   uint32_t path_mtu_ = 0;

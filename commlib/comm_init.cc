@@ -62,7 +62,8 @@ Error Comm::Open() {
                 .qpn = qp_->qpn(),
                 .max_path_mtu = device_->max_path_mtu(),
                 .max_outstanding = device_->max_outstanding(),
-                .join_timeout = options_.join_timeout};
+                .join_timeout = options_.join_timeout,
+                .mode = options_.mode};
   Log(LogLevel::kInfo, "rank {} of {} joins group {} at {} with {}", options_.rank, options_.size,
       options_.group, options_.manager, device_->description());
   JoinedInfo joined;
@@ -76,6 +77,10 @@ Error Comm::Open() {
 }
 
 Error Comm::Connect(const JoinedInfo& joined) {
+  if (options_.mode != 0 && options_.mode != joined.mode) {
+    return {ErrorCode::kUnsupported,
+            fmt::format("group {} has mode {}, not mode {}", options_.group, joined.mode, options_.mode)};
+  }
   const uint64_t window = static_cast<uint64_t>(joined.message_packets) * joined.window_messages;
   if (window == 0 || window > kMaxWindowPackets) {
     return {ErrorCode::kUnsupported,
@@ -90,9 +95,9 @@ Error Comm::Connect(const JoinedInfo& joined) {
                     .window_messages = joined.window_messages,
                     .rank = static_cast<uint32_t>(options_.rank),
                     .world_size = static_cast<uint32_t>(options_.size)});
-  Log(LogLevel::kInfo, "rank {}: group {} (id {}) through {} qpn 0x{:x}; path MTU {}, M {}, W {}",
+  Log(LogLevel::kInfo, "rank {}: group {} (id {}) through {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {}",
       options_.rank, options_.group, joined.group_id, verbs::ToString(joined.connect.remote_ip),
-      joined.connect.remote_qpn, path_mtu_, joined.message_packets, joined.window_messages);
+      joined.connect.remote_qpn, joined.mode, path_mtu_, joined.message_packets, joined.window_messages);
   Progress::Get().Add(shared_from_this(), qp_->channel_fd());
   session_->SetFailureHandler([weak = weak_from_this()](const Error& error) {
     if (const auto comm = weak.lock()) comm->OnSessionFailure(error);

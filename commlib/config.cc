@@ -11,8 +11,8 @@
 namespace epic::internal {
 namespace {
 
-constexpr std::array<std::string_view, 10> kKnown = {
-    "EPIC_GROUP",   "EPIC_RANK",         "EPIC_SIZE",    "EPIC_MANAGER", "EPIC_IFNAME",
+constexpr std::array<std::string_view, 11> kKnown = {
+    "EPIC_GROUP",   "EPIC_RANK",         "EPIC_SIZE",    "EPIC_MANAGER", "EPIC_IFNAME",    "EPIC_MODE",
     "EPIC_TIMEOUT", "EPIC_JOIN_TIMEOUT", "EPIC_SPIN_US", "EPIC_DEBUG",   "EPIC_DEBUG_FILE"};
 
 struct Launcher {
@@ -77,6 +77,12 @@ Error ResolveOptions(const GetEnv& get_env, Options* options) {
   if (options->group.empty()) options->group = "default";
   if (Error e = ReadSeconds(get_env, "EPIC_TIMEOUT", &options->timeout); !e.ok()) return e;
   if (Error e = ReadSeconds(get_env, "EPIC_JOIN_TIMEOUT", &options->join_timeout); !e.ok()) return e;
+  if (const char* mode = get_env("EPIC_MODE"); mode != nullptr && options->mode == 0) {
+    if (Error e = ReadInt("EPIC_MODE", mode, &options->mode); !e.ok()) return e;
+  }
+  if (options->mode < 0 || options->mode > 3) {
+    return Invalid(fmt::format("mode {} is none of 1, 2 and 3 (0: the manager chooses)", options->mode));
+  }
   if (options->timeout.count() == 0) options->timeout = std::chrono::minutes(30);
   if (Error e = ReadRankAndSize(get_env, options); !e.ok()) return e;
   if (options->timeout.count() < 0 || options->join_timeout.count() < 0)

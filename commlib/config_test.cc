@@ -69,6 +69,16 @@ TEST(ConfigTest, RankMustBeInTheGroup) {
   EXPECT_EQ(ResolveOptions(From({}), &options).code(), ErrorCode::kInvalidArgument);
 }
 
+TEST(ConfigTest, ModesAreOneToThree) {
+  for (const auto& [text, right] : std::map<std::string, bool>{{"0", true}, {"3", true}, {"4", false}}) {
+    Options options{.rank = 0, .size = 2, .manager = "m:1"};
+    EXPECT_EQ(ResolveOptions(From({{"EPIC_MODE", text}}), &options).ok(), right) << text;
+  }
+  Options options{.rank = 0, .size = 2, .manager = "m:1", .mode = 1};
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_MODE", "2"}}), &options).ok());
+  EXPECT_EQ(options.mode, 1);
+}
+
 TEST(ConfigTest, NoManagerIsAnError) {
   Options options{.rank = 0, .size = 2};
   EXPECT_THAT(ResolveOptions(From({}), &options).message(), testing::HasSubstr("EPIC_MANAGER"));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "commlib/arguments.h"
+
 namespace epic {
 
 const char* ErrorName(ErrorCode code) {
@@ -54,13 +56,53 @@ namespace internal {
 namespace {
 
 std::string CollectiveName(Collective collective) {
-  if (collective == Collective::kAllReduce) return "AllReduce";
-  if (collective == Collective::kBarrier) return "Barrier";
+  switch (collective) {
+    case Collective::kAllReduce:
+      return "AllReduce";
+    case Collective::kReduce:
+      return "Reduce";
+    case Collective::kBroadcast:
+      return "Broadcast";
+    case Collective::kBarrier:
+      return "Barrier";
+    case Collective::kReduceScatter:
+      return "ReduceScatter";
+    case Collective::kAllGather:
+      return "AllGather";
+  }
   return fmt::format("collective {}", static_cast<int>(collective));
 }
 
 std::string TypeName(DataType type) {
-  return type == DataType::kFloat32 ? "float32" : type == DataType::kInt32 ? "int32" : "none";
+  switch (type) {
+    case DataType::kNone:
+      return "none";
+    case DataType::kFloat32:
+      return "float32";
+    case DataType::kInt32:
+      return "int32";
+    case DataType::kFloat16:
+      return "float16";
+    case DataType::kBFloat16:
+      return "bfloat16";
+    case DataType::kByte:
+      return "byte";
+  }
+  return fmt::format("type {}", static_cast<int>(type));
+}
+
+std::string OpName(const ControlHeader& header) {
+  switch (header.op) {
+    case ReduceOp::kNone:
+      return "none";
+    case ReduceOp::kSum:
+      return (header.flags & kAverageFlag) != 0 ? "avg" : "sum";
+    case ReduceOp::kMin:
+      return "min";
+    case ReduceOp::kMax:
+      return "max";
+  }
+  return fmt::format("operation {}", static_cast<int>(header.op));
 }
 
 std::string Value(const ControlHeader& header, ControlField field) {
@@ -68,7 +110,8 @@ std::string Value(const ControlHeader& header, ControlField field) {
     case ControlField::kCollective:
       return CollectiveName(header.collective);
     case ControlField::kOp:
-      return header.op == ReduceOp::kSum ? "sum" : "none";
+    case ControlField::kFlags:  // tell SUM and AVG apart
+      return OpName(header);
     case ControlField::kType:
       return TypeName(header.type);
     case ControlField::kRoot:
@@ -77,8 +120,6 @@ std::string Value(const ControlHeader& header, ControlField field) {
       return std::to_string(header.count);
     case ControlField::kParts:
       return std::to_string(header.parts);
-    case ControlField::kFlags:
-      return std::to_string(header.flags);
     case ControlField::kInvocation:
       return std::to_string(header.invocation);
     case ControlField::kNone:
@@ -90,7 +131,8 @@ std::string Value(const ControlHeader& header, ControlField field) {
 // The reply has the group's values, not the culprit's.
 Error MismatchError(const ControlHeader& reply, const ControlHeader& here) {
   const std::string mine = Value(here, reply.field), group = Value(reply, reply.field);
-  const std::string which = fmt::format("rank {} called with another {}", reply.culprit, Name(reply.field));
+  const ControlField field = reply.field == ControlField::kFlags ? ControlField::kOp : reply.field;
+  const std::string which = fmt::format("rank {} called with another {}", reply.culprit, Name(field));
   if (mine == group)
     return {ErrorCode::kMismatch, fmt::format("{} than this rank and the group ({})", which, group)};
   return {ErrorCode::kMismatch, fmt::format("{} (here {}, group {})", which, mine, group)};

@@ -1,5 +1,6 @@
 #include "commlib/messages.h"
 
+#include "commlib/arguments.h"
 #include "commlib/log.h"
 #include "gtest/gtest.h"
 
@@ -18,6 +19,15 @@ TEST(MessagesTest, MismatchNamesFieldAndRank) {
   EXPECT_EQ(error.message(), "rank 2 called with another count (here 100, group 200)");
   EXPECT_EQ(RefusalError(reply, reply).message(),
             "rank 2 called with another count than this rank and the group (200)");
+}
+
+TEST(MessagesTest, SumAndAverageDifferInTheOperation) {
+  const ControlHeader sum{.collective = Collective::kAllReduce, .op = ReduceOp::kSum};
+  ControlHeader reply = sum;
+  reply.flags = kAverageFlag;
+  reply.status = ControlStatus::kMismatch;
+  reply.field = ControlField::kFlags;
+  EXPECT_EQ(RefusalError(reply, sum).message(), "rank 0 called with another op (here sum, group avg)");
 }
 
 TEST(MessagesTest, RefusalsHaveTheirOwnCodes) {

@@ -34,6 +34,7 @@ Error FromProto(const proto::Failure& failure) {
 JoinedInfo FromProto(const proto::Joined& joined) {
   JoinedInfo info;
   info.group_id = joined.group_id();
+  info.mode = joined.mode();
   info.message_packets = joined.message_packets();
   info.window_messages = joined.window_messages();
   info.connect = {.remote_ip = Ipv4{joined.remote_ip()},

@@ -23,10 +23,12 @@ struct JoinInfo {
   uint32_t max_path_mtu = 0;
   uint32_t max_outstanding = 0;
   std::chrono::milliseconds join_timeout{0};
+  int mode = 0;  // wanted; 0: any
 };
 
 struct JoinedInfo {
   uint64_t group_id = 0;
+  int mode = 0;
   verbs::ConnectInfo connect;
   uint32_t message_packets = 0;  // M
   uint32_t window_messages = 0;  // W

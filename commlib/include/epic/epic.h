@@ -39,6 +39,7 @@ namespace internal {
 class Comm;
 struct Call;
 class Region;
+class Starter;
 }  // namespace internal
 
 // What went wrong, as specific as is known; messages name ranks, hosts and switches.
@@ -83,13 +84,20 @@ class [[nodiscard]] Error {
   std::string message_;
 };
 
-// Values that a network cannot sum yet are refused with kUnsupported.
-enum class Datatype : int { kFloat32 = 1, kInt32 = 2 };
-enum class RedOp : int { kSum = 1 };
+// Bytes can be copied (Broadcast, AllGather), not reduced. Other values are refused with kUnsupported.
+enum class Datatype : int {
+  kFloat32 = 1,
+  kInt32 = 2,
+  kFloat16 = 3,   // IEEE 754 binary16
+  kBFloat16 = 4,  // the upper half of a binary32
+  kByte = 5,
+};
+// kAvg is kSum in the network; every rank that gets the result divides it by the number of ranks.
+enum class RedOp : int { kSum = 1, kMin = 2, kMax = 3, kAvg = 4 };
 
 // How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
-// EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_TIMEOUT and EPIC_JOIN_TIMEOUT (seconds); else rank and size from
-// RANK and WORLD_SIZE (torchrun), SLURM_PROCID and SLURM_NTASKS, or OMPI_COMM_WORLD_RANK and
+// EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_TIMEOUT and EPIC_JOIN_TIMEOUT (seconds); else rank
+// and size from RANK and WORLD_SIZE (torchrun), SLURM_PROCID and SLURM_NTASKS, or OMPI_COMM_WORLD_RANK and
 // OMPI_COMM_WORLD_SIZE.
 struct Options {
   std::string group;  // name; "default" if nobody says otherwise
@@ -97,6 +105,7 @@ struct Options {
   int size = -1;
   std::string manager;  // HOST:PORT
   std::string ifname;   // network device of the RoCE port; else the first active port with an IPv4 address
+  int mode = 0;  // of the group, 1 to 3 (docs/PROTOCOL.md); 0: as it was created, else the manager's default
   std::chrono::milliseconds timeout{0};       // deadline of each call; 30 minutes if nobody says otherwise
   std::chrono::milliseconds join_timeout{0};  // wait for the other ranks; else the manager's default
 };
@@ -149,15 +158,35 @@ class EPIC_API Request {
   Error Wait();
 
  private:
-  friend EPIC_API Error AllReduceAsync(const void*, void*, size_t, Datatype, RedOp, Communicator&, Request*);
-  friend EPIC_API Error BarrierAsync(Communicator&, Request*);
+  friend class internal::Starter;
   std::shared_ptr<internal::Comm> comm_;
   std::shared_ptr<internal::Call> call_;
 };
 
-// recvbuff[i] = sum over all ranks of sendbuff[i], for i < count. In place if recvbuff == sendbuff; otherwise
-// they must not overlap. At most 1 GiB. FP32 is summed in the order of arrival, INT32 modulo 2^32.
+// The collectives. `count` elements of `datatype` are one rank's share; all shares of a call together are at
+// most 1 GiB. All ranks give the same count, type, operation and root. In place costs nothing: the buffers
+// may be as said for each, else they must not overlap. FP types are reduced in the order of arrival
+// (docs/PROTOCOL.md, "Numbers"), INT32 modulo 2^32.
+
+// recvbuff[i] = op over all ranks of sendbuff[i], for i < count, on every rank. In place: recvbuff ==
+// sendbuff.
 EPIC_API Error AllReduce(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op,
+                         Communicator& comm);
+// The same, on rank `root` only; the others' recvbuff is not used and may be null. In place: recvbuff ==
+// sendbuff.
+EPIC_API Error Reduce(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op,
+                      int root, Communicator& comm);
+// recvbuff[i] of every rank = sendbuff[i] of `root`. The others' sendbuff is not used and may be null; so may
+// the root's recvbuff. In place: recvbuff == sendbuff.
+EPIC_API Error Broadcast(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, int root,
+                         Communicator& comm);
+// recvbuff[i] of rank r = op over all ranks of sendbuff[r * recvcount + i], for i < recvcount. In place:
+// recvbuff == sendbuff + rank * recvcount elements.
+EPIC_API Error ReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, Datatype datatype,
+                             RedOp op, Communicator& comm);
+// recvbuff[r * sendcount + i] of every rank = sendbuff[i] of rank r, for i < sendcount. In place: sendbuff ==
+// recvbuff + rank * sendcount elements.
+EPIC_API Error AllGather(const void* sendbuff, void* recvbuff, size_t sendcount, Datatype datatype,
                          Communicator& comm);
 // Returns when every rank has called it.
 EPIC_API Error Barrier(Communicator& comm);
@@ -166,6 +195,14 @@ EPIC_API Error Barrier(Communicator& comm);
 // from Wait. Buffers of outstanding calls must not overlap. At most 1024 calls can be outstanding
 // (kNoResource).
 EPIC_API Error AllReduceAsync(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op,
+                              Communicator& comm, Request* request);
+EPIC_API Error ReduceAsync(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, RedOp op,
+                           int root, Communicator& comm, Request* request);
+EPIC_API Error BroadcastAsync(const void* sendbuff, void* recvbuff, size_t count, Datatype datatype, int root,
+                              Communicator& comm, Request* request);
+EPIC_API Error ReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t recvcount, Datatype datatype,
+                                  RedOp op, Communicator& comm, Request* request);
+EPIC_API Error AllGatherAsync(const void* sendbuff, void* recvbuff, size_t sendcount, Datatype datatype,
                               Communicator& comm, Request* request);
 EPIC_API Error BarrierAsync(Communicator& comm, Request* request);
 

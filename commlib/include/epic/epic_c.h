@@ -42,9 +42,15 @@ typedef enum {
   epicInternalError = 19
 } epicResult_t;
 
-/* The values are NCCL's. Others are refused with epicUnsupported. */
-typedef enum { epicInt32 = 2, epicFloat32 = 7 } epicDataType_t;
-typedef enum { epicSum = 0 } epicRedOp_t;
+/* The values are NCCL's. Others are refused with epicUnsupported; epicUint8 can be copied, not reduced. */
+typedef enum {
+  epicUint8 = 1,
+  epicInt32 = 2,
+  epicFloat16 = 6,
+  epicFloat32 = 7,
+  epicBfloat16 = 9
+} epicDataType_t;
+typedef enum { epicSum = 0, epicMax = 2, epicMin = 3, epicAvg = 4 } epicRedOp_t;
 
 /* A name for the code. Never null. */
 EPIC_C_API const char* epicGetErrorString(epicResult_t result);
@@ -69,12 +75,31 @@ EPIC_C_API epicResult_t epicCommSetTimeout(epicComm_t comm, double seconds);
 
 EPIC_C_API epicResult_t epicAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                       epicDataType_t datatype, epicRedOp_t op, epicComm_t comm);
+EPIC_C_API epicResult_t epicReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                   epicDataType_t datatype, epicRedOp_t op, int root, epicComm_t comm);
+EPIC_C_API epicResult_t epicBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                                      epicDataType_t datatype, int root, epicComm_t comm);
+EPIC_C_API epicResult_t epicReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                          epicDataType_t datatype, epicRedOp_t op, epicComm_t comm);
+EPIC_C_API epicResult_t epicAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                      epicDataType_t datatype, epicComm_t comm);
 EPIC_C_API epicResult_t epicBarrier(epicComm_t comm);
 
 /* Return at once; *request must be given to epicWait, once. */
 EPIC_C_API epicResult_t epicAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count,
                                            epicDataType_t datatype, epicRedOp_t op, epicComm_t comm,
                                            epicRequest_t* request);
+EPIC_C_API epicResult_t epicReduceAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                        epicDataType_t datatype, epicRedOp_t op, int root, epicComm_t comm,
+                                        epicRequest_t* request);
+EPIC_C_API epicResult_t epicBroadcastAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                           epicDataType_t datatype, int root, epicComm_t comm,
+                                           epicRequest_t* request);
+EPIC_C_API epicResult_t epicReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                               epicDataType_t datatype, epicRedOp_t op, epicComm_t comm,
+                                               epicRequest_t* request);
+EPIC_C_API epicResult_t epicAllGatherAsync(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                           epicDataType_t datatype, epicComm_t comm, epicRequest_t* request);
 EPIC_C_API epicResult_t epicBarrierAsync(epicComm_t comm, epicRequest_t* request);
 /* *done is 1 if the call has ended, else 0. */
 EPIC_C_API epicResult_t epicTest(epicRequest_t request, int* done);

@@ -1,0 +1,118 @@
+#include "commlib/arguments.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "protocol/flow.h"
+
+namespace epic::internal {
+namespace {
+
+constexpr int kRank = 1, kSize = 4;
+
+class ArgumentsTest : public testing::Test {
+ protected:
+  Error Check(const CallArguments& arguments) { return CheckArguments(arguments, kRank, kSize, &header_); }
+  void ExpectWrong(const CallArguments& arguments, ErrorCode code, const std::string& text) {
+    const Error error = Check(arguments);
+    EXPECT_EQ(error.code(), code) << error.message();
+    EXPECT_THAT(error.message(), testing::HasSubstr(text));
+  }
+  float* At(size_t i) { return &data_[i]; }
+
+  std::vector<float> data_ = std::vector<float>(1000);
+  ControlHeader header_;
+};
+
+TEST_F(ArgumentsTest, EveryCollectiveMakesAHeaderThatFitsTheGroup) {
+  for (int c = 1; c <= 6; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    const Error e = Check({.collective = collective,
+                           .send = At(0),
+                           .recv = At(500),
+                           .count = 10,
+                           .op = RedOp::kMax,
+                           .root = 0});
+    ASSERT_TRUE(e.ok()) << e.message();
+    EXPECT_EQ(header_.collective, collective);
+    EXPECT_EQ(WrongField(header_, kSize), ControlField::kNone) << c;
+    EXPECT_EQ(header_.op,
+              Reduces(collective) && collective != Collective::kBarrier ? ReduceOp::kMax : ReduceOp::kNone);
+  }
+}
+
+TEST_F(ArgumentsTest, AnAverageIsASumWithAFlag) {
+  CallArguments a{.collective = Collective::kAllReduce, .send = At(0), .recv = At(0), .count = 10};
+  ASSERT_TRUE(Check(a).ok());
+  const ControlHeader sum = header_;
+  a.op = RedOp::kAvg;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.op, ReduceOp::kSum);
+  EXPECT_EQ(FirstDifference(header_, sum), ControlField::kFlags);
+}
+
+TEST_F(ArgumentsTest, WhatIsWrongIsNamed) {
+  const CallArguments good{.collective = Collective::kReduce, .send = At(0), .recv = At(0), .count = 10};
+  CallArguments a = good;
+  a.root = 4;
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "root 4");
+  a.root = -1;
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "root -1");
+  a = good;
+  a.send = nullptr;
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "sendbuff is null");
+  a = good;
+  a.recv = nullptr;
+  EXPECT_TRUE(Check(a).ok()) << "only the root receives";
+  a.root = kRank;
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "recvbuff is null");
+  a = good;
+  a.type = Datatype::kByte;
+  ExpectWrong(a, ErrorCode::kUnsupported, "unsupported type");
+  a.type = static_cast<Datatype>(77);
+  ExpectWrong(a, ErrorCode::kUnsupported, "type 77");
+  a.type = static_cast<Datatype>(256 + 1);
+  ExpectWrong(a, ErrorCode::kUnsupported, "type 257");
+  a = good;
+  a.op = static_cast<RedOp>(9);
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation 9");
+}
+
+TEST_F(ArgumentsTest, AllPartsTogetherAreAtMostAGibibyte) {
+  CallArguments a{.collective = Collective::kAllGather, .send = At(0), .recv = At(0)};
+  a.type = Datatype::kByte;
+  a.count = (1 << 28) + 1;
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "1 GiB");
+  a.count = SIZE_MAX;
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "1 GiB");
+}
+
+TEST_F(ArgumentsTest, BuffersAreTheSameOrApart) {
+  CallArguments a{.collective = Collective::kAllReduce, .send = At(0), .recv = At(9), .count = 10};
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "overlap");
+  a.recv = At(10);
+  EXPECT_TRUE(Check(a).ok());
+
+  a = {.collective = Collective::kReduceScatter, .send = At(0), .recv = At(10 * kRank), .count = 10};
+  EXPECT_TRUE(Check(a).ok()) << "in place";
+  a.recv = At(0);
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "overlap");
+  a.recv = At(39);
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "overlap");
+  a.recv = At(40);
+  EXPECT_TRUE(Check(a).ok());
+
+  a = {.collective = Collective::kAllGather, .send = At(10 * kRank), .recv = At(0), .count = 10};
+  EXPECT_TRUE(Check(a).ok()) << "in place";
+  a.send = At(39);
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "overlap");
+
+  a = {.collective = Collective::kBroadcast, .send = At(0), .recv = At(5), .count = 10, .root = 0};
+  EXPECT_TRUE(Check(a).ok()) << "only the root sends";
+  a.root = kRank;
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "overlap");
+}
+
+}  // namespace
+}  // namespace epic::internal
