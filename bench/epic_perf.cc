@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <vector>
 
-#include "bench/pattern.h"
+#include "bench/collective.h"
 #include "bench/perf_options.h"
 #include "bench/report.h"
 #include "epic/epic.h"
@@ -18,6 +19,9 @@ namespace {
 // Sums of wrong elements travel as INT32.
 constexpr uint64_t kWrongCap = 1 << 20;
 
+// What an out-of-place result buffer holds before the call.
+constexpr uint8_t kNothing = 0xee;
+
 class Runner {
  public:
   Runner(const PerfOptions& options, Communicator& comm) : options_(options), comm_(comm) {}
@@ -26,21 +30,21 @@ class Runner {
 
  private:
   Error Allocate();
-  Error RunSize(uint64_t count, Datatype type, Row* row);
-  Error RunBarrier(Row* row);
-  // `in_place` sums in the receive buffers.
-  Error Time(uint64_t count, Datatype type, bool in_place, Measured* measured);
-  Error TimeCalls(int calls, uint64_t count, Datatype type, bool in_place);
-  Error Check(uint64_t count, Datatype type, bool in_place, Measured* measured);
+  Error RunJob(const Job& job, Row* row);
+  Buffers BuffersOf(const Job& job, bool in_place, size_t pair);
+  Error Time(const Job& job, bool in_place, Measured* measured);
+  Error TimeCalls(int calls, const Job& job, bool in_place);
+  Error Check(const Job& job, bool in_place, Measured* measured);
   // The slowest rank's time and the number of wrong elements of all ranks.
   Error Combine(Measured* measured);
-  void Fill(void* buffer, uint64_t count, Datatype type) const;
-  uint64_t Wrong(const void* buffer, uint64_t count, Datatype type) const;
+  // All sizes of one collective with one type and operation.
+  Error RunSizes(Kind kind, Datatype type, RedOp op, Report* report, bool* any_wrong);
+  void Print(const std::string& text) const;
 
   const PerfOptions& options_;
   Communicator& comm_;
   // One pair for every call that can be outstanding.
-  std::vector<std::vector<int32_t>> send_, recv_;
+  std::vector<std::vector<uint8_t>> send_, recv_;
   std::vector<Registration> registrations_;
   uint32_t run_ = 0;  // numbers the verified runs: what an earlier one left behind is wrong in a later one
   bool wrong_here_ = false;
@@ -48,30 +52,32 @@ class Runner {
 
 Error Runner::Allocate() {
   const auto pairs = static_cast<size_t>(options_.aggregated);
-  const size_t elements = std::max<size_t>(1, options_.max_bytes / 4);
-  send_.assign(pairs, std::vector<int32_t>(elements));
-  recv_.assign(pairs, std::vector<int32_t>(elements));
+  const size_t bytes = std::max<size_t>(4, options_.max_bytes);
+  send_.assign(pairs, std::vector<uint8_t>(bytes));
+  recv_.assign(pairs, std::vector<uint8_t>(bytes));
   if (!options_.registered) return {};
   for (auto* side : {&send_, &recv_}) {
     for (auto& buffer : *side) {
       Registration registration;
-      if (Error e = Register(comm_, buffer.data(), buffer.size() * 4, &registration); !e.ok()) return e;
+      if (Error e = Register(comm_, buffer.data(), buffer.size(), &registration); !e.ok()) return e;
       registrations_.push_back(std::move(registration));
     }
   }
   return {};
 }
 
-Error Runner::TimeCalls(int calls, uint64_t count, Datatype type, bool in_place) {
+// In place everything happens in the receive buffer.
+Buffers Runner::BuffersOf(const Job& job, bool in_place, size_t pair) {
+  if (in_place) return InPlace(job, recv_[pair].data());
+  return {.send = send_[pair].data(), .recv = recv_[pair].data()};
+}
+
+Error Runner::TimeCalls(int calls, const Job& job, bool in_place) {
   std::vector<Request> requests(static_cast<size_t>(options_.aggregated));
   while (calls > 0) {
     const size_t now = static_cast<size_t>(std::min(calls, options_.aggregated));
     for (size_t i = 0; i < now; ++i) {
-      const void* send = in_place ? recv_[i].data() : send_[i].data();
-      const Error e = options_.barrier ? BarrierAsync(comm_, &requests[i])
-                                       : AllReduceAsync(send, recv_[i].data(), count, type, RedOp::kSum,
-                                                        comm_, &requests[i]);
-      if (!e.ok()) return e;
+      if (Error e = Start(job, BuffersOf(job, in_place, i), comm_, &requests[i]); !e.ok()) return e;
     }
     for (size_t i = 0; i < now; ++i) {
       if (Error e = requests[i].Wait(); !e.ok()) return e;
@@ -81,19 +87,16 @@ Error Runner::TimeCalls(int calls, uint64_t count, Datatype type, bool in_place)
   return {};
 }
 
-Error Runner::Time(uint64_t count, Datatype type, bool in_place, Measured* measured) {
-  if (Error e = TimeCalls(options_.warmup, count, type, in_place); !e.ok()) return e;
+Error Runner::Time(const Job& job, bool in_place, Measured* measured) {
+  if (Error e = TimeCalls(options_.warmup, job, in_place); !e.ok()) return e;
   if (Error e = Barrier(comm_); !e.ok()) return e;
   const int calls = options_.iterations * options_.aggregated;
   const auto begin = std::chrono::steady_clock::now();
   if (options_.aggregated == 1) {
     for (int i = 0; i < calls; ++i) {
-      const void* send = in_place ? recv_[0].data() : send_[0].data();
-      const Error e = options_.barrier ? Barrier(comm_)
-                                       : AllReduce(send, recv_[0].data(), count, type, RedOp::kSum, comm_);
-      if (!e.ok()) return e;
+      if (Error e = perf::Run(job, BuffersOf(job, in_place, 0), comm_); !e.ok()) return e;
     }
-  } else if (Error e = TimeCalls(calls, count, type, in_place); !e.ok()) {
+  } else if (Error e = TimeCalls(calls, job, in_place); !e.ok()) {
     return e;
   }
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
@@ -101,35 +104,22 @@ Error Runner::Time(uint64_t count, Datatype type, bool in_place, Measured* measu
   return {};
 }
 
-void Runner::Fill(void* buffer, uint64_t count, Datatype type) const {
-  if (type == Datatype::kInt32) {
-    FillInput(std::span(static_cast<int32_t*>(buffer), count), comm_.rank(), run_);
-  } else {
-    FillInput(std::span(static_cast<float*>(buffer), count), comm_.rank(), comm_.size(), run_);
-  }
-}
-
-uint64_t Runner::Wrong(const void* buffer, uint64_t count, Datatype type) const {
-  if (type == Datatype::kInt32)
-    return CountWrong(std::span(static_cast<const int32_t*>(buffer), count), comm_.size(), run_);
-  return CountWrong(std::span(static_cast<const float*>(buffer), count), comm_.size(), run_);
-}
-
-Error Runner::Check(uint64_t count, Datatype type, bool in_place, Measured* measured) {
+Error Runner::Check(const Job& job, bool in_place, Measured* measured) {
   if (options_.checks == 0) return {};
   measured->wrong = 0;
+  const Buffers buffers = BuffersOf(job, in_place, 0);
   for (int i = 0; i < options_.checks; ++i) {
     ++run_;
-    void* send = in_place ? recv_[0].data() : send_[0].data();
-    Fill(send, count, type);
-    if (Error e = AllReduce(send, recv_[0].data(), count, type, RedOp::kSum, comm_); !e.ok()) return e;
-    measured->wrong += static_cast<int64_t>(Wrong(recv_[0].data(), count, type));
+    if (!in_place) std::memset(buffers.recv, kNothing, job.recv_bytes());
+    Fill(job, run_, buffers.send);
+    if (Error e = perf::Run(job, buffers, comm_); !e.ok()) return e;
+    measured->wrong += static_cast<int64_t>(Wrong(job, run_, buffers.recv));
   }
   wrong_here_ |= measured->wrong > 0;
   return {};
 }
 
-// There is only SUM: each rank puts its figures into a row of its own.
+// One call for sums and maxima: each rank puts its figures into a row of its own.
 Error Runner::Combine(Measured* measured) {
   constexpr size_t kFields = 3;
   const auto ranks = static_cast<size_t>(comm_.size());
@@ -155,54 +145,69 @@ Error Runner::Combine(Measured* measured) {
   return {};
 }
 
-Error Runner::RunSize(uint64_t count, Datatype type, Row* row) {
-  row->bytes = count * 4;
-  row->count = count;
-  row->type = type == Datatype::kInt32 ? "int32" : "float";
-  row->redop = "sum";
+Error Runner::RunJob(const Job& job, Row* row) {
+  row->kind = job.kind;
+  row->bytes = job.total_bytes();
+  row->count = job.count;
+  row->type = job.kind == Kind::kBarrier ? "none" : Name(job.type);
+  row->redop = Reduces(job.kind) ? Name(job.op) : "none";
+  if (HasRoot(job.kind)) row->root = job.root;
   for (const bool in_place : {false, true}) {
     Measured& half = in_place ? row->in_place : row->out_of_place;
-    if (Error e = Time(count, type, in_place, &half); !e.ok()) return e;
-    if (Error e = Check(count, type, in_place, &half); !e.ok()) return e;
+    if (in_place && job.kind == Kind::kBarrier) {
+      half = row->out_of_place;  // a barrier has no buffers
+      continue;
+    }
+    if (Error e = Time(job, in_place, &half); !e.ok()) return e;
+    if (job.kind != Kind::kBarrier) {
+      if (Error e = Check(job, in_place, &half); !e.ok()) return e;
+    }
     if (Error e = Combine(&half); !e.ok()) return e;
   }
   return {};
 }
 
-Error Runner::RunBarrier(Row* row) {
-  row->type = row->redop = "none";
-  if (Error e = Time(0, Datatype::kInt32, false, &row->out_of_place); !e.ok()) return e;
-  if (Error e = Combine(&row->out_of_place); !e.ok()) return e;
-  row->in_place = row->out_of_place;  // a barrier has no buffers
+Error Runner::RunSizes(Kind kind, Datatype type, RedOp op, Report* report, bool* any_wrong) {
+  const std::vector<uint64_t> counts =
+      kind == Kind::kBarrier ? std::vector<uint64_t>{0} : Counts(options_, kind, type, comm_.size());
+  for (const uint64_t count : counts) {
+    const Job job{.kind = kind,
+                  .type = type,
+                  .op = op,
+                  .count = count,
+                  .root = options_.root,
+                  .rank = comm_.rank(),
+                  .ranks = comm_.size()};
+    Row row;
+    if (Error e = RunJob(job, &row); !e.ok()) return e;
+    *any_wrong |= wrong_here_ || row.out_of_place.wrong > 0 || row.in_place.wrong > 0;
+    Print(report->Add(row));
+  }
   return {};
+}
+
+void Runner::Print(const std::string& text) const {
+  if (comm_.rank() != 0) return;
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
 }
 
 Error Runner::Run(Report* report, bool* any_wrong) {
   if (Error e = Allocate(); !e.ok()) return e;
-  const auto print = [&](const std::string& text) {
-    if (comm_.rank() != 0) return;
-    std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
-  };
-  const auto add = [&](const Row& row) {
-    *any_wrong |= wrong_here_ || row.out_of_place.wrong > 0 || row.in_place.wrong > 0;
-    print(report->Add(row));
-  };
-  print(report->Header());
-  if (options_.barrier) {
-    Row row;
-    if (Error e = RunBarrier(&row); !e.ok()) return e;
-    add(row);
-  } else {
-    for (const Datatype type : options_.types) {
-      for (const uint64_t count : Counts(options_)) {
-        Row row;
-        if (Error e = RunSize(count, type, &row); !e.ok()) return e;
-        add(row);
+  Print(report->Header());
+  for (const Kind kind : options_.kinds) {
+    if (options_.kinds.size() > 1) Print(report->Section(kind));
+    const size_t types = kind == Kind::kBarrier ? 1 : options_.types.size();
+    const size_t ops = Reduces(kind) ? options_.ops.size() : 1;
+    for (size_t type = 0; type < types; ++type) {
+      if (!Possible(kind, options_.types[type])) continue;
+      for (size_t op = 0; op < ops; ++op) {
+        const Error e = RunSizes(kind, options_.types[type], options_.ops[op], report, any_wrong);
+        if (!e.ok()) return e;
       }
     }
   }
-  print(report->Footer());
+  Print(report->Footer());
   return {};
 }
 
@@ -218,8 +223,8 @@ int Main(int argc, const char* const* argv) {
   Communicator comm;
   if (const Error e = comm.Init(options->communicator); !e.ok()) return Fail("cannot join", e);
   const std::string& group = options->communicator.group;
-  Report report(options->barrier ? "barrier" : "allreduce", group.empty() ? "from the environment" : group,
-                comm.size(), comm.path_mtu(), options->json);
+  Report report(options->kinds.size() == 1 ? Name(options->kinds[0]) : "all collectives",
+                group.empty() ? "from the environment" : group, comm.size(), comm.path_mtu(), options->json);
   bool any_wrong = false;
   {
     Runner runner(*options, comm);

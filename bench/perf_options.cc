@@ -6,14 +6,16 @@
 namespace epic::perf {
 namespace {
 
-constexpr uint64_t kElementBytes = 4;
+constexpr uint64_t kSmallestStep = 4;
 constexpr uint64_t kMaxCallBytes = 1ull << 30;
 
-std::vector<Datatype> ParseTypes(const std::string& text) {
-  if (text == "float" || text == "float32" || text == "fp32") return {Datatype::kFloat32};
-  if (text == "int32" || text == "int") return {Datatype::kInt32};
-  if (text == "all") return {Datatype::kFloat32, Datatype::kInt32};
-  return {};
+// One of them by name, or all.
+template <typename T>
+std::vector<T> ParseList(const std::string& text, const std::vector<T>& all,
+                         std::optional<T> (*parse)(const std::string&)) {
+  if (text == "all") return all;
+  const std::optional<T> one = parse(text);
+  return one ? std::vector<T>{*one} : std::vector<T>{};
 }
 
 // Texts as they came; CLI11 fills them.
@@ -29,17 +31,19 @@ std::string CheckRaw(const Raw& raw, PerfOptions* options) {
   if (*min > *max) return "-b is above -e";
   if (*max > kMaxCallBytes) return "-e is above 1G, the largest call";
   if (raw.factor < 1) return "-f must be at least 1";
-  if (raw.factor == 1 && *step < kElementBytes) return "-i must be at least 4";
+  if (raw.factor == 1 && *step < kSmallestStep) return "-i must be at least 4";
   options->min_bytes = *min;
   options->max_bytes = *max;
   options->step_bytes = *step;
   options->step_factor = static_cast<uint64_t>(raw.factor);
-  options->types = ParseTypes(raw.type);
-  if (options->types.empty()) return "-d " + raw.type + " is not supported: float, int32 or all";
-  if (raw.op != "sum") return "-o " + raw.op + " is not supported: sum";
-  if (raw.collective != "allreduce" && raw.collective != "barrier")
-    return "--collective takes allreduce or barrier";
-  options->barrier = raw.collective == "barrier";
+  options->kinds = ParseList(raw.collective, AllKinds(), ParseKind);
+  if (options->kinds.empty()) return "--collective " + raw.collective + " is not known";
+  options->types = ParseList(raw.type, AllTypes(), ParseType);
+  if (options->types.empty()) return "-d " + raw.type + " is not known";
+  options->ops = ParseList(raw.op, AllOps(), ParseOp);
+  if (options->ops.empty()) return "-o " + raw.op + " is not known";
+  if (raw.collective != "all" && raw.type != "all" && !Possible(options->kinds[0], options->types[0]))
+    return "bytes cannot be reduced: -d uint8 goes with broadcast and allgather";
   options->registered = raw.registered != 0;
   if (raw.timeout < 0 || raw.join_timeout < 0) return "a time is negative";
   options->communicator.timeout = std::chrono::milliseconds(static_cast<int64_t>(raw.timeout * 1000));
@@ -63,10 +67,11 @@ std::optional<uint64_t> ParseSize(const std::string& text) {
   return std::nullopt;
 }
 
-std::vector<uint64_t> Counts(const PerfOptions& options) {
+std::vector<uint64_t> Counts(const PerfOptions& options, Kind kind, Datatype type, int ranks) {
+  const Job one{.kind = kind, .type = type, .count = 1, .ranks = ranks};
   std::vector<uint64_t> counts;
   for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes;) {
-    counts.push_back(bytes / kElementBytes);
+    counts.push_back(bytes / one.total_bytes());
     bytes = options.step_factor > 1 ? std::max(bytes * options.step_factor, uint64_t{1})
                                     : bytes + options.step_bytes;
   }
@@ -97,14 +102,24 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
   app.add_option("-c,--check", options.checks, "verified runs of each size; 0 verifies nothing")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  app.add_option("-d,--datatype", raw.type, "float, int32 or all")->capture_default_str();
-  app.add_option("-o,--op", raw.op, "sum")->capture_default_str();
+  app.add_option("-d,--datatype", raw.type, "float, half, bfloat16, int32, uint8 or all")
+      ->capture_default_str();
+  app.add_option("-o,--op", raw.op, "sum, min, max, avg or all")->capture_default_str();
   app.add_option("-m,--agg_iters", options.aggregated, "calls outstanding at a time")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   app.add_option("-R,--local_register", raw.registered, "1: register the buffers once, with epic::Register")
       ->capture_default_str();
-  app.add_option("--collective", raw.collective, "allreduce or barrier")->capture_default_str();
+  app.add_option("--collective", raw.collective,
+                 "allreduce, reduce, broadcast, barrier, reducescatter, allgather or all")
+      ->capture_default_str();
+  app.add_option("-r,--root", options.root, "root of reduce and broadcast")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--mode", options.communicator.mode,
+                 "mode of the group: 1 terminated, 2 translated, 3 augmented; 0: as it is")
+      ->check(CLI::Range(0, 3))
+      ->capture_default_str();
   app.add_option("-g,--group", options.communicator.group, "name of the group");
   app.add_option("--rank", options.communicator.rank, "this rank, from 0 on");
   app.add_option("--size", options.communicator.size, "ranks in the group");

@@ -6,13 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "bench/collective.h"
 #include "epic/epic.h"
 
 namespace epic::perf {
 
 struct PerfOptions {
   epic::Options communicator;
-  bool barrier = false;  // else AllReduce
+  std::vector<Kind> kinds{Kind::kAllReduce};
+  std::vector<RedOp> ops{RedOp::kSum};
+  int root = 0;
   uint64_t min_bytes = 4096;
   uint64_t max_bytes = 4 << 20;
   uint64_t step_bytes = 1 << 20;  // used when step_factor is 1
@@ -33,8 +36,8 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
 // "4K" is 4096; K, M and G are powers of 1024. Empty if it is no such number.
 std::optional<uint64_t> ParseSize(const std::string& text);
 
-// The element counts to run, in order: from min_bytes to max_bytes, rounded down to whole elements of 4
-// bytes.
-std::vector<uint64_t> Counts(const PerfOptions& options);
+// The element counts of one rank's share to run, in order: for total sizes from min_bytes to max_bytes,
+// rounded down to whole elements.
+std::vector<uint64_t> Counts(const PerfOptions& options, Kind kind, Datatype type, int ranks);
 
 }  // namespace epic::perf

@@ -1,6 +1,5 @@
 #include <vector>
 
-#include "bench/pattern.h"
 #include "bench/perf_options.h"
 #include "bench/report.h"
 #include "gmock/gmock.h"
@@ -8,69 +7,6 @@
 
 namespace epic::perf {
 namespace {
-
-constexpr uint32_t kRun = 7;
-
-template <typename T>
-std::vector<T> Input(int rank, int ranks, size_t count) {
-  std::vector<T> data(count);
-  if constexpr (std::is_same_v<T, float>) {
-    FillInput(data, rank, ranks, kRun);
-  } else {
-    FillInput(data, rank, kRun);
-  }
-  return data;
-}
-
-// Sums in reverse order of ranks: exactness must not depend on the order.
-template <typename T>
-std::vector<T> Sum(int ranks, size_t count, int missing = -1, int doubled = -1) {
-  std::vector<T> sum(count);
-  for (int rank = ranks - 1; rank >= 0; --rank) {
-    const std::vector<T> input = Input<T>(rank, ranks, count);
-    for (int times = rank == missing ? 0 : rank == doubled ? 2 : 1; times > 0; --times) {
-      for (size_t i = 0; i < count; ++i) {
-        if constexpr (std::is_same_v<T, float>) {
-          sum[i] += input[i];
-        } else {
-          sum[i] = static_cast<T>(static_cast<uint32_t>(sum[i]) + static_cast<uint32_t>(input[i]));
-        }
-      }
-    }
-  }
-  return sum;
-}
-
-template <typename T>
-class PatternTest : public testing::Test {};
-using Types = testing::Types<int32_t, float>;
-TYPED_TEST_SUITE(PatternTest, Types);
-
-TYPED_TEST(PatternTest, RightSumsAreRight) {
-  for (const int ranks : {2, 3, 4, 63, 64}) {
-    EXPECT_EQ(CountWrong(std::span<const TypeParam>(Sum<TypeParam>(ranks, 1000)), ranks, kRun), 0u) << ranks;
-  }
-}
-
-TYPED_TEST(PatternTest, EveryKindOfErrorShows) {
-  const int ranks = 4;
-  const size_t count = 1000;
-  const auto wrong = [&](const std::vector<TypeParam>& data, uint32_t run = kRun) {
-    return CountWrong(std::span<const TypeParam>(data), ranks, run);
-  };
-  for (int rank = 0; rank < ranks; ++rank) {
-    EXPECT_GT(wrong(Sum<TypeParam>(ranks, count, rank)), count - 10) << "missing";
-    EXPECT_GT(wrong(Sum<TypeParam>(ranks, count, -1, rank)), count - 10) << "doubled";
-  }
-  EXPECT_GT(wrong(Sum<TypeParam>(ranks, count, 0, 1)), count - 10) << "one missing, another doubled";
-  auto shifted = Sum<TypeParam>(ranks, count);
-  std::rotate(shifted.begin(), shifted.begin() + 256, shifted.end());
-  EXPECT_GT(wrong(shifted), count - 10) << "misplaced";
-  EXPECT_GT(wrong(Sum<TypeParam>(ranks, count), kRun + 1), count - 10) << "left by an earlier run";
-  auto one = Sum<TypeParam>(ranks, count);
-  one[500] += 1;
-  EXPECT_EQ(wrong(one), 1u);
-}
 
 TEST(PerfOptionsTest, SizesHaveUnits) {
   EXPECT_EQ(ParseSize("4096"), 4096u);
@@ -89,7 +25,7 @@ TEST(PerfOptionsTest, FlagsAreThoseOfNcclTests) {
   int code = 0;
   const auto options = ParsePerfOptions(static_cast<int>(std::size(argv)), argv, &code);
   ASSERT_TRUE(options);
-  EXPECT_THAT(Counts(*options), testing::ElementsAre(2, 4, 8, 16));
+  EXPECT_THAT(Counts(*options, Kind::kAllReduce, Datatype::kInt32, 3), testing::ElementsAre(2, 4, 8, 16));
   EXPECT_EQ(options->iterations, 5);
   EXPECT_EQ(options->warmup, 3);
   EXPECT_EQ(options->checks, 2);
@@ -100,15 +36,38 @@ TEST(PerfOptionsTest, FlagsAreThoseOfNcclTests) {
 
 TEST(PerfOptionsTest, FactorOneSteps) {
   PerfOptions options{.min_bytes = 4, .max_bytes = 30, .step_bytes = 13, .step_factor = 1};
-  EXPECT_THAT(Counts(options), testing::ElementsAre(1, 4, 7));
+  EXPECT_THAT(Counts(options, Kind::kReduce, Datatype::kFloat32, 4), testing::ElementsAre(1, 4, 7));
+}
+
+TEST(PerfOptionsTest, ASizeIsThatOfAllShares) {
+  PerfOptions options{.min_bytes = 64, .max_bytes = 64};
+  EXPECT_THAT(Counts(options, Kind::kAllGather, Datatype::kByte, 4), testing::ElementsAre(16));
+  EXPECT_THAT(Counts(options, Kind::kReduceScatter, Datatype::kFloat16, 4), testing::ElementsAre(8));
+  EXPECT_THAT(Counts(options, Kind::kBroadcast, Datatype::kByte, 4), testing::ElementsAre(64));
+}
+
+TEST(PerfOptionsTest, AllMeansEveryOne) {
+  const char* argv[] = {"epic-perf", "--collective", "all", "-d", "all", "-o",
+                        "all",       "--mode",       "3",   "-r", "2"};
+  int code = 0;
+  const auto options = ParsePerfOptions(static_cast<int>(std::size(argv)), argv, &code);
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->kinds.size(), 6u);
+  EXPECT_EQ(options->types.size(), 5u);
+  EXPECT_EQ(options->ops.size(), 4u);
+  EXPECT_EQ(options->communicator.mode, 3);
+  EXPECT_EQ(options->root, 2);
 }
 
 TEST(PerfOptionsTest, UsageErrorsExitWithTwo) {
-  for (const std::vector<const char*>& bad : {std::vector<const char*>{"epic-perf", "-d", "half"},
-                                              {"epic-perf", "-o", "max"},
+  for (const std::vector<const char*>& bad : {std::vector<const char*>{"epic-perf", "-d", "quarter"},
+                                              {"epic-perf", "-o", "prod"},
                                               {"epic-perf", "-b", "2K", "-e", "1K"},
                                               {"epic-perf", "-e", "2G"},
                                               {"epic-perf", "--nonsense"},
+                                              {"epic-perf", "--collective", "alltoall"},
+                                              {"epic-perf", "-d", "uint8"},
+                                              {"epic-perf", "--mode", "4"},
                                               {"epic-perf", "-n", "0"}}) {
     int code = 0;
     EXPECT_FALSE(ParsePerfOptions(static_cast<int>(bad.size()), bad.data(), &code));
@@ -133,6 +92,16 @@ TEST(ReportTest, ColumnsAreThoseOfNcclTests) {
             "      3\n");
   EXPECT_THAT(report.Footer(),
               testing::HasSubstr("# Out of bounds values : 3 FAILED\n# Avg bus bandwidth    : 0.75"));
+}
+
+TEST(ReportTest, BusBandwidthIsThatOfNcclTests) {
+  const Measured half{.time_us = 1};
+  const auto busbw = [&](Kind kind) { return BusBandwidth({.kind = kind, .bytes = 4000}, half, 4); };
+  EXPECT_DOUBLE_EQ(busbw(Kind::kAllReduce), 6);
+  EXPECT_DOUBLE_EQ(busbw(Kind::kReduceScatter), 3);
+  EXPECT_DOUBLE_EQ(busbw(Kind::kAllGather), 3);
+  EXPECT_DOUBLE_EQ(busbw(Kind::kReduce), 4);
+  EXPECT_DOUBLE_EQ(busbw(Kind::kBroadcast), 4);
 }
 
 TEST(ReportTest, JsonHasEverything) {

@@ -34,7 +34,7 @@ double AlgorithmBandwidth(const Row& row, const Measured& half) {
 }
 
 double BusBandwidth(const Row& row, const Measured& half, int ranks) {
-  return AlgorithmBandwidth(row, half) * 2 * (ranks - 1) / ranks;
+  return AlgorithmBandwidth(row, half) * BusFactor(row.kind, ranks);
 }
 
 std::string Report::Header() const {
@@ -55,11 +55,13 @@ std::string Report::Header() const {
   return text;
 }
 
+std::string Report::Section(Kind kind) const { return json_ ? "" : fmt::format("# {}\n", Name(kind)); }
+
 std::string Report::Add(const Row& row) {
   rows_.push_back(row);
   if (json_) return {};
   return fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", row.bytes, row.count, row.type, row.redop,
-                     -1, HalfText(row, row.out_of_place, ranks_), HalfText(row, row.in_place, ranks_));
+                     row.root, HalfText(row, row.out_of_place, ranks_), HalfText(row, row.in_place, ranks_));
 }
 
 std::string Report::Footer() const {
@@ -93,11 +95,12 @@ std::string Report::JsonText() const {
                          {"avg_busbw", AverageBusBandwidth()},
                          {"results", nlohmann::json::array()}};
   for (const Row& row : rows_) {
-    json["results"].push_back({{"size", row.bytes},
+    json["results"].push_back({{"collective", Name(row.kind)},
+                               {"size", row.bytes},
                                {"count", row.count},
                                {"type", row.type},
                                {"redop", row.redop},
-                               {"root", -1},
+                               {"root", row.root},
                                {"out_of_place", HalfJson(row, row.out_of_place, ranks_)},
                                {"in_place", HalfJson(row, row.in_place, ranks_)}});
   }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/collective.h"
+
 namespace epic::perf {
 
 // One of the two halves of a row.
@@ -14,21 +16,24 @@ struct Measured {
 };
 
 struct Row {
+  Kind kind = Kind::kAllReduce;
   uint64_t bytes = 0;
   uint64_t count = 0;
   std::string type;   // "float"
   std::string redop;  // "sum"
+  int root = -1;      // -1: it has none
   Measured out_of_place;
   Measured in_place;
 };
 
 // GB/s (10^9).
 double AlgorithmBandwidth(const Row& row, const Measured& half);
-// What each link of a ring would have to carry: times 2(n-1)/n for AllReduce.
+// What each link of a ring would have to carry (BusFactor).
 double BusBandwidth(const Row& row, const Measured& half, int ranks);
 
 class Report {
  public:
+  // `collective` names what is run, for people.
   Report(std::string collective, std::string group, int ranks, int path_mtu, bool json)
       : collective_(std::move(collective)),
         group_(std::move(group)),
@@ -38,6 +43,8 @@ class Report {
 
   // The table as text, piece by piece; empty with JSON, which Footer prints as a whole.
   std::string Header() const;
+  // Before the rows of one of several collectives.
+  std::string Section(Kind kind) const;
   std::string Add(const Row& row);
   std::string Footer() const;
 

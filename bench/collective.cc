@@ -1,0 +1,153 @@
+#include "bench/collective.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace epic::perf {
+namespace {
+
+template <typename T>
+struct Named {
+  std::string_view name;
+  T value;
+};
+
+template <typename T, size_t n>
+std::optional<T> Find(const Named<T> (&names)[n], const std::string& name) {
+  const auto* found =
+      std::find_if(names, names + n, [&](const Named<T>& entry) { return entry.name == name; });
+  if (found == names + n) return std::nullopt;
+  return found->value;
+}
+
+template <typename T, size_t n>
+const char* NameIn(const Named<T> (&names)[n], T value) {
+  const auto* found =
+      std::find_if(names, names + n, [&](const Named<T>& entry) { return entry.value == value; });
+  return found == names + n ? "unknown" : found->name.data();
+}
+
+constexpr Named<Kind> kKinds[] = {{"allreduce", Kind::kAllReduce},         {"reduce", Kind::kReduce},
+                                  {"broadcast", Kind::kBroadcast},         {"barrier", Kind::kBarrier},
+                                  {"reducescatter", Kind::kReduceScatter}, {"allgather", Kind::kAllGather}};
+// The first of a value is its name.
+constexpr Named<Datatype> kTypes[] = {
+    {"float", Datatype::kFloat32}, {"half", Datatype::kFloat16},    {"bfloat16", Datatype::kBFloat16},
+    {"int32", Datatype::kInt32},   {"uint8", Datatype::kByte},      {"float32", Datatype::kFloat32},
+    {"fp32", Datatype::kFloat32},  {"float16", Datatype::kFloat16}, {"fp16", Datatype::kFloat16},
+    {"bf16", Datatype::kBFloat16}, {"int", Datatype::kInt32},       {"byte", Datatype::kByte}};
+constexpr Named<RedOp> kOps[] = {
+    {"sum", RedOp::kSum}, {"min", RedOp::kMin}, {"max", RedOp::kMax}, {"avg", RedOp::kAvg}};
+
+bool HasShares(Kind kind) { return kind == Kind::kReduceScatter || kind == Kind::kAllGather; }
+
+}  // namespace
+
+const char* Name(Kind kind) { return NameIn(kKinds, kind); }
+const char* Name(Datatype type) { return NameIn(kTypes, type); }
+const char* Name(RedOp op) { return NameIn(kOps, op); }
+std::optional<Kind> ParseKind(const std::string& name) { return Find(kKinds, name); }
+std::optional<Datatype> ParseType(const std::string& name) { return Find(kTypes, name); }
+std::optional<RedOp> ParseOp(const std::string& name) { return Find(kOps, name); }
+
+const std::vector<Kind>& AllKinds() {
+  static const std::vector<Kind> kinds = {Kind::kAllReduce, Kind::kReduce,        Kind::kBroadcast,
+                                          Kind::kBarrier,   Kind::kReduceScatter, Kind::kAllGather};
+  return kinds;
+}
+
+const std::vector<Datatype>& AllTypes() {
+  static const std::vector<Datatype> types = {Datatype::kFloat32, Datatype::kFloat16, Datatype::kBFloat16,
+                                              Datatype::kInt32, Datatype::kByte};
+  return types;
+}
+
+const std::vector<RedOp>& AllOps() {
+  static const std::vector<RedOp> ops = {RedOp::kSum, RedOp::kMin, RedOp::kMax, RedOp::kAvg};
+  return ops;
+}
+
+uint64_t Job::total_bytes() const {
+  return HasShares(kind) ? share_bytes() * static_cast<uint64_t>(ranks) : share_bytes();
+}
+
+uint64_t Job::send_bytes() const {
+  if (kind == Kind::kBarrier || (kind == Kind::kBroadcast && rank != root)) return 0;
+  return kind == Kind::kReduceScatter ? total_bytes() : share_bytes();
+}
+
+uint64_t Job::recv_bytes() const {
+  if (kind == Kind::kBarrier || (kind == Kind::kReduce && rank != root)) return 0;
+  return kind == Kind::kAllGather ? total_bytes() : share_bytes();
+}
+
+Buffers InPlace(const Job& job, uint8_t* buffer) {
+  uint8_t* own = HasShares(job.kind) ? buffer + static_cast<uint64_t>(job.rank) * job.share_bytes() : buffer;
+  return {.send = job.kind == Kind::kAllGather ? own : buffer,
+          .recv = job.kind == Kind::kReduceScatter ? own : buffer};
+}
+
+Error Run(const Job& j, const Buffers& b, Communicator& comm) {
+  switch (j.kind) {
+    case Kind::kAllReduce:
+      return AllReduce(b.send, b.recv, j.count, j.type, j.op, comm);
+    case Kind::kReduce:
+      return Reduce(b.send, b.recv, j.count, j.type, j.op, j.root, comm);
+    case Kind::kBroadcast:
+      return Broadcast(b.send, b.recv, j.count, j.type, j.root, comm);
+    case Kind::kReduceScatter:
+      return ReduceScatter(b.send, b.recv, j.count, j.type, j.op, comm);
+    case Kind::kAllGather:
+      return AllGather(b.send, b.recv, j.count, j.type, comm);
+    case Kind::kBarrier:
+      break;
+  }
+  return Barrier(comm);
+}
+
+Error Start(const Job& j, const Buffers& b, Communicator& comm, Request* request) {
+  switch (j.kind) {
+    case Kind::kAllReduce:
+      return AllReduceAsync(b.send, b.recv, j.count, j.type, j.op, comm, request);
+    case Kind::kReduce:
+      return ReduceAsync(b.send, b.recv, j.count, j.type, j.op, j.root, comm, request);
+    case Kind::kBroadcast:
+      return BroadcastAsync(b.send, b.recv, j.count, j.type, j.root, comm, request);
+    case Kind::kReduceScatter:
+      return ReduceScatterAsync(b.send, b.recv, j.count, j.type, j.op, comm, request);
+    case Kind::kAllGather:
+      return AllGatherAsync(b.send, b.recv, j.count, j.type, comm, request);
+    case Kind::kBarrier:
+      break;
+  }
+  return BarrierAsync(comm, request);
+}
+
+void Fill(const Job& job, uint32_t run, uint8_t* send) {
+  FillInput({job.type, job.ranks, run}, job.rank, 0, {send, job.send_bytes()});
+}
+
+uint64_t Wrong(const Job& job, uint32_t run, const uint8_t* recv) {
+  const Inputs inputs{job.type, job.ranks, run};
+  const std::span<const uint8_t> data(recv, job.recv_bytes());
+  if (data.empty()) return 0;
+  if (job.kind == Kind::kBroadcast) return CountWrongCopies(inputs, job.root, 0, data);
+  if (job.kind != Kind::kAllGather) {
+    const bool own_share = job.kind == Kind::kReduceScatter;
+    return CountWrong(inputs, job.op, own_share ? static_cast<uint64_t>(job.rank) * job.count : 0, data);
+  }
+  uint64_t wrong = 0;
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    const auto share = data.subspan(static_cast<uint64_t>(rank) * job.share_bytes(), job.share_bytes());
+    wrong += CountWrongCopies(inputs, rank, 0, share);
+  }
+  return wrong;
+}
+
+double BusFactor(Kind kind, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  if (kind == Kind::kAllReduce) return 2 * others;
+  return HasShares(kind) ? others : 1;
+}
+
+}  // namespace epic::perf
