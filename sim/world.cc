@@ -50,7 +50,12 @@ class World::SwitchEffects final : public engine::Effects {
     world_.Transmit(node_, port, packet.packet);
   }
   void SetTimer(engine::TimerId id, Nanos deadline) override {
-    world_.At(deadline, [this_world = &world_, node = node_, id] {
+    // Setting a timer that is set moves it: what was set before must not fire.
+    world_.switch_deadline_[static_cast<size_t>(node_)] = deadline;
+    world_.At(deadline, [this_world = &world_, node = node_, id, deadline] {
+      Nanos& armed = this_world->switch_deadline_[static_cast<size_t>(node)];
+      if (armed != deadline) return;
+      armed = kNever;
       SwitchEffects effects(*this_world, node);
       this_world->engines_[static_cast<size_t>(node)].OnTimer(this_world->now_, id, effects);
     });
@@ -78,6 +83,7 @@ void World::Install(const WorldConfig& config) {
   const size_t switches = config.tree.switch_parent.size();
   const size_t ranks = config.tree.rank_switch.size();
   links_.resize(switches + ranks);
+  switch_deadline_.assign(switches, kNever);
   host_deadline_.assign(ranks, kNever);
   std::vector<engine::GroupConfig> groups(switches);
   for (size_t s = 0; s < switches; ++s) {

@@ -102,6 +102,7 @@ class World {
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::vector<Link>> links_;  // by node and port
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<Nanos> switch_deadline_;  // of each switch's one timer
   std::vector<Nanos> host_deadline_;
   FaultRule rule_;
   Nanos now_ = 0;
