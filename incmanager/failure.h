@@ -20,6 +20,7 @@ enum class ErrorCode : uint8_t {
   kNoTree = 8,
   kNoResource = 9,
   kMtu = 10,
+  kMismatch = 11,
   kRankLost = 12,
   kSwitchLost = 13,
   kAborted = 14,

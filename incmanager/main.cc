@@ -116,9 +116,18 @@ class CommandLine {
     create->add_option("name", create_.name, "name of the group")->required();
     create->add_option("--size", create_.size, "number of ranks")->required();
     create->add_option("--host", create_.hosts, "host of each rank, in order; else learned when they join");
-    create->add_option("--mode", create_.mode, "realisation: 2 (translated)")
+    create
+        ->add_option("--mode", create_.mode,
+                     "how switches realise it: 1 (terminated), 2 (translated), 3 (augmented)")
         ->check(CLI::Range(1, 3))
         ->capture_default_str();
+    create
+        ->add_option_function<std::vector<std::string>>(
+            "--switch-mode", [this](const std::vector<std::string>& texts) { AddSwitchModes(texts); },
+            "SWITCH=MODE: another mode for one switch; repeated. Modes 1 and 3 may share a tree")
+        ->allow_extra_args(false);
+    create->add_flag("--reproducible", create_.reproducible,
+                     "sums in the order of children, the same bits each time; takes more switch memory");
     create->add_option("--path-mtu", create_.path_mtu, "bytes; else the largest that the path carries");
     create->add_option("-M,--message-packets", create_.message_packets,
                        "packets per message; else the manager's choice");
@@ -127,6 +136,21 @@ class CommandLine {
     create
         ->add_option("--start-psn", create_.start_psn, "for tests: first PSN of every endpoint; else random")
         ->check(CLI::Range(0u, kMaxPsn));
+  }
+
+  void AddSwitchModes(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      const size_t equals = text.rfind('=');
+      const std::string mode = equals == std::string::npos ? "" : text.substr(equals + 1);
+      if (equals == 0 || mode.size() != 1 || mode[0] < '1' || mode[0] > '3') {
+        throw CLI::ValidationError("--switch-mode",
+                                   text + " is not SWITCH=MODE with a mode of 1, 2 or 3, as leaf1=3");
+      }
+      const int number = mode[0] - '0';
+      const auto [at, added] = create_.switch_modes.emplace(text.substr(0, equals), number);
+      if (!added && at->second != number)
+        throw CLI::ValidationError("--switch-mode", at->first + " is given two modes");
+    }
   }
 
   CLI::App app_;

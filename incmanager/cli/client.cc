@@ -92,6 +92,9 @@ int CreateGroup(const ClientOptions& options, const CreateOptions& create) {
   request.set_world_size(create.size);
   for (const std::string& host : create.hosts) request.add_hosts(host);
   request.set_mode(static_cast<proto::Mode>(create.mode));
+  for (const auto& [name, mode] : create.switch_modes)
+    (*request.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);
+  request.set_reproducible(create.reproducible);
   request.set_path_mtu(create.path_mtu);
   request.set_message_packets(create.message_packets);
   request.set_window_messages(create.window_messages);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct CreateOptions {
   uint32_t size = 0;
   std::vector<std::string> hosts;
   int mode = 2;
+  std::map<std::string, int> switch_modes;
+  bool reproducible = false;
   uint32_t path_mtu = 0;
   uint32_t message_packets = 0;
   uint32_t window_messages = 0;

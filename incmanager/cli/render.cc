@@ -54,6 +54,16 @@ std::string ModeName(proto::Mode mode) {
   }
 }
 
+// ", but I (terminated) on leaf1"; nothing where all switches have the group's.
+std::string SwitchModes(const proto::GroupState& group) {
+  // Protobuf's maps have no order.
+  const std::map<std::string, proto::Mode> sorted(group.switch_modes().begin(), group.switch_modes().end());
+  std::string out;
+  for (const auto& [name, mode] : sorted)
+    out += fmt::format("{}{} on {}", out.empty() ? ", but " : ", ", ModeName(mode), name);
+  return out;
+}
+
 std::string CounterLines(const google::protobuf::RepeatedPtrField<proto::Counter>& counters,
                          const std::string& indent) {
   std::string out;
@@ -119,7 +129,9 @@ class TreeDrawing {
 
  private:
   static std::string Head(const proto::TreeNode& node) {
-    return fmt::format("{}  arena {}", node.switch_name(), Bytes(node.arena_bytes()));
+    return fmt::format("{}  mode {}  arena {} bytes, paper {} = {} bytes", node.switch_name(),
+                       ModeName(node.config().mode()), node.arena_bytes(), node.paper_formula(),
+                       node.paper_bytes());
   }
 
   static std::string Edge(const proto::EndpointConfig& down) {
@@ -219,7 +231,9 @@ std::string RenderGroup(const proto::GroupState& group) {
     out += fmt::format("failure     {}: {}\n", proto::ErrorCode_Name(group.failure().code()),
                        group.failure().message());
   }
-  out += fmt::format("mode        {}\n", ModeName(group.mode()));
+  out += fmt::format("mode        {}{}\n", ModeName(group.mode()), SwitchModes(group));
+  out += fmt::format("order       {}\n", group.reproducible() ? "reproducible: sums in the order of children"
+                                                              : "as packets arrive");
   out += fmt::format("ranks       {} of {} joined\n", group.joined_ranks_size(), group.world_size());
   out += fmt::format("path MTU    {}\n", chosen(group.path_mtu(), " bytes"));
   out += fmt::format("message M   {}\n", chosen(group.message_packets(), " packets"));

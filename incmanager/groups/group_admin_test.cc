@@ -56,14 +56,14 @@ TEST(SwitchTable, EngineDownLosesContextsOnce) {
   GroupWorldFixture w(testing::Star(2));
   EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", nullptr)->contexts_lost);
   EXPECT_FALSE(w.switches.Heartbeat(w.now, "s1", nullptr)->contexts_lost);
-  EXPECT_EQ(w.switches.Unusable(0), "its engine is down");
+  EXPECT_EQ(w.switches.Unusable(0, Mode::kTranslated), "its engine is down");
   const EngineReport reborn = w.Report(0, 2);
   EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", &reborn)->set_forwarding);
-  EXPECT_EQ(w.switches.Unusable(0), "it has no forwarding table yet");
+  EXPECT_EQ(w.switches.Unusable(0, Mode::kTranslated), "it has no forwarding table yet");
   w.switches.OnForwardingSet(0, false);
   EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", &reborn)->set_forwarding) << "tried again";
   w.switches.OnForwardingSet(0, true);
-  EXPECT_EQ(w.switches.Unusable(0), "");
+  EXPECT_EQ(w.switches.Unusable(0, Mode::kTranslated), "");
 }
 
 TEST(SwitchTable, LeftoversMakeTheAgentRegisterAgainOnceItsEngineAnswers) {
@@ -179,8 +179,6 @@ TEST(GroupTable, CreateRefusesWhatCannotBe) {
     spoil(&spec);
     return w.table.Create(spec).code();
   };
-  EXPECT_EQ(code([](GroupSpec* s) { s->mode = Mode::kTerminated; }), StatusCode::kUnimplemented);
-  EXPECT_EQ(code([](GroupSpec* s) { s->mode = Mode::kAugmented; }), StatusCode::kUnimplemented);
   EXPECT_EQ(code([](GroupSpec* s) { s->world_size = 1; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](GroupSpec* s) { s->name = ""; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](GroupSpec* s) { s->hosts = {"h0"}; }), StatusCode::kInvalidArgument);

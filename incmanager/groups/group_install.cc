@@ -44,6 +44,10 @@ Failure GroupTable::CheckJoin(const JoinRequest& join) const {
   if (!IsPathMtu(join.max_path_mtu)) {
     return Invalid(fmt::format("max_path_mtu: {} is not 256, 512, 1024, 2048 or 4096", join.max_path_mtu));
   }
+  if (join.mode != Mode::kUnspecified && !IsMode(join.mode))
+    return RankFailure(ErrorCode::kInvalidArgument, join.rank,
+                       fmt::format("mode: rank {} asks for {}, which is not 1, 2 or 3", join.rank,
+                                   static_cast<int>(join.mode)));
   if (!topology_->FindHostByAddress(join.ip)) {
     return RankFailure(ErrorCode::kNotFound, join.rank,
                        fmt::format("ip: the topology {} has no host with the address {} (rank {}, {})",
@@ -58,6 +62,11 @@ Failure GroupTable::CheckAgainst(const Group& group, const JoinRequest& join, No
     return RankFailure(ErrorCode::kSizeMismatch, join.rank,
                        fmt::format("world_size: rank {} says {}, the group {} has {}", join.rank,
                                    join.world_size, spec.name, spec.world_size));
+  }
+  if (join.mode != Mode::kUnspecified && join.mode != spec.mode) {
+    return RankFailure(ErrorCode::kMismatch, join.rank,
+                       fmt::format("mode: rank {} asks for mode {}, the group {} has mode {}", join.rank,
+                                   Name(join.mode), spec.name, Name(spec.mode)));
   }
   if (group.phase == GroupPhase::kLeaving) {
     return {ErrorCode::kAlreadyExists,
@@ -85,10 +94,17 @@ Failure GroupTable::CheckAgainst(const Group& group, const JoinRequest& join, No
   return {};
 }
 
-std::vector<SwitchOffer> GroupTable::Offers() const {
+SwitchModes GroupTable::ModesOf(const GroupSpec& spec) const {
+  SwitchModes modes;
+  for (const auto& [name, mode] : spec.switch_modes) modes[*topology_->FindSwitch(name)] = mode;
+  return modes;
+}
+
+std::vector<SwitchOffer> GroupTable::Offers(Mode mode, const SwitchModes& switch_modes) const {
   std::vector<SwitchOffer> offers(topology_->switch_count);
   for (NodeId node = 0; node < topology_->switch_count; ++node) {
-    offers[node].unusable = switches_->Unusable(node);
+    const auto own = switch_modes.find(node);
+    offers[node].unusable = switches_->Unusable(node, own == switch_modes.end() ? mode : own->second);
     offers[node].max_children = switches_->entry(node).engine.max_children;
   }
   for (const auto& [id, group] : groups_) {
@@ -164,7 +180,8 @@ void GroupTable::Install(Nanos now, Group* group) {
     hosts.push_back(member.host);
     ranks.push_back(member.join);
   }
-  const auto tree = BuildTree(*topology_, forwarding_, Offers(), hosts);
+  const SwitchModes switch_modes = ModesOf(group->spec);
+  const auto tree = BuildTree(*topology_, forwarding_, Offers(group->spec.mode, switch_modes), hosts);
   if (const auto* failure = std::get_if<Failure>(&tree)) return FailGroup(now, group, *failure);
   const auto& built = std::get<Tree>(tree);
   const auto mtu = ChoosePathMtu(*group, built);
@@ -182,7 +199,8 @@ void GroupTable::Install(Nanos now, Group* group) {
   common.group_id = group->id;
   common.generation = group->generation;
   common.name = group->spec.name;
-  common.mode = Mode::kTranslated;
+  common.mode = group->spec.mode;
+  common.reproducible = group->spec.reproducible;
   common.world_size = group->spec.world_size;
   common.path_mtu = group->path_mtu;
   common.message_packets = chosen.message_packets;
@@ -191,7 +209,7 @@ void GroupTable::Install(Nanos now, Group* group) {
   common.prompt_ns = options_.prompt_ns;
   const std::optional<uint32_t> start_psn =
       group->spec.start_psn ? group->spec.start_psn : options_.start_psn;
-  auto plan = MakePlan(*topology_, built, common, ranks, start_psn, now, &random_, &qpns_);
+  auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, start_psn, now, &random_, &qpns_);
   if (const auto* failure = std::get_if<Failure>(&plan)) return FailGroup(now, group, *failure);
   group->plan = std::move(std::get<GroupPlan>(plan));
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);
@@ -230,18 +248,35 @@ void GroupTable::Run(Group* group) {
   for (const auto& [rank, member] : group->members) world_->Send(member.session, group->plan.replies[rank]);
 }
 
-Status GroupTable::Create(const GroupSpec& spec) {
+Status GroupTable::CheckModes(const GroupSpec& spec) const {
+  if (!IsMode(spec.mode))
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      fmt::format("mode: {} is not 1, 2 or 3", static_cast<int>(spec.mode)));
+  for (const auto& [name, mode] : spec.switch_modes) {
+    if (!topology_->FindSwitch(name))
+      return MakeStatus(StatusCode::kNotFound,
+                        fmt::format("switch_modes: the topology has no switch {}", name));
+    if (!IsMode(mode)) {
+      return MakeStatus(StatusCode::kInvalidArgument,
+                        fmt::format("switch_modes: {} of {} is not 1, 2 or 3", static_cast<int>(mode), name));
+    }
+    if (const std::string reason = CannotMix(spec.mode, mode); !reason.empty()) {
+      return MakeStatus(StatusCode::kInvalidArgument,
+                        fmt::format("switch_modes: {} in mode {}, the group in mode {}: {}", name, Name(mode),
+                                    Name(spec.mode), reason));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status GroupTable::Create(const GroupSpec& asked) {
+  GroupSpec spec = asked;
+  if (spec.mode == Mode::kUnspecified) spec.mode = kDefaultMode;
   const auto invalid = [](const std::string& message) {
     return MakeStatus(StatusCode::kInvalidArgument, message);
   };
   if (!IsName(spec.name)) return invalid("name: must be 1 to 64 printable characters without spaces");
-  if (spec.mode == Mode::kTerminated || spec.mode == Mode::kAugmented) {
-    return MakeStatus(
-        StatusCode::kUnimplemented,
-        fmt::format("mode: {} is not realised; use mode 2 (translated)", static_cast<int>(spec.mode)));
-  }
-  if (spec.mode != Mode::kUnspecified && spec.mode != Mode::kTranslated)
-    return invalid("mode: must be 2 (translated)");
+  if (Status status = CheckModes(spec); !status.ok()) return status;
   if (reserved_.contains(spec.name) || live_.contains(spec.name)) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group {} exists", spec.name));
   }
@@ -266,9 +301,7 @@ Status GroupTable::Create(const GroupSpec& spec) {
                                options_.window_packets));
   }
   if (spec.start_psn && *spec.start_psn > Psn::kMask) return invalid("start_psn: must be below 2^24");
-  GroupSpec stored = spec;
-  stored.mode = Mode::kTranslated;
-  reserved_[spec.name] = stored;
+  reserved_[spec.name] = spec;
   world_->Note(fmt::format("group {}: reserved for {} ranks", spec.name, spec.world_size));
   return absl::OkStatus();
 }

@@ -81,7 +81,7 @@ Group& GroupTable::NewGroup(const JoinRequest& join) {
   } else {
     group.spec.name = join.group;
     group.spec.world_size = join.world_size;
-    group.spec.mode = Mode::kTranslated;
+    group.spec.mode = join.mode == Mode::kUnspecified ? kDefaultMode : join.mode;
   }
   group.id = next_id_++;
   group.phase = GroupPhase::kJoining;

@@ -62,9 +62,11 @@ struct GroupOptions {
 struct GroupSpec {
   std::string name;
   uint32_t world_size = 0;
-  std::vector<std::string> hosts;  // by rank; empty: learned when the ranks join
-  Mode mode = Mode::kUnspecified;
-  uint32_t path_mtu = 0;  // 0: the largest that the path carries
+  std::vector<std::string> hosts;            // by rank; empty: learned when the ranks join
+  Mode mode = Mode::kUnspecified;            // the default
+  std::map<std::string, Mode> switch_modes;  // by name, of switches that differ from the group
+  bool reproducible = false;                 // sums in the order of children: the same bits each time
+  uint32_t path_mtu = 0;                     // 0: the largest that the path carries
   uint32_t message_packets = 0;
   uint32_t window_messages = 0;
   std::optional<uint32_t> start_psn;
@@ -127,8 +129,8 @@ class GroupTable {
   // To be called about ten times a second.
   void Tick(Nanos now);
 
-  // Operators. Errors: ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED (mode), FAILED_PRECONDITION
-  // (ranks are in the group and force is not set).
+  // Operators. Errors: ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (ranks are in the
+  // group and force is not set). Whether switches offer the mode is seen when the ranks have joined.
   Status Create(const GroupSpec& spec);
   Status Destroy(Nanos now, const std::string& name, bool force);
 
@@ -139,6 +141,7 @@ class GroupTable {
   std::optional<std::set<NodeId>> Removing(uint64_t group_id) const;
 
  private:
+  Status CheckModes(const GroupSpec& spec) const;
   Failure CheckJoin(const JoinRequest& join) const;
   Failure CheckAgainst(const Group& group, const JoinRequest& join, NodeId host) const;
   Group& NewGroup(const JoinRequest& join);
@@ -149,7 +152,8 @@ class GroupTable {
   std::variant<uint32_t, Failure> ChoosePathMtu(const Group& group, const Tree& tree) const;
   std::variant<Window, Failure> ChooseGroupWindow(const Group& group, const Tree& tree,
                                                   uint32_t path_mtu) const;
-  std::vector<SwitchOffer> Offers() const;
+  SwitchModes ModesOf(const GroupSpec& spec) const;
+  std::vector<SwitchOffer> Offers(Mode mode, const SwitchModes& switch_modes) const;
 
   void Run(Group* group);
   void FailGroup(Nanos now, Group* group, const Failure& failure);

@@ -12,10 +12,12 @@ namespace {
 class Planner {
  public:
   Planner(const Topology& topology, const Tree& tree, const ContextPlan& common,
-          const std::vector<JoinRequest>& ranks, std::optional<uint32_t> start_psn, Nanos now,
-          std::mt19937_64* random, QpnPool* qpns)
+          const SwitchModes& switch_modes, const std::vector<JoinRequest>& ranks,
+          std::optional<uint32_t> start_psn, Nanos now, std::mt19937_64* random, QpnPool* qpns)
       : topology_(topology),
         tree_(tree),
+        group_mode_(common.mode),
+        switch_modes_(switch_modes),
         ranks_(ranks),
         start_psn_(start_psn),
         now_(now),
@@ -31,6 +33,7 @@ class Planner {
       plan_.contexts[i].node = inner.node;
       plan_.contexts[i].parent_node =
           inner.parent == TreeInner::kNoParent ? kNoNode : tree_.inner[inner.parent].node;
+      SetMode(inner, &plan_.contexts[i]);
       for (const TreeChild& child : inner.children) {
         const bool done = child.is_host ? ConnectHost(i, child) : ConnectSwitch(i, child);
         if (!done) {
@@ -44,6 +47,19 @@ class Planner {
   }
 
  private:
+  void SetMode(const TreeInner& inner, ContextPlan* context) const {
+    const auto own = switch_modes_.find(inner.node);
+    if (own != switch_modes_.end()) context->mode = own->second;
+    BufferRequest request;
+    request.mode = context->mode;
+    request.reproducible = context->reproducible;
+    request.rate_gbps = tree_.rate_gbps;
+    request.hop_us = inner.hop_us;
+    request.path_us = tree_.delay_us;
+    request.children = static_cast<uint32_t>(inner.children.size());
+    context->paper = BufferOfPaper(request);
+  }
+
   uint32_t NewPsn() { return start_psn_ ? *start_psn_ : static_cast<uint32_t>((*random_)()) & Psn::kMask; }
 
   bool ConnectHost(size_t at, const TreeChild& child) {
@@ -64,7 +80,7 @@ class Planner {
     context.children.push_back(endpoint);
     plan_.replies[child.rank] = {context.group_id,
                                  context.generation,
-                                 context.mode,
+                                 group_mode_,
                                  topology_.nodes[context.node].address,
                                  *qpn,
                                  endpoint.in_psn,
@@ -132,6 +148,8 @@ class Planner {
 
   const Topology& topology_;
   const Tree& tree_;
+  const Mode group_mode_;
+  const SwitchModes& switch_modes_;
   const std::vector<JoinRequest>& ranks_;
   const std::optional<uint32_t> start_psn_;
   const Nanos now_;
@@ -144,10 +162,11 @@ class Planner {
 }  // namespace
 
 std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
-                                          const ContextPlan& common, const std::vector<JoinRequest>& ranks,
+                                          const ContextPlan& common, const SwitchModes& switch_modes,
+                                          const std::vector<JoinRequest>& ranks,
                                           std::optional<uint32_t> start_psn, Nanos now,
                                           std::mt19937_64* random, QpnPool* qpns) {
-  return Planner(topology, tree, common, ranks, start_psn, now, random, qpns).Make();
+  return Planner(topology, tree, common, switch_modes, ranks, start_psn, now, random, qpns).Make();
 }
 
 void ReleasePlan(const GroupPlan& plan, Nanos now, QpnPool* qpns) {

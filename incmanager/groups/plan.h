@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <random>
 #include <string>
@@ -11,12 +12,11 @@
 #include "base/types.h"
 #include "incmanager/failure.h"
 #include "incmanager/groups/qpn_pool.h"
+#include "incmanager/policies/modes.h"
 #include "incmanager/policies/tree.h"
 #include "incmanager/topology.h"
 
 namespace epic::manager {
-
-enum class Mode : uint8_t { kUnspecified = 0, kTerminated = 1, kTranslated = 2, kAugmented = 3 };
 
 // What a rank says when it joins; see Join in proto/manager.proto.
 struct JoinRequest {
@@ -30,13 +30,14 @@ struct JoinRequest {
   std::string host_name;
   int64_t pid = 0;
   uint32_t join_timeout_ms = 0;
+  Mode mode = Mode::kUnspecified;
 };
 
 // What it is told when the group runs; see Joined there.
 struct JoinedReply {
   uint64_t group_id = 0;
   uint32_t generation = 0;
-  Mode mode = Mode::kTranslated;
+  Mode mode = kDefaultMode;  // of the group; single switches may differ
   Ipv4 remote_ip{};
   uint32_t remote_qpn = 0;
   uint32_t send_psn = 0;
@@ -66,7 +67,8 @@ struct ContextPlan {
   uint64_t group_id = 0;
   uint32_t generation = 0;
   std::string name;
-  Mode mode = Mode::kTranslated;
+  Mode mode = kDefaultMode;
+  bool reproducible = false;
   uint32_t world_size = 0;
   uint32_t path_mtu = 0;
   uint32_t message_packets = 0;
@@ -76,6 +78,7 @@ struct ContextPlan {
   std::optional<EndpointPlan> parent;
   std::vector<EndpointPlan> children;
   uint64_t arena_bytes = 0;  // as the switch answered; 0 until then
+  PaperBuffer paper;         // what the paper asks for instead
 };
 
 struct GroupPlan {
@@ -83,11 +86,15 @@ struct GroupPlan {
   std::vector<JoinedReply> replies;   // by rank
 };
 
+// The modes of single switches, where they differ from their group's.
+using SwitchModes = std::map<NodeId, Mode>;
+
 // Gives every edge its two QPNs and a PSN per direction: random, or start_psn for all. `common` carries what
-// all contexts share. Errors: kNoResource naming a switch whose QPNs are used up (those taken are given
-// back).
+// all contexts share, but for the modes of switch_modes. Errors: kNoResource naming a switch whose QPNs are
+// used up (those taken are given back).
 std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
-                                          const ContextPlan& common, const std::vector<JoinRequest>& ranks,
+                                          const ContextPlan& common, const SwitchModes& switch_modes,
+                                          const std::vector<JoinRequest>& ranks,
                                           std::optional<uint32_t> start_psn, Nanos now,
                                           std::mt19937_64* random, QpnPool* qpns);
 

@@ -130,10 +130,11 @@ std::vector<NodeId> SwitchTable::Tick(Nanos now) {
   return lost;
 }
 
-std::string SwitchTable::Unusable(NodeId node) const {
+std::string SwitchTable::Unusable(NodeId node, Mode mode) const {
   switch (entries_[node].state) {
     case SwitchState::kUp:
-      return entries_[node].engine.translated ? "" : "its engine does not offer mode II";
+      if (entries_[node].engine.modes.Contains(mode)) return "";
+      return fmt::format("its engine does not offer mode {}", Name(mode));
     case SwitchState::kNeverSeen:
       return "its agent has never registered";
     case SwitchState::kConfiguring:

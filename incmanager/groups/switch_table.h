@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "incmanager/policies/modes.h"
 #include "incmanager/policies/tree.h"
 #include "incmanager/topology.h"
 
@@ -27,7 +28,7 @@ struct EngineReport {
   uint64_t boot_id = 0;
   uint32_t max_path_mtu = 0;
   uint32_t max_children = 0;
-  bool translated = false;  // offers mode II
+  ModeSet modes;  // that it offers
   std::vector<PortState> ports;
 };
 
@@ -70,8 +71,8 @@ class SwitchTable {
   std::vector<NodeId> Tick(Nanos now);
 
   const SwitchEntry& entry(NodeId node) const { return entries_[node]; }
-  // Why the switch cannot take part in a new group; empty if it can.
-  std::string Unusable(NodeId node) const;
+  // Why the switch cannot take part in a new group in this mode; empty if it can.
+  std::string Unusable(NodeId node, Mode mode) const;
 
  private:
   StatusOr<NodeId> Check(const std::string& name, const EngineReport* engine) const;

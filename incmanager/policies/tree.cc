@@ -133,7 +133,7 @@ class Builder {
       tree.delay_us = std::max(tree.delay_us, delay_us);
     }
     while (children[root].size() == 1 && topology_.IsSwitch(children[root][0])) root = children[root][0];
-    tree.inner.push_back({root, TreeInner::kNoParent, "", {}});
+    tree.inner.push_back({root, TreeInner::kNoParent, "", {}, 0});
     for (uint32_t i = 0; i < tree.inner.size(); ++i) AddChildren(paths, children, lowest, i, &tree);
     return tree;
   }
@@ -144,6 +144,8 @@ class Builder {
     for (const NodeId child : children[at]) {
       const NodeId far = Contract(children, at, child);
       const std::string port = Port(paths, at, child, far);
+      const double edge_us = Delay(paths, at, far);
+      tree->inner[index].hop_us = std::max(tree->inner[index].hop_us, edge_us);
       if (!topology_.IsSwitch(far)) {
         for (uint32_t rank = 0; rank < rank_hosts_.size(); ++rank) {
           if (rank_hosts_[rank] == far) tree->inner[index].children.push_back({true, rank, 0, port});
@@ -152,10 +154,18 @@ class Builder {
       }
       const auto inner = static_cast<uint32_t>(tree->inner.size());
       tree->inner[index].children.push_back({false, lowest[far], inner, port});
-      tree->inner.push_back({far, index, UpPort(paths, at, far), {}});
+      tree->inner.push_back({far, index, UpPort(paths, at, far), {}, edge_us});
     }
     std::sort(tree->inner[index].children.begin(), tree->inner[index].children.end(),
               [](const TreeChild& a, const TreeChild& b) { return a.rank < b.rank; });
+  }
+
+  // One way between a switch and what lies below it.
+  double Delay(const Paths& paths, NodeId upper, NodeId lower) const {
+    double delay_us = 0;
+    for (NodeId at = lower; at != upper; at = paths.parent[at])
+      delay_us += topology_.nodes[paths.parent[at]].hops[paths.down_hop[at]].delay_us;
+    return delay_us;
   }
 
   bool ForwardingIsUsable(NodeId from, NodeId to) const {

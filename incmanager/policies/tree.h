@@ -32,6 +32,7 @@ struct TreeInner {
   uint32_t parent = kNoParent;      // index into Tree::inner
   std::string parent_port;          // of this switch, towards the parent
   std::vector<TreeChild> children;  // by rank
+  double hop_us = 0;                // one way over the slowest tree edge of this switch
 
   static constexpr uint32_t kNoParent = UINT32_MAX;
 };

@@ -18,7 +18,10 @@ static_assert(static_cast<int>(ErrorCode::kSwitchLost) == proto::ERROR_SWITCH_LO
 static_assert(static_cast<int>(ErrorCode::kAborted) == proto::ERROR_ABORTED);
 static_assert(static_cast<int>(ErrorCode::kUnsupported) == proto::ERROR_UNSUPPORTED);
 static_assert(static_cast<int>(ErrorCode::kInternal) == proto::ERROR_INTERNAL);
+static_assert(static_cast<int>(ErrorCode::kMismatch) == proto::ERROR_MISMATCH);
+static_assert(static_cast<int>(Mode::kTerminated) == proto::MODE_TERMINATED);
 static_assert(static_cast<int>(Mode::kTranslated) == proto::MODE_TRANSLATED);
+static_assert(static_cast<int>(Mode::kAugmented) == proto::MODE_AUGMENTED);
 
 // Of the hosts' queue pairs (docs/PROTOCOL.md, section 6): about 1 s of patience per try; 7 RNR retries mean
 // no limit.
@@ -26,6 +29,9 @@ constexpr uint32_t kQpTimeout = 18;
 constexpr uint32_t kRetryCount = 7;
 constexpr uint32_t kRnrRetry = 7;
 constexpr uint32_t kMinRnrTimer = 1;
+
+// What is no mode stays none.
+Mode FromProto(proto::Mode mode) { return static_cast<Mode>(std::clamp<int>(mode, 0, UINT8_MAX)); }
 
 std::string Bytes(const Mac& mac) { return {mac.begin(), mac.end()}; }
 
@@ -76,6 +82,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.host_name = join.host_name();
   out.pid = join.pid();
   out.join_timeout_ms = join.join_timeout_ms();
+  out.mode = FromProto(join.mode());
   return out;
 }
 
@@ -87,8 +94,7 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   out.boot_id = info.boot_id();
   out.max_path_mtu = info.capability().max_path_mtu();
   out.max_children = info.capability().max_children();
-  const auto& modes = info.capability().modes();
-  out.translated = std::find(modes.begin(), modes.end(), proto::MODE_TRANSLATED) != modes.end();
+  for (const int mode : info.capability().modes()) out.modes.Add(FromProto(static_cast<proto::Mode>(mode)));
   for (const proto::PortInfo& port : info.ports()) out.ports.push_back({port.name(), port.mtu()});
   return out;
 }
@@ -98,7 +104,9 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   out.name = request.name();
   out.world_size = request.world_size();
   out.hosts.assign(request.hosts().begin(), request.hosts().end());
-  out.mode = static_cast<Mode>(std::clamp<int>(request.mode(), 0, UINT8_MAX));
+  out.mode = FromProto(request.mode());
+  for (const auto& [name, mode] : request.switch_modes()) out.switch_modes[name] = FromProto(mode);
+  out.reproducible = request.reproducible();
   out.path_mtu = request.path_mtu();
   out.message_packets = request.message_packets();
   out.window_messages = request.window_messages();
@@ -142,6 +150,7 @@ proto::GroupConfig ToProto(const ContextPlan& context) {
   out.set_window_messages(context.window_messages);
   out.set_slots(context.slots);
   out.set_prompt_ns(context.prompt_ns);
+  out.set_reproducible(context.reproducible);
   if (context.parent) *out.mutable_parent() = ToProto(*context.parent);
   for (const EndpointPlan& child : context.children) *out.add_children() = ToProto(child);
   return out;
@@ -183,11 +192,16 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_window_messages(group.window_messages != 0 ? group.window_messages : group.spec.window_messages);
   out.set_slots(group.slots);
   out.set_window_reason(group.window_reason);
+  out.set_reproducible(group.spec.reproducible);
+  for (const auto& [name, mode] : group.spec.switch_modes)
+    (*out.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);
   for (const ContextPlan& context : group.plan.contexts) {
     proto::TreeNode& node = *out.add_tree();
     node.set_switch_name(topology.nodes[context.node].name);
     if (context.parent_node != kNoNode) node.set_parent(topology.nodes[context.parent_node].name);
     node.set_arena_bytes(context.arena_bytes);
+    node.set_paper_bytes(context.paper.bytes);
+    node.set_paper_formula(context.paper.formula);
     *node.mutable_config() = ToProto(context);
   }
   if (!group.failure.ok()) *out.mutable_failure() = ToProto(group.failure);

@@ -1,0 +1,51 @@
+// The modes of a group's switches (EPIC paper, section 4): which a switch offers, which may share a tree, and
+// the buffers that the paper asks for. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace epic::manager {
+
+enum class Mode : uint8_t { kUnspecified = 0, kTerminated = 1, kTranslated = 2, kAugmented = 3 };
+
+inline constexpr Mode kDefaultMode = Mode::kTranslated;
+
+// "I", "II", "III"; "none" for anything else.
+const char* Name(Mode mode);
+// One of the three.
+bool IsMode(Mode mode);
+
+class ModeSet {
+ public:
+  // Adding what is no mode, as of a later version, does nothing.
+  void Add(Mode mode);
+  bool Contains(Mode mode) const;
+
+ private:
+  uint8_t bits_ = 0;
+};
+
+// Why switches of these two modes cannot be in one tree; empty if they can. Modes I and III end each hop's
+// reliability at the hop, mode II leaves it to the hosts (docs/PROTOCOL.md, section 1).
+std::string CannotMix(Mode one, Mode other);
+
+// What a switch's buffers depend on in the paper's formulas.
+struct BufferRequest {
+  Mode mode = Mode::kUnspecified;
+  bool reproducible = false;  // mode I always is
+  double rate_gbps = 0;       // B: of the tree's slowest link
+  double hop_us = 0;          // L: one way over the slowest of this switch's tree edges
+  double path_us = 0;         // (H - 1)L: one way from the root to its farthest host
+  uint32_t children = 0;      // D
+};
+
+struct PaperBuffer {
+  uint64_t bytes = 0;   // rounded up
+  std::string formula;  // as "4(H-1)BL"
+};
+
+// EPIC paper, appendix F.3.
+PaperBuffer BufferOfPaper(const BufferRequest& request);
+
+}  // namespace epic::manager

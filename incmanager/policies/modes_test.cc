@@ -1,0 +1,72 @@
+#include "incmanager/policies/modes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <variant>
+
+#include "incmanager/policies/tree.h"
+#include "incmanager/topology_testing.h"
+
+namespace epic::manager {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Modes, ASetHoldsModesOnly) {
+  ModeSet set;
+  EXPECT_FALSE(set.Contains(Mode::kTerminated));
+  set.Add(Mode::kAugmented);
+  set.Add(Mode::kUnspecified);
+  set.Add(static_cast<Mode>(9));
+  EXPECT_TRUE(set.Contains(Mode::kAugmented));
+  for (const Mode mode : {Mode::kUnspecified, Mode::kTerminated, Mode::kTranslated, static_cast<Mode>(9)})
+    EXPECT_FALSE(set.Contains(mode)) << static_cast<int>(mode);
+}
+
+TEST(Modes, OnlyIAndIIIMayShareATree) {
+  for (const Mode mode : {Mode::kTerminated, Mode::kTranslated, Mode::kAugmented})
+    EXPECT_EQ(CannotMix(mode, mode), "");
+  EXPECT_EQ(CannotMix(Mode::kTerminated, Mode::kAugmented), "");
+  EXPECT_EQ(CannotMix(Mode::kAugmented, Mode::kTerminated), "");
+  EXPECT_THAT(CannotMix(Mode::kTranslated, Mode::kAugmented), HasSubstr("neighbour of mode III sends"));
+  EXPECT_THAT(CannotMix(Mode::kTerminated, Mode::kTranslated), HasSubstr("neighbour of mode I sends"));
+}
+
+// 100 Gbit/s and 1 us per link: BL is 12500 bytes.
+TEST(BufferOfPaper, FollowsAppendixF3) {
+  BufferRequest request{Mode::kTranslated, false, 100, 1, 2, 4};
+  const auto expect = [&request](Mode mode, bool reproducible, uint64_t bytes, const char* formula) {
+    request.mode = mode;
+    request.reproducible = reproducible;
+    const PaperBuffer buffer = BufferOfPaper(request);
+    EXPECT_EQ(buffer.bytes, bytes) << formula;
+    EXPECT_EQ(buffer.formula, formula);
+  };
+  expect(Mode::kTerminated, false, 5 * 2 * 12500, "(D+1)*2BL");
+  expect(Mode::kTerminated, true, 5 * 2 * 12500, "(D+1)*2BL");
+  expect(Mode::kTranslated, false, 4 * 2 * 12500, "4(H-1)BL");
+  expect(Mode::kTranslated, true, 4 * 2 * 5 * 12500, "4(H-1)(D+1)BL");
+  expect(Mode::kAugmented, false, 4 * 12500, "4BL");
+  expect(Mode::kAugmented, true, 5 * 2 * 12500, "(D+1)*2BL");
+}
+
+// An edge over a switch that is left out is as long as its links together.
+TEST(BufferOfPaper, HopsAreTreeEdges) {
+  const Topology topology = testing::Tree32().Build();
+  const std::vector<SwitchOffer> offers(topology.switch_count);
+  const auto tree = [&](const std::vector<const char*>& names) {
+    std::vector<NodeId> hosts;
+    for (const char* name : names) hosts.push_back(*topology.FindNode(name));
+    return std::get<Tree>(BuildTree(topology, ComputeForwarding(topology), offers, hosts));
+  };
+  const Tree whole = tree({"h0", "h1", "h2", "h3"});
+  for (const TreeInner& inner : whole.inner) EXPECT_EQ(inner.hop_us, 20) << inner.node;
+  const Tree part = tree({"h0", "h1", "h2"});
+  ASSERT_EQ(part.inner.size(), 2u);
+  EXPECT_EQ(part.inner[0].hop_us, 40) << "root to h2";
+  EXPECT_EQ(part.inner[1].hop_us, 20);
+}
+
+}  // namespace
+}  // namespace epic::manager
