@@ -38,6 +38,7 @@ MAY_INCLUDE = {
     "sim": ["base", "roce", "protocol", "incengine/core", "incengine/state", "incengine/modules", "commlib/core"],
     "bench": ["base", "commlib", "protocol", "epic"],
     "examples": ["epic"],
+    "examples/leaf_buffered_mode": ["incengine/modes", "incengine/modules"],
     "tests/e2e": ["epic"],
     "tests": ["base", "roce", "protocol", "reduce", "io", "incengine", "commlib", "sim"],
 }
