@@ -65,6 +65,7 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
   join.set_pid(getpid());
   join.set_version(fmt::format("{}.{}.{}", EPIC_VERSION_MAJOR, EPIC_VERSION_MINOR, EPIC_VERSION_PATCH));
   join.set_join_timeout_ms(static_cast<uint32_t>(info.join_timeout.count()));
+  join.set_mode(static_cast<proto::Mode>(info.mode));
   return message;
 }
 
