@@ -47,10 +47,10 @@ MAY_INCLUDE = {
 EDGE_HEADERS = {
     r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "incengine/daemon", "commlib", "bench", "tests"],
     r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc"],
-    r"<infiniband/": ["commlib"],
+    r"<infiniband/": ["commlib", "tests/rxe_peer"],
     r"<spdlog": ["io", "incengine/daemon", "incagent", "incmanager"],
     r"<(thread|mutex|condition_variable)>": ["io", "incengine/daemon", "incagent", "incmanager", "commlib", "bench",
-                                                "tests/e2e"],
+                                                "tests/e2e", "tests/rxe_peer"],
 }
 CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules", "incengine/modes",
         "incengine/core", "commlib/core", "incmanager/policies", "sim"]
