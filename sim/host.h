@@ -48,6 +48,8 @@ class Host {
   const ControlHeader& reply(int call) const { return calls_[static_cast<size_t>(call)].reply; }
   Nanos finished_at(int call) const { return calls_[static_cast<size_t>(call)].finished_at; }
   bool all_done() const { return unfinished_ == 0; }
+  // Started so far.
+  size_t calls() const { return calls_.size(); }
 
   // Checks that the switch never tells the queue pair what real hosts would take for an error.
   void OnPacket(Nanos now, const roce::Packet& packet);

@@ -58,6 +58,7 @@ class World {
 
   Host& host(int rank) { return *hosts_[static_cast<size_t>(rank)]; }
   int ranks() const { return static_cast<int>(hosts_.size()); }
+  int switches() const { return static_cast<int>(engines_.size()); }
   const engine::Context& context(int switch_number) const;
   Choices& choices() { return choices_; }
   Nanos now() const { return now_; }

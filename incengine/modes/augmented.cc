@@ -154,7 +154,7 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
   }
   if (index > ep.up_epsn) return NoteGap(ctx, ep, ep.up_epsn, env);
   if (index >= UpPipeStart(ctx) + Slots(ctx)) return Defer(ctx, ep, ep.up_epsn, env);
-  const Index held = std::min({ctx.results_end, UpPipeStart(ctx), DownPipeStart(ctx)});
+  const Index held = std::min(UpPipeStart(ctx), DownPipeStart(ctx));
   const bool control = index == ep.in.next_index();
   if (control ? !AdmitControl(ctx, child, packet, ep.down_acked_end, held, env)
               : !AdmitData(ctx, child, index, packet, env)) {

@@ -72,11 +72,12 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
     return SendNak(ep, ep.config.is_host ? ep.up_told : ep.up_epsn, env);
   }
   const bool control = index == ep.in.next_index();
-  if (!control && index >= ctx.results_end + ctx.config.slots) {
+  if (!control && index >= FirstHeld(ctx) + ctx.config.slots) {
+    ep.deferred = true;
     return Drop(ctx, ep, DropReason::kAboveWindow, env);
   }
-  const Index needed = ep.config.is_host ? ep.down_acked_end : ctx.results_end;
-  if (control ? !AdmitControl(ctx, child, packet, needed, ctx.results_end, env)
+  const Index needed = ep.config.is_host ? ep.down_acked_end : ResultDue(ctx);
+  if (control ? !AdmitControl(ctx, child, packet, needed, ResultDue(ctx), env)
               : !AdmitData(ctx, child, index, packet, env))
     return;
   ep.nak_sent = false;

@@ -68,6 +68,13 @@ Index FirstUnacknowledgedUp(Context& ctx) {
   return NextTracked(ctx, ctx.parent.out, ctx.up_acked_end, ctx.up_sent);
 }
 
+Index FirstHeld(Context& ctx) {
+  if (!ctx.is_root()) return std::min(ResultDue(ctx), FirstUnacknowledgedUp(ctx));
+  // Tracked indices are passed when they are acknowledged; this steps over the others.
+  if (ctx.acked_end < ctx.results_end) AdvanceAcknowledged(ctx, ctx.results_end);
+  return std::min(ctx.results_end, ctx.acked_end);
+}
+
 bool AdvanceTold(const Context& ctx, Endpoint& child) {
   Index at = child.in.Next(child.up_told);
   const Index before = at;
@@ -98,7 +105,12 @@ void OnAcknowledged(Context& ctx, Env& env) {
   if (passed < 0) return;
   if (!ctx.is_root()) return SendAck(ctx.parent, ctx.parent.in.Previous(passed), env);
   ctx.up_acked_end = passed;
-  for (Endpoint& child : ctx.children) Tell(ctx, child, env);
+  for (Endpoint& child : ctx.children) {
+    Tell(ctx, child, env);
+    if (!child.deferred) continue;
+    child.deferred = false;
+    SendNak(child, child.config.is_host ? child.up_told : child.up_epsn, env);
+  }
 }
 
 }  // namespace epic::engine::translated

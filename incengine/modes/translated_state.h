@@ -41,6 +41,10 @@ void AnswerRequest(Context& ctx, Endpoint& child, Index from, Index to, Env& env
 // Repeats the partial sums [from, up_sent) to the parent.
 void RepeatUp(Context& ctx, Index from, Env& env);
 
+// The first index whose slot is still needed: at the root one whose result does not exist or is not
+// acknowledged by all, elsewhere one whose result has not passed or that the parent has not acknowledged.
+Index FirstHeld(Context& ctx);
+
 // Moves up_told to what may be acknowledged to the child now: mutual indices as far as the child has
 // acknowledged its own result, tracked ones as far as all receivers have. True if that is more than before.
 bool AdvanceTold(const Context& ctx, Endpoint& child);

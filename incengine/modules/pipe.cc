@@ -49,7 +49,7 @@ Index UpPipeStart(const Context& ctx) {
 }
 
 Index DownPipeStart(const Context& ctx) {
-  Index start = ctx.results_end;
+  Index start = ResultDue(ctx);
   for (const Endpoint& child : ctx.children) start = std::min(start, child.out.Next(child.down_acked_end));
   return start;
 }

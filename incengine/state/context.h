@@ -73,6 +73,7 @@ struct Endpoint {
   // Children.
   Index up_epsn = 0;         // index expected next; `in` carries it, or it is in.next_index()
   Index up_told = 0;         // every index below it that `in` carries has been acknowledged to this child
+  bool deferred = false;     // mode II's root: a packet of it was beyond the slots
   Index down_acked_end = 0;  // every index below it that `out` carries and that asks for it is acknowledged
   IndexRange want;
   Nanos prompt_at = kNever;

@@ -1,0 +1,166 @@
+// All six collectives in virtual time: the daemon's engine in each mode, the host library's core, lossy
+// links.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "sim/collectives_testing.h"
+
+namespace epic::sim {
+namespace {
+
+using engine::Mode;
+
+class CollectivesTest : public testing::TestWithParam<Mode> {};
+
+INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest, testing::Values(Mode::kTranslated, Mode::kAugmented),
+                         [](const auto& param) {
+                           return std::string(param.param == Mode::kTranslated ? "II" : "III");
+                         });
+
+bool AllDone(World& world) {
+  for (int r = 0; r < world.ranks(); ++r) {
+    if (!world.host(r).all_done()) return false;
+  }
+  return true;
+}
+
+// Where every switch stands, for failures.
+std::string States(const World& world) {
+  std::string out;
+  for (int s = 0; s < world.switches(); ++s) {
+    const engine::Context& ctx = world.context(s);
+    out += fmt::format("switch {}: results {} sent {} acked {} up_acked {}", s, ctx.results_end, ctx.up_sent,
+                       ctx.acked_end, ctx.up_acked_end);
+    for (const engine::Endpoint& child : ctx.children) {
+      out +=
+          fmt::format("; ranks {}.. expects {} of {}, told {}, acknowledged {}", child.config.ranks.front(),
+                      child.up_epsn, child.in.next_index(), child.up_told, child.down_acked_end);
+    }
+    const engine::Invocation& last = ctx.invocations.back();
+    out += fmt::format("; last invocation {} (collective {}) from {} to {}\n", last.number,
+                       static_cast<int>(last.header.collective), last.control_index, last.end());
+  }
+  return out;
+}
+
+// Starts the calls in order on every rank, each rank at random moments of its own; false and a recorded
+// failure if they do not end within the limit or are wrong.
+bool RunCalls(World& world, std::vector<CollectiveCall>& calls, Nanos spread, Nanos limit) {
+  for (int r = 0; r < world.ranks(); ++r) {
+    Nanos at = world.now();
+    for (CollectiveCall& call : calls) {
+      if (spread > 0) at += static_cast<Nanos>(world.choices().Below(static_cast<uint64_t>(spread)));
+      world.At(at, [&world, &call, r] { call.Start(world, r); });
+    }
+  }
+  size_t started = 0;
+  const auto done = [&] {
+    started = 0;
+    for (int r = 0; r < world.ranks(); ++r) started += static_cast<size_t>(world.host(r).calls());
+    return started == calls.size() * static_cast<size_t>(world.ranks()) && AllDone(world);
+  };
+  if (!world.RunUntil(done, world.now() + limit)) {
+    ADD_FAILURE() << "not finished at " << world.now() / kMillisecond << " ms of virtual time\n"
+                  << States(world);
+    return false;
+  }
+  for (const CollectiveCall& call : calls) {
+    for (int r = 0; r < world.ranks(); ++r) {
+      if (const size_t wrong = call.Wrong(r); wrong != 0) {
+        ADD_FAILURE() << call.Describe() << ": rank " << r << " has " << wrong << " wrong elements";
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+const TreeSpec kUneven = {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}};
+const TreeSpec kInterleaved = {.switch_parent = {-1, 0, 0}, .rank_switch = {1, 2, 1, 2, 1}};
+
+TEST_P(CollectivesTest, EachWithEachTypeAndOperationAndRoot) {
+  for (const TreeSpec& tree : {Star(3), FullTree(2, 2), kUneven, kInterleaved}) {
+    World world({.mode = GetParam(), .tree = tree}, 1);
+    const int ranks = world.ranks();
+    std::vector<CollectiveCall> calls;
+    for (int c = 1; c <= 6; ++c) {
+      for (int type = 1; type <= 5; ++type) {
+        for (int op = 0; op <= 3; ++op) {
+          ControlHeader header{.collective = static_cast<Collective>(c),
+                               .op = static_cast<ReduceOp>(op),
+                               .type = static_cast<DataType>(type)};
+          if (Reduces(header.collective) ? op == 0 || type == 5 : op != 0) continue;
+          if (header.collective == Collective::kBarrier) header = {};
+          if (header.collective != Collective::kBarrier) header.count = 1500 + static_cast<uint64_t>(type);
+          if (HasPartPerRank(header.collective)) header.parts = static_cast<uint32_t>(ranks);
+          header.root = static_cast<uint32_t>(calls.size()) % static_cast<uint32_t>(ranks);
+          if (header.collective != Collective::kReduce && header.collective != Collective::kBroadcast) {
+            header.root = 0;
+          }
+          calls.emplace_back(header, ranks, static_cast<int>(calls.size()));
+        }
+      }
+    }
+    ASSERT_TRUE(RunCalls(world, calls, 0, 100 * kSecond));
+    EXPECT_EQ(world.context(0).counters.repeats, 0u) << "nothing was lost, so nothing needs repeating";
+  }
+}
+
+struct Faults {
+  uint64_t loss_ppm = 0;
+  uint64_t duplicate_ppm = 0;
+  uint64_t delay_ppm = 0;
+};
+
+void RandomCalls(Mode mode, const TreeSpec& tree, const Faults& faults, int calls_per_world, uint64_t seeds) {
+  // EPIC_SEED=n runs that seed alone; EPIC_SEEDS=n that many.
+  uint64_t first = 1;
+  if (const char* one = std::getenv("EPIC_SEED")) {
+    first = std::strtoull(one, nullptr, 10);
+    seeds = 1;
+  } else if (const char* many = std::getenv("EPIC_SEEDS")) {
+    seeds = std::strtoull(many, nullptr, 10);
+  }
+  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter");
+    Choices shape(seed * 7919);
+    World world({.mode = mode,
+                 .tree = tree,
+                 .path_mtu = 256u << shape.Below(3),
+                 .message_packets = static_cast<uint32_t>(1 + shape.Below(8)),
+                 .window_messages = static_cast<uint32_t>(1 + shape.Below(8))},
+                seed);
+    world.SetFaultRule([&](const LinkPacket&) {
+      if (world.choices().Chance(faults.loss_ppm)) return Fate::kDrop;
+      if (world.choices().Chance(faults.duplicate_ppm)) return Fate::kDuplicate;
+      return world.choices().Chance(faults.delay_ppm) ? Fate::kDelay : Fate::kDeliver;
+    });
+    std::vector<CollectiveCall> calls;
+    for (int k = 0; k < calls_per_world; ++k) {
+      calls.emplace_back(RandomHeader(world.choices(), world.ranks(), 6000), world.ranks(), k);
+    }
+    const Nanos spread = static_cast<Nanos>(shape.Below(4)) * 20 * kMicrosecond;
+    if (!RunCalls(world, calls, spread, 60 * kSecond)) return;
+  }
+}
+
+constexpr Faults kAll = {.loss_ppm = 10000, .duplicate_ppm = 10000, .delay_ppm = 10000};
+
+TEST_P(CollectivesTest, AThousandRandomCalls) { RandomCalls(GetParam(), FullTree(2, 2), {}, 1000, 1); }
+TEST_P(CollectivesTest, AThousandRandomCallsWithFaults) {
+  RandomCalls(GetParam(), FullTree(2, 2), kAll, 1000, 1);
+}
+TEST_P(CollectivesTest, RandomCallsOnAStar) { RandomCalls(GetParam(), Star(4), kAll, 30, 30); }
+TEST_P(CollectivesTest, RandomCallsOnATree) { RandomCalls(GetParam(), FullTree(2, 2), kAll, 30, 30); }
+TEST_P(CollectivesTest, RandomCallsOnThreeLevels) { RandomCalls(GetParam(), FullTree(3, 2), kAll, 30, 15); }
+TEST_P(CollectivesTest, RandomCallsOnAnUnevenTree) { RandomCalls(GetParam(), kUneven, kAll, 30, 30); }
+TEST_P(CollectivesTest, RandomCallsWithRanksInterleaved) {
+  RandomCalls(GetParam(), kInterleaved, kAll, 30, 30);
+}
+TEST_P(CollectivesTest, HeavyLoss) { RandomCalls(GetParam(), FullTree(2, 2), {.loss_ppm = 100000}, 30, 10); }
+
+}  // namespace
+}  // namespace epic::sim

@@ -1,0 +1,116 @@
+#include "sim/collectives_testing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "commlib/core/rank_core.h"
+
+namespace epic::sim {
+namespace {
+
+// A non-negative integer below 256 in the type's encoding.
+uint32_t EncodeElement(DataType type, uint32_t value) {
+  const uint32_t f32 = std::bit_cast<uint32_t>(static_cast<float>(value));
+  switch (type) {
+    case DataType::kFloat32:
+      return f32;
+    case DataType::kBFloat16:
+      return f32 >> 16;
+    case DataType::kFloat16:
+      return value == 0 ? 0 : ((f32 >> 23) - 127 + 15) << 10 | (f32 >> 13 & 0x3ff);
+    default:
+      return value;
+  }
+}
+
+void Put(DataType type, std::vector<uint8_t>& buffer, uint64_t element, uint32_t value) {
+  const uint32_t bits = EncodeElement(type, value);
+  std::memcpy(buffer.data() + element * ElementBytes(type), &bits, ElementBytes(type));
+}
+
+}  // namespace
+
+CollectiveCall::CollectiveCall(const ControlHeader& header, int ranks, int number)
+    : header_(header), ranks_(ranks), number_(number) {
+  for (int r = 0; r < ranks; ++r) {
+    const auto rank = static_cast<uint32_t>(r);
+    send_.emplace_back(SendBytes(header, rank));
+    recv_.emplace_back(RecvBytes(header, rank), uint8_t{0xee});
+    const uint64_t elements = header.count == 0 ? 0 : send_.back().size() / ElementBytes(header.type);
+    for (uint64_t i = 0; i < elements; ++i) {
+      const auto part = static_cast<int64_t>(i / header.count);
+      Put(header.type, send_.back(), i, Value(r, Reduces(header.collective) ? part : r, i % header.count));
+    }
+  }
+}
+
+uint32_t CollectiveCall::Value(int rank, int64_t part, uint64_t element) const {
+  uint64_t x = element * 64 + static_cast<uint64_t>(rank) + (static_cast<uint64_t>(number_) << 40) +
+               (static_cast<uint64_t>(part) << 52);
+  x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
+  return static_cast<uint32_t>(x >> 58) & 0xf;
+}
+
+uint32_t CollectiveCall::Expected(int rank, int64_t part, uint64_t element) const {
+  if (!Reduces(header_.collective)) {
+    return Value(static_cast<int>(PartRoot(header_, part)), static_cast<int64_t>(PartRoot(header_, part)),
+                 element);
+  }
+  (void)rank;
+  uint32_t result = Value(0, part, element);
+  for (int r = 1; r < ranks_; ++r) {
+    const uint32_t value = Value(r, part, element);
+    if (header_.op == ReduceOp::kSum) result += value;
+    if (header_.op == ReduceOp::kMin) result = std::min(result, value);
+    if (header_.op == ReduceOp::kMax) result = std::max(result, value);
+  }
+  return result;
+}
+
+void CollectiveCall::Start(World& world, int rank) {
+  const auto r = static_cast<size_t>(rank);
+  world.host(rank).Start(header_, send_[r], recv_[r]);
+}
+
+size_t CollectiveCall::Wrong(int rank) const {
+  const std::vector<uint8_t>& got = recv_[static_cast<size_t>(rank)];
+  if (header_.count == 0) return 0;
+  const uint32_t bytes = ElementBytes(header_.type);
+  const uint64_t elements = got.size() / bytes;
+  const bool one_part = elements == header_.count;
+  size_t wrong = 0;
+  for (uint64_t i = 0; i < elements; ++i) {
+    int64_t part = static_cast<int64_t>(i / header_.count);
+    if (one_part && header_.collective == Collective::kReduceScatter) part = rank;
+    const uint32_t want = EncodeElement(header_.type, Expected(rank, part, i % header_.count));
+    wrong += std::memcmp(got.data() + i * bytes, &want, bytes) != 0;
+  }
+  return wrong;
+}
+
+std::string CollectiveCall::Describe() const {
+  return fmt::format("call {}: collective {}, type {}, op {}, root {}, {} elements per part", number_,
+                     static_cast<int>(header_.collective), static_cast<int>(header_.type),
+                     static_cast<int>(header_.op), header_.root, header_.count);
+}
+
+ControlHeader RandomHeader(Choices& choices, int ranks, uint64_t max_count) {
+  ControlHeader header;
+  header.collective = static_cast<Collective>(1 + choices.Below(6));
+  if (header.collective == Collective::kBarrier) return header;
+  const bool reduces = Reduces(header.collective);
+  header.type = static_cast<DataType>(1 + choices.Below(reduces ? 4 : 5));
+  if (reduces) header.op = static_cast<ReduceOp>(1 + choices.Below(3));
+  if (header.collective == Collective::kReduce || header.collective == Collective::kBroadcast) {
+    header.root = static_cast<uint32_t>(choices.Below(static_cast<uint64_t>(ranks)));
+  }
+  if (HasPartPerRank(header.collective)) header.parts = static_cast<uint32_t>(ranks);
+  // Small counts are as likely as large ones.
+  header.count = choices.Below(1 + choices.Below(max_count) / header.parts);
+  return header;
+}
+
+}  // namespace epic::sim
