@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""demo_run.py --bed NAME --sizes MIN:MAX: AllReduce over every host of a test bed that is up; table and verdict.
+"""demo_run.py --bed NAME: collectives over every host of a test bed that is up; table and verdict.
 
 Exit status 0 if every element was right and every switch of the tree counted aggregated packets, else 1.
 """
@@ -14,15 +14,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bed", required=True)
     parser.add_argument("--sizes", default="4K:4M")
+    parser.add_argument("--mode", type=int, default=2, choices=(1, 2, 3))
+    parser.add_argument("--collective", default="allreduce")
     args = parser.parse_args()
     smallest, largest = args.sizes.split(":")
     hosts = epic_ranks.hosts_of(args.bed)
-    perf = epic_ranks.ROOT / "build/release/bench/epic-perf"
+    perf = epic_ranks.BUILD / "bench/epic-perf"
     tree = []
 
     def argv(rank):
         return [perf, "--group", "demo", "--rank", rank, "--size", len(hosts),
-                "-b", smallest, "-e", largest, "-f", 4, "-n", 5, "-w", 2]
+                "--mode", args.mode, "--collective", args.collective, "-b", smallest, "-e", largest, "-f", 4, "-n", 5, "-w", 2]
 
     def on_line(line):
         print(line, end="", flush=True)
@@ -39,7 +41,9 @@ def main():
         if result.status != 0:
             print(f"--- {host}:\n{result.output}")
     summed = {switch: epic_ranks.aggregated_packets(args.bed, switch) for switch in epic_ranks.switches_of(args.bed)}
-    idle = [switch for switch in tree if summed.get(switch, 0) == 0]
+    # Copies and barriers are merged, not summed.
+    sums = args.collective in ("allreduce", "reduce", "reducescatter", "all")
+    idle = [switch for switch in tree if sums and summed.get(switch, 0) == 0]
     print("aggregated packets: " + ", ".join(f"{switch} {count}" for switch, count in summed.items()))
     if failed or idle or not tree:
         why = [f"ranks failed: {', '.join(failed)}"] if failed else []
@@ -47,7 +51,8 @@ def main():
         why += ["the manager showed no tree"] if not tree else []
         print(f"FAILED: {'; '.join(why)}")
         return 1
-    print(f"OK: {len(hosts)} rdma_rxe hosts, every element right, summed in {len(tree)} switches ({seconds:.0f} s)")
+    print(f"OK: {len(hosts)} rdma_rxe hosts, every element right, mode {args.mode}, "
+          f"{args.collective} through {len(tree)} switches ({seconds:.0f} s)")
     return 0
 
 

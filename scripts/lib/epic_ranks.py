@@ -1,10 +1,13 @@
 """Runs one program on every host of a test bed at the same time, one rank each. Used by scripts/demo and tests/e2e."""
 import json
+import os
 import pathlib
 import subprocess
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Where the binaries are; tests of another build set the variable.
+BUILD = ROOT / os.environ.get("EPIC_TEST_BUILD", "build/release")
 TESTBED = ROOT / "scripts" / "testbed"
 
 
@@ -68,9 +71,9 @@ def run_ranks(bed, hosts, argv_of_rank, timeout, on_line=None):
     return [result for _, result in started]
 
 
-def manager(bed, *args, build="build/release", check=True):
+def manager(bed, *args, check=True):
     """Runs the incmanager CLI in the management namespace with --json; returns the parsed answer (None if empty)."""
-    binary = ROOT / build / "incmanager" / "incmanager"
+    binary = BUILD / "incmanager" / "incmanager"
     done = testbed("exec", "--name", bed, "mgmt", "--", binary, *args, "--json", "--manager", "10.255.0.1:7400",
                    check=False)
     if check and done.returncode != 0:
@@ -78,7 +81,7 @@ def manager(bed, *args, build="build/release", check=True):
     return json.loads(done.stdout) if done.stdout.strip() else None
 
 
-def aggregated_packets(bed, switch, build="build/release"):
+def aggregated_packets(bed, switch):
     """Contributions that a switch has summed since it started, over all its groups, removed ones included."""
-    counters = manager(bed, "tables", switch, build=build).get("counters", [])
+    counters = manager(bed, "tables", switch).get("counters", [])
     return sum(int(c.get("value", 0)) for c in counters if c["name"] == "aggregated_packets")
