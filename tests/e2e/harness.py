@@ -19,10 +19,11 @@ import epic_ranks  # noqa: E402
 from epic_testbed import procs  # noqa: E402
 from wire_client import Wire  # noqa: E402
 
-BUILD = ROOT / "build" / "release"
+BUILD = epic_ranks.BUILD
 PERF = BUILD / "bench" / "epic-perf"
 MANAGER = BUILD / "incmanager" / "incmanager"
 LOOP = BUILD / "tests" / "e2e" / "loop_rank"
+CALLS = BUILD / "tests" / "e2e" / "calls_rank"
 NAME = f"e2e{os.getpid() % 100000}"
 
 
