@@ -11,10 +11,11 @@ using roce::Opcode;
 
 class RulesTest : public EngineTest {
  protected:
-  void Call(uint32_t child, Collective collective, uint32_t root, uint64_t count) {
+  void Call(uint32_t child, Collective collective, uint32_t root, uint64_t count,
+            DataType type = DataType::kInt32) {
     const ControlHeader header{.collective = collective,
                                .op = Reduces(collective) ? ReduceOp::kSum : ReduceOp::kNone,
-                               .type = DataType::kInt32,
+                               .type = type,
                                .count = count,
                                .root = root};
     std::array<uint8_t, kControlBytes> bytes;
@@ -67,6 +68,27 @@ TEST_F(RulesTest, AControlPacketAheadOfItsPositionIsAGap) {
   Control(0, 64, 0, /*index=*/5);
   EXPECT_EQ(drops, std::vector{DropReason::kGap});
   EXPECT_TRUE(context().invocations.empty());
+}
+
+TEST_F(RulesTest, ASlotThatANewerIndexClaimsStartsAnew) {
+  Install(true);  // eight slots: indices 1 and 9 share one
+  Control(0, 64 * 16);
+  Control(1, 64 * 16);
+  for (int64_t at = 0; at < 9; ++at) {
+    const Opcode opcode = at % 2 == 0 ? Opcode::kRcSendFirst : Opcode::kRcSendLast;
+    Data(0, at, 5, opcode);
+    EXPECT_TRUE(sent.empty()) << "one contribution is no result";
+    Data(1, at, static_cast<int32_t>(at), opcode);
+    ASSERT_EQ(sent.size(), 2u);
+    EXPECT_EQ(Word(sent[0]), 5 + at);
+  }
+}
+
+TEST_F(RulesTest, ATypeThatCannotBeReducedIsRefusedByTheReply) {
+  Install(true);
+  for (const uint32_t child : {0, 1}) Call(child, Collective::kReduce, 1, 64, DataType::kByte);
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(DecodeControl(sent[0].payload)->status, ControlStatus::kUnsupported);
 }
 
 TEST_F(RulesTest, TrackedDataBeforeTheReplyIsRefused) {
