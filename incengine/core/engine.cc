@@ -43,8 +43,8 @@ void MakeSlots(const GroupConfig& config, uint8_t* slots) {
 }
 
 // Nothing for a mode that this engine does not realise.
-const ModeLogic* ModeOf(const GroupConfig& config) {
-  switch (config.mode) {
+const ModeLogic* ModeOf(Mode mode) {
+  switch (mode) {
     case Mode::kTerminated:
       return &TerminatedMode();
     case Mode::kTranslated:
@@ -60,12 +60,14 @@ const ModeLogic* ModeOf(const GroupConfig& config) {
 Engine::Engine(Ipv4 address, size_t port_count, size_t arena_bytes)
     : address_(address), port_count_(port_count), arena_(arena_bytes) {}
 
+bool Engine::Realises(Mode mode) { return ModeOf(mode) != nullptr; }
+
 StatusOr<size_t> Engine::Install(const GroupConfig& config) {
   const Status valid = Validate(config, port_count_);
   if (!valid.ok()) return valid;
-  if (ModeOf(config) == nullptr) {
-    return MakeStatus(StatusCode::kUnimplemented,
-                      fmt::format("mode: this engine does not realise mode {}", static_cast<int>(config.mode)));
+  if (!Realises(config.mode)) {
+    return MakeStatus(StatusCode::kUnimplemented, fmt::format("mode: this engine does not realise mode {}",
+                                                              static_cast<int>(config.mode)));
   }
   if (groups_.contains(config.group_id)) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group_id {} is installed", config.group_id));
@@ -136,7 +138,7 @@ void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effect
     reason = DropReason::kGroupFailed;
   }
   if (reason != DropReason::kCount) return Drop(ctx, ep, reason, env);
-  ModeOf(ctx.config)->OnPacket(ctx, from, packet, env);
+  ModeOf(ctx.config.mode)->OnPacket(ctx, from, packet, env);
 }
 
 void Engine::OnTimer(Nanos now, TimerId id, Effects& effects) {
@@ -146,7 +148,7 @@ void Engine::OnTimer(Nanos now, TimerId id, Effects& effects) {
   ctx.timer_at = kNever;
   if (ctx.state == GroupState::kStopped) return;
   Env env{.now = now, .address = address_, .arena = arena_, .effects = effects};
-  ModeOf(ctx.config)->OnTimer(ctx, env);
+  ModeOf(ctx.config.mode)->OnTimer(ctx, env);
 }
 
 const char* Name(DropReason reason) {

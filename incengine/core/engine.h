@@ -40,6 +40,9 @@ class Engine {
   // A timer that SetTimer asked for. One that belongs to a removed group does nothing.
   void OnTimer(Nanos now, TimerId id, Effects& effects);
 
+  // Whether this engine has the mode.
+  static bool Realises(Mode mode);
+
   Ipv4 address() const { return address_; }
   const Arena& arena() const { return arena_; }
   // By group id.

@@ -7,6 +7,8 @@ namespace epic::daemon {
 namespace {
 
 constexpr uint32_t kMaxPathMtu = 4096;
+// The element types of protocol/types.h; every mode has all of them.
+constexpr const char* kTypes[] = {"float32", "int32", "float16", "bfloat16", "byte"};
 
 // Appends counters to a message.
 class CounterWriter {
@@ -79,9 +81,11 @@ proto::EngineInfo SwitchControl::Describe() const {
   info.set_boot_id(identity_.boot_id);
   info.set_version(identity_.version);
   proto::Capability& capability = *info.mutable_capability();
-  capability.add_modes(proto::MODE_TRANSLATED);
-  capability.add_types("float32");
-  capability.add_types("int32");
+  for (const engine::Mode mode :
+       {engine::Mode::kTerminated, engine::Mode::kTranslated, engine::Mode::kAugmented}) {
+    if (engine::Engine::Realises(mode)) capability.add_modes(static_cast<proto::Mode>(mode));
+  }
+  for (const char* type : kTypes) capability.add_types(type);
   capability.set_max_path_mtu(kMaxPathMtu);
   capability.set_max_children(engine::kMaxChildren);
   const engine::Arena& arena = switch_.engine().arena();

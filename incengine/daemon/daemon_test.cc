@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <thread>
 
 #include "incengine/daemon/control.h"
@@ -132,8 +133,9 @@ TEST_F(DaemonTest, DescribesItself) {
   EXPECT_EQ(info.mac(), std::string("\x02\0\0\0\0\x09", 6));
   EXPECT_EQ(info.boot_id(), 77u);
   EXPECT_EQ(info.version(), "1.2.3");
-  EXPECT_THAT(info.capability().modes(), ElementsAre(proto::MODE_TRANSLATED));
-  EXPECT_THAT(info.capability().types(), ElementsAre("float32", "int32"));
+  EXPECT_THAT(info.capability().modes(),
+              ElementsAre(proto::MODE_TERMINATED, proto::MODE_TRANSLATED, proto::MODE_AUGMENTED));
+  EXPECT_THAT(info.capability().types(), ElementsAre("float32", "int32", "float16", "bfloat16", "byte"));
   EXPECT_EQ(info.capability().arena_bytes(), 65536u);
   EXPECT_EQ(info.capability().arena_free_bytes(), 65536u);
   EXPECT_EQ(info.capability().max_children(), 64u);
@@ -171,6 +173,32 @@ TEST_F(DaemonTest, InstallsDumpsAndRemovesAGroup) {
   EXPECT_EQ(Describe().capability().arena_free_bytes(), 65536u);
 }
 
+TEST_F(DaemonTest, InstallsEveryModeThatItOffers) {
+  const proto::Capability capability = Describe().capability();
+  std::map<int, uint64_t> plain;
+  for (const bool reproducible : {false, true}) {
+    for (const int mode : capability.modes()) {
+      proto::GroupConfig group = Group();
+      group.set_path_mtu(256);
+      group.set_mode(static_cast<proto::Mode>(mode));
+      group.set_reproducible(reproducible);
+      const grpc::Status status = Install(group);
+      ASSERT_TRUE(status.ok()) << mode << ": " << status.error_message();
+      EXPECT_EQ(Dump().groups(0).config().SerializeAsString(), group.SerializeAsString());
+      if (!reproducible) plain[mode] = installed_bytes_;
+      // Mode I is reproducible always.
+      if (reproducible && mode != proto::MODE_TERMINATED) {
+        EXPECT_GT(installed_bytes_, plain[mode]) << mode;
+      }
+      proto::RemoveRequest remove;
+      proto::RemoveReply reply;
+      remove.set_group_id(group.group_id());
+      remove.set_generation(group.generation());
+      ASSERT_TRUE(Call(&Stub::Remove, remove, &reply).ok());
+    }
+  }
+}
+
 TEST_F(DaemonTest, RefusalsHaveACodeAndNameTheField) {
   ASSERT_TRUE(Install(Group()).ok());
   EXPECT_EQ(Install(Group()).error_code(), grpc::StatusCode::ALREADY_EXISTS);
@@ -186,7 +214,7 @@ TEST_F(DaemonTest, RefusalsHaveACodeAndNameTheField) {
       {[](auto& g) { *g.mutable_parent() = Child(0), g.mutable_parent()->set_local_qpn(1 << 24); },
        grpc::StatusCode::INVALID_ARGUMENT, "parent.local_qpn"},
       {[](auto& g) { g.set_mode(proto::MODE_UNSPECIFIED); }, grpc::StatusCode::INVALID_ARGUMENT, "mode"},
-      {[](auto& g) { g.set_mode(proto::MODE_AUGMENTED); }, grpc::StatusCode::UNIMPLEMENTED, "mode"},
+      {[](auto& g) { g.set_mode(static_cast<proto::Mode>(4)); }, grpc::StatusCode::INVALID_ARGUMENT, "mode"},
       {[](auto& g) { g.set_prompt_ns(~0ull); }, grpc::StatusCode::INVALID_ARGUMENT, "prompt_ns"},
       {[](auto& g) { g.set_slots(15); }, grpc::StatusCode::INVALID_ARGUMENT, "slots"},
       {[](auto& g) { g.set_slots(1024); }, grpc::StatusCode::RESOURCE_EXHAUSTED, "arena"},
