@@ -1,8 +1,9 @@
 // Responses in: what they complete, and what they make the requester repeat.
 #include <algorithm>
 
-#include "roce/transport/queue_pair.h"
 #include "roce/rnr_timer.h"
+#include "roce/transport/credits.h"
+#include "roce/transport/queue_pair.h"
 
 namespace epic::roce {
 
@@ -57,6 +58,23 @@ bool QueuePair::CompleteThrough(Nanos now, int64_t acked) {
 void QueuePair::OnMissingReadResponse() {
   ++counters_.read_gaps;
   if (!tx_.started_retry) Retry();
+}
+
+// An acknowledgement of the last packet that was acknowledged may do nothing but bring credits. Those that
+// were given stay: an older count, which comes late, takes none back.
+void QueuePair::TakeCredits(const Aeth& aeth, int64_t named) {
+  if (named < tx_.una - 1 || named >= tx_.max) return;
+  const auto code = static_cast<uint8_t>(aeth.syndrome & 0x1f);
+  if (code == kNoCreditCount) {
+    tx_.message_limit = kNoLimit;
+    return;
+  }
+  const auto completed = static_cast<int64_t>(tx_.posts) - static_cast<int64_t>(tx_.sends.size());
+  // The MSN has 24 bits, as near to what has completed as they allow.
+  const int64_t msn =
+      completed + static_cast<int32_t>((aeth.msn - static_cast<uint32_t>(completed)) << 8) / 256;
+  const int64_t limit = msn + CreditsOf(code);
+  if (tx_.message_limit == kNoLimit || limit > tx_.message_limit) tx_.message_limit = limit;
 }
 
 void QueuePair::OnAck(Nanos now, int64_t named) {
@@ -134,6 +152,7 @@ void QueuePair::OnReadResponse(Nanos now, const Packet& packet, int64_t named, M
 
 void QueuePair::OnResponse(Nanos now, const Packet& packet, Memory& memory) {
   const int64_t named = tx_.una + packet.bth.psn.DistanceFrom(SendPsn(tx_.una));
+  if (Info(packet.bth.opcode).aeth && IsAck(packet.aeth.syndrome)) TakeCredits(packet.aeth, named);
   if (packet.bth.opcode != Opcode::kRcAck) return OnReadResponse(now, packet, named, memory);
   if (IsAck(packet.aeth.syndrome)) return OnAck(now, named);
   if (IsNak(packet.aeth.syndrome) || IsRnrNak(packet.aeth.syndrome))

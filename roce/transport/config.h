@@ -27,6 +27,8 @@ struct Policy {
   // later PSN replaces all before.
   int ack_after = 1;
   Nanos ack_delay_ns = 0;
+  // Acknowledgements say how many receives are posted; rdma_rxe never does. What a peer says is always kept to.
+  bool give_credits = false;
   // At most one congestion notification in this time (RoCEv2 annex A17.9.3, and DCQCN's notification point).
   Nanos cnp_interval_ns = 50 * kMicrosecond;
   uint8_t tos = 0;  // of every packet; ECT(0) = 2 lets switches mark it

@@ -61,11 +61,13 @@ class QueuePair {
     SendWr wr;
     int64_t first = 0;  // packet number; counts from 0 at sq_psn, a Read counts its responses
     int64_t packets = 0;
+    int64_t number = 0;  // of the message; the first is 1 (the specification's SSN)
     uint32_t length = 0;
     uint32_t inline_at = 0;  // in Requester::inline_bytes; used if is_inline
     bool is_inline = false;
     bool requested = false;  // a Read that was sent since the last repetition began
   };
+  static constexpr int64_t kNoLimit = INT64_MAX;
   // The send queue and how far it is. una <= nxt <= max <= posted.
   struct Requester {
     Ring<SendEntry> sends;
@@ -76,6 +78,8 @@ class QueuePair {
     int64_t nxt = 0;
     int64_t max = 0;
     int64_t posted = 0;
+    // The last message that may need a receive, by the responder's credits (LSN); kNoLimit if it gives none.
+    int64_t message_limit = kNoLimit;
     int since_ack_req = 0;
     int reads_in_flight = 0;
     bool started_retry = false;
@@ -121,6 +125,7 @@ class QueuePair {
 
   // requester.cc
   bool MaySend() const;
+  bool LacksCredit(const SendEntry& entry) const;
   bool EmitRequest(Nanos now, Memory& memory, PacketSink& sink);
   bool EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uint32_t* sent);
   void EmitRead(SendEntry& entry, PacketSink& sink);
@@ -132,6 +137,7 @@ class QueuePair {
 
   // completer.cc
   void OnResponse(Nanos now, const Packet& packet, Memory& memory);
+  void TakeCredits(const Aeth& aeth, int64_t named);
   void OnAck(Nanos now, int64_t named);
   void OnNak(Nanos now, uint8_t syndrome, int64_t named);
   void OnReadResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory);

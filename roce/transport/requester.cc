@@ -3,8 +3,8 @@
 #include <array>
 #include <cstring>
 
-#include "roce/transport/queue_pair.h"
 #include "roce/rnr_timer.h"
+#include "roce/transport/queue_pair.h"
 
 namespace epic::roce {
 namespace {
@@ -55,6 +55,7 @@ PostResult QueuePair::PostSend(const SendWr& wr) {
     std::ranges::copy(wr.inline_bytes, tx_.inline_bytes.begin() + entry.inline_at);
   }
   ++tx_.posts;
+  entry.number = static_cast<int64_t>(tx_.posts);
   tx_.posted += entry.packets;
   tx_.sends.push_back(entry);
   if (state_ == QpState::kErr) FlushAll();
@@ -79,6 +80,12 @@ void QueuePair::Emit(const Packet& packet, PacketSink& sink) {
   sink.Send(packet);
 }
 
+// Whether the responder has said that it has no receive for the message.
+bool QueuePair::LacksCredit(const SendEntry& entry) const {
+  const WrOpcode op = entry.wr.opcode;
+  return (op == WrOpcode::kSend || HasImm(op)) && entry.number > tx_.message_limit;
+}
+
 // Whether a request may go out now, pacing aside.
 bool QueuePair::MaySend() const {
   if (state_ != QpState::kRts && state_ != QpState::kSqd) return false;
@@ -87,6 +94,8 @@ bool QueuePair::MaySend() const {
   const bool starts = tx_.nxt == entry.first;
   if (state_ == QpState::kSqd && starts && tx_.nxt >= tx_.max) return false;
   if (tx_.nxt >= tx_.una + config_.policy.max_outstanding) return false;
+  // Without credit one packet at a time: its acknowledgement brings credits, or an RNR NAK (9.7.7.2).
+  if (LacksCredit(entry) && tx_.nxt != tx_.una) return false;
   if (starts && entry.wr.fence && tx_.reads_in_flight > 0) return false;
   if (entry.wr.opcode != WrOpcode::kRead) return true;
   return tx_.reads_in_flight < attr_.max_rd_atomic &&
@@ -108,7 +117,7 @@ bool QueuePair::EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uin
   }
   Packet packet = MakePacket(DataOpcode(entry.wr.opcode, at == 0, last), SendPsn(tx_.nxt));
   packet.payload = payload;
-  packet.bth.ack_req = last || ++tx_.since_ack_req >= config_.policy.ack_req_every;
+  packet.bth.ack_req = last || LacksCredit(entry) || ++tx_.since_ack_req >= config_.policy.ack_req_every;
   if (packet.bth.ack_req) tx_.since_ack_req = 0;
   const OpcodeInfo& info = Info(packet.bth.opcode);
   if (info.imm) packet.imm = entry.wr.imm;

@@ -1,6 +1,7 @@
 // Responses out: acknowledgements, read responses, congestion notifications.
 #include <algorithm>
 
+#include "roce/transport/credits.h"
 #include "roce/transport/queue_pair.h"
 
 namespace epic::roce {
@@ -63,6 +64,9 @@ void QueuePair::EmitResponse(Memory& memory, PacketSink& sink) {
   if (!response.is_read) {
     Packet packet = MakePacket(Opcode::kRcAck, response.psn);
     packet.aeth = {.syndrome = response.syndrome, .msn = response.msn};
+    if (config_.policy.give_credits && IsAck(response.syndrome)) {
+      packet.aeth.syndrome = CreditCodeFor(rx_.recvs.size());
+    }
     rx_.responses.pop_front();
     return Emit(packet, sink);
   }

@@ -40,7 +40,9 @@ std::string Describe(const Packet& p) {
     for (const auto& [word, syndrome] : kSyndromes) {
       if (syndrome == p.aeth.syndrome) name = word;
     }
+    if (IsAck(p.aeth.syndrome)) name = "ACK";
     out << name << " psn=" << p.bth.psn.raw() << " msn=" << p.aeth.msn;
+    if (IsAck(p.aeth.syndrome) && p.aeth.syndrome != kSyndromeAck) out << " credits=" << int{p.aeth.syndrome};
     if (IsRnrNak(p.aeth.syndrome)) out << " timer=" << (p.aeth.syndrome & 0x1f);
     return out.str();
   }
@@ -108,6 +110,7 @@ OwnedPacket ParsePacket(const Words& words) {
     p.aeth.syndrome = static_cast<uint8_t>(kSyndromeRnrNak | words.Get("timer"));
   }
   EXPECT_EQ(Describe(p).substr(0, name.size()), name) << "unknown packet";
+  if (words.values.contains("credits")) p.aeth.syndrome = static_cast<uint8_t>(words.Get("credits"));
   p.bth.psn = Psn(static_cast<uint32_t>(words.Get("psn")));
   p.aeth.msn = static_cast<uint32_t>(words.Get("msn"));
   p.reth = {words.Get("va"), static_cast<uint32_t>(words.Get("rkey")),
@@ -188,6 +191,7 @@ class Runner {
     w.rnr_retry = static_cast<uint8_t>(words.Get("rnr_retry", w.rnr_retry));
     w.rd_atomic = static_cast<uint8_t>(words.Get("rd_atomic", w.rd_atomic));
     w.policy.max_outstanding = static_cast<int32_t>(words.Get("outstanding", 128));
+    w.policy.give_credits = words.Has("credits");
     w.policy.ack_after = static_cast<int>(words.Get("ack_after", 1));
     w.policy.ack_delay_ns = static_cast<Nanos>(words.Get("ack_delay_us", 0)) * kMicrosecond;
     w.policy.rate.line_rate_bps = static_cast<int64_t>(words.Get("line_mbps", 100'000)) * 1'000'000;
