@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     "bench": ["base", "commlib", "protocol", "epic"],
     "examples": ["epic"],
     "examples/leaf_buffered_mode": ["incengine/modes", "incengine/modules"],
-    "tests/e2e": ["epic"],
+    "tests/e2e": ["bench", "epic"],
     "tests": ["base", "roce", "protocol", "reduce", "io", "incengine", "commlib", "sim"],
 }
 
