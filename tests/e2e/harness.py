@@ -23,7 +23,7 @@ BUILD = epic_ranks.BUILD
 PERF = BUILD / "bench" / "epic-perf"
 MANAGER = BUILD / "incmanager" / "incmanager"
 LOOP = BUILD / "tests" / "e2e" / "loop_rank"
-CALLS = BUILD / "tests" / "e2e" / "calls_rank"
+CALLS = BUILD / "bench" / "calls_rank"
 NAME = f"e2e{os.getpid() % 100000}"
 
 
