@@ -15,9 +15,9 @@ using engine::Mode;
 
 class CollectivesTest : public testing::TestWithParam<Mode> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest, testing::Values(Mode::kTranslated, Mode::kAugmented),
+INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest, testing::Values(Mode::kTerminated, Mode::kTranslated, Mode::kAugmented),
                          [](const auto& param) {
-                           return std::string(param.param == Mode::kTranslated ? "II" : "III");
+                           return std::string(static_cast<size_t>(param.param), 'I');
                          });
 
 bool AllDone(World& world) {

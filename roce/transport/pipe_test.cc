@@ -51,6 +51,7 @@ class Pipe {
     w.min_rnr_timer = 1;
     w.policy.ack_after = static_cast<int>(Pick({1, 4}));
     w.policy.ack_delay_ns = 20 * kMicrosecond;
+    w.policy.give_credits = seed % 2 == 0;
     for (const bool mirrored : {false, true}) {
       w.mirrored = mirrored;
       ends_.emplace_back(w);
