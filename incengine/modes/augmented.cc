@@ -77,10 +77,7 @@ void Acknowledge(Context& ctx, Endpoint& ep, const roce::Packet& packet, Index e
 void Defer(Context& ctx, Endpoint& ep, Index expected, Env& env) {
   Drop(ctx, ep, DropReason::kAboveWindow, env);
   if (env.now < ep.rnr_allowed_at) return;
-  uint8_t code = kPromptCode;
-  const Nanos wait = ctx.config.prompt_ns / 16 << std::min(ep.rnr_backoff, 4u);
-  while (code < kLastWaitCode && roce::RnrTimerNanos(code + 1) <= wait) ++code;
-  ++ep.rnr_backoff;
+  const uint8_t code = WaitCode(ctx, ep.rnr_backoff++);
   ep.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
   AcknowledgeUpTo(ctx, ep, expected, env);
   SendRnrNak(ep, expected, code, env);

@@ -49,11 +49,17 @@ void HandDown(Context& ctx, Env& env) {
   }
 }
 
-void TellToWait(Endpoint& host, Env& env) {
+uint8_t WaitCode(const Context& ctx, uint32_t backoff) {
+  constexpr uint32_t kMostDoublings = 10;
+  const Nanos wait = ctx.config.prompt_ns / 16 << std::min(backoff, kMostDoublings);
+  uint8_t code = kPromptCode;
+  while (code < kLastWaitCode && roce::RnrTimerNanos(code + 1) <= wait) ++code;
+  return code;
+}
+
+void TellToWait(const Context& ctx, Endpoint& host, Env& env) {
   if (env.now < host.rnr_allowed_at) return;
-  const auto code =
-      static_cast<uint8_t>(std::min<uint32_t>(kFirstWaitCode + 2 * host.rnr_backoff, kLastWaitCode));
-  ++host.rnr_backoff;
+  const uint8_t code = WaitCode(ctx, host.rnr_backoff++);
   host.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
   SendRnrNak(host, host.up_told, code, env);
 }

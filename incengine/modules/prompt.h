@@ -6,11 +6,15 @@
 
 namespace epic::engine {
 
-// Where the timer codes of RNR NAKs start and end for a host that waits for stragglers (1.28 ms to 81.92 ms),
-// and the one that prompts (10 us).
-inline constexpr uint8_t kFirstWaitCode = 14;
-inline constexpr uint8_t kLastWaitCode = 26;
+// The RNR NAK timer code that prompts: 10 us.
 inline constexpr uint8_t kPromptCode = 1;
+
+// The longest with which a switch asks to wait: 81.92 ms.
+inline constexpr uint8_t kLastWaitCode = 26;
+
+// The timer code with which a switch asks to wait for the backoff-th time: a sixteenth of the prompt interval
+// at first, doubled each time, at most kLastWaitCode.
+uint8_t WaitCode(const Context& ctx, uint32_t backoff);
 
 // A host from whose repetition nothing more has come for so many prompt intervals is taken to have ended it.
 inline constexpr int kRepeatingFor = 16;
@@ -30,6 +34,6 @@ void AskChild(const Context& ctx, Endpoint& child, Env& env);
 void HandDown(Context& ctx, Env& env);
 
 // A host repeats a packet that cannot be answered yet: asks it to wait, at most once per half of that time.
-void TellToWait(Endpoint& host, Env& env);
+void TellToWait(const Context& ctx, Endpoint& host, Env& env);
 
 }  // namespace epic::engine
