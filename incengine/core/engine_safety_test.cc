@@ -82,6 +82,27 @@ TEST_F(EngineTest, HostThatNeverAcknowledgesCannotPushOutWhatOthersNeed) {
   Fire();  // prompts host 1 at index 0, which must still be known
 }
 
+// Ended the engine once: such data had positions, and the kernels do not know the type.
+TEST_F(EngineTest, DataBehindACallThatCannotBeComputedAreRefused) {
+  for (const Mode mode : {Mode::kTranslated, Mode::kAugmented, Mode::kTerminated}) {
+    engine = Engine(kOwn, 4, 1 << 20);
+    GroupConfig config = Config(true);
+    config.mode = mode;
+    ASSERT_TRUE(engine.Install(config).ok());
+    std::array<uint8_t, kControlBytes> bytes;
+    Encode(
+        {.collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kByte, .count = 100},
+        bytes);
+    for (const uint32_t child : {0u, 1u}) {
+      Deliver(From(child, Psn(kInPsn), roce::Opcode::kRcSendOnlyImm, bytes));
+      Deliver(From(child, Psn(kInPsn) + 1, roce::Opcode::kRcSendOnly, std::span(bytes).first(50)));
+    }
+    // Mode I counts the ends of the two streams as well.
+    EXPECT_EQ(context().counters.aggregated_packets, mode == Mode::kTerminated ? 4u : 2u);
+    EXPECT_EQ(context().state, GroupState::kFailed);
+  }
+}
+
 TEST_F(EngineTest, ArenaIsBoundedAndGivenBack) {
   Engine small{kOwn, 4, 8192};
   GroupConfig config = Config(true);

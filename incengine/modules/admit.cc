@@ -62,9 +62,10 @@ bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index 
   ControlSlot& slot = ControlSlotOf(ctx, number);
   if (opens) {
     const ControlField wrong = WrongField(*header, ctx.config.world_size);
-    OpenInvocation(ctx, *header, wrong == ControlField::kNone);
+    const bool can = wrong == ControlField::kNone && Supported(*header);
+    OpenInvocation(ctx, *header, can);
     slot = ControlSlot{.invocation = number, .header = *header};
-    if (header->status == ControlStatus::kOk && (wrong != ControlField::kNone || !Supported(*header))) {
+    if (header->status == ControlStatus::kOk && !can) {
       slot.header.status = ControlStatus::kUnsupported;
       slot.header.field = wrong;
       slot.header.culprit = ep.config.ranks.front();
