@@ -88,7 +88,10 @@ def test_rxe_alone_repairs_what_the_forwarder_loses(beds):
     bed.wire.random_loss(20000, seed=3)
     pingpong = ["ibv_rc_pingpong", "-e", "-g", "1", "-m", "1024", "-n", "100", "-s", "4096", "-c"]
     server = bed.start("h1", *pingpong)
-    bed.run("h0", "sh", "-c", "until " + " ".join(pingpong) + " h1; do sleep 0.1; done")
-    assert server.wait() == 0 and "100 iters" in server.output
+    shown = bed.run("h0", "sh", "-c", "until " + " ".join(pingpong) + " h1; do sleep 0.1; done")
+    assert "100 iters" in shown
+    # Not so of the server: the client may be gone when the ACK of the server's last message is lost, and rdma_rxe
+    # repeats that without end.
+    server.end()
     assert {frame["link"] for frame in bed.wire.log()} <= {"s1-h0", "s1-h1"}
     assert bed.wire.log() and bed.wire.count()["frames"] > 1000
