@@ -90,9 +90,8 @@ TEST_F(EngineTest, DataBehindACallThatCannotBeComputedAreRefused) {
     config.mode = mode;
     ASSERT_TRUE(engine.Install(config).ok());
     std::array<uint8_t, kControlBytes> bytes;
-    Encode(
-        {.collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kByte, .count = 100},
-        bytes);
+    Encode({.collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kByte, .count = 50},
+           bytes);
     for (const uint32_t child : {0u, 1u}) {
       Deliver(From(child, Psn(kInPsn), roce::Opcode::kRcSendOnlyImm, bytes));
       Deliver(From(child, Psn(kInPsn) + 1, roce::Opcode::kRcSendOnly, std::span(bytes).first(50)));
