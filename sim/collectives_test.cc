@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sim/collectives_testing.h"
+#include "sim/jobs_testing.h"
 
 namespace epic::sim {
 namespace {
@@ -15,17 +16,11 @@ using engine::Mode;
 
 class CollectivesTest : public testing::TestWithParam<Mode> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest, testing::Values(Mode::kTerminated, Mode::kTranslated, Mode::kAugmented),
+INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest,
+                         testing::Values(Mode::kTerminated, Mode::kTranslated, Mode::kAugmented),
                          [](const auto& param) {
                            return std::string(static_cast<size_t>(param.param), 'I');
                          });
-
-bool AllDone(World& world) {
-  for (int r = 0; r < world.ranks(); ++r) {
-    if (!world.host(r).all_done()) return false;
-  }
-  return true;
-}
 
 // Where every switch stands, for failures.
 std::string States(const World& world) {

@@ -3,75 +3,11 @@
 
 #include <cstring>
 
+#include "sim/jobs_testing.h"
 #include "sim/world.h"
 
 namespace epic::sim {
 namespace {
-
-// Depends on rank, element and call, so that a missing, doubled or misplaced contribution shows.
-uint32_t InputWord(int rank, size_t element, int call) {
-  return (1u << (rank * 4 % 28)) * static_cast<uint32_t>(rank + 1) +
-         static_cast<uint32_t>(element * 2654435761u) + static_cast<uint32_t>(call) * 97;
-}
-
-struct Job {
-  Job(int ranks, size_t elements, int call) : count(elements), number(call) {
-    for (int r = 0; r < ranks; ++r) {
-      send.emplace_back(elements);
-      for (size_t i = 0; i < elements; ++i) send.back()[i] = InputWord(r, i, call);
-      recv.emplace_back(elements, 0xeeeeeeee);
-    }
-  }
-  size_t WrongElements(int rank) const {
-    size_t wrong = 0;
-    for (size_t i = 0; i < count; ++i) {
-      uint32_t want = 0;
-      for (int r = 0; r < static_cast<int>(send.size()); ++r) want += InputWord(r, i, number);
-      wrong += recv[static_cast<size_t>(rank)][i] != want;
-    }
-    return wrong;
-  }
-  void Start(World& world, int rank) {
-    if (count == 0) return void(world.host(rank).Barrier());
-    const std::span<uint32_t> in(send[static_cast<size_t>(rank)]), out(recv[static_cast<size_t>(rank)]);
-    world.host(rank).AllReduce(DataType::kInt32,
-                               {reinterpret_cast<const uint8_t*>(in.data()), in.size_bytes()},
-                               {reinterpret_cast<uint8_t*>(out.data()), out.size_bytes()});
-  }
-
-  size_t count;
-  int number;
-  std::vector<std::vector<uint32_t>> send;
-  std::vector<std::vector<uint32_t>> recv;
-};
-
-bool AllDone(World& world) {
-  for (int r = 0; r < world.ranks(); ++r) {
-    if (!world.host(r).all_done()) return false;
-  }
-  return true;
-}
-
-// One AllReduce per count (0: a Barrier) on every rank; checks every element. The virtual time it took, or
-// -1.
-Nanos RunJobs(World& world, const std::vector<size_t>& counts, Nanos limit) {
-  const Nanos begin = world.now();
-  std::vector<Job> jobs;
-  for (size_t k = 0; k < counts.size(); ++k) jobs.emplace_back(world.ranks(), counts[k], static_cast<int>(k));
-  for (Job& job : jobs) {
-    for (int r = 0; r < world.ranks(); ++r) job.Start(world, r);
-  }
-  if (!world.RunUntil([&] { return AllDone(world); }, begin + limit)) {
-    ADD_FAILURE() << "not finished after " << limit / kMillisecond << " ms of virtual time";
-    return -1;
-  }
-  for (const Job& job : jobs) {
-    for (int r = 0; r < world.ranks(); ++r) {
-      EXPECT_EQ(job.WrongElements(r), 0u) << "rank " << r << " call " << job.number << " count " << job.count;
-    }
-  }
-  return world.now() - begin;
-}
 
 // A host's acknowledgements do not wait for other ranks, so its timer can be short: code 8 is 1 ms.
 WorldConfig ModeI(const TreeSpec& tree) {
@@ -80,17 +16,6 @@ WorldConfig ModeI(const TreeSpec& tree) {
           .host_timeout = 8,
           .arena_bytes = tree.rank_switch.size() > 8 ? size_t{16} << 20 : size_t{1} << 20};
 }
-
-struct Shape {
-  const char* name;
-  TreeSpec tree;
-};
-const Shape kShapes[] = {{"star-2", Star(2)},
-                         {"star-4", Star(4)},
-                         {"star-64", Star(64)},
-                         {"tree-3-2", FullTree(2, 2)},
-                         {"three levels, 8 ranks", FullTree(3, 2)},
-                         {"uneven", {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}}}};
 
 TEST(TerminatedWorldTest, AllReduceIsRightOnEveryShape) {
   for (const Shape& shape : kShapes) {

@@ -8,84 +8,10 @@
 #include <map>
 #include <numeric>
 
+#include "sim/jobs_testing.h"
+
 namespace epic::sim {
 namespace {
-
-// A rank's input: rank-dependent and position-dependent, so that a missing, doubled or misplaced contribution
-// shows.
-uint32_t InputWord(int rank, size_t element, int call) {
-  return (1u << (rank * 4 % 28)) * static_cast<uint32_t>(rank + 1) +
-         static_cast<uint32_t>(element * 2654435761u) + static_cast<uint32_t>(call) * 97;
-}
-
-// Ranks' buffers for one call of INT32 AllReduce.
-struct Job {
-  Job(int ranks, size_t elements, int call) : count(elements), number(call) {
-    for (int r = 0; r < ranks; ++r) {
-      std::vector<uint8_t> in(elements * 4);
-      for (size_t i = 0; i < elements; ++i) {
-        const uint32_t word = InputWord(r, i, call);
-        std::memcpy(in.data() + i * 4, &word, 4);
-      }
-      send.push_back(std::move(in));
-      recv.emplace_back(elements * 4, uint8_t{0xee});
-    }
-  }
-  size_t WrongElements(int rank) const {
-    size_t wrong = 0;
-    for (size_t i = 0; i < count; ++i) {
-      uint32_t want = 0;
-      for (int r = 0; r < static_cast<int>(send.size()); ++r) want += InputWord(r, i, number);
-      uint32_t got;
-      std::memcpy(&got, recv[static_cast<size_t>(rank)].data() + i * 4, 4);
-      wrong += got != want;
-    }
-    return wrong;
-  }
-
-  size_t count;
-  int number;
-  std::vector<std::vector<uint8_t>> send;
-  std::vector<std::vector<uint8_t>> recv;
-};
-
-// Posts one AllReduce per entry of counts on every rank (0 elements: a Barrier), runs, and checks every
-// element. Returns the virtual time it took, or -1 on failure (with a test failure recorded).
-Nanos RunJobs(World& world, const std::vector<size_t>& counts, Nanos limit, bool in_place = false) {
-  const Nanos begin = world.now();
-  std::vector<Job> jobs;
-  for (size_t k = 0; k < counts.size(); ++k) jobs.emplace_back(world.ranks(), counts[k], static_cast<int>(k));
-  for (Job& job : jobs) {
-    for (int r = 0; r < world.ranks(); ++r) {
-      auto& send = job.send[static_cast<size_t>(r)];
-      auto& recv = job.recv[static_cast<size_t>(r)];
-      if (job.count == 0) {
-        world.host(r).Barrier();
-      } else if (in_place) {
-        recv = send;
-        world.host(r).AllReduce(DataType::kInt32, recv, recv);
-      } else {
-        world.host(r).AllReduce(DataType::kInt32, send, recv);
-      }
-    }
-  }
-  const auto done = [&] {
-    for (int r = 0; r < world.ranks(); ++r) {
-      if (!world.host(r).all_done()) return false;
-    }
-    return true;
-  };
-  if (!world.RunUntil(done, begin + limit)) {
-    ADD_FAILURE() << "not finished after " << limit / kMillisecond << " ms of virtual time";
-    return -1;
-  }
-  for (const Job& job : jobs) {
-    for (int r = 0; r < world.ranks(); ++r) {
-      EXPECT_EQ(job.WrongElements(r), 0u) << "rank " << r << " call " << job.number << " count " << job.count;
-    }
-  }
-  return world.now() - begin;
-}
 
 class WorldTest : public testing::TestWithParam<engine::Mode> {};
 
@@ -94,18 +20,6 @@ INSTANTIATE_TEST_SUITE_P(Modes, WorldTest,
                          [](const auto& param) {
                            return std::string(param.param == engine::Mode::kTranslated ? "II" : "III");
                          });
-
-struct Shape {
-  const char* name;
-  TreeSpec tree;
-};
-
-const Shape kShapes[] = {{"star-2", Star(2)},
-                         {"star-4", Star(4)},
-                         {"star-64", Star(64)},
-                         {"tree-3-2", FullTree(2, 2)},
-                         {"three levels, 8 ranks", FullTree(3, 2)},
-                         {"uneven", {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}}}};
 
 TEST_P(WorldTest, AllReduceIsRightOnEveryShape) {
   for (const Shape& shape : kShapes) {
@@ -239,19 +153,11 @@ TEST_P(WorldTest, LateRank) {
     World world({.mode = GetParam(), .tree = shape.tree, .prompt_ns = 20 * kMillisecond}, 1);
     Job job(world.ranks(), 100000, 0);
     for (int r = 0; r < world.ranks(); ++r) {
-      const auto rank = static_cast<size_t>(r);
-      world.At(r == 2 ? 60 * kSecond : 0,
-               [&, r, rank] { world.host(r).AllReduce(DataType::kInt32, job.send[rank], job.recv[rank]); });
+      world.At(r == 2 ? 60 * kSecond : 0, [&, r] { job.Start(world, r); });
     }
     int64_t packets_before = 0;
     world.At(60 * kSecond - 1, [&] { packets_before = world.packets(); });
-    const auto done = [&] {
-      if (world.now() < 60 * kSecond) return false;
-      for (int r = 0; r < world.ranks(); ++r) {
-        if (!world.host(r).all_done()) return false;
-      }
-      return true;
-    };
+    const auto done = [&] { return world.now() >= 60 * kSecond && AllDone(world); };
     ASSERT_TRUE(world.RunUntil(done, 70 * kSecond));
     for (int r = 0; r < world.ranks(); ++r) EXPECT_EQ(job.WrongElements(r), 0u);
     EXPECT_LT(world.now(), 60 * kSecond + 500 * kMillisecond);
