@@ -27,7 +27,8 @@ struct Policy {
   // later PSN replaces all before.
   int ack_after = 1;
   Nanos ack_delay_ns = 0;
-  // Acknowledgements say how many receives are posted; rdma_rxe never does. What a peer says is always kept to.
+  // Acknowledgements say how many receives are posted; rdma_rxe never does. What a peer says is always kept
+  // to.
   bool give_credits = false;
   // At most one congestion notification in this time (RoCEv2 annex A17.9.3, and DCQCN's notification point).
   Nanos cnp_interval_ns = 50 * kMicrosecond;
@@ -50,6 +51,9 @@ struct QpConfig {
   uint32_t send_depth = 256;
   uint32_t recv_depth = 256;
   uint32_t max_inline_bytes = 64;
+  // Receives come from a shared receive queue (Memory::TakeSharedReceive), one per message; PostRecv takes
+  // none, recv_depth counts for nothing, and credits are not given (InfiniBand specification 10.2.9.1).
+  bool shared_receives = false;
   Policy policy;
 };
 

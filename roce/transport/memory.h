@@ -20,6 +20,9 @@ class Memory {
   // to all of them; length > 0. Valid until the call into the queue pair returns.
   virtual std::optional<std::span<uint8_t>> Map(Access access, uint32_t key, uint64_t address,
                                                 uint32_t length) = 0;
+  // Takes the next work request of the shared receive queue; asked only by queue pairs that have one
+  // (QpConfig::shared_receives), when a message needs a receive. Nothing if it is empty.
+  virtual std::optional<RecvWr> TakeSharedReceive() { return std::nullopt; }
 };
 
 class PacketSink {

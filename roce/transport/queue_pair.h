@@ -54,6 +54,9 @@ class QueuePair {
   // In SQD: everything started before has completed (verbs: IBV_EVENT_SQ_DRAINED).
   bool sq_drained() const { return state_ == QpState::kSqd && tx_.una == tx_.max; }
   const QpCounters& counters() const { return counters_; }
+  // The NAK syndrome with which a request of the peer was refused, which ended the queue pair; 0 if none was.
+  // For verbs' asynchronous events: the side that refuses may have no request of its own to complete.
+  uint8_t refused_with() const { return rx_.refused_with; }
   const RateController& rate() const { return rate_; }
 
  private:
@@ -114,6 +117,7 @@ class QueuePair {
     Psn epsn;
     uint32_t msn = 0;
     bool nak_sent = false;
+    uint8_t refused_with = 0;
     Message message = Message::kNone;
     uint32_t filled = 0;  // of the receive buffer, or of the write
     Reth write;
@@ -150,6 +154,7 @@ class QueuePair {
   void OnRequest(Nanos now, const Packet& packet, Memory& memory);
   void OnDuplicate(const Packet& packet);
   void Execute(Nanos now, const Packet& packet, Memory& memory);
+  bool TakeShared(Memory& memory);
   bool ExecuteSend(const Packet& packet, Memory& memory);
   bool ExecuteWrite(const Packet& packet, Memory& memory);
   void ExecuteRead(const Packet& packet, Memory& memory);
@@ -166,6 +171,10 @@ class QueuePair {
   void NoteCongestion(Nanos now, const Packet& packet);
 
   // state.cc
+  // Every request that is posted has a place for its completion.
+  bool HasRoom() const {
+    return tx_.sends.size() + rx_.recvs.size() + completions_.size() < completions_.capacity();
+  }
   void Start(QpState to);
   void EnterError();
   void FailSend(WcStatus status);

@@ -32,9 +32,7 @@ Opcode DataOpcode(WrOpcode op, bool first, bool last) {
 PostResult QueuePair::PostSend(const SendWr& wr) {
   if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kRtr)
     return PostResult::kBadState;
-  if (tx_.sends.full() ||
-      tx_.sends.size() + rx_.recvs.size() + completions_.size() >= completions_.capacity())
-    return PostResult::kFull;
+  if (tx_.sends.full() || !HasRoom()) return PostResult::kFull;
   const bool is_inline = !wr.inline_bytes.empty();
   const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.count <= kMaxSge ? wr.sges.bytes() : 0;
   if (wr.sges.count > kMaxSge || length > kMaxMessageBytes || wr.opcode > WrOpcode::kRead ||

@@ -20,10 +20,9 @@ int32_t ReadPackets(uint32_t bytes, uint32_t mtu) {
 
 PostResult QueuePair::PostRecv(const RecvWr& wr) {
   if (state_ == QpState::kReset) return PostResult::kBadState;
-  if (wr.sges.count > kMaxSge || wr.sges.bytes() > UINT32_MAX) return PostResult::kInvalid;
-  if (rx_.recvs.full() ||
-      tx_.sends.size() + rx_.recvs.size() + completions_.size() >= completions_.capacity())
-    return PostResult::kFull;
+  if (config_.shared_receives || wr.sges.count > kMaxSge || wr.sges.bytes() > UINT32_MAX)
+    return PostResult::kInvalid;
+  if (rx_.recvs.full() || !HasRoom()) return PostResult::kFull;
   rx_.recvs.push_back(wr);
   if (state_ == QpState::kErr) FlushAll();
   return PostResult::kOk;
@@ -96,7 +95,7 @@ void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
   const bool consumes_recv = IsSend(op) || info.imm;
   if (IsWriteRequest(op) && !attr_.remote_write)
     return RefuseRequest(kSyndromeNakInvalidRequest, WcStatus::kRemInvReqErr);
-  if (consumes_recv && rx_.recvs.empty()) {
+  if (consumes_recv && rx_.recvs.empty() && !TakeShared(memory)) {
     const auto syndrome = static_cast<uint8_t>(kSyndromeRnrNak | (attr_.min_rnr_timer & 0x1f));
     if (QueueAeth(syndrome, rx_.epsn)) {
       rx_.nak_sent = true;
@@ -113,6 +112,14 @@ void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
     if (IsWriteRequest(op) && info.imm) CompleteRecv(packet, WcOpcode::kRecvWriteImm, rx_.write.dma_length);
   }
   if (packet.bth.ack_req) Acknowledge(now, packet);
+}
+
+// Whether there is now a receive, from the shared receive queue.
+bool QueuePair::TakeShared(Memory& memory) {
+  if (!config_.shared_receives || !HasRoom()) return false;
+  const std::optional<RecvWr> wr = memory.TakeSharedReceive();
+  if (wr) rx_.recvs.push_back(*wr);
+  return wr.has_value();
 }
 
 bool QueuePair::ExecuteSend(const Packet& packet, Memory& memory) {
@@ -224,6 +231,7 @@ void QueuePair::CompleteRecv(const Packet& packet, WcOpcode opcode, uint32_t byt
 // the message has or would have used, then the ERR state.
 void QueuePair::RefuseRequest(uint8_t nak_syndrome, WcStatus recv_status) {
   if (QueueAeth(nak_syndrome, rx_.epsn)) ++counters_.naks_sent;
+  rx_.refused_with = nak_syndrome;
   const bool has_recv = rx_.message == Message::kSend || recv_status == WcStatus::kLocLenErr ||
                         recv_status == WcStatus::kLocProtErr;
   if (has_recv && !rx_.recvs.empty()) {

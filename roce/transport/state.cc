@@ -24,6 +24,15 @@ bool HasRtsAttributes(const QpChange& c) {
   return c.sq_psn && c.timeout && c.retry_cnt && c.rnr_retry && c.max_rd_atomic;
 }
 
+// With a shared receive queue, the receive of the message that is arriving is all that the queue pair holds.
+QpConfig Normal(QpConfig config) {
+  if (config.shared_receives) {
+    config.recv_depth = 1;
+    config.policy.give_credits = false;
+  }
+  return config;
+}
+
 template <typename T>
 void Take(const std::optional<T>& given, T* to) {
   if (given) *to = *given;
@@ -32,13 +41,13 @@ void Take(const std::optional<T>& given, T* to) {
 }  // namespace
 
 QueuePair::QueuePair(const QpConfig& config)
-    : config_(config),
+    : config_(Normal(config)),
       tx_{.sends = Ring<SendEntry>(config.send_depth),
           .inline_bytes = std::vector<uint8_t>(size_t{config.send_depth} * config.max_inline_bytes)},
-      rx_{.recvs = Ring<RecvWr>(config.recv_depth),
+      rx_{.recvs = Ring<RecvWr>(config_.recv_depth),
           .responses = Ring<Response>(kMaxResponses),
           .reads = Ring<ReadRecord>(kMaxRdAtomic)},
-      completions_(size_t{config.send_depth} + config.recv_depth) {}
+      completions_(size_t{config.send_depth} + config_.recv_depth) {}
 
 ModifyResult QueuePair::Modify(const QpChange& c) {
   const QpState to = c.state.value_or(state_);
