@@ -55,7 +55,7 @@ bool RunCalls(World& world, std::vector<CollectiveCall>& calls, Nanos spread, Na
   const auto done = [&] {
     started = 0;
     for (int r = 0; r < world.ranks(); ++r) started += static_cast<size_t>(world.host(r).calls());
-    return started == calls.size() * static_cast<size_t>(world.ranks()) && AllDone(world);
+    return started == calls.size() * static_cast<size_t>(world.ranks()) && world.AllDone();
   };
   if (!world.RunUntil(done, world.now() + limit)) {
     ADD_FAILURE() << "not finished at " << world.now() / kMillisecond << " ms of virtual time\n"

@@ -70,9 +70,9 @@ uint32_t CollectiveCall::Expected(int rank, int64_t part, uint64_t element) cons
   return result;
 }
 
-void CollectiveCall::Start(World& world, int rank) {
+void CollectiveCall::Start(World& world, int rank, int group) {
   const auto r = static_cast<size_t>(rank);
-  world.host(rank).Start(header_, send_[r], recv_[r]);
+  world.host(rank, group).Start(header_, send_[r], recv_[r]);
 }
 
 size_t CollectiveCall::Wrong(int rank) const {

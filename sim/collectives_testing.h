@@ -18,8 +18,8 @@ class CollectiveCall {
   // Contributions follow from number, rank and element. Ranks are at most 64 with 32-bit types, 8 otherwise.
   CollectiveCall(const ControlHeader& header, int ranks, int number);
 
-  // Starts it on one rank.
-  void Start(World& world, int rank);
+  // Starts it on one rank of a group of the world.
+  void Start(World& world, int rank, int group = 0);
 
   // Elements of the rank's receive buffer that are not as they must be.
   size_t Wrong(int rank) const;

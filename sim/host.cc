@@ -64,6 +64,7 @@ Host::Host(const HostConfig& config)
              .world_size = config.world_size}) {}
 
 int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv) {
+  EPIC_CHECK(!stopped_);
   const bool own_broadcast = header.collective == Collective::kBroadcast && rank_ == header.root;
   EPIC_CHECK(send.size() == SendBytes(header, rank_));
   EPIC_CHECK(recv.size() == RecvBytes(header, rank_) || (own_broadcast && recv.empty()));
@@ -118,7 +119,13 @@ void Host::Post(const WorkRequest& wr) {
   EPIC_CHECK(qp_.PostSend(send) == roce::PostResult::kOk);
 }
 
-void Host::Poll(Nanos now, roce::PacketSink& sink) {
+void Host::SetStopped(bool stopped) {
+  stopped_ = stopped;
+  wants_poll_ = true;
+}
+
+// What the library does: completions in, work requests and finished calls out.
+void Host::RunProcess(Nanos now) {
   wants_poll_ = false;
   for (roce::Completion c; qp_.NextCompletion(&c);) {
     if (!c.is_recv()) {
@@ -140,6 +147,10 @@ void Host::Poll(Nanos now, roce::PacketSink& sink) {
     call.finished_at = now;
     --unfinished_;
   }
+}
+
+void Host::Poll(Nanos now, roce::PacketSink& sink) {
+  if (!stopped_) RunProcess(now);
   OwnMemory memory;
   qp_.Poll(now, memory, sink);
 }

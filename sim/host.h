@@ -1,5 +1,5 @@
-// A host of the virtual-time world: the host library's core on an RC queue pair that behaves as Linux'
-// rdma_rxe.
+// A rank on a host of the virtual-time world: the host library's core on an RC queue pair that behaves as
+// Linux' rdma_rxe.
 #pragma once
 
 #include <array>
@@ -55,8 +55,13 @@ class Host {
   void OnPacket(Nanos now, const roce::Packet& packet);
   void Poll(Nanos now, roce::PacketSink& sink);
   Nanos next_deadline() const { return qp_.next_deadline(); }
-  // A call was started since the last Poll.
-  bool wants_poll() const { return wants_poll_; }
+  // A call was started, or the process goes on, since the last Poll.
+  bool wants_poll() const { return wants_poll_ && !stopped_; }
+
+  // The rank's process stands still, as after SIGSTOP, or goes on; its NIC never stops. No calls may be
+  // started meanwhile.
+  void SetStopped(bool stopped);
+
   const roce::QueuePair& qp() const { return qp_; }
 
  private:
@@ -70,6 +75,7 @@ class Host {
   using ControlRing = std::array<std::array<uint8_t, kControlBytes>, kMaxOpenInvocations>;
 
   void Post(const WorkRequest& wr);
+  void RunProcess(Nanos now);
 
   const uint32_t rank_;
   roce::QueuePair qp_;
@@ -77,6 +83,7 @@ class Host {
   std::vector<Call> calls_;
   size_t unfinished_ = 0;
   bool wants_poll_ = false;
+  bool stopped_ = false;
   ControlRing control_out_{};
   ControlRing control_in_{};
 };

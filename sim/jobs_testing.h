@@ -45,12 +45,12 @@ struct Job {
 
   // Starts it on one rank; of no elements it is a Barrier. in_place: the result comes where the input is, in
   // recv.
-  void Start(World& world, int rank, bool in_place = false) {
+  void Start(World& world, int rank, bool in_place = false, int group = 0) {
     auto& in = send[static_cast<size_t>(rank)];
     auto& out = recv[static_cast<size_t>(rank)];
-    if (count == 0) return void(world.host(rank).Barrier());
+    if (count == 0) return void(world.host(rank, group).Barrier());
     if (in_place) out = in;
-    world.host(rank).AllReduce(DataType::kInt32, in_place ? out : in, out);
+    world.host(rank, group).AllReduce(DataType::kInt32, in_place ? out : in, out);
   }
 
   size_t count;
@@ -58,13 +58,6 @@ struct Job {
   std::vector<std::vector<uint8_t>> send;
   std::vector<std::vector<uint8_t>> recv;
 };
-
-inline bool AllDone(World& world) {
-  for (int r = 0; r < world.ranks(); ++r) {
-    if (!world.host(r).all_done()) return false;
-  }
-  return true;
-}
 
 // Posts one AllReduce per entry of counts on every rank (0 elements: a Barrier), runs, and checks every
 // element. Returns the virtual time it took, or -1 on failure (with a test failure recorded).
@@ -75,7 +68,7 @@ inline Nanos RunJobs(World& world, const std::vector<size_t>& counts, Nanos limi
   for (Job& job : jobs) {
     for (int r = 0; r < world.ranks(); ++r) job.Start(world, r, in_place);
   }
-  if (!world.RunUntil([&] { return AllDone(world); }, begin + limit)) {
+  if (!world.RunUntil([&] { return world.AllDone(); }, begin + limit)) {
     ADD_FAILURE() << "not finished after " << limit / kMillisecond << " ms of virtual time";
     return -1;
   }

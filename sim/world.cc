@@ -7,7 +7,13 @@
 namespace epic::sim {
 namespace {
 
-constexpr uint64_t kGroup = 1;
+// QPNs say which group they belong to, and which end of the edge above a switch or a rank.
+constexpr uint32_t kGroupQpns = 1 << 17;
+constexpr uint32_t kUpperQpn = 0x100;    // at the parent
+constexpr uint32_t kLowerQpn = 0x10000;  // at the child
+
+uint64_t GroupId(int group) { return static_cast<uint64_t>(group) + 1; }
+int GroupOfQpn(Qpn qpn) { return static_cast<int>(Raw(qpn) / kGroupQpns); }
 
 Ipv4 AddressOf(int node) { return Ipv4{0x0a000001u + static_cast<uint32_t>(node)}; }
 
@@ -51,9 +57,9 @@ class World::SwitchEffects final : public engine::Effects {
   }
   void SetTimer(engine::TimerId id, Nanos deadline) override {
     // Setting a timer that is set moves it: what was set before must not fire.
-    world_.switch_deadline_[static_cast<size_t>(node_)] = deadline;
+    world_.switch_deadline_[{node_, id}] = deadline;
     world_.At(deadline, [this_world = &world_, node = node_, id, deadline] {
-      Nanos& armed = this_world->switch_deadline_[static_cast<size_t>(node)];
+      Nanos& armed = this_world->switch_deadline_[{node, id}];
       if (armed != deadline) return;
       armed = kNever;
       SwitchEffects effects(*this_world, node);
@@ -77,89 +83,124 @@ class World::HostSink final : public roce::PacketSink {
   int node_;
 };
 
-World::World(const WorldConfig& config, uint64_t seed) : config_(config), choices_(seed) { Install(config); }
-
-void World::Install(const WorldConfig& config) {
-  const size_t switches = config.tree.switch_parent.size();
-  const size_t ranks = config.tree.rank_switch.size();
-  links_.resize(switches + ranks);
-  switch_deadline_.assign(switches, kNever);
-  host_deadline_.assign(ranks, kNever);
-  std::vector<engine::GroupConfig> groups(switches);
-  for (size_t s = 0; s < switches; ++s) {
-    groups[s].group_id = kGroup;
-    groups[s].world_size = static_cast<uint32_t>(ranks);
-    groups[s].path_mtu = config.path_mtu;
-    groups[s].message_packets = config.message_packets;
-    groups[s].window_messages = config.window_messages;
-    groups[s].slots = SlotsFor(config.message_packets * config.window_messages);
-    groups[s].prompt_ns = config.prompt_ns;
-    groups[s].mode = config.mode;
-  }
-  std::vector<HostConfig> host_configs(ranks);
-  const auto ranks_below = [&](size_t s) {
-    std::vector<uint32_t> below;
-    for (size_t r = 0; r < ranks; ++r) {
-      int at = config.tree.rank_switch[r];
-      while (at >= 0 && at != static_cast<int>(s)) at = config.tree.switch_parent[static_cast<size_t>(at)];
-      if (at >= 0) below.push_back(static_cast<uint32_t>(r));
-    }
-    return below;
-  };
-  // One tree edge: a link and an endpoint at each end.
-  const auto connect = [&](size_t child, size_t parent) {
-    const bool is_host = child >= switches;
-    const auto parent_port = static_cast<PortId>(links_[parent].size());
-    const auto child_port = static_cast<PortId>(links_[child].size());
-    links_[parent].push_back({.peer = static_cast<int>(child), .peer_port = child_port});
-    links_[child].push_back({.peer = static_cast<int>(parent), .peer_port = parent_port});
-    const Psn up(config.start_psn ? *config.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
-    const Psn down(config.start_psn ? *config.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
-    const Qpn parent_qpn{0x100 + static_cast<uint32_t>(child)};
-    const Qpn child_qpn{0x10000 + static_cast<uint32_t>(child)};
-    engine::EndpointConfig down_end{.local_qpn = parent_qpn,
-                                    .remote_ip = AddressOf(static_cast<int>(child)),
-                                    .remote_qpn = child_qpn,
-                                    .port = parent_port,
-                                    .in_psn = up,
-                                    .out_psn = down,
-                                    .is_host = is_host};
-    if (is_host) {
-      down_end.ranks = {static_cast<uint32_t>(child - switches)};
-      host_configs[child - switches] = {.local_ip = AddressOf(static_cast<int>(child)),
-                                        .local_qpn = child_qpn,
-                                        .remote_ip = AddressOf(static_cast<int>(parent)),
-                                        .remote_qpn = parent_qpn,
-                                        .send_psn = up,
-                                        .recv_psn = down,
-                                        .path_mtu = config.path_mtu,
-                                        .message_packets = config.message_packets,
-                                        .window_messages = config.window_messages,
-                                        .rank = static_cast<uint32_t>(child - switches),
-                                        .world_size = static_cast<uint32_t>(ranks),
-                                        .timeout = config.host_timeout};
-    } else {
-      down_end.ranks = ranks_below(child);
-      groups[child].parent = engine::EndpointConfig{.local_qpn = child_qpn,
-                                                    .remote_ip = AddressOf(static_cast<int>(parent)),
-                                                    .remote_qpn = parent_qpn,
-                                                    .port = child_port,
-                                                    .in_psn = down,
-                                                    .out_psn = up};
-    }
-    groups[parent].children.push_back(down_end);
-  };
-  for (size_t s = 1; s < switches; ++s) connect(s, static_cast<size_t>(config.tree.switch_parent[s]));
-  for (size_t r = 0; r < ranks; ++r) connect(switches + r, static_cast<size_t>(config.tree.rank_switch[r]));
-  for (size_t s = 0; s < switches; ++s) {
-    engines_.emplace_back(AddressOf(static_cast<int>(s)), links_[s].size(), config.arena_bytes);
-    EPIC_CHECK(engines_.back().Install(groups[s]).ok());
-  }
-  for (const HostConfig& host : host_configs) hosts_.push_back(std::make_unique<Host>(host));
+World::World(const WorldConfig& config, uint64_t seed) : config_(config), choices_(seed) {
+  const auto switches = static_cast<int>(config.tree.switch_parent.size());
+  const auto hosts = static_cast<int>(config.tree.rank_switch.size());
+  links_.resize(static_cast<size_t>(switches + hosts));
+  parent_port_.resize(links_.size());
+  frozen_until_.assign(static_cast<size_t>(hosts), 0);
+  for (int s = 1; s < switches; ++s) Connect(s, config.tree.switch_parent[static_cast<size_t>(s)]);
+  for (int h = 0; h < hosts; ++h) Connect(switches + h, config.tree.rank_switch[static_cast<size_t>(h)]);
+  for (int s = 0; s < switches; ++s)
+    engines_.emplace_back(AddressOf(s), links_[static_cast<size_t>(s)].size(), config.arena_bytes);
+  GroupSpec first{.mode = config.mode, .rank_host = {}};
+  for (int h = 0; h < hosts; ++h) first.rank_host.push_back(h);
+  AddGroup(first);
 }
 
-const engine::Context& World::context(int switch_number) const {
-  return engines_[static_cast<size_t>(switch_number)].groups().at(kGroup);
+void World::Connect(int child, int parent) {
+  auto& up = links_[static_cast<size_t>(child)];
+  auto& down = links_[static_cast<size_t>(parent)];
+  const auto child_port = static_cast<PortId>(up.size());
+  const auto parent_port = static_cast<PortId>(down.size());
+  down.push_back({.peer = child, .peer_port = child_port});
+  up.push_back({.peer = parent, .peer_port = parent_port});
+  parent_port_[static_cast<size_t>(child)] = parent_port;
+}
+
+std::vector<uint32_t> World::RanksBelow(int s, const GroupSpec& spec) const {
+  std::vector<uint32_t> below;
+  for (size_t r = 0; r < spec.rank_host.size(); ++r) {
+    int at = config_.tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
+    while (at >= 0 && at != s) at = config_.tree.switch_parent[static_cast<size_t>(at)];
+    if (at >= 0) below.push_back(static_cast<uint32_t>(r));
+  }
+  return below;
+}
+
+// One tree edge: an endpoint at each end. What is returned is that of a rank, if it is one.
+HostConfig World::ConnectGroup(const Edge& edge, int group, const GroupSpec& spec,
+                               std::vector<engine::GroupConfig>& configs) {
+  const bool is_host = edge.child_switch < 0;
+  const int child =
+      is_host ? node_of_host(spec.rank_host[static_cast<size_t>(edge.rank)]) : edge.child_switch;
+  const uint32_t number = static_cast<uint32_t>(group) * kGroupQpns +
+                          static_cast<uint32_t>(is_host ? switches() + edge.rank : edge.child_switch);
+  const Psn up(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
+  const Psn down(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
+  const Qpn parent_qpn{number + kUpperQpn};
+  const Qpn child_qpn{number + kLowerQpn};
+  const auto rank = static_cast<uint32_t>(edge.rank);
+  configs[static_cast<size_t>(edge.parent)].children.push_back(
+      {.local_qpn = parent_qpn,
+       .remote_ip = AddressOf(child),
+       .remote_qpn = child_qpn,
+       .port = parent_port_[static_cast<size_t>(child)],
+       .in_psn = up,
+       .out_psn = down,
+       .is_host = is_host,
+       .ranks = is_host ? std::vector{rank} : RanksBelow(edge.child_switch, spec)});
+  if (!is_host) {
+    configs[static_cast<size_t>(child)].parent = engine::EndpointConfig{.local_qpn = child_qpn,
+                                                                        .remote_ip = AddressOf(edge.parent),
+                                                                        .remote_qpn = parent_qpn,
+                                                                        .port = 0,
+                                                                        .in_psn = down,
+                                                                        .out_psn = up};
+  }
+  return {.local_ip = AddressOf(child),
+          .local_qpn = child_qpn,
+          .remote_ip = AddressOf(edge.parent),
+          .remote_qpn = parent_qpn,
+          .send_psn = up,
+          .recv_psn = down,
+          .path_mtu = config_.path_mtu,
+          .message_packets = config_.message_packets,
+          .window_messages = config_.window_messages,
+          .rank = rank,
+          .world_size = static_cast<uint32_t>(spec.rank_host.size()),
+          .timeout = config_.host_timeout};
+}
+
+int World::AddGroup(const GroupSpec& spec) {
+  const int group = groups();
+  EPIC_CHECK(group < static_cast<int>((kQpnMask + 1) / kGroupQpns));
+  std::vector<engine::GroupConfig> configs(engines_.size());
+  for (size_t s = 0; s < configs.size(); ++s) {
+    configs[s].group_id = GroupId(group);
+    configs[s].world_size = static_cast<uint32_t>(spec.rank_host.size());
+    configs[s].path_mtu = config_.path_mtu;
+    configs[s].message_packets = config_.message_packets;
+    configs[s].window_messages = config_.window_messages;
+    configs[s].slots = SlotsFor(config_.message_packets * config_.window_messages);
+    configs[s].prompt_ns = config_.prompt_ns;
+    configs[s].mode = spec.mode.At(s);
+  }
+  for (int s = 1; s < switches(); ++s) {
+    if (RanksBelow(s, spec).empty()) continue;
+    ConnectGroup({.child_switch = s, .parent = config_.tree.switch_parent[static_cast<size_t>(s)]}, group,
+                 spec, configs);
+  }
+  Group& added = groups_.emplace_back();
+  added.rank_host = spec.rank_host;
+  added.deadline.assign(spec.rank_host.size(), kNever);
+  for (size_t r = 0; r < spec.rank_host.size(); ++r) {
+    const int parent = config_.tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
+    added.ranks.push_back(std::make_unique<Host>(
+        ConnectGroup({.rank = static_cast<int>(r), .parent = parent}, group, spec, configs)));
+  }
+  for (size_t s = 0; s < configs.size(); ++s) {
+    if (!configs[s].children.empty()) EPIC_CHECK(engines_[s].Install(configs[s]).ok());
+  }
+  return group;
+}
+
+const engine::Context& World::context(int switch_number, int group) const {
+  return engines_[static_cast<size_t>(switch_number)].groups().at(GroupId(group));
+}
+
+bool World::AllDone(int group) const {
+  return std::ranges::all_of(Of(group).ranks, [](const auto& rank) { return rank->all_done(); });
 }
 
 void World::At(Nanos time, std::function<void()> action) {
@@ -168,9 +209,13 @@ void World::At(Nanos time, std::function<void()> action) {
 
 void World::Transmit(int node, PortId port, const roce::Packet& packet) {
   Link& link = links_[static_cast<size_t>(node)][port];
-  const LinkPacket seen{.number = packets_++, .from = node, .to = link.peer, .packet = &packet};
+  const LinkPacket seen{.number = packets_++,
+                        .from = node,
+                        .to = link.peer,
+                        .group = GroupOfQpn(packet.bth.dest_qp),
+                        .packet = &packet};
   const Fate fate = rule_ ? rule_(seen) : Fate::kDeliver;
-  const int64_t bits = static_cast<int64_t>(packet.payload.size() + 80) * 8;
+  const int64_t bits = WireBytes(packet) * 8;
   link.free_at = std::max(link.free_at, now_) + bits * kSecond / config_.bits_per_second;
   if (fate == Fate::kDrop) return;
   auto copy = std::make_shared<std::pair<roce::Packet, std::vector<uint8_t>>>();
@@ -192,38 +237,57 @@ void World::Transmit(int node, PortId port, const roce::Packet& packet) {
 }
 
 void World::Arrive(int node, PortId port, const roce::Packet& packet) {
-  const auto switches = static_cast<int>(engines_.size());
-  if (node >= switches) {
-    host(node - switches).OnPacket(now_, packet);
-    PollHost(node - switches);
-    return;
+  if (node >= switches()) {
+    if (now_ < frozen_until_[static_cast<size_t>(node - switches())]) return;
+    const int group = GroupOfQpn(packet.bth.dest_qp);
+    const uint32_t number = Raw(packet.bth.dest_qp) % kGroupQpns - kLowerQpn;
+    const int rank = static_cast<int>(number) - switches();
+    host(rank, group).OnPacket(now_, packet);
+    return PollRank(group, rank);
   }
   SwitchEffects effects(*this, node);
   engines_[static_cast<size_t>(node)].OnPacket(now_, port, packet, effects);
 }
 
-void World::PollHost(int rank) {
-  Host& h = host(rank);
-  HostSink sink(*this, node_of_rank(rank));
+void World::PollRank(int group, int rank) {
+  Group& of = Of(group);
+  const int on = of.rank_host[static_cast<size_t>(rank)];
+  if (now_ < frozen_until_[static_cast<size_t>(on)]) return;
+  Host& h = host(rank, group);
+  HostSink sink(*this, node_of_host(on));
   h.Poll(now_, sink);
   const Nanos deadline = h.next_deadline();
-  Nanos& armed = host_deadline_[static_cast<size_t>(rank)];
+  Nanos& armed = of.deadline[static_cast<size_t>(rank)];
   if (deadline == kNever || (armed > now_ && armed <= deadline)) return;
   armed = deadline;
-  At(deadline, [this, rank] { PollHost(rank); });
+  At(deadline, [this, group, rank] { PollRank(group, rank); });
+}
+
+void World::Freeze(int host_number, Nanos until) {
+  frozen_until_[static_cast<size_t>(host_number)] = until;
+  for (int g = 0; g < groups(); ++g) {
+    for (int r = 0; r < ranks(g); ++r) {
+      if (Of(g).rank_host[static_cast<size_t>(r)] == host_number) At(until, [this, g, r] { PollRank(g, r); });
+    }
+  }
 }
 
 bool World::RunUntil(const std::function<bool()>& done, Nanos limit) {
-  for (int rank = 0; rank < ranks(); ++rank) PollHost(rank);
+  const auto poll = [this](bool all) {
+    for (int g = 0; g < groups(); ++g) {
+      for (int r = 0; r < ranks(g); ++r) {
+        if (all || host(r, g).wants_poll()) PollRank(g, r);
+      }
+    }
+  };
+  poll(/*all=*/true);
   while (!done()) {
     if (events_.empty() || events_.top().time > limit) return false;
     now_ = events_.top().time;
     const std::function<void()> action = events_.top().action;
     events_.pop();
     action();
-    for (int rank = 0; rank < ranks(); ++rank) {
-      if (host(rank).wants_poll()) PollHost(rank);
-    }
+    poll(/*all=*/false);
   }
   return true;
 }

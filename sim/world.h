@@ -1,9 +1,10 @@
 // Many switches and hosts in one process in virtual time. The switches run the daemon's own engine, the hosts
 // the host library's own core on the RC transport; links have rate and delay, and every packet on them can be
-// lost, repeated or held back.
+// lost, repeated or held back. All groups of a world share its switches, hosts and links.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -16,18 +17,35 @@
 
 namespace epic::sim {
 
-// An IncTree: switch 0 is the root.
+// Switches and hosts, and the IncTree of a group with rank r on host r: switch 0 is the root.
 struct TreeSpec {
   std::vector<int> switch_parent;  // per switch; -1 for the root
-  std::vector<int> rank_switch;    // per rank
+  std::vector<int> rank_switch;    // per host
 };
 
 TreeSpec Star(int ranks);
 // Every inner node has `fan` children, `levels` levels of switches: Tree(2, 2) is the paper's Tree-3-2.
 TreeSpec FullTree(int levels, int fan);
 
+// The realisation of a group: one mode for every switch, or one for each.
+struct ModeSpec {
+  ModeSpec(engine::Mode mode) : all(mode) {}  // NOLINT: a mode is a specification
+  ModeSpec(std::vector<engine::Mode> by_switch) : each(std::move(by_switch)) {}  // NOLINT
+  engine::Mode At(size_t s) const { return each.empty() ? all : each[s]; }
+
+  engine::Mode all = engine::Mode::kTranslated;
+  std::vector<engine::Mode> each;
+};
+
+// A group beside the first one.
+struct GroupSpec {
+  ModeSpec mode = engine::Mode::kTranslated;
+  std::vector<int> rank_host;  // per rank; several may be on one host
+};
+
+// What the first group is, with a rank on every host, and what all groups share.
 struct WorldConfig {
-  engine::Mode mode = engine::Mode::kTranslated;  // of every switch
+  ModeSpec mode = engine::Mode::kTranslated;
   TreeSpec tree = Star(4);
   uint32_t path_mtu = 1024;
   uint32_t message_packets = 8;
@@ -43,8 +61,9 @@ struct WorldConfig {
 // A packet on a link, as fault rules see it.
 struct LinkPacket {
   int64_t number = 0;  // counts all packets of the world from 0
-  int from = 0;        // node: switches first, then ranks
+  int from = 0;        // node: switches first, then hosts
   int to = 0;
+  int group = 0;  // that it belongs to
   const roce::Packet* packet = nullptr;
 };
 
@@ -56,20 +75,38 @@ class World {
 
   World(const WorldConfig& config, uint64_t seed);
 
-  Host& host(int rank) { return *hosts_[static_cast<size_t>(rank)]; }
-  int ranks() const { return static_cast<int>(hosts_.size()); }
+  // Adds a group and returns its number; the first is 0. Its tree is the world's, without switches that have
+  // none of its ranks below them.
+  int AddGroup(const GroupSpec& spec);
+
+  // The end of a rank, whichever host it is on.
+  Host& host(int rank, int group = 0) { return *Of(group).ranks[static_cast<size_t>(rank)]; }
+  int ranks(int group = 0) const { return static_cast<int>(Of(group).ranks.size()); }
+  int groups() const { return static_cast<int>(groups_.size()); }
   int switches() const { return static_cast<int>(engines_.size()); }
-  const engine::Context& context(int switch_number) const;
+  // No call of the group is running.
+  bool AllDone(int group = 0) const;
+  const engine::Context& context(int switch_number, int group = 0) const;
   Choices& choices() { return choices_; }
   Nanos now() const { return now_; }
   int64_t packets() const { return packets_; }
-  int node_of_rank(int rank) const { return static_cast<int>(engines_.size()) + rank; }
+  int node_of_host(int host) const { return static_cast<int>(engines_.size()) + host; }
+  // Of the first group.
+  int node_of_rank(int rank) const { return node_of_host(rank); }
+
+  // What a packet takes of a link, with all headers and the gap between frames.
+  static int64_t WireBytes(const roce::Packet& packet) {
+    return static_cast<int64_t>(packet.payload.size()) + 80;
+  }
 
   // Asked once for every packet that is put on a link.
   void SetFaultRule(FaultRule rule) { rule_ = std::move(rule); }
 
   // Runs `action` at a time.
   void At(Nanos time, std::function<void()> action);
+
+  // The host, NIC and all, stands still until then: what arrives is lost, its timers fire late.
+  void Freeze(int host, Nanos until);
 
   // Advances until done() or until nothing can happen before `limit`. True if done.
   bool RunUntil(const std::function<bool()>& done, Nanos limit);
@@ -89,22 +126,38 @@ class World {
     Nanos free_at = 0;
     Nanos last_arrival = 0;
   };
+  struct Group {
+    std::vector<int> rank_host;
+    std::vector<std::unique_ptr<Host>> ranks;
+    std::vector<Nanos> deadline;  // of each rank's one timer
+  };
+  struct Edge {
+    int child_switch = -1;  // or
+    int rank = -1;
+    int parent = 0;  // switch
+  };
   class SwitchEffects;
   class HostSink;
 
-  void Install(const WorldConfig& config);
+  Group& Of(int group) { return groups_[static_cast<size_t>(group)]; }
+  const Group& Of(int group) const { return groups_[static_cast<size_t>(group)]; }
+  void Connect(int child, int parent);
+  std::vector<uint32_t> RanksBelow(int s, const GroupSpec& spec) const;
+  HostConfig ConnectGroup(const Edge& edge, int group, const GroupSpec& spec,
+                          std::vector<engine::GroupConfig>& configs);
   void Transmit(int node, PortId port, const roce::Packet& packet);
   void Arrive(int node, PortId port, const roce::Packet& packet);
-  void PollHost(int rank);
+  void PollRank(int group, int rank);
 
   WorldConfig config_;
   Choices choices_;
   std::vector<engine::Engine> engines_;
-  std::vector<std::unique_ptr<Host>> hosts_;
-  std::vector<std::vector<Link>> links_;  // by node and port
+  std::vector<std::vector<Link>> links_;  // by node and port; port 0 leads to the parent
+  std::vector<PortId> parent_port_;       // by node: the port of its parent that leads to it
+  std::vector<Group> groups_;
+  std::vector<Nanos> frozen_until_;  // by host
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::vector<Nanos> switch_deadline_;  // of each switch's one timer
-  std::vector<Nanos> host_deadline_;
+  std::map<std::pair<int, engine::TimerId>, Nanos> switch_deadline_;  // by node
   FaultRule rule_;
   Nanos now_ = 0;
   int64_t order_ = 0;

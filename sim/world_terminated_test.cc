@@ -134,7 +134,7 @@ TEST(TerminatedWorldTest, WaitingForALateRankSendsNothing) {
     int64_t early = 0, before = 0;
     world.At(kSecond, [&] { early = world.packets(); });
     world.At(60 * kSecond - 1, [&] { before = world.packets(); });
-    const auto done = [&] { return world.now() >= 60 * kSecond && AllDone(world); };
+    const auto done = [&] { return world.now() >= 60 * kSecond && world.AllDone(); };
     ASSERT_TRUE(world.RunUntil(done, 61 * kSecond));
     for (int r = 0; r < world.ranks(); ++r) EXPECT_EQ(job.WrongElements(r), 0u);
     EXPECT_EQ(before, early);
@@ -148,7 +148,7 @@ TEST(TerminatedWorldTest, MismatchEndsInTheSameErrorOnEveryRank) {
     World world(ModeI(shape.tree), 1);
     std::vector<Job> jobs = {Job(world.ranks(), 1000, 0), Job(world.ranks(), 100, 0)};
     for (int r = 0; r < world.ranks(); ++r) jobs[r == 2 ? 1 : 0].Start(world, r);
-    ASSERT_TRUE(world.RunUntil([&] { return AllDone(world); }, kSecond));
+    ASSERT_TRUE(world.RunUntil([&] { return world.AllDone(); }, kSecond));
     for (int r = 0; r < world.ranks(); ++r) {
       EXPECT_EQ(world.host(r).state(0), CallState::kFailed);
       EXPECT_EQ(world.host(r).reply(0).status, ControlStatus::kMismatch);

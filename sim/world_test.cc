@@ -157,7 +157,7 @@ TEST_P(WorldTest, LateRank) {
     }
     int64_t packets_before = 0;
     world.At(60 * kSecond - 1, [&] { packets_before = world.packets(); });
-    const auto done = [&] { return world.now() >= 60 * kSecond && AllDone(world); };
+    const auto done = [&] { return world.now() >= 60 * kSecond && world.AllDone(); };
     ASSERT_TRUE(world.RunUntil(done, 70 * kSecond));
     for (int r = 0; r < world.ranks(); ++r) EXPECT_EQ(job.WrongElements(r), 0u);
     EXPECT_LT(world.now(), 60 * kSecond + 500 * kMillisecond);

@@ -1,0 +1,78 @@
+#include "sim/overlap.h"
+
+#include <vector>
+
+#include "sim/collectives_testing.h"
+
+namespace epic::sim {
+namespace {
+
+struct Run {
+  bool right = true;
+  Nanos took = 0;
+  std::vector<HostLoad> load = {{}, {}};  // by group
+};
+
+std::vector<CollectiveCall> CallsOf(const OverlapConfig& config, Collective collective, int ranks) {
+  const ControlHeader header{
+      .collective = collective,
+      .op = collective == Collective::kReduceScatter ? ReduceOp::kSum : ReduceOp::kNone,
+      .type = DataType::kFloat32,
+      .count = config.bytes / 4 / static_cast<uint64_t>(ranks),
+      .parts = static_cast<uint32_t>(ranks)};
+  std::vector<CollectiveCall> calls;
+  for (int k = 0; k < config.calls; ++k) calls.emplace_back(header, ranks, k);
+  return calls;
+}
+
+Run Measure(const OverlapConfig& config, bool reduce_scatter, bool all_gather) {
+  World world(
+      {.mode = config.mode, .tree = config.tree, .path_mtu = config.path_mtu, .arena_bytes = 32 << 20}, 1);
+  const int ranks = world.ranks();
+  GroupSpec second{.mode = config.mode, .rank_host = {}};
+  for (int r = 0; r < ranks; ++r) second.rank_host.push_back(r);
+  world.AddGroup(second);
+  Run run;
+  world.SetFaultRule([&](const LinkPacket& p) {
+    HostLoad& load = run.load[static_cast<size_t>(p.group)];
+    if (p.from >= world.node_of_host(0)) load.up += World::WireBytes(*p.packet);
+    if (p.to >= world.node_of_host(0)) load.down += World::WireBytes(*p.packet);
+    return Fate::kDeliver;
+  });
+  std::vector<std::vector<CollectiveCall>> calls(2);
+  if (reduce_scatter) calls[0] = CallsOf(config, Collective::kReduceScatter, ranks);
+  if (all_gather) calls[1] = CallsOf(config, Collective::kAllGather, ranks);
+  for (int group = 0; group < 2; ++group) {
+    for (CollectiveCall& call : calls[static_cast<size_t>(group)]) {
+      for (int r = 0; r < ranks; ++r) call.Start(world, r, group);
+    }
+  }
+  run.right = world.RunUntil([&] { return world.AllDone(0) && world.AllDone(1); }, 100 * kSecond);
+  run.took = world.now();
+  for (const auto& of_group : calls) {
+    for (const CollectiveCall& call : of_group) {
+      for (int r = 0; r < ranks; ++r) run.right = run.right && call.Wrong(r) == 0;
+    }
+  }
+  for (HostLoad& load : run.load) {
+    load.up /= ranks;
+    load.down /= ranks;
+  }
+  return run;
+}
+
+}  // namespace
+
+Overlap MeasureOverlap(const OverlapConfig& config) {
+  const Run first = Measure(config, true, false);
+  const Run second = Measure(config, false, true);
+  const Run both = Measure(config, true, true);
+  return {.right = first.right && second.right && both.right,
+          .reduce_scatter = first.took,
+          .all_gather = second.took,
+          .both = both.took,
+          .reduce_scatter_load = both.load[0],
+          .all_gather_load = both.load[1]};
+}
+
+}  // namespace epic::sim

@@ -1,0 +1,37 @@
+// ReduceScatter of one group and AllGather of another over the same hosts and links in virtual time: how much
+// they overlap (EPIC paper, Figure 14).
+#pragma once
+
+#include <cstdint>
+
+#include "sim/world.h"
+
+namespace epic::sim {
+
+struct OverlapConfig {
+  engine::Mode mode = engine::Mode::kTranslated;
+  TreeSpec tree = Star(8);
+  uint64_t bytes = 8 << 20;  // of all parts together, FP32; of each call
+  int calls = 1;             // of each group, one behind the other without a pause
+  uint32_t path_mtu = 4096;
+};
+
+// The bytes of both groups on the links of the hosts, headers included: mean over the hosts.
+struct HostLoad {
+  int64_t up = 0;
+  int64_t down = 0;
+};
+
+struct Overlap {
+  bool right = false;  // every result of every run
+  Nanos reduce_scatter = 0;
+  Nanos all_gather = 0;
+  Nanos both = 0;  // at once
+  HostLoad reduce_scatter_load;
+  HostLoad all_gather_load;
+};
+
+// Runs each alone and then both at once, each time in a new world without losses.
+Overlap MeasureOverlap(const OverlapConfig& config);
+
+}  // namespace epic::sim
