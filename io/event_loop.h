@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/timer_queue.h"
 #include "base/types.h"
-#include "io/timer_queue.h"
 
 namespace epic::io {
 

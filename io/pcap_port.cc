@@ -165,21 +165,4 @@ PcapPortCounters PcapPort::counters() {
   return counters_;
 }
 
-InterfaceState ReadInterface(const std::string& interface) {
-  ifreq request{};
-  if (interface.empty() || interface.size() >= sizeof request.ifr_name) return {};
-  interface.copy(request.ifr_name, interface.size());
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  EPIC_CHECK(fd >= 0);
-  InterfaceState state;
-  if (ioctl(fd, SIOCGIFFLAGS, &request) == 0) {
-    state.exists = true;
-    constexpr int kUp = IFF_UP | IFF_RUNNING;
-    state.up = (request.ifr_flags & kUp) == kUp;
-    if (ioctl(fd, SIOCGIFMTU, &request) == 0) state.mtu = static_cast<uint32_t>(request.ifr_mtu);
-  }
-  close(fd);
-  return state;
-}
-
 }  // namespace epic::io

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "io/interface.h"
 
 struct pcap;
 
@@ -67,13 +68,5 @@ class PcapPort {
   std::vector<uint8_t> queue_;      // frames one after another
   std::vector<size_t> queue_ends_;  // where each ends
 };
-
-// What the kernel says of an interface now.
-struct InterfaceState {
-  bool exists = false;
-  bool up = false;  // administratively, and with a carrier
-  uint32_t mtu = 0;
-};
-InterfaceState ReadInterface(const std::string& interface);
 
 }  // namespace epic::io

@@ -30,6 +30,8 @@ MAY_INCLUDE = {
     "io": ["base", "roce"],
     "commlib/core": ["base", "protocol", "reduce"],
     "commlib": ["base", "protocol", "reduce", "proto", "commlib", "epic"],
+    "softnic/core": ["base", "roce"],
+    "softnic": ["base", "roce", "io", "softnic"],
     "incagent": ["base", "proto"],
     "incmanager/policies": ["base", "incmanager"],
     "incmanager/rpc": ["base", "proto", "incmanager"],
@@ -45,15 +47,15 @@ MAY_INCLUDE = {
 
 # Header pattern -> folders in which it is allowed.
 EDGE_HEADERS = {
-    r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "incengine/daemon", "commlib", "bench", "tests"],
+    r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "incengine/daemon", "commlib", "softnic/verbs", "bench", "tests"],
     r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc"],
-    r"<infiniband/": ["commlib", "tests/rxe_peer"],
+    r"<infiniband/": ["commlib", "softnic/verbs", "tests/rxe_peer"],
     r"<spdlog": ["io", "incengine/daemon", "incagent", "incmanager"],
     r"<(thread|mutex|condition_variable)>": ["io", "incengine/daemon", "incagent", "incmanager", "commlib", "bench",
-                                                "tests/e2e", "tests/rxe_peer"],
+                                                "softnic/verbs", "tests/e2e", "tests/rxe_peer"],
 }
 CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules", "incengine/modes",
-        "incengine/core", "commlib/core", "incmanager/policies", "sim"]
+        "incengine/core", "commlib/core", "softnic/core", "incmanager/policies", "sim"]
 NOT_IN_CORES = r"std::chrono::\w*clock|\bclock_gettime\b|\bgettimeofday\b|\brand\(\)|std::random_device|\bgetenv\b"
 
 MAX_LINES = 400

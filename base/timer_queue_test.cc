@@ -1,8 +1,8 @@
-#include "io/timer_queue.h"
+#include "base/timer_queue.h"
 
 #include <gtest/gtest.h>
 
-namespace epic::io {
+namespace epic {
 namespace {
 
 TEST(TimerQueue, PopsWhatIsDueEarliestFirst) {
@@ -39,4 +39,4 @@ TEST(TimerQueue, TimersOfOneDeadlineAllFire) {
 }
 
 }  // namespace
-}  // namespace epic::io
+}  // namespace epic

@@ -9,7 +9,7 @@
 
 #include "base/types.h"
 
-namespace epic::io {
+namespace epic {
 
 class TimerQueue {
  public:
@@ -39,4 +39,4 @@ class TimerQueue {
   std::set<std::pair<Nanos, uint64_t>> order_;
 };
 
-}  // namespace epic::io
+}  // namespace epic

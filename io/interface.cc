@@ -1,0 +1,114 @@
+#include "io/interface.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "base/check.h"
+
+namespace epic::io {
+
+InterfaceState ReadInterface(const std::string& interface) {
+  ifreq request{};
+  if (interface.empty() || interface.size() >= sizeof request.ifr_name) return {};
+  interface.copy(request.ifr_name, interface.size());
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  EPIC_CHECK(fd >= 0);
+  InterfaceState state;
+  if (ioctl(fd, SIOCGIFFLAGS, &request) == 0) {
+    state.exists = true;
+    constexpr int kUp = IFF_UP | IFF_RUNNING;
+    state.up = (request.ifr_flags & kUp) == kUp;
+    if (ioctl(fd, SIOCGIFMTU, &request) == 0) state.mtu = static_cast<uint32_t>(request.ifr_mtu);
+  }
+  close(fd);
+  return state;
+}
+
+std::vector<AddressedInterface> AddressedInterfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  std::vector<AddressedInterface> found;
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & IFF_UP) == 0)
+      continue;
+    if (std::ranges::find(found, at->ifa_name, &AddressedInterface::name) != found.end()) continue;
+    const auto* address = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
+    found.push_back({.name = at->ifa_name,
+                     .index = if_nametoindex(at->ifa_name),
+                     .ip = Ipv4{ntohl(address->sin_addr.s_addr)},
+                     .loopback = (at->ifa_flags & IFF_LOOPBACK) != 0});
+  }
+  std::erase_if(found, [list](AddressedInterface& interface) {
+    for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+      if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_PACKET || at->ifa_name != interface.name)
+        continue;
+      const auto* link = reinterpret_cast<const sockaddr_ll*>(at->ifa_addr);
+      std::copy_n(link->sll_addr, interface.mac.size(), interface.mac.begin());
+      return link->sll_hatype != ARPHRD_ETHER && link->sll_hatype != ARPHRD_LOOPBACK;
+    }
+    return true;
+  });
+  freeifaddrs(list);
+  return found;
+}
+
+std::optional<Ipv4> NextHop(const std::string& interface, Ipv4 to) {
+  std::ifstream table("/proc/self/net/route");
+  std::string line;
+  std::getline(table, line);  // the heading
+  std::optional<Ipv4> hop;
+  uint32_t longest = 0;
+  while (std::getline(table, line)) {
+    std::array<char, IF_NAMESIZE> name{};
+    uint32_t destination = 0, gateway = 0, flags = 0, mask = 0;
+    // Addresses stand as they lie in memory: network byte order, printed as a number of this machine.
+    if (std::sscanf(line.c_str(), "%15s %x %x %x %*s %*s %*s %x", name.data(), &destination, &gateway, &flags,
+                    &mask) != 5 ||
+        interface != name.data() || (flags & 1) == 0) {
+      continue;
+    }
+    if ((Raw(to) & ntohl(mask)) != ntohl(destination) || (hop && ntohl(mask) < longest)) continue;
+    longest = ntohl(mask);
+    hop = gateway != 0 ? Ipv4{ntohl(gateway)} : to;
+  }
+  return hop;
+}
+
+std::optional<roce::MacAddress> KernelNeighbour(const std::string& interface, Ipv4 ip) {
+  std::ifstream table("/proc/self/net/arp");
+  std::string line;
+  std::getline(table, line);  // the heading
+  const in_addr wanted{htonl(Raw(ip))};
+  std::array<char, INET_ADDRSTRLEN> text{};
+  inet_ntop(AF_INET, &wanted, text.data(), text.size());
+  constexpr unsigned kComplete = 0x2;  // ATF_COM
+  while (std::getline(table, line)) {
+    std::istringstream words(line);
+    std::string address, type, flags, mac, mask, device;
+    words >> address >> type >> flags >> mac >> mask >> device;
+    if (address != text.data() || device != interface) continue;
+    if ((std::stoul(flags, nullptr, 16) & kComplete) == 0) return std::nullopt;
+    roce::MacAddress parsed{};
+    if (std::sscanf(mac.c_str(), "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", &parsed[0], &parsed[1], &parsed[2],
+                    &parsed[3], &parsed[4], &parsed[5]) != 6) {
+      return std::nullopt;
+    }
+    return parsed;
+  }
+  return std::nullopt;
+}
+
+}  // namespace epic::io

@@ -1,0 +1,40 @@
+// What the kernel says of its network interfaces and routes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "roce/packet.h"
+
+namespace epic::io {
+
+// What the kernel says of an interface now.
+struct InterfaceState {
+  bool exists = false;
+  bool up = false;  // administratively, and with a carrier
+  uint32_t mtu = 0;
+};
+InterfaceState ReadInterface(const std::string& interface);
+
+// An Ethernet interface, or the loopback one, that has an IPv4 address.
+struct AddressedInterface {
+  std::string name;
+  uint32_t index = 0;
+  Ipv4 ip{};  // its first address
+  roce::MacAddress mac{};
+  bool loopback = false;
+};
+// Those that are up, in the kernel's order.
+std::vector<AddressedInterface> AddressedInterfaces();
+
+// Who on the interface gets a packet for `to`: itself, or the gateway of the route with the longest prefix
+// (the main table, from /proc/net/route). Nothing if the interface has no route there.
+std::optional<Ipv4> NextHop(const std::string& interface, Ipv4 to);
+
+// The hardware address that the kernel knows of a neighbour, learnt or set by hand.
+std::optional<roce::MacAddress> KernelNeighbour(const std::string& interface, Ipv4 ip);
+
+}  // namespace epic::io

@@ -1,0 +1,55 @@
+#include "softnic/core/memory_table.h"
+
+namespace epic::softnic {
+
+std::optional<uint32_t> MemoryTable::Register(uint32_t pd, uint8_t* bytes, uint64_t address, uint64_t length,
+                                              MemoryRights rights) {
+  if (length == 0 || address + (length - 1) < address) return std::nullopt;
+  uint32_t place = 0;
+  if (!free_.empty()) {
+    place = free_.back();
+    free_.pop_back();
+  } else if (regions_.size() < kMaxRegions) {
+    place = static_cast<uint32_t>(regions_.size());
+    regions_.emplace_back();
+  } else {
+    return std::nullopt;
+  }
+  Region& region = regions_[place];
+  region = {bytes, address, length, pd, static_cast<uint8_t>(region.generation + 1), rights};
+  ++used_;
+  return (place + 1) << 8 | region.generation;
+}
+
+const MemoryTable::Region* MemoryTable::Find(uint32_t key) const {
+  const uint32_t place = (key >> 8) - 1;  // 0 becomes a number beyond every place
+  if (place >= regions_.size()) return nullptr;
+  const Region& region = regions_[place];
+  return region.length != 0 && region.generation == (key & 0xff) ? &region : nullptr;
+}
+
+bool MemoryTable::Deregister(uint32_t key) {
+  if (Find(key) == nullptr) return false;
+  const uint32_t place = (key >> 8) - 1;
+  regions_[place].length = 0;
+  free_.push_back(place);
+  --used_;
+  return true;
+}
+
+std::optional<std::span<uint8_t>> MemoryTable::Map(uint32_t pd, roce::Access access, uint32_t key,
+                                                   uint64_t address, uint32_t length) const {
+  const Region* region = Find(key);
+  if (region == nullptr || region->pd != pd || address < region->address) return std::nullopt;
+  const uint64_t offset = address - region->address;
+  if (offset > region->length || length > region->length - offset) return std::nullopt;
+  const MemoryRights& rights = region->rights;
+  const bool allowed = access == roce::Access::kLocalRead    ? true
+                       : access == roce::Access::kLocalWrite ? rights.local_write
+                       : access == roce::Access::kRemoteRead ? rights.remote_read
+                                                             : rights.remote_write;
+  if (!allowed) return std::nullopt;
+  return std::span(region->bytes + offset, length);
+}
+
+}  // namespace epic::softnic

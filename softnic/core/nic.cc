@@ -1,0 +1,235 @@
+#include "softnic/core/nic.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace epic::softnic {
+
+using roce::Completion;
+using roce::ModifyResult;
+using roce::Packet;
+using roce::PostResult;
+using roce::QpState;
+using roce::QueuePair;
+using roce::UdQueuePair;
+
+// The memory that a queue pair may touch, and its shared receive queue.
+class Nic::QpMemory final : public roce::Memory {
+ public:
+  QpMemory(Nic* nic, const Qp& qp) : nic_(nic), init_(qp.init) {}
+  std::optional<std::span<uint8_t>> Map(roce::Access access, uint32_t key, uint64_t address,
+                                        uint32_t length) override {
+    return nic_->memory_.Map(init_.pd, access, key, address, length);
+  }
+  std::optional<roce::RecvWr> TakeSharedReceive() override {
+    Srq& srq = nic_->srqs_.at(*init_.srq);
+    if (srq.receives.empty()) return std::nullopt;
+    const roce::RecvWr wr = srq.receives.front();
+    srq.receives.pop_front();
+    if (srq.receives.size() < srq.limit) {
+      srq.limit = 0;
+      nic_->events_.push_back({Event::Kind::kSrqLimitReached, *init_.srq});
+    }
+    return wr;
+  }
+
+ private:
+  Nic* nic_;
+  const QpInit& init_;
+};
+
+// Keeps back what is for a queue pair of the same adapter. It is delivered later, never from within a call
+// into the sender.
+class Nic::LoopSink final : public roce::PacketSink {
+ public:
+  LoopSink(Nic* nic, roce::PacketSink& out) : nic_(nic), out_(out) {}
+  void Send(const Packet& packet) override {
+    if (packet.dst_ip != nic_->ip_ || !nic_->qps_.contains(Raw(packet.bth.dest_qp))) return out_.Send(packet);
+    ++nic_->counters_.packets_looped;
+    nic_->loop_.push_back({packet, {packet.payload.begin(), packet.payload.end()}});
+  }
+
+ private:
+  Nic* nic_;
+  roce::PacketSink& out_;
+};
+
+void Nic::CreateQp(const QpInit& init) {
+  auto make = [&]() -> std::variant<QueuePair, UdQueuePair> {
+    if (init.is_ud) {
+      return UdQueuePair({.local_ip = ip_,
+                          .local_qpn = init.qpn,
+                          .mtu = mtu_,
+                          .send_depth = init.send_depth,
+                          .recv_depth = init.recv_depth,
+                          .max_inline_bytes = init.max_inline_bytes});
+    }
+    return QueuePair({.local_ip = ip_,
+                      .local_qpn = init.qpn,
+                      .send_depth = init.send_depth,
+                      .recv_depth = init.recv_depth,
+                      .max_inline_bytes = init.max_inline_bytes,
+                      .shared_receives = init.srq.has_value(),
+                      .policy = policy_});
+  };
+  EPIC_CHECK(cqs_.contains(init.send_cq) && cqs_.contains(init.recv_cq));
+  EPIC_CHECK(qps_.try_emplace(Raw(init.qpn), Qp{.init = init, .qp = make()}).second);
+}
+
+void Nic::DestroyQp(Qpn qpn) {
+  EPIC_CHECK(qps_.erase(Raw(qpn)) == 1);
+  std::erase(dirty_, Raw(qpn));
+  ForgetWorks(qpn);
+}
+
+ModifyResult Nic::ModifyRc(Qpn qpn, const roce::QpChange& change) {
+  Qp& qp = qps_.at(Raw(qpn));
+  const ModifyResult result = std::get<QueuePair>(qp.qp).Modify(change);
+  if (result != ModifyResult::kOk || !change.state) return result;
+  // An error that the consumer asked for is no news, but the end of receiving is.
+  qp.told_end = *change.state == QpState::kErr && !qp.init.srq;
+  if (*change.state == QpState::kReset) ForgetWorks(qpn);
+  TakeCompletions(Raw(qpn), qp);
+  MarkDirty(Raw(qpn), qp);
+  return result;
+}
+
+ModifyResult Nic::ModifyUd(Qpn qpn, QpState to, std::optional<uint32_t> qkey, std::optional<Psn> sq_psn) {
+  Qp& qp = qps_.at(Raw(qpn));
+  const ModifyResult result = std::get<UdQueuePair>(qp.qp).Modify(to, qkey, sq_psn);
+  if (result != ModifyResult::kOk) return result;
+  if (to == QpState::kReset) ForgetWorks(qpn);
+  TakeCompletions(Raw(qpn), qp);
+  return result;
+}
+
+QpState Nic::state(Qpn qpn) const {
+  return std::visit([](const auto& q) { return q.state(); }, qps_.at(Raw(qpn)).qp);
+}
+
+bool Nic::AttachMulticast(Qpn qpn, Ipv4 group) {
+  auto* ud = std::get_if<UdQueuePair>(&qps_.at(Raw(qpn)).qp);
+  return ud != nullptr && ud->Attach(group);
+}
+
+void Nic::DetachMulticast(Qpn qpn, Ipv4 group) {
+  if (auto* ud = std::get_if<UdQueuePair>(&qps_.at(Raw(qpn)).qp)) ud->Detach(group);
+}
+
+PostResult Nic::PostSend(Qpn qpn, const roce::SendWr& wr) {
+  Qp& qp = qps_.at(Raw(qpn));
+  const PostResult result = std::visit([&](auto& q) { return q.PostSend(wr); }, qp.qp);
+  if (result == PostResult::kOk) MarkDirty(Raw(qpn), qp);
+  return result;
+}
+
+PostResult Nic::PostRecv(Qpn qpn, const roce::RecvWr& wr) {
+  Qp& qp = qps_.at(Raw(qpn));
+  const PostResult result = std::visit([&](auto& q) { return q.PostRecv(wr); }, qp.qp);
+  // In ERR it is flushed at once.
+  if (result == PostResult::kOk && state(qpn) == QpState::kErr) MarkDirty(Raw(qpn), qp);
+  return result;
+}
+
+void Nic::MarkDirty(uint32_t qpn, Qp& qp) {
+  if (std::exchange(qp.dirty, true)) return;
+  dirty_.push_back(qpn);
+}
+
+void Nic::OnPacket(Nanos now, const Packet& packet) {
+  ++counters_.packets_received;
+  if (packet.bth.dest_qp == roce::kMulticastQpn) {
+    for (auto& [qpn, qp] : qps_) {
+      if (qp.init.is_ud) Deliver(now, qpn, qp, packet);
+    }
+    return;
+  }
+  const auto found = qps_.find(Raw(packet.bth.dest_qp));
+  if (found == qps_.end()) return void(++counters_.no_queue_pair);
+  Deliver(now, found->first, found->second, packet);
+}
+
+void Nic::Deliver(Nanos now, uint32_t qpn, Qp& qp, const Packet& packet) {
+  QpMemory memory(this, qp);
+  if (auto* rc = std::get_if<QueuePair>(&qp.qp)) {
+    rc->OnPacket(now, packet, memory);
+    MarkDirty(qpn, qp);
+  } else {
+    std::get<UdQueuePair>(qp.qp).OnPacket(packet, memory);
+  }
+  TakeCompletions(qpn, qp);
+}
+
+void Nic::Run(Nanos now, roce::PacketSink& out) {
+  LoopSink sink(this, out);
+  while (const std::optional<uint64_t> due = timers_.PopDue(now)) {
+    const auto found = qps_.find(static_cast<uint32_t>(*due));
+    if (found == qps_.end()) continue;
+    found->second.timer_at = kNever;
+    MarkDirty(found->first, found->second);
+  }
+  // What goes round inside is bounded as what comes from outside is: the rest waits for the next call.
+  const size_t looped = loop_.size();
+  for (size_t i = 0; i < looped; ++i) {
+    Looped one = std::move(loop_.front());
+    loop_.pop_front();
+    one.head.payload = one.payload;
+    OnPacket(now, one.head);
+  }
+  for (const uint32_t qpn : std::exchange(dirty_, {})) {
+    const auto found = qps_.find(qpn);
+    if (found != qps_.end()) RunQp(now, qpn, found->second, sink);
+  }
+}
+
+void Nic::RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink) {
+  qp.dirty = false;
+  QpMemory memory(this, qp);
+  Nanos deadline = kNever;
+  if (auto* rc = std::get_if<QueuePair>(&qp.qp)) {
+    rc->Poll(now, memory, sink);
+    deadline = rc->next_deadline();
+  } else {
+    auto& ud = std::get<UdQueuePair>(qp.qp);
+    ud.Poll(memory, sink);
+    if (ud.wants_poll()) deadline = 0;
+  }
+  TakeCompletions(qpn, qp);
+  if (deadline <= now) return MarkDirty(qpn, qp);
+  // A timer that fires too early costs one look; moving it with every packet would cost more.
+  if (deadline < qp.timer_at) timers_.Set(qpn, qp.timer_at = deadline);
+}
+
+void Nic::TakeCompletions(uint32_t qpn, Qp& qp) {
+  Completion c;
+  while (std::visit([&](auto& q) { return q.NextCompletion(&c); }, qp.qp))
+    PushWork(c.is_recv() ? qp.init.recv_cq : qp.init.send_cq, {c, Qpn{qpn}, qp.init.is_ud});
+  TellEnd(qpn, qp);
+}
+
+void Nic::TellEnd(uint32_t qpn, Qp& qp) {
+  const auto* rc = std::get_if<QueuePair>(&qp.qp);
+  if (rc == nullptr || qp.told_end) return;
+  if (rc->state() == QpState::kSqd && rc->sq_drained()) {
+    qp.told_end = true;
+    events_.push_back({Event::Kind::kSqDrained, qpn});
+  }
+  if (rc->state() != QpState::kErr) return;
+  qp.told_end = true;
+  if (const uint8_t nak = rc->refused_with(); nak != 0) {
+    events_.push_back({nak == roce::kSyndromeNakRemoteAccess     ? Event::Kind::kQpAccessError
+                       : nak == roce::kSyndromeNakInvalidRequest ? Event::Kind::kQpRequestError
+                                                                 : Event::Kind::kQpFatal,
+                       qpn});
+  }
+  if (qp.init.srq) events_.push_back({Event::Kind::kLastWqeReached, qpn});
+}
+
+bool Nic::NextEvent(Event* out) {
+  if (events_.empty()) return false;
+  *out = events_.front();
+  events_.pop_front();
+  return true;
+}
+
+}  // namespace epic::softnic

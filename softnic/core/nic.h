@@ -1,0 +1,163 @@
+// An adapter without I/O: queue pairs, completion queues, shared receive queues and registered memory, made
+// of the transport in roce/. It takes packets, work requests and the time, and gives packets, completions and
+// events. Single-threaded; whoever shares it has a lock (softnic/verbs).
+//
+// Packets between two of its own queue pairs go round inside. Ids are numbers that count up; a call with an
+// id that is not there stops the program, but for packets, which may name anything.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "base/timer_queue.h"
+#include "roce/transport/queue_pair.h"
+#include "roce/transport/ud.h"
+#include "softnic/core/memory_table.h"
+
+namespace epic::softnic {
+
+// A completion in its queue.
+struct Work {
+  roce::Completion completion;
+  Qpn qpn{};
+  bool is_ud = false;
+};
+
+// What verbs tells a consumer without being asked. `id` is the completion queue's, the QPN or the shared
+// receive queue's.
+struct Event {
+  enum class Kind : uint8_t {
+    kCompletion,       // a completion came to a queue that was armed
+    kCqOverrun,        // a completion was lost: the queue was full
+    kQpRequestError,   // the peer's request was refused
+    kQpAccessError,    // the peer's request named memory that it may not use
+    kQpFatal,          // own memory could not be used for the peer's message
+    kSqDrained,        // in SQD: what was begun has completed
+    kLastWqeReached,   // a queue pair with a shared receive queue is in ERR: it takes no more receives
+    kSrqLimitReached,  // fewer receives than the limit, which is thereby disarmed
+  };
+  Kind kind;
+  uint32_t id = 0;
+};
+
+struct NicCounters {
+  uint64_t packets_received = 0;
+  uint64_t packets_looped = 0;
+  uint64_t no_queue_pair = 0;  // packets to a QPN that is not there
+};
+
+struct QpInit {
+  bool is_ud = false;
+  Qpn qpn{};  // the caller sees to it that it is free
+  uint32_t pd = 0;
+  uint32_t send_cq = 0, recv_cq = 0;
+  std::optional<uint32_t> srq;  // not for UD
+  uint32_t send_depth = 1, recv_depth = 1;
+  uint32_t max_inline_bytes = 0;
+};
+
+class Nic {
+ public:
+  // ip: of all its queue pairs. mtu: the longest datagram, bytes.
+  Nic(Ipv4 ip, uint32_t mtu, const roce::Policy& policy) : ip_(ip), mtu_(mtu), policy_(policy) {}
+
+  MemoryTable& memory() { return memory_; }
+
+  // Completion queues. Taking completions makes room; one that finds none is lost, and kCqOverrun says so.
+  uint32_t CreateCq(uint32_t depth);
+  void DestroyCq(uint32_t id);
+  // False, and nothing changed, if more completions wait than would have room.
+  bool ResizeCq(uint32_t id, uint32_t depth);
+  size_t PollCq(uint32_t id, std::span<Work> out);
+  bool CqEmpty(uint32_t id) const { return cqs_.at(id).works.empty(); }
+  // The next completion (or only a solicited one, or an error) raises kCompletion, once.
+  void ArmCq(uint32_t id, bool solicited_only);
+  // Completions of the queue pair are taken back from its queues: it is being destroyed.
+  void ForgetWorks(Qpn qpn);
+
+  // Shared receive queues.
+  uint32_t CreateSrq(uint32_t depth);
+  void DestroySrq(uint32_t id);
+  void SetSrqLimit(uint32_t id, uint32_t limit) { srqs_.at(id).limit = limit; }
+  uint32_t srq_limit(uint32_t id) const { return srqs_.at(id).limit; }
+  roce::PostResult PostSrqRecv(uint32_t id, const roce::RecvWr& wr);
+
+  // Queue pairs.
+  void CreateQp(const QpInit& init);
+  void DestroyQp(Qpn qpn);
+  roce::ModifyResult ModifyRc(Qpn qpn, const roce::QpChange& change);
+  roce::ModifyResult ModifyUd(Qpn qpn, roce::QpState to, std::optional<uint32_t> qkey,
+                              std::optional<Psn> sq_psn);
+  roce::QpState state(Qpn qpn) const;
+  // Of a reliable connection.
+  const roce::QueuePair& rc(Qpn qpn) const { return std::get<roce::QueuePair>(qps_.at(Raw(qpn)).qp); }
+  bool AttachMulticast(Qpn qpn, Ipv4 group);
+  void DetachMulticast(Qpn qpn, Ipv4 group);
+  // Nothing is sent before Run.
+  roce::PostResult PostSend(Qpn qpn, const roce::SendWr& wr);
+  roce::PostResult PostRecv(Qpn qpn, const roce::RecvWr& wr);
+
+  // One packet from the network that was parsed and has a right ICRC.
+  void OnPacket(Nanos now, const roce::Packet& packet);
+  // Sends what is to be sent and handles timers that are due.
+  void Run(Nanos now, roce::PacketSink& sink);
+  // When Run is to be called again: 0 at once, kNever if only a call or a packet can change anything.
+  Nanos next_deadline() const { return dirty_.empty() && loop_.empty() ? timers_.NextDeadline() : 0; }
+
+  bool NextEvent(Event* out);
+  const NicCounters& counters() const { return counters_; }
+
+ private:
+  struct Cq {
+    explicit Cq(uint32_t depth) : works(depth) {}
+    roce::Ring<Work> works;
+    enum class Arm : uint8_t { kNo, kSolicited, kNext } arm = Arm::kNo;
+    bool overrun = false;
+  };
+  struct Srq {
+    explicit Srq(uint32_t depth) : receives(depth) {}
+    roce::Ring<roce::RecvWr> receives;
+    uint32_t limit = 0;
+  };
+  struct Qp {
+    QpInit init;
+    std::variant<roce::QueuePair, roce::UdQueuePair> qp;
+    bool dirty = false;       // in dirty_
+    bool told_end = false;    // of ERR or of a drained send queue
+    Nanos timer_at = kNever;  // in timers_; may be earlier than the queue pair needs
+  };
+  class QpMemory;
+  class LoopSink;
+  struct Looped {
+    roce::Packet head;
+    std::vector<uint8_t> payload;
+  };
+
+  void MarkDirty(uint32_t qpn, Qp& qp);
+  void Deliver(Nanos now, uint32_t qpn, Qp& qp, const roce::Packet& packet);
+  void RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink);
+  void TakeCompletions(uint32_t qpn, Qp& qp);
+  void PushWork(uint32_t cq, const Work& work);
+  void TellEnd(uint32_t qpn, Qp& qp);
+
+  Ipv4 ip_;
+  uint32_t mtu_;
+  roce::Policy policy_;
+  MemoryTable memory_;
+  uint32_t next_id_ = 1;
+  std::map<uint32_t, Cq> cqs_;
+  std::map<uint32_t, Srq> srqs_;
+  std::map<uint32_t, Qp> qps_;  // by QPN
+  std::vector<uint32_t> dirty_;
+  TimerQueue timers_;
+  std::deque<Looped> loop_;
+  std::deque<Event> events_;
+  NicCounters counters_;
+};
+
+}  // namespace epic::softnic

@@ -1,0 +1,200 @@
+#include "softnic/core/nic.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "softnic/core/nic_testing.h"
+
+namespace epic::softnic::testing {
+namespace {
+
+using roce::PostResult;
+using roce::QpState;
+using roce::WcStatus;
+using Kind = Event::Kind;
+
+TEST(MemoryTableTest, ChecksKeyBoundsRightsAndDomain) {
+  MemoryTable table;
+  std::array<uint8_t, 100> bytes{};
+  const auto key = table.Register(1, bytes.data(), 0x1000, 100, {.local_write = true});
+  ASSERT_TRUE(key);
+  const auto allowed = [&](uint32_t pd, roce::Access access, uint32_t k, uint64_t address, uint32_t length) {
+    return table.Map(pd, access, k, address, length).has_value();
+  };
+  const auto read = roce::Access::kLocalRead;
+  EXPECT_TRUE(allowed(1, read, *key, 0x1000, 100));
+  EXPECT_EQ(table.Map(1, read, *key, 0x1010, 4)->data(), bytes.data() + 0x10);
+  EXPECT_FALSE(allowed(2, read, *key, 0x1000, 100)) << "another protection domain";
+  EXPECT_FALSE(allowed(1, read, *key, 0x1001, 100)) << "one byte beyond the end";
+  EXPECT_FALSE(allowed(1, read, *key, 0xfff, 1)) << "before the start";
+  EXPECT_FALSE(allowed(1, read, *key, UINT64_MAX, 2)) << "wraps";
+  EXPECT_FALSE(allowed(1, read, *key ^ 1, 0x1000, 1)) << "another generation";
+  EXPECT_FALSE(allowed(1, read, 0, 0x1000, 1));
+  EXPECT_TRUE(allowed(1, roce::Access::kLocalWrite, *key, 0x1000, 1));
+  EXPECT_FALSE(allowed(1, roce::Access::kRemoteWrite, *key, 0x1000, 1));
+  EXPECT_FALSE(allowed(1, roce::Access::kRemoteRead, *key, 0x1000, 1));
+  EXPECT_TRUE(table.Deregister(*key));
+  EXPECT_FALSE(table.Deregister(*key));
+  const auto next = table.Register(1, bytes.data(), 0x1000, 100, {});
+  EXPECT_NE(*next, *key) << "the old key must not name the new memory";
+  EXPECT_FALSE(allowed(1, read, *key, 0x1000, 1));
+  EXPECT_FALSE(table.Register(1, bytes.data(), 0, 0, {}));
+  EXPECT_FALSE(table.Register(1, bytes.data(), UINT64_MAX, 2, {}));
+}
+
+TEST(NicTest, SendsToItself) {
+  TwoQps t;
+  const std::array<uint8_t, 3> data = {1, 2, 3};
+  std::memcpy(t.bytes.data(), data.data(), 3);
+  ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(7, 100, 50)), PostResult::kOk);
+  ASSERT_EQ(t.nic.PostSend(t.a, t.Send(8, 0, 3)), PostResult::kOk);
+  t.Settle();
+  EXPECT_TRUE(t.sink.sent.empty()) << "it goes round inside";
+  const std::vector<Work> works = t.Poll();
+  ASSERT_EQ(works.size(), 2u);
+  EXPECT_EQ(works[0].completion.wr_id, 7u);
+  EXPECT_EQ(works[0].qpn, t.b);
+  EXPECT_EQ(works[0].completion.bytes, 3u);
+  EXPECT_EQ(works[1].completion.wr_id, 8u);
+  EXPECT_EQ(std::memcmp(t.bytes.data() + 100, data.data(), 3), 0);
+}
+
+TEST(NicTest, ArmedQueueTellsOnce) {
+  TwoQps t;
+  t.nic.ArmCq(t.cq, /*solicited_only=*/true);
+  ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(1, 0, 50)), PostResult::kOk);
+  ASSERT_EQ(t.nic.PostSend(t.a, t.Send(2, 0, 3)), PostResult::kOk);
+  t.Settle();
+  Event event;
+  EXPECT_FALSE(t.nic.NextEvent(&event)) << "nothing solicited came";
+  ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(1, 0, 50)), PostResult::kOk);
+  roce::SendWr solicited = t.Send(2, 0, 3);
+  solicited.solicited = true;
+  ASSERT_EQ(t.nic.PostSend(t.a, solicited), PostResult::kOk);
+  t.Settle();
+  ASSERT_TRUE(t.nic.NextEvent(&event));
+  EXPECT_EQ(event.kind, Kind::kCompletion);
+  EXPECT_EQ(event.id, t.cq);
+  ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(1, 0, 50)), PostResult::kOk);
+  ASSERT_EQ(t.nic.PostSend(t.a, solicited), PostResult::kOk);
+  t.Settle();
+  EXPECT_FALSE(t.nic.NextEvent(&event)) << "it is armed once";
+  t.nic.ArmCq(t.cq, false);
+  ASSERT_EQ(t.nic.PostSend(t.a, t.Send(2, 0, 3)), PostResult::kOk);
+  ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(1, 0, 50)), PostResult::kOk);
+  t.Settle();
+  EXPECT_TRUE(t.nic.NextEvent(&event));
+}
+
+TEST(NicTest, AFullCompletionQueueLosesAndSays) {
+  TwoQps t(/*cq_depth=*/1);
+  ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(1, 0, 50)), PostResult::kOk);
+  ASSERT_EQ(t.nic.PostSend(t.a, t.Send(2, 0, 3)), PostResult::kOk);
+  t.Settle();
+  Event event;
+  ASSERT_TRUE(t.nic.NextEvent(&event));
+  EXPECT_EQ(event.kind, Kind::kCqOverrun);
+  EXPECT_FALSE(t.nic.ResizeCq(t.cq, 0)) << "one completion waits";
+  EXPECT_TRUE(t.nic.ResizeCq(t.cq, 8));
+  EXPECT_EQ(t.Poll().size(), 1u);
+}
+
+TEST(NicTest, RefusedRequestsAreEvents) {
+  TwoQps t;
+  roce::SendWr write = t.Send(1, 0, 3);
+  write.opcode = roce::WrOpcode::kWrite;
+  write.rkey = 12345;
+  ASSERT_EQ(t.nic.PostSend(t.a, write), PostResult::kOk);
+  t.Settle();
+  Event event;
+  ASSERT_TRUE(t.nic.NextEvent(&event));
+  EXPECT_EQ(event.kind, Kind::kQpAccessError);
+  EXPECT_EQ(event.id, Raw(t.b));
+  EXPECT_FALSE(t.nic.NextEvent(&event)) << "the requester learns it from its completion";
+  const std::vector<Work> works = t.Poll();
+  ASSERT_EQ(works.size(), 1u);
+  EXPECT_EQ(works[0].completion.status, WcStatus::kRemAccessErr);
+  EXPECT_EQ(t.nic.state(t.b), QpState::kErr);
+}
+
+TEST(NicTest, SharedReceiveQueueServesBothAndTellsItsLimit) {
+  TwoQps t(/*cq_depth=*/16, /*shared=*/true);
+  for (uint64_t i = 0; i < 3; ++i)
+    ASSERT_EQ(t.nic.PostSrqRecv(t.srq, t.Recv(i, i * 50, 50)), PostResult::kOk);
+  t.nic.SetSrqLimit(t.srq, 2);
+  ASSERT_EQ(t.nic.PostSend(t.a, t.Send(10, 0, 3)), PostResult::kOk);
+  t.Settle();
+  Event event;
+  EXPECT_FALSE(t.nic.NextEvent(&event));
+  ASSERT_EQ(t.nic.PostSend(t.b, t.Send(11, 0, 3)), PostResult::kOk);
+  t.Settle();
+  ASSERT_TRUE(t.nic.NextEvent(&event));
+  EXPECT_EQ(event.kind, Kind::kSrqLimitReached);
+  EXPECT_EQ(t.nic.srq_limit(t.srq), 0u) << "told once";
+  EXPECT_EQ(t.Poll().size(), 4u);
+  ASSERT_EQ(t.nic.ModifyRc(t.a, {.state = QpState::kErr}), roce::ModifyResult::kOk);
+  ASSERT_TRUE(t.nic.NextEvent(&event));
+  EXPECT_EQ(event.kind, Kind::kLastWqeReached);
+}
+
+TEST(NicTest, DestroyedQueuePairsLeaveNothing) {
+  TwoQps t;
+  ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(1, 0, 50)), PostResult::kOk);
+  ASSERT_EQ(t.nic.PostSend(t.a, t.Send(2, 0, 3)), PostResult::kOk);
+  t.nic.Run(0, t.sink);
+  t.nic.DestroyQp(t.b);
+  t.Settle();
+  EXPECT_TRUE(t.Poll().empty());
+  EXPECT_NE(t.nic.next_deadline(), 0) << "only the sender's timer is left";
+  t.nic.DestroyQp(t.a);
+  t.nic.Run(10 * kSecond, t.sink);
+  EXPECT_EQ(t.nic.next_deadline(), kNever);
+  EXPECT_TRUE(t.Poll().empty());
+}
+
+TEST(NicTest, PeerThatIsGoneEndsInRetryExceeded) {
+  TwoQps t;
+  t.nic.DestroyQp(t.b);
+  ASSERT_EQ(t.nic.PostSend(t.a, t.Send(2, 0, 3)), PostResult::kOk);
+  Nanos now = 0;
+  for (int i = 0; i < 100 && t.nic.next_deadline() != kNever; ++i)
+    t.nic.Run(now = t.nic.next_deadline(), t.sink);
+  const std::vector<Work> works = t.Poll();
+  ASSERT_EQ(works.size(), 1u);
+  EXPECT_EQ(works[0].completion.status, WcStatus::kRetryExcErr);
+  // 4.096 us * 2^14, and three retries (verbs allows up to four times that).
+  EXPECT_EQ(now, 4 * 67'108'864);
+}
+
+TEST(NicTest, MulticastReachesThoseAttached) {
+  Nic nic(Ipv4{0x0a000001}, 1024, {});
+  const uint32_t cq = nic.CreateCq(8);
+  std::array<uint8_t, 256> bytes{};
+  const uint32_t key = *nic.memory().Register(1, bytes.data(), 0, bytes.size(), {.local_write = true});
+  for (const uint32_t qpn : {20u, 21u}) {
+    nic.CreateQp({.is_ud = true, .qpn = Qpn{qpn}, .pd = 1, .send_cq = cq, .recv_cq = cq, .recv_depth = 2});
+    ASSERT_EQ(nic.ModifyUd(Qpn{qpn}, QpState::kInit, 5, {}), roce::ModifyResult::kOk);
+    ASSERT_EQ(nic.ModifyUd(Qpn{qpn}, QpState::kRtr, {}, {}), roce::ModifyResult::kOk);
+    roce::RecvWr wr{.wr_id = qpn};
+    wr.sges.count = 1;
+    wr.sges.sge[0] = {(qpn - 20) * 128, 128, key};
+    ASSERT_EQ(nic.PostRecv(Qpn{qpn}, wr), PostResult::kOk);
+  }
+  ASSERT_TRUE(nic.AttachMulticast(Qpn{21}, Ipv4{0xe0000001}));
+  roce::Packet packet{.src_ip = Ipv4{0x0a000002}, .dst_ip = Ipv4{0xe0000001}};
+  packet.bth = {.opcode = roce::Opcode::kUdSendOnly, .dest_qp = roce::kMulticastQpn};
+  packet.deth = {.qkey = 5, .src_qp = Qpn{9}};
+  nic.OnPacket(0, packet);
+  std::array<Work, 4> works;
+  ASSERT_EQ(nic.PollCq(cq, works), 1u);
+  EXPECT_EQ(works[0].completion.wr_id, 21u);
+  nic.DetachMulticast(Qpn{21}, Ipv4{0xe0000001});
+  nic.OnPacket(0, packet);
+  EXPECT_EQ(nic.PollCq(cq, works), 0u);
+}
+
+}  // namespace
+}  // namespace epic::softnic::testing
