@@ -101,6 +101,14 @@ class Reader {
     if (!inserted) Fail(at, fmt::format("{}: {} is already that of {}", key, value, other->second));
   }
 
+  static Mac ReadMac(const YAML::Node& map, const char* key, const std::string& what) {
+    const std::string text = Text(map, key, what);
+    const std::optional<Mac> mac = ParseMac(text);
+    if (!mac) Fail(map[key], fmt::format("{}: {} is not a MAC address", key, text));
+    if (((*mac)[0] & 1) != 0) Fail(map[key], fmt::format("{}: {} is a multicast address", key, text));
+    return *mac;
+  }
+
   void ReadNode(const YAML::Node& yaml, bool is_host) {
     const std::string what = is_host ? "hosts" : "switches";
     CheckKeys(yaml,
@@ -118,11 +126,7 @@ class Reader {
     if (!ip || Raw(*ip) == 0)
       Fail(yaml["address"], fmt::format("address: {} is not an IPv4 address", address));
     node.address = *ip;
-    const std::string mac_text = Text(yaml, "mac", node.name);
-    const std::optional<Mac> mac = ParseMac(mac_text);
-    if (!mac) Fail(yaml["mac"], fmt::format("mac: {} is not a MAC address", mac_text));
-    if (((*mac)[0] & 1) != 0) Fail(yaml["mac"], fmt::format("mac: {} is a multicast address", mac_text));
-    node.mac = *mac;
+    node.mac = ReadMac(yaml, "mac", node.name);
     Unique(yaml["name"], "name", node.name, node.name);
     Unique(yaml["address"], "address", ToString(node.address), node.name);
     Unique(yaml["mac"], "mac", ToString(node.mac), node.name);
@@ -161,8 +165,25 @@ class Reader {
     return {*id, port};
   }
 
+  // The router that one end of a link, a node, sends to on its way to the other.
+  std::optional<Mac> ReadNextHop(const YAML::Node& link, const char* key, NodeId from, NodeId to) const {
+    if (!link[key]) return std::nullopt;
+    const Node& node = topology_.nodes[from];
+    if (node.is_host) {
+      Fail(link[key],
+           fmt::format("{}: host {} asks its own routes and ARP for the next hop", key, node.name));
+    }
+    const Mac mac = ReadMac(link, key, "links");
+    const auto owner = owners_.find("mac " + ToString(mac));
+    if (owner != owners_.end() && owner->second != topology_.nodes[to].name) {
+      Fail(link[key], fmt::format("{}: {} is the MAC of {}, not of a router between {} and {}", key,
+                                  ToString(mac), owner->second, node.name, topology_.nodes[to].name));
+    }
+    return mac;
+  }
+
   void ReadLink(const YAML::Node& yaml) {
-    CheckKeys(yaml, {"a", "b", "rate_gbps", "delay_us"}, "links");
+    CheckKeys(yaml, {"a", "b", "a_next_hop_mac", "b_next_hop_mac", "rate_gbps", "delay_us"}, "links");
     const auto [a, a_port] = ReadEnd(yaml, "a");
     const auto [b, b_port] = ReadEnd(yaml, "b");
     if (a == b) Fail(yaml, fmt::format("links: {} is linked to itself", topology_.nodes[a].name));
@@ -172,8 +193,8 @@ class Reader {
     }
     const double rate = Number(yaml, "rate_gbps", rate_gbps_);
     const double delay = Number(yaml, "delay_us", delay_us_);
-    topology_.nodes[a].hops.push_back({b, a_port, rate, delay});
-    topology_.nodes[b].hops.push_back({a, b_port, rate, delay});
+    topology_.nodes[a].hops.push_back({b, a_port, rate, delay, ReadNextHop(yaml, "a_next_hop_mac", a, b)});
+    topology_.nodes[b].hops.push_back({a, b_port, rate, delay, ReadNextHop(yaml, "b_next_hop_mac", b, a)});
   }
 
   Topology topology_;
@@ -208,6 +229,13 @@ std::optional<NodeId> Topology::FindHostByAddress(Ipv4 address) const {
     if (nodes[id].address == address) return id;
   }
   return std::nullopt;
+}
+
+Mac Topology::NextHopMac(NodeId from, const std::string& port, NodeId to) const {
+  for (const Hop& hop : nodes[from].hops) {
+    if (hop.port == port && hop.next_hop_mac) return *hop.next_hop_mac;
+  }
+  return nodes[to].mac;
 }
 
 StatusOr<Topology> ParseTopology(const std::string& text, const std::string& source) {

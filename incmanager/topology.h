@@ -8,7 +8,8 @@
 //   hosts:    [{name: h0, address: 10.10.0.1, mac: "52:54:00:00:00:01"}, ...]
 //   links:    [{a: "root:swp1", b: "leaf1:swp3"}, {a: "leaf1:swp1", b: "h0"}]
 //
-// A link may carry its own rate_gbps and delay_us.
+// A link may carry its own rate_gbps and delay_us. Where an IP router is in a link, a_next_hop_mac and
+// b_next_hop_mac state the MAC to which that end sends: the router's port on its side.
 #pragma once
 
 #include <array>
@@ -34,6 +35,8 @@ struct Hop {
   std::string port;  // of this node; empty at a host
   double rate_gbps = 0;
   double delay_us = 0;  // one way
+  // Of the router in the link, as this end sees it; nothing where the peer's own MAC is reached.
+  std::optional<Mac> next_hop_mac = std::nullopt;
 };
 
 struct Node {
@@ -55,11 +58,13 @@ struct Topology {
   std::optional<NodeId> FindSwitch(const std::string& node_name) const;
   std::optional<NodeId> FindHostByAddress(Ipv4 address) const;
   bool IsSwitch(NodeId id) const { return id < switch_count; }
+  // Where a switch's frames for a node go that leave by a port: to the router in that link, else to the node.
+  Mac NextHopMac(NodeId from, const std::string& port, NodeId to) const;
 };
 
 // Errors: INVALID_ARGUMENT with "SOURCE:LINE: KEY: what is wrong" for bad YAML, missing or unknown keys,
-// duplicate names, addresses or MACs, unknown nodes, ports used twice or not listed, hosts without exactly
-// one link.
+// duplicate names, addresses or MACs, unknown nodes, ports used twice or not listed, next hops of hosts or
+// with the MAC of a node that is not the link's other end, hosts without exactly one link.
 StatusOr<Topology> ParseTopology(const std::string& text, const std::string& source);
 
 // As ParseTopology; NOT_FOUND if the file cannot be read.

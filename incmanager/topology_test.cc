@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "incmanager/topology_testing.h"
+
 namespace epic::manager {
 namespace {
 
@@ -43,6 +45,17 @@ TEST(Topology, ReadsNodesAndLinks) {
   EXPECT_FALSE(topology->FindSwitch("h0").has_value());
 }
 
+TEST(Topology, AnEndSendsToTheRouterInItsLink) {
+  const Topology topology = testing::RoutedTree32().Build();
+  const NodeId root = *topology.FindNode("root");
+  const NodeId leaf1 = *topology.FindNode("leaf1");
+  const NodeId leaf2 = *topology.FindNode("leaf2");
+  EXPECT_EQ(ToString(topology.NextHopMac(root, "swp2", leaf2)), "02:f0:00:00:00:0a");
+  EXPECT_EQ(ToString(topology.NextHopMac(leaf2, "swp3", root)), "02:f0:00:00:00:0b");
+  EXPECT_EQ(topology.NextHopMac(root, "swp1", leaf1), topology.nodes[leaf1].mac);
+  EXPECT_EQ(topology.NextHopMac(leaf1, "swp3", root), topology.nodes[root].mac);
+}
+
 struct BadCase {
   const char* from;
   const char* to;
@@ -70,6 +83,16 @@ TEST(Topology, NamesLineAndKeyOfWhatIsBad) {
       {"\"s1:swp2\"", "h0", "t:11: links: h1 and h0 are both hosts"},
       {"a: h1", "a: h0", "t:10: links: host h0 has 2 links, not 1"},
       {"swp1, swp2", "swp1, swp1", "t:5: ports: s1 lists swp1 twice"},
+      {"delay_us: 7", "b_next_hop: x", "t:11: links: unknown key b_next_hop"},
+      {"delay_us: 7", "b_next_hop_mac: x", "t:11: b_next_hop_mac: x is not a MAC address"},
+      {"delay_us: 7", "b_next_hop_mac: \"03:00:00:00:00:01\"",
+       "t:11: b_next_hop_mac: 03:00:00:00:00:01 is a multicast address"},
+      {"delay_us: 7", "b_next_hop_mac: \"52:54:00:00:00:01\"",
+       "t:11: b_next_hop_mac: 52:54:00:00:00:01 is the MAC of h0, not of a router between s1 and h1"},
+      {"delay_us: 7", "b_next_hop_mac: \"02:e0:00:00:00:01\"",
+       "t:11: b_next_hop_mac: 02:e0:00:00:00:01 is the MAC of s1, not of a router between s1 and h1"},
+      {"delay_us: 7", "a_next_hop_mac: \"02:f0:00:00:00:01\"",
+       "t:11: a_next_hop_mac: host h1 asks its own routes and ARP for the next hop"},
       {"path_mtu: 4096", "path_mtu: [", "t:4: end of sequence flow not found"},
   };
   for (const BadCase& bad : cases) {

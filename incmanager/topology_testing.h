@@ -23,9 +23,14 @@ class TopologyBuilder {
     hosts_.push_back(name);
     return *this;
   }
-  TopologyBuilder& Link(const std::string& a, const std::string& b) {
-    links_ += fmt::format("  - {{a: \"{}\", b: \"{}\"}}\n", End(a), End(b));
+  TopologyBuilder& Link(const std::string& a, const std::string& b, const std::string& more = "") {
+    links_ += fmt::format("  - {{a: \"{}\", b: \"{}\"{}}}\n", End(a), End(b), more);
     return *this;
+  }
+  // A link with an IP router in the middle, whose ports have these MACs: towards a, towards b.
+  TopologyBuilder& RoutedLink(const std::string& a, const std::string& b, const std::string& mac_at_a,
+                              const std::string& mac_at_b) {
+    return Link(a, b, fmt::format(", a_next_hop_mac: \"{}\", b_next_hop_mac: \"{}\"", mac_at_a, mac_at_b));
   }
   std::string Yaml() const {
     std::string text = "name: test\npath_mtu: 4096\nlink: {rate_gbps: 10, delay_us: 20}\nswitches:\n";
@@ -78,6 +83,19 @@ inline TopologyBuilder Tree32() {
       .Link("leaf2", "h3")
       .Link("root", "leaf1")
       .Link("root", "leaf2");
+}
+
+// As Tree32, with a router between leaf2 and root; its ports are 02:f0:00:00:00:0a towards root and ...:0b.
+inline TopologyBuilder RoutedTree32() {
+  TopologyBuilder builder;
+  builder.Switch("root").Switch("leaf1").Switch("leaf2");
+  for (const char* host : {"h0", "h1", "h2", "h3"}) builder.Host(host);
+  return builder.Link("leaf1", "h0")
+      .Link("leaf1", "h1")
+      .Link("leaf2", "h2")
+      .Link("leaf2", "h3")
+      .Link("root", "leaf1")
+      .RoutedLink("root", "leaf2", "02:f0:00:00:00:0a", "02:f0:00:00:00:0b");
 }
 
 // k = 4: core1-4, agg1-8, edge1-8, h0-h15.

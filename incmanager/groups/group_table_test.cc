@@ -86,6 +86,22 @@ TEST(GroupTable, BothEndsOfEveryEdgeAgree) {
   EXPECT_EQ(root.path_mtu, 4096u);
 }
 
+TEST(GroupTable, EndsOfARoutedEdgeSendToTheRouter) {
+  GroupWorldFixture w(testing::RoutedTree32());
+  w.JoinAll(4);
+  w.AnswerInstalls();
+  const ContextPlan& root = On(w, "root");
+  const ContextPlan& leaf1 = On(w, "leaf1");
+  const ContextPlan& leaf2 = On(w, "leaf2");
+  EXPECT_EQ(ToString(root.children[1].remote_mac), "02:f0:00:00:00:0a");
+  EXPECT_EQ(root.children[1].remote_ip, w.topology.nodes[leaf2.node].address);
+  EXPECT_EQ(ToString(leaf2.parent->remote_mac), "02:f0:00:00:00:0b");
+  EXPECT_EQ(leaf2.parent->remote_ip, w.topology.nodes[root.node].address);
+  EXPECT_EQ(root.children[0].remote_mac, w.topology.nodes[leaf1.node].mac);
+  EXPECT_EQ(leaf1.parent->remote_mac, w.topology.nodes[root.node].mac);
+  EXPECT_EQ(leaf2.children[0].remote_mac, w.topology.nodes[w.Id("h2")].mac);
+}
+
 TEST(GroupTable, StartPsnIsThatOfEveryEndpoint) {
   GroupOptions options;
   options.start_psn = 0xfffff0;

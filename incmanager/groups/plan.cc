@@ -71,7 +71,8 @@ class Planner {
     endpoint.local_qpn = *qpn;
     endpoint.remote_ip = join.ip;
     endpoint.remote_qpn = join.qpn;
-    endpoint.remote_mac = topology_.nodes[*topology_.FindHostByAddress(join.ip)].mac;
+    endpoint.remote_mac =
+        topology_.NextHopMac(context.node, child.port, *topology_.FindHostByAddress(join.ip));
     endpoint.port = child.port;
     endpoint.in_psn = NewPsn();
     endpoint.out_psn = NewPsn();
@@ -102,7 +103,7 @@ class Planner {
     EndpointPlan down{*upper_qpn,
                       topology_.nodes[below.node].address,
                       0,
-                      topology_.nodes[below.node].mac,
+                      topology_.NextHopMac(upper.node, child.port, below.node),
                       child.port,
                       up_psn,
                       down_psn,
@@ -116,7 +117,7 @@ class Planner {
     lower.parent = EndpointPlan{*lower_qpn,
                                 topology_.nodes[upper.node].address,
                                 *upper_qpn,
-                                topology_.nodes[upper.node].mac,
+                                topology_.NextHopMac(below.node, below.parent_port, upper.node),
                                 below.parent_port,
                                 down_psn,
                                 up_psn,

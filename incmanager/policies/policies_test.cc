@@ -77,6 +77,12 @@ TEST(BuildTree, LeavesOutSwitchesWithOneChild) {
   EXPECT_EQ(tree.TreeOf({"h0", "h2", "h1"}), "root(leaf1(0 2) 1)");
 }
 
+TEST(BuildTree, KeepsASwitchWithOneChildBehindARouter) {
+  const Policies tree(testing::RoutedTree32().Build());
+  EXPECT_EQ(tree.TreeOf(Hosts(4)), "root(leaf1(0 1) leaf2(2 3))");
+  EXPECT_EQ(tree.TreeOf({"h0", "h2"}), "root(0 leaf2(1))") << "no router is in the way to h0";
+}
+
 TEST(BuildTree, RanksMayShareAHost) {
   const Policies tree(testing::Tree32().Build());
   EXPECT_EQ(tree.TreeOf({"h0", "h0"}), "leaf1(0 1)");

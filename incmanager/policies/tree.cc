@@ -173,7 +173,10 @@ class Builder {
       const std::vector<NodeId> path = Walk(topology_, tables_, a, b);
       if (path.empty()) return false;
       for (const NodeId node : path) {
-        if (topology_.IsSwitch(node) && !Usable(node)) return false;
+        if (!topology_.IsSwitch(node)) continue;
+        if (!Usable(node)) return false;
+        // A router passes only what is for the switch behind it.
+        if (node != b && topology_.nodes[node].hops[tables_[node].hop_to[b]].next_hop_mac) return false;
       }
     }
     return true;

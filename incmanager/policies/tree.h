@@ -47,7 +47,7 @@ struct Tree {
 // Builds the tree with its root at the lowest common switch: for each switch the shortest-path tree to the
 // hosts; of these the least deep, then that with fewest switches, then the least loaded root, then by name. A
 // switch with one child is left out, where ordinary forwarding between its neighbours stays on usable
-// switches: a tree edge may span several links.
+// switches and crosses no router: a tree edge may span several links.
 //
 // rank_hosts: the host of each rank (ranks may share one); offers: by NodeId of the switch; tables:
 // ComputeForwarding. Errors: kNoTree naming the host or switch in the way, kNoResource naming a switch with

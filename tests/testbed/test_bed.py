@@ -1,49 +1,18 @@
 """Brings small test beds up and down: needs root, namespaces and veth pairs, but no guests and no daemons."""
 
-import glob
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
-from conftest import REPO
 
-NAME = "pytest"
-TESTBED = [sys.executable, os.path.join(REPO, "scripts", "testbed")]
-
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
-
-
-def testbed(command, *arguments, check=True):
-    argv = TESTBED + [command, "--name", NAME, *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert not check or done.returncode == 0, done.stderr
-    return done
-
-
-testbed.__test__ = False
-
-
-def remains():
-    return glob.glob(f"/run/netns/epic-{NAME}-*") + glob.glob(f"/run/epic/{NAME}")
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    testbed("down")
-    yield
-    testbed("down")
-    assert not remains()
-
-
-def up(*arguments, check=True):
+def up(testbed, *arguments, check=True):
     return testbed("up", *arguments, "--hosts", "none", "--bridge", check=check)
 
 
-def test_hosts_reach_each_other_with_the_whole_mtu():
-    up("tree-3-2")
+def test_hosts_reach_each_other_with_the_whole_mtu(testbed):
+    up(testbed, "tree-3-2")
     ping = testbed("exec", "h0", "--", "ping", "-c", "1", "-W", "2", "-M", "do", "-s", "4148", "10.10.0.4")
     assert "1 received" in ping.stdout
     ping = testbed("exec", "h0", "--", "ping", "-c", "1", "-M", "do", "-s", "4200", "10.10.0.4", check=False)
@@ -51,15 +20,15 @@ def test_hosts_reach_each_other_with_the_whole_mtu():
     testbed("exec", "h3", "--", "ping", "-c", "1", "-W", "2", "10.255.0.1")
 
 
-def test_up_twice_is_fine_and_another_topology_is_refused():
-    up("star-2")
-    assert "already" in up("star-2").stderr
-    other = up("star-3", check=False)
+def test_up_twice_is_fine_and_another_topology_is_refused(testbed):
+    up(testbed, "star-2")
+    assert "already" in up(testbed, "star-2").stderr
+    other = up(testbed, "star-3", check=False)
     assert other.returncode == 1 and "testbed down" in other.stderr
 
 
-def test_exec_passes_on_status_environment_and_timeout():
-    up("star-2")
+def test_exec_passes_on_status_environment_and_timeout(testbed):
+    up(testbed, "star-2")
     assert testbed("exec", "h1", "--", "sh", "-c", "exit 7", check=False).returncode == 7
     shown = testbed("exec", "--env", "X=5", "h1", "--", "sh", "-c", "echo $EPIC_MANAGER $EPIC_IFNAME $X")
     assert shown.stdout == "10.255.0.1:7400 vec0 5\n"
@@ -68,32 +37,32 @@ def test_exec_passes_on_status_environment_and_timeout():
     assert unknown.returncode == 1 and "no host or switch 'h9'" in unknown.stderr
 
 
-def test_down_ends_commands_that_still_run():
-    up("star-2")
-    argv = TESTBED + ["exec", "--name", NAME, "s1", "--", "sh", "-c", "echo here; exec sleep 1000"]
+def test_down_ends_commands_that_still_run(testbed):
+    up(testbed, "star-2")
+    argv = testbed.argv("exec", "s1", "--", "sh", "-c", "echo here; exec sleep 1000")
     command = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert command.stdout.readline() == "here\n"
     testbed("down")
     assert command.wait(timeout=10) == -signal.SIGTERM
 
 
-def test_up_removes_what_a_killed_up_left_behind():
-    up("star-2")
+def test_up_removes_what_a_killed_up_left_behind(testbed):
+    up(testbed, "star-2")
     # As a killed `up` leaves it: namespaces without a record.
-    os.unlink(f"/run/epic/{NAME}/record.json")
-    assert "left behind" in up("star-3").stderr
+    os.unlink(testbed.path("record.json"))
+    assert "left behind" in up(testbed, "star-3").stderr
     testbed("exec", "h2", "--", "ping", "-c", "1", "-W", "2", "10.10.0.1")
 
 
-def test_bridges_on_redundant_paths_are_refused():
-    refused = up("fat-tree-4", check=False)
+def test_bridges_on_redundant_paths_are_refused(testbed):
+    refused = up(testbed, "fat-tree-4", check=False)
     assert refused.returncode == 1 and "loop" in refused.stderr
-    assert not remains()
+    assert not testbed.remains()
 
 
-def test_capture_sees_a_ping():
-    up("star-2")
-    capture = subprocess.Popen(TESTBED + ["capture", "--name", NAME, "s1:swp2", "-c", "2", "--", "icmp"],
+def test_capture_sees_a_ping(testbed):
+    up(testbed, "star-2")
+    capture = subprocess.Popen(testbed.argv("capture", "s1:swp2", "-c", "2", "--", "icmp"),
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while "listening on swp2" not in capture.stderr.readline():
         assert capture.poll() is None
@@ -117,23 +86,23 @@ echo '{"switches": [{"name": "s1", "state": "up"}]}'""",
     return tmp_path
 
 
-def test_up_starts_the_daemons_and_waits_for_the_switches(build):
+def test_up_starts_the_daemons_and_waits_for_the_switches(testbed, build):
     done = testbed("up", "star-2", "--hosts", "none", "--build", str(build))
     assert "1 switches registered" in done.stderr
     shown = testbed("status").stdout
     assert "engine up, agent up" in shown and "manager up" in shown
 
 
-def test_up_fails_with_the_log_of_a_daemon_that_ends(build):
+def test_up_fails_with_the_log_of_a_daemon_that_ends(testbed, build):
     (build / "incagent" / "incagent").write_text("#!/bin/sh\necho no such engine >&2\nexit 1\n")
     (build / "incmanager" / "incmanager").write_text("#!/bin/sh\n[ $1 = serve ] && exec sleep 1000\nexit 3\n")
     done = testbed("up", "star-2", "--hosts", "none", "--build", str(build), check=False)
     assert done.returncode == 1
     assert "s1.agent ended" in done.stderr and "no such engine" in done.stderr
-    assert not remains()
+    assert not testbed.remains()
 
 
-def test_a_build_tree_without_daemons_is_refused(tmp_path):
+def test_a_build_tree_without_daemons_is_refused(testbed, tmp_path):
     done = testbed("up", "star-2", "--hosts", "none", "--build", str(tmp_path), check=False)
     assert done.returncode == 1 and "--no-daemons" in done.stderr
-    assert not remains()
+    assert not testbed.remains()

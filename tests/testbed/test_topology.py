@@ -101,6 +101,22 @@ def test_what_the_file_states_is_kept():
     assert topology.host_port(topo, "h0") == ("s1", "swp2")
 
 
+def test_what_a_link_states_is_kept():
+    raw = small()
+    raw["links"] = ["s1 h1", {"a": "s1", "b": "h0", "delay_us": 3, "a_next_hop_mac": "02:f0:00:00:00:01"}]
+    topo = topology.expand(raw)
+    assert topo["links"][1] == {"a": "s1:swp2", "b": "h0", "delay_us": 3, "a_next_hop_mac": "02:f0:00:00:00:01"}
+    assert yaml.safe_load(topology.dump(topo)) == topo
+
+
+def test_routers_are_put_between_switches():
+    raw = yaml.safe_load(topology.dump(topology.load("tree-3-2")))
+    raw["links"][4]["a_next_hop_mac"] = "02:11:22:33:44:55"
+    links = topology.with_routers(topology.expand(raw))["links"]
+    macs = [link.get(key) for link in links for key in ("a_next_hop_mac", "b_next_hop_mac")]
+    assert macs[:9] == [None] * 8 + ["02:11:22:33:44:55"] and len(set(macs[8:])) == 4 and None not in macs[8:]
+
+
 def test_path_mtu_comes_from_the_option_first():
     assert topology.load("tree-3-2", path_mtu=1024)["path_mtu"] == 1024
 
@@ -129,6 +145,8 @@ def test_rxe_takes_exactly_the_path_mtu(path_mtu):
     ({"links": ["s1:swp1 h0", "s1:swp1 h1"]}, "two links use s1:swp1"),
     ({"links": ["s1 h0", "s1 h1:eth0"]}, "not named"),
     ({"links": ["s1 h0", "s1"]}, "joins two nodes"),
+    ({"links": ["s1 h0", {"a": "s1", "b": "h1", "mac": "x"}]}, "a link has unknown keys: mac; known are a, b"),
+    ({"links": ["s1 h0", {"a": "s1", "b": "h1", "a_next_hop_mac": "x"}]}, "s1 h1: a_next_hop_mac: bad MAC x"),
     ({"switches": ["s1", "s2"]}, "2 parts"),
     ({"switches": [{"name": "s1", "ports": ["swp1"]}]}, "lists ports"),
     ({"path_mtu": 1500}, "path_mtu 1500"),

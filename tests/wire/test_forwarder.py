@@ -1,51 +1,22 @@
 """A test bed with --wire: ordinary traffic passes, RoCE frames get what was asked for. Needs root."""
 
-import os
 import socket
-import subprocess
-import sys
 
 import pytest
 
 import frames
-from conftest import REPO
+from epic_testbed import net
 from test_rules import roce
 from wire_client import Wire, WireError
 
-sys.path.append(os.path.join(REPO, "scripts", "lib"))
-from epic_testbed import net  # pylint: disable=wrong-import-position  # noqa: E402
-
-NAME = "pytest_wire"
-TESTBED = [sys.executable, os.path.join(REPO, "scripts", "testbed")]
-
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
-
-
-def testbed(command, *arguments, check=True):
-    argv = TESTBED + [command, "--name", NAME, *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=180)
-    assert not check or done.returncode == 0, done.stderr
-    return done
-
-
-testbed.__test__ = False
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    testbed("down")
-    yield
-    testbed("down")
-    assert not os.path.exists(f"/run/epic/{NAME}") and not os.path.exists(f"/run/netns/epic-{NAME}-wire")
-
 
 @pytest.fixture(name="wire")
-def fixture_wire():
+def fixture_wire(testbed):
     """Connects once the bed is up: call it."""
     wires = []
 
     def connect():
-        wires.append(Wire(f"/run/epic/{NAME}/wire.sock"))
+        wires.append(Wire(testbed.path("wire.sock")))
         return wires[0]
 
     yield connect
@@ -53,7 +24,7 @@ def fixture_wire():
         wire.close()
 
 
-def test_ordinary_traffic_passes_whole(wire):
+def test_ordinary_traffic_passes_whole(testbed, wire):
     testbed("up", "tree-3-2", "--hosts", "none", "--bridge", "--wire")
     ping = testbed("exec", "h0", "--", "ping", "-c", "3", "-i", "0.2", "-W", "2", "-M", "do", "-s", "4148",
                    "10.10.0.4")
@@ -64,15 +35,15 @@ def test_ordinary_traffic_passes_whole(wire):
         connection.request(nonsense=1)
 
 
-def packet_socket(host):
-    with net.inside(f"epic-{NAME}-{host}"):
+def packet_socket(testbed, host):
+    with net.inside(testbed.namespace(host)):
         sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     sock.settimeout(10)
     sock.bind(("vec0", 3))
     return sock
 
 
-def test_roce_frames_are_lost_repeated_reordered_delayed_and_corrupted(wire):
+def test_roce_frames_are_lost_repeated_reordered_delayed_and_corrupted(testbed, wire):
     testbed("up", "star-2", "--hosts", "none", "--bridge", "--wire")
     connection = wire()
     there = {"direction": "h0>s1"}
@@ -84,7 +55,7 @@ def test_roce_frames_are_lost_repeated_reordered_delayed_and_corrupted(wire):
     connection.fault("reorder", psn=9, depth=5, **there)  # nothing passes it
     macs = bytes.fromhex("525400000002525400000001")
     sent = {psn: macs + roce(0x04, psn, bytes(64))[12:] for psn in range(1, 10)}
-    with packet_socket("h0") as h0, packet_socket("h1") as h1:
+    with packet_socket(testbed, "h0") as h0, packet_socket(testbed, "h1") as h1:
         for frame in sent.values():
             h0.send(frame)
         got = []
@@ -99,5 +70,5 @@ def test_roce_frames_are_lost_repeated_reordered_delayed_and_corrupted(wire):
         "drop (rule 1)", "duplicate 1 (rule 2)", "reorder 2 (rule 3)", "corrupt bit 100 (rule 4)",
         "delay 1000.0 ms (rule 5)", "reorder 5 (rule 6)"]
     assert {rule["hits"] for rule in connection.rules()} == {1}
-    with open(f"/run/epic/{NAME}/logs/wire.log", encoding="utf-8") as log:
+    with open(testbed.path("logs", "wire.log"), encoding="utf-8") as log:
         assert [line.rpartition(": ")[2].strip() for line in log] == [e["fate"] for e in connection.faults()]

@@ -56,7 +56,7 @@ class BringUp:
         self.wire_links = []
         self.fabric = None
         if options["fabric"] != "direct":
-            self.fabric = fabric.Fabric(bed, options["fabric"], topo["switches"], self.mtu)
+            self.fabric = fabric.Fabric(bed, options["fabric"], topo, self.mtu)
         self.build = find_build(options["build"]) if options["daemons"] == "engine" else None
         self.kernel = find_kernel() if options["hosts"] == "rxe" else None
         if options["daemons"] == "bridge" and topology.has_redundant_paths(topo):

@@ -104,6 +104,8 @@ def main(argv=None):
 
 def up(bed, args):
     topo = topology.load(args.topology, args.mtu, args.hosts_per_edge)
+    if args.fabric == "routed":
+        topo = topology.with_routers(topo)
     if not 64 <= args.guest_mem <= 16384:
         raise BedError("a guest's memory is 64 to 16384 MB")
     options = {"hosts": args.hosts,

@@ -4,9 +4,8 @@ A link's ends are the devices fNa and fNb of the fabric's namespace, N counted f
 
 bridge: a Linux bridge brN for each link. ovs: two Open vSwitch bridges with the userspace datapath, joined by
 a trunk; link N is VLAN N, fNa an access port of ovs1 and fNb of ovs2, so that links share switches but not a
-segment. routed: an IP router in each link between two switches; links of hosts stay direct. A switch sends to
-the MAC that the manager told it, its neighbour's: the router's ports bear these, and nothing passes but what
-is for the neighbour itself.
+segment. routed: an IP router in each link between two switches; links of hosts stay direct. The topology tells
+the switches the MACs of the router's ports, and nothing passes but what is for the neighbour itself.
 """
 
 import os
@@ -15,6 +14,7 @@ import time
 
 from . import net, procs
 from .bed import FABRIC, Bed, BedError
+from .topology import between_switches
 
 KINDS = ("direct", "bridge", "ovs", "routed")
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
@@ -26,9 +26,11 @@ _QUIET = ["-vconsole:info", "-vsyslog:off", "-vfile:off"]
 class Fabric:
     """The fabric of one bed. `up` adds the links, then calls start() once the devices are there."""
 
-    def __init__(self, bed: Bed, kind, switches, mtu):
+    def __init__(self, bed: Bed, kind, topo, mtu):
         self.bed, self.kind, self.mtu = bed, kind, mtu
-        self.switches = {switch["name"]: switch for switch in switches}
+        self.switches = {switch["name"]: switch for switch in topo["switches"]}
+        # In the order in which they are added.
+        self.switch_links = [link for link in topo["links"] if between_switches(link)]
         self.links = []  # the names of the nodes at both ends
         if kind == "ovs":
             missing = [p for p in _PROGRAMS if not shutil.which(p)]
@@ -57,8 +59,9 @@ class Fabric:
                 devices.bridge(namespace, f"br{number}", ports, self.mtu)
             elif self.kind == "routed":
                 near, far = (self.switches[node] for node in nodes)
-                devices.route(namespace, ports[0], ports[1], far, 2 * number)
-                devices.route(namespace, ports[1], ports[0], near, 2 * number + 1)
+                link = self.switch_links[number - 1]
+                devices.route(namespace, (ports[0], link["a_next_hop_mac"]), ports[1], far, 2 * number)
+                devices.route(namespace, (ports[1], link["b_next_hop_mac"]), ports[0], near, 2 * number + 1)
         if self.kind == "routed":
             net.allow_routing(namespace)
 

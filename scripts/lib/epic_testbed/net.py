@@ -108,13 +108,12 @@ class Devices:
         self._lines[namespace] += [f"link set {name} address {mac}"] if mac else []
         self._lines[namespace].append(f"addr add {address} dev {name}")
 
-    def route(self, namespace, port, out, neighbour, table):
-        """Sends what comes in at a port on to a neighbour, {address, mac}, at another, by a table of its own.
-
-        The port gets the neighbour's MAC: who sends to the neighbour sends to the port.
-        """
+    def route(self, namespace, at, out, neighbour, table):
+        """Sends what comes in at a port, (device, its MAC), on to a neighbour, {address, mac}, at another, by a
+        table of its own."""
+        port, mac = at
         self._add(namespace, None, [
-            f"link set {port} address {neighbour['mac']}",
+            f"link set {port} address {mac}",
             f"route add {neighbour['address']}/32 dev {out} table {table}",
             f"neigh add {neighbour['address']} lladdr {neighbour['mac']} nud permanent dev {out}",
             f"rule add iif {port} lookup {table}"])

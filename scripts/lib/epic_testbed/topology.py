@@ -23,6 +23,8 @@ _STAR = re.compile(r"^star-(\d+)$")
 _FAT_TREE = re.compile(r"^fat-tree-(\d+)$")
 RESERVED = ("mgmt", "hosts", "wire", "fabric")  # namespaces of a test bed
 _KEYS = {"name", "path_mtu", "link", "generate", "switches", "hosts", "links"}
+_NEXT_HOPS = ("a_next_hop_mac", "b_next_hop_mac")
+_LINK_KEYS = ("a", "b", "rate_gbps", "delay_us") + _NEXT_HOPS
 
 
 class TopologyError(Exception):
@@ -84,12 +86,13 @@ def expand(raw, path_mtu=None, hosts_per_edge=None):
     switches = [_node(s, i, "10.10.255.", "02:e0:00:00") for i, s in enumerate(raw.get("switches") or [])]
     hosts = [_node(h, i, "10.10.0.", "52:54:00:00") for i, h in enumerate(raw.get("hosts") or [])]
     _check_nodes(switches, hosts)
+    stated = [_stated(link) for link in raw.get("links") or []]
     links = [_parse_link(link) for link in raw.get("links") or []]
     _assign_ports(switches, hosts, links)
     return {"name": str(raw["name"]), "path_mtu": mtu,
             "link": dict({"rate_gbps": 10, "delay_us": 20}, **(raw.get("link") or {})),
             "switches": switches, "hosts": hosts,
-            "links": [{"a": _end(a), "b": _end(b)} for a, b in links]}
+            "links": [{"a": _end(a), "b": _end(b), **more} for (a, b), more in zip(links, stated)]}
 
 
 def _generate(generate, hosts_per_edge):
@@ -174,6 +177,37 @@ def _parse_link(link):
     if len(ends) != 2 or not all(ends):
         raise TopologyError(f"a link joins two nodes, like 'leaf1 h0': {link!r}")
     return [[name, port or None] for name, _, port in (str(end).partition(":") for end in ends)]
+
+
+def _stated(link):
+    """What a link states beside its ends, which only the manager reads: kept as it is."""
+    if not isinstance(link, dict):
+        return {}
+    unknown = set(link) - set(_LINK_KEYS)
+    if unknown:
+        raise TopologyError(f"a link has unknown keys: {', '.join(sorted(map(str, unknown)))}; known are "
+                            f"{', '.join(_LINK_KEYS)}")
+    for key in _NEXT_HOPS:
+        if key in link and not _MAC.match(str(link[key])):
+            raise TopologyError(f"{link.get('a')} {link.get('b')}: {key}: bad MAC {link[key]}")
+    return {key: link[key] for key in _LINK_KEYS[2:] if key in link}
+
+
+def between_switches(link):
+    """Whether a link of the full form joins two switches: a host's end names no port."""
+    return ":" in link["a"] and ":" in link["b"]
+
+
+def with_routers(topo):
+    """The topology with an IP router in every link between two switches: each end is told the MAC of the
+    router's port on its side, unless the file states one."""
+    links = []
+    for number, link in enumerate(topo["links"], 1):
+        if between_switches(link):
+            macs = [f"02:f0:00:{end}:{number >> 8:02x}:{number & 255:02x}" for end in ("0a", "0b")]
+            link = {**link, **{key: link.get(key, mac) for key, mac in zip(_NEXT_HOPS, macs)}}
+        links.append(link)
+    return {**topo, "links": links}
 
 
 def _end(end):

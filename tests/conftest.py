@@ -1,0 +1,63 @@
+"""What the tests of scripts/testbed and of the fault box share: a test bed of their own, gone when they end."""
+
+import glob
+import os
+import subprocess
+import sys
+
+import pytest
+
+REPO = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))
+sys.path.insert(0, os.path.join(REPO, "scripts", "lib"))
+
+
+class Testbed:
+    """scripts/testbed on one bed: testbed("up", "star-2") runs it and returns the finished process."""
+
+    __test__ = False
+
+    def __init__(self, name):
+        self.name = name
+
+    def argv(self, command, *arguments):
+        """The command line, for processes that go on."""
+        return [sys.executable, os.path.join(REPO, "scripts", "testbed"), command, "--name", self.name,
+                *arguments]
+
+    def __call__(self, command, *arguments, check=True):
+        done = subprocess.run(self.argv(command, *arguments), capture_output=True, text=True, check=False,
+                              timeout=180)
+        assert not check or done.returncode == 0, done.stderr
+        return done
+
+    def path(self, *parts):
+        """A file of the bed."""
+        return os.path.join("/run/epic", self.name, *parts)
+
+    def namespace(self, node):
+        return f"epic-{self.name}-{node}"
+
+    def remains(self):
+        """Files and namespaces of the bed that are there."""
+        return glob.glob(f"/run/netns/{self.namespace('*')}") + glob.glob(self.path())
+
+
+def _own_bed():
+    if os.geteuid() != 0:
+        pytest.skip("namespaces need root")
+    bed = Testbed(f"pytest{os.getpid() % 100000}")
+    yield bed
+    bed("down")
+    assert not bed.remains()
+
+
+@pytest.fixture(name="testbed")
+def fixture_testbed():
+    """A bed's name for one test; whatever the test brings up is removed."""
+    yield from _own_bed()
+
+
+@pytest.fixture(name="module_testbed", scope="module")
+def fixture_module_testbed():
+    """As testbed, for all tests of a file."""
+    yield from _own_bed()
