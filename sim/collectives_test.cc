@@ -14,13 +14,31 @@ namespace {
 
 using engine::Mode;
 
-class CollectivesTest : public testing::TestWithParam<Mode> {};
+// Modes by level: the switches of the root's level, the third and so on, and those between.
+struct Realisation {
+  const char* name;
+  Mode even;
+  Mode odd;
+};
+
+ModeSpec ModesFor(const Realisation& realisation, const TreeSpec& tree) {
+  std::vector<Mode> modes;
+  for (const int parent : tree.switch_parent) {
+    const bool odd = parent >= 0 && modes[static_cast<size_t>(parent)] == realisation.even;
+    modes.push_back(odd ? realisation.odd : realisation.even);
+  }
+  return modes;
+}
+
+class CollectivesTest : public testing::TestWithParam<Realisation> {};
 
 INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest,
-                         testing::Values(Mode::kTerminated, Mode::kTranslated, Mode::kAugmented),
-                         [](const auto& param) {
-                           return std::string(static_cast<size_t>(param.param), 'I');
-                         });
+                         testing::Values(Realisation{"I", Mode::kTerminated, Mode::kTerminated},
+                                         Realisation{"II", Mode::kTranslated, Mode::kTranslated},
+                                         Realisation{"III", Mode::kAugmented, Mode::kAugmented},
+                                         Realisation{"I_above_III", Mode::kTerminated, Mode::kAugmented},
+                                         Realisation{"III_above_I", Mode::kAugmented, Mode::kTerminated}),
+                         [](const auto& param) { return std::string(param.param.name); });
 
 // Where every switch stands, for failures.
 std::string States(const World& world) {
@@ -33,6 +51,19 @@ std::string States(const World& world) {
       out +=
           fmt::format("; ranks {}.. expects {} of {}, told {}, acknowledged {}", child.config.ranks.front(),
                       child.up_epsn, child.in.next_index(), child.up_told, child.down_acked_end);
+    }
+    if (ctx.terminated) {
+      const engine::StreamPlace& up = ctx.terminated->up;
+      const engine::StreamPlace& down = ctx.terminated->down;
+      out += fmt::format(
+          "; up: invocation {} part {} message {}, child {} is next; down: {} part {} message {}\n",
+          up.invocation, up.part, up.message, ctx.terminated->next_child, down.invocation, down.part,
+          down.message);
+      continue;
+    }
+    if (ctx.invocations.empty()) {
+      out += "; no invocation\n";
+      continue;
     }
     const engine::Invocation& last = ctx.invocations.back();
     out += fmt::format("; last invocation {} (collective {}) from {} to {}\n", last.number,
@@ -78,7 +109,7 @@ const TreeSpec kInterleaved = {.switch_parent = {-1, 0, 0}, .rank_switch = {1, 2
 
 TEST_P(CollectivesTest, EachWithEachTypeAndOperationAndRoot) {
   for (const TreeSpec& tree : {Star(3), FullTree(2, 2), kUneven, kInterleaved}) {
-    World world({.mode = GetParam(), .tree = tree}, 1);
+    World world({.mode = ModesFor(GetParam(), tree), .tree = tree}, 1);
     const int ranks = world.ranks();
     std::vector<CollectiveCall> calls;
     for (int c = 1; c <= 6; ++c) {
@@ -110,7 +141,8 @@ struct Faults {
   uint64_t delay_ppm = 0;
 };
 
-void RandomCalls(Mode mode, const TreeSpec& tree, const Faults& faults, int calls_per_world, uint64_t seeds) {
+void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const Faults& faults,
+                 int calls_per_world, uint64_t seeds) {
   // EPIC_SEED=n runs that seed alone; EPIC_SEEDS=n that many.
   uint64_t first = 1;
   if (const char* one = std::getenv("EPIC_SEED")) {
@@ -122,7 +154,7 @@ void RandomCalls(Mode mode, const TreeSpec& tree, const Faults& faults, int call
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter");
     Choices shape(seed * 7919);
-    World world({.mode = mode,
+    World world({.mode = ModesFor(realisation, tree),
                  .tree = tree,
                  .path_mtu = 256u << shape.Below(3),
                  .message_packets = static_cast<uint32_t>(1 + shape.Below(8)),
@@ -138,7 +170,7 @@ void RandomCalls(Mode mode, const TreeSpec& tree, const Faults& faults, int call
       calls.emplace_back(RandomHeader(world.choices(), world.ranks(), 6000), world.ranks(), k);
     }
     const Nanos spread = static_cast<Nanos>(shape.Below(4)) * 20 * kMicrosecond;
-    if (!RunCalls(world, calls, spread, 60 * kSecond)) return;
+    if (!RunCalls(world, calls, spread, 600 * kSecond)) return;
   }
 }
 
