@@ -7,37 +7,14 @@
 #include <string>
 
 #include "sim/collectives_testing.h"
-#include "sim/jobs_testing.h"
+#include "sim/realisations_testing.h"
 
 namespace epic::sim {
 namespace {
 
-using engine::Mode;
-
-// Modes by level: the switches of the root's level, the third and so on, and those between.
-struct Realisation {
-  const char* name;
-  Mode even;
-  Mode odd;
-};
-
-ModeSpec ModesFor(const Realisation& realisation, const TreeSpec& tree) {
-  std::vector<Mode> modes;
-  for (const int parent : tree.switch_parent) {
-    const bool odd = parent >= 0 && modes[static_cast<size_t>(parent)] == realisation.even;
-    modes.push_back(odd ? realisation.odd : realisation.even);
-  }
-  return modes;
-}
-
 class CollectivesTest : public testing::TestWithParam<Realisation> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest,
-                         testing::Values(Realisation{"I", Mode::kTerminated, Mode::kTerminated},
-                                         Realisation{"II", Mode::kTranslated, Mode::kTranslated},
-                                         Realisation{"III", Mode::kAugmented, Mode::kAugmented},
-                                         Realisation{"I_above_III", Mode::kTerminated, Mode::kAugmented},
-                                         Realisation{"III_above_I", Mode::kAugmented, Mode::kTerminated}),
+INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest, testing::ValuesIn(kRealisations),
                          [](const auto& param) { return std::string(param.param.name); });
 
 // Where every switch stands, for failures.
