@@ -137,8 +137,20 @@ void PassDown(Call& call, uint64_t number) {
 void OnFailedQueuePair(Call& call, EndpointId id) {
   if (id != kParent) return EndFor(call, Raw(id), DropReason::kUnexpectedOpcode);
   Drop(call.ctx, call.ctx.parent, DropReason::kUnexpectedOpcode, call.env);
-  call.state.up_ended = call.state.down_ended = true;
+  call.state.up_ended = true;
   call.ctx.state = GroupState::kFailed;
+}
+
+// Nothing more comes from the parent: ABORTED is the last message to the children, once there is room for it.
+void EndForFailedParent(Call& call) {
+  TerminatedEndpoint& parent = *call.state.parent;
+  if (call.state.down_ended || parent.qp.state() != roce::QpState::kErr) return;
+  const auto place = parent.received.Place(kControlBytes);
+  if (!place) return;
+  Message message{.at = *place, .holders = static_cast<uint32_t>(call.state.children.size())};
+  WriteControl(call, Aborted(call.state.down, 0), &message);
+  call.state.down_ended = true;
+  PostToChildren(call, call.ctx.all_children(), parent.received.Append(message), message);
 }
 
 void OnReceived(Call& call, EndpointId id, const roce::Completion& done) {
@@ -202,6 +214,7 @@ void Pump(Call& call) {
     again = false;
     while (AdvanceUp(call)) {
     }
+    if (state.parent) EndForFailedParent(call);
     for (size_t c = 0; c < state.children.size(); ++c) {
       PostReceive(call.ctx, state.children[c]);
       again |= PollOne(call, ChildId(c));
