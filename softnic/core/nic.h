@@ -77,6 +77,8 @@ class Nic {
   bool CqEmpty(uint32_t id) const { return cqs_.at(id).works.empty(); }
   // The next completion (or only a solicited one, or an error) raises kCompletion, once.
   void ArmCq(uint32_t id, bool solicited_only);
+  // Completion queues that are armed now.
+  int armed_cqs() const { return armed_cqs_; }
   // Completions of the queue pair are taken back from its queues: it is being destroyed.
   void ForgetWorks(Qpn qpn);
 
@@ -151,6 +153,7 @@ class Nic {
   MemoryTable memory_;
   uint32_t next_id_ = 1;
   std::map<uint32_t, Cq> cqs_;
+  int armed_cqs_ = 0;
   std::map<uint32_t, Srq> srqs_;
   std::map<uint32_t, Qp> qps_;  // by QPN
   std::vector<uint32_t> dirty_;

@@ -12,7 +12,8 @@ uint32_t Nic::CreateCq(uint32_t depth) {
 }
 
 void Nic::DestroyCq(uint32_t id) {
-  EPIC_CHECK(cqs_.erase(id) == 1);
+  if (cqs_.at(id).arm != Cq::Arm::kNo) --armed_cqs_;
+  cqs_.erase(id);
   std::erase_if(events_, [id](const Event& e) {
     return e.id == id && (e.kind == Event::Kind::kCompletion || e.kind == Event::Kind::kCqOverrun);
   });
@@ -36,6 +37,7 @@ size_t Nic::PollCq(uint32_t id, std::span<Work> out) {
 
 void Nic::ArmCq(uint32_t id, bool solicited_only) {
   Cq& cq = cqs_.at(id);
+  if (cq.arm == Cq::Arm::kNo) ++armed_cqs_;
   // The wider wish stands (verbs, ibv_req_notify_cq).
   if (cq.arm != Cq::Arm::kNext) cq.arm = solicited_only ? Cq::Arm::kSolicited : Cq::Arm::kNext;
 }
@@ -52,6 +54,7 @@ void Nic::PushWork(uint32_t id, const Work& work) {
                      (cq.arm == Cq::Arm::kSolicited && (!c.ok() || (c.is_recv() && c.solicited)));
   if (!wakes) return;
   cq.arm = Cq::Arm::kNo;
+  --armed_cqs_;
   events_.push_back({Event::Kind::kCompletion, id});
 }
 

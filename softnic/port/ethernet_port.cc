@@ -1,0 +1,191 @@
+#include "softnic/port/ethernet_port.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "io/clock.h"
+#include "roce/arp.h"
+
+namespace epic::softnic {
+namespace {
+
+// A request without an answer is repeated after this; an answer holds for so long (Linux: 15 to 45 s).
+constexpr Nanos kArpRepeat = 250 * kMillisecond;
+constexpr Nanos kArpValid = 30 * kSecond;
+// One window of a queue pair is 128 packets.
+constexpr size_t kRingBytes = 8 << 20;
+constexpr size_t kLoopRingBytes = 4 << 20;
+
+bool IsMulticast(Ipv4 ip) { return (Raw(ip) >> 28) == 0xe; }
+
+// RFC 1112, section 6.4.
+roce::MacAddress MulticastMac(Ipv4 group) {
+  const uint32_t ip = Raw(group);
+  return {0x01,
+          0x00,
+          0x5e,
+          static_cast<uint8_t>(ip >> 16 & 0x7f),
+          static_cast<uint8_t>(ip >> 8),
+          static_cast<uint8_t>(ip)};
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<EthernetPort>> EthernetPort::Open(const io::AddressedInterface& interface) {
+  io::PacketSocket::Options options{
+      .interface = interface.name, .ring_bytes = kRingBytes, .udp_port = roce::kUdpPort, .arp_replies = true};
+  auto wire = io::PacketSocket::Open(options);
+  if (!wire.ok()) return wire.status();
+  std::unique_ptr<io::PacketSocket> loop;
+  if (!interface.loopback) {
+    options = {.interface = "lo", .ring_bytes = kLoopRingBytes, .udp_port = roce::kUdpPort};
+    // Without it processes of this machine do not reach each other over their own address; all else works.
+    if (auto opened = io::PacketSocket::Open(options); opened.ok()) loop = std::move(*opened);
+  }
+  const int udp_fd = io::HoldUdpPort(roce::kUdpPort);
+  if (udp_fd < 0) {
+    return MakeStatus(
+        StatusCode::kUnavailable,
+        std::string("UDP port 4791 cannot be shared (does rdma_rxe hold it?): ") + std::strerror(errno));
+  }
+  return std::unique_ptr<EthernetPort>(
+      new EthernetPort(interface, std::move(*wire), std::move(loop), udp_fd));
+}
+
+EthernetPort::EthernetPort(const io::AddressedInterface& interface, std::unique_ptr<io::PacketSocket> wire,
+                           std::unique_ptr<io::PacketSocket> loop, int udp_fd)
+    : interface_(interface),
+      wire_(std::move(wire)),
+      loop_(std::move(loop)),
+      udp_fd_(udp_fd),
+      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
+  for (const io::PacketSocket* socket : {wire_.get(), loop_.get()}) {
+    epoll_event event{.events = EPOLLIN, .data = {}};
+    if (socket != nullptr) epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, socket->fd(), &event);
+  }
+}
+
+EthernetPort::~EthernetPort() {
+  close(epoll_fd_);
+  close(udp_fd_);
+}
+
+Nanos EthernetPort::Now() const { return io::MonotonicNow(); }
+
+bool EthernetPort::AddQpnBlock(uint16_t block) {
+  blocks_.push_back(block);
+  return wire_->SetQpnBlocks(blocks_).ok() && (loop_ == nullptr || loop_->SetQpnBlocks(blocks_).ok());
+}
+
+struct EthernetPort::Receiver {
+  EthernetPort* port;
+  PacketHandler handler;
+  void* user;
+  static void OnFrame(void* self, std::span<const uint8_t> frame) {
+    auto* r = static_cast<Receiver*>(self);
+    r->port->OnFrame(frame, r->handler, r->user);
+  }
+};
+
+int EthernetPort::Receive(int max_packets, PacketHandler handler, void* user) {
+  Receiver receiver{this, handler, user};
+  int count = wire_->Receive(max_packets, Receiver::OnFrame, &receiver);
+  if (loop_ != nullptr) count += loop_->Receive(max_packets - count, Receiver::OnFrame, &receiver);
+  return count;
+}
+
+void EthernetPort::OnFrame(std::span<const uint8_t> frame, PacketHandler handler, void* user) {
+  roce::FrameAddress address;
+  roce::Packet packet;
+  const roce::ParseResult result = roce::ParseFrame(frame, &address, &packet);
+  if (result == roce::ParseResult::kNotRoce) return OnArpReply(frame);
+  ++counters_.parse_results[static_cast<size_t>(result)];
+  if (result == roce::ParseResult::kOk) handler(user, packet);
+}
+
+// Only an answer to our own question is believed.
+void EthernetPort::OnArpReply(std::span<const uint8_t> frame) {
+  const auto arp = roce::ParseArp(frame);
+  if (!arp || arp->op != roce::ArpOp::kReply || arp->target_ip != interface_.ip) return;
+  const Nanos now = Now();
+  for (auto& [to, n] : neighbours_) {
+    if (n.local || n.hop != arp->sender_ip || now - n.asked_at > kSecond) continue;
+    n.mac = arp->sender_mac;
+    n.reach = Reach::kReady;
+    n.known_until = now + kArpValid;
+  }
+}
+
+EthernetPort::Neighbour& EthernetPort::Resolve(Ipv4 to) {
+  if (last_ == nullptr || last_to_ != to) {
+    const auto [it, fresh] = neighbours_.try_emplace(to);
+    last_ = &it->second;
+    last_to_ = to;
+  }
+  Neighbour& n = *last_;
+  const Nanos now = Now();
+  if (n.known_until > now) return n;
+  FindHop(to, n);
+  if (n.known_until <= now && n.reach != Reach::kNoRoute && now - n.asked_at >= kArpRepeat) AskForAddress(n);
+  return n;
+}
+
+// What is known without asking. An address that was known and has grown old stays in use meanwhile.
+void EthernetPort::FindHop(Ipv4 to, Neighbour& n) {
+  const Nanos now = Now();
+  const auto known = [&](const roce::MacAddress& mac, Nanos until) {
+    n.mac = mac;
+    n.reach = Reach::kReady;
+    n.known_until = until;
+  };
+  n.local = std::ranges::any_of(io::AddressedInterfaces(), [to](const auto& i) { return i.ip == to; });
+  if (n.local) return known({}, now + kArpValid);
+  if (IsMulticast(to)) return known(MulticastMac(to), kNever);
+  const std::optional<Ipv4> hop = io::NextHop(interface_.name, to);
+  if (!hop) {
+    n.reach = Reach::kNoRoute;
+    n.known_until = now + kArpRepeat;
+    return;
+  }
+  if (n.reach == Reach::kNoRoute) n.reach = Reach::kResolving;
+  n.hop = *hop;
+  if (const auto mac = io::KernelNeighbour(interface_.name, *hop)) known(*mac, now + kArpValid);
+}
+
+void EthernetPort::AskForAddress(Neighbour& n) {
+  n.asked_at = Now();
+  const roce::Arp request{.dst = roce::kBroadcastMac,
+                          .src = interface_.mac,
+                          .op = roce::ArpOp::kRequest,
+                          .sender_mac = interface_.mac,
+                          .sender_ip = interface_.ip,
+                          .target_ip = n.hop};
+  std::array<uint8_t, roce::kMaxArpFrameBytes> frame;
+  const size_t bytes = roce::WriteArp(request, frame);
+  std::copy_n(frame.begin(), bytes, wire_->Queue(bytes).begin());
+  wire_->Flush();
+}
+
+Port::Reach EthernetPort::Prepare(Ipv4 to) { return Resolve(to).reach; }
+
+void EthernetPort::Send(const roce::Packet& packet) {
+  const Neighbour& n = Resolve(packet.dst_ip);
+  io::PacketSocket* socket = n.local && loop_ != nullptr ? loop_.get() : wire_.get();
+  if (n.reach != Reach::kReady || (n.local && loop_ == nullptr && !interface_.loopback))
+    return void(++counters_.unresolved);
+  const std::span<uint8_t> room = socket->Queue(roce::FrameBytes(packet));
+  if (room.empty()) return;
+  const roce::MacAddress own = n.local ? roce::MacAddress{} : interface_.mac;
+  roce::WriteFrame({.dst = n.mac, .src = own, .ip_id = ip_id_++}, packet, room);
+}
+
+void EthernetPort::Flush() {
+  wire_->Flush();
+  if (loop_ != nullptr) loop_->Flush();
+}
+
+}  // namespace epic::softnic

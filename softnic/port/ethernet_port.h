@@ -1,0 +1,73 @@
+// A port on an Ethernet interface, beside the kernel's own stack and with its address: frames through a
+// packet socket, neighbours by ARP. Packets to an address of this machine take the loopback interface, so
+// that processes of one machine reach each other.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "io/interface.h"
+#include "io/packet_socket.h"
+#include "roce/frame.h"
+#include "softnic/port/port.h"
+
+namespace epic::softnic {
+
+struct EthernetPortCounters {
+  uint64_t unresolved = 0;  // sent to nobody: no hardware address was known
+  std::array<uint64_t, roce::kParseResults> parse_results{};
+};
+
+class EthernetPort final : public Port {
+ public:
+  // NOT_FOUND, PERMISSION_DENIED or INTERNAL, with the interface's name.
+  static StatusOr<std::unique_ptr<EthernetPort>> Open(const io::AddressedInterface& interface);
+  ~EthernetPort() override;
+
+  int fd() const override { return epoll_fd_; }
+  Nanos Now() const override;
+  int Receive(int max_packets, PacketHandler handler, void* user) override;
+  void Send(const roce::Packet& packet) override;
+  void Flush() override;
+  Reach Prepare(Ipv4 to) override;
+  bool AddQpnBlock(uint16_t block) override;
+
+  const EthernetPortCounters& counters() const { return counters_; }
+
+ private:
+  struct Neighbour {
+    Reach reach = Reach::kResolving;
+    bool local = false;  // an address of this machine: over the loopback interface
+    Ipv4 hop{};
+    roce::MacAddress mac{};
+    Nanos asked_at = -kSecond;
+    Nanos known_until = 0;
+  };
+  struct Receiver;
+
+  EthernetPort(const io::AddressedInterface& interface, std::unique_ptr<io::PacketSocket> wire,
+               std::unique_ptr<io::PacketSocket> loop, int udp_fd);
+  void OnFrame(std::span<const uint8_t> frame, PacketHandler handler, void* user);
+  Neighbour& Resolve(Ipv4 to);
+  void FindHop(Ipv4 to, Neighbour& neighbour);
+  void AskForAddress(Neighbour& neighbour);
+  void OnArpReply(std::span<const uint8_t> frame);
+
+  io::AddressedInterface interface_;
+  std::unique_ptr<io::PacketSocket> wire_, loop_;
+  int udp_fd_;
+  int epoll_fd_;
+  std::vector<uint16_t> blocks_;
+  std::map<Ipv4, Neighbour> neighbours_;
+  // The neighbour of the last packet: mostly the next one's as well.
+  Ipv4 last_to_{};
+  Neighbour* last_ = nullptr;
+  uint16_t ip_id_ = 0;
+  EthernetPortCounters counters_;
+};
+
+}  // namespace epic::softnic

@@ -1,0 +1,38 @@
+// Where an adapter's packets go and come from, and its clock: the network, or a simulated one.
+#pragma once
+
+#include <cstdint>
+
+#include "base/types.h"
+#include "roce/transport/memory.h"
+
+namespace epic::softnic {
+
+// One thread at a time uses a port.
+//
+// Packets to several destinations are queued by Send and leave at Flush: a port is free to join packets of
+// one destination there (segmentation offload), as long as the receiver sees each whole and in order.
+class Port : public roce::PacketSink {
+ public:
+  // Readable while packets wait to be received.
+  virtual int fd() const = 0;
+  virtual Nanos Now() const = 0;
+
+  using PacketHandler = void (*)(void* user, const roce::Packet& packet);
+  // Hands over at most max_packets that have arrived whole and with a right ICRC; each is valid only during
+  // the call. Returns how many frames were looked at: fewer than max_packets if none waits any more.
+  virtual int Receive(int max_packets, PacketHandler handler, void* user) = 0;
+
+  // Send (of PacketSink): queues a copy. What cannot be sent is lost, as on any network.
+  virtual void Flush() = 0;
+
+  // Whether packets to the address can leave; if not, finding out how is under way (call again after
+  // Receive). kNever: there is no way there.
+  enum class Reach : uint8_t { kReady, kResolving, kNoRoute };
+  virtual Reach Prepare(Ipv4 to) = 0;
+
+  // Receive for the 256 queue pair numbers from block * 256 on as well.
+  virtual bool AddQpnBlock(uint16_t block) = 0;
+};
+
+}  // namespace epic::softnic

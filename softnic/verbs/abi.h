@@ -1,0 +1,150 @@
+// The objects behind the handles that verbs hands out. Each begins with the structure that the application
+// sees (rdma-core 44, infiniband/verbs.h), so that a pointer to one is a pointer to the other.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "io/interface.h"
+#include "softnic/verbs/adapter.h"
+
+// Exported, at a version given by libibverbs.map.
+#define EPIC_VERBS extern "C" __attribute__((visibility("default")))
+
+namespace epic::softnic {
+
+struct Device {
+  ibv_device base{};
+  io::AddressedInterface interface;
+};
+
+// Takes `count` events off the counter of a descriptor.
+void DropTokens(int fd, size_t count);
+
+struct CompChannel;
+struct Cq;
+struct Qp;
+struct Srq;
+
+// The consumer's side of an adapter: which objects its events are about. Guarded by the adapter's lock.
+struct Context {
+  verbs_context verbs{};  // ends with the ibv_context that the application has
+  const Device* device = nullptr;
+  std::unique_ptr<Adapter> adapter;
+  std::map<uint32_t, Cq*> cqs;
+  std::map<uint32_t, Qp*> qps;
+  std::map<uint32_t, Srq*> srqs;
+  std::deque<ibv_async_event> async_events;
+  uint32_t next_pd = 1;
+
+  // Puts an event where the application reads it; the adapter's lock is held.
+  void OnEvent(const Event& event);
+  // Takes back those events that nobody has read yet and that are about an object which is being destroyed.
+  template <typename About>
+  void ForgetAsync(About about) {
+    DropTokens(verbs.context.async_fd, std::erase_if(async_events, about));
+  }
+};
+
+inline Context* Of(ibv_context* context) {
+  return reinterpret_cast<Context*>(reinterpret_cast<char*>(context) - offsetof(verbs_context, context));
+}
+
+struct CompChannel {
+  ibv_comp_channel base{};  // its descriptor counts the waiting events
+  std::deque<Cq*> events;
+};
+
+struct Pd {
+  ibv_pd base{};
+  uint32_t id = 0;
+  int users = 0;
+};
+
+struct Mr {
+  ibv_mr base{};
+};
+
+// Events that the application has read must be acknowledged before their object is destroyed (verbs,
+// ibv_get_cq_event and ibv_get_async_event): hence the counts of those read.
+struct Cq {
+  ibv_cq base{};
+  uint32_t id = 0;
+  int users = 0;
+  uint32_t comp_events_read = 0;
+  uint32_t async_events_read = 0;
+};
+
+struct Srq {
+  ibv_srq base{};
+  uint32_t id = 0;
+  uint32_t depth = 0;
+  int users = 0;
+  uint32_t events_read = 0;
+};
+
+struct Qp {
+  ibv_qp base{};
+  QpInit init;
+  bool signal_all = false;
+  uint32_t events_read = 0;
+  ibv_qp_cap cap{};
+  ibv_qp_attr attr{};  // as the application set it, for ibv_query_qp
+  bool is_ud() const { return init.is_ud; }
+};
+
+struct Ah {
+  ibv_ah base{};
+  Ipv4 ip{};
+};
+
+inline CompChannel* Of(ibv_comp_channel* c) { return reinterpret_cast<CompChannel*>(c); }
+inline Pd* Of(ibv_pd* pd) { return reinterpret_cast<Pd*>(pd); }
+inline Cq* Of(ibv_cq* cq) { return reinterpret_cast<Cq*>(cq); }
+inline Srq* Of(ibv_srq* srq) { return reinterpret_cast<Srq*>(srq); }
+inline Qp* Of(ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
+inline Ah* Of(ibv_ah* ah) { return reinterpret_cast<Ah*>(ah); }
+inline Adapter& AdapterOf(ibv_context* context) { return *Of(context)->adapter; }
+
+// The GID table of every port: 0 is the link-local IPv6 address, which cannot be used (only IPv4 is spoken),
+// 1 the IPv4-mapped one, as rdma_rxe has them.
+inline constexpr int kGids = 2;
+inline constexpr uint8_t kIpv4GidIndex = 1;
+ibv_gid GidOf(const io::AddressedInterface& interface, int index);
+// Nothing if the GID is not an IPv4-mapped one.
+std::optional<Ipv4> Ipv4Of(const ibv_gid& gid);
+
+// Waits until the application has acknowledged as many events as it has read.
+template <typename Object>
+void AwaitAcknowledged(Object* object, const uint32_t* completed, uint32_t read) {
+  pthread_mutex_lock(&object->mutex);
+  while (*completed != read) pthread_cond_wait(&object->cond, &object->mutex);
+  pthread_mutex_unlock(&object->mutex);
+}
+
+// For verbs that return a pointer or -1: sets errno.
+inline std::nullptr_t Null(int error) {
+  errno = error;
+  return nullptr;
+}
+
+// data.cc
+int PollCq(ibv_cq* cq, int count, ibv_wc* out);
+int RequestNotify(ibv_cq* cq, int solicited_only);
+int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
+int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
+// attributes.cc
+int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t bytes);
+int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
+                  size_t bytes);
+
+// What the adapter offers, told by ibv_query_device and kept to.
+inline constexpr int kMaxQp = 65536, kMaxQpWr = 16384, kMaxCqe = 1 << 22, kMaxSrqWr = 1 << 16;
+inline constexpr uint32_t kMaxInline = 1024;
+
+}  // namespace epic::softnic

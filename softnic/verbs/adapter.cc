@@ -1,0 +1,176 @@
+#include "softnic/verbs/adapter.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+
+namespace epic::softnic {
+namespace {
+
+// For so long the helper leaves the network to an application that looks at it itself: steps of doubling and
+// halving between these, and below the first not at all.
+constexpr Nanos kMinDefer = 125 * kMicrosecond, kMaxDefer = kMillisecond;
+// An application that polls comes by more often than this.
+constexpr Nanos kPollsWithin = 5 * kMicrosecond;
+constexpr Nanos kReachTimeout = kSecond;
+constexpr int kReachPollMs = 10;
+
+timespec ToTimespec(Nanos ns) { return {.tv_sec = ns / kSecond, .tv_nsec = ns % kSecond}; }
+
+}  // namespace
+
+Adapter::Adapter(std::unique_ptr<Port> port, Ipv4 ip, uint32_t mtu, const roce::Policy& policy,
+                 EventHandler on_event)
+    : port_(std::move(port)),
+      nic_(ip, mtu, policy),
+      on_event_(std::move(on_event)),
+      ip_(ip),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  // Signals are the application's: its handlers must not run on this thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  helper_ = std::thread([this] { HelperLoop(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Adapter::~Adapter() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  Wake();
+  helper_.join();
+  close(wake_fd_);
+}
+
+void Adapter::Wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+}
+
+void Adapter::Finish() {
+  for (int i = 0; i < kMaxRuns; ++i) {
+    nic_.Run(port_->Now(), *port_);
+    if (nic_.next_deadline() != 0) break;
+  }
+  port_->Flush();
+  for (Event event; nic_.NextEvent(&event);) on_event_(event);
+  // A helper that sleeps for longer than until the next timer would let it pass.
+  if (helper_defers_ == 0 && nic_.next_deadline() < helper_until_) {
+    helper_until_ = nic_.next_deadline();
+    Wake();
+  }
+}
+
+int Adapter::Receive(Nanos now) {
+  struct Receiver {
+    Nic* nic;
+    Nanos now;
+  } receiver{&nic_, now};
+  return port_->Receive(
+      kBatch,
+      [](void* user, const roce::Packet& packet) {
+        auto* r = static_cast<Receiver*>(user);
+        r->nic->OnPacket(r->now, packet);
+      },
+      &receiver);
+}
+
+size_t Adapter::Poll(uint32_t cq, std::span<Work> out) {
+  const std::lock_guard lock(mutex_);
+  ++entries_;
+  if (const size_t count = nic_.PollCq(cq, out); count > 0) return count;
+  looked_at_ = port_->Now();
+  Receive(looked_at_);
+  Finish();
+  return nic_.PollCq(cq, out);
+}
+
+void Adapter::Arm(uint32_t cq, bool solicited_only) {
+  const std::lock_guard lock(mutex_);
+  nic_.ArmCq(cq, solicited_only);
+  if (helper_defers_ == 0) return;
+  helper_defers_ = 0;
+  Wake();
+}
+
+Nanos Adapter::NextDefer(bool app_looks, bool app_entered, int received) const {
+  if (nic_.armed_cqs() > 0 || !app_entered) return 0;
+  if (app_looks) return std::clamp(helper_defers_ * 2, kMinDefer, kMaxDefer);
+  const Nanos shorter = received > 0 ? helper_defers_ / 2 : helper_defers_;
+  return shorter < kMinDefer ? 0 : shorter;
+}
+
+void Adapter::HelperLoop() {
+  std::unique_lock lock(mutex_);
+  uint64_t seen = 0;
+  while (!stop_) {
+    helper_until_ = 0;  // awake
+    const Nanos now = port_->Now();
+    const bool app_looks = now - looked_at_ < kPollsWithin;
+    int received = 0;
+    if (!app_looks || nic_.armed_cqs() > 0) {
+      received = Receive(now);
+      Finish();
+    }
+    helper_defers_ = NextDefer(app_looks, entries_ != seen, received);
+    seen = entries_;
+    helper_until_ = helper_defers_ > 0 ? now + helper_defers_ : nic_.next_deadline();
+    const Nanos wait = helper_until_ == kNever ? 0 : std::max<Nanos>(helper_until_ - now, 0);
+    const timespec timeout = ToTimespec(wait);
+    std::array<pollfd, 2> fds{pollfd{wake_fd_, POLLIN, 0}, pollfd{port_->fd(), POLLIN, 0}};
+    const nfds_t count = helper_defers_ > 0 ? 1 : 2;
+    const bool forever = helper_until_ == kNever;
+    lock.unlock();
+    ppoll(fds.data(), count, forever ? nullptr : &timeout, nullptr);
+    uint64_t drained = 0;
+    if ((fds[0].revents & POLLIN) != 0) [[maybe_unused]]
+      const ssize_t r = read(wake_fd_, &drained, sizeof drained);
+    lock.lock();
+  }
+}
+
+std::optional<Qpn> Adapter::NewQpn() {
+  const std::lock_guard lock(mutex_);
+  if (free_qpns_.empty()) {
+    std::unique_ptr<QpnBlock> block = QpnBlock::Take(ip_);
+    if (block == nullptr || !port_->AddQpnBlock(block->number())) return std::nullopt;
+    // From the front, so that numbers come up again as late as can be.
+    for (uint32_t i = 0; i < 256; ++i) free_qpns_.push_back(Qpn{uint32_t{block->number()} << 8 | i});
+    blocks_.push_back(std::move(block));
+  }
+  const Qpn qpn = free_qpns_.front();
+  free_qpns_.erase(free_qpns_.begin());
+  return qpn;
+}
+
+void Adapter::FreeQpn(Qpn qpn) {
+  const std::lock_guard lock(mutex_);
+  free_qpns_.push_back(qpn);
+}
+
+int Adapter::Reach(Ipv4 to) {
+  const Nanos give_up = port_->Now() + kReachTimeout;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      Receive(port_->Now());
+      Finish();
+      const Port::Reach reach = port_->Prepare(to);
+      if (reach == Port::Reach::kReady) return 0;
+      if (reach == Port::Reach::kNoRoute) return ENETUNREACH;
+      if (port_->Now() > give_up) return ETIMEDOUT;
+    }
+    pollfd arrival{port_->fd(), POLLIN, 0};
+    poll(&arrival, 1, kReachPollMs);
+  }
+}
+
+}  // namespace epic::softnic

@@ -1,0 +1,93 @@
+// One open device: an adapter on a port, its lock, and who makes progress.
+//
+// Progress is made within post and poll calls, by the caller's own thread. A helper thread sleeps until a
+// packet arrives or a timer is due. Where it then finds that the application looks at the network itself, it
+// is in the way, and stays away for longer and longer, up to a millisecond; where packets were waiting that
+// nobody looked for, for shorter. An application that waits for a completion event has its full attention.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "softnic/core/nic.h"
+#include "softnic/port/port.h"
+#include "softnic/verbs/qpn_block.h"
+
+namespace epic::softnic {
+
+class Adapter {
+ public:
+  // Takes the events of the adapter as they arise; called with the lock held.
+  using EventHandler = std::function<void(const Event&)>;
+
+  Adapter(std::unique_ptr<Port> port, Ipv4 ip, uint32_t mtu, const roce::Policy& policy,
+          EventHandler on_event);
+  ~Adapter();
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
+
+  // Calls action(nic), with the lock held, then sends and tells what it has caused.
+  template <typename Action>
+  auto Do(Action action) {
+    const std::lock_guard lock(mutex_);
+    ++entries_;
+    const Finally finish{this};
+    return action(nic_);
+  }
+
+  // Takes completions; if there are none, looks at the network first.
+  size_t Poll(uint32_t cq, std::span<Work> out);
+
+  // Arms a queue whose events somebody waits for: from now on the helper watches the network.
+  void Arm(uint32_t cq, bool solicited_only);
+
+  // A queue pair number that no other adapter of this machine's address has; none if all are in use.
+  std::optional<Qpn> NewQpn();
+  void FreeQpn(Qpn qpn);
+
+  // Waits until packets to the address can leave: 0, or an errno (ETIMEDOUT: it does not answer,
+  // ENETUNREACH).
+  int Reach(Ipv4 to);
+
+  // For calls that change and read what is beside the adapter, such as the consumer's event queues.
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  struct Finally {
+    Adapter* adapter;
+    ~Finally() { adapter->Finish(); }
+  };
+  static constexpr int kBatch = 64;
+  // What goes round inside the adapter may lead to more that does.
+  static constexpr int kMaxRuns = 64;
+
+  void Finish();
+  int Receive(Nanos now);
+  Nanos NextDefer(bool app_looks, bool app_entered, int received) const;
+  void HelperLoop();
+  void Wake();
+
+  std::mutex mutex_;
+  std::unique_ptr<Port> port_;
+  Nic nic_;
+  EventHandler on_event_;
+  Ipv4 ip_;
+  std::vector<std::unique_ptr<QpnBlock>> blocks_;
+  std::vector<Qpn> free_qpns_;
+
+  // What the helper goes by; under the lock.
+  uint64_t entries_ = 0;         // of the application into post and poll
+  Nanos looked_at_ = 0;          // when the application last looked at the network
+  Nanos helper_defers_ = 0;      // for so long it leaves the network to the application; 0: not at all
+  Nanos helper_until_ = kNever;  // when it wakes by itself
+  bool stop_ = false;
+  int wake_fd_;
+  std::thread helper_;
+};
+
+}  // namespace epic::softnic

@@ -1,0 +1,161 @@
+// What devices and ports can do, and their GID and P_Key tables.
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "softnic/verbs/abi.h"
+#include "softnic/verbs/device_list.h"
+
+#undef ibv_query_port  // a macro in front of the function below
+
+namespace epic::softnic {
+namespace {
+
+// rdma_rxe's; perftest and others take what has it for a NIC without peculiarities.
+constexpr uint32_t kVendorId = 0xffffff;
+constexpr int kPorts = 1;
+
+ibv_mtu ToMtu(uint32_t bytes) { return static_cast<ibv_mtu>(std::bit_width(bytes) - 8); }
+
+ibv_port_attr PortAttributes(const Context& context) {
+  const io::InterfaceState state = io::ReadInterface(context.device->interface.name);
+  ibv_port_attr attr{};
+  attr.state = state.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+  attr.max_mtu = IBV_MTU_4096;
+  attr.active_mtu = ToMtu(PathMtuOf(context.device->interface));
+  attr.gid_tbl_len = kGids;
+  attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+  attr.max_msg_sz = uint32_t{roce::kMaxMessageBytes};
+  attr.pkey_tbl_len = 1;
+  attr.max_vl_num = 1;
+  attr.active_width = 1;               // 1x
+  attr.active_speed = 1;               // 2.5 Gbit/s: what an Ethernet port without a known speed says
+  attr.phys_state = state.up ? 5 : 2;  // LinkUp, Polling
+  attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  return attr;
+}
+
+ibv_device_attr DeviceAttributes(const Context& context) {
+  ibv_device_attr attr{};
+  std::strncpy(attr.fw_ver, "softnic", sizeof attr.fw_ver - 1);
+  attr.node_guid = attr.sys_image_guid = GidOf(context.device->interface, 0).global.interface_id;
+  attr.max_mr_size = UINT64_MAX;
+  attr.page_size_cap = 0xfffff000;
+  attr.vendor_id = kVendorId;
+  attr.max_qp = kMaxQp;
+  attr.max_qp_wr = kMaxQpWr;
+  attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
+  attr.max_sge = attr.max_sge_rd = attr.max_srq_sge = static_cast<int>(roce::kMaxSge);
+  attr.max_cq = kMaxQp;
+  attr.max_cqe = kMaxCqe;
+  attr.max_mr = static_cast<int>(MemoryTable::kMaxRegions);
+  attr.max_pd = attr.max_ah = attr.max_srq = kMaxQp;
+  attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = roce::kMaxRdAtomic;
+  attr.max_res_rd_atom = kMaxQp * roce::kMaxRdAtomic;
+  attr.atomic_cap = IBV_ATOMIC_NONE;
+  attr.max_mcast_grp = 8192;
+  attr.max_mcast_qp_attach = static_cast<int>(roce::kMaxMulticastGroups);
+  attr.max_total_mcast_qp_attach = kMaxQp;
+  attr.max_srq_wr = kMaxSrqWr;
+  attr.max_pkeys = 1;
+  attr.local_ca_ack_delay = 15;
+  attr.phys_port_cnt = kPorts;
+  return attr;
+}
+
+bool IsGid(uint32_t port, uint32_t index) { return port == 1 && index < kGids; }
+
+ibv_gid_entry GidEntry(const Context& context, uint32_t index) {
+  return {.gid = GidOf(context.device->interface, static_cast<int>(index)),
+          .gid_index = index,
+          .port_num = 1,
+          .gid_type = IBV_GID_TYPE_ROCE_V2,
+          .ndev_ifindex = context.device->interface.index};
+}
+
+}  // namespace
+
+int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t bytes) {
+  if (port != 1) return EINVAL;
+  const ibv_port_attr full = PortAttributes(*Of(context));
+  std::memset(attr, 0, bytes);
+  std::memcpy(attr, &full, std::min(bytes, sizeof full));
+  return 0;
+}
+
+int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
+                  size_t bytes) {
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  if (bytes < sizeof attr->orig_attr) return EINVAL;
+  std::memset(attr, 0, bytes);
+  attr->orig_attr = DeviceAttributes(*Of(context));
+  attr->phys_port_cnt_ex = kPorts;
+  return 0;
+}
+
+}  // namespace epic::softnic
+
+using namespace epic::softnic;
+
+EPIC_VERBS int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
+  *attr = DeviceAttributes(*Of(context));
+  return 0;
+}
+
+// Programs of old know a structure that ends before port_cap_flags2.
+EPIC_VERBS int ibv_query_port(ibv_context* context, uint8_t port, struct _compat_ibv_port_attr* attr) {
+  return QueryPort(context, port, reinterpret_cast<ibv_port_attr*>(attr),
+                   offsetof(ibv_port_attr, port_cap_flags2));
+}
+
+EPIC_VERBS int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
+  if (index < 0 || !IsGid(port, static_cast<uint32_t>(index))) {
+    errno = EINVAL;
+    return -1;
+  }
+  *gid = GidOf(Of(context)->device->interface, index);
+  return 0;
+}
+
+EPIC_VERBS int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
+                                 uint32_t flags, size_t entry_bytes) {
+  if (flags != 0 || entry_bytes < sizeof *entry || !IsGid(port, index)) return EINVAL;
+  *entry = GidEntry(*Of(context), index);
+  return 0;
+}
+
+EPIC_VERBS ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_t max_entries,
+                                        uint32_t flags, size_t entry_bytes) {
+  if (flags != 0 || entry_bytes < sizeof *entries || max_entries < kGids) return -EINVAL;
+  for (uint32_t i = 0; i < kGids; ++i) {
+    const ibv_gid_entry entry = GidEntry(*Of(context), i);
+    std::memcpy(reinterpret_cast<char*>(entries) + i * entry_bytes, &entry, sizeof entry);
+  }
+  return kGids;
+}
+
+// For ibv_devinfo; the enumeration is not ibv_gid_type's: 0 InfiniBand or RoCE v1, 1 RoCE v2.
+EPIC_VERBS int ibv_query_gid_type(ibv_context*, uint8_t port, unsigned int index, int* type) {
+  if (!IsGid(port, index)) {
+    errno = EINVAL;
+    return -1;
+  }
+  *type = 1;
+  return 0;
+}
+
+EPIC_VERBS int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {
+  if (port != 1 || index != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  *pkey = epic::roce::kDefaultPkey;  // the same in both byte orders
+  return 0;
+}
+
+EPIC_VERBS int ibv_get_pkey_index(ibv_context*, uint8_t port, __be16 pkey) {
+  if (port == 1 && pkey == epic::roce::kDefaultPkey) return 0;
+  errno = EINVAL;
+  return -1;
+}

@@ -1,0 +1,147 @@
+// Work requests in, completions out: the calls that take the fast road, through ibv_context::ops.
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "softnic/verbs/abi.h"
+
+namespace epic::softnic {
+namespace {
+
+int ToErrno(roce::PostResult result) {
+  return result == roce::PostResult::kOk ? 0 : result == roce::PostResult::kFull ? ENOMEM : EINVAL;
+}
+
+bool ToSges(const ibv_sge* list, int count, roce::SgeList* out) {
+  if (count < 0 || static_cast<size_t>(count) > roce::kMaxSge) return false;
+  out->count = static_cast<uint8_t>(count);
+  for (int i = 0; i < count; ++i)
+    out->sge[static_cast<size_t>(i)] = {list[i].addr, list[i].length, list[i].lkey};
+  return true;
+}
+
+using InlineBuffer = std::array<uint8_t, kMaxInline>;
+
+// 0, or an errno. Inline data is gathered into `bytes`, which must live until the request is posted.
+int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::SendWr* out) {
+  switch (wr.opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_RDMA_READ:
+      out->opcode = static_cast<roce::WrOpcode>(wr.opcode);
+      break;
+    default:
+      return EOPNOTSUPP;
+  }
+  out->wr_id = wr.wr_id;
+  out->signaled = qp.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
+  out->solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
+  out->fence = (wr.send_flags & IBV_SEND_FENCE) != 0;
+  out->imm = ntohl(wr.imm_data);
+  if (!ToSges(wr.sg_list, wr.num_sge, &out->sges)) return EINVAL;
+  if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
+    size_t filled = 0;
+    for (int i = 0; i < wr.num_sge; ++i) {
+      const ibv_sge& sge = wr.sg_list[i];
+      if (sge.length > bytes->size() - filled) return EINVAL;
+      std::memcpy(bytes->data() + filled, reinterpret_cast<const void*>(sge.addr), sge.length);
+      filled += sge.length;
+    }
+    out->inline_bytes = std::span(*bytes).first(filled);
+    out->sges.count = 0;
+  }
+  if (qp.is_ud()) {
+    if (wr.wr.ud.ah == nullptr) return EINVAL;
+    out->ud = {Of(wr.wr.ud.ah)->ip, Qpn{wr.wr.ud.remote_qpn & kQpnMask}, wr.wr.ud.remote_qkey};
+  } else {
+    out->remote_address = wr.wr.rdma.remote_addr;
+    out->rkey = wr.wr.rdma.rkey;
+  }
+  return 0;
+}
+
+ibv_wc ToWc(const Work& work) {
+  const roce::Completion& c = work.completion;
+  ibv_wc wc{};
+  wc.wr_id = c.wr_id;
+  wc.status = static_cast<ibv_wc_status>(c.status);
+  wc.opcode = static_cast<ibv_wc_opcode>(c.opcode);
+  wc.byte_len = c.bytes;
+  wc.qp_num = Raw(work.qpn);
+  if (c.has_imm) {
+    wc.imm_data = htonl(c.imm);
+    wc.wc_flags |= IBV_WC_WITH_IMM;
+  }
+  if (work.is_ud && c.is_recv()) {
+    wc.src_qp = Raw(c.src_qpn);
+    wc.wc_flags |= IBV_WC_GRH;
+  }
+  return wc;
+}
+
+// Posts a chain until one cannot be; *bad is that one.
+template <typename Wr, typename Post>
+int PostChain(ibv_context* context, Wr* wr, Wr** bad, const Post& post) {
+  return AdapterOf(context).Do([&](Nic& nic) {
+    for (; wr != nullptr; wr = wr->next) {
+      if (const int error = post(nic, *wr); error != 0) {
+        *bad = wr;
+        return error;
+      }
+    }
+    return 0;
+  });
+}
+
+}  // namespace
+
+int PostSend(ibv_qp* base, ibv_send_wr* first, ibv_send_wr** bad) {
+  const Qp& qp = *Of(base);
+  InlineBuffer bytes;
+  return PostChain(base->context, first, bad, [&](Nic& nic, const ibv_send_wr& wr) {
+    roce::SendWr out;
+    if (const int error = ToSendWr(qp, wr, &bytes, &out); error != 0) return error;
+    return ToErrno(nic.PostSend(qp.init.qpn, out));
+  });
+}
+
+int PostRecv(ibv_qp* base, ibv_recv_wr* first, ibv_recv_wr** bad) {
+  return PostChain(base->context, first, bad, [&](Nic& nic, const ibv_recv_wr& wr) {
+    roce::RecvWr out{.wr_id = wr.wr_id};
+    if (!ToSges(wr.sg_list, wr.num_sge, &out.sges)) return EINVAL;
+    return ToErrno(nic.PostRecv(Of(base)->init.qpn, out));
+  });
+}
+
+int PostSrqRecv(ibv_srq* base, ibv_recv_wr* first, ibv_recv_wr** bad) {
+  return PostChain(base->context, first, bad, [&](Nic& nic, const ibv_recv_wr& wr) {
+    roce::RecvWr out{.wr_id = wr.wr_id};
+    if (!ToSges(wr.sg_list, wr.num_sge, &out.sges)) return EINVAL;
+    return ToErrno(nic.PostSrqRecv(Of(base)->id, out));
+  });
+}
+
+int PollCq(ibv_cq* cq, int count, ibv_wc* out) {
+  std::array<Work, 32> works;
+  int taken = 0;
+  while (taken < count) {
+    const size_t room = std::min(works.size(), static_cast<size_t>(count - taken));
+    const size_t got = AdapterOf(cq->context).Poll(Of(cq)->id, std::span(works).first(room));
+    for (size_t i = 0; i < got; ++i) out[taken++] = ToWc(works[i]);
+    if (got < room) break;
+  }
+  return taken;
+}
+
+int RequestNotify(ibv_cq* cq, int solicited_only) {
+  // Without a channel nobody can hear of it.
+  if (cq->channel != nullptr) AdapterOf(cq->context).Arm(Of(cq)->id, solicited_only != 0);
+  return 0;
+}
+
+}  // namespace epic::softnic

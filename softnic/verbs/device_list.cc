@@ -1,0 +1,121 @@
+#include "softnic/verbs/device_list.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+
+namespace epic::softnic {
+namespace {
+
+constexpr uint32_t kHeaderBytes = 80;
+
+std::unique_ptr<Device> MakeDevice(const io::AddressedInterface& interface, std::string name) {
+  auto device = std::make_unique<Device>();
+  device->interface = interface;
+  if (name.empty()) name = "softnic_" + interface.name;
+  ibv_device& base = device->base;
+  base.node_type = IBV_NODE_CA;
+  base.transport_type = IBV_TRANSPORT_IB;
+  name.copy(base.name, sizeof base.name - 1);
+  // There is no character device and nothing in sysfs; the names are for messages.
+  name.copy(base.dev_name, sizeof base.dev_name - 1);
+  return device;
+}
+
+uint64_t GuidOf(const io::AddressedInterface& interface) {
+  const ibv_gid gid = GidOf(interface, 0);
+  return gid.global.interface_id;  // in network byte order, as verbs has it
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Device>> ListDevices() {
+  const std::vector<io::AddressedInterface> interfaces = io::AddressedInterfaces();
+  std::vector<std::unique_ptr<Device>> devices;
+  const char* wanted = std::getenv("EPIC_SOFTNIC_DEVICES");
+  if (wanted == nullptr) {
+    for (const io::AddressedInterface& interface : interfaces) {
+      if (!interface.loopback) devices.push_back(MakeDevice(interface, ""));
+    }
+    return devices;
+  }
+  std::istringstream entries(wanted);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    if (entry.empty()) continue;
+    const size_t equals = entry.find('=');
+    const std::string name = equals == std::string::npos ? "" : entry.substr(0, equals);
+    const std::string ifname = equals == std::string::npos ? entry : entry.substr(equals + 1);
+    const auto found = std::ranges::find(interfaces, ifname, &io::AddressedInterface::name);
+    if (found == interfaces.end()) {
+      std::fprintf(stderr,
+                   "softnic: EPIC_SOFTNIC_DEVICES: %s is no interface that is up and has an IPv4 address\n",
+                   ifname.c_str());
+      continue;
+    }
+    devices.push_back(MakeDevice(*found, name));
+  }
+  return devices;
+}
+
+uint32_t PathMtuOf(const io::AddressedInterface& interface) {
+  const uint32_t mtu = io::ReadInterface(interface.name).mtu;
+  if (mtu < 256 + kHeaderBytes) return 256;
+  return std::min(std::bit_floor(mtu - kHeaderBytes), roce::kMaxPathMtu);
+}
+
+ibv_gid GidOf(const io::AddressedInterface& interface, int index) {
+  ibv_gid gid{};
+  if (index == kIpv4GidIndex) {
+    gid.raw[10] = gid.raw[11] = 0xff;
+    for (unsigned i = 0; i < 4; ++i)
+      gid.raw[12 + i] = static_cast<uint8_t>(Raw(interface.ip) >> (24 - 8 * i));
+    return gid;
+  }
+  // The modified EUI-64 of the hardware address (RFC 4291, appendix A).
+  const auto& mac = interface.mac;
+  const uint8_t eui[8] = {
+      static_cast<uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+  gid.raw[0] = 0xfe;
+  gid.raw[1] = 0x80;
+  std::memcpy(gid.raw + 8, eui, sizeof eui);
+  return gid;
+}
+
+std::optional<Ipv4> Ipv4Of(const ibv_gid& gid) {
+  static constexpr uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  if (std::memcmp(gid.raw, kPrefix, sizeof kPrefix) != 0) return std::nullopt;
+  uint32_t ip = 0;
+  for (unsigned i = 12; i < 16; ++i) ip = ip << 8 | gid.raw[i];
+  return Ipv4{ip};
+}
+
+}  // namespace epic::softnic
+
+using namespace epic::softnic;
+
+EPIC_VERBS ibv_device** ibv_get_device_list(int* count) {
+  // Devices stay for ever: an opened one points to its own, and there are few.
+  std::vector<std::unique_ptr<Device>> devices = ListDevices();
+  if (count != nullptr) *count = static_cast<int>(devices.size());
+  auto** list = static_cast<ibv_device**>(std::calloc(devices.size() + 1, sizeof(ibv_device*)));
+  if (list == nullptr) return Null(ENOMEM);
+  for (size_t i = 0; i < devices.size(); ++i) list[i] = &devices[i].release()->base;
+  return list;
+}
+
+EPIC_VERBS void ibv_free_device_list(ibv_device** list) { std::free(list); }
+
+EPIC_VERBS const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+
+EPIC_VERBS int ibv_get_device_index(ibv_device* device) {
+  return static_cast<int>(reinterpret_cast<Device*>(device)->interface.index);
+}
+
+EPIC_VERBS __be64 ibv_get_device_guid(ibv_device* device) {
+  return GuidOf(reinterpret_cast<Device*>(device)->interface);
+}

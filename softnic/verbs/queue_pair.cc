@@ -1,0 +1,258 @@
+// Queue pairs: creation, states, attributes.
+#include <cerrno>
+
+#include "softnic/verbs/abi.h"
+
+using namespace epic::softnic;
+namespace roce = epic::roce;
+
+namespace {
+
+constexpr int kInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+
+int ToErrno(roce::ModifyResult result) { return result == roce::ModifyResult::kOk ? 0 : EINVAL; }
+
+roce::QpState ToState(ibv_qp_state state) { return static_cast<roce::QpState>(state); }
+
+template <typename To, typename From>
+std::optional<To> If(int mask, int bit, From value) {
+  return (mask & bit) != 0 ? std::optional<To>(static_cast<To>(value)) : std::nullopt;
+}
+
+// The destination of an address vector: 0, or an errno.
+int DestinationOf(const ibv_ah_attr& ah, epic::Ipv4* ip) {
+  const std::optional<epic::Ipv4> to = Ipv4Of(ah.grh.dgid);
+  if (!ah.is_global || ah.port_num > 1 || ah.grh.sgid_index != kIpv4GidIndex || !to) return EINVAL;
+  *ip = *to;
+  return 0;
+}
+
+// What may be said at all in the transition, beyond what the transport checks.
+bool IsPlausible(const Qp& qp, const ibv_qp_attr& attr, int mask) {
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index != 0) return false;
+  if ((mask & IBV_QP_PORT) != 0 && attr.port_num != 1) return false;
+  if ((mask & (IBV_QP_ALT_PATH | IBV_QP_CAP | IBV_QP_RATE_LIMIT)) != 0) return false;
+  const bool to_init = (mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_INIT;
+  const int needed = kInitMask | (qp.is_ud() ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+  return !to_init || qp.base.state != IBV_QPS_RESET || (mask & needed) == needed;
+}
+
+int ModifyRc(Qp& qp, const ibv_qp_attr& attr, int mask) {
+  roce::QpChange change;
+  if ((mask & IBV_QP_STATE) != 0) change.state = ToState(attr.qp_state);
+  if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
+    change.remote_read = (attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) != 0;
+    change.remote_write = (attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) != 0;
+  }
+  if ((mask & IBV_QP_AV) != 0) {
+    epic::Ipv4 ip{};
+    if (const int error = DestinationOf(attr.ah_attr, &ip); error != 0) return error;
+    if (const int error = AdapterOf(qp.base.context).Reach(ip); error != 0) return error;
+    change.remote_ip = ip;
+  }
+  if ((mask & IBV_QP_PATH_MTU) != 0) {
+    if (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096) return EINVAL;
+    change.path_mtu = 128u << attr.path_mtu;
+  }
+  change.remote_qpn = If<epic::Qpn>(mask, IBV_QP_DEST_QPN, attr.dest_qp_num);
+  if ((mask & IBV_QP_RQ_PSN) != 0) change.rq_psn = epic::Psn(attr.rq_psn);
+  if ((mask & IBV_QP_SQ_PSN) != 0) change.sq_psn = epic::Psn(attr.sq_psn);
+  change.max_dest_rd_atomic = If<uint8_t>(mask, IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic);
+  change.min_rnr_timer = If<uint8_t>(mask, IBV_QP_MIN_RNR_TIMER, attr.min_rnr_timer);
+  change.timeout = If<uint8_t>(mask, IBV_QP_TIMEOUT, attr.timeout);
+  change.retry_cnt = If<uint8_t>(mask, IBV_QP_RETRY_CNT, attr.retry_cnt);
+  change.rnr_retry = If<uint8_t>(mask, IBV_QP_RNR_RETRY, attr.rnr_retry);
+  change.max_rd_atomic = If<uint8_t>(mask, IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic);
+  return AdapterOf(qp.base.context).Do([&](Nic& nic) { return ToErrno(nic.ModifyRc(qp.init.qpn, change)); });
+}
+
+int ModifyUd(Qp& qp, const ibv_qp_attr& attr, int mask) {
+  if ((mask & IBV_QP_STATE) == 0) return EINVAL;
+  return AdapterOf(qp.base.context).Do([&](Nic& nic) {
+    std::optional<epic::Psn> psn;
+    if ((mask & IBV_QP_SQ_PSN) != 0) psn = epic::Psn(attr.sq_psn);
+    return ToErrno(
+        nic.ModifyUd(qp.init.qpn, ToState(attr.qp_state), If<uint32_t>(mask, IBV_QP_QKEY, attr.qkey), psn));
+  });
+}
+
+// Keeps what was set for ibv_query_qp.
+void Remember(const ibv_qp_attr& from, int mask, ibv_qp_attr* to) {
+  const auto take = [&](int bit, auto ibv_qp_attr::*field) {
+    if ((mask & bit) != 0) to->*field = from.*field;
+  };
+  take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+  take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
+  take(IBV_QP_PORT, &ibv_qp_attr::port_num);
+  take(IBV_QP_QKEY, &ibv_qp_attr::qkey);
+  take(IBV_QP_AV, &ibv_qp_attr::ah_attr);
+  take(IBV_QP_PATH_MTU, &ibv_qp_attr::path_mtu);
+  take(IBV_QP_TIMEOUT, &ibv_qp_attr::timeout);
+  take(IBV_QP_RETRY_CNT, &ibv_qp_attr::retry_cnt);
+  take(IBV_QP_RNR_RETRY, &ibv_qp_attr::rnr_retry);
+  take(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
+  take(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
+  take(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
+  take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
+  take(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
+  take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
+}
+
+bool Fits(const ibv_qp_init_attr& init) {
+  const ibv_qp_cap& cap = init.cap;
+  return cap.max_send_wr <= kMaxQpWr && cap.max_recv_wr <= kMaxQpWr && cap.max_send_sge <= roce::kMaxSge &&
+         cap.max_recv_sge <= roce::kMaxSge && cap.max_inline_data <= kMaxInline && init.send_cq != nullptr &&
+         init.recv_cq != nullptr && (init.srq == nullptr || init.qp_type == IBV_QPT_RC);
+}
+
+// Who uses what, so that nothing goes before its user.
+void CountUsers(const ibv_qp& qp, int by) {
+  Of(qp.pd)->users += by;
+  Of(qp.send_cq)->users += by;
+  Of(qp.recv_cq)->users += by;
+  if (qp.srq != nullptr) Of(qp.srq)->users += by;
+}
+
+}  // namespace
+
+EPIC_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UD) return Null(EOPNOTSUPP);
+  if (!Fits(*init)) return Null(EINVAL);
+  Adapter& adapter = AdapterOf(pd->context);
+  const std::optional<epic::Qpn> qpn = adapter.NewQpn();
+  if (!qpn) return Null(ENOMEM);
+  auto* qp = new Qp;
+  qp->base = {.context = pd->context,
+              .qp_context = init->qp_context,
+              .pd = pd,
+              .send_cq = init->send_cq,
+              .recv_cq = init->recv_cq,
+              .srq = init->srq,
+              .handle = Raw(*qpn),
+              .qp_num = Raw(*qpn),
+              .state = IBV_QPS_RESET,
+              .qp_type = init->qp_type};
+  pthread_mutex_init(&qp->base.mutex, nullptr);
+  pthread_cond_init(&qp->base.cond, nullptr);
+  qp->signal_all = init->sq_sig_all != 0;
+  qp->cap = init->cap;
+  qp->cap.max_send_wr = std::max(1u, init->cap.max_send_wr);
+  qp->cap.max_recv_wr = init->srq != nullptr ? 0 : std::max(1u, init->cap.max_recv_wr);
+  qp->cap.max_send_sge = qp->cap.max_recv_sge = roce::kMaxSge;
+  init->cap = qp->cap;
+  qp->init = {.is_ud = init->qp_type == IBV_QPT_UD,
+              .qpn = *qpn,
+              .pd = Of(pd)->id,
+              .send_cq = Of(init->send_cq)->id,
+              .recv_cq = Of(init->recv_cq)->id,
+              .srq = init->srq != nullptr ? std::optional(Of(init->srq)->id) : std::nullopt,
+              .send_depth = qp->cap.max_send_wr,
+              .recv_depth = qp->cap.max_recv_wr,
+              .max_inline_bytes = qp->cap.max_inline_data};
+  adapter.Do([&](Nic& nic) {
+    nic.CreateQp(qp->init);
+    Of(pd->context)->qps[qp->base.qp_num] = qp;
+    CountUsers(qp->base, 1);
+  });
+  return &qp->base;
+}
+
+EPIC_VERBS int ibv_destroy_qp(ibv_qp* base) {
+  Qp* qp = Of(base);
+  Context* context = Of(base->context);
+  context->adapter->Do([&](Nic& nic) {
+    nic.DestroyQp(qp->init.qpn);
+    context->qps.erase(base->qp_num);
+    CountUsers(*base, -1);
+    context->ForgetAsync([&](const ibv_async_event& e) {
+      return e.event_type != IBV_EVENT_CQ_ERR && e.event_type != IBV_EVENT_SRQ_LIMIT_REACHED &&
+             e.element.qp == base;
+    });
+  });
+  context->adapter->FreeQpn(qp->init.qpn);
+  AwaitAcknowledged(base, &base->events_completed, qp->events_read);
+  delete qp;
+  return 0;
+}
+
+EPIC_VERBS int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int mask) {
+  Qp& qp = *Of(base);
+  if (!IsPlausible(qp, *attr, mask)) return EINVAL;
+  if ((mask & IBV_QP_CUR_STATE) != 0 && attr->cur_qp_state != base->state) return EINVAL;
+  const int error = qp.is_ud() ? ModifyUd(qp, *attr, mask) : ModifyRc(qp, *attr, mask);
+  if (error != 0) return error;
+  Remember(*attr, mask, &qp.attr);
+  if ((mask & IBV_QP_STATE) != 0) base->state = attr->qp_state;
+  return 0;
+}
+
+EPIC_VERBS int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+  const Qp& qp = *Of(base);
+  *attr = qp.attr;
+  AdapterOf(base->context).Do([&](Nic& nic) {
+    attr->qp_state = static_cast<ibv_qp_state>(nic.state(qp.init.qpn));
+    if (!qp.is_ud()) attr->sq_draining = attr->qp_state == IBV_QPS_SQD && !nic.rc(qp.init.qpn).sq_drained();
+  });
+  base->state = attr->cur_qp_state = attr->qp_state;
+  attr->cap = qp.cap;
+  *init = {.qp_context = base->qp_context,
+           .send_cq = base->send_cq,
+           .recv_cq = base->recv_cq,
+           .srq = base->srq,
+           .cap = qp.cap,
+           .qp_type = base->qp_type,
+           .sq_sig_all = qp.signal_all};
+  return 0;
+}
+
+EPIC_VERBS int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  const std::optional<epic::Ipv4> group = Ipv4Of(*gid);
+  if (!group) return EINVAL;
+  const epic::Qpn qpn = Of(qp)->init.qpn;
+  return AdapterOf(qp->context).Do([&](Nic& nic) { return nic.AttachMulticast(qpn, *group); }) ? 0 : EINVAL;
+}
+
+EPIC_VERBS int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  const std::optional<epic::Ipv4> group = Ipv4Of(*gid);
+  if (!group) return EINVAL;
+  AdapterOf(qp->context).Do([&](Nic& nic) { nic.DetachMulticast(Of(qp)->init.qpn, *group); });
+  return 0;
+}
+
+EPIC_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  epic::Ipv4 ip{};
+  if (const int error = DestinationOf(*attr, &ip); error != 0) return Null(error);
+  if (const int error = AdapterOf(pd->context).Reach(ip); error != 0) return Null(error);
+  auto* ah = new Ah;
+  ah->base = {.context = pd->context, .pd = pd, .handle = 0};
+  ah->ip = ip;
+  return &ah->base;
+}
+
+EPIC_VERBS int ibv_destroy_ah(ibv_ah* ah) {
+  delete Of(ah);
+  return 0;
+}
+
+// The sender of a datagram, from the IPv4 header in front of it (the last 20 bytes of the GRH).
+EPIC_VERBS int ibv_init_ah_from_wc(ibv_context*, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr) {
+  if ((wc->wc_flags & IBV_WC_GRH) == 0 || port != 1) {
+    errno = EINVAL;
+    return -1;
+  }
+  const auto* ip = reinterpret_cast<const uint8_t*>(grh) + 20;
+  *attr = {};
+  attr->is_global = 1;
+  attr->port_num = port;
+  attr->grh.sgid_index = kIpv4GidIndex;
+  attr->grh.hop_limit = 64;
+  attr->grh.dgid.raw[10] = attr->grh.dgid.raw[11] = 0xff;
+  for (unsigned i = 0; i < 4; ++i) attr->grh.dgid.raw[12 + i] = ip[12 + i];
+  return 0;
+}
+
+EPIC_VERBS ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {
+  ibv_ah_attr attr;
+  if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr) != 0) return nullptr;
+  return ibv_create_ah(pd, &attr);
+}
