@@ -221,6 +221,16 @@ TEST_F(TerminatedTest, AQueuePairThatFailsEndsTheGroupForTheOthers) {
   EXPECT_EQ(drops, std::vector{DropReason::kGroupFailed});
 }
 
+TEST_F(TerminatedTest, WritesAndReadsAreRefused) {
+  for (const Opcode opcode : {Opcode::kRcWriteOnly, Opcode::kRcReadRequest}) {
+    engine = Engine(kOwn, 4, 1 << 20);
+    InstallTerminated(true);
+    Only(1, 0, {}, opcode);
+    EXPECT_EQ(AnswerTo(1), roce::kSyndromeNakInvalidRequest);
+    ExpectAborted(0, 1);
+  }
+}
+
 TEST_F(TerminatedTest, AbortedGoesUpFromALeafInPlaceOfItsData) {
   InstallTerminated(false);
   Open(64);
