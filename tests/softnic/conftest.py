@@ -1,0 +1,55 @@
+"""Network namespaces for the tests of softnic; they go whatever happens."""
+
+import os
+
+import pytest
+
+import pair as pairs
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="also the tests that take minutes (marked slow)")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes minutes; runs with --full")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--full"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+
+
+def pytest_sessionstart(session):
+    # A test that cannot run has not passed: say what is missing instead of skipping.
+    missing = []
+    if os.geteuid() != 0:
+        missing.append("root")
+    if not (pairs.BUILD / "softnic" / "lib" / "libibverbs.so.1").exists():
+        missing.append(f"a build: cmake --build {pairs.BUILD} --target epic_softnic")
+    if missing and not session.config.option.collectonly:
+        pytest.exit("the tests of softnic need " + "; ".join(missing), returncode=1)
+
+
+@pytest.fixture(name="all_pair", scope="module")
+def fixture_all_pair():
+    pair = pairs.Pair()
+    yield pair
+    pair.close()
+
+
+@pytest.fixture(name="pair")
+def fixture_pair(all_pair):
+    """Two hosts; programs that a test leaves behind are ended."""
+    yield all_pair
+    all_pair.end_programs()
+
+
+@pytest.fixture(name="lossy_pair")
+def fixture_lossy_pair():
+    """Two hosts with the fault box between them."""
+    pair = pairs.Pair(lossy=True)
+    yield pair
+    pair.close()

@@ -1,0 +1,159 @@
+"""Unmodified Debian programs over softnic, between two namespaces and within one. Needs root, and no kernel module."""
+
+import re
+
+import pytest
+
+import pair as pairs
+
+BW = ("ib_send_bw", "ib_write_bw", "ib_read_bw")
+LAT = ("ib_send_lat", "ib_write_lat", "ib_read_lat")
+# The IPv4-mapped GID; and no remarks on the CPU's frequency.
+PERFTEST = ("-x", "1", "-F")
+
+
+def result(output, size):
+    """The numbers of perftest's line for a message size; the first is the number of iterations."""
+    line = re.search(rf"^ *{size} +(\d+ .*)$", output, re.M)
+    assert line, f"no result for {size} bytes:\n{output}"
+    return [float(number) for number in line[1].split()]
+
+
+def run_perftest(pair, program, size, *options, iterations=100, timeout_s=60, **hosts):
+    """Runs both ends; what the client says: bandwidth in MiB/s or latency in us."""
+    client, _ = pair.run_both(program, *PERFTEST, "-s", size, "-n", iterations, *options, timeout_s=timeout_s, **hosts)
+    numbers = result(client, size)
+    qps = int(options[options.index("-q") + 1]) if "-q" in options else 1
+    assert numbers[0] == iterations * qps
+    value = numbers[2 if program in BW else 3]  # the average; the typical one
+    assert value > 0
+    print(f"{program} {size} {' '.join(map(str, options))}: {value} {'MiB/s' if program in BW else 'us'}")
+    return value
+
+
+def test_devices_are_listed(pair):
+    assert re.search(rf"^ +{pairs.DEVICE}\s+[0-9a-f]{{16}}$", pair.run("a", "ibv_devices"), re.M)
+    said = pair.run("a", "ibv_devinfo", "-v")
+    for line in (rf"hca_id:\s*{pairs.DEVICE}", r"state:\s*PORT_ACTIVE", r"active_mtu:\s*4096", r"link_layer:\s*Ethernet",
+                 r"GID\[ *1\]:\s*::ffff:10.8.0.1, RoCE v2", r"transport:\s*InfiniBand"):
+        assert re.search(line, said), f"{line} is not in\n{said}"
+
+
+def test_devices_are_named_by_configuration(pair):
+    said = pair.run("a", "--devices", "rdma7=eth0,lo", "ibv_devices")
+    assert "rdma7" in said and "softnic_lo" in said and pairs.DEVICE not in said
+    assert "softnic_lo" not in pair.run("a", "ibv_devices"), "the loopback interface has to be asked for"
+
+
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"])
+@pytest.mark.parametrize("events", [(), ("-e",)], ids=["poll", "events"])
+def test_pingpong(pair, program, events):
+    client, server = pair.run_both(program, "-g", "1", "-c", "-n", "200", *events)
+    for said in (client, server):
+        assert "invalid data" not in said
+        assert re.search(r"^\d+ bytes in [\d.]+ seconds", said, re.M), said
+
+
+@pytest.mark.parametrize("mtu", [256, 512, 1024, 2048, 4096])
+def test_path_mtu(pair, mtu):
+    client, _ = pair.run_both("ibv_rc_pingpong", "-g", "1", "-c", "-n", "20", "-s", "10000", "-m", str(mtu))
+    assert "invalid data" not in client
+    run_perftest(pair, "ib_write_bw", 100000, "-m", mtu, iterations=20)
+
+
+@pytest.mark.parametrize("program", BW + LAT)
+@pytest.mark.parametrize("size", [2, 4096, 65536])
+def test_perftest(pair, program, size):
+    run_perftest(pair, program, size)
+
+
+@pytest.mark.parametrize("program", BW)
+def test_several_queue_pairs(pair, program):
+    run_perftest(pair, program, 16384, "-q", 4)
+
+
+@pytest.mark.parametrize("program", BW)
+def test_both_directions(pair, program):
+    run_perftest(pair, program, 16384, "-b")
+
+
+@pytest.mark.parametrize("program", ["ib_send_bw", "ib_send_lat", "ib_read_lat"])
+def test_events(pair, program):
+    run_perftest(pair, program, 4096, "-e")
+
+
+@pytest.mark.parametrize("program", ["ib_send_bw", "ib_send_lat"])
+@pytest.mark.parametrize("options", [(), ("-e",)], ids=["poll", "events"])
+def test_datagrams(pair, program, options):
+    # Datagrams may be lost when the receiver's ring is full, and perftest then waits for ever: as many as fit.
+    run_perftest(pair, program, 1024, "-c", "UD", *options, iterations=64)
+
+
+def test_shared_receive_queue(pair):
+    run_perftest(pair, "ib_send_bw", 4096, "--use-srq", "-q", 2)
+
+
+def test_inline(pair):
+    run_perftest(pair, "ib_write_lat", 64, "-I", 64)
+
+
+@pytest.mark.parametrize("program", BW)
+def test_eight_mebibytes(pair, program):
+    run_perftest(pair, program, 8 << 20, iterations=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", BW + LAT)
+def test_every_size(pair, program):
+    client, _ = pair.run_both(program, *PERFTEST, "-a", "-n", 50, timeout_s=120)
+    for power in range(1, 24):
+        assert result(client, 1 << power)[0] == 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", BW)
+@pytest.mark.parametrize("mtu", [256, 4096])
+def test_many_queue_pairs(pair, program, mtu):
+    run_perftest(pair, program, 65536, "-q", 32, "-m", mtu, timeout_s=180)
+
+
+# Over the interface's own address the packets take the loopback interface.
+@pytest.mark.parametrize("program", ["ib_send_bw", "ib_write_lat", "ib_read_bw"])
+def test_within_one_namespace(pair, program):
+    run_perftest(pair, program, 65536, server="a", client="a")
+
+
+def test_pingpong_within_one_namespace(pair):
+    for program in ("ibv_rc_pingpong", "ibv_ud_pingpong"):
+        client, _ = pair.run_both(program, "-g", "1", "-c", "-n", "50", "-e", server="a", client="a")
+        assert "invalid data" not in client
+
+
+def test_several_processes_at_once(pair):
+    """Each has its own QPNs: nobody takes another's packets."""
+    options = ("-g", "1", "-c", "-n", "200")
+    started = [pair.start_both(program, *options, *more, server=server, client=client)
+               for program, more in (("ibv_rc_pingpong", ("-e",)), ("ibv_srq_pingpong", ("-e", "-q", "4")))
+               for server, client in (("a", "a"), ("a", "b"), ("b", "a"))]
+    qpns = []
+    for client, server in started:
+        said = client.finish() + server.finish()
+        assert "invalid data" not in said
+        qpns += re.findall(r"local address: .*QPN (0x[0-9a-f]+)", said)
+    assert len(qpns) == 3 * 2 * (1 + 4) and len(set(qpns)) == len(qpns)
+
+
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong"])
+def test_pingpong_with_loss(lossy_pair, program):
+    lossy_pair.wire.random_loss(10_000, seed=1)
+    client, server = lossy_pair.run_both(program, "-g", "1", "-c", "-n", "200", "-s", "10000", "-e")
+    assert "invalid data" not in client + server
+    assert lossy_pair.wire.log(), "nothing was lost"
+
+
+def test_perftest_with_loss(lossy_pair):
+    lossy_pair.wire.random_loss(10_000, seed=2)
+    for program in BW:
+        before = len(lossy_pair.wire.log())
+        run_perftest(lossy_pair, program, 65536, iterations=30)
+        assert len(lossy_pair.wire.log()) > before, "nothing was lost"
