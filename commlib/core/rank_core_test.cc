@@ -136,6 +136,7 @@ TEST(RankCoreTest, AbortEndsWhatIsOutstanding) {
   TakeAll(core);
   core.Abort();
   EXPECT_TRUE(TakeAll(core).empty());
+  EXPECT_FALSE(core.NextFinished().has_value()) << "the queue pair may still use the buffers";
   core.OnDrained();
   EXPECT_EQ(core.NextFinished()->outcome, Outcome::kAborted);
 }
