@@ -1,6 +1,8 @@
-// Packets and timers as bytes, against a root and a leaf: no input may break an invariant, read or write
-// outside the arena, or make the engine send without bound. Each step takes a few bytes of the input.
+// Packets and timers as bytes, against a root and a leaf of each mode: no input may break an invariant, read
+// or write outside the arena, or make the engine send without bound. Each step takes a few bytes of the
+// input.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -13,14 +15,23 @@ namespace epic::engine {
 namespace {
 
 constexpr uint32_t kPsn = 0xffffe0;
+constexpr Ipv4 kAddress{99};
 constexpr size_t kMaxSendsPerStep = 2 * 16 * 4;
+// In mode I all that is in the rings of three endpoints, each message in up to two packets.
+constexpr size_t kMaxSendsPerStepTerminated = 3 * 2 * 40;
 
+// Also follows each endpoint's PSNs, as its peer would: mode I's queue pairs do not show theirs.
 class Sink final : public Effects {
  public:
-  void Send(PortId, const OutPacket& out) override {
+  void Send(PortId port, const OutPacket& out) override {
     ++sends;
     // Touch every byte, so that AddressSanitizer sees what would be serialised.
     for (const uint8_t byte : out.packet.payload) sum = static_cast<uint8_t>(sum + byte);
+    if (out.packet.bth.opcode == roce::Opcode::kRcAck) {
+      next_in[port] = out.packet.bth.psn + (roce::IsAck(out.packet.aeth.syndrome) ? 1 : 0);
+    } else if (out.packet.bth.psn.DistanceFrom(next_out[port]) >= 0) {
+      next_out[port] = out.packet.bth.psn + 1;
+    }
   }
   void SetTimer(TimerId, Nanos deadline) override { timer = std::min(timer, deadline); }
   void Drop(PortId, DropReason) override {}
@@ -28,6 +39,8 @@ class Sink final : public Effects {
   size_t sends = 0;
   uint8_t sum = 0;
   Nanos timer = kNever;
+  std::array<Psn, 3> next_in = {Psn(kPsn), Psn(kPsn), Psn(kPsn)};  // from the peer at the port
+  std::array<Psn, 3> next_out = next_in;                           // to it
 };
 
 constexpr uint32_t kWorldSize = 3;
@@ -43,27 +56,45 @@ EndpointConfig MakeEndpoint(uint32_t number, bool host) {
           .ranks = {number}};
 }
 
+// Where a peer's stream stands: the PSNs due from it and to it, and the invocation that it opens next.
+struct Due {
+  Psn in;
+  Psn out;
+  uint64_t invocation = 0;
+};
+
+Due DueOf(const Context& ctx, const Sink& sink, uint32_t from, uint8_t kind) {
+  if (ctx.terminated) {
+    const auto open = static_cast<uint64_t>(ctx.terminated->up.invocation);
+    return {sink.next_in[from], sink.next_out[from], open + (kind >> 6 & 1)};
+  }
+  const bool child = from < ctx.children.size();
+  const Endpoint& ep = child ? ctx.children[from] : ctx.parent;
+  return {ep.in.WireOf(child ? ep.up_epsn : ctx.results_end), ep.out.WireOf(ctx.results_end),
+          static_cast<uint64_t>(ep.in.next_invocation())};
+}
+
 // One packet from an endpoint: mostly near what is due, sometimes anything.
-roce::Packet MakePacket(FuzzInput& in, const Engine& engine, uint32_t from, std::vector<uint8_t>* payload) {
-  const Context& ctx = engine.groups().at(1);
+roce::Packet MakePacket(FuzzInput& in, const Engine& engine, const Sink& sink, uint32_t from,
+                        std::vector<uint8_t>* payload) {
   roce::Packet p;
   p.src_ip = Ipv4{1 + from};
+  p.dst_ip = kAddress;
   p.bth.dest_qp = Qpn{0x100 + from};
   const uint8_t kind = in.Next();
   p.bth.ack_req = kind & 0x80;
-  const auto& ep = from < ctx.children.size() ? ctx.children[from] : ctx.parent;
+  const Due due = DueOf(engine.groups().at(1), sink, from, kind);
   const auto offset = static_cast<int8_t>(in.Next());
   if ((kind & 0x3) == 0) {
     p.bth.opcode = roce::Opcode::kRcAck;
     p.aeth.syndrome = in.Next();
-    p.bth.psn = ep.out.WireOf(ctx.results_end) + offset / 8;
+    p.bth.psn = due.out + offset / 8;
     return p;
   }
-  const Index due = from < ctx.children.size() ? ep.up_epsn : ctx.results_end;
-  p.bth.psn = ep.in.WireOf(due) + offset / 16;
+  p.bth.psn = due.in + offset / 16;
   if ((kind & 0x3) == 1) {
     p.bth.opcode = roce::Opcode::kRcSendOnlyImm;
-    ControlHeader header{.invocation = static_cast<uint64_t>(ep.in.next_invocation())};
+    ControlHeader header{.invocation = due.invocation};
     if (kind & 4) {
       header.collective = static_cast<Collective>(1 + in.Next() % 6);
       if (Reduces(header.collective)) header.op = static_cast<ReduceOp>(1 + in.Next() % 3);
@@ -85,9 +116,10 @@ roce::Packet MakePacket(FuzzInput& in, const Engine& engine, uint32_t from, std:
 
 void Run(const uint8_t* data, size_t size) {
   FuzzInput in(data, size);
-  Engine engine(Ipv4{99}, 4, 1 << 16);
+  Engine engine(kAddress, 4, 1 << 16);
+  constexpr std::array kModes = {Mode::kAugmented, Mode::kTranslated, Mode::kTerminated};
   GroupConfig config{.group_id = 1,
-                     .mode = in.Next() & 1 ? Mode::kTranslated : Mode::kAugmented,
+                     .mode = kModes[in.Next() % kModes.size()],
                      .world_size = kWorldSize,
                      .path_mtu = 256,
                      .message_packets = 2,
@@ -112,10 +144,16 @@ void Run(const uint8_t* data, size_t size) {
       now += kMillisecond * (1 + in.Next());
       engine.OnTimer(now, TimerId{1}, sink);
     } else {
-      engine.OnPacket(now, 0, MakePacket(in, engine, step % 3, &payload), sink);
+      const uint32_t from = step % 3;
+      const roce::Packet packet = MakePacket(in, engine, sink, from, &payload);
+      // Taken, as far as the peer knows, until an answer says otherwise.
+      if (packet.bth.opcode != roce::Opcode::kRcAck && packet.bth.psn == sink.next_in[from])
+        sink.next_in[from] = packet.bth.psn + 1;
+      engine.OnPacket(now, 0, packet, sink);
     }
-    EPIC_CHECK(sink.sends <= kMaxSendsPerStep);
     const Context& ctx = engine.groups().at(1);
+    EPIC_CHECK(sink.sends <= (ctx.terminated ? kMaxSendsPerStepTerminated : kMaxSendsPerStep));
+    if (ctx.terminated) continue;
     for (const auto& child : ctx.children) {
       EPIC_CHECK(ctx.results_end <= child.up_epsn);
       // Of a switch it steps over what needs no acknowledgement.
