@@ -29,12 +29,14 @@ roce::SgeList SgesOf(std::span<const uint8_t> buffer) {
 }
 
 roce::QueuePair Connected(const HostConfig& config) {
+  roce::Policy policy = roce::RxeLike();
+  policy.retry_7_is_forever = !config.retries_end;
   roce::QueuePair qp({.local_ip = config.local_ip,
                       .local_qpn = config.local_qpn,
                       .send_depth = 1024,
                       .recv_depth = 1024,
                       .max_inline_bytes = 0,
-                      .policy = roce::RxeLike()});
+                      .policy = policy});
   EPIC_CHECK(qp.Modify({.state = roce::QpState::kInit}) == roce::ModifyResult::kOk);
   EPIC_CHECK(qp.Modify({.state = roce::QpState::kRtr,
                         .remote_ip = config.remote_ip,

@@ -29,7 +29,8 @@ struct HostConfig {
   uint32_t window_messages = 8;
   uint32_t rank = 0;
   uint32_t world_size = 1;
-  uint8_t timeout = 18;  // exponent: 4.096 us * 2^18 is about a second
+  uint8_t timeout = 18;      // exponent: 4.096 us * 2^18 is about a second
+  bool retries_end = false;  // after seven, as the specification has it; those of rdma_rxe have no end
 };
 
 class Host {

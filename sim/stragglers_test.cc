@@ -95,6 +95,7 @@ WorldConfig Config(const Realisation& realisation, const TreeSpec& tree) {
   return {.mode = ModesFor(realisation, tree),
           .tree = tree,
           .prompt_ns = 20 * kMillisecond,
+          .host_retries_end = true,
           .arena_bytes = 8 << 20};
 }
 

@@ -159,7 +159,8 @@ HostConfig World::ConnectGroup(const Edge& edge, int group, const GroupSpec& spe
           .window_messages = config_.window_messages,
           .rank = rank,
           .world_size = static_cast<uint32_t>(spec.rank_host.size()),
-          .timeout = config_.host_timeout};
+          .timeout = config_.host_timeout,
+          .retries_end = config_.host_retries_end};
 }
 
 int World::AddGroup(const GroupSpec& spec) {

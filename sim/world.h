@@ -54,6 +54,7 @@ struct WorldConfig {
   int64_t bits_per_second = 100'000'000'000;
   Nanos prompt_ns = 200 * kMicrosecond;
   uint8_t host_timeout = 18;          // exponent: 4.096 us * 2^18 is about a second
+  bool host_retries_end = false;      // after seven, as the specification has it; rdma_rxe's have no end
   std::optional<uint32_t> start_psn;  // of every direction; else chosen
   size_t arena_bytes = 1 << 20;
 };
