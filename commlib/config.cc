@@ -108,7 +108,9 @@ std::vector<std::string> UnknownVariables(const char* const* environment) {
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     const std::string_view entry = *environment;
     const std::string_view name = entry.substr(0, entry.find('='));
-    if (name.starts_with("EPIC_") && std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end()) {
+    // Those of softnic, the userspace NIC, concern what is below verbs.
+    if (name.starts_with("EPIC_") && !name.starts_with("EPIC_SOFTNIC_") &&
+        std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end()) {
       unknown.emplace_back(name);
     }
   }

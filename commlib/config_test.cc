@@ -85,7 +85,8 @@ TEST(ConfigTest, NoManagerIsAnError) {
 }
 
 TEST(ConfigTest, UnknownVariablesAreFound) {
-  const char* environment[] = {"PATH=/bin", "EPIC_GROUP=a", "EPIC_TIMEOUTS=1", "EPICS=2", nullptr};
+  const char* environment[] = {
+      "PATH=/bin", "EPIC_GROUP=a", "EPIC_TIMEOUTS=1", "EPICS=2", "EPIC_SOFTNIC_DEVICES=eth0", nullptr};
   EXPECT_THAT(UnknownVariables(environment), testing::ElementsAre("EPIC_TIMEOUTS"));
 }
 

@@ -19,6 +19,7 @@ def main():
     args = parser.parse_args()
     smallest, largest = args.sizes.split(":")
     hosts = epic_ranks.hosts_of(args.bed)
+    kinds = " and ".join(sorted(set(epic_ranks.kinds_of(args.bed).values())))
     perf = epic_ranks.BUILD / "bench/epic-perf"
     tree = []
     before = {switch: epic_ranks.aggregated_packets(args.bed, switch) for switch in epic_ranks.switches_of(args.bed)}
@@ -54,7 +55,7 @@ def main():
         why += ["no switch took part"] if not tree else []
         print(f"FAILED: {'; '.join(why)}")
         return 1
-    print(f"OK: {len(hosts)} rdma_rxe hosts, every element right, mode {args.mode}, "
+    print(f"OK: {len(hosts)} {kinds} hosts, every element right, mode {args.mode}, "
           f"{args.collective} through {len(tree)} switches ({seconds:.0f} s)")
     return 0
 

@@ -38,6 +38,12 @@ def hosts_of(bed):
     return _names(bed, "hosts")
 
 
+def kinds_of(bed):
+    """{host: "softnic", "rxe" or "none"}."""
+    record = json.loads(pathlib.Path(f"/run/epic/{bed}/record.json").read_text(encoding="utf-8"))
+    return {host["name"]: host["kind"] for host in record["hosts"]}
+
+
 def switches_of(bed):
     """Names of its switches."""
     return _names(bed, "switches")

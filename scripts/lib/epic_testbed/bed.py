@@ -163,6 +163,24 @@ def numbered(topo):
     return result
 
 
+HOST_KINDS = ("softnic", "rxe", "none")
+
+
+def host_kinds(spec, names):
+    """What each host is, {name: kind}, from "KIND" or "KIND,HOST=KIND,..."."""
+    default, *exceptions = spec.split(",")
+    kinds = dict.fromkeys(names, default)
+    for item in exceptions:
+        name, equals, kind = item.partition("=")
+        if not equals or name not in kinds:
+            raise BedError(f"--hosts {spec}: '{item}' is not HOST=KIND with one of the hosts {', '.join(names)}")
+        kinds[name] = kind
+    for kind in kinds.values():
+        if kind not in HOST_KINDS:
+            raise BedError(f"--hosts {spec}: there is no kind '{kind}'; there are {', '.join(HOST_KINDS)}")
+    return kinds
+
+
 def switch_mgmt(index):
     """Management address of the index-th switch of the file."""
     return f"10.255.1.{index + 1}"

@@ -7,7 +7,8 @@ import sys
 import time
 
 from . import fabric, guest, net, procs, topology
-from .bed import FABRIC, HOSTS, MANAGER, MGMT, WIRE, Bed, BedError, numbered, say, switch_mgmt
+from .bed import (FABRIC, HOSTS, MANAGER, MGMT, WIRE, Bed, BedError, host_kinds, numbered, say,
+                  switch_mgmt)
 
 REPO = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 GUEST_TIMEOUT_S = 120
@@ -28,6 +29,16 @@ def find_build(build):
                    "--no-daemons or --bridge")
 
 
+def find_softnic(build):
+    """The folder with softnic's libibverbs.so.1."""
+    candidates = [build] if build else [os.path.join(REPO, "build", kind) for kind in ("release", "dev")]
+    for candidate in candidates:
+        if os.path.exists(os.path.join(candidate, "softnic", "lib", "libibverbs.so.1")):
+            return os.path.realpath(os.path.join(candidate, "softnic", "lib"))
+    raise BedError(f"no softnic/lib/libibverbs.so.1 in {' or '.join(candidates)}: build it "
+                   "(cmake --build build/release --target epic_softnic), or say --build DIR or --hosts rxe")
+
+
 def find_kernel():
     """The guests' kernel, built now if it is not there."""
     command = os.path.join(REPO, "scripts", "guest-kernel")
@@ -44,7 +55,7 @@ def find_kernel():
 
 
 class BringUp:
-    """One run of `testbed up`. Options: hosts (rxe, none), daemons (engine, bridge, none), build, ..."""
+    """One run of `testbed up`. Options: hosts (see bed.host_kinds), daemons (engine, bridge, none), build, ..."""
 
     def __init__(self, bed: Bed, topo, options):
         self.bed = bed
@@ -52,13 +63,18 @@ class BringUp:
         self.options = options
         self.mtu = topology.device_mtu(topo["path_mtu"])
         self.hosts = numbered(topo)
+        kinds = host_kinds(options["hosts"], [host["name"] for host in self.hosts])
+        for host in self.hosts:
+            host["kind"] = kinds[host["name"]]
+        self.guests = [host for host in self.hosts if host["kind"] == "rxe"]
         self.mgmt_ports = []
         self.wire_links = []
         self.fabric = None
         if options["fabric"] != "direct":
             self.fabric = fabric.Fabric(bed, options["fabric"], topo, self.mtu)
         self.build = find_build(options["build"]) if options["daemons"] == "engine" else None
-        self.kernel = find_kernel() if options["hosts"] == "rxe" else None
+        self.softnic = find_softnic(options["build"]) if "softnic" in kinds.values() else None
+        self.kernel = find_kernel() if self.guests else None
         if options["daemons"] == "bridge" and topology.has_redundant_paths(topo):
             raise BedError(f"{topo['name']} has redundant paths: plain bridges would loop")
         if options["daemons"] == "bridge" and options["fabric"] == "routed":
@@ -95,7 +111,7 @@ class BringUp:
         for directory in ("logs", "share", "uml"):
             os.makedirs(bed.file(directory))
         bed.record = {"phase": "starting", "topology": self.topo["name"], "options": self.options,
-                      "build": self.build, "hosts": self.hosts, "processes": {}}
+                      "build": self.build, "softnic": self.softnic, "hosts": self.hosts, "processes": {}}
         bed.save()
         with open(bed.file("topology.yaml"), "w", encoding="utf-8") as file:
             file.write(topology.dump(self.topo))
@@ -106,7 +122,7 @@ class BringUp:
 
     def _make_network(self):
         bed, devices = self.bed, net.Devices()
-        own = [HOSTS] if self.kernel else [h["name"] for h in self.hosts]
+        own = [HOSTS] * bool(self.guests) + [h["name"] for h in self.hosts if h["kind"] != "rxe"]
         own += [WIRE] * self.options["wire"] + [FABRIC] * (self.fabric is not None)
         for node in [MGMT] + [s["name"] for s in self.topo["switches"]] + own:
             net.add_namespace(bed.namespace(node))
@@ -151,7 +167,7 @@ class BringUp:
     def _join_hosts(self, devices):
         for host in self.hosts:
             at = (self.bed.namespace(host["switch"]), host["port"])
-            if self.kernel:
+            if host["kind"] == "rxe":
                 self._join(devices, at, (self.bed.namespace(HOSTS), f"d-{host['name']}"),
                            (host["switch"], host["name"]))
                 self._join_mgmt(devices, host["name"], (self.bed.namespace(HOSTS), f"m-{host['name']}"))
@@ -180,20 +196,20 @@ class BringUp:
         bed = self.bed
         paths = {"share": bed.file("share"), "uml": bed.file("uml"),
                  "show": guest.hidden_from_guests([REPO, self.build or self.options["build"]])}
-        for host in self.hosts:
+        for host in self.guests:
             spec = dict(host, vec0=f"d-{host['name']}", vec1=f"m-{host['name']}")
             process = guest.start(self.kernel, spec, paths, self.options["guest_mem"], self.mtu,
                                   bed.log(host["name"]), bed.namespace(HOSTS))
             bed.add_process(host["name"], process)
 
     def _wait_for_guests(self, begin):
-        waiting = [h["name"] for h in self.hosts]
+        waiting = [h["name"] for h in self.guests]
         said = begin
         while True:
             waiting = [name for name in waiting if not self._ready(name)]
             now = time.monotonic()
             if not waiting:
-                say(f"{len(self.hosts)} guests ready after {now - begin:.1f} s")
+                say(f"{len(self.guests)} guests ready after {now - begin:.1f} s")
                 return
             for name in waiting:
                 if not procs.alive(self.bed.record["processes"][name]):

@@ -12,8 +12,8 @@ from . import bed as beds
 from . import bring_up, fabric, guest, net, procs, topology
 from .bed import BedError, say
 
-DESCRIPTION = """Brings up switches (each in its own network namespace) and hosts (User-Mode Linux guests with
-the real rdma_rxe driver), and removes them without a trace. Needs root. Exit status: 0 done, 1 refused or
+DESCRIPTION = """Brings up switches (each in its own network namespace) and hosts (namespaces with the userspace NIC
+softnic, or User-Mode Linux guests with the real rdma_rxe driver), and removes them without a trace. Needs root. Exit status: 0 done, 1 refused or
 failed, 2 usage; exec passes on the command's own (124 after a timeout)."""
 
 
@@ -41,8 +41,10 @@ def _parser():
     up.add_argument("topology", help="a name (tree-3-2, fat-tree-4, star-N) or a .yaml file")
     up.add_argument("--build", metavar="DIR",
                     help="build tree with the daemons (default: build/release, then build/dev)")
-    up.add_argument("--hosts", choices=("rxe", "none"), default="rxe",
-                    help="rxe: guests with rdma_rxe; none: plain namespaces with a port vec0, without RDMA")
+    up.add_argument("--hosts", default="rxe", metavar="KIND[,HOST=KIND...]",
+                    help="softnic: namespaces whose programs run on the userspace NIC; rxe: guests with "
+                         "rdma_rxe; none: plain namespaces with a port vec0, without RDMA. Single hosts may "
+                         "differ: softnic,h0=rxe")
     up.add_argument("--mtu", type=int, metavar="BYTES",
                     help="path MTU (256 to 4096) instead of the topology's")
     up.add_argument("--hosts-per-edge", type=int, metavar="N", help="fat tree: hosts at each edge switch")
@@ -182,7 +184,7 @@ def status(bed, args):
         print(f"{switch['name']:<12}{switch['address']:<16}{beds.switch_mgmt(index):<16}{state:<26}"
               f"{' '.join(switch['ports'])}")
     for host in record["hosts"]:
-        state = f"guest {_word(alive, host['name'])}" if host["name"] in alive else "namespace"
+        state = f"guest {_word(alive, host['name'])}" if host["name"] in alive else host["kind"]
         print(f"{host['name']:<12}{host['address']:<16}{host['mgmt_address']:<16}{state:<26}"
               f"at {host['switch']}:{host['port']}")
     manager = f"manager {_word(alive, 'manager')}" if "manager" in alive else "no manager"
@@ -201,7 +203,7 @@ def execute(bed, args):
         raise BedError("exec needs a command: testbed exec h0 -- ibv_devinfo")
     extra = dict(item.partition("=")[::2] for item in args.env)
     host = bed.host(args.node)
-    if host and bed.record["options"]["hosts"] == "rxe":
+    if host and host["kind"] == "rxe":
         # Not the caller's PATH: wrappers that start many processes (pyenv's, say) take seconds in a guest.
         env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp",
                "LANG": "C.UTF-8",
@@ -215,6 +217,9 @@ def execute(bed, args):
     if args.node == beds.FABRIC:
         extra = {"OVS_RUNDIR": bed.file(beds.FABRIC), **extra}
     os.environ.update({**bed.environment(), **extra})
+    if host and host["kind"] == "softnic":
+        os.environ["EPIC_SOFTNIC_LIB"] = bed.record["softnic"]
+        argv = [os.path.join(bring_up.REPO, "scripts", "epic-run"), "--devices", "vec0", "--", *argv]
     return _replace(bed.namespace(args.node), limit + argv)
 
 
