@@ -54,14 +54,6 @@ class Program:
         """The match of the pattern in what the program writes."""
         return self.wait_for(lambda: re.search(pattern, self.output, re.M), f"'{pattern}'", timeout_s)
 
-    def wait_for_listener(self, port):
-        """Waits until something in the program's namespace listens on the TCP port."""
-        # Local address with its port in hexadecimal, any remote one, state 0A: listening.
-        pattern = re.compile(rf"^ *\d+: [0-9A-F]+:{port:04X} [0-9A-F]+:0000 0A", re.M)
-        tables = [pathlib.Path(f"/proc/{self.pid}/net/{name}") for name in ("tcp", "tcp6")]
-        self.wait_for(lambda: any(t.exists() and pattern.search(t.read_text(encoding="ascii")) for t in tables),
-                      f"listener on port {port}")
-
     def finish(self, timeout_s=60):
         """Waits for the end; the output, if the exit status is 0."""
         try:
@@ -83,18 +75,63 @@ class Program:
         self._file.close()
 
 
-class Pair:
-    """Hosts "a" and "b", 10.8.0.1 and 10.8.0.2, each with the interface eth0."""
+class Hosts:
+    """Two hosts that run verbs programs; a subclass says where. Programs end at the latest with close()."""
 
-    serial = 0
-    address = {"a": "10.8.0.1", "b": "10.8.0.2"}
-
-    def __init__(self, lossy=False):
-        Pair.serial += 1
-        self._prefix = f"softnic{os.getpid()}x{Pair.serial}-"
+    def __init__(self, address):
+        self.address = address  # by the host's name
         self._directory = tempfile.TemporaryDirectory(prefix="softnic-")  # pylint: disable=consider-using-with
         self._programs, self._port = [], 18515
-        self.wire = None
+
+    def start(self, host, *argv):
+        """Starts a verbs program."""
+        raise NotImplementedError
+
+    def wait_for_listener(self, host, program, port):
+        """Waits until the program listens on the TCP port."""
+        raise NotImplementedError
+
+    def _begin(self, argv):
+        program = Program(argv, self._directory.name)
+        self._programs.append(program)
+        return program
+
+    def run(self, host, *argv, timeout_s=30):
+        """Runs a verbs program to its end; its output."""
+        return self.start(host, *argv).finish(timeout_s)
+
+    def start_both(self, *argv, server="b", client="a"):
+        """Starts a program as server, and then as its client; (client, server). The port is their own."""
+        self._port += 1
+        listening = self.start(server, *argv, "-p", self._port)
+        self.wait_for_listener(server, listening, self._port)
+        return self.start(client, *argv, "-p", self._port, self.address[server]), listening
+
+    def run_both(self, *argv, timeout_s=60, **hosts):
+        """As start_both, and waits for both; their outputs."""
+        return [program.finish(timeout_s) for program in self.start_both(*argv, **hosts)]
+
+    def end_programs(self):
+        """Ends what a test left behind."""
+        for program in self._programs:
+            program.kill()
+        self._programs.clear()
+
+    def close(self):
+        self.end_programs()
+        self._directory.cleanup()
+
+
+class Pair(Hosts):
+    """Hosts "a" and "b", namespaces with the interface eth0."""
+
+    serial = 0
+
+    def __init__(self, lossy=False):
+        super().__init__({"a": "10.8.0.1", "b": "10.8.0.2"})
+        Pair.serial += 1
+        self._prefix = f"softnic{os.getpid()}x{Pair.serial}-"
+        self._fault_box = self.wire = None
         try:
             self._make_network(lossy)
         except BaseException:
@@ -103,6 +140,24 @@ class Pair:
 
     def namespace(self, host):
         return self._prefix + host
+
+    def start(self, host, *argv):
+        return self._begin(["ip", "netns", "exec", self.namespace(host), EPIC_RUN, *argv])
+
+    def wait_for_listener(self, host, program, port):
+        # Local address with its port in hexadecimal, any remote one, state 0A: listening.
+        pattern = re.compile(rf"^ *\d+: [0-9A-F]+:{port:04X} [0-9A-F]+:0000 0A", re.M)
+        tables = [pathlib.Path(f"/proc/{program.pid}/net/{name}") for name in ("tcp", "tcp6")]
+        program.wait_for(lambda: any(t.exists() and pattern.search(t.read_text(encoding="ascii")) for t in tables),
+                         f"listener on port {port}")
+
+    def close(self):
+        super().close()
+        if self.wire:
+            self.wire.close()
+        if self._fault_box:
+            self._fault_box.kill()
+        net.delete_namespaces(self._prefix)
 
     def _make_network(self, lossy):
         for name in ["a", "b"] + ["mid"] * lossy:
@@ -130,45 +185,8 @@ class Pair:
         links, control = (os.path.join(self._directory.name, name) for name in ("links.json", "wire.sock"))
         with open(links, "w", encoding="utf-8") as file:
             json.dump([{"name": "a-b", "a": "to-a", "b": "to-b", "a_node": "a", "b_node": "b"}], file)
-        box = self._begin("mid", [sys.executable, ROOT / "tests" / "wire" / "forwarder.py", "--links", links,
-                                  "--control", control])
-        box.wait_for(lambda: os.path.exists(control), "control socket")
+        self._fault_box = Program(["ip", "netns", "exec", self.namespace("mid"), sys.executable,
+                                   ROOT / "tests" / "wire" / "forwarder.py", "--links", links, "--control", control],
+                                  self._directory.name)
+        self._fault_box.wait_for(lambda: os.path.exists(control), "control socket")
         self.wire = Wire(control)
-
-    def _begin(self, host, argv):
-        program = Program(["ip", "netns", "exec", self.namespace(host)] + list(argv), self._directory.name)
-        self._programs.append(program)
-        return program
-
-    def start(self, host, *argv):
-        """Starts a verbs program on softnic."""
-        return self._begin(host, [EPIC_RUN, *argv])
-
-    def run(self, host, *argv, timeout_s=30):
-        """Runs a verbs program on softnic to its end; its output."""
-        return self.start(host, *argv).finish(timeout_s)
-
-    def start_both(self, *argv, server="b", client="a"):
-        """Starts a program as server, and then as its client; (client, server). The port is their own."""
-        self._port += 1
-        listening = self.start(server, *argv, "-p", self._port)
-        listening.wait_for_listener(self._port)
-        return self.start(client, *argv, "-p", self._port, self.address[server]), listening
-
-    def run_both(self, *argv, timeout_s=60, **hosts):
-        """As start_both, and waits for both; their outputs."""
-        return [program.finish(timeout_s) for program in self.start_both(*argv, **hosts)]
-
-    def end_programs(self):
-        """Ends what a test left behind, but for the fault box."""
-        for program in self._programs[1 if self.wire else 0:]:
-            program.kill()
-        del self._programs[1 if self.wire else 0:]
-
-    def close(self):
-        if self.wire:
-            self.wire.close()
-        for program in self._programs:
-            program.kill()
-        net.delete_namespaces(self._prefix)
-        self._directory.cleanup()

@@ -5,30 +5,7 @@ import re
 import pytest
 
 import pair as pairs
-
-BW = ("ib_send_bw", "ib_write_bw", "ib_read_bw")
-LAT = ("ib_send_lat", "ib_write_lat", "ib_read_lat")
-# The IPv4-mapped GID; and no remarks on the CPU's frequency.
-PERFTEST = ("-x", "1", "-F")
-
-
-def result(output, size):
-    """The numbers of perftest's line for a message size; the first is the number of iterations."""
-    line = re.search(rf"^ *{size} +(\d+ .*)$", output, re.M)
-    assert line, f"no result for {size} bytes:\n{output}"
-    return [float(number) for number in line[1].split()]
-
-
-def run_perftest(pair, program, size, *options, iterations=100, timeout_s=60, **hosts):
-    """Runs both ends; what the client says: bandwidth in MiB/s or latency in us."""
-    client, _ = pair.run_both(program, *PERFTEST, "-s", size, "-n", iterations, *options, timeout_s=timeout_s, **hosts)
-    numbers = result(client, size)
-    qps = int(options[options.index("-q") + 1]) if "-q" in options else 1
-    assert numbers[0] == iterations * qps
-    value = numbers[2 if program in BW else 3]  # the average; the typical one
-    assert value > 0
-    print(f"{program} {size} {' '.join(map(str, options))}: {value} {'MiB/s' if program in BW else 'us'}")
-    return value
+from perftest import BW, LAT, PERFTEST, result, run_perftest
 
 
 def test_devices_are_listed(pair):

@@ -1,0 +1,94 @@
+"""softnic against the real rdma_rxe of a guest, in both roles. Needs root and the guest kernel."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import pair as pairs
+from perftest import BW, LAT, run_perftest
+
+NAME = f"softnic{os.getpid() % 100000}"
+TESTBED = [sys.executable, str(pairs.ROOT / "scripts" / "testbed")]
+ROLES = pytest.mark.parametrize("server,client", [("rxe", "softnic"), ("softnic", "rxe")])
+
+
+class GuestPair(pairs.Hosts):
+    """Hosts "rxe", a guest, and "softnic", the namespace of the switch that the guest is connected to."""
+
+    def __init__(self):
+        super().__init__({"rxe": "10.10.0.1", "softnic": "10.10.255.1"})
+        self._testbed("up", "star-1", "--no-daemons", "--guest-mem", "160")
+        pairs.net.run(["ip", "-n", f"epic-{NAME}-s1", "addr", "add", "10.10.255.1/16", "dev", "swp1"])
+
+    def start(self, host, *argv):
+        if host == "softnic":
+            return self._begin(["ip", "netns", "exec", f"epic-{NAME}-s1", pairs.EPIC_RUN, "--devices", "swp1",
+                                *argv])
+        return self._begin(TESTBED + ["exec", "--name", NAME, "--timeout", "60", "h0", "--", *argv])
+
+    def wait_for_listener(self, host, program, port):
+        wait = f"until ss -ltn | grep -q :{port}; do sleep 0.1; done"
+        if host == "softnic":
+            where = ["ip", "netns", "exec", f"epic-{NAME}-s1"]
+        else:
+            where = TESTBED + ["exec", "--name", NAME, "--timeout", "30", "h0", "--"]
+        done = subprocess.run(where + ["timeout", "30", "sh", "-c", wait], check=False)
+        assert done.returncode == 0, f"nothing listens:\n{program.output}"
+
+    def close(self):
+        super().close()
+        self._testbed("down")
+
+    @staticmethod
+    def _testbed(command, *arguments):
+        subprocess.run(TESTBED + [command, "--name", NAME, *arguments], check=True)
+
+
+@pytest.fixture(name="all_guests", scope="module")
+def fixture_all_guests():
+    pair = GuestPair()
+    yield pair
+    pair.close()
+
+
+@pytest.fixture(name="guests")
+def fixture_guests(all_guests):
+    yield all_guests
+    all_guests.end_programs()
+
+
+@ROLES
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"])
+def test_pingpong(guests, program, server, client):
+    said = guests.run_both(program, "-g", "1", "-c", "-e", "-n", "100", server=server, client=client)
+    for one in said:
+        assert "invalid data" not in one
+        assert re.search(r"^\d+ bytes in [\d.]+ seconds", one, re.M), one
+
+
+@ROLES
+@pytest.mark.parametrize("program", BW + LAT)
+def test_perftest(guests, program, server, client):
+    # perftest takes the other device's limit of outstanding Reads for its own, and rxe's (128) is the larger one.
+    outstanding = ("-o", 16) if "read" in program else ()
+    run_perftest(guests, program, 65536 if program in BW else 4096, *outstanding, iterations=50, server=server,
+                 client=client)
+
+
+@ROLES
+def test_sizes_and_path_mtu(guests, server, client):
+    for size, mtu in ((2, 4096), (10000, 256), (1 << 20, 1024)):
+        run_perftest(guests, "ib_write_bw", size, "-m", mtu, iterations=10, server=server, client=client)
+
+
+@ROLES
+def test_several_queue_pairs_by_events(guests, server, client):
+    run_perftest(guests, "ib_send_bw", 16384, "-q", 4, "-e", iterations=25, server=server, client=client)
+
+
+@ROLES
+def test_datagrams(guests, server, client):
+    run_perftest(guests, "ib_send_lat", 1024, "-c", "UD", iterations=50, server=server, client=client)
