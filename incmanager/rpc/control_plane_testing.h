@@ -179,10 +179,11 @@ class Rank {
     message.mutable_abort()->set_reason(reason);
     stream_->Write(message);
   }
-  // The next message that is not Waiting; KIND_NOT_SET when the stream has ended.
+  // The next message that is neither Waiting nor a sign of life; KIND_NOT_SET when the stream has ended.
   proto::ServerMessage Next() {
     proto::ServerMessage message;
     while (stream_->Read(&message)) {
+      if (message.kind_case() == proto::ServerMessage::KIND_NOT_SET) continue;
       if (!message.has_waiting()) return message;
       missing.assign(message.waiting().missing_ranks().begin(), message.waiting().missing_ranks().end());
     }

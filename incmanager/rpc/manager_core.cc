@@ -16,6 +16,8 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr uint32_t kHeartbeatMs = 1000;
+// With kPeerTimeoutMs of the server: a host that is gone is noticed within 15 s.
+constexpr Nanos kSignOfLifePeriod = 5 * kSecond;
 constexpr auto kDestroyTimeout = std::chrono::seconds(10);
 
 Nanos Now() {
@@ -67,8 +69,15 @@ void ManagerCore::TickLoop() {
                    topology_.nodes[node].name, kAgentLostAfter / kSecond);
     }
     groups_.Tick(now);
+    SendSignsOfLife(now);
     changed_.wait_for(lock, kTick, [this] { return stop_; });
   }
+}
+
+void ManagerCore::SendSignsOfLife(Nanos now) {
+  if (now - last_signs_of_life_ < kSignOfLifePeriod) return;
+  last_signs_of_life_ = now;
+  for (const auto& [id, session] : sessions_) session->SendSignOfLife();
 }
 
 void ManagerCore::Apply(Nanos now, NodeId node, const SwitchChange& change) {

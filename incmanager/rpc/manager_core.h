@@ -60,6 +60,7 @@ class ManagerCore : public GroupWorld, public SessionSink {
  private:
   void Apply(Nanos now, NodeId node, const SwitchChange& change);
   void TickLoop();
+  void SendSignsOfLife(Nanos now);
 
   const Topology topology_;
   const std::vector<Forwarding> forwarding_;
@@ -72,6 +73,7 @@ class ManagerCore : public GroupWorld, public SessionSink {
   std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId
   std::map<SessionId, SessionReactor*> sessions_;
   SessionId next_session_ = 1;
+  Nanos last_signs_of_life_ = 0;
   bool stop_ = false;
 
   std::thread ticker_;

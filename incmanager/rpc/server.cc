@@ -12,8 +12,11 @@
 namespace epic::manager {
 namespace {
 
-constexpr int kKeepaliveMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 5'000;
+// A rank whose process is stopped is late, not lost, but would not answer gRPC's pings: they are sent next to
+// never. Their time-out still is TCP_USER_TIMEOUT of every connection, in which the peer's kernel must
+// acknowledge what is sent: the signs of life.
+constexpr int kPingPeriodMs = 2'000'000'000;
+constexpr int kPeerTimeoutMs = 10'000;
 constexpr int kMinPingIntervalMs = 5'000;
 constexpr auto kShutdownGrace = std::chrono::milliseconds(200);
 
@@ -98,8 +101,8 @@ StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& to
   builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &result->port_);
   // A second manager on the same address must not start quietly beside the first.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingPeriodMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPeerTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);

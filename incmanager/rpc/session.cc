@@ -14,6 +14,13 @@ void SessionReactor::Send(const proto::ServerMessage& message, bool last) {
   if (out_.size() == 1) StartWrite(&out_.front());
 }
 
+void SessionReactor::SendSignOfLife() {
+  const std::lock_guard lock(mutex_);
+  if (ending_ || !out_.empty()) return;
+  out_.emplace_back();
+  StartWrite(&out_.front());
+}
+
 void SessionReactor::OnReadDone(bool ok) {
   if (ok) {
     sink_->OnMessage(id_, in_);

@@ -36,6 +36,10 @@ class SessionReactor : public grpc::ServerBidiReactor<proto::ClientMessage, prot
   // Queues a message; last: the stream ends when it is written. Ignored when the stream has ended.
   void Send(const proto::ServerMessage& message, bool last);
 
+  // Sends a message without content, unless others are still on their way: the peer's kernel acknowledges it,
+  // also for a process that is stopped, or its host is gone and the stream ends.
+  void SendSignOfLife();
+
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnDone() override;

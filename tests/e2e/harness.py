@@ -76,10 +76,13 @@ class Program:
         return status
 
     def end(self, signum=signal.SIGTERM):
-        """Ends the program if it still runs."""
+        """Ends the program if it still runs; one that does not heed the signal dies with its client."""
         if self._process.poll() is None:
             self._process.send_signal(signum)
-            self._process.wait(20)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
         self._reader.join(5)
 
 

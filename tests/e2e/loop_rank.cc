@@ -76,7 +76,7 @@ class Loop {
       const Clock::time_point start = Clock::now();
       if (const epic::Error error = Once(i, flags_.counts[i % flags_.counts.size()]); !error.ok())
         return Fail(error, i, start);
-      std::this_thread::sleep_for(std::chrono::milliseconds(flags_.pause_ms));
+      if (i + 1 < flags_.iterations) std::this_thread::sleep_for(std::chrono::milliseconds(flags_.pause_ms));
     }
     const Clock::time_point end = Clock::now();
     if (const epic::Error error = comm_.Destroy(); !error.ok()) return Fail(error, flags_.iterations, end);
@@ -157,10 +157,11 @@ int main(int argc, char** argv) {
   app.add_option("--rank", flags.join.rank)->required();
   app.add_option("--size", flags.join.size)->required();
   app.add_option("--manager", flags.join.manager);
+  app.add_option("--mode", flags.join.mode, "Of a group that is not created beforehand");
   app.add_option("--type", flags.type)->check(CLI::IsMember({"int32", "float32"}));
   app.add_option("--counts", flags.counts, "Elements; iterations take them in turn")->delimiter(',');
   app.add_option("--iterations", flags.iterations);
-  app.add_option("--pause-ms", flags.pause_ms, "After each call");
+  app.add_option("--pause-ms", flags.pause_ms, "Between two calls");
   app.add_option("--delay-ms", flags.delay_ms, "Before joining");
   app.add_option("--timeout-s", flags.timeout_s, "Deadline of a call");
   app.add_option("--join-timeout-s", flags.join_timeout_s);

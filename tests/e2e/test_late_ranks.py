@@ -1,0 +1,109 @@
+"""Ranks that are late or stopped, in every mode at the same time: all is waited for, and nothing else is disturbed."""
+
+import json
+import time
+
+import pytest
+
+from harness import assert_all_right
+
+MODES = (1, 2, 3)
+RANKS = range(4)
+LATE_S, STOPPED_S = 60, 30
+LATE, STOPPED = 3, 1      # ranks, on hosts of the same number
+SAMPLE_S = 4
+# The late rank's group: more than a window of packets, so that the others wait with all on the way that may be.
+LATE_RUN = {"--counts": 100003, "--iterations": 2}
+STOPPED_RUN = {"--counts": 20001, "--iterations": 500, "--pause-ms": 50}
+QUIET_RUN = {"--counts": 1000, "--iterations": 450, "--pause-ms": 100}
+
+
+@pytest.fixture(name="bed")
+def fixture_bed(beds):
+    return beds.get("tree-3-2")
+
+
+class Group:
+    """Four ranks that run in one mode, with the options of `run`; one rank with others."""
+
+    def __init__(self, bed, mode, run, rank=None, own=None):
+        self.iterations, name = run["--iterations"], bed.new_group()
+        common = {"--mode": mode, "--timeout-s": 300, "--join-timeout-s": 200, **run}
+        options = [{**common, **(own if r == rank else {})} for r in RANKS]
+        self.ranks = [bed.loop(r, "--each", *(word for option in options[r].items() for word in option),
+                               group=name, timeout_s=300) for r in RANKS]
+
+    def pid(self, rank):
+        return json.loads(self.ranks[rank].wait_for("pid"))["pid"]
+
+    def wait_until_joined(self):
+        for rank in self.ranks:
+            rank.wait_for("joined", 60)
+
+    def calls(self, rank=0):
+        """Calls that a rank has completed."""
+        return sum("iteration" in line for line in self.ranks[rank].json_lines())
+
+    def goes_on(self):
+        return all(self.calls(rank) < self.iterations for rank in RANKS)
+
+    def slowest_s(self, rank):
+        """The longest call of a rank that has ended."""
+        return self.ranks[rank].json_lines()[-1]["slowest_us"] / 1e6
+
+
+def queue_pairs(bed, groups):
+    """The states of each group's queue pairs, as rdma_rxe has them; a failed one is in SQE or ERR."""
+    states = {group: [] for group in groups}
+    for rank in RANKS:
+        owners = {group.pid(rank): group for group in groups}
+        for qp in json.loads(bed.run(bed.hosts[rank], "rdma", "-j", "res", "show", "qp")):
+            if qp.get("pid") in owners:
+                states[owners[qp["pid"]]].append(qp["state"])
+    return states
+
+
+def watch(bed, groups, until):
+    """Until that time the queue pairs of all groups that go on are in order. Returns those that still do."""
+    while groups and time.monotonic() < until:
+        states = queue_pairs(bed, groups)
+        time.sleep(SAMPLE_S)  # so that the end of a group that was ending is known now
+        groups = [group for group in groups if group.goes_on()]
+        for group in groups:
+            assert states[group] == ["RTS"] * len(RANKS)
+    return groups
+
+
+def signal_all(bed, groups, name):
+    bed.run(bed.hosts[STOPPED], "kill", f"-{name}", *(group.pid(STOPPED) for group in groups))
+
+
+def test_ranks_that_come_late_or_are_stopped_are_waited_for_in_every_mode(bed):
+    """One rank makes its second call 60 s after the others, one is stopped for 30 s in the middle, one joins late."""
+    quiet = [Group(bed, mode, QUIET_RUN) for mode in MODES]
+    # It calls at once, and so is stopped in a call: it waits for the others.
+    stopped = [Group(bed, mode, STOPPED_RUN, STOPPED, own={"--pause-ms": 0}) for mode in MODES]
+    late = [Group(bed, mode, LATE_RUN, LATE, own={"--pause-ms": LATE_S * 1000}) for mode in MODES]
+    joins_late = Group(bed, 2, LATE_RUN, LATE, own={"--delay-ms": LATE_S * 1000})
+    for group in quiet + stopped + late:
+        group.wait_until_joined()
+
+    signal_all(bed, stopped, "STOP")
+    begin, before = time.monotonic(), [group.calls() for group in quiet]
+    try:
+        go_on = watch(bed, late + stopped + quiet, begin + STOPPED_S)
+        done = [group.calls() - calls for group, calls in zip(quiet, before)]
+    finally:
+        signal_all(bed, stopped, "CONT")
+    assert set(stopped) <= set(go_on), "a group had ended before its rank was stopped"
+    assert min(done) > 50, f"the undisturbed groups made {done} calls in {STOPPED_S} s"
+    watch(bed, late, begin + 2 * LATE_S)
+
+    assert_all_right([rank for group in late + stopped + quiet + [joins_late] for rank in group.ranks], 200)
+    for group in late:
+        assert all(group.slowest_s(rank) > LATE_S - 5 for rank in RANKS if rank != LATE)
+    for group in stopped:
+        assert all(group.slowest_s(rank) > STOPPED_S - 5 for rank in RANKS if rank != STOPPED)
+    slowest = [group.slowest_s(rank) for group in quiet for rank in RANKS]
+    assert max(slowest) < STOPPED_S / 3, f"an undisturbed group waited: {slowest}"
+    bed.assert_clean()
