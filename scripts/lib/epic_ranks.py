@@ -80,8 +80,9 @@ def run_ranks(bed, hosts, argv_of_rank, timeout, on_line=None):
 def manager(bed, *args, check=True):
     """Runs the incmanager CLI in the management namespace with --json; returns the parsed answer (None if empty)."""
     binary = BUILD / "incmanager" / "incmanager"
-    done = testbed("exec", "--name", bed, "mgmt", "--", binary, *args, "--json", "--manager", "10.255.0.1:7400",
-                   check=False)
+    # Not by `testbed exec`: tests ask often, and starting that takes three times as long as the answer.
+    argv = ["nsenter", f"--net=/run/netns/epic-{bed}-mgmt", "--", binary, *args, "--json", "--manager", "10.255.0.1:7400"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     if check and done.returncode != 0:
         raise RuntimeError(f"incmanager {' '.join(args)} failed:\n{done.stdout}{done.stderr}")
     return json.loads(done.stdout) if done.stdout.strip() else None

@@ -94,7 +94,9 @@ class Bed:
         self.wire = None
         self._programs = []
         self._groups = 0
-        epic_ranks.testbed("up", "--name", self.name, "--build", BUILD, *spec)
+        # Real rdma_rxe unless a test says otherwise.
+        hosts = () if "--hosts" in spec else ("--hosts", "rxe")
+        epic_ranks.testbed("up", "--name", self.name, "--build", BUILD, *hosts, *spec)
         self.hosts = epic_ranks.hosts_of(self.name)
         self.switches = epic_ranks.switches_of(self.name)
         if "--wire" in spec:

@@ -63,26 +63,6 @@ def test_calls_that_differ_end_in_the_same_error_everywhere(bed, field, options)
     bed.assert_clean()
 
 
-def test_a_path_mtu_above_the_link_is_refused(beds):
-    bed = beds.get("star-2", "--mtu", "1024")
-    group = bed.new_group()
-    done = bed.manager_cli("group", "create", group, "--size", "2", "--path-mtu", "4096")
-    if done.returncode == 0:  # hosts and so the path are known only when the ranks join
-        for error in errors(bed.loops(group=group)):
-            assert error["error"] == "path MTU" and "1024" in error["message"] and error["us"] < 10e6, error
-        bed.manager("group", "destroy", group)
-    else:
-        assert "1024" in done.stderr, done.stderr
-
-
-def test_an_arena_that_is_too_small_names_switch_and_bytes(beds):
-    bed = beds.get("star-2", "--sram", "64K")
-    for error in errors(bed.loops()):
-        assert error["error"] == "no resource", error
-        assert "s1" in error["message"] and "65536" in error["message"], error
-    bed.assert_clean()
-
-
 def test_a_wrong_manager_address_is_said_within_15_s(bed):
     begin = time.monotonic()
     error = errors([bed.loop(0, "--manager", "10.255.0.99:7400", group=bed.new_group())])[0]
@@ -163,3 +143,23 @@ def test_a_group_in_use_is_destroyed_only_by_force(bed):
     assert bed.manager_cli("group", "destroy", group, "--force").returncode == 0
     assert {error["error"] for error in errors(ranks)} == {"aborted"}
     wait_clean(bed)
+
+
+def test_a_path_mtu_above_the_link_is_refused(beds):
+    bed = beds.get("star-2", "--mtu", "1024")
+    group = bed.new_group()
+    done = bed.manager_cli("group", "create", group, "--size", "2", "--path-mtu", "4096")
+    if done.returncode == 0:  # hosts and so the path are known only when the ranks join
+        for error in errors(bed.loops(group=group)):
+            assert error["error"] == "path MTU" and "1024" in error["message"] and error["us"] < 10e6, error
+        bed.manager("group", "destroy", group)
+    else:
+        assert "1024" in done.stderr, done.stderr
+
+
+def test_an_arena_that_is_too_small_names_switch_and_bytes(beds):
+    bed = beds.get("star-2", "--sram", "64K")
+    for error in errors(bed.loops()):
+        assert error["error"] == "no resource", error
+        assert "s1" in error["message"] and "65536" in error["message"], error
+    bed.assert_clean()

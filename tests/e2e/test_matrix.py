@@ -1,4 +1,5 @@
-"""Every mode x collective x type x operation over real rdma_rxe, random mixes of them, and mismatched calls.
+"""Every mode x collective x type x operation over real rdma_rxe, over softnic and over both in one group; random mixes
+of them, and mismatched calls.
 
 One process per rank goes through all groups of a topology (calls_rank); the tests look at what it told of each.
 """
@@ -10,7 +11,13 @@ import pytest
 
 import harness
 
-TOPOLOGIES = {"star-4": ("star-4",), "tree-3-2": ("tree-3-2",)}
+BEDS = {
+    "star-4": ("star-4", "--hosts", "rxe"),
+    "tree-3-2": ("tree-3-2", "--hosts", "rxe"),
+    "star-4-softnic": ("star-4", "--hosts", "softnic"),
+    "tree-3-2-softnic": ("tree-3-2", "--hosts", "softnic"),
+    "tree-3-2-both": ("tree-3-2", "--hosts", "softnic,h1=rxe,h2=rxe"),
+}
 RANKS = 4
 MODES = (1, 2, 3)
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reducescatter", "allgather")
@@ -89,16 +96,16 @@ def groups_of(full):
     return groups
 
 
-@pytest.fixture(name="topology", scope="module", params=TOPOLOGIES)
-def fixture_topology(request):
-    return request.param
+@pytest.fixture(name="bed_spec", scope="module", params=BEDS)
+def fixture_bed_spec(request):
+    return BEDS[request.param]
 
 
 @pytest.fixture(name="told", scope="module")
-def fixture_told(all_beds, topology, request):
+def fixture_told(all_beds, bed_spec, request):
     """What each rank told of each group: told[rank][group]."""
     full = request.config.getoption("--full")
-    bed = all_beds.get(*TOPOLOGIES[topology])
+    bed = all_beds.get(*bed_spec)
     # Guests see the build directory.
     path = harness.BUILD / f"calls-{harness.NAME}.json"
     path.write_text(json.dumps(groups_of(full)), encoding="utf-8")
