@@ -28,7 +28,7 @@ class Program:
     def __init__(self, argv, directory):
         self._file = tempfile.NamedTemporaryFile(dir=directory, delete=False)  # pylint: disable=consider-using-with
         self.argv = [str(a) for a in argv]
-        self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=self._file,
+        self.process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=self._file,
                                         stderr=subprocess.STDOUT, env=dict(os.environ, EPIC_BUILD=str(BUILD)))
 
     @property
@@ -38,6 +38,11 @@ class Program:
     @property
     def output(self):
         return pathlib.Path(self._file.name).read_text(encoding="utf-8", errors="replace")
+
+    def write(self, text):
+        """Writes to the program's standard input."""
+        self.process.stdin.write(text.encode())
+        self.process.stdin.flush()
 
     def wait_for(self, condition, what, timeout_s=20):
         """Polls condition() until it is true; fails if the program ends before."""
@@ -72,6 +77,7 @@ class Program:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self.process.stdin.close()
         self._file.close()
 
 

@@ -1,0 +1,110 @@
+// Threads at once on one queue pair, on several of one device, and on the same queues. Meant for
+// ThreadSanitizer as well.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "tests/softnic/verbs_testing.h"
+
+namespace epic::softnic::testing {
+namespace {
+
+constexpr uint64_t kMessages = 300;  // by each thread
+constexpr uint32_t kBytes = 2048;
+constexpr int kWindow = 8;  // requests of a thread that have not completed
+
+void RunThreads(int count, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) threads.emplace_back(body, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Takes completions as whoever comes by until `done` reaches `goal`.
+void PollUntil(ibv_cq* cq, std::atomic<uint64_t>& done, uint64_t goal) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (done.load() < goal && std::chrono::steady_clock::now() < give_up) {
+    ibv_wc wcs[4];
+    const int count = ibv_poll_cq(cq, 4, wcs);
+    for (int i = 0; i < count; ++i) {
+      ASSERT_EQ(wcs[i].status, IBV_WC_SUCCESS) << ibv_wc_status_str(wcs[i].status);
+      ++done;
+    }
+  }
+}
+
+TEST(VerbsThreads, PostAndPollOnOneQueuePair) {
+  Connection c({.send_depth = 4 * kWindow});
+  std::atomic<uint64_t> posted = 0, done = 0;
+  // Each thread writes to a place of its own.
+  RunThreads(3, [&](int thread) {
+    const size_t place = static_cast<size_t>(thread) * kBytes;
+    std::memset(c.a.at(place), 0x40 + thread, kBytes);
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      PollUntil(c.cq_a, done, posted < kWindow ? 0 : posted - kWindow);
+      ASSERT_EQ(
+          PostRdma(c.a, c.qp_a, IBV_WR_RDMA_WRITE, i, place, kBytes, {c.b.address(place), c.b.mr->rkey}), 0);
+      ++posted;
+    }
+  });
+  PollUntil(c.cq_a, done, 3 * kMessages);
+  EXPECT_EQ(done, 3 * kMessages);
+  EXPECT_EQ(std::memcmp(c.a.at(0), c.b.at(0), 3 * kBytes), 0);
+}
+
+TEST(VerbsThreads, OwnQueuePairsOfOneDevice) {
+  Device a, b;
+  RunThreads(3, [&](int thread) {
+    ibv_cq *cq_a = a.CreateCq(64), *cq_b = b.CreateCq(64);
+    ibv_qp *qp_a = CreateRc(a, cq_a), *qp_b = CreateRc(b, cq_b);
+    Connect(qp_a, b.gid(), qp_b->qp_num);
+    Connect(qp_b, a.gid(), qp_a->qp_num);
+    const size_t place = static_cast<size_t>(thread) * kBytes;
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      std::memset(a.at(place), static_cast<int>(i) + thread, kBytes);
+      ASSERT_EQ(PostRecv(b, qp_b, i, place, kBytes), 0);
+      ASSERT_EQ(PostSend(a, qp_a, i, place, kBytes), 0);
+      ASSERT_EQ(Await(cq_a).wr_id, i);
+      ASSERT_EQ(Await(cq_b).wr_id, i);
+      ASSERT_EQ(std::memcmp(a.at(place), b.at(place), kBytes), 0);
+    }
+    EXPECT_EQ(ibv_destroy_qp(qp_a), 0);
+    EXPECT_EQ(ibv_destroy_qp(qp_b), 0);
+    EXPECT_EQ(ibv_destroy_cq(cq_a), 0);
+    EXPECT_EQ(ibv_destroy_cq(cq_b), 0);
+  });
+}
+
+TEST(VerbsThreads, OneWaitsForEventsAnotherPosts) {
+  Connection c;
+  ASSERT_EQ(ibv_req_notify_cq(c.cq_b, 0), 0);
+  for (uint64_t i = 0; i < kWindow; ++i) ASSERT_EQ(PostRecv(c.b, c.qp_b, i, 0, kBytes), 0);
+  std::thread receiver([&] {
+    unsigned events = 0;
+    for (uint64_t received = 0; received < kMessages;) {
+      ibv_cq* cq = nullptr;
+      void* user = nullptr;
+      ASSERT_EQ(ibv_get_cq_event(c.b.channel, &cq, &user), 0);
+      ++events;
+      ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+      for (ibv_wc wc; ibv_poll_cq(cq, 1, &wc) == 1;) {
+        ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+        ASSERT_EQ(wc.wr_id, received++);
+        ASSERT_EQ(PostRecv(c.b, c.qp_b, wc.wr_id + kWindow, 0, kBytes), 0);
+      }
+    }
+    ibv_ack_cq_events(c.cq_b, events);
+  });
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    ASSERT_EQ(PostSend(c.a, c.qp_a, i, 0, kBytes), 0);
+    ASSERT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
+  }
+  receiver.join();
+}
+
+}  // namespace
+}  // namespace epic::softnic::testing
