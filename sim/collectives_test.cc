@@ -18,10 +18,11 @@ INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest, testing::ValuesIn(kRealisations
                          [](const auto& param) { return std::string(param.param.name); });
 
 // Where every switch stands, for failures.
-std::string States(const World& world) {
+std::string States(const World& world, int group) {
   std::string out;
   for (int s = 0; s < world.switches(); ++s) {
-    const engine::Context& ctx = world.context(s);
+    if (!world.HasContext(s, group)) continue;
+    const engine::Context& ctx = world.context(s, group);
     out += fmt::format("switch {}: results {} sent {} acked {} up_acked {}", s, ctx.results_end, ctx.up_sent,
                        ctx.acked_end, ctx.up_acked_end);
     for (const engine::Endpoint& child : ctx.children) {
@@ -49,31 +50,50 @@ std::string States(const World& world) {
   return out;
 }
 
-// Starts the calls in order on every rank, each rank at random moments of its own; false and a recorded
-// failure if they do not end within the limit or are wrong.
-bool RunCalls(World& world, std::vector<CollectiveCall>& calls, Nanos spread, Nanos limit) {
-  for (int r = 0; r < world.ranks(); ++r) {
+using Calls = std::vector<CollectiveCall>;
+
+// Starts the calls in order on every rank, each rank at random moments of its own.
+void StartCalls(World& world, int group, Calls& calls, Nanos spread) {
+  for (int r = 0; r < world.ranks(group); ++r) {
     Nanos at = world.now();
     for (CollectiveCall& call : calls) {
       if (spread > 0) at += static_cast<Nanos>(world.choices().Below(static_cast<uint64_t>(spread)));
-      world.At(at, [&world, &call, r] { call.Start(world, r); });
+      world.At(at, [&world, &call, r, group] { call.Start(world, r, group); });
     }
   }
-  size_t started = 0;
+}
+
+bool Finished(World& world, int group, const Calls& calls) {
+  for (int r = 0; r < world.ranks(group); ++r) {
+    if (world.host(r, group).calls() != calls.size()) return false;
+  }
+  return world.AllDone(group);
+}
+
+// Runs the calls of each group; false and a recorded failure if they do not end within the limit or are
+// wrong.
+bool RunCalls(World& world, std::vector<Calls>& by_group, Nanos spread, Nanos limit) {
+  const int groups = static_cast<int>(by_group.size());
+  for (int g = 0; g < groups; ++g) StartCalls(world, g, by_group[static_cast<size_t>(g)], spread);
+  int finished = 0;
   const auto done = [&] {
-    started = 0;
-    for (int r = 0; r < world.ranks(); ++r) started += static_cast<size_t>(world.host(r).calls());
-    return started == calls.size() * static_cast<size_t>(world.ranks()) && world.AllDone();
+    while (finished < groups && Finished(world, finished, by_group[static_cast<size_t>(finished)]))
+      ++finished;
+    return finished == groups;
   };
   if (!world.RunUntil(done, world.now() + limit)) {
-    ADD_FAILURE() << "not finished at " << world.now() / kMillisecond << " ms of virtual time\n"
-                  << States(world);
+    ADD_FAILURE() << "group " << finished << " not finished at " << world.now() / kMillisecond
+                  << " ms of virtual time\n"
+                  << States(world, finished);
     return false;
   }
-  for (const CollectiveCall& call : calls) {
-    for (int r = 0; r < world.ranks(); ++r) {
-      if (const size_t wrong = call.Wrong(r); wrong != 0) {
-        ADD_FAILURE() << call.Describe() << ": rank " << r << " has " << wrong << " wrong elements";
+  for (int g = 0; g < groups; ++g) {
+    for (const CollectiveCall& call : by_group[static_cast<size_t>(g)]) {
+      for (int r = 0; r < world.ranks(g); ++r) {
+        const size_t wrong = call.Wrong(r);
+        if (wrong == 0) continue;
+        ADD_FAILURE() << "group " << g << ", " << call.Describe() << ": rank " << r << " has " << wrong
+                      << " wrong elements";
         return false;
       }
     }
@@ -88,7 +108,8 @@ TEST_P(CollectivesTest, EachWithEachTypeAndOperationAndRoot) {
   for (const TreeSpec& tree : {Star(3), FullTree(2, 2), kUneven, kInterleaved}) {
     World world({.mode = ModesFor(GetParam(), tree), .tree = tree}, 1);
     const int ranks = world.ranks();
-    std::vector<CollectiveCall> calls;
+    std::vector<Calls> by_group(1);
+    Calls& calls = by_group[0];
     for (int c = 1; c <= 6; ++c) {
       for (int type = 1; type <= 5; ++type) {
         for (int op = 0; op <= 3; ++op) {
@@ -107,7 +128,7 @@ TEST_P(CollectivesTest, EachWithEachTypeAndOperationAndRoot) {
         }
       }
     }
-    ASSERT_TRUE(RunCalls(world, calls, 0, 100 * kSecond));
+    ASSERT_TRUE(RunCalls(world, by_group, 0, 100 * kSecond));
     EXPECT_EQ(world.context(0).counters.repeats, 0u) << "nothing was lost, so nothing needs repeating";
   }
 }
@@ -118,8 +139,9 @@ struct Faults {
   uint64_t delay_ppm = 0;
 };
 
+// Random calls of the first group, with a rank on every host, and of the others at the same time.
 void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const Faults& faults,
-                 int calls_per_world, uint64_t seeds) {
+                 int calls_per_world, uint64_t seeds, const std::vector<GroupSpec>& others = {}) {
   // EPIC_SEED=n runs that seed alone; EPIC_SEEDS=n that many.
   uint64_t first = 1;
   if (const char* one = std::getenv("EPIC_SEED")) {
@@ -135,19 +157,24 @@ void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const Fau
                  .tree = tree,
                  .path_mtu = 256u << shape.Below(3),
                  .message_packets = static_cast<uint32_t>(1 + shape.Below(8)),
-                 .window_messages = static_cast<uint32_t>(1 + shape.Below(8))},
+                 .window_messages = static_cast<uint32_t>(1 + shape.Below(8)),
+                 .arena_bytes = size_t{1 + others.size()} << 20},
                 seed);
     world.SetFaultRule([&](const LinkPacket&) {
       if (world.choices().Chance(faults.loss_ppm)) return Fate::kDrop;
       if (world.choices().Chance(faults.duplicate_ppm)) return Fate::kDuplicate;
       return world.choices().Chance(faults.delay_ppm) ? Fate::kDelay : Fate::kDeliver;
     });
-    std::vector<CollectiveCall> calls;
-    for (int k = 0; k < calls_per_world; ++k) {
-      calls.emplace_back(RandomHeader(world.choices(), world.ranks(), 6000), world.ranks(), k);
+    for (const GroupSpec& other : others) world.AddGroup(other);
+    std::vector<Calls> by_group(1 + others.size());
+    for (int g = 0; g < world.groups(); ++g) {
+      for (int k = 0; k < calls_per_world; ++k) {
+        const ControlHeader header = RandomHeader(world.choices(), world.ranks(g), 6000);
+        by_group[static_cast<size_t>(g)].emplace_back(header, world.ranks(g), 1000 * g + k);
+      }
     }
     const Nanos spread = static_cast<Nanos>(shape.Below(4)) * 20 * kMicrosecond;
-    if (!RunCalls(world, calls, spread, 600 * kSecond)) return;
+    if (!RunCalls(world, by_group, spread, 600 * kSecond)) return;
   }
 }
 
@@ -165,6 +192,14 @@ TEST_P(CollectivesTest, RandomCallsWithRanksInterleaved) {
   RandomCalls(GetParam(), kInterleaved, kAll, 30, 30);
 }
 TEST_P(CollectivesTest, HeavyLoss) { RandomCalls(GetParam(), FullTree(2, 2), {.loss_ppm = 100000}, 30, 10); }
+
+// Of every mode, on the same and on other switches, with two ranks on one host.
+TEST_P(CollectivesTest, RandomCallsOfFourGroupsAtOnce) {
+  const std::vector<GroupSpec> others = {{.mode = engine::Mode::kTerminated, .rank_host = {3, 1, 1, 0}},
+                                         {.mode = engine::Mode::kTranslated, .rank_host = {2, 0, 2}},
+                                         {.mode = engine::Mode::kAugmented, .rank_host = {2, 3}}};
+  RandomCalls(GetParam(), FullTree(2, 2), kAll, 20, 15, others);
+}
 
 }  // namespace
 }  // namespace epic::sim

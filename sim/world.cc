@@ -200,6 +200,10 @@ const engine::Context& World::context(int switch_number, int group) const {
   return engines_[static_cast<size_t>(switch_number)].groups().at(GroupId(group));
 }
 
+bool World::HasContext(int switch_number, int group) const {
+  return engines_[static_cast<size_t>(switch_number)].groups().contains(GroupId(group));
+}
+
 bool World::AllDone(int group) const {
   return std::ranges::all_of(Of(group).ranks, [](const auto& rank) { return rank->all_done(); });
 }

@@ -87,7 +87,9 @@ class World {
   int switches() const { return static_cast<int>(engines_.size()); }
   // No call of the group is running.
   bool AllDone(int group = 0) const;
+  // Of a switch that has ranks of the group below it.
   const engine::Context& context(int switch_number, int group = 0) const;
+  bool HasContext(int switch_number, int group) const;
   Choices& choices() { return choices_; }
   Nanos now() const { return now_; }
   int64_t packets() const { return packets_; }
