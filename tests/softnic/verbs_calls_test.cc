@@ -59,6 +59,7 @@ TEST(VerbsCalls, EveryOperationCarriesItsData) {
   ASSERT_EQ(ibv_post_send(c.qp_a, &wr, &bad), 0);
   std::memset(own, 0, sizeof own);
   EXPECT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
+  c.SeeWritesAtB();
   EXPECT_TRUE(std::all_of(c.b.at(20000), c.b.at(20016), [](uint8_t byte) { return byte == 0x5c; }));
 }
 

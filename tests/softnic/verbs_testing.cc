@@ -166,6 +166,11 @@ Connection::Connection(const QpOptions& options, const PathOptions& path)
   Connect(qp_b, a.gid(), qp_a->qp_num, options, path);
 }
 
+void Connection::SeeWritesAtB() {
+  ibv_wc wc;
+  if (ibv_poll_cq(cq_b, 1, &wc) != 0) Die("a completion that nobody expected");
+}
+
 Connection::~Connection() {
   for (ibv_qp* qp : {qp_a, qp_b}) {
     if (qp != nullptr && ibv_destroy_qp(qp) != 0) Die("ibv_destroy_qp");

@@ -67,6 +67,9 @@ ibv_wc Await(ibv_cq* cq);
 struct Connection {
   explicit Connection(const QpOptions& options = {}, const PathOptions& path = {});
   ~Connection();
+  // A Write is no news to the process that it goes to: a call into its device orders what has arrived before
+  // what the caller reads afterwards.
+  void SeeWritesAtB();
 
   Device a, b;
   ibv_cq *cq_a, *cq_b;

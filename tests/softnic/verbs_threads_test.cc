@@ -53,6 +53,7 @@ TEST(VerbsThreads, PostAndPollOnOneQueuePair) {
   });
   PollUntil(c.cq_a, done, 3 * kMessages);
   EXPECT_EQ(done, 3 * kMessages);
+  c.SeeWritesAtB();
   EXPECT_EQ(std::memcmp(c.a.at(0), c.b.at(0), 3 * kBytes), 0);
 }
 
