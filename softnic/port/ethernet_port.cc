@@ -1,11 +1,13 @@
 #include "softnic/port/ethernet_port.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "io/clock.h"
 #include "roce/arp.h"
@@ -74,7 +76,20 @@ EthernetPort::~EthernetPort() {
   close(udp_fd_);
 }
 
+StatusOr<std::unique_ptr<Port>> EthernetNetwork::Open(const io::AddressedInterface& interface) {
+  auto port = EthernetPort::Open(interface);
+  if (!port.ok()) return port.status();
+  return std::unique_ptr<Port>(std::move(*port));
+}
+
 Nanos EthernetPort::Now() const { return io::MonotonicNow(); }
+
+void EthernetPort::Wait(int wake_fd, bool for_packets, Nanos until) {
+  std::array<pollfd, 2> fds{pollfd{wake_fd, POLLIN, 0}, pollfd{epoll_fd_, POLLIN, 0}};
+  const Nanos left = until == kNever ? 0 : std::max<Nanos>(until - Now(), 0);
+  const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+  ppoll(fds.data(), for_packets ? 2 : 1, until == kNever ? nullptr : &timeout, nullptr);
+}
 
 bool EthernetPort::AddQpnBlock(uint16_t block) {
   blocks_.push_back(block);

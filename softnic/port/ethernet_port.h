@@ -30,6 +30,7 @@ class EthernetPort final : public Port {
 
   int fd() const override { return epoll_fd_; }
   Nanos Now() const override;
+  void Wait(int wake_fd, bool for_packets, Nanos until) override;
   int Receive(int max_packets, PacketHandler handler, void* user) override;
   void Send(const roce::Packet& packet) override;
   void Flush() override;
@@ -68,6 +69,16 @@ class EthernetPort final : public Port {
   Neighbour* last_ = nullptr;
   uint16_t ip_id_ = 0;
   EthernetPortCounters counters_;
+};
+
+// The kernel's interfaces.
+class EthernetNetwork final : public Network {
+ public:
+  std::vector<io::AddressedInterface> Interfaces() override { return io::AddressedInterfaces(); }
+  io::InterfaceState State(const io::AddressedInterface& interface) override {
+    return io::ReadInterface(interface.name);
+  }
+  StatusOr<std::unique_ptr<Port>> Open(const io::AddressedInterface& interface) override;
 };
 
 }  // namespace epic::softnic

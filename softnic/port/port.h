@@ -2,8 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
 
+#include "base/status.h"
 #include "base/types.h"
+#include "io/interface.h"
 #include "roce/transport/memory.h"
 
 namespace epic::softnic {
@@ -17,6 +22,10 @@ class Port : public roce::PacketSink {
   // Readable while packets wait to be received.
   virtual int fd() const = 0;
   virtual Nanos Now() const = 0;
+
+  // Sleeps until `until`, by this clock, or until wake_fd is readable, or (only if for_packets) packets wait.
+  // The one call that another thread may make at the same time as this one.
+  virtual void Wait(int wake_fd, bool for_packets, Nanos until) = 0;
 
   using PacketHandler = void (*)(void* user, const roce::Packet& packet);
   // Hands over at most max_packets that have arrived whole and with a right ICRC; each is valid only during
@@ -33,6 +42,16 @@ class Port : public roce::PacketSink {
 
   // Receive for the 256 queue pair numbers from block * 256 on as well.
   virtual bool AddQpnBlock(uint16_t block) = 0;
+};
+
+// What there is to open ports on. Outlives its ports.
+class Network {
+ public:
+  virtual ~Network() = default;
+  virtual std::vector<io::AddressedInterface> Interfaces() = 0;
+  virtual io::InterfaceState State(const io::AddressedInterface& interface) = 0;
+  // NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE or INTERNAL, with the interface's name.
+  virtual StatusOr<std::unique_ptr<Port>> Open(const io::AddressedInterface& interface) = 0;
 };
 
 }  // namespace epic::softnic

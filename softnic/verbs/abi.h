@@ -20,6 +20,7 @@ namespace epic::softnic {
 struct Device {
   ibv_device base{};
   io::AddressedInterface interface;
+  Network* network = nullptr;
 };
 
 // Takes `count` events off the counter of a descriptor.
@@ -131,6 +132,9 @@ inline std::nullptr_t Null(int error) {
   errno = error;
   return nullptr;
 }
+
+// What devices stand on: the kernel's interfaces, unless epic_softnic_use_network said otherwise.
+Network& TheNetwork();
 
 // data.cc
 int PollCq(ibv_cq* cq, int count, ibv_wc* out);

@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
-#include <ctime>
 
 namespace epic::softnic {
 namespace {
@@ -20,8 +18,6 @@ constexpr Nanos kMinDefer = 125 * kMicrosecond, kMaxDefer = kMillisecond;
 constexpr Nanos kPollsWithin = 5 * kMicrosecond;
 constexpr Nanos kReachTimeout = kSecond;
 constexpr int kReachPollMs = 10;
-
-timespec ToTimespec(Nanos ns) { return {.tv_sec = ns / kSecond, .tv_nsec = ns % kSecond}; }
 
 }  // namespace
 
@@ -123,16 +119,12 @@ void Adapter::HelperLoop() {
     helper_defers_ = NextDefer(app_looks, entries_ != seen, received);
     seen = entries_;
     helper_until_ = helper_defers_ > 0 ? now + helper_defers_ : nic_.next_deadline();
-    const Nanos wait = helper_until_ == kNever ? 0 : std::max<Nanos>(helper_until_ - now, 0);
-    const timespec timeout = ToTimespec(wait);
-    std::array<pollfd, 2> fds{pollfd{wake_fd_, POLLIN, 0}, pollfd{port_->fd(), POLLIN, 0}};
-    const nfds_t count = helper_defers_ > 0 ? 1 : 2;
-    const bool forever = helper_until_ == kNever;
+    const Nanos until = helper_until_;
+    const bool for_packets = helper_defers_ == 0;
     lock.unlock();
-    ppoll(fds.data(), count, forever ? nullptr : &timeout, nullptr);
-    uint64_t drained = 0;
-    if ((fds[0].revents & POLLIN) != 0) [[maybe_unused]]
-      const ssize_t r = read(wake_fd_, &drained, sizeof drained);
+    port_->Wait(wake_fd_, for_packets, until);
+    uint64_t wakes = 0;
+    [[maybe_unused]] const ssize_t drained = read(wake_fd_, &wakes, sizeof wakes);
     lock.lock();
   }
 }

@@ -19,11 +19,11 @@ constexpr int kPorts = 1;
 ibv_mtu ToMtu(uint32_t bytes) { return static_cast<ibv_mtu>(std::bit_width(bytes) - 8); }
 
 ibv_port_attr PortAttributes(const Context& context) {
-  const io::InterfaceState state = io::ReadInterface(context.device->interface.name);
+  const io::InterfaceState state = context.device->network->State(context.device->interface);
   ibv_port_attr attr{};
   attr.state = state.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
-  attr.active_mtu = ToMtu(PathMtuOf(context.device->interface));
+  attr.active_mtu = ToMtu(PathMtuOf(*context.device));
   attr.gid_tbl_len = kGids;
   attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
   attr.max_msg_sz = uint32_t{roce::kMaxMessageBytes};

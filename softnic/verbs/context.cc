@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "softnic/port/ethernet_port.h"
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/device_list.h"
 
@@ -86,7 +85,7 @@ void Context::OnEvent(const Event& event) {
 namespace {
 
 std::unique_ptr<Context> Open(const Device& device, int* error) {
-  auto port = EthernetPort::Open(device.interface);
+  auto port = device.network->Open(device.interface);
   if (!port.ok()) {
     // Verbs has only an errno to say why; without the words nobody finds out that a capability is missing.
     std::fprintf(stderr, "softnic: %s: %s\n", device.base.name, port.status().ToString().c_str());
@@ -112,9 +111,8 @@ std::unique_ptr<Context> Open(const Device& device, int* error) {
   pthread_mutex_init(&base.mutex, nullptr);
   context->device = &device;
   Context* const self = context.get();
-  context->adapter =
-      std::make_unique<Adapter>(std::move(*port), device.interface.ip, PathMtuOf(device.interface),
-                                roce::Policy{}, [self](const Event& e) { self->OnEvent(e); });
+  context->adapter = std::make_unique<Adapter>(std::move(*port), device.interface.ip, PathMtuOf(device),
+                                               roce::Policy{}, [self](const Event& e) { self->OnEvent(e); });
   return context;
 }
 

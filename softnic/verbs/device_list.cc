@@ -9,14 +9,20 @@
 #include <sstream>
 #include <string>
 
+#include "softnic/port/ethernet_port.h"
+#include "softnic/verbs/use_network.h"
+
 namespace epic::softnic {
 namespace {
 
 constexpr uint32_t kHeaderBytes = 80;
 
+Network* other_network = nullptr;
+
 std::unique_ptr<Device> MakeDevice(const io::AddressedInterface& interface, std::string name) {
   auto device = std::make_unique<Device>();
   device->interface = interface;
+  device->network = &TheNetwork();
   if (name.empty()) name = "softnic_" + interface.name;
   ibv_device& base = device->base;
   base.node_type = IBV_NODE_CA;
@@ -34,8 +40,13 @@ uint64_t GuidOf(const io::AddressedInterface& interface) {
 
 }  // namespace
 
+Network& TheNetwork() {
+  static EthernetNetwork ethernet;
+  return other_network != nullptr ? *other_network : ethernet;
+}
+
 std::vector<std::unique_ptr<Device>> ListDevices() {
-  const std::vector<io::AddressedInterface> interfaces = io::AddressedInterfaces();
+  const std::vector<io::AddressedInterface> interfaces = TheNetwork().Interfaces();
   std::vector<std::unique_ptr<Device>> devices;
   const char* wanted = std::getenv("EPIC_SOFTNIC_DEVICES");
   if (wanted == nullptr) {
@@ -62,8 +73,8 @@ std::vector<std::unique_ptr<Device>> ListDevices() {
   return devices;
 }
 
-uint32_t PathMtuOf(const io::AddressedInterface& interface) {
-  const uint32_t mtu = io::ReadInterface(interface.name).mtu;
+uint32_t PathMtuOf(const Device& device) {
+  const uint32_t mtu = device.network->State(device.interface).mtu;
   if (mtu < 256 + kHeaderBytes) return 256;
   return std::min(std::bit_floor(mtu - kHeaderBytes), roce::kMaxPathMtu);
 }
@@ -97,6 +108,8 @@ std::optional<Ipv4> Ipv4Of(const ibv_gid& gid) {
 }  // namespace epic::softnic
 
 using namespace epic::softnic;
+
+void epic_softnic_use_network(Network* network) { other_network = network; }
 
 EPIC_VERBS ibv_device** ibv_get_device_list(int* count) {
   // Devices stay for ever: an opened one points to its own, and there are few.

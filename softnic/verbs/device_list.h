@@ -14,6 +14,6 @@ namespace epic::softnic {
 std::vector<std::unique_ptr<Device>> ListDevices();
 
 // The largest RoCE path MTU that the interface's frames hold, as rdma_rxe reckons it: 80 bytes for headers.
-uint32_t PathMtuOf(const io::AddressedInterface& interface);
+uint32_t PathMtuOf(const Device& device);
 
 }  // namespace epic::softnic

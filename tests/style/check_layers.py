@@ -42,17 +42,19 @@ MAY_INCLUDE = {
     "examples": ["epic"],
     "examples/leaf_buffered_mode": ["incengine/modes", "incengine/modules"],
     "tests/e2e": ["bench", "epic"],
+    "tests/softnic": ["base", "roce", "incengine", "proto", "softnic", "epic"],
     "tests": ["base", "roce", "protocol", "reduce", "io", "incengine", "commlib", "sim"],
 }
 
 # Header pattern -> folders in which it is allowed.
 EDGE_HEADERS = {
     r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "incengine/daemon", "commlib", "softnic/verbs", "bench", "tests"],
-    r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc"],
+    r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc",
+                        "tests/softnic"],
     r"<infiniband/": ["commlib", "softnic/verbs", "tests/rxe_peer"],
     r"<spdlog": ["io", "incengine/daemon", "incagent", "incmanager"],
     r"<(thread|mutex|condition_variable)>": ["io", "incengine/daemon", "incagent", "incmanager", "commlib", "bench",
-                                                "softnic/verbs", "tests/e2e", "tests/rxe_peer"],
+                                                "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
 }
 CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules", "incengine/modes",
         "incengine/core", "commlib/core", "softnic/core", "incmanager/policies", "sim"]
