@@ -143,15 +143,15 @@ EthernetPort::Neighbour& EthernetPort::Resolve(Ipv4 to) {
   }
   Neighbour& n = *last_;
   const Nanos now = Now();
-  if (n.known_until > now) return n;
-  FindHop(to, n);
-  if (n.known_until <= now && n.reach != Reach::kNoRoute && now - n.asked_at >= kArpRepeat) AskForAddress(n);
+  if (n.known_until > now || now - n.asked_at < kArpRepeat) return n;
+  n.asked_at = now;
+  FindHop(to, now, n);
+  if (n.known_until <= now) AskForAddress(n.hop);
   return n;
 }
 
 // What is known without asking. An address that was known and has grown old stays in use meanwhile.
-void EthernetPort::FindHop(Ipv4 to, Neighbour& n) {
-  const Nanos now = Now();
+void EthernetPort::FindHop(Ipv4 to, Nanos now, Neighbour& n) {
   const auto known = [&](const roce::MacAddress& mac, Nanos until) {
     n.mac = mac;
     n.reach = Reach::kReady;
@@ -171,14 +171,13 @@ void EthernetPort::FindHop(Ipv4 to, Neighbour& n) {
   if (const auto mac = io::KernelNeighbour(interface_.name, *hop)) known(*mac, now + kArpValid);
 }
 
-void EthernetPort::AskForAddress(Neighbour& n) {
-  n.asked_at = Now();
+void EthernetPort::AskForAddress(Ipv4 hop) {
   const roce::Arp request{.dst = roce::kBroadcastMac,
                           .src = interface_.mac,
                           .op = roce::ArpOp::kRequest,
                           .sender_mac = interface_.mac,
                           .sender_ip = interface_.ip,
-                          .target_ip = n.hop};
+                          .target_ip = hop};
   std::array<uint8_t, roce::kMaxArpFrameBytes> frame;
   const size_t bytes = roce::WriteArp(request, frame);
   std::copy_n(frame.begin(), bytes, wire_->Queue(bytes).begin());

@@ -45,7 +45,7 @@ class EthernetPort final : public Port {
     bool local = false;  // an address of this machine: over the loopback interface
     Ipv4 hop{};
     roce::MacAddress mac{};
-    Nanos asked_at = -kSecond;
+    Nanos asked_at = INT64_MIN / 2;  // when it was last looked for
     Nanos known_until = 0;
   };
   struct Receiver;
@@ -54,8 +54,8 @@ class EthernetPort final : public Port {
                std::unique_ptr<io::PacketSocket> loop, int udp_fd);
   void OnFrame(std::span<const uint8_t> frame, PacketHandler handler, void* user);
   Neighbour& Resolve(Ipv4 to);
-  void FindHop(Ipv4 to, Neighbour& neighbour);
-  void AskForAddress(Neighbour& neighbour);
+  void FindHop(Ipv4 to, Nanos now, Neighbour& neighbour);
+  void AskForAddress(Ipv4 hop);
   void OnArpReply(std::span<const uint8_t> frame);
 
   io::AddressedInterface interface_;
