@@ -18,6 +18,8 @@ namespace {
 constexpr int kPingPeriodMs = 2'000'000'000;
 constexpr int kPeerTimeoutMs = 10'000;
 constexpr int kMinPingIntervalMs = 5'000;
+// Connections without a session or call, as those of an agent whose host is gone, are given back.
+constexpr int kIdleMs = 60'000;
 constexpr auto kShutdownGrace = std::chrono::milliseconds(200);
 
 // Sessions live as long as their ranks, so they are not to hold a thread each: they alone use the callback
@@ -103,6 +105,7 @@ StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& to
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingPeriodMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPeerTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
