@@ -29,6 +29,9 @@ constexpr size_t kArena = kGap + kFixed * kStride;
 constexpr uint8_t kGuard = 0xee, kSecret = 0xdd, kOrdinary = 0x11, kArriving = 0xab;
 constexpr uint32_t kPd = 1, kOtherPd = 2, kSecretPd = 3;
 constexpr size_t kMaxMrs = 24;
+// Bits: local write, remote read, remote write.
+MemoryRights Rights(int bits) { return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0}; }
+constexpr std::array<uint8_t, kFixed> kFixedRights = {7, 3, 1, 0, 7, 7};
 
 struct Mr {
   uint32_t pd;
@@ -59,16 +62,10 @@ class Trial {
  public:
   Trial(const uint8_t* data, size_t size) : in_(data, size) {
     std::ranges::fill(arena_, kGuard);
-    const std::array<MemoryRights, kFixed> rights = {{{true, true, true},
-                                                      {true, true, false},
-                                                      {true, false, false},
-                                                      {false, false, false},
-                                                      {true, true, true},
-                                                      {true, true, true}}};
     for (size_t i = 0; i < kFixed; ++i) {
       const uint32_t pd = i < 4 ? kPd : i == 4 ? kOtherPd : kSecretPd;
       std::fill_n(arena_.begin() + FixedOffset(i), kRegion, pd == kSecretPd ? kSecret : kOrdinary);
-      Register({.pd = pd, .offset = FixedOffset(i), .length = kRegion, .rights = rights[i]});
+      Register({.pd = pd, .offset = FixedOffset(i), .length = kRegion, .rights = Rights(kFixedRights[i])});
     }
     shadow_ = arena_;
     cqs_ = {nic_.CreateCq(8), nic_.CreateCq(64)};
@@ -84,11 +81,11 @@ class Trial {
       nic_.Run(now_, sink);
       Check(allowed);
       CheckSent(sink);
-      TakeCompletions();
+      if (polls_) TakeCompletions();
       for (Event event; nic_.NextEvent(&event);) EPIC_CHECK(event.id != 0);
     }
-    for (const End& end : ends_) {
-      if (end.exists) nic_.DestroyQp(end.qpn);
+    for (End& end : ends_) {
+      if (end.exists) Close(end);
     }
     EPIC_CHECK(nic_.PollCq(cqs_[0], works_) == 0 && nic_.PollCq(cqs_[1], works_) == 0);
   }
@@ -117,6 +114,7 @@ class Trial {
       case 5:
         return ChangeMemory();
       case 6:
+        polls_ = in_.Next() < 0xc0;
         nic_.ArmCq(cqs_[in_.Next() % 2], (in_.Next() & 1) != 0);
         return nic_.SetSrqLimit(srq_, in_.Next() % kDepth);
       case 7:
@@ -142,6 +140,12 @@ class Trial {
                    .recv_depth = kDepth,
                    .max_inline_bytes = 32});
     Connect(end);
+  }
+
+  void Close(End& end) {
+    end.exists = false;
+    nic_.DestroyQp(end.qpn);
+    ForgetBuffers(end);
   }
 
   // From RESET to RTS.
@@ -177,17 +181,9 @@ class Trial {
     End& end = SomeEnd();
     const uint8_t how = in_.Next() % 4;
     if (!end.exists) return Open(end);
-    if (how == 0) {
-      end.exists = false;
-      nic_.DestroyQp(end.qpn);
-      return ForgetBuffers(end);
-    }
+    if (how == 0) return Close(end);
     const QpState to = how == 1 ? QpState::kErr : how == 2 && !end.is_ud ? QpState::kSqd : QpState::kReset;
-    if (end.is_ud) {
-      nic_.ModifyUd(end.qpn, to, {}, {});
-    } else {
-      nic_.ModifyRc(end.qpn, {.state = to});
-    }
+    end.is_ud ? nic_.ModifyUd(end.qpn, to, {}, {}) : nic_.ModifyRc(end.qpn, {.state = to});
     if (nic_.state(end.qpn) != QpState::kReset) return;
     ForgetBuffers(end);
     Connect(end);
@@ -205,10 +201,8 @@ class Trial {
     const uint8_t how = in_.Next();
     if ((how & 1) != 0 && mrs_.size() < kMaxMrs) {
       const size_t from = in_.Next(), length = 1 + in_.Next();
-      return Register({.pd = kPd,
-                       .offset = FixedOffset(2) + from,
-                       .length = length,
-                       .rights = {(how & 2) != 0, (how & 4) != 0, (how & 8) != 0}});
+      return Register(
+          {.pd = kPd, .offset = FixedOffset(2) + from, .length = length, .rights = Rights(how >> 1)});
     }
     Mr& mr = mrs_[in_.Next() % mrs_.size()];
     if (mr.pd != kPd) return;
@@ -288,8 +282,8 @@ class Trial {
     const bool response = info.aeth || p.bth.opcode == roce::Opcode::kRcReadResponseMiddle;
     p.bth.psn = Psn(SomePsn(response ? 100u + in_.Next() : end.next_psn));
     p.aeth.syndrome = (flags & 4) != 0 ? roce::kSyndromeAck : in_.Next();
-    std::vector<uint8_t> payload;
-    if (info.payload) payload.resize((flags & 8) != 0 ? kMtu : in_.Next() * 2u, kArriving);
+    const size_t bytes = !info.payload ? 0 : (flags & 8) != 0 ? kMtu : in_.Next() * 2u;
+    const std::vector<uint8_t> payload(bytes, kArriving);
     p.payload = payload;
     if (info.reth) {
       p.reth.rkey = SomeKey();
@@ -378,6 +372,7 @@ class Trial {
   std::vector<Mr> mrs_;
   std::vector<Buffer> buffers_;
   std::array<Work, 64> works_;
+  bool polls_ = true;
   Nanos now_ = 0;
   uint64_t next_id_ = 0;
   // To a peer outside; two to each other; with the shared queue; of another domain, closed to its peer; UD.
