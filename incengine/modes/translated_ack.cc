@@ -72,7 +72,12 @@ Index FirstHeld(Context& ctx) {
   if (!ctx.is_root()) return std::min(ResultDue(ctx), FirstUnacknowledgedUp(ctx));
   // Tracked indices are passed when they are acknowledged; this steps over the others.
   if (ctx.acked_end < ctx.results_end) AdvanceAcknowledged(ctx, ctx.results_end);
-  return std::min(ctx.results_end, ctx.acked_end);
+  const Index held = std::min(ctx.results_end, ctx.acked_end);
+  // While nobody has acknowledged the first data of a tracked invocation, a rank that only receives it may
+  // have sent no more than the control packet, and lack results of up to a window before that.
+  const auto position = held < ctx.results_end ? Locate(ctx, held) : std::nullopt;
+  if (!position || position->control || position->at > 0) return held;
+  return held - static_cast<Index>(ctx.config.message_packets) * ctx.config.window_messages;
 }
 
 bool AdvanceTold(const Context& ctx, Endpoint& child) {
