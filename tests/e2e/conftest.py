@@ -33,7 +33,8 @@ def pytest_sessionstart(session):
         missing.append("the guest kernel (scripts/guest-kernel)")
     targets = {"incengine": "incengine/incengine", "incagent": "incagent/incagent",
                "incmanager": "incmanager/incmanager", "epic_perf": "bench/epic-perf",
-               "loop_rank": "tests/e2e/loop_rank", "calls_rank": "bench/calls_rank"}
+               "loop_rank": "tests/e2e/loop_rank", "calls_rank": "bench/calls_rank",
+               "epic_softnic": "softnic/lib/libibverbs.so.1"}
     absent = [target for target, path in targets.items() if not os.access(harness.BUILD / path, os.X_OK)]
     if absent:
         missing.append("a build: cmake --preset release && cmake --build --preset release --target " +

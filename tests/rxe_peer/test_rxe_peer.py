@@ -28,7 +28,7 @@ def bed():
     for program in ("rxe_end", "transport_end"):
         path = BUILD / "tests" / "rxe_peer" / program
         assert os.access(path, os.X_OK), f"{path} is not there: cmake --build {BUILD} --target {program}"
-    subprocess.run(TESTBED + ["up", "--name", NAME, "star-1", "--no-daemons", "--guest-mem", "128"], check=True)
+    subprocess.run(TESTBED + ["up", "--name", NAME, "star-1", "--hosts", "rxe", "--no-daemons", "--guest-mem", "128"], check=True)
     yield
     subprocess.run(TESTBED + ["down", "--name", NAME], check=True)
 

@@ -20,7 +20,7 @@ class GuestPair(pairs.Hosts):
 
     def __init__(self):
         super().__init__({"rxe": "10.10.0.1", "softnic": "10.10.255.1"})
-        self._testbed("up", "star-1", "--no-daemons", "--guest-mem", "160")
+        self._testbed("up", "star-1", "--hosts", "rxe", "--no-daemons", "--guest-mem", "160")
         pairs.net.run(["ip", "-n", f"epic-{NAME}-s1", "addr", "add", "10.10.255.1/16", "dev", "swp1"])
 
     def start(self, host, *argv):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(NO_KERNEL, reason="no guest kernel: run scripts/
 @pytest.fixture(name="start", scope="module")
 def fixture_start(module_testbed):
     """start("h0", "program", ...) starts a program on a guest."""
-    module_testbed("up", "star-2", "--bridge", "--guest-mem", "128")
+    module_testbed("up", "star-2", "--hosts", "rxe", "--bridge", "--guest-mem", "128")
 
     def start(host, *argv, options=()):
         return subprocess.Popen(module_testbed.argv("exec", *options, host, "--", *argv), text=True,

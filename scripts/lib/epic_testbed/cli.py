@@ -41,7 +41,7 @@ def _parser():
     up.add_argument("topology", help="a name (tree-3-2, fat-tree-4, star-N) or a .yaml file")
     up.add_argument("--build", metavar="DIR",
                     help="build tree with the daemons (default: build/release, then build/dev)")
-    up.add_argument("--hosts", default="rxe", metavar="KIND[,HOST=KIND...]",
+    up.add_argument("--hosts", default="softnic", metavar="KIND[,HOST=KIND...]",
                     help="softnic: namespaces whose programs run on the userspace NIC; rxe: guests with "
                          "rdma_rxe; none: plain namespaces with a port vec0, without RDMA. Single hosts may "
                          "differ: softnic,h0=rxe")
