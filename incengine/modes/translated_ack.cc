@@ -77,7 +77,12 @@ Index FirstHeld(Context& ctx) {
   // have sent no more than the control packet, and lack results of up to a window before that.
   const auto position = held < ctx.results_end ? Locate(ctx, held) : std::nullopt;
   if (!position || position->control || position->at > 0) return held;
-  return held - static_cast<Index>(ctx.config.message_packets) * ctx.config.window_messages;
+  const Index window = static_cast<Index>(ctx.config.message_packets) * ctx.config.window_messages;
+  // Hosts say what they have; switches acknowledge tracked indices only.
+  Index lacked = held;
+  for (const Endpoint& child : ctx.children)
+    lacked = std::min(lacked, child.config.is_host ? child.down_acked_end : held - window);
+  return std::max(lacked, held - window);
 }
 
 bool AdvanceTold(const Context& ctx, Endpoint& child) {
