@@ -14,6 +14,7 @@
 // posting and when next_deadline() has come.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -44,6 +45,12 @@ class QueuePair {
 
   // Handles timers, then sends answers and requests, at most `budget` packets.
   void Poll(Nanos now, Memory& memory, PacketSink& sink, int budget = 256);
+
+  // Sending stops at so many packets without acknowledgement, if that is less than the policy's bound: for an
+  // owner of many queue pairs who keeps what is under way together in bounds. At least 1.
+  void LimitOutstanding(int32_t packets) { window_ = std::min(packets, config_.policy.max_outstanding); }
+  // Whether anything sent waits for its acknowledgement.
+  bool awaits_acknowledgement() const { return tx_.una != tx_.max; }
 
   // When Poll is to be called again: 0 at once, kNever if only a packet or a post can change anything.
   Nanos next_deadline() const;
@@ -184,6 +191,7 @@ class QueuePair {
   Psn SendPsn(int64_t number) const { return attr_.sq_psn + number; }
 
   QpConfig config_;
+  int32_t window_ = config_.policy.max_outstanding;
   QpState state_ = QpState::kReset;
   QpAttributes attr_;
   Requester tx_;

@@ -91,7 +91,7 @@ bool QueuePair::MaySend() const {
   const SendEntry& entry = tx_.sends[tx_.cur];
   const bool starts = tx_.nxt == entry.first;
   if (state_ == QpState::kSqd && starts && tx_.nxt >= tx_.max) return false;
-  if (tx_.nxt >= tx_.una + config_.policy.max_outstanding) return false;
+  if (tx_.nxt >= tx_.una + window_) return false;
   // Without credit one packet at a time: its acknowledgement brings credits, or an RNR NAK (9.7.7.2).
   if (LacksCredit(entry) && tx_.nxt != tx_.una) return false;
   if (starts && entry.wr.fence && tx_.reads_in_flight > 0) return false;
@@ -115,7 +115,11 @@ bool QueuePair::EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uin
   }
   Packet packet = MakePacket(DataOpcode(entry.wr.opcode, at == 0, last), SendPsn(tx_.nxt));
   packet.payload = payload;
-  packet.bth.ack_req = last || LacksCredit(entry) || ++tx_.since_ack_req >= config_.policy.ack_req_every;
+  // A window that was narrowed must not run empty before it is answered.
+  const bool narrowed = window_ < config_.policy.max_outstanding;
+  const int32_t every =
+      std::min(config_.policy.ack_req_every, narrowed ? std::max(1, window_ * 2 / 3) : INT32_MAX);
+  packet.bth.ack_req = last || LacksCredit(entry) || ++tx_.since_ack_req >= every;
   if (packet.bth.ack_req) tx_.since_ack_req = 0;
   const OpcodeInfo& info = Info(packet.bth.opcode);
   if (info.imm) packet.imm = entry.wr.imm;

@@ -5,6 +5,14 @@
 
 namespace epic::softnic {
 
+namespace {
+
+// Packets under way of all queue pairs together, about: the receiver has to take them in before the first
+// one's timer is due, and from a ring of 1024 places (port/ethernet_port.cc).
+constexpr int kWindow = 512, kMinWindow = 8;
+
+}  // namespace
+
 using roce::Completion;
 using roce::ModifyResult;
 using roce::Packet;
@@ -77,6 +85,7 @@ void Nic::CreateQp(const QpInit& init) {
 }
 
 void Nic::DestroyQp(Qpn qpn) {
+  CountBusy(qps_.at(Raw(qpn)), false);
   EPIC_CHECK(qps_.erase(Raw(qpn)) == 1);
   std::erase(dirty_, Raw(qpn));
   ForgetWorks(qpn);
@@ -187,7 +196,9 @@ void Nic::RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink) {
   QpMemory memory(this, qp);
   Nanos deadline = kNever;
   if (auto* rc = std::get_if<QueuePair>(&qp.qp)) {
+    rc->LimitOutstanding(std::max(kMinWindow, kWindow / (busy_ + 1)));
     rc->Poll(now, memory, sink);
+    CountBusy(qp, rc->awaits_acknowledgement());
     deadline = rc->next_deadline();
   } else {
     auto& ud = std::get<UdQueuePair>(qp.qp);
@@ -198,6 +209,10 @@ void Nic::RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink) {
   if (deadline <= now) return MarkDirty(qpn, qp);
   // A timer that fires too early costs one look; moving it with every packet would cost more.
   if (deadline < qp.timer_at) timers_.Set(qpn, qp.timer_at = deadline);
+}
+
+void Nic::CountBusy(Qp& qp, bool busy) {
+  if (std::exchange(qp.busy, busy) != busy) busy_ += busy ? 1 : -1;
 }
 
 void Nic::TakeCompletions(uint32_t qpn, Qp& qp) {

@@ -130,6 +130,7 @@ class Nic {
     QpInit init;
     std::variant<roce::QueuePair, roce::UdQueuePair> qp;
     bool dirty = false;       // in dirty_
+    bool busy = false;        // counted in busy_
     bool told_end = false;    // of ERR or of a drained send queue
     Nanos timer_at = kNever;  // in timers_; may be earlier than the queue pair needs
   };
@@ -143,6 +144,7 @@ class Nic {
   void MarkDirty(uint32_t qpn, Qp& qp);
   void Deliver(Nanos now, uint32_t qpn, Qp& qp, const roce::Packet& packet);
   void RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink);
+  void CountBusy(Qp& qp, bool busy);
   void TakeCompletions(uint32_t qpn, Qp& qp);
   void PushWork(uint32_t cq, const Work& work);
   void TellEnd(uint32_t qpn, Qp& qp);
@@ -157,6 +159,7 @@ class Nic {
   std::map<uint32_t, Srq> srqs_;
   std::map<uint32_t, Qp> qps_;  // by QPN
   std::vector<uint32_t> dirty_;
+  int busy_ = 0;  // reliable connections that wait for acknowledgements
   TimerQueue timers_;
   std::deque<Looped> loop_;
   std::deque<Event> events_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
@@ -167,6 +168,46 @@ TEST(NicTest, PeerThatIsGoneEndsInRetryExceeded) {
   EXPECT_EQ(works[0].completion.status, WcStatus::kRetryExcErr);
   // 4.096 us * 2^14, and three retries (verbs allows up to four times that).
   EXPECT_EQ(now, 4 * 67'108'864);
+}
+
+TEST(NicTest, ManyQueuePairsShareWhatIsUnderWay) {
+  constexpr uint32_t kQps = 64, kBytes = 128 * 1024;  // 128 packets each
+  Nic nic(Ipv4{0x0a000001}, 1024, {});
+  const uint32_t cq = nic.CreateCq(8);
+  std::vector<uint8_t> bytes(kBytes);
+  const uint32_t key = *nic.memory().Register(1, bytes.data(), 0, kBytes, {});
+  roce::testing::KeepingSink sink;
+  for (uint32_t qpn = 16; qpn < 16 + kQps; ++qpn) {
+    nic.CreateQp({.qpn = Qpn{qpn}, .pd = 1, .send_cq = cq, .recv_cq = cq});
+    const auto change = [&](const roce::QpChange& c) {
+      ASSERT_EQ(nic.ModifyRc(Qpn{qpn}, c), roce::ModifyResult::kOk);
+    };
+    change({.state = QpState::kInit, .remote_read = false, .remote_write = false});
+    change({.state = QpState::kRtr,
+            .remote_ip = Ipv4{0x0a000002},
+            .remote_qpn = Qpn{9},
+            .path_mtu = 1024,
+            .rq_psn = Psn(0),
+            .max_dest_rd_atomic = 1,
+            .min_rnr_timer = 1});
+    change({.state = QpState::kRts,
+            .sq_psn = Psn(0),
+            .timeout = 14,
+            .retry_cnt = 3,
+            .rnr_retry = 7,
+            .max_rd_atomic = 1});
+    const size_t before = sink.sent.size();
+    const roce::SendWr wr{.sges = roce::testing::OneSge(0, kBytes, key)};
+    ASSERT_EQ(nic.PostSend(Qpn{qpn}, wr), PostResult::kOk);
+    for (int i = 0; i < 10 && nic.next_deadline() == 0; ++i) nic.Run(0, sink);
+    EXPECT_TRUE(std::any_of(sink.sent.begin() + static_cast<ptrdiff_t>(before), sink.sent.end(),
+                            [](const auto& packet) { return packet.head.bth.ack_req; }))
+        << "nothing would let it go on";
+    if (qpn == 16) {
+      EXPECT_EQ(sink.sent.size(), 128u) << "alone it has its whole window";
+    }
+  }
+  EXPECT_LE(sink.sent.size(), 2048u);
 }
 
 TEST(NicTest, MulticastReachesThoseAttached) {
