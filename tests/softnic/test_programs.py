@@ -89,9 +89,9 @@ def test_every_size(pair, program):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", BW)
-@pytest.mark.parametrize("mtu", [256, 4096])
+@pytest.mark.parametrize("mtu", [1024, 4096])
 def test_many_queue_pairs(pair, program, mtu):
-    run_perftest(pair, program, 65536, "-q", 32, "-m", mtu, timeout_s=180)
+    run_perftest(pair, program, 65536, "-q", 64, "-m", mtu, timeout_s=180)
 
 
 # Over the interface's own address the packets take the loopback interface.
@@ -123,8 +123,15 @@ def test_several_processes_at_once(pair):
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong"])
 def test_pingpong_with_loss(lossy_pair, program):
     lossy_pair.wire.random_loss(10_000, seed=1)
-    client, server = lossy_pair.run_both(program, "-g", "1", "-c", "-n", "200", "-s", "10000", "-e")
-    assert "invalid data" not in client + server
+    ends = lossy_pair.start_both(program, "-g", "1", "-c", "-n", "200", "-s", "10000", "-e")
+    for end in ends:
+        end.process.wait(60)
+    completed = [bool(re.search(r"^\d+ bytes in [\d.]+ seconds", end.output, re.M)) for end in ends]
+    # Who ends first does not repeat its last acknowledgement: if that is lost, the other's last Send (wr_id 2) fails.
+    assert any(completed), [end.output for end in ends]
+    for end, whole in zip(ends, completed):
+        assert "invalid data" not in end.output
+        assert whole or "retry counter exceeded (12) for wr_id 2" in end.output, end.output
     assert lossy_pair.wire.log(), "nothing was lost"
 
 
