@@ -51,6 +51,8 @@ struct QpConfig {
   uint32_t send_depth = 256;
   uint32_t recv_depth = 256;
   uint32_t max_inline_bytes = 64;
+  // RDMA Reads outstanding, own ones and the peer's: the most that Modify may ask for; at most 128.
+  uint8_t max_rd_atomic = 16;
   // Receives come from a shared receive queue (Memory::TakeSharedReceive), one per message; PostRecv takes
   // none, recv_depth counts for nothing, and credits are not given (InfiniBand specification 10.2.9.1).
   bool shared_receives = false;
@@ -61,7 +63,6 @@ struct QpConfig {
 // apart.
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 30;
 inline constexpr uint32_t kMaxPathMtu = 4096;
-inline constexpr uint8_t kMaxRdAtomic = 16;
 
 // As ibv_modify_qp: what is not set stays as it is.
 struct QpChange {
@@ -73,7 +74,7 @@ struct QpChange {
   std::optional<Qpn> remote_qpn;
   std::optional<uint32_t> path_mtu;  // 256, 512, 1024, 2048 or 4096
   std::optional<Psn> rq_psn;
-  std::optional<uint8_t> max_dest_rd_atomic;  // RDMA Reads that the peer may have outstanding; at most 16
+  std::optional<uint8_t> max_dest_rd_atomic;  // RDMA Reads that the peer may have outstanding
   std::optional<uint8_t> min_rnr_timer;       // code
   // To RTS.
   std::optional<Psn> sq_psn;

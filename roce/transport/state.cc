@@ -6,13 +6,15 @@
 namespace epic::roce {
 namespace {
 
-constexpr size_t kMaxResponses = 4 * kMaxRdAtomic;
+// Answers that wait to be sent, for each Read that the peer may have outstanding.
+constexpr size_t kResponsesPerRead = 4;
 
 bool IsPathMtu(uint32_t mtu) { return mtu >= 256 && mtu <= kMaxPathMtu && (mtu & (mtu - 1)) == 0; }
 
-bool InRange(const QpChange& c) {
-  return (!c.path_mtu || IsPathMtu(*c.path_mtu)) && c.max_dest_rd_atomic.value_or(0) <= kMaxRdAtomic &&
-         c.max_rd_atomic.value_or(0) <= kMaxRdAtomic && c.min_rnr_timer.value_or(0) < 32 &&
+bool InRange(const QpChange& c, const QpConfig& config) {
+  return (!c.path_mtu || IsPathMtu(*c.path_mtu)) &&
+         c.max_dest_rd_atomic.value_or(0) <= config.max_rd_atomic &&
+         c.max_rd_atomic.value_or(0) <= config.max_rd_atomic && c.min_rnr_timer.value_or(0) < 32 &&
          c.timeout.value_or(0) < 32 && c.retry_cnt.value_or(0) <= 7 && c.rnr_retry.value_or(0) <= 7 &&
          Raw(c.remote_qpn.value_or(Qpn{0})) <= kQpnMask;
 }
@@ -45,14 +47,14 @@ QueuePair::QueuePair(const QpConfig& config)
       tx_{.sends = Ring<SendEntry>(config.send_depth),
           .inline_bytes = std::vector<uint8_t>(size_t{config.send_depth} * config.max_inline_bytes)},
       rx_{.recvs = Ring<RecvWr>(config_.recv_depth),
-          .responses = Ring<Response>(kMaxResponses),
-          .reads = Ring<ReadRecord>(kMaxRdAtomic)},
+          .responses = Ring<Response>(kResponsesPerRead * std::max<size_t>(1, config.max_rd_atomic)),
+          .reads = Ring<ReadRecord>(std::max<size_t>(1, config.max_rd_atomic))},
       completions_(size_t{config.send_depth} + config_.recv_depth) {}
 
 ModifyResult QueuePair::Modify(const QpChange& c) {
   const QpState to = c.state.value_or(state_);
   if (c.state && !IsTransition(state_, to)) return ModifyResult::kBadTransition;
-  if (!InRange(c)) return ModifyResult::kBadAttribute;
+  if (!InRange(c, config_)) return ModifyResult::kBadAttribute;
   const bool to_rtr = state_ == QpState::kInit && to == QpState::kRtr;
   const bool to_rts = state_ == QpState::kRtr && to == QpState::kRts;
   if (to_rtr && !HasRtrAttributes(c)) return ModifyResult::kMissingAttribute;

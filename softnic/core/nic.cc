@@ -77,6 +77,7 @@ void Nic::CreateQp(const QpInit& init) {
                       .send_depth = init.send_depth,
                       .recv_depth = init.recv_depth,
                       .max_inline_bytes = init.max_inline_bytes,
+                      .max_rd_atomic = kMaxRdAtomic,
                       .shared_receives = init.srq.has_value(),
                       .policy = policy_});
   };

@@ -51,6 +51,9 @@ struct NicCounters {
   uint64_t no_queue_pair = 0;  // packets to a QPN that is not there
 };
 
+// RDMA Reads outstanding of a queue pair, each way; as rdma_rxe.
+inline constexpr uint8_t kMaxRdAtomic = 128;
+
 struct QpInit {
   bool is_ud = false;
   Qpn qpn{};  // the caller sees to it that it is free

@@ -51,8 +51,8 @@ ibv_device_attr DeviceAttributes(const Context& context) {
   attr.max_cqe = kMaxCqe;
   attr.max_mr = static_cast<int>(MemoryTable::kMaxRegions);
   attr.max_pd = attr.max_ah = attr.max_srq = kMaxQp;
-  attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = roce::kMaxRdAtomic;
-  attr.max_res_rd_atom = kMaxQp * roce::kMaxRdAtomic;
+  attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = kMaxRdAtomic;
+  attr.max_res_rd_atom = kMaxQp * kMaxRdAtomic;
   attr.atomic_cap = IBV_ATOMIC_NONE;
   attr.max_mcast_grp = 8192;
   attr.max_mcast_qp_attach = static_cast<int>(roce::kMaxMulticastGroups);
