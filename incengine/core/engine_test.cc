@@ -287,6 +287,27 @@ TEST_F(EngineTest, RequestForALaterResultDoesNotWithdrawAnEarlierOne) {
   EXPECT_EQ(sent.size(), 1u);
 }
 
+// Seen to hang in the virtual-time world when it did: what another switch had asked for always came by first.
+TEST_F(EngineTest, ALaterResultThatComesByFirstDoesNotWithdrawAnEarlierOne) {
+  Install(false);
+  for (uint32_t c : {0u, 1u}) {
+    Control(c, 128);
+    Data(c, 0, 1, Opcode::kRcSendFirst);
+    Data(c, 1, 1, Opcode::kRcSendLast);
+  }
+  Control(2, 128);
+  Data(2, 0, 2, Opcode::kRcSendFirst);
+  Data(2, 1, 2, Opcode::kRcSendLast);
+  now += 10 * kMillisecond;
+  Data(0, 0, 1, Opcode::kRcSendFirst);
+  Data(2, 1, 2, Opcode::kRcSendLast);
+  Data(2, 0, 2, Opcode::kRcSendFirst);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].port, 0);
+  Data(2, 0, 2, Opcode::kRcSendFirst);
+  EXPECT_TRUE(sent.empty()) << "nobody wants it any more";
+}
+
 TEST_F(EngineTest, ParentsNakForWhatIsNotHereIsHandedDown) {
   Install(false);
   Control(0, 64);

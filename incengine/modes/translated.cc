@@ -94,7 +94,8 @@ void RepeatedResult(Context& ctx, Index index, const Position& position, std::sp
                     Env& env) {
   for (Endpoint& child : ctx.children) {
     if (!child.want.Contains(index) || !child.out.Carries(index)) continue;
-    child.want.from = index + 1;
+    // One that others asked for may come before the first that this child wants, which it must not withdraw.
+    if (index == child.want.from) child.want.from = child.out.Next(index + 1);
     if (child.config.is_host && index < child.down_acked_end) continue;
     SendData(ctx, child, index, payload, /*ack_req=*/true, env);
     ++ctx.counters.repeats;
