@@ -1,12 +1,13 @@
 // All six collectives in virtual time: the daemon's engine in each mode, the host library's core, lossy
 // links.
-#include <fmt/format.h>
+#include "sim/collectives.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
 
-#include "sim/collectives_testing.h"
+#include "sim/faults.h"
 #include "sim/realisations_testing.h"
 
 namespace epic::sim {
@@ -17,64 +18,14 @@ class CollectivesTest : public testing::TestWithParam<Realisation> {};
 INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest, testing::ValuesIn(kRealisations),
                          [](const auto& param) { return std::string(param.param.name); });
 
-// Where every switch stands, for failures.
-std::string States(const World& world, int group) {
-  std::string out;
-  for (int s = 0; s < world.switches(); ++s) {
-    if (!world.HasContext(s, group)) continue;
-    const engine::Context& ctx = world.context(s, group);
-    out += fmt::format("switch {}: results {} sent {} acked {} up_acked {}", s, ctx.results_end, ctx.up_sent,
-                       ctx.acked_end, ctx.up_acked_end);
-    for (const engine::Endpoint& child : ctx.children) {
-      out +=
-          fmt::format("; ranks {}.. expects {} of {}, told {}, acknowledged {}", child.config.ranks.front(),
-                      child.up_epsn, child.in.next_index(), child.up_told, child.down_acked_end);
-    }
-    if (ctx.terminated) {
-      const engine::StreamPlace& up = ctx.terminated->up;
-      const engine::StreamPlace& down = ctx.terminated->down;
-      out += fmt::format(
-          "; up: invocation {} part {} message {}, child {} is next; down: {} part {} message {}\n",
-          up.invocation, up.part, up.message, ctx.terminated->next_child, down.invocation, down.part,
-          down.message);
-      continue;
-    }
-    if (ctx.invocations.empty()) {
-      out += "; no invocation\n";
-      continue;
-    }
-    const engine::Invocation& last = ctx.invocations.back();
-    out += fmt::format("; last invocation {} (collective {}) from {} to {}\n", last.number,
-                       static_cast<int>(last.header.collective), last.control_index, last.end());
-  }
-  return out;
-}
-
-using Calls = std::vector<CollectiveCall>;
-
-// Starts the calls in order on every rank, each rank at random moments of its own.
-void StartCalls(World& world, int group, Calls& calls, Nanos spread) {
-  for (int r = 0; r < world.ranks(group); ++r) {
-    Nanos at = world.now();
-    for (CollectiveCall& call : calls) {
-      if (spread > 0) at += static_cast<Nanos>(world.choices().Below(static_cast<uint64_t>(spread)));
-      world.At(at, [&world, &call, r, group] { call.Start(world, r, group); });
-    }
-  }
-}
-
-bool Finished(World& world, int group, const Calls& calls) {
-  for (int r = 0; r < world.ranks(group); ++r) {
-    if (world.host(r, group).calls() != calls.size()) return false;
-  }
-  return world.AllDone(group);
-}
-
 // Runs the calls of each group; false and a recorded failure if they do not end within the limit or are
 // wrong.
 bool RunCalls(World& world, std::vector<Calls>& by_group, Nanos spread, Nanos limit) {
   const int groups = static_cast<int>(by_group.size());
-  for (int g = 0; g < groups; ++g) StartCalls(world, g, by_group[static_cast<size_t>(g)], spread);
+  for (int g = 0; g < groups; ++g) {
+    for (int r = 0; r < world.ranks(g); ++r)
+      StartCalls(world, g, r, by_group[static_cast<size_t>(g)], world.now(), spread);
+  }
   int finished = 0;
   const auto done = [&] {
     while (finished < groups && Finished(world, finished, by_group[static_cast<size_t>(finished)]))
@@ -84,7 +35,7 @@ bool RunCalls(World& world, std::vector<Calls>& by_group, Nanos spread, Nanos li
   if (!world.RunUntil(done, world.now() + limit)) {
     ADD_FAILURE() << "group " << finished << " not finished at " << world.now() / kMillisecond
                   << " ms of virtual time\n"
-                  << States(world, finished);
+                  << Standing(world, finished);
     return false;
   }
   for (int g = 0; g < groups; ++g) {
@@ -101,11 +52,8 @@ bool RunCalls(World& world, std::vector<Calls>& by_group, Nanos spread, Nanos li
   return true;
 }
 
-const TreeSpec kUneven = {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}};
-const TreeSpec kInterleaved = {.switch_parent = {-1, 0, 0}, .rank_switch = {1, 2, 1, 2, 1}};
-
 TEST_P(CollectivesTest, EachWithEachTypeAndOperationAndRoot) {
-  for (const TreeSpec& tree : {Star(3), FullTree(2, 2), kUneven, kInterleaved}) {
+  for (const TreeSpec& tree : {Star(3), FullTree(2, 2), UnevenTree(), InterleavedTree()}) {
     World world({.mode = ModesFor(GetParam(), tree), .tree = tree}, 1);
     const int ranks = world.ranks();
     std::vector<Calls> by_group(1);
@@ -133,14 +81,8 @@ TEST_P(CollectivesTest, EachWithEachTypeAndOperationAndRoot) {
   }
 }
 
-struct Faults {
-  uint64_t loss_ppm = 0;
-  uint64_t duplicate_ppm = 0;
-  uint64_t delay_ppm = 0;
-};
-
 // Random calls of the first group, with a rank on every host, and of the others at the same time.
-void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const Faults& faults,
+void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const FaultRates& faults,
                  int calls_per_world, uint64_t seeds, const std::vector<GroupSpec>& others = {}) {
   // EPIC_SEED=n runs that seed alone; EPIC_SEEDS=n that many.
   uint64_t first = 1;
@@ -160,11 +102,7 @@ void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const Fau
                  .window_messages = static_cast<uint32_t>(1 + shape.Below(8)),
                  .arena_bytes = size_t{1 + others.size()} << 20},
                 seed);
-    world.SetFaultRule([&](const LinkPacket&) {
-      if (world.choices().Chance(faults.loss_ppm)) return Fate::kDrop;
-      if (world.choices().Chance(faults.duplicate_ppm)) return Fate::kDuplicate;
-      return world.choices().Chance(faults.delay_ppm) ? Fate::kDelay : Fate::kDeliver;
-    });
+    world.SetFaultRule([&](const LinkPacket&) { return RandomFate(faults, world.choices()); });
     for (const GroupSpec& other : others) world.AddGroup(other);
     std::vector<Calls> by_group(1 + others.size());
     for (int g = 0; g < world.groups(); ++g) {
@@ -178,7 +116,7 @@ void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const Fau
   }
 }
 
-constexpr Faults kAll = {.loss_ppm = 10000, .duplicate_ppm = 10000, .delay_ppm = 10000};
+constexpr FaultRates kAll = {.loss_ppm = 10000, .duplicate_ppm = 10000, .delay_ppm = 10000};
 
 TEST_P(CollectivesTest, AThousandRandomCalls) { RandomCalls(GetParam(), FullTree(2, 2), {}, 1000, 1); }
 TEST_P(CollectivesTest, AThousandRandomCallsWithFaults) {
@@ -187,9 +125,9 @@ TEST_P(CollectivesTest, AThousandRandomCallsWithFaults) {
 TEST_P(CollectivesTest, RandomCallsOnAStar) { RandomCalls(GetParam(), Star(4), kAll, 30, 30); }
 TEST_P(CollectivesTest, RandomCallsOnATree) { RandomCalls(GetParam(), FullTree(2, 2), kAll, 30, 30); }
 TEST_P(CollectivesTest, RandomCallsOnThreeLevels) { RandomCalls(GetParam(), FullTree(3, 2), kAll, 30, 15); }
-TEST_P(CollectivesTest, RandomCallsOnAnUnevenTree) { RandomCalls(GetParam(), kUneven, kAll, 30, 30); }
+TEST_P(CollectivesTest, RandomCallsOnAnUnevenTree) { RandomCalls(GetParam(), UnevenTree(), kAll, 30, 30); }
 TEST_P(CollectivesTest, RandomCallsWithRanksInterleaved) {
-  RandomCalls(GetParam(), kInterleaved, kAll, 30, 30);
+  RandomCalls(GetParam(), InterleavedTree(), kAll, 30, 30);
 }
 TEST_P(CollectivesTest, HeavyLoss) { RandomCalls(GetParam(), FullTree(2, 2), {.loss_ppm = 100000}, 30, 10); }
 

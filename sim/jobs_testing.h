@@ -90,6 +90,6 @@ inline const Shape kShapes[] = {{"star-2", Star(2)},
                                 {"star-64", Star(64)},
                                 {"tree-3-2", FullTree(2, 2)},
                                 {"three levels, 8 ranks", FullTree(3, 2)},
-                                {"uneven", {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}}}};
+                                {"uneven", UnevenTree()}};
 
 }  // namespace epic::sim

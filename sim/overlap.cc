@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "sim/collectives_testing.h"
+#include "sim/collectives.h"
 
 namespace epic::sim {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/collectives_testing.h"
+#include "sim/collectives.h"
 #include "sim/realisations_testing.h"
 
 namespace epic::sim {

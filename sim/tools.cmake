@@ -1,8 +1,14 @@
-# Programs that measure in virtual time.
+# Programs that measure or run in virtual time.
 find_package(CLI11 REQUIRED)
 add_executable(epic-loss-tolerance loss_tolerance.cc)
 target_link_libraries(epic-loss-tolerance PRIVATE epic_options epic_sim fmt::fmt CLI11::CLI11)
-add_executable(epic-overlap overlap_main.cc overlap.cc collectives_testing.cc)
+add_executable(epic-overlap overlap_main.cc overlap.cc)
 target_link_libraries(epic-overlap PRIVATE epic_options epic_sim epic_commlib_core fmt::fmt CLI11::CLI11)
+
+add_executable(epic-sim epic_sim.cc many_seeds.cc)
+target_link_libraries(epic-sim PRIVATE epic_options epic_sim fmt::fmt CLI11::CLI11)
+epic_test(epic_sim_test SOURCES epic_sim_test.cc LIBS fmt::fmt TIMEOUT 300)
+target_compile_definitions(epic_sim_test PRIVATE EPIC_SIM_PROGRAM="$<TARGET_FILE:epic-sim>")
+add_dependencies(epic_sim_test epic-sim)
 
 add_subdirectory("${CMAKE_SOURCE_DIR}/examples/leaf_buffered_mode" "${CMAKE_BINARY_DIR}/examples/leaf_buffered_mode")

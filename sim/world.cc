@@ -49,6 +49,10 @@ TreeSpec FullTree(int levels, int fan) {
   return tree;
 }
 
+TreeSpec UnevenTree() { return {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}}; }
+
+TreeSpec InterleavedTree() { return {.switch_parent = {-1, 0, 0}, .rank_switch = {1, 2, 1, 2, 1}}; }
+
 class World::SwitchEffects final : public engine::Effects {
  public:
   SwitchEffects(World& world, int node) : world_(world), node_(node) {}
@@ -214,19 +218,20 @@ void World::At(Nanos time, std::function<void()> action) {
 
 void World::Transmit(int node, PortId port, const roce::Packet& packet) {
   Link& link = links_[static_cast<size_t>(node)][port];
-  const LinkPacket seen{.number = packets_++,
-                        .from = node,
-                        .to = link.peer,
-                        .group = GroupOfQpn(packet.bth.dest_qp),
-                        .packet = &packet};
+  LinkPacket seen{.number = packets_++,
+                  .from = node,
+                  .to = link.peer,
+                  .group = GroupOfQpn(packet.bth.dest_qp),
+                  .packet = &packet};
   const Fate fate = rule_ ? rule_(seen) : Fate::kDeliver;
   const int64_t bits = WireBytes(packet) * 8;
   link.free_at = std::max(link.free_at, now_) + bits * kSecond / config_.bits_per_second;
-  if (fate == Fate::kDrop) return;
+  if (fate == Fate::kDrop || fate == Fate::kCorrupt) return;
   auto copy = std::make_shared<std::pair<roce::Packet, std::vector<uint8_t>>>();
   copy->first = packet;
   copy->second.assign(packet.payload.begin(), packet.payload.end());
   copy->first.payload = copy->second;
+  if (fate == Fate::kFlip && !copy->second.empty()) copy->second.back() ^= 1;
   // Links keep their order, unless the rule holds a packet back.
   Nanos arrival = std::max(link.free_at + config_.link_delay_ns, link.last_arrival);
   if (fate == Fate::kDelay) {
@@ -234,21 +239,24 @@ void World::Transmit(int node, PortId port, const roce::Packet& packet) {
   } else {
     link.last_arrival = arrival;
   }
-  const auto deliver = [this, to = link.peer, to_port = link.peer_port, copy] {
-    Arrive(to, to_port, copy->first);
-  };
+  seen.packet = &copy->first;
+  const auto deliver = [this, seen, to_port = link.peer_port, copy] { Arrive(seen, to_port); };
   At(arrival, deliver);
   if (fate == Fate::kDuplicate) At(arrival + config_.link_delay_ns, deliver);
 }
 
-void World::Arrive(int node, PortId port, const roce::Packet& packet) {
-  if (node >= switches()) {
-    if (now_ < frozen_until_[static_cast<size_t>(node - switches())]) return;
-    const int group = GroupOfQpn(packet.bth.dest_qp);
+void World::Arrive(const LinkPacket& seen, PortId port) {
+  const int node = seen.to;
+  const roce::Packet& packet = *seen.packet;
+  const bool is_host = node >= switches();
+  const bool heard = !is_host || now_ >= frozen_until_[static_cast<size_t>(node - switches())];
+  if (arrival_watch_) arrival_watch_(seen, heard);
+  if (!heard) return;
+  if (is_host) {
     const uint32_t number = Raw(packet.bth.dest_qp) % kGroupQpns - kLowerQpn;
     const int rank = static_cast<int>(number) - switches();
-    host(rank, group).OnPacket(now_, packet);
-    return PollRank(group, rank);
+    host(rank, seen.group).OnPacket(now_, packet);
+    return PollRank(seen.group, rank);
   }
   SwitchEffects effects(*this, node);
   engines_[static_cast<size_t>(node)].OnPacket(now_, port, packet, effects);

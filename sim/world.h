@@ -26,6 +26,10 @@ struct TreeSpec {
 TreeSpec Star(int ranks);
 // Every inner node has `fan` children, `levels` levels of switches: Tree(2, 2) is the paper's Tree-3-2.
 TreeSpec FullTree(int levels, int fan);
+// Three switches in a chain with one, one and three ranks.
+TreeSpec UnevenTree();
+// Two leaves with the ranks on them by turns.
+TreeSpec InterleavedTree();
 
 // The realisation of a group: one mode for every switch, or one for each.
 struct ModeSpec {
@@ -68,7 +72,15 @@ struct LinkPacket {
   const roce::Packet* packet = nullptr;
 };
 
-enum class Fate { kDeliver, kDrop, kDuplicate, kDelay };
+enum class Fate {
+  kDeliver,
+  kDrop,
+  kDuplicate,
+  kDelay,
+  kCorrupt,  // bits changed on the way: its ICRC is wrong, and whoever receives it throws it away
+  kFlip,     // a bit of its payload changed and its ICRC made to fit, which no link does: what arrives is a
+             // wrong value, for tests that must see one
+};
 
 class World {
  public:
@@ -104,6 +116,11 @@ class World {
 
   // Asked once for every packet that is put on a link.
   void SetFaultRule(FaultRule rule) { rule_ = std::move(rule); }
+
+  // Told of every packet that reaches the end of a link, before it acts there; false: a host that stands
+  // still ignores it.
+  using ArrivalWatch = std::function<void(const LinkPacket&, bool heard)>;
+  void SetArrivalWatch(ArrivalWatch watch) { arrival_watch_ = std::move(watch); }
 
   // Runs `action` at a time.
   void At(Nanos time, std::function<void()> action);
@@ -149,7 +166,7 @@ class World {
   HostConfig ConnectGroup(const Edge& edge, int group, const GroupSpec& spec,
                           std::vector<engine::GroupConfig>& configs);
   void Transmit(int node, PortId port, const roce::Packet& packet);
-  void Arrive(int node, PortId port, const roce::Packet& packet);
+  void Arrive(const LinkPacket& seen, PortId port);
   void PollRank(int group, int rank);
 
   WorldConfig config_;
@@ -162,6 +179,7 @@ class World {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::map<std::pair<int, engine::TimerId>, Nanos> switch_deadline_;  // by node
   FaultRule rule_;
+  ArrivalWatch arrival_watch_;
   Nanos now_ = 0;
   int64_t order_ = 0;
   int64_t packets_ = 0;

@@ -1,4 +1,4 @@
-#include "sim/collectives_testing.h"
+#include "sim/collectives.h"
 
 #include <fmt/format.h>
 
@@ -111,6 +111,58 @@ ControlHeader RandomHeader(Choices& choices, int ranks, uint64_t max_count) {
   // Small counts are as likely as large ones.
   header.count = choices.Below(1 + choices.Below(max_count) / header.parts);
   return header;
+}
+
+Nanos StartCalls(World& world, int group, int rank, std::span<CollectiveCall> calls, Nanos begin,
+                 Nanos spread, const std::function<void(const CollectiveCall&)>& on_start) {
+  Nanos at = begin;
+  for (CollectiveCall& call : calls) {
+    if (spread > 0) at += static_cast<Nanos>(world.choices().Below(static_cast<uint64_t>(spread)));
+    world.At(at, [&world, &call, rank, group, on_start] {
+      if (on_start) on_start(call);
+      call.Start(world, rank, group);
+    });
+  }
+  return at;
+}
+
+bool Finished(World& world, int group, const Calls& calls) {
+  for (int r = 0; r < world.ranks(group); ++r) {
+    if (world.host(r, group).calls() != calls.size()) return false;
+  }
+  return world.AllDone(group);
+}
+
+std::string Standing(const World& world, int group) {
+  std::string out;
+  for (int s = 0; s < world.switches(); ++s) {
+    if (!world.HasContext(s, group)) continue;
+    const engine::Context& ctx = world.context(s, group);
+    out += fmt::format("switch {}: results {} sent {} acked {} up_acked {}", s, ctx.results_end, ctx.up_sent,
+                       ctx.acked_end, ctx.up_acked_end);
+    for (const engine::Endpoint& child : ctx.children) {
+      out +=
+          fmt::format("; ranks {}.. expects {} of {}, told {}, acknowledged {}", child.config.ranks.front(),
+                      child.up_epsn, child.in.next_index(), child.up_told, child.down_acked_end);
+    }
+    if (ctx.terminated) {
+      const engine::StreamPlace& up = ctx.terminated->up;
+      const engine::StreamPlace& down = ctx.terminated->down;
+      out += fmt::format(
+          "; up: invocation {} part {} message {}, child {} is next; down: {} part {} message {}\n",
+          up.invocation, up.part, up.message, ctx.terminated->next_child, down.invocation, down.part,
+          down.message);
+      continue;
+    }
+    if (ctx.invocations.empty()) {
+      out += "; no invocation\n";
+      continue;
+    }
+    const engine::Invocation& last = ctx.invocations.back();
+    out += fmt::format("; last invocation {} (collective {}) from {} to {}\n", last.number,
+                       static_cast<int>(last.header.collective), last.control_index, last.end());
+  }
+  return out;
 }
 
 }  // namespace epic::sim

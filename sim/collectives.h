@@ -1,7 +1,9 @@
-// Random calls of every collective with their references, for tests in virtual time.
+// Random calls of every collective with their references, for runs in virtual time.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@ namespace epic::sim {
 // Elements are small integers in the type's encoding, so that sums are exact in every type and order.
 class CollectiveCall {
  public:
-  // Contributions follow from number, rank and element. Ranks are at most 64 with 32-bit types, 8 otherwise.
+  // Contributions follow from number, rank and element. Ranks are at most 64 with 32-bit types, 16 otherwise.
   CollectiveCall(const ControlHeader& header, int ranks, int number);
 
   // Starts it on one rank of a group of the world.
@@ -24,6 +26,8 @@ class CollectiveCall {
   // Elements of the rank's receive buffer that are not as they must be.
   size_t Wrong(int rank) const;
 
+  const ControlHeader& header() const { return header_; }
+  int number() const { return number_; }
   // "AllGather of 17 float32, root 0, call 3", for failure messages.
   std::string Describe() const;
 
@@ -40,5 +44,19 @@ class CollectiveCall {
 
 // A random collective, root, type, operation and count of at most max_count elements per part.
 ControlHeader RandomHeader(Choices& choices, int ranks, uint64_t max_count);
+
+// Of one group, in the order in which each of its ranks makes them.
+using Calls = std::vector<CollectiveCall>;
+
+// Starts the calls in order on one rank from `begin` on, each at most `spread` after the one before; returns
+// when the last starts. on_start is told of each just before. The calls are borrowed until the world is gone.
+Nanos StartCalls(World& world, int group, int rank, std::span<CollectiveCall> calls, Nanos begin,
+                 Nanos spread, const std::function<void(const CollectiveCall&)>& on_start = {});
+
+// Every rank of the group has made all calls, and all have ended.
+bool Finished(World& world, int group, const Calls& calls);
+
+// Where every switch of the group stands, a line each, for failures.
+std::string Standing(const World& world, int group);
 
 }  // namespace epic::sim

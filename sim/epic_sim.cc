@@ -1,0 +1,162 @@
+// epic-sim: runs scenarios in the virtual-time world, and replays the ones that failed.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "sim/many_seeds.h"
+#include "sim/scenario.h"
+#include "sim/trial.h"
+
+namespace {
+
+using epic::sim::Counts;
+using epic::sim::Scenario;
+
+constexpr int kRight = 0;
+constexpr int kViolation = 1;
+constexpr int kUsage = 2;
+
+struct Options {
+  Scenario scenario;
+  std::string replay;
+  std::string seeds;
+  std::string trace;
+  int jobs = 1;
+};
+
+int Usage(const std::string& message) {
+  fmt::print(stderr, "epic-sim: {}\nTry epic-sim run --help.\n", message);
+  return kUsage;
+}
+
+std::string HowToReplay(const Scenario& scenario) {
+  return fmt::format("epic-sim run --replay '{}'", ReplayLine(scenario));
+}
+
+// One run, in this process.
+int RunHere(const Scenario& scenario, const std::string& trace_path) {
+  std::FILE* const file = trace_path == "-"    ? stdout
+                          : trace_path.empty() ? nullptr
+                                               : std::fopen(trace_path.c_str(), "w");
+  if (file == nullptr && !trace_path.empty())
+    return Usage(fmt::format("cannot write the trace to {}", trace_path));
+  epic::sim::TraceSink sink;
+  if (file != nullptr) sink = [file](std::string_view line) { fmt::print(file, "{}\n", line); };
+  const epic::sim::Outcome outcome = RunTrial(scenario, sink);
+  if (file != nullptr && file != stdout && std::fclose(file) != 0)
+    return Usage(fmt::format("cannot write the trace to {}", trace_path));
+  std::FILE* const out = trace_path == "-" ? stderr : stdout;
+  fmt::print(out, "{}: {}\n{}\n", Name(outcome.verdict), ReplayLine(scenario), Describe(outcome.counts));
+  std::fflush(out);
+  if (outcome.verdict == epic::sim::Verdict::kRight) return kRight;
+  fmt::print(stderr, "{}replay: {}\n", outcome.detail, HowToReplay(scenario));
+  return kViolation;
+}
+
+// One run, in a process of its own: a check that fails ends that.
+int RunOne(const Scenario& scenario, const std::string& trace_path) {
+  const std::optional<int> code = epic::sim::InChild([&] { return RunHere(scenario, trace_path); });
+  if (code) return *code;
+  fmt::print(stderr, "crashed: {}\nreplay: {}\n", ReplayLine(scenario), HowToReplay(scenario));
+  return kViolation;
+}
+
+std::optional<epic::sim::SeedRange> ParseRange(const std::string& text) {
+  epic::sim::SeedRange range;
+  const char* const end = text.data() + text.size();
+  const auto from = std::from_chars(text.data(), end, range.from);
+  if (from.ec != std::errc{} || from.ptr == end || *from.ptr != ':') return std::nullopt;
+  const auto to = std::from_chars(from.ptr + 1, end, range.to);
+  if (to.ec != std::errc{} || to.ptr != end || range.to < range.from) return std::nullopt;
+  return range;
+}
+
+int RunMany(const Options& options) {
+  auto range = ParseRange(options.seeds);
+  if (!range) return Usage(fmt::format("--seeds {}: it must be FROM:TO, as 1:1000", options.seeds));
+  range->jobs = options.jobs;
+  const uint64_t all = range->to - range->from + 1;
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  // A line that changes on a terminal; elsewhere ten lines in all.
+  const auto step = static_cast<int64_t>(terminal ? 10 : std::max<uint64_t>(1, all / 10));
+  const auto result = epic::sim::RunSeeds(options.scenario, *range, [&](const Counts& counts) {
+    if (counts.runs % step == 0)
+      fmt::print(stderr, "{}{} of {} seeds right{}", terminal ? "\r" : "", counts.runs, all,
+                 terminal ? "" : "\n");
+  });
+  if (terminal) fmt::print(stderr, "\n");
+  if (!result.violation) {
+    fmt::print("right: {} seeds, {}\n", result.counts.runs, Describe(result.counts));
+    return kRight;
+  }
+  // Again, for what it has to say.
+  Scenario scenario = options.scenario;
+  scenario.seed = *result.violation;
+  const int code = RunOne(*Complete(scenario), "");
+  if (code == kRight)
+    fmt::print(stderr,
+               "seed {} was not right the first time and is now: the machine is short of memory, or a "
+               "run depends on more than its seed\n",
+               scenario.seed);
+  return kViolation;
+}
+
+int Run(const Options& options, bool replay) {
+  if (replay) {
+    const auto scenario = epic::sim::ParseReplayLine(options.replay);
+    return scenario.ok() ? RunOne(*scenario, options.trace) : Usage(std::string(scenario.status().message()));
+  }
+  const auto scenario = Complete(options.scenario);
+  if (!scenario.ok()) return Usage(std::string(scenario.status().message()));
+  return options.seeds.empty() ? RunOne(*scenario, options.trace) : RunMany(options);
+}
+
+std::string Scenarios() {
+  std::string out = "Scenarios:\n";
+  for (const auto& plan : epic::sim::FaultPlans()) out += fmt::format("  {:14}{}\n", plan.name, plan.meaning);
+  return out + "Exit: 0 right, 1 violation (wrong, hung, crashed), 2 usage.";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{
+      "The engine of the switches and the core of the host library on simulated links in virtual time."};
+  app.name("epic-sim");
+  app.require_subcommand(1);
+  CLI::App& run = *app.add_subcommand("run",
+                                      "Random calls of up to three groups while things go wrong, then "
+                                      "without: every call must end right. What "
+                                      "is not given is chosen by the seed; canaries never are.");
+  CLI::Option* const replay = run.add_option("--replay", options.replay, "the line that a failure printed");
+  CLI::Option* const seed = run.add_option("--seed", options.scenario.seed, "of all chance; default 1");
+  CLI::Option* const seeds =
+      run.add_option("--seeds", options.seeds, "FROM:TO, many runs; stops at the first that is not right");
+  CLI::Option* const trace =
+      run.add_option("--trace", options.trace, "write an NDJSON line per event to a file, or - for stdout");
+  std::vector<CLI::Option*> shape = {
+      run.add_option("--topology", options.scenario.topology,
+                     "star-N, tree-S-F as tree-3-2 or tree-7-2, uneven, interleaved; at most 16 hosts"),
+      run.add_option("--mode", options.scenario.mode, "1, 2, 3; mixed is 1 or 3 at each switch"),
+      run.add_option("--scenario", options.scenario.name, "what goes wrong, see below"),
+      run.add_option("--calls", options.scenario.calls, "of each group; default 20")};
+  run.add_option("--jobs", options.jobs, "processes for --seeds; default 1")->check(CLI::Range(1, 256));
+  seed->excludes(seeds);
+  trace->excludes(seeds);
+  for (CLI::Option* const option : shape) replay->excludes(option);
+  replay->excludes(seed)->excludes(seeds);
+  run.footer(Scenarios());
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kRight : kUsage;
+  }
+  return Run(options, replay->count() > 0);
+}

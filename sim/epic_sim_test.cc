@@ -1,0 +1,80 @@
+// The program as its user meets it: what it prints, and its exit codes.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace {
+
+using testing::HasSubstr;
+
+struct Ran {
+  int code = -1;
+  std::string out;  // stdout and stderr
+};
+
+Ran EpicSim(const std::string& arguments) {
+  Ran ran;
+  std::FILE* const pipe = popen(fmt::format("{} {} 2>&1", EPIC_SIM_PROGRAM, arguments).c_str(), "r");
+  if (pipe == nullptr) return ran;
+  std::array<char, 4096> buffer;
+  while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) ran.out.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) ran.code = WEXITSTATUS(status);
+  return ran;
+}
+
+TEST(EpicSimTest, RightIsZero) {
+  const Ran one = EpicSim("run --seed 7 --topology tree-3-2 --mode 2 --scenario loss");
+  EXPECT_EQ(one.code, 0) << one.out;
+  EXPECT_THAT(one.out, HasSubstr("right: seed=7 topology=tree-3-2 mode=2 scenario=loss calls=20\n"));
+  const Ran many = EpicSim("run --seeds 1:20 --jobs 2");
+  EXPECT_EQ(many.code, 0) << many.out;
+  EXPECT_THAT(many.out, HasSubstr("\n20 of 20 seeds right\nright: 20 seeds, "));
+}
+
+TEST(EpicSimTest, AViolationIsOneAndItsLineReplaysIt) {
+  for (const char* verdict : {"wrong", "hung", "crash"}) {
+    for (const char* seeds : {"--seed 5", "--seeds 5:5"}) {
+      const Ran ran = EpicSim(fmt::format("run {} --scenario canary-{}", seeds, verdict));
+      EXPECT_EQ(ran.code, 1) << ran.out;
+      EXPECT_THAT(ran.out, HasSubstr(fmt::format("{}", verdict)));
+      const size_t at = ran.out.find("replay: epic-sim ");
+      ASSERT_NE(at, std::string::npos) << ran.out;
+      const size_t begin = at + std::string("replay: epic-sim ").size();
+      const Ran again = EpicSim(ran.out.substr(begin, ran.out.find('\n', begin) - begin));
+      EXPECT_EQ(again.code, 1);
+      // Many seeds have said more before.
+      EXPECT_THAT(ran.out, testing::EndsWith(again.out));
+    }
+  }
+}
+
+TEST(EpicSimTest, OneTraceForOneLine) {
+  const std::string line = "'seed=11 topology=uneven mode=mixed scenario=all calls=8'";
+  const Ran first = EpicSim("run --trace - --replay " + line);
+  EXPECT_EQ(first.code, 0);
+  EXPECT_THAT(first.out, testing::StartsWith(R"({"time":0,"event":"run","replay":"seed=11 )"));
+  EXPECT_EQ(first.out, EpicSim("run --trace - --replay " + line).out);
+}
+
+TEST(EpicSimTest, AnythingElseIsTwo) {
+  for (const char* arguments :
+       {"", "walk", "run --seed x", "run --seeds 3", "run --seeds 5:4", "run --seeds 1:x", "run --mode 4",
+        "run --topology ring", "run --scenario storm", "run --calls 0", "run --seed 1 --seeds 1:2",
+        "run --seeds 1:2 --trace -", "run --seeds 1:2 --jobs 0", "run --replay seed=1",
+        "run --replay 'seed=1 topology=star-4 mode=1 scenario=loss calls=3' --mode 2",
+        "run --trace /nowhere/to/be/found"}) {
+    const Ran ran = EpicSim(arguments);
+    EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.out;
+    EXPECT_FALSE(ran.out.empty()) << arguments;
+  }
+  EXPECT_EQ(EpicSim("--help").code, 0);
+  EXPECT_THAT(EpicSim("run --help").out, HasSubstr("canary-hung"));
+}
+
+}  // namespace

@@ -1,0 +1,22 @@
+#include "sim/faults.h"
+
+namespace epic::sim {
+
+Fate RandomFate(const FaultRates& rates, Choices& choices) {
+  if (choices.Chance(rates.loss_ppm)) return Fate::kDrop;
+  if (choices.Chance(rates.duplicate_ppm)) return Fate::kDuplicate;
+  if (choices.Chance(rates.delay_ppm)) return Fate::kDelay;
+  return rates.corrupt_ppm > 0 && choices.Chance(rates.corrupt_ppm) ? Fate::kCorrupt : Fate::kDeliver;
+}
+
+Fate RandomFaults::Next(const LinkPacket& packet, Nanos now, Choices& choices) {
+  if (rates_.burst_ppm > 0) {
+    Nanos& until = burst_until_[{packet.from, packet.to}];
+    if (now >= until && choices.Chance(rates_.burst_ppm))
+      until = now + 1 + static_cast<Nanos>(choices.Below(static_cast<uint64_t>(rates_.burst_ns)));
+    if (now < until) return Fate::kDrop;
+  }
+  return RandomFate(rates_, choices);
+}
+
+}  // namespace epic::sim

@@ -1,0 +1,37 @@
+// What goes wrong on the links of a world, at random.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "sim/choices.h"
+#include "sim/world.h"
+
+namespace epic::sim {
+
+// Of a million packets on a link.
+struct FaultRates {
+  uint64_t loss_ppm = 0;
+  uint64_t duplicate_ppm = 0;
+  uint64_t delay_ppm = 0;
+  uint64_t corrupt_ppm = 0;
+  uint64_t burst_ppm = 0;  // that begin a burst, in which the link loses everything
+  Nanos burst_ns = 0;      // the longest
+};
+
+// The next packet's, of faults that strike packets one by one.
+Fate RandomFate(const FaultRates& rates, Choices& choices);
+
+// Bursts too: each direction of a link has its own.
+class RandomFaults {
+ public:
+  explicit RandomFaults(const FaultRates& rates) : rates_(rates) {}
+  Fate Next(const LinkPacket& packet, Nanos now, Choices& choices);
+
+ private:
+  FaultRates rates_;
+  std::map<std::pair<int, int>, Nanos> burst_until_;  // by the link's nodes
+};
+
+}  // namespace epic::sim

@@ -1,0 +1,196 @@
+#include "sim/scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <sstream>
+
+#include "base/check.h"
+
+namespace epic::sim {
+namespace {
+
+// What the seeds choose from.
+constexpr std::array kModes = {"1", "2", "3", "mixed"};
+constexpr std::array kTopologies = {"star-4", "tree-3-2", "tree-7-2", "uneven", "interleaved"};
+
+Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
+
+template <typename T>
+std::optional<T> Number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// The levels of a full tree of that many switches.
+std::optional<int> LevelsOf(int switches, int fan) {
+  int in_level = 1;
+  int levels = 0;
+  while (switches > 0) {
+    switches -= in_level;
+    in_level *= fan;
+    ++levels;
+  }
+  return switches == 0 ? std::optional(levels) : std::nullopt;
+}
+
+template <typename Names, typename NameOf>
+std::string Choice(const Names& names, const NameOf& name_of) {
+  std::string out;
+  for (const auto& name : names) out += fmt::format("{}{}", out.empty() ? "" : ", ", name_of(name));
+  return out;
+}
+
+}  // namespace
+
+const std::vector<FaultPlan>& FaultPlans() {
+  static const std::vector<FaultPlan> plans = {
+      {.name = "quiet", .meaning = "nothing goes wrong", .rates = {}},
+      {.name = "loss", .meaning = "1 % of packets lost", .rates = {.loss_ppm = 10'000}},
+      {.name = "heavy", .meaning = "10 % lost", .rates = {.loss_ppm = 100'000}},
+      {.name = "repeats", .meaning = "5 % duplicated", .rates = {.duplicate_ppm = 50'000}},
+      {.name = "reorder", .meaning = "5 % held back", .rates = {.delay_ppm = 50'000}},
+      {.name = "corrupt",
+       .meaning = "1 % corrupted: the ICRC catches it, so it counts as loss",
+       .rates = {.corrupt_ppm = 10'000}},
+      {.name = "bursts",
+       .meaning = "links that lose everything for up to half a millisecond",
+       .rates = {.burst_ppm = 2'000, .burst_ns = 500 * kMicrosecond}},
+      {.name = "stopped", .meaning = "hosts that stand still, NIC and all", .rates = {}, .stops_hosts = true},
+      {.name = "late", .meaning = "a rank that comes late to every call", .rates = {}, .late_ranks = true},
+      {.name = "all",
+       .meaning = "1 % lost, duplicated, held back and corrupted each, bursts, stopped hosts",
+       .rates = {.loss_ppm = 10'000,
+                 .duplicate_ppm = 10'000,
+                 .delay_ppm = 10'000,
+                 .corrupt_ppm = 10'000,
+                 .burst_ppm = 500,
+                 .burst_ns = 200 * kMicrosecond},
+       .stops_hosts = true,
+       .late_ranks = true},
+      {.name = "canary-wrong", .meaning = "data changed unseen: must end wrong", .rates = {}, .flips = true},
+      {.name = "canary-hung",
+       .meaning = "all packets lost from when faults should end: must end hung",
+       .rates = {},
+       .swallows = true},
+      {.name = "canary-crash",
+       .meaning = "a check fails when faults should end: must end crashed",
+       .rates = {},
+       .crashes = true},
+  };
+  return plans;
+}
+
+const FaultPlan& PlanNamed(std::string_view name) {
+  const auto plan = std::ranges::find(FaultPlans(), name, &FaultPlan::name);
+  EPIC_CHECK(plan != FaultPlans().end());
+  return *plan;
+}
+
+StatusOr<TreeSpec> TopologyNamed(const std::string& name) {
+  const std::string expected = fmt::format(
+      "'{}' is not a topology of 2 to {} hosts: star-N, tree-S-F as tree-3-2 and tree-7-2 (S switches with F "
+      "children each), uneven, interleaved",
+      name, kMaxHosts);
+  if (name == "uneven") return UnevenTree();
+  if (name == "interleaved") return InterleavedTree();
+  if (name.starts_with("star-")) {
+    const auto hosts = Number<int>(std::string_view(name).substr(5));
+    if (hosts && *hosts >= 2 && *hosts <= kMaxHosts) return Star(*hosts);
+  }
+  if (name.starts_with("tree-")) {
+    const size_t dash = std::min(name.find('-', 5), name.size() - 1);
+    const auto switches = Number<int>(std::string_view(name).substr(5, dash - 5));
+    const auto fan = Number<int>(std::string_view(name).substr(dash + 1));
+    if (switches && fan && *switches >= 1 && *switches <= kMaxHosts && *fan >= 2 && *fan <= kMaxHosts) {
+      const auto levels = LevelsOf(*switches, *fan);
+      // The hosts of a full tree: one more than (F - 1) times its switches.
+      if (levels && *switches * (*fan - 1) + 1 <= kMaxHosts) return FullTree(*levels, *fan);
+    }
+  }
+  return Invalid(expected);
+}
+
+ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choices) {
+  if (mode != "mixed") return static_cast<engine::Mode>(mode[0] - '0');
+  std::vector<engine::Mode> modes;
+  for (size_t s = 0; s < tree.switch_parent.size(); ++s)
+    modes.push_back(choices.Below(2) == 0 ? engine::Mode::kTerminated : engine::Mode::kAugmented);
+  return modes;
+}
+
+StatusOr<Scenario> Complete(Scenario scenario) {
+  // Mixed radix, so that the next seed differs in the first and all combinations come up in turn.
+  uint64_t digits = scenario.seed;
+  const auto next = [&digits](size_t n) {
+    const size_t digit = digits % n;
+    digits /= n;
+    return digit;
+  };
+  const auto canaries = static_cast<size_t>(std::ranges::count_if(FaultPlans(), &FaultPlan::canary));
+  const char* const name = FaultPlans()[next(FaultPlans().size() - canaries)].name;
+  const char* const mode = kModes[next(kModes.size())];
+  const char* const topology = kTopologies[next(kTopologies.size())];
+  if (scenario.name.empty()) scenario.name = name;
+  if (scenario.mode.empty()) scenario.mode = mode;
+  if (scenario.topology.empty()) scenario.topology = topology;
+
+  if (const auto tree = TopologyNamed(scenario.topology); !tree.ok()) return tree.status();
+  if (std::ranges::find(kModes, scenario.mode) == kModes.end()) {
+    return Invalid(fmt::format("'{}' is not a mode: {}", scenario.mode,
+                               Choice(kModes, [](const char* m) { return m; })));
+  }
+  if (std::ranges::find(FaultPlans(), std::string_view(scenario.name), &FaultPlan::name) ==
+      FaultPlans().end()) {
+    return Invalid(fmt::format("'{}' is not a scenario: {}", scenario.name,
+                               Choice(FaultPlans(), [](const FaultPlan& plan) { return plan.name; })));
+  }
+  if (scenario.calls < 1 || scenario.calls > kMaxCalls)
+    return Invalid(fmt::format("{} calls: it must be 1 to {}", scenario.calls, kMaxCalls));
+  return scenario;
+}
+
+std::string ReplayLine(const Scenario& scenario) {
+  return fmt::format("seed={} topology={} mode={} scenario={} calls={}", scenario.seed, scenario.topology,
+                     scenario.mode, scenario.name, scenario.calls);
+}
+
+StatusOr<Scenario> ParseReplayLine(const std::string& line) {
+  Scenario scenario;
+  bool seed_given = false;
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    const size_t equals = std::min(word.find('='), word.size());
+    const std::string key = word.substr(0, equals);
+    const std::string value = equals < word.size() ? word.substr(equals + 1) : "";
+    if (key == "seed" || key == "calls") {
+      const auto number = Number<uint64_t>(value);
+      if (!number || (key == "calls" && *number > kMaxCalls)) {
+        return Invalid(fmt::format("'{}' is not a number of {} that can be", value, key));
+      }
+      seed_given = seed_given || key == "seed";
+      if (key == "seed") scenario.seed = *number;
+      if (key == "calls") scenario.calls = static_cast<int>(*number);
+    } else if (key == "topology") {
+      scenario.topology = value;
+    } else if (key == "mode") {
+      scenario.mode = value;
+    } else if (key == "scenario") {
+      scenario.name = value;
+    } else {
+      return Invalid(fmt::format("'{}' is not part of a replay line", word));
+    }
+  }
+  if (!seed_given || scenario.topology.empty() || scenario.mode.empty() || scenario.name.empty()) {
+    return Invalid(
+        "a replay line has seed=, topology=, mode=, scenario= and calls=, as a failure printed it");
+  }
+  return Complete(scenario);
+}
+
+}  // namespace epic::sim

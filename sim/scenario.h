@@ -1,0 +1,67 @@
+// What a simulated run is, as one line that replays it: "seed=7 topology=tree-3-2 mode=mixed scenario=loss
+// calls=30".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "sim/choices.h"
+#include "sim/faults.h"
+#include "sim/world.h"
+
+namespace epic::sim {
+
+inline constexpr int kMaxCalls = 10'000;
+// More ranks' sums would not be exact in BF16 (collectives.h).
+inline constexpr int kMaxHosts = 16;
+
+// Everything else of a run follows from these five.
+struct Scenario {
+  uint64_t seed = 1;
+  std::string topology;
+  std::string mode;
+  std::string name;  // of the faults
+  int calls = 20;    // of each group
+
+  friend bool operator==(const Scenario&, const Scenario&) = default;
+};
+
+// What `name` stands for: what goes wrong until the faults end.
+struct FaultPlan {
+  const char* name;
+  const char* meaning;
+  FaultRates rates;
+  bool stops_hosts = false;
+  bool late_ranks = false;
+  // Of canaries, whose runs must not end right.
+  bool flips = false;     // data reaches the hosts changed
+  bool swallows = false;  // when the faults should end, all packets are lost
+  bool crashes = false;   // when the faults should end, a check fails
+
+  bool canary() const { return flips || swallows || crashes; }
+};
+
+// All of them; canaries last.
+const std::vector<FaultPlan>& FaultPlans();
+// The plan of a name; the name must be one of FaultPlans().
+const FaultPlan& PlanNamed(std::string_view name);
+
+// "star-N" (2 to 16 hosts), "tree-S-F" (S switches, each with F children: tree-3-2, tree-7-2, tree-4-3),
+// "uneven", "interleaved". An error says what there is.
+StatusOr<TreeSpec> TopologyNamed(const std::string& name);
+
+// "1", "2", "3"; "mixed" is mode 1 or 3 by chance at each switch (mode 2 mixes with none).
+ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choices);
+
+// With topology, mode and name chosen by the seed where they are empty: any run of consecutive seeds has them
+// all about equally often, canaries excepted. An error names the first value that is not one.
+StatusOr<Scenario> Complete(Scenario scenario);
+
+// The line, and back. Parse takes keys in any order; each must be there, but for calls.
+std::string ReplayLine(const Scenario& scenario);
+StatusOr<Scenario> ParseReplayLine(const std::string& line);
+
+}  // namespace epic::sim

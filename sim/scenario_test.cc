@@ -1,0 +1,87 @@
+#include "sim/scenario.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace epic::sim {
+namespace {
+
+TEST(ScenarioTest, ALineIsTheScenario) {
+  const Scenario scenario{
+      .seed = 18446744073709551615u, .topology = "tree-7-2", .mode = "mixed", .name = "bursts", .calls = 7};
+  const auto again = ParseReplayLine(ReplayLine(scenario));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, scenario);
+}
+
+TEST(ScenarioTest, ALineMayLeaveOutTheCalls) {
+  const auto scenario = ParseReplayLine("scenario=quiet mode=2  topology=star-3 seed=4");
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->calls, Scenario{}.calls);
+}
+
+TEST(ScenarioTest, OtherLinesAreRefused) {
+  EXPECT_TRUE(ParseReplayLine("seed=1 topology=star-4 mode=1 scenario=loss calls=30").ok());
+  for (const char* line :
+       {"", "seed=1", "topology=star-4 mode=1 scenario=loss calls=30", "seed=1 mode=1 scenario=loss",
+        "seed=1 topology=star-4 scenario=loss", "seed=1 topology=star-4 mode=1",
+        "seed=-1 topology=star-4 mode=1 scenario=loss", "seed= topology=star-4 mode=1 scenario=loss",
+        "seed=1x topology=star-4 mode=1 scenario=loss", "seed=1 topology=star-4 mode=4 scenario=loss",
+        "seed=1 topology=star-4 mode=1 scenario=lossy", "seed=1 topology=ring-4 mode=1 scenario=loss",
+        "seed=1 topology=star-4 mode=1 scenario=loss calls=0",
+        "seed=1 topology=star-4 mode=1 scenario=loss calls=4294967297",
+        "seed=1 topology=star-4 mode=1 scenario=loss speed=3", "seed topology=star-4 mode=1 scenario=loss"}) {
+    EXPECT_FALSE(ParseReplayLine(line).ok()) << line;
+  }
+}
+
+TEST(ScenarioTest, TopologiesByName) {
+  const std::map<std::string, std::pair<size_t, size_t>> switches_and_hosts = {
+      {"star-2", {1, 2}},   {"star-16", {1, 16}}, {"tree-1-5", {1, 5}},
+      {"tree-3-2", {3, 4}}, {"tree-7-2", {7, 8}}, {"tree-15-2", {15, 16}},
+      {"tree-4-3", {4, 9}}, {"uneven", {3, 5}},   {"interleaved", {3, 5}}};
+  for (const auto& [name, want] : switches_and_hosts) {
+    const auto tree = TopologyNamed(name);
+    ASSERT_TRUE(tree.ok()) << tree.status();
+    EXPECT_EQ(tree->switch_parent.size(), want.first) << name;
+    EXPECT_EQ(tree->rank_switch.size(), want.second) << name;
+  }
+  for (const char* name : {"", "star", "star-", "star-1", "star-17", "star-4x", "tree-", "tree-3", "tree-3-",
+                           "tree-2-2", "tree-31-2", "tree-3-1", "tree--2", "tree-0-2", "tree-3-2-"}) {
+    EXPECT_FALSE(TopologyNamed(name).ok()) << name;
+  }
+}
+
+TEST(ScenarioTest, MixedModesAreTheOnesThatMix) {
+  Choices choices(1);
+  std::set<engine::Mode> seen;
+  const ModeSpec modes = ModesNamed("mixed", FullTree(3, 2), choices);
+  for (size_t s = 0; s < 7; ++s) seen.insert(modes.At(s));
+  EXPECT_EQ(seen, (std::set{engine::Mode::kTerminated, engine::Mode::kAugmented}));
+  EXPECT_EQ(ModesNamed("2", Star(2), choices).At(0), engine::Mode::kTranslated);
+}
+
+TEST(ScenarioTest, SeedsGoThroughAllCombinationsWithoutCanaries) {
+  std::map<std::tuple<std::string, std::string, std::string>, int> times;
+  for (uint64_t seed = 12345; seed < 12345 + 200; ++seed) {
+    const auto scenario = Complete({.seed = seed});
+    ASSERT_TRUE(scenario.ok());
+    EXPECT_FALSE(PlanNamed(scenario->name).canary());
+    ++times[{scenario->topology, scenario->mode, scenario->name}];
+  }
+  EXPECT_EQ(times.size(), 5u * 4u * 10u);
+}
+
+TEST(ScenarioTest, WhatIsGivenStays) {
+  const auto scenario = Complete({.seed = 3, .mode = "2"});
+  ASSERT_TRUE(scenario.ok());
+  EXPECT_EQ(scenario->mode, "2");
+  EXPECT_FALSE(scenario->topology.empty());
+  EXPECT_FALSE(Complete({.seed = 3, .mode = "II"}).ok());
+}
+
+}  // namespace
+}  // namespace epic::sim

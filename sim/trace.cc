@@ -1,0 +1,130 @@
+#include "sim/trace.h"
+
+#include <fmt/format.h>
+
+namespace epic::sim {
+namespace {
+
+std::string NodeName(const World& world, int node) {
+  const int first_host = world.node_of_host(0);
+  return node < first_host ? fmt::format("switch{}", node) : fmt::format("host{}", node - first_host);
+}
+
+const char* OpcodeName(roce::Opcode opcode) {
+  switch (opcode) {
+    case roce::Opcode::kRcSendFirst:
+      return "send_first";
+    case roce::Opcode::kRcSendMiddle:
+      return "send_middle";
+    case roce::Opcode::kRcSendLast:
+      return "send_last";
+    case roce::Opcode::kRcSendLastImm:
+      return "send_last_imm";
+    case roce::Opcode::kRcSendOnly:
+      return "send_only";
+    case roce::Opcode::kRcSendOnlyImm:
+      return "send_only_imm";
+    case roce::Opcode::kRcAck:
+      return "ack";
+    default:
+      return "other";
+  }
+}
+
+// What an acknowledgement says.
+const char* SyndromeName(uint8_t syndrome) {
+  if (roce::IsAck(syndrome)) return "ack";
+  if (roce::IsRnrNak(syndrome)) return "rnr_nak";
+  return roce::IsNak(syndrome) ? "nak" : "other";
+}
+
+const char* CollectiveName(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      return "allreduce";
+    case Collective::kReduce:
+      return "reduce";
+    case Collective::kBroadcast:
+      return "broadcast";
+    case Collective::kBarrier:
+      return "barrier";
+    case Collective::kReduceScatter:
+      return "reducescatter";
+    case Collective::kAllGather:
+      return "allgather";
+  }
+  return "other";
+}
+
+}  // namespace
+
+const char* Name(Fate fate) {
+  switch (fate) {
+    case Fate::kDeliver:
+      return "deliver";
+    case Fate::kDrop:
+      return "lose";
+    case Fate::kDuplicate:
+      return "repeat";
+    case Fate::kDelay:
+      return "delay";
+    case Fate::kCorrupt:
+      return "corrupt";
+    case Fate::kFlip:
+      return "flip";
+  }
+  return "other";
+}
+
+void Trace::Packet(const World& world, std::string_view event, const LinkPacket& packet,
+                   std::string_view fate) {
+  if (!on()) return;
+  const roce::Packet& p = *packet.packet;
+  const char* const opcode =
+      p.bth.opcode == roce::Opcode::kRcAck ? SyndromeName(p.aeth.syndrome) : OpcodeName(p.bth.opcode);
+  sink_(fmt::format(
+      R"({{"time":{},"event":"{}","packet":{},"from":"{}","to":"{}","group":{},"opcode":"{}","psn":{},"qpn":{},)"
+      R"("bytes":{},"fate":"{}"}})",
+      world.now(), event, packet.number, NodeName(world, packet.from), NodeName(world, packet.to),
+      packet.group, opcode, p.bth.psn.raw(), Raw(p.bth.dest_qp), p.payload.size(), fate));
+}
+
+void Trace::Run(std::string_view replay_line) {
+  if (on()) sink_(fmt::format(R"({{"time":0,"event":"run","replay":"{}"}})", replay_line));
+}
+
+void Trace::Sent(const World& world, const LinkPacket& packet, Fate fate) {
+  Packet(world, "sent", packet, Name(fate));
+}
+
+void Trace::Arrived(const World& world, const LinkPacket& packet, bool heard) {
+  Packet(world, "arrived", packet, heard ? "heard" : "unheard");
+}
+
+void Trace::Started(Nanos now, int group, int rank, int call, const ControlHeader& header) {
+  if (!on()) return;
+  sink_(fmt::format(
+      R"({{"time":{},"event":"started","group":{},"rank":{},"call":{},"collective":"{}","root":{},"count":{}}})",
+      now, group, rank, call, CollectiveName(header.collective), header.root, header.count));
+}
+
+void Trace::Ended(Nanos now, int group, int rank, int call, std::string_view how) {
+  if (!on()) return;
+  sink_(fmt::format(R"({{"time":{},"event":"ended","group":{},"rank":{},"call":{},"how":"{}"}})", now, group,
+                    rank, call, how));
+}
+
+void Trace::Stopped(Nanos now, int host, Nanos until) {
+  if (on())
+    sink_(fmt::format(R"({{"time":{},"event":"stopped","host":"host{}","until":{}}})", now, host, until));
+}
+
+void Trace::FaultsOff(Nanos now) {
+  if (on()) sink_(fmt::format(R"({{"time":{},"event":"faults_off"}})", now));
+}
+
+void Trace::Verdict(Nanos now, std::string_view verdict) {
+  if (on()) sink_(fmt::format(R"({{"time":{},"event":"verdict","verdict":"{}"}})", now, verdict));
+}
+
+}  // namespace epic::sim

@@ -1,0 +1,142 @@
+// Whole runs: each mode with each scenario ends right, and what must not end right does not.
+#include "sim/trial.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/many_seeds.h"
+
+namespace epic::sim {
+namespace {
+
+Scenario Named(const std::string& name, const std::string& mode, uint64_t seed) {
+  return *Complete({.seed = seed, .mode = mode, .name = name});
+}
+
+TEST(TrialTest, EachModeWithEachScenarioEndsRight) {
+  for (const FaultPlan& plan : FaultPlans()) {
+    if (plan.canary()) continue;
+    for (const char* mode : {"1", "2", "3", "mixed"}) {
+      Counts counts;
+      // The next forty seeds have the next topology (Complete).
+      for (uint64_t seed = 1; seed <= 200; seed += 40) {
+        const Scenario scenario = Named(plan.name, mode, seed);
+        SCOPED_TRACE("replay: epic-sim run --replay '" + ReplayLine(scenario) + "'");
+        const Outcome outcome = RunTrial(scenario);
+        ASSERT_EQ(outcome.verdict, Verdict::kRight) << outcome.detail;
+        counts += outcome.counts;
+      }
+      // What the scenario is for has happened, and nothing else.
+      SCOPED_TRACE(plan.name);
+      EXPECT_EQ(counts.lost > 0, plan.rates.loss_ppm + plan.rates.burst_ppm > 0);
+      EXPECT_EQ(counts.corrupted > 0, plan.rates.corrupt_ppm > 0);
+      EXPECT_EQ(counts.repeated > 0, plan.rates.duplicate_ppm > 0);
+      EXPECT_EQ(counts.delayed > 0, plan.rates.delay_ppm > 0);
+      EXPECT_EQ(counts.unheard > 0, plan.stops_hosts);
+    }
+  }
+}
+
+// Lines that once failed.
+TEST(TrialTest, WhatWasFoundStaysRepaired) {
+  for (const char* line : {
+           // Mode II: a switch forgot what a child wanted when a later result, asked for by another, came by
+           // first; without another loss the same went on for ever.
+           "seed=79 topology=tree-3-2 mode=2 scenario=heavy calls=20",
+           "seed=85 topology=tree-7-2 mode=2 scenario=loss calls=20",
+           "seed=145 topology=uneven mode=2 scenario=all calls=20",
+           "seed=172 topology=interleaved mode=2 scenario=bursts calls=20",
+       }) {
+    SCOPED_TRACE(std::string("replay: epic-sim run --replay '") + line + "'");
+    const Outcome outcome = RunTrial(*ParseReplayLine(line));
+    EXPECT_EQ(outcome.verdict, Verdict::kRight) << outcome.detail;
+  }
+}
+
+TEST(TrialTest, CanariesDoNotEndRight) {
+  for (const char* mode : {"1", "2", "3", "mixed"}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      SCOPED_TRACE(testing::Message() << "mode " << mode << " seed " << seed);
+      EXPECT_EQ(RunTrial(Named("canary-wrong", mode, seed)).verdict, Verdict::kWrong);
+      const Outcome hung = RunTrial(Named("canary-hung", mode, seed));
+      EXPECT_EQ(hung.verdict, Verdict::kHung);
+      EXPECT_NE(hung.detail.find("switch 0: "), std::string::npos) << hung.detail;
+    }
+  }
+}
+
+std::string TraceOf(const Scenario& scenario) {
+  std::string trace;
+  RunTrial(scenario, [&trace](std::string_view line) { (trace += line) += '\n'; });
+  return trace;
+}
+
+TEST(TrialTest, TheSameLineHasTheSameTrace) {
+  for (const char* mode : {"1", "2", "3", "mixed"}) {
+    const Scenario scenario = Named("all", mode, 42);
+    const std::string trace = TraceOf(scenario);
+    EXPECT_EQ(trace, TraceOf(*ParseReplayLine(ReplayLine(scenario)))) << ReplayLine(scenario);
+    EXPECT_NE(trace, TraceOf(Named("all", mode, 43)));
+  }
+}
+
+// Every line is JSON, time does not go back, and what was sent adds up with what the run counted.
+TEST(TrialTest, TheTraceIsWhatHappened) {
+  const Scenario scenario{.seed = 9, .topology = "tree-3-2", .mode = "2", .name = "all", .calls = 20};
+  std::map<std::string, int64_t> events;
+  std::map<std::string, int64_t> fates;
+  std::string replay;
+  std::string last;
+  Nanos time = 0;
+  const Outcome outcome = RunTrial(scenario, [&](std::string_view text) {
+    const auto line = nlohmann::json::parse(text);
+    ++events[line["event"]];
+    if (line.contains("fate")) ++fates[line["fate"]];
+    if (line["event"] == "run") replay = line["replay"];
+    EXPECT_GE(line["time"].get<Nanos>(), time);
+    time = line["time"];
+    last = text;
+  });
+  EXPECT_EQ(replay, ReplayLine(scenario));
+  EXPECT_EQ(last,
+            R"({"time":)" + std::to_string(outcome.counts.time) + R"(,"event":"verdict","verdict":"right"})");
+  EXPECT_EQ(events["sent"], outcome.counts.packets);
+  EXPECT_EQ(fates["lose"], outcome.counts.lost);
+  EXPECT_EQ(fates["corrupt"], outcome.counts.corrupted);
+  EXPECT_EQ(fates["repeat"], outcome.counts.repeated);
+  EXPECT_EQ(fates["delay"], outcome.counts.delayed);
+  EXPECT_EQ(fates["unheard"], outcome.counts.unheard);
+  EXPECT_EQ(events["started"], events["ended"]);
+  EXPECT_GE(events["started"], 2 * outcome.counts.calls) << "every rank of a group makes every call";
+  EXPECT_EQ(events["faults_off"], 1);
+}
+
+TEST(ManySeedsTest, TheCountsAreThoseOfTheRuns) {
+  const Scenario scenario{.calls = 4};
+  Counts want;
+  for (uint64_t seed = 3; seed <= 9; ++seed) want += RunTrial(*Complete({.seed = seed, .calls = 4})).counts;
+  for (const int jobs : {1, 3, 20}) {
+    int64_t told = 0;
+    const RangeResult result = RunSeeds(scenario, {.from = 3, .to = 9, .jobs = jobs},
+                                        [&](const Counts& counts) { told = counts.runs; });
+    EXPECT_FALSE(result.violation);
+    EXPECT_EQ(Describe(result.counts), Describe(want));
+    EXPECT_EQ(told, 7);
+  }
+}
+
+TEST(ManySeedsTest, TheFirstThatIsNotRightIsNamed) {
+  for (const char* name : {"canary-wrong", "canary-hung", "canary-crash"}) {
+    const RangeResult result =
+        RunSeeds({.name = name, .calls = 4}, {.from = 5, .to = 1000, .jobs = 2}, [](const Counts&) {});
+    ASSERT_TRUE(result.violation) << name;
+    EXPECT_LE(*result.violation, 6u) << name;
+    EXPECT_EQ(result.counts.runs, 0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace epic::sim
