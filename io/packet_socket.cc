@@ -235,4 +235,18 @@ int HoldUdpPort(uint16_t port) {
   return -1;
 }
 
+int JoinGroup(int udp_fd, uint32_t interface_index, Ipv4 group) {
+  const ip_mreqn request{.imr_multiaddr = {htonl(Raw(group))},
+                         .imr_address = {},
+                         .imr_ifindex = static_cast<int>(interface_index)};
+  return setsockopt(udp_fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request) == 0 ? 0 : errno;
+}
+
+void LeaveGroup(int udp_fd, uint32_t interface_index, Ipv4 group) {
+  const ip_mreqn request{.imr_multiaddr = {htonl(Raw(group))},
+                         .imr_address = {},
+                         .imr_ifindex = static_cast<int>(interface_index)};
+  setsockopt(udp_fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &request, sizeof request);
+}
+
 }  // namespace epic::io

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/types.h"
 
 namespace epic::io {
 
@@ -82,5 +83,10 @@ class PacketSocket {
 // it does not answer with ICMP "port unreachable" what somebody else receives by a PacketSocket. Any number
 // of processes may hold the same port. -1 and errno if it cannot be had, else a descriptor to close.
 int HoldUdpPort(uint16_t port);
+
+// Makes the interface receive a multicast group, and the kernel say so by IGMP, for as long as the UDP socket
+// lives or until it leaves: 0 or an errno.
+int JoinGroup(int udp_fd, uint32_t interface_index, Ipv4 group);
+void LeaveGroup(int udp_fd, uint32_t interface_index, Ipv4 group);
 
 }  // namespace epic::io

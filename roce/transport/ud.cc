@@ -62,13 +62,15 @@ ModifyResult UdQueuePair::Modify(QpState to, std::optional<uint32_t> qkey, std::
 
 bool UdQueuePair::Attach(Ipv4 group) {
   if (!IsMulticast(group)) return false;
-  if (std::ranges::find(groups_, group) != groups_.end()) return true;
+  if (IsAttached(group)) return true;
   if (groups_.size() == kMaxMulticastGroups) return false;
   groups_.push_back(group);
   return true;
 }
 
-void UdQueuePair::Detach(Ipv4 group) { std::erase(groups_, group); }
+bool UdQueuePair::IsAttached(Ipv4 group) const { return std::ranges::find(groups_, group) != groups_.end(); }
+
+bool UdQueuePair::Detach(Ipv4 group) { return std::erase(groups_, group) > 0; }
 
 bool UdQueuePair::HasRoom() const {
   return sends_.size() + recvs_.size() + completions_.size() < completions_.capacity();
@@ -108,7 +110,7 @@ PostResult UdQueuePair::PostRecv(const RecvWr& wr) {
 bool UdQueuePair::IsForUs(const Packet& packet) const {
   if ((packet.bth.pkey & 0x7fff) != 0x7fff) return false;
   if (packet.dst_ip == config_.local_ip) return packet.bth.dest_qp == config_.local_qpn;
-  return packet.bth.dest_qp == kMulticastQpn && std::ranges::find(groups_, packet.dst_ip) != groups_.end();
+  return packet.bth.dest_qp == kMulticastQpn && IsAttached(packet.dst_ip);
 }
 
 // A datagram that does not fit, or has the wrong Q_Key, is dropped in silence (9.8.2.1, 9.9.3 class D).

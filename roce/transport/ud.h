@@ -49,7 +49,9 @@ class UdQueuePair {
 
   // Receive what is sent to a multicast address. False if it is none, or for the 17th.
   bool Attach(Ipv4 group);
-  void Detach(Ipv4 group);
+  // False if it was not attached.
+  bool Detach(Ipv4 group);
+  bool IsAttached(Ipv4 group) const;
 
   PostResult PostSend(const SendWr& wr);  // kSend and kSendImm, to wr.ud
   PostResult PostRecv(const RecvWr& wr);

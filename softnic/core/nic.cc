@@ -122,8 +122,9 @@ bool Nic::AttachMulticast(Qpn qpn, Ipv4 group) {
   return ud != nullptr && ud->Attach(group);
 }
 
-void Nic::DetachMulticast(Qpn qpn, Ipv4 group) {
-  if (auto* ud = std::get_if<UdQueuePair>(&qps_.at(Raw(qpn)).qp)) ud->Detach(group);
+bool Nic::DetachMulticast(Qpn qpn, Ipv4 group) {
+  auto* ud = std::get_if<UdQueuePair>(&qps_.at(Raw(qpn)).qp);
+  return ud != nullptr && ud->Detach(group);
 }
 
 PostResult Nic::PostSend(Qpn qpn, const roce::SendWr& wr) {

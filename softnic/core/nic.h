@@ -102,7 +102,8 @@ class Nic {
   // Of a reliable connection.
   const roce::QueuePair& rc(Qpn qpn) const { return std::get<roce::QueuePair>(qps_.at(Raw(qpn)).qp); }
   bool AttachMulticast(Qpn qpn, Ipv4 group);
-  void DetachMulticast(Qpn qpn, Ipv4 group);
+  // False if it was not attached.
+  bool DetachMulticast(Qpn qpn, Ipv4 group);
   // Nothing is sent before Run.
   roce::PostResult PostSend(Qpn qpn, const roce::SendWr& wr);
   roce::PostResult PostRecv(Qpn qpn, const roce::RecvWr& wr);

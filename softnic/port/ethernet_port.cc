@@ -96,6 +96,10 @@ bool EthernetPort::AddQpnBlock(uint16_t block) {
   return wire_->SetQpnBlocks(blocks_).ok() && (loop_ == nullptr || loop_->SetQpnBlocks(blocks_).ok());
 }
 
+// By the kernel's means: its IGMP tells switches that snoop, and the interface lets the group's frames in.
+int EthernetPort::JoinGroup(Ipv4 group) { return io::JoinGroup(udp_fd_, interface_.index, group); }
+void EthernetPort::LeaveGroup(Ipv4 group) { io::LeaveGroup(udp_fd_, interface_.index, group); }
+
 struct EthernetPort::Receiver {
   EthernetPort* port;
   PacketHandler handler;

@@ -36,6 +36,8 @@ class EthernetPort final : public Port {
   void Flush() override;
   Reach Prepare(Ipv4 to) override;
   bool AddQpnBlock(uint16_t block) override;
+  int JoinGroup(Ipv4 group) override;
+  void LeaveGroup(Ipv4 group) override;
 
   const EthernetPortCounters& counters() const { return counters_; }
 

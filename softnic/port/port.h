@@ -42,6 +42,11 @@ class Port : public roce::PacketSink {
 
   // Receive for the 256 queue pair numbers from block * 256 on as well.
   virtual bool AddQpnBlock(uint16_t block) = 0;
+
+  // Asks the network for datagrams to the group from now on, or no longer: 0 or an errno. The caller pairs
+  // them.
+  virtual int JoinGroup(Ipv4 group) = 0;
+  virtual void LeaveGroup(Ipv4 group) = 0;
 };
 
 // What there is to open ports on. Outlives its ports.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -96,6 +97,10 @@ class VirtualNetwork::VirtualPort final : public Port {
     blocks_.push_back(block);
     return true;
   }
+
+  // Groups have no members in this network.
+  int JoinGroup(Ipv4) override { return EOPNOTSUPP; }
+  void LeaveGroup(Ipv4) override {}
 
   bool Takes(Qpn qpn) const {
     return qpn == roce::kMulticastQpn || std::ranges::find(blocks_, Raw(qpn) >> 8) != blocks_.end();

@@ -148,6 +148,23 @@ void Adapter::FreeQpn(Qpn qpn) {
   free_qpns_.push_back(qpn);
 }
 
+int Adapter::JoinGroup(Ipv4 group) {
+  const std::lock_guard lock(mutex_);
+  if (!groups_.contains(group)) {
+    if (const int error = port_->JoinGroup(group); error != 0) return error;
+  }
+  ++groups_[group];
+  return 0;
+}
+
+void Adapter::LeaveGroup(Ipv4 group) {
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(group);
+  if (found == groups_.end() || --found->second > 0) return;
+  groups_.erase(found);
+  port_->LeaveGroup(group);
+}
+
 int Adapter::Reach(Ipv4 to) {
   const Nanos give_up = port_->Now() + kReachTimeout;
   while (true) {

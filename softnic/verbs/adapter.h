@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -50,6 +51,11 @@ class Adapter {
   std::optional<Qpn> NewQpn();
   void FreeQpn(Qpn qpn);
 
+  // A queue pair is attached to a group, or detached: 0 or an errno. The network is told of the first and the
+  // last.
+  int JoinGroup(Ipv4 group);
+  void LeaveGroup(Ipv4 group);
+
   // Waits until packets to the address can leave: 0, or an errno (ETIMEDOUT: it does not answer,
   // ENETUNREACH).
   int Reach(Ipv4 to);
@@ -79,6 +85,7 @@ class Adapter {
   Ipv4 ip_;
   std::vector<std::unique_ptr<QpnBlock>> blocks_;
   std::vector<Qpn> free_qpns_;
+  std::map<Ipv4, int> groups_;  // how many queue pairs are attached
 
   // What the helper goes by; under the lock.
   uint64_t entries_ = 0;         // of the application into post and poll

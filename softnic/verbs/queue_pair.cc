@@ -207,15 +207,20 @@ EPIC_VERBS int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_at
 
 EPIC_VERBS int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   const std::optional<epic::Ipv4> group = Ipv4Of(*gid);
-  if (!group) return EINVAL;
-  const epic::Qpn qpn = Of(qp)->init.qpn;
-  return AdapterOf(qp->context).Do([&](Nic& nic) { return nic.AttachMulticast(qpn, *group); }) ? 0 : EINVAL;
+  if (!group || !Of(qp)->is_ud()) return EINVAL;
+  Adapter& adapter = AdapterOf(qp->context);
+  if (const int error = adapter.JoinGroup(*group); error != 0) return error;
+  if (adapter.Do([&](Nic& nic) { return nic.AttachMulticast(Of(qp)->init.qpn, *group); })) return 0;
+  adapter.LeaveGroup(*group);
+  return EINVAL;
 }
 
 EPIC_VERBS int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   const std::optional<epic::Ipv4> group = Ipv4Of(*gid);
-  if (!group) return EINVAL;
-  AdapterOf(qp->context).Do([&](Nic& nic) { nic.DetachMulticast(Of(qp)->init.qpn, *group); });
+  Adapter& adapter = AdapterOf(qp->context);
+  if (!group || !adapter.Do([&](Nic& nic) { return nic.DetachMulticast(Of(qp)->init.qpn, *group); }))
+    return EINVAL;
+  adapter.LeaveGroup(*group);
   return 0;
 }
 
