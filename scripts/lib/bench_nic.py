@@ -2,7 +2,7 @@
 """bench_nic.py: perftest over softnic beside the same programs over rdma_rxe, in one run.
 
 Two test beds, each two hosts on one Linux bridge: namespaces with softnic, and guests with rdma_rxe. The runs alternate;
-the table has medians. A guest is a User-Mode Linux on the same two cores: its figures are those of "rxe in a guest".
+the table has medians. Then the wake-up by events over softnic. A guest is a User-Mode Linux on the same two cores: its figures are those of "rxe in a guest".
 """
 import argparse
 import math
@@ -72,6 +72,9 @@ def main():
             ours, theirs = (statistics.median(figures[kind]) for kind in ("softnic", "rxe"))
             ratio = ours / theirs if more_is_better else theirs / ours
             print(f"| {program} | {size} | {ours:.1f} {unit} | {theirs:.1f} {unit} | {ratio:.1f} x |", flush=True)
+        print("\nsoftnic, from a frame to the thread that sleeps for it:", flush=True)
+        print(epic_ranks.testbed("exec", "--name", beds["softnic"], "h0", "--",
+                                 epic_ranks.BUILD / "tests/softnic/softnic_wakeup").stdout.strip())
     except (Failed, RuntimeError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
