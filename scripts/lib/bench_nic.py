@@ -2,7 +2,8 @@
 """bench_nic.py: perftest over softnic beside the same programs over rdma_rxe, in one run.
 
 Two test beds, each two hosts on one Linux bridge: namespaces with softnic, and guests with rdma_rxe. The runs alternate;
-the table has medians. Then the wake-up by events over softnic. A guest is a User-Mode Linux on the same two cores: its figures are those of "rxe in a guest".
+the table has medians. Then the wake-up by events over softnic. A guest is a User-Mode Linux on the same two cores: its
+figures are those of "rxe in a guest".
 """
 import argparse
 import math
