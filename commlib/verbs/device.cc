@@ -46,7 +46,8 @@ std::string ListDevices() {
   std::string names;
   for (int i = 0; list != nullptr && i < count; ++i) names += (i ? ", " : "") + std::string(list[i]->name);
   if (list != nullptr) ibv_free_device_list(list);
-  return names.empty() ? "there is no RDMA device (rdma link add rxe0 type rxe netdev DEVICE creates one)"
+  return names.empty() ? "there is no RDMA device (rdma link add rxe0 type rxe netdev DEVICE creates one; "
+                         "epic-run PROGRAM does without)"
                        : "RDMA devices here: " + names;
 }
 
