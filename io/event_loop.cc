@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "io/clock.h"
+#include "io/event_fd.h"
 
 namespace epic::io {
 namespace {
@@ -63,9 +64,7 @@ void EventLoop::Post(std::function<void()> closure) {
     const std::lock_guard lock(mutex_);
     posted_.push_back(std::move(closure));
   }
-  const uint64_t one = 1;
-  // Fails only when the counter is full, and then the loop is awake anyway.
-  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+  SignalEventFd(wake_fd_);
 }
 
 void EventLoop::RunPosted() {

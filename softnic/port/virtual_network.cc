@@ -10,24 +10,11 @@
 #include <chrono>
 #include <utility>
 
+#include "io/event_fd.h"
 #include "roce/frame.h"
 #include "roce/transport/ud.h"
 
 namespace epic::softnic {
-namespace {
-
-void Signal(int fd) {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof one);
-}
-
-void Clear(int fd) {
-  uint64_t count = 0;
-  [[maybe_unused]] const ssize_t got = read(fd, &count, sizeof count);
-}
-
-}  // namespace
-
 // All of its state that the network's thread touches is guarded by the network's lock.
 class VirtualNetwork::VirtualPort final : public Port {
  public:
@@ -61,7 +48,7 @@ class VirtualNetwork::VirtualPort final : public Port {
         const auto [first, last] = network->ports_.equal_range(ip);
         const bool alive =
             std::any_of(first, last, [this](const auto& entry) { return entry.second == this; });
-        if (alive && alarm_ == alarm) Signal(alarm_fd_);
+        if (alive && alarm_ == alarm) io::SignalEventFd(alarm_fd_);
       });
     }
     std::array<pollfd, 3> fds{pollfd{wake_fd, POLLIN, 0}, pollfd{alarm_fd_, POLLIN, 0},
@@ -69,7 +56,7 @@ class VirtualNetwork::VirtualPort final : public Port {
     poll(fds.data(), for_packets ? 3 : 2, -1);
     const std::lock_guard lock(network_->mutex_);
     ++alarm_;  // what is still to come is for nobody
-    Clear(alarm_fd_);
+    io::TakeEventFd(alarm_fd_);
   }
 
   int Receive(int max_packets, PacketHandler handler, void* user) override {
@@ -78,7 +65,7 @@ class VirtualNetwork::VirtualPort final : public Port {
       const std::lock_guard lock(network_->mutex_);
       for (; !inbox_.empty() && taken.size() < static_cast<size_t>(max_packets); inbox_.pop_front())
         taken.push_back(std::move(inbox_.front()));
-      if (inbox_.empty()) Clear(packets_fd_);
+      if (inbox_.empty()) io::TakeEventFd(packets_fd_);
       if (!taken.empty()) ++network_->activity_;
     }
     for (const auto& packet : taken) {
@@ -107,7 +94,7 @@ class VirtualNetwork::VirtualPort final : public Port {
   }
   void Deliver(std::shared_ptr<Owned> packet) {
     inbox_.push_back(std::move(packet));
-    Signal(packets_fd_);
+    io::SignalEventFd(packets_fd_);
   }
 
  private:

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "io/event_fd.h"
+
 namespace epic::softnic {
 namespace {
 
@@ -41,14 +43,9 @@ Adapter::~Adapter() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  Wake();
+  io::SignalEventFd(wake_fd_);
   helper_.join();
   close(wake_fd_);
-}
-
-void Adapter::Wake() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
 }
 
 void Adapter::Finish() {
@@ -61,7 +58,7 @@ void Adapter::Finish() {
   // A helper that sleeps for longer than until the next timer would let it pass.
   if (helper_defers_ == 0 && nic_.next_deadline() < helper_until_) {
     helper_until_ = nic_.next_deadline();
-    Wake();
+    io::SignalEventFd(wake_fd_);
   }
 }
 
@@ -94,7 +91,7 @@ void Adapter::Arm(uint32_t cq, bool solicited_only) {
   nic_.ArmCq(cq, solicited_only);
   if (helper_defers_ == 0) return;
   helper_defers_ = 0;
-  Wake();
+  io::SignalEventFd(wake_fd_);
 }
 
 Nanos Adapter::NextDefer(bool app_looks, bool app_entered, int received) const {
@@ -123,8 +120,7 @@ void Adapter::HelperLoop() {
     const bool for_packets = helper_defers_ == 0;
     lock.unlock();
     port_->Wait(wake_fd_, for_packets, until);
-    uint64_t wakes = 0;
-    [[maybe_unused]] const ssize_t drained = read(wake_fd_, &wakes, sizeof wakes);
+    io::TakeEventFd(wake_fd_);
     lock.lock();
   }
 }

@@ -76,7 +76,6 @@ class Adapter {
   int Receive(Nanos now);
   Nanos NextDefer(bool app_looks, bool app_entered, int received) const;
   void HelperLoop();
-  void Wake();
 
   std::mutex mutex_;
   std::unique_ptr<Port> port_;

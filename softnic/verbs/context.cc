@@ -8,22 +8,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "io/event_fd.h"
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/device_list.h"
 
 namespace epic::softnic {
 namespace {
-
-void TellWaiter(int fd) {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof one);
-}
-
-// Blocks unless the application made the descriptor non-blocking. False with errno.
-bool TakeToken(int fd) {
-  uint64_t one = 0;
-  return read(fd, &one, sizeof one) == sizeof one;
-}
 
 ibv_event_type TypeOf(Event::Kind kind) {
   switch (kind) {
@@ -49,7 +39,7 @@ ibv_event_type TypeOf(Event::Kind kind) {
 void DropTokens(int fd, size_t count) {
   for (; count > 0; --count) {
     pollfd readable{fd, POLLIN, 0};
-    if (poll(&readable, 1, 0) == 1) TakeToken(fd);
+    if (poll(&readable, 1, 0) == 1) epic::io::TakeEventFd(fd);
   }
 }
 
@@ -64,7 +54,7 @@ void Context::OnEvent(const Event& event) {
       if (cq == cqs.end() || cq->second->base.channel == nullptr) return;
       CompChannel* channel = Of(cq->second->base.channel);
       channel->events.push_back(cq->second);
-      return TellWaiter(channel->base.fd);
+      return io::SignalEventFd(channel->base.fd);
     }
     case Event::Kind::kCqOverrun:
       if (cq == cqs.end()) return;
@@ -79,7 +69,7 @@ void Context::OnEvent(const Event& event) {
       out.element.qp = &qp->second->base;
   }
   async_events.push_back(out);
-  TellWaiter(verbs.context.async_fd);
+  io::SignalEventFd(verbs.context.async_fd);
 }
 
 namespace {
@@ -136,7 +126,7 @@ EPIC_VERBS int ibv_close_device(ibv_context* base) {
 }
 
 EPIC_VERBS int ibv_get_async_event(ibv_context* base, ibv_async_event* event) {
-  if (!TakeToken(base->async_fd)) return -1;
+  if (!epic::io::TakeEventFd(base->async_fd)) return -1;
   Context* context = Of(base);
   const std::lock_guard lock(context->adapter->mutex());
   if (context->async_events.empty()) {
@@ -195,7 +185,7 @@ EPIC_VERBS int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 }
 
 EPIC_VERBS int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
-  if (!TakeToken(channel->fd)) return -1;
+  if (!epic::io::TakeEventFd(channel->fd)) return -1;
   const std::lock_guard lock(AdapterOf(channel->context).mutex());
   auto& events = Of(channel)->events;
   if (events.empty()) {
