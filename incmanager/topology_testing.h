@@ -72,8 +72,8 @@ inline TopologyBuilder Star(int hosts) {
   return builder;
 }
 
-// One root, two leaves, two hosts each.
-inline TopologyBuilder Tree32() {
+// One root, two leaves, two hosts each; the second leaf is not linked to the root.
+inline TopologyBuilder Tree32ButOneLink() {
   TopologyBuilder builder;
   builder.Switch("root").Switch("leaf1").Switch("leaf2");
   for (const char* host : {"h0", "h1", "h2", "h3"}) builder.Host(host);
@@ -81,21 +81,15 @@ inline TopologyBuilder Tree32() {
       .Link("leaf1", "h1")
       .Link("leaf2", "h2")
       .Link("leaf2", "h3")
-      .Link("root", "leaf1")
-      .Link("root", "leaf2");
+      .Link("root", "leaf1");
 }
+
+// One root, two leaves, two hosts each.
+inline TopologyBuilder Tree32() { return Tree32ButOneLink().Link("root", "leaf2"); }
 
 // As Tree32, with a router between leaf2 and root; its ports are 02:f0:00:00:00:0a towards root and ...:0b.
 inline TopologyBuilder RoutedTree32() {
-  TopologyBuilder builder;
-  builder.Switch("root").Switch("leaf1").Switch("leaf2");
-  for (const char* host : {"h0", "h1", "h2", "h3"}) builder.Host(host);
-  return builder.Link("leaf1", "h0")
-      .Link("leaf1", "h1")
-      .Link("leaf2", "h2")
-      .Link("leaf2", "h3")
-      .Link("root", "leaf1")
-      .RoutedLink("root", "leaf2", "02:f0:00:00:00:0a", "02:f0:00:00:00:0b");
+  return Tree32ButOneLink().RoutedLink("root", "leaf2", "02:f0:00:00:00:0a", "02:f0:00:00:00:0b");
 }
 
 // k = 4: core1-4, agg1-8, edge1-8, h0-h15.

@@ -271,16 +271,7 @@ TEST_F(EngineTest, RequestOfManyHostsReachesTheParentOnce) {
 
 // Seen to hang in the virtual-time world when `want` was overwritten: the host asks packet by packet.
 TEST_F(EngineTest, RequestForALaterResultDoesNotWithdrawAnEarlierOne) {
-  Install(false);
-  for (uint32_t c : {0u, 1u}) {
-    Control(c, 128);
-    Data(c, 0, 1, Opcode::kRcSendFirst);
-    Data(c, 1, 1, Opcode::kRcSendLast);
-  }
-  Control(2, 128);
-  Data(2, 0, 2, Opcode::kRcSendFirst);
-  Data(2, 1, 2, Opcode::kRcSendLast);
-  now += 10 * kMillisecond;
+  SumTwoPackets();
   Data(0, 0, 1, Opcode::kRcSendFirst);
   Data(0, 1, 1, Opcode::kRcSendLast);
   Data(2, 0, 2, Opcode::kRcSendFirst);
@@ -289,16 +280,7 @@ TEST_F(EngineTest, RequestForALaterResultDoesNotWithdrawAnEarlierOne) {
 
 // Seen to hang in the virtual-time world when it did: what another switch had asked for always came by first.
 TEST_F(EngineTest, ALaterResultThatComesByFirstDoesNotWithdrawAnEarlierOne) {
-  Install(false);
-  for (uint32_t c : {0u, 1u}) {
-    Control(c, 128);
-    Data(c, 0, 1, Opcode::kRcSendFirst);
-    Data(c, 1, 1, Opcode::kRcSendLast);
-  }
-  Control(2, 128);
-  Data(2, 0, 2, Opcode::kRcSendFirst);
-  Data(2, 1, 2, Opcode::kRcSendLast);
-  now += 10 * kMillisecond;
+  SumTwoPackets();
   Data(0, 0, 1, Opcode::kRcSendFirst);
   Data(2, 1, 2, Opcode::kRcSendLast);
   Data(2, 0, 2, Opcode::kRcSendFirst);

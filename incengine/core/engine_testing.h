@@ -99,6 +99,21 @@ class EngineTest : public testing::Test, public Effects {
     p.bth.ack_req = ack_req;
     Deliver(p);
   }
+
+  // Below a parent: an invocation of two packets is summed, its results have gone down, and some time has
+  // passed.
+  void SumTwoPackets() {
+    Install(false);
+    for (uint32_t c : {0u, 1u}) {
+      Control(c, 128);
+      Data(c, 0, 1, roce::Opcode::kRcSendFirst);
+      Data(c, 1, 1, roce::Opcode::kRcSendLast);
+    }
+    Control(2, 128);
+    Data(2, 0, 2, roce::Opcode::kRcSendFirst);
+    Data(2, 1, 2, roce::Opcode::kRcSendLast);
+    now += 10 * kMillisecond;
+  }
   void Ack(uint32_t child, uint8_t syndrome, Index index) {
     roce::Packet p = From(child, Psn(kOutPsn) + index, roce::Opcode::kRcAck);
     p.aeth.syndrome = syndrome;
