@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/snapshot.h"
 #include "commlib/core/rank_core.h"
 #include "roce/transport/queue_pair.h"
 
@@ -66,6 +67,7 @@ class Host {
   const roce::QueuePair& qp() const { return qp_; }
 
  private:
+  friend struct epic::Snapshot;
   struct Call {
     CallState state = CallState::kRunning;
     std::span<const uint8_t> send;

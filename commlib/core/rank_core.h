@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 
+#include "base/snapshot.h"
 #include "base/types.h"
 #include "protocol/control.h"
 #include "protocol/flow.h"
@@ -115,6 +116,7 @@ class RankCore {
   OpId next_op() const { return first_op_ + static_cast<int64_t>(ops_.size()); }
 
  private:
+  friend struct epic::Snapshot;
   struct Op {
     ControlHeader header;
     DataLayout layout;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/snapshot.h"
 #include "base/status.h"
 #include "incengine/core/effects.h"
 #include "incengine/state/arena.h"
@@ -49,6 +50,7 @@ class Engine {
   const std::map<uint64_t, Context>& groups() const { return groups_; }
 
  private:
+  friend struct epic::Snapshot;
   struct EndpointRef {
     uint64_t group_id;
     EndpointId endpoint;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/snapshot.h"
 #include "roce/transport/ring.h"
 
 namespace epic::engine {
@@ -46,6 +47,7 @@ class MessageRing {
   static constexpr size_t kAlignment = 64;
 
  private:
+  friend struct epic::Snapshot;
   uint64_t base_;
   size_t capacity_;
   roce::Ring<Message> messages_;

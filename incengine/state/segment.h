@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/psn.h"
+#include "base/snapshot.h"
 #include "base/types.h"
 
 namespace epic::engine {
@@ -78,6 +79,7 @@ class Direction {
   int64_t next_invocation() const { return next_invocation_; }
 
  private:
+  friend struct epic::Snapshot;
   const Segment* Find(Index index) const;
   // The first segment that ends after index; end() if there is none.
   std::deque<Segment>::const_iterator From(Index index) const;

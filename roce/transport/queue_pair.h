@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/snapshot.h"
 #include "roce/packet.h"
 #include "roce/transport/config.h"
 #include "roce/transport/memory.h"
@@ -67,6 +68,7 @@ class QueuePair {
   const RateController& rate() const { return rate_; }
 
  private:
+  friend struct epic::Snapshot;
   struct SendEntry {
     SendWr wr;
     int64_t first = 0;  // packet number; counts from 0 at sq_psn, a Read counts its responses

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/snapshot.h"
 #include "base/types.h"
 
 namespace epic::roce {
@@ -39,6 +40,7 @@ class RateController {
   int64_t rate_bps() const { return rate_bps_; }
 
  private:
+  friend struct epic::Snapshot;
   void Increase(const RateConfig& config);
 
   bool active_ = false;

@@ -1,0 +1,359 @@
+#include "check/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace epic::check {
+namespace {
+
+// Events of a node: these, and each packet.
+constexpr uint32_t kStartEvent = 0;
+constexpr uint32_t kFirstPacketEvent = 1;
+constexpr uint32_t kFirstTimeEvent = 1u << 31;
+
+constexpr uint32_t kFaultBits = 8;
+constexpr uint32_t kFaultMask = (1u << kFaultBits) - 1;
+
+uint32_t ShiftOf(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kLose:
+      return 0;
+    case ActionKind::kDuplicate:
+      return kFaultBits;
+    case ActionKind::kSwap:
+      return 2 * kFaultBits;
+    default:
+      return 3 * kFaultBits;
+  }
+}
+
+uint64_t Key(uint32_t a, uint32_t b) { return uint64_t{a} << 32 | b; }
+
+// A check that failed within a core, on its way to the step that broke it.
+struct BrokenCheck {
+  std::string what;
+};
+
+[[noreturn]] void ThrowBrokenCheck(const char* file, int line, const char* condition) {
+  throw BrokenCheck{fmt::format("{}:{}: broken invariant: {}", file, line, condition)};
+}
+
+const char* SyndromeName(uint8_t syndrome) {
+  return roce::IsAck(syndrome) ? "ack" : roce::IsRnrNak(syndrome) ? "rnr_nak" : "nak";
+}
+
+}  // namespace
+
+Model::Model(const System& system, const FaultBounds& bounds) : system_(system), bounds_(bounds) {
+  EPIC_CHECK(std::max({bounds.losses, bounds.duplicates, bounds.reorderings, bounds.timeouts}) <= kFaultMask);
+  width_ = static_cast<size_t>(system.nodes()) + channels() + 1;
+  for (int n = 0; n < system.nodes(); ++n) {
+    Place place;
+    place.node = system.is_host(n) ? MakeHostNode(system, n, packets_, blobs_)
+                                   : MakeSwitchNode(system, n, packets_, blobs_);
+    places_.push_back(std::move(place));
+  }
+  contents_.push_back({});
+  RequireReceivers();
+}
+
+// Mode II acknowledges end to end: of an index that only some ranks receive when they have it, of others when
+// the rank itself has its result (docs/PROTOCOL.md, section 5.4).
+void Model::RequireReceivers() {
+  for (size_t s = 0; s < static_cast<size_t>(system_.switches()); ++s) {
+    if (system_.config().mode.At(s) != engine::Mode::kTranslated) return;
+  }
+  const auto hosts = static_cast<size_t>(system_.hosts());
+  const auto first = system_.edges().end() - static_cast<ptrdiff_t>(hosts);
+  required_.resize(hosts);
+  for (size_t a = 0; a < hosts; ++a) {
+    for (size_t b = 0; b < hosts; ++b) {
+      std::vector<int64_t> needed = {0};
+      const std::vector<Carried>& down = (first + static_cast<ptrdiff_t>(b))->down;
+      for (const Carried& sent : (first + static_cast<ptrdiff_t>(a))->up) {
+        int64_t must = needed.back();
+        const auto at = std::ranges::find(down, sent.index, &Carried::index);
+        if (at != down.end() && (sent.tracked || a == b)) must = at - down.begin() + 1;
+        needed.push_back(must);
+      }
+      required_[a].push_back(std::move(needed));
+    }
+  }
+}
+
+std::vector<Word> Model::Initial() {
+  std::vector<Word> state(width_, 0);
+  for (size_t n = 0; n < places_.size(); ++n) {
+    std::string bytes;
+    places_[n].node->Save(bytes);
+    state[n] = InternState(places_[n], bytes);
+  }
+  return state;
+}
+
+uint32_t Model::InternState(Place& place, const std::string& bytes) {
+  const uint32_t id = place.states.Intern(bytes);
+  if (id == place.facts.size()) place.facts.push_back(place.node->Look());
+  return id;
+}
+
+int Model::Receiver(size_t channel) const {
+  const Edge& edge = system_.edges()[channel / 2];
+  return channel % 2 == 0 ? edge.parent : edge.child;
+}
+
+PortId Model::ReceiverPort(size_t channel) const {
+  const Edge& edge = system_.edges()[channel / 2];
+  return channel % 2 == 0 ? edge.parent_port : edge.child_port;
+}
+
+const Model::Step& Model::Take(int node, uint32_t state, uint32_t event) {
+  Place& place = places_[static_cast<size_t>(node)];
+  const auto [it, fresh] = place.steps.try_emplace(Key(state, event), static_cast<uint32_t>(steps_.size()));
+  if (!fresh) return steps_[it->second];
+  Effects effects;
+  internal::SetCheckHandler(ThrowBrokenCheck);
+  place.node->Load(place.states[state]);
+  std::string after;
+  try {
+    if (event >= kFirstTimeEvent) {
+      place.node->Advance(times_[event - kFirstTimeEvent], effects);
+    } else if (event == kStartEvent) {
+      place.node->Start(effects);
+    } else {
+      const roce::Packet& packet = packets_[event - kFirstPacketEvent];
+      PortId port = 0;
+      while (system_.AddressOf(system_.EdgeAt(node, port).child == node ? system_.EdgeAt(node, port).parent
+                                                                       : system_.EdgeAt(node, port).child) !=
+             packet.src_ip) {
+        ++port;
+      }
+      place.node->Deliver(port, packet, effects);
+    }
+    place.node->Save(after);
+  } catch (const BrokenCheck& broken) {
+    effects.violation = broken.what;
+    after = place.states[state];
+  }
+  internal::SetCheckHandler(nullptr);
+  Step step{.to = InternState(place, after), .sent = {}};
+  for (const Sent& sent : effects.sent) {
+    const Edge& edge = system_.EdgeAt(node, sent.port);
+    step.sent.emplace_back(static_cast<uint32_t>(2 * (edge.child - 1) + (edge.child == node ? 0 : 1)),
+                           sent.packet);
+  }
+  if (!effects.violation.empty()) {
+    step.violation = static_cast<uint32_t>(violations_.size());
+    violations_.push_back(fmt::format("{} {}", system_.NodeName(node), effects.violation));
+  }
+  steps_.push_back(std::move(step));
+  return steps_.back();
+}
+
+uint32_t Model::Prepend(PacketId head, uint32_t rest) {
+  const auto [it, fresh] =
+      prepended_.try_emplace(Key(head, rest), static_cast<uint32_t>(contents_.size()));
+  if (fresh) contents_.push_back({head, rest, contents_[rest].length + 1});
+  return it->second;
+}
+
+uint32_t Model::Append(uint32_t content, PacketId packet) {
+  if (content == 0) return Prepend(packet, 0);
+  if (const auto it = appended_.find(Key(content, packet)); it != appended_.end()) return it->second;
+  const Content old = contents_[content];
+  const uint32_t made = Prepend(old.head, Append(old.rest, packet));
+  appended_.emplace(Key(content, packet), made);
+  return made;
+}
+
+bool Model::MayFail(std::span<const Word> state, ActionKind kind) const {
+  const uint32_t bound = kind == ActionKind::kLose        ? bounds_.losses
+                         : kind == ActionKind::kDuplicate ? bounds_.duplicates
+                         : kind == ActionKind::kSwap      ? bounds_.reorderings
+                                                          : bounds_.timeouts;
+  return (state[FaultWord()] >> ShiftOf(kind) & kFaultMask) < bound;
+}
+
+void Model::Use(std::span<Word> state, ActionKind kind) const {
+  if (IsFault(kind)) state[FaultWord()] += 1u << ShiftOf(kind);
+}
+
+void Model::AddChannelActions(std::span<const Word> state, size_t channel,
+                              std::vector<Action>* actions) const {
+  const auto object = static_cast<uint8_t>(channel);
+  const Content& content = contents_[state[ChannelWord(channel)]];
+  actions->push_back({ActionKind::kDeliver, object});
+  if (MayFail(state, ActionKind::kLose)) actions->push_back({ActionKind::kLose, object});
+  if (MayFail(state, ActionKind::kDuplicate)) actions->push_back({ActionKind::kDuplicate, object});
+  if (content.length > 1 && contents_[content.rest].head != content.head &&
+      MayFail(state, ActionKind::kSwap)) {
+    actions->push_back({ActionKind::kSwap, object});
+  }
+}
+
+// The reduction: where a packet is under way to a host, only that host's steps. A host hears from one channel
+// alone, in order, so nothing that others do before it takes the packet changes what it does with it, nor
+// whether it can; every other order of the same steps ends in the same state. Not while packets may still be
+// swapped: then what others send later matters to the head of the channel.
+void Model::Enabled(std::span<const Word> state, bool reduced, std::vector<Action>* actions) const {
+  actions->clear();
+  const bool timeouts = MayFail(state, ActionKind::kTimeout);
+  const auto add_node = [&](int node) {
+    const Facts& facts = FactsOf(state, node);
+    const auto object = static_cast<uint8_t>(node);
+    if (!facts.started) actions->push_back({ActionKind::kStart, object});
+    if (facts.timer_in != kNever && timeouts) actions->push_back({ActionKind::kTimeout, object});
+  };
+  if (reduced && !MayFail(state, ActionKind::kSwap)) {
+    for (int n = system_.switches(); n < system_.nodes(); ++n) {
+      const size_t channel = 2 * static_cast<size_t>(n - 1) + 1;
+      if (state[ChannelWord(channel)] == 0) continue;
+      AddChannelActions(state, channel, actions);
+      return add_node(n);
+    }
+  }
+  bool quiet = true;
+  for (size_t c = 0; c < channels(); ++c) {
+    if (state[ChannelWord(c)] == 0) continue;
+    quiet = false;
+    AddChannelActions(state, c, actions);
+  }
+  if (quiet && Done(state)) return;
+  // Until all have called, time stands still, unless it is among the faults.
+  bool timer = false;
+  for (int n = 0; n < system_.nodes(); ++n) {
+    const Facts& facts = FactsOf(state, n);
+    quiet = quiet && facts.started;
+    timer = timer || facts.timer_in != kNever;
+  }
+  if (quiet && timer) return actions->push_back({ActionKind::kTime, 0});
+  for (int n = 0; n < system_.nodes(); ++n) add_node(n);
+}
+
+const std::string& Model::Apply(std::span<Word> state, Action action) {
+  Use(state, action.kind);
+  if (action.kind == ActionKind::kTime) return PassTime(state);
+  int node = action.object;
+  uint32_t event = kStartEvent;
+  if (action.kind <= ActionKind::kSwap) {
+    Word& word = state[ChannelWord(action.object)];
+    const Content content = contents_[word];
+    if (action.kind == ActionKind::kDuplicate) {
+      word = Prepend(content.head, word);
+      return violations_[0];
+    }
+    if (action.kind == ActionKind::kSwap) {
+      const Content second = contents_[content.rest];
+      word = Prepend(second.head, Prepend(content.head, second.rest));
+      return violations_[0];
+    }
+    word = content.rest;
+    if (action.kind == ActionKind::kLose) return violations_[0];
+    node = Receiver(action.object);
+    event = kFirstPacketEvent + content.head;
+  }
+  if (action.kind == ActionKind::kTimeout) event = TimeEvent(FactsOf(state, node).timer_in);
+  if (const uint32_t violation = Make(state, node, event); violation != 0) return violations_[violation];
+  return system_.is_host(node) ? CheckAll(state) : violations_[0];
+}
+
+// Makes a step of a node. Returns its violation.
+uint32_t Model::Make(std::span<Word> state, int node, uint32_t event) {
+  Word& at = state[static_cast<size_t>(node)];
+  const Step& step = Take(node, at, event);
+  at = step.to;
+  for (const auto& [channel, packet] : step.sent) {
+    Word& word = state[ChannelWord(channel)];
+    word = Append(word, packet);
+  }
+  return step.violation;
+}
+
+uint32_t Model::TimeEvent(Nanos time) {
+  const auto at = std::ranges::find(times_, time);
+  if (at == times_.end()) times_.push_back(time);
+  return kFirstTimeEvent + static_cast<uint32_t>(std::ranges::find(times_, time) - times_.begin());
+}
+
+// For all nodes alike.
+const std::string& Model::PassTime(std::span<Word> state) {
+  Nanos next = kNever;
+  for (int n = 0; n < system_.nodes(); ++n) next = std::min(next, FactsOf(state, n).timer_in);
+  const uint32_t event = TimeEvent(next);
+  uint32_t violation = 0;
+  for (int n = 0; n < system_.nodes(); ++n) violation = std::max(violation, Make(state, n, event));
+  return violation != 0 ? violations_[violation] : CheckAll(state);
+}
+
+// Invariants that take more than one node.
+const std::string& Model::CheckAll(std::span<const Word> state) {
+  for (size_t a = 0; a < required_.size(); ++a) {
+    const Facts& sender = FactsOf(state, system_.switches() + static_cast<int>(a));
+    for (size_t b = 0; b < required_.size(); ++b) {
+      const Facts& receiver = FactsOf(state, system_.switches() + static_cast<int>(b));
+      const auto& needed = required_[a][b];
+      const int64_t must = needed[std::min(static_cast<size_t>(sender.acknowledged), needed.size() - 1)];
+      if (receiver.received >= must) continue;
+      violations_.push_back(
+          fmt::format("host{} has {} packets acknowledged, of which host{} lacks some: it has received {} of {}",
+                      a, sender.acknowledged, b, receiver.received, must));
+      return violations_.back();
+    }
+  }
+  return violations_[0];
+}
+
+bool Model::Done(std::span<const Word> state) const {
+  for (int n = system_.switches(); n < system_.nodes(); ++n) {
+    if (!FactsOf(state, n).done) return false;
+  }
+  return true;
+}
+
+bool Model::Quiet(std::span<const Word> state) const {
+  return std::ranges::all_of(state.subspan(places_.size(), channels()), [](Word w) { return w == 0; });
+}
+
+std::string Model::Describe(std::span<const Word> state, Action action) const {
+  switch (action.kind) {
+    case ActionKind::kStart:
+      return fmt::format("{} makes its calls", system_.NodeName(action.object));
+    case ActionKind::kTime:
+      return "time passes until the next timer";
+    case ActionKind::kTimeout:
+      return fmt::format("{}: timer, early", system_.NodeName(action.object));
+    default:
+      break;
+  }
+  constexpr std::array kVerbs = {"deliver", "lose", "repeat", "swap with the next"};
+  const Edge& edge = system_.edges()[action.object / 2];
+  const bool up = action.object % 2 == 0;
+  const roce::Packet& p = packets_[contents_[state[ChannelWord(action.object)]].head];
+  const int32_t at = p.bth.psn.DistanceFrom(Psn(system_.config().first_psn));
+  const std::string head = fmt::format("{} {} -> {}: ", kVerbs[static_cast<size_t>(action.kind)],
+                                       system_.NodeName(up ? edge.child : edge.parent),
+                                       system_.NodeName(up ? edge.parent : edge.child));
+  if (p.bth.opcode == roce::Opcode::kCnp) return head + "cnp";
+  if (p.bth.opcode == roce::Opcode::kRcAck)
+    return head + fmt::format("{} of packet {}", SyndromeName(p.aeth.syndrome), at);
+  const std::vector<Carried>& carried = up ? edge.up : edge.down;
+  const bool known = at >= 0 && at < static_cast<int32_t>(carried.size());
+  return head + fmt::format("packet {}, index {}, {}{}", at,
+                            known ? carried[static_cast<size_t>(at)].index : -1,
+                            p.bth.opcode == roce::Opcode::kRcSendOnlyImm ? "control" : "data",
+                            p.bth.ack_req ? ", asks for an ack" : "");
+}
+
+Model::Sizes Model::sizes() const {
+  Sizes sizes{.packets = packets_.size(), .channels = contents_.size(), .steps = steps_.size()};
+  for (const Place& place : places_) {
+    sizes.node_states += place.states.size();
+    sizes.node_bytes += place.states.bytes();
+  }
+  return sizes;
+}
+
+}  // namespace epic::check

@@ -1,0 +1,57 @@
+// A node of the explored system: the one live core of its kind, into which any of its states is loaded, a
+// step made, and the state after it saved.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "check/blobs.h"
+#include "check/packets.h"
+#include "check/system.h"
+
+namespace epic::check {
+
+struct Sent {
+  PortId port = 0;
+  PacketId packet = 0;
+};
+
+// What a step did beside changing the state.
+struct Effects {
+  std::vector<Sent> sent;
+  std::string violation;  // of an invariant that the node's own state and packets show; empty if there is none
+};
+
+// What the invariants of the whole system and the explorer ask of a state of a node.
+struct Facts {
+  // Hosts: packets of its own that are acknowledged, and packets received, each in order.
+  int64_t acknowledged = 0;
+  int64_t received = 0;
+  bool started = true;  // has made its calls
+  bool done = true;     // and they have ended
+  Nanos timer_in = kNever;
+};
+
+// Each step is made in the state that was loaded last.
+class Node {
+ public:
+  virtual ~Node() = default;
+
+  virtual void Load(std::string_view state) = 0;
+  virtual void Save(std::string& out) = 0;
+  virtual Facts Look() const = 0;
+
+  virtual void Deliver(PortId port, const roce::Packet& packet, Effects& effects) = 0;
+  // Time passes; a timer that becomes due runs out.
+  virtual void Advance(Nanos time, Effects& effects) = 0;
+  // A host makes all its calls.
+  virtual void Start(Effects& effects) = 0;
+};
+
+std::unique_ptr<Node> MakeSwitchNode(const System& system, int node, Packets& packets, Blobs& blobs);
+std::unique_ptr<Node> MakeHostNode(const System& system, int node, Packets& packets, Blobs& blobs);
+
+}  // namespace epic::check

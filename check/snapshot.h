@@ -1,0 +1,114 @@
+// The fields of the protocol cores' states, each named once for saving and restoring (check/archive.h).
+//
+// A restored core is the one that was saved, but for what cannot influence what it does: counters, the fields
+// that never change after set-up (which must be those of the core restored into), identification numbers of
+// IP packets, when a finished call finished, and the bytes of buffers that no live slot or message covers
+// (these are zero).
+#pragma once
+
+#include <type_traits>
+
+#include "check/archive.h"
+#include "commlib/core/rank_core.h"
+#include "incengine/core/engine.h"
+#include "sim/host.h"
+
+namespace epic {
+
+struct Snapshot {
+  template <typename A, typename T>
+  using Of = std::conditional_t<A::kReads, T, const T>;
+
+  // Of a group's context and its slots or rings. The engine must have the group, in any state.
+  template <typename A>
+  static void Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id);
+
+  // Of a host and what its calls have received. `buffers` has every call's buffers in the program's order:
+  // calls that a restored host has made get theirs from it.
+  struct Buffers {
+    std::vector<uint8_t> send;
+    std::vector<uint8_t> recv;
+  };
+  template <typename A>
+  static void Host(A& a, Of<A, sim::Host>& host, Of<A, std::vector<Buffers>>& buffers);
+
+  // Packets that the queue pair has had acknowledged and has received, each in order.
+  static int64_t Acknowledged(const roce::QueuePair& qp) { return qp.tx_.una; }
+  static int64_t Received(const roce::QueuePair& qp) { return qp.rx_.epsn.DistanceFrom(qp.attr_.rq_psn); }
+
+  // Of an engine that may change: of a group that it has.
+  static engine::Context& MutableContext(engine::Engine& engine, uint64_t group_id) {
+    return engine.groups_.at(group_id);
+  }
+
+ private:
+  // Longer ago than this is for ever, for every limit that a core keeps.
+  static constexpr Nanos kLongAgo = kSecond;
+  // Waits stop growing before this many doublings (incengine/modules/env.h and prompt.cc).
+  static constexpr uint32_t kMostBackoff = 16;
+
+  template <typename A, typename Container, typename Item>
+  static void Sequence(A& a, Container& items, const Item& item) {
+    const size_t size = a.Size(items.size());
+    if constexpr (A::kReads) items.resize(size);
+    for (auto& each : items) item(each);
+  }
+  template <typename A, typename T, typename Item>
+  static void Queue(A& a, roce::Ring<T>& ring, const Item& item) {
+    ring.clear();
+    for (size_t left = a.Size(0); left > 0; --left) {
+      ring.push_back(T{});
+      item(ring.back());
+    }
+  }
+  template <typename A, typename T, typename Item>
+  static void Queue(A& a, const roce::Ring<T>& ring, const Item& item) {
+    a.Size(ring.size());
+    for (size_t i = 0; i < ring.size(); ++i) item(ring[i]);
+  }
+  template <typename A, typename Optional, typename Item>
+  static void Maybe(A& a, Optional& value, const Item& item) {
+    const bool has = a.Size(value.has_value() ? 1 : 0) != 0;
+    if constexpr (A::kReads) {
+      value.reset();
+      if (has) value.emplace();
+    }
+    if (has) item(*value);
+  }
+
+  template <typename A>
+  static void Header(A& a, Of<A, ControlHeader>& h) {
+    a.Numbers(h.collective, h.op, h.type, h.invocation, h.count, h.root, h.parts, h.flags, h.status, h.field,
+              h.culprit);
+  }
+  template <typename A>
+  static void Layout(A& a, Of<A, DataLayout>& l) {
+    a.Numbers(l.parts, l.part_packets, l.part_bytes);
+  }
+  template <typename A>
+  static void Direction(A& a, Of<A, engine::Direction>& d);
+  template <typename A>
+  static void Endpoint(A& a, Of<A, engine::Endpoint>& e);
+  template <typename A>
+  // Of a pipe: where it begins in the group's memory, and the payload bytes of each of its slots.
+  static void Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx, size_t pipe,
+                    size_t payload_bytes);
+  template <typename A>
+  static void Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx);
+  template <typename A>
+  static void Messages(A& a, Of<A, engine::MessageRing>& ring);
+  template <typename A>
+  static void Place(A& a, Of<A, engine::StreamPlace>& place);
+  template <typename A>
+  static void QueuePair(A& a, Of<A, roce::QueuePair>& qp);
+  template <typename A>
+  static void Sges(A& a, Of<A, roce::SgeList>& sges);
+  template <typename A>
+  static void Rate(A& a, Of<A, roce::RateController>& rate);
+  template <typename A>
+  static void Core(A& a, Of<A, RankCore>& core);
+};
+
+}  // namespace epic
+
+#include "check/snapshot_fields.h"  // IWYU pragma: keep

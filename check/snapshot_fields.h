@@ -1,0 +1,216 @@
+// Included by check/snapshot.h only: what its functions do.
+#pragma once
+
+#include <algorithm>
+
+#include "check/snapshot.h"
+
+namespace epic {
+
+template <typename A>
+void Snapshot::Direction(A& a, Of<A, engine::Direction>& d) {
+  Sequence(a, d.segments_, [&a](auto& s) {
+    a.Numbers(s.invocation, s.control, s.first_index, s.length, s.msn_base, s.part_packets, s.part_messages);
+    a.Number(s.wire_base);
+  });
+  a.Numbers(d.message_packets_, d.next_index_, d.next_msn_, d.next_invocation_);
+  a.Number(d.next_wire_);
+}
+
+template <typename A>
+void Snapshot::Endpoint(A& a, Of<A, engine::Endpoint>& e) {
+  Direction(a, e.in);
+  Direction(a, e.out);
+  a.Numbers(e.nak_sent, e.up_epsn, e.up_told, e.deferred, e.down_acked_end, e.want.from, e.want.to,
+            e.accepted_since_ack, e.repeating);
+  a.Capped(e.prompt_backoff, kMostBackoff);
+  a.Capped(e.resend_backoff, kMostBackoff);
+  a.Capped(e.rnr_backoff, kMostBackoff);
+  a.Deadline(e.prompt_at);
+  a.Deadline(e.resend_at);
+  a.Past(e.heard_at, kLongAgo);
+  a.Deadline(e.repeat_ack_at);
+  a.Deadline(e.rnr_allowed_at);
+  if constexpr (A::kReads) e.counters = {};
+}
+
+template <typename A>
+void Snapshot::Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx, size_t pipe,
+                     size_t payload_bytes) {
+  const size_t n = ctx.config.slots;
+  const auto all = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes).subspan(pipe);
+  const auto payloads = all.subspan(engine::Arena::RoundUp(n * sizeof(engine::Slot)));
+  for (size_t i = 0; i < n; ++i) {
+    auto* const slot = reinterpret_cast<Of<A, engine::Slot>*>(all.data() + i * sizeof(engine::Slot));
+    const auto payload = payloads.subspan(i * payload_bytes, payload_bytes);
+    a.Numbers(slot->index, slot->arrived, slot->ack_req);
+    if constexpr (A::kReads) std::ranges::fill(payload, uint8_t{0});
+    if (slot->index >= 0) a.Blob(payload);
+  }
+}
+
+template <typename A>
+void Snapshot::Messages(A& a, Of<A, engine::MessageRing>& ring) {
+  Queue(a, ring.messages_, [&a](auto& m) { a.Numbers(m.at, m.bytes, m.control, m.imm, m.holders); });
+  a.Numbers(ring.first_, ring.tail_);
+}
+
+template <typename A>
+void Snapshot::Place(A& a, Of<A, engine::StreamPlace>& place) {
+  a.Numbers(place.invocation, place.control, place.part, place.message, place.control_index);
+  Header(a, place.header);
+  Layout(a, place.layout);
+}
+
+// Mode I. The rings' bytes are those of their messages, of the receive that is being filled, and of the sum.
+template <typename A>
+void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx) {
+  auto& state = *ctx.terminated;
+  const auto memory = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes);
+  if constexpr (A::kReads) std::ranges::fill(memory, uint8_t{0});
+  const auto bytes_of = [&](auto& ring) {
+    for (size_t i = 0; i < ring.messages_.size(); ++i) {
+      const engine::Message& message = ring.messages_[i];
+      a.Blob(memory.subspan(message.at, message.bytes));
+    }
+  };
+  const auto endpoint = [&](auto& ep) {
+    QueuePair(a, ep.qp);
+    Messages(a, ep.received);
+    Maybe(a, ep.receiving_at, [&a](auto& at) { a.Numbers(at); });
+    a.Numbers(ep.poll);
+    bytes_of(ep.received);
+    if (ep.receiving_at && ep.qp.rx_.filled > 0)
+      a.Blob(memory.subspan(*ep.receiving_at, ep.qp.rx_.filled));
+  };
+  for (auto& child : state.children) endpoint(child);
+  if (state.parent) endpoint(*state.parent);
+  Messages(a, state.sums);
+  bytes_of(state.sums);
+  Place(a, state.up);
+  Place(a, state.down);
+  a.Numbers(state.next_child, state.sum_loaded, state.up_ended, state.down_ended);
+  Maybe(a, state.sum_at, [&a](auto& at) { a.Numbers(at); });
+  Maybe(a, state.ending, [&a](auto& header) { Header(a, header); });
+  if (state.sum_at && state.sum_loaded)
+    a.Blob(memory.subspan(*state.sum_at, engine::TerminatedMessageBytes(ctx.config)));
+}
+
+template <typename A>
+void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
+  auto& ctx = engine.groups_.at(group_id);
+  a.Numbers(ctx.state);
+  Sequence(a, ctx.invocations, [&a](auto& invocation) {
+    a.Numbers(invocation.number, invocation.control_index);
+    Header(a, invocation.header);
+    Layout(a, invocation.layout);
+  });
+  for (auto& slot : ctx.control) {
+    a.Numbers(slot.invocation, slot.arrived, slot.ack_req);
+    Header(a, slot.header);
+  }
+  for (auto& child : ctx.children) Endpoint(a, child);
+  if (!ctx.is_root()) Endpoint(a, ctx.parent);
+  a.Numbers(ctx.results_end, ctx.up_sent, ctx.acked_end, ctx.up_acked_end, ctx.max_up_epsn, ctx.asked_from);
+  a.Capped(ctx.uplink_backoff, kMostBackoff);
+  a.Past(ctx.asked_at, kLongAgo);
+  a.Past(ctx.handed_down_at, kLongAgo);
+  a.Deadline(ctx.uplink_at);
+  a.Deadline(ctx.timer_at);
+  if constexpr (A::kReads) ctx.counters = {};
+  if (ctx.terminated) return Rings(a, engine, ctx);
+  Slots(a, engine, ctx, 0, engine::SlotPayloadBytes(ctx.config));
+  if (ctx.config.mode == engine::Mode::kAugmented)
+    Slots(a, engine, ctx, engine::UpPipeBytes(ctx.config), ctx.config.path_mtu);
+}
+
+template <typename A>
+void Snapshot::Sges(A& a, Of<A, roce::SgeList>& sges) {
+  a.Numbers(sges.count);
+  for (size_t i = 0; i < sges.count; ++i)
+    a.Numbers(sges.sge[i].address, sges.sge[i].length, sges.sge[i].lkey);
+}
+
+template <typename A>
+void Snapshot::Rate(A& a, Of<A, roce::RateController>& rate) {
+  a.Numbers(rate.active_);
+  if (!rate.active_) return;
+  a.Numbers(rate.rate_bps_, rate.target_bps_, rate.alpha_, rate.time_rounds_, rate.byte_rounds_, rate.bytes_);
+  a.Time(rate.alpha_at_);
+  a.Time(rate.increase_at_);
+  a.Time(rate.next_send_at_);
+}
+
+template <typename A>
+void Snapshot::QueuePair(A& a, Of<A, roce::QueuePair>& qp) {
+  auto& tx = qp.tx_;
+  auto& rx = qp.rx_;
+  a.Numbers(qp.state_);
+  Queue(a, tx.sends, [&a](auto& entry) {
+    a.Numbers(entry.wr.wr_id, entry.wr.opcode, entry.wr.signaled, entry.wr.solicited, entry.wr.imm);
+    Sges(a, entry.wr.sges);
+    a.Numbers(entry.first, entry.packets, entry.number, entry.length, entry.requested);
+  });
+  a.Numbers(tx.posts, tx.cur, tx.una, tx.nxt, tx.max, tx.posted, tx.message_limit, tx.since_ack_req,
+            tx.started_retry, tx.stuck, tx.retries_left, tx.rnr_retries_left);
+  a.Deadline(tx.timer_at);
+  a.Deadline(tx.rnr_until);
+  Queue(a, rx.recvs, [&a](auto& wr) {
+    a.Numbers(wr.wr_id);
+    Sges(a, wr.sges);
+  });
+  Queue(a, rx.responses, [&a](auto& response) {
+    a.Numbers(response.syndrome, response.msn);
+    a.Number(response.psn);
+  });
+  a.Number(rx.epsn);
+  a.Numbers(rx.msn, rx.nak_sent, rx.refused_with, rx.message, rx.filled, rx.acks_held, rx.cnp_due);
+  a.Deadline(rx.ack_at);
+  a.Deadline(rx.cnp_allowed_at);
+  Rate(a, qp.rate_);
+  Queue(a, qp.completions_, [&a](auto& c) {
+    a.Numbers(c.wr_id, c.status, c.opcode, c.has_imm, c.solicited, c.imm, c.bytes);
+  });
+  if constexpr (A::kReads) qp.counters_ = {};
+}
+
+template <typename A>
+void Snapshot::Core(A& a, Of<A, RankCore>& core) {
+  Sequence(a, core.ops_, [&a](auto& op) {
+    Header(a, op.header);
+    Layout(a, op.layout);
+    a.Numbers(op.first_index);
+  });
+  a.Numbers(core.first_op_, core.next_index_);
+  for (auto* cursor : {&core.recv_posted_, &core.send_posted_, &core.recv_done_, &core.send_done_})
+    a.Numbers(cursor->direction, cursor->message, cursor->op, cursor->part, cursor->in_part);
+  Maybe(a, core.failure_, [&a](auto& outcome) { a.Numbers(outcome); });
+  Header(a, core.failure_reply_);
+  Sequence(a, core.finished_, [&a](auto& finished) {
+    a.Numbers(finished.op, finished.outcome);
+    Header(a, finished.reply);
+  });
+}
+
+template <typename A>
+void Snapshot::Host(A& a, Of<A, sim::Host>& host, Of<A, std::vector<Buffers>>& buffers) {
+  QueuePair(a, host.qp_);
+  Core(a, host.core_);
+  a.Numbers(host.unfinished_, host.wants_poll_, host.stopped_);
+  size_t number = 0;
+  Sequence(a, host.calls_, [&](auto& call) {
+    a.Numbers(call.state);
+    Header(a, call.reply);
+    auto& buffer = buffers[number++];
+    a.Blob(buffer.recv);
+    if constexpr (A::kReads) {
+      call.send = buffer.send;
+      call.recv = buffer.recv;
+    }
+  });
+  const auto ring = [&a](auto& each) { a.Blob(each); };
+  for (auto& control : host.control_out_) ring(control);
+  for (auto& control : host.control_in_) ring(control);
+}
+
+}  // namespace epic

@@ -1,0 +1,133 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "check/node.h"
+#include "check/snapshot.h"
+
+namespace epic::check {
+namespace {
+
+// Every state is loaded at this time.
+constexpr Nanos kNow = 10 * kSecond;
+
+class SwitchNode final : public Node {
+ public:
+  SwitchNode(const System& system, int node, Packets& packets, Blobs& blobs)
+      : system_(system),
+        node_(node),
+        packets_(packets),
+        blobs_(blobs),
+        engine_(system.AddressOf(node), system.ports(node), engine::ArenaBytes(system.GroupOf(node)) + 64) {
+    const auto installed = engine_.Install(system.GroupOf(node));
+    EPIC_CHECK(installed.ok());
+  }
+
+  void Load(std::string_view state) override {
+    now_ = kNow;
+    Reader reader(state, blobs_, now_);
+    Snapshot::Engine(reader, engine_, kGroupId);
+    EPIC_CHECK(reader.at_end());
+  }
+
+  void Save(std::string& out) override {
+    Writer writer(out, blobs_, now_);
+    Snapshot::Engine<Writer>(writer, engine_, kGroupId);
+  }
+
+  Facts Look() const override {
+    const Nanos timer = context().timer_at;
+    return {.timer_in = timer == kNever ? kNever : std::max<Nanos>(timer - now_, 0)};
+  }
+
+  void Deliver(PortId port, const roce::Packet& packet, Effects& effects) override {
+    Sink sink(*this, effects);
+    engine_.OnPacket(now_, port, packet, sink);
+    CheckState(effects);
+  }
+
+  void Advance(Nanos time, Effects& effects) override {
+    now_ += time;
+    if (context().timer_at > now_) return;
+    Sink sink(*this, effects);
+    engine_.OnTimer(now_, engine::TimerId{kGroupId}, sink);
+    CheckState(effects);
+  }
+
+  void Start(Effects&) override { EPIC_CHECK(false); }
+
+ private:
+  class Sink final : public engine::Effects {
+   public:
+    Sink(SwitchNode& node, check::Effects& effects) : node_(node), effects_(effects) {}
+    void Send(PortId port, const engine::OutPacket& out) override {
+      effects_.sent.push_back({port, node_.packets_.Intern(out.packet)});
+      if (effects_.violation.empty()) effects_.violation = node_.Judge(port, out.packet);
+    }
+    void SetTimer(engine::TimerId, Nanos) override {}  // the context knows it: timer_at
+    void Drop(PortId, engine::DropReason) override {}
+
+   private:
+    SwitchNode& node_;
+    check::Effects& effects_;
+  };
+
+  const engine::Context& context() const { return engine_.groups().at(kGroupId); }
+
+  std::string Judge(PortId port, const roce::Packet& packet) const {
+    int64_t named = 0;
+    const std::string wrong = system_.Judge(node_, port, packet, &named);
+    if (!wrong.empty()) return wrong;
+    const int64_t accepted = Accepted(port);
+    if (named <= accepted) return {};
+    return fmt::format("acknowledges {} packets, of which {} have come", named, accepted);
+  }
+
+  // Packets of the direction towards this node that it has taken in order.
+  int64_t Accepted(PortId port) const {
+    const engine::Context& ctx = context();
+    const Edge& edge = system_.EdgeAt(node_, port);
+    const bool from_parent = edge.child == node_;
+    const size_t child = ctx.is_root() ? port : port - size_t{1};
+    if (ctx.terminated) {
+      const auto& end = from_parent ? *ctx.terminated->parent : ctx.terminated->children[child];
+      return Snapshot::Received(end.qp);
+    }
+    const Index end = from_parent ? ctx.results_end : ctx.children[child].up_epsn;
+    return std::ranges::count_if(from_parent ? edge.down : edge.up,
+                                 [end](const Carried& carried) { return carried.index < end; });
+  }
+
+  // Nothing is held that the buffers have no room for.
+  void CheckState(check::Effects& effects) const {
+    const engine::Context& ctx = context();
+    if (ctx.terminated || !effects.violation.empty()) return;
+    if (static_cast<int64_t>(ctx.invocations.size()) > engine::kKeptInvocations)
+      effects.violation = "has more invocations open than it keeps";
+    if (ctx.state != engine::GroupState::kRunning) effects.violation = "has failed a group of equal calls";
+    const Index end = ctx.results_end + ctx.config.slots;
+    for (const engine::Endpoint& child : ctx.children) {
+      // An invocation's control packet has a place of its own.
+      if (child.up_epsn > end + 1) {
+        effects.violation = fmt::format("has accepted index {} with results up to {} and {} slots",
+                                        child.up_epsn - 1, ctx.results_end, ctx.config.slots);
+      }
+    }
+  }
+
+  const System& system_;
+  int node_;
+  Packets& packets_;
+  Blobs& blobs_;
+  engine::Engine engine_;
+  Nanos now_ = kNow;
+};
+
+}  // namespace
+
+std::unique_ptr<Node> MakeSwitchNode(const System& system, int node, Packets& packets, Blobs& blobs) {
+  return std::make_unique<SwitchNode>(system, node, packets, blobs);
+}
+
+}  // namespace epic::check

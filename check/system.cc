@@ -1,0 +1,229 @@
+#include "check/system.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/check.h"
+#include "commlib/core/rank_core.h"
+
+namespace epic::check {
+namespace {
+
+constexpr size_t kElementBytes = 4;
+constexpr uint64_t kElements = kPathMtu / kElementBytes;  // of a packet
+constexpr uint32_t kUpperQpn = 0x100;                     // at the parent
+constexpr uint32_t kLowerQpn = 0x10000;                   // at the child
+
+void PutElement(std::vector<uint8_t>& bytes, uint64_t at, int32_t value) {
+  std::memcpy(bytes.data() + at * kElementBytes, &value, kElementBytes);
+}
+
+roce::Opcode OpcodeOf(int64_t packet, int64_t packets, uint32_t message_packets) {
+  const bool first = packet % message_packets == 0;
+  const bool last = packet == packets - 1 || packet % message_packets == message_packets - 1;
+  if (first) return last ? roce::Opcode::kRcSendOnly : roce::Opcode::kRcSendFirst;
+  return last ? roce::Opcode::kRcSendLast : roce::Opcode::kRcSendMiddle;
+}
+
+}  // namespace
+
+System::System(const SystemConfig& config) : config_(config), ports_(static_cast<size_t>(nodes())) {
+  for (int n = 1; n < nodes(); ++n) {
+    Edge edge{.child = n, .ranks = {}, .up = {}, .down = {}};
+    edge.parent = is_host(n) ? config_.tree.rank_switch[static_cast<size_t>(n - switches())]
+                             : config_.tree.switch_parent[static_cast<size_t>(n)];
+    for (int h = 0; h < hosts(); ++h) {
+      int at = switches() + h;
+      while (at != n && at > 0) {
+        at = is_host(at) ? config_.tree.rank_switch[static_cast<size_t>(at - switches())]
+                         : config_.tree.switch_parent[static_cast<size_t>(at)];
+      }
+      if (at == n) edge.ranks.push_back(static_cast<uint32_t>(h));
+    }
+    for (const auto& [node, port] :
+         {std::pair{edge.child, &edge.child_port}, std::pair{edge.parent, &edge.parent_port}}) {
+      *port = static_cast<PortId>(ports_[static_cast<size_t>(node)].size());
+      ports_[static_cast<size_t>(node)].push_back(n - 1);
+    }
+    LayOut(edge);
+    edges_.push_back(std::move(edge));
+  }
+}
+
+std::string System::NodeName(int node) const {
+  if (is_host(node)) return fmt::format("host{}", node - switches());
+  return node == 0 ? "root" : fmt::format("switch{}", node);
+}
+
+const Edge& System::EdgeAt(int node, PortId port) const {
+  return edges_[static_cast<size_t>(ports_[static_cast<size_t>(node)][port])];
+}
+
+// Different for every rank, packet and element, so that what is missing, doubled or out of place shows.
+int32_t System::Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const {
+  uint64_t x = (at << 16 | rank) + (static_cast<uint64_t>(part) << 40) + (uint64_t{call} << 52) + 1;
+  x = (x ^ (x >> 29)) * 0x9e3779b97f4a7c15u;
+  return static_cast<int32_t>(x >> 40);
+}
+
+std::vector<uint8_t> System::Reduced(size_t call, int64_t part, int64_t packet,
+                                     std::span<const uint32_t> ranks) const {
+  const ControlHeader& header = config_.calls[call];
+  std::vector<uint8_t> bytes(kPathMtu);
+  const uint32_t root = PartRoot(header, part);
+  for (uint64_t i = 0; i < kElements; ++i) {
+    const uint64_t at = static_cast<uint64_t>(packet) * kElements + i;
+    int32_t value = 0;
+    if (!Reduces(header.collective)) {
+      value = Element(call, root, part, at);
+    } else {
+      for (const uint32_t rank : ranks) value += Element(call, rank, part, at);
+    }
+    PutElement(bytes, i, value);
+  }
+  return bytes;
+}
+
+std::vector<Carried> System::Direction(std::span<const uint32_t> ranks, bool up) const {
+  std::vector<uint32_t> all(static_cast<size_t>(hosts()));
+  std::iota(all.begin(), all.end(), 0u);
+  std::vector<Carried> carried;
+  Index index = 0;
+  for (size_t c = 0; c < config_.calls.size(); ++c) {
+    ControlHeader header = config_.calls[c];
+    header.invocation = c;
+    Carried control{.index = index++, .opcode = roce::Opcode::kRcSendOnlyImm, .imm = static_cast<uint32_t>(c),
+                    .payload = std::vector<uint8_t>(kControlBytes)};
+    Encode(header, std::span<uint8_t, kControlBytes>(control.payload));
+    carried.push_back(std::move(control));
+    const DataLayout layout = LayoutOf(header, kPathMtu);
+    for (int64_t part = 0; part < layout.parts; ++part) {
+      for (int64_t k = 0; k < layout.part_packets; ++k, ++index) {
+        if (!(up ? Sends(header, part, ranks) : Receives(header, part, ranks))) continue;
+        carried.push_back({.index = index,
+                           .tracked = !SendersReceive(header.collective),
+                           .opcode = OpcodeOf(k, layout.part_packets, config_.message_packets),
+                           .payload = Reduced(c, part, k, up ? ranks : all)});
+      }
+    }
+  }
+  return carried;
+}
+
+void System::LayOut(Edge& edge) const {
+  edge.up = Direction(edge.ranks, true);
+  edge.down = Direction(edge.ranks, false);
+}
+
+std::vector<uint8_t> System::SendBuffer(size_t call, uint32_t rank) const {
+  const ControlHeader& header = config_.calls[call];
+  std::vector<uint8_t> bytes(SendBytes(header, rank));
+  const uint64_t elements = bytes.size() / kElementBytes;
+  for (uint64_t i = 0; i < elements; ++i) {
+    auto part = static_cast<int64_t>(i / header.count);
+    if (!Reduces(header.collective) && HasPartPerRank(header.collective)) part = rank;
+    PutElement(bytes, i, Element(call, rank, part, i % header.count));
+  }
+  return bytes;
+}
+
+std::vector<uint8_t> System::Expected(size_t call, uint32_t rank) const {
+  const ControlHeader& header = config_.calls[call];
+  std::vector<uint32_t> all(static_cast<size_t>(hosts()));
+  std::iota(all.begin(), all.end(), 0u);
+  std::vector<uint8_t> bytes;
+  const DataLayout layout = LayoutOf(header, kPathMtu);
+  const size_t wanted = RecvBytes(header, rank);
+  for (int64_t part = 0; part < layout.parts && bytes.size() < wanted; ++part) {
+    if (header.collective == Collective::kReduceScatter && part != rank) continue;
+    for (int64_t k = 0; k < layout.part_packets; ++k) {
+      const auto packet = Reduced(call, part, k, all);
+      bytes.insert(bytes.end(), packet.begin(), packet.end());
+    }
+  }
+  EPIC_CHECK(bytes.size() == wanted);
+  return bytes;
+}
+
+engine::GroupConfig System::GroupOf(int node) const {
+  uint32_t slots = 1;
+  while (slots < 2 * config_.message_packets * config_.window_messages) slots *= 2;
+  engine::GroupConfig group{.group_id = kGroupId,
+                            .name = {},
+                            .mode = config_.mode.At(static_cast<size_t>(node)),
+                            .world_size = static_cast<uint32_t>(hosts()),
+                            .path_mtu = kPathMtu,
+                            .message_packets = config_.message_packets,
+                            .window_messages = config_.window_messages,
+                            .slots = slots,
+                            .parent = {},
+                            .children = {},
+                            .prompt_ns = 200 * kMicrosecond};
+  for (PortId port = 0; port < ports(node); ++port) {
+    const Edge& edge = EdgeAt(node, port);
+    const bool below = edge.parent == node;
+    const auto number = static_cast<uint32_t>(edge.child);
+    const Psn psn(config_.first_psn);
+    engine::EndpointConfig end{.local_qpn = Qpn{number + (below ? kUpperQpn : kLowerQpn)},
+                               .remote_ip = AddressOf(below ? edge.child : edge.parent),
+                               .remote_qpn = Qpn{number + (below ? kLowerQpn : kUpperQpn)},
+                               .port = port,
+                               .in_psn = psn,
+                               .out_psn = psn,
+                               .is_host = is_host(edge.child),
+                               .ranks = {}};
+    if (!below) {
+      group.parent = end;
+      continue;
+    }
+    end.ranks = edge.ranks;
+    group.children.push_back(end);
+  }
+  return group;
+}
+
+sim::HostConfig System::HostOf(int node) const {
+  const Edge& edge = EdgeAt(node, 0);
+  const auto number = static_cast<uint32_t>(node);
+  return {.local_ip = AddressOf(node),
+          .local_qpn = Qpn{number + kLowerQpn},
+          .remote_ip = AddressOf(edge.parent),
+          .remote_qpn = Qpn{number + kUpperQpn},
+          .send_psn = Psn(config_.first_psn),
+          .recv_psn = Psn(config_.first_psn),
+          .path_mtu = kPathMtu,
+          .message_packets = config_.message_packets,
+          .window_messages = config_.window_messages,
+          .rank = static_cast<uint32_t>(node - switches()),
+          .world_size = static_cast<uint32_t>(hosts())};
+}
+
+std::string System::Judge(int node, PortId port, const roce::Packet& packet, int64_t* named) const {
+  *named = 0;
+  const Edge& edge = EdgeAt(node, port);
+  const bool up = edge.child == node;
+  const int64_t at = packet.bth.psn.DistanceFrom(Psn(config_.first_psn));
+  if (packet.bth.opcode == roce::Opcode::kCnp) return {};
+  if (packet.bth.opcode == roce::Opcode::kRcAck) {
+    *named = roce::IsAck(packet.aeth.syndrome) ? at + 1 : at;
+    if (*named >= 0 && *named <= static_cast<int64_t>((up ? edge.down : edge.up).size())) return {};
+    return fmt::format("acknowledges up to packet {} of a direction that has {}", *named,
+                       (up ? edge.down : edge.up).size());
+  }
+  const std::vector<Carried>& carried = up ? edge.up : edge.down;
+  if (at < 0 || at >= static_cast<int64_t>(carried.size()))
+    return fmt::format("has the PSN of packet {} in a direction that carries {}", at, carried.size());
+  const Carried& want = carried[static_cast<size_t>(at)];
+  if (packet.bth.opcode != want.opcode || packet.imm != want.imm)
+    return fmt::format("has the opcode or the immediate data of another index than {}", want.index);
+  if (!std::ranges::equal(packet.payload, want.payload)) {
+    return fmt::format("carries a payload that is not {} for index {}",
+                       up ? "the reduction of the ranks below" : "the result", want.index);
+  }
+  return {};
+}
+
+}  // namespace epic::check

@@ -1,0 +1,93 @@
+// What is explored: a tree of switches and hosts in given modes, and the calls that every rank makes; with it
+// what every packet of a run must say, computed from the collectives' definitions and not by the cores.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "incengine/state/config.h"
+#include "protocol/flow.h"
+#include "roce/packet.h"
+#include "sim/host.h"
+#include "sim/world.h"
+
+namespace epic::check {
+
+inline constexpr uint64_t kGroupId = 1;
+// The smallest path MTU that the cores take. Every data packet is full.
+inline constexpr uint32_t kPathMtu = 256;
+
+struct SystemConfig {
+  sim::TreeSpec tree;
+  sim::ModeSpec mode = engine::Mode::kTranslated;
+  std::vector<ControlHeader> calls;  // of every rank, in order; INT32 sums, count a multiple of full packets
+  uint32_t message_packets = 1;
+  uint32_t window_messages = 2;
+  uint32_t first_psn = 0xfffffe;  // of every direction
+};
+
+// A packet that a direction of an edge carries: the one at this place in its order of PSNs.
+struct Carried {
+  Index index = 0;
+  bool tracked = false;  // its senders learn of its arrival from acknowledgements of its receivers
+  roce::Opcode opcode = roce::Opcode::kRcSendOnly;
+  uint32_t imm = 0;
+  std::vector<uint8_t> payload;  // what it must carry, whichever way it came about
+};
+
+// An edge of the tree. Edges are numbered by their lower ends: that of node n is n - 1.
+struct Edge {
+  int child = 0;
+  int parent = 0;
+  PortId parent_port = 0;
+  PortId child_port = 0;
+  std::vector<uint32_t> ranks;  // below
+  std::vector<Carried> up;
+  std::vector<Carried> down;
+};
+
+class System {
+ public:
+  explicit System(const SystemConfig& config);
+
+  const SystemConfig& config() const { return config_; }
+  int switches() const { return static_cast<int>(config_.tree.switch_parent.size()); }
+  int hosts() const { return static_cast<int>(config_.tree.rank_switch.size()); }
+  int nodes() const { return switches() + hosts(); }
+  const std::vector<Edge>& edges() const { return edges_; }
+  bool is_host(int node) const { return node >= switches(); }
+  // "root", "leaf1", "host0".
+  std::string NodeName(int node) const;
+
+  // The edge at a node's port.
+  const Edge& EdgeAt(int node, PortId port) const;
+  size_t ports(int node) const { return ports_[static_cast<size_t>(node)].size(); }
+
+  // What a rank gives to a call and what it must have after it.
+  std::vector<uint8_t> SendBuffer(size_t call, uint32_t rank) const;
+  std::vector<uint8_t> Expected(size_t call, uint32_t rank) const;
+
+  // To be installed on a switch, and the host's end.
+  engine::GroupConfig GroupOf(int node) const;
+  sim::HostConfig HostOf(int node) const;
+  Ipv4 AddressOf(int node) const { return Ipv4{0x0a000001u + static_cast<uint32_t>(node)}; }
+
+  // What is wrong with a data packet, or with what an ACK or NAK names, that a node sends by a port; empty if
+  // nothing is. `named` is set to how many packets of the opposite direction an ACK or NAK says to have come,
+  // and to 0 for others.
+  std::string Judge(int node, PortId port, const roce::Packet& packet, int64_t* named) const;
+
+ private:
+  int32_t Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const;
+  std::vector<uint8_t> Reduced(size_t call, int64_t part, int64_t packet, std::span<const uint32_t> ranks) const;
+  void LayOut(Edge& edge) const;
+  std::vector<Carried> Direction(std::span<const uint32_t> ranks, bool up) const;
+
+  SystemConfig config_;
+  std::vector<Edge> edges_;
+  std::vector<std::vector<int>> ports_;  // by node and port: the edge
+};
+
+}  // namespace epic::check
