@@ -119,6 +119,7 @@ Nanos StartCalls(World& world, int group, int rank, std::span<CollectiveCall> ca
   for (CollectiveCall& call : calls) {
     if (spread > 0) at += static_cast<Nanos>(world.choices().Below(static_cast<uint64_t>(spread)));
     world.At(at, [&world, &call, rank, group, on_start] {
+      if (!world.host(rank, group).alive()) return;
       if (on_start) on_start(call);
       call.Start(world, rank, group);
     });
@@ -128,7 +129,8 @@ Nanos StartCalls(World& world, int group, int rank, std::span<CollectiveCall> ca
 
 bool Finished(World& world, int group, const Calls& calls) {
   for (int r = 0; r < world.ranks(group); ++r) {
-    if (world.host(r, group).calls() != calls.size()) return false;
+    const Host& host = world.host(r, group);
+    if (host.alive() && host.calls() != calls.size()) return false;
   }
   return world.AllDone(group);
 }

@@ -66,7 +66,7 @@ Host::Host(const HostConfig& config)
              .world_size = config.world_size}) {}
 
 int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv) {
-  EPIC_CHECK(!stopped_);
+  EPIC_CHECK(!stopped_ && alive());
   const bool own_broadcast = header.collective == Collective::kBroadcast && rank_ == header.root;
   EPIC_CHECK(send.size() == SendBytes(header, rank_));
   EPIC_CHECK(recv.size() == RecvBytes(header, rank_) || (own_broadcast && recv.empty()));
@@ -101,6 +101,7 @@ void Host::OnPacket(Nanos now, const roce::Packet& packet) {
 }
 
 void Host::Post(const WorkRequest& wr) {
+  ++posted_;
   const auto slot = static_cast<size_t>(ControlSlot(wr.op));
   const Call& call = calls_[static_cast<size_t>(wr.op)];
   if (wr.is_recv) {
@@ -130,6 +131,7 @@ void Host::SetStopped(bool stopped) {
 void Host::RunProcess(Nanos now) {
   wants_poll_ = false;
   for (roce::Completion c; qp_.NextCompletion(&c);) {
+    --posted_;
     if (!c.is_recv()) {
       core_.OnSendComplete(c.wr_id);
       continue;
@@ -142,13 +144,37 @@ void Host::RunProcess(Nanos now) {
   WorkRequest wr;
   while (core_.NextWorkRequest(&wr)) Post(wr);
   if (core_.failed()) core_.OnDrained();
+  TakeFinished(now);
+}
+
+void Host::TakeFinished(Nanos now) {
   while (const auto finished = core_.NextFinished()) {
     Call& call = calls_[static_cast<size_t>(finished->op)];
     call.state = finished->outcome == Outcome::kOk ? CallState::kDone : CallState::kFailed;
+    call.outcome = finished->outcome;
     call.reply = finished->reply;
     call.finished_at = now;
     --unfinished_;
   }
+}
+
+void Host::Abort(Nanos now) {
+  EPIC_CHECK(alive());
+  life_ = RankLife::kAborted;
+  wants_poll_ = false;
+  core_.Abort();
+  EPIC_CHECK(qp_.Modify({.state = roce::QpState::kErr}) == roce::ModifyResult::kOk);
+  for (roce::Completion c; qp_.NextCompletion(&c);) --posted_;
+  EPIC_CHECK(posted_ == 0);
+  core_.OnDrained();
+  TakeFinished(now);
+  EPIC_CHECK(unfinished_ == 0);
+}
+
+void Host::Kill() {
+  life_ = RankLife::kKilled;
+  wants_poll_ = false;
+  unfinished_ = 0;
 }
 
 void Host::Poll(Nanos now, roce::PacketSink& sink) {

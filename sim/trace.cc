@@ -70,6 +70,8 @@ const char* Name(Fate fate) {
       return "delay";
     case Fate::kCorrupt:
       return "corrupt";
+    case Fate::kLinger:
+      return "linger";
     case Fate::kFlip:
       return "flip";
   }
@@ -117,6 +119,34 @@ void Trace::Ended(Nanos now, int group, int rank, int call, std::string_view how
 void Trace::Stopped(Nanos now, int host, Nanos until) {
   if (on())
     sink_(fmt::format(R"({{"time":{},"event":"stopped","host":"host{}","until":{}}})", now, host, until));
+}
+
+void Trace::Crashed(const World& world, int node, Nanos until) {
+  if (!on()) return;
+  sink_(fmt::format(R"({{"time":{},"event":"crashed","node":"{}","until":{}}})", world.now(),
+                    NodeName(world, node), until));
+}
+
+void Trace::Restarted(const World& world, int node) {
+  if (!on()) return;
+  sink_(fmt::format(R"({{"time":{},"event":"restarted","node":"{}"}})", world.now(), NodeName(world, node)));
+}
+
+void Trace::GroupFailed(Nanos now, int group, std::string_view why) {
+  if (on())
+    sink_(fmt::format(R"({{"time":{},"event":"group_failed","group":{},"why":"{}"}})", now, group, why));
+}
+
+void Trace::Aborted(Nanos now, int group, int rank, std::string_view why) {
+  if (!on()) return;
+  sink_(fmt::format(R"({{"time":{},"event":"aborted","group":{},"rank":{},"why":"{}"}})", now, group, rank,
+                    why));
+}
+
+void Trace::GroupMade(Nanos now, int group, int instead_of, int qpns) {
+  if (!on()) return;
+  sink_(fmt::format(R"({{"time":{},"event":"group_made","group":{},"instead_of":{},"qpns":{}}})", now, group,
+                    instead_of, qpns));
 }
 
 void Trace::FaultsOff(Nanos now) {

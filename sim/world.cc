@@ -13,7 +13,7 @@ constexpr uint32_t kUpperQpn = 0x100;    // at the parent
 constexpr uint32_t kLowerQpn = 0x10000;  // at the child
 
 uint64_t GroupId(int group) { return static_cast<uint64_t>(group) + 1; }
-int GroupOfQpn(Qpn qpn) { return static_cast<int>(Raw(qpn) / kGroupQpns); }
+static_assert(kQpnBlocks == (kQpnMask + 1) / kGroupQpns);
 
 Ipv4 AddressOf(int node) { return Ipv4{0x0a000001u + static_cast<uint32_t>(node)}; }
 
@@ -24,34 +24,6 @@ uint32_t SlotsFor(uint32_t window_packets) {
 }
 
 }  // namespace
-
-TreeSpec Star(int ranks) {
-  TreeSpec tree{.switch_parent = {-1}, .rank_switch = {}};
-  tree.rank_switch.assign(static_cast<size_t>(ranks), 0);
-  return tree;
-}
-
-TreeSpec FullTree(int levels, int fan) {
-  TreeSpec tree{.switch_parent = {-1}, .rank_switch = {}};
-  std::vector<int> level = {0};
-  for (int l = 1; l < levels; ++l) {
-    std::vector<int> next;
-    for (const int parent : level) {
-      for (int i = 0; i < fan; ++i) {
-        next.push_back(static_cast<int>(tree.switch_parent.size()));
-        tree.switch_parent.push_back(parent);
-      }
-    }
-    level = next;
-  }
-  for (const int leaf : level)
-    tree.rank_switch.insert(tree.rank_switch.end(), static_cast<size_t>(fan), leaf);
-  return tree;
-}
-
-TreeSpec UnevenTree() { return {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}}; }
-
-TreeSpec InterleavedTree() { return {.switch_parent = {-1, 0, 0}, .rank_switch = {1, 2, 1, 2, 1}}; }
 
 class World::SwitchEffects final : public engine::Effects {
  public:
@@ -92,7 +64,7 @@ World::World(const WorldConfig& config, uint64_t seed) : config_(config), choice
   const auto hosts = static_cast<int>(config.tree.rank_switch.size());
   links_.resize(static_cast<size_t>(switches + hosts));
   parent_port_.resize(links_.size());
-  frozen_until_.assign(static_cast<size_t>(hosts), 0);
+  down_until_.assign(links_.size(), 0);
   for (int s = 1; s < switches; ++s) Connect(s, config.tree.switch_parent[static_cast<size_t>(s)]);
   for (int h = 0; h < hosts; ++h) Connect(switches + h, config.tree.rank_switch[static_cast<size_t>(h)]);
   for (int s = 0; s < switches; ++s)
@@ -123,12 +95,12 @@ std::vector<uint32_t> World::RanksBelow(int s, const GroupSpec& spec) const {
 }
 
 // One tree edge: an endpoint at each end. What is returned is that of a rank, if it is one.
-HostConfig World::ConnectGroup(const Edge& edge, int group, const GroupSpec& spec,
+HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
                                std::vector<engine::GroupConfig>& configs) {
   const bool is_host = edge.child_switch < 0;
   const int child =
       is_host ? node_of_host(spec.rank_host[static_cast<size_t>(edge.rank)]) : edge.child_switch;
-  const uint32_t number = static_cast<uint32_t>(group) * kGroupQpns +
+  const uint32_t number = static_cast<uint32_t>(*spec.qpns) * kGroupQpns +
                           static_cast<uint32_t>(is_host ? switches() + edge.rank : edge.child_switch);
   const Psn up(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
   const Psn down(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
@@ -167,9 +139,14 @@ HostConfig World::ConnectGroup(const Edge& edge, int group, const GroupSpec& spe
           .retries_end = config_.host_retries_end};
 }
 
-int World::AddGroup(const GroupSpec& spec) {
+int World::AddGroup(const GroupSpec& as_given) {
   const int group = groups();
-  EPIC_CHECK(group < static_cast<int>((kQpnMask + 1) / kGroupQpns));
+  GroupSpec spec = as_given;
+  if (!spec.qpns) spec.qpns = static_cast<int>(group_of_block_.size());
+  const auto block = static_cast<size_t>(*spec.qpns);
+  EPIC_CHECK(*spec.qpns < kQpnBlocks);
+  group_of_block_.resize(std::max(group_of_block_.size(), block + 1), -1);
+  group_of_block_[block] = group;
   std::vector<engine::GroupConfig> configs(engines_.size());
   for (size_t s = 0; s < configs.size(); ++s) {
     configs[s].group_id = GroupId(group);
@@ -182,17 +159,17 @@ int World::AddGroup(const GroupSpec& spec) {
     configs[s].mode = spec.mode.At(s);
   }
   for (int s = 1; s < switches(); ++s) {
-    if (RanksBelow(s, spec).empty()) continue;
-    ConnectGroup({.child_switch = s, .parent = config_.tree.switch_parent[static_cast<size_t>(s)]}, group,
-                 spec, configs);
+    if (!IsInTree(s, spec)) continue;
+    ConnectGroup({.child_switch = s, .parent = config_.tree.switch_parent[static_cast<size_t>(s)]}, spec,
+                 configs);
   }
   Group& added = groups_.emplace_back();
-  added.rank_host = spec.rank_host;
+  added.spec = spec;
   added.deadline.assign(spec.rank_host.size(), kNever);
   for (size_t r = 0; r < spec.rank_host.size(); ++r) {
     const int parent = config_.tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
-    added.ranks.push_back(std::make_unique<Host>(
-        ConnectGroup({.rank = static_cast<int>(r), .parent = parent}, group, spec, configs)));
+    added.ranks.push_back(
+        std::make_unique<Host>(ConnectGroup({.rank = static_cast<int>(r), .parent = parent}, spec, configs)));
   }
   for (size_t s = 0; s < configs.size(); ++s) {
     if (!configs[s].children.empty()) EPIC_CHECK(engines_[s].Install(configs[s]).ok());
@@ -221,7 +198,7 @@ void World::Transmit(int node, PortId port, const roce::Packet& packet) {
   LinkPacket seen{.number = packets_++,
                   .from = node,
                   .to = link.peer,
-                  .group = GroupOfQpn(packet.bth.dest_qp),
+                  .group = group_of_block_[Raw(packet.bth.dest_qp) / kGroupQpns],
                   .packet = &packet};
   const Fate fate = rule_ ? rule_(seen) : Fate::kDeliver;
   const int64_t bits = WireBytes(packet) * 8;
@@ -243,18 +220,23 @@ void World::Transmit(int node, PortId port, const roce::Packet& packet) {
   const auto deliver = [this, seen, to_port = link.peer_port, copy] { Arrive(seen, to_port); };
   At(arrival, deliver);
   if (fate == Fate::kDuplicate) At(arrival + config_.link_delay_ns, deliver);
+  if (fate == Fate::kLinger)
+    At(arrival + 1 + static_cast<Nanos>(choices_.Below(static_cast<uint64_t>(config_.packet_life_ns))),
+       deliver);
 }
 
 void World::Arrive(const LinkPacket& seen, PortId port) {
   const int node = seen.to;
   const roce::Packet& packet = *seen.packet;
   const bool is_host = node >= switches();
-  const bool heard = !is_host || now_ >= frozen_until_[static_cast<size_t>(node - switches())];
+  const bool heard = now_ >= down_until_[static_cast<size_t>(node)];
   if (arrival_watch_) arrival_watch_(seen, heard);
   if (!heard) return;
   if (is_host) {
     const uint32_t number = Raw(packet.bth.dest_qp) % kGroupQpns - kLowerQpn;
     const int rank = static_cast<int>(number) - switches();
+    // A queue pair that is gone: its NIC knows no such number.
+    if (!host(rank, seen.group).alive()) return;
     host(rank, seen.group).OnPacket(now_, packet);
     return PollRank(seen.group, rank);
   }
@@ -264,10 +246,10 @@ void World::Arrive(const LinkPacket& seen, PortId port) {
 
 void World::PollRank(int group, int rank) {
   Group& of = Of(group);
-  const int on = of.rank_host[static_cast<size_t>(rank)];
-  if (now_ < frozen_until_[static_cast<size_t>(on)]) return;
+  const int node = node_of_host(of.spec.rank_host[static_cast<size_t>(rank)]);
   Host& h = host(rank, group);
-  HostSink sink(*this, node_of_host(on));
+  if (now_ < down_until_[static_cast<size_t>(node)] || !h.alive()) return;
+  HostSink sink(*this, node);
   h.Poll(now_, sink);
   const Nanos deadline = h.next_deadline();
   Nanos& armed = of.deadline[static_cast<size_t>(rank)];
@@ -277,13 +259,36 @@ void World::PollRank(int group, int rank) {
 }
 
 void World::Freeze(int host_number, Nanos until) {
-  frozen_until_[static_cast<size_t>(host_number)] = until;
+  Nanos& down = down_until_[static_cast<size_t>(node_of_host(host_number))];
+  down = std::max(down, until);
   for (int g = 0; g < groups(); ++g) {
     for (int r = 0; r < ranks(g); ++r) {
-      if (Of(g).rank_host[static_cast<size_t>(r)] == host_number) At(until, [this, g, r] { PollRank(g, r); });
+      if (Of(g).spec.rank_host[static_cast<size_t>(r)] == host_number)
+        At(until, [this, g, r] { PollRank(g, r); });
     }
   }
 }
+
+void World::CrashEngine(int s, Nanos until) {
+  const auto n = static_cast<size_t>(s);
+  down_until_[n] = std::max(down_until_[n], until);
+  engines_[n] = engine::Engine(AddressOf(s), links_[n].size(), config_.arena_bytes);
+  std::erase_if(switch_deadline_, [s](const auto& timer) { return timer.first.first == s; });
+}
+
+void World::KillHost(int host_number, Nanos until) {
+  Nanos& down = down_until_[static_cast<size_t>(node_of_host(host_number))];
+  down = std::max(down, until);
+  for (Group& group : groups_) {
+    for (size_t r = 0; r < group.ranks.size(); ++r) {
+      if (group.spec.rank_host[r] == host_number && group.ranks[r]->alive()) group.ranks[r]->Kill();
+    }
+  }
+}
+
+void World::FailContext(int s, int group) { engines_[static_cast<size_t>(s)].Fail(GroupId(group), 0); }
+
+void World::RemoveContext(int s, int group) { engines_[static_cast<size_t>(s)].Remove(GroupId(group), 0); }
 
 bool World::RunUntil(const std::function<bool()>& done, Nanos limit) {
   const auto poll = [this](bool all) {
