@@ -33,13 +33,15 @@ class CollectiveCall {
 
  private:
   uint32_t Value(int rank, int64_t part, uint64_t element) const;
-  uint32_t Expected(int rank, int64_t part, uint64_t element) const;
+  uint32_t Expected(int64_t part, uint64_t element) const;
+  const std::vector<uint8_t>& Results() const;
 
   ControlHeader header_;
   int ranks_;
   int number_;
   std::vector<std::vector<uint8_t>> send_;
   std::vector<std::vector<uint8_t>> recv_;
+  mutable std::vector<uint8_t> results_;  // what must be received; made when it is first asked for
 };
 
 // A random collective, root, type, operation and count of at most max_count elements per part.

@@ -31,10 +31,11 @@ roce::SgeList SgesOf(std::span<const uint8_t> buffer) {
 roce::QueuePair Connected(const HostConfig& config) {
   roce::Policy policy = roce::RxeLike();
   policy.retry_7_is_forever = !config.retries_end;
+  const uint32_t window_packets = config.message_packets * config.window_messages;
   roce::QueuePair qp({.local_ip = config.local_ip,
                       .local_qpn = config.local_qpn,
-                      .send_depth = 1024,
-                      .recv_depth = 1024,
+                      .send_depth = MaxSendRequests(window_packets),
+                      .recv_depth = MaxRecvRequests(window_packets),
                       .max_inline_bytes = 0,
                       .policy = policy});
   EPIC_CHECK(qp.Modify({.state = roce::QpState::kInit}) == roce::ModifyResult::kOk);
@@ -58,6 +59,7 @@ roce::QueuePair Connected(const HostConfig& config) {
 
 Host::Host(const HostConfig& config)
     : rank_(config.rank),
+      wake_(config.wake),
       qp_(Connected(config)),
       core_({.path_mtu = config.path_mtu,
              .message_packets = config.message_packets,
@@ -79,7 +81,7 @@ int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std:
   EPIC_CHECK(op == static_cast<OpId>(calls_.size()));
   calls_.push_back({.send = send, .recv = recv});
   ++unfinished_;
-  wants_poll_ = true;
+  WantPoll();
   return static_cast<int>(op);
 }
 
@@ -124,7 +126,12 @@ void Host::Post(const WorkRequest& wr) {
 
 void Host::SetStopped(bool stopped) {
   stopped_ = stopped;
+  WantPoll();
+}
+
+void Host::WantPoll() {
   wants_poll_ = true;
+  if (wake_ != nullptr) *wake_ = true;
 }
 
 // What the library does: completions in, work requests and finished calls out.

@@ -36,6 +36,7 @@ struct HostConfig {
   uint32_t window_messages = 8;
   uint32_t rank = 0;
   uint32_t world_size = 1;
+  bool* wake = nullptr;      // becomes true whenever wants_poll() does; optional
   uint8_t timeout = 18;      // exponent: 4.096 us * 2^18 is about a second
   bool retries_end = false;  // after seven, as the specification has it; those of rdma_rxe have no end
 };
@@ -98,7 +99,10 @@ class Host {
   void RunProcess(Nanos now);
   void TakeFinished(Nanos now);
 
+  void WantPoll();
+
   const uint32_t rank_;
+  bool* const wake_;
   roce::QueuePair qp_;
   RankCore core_;
   std::vector<Call> calls_;

@@ -135,6 +135,7 @@ HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
           .window_messages = config_.window_messages,
           .rank = rank,
           .world_size = static_cast<uint32_t>(spec.rank_host.size()),
+          .wake = &wanting_,
           .timeout = config_.host_timeout,
           .retries_end = config_.host_retries_end};
 }
@@ -189,26 +190,35 @@ bool World::AllDone(int group) const {
   return std::ranges::all_of(Of(group).ranks, [](const auto& rank) { return rank->all_done(); });
 }
 
-void World::At(Nanos time, std::function<void()> action) {
-  events_.push({std::max(time, now_), order_++, std::move(action)});
+void World::At(Nanos time, EventQueue::Action action) {
+  events_.AddAction(std::max(time, now_), std::move(action));
 }
 
 void World::Transmit(int node, PortId port, const roce::Packet& packet) {
   Link& link = links_[static_cast<size_t>(node)][port];
-  LinkPacket seen{.number = packets_++,
-                  .from = node,
-                  .to = link.peer,
-                  .group = group_of_block_[Raw(packet.bth.dest_qp) / kGroupQpns],
-                  .packet = &packet};
+  const LinkPacket seen{.number = packets_++,
+                        .from = node,
+                        .to = link.peer,
+                        .group = group_of_block_[Raw(packet.bth.dest_qp) / kGroupQpns],
+                        .packet = &packet};
   const Fate fate = rule_ ? rule_(seen) : Fate::kDeliver;
   const int64_t bits = WireBytes(packet) * 8;
   link.free_at = std::max(link.free_at, now_) + bits * kSecond / config_.bits_per_second;
   if (fate == Fate::kDrop || fate == Fate::kCorrupt) return;
-  auto copy = std::make_shared<std::pair<roce::Packet, std::vector<uint8_t>>>();
-  copy->first = packet;
-  copy->second.assign(packet.payload.begin(), packet.payload.end());
-  copy->first.payload = copy->second;
-  if (fate == Fate::kFlip && !copy->second.empty()) copy->second.back() ^= 1;
+  const uint32_t number = flights_.Take();
+  Flight& flight = flights_[number];
+  flight.packet = packet;
+  flight.payload.assign(packet.payload.begin(), packet.payload.end());
+  flight.packet.payload = flight.payload;
+  if (fate == Fate::kFlip && !flight.payload.empty()) flight.payload.back() ^= 1;
+  flight.seen = seen;
+  flight.seen.packet = &flight.packet;
+  flight.to_port = link.peer_port;
+  flight.arrivals = 0;
+  const auto arrives_at = [&](Nanos time) {
+    ++flight.arrivals;
+    events_.AddPacket(std::max(time, now_), number);
+  };
   // Links keep their order, unless the rule holds a packet back.
   Nanos arrival = std::max(link.free_at + config_.link_delay_ns, link.last_arrival);
   if (fate == Fate::kDelay) {
@@ -216,13 +226,11 @@ void World::Transmit(int node, PortId port, const roce::Packet& packet) {
   } else {
     link.last_arrival = arrival;
   }
-  seen.packet = &copy->first;
-  const auto deliver = [this, seen, to_port = link.peer_port, copy] { Arrive(seen, to_port); };
-  At(arrival, deliver);
-  if (fate == Fate::kDuplicate) At(arrival + config_.link_delay_ns, deliver);
+  arrives_at(arrival);
+  if (fate == Fate::kDuplicate) arrives_at(arrival + config_.link_delay_ns);
   if (fate == Fate::kLinger)
-    At(arrival + 1 + static_cast<Nanos>(choices_.Below(static_cast<uint64_t>(config_.packet_life_ns))),
-       deliver);
+    arrives_at(arrival + 1 +
+               static_cast<Nanos>(choices_.Below(static_cast<uint64_t>(config_.packet_life_ns))));
 }
 
 void World::Arrive(const LinkPacket& seen, PortId port) {
@@ -290,22 +298,32 @@ void World::FailContext(int s, int group) { engines_[static_cast<size_t>(s)].Fai
 
 void World::RemoveContext(int s, int group) { engines_[static_cast<size_t>(s)].Remove(GroupId(group), 0); }
 
-bool World::RunUntil(const std::function<bool()>& done, Nanos limit) {
-  const auto poll = [this](bool all) {
-    for (int g = 0; g < groups(); ++g) {
-      for (int r = 0; r < ranks(g); ++r) {
-        if (all || host(r, g).wants_poll()) PollRank(g, r);
-      }
+void World::PollRanks(bool all) {
+  if (!all && !wanting_) return;
+  wanting_ = false;
+  for (int g = 0; g < groups(); ++g) {
+    for (int r = 0; r < ranks(g); ++r) {
+      if (all || host(r, g).wants_poll()) PollRank(g, r);
+      // Its host stands still.
+      wanting_ = wanting_ || host(r, g).wants_poll();
     }
-  };
-  poll(/*all=*/true);
+  }
+}
+
+bool World::RunUntil(const std::function<bool()>& done, Nanos limit) {
+  PollRanks(/*all=*/true);
   while (!done()) {
-    if (events_.empty() || events_.top().time > limit) return false;
-    now_ = events_.top().time;
-    const std::function<void()> action = events_.top().action;
-    events_.pop();
-    action();
-    poll(/*all=*/false);
+    if (events_.empty() || events_.next_time() > limit) return false;
+    now_ = events_.next_time();
+    const EventQueue::Event event = events_.Pop();
+    if (event.is_packet) {
+      Flight& flight = flights_[event.number];
+      Arrive(flight.seen, flight.to_port);
+      if (--flight.arrivals == 0) flights_.GiveBack(event.number);
+    } else {
+      events_.TakeAction(event)();
+    }
+    PollRanks(/*all=*/false);
   }
   return true;
 }

@@ -7,12 +7,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string>
 #include <vector>
 
 #include "incengine/core/engine.h"
 #include "sim/choices.h"
+#include "sim/event_queue.h"
 #include "sim/host.h"
 #include "sim/tree.h"
 
@@ -122,7 +122,7 @@ class World {
   void SetArrivalWatch(ArrivalWatch watch) { arrival_watch_ = std::move(watch); }
 
   // Runs `action` at a time.
-  void At(Nanos time, std::function<void()> action);
+  void At(Nanos time, EventQueue::Action action);
 
   // The host, NIC and all, stands still until then: what arrives is lost, its timers fire late.
   void Freeze(int host, Nanos until);
@@ -143,13 +143,13 @@ class World {
   bool RunUntil(const std::function<bool()>& done, Nanos limit);
 
  private:
-  struct Event {
-    Nanos time;
-    int64_t order;
-    std::function<void()> action;
-    bool operator>(const Event& other) const {
-      return time != other.time ? time > other.time : order > other.order;
-    }
+  // A packet under way on a link; `seen` and `packet` view it.
+  struct Flight {
+    LinkPacket seen;
+    roce::Packet packet;
+    std::vector<uint8_t> payload;
+    PortId to_port = 0;
+    int arrivals = 0;  // still to come
   };
   struct Link {
     int peer = 0;
@@ -178,6 +178,7 @@ class World {
   void Transmit(int node, PortId port, const roce::Packet& packet);
   void Arrive(const LinkPacket& seen, PortId port);
   void PollRank(int group, int rank);
+  void PollRanks(bool all);
 
   WorldConfig config_;
   Choices choices_;
@@ -187,13 +188,14 @@ class World {
   std::vector<Group> groups_;
   std::vector<int> group_of_block_;  // by block of QPNs: the newest group, or -1
   std::vector<Nanos> down_until_;    // by node: standing still, or gone
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  EventQueue events_;
+  Pool<Flight> flights_;
   std::map<std::pair<int, engine::TimerId>, Nanos> switch_deadline_;  // by node
   FaultRule rule_;
   ArrivalWatch arrival_watch_;
   Nanos now_ = 0;
-  int64_t order_ = 0;
   int64_t packets_ = 0;
+  bool wanting_ = false;  // some rank may want a poll
 };
 
 }  // namespace epic::sim
