@@ -41,7 +41,8 @@ struct Shape {
       others.push_back(spec);
     }
     if (PlanNamed(scenario.name).reuses) config.start_psn = config.start_psn.value_or(0xffffc0);
-    config.arena_bytes = (1 + others.size()) << (hosts > 8 ? 22 : 20);
+    config.arena_bytes = ArenaBytesOf(FirstGroupOf(config), config);
+    for (const GroupSpec& other : others) config.arena_bytes += ArenaBytesOf(other, config);
     max_count = 200u << choices.Below(5);
     faults_end = kMillisecond << choices.Below(7);
     spread = faults_end / scenario.calls / OneOf({1, 4, 16});

@@ -23,7 +23,54 @@ uint32_t SlotsFor(uint32_t window_packets) {
   return n;
 }
 
+// The group's ranks below a switch.
+std::vector<uint32_t> RanksBelow(int s, const GroupSpec& spec, const TreeSpec& tree) {
+  std::vector<uint32_t> below;
+  for (size_t r = 0; r < spec.rank_host.size(); ++r) {
+    int at = tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
+    while (at >= 0 && at != s) at = tree.switch_parent[static_cast<size_t>(at)];
+    if (at >= 0) below.push_back(static_cast<uint32_t>(r));
+  }
+  return below;
+}
+
+// What a group is on a switch, but for its id and its endpoints.
+engine::GroupConfig ContextOf(const GroupSpec& spec, size_t s, const WorldConfig& config) {
+  engine::GroupConfig context;
+  context.world_size = static_cast<uint32_t>(spec.rank_host.size());
+  context.path_mtu = config.path_mtu;
+  context.message_packets = config.message_packets;
+  context.window_messages = config.window_messages;
+  context.slots = SlotsFor(config.message_packets * config.window_messages);
+  context.prompt_ns = config.prompt_ns;
+  context.mode = spec.mode.At(s);
+  return context;
+}
+
 }  // namespace
+
+size_t ArenaBytesOf(const GroupSpec& spec, const WorldConfig& config) {
+  const TreeSpec& tree = config.tree;
+  std::vector<engine::GroupConfig> configs;
+  for (size_t s = 0; s < tree.switch_parent.size(); ++s) {
+    configs.push_back(ContextOf(spec, s, config));
+    if (s == 0) continue;
+    configs[s].parent.emplace();
+    if (!RanksBelow(static_cast<int>(s), spec, tree).empty())
+      configs[static_cast<size_t>(tree.switch_parent[s])].children.emplace_back();
+  }
+  for (const int host : spec.rank_host)
+    configs[static_cast<size_t>(tree.rank_switch[static_cast<size_t>(host)])].children.emplace_back();
+  size_t most = 0;
+  for (const engine::GroupConfig& c : configs) most = std::max(most, engine::ArenaBytes(c));
+  return engine::Arena::RoundUp(most);
+}
+
+GroupSpec FirstGroupOf(const WorldConfig& config) {
+  GroupSpec first{.mode = config.mode, .rank_host = {}};
+  for (size_t h = 0; h < config.tree.rank_switch.size(); ++h) first.rank_host.push_back(static_cast<int>(h));
+  return first;
+}
 
 class World::SwitchEffects final : public engine::Effects {
  public:
@@ -69,9 +116,7 @@ World::World(const WorldConfig& config, uint64_t seed) : config_(config), choice
   for (int h = 0; h < hosts; ++h) Connect(switches + h, config.tree.rank_switch[static_cast<size_t>(h)]);
   for (int s = 0; s < switches; ++s)
     engines_.emplace_back(AddressOf(s), links_[static_cast<size_t>(s)].size(), config.arena_bytes);
-  GroupSpec first{.mode = config.mode, .rank_host = {}};
-  for (int h = 0; h < hosts; ++h) first.rank_host.push_back(h);
-  AddGroup(first);
+  AddGroup(FirstGroupOf(config));
 }
 
 void World::Connect(int child, int parent) {
@@ -82,16 +127,6 @@ void World::Connect(int child, int parent) {
   down.push_back({.peer = child, .peer_port = child_port});
   up.push_back({.peer = parent, .peer_port = parent_port});
   parent_port_[static_cast<size_t>(child)] = parent_port;
-}
-
-std::vector<uint32_t> World::RanksBelow(int s, const GroupSpec& spec) const {
-  std::vector<uint32_t> below;
-  for (size_t r = 0; r < spec.rank_host.size(); ++r) {
-    int at = config_.tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
-    while (at >= 0 && at != s) at = config_.tree.switch_parent[static_cast<size_t>(at)];
-    if (at >= 0) below.push_back(static_cast<uint32_t>(r));
-  }
-  return below;
 }
 
 // One tree edge: an endpoint at each end. What is returned is that of a rank, if it is one.
@@ -115,7 +150,7 @@ HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
        .in_psn = up,
        .out_psn = down,
        .is_host = is_host,
-       .ranks = is_host ? std::vector{rank} : RanksBelow(edge.child_switch, spec)});
+       .ranks = is_host ? std::vector{rank} : RanksBelow(edge.child_switch, spec, config_.tree)});
   if (!is_host) {
     configs[static_cast<size_t>(child)].parent = engine::EndpointConfig{.local_qpn = child_qpn,
                                                                         .remote_ip = AddressOf(edge.parent),
@@ -148,16 +183,10 @@ int World::AddGroup(const GroupSpec& as_given) {
   EPIC_CHECK(*spec.qpns < kQpnBlocks);
   group_of_block_.resize(std::max(group_of_block_.size(), block + 1), -1);
   group_of_block_[block] = group;
-  std::vector<engine::GroupConfig> configs(engines_.size());
-  for (size_t s = 0; s < configs.size(); ++s) {
+  std::vector<engine::GroupConfig> configs;
+  for (size_t s = 0; s < engines_.size(); ++s) {
+    configs.push_back(ContextOf(spec, s, config_));
     configs[s].group_id = GroupId(group);
-    configs[s].world_size = static_cast<uint32_t>(spec.rank_host.size());
-    configs[s].path_mtu = config_.path_mtu;
-    configs[s].message_packets = config_.message_packets;
-    configs[s].window_messages = config_.window_messages;
-    configs[s].slots = SlotsFor(config_.message_packets * config_.window_messages);
-    configs[s].prompt_ns = config_.prompt_ns;
-    configs[s].mode = spec.mode.At(s);
   }
   for (int s = 1; s < switches(); ++s) {
     if (!IsInTree(s, spec)) continue;
@@ -176,6 +205,10 @@ int World::AddGroup(const GroupSpec& as_given) {
     if (!configs[s].children.empty()) EPIC_CHECK(engines_[s].Install(configs[s]).ok());
   }
   return group;
+}
+
+bool World::IsInTree(int switch_number, const GroupSpec& spec) const {
+  return !RanksBelow(switch_number, spec, config_.tree).empty();
 }
 
 const engine::Context& World::context(int switch_number, int group) const {

@@ -38,6 +38,12 @@ struct GroupSpec {
 
 inline constexpr int kQpnBlocks = 128;
 
+struct WorldConfig;
+// Arena bytes that a group takes of the switch of the world on which it takes most.
+size_t ArenaBytesOf(const GroupSpec& spec, const WorldConfig& config);
+// With a rank on every host.
+GroupSpec FirstGroupOf(const WorldConfig& config);
+
 // What the first group is, with a rank on every host, and what all groups share.
 struct WorldConfig {
   ModeSpec mode = engine::Mode::kTranslated;
@@ -98,9 +104,7 @@ class World {
   const engine::Context& context(int switch_number, int group = 0) const;
   bool HasContext(int switch_number, int group) const;
   // The tree of such a group has the switch.
-  bool IsInTree(int switch_number, const GroupSpec& spec) const {
-    return !RanksBelow(switch_number, spec).empty();
-  }
+  bool IsInTree(int switch_number, const GroupSpec& spec) const;
   Choices& choices() { return choices_; }
   Nanos now() const { return now_; }
   int64_t packets() const { return packets_; }
@@ -173,7 +177,6 @@ class World {
   Group& Of(int group) { return groups_[static_cast<size_t>(group)]; }
   const Group& Of(int group) const { return groups_[static_cast<size_t>(group)]; }
   void Connect(int child, int parent);
-  std::vector<uint32_t> RanksBelow(int s, const GroupSpec& spec) const;
   HostConfig ConnectGroup(const Edge& edge, const GroupSpec& spec, std::vector<engine::GroupConfig>& configs);
   void Transmit(int node, PortId port, const roce::Packet& packet);
   void Arrive(const LinkPacket& seen, PortId port);
