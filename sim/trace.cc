@@ -80,7 +80,6 @@ const char* Name(Fate fate) {
 
 void Trace::Packet(const World& world, std::string_view event, const LinkPacket& packet,
                    std::string_view fate) {
-  if (!on()) return;
   const roce::Packet& p = *packet.packet;
   const char* const opcode =
       p.bth.opcode == roce::Opcode::kRcAck ? SyndromeName(p.aeth.syndrome) : OpcodeName(p.bth.opcode);
@@ -96,11 +95,11 @@ void Trace::Run(std::string_view replay_line) {
 }
 
 void Trace::Sent(const World& world, const LinkPacket& packet, Fate fate) {
-  Packet(world, "sent", packet, Name(fate));
+  if (on()) Packet(world, "sent", packet, Name(fate));
 }
 
 void Trace::Arrived(const World& world, const LinkPacket& packet, bool heard) {
-  Packet(world, "arrived", packet, heard ? "heard" : "unheard");
+  if (on()) Packet(world, "arrived", packet, heard ? "heard" : "unheard");
 }
 
 void Trace::Started(Nanos now, int group, int rank, int call, const ControlHeader& header) {
