@@ -6,11 +6,13 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "base/check.h"
 #include "base/psn.h"
@@ -18,6 +20,26 @@
 #include "check/blobs.h"
 
 namespace epic::check {
+
+// The memory that work requests point into: an address is kept as a place in it.
+class Regions {
+ public:
+  void Add(std::span<const uint8_t> region) { regions_.push_back(region); }
+  int64_t PlaceOf(uint64_t address) const {
+    for (size_t i = 0; i < regions_.size(); ++i) {
+      const uint64_t offset = address - std::bit_cast<uint64_t>(regions_[i].data());
+      if (offset < regions_[i].size()) return static_cast<int64_t>(i << 32 | offset);
+    }
+    EPIC_CHECK(false);
+  }
+  uint64_t AddressOf(int64_t place) const {
+    return std::bit_cast<uint64_t>(regions_[static_cast<size_t>(place >> 32)].data()) +
+           static_cast<uint32_t>(place);
+  }
+
+ private:
+  std::vector<std::span<const uint8_t>> regions_;
+};
 
 template <typename T>
 concept Scalar = std::is_integral_v<T> || std::is_enum_v<T>;
@@ -33,6 +55,7 @@ class Writer {
     (Put(static_cast<int64_t>(values)), ...);
   }
   void Number(const Psn& psn) { Put(psn.raw()); }
+  void Address(const uint64_t& address, const Regions& regions) { Put(regions.PlaceOf(address)); }
   // A count that has no effect beyond `most`.
   void Capped(const uint32_t& count, uint32_t most) { Put(std::min(count, most)); }
   // When something is due; from now on it is due.
@@ -70,6 +93,7 @@ class Reader {
     ((values = static_cast<T>(Get())), ...);
   }
   void Number(Psn& psn) { psn = Psn(static_cast<uint32_t>(Get())); }
+  void Address(uint64_t& address, const Regions& regions) { address = regions.AddressOf(Get()); }
   void Capped(uint32_t& count, uint32_t) { count = static_cast<uint32_t>(Get()); }
   void Deadline(Nanos& t) {
     const int64_t value = Get();

@@ -1,67 +1,233 @@
-// epic-check: explores every schedule of a small configuration over the code that ships.
+// epic-check: visits every schedule of a small configuration, over the code that ships.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <string>
 
 #include "check/explorer.h"
-#include "sim/scenario.h"
+#include "check/replay.h"
+#include "check/setup.h"
+
+namespace {
+
+using namespace epic::check;  // NOLINT
+
+constexpr int kRight = 0;
+constexpr int kWrong = 1;
+constexpr int kUsage = 2;
+constexpr int kNotFinished = 3;
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+struct Options {
+  Setup setup;
+  std::string replay;
+  bool no_reduction = false;
+  bool no_symmetry = false;
+  bool compare = false;
+  bool paper = false;
+  std::string search = "breadth";
+  double max_minutes = 0;
+  uint64_t max_states = UINT32_MAX - 1;
+  double memory_gib = 20;
+};
+
+int Usage(const std::string& message) {
+  fmt::print(stderr, "epic-check: {}\nTry epic-check --help.\n", message);
+  return kUsage;
+}
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+ExploreOptions Exploring(const Options& options, const Stopwatch& watch) {
+  ExploreOptions explore;
+  explore.reduced = !options.no_reduction;
+  explore.symmetric = !options.no_symmetry;
+  explore.depth_first = options.search == "depth";
+  explore.limits.states = options.max_states;
+  explore.limits.bytes = static_cast<size_t>(options.memory_gib * (1 << 30));
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  const double limit = options.max_minutes * 60;
+  explore.on_progress = [&watch, terminal, limit, next = 0.0](const Progress& p) mutable {
+    const double now = watch.seconds();
+    if (now >= next) {
+      // A line that changes on a terminal, else one now and then.
+      next = now + (terminal ? 0.5 : 30);
+      fmt::print(stderr, "{}{} states, {} transitions, depth {}, {:.0f} states/s, {} MiB{}",
+                 terminal ? "\r" : "", p.states, p.transitions, p.depth, static_cast<double>(p.states) / now,
+                 p.bytes >> 20, terminal ? "   " : "\n");
+    }
+    return g_interrupted == 0 && (limit == 0 || now < limit);
+  };
+  return explore;
+}
+
+void PrintSteps(Model& model, const Setup& setup, const std::vector<Action>& steps) {
+  const Told told = Run(model, steps);
+  for (size_t i = 0; i < told.steps.size(); ++i) fmt::print("{:4}  {}\n", i + 1, told.steps[i]);
+  fmt::print("replay: epic-check --replay '{} steps={}'\n", Line(setup), StepNames(steps));
+}
+
+int CodeOf(Verdict verdict) {
+  if (verdict == Verdict::kRight) return kRight;
+  return verdict == Verdict::kViolated || verdict == Verdict::kHung ? kWrong : kNotFinished;
+}
+
+void PrintReport(const Report& report, double seconds, size_t symmetries) {
+  const Progress& p = report.progress;
+  const double states = static_cast<double>(std::max<uint64_t>(p.states, 1));
+  fmt::print("verdict: {}{}{}\n", Name(report.verdict), report.violation.empty() ? "" : ": ",
+             report.violation);
+  fmt::print("diameter {}, states {}, distinct {}, final {}, time {:.2f} s, memory {} MiB\n", p.depth,
+             p.transitions + 1, p.states, report.final_states.size(), seconds, p.bytes >> 20);
+  fmt::print(
+      "{:.0f} distinct states/s, {:.0f} bytes each; of {} states of nodes ({:.0f} bytes each), {} packets; "
+      "{} steps of the real code; {} symmetries; omission probability below {:.1e}\n",
+      states / seconds, static_cast<double>(p.bytes) / states, report.sizes.node_states,
+      static_cast<double>(report.sizes.node_bytes) /
+          static_cast<double>(std::max<size_t>(report.sizes.node_states, 1)),
+      report.sizes.packets, report.sizes.steps, symmetries, report.omission_bound);
+}
+
+int ExploreOne(const Options& options) {
+  const auto config = Build(options.setup);
+  if (!config.ok()) return Usage(std::string(config.status().message()));
+  const System system(*config);
+  Model model(system, options.setup.faults);
+  const Stopwatch watch;
+  fmt::print("{}\n", Line(options.setup));
+  std::fflush(stdout);
+  Report report = Explore(model, Exploring(options, watch));
+  if (isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\n");
+  PrintReport(report, watch.seconds(), options.no_symmetry ? 1 : model.symmetries());
+  if (CodeOf(report.verdict) == kWrong) {
+    if (report.verdict == Verdict::kViolated) report.path = Minimise(model, report.path);
+    PrintSteps(model, options.setup, report.path);
+  }
+  return CodeOf(report.verdict);
+}
+
+// With all reductions and without any, on the same tables, so that final states can be compared.
+int Compare(Options options) {
+  const auto config = Build(options.setup);
+  if (!config.ok()) return Usage(std::string(config.status().message()));
+  const System system(*config);
+  Model model(system, options.setup.faults);
+  fmt::print("{}\n", Line(options.setup));
+  std::array<Report, 2> reports;
+  for (const bool whole : {false, true}) {
+    const Stopwatch watch;
+    options.no_reduction = options.no_symmetry = whole;
+    reports[whole ? 1 : 0] = Explore(model, Exploring(options, watch));
+    fmt::print("{}:\n", whole ? "without reductions" : "reduced");
+    PrintReport(reports[whole ? 1 : 0], watch.seconds(), whole ? 1 : model.symmetries());
+  }
+  const bool same =
+      reports[0].verdict == reports[1].verdict && reports[0].final_states == reports[1].final_states;
+  fmt::print("{}\n", same ? "the same verdict and the same final states" : "NOT the same");
+  return same ? CodeOf(reports[0].verdict) : kWrong;
+}
+
+int ReplayLine(const std::string& line) {
+  const auto replay = ParseReplay(line);
+  if (!replay.ok()) return Usage(std::string(replay.status().message()));
+  const auto config = Build(replay->setup);
+  if (!config.ok()) return Usage(std::string(config.status().message()));
+  const System system(*config);
+  Model model(system, replay->setup.faults);
+  const Told told = Run(model, replay->steps);
+  for (size_t i = 0; i < told.steps.size(); ++i) fmt::print("{:4}  {}\n", i + 1, told.steps[i]);
+  if (!told.violation.empty()) {
+    fmt::print("violated: {}\n", told.violation);
+    return kWrong;
+  }
+  if (told.possible < replay->steps.size()) {
+    fmt::print("step {} cannot happen there\n", told.possible + 1);
+    return kNotFinished;
+  }
+  fmt::print("no violation; the calls have {}ended\n", told.done ? "" : "not ");
+  return told.done ? kRight : kNotFinished;
+}
+
+// The paper's six cases (appendix H, tables 7 and 8).
+int Paper(Options options) {
+  if (options.setup.messages == 1) options.setup.messages = 3;
+  if (options.setup.faults.losses == 0) options.setup.faults.losses = 1;
+  int code = kRight;
+  for (const char* mode : {"2", "3"}) {
+    for (const char* collective : {"allreduce", "reduce", "broadcast"}) {
+      options.setup.mode = mode;
+      options.setup.collective = collective;
+      code = std::max(code, ExploreOne(options));
+      if (g_interrupted != 0) return kNotFinished;
+    }
+  }
+  return code;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  using namespace epic;  // NOLINT
-  using namespace epic::check;  // NOLINT
-  std::string topology = "tree-3-2", mode = "2", collective = "allreduce";
-  int messages = 1;
-  uint32_t window = 2, m = 1;
-  FaultBounds bounds;
-  bool full = false;
-  CLI::App app;
-  app.add_option("--topology", topology);
-  app.add_option("--mode", mode);
-  app.add_option("--collective", collective);
-  app.add_option("--messages", messages);
-  app.add_option("--window", window);
-  app.add_option("--losses", bounds.losses);
-  app.add_option("--duplicates", bounds.duplicates);
-  app.add_option("--reorderings", bounds.reorderings);
-  app.add_option("--timeouts", bounds.timeouts);
-  app.add_flag("--full", full);
-  CLI11_PARSE(app, argc, argv);
-  SystemConfig config;
-  config.tree = *sim::TopologyNamed(topology);
-  sim::Choices choices(1);
-  config.mode = sim::ModesNamed(mode, config.tree, choices);
-  config.window_messages = window;
-  config.message_packets = m;
-  ControlHeader h;
-  h.type = DataType::kInt32;
-  h.op = ReduceOp::kSum;
-  h.count = static_cast<uint64_t>(messages) * 64;
-  if (collective == "allreduce") h.collective = Collective::kAllReduce;
-  if (collective == "reduce") h.collective = Collective::kReduce;
-  if (collective == "broadcast") { h.collective = Collective::kBroadcast; h.op = ReduceOp::kNone; }
-  if (collective == "barrier") h = ControlHeader{};
-  config.calls = {h};
-  System system(config);
-  Model model(system, bounds);
-  const auto begin = std::chrono::steady_clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  ExploreOptions options;
-  options.reduced = !full;
-  options.on_progress = [&](const Progress& p) {
-    fmt::print(stderr, "\r{} states, {} transitions, depth {}, {:.0f}/s, {} MB   ", p.states, p.transitions, p.depth, static_cast<double>(p.states)/seconds(), p.bytes >> 20);
-    return true;
-  };
-  Report r = Explore(model, options);
-  fmt::print("\nverdict {} {}\nstates {} transitions {} depth {} finals {} {:x} time {:.2f} s, {} MB, omission {:.2g}\nnode states {} ({} bytes) packets {} channels {} steps {}\n",
-    Name(r.verdict), r.violation, r.progress.states, r.progress.transitions, r.progress.depth, r.final_states, r.final_fingerprint, seconds(), r.progress.bytes>>20, r.omission_bound,
-    r.sizes.node_states, r.sizes.node_bytes, r.sizes.packets, r.sizes.channels, r.sizes.steps);
-  auto state = model.Initial();
-  for (size_t i = 0; i < r.path.size(); ++i) {
-    fmt::print("{:3} {}\n", i + 1, model.Describe(state, r.path[i]));
-    model.Apply(state, r.path[i]);
+  Options options;
+  Setup& s = options.setup;
+  CLI::App app{
+      "Visits every state that a small group can get into, over the code of engine, transport and host "
+      "library, "
+      "and says whether any is wrong or hung. Exit status: 0 right, 1 not, 2 usage, 3 not finished."};
+  app.add_option("--mode", s.mode, "1, 2 or 3; or a digit per switch, root first: 133")
+      ->capture_default_str();
+  app.add_option("--collective", s.collective,
+                 "the calls that every rank makes: allreduce, reduce, broadcast, barrier, reducescatter, "
+                 "allgather, with "
+                 "commas between them, a root after @: reduce@2,allreduce")
+      ->capture_default_str();
+  app.add_option("--topology", s.topology, "star-N, tree-S-F, uneven, interleaved; at most 8 hosts")
+      ->capture_default_str();
+  app.add_option("--messages", s.messages, "of each call (of each of its parts)")->capture_default_str();
+  app.add_option("--packets", s.message_packets, "of each message (M)")->capture_default_str();
+  app.add_option("--window", s.window, "messages in flight (W); there are 2MW slots")->capture_default_str();
+  app.add_option("--psn", s.psn, "the first of every direction")->capture_default_str();
+  app.add_option("--losses", s.faults.losses, "at most so many packets lost")->capture_default_str();
+  app.add_option("--duplicates", s.faults.duplicates, "repeated")->capture_default_str();
+  app.add_option("--reorderings", s.faults.reorderings, "swapped with the next")->capture_default_str();
+  app.add_option("--timeouts", s.faults.timeouts, "timers that run out early")->capture_default_str();
+  app.add_option("--search", options.search, "breadth or depth first")
+      ->check(CLI::IsMember({"breadth", "depth"}))
+      ->capture_default_str();
+  app.add_flag("--no-reduction", options.no_reduction, "every order of independent steps too");
+  app.add_flag("--no-symmetry", options.no_symmetry, "states that are alike but for names, each");
+  app.add_flag("--compare", options.compare,
+               "with and without reductions: the same verdict and final states?");
+  app.add_flag(
+      "--paper", options.paper,
+      "the paper's six cases (tables 7 and 8): modes 2 and 3; three messages and one loss unless given");
+  app.add_option("--max-minutes", options.max_minutes, "stop then; 0: never")->capture_default_str();
+  app.add_option("--max-states", options.max_states, "stop at so many distinct states")
+      ->capture_default_str();
+  app.add_option("--memory", options.memory_gib, "stop at so many GiB")->capture_default_str();
+  app.add_option("--replay", options.replay, "a line that a counterexample printed");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return Usage(error.what());
   }
-  return r.verdict == Verdict::kRight ? 0 : 1;
+  std::signal(SIGINT, [](int) { g_interrupted = 1; });
+  if (!options.replay.empty()) return ReplayLine(options.replay);
+  if (options.paper) return Paper(options);
+  return options.compare ? Compare(options) : ExploreOne(options);
 }

@@ -1,8 +1,10 @@
 #include "check/explorer.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/check.h"
+#include "check/liveness.h"
 #include "check/seen.h"
 
 namespace epic::check {
@@ -13,18 +15,11 @@ constexpr uint64_t kProgressEvery = 1 << 16;
 class Exploration {
  public:
   Exploration(Model& model, const ExploreOptions& options)
-      : model_(model), options_(options), state_(model.width()), next_(model.width()) {}
+      : model_(model), options_(options), fair_(model), state_(model.width()), next_(model.width()) {}
 
   Report Run() {
-    const std::vector<Word> initial = model_.Initial();
-    Reach(initial, 0, {});
-    while (!frontier_.empty() && report_.verdict == Verdict::kRight) {
-      layer_.swap(frontier_);
-      frontier_.clear();
-      for (size_t at = 0; at < layer_.size() && report_.verdict == Verdict::kRight; at += model_.width())
-        Expand({layer_.data() + at, model_.width()});
-      if (!frontier_.empty()) ++report_.progress.depth;
-    }
+    Reach(model_.Initial(), 0, {});
+    options_.depth_first ? DeepestFirst() : LayerByLayer();
     if (report_.verdict == Verdict::kRight) FindHang();
     Count();
     report_.omission_bound = seen_.OmissionBound();
@@ -35,17 +30,45 @@ class Exploration {
  private:
   using Number = Seen::Number;
 
-  // Expands the states in the order of their numbers.
-  void Expand(std::span<const Word> state) {
-    const auto number = static_cast<Number>(report_.progress.expanded++);
+  bool running() const { return report_.verdict == Verdict::kRight; }
+
+  // States are numbered in the order in which they are expanded.
+  void LayerByLayer() {
+    for (Number number = 0; !waiting_.empty() && running();) {
+      layer_.swap(waiting_);
+      waiting_.clear();
+      for (size_t at = 0; at < layer_.size() && running(); at += model_.width())
+        Expand({layer_.data() + at, model_.width()}, number++);
+      if (!waiting_.empty()) ++report_.progress.depth;
+    }
+  }
+
+  void DeepestFirst() {
+    while (!waiting_.empty() && running()) {
+      state_.assign(waiting_.end() - static_cast<ptrdiff_t>(model_.width()), waiting_.end());
+      waiting_.resize(waiting_.size() - model_.width());
+      const Number number = waiting_numbers_.back();
+      waiting_numbers_.pop_back();
+      order_.push_back(number);
+      Expand(state_, number);
+    }
+  }
+
+  void Expand(std::span<const Word> state, Number number) {
+    ++report_.progress.expanded;
     model_.Enabled(state, options_.reduced, &actions_);
     const bool done = model_.Done(state);
     if (done && model_.Quiet(state)) {
-      ++report_.final_states;
-      report_.final_fingerprint += Fingerprint(state.first(state.size() - 1));
+      std::ranges::copy(state, next_.begin());
+      next_.back() = 0;
+      report_.final_states.insert(model_.Fingerprint(next_, true));
     }
     size_t without_fault = 0;
     for (const Action action : actions_) {
+      if (action.kind == ActionKind::kTime) {
+        const std::string wrong = fair_.Check(state);
+        if (!wrong.empty()) return Fail(Verdict::kHung, wrong, number, {});
+      }
       std::ranges::copy(state, next_.begin());
       const std::string& wrong = model_.Apply(next_, action);
       ++report_.progress.transitions;
@@ -56,17 +79,19 @@ class Exploration {
       ++without_fault;
     }
     out_.push_back(static_cast<uint8_t>(without_fault));
-    ends_.push_back(done);
-    if (number % kProgressEvery == 0) CheckLimits();
+    if (ends_.size() <= number) ends_.resize(std::max<size_t>(number + 1, ends_.size() * 2));
+    ends_[number] = done;
+    if (report_.progress.expanded % kProgressEvery == 0) CheckLimits();
   }
 
   Number Reach(std::span<const Word> state, Number from, Action action) {
     bool fresh = false;
-    const Number number = seen_.Insert(Fingerprint(state), &fresh);
+    const Number number = seen_.Insert(model_.Fingerprint(state, options_.symmetric), &fresh);
     if (!fresh) return number;
     parents_.push_back(from);
     by_.push_back(action);
-    frontier_.insert(frontier_.end(), state.begin(), state.end());
+    waiting_.insert(waiting_.end(), state.begin(), state.end());
+    if (options_.depth_first) waiting_numbers_.push_back(number);
     return number;
   }
 
@@ -80,30 +105,37 @@ class Exploration {
 
   // Backwards over the edges that are no faults, from the states in which the calls have ended.
   void FindHang() {
+    const auto number_of = [this](size_t expanded) {
+      return options_.depth_first ? order_[expanded] : static_cast<Number>(expanded);
+    };
     for (bool changed = true; changed;) {
       changed = false;
       size_t edge = edges_.size();
-      for (size_t n = out_.size(); n-- > 0;) {
-        edge -= out_[n];
+      for (size_t e = out_.size(); e-- > 0;) {
+        const Number n = number_of(e);
+        edge -= out_[e];
         if (ends_[n]) continue;
-        for (size_t i = 0; i < out_[n] && !ends_[n]; ++i) ends_[n] = ends_[edges_[edge + i]];
+        for (size_t i = 0; i < out_[e] && !ends_[n]; ++i) ends_[n] = ends_[edges_[edge + i]];
         changed = changed || ends_[n];
       }
     }
-    const auto hung = std::ranges::find(ends_, false);
-    if (hung == ends_.end()) return;
-    const auto at = static_cast<Number>(hung - ends_.begin());
-    Fail(Verdict::kHung, out_[at] == 0 ? "nothing can happen any more, but calls have not ended"
-                                       : "the calls cannot end any more",
-         at, {});
+    for (size_t e = 0; e < out_.size(); ++e) {
+      const Number n = number_of(e);
+      if (ends_[n]) continue;
+      return Fail(Verdict::kHung,
+                  out_[e] == 0 ? "nothing can happen any more, but calls have not ended"
+                               : "the calls cannot end any more",
+                  n, {});
+    }
   }
 
   void Count() {
     report_.progress.states = seen_.size();
-    report_.progress.bytes = seen_.bytes() + (frontier_.capacity() + layer_.capacity()) * sizeof(Word) +
-                             parents_.capacity() * (sizeof(Number) + sizeof(Action)) +
-                             edges_.capacity() * sizeof(Number) + out_.capacity() + ends_.capacity() / 8 +
-                             model_.sizes().node_bytes;
+    report_.progress.bytes =
+        seen_.bytes() + (waiting_.capacity() + layer_.capacity()) * sizeof(Word) +
+        parents_.capacity() * (sizeof(Number) + sizeof(Action)) +
+        (edges_.capacity() + order_.capacity() + waiting_numbers_.capacity()) * sizeof(Number) +
+        out_.capacity() + ends_.capacity() / 8 + model_.sizes().node_bytes;
   }
 
   void CheckLimits() {
@@ -115,16 +147,19 @@ class Exploration {
 
   Model& model_;
   const ExploreOptions& options_;
+  FairRuns fair_;
   Report report_;
   Seen seen_;
-  std::vector<Word> frontier_, layer_;  // states one after the other
+  std::vector<Word> waiting_, layer_;    // states one after the other
+  std::vector<Number> waiting_numbers_;  // depth first
   std::vector<Word> state_, next_;
   std::vector<Action> actions_;
   std::vector<Number> parents_;  // by number
   std::vector<Action> by_;
+  std::vector<Number> order_;  // depth first: numbers in the order of expansion
   std::vector<Number> edges_;  // without faults, of each expanded state one after the other
   std::vector<uint8_t> out_;   // how many each has
-  std::vector<bool> ends_;     // the calls have ended, or can end
+  std::vector<bool> ends_;     // by number: the calls have ended, or can end
 };
 
 }  // namespace

@@ -1,9 +1,11 @@
-// Visits every state that a model can reach, breadth first, and judges each: invariants in every step, an end
-// that can be reached from every state, and no state in which nothing can happen before the calls have ended.
+// Visits every state that a model can reach and judges each: invariants in every step; calls that have not
+// ended can end without further faults, from every state; and from every quiet one they do end, if nothing
+// goes wrong any more (check/liveness.h).
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,26 +28,30 @@ struct Limits {
 };
 
 struct Progress {
-  uint64_t states = 0;   // distinct
+  uint64_t states = 0;  // distinct
   uint64_t expanded = 0;
   uint64_t transitions = 0;
-  int64_t depth = 0;
+  int64_t depth = 0;  // breadth first: of the layer that is expanded; in the end the diameter
   size_t bytes = 0;
 };
 
 struct Report {
   Verdict verdict = Verdict::kRight;
   std::string violation;
-  std::vector<Action> path;  // from the initial state: a shortest one, to the violation or the state that hangs
+  std::vector<Action> path;  // from the initial state to the violation or the state that hangs
   Progress progress;
-  uint64_t final_states = 0;       // the calls have ended and nothing is under way
-  uint64_t final_fingerprint = 0;  // of the set of them
+  // In which the calls have ended and nothing is under way: fingerprints, those that are symmetric once, and
+  // without what faults have happened.
+  std::set<uint64_t> final_states;
   double omission_bound = 0;
   Model::Sizes sizes;
 };
 
 struct ExploreOptions {
-  bool reduced = true;  // partial-order reduction (Model::Enabled)
+  bool reduced = true;    // partial-order reduction (Model::Enabled)
+  bool symmetric = true;  // (check/symmetry.h)
+  // The newest state first: finds deep violations soon, but no shortest path and no diameter.
+  bool depth_first = false;
   Limits limits;
   // Asked now and then; false stops the exploration.
   std::function<bool(const Progress&)> on_progress;

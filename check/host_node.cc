@@ -34,6 +34,11 @@ class HostNode final : public Node {
     EPIC_CHECK(reader.at_end());
   }
 
+  void LoadRelabelled(std::string_view state, std::span<const int> to) override {
+    Load(state);
+    for (Snapshot::Buffers& buffer : buffers_) system_.Relabel(to, buffer.recv);
+  }
+
   void Save(std::string& out) override {
     Writer writer(out, blobs_, now_);
     Snapshot::Host<Writer>(writer, host_, buffers_);
@@ -94,7 +99,8 @@ class HostNode final : public Node {
     } while (host_.wants_poll() || host_.next_deadline() <= now_);
     for (size_t call = 0; call < host_.calls() && effects.violation.empty(); ++call) {
       const sim::CallState state = host_.state(static_cast<int>(call));
-      if (state == sim::CallState::kFailed) effects.violation = fmt::format("call {} ended in an error", call);
+      if (state == sim::CallState::kFailed)
+        effects.violation = fmt::format("call {} ended in an error", call);
       if (state == sim::CallState::kDone && buffers_[call].recv != expected_[call])
         effects.violation = fmt::format("call {} ended with a wrong result", call);
     }

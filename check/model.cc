@@ -57,6 +57,15 @@ Model::Model(const System& system, const FaultBounds& bounds) : system_(system),
     places_.push_back(std::move(place));
   }
   contents_.push_back({});
+  symmetries_ = Symmetries(system);
+  relabelled_states_.resize(symmetries_.size(), std::vector<std::vector<uint32_t>>(places_.size()));
+  relabelled_contents_.resize(symmetries_.size());
+  initial_.assign(width_, 0);
+  for (size_t n = 0; n < places_.size(); ++n) {
+    std::string bytes;
+    places_[n].node->Save(bytes);
+    initial_[n] = InternState(places_[n], bytes);
+  }
   RequireReceivers();
 }
 
@@ -82,16 +91,6 @@ void Model::RequireReceivers() {
       required_[a].push_back(std::move(needed));
     }
   }
-}
-
-std::vector<Word> Model::Initial() {
-  std::vector<Word> state(width_, 0);
-  for (size_t n = 0; n < places_.size(); ++n) {
-    std::string bytes;
-    places_[n].node->Save(bytes);
-    state[n] = InternState(places_[n], bytes);
-  }
-  return state;
 }
 
 uint32_t Model::InternState(Place& place, const std::string& bytes) {
@@ -126,9 +125,9 @@ const Model::Step& Model::Take(int node, uint32_t state, uint32_t event) {
     } else {
       const roce::Packet& packet = packets_[event - kFirstPacketEvent];
       PortId port = 0;
-      while (system_.AddressOf(system_.EdgeAt(node, port).child == node ? system_.EdgeAt(node, port).parent
-                                                                       : system_.EdgeAt(node, port).child) !=
-             packet.src_ip) {
+      while (system_.AddressOf(system_.EdgeAt(node, port).child == node
+                                   ? system_.EdgeAt(node, port).parent
+                                   : system_.EdgeAt(node, port).child) != packet.src_ip) {
         ++port;
       }
       place.node->Deliver(port, packet, effects);
@@ -154,8 +153,7 @@ const Model::Step& Model::Take(int node, uint32_t state, uint32_t event) {
 }
 
 uint32_t Model::Prepend(PacketId head, uint32_t rest) {
-  const auto [it, fresh] =
-      prepended_.try_emplace(Key(head, rest), static_cast<uint32_t>(contents_.size()));
+  const auto [it, fresh] = prepended_.try_emplace(Key(head, rest), static_cast<uint32_t>(contents_.size()));
   if (fresh) contents_.push_back({head, rest, contents_[rest].length + 1});
   return it->second;
 }
@@ -297,9 +295,9 @@ const std::string& Model::CheckAll(std::span<const Word> state) {
       const auto& needed = required_[a][b];
       const int64_t must = needed[std::min(static_cast<size_t>(sender.acknowledged), needed.size() - 1)];
       if (receiver.received >= must) continue;
-      violations_.push_back(
-          fmt::format("host{} has {} packets acknowledged, of which host{} lacks some: it has received {} of {}",
-                      a, sender.acknowledged, b, receiver.received, must));
+      violations_.push_back(fmt::format(
+          "host{} has {} packets acknowledged, of which host{} lacks some: it has received {} of {}", a,
+          sender.acknowledged, b, receiver.received, must));
       return violations_.back();
     }
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "check/node.h"
+#include "check/symmetry.h"
 #include "check/system.h"
 
 namespace epic::check {
@@ -23,7 +24,7 @@ namespace epic::check {
 // How many faults of each kind an execution may have.
 struct FaultBounds {
   uint32_t losses = 0;
-  uint32_t duplicates = 0;  // the copy follows its packet; with a reordering, later
+  uint32_t duplicates = 0;   // the copy follows its packet; with a reordering, later
   uint32_t reorderings = 0;  // of two neighbours on a channel
   uint32_t timeouts = 0;     // that run out while packets are under way
 };
@@ -57,7 +58,7 @@ class Model {
 
   // Words of a state.
   size_t width() const { return width_; }
-  std::vector<Word> Initial();
+  const std::vector<Word>& Initial() const { return initial_; }
 
   // Every action that is possible, in a fixed order. With `reduced`, fewer where that leaves nothing out (see
   // Enabled's body and docs/PROOF.md).
@@ -65,6 +66,11 @@ class Model {
 
   // Changes the state. Empty, or what is wrong with it: the invariant that the step has broken.
   const std::string& Apply(std::span<Word> state, Action action);
+
+  // The same for states that are the same but for which of nodes that nothing tells apart plays which part,
+  // and different for others but for a chance of 2^-64.
+  uint64_t Fingerprint(std::span<const Word> state, bool symmetric);
+  size_t symmetries() const { return symmetries_.size(); }
 
   // Every host has made its calls, and they have ended right.
   bool Done(std::span<const Word> state) const;
@@ -88,13 +94,13 @@ class Model {
   // A step of a node: the state after it, and what it sent.
   struct Step {
     uint32_t to = 0;
-    uint32_t violation = 0;  // in violations_; 0: none
+    uint32_t violation = 0;                           // in violations_; 0: none
     std::vector<std::pair<uint32_t, PacketId>> sent;  // channel and packet
   };
   struct Place {
     std::unique_ptr<Node> node;
     Blobs states;
-    std::vector<Facts> facts;                      // by state
+    std::vector<Facts> facts;                       // by state
     absl::flat_hash_map<uint64_t, uint32_t> steps;  // by state and event
   };
   struct Content {
@@ -115,6 +121,9 @@ class Model {
   void AddChannelActions(std::span<const Word> state, size_t channel, std::vector<Action>* actions) const;
   const std::string& CheckAll(std::span<const Word> state);
   void RequireReceivers();
+  uint32_t RelabelledState(size_t symmetry, int node, uint32_t state);
+  uint32_t RelabelledContent(size_t symmetry, uint32_t content);
+  PacketId RelabelledPacket(const Relabelling& to, PacketId packet);
 
   size_t ChannelWord(size_t channel) const { return places_.size() + channel; }
   size_t FaultWord() const { return width_ - 1; }
@@ -129,16 +138,22 @@ class Model {
   const System& system_;
   FaultBounds bounds_;
   size_t width_ = 0;
+  std::vector<Word> initial_;
   Packets packets_;
   Blobs blobs_;
   std::vector<Place> places_;
   std::vector<Step> steps_;
-  std::vector<Content> contents_;                       // 0: empty
-  absl::flat_hash_map<uint64_t, uint32_t> prepended_;   // by head and rest
-  absl::flat_hash_map<uint64_t, uint32_t> appended_;    // by content and packet
-  std::vector<Nanos> times_;                            // that pass, by event
+  std::vector<Content> contents_;                      // 0: empty
+  absl::flat_hash_map<uint64_t, uint32_t> prepended_;  // by head and rest
+  absl::flat_hash_map<uint64_t, uint32_t> appended_;   // by content and packet
+  std::vector<Nanos> times_;                           // that pass, by event
   std::vector<std::string> violations_{""};
-  // Mode II: required_[a][b][n]: when n packets of rank a are acknowledged, rank b must have received so many.
+  std::vector<Relabelling> symmetries_;
+  // What states and contents become, once asked for; kUnknown before. By symmetry; states also by node.
+  std::vector<std::vector<std::vector<uint32_t>>> relabelled_states_;
+  std::vector<std::vector<uint32_t>> relabelled_contents_;
+  // Mode II: required_[a][b][n]: when n packets of rank a are acknowledged, rank b must have received so
+  // many.
   std::vector<std::vector<std::vector<int64_t>>> required_;
 };
 

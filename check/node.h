@@ -22,7 +22,8 @@ struct Sent {
 // What a step did beside changing the state.
 struct Effects {
   std::vector<Sent> sent;
-  std::string violation;  // of an invariant that the node's own state and packets show; empty if there is none
+  std::string
+      violation;  // of an invariant that the node's own state and packets show; empty if there is none
 };
 
 // What the invariants of the whole system and the explorer ask of a state of a node.
@@ -47,6 +48,10 @@ class Node {
   virtual void Deliver(PortId port, const roce::Packet& packet, Effects& effects) = 0;
   // Time passes; a timer that becomes due runs out.
   virtual void Advance(Nanos time, Effects& effects) = 0;
+  // Loads the state that this node has when the state is another node's and every node n becomes to[n]; that
+  // other node becomes this one (check/symmetry.h).
+  virtual void LoadRelabelled(std::string_view state, std::span<const int> to) = 0;
+
   // A host makes all its calls.
   virtual void Start(Effects& effects) = 0;
 };

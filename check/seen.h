@@ -1,13 +1,11 @@
 // The states that have been seen, by 64-bit fingerprints: an open-addressing table from fingerprint to the
-// state's number. Two states with one fingerprint count as one ("hash compaction": Wolper and Leroy, "Reliable
-// Hashing without Collision Detection", CAV 1993); OmissionBound says how unlikely it is that one was missed.
+// state's number. Two states with one fingerprint count as one ("hash compaction": Wolper and Leroy,
+// "Reliable Hashing without Collision Detection", CAV 1993); OmissionBound says how unlikely it is that one
+// was missed.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
-
-#include "check/model.h"
 
 namespace epic::check {
 
@@ -58,16 +56,5 @@ class Seen {
   std::vector<Number> numbers_;
   size_t size_ = 0;
 };
-
-inline uint64_t Fingerprint(std::span<const Word> state) {
-  uint64_t sum = 0x9e3779b97f4a7c15u;
-  for (size_t i = 0; i < state.size(); ++i) {
-    uint64_t x = (uint64_t{state[i]} + 1) * 0xbf58476d1ce4e5b9u + (i + 1) * 0x94d049bb133111ebu;
-    x = (x ^ (x >> 31)) * 0xd6e8feb86659fd93u;
-    x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93u;
-    sum += x ^ (x >> 29);
-  }
-  return sum;
-}
 
 }  // namespace epic::check

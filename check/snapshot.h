@@ -6,7 +6,10 @@
 // (these are zero).
 #pragma once
 
+#include <functional>
+#include <span>
 #include <type_traits>
+#include <vector>
 
 #include "check/archive.h"
 #include "commlib/core/rank_core.h"
@@ -36,10 +39,10 @@ struct Snapshot {
   static int64_t Acknowledged(const roce::QueuePair& qp) { return qp.tx_.una; }
   static int64_t Received(const roce::QueuePair& qp) { return qp.rx_.epsn.DistanceFrom(qp.attr_.rq_psn); }
 
-  // Of an engine that may change: of a group that it has.
-  static engine::Context& MutableContext(engine::Engine& engine, uint64_t group_id) {
-    return engine.groups_.at(group_id);
-  }
+  // Child c of the group becomes child becomes[c]; payloads in slots are relabelled by `data`. Not in mode I,
+  // which takes its children in order.
+  static void Relabel(engine::Engine& engine, uint64_t group_id, std::span<const size_t> becomes,
+                      const std::function<void(std::span<uint8_t>)>& data);
 
  private:
   // Longer ago than this is for ever, for every limit that a core keeps.
@@ -100,9 +103,9 @@ struct Snapshot {
   template <typename A>
   static void Place(A& a, Of<A, engine::StreamPlace>& place);
   template <typename A>
-  static void QueuePair(A& a, Of<A, roce::QueuePair>& qp);
+  static void QueuePair(A& a, Of<A, roce::QueuePair>& qp, const check::Regions& memory);
   template <typename A>
-  static void Sges(A& a, Of<A, roce::SgeList>& sges);
+  static void Sges(A& a, Of<A, roce::SgeList>& sges, const check::Regions& memory);
   template <typename A>
   static void Rate(A& a, Of<A, roce::RateController>& rate);
   template <typename A>

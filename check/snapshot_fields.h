@@ -74,14 +74,16 @@ void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>
       a.Blob(memory.subspan(message.at, message.bytes));
     }
   };
+  // Their addresses are offsets.
+  check::Regions rings;
+  rings.Add({static_cast<const uint8_t*>(nullptr), ctx.arena_bytes});
   const auto endpoint = [&](auto& ep) {
-    QueuePair(a, ep.qp);
+    QueuePair(a, ep.qp, rings);
     Messages(a, ep.received);
     Maybe(a, ep.receiving_at, [&a](auto& at) { a.Numbers(at); });
     a.Numbers(ep.poll);
     bytes_of(ep.received);
-    if (ep.receiving_at && ep.qp.rx_.filled > 0)
-      a.Blob(memory.subspan(*ep.receiving_at, ep.qp.rx_.filled));
+    if (ep.receiving_at && ep.qp.rx_.filled > 0) a.Blob(memory.subspan(*ep.receiving_at, ep.qp.rx_.filled));
   };
   for (auto& child : state.children) endpoint(child);
   if (state.parent) endpoint(*state.parent);
@@ -125,10 +127,12 @@ void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
 }
 
 template <typename A>
-void Snapshot::Sges(A& a, Of<A, roce::SgeList>& sges) {
+void Snapshot::Sges(A& a, Of<A, roce::SgeList>& sges, const check::Regions& memory) {
   a.Numbers(sges.count);
-  for (size_t i = 0; i < sges.count; ++i)
-    a.Numbers(sges.sge[i].address, sges.sge[i].length, sges.sge[i].lkey);
+  for (size_t i = 0; i < sges.count; ++i) {
+    a.Address(sges.sge[i].address, memory);
+    a.Numbers(sges.sge[i].length, sges.sge[i].lkey);
+  }
 }
 
 template <typename A>
@@ -142,22 +146,22 @@ void Snapshot::Rate(A& a, Of<A, roce::RateController>& rate) {
 }
 
 template <typename A>
-void Snapshot::QueuePair(A& a, Of<A, roce::QueuePair>& qp) {
+void Snapshot::QueuePair(A& a, Of<A, roce::QueuePair>& qp, const check::Regions& memory) {
   auto& tx = qp.tx_;
   auto& rx = qp.rx_;
   a.Numbers(qp.state_);
-  Queue(a, tx.sends, [&a](auto& entry) {
+  Queue(a, tx.sends, [&](auto& entry) {
     a.Numbers(entry.wr.wr_id, entry.wr.opcode, entry.wr.signaled, entry.wr.solicited, entry.wr.imm);
-    Sges(a, entry.wr.sges);
+    Sges(a, entry.wr.sges, memory);
     a.Numbers(entry.first, entry.packets, entry.number, entry.length, entry.requested);
   });
   a.Numbers(tx.posts, tx.cur, tx.una, tx.nxt, tx.max, tx.posted, tx.message_limit, tx.since_ack_req,
             tx.started_retry, tx.stuck, tx.retries_left, tx.rnr_retries_left);
   a.Deadline(tx.timer_at);
   a.Deadline(tx.rnr_until);
-  Queue(a, rx.recvs, [&a](auto& wr) {
+  Queue(a, rx.recvs, [&](auto& wr) {
     a.Numbers(wr.wr_id);
-    Sges(a, wr.sges);
+    Sges(a, wr.sges, memory);
   });
   Queue(a, rx.responses, [&a](auto& response) {
     a.Numbers(response.syndrome, response.msn);
@@ -168,9 +172,8 @@ void Snapshot::QueuePair(A& a, Of<A, roce::QueuePair>& qp) {
   a.Deadline(rx.ack_at);
   a.Deadline(rx.cnp_allowed_at);
   Rate(a, qp.rate_);
-  Queue(a, qp.completions_, [&a](auto& c) {
-    a.Numbers(c.wr_id, c.status, c.opcode, c.has_imm, c.solicited, c.imm, c.bytes);
-  });
+  Queue(a, qp.completions_,
+        [&a](auto& c) { a.Numbers(c.wr_id, c.status, c.opcode, c.has_imm, c.solicited, c.imm, c.bytes); });
   if constexpr (A::kReads) qp.counters_ = {};
 }
 
@@ -194,12 +197,19 @@ void Snapshot::Core(A& a, Of<A, RankCore>& core) {
 
 template <typename A>
 void Snapshot::Host(A& a, Of<A, sim::Host>& host, Of<A, std::vector<Buffers>>& buffers) {
-  QueuePair(a, host.qp_);
+  check::Regions memory;
+  memory.Add({host.control_out_.front().data(), sizeof(host.control_out_)});
+  memory.Add({host.control_in_.front().data(), sizeof(host.control_in_)});
+  for (auto& buffer : buffers) {
+    memory.Add(buffer.send);
+    memory.Add(buffer.recv);
+  }
+  QueuePair(a, host.qp_, memory);
   Core(a, host.core_);
-  a.Numbers(host.unfinished_, host.wants_poll_, host.stopped_);
+  a.Numbers(host.unfinished_, host.wants_poll_, host.stopped_, host.life_, host.posted_);
   size_t number = 0;
   Sequence(a, host.calls_, [&](auto& call) {
-    a.Numbers(call.state);
+    a.Numbers(call.state, call.outcome);
     Header(a, call.reply);
     auto& buffer = buffers[number++];
     a.Blob(buffer.recv);

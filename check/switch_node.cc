@@ -31,6 +31,22 @@ class SwitchNode final : public Node {
     EPIC_CHECK(reader.at_end());
   }
 
+  void LoadRelabelled(std::string_view state, std::span<const int> to) override {
+    Load(state);
+    // The other's child of each of our ports.
+    const int other = static_cast<int>(std::ranges::find(to, node_) - to.begin());
+    std::vector<size_t> becomes;  // by the other's child
+    for (const engine::EndpointConfig& child : system_.GroupOf(other).children) {
+      const int node = to[static_cast<size_t>(system_.EdgeAt(other, child.port).child)];
+      const auto& ours = context().children;
+      becomes.push_back(static_cast<size_t>(
+          std::ranges::find(ours, system_.AddressOf(node), [](const auto& c) { return c.config.remote_ip; }) -
+          ours.begin()));
+    }
+    Snapshot::Relabel(engine_, kGroupId, becomes,
+                      [&](std::span<uint8_t> payload) { system_.Relabel(to, payload); });
+  }
+
   void Save(std::string& out) override {
     Writer writer(out, blobs_, now_);
     Snapshot::Engine<Writer>(writer, engine_, kGroupId);

@@ -62,11 +62,32 @@ const Edge& System::EdgeAt(int node, PortId port) const {
   return edges_[static_cast<size_t>(ports_[static_cast<size_t>(node)][port])];
 }
 
-// Different for every rank, packet and element, so that what is missing, doubled or out of place shows.
+// A rank's contributions lie in its own lane: every hosts()-th element of a packet, others are 0. So a sum
+// shows who is in it and how often, and what it is when ranks change places follows from it (Relabelled).
+// Different for every call, part, packet and element of the lane.
 int32_t System::Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const {
-  uint64_t x = (at << 16 | rank) + (static_cast<uint64_t>(part) << 40) + (uint64_t{call} << 52) + 1;
+  const uint64_t in_packet = at % kElements;
+  const auto lanes = static_cast<uint64_t>(hosts());
+  if (in_packet % lanes != rank || in_packet >= kElements / lanes * lanes) return 0;
+  const uint64_t place = at / kElements << 8 | in_packet / lanes;
+  uint64_t x = place + (static_cast<uint64_t>(part) << 40) + (uint64_t{call} << 52) + 1;
   x = (x ^ (x >> 29)) * 0x9e3779b97f4a7c15u;
-  return static_cast<int32_t>(x >> 40);
+  return static_cast<int32_t>(x >> 40) | 1;
+}
+
+void System::Relabel(std::span<const int> to, std::span<uint8_t> data) const {
+  const auto lanes = static_cast<size_t>(hosts());
+  std::vector<uint8_t> group(lanes * kElementBytes);
+  for (size_t packet = 0; packet + kPathMtu <= data.size(); packet += kPathMtu) {
+    for (size_t first = 0; first + lanes <= kElements; first += lanes) {
+      uint8_t* const elements = data.data() + packet + first * kElementBytes;
+      std::memcpy(group.data(), elements, group.size());
+      for (size_t r = 0; r < lanes; ++r) {
+        const auto lane = static_cast<size_t>(to[static_cast<size_t>(switches()) + r] - switches());
+        std::memcpy(elements + lane * kElementBytes, group.data() + r * kElementBytes, kElementBytes);
+      }
+    }
+  }
 }
 
 std::vector<uint8_t> System::Reduced(size_t call, int64_t part, int64_t packet,
@@ -95,7 +116,9 @@ std::vector<Carried> System::Direction(std::span<const uint32_t> ranks, bool up)
   for (size_t c = 0; c < config_.calls.size(); ++c) {
     ControlHeader header = config_.calls[c];
     header.invocation = c;
-    Carried control{.index = index++, .opcode = roce::Opcode::kRcSendOnlyImm, .imm = static_cast<uint32_t>(c),
+    Carried control{.index = index++,
+                    .opcode = roce::Opcode::kRcSendOnlyImm,
+                    .imm = static_cast<uint32_t>(c),
                     .payload = std::vector<uint8_t>(kControlBytes)};
     Encode(header, std::span<uint8_t, kControlBytes>(control.payload));
     carried.push_back(std::move(control));
@@ -148,6 +171,12 @@ std::vector<uint8_t> System::Expected(size_t call, uint32_t rank) const {
   return bytes;
 }
 
+Qpn System::QpnAt(int node, int neighbour) const {
+  // Of the two the child has the higher number.
+  const bool upper = node < neighbour;
+  return Qpn{static_cast<uint32_t>(std::max(node, neighbour)) + (upper ? kUpperQpn : kLowerQpn)};
+}
+
 engine::GroupConfig System::GroupOf(int node) const {
   uint32_t slots = 1;
   while (slots < 2 * config_.message_packets * config_.window_messages) slots *= 2;
@@ -165,11 +194,11 @@ engine::GroupConfig System::GroupOf(int node) const {
   for (PortId port = 0; port < ports(node); ++port) {
     const Edge& edge = EdgeAt(node, port);
     const bool below = edge.parent == node;
-    const auto number = static_cast<uint32_t>(edge.child);
+    const int peer = below ? edge.child : edge.parent;
     const Psn psn(config_.first_psn);
-    engine::EndpointConfig end{.local_qpn = Qpn{number + (below ? kUpperQpn : kLowerQpn)},
-                               .remote_ip = AddressOf(below ? edge.child : edge.parent),
-                               .remote_qpn = Qpn{number + (below ? kLowerQpn : kUpperQpn)},
+    engine::EndpointConfig end{.local_qpn = QpnAt(node, peer),
+                               .remote_ip = AddressOf(peer),
+                               .remote_qpn = QpnAt(peer, node),
                                .port = port,
                                .in_psn = psn,
                                .out_psn = psn,
@@ -186,12 +215,11 @@ engine::GroupConfig System::GroupOf(int node) const {
 }
 
 sim::HostConfig System::HostOf(int node) const {
-  const Edge& edge = EdgeAt(node, 0);
-  const auto number = static_cast<uint32_t>(node);
+  const int parent = EdgeAt(node, 0).parent;
   return {.local_ip = AddressOf(node),
-          .local_qpn = Qpn{number + kLowerQpn},
-          .remote_ip = AddressOf(edge.parent),
-          .remote_qpn = Qpn{number + kUpperQpn},
+          .local_qpn = QpnAt(node, parent),
+          .remote_ip = AddressOf(parent),
+          .remote_qpn = QpnAt(parent, node),
           .send_psn = Psn(config_.first_psn),
           .recv_psn = Psn(config_.first_psn),
           .path_mtu = kPathMtu,

@@ -72,7 +72,12 @@ class System {
   // To be installed on a switch, and the host's end.
   engine::GroupConfig GroupOf(int node) const;
   sim::HostConfig HostOf(int node) const;
+  // Of the endpoint at `node` of its edge to a neighbour.
+  Qpn QpnAt(int node, int neighbour) const;
   Ipv4 AddressOf(int node) const { return Ipv4{0x0a000001u + static_cast<uint32_t>(node)}; }
+
+  // What data become when ranks change places: node n becomes to[n].
+  void Relabel(std::span<const int> to, std::span<uint8_t> data) const;
 
   // What is wrong with a data packet, or with what an ACK or NAK names, that a node sends by a port; empty if
   // nothing is. `named` is set to how many packets of the opposite direction an ACK or NAK says to have come,
@@ -81,7 +86,8 @@ class System {
 
  private:
   int32_t Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const;
-  std::vector<uint8_t> Reduced(size_t call, int64_t part, int64_t packet, std::span<const uint32_t> ranks) const;
+  std::vector<uint8_t> Reduced(size_t call, int64_t part, int64_t packet,
+                               std::span<const uint32_t> ranks) const;
   void LayOut(Edge& edge) const;
   std::vector<Carried> Direction(std::span<const uint32_t> ranks, bool up) const;
 

@@ -5,9 +5,12 @@ epic_test(switch_test SOURCES core/forwarding_test.cc core/switch_test.cc LIBS e
 
 find_package(CLI11 REQUIRED)
 find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+epic_library(switch_trace SOURCES daemon/trace.cc
+             PUBLIC epic_switch PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json)
 epic_library(switch_daemon
   SOURCES daemon/control.cc daemon/convert.cc daemon/options.cc daemon/ports.cc daemon/service.cc
-  PUBLIC epic_switch epic_io epic_proto
+  PUBLIC epic_switch epic_switch_trace epic_io epic_proto
   PRIVATE fmt::fmt spdlog::spdlog CLI11::CLI11)
 target_compile_definitions(epic_switch_daemon PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
 add_executable(incengine daemon/main.cc)

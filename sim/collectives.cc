@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/check.h"
 #include "commlib/core/rank_core.h"
 
 namespace epic::sim {
@@ -26,9 +27,18 @@ uint32_t EncodeElement(DataType type, uint32_t value) {
   }
 }
 
-void Put(DataType type, std::vector<uint8_t>& buffer, uint64_t element, uint32_t value) {
-  const uint32_t bits = EncodeElement(type, value);
-  std::memcpy(buffer.data() + element * ElementBytes(type), &bits, ElementBytes(type));
+// Writes value(0), value(1), ... in the type's encoding.
+template <typename ValueOf>
+void Fill(DataType type, std::span<uint8_t> out, const ValueOf& value) {
+  const auto fill = [&]<typename Unit>(Unit) {
+    for (size_t i = 0; i < out.size() / sizeof(Unit); ++i) {
+      const auto unit = static_cast<Unit>(EncodeElement(type, value(i)));
+      std::memcpy(out.data() + i * sizeof unit, &unit, sizeof unit);
+    }
+  };
+  const uint32_t bytes = ElementBytes(type);
+  EPIC_CHECK(bytes == 1 || bytes == 2 || bytes == 4);
+  bytes == 4 ? fill(uint32_t{}) : bytes == 2 ? fill(uint16_t{}) : fill(uint8_t{});
 }
 
 }  // namespace
@@ -39,10 +49,11 @@ CollectiveCall::CollectiveCall(const ControlHeader& header, int ranks, int numbe
     const auto rank = static_cast<uint32_t>(r);
     send_.emplace_back(SendBytes(header, rank));
     recv_.emplace_back(RecvBytes(header, rank), uint8_t{0xee});
-    const uint64_t elements = header.count == 0 ? 0 : send_.back().size() / ElementBytes(header.type);
-    for (uint64_t i = 0; i < elements; ++i) {
-      const auto part = static_cast<int64_t>(i / header.count);
-      Put(header.type, send_.back(), i, Value(r, Reduces(header.collective) ? part : r, i % header.count));
+    const uint64_t part_bytes = header.count * ElementBytes(header.type);
+    for (uint64_t at = 0; at < send_.back().size(); at += part_bytes) {
+      const int64_t part = Reduces(header.collective) ? static_cast<int64_t>(at / part_bytes) : r;
+      Fill(header.type, std::span(send_.back()).subspan(at, part_bytes),
+           [&](size_t i) { return Value(r, part, i); });
     }
   }
 }
@@ -54,12 +65,11 @@ uint32_t CollectiveCall::Value(int rank, int64_t part, uint64_t element) const {
   return static_cast<uint32_t>(x >> 58) & 0xf;
 }
 
-uint32_t CollectiveCall::Expected(int rank, int64_t part, uint64_t element) const {
+uint32_t CollectiveCall::Expected(int64_t part, uint64_t element) const {
   if (!Reduces(header_.collective)) {
     return Value(static_cast<int>(PartRoot(header_, part)), static_cast<int64_t>(PartRoot(header_, part)),
                  element);
   }
-  (void)rank;
   uint32_t result = Value(0, part, element);
   for (int r = 1; r < ranks_; ++r) {
     const uint32_t value = Value(r, part, element);
@@ -70,6 +80,19 @@ uint32_t CollectiveCall::Expected(int rank, int64_t part, uint64_t element) cons
   return result;
 }
 
+// All parts, one behind the other.
+const std::vector<uint8_t>& CollectiveCall::Results() const {
+  const uint64_t part_bytes = header_.count * ElementBytes(header_.type);
+  if (results_.empty()) {
+    results_.resize(part_bytes * header_.parts);
+    for (uint32_t part = 0; part < header_.parts; ++part) {
+      Fill(header_.type, std::span(results_).subspan(part * part_bytes, part_bytes),
+           [&](size_t i) { return Expected(part, i); });
+    }
+  }
+  return results_;
+}
+
 void CollectiveCall::Start(World& world, int rank, int group) {
   const auto r = static_cast<size_t>(rank);
   world.host(rank, group).Start(header_, send_[r], recv_[r]);
@@ -77,17 +100,15 @@ void CollectiveCall::Start(World& world, int rank, int group) {
 
 size_t CollectiveCall::Wrong(int rank) const {
   const std::vector<uint8_t>& got = recv_[static_cast<size_t>(rank)];
-  if (header_.count == 0) return 0;
+  if (got.empty()) return 0;
   const uint32_t bytes = ElementBytes(header_.type);
-  const uint64_t elements = got.size() / bytes;
-  const bool one_part = elements == header_.count;
+  // All parts, or one: the only one, or in a ReduceScatter the rank's own.
+  const bool own_part = header_.collective == Collective::kReduceScatter;
+  const uint8_t* const want = Results().data() + (own_part ? static_cast<size_t>(rank) * got.size() : 0);
+  EPIC_CHECK(want + got.size() <= Results().data() + Results().size());
+  if (std::memcmp(got.data(), want, got.size()) == 0) return 0;
   size_t wrong = 0;
-  for (uint64_t i = 0; i < elements; ++i) {
-    int64_t part = static_cast<int64_t>(i / header_.count);
-    if (one_part && header_.collective == Collective::kReduceScatter) part = rank;
-    const uint32_t want = EncodeElement(header_.type, Expected(rank, part, i % header_.count));
-    wrong += std::memcmp(got.data() + i * bytes, &want, bytes) != 0;
-  }
+  for (size_t at = 0; at < got.size(); at += bytes) wrong += std::memcmp(&got[at], want + at, bytes) != 0;
   return wrong;
 }
 
@@ -119,6 +140,7 @@ Nanos StartCalls(World& world, int group, int rank, std::span<CollectiveCall> ca
   for (CollectiveCall& call : calls) {
     if (spread > 0) at += static_cast<Nanos>(world.choices().Below(static_cast<uint64_t>(spread)));
     world.At(at, [&world, &call, rank, group, on_start] {
+      if (!world.host(rank, group).alive()) return;
       if (on_start) on_start(call);
       call.Start(world, rank, group);
     });
@@ -128,7 +150,8 @@ Nanos StartCalls(World& world, int group, int rank, std::span<CollectiveCall> ca
 
 bool Finished(World& world, int group, const Calls& calls) {
   for (int r = 0; r < world.ranks(group); ++r) {
-    if (world.host(r, group).calls() != calls.size()) return false;
+    const Host& host = world.host(r, group);
+    if (host.alive() && host.calls() != calls.size()) return false;
   }
   return world.AllDone(group);
 }

@@ -33,13 +33,15 @@ class CollectiveCall {
 
  private:
   uint32_t Value(int rank, int64_t part, uint64_t element) const;
-  uint32_t Expected(int rank, int64_t part, uint64_t element) const;
+  uint32_t Expected(int64_t part, uint64_t element) const;
+  const std::vector<uint8_t>& Results() const;
 
   ControlHeader header_;
   int ranks_;
   int number_;
   std::vector<std::vector<uint8_t>> send_;
   std::vector<std::vector<uint8_t>> recv_;
+  mutable std::vector<uint8_t> results_;  // what must be received; made when it is first asked for
 };
 
 // A random collective, root, type, operation and count of at most max_count elements per part.
@@ -48,12 +50,13 @@ ControlHeader RandomHeader(Choices& choices, int ranks, uint64_t max_count);
 // Of one group, in the order in which each of its ranks makes them.
 using Calls = std::vector<CollectiveCall>;
 
-// Starts the calls in order on one rank from `begin` on, each at most `spread` after the one before; returns
-// when the last starts. on_start is told of each just before. The calls are borrowed until the world is gone.
+// Starts the calls in order on one rank from `begin` on, each at most `spread` after the one before, while
+// the rank is alive; returns when the last starts. on_start is told of each just before. The calls are
+// borrowed until the world is gone.
 Nanos StartCalls(World& world, int group, int rank, std::span<CollectiveCall> calls, Nanos begin,
                  Nanos spread, const std::function<void(const CollectiveCall&)>& on_start = {});
 
-// Every rank of the group has made all calls, and all have ended.
+// Every rank of the group that is alive has made all calls, and all have ended.
 bool Finished(World& world, int group, const Calls& calls);
 
 // Where every switch of the group stands, a line each, for failures.

@@ -6,6 +6,7 @@ Fate RandomFate(const FaultRates& rates, Choices& choices) {
   if (choices.Chance(rates.loss_ppm)) return Fate::kDrop;
   if (choices.Chance(rates.duplicate_ppm)) return Fate::kDuplicate;
   if (choices.Chance(rates.delay_ppm)) return Fate::kDelay;
+  if (rates.linger_ppm > 0 && choices.Chance(rates.linger_ppm)) return Fate::kLinger;
   return rates.corrupt_ppm > 0 && choices.Chance(rates.corrupt_ppm) ? Fate::kCorrupt : Fate::kDeliver;
 }
 

@@ -18,6 +18,7 @@ struct FaultRates {
   uint64_t corrupt_ppm = 0;
   uint64_t burst_ppm = 0;  // that begin a burst, in which the link loses everything
   Nanos burst_ns = 0;      // the longest
+  uint64_t linger_ppm = 0;
 };
 
 // The next packet's, of faults that strike packets one by one.

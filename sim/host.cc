@@ -31,10 +31,11 @@ roce::SgeList SgesOf(std::span<const uint8_t> buffer) {
 roce::QueuePair Connected(const HostConfig& config) {
   roce::Policy policy = roce::RxeLike();
   policy.retry_7_is_forever = !config.retries_end;
+  const uint32_t window_packets = config.message_packets * config.window_messages;
   roce::QueuePair qp({.local_ip = config.local_ip,
                       .local_qpn = config.local_qpn,
-                      .send_depth = 1024,
-                      .recv_depth = 1024,
+                      .send_depth = MaxSendRequests(window_packets),
+                      .recv_depth = MaxRecvRequests(window_packets),
                       .max_inline_bytes = 0,
                       .policy = policy});
   EPIC_CHECK(qp.Modify({.state = roce::QpState::kInit}) == roce::ModifyResult::kOk);
@@ -58,6 +59,7 @@ roce::QueuePair Connected(const HostConfig& config) {
 
 Host::Host(const HostConfig& config)
     : rank_(config.rank),
+      wake_(config.wake),
       qp_(Connected(config)),
       core_({.path_mtu = config.path_mtu,
              .message_packets = config.message_packets,
@@ -66,7 +68,7 @@ Host::Host(const HostConfig& config)
              .world_size = config.world_size}) {}
 
 int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv) {
-  EPIC_CHECK(!stopped_);
+  EPIC_CHECK(!stopped_ && alive());
   const bool own_broadcast = header.collective == Collective::kBroadcast && rank_ == header.root;
   EPIC_CHECK(send.size() == SendBytes(header, rank_));
   EPIC_CHECK(recv.size() == RecvBytes(header, rank_) || (own_broadcast && recv.empty()));
@@ -79,7 +81,7 @@ int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std:
   EPIC_CHECK(op == static_cast<OpId>(calls_.size()));
   calls_.push_back({.send = send, .recv = recv});
   ++unfinished_;
-  wants_poll_ = true;
+  WantPoll();
   return static_cast<int>(op);
 }
 
@@ -101,6 +103,7 @@ void Host::OnPacket(Nanos now, const roce::Packet& packet) {
 }
 
 void Host::Post(const WorkRequest& wr) {
+  ++posted_;
   const auto slot = static_cast<size_t>(ControlSlot(wr.op));
   const Call& call = calls_[static_cast<size_t>(wr.op)];
   if (wr.is_recv) {
@@ -123,13 +126,19 @@ void Host::Post(const WorkRequest& wr) {
 
 void Host::SetStopped(bool stopped) {
   stopped_ = stopped;
+  WantPoll();
+}
+
+void Host::WantPoll() {
   wants_poll_ = true;
+  if (wake_ != nullptr) *wake_ = true;
 }
 
 // What the library does: completions in, work requests and finished calls out.
 void Host::RunProcess(Nanos now) {
   wants_poll_ = false;
   for (roce::Completion c; qp_.NextCompletion(&c);) {
+    --posted_;
     if (!c.is_recv()) {
       core_.OnSendComplete(c.wr_id);
       continue;
@@ -142,13 +151,37 @@ void Host::RunProcess(Nanos now) {
   WorkRequest wr;
   while (core_.NextWorkRequest(&wr)) Post(wr);
   if (core_.failed()) core_.OnDrained();
+  TakeFinished(now);
+}
+
+void Host::TakeFinished(Nanos now) {
   while (const auto finished = core_.NextFinished()) {
     Call& call = calls_[static_cast<size_t>(finished->op)];
     call.state = finished->outcome == Outcome::kOk ? CallState::kDone : CallState::kFailed;
+    call.outcome = finished->outcome;
     call.reply = finished->reply;
     call.finished_at = now;
     --unfinished_;
   }
+}
+
+void Host::Abort(Nanos now) {
+  EPIC_CHECK(alive());
+  life_ = RankLife::kAborted;
+  wants_poll_ = false;
+  core_.Abort();
+  EPIC_CHECK(qp_.Modify({.state = roce::QpState::kErr}) == roce::ModifyResult::kOk);
+  for (roce::Completion c; qp_.NextCompletion(&c);) --posted_;
+  EPIC_CHECK(posted_ == 0);
+  core_.OnDrained();
+  TakeFinished(now);
+  EPIC_CHECK(unfinished_ == 0);
+}
+
+void Host::Kill() {
+  life_ = RankLife::kKilled;
+  wants_poll_ = false;
+  unfinished_ = 0;
 }
 
 void Host::Poll(Nanos now, roce::PacketSink& sink) {

@@ -17,6 +17,13 @@ namespace epic::sim {
 // How a call ended, or that it has not.
 enum class CallState { kRunning, kDone, kFailed };
 
+// Whether a rank can still make calls.
+enum class RankLife : uint8_t {
+  kAlive,
+  kAborted,  // the manager has told it that its group has failed: its queue pair is gone
+  kKilled,   // its process is gone, and whatever it was doing
+};
+
 // The host's end of its edge.
 struct HostConfig {
   Ipv4 local_ip{};
@@ -30,6 +37,7 @@ struct HostConfig {
   uint32_t window_messages = 8;
   uint32_t rank = 0;
   uint32_t world_size = 1;
+  bool* wake = nullptr;      // becomes true whenever wants_poll() does; optional
   uint8_t timeout = 18;      // exponent: 4.096 us * 2^18 is about a second
   bool retries_end = false;  // after seven, as the specification has it; those of rdma_rxe have no end
 };
@@ -46,6 +54,8 @@ class Host {
   int Barrier();
 
   CallState state(int call) const { return calls_[static_cast<size_t>(call)].state; }
+  // Of a call that ended.
+  Outcome outcome(int call) const { return calls_[static_cast<size_t>(call)].outcome; }
   // Of a failed call.
   const ControlHeader& reply(int call) const { return calls_[static_cast<size_t>(call)].reply; }
   Nanos finished_at(int call) const { return calls_[static_cast<size_t>(call)].finished_at; }
@@ -60,6 +70,15 @@ class Host {
   // A call was started, or the process goes on, since the last Poll.
   bool wants_poll() const { return wants_poll_ && !stopped_; }
 
+  // As the library does when its group has failed: every call ends, with kAborted unless its result had
+  // arrived whole, and the queue pair gives back every buffer. Only of a rank that is alive; then nothing but
+  // questions may be asked.
+  void Abort(Nanos now);
+  // The process and its queue pair vanish: calls that are running never end.
+  void Kill();
+  RankLife life() const { return life_; }
+  bool alive() const { return life_ == RankLife::kAlive; }
+
   // The rank's process stands still, as after SIGSTOP, or goes on; its NIC never stops. No calls may be
   // started meanwhile.
   void SetStopped(bool stopped);
@@ -70,6 +89,7 @@ class Host {
   friend struct epic::Snapshot;
   struct Call {
     CallState state = CallState::kRunning;
+    Outcome outcome = Outcome::kOk;
     std::span<const uint8_t> send;
     std::span<uint8_t> recv;
     ControlHeader reply;
@@ -79,14 +99,20 @@ class Host {
 
   void Post(const WorkRequest& wr);
   void RunProcess(Nanos now);
+  void TakeFinished(Nanos now);
+
+  void WantPoll();
 
   const uint32_t rank_;
+  bool* const wake_;
   roce::QueuePair qp_;
   RankCore core_;
   std::vector<Call> calls_;
   size_t unfinished_ = 0;
   bool wants_poll_ = false;
   bool stopped_ = false;
+  RankLife life_ = RankLife::kAlive;
+  int64_t posted_ = 0;  // work requests that have not been given back
   ControlRing control_out_{};
   ControlRing control_in_{};
 };

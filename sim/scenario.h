@@ -36,12 +36,15 @@ struct FaultPlan {
   FaultRates rates;
   bool stops_hosts = false;
   bool late_ranks = false;
+  bool crashes_engines = false;  // those of switches lose their groups and start anew
+  bool kills_hosts = false;      // which come back without the ranks that they had
   // Of canaries, whose runs must not end right.
   bool flips = false;     // data reaches the hosts changed
   bool swallows = false;  // when the faults should end, all packets are lost
-  bool crashes = false;   // when the faults should end, a check fails
+  bool aborts = false;    // when the faults should end, a check fails
+  bool reuses = false;    // a group has the QPNs and PSNs of the one before it, at once
 
-  bool canary() const { return flips || swallows || crashes; }
+  bool canary() const { return flips || swallows || aborts || reuses; }
 };
 
 // All of them; canaries last.

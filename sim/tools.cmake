@@ -7,6 +7,9 @@ target_link_libraries(epic-overlap PRIVATE epic_options epic_sim epic_commlib_co
 
 add_executable(epic-sim epic_sim.cc many_seeds.cc)
 target_link_libraries(epic-sim PRIVATE epic_options epic_sim fmt::fmt CLI11::CLI11)
+find_package(benchmark REQUIRED)
+add_executable(sim_bench sim_bench.cc)
+target_link_libraries(sim_bench PRIVATE epic_options epic_sim benchmark::benchmark_main benchmark::benchmark)
 epic_test(epic_sim_test SOURCES epic_sim_test.cc LIBS fmt::fmt TIMEOUT 300)
 target_compile_definitions(epic_sim_test PRIVATE EPIC_SIM_PROGRAM="$<TARGET_FILE:epic-sim>")
 add_dependencies(epic_sim_test epic-sim)

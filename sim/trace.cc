@@ -70,6 +70,8 @@ const char* Name(Fate fate) {
       return "delay";
     case Fate::kCorrupt:
       return "corrupt";
+    case Fate::kLinger:
+      return "linger";
     case Fate::kFlip:
       return "flip";
   }
@@ -78,7 +80,6 @@ const char* Name(Fate fate) {
 
 void Trace::Packet(const World& world, std::string_view event, const LinkPacket& packet,
                    std::string_view fate) {
-  if (!on()) return;
   const roce::Packet& p = *packet.packet;
   const char* const opcode =
       p.bth.opcode == roce::Opcode::kRcAck ? SyndromeName(p.aeth.syndrome) : OpcodeName(p.bth.opcode);
@@ -94,11 +95,11 @@ void Trace::Run(std::string_view replay_line) {
 }
 
 void Trace::Sent(const World& world, const LinkPacket& packet, Fate fate) {
-  Packet(world, "sent", packet, Name(fate));
+  if (on()) Packet(world, "sent", packet, Name(fate));
 }
 
 void Trace::Arrived(const World& world, const LinkPacket& packet, bool heard) {
-  Packet(world, "arrived", packet, heard ? "heard" : "unheard");
+  if (on()) Packet(world, "arrived", packet, heard ? "heard" : "unheard");
 }
 
 void Trace::Started(Nanos now, int group, int rank, int call, const ControlHeader& header) {
@@ -117,6 +118,34 @@ void Trace::Ended(Nanos now, int group, int rank, int call, std::string_view how
 void Trace::Stopped(Nanos now, int host, Nanos until) {
   if (on())
     sink_(fmt::format(R"({{"time":{},"event":"stopped","host":"host{}","until":{}}})", now, host, until));
+}
+
+void Trace::Crashed(const World& world, int node, Nanos until) {
+  if (!on()) return;
+  sink_(fmt::format(R"({{"time":{},"event":"crashed","node":"{}","until":{}}})", world.now(),
+                    NodeName(world, node), until));
+}
+
+void Trace::Restarted(const World& world, int node) {
+  if (!on()) return;
+  sink_(fmt::format(R"({{"time":{},"event":"restarted","node":"{}"}})", world.now(), NodeName(world, node)));
+}
+
+void Trace::GroupFailed(Nanos now, int group, std::string_view why) {
+  if (on())
+    sink_(fmt::format(R"({{"time":{},"event":"group_failed","group":{},"why":"{}"}})", now, group, why));
+}
+
+void Trace::Aborted(Nanos now, int group, int rank, std::string_view why) {
+  if (!on()) return;
+  sink_(fmt::format(R"({{"time":{},"event":"aborted","group":{},"rank":{},"why":"{}"}})", now, group, rank,
+                    why));
+}
+
+void Trace::GroupMade(Nanos now, int group, int instead_of, int qpns) {
+  if (!on()) return;
+  sink_(fmt::format(R"({{"time":{},"event":"group_made","group":{},"instead_of":{},"qpns":{}}})", now, group,
+                    instead_of, qpns));
 }
 
 void Trace::FaultsOff(Nanos now) {

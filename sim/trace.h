@@ -10,7 +10,7 @@
 
 namespace epic::sim {
 
-// "deliver", "lose", "repeat", "delay", "corrupt", "flip".
+// "deliver", "lose", "repeat", "delay", "corrupt", "linger", "flip".
 const char* Name(Fate fate);
 
 // Takes each line, without a newline.
@@ -29,6 +29,14 @@ class Trace {
   void Started(Nanos now, int group, int rank, int call, const ControlHeader& header);
   void Ended(Nanos now, int group, int rank, int call, std::string_view how);
   void Stopped(Nanos now, int host, Nanos until);
+  // A switch's engine, or a host; and that it is back, without what it had.
+  void Crashed(const World& world, int node, Nanos until);
+  void Restarted(const World& world, int node);
+  // The manager has given the group up ("switch_lost", "rank_lost"), and told a rank.
+  void GroupFailed(Nanos now, int group, std::string_view why);
+  void Aborted(Nanos now, int group, int rank, std::string_view why);
+  // In the place of another one.
+  void GroupMade(Nanos now, int group, int instead_of, int qpns);
   void FaultsOff(Nanos now);
   void Verdict(Nanos now, std::string_view verdict);
 

@@ -7,9 +7,17 @@
 
 #include "base/check.h"
 #include "sim/collectives.h"
+#include "sim/manager.h"
 
 namespace epic::sim {
 namespace {
+
+struct Crash {
+  Nanos at = 0;
+  Nanos until = 0;
+  bool is_host = false;
+  int number = 0;  // of the switch or host
+};
 
 // What the seed chooses besides the faults themselves.
 struct Shape {
@@ -32,10 +40,37 @@ struct Shape {
         spec.rank_host.push_back(static_cast<int>(choices.Below(static_cast<uint64_t>(hosts))));
       others.push_back(spec);
     }
-    config.arena_bytes = (1 + others.size()) << (hosts > 8 ? 22 : 20);
+    if (PlanNamed(scenario.name).reuses) config.start_psn = config.start_psn.value_or(0xffffc0);
+    config.arena_bytes = ArenaBytesOf(FirstGroupOf(config), config);
+    for (const GroupSpec& other : others) config.arena_bytes += ArenaBytesOf(other, config);
     max_count = 200u << choices.Below(5);
     faults_end = kMillisecond << choices.Below(7);
     spread = faults_end / scenario.calls / OneOf({1, 4, 16});
+    ChooseCrashes(PlanNamed(scenario.name));
+  }
+  // What crashes, when and until when, and the times of the manager: a real lease of seconds would be
+  // thousands of timeouts of the hosts, all alike.
+  void ChooseCrashes(const FaultPlan& plan) {
+    if (!plan.crashes_engines && !plan.kills_hosts) return;
+    config.arena_bytes *= 4;  // for groups that are made while the ones before are being removed
+    config.packet_life_ns = plan.reuses ? faults_end : faults_end / OneOf({2, 16});
+    manager = {.lease = faults_end / OneOf({4, 16, 64}),
+               .message = faults_end / OneOf({64, 1024}),
+               .quarantine = config.packet_life_ns + kMillisecond,
+               .reuses_at_once = plan.reuses};
+    const auto crashes_of = [this](size_t nodes, bool are_hosts) {
+      for (uint64_t n = 1 + choices.Below(3); n > 0; --n) {
+        const auto at = static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end)));
+        const auto down =
+            static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end / OneOf({4, 64}))));
+        crashes.push_back({.at = at,
+                           .until = at + 1 + down,
+                           .is_host = are_hosts,
+                           .number = static_cast<int>(choices.Below(nodes))});
+      }
+    };
+    if (plan.crashes_engines) crashes_of(tree.switch_parent.size(), false);
+    if (plan.kills_hosts) crashes_of(tree.rank_switch.size(), true);
   }
   Nanos OneOf(std::initializer_list<Nanos> values) {
     return *(values.begin() + static_cast<ptrdiff_t>(choices.Below(values.size())));
@@ -48,7 +83,14 @@ struct Shape {
   uint64_t max_count = 0;
   Nanos faults_end = 0;
   Nanos spread = 0;  // between a rank's calls
+  ManagerOptions manager;
+  std::vector<Crash> crashes;
 };
+
+const char* HowEnded(const Host& host, int call) {
+  if (host.state(call) == CallState::kDone) return "done";
+  return host.outcome(call) == epic::Outcome::kAborted ? "aborted" : "failed";
+}
 
 class Trial {
  public:
@@ -58,20 +100,25 @@ class Trial {
         shape_(scenario),
         faults_(plan_.rates),
         world_(shape_.config, scenario.seed),
-        trace_(sink) {
+        trace_(sink),
+        manager_(WithGroups(), trace_, shape_.choices, shape_.manager, [this](int group) {
+          ++counts_.failed;
+          StartGroup(group);
+        }) {
     trace_.Run(ReplayLine(scenario));
-    for (const GroupSpec& other : shape_.others) world_.AddGroup(other);
     world_.SetFaultRule([this](const LinkPacket& p) { return Decide(p); });
     world_.SetArrivalWatch([this](const LinkPacket& p, bool heard) {
       trace_.Arrived(world_, p, heard);
       if (!heard) ++counts_.unheard;
+      if (manager_.hit(p.group)) ++counts_.old;
     });
     world_.At(shape_.faults_end, [this] {
       faulty_ = false;
       trace_.FaultsOff(world_.now());
-      EPIC_CHECK(!plan_.crashes);
+      EPIC_CHECK(!plan_.aborts);
     });
     if (plan_.stops_hosts) StopHosts();
+    for (const Crash& crash : shape_.crashes) world_.At(crash.at, [this, &crash] { Happen(crash); });
     for (int g = 0; g < world_.groups(); ++g) StartGroup(g);
   }
   Trial(const Trial&) = delete;
@@ -80,12 +127,18 @@ class Trial {
   Outcome Run();
 
  private:
+  World& WithGroups() {
+    for (const GroupSpec& other : shape_.others) world_.AddGroup(other);
+    return world_;
+  }
   Fate FateOf(const LinkPacket& packet);
   Fate Decide(const LinkPacket& packet);
   void StopHosts();
+  void Happen(const Crash& crash);
   void StartGroup(int group);
   bool AllEnded();
   void TraceEnds();
+  int64_t Aborted();
   std::string WrongIn(int group, int rank);
 
   const Scenario scenario_;
@@ -94,6 +147,7 @@ class Trial {
   RandomFaults faults_;
   World world_;
   Trace trace_;
+  Manager manager_;
   Counts counts_{.runs = 1};
   bool faulty_ = true;
   Nanos last_start_ = 0;
@@ -116,7 +170,7 @@ Fate Trial::Decide(const LinkPacket& packet) {
   counts_.lost += fate == Fate::kDrop;
   counts_.corrupted += fate == Fate::kCorrupt;
   counts_.repeated += fate == Fate::kDuplicate;
-  counts_.delayed += fate == Fate::kDelay;
+  counts_.delayed += fate == Fate::kDelay || fate == Fate::kLinger;
   trace_.Sent(world_, packet, fate);
   return fate;
 }
@@ -140,6 +194,20 @@ void Trial::StopHosts() {
   }
 }
 
+void Trial::Happen(const Crash& crash) {
+  const int node = crash.is_host ? world_.node_of_host(crash.number) : crash.number;
+  trace_.Crashed(world_, node, crash.until);
+  ++counts_.crashes;
+  if (crash.is_host) {
+    manager_.HostDies(crash.number);
+    world_.KillHost(crash.number, crash.until);
+  } else {
+    manager_.EngineCrashes(crash.number);
+    world_.CrashEngine(crash.number, crash.until);
+  }
+  world_.At(crash.until, [this, node] { trace_.Restarted(world_, node); });
+}
+
 // Three quarters of the calls begin while things go wrong, the others when they no longer do.
 void Trial::StartGroup(int group) {
   const int ranks = world_.ranks(group);
@@ -151,13 +219,14 @@ void Trial::StartGroup(int group) {
   counts_.calls += scenario_.calls;
   const std::span<CollectiveCall> all = calls;
   const auto early = all.first(all.size() * 3 / 4);
+  const Nanos now = world_.now();
   const auto late_rank = static_cast<int>(shape_.choices.Below(static_cast<uint64_t>(ranks)));
   for (int r = 0; r < ranks; ++r) {
     const auto on_start = [this, group, r](const CollectiveCall& call) {
       trace_.Started(world_.now(), group, r, call.number() % kMaxCalls, call.header());
     };
     const Nanos spread = shape_.spread * (plan_.late_ranks && r == late_rank ? 8 : 1);
-    const Nanos at = StartCalls(world_, group, r, early, 0, spread, on_start);
+    const Nanos at = StartCalls(world_, group, r, early, now, spread, on_start);
     const Nanos last = StartCalls(world_, group, r, all.subspan(early.size()),
                                   std::max(at, shape_.faults_end), shape_.spread, on_start);
     last_start_ = std::max(last_start_, last);
@@ -165,9 +234,15 @@ void Trial::StartGroup(int group) {
 }
 
 Outcome Trial::Run() {
-  const bool ended = world_.RunUntil([this] { return AllEnded(); }, last_start_ + kLivenessBound);
+  bool ended = false;
+  // A group that is made meanwhile has calls that start later.
+  for (Nanos limit = 0; !ended && limit < last_start_ + kLivenessBound;) {
+    limit = last_start_ + kLivenessBound;
+    ended = world_.RunUntil([this] { return AllEnded(); }, limit);
+  }
   counts_.packets = world_.packets();
   counts_.time = world_.now();
+  counts_.aborted = Aborted();
   Outcome outcome{.verdict = ended ? Verdict::kRight : Verdict::kHung, .detail = {}, .counts = counts_};
   if (!ended) {
     outcome.detail =
@@ -191,7 +266,7 @@ bool Trial::AllEnded() {
   while (ended_groups_ < world_.groups() &&
          Finished(world_, ended_groups_, calls_[static_cast<size_t>(ended_groups_)]))
     ++ended_groups_;
-  return ended_groups_ == world_.groups();
+  return ended_groups_ == world_.groups() && manager_.idle();
 }
 
 void Trial::TraceEnds() {
@@ -200,12 +275,24 @@ void Trial::TraceEnds() {
       const Host& host = world_.host(r, g);
       int& next = ends_[static_cast<size_t>(g)][static_cast<size_t>(r)];
       for (; next < static_cast<int>(host.calls()) && host.state(next) != CallState::kRunning; ++next)
-        trace_.Ended(world_.now(), g, r, next, host.state(next) == CallState::kDone ? "done" : "failed");
+        trace_.Ended(world_.now(), g, r, next, HowEnded(host, next));
     }
   }
 }
 
-// The first of the rank's calls that ended in an error or with wrong elements; empty if there is none.
+int64_t Trial::Aborted() {
+  int64_t aborted = 0;
+  for (int g = 0; g < world_.groups(); ++g) {
+    for (int r = 0; r < world_.ranks(g); ++r) {
+      const Host& host = world_.host(r, g);
+      for (int k = 0; k < static_cast<int>(host.calls()); ++k) aborted += host.state(k) != CallState::kDone;
+    }
+  }
+  return aborted;
+}
+
+// The first of the rank's calls that ended in an error without cause or with wrong elements; empty if there
+// is none.
 std::string Trial::WrongIn(int group, int rank) {
   const Host& host = world_.host(rank, group);
   for (size_t k = 0; k < host.calls(); ++k) {
@@ -213,7 +300,9 @@ std::string Trial::WrongIn(int group, int rank) {
     const CallState state = host.state(static_cast<int>(k));
     if (state == CallState::kRunning) break;
     const size_t wrong = state == CallState::kDone ? call.Wrong(rank) : 0;
-    if (state == CallState::kFailed)
+    const bool may_abort = manager_.hit(group) && host.life() == RankLife::kAborted;
+    if (state == CallState::kFailed &&
+        !(may_abort && host.outcome(static_cast<int>(k)) == epic::Outcome::kAborted))
       return fmt::format("group {}, {}: rank {} got an error\n", group, call.Describe(), rank);
     if (wrong > 0)
       return fmt::format("group {}, {}: rank {} has {} wrong elements\n", group, call.Describe(), rank,
@@ -245,6 +334,10 @@ Counts& Counts::operator+=(const Counts& other) {
   repeated += other.repeated;
   delayed += other.delayed;
   unheard += other.unheard;
+  crashes += other.crashes;
+  failed += other.failed;
+  aborted += other.aborted;
+  old += other.old;
   time += other.time;
   return *this;
 }
@@ -252,10 +345,10 @@ Counts& Counts::operator+=(const Counts& other) {
 std::string Describe(const Counts& counts) {
   return fmt::format(
       "{} calls, {} packets, {:.6f} virtual seconds; {} lost, {} corrupted, {} repeated, {} delayed, {} "
-      "unheard "
-      "by stopped hosts",
+      "unheard; {} crashes, {} groups failed, {} calls of ranks aborted, {} packets of failed groups",
       counts.calls, counts.packets, static_cast<double>(counts.time) / 1e9, counts.lost, counts.corrupted,
-      counts.repeated, counts.delayed, counts.unheard);
+      counts.repeated, counts.delayed, counts.unheard, counts.crashes, counts.failed, counts.aborted,
+      counts.old);
 }
 
 Outcome RunTrial(const Scenario& scenario, const TraceSink& trace) { return Trial(scenario, trace).Run(); }

@@ -1,5 +1,7 @@
 // One run of a scenario: random calls of up to three groups, first while things go wrong, then after the
-// faults have ended, when every call must end right within a bound of virtual time.
+// faults have ended, when every call must end right within a bound of virtual time. Calls of a group that
+// lost something in a crash may end in kAborted on some ranks and right on others; the group made in its
+// place starts with calls of its own, for which the same holds.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,7 @@ inline constexpr Nanos kLivenessBound = 30 * kSecond;
 
 enum class Verdict : uint8_t {
   kRight,
-  kWrong,  // a rank got a wrong element, or an error
+  kWrong,  // a rank got a wrong element, or an error that no crash accounts for
   kHung,   // a call did not end within the bound
 };
 const char* Name(Verdict verdict);
@@ -29,7 +31,11 @@ struct Counts {
   int64_t corrupted = 0;
   int64_t repeated = 0;
   int64_t delayed = 0;
-  int64_t unheard = 0;  // by hosts that stood still
+  int64_t unheard = 0;  // by hosts that stood still, or by what was down
+  int64_t crashes = 0;  // of engines and hosts
+  int64_t failed = 0;   // groups, each made anew
+  int64_t aborted = 0;  // calls of one rank that ended in an error, or never, with their group
+  int64_t old = 0;      // packets that came when their group had failed
   Nanos time = 0;
 
   Counts& operator+=(const Counts& other);

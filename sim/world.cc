@@ -13,7 +13,7 @@ constexpr uint32_t kUpperQpn = 0x100;    // at the parent
 constexpr uint32_t kLowerQpn = 0x10000;  // at the child
 
 uint64_t GroupId(int group) { return static_cast<uint64_t>(group) + 1; }
-int GroupOfQpn(Qpn qpn) { return static_cast<int>(Raw(qpn) / kGroupQpns); }
+static_assert(kQpnBlocks == (kQpnMask + 1) / kGroupQpns);
 
 Ipv4 AddressOf(int node) { return Ipv4{0x0a000001u + static_cast<uint32_t>(node)}; }
 
@@ -23,35 +23,54 @@ uint32_t SlotsFor(uint32_t window_packets) {
   return n;
 }
 
+// The group's ranks below a switch.
+std::vector<uint32_t> RanksBelow(int s, const GroupSpec& spec, const TreeSpec& tree) {
+  std::vector<uint32_t> below;
+  for (size_t r = 0; r < spec.rank_host.size(); ++r) {
+    int at = tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
+    while (at >= 0 && at != s) at = tree.switch_parent[static_cast<size_t>(at)];
+    if (at >= 0) below.push_back(static_cast<uint32_t>(r));
+  }
+  return below;
+}
+
+// What a group is on a switch, but for its id and its endpoints.
+engine::GroupConfig ContextOf(const GroupSpec& spec, size_t s, const WorldConfig& config) {
+  engine::GroupConfig context;
+  context.world_size = static_cast<uint32_t>(spec.rank_host.size());
+  context.path_mtu = config.path_mtu;
+  context.message_packets = config.message_packets;
+  context.window_messages = config.window_messages;
+  context.slots = SlotsFor(config.message_packets * config.window_messages);
+  context.prompt_ns = config.prompt_ns;
+  context.mode = spec.mode.At(s);
+  return context;
+}
+
 }  // namespace
 
-TreeSpec Star(int ranks) {
-  TreeSpec tree{.switch_parent = {-1}, .rank_switch = {}};
-  tree.rank_switch.assign(static_cast<size_t>(ranks), 0);
-  return tree;
-}
-
-TreeSpec FullTree(int levels, int fan) {
-  TreeSpec tree{.switch_parent = {-1}, .rank_switch = {}};
-  std::vector<int> level = {0};
-  for (int l = 1; l < levels; ++l) {
-    std::vector<int> next;
-    for (const int parent : level) {
-      for (int i = 0; i < fan; ++i) {
-        next.push_back(static_cast<int>(tree.switch_parent.size()));
-        tree.switch_parent.push_back(parent);
-      }
-    }
-    level = next;
+size_t ArenaBytesOf(const GroupSpec& spec, const WorldConfig& config) {
+  const TreeSpec& tree = config.tree;
+  std::vector<engine::GroupConfig> configs;
+  for (size_t s = 0; s < tree.switch_parent.size(); ++s) {
+    configs.push_back(ContextOf(spec, s, config));
+    if (s == 0) continue;
+    configs[s].parent.emplace();
+    if (!RanksBelow(static_cast<int>(s), spec, tree).empty())
+      configs[static_cast<size_t>(tree.switch_parent[s])].children.emplace_back();
   }
-  for (const int leaf : level)
-    tree.rank_switch.insert(tree.rank_switch.end(), static_cast<size_t>(fan), leaf);
-  return tree;
+  for (const int host : spec.rank_host)
+    configs[static_cast<size_t>(tree.rank_switch[static_cast<size_t>(host)])].children.emplace_back();
+  size_t most = 0;
+  for (const engine::GroupConfig& c : configs) most = std::max(most, engine::ArenaBytes(c));
+  return engine::Arena::RoundUp(most);
 }
 
-TreeSpec UnevenTree() { return {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}}; }
-
-TreeSpec InterleavedTree() { return {.switch_parent = {-1, 0, 0}, .rank_switch = {1, 2, 1, 2, 1}}; }
+GroupSpec FirstGroupOf(const WorldConfig& config) {
+  GroupSpec first{.mode = config.mode, .rank_host = {}};
+  for (size_t h = 0; h < config.tree.rank_switch.size(); ++h) first.rank_host.push_back(static_cast<int>(h));
+  return first;
+}
 
 class World::SwitchEffects final : public engine::Effects {
  public:
@@ -92,14 +111,12 @@ World::World(const WorldConfig& config, uint64_t seed) : config_(config), choice
   const auto hosts = static_cast<int>(config.tree.rank_switch.size());
   links_.resize(static_cast<size_t>(switches + hosts));
   parent_port_.resize(links_.size());
-  frozen_until_.assign(static_cast<size_t>(hosts), 0);
+  down_until_.assign(links_.size(), 0);
   for (int s = 1; s < switches; ++s) Connect(s, config.tree.switch_parent[static_cast<size_t>(s)]);
   for (int h = 0; h < hosts; ++h) Connect(switches + h, config.tree.rank_switch[static_cast<size_t>(h)]);
   for (int s = 0; s < switches; ++s)
     engines_.emplace_back(AddressOf(s), links_[static_cast<size_t>(s)].size(), config.arena_bytes);
-  GroupSpec first{.mode = config.mode, .rank_host = {}};
-  for (int h = 0; h < hosts; ++h) first.rank_host.push_back(h);
-  AddGroup(first);
+  AddGroup(FirstGroupOf(config));
 }
 
 void World::Connect(int child, int parent) {
@@ -112,23 +129,13 @@ void World::Connect(int child, int parent) {
   parent_port_[static_cast<size_t>(child)] = parent_port;
 }
 
-std::vector<uint32_t> World::RanksBelow(int s, const GroupSpec& spec) const {
-  std::vector<uint32_t> below;
-  for (size_t r = 0; r < spec.rank_host.size(); ++r) {
-    int at = config_.tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
-    while (at >= 0 && at != s) at = config_.tree.switch_parent[static_cast<size_t>(at)];
-    if (at >= 0) below.push_back(static_cast<uint32_t>(r));
-  }
-  return below;
-}
-
 // One tree edge: an endpoint at each end. What is returned is that of a rank, if it is one.
-HostConfig World::ConnectGroup(const Edge& edge, int group, const GroupSpec& spec,
+HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
                                std::vector<engine::GroupConfig>& configs) {
   const bool is_host = edge.child_switch < 0;
   const int child =
       is_host ? node_of_host(spec.rank_host[static_cast<size_t>(edge.rank)]) : edge.child_switch;
-  const uint32_t number = static_cast<uint32_t>(group) * kGroupQpns +
+  const uint32_t number = static_cast<uint32_t>(*spec.qpns) * kGroupQpns +
                           static_cast<uint32_t>(is_host ? switches() + edge.rank : edge.child_switch);
   const Psn up(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
   const Psn down(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
@@ -143,7 +150,7 @@ HostConfig World::ConnectGroup(const Edge& edge, int group, const GroupSpec& spe
        .in_psn = up,
        .out_psn = down,
        .is_host = is_host,
-       .ranks = is_host ? std::vector{rank} : RanksBelow(edge.child_switch, spec)});
+       .ranks = is_host ? std::vector{rank} : RanksBelow(edge.child_switch, spec, config_.tree)});
   if (!is_host) {
     configs[static_cast<size_t>(child)].parent = engine::EndpointConfig{.local_qpn = child_qpn,
                                                                         .remote_ip = AddressOf(edge.parent),
@@ -163,41 +170,45 @@ HostConfig World::ConnectGroup(const Edge& edge, int group, const GroupSpec& spe
           .window_messages = config_.window_messages,
           .rank = rank,
           .world_size = static_cast<uint32_t>(spec.rank_host.size()),
+          .wake = &wanting_,
           .timeout = config_.host_timeout,
           .retries_end = config_.host_retries_end};
 }
 
-int World::AddGroup(const GroupSpec& spec) {
+int World::AddGroup(const GroupSpec& as_given) {
   const int group = groups();
-  EPIC_CHECK(group < static_cast<int>((kQpnMask + 1) / kGroupQpns));
-  std::vector<engine::GroupConfig> configs(engines_.size());
-  for (size_t s = 0; s < configs.size(); ++s) {
+  GroupSpec spec = as_given;
+  if (!spec.qpns) spec.qpns = static_cast<int>(group_of_block_.size());
+  const auto block = static_cast<size_t>(*spec.qpns);
+  EPIC_CHECK(*spec.qpns < kQpnBlocks);
+  group_of_block_.resize(std::max(group_of_block_.size(), block + 1), -1);
+  group_of_block_[block] = group;
+  std::vector<engine::GroupConfig> configs;
+  for (size_t s = 0; s < engines_.size(); ++s) {
+    configs.push_back(ContextOf(spec, s, config_));
     configs[s].group_id = GroupId(group);
-    configs[s].world_size = static_cast<uint32_t>(spec.rank_host.size());
-    configs[s].path_mtu = config_.path_mtu;
-    configs[s].message_packets = config_.message_packets;
-    configs[s].window_messages = config_.window_messages;
-    configs[s].slots = SlotsFor(config_.message_packets * config_.window_messages);
-    configs[s].prompt_ns = config_.prompt_ns;
-    configs[s].mode = spec.mode.At(s);
   }
   for (int s = 1; s < switches(); ++s) {
-    if (RanksBelow(s, spec).empty()) continue;
-    ConnectGroup({.child_switch = s, .parent = config_.tree.switch_parent[static_cast<size_t>(s)]}, group,
-                 spec, configs);
+    if (!IsInTree(s, spec)) continue;
+    ConnectGroup({.child_switch = s, .parent = config_.tree.switch_parent[static_cast<size_t>(s)]}, spec,
+                 configs);
   }
   Group& added = groups_.emplace_back();
-  added.rank_host = spec.rank_host;
+  added.spec = spec;
   added.deadline.assign(spec.rank_host.size(), kNever);
   for (size_t r = 0; r < spec.rank_host.size(); ++r) {
     const int parent = config_.tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
-    added.ranks.push_back(std::make_unique<Host>(
-        ConnectGroup({.rank = static_cast<int>(r), .parent = parent}, group, spec, configs)));
+    added.ranks.push_back(
+        std::make_unique<Host>(ConnectGroup({.rank = static_cast<int>(r), .parent = parent}, spec, configs)));
   }
   for (size_t s = 0; s < configs.size(); ++s) {
     if (!configs[s].children.empty()) EPIC_CHECK(engines_[s].Install(configs[s]).ok());
   }
   return group;
+}
+
+bool World::IsInTree(int switch_number, const GroupSpec& spec) const {
+  return !RanksBelow(switch_number, spec, config_.tree).empty();
 }
 
 const engine::Context& World::context(int switch_number, int group) const {
@@ -212,26 +223,35 @@ bool World::AllDone(int group) const {
   return std::ranges::all_of(Of(group).ranks, [](const auto& rank) { return rank->all_done(); });
 }
 
-void World::At(Nanos time, std::function<void()> action) {
-  events_.push({std::max(time, now_), order_++, std::move(action)});
+void World::At(Nanos time, EventQueue::Action action) {
+  events_.AddAction(std::max(time, now_), std::move(action));
 }
 
 void World::Transmit(int node, PortId port, const roce::Packet& packet) {
   Link& link = links_[static_cast<size_t>(node)][port];
-  LinkPacket seen{.number = packets_++,
-                  .from = node,
-                  .to = link.peer,
-                  .group = GroupOfQpn(packet.bth.dest_qp),
-                  .packet = &packet};
+  const LinkPacket seen{.number = packets_++,
+                        .from = node,
+                        .to = link.peer,
+                        .group = group_of_block_[Raw(packet.bth.dest_qp) / kGroupQpns],
+                        .packet = &packet};
   const Fate fate = rule_ ? rule_(seen) : Fate::kDeliver;
   const int64_t bits = WireBytes(packet) * 8;
   link.free_at = std::max(link.free_at, now_) + bits * kSecond / config_.bits_per_second;
   if (fate == Fate::kDrop || fate == Fate::kCorrupt) return;
-  auto copy = std::make_shared<std::pair<roce::Packet, std::vector<uint8_t>>>();
-  copy->first = packet;
-  copy->second.assign(packet.payload.begin(), packet.payload.end());
-  copy->first.payload = copy->second;
-  if (fate == Fate::kFlip && !copy->second.empty()) copy->second.back() ^= 1;
+  const uint32_t number = flights_.Take();
+  Flight& flight = flights_[number];
+  flight.packet = packet;
+  flight.payload.assign(packet.payload.begin(), packet.payload.end());
+  flight.packet.payload = flight.payload;
+  if (fate == Fate::kFlip && !flight.payload.empty()) flight.payload.back() ^= 1;
+  flight.seen = seen;
+  flight.seen.packet = &flight.packet;
+  flight.to_port = link.peer_port;
+  flight.arrivals = 0;
+  const auto arrives_at = [&](Nanos time) {
+    ++flight.arrivals;
+    events_.AddPacket(std::max(time, now_), number);
+  };
   // Links keep their order, unless the rule holds a packet back.
   Nanos arrival = std::max(link.free_at + config_.link_delay_ns, link.last_arrival);
   if (fate == Fate::kDelay) {
@@ -239,22 +259,25 @@ void World::Transmit(int node, PortId port, const roce::Packet& packet) {
   } else {
     link.last_arrival = arrival;
   }
-  seen.packet = &copy->first;
-  const auto deliver = [this, seen, to_port = link.peer_port, copy] { Arrive(seen, to_port); };
-  At(arrival, deliver);
-  if (fate == Fate::kDuplicate) At(arrival + config_.link_delay_ns, deliver);
+  arrives_at(arrival);
+  if (fate == Fate::kDuplicate) arrives_at(arrival + config_.link_delay_ns);
+  if (fate == Fate::kLinger)
+    arrives_at(arrival + 1 +
+               static_cast<Nanos>(choices_.Below(static_cast<uint64_t>(config_.packet_life_ns))));
 }
 
 void World::Arrive(const LinkPacket& seen, PortId port) {
   const int node = seen.to;
   const roce::Packet& packet = *seen.packet;
   const bool is_host = node >= switches();
-  const bool heard = !is_host || now_ >= frozen_until_[static_cast<size_t>(node - switches())];
+  const bool heard = now_ >= down_until_[static_cast<size_t>(node)];
   if (arrival_watch_) arrival_watch_(seen, heard);
   if (!heard) return;
   if (is_host) {
     const uint32_t number = Raw(packet.bth.dest_qp) % kGroupQpns - kLowerQpn;
     const int rank = static_cast<int>(number) - switches();
+    // A queue pair that is gone: its NIC knows no such number.
+    if (!host(rank, seen.group).alive()) return;
     host(rank, seen.group).OnPacket(now_, packet);
     return PollRank(seen.group, rank);
   }
@@ -264,10 +287,10 @@ void World::Arrive(const LinkPacket& seen, PortId port) {
 
 void World::PollRank(int group, int rank) {
   Group& of = Of(group);
-  const int on = of.rank_host[static_cast<size_t>(rank)];
-  if (now_ < frozen_until_[static_cast<size_t>(on)]) return;
+  const int node = node_of_host(of.spec.rank_host[static_cast<size_t>(rank)]);
   Host& h = host(rank, group);
-  HostSink sink(*this, node_of_host(on));
+  if (now_ < down_until_[static_cast<size_t>(node)] || !h.alive()) return;
+  HostSink sink(*this, node);
   h.Poll(now_, sink);
   const Nanos deadline = h.next_deadline();
   Nanos& armed = of.deadline[static_cast<size_t>(rank)];
@@ -277,30 +300,63 @@ void World::PollRank(int group, int rank) {
 }
 
 void World::Freeze(int host_number, Nanos until) {
-  frozen_until_[static_cast<size_t>(host_number)] = until;
+  Nanos& down = down_until_[static_cast<size_t>(node_of_host(host_number))];
+  down = std::max(down, until);
   for (int g = 0; g < groups(); ++g) {
     for (int r = 0; r < ranks(g); ++r) {
-      if (Of(g).rank_host[static_cast<size_t>(r)] == host_number) At(until, [this, g, r] { PollRank(g, r); });
+      if (Of(g).spec.rank_host[static_cast<size_t>(r)] == host_number)
+        At(until, [this, g, r] { PollRank(g, r); });
+    }
+  }
+}
+
+void World::CrashEngine(int s, Nanos until) {
+  const auto n = static_cast<size_t>(s);
+  down_until_[n] = std::max(down_until_[n], until);
+  engines_[n] = engine::Engine(AddressOf(s), links_[n].size(), config_.arena_bytes);
+  std::erase_if(switch_deadline_, [s](const auto& timer) { return timer.first.first == s; });
+}
+
+void World::KillHost(int host_number, Nanos until) {
+  Nanos& down = down_until_[static_cast<size_t>(node_of_host(host_number))];
+  down = std::max(down, until);
+  for (Group& group : groups_) {
+    for (size_t r = 0; r < group.ranks.size(); ++r) {
+      if (group.spec.rank_host[r] == host_number && group.ranks[r]->alive()) group.ranks[r]->Kill();
+    }
+  }
+}
+
+void World::FailContext(int s, int group) { engines_[static_cast<size_t>(s)].Fail(GroupId(group), 0); }
+
+void World::RemoveContext(int s, int group) { engines_[static_cast<size_t>(s)].Remove(GroupId(group), 0); }
+
+void World::PollRanks(bool all) {
+  if (!all && !wanting_) return;
+  wanting_ = false;
+  for (int g = 0; g < groups(); ++g) {
+    for (int r = 0; r < ranks(g); ++r) {
+      if (all || host(r, g).wants_poll()) PollRank(g, r);
+      // Its host stands still.
+      wanting_ = wanting_ || host(r, g).wants_poll();
     }
   }
 }
 
 bool World::RunUntil(const std::function<bool()>& done, Nanos limit) {
-  const auto poll = [this](bool all) {
-    for (int g = 0; g < groups(); ++g) {
-      for (int r = 0; r < ranks(g); ++r) {
-        if (all || host(r, g).wants_poll()) PollRank(g, r);
-      }
-    }
-  };
-  poll(/*all=*/true);
+  PollRanks(/*all=*/true);
   while (!done()) {
-    if (events_.empty() || events_.top().time > limit) return false;
-    now_ = events_.top().time;
-    const std::function<void()> action = events_.top().action;
-    events_.pop();
-    action();
-    poll(/*all=*/false);
+    if (events_.empty() || events_.next_time() > limit) return false;
+    now_ = events_.next_time();
+    const EventQueue::Event event = events_.Pop();
+    if (event.is_packet) {
+      Flight& flight = flights_[event.number];
+      Arrive(flight.seen, flight.to_port);
+      if (--flight.arrivals == 0) flights_.GiveBack(event.number);
+    } else {
+      events_.TakeAction(event)();
+    }
+    PollRanks(/*all=*/false);
   }
   return true;
 }

@@ -7,29 +7,16 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string>
 #include <vector>
 
 #include "incengine/core/engine.h"
 #include "sim/choices.h"
+#include "sim/event_queue.h"
 #include "sim/host.h"
+#include "sim/tree.h"
 
 namespace epic::sim {
-
-// Switches and hosts, and the IncTree of a group with rank r on host r: switch 0 is the root.
-struct TreeSpec {
-  std::vector<int> switch_parent;  // per switch; -1 for the root
-  std::vector<int> rank_switch;    // per host
-};
-
-TreeSpec Star(int ranks);
-// Every inner node has `fan` children, `levels` levels of switches: Tree(2, 2) is the paper's Tree-3-2.
-TreeSpec FullTree(int levels, int fan);
-// Three switches in a chain with one, one and three ranks.
-TreeSpec UnevenTree();
-// Two leaves with the ranks on them by turns.
-TreeSpec InterleavedTree();
 
 // The realisation of a group: one mode for every switch, or one for each.
 struct ModeSpec {
@@ -45,7 +32,17 @@ struct ModeSpec {
 struct GroupSpec {
   ModeSpec mode = engine::Mode::kTranslated;
   std::vector<int> rank_host;  // per rank; several may be on one host
+  // The block of QPNs that it takes, below kQpnBlocks, free of any other group; else a block that none had.
+  std::optional<int> qpns = std::nullopt;
 };
+
+inline constexpr int kQpnBlocks = 128;
+
+struct WorldConfig;
+// Arena bytes that a group takes of the switch of the world on which it takes most.
+size_t ArenaBytesOf(const GroupSpec& spec, const WorldConfig& config);
+// With a rank on every host.
+GroupSpec FirstGroupOf(const WorldConfig& config);
 
 // What the first group is, with a rank on every host, and what all groups share.
 struct WorldConfig {
@@ -60,6 +57,7 @@ struct WorldConfig {
   uint8_t host_timeout = 18;          // exponent: 4.096 us * 2^18 is about a second
   bool host_retries_end = false;      // after seven, as the specification has it; rdma_rxe's have no end
   std::optional<uint32_t> start_psn;  // of every direction; else chosen
+  Nanos packet_life_ns = 0;           // longest time by which a copy that lingers comes late
   size_t arena_bytes = 1 << 20;
 };
 
@@ -68,7 +66,7 @@ struct LinkPacket {
   int64_t number = 0;  // counts all packets of the world from 0
   int from = 0;        // node: switches first, then hosts
   int to = 0;
-  int group = 0;  // that it belongs to
+  int group = 0;  // that it belongs to, by its QPN: of groups with the same QPNs the newest
   const roce::Packet* packet = nullptr;
 };
 
@@ -78,6 +76,7 @@ enum class Fate {
   kDuplicate,
   kDelay,
   kCorrupt,  // bits changed on the way: its ICRC is wrong, and whoever receives it throws it away
+  kLinger,   // delivered, and a copy that was held up somewhere comes much later
   kFlip,     // a bit of its payload changed and its ICRC made to fit, which no link does: what arrives is a
              // wrong value, for tests that must see one
 };
@@ -91,6 +90,8 @@ class World {
   // Adds a group and returns its number; the first is 0. Its tree is the world's, without switches that have
   // none of its ranks below them.
   int AddGroup(const GroupSpec& spec);
+  // As it was added; `qpns` is there.
+  const GroupSpec& spec(int group) const { return Of(group).spec; }
 
   // The end of a rank, whichever host it is on.
   Host& host(int rank, int group = 0) { return *Of(group).ranks[static_cast<size_t>(rank)]; }
@@ -102,6 +103,8 @@ class World {
   // Of a switch that has ranks of the group below it.
   const engine::Context& context(int switch_number, int group = 0) const;
   bool HasContext(int switch_number, int group) const;
+  // The tree of such a group has the switch.
+  bool IsInTree(int switch_number, const GroupSpec& spec) const;
   Choices& choices() { return choices_; }
   Nanos now() const { return now_; }
   int64_t packets() const { return packets_; }
@@ -117,28 +120,40 @@ class World {
   // Asked once for every packet that is put on a link.
   void SetFaultRule(FaultRule rule) { rule_ = std::move(rule); }
 
-  // Told of every packet that reaches the end of a link, before it acts there; false: a host that stands
-  // still ignores it.
+  // Told of every packet that reaches the end of a link, before it acts there; not heard: by a host that
+  // stands still, or what is down.
   using ArrivalWatch = std::function<void(const LinkPacket&, bool heard)>;
   void SetArrivalWatch(ArrivalWatch watch) { arrival_watch_ = std::move(watch); }
 
   // Runs `action` at a time.
-  void At(Nanos time, std::function<void()> action);
+  void At(Nanos time, EventQueue::Action action);
 
   // The host, NIC and all, stands still until then: what arrives is lost, its timers fire late.
   void Freeze(int host, Nanos until);
+
+  // The switch's engine loses all its groups and hears nothing until then.
+  void CrashEngine(int s, Nanos until);
+  // The host is gone with the processes of all its ranks, until then; it comes back without them.
+  void KillHost(int host, Nanos until);
+  // From when on the switch (host) hears and speaks, if nothing else happens to it.
+  Nanos switch_up_at(int s) const { return down_until_[static_cast<size_t>(s)]; }
+  Nanos host_up_at(int host) const { return down_until_[static_cast<size_t>(node_of_host(host))]; }
+
+  // What the manager does to a group: its context on a switch is stopped, or removed, if it is there.
+  void FailContext(int s, int group);
+  void RemoveContext(int s, int group);
 
   // Advances until done() or until nothing can happen before `limit`. True if done.
   bool RunUntil(const std::function<bool()>& done, Nanos limit);
 
  private:
-  struct Event {
-    Nanos time;
-    int64_t order;
-    std::function<void()> action;
-    bool operator>(const Event& other) const {
-      return time != other.time ? time > other.time : order > other.order;
-    }
+  // A packet under way on a link; `seen` and `packet` view it.
+  struct Flight {
+    LinkPacket seen;
+    roce::Packet packet;
+    std::vector<uint8_t> payload;
+    PortId to_port = 0;
+    int arrivals = 0;  // still to come
   };
   struct Link {
     int peer = 0;
@@ -147,7 +162,7 @@ class World {
     Nanos last_arrival = 0;
   };
   struct Group {
-    std::vector<int> rank_host;
+    GroupSpec spec;
     std::vector<std::unique_ptr<Host>> ranks;
     std::vector<Nanos> deadline;  // of each rank's one timer
   };
@@ -162,12 +177,11 @@ class World {
   Group& Of(int group) { return groups_[static_cast<size_t>(group)]; }
   const Group& Of(int group) const { return groups_[static_cast<size_t>(group)]; }
   void Connect(int child, int parent);
-  std::vector<uint32_t> RanksBelow(int s, const GroupSpec& spec) const;
-  HostConfig ConnectGroup(const Edge& edge, int group, const GroupSpec& spec,
-                          std::vector<engine::GroupConfig>& configs);
+  HostConfig ConnectGroup(const Edge& edge, const GroupSpec& spec, std::vector<engine::GroupConfig>& configs);
   void Transmit(int node, PortId port, const roce::Packet& packet);
   void Arrive(const LinkPacket& seen, PortId port);
   void PollRank(int group, int rank);
+  void PollRanks(bool all);
 
   WorldConfig config_;
   Choices choices_;
@@ -175,14 +189,16 @@ class World {
   std::vector<std::vector<Link>> links_;  // by node and port; port 0 leads to the parent
   std::vector<PortId> parent_port_;       // by node: the port of its parent that leads to it
   std::vector<Group> groups_;
-  std::vector<Nanos> frozen_until_;  // by host
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<int> group_of_block_;  // by block of QPNs: the newest group, or -1
+  std::vector<Nanos> down_until_;    // by node: standing still, or gone
+  EventQueue events_;
+  Pool<Flight> flights_;
   std::map<std::pair<int, engine::TimerId>, Nanos> switch_deadline_;  // by node
   FaultRule rule_;
   ArrivalWatch arrival_watch_;
   Nanos now_ = 0;
-  int64_t order_ = 0;
   int64_t packets_ = 0;
+  bool wanting_ = false;  // some rank may want a poll
 };
 
 }  // namespace epic::sim

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "io/clock.h"
+
 namespace epic::daemon {
 namespace {
 
@@ -67,11 +69,13 @@ proto::EndpointDump DumpEndpoint(const engine::Endpoint& endpoint, const PortNam
 
 }  // namespace
 
-SwitchControl::SwitchControl(Identity identity, PortNames ports, engine::Switch& sw, PortReader read_ports)
+SwitchControl::SwitchControl(Identity identity, PortNames ports, engine::Switch& sw, PortReader read_ports,
+                             Trace* trace)
     : identity_(std::move(identity)),
       ports_(std::move(ports)),
       switch_(sw),
-      read_ports_(std::move(read_ports)) {}
+      read_ports_(std::move(read_ports)),
+      trace_(trace) {}
 
 proto::EngineInfo SwitchControl::Describe() const {
   proto::EngineInfo info;
@@ -170,6 +174,7 @@ StatusOr<proto::InstallReply> SwitchControl::Install(const proto::InstallRequest
   if (!config.ok()) return config.status();
   const auto bytes = switch_.engine().Install(*config);
   if (!bytes.ok()) return bytes.status();
+  if (trace_ != nullptr) trace_->OnInstall(io::MonotonicNow(), *config);
   spdlog::info("group {} \"{}\" installed: {} children, {} arena bytes", config->group_id, config->name,
                config->children.size(), *bytes);
   proto::InstallReply reply;
@@ -185,11 +190,13 @@ StatusOr<proto::RemoveReply> SwitchControl::Remove(const proto::RemoveRequest& r
     spdlog::info("group {} \"{}\" removed", request.group_id(), it->second.config.name);
   }
   switch_.engine().Remove(request.group_id(), request.generation());
+  if (trace_ != nullptr) trace_->OnRemove(io::MonotonicNow(), request.group_id(), request.generation());
   return proto::RemoveReply();
 }
 
 StatusOr<proto::FailReply> SwitchControl::Fail(const proto::FailRequest& request) {
   switch_.engine().Fail(request.group_id(), request.generation());
+  if (trace_ != nullptr) trace_->OnFail(io::MonotonicNow(), request.group_id(), request.generation());
   spdlog::info("group {} stopped", request.group_id());
   return proto::FailReply();
 }

@@ -9,6 +9,7 @@
 #include "incengine/core/switch.h"
 #include "incengine/daemon/convert.h"
 #include "incengine/daemon/ports.h"
+#include "incengine/daemon/trace.h"
 #include "proto/switch.pb.h"
 
 namespace epic::daemon {
@@ -23,8 +24,9 @@ class SwitchControl {
  public:
   using PortReader = std::function<std::vector<PortState>()>;
 
-  // sw outlives this. read_ports tells the state of the ports, in their order.
-  SwitchControl(Identity identity, PortNames ports, engine::Switch& sw, PortReader read_ports);
+  // sw and trace (which may be none) outlive this. read_ports tells the state of the ports, in their order.
+  SwitchControl(Identity identity, PortNames ports, engine::Switch& sw, PortReader read_ports,
+                Trace* trace = nullptr);
 
   // Errors are those of switch.proto.
   proto::EngineInfo Describe() const;
@@ -42,6 +44,7 @@ class SwitchControl {
   PortNames ports_;
   engine::Switch& switch_;
   PortReader read_ports_;
+  Trace* trace_;
   engine::ContextCounters removed_;  // sums over the groups that have been removed
 };
 

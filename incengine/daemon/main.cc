@@ -48,10 +48,17 @@ int Run(const Options& options) {
   if (const Status status = io::ClaimSocketPath(options.control_path); !status.ok()) return Fail(status);
   io::EventLoop loop(options.spin_ns);
   engine::Switch sw(options.config);
-  auto ports = Ports::Open(options.ports, options.ring_bytes, loop, sw);
+  std::unique_ptr<Trace> trace;
+  if (!options.trace_path.empty()) {
+    auto opened = Trace::Open(options.trace_path, options.trace_limit, options.name, options.config);
+    if (!opened.ok()) return Fail(opened.status());
+    trace = *std::move(opened);
+  }
+  auto ports = Ports::Open(options.ports, options.ring_bytes, loop, sw, trace.get());
   if (!ports.ok()) return Fail(ports.status());
-  SwitchControl control({options.name, EPIC_VERSION, RandomId()}, options.ports, sw,
-                        [&ports] { return (*ports)->States(); });
+  SwitchControl control(
+      {options.name, EPIC_VERSION, RandomId()}, options.ports, sw, [&ports] { return (*ports)->States(); },
+      trace.get());
 
   std::thread data_path([&loop] { loop.Run(); });
   auto server = ControlServer::Start(options.control_path, loop, control);

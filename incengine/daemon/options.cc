@@ -60,7 +60,7 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
       "Needs CAP_NET_RAW; the interfaces must be up, with the offloads tx, tso, gso and gro off at both "
       "ends.\n");
   std::string address, mac, forwarding = "learning";
-  uint64_t sram = 16 << 20, spin_us = 50, ring_mb = 4;
+  uint64_t sram = 16 << 20, spin_us = 50, ring_mb = 4, trace_limit = 64 << 20;
   options->log_level = "info";
   app.add_option("--name", options->name, "the switch's name in the topology")->required();
   app.add_option("--address", address, "its IPv4 address: RoCE endpoint, ARP, ping")->required();
@@ -88,6 +88,13 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--log-level", options->log_level, "what is logged to stderr")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
       ->capture_default_str();
+  app.add_option("--trace", options->trace_path,
+                 "write what crosses the boundary of the engine to this file, for epic-conform")
+      ->type_name("FILE");
+  app.add_option("--trace-limit", trace_limit, "cut the trace after so many bytes, for example 64M")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40))
+      ->capture_default_str();
   app.set_version_flag("--version", "incengine " EPIC_VERSION);
   try {
     app.parse(argc, argv);
@@ -109,6 +116,7 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
       forwarding == "static" ? engine::ForwardingMode::kStatic : engine::ForwardingMode::kLearning;
   options->spin_ns = static_cast<Nanos>(spin_us) * kMicrosecond;
   options->ring_bytes = ring_mb << 20;
+  options->trace_limit = trace_limit;
   return ParseOutcome::kRun;
 }
 

@@ -17,6 +17,8 @@ struct Options {
   Nanos spin_ns = 0;
   size_t ring_bytes = 0;
   std::string log_level;
+  std::string trace_path;  // empty: no trace
+  uint64_t trace_limit = 0;
 };
 
 enum class ParseOutcome { kRun, kExitOk, kUsageError };

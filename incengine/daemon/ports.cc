@@ -20,8 +20,8 @@ void Add(const io::PcapPortCounters& more, io::PcapPortCounters* sum) {
 }  // namespace
 
 StatusOr<std::unique_ptr<Ports>> Ports::Open(const std::vector<std::string>& interfaces, size_t ring_bytes,
-                                             io::EventLoop& loop, engine::Switch& sw) {
-  std::unique_ptr<Ports> ports(new Ports(loop, sw, ring_bytes));
+                                             io::EventLoop& loop, engine::Switch& sw, Trace* trace) {
+  std::unique_ptr<Ports> ports(new Ports(loop, sw, ring_bytes, trace));
   for (const std::string& name : interfaces) ports->ports_.push_back({.name = name});
   for (size_t i = 0; i < interfaces.size(); ++i) {
     const Status status = ports->OpenPort(static_cast<PortId>(i));
@@ -34,9 +34,10 @@ StatusOr<std::unique_ptr<Ports>> Ports::Open(const std::vector<std::string>& int
   return ports;
 }
 
-Ports::Ports(io::EventLoop& loop, engine::Switch& sw, size_t ring_bytes)
-    : loop_(loop), switch_(sw), ring_bytes_(ring_bytes) {
+Ports::Ports(io::EventLoop& loop, engine::Switch& sw, size_t ring_bytes, Trace* trace)
+    : loop_(loop), switch_(sw), ring_bytes_(ring_bytes), trace_(trace) {
   loop_.OnTimer([this](Nanos now, uint64_t id) {
+    if (trace_ != nullptr) trace_->OnTimer(now, engine::TimerId{id});
     switch_.OnTimer(now, engine::TimerId{id}, *this);
     FlushAll();
   });
@@ -58,6 +59,7 @@ std::vector<PortState> Ports::States() {
 }
 
 void Ports::Send(PortId port, std::span<const uint8_t> frame) {
+  if (trace_ != nullptr) trace_->OnSend(port, frame);
   if (ports_[port].pcap == nullptr) {
     ++ports_[port].closed.tx_failed;
     return;
@@ -96,6 +98,7 @@ bool Ports::Receive(PortId port, Nanos now) {
   } batch{this, port, now};
   const auto handle = [](void* user, std::span<const uint8_t> frame) {
     const Batch& b = *static_cast<const Batch*>(user);
+    if (b.ports->trace_ != nullptr) b.ports->trace_->OnFrame(b.now, b.port, frame);
     b.ports->switch_.OnFrame(b.now, b.port, frame, *b.ports);
   };
   const auto received = ports_[port].pcap->Receive(kFramesPerRound, handle, &batch);
@@ -124,6 +127,7 @@ void Ports::NoteLink(Port& port, bool up) {
 }
 
 void Ports::CheckInterfaces() {
+  if (trace_ != nullptr) trace_->Flush();
   for (size_t i = 0; i < ports_.size(); ++i) {
     const auto id = static_cast<PortId>(i);
     Port& port = ports_[i];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "incengine/core/switch.h"
+#include "incengine/daemon/trace.h"
 #include "io/event_loop.h"
 #include "io/pcap_port.h"
 
@@ -24,9 +25,9 @@ struct PortState {
 class Ports final : public engine::FrameSink {
  public:
   // Opens all interfaces. NOT_FOUND or PERMISSION_DENIED if one is missing or may not be opened; one that is
-  // down is waited for. loop and sw outlive this.
+  // down is waited for. loop, sw and trace (which may be none) outlive this.
   static StatusOr<std::unique_ptr<Ports>> Open(const std::vector<std::string>& interfaces, size_t ring_bytes,
-                                               io::EventLoop& loop, engine::Switch& sw);
+                                               io::EventLoop& loop, engine::Switch& sw, Trace* trace);
 
   std::vector<PortState> States();
 
@@ -43,7 +44,7 @@ class Ports final : public engine::FrameSink {
     uint64_t times_lost = 0;             // interface or link
   };
 
-  Ports(io::EventLoop& loop, engine::Switch& sw, size_t ring_bytes);
+  Ports(io::EventLoop& loop, engine::Switch& sw, size_t ring_bytes, Trace* trace);
   Status OpenPort(PortId port);
   void LosePort(PortId port, const std::string& why);
   bool Receive(PortId port, Nanos now);
@@ -55,6 +56,7 @@ class Ports final : public engine::FrameSink {
   io::EventLoop& loop_;
   engine::Switch& switch_;
   size_t ring_bytes_;
+  Trace* trace_;
   std::vector<Port> ports_;
 };
 

@@ -1,0 +1,141 @@
+#include "check/conform/expected.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "protocol/flow.h"
+#include "reduce/reduce.h"
+
+namespace epic::conform {
+namespace {
+
+bool IsFloat(DataType type) { return type != DataType::kInt32 && type != DataType::kByte; }
+
+double HalfValue(uint16_t bits) {
+  const int exponent = bits >> 10 & 0x1f;
+  const double fraction = bits & 0x3ff;
+  double value;
+  if (exponent == 31) {
+    value = fraction != 0 ? NAN : INFINITY;
+  } else {
+    value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
+  }
+  return (bits & 0x8000) != 0 ? -value : value;
+}
+
+// Element number `at` as a number.
+double ValueAt(DataType type, const PacketBytes& bytes, size_t at) {
+  if (type == DataType::kFloat32) {
+    float value;
+    std::memcpy(&value, bytes.data() + 4 * at, 4);
+    return value;
+  }
+  uint16_t half;
+  std::memcpy(&half, bytes.data() + 2 * at, 2);
+  return type == DataType::kFloat16 ? HalfValue(half) : std::bit_cast<float>(uint32_t{half} << 16);
+}
+
+// Half the distance from 1 to the next value, and the largest value, of a type.
+double UnitOf(DataType type) {
+  return type == DataType::kFloat32 ? 0x1p-24 : type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
+}
+double LargestOf(DataType type) { return type == DataType::kFloat16 ? 65504.0 : 0x1.fep127; }
+
+// Whether element `at` of a sum in any order may be as seen.
+bool NearSum(DataType type, const std::vector<Contribution>& all, const PacketBytes& seen, size_t at) {
+  double sum = 0, absolute = 0;
+  for (const Contribution& c : all) {
+    sum += ValueAt(type, c.payload, at);
+    absolute += std::abs(ValueAt(type, c.payload, at));
+  }
+  const double value = ValueAt(type, seen, at);
+  if (std::isnan(sum)) return std::isnan(value);
+  // What overflows on the way depends on the order.
+  if (!std::isfinite(value) || !std::isfinite(sum)) return absolute * (1 + UnitOf(type)) >= LargestOf(type);
+  // The smallest subnormal of binary16 is 2^-24; those of the others are far below any sum's error.
+  const double least = type == DataType::kFloat16 ? 0x1p-25 : 0x1p-149;
+  return std::abs(value - sum) <= static_cast<double>(all.size() + 1) * UnitOf(type) * absolute + least;
+}
+
+PacketBytes Reduced(const ControlHeader& header, const std::vector<Contribution>& all) {
+  PacketBytes sum(AccumulatorBytes(header.op, header.type, all[0].payload.size()));
+  Load(header.op, header.type, sum, all[0].payload);
+  for (size_t c = 1; c < all.size(); ++c) Accumulate(header.op, header.type, sum, all[c].payload);
+  PacketBytes out(all[0].payload.size());
+  Store(header.op, header.type, sum, out);
+  return out;
+}
+
+}  // namespace
+
+bool CanServe(const ControlHeader& header, uint32_t world_size) {
+  if (WrongField(header, world_size) != ControlField::kNone) return false;
+  return !Reduces(header.collective) || header.count == 0 || CanReduce(header.op, header.type);
+}
+
+PacketBytes MergedControl(const std::vector<Contribution>& contributions, const std::vector<uint32_t>& ranks,
+                          uint32_t world_size) {
+  ControlHeader merged = *DecodeControl(contributions[0].payload);
+  if (merged.status == ControlStatus::kOk && !CanServe(merged, world_size)) {
+    merged.status = ControlStatus::kUnsupported;
+    merged.field = WrongField(merged, world_size);
+    merged.culprit = ranks[contributions[0].child];
+  }
+  for (const Contribution& c : contributions) {
+    if (merged.status != ControlStatus::kOk) break;
+    const ControlHeader one = *DecodeControl(c.payload);
+    if (one.status != ControlStatus::kOk) {
+      merged.status = one.status;
+      merged.field = one.field;
+      merged.culprit = one.culprit;
+    } else if (FirstDifference(merged, one) != ControlField::kNone) {
+      merged.status = ControlStatus::kMismatch;
+      merged.field = FirstDifference(merged, one);
+      merged.culprit = ranks[c.child];
+    }
+  }
+  PacketBytes bytes(kControlBytes);
+  Encode(merged, std::span<uint8_t, kControlBytes>(bytes));
+  return bytes;
+}
+
+std::string WrongPayload(const ControlHeader& header, const std::vector<Contribution>& contributions,
+                         const PacketBytes& seen, bool exact) {
+  if (!Reduces(header.collective)) {
+    if (seen == contributions[0].payload) return "";
+    return fmt::format("child {}'s bytes {}", contributions[0].child, Digits(contributions[0].payload));
+  }
+  const PacketBytes sum = Reduced(header, contributions);
+  if (seen == sum) return "";
+  const size_t size = ElementBytes(header.type);
+  for (size_t at = 0; at < sum.size() / size; ++at) {
+    if (std::memcmp(&sum[at * size], &seen[at * size], size) == 0) continue;
+    bool fits = false;
+    if (IsFloat(header.type)) {
+      const bool nan = std::isnan(ValueAt(header.type, sum, at));
+      fits = nan && std::isnan(ValueAt(header.type, seen, at));  // which NaN is not specified
+      fits |= !exact && header.op == ReduceOp::kSum && NearSum(header.type, contributions, seen, at);
+    }
+    if (fits) continue;
+    const auto element = [&](const PacketBytes& bytes) {
+      return Digits({bytes.begin() + static_cast<int64_t>(at * size),
+                     bytes.begin() + static_cast<int64_t>((at + 1) * size)});
+    };
+    return fmt::format("{} contributions reduced: element {} is {}, not {}", contributions.size(), at,
+                       element(sum), element(seen));
+  }
+  return "";
+}
+
+std::string Digits(const PacketBytes& bytes) {
+  constexpr size_t kShown = 16;
+  std::string text;
+  for (size_t i = 0; i < std::min(bytes.size(), kShown); ++i) text += fmt::format("{:02x}", bytes[i]);
+  return bytes.size() > kShown ? fmt::format("{}... ({} bytes)", text, bytes.size()) : text;
+}
+
+}  // namespace epic::conform

@@ -1,0 +1,73 @@
+#include "check/conform/group.h"
+
+#include <algorithm>
+
+namespace epic::conform {
+
+GroupModel::GroupModel(const engine::GroupConfig& config) : config_(config) {
+  const auto add = [&](const engine::EndpointConfig& endpoint) {
+    End& end = ends_.emplace_back();
+    end.config = endpoint;
+    end.in = Stream(endpoint.in_psn, config.message_packets);
+    end.out = Stream(endpoint.out_psn, config.message_packets);
+  };
+  for (const engine::EndpointConfig& child : config.children) {
+    add(child);
+    first_rank_.push_back(child.ranks.empty() ? 0 : child.ranks.front());
+  }
+  if (config.parent) add(*config.parent);
+}
+
+const Call* GroupModel::CallOf(Index index) const {
+  const auto it = std::ranges::partition_point(calls_, [&](const Call& c) { return c.end() <= index; });
+  return it != calls_.end() && it->control_index <= index ? &*it : nullptr;
+}
+
+GroupModel::Shape GroupModel::ShapeOf(const Call& call, Index index) const {
+  if (index == call.control_index) return {roce::Opcode::kRcSendOnlyImm, kControlBytes};
+  const int64_t at = index - call.control_index - 1;
+  const int64_t in_part = at % call.layout.part_packets;
+  const bool starts = in_part % config_.message_packets == 0;
+  const bool ends = index == MessageEnd(call, index);
+  roce::Opcode opcode = starts ? roce::Opcode::kRcSendFirst : roce::Opcode::kRcSendMiddle;
+  if (ends) opcode = starts ? roce::Opcode::kRcSendOnly : roce::Opcode::kRcSendLast;
+  return {opcode, DataPacketBytes(call.layout, config_.path_mtu, at)};
+}
+
+Index GroupModel::MessageEnd(const Call& call, Index index) const {
+  if (index == call.control_index) return index;
+  const int64_t in_part = (index - call.control_index - 1) % call.layout.part_packets;
+  const int64_t m = config_.message_packets;
+  return index - in_part + std::min(in_part / m * m + m, call.layout.part_packets) - 1;
+}
+
+bool GroupModel::Tracked(Index index) const {
+  const Call* call = CallOf(index);
+  return call != nullptr && IsTracked(*call, index);
+}
+
+Index GroupModel::FirstTrackedUnacknowledged(End& end) {
+  end.tracked = std::max(end.tracked, end.acked);
+  for (; end.tracked < end.sent; ++end.tracked) {
+    const auto index = end.out.IndexAt(end.tracked);
+    if (index && Tracked(*index)) return *index;
+  }
+  return INT64_MAX;
+}
+
+// Mode III's pipes (docs/PROTOCOL-MODE-III.md, "State").
+Index GroupModel::UpStart() { return is_root() ? results_end_ : FirstUnacknowledged(parent()); }
+
+Index GroupModel::DownStart() {
+  Index start = is_root() ? results_end_ : parent().in.IndexAt(parent().taken).value_or(0);
+  for (size_t c = 0; c < children(); ++c) start = std::min(start, FirstUnacknowledged(ends_[c]));
+  return start;
+}
+
+void GroupModel::OnOut(size_t end, const roce::Packet& packet, Judge& judge) {
+  if (packet.bth.opcode == roce::Opcode::kRcAck) return JudgeAeth(end, packet, judge);
+  if (packet.bth.opcode == roce::Opcode::kCnp) return JudgeCnp(end, judge);
+  JudgeData(end, packet, judge);
+}
+
+}  // namespace epic::conform

@@ -1,0 +1,129 @@
+// Switches of the virtual-time world under judgement: everything that the daemon's core sends is allowed by
+// the model, in all modes and collectives, whatever the links do.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "check/conform/world_testing.h"
+#include "sim/faults.h"
+#include "sim/realisations_testing.h"
+
+namespace epic::conform {
+namespace {
+
+using sim::Calls;
+using sim::FaultRates;
+using sim::Realisation;
+
+class ConformWorldTest : public testing::TestWithParam<Realisation> {};
+
+INSTANTIATE_TEST_SUITE_P(Modes, ConformWorldTest, testing::ValuesIn(sim::kRealisations),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+// Whether every switch's packets were accepted; the first violations are a failure.
+bool Accepted(const Monitors& monitors) {
+  bool accepted = true;
+  for (size_t s = 0; s < monitors.all().size(); ++s) {
+    if (!monitors.all()[s]) continue;
+    const Verdict& verdict = monitors.all()[s]->verdict();
+    for (const Violation& violation : verdict.first)
+      ADD_FAILURE() << "switch " << s << ": " << Describe(violation);
+    accepted &= verdict.accepted();
+    EXPECT_GT(verdict.packets_out, 0u);
+  }
+  return accepted;
+}
+
+// Random calls of the first group and of the others at the same time, then the verdicts.
+void RandomCalls(const Realisation& realisation, const sim::TreeSpec& tree, const FaultRates& faults,
+                 uint64_t seeds, const std::vector<sim::GroupSpec>& others = {}) {
+  uint64_t first = 1;
+  if (const char* one = std::getenv("EPIC_SEED")) {
+    first = std::strtoull(one, nullptr, 10);
+    seeds = 1;
+  } else if (const char* many = std::getenv("EPIC_SEEDS")) {
+    seeds = std::strtoull(many, nullptr, 10);
+  }
+  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter");
+    sim::Choices shape(seed * 7919);
+    sim::World world({.mode = ModesFor(realisation, tree),
+                      .tree = tree,
+                      .path_mtu = 256u << shape.Below(3),
+                      .message_packets = static_cast<uint32_t>(1 + shape.Below(8)),
+                      .window_messages = static_cast<uint32_t>(1 + shape.Below(8)),
+                      .arena_bytes = size_t{1 + others.size()} << 20},
+                     seed);
+    for (const sim::GroupSpec& other : others) world.AddGroup(other);
+    const Monitors monitors(world,
+                            [&](const sim::LinkPacket&) { return sim::RandomFate(faults, world.choices()); });
+    std::vector<Calls> by_group(static_cast<size_t>(world.groups()));
+    for (int g = 0; g < world.groups(); ++g) {
+      Calls& calls = by_group[static_cast<size_t>(g)];
+      for (int k = 0; k < 20; ++k) {
+        calls.emplace_back(sim::RandomHeader(world.choices(), world.ranks(g), 6000), world.ranks(g),
+                           1000 * g + k);
+      }
+      const Nanos spread = static_cast<Nanos>(shape.Below(4)) * 20 * kMicrosecond;
+      for (int r = 0; r < world.ranks(g); ++r) sim::StartCalls(world, g, r, calls, world.now(), spread);
+    }
+    const auto done = [&] {
+      for (int g = 0; g < world.groups(); ++g) {
+        if (!sim::Finished(world, g, by_group[static_cast<size_t>(g)])) return false;
+      }
+      return true;
+    };
+    EXPECT_TRUE(world.RunUntil(done, 600 * kSecond));
+    if (!Accepted(monitors)) return;
+  }
+}
+
+constexpr FaultRates kAll = {.loss_ppm = 10000, .duplicate_ppm = 10000, .delay_ppm = 10000};
+
+TEST_P(ConformWorldTest, CleanLinks) { RandomCalls(GetParam(), sim::FullTree(2, 2), {}, 4); }
+TEST_P(ConformWorldTest, AStar) { RandomCalls(GetParam(), sim::Star(4), kAll, 8); }
+TEST_P(ConformWorldTest, ATree) { RandomCalls(GetParam(), sim::FullTree(2, 2), kAll, 8); }
+TEST_P(ConformWorldTest, ThreeLevels) { RandomCalls(GetParam(), sim::FullTree(3, 2), kAll, 4); }
+TEST_P(ConformWorldTest, AnUnevenTree) { RandomCalls(GetParam(), sim::UnevenTree(), kAll, 8); }
+TEST_P(ConformWorldTest, RanksInterleaved) { RandomCalls(GetParam(), sim::InterleavedTree(), kAll, 8); }
+TEST_P(ConformWorldTest, HeavyLoss) { RandomCalls(GetParam(), sim::FullTree(2, 2), {.loss_ppm = 100000}, 4); }
+TEST_P(ConformWorldTest, FourGroupsAtOnce) {
+  const std::vector<sim::GroupSpec> others = {{.mode = engine::Mode::kTerminated, .rank_host = {3, 1, 1, 0}},
+                                              {.mode = engine::Mode::kTranslated, .rank_host = {2, 0, 2}},
+                                              {.mode = engine::Mode::kAugmented, .rank_host = {2, 3}}};
+  RandomCalls(GetParam(), sim::FullTree(2, 2), kAll, 4, others);
+}
+
+// Ranks that call with different arguments: the merged packet says so, and the group ends.
+TEST_P(ConformWorldTest, ADifferentCall) {
+  const sim::TreeSpec tree = sim::FullTree(2, 2);
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    sim::World world({.mode = ModesFor(GetParam(), tree), .tree = tree, .message_packets = 2}, seed);
+    const Monitors monitors(world,
+                            [&](const sim::LinkPacket&) { return sim::RandomFate(kAll, world.choices()); });
+    const ControlHeader sum{
+        .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kInt32, .count = 3000};
+    ControlHeader other = sum;
+    other.count = 2000;
+    Calls right, wrong;
+    for (int k = 0; k < 3; ++k) {
+      right.emplace_back(sum, world.ranks(), k);
+      wrong.emplace_back(k == 1 ? other : sum, world.ranks(), k);
+    }
+    for (int r = 0; r < world.ranks(); ++r)
+      sim::StartCalls(world, 0, r, r == 2 ? wrong : right, 0, 5 * kMicrosecond);
+    const auto failed = [&] {
+      for (int r = 0; r < world.ranks(); ++r) {
+        if (world.host(r).calls() < 2 || world.host(r).state(1) != sim::CallState::kFailed) return false;
+      }
+      return true;
+    };
+    EXPECT_TRUE(world.RunUntil(failed, 600 * kSecond));
+    if (!Accepted(monitors)) return;
+  }
+}
+
+}  // namespace
+}  // namespace epic::conform

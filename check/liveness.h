@@ -1,0 +1,37 @@
+// Whether calls end: from any quiet state, when nothing goes wrong any more.
+#pragma once
+
+#include <absl/container/flat_hash_set.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "check/model.h"
+
+namespace epic::check {
+
+// Runs the schedule that a network without faults keeps to, from states in which every host has called and
+// nothing is under way: time passes until a timer is due; then all that is under way is delivered, channel by
+// channel in turn, each in its order; and so on. Remembers from where it has ended.
+class FairRuns {
+ public:
+  explicit FairRuns(Model& model) : model_(model) {}
+
+  // Empty if the calls end, or what is wrong: they do not within kMostPasses times that time passes, or what
+  // comes to be under way never ends.
+  std::string Check(std::span<const Word> quiet);
+
+  static constexpr int kMostPasses = 1000;
+  static constexpr int kMostRounds = 10'000;  // of deliveries between two passes of time
+
+ private:
+  bool Settle(std::vector<Word>& state, std::string* violation);
+
+  Model& model_;
+  absl::flat_hash_set<uint64_t> ends_;  // fingerprints of quiet states from which the calls have ended
+  std::vector<Action> actions_;
+};
+
+}  // namespace epic::check

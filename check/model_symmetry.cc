@@ -1,0 +1,84 @@
+// What states become under the symmetries of the system.
+#include <algorithm>
+
+#include "check/model.h"
+
+namespace epic::check {
+namespace {
+
+constexpr uint32_t kUnknown = UINT32_MAX;
+
+uint64_t Mixed(size_t place, Word word) {
+  uint64_t x = (uint64_t{word} + 1) * 0xbf58476d1ce4e5b9u + (place + 1) * 0x94d049bb133111ebu;
+  x = (x ^ (x >> 31)) * 0xd6e8feb86659fd93u;
+  x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93u;
+  return x ^ (x >> 29);
+}
+
+uint32_t& At(std::vector<uint32_t>& table, uint32_t at) {
+  if (at >= table.size()) table.resize(std::max<size_t>(at + 1, 2 * table.size()), kUnknown);
+  return table[at];
+}
+
+}  // namespace
+
+// The least of what the symmetries make of it.
+uint64_t Model::Fingerprint(std::span<const Word> state, bool symmetric) {
+  uint64_t least = UINT64_MAX;
+  for (size_t s = 0; s < (symmetric ? symmetries_.size() : 1); ++s) {
+    const Relabelling& to = symmetries_[s];
+    uint64_t sum = Mixed(FaultWord(), state[FaultWord()]);
+    for (size_t n = 0; n < places_.size(); ++n) {
+      const auto image = static_cast<size_t>(to[n]);
+      sum += Mixed(image, s == 0 ? state[n] : RelabelledState(s, static_cast<int>(n), state[n]));
+    }
+    for (size_t c = 0; c < channels(); ++c) {
+      const Word content = state[ChannelWord(c)];
+      const auto image = 2 * static_cast<size_t>(to[c / 2 + 1] - 1) + c % 2;
+      sum += Mixed(ChannelWord(image), s == 0 || content == 0 ? content : RelabelledContent(s, content));
+    }
+    least = std::min(least, sum);
+  }
+  return least;
+}
+
+uint32_t Model::RelabelledState(size_t symmetry, int node, uint32_t state) {
+  auto& table = relabelled_states_[symmetry][static_cast<size_t>(node)];
+  if (const uint32_t known = At(table, state); known != kUnknown) return known;
+  const Relabelling& to = symmetries_[symmetry];
+  Place& image = places_[static_cast<size_t>(to[static_cast<size_t>(node)])];
+  image.node->LoadRelabelled(places_[static_cast<size_t>(node)].states[state], to);
+  std::string bytes;
+  image.node->Save(bytes);
+  const uint32_t id = InternState(image, bytes);
+  return At(table, state) = id;
+}
+
+uint32_t Model::RelabelledContent(size_t symmetry, uint32_t content) {
+  if (content == 0) return 0;
+  if (const uint32_t known = At(relabelled_contents_[symmetry], content); known != kUnknown) return known;
+  const Content old = contents_[content];
+  const PacketId head = RelabelledPacket(symmetries_[symmetry], old.head);
+  const uint32_t id = Prepend(head, RelabelledContent(symmetry, old.rest));
+  return At(relabelled_contents_[symmetry], content) = id;
+}
+
+PacketId Model::RelabelledPacket(const Relabelling& to, PacketId packet) {
+  roce::Packet moved = packets_[packet];
+  const auto image = [&](Ipv4 address) {
+    int node = 0;
+    while (system_.AddressOf(node) != address) ++node;
+    return to[static_cast<size_t>(node)];
+  };
+  const int source = image(moved.src_ip);
+  const int destination = image(moved.dst_ip);
+  moved.src_ip = system_.AddressOf(source);
+  moved.dst_ip = system_.AddressOf(destination);
+  moved.bth.dest_qp = system_.QpnAt(destination, source);
+  std::vector<uint8_t> payload(moved.payload.begin(), moved.payload.end());
+  if (moved.bth.opcode != roce::Opcode::kRcSendOnlyImm) system_.Relabel(to, payload);
+  moved.payload = payload;
+  return packets_.Intern(moved);
+}
+
+}  // namespace epic::check

@@ -1,0 +1,198 @@
+#include "check/setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <sstream>
+
+#include "sim/scenario.h"
+
+namespace epic::check {
+namespace {
+
+constexpr uint32_t kMostMessages = 64;
+constexpr size_t kMostHosts = 8;
+constexpr size_t kMostCalls = 8;
+constexpr uint32_t kMostFaults = 200;
+
+// By kind.
+constexpr std::string_view kStepLetters = "DLRXSTE";
+
+struct CollectiveName {
+  const char* name;
+  Collective collective;
+};
+constexpr std::array kCollectives = {CollectiveName{"allreduce", Collective::kAllReduce},
+                                     CollectiveName{"reduce", Collective::kReduce},
+                                     CollectiveName{"broadcast", Collective::kBroadcast},
+                                     CollectiveName{"barrier", Collective::kBarrier},
+                                     CollectiveName{"reducescatter", Collective::kReduceScatter},
+                                     CollectiveName{"allgather", Collective::kAllGather}};
+
+Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
+
+std::optional<uint32_t> Number(std::string_view text) {
+  uint32_t value{};
+  const int base = text.starts_with("0x") ? 16 : 10;
+  if (base == 16) text.remove_prefix(2);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::vector<std::string> Split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+StatusOr<ControlHeader> CallNamed(const std::string& text, uint32_t hosts, uint32_t packets) {
+  const std::string name = text.substr(0, text.find('@'));
+  const auto known = std::ranges::find_if(kCollectives, [&](const auto& c) { return name == c.name; });
+  if (known == kCollectives.end()) {
+    return Invalid(fmt::format(
+        "collective: '{}' is none of allreduce, reduce, broadcast, barrier, reducescatter, allgather", name));
+  }
+  ControlHeader header{.collective = known->collective};
+  const bool has_root =
+      header.collective == Collective::kReduce || header.collective == Collective::kBroadcast;
+  if (name.size() < text.size()) {
+    const auto root = Number(text.substr(name.size() + 1));
+    if (!has_root || !root || *root >= hosts)
+      return Invalid(fmt::format("collective: '{}' has no such root among {} ranks", text, hosts));
+    header.root = *root;
+  }
+  if (header.collective == Collective::kBarrier) return header;
+  header.type = DataType::kInt32;
+  if (Reduces(header.collective)) header.op = ReduceOp::kSum;
+  if (HasPartPerRank(header.collective)) header.parts = hosts;
+  header.count = uint64_t{packets} * kPathMtu / ElementBytes(header.type);
+  return header;
+}
+
+StatusOr<sim::ModeSpec> ModesOf(const std::string& text, size_t switches) {
+  const bool digits = !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '1' && c <= '3'; });
+  if (!digits || (text.size() != 1 && text.size() != switches)) {
+    return Invalid(
+        fmt::format("mode: '{}' is not 1, 2 or 3, nor one of them for each of {} switches", text, switches));
+  }
+  if (text.size() == 1) return sim::ModeSpec(static_cast<engine::Mode>(text[0] - '0'));
+  std::vector<engine::Mode> modes;
+  for (const char c : text) modes.push_back(static_cast<engine::Mode>(c - '0'));
+  const auto translated = std::ranges::count(modes, engine::Mode::kTranslated);
+  if (translated != 0 && translated != static_cast<ptrdiff_t>(switches))
+    return Invalid("mode: mode 2 mixes with no other");
+  return sim::ModeSpec(std::move(modes));
+}
+
+Status CheckRanges(const Setup& setup) {
+  const auto within = [](uint32_t value, uint32_t least, uint32_t most) {
+    return value >= least && value <= most;
+  };
+  if (!within(setup.messages, 1, kMostMessages)) return Invalid("messages: 1 to 64");
+  if (!within(setup.message_packets, 1, 16)) return Invalid("packets: 1 to 16");
+  if (!within(setup.window, 1, 16)) return Invalid("window: 1 to 16");
+  if (setup.psn > Psn::kMask) return Invalid("psn: 24 bits");
+  for (const uint32_t bound :
+       {setup.faults.losses, setup.faults.duplicates, setup.faults.reorderings, setup.faults.timeouts}) {
+    if (bound > kMostFaults) return Invalid("faults: at most 200 of a kind");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<SystemConfig> Build(const Setup& setup) {
+  if (Status status = CheckRanges(setup); !status.ok()) return status;
+  SystemConfig config;
+  auto tree = sim::TopologyNamed(setup.topology);
+  if (!tree.ok()) return tree.status();
+  config.tree = *tree;
+  const size_t hosts = config.tree.rank_switch.size();
+  if (hosts > kMostHosts) return Invalid(fmt::format("topology: at most {} hosts", kMostHosts));
+  auto mode = ModesOf(setup.mode, config.tree.switch_parent.size());
+  if (!mode.ok()) return mode.status();
+  config.mode = *mode;
+  for (const std::string& name : Split(setup.collective, ',')) {
+    const auto call = CallNamed(name, static_cast<uint32_t>(hosts), setup.messages * setup.message_packets);
+    if (!call.ok()) return call.status();
+    config.calls.push_back(*call);
+  }
+  if (config.calls.empty() || config.calls.size() > kMostCalls)
+    return Invalid(fmt::format("collective: 1 to {} calls", kMostCalls));
+  config.message_packets = setup.message_packets;
+  config.window_messages = setup.window;
+  config.first_psn = setup.psn;
+  return config;
+}
+
+std::string Line(const Setup& s) {
+  std::string line =
+      fmt::format("mode={} collective={} topology={} messages={} packets={} window={} psn={:#x}", s.mode,
+                  s.collective, s.topology, s.messages, s.message_packets, s.window, s.psn);
+  const auto add = [&line](const char* key, uint32_t value) {
+    if (value != 0) line += fmt::format(" {}={}", key, value);
+  };
+  add("losses", s.faults.losses);
+  add("duplicates", s.faults.duplicates);
+  add("reorderings", s.faults.reorderings);
+  add("timeouts", s.faults.timeouts);
+  return line;
+}
+
+std::string StepNames(const std::vector<Action>& steps) {
+  std::string out;
+  for (const Action& step : steps) {
+    if (!out.empty()) out += ',';
+    out += kStepLetters[static_cast<size_t>(step.kind)];
+    if (step.kind != ActionKind::kTime) out += std::to_string(step.object);
+  }
+  return out;
+}
+
+StatusOr<Replay> ParseReplay(const std::string& line) {
+  Replay replay;
+  Setup& setup = replay.setup;
+  const std::array<std::pair<std::string_view, uint32_t*>, 8> numbers = {
+      {{"messages", &setup.messages},
+       {"packets", &setup.message_packets},
+       {"window", &setup.window},
+       {"psn", &setup.psn},
+       {"losses", &setup.faults.losses},
+       {"duplicates", &setup.faults.duplicates},
+       {"reorderings", &setup.faults.reorderings},
+       {"timeouts", &setup.faults.timeouts}}};
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    const size_t equals = std::min(word.find('='), word.size());
+    const std::string key = word.substr(0, equals);
+    const std::string value = equals < word.size() ? word.substr(equals + 1) : "";
+    const auto known = std::ranges::find(numbers, key, &std::pair<std::string_view, uint32_t*>::first);
+    if (key == "mode") {
+      setup.mode = value;
+    } else if (key == "collective") {
+      setup.collective = value;
+    } else if (key == "topology") {
+      setup.topology = value;
+    } else if (key == "steps") {
+      for (const std::string& step : Split(value, ',')) {
+        const size_t kind = step.empty() ? std::string_view::npos : kStepLetters.find(step[0]);
+        const auto object = step.size() > 1 ? Number(step.substr(1)) : std::optional<uint32_t>(0);
+        if (kind == std::string_view::npos || !object || *object > UINT8_MAX)
+          return Invalid(fmt::format("'{}' is not a step", step));
+        replay.steps.push_back({static_cast<ActionKind>(kind), static_cast<uint8_t>(*object)});
+      }
+    } else if (known != numbers.end() && Number(value)) {
+      *known->second = *Number(value);
+    } else {
+      return Invalid(fmt::format("'{}' is not part of a replay line", word));
+    }
+  }
+  return replay;
+}
+
+}  // namespace epic::check

@@ -1,0 +1,44 @@
+// What epic-check explores, as options and as one line that replays a counterexample: "mode=2
+// collective=allreduce topology=tree-3-2 messages=1 window=2 losses=1 steps=S3,D6,L2,T".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "check/model.h"
+#include "check/system.h"
+
+namespace epic::check {
+
+struct Setup {
+  std::string mode = "2";  // 1, 2, 3; or one digit per switch, the root's first: "133"
+  std::string collective =
+      "allreduce";                    // names with commas between them; a root after @: "reduce@2,allreduce"
+  std::string topology = "tree-3-2";  // as epic-sim's
+  uint32_t messages = 1;              // of each call, and of each of its parts
+  uint32_t message_packets = 1;       // M
+  uint32_t window = 2;                // W
+  uint32_t psn = 0xfffffe;            // first PSN of every direction
+  FaultBounds faults;
+};
+
+// The system. An error names the first value that is not one.
+StatusOr<SystemConfig> Build(const Setup& setup);
+
+// The line without steps.
+std::string Line(const Setup& setup);
+
+// Steps as the line has them: a letter and the channel or node, for example "D6".
+std::string StepNames(const std::vector<Action>& steps);
+
+struct Replay {
+  Setup setup;
+  std::vector<Action> steps;
+};
+// Keys in any order; what is not given is as by default.
+StatusOr<Replay> ParseReplay(const std::string& line);
+
+}  // namespace epic::check

@@ -1,0 +1,35 @@
+#include "sim/tree.h"
+
+#include <cstddef>
+
+namespace epic::sim {
+
+TreeSpec Star(int ranks) {
+  TreeSpec tree{.switch_parent = {-1}, .rank_switch = {}};
+  tree.rank_switch.assign(static_cast<size_t>(ranks), 0);
+  return tree;
+}
+
+TreeSpec FullTree(int levels, int fan) {
+  TreeSpec tree{.switch_parent = {-1}, .rank_switch = {}};
+  std::vector<int> level = {0};
+  for (int l = 1; l < levels; ++l) {
+    std::vector<int> next;
+    for (const int parent : level) {
+      for (int i = 0; i < fan; ++i) {
+        next.push_back(static_cast<int>(tree.switch_parent.size()));
+        tree.switch_parent.push_back(parent);
+      }
+    }
+    level = next;
+  }
+  for (const int leaf : level)
+    tree.rank_switch.insert(tree.rank_switch.end(), static_cast<size_t>(fan), leaf);
+  return tree;
+}
+
+TreeSpec UnevenTree() { return {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}}; }
+
+TreeSpec InterleavedTree() { return {.switch_parent = {-1, 0, 0}, .rank_switch = {1, 2, 1, 2, 1}}; }
+
+}  // namespace epic::sim

@@ -1,0 +1,22 @@
+// The shapes of simulated networks.
+#pragma once
+
+#include <vector>
+
+namespace epic::sim {
+
+// Switches and hosts, and the IncTree of a group with rank r on host r: switch 0 is the root.
+struct TreeSpec {
+  std::vector<int> switch_parent;  // per switch; -1 for the root
+  std::vector<int> rank_switch;    // per host
+};
+
+TreeSpec Star(int ranks);
+// Every inner node has `fan` children, `levels` levels of switches: Tree(2, 2) is the paper's Tree-3-2.
+TreeSpec FullTree(int levels, int fan);
+// Three switches in a chain with one, one and three ranks.
+TreeSpec UnevenTree();
+// Two leaves with the ranks on them by turns.
+TreeSpec InterleavedTree();
+
+}  // namespace epic::sim
