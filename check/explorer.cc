@@ -1,7 +1,6 @@
 #include "check/explorer.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/check.h"
 #include "check/liveness.h"
@@ -66,13 +65,16 @@ class Exploration {
     size_t without_fault = 0;
     for (const Action action : actions_) {
       if (action.kind == ActionKind::kTime) {
-        const std::string wrong = fair_.Check(state);
-        if (!wrong.empty()) return Fail(Verdict::kHung, wrong, number, {});
+        const FairRuns::Finding found = fair_.Check(state);
+        if (!found.wrong.empty()) {
+          return Fail(found.violated ? Verdict::kViolated : Verdict::kHung, found.wrong, number,
+                      found.violated ? found.steps : std::vector<Action>{});
+        }
       }
       std::ranges::copy(state, next_.begin());
       const std::string& wrong = model_.Apply(next_, action);
       ++report_.progress.transitions;
-      if (!wrong.empty()) return Fail(Verdict::kViolated, wrong, number, action);
+      if (!wrong.empty()) return Fail(Verdict::kViolated, wrong, number, {action});
       const Number to = Reach(next_, number, action);
       if (IsFault(action.kind)) continue;
       edges_.push_back(to);
@@ -95,10 +97,11 @@ class Exploration {
     return number;
   }
 
-  void Fail(Verdict verdict, const std::string& what, Number at, std::optional<Action> last) {
+  void Fail(Verdict verdict, const std::string& what, Number at, std::vector<Action> last) {
     report_.verdict = verdict;
     report_.violation = what;
-    if (last) report_.path.push_back(*last);
+    std::ranges::reverse(last);
+    report_.path = std::move(last);
     for (; at != 0; at = parents_[at]) report_.path.push_back(by_[at]);
     std::ranges::reverse(report_.path);
   }

@@ -1,41 +1,48 @@
 #include "check/liveness.h"
 
-#include <fmt/format.h>
+#include <algorithm>
 
 namespace epic::check {
 
+// False if it breaks an invariant.
+bool FairRuns::Make(std::vector<Word>& state, Action action) {
+  finding_.steps.push_back(action);
+  finding_.wrong = model_.Apply(state, action);
+  finding_.violated = !finding_.wrong.empty();
+  return !finding_.violated;
+}
+
 // Delivers until nothing is under way.
-bool FairRuns::Settle(std::vector<Word>& state, std::string* violation) {
+bool FairRuns::Settle(std::vector<Word>& state) {
   for (int round = 0; round < kMostRounds; ++round) {
     if (model_.Quiet(state)) return true;
-    model_.Enabled(state, /*reduced=*/false, &actions_);
     // One packet of each channel that has some at the start of the round.
-    const std::vector<Action> due = actions_;
-    for (const Action action : due) {
-      if (action.kind != ActionKind::kDeliver) continue;
-      *violation = model_.Apply(state, action);
-      if (!violation->empty()) return false;
+    model_.Enabled(state, /*reduced=*/false, &actions_);
+    for (const Action action : actions_) {
+      if (action.kind == ActionKind::kDeliver && !Make(state, action)) return false;
     }
   }
-  *violation = "packets cause packets without end";
+  finding_.wrong = "packets cause packets without end";
   return false;
 }
 
-std::string FairRuns::Check(std::span<const Word> quiet) {
+FairRuns::Finding FairRuns::Check(std::span<const Word> quiet) {
+  finding_ = {};
   std::vector<Word> state(quiet.begin(), quiet.end());
   std::vector<uint64_t> passed;
-  std::string violation;
   while (!model_.Done(state)) {
     const uint64_t fingerprint = model_.Fingerprint(state, true);
     if (ends_.contains(fingerprint)) break;
     passed.push_back(fingerprint);
-    if (passed.size() > kMostPasses) return "the calls do not end, though nothing goes wrong any more";
     model_.Enabled(state, /*reduced=*/false, &actions_);
-    bool passes = false;
-    for (const Action action : actions_) passes = passes || action.kind == ActionKind::kTime;
-    if (!passes) return "no timer is set, but calls have not ended";
-    violation = model_.Apply(state, {ActionKind::kTime, 0});
-    if (!violation.empty() || !Settle(state, &violation)) return violation;
+    if (std::ranges::find(actions_, Action{ActionKind::kTime, 0}) == actions_.end()) {
+      finding_.wrong = "no timer is set, but calls have not ended";
+    } else if (passed.size() > kMostPasses) {
+      finding_.wrong = "the calls do not end, though nothing goes wrong any more";
+    } else if (Make(state, {ActionKind::kTime, 0}) && Settle(state)) {
+      continue;
+    }
+    return finding_;
   }
   ends_.insert(passed.begin(), passed.end());
   return {};

@@ -19,17 +19,23 @@ class FairRuns {
  public:
   explicit FairRuns(Model& model) : model_(model) {}
 
-  // Empty if the calls end, or what is wrong: they do not within kMostPasses times that time passes, or what
-  // comes to be under way never ends.
-  std::string Check(std::span<const Word> quiet);
+  struct Finding {
+    std::string wrong;      // empty: the calls end
+    bool violated = false;  // a step broke an invariant; else the calls do not end within kMostPasses times
+                            // that time passes, or what comes to be under way never ends
+    std::vector<Action> steps;  // from the quiet state to there
+  };
+  Finding Check(std::span<const Word> quiet);
 
   static constexpr int kMostPasses = 1000;
   static constexpr int kMostRounds = 10'000;  // of deliveries between two passes of time
 
  private:
-  bool Settle(std::vector<Word>& state, std::string* violation);
+  bool Make(std::vector<Word>& state, Action action);
+  bool Settle(std::vector<Word>& state);
 
   Model& model_;
+  Finding finding_;
   absl::flat_hash_set<uint64_t> ends_;  // fingerprints of quiet states from which the calls have ended
   std::vector<Action> actions_;
 };

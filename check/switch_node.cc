@@ -122,12 +122,13 @@ class SwitchNode final : public Node {
     if (static_cast<int64_t>(ctx.invocations.size()) > engine::kKeptInvocations)
       effects.violation = "has more invocations open than it keeps";
     if (ctx.state != engine::GroupState::kRunning) effects.violation = "has failed a group of equal calls";
-    const Index end = ctx.results_end + ctx.config.slots;
+    // What has been accepted fits into the slots from the oldest that is still being summed up.
+    const Index due = ctx.is_root() ? ctx.results_end : ctx.parent.out.Next(ctx.up_sent);
     for (const engine::Endpoint& child : ctx.children) {
-      // An invocation's control packet has a place of its own.
-      if (child.up_epsn > end + 1) {
-        effects.violation = fmt::format("has accepted index {} with results up to {} and {} slots",
-                                        child.up_epsn - 1, ctx.results_end, ctx.config.slots);
+      const Index accepted = child.in.Previous(child.up_epsn);
+      if (accepted > due + ctx.config.slots) {
+        effects.violation = fmt::format("has accepted index {} with {} slots while {} is due", accepted,
+                                        ctx.config.slots, due);
       }
     }
   }
