@@ -105,8 +105,7 @@ void PrintReport(const Report& report, double seconds, size_t symmetries) {
 int ExploreOne(const Options& options) {
   const auto config = Build(options.setup);
   if (!config.ok()) return Usage(std::string(config.status().message()));
-  const System system(*config);
-  Model model(system, options.setup.faults);
+  Model model(*config, options.setup.faults);
   const Stopwatch watch;
   fmt::print("{}\n", Line(options.setup));
   std::fflush(stdout);
@@ -124,8 +123,7 @@ int ExploreOne(const Options& options) {
 int Compare(Options options) {
   const auto config = Build(options.setup);
   if (!config.ok()) return Usage(std::string(config.status().message()));
-  const System system(*config);
-  Model model(system, options.setup.faults);
+  Model model(*config, options.setup.faults);
   fmt::print("{}\n", Line(options.setup));
   std::array<Report, 2> reports;
   for (const bool whole : {false, true}) {
@@ -146,8 +144,7 @@ int ReplayLine(const std::string& line) {
   if (!replay.ok()) return Usage(std::string(replay.status().message()));
   const auto config = Build(replay->setup);
   if (!config.ok()) return Usage(std::string(config.status().message()));
-  const System system(*config);
-  Model model(system, replay->setup.faults);
+  Model model(*config, replay->setup.faults);
   const Told told = Run(model, replay->steps);
   for (size_t i = 0; i < told.steps.size(); ++i) fmt::print("{:4}  {}\n", i + 1, told.steps[i]);
   if (!told.violation.empty()) {
@@ -204,6 +201,15 @@ int main(int argc, char** argv) {
   app.add_option("--duplicates", s.faults.duplicates, "repeated")->capture_default_str();
   app.add_option("--reorderings", s.faults.reorderings, "swapped with the next")->capture_default_str();
   app.add_option("--timeouts", s.faults.timeouts, "timers that run out early")->capture_default_str();
+  app.add_option("--crashes", s.faults.crashes,
+                 "switches that lose their state; the control plane then ends the group")
+      ->capture_default_str();
+  app.add_option("--regroups", s.faults.regroups,
+                 "so often a new group follows, with packets of the old left")
+      ->capture_default_str();
+  app.add_flag(
+      "--reuse-qpns", s.faults.reuse_qpns,
+      "new groups take the old one's QPNs at once, which the manager never does: this must go wrong");
   app.add_option("--search", options.search, "breadth or depth first")
       ->check(CLI::IsMember({"breadth", "depth"}))
       ->capture_default_str();

@@ -64,7 +64,8 @@ class Exploration {
     }
     size_t without_fault = 0;
     for (const Action action : actions_) {
-      if (action.kind == ActionKind::kTime) {
+      // A broken group ends by the control plane's hand.
+      if (action.kind == ActionKind::kTime && !model_.Broken(state)) {
         const FairRuns::Finding found = fair_.Check(state);
         if (!found.wrong.empty()) {
           return Fail(found.violated ? Verdict::kViolated : Verdict::kHung, found.wrong, number,

@@ -46,22 +46,33 @@ class HostNode final : public Node {
 
   Facts Look() const override {
     const Nanos deadline = host_.next_deadline();
-    const bool started = host_.calls() == calls().size();
+    const bool failed = !host_.alive();
+    const bool started = failed || host_.calls() == calls().size();
     return {.acknowledged = Snapshot::Acknowledged(host_.qp()),
             .received = Snapshot::Received(host_.qp()),
+            .failed = failed,
             .started = started,
             .done = started && host_.all_done(),
-            .timer_in = deadline == kNever ? kNever : std::max<Nanos>(deadline - now_, 0)};
+            .timer_in = failed || deadline == kNever ? kNever : std::max<Nanos>(deadline - now_, 0)};
   }
 
   void Deliver(PortId, const roce::Packet& packet, Effects& effects) override {
+    // A NIC hands packets to the queue pair that they name.
+    if (!host_.alive() || packet.bth.dest_qp != host_.qp().config().local_qpn) return;
     host_.OnPacket(now_, packet);
     Run(effects);
   }
 
   void Advance(Nanos time, Effects& effects) override {
     now_ += time;
-    if (host_.next_deadline() <= now_) Run(effects);
+    if (host_.alive() && host_.next_deadline() <= now_) Run(effects);
+  }
+
+  void Crash() override { EPIC_CHECK(false); }
+
+  void Fail(Effects& effects) override {
+    host_.Abort(now_);
+    CheckCalls(effects);
   }
 
   void Start(Effects& effects) override {
@@ -97,9 +108,14 @@ class HostNode final : public Node {
     do {
       host_.Poll(now_, sink);
     } while (host_.wants_poll() || host_.next_deadline() <= now_);
+    CheckCalls(effects);
+  }
+
+  // What has ended has ended right; in an error only when the group has failed.
+  void CheckCalls(Effects& effects) const {
     for (size_t call = 0; call < host_.calls() && effects.violation.empty(); ++call) {
       const sim::CallState state = host_.state(static_cast<int>(call));
-      if (state == sim::CallState::kFailed)
+      if (state == sim::CallState::kFailed && host_.alive())
         effects.violation = fmt::format("call {} ended in an error", call);
       if (state == sim::CallState::kDone && buffers_[call].recv != expected_[call])
         effects.violation = fmt::format("call {} ended with a wrong result", call);

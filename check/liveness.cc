@@ -30,7 +30,7 @@ FairRuns::Finding FairRuns::Check(std::span<const Word> quiet) {
   finding_ = {};
   std::vector<Word> state(quiet.begin(), quiet.end());
   std::vector<uint64_t> passed;
-  while (!model_.Done(state)) {
+  while (!model_.Ended(state)) {
     const uint64_t fingerprint = model_.Fingerprint(state, true);
     if (ends_.contains(fingerprint)) break;
     passed.push_back(fingerprint);

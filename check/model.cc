@@ -11,7 +11,9 @@ namespace {
 
 // Events of a node: these, and each packet.
 constexpr uint32_t kStartEvent = 0;
-constexpr uint32_t kFirstPacketEvent = 1;
+constexpr uint32_t kCrashEvent = 1;
+constexpr uint32_t kFailEvent = 2;
+constexpr uint32_t kFirstPacketEvent = 3;
 constexpr uint32_t kFirstTimeEvent = 1u << 31;
 
 constexpr uint32_t kFaultBits = 8;
@@ -38,7 +40,12 @@ struct BrokenCheck {
 };
 
 [[noreturn]] void ThrowBrokenCheck(const char* file, int line, const char* condition) {
-  throw BrokenCheck{fmt::format("{}:{}: broken invariant: {}", file, line, condition)};
+  // Folder and file.
+  const std::string_view path(file);
+  const size_t name = path.rfind('/');
+  const size_t folder = name == 0 || name == path.npos ? path.npos : path.rfind('/', name - 1);
+  throw BrokenCheck{fmt::format("{}:{}: broken invariant: {}",
+                                folder == path.npos ? path : path.substr(folder + 1), line, condition)};
 }
 
 const char* SyndromeName(uint8_t syndrome) {
@@ -47,36 +54,41 @@ const char* SyndromeName(uint8_t syndrome) {
 
 }  // namespace
 
-Model::Model(const System& system, const FaultBounds& bounds) : system_(system), bounds_(bounds) {
-  EPIC_CHECK(std::max({bounds.losses, bounds.duplicates, bounds.reorderings, bounds.timeouts}) <= kFaultMask);
-  width_ = static_cast<size_t>(system.nodes()) + channels() + 1;
-  for (int n = 0; n < system.nodes(); ++n) {
-    Place place;
-    place.node = system.is_host(n) ? MakeHostNode(system, n, packets_, blobs_)
-                                   : MakeSwitchNode(system, n, packets_, blobs_);
-    places_.push_back(std::move(place));
+Model::Model(const SystemConfig& config, const FaultBounds& bounds) : bounds_(bounds) {
+  EPIC_CHECK(std::max({bounds.losses, bounds.duplicates, bounds.reorderings, bounds.timeouts, bounds.crashes,
+                       bounds.regroups}) <= kFaultMask);
+  for (uint32_t life = 0; life <= bounds.regroups; ++life) {
+    SystemConfig of_life = config;
+    of_life.life = life;
+    of_life.reuse_qpns = bounds.reuse_qpns;
+    const System& made = lives_.emplace_back(of_life);
+    for (int n = 0; n < made.nodes(); ++n) {
+      Place place;
+      place.node = made.is_host(n) ? MakeHostNode(made, n, packets_, blobs_)
+                                   : MakeSwitchNode(made, n, packets_, blobs_);
+      std::string bytes;
+      place.node->Save(bytes);
+      InternState(place, bytes);  // the first: state 0
+      places_.push_back(std::move(place));
+    }
   }
+  width_ = nodes() + channels() + 2;
+  initial_.assign(width_, 0);
   contents_.push_back({});
-  symmetries_ = Symmetries(system);
+  symmetries_ = Symmetries(system());
   relabelled_states_.resize(symmetries_.size(), std::vector<std::vector<uint32_t>>(places_.size()));
   relabelled_contents_.resize(symmetries_.size());
-  initial_.assign(width_, 0);
-  for (size_t n = 0; n < places_.size(); ++n) {
-    std::string bytes;
-    places_[n].node->Save(bytes);
-    initial_[n] = InternState(places_[n], bytes);
-  }
   RequireReceivers();
 }
 
 // Mode II acknowledges end to end: of an index that only some ranks receive when they have it, of others when
 // the rank itself has its result (docs/PROTOCOL.md, section 5.4).
 void Model::RequireReceivers() {
-  for (size_t s = 0; s < static_cast<size_t>(system_.switches()); ++s) {
-    if (system_.config().mode.At(s) != engine::Mode::kTranslated) return;
+  for (size_t s = 0; s < static_cast<size_t>(system().switches()); ++s) {
+    if (system().config().mode.At(s) != engine::Mode::kTranslated) return;
   }
-  const auto hosts = static_cast<size_t>(system_.hosts());
-  const auto first = system_.edges().end() - static_cast<ptrdiff_t>(hosts);
+  const auto hosts = static_cast<size_t>(system().hosts());
+  const auto first = system().edges().end() - static_cast<ptrdiff_t>(hosts);
   required_.resize(hosts);
   for (size_t a = 0; a < hosts; ++a) {
     for (size_t b = 0; b < hosts; ++b) {
@@ -100,38 +112,38 @@ uint32_t Model::InternState(Place& place, const std::string& bytes) {
 }
 
 int Model::Receiver(size_t channel) const {
-  const Edge& edge = system_.edges()[channel / 2];
+  const Edge& edge = system().edges()[channel / 2];
   return channel % 2 == 0 ? edge.parent : edge.child;
 }
 
 PortId Model::ReceiverPort(size_t channel) const {
-  const Edge& edge = system_.edges()[channel / 2];
+  const Edge& edge = system().edges()[channel / 2];
   return channel % 2 == 0 ? edge.parent_port : edge.child_port;
 }
 
-const Model::Step& Model::Take(int node, uint32_t state, uint32_t event) {
-  Place& place = places_[static_cast<size_t>(node)];
+void Model::MakeStep(Place& place, const System& system, int node, uint32_t event, Effects* effects) {
+  if (event >= kFirstTimeEvent) return place.node->Advance(times_[event - kFirstTimeEvent], *effects);
+  if (event == kStartEvent) return place.node->Start(*effects);
+  if (event == kCrashEvent) return place.node->Crash();
+  if (event == kFailEvent) return place.node->Fail(*effects);
+  const roce::Packet& packet = packets_[event - kFirstPacketEvent];
+  PortId port = 0;
+  for (;; ++port) {
+    const Edge& edge = system.EdgeAt(node, port);
+    if (system.AddressOf(edge.child == node ? edge.parent : edge.child) == packet.src_ip) break;
+  }
+  place.node->Deliver(port, packet, *effects);
+}
+
+const Model::Step& Model::Take(Place& place, const System& system, int node, uint32_t state, uint32_t event) {
   const auto [it, fresh] = place.steps.try_emplace(Key(state, event), static_cast<uint32_t>(steps_.size()));
   if (!fresh) return steps_[it->second];
   Effects effects;
-  internal::SetCheckHandler(ThrowBrokenCheck);
-  place.node->Load(place.states[state]);
   std::string after;
+  internal::SetCheckHandler(ThrowBrokenCheck);
   try {
-    if (event >= kFirstTimeEvent) {
-      place.node->Advance(times_[event - kFirstTimeEvent], effects);
-    } else if (event == kStartEvent) {
-      place.node->Start(effects);
-    } else {
-      const roce::Packet& packet = packets_[event - kFirstPacketEvent];
-      PortId port = 0;
-      while (system_.AddressOf(system_.EdgeAt(node, port).child == node
-                                   ? system_.EdgeAt(node, port).parent
-                                   : system_.EdgeAt(node, port).child) != packet.src_ip) {
-        ++port;
-      }
-      place.node->Deliver(port, packet, effects);
-    }
+    place.node->Load(place.states[state]);
+    MakeStep(place, system, node, event, &effects);
     place.node->Save(after);
   } catch (const BrokenCheck& broken) {
     effects.violation = broken.what;
@@ -140,13 +152,13 @@ const Model::Step& Model::Take(int node, uint32_t state, uint32_t event) {
   internal::SetCheckHandler(nullptr);
   Step step{.to = InternState(place, after), .sent = {}};
   for (const Sent& sent : effects.sent) {
-    const Edge& edge = system_.EdgeAt(node, sent.port);
+    const Edge& edge = system.EdgeAt(node, sent.port);
     step.sent.emplace_back(static_cast<uint32_t>(2 * (edge.child - 1) + (edge.child == node ? 0 : 1)),
                            sent.packet);
   }
   if (!effects.violation.empty()) {
     step.violation = static_cast<uint32_t>(violations_.size());
-    violations_.push_back(fmt::format("{} {}", system_.NodeName(node), effects.violation));
+    violations_.push_back(fmt::format("{} {}", system.NodeName(node), effects.violation));
   }
   steps_.push_back(std::move(step));
   return steps_.back();
@@ -168,6 +180,7 @@ uint32_t Model::Append(uint32_t content, PacketId packet) {
 }
 
 bool Model::MayFail(std::span<const Word> state, ActionKind kind) const {
+  if (kind == ActionKind::kCrash) return state[PhaseWord()] / kCrash < bounds_.crashes;
   const uint32_t bound = kind == ActionKind::kLose        ? bounds_.losses
                          : kind == ActionKind::kDuplicate ? bounds_.duplicates
                          : kind == ActionKind::kSwap      ? bounds_.reorderings
@@ -176,7 +189,11 @@ bool Model::MayFail(std::span<const Word> state, ActionKind kind) const {
 }
 
 void Model::Use(std::span<Word> state, ActionKind kind) const {
-  if (IsFault(kind)) state[FaultWord()] += 1u << ShiftOf(kind);
+  if (kind == ActionKind::kCrash) {
+    state[PhaseWord()] = (state[PhaseWord()] | kBroken) + kCrash;
+  } else if (IsFault(kind)) {
+    state[FaultWord()] += 1u << ShiftOf(kind);
+  }
 }
 
 void Model::AddChannelActions(std::span<const Word> state, size_t channel,
@@ -194,19 +211,25 @@ void Model::AddChannelActions(std::span<const Word> state, size_t channel,
 
 // The reduction: where a packet is under way to a host, only that host's steps. A host hears from one channel
 // alone, in order, so nothing that others do before it takes the packet changes what it does with it, nor
-// whether it can; every other order of the same steps ends in the same state. Not while packets may still be
-// swapped: then what others send later matters to the head of the channel.
+// whether it can; every other order of the same steps ends in the same state. Not while something else may
+// yet take the packet's place: a swap with what others send later, the failure of the group, a new group.
 void Model::Enabled(std::span<const Word> state, bool reduced, std::vector<Action>* actions) const {
   actions->clear();
   const bool timeouts = MayFail(state, ActionKind::kTimeout);
+  const bool broken = Broken(state);
+  const bool last_life = LifeOf(state) == bounds_.regroups;
+  const bool over = last_life && Ended(state);
   const auto add_node = [&](int node) {
     const Facts& facts = FactsOf(state, node);
     const auto object = static_cast<uint8_t>(node);
     if (!facts.started) actions->push_back({ActionKind::kStart, object});
     if (facts.timer_in != kNever && timeouts) actions->push_back({ActionKind::kTimeout, object});
+    if (broken && !facts.failed) actions->push_back({ActionKind::kFail, object});
+    if (!system().is_host(node) && !facts.failed && !over && MayFail(state, ActionKind::kCrash))
+      actions->push_back({ActionKind::kCrash, object});
   };
-  if (reduced && !MayFail(state, ActionKind::kSwap)) {
-    for (int n = system_.switches(); n < system_.nodes(); ++n) {
+  if (reduced && last_life && !MayFail(state, ActionKind::kSwap) && !MayFail(state, ActionKind::kCrash)) {
+    for (int n = system().switches(); n < system().nodes(); ++n) {
       const size_t channel = 2 * static_cast<size_t>(n - 1) + 1;
       if (state[ChannelWord(channel)] == 0) continue;
       AddChannelActions(state, channel, actions);
@@ -219,23 +242,30 @@ void Model::Enabled(std::span<const Word> state, bool reduced, std::vector<Actio
     quiet = false;
     AddChannelActions(state, c, actions);
   }
-  if (quiet && Done(state)) return;
+  const bool ended = Ended(state);
+  if (ended && !last_life) actions->push_back({ActionKind::kRegroup, 0});
   // Until all have called, time stands still, unless it is among the faults.
   bool timer = false;
-  for (int n = 0; n < system_.nodes(); ++n) {
+  for (int n = 0; n < system().nodes(); ++n) {
     const Facts& facts = FactsOf(state, n);
     quiet = quiet && facts.started;
     timer = timer || facts.timer_in != kNever;
+    add_node(n);
   }
-  if (quiet && timer) return actions->push_back({ActionKind::kTime, 0});
-  for (int n = 0; n < system_.nodes(); ++n) add_node(n);
+  if (quiet && timer && !ended) actions->push_back({ActionKind::kTime, 0});
 }
 
 const std::string& Model::Apply(std::span<Word> state, Action action) {
   Use(state, action.kind);
   if (action.kind == ActionKind::kTime) return PassTime(state);
+  if (action.kind == ActionKind::kRegroup) {
+    Regroup(state);
+    return violations_[0];
+  }
   int node = action.object;
-  uint32_t event = kStartEvent;
+  uint32_t event = action.kind == ActionKind::kCrash  ? kCrashEvent
+                   : action.kind == ActionKind::kFail ? kFailEvent
+                                                      : kStartEvent;
   if (action.kind <= ActionKind::kSwap) {
     Word& word = state[ChannelWord(action.object)];
     const Content content = contents_[word];
@@ -255,19 +285,25 @@ const std::string& Model::Apply(std::span<Word> state, Action action) {
   }
   if (action.kind == ActionKind::kTimeout) event = TimeEvent(FactsOf(state, node).timer_in);
   if (const uint32_t violation = Make(state, node, event); violation != 0) return violations_[violation];
-  return system_.is_host(node) ? CheckAll(state) : violations_[0];
+  return system().is_host(node) ? CheckAll(state) : violations_[0];
 }
 
 // Makes a step of a node. Returns its violation.
 uint32_t Model::Make(std::span<Word> state, int node, uint32_t event) {
   Word& at = state[static_cast<size_t>(node)];
-  const Step& step = Take(node, at, event);
+  const Step& step = Take(PlaceOf(state, node), SystemOf(state), node, at, event);
   at = step.to;
   for (const auto& [channel, packet] : step.sent) {
     Word& word = state[ChannelWord(channel)];
     word = Append(word, packet);
   }
   return step.violation;
+}
+
+// All nodes begin anew; what is under way stays under way.
+void Model::Regroup(std::span<Word> state) const {
+  std::ranges::fill(state.first(nodes()), Word{0});
+  state[PhaseWord()] = (state[PhaseWord()] & ~kBroken) + 1;
 }
 
 uint32_t Model::TimeEvent(Nanos time) {
@@ -279,19 +315,19 @@ uint32_t Model::TimeEvent(Nanos time) {
 // For all nodes alike.
 const std::string& Model::PassTime(std::span<Word> state) {
   Nanos next = kNever;
-  for (int n = 0; n < system_.nodes(); ++n) next = std::min(next, FactsOf(state, n).timer_in);
+  for (int n = 0; n < system().nodes(); ++n) next = std::min(next, FactsOf(state, n).timer_in);
   const uint32_t event = TimeEvent(next);
   uint32_t violation = 0;
-  for (int n = 0; n < system_.nodes(); ++n) violation = std::max(violation, Make(state, n, event));
+  for (int n = 0; n < system().nodes(); ++n) violation = std::max(violation, Make(state, n, event));
   return violation != 0 ? violations_[violation] : CheckAll(state);
 }
 
 // Invariants that take more than one node.
 const std::string& Model::CheckAll(std::span<const Word> state) {
   for (size_t a = 0; a < required_.size(); ++a) {
-    const Facts& sender = FactsOf(state, system_.switches() + static_cast<int>(a));
+    const Facts& sender = FactsOf(state, system().switches() + static_cast<int>(a));
     for (size_t b = 0; b < required_.size(); ++b) {
-      const Facts& receiver = FactsOf(state, system_.switches() + static_cast<int>(b));
+      const Facts& receiver = FactsOf(state, system().switches() + static_cast<int>(b));
       const auto& needed = required_[a][b];
       const int64_t must = needed[std::min(static_cast<size_t>(sender.acknowledged), needed.size() - 1)];
       if (receiver.received >= must) continue;
@@ -304,36 +340,45 @@ const std::string& Model::CheckAll(std::span<const Word> state) {
   return violations_[0];
 }
 
-bool Model::Done(std::span<const Word> state) const {
-  for (int n = system_.switches(); n < system_.nodes(); ++n) {
+bool Model::Ended(std::span<const Word> state) const {
+  for (int n = system().switches(); n < system().nodes(); ++n) {
     if (!FactsOf(state, n).done) return false;
   }
   return true;
 }
 
 bool Model::Quiet(std::span<const Word> state) const {
-  return std::ranges::all_of(state.subspan(places_.size(), channels()), [](Word w) { return w == 0; });
+  return std::ranges::all_of(state.subspan(nodes(), channels()), [](Word w) { return w == 0; });
 }
 
 std::string Model::Describe(std::span<const Word> state, Action action) const {
   switch (action.kind) {
     case ActionKind::kStart:
-      return fmt::format("{} makes its calls", system_.NodeName(action.object));
+      return fmt::format("{} makes its calls", system().NodeName(action.object));
     case ActionKind::kTime:
       return "time passes until the next timer";
     case ActionKind::kTimeout:
-      return fmt::format("{}: timer, early", system_.NodeName(action.object));
+      return fmt::format("{}: timer, early", system().NodeName(action.object));
+    case ActionKind::kCrash:
+      return fmt::format("{} crashes", system().NodeName(action.object));
+    case ActionKind::kFail:
+      return fmt::format("the control plane ends the group at {}", system().NodeName(action.object));
+    case ActionKind::kRegroup:
+      return "a new group";
     default:
       break;
   }
   constexpr std::array kVerbs = {"deliver", "lose", "repeat", "swap with the next"};
-  const Edge& edge = system_.edges()[action.object / 2];
+  const Edge& edge = system().edges()[action.object / 2];
   const bool up = action.object % 2 == 0;
   const roce::Packet& p = packets_[contents_[state[ChannelWord(action.object)]].head];
-  const int32_t at = p.bth.psn.DistanceFrom(Psn(system_.config().first_psn));
-  const std::string head = fmt::format("{} {} -> {}: ", kVerbs[static_cast<size_t>(action.kind)],
-                                       system_.NodeName(up ? edge.child : edge.parent),
-                                       system_.NodeName(up ? edge.parent : edge.child));
+  const int32_t at = p.bth.psn.DistanceFrom(Psn(system().config().first_psn));
+  const bool stray =
+      p.bth.dest_qp != SystemOf(state).QpnAt(up ? edge.parent : edge.child, up ? edge.child : edge.parent);
+  const std::string head =
+      fmt::format("{} {} -> {}: {}", kVerbs[static_cast<size_t>(action.kind)],
+                  system().NodeName(up ? edge.child : edge.parent),
+                  system().NodeName(up ? edge.parent : edge.child), stray ? "of an earlier group, " : "");
   if (p.bth.opcode == roce::Opcode::kCnp) return head + "cnp";
   if (p.bth.opcode == roce::Opcode::kRcAck)
     return head + fmt::format("{} of packet {}", SyndromeName(p.aeth.syndrome), at);

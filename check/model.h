@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,7 +27,10 @@ struct FaultBounds {
   uint32_t losses = 0;
   uint32_t duplicates = 0;   // the copy follows its packet; with a reordering, later
   uint32_t reorderings = 0;  // of two neighbours on a channel
-  uint32_t timeouts = 0;     // that run out while packets are under way
+  uint32_t timeouts = 0;     // that run out too early
+  uint32_t crashes = 0;      // of switches, which lose their state; the control plane then ends the group
+  uint32_t regroups = 0;  // how often the group is made anew when its calls have ended, with old packets left
+  bool reuse_qpns = false;  // for the new group, at once
 };
 
 enum class ActionKind : uint8_t {
@@ -36,7 +40,10 @@ enum class ActionKind : uint8_t {
   kSwap,       // it and the next one
   kStart,      // a host makes its calls
   kTime,       // passes until the next timer is due; nothing is under way
-  kTimeout,    // of a node's timer, while something is under way: its clock runs ahead of the others'
+  kCrash,      // of a switch
+  kFail,       // the control plane ends a node's part of a group that has lost a switch
+  kRegroup,    // a new group in the place of the old
+  kTimeout,    // of a node's timer, at any time: its clock runs ahead of the others'
 };
 
 struct Action {
@@ -46,15 +53,14 @@ struct Action {
 };
 constexpr bool IsFault(ActionKind kind) {
   return kind == ActionKind::kLose || kind == ActionKind::kDuplicate || kind == ActionKind::kSwap ||
-         kind == ActionKind::kTimeout;
+         kind == ActionKind::kTimeout || kind == ActionKind::kCrash;
 }
 
 using Word = uint32_t;
 
 class Model {
  public:
-  // The system must outlive it.
-  Model(const System& system, const FaultBounds& bounds);
+  Model(const SystemConfig& config, const FaultBounds& bounds);
 
   // Words of a state.
   size_t width() const { return width_; }
@@ -72,8 +78,12 @@ class Model {
   uint64_t Fingerprint(std::span<const Word> state, bool symmetric);
   size_t symmetries() const { return symmetries_.size(); }
 
-  // Every host has made its calls, and they have ended right.
-  bool Done(std::span<const Word> state) const;
+  // Every host has made its calls, and they have ended.
+  bool Ended(std::span<const Word> state) const;
+  // And no new group follows.
+  bool Done(std::span<const Word> state) const { return Ended(state) && LifeOf(state) == bounds_.regroups; }
+  // A switch has crashed.
+  bool Broken(std::span<const Word> state) const { return (state[PhaseWord()] & kBroken) != 0; }
   // No packet is under way.
   bool Quiet(std::span<const Word> state) const;
 
@@ -88,7 +98,7 @@ class Model {
     size_t steps = 0;  // made by the real code
   };
   Sizes sizes() const;
-  const System& system() const { return system_; }
+  const System& system() const { return lives_.front(); }
 
  private:
   // A step of a node: the state after it, and what it sent.
@@ -110,7 +120,9 @@ class Model {
   };
 
   uint32_t InternState(Place& place, const std::string& bytes);
-  const Step& Take(int node, uint32_t state, uint32_t event);
+  const Step& Take(Place& place, const System& system, int node, uint32_t state, uint32_t event);
+  void MakeStep(Place& place, const System& system, int node, uint32_t event, Effects* effects);
+  void Regroup(std::span<Word> state) const;
   uint32_t Prepend(PacketId head, uint32_t rest);
   uint32_t Append(uint32_t content, PacketId packet);
   void Use(std::span<Word> state, ActionKind kind) const;
@@ -121,27 +133,39 @@ class Model {
   void AddChannelActions(std::span<const Word> state, size_t channel, std::vector<Action>* actions) const;
   const std::string& CheckAll(std::span<const Word> state);
   void RequireReceivers();
-  uint32_t RelabelledState(size_t symmetry, int node, uint32_t state);
+  uint32_t RelabelledState(size_t symmetry, size_t life, int node, uint32_t state);
   uint32_t RelabelledContent(size_t symmetry, uint32_t content);
   PacketId RelabelledPacket(const Relabelling& to, PacketId packet);
 
-  size_t ChannelWord(size_t channel) const { return places_.size() + channel; }
+  // The word before the last: which group it is, whether it is broken, and how many crashes there were.
+  static constexpr uint32_t kLife = 0xff;
+  static constexpr uint32_t kBroken = 1 << 8;
+  static constexpr uint32_t kCrash = 1 << 9;
+  uint32_t LifeOf(std::span<const Word> state) const { return state[PhaseWord()] & kLife; }
+  const System& SystemOf(std::span<const Word> state) const { return lives_[LifeOf(state)]; }
+  Place& PlaceOf(std::span<const Word> state, int node) {
+    return places_[LifeOf(state) * nodes() + static_cast<size_t>(node)];
+  }
+  size_t nodes() const { return static_cast<size_t>(system().nodes()); }
+  size_t ChannelWord(size_t channel) const { return nodes() + channel; }
+  size_t PhaseWord() const { return width_ - 2; }
   size_t FaultWord() const { return width_ - 1; }
-  size_t channels() const { return 2 * system_.edges().size(); }
+  size_t channels() const { return 2 * system().edges().size(); }
   // Edge e: 2e up, 2e + 1 down.
   int Receiver(size_t channel) const;
   PortId ReceiverPort(size_t channel) const;
   const Facts& FactsOf(std::span<const Word> state, int node) const {
-    return places_[static_cast<size_t>(node)].facts[state[static_cast<size_t>(node)]];
+    return places_[LifeOf(state) * nodes() + static_cast<size_t>(node)]
+        .facts[state[static_cast<size_t>(node)]];
   }
 
-  const System& system_;
+  std::deque<System> lives_;
   FaultBounds bounds_;
   size_t width_ = 0;
   std::vector<Word> initial_;
   Packets packets_;
   Blobs blobs_;
-  std::vector<Place> places_;
+  std::vector<Place> places_;  // by life and node
   std::vector<Step> steps_;
   std::vector<Content> contents_;                      // 0: empty
   absl::flat_hash_map<uint64_t, uint32_t> prepended_;  // by head and rest

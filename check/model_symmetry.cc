@@ -27,10 +27,11 @@ uint64_t Model::Fingerprint(std::span<const Word> state, bool symmetric) {
   uint64_t least = UINT64_MAX;
   for (size_t s = 0; s < (symmetric ? symmetries_.size() : 1); ++s) {
     const Relabelling& to = symmetries_[s];
-    uint64_t sum = Mixed(FaultWord(), state[FaultWord()]);
-    for (size_t n = 0; n < places_.size(); ++n) {
+    uint64_t sum = Mixed(FaultWord(), state[FaultWord()]) + Mixed(PhaseWord(), state[PhaseWord()]);
+    for (size_t n = 0; n < nodes(); ++n) {
       const auto image = static_cast<size_t>(to[n]);
-      sum += Mixed(image, s == 0 ? state[n] : RelabelledState(s, static_cast<int>(n), state[n]));
+      sum +=
+          Mixed(image, s == 0 ? state[n] : RelabelledState(s, LifeOf(state), static_cast<int>(n), state[n]));
     }
     for (size_t c = 0; c < channels(); ++c) {
       const Word content = state[ChannelWord(c)];
@@ -42,12 +43,13 @@ uint64_t Model::Fingerprint(std::span<const Word> state, bool symmetric) {
   return least;
 }
 
-uint32_t Model::RelabelledState(size_t symmetry, int node, uint32_t state) {
-  auto& table = relabelled_states_[symmetry][static_cast<size_t>(node)];
+uint32_t Model::RelabelledState(size_t symmetry, size_t life, int node, uint32_t state) {
+  const size_t place = life * nodes() + static_cast<size_t>(node);
+  auto& table = relabelled_states_[symmetry][place];
   if (const uint32_t known = At(table, state); known != kUnknown) return known;
   const Relabelling& to = symmetries_[symmetry];
-  Place& image = places_[static_cast<size_t>(to[static_cast<size_t>(node)])];
-  image.node->LoadRelabelled(places_[static_cast<size_t>(node)].states[state], to);
+  Place& image = places_[life * nodes() + static_cast<size_t>(to[static_cast<size_t>(node)])];
+  image.node->LoadRelabelled(places_[place].states[state], to);
   std::string bytes;
   image.node->Save(bytes);
   const uint32_t id = InternState(image, bytes);
@@ -65,18 +67,23 @@ uint32_t Model::RelabelledContent(size_t symmetry, uint32_t content) {
 
 PacketId Model::RelabelledPacket(const Relabelling& to, PacketId packet) {
   roce::Packet moved = packets_[packet];
-  const auto image = [&](Ipv4 address) {
+  const auto node_at = [&](Ipv4 address) {
     int node = 0;
-    while (system_.AddressOf(node) != address) ++node;
-    return to[static_cast<size_t>(node)];
+    while (system().AddressOf(node) != address) ++node;
+    return node;
   };
-  const int source = image(moved.src_ip);
-  const int destination = image(moved.dst_ip);
-  moved.src_ip = system_.AddressOf(source);
-  moved.dst_ip = system_.AddressOf(destination);
-  moved.bth.dest_qp = system_.QpnAt(destination, source);
+  const int source = node_at(moved.src_ip);
+  const int destination = node_at(moved.dst_ip);
+  const int new_source = to[static_cast<size_t>(source)];
+  const int new_destination = to[static_cast<size_t>(destination)];
+  moved.src_ip = system().AddressOf(new_source);
+  moved.dst_ip = system().AddressOf(new_destination);
+  // In the life that it is of.
+  const auto life = std::ranges::find(
+      lives_, moved.bth.dest_qp, [&](const System& system) { return system.QpnAt(destination, source); });
+  moved.bth.dest_qp = life->QpnAt(new_destination, new_source);
   std::vector<uint8_t> payload(moved.payload.begin(), moved.payload.end());
-  if (moved.bth.opcode != roce::Opcode::kRcSendOnlyImm) system_.Relabel(to, payload);
+  if (moved.bth.opcode != roce::Opcode::kRcSendOnlyImm) system().Relabel(to, payload);
   moved.payload = payload;
   return packets_.Intern(moved);
 }

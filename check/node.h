@@ -31,6 +31,7 @@ struct Facts {
   // Hosts: packets of its own that are acknowledged, and packets received, each in order.
   int64_t acknowledged = 0;
   int64_t received = 0;
+  bool failed = false;  // the control plane has ended its part of the group, or it has crashed
   bool started = true;  // has made its calls
   bool done = true;     // and they have ended
   Nanos timer_in = kNever;
@@ -54,6 +55,10 @@ class Node {
 
   // A host makes all its calls.
   virtual void Start(Effects& effects) = 0;
+  // A switch loses all state of the group.
+  virtual void Crash() = 0;
+  // What the control plane does to a node when its group has failed.
+  virtual void Fail(Effects& effects) = 0;
 };
 
 std::unique_ptr<Node> MakeSwitchNode(const System& system, int node, Packets& packets, Blobs& blobs);

@@ -19,7 +19,7 @@ constexpr size_t kMostCalls = 8;
 constexpr uint32_t kMostFaults = 200;
 
 // By kind.
-constexpr std::string_view kStepLetters = "DLRXSTE";
+constexpr std::string_view kStepLetters = "DLRXSTCMGE";
 
 struct CollectiveName {
   const char* name;
@@ -101,6 +101,7 @@ Status CheckRanges(const Setup& setup) {
        {setup.faults.losses, setup.faults.duplicates, setup.faults.reorderings, setup.faults.timeouts}) {
     if (bound > kMostFaults) return Invalid("faults: at most 200 of a kind");
   }
+  if (setup.faults.crashes > 8 || setup.faults.regroups > 8) return Invalid("crashes, regroups: at most 8");
   return absl::OkStatus();
 }
 
@@ -141,6 +142,9 @@ std::string Line(const Setup& s) {
   add("duplicates", s.faults.duplicates);
   add("reorderings", s.faults.reorderings);
   add("timeouts", s.faults.timeouts);
+  add("crashes", s.faults.crashes);
+  add("regroups", s.faults.regroups);
+  add("reuse", s.faults.reuse_qpns ? 1 : 0);
   return line;
 }
 
@@ -149,7 +153,8 @@ std::string StepNames(const std::vector<Action>& steps) {
   for (const Action& step : steps) {
     if (!out.empty()) out += ',';
     out += kStepLetters[static_cast<size_t>(step.kind)];
-    if (step.kind != ActionKind::kTime) out += std::to_string(step.object);
+    if (step.kind != ActionKind::kTime && step.kind != ActionKind::kRegroup)
+      out += std::to_string(step.object);
   }
   return out;
 }
@@ -157,7 +162,7 @@ std::string StepNames(const std::vector<Action>& steps) {
 StatusOr<Replay> ParseReplay(const std::string& line) {
   Replay replay;
   Setup& setup = replay.setup;
-  const std::array<std::pair<std::string_view, uint32_t*>, 8> numbers = {
+  const std::array<std::pair<std::string_view, uint32_t*>, 10> numbers = {
       {{"messages", &setup.messages},
        {"packets", &setup.message_packets},
        {"window", &setup.window},
@@ -165,7 +170,9 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"losses", &setup.faults.losses},
        {"duplicates", &setup.faults.duplicates},
        {"reorderings", &setup.faults.reorderings},
-       {"timeouts", &setup.faults.timeouts}}};
+       {"timeouts", &setup.faults.timeouts},
+       {"crashes", &setup.faults.crashes},
+       {"regroups", &setup.faults.regroups}}};
   std::istringstream words(line);
   for (std::string word; words >> word;) {
     const size_t equals = std::min(word.find('='), word.size());
@@ -186,6 +193,8 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
           return Invalid(fmt::format("'{}' is not a step", step));
         replay.steps.push_back({static_cast<ActionKind>(kind), static_cast<uint8_t>(*object)});
       }
+    } else if (key == "reuse" && (value == "0" || value == "1")) {
+      setup.faults.reuse_qpns = value == "1";
     } else if (known != numbers.end() && Number(value)) {
       *known->second = *Number(value);
     } else {

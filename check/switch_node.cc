@@ -20,12 +20,14 @@ class SwitchNode final : public Node {
         packets_(packets),
         blobs_(blobs),
         engine_(system.AddressOf(node), system.ports(node), engine::ArenaBytes(system.GroupOf(node)) + 64) {
-    const auto installed = engine_.Install(system.GroupOf(node));
-    EPIC_CHECK(installed.ok());
+    Install();
   }
 
+  // The state of a switch without the group is empty.
   void Load(std::string_view state) override {
     now_ = kNow;
+    if (state.empty()) return Crash();
+    if (!has_group()) Install();
     Reader reader(state, blobs_, now_);
     Snapshot::Engine(reader, engine_, kGroupId);
     EPIC_CHECK(reader.at_end());
@@ -33,6 +35,7 @@ class SwitchNode final : public Node {
 
   void LoadRelabelled(std::string_view state, std::span<const int> to) override {
     Load(state);
+    if (!has_group()) return;
     // The other's child of each of our ports.
     const int other = static_cast<int>(std::ranges::find(to, node_) - to.begin());
     std::vector<size_t> becomes;  // by the other's child
@@ -48,13 +51,16 @@ class SwitchNode final : public Node {
   }
 
   void Save(std::string& out) override {
+    if (!has_group()) return;
     Writer writer(out, blobs_, now_);
     Snapshot::Engine<Writer>(writer, engine_, kGroupId);
   }
 
   Facts Look() const override {
+    if (!has_group()) return {.failed = true};
     const Nanos timer = context().timer_at;
-    return {.timer_in = timer == kNever ? kNever : std::max<Nanos>(timer - now_, 0)};
+    return {.failed = context().state == engine::GroupState::kStopped,
+            .timer_in = timer == kNever ? kNever : std::max<Nanos>(timer - now_, 0)};
   }
 
   void Deliver(PortId port, const roce::Packet& packet, Effects& effects) override {
@@ -65,13 +71,15 @@ class SwitchNode final : public Node {
 
   void Advance(Nanos time, Effects& effects) override {
     now_ += time;
-    if (context().timer_at > now_) return;
+    if (!has_group() || context().timer_at > now_) return;
     Sink sink(*this, effects);
     engine_.OnTimer(now_, engine::TimerId{kGroupId}, sink);
     CheckState(effects);
   }
 
   void Start(Effects&) override { EPIC_CHECK(false); }
+  void Crash() override { engine_.Remove(kGroupId, 0); }
+  void Fail(Effects&) override { engine_.Fail(kGroupId, 0); }
 
  private:
   class Sink final : public engine::Effects {
@@ -89,6 +97,12 @@ class SwitchNode final : public Node {
     check::Effects& effects_;
   };
 
+  void Install() {
+    const auto installed = engine_.Install(system_.GroupOf(node_));
+    EPIC_CHECK(installed.ok());
+  }
+
+  bool has_group() const { return engine_.groups().contains(kGroupId); }
   const engine::Context& context() const { return engine_.groups().at(kGroupId); }
 
   std::string Judge(PortId port, const roce::Packet& packet) const {
@@ -117,11 +131,11 @@ class SwitchNode final : public Node {
 
   // Nothing is held that the buffers have no room for.
   void CheckState(check::Effects& effects) const {
+    if (!has_group() || context().terminated || !effects.violation.empty()) return;
     const engine::Context& ctx = context();
-    if (ctx.terminated || !effects.violation.empty()) return;
     if (static_cast<int64_t>(ctx.invocations.size()) > engine::kKeptInvocations)
       effects.violation = "has more invocations open than it keeps";
-    if (ctx.state != engine::GroupState::kRunning) effects.violation = "has failed a group of equal calls";
+    if (ctx.state == engine::GroupState::kFailed) effects.violation = "has failed a group of equal calls";
     // What has been accepted fits into the slots from the oldest that is still being summed up.
     const Index due = ctx.is_root() ? ctx.results_end : ctx.parent.out.Next(ctx.up_sent);
     for (const engine::Endpoint& child : ctx.children) {

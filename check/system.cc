@@ -16,6 +16,7 @@ constexpr size_t kElementBytes = 4;
 constexpr uint64_t kElements = kPathMtu / kElementBytes;  // of a packet
 constexpr uint32_t kUpperQpn = 0x100;                     // at the parent
 constexpr uint32_t kLowerQpn = 0x10000;                   // at the child
+constexpr uint32_t kLifeQpns = 0x100000;                  // from one life to the next
 
 void PutElement(std::vector<uint8_t>& bytes, uint64_t at, int32_t value) {
   std::memcpy(bytes.data() + at * kElementBytes, &value, kElementBytes);
@@ -70,7 +71,8 @@ int32_t System::Element(size_t call, uint32_t rank, int64_t part, uint64_t at) c
   const auto lanes = static_cast<uint64_t>(hosts());
   if (in_packet % lanes != rank || in_packet >= kElements / lanes * lanes) return 0;
   const uint64_t place = at / kElements << 8 | in_packet / lanes;
-  uint64_t x = place + (static_cast<uint64_t>(part) << 40) + (uint64_t{call} << 52) + 1;
+  uint64_t x = place + (static_cast<uint64_t>(part) << 40) + (uint64_t{call} << 48) +
+               (uint64_t{config_.life} << 56) + 1;
   x = (x ^ (x >> 29)) * 0x9e3779b97f4a7c15u;
   return static_cast<int32_t>(x >> 40) | 1;
 }
@@ -174,7 +176,8 @@ std::vector<uint8_t> System::Expected(size_t call, uint32_t rank) const {
 Qpn System::QpnAt(int node, int neighbour) const {
   // Of the two the child has the higher number.
   const bool upper = node < neighbour;
-  return Qpn{static_cast<uint32_t>(std::max(node, neighbour)) + (upper ? kUpperQpn : kLowerQpn)};
+  const uint32_t life = config_.reuse_qpns ? 0 : config_.life * kLifeQpns;
+  return Qpn{static_cast<uint32_t>(std::max(node, neighbour)) + (upper ? kUpperQpn : kLowerQpn) + life};
 }
 
 engine::GroupConfig System::GroupOf(int node) const {

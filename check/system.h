@@ -26,6 +26,10 @@ struct SystemConfig {
   uint32_t message_packets = 1;
   uint32_t window_messages = 2;
   uint32_t first_psn = 0xfffffe;  // of every direction
+  // Groups are made one after the other in the same place; this is which. Each has QPNs and data of its own;
+  // with reuse_qpns, which no manager that keeps to the quarantine allows, only data.
+  uint32_t life = 0;
+  bool reuse_qpns = false;
 };
 
 // A packet that a direction of an edge carries: the one at this place in its order of PSNs.
