@@ -1,8 +1,11 @@
 // Any text as a topology. What is refused is INVALID_ARGUMENT and says where; what is accepted keeps what
 // topology.h promises, and forwarding tables and a tree can be computed from it.
 #include <algorithm>
+#include <random>
 #include <set>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "base/check.h"
 #include "incmanager/policies/forwarding.h"
@@ -49,8 +52,49 @@ void Run(const std::string& text) {
   }
 }
 
+// A word or a line put in another's place: names, ports and addresses that occur twice, keys that are
+// missing.
+std::string Rearranged(std::string text, unsigned seed) {
+  std::minstd_rand random(seed);
+  const bool lines = random() % 4 == 0;
+  const char* const ends = lines ? "\n" : " \n\t{}[],\"";
+  std::vector<std::string> parts;  // every second one is what stands between the others
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find_first_of(ends, begin), text.size());
+    const size_t next = std::min(text.find_first_not_of(ends, end), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    parts.push_back(text.substr(end, next - end));
+    begin = next;
+  }
+  if (parts.empty()) return text;
+  const auto any = [&] { return random() % (parts.size() / 2) * 2; };
+  const size_t to = any();
+  size_t from = any();
+  // Mostly by one of its kind.
+  for (int i = 0; i < 16 && parts[from].substr(0, 1) != parts[to].substr(0, 1); ++i) from = any();
+  const auto how = random() % 8;
+  if (how < 2) {
+    parts[to] = how == 0 ? "" : parts[to] + parts[to + 1] + parts[from];
+  } else {
+    parts[to] = parts[from];
+  }
+  text.clear();
+  for (const std::string& part : parts) text += part;
+  return text;
+}
+
 }  // namespace
 }  // namespace epic::manager
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  if (seed % 3 == 0) return LLVMFuzzerMutate(data, size, max_size);
+  const std::string text = epic::manager::Rearranged({reinterpret_cast<const char*>(data), size}, seed);
+  const size_t kept = std::min(text.size(), max_size);
+  std::copy_n(text.begin(), kept, data);
+  return kept;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > epic::manager::kMaxBytes) return 0;

@@ -16,11 +16,8 @@
 #include <memory>
 
 #include "base/check.h"
-#include "incagent/checks.h"
-#include "incengine/core/engine.h"
-#include "incengine/core/forwarding.h"
-#include "incengine/daemon/convert.h"
 #include "incmanager/rpc/manager_state.h"
+#include "incmanager/rpc/switch_model_testing.h"
 #include "incmanager/topology_testing.h"
 #include "tests/fuzz/message_testing.h"
 
@@ -30,72 +27,9 @@ namespace {
 constexpr size_t kMaxSteps = 400;
 constexpr size_t kSessions = 6;
 constexpr uint32_t kHosts = 4;
-constexpr size_t kArena = 1 << 18;
-constexpr size_t kMaxFailureBytes = 4096;
+constexpr size_t kMaxFailureBytes = 1024;
 const fuzz::Words kWords = {"g",  "k",  "root", "leaf1", "leaf2", "h0",
                             "h1", "h3", "swp1", "swp2",  "swp3",  "nobody"};
-
-// A switch and its agent: the engine's own checks and tables, without a data path.
-class SwitchModel {
- public:
-  explicit SwitchModel(const Node& node) : node_(node) {
-    for (const Hop& hop : node.hops) ports_.push_back(hop.port);
-    Start();
-  }
-
-  // Anew, without contexts.
-  void Start() {
-    engine_ = std::make_unique<engine::Engine>(node_.address, ports_.size(), kArena);
-    ++boots_;
-  }
-  proto::EngineInfo Describe() const {
-    proto::EngineInfo info;
-    info.set_name(node_.name);
-    info.set_address(Raw(node_.address));
-    info.set_mac(daemon::MacBytes(node_.mac));
-    info.set_boot_id(boots_);
-    for (const proto::Mode mode : {proto::MODE_TERMINATED, proto::MODE_TRANSLATED, proto::MODE_AUGMENTED})
-      info.mutable_capability()->add_modes(mode);
-    info.mutable_capability()->set_max_path_mtu(4096);
-    info.mutable_capability()->set_max_children(engine::kMaxChildren);
-    for (const std::string& name : ports_) {
-      info.add_ports()->set_name(name);
-      info.mutable_ports()->rbegin()->set_mtu(4200);
-    }
-    return info;
-  }
-  StatusOr<size_t> Install(const proto::GroupConfig& group) {
-    if (const Status status = agent::CheckGroup(group, Describe()); !status.ok()) return status;
-    const auto config = daemon::FromProto(group, ports_);
-    if (!config.ok()) return config.status();
-    return engine_->Install(*config);
-  }
-  Status SetForwarding(const proto::ForwardingTable& table) const {
-    if (const Status status = agent::CheckForwarding(table, Describe()); !status.ok()) return status;
-    const auto converted = daemon::FromProto(table, ports_);
-    if (!converted.ok()) return converted.status();
-    return engine::Forwarding(engine::ForwardingMode::kStatic, ports_.size()).SetTable(*converted);
-  }
-  // As an agent does when it has registered.
-  void RemoveAllBut(const proto::RegisterReply& reply) {
-    std::vector<std::pair<uint64_t, uint32_t>> leftovers;
-    for (const auto& [id, group] : engine_->groups()) {
-      if (std::ranges::count(reply.keep_group_ids(), id) == 0)
-        leftovers.emplace_back(id, group.config.generation);
-    }
-    for (const auto& [id, generation] : leftovers) engine_->Remove(id, generation);
-  }
-  engine::Engine& engine() { return *engine_; }
-
-  bool honest = true;  // all that the manager was told of it is true
-  uint64_t epoch = 0;  // of the manager, as its agent was told
-
- private:
-  const Node& node_;
-  daemon::PortNames ports_;
-  uint64_t boots_ = 0;
-  std::unique_ptr<engine::Engine> engine_;
-};
 
 const Topology& TheTopology() {
   static const Topology topology = testing::Tree32().Build();
@@ -112,7 +46,7 @@ class Trial : private ManagerWorld {
  public:
   Trial(const uint8_t* data, size_t size) : in_(data, size) {
     for (NodeId node = 0; node < topology_.switch_count; ++node)
-      switches_.push_back(std::make_unique<SwitchModel>(topology_.nodes[node]));
+      switches_.push_back(std::make_unique<testing::SwitchModel>(topology_.nodes[node]));
     calls_.resize(switches_.size());
     // Mostly everything is up when it begins.
     if (in_.Next() < 0xe0) Settle();
@@ -193,7 +127,7 @@ class Trial : private ManagerWorld {
   // --- agents
 
   void Register(NodeId node, bool edited) {
-    SwitchModel& model = *switches_[node];
+    testing::SwitchModel& model = *switches_[node];
     proto::RegisterRequest valid;
     valid.set_name(topology_.nodes[node].name);
     valid.set_agent_address("10.0.0.1:7401");
@@ -202,14 +136,14 @@ class Trial : private ManagerWorld {
     if (!request) return;
     const auto reply = Checked([&] { return state_.Register(now_, *request); });
     if (!reply.ok()) return;
-    SwitchModel& named = *switches_[*topology_.FindSwitch(request->name())];
+    testing::SwitchModel& named = *switches_[*topology_.FindSwitch(request->name())];
     named.honest = request->SerializeAsString() == valid.SerializeAsString();
     model.epoch = reply->epoch();
     if (named.honest) model.RemoveAllBut(*reply);
   }
 
   void Heartbeat(NodeId node) {
-    SwitchModel& model = *switches_[node];
+    testing::SwitchModel& model = *switches_[node];
     proto::HeartbeatRequest valid;
     valid.set_name(topology_.nodes[node].name);
     valid.set_epoch(model.epoch);
@@ -220,7 +154,7 @@ class Trial : private ManagerWorld {
     const auto reply = Checked([&] { return state_.Heartbeat(now_, *request); });
     if (!reply.ok()) return;
     if (reply->register_again()) return Register(node, false);
-    SwitchModel& named = *switches_[*topology_.FindSwitch(request->name())];
+    testing::SwitchModel& named = *switches_[*topology_.FindSwitch(request->name())];
     if (request->SerializeAsString() != valid.SerializeAsString()) named.honest = false;
   }
 
@@ -361,7 +295,7 @@ class Trial : private ManagerWorld {
 
   void Install(NodeId node, const proto::GroupConfig& group) override {
     calls_[node].push_back([this, node, group](bool carry_out, bool answer) {
-      SwitchModel& model = *switches_[node];
+      testing::SwitchModel& model = *switches_[node];
       StatusOr<size_t> reply = Lost();
       if (carry_out) {
         reply = model.Install(group);
@@ -388,7 +322,7 @@ class Trial : private ManagerWorld {
   FuzzInput in_;
   const Topology& topology_ = TheTopology();
   Nanos now_ = kSecond;
-  std::vector<std::unique_ptr<SwitchModel>> switches_;
+  std::vector<std::unique_ptr<testing::SwitchModel>> switches_;
   std::vector<std::deque<std::function<void(bool carry_out, bool answer)>>> calls_;  // by switch
   std::array<SessionId, kSessions> sessions_{};                                      // 0: none
   SessionId next_session_ = 1;
