@@ -4,44 +4,10 @@
 
 #include <cstring>
 
-#include "check/conform/recording_testing.h"
+#include "check/conform/forgery_testing.h"
 
 namespace epic::conform {
 namespace {
-
-using engine::Mode;
-
-constexpr ControlHeader kSum{
-    .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kInt32, .count = 640};
-constexpr ControlHeader kCopy{
-    .collective = Collective::kBroadcast, .type = DataType::kInt32, .count = 640, .root = 1};
-constexpr ControlHeader kReduce{.collective = Collective::kReduce,
-                                .op = ReduceOp::kSum,
-                                .type = DataType::kInt32,
-                                .count = 640,
-                                .root = 1};
-
-// Messages of one packet, so that MSN and PSN go together.
-sim::WorldConfig Config(Mode mode, const sim::TreeSpec& tree) {
-  return {.mode = mode, .tree = tree, .path_mtu = 256, .message_packets = 1, .window_messages = 4};
-}
-Recording RootOfStar(Mode mode, const ControlHeader& header = kSum) {
-  return Record(Config(mode, sim::Star(3)), 0, {header, header});
-}
-Recording Leaf(Mode mode, const ControlHeader& header = kSum) {
-  return Record(Config(mode, sim::FullTree(2, 2)), 1, {header, header});
-}
-Recording Lossy(Mode mode) {
-  return Record(Config(mode, sim::Star(3)), 0, {kSum, kSum, kSum, kSum}, {.loss_ppm = 40000});
-}
-
-// The first thing found wrong is this rule, at this event.
-void ExpectRefused(const Recording& recording, Rule rule, size_t at) {
-  const Verdict verdict = Play(recording);
-  ASSERT_FALSE(verdict.accepted()) << "not refused by " << Name(rule);
-  EXPECT_EQ(std::string(Name(verdict.first[0].rule)), Name(rule)) << Describe(verdict.first[0]);
-  EXPECT_EQ(verdict.first[0].line, at) << Describe(verdict.first[0]);
-}
 
 class ForgeryTest : public testing::TestWithParam<Mode> {};
 INSTANTIATE_TEST_SUITE_P(Modes, ForgeryTest,
@@ -49,11 +15,6 @@ INSTANTIATE_TEST_SUITE_P(Modes, ForgeryTest,
                          [](const auto& param) {
                            return "Mode" + std::to_string(static_cast<int>(param.param));
                          });
-
-bool OutData(const Event& e) { return e.out() && e.IsData(); }
-bool OutControl(const Event& e) { return e.out() && e.IsControl(); }
-bool OutAck(const Event& e) { return e.out() && e.IsAck(); }
-bool InData(const Event& e) { return e.in() && e.IsData(); }
 
 TEST_P(ForgeryTest, WhatWasRecordedIsAccepted) {
   for (const Recording& recording :
@@ -304,91 +265,6 @@ TEST_P(ForgeryTest, AStepOfAnotherGroup) {
   EXPECT_TRUE(Play(recording).accepted());
   recording.events[in].step_known = true;
   ExpectRefused(recording, Rule::kIsolation, in + 1);
-}
-
-// The trace of a switch with more slots than it was given. (Mode I counts bytes, which are not judged.)
-TEST(Forgery, BeyondTheBuffersOfModeII) {
-  Recording recording = RootOfStar(Mode::kTranslated, kCopy);
-  recording.events[0].group.slots = 1;
-  const Verdict verdict = Play(recording);
-  ASSERT_FALSE(verdict.accepted());
-  EXPECT_EQ(std::string(Name(verdict.first[0].rule)), "window") << Describe(verdict.first[0]);
-}
-
-// A child has acknowledged nothing, and still the results go on after the slots are full.
-TEST(Forgery, BeyondTheBuffersOfModeIII) {
-  Recording recording = RootOfStar(Mode::kAugmented);
-  const Qpn silent = recording.group().children[0].local_qpn;
-  std::erase_if(recording.events,
-                [&](const Event& e) { return e.in() && e.IsAck() && e.packet.bth.dest_qp == silent; });
-  const Verdict verdict = Play(recording);
-  ASSERT_FALSE(verdict.accepted());
-  EXPECT_EQ(std::string(Name(verdict.first[0].rule)), "window") << Describe(verdict.first[0]);
-}
-
-// Mode II: a Broadcast's sender, or a Reduce's, hears before its receivers have acknowledged.
-TEST(Forgery, AnAckBeforeTheReceivers) {
-  for (const ControlHeader& header : {kCopy, kReduce}) {
-    Recording recording = RootOfStar(Mode::kTranslated, header);
-    const auto& children = recording.group().children;
-    const bool copies = header.collective == Collective::kBroadcast;
-    const Qpn sender = children[copies ? header.root : 0].remote_qpn;
-    const Psn first_data = children[copies ? header.root : 0].in_psn + 1;
-    const size_t at = recording.Find([&](const Event& e) {
-      return OutAck(e) && e.packet.bth.dest_qp == sender && e.packet.bth.psn == first_data;
-    });
-    size_t before = at;
-    while (!recording.events[before].in() || !recording.events[before].IsAck()) --before;
-    recording.Move(at, before);
-    ExpectRefused(recording, Rule::kAck, before);
-  }
-}
-
-// Mode II: data go on after the ranks have turned out to call differently.
-TEST(Forgery, DataAfterABadStatus) {
-  Recording recording = RootOfStar(Mode::kTranslated);
-  const size_t reply = recording.Find(OutControl);
-  size_t last = reply;  // the control packet that made it complete
-  while (!recording.events[last].IsControl() || !recording.events[last].in()) --last;
-  ControlHeader header = *DecodeControl(recording.events[last].payload);
-  ++header.count;
-  Encode(header, std::span<uint8_t, kControlBytes>(recording.events[last].payload));
-  --header.count;
-  header.status = ControlStatus::kMismatch;
-  header.field = ControlField::kCount;
-  const auto& children = recording.group().children;
-  for (uint32_t c = 0; c < children.size(); ++c) {
-    if (children[c].local_qpn == recording.events[last].packet.bth.dest_qp) header.culprit = c;
-  }
-  for (size_t i = reply; OutControl(recording.events[i]); ++i)
-    Encode(header, std::span<uint8_t, kControlBytes>(recording.events[i].payload));
-  ExpectRefused(recording, Rule::kFailed, recording.Find(OutData));
-}
-
-// Mode II knows no RNR NAK between switches.
-TEST(Forgery, AnRnrNakToASwitch) {
-  Recording recording = Leaf(Mode::kTranslated, kCopy);
-  const size_t at = recording.Find([&](const Event& e) { return OutAck(e) && recording.Above(e); });
-  recording.events[at].packet.aeth.syndrome = roce::kSyndromeRnrNak | 1;
-  ExpectRefused(recording, Rule::kSyndrome, at);
-}
-
-// Modes I and III: what has been acknowledged, or is in a sum that was sent, is not asked for again.
-TEST(Forgery, ANakOfWhatHasBeenUsed) {
-  for (const Mode mode : {Mode::kTerminated, Mode::kAugmented}) {
-    Recording recording = RootOfStar(mode);
-    const size_t ack = recording.Find(OutAck);
-    Event nak = recording.events[ack];
-    nak.packet.aeth = {.syndrome = roce::kSyndromeNakSequence, .msn = 0};
-    Recording acknowledged = recording;
-    acknowledged.Insert(ack + 1, nak);
-    ExpectRefused(acknowledged, Rule::kNak, ack + 1);
-
-    std::erase_if(recording.events, OutAck);
-    const size_t reply = recording.Find(OutControl);
-    recording.Insert(reply + 1, nak);
-    ExpectRefused(recording, Rule::kNak, reply + 1);
-  }
 }
 
 }  // namespace
