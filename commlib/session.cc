@@ -1,7 +1,6 @@
 #include "commlib/session.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
@@ -22,32 +21,6 @@ constexpr auto kFinishTimeout = std::chrono::seconds(1);
 constexpr auto kJoinGrace = std::chrono::seconds(2);
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
-
-static_assert(static_cast<int>(ErrorCode::kInternal) == static_cast<int>(proto::ERROR_INTERNAL));
-
-Error FromProto(const proto::Failure& failure) {
-  const int code = failure.code();
-  const bool known = code > 0 && code <= static_cast<int>(ErrorCode::kInternal);
-  return {known ? static_cast<ErrorCode>(code) : ErrorCode::kInternal, failure.message()};
-}
-
-JoinedInfo FromProto(const proto::Joined& joined) {
-  JoinedInfo info;
-  info.group_id = joined.group_id();
-  info.mode = joined.mode();
-  info.message_packets = joined.message_packets();
-  info.window_messages = joined.window_messages();
-  info.connect = {.remote_ip = Ipv4{joined.remote_ip()},
-                  .remote_qpn = joined.remote_qpn(),
-                  .send_psn = joined.send_psn(),
-                  .recv_psn = joined.recv_psn(),
-                  .path_mtu = joined.path_mtu(),
-                  .timeout = static_cast<uint8_t>(joined.qp_timeout()),
-                  .retry_cnt = static_cast<uint8_t>(joined.retry_cnt()),
-                  .rnr_retry = static_cast<uint8_t>(joined.rnr_retry()),
-                  .min_rnr_timer = static_cast<uint8_t>(joined.min_rnr_timer())};
-  return info;
-}
 
 proto::ClientMessage ToProto(const JoinInfo& info) {
   proto::ClientMessage message;
@@ -113,23 +86,23 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   // Waits until the answer to the join is there.
   Error WaitJoined(std::optional<std::chrono::milliseconds> timeout, JoinedInfo* joined) {
     std::unique_lock lock(mutex_);
-    const auto answered = [this] { return joined_.has_value() || failure_.has_value(); };
+    const auto answered = [this] { return state_.joined().has_value() || state_.failure().has_value(); };
     if (!timeout) {
       changed_.wait(lock, answered);
     } else if (!changed_.wait_for(lock, *timeout, answered)) {
       return {ErrorCode::kJoinTimeout,
-              fmt::format("the manager at {} did not answer in time; {}", manager_, waiting_)};
+              fmt::format("the manager at {} did not answer in time; {}", manager_, state_.waiting())};
     }
-    if (failure_) return *failure_;
-    *joined = *joined_;
+    if (state_.failure()) return *state_.failure();
+    *joined = *state_.joined();
     return {};
   }
 
   Error WaitLeft(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, timeout, [this] { return left_ || failure_.has_value(); });
-    if (left_) return {};
-    if (failure_) return *failure_;
+    changed_.wait_for(lock, timeout, [this] { return state_.left() || state_.failure().has_value(); });
+    if (state_.left()) return {};
+    if (state_.failure()) return *state_.failure();
     return {ErrorCode::kTimeout, "not every rank has left the group in time"};
   }
 
@@ -144,11 +117,11 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
 
   void SetFailureHandler(FailureHandler handler) {
     std::unique_lock lock(mutex_);
-    if (!failure_) {
+    if (!state_.failure()) {
       handler_ = std::move(handler);
       return;
     }
-    const Error failure = *failure_;
+    const Error failure = *state_.failure();
     lock.unlock();
     handler(failure);
   }
@@ -157,7 +130,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   void Close() {
     std::unique_lock lock(mutex_);
     handler_ = nullptr;
-    left_ = true;  // whatever breaks from now on is no failure
+    state_.SetLeft();
     changed_.wait(lock, [this] { return !handling_; });
     lock.unlock();
     if (!started_) return;
@@ -168,11 +141,19 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   }
 
   void OnReadDone(bool ok) override {
+    std::unique_lock lock(mutex_);
     if (!ok) {
-      Fail({ErrorCode::kManagerLost, fmt::format("the session with the manager at {} broke", manager_)});
+      const Error broken = {ErrorCode::kManagerLost,
+                            fmt::format("the session with the manager at {} broke", manager_)};
+      if (state_.Fail(broken)) TellFailure(&lock);
+      lock.unlock();
       return End();
     }
-    Handle(in_);
+    const bool failed = state_.OnMessage(in_);
+    if (in_.has_waiting()) Log(LogLevel::kInfo, "{}", state_.waiting());
+    changed_.notify_all();
+    if (failed) TellFailure(&lock);
+    lock.unlock();
     StartRead(&in_);
   }
 
@@ -201,31 +182,17 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     bool done = false;
   };
 
-  void Handle(const proto::ServerMessage& message) {
-    if (message.has_failure()) return Fail(FromProto(message.failure()));
-    const std::lock_guard lock(mutex_);
-    if (message.has_joined()) joined_ = FromProto(message.joined());
-    if (message.has_left()) left_ = true;
-    if (message.has_waiting()) {
-      waiting_ =
-          fmt::format("ranks that have not come: {}", fmt::join(message.waiting().missing_ranks(), ", "));
-      Log(LogLevel::kInfo, "{}", waiting_);
-    }
-    changed_.notify_all();
-  }
-
-  void Fail(const Error& failure) {
-    std::unique_lock lock(mutex_);
-    if (failure_ || left_) return;
-    failure_ = failure;
+  // Runs the handler without the lock, which is held before and afterwards.
+  void TellFailure(std::unique_lock<std::mutex>* lock) {
     const FailureHandler handler = std::move(handler_);
     handler_ = nullptr;
     handling_ = handler != nullptr;
     changed_.notify_all();
-    lock.unlock();
     if (!handler) return;
+    const Error failure = *state_.failure();
+    lock->unlock();
     handler(failure);
-    lock.lock();
+    lock->lock();
     handling_ = false;
     changed_.notify_all();
   }
@@ -251,12 +218,9 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   std::mutex mutex_;
   std::condition_variable changed_;
   std::queue<proto::ClientMessage> writes_;  // the first is being written
-  std::optional<JoinedInfo> joined_;
-  std::optional<Error> failure_;
-  std::string waiting_ = "it has said nothing about missing ranks";
+  SessionState state_;
   FailureHandler handler_;
   bool handling_ = false;
-  bool left_ = false;
   bool finishing_ = false;
   bool ended_ = false;
 };

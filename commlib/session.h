@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/types.h"
-#include "commlib/verbs/queue_pair.h"
+#include "commlib/session_state.h"
 #include "epic/epic.h"
 
 namespace epic::internal {
@@ -24,14 +24,6 @@ struct JoinInfo {
   uint32_t max_outstanding = 0;
   std::chrono::milliseconds join_timeout{0};
   int mode = 0;  // wanted; 0: any
-};
-
-struct JoinedInfo {
-  uint64_t group_id = 0;
-  int mode = 0;
-  verbs::ConnectInfo connect;
-  uint32_t message_packets = 0;  // M
-  uint32_t window_messages = 0;  // W
 };
 
 // Thread-safe. gRPC's own threads do the work; the handler runs on one of them.

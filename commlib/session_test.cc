@@ -114,6 +114,16 @@ TEST(SessionTest, RefusalsKeepTheirCode) {
   EXPECT_EQ(e.message(), "rank 1 is held by h3");
 }
 
+TEST(SessionStateTest, AnAnswerThatFitsNoQueuePairIsRefused) {
+  proto::ServerMessage message;
+  message.mutable_joined()->set_qp_timeout(256);  // as a byte it would be 0, without end
+  SessionState state;
+  EXPECT_TRUE(state.OnMessage(message));
+  EXPECT_FALSE(state.joined());
+  EXPECT_EQ(state.failure()->code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(state.failure()->message(), testing::HasSubstr("qp_timeout 256"));
+}
+
 // Joins, sets a handler, lets the manager run `then`, and returns what the handler got.
 Error FailureAfterJoin(const FakeManager::Script& then) {
   std::promise<void> handler_set;

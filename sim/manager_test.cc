@@ -105,15 +105,16 @@ TEST_P(ManagerTest, WhatIsLeftOfAFailedGroupIsRemoved) {
 }
 
 TEST_P(ManagerTest, QpnsRestBeforeTheyAreUsedAgain) {
-  for (const Nanos wait : {Nanos{0}, 2 * kSecond}) {
-    world_.RunUntil([] { return false; }, world_.now() + 1);
+  for (const Nanos wait : {Nanos{0}, kSecond / 2, 2 * kSecond}) {
     world_.At(world_.now() + wait, [this] { CrashEngine(2, world_.now() + 1); });
     world_.RunUntil([this] { return !manager_.idle(); }, kNever - 1);
     ASSERT_TRUE(RunToEnd());
   }
-  ASSERT_EQ(made_.size(), 2u);
-  EXPECT_NE(*world_.spec(made_[0]).qpns, *world_.spec(0).qpns);
-  EXPECT_EQ(*world_.spec(made_[1]).qpns, *world_.spec(0).qpns);
+  ASSERT_EQ(made_.size(), 3u);
+  const auto qpns_of = [this](int group) { return *world_.spec(group).qpns; };
+  EXPECT_NE(qpns_of(made_[0]), qpns_of(0));
+  EXPECT_NE(qpns_of(made_[1]), qpns_of(0)) << "they have rested for half a second";
+  EXPECT_EQ(qpns_of(made_[2]), qpns_of(0));
 }
 
 TEST_P(ManagerTest, ARankIsToldWhenItsHostGoesOn) {

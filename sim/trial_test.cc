@@ -78,7 +78,8 @@ TEST(TrialTest, CanariesDoNotEndRight) {
 TEST(ManySeedsTest, PacketsOfTheGroupBeforeAreFatalWhereQpnsAreUsedAtOnce) {
   for (const char* mode : {"1", "2", "3", "mixed"}) {
     const Scenario scenario{.mode = mode, .name = "canary-reuse"};
-    EXPECT_TRUE(RunSeeds(scenario, {.from = 1, .to = 60, .jobs = 2}, [](const Counts&) {}).violation) << mode;
+    EXPECT_TRUE(RunSeeds(scenario, {.from = 1, .to = 200, .jobs = 2}, [](const Counts&) {}).violation)
+        << mode;
   }
 }
 

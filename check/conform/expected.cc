@@ -106,8 +106,9 @@ PacketBytes MergedControl(const std::vector<Contribution>& contributions, const 
 std::string WrongPayload(const ControlHeader& header, const std::vector<Contribution>& contributions,
                          const PacketBytes& seen, bool exact) {
   if (!Reduces(header.collective)) {
-    if (seen == contributions[0].payload) return "";
-    return fmt::format("child {}'s bytes {}", contributions[0].child, Digits(contributions[0].payload));
+    const Contribution& only = contributions[0];
+    if (seen == only.payload) return "";
+    return fmt::format("child {}'s bytes, {}", only.child, FirstByteOf(only.payload, seen));
   }
   const PacketBytes sum = Reduced(header, contributions);
   if (seen == sum) return "";
@@ -129,6 +130,13 @@ std::string WrongPayload(const ControlHeader& header, const std::vector<Contribu
                        element(sum), element(seen));
   }
   return "";
+}
+
+std::string FirstByteOf(const PacketBytes& expected, const PacketBytes& seen) {
+  size_t at = 0;
+  while (at < expected.size() && at < seen.size() && expected[at] == seen[at]) ++at;
+  if (at == expected.size()) return fmt::format("{} bytes", at);
+  return fmt::format("byte {} as {:02x}", at, expected[at]);
 }
 
 std::string Digits(const PacketBytes& bytes) {

@@ -32,5 +32,7 @@ std::string WrongPayload(const ControlHeader& header, const std::vector<Contribu
 
 // The first bytes as hexadecimal digits, for messages.
 std::string Digits(const PacketBytes& bytes);
+// Where two that differ do so first: "byte 1023 as 4e". For messages.
+std::string FirstByteOf(const PacketBytes& expected, const PacketBytes& seen);
 
 }  // namespace epic::conform

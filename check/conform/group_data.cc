@@ -46,7 +46,8 @@ void GroupModel::JudgeData(size_t number, const roce::Packet& packet, Judge& jud
                  [&] { return fmt::format("no packet before the parent has sent index {}", *index); },
                  [] { return "a result"; })) {
     judge.Expect(
-        Rule::kPayload, *item.result == seen, [&] { return "the result " + Digits(*item.result); },
+        Rule::kPayload, *item.result == seen,
+        [&] { return fmt::format("the result of index {}, {}", *index, FirstByteOf(*item.result, seen)); },
         [&] { return Digits(seen); });
   }
   results_end_ = std::max(results_end_, *index + 1);
@@ -112,7 +113,7 @@ void GroupModel::JudgeRepeat(bool up, Index index, const roce::Packet& packet, J
   const PacketBytes seen(packet.payload.begin(), packet.payload.end());
   judge.Expect(
       Rule::kRepeat, **first == seen,
-      [&] { return fmt::format("index {} as it was sent first: {}", index, Digits(**first)); },
+      [&] { return fmt::format("index {} as it was sent first, {}", index, FirstByteOf(**first, seen)); },
       [&] { return Digits(seen); });
 }
 
@@ -143,7 +144,8 @@ void GroupModel::JudgeSum(const Call& call, Index index, const PacketBytes& seen
   if (index == call.control_index) {
     const PacketBytes merged = MergedControl(from, first_rank_, config_.world_size);
     judge.Expect(
-        Rule::kControl, merged == seen, [&] { return "the merged control packet " + Digits(merged); },
+        Rule::kControl, merged == seen,
+        [&] { return "the merged control packet, " + FirstByteOf(merged, seen); },
         [&] { return Digits(seen); });
     return;
   }

@@ -125,5 +125,35 @@ TEST_P(ConformWorldTest, ADifferentCall) {
   }
 }
 
+// A host that stands still while the root of Broadcasts goes on: what is beyond the buffers is answered as
+// the mode does it.
+TEST_P(ConformWorldTest, AHostThatStandsStill) {
+  const sim::TreeSpec tree = sim::FullTree(2, 2);
+  uint64_t notified = 0, refused = 0;
+  for (const Nanos from : {5, 10, 20, 40}) {
+    SCOPED_TRACE(testing::Message() << "from " << from << " us on");
+    sim::World world(
+        {.mode = ModesFor(GetParam(), tree), .tree = tree, .message_packets = 2, .window_messages = 4}, 1);
+    const Monitors monitors(world, {});
+    Calls calls;
+    for (int k = 0; k < 8; ++k) {
+      const ControlHeader header{
+          .collective = Collective::kBroadcast, .type = DataType::kInt32, .count = 60000};
+      calls.emplace_back(header, world.ranks(), k);
+    }
+    for (int r = 0; r < world.ranks(); ++r) sim::StartCalls(world, 0, r, calls, 0, 0);
+    world.At(from * kMicrosecond, [&] { world.Freeze(3, 30 * kMillisecond); });
+    EXPECT_TRUE(world.RunUntil([&] { return sim::Finished(world, 0, calls); }, 600 * kSecond));
+    Accepted(monitors);
+    for (const auto& monitor : monitors.all()) {
+      notified += monitor->verdict().judged[static_cast<size_t>(Rule::kCnp)];
+      refused += monitor->verdict().judged[static_cast<size_t>(Rule::kNak)];
+    }
+  }
+  EXPECT_GT(refused, 0u) << "it held nobody up";
+  // Mode III tells the root of the Broadcasts, and no other mode has a reason.
+  EXPECT_EQ(notified > 0, GetParam().odd == engine::Mode::kAugmented) << notified;
+}
+
 }  // namespace
 }  // namespace epic::conform

@@ -127,6 +127,8 @@ TEST_F(EngineTest, InstallRefusesBadConfigurationsByField) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(std::string(status.message()).find(field), std::string::npos) << status.message();
   };
+  refused([](GroupConfig& c) { c.name.assign(65, 'x'); }, "name");
+  refused([](GroupConfig& c) { c.world_size = UINT32_MAX; }, "world_size");
   refused([](GroupConfig& c) { c.path_mtu = 1000; }, "path_mtu");
   refused([](GroupConfig& c) { c.slots = 4; }, "slots");
   refused([](GroupConfig& c) { c.slots = 12; }, "slots");

@@ -12,6 +12,10 @@
 namespace epic::engine {
 namespace {
 
+// Both as the manager allows: contexts keep a byte per rank and the name.
+constexpr uint32_t kMaxWorldSize = 4096;
+constexpr size_t kMaxNameBytes = 64;
+
 Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
 
 Status ValidateEndpoint(const EndpointConfig& endpoint, const std::string& where, size_t port_count,
@@ -44,6 +48,12 @@ Status ValidateRanks(const EndpointConfig& child, const std::string& where, uint
 }  // namespace
 
 Status Validate(const GroupConfig& config, size_t port_count) {
+  if (config.name.size() > kMaxNameBytes) {
+    return Invalid(fmt::format("name: {} bytes are more than {}", config.name.size(), kMaxNameBytes));
+  }
+  if (config.world_size > kMaxWorldSize) {
+    return Invalid(fmt::format("world_size: {} is more than {}", config.world_size, kMaxWorldSize));
+  }
   const uint32_t mtu = config.path_mtu;
   if (!std::has_single_bit(mtu) || mtu < 256 || mtu > 4096) {
     return Invalid(fmt::format("path_mtu: {} is not 256, 512, 1024, 2048 or 4096", mtu));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 namespace epic::manager {
@@ -121,6 +122,7 @@ class TreeDrawing {
 
   std::string Draw() {
     for (const proto::TreeNode* root : below_[""]) {
+      if (!drawn_.insert(root).second) continue;
       out_ += Head(*root) + "\n";
       Children(*root, "");
     }
@@ -147,8 +149,9 @@ class TreeDrawing {
       out_ += fmt::format("{}{}-- [{}] ", indent, last ? "`" : "|", Edge(child));
       const std::string deeper = indent + (last ? "    " : "|   ");
       if (child.is_host()) {
-        const auto rank = static_cast<int>(child.ranks(0));
-        const std::string host = rank < group_.rank_hosts_size() ? group_.rank_hosts(rank) : "";
+        const uint32_t rank = child.ranks().empty() ? 0 : child.ranks(0);
+        const bool known = rank < static_cast<uint32_t>(group_.rank_hosts_size());
+        const std::string host = known ? group_.rank_hosts(static_cast<int>(rank)) : "";
         out_ +=
             fmt::format("rank {} {} {} QPN {:#08x}\n", rank, host, Ip(child.remote_ip()), child.remote_qpn());
         continue;
@@ -156,6 +159,8 @@ class TreeDrawing {
       for (const proto::TreeNode* inner : below_[node.switch_name()]) {
         if (inner->config().parent().local_qpn() != child.remote_qpn()) continue;
         if (inner->config().parent().remote_qpn() != child.local_qpn()) continue;
+        // Each once, also in what is no tree.
+        if (!drawn_.insert(inner).second) continue;
         out_ += fmt::format("{} ({} QPN {:#08x})\n", Head(*inner), inner->config().parent().port(),
                             child.remote_qpn());
         Children(*inner, deeper);
@@ -165,6 +170,7 @@ class TreeDrawing {
 
   const proto::GroupState& group_;
   std::map<std::string, std::vector<const proto::TreeNode*>> below_;
+  std::set<const proto::TreeNode*> drawn_;
   std::string out_;
 };
 

@@ -33,6 +33,10 @@ constexpr uint32_t kMinRnrTimer = 1;
 // What is no mode stays none.
 Mode FromProto(proto::Mode mode) { return static_cast<Mode>(std::clamp<int>(mode, 0, UINT8_MAX)); }
 
+// What hosts say about themselves is told to all others and kept: not more than a line of it, and whole UTF-8
+// characters, else no message with it could be parsed.
+constexpr size_t kMaxTextBytes = 256;
+
 std::string Bytes(const Mac& mac) { return {mac.begin(), mac.end()}; }
 
 proto::EndpointConfig ToProto(const EndpointPlan& endpoint) {
@@ -70,6 +74,13 @@ proto::Joined ToProto(const JoinedReply& reply) {
 
 }  // namespace
 
+std::string Shortened(const std::string& text) {
+  if (text.size() <= kMaxTextBytes) return text;
+  size_t end = kMaxTextBytes;
+  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
 JoinRequest FromProto(const proto::Join& join) {
   JoinRequest out;
   out.group = join.group();
@@ -79,7 +90,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.qpn = join.qpn();
   out.max_path_mtu = join.max_path_mtu();
   out.max_outstanding = join.max_outstanding();
-  out.host_name = join.host_name();
+  out.host_name = Shortened(join.host_name());
   out.pid = join.pid();
   out.join_timeout_ms = join.join_timeout_ms();
   out.mode = FromProto(join.mode());

@@ -1,6 +1,8 @@
 // Between the manager's plain values and the messages of proto/.
 #pragma once
 
+#include <string>
+
 #include "incmanager/failure.h"
 #include "incmanager/groups/group_table.h"
 #include "incmanager/groups/switch_table.h"
@@ -8,6 +10,9 @@
 #include "proto/switch.pb.h"
 
 namespace epic::manager {
+
+// The beginning of a text of a host's, if it is long.
+std::string Shortened(const std::string& text);
 
 JoinRequest FromProto(const proto::Join& join);
 EngineReport FromProto(const proto::EngineInfo& info);

@@ -1,5 +1,5 @@
-// The manager's state under one lock: it feeds agents' and hosts' calls and time into the sans-IO tables and
-// carries out what these ask for. No call to an agent is made while the lock is held.
+// The manager's state under one lock: it feeds agents' and hosts' calls and time into it and carries out what
+// it asks for. No call to an agent is made while the lock is held.
 #pragma once
 
 #include <condition_variable>
@@ -10,16 +10,14 @@
 #include <thread>
 #include <vector>
 
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/switch_table.h"
 #include "incmanager/rpc/agent_link.h"
+#include "incmanager/rpc/manager_state.h"
 #include "incmanager/rpc/session.h"
-#include "incmanager/topology.h"
 #include "proto/manager.pb.h"
 
 namespace epic::manager {
 
-class ManagerCore : public GroupWorld, public SessionSink {
+class ManagerCore : public ManagerWorld, public SessionSink {
  public:
   ManagerCore(Topology topology, const GroupOptions& options);
   // All sessions must have ended.
@@ -37,7 +35,7 @@ class ManagerCore : public GroupWorld, public SessionSink {
 
   // Of operators; errors as GroupTable's. DestroyGroup returns when the group's contexts are removed, or with
   // DEADLINE_EXCEEDED naming the switches that did not answer.
-  proto::TopologyReply DescribeTopology() const;
+  proto::TopologyReply DescribeTopology() const { return state_.DescribeTopology(); }
   proto::ListSwitchesReply ListSwitches();
   StatusOr<proto::DumpReply> Tables(const std::string& switch_name);
   StatusOr<proto::GroupState> CreateGroup(const proto::CreateGroupRequest& request);
@@ -50,27 +48,22 @@ class ManagerCore : public GroupWorld, public SessionSink {
   void OnClosed(SessionId id) override;
   void OnGone(SessionId id) override;
 
-  // GroupWorld; called by groups_ with the lock held.
-  void Send(SessionId session, const SessionEvent& event) override;
-  void Install(NodeId node, const ContextPlan& context) override;
+  // ManagerWorld; called by state_ with the lock held.
+  void Send(SessionId session, const proto::ServerMessage& message, bool last) override;
+  void SetAgent(NodeId node, const std::string& address) override;
+  void SetForwarding(NodeId node, const proto::ForwardingTable& table) override;
+  void Install(NodeId node, const proto::GroupConfig& group) override;
   void Fail(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
-  void Note(const std::string& line) override;
 
  private:
-  void Apply(Nanos now, NodeId node, const SwitchChange& change);
+  const std::string& NameOf(NodeId node) const;
   void TickLoop();
   void SendSignsOfLife(Nanos now);
 
-  const Topology topology_;
-  const std::vector<Forwarding> forwarding_;
-  const uint64_t epoch_;
-
   std::mutex mutex_;
-  std::condition_variable changed_;  // groups_ or stop_
-  SwitchTable switches_;
-  GroupTable groups_;
-  std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId
+  std::condition_variable changed_;  // state_ or stop_
+  ManagerState state_;
   std::map<SessionId, SessionReactor*> sessions_;
   SessionId next_session_ = 1;
   Nanos last_signs_of_life_ = 0;

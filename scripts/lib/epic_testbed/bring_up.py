@@ -247,7 +247,8 @@ class BringUp:
             ports = [argument for port in switch["ports"] for argument in ("--port", port)]
             self._start(f"{name}.engine", name, "incengine",
                         ["--name", name, "--address", switch["address"], "--mac", switch["mac"]] + ports +
-                        ["--sram", sram, "--forwarding", "static", "--control", control])
+                        ["--sram", sram, "--forwarding", "static", "--control", control] +
+                        [a.replace("{name}", name) for a in self.options["engine_args"]])
             self._start(f"{name}.agent", name, "incagent",
                         ["--name", name, "--engine", control, "--manager", MANAGER,
                          "--listen", f"{switch_mgmt(index)}:7401"])

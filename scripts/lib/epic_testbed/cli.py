@@ -54,6 +54,9 @@ def _parser():
     up.add_argument("--manager-arg", action="append", default=[], metavar="ARG",
                     help="one more argument for incmanager serve, as --manager-arg=--start-psn=16777200; "
                          "repeatable")
+    up.add_argument("--engine-arg", action="append", default=[], metavar="ARG",
+                    help="one more argument for every incengine; {name} in it is the switch's, as "
+                         "--engine-arg=--trace=/tmp/{name}.ndjson; repeatable")
     up.add_argument("--wire", action="store_true",
                     help="every link passes through the fault box, which loses, repeats, reorders, delays or "
                          "corrupts frames when a test says so")
@@ -113,8 +116,8 @@ def up(bed, args):
     options = {"hosts": args.hosts,
                "daemons": "bridge" if args.bridge else "none" if args.no_daemons else "engine",
                "build": os.path.realpath(args.build) if args.build else None, "guest_mem": args.guest_mem,
-               "sram": args.sram, "manager_args": args.manager_arg, "wire": args.wire,
-               "fabric": args.fabric}
+               "sram": args.sram, "manager_args": args.manager_arg, "engine_args": args.engine_arg,
+               "wire": args.wire, "fabric": args.fabric}
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, _interrupt)
     with beds.lock():

@@ -1,0 +1,159 @@
+// What the daemon writes is what the checker reads.
+#include "check/conform/trace_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "check/conform/recording_testing.h"
+#include "incengine/daemon/trace.h"
+#include "roce/frame.h"
+
+namespace epic::conform {
+namespace {
+
+constexpr roce::MacAddress kOwnMac = {2, 0, 0, 0, 0, 1};
+constexpr roce::MacAddress kPeerMac = {2, 0, 0, 0, 0, 2};
+
+class TraceFileTest : public testing::Test {
+ protected:
+  TraceFileTest() {
+    std::string name = std::filesystem::temp_directory_path() / "epic-trace-test-XXXXXX";
+    directory_ = mkdtemp(name.data());
+    const ControlHeader header{
+        .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kInt32, .count = 640};
+    recording_ =
+        Record({.mode = engine::Mode::kTranslated, .tree = sim::Star(3), .path_mtu = 256}, 0, {header});
+  }
+  ~TraceFileTest() override { std::filesystem::remove_all(directory_); }
+
+  std::string path() const { return directory_ + "/trace.ndjson"; }
+
+  // Has the daemon's writer write the recording, as frames.
+  void Write(uint64_t limit) {
+    engine::SwitchConfig config{.address = recording_.address, .mac = kOwnMac, .port_count = 3};
+    auto trace = daemon::Trace::Open(path(), limit, "leaf \"1\"", config);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    Nanos now = 1000;
+    for (const Event& e : recording_.events) {
+      if (e.kind == Event::Kind::kInstall) {
+        (*trace)->OnInstall(++now, e.group);
+        continue;
+      }
+      roce::Packet packet = e.packet;
+      packet.payload = e.payload;
+      std::vector<uint8_t> frame(roce::FrameBytes(packet));
+      const bool in = e.in();
+      const roce::FrameAddress address{
+          .dst = in ? kOwnMac : kPeerMac, .src = in ? kPeerMac : kOwnMac, .ip_id = 0, .vlan = {}};
+      roce::WriteFrame(address, packet, frame);
+      if (in) {
+        (*trace)->OnFrame(++now, e.port, frame);
+      } else {
+        (*trace)->OnTimer(++now, engine::TimerId{recording_.group().group_id});
+        (*trace)->OnSend(e.port, frame);
+      }
+    }
+    (*trace)->OnFail(++now, recording_.group().group_id, recording_.group().generation);
+    (*trace)->OnRemove(++now, recording_.group().group_id, recording_.group().generation);
+  }
+
+  std::string directory_;
+  Recording recording_;
+};
+
+TEST_F(TraceFileTest, IsAcceptedAsTheSwitchWas) {
+  Write(1 << 30);
+  std::ifstream file(path());
+  const auto result = JudgeTrace(file);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->verdict.accepted()) << Describe(result->verdict.first[0]);
+  const Verdict direct = Play(recording_);
+  EXPECT_EQ(result->switch_name, "leaf \"1\"");
+  EXPECT_EQ(result->groups, 1u);
+  EXPECT_EQ(result->verdict.packets_in, direct.packets_in);
+  EXPECT_EQ(result->verdict.packets_out, direct.packets_out);
+  EXPECT_EQ(result->verdict.judged[static_cast<size_t>(Rule::kPayload)],
+            direct.judged[static_cast<size_t>(Rule::kPayload)]);
+  EXPECT_EQ(result->verdict.judged[static_cast<size_t>(Rule::kIsolation)], direct.packets_out);
+  EXPECT_FALSE(result->cut);
+}
+
+TEST_F(TraceFileTest, ADigitOfAPayloadIsSeen) {
+  Write(1 << 30);
+  std::ifstream file(path());
+  std::stringstream forged;
+  uint64_t line = 0, changed = 0;
+  for (std::string text; std::getline(file, text);) {
+    ++line;
+    const size_t payload = text.find("\"payload\":\"");
+    if (changed == 0 && text.find("\"event\":\"out\"") != std::string::npos && payload != std::string::npos &&
+        text.find("\"imm\"") == std::string::npos) {
+      char& digit = text[payload + 11];
+      digit = digit == '0' ? '1' : '0';
+      changed = line;
+    }
+    forged << text << "\n";
+  }
+  const auto result = JudgeTrace(forged);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_FALSE(result->verdict.accepted());
+  EXPECT_EQ(result->verdict.first[0].line, changed);
+  EXPECT_EQ(result->verdict.first[0].rule, Rule::kPayload);
+}
+
+TEST_F(TraceFileTest, IsCutAtItsLimit) {
+  Write(8000);
+  EXPECT_LE(std::filesystem::file_size(path()), 8100u);
+  std::ifstream file(path());
+  const auto result = JudgeTrace(file);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->cut);
+  EXPECT_TRUE(result->verdict.accepted());
+  EXPECT_GT(result->verdict.packets_in, 0u);
+}
+
+TEST_F(TraceFileTest, WhatTheSwitchOnlyForwardsIsLeftOut) {
+  engine::SwitchConfig config{.address = recording_.address, .mac = kOwnMac, .port_count = 3};
+  auto trace = daemon::Trace::Open(path(), 1 << 20, "s", config);
+  ASSERT_TRUE(trace.ok());
+  const Event& e = recording_.events[recording_.Find([](const Event& x) { return x.in(); })];
+  roce::Packet packet = e.packet;
+  packet.payload = e.payload;
+  std::vector<uint8_t> frame(roce::FrameBytes(packet));
+  roce::WriteFrame({.dst = {2, 0, 0, 0, 0, 9}, .src = kPeerMac, .ip_id = 0, .vlan = {}}, packet, frame);
+  (*trace)->OnFrame(1, 0, frame);
+  (*trace)->OnSend(1, frame);
+  trace->reset();
+  std::ifstream file(path());
+  const auto result = JudgeTrace(file);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->lines, 1u);
+}
+
+TEST_F(TraceFileTest, SaysWhatIsNoTrace) {
+  const auto error = [](const std::string& text) {
+    std::stringstream stream(text);
+    return std::string(JudgeTrace(stream).status().message());
+  };
+  const std::string header = R"({"event":"trace","version":1,"switch":"s","address":"10.0.0.1"})";
+  EXPECT_EQ(error(header), "");
+  EXPECT_NE(error("").find("empty"), std::string::npos);
+  EXPECT_NE(error("{}").find("line 1"), std::string::npos);
+  EXPECT_NE(error(R"({"event":"trace","version":2})").find("version 2"), std::string::npos);
+  EXPECT_NE(error(header + "\n{\"event\":\"odd\"}").find("line 2: there is no event \"odd\""),
+            std::string::npos);
+  EXPECT_NE(error(header + "\n{\"event\":\"in\"").find("line 2"), std::string::npos);
+}
+
+TEST_F(TraceFileTest, AFileThatCannotBeWrittenIsAnError) {
+  const auto trace = daemon::Trace::Open(directory_ + "/no/such/folder", 1 << 20, "s", {});
+  EXPECT_FALSE(trace.ok());
+  EXPECT_NE(std::string(trace.status().message()).find("--trace"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace epic::conform

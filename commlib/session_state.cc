@@ -1,0 +1,80 @@
+#include "commlib/session_state.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace epic::internal {
+namespace {
+
+static_assert(static_cast<int>(ErrorCode::kInternal) == static_cast<int>(proto::ERROR_INTERNAL));
+
+Error FromProto(const proto::Failure& failure) {
+  const int code = failure.code();
+  const bool known = code > 0 && code <= static_cast<int>(ErrorCode::kInternal);
+  return {known ? static_cast<ErrorCode>(code) : ErrorCode::kInternal, failure.message()};
+}
+
+// What does not fit into a queue pair's attributes; the window and the path MTU are checked where they are
+// used.
+Error CheckJoined(const proto::Joined& joined) {
+  struct Field {
+    const char* name;
+    uint32_t value;
+    uint32_t max;
+  };
+  constexpr uint32_t kBits24 = (1u << 24) - 1;
+  const Field fields[] = {
+      {"remote_qpn", joined.remote_qpn(), kBits24}, {"send_psn", joined.send_psn(), kBits24},
+      {"recv_psn", joined.recv_psn(), kBits24},     {"qp_timeout", joined.qp_timeout(), 31},
+      {"retry_cnt", joined.retry_cnt(), 7},         {"rnr_retry", joined.rnr_retry(), 7},
+      {"min_rnr_timer", joined.min_rnr_timer(), 31}};
+  for (const Field& field : fields) {
+    if (field.value <= field.max) continue;
+    return {ErrorCode::kUnsupported,
+            fmt::format("the manager's answer to the join has {} {}, which is above {}", field.name,
+                        field.value, field.max)};
+  }
+  return {};
+}
+
+JoinedInfo FromProto(const proto::Joined& joined) {
+  JoinedInfo info;
+  info.group_id = joined.group_id();
+  info.mode = joined.mode();
+  info.message_packets = joined.message_packets();
+  info.window_messages = joined.window_messages();
+  info.connect = {.remote_ip = Ipv4{joined.remote_ip()},
+                  .remote_qpn = joined.remote_qpn(),
+                  .send_psn = joined.send_psn(),
+                  .recv_psn = joined.recv_psn(),
+                  .path_mtu = joined.path_mtu(),
+                  .timeout = static_cast<uint8_t>(joined.qp_timeout()),
+                  .retry_cnt = static_cast<uint8_t>(joined.retry_cnt()),
+                  .rnr_retry = static_cast<uint8_t>(joined.rnr_retry()),
+                  .min_rnr_timer = static_cast<uint8_t>(joined.min_rnr_timer())};
+  return info;
+}
+
+}  // namespace
+
+bool SessionState::OnMessage(const proto::ServerMessage& message) {
+  if (message.has_failure()) return Fail(FromProto(message.failure()));
+  if (message.has_joined() && !joined_) {
+    if (Error e = CheckJoined(message.joined()); !e.ok()) return Fail(e);
+    joined_ = FromProto(message.joined());
+  }
+  if (message.has_left()) left_ = true;
+  if (message.has_waiting()) {
+    waiting_ =
+        fmt::format("ranks that have not come: {}", fmt::join(message.waiting().missing_ranks(), ", "));
+  }
+  return false;
+}
+
+bool SessionState::Fail(const Error& failure) {
+  if (failure_ || left_) return false;
+  failure_ = failure;
+  return true;
+}
+
+}  // namespace epic::internal

@@ -1,0 +1,339 @@
+// Agents, ranks and operators against the manager's state: messages from the bytes, in any order, with real
+// engines' tables behind calls that are carried out, lost or answered too late, engines that start anew, and
+// time. Whatever they are:
+//   - a call that is refused has a code, a reason, and changes nothing that the manager shows;
+//   - a failure that a rank is told has a code and a reason, and can be parsed;
+//   - what the manager installs passes the agent's checks and the engine's (no room is all that may be in the
+//   way);
+//   - when all have gone and everything is answered, no context is left, neither here nor on a switch.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "base/check.h"
+#include "incmanager/rpc/manager_state.h"
+#include "incmanager/rpc/switch_model_testing.h"
+#include "incmanager/topology_testing.h"
+#include "tests/fuzz/message_testing.h"
+
+namespace epic::manager {
+namespace {
+
+constexpr size_t kMaxSteps = 400;
+constexpr size_t kSessions = 6;
+constexpr uint32_t kHosts = 4;
+constexpr size_t kMaxFailureBytes = 1024;
+const fuzz::Words kWords = {"g",  "k",  "root", "leaf1", "leaf2", "h0",
+                            "h1", "h3", "swp1", "swp2",  "swp3",  "nobody"};
+
+const Topology& TheTopology() {
+  static const Topology topology = testing::Tree32().Build();
+  return topology;
+}
+
+GroupOptions SmallGroups() {
+  GroupOptions options;
+  options.window_packets = 8;
+  return options;
+}
+
+class Trial : private ManagerWorld {
+ public:
+  Trial(const uint8_t* data, size_t size) : in_(data, size) {
+    for (NodeId node = 0; node < topology_.switch_count; ++node)
+      switches_.push_back(std::make_unique<testing::SwitchModel>(topology_.nodes[node]));
+    calls_.resize(switches_.size());
+    // Mostly everything is up when it begins.
+    if (in_.Next() < 0xe0) Settle();
+  }
+
+  void Run() {
+    for (size_t steps = 0; !in_.empty() && steps < kMaxSteps; ++steps) Step();
+    for (size_t slot = 0; slot < kSessions; ++slot) Close(slot);
+    Settle();
+    Pass(200 * kSecond);
+    Settle();
+    const proto::ListGroupsReply left = state_.ListGroups();
+    for (const proto::GroupState& group : left.groups()) EPIC_CHECK(group.state() == "reserved");
+    for (const auto& model : switches_) EPIC_CHECK(model->engine().groups().empty());
+  }
+
+ private:
+  void Step() {
+    const uint8_t what = in_.Next();
+    const NodeId node = what / 16 % switches_.size();
+    switch (what % 16) {
+      case 0:
+        return Close(what / 16 % kSessions);
+      case 1:
+        return Pass(kMillisecond << in_.Next() % 18);
+      case 2:
+        return Register(node, true);
+      case 3:
+        return Heartbeat(node);
+      case 4:
+        return switches_[node]->Start();
+      case 5:
+        return Answer(node, true, true);
+      case 6:
+        return Answer(node, (what & 0x10) != 0, false);
+      case 7:
+        return Create();
+      case 8:
+        return Destroy();
+      case 9:
+        return Look();
+      case 10:
+      case 11:
+        return AnswerAll();
+      default:
+        return Say(what / 16 % kSessions);
+    }
+  }
+
+  // What the manager shows of its groups and switches.
+  std::string Shown() const {
+    return fuzz::StableBytes(state_.ListGroups()) + fuzz::StableBytes(state_.ListSwitches(now_));
+  }
+
+  template <typename Result>
+  static Status StatusOf(const Result& result) {
+    if constexpr (std::is_same_v<Result, Status>) {
+      return result;
+    } else {
+      return result.status();
+    }
+  }
+
+  // A call of which a refusal changes nothing.
+  template <typename Call>
+  auto Checked(const Call& call) {
+    const std::string before = Shown();
+    auto result = call();
+    const Status status = StatusOf(result);
+    if (status.ok()) return result;
+    constexpr std::array kCodes = {StatusCode::kInvalidArgument, StatusCode::kNotFound,
+                                   StatusCode::kAlreadyExists, StatusCode::kFailedPrecondition};
+    EPIC_CHECK(std::ranges::find(kCodes, status.code()) != kCodes.end() && !status.message().empty());
+    EPIC_CHECK(before == Shown());
+    return result;
+  }
+
+  // --- agents
+
+  void Register(NodeId node, bool edited) {
+    testing::SwitchModel& model = *switches_[node];
+    proto::RegisterRequest valid;
+    valid.set_name(topology_.nodes[node].name);
+    valid.set_agent_address("10.0.0.1:7401");
+    *valid.mutable_engine() = model.Describe();
+    const auto request = edited ? fuzz::Received(in_, kWords, valid) : std::optional(valid);
+    if (!request) return;
+    const auto reply = Checked([&] { return state_.Register(now_, *request); });
+    if (!reply.ok()) return;
+    testing::SwitchModel& named = *switches_[*topology_.FindSwitch(request->name())];
+    named.honest = request->SerializeAsString() == valid.SerializeAsString();
+    model.epoch = reply->epoch();
+    if (named.honest) model.RemoveAllBut(*reply);
+  }
+
+  void Heartbeat(NodeId node) {
+    testing::SwitchModel& model = *switches_[node];
+    proto::HeartbeatRequest valid;
+    valid.set_name(topology_.nodes[node].name);
+    valid.set_epoch(model.epoch);
+    valid.set_engine_up(true);
+    *valid.mutable_engine() = model.Describe();
+    const auto request = fuzz::Received(in_, kWords, valid);
+    if (!request) return;
+    const auto reply = Checked([&] { return state_.Heartbeat(now_, *request); });
+    if (!reply.ok()) return;
+    if (reply->register_again()) return Register(node, false);
+    testing::SwitchModel& named = *switches_[*topology_.FindSwitch(request->name())];
+    if (request->SerializeAsString() != valid.SerializeAsString()) named.honest = false;
+  }
+
+  // --- ranks
+
+  proto::ClientMessage ValidMessage(size_t slot) {
+    proto::ClientMessage message;
+    const uint8_t how = in_.Next();
+    if (how >= 0xe0) {
+      message.mutable_leave()->set_drained(true);
+    } else if (how >= 0xd0) {
+      message.mutable_abort()->set_reason("no more");
+    } else {
+      const auto rank = static_cast<uint32_t>(slot % kHosts);
+      proto::Join& join = *message.mutable_join();
+      join.set_group((how & 1) != 0 ? "k" : "g");
+      join.set_world_size((how & 2) != 0 ? 4 : 2);
+      join.set_rank(rank % join.world_size());
+      join.set_ip(Raw(topology_.nodes[*topology_.FindNode(fmt::format("h{}", rank))].address));
+      join.set_qpn(0x11 + static_cast<uint32_t>(slot));
+      join.set_max_path_mtu(256u << (how >> 2) % 5);
+      join.set_max_outstanding(129);
+      join.set_host_name(fmt::format("h{}", rank));
+      join.set_pid(1000);
+    }
+    return message;
+  }
+
+  void Say(size_t slot) {
+    const auto message = fuzz::Received(in_, kWords, ValidMessage(slot));
+    if (!message) return;
+    if (sessions_[slot] == 0) sessions_[slot] = next_session_++;
+    state_.OnMessage(now_, sessions_[slot], *message);
+  }
+
+  void Close(size_t slot) {
+    if (sessions_[slot] != 0) state_.OnClosed(now_, sessions_[slot]);
+    sessions_[slot] = 0;
+  }
+
+  // --- operators
+
+  void Create() {
+    proto::CreateGroupRequest valid;
+    const uint8_t how = in_.Next();
+    valid.set_name((how & 1) != 0 ? "k" : "g");
+    valid.set_world_size((how & 2) != 0 ? 4 : 2);
+    valid.set_mode(static_cast<proto::Mode>(how / 4 % 4));
+    valid.set_reproducible((how & 0x10) != 0);
+    if ((how & 0x20) != 0) (*valid.mutable_switch_modes())["leaf1"] = proto::MODE_TERMINATED;
+    if ((how & 0x40) != 0) {
+      for (uint32_t rank = 0; rank < valid.world_size(); ++rank) valid.add_hosts(fmt::format("h{}", rank));
+    }
+    const auto request = fuzz::Received(in_, kWords, valid);
+    if (request) static_cast<void>(Checked([&] { return state_.CreateGroup(*request); }));
+  }
+
+  void Destroy() {
+    proto::DestroyGroupRequest valid;
+    valid.set_name("g");
+    valid.set_force(true);
+    const auto request = fuzz::Received(in_, kWords, valid);
+    if (request)
+      static_cast<void>(
+          Checked([&] { return state_.DestroyGroup(now_, request->name(), request->force()); }));
+  }
+
+  void Look() {
+    const std::string& name = kWords[in_.Next() % kWords.size()];
+    const auto shown = state_.ShowGroup(name);
+    EPIC_CHECK(shown.ok() ? shown->name() == name : shown.status().code() == StatusCode::kNotFound);
+    EPIC_CHECK(state_.DescribeTopology().yaml() == topology_.text);
+  }
+
+  // --- time and answers
+
+  void Pass(Nanos time) {
+    constexpr int kTicks = 4;
+    for (int i = 0; i < kTicks; ++i) {
+      now_ += time / kTicks;
+      state_.Tick(now_);
+    }
+  }
+
+  void Answer(NodeId node, bool carry_out, bool answer) {
+    if (calls_[node].empty()) return;
+    const auto call = std::move(calls_[node].front());
+    calls_[node].pop_front();
+    call(carry_out, answer);
+  }
+
+  // Answers may ask for more.
+  void AnswerAll() {
+    for (NodeId node = 0; node < switches_.size();) {
+      if (calls_[node].empty()) {
+        ++node;
+        continue;
+      }
+      Answer(node, true, true);
+      node = 0;
+    }
+  }
+
+  // Every agent registers truthfully, every call is carried out.
+  void Settle() {
+    AnswerAll();
+    for (NodeId node = 0; node < switches_.size(); ++node) {
+      Register(node, false);
+      EPIC_CHECK(switches_[node]->honest);
+    }
+    AnswerAll();
+  }
+
+  // --- ManagerWorld
+
+  void Send(SessionId session, const proto::ServerMessage& message, bool last) override {
+    EPIC_CHECK(session < next_session_);
+    const bool ends = message.has_failure() || message.has_left();
+    EPIC_CHECK(last == ends && message.kind_case() != proto::ServerMessage::KIND_NOT_SET);
+    proto::ServerMessage parsed;
+    EPIC_CHECK(parsed.ParseFromString(message.SerializeAsString()));
+    if (!message.has_failure()) return;
+    const proto::Failure& failure = message.failure();
+    EPIC_CHECK(failure.code() != proto::ERROR_OK && !failure.message().empty());
+    EPIC_CHECK(failure.ByteSizeLong() <= kMaxFailureBytes);
+  }
+
+  void SetAgent(NodeId, const std::string& address) override { EPIC_CHECK(!address.empty()); }
+
+  static Status Lost() { return MakeStatus(StatusCode::kUnavailable, "the agent does not answer"); }
+
+  void SetForwarding(NodeId node, const proto::ForwardingTable& table) override {
+    calls_[node].push_back([this, node, table](bool carry_out, bool answer) {
+      if (carry_out) EPIC_CHECK(switches_[node]->SetForwarding(table).ok());
+      state_.OnForwardingSet(node, answer ? absl::OkStatus() : Lost());
+    });
+  }
+
+  void Install(NodeId node, const proto::GroupConfig& group) override {
+    calls_[node].push_back([this, node, group](bool carry_out, bool answer) {
+      testing::SwitchModel& model = *switches_[node];
+      StatusOr<size_t> reply = Lost();
+      if (carry_out) {
+        reply = model.Install(group);
+        EPIC_CHECK(reply.ok() || !model.honest || reply.status().code() == StatusCode::kResourceExhausted);
+      }
+      if (!answer) reply = Lost();
+      state_.OnInstalled(now_, node, group.group_id(), reply.status(), reply.ok() ? *reply : 0);
+    });
+  }
+
+  void Fail(NodeId node, uint64_t group_id, uint32_t generation) override {
+    calls_[node].push_back([this, node, group_id, generation](bool carry_out, bool) {
+      if (carry_out) switches_[node]->engine().Fail(group_id, generation);
+    });
+  }
+
+  void Remove(NodeId node, uint64_t group_id, uint32_t generation) override {
+    calls_[node].push_back([this, node, group_id, generation](bool carry_out, bool answer) {
+      if (carry_out) switches_[node]->engine().Remove(group_id, generation);
+      state_.OnRemoved(now_, node, group_id, carry_out && answer ? absl::OkStatus() : Lost());
+    });
+  }
+
+  FuzzInput in_;
+  const Topology& topology_ = TheTopology();
+  Nanos now_ = kSecond;
+  std::vector<std::unique_ptr<testing::SwitchModel>> switches_;
+  std::vector<std::deque<std::function<void(bool carry_out, bool answer)>>> calls_;  // by switch
+  std::array<SessionId, kSessions> sessions_{};                                      // 0: none
+  SessionId next_session_ = 1;
+  ManagerState state_{topology_, SmallGroups(), 42, 1, this};
+};
+
+}  // namespace
+}  // namespace epic::manager
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  spdlog::set_level(spdlog::level::off);
+  epic::manager::Trial(data, size).Run();
+  return 0;
+}

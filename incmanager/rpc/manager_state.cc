@@ -1,0 +1,195 @@
+#include "incmanager/rpc/manager_state.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "incmanager/rpc/convert.h"
+
+namespace epic::manager {
+namespace {
+
+constexpr uint32_t kHeartbeatMs = 1000;
+
+std::string Message(const Status& status) { return {status.message().data(), status.message().size()}; }
+
+}  // namespace
+
+ManagerState::ManagerState(Topology topology, const GroupOptions& options, uint64_t epoch, uint64_t seed,
+                           ManagerWorld* world)
+    : topology_(std::move(topology)),
+      forwarding_(ComputeForwarding(topology_)),
+      epoch_(epoch),
+      world_(world),
+      switches_(&topology_),
+      groups_(&topology_, &switches_, this, options, seed),
+      engines_(topology_.switch_count) {}
+
+void ManagerState::Tick(Nanos now) {
+  for (const NodeId node : switches_.Tick(now)) {
+    spdlog::warn("switch {}: agent lost: nothing heard for {} s; its groups go on",
+                 topology_.nodes[node].name, kAgentLostAfter / kSecond);
+  }
+  groups_.Tick(now);
+}
+
+void ManagerState::Apply(Nanos now, NodeId node, const SwitchChange& change) {
+  const std::string& name = topology_.nodes[node].name;
+  if (change.contexts_lost) {
+    spdlog::warn("switch {}: engine stopped or started anew", name);
+    groups_.OnContextsLost(now, node);
+  }
+  if (change.set_forwarding) world_->SetForwarding(node, ToProto(topology_, node, forwarding_[node]));
+}
+
+void ManagerState::OnForwardingSet(NodeId node, const Status& status) {
+  switches_.OnForwardingSet(node, status.ok());
+  if (status.ok()) {
+    spdlog::info("switch {}: up", topology_.nodes[node].name);
+  } else {
+    spdlog::warn("switch {}: forwarding table not set: {}", topology_.nodes[node].name, Message(status));
+  }
+}
+
+StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::RegisterRequest& request) {
+  if (request.agent_address().empty()) {
+    return MakeStatus(StatusCode::kInvalidArgument, "agent_address: missing");
+  }
+  const EngineReport report = FromProto(request.engine());
+  const StatusOr<SwitchChange> change =
+      switches_.Register(now, request.name(), request.agent_address(), report);
+  if (!change.ok()) {
+    spdlog::warn("agent of {} at {} refused: {}", request.name(), request.agent_address(),
+                 Message(change.status()));
+    return change.status();
+  }
+  const NodeId node = *topology_.FindSwitch(request.name());
+  spdlog::info("switch {}: agent registered at {}, engine {}", request.name(), request.agent_address(),
+               request.engine().version());
+  world_->SetAgent(node, request.agent_address());
+  engines_[node] = request.engine();
+  Apply(now, node, *change);
+  proto::RegisterReply reply;
+  reply.set_epoch(epoch_);
+  reply.set_heartbeat_ms(kHeartbeatMs);
+  for (const uint64_t id : groups_.GroupsOn(node)) reply.add_keep_group_ids(id);
+  return reply;
+}
+
+StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::HeartbeatRequest& request) {
+  proto::HeartbeatReply reply;
+  if (request.epoch() != epoch_) {
+    reply.set_register_again(true);
+    return reply;
+  }
+  const EngineReport report = FromProto(request.engine());
+  const StatusOr<SwitchChange> change =
+      switches_.Heartbeat(now, request.name(), request.engine_up() ? &report : nullptr);
+  if (!change.ok()) return change.status();
+  reply.set_register_again(change->register_again);
+  if (change->register_again) return reply;
+  const NodeId node = *topology_.FindSwitch(request.name());
+  if (request.engine_up()) engines_[node] = request.engine();
+  Apply(now, node, *change);
+  return reply;
+}
+
+void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage& message) {
+  switch (message.kind_case()) {
+    case proto::ClientMessage::kJoin:
+      if (groups_.HasSession(id)) {
+        return Send(id, Failure{ErrorCode::kInvalidArgument, "a session joins one group only", -1, ""});
+      }
+      return groups_.OnJoin(now, id, FromProto(message.join()));
+    case proto::ClientMessage::kLeave:
+      return groups_.OnLeave(now, id);
+    case proto::ClientMessage::kAbort:
+      return groups_.OnAbort(now, id, Shortened(message.abort().reason()));
+    case proto::ClientMessage::KIND_NOT_SET:
+      return Send(id, Failure{ErrorCode::kInvalidArgument, "a message is join, leave or abort", -1, ""});
+  }
+}
+
+void ManagerState::OnClosed(Nanos now, SessionId id) { groups_.OnSessionClosed(now, id); }
+
+void ManagerState::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status,
+                               uint64_t arena_bytes) {
+  groups_.OnInstalled(now, node, group_id, status, arena_bytes);
+}
+
+void ManagerState::OnRemoved(Nanos now, NodeId node, uint64_t group_id, const Status& status) {
+  if (!status.ok()) {
+    switches_.OnLeftover(node);
+    spdlog::warn("switch {}: group {:#x} not removed: {}; its agent removes it when it registers again",
+                 topology_.nodes[node].name, group_id, Message(status));
+  }
+  groups_.OnRemoved(now, node, group_id);
+}
+
+void ManagerState::Send(SessionId session, const SessionEvent& event) {
+  const bool last = std::holds_alternative<Failure>(event) || std::holds_alternative<LeftNote>(event);
+  world_->Send(session, ToProto(event), last);
+}
+
+void ManagerState::Install(NodeId node, const ContextPlan& context) {
+  world_->Install(node, ToProto(context));
+}
+
+void ManagerState::Fail(NodeId node, uint64_t group_id, uint32_t generation) {
+  world_->Fail(node, group_id, generation);
+}
+
+void ManagerState::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
+  world_->Remove(node, group_id, generation);
+}
+
+void ManagerState::Note(const std::string& line) { spdlog::info("{}", line); }
+
+proto::TopologyReply ManagerState::DescribeTopology() const {
+  proto::TopologyReply reply;
+  reply.set_yaml(topology_.text);
+  return reply;
+}
+
+proto::ListSwitchesReply ManagerState::ListSwitches(Nanos now) const {
+  proto::ListSwitchesReply reply;
+  for (NodeId node = 0; node < topology_.switch_count; ++node) {
+    const SwitchEntry& entry = switches_.entry(node);
+    proto::SwitchState& state = *reply.add_switches();
+    state.set_name(topology_.nodes[node].name);
+    state.set_state(Name(entry.state));
+    state.set_agent_address(entry.agent_address);
+    const bool seen = entry.state != SwitchState::kNeverSeen;
+    state.set_last_heartbeat_ms_ago(seen ? (now - entry.last_heard) / kMillisecond : -1);
+    if (seen) *state.mutable_engine() = engines_[node];
+  }
+  return reply;
+}
+
+StatusOr<proto::GroupState> ManagerState::CreateGroup(const proto::CreateGroupRequest& request) {
+  const Status status = groups_.Create(FromProto(request));
+  if (!status.ok()) return status;
+  return ToProto(topology_, *groups_.Find(request.name()));
+}
+
+proto::ListGroupsReply ManagerState::ListGroups() const {
+  proto::ListGroupsReply reply;
+  for (const Group& group : groups_.List()) *reply.add_groups() = ToProto(topology_, group);
+  return reply;
+}
+
+StatusOr<proto::GroupState> ManagerState::ShowGroup(const std::string& name) const {
+  const std::optional<Group> group = groups_.Find(name);
+  if (!group) return MakeStatus(StatusCode::kNotFound, fmt::format("there is no group {}", name));
+  return ToProto(topology_, *group);
+}
+
+StatusOr<uint64_t> ManagerState::DestroyGroup(Nanos now, const std::string& name, bool force) {
+  const std::optional<Group> group = groups_.Find(name);
+  const Status status = groups_.Destroy(now, name, force);
+  if (!status.ok()) return status;
+  return group->id;
+}
+
+}  // namespace epic::manager

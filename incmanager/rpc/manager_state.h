@@ -1,0 +1,88 @@
+// What the manager does with the messages of agents, hosts and operators. No thread, no lock, no clock, no
+// gRPC: messages and time come in, what is to be sent goes out through ManagerWorld. Not thread-safe: its
+// owner holds one lock around every call.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/switch_table.h"
+#include "incmanager/topology.h"
+#include "proto/manager.pb.h"
+
+namespace epic::manager {
+
+// Carries out what ManagerState asks for; its functions must not call back.
+class ManagerWorld {
+ public:
+  virtual ~ManagerWorld() = default;
+  // To a rank; last: its session ends when it has been sent.
+  virtual void Send(SessionId session, const proto::ServerMessage& message, bool last) = 0;
+  // Where the switch's agent serves from now on.
+  virtual void SetAgent(NodeId node, const std::string& address) = 0;
+  // Calls to a switch, carried out in this order. Each is answered by ManagerState's function of that name,
+  // Fail by none.
+  virtual void SetForwarding(NodeId node, const proto::ForwardingTable& table) = 0;
+  virtual void Install(NodeId node, const proto::GroupConfig& group) = 0;
+  virtual void Fail(NodeId node, uint64_t group_id, uint32_t generation) = 0;
+  virtual void Remove(NodeId node, uint64_t group_id, uint32_t generation) = 0;
+};
+
+class ManagerState : private GroupWorld {
+ public:
+  // world outlives this. epoch: differs from that of any former manager; seed: of PSNs and group ids.
+  ManagerState(Topology topology, const GroupOptions& options, uint64_t epoch, uint64_t seed,
+               ManagerWorld* world);
+
+  const Topology& topology() const { return topology_; }
+
+  // Of agents. Errors: NOT_FOUND, INVALID_ARGUMENT.
+  StatusOr<proto::RegisterReply> Register(Nanos now, const proto::RegisterRequest& request);
+  StatusOr<proto::HeartbeatReply> Heartbeat(Nanos now, const proto::HeartbeatRequest& request);
+
+  // Of hosts. What is refused is answered by a Failure.
+  void OnMessage(Nanos now, SessionId id, const proto::ClientMessage& message);
+  void OnClosed(Nanos now, SessionId id);
+
+  // Answers of switches.
+  void OnForwardingSet(NodeId node, const Status& status);
+  void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status, uint64_t arena_bytes);
+  void OnRemoved(Nanos now, NodeId node, uint64_t group_id, const Status& status);
+
+  // To be called about ten times a second.
+  void Tick(Nanos now);
+
+  // Of operators; errors as GroupTable's.
+  proto::TopologyReply DescribeTopology() const;
+  proto::ListSwitchesReply ListSwitches(Nanos now) const;
+  StatusOr<proto::GroupState> CreateGroup(const proto::CreateGroupRequest& request);
+  proto::ListGroupsReply ListGroups() const;
+  StatusOr<proto::GroupState> ShowGroup(const std::string& name) const;
+  // Returns the id of the group whose contexts are being removed now, one of no group if there are none.
+  StatusOr<uint64_t> DestroyGroup(Nanos now, const std::string& name, bool force);
+  // The switches that have not yet removed the contexts of a group; nothing when it is gone.
+  std::optional<std::set<NodeId>> Removing(uint64_t group_id) const { return groups_.Removing(group_id); }
+
+ private:
+  void Apply(Nanos now, NodeId node, const SwitchChange& change);
+
+  // GroupWorld; called by groups_.
+  void Send(SessionId session, const SessionEvent& event) override;
+  void Install(NodeId node, const ContextPlan& context) override;
+  void Fail(NodeId node, uint64_t group_id, uint32_t generation) override;
+  void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
+  void Note(const std::string& line) override;
+
+  const Topology topology_;
+  const std::vector<Forwarding> forwarding_;
+  const uint64_t epoch_;
+  ManagerWorld* const world_;
+  SwitchTable switches_;
+  GroupTable groups_;
+  std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId
+};
+
+}  // namespace epic::manager

@@ -1,0 +1,83 @@
+// A switch as the manager's calls find it: the agent's checks and the engine's own tables, without sockets
+// and without a data path.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "incagent/checks.h"
+#include "incengine/core/engine.h"
+#include "incengine/core/forwarding.h"
+#include "incengine/daemon/convert.h"
+#include "incmanager/topology.h"
+#include "proto/manager.pb.h"
+
+namespace epic::manager::testing {
+
+class SwitchModel {
+ public:
+  static constexpr size_t kArenaBytes = 1 << 18;
+
+  // node outlives this.
+  explicit SwitchModel(const Node& node) : node_(node) {
+    for (const Hop& hop : node.hops) ports_.push_back(hop.port);
+    Start();
+  }
+
+  // Anew, without contexts.
+  void Start() {
+    engine_ = std::make_unique<engine::Engine>(node_.address, ports_.size(), kArenaBytes);
+    ++boots_;
+  }
+  proto::EngineInfo Describe() const {
+    proto::EngineInfo info;
+    info.set_name(node_.name);
+    info.set_address(Raw(node_.address));
+    info.set_mac(daemon::MacBytes(node_.mac));
+    info.set_boot_id(boots_);
+    for (const proto::Mode mode : {proto::MODE_TERMINATED, proto::MODE_TRANSLATED, proto::MODE_AUGMENTED})
+      info.mutable_capability()->add_modes(mode);
+    info.mutable_capability()->set_max_path_mtu(4096);
+    info.mutable_capability()->set_max_children(engine::kMaxChildren);
+    for (const std::string& name : ports_) {
+      info.add_ports()->set_name(name);
+      info.mutable_ports()->rbegin()->set_mtu(4200);
+    }
+    return info;
+  }
+  StatusOr<size_t> Install(const proto::GroupConfig& group) {
+    if (const Status status = agent::CheckGroup(group, Describe()); !status.ok()) return status;
+    const auto config = daemon::FromProto(group, ports_);
+    if (!config.ok()) return config.status();
+    return engine_->Install(*config);
+  }
+  Status SetForwarding(const proto::ForwardingTable& table) const {
+    if (const Status status = agent::CheckForwarding(table, Describe()); !status.ok()) return status;
+    const auto converted = daemon::FromProto(table, ports_);
+    if (!converted.ok()) return converted.status();
+    return engine::Forwarding(engine::ForwardingMode::kStatic, ports_.size()).SetTable(*converted);
+  }
+  // As an agent does when it has registered.
+  void RemoveAllBut(const proto::RegisterReply& reply) {
+    std::vector<std::pair<uint64_t, uint32_t>> leftovers;
+    for (const auto& [id, group] : engine_->groups()) {
+      if (std::ranges::count(reply.keep_group_ids(), id) == 0)
+        leftovers.emplace_back(id, group.config.generation);
+    }
+    for (const auto& [id, generation] : leftovers) engine_->Remove(id, generation);
+  }
+  engine::Engine& engine() { return *engine_; }
+
+  bool honest = true;  // all that the manager was told of it is true
+  uint64_t epoch = 0;  // of the manager, as its agent was told
+
+ private:
+  const Node& node_;
+  daemon::PortNames ports_;
+  uint64_t boots_ = 0;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+}  // namespace epic::manager::testing
