@@ -39,6 +39,7 @@ MAY_INCLUDE = {
     "incmanager": ["base", "incmanager"],
     "sim": ["base", "roce", "protocol", "incengine/core", "incengine/state", "incengine/modules", "commlib/core"],
     "bench": ["base", "commlib", "protocol", "epic"],
+    "check": ["base", "roce", "protocol", "incengine/core", "incengine/state", "commlib/core", "sim"],
     "check/conform": ["base", "roce", "protocol", "reduce", "incengine/state/config.h"],
     "examples": ["epic"],
     "examples/leaf_buffered_mode": ["incengine/modes", "incengine/modules"],
@@ -58,7 +59,7 @@ EDGE_HEADERS = {
                                                 "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
 }
 CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules", "incengine/modes",
-        "incengine/core", "commlib/core", "softnic/core", "incmanager/policies", "sim", "check/conform"]
+        "incengine/core", "commlib/core", "softnic/core", "incmanager/policies", "sim", "check"]
 NOT_IN_CORES = r"std::chrono::\w*clock|\bclock_gettime\b|\bgettimeofday\b|\brand\(\)|std::random_device|\bgetenv\b"
 
 MAX_LINES = 400
