@@ -59,7 +59,7 @@ EDGE_HEADERS = {
                                                 "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
 }
 CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules", "incengine/modes",
-        "incengine/core", "commlib/core", "softnic/core", "incmanager/policies", "sim", "check"]
+        "incengine/core", "commlib/core", "softnic/core", "incmanager/policies", "sim", "check/conform"]
 NOT_IN_CORES = r"std::chrono::\w*clock|\bclock_gettime\b|\bgettimeofday\b|\brand\(\)|std::random_device|\bgetenv\b"
 
 MAX_LINES = 400

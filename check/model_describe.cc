@@ -1,0 +1,56 @@
+// What actions do, in words.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "check/model.h"
+
+namespace epic::check {
+namespace {
+
+const char* SyndromeName(uint8_t syndrome) {
+  return roce::IsAck(syndrome) ? "ack" : roce::IsRnrNak(syndrome) ? "rnr_nak" : "nak";
+}
+
+}  // namespace
+
+std::string Model::Describe(std::span<const Word> state, Action action) const {
+  switch (action.kind) {
+    case ActionKind::kStart:
+      return fmt::format("{} makes its calls", system().NodeName(action.object));
+    case ActionKind::kTime:
+      return "time passes until the next timer";
+    case ActionKind::kTimeout:
+      return fmt::format("{}: timer, early", system().NodeName(action.object));
+    case ActionKind::kCrash:
+      return fmt::format("{} crashes", system().NodeName(action.object));
+    case ActionKind::kFail:
+      return fmt::format("the control plane ends the group at {}", system().NodeName(action.object));
+    case ActionKind::kRegroup:
+      return "a new group";
+    default:
+      break;
+  }
+  constexpr std::array kVerbs = {"deliver", "lose", "repeat", "swap with the next"};
+  const Edge& edge = system().edges()[action.object / 2];
+  const bool up = action.object % 2 == 0;
+  const roce::Packet& p = packets_[contents_[state[ChannelWord(action.object)]].head];
+  const int32_t at = p.bth.psn.DistanceFrom(Psn(system().config().first_psn));
+  const bool stray =
+      p.bth.dest_qp != SystemOf(state).QpnAt(up ? edge.parent : edge.child, up ? edge.child : edge.parent);
+  const std::string head =
+      fmt::format("{} {} -> {}: {}", kVerbs[static_cast<size_t>(action.kind)],
+                  system().NodeName(up ? edge.child : edge.parent),
+                  system().NodeName(up ? edge.parent : edge.child), stray ? "of an earlier group, " : "");
+  if (p.bth.opcode == roce::Opcode::kCnp) return head + "cnp";
+  if (p.bth.opcode == roce::Opcode::kRcAck)
+    return head + fmt::format("{} of packet {}", SyndromeName(p.aeth.syndrome), at);
+  const std::vector<Carried>& carried = up ? edge.up : edge.down;
+  const bool known = at >= 0 && at < static_cast<int32_t>(carried.size());
+  return head + fmt::format("packet {}, index {}, {}{}", at,
+                            known ? carried[static_cast<size_t>(at)].index : -1,
+                            p.bth.opcode == roce::Opcode::kRcSendOnlyImm ? "control" : "data",
+                            p.bth.ack_req ? ", asks for an ack" : "");
+}
+
+}  // namespace epic::check
