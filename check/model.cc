@@ -69,6 +69,7 @@ Model::Model(const SystemConfig& config, const FaultBounds& bounds) : bounds_(bo
     }
   }
   width_ = nodes() + channels() + 2;
+  EPIC_CHECK(width_ <= kMostWords);
   initial_.assign(width_, 0);
   contents_.push_back({});
   symmetries_ = Symmetries(system());

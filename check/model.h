@@ -57,6 +57,7 @@ constexpr bool IsFault(ActionKind kind) {
 }
 
 using Word = uint32_t;
+inline constexpr size_t kMostWords = 128;  // of a state
 
 class Model {
  public:

@@ -1,5 +1,6 @@
 // What states become under the symmetries of the system.
 #include <algorithm>
+#include <array>
 
 #include "check/model.h"
 
@@ -8,11 +9,25 @@ namespace {
 
 constexpr uint32_t kUnknown = UINT32_MAX;
 
+// SplitMix64.
+constexpr uint64_t Scrambled(uint64_t x) {
+  x = (x + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 30)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+constexpr auto kFactors = [] {
+  std::array<std::array<uint64_t, 2>, kMostWords> factors{};
+  for (size_t i = 0; i < kMostWords; ++i) factors[i] = {Scrambled(2 * i), Scrambled(2 * i + 1) | 1};
+  return factors;
+}();
+
+// Multiplication with factors of the place's own, both halves of the product: words that differ give sums
+// that differ.
 uint64_t Mixed(size_t place, Word word) {
-  uint64_t x = (uint64_t{word} + 1) * 0xbf58476d1ce4e5b9u + (place + 1) * 0x94d049bb133111ebu;
-  x = (x ^ (x >> 31)) * 0xd6e8feb86659fd93u;
-  x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93u;
-  return x ^ (x >> 29);
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = Wide{word + kFactors[place][0]} * kFactors[place][1];
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
 uint32_t& At(std::vector<uint32_t>& table, uint32_t at) {

@@ -17,7 +17,7 @@ class Seen {
   Number Insert(uint64_t fingerprint, bool* fresh) {
     if (size_ + size_ / 2 >= fingerprints_.size()) Grow();
     if (fingerprint == 0) fingerprint = 1;
-    size_t at = fingerprint & (fingerprints_.size() - 1);
+    size_t at = Home(fingerprint);
     for (; fingerprints_[at] != 0; at = (at + 1) & (fingerprints_.size() - 1)) {
       if (fingerprints_[at] != fingerprint) continue;
       *fresh = false;
@@ -37,6 +37,9 @@ class Seen {
   }
 
  private:
+  size_t Home(uint64_t fingerprint) const {
+    return (fingerprint * 0x9e3779b97f4a7c15u >> 20) & (fingerprints_.size() - 1);
+  }
   void Grow() {
     std::vector<uint64_t> old_fingerprints = std::move(fingerprints_);
     std::vector<Number> old_numbers = std::move(numbers_);
@@ -45,7 +48,7 @@ class Seen {
     numbers_.assign(places, 0);
     for (size_t i = 0; i < old_fingerprints.size(); ++i) {
       if (old_fingerprints[i] == 0) continue;
-      size_t at = old_fingerprints[i] & (places - 1);
+      size_t at = Home(old_fingerprints[i]);
       while (fingerprints_[at] != 0) at = (at + 1) & (places - 1);
       fingerprints_[at] = old_fingerprints[i];
       numbers_[at] = old_numbers[i];
