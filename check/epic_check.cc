@@ -75,9 +75,15 @@ ExploreOptions Exploring(const Options& options, const Stopwatch& watch) {
   return explore;
 }
 
-void PrintSteps(Model& model, const Setup& setup, const std::vector<Action>& steps) {
-  const Told told = Run(model, steps);
-  for (size_t i = 0; i < told.steps.size(); ++i) fmt::print("{:4}  {}\n", i + 1, told.steps[i]);
+void PrintSteps(Model& model, const Setup& setup, const std::vector<Action>& steps,
+                const std::vector<Action>& after) {
+  std::vector<Action> all = steps;
+  all.insert(all.end(), after.begin(), after.end());
+  const Told told = Run(model, all);
+  for (size_t i = 0; i < told.steps.size(); ++i) {
+    if (i == steps.size()) fmt::print("      then, and so on:\n");
+    fmt::print("{:4}  {}\n", i + 1, told.steps[i]);
+  }
   fmt::print("replay: epic-check --replay '{} steps={}'\n", Line(setup), StepNames(steps));
 }
 
@@ -114,7 +120,7 @@ int ExploreOne(const Options& options) {
   PrintReport(report, watch.seconds(), options.no_symmetry ? 1 : model.symmetries());
   if (CodeOf(report.verdict) == kWrong) {
     if (report.verdict == Verdict::kViolated) report.path = Minimise(model, report.path);
-    PrintSteps(model, options.setup, report.path);
+    PrintSteps(model, options.setup, report.path, report.after);
   }
   return CodeOf(report.verdict);
 }

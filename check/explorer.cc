@@ -10,6 +10,7 @@ namespace epic::check {
 namespace {
 
 constexpr uint64_t kProgressEvery = 1 << 16;
+constexpr size_t kShownAfter = 60;
 
 class Exploration {
  public:
@@ -68,6 +69,10 @@ class Exploration {
       if (action.kind == ActionKind::kTime && !model_.Broken(state)) {
         const FairRuns::Finding found = fair_.Check(state);
         if (!found.wrong.empty()) {
+          if (!found.violated) {
+            const size_t shown = std::min(found.steps.size(), kShownAfter);
+            report_.after.assign(found.steps.begin(), found.steps.begin() + static_cast<ptrdiff_t>(shown));
+          }
           return Fail(found.violated ? Verdict::kViolated : Verdict::kHung, found.wrong, number,
                       found.violated ? found.steps : std::vector<Action>{});
         }

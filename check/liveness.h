@@ -27,7 +27,7 @@ class FairRuns {
   };
   Finding Check(std::span<const Word> quiet);
 
-  static constexpr int kMostPasses = 1000;
+  static constexpr int kMostPasses = 20'000;
   static constexpr int kMostRounds = 10'000;  // of deliveries between two passes of time
 
  private:

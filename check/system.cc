@@ -193,7 +193,7 @@ engine::GroupConfig System::GroupOf(int node) const {
                             .slots = slots,
                             .parent = {},
                             .children = {},
-                            .prompt_ns = 200 * kMicrosecond};
+                            .prompt_ns = 20 * kMillisecond};
   for (PortId port = 0; port < ports(node); ++port) {
     const Edge& edge = EdgeAt(node, port);
     const bool below = edge.parent == node;
