@@ -38,7 +38,7 @@ struct Progress {
 struct Report {
   Verdict verdict = Verdict::kRight;
   std::string violation;
-  std::vector<Action> path;  // from the initial state to the violation or the state that hangs
+  std::vector<Action> path;   // from the initial state to the violation or the state that hangs
   std::vector<Action> after;  // of a schedule that does not end, what follows the path at first
   Progress progress;
   // In which the calls have ended and nothing is under way: fingerprints, those that are symmetric once, and

@@ -49,7 +49,6 @@ class HostNode final : public Node {
     const bool failed = !host_.alive();
     const bool started = failed || host_.calls() == calls().size();
     return {.acknowledged = Snapshot::Acknowledged(host_.qp()),
-            .received = Snapshot::Received(host_.qp()),
             .failed = failed,
             .started = started,
             .done = started && host_.all_done(),

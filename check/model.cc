@@ -78,8 +78,8 @@ Model::Model(const SystemConfig& config, const FaultBounds& bounds) : bounds_(bo
   RequireReceivers();
 }
 
-// Mode II acknowledges end to end: of an index that only some ranks receive when they have it, of others when
-// the rank itself has its result (docs/PROTOCOL.md, section 5.4).
+// Mode II acknowledges end to end: of an index that only some ranks receive when they have acknowledged it,
+// of others when the rank itself has acknowledged its result (docs/PROTOCOL.md, section 5.4).
 void Model::RequireReceivers() {
   for (size_t s = 0; s < static_cast<size_t>(system().switches()); ++s) {
     if (system().config().mode.At(s) != engine::Mode::kTranslated) return;
@@ -89,13 +89,11 @@ void Model::RequireReceivers() {
   required_.resize(hosts);
   for (size_t a = 0; a < hosts; ++a) {
     for (size_t b = 0; b < hosts; ++b) {
-      std::vector<int64_t> needed = {0};
+      std::vector<Index> needed = {0};
       const std::vector<Carried>& down = (first + static_cast<ptrdiff_t>(b))->down;
       for (const Carried& sent : (first + static_cast<ptrdiff_t>(a))->up) {
-        int64_t must = needed.back();
-        const auto at = std::ranges::find(down, sent.index, &Carried::index);
-        if (at != down.end() && (sent.tracked || a == b)) must = at - down.begin() + 1;
-        needed.push_back(must);
+        const bool receives = std::ranges::find(down, sent.index, &Carried::index) != down.end();
+        needed.push_back(receives && (sent.tracked || a == b) ? sent.index + 1 : needed.back());
       }
       required_[a].push_back(std::move(needed));
     }
@@ -319,18 +317,21 @@ const std::string& Model::PassTime(std::span<Word> state) {
   return violation != 0 ? violations_[violation] : CheckAll(state);
 }
 
-// Invariants that take more than one node.
+// Invariants that take more than one node. Where a switch has lost what it knew, nothing can be said.
 const std::string& Model::CheckAll(std::span<const Word> state) {
+  if (Broken(state)) return violations_[0];
   for (size_t a = 0; a < required_.size(); ++a) {
-    const Facts& sender = FactsOf(state, system().switches() + static_cast<int>(a));
+    const auto sender =
+        static_cast<size_t>(FactsOf(state, system().switches() + static_cast<int>(a)).acknowledged);
     for (size_t b = 0; b < required_.size(); ++b) {
-      const Facts& receiver = FactsOf(state, system().switches() + static_cast<int>(b));
       const auto& needed = required_[a][b];
-      const int64_t must = needed[std::min(static_cast<size_t>(sender.acknowledged), needed.size() - 1)];
-      if (receiver.received >= must) continue;
+      const Index must = needed[std::min(sender, needed.size() - 1)];
+      const Edge& edge = system().edges()[static_cast<size_t>(system().switches()) + b - 1];
+      const Index heard = FactsOf(state, edge.parent).heard[edge.parent_port];
+      if (heard >= must) continue;
       violations_.push_back(fmt::format(
-          "host{} has {} packets acknowledged, of which host{} lacks some: it has received {} of {}", a,
-          sender.acknowledged, b, receiver.received, must));
+          "host{} has {} packets acknowledged, but host{} has acknowledged nothing from index {} on", a,
+          sender, b, heard));
       return violations_.back();
     }
   }

@@ -28,9 +28,10 @@ struct Effects {
 
 // What the invariants of the whole system and the explorer ask of a state of a node.
 struct Facts {
-  // Hosts: packets of its own that are acknowledged, and packets received, each in order.
-  int64_t acknowledged = 0;
-  int64_t received = 0;
+  int64_t acknowledged = 0;  // hosts: packets of its own, in order
+  // Switches in modes II and III, by port: the index before which everything has been acknowledged by the
+  // child there; 0 at the parent's.
+  std::vector<Index> heard;
   bool failed = false;  // the control plane has ended its part of the group, or it has crashed
   bool started = true;  // has made its calls
   bool done = true;     // and they have ended

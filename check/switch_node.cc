@@ -59,7 +59,10 @@ class SwitchNode final : public Node {
   Facts Look() const override {
     if (!has_group()) return {.failed = true};
     const Nanos timer = context().timer_at;
-    return {.failed = context().state == engine::GroupState::kStopped,
+    std::vector<Index> heard(system_.ports(node_), 0);
+    for (const engine::Endpoint& child : context().children) heard[child.config.port] = child.down_acked_end;
+    return {.heard = std::move(heard),
+            .failed = context().state == engine::GroupState::kStopped,
             .timer_in = timer == kNever ? kNever : std::max<Nanos>(timer - now_, 0)};
   }
 
