@@ -177,9 +177,9 @@ class Model {
   // What states and contents become, once asked for; kUnknown before. By symmetry; states also by node.
   std::vector<std::vector<std::vector<uint32_t>>> relabelled_states_;
   std::vector<std::vector<uint32_t>> relabelled_contents_;
-  // Mode II: required_[a][b][n]: when n packets of rank a are acknowledged, rank b must have received so
-  // many.
-  std::vector<std::vector<std::vector<int64_t>>> required_;
+  // Mode II: required_[a][b][n]: when n packets of rank a are acknowledged, rank b must have acknowledged to
+  // its switch everything before this index.
+  std::vector<std::vector<std::vector<Index>>> required_;
 };
 
 }  // namespace epic::check
