@@ -1,0 +1,121 @@
+#!/usr/bin/python3
+"""Known mistakes, literally: does the checker find each, and is it right without?
+
+Each NAME.patch in this folder is a mistake; canaries.yaml says in which configurations it shows, and how. For each the
+program with the mistake must give the verdict that is stated, and the one without it, in the same configuration, must
+say that all is right. Without names: all canaries.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+import yaml
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PAGE = ROOT / "docs/CANARIES.md"
+FIELDS = ("Mistake", "Source", "Rule", "Leads to")
+ALL_FIELDS = (*FIELDS, "Masked by")
+
+HEAD = """# Canaries: known mistakes, and how the checker finds them
+
+Each canary is a change of the code that ships, `check/canaries/NAME.patch`: a mistake that the EPIC paper, or an earlier state
+of this code, makes or invites, taken literally. The build applies it to a copy, and links that into a program of its
+own; one that no longer applies fails the build. The test `canary_NAME` runs that program in the configurations below, where it
+must give this verdict, and the program without the mistake, which must find everything right.
+
+`check/canaries/run_canaries.py --build build/release --write-page` writes this page from what they print; the test
+`canaries_page` fails when it is out of date.
+
+"""
+
+
+class Wrong(Exception):
+    """What a canary did other than stated."""
+
+
+def header_of(name):
+    """The fields of the patch's comment."""
+    text = (HERE / f"{name}.patch").read_text(encoding="utf-8").split("\n--- a/")[0]
+    pattern = rf"^({'|'.join(ALL_FIELDS)}): (.*?)(?=^(?:{'|'.join(ALL_FIELDS)}): |\Z)"
+    found = {key: " ".join(value.split()) for key, value in re.findall(pattern, text, re.S | re.M)}
+    missing = [field for field in FIELDS if field not in found]
+    if missing:
+        raise Wrong(f"{name}.patch: its comment lacks {', '.join(missing)}")
+    return found
+
+
+def run(program, setup):
+    """Returns verdict, words and the numbered steps that the program prints."""
+    command = [program] + ["--" + pair for pair in setup.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    found = re.search(r"^verdict: (\w+)(?:: (.*))?$", done.stdout, re.M)
+    if not found or done.returncode != (0 if found[1] == "right" else 1):
+        raise Wrong(f"{program} with {setup} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    # A check that failed has its place in the file: the page shall not follow every line that moves.
+    words = re.sub(r"/\S*?/((?:incengine|commlib|sim|roce)/\S+\.(?:cc|h)):\d+", r"\1", found[2] or "")
+    return found[1], words, re.findall(r"^ *\d+  (.*)$", done.stdout, re.M)
+
+
+def check(name, case, build):
+    """One configuration of a canary. Returns the words and steps of its counterexample."""
+    verdict, words, steps = run(build / "check/canaries" / f"canary-{name}", case["setup"])
+    if verdict != case["verdict"] or case.get("words", "") not in words:
+        raise Wrong(f"{name}: with {case['setup']} it is {verdict}: {words}\n"
+                    f"  and should be {case['verdict']}: {case.get('words', '')}")
+    verdict, words_without, _ = run(build / "check/epic-check", case["setup"])
+    if verdict != "right":
+        raise Wrong(f"{name}: without the mistake, {case['setup']} is {verdict}: {words_without}")
+    return words, steps
+
+
+def page_of(results):
+    """The page: a table, then the counterexamples."""
+    lines = [HEAD, "| canary | mistake | source | verdict, in | steps |\n|---|---|---|---|---|\n"]
+    for name, cases in results.items():
+        header = header_of(name)
+        for number, (case, _, steps) in enumerate(cases):
+            what = (f"[{name}](#{name})", header["Mistake"], header["Source"]) if number == 0 else ("", "", "")
+            lines.append(f"| {' | '.join(what)} | {case['verdict']}: `{case['setup']}` | {len(steps) or ''} |\n")
+    for name, cases in results.items():
+        lines.append(f"\n## {name}\n\n")
+        lines += [f"- {field}: {value}\n" for field, value in header_of(name).items()]
+        for case, words, steps in cases:
+            numbered = "".join(f"{number:4}  {step}\n" for number, step in enumerate(steps, 1))
+            says = f"{case['verdict']}: {words}" if words else case["verdict"]
+            lines.append(f"\n```\n{case['setup']}\n{says}\n{numbered}```\n")
+    return "".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True, type=pathlib.Path, help="the build directory")
+    parser.add_argument("--write-page", action="store_true", help="write docs/CANARIES.md; takes no names")
+    parser.add_argument("--check-page", action="store_true", help="is docs/CANARIES.md what it would write?")
+    parser.add_argument("name", nargs="*", help="canaries to run")
+    args = parser.parse_args()
+    table = yaml.safe_load((HERE / "canaries.yaml").read_text(encoding="utf-8"))
+    patches = {patch.stem for patch in HERE.glob("*.patch")}
+    unmatched = sorted(patches ^ set(table)) + sorted(set(args.name) - set(table))
+    if unmatched:
+        parser.error(f"no patch, or no line in canaries.yaml: {', '.join(unmatched)}")
+    if args.name and (args.write_page or args.check_page):
+        parser.error("the page is that of all canaries; give no names")
+    results = {}
+    for name in args.name or table:
+        try:
+            results[name] = [(case, *check(name, case, args.build)) for case in table[name]]
+        except Wrong as wrong:
+            sys.exit(str(wrong))
+        for case, words, steps in results[name]:
+            print(f"{name}: {case['verdict']}" + (f" in {len(steps)} steps: {words}" if steps else ""))
+    if args.write_page:
+        PAGE.write_text(page_of(results), encoding="utf-8")
+    if args.check_page and PAGE.read_text(encoding="utf-8") != page_of(results):
+        sys.exit("docs/CANARIES.md is out of date: run_canaries.py --build BUILD --write-page writes it anew")
+
+
+if __name__ == "__main__":
+    main()
