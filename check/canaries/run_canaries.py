@@ -58,8 +58,8 @@ def run(program, setup):
     found = re.search(r"^verdict: (\w+)(?:: (.*))?$", done.stdout, re.M)
     if not found or done.returncode != (0 if found[1] == "right" else 1):
         raise Wrong(f"{program} with {setup} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    # A check that failed has its place in the file: the page shall not follow every line that moves.
-    words = re.sub(r"/\S*?/((?:incengine|commlib|sim|roce)/\S+\.(?:cc|h)):\d+", r"\1", found[2] or "")
+    # Of the place of a check that failed, the page shall not follow every line that moves.
+    words = re.sub(r"\S*?(\w+\.(?:cc|h)):\d+", r"\1", found[2] or "")
     return found[1], words, re.findall(r"^ *\d+  (.*)$", done.stdout, re.M)
 
 
