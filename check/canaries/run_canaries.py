@@ -75,6 +75,18 @@ def check(name, case, build):
     return words, steps
 
 
+def folded(steps):
+    """The steps without what repeats at their end, for a hang goes on for ever: each round but the first."""
+    shortest = steps
+    for period in range(1, len(steps) // 3 + 1):
+        start = len(steps) - period
+        while start > 0 and steps[start - 1] == steps[start - 1 + period]:
+            start -= 1
+        if len(steps) - start >= 3 * period and start + period < len(shortest):
+            shortest = steps[:start + period]
+    return shortest
+
+
 def page_of(results):
     """The page: a table, then the counterexamples."""
     lines = [HEAD, "| canary | mistake | source | verdict, in | steps |\n|---|---|---|---|---|\n"]
@@ -82,13 +94,15 @@ def page_of(results):
         header = header_of(name)
         for number, (case, _, steps) in enumerate(cases):
             what = (f"[{name}](#{name})", header["Mistake"], header["Source"]) if number == 0 else [""] * 3
-            found = f"{case['verdict']}: `{case['setup']}` | {len(steps) or ''}"
+            found = f"{case['verdict']}: `{case['setup']}` | {len(folded(steps)) or ''}"
             lines.append(f"| {' | '.join(what)} | {found} |\n")
     for name, cases in results.items():
         lines.append(f"\n## {name}\n\n")
         lines += [f"- {field}: {value}\n" for field, value in header_of(name).items()]
         for case, words, steps in cases:
-            numbered = "".join(f"{number:4}  {step}\n" for number, step in enumerate(steps, 1))
+            shown = folded(steps)
+            numbered = "".join(f"{number:4}  {step}\n" for number, step in enumerate(shown, 1))
+            numbered += "      and so on\n" if len(shown) < len(steps) else ""
             says = f"{case['verdict']}: {words}" if words else case["verdict"]
             lines.append(f"\n```\n{case['setup']}\n{says}\n{numbered}```\n")
     return "".join(lines)
