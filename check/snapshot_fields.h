@@ -83,7 +83,8 @@ void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>
     Maybe(a, ep.receiving_at, [&a](auto& at) { a.Numbers(at); });
     a.Numbers(ep.poll);
     bytes_of(ep.received);
-    if (ep.receiving_at && ep.qp.rx_.filled > 0) a.Blob(memory.subspan(*ep.receiving_at, ep.qp.rx_.filled));
+    if (ep.receiving_at && ep.qp.rx_.message != roce::QueuePair::Message::kNone)
+      a.Blob(memory.subspan(*ep.receiving_at, ep.qp.rx_.filled));
   };
   for (auto& child : state.children) endpoint(child);
   if (state.parent) endpoint(*state.parent);
@@ -168,7 +169,10 @@ void Snapshot::QueuePair(A& a, Of<A, roce::QueuePair>& qp, const check::Regions&
     a.Number(response.psn);
   });
   a.Number(rx.epsn);
-  a.Numbers(rx.msn, rx.nak_sent, rx.refused_with, rx.message, rx.filled, rx.acks_held, rx.cnp_due);
+  a.Numbers(rx.msn, rx.nak_sent, rx.refused_with, rx.message, rx.acks_held, rx.cnp_due);
+  // Between messages it says how long the last one was, and nobody asks.
+  if constexpr (A::kReads) rx.filled = 0;
+  if (rx.message != roce::QueuePair::Message::kNone) a.Numbers(rx.filled);
   a.Deadline(rx.ack_at);
   a.Deadline(rx.cnp_allowed_at);
   Rate(a, qp.rate_);

@@ -1,0 +1,61 @@
+// For the tests of this folder: models of small systems, and systems by chance.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "check/model.h"
+#include "check/setup.h"
+#include "sim/choices.h"
+
+namespace epic::check {
+
+inline SystemConfig Built(const Setup& setup) {
+  const auto config = Build(setup);
+  if (!config.ok()) ADD_FAILURE() << config.status().message();
+  return config.value();
+}
+inline Model ModelOf(const Setup& setup) { return Model(Built(setup), setup.faults); }
+
+template <typename T, size_t n>
+const T& OneOf(sim::Choices& choices, const T (&values)[n]) {
+  return values[choices.Below(n)];
+}
+
+// One that Build takes. Bounds of faults from 0 to 2.
+inline Setup RandomSetup(sim::Choices& choices) {
+  static constexpr const char* kModes[] = {"1", "2", "3", "133", "311", "131"};
+  static constexpr const char* kTopologies[] = {"star-2", "star-3", "tree-3-2", "uneven"};
+  static constexpr const char* kCollectives[] = {
+      "allreduce",     "reduce@1",  "broadcast",          "barrier",
+      "reducescatter", "allgather", "reduce@1,allreduce", "broadcast@1,reduce,barrier"};
+  Setup setup;
+  setup.mode = OneOf(choices, kModes);
+  setup.topology = setup.mode.size() == 3 ? "tree-3-2" : OneOf(choices, kTopologies);
+  setup.collective = OneOf(choices, kCollectives);
+  setup.messages = static_cast<uint32_t>(1 + choices.Below(3));
+  setup.message_packets = static_cast<uint32_t>(1 + choices.Below(2));
+  setup.window = static_cast<uint32_t>(1 + choices.Below(2));
+  setup.psn = choices.Below(2) == 0 ? 0xfffffe : 5;
+  FaultBounds& f = setup.faults;
+  for (uint32_t* bound : {&f.losses, &f.duplicates, &f.reorderings, &f.timeouts, &f.crashes, &f.regroups})
+    *bound = static_cast<uint32_t>(choices.Below(3));
+  return setup;
+}
+
+// The seeds of a test: 0 to count - 1, or EPIC_SEED alone.
+inline std::vector<uint64_t> Seeds(uint64_t count) {
+  if (const char* one = std::getenv("EPIC_SEED"); one != nullptr) return {std::strtoull(one, nullptr, 10)};
+  std::vector<uint64_t> seeds(count);
+  for (uint64_t i = 0; i < count; ++i) seeds[i] = i;
+  return seeds;
+}
+// For SCOPED_TRACE.
+inline testing::Message ReplayOf(uint64_t seed, const Setup& setup) {
+  return testing::Message() << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter; "
+                            << Line(setup);
+}
+
+}  // namespace epic::check
