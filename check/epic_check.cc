@@ -167,8 +167,6 @@ int ReplayLine(const std::string& line) {
 
 // The paper's six cases (appendix H, tables 7 and 8).
 int Paper(Options options) {
-  if (options.setup.messages == 1) options.setup.messages = 3;
-  if (options.setup.faults.losses == 0) options.setup.faults.losses = 1;
   int code = kRight;
   for (const char* mode : {"2", "3"}) {
     for (const char* collective : {"allreduce", "reduce", "broadcast"}) {
@@ -240,6 +238,10 @@ int main(int argc, char** argv) {
   }
   std::signal(SIGINT, [](int) { g_interrupted = 1; });
   if (!options.replay.empty()) return ReplayLine(options.replay);
-  if (options.paper) return Paper(options);
+  if (options.paper) {
+    if (app.count("--messages") == 0) s.messages = 3;
+    if (app.count("--losses") == 0) s.faults.losses = 1;
+    return Paper(options);
+  }
   return options.compare ? Compare(options) : ExploreOne(options);
 }

@@ -188,7 +188,10 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
     } else if (key == "steps") {
       for (const std::string& step : Split(value, ',')) {
         const size_t kind = step.empty() ? std::string_view::npos : kStepLetters.find(step[0]);
-        const auto object = step.size() > 1 ? Number(step.substr(1)) : std::optional<uint32_t>(0);
+        // Time and a new group are everybody's.
+        const bool alone = step == "T" || step == "G";
+        const auto object =
+            alone ? std::optional<uint32_t>(0) : Number(step.substr(std::min<size_t>(step.size(), 1)));
         if (kind == std::string_view::npos || !object || *object > UINT8_MAX)
           return Invalid(fmt::format("'{}' is not a step", step));
         replay.steps.push_back({static_cast<ActionKind>(kind), static_cast<uint8_t>(*object)});

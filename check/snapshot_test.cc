@@ -49,10 +49,10 @@ class Twins {
     step(*other, effects);
     EXPECT_EQ(expected.violation, "");
     EXPECT_EQ(effects.violation, expected.violation);
-    EXPECT_TRUE(std::ranges::equal(effects.sent, expected.sent, [](const Sent& a, const Sent& b) {
-      return a.port == b.port && a.packet == b.packet;
-    })) << "sends other packets: "
-        << effects.sent.size() << ", not " << expected.sent.size();
+    EXPECT_TRUE(std::ranges::equal(
+        effects.sent, expected.sent,
+        [](const Sent& a, const Sent& b) { return a.port == b.port && a.packet == b.packet; }))
+        << "sends other packets: " << effects.sent.size() << ", not " << expected.sent.size();
     std::string straight;
     straight_->Save(straight);
     saved_.clear();
@@ -111,7 +111,8 @@ class Walk {
   void Make(int node, const Twins::Step& step) {
     for (const Sent& sent : nodes_[static_cast<size_t>(node)]->Make(choices_, step)) {
       const Edge& edge = system_.EdgeAt(node, sent.port);
-      channels_[2 * static_cast<size_t>(edge.child - 1) + (edge.child == node ? 0 : 1)].push_back(sent.packet);
+      channels_[2 * static_cast<size_t>(edge.child - 1) + (edge.child == node ? 0 : 1)].push_back(
+          sent.packet);
     }
   }
 

@@ -1,0 +1,139 @@
+// The program as its user meets it: what it prints, and its exit codes.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+struct Ran {
+  int code = -1;
+  std::string out;  // stdout and stderr
+};
+
+Ran Shell(const std::string& command) {
+  Ran ran;
+  std::FILE* const pipe = popen(fmt::format("{{ {}; }} 2>&1", command).c_str(), "r");
+  if (pipe == nullptr) return ran;
+  std::array<char, 4096> buffer;
+  while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) ran.out.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) ran.code = WEXITSTATUS(status);
+  return ran;
+}
+Ran EpicCheck(const std::string& arguments) {
+  return Shell(fmt::format("{} {}", EPIC_CHECK_PROGRAM, arguments));
+}
+
+// The line that a counterexample printed, quotes included.
+std::string ReplayIn(const std::string& out) {
+  const std::string_view before = "replay: epic-check ";
+  const size_t at = out.find(before);
+  if (at == std::string::npos) return {};
+  return out.substr(at + before.size(), out.find('\n', at) - at - before.size());
+}
+
+constexpr const char* kWrong = "--topology star-2 --duplicates 1 --regroups 1 --reuse-qpns";
+
+TEST(EpicCheckTest, HelpSaysWhatItIsAndItsExitCodes) {
+  const Ran ran = EpicCheck("--help");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("Exit status: 0 right, 1 not, 2 usage, 3 not finished"),
+                             HasSubstr("--collective"), HasSubstr("--losses"), HasSubstr("--replay")));
+}
+
+TEST(EpicCheckTest, RightIsZero) {
+  const Ran ran = EpicCheck("--topology star-2 --losses 1");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_THAT(ran.out, StartsWith("mode=2 collective=allreduce topology=star-2 messages=1 "));
+  EXPECT_THAT(ran.out,
+              AllOf(HasSubstr("\nverdict: right\n"), HasSubstr(" 2 symmetries"), Not(HasSubstr("replay"))));
+}
+
+TEST(EpicCheckTest, WrongIsOneAndItsLineReplaysIt) {
+  for (const char* how : {"", "--no-reduction", "--no-symmetry", "--search depth"}) {
+    const Ran ran = EpicCheck(fmt::format("{} {}", kWrong, how));
+    EXPECT_EQ(ran.code, 1) << ran.out;
+    EXPECT_THAT(ran.out, HasSubstr("\nverdict: violated: "));
+    const std::string replay = ReplayIn(ran.out);
+    ASSERT_THAT(replay, StartsWith("--replay 'mode=2 ")) << ran.out;
+    const Ran again = EpicCheck(replay);
+    EXPECT_EQ(again.code, 1) << again.out;
+    // The same steps, and at their end a violation.
+    const size_t first = ran.out.find("   1  ");
+    ASSERT_NE(first, std::string::npos) << ran.out;
+    const std::string steps = ran.out.substr(first, ran.out.find("replay:") - first);
+    EXPECT_THAT(again.out, StartsWith(steps + "violated: "));
+  }
+}
+
+TEST(EpicCheckTest, AReplayThatBreaksNothingSaysHowFarItCame) {
+  const Ran part = EpicCheck("--replay 'topology=star-2 steps=S1,D0'");
+  EXPECT_EQ(part.code, 3);
+  EXPECT_THAT(part.out, HasSubstr("no violation; the calls have not ended\n"));
+  const Ran impossible = EpicCheck("--replay 'topology=star-2 steps=S1,D1'");
+  EXPECT_EQ(impossible.code, 3);
+  EXPECT_THAT(impossible.out, HasSubstr("step 2 cannot happen there\n"));
+}
+
+TEST(EpicCheckTest, UsageIsTwo) {
+  for (const char* arguments :
+       {"--mode 4", "--topology ring-3", "--losses 201", "--losses x", "--unknown", "--search sideways",
+        "--collective sum", "--replay colour=red", "--replay 'mode=7'", "--compare --window 0"}) {
+    const Ran ran = EpicCheck(arguments);
+    EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.out;
+    EXPECT_THAT(ran.out, AllOf(StartsWith("epic-check: "), HasSubstr("Try epic-check --help.\n")));
+  }
+}
+
+TEST(EpicCheckTest, CompareTellsWhetherReductionsMatter) {
+  const Ran ran = EpicCheck("--compare --topology star-2 --losses 1");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("\nreduced:\n"), HasSubstr("\nwithout reductions:\n"),
+                             HasSubstr("the same verdict and the same final states\n")));
+}
+
+TEST(EpicCheckTest, ThePapersSixCases) {
+  const Ran ran = EpicCheck("--paper --topology star-2 --messages 1");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  for (const char* mode : {"2", "3"}) {
+    for (const char* collective : {"allreduce", "reduce", "broadcast"}) {
+      EXPECT_THAT(ran.out, HasSubstr(fmt::format("mode={} collective={} topology=star-2 messages=1 packets=1 "
+                                                 "window=2 psn=0xfffffe losses=1\nverdict: right\n",
+                                                 mode, collective)));
+    }
+  }
+}
+
+TEST(EpicCheckTest, NotFinishedIsThree) {
+  const std::string large = "--losses 3 --duplicates 3 --messages 4";
+  for (const char* limit : {"--max-states 1000", "--memory 0.01"}) {
+    const Ran ran = EpicCheck(fmt::format("{} {}", large, limit));
+    EXPECT_EQ(ran.code, 3) << ran.out;
+    EXPECT_THAT(ran.out, HasSubstr("\nverdict: not finished: limit reached\n"));
+  }
+  const Ran late = EpicCheck(large + " --max-minutes 0.001");
+  EXPECT_EQ(late.code, 3) << late.out;
+  EXPECT_THAT(late.out, HasSubstr("\nverdict: not finished: stopped\n"));
+}
+
+// As Ctrl-C does. A background job of a shell without job control would ignore SIGINT.
+TEST(EpicCheckTest, AnInterruptEndsItWithAReport) {
+  const Ran ran =
+      Shell(fmt::format("exec timeout --preserve-status --signal INT 2 {} "
+                        "--losses 3 --duplicates 3 --messages 4 --max-minutes 1",
+                        EPIC_CHECK_PROGRAM));
+  EXPECT_EQ(ran.code, 3) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("\nverdict: not finished: stopped\ndiameter "));
+}
+
+}  // namespace

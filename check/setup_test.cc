@@ -1,0 +1,143 @@
+// Options in, a system or an error that names what is wrong out; and lines that replay.
+#include "check/setup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "check/setups_testing.h"
+
+namespace epic::check {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string ErrorOf(const Setup& setup) {
+  const auto config = Build(setup);
+  return config.ok() ? "none" : std::string(config.status().message());
+}
+std::string LineError(const std::string& line) {
+  const auto replay = ParseReplay(line);
+  return replay.ok() ? "none" : std::string(replay.status().message());
+}
+
+TEST(SetupTest, TheDefaultIsASystem) {
+  const auto config = Built({});
+  EXPECT_EQ(config.tree.switch_parent.size(), 3u);
+  EXPECT_EQ(config.tree.rank_switch.size(), 4u);
+  ASSERT_EQ(config.calls.size(), 1u);
+  EXPECT_EQ(config.calls[0].collective, Collective::kAllReduce);
+  EXPECT_EQ(config.calls[0].count, kPathMtu / 4) << "one full packet of INT32";
+}
+
+TEST(SetupTest, WhatIsAskedForIsBuilt) {
+  const auto config = Built({.mode = "131",
+                             .collective = "reduce@2,barrier,allgather",
+                             .messages = 3,
+                             .message_packets = 2,
+                             .window = 4,
+                             .psn = 7});
+  EXPECT_EQ(config.mode.At(0), engine::Mode::kTerminated);
+  EXPECT_EQ(config.mode.At(1), engine::Mode::kAugmented);
+  EXPECT_EQ(config.mode.At(2), engine::Mode::kTerminated);
+  ASSERT_EQ(config.calls.size(), 3u);
+  EXPECT_EQ(config.calls[0].collective, Collective::kReduce);
+  EXPECT_EQ(config.calls[0].root, 2u);
+  EXPECT_EQ(config.calls[0].count, 6 * kPathMtu / 4);
+  EXPECT_EQ(config.calls[1].count, 0u);
+  EXPECT_EQ(config.calls[2].parts, 4u);
+  EXPECT_EQ(config.message_packets, 2u);
+  EXPECT_EQ(config.window_messages, 4u);
+  EXPECT_EQ(config.first_psn, 7u);
+}
+
+TEST(SetupTest, AnErrorNamesTheOptionAndTheValue) {
+  for (const char* mode : {"", "0", "4", "13", "1333", "x", "2 "})
+    EXPECT_THAT(ErrorOf({.mode = mode}), AllOf(StartsWith("mode: "), HasSubstr(mode))) << mode;
+  EXPECT_EQ(ErrorOf({.mode = "233"}), "mode: mode 2 mixes with no other");
+  EXPECT_EQ(ErrorOf({.mode = "222"}), "none");
+  EXPECT_THAT(ErrorOf({.collective = "sum"}), AllOf(StartsWith("collective: 'sum'"), HasSubstr("allreduce")));
+  EXPECT_THAT(ErrorOf({.collective = "allreduce,,reduce"}), StartsWith("collective: ''"));
+  for (const char* call : {"reduce@4", "reduce@", "reduce@x", "allreduce@1", "barrier@0", "broadcast@-1"})
+    EXPECT_THAT(ErrorOf({.collective = call}), AllOf(StartsWith("collective: "), HasSubstr(call))) << call;
+  EXPECT_EQ(ErrorOf({.collective = ""}), "collective: 1 to 8 calls");
+  EXPECT_EQ(
+      ErrorOf({.collective = "barrier,barrier,barrier,barrier,barrier,barrier,barrier,barrier,barrier"}),
+      "collective: 1 to 8 calls");
+  for (const char* topology : {"", "ring-4", "star-1", "star-", "tree-3", "tree-2-2"})
+    EXPECT_THAT(ErrorOf({.topology = topology}), AllOf(HasSubstr("topology"), HasSubstr(topology)))
+        << topology;
+  EXPECT_EQ(ErrorOf({.topology = "star-9"}), "topology: at most 8 hosts");
+}
+
+TEST(SetupTest, AnErrorNamesTheNumberThatIsOutOfRange) {
+  for (const uint32_t messages : {0u, 65u})
+    EXPECT_THAT(ErrorOf({.messages = messages}), StartsWith("messages:"));
+  for (const uint32_t m : {0u, 17u}) EXPECT_THAT(ErrorOf({.message_packets = m}), StartsWith("packets:"));
+  for (const uint32_t window : {0u, 17u}) EXPECT_THAT(ErrorOf({.window = window}), StartsWith("window:"));
+  EXPECT_EQ(ErrorOf({.psn = 0x1000000}), "psn: 24 bits");
+  EXPECT_EQ(ErrorOf({.psn = 0xffffff}), "none");
+  for (const FaultBounds& faults : {FaultBounds{.losses = 201}, FaultBounds{.duplicates = 201},
+                                    FaultBounds{.reorderings = 201}, FaultBounds{.timeouts = 201}})
+    EXPECT_EQ(ErrorOf({.faults = faults}), "faults: at most 200 of a kind");
+  EXPECT_EQ(ErrorOf({.faults = {.losses = 200}}), "none");
+  for (const FaultBounds& faults : {FaultBounds{.crashes = 9}, FaultBounds{.regroups = 9}})
+    EXPECT_EQ(ErrorOf({.faults = faults}), "crashes, regroups: at most 8");
+}
+
+TEST(SetupTest, ALineIsWhatItCameFrom) {
+  for (const uint64_t seed : Seeds(300)) {
+    sim::Choices choices(seed);
+    auto setup = RandomSetup(choices);
+    setup.faults.reuse_qpns = choices.Below(2) == 0;
+    SCOPED_TRACE(ReplayOf(seed, setup));
+    std::vector<Action> steps;
+    for (uint64_t left = choices.Below(20); left > 0; --left) {
+      const auto kind = static_cast<ActionKind>(choices.Below(10));
+      const bool named = kind != ActionKind::kTime && kind != ActionKind::kRegroup;
+      steps.push_back({kind, static_cast<uint8_t>(named ? choices.Below(256) : 0)});
+    }
+    const std::string line = Line(setup) + " steps=" + StepNames(steps);
+    const auto replay = ParseReplay(line);
+    ASSERT_TRUE(replay.ok()) << replay.status().message();
+    EXPECT_EQ(Line(replay->setup), Line(setup));
+    EXPECT_EQ(replay->steps, steps);
+    EXPECT_TRUE(Build(replay->setup).ok());
+  }
+}
+
+TEST(SetupTest, WhatALineLeavesOutIsAsByDefault) {
+  const auto replay = ParseReplay("losses=3 mode=3");
+  ASSERT_TRUE(replay.ok());
+  EXPECT_EQ(Line(replay->setup), Line({.mode = "3", .faults = {.losses = 3}}));
+  EXPECT_TRUE(replay->steps.empty());
+}
+
+TEST(SetupTest, StepsHaveNames) {
+  EXPECT_EQ(StepNames({{ActionKind::kStart, 3},
+                       {ActionKind::kDeliver, 6},
+                       {ActionKind::kLose, 2},
+                       {ActionKind::kDuplicate, 1},
+                       {ActionKind::kSwap, 0},
+                       {ActionKind::kTime, 0},
+                       {ActionKind::kCrash, 0},
+                       {ActionKind::kFail, 4},
+                       {ActionKind::kRegroup, 0},
+                       {ActionKind::kTimeout, 5}}),
+            "S3,D6,L2,R1,X0,T,C0,M4,G,E5");
+}
+
+TEST(SetupTest, ABadReplayLineSaysWhichWord) {
+  for (const char* word : {"colour=3", "messages", "losses=x", "losses=", "losses=-1", "psn=0xg", "reuse=2",
+                           "=", "windows=99999999999"})
+    EXPECT_EQ(LineError(std::string("mode=2 ") + word),
+              std::string("'") + word + "' is not part of a replay line");
+  for (const char* step : {"Q1", "D", "D256", "Dx", "3", "d1", "C"})
+    EXPECT_THAT(LineError(std::string("steps=S3,") + step),
+                StartsWith("'" + std::string(step) + "' is not a step"));
+  EXPECT_THAT(LineError("steps=S3,,D1"), HasSubstr("'' is not a step"));
+}
+
+}  // namespace
+}  // namespace epic::check
