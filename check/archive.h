@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -104,7 +103,7 @@ class Reader {
   void Blob(std::span<uint8_t> bytes) {
     const std::string_view blob = blobs_[static_cast<uint32_t>(Get())];
     EPIC_CHECK(blob.size() == bytes.size());
-    std::memcpy(bytes.data(), blob.data(), blob.size());
+    std::ranges::copy(AsBytes(blob), bytes.begin());
   }
   size_t Size(size_t) { return static_cast<size_t>(Get()); }
   bool at_end() const { return at_ == in_.size(); }
