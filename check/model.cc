@@ -73,7 +73,7 @@ Model::Model(const SystemConfig& config, const FaultBounds& bounds) : bounds_(bo
   initial_.assign(width_, 0);
   contents_.push_back({});
   symmetries_ = Symmetries(system());
-  relabelled_states_.resize(symmetries_.size(), std::vector<std::vector<uint32_t>>(places_.size()));
+  state_terms_.resize(places_.size());
   relabelled_contents_.resize(symmetries_.size());
   RequireReceivers();
 }

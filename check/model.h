@@ -134,7 +134,10 @@ class Model {
   void AddChannelActions(std::span<const Word> state, size_t channel, std::vector<Action>* actions) const;
   const std::string& CheckAll(std::span<const Word> state);
   void RequireReceivers();
-  uint32_t RelabelledState(size_t symmetry, size_t life, int node, uint32_t state);
+  const uint64_t* StateTerms(size_t life, size_t node, uint32_t state);
+  const uint64_t* ContentTerms(size_t channel, uint32_t content);
+  uint64_t* RowOf(std::vector<uint64_t>& table, uint32_t row);
+  uint32_t RelabelledState(size_t symmetry, size_t life, size_t node, uint32_t state);
   uint32_t RelabelledContent(size_t symmetry, uint32_t content);
   PacketId RelabelledPacket(const Relabelling& to, PacketId packet);
 
@@ -174,9 +177,11 @@ class Model {
   std::vector<Nanos> times_;                           // that pass, by event
   std::vector<std::string> violations_{""};
   std::vector<Relabelling> symmetries_;
-  // What states and contents become, once asked for; kUnknown before. By symmetry; states also by node.
-  std::vector<std::vector<std::vector<uint32_t>>> relabelled_states_;
-  std::vector<std::vector<uint32_t>> relabelled_contents_;
+  // Terms of fingerprints: a row for each state of a place, and for each content, with a term for each
+  // symmetry; 0 until asked for.
+  std::vector<std::vector<uint64_t>> state_terms_;
+  std::vector<uint64_t> content_terms_;
+  std::vector<std::vector<uint32_t>> relabelled_contents_;  // what they become, by symmetry
   // Mode II: required_[a][b][n]: when n packets of rank a are acknowledged, rank b must have acknowledged to
   // its switch everything before this index.
   std::vector<std::vector<std::vector<Index>>> required_;

@@ -37,42 +37,65 @@ uint32_t& At(std::vector<uint32_t>& table, uint32_t at) {
 
 }  // namespace
 
-// The least of what the symmetries make of it.
+// The least of what the symmetries make of it. Each word adds a row of terms, one for each symmetry, which
+// lie side by side in memory.
 uint64_t Model::Fingerprint(std::span<const Word> state, bool symmetric) {
-  uint64_t least = UINT64_MAX;
-  for (size_t s = 0; s < (symmetric ? symmetries_.size() : 1); ++s) {
-    const Relabelling& to = symmetries_[s];
-    uint64_t sum = Mixed(FaultWord(), state[FaultWord()]) + Mixed(PhaseWord(), state[PhaseWord()]);
-    for (size_t n = 0; n < nodes(); ++n) {
-      const auto image = static_cast<size_t>(to[n]);
-      sum +=
-          Mixed(image, s == 0 ? state[n] : RelabelledState(s, LifeOf(state), static_cast<int>(n), state[n]));
-    }
-    for (size_t c = 0; c < channels(); ++c) {
-      const Word content = state[ChannelWord(c)];
-      const auto image = 2 * static_cast<size_t>(to[c / 2 + 1] - 1) + c % 2;
-      sum += Mixed(ChannelWord(image), s == 0 || content == 0 ? content : RelabelledContent(s, content));
-    }
-    least = std::min(least, sum);
+  const size_t symmetries = symmetric ? symmetries_.size() : 1;
+  std::array<uint64_t, kMostRelabellings> sums;
+  const uint64_t same = Mixed(FaultWord(), state[FaultWord()]) + Mixed(PhaseWord(), state[PhaseWord()]);
+  std::fill_n(sums.begin(), symmetries, same);
+  const auto add = [&](const uint64_t* terms) {
+    for (size_t s = 0; s < symmetries; ++s) sums[s] += terms[s];
+  };
+  const size_t life = LifeOf(state);
+  for (size_t n = 0; n < nodes(); ++n) add(StateTerms(life, n, state[n]));
+  for (size_t c = 0; c < channels(); ++c) {
+    // An empty channel adds nothing.
+    if (const Word content = state[ChannelWord(c)]; content != 0) add(ContentTerms(c, content));
   }
-  return least;
+  return *std::min_element(sums.begin(), sums.begin() + static_cast<ptrdiff_t>(symmetries));
 }
 
-uint32_t Model::RelabelledState(size_t symmetry, size_t life, int node, uint32_t state) {
-  const size_t place = life * nodes() + static_cast<size_t>(node);
-  auto& table = relabelled_states_[symmetry][place];
-  if (const uint32_t known = At(table, state); known != kUnknown) return known;
+const uint64_t* Model::StateTerms(size_t life, size_t node, uint32_t state) {
+  const size_t place = life * nodes() + node;
+  uint64_t* terms = RowOf(state_terms_[place], state);
+  if (terms[0] != 0) return terms;
+  for (size_t s = 0; s < symmetries_.size(); ++s) {
+    const auto image = static_cast<size_t>(symmetries_[s][node]);
+    terms[s] = Mixed(image, s == 0 ? state : RelabelledState(s, life, node, state));
+  }
+  return terms;
+}
+
+const uint64_t* Model::ContentTerms(size_t channel, uint32_t content) {
+  // Packets name their ends, so that a content is one channel's.
+  uint64_t* terms = RowOf(content_terms_, content);
+  if (terms[0] != 0) return terms;
+  for (size_t s = 0; s < symmetries_.size(); ++s) {
+    const auto edge = static_cast<size_t>(symmetries_[s][channel / 2 + 1] - 1);
+    terms[s] = Mixed(ChannelWord(2 * edge + channel % 2), RelabelledContent(s, content));
+  }
+  return terms;
+}
+
+uint64_t* Model::RowOf(std::vector<uint64_t>& table, uint32_t row) {
+  const size_t width = symmetries_.size();
+  if ((row + size_t{1}) * width > table.size())
+    table.resize(std::max(row + size_t{1}, 2 * table.size() / width) * width);
+  return table.data() + row * width;
+}
+
+uint32_t Model::RelabelledState(size_t symmetry, size_t life, size_t node, uint32_t state) {
   const Relabelling& to = symmetries_[symmetry];
-  Place& image = places_[life * nodes() + static_cast<size_t>(to[static_cast<size_t>(node)])];
-  image.node->LoadRelabelled(places_[place].states[state], to);
+  Place& image = places_[life * nodes() + static_cast<size_t>(to[node])];
+  image.node->LoadRelabelled(places_[life * nodes() + node].states[state], to);
   std::string bytes;
   image.node->Save(bytes);
-  const uint32_t id = InternState(image, bytes);
-  return At(table, state) = id;
+  return InternState(image, bytes);
 }
 
 uint32_t Model::RelabelledContent(size_t symmetry, uint32_t content) {
-  if (content == 0) return 0;
+  if (content == 0 || symmetry == 0) return content;
   if (const uint32_t known = At(relabelled_contents_[symmetry], content); known != kUnknown) return known;
   const Content old = contents_[content];
   const PacketId head = RelabelledPacket(symmetries_[symmetry], old.head);

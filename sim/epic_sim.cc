@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <memory>
@@ -21,13 +22,14 @@ using epic::sim::Scenario;
 constexpr int kRight = 0;
 constexpr int kViolation = 1;
 constexpr int kUsage = 2;
+constexpr long kMostJobs = 256;
 
 struct Options {
   Scenario scenario;
   std::string replay;
   std::string seeds;
   std::string trace;
-  int jobs = 1;
+  int jobs = static_cast<int>(std::clamp(sysconf(_SC_NPROCESSORS_ONLN), 1L, kMostJobs));
 };
 
 int Usage(const std::string& message) {
@@ -147,7 +149,8 @@ int main(int argc, char** argv) {
       run.add_option("--mode", options.scenario.mode, "1, 2, 3; mixed is 1 or 3 at each switch"),
       run.add_option("--scenario", options.scenario.name, "what goes wrong, see below"),
       run.add_option("--calls", options.scenario.calls, "of each group; default 20")};
-  run.add_option("--jobs", options.jobs, "processes for --seeds; default 1")->check(CLI::Range(1, 256));
+  run.add_option("--jobs", options.jobs, "processes for --seeds; default one for each processor")
+      ->check(CLI::Range(1L, kMostJobs));
   seed->excludes(seeds);
   trace->excludes(seeds);
   for (CLI::Option* const option : shape) replay->excludes(option);
