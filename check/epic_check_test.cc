@@ -2,34 +2,20 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <string>
+
+#include "sim/program_testing.h"
 
 namespace {
 
+using epic::Ran;
+using epic::Shell;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-struct Ran {
-  int code = -1;
-  std::string out;  // stdout and stderr
-};
-
-Ran Shell(const std::string& command) {
-  Ran ran;
-  std::FILE* const pipe = popen(fmt::format("{{ {}; }} 2>&1", command).c_str(), "r");
-  if (pipe == nullptr) return ran;
-  std::array<char, 4096> buffer;
-  while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) ran.out.append(buffer.data(), n);
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) ran.code = WEXITSTATUS(status);
-  return ran;
-}
 Ran EpicCheck(const std::string& arguments) {
   return Shell(fmt::format("{} {}", EPIC_CHECK_PROGRAM, arguments));
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "check/liveness.h"
 #include "check/seen.h"
 

@@ -9,8 +9,6 @@
 namespace epic::check {
 namespace {
 
-constexpr Nanos kNow = 10 * kSecond;
-
 class HostNode final : public Node {
  public:
   HostNode(const System& system, int node, Packets& packets, Blobs& blobs)
@@ -28,7 +26,7 @@ class HostNode final : public Node {
   }
 
   void Load(std::string_view state) override {
-    now_ = kNow;
+    now_ = kLoadedAt;
     Reader reader(state, blobs_, now_);
     Snapshot::Host(reader, host_, buffers_);
     EPIC_CHECK(reader.at_end());
@@ -129,7 +127,7 @@ class HostNode final : public Node {
   sim::Host host_;
   std::vector<Snapshot::Buffers> buffers_;
   std::vector<std::vector<uint8_t>> expected_;
-  Nanos now_ = kNow;
+  Nanos now_ = kLoadedAt;
 };
 
 }  // namespace

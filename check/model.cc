@@ -111,11 +111,6 @@ int Model::Receiver(size_t channel) const {
   return channel % 2 == 0 ? edge.parent : edge.child;
 }
 
-PortId Model::ReceiverPort(size_t channel) const {
-  const Edge& edge = system().edges()[channel / 2];
-  return channel % 2 == 0 ? edge.parent_port : edge.child_port;
-}
-
 void Model::MakeStep(Place& place, const System& system, int node, uint32_t event, Effects* effects) {
   if (event >= kFirstTimeEvent) return place.node->Advance(times_[event - kFirstTimeEvent], *effects);
   if (event == kStartEvent) return place.node->Start(*effects);

@@ -157,7 +157,6 @@ class Model {
   size_t channels() const { return 2 * system().edges().size(); }
   // Edge e: 2e up, 2e + 1 down.
   int Receiver(size_t channel) const;
-  PortId ReceiverPort(size_t channel) const;
   const Facts& FactsOf(std::span<const Word> state, int node) const {
     return places_[LifeOf(state) * nodes() + static_cast<size_t>(node)]
         .facts[state[static_cast<size_t>(node)]];

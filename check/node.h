@@ -38,6 +38,9 @@ struct Facts {
   Nanos timer_in = kNever;
 };
 
+// A node's time when a state has been loaded.
+inline constexpr Nanos kLoadedAt = 10 * kSecond;
+
 // Each step is made in the state that was loaded last.
 class Node {
  public:

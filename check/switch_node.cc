@@ -9,9 +9,6 @@
 namespace epic::check {
 namespace {
 
-// Every state is loaded at this time.
-constexpr Nanos kNow = 10 * kSecond;
-
 class SwitchNode final : public Node {
  public:
   SwitchNode(const System& system, int node, Packets& packets, Blobs& blobs)
@@ -25,7 +22,7 @@ class SwitchNode final : public Node {
 
   // The state of a switch without the group is empty.
   void Load(std::string_view state) override {
-    now_ = kNow;
+    now_ = kLoadedAt;
     if (state.empty()) return Crash();
     if (!has_group()) Install();
     Reader reader(state, blobs_, now_);
@@ -155,7 +152,7 @@ class SwitchNode final : public Node {
   Packets& packets_;
   Blobs& blobs_;
   engine::Engine engine_;
-  Nanos now_ = kNow;
+  Nanos now_ = kLoadedAt;
 };
 
 }  // namespace

@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "sim/faults.h"
 #include "sim/realisations_testing.h"
+#include "sim/seeds_testing.h"
 
 namespace epic::sim {
 namespace {
@@ -84,15 +84,8 @@ TEST_P(CollectivesTest, EachWithEachTypeAndOperationAndRoot) {
 // Random calls of the first group, with a rank on every host, and of the others at the same time.
 void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const FaultRates& faults,
                  int calls_per_world, uint64_t seeds, const std::vector<GroupSpec>& others = {}) {
-  // EPIC_SEED=n runs that seed alone; EPIC_SEEDS=n that many.
-  uint64_t first = 1;
-  if (const char* one = std::getenv("EPIC_SEED")) {
-    first = std::strtoull(one, nullptr, 10);
-    seeds = 1;
-  } else if (const char* many = std::getenv("EPIC_SEEDS")) {
-    seeds = std::strtoull(many, nullptr, 10);
-  }
-  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+  const auto [first, count] = SeedsToRun(seeds);
+  for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(testing::Message() << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter");
     Choices shape(seed * 7919);
     World world({.mode = ModesFor(realisation, tree),

@@ -2,30 +2,18 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <string>
+
+#include "sim/program_testing.h"
 
 namespace {
 
+using epic::Ran;
 using testing::HasSubstr;
 
-struct Ran {
-  int code = -1;
-  std::string out;  // stdout and stderr
-};
-
 Ran EpicSim(const std::string& arguments) {
-  Ran ran;
-  std::FILE* const pipe = popen(fmt::format("{} {} 2>&1", EPIC_SIM_PROGRAM, arguments).c_str(), "r");
-  if (pipe == nullptr) return ran;
-  std::array<char, 4096> buffer;
-  while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) ran.out.append(buffer.data(), n);
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) ran.code = WEXITSTATUS(status);
-  return ran;
+  return epic::Shell(fmt::format("{} {}", EPIC_SIM_PROGRAM, arguments));
 }
 
 TEST(EpicSimTest, RightIsZero) {

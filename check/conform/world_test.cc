@@ -2,12 +2,12 @@
 // the model, in all modes and collectives, whatever the links do.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "check/conform/world_testing.h"
 #include "sim/faults.h"
 #include "sim/realisations_testing.h"
+#include "sim/seeds_testing.h"
 
 namespace epic::conform {
 namespace {
@@ -38,14 +38,8 @@ bool Accepted(const Monitors& monitors) {
 // Random calls of the first group and of the others at the same time, then the verdicts.
 void RandomCalls(const Realisation& realisation, const sim::TreeSpec& tree, const FaultRates& faults,
                  uint64_t seeds, const std::vector<sim::GroupSpec>& others = {}) {
-  uint64_t first = 1;
-  if (const char* one = std::getenv("EPIC_SEED")) {
-    first = std::strtoull(one, nullptr, 10);
-    seeds = 1;
-  } else if (const char* many = std::getenv("EPIC_SEEDS")) {
-    seeds = std::strtoull(many, nullptr, 10);
-  }
-  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+  const auto [first, count] = sim::SeedsToRun(seeds);
+  for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(testing::Message() << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter");
     sim::Choices shape(seed * 7919);
     sim::World world({.mode = ModesFor(realisation, tree),
