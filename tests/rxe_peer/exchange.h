@@ -15,8 +15,8 @@ inline constexpr uint32_t kMaxBytes = 20000;
 inline constexpr uint32_t kSlot = 20480;  // room for one operation
 inline constexpr int kReceives = 4;       // posted at a time
 inline constexpr int kOutstanding = 12;   // requests of one end
-// Receives are posted only so long after the beginning: until then the other end meets RNR NAKs.
-inline constexpr int64_t kReceivesAfterMs = 40;
+// An end posts no receives before it has sent so many RNR NAKs: more than one, for a loss may take some.
+inline constexpr uint64_t kRefusals = 4;
 
 enum class Op { kSend, kSendImm, kWrite, kRead };
 inline Op OpOf(int k) { return k == kOperations - 1 ? Op::kSendImm : static_cast<Op>(k % 4); }
@@ -42,8 +42,9 @@ class Exchange {
 
   bool may_post() const { return posted_ < kOperations && posted_ - completed_ < kOutstanding; }
   int Post() { return posted_++; }
-  bool may_receive(int64_t since_start_ms) const {
-    return since_start_ms >= kReceivesAfterMs && recvs_posted_ - recvs_done_ < kReceives;
+  // `rnr_naks_sent` of this connection up to now.
+  bool may_receive(uint64_t rnr_naks_sent) const {
+    return rnr_naks_sent >= kRefusals && recvs_posted_ - recvs_done_ < kReceives;
   }
   // The receive buffer to post.
   int PostReceive() { return recvs_posted_++ % kReceives; }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -126,8 +127,18 @@ bool Finish(const ibv_wc& wc, Exchange& exchange) {
   return true;
 }
 
-bool Run(ibv_qp* qp, ibv_cq* cq, uint8_t* memory, uint32_t lkey) {
+// RNR NAKs that the device has sent since it is there, by the driver's own counter.
+uint64_t RnrNaksSent(const ibv_context* context) {
+  const std::string path = std::string("/sys/class/infiniband/") + ibv_get_device_name(context->device) +
+                           "/ports/1/hw_counters/send_rnr_err";
+  uint64_t count = 0;
+  if (!(std::ifstream(path) >> count)) Die(path.c_str());
+  return count;
+}
+
+bool Run(ibv_qp* qp, ibv_cq* cq, uint8_t* memory, uint32_t lkey, uint64_t rnr_naks_before) {
   Exchange exchange(1, {memory, Exchange::kBytes});
+  uint64_t rnr_naks = 0;
   const auto start = std::chrono::steady_clock::now();
   while (!exchange.done()) {
     const int64_t ms =
@@ -137,7 +148,8 @@ bool Run(ibv_qp* qp, ibv_cq* cq, uint8_t* memory, uint32_t lkey) {
       std::printf("rxe_end: not done after 20 s\n");
       return false;
     }
-    while (exchange.may_receive(ms)) PostReceive(qp, exchange.PostReceive(), memory, lkey);
+    if (rnr_naks < epic::rxe_peer::kRefusals) rnr_naks = RnrNaksSent(qp->context) - rnr_naks_before;
+    while (exchange.may_receive(rnr_naks)) PostReceive(qp, exchange.PostReceive(), memory, lkey);
     while (exchange.may_post()) PostRequest(qp, exchange.Post(), memory, lkey);
     ibv_wc wc;
     if (ibv_poll_cq(cq, 1, &wc) == 0) {
@@ -169,8 +181,9 @@ int main(int argc, char** argv) {
   if (mr == nullptr) Die("ibv_reg_mr");
   // Filled before the peer may read it.
   Exchange(1, {memory, Exchange::kBytes});
+  const uint64_t rnr_naks_before = RnrNaksSent(context);
   ibv_qp* qp = Connect(pd, cq, argv[1], mr->rkey, memory);
-  const bool ok = Run(qp, cq, memory, mr->lkey);
+  const bool ok = Run(qp, cq, memory, mr->lkey, rnr_naks_before);
   std::printf(ok ? "ok\n" : "failed\n");
   std::fflush(stdout);
   std::this_thread::sleep_for(std::chrono::seconds(2));

@@ -63,8 +63,8 @@ def exchange(loss, seed):
 def test_send_write_and_read_both_ways(loss, seed):
     seen = exchange(loss, seed)
     received, sent = seen["rnr_naks"]
-    assert received > 0 and sent > 0, "each end posts its receives late"
+    assert received > 0 and sent > 0, "each end posts its receives only after some RNR NAKs"
     if loss == 0:
-        assert seen["timeouts"] == [0] and seen["lost"] == [0]
+        assert seen["lost"] == [0]
     else:
         assert seen["lost"][0] > 0 and seen["naks"][0] + seen["naks"][1] + seen["timeouts"][0] > 0

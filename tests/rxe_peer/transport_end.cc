@@ -74,7 +74,6 @@ class End final : public roce::PacketSink {
     roce::FrameAddress address;
     roce::Packet packet;
     if (roce::ParseFrame(frame, &address, &packet) != roce::ParseResult::kOk || Loses()) return;
-    if (start_ == 0) start_ = io::MonotonicNow();
     heard_ = io::MonotonicNow();
     qp_.OnPacket(heard_, packet, memory_);
   }
@@ -84,7 +83,7 @@ class End final : public roce::PacketSink {
     const Nanos now = io::MonotonicNow();
     roce::Completion done;
     while (qp_.NextCompletion(&done)) Take(done);
-    if (start_ != 0) Post((now - start_) / kMillisecond);
+    if (heard_ != 0) Post();
     qp_.Poll(now, memory_, *this);
     port_.Flush();
     const bool quiet = exchange_.done() && now - heard_ > kSecond;
@@ -141,8 +140,8 @@ class End final : public roce::PacketSink {
     return list;
   }
 
-  void Post(int64_t since_start_ms) {
-    while (exchange_.may_receive(since_start_ms)) {
+  void Post() {
+    while (exchange_.may_receive(qp_.counters().rnr_naks_sent)) {
       qp_.PostRecv({.sges = OneSge(Exchange::kRecv, exchange_.PostReceive(), kSlot)});
     }
     while (exchange_.may_post()) {
@@ -170,7 +169,7 @@ class End final : public roce::PacketSink {
   roce::QueuePair qp_;
   roce::MacAddress peer_mac_{};
   std::vector<uint8_t> frame_;
-  Nanos begun_ = io::MonotonicNow(), start_ = 0, heard_ = 0;
+  Nanos begun_ = io::MonotonicNow(), heard_ = 0;
   uint16_t ip_id_ = 0;
   int lost_ = 0;
   bool failed_ = false;
