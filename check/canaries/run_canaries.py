@@ -16,6 +16,9 @@ import yaml
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs/CANARIES.md"
+PROOF = ROOT / "docs/PROOF.md"
+# Between these lines of docs/PROOF.md is the table of counterexamples.
+TABLE_BEGIN, TABLE_END = "<!-- written by run_canaries.py -->\n", "<!-- end of what it wrote -->\n"
 FIELDS = ("Mistake", "Source", "Rule", "Leads to")
 ALL_FIELDS = (*FIELDS, "Masked by")
 
@@ -28,8 +31,9 @@ configurations below, where it must give this verdict, and the program without t
 everything right. A few mistakes do no harm, because something else masks them; their verdict is right, and the test
 sees to it that this stays true.
 
-`check/canaries/run_canaries.py --build build/release --write-page` writes this page from what they print; the test
-`canaries_page` fails when it is out of date.
+`check/canaries/run_canaries.py --build build/release --write-page` writes this page, and the lines that replay the
+counterexamples in [PROOF.md](PROOF.md#canaries), from what they print; the test `canaries_page` fails when they are out
+of date.
 
 """
 
@@ -50,7 +54,7 @@ def header_of(name):
 
 
 def run(program, setup):
-    """Returns verdict, words and the numbered steps that the program prints."""
+    """Returns verdict, words, the numbered steps that the program prints, and the line that replays them."""
     if not program.exists():
         raise Wrong(f"{program} is not there: cmake --build BUILD --target {program.name} makes it")
     command = [program] + ["--" + pair for pair in setup.split()]
@@ -60,19 +64,20 @@ def run(program, setup):
         raise Wrong(f"{program} with {setup} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     # Of the place of a check that failed, the page shall not follow every line that moves.
     words = re.sub(r"\S*?(\w+\.(?:cc|h)):\d+", r"\1", found[2] or "")
-    return found[1], words, re.findall(r"^ *\d+  (.*)$", done.stdout, re.M)
+    replay = re.search(r"^replay: epic-check --replay '(.*)'$", done.stdout, re.M)
+    return found[1], words, re.findall(r"^ *\d+  (.*)$", done.stdout, re.M), replay[1] if replay else ""
 
 
 def check(name, case, build):
-    """One configuration of a canary. Returns the words and steps of its counterexample."""
-    verdict, words, steps = run(build / "check/canaries" / f"canary-{name}", case["setup"])
+    """One configuration of a canary. Returns the words and steps of its counterexample, and the line that replays it."""
+    verdict, words, steps, replay = run(build / "check/canaries" / f"canary-{name}", case["setup"])
     if verdict != case["verdict"] or case.get("words", "") not in words:
         raise Wrong(f"{name}: with {case['setup']} it is {verdict}: {words}\n"
                     f"  and should be {case['verdict']}: {case.get('words', '')}")
-    verdict, words_without, _ = run(build / "check/epic-check", case["setup"])
+    verdict, words_without, *_ = run(build / "check/epic-check", case["setup"])
     if verdict != "right":
         raise Wrong(f"{name}: without the mistake, {case['setup']} is {verdict}: {words_without}")
-    return words, steps
+    return words, steps, replay
 
 
 def folded(steps):
@@ -92,14 +97,14 @@ def page_of(results):
     lines = [HEAD, "| canary | mistake | source | verdict, in | steps |\n|---|---|---|---|---|\n"]
     for name, cases in results.items():
         header = header_of(name)
-        for number, (case, _, steps) in enumerate(cases):
+        for number, (case, _, steps, _) in enumerate(cases):
             what = (f"[{name}](#{name})", header["Mistake"], header["Source"]) if number == 0 else [""] * 3
             found = f"{case['verdict']}: `{case['setup']}` | {len(folded(steps)) or ''}"
             lines.append(f"| {' | '.join(what)} | {found} |\n")
     for name, cases in results.items():
         lines.append(f"\n## {name}\n\n")
         lines += [f"- {field}: {value}\n" for field, value in header_of(name).items()]
-        for case, words, steps in cases:
+        for case, words, steps, _ in cases:
             shown = folded(steps)
             numbered = "".join(f"{number:4}  {step}\n" for number, step in enumerate(shown, 1))
             numbered += "      and so on\n" if len(shown) < len(steps) else ""
@@ -108,12 +113,26 @@ def page_of(results):
     return "".join(lines)
 
 
+def proof_of(results):
+    """docs/PROOF.md with the table of counterexamples as it should be."""
+    before, table, rest = PROOF.read_text(encoding="utf-8").partition(TABLE_BEGIN)
+    _, end, after = rest.partition(TABLE_END)
+    if not table or not end:
+        raise Wrong(f"{PROOF} lacks the line {(TABLE_END if table else TABLE_BEGIN).strip()}")
+    lines = ["| canary | verdict | the shortest counterexample known |\n|---|---|---|\n"]
+    for name, cases in results.items():
+        for case, words, _, replay in cases:
+            says = f"{case['verdict']}: {words}" if words else case["verdict"]
+            lines.append(f"| [{name}](CANARIES.md#{name}) | {says} | `{replay or case['setup']}` |\n")
+    return before + table + "".join(lines) + end + after
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, type=pathlib.Path, help="the build directory")
-    parser.add_argument("--write-page", action="store_true", help="write docs/CANARIES.md; takes no names")
-    parser.add_argument("--check-page", action="store_true", help="is docs/CANARIES.md what it would write?")
+    parser.add_argument("--write-page", action="store_true", help="write docs/CANARIES.md and the table in docs/PROOF.md; takes no names")
+    parser.add_argument("--check-page", action="store_true", help="are they what it would write?")
     parser.add_argument("name", nargs="*", help="canaries to run")
     args = parser.parse_args()
     table = yaml.safe_load((HERE / "canaries.yaml").read_text(encoding="utf-8"))
@@ -125,17 +144,20 @@ def main():
         parser.error("the page is that of all canaries; give no names")
     results = {}
     for name in args.name or table:
-        try:
-            results[name] = [(case, *check(name, case, args.build)) for case in table[name]]
-        except Wrong as wrong:
-            sys.exit(str(wrong))
-        for case, words, steps in results[name]:
+        results[name] = [(case, *check(name, case, args.build)) for case in table[name]]
+        for case, words, steps, _ in results[name]:
             print(f"{name}: {case['verdict']}" + (f" in {len(steps)} steps: {words}" if steps else ""))
-    if args.write_page:
-        PAGE.write_text(page_of(results), encoding="utf-8")
-    if args.check_page and PAGE.read_text(encoding="utf-8") != page_of(results):
-        sys.exit("docs/CANARIES.md is out of date: run_canaries.py --build BUILD --write-page writes it anew")
+    if not args.write_page and not args.check_page:
+        return
+    for page, text in ((PAGE, page_of(results)), (PROOF, proof_of(results))):
+        if args.write_page:
+            page.write_text(text, encoding="utf-8")
+        elif page.read_text(encoding="utf-8") != text:
+            raise Wrong(f"{page} is out of date: run_canaries.py --build BUILD --write-page writes it anew")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Wrong as wrong:
+        sys.exit(str(wrong))
