@@ -4,7 +4,6 @@
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "incagent/engine_client.h"
+#include "incagent/leftovers.h"
 #include "incagent/table_service.h"
 #include "proto/manager.grpc.pb.h"
 
@@ -21,7 +21,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kRetry{1000};
-constexpr milliseconds kMinHeartbeat{100};
 constexpr std::chrono::seconds kManagerTimeout{2};
 // An engine whose machine is overloaded is not down yet.
 constexpr int kSilencesUntilDown = 2;
@@ -134,7 +133,7 @@ class Agent::Impl {
       return false;
     }
     epoch_ = reply.epoch();
-    heartbeat_ = std::max(kMinHeartbeat, milliseconds(reply.heartbeat_ms()));
+    heartbeat_ = HeartbeatInterval(reply);
     silences_ = 0;
     if (!RemoveLeftovers(engine, reply)) return false;
     Say(fmt::format("registered at the manager {}", options_.manager), true);
@@ -145,26 +144,17 @@ class Agent::Impl {
 
   // Contexts of groups that ended while this agent was away.
   bool RemoveLeftovers(const proto::EngineInfo& engine, const proto::RegisterReply& reply) {
-    const auto kept = [&reply](uint64_t id) {
-      return std::find(reply.keep_group_ids().begin(), reply.keep_group_ids().end(), id) !=
-             reply.keep_group_ids().end();
-    };
-    if (std::all_of(engine.group_ids().begin(), engine.group_ids().end(), kept)) return true;
+    if (!HasLeftovers(engine, reply)) return true;
     proto::DumpReply dump;
     if (!engine_.Call(&EngineClient::Stub::Dump, proto::DumpRequest(), &dump).ok()) return false;
-    for (const proto::GroupDump& group : dump.groups()) {
-      const uint64_t id = group.config().group_id();
-      const bool seen =
-          std::find(engine.group_ids().begin(), engine.group_ids().end(), id) != engine.group_ids().end();
-      // One that came after the manager's answer is none of our business.
-      if (kept(id) || !seen) continue;
+    for (const proto::GroupConfig* group : Leftovers(engine, reply, dump)) {
       proto::RemoveRequest remove;
-      remove.set_group_id(id);
-      remove.set_generation(group.config().generation());
+      remove.set_group_id(group->group_id());
+      remove.set_generation(group->generation());
       proto::RemoveReply removed;
       if (!engine_.Call(&EngineClient::Stub::Remove, remove, &removed).ok()) return false;
       spdlog::info("{}: removed group {} ({:#x}), which the manager does not know", options_.name,
-                   group.config().name(), id);
+                   group->name(), group->group_id());
     }
     return true;
   }
