@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "check/chunks.h"
 #include "check/liveness.h"
 #include "check/seen.h"
 
@@ -14,7 +15,12 @@ constexpr size_t kShownAfter = 60;
 class Exploration {
  public:
   Exploration(Model& model, const ExploreOptions& options)
-      : model_(model), options_(options), fair_(model), state_(model.width()), next_(model.width()) {}
+      : model_(model),
+        options_(options),
+        fair_(model),
+        waiting_(model.width()),
+        state_(model.width()),
+        next_(model.width()) {}
 
   Report Run() {
     Reach(model_.Initial(), 0, {});
@@ -33,19 +39,18 @@ class Exploration {
 
   // States are numbered in the order in which they are expanded.
   void LayerByLayer() {
-    for (Number number = 0; !waiting_.empty() && running();) {
-      layer_.swap(waiting_);
-      waiting_.clear();
-      for (size_t at = 0; at < layer_.size() && running(); at += model_.width())
-        Expand({layer_.data() + at, model_.width()}, number++);
-      if (!waiting_.empty()) ++report_.progress.depth;
+    for (Number number = 0; waiting_.size() != 0 && running();) {
+      for (size_t left = waiting_.size(); left != 0 && running(); --left) {
+        waiting_.PopFront(state_);
+        Expand(state_, number++);
+      }
+      if (waiting_.size() != 0) ++report_.progress.depth;
     }
   }
 
   void DeepestFirst() {
-    while (!waiting_.empty() && running()) {
-      state_.assign(waiting_.end() - static_cast<ptrdiff_t>(model_.width()), waiting_.end());
-      waiting_.resize(waiting_.size() - model_.width());
+    while (waiting_.size() != 0 && running()) {
+      waiting_.PopBack(state_);
       const Number number = waiting_numbers_.back();
       waiting_numbers_.pop_back();
       order_.push_back(number);
@@ -97,7 +102,7 @@ class Exploration {
     if (!fresh) return number;
     parents_.push_back(from);
     by_.push_back(action);
-    waiting_.insert(waiting_.end(), state.begin(), state.end());
+    waiting_.PushBack(state);
     if (options_.depth_first) waiting_numbers_.push_back(number);
     return number;
   }
@@ -139,11 +144,9 @@ class Exploration {
 
   void Count() {
     report_.progress.states = seen_.size();
-    report_.progress.bytes =
-        seen_.bytes() + (waiting_.capacity() + layer_.capacity()) * sizeof(Word) +
-        parents_.capacity() * (sizeof(Number) + sizeof(Action)) +
-        (edges_.capacity() + order_.capacity() + waiting_numbers_.capacity()) * sizeof(Number) +
-        out_.capacity() + ends_.capacity() / 8 + model_.sizes().node_bytes;
+    report_.progress.bytes = seen_.bytes() + waiting_.bytes() + waiting_numbers_.capacity() * sizeof(Number) +
+                             parents_.bytes() + by_.bytes() + order_.bytes() + edges_.bytes() + out_.bytes() +
+                             ends_.capacity() / 8 + model_.sizes().node_bytes;
   }
 
   void CheckLimits() {
@@ -158,16 +161,16 @@ class Exploration {
   FairRuns fair_;
   Report report_;
   Seen seen_;
-  std::vector<Word> waiting_, layer_;    // states one after the other
-  std::vector<Number> waiting_numbers_;  // depth first
+  Rows<Word> waiting_;                   // states that are to be expanded
+  std::vector<Number> waiting_numbers_;  // theirs, depth first
   std::vector<Word> state_, next_;
   std::vector<Action> actions_;
-  std::vector<Number> parents_;  // by number
-  std::vector<Action> by_;
-  std::vector<Number> order_;  // depth first: numbers in the order of expansion
-  std::vector<Number> edges_;  // without faults, of each expanded state one after the other
-  std::vector<uint8_t> out_;   // how many each has
-  std::vector<bool> ends_;     // by number: the calls have ended, or can end
+  Chunks<Number> parents_;  // by number
+  Chunks<Action> by_;
+  Chunks<Number> order_;    // depth first: numbers in the order of expansion
+  Chunks<Number> edges_;    // without faults, of each expanded state one after the other
+  Chunks<uint8_t> out_;     // how many each has
+  std::vector<bool> ends_;  // by number: the calls have ended, or can end
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
-// The states that have been seen, by 64-bit fingerprints: an open-addressing table from fingerprint to the
-// state's number. Two states with one fingerprint count as one ("hash compaction": Wolper and Leroy,
-// "Reliable Hashing without Collision Detection", CAV 1993); OmissionBound says how unlikely it is that one
-// was missed.
+// The states that have been seen, by 64-bit fingerprints, numbered in the order in which they were first
+// seen. Two states with one fingerprint count as one ("hash compaction": Wolper and Leroy, "Reliable Hashing
+// without Collision Detection", CAV 1993); OmissionBound says how unlikely it is that one was missed.
 #pragma once
 
 #include <cstdint>
 #include <vector>
+
+#include "base/check.h"
+#include "check/chunks.h"
 
 namespace epic::check {
 
@@ -15,49 +17,61 @@ class Seen {
 
   // The number of the state with that fingerprint; fresh if it had none, then it gets the next.
   Number Insert(uint64_t fingerprint, bool* fresh) {
-    if (size_ + size_ / 2 >= fingerprints_.size()) Grow();
-    if (fingerprint == 0) fingerprint = 1;
+    if (4 * (size() + 1) > 3 * places_.size()) Grow();
     size_t at = Home(fingerprint);
-    for (; fingerprints_[at] != 0; at = (at + 1) & (fingerprints_.size() - 1)) {
-      if (fingerprints_[at] != fingerprint) continue;
+    for (; places_[at].number != kFree; at = Next(at)) {
+      const Place place = places_[at];
+      if (place.tag != Tag(fingerprint) || fingerprints_[place.number] != fingerprint) continue;
       *fresh = false;
-      return numbers_[at];
+      return place.number;
     }
     *fresh = true;
-    fingerprints_[at] = fingerprint;
-    numbers_[at] = static_cast<Number>(size_);
-    return static_cast<Number>(size_++);
+    EPIC_CHECK(size() < kFree);
+    places_[at] = {static_cast<Number>(size()), Tag(fingerprint)};
+    fingerprints_.push_back(fingerprint);
+    return places_[at].number;
   }
 
-  size_t size() const { return size_; }
-  size_t bytes() const { return fingerprints_.size() * (sizeof(uint64_t) + sizeof(Number)); }
+  size_t size() const { return fingerprints_.size(); }
+  size_t bytes() const { return fingerprints_.bytes() + places_.size() * sizeof(Place); }
   // An upper bound of the probability that a state was taken for another: pairs of states times 2^-64.
   double OmissionBound() const {
-    return static_cast<double>(size_) * static_cast<double>(size_) / 2 / 18446744073709551616.0;
+    return static_cast<double>(size()) * static_cast<double>(size()) / 2 / 18446744073709551616.0;
   }
 
  private:
+  static constexpr Number kFree = UINT32_MAX;
+
+  // An open-addressing table of numbers. The tag spares most looks at fingerprints of other states.
+  struct [[gnu::packed]] Place {
+    Number number = kFree;
+    uint8_t tag = 0;
+  };
+
+  static uint8_t Tag(uint64_t fingerprint) { return static_cast<uint8_t>(fingerprint); }
+  // The multiplication (by 2^64 over the golden ratio) spreads fingerprints that are near one another: where
+  // the least of several stands for a state, the low half of all numbers has most of them.
   size_t Home(uint64_t fingerprint) const {
-    return (fingerprint * 0x9e3779b97f4a7c15u >> 20) & (fingerprints_.size() - 1);
+    return (fingerprint * 0x9e3779b97f4a7c15u >> 32) * places_.size() >> 32;
   }
+  size_t Next(size_t at) const { return at + 1 == places_.size() ? 0 : at + 1; }
+
+  // The old table is gone before the new one is there.
   void Grow() {
-    std::vector<uint64_t> old_fingerprints = std::move(fingerprints_);
-    std::vector<Number> old_numbers = std::move(numbers_);
-    const size_t places = old_fingerprints.empty() ? size_t{1} << 12 : 2 * old_fingerprints.size();
-    fingerprints_.assign(places, 0);
-    numbers_.assign(places, 0);
-    for (size_t i = 0; i < old_fingerprints.size(); ++i) {
-      if (old_fingerprints[i] == 0) continue;
-      size_t at = Home(old_fingerprints[i]);
-      while (fingerprints_[at] != 0) at = (at + 1) & (places - 1);
-      fingerprints_[at] = old_fingerprints[i];
-      numbers_[at] = old_numbers[i];
+    const size_t places = std::max<size_t>(places_.size() + places_.size() / 2, 4096);
+    EPIC_CHECK(places <= UINT32_MAX);
+    places_ = {};
+    places_.resize(places);
+    for (size_t number = 0; number < size(); ++number) {
+      const uint64_t fingerprint = fingerprints_[number];
+      size_t at = Home(fingerprint);
+      while (places_[at].number != kFree) at = Next(at);
+      places_[at] = {static_cast<Number>(number), Tag(fingerprint)};
     }
   }
 
-  std::vector<uint64_t> fingerprints_;  // 0: free
-  std::vector<Number> numbers_;
-  size_t size_ = 0;
+  Chunks<uint64_t> fingerprints_;  // by number
+  std::vector<Place> places_;
 };
 
 }  // namespace epic::check
