@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import typing
 
 import yaml
 
@@ -42,6 +43,18 @@ class Wrong(Exception):
     """What a canary did other than stated."""
 
 
+class Found(typing.NamedTuple):
+    """What a canary came to in one configuration."""
+    setup: str
+    verdict: str
+    words: str  # of the violation
+    steps: list[str]
+    replay: str  # the line that replays the steps; empty when all is right
+
+    def says(self):
+        return f"{self.verdict}: {self.words}" if self.words else self.verdict
+
+
 def header_of(name):
     """The fields of the patch's comment."""
     text = (HERE / f"{name}.patch").read_text(encoding="utf-8").split("\n--- a/")[0]
@@ -54,7 +67,7 @@ def header_of(name):
 
 
 def run(program, setup):
-    """Returns verdict, words, the numbered steps that the program prints, and the line that replays them."""
+    """What the program prints."""
     if not program.exists():
         raise Wrong(f"{program} is not there: cmake --build BUILD --target {program.name} makes it")
     command = [program] + ["--" + pair for pair in setup.split()]
@@ -65,19 +78,20 @@ def run(program, setup):
     # Of the place of a check that failed, the page shall not follow every line that moves.
     words = re.sub(r"\S*?(\w+\.(?:cc|h)):\d+", r"\1", found[2] or "")
     replay = re.search(r"^replay: epic-check --replay '(.*)'$", done.stdout, re.M)
-    return found[1], words, re.findall(r"^ *\d+  (.*)$", done.stdout, re.M), replay[1] if replay else ""
+    steps = re.findall(r"^ *\d+  (.*)$", done.stdout, re.M)
+    return Found(setup, found[1], words, steps, replay[1] if replay else "")
 
 
 def check(name, case, build):
-    """One configuration of a canary. Returns the words and steps of its counterexample, and the line that replays it."""
-    verdict, words, steps, replay = run(build / "check/canaries" / f"canary-{name}", case["setup"])
-    if verdict != case["verdict"] or case.get("words", "") not in words:
-        raise Wrong(f"{name}: with {case['setup']} it is {verdict}: {words}\n"
+    """One configuration of a canary: what it came to, which is as stated."""
+    found = run(build / "check/canaries" / f"canary-{name}", case["setup"])
+    if found.verdict != case["verdict"] or case.get("words", "") not in found.words:
+        raise Wrong(f"{name}: with {case['setup']} it is {found.verdict}: {found.words}\n"
                     f"  and should be {case['verdict']}: {case.get('words', '')}")
-    verdict, words_without, *_ = run(build / "check/epic-check", case["setup"])
-    if verdict != "right":
-        raise Wrong(f"{name}: without the mistake, {case['setup']} is {verdict}: {words_without}")
-    return words, steps, replay
+    without = run(build / "check/epic-check", case["setup"])
+    if without.verdict != "right":
+        raise Wrong(f"{name}: without the mistake, {case['setup']} is {without.verdict}: {without.words}")
+    return found
 
 
 def folded(steps):
@@ -97,19 +111,18 @@ def page_of(results):
     lines = [HEAD, "| canary | mistake | source | verdict, in | steps |\n|---|---|---|---|---|\n"]
     for name, cases in results.items():
         header = header_of(name)
-        for number, (case, _, steps, _) in enumerate(cases):
+        for number, found in enumerate(cases):
             what = (f"[{name}](#{name})", header["Mistake"], header["Source"]) if number == 0 else [""] * 3
-            found = f"{case['verdict']}: `{case['setup']}` | {len(folded(steps)) or ''}"
-            lines.append(f"| {' | '.join(what)} | {found} |\n")
+            where = f"{found.verdict}: `{found.setup}` | {len(folded(found.steps)) or ''}"
+            lines.append(f"| {' | '.join(what)} | {where} |\n")
     for name, cases in results.items():
         lines.append(f"\n## {name}\n\n")
         lines += [f"- {field}: {value}\n" for field, value in header_of(name).items()]
-        for case, words, steps, _ in cases:
-            shown = folded(steps)
+        for found in cases:
+            shown = folded(found.steps)
             numbered = "".join(f"{number:4}  {step}\n" for number, step in enumerate(shown, 1))
-            numbered += "      and so on\n" if len(shown) < len(steps) else ""
-            says = f"{case['verdict']}: {words}" if words else case["verdict"]
-            lines.append(f"\n```\n{case['setup']}\n{says}\n{numbered}```\n")
+            numbered += "      and so on\n" if len(shown) < len(found.steps) else ""
+            lines.append(f"\n```\n{found.setup}\n{found.says()}\n{numbered}```\n")
     return "".join(lines)
 
 
@@ -121,9 +134,9 @@ def proof_of(results):
         raise Wrong(f"{PROOF} lacks the line {(TABLE_END if table else TABLE_BEGIN).strip()}")
     lines = ["| canary | verdict | the shortest counterexample known |\n|---|---|---|\n"]
     for name, cases in results.items():
-        for case, words, _, replay in cases:
-            says = f"{case['verdict']}: {words}" if words else case["verdict"]
-            lines.append(f"| [{name}](CANARIES.md#{name}) | {says} | `{replay or case['setup']}` |\n")
+        for found in cases:
+            counterexample = found.replay or found.setup
+            lines.append(f"| [{name}](CANARIES.md#{name}) | {found.says()} | `{counterexample}` |\n")
     return before + table + "".join(lines) + end + after
 
 
@@ -131,7 +144,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, type=pathlib.Path, help="the build directory")
-    parser.add_argument("--write-page", action="store_true", help="write docs/CANARIES.md and the table in docs/PROOF.md; takes no names")
+    parser.add_argument("--write-page", action="store_true",
+                        help="write docs/CANARIES.md and the table in docs/PROOF.md; takes no names")
     parser.add_argument("--check-page", action="store_true", help="are they what it would write?")
     parser.add_argument("name", nargs="*", help="canaries to run")
     args = parser.parse_args()
@@ -144,9 +158,10 @@ def main():
         parser.error("the page is that of all canaries; give no names")
     results = {}
     for name in args.name or table:
-        results[name] = [(case, *check(name, case, args.build)) for case in table[name]]
-        for case, words, steps, _ in results[name]:
-            print(f"{name}: {case['verdict']}" + (f" in {len(steps)} steps: {words}" if steps else ""))
+        results[name] = [check(name, case, args.build) for case in table[name]]
+        for found in results[name]:
+            how = f" in {len(found.steps)} steps: {found.words}" if found.steps else ""
+            print(f"{name}: {found.verdict}{how}")
     if not args.write_page and not args.check_page:
         return
     for page, text in ((PAGE, page_of(results)), (PROOF, proof_of(results))):
