@@ -110,8 +110,8 @@ class End final : public roce::PacketSink {
   }
 
  private:
-  // Not while this end still refuses: an RNR NAK that meets what rdma_rxe repeats after a loss puts it out of
-  // step (docs/adr/0007-a-stream-out-of-step-is-ended.md, its defect and not this end's).
+  // Not while this end still refuses: with losses and RNR NAKs of ours at once an rdma_rxe host has completed
+  // a Read with wrong bytes. Presumably as docs/adr/0007-a-stream-out-of-step-is-ended.md has it; not proved.
   bool Loses() {
     if (qp_.counters().rnr_naks_sent < kRefusals) return false;
     const bool loses = random_() % 1000 < options_.loss_per_mille;
