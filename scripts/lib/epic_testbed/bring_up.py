@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from . import fabric, guest, net, procs, topology
+from . import fabric, guest, guest_death, net, procs, topology
 from .bed import (FABRIC, HOSTS, MANAGER, MGMT, WIRE, Bed, BedError, host_kinds, numbered, say,
                   switch_mgmt)
 
@@ -213,7 +213,7 @@ class BringUp:
                 return
             for name in waiting:
                 if not procs.alive(self.bed.record["processes"][name]):
-                    raise BedError(f"guest {name} ended while booting; {self._tail(name)}")
+                    raise BedError(self._guest_ended(name))
             if now > begin + GUEST_TIMEOUT_S:
                 raise BedError(f"guests not ready after {GUEST_TIMEOUT_S} s: {', '.join(waiting)}; "
                                f"{self._tail(waiting[0])}")
@@ -221,6 +221,13 @@ class BringUp:
                 said = now
                 say(f"waiting for guests {', '.join(waiting)} to boot ({now - begin:.0f} s)")
             time.sleep(0.05)
+
+    def _guest_ended(self, name):
+        with open(self.bed.log(name), encoding="utf-8", errors="replace") as file:
+            reason = guest_death.reason(file.read())
+        if reason:
+            return f"guest {name} ended while booting: {reason}"
+        return f"guest {name} ended while booting; {self._tail(name)}"
 
     def _ready(self, name):
         with open(self.bed.log(name), "rb") as file:
