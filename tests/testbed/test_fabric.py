@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 import yaml
@@ -94,7 +95,10 @@ def test_nothing_of_open_vswitch_remains(testbed):
 def test_a_switch_that_ended_is_said(testbed):
     up(testbed, "star-2", "--fabric", "ovs")
     with open(testbed.path("record.json"), encoding="utf-8") as file:
-        os.kill(json.load(file)["processes"]["fabric.ovs-vswitchd"]["pid"], signal.SIGKILL)
+        process = json.load(file)["processes"]["fabric.ovs-vswitchd"]
+    os.kill(process["pid"], signal.SIGKILL)
+    while procs.alive(process):  # the signal is sent, the process has yet to be scheduled to die of it
+        time.sleep(0.01)
     again = up(testbed, "star-2", "--fabric", "ovs", check=False)
     assert again.returncode == 1 and "fabric.ovs-vswitchd ended" in again.stderr
 

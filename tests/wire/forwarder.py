@@ -149,6 +149,13 @@ def tell(entry):
           flush=True)
 
 
+def keep_the_order():
+    """Stays on one processor: what a process sends to a veth pair waits in a queue of the processor that it runs on, so
+    that the kernel reorders its frames when it moves."""
+    processors = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {processors[os.getpid() % len(processors)]})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -156,6 +163,7 @@ def main():
     parser.add_argument("--control", required=True, metavar="SOCKET")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    keep_the_order()
     with open(args.links, encoding="utf-8") as file:
         links = json.load(file)
     try:
