@@ -37,10 +37,14 @@ function(epic_library name)
   target_include_directories(epic_${name} PUBLIC "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>")
 endfunction()
 
-# epic_test(NAME SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...])
-# A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit".
+# All tests that also run under AddressSanitizer and UBSan, in a tree of the preset asan-ubsan.
+add_custom_target(sanitized_tests)
+
+# epic_test(NAME [SANITIZED] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
+# A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit". SANITIZED:
+# scripts/test also runs it under the sanitizers; for the cores and what parses (label and target: sanitized_tests).
 function(epic_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   # What a test calls is optimised; its own matchers are a third of the build's work and run once.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
@@ -48,6 +52,10 @@ function(epic_test name)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
+  endif()
+  if(ARG_SANITIZED)
+    list(APPEND ARG_LABELS sanitized)
+    add_dependencies(sanitized_tests ${name})
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)

@@ -1,59 +1,112 @@
-# Sourced by scripts/test and scripts/demo: runs named stages, shows what is going on, prints the time of each.
-# Needs: log directory in $logs.
+# Sourced by scripts/test and scripts/demo: runs named stages, alone or side by side, shows what is going on, and the
+# time of each. Needs: log directory in $logs. With $verbose=1 the stages' output is shown as it comes.
+#
+# A stage is one process of its own, in a process group of its own, under `set -euo pipefail`: it ends at the first command
+# that fails. Its output is in $logs/NAME.log. A stage that fails shows the log's end, stops the others and ends the script;
+# with $keep_going=1 it is noted in $failed_stages instead.
 
 stage_times=()
-stage_pid=
+failed_stages=()
+declare -A stage_pid=() stage_begin=()  # of those that run, by name
 
-# For a trap on INT and TERM: ends the stage that runs, so that it cleans up after itself, and waits for it (at most
-# 30 s).
-stop_stage() {
-  [ -n "$stage_pid" ] || return 0
-  kill -INT -- "-$stage_pid" 2>/dev/null || return 0
-  local i
-  for i in $(seq 150); do
-    kill -0 -- "-$stage_pid" 2>/dev/null || return 0
-    sleep 0.2
+# For a trap on INT and TERM: ends the stages that run, so that they clean up after themselves, and waits for them (at
+# most 30 s).
+stop_stages() {
+  local name i
+  for name in "${!stage_pid[@]}"; do kill -INT -- "-${stage_pid[$name]}" 2>/dev/null || true; done
+  for name in "${!stage_pid[@]}"; do
+    for ((i = 0; i < 150; ++i)); do
+      kill -0 -- "-${stage_pid[$name]}" 2>/dev/null || break
+      sleep 0.2
+    done
+    kill -TERM -- "-${stage_pid[$name]}" 2>/dev/null || true
   done
-  kill -TERM -- "-$stage_pid" 2>/dev/null || true
+  stage_pid=()
 }
 
-# stage NAME COMMAND...: runs the command with its output in $logs/NAME.log; a failing stage shows the log's end and
-# ends the script. With $verbose=1 the output is shown as it comes.
-stage() {
-  local name=$1 begin status=0 seconds
+_start_stage() {
+  local name=$1 log=$logs/$1.log
   shift
-  begin=$(date +%s)
-  if [ "${verbose:-0}" = 1 ]; then
-    echo "== $name"
-    "$@" 2>&1 | tee "$logs/$name.log" || status=${PIPESTATUS[0]}
-  else
-    printf '== %-18s ' "$name"
-    # A process group of its own, and no ignored SIGINT, as background jobs of a script would have.
-    set -m
-    "$@" >"$logs/$name.log" 2>&1 &
-    stage_pid=$!
-    set +m
-    local shown=0
-    # A line that grows while the stage runs: a dot every five seconds, so that nobody wonders.
-    while kill -0 $stage_pid 2>/dev/null; do
-      sleep 0.2
-      seconds=$(($(date +%s) - begin))
-      if [ $((seconds / 5)) -gt $shown ]; then
-        shown=$((seconds / 5))
-        printf '.'
-      fi
-    done
-    wait $stage_pid || status=$?
-    stage_pid=
-  fi
-  seconds=$(($(date +%s) - begin))
+  stage_begin[$name]=$(date +%s)
+  : >"$log"
+  # A process group of its own, and no ignored SIGINT, as background jobs of a script would have. Not within a
+  # condition: `set -e` would be off in there.
+  set -m
+  (
+    set -euo pipefail
+    "$@"
+  ) >"$log" 2>&1 &
+  stage_pid[$name]=$!
+  set +m
+  [ "${verbose:-0}" = 1 ] || return 0
+  echo "== $name"
+  tail -n +1 -s 0.2 --pid="${stage_pid[$name]}" -f "$log" &
+}
+
+# Takes note of a stage that has ended.
+_end_stage() {
+  local name=$1 status=0 seconds
+  wait "${stage_pid[$name]}" || status=$?
+  unset "stage_pid[$name]"
+  seconds=$(($(date +%s) - stage_begin[$name]))
   stage_times+=("$name ${seconds}s")
-  if [ $status -ne 0 ]; then
-    echo " FAILED after ${seconds} s (exit $status); the end of $logs/$name.log:"
-    tail -n "${tail_lines:-60}" "$logs/$name.log"
-    exit 1
+  if [ $status -eq 0 ]; then
+    printf '%-18s ok (%s s)\n' "== $name" $seconds
+    return 0
   fi
-  [ "${verbose:-0}" = 1 ] || echo " ok (${seconds} s)"
+  printf '%-18s FAILED after %s s (exit %s); the end of %s:\n' "== $name" $seconds $status "$logs/$name.log"
+  tail -n "${tail_lines:-60}" "$logs/$name.log"
+  failed_stages+=("$name")
+  [ "${keep_going:-0}" = 1 ] && return 0
+  stop_stages
+  exit 1
+}
+
+# Says every half minute what runs, so that nobody wonders.
+_say_what_runs() {
+  local now name
+  now=$(date +%s)
+  [ $((now - ${stage_said:=now})) -ge 30 ] && [ ${#stage_pid[@]} -gt 0 ] && [ "${verbose:-0}" = 0 ] || return 0
+  stage_said=$now
+  for name in "${!stage_pid[@]}"; do printf '   %s: %s s' "$name" $((now - stage_begin[$name])); done
+  echo
+}
+
+_runs() { kill -0 "${stage_pid[$1]}" 2>/dev/null; }
+
+# stage NAME COMMAND...: one stage alone.
+stage() {
+  _start_stage "$@"
+  while _runs "$1"; do
+    sleep 0.2
+    _say_what_runs
+  done
+  _end_stage "$1"
+}
+
+# side_by_side LANE...: each lane is a list of NAME=COMMAND in one word; the stages of a lane run in turn, the lanes side
+# by side. A command is a function or a program without arguments.
+side_by_side() {
+  local -a lanes=("$@") running=() next=()
+  local i busy=1
+  while [ $busy = 1 ]; do
+    busy=0
+    for i in "${!lanes[@]}"; do
+      if [ -n "${running[i]:-}" ] && ! _runs "${running[i]}"; then
+        _end_stage "${running[i]}"
+        running[i]=
+      fi
+      read -ra next <<<"${lanes[i]}"
+      if [ -z "${running[i]:-}" ] && [ ${#next[@]} -gt 0 ]; then
+        running[i]=${next[0]%%=*}
+        lanes[i]=${next[*]:1}
+        _start_stage "${running[i]}" "${next[0]#*=}"
+      fi
+      [ -z "${running[i]:-}" ] || busy=1
+    done
+    sleep 0.2
+    _say_what_runs
+  done
 }
 
 print_stage_times() {
