@@ -8,7 +8,6 @@
 #include <netpacket/packet.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,23 +16,33 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "io/descriptor.h"
 
 namespace epic::io {
 
 InterfaceState ReadInterface(const std::string& interface) {
+  const std::optional<InterfaceState> state = TryReadInterface(interface);
+  EPIC_CHECK(state);
+  return *state;
+}
+
+std::optional<InterfaceState> TryReadInterface(const std::string& interface) {
+  const Descriptor socket_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket_fd) return std::nullopt;
+  return ReadInterface(interface, socket_fd.get());
+}
+
+InterfaceState ReadInterface(const std::string& interface, int any_socket) {
   ifreq request{};
   if (interface.empty() || interface.size() >= sizeof request.ifr_name) return {};
   interface.copy(request.ifr_name, interface.size());
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  EPIC_CHECK(fd >= 0);
   InterfaceState state;
-  if (ioctl(fd, SIOCGIFFLAGS, &request) == 0) {
+  if (ioctl(any_socket, SIOCGIFFLAGS, &request) == 0) {
     state.exists = true;
     constexpr int kUp = IFF_UP | IFF_RUNNING;
     state.up = (request.ifr_flags & kUp) == kUp;
-    if (ioctl(fd, SIOCGIFMTU, &request) == 0) state.mtu = static_cast<uint32_t>(request.ifr_mtu);
+    if (ioctl(any_socket, SIOCGIFMTU, &request) == 0) state.mtu = static_cast<uint32_t>(request.ifr_mtu);
   }
-  close(fd);
   return state;
 }
 

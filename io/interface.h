@@ -18,6 +18,10 @@ struct InterfaceState {
   uint32_t mtu = 0;
 };
 InterfaceState ReadInterface(const std::string& interface);
+// For programs that go on when there is no descriptor to ask by: then nothing.
+std::optional<InterfaceState> TryReadInterface(const std::string& interface);
+// For those that have one: a socket of any kind.
+InterfaceState ReadInterface(const std::string& interface, int any_socket);
 
 // An Ethernet interface, or the loopback one, that has an IPv4 address.
 struct AddressedInterface {

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -19,6 +18,7 @@
 #include <cstring>
 
 #include "io/interface.h"
+#include "io/packet_filter.h"
 
 namespace epic::io {
 namespace {
@@ -37,51 +37,6 @@ Status Error(const std::string& interface, const char* what, int error) {
                                       code == StatusCode::kPermissionDenied ? " (needs CAP_NET_RAW)" : ""));
 }
 
-// A classic BPF program for PacketSocket::Options. Offsets are those of an untagged Ethernet frame; the IPv4
-// header may have options.
-std::vector<sock_filter> Program(const PacketSocket::Options& options, const std::vector<uint16_t>& blocks) {
-  std::vector<sock_filter> code;
-  std::vector<size_t> to_accept, to_drop;  // jumps to be resolved: taken if equal, taken if not equal
-  const auto load = [&](uint16_t what, uint32_t k) { code.push_back({what, 0, 0, k}); };
-  const auto accept_if = [&](uint32_t k) {
-    to_accept.push_back(code.size());
-    code.push_back({BPF_JMP | BPF_JEQ | BPF_K, 0, 0, k});
-  };
-  const auto drop_unless = [&](uint32_t k) {
-    to_drop.push_back(code.size());
-    code.push_back({BPF_JMP | BPF_JEQ | BPF_K, 0, 0, k});
-  };
-  load(BPF_LD | BPF_H | BPF_ABS, 12);
-  if (options.arp_replies) {
-    // Something else goes on after these three.
-    code.push_back({BPF_JMP | BPF_JEQ | BPF_K, 0, 3, ETH_P_ARP});
-    load(BPF_LD | BPF_H | BPF_ABS, 20);
-    accept_if(2);
-    load(BPF_RET | BPF_K, 0);
-  }
-  drop_unless(ETH_P_IP);
-  load(BPF_LD | BPF_B | BPF_ABS, 23);
-  drop_unless(IPPROTO_UDP);
-  load(BPF_LD | BPF_H | BPF_ABS, 20);
-  load(BPF_ALU | BPF_AND | BPF_K, 0x3fff);
-  drop_unless(0);  // not a fragment
-  load(BPF_LDX | BPF_B | BPF_MSH, 14);
-  load(BPF_LD | BPF_H | BPF_IND, 16);
-  drop_unless(options.udp_port);
-  load(BPF_LD | BPF_W | BPF_IND, 26);
-  load(BPF_ALU | BPF_AND | BPF_K, 0xffffff);
-  accept_if(0xffffff);
-  load(BPF_ALU | BPF_RSH | BPF_K, 8);
-  for (const uint16_t block : blocks) accept_if(block);
-  const size_t drop = code.size();
-  load(BPF_RET | BPF_K, 0);
-  const size_t accept = code.size();
-  load(BPF_RET | BPF_K, UINT32_MAX);
-  for (const size_t at : to_accept) code[at].jt = static_cast<uint8_t>(accept - at - 1);
-  for (const size_t at : to_drop) code[at].jf = static_cast<uint8_t>(drop - at - 1);
-  return code;
-}
-
 bool Attach(int fd, std::vector<sock_filter> code) {
   const sock_fprog program{static_cast<uint16_t>(code.size()), code.data()};
   return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
@@ -90,13 +45,14 @@ bool Attach(int fd, std::vector<sock_filter> code) {
 }  // namespace
 
 StatusOr<std::unique_ptr<PacketSocket>> PacketSocket::Open(const Options& options) {
-  const InterfaceState state = ReadInterface(options.interface);
-  if (!state.exists) return Error(options.interface, "open", ENODEV);
   // Protocol 0: nothing arrives before filter and ring stand.
-  const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return Error(options.interface, "packet socket", errno);
-  std::unique_ptr<PacketSocket> port(new PacketSocket(fd, options, state.mtu));
-  if (!Attach(fd, Program(options, options.qpn_blocks))) return Error(options.interface, "filter", errno);
+  Descriptor opened(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!opened) return Error(options.interface, "packet socket", errno);
+  const InterfaceState state = ReadInterface(options.interface, opened.get());
+  if (!state.exists) return Error(options.interface, "open", ENODEV);
+  std::unique_ptr<PacketSocket> port(new PacketSocket(std::move(opened), options, state.mtu));
+  const int fd = port->fd();
+  if (Status s = port->SetQpnBlocks(options.qpn_blocks); !s.ok()) return s;
   const int on = 1;
   // Without it every frame that is sent comes back as a clone.
   if (setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) != 0)
@@ -111,21 +67,23 @@ StatusOr<std::unique_ptr<PacketSocket>> PacketSocket::Open(const Options& option
   return port;
 }
 
-PacketSocket::PacketSocket(int fd, const Options& options, uint32_t mtu)
-    : fd_(fd), options_(options), mtu_(mtu), max_frame_bytes_(kEthernetBytes + std::min(mtu, 9000u)) {
+PacketSocket::PacketSocket(Descriptor fd, const Options& options, uint32_t mtu)
+    : fd_(std::move(fd)),
+      options_(options),
+      mtu_(mtu),
+      max_frame_bytes_(kEthernetBytes + std::min(mtu, 9000u)) {
   queue_.resize(kMaxQueued * max_frame_bytes_);
   lengths_.resize(kMaxQueued);
 }
 
 PacketSocket::~PacketSocket() {
   if (ring_ != nullptr) munmap(ring_, ring_bytes_);
-  close(fd_);
 }
 
 // TPACKET_V2: version 3 hands frames over in blocks, a millisecond late.
 Status PacketSocket::MapRing(size_t ring_bytes) {
   const int version = TPACKET_V2;
-  if (setsockopt(fd_, SOL_PACKET, PACKET_VERSION, &version, sizeof version) != 0)
+  if (setsockopt(fd(), SOL_PACKET, PACKET_VERSION, &version, sizeof version) != 0)
     return Error(options_.interface, "PACKET_VERSION", errno);
   slot_bytes_ = std::bit_ceil(TPACKET2_HDRLEN + kEthernetBytes + 16 + max_frame_bytes_);
   const size_t block = std::max(kRingBlock, slot_bytes_);
@@ -136,16 +94,17 @@ Status PacketSocket::MapRing(size_t ring_bytes) {
   request.tp_block_nr = static_cast<unsigned>(ring_bytes_ / block);
   request.tp_frame_size = static_cast<unsigned>(slot_bytes_);
   request.tp_frame_nr = static_cast<unsigned>(slots_);
-  if (setsockopt(fd_, SOL_PACKET, PACKET_RX_RING, &request, sizeof request) != 0)
+  if (setsockopt(fd(), SOL_PACKET, PACKET_RX_RING, &request, sizeof request) != 0)
     return Error(options_.interface, "PACKET_RX_RING", errno);
-  void* const at = mmap(nullptr, ring_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  void* const at = mmap(nullptr, ring_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd(), 0);
   if (at == MAP_FAILED) return Error(options_.interface, "mmap", errno);
   ring_ = static_cast<uint8_t*>(at);
   return Status();
 }
 
 Status PacketSocket::SetQpnBlocks(const std::vector<uint16_t>& blocks) {
-  if (!Attach(fd_, Program(options_, blocks))) return Error(options_.interface, "filter", errno);
+  const FilterOptions filter{.udp_port = options_.udp_port, .arp_replies = options_.arp_replies};
+  if (!Attach(fd(), RoceFilter(filter, blocks))) return Error(options_.interface, "filter", errno);
   return Status();
 }
 
@@ -189,14 +148,14 @@ void PacketSocket::Flush() {
   }
   int retries = 0;
   for (size_t next = 0; next < queued_;) {
-    const int sent = sendmmsg(fd_, &messages[next], static_cast<unsigned>(queued_ - next), MSG_DONTWAIT);
+    const int sent = sendmmsg(fd(), &messages[next], static_cast<unsigned>(queued_ - next), MSG_DONTWAIT);
     if (sent > 0) {
       next += static_cast<size_t>(sent);
       continue;
     }
     if (errno == EINTR) continue;
     if ((errno == EAGAIN || errno == ENOBUFS) && retries++ < kMaxSendRetries) {
-      pollfd writable{fd_, POLLOUT, 0};
+      pollfd writable{fd(), POLLOUT, 0};
       poll(&writable, 1, kSendRetryMs);
       continue;
     }
@@ -210,29 +169,29 @@ PacketSocketCounters PacketSocket::counters() {
   tpacket_stats stats{};
   socklen_t length = sizeof stats;
   // Reading resets the kernel's count.
-  if (getsockopt(fd_, SOL_PACKET, PACKET_STATISTICS, &stats, &length) == 0)
+  if (getsockopt(fd(), SOL_PACKET, PACKET_STATISTICS, &stats, &length) == 0)
     counters_.rx_dropped += stats.tp_drops;
   return counters_;
 }
 
-int HoldUdpPort(uint16_t port) {
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
+Descriptor HoldUdpPort(uint16_t port) {
+  Descriptor held(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!held) return {};
   const int on = 1;
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   // Both: with the first alone, only processes of one user can share the port.
-  setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-  if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-      Attach(fd, {{BPF_RET | BPF_K, 0, 0, 0}}) &&
-      bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    return fd;
+  setsockopt(held.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+  if (setsockopt(held.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+      Attach(held.get(), EmptyFilter()) &&
+      bind(held.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    return held;
   }
   const int error = errno;
-  close(fd);
+  held = {};
   errno = error;
-  return -1;
+  return {};
 }
 
 int JoinGroup(int udp_fd, uint32_t interface_index, Ipv4 group) {

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "io/descriptor.h"
 
 namespace epic::io {
 
@@ -38,7 +39,7 @@ class PacketSocket {
   PacketSocket& operator=(const PacketSocket&) = delete;
 
   // For poll; readable while frames wait.
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   uint32_t mtu() const { return mtu_; }
 
   // Receives for these blocks from now on.
@@ -60,11 +61,11 @@ class PacketSocket {
  private:
   static constexpr size_t kMaxQueued = 64;
 
-  PacketSocket(int fd, const Options& options, uint32_t mtu);
+  PacketSocket(Descriptor fd, const Options& options, uint32_t mtu);
   Status MapRing(size_t ring_bytes);
   uint8_t* Slot(size_t index) const;
 
-  const int fd_;
+  const Descriptor fd_;
   const Options options_;
   const uint32_t mtu_;
   uint8_t* ring_ = nullptr;
@@ -81,8 +82,8 @@ class PacketSocket {
 
 // Takes a UDP port of the interface's namespace and throws away whatever the kernel delivers there, so that
 // it does not answer with ICMP "port unreachable" what somebody else receives by a PacketSocket. Any number
-// of processes may hold the same port. -1 and errno if it cannot be had, else a descriptor to close.
-int HoldUdpPort(uint16_t port);
+// of processes may hold the same port. None, and errno, if it cannot be had.
+Descriptor HoldUdpPort(uint16_t port);
 
 // Makes the interface receive a multicast group, and the kernel say so by IGMP, for as long as the UDP socket
 // lives or until it leaves: 0 or an errno.

@@ -12,6 +12,7 @@ std::optional<uint32_t> MemoryTable::Register(uint32_t pd, uint8_t* bytes, uint6
   } else if (regions_.size() < kMaxRegions) {
     place = static_cast<uint32_t>(regions_.size());
     regions_.emplace_back();
+    free_.reserve(regions_.capacity());  // so that giving a place back needs no memory
   } else {
     return std::nullopt;
   }

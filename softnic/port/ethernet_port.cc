@@ -48,32 +48,40 @@ StatusOr<std::unique_ptr<EthernetPort>> EthernetPort::Open(const io::AddressedIn
     // Without it processes of this machine do not reach each other over their own address; all else works.
     if (auto opened = io::PacketSocket::Open(options); opened.ok()) loop = std::move(*opened);
   }
-  const int udp_fd = io::HoldUdpPort(roce::kUdpPort);
-  if (udp_fd < 0) {
-    return MakeStatus(
-        StatusCode::kUnavailable,
-        std::string("UDP port 4791 cannot be shared (does rdma_rxe hold it?): ") + std::strerror(errno));
+  io::Descriptor udp = io::HoldUdpPort(roce::kUdpPort);
+  if (!udp) {
+    const int error = errno;
+    return MakeStatus(StatusCode::kUnavailable,
+                      std::string("UDP port 4791 cannot be shared") +
+                          (error == EADDRINUSE ? " (does rdma_rxe hold it?): " : ": ") +
+                          std::strerror(error));
   }
-  return std::unique_ptr<EthernetPort>(
-      new EthernetPort(interface, std::move(*wire), std::move(loop), udp_fd));
+  std::unique_ptr<EthernetPort> port(
+      new EthernetPort(interface, std::move(*wire), std::move(loop), std::move(udp)));
+  if (const int error = port->WatchSockets(); error != 0) {
+    return MakeStatus(StatusCode::kInternal,
+                      "interface " + interface.name + ": epoll: " + std::strerror(error));
+  }
+  return port;
 }
 
 EthernetPort::EthernetPort(const io::AddressedInterface& interface, std::unique_ptr<io::PacketSocket> wire,
-                           std::unique_ptr<io::PacketSocket> loop, int udp_fd)
-    : interface_(interface),
-      wire_(std::move(wire)),
-      loop_(std::move(loop)),
-      udp_fd_(udp_fd),
-      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
+                           std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp)
+    : interface_(interface), wire_(std::move(wire)), loop_(std::move(loop)), udp_(std::move(udp)) {}
+
+int EthernetPort::WatchSockets() {
+  epoll_ = io::Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return errno;
   for (const io::PacketSocket* socket : {wire_.get(), loop_.get()}) {
     epoll_event event{.events = EPOLLIN, .data = {}};
-    if (socket != nullptr) epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, socket->fd(), &event);
+    if (socket != nullptr && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket->fd(), &event) != 0) return errno;
   }
+  return 0;
 }
 
-EthernetPort::~EthernetPort() {
-  close(epoll_fd_);
-  close(udp_fd_);
+io::InterfaceState EthernetNetwork::State(const io::AddressedInterface& interface) {
+  // One that cannot be asked about counts as down: this is a library, and does not end the program.
+  return io::TryReadInterface(interface.name).value_or(io::InterfaceState{});
 }
 
 StatusOr<std::unique_ptr<Port>> EthernetNetwork::Open(const io::AddressedInterface& interface) {
@@ -85,7 +93,7 @@ StatusOr<std::unique_ptr<Port>> EthernetNetwork::Open(const io::AddressedInterfa
 Nanos EthernetPort::Now() const { return io::MonotonicNow(); }
 
 void EthernetPort::Wait(int wake_fd, bool for_packets, Nanos until) {
-  std::array<pollfd, 2> fds{pollfd{wake_fd, POLLIN, 0}, pollfd{epoll_fd_, POLLIN, 0}};
+  std::array<pollfd, 2> fds{pollfd{wake_fd, POLLIN, 0}, pollfd{epoll_.get(), POLLIN, 0}};
   const Nanos left = until == kNever ? 0 : std::max<Nanos>(until - Now(), 0);
   const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
   ppoll(fds.data(), for_packets ? 2 : 1, until == kNever ? nullptr : &timeout, nullptr);
@@ -93,12 +101,16 @@ void EthernetPort::Wait(int wake_fd, bool for_packets, Nanos until) {
 
 bool EthernetPort::AddQpnBlock(uint16_t block) {
   blocks_.push_back(block);
-  return wire_->SetQpnBlocks(blocks_).ok() && (loop_ == nullptr || loop_->SetQpnBlocks(blocks_).ok());
+  if (wire_->SetQpnBlocks(blocks_).ok() && (loop_ == nullptr || loop_->SetQpnBlocks(blocks_).ok()))
+    return true;
+  // One of the sockets may receive for it, to nobody, until the next block is added.
+  blocks_.pop_back();
+  return false;
 }
 
 // By the kernel's means: its IGMP tells switches that snoop, and the interface lets the group's frames in.
-int EthernetPort::JoinGroup(Ipv4 group) { return io::JoinGroup(udp_fd_, interface_.index, group); }
-void EthernetPort::LeaveGroup(Ipv4 group) { io::LeaveGroup(udp_fd_, interface_.index, group); }
+int EthernetPort::JoinGroup(Ipv4 group) { return io::JoinGroup(udp_.get(), interface_.index, group); }
+void EthernetPort::LeaveGroup(Ipv4 group) { io::LeaveGroup(udp_.get(), interface_.index, group); }
 
 struct EthernetPort::Receiver {
   EthernetPort* port;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "io/descriptor.h"
 #include "io/interface.h"
 #include "io/packet_socket.h"
 #include "roce/frame.h"
@@ -26,9 +27,8 @@ class EthernetPort final : public Port {
  public:
   // NOT_FOUND, PERMISSION_DENIED or INTERNAL, with the interface's name.
   static StatusOr<std::unique_ptr<EthernetPort>> Open(const io::AddressedInterface& interface);
-  ~EthernetPort() override;
 
-  int fd() const override { return epoll_fd_; }
+  int fd() const override { return epoll_.get(); }
   Nanos Now() const override;
   void Wait(int wake_fd, bool for_packets, Nanos until) override;
   int Receive(int max_packets, PacketHandler handler, void* user) override;
@@ -53,7 +53,8 @@ class EthernetPort final : public Port {
   struct Receiver;
 
   EthernetPort(const io::AddressedInterface& interface, std::unique_ptr<io::PacketSocket> wire,
-               std::unique_ptr<io::PacketSocket> loop, int udp_fd);
+               std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp);
+  int WatchSockets();  // 0, or an errno
   void OnFrame(std::span<const uint8_t> frame, PacketHandler handler, void* user);
   Neighbour& Resolve(Ipv4 to);
   void FindHop(Ipv4 to, Nanos now, Neighbour& neighbour);
@@ -62,8 +63,7 @@ class EthernetPort final : public Port {
 
   io::AddressedInterface interface_;
   std::unique_ptr<io::PacketSocket> wire_, loop_;
-  int udp_fd_;
-  int epoll_fd_;
+  io::Descriptor udp_, epoll_;
   std::vector<uint16_t> blocks_;
   std::map<Ipv4, Neighbour> neighbours_;
   // The neighbour of the last packet: mostly the next one's as well.
@@ -77,9 +77,7 @@ class EthernetPort final : public Port {
 class EthernetNetwork final : public Network {
  public:
   std::vector<io::AddressedInterface> Interfaces() override { return io::AddressedInterfaces(); }
-  io::InterfaceState State(const io::AddressedInterface& interface) override {
-    return io::ReadInterface(interface.name);
-  }
+  io::InterfaceState State(const io::AddressedInterface& interface) override;
   StatusOr<std::unique_ptr<Port>> Open(const io::AddressedInterface& interface) override;
 };
 

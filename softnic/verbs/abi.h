@@ -9,8 +9,10 @@
 #include <memory>
 #include <string>
 
+#include "io/descriptor.h"
 #include "io/interface.h"
 #include "softnic/verbs/adapter.h"
+#include "softnic/verbs/fork.h"
 
 // Exported, at a version given by libibverbs.map.
 #define EPIC_VERBS extern "C" __attribute__((visibility("default")))
@@ -35,19 +37,21 @@ struct Srq;
 struct Context {
   verbs_context verbs{};  // ends with the ibv_context that the application has
   const Device* device = nullptr;
-  std::unique_ptr<Adapter> adapter;
+  uint32_t fork_depth = ForkDepth();  // of the process that opened it, and that alone may use it (call.h)
+  io::Descriptor async;               // an eventfd that counts async_events
   std::map<uint32_t, Cq*> cqs;
   std::map<uint32_t, Qp*> qps;
   std::map<uint32_t, Srq*> srqs;
   std::deque<ibv_async_event> async_events;
   uint32_t next_pd = 1;
+  std::unique_ptr<Adapter> adapter;  // the last: its thread tells of events until it is gone
 
   // Puts an event where the application reads it; the adapter's lock is held.
   void OnEvent(const Event& event);
   // Takes back those events that nobody has read yet and that are about an object which is being destroyed.
   template <typename About>
   void ForgetAsync(About about) {
-    DropTokens(verbs.context.async_fd, std::erase_if(async_events, about));
+    DropTokens(async.get(), std::erase_if(async_events, about));
   }
 };
 
@@ -56,7 +60,8 @@ inline Context* Of(ibv_context* context) {
 }
 
 struct CompChannel {
-  ibv_comp_channel base{};  // its descriptor counts the waiting events
+  ibv_comp_channel base{};
+  io::Descriptor waiting;  // an eventfd that counts the events
   std::deque<Cq*> events;
 };
 
@@ -148,7 +153,7 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input, 
                   size_t bytes);
 
 // What the adapter offers, told by ibv_query_device and kept to.
-inline constexpr int kMaxQp = 65536, kMaxQpWr = 16384, kMaxCqe = 1 << 22, kMaxSrqWr = 1 << 16;
+inline constexpr int kMaxQp = Adapter::kMaxQps, kMaxQpWr = 16384, kMaxCqe = 1 << 22, kMaxSrqWr = 1 << 16;
 inline constexpr uint32_t kMaxInline = 1024;
 
 }  // namespace epic::softnic

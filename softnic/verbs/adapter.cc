@@ -2,11 +2,12 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <new>
+#include <system_error>
 
 #include "io/event_fd.h"
 
@@ -25,27 +26,35 @@ constexpr int kReachPollMs = 10;
 
 Adapter::Adapter(std::unique_ptr<Port> port, Ipv4 ip, uint32_t mtu, const roce::Policy& policy,
                  EventHandler on_event)
-    : port_(std::move(port)),
-      nic_(ip, mtu, policy),
-      on_event_(std::move(on_event)),
-      ip_(ip),
-      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : port_(std::move(port)), nic_(ip, mtu, policy), on_event_(std::move(on_event)), ip_(ip) {}
+
+int Adapter::Start() {
+  wake_ = io::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return errno;
   // Signals are the application's: its handlers must not run on this thread.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  helper_ = std::thread([this] { HelperLoop(); });
+  int error = 0;
+  try {
+    helper_ = std::thread([this] { HelperLoop(); });
+  } catch (const std::system_error& e) {
+    error = e.code().value();
+  } catch (const std::bad_alloc&) {
+    error = ENOMEM;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
 }
 
 Adapter::~Adapter() {
+  if (!helper_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  io::SignalEventFd(wake_fd_);
+  io::SignalEventFd(wake_.get());
   helper_.join();
-  close(wake_fd_);
 }
 
 void Adapter::Finish() {
@@ -58,7 +67,7 @@ void Adapter::Finish() {
   // A helper that sleeps for longer than until the next timer would let it pass.
   if (helper_defers_ == 0 && nic_.next_deadline() < helper_until_) {
     helper_until_ = nic_.next_deadline();
-    io::SignalEventFd(wake_fd_);
+    io::SignalEventFd(wake_.get());
   }
 }
 
@@ -91,7 +100,7 @@ void Adapter::Arm(uint32_t cq, bool solicited_only) {
   nic_.ArmCq(cq, solicited_only);
   if (helper_defers_ == 0) return;
   helper_defers_ = 0;
-  io::SignalEventFd(wake_fd_);
+  io::SignalEventFd(wake_.get());
 }
 
 Nanos Adapter::NextDefer(bool app_looks, bool app_entered, int received) const {
@@ -119,8 +128,8 @@ void Adapter::HelperLoop() {
     const Nanos until = helper_until_;
     const bool for_packets = helper_defers_ == 0;
     lock.unlock();
-    port_->Wait(wake_fd_, for_packets, until);
-    io::TakeEventFd(wake_fd_);
+    port_->Wait(wake_.get(), for_packets, until);
+    io::TakeEventFd(wake_.get());
     lock.lock();
   }
 }
@@ -128,10 +137,15 @@ void Adapter::HelperLoop() {
 std::optional<Qpn> Adapter::NewQpn() {
   const std::lock_guard lock(mutex_);
   if (free_qpns_.empty()) {
+    if (blocks_.size() == io::kMaxFilterBlocks) return std::nullopt;
+    // Room for all numbers, so that giving one back needs no memory.
+    free_qpns_.reserve((blocks_.size() + 1) * QpnBlock::kQpns);
+    blocks_.reserve(blocks_.size() + 1);
     std::unique_ptr<QpnBlock> block = QpnBlock::Take(ip_);
     if (block == nullptr || !port_->AddQpnBlock(block->number())) return std::nullopt;
     // From the front, so that numbers come up again as late as can be.
-    for (uint32_t i = 0; i < 256; ++i) free_qpns_.push_back(Qpn{uint32_t{block->number()} << 8 | i});
+    for (uint32_t i = 0; i < QpnBlock::kQpns; ++i)
+      free_qpns_.push_back(Qpn{block->number() * QpnBlock::kQpns + i});
     blocks_.push_back(std::move(block));
   }
   const Qpn qpn = free_qpns_.front();
@@ -144,21 +158,35 @@ void Adapter::FreeQpn(Qpn qpn) {
   free_qpns_.push_back(qpn);
 }
 
-int Adapter::JoinGroup(Ipv4 group) {
-  const std::lock_guard lock(mutex_);
-  if (!groups_.contains(group)) {
-    if (const int error = port_->JoinGroup(group); error != 0) return error;
-  }
-  ++groups_[group];
-  return 0;
+bool Adapter::IsMember(Ipv4 group) const {
+  const auto first = attached_.lower_bound({group, Qpn{0}});
+  return first != attached_.end() && first->first == group;
 }
 
-void Adapter::LeaveGroup(Ipv4 group) {
+bool Adapter::IsAttached(Qpn qpn) const {
+  return std::ranges::any_of(attached_, [qpn](const auto& one) { return one.second == qpn; });
+}
+
+int Adapter::Attach(Qpn qpn, Ipv4 group) {
   const std::lock_guard lock(mutex_);
-  const auto found = groups_.find(group);
-  if (found == groups_.end() || --found->second > 0) return;
-  groups_.erase(found);
-  port_->LeaveGroup(group);
+  const bool member = IsMember(group);
+  const auto [entry, fresh] = attached_.emplace(group, qpn);
+  if (!fresh) return 0;
+  int error = nic_.AttachMulticast(qpn, group) ? 0 : EINVAL;
+  if (error == 0 && !member) {
+    error = port_->JoinGroup(group);
+    if (error != 0) nic_.DetachMulticast(qpn, group);
+  }
+  if (error != 0) attached_.erase(entry);
+  return error;
+}
+
+int Adapter::Detach(Qpn qpn, Ipv4 group) {
+  const std::lock_guard lock(mutex_);
+  if (attached_.erase({group, qpn}) == 0) return EINVAL;
+  EPIC_CHECK(nic_.DetachMulticast(qpn, group));
+  if (!IsMember(group)) port_->LeaveGroup(group);
+  return 0;
 }
 
 int Adapter::Reach(Ipv4 to) {

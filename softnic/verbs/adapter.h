@@ -6,15 +6,19 @@
 // nobody looked for, for shorter. An application that waits for a completion event has its full attention.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "io/descriptor.h"
+#include "io/packet_filter.h"
 #include "softnic/core/nic.h"
 #include "softnic/port/port.h"
 #include "softnic/verbs/qpn_block.h"
@@ -32,13 +36,22 @@ class Adapter {
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
 
+  // Starts the helper thread, once: 0, or an errno. Nothing else may be called before.
+  int Start();
+
   // Calls action(nic), with the lock held, then sends and tells what it has caused.
   template <typename Action>
   auto Do(Action action) {
     const std::lock_guard lock(mutex_);
     ++entries_;
-    const Finally finish{this};
-    return action(nic_);
+    if constexpr (std::is_void_v<decltype(action(nic_))>) {
+      action(nic_);
+      Finish();
+    } else {
+      const auto result = action(nic_);
+      Finish();
+      return result;
+    }
   }
 
   // Takes completions; if there are none, looks at the network first.
@@ -47,14 +60,18 @@ class Adapter {
   // Arms a queue whose events somebody waits for: from now on the helper watches the network.
   void Arm(uint32_t cq, bool solicited_only);
 
-  // A queue pair number that no other adapter of this machine's address has; none if all are in use.
+  // A queue pair number that no other adapter of this machine's address has; none if kMaxQps are taken, or
+  // all are in use.
   std::optional<Qpn> NewQpn();
   void FreeQpn(Qpn qpn);
+  static constexpr uint32_t kMaxQps = io::kMaxFilterBlocks * QpnBlock::kQpns;
 
-  // A queue pair is attached to a group, or detached: 0 or an errno. The network is told of the first and the
-  // last.
-  int JoinGroup(Ipv4 group);
-  void LeaveGroup(Ipv4 group);
+  // Attaches a queue pair to a multicast group, or detaches it: 0 or an errno. The network is told of the
+  // first and the last of a group. Attaching twice is the same as once.
+  int Attach(Qpn qpn, Ipv4 group);
+  int Detach(Qpn qpn, Ipv4 group);
+  // To any group; the lock is held.
+  bool IsAttached(Qpn qpn) const;
 
   // Waits until packets to the address can leave: 0, or an errno (ETIMEDOUT: it does not answer,
   // ENETUNREACH).
@@ -64,15 +81,12 @@ class Adapter {
   std::mutex& mutex() { return mutex_; }
 
  private:
-  struct Finally {
-    Adapter* adapter;
-    ~Finally() { adapter->Finish(); }
-  };
   static constexpr int kBatch = 64;
   // What goes round inside the adapter may lead to more that does.
   static constexpr int kMaxRuns = 64;
 
   void Finish();
+  bool IsMember(Ipv4 group) const;
   int Receive(Nanos now);
   Nanos NextDefer(bool app_looks, bool app_entered, int received) const;
   void HelperLoop();
@@ -84,7 +98,7 @@ class Adapter {
   Ipv4 ip_;
   std::vector<std::unique_ptr<QpnBlock>> blocks_;
   std::vector<Qpn> free_qpns_;
-  std::map<Ipv4, int> groups_;  // how many queue pairs are attached
+  std::set<std::pair<Ipv4, Qpn>> attached_;
 
   // What the helper goes by; under the lock.
   uint64_t entries_ = 0;         // of the application into post and poll
@@ -92,7 +106,7 @@ class Adapter {
   Nanos helper_defers_ = 0;      // for so long it leaves the network to the application; 0: not at all
   Nanos helper_until_ = kNever;  // when it wakes by itself
   bool stop_ = false;
-  int wake_fd_;
+  io::Descriptor wake_;  // an eventfd
   std::thread helper_;
 };
 

@@ -1,7 +1,6 @@
 // Devices and contexts: which there are, opening and closing one, its events.
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +9,7 @@
 
 #include "io/event_fd.h"
 #include "softnic/verbs/abi.h"
+#include "softnic/verbs/call.h"
 #include "softnic/verbs/device_list.h"
 
 namespace epic::softnic {
@@ -39,7 +39,7 @@ ibv_event_type TypeOf(Event::Kind kind) {
 void DropTokens(int fd, size_t count) {
   for (; count > 0; --count) {
     pollfd readable{fd, POLLIN, 0};
-    if (poll(&readable, 1, 0) == 1) epic::io::TakeEventFd(fd);
+    if (poll(&readable, 1, 0) == 1) io::TakeEventFd(fd);
   }
 }
 
@@ -54,7 +54,7 @@ void Context::OnEvent(const Event& event) {
       if (cq == cqs.end() || cq->second->base.channel == nullptr) return;
       CompChannel* channel = Of(cq->second->base.channel);
       channel->events.push_back(cq->second);
-      return io::SignalEventFd(channel->base.fd);
+      return io::SignalEventFd(channel->waiting.get());
     }
     case Event::Kind::kCqOverrun:
       if (cq == cqs.end()) return;
@@ -69,12 +69,16 @@ void Context::OnEvent(const Event& event) {
       out.element.qp = &qp->second->base;
   }
   async_events.push_back(out);
-  io::SignalEventFd(verbs.context.async_fd);
+  io::SignalEventFd(async.get());
 }
 
 namespace {
 
 std::unique_ptr<Context> Open(const Device& device, int* error) {
+  if (!CountsForks()) {
+    *error = ENOMEM;
+    return nullptr;
+  }
   auto port = device.network->Open(device.interface);
   if (!port.ok()) {
     // Verbs has only an errno to say why; without the words nobody finds out that a capability is missing.
@@ -83,6 +87,11 @@ std::unique_ptr<Context> Open(const Device& device, int* error) {
     return nullptr;
   }
   auto context = std::make_unique<Context>();
+  context->async = io::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
+  if (!context->async) {
+    *error = errno;
+    return nullptr;
+  }
   verbs_context& verbs = context->verbs;
   verbs.sz = sizeof verbs;
   verbs.query_port = QueryPort;
@@ -96,38 +105,43 @@ std::unique_ptr<Context> Open(const Device& device, int* error) {
   base.ops.post_recv = PostRecv;
   base.ops.post_srq_recv = PostSrqRecv;
   base.cmd_fd = -1;
-  base.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+  base.async_fd = context->async.get();
   base.num_comp_vectors = 1;
   pthread_mutex_init(&base.mutex, nullptr);
   context->device = &device;
   Context* const self = context.get();
   context->adapter = std::make_unique<Adapter>(std::move(*port), device.interface.ip, PathMtuOf(device),
                                                roce::Policy{}, [self](const Event& e) { self->OnEvent(e); });
-  return context;
+  *error = context->adapter->Start();
+  return *error == 0 ? std::move(context) : nullptr;
 }
 
 }  // namespace
 }  // namespace epic::softnic
 
 using namespace epic::softnic;
+namespace io = epic::io;
 
 EPIC_VERBS ibv_context* ibv_open_device(ibv_device* device) {
-  int error = 0;
-  std::unique_ptr<Context> context = Open(*reinterpret_cast<Device*>(device), &error);
-  return context != nullptr ? &context.release()->verbs.context : Null(error);
+  return ObjectOf([&]() -> ibv_context* {
+    int error = 0;
+    std::unique_ptr<Context> context = Open(*reinterpret_cast<Device*>(device), &error);
+    return context != nullptr ? &context.release()->verbs.context : Null(error);
+  });
 }
 
 EPIC_VERBS int ibv_close_device(ibv_context* base) {
-  Context* context = Of(base);
-  context->adapter.reset();
-  close(base->async_fd);
-  delete context;
-  return 0;
+  return ErrnoOf(base, [&] {
+    delete Of(base);
+    return 0;
+  });
 }
 
-EPIC_VERBS int ibv_get_async_event(ibv_context* base, ibv_async_event* event) {
-  if (!epic::io::TakeEventFd(base->async_fd)) return -1;
-  Context* context = Of(base);
+namespace epic::softnic {
+namespace {
+
+int TakeAsyncEvent(Context* context, ibv_async_event* event) {
+  if (!io::TakeEventFd(context->async.get())) return -1;
   const std::lock_guard lock(context->adapter->mutex());
   if (context->async_events.empty()) {
     // The object that it was about has been destroyed meanwhile.
@@ -146,62 +160,79 @@ EPIC_VERBS int ibv_get_async_event(ibv_context* base, ibv_async_event* event) {
   return 0;
 }
 
+int TakeCompletionEvent(CompChannel* channel, ibv_cq** cq, void** cq_context) {
+  if (!io::TakeEventFd(channel->waiting.get())) return -1;
+  const std::lock_guard lock(AdapterOf(channel->base.context).mutex());
+  if (channel->events.empty()) {
+    errno = EAGAIN;  // its queue has been destroyed meanwhile
+    return -1;
+  }
+  *cq = &channel->events.front()->base;
+  *cq_context = (*cq)->cq_context;
+  ++channel->events.front()->comp_events_read;
+  channel->events.pop_front();
+  return 0;
+}
+
+// Counts `count` events as acknowledged. Not in a child of fork, where the mutex may be locked for ever.
+template <typename Object>
+void Acknowledge(Object* object, uint32_t* completed, uint32_t count) {
+  if (IsInherited(object->context)) return;
+  pthread_mutex_lock(&object->mutex);
+  *completed += count;
+  pthread_cond_signal(&object->cond);
+  pthread_mutex_unlock(&object->mutex);
+}
+
+}  // namespace
+}  // namespace epic::softnic
+
+EPIC_VERBS int ibv_get_async_event(ibv_context* base, ibv_async_event* event) {
+  return CountOf(base, [&] { return TakeAsyncEvent(Of(base), event); });
+}
+
 EPIC_VERBS void ibv_ack_async_event(ibv_async_event* event) {
-  const auto acknowledge = [](auto* object, uint32_t* completed) {
-    pthread_mutex_lock(&object->mutex);
-    ++*completed;
-    pthread_cond_signal(&object->cond);
-    pthread_mutex_unlock(&object->mutex);
-  };
   switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
-      return acknowledge(event->element.cq, &event->element.cq->async_events_completed);
+      return Acknowledge(event->element.cq, &event->element.cq->async_events_completed, 1);
     case IBV_EVENT_SRQ_LIMIT_REACHED:
-      return acknowledge(event->element.srq, &event->element.srq->events_completed);
+      return Acknowledge(event->element.srq, &event->element.srq->events_completed, 1);
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
-      return acknowledge(event->element.qp, &event->element.qp->events_completed);
+      return Acknowledge(event->element.qp, &event->element.qp->events_completed, 1);
     default:
       return;
   }
 }
 
 EPIC_VERBS ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
-  const int fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-  if (fd < 0) return nullptr;
-  auto* channel = new CompChannel;
-  channel->base = {.context = context, .fd = fd, .refcnt = 0};
-  return &channel->base;
+  return ObjectOf(context, [&]() -> ibv_comp_channel* {
+    auto channel = std::make_unique<CompChannel>();
+    channel->waiting = io::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
+    if (!channel->waiting) return nullptr;
+    channel->base = {.context = context, .fd = channel->waiting.get(), .refcnt = 0};
+    return &channel.release()->base;
+  });
 }
 
 EPIC_VERBS int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
-  if (channel->refcnt != 0) return EBUSY;
-  close(channel->fd);
-  delete Of(channel);
-  return 0;
+  return ErrnoOf(channel->context, [&] {
+    {
+      const std::lock_guard lock(AdapterOf(channel->context).mutex());
+      if (channel->refcnt != 0) return EBUSY;
+    }
+    delete Of(channel);
+    return 0;
+  });
 }
 
 EPIC_VERBS int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
-  if (!epic::io::TakeEventFd(channel->fd)) return -1;
-  const std::lock_guard lock(AdapterOf(channel->context).mutex());
-  auto& events = Of(channel)->events;
-  if (events.empty()) {
-    errno = EAGAIN;  // its queue has been destroyed meanwhile
-    return -1;
-  }
-  *cq = &events.front()->base;
-  *cq_context = (*cq)->cq_context;
-  ++events.front()->comp_events_read;
-  events.pop_front();
-  return 0;
+  return CountOf(channel->context, [&] { return TakeCompletionEvent(Of(channel), cq, cq_context); });
 }
 
 EPIC_VERBS void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {
-  pthread_mutex_lock(&cq->mutex);
-  cq->comp_events_completed += count;
-  pthread_cond_signal(&cq->cond);
-  pthread_mutex_unlock(&cq->mutex);
+  Acknowledge(cq, &cq->comp_events_completed, count);
 }

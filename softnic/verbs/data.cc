@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "softnic/verbs/abi.h"
+#include "softnic/verbs/call.h"
 
 namespace epic::softnic {
 namespace {
@@ -56,7 +57,7 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
     out->sges.count = 0;
   }
   if (qp.is_ud()) {
-    if (wr.wr.ud.ah == nullptr) return EINVAL;
+    if (wr.wr.ud.ah == nullptr || wr.wr.ud.ah->context != qp.base.context) return EINVAL;
     out->ud = {Of(wr.wr.ud.ah)->ip, Qpn{wr.wr.ud.remote_qpn & kQpnMask}, wr.wr.ud.remote_qkey};
   } else {
     out->remote_address = wr.wr.rdma.remote_addr;
@@ -87,15 +88,16 @@ ibv_wc ToWc(const Work& work) {
 // Posts a chain until one cannot be; *bad is that one.
 template <typename Wr, typename Post>
 int PostChain(ibv_context* context, Wr* wr, Wr** bad, const Post& post) {
-  return AdapterOf(context).Do([&](Nic& nic) {
-    for (; wr != nullptr; wr = wr->next) {
-      if (const int error = post(nic, *wr); error != 0) {
-        *bad = wr;
-        return error;
+  const int error = ErrnoOf(context, [&] {
+    return AdapterOf(context).Do([&](Nic& nic) {
+      for (; wr != nullptr; wr = wr->next) {
+        if (const int refused = post(nic, *wr); refused != 0) return refused;
       }
-    }
-    return 0;
+      return 0;
+    });
   });
+  if (error != 0) *bad = wr;
+  return error;
 }
 
 }  // namespace
@@ -127,21 +129,25 @@ int PostSrqRecv(ibv_srq* base, ibv_recv_wr* first, ibv_recv_wr** bad) {
 }
 
 int PollCq(ibv_cq* cq, int count, ibv_wc* out) {
-  std::array<Work, 32> works;
-  int taken = 0;
-  while (taken < count) {
-    const size_t room = std::min(works.size(), static_cast<size_t>(count - taken));
-    const size_t got = AdapterOf(cq->context).Poll(Of(cq)->id, std::span(works).first(room));
-    for (size_t i = 0; i < got; ++i) out[taken++] = ToWc(works[i]);
-    if (got < room) break;
-  }
-  return taken;
+  return CountOf(cq->context, [&] {
+    std::array<Work, 32> works;
+    int taken = 0;
+    while (taken < count) {
+      const size_t room = std::min(works.size(), static_cast<size_t>(count - taken));
+      const size_t got = AdapterOf(cq->context).Poll(Of(cq)->id, std::span(works).first(room));
+      for (size_t i = 0; i < got; ++i) out[taken++] = ToWc(works[i]);
+      if (got < room) break;
+    }
+    return taken;
+  });
 }
 
 int RequestNotify(ibv_cq* cq, int solicited_only) {
-  // Without a channel nobody can hear of it.
-  if (cq->channel != nullptr) AdapterOf(cq->context).Arm(Of(cq)->id, solicited_only != 0);
-  return 0;
+  return ErrnoOf(cq->context, [&] {
+    // Without a channel nobody can hear of it.
+    if (cq->channel != nullptr) AdapterOf(cq->context).Arm(Of(cq)->id, solicited_only != 0);
+    return 0;
+  });
 }
 
 }  // namespace epic::softnic

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "softnic/port/ethernet_port.h"
+#include "softnic/verbs/call.h"
 #include "softnic/verbs/use_network.h"
 
 namespace epic::softnic {
@@ -112,13 +113,15 @@ using namespace epic::softnic;
 void epic_softnic_use_network(Network* network) { other_network = network; }
 
 EPIC_VERBS ibv_device** ibv_get_device_list(int* count) {
-  // Devices stay for ever: an opened one points to its own, and there are few.
-  std::vector<std::unique_ptr<Device>> devices = ListDevices();
-  if (count != nullptr) *count = static_cast<int>(devices.size());
-  auto** list = static_cast<ibv_device**>(std::calloc(devices.size() + 1, sizeof(ibv_device*)));
-  if (list == nullptr) return Null(ENOMEM);
-  for (size_t i = 0; i < devices.size(); ++i) list[i] = &devices[i].release()->base;
-  return list;
+  return ObjectOf([&]() -> ibv_device** {
+    // Devices stay for ever: an opened one points to its own, and there are few.
+    std::vector<std::unique_ptr<Device>> devices = ListDevices();
+    auto** list = static_cast<ibv_device**>(std::calloc(devices.size() + 1, sizeof(ibv_device*)));
+    if (list == nullptr) return Null(ENOMEM);
+    if (count != nullptr) *count = static_cast<int>(devices.size());
+    for (size_t i = 0; i < devices.size(); ++i) list[i] = &devices[i].release()->base;
+    return list;
+  });
 }
 
 EPIC_VERBS void ibv_free_device_list(ibv_device** list) { std::free(list); }

@@ -1,7 +1,10 @@
 // Protection domains and memory regions.
 #include <cerrno>
+#include <memory>
+#include <mutex>
 
 #include "softnic/verbs/abi.h"
+#include "softnic/verbs/call.h"
 
 #undef ibv_reg_mr  // macros in front of the functions below
 #undef ibv_reg_mr_iova
@@ -9,17 +12,24 @@
 using namespace epic::softnic;
 
 EPIC_VERBS ibv_pd* ibv_alloc_pd(ibv_context* context) {
-  auto* pd = new Pd;
-  pd->base.context = context;
-  const std::lock_guard lock(AdapterOf(context).mutex());
-  pd->base.handle = pd->id = Of(context)->next_pd++;
-  return &pd->base;
+  return ObjectOf(context, [&] {
+    auto pd = std::make_unique<Pd>();
+    pd->base.context = context;
+    const std::lock_guard lock(AdapterOf(context).mutex());
+    pd->base.handle = pd->id = Of(context)->next_pd++;
+    return &pd.release()->base;
+  });
 }
 
 EPIC_VERBS int ibv_dealloc_pd(ibv_pd* pd) {
-  if (Of(pd)->users != 0) return EBUSY;
-  delete Of(pd);
-  return 0;
+  return ErrnoOf(pd->context, [&] {
+    {
+      const std::lock_guard lock(AdapterOf(pd->context).mutex());
+      if (Of(pd)->users != 0) return EBUSY;
+    }
+    delete Of(pd);
+    return 0;
+  });
 }
 
 EPIC_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* base, size_t length, uint64_t iova,
@@ -29,22 +39,22 @@ EPIC_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* base, size_t length, uint6
   if ((access & ~kKnown) != 0) return Null(EOPNOTSUPP);
   // Who may write from afar may write at home (InfiniBand specification 10.6.3.1).
   if ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return Null(EINVAL);
-  auto* mr = new Mr;
-  mr->base = {.context = pd->context, .pd = pd, .addr = base, .length = length};
-  const auto key = AdapterOf(pd->context).Do([&](Nic& nic) {
-    ++Of(pd)->users;
-    return nic.memory().Register(Of(pd)->id, static_cast<uint8_t*>(base), iova, length,
-                                 {.local_write = (access & IBV_ACCESS_LOCAL_WRITE) != 0,
-                                  .remote_read = (access & IBV_ACCESS_REMOTE_READ) != 0,
-                                  .remote_write = (access & IBV_ACCESS_REMOTE_WRITE) != 0});
+  return ObjectOf(pd->context, [&]() -> ibv_mr* {
+    auto mr = std::make_unique<Mr>();
+    mr->base = {.context = pd->context, .pd = pd, .addr = base, .length = length};
+    const auto key = AdapterOf(pd->context).Do([&](Nic& nic) {
+      const auto registered =
+          nic.memory().Register(Of(pd)->id, static_cast<uint8_t*>(base), iova, length,
+                                {.local_write = (access & IBV_ACCESS_LOCAL_WRITE) != 0,
+                                 .remote_read = (access & IBV_ACCESS_REMOTE_READ) != 0,
+                                 .remote_write = (access & IBV_ACCESS_REMOTE_WRITE) != 0});
+      if (registered) ++Of(pd)->users;
+      return registered;
+    });
+    if (!key) return Null(length == 0 ? EINVAL : ENOMEM);
+    mr->base.handle = mr->base.lkey = mr->base.rkey = *key;
+    return &mr.release()->base;
   });
-  if (!key) {
-    --Of(pd)->users;
-    delete mr;
-    return Null(length == 0 ? EINVAL : ENOMEM);
-  }
-  mr->base.handle = mr->base.lkey = mr->base.rkey = *key;
-  return &mr->base;
 }
 
 EPIC_VERBS ibv_mr* ibv_reg_mr(ibv_pd* pd, void* base, size_t length, int access) {
@@ -56,10 +66,12 @@ EPIC_VERBS ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* base, size_t length, uint64
 }
 
 EPIC_VERBS int ibv_dereg_mr(ibv_mr* mr) {
-  const bool found = AdapterOf(mr->context).Do([&](Nic& nic) {
-    --Of(mr->pd)->users;
-    return nic.memory().Deregister(mr->lkey);
+  return ErrnoOf(mr->context, [&] {
+    const bool found = AdapterOf(mr->context).Do([&](Nic& nic) {
+      --Of(mr->pd)->users;
+      return nic.memory().Deregister(mr->lkey);
+    });
+    delete reinterpret_cast<Mr*>(mr);
+    return found ? 0 : EINVAL;
   });
-  delete reinterpret_cast<Mr*>(mr);
-  return found ? 0 : EINVAL;
 }

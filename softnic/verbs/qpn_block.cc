@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,8 +17,8 @@ constexpr uint32_t kFirst = 1, kCount = 0xfffe;
 }  // namespace
 
 std::unique_ptr<QpnBlock> QpnBlock::Take(Ipv4 ip) {
-  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return nullptr;
+  io::Descriptor fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd) return nullptr;
   // A multiplicative hash (Knuth): neighbouring process ids begin far apart.
   const uint32_t start = static_cast<uint32_t>(getpid()) * 2654435761u >> 16;
   for (uint32_t i = 0; i < kCount; ++i) {
@@ -30,14 +29,11 @@ std::unique_ptr<QpnBlock> QpnBlock::Take(Ipv4 ip) {
     const std::string name = fmt::format("epic-softnic/{:08x}/{:04x}", Raw(ip), number);
     std::ranges::copy(name, address.sun_path + 1);
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    if (bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0)
-      return std::unique_ptr<QpnBlock>(new QpnBlock(fd, number));
+    if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0)
+      return std::unique_ptr<QpnBlock>(new QpnBlock(std::move(fd), number));
     if (errno != EADDRINUSE) break;
   }
-  close(fd);
   return nullptr;
 }
-
-QpnBlock::~QpnBlock() { close(fd_); }
 
 }  // namespace epic::softnic

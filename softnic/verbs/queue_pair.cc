@@ -1,7 +1,12 @@
 // Queue pairs: creation, states, attributes.
+#include <absl/cleanup/cleanup.h>
+
+#include <algorithm>
 #include <cerrno>
+#include <memory>
 
 #include "softnic/verbs/abi.h"
+#include "softnic/verbs/call.h"
 
 using namespace epic::softnic;
 namespace roce = epic::roce;
@@ -98,11 +103,15 @@ void Remember(const ibv_qp_attr& from, int mask, ibv_qp_attr* to) {
   take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
 }
 
-bool Fits(const ibv_qp_init_attr& init) {
+// What is asked for can be had, from queues of the protection domain's own device: another one's completion
+// queue may have the number of one here.
+bool Fits(const ibv_pd& pd, const ibv_qp_init_attr& init) {
   const ibv_qp_cap& cap = init.cap;
+  const auto is_here = [&](const auto* object) { return object->context == pd.context; };
   return cap.max_send_wr <= kMaxQpWr && cap.max_recv_wr <= kMaxQpWr && cap.max_send_sge <= roce::kMaxSge &&
          cap.max_recv_sge <= roce::kMaxSge && cap.max_inline_data <= kMaxInline && init.send_cq != nullptr &&
-         init.recv_cq != nullptr && (init.srq == nullptr || init.qp_type == IBV_QPT_RC);
+         is_here(init.send_cq) && init.recv_cq != nullptr && is_here(init.recv_cq) &&
+         (init.srq == nullptr || (init.qp_type == IBV_QPT_RC && is_here(init.srq)));
 }
 
 // Who uses what, so that nothing goes before its user.
@@ -113,15 +122,12 @@ void CountUsers(const ibv_qp& qp, int by) {
   if (qp.srq != nullptr) Of(qp.srq)->users += by;
 }
 
-}  // namespace
-
-EPIC_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
-  if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UD) return Null(EOPNOTSUPP);
-  if (!Fits(*init)) return Null(EINVAL);
+ibv_qp* Create(ibv_pd* pd, ibv_qp_init_attr* init) {
   Adapter& adapter = AdapterOf(pd->context);
   const std::optional<epic::Qpn> qpn = adapter.NewQpn();
   if (!qpn) return Null(ENOMEM);
-  auto* qp = new Qp;
+  absl::Cleanup free_qpn = [&] { adapter.FreeQpn(*qpn); };
+  auto qp = std::make_unique<Qp>();
   qp->base = {.context = pd->context,
               .qp_context = init->qp_context,
               .pd = pd,
@@ -139,7 +145,6 @@ EPIC_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   qp->cap.max_send_wr = std::max(1u, init->cap.max_send_wr);
   qp->cap.max_recv_wr = init->srq != nullptr ? 0 : std::max(1u, init->cap.max_recv_wr);
   qp->cap.max_send_sge = qp->cap.max_recv_sge = roce::kMaxSge;
-  init->cap = qp->cap;
   qp->init = {.is_ud = init->qp_type == IBV_QPT_UD,
               .qpn = *qpn,
               .pd = Of(pd)->id,
@@ -151,16 +156,21 @@ EPIC_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
               .max_inline_bytes = qp->cap.max_inline_data};
   adapter.Do([&](Nic& nic) {
     nic.CreateQp(qp->init);
-    Of(pd->context)->qps[qp->base.qp_num] = qp;
+    absl::Cleanup destroy = [&] { nic.DestroyQp(*qpn); };
+    Of(pd->context)->qps.emplace(qp->base.qp_num, qp.get());
+    std::move(destroy).Cancel();
     CountUsers(qp->base, 1);
   });
-  return &qp->base;
+  std::move(free_qpn).Cancel();
+  init->cap = qp->cap;
+  return &qp.release()->base;
 }
 
-EPIC_VERBS int ibv_destroy_qp(ibv_qp* base) {
-  Qp* qp = Of(base);
-  Context* context = Of(base->context);
-  context->adapter->Do([&](Nic& nic) {
+int Destroy(Qp* qp) {
+  ibv_qp* const base = &qp->base;
+  Context* const context = Of(base->context);
+  const bool busy = context->adapter->Do([&](Nic& nic) {
+    if (context->adapter->IsAttached(qp->init.qpn)) return true;
     nic.DestroyQp(qp->init.qpn);
     context->qps.erase(base->qp_num);
     CountUsers(*base, -1);
@@ -168,25 +178,27 @@ EPIC_VERBS int ibv_destroy_qp(ibv_qp* base) {
       return e.event_type != IBV_EVENT_CQ_ERR && e.event_type != IBV_EVENT_SRQ_LIMIT_REACHED &&
              e.element.qp == base;
     });
+    return false;
   });
+  if (busy) return EBUSY;
   context->adapter->FreeQpn(qp->init.qpn);
   AwaitAcknowledged(base, &base->events_completed, qp->events_read);
   delete qp;
   return 0;
 }
 
-EPIC_VERBS int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int mask) {
+int Modify(ibv_qp* base, const ibv_qp_attr& attr, int mask) {
   Qp& qp = *Of(base);
-  if (!IsPlausible(qp, *attr, mask)) return EINVAL;
-  if ((mask & IBV_QP_CUR_STATE) != 0 && attr->cur_qp_state != base->state) return EINVAL;
-  const int error = qp.is_ud() ? ModifyUd(qp, *attr, mask) : ModifyRc(qp, *attr, mask);
+  if (!IsPlausible(qp, attr, mask)) return EINVAL;
+  if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != base->state) return EINVAL;
+  const int error = qp.is_ud() ? ModifyUd(qp, attr, mask) : ModifyRc(qp, attr, mask);
   if (error != 0) return error;
-  Remember(*attr, mask, &qp.attr);
-  if ((mask & IBV_QP_STATE) != 0) base->state = attr->qp_state;
+  Remember(attr, mask, &qp.attr);
+  if ((mask & IBV_QP_STATE) != 0) base->state = attr.qp_state;
   return 0;
 }
 
-EPIC_VERBS int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+int Query(ibv_qp* base, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
   const Qp& qp = *Of(base);
   *attr = qp.attr;
   AdapterOf(base->context).Do([&](Nic& nic) {
@@ -205,38 +217,55 @@ EPIC_VERBS int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_at
   return 0;
 }
 
+}  // namespace
+
+EPIC_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UD) return Null(EOPNOTSUPP);
+  if (!Fits(*pd, *init)) return Null(EINVAL);
+  return ObjectOf(pd->context, [&] { return Create(pd, init); });
+}
+
+EPIC_VERBS int ibv_destroy_qp(ibv_qp* qp) {
+  return ErrnoOf(qp->context, [&] { return Destroy(Of(qp)); });
+}
+
+EPIC_VERBS int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  return ErrnoOf(qp->context, [&] { return Modify(qp, *attr, mask); });
+}
+
+EPIC_VERBS int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+  return ErrnoOf(qp->context, [&] { return Query(qp, attr, init); });
+}
+
 EPIC_VERBS int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   const std::optional<epic::Ipv4> group = Ipv4Of(*gid);
   if (!group || !Of(qp)->is_ud()) return EINVAL;
-  Adapter& adapter = AdapterOf(qp->context);
-  if (const int error = adapter.JoinGroup(*group); error != 0) return error;
-  if (adapter.Do([&](Nic& nic) { return nic.AttachMulticast(Of(qp)->init.qpn, *group); })) return 0;
-  adapter.LeaveGroup(*group);
-  return EINVAL;
+  return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Attach(Of(qp)->init.qpn, *group); });
 }
 
 EPIC_VERBS int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   const std::optional<epic::Ipv4> group = Ipv4Of(*gid);
-  Adapter& adapter = AdapterOf(qp->context);
-  if (!group || !adapter.Do([&](Nic& nic) { return nic.DetachMulticast(Of(qp)->init.qpn, *group); }))
-    return EINVAL;
-  adapter.LeaveGroup(*group);
-  return 0;
+  if (!group) return EINVAL;
+  return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Detach(Of(qp)->init.qpn, *group); });
 }
 
 EPIC_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
-  epic::Ipv4 ip{};
-  if (const int error = DestinationOf(*attr, &ip); error != 0) return Null(error);
-  if (const int error = AdapterOf(pd->context).Reach(ip); error != 0) return Null(error);
-  auto* ah = new Ah;
-  ah->base = {.context = pd->context, .pd = pd, .handle = 0};
-  ah->ip = ip;
-  return &ah->base;
+  return ObjectOf(pd->context, [&]() -> ibv_ah* {
+    epic::Ipv4 ip{};
+    if (const int error = DestinationOf(*attr, &ip); error != 0) return Null(error);
+    if (const int error = AdapterOf(pd->context).Reach(ip); error != 0) return Null(error);
+    auto* ah = new Ah;
+    ah->base = {.context = pd->context, .pd = pd, .handle = 0};
+    ah->ip = ip;
+    return &ah->base;
+  });
 }
 
 EPIC_VERBS int ibv_destroy_ah(ibv_ah* ah) {
-  delete Of(ah);
-  return 0;
+  return ErrnoOf(ah->context, [&] {
+    delete Of(ah);
+    return 0;
+  });
 }
 
 // The sender of a datagram, from the IPv4 header in front of it (the last 20 bytes of the GRH).

@@ -215,6 +215,51 @@ TEST(VerbsErrors, CompletionQueueThatIsFull) {
   EXPECT_EQ(ibv_destroy_cq(small), 0);
 }
 
+// Two opens of one device are two devices; their objects have the same numbers.
+TEST(VerbsErrors, WhatIsOfAnotherDeviceIsRefused) {
+  Connection c;
+  ibv_srq_init_attr srq_init{.attr = {.max_wr = 8, .max_sge = 1}};
+  ibv_srq* srq = ibv_create_srq(c.b.pd, &srq_init);
+  ASSERT_NE(srq, nullptr);
+  ibv_qp_init_attr own{};
+  own.send_cq = own.recv_cq = c.cq_a;
+  own.qp_type = IBV_QPT_RC;
+  const auto refused = [&](ibv_qp_init_attr init) {
+    errno = 0;
+    return ibv_create_qp(c.a.pd, &init) == nullptr && errno == EINVAL;
+  };
+  ibv_qp_init_attr init = own;
+  init.send_cq = c.cq_b;
+  EXPECT_TRUE(refused(init));
+  init = own;
+  init.recv_cq = c.cq_b;
+  EXPECT_TRUE(refused(init));
+  init = own;
+  init.srq = srq;
+  EXPECT_TRUE(refused(init));
+  errno = 0;
+  EXPECT_EQ(ibv_create_cq(c.a.context, 8, nullptr, c.b.channel, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+
+  init = own;
+  init.qp_type = IBV_QPT_UD;
+  init.cap.max_send_wr = 1;
+  ibv_qp* ud = ibv_create_qp(c.a.pd, &init);
+  ASSERT_NE(ud, nullptr);
+  ibv_ah_attr attr{.is_global = 1, .port_num = 1};
+  attr.grh = {.dgid = c.b.gid(), .sgid_index = 1};
+  ibv_ah* ah = ibv_create_ah(c.b.pd, &attr);
+  ASSERT_NE(ah, nullptr);
+  ibv_send_wr wr{.wr_id = 1, .opcode = IBV_WR_SEND}, *bad = nullptr;
+  wr.wr.ud = {.ah = ah, .remote_qpn = 1, .remote_qkey = 1};
+  EXPECT_EQ(ibv_post_send(ud, &wr, &bad), EINVAL);
+  EXPECT_EQ(bad, &wr);
+  EXPECT_EQ(ibv_destroy_ah(ah), 0);
+  EXPECT_EQ(ibv_destroy_qp(ud), 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  ExpectOthersWork(c);
+}
+
 TEST(VerbsErrors, SendQueueDrains) {
   Connection c;
   ibv_qp_attr attr{.qp_state = IBV_QPS_SQD};

@@ -1,6 +1,7 @@
 // verbs_multicast receive GROUP COUNT | send GROUP COUNT: datagrams to a multicast group, over plain
 // libibverbs. The receiver prints "ready" once it is attached, then the first byte of each datagram; after
-// the last it detaches, prints "detached", and waits a second to see that no more come.
+// the last it detaches, prints "detached", and waits a second to see that no more come. Attached, it cannot
+// be destroyed; attached twice, it needs to be detached once only.
 #include <arpa/inet.h>
 #include <poll.h>
 
@@ -44,7 +45,8 @@ void Receive(Device& device, ibv_qp* qp, ibv_cq* cq, ibv_gid group, int count) {
   for (int i = 0; i < count + 1; ++i)
     Check(PostRecv(device, qp, static_cast<uint64_t>(i), static_cast<size_t>(i) * 256, kGrh + kBytes),
           "post");
-  Check(ibv_attach_mcast(qp, &group, 0), "ibv_attach_mcast");
+  for (int i = 0; i < 2; ++i) Check(ibv_attach_mcast(qp, &group, 0), "ibv_attach_mcast");
+  if (ibv_destroy_qp(qp) != EBUSY) Die("destroyed though attached");
   std::printf("ready\n");
   std::fflush(stdout);
   for (int i = 0; i < count; ++i) {

@@ -80,6 +80,24 @@ TEST(VerbsThreads, OwnQueuePairsOfOneDevice) {
   });
 }
 
+// Registrations that succeed and fail count the domain's users alike.
+TEST(VerbsThreads, RegisterAndFailToInOneProtectionDomain) {
+  Device device;
+  ibv_pd* pd = ibv_alloc_pd(device.context);
+  ASSERT_NE(pd, nullptr);
+  RunThreads(3, [&](int thread) {
+    uint8_t bytes[64];
+    for (int i = 0; i < 20'000; ++i) {
+      ibv_mr* mr = ibv_reg_mr(pd, bytes, thread == 0 ? sizeof bytes : 0, 0);
+      ASSERT_EQ(mr != nullptr, thread == 0);
+      if (mr != nullptr) {
+        ASSERT_EQ(ibv_dereg_mr(mr), 0);
+      }
+    }
+  });
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
 TEST(VerbsThreads, OneWaitsForEventsAnotherPosts) {
   Connection c;
   ASSERT_EQ(ibv_req_notify_cq(c.cq_b, 0), 0);

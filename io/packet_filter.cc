@@ -1,0 +1,110 @@
+#include "io/packet_filter.h"
+
+#include <linux/if_ether.h>
+#include <netinet/in.h>
+
+#include "base/check.h"
+
+namespace epic::io {
+namespace {
+
+// Offsets into an untagged Ethernet frame. Those behind the IPv4 header are for one without options; the
+// program adds how much longer it is.
+constexpr uint32_t kEtherType = 12;
+constexpr uint32_t kArpOperation = 20;
+constexpr uint32_t kIpHeader = 14;
+constexpr uint32_t kIpFragment = kIpHeader + 6;
+constexpr uint32_t kIpProtocol = kIpHeader + 9;
+// From the start of the frame, less the IPv4 header.
+constexpr uint32_t kUdpDestinationPort = kIpHeader + 2;
+constexpr uint32_t kBthDestinationQpn = kIpHeader + 8 + 4;
+
+constexpr uint32_t kArpReply = 2;
+constexpr uint32_t kMoreFragmentsAndOffset = 0x3fff;
+constexpr uint32_t kQpnBits = 0xffffff, kMulticastQpn = 0xffffff;
+
+// Writes a program from top to bottom. The machine has two registers: the accumulator, which loads and
+// arithmetic write and conditions read, and an index, which holds the length of the IPv4 header here.
+class Assembler {
+ public:
+  void LoadByte(uint32_t offset) { Emit(BPF_LD | BPF_B | BPF_ABS, offset); }
+  void LoadHalf(uint32_t offset) { Emit(BPF_LD | BPF_H | BPF_ABS, offset); }
+  void LoadIpHeaderLength() { Emit(BPF_LDX | BPF_B | BPF_MSH, kIpHeader); }
+  void LoadHalfBehindIp(uint32_t offset) { Emit(BPF_LD | BPF_H | BPF_IND, offset); }
+  void LoadWordBehindIp(uint32_t offset) { Emit(BPF_LD | BPF_W | BPF_IND, offset); }
+  void And(uint32_t bits) { Emit(BPF_ALU | BPF_AND | BPF_K, bits); }
+  void ShiftRight(uint32_t bits) { Emit(BPF_ALU | BPF_RSH | BPF_K, bits); }
+  void Pass() { Emit(BPF_RET | BPF_K, UINT32_MAX); }
+  void Drop() { Emit(BPF_RET | BPF_K, 0); }
+
+  // What `then` writes runs only if the accumulator is `value`. Jumps never leave it, so that none is longer
+  // than it is, however long the program grows: their lengths have 8 bits.
+  template <typename Then>
+  void IfEqual(uint32_t value, Then then) {
+    const size_t jump = Emit(BPF_JMP | BPF_JEQ | BPF_K, value);
+    then();
+    code_[jump].jf = LengthBehind(jump);
+  }
+  void PassIf(uint32_t value) {
+    IfEqual(value, [this] { Pass(); });
+  }
+  void DropUnless(uint32_t value) {
+    const size_t jump = Emit(BPF_JMP | BPF_JEQ | BPF_K, value);
+    Drop();
+    code_[jump].jt = LengthBehind(jump);
+  }
+
+  std::vector<sock_filter> code() && { return std::move(code_); }
+
+ private:
+  size_t Emit(int what, uint32_t operand) {
+    code_.push_back({static_cast<uint16_t>(what), 0, 0, operand});
+    return code_.size() - 1;
+  }
+  uint8_t LengthBehind(size_t jump) const {
+    const size_t length = code_.size() - jump - 1;
+    EPIC_CHECK(length <= UINT8_MAX);
+    return static_cast<uint8_t>(length);
+  }
+
+  std::vector<sock_filter> code_;
+};
+
+}  // namespace
+
+std::vector<sock_filter> RoceFilter(const FilterOptions& options, std::span<const uint16_t> qpn_blocks) {
+  EPIC_CHECK(qpn_blocks.size() <= kMaxFilterBlocks);
+  Assembler a;
+  a.LoadHalf(kEtherType);
+  if (options.arp_replies) {
+    a.IfEqual(ETH_P_ARP, [&] {
+      a.LoadHalf(kArpOperation);
+      a.PassIf(kArpReply);
+      a.Drop();
+    });
+  }
+  a.DropUnless(ETH_P_IP);
+  a.LoadByte(kIpProtocol);
+  a.DropUnless(IPPROTO_UDP);
+  a.LoadHalf(kIpFragment);
+  a.And(kMoreFragmentsAndOffset);
+  a.DropUnless(0);
+  a.LoadIpHeaderLength();
+  a.LoadHalfBehindIp(kUdpDestinationPort);
+  a.DropUnless(options.udp_port);
+  a.LoadWordBehindIp(kBthDestinationQpn);
+  a.And(kQpnBits);
+  a.PassIf(kMulticastQpn);
+  a.ShiftRight(8);
+  for (const uint16_t block : qpn_blocks) a.PassIf(block);
+  a.Drop();
+  return std::move(a).code();
+}
+
+std::vector<sock_filter> EmptyFilter() {
+  Assembler a;
+  a.Drop();
+  return std::move(a).code();
+}
+
+}  // namespace epic::io

@@ -1,0 +1,208 @@
+// The filters of packet sockets, run by a small interpreter here and by the kernel, which must agree.
+#include "io/packet_filter.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "roce/arp.h"
+#include "roce/frame.h"
+
+namespace epic::io {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+using Program = std::vector<sock_filter>;
+
+constexpr uint16_t kPort = roce::kUdpPort;
+
+// What a frame's classic BPF program returns: the bytes to keep, 0 for a frame that is dropped. Nothing for a
+// program that the kernel would refuse. A load from behind the end drops the frame.
+std::optional<uint32_t> Interpret(const Program& program, const Bytes& frame) {
+  if (program.size() > BPF_MAXINSNS) return std::nullopt;
+  uint32_t accumulator = 0, index = 0;
+  const auto load = [&](uint64_t at, size_t bytes, uint32_t* to) {
+    if (at + bytes > frame.size()) return false;
+    *to = 0;
+    for (size_t i = 0; i < bytes; ++i) *to = *to << 8 | frame[at + i];
+    return true;
+  };
+  for (size_t at = 0; at < program.size(); ++at) {
+    const sock_filter& i = program[at];
+    bool loaded = true;
+    switch (i.code) {
+      case BPF_LD | BPF_B | BPF_ABS:
+        loaded = load(i.k, 1, &accumulator);
+        break;
+      case BPF_LD | BPF_H | BPF_ABS:
+        loaded = load(i.k, 2, &accumulator);
+        break;
+      case BPF_LD | BPF_H | BPF_IND:
+        loaded = load(uint64_t{i.k} + index, 2, &accumulator);
+        break;
+      case BPF_LD | BPF_W | BPF_IND:
+        loaded = load(uint64_t{i.k} + index, 4, &accumulator);
+        break;
+      case BPF_LDX | BPF_B | BPF_MSH:
+        loaded = load(i.k, 1, &index);
+        index = (index & 0xf) * 4;
+        break;
+      case BPF_ALU | BPF_AND | BPF_K:
+        accumulator &= i.k;
+        break;
+      case BPF_ALU | BPF_RSH | BPF_K:
+        accumulator >>= i.k;
+        break;
+      case BPF_JMP | BPF_JEQ | BPF_K:
+        at += accumulator == i.k ? i.jt : i.jf;
+        break;
+      case BPF_RET | BPF_K:
+        return i.k;
+      default:
+        return std::nullopt;
+    }
+    if (!loaded) return 0;
+  }
+  return std::nullopt;  // it ran past its end
+}
+
+// A socket with the program, at which frames arrive as datagrams.
+class Kernel {
+ public:
+  explicit Kernel(Program program) {
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fds_.data()), 0);
+    const sock_fprog filter{static_cast<uint16_t>(program.size()), program.data()};
+    error_ = setsockopt(fds_[0], SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0 ? 0 : errno;
+  }
+  ~Kernel() {
+    for (const int fd : fds_) close(fd);
+  }
+  int error() const { return error_; }
+  bool Passes(const Bytes& frame) {
+    EXPECT_EQ(send(fds_[1], frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
+    Bytes got(frame.size() + 1);
+    const ssize_t bytes = recv(fds_[0], got.data(), got.size(), MSG_DONTWAIT);
+    EXPECT_TRUE(bytes == static_cast<ssize_t>(frame.size()) || bytes == -1);
+    return bytes > 0;
+  }
+
+ private:
+  std::array<int, 2> fds_{};
+  int error_ = 0;
+};
+
+Bytes FrameTo(Qpn qpn) {
+  const std::array<uint8_t, 8> payload{};
+  roce::Packet packet;
+  packet.src_ip = Ipv4{0x0a000001};
+  packet.dst_ip = Ipv4{0x0a000002};
+  packet.bth.opcode = roce::Opcode::kRcSendOnly;
+  packet.bth.dest_qp = qpn;
+  packet.payload = payload;
+  Bytes frame(roce::FrameBytes(packet));
+  roce::WriteFrame({}, packet, frame);
+  return frame;
+}
+
+Bytes ArpFrame(roce::ArpOp op) {
+  Bytes frame(roce::kMaxArpFrameBytes);
+  frame.resize(roce::WriteArp({.op = op}, frame));
+  return frame;
+}
+
+Bytes With(Bytes frame, size_t at, uint8_t byte) {
+  frame[at] = byte;
+  return frame;
+}
+
+// Eight bytes of options behind the IPv4 header.
+Bytes WithIpOptions(Bytes frame) {
+  frame[14] = 0x47;
+  frame.insert(frame.begin() + 34, 8, 1);
+  return frame;
+}
+
+// First of 65,536 numbers, less the first and the last: 0 and 0xffff have the special ones.
+std::vector<uint16_t> Blocks(size_t count) {
+  std::vector<uint16_t> blocks(count);
+  for (size_t i = 0; i < count; ++i) blocks[i] = static_cast<uint16_t>(3 + 7 * i);
+  return blocks;
+}
+constexpr Qpn First(uint16_t block) { return Qpn{uint32_t{block} << 8}; }
+constexpr Qpn Last(uint16_t block) { return Qpn{uint32_t{block} << 8 | 0xff}; }
+
+struct Case {
+  std::string what;
+  Bytes frame;
+  bool passes;
+};
+
+// With a block that the filter has, or without any.
+std::vector<Case> CasesOf(std::optional<uint16_t> block, bool arp_replies) {
+  const bool any = block.has_value();
+  const Bytes ours = FrameTo(First(block.value_or(1)));
+  return {
+      {"ARP reply", ArpFrame(roce::ArpOp::kReply), arp_replies},
+      {"ARP request", ArpFrame(roce::ArpOp::kRequest), false},
+      {"first QPN of a block", ours, any},
+      {"last QPN of a block", FrameTo(Last(block.value_or(1))), any},
+      {"QPN before the block", FrameTo(Qpn{Raw(First(block.value_or(1))) - 1}), false},
+      {"QPN behind the block", FrameTo(Qpn{Raw(Last(block.value_or(1))) + 1}), false},
+      {"special QPN", FrameTo(Qpn{1}), false},
+      {"multicast", FrameTo(Qpn{0xffffff}), true},
+      {"QPN beside the multicast one", FrameTo(Qpn{0xfffffe}), false},
+      {"reserved bits beside the QPN", With(ours, 46, 0xff), any},
+      {"IPv4 options", WithIpOptions(ours), any},
+      {"first fragment", With(ours, 20, 0x20), false},
+      {"later fragment", With(ours, 21, 1), false},
+      {"do not fragment", With(ours, 20, 0x40), any},
+      {"TCP", With(ours, 23, 6), false},
+      {"another UDP port", With(ours, 37, 0), false},
+      {"IPv6", With(With(ours, 12, 0x86), 13, 0xdd), false},
+      {"a frame that ends in the BTH", Bytes(ours.begin(), ours.begin() + 48), false},
+      {"a frame that ends in Ethernet's header", Bytes(ours.begin(), ours.begin() + 10), false},
+  };
+}
+
+class RoceFilterTest : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(RoceFilterTest, PassesWhatItShould) {
+  const std::vector<uint16_t> blocks = Blocks(GetParam());
+  for (const bool arp_replies : {true, false}) {
+    const Program program = RoceFilter({.udp_port = kPort, .arp_replies = arp_replies}, blocks);
+    Kernel kernel(program);
+    ASSERT_EQ(kernel.error(), 0) << program.size() << " instructions";
+    std::vector<std::optional<uint16_t>> looked_at(blocks.begin(), blocks.end());
+    if (blocks.empty()) looked_at.emplace_back();
+    for (const auto block : looked_at) {
+      for (const Case& one : CasesOf(block, arp_replies)) {
+        SCOPED_TRACE(one.what + ", block " + std::to_string(block.value_or(0)));
+        EXPECT_EQ(Interpret(program, one.frame), one.passes ? UINT32_MAX : 0);
+        EXPECT_EQ(kernel.Passes(one.frame), one.passes);
+      }
+    }
+  }
+}
+
+// The distance over all blocks does not fit into 8 bits from 241 of them on.
+INSTANTIATE_TEST_SUITE_P(Blocks, RoceFilterTest,
+                         ::testing::Values(0, 1, 2, 239, 240, 241, 244, 255, kMaxFilterBlocks),
+                         ::testing::PrintToStringParamName());
+
+TEST(EmptyFilterTest, PassesNothing) {
+  Kernel kernel(EmptyFilter());
+  ASSERT_EQ(kernel.error(), 0);
+  for (const Case& one : CasesOf(7, true)) {
+    EXPECT_EQ(Interpret(EmptyFilter(), one.frame), 0u) << one.what;
+    EXPECT_FALSE(kernel.Passes(one.frame)) << one.what;
+  }
+}
+
+}  // namespace
+}  // namespace epic::io

@@ -1,0 +1,206 @@
+// Forks of a process with open devices: what a child may do, and that its parent notices nothing. A child
+// that hangs is ended by an alarm, and its test fails.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "tests/softnic/verbs_testing.h"
+
+namespace epic::softnic::testing {
+namespace {
+
+constexpr unsigned kChildSeconds = 30;
+
+// Runs `body` in a child of fork. 0 if it returned true.
+int InChild(const std::function<bool()>& body) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kChildSeconds);
+    _exit(body() ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+// For children, whose failures gtest does not see.
+#define CHILD_EXPECT(condition)                                                          \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      std::fprintf(stderr, "%s:%d: in the child: %s\n", __FILE__, __LINE__, #condition); \
+      return false;                                                                      \
+    }                                                                                    \
+  } while (false)
+
+void ExpectTraffic(Connection& c, uint8_t byte) {
+  std::memset(c.a.at(0), byte, 3000);
+  std::memset(c.b.at(0), 0, 3000);
+  ASSERT_EQ(PostRecv(c.b, c.qp_b, 1, 0, 3000), 0);
+  ASSERT_EQ(PostSend(c.a, c.qp_a, 2, 0, 3000), 0);
+  EXPECT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(Await(c.cq_b).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(std::memcmp(c.a.at(0), c.b.at(0), 3000), 0);
+}
+
+bool EveryVerbIsRefused(Connection& c, ibv_srq* srq, ibv_ah* ah) {
+  const auto refused = [](const void* object) { return object == nullptr && errno == EIO; };
+  errno = 0;
+  CHILD_EXPECT(refused(ibv_alloc_pd(c.a.context)));
+  CHILD_EXPECT(refused(ibv_reg_mr(c.a.pd, c.a.at(0), 64, IBV_ACCESS_LOCAL_WRITE)));
+  CHILD_EXPECT(refused(ibv_create_comp_channel(c.a.context)));
+  CHILD_EXPECT(refused(ibv_create_cq(c.a.context, 8, nullptr, nullptr, 0)));
+  ibv_srq_init_attr srq_init{.attr = {.max_wr = 8, .max_sge = 1}};
+  CHILD_EXPECT(refused(ibv_create_srq(c.a.pd, &srq_init)));
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = c.cq_a;
+  init.qp_type = IBV_QPT_RC;
+  CHILD_EXPECT(refused(ibv_create_qp(c.a.pd, &init)));
+  ibv_ah_attr ah_attr{.is_global = 1, .port_num = 1};
+  ah_attr.grh = {.dgid = c.b.gid(), .sgid_index = 1};
+  CHILD_EXPECT(refused(ibv_create_ah(c.a.pd, &ah_attr)));
+
+  ibv_wc wc;
+  CHILD_EXPECT(ibv_poll_cq(c.cq_a, 1, &wc) == -1);
+  CHILD_EXPECT(ibv_req_notify_cq(c.cq_a, 0) == EIO);
+  CHILD_EXPECT(ibv_resize_cq(c.cq_a, 512) == EIO);
+  CHILD_EXPECT(PostSend(c.a, c.qp_a, 9, 0, 8) == EIO);
+  CHILD_EXPECT(PostRecv(c.a, c.qp_a, 9, 0, 8) == EIO);
+  ibv_recv_wr recv{.wr_id = 1}, *bad = nullptr;
+  CHILD_EXPECT(ibv_post_srq_recv(srq, &recv, &bad) == EIO && bad == &recv);
+  ibv_srq_attr srq_attr{.srq_limit = 1};
+  CHILD_EXPECT(ibv_modify_srq(srq, &srq_attr, IBV_SRQ_LIMIT) == EIO);
+  CHILD_EXPECT(ibv_query_srq(srq, &srq_attr) == EIO);
+  ibv_qp_attr attr{.qp_state = IBV_QPS_ERR};
+  CHILD_EXPECT(ibv_modify_qp(c.qp_a, &attr, IBV_QP_STATE) == EIO);
+  CHILD_EXPECT(ibv_query_qp(c.qp_a, &attr, IBV_QP_STATE, &init) == EIO);
+  ibv_async_event async;
+  CHILD_EXPECT(ibv_get_async_event(c.a.context, &async) == -1 && errno == EIO);
+  ibv_cq* cq = nullptr;
+  void* user = nullptr;
+  CHILD_EXPECT(ibv_get_cq_event(c.a.channel, &cq, &user) == -1);
+  ibv_ack_cq_events(c.cq_a, 0);
+
+  CHILD_EXPECT(ibv_destroy_ah(ah) == EIO);
+  CHILD_EXPECT(ibv_destroy_qp(c.qp_a) == EIO);
+  CHILD_EXPECT(ibv_destroy_srq(srq) == EIO);
+  CHILD_EXPECT(ibv_destroy_cq(c.cq_a) == EIO);
+  CHILD_EXPECT(ibv_destroy_comp_channel(c.a.channel) == EIO);
+  CHILD_EXPECT(ibv_dereg_mr(c.a.mr) == EIO);
+  CHILD_EXPECT(ibv_dealloc_pd(c.a.pd) == EIO);
+  CHILD_EXPECT(ibv_close_device(c.a.context) == EIO);
+  return true;
+}
+
+TEST(VerbsFork, EveryVerbOnWhatIsInheritedIsRefused) {
+  Connection c;
+  ibv_srq_init_attr init{.attr = {.max_wr = 8, .max_sge = 1}};
+  ibv_srq* srq = ibv_create_srq(c.a.pd, &init);
+  ASSERT_NE(srq, nullptr);
+  ibv_ah_attr ah_attr{.is_global = 1, .port_num = 1};
+  ah_attr.grh = {.dgid = c.b.gid(), .sgid_index = 1};
+  ibv_ah* ah = ibv_create_ah(c.a.pd, &ah_attr);
+  ASSERT_NE(ah, nullptr);
+  EXPECT_EQ(InChild([&] { return EveryVerbIsRefused(c, srq, ah); }), 0);
+  // A grandchild's are not its own either.
+  EXPECT_EQ(InChild([&] { return InChild([&] { return EveryVerbIsRefused(c, srq, ah); }) == 0; }), 0);
+  ExpectTraffic(c, 0x11);
+  EXPECT_EQ(ibv_destroy_ah(ah), 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+TEST(VerbsFork, TheParentGoesOnWhateverItsChildDoes) {
+  Connection c;
+  ASSERT_EQ(ibv_req_notify_cq(c.cq_b, 0), 0);
+  ExpectTraffic(c, 0x21);
+  EXPECT_EQ(InChild([] { return true; }), 0);
+  ExpectTraffic(c, 0x22);
+  // Through the handlers of exit().
+  EXPECT_EQ(InChild([]() -> bool { std::exit(0); }), 0);
+  ExpectTraffic(c, 0x23);
+  EXPECT_EQ(InChild([] { return execl("/bin/true", "true", nullptr) == 0; }), 0);
+  ExpectTraffic(c, 0x24);
+  // What arrives while a child looks for it is the parent's.
+  ASSERT_EQ(PostRecv(c.b, c.qp_b, 1, 0, 8), 0);
+  EXPECT_EQ(InChild([&] {
+              for (int i = 0; i < 1000; ++i) {
+                ibv_wc wc;
+                CHILD_EXPECT(ibv_poll_cq(c.cq_b, 1, &wc) == -1);
+                CHILD_EXPECT(PostSend(c.a, c.qp_a, 3, 0, 8) == EIO);
+              }
+              ibv_cq* cq = nullptr;
+              void* user = nullptr;
+              CHILD_EXPECT(ibv_get_cq_event(c.b.channel, &cq, &user) == -1);
+              return true;
+            }),
+            0);
+  ibv_cq* cq = nullptr;
+  void* user = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(c.b.channel, &cq, &user), 0) << "of the first message";
+  EXPECT_EQ(cq, c.cq_b);
+  ibv_ack_cq_events(cq, 1);
+  ASSERT_EQ(PostSend(c.a, c.qp_a, 2, 0, 8), 0);
+  EXPECT_EQ(Await(c.cq_a).wr_id, 2u);
+  EXPECT_EQ(Await(c.cq_b).wr_id, 1u);
+}
+
+TEST(VerbsFork, AChildMayOpenDevicesOfItsOwn) {
+  Connection c;
+  EXPECT_EQ(InChild([&] {
+              Connection own;
+              CHILD_EXPECT(own.qp_a->qp_num >> 8 != c.qp_a->qp_num >> 8);
+              std::memset(own.a.at(0), 0x5a, 64);
+              CHILD_EXPECT(PostRecv(own.b, own.qp_b, 1, 0, 64) == 0);
+              CHILD_EXPECT(PostSend(own.a, own.qp_a, 2, 0, 64) == 0);
+              CHILD_EXPECT(Await(own.cq_a).status == IBV_WC_SUCCESS);
+              CHILD_EXPECT(Await(own.cq_b).wr_id == 1);
+              CHILD_EXPECT(std::memcmp(own.a.at(0), own.b.at(0), 64) == 0);
+              return true;
+            }),
+            0);
+  ExpectTraffic(c, 0x31);
+}
+
+// So that at most forks somebody else holds the lock of a device.
+TEST(VerbsFork, WhileOtherThreadsAreInVerbs) {
+  Connection c;
+  ibv_pd* pd = ibv_alloc_pd(c.b.context);
+  ibv_cq* idle = c.b.CreateCq(8);
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    ibv_wc wc;
+    while (!stop) EXPECT_EQ(ibv_poll_cq(idle, 1, &wc), 0);
+  });
+  threads.emplace_back([&] {
+    uint8_t bytes[64];
+    while (!stop) EXPECT_EQ(ibv_dereg_mr(ibv_reg_mr(pd, bytes, sizeof bytes, 0)), 0);
+  });
+  int status = 0;
+  for (int i = 0; i < 100 && status == 0; ++i) {
+    status = InChild([&] {
+      ibv_wc wc;
+      CHILD_EXPECT(ibv_poll_cq(idle, 1, &wc) == -1);
+      CHILD_EXPECT(ibv_destroy_cq(idle) == EIO);
+      CHILD_EXPECT(ibv_close_device(c.b.context) == EIO);
+      return true;
+    });
+  }
+  EXPECT_EQ(status, 0);
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  ExpectTraffic(c, 0x41);
+  EXPECT_EQ(ibv_destroy_cq(idle), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+}  // namespace
+}  // namespace epic::softnic::testing

@@ -1,0 +1,248 @@
+// What a verb does when memory, descriptors, threads or queue pair numbers have run out: an errno, nothing
+// half made, no exception; and once there is enough again it works.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <new>
+#include <vector>
+
+#include "tests/softnic/verbs_testing.h"
+
+namespace {
+
+// How many allocations of this thread succeed before one fails; negative: all do.
+thread_local int allocations_left = -1;
+
+}  // namespace
+
+// For the whole program, the library included.
+void* operator new(size_t bytes) {
+  const bool fails = allocations_left == 0;
+  if (allocations_left >= 0) --allocations_left;
+  void* const memory = fails ? nullptr : std::malloc(std::max<size_t>(bytes, 1));
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace epic::softnic::testing {
+namespace {
+
+// Calls `make` (which returns an errno) with the first allocation failing, the second, and so on until none
+// does; `unmake` takes back what came to be.
+void WithEachAllocationFailing(const std::function<int()>& make, const std::function<void()>& unmake) {
+  constexpr int kMost = 1000;
+  for (int succeed = 0; succeed < kMost; ++succeed) {
+    allocations_left = succeed;
+    const int error = make();
+    const bool failed = allocations_left < 0;
+    allocations_left = -1;
+    if (error == 0) unmake();
+    if (!failed) {
+      EXPECT_EQ(error, 0);
+      EXPECT_GT(succeed, 0) << "it allocates nothing";
+      return;
+    }
+    EXPECT_EQ(error, ENOMEM) << "allocation " << succeed + 1;
+  }
+  FAIL() << "more than " << kMost << " allocations";
+}
+
+template <typename Object>
+int ErrorOf(Object* object) {
+  return object == nullptr ? errno : 0;
+}
+
+TEST(VerbsShortage, OfMemoryWhenADeviceIsOpened) {
+  ibv_device** list = nullptr;
+  WithEachAllocationFailing([&] { return ErrorOf(list = ibv_get_device_list(nullptr)); },
+                            [&] { ibv_free_device_list(list); });
+  list = ibv_get_device_list(nullptr);
+  ASSERT_NE(list, nullptr);
+  ibv_context* context = nullptr;
+  WithEachAllocationFailing([&] { return ErrorOf(context = ibv_open_device(list[0])); },
+                            [&] { EXPECT_EQ(ibv_close_device(context), 0); });
+  ibv_free_device_list(list);
+}
+
+TEST(VerbsShortage, OfMemoryWhenObjectsAreMade) {
+  Connection c;
+  ibv_pd* pd = nullptr;
+  WithEachAllocationFailing([&] { return ErrorOf(pd = ibv_alloc_pd(c.a.context)); },
+                            [&] { EXPECT_EQ(ibv_dealloc_pd(pd), 0); });
+  pd = ibv_alloc_pd(c.a.context);
+  ibv_mr* mr = nullptr;
+  WithEachAllocationFailing(
+      [&] { return ErrorOf(mr = ibv_reg_mr(pd, c.a.at(0), 64, IBV_ACCESS_LOCAL_WRITE)); },
+      [&] { EXPECT_EQ(ibv_dereg_mr(mr), 0); });
+  ibv_comp_channel* channel = nullptr;
+  WithEachAllocationFailing([&] { return ErrorOf(channel = ibv_create_comp_channel(c.a.context)); },
+                            [&] { EXPECT_EQ(ibv_destroy_comp_channel(channel), 0); });
+  channel = ibv_create_comp_channel(c.a.context);
+  ibv_cq* cq = nullptr;
+  WithEachAllocationFailing([&] { return ErrorOf(cq = ibv_create_cq(c.a.context, 16, nullptr, channel, 0)); },
+                            [&] { EXPECT_EQ(ibv_destroy_cq(cq), 0); });
+  cq = ibv_create_cq(c.a.context, 16, nullptr, channel, 0);
+  int depth = 16;
+  WithEachAllocationFailing([&] { return ibv_resize_cq(cq, depth *= 2); }, [] {});
+  ibv_srq* srq = nullptr;
+  ibv_srq_init_attr srq_init{.attr = {.max_wr = 8, .max_sge = 1}};
+  WithEachAllocationFailing([&] { return ErrorOf(srq = ibv_create_srq(pd, &srq_init)); },
+                            [&] { EXPECT_EQ(ibv_destroy_srq(srq), 0); });
+  srq = ibv_create_srq(pd, &srq_init);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.srq = srq;
+  init.qp_type = IBV_QPT_RC;
+  ibv_qp* qp = nullptr;
+  WithEachAllocationFailing([&] { return ErrorOf(qp = ibv_create_qp(pd, &init)); },
+                            [&] { EXPECT_EQ(ibv_destroy_qp(qp), 0); });
+  // Nobody counts a user that did not come to be.
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  // And the device works.
+  ASSERT_EQ(PostRecv(c.b, c.qp_b, 1, 0, 8), 0);
+  ASSERT_EQ(PostSend(c.a, c.qp_a, 2, 0, 8), 0);
+  EXPECT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(Await(c.cq_b).wr_id, 1u);
+}
+
+TEST(VerbsShortage, OfMemoryForACompletionQueueOfTheLargestSize) {
+  Device device;
+  ibv_device_attr attr{};
+  ASSERT_EQ(ibv_query_device(device.context, &attr), 0);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+  const rlimit little{.rlim_cur = 1, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &little), 0);
+  errno = 0;
+  ibv_cq* cq = ibv_create_cq(device.context, attr.max_cqe, nullptr, nullptr, 0);
+  const int error = errno;
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
+  EXPECT_EQ(cq, nullptr);
+  EXPECT_EQ(error, ENOMEM);
+}
+
+std::vector<int> OpenDescriptors() {
+  std::vector<int> open;
+  DIR* const directory = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(directory)) {
+    const int fd = std::atoi(entry->d_name);
+    if (entry->d_name[0] != '.' && fd != dirfd(directory)) open.push_back(fd);
+  }
+  closedir(directory);
+  std::ranges::sort(open);
+  return open;
+}
+
+TEST(VerbsShortage, OfDescriptors) {
+  ibv_device** list = ibv_get_device_list(nullptr);
+  ASSERT_NE(list, nullptr);
+  ibv_context* context = nullptr;
+  const std::vector<int> before = OpenDescriptors();
+  rlimit enough{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &enough), 0);
+  int failures = 0;
+  // One more each time, so that each of those that it needs is the one that is missing.
+  for (rlim_t more = 0; context == nullptr && more < 50; ++more) {
+    const rlimit few{.rlim_cur = more, .rlim_max = enough.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    errno = 0;
+    context = ibv_open_device(list[0]);
+    const int error = errno;
+    errno = 0;
+    ibv_comp_channel* const channel = context == nullptr ? nullptr : ibv_create_comp_channel(context);
+    const int channel_error = errno;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &enough), 0);
+    if (context != nullptr) {
+      EXPECT_EQ(channel, nullptr) << "the device took the last one";
+      EXPECT_EQ(channel_error, EMFILE);
+      continue;
+    }
+    ++failures;
+    EXPECT_NE(error, 0);
+    ASSERT_EQ(OpenDescriptors(), before) << "with descriptors up to " << more;
+  }
+  ASSERT_NE(context, nullptr);
+  // At least sockets for packets, for the loopback's, for UDP, and what waits for them; two counters.
+  EXPECT_GE(failures, 6);
+  EXPECT_GE(context->async_fd, 0);
+  EXPECT_EQ(ibv_close_device(context), 0);
+  EXPECT_EQ(OpenDescriptors(), before);
+  ibv_free_device_list(list);
+}
+
+TEST(VerbsShortage, OfThreads) {
+  ibv_device** list = ibv_get_device_list(nullptr);
+  ASSERT_NE(list, nullptr);
+  const std::vector<int> before = OpenDescriptors();
+  // No thread can have a stack of that size.
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 50), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  errno = 0;
+  ibv_context* context = ibv_open_device(list[0]);
+  const int error = errno;
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_EQ(context, nullptr);
+  EXPECT_EQ(error, EAGAIN);
+  EXPECT_EQ(OpenDescriptors(), before);
+  sigset_t blocked;
+  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, nullptr, &blocked), 0);
+  EXPECT_EQ(sigismember(&blocked, SIGTERM), 0) << "signals reach the application as before";
+  context = ibv_open_device(list[0]);
+  ASSERT_NE(context, nullptr);
+  EXPECT_EQ(ibv_close_device(context), 0);
+  pthread_attr_destroy(&usual);
+  pthread_attr_destroy(&huge);
+  ibv_free_device_list(list);
+}
+
+// As many as the device says it has, and they receive: the last as well as the first.
+TEST(VerbsShortage, OfQueuePairs) {
+  Device a, b;
+  ibv_cq *cq_a = a.CreateCq(8), *cq_b = b.CreateCq(8);
+  ibv_device_attr attr{};
+  ASSERT_EQ(ibv_query_device(a.context, &attr), 0);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq_a;
+  init.qp_type = IBV_QPT_RC;
+  init.sq_sig_all = 1;
+  std::vector<ibv_qp*> qps;
+  while (ibv_qp* qp = ibv_create_qp(a.pd, &init)) qps.push_back(qp);
+  EXPECT_EQ(errno, ENOMEM);
+  ASSERT_EQ(qps.size(), static_cast<size_t>(attr.max_qp));
+  ibv_qp* const peer = CreateRc(b, cq_b);
+  for (const size_t i : {size_t{0}, size_t{240 * 256}, size_t{244 * 256}, qps.size() - 1}) {
+    SCOPED_TRACE(i);
+    Connect(qps[i], b.gid(), peer->qp_num);
+    Connect(peer, a.gid(), qps[i]->qp_num);
+    ASSERT_EQ(PostRecv(a, qps[i], i, 0, 8), 0);
+    ASSERT_EQ(PostSend(b, peer, 1, 0, 8), 0);
+    EXPECT_EQ(Await(cq_b).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(Await(cq_a).wr_id, i);
+  }
+  // One that is given back can be had again.
+  EXPECT_EQ(ibv_destroy_qp(qps.front()), 0);
+  qps.front() = ibv_create_qp(a.pd, &init);
+  ASSERT_NE(qps.front(), nullptr);
+  for (ibv_qp* qp : qps) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_qp(peer), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq_a), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq_b), 0);
+}
+
+}  // namespace
+}  // namespace epic::softnic::testing
