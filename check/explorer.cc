@@ -27,7 +27,8 @@ class Exploration {
     options_.depth_first ? DeepestFirst() : LayerByLayer();
     if (report_.verdict == Verdict::kRight) FindHang();
     Count();
-    report_.omission_bound = seen_.OmissionBound();
+    report_.omission_bound = OmissionBound(seen_.size(), options_.symmetric ? model_.symmetries() : 1) +
+                             OmissionBound(fair_.states(), model_.symmetries());
     report_.sizes = model_.sizes();
     return std::move(report_);
   }

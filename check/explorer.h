@@ -44,6 +44,7 @@ struct Report {
   // In which the calls have ended and nothing is under way: fingerprints, those that are symmetric once, and
   // without what faults have happened.
   std::set<uint64_t> final_states;
+  // Of the probability that a state was taken for another (check/seen.h).
   double omission_bound = 0;
   Model::Sizes sizes;
 };

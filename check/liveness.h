@@ -26,6 +26,8 @@ class FairRuns {
     std::vector<Action> steps;  // from the quiet state to there
   };
   Finding Check(std::span<const Word> quiet);
+  // From where it has ended; told apart by fingerprints, under all symmetries.
+  size_t states() const { return ends_.size(); }
 
   static constexpr int kMostPasses = 20'000;
   static constexpr int kMostRounds = 10'000;  // of deliveries between two passes of time

@@ -11,6 +11,22 @@
 
 namespace epic::check {
 
+// How much more often than two random numbers the least of `hashes` random ones and the least of as many
+// others are the same: small numbers are the least of several more often than large ones. In units of the
+// whole range the density of the least of k is k(1-x)^(k-1), and the integral of its square k²/(2k-1). With
+// fewer of one or the other it is less.
+constexpr double CollisionFactor(size_t hashes) {
+  const auto k = static_cast<double>(hashes);
+  return k * k / (2 * k - 1);
+}
+
+// An upper bound of the probability that one of so many states was taken for another, where the fingerprint
+// of a state is the least of `hashes` (1: is its hash): pairs of states times how likely two are the same.
+constexpr double OmissionBound(size_t states, size_t hashes) {
+  const auto n = static_cast<double>(states);
+  return n * n / 2 * CollisionFactor(hashes) / 18446744073709551616.0;
+}
+
 class Seen {
  public:
   using Number = uint32_t;
@@ -34,10 +50,6 @@ class Seen {
 
   size_t size() const { return fingerprints_.size(); }
   size_t bytes() const { return fingerprints_.bytes() + places_.size() * sizeof(Place); }
-  // An upper bound of the probability that a state was taken for another: pairs of states times 2^-64.
-  double OmissionBound() const {
-    return static_cast<double>(size()) * static_cast<double>(size()) / 2 / 18446744073709551616.0;
-  }
 
  private:
   static constexpr Number kFree = UINT32_MAX;

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
 #include <random>
+#include <set>
 #include <unordered_map>
 
 #include "check/chunks.h"
@@ -64,6 +67,61 @@ TEST(SeenTest, NeedsAtMostEighteenAndAHalfBytesAState) {
       ASSERT_LE(static_cast<double>(seen.bytes()), 18.5 * static_cast<double>(seen.size()));
     }
   }
+}
+
+// The probability that the least of `one` numbers below `range` and the least of `other` others are the same,
+// all drawn at random, exactly.
+double SameLeast(int one, int other, int range) {
+  const auto is_least = [range](int hashes, int number) {
+    const double n = range;
+    return std::pow((n - number) / n, hashes) - std::pow((n - number - 1) / n, hashes);
+  };
+  double same = 0;
+  for (int number = 0; number < range; ++number) same += is_least(one, number) * is_least(other, number);
+  return same;
+}
+
+TEST(OmissionBoundTest, TheFactorIsThatOfTheLeastOfSeveral) {
+  constexpr int kRange = 1 << 14;
+  EXPECT_EQ(CollisionFactor(1), 1);
+  EXPECT_NEAR(CollisionFactor(8), 4.27, 0.01);
+  for (const int k : {1, 2, 3, 8, 128}) {
+    SCOPED_TRACE(k);
+    const double bound = CollisionFactor(static_cast<size_t>(k)) / kRange;
+    const double rounding = 1e-9 * bound;
+    EXPECT_LE(SameLeast(k, k, kRange), bound + rounding);
+    EXPECT_GE(SameLeast(k, k, kRange), 0.99 * bound) << "it is no more than is needed";
+    // A state that is its own image under some symmetries has fewer hashes.
+    for (int fewer = 1; fewer <= k; fewer = fewer * 2 + 1) {
+      EXPECT_LE(SameLeast(fewer, k, kRange), bound + rounding) << fewer;
+      EXPECT_LE(SameLeast(fewer, fewer, kRange), bound + rounding) << fewer;
+    }
+  }
+}
+
+// Many sets of states whose fingerprints have few bits, each the least of eight: no more of them have a
+// collision than is said, and more than there would be of single hashes.
+TEST(OmissionBoundTest, HoldsForSetsOfStates) {
+  constexpr int kSets = 20'000, kStates = 40, kBits = 16;
+  constexpr size_t kHashes = 8;
+  const sim::TestSeeds seeds = sim::SeedsToRun(1);
+  SCOPED_TRACE("EPIC_SEED=" + std::to_string(seeds.first));
+  std::mt19937_64 random(seeds.first);
+  int collided = 0;
+  for (int set = 0; set < kSets; ++set) {
+    std::set<uint64_t> fingerprints;
+    for (int state = 0; state < kStates; ++state) {
+      uint64_t least = UINT64_MAX;
+      for (size_t i = 0; i < kHashes; ++i) least = std::min<uint64_t>(least, random() >> (64 - kBits));
+      fingerprints.insert(least);
+    }
+    collided += fingerprints.size() < kStates ? 1 : 0;
+  }
+  const double scale = std::ldexp(kSets, 64 - kBits);
+  const double expected = OmissionBound(kStates, kHashes) * scale;
+  // Far more than five standard deviations.
+  EXPECT_LT(collided, expected * 1.2);
+  EXPECT_GT(collided, OmissionBound(kStates, 1) * scale * 1.5);
 }
 
 TEST(ChunksTest, KeepsWhatWasAppended) {
