@@ -25,6 +25,9 @@ constexpr std::array<Launcher, 4> kLaunchers = {{{"EPIC_RANK", "EPIC_SIZE"},
                                                  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                                  {"SLURM_PROCID", "SLURM_NTASKS"}}};
 
+// A time that a clock can still be moved by: longer ones, such as milliseconds::max(), are as good as this.
+constexpr std::chrono::seconds kLongestTimeout(1'000'000'000);  // 31 years
+
 Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
 Error ReadInt(const char* name, const char* text, int* value) {
@@ -39,8 +42,10 @@ Error ReadSeconds(const GetEnv& get_env, const char* name, std::chrono::millisec
   if (text == nullptr || value->count() != 0) return {};
   char* end = nullptr;
   const double seconds = std::strtod(text, &end);
-  if (end == text || *end != '\0' || !(seconds > 0 && seconds < 1e9)) {
-    return Invalid(fmt::format("{}={} is not a time in seconds above 0", name, text));
+  const auto longest = static_cast<double>(kLongestTimeout.count());
+  if (end == text || *end != '\0' || !(seconds > 0 && seconds <= longest)) {
+    return Invalid(
+        fmt::format("{}={} is not a time in seconds above 0 and up to {:.0f}", name, text, longest));
   }
   *value = std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
   return {};
@@ -87,6 +92,8 @@ Error ResolveOptions(const GetEnv& get_env, Options* options) {
   if (Error e = ReadRankAndSize(get_env, options); !e.ok()) return e;
   if (options->timeout.count() < 0 || options->join_timeout.count() < 0)
     return Invalid("a timeout is negative");
+  for (std::chrono::milliseconds* timeout : {&options->timeout, &options->join_timeout})
+    *timeout = std::min<std::chrono::milliseconds>(*timeout, kLongestTimeout);
   if (options->manager.empty()) {
     return Invalid("nobody says where the manager is: set Options::manager or EPIC_MANAGER to HOST:PORT");
   }

@@ -14,8 +14,8 @@ namespace epic::internal {
 using GetEnv = std::function<const char*(const char*)>;
 
 // Fills in what `options` leaves open and checks the result: afterwards every field is set, except ifname
-// (empty: any) and join_timeout (0: the manager's default). kInvalidArgument names the option and the
-// variable.
+// (empty: any) and join_timeout (0: the manager's default), and no timeout is longer than 10^9 s.
+// kInvalidArgument names the option and the variable.
 Error ResolveOptions(const GetEnv& get_env, Options* options);
 
 // The names of EPIC_ variables in `environment` ("NAME=value" strings) that this library does not know.

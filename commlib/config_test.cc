@@ -53,6 +53,25 @@ TEST(ConfigTest, SecondsMayBeFractions) {
   EXPECT_EQ(options.timeout, std::chrono::milliseconds(1500));
 }
 
+// What an application gives for ever; the sum with any clock's time stays in range.
+TEST(ConfigTest, TimeoutsHaveAnUpperBound) {
+  constexpr auto kForEver = std::chrono::milliseconds::max();
+  Options options{.rank = 0, .size = 2, .manager = "m:1", .timeout = kForEver, .join_timeout = kForEver};
+  ASSERT_TRUE(ResolveOptions(From({}), &options).ok());
+  for (const auto timeout : {options.timeout, options.join_timeout})
+    EXPECT_EQ(timeout, std::chrono::seconds(1'000'000'000));
+  for (const char* name : {"EPIC_TIMEOUT", "EPIC_JOIN_TIMEOUT"}) {
+    options = {.rank = 0, .size = 2, .manager = "m:1"};
+    EXPECT_TRUE(ResolveOptions(From({{name, "1e9"}}), &options).ok());
+    for (const char* text : {"1000000001", "1e300", "inf", "nan", "-1"}) {
+      options = {.rank = 0, .size = 2, .manager = "m:1"};
+      const auto error = ResolveOptions(From({{name, text}}), &options);
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << name << "=" << text;
+      EXPECT_THAT(error.message(), testing::HasSubstr("up to 1000000000")) << name << "=" << text;
+    }
+  }
+}
+
 TEST(ConfigTest, BadValuesAreNamed) {
   const std::map<std::string, std::string> bad = {
       {"EPIC_RANK", "1x"}, {"EPIC_SIZE", "-2"}, {"EPIC_TIMEOUT", "soon"}, {"EPIC_JOIN_TIMEOUT", "0"}};
