@@ -137,6 +137,35 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
   PublishResult(ctx, *index, *position, packet.payload, packet.bth.ack_req, env);
 }
 
+// A host has acknowledged everything below down_acked_end; `advances`: more than before.
+void HostAck(Context& ctx, Endpoint& host, bool advances, Env& env) {
+  if (!advances) return Drop(ctx, host, DropReason::kDuplicate, env);
+  if (Tell(ctx, host, env)) {
+    host.repeat_ack_at = env.now + ctx.config.prompt_ns;
+    ArmTimer(ctx, host.repeat_ack_at, env);
+  }
+  OnChildProgress(ctx, host, env);
+}
+
+// The same, and it says that it lacks the next, `missing`.
+void HostNak(Context& ctx, Endpoint& host, uint8_t syndrome, Index missing, bool advances, Env& env) {
+  if (host.in.Carries(missing)) {
+    // It sends this index too, and asks for the result by repeating its packet. Its own NAK makes it do so,
+    // at what it may be told; no ACK before, since that NAK is one as well.
+    if (advances) {
+      AdvanceTold(ctx, host);
+      OnChildProgress(ctx, host, env);
+    }
+    return SendAeth(host, syndrome, host.up_told, host.up_told - 1, env);
+  }
+  if (advances) {
+    Tell(ctx, host, env);
+    OnChildProgress(ctx, host, env);
+  }
+  // It cannot ask by repeating a packet of its own. An RNR NAK is left to the prompt timer.
+  if (syndrome == roce::kSyndromeNakSequence) AnswerRequest(ctx, host, missing, ctx.results_end, env);
+}
+
 // An acknowledgement from a host. Of what the host sends itself it is reflected, because its responder has
 // the result only after its requester's packet has been counted everywhere; of what others send it goes up.
 void HostAeth(Context& ctx, Endpoint& host, const roce::Packet& packet, Env& env) {
@@ -153,21 +182,8 @@ void HostAeth(Context& ctx, Endpoint& host, const roce::Packet& packet, Env& env
     host.down_acked_end = acked + 1;
     OnAcknowledged(ctx, env);
   }
-  const Index missing = host.out.Next(host.down_acked_end);
-  const bool repeats = negative && host.in.Carries(missing);
-  const bool tells = advances && (repeats ? AdvanceTold(ctx, host) : Tell(ctx, host, env));
-  if (tells && !negative) {
-    host.repeat_ack_at = env.now + ctx.config.prompt_ns;
-    ArmTimer(ctx, host.repeat_ack_at, env);
-  }
-  if (advances) OnChildProgress(ctx, host, env);
-  if (repeats) return SendAeth(host, syndrome, host.up_told, host.up_told - 1, env);
-  if (!negative) {
-    if (!advances) Drop(ctx, host, DropReason::kDuplicate, env);
-    return;
-  }
-  // It cannot ask by repeating a packet of its own. An RNR NAK is left to the prompt timer.
-  if (syndrome == roce::kSyndromeNakSequence) AnswerRequest(ctx, host, missing, ctx.results_end, env);
+  if (!negative) return HostAck(ctx, host, advances, env);
+  HostNak(ctx, host, syndrome, host.out.Next(host.down_acked_end), advances, env);
 }
 
 void ChildSwitchAeth(Context& ctx, Endpoint& ep, Index index, bool negative, Env& env) {
