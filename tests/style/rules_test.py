@@ -1,16 +1,43 @@
-"""Every test that docs/RULES.md names exists."""
+"""Every test that docs/RULES.md names exists, in the file and the program that its head says."""
 import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "RULES.md").read_text(encoding="utf-8")
 
 
-def test_every_named_test_exists():
-    text = "\n".join(f.read_text(encoding="utf-8") for folder in ("base", "roce", "reduce", "incengine", "commlib", "sim",
-                                                                  "incmanager") for f in (ROOT / folder).rglob("*_test.cc"))
-    tests = {".".join(m) for m in re.findall(r"TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", text)}
-    suites = {t.split(".")[0] for t in tests}
-    named = re.findall(r"`(\w+)\.(\w+|\*)`", (ROOT / "docs" / "RULES.md").read_text(encoding="utf-8"))
-    named = [(suite, test) for suite, test in named if test not in ("cc", "py", "md")]
-    assert len(named) > 40
-    assert [f"{s}.{t}" for s, t in named if f"{s}.{t}" not in tests and not (t == "*" and s in suites)] == []
+def names_in(file):
+    """The tests of a file, as SUITE.TEST."""
+    return {".".join(m) for m in re.findall(r"TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", file.read_text(encoding="utf-8"))}
+
+
+def named():
+    """The tests that the page names: suite and test, which may be *."""
+    return [(suite, test) for suite, test in re.findall(r"`(\w+)\.(\w+|\*)`", TEXT) if test not in ("cc", "py", "md")]
+
+
+def suites():
+    """The table at the page's head: files and program by suite."""
+    rows = re.findall(r"^\| `(\w+)` \| (`[\w/.]+`(?:, `[\w/.]+`)*) \| `([\w/]+)` \|$", TEXT, re.M)
+    return {suite: (re.findall(r"`([^`]+)`", files), program) for suite, files, program in rows}
+
+
+def test_every_named_test_exists_where_the_table_says():
+    assert len(named()) > 40
+    assert {suite for suite, _ in named()} == set(suites())
+    for suite, (files, _) in suites().items():
+        in_files = [{t for t in names_in(ROOT / f) if t.startswith(f"{suite}.")} for f in files]
+        assert all(in_files), f"{suite}: a file has none of it"
+        tests = set().union(*in_files)
+        assert [t for s, t in named() if s == suite and t != "*" and f"{s}.{t}" not in tests] == [], suite
+
+
+def test_every_file_is_of_its_program():
+    for suite, (files, program) in suites().items():
+        folder, name = program.split("/")
+        cmake = "".join(f.read_text(encoding="utf-8")
+                        for f in (ROOT / folder).iterdir() if f.name == "CMakeLists.txt" or f.suffix == ".cmake")
+        sources = re.search(rf"epic_test\({name}\s([^)]*)\)", cmake)
+        assert sources, f"{suite}: no program {program}"
+        for file in files:
+            assert file.removeprefix(f"{folder}/") in sources[1].split(), f"{suite}: {file} is not of {program}"
