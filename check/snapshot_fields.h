@@ -92,9 +92,9 @@ void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>
   bytes_of(state.sums);
   Place(a, state.up);
   Place(a, state.down);
-  a.Numbers(state.next_child, state.sum_loaded, state.up_ended, state.down_ended);
+  a.Numbers(state.next_child, state.sum_loaded, state.up_failed, state.down_failed);
   Maybe(a, state.sum_at, [&a](auto& at) { a.Numbers(at); });
-  Maybe(a, state.ending, [&a](auto& header) { Header(a, header); });
+  Maybe(a, state.failure, [&a](auto& header) { Header(a, header); });
   if (state.sum_at && state.sum_loaded)
     a.Blob(memory.subspan(*state.sum_at, engine::TerminatedMessageBytes(ctx.config)));
 }

@@ -85,8 +85,8 @@ namespace {
 
 EndpointId ChildId(size_t child) { return EndpointId{static_cast<uint8_t>(child)}; }
 
-// The parent has broken the stream: ABORTED takes the place of its message.
-void EndForParent(Call& call, Message& message) {
+// The parent has broken its stream: ABORTED takes the place of its message.
+void FailForParent(Call& call, Message& message) {
   Drop(call.ctx, call.ctx.parent, DropReason::kUnexpectedResult, call.env);
   WriteControl(call, Aborted(call.state.down, 0), &message);
 }
@@ -97,7 +97,7 @@ bool TakeReply(Call& call, const Message& message) {
   const auto header = ControlOf(call, message);
   if (!header) return false;
   if (header->status != ControlStatus::kOk) {
-    call.state.down_ended = call.state.up_ended = true;
+    call.state.down_failed = call.state.up_failed = true;
     return true;
   }
   if (!down.control || header->invocation != static_cast<uint64_t>(down.invocation) ||
@@ -112,7 +112,7 @@ bool TakeReply(Call& call, const Message& message) {
 void PassDown(Call& call, uint64_t number) {
   TerminatedState& state = call.state;
   Message& message = state.parent->received.at(number);
-  if (state.down_ended) return state.parent->received.Release(number);
+  if (state.down_failed) return state.parent->received.Release(number);
   uint64_t outs = call.ctx.all_children();
   bool allowed = false;
   if (message.control) {
@@ -123,10 +123,10 @@ void PassDown(Call& call, uint64_t number) {
     StepDown(call.ctx, state.down);
   }
   if (!allowed) {
-    EndForParent(call, message);
-    state.down_ended = state.up_ended = true;
+    FailForParent(call, message);
+    state.down_failed = state.up_failed = true;
   }
-  if (state.down_ended) call.ctx.state = GroupState::kFailed;
+  if (state.down_failed) call.ctx.state = GroupState::kFailed;
   message.holders = static_cast<uint32_t>(std::popcount(outs));
   call.ctx.results_end = state.down.index(call.ctx.config.message_packets);
   call.ctx.counters.results += static_cast<uint64_t>(PacketsOf(call.ctx, message));
@@ -135,21 +135,21 @@ void PassDown(Call& call, uint64_t number) {
 
 // The queue pair has given up: its peer's requests are not what they may be.
 void OnFailedQueuePair(Call& call, EndpointId id) {
-  if (id != kParent) return EndFor(call, Raw(id), DropReason::kUnexpectedOpcode);
+  if (id != kParent) return FailFor(call, Raw(id), DropReason::kUnexpectedOpcode);
   Drop(call.ctx, call.ctx.parent, DropReason::kUnexpectedOpcode, call.env);
-  call.state.up_ended = true;
+  call.state.up_failed = true;
   call.ctx.state = GroupState::kFailed;
 }
 
 // Nothing more comes from the parent: ABORTED is the last message to the children, once there is room for it.
-void EndForFailedParent(Call& call) {
+void FailForLostParent(Call& call) {
   TerminatedEndpoint& parent = *call.state.parent;
-  if (call.state.down_ended || parent.qp.state() != roce::QpState::kErr) return;
+  if (call.state.down_failed || parent.qp.state() != roce::QpState::kErr) return;
   const auto place = parent.received.Place(kControlBytes);
   if (!place) return;
   Message message{.at = *place, .holders = static_cast<uint32_t>(call.state.children.size())};
   WriteControl(call, Aborted(call.state.down, 0), &message);
-  call.state.down_ended = true;
+  call.state.down_failed = true;
   PostToChildren(call, call.ctx.all_children(), parent.received.Append(message), message);
 }
 
@@ -214,7 +214,7 @@ void Pump(Call& call) {
     again = false;
     while (AdvanceUp(call)) {
     }
-    if (state.parent) EndForFailedParent(call);
+    if (state.parent) FailForLostParent(call);
     for (size_t c = 0; c < state.children.size(); ++c) {
       PostReceive(call.ctx, state.children[c]);
       again |= PollOne(call, ChildId(c));

@@ -63,7 +63,7 @@ void PostReceive(const Context& ctx, TerminatedEndpoint& at);
 // Does the next thing that can be done to the message that is being aggregated. False if there is none.
 bool AdvanceUp(Call& call);
 
-// A child has broken the stream: the group ends, at this place, on every rank.
-void EndFor(Call& call, size_t child, DropReason reason);
+// A child has broken its stream: the group fails, at this place, on every rank.
+void FailFor(Call& call, size_t child, DropReason reason);
 
 }  // namespace epic::engine::terminated

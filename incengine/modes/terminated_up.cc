@@ -36,7 +36,7 @@ bool SendControl(Call& call, const ControlHeader& header) {
   WriteControl(call, header, &message);
   SendSum(call, message, call.ctx.all_children());
   if (header.status == ControlStatus::kOk) return true;
-  call.state.up_ended = true;
+  call.state.up_failed = true;
   if (call.ctx.is_root()) call.ctx.state = GroupState::kFailed;
   return true;
 }
@@ -73,7 +73,7 @@ bool AdvanceControl(Call& call) {
   for (; state.next_child < state.children.size(); ++state.next_child) {
     if (state.children[state.next_child].received.empty()) return false;
     if (!MergeFrom(call, state.next_child)) {
-      EndFor(call, state.next_child, DropReason::kBadControl);
+      FailFor(call, state.next_child, DropReason::kBadControl);
       return true;
     }
     Consume(call, state.next_child);
@@ -81,7 +81,7 @@ bool AdvanceControl(Call& call) {
   const ControlHeader merged = ControlSlotOf(call.ctx, state.up.invocation).header;
   if (!SendControl(call, merged)) return false;
   state.next_child = 0;
-  if (!state.up_ended) OpenDataUp(call.ctx, state.up, merged);
+  if (!state.up_failed) OpenDataUp(call.ctx, state.up, merged);
   return true;
 }
 
@@ -99,15 +99,15 @@ void Aggregate(Call& call, const Message& message) {
   state.sum_loaded = true;
 }
 
-// A contribution that its place does not allow: a switch may say there why the group ends.
+// A contribution that its place does not allow: a switch may say there why the group fails.
 void RefuseData(Call& call, size_t child) {
   const Message& message = call.state.children[child].received.front();
   const auto header = ControlOf(call, message);
   if (header && header->status != ControlStatus::kOk && !call.ctx.children[child].config.is_host) {
-    call.state.ending = *header;
+    call.state.failure = *header;
     return;
   }
-  EndFor(call, child, message.control ? DropReason::kBadControl : DropReason::kBadLength);
+  FailFor(call, child, message.control ? DropReason::kBadControl : DropReason::kBadLength);
 }
 
 // At a data message. False if nothing can be done now.
@@ -145,16 +145,16 @@ bool AdvanceData(Call& call) {
 
 }  // namespace
 
-void EndFor(Call& call, size_t child, DropReason reason) {
+void FailFor(Call& call, size_t child, DropReason reason) {
   Endpoint& ep = call.ctx.children[child];
   Drop(call.ctx, ep, reason, call.env);
-  if (!call.state.ending) call.state.ending = Aborted(call.state.up, ep.config.ranks.front());
+  if (!call.state.failure) call.state.failure = Aborted(call.state.up, ep.config.ranks.front());
 }
 
 bool AdvanceUp(Call& call) {
   TerminatedState& state = call.state;
-  if (state.up_ended) return false;
-  if (state.ending) return SendControl(call, *state.ending);
+  if (state.up_failed) return false;
+  if (state.failure) return SendControl(call, *state.failure);
   const bool moved = state.up.control ? AdvanceControl(call) : AdvanceData(call);
   (call.ctx.is_root() ? call.ctx.results_end : call.ctx.up_sent) =
       state.up.index(call.ctx.config.message_packets);

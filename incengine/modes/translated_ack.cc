@@ -1,4 +1,4 @@
-// Mode II: who may be told of which acknowledgement (docs/PROTOCOL.md, section 5.4).
+// Mode II: who may be told of which acknowledgement (docs/PROTOCOL.md, section 5).
 #include <algorithm>
 #include <bit>
 

@@ -95,7 +95,7 @@ TerminatedState MakeTerminatedState(const GroupConfig& config, Ipv4 address) {
                         .sums = MessageRing(0, SumsRingBytes(config), messages),
                         .up = {},
                         .sum_at = {},
-                        .ending = {},
+                        .failure = {},
                         .down = {}};
   base = SumsRingBytes(config);
   for (const EndpointConfig& child : config.children) state.children.push_back(endpoint(child));

@@ -46,14 +46,14 @@ struct TerminatedState {
 
   // Up: the message that is being aggregated.
   StreamPlace up;
-  size_t next_child = 0;                // in whose turn it is
-  std::optional<uint64_t> sum_at;       // where the sum is built, once begun
-  bool sum_loaded = false;              // it has a contribution
-  std::optional<ControlHeader> ending;  // goes out in place of what is due, as the last message
-  bool up_ended = false;
+  size_t next_child = 0;                 // in whose turn it is
+  std::optional<uint64_t> sum_at;        // where the sum is built, once begun
+  bool sum_loaded = false;               // it has a contribution
+  std::optional<ControlHeader> failure;  // goes out in place of what is due, as the last message
+  bool up_failed = false;                // nothing more goes up
   // Down: the message that is due from the parent.
   StreamPlace down;
-  bool down_ended = false;
+  bool down_failed = false;  // its last message has gone down
 };
 
 // The longest message, in bytes.
