@@ -169,6 +169,7 @@ void Snapshot::QueuePair(A& a, Of<A, roce::QueuePair>& qp, const check::Regions&
     a.Number(response.psn);
   });
   a.Number(rx.epsn);
+  a.Number(rx.ack_psn);
   a.Numbers(rx.msn, rx.nak_sent, rx.refused_with, rx.message, rx.acks_held, rx.cnp_due);
   // Between messages it says how long the last one was, and nobody asks.
   if constexpr (A::kReads) rx.filled = 0;

@@ -124,6 +124,10 @@ class QueuePair {
     Ring<Response> responses;
     Ring<ReadRecord> reads;
     Psn epsn;
+    // Behind the last packet of a Send or Write that was taken. A plain acknowledgement names the PSN before
+    // it and never one of a Read, whose responses are its only acknowledgement: rdma_rxe completes a Read
+    // whose last PSN an ACK names, without its data. Equal to epsn except behind a Read.
+    Psn ack_psn;
     uint32_t msn = 0;
     bool nak_sent = false;
     uint8_t refused_with = 0;
@@ -173,7 +177,8 @@ class QueuePair {
   void RefuseRequest(uint8_t nak_syndrome, WcStatus recv_status);
 
   // responses.cc
-  void Acknowledge(Nanos now, const Packet& packet);
+  void Acknowledge(Nanos now);
+  bool QueueAck() { return QueueAeth(kSyndromeAck, rx_.ack_psn - 1); }
   bool QueueAeth(uint8_t syndrome, Psn psn);
   bool QueueRead(const ReadRecord& whole, Psn from, const Reth& part);
   void EmitResponse(Memory& memory, PacketSink& sink);

@@ -105,13 +105,14 @@ void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
   }
   if (IsSend(op) ? !ExecuteSend(packet, memory) : !ExecuteWrite(packet, memory)) return;
   rx_.epsn = rx_.epsn + 1;
+  rx_.ack_psn = rx_.epsn;
   if (ends) {
     rx_.msn = (rx_.msn + 1) & Psn::kMask;
     rx_.message = Message::kNone;
     if (IsSend(op)) CompleteRecv(packet, WcOpcode::kRecv, rx_.filled);
     if (IsWriteRequest(op) && info.imm) CompleteRecv(packet, WcOpcode::kRecvWriteImm, rx_.write.dma_length);
   }
-  if (packet.bth.ack_req) Acknowledge(now, packet);
+  if (packet.bth.ack_req) Acknowledge(now);
 }
 
 // Whether there is now a receive, from the shared receive queue.
@@ -198,10 +199,12 @@ void QueuePair::ExecuteRead(const Packet& packet, Memory& memory) {
   rx_.epsn = rx_.epsn + packets;
 }
 
-// A repetition: its effect has been had. A Read is executed again, from where the request says (9.7.5.1.5).
+// A repetition: its effect has been had. A Send or Write is acknowledged again with the last PSN of its kind,
+// as rdma_rxe's responder does: never with a later Read's, whose responses may be lost (queue_pair.h,
+// ack_psn). A Read is executed again, from where the request says (9.7.5.1.5).
 void QueuePair::OnDuplicate(const Packet& packet) {
   ++counters_.duplicates;
-  if (packet.bth.opcode != Opcode::kRcReadRequest) return void(QueueAeth(kSyndromeAck, rx_.epsn - 1));
+  if (packet.bth.opcode != Opcode::kRcReadRequest) return void(QueueAck());
   for (size_t i = 0; i < rx_.reads.size(); ++i) {
     const ReadRecord& read = rx_.reads[i];
     const int32_t skipped = packet.bth.psn.DistanceFrom(read.first);

@@ -53,9 +53,9 @@ bool QueuePair::QueueRead(const ReadRecord& whole, Psn from, const Reth& part) {
 }
 
 // A packet that asked for an acknowledgement was taken.
-void QueuePair::Acknowledge(Nanos now, const Packet& packet) {
+void QueuePair::Acknowledge(Nanos now) {
   if (rx_.acks_held == 0) rx_.ack_at = now + config_.policy.ack_delay_ns;
-  if (++rx_.acks_held >= config_.policy.ack_after) QueueAeth(kSyndromeAck, packet.bth.psn);
+  if (++rx_.acks_held >= config_.policy.ack_after) QueueAck();
 }
 
 // Sends one packet of the oldest response.
@@ -108,7 +108,7 @@ void QueuePair::NoteCongestion(Nanos now, const Packet& packet) {
 }
 
 void QueuePair::Poll(Nanos now, Memory& memory, PacketSink& sink, int budget) {
-  if (now >= rx_.ack_at) QueueAeth(kSyndromeAck, rx_.epsn - 1);
+  if (now >= rx_.ack_at) QueueAck();
   OnRequesterTimers(now);
   if (rx_.cnp_due && budget > 0) {
     rx_.cnp_due = false;

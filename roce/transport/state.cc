@@ -92,7 +92,7 @@ void QueuePair::Start(QpState to) {
       EnterError();
       return;
     case QpState::kRtr:
-      rx_.epsn = attr_.rq_psn;
+      rx_.epsn = rx_.ack_psn = attr_.rq_psn;
       break;
     case QpState::kRts:
       if (state_ == QpState::kRtr) ResetRetries();
