@@ -193,6 +193,9 @@ void QueuePair::ExecuteRead(const Packet& packet, Memory& memory) {
     rx_.msn = (rx_.msn - 1) & Psn::kMask;
     return;
   }
+  // The responses acknowledge all before; those to a repetition would not.
+  rx_.acks_held = 0;
+  rx_.ack_at = kNever;
   // The requester keeps to max_dest_rd_atomic; of one that does not, the oldest is forgotten (as rdma_rxe).
   while (rx_.reads.size() >= attr_.max_dest_rd_atomic) rx_.reads.pop_front();
   rx_.reads.push_back(record);

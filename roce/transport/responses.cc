@@ -39,8 +39,6 @@ bool QueuePair::QueueRead(const ReadRecord& whole, Psn from, const Reth& part) {
     ++counters_.no_room;
     return false;
   }
-  rx_.acks_held = 0;
-  rx_.ack_at = kNever;
   rx_.responses.push_back({.is_read = true,
                            .psn = from,
                            .msn = rx_.msn,
