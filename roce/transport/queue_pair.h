@@ -63,7 +63,8 @@ class QueuePair {
   bool sq_drained() const { return state_ == QpState::kSqd && tx_.una == tx_.max; }
   const QpCounters& counters() const { return counters_; }
   // The NAK syndrome with which a request of the peer was refused, which ended the queue pair; 0 if none was.
-  // For verbs' asynchronous events: the side that refuses may have no request of its own to complete.
+  // It was sent, but for a Read that was cut off in the middle (CutOffRead). For verbs' asynchronous events:
+  // the side that refuses may have no request of its own to complete.
   uint8_t refused_with() const { return rx_.refused_with; }
   const RateController& rate() const { return rate_; }
 
@@ -175,12 +176,14 @@ class QueuePair {
   bool LengthFits(const Packet& packet) const;
   void CompleteRecv(const Packet& packet, WcOpcode opcode, uint32_t bytes);
   void RefuseRequest(uint8_t nak_syndrome, WcStatus recv_status);
+  void EndRefused(uint8_t nak_syndrome, WcStatus recv_status);
 
   // responses.cc
   void Acknowledge(Nanos now);
   bool QueueAck() { return QueueAeth(kSyndromeAck, rx_.ack_psn - 1); }
   bool QueueAeth(uint8_t syndrome, Psn psn);
   bool QueueRead(const ReadRecord& whole, Psn from, const Reth& part);
+  void CutOffRead();
   void EmitResponse(Memory& memory, PacketSink& sink);
   void NoteCongestion(Nanos now, const Packet& packet);
 

@@ -237,6 +237,10 @@ void QueuePair::CompleteRecv(const Packet& packet, WcOpcode opcode, uint32_t byt
 // the message has or would have used, then the ERR state.
 void QueuePair::RefuseRequest(uint8_t nak_syndrome, WcStatus recv_status) {
   if (QueueAeth(nak_syndrome, rx_.epsn)) ++counters_.naks_sent;
+  EndRefused(nak_syndrome, recv_status);
+}
+
+void QueuePair::EndRefused(uint8_t nak_syndrome, WcStatus recv_status) {
   rx_.refused_with = nak_syndrome;
   const bool has_recv = rx_.message == Message::kSend || recv_status == WcStatus::kLocLenErr ||
                         recv_status == WcStatus::kLocProtErr;

@@ -56,6 +56,18 @@ void QueuePair::Acknowledge(Nanos now) {
   if (++rx_.acks_held >= config_.policy.ack_after) QueueAck();
 }
 
+// The region of the oldest response, a Read's, was deregistered since the request came. By specification a
+// NAK takes the place of the response that is missing; here only of the first. In the middle of a Read
+// rdma_rxe's check_ack() takes a NAK for its end, with the status success, and the rest of the buffer is as
+// it was. So nothing more is sent, and the requester's retries run out.
+void QueuePair::CutOffRead() {
+  const Response read = rx_.responses.front();
+  rx_.responses.clear();
+  rx_.epsn = read.psn;
+  if (read.psn == read.first) return RefuseRequest(kSyndromeNakRemoteAccess, WcStatus::kRemAccessErr);
+  EndRefused(kSyndromeNakRemoteAccess, WcStatus::kRemAccessErr);
+}
+
 // Sends one packet of the oldest response.
 void QueuePair::EmitResponse(Memory& memory, PacketSink& sink) {
   Response& response = rx_.responses.front();
@@ -72,12 +84,7 @@ void QueuePair::EmitResponse(Memory& memory, PacketSink& sink) {
   std::span<const uint8_t> payload;
   if (bytes > 0) {
     const auto source = memory.Map(Access::kRemoteRead, response.rkey, response.address, bytes);
-    if (!source) {
-      // Deregistered since the request came.
-      rx_.responses.clear();
-      rx_.epsn = response.psn;
-      return RefuseRequest(kSyndromeNakRemoteAccess, WcStatus::kRemAccessErr);
-    }
+    if (!source) return CutOffRead();
     payload = *source;
   }
   // By place in the whole Read, for rdma_rxe's sake: it takes a FIRST in the middle of a Read as an error. By
