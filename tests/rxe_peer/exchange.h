@@ -13,8 +13,8 @@ namespace epic::rxe_peer {
 inline constexpr int kOperations = 64;
 inline constexpr uint32_t kMaxBytes = 20000;
 inline constexpr uint32_t kSlot = 20480;  // room for one operation
+inline constexpr int kReceives = 4;       // posted at a time
 inline constexpr int kOutstanding = 12;   // requests of one end
-inline constexpr int kReceives = 16;      // posted at a time: more than the other end can use up
 // An end posts no receives before it has sent so many RNR NAKs: more than one, for a loss may take some.
 inline constexpr uint64_t kRefusals = 4;
 

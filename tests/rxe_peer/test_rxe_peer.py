@@ -1,7 +1,8 @@
-"""roce/transport against the real rdma_rxe: both ends send, write and read at the same time, with and without loss.
+"""roce/transport against the real rdma_rxe: both ends send, write and read at the same time, with and without loss; and
+a Write and a Read of the guest whose answers are lost, late, or cut off.
 
-Needs root, the guest kernel, and a build: cmake --build build/release --target rxe_end transport_end; another tree with
-EPIC_BUILD=DIR.
+Needs root, the guest kernel, and a build: cmake --build build/release --target rxe_end rxe_reader transport_end
+answering_end; another tree with EPIC_BUILD=DIR. EPIC_RXE_RUNS=N does each exchange N times, with other losses each time.
 """
 
 import ipaddress
@@ -15,51 +16,85 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("EPIC_BUILD", ROOT / "build" / "release")).resolve()
+PROGRAMS = BUILD / "tests" / "rxe_peer"
 NAME = f"rxe{os.getpid() % 100000}"
 TESTBED = [sys.executable, str(ROOT / "scripts" / "testbed")]
 SWITCH, HOST = "10.10.255.1", "10.10.0.1"
 HOST_MAC = "52:54:00:00:00:01"
 # Frames that each direction can lose; by how much a run with losses exceeds the counters of one without is its proof.
 LOSSES = [(0, 1), (10, 1), (30, 2), (30, 3)]
+RUNS = int(os.environ.get("EPIC_RXE_RUNS", "1"))
+# The seed is in a test's name: losses 30 of a thousand by seed 1003 are "30-1003".
+EXCHANGES = [(loss, seed + 1000 * run) for run in range(RUNS) for loss, seed in LOSSES]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def bed():
-    for program in ("rxe_end", "transport_end"):
-        path = BUILD / "tests" / "rxe_peer" / program
+    for program in ("rxe_end", "rxe_reader", "transport_end", "answering_end"):
+        path = PROGRAMS / program
         assert os.access(path, os.X_OK), f"{path} is not there: cmake --build {BUILD} --target {program}"
     subprocess.run(TESTBED + ["up", "--name", NAME, "star-1", "--hosts", "rxe", "--no-daemons", "--guest-mem", "128"], check=True)
     yield
     subprocess.run(TESTBED + ["down", "--name", NAME], check=True)
 
 
-def start(node, *argv):
-    command = TESTBED + ["exec", "--name", NAME, "--timeout", "40", node, "--"] + [str(a) for a in argv]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            text=True)
+class End:
+    """A program at one end of the link. It goes on until its standard input is closed."""
+
+    def __init__(self, node, program, *arguments):
+        forward = ["-i"] if node == "h0" else []
+        command = TESTBED + ["exec", "--name", NAME, "--timeout", "40", *forward, node, "--", PROGRAMS / program]
+        self.said = ""
+        self.process = subprocess.Popen([str(a) for a in command + list(arguments)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def wait_for(self, pattern):
+        """The match of the pattern in the first line that has one, or nothing if the program ends before."""
+        for line in self.process.stdout:
+            self.said += line
+            match = re.match(pattern, line)
+            if match:
+                return match
+        return None
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def close(self):
+        """Ends the program; its exit status."""
+        self.said += self.process.communicate()[0]
+        return self.process.returncode
+
+
+def connect(rxe, program, *arguments):
+    """Our end, connected to the one in the guest, and the guest's queue pair: number, rkey, address."""
+    own = rxe.wait_for(r"qpn (\d+) rkey (\d+) address (\d+)")
+    assert own, rxe.said + rxe.process.communicate()[0]
+    return End("s1", program, "--interface", "swp1", "--address", int(ipaddress.ip_address(SWITCH)),
+               "--peer-address", int(ipaddress.ip_address(HOST)), "--peer-mac", HOST_MAC, "--peer-qpn", own[1],
+               *(argument(own) if callable(argument) else argument for argument in arguments))
 
 
 def exchange(loss, seed):
     """Runs both ends; our end's counters by name."""
-    rxe = start("h0", BUILD / "tests" / "rxe_peer" / "rxe_end", SWITCH)
-    first = rxe.stdout.readline()
-    own = re.match(r"qpn (\d+) rkey (\d+) address (\d+)", first)
-    assert own, first + rxe.communicate()[0]
-    ours = start("s1", BUILD / "tests" / "rxe_peer" / "transport_end", "--interface", "swp1",
-                 "--address", int(ipaddress.ip_address(SWITCH)), "--peer-address", int(ipaddress.ip_address(HOST)),
-                 "--peer-mac", HOST_MAC, "--peer-qpn", own[1], "--peer-rkey", own[2], "--peer-memory", own[3],
-                 "--loss", loss, "--seed", seed)
-    said = ours.communicate()[0], rxe.communicate()[0]
+    rxe = End("h0", "rxe_end", SWITCH)
+    ours = connect(rxe, "transport_end", "--peer-rkey", lambda own: own[2], "--peer-memory", lambda own: own[3],
+                   "--loss", loss, "--seed", seed)
+    if rxe.wait_for("ok|failed"):
+        ours.wait_for("done|stopped")
+    status = ours.close(), rxe.close()
+    said = ours.said, rxe.said
     print(said)
-    assert said[0].startswith("ok "), said
-    assert said[1] == "ok\n" and ours.returncode == 0 and rxe.returncode == 0, said
+    result = re.search(r"^ok (.*)", ours.said, re.M)
+    assert result and "ok\n" in rxe.said and status == (0, 0), said
     counters = {}
-    for name, value in re.findall(r"(\w+) ([\d/]+)", said[0][3:]):
+    for name, value in re.findall(r"(\w+) ([\d/]+)", result[1]):
         counters[name] = [int(v) for v in value.split("/")]
     return counters
 
 
-@pytest.mark.parametrize("loss,seed", LOSSES)
+@pytest.mark.parametrize("loss,seed", EXCHANGES)
 def test_send_write_and_read_both_ways(loss, seed):
     seen = exchange(loss, seed)
     received, sent = seen["rnr_naks"]
@@ -68,3 +103,32 @@ def test_send_write_and_read_both_ways(loss, seed):
         assert seen["lost"] == [0]
     else:
         assert seen["lost"][0] > 0 and seen["naks"][0] + seen["naks"][1] + seen["timeouts"][0] > 0
+
+
+def write_and_read(read_bytes, retries, *trouble):
+    """The guest writes, and reads so many bytes, while our end is in trouble. What it said, and what our end kept back."""
+    rxe = End("h0", "rxe_reader", SWITCH, read_bytes, retries)
+    ours = connect(rxe, "answering_end", *trouble)
+    if ours.wait_for("there"):
+        rxe.say("go")
+        rxe.wait_for("wrong bytes")
+    status = ours.close(), rxe.close()
+    print(rxe.said, ours.said)
+    assert status == (0, 0), (rxe.said, ours.said)
+    kept = re.search(r"kept (\d+) then (\d+)", ours.said)
+    return dict(re.findall(r"^([\w ]+): (.*)$", rxe.said, re.M)), (int(kept[1]), int(kept[2]))
+
+
+# Of three packets, all but the last come late: then the ACK of the repeated Write finds the Read at its last packet.
+@pytest.mark.parametrize("read_bytes,packets,late", [(300, 1, 0), (3000, 3, 3)])
+def test_a_repeated_write_does_not_complete_the_read_behind_it(read_bytes, packets, late):
+    said, kept = write_and_read(read_bytes, 7, "--lose", "--late", late)
+    assert kept[0] == 1 + packets and kept[1] >= 1, "an ACK and the Read's responses; and the ACK to the repeated Write"
+    assert said == {"write": "success", "read": "success", "wrong bytes": "0"}
+
+
+# The region that is read goes away before the first or the second of three packets.
+@pytest.mark.parametrize("packets,status", [(0, "remote access error"), (1, "transport retry counter exceeded")])
+def test_a_read_that_is_cut_off_is_no_success(packets, status):
+    said, _ = write_and_read(3000, 6, "--cut-after", packets)
+    assert (said["write"], said["read"]) == ("success", status)
