@@ -48,6 +48,25 @@ TEST_F(EngineTest, MalformedPacketsChangeNothing) {
   EXPECT_EQ(context().children[0].up_epsn, 1);
 }
 
+// So that an acknowledgement of the switch cannot meet a Read (docs/SOFTNIC.md, What rdma_rxe takes our
+// packets for). Mode I: TerminatedTest.WritesAndReadsAreRefused.
+TEST_F(EngineTest, ReadsAndWritesAreNotAnswered) {
+  for (const Mode mode : {Mode::kTranslated, Mode::kAugmented}) {
+    engine = Engine(kOwn, 4, 1 << 20);
+    GroupConfig config = Config(true);
+    config.mode = mode;
+    ASSERT_TRUE(engine.Install(config).ok());
+    Control(0, 128);
+    for (const Opcode opcode : {Opcode::kRcWriteOnly, Opcode::kRcReadRequest}) {
+      for (const int32_t at : {0, 1, 2}) {  // a repetition, the next, and one behind a gap
+        Deliver(From(0, Psn(kInPsn) + at, opcode));
+        EXPECT_EQ(drops, std::vector{DropReason::kUnexpectedOpcode}) << at;
+        EXPECT_TRUE(sent.empty()) << at;
+      }
+    }
+  }
+}
+
 TEST_F(EngineTest, StrangersAreDropped) {
   Install(true);
   roce::Packet p = From(0, Psn(kInPsn), Opcode::kRcSendOnlyImm);
