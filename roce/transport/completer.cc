@@ -101,6 +101,9 @@ void QueuePair::OnNak(Nanos now, uint8_t syndrome, int64_t named) {
     ++counters_.rnr_naks_received;
     if (tx_.rnr_retries_left == 0) return FailSend(WcStatus::kRnrRetryExcErr);
     if (attr_.rnr_retry != 7) --tx_.rnr_retries_left;
+    // The peer answers: it is not lost, and has retries of its own kind. rdma_rxe sends a sequence NAK behind
+    // each RNR NAK; those that come after the wait would use up the others.
+    tx_.retries_left = attr_.retry_cnt;
     tx_.rnr_until = now + RnrTimerNanos(syndrome & 0x1f);
     tx_.timer_at = kNever;
     return;
