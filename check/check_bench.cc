@@ -19,7 +19,7 @@ void Explored(benchmark::State& state, const Setup& setup, const ExploreOptions&
   Progress last;
   uint64_t states = 0;
   for ([[maybe_unused]] auto _ : state) {
-    Model model(*Build(setup), setup.faults);
+    Model model(*Build(setup), BoundsOf(setup));
     const Report report = Explore(model, options);
     if (report.verdict != Verdict::kRight) state.SkipWithError("not right");
     last = report.progress;
@@ -52,12 +52,13 @@ void BM_Steps(benchmark::State& state) {
   size_t steps = 0;
   for ([[maybe_unused]] auto _ : state) {
     state.PauseTiming();
-    Model model(config, setup.faults);
+    Model model(config, BoundsOf(setup));
     std::vector<Word> at = model.Initial();
     model.Enabled(at, false, &actions);
     state.ResumeTiming();
     while (!actions.empty()) {
-      if (!model.Apply(at, actions[choices.Below(actions.size())]).empty()) state.SkipWithError("not right");
+      if (model.Apply(at, actions[choices.Below(actions.size())]) != nullptr)
+        state.SkipWithError("not right");
       model.Enabled(at, false, &actions);
     }
     steps += model.sizes().steps;

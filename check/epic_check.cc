@@ -31,6 +31,7 @@ struct Options {
   bool no_symmetry = false;
   bool compare = false;
   bool paper = false;
+  bool invariants = false;
   std::string search = "breadth";
   double max_minutes = 0;
   uint64_t max_states = UINT32_MAX - 1;
@@ -95,8 +96,7 @@ int CodeOf(Verdict verdict) {
 void PrintReport(const Report& report, double seconds, size_t symmetries) {
   const Progress& p = report.progress;
   const double states = static_cast<double>(std::max<uint64_t>(p.states, 1));
-  fmt::print("verdict: {}{}{}\n", Name(report.verdict), report.violation.empty() ? "" : ": ",
-             report.violation);
+  fmt::print("verdict: {}{}{}\n", Name(report.verdict), report.breach ? ": " : "", Text(report.breach));
   fmt::print("diameter {}, states {}, distinct {}, final {}, time {:.2f} s, memory {} MiB\n", p.depth,
              p.transitions + 1, p.states, report.final_states.size(), seconds, p.bytes >> 20);
   fmt::print(
@@ -111,7 +111,7 @@ void PrintReport(const Report& report, double seconds, size_t symmetries) {
 int ExploreOne(const Options& options) {
   const auto config = Build(options.setup);
   if (!config.ok()) return Usage(std::string(config.status().message()));
-  Model model(*config, options.setup.faults);
+  Model model(*config, BoundsOf(options.setup));
   const Stopwatch watch;
   fmt::print("{}\n", Line(options.setup));
   std::fflush(stdout);
@@ -129,7 +129,7 @@ int ExploreOne(const Options& options) {
 int Compare(Options options) {
   const auto config = Build(options.setup);
   if (!config.ok()) return Usage(std::string(config.status().message()));
-  Model model(*config, options.setup.faults);
+  Model model(*config, BoundsOf(options.setup));
   fmt::print("{}\n", Line(options.setup));
   std::array<Report, 2> reports;
   for (const bool whole : {false, true}) {
@@ -150,11 +150,11 @@ int ReplayLine(const std::string& line) {
   if (!replay.ok()) return Usage(std::string(replay.status().message()));
   const auto config = Build(replay->setup);
   if (!config.ok()) return Usage(std::string(config.status().message()));
-  Model model(*config, replay->setup.faults);
+  Model model(*config, BoundsOf(replay->setup));
   const Told told = Run(model, replay->steps);
   for (size_t i = 0; i < told.steps.size(); ++i) fmt::print("{:4}  {}\n", i + 1, told.steps[i]);
-  if (!told.violation.empty()) {
-    fmt::print("violated: {}\n", told.violation);
+  if (told.breach) {
+    fmt::print("violated: {}\n", Text(told.breach));
     return kWrong;
   }
   if (told.possible < replay->steps.size()) {
@@ -163,6 +163,11 @@ int ReplayLine(const std::string& line) {
   }
   fmt::print("no violation; the calls have {}ended\n", told.done ? "" : "not ");
   return told.done ? kRight : kNotFinished;
+}
+
+int ListInvariants() {
+  for (const InvariantInfo& info : kInvariants) fmt::print("{}: {}\n", info.name, info.meaning);
+  return kRight;
 }
 
 // The paper's six cases (appendix H, tables 7 and 8).
@@ -193,7 +198,11 @@ int main(int argc, char** argv) {
   app.add_option("--collective", s.collective,
                  "the calls that every rank makes: allreduce, reduce, broadcast, barrier, reducescatter, "
                  "allgather, with "
-                 "commas between them, a root after @: reduce@2,allreduce")
+                 "commas between them, a root after @, how often after *: reduce@2,barrier*3")
+      ->capture_default_str();
+  app.add_option("--calls", s.calls,
+                 "when a host makes its calls: together; apart, each at any time after the one before it was "
+                 "made; after-results, each at any time after the one before it has ended")
       ->capture_default_str();
   app.add_option("--topology", s.topology, "star-N, tree-S-F, uneven, interleaved; at most 8 hosts")
       ->capture_default_str();
@@ -204,6 +213,14 @@ int main(int argc, char** argv) {
   app.add_option("--losses", s.faults.losses, "at most so many packets lost")->capture_default_str();
   app.add_option("--duplicates", s.faults.duplicates, "repeated")->capture_default_str();
   app.add_option("--reorderings", s.faults.reorderings, "swapped with the next")->capture_default_str();
+  app.add_option(
+         "--reorder", s.reorder,
+         "neighbours: by --reorderings alone; any: channels keep no order, whatever is under way may come "
+         "next")
+      ->capture_default_str();
+  app.add_option("--late-calls", s.late_calls,
+                 "so often the next timer runs out although a host could make a call; any: however often")
+      ->capture_default_str();
   app.add_option("--timeouts", s.faults.timeouts, "timers that run out early")->capture_default_str();
   app.add_option("--crashes", s.faults.crashes,
                  "switches that lose their state; the control plane then ends the group")
@@ -224,6 +241,7 @@ int main(int argc, char** argv) {
   app.add_flag(
       "--paper", options.paper,
       "the paper's six cases (tables 7 and 8): modes 2 and 3; three messages and one loss unless given");
+  app.add_flag("--invariants", options.invariants, "what is checked: names and meanings, no more");
   app.add_option("--max-minutes", options.max_minutes, "stop then; 0: never")->capture_default_str();
   app.add_option("--max-states", options.max_states, "stop at so many distinct states")
       ->capture_default_str();
@@ -237,6 +255,7 @@ int main(int argc, char** argv) {
     return Usage(error.what());
   }
   std::signal(SIGINT, [](int) { g_interrupted = 1; });
+  if (options.invariants) return ListInvariants();
   if (!options.replay.empty()) return ReplayLine(options.replay);
   if (options.paper) {
     if (app.count("--messages") == 0) s.messages = 3;

@@ -65,7 +65,7 @@ class Exploration {
     const bool done = model_.Done(state);
     if (done && model_.Quiet(state)) {
       std::ranges::copy(state, next_.begin());
-      next_.back() = 0;
+      model_.ForgetFaults(next_);
       report_.final_states.insert(model_.Fingerprint(next_, true));
     }
     size_t without_fault = 0;
@@ -73,19 +73,18 @@ class Exploration {
       // A broken group ends by the control plane's hand.
       if (action.kind == ActionKind::kTime && !model_.Broken(state)) {
         const FairRuns::Finding found = fair_.Check(state);
-        if (!found.wrong.empty()) {
-          if (!found.violated) {
-            const size_t shown = std::min(found.steps.size(), kShownAfter);
-            report_.after.assign(found.steps.begin(), found.steps.begin() + static_cast<ptrdiff_t>(shown));
-          }
-          return Fail(found.violated ? Verdict::kViolated : Verdict::kHung, found.wrong, number,
-                      found.violated ? found.steps : std::vector<Action>{});
+        if (found.breach) {
+          const bool hung = found.breach->invariant == Invariant::kFairEnd;
+          const size_t shown = hung ? std::min(found.steps.size(), kShownAfter) : 0;
+          report_.after.assign(found.steps.begin(), found.steps.begin() + static_cast<ptrdiff_t>(shown));
+          return Fail(hung ? Verdict::kHung : Verdict::kViolated, *found.breach, number,
+                      hung ? std::vector<Action>{} : found.steps);
         }
       }
       std::ranges::copy(state, next_.begin());
-      const std::string& wrong = model_.Apply(next_, action);
+      const Breach* breach = model_.Apply(next_, action);
       ++report_.progress.transitions;
-      if (!wrong.empty()) return Fail(Verdict::kViolated, wrong, number, {action});
+      if (breach != nullptr) return Fail(Verdict::kViolated, *breach, number, {action});
       const Number to = Reach(next_, number, action);
       if (IsFault(action.kind)) continue;
       edges_.push_back(to);
@@ -108,9 +107,9 @@ class Exploration {
     return number;
   }
 
-  void Fail(Verdict verdict, const std::string& what, Number at, std::vector<Action> last) {
+  void Fail(Verdict verdict, const Breach& breach, Number at, std::vector<Action> last) {
     report_.verdict = verdict;
-    report_.violation = what;
+    report_.breach = breach;
     std::ranges::reverse(last);
     report_.path = std::move(last);
     for (; at != 0; at = parents_[at]) report_.path.push_back(by_[at]);
@@ -136,10 +135,14 @@ class Exploration {
     for (size_t e = 0; e < out_.size(); ++e) {
       const Number n = number_of(e);
       if (ends_[n]) continue;
-      return Fail(Verdict::kHung,
-                  out_[e] == 0 ? "nothing can happen any more, but calls have not ended"
-                               : "the calls cannot end any more",
-                  n, {});
+      Fail(Verdict::kHung, {Invariant::kCanEnd, {}}, n, {});
+      std::ranges::copy(model_.Initial(), state_.begin());
+      for (const Action action : report_.path) model_.Apply(state_, action);
+      report_.breach->what =
+          std::string(out_[e] == 0 ? "nothing can happen any more, but calls have not ended: "
+                                   : "the calls cannot end any more: ") +
+          model_.Standing(state_);
+      return;
     }
   }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,9 +38,9 @@ struct Progress {
 
 struct Report {
   Verdict verdict = Verdict::kRight;
-  std::string violation;
-  std::vector<Action> path;   // from the initial state to the violation or the state that hangs
-  std::vector<Action> after;  // of a schedule that does not end, what follows the path at first
+  std::optional<Breach> breach;  // why it is violated or hung
+  std::vector<Action> path;      // from the initial state to the violation or the state that hangs
+  std::vector<Action> after;     // of a schedule that does not end, what follows the path at first
   Progress progress;
   // In which the calls have ended and nothing is under way: fingerprints, those that are symmetric once, and
   // without what faults have happened.

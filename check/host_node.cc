@@ -45,11 +45,16 @@ class HostNode final : public Node {
   Facts Look() const override {
     const Nanos deadline = host_.next_deadline();
     const bool failed = !host_.alive();
-    const bool started = failed || host_.calls() == calls().size();
+    const bool called = failed || host_.calls() == calls().size();
+    size_t ended = 0;
+    while (ended < host_.calls() && host_.state(static_cast<int>(ended)) != sim::CallState::kRunning) ++ended;
     return {.acknowledged = Snapshot::Acknowledged(host_.qp()),
+            .received = Snapshot::Received(host_.qp()),
+            .calls = host_.calls(),
+            .ended = ended,
             .failed = failed,
-            .started = started,
-            .done = started && host_.all_done(),
+            .may_call = MayCall(),
+            .done = called && host_.all_done(),
             .timer_in = failed || deadline == kNever ? kNever : std::max<Nanos>(deadline - now_, 0)};
   }
 
@@ -73,10 +78,11 @@ class HostNode final : public Node {
   }
 
   void Start(Effects& effects) override {
-    for (size_t call = 0; call < calls().size(); ++call) {
+    do {
+      const size_t call = host_.calls();
       std::ranges::fill(buffers_[call].recv, uint8_t{0xee});
       host_.Start(calls()[call], buffers_[call].send, buffers_[call].recv);
-    }
+    } while (system_.config().calls_made == CallsMade::kTogether && MayCall());
     Run(effects);
   }
 
@@ -86,19 +92,26 @@ class HostNode final : public Node {
     Sink(HostNode& node, Effects& effects) : node_(node), effects_(effects) {}
     void Send(const roce::Packet& packet) override {
       effects_.sent.push_back({0, node_.packets_.Intern(packet)});
-      if (!effects_.violation.empty()) return;
-      int64_t named = 0;
-      effects_.violation = node_.system_.Judge(node_.node_, 0, packet, &named);
-      if (effects_.violation.empty() && named > Snapshot::Received(node_.host_.qp()))
-        effects_.violation = fmt::format("acknowledges {} packets, which have not come", named);
+      if (!effects_.breach) effects_.breach = Judge(packet);
     }
 
    private:
+    std::optional<Breach> Judge(const roce::Packet& packet) const {
+      if (packet.bth.opcode == roce::Opcode::kCnp) return {};
+      if (packet.bth.opcode != roce::Opcode::kRcAck) return node_.system_.JudgeData(node_.node_, 0, packet);
+      return node_.system_.JudgeAck(packet, Snapshot::Received(node_.host_.qp()));
+    }
+
     HostNode& node_;
     Effects& effects_;
   };
 
   const std::vector<ControlHeader>& calls() const { return system_.config().calls; }
+
+  bool MayCall() const {
+    if (!host_.alive() || host_.calls() == calls().size()) return false;
+    return system_.config().calls_made != CallsMade::kAfterResults || host_.all_done();
+  }
 
   void Run(Effects& effects) {
     Sink sink(*this, effects);
@@ -110,12 +123,12 @@ class HostNode final : public Node {
 
   // What has ended has ended right; in an error only when the group has failed.
   void CheckCalls(Effects& effects) const {
-    for (size_t call = 0; call < host_.calls() && effects.violation.empty(); ++call) {
+    for (size_t call = 0; call < host_.calls() && !effects.breach; ++call) {
       const sim::CallState state = host_.state(static_cast<int>(call));
       if (state == sim::CallState::kFailed && host_.alive())
-        effects.violation = fmt::format("call {} ended in an error", call);
+        effects.breach = {Invariant::kOutcome, fmt::format("ended call {} in an error", call)};
       if (state == sim::CallState::kDone && buffers_[call].recv != expected_[call])
-        effects.violation = fmt::format("call {} ended with a wrong result", call);
+        effects.breach = {Invariant::kResult, fmt::format("ended call {} with a wrong result", call)};
     }
   }
 

@@ -7,9 +7,13 @@ namespace epic::check {
 // False if it breaks an invariant.
 bool FairRuns::Make(std::vector<Word>& state, Action action) {
   finding_.steps.push_back(action);
-  finding_.wrong = model_.Apply(state, action);
-  finding_.violated = !finding_.wrong.empty();
-  return !finding_.violated;
+  const Breach* breach = model_.Apply(state, action);
+  if (breach != nullptr) finding_.breach = *breach;
+  return breach == nullptr;
+}
+
+void FairRuns::NoEnd(const std::vector<Word>& state, const char* how) {
+  finding_.breach = {Invariant::kFairEnd, how + model_.Standing(state)};
 }
 
 // Delivers until nothing is under way.
@@ -19,15 +23,24 @@ bool FairRuns::Settle(std::vector<Word>& state) {
     // One packet of each channel that has some at the start of the round.
     model_.Enabled(state, /*reduced=*/false, &actions_);
     for (const Action action : actions_) {
-      if (action.kind == ActionKind::kDeliver && !Make(state, action)) return false;
+      if (action.kind == ActionKind::kDeliver && action.place == 0 && !Make(state, action)) return false;
     }
   }
-  finding_.wrong = "packets cause packets without end";
+  NoEnd(state, "packets cause packets without end: ");
   return false;
+}
+
+// Every host that can; of its calls the next. False if that breaks an invariant.
+bool FairRuns::MakeCalls(std::vector<Word>& state) {
+  for (const Action action : actions_) {
+    if (action.kind == ActionKind::kStart && !Make(state, action)) return false;
+  }
+  return true;
 }
 
 FairRuns::Finding FairRuns::Check(std::span<const Word> quiet) {
   finding_ = {};
+  constexpr Action kTimePasses{ActionKind::kTime};
   std::vector<Word> state(quiet.begin(), quiet.end());
   std::vector<uint64_t> passed;
   while (!model_.Ended(state)) {
@@ -35,11 +48,12 @@ FairRuns::Finding FairRuns::Check(std::span<const Word> quiet) {
     if (ends_.contains(fingerprint)) break;
     passed.push_back(fingerprint);
     model_.Enabled(state, /*reduced=*/false, &actions_);
-    if (std::ranges::find(actions_, Action{ActionKind::kTime, 0}) == actions_.end()) {
-      finding_.wrong = "no timer is set, but calls have not ended";
+    const bool calls = std::ranges::find(actions_, ActionKind::kStart, &Action::kind) != actions_.end();
+    if (!calls && std::ranges::find(actions_, kTimePasses) == actions_.end()) {
+      NoEnd(state, "no timer is set, but calls have not ended: ");
     } else if (passed.size() > kMostPasses) {
-      finding_.wrong = "the calls do not end, though nothing goes wrong any more";
-    } else if (Make(state, {ActionKind::kTime, 0}) && Settle(state)) {
+      NoEnd(state, "the calls do not end, though nothing goes wrong any more: ");
+    } else if ((calls ? MakeCalls(state) : Make(state, kTimePasses)) && Settle(state)) {
       continue;
     }
     return finding_;

@@ -4,25 +4,26 @@
 #include <absl/container/flat_hash_set.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "check/model.h"
 
 namespace epic::check {
 
-// Runs the schedule that a network without faults keeps to, from states in which every host has called and
-// nothing is under way: time passes until a timer is due; then all that is under way is delivered, channel by
-// channel in turn, each in its order; and so on. Remembers from where it has ended.
+// Runs the schedule that a network without faults keeps to, from states in which nothing is under way: every
+// host that can make a call does, or, if none can, time passes until a timer is due; then all that is under
+// way is delivered, channel by channel in turn, each in its order; and so on. Remembers from where it has
+// ended.
 class FairRuns {
  public:
   explicit FairRuns(Model& model) : model_(model) {}
 
   struct Finding {
-    std::string wrong;      // empty: the calls end
-    bool violated = false;  // a step broke an invariant; else the calls do not end within kMostPasses times
-                            // that time passes, or what comes to be under way never ends
+    // Nothing: the calls end. kFairEnd: they do not within kMostPasses times that time passes, or what comes
+    // to be under way never ends. Others: a step broke them.
+    std::optional<Breach> breach;
     std::vector<Action> steps;  // from the quiet state to there
   };
   Finding Check(std::span<const Word> quiet);
@@ -34,6 +35,8 @@ class FairRuns {
 
  private:
   bool Make(std::vector<Word>& state, Action action);
+  bool MakeCalls(std::vector<Word>& state);
+  void NoEnd(const std::vector<Word>& state, const char* how);
   bool Settle(std::vector<Word>& state);
 
   Model& model_;

@@ -9,31 +9,6 @@
 namespace epic::check {
 namespace {
 
-// Events of a node: these, and each packet.
-constexpr uint32_t kStartEvent = 0;
-constexpr uint32_t kCrashEvent = 1;
-constexpr uint32_t kFailEvent = 2;
-constexpr uint32_t kFirstPacketEvent = 3;
-constexpr uint32_t kFirstTimeEvent = 1u << 31;
-
-constexpr uint32_t kFaultBits = 8;
-constexpr uint32_t kFaultMask = (1u << kFaultBits) - 1;
-
-uint32_t ShiftOf(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kLose:
-      return 0;
-    case ActionKind::kDuplicate:
-      return kFaultBits;
-    case ActionKind::kSwap:
-      return 2 * kFaultBits;
-    default:
-      return 3 * kFaultBits;
-  }
-}
-
-uint64_t Key(uint32_t a, uint32_t b) { return uint64_t{a} << 32 | b; }
-
 // A check that failed within a core, on its way to the step that broke it.
 struct BrokenCheck {
   std::string what;
@@ -50,9 +25,12 @@ struct BrokenCheck {
 
 }  // namespace
 
-Model::Model(const SystemConfig& config, const FaultBounds& bounds) : bounds_(bounds) {
-  EPIC_CHECK(std::max({bounds.losses, bounds.duplicates, bounds.reorderings, bounds.timeouts, bounds.crashes,
-                       bounds.regroups}) <= kFaultMask);
+Model::Model(const SystemConfig& config, const FaultBounds& bounds)
+    : bounds_(bounds), contents_(packets_, /*ordered=*/!bounds.reorder_any) {
+  for (const ActionInfo& info : kActions) {
+    const uint32_t bound = info.bound ? bounds.*info.bound : kNoBound;
+    EPIC_CHECK(bound == kNoBound || bound <= UINT8_MAX);
+  }
   for (uint32_t life = 0; life <= bounds.regroups; ++life) {
     SystemConfig of_life = config;
     of_life.life = life;
@@ -68,10 +46,9 @@ Model::Model(const SystemConfig& config, const FaultBounds& bounds) : bounds_(bo
       places_.push_back(std::move(place));
     }
   }
-  width_ = nodes() + channels() + 2;
+  width_ = nodes() + channels() + kCountWords;
   EPIC_CHECK(width_ <= kMostWords);
   initial_.assign(width_, 0);
-  contents_.push_back({});
   symmetries_ = Symmetries(system());
   state_terms_.resize(places_.size());
   relabelled_contents_.resize(symmetries_.size());
@@ -111,12 +88,21 @@ int Model::Receiver(size_t channel) const {
   return channel % 2 == 0 ? edge.parent : edge.child;
 }
 
-void Model::MakeStep(Place& place, const System& system, int node, uint32_t event, Effects* effects) {
-  if (event >= kFirstTimeEvent) return place.node->Advance(times_[event - kFirstTimeEvent], *effects);
-  if (event == kStartEvent) return place.node->Start(*effects);
-  if (event == kCrashEvent) return place.node->Crash();
-  if (event == kFailEvent) return place.node->Fail(*effects);
-  const roce::Packet& packet = packets_[event - kFirstPacketEvent];
+// Hands an event to the live node.
+void Model::Give(Place& place, const System& system, int node, Event event, Effects* effects) {
+  switch (event.kind) {
+    case ActionKind::kStart:
+      return place.node->Start(*effects);
+    case ActionKind::kTime:
+      return place.node->Advance(times_[event.with], *effects);
+    case ActionKind::kCrash:
+      return place.node->Crash();
+    case ActionKind::kFail:
+      return place.node->Fail(*effects);
+    default:
+      break;
+  }
+  const roce::Packet& packet = packets_[event.with];
   PortId port = 0;
   for (;; ++port) {
     const Edge& edge = system.EdgeAt(node, port);
@@ -125,19 +111,29 @@ void Model::MakeStep(Place& place, const System& system, int node, uint32_t even
   place.node->Deliver(port, packet, *effects);
 }
 
-const Model::Step& Model::Take(Place& place, const System& system, int node, uint32_t state, uint32_t event) {
-  const auto [it, fresh] = place.steps.try_emplace(Key(state, event), static_cast<uint32_t>(steps_.size()));
+const Breach* Model::NoteBreach(Invariant invariant, std::string what) {
+  breaches_.push_back({invariant, std::move(what)});
+  return &breaches_.back();
+}
+
+// The step that a node in this state makes: by the real code the first time, then looked up.
+const Model::Step& Model::StepOf(std::span<const Word> state, int node, Event event) {
+  const System& system = SystemOf(state);
+  Place& place = PlaceOf(state, node);
+  const Word before = state[static_cast<size_t>(node)];
+  const auto [it, fresh] =
+      place.steps.try_emplace(uint64_t{before} << 32 | event.Key(), static_cast<uint32_t>(steps_.size()));
   if (!fresh) return steps_[it->second];
   Effects effects;
   std::string after;
   internal::SetCheckHandler(ThrowBrokenCheck);
   try {
-    place.node->Load(place.states[state]);
-    MakeStep(place, system, node, event, &effects);
+    place.node->Load(place.states[before]);
+    Give(place, system, node, event, &effects);
     place.node->Save(after);
   } catch (const BrokenCheck& broken) {
-    effects.violation = broken.what;
-    after = place.states[state];
+    effects.breach = {Invariant::kCore, broken.what};
+    after = place.states[before];
   }
   internal::SetCheckHandler(nullptr);
   Step step{.to = InternState(place, after), .sent = {}};
@@ -146,175 +142,186 @@ const Model::Step& Model::Take(Place& place, const System& system, int node, uin
     step.sent.emplace_back(static_cast<uint32_t>(2 * (edge.child - 1) + (edge.child == node ? 0 : 1)),
                            sent.packet);
   }
-  if (!effects.violation.empty()) {
-    step.violation = static_cast<uint32_t>(violations_.size());
-    violations_.push_back(fmt::format("{} {}", system.NodeName(node), effects.violation));
+  if (const auto& breach = effects.breach) {
+    step.breach = NoteBreach(breach->invariant, fmt::format("{} {}", system.NodeName(node), breach->what));
   }
   steps_.push_back(std::move(step));
   return steps_.back();
 }
 
-uint32_t Model::Prepend(PacketId head, uint32_t rest) {
-  const auto [it, fresh] = prepended_.try_emplace(Key(head, rest), static_cast<uint32_t>(contents_.size()));
-  if (fresh) contents_.push_back({head, rest, contents_[rest].length + 1});
-  return it->second;
+// A host can make a call: time that passes now makes that call late.
+bool Model::Late(std::span<const Word> state) const {
+  for (int n = system().switches(); n < system().nodes(); ++n) {
+    if (FactsOf(state, n).may_call) return true;
+  }
+  return false;
 }
 
-uint32_t Model::Append(uint32_t content, PacketId packet) {
-  if (content == 0) return Prepend(packet, 0);
-  if (const auto it = appended_.find(Key(content, packet)); it != appended_.end()) return it->second;
-  const Content old = contents_[content];
-  const uint32_t made = Prepend(old.head, Append(old.rest, packet));
-  appended_.emplace(Key(content, packet), made);
-  return made;
+bool Model::MayHappen(std::span<const Word> state, ActionKind kind) const {
+  const uint32_t bound = bounds_.*Info(kind).bound;
+  return bound == kNoBound || Count(state, kind) < bound;
 }
 
-bool Model::MayFail(std::span<const Word> state, ActionKind kind) const {
-  if (kind == ActionKind::kCrash) return state[PhaseWord()] / kCrash < bounds_.crashes;
-  const uint32_t bound = kind == ActionKind::kLose        ? bounds_.losses
-                         : kind == ActionKind::kDuplicate ? bounds_.duplicates
-                         : kind == ActionKind::kSwap      ? bounds_.reorderings
-                                                          : bounds_.timeouts;
-  return (state[FaultWord()] >> ShiftOf(kind) & kFaultMask) < bound;
+void Model::CountIn(std::span<Word> state, ActionKind kind) const {
+  const auto bound = Info(kind).bound;
+  if (bound == nullptr || bounds_.*bound == kNoBound) return;
+  if (kind == ActionKind::kTime && !Late(state)) return;
+  CountWord(state, kind) += Word{1} << CountShift(kind);
 }
 
-void Model::Use(std::span<Word> state, ActionKind kind) const {
-  if (kind == ActionKind::kCrash) {
-    state[PhaseWord()] = (state[PhaseWord()] | kBroken) + kCrash;
-  } else if (IsFault(kind)) {
-    state[FaultWord()] += 1u << ShiftOf(kind);
+void Model::ForgetFaults(std::span<Word> state) const {
+  for (const ActionInfo& info : kActions) {
+    if (info.fault || info.kind == ActionKind::kTime)
+      CountWord(state, info.kind) &= ~(Word{0xff} << CountShift(info.kind));
   }
 }
 
+// Of the oldest packet, or, where there is no order, of each that is not the same as the one before it.
 void Model::AddChannelActions(std::span<const Word> state, size_t channel,
                               std::vector<Action>* actions) const {
   const auto object = static_cast<uint8_t>(channel);
-  const Content& content = contents_[state[ChannelWord(channel)]];
-  actions->push_back({ActionKind::kDeliver, object});
-  if (MayFail(state, ActionKind::kLose)) actions->push_back({ActionKind::kLose, object});
-  if (MayFail(state, ActionKind::kDuplicate)) actions->push_back({ActionKind::kDuplicate, object});
-  if (content.length > 1 && contents_[content.rest].head != content.head &&
-      MayFail(state, ActionKind::kSwap)) {
+  const uint32_t content = state[ChannelWord(channel)];
+  const uint32_t length = contents_.Length(content);
+  for (uint32_t at = 0; at < (bounds_.reorder_any ? length : 1); ++at) {
+    if (at > 0 && contents_.At(content, at) == contents_.At(content, at - 1)) continue;
+    const auto place = static_cast<uint8_t>(at);
+    actions->push_back({ActionKind::kDeliver, object, place});
+    for (const ActionKind kind : {ActionKind::kLose, ActionKind::kDuplicate})
+      if (MayHappen(state, kind)) actions->push_back({kind, object, place});
+  }
+  if (length > 1 && contents_.At(content, 1) != contents_.At(content, 0) &&
+      MayHappen(state, ActionKind::kSwap)) {
     actions->push_back({ActionKind::kSwap, object});
   }
 }
 
-// The reduction: where a packet is under way to a host, only that host's steps. A host hears from one channel
-// alone, in order, so nothing that others do before it takes the packet changes what it does with it, nor
-// whether it can; every other order of the same steps ends in the same state. Not while something else may
-// yet take the packet's place: a swap with what others send later, the failure of the group, a new group.
+void Model::AddNodeActions(std::span<const Word> state, int node, std::vector<Action>* actions) const {
+  const Facts& facts = FactsOf(state, node);
+  const auto object = static_cast<uint8_t>(node);
+  if (facts.may_call) actions->push_back({ActionKind::kStart, object});
+  if (facts.timer_in != kNever && MayHappen(state, ActionKind::kTimeout))
+    actions->push_back({ActionKind::kTimeout, object});
+  if (facts.failed) return;
+  if (Broken(state)) actions->push_back({ActionKind::kFail, object});
+  const bool over = LastLife(state) && Ended(state);
+  if (!system().is_host(node) && !over && MayHappen(state, ActionKind::kCrash))
+    actions->push_back({ActionKind::kCrash, object});
+}
+
+// Whether what is under way to a host is taken in the order in which it is there, whatever others do before:
+// not while something else may yet take a packet's place, by a swap with what is sent later, the failure of
+// the group or a new group; nor where there is no order.
+bool Model::Independent(std::span<const Word> state) const {
+  return LastLife(state) && !bounds_.reorder_any && !MayHappen(state, ActionKind::kSwap) &&
+         !MayHappen(state, ActionKind::kCrash);
+}
+
+// The reduction: where a packet is under way to a host, only that host's steps, its calls among them. A host
+// hears from one channel alone, in order, so nothing that others do before it takes the packet changes what
+// it does with it or with a call, nor whether it can; every other order of the same steps ends in the same
+// state.
 void Model::Enabled(std::span<const Word> state, bool reduced, std::vector<Action>* actions) const {
   actions->clear();
-  const bool timeouts = MayFail(state, ActionKind::kTimeout);
-  const bool broken = Broken(state);
-  const bool last_life = LifeOf(state) == bounds_.regroups;
-  const bool over = last_life && Ended(state);
-  const auto add_node = [&](int node) {
-    const Facts& facts = FactsOf(state, node);
-    const auto object = static_cast<uint8_t>(node);
-    if (!facts.started) actions->push_back({ActionKind::kStart, object});
-    if (facts.timer_in != kNever && timeouts) actions->push_back({ActionKind::kTimeout, object});
-    if (broken && !facts.failed) actions->push_back({ActionKind::kFail, object});
-    if (!system().is_host(node) && !facts.failed && !over && MayFail(state, ActionKind::kCrash))
-      actions->push_back({ActionKind::kCrash, object});
-  };
-  if (reduced && last_life && !MayFail(state, ActionKind::kSwap) && !MayFail(state, ActionKind::kCrash)) {
+  if (reduced && Independent(state)) {
     for (int n = system().switches(); n < system().nodes(); ++n) {
       const size_t channel = 2 * static_cast<size_t>(n - 1) + 1;
       if (state[ChannelWord(channel)] == 0) continue;
       AddChannelActions(state, channel, actions);
-      return add_node(n);
+      return AddNodeActions(state, n, actions);
     }
   }
-  bool quiet = true;
   for (size_t c = 0; c < channels(); ++c) {
-    if (state[ChannelWord(c)] == 0) continue;
-    quiet = false;
-    AddChannelActions(state, c, actions);
+    if (state[ChannelWord(c)] != 0) AddChannelActions(state, c, actions);
   }
   const bool ended = Ended(state);
-  if (ended && !last_life) actions->push_back({ActionKind::kRegroup, 0});
-  // Until all have called, time stands still, unless it is among the faults.
+  if (ended && !LastLife(state)) actions->push_back({ActionKind::kRegroup});
   bool timer = false;
   for (int n = 0; n < system().nodes(); ++n) {
-    const Facts& facts = FactsOf(state, n);
-    quiet = quiet && facts.started;
-    timer = timer || facts.timer_in != kNever;
-    add_node(n);
+    timer = timer || FactsOf(state, n).timer_in != kNever;
+    AddNodeActions(state, n, actions);
   }
-  if (quiet && timer && !ended) actions->push_back({ActionKind::kTime, 0});
+  // Packets take no time, and calls that can be made only as much as they may be late.
+  if (timer && !ended && Quiet(state) && (!Late(state) || MayHappen(state, ActionKind::kTime)))
+    actions->push_back({ActionKind::kTime});
 }
 
-const std::string& Model::Apply(std::span<Word> state, Action action) {
-  Use(state, action.kind);
-  if (action.kind == ActionKind::kTime) return PassTime(state);
-  if (action.kind == ActionKind::kRegroup) {
-    Regroup(state);
-    return violations_[0];
-  }
-  int node = action.object;
-  uint32_t event = action.kind == ActionKind::kCrash  ? kCrashEvent
-                   : action.kind == ActionKind::kFail ? kFailEvent
-                                                      : kStartEvent;
-  if (action.kind <= ActionKind::kSwap) {
-    Word& word = state[ChannelWord(action.object)];
-    const Content content = contents_[word];
-    if (action.kind == ActionKind::kDuplicate) {
-      word = Prepend(content.head, word);
-      return violations_[0];
+const Breach* Model::Apply(std::span<Word> state, Action action) {
+  CountIn(state, action.kind);
+  // Of those that happen to a channel, and to a node.
+  Word& channel = state[ChannelWord(action.object)];
+  const int node = action.object;
+  switch (action.kind) {
+    case ActionKind::kDeliver: {
+      const PacketId packet = contents_.At(channel, action.place);
+      channel = contents_.Without(channel, action.place);
+      return MoveAndCheck(state, Receiver(action.object), {ActionKind::kDeliver, packet});
     }
-    if (action.kind == ActionKind::kSwap) {
-      const Content second = contents_[content.rest];
-      word = Prepend(second.head, Prepend(content.head, second.rest));
-      return violations_[0];
-    }
-    word = content.rest;
-    if (action.kind == ActionKind::kLose) return violations_[0];
-    node = Receiver(action.object);
-    event = kFirstPacketEvent + content.head;
+    case ActionKind::kLose:
+      channel = contents_.Without(channel, action.place);
+      return nullptr;
+    case ActionKind::kDuplicate:
+      channel = contents_.Doubled(channel, action.place);
+      return nullptr;
+    case ActionKind::kSwap:
+      channel = contents_.Swapped(channel);
+      return nullptr;
+    case ActionKind::kStart:
+    case ActionKind::kCrash:
+    case ActionKind::kFail:
+      return MoveAndCheck(state, node, {action.kind});
+    case ActionKind::kTimeout:
+      return MoveAndCheck(state, node, TimeEvent(FactsOf(state, node).timer_in));
+    case ActionKind::kTime:
+      return PassTime(state);
+    case ActionKind::kRegroup:
+      Regroup(state);
+      return nullptr;
   }
-  if (action.kind == ActionKind::kTimeout) event = TimeEvent(FactsOf(state, node).timer_in);
-  if (const uint32_t violation = Make(state, node, event); violation != 0) return violations_[violation];
-  return system().is_host(node) ? CheckAll(state) : violations_[0];
+  EPIC_CHECK(false);
 }
 
-// Makes a step of a node. Returns its violation.
-uint32_t Model::Make(std::span<Word> state, int node, uint32_t event) {
-  Word& at = state[static_cast<size_t>(node)];
-  const Step& step = Take(PlaceOf(state, node), SystemOf(state), node, at, event);
-  at = step.to;
+// Makes a step of a node.
+const Breach* Model::Move(std::span<Word> state, int node, Event event) {
+  const Step& step = StepOf(state, node, event);
+  state[static_cast<size_t>(node)] = step.to;
   for (const auto& [channel, packet] : step.sent) {
     Word& word = state[ChannelWord(channel)];
-    word = Append(word, packet);
+    word = contents_.Add(word, packet);
   }
-  return step.violation;
+  return step.breach;
+}
+
+// Only what a host does can break an invariant of the whole.
+const Breach* Model::MoveAndCheck(std::span<Word> state, int node, Event event) {
+  if (const Breach* breach = Move(state, node, event)) return breach;
+  return system().is_host(node) ? CheckAll(state) : nullptr;
 }
 
 // All nodes begin anew; what is under way stays under way.
-void Model::Regroup(std::span<Word> state) const {
-  std::ranges::fill(state.first(nodes()), Word{0});
-  state[PhaseWord()] = (state[PhaseWord()] & ~kBroken) + 1;
-}
+void Model::Regroup(std::span<Word> state) const { std::ranges::fill(state.first(nodes()), Word{0}); }
 
-uint32_t Model::TimeEvent(Nanos time) {
-  const auto at = std::ranges::find(times_, time);
-  if (at == times_.end()) times_.push_back(time);
-  return kFirstTimeEvent + static_cast<uint32_t>(std::ranges::find(times_, time) - times_.begin());
+Model::Event Model::TimeEvent(Nanos time) {
+  const auto at = std::ranges::find(times_, time) - times_.begin();
+  if (at == std::ssize(times_)) times_.push_back(time);
+  return {ActionKind::kTime, static_cast<uint32_t>(at)};
 }
 
 // For all nodes alike.
-const std::string& Model::PassTime(std::span<Word> state) {
+const Breach* Model::PassTime(std::span<Word> state) {
   Nanos next = kNever;
   for (int n = 0; n < system().nodes(); ++n) next = std::min(next, FactsOf(state, n).timer_in);
-  const uint32_t event = TimeEvent(next);
-  uint32_t violation = 0;
-  for (int n = 0; n < system().nodes(); ++n) violation = std::max(violation, Make(state, n, event));
-  return violation != 0 ? violations_[violation] : CheckAll(state);
+  const Event event = TimeEvent(next);
+  const Breach* first = nullptr;
+  for (int n = 0; n < system().nodes(); ++n) {
+    const Breach* breach = Move(state, n, event);
+    if (first == nullptr) first = breach;
+  }
+  return first != nullptr ? first : CheckAll(state);
 }
 
 // Invariants that take more than one node. Where a switch has lost what it knew, nothing can be said.
-const std::string& Model::CheckAll(std::span<const Word> state) {
-  if (Broken(state)) return violations_[0];
+const Breach* Model::CheckAll(std::span<const Word> state) {
+  if (required_.empty() || Broken(state)) return nullptr;
   for (size_t a = 0; a < required_.size(); ++a) {
     const auto sender =
         static_cast<size_t>(FactsOf(state, system().switches() + static_cast<int>(a)).acknowledged);
@@ -324,13 +331,22 @@ const std::string& Model::CheckAll(std::span<const Word> state) {
       const Edge& edge = system().edges()[static_cast<size_t>(system().switches()) + b - 1];
       const Index heard = FactsOf(state, edge.parent).heard[edge.parent_port];
       if (heard >= must) continue;
-      violations_.push_back(fmt::format(
-          "host{} has {} packets acknowledged, but host{} has acknowledged nothing from index {} on", a,
-          sender, b, heard));
-      return violations_.back();
+      return NoteBreach(
+          Invariant::kEndToEnd,
+          fmt::format(
+              "host{} has {} packets acknowledged, but host{} has acknowledged nothing from index {} on", a,
+              sender, b, heard));
     }
   }
-  return violations_[0];
+  return nullptr;
+}
+
+bool Model::Broken(std::span<const Word> state) const {
+  if (bounds_.crashes == 0) return false;
+  for (int n = 0; n < system().nodes(); ++n) {
+    if (FactsOf(state, n).failed) return true;
+  }
+  return false;
 }
 
 bool Model::Ended(std::span<const Word> state) const {

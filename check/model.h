@@ -16,45 +16,13 @@
 #include <string>
 #include <vector>
 
+#include "check/action.h"
+#include "check/contents.h"
 #include "check/node.h"
 #include "check/symmetry.h"
 #include "check/system.h"
 
 namespace epic::check {
-
-// How many faults of each kind an execution may have.
-struct FaultBounds {
-  uint32_t losses = 0;
-  uint32_t duplicates = 0;   // the copy follows its packet; with a reordering, later
-  uint32_t reorderings = 0;  // of two neighbours on a channel
-  uint32_t timeouts = 0;     // that run out too early
-  uint32_t crashes = 0;      // of switches, which lose their state; the control plane then ends the group
-  uint32_t regroups = 0;  // how often the group is made anew when its calls have ended, with old packets left
-  bool reuse_qpns = false;  // for the new group, at once
-};
-
-enum class ActionKind : uint8_t {
-  kDeliver,    // the oldest packet of a channel
-  kLose,       // it
-  kDuplicate,  // it
-  kSwap,       // it and the next one
-  kStart,      // a host makes its calls
-  kTime,       // passes until the next timer is due; nothing is under way
-  kCrash,      // of a switch
-  kFail,       // the control plane ends a node's part of a group that has lost a switch
-  kRegroup,    // a new group in the place of the old
-  kTimeout,    // of a node's timer, at any time: its clock runs ahead of the others'
-};
-
-struct Action {
-  ActionKind kind = ActionKind::kDeliver;
-  uint8_t object = 0;  // channel or node
-  friend bool operator==(Action, Action) = default;
-};
-constexpr bool IsFault(ActionKind kind) {
-  return kind == ActionKind::kLose || kind == ActionKind::kDuplicate || kind == ActionKind::kSwap ||
-         kind == ActionKind::kTimeout || kind == ActionKind::kCrash;
-}
 
 using Word = uint32_t;
 inline constexpr size_t kMostWords = 128;  // of a state
@@ -71,8 +39,8 @@ class Model {
   // Enabled's body and docs/PROOF.md).
   void Enabled(std::span<const Word> state, bool reduced, std::vector<Action>* actions) const;
 
-  // Changes the state. Empty, or what is wrong with it: the invariant that the step has broken.
-  const std::string& Apply(std::span<Word> state, Action action);
+  // Changes the state. Null, or what is wrong then: an invariant that the step has broken.
+  const Breach* Apply(std::span<Word> state, Action action);
 
   // The same for states that are the same but for which of nodes that nothing tells apart plays which part,
   // and different for others but for a chance of 2^-64.
@@ -82,11 +50,16 @@ class Model {
   // Every host has made its calls, and they have ended.
   bool Ended(std::span<const Word> state) const;
   // And no new group follows.
-  bool Done(std::span<const Word> state) const { return Ended(state) && LifeOf(state) == bounds_.regroups; }
+  bool Done(std::span<const Word> state) const { return Ended(state) && LastLife(state); }
   // A switch has crashed.
-  bool Broken(std::span<const Word> state) const { return (state[PhaseWord()] & kBroken) != 0; }
+  bool Broken(std::span<const Word> state) const;
   // No packet is under way.
   bool Quiet(std::span<const Word> state) const;
+  // Makes states the same that differ in nothing but which faults there were, and how late the calls.
+  void ForgetFaults(std::span<Word> state) const;
+
+  // Where the ranks stand whose calls have not ended: "host1 in call 0, 2 acknowledged and 1 received".
+  std::string Standing(std::span<const Word> state) const;
 
   // What an action does, for people: "deliver root -> host1: send_only psn 3 (index 3)".
   std::string Describe(std::span<const Word> state, Action action) const;
@@ -105,8 +78,15 @@ class Model {
   // A step of a node: the state after it, and what it sent.
   struct Step {
     uint32_t to = 0;
-    uint32_t violation = 0;                           // in violations_; 0: none
+    const Breach* breach = nullptr;
     std::vector<std::pair<uint32_t, PacketId>> sent;  // channel and packet
+  };
+  // What a node is given: an action of its own, with the number of the packet or of the time that goes with
+  // it.
+  struct Event {
+    ActionKind kind = ActionKind::kStart;  // kDeliver, kStart, kTime, kCrash or kFail
+    uint32_t with = 0;
+    uint32_t Key() const { return static_cast<uint32_t>(kind) << 28 | with; }
   };
   struct Place {
     std::unique_ptr<Node> node;
@@ -114,25 +94,23 @@ class Model {
     std::vector<Facts> facts;                       // by state
     absl::flat_hash_map<uint64_t, uint32_t> steps;  // by state and event
   };
-  struct Content {
-    PacketId head = 0;
-    uint32_t rest = 0;  // the content behind it
-    uint32_t length = 0;
-  };
 
   uint32_t InternState(Place& place, const std::string& bytes);
-  const Step& Take(Place& place, const System& system, int node, uint32_t state, uint32_t event);
-  void MakeStep(Place& place, const System& system, int node, uint32_t event, Effects* effects);
+  const Step& StepOf(std::span<const Word> state, int node, Event event);
+  void Give(Place& place, const System& system, int node, Event event, Effects* effects);
+  const Breach* NoteBreach(Invariant invariant, std::string what);
+  const Breach* Move(std::span<Word> state, int node, Event event);
+  const Breach* MoveAndCheck(std::span<Word> state, int node, Event event);
+  const Breach* PassTime(std::span<Word> state);
+  const Breach* CheckAll(std::span<const Word> state);
   void Regroup(std::span<Word> state) const;
-  uint32_t Prepend(PacketId head, uint32_t rest);
-  uint32_t Append(uint32_t content, PacketId packet);
-  void Use(std::span<Word> state, ActionKind kind) const;
-  uint32_t TimeEvent(Nanos time);
-  const std::string& PassTime(std::span<Word> state);
-  uint32_t Make(std::span<Word> state, int node, uint32_t event);
-  bool MayFail(std::span<const Word> state, ActionKind kind) const;
+  Event TimeEvent(Nanos time);
+  bool Late(std::span<const Word> state) const;
+  bool MayHappen(std::span<const Word> state, ActionKind kind) const;
+  void CountIn(std::span<Word> state, ActionKind kind) const;
+  bool Independent(std::span<const Word> state) const;
   void AddChannelActions(std::span<const Word> state, size_t channel, std::vector<Action>* actions) const;
-  const std::string& CheckAll(std::span<const Word> state);
+  void AddNodeActions(std::span<const Word> state, int node, std::vector<Action>* actions) const;
   void RequireReceivers();
   const uint64_t* StateTerms(size_t life, size_t node, uint32_t state);
   const uint64_t* ContentTerms(size_t channel, uint32_t content);
@@ -141,19 +119,24 @@ class Model {
   uint32_t RelabelledContent(size_t symmetry, uint32_t content);
   PacketId RelabelledPacket(const Relabelling& to, PacketId packet);
 
-  // The word before the last: which group it is, whether it is broken, and how many crashes there were.
-  static constexpr uint32_t kLife = 0xff;
-  static constexpr uint32_t kBroken = 1 << 8;
-  static constexpr uint32_t kCrash = 1 << 9;
-  uint32_t LifeOf(std::span<const Word> state) const { return state[PhaseWord()] & kLife; }
+  // How often an action of a kind that is counted has happened: a byte for each kind, in the last words.
+  static constexpr size_t kCountWords = (kActions.size() + 3) / 4;
+  uint32_t Count(std::span<const Word> state, ActionKind kind) const {
+    return CountWord(state, kind) >> CountShift(kind) & 0xff;
+  }
+  template <typename T>
+  T& CountWord(std::span<T> state, ActionKind kind) const {
+    return state[width_ - kCountWords + static_cast<size_t>(kind) / 4];
+  }
+  static uint32_t CountShift(ActionKind kind) { return 8 * (static_cast<uint32_t>(kind) % 4); }
+  uint32_t LifeOf(std::span<const Word> state) const { return Count(state, ActionKind::kRegroup); }
+  bool LastLife(std::span<const Word> state) const { return LifeOf(state) == bounds_.regroups; }
   const System& SystemOf(std::span<const Word> state) const { return lives_[LifeOf(state)]; }
   Place& PlaceOf(std::span<const Word> state, int node) {
     return places_[LifeOf(state) * nodes() + static_cast<size_t>(node)];
   }
   size_t nodes() const { return static_cast<size_t>(system().nodes()); }
   size_t ChannelWord(size_t channel) const { return nodes() + channel; }
-  size_t PhaseWord() const { return width_ - 2; }
-  size_t FaultWord() const { return width_ - 1; }
   size_t channels() const { return 2 * system().edges().size(); }
   // Edge e: 2e up, 2e + 1 down.
   int Receiver(size_t channel) const;
@@ -170,11 +153,9 @@ class Model {
   Blobs blobs_;
   std::vector<Place> places_;  // by life and node
   std::vector<Step> steps_;
-  std::vector<Content> contents_;                      // 0: empty
-  absl::flat_hash_map<uint64_t, uint32_t> prepended_;  // by head and rest
-  absl::flat_hash_map<uint64_t, uint32_t> appended_;   // by content and packet
-  std::vector<Nanos> times_;                           // that pass, by event
-  std::vector<std::string> violations_{""};
+  Contents contents_;
+  std::vector<Nanos> times_;  // that pass, by event
+  std::deque<Breach> breaches_;
   std::vector<Relabelling> symmetries_;
   // Terms of fingerprints: a row for each state of a place, and for each content, with a term for each
   // symmetry; 0 until asked for.

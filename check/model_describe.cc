@@ -17,7 +17,10 @@ const char* SyndromeName(uint8_t syndrome) {
 std::string Model::Describe(std::span<const Word> state, Action action) const {
   switch (action.kind) {
     case ActionKind::kStart:
-      return fmt::format("{} makes its calls", system().NodeName(action.object));
+      return fmt::format("{} {}", system().NodeName(action.object),
+                         system().config().calls_made == CallsMade::kTogether
+                             ? "makes its calls"
+                             : fmt::format("makes call {}", FactsOf(state, action.object).calls));
     case ActionKind::kTime:
       return "time passes until the next timer";
     case ActionKind::kTimeout:
@@ -34,7 +37,7 @@ std::string Model::Describe(std::span<const Word> state, Action action) const {
   constexpr std::array kVerbs = {"deliver", "lose", "repeat", "swap with the next"};
   const Edge& edge = system().edges()[action.object / 2];
   const bool up = action.object % 2 == 0;
-  const roce::Packet& p = packets_[contents_[state[ChannelWord(action.object)]].head];
+  const roce::Packet& p = packets_[contents_.At(state[ChannelWord(action.object)], action.place)];
   const int32_t at = p.bth.psn.DistanceFrom(Psn(system().config().first_psn));
   const bool stray =
       p.bth.dest_qp != SystemOf(state).QpnAt(up ? edge.parent : edge.child, up ? edge.child : edge.parent);
@@ -51,6 +54,18 @@ std::string Model::Describe(std::span<const Word> state, Action action) const {
                             known ? carried[static_cast<size_t>(at)].index : -1,
                             p.bth.opcode == roce::Opcode::kRcSendOnlyImm ? "control" : "data",
                             p.bth.ack_req ? ", asks for an ack" : "");
+}
+
+std::string Model::Standing(std::span<const Word> state) const {
+  std::string text;
+  for (int n = system().switches(); n < system().nodes(); ++n) {
+    const Facts& facts = FactsOf(state, n);
+    if (facts.done) continue;
+    text += fmt::format("{}{} {} call {}, {} acknowledged and {} received", text.empty() ? "" : "; ",
+                        system().NodeName(n), facts.ended < facts.calls ? "in" : "before", facts.ended,
+                        facts.acknowledged, facts.received);
+  }
+  return text;
 }
 
 }  // namespace epic::check

@@ -42,7 +42,8 @@ uint32_t& At(std::vector<uint32_t>& table, uint32_t at) {
 uint64_t Model::Fingerprint(std::span<const Word> state, bool symmetric) {
   const size_t symmetries = symmetric ? symmetries_.size() : 1;
   std::array<uint64_t, kMostRelabellings> sums;
-  const uint64_t same = Mixed(FaultWord(), state[FaultWord()]) + Mixed(PhaseWord(), state[PhaseWord()]);
+  uint64_t same = 0;
+  for (size_t word = width_ - kCountWords; word < width_; ++word) same += Mixed(word, state[word]);
   std::fill_n(sums.begin(), symmetries, same);
   const auto add = [&](const uint64_t* terms) {
     for (size_t s = 0; s < symmetries; ++s) sums[s] += terms[s];
@@ -97,9 +98,8 @@ uint32_t Model::RelabelledState(size_t symmetry, size_t life, size_t node, uint3
 uint32_t Model::RelabelledContent(size_t symmetry, uint32_t content) {
   if (content == 0 || symmetry == 0) return content;
   if (const uint32_t known = At(relabelled_contents_[symmetry], content); known != kUnknown) return known;
-  const Content old = contents_[content];
-  const PacketId head = RelabelledPacket(symmetries_[symmetry], old.head);
-  const uint32_t id = Prepend(head, RelabelledContent(symmetry, old.rest));
+  const PacketId head = RelabelledPacket(symmetries_[symmetry], contents_.At(content, 0));
+  const uint32_t id = contents_.Prepend(head, RelabelledContent(symmetry, contents_.Rest(content)));
   return At(relabelled_contents_[symmetry], content) = id;
 }
 

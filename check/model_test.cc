@@ -31,7 +31,7 @@ bool Possible(const Model& model, const State& state, Action action) {
 State After(Model& model, State state, const std::vector<Action>& steps) {
   for (const Action step : steps) {
     EXPECT_TRUE(Possible(model, state, step)) << StepNames({step});
-    EXPECT_EQ(model.Apply(state, step), "");
+    EXPECT_EQ(model.Apply(state, step), nullptr);
   }
   return state;
 }
@@ -43,7 +43,7 @@ State Played(Model& model, State state, uint64_t seed, ActionKind without = Acti
     std::vector<Action> actions = EnabledIn(model, state);
     std::erase_if(actions, [&](Action a) { return IsFault(a.kind) || a.kind == without; });
     if (actions.empty()) return state;
-    EXPECT_EQ(model.Apply(state, actions[choices.Below(actions.size())]), "");
+    EXPECT_EQ(model.Apply(state, actions[choices.Below(actions.size())]), nullptr);
   }
   ADD_FAILURE() << "no end";
   return state;
@@ -122,6 +122,75 @@ TEST(ModelTest, ASwapTakesTwo) {
   EXPECT_FALSE(Possible(model, state, {ActionKind::kSwap, 0}));
 }
 
+// Three packets of a message are under way: the last may come first, and any may be lost.
+TEST(ModelTest, WithoutOrderAnyPacketMayComeNext) {
+  Model model =
+      ModelOf({.topology = "star-2", .message_packets = 2, .faults = {.losses = 1}, .reorder = "any"});
+  const State called = After(model, model.Initial(), {Start(1)});
+  constexpr Action kThird{ActionKind::kDeliver, 0, 2};
+  EXPECT_THAT(
+      EnabledIn(model, called),
+      ElementsAre(Deliver(0), Action{ActionKind::kLose, 0}, Action{ActionKind::kDeliver, 0, 1},
+                  Action{ActionKind::kLose, 0, 1}, kThird, Action{ActionKind::kLose, 0, 2}, Start(2)));
+  EXPECT_THAT(model.Describe(called, kThird), HasSubstr("deliver host0 -> root: packet 2,"));
+  const State state = After(model, called, {kThird, Action{ActionKind::kLose, 0}});
+  EXPECT_THAT(model.Describe(state, Deliver(0)), HasSubstr(": packet 1,"));
+  EXPECT_FALSE(Possible(model, state, {ActionKind::kDeliver, 0, 1}));
+}
+
+// What was sent first is not told: the same packets are the same content.
+TEST(ModelTest, WithoutOrderAChannelIsASet) {
+  Model model = ModelOf({.topology = "star-2", .faults = {.duplicates = 1}, .reorder = "any"});
+  const State state = After(model, model.Initial(), {Start(1), {ActionKind::kDuplicate, 0, 1}});
+  for (const char* packet : {": packet 0,", ": packet 1,"}) {
+    const auto place = static_cast<uint8_t>(packet[9] - '0');
+    EXPECT_THAT(model.Describe(state, {ActionKind::kDeliver, 0, place}), HasSubstr(packet));
+  }
+  EXPECT_FALSE(Possible(model, state, {ActionKind::kDeliver, 0, 2})) << "the copy is as good as the packet";
+}
+
+TEST(ModelTest, CallsAreMadeTogetherApartOrAfterResults) {
+  const check::Setup three{.collective = "barrier*2", .topology = "star-2"};
+  for (const auto& [calls, again] :
+       {std::pair{"together", false}, {"apart", true}, {"after-results", false}}) {
+    check::Setup setup = three;
+    setup.calls = calls;
+    Model model = ModelOf(setup);
+    const State state = After(model, model.Initial(), {Start(1)});
+    EXPECT_EQ(Possible(model, state, Start(1)), again) << calls;
+  }
+  check::Setup setup = three;
+  setup.calls = "after-results";
+  Model model = ModelOf(setup);
+  // The first calls end; then, and not before, the second can be made.
+  const State ended =
+      Played(model, After(model, model.Initial(), {Start(1), Start(2)}), 1, ActionKind::kStart);
+  EXPECT_FALSE(model.Ended(ended));
+  EXPECT_EQ(model.Describe(ended, Start(1)), "host0 makes call 1");
+  EXPECT_EQ(model.Standing(ended),
+            "host0 before call 1, 1 acknowledged and 1 received; host1 before call 1, 1 acknowledged and 1 "
+            "received");
+  EXPECT_THAT(EnabledIn(model, ended), ElementsAre(Start(1), Start(2)));
+  EXPECT_TRUE(model.Done(Played(model, ended, 1)));
+}
+
+// The other host has called and waits: its timer and the switch's run out before the call, so often and no
+// more.
+TEST(ModelTest, TimePassesBeforeALateCallAsOftenAsItMay) {
+  Model model = ModelOf({.topology = "star-2", .late_calls = "2"});
+  State state = Played(model, After(model, model.Initial(), {Start(1)}), 1, ActionKind::kStart);
+  int passes = 0;
+  for (; Possible(model, state, kTimePasses); ++passes) {
+    state = After(model, state, {kTimePasses});
+    while (Possible(model, state, Deliver(0)) || Possible(model, state, Deliver(1)))
+      state = After(model, state, {Possible(model, state, Deliver(0)) ? Deliver(0) : Deliver(1)});
+  }
+  EXPECT_LE(passes, 2);
+  EXPECT_TRUE(Possible(model, state, Start(2)));
+  const State end = Played(model, state, 1);
+  EXPECT_TRUE(model.Done(end));
+}
+
 TEST(ModelTest, EarlyTimeoutsAreCounted) {
   Model model = ModelOf({.topology = "star-2", .faults = {.timeouts = 2}});
   constexpr Action kTimeout{ActionKind::kTimeout, 1};
@@ -150,7 +219,7 @@ TEST(ModelTest, NoWalkHasMoreFaultsThanItsBounds) {
       if (actions.empty()) break;
       const Action action = actions[choices.Below(actions.size())];
       ++count[action.kind];
-      ASSERT_EQ(model.Apply(state, action), "");
+      ASSERT_EQ(model.Apply(state, action), nullptr);
     }
     int at_bound = 0;
     for (const auto& [kind, bound] : bounds) {
@@ -215,7 +284,7 @@ State Ended(Model& model, uint64_t seed) {
   sim::Choices choices(seed);
   while (!model.Ended(state)) {
     const auto actions = EnabledIn(model, state);
-    EXPECT_EQ(model.Apply(state, actions[choices.Below(actions.size())]), "");
+    EXPECT_EQ(model.Apply(state, actions[choices.Below(actions.size())]), nullptr);
   }
   return state;
 }

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "check/blobs.h"
+#include "check/invariant.h"
 #include "check/packets.h"
 #include "check/system.h"
 
@@ -22,19 +24,21 @@ struct Sent {
 // What a step did beside changing the state.
 struct Effects {
   std::vector<Sent> sent;
-  std::string
-      violation;  // of an invariant that the node's own state and packets show; empty if there is none
+  std::optional<Breach> breach;  // the first that the node's own state and packets show
 };
 
 // What the invariants of the whole system and the explorer ask of a state of a node.
 struct Facts {
   int64_t acknowledged = 0;  // hosts: packets of its own, in order
+  int64_t received = 0;      // hosts: packets, in order
+  size_t calls = 0;          // hosts: so many have been made
+  size_t ended = 0;          // and so many of them have ended
   // Switches in modes II and III, by port: the index before which everything has been acknowledged by the
   // child there; 0 at the parent's.
   std::vector<Index> heard;
-  bool failed = false;  // the control plane has ended its part of the group, or it has crashed
-  bool started = true;  // has made its calls
-  bool done = true;     // and they have ended
+  bool failed = false;    // the control plane has ended its part of the group, or it has crashed
+  bool may_call = false;  // hosts: a call can be made now
+  bool done = true;       // all calls have been made and have ended
   Nanos timer_in = kNever;
 };
 
@@ -57,7 +61,7 @@ class Node {
   // other node becomes this one (check/symmetry.h).
   virtual void LoadRelabelled(std::string_view state, std::span<const int> to) = 0;
 
-  // A host makes all its calls.
+  // A host makes all its calls, or the next one (SystemConfig::calls_made).
   virtual void Start(Effects& effects) = 0;
   // A switch loses all state of the group.
   virtual void Crash() = 0;

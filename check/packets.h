@@ -2,9 +2,11 @@
 // TOS and TTL do not count.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <tuple>
 
 #include "check/archive.h"
 #include "check/blobs.h"
@@ -30,11 +32,27 @@ class Packets {
     }
     return id;
   }
+  // An order that is the same in every run, whichever packet was seen first: by place in the stream of PSNs,
+  // then by all else.
+  bool Before(PacketId a, PacketId b) const {
+    const auto key = [](const roce::Packet& p) {
+      return std::tuple(p.bth.psn.DistanceFrom(kOrigin), p.bth.opcode, Raw(p.dst_ip), Raw(p.src_ip),
+                        Raw(p.bth.dest_qp), p.aeth.syndrome, p.aeth.msn, p.bth.ack_req, p.bth.solicited,
+                        p.bth.fecn, p.bth.becn, p.bth.pkey, p.imm);
+    };
+    const roce::Packet& one = packets_[a];
+    const roce::Packet& other = packets_[b];
+    if (const auto order = key(one) <=> key(other); order != 0) return order < 0;
+    return std::ranges::lexicographical_compare(one.payload, other.payload);
+  }
   // Valid as long as the table; so is its payload.
   const roce::Packet& operator[](PacketId id) const { return packets_[id]; }
   size_t size() const { return packets_.size(); }
 
  private:
+  // Distances are taken from here. Streams begin near it unless told otherwise, and anywhere else will do.
+  static constexpr Psn kOrigin{0};
+
   Blobs keys_;
   Blobs payloads_;
   std::deque<roce::Packet> packets_;

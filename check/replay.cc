@@ -14,14 +14,20 @@ Told Run(Model& model, const std::vector<Action>& steps) {
     if (std::ranges::find(enabled, step) == enabled.end()) break;
     told.steps.push_back(model.Describe(state, step));
     ++told.possible;
-    told.violation = model.Apply(state, step);
-    if (!told.violation.empty()) break;
+    if (const Breach* breach = model.Apply(state, step)) {
+      told.breach = *breach;
+      break;
+    }
   }
   told.done = model.Done(state);
   return told;
 }
 
 std::vector<Action> Minimise(Model& model, std::vector<Action> steps) {
+  const auto broken = [](const Told& told) {
+    return told.breach ? std::optional(told.breach->invariant) : std::nullopt;
+  };
+  const auto wanted = broken(Run(model, steps));
   for (size_t length = std::bit_floor(std::max<size_t>(steps.size(), 1)); length > 0;) {
     bool shorter = false;
     for (size_t at = 0; at + length <= steps.size();) {
@@ -29,7 +35,7 @@ std::vector<Action> Minimise(Model& model, std::vector<Action> steps) {
       const auto from = without.begin() + static_cast<ptrdiff_t>(at);
       without.erase(from, from + static_cast<ptrdiff_t>(length));
       const Told told = Run(model, without);
-      if (told.violation.empty()) {
+      if (broken(told) != wanted) {
         ++at;
         continue;
       }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "check/action.h"
 #include "sim/scenario.h"
 
 namespace epic::check {
@@ -15,11 +16,8 @@ namespace {
 
 constexpr uint32_t kMostMessages = 64;
 constexpr size_t kMostHosts = 8;
-constexpr size_t kMostCalls = 8;
+constexpr size_t kMostCalls = 40;
 constexpr uint32_t kMostFaults = 200;
-
-// By kind.
-constexpr std::string_view kStepLetters = "DLRXSTCMGE";
 
 struct CollectiveName {
   const char* name;
@@ -89,6 +87,25 @@ StatusOr<sim::ModeSpec> ModesOf(const std::string& text, size_t switches) {
   return sim::ModeSpec(std::move(modes));
 }
 
+constexpr std::array<std::string_view, 3> kCallsMade = {"together", "apart", "after-results"};
+
+std::optional<uint32_t> LateCalls(const Setup& setup) {
+  return setup.late_calls == "any" ? std::optional(kNoBound) : Number(setup.late_calls);
+}
+
+// A name of the list of calls: "barrier*3" is three calls.
+Status AddCalls(const std::string& text, uint32_t hosts, uint32_t packets,
+                std::vector<ControlHeader>* calls) {
+  const size_t star = std::min(text.find('*'), text.size());
+  const auto times = star == text.size() ? std::optional<uint32_t>(1) : Number(text.substr(star + 1));
+  if (!times || *times < 1 || *times > kMostCalls)
+    return Invalid(fmt::format("collective: '{}' is not 1 to {} calls", text, kMostCalls));
+  const auto call = CallNamed(text.substr(0, star), hosts, packets);
+  if (!call.ok()) return call.status();
+  calls->insert(calls->end(), *times, *call);
+  return absl::OkStatus();
+}
+
 Status CheckRanges(const Setup& setup) {
   const auto within = [](uint32_t value, uint32_t least, uint32_t most) {
     return value >= least && value <= most;
@@ -101,6 +118,14 @@ Status CheckRanges(const Setup& setup) {
        {setup.faults.losses, setup.faults.duplicates, setup.faults.reorderings, setup.faults.timeouts}) {
     if (bound > kMostFaults) return Invalid("faults: at most 200 of a kind");
   }
+  if (std::ranges::find(kCallsMade, setup.calls) == kCallsMade.end())
+    return Invalid(fmt::format("calls: '{}' is none of together, apart, after-results", setup.calls));
+  if (const auto late = LateCalls(setup); !late || (*late > kMostFaults && *late != kNoBound))
+    return Invalid(fmt::format("late-calls: '{}' is not 0 to {} or any", setup.late_calls, kMostFaults));
+  if (setup.reorder != "neighbours" && setup.reorder != "any")
+    return Invalid(fmt::format("reorder: '{}' is neither neighbours nor any", setup.reorder));
+  if (setup.reorder == "any" && setup.faults.reorderings > 0)
+    return Invalid("reorder: with any there are no neighbours to reorder");
   if (setup.faults.crashes > 8 || setup.faults.regroups > 8) return Invalid("crashes, regroups: at most 8");
   return absl::OkStatus();
 }
@@ -119,16 +144,24 @@ StatusOr<SystemConfig> Build(const Setup& setup) {
   if (!mode.ok()) return mode.status();
   config.mode = *mode;
   for (const std::string& name : Split(setup.collective, ',')) {
-    const auto call = CallNamed(name, static_cast<uint32_t>(hosts), setup.messages * setup.message_packets);
-    if (!call.ok()) return call.status();
-    config.calls.push_back(*call);
+    const Status added =
+        AddCalls(name, static_cast<uint32_t>(hosts), setup.messages * setup.message_packets, &config.calls);
+    if (!added.ok()) return added;
   }
   if (config.calls.empty() || config.calls.size() > kMostCalls)
     return Invalid(fmt::format("collective: 1 to {} calls", kMostCalls));
+  config.calls_made = static_cast<CallsMade>(std::ranges::find(kCallsMade, setup.calls) - kCallsMade.begin());
   config.message_packets = setup.message_packets;
   config.window_messages = setup.window;
   config.first_psn = setup.psn;
   return config;
+}
+
+FaultBounds BoundsOf(const Setup& setup) {
+  FaultBounds bounds = setup.faults;
+  bounds.late_calls = LateCalls(setup).value_or(0);
+  bounds.reorder_any = setup.reorder == "any";
+  return bounds;
 }
 
 std::string Line(const Setup& s) {
@@ -138,6 +171,9 @@ std::string Line(const Setup& s) {
   const auto add = [&line](const char* key, uint32_t value) {
     if (value != 0) line += fmt::format(" {}={}", key, value);
   };
+  if (s.calls != "together") line += " calls=" + s.calls;
+  if (s.late_calls != "0") line += " late-calls=" + s.late_calls;
+  if (s.reorder != "neighbours") line += " reorder=" + s.reorder;
   add("losses", s.faults.losses);
   add("duplicates", s.faults.duplicates);
   add("reorderings", s.faults.reorderings);
@@ -152,12 +188,29 @@ std::string StepNames(const std::vector<Action>& steps) {
   std::string out;
   for (const Action& step : steps) {
     if (!out.empty()) out += ',';
-    out += kStepLetters[static_cast<size_t>(step.kind)];
-    if (step.kind != ActionKind::kTime && step.kind != ActionKind::kRegroup)
-      out += std::to_string(step.object);
+    out += Info(step.kind).letter;
+    if (Info(step.kind).happens_to != HappensTo::kAll) out += std::to_string(step.object);
+    if (step.place != 0) out += fmt::format(":{}", step.place);
   }
   return out;
 }
+
+namespace {
+
+std::optional<Action> StepNamed(const std::string& text) {
+  const auto info = std::ranges::find(kActions, text.empty() ? '\0' : text[0], &ActionInfo::letter);
+  if (info == kActions.end()) return std::nullopt;
+  if (info->happens_to == HappensTo::kAll)
+    return text.size() == 1 ? std::optional(Action{info->kind}) : std::nullopt;
+  const size_t colon = std::min(text.find(':'), text.size());
+  const auto object = Number(text.substr(1, colon - 1));
+  const auto place = colon == text.size() ? std::optional<uint32_t>(0) : Number(text.substr(colon + 1));
+  if (!object || *object > UINT8_MAX || !place || *place > UINT8_MAX) return std::nullopt;
+  if (*place > 0 && info->happens_to != HappensTo::kChannel) return std::nullopt;
+  return Action{info->kind, static_cast<uint8_t>(*object), static_cast<uint8_t>(*place)};
+}
+
+}  // namespace
 
 StatusOr<Replay> ParseReplay(const std::string& line) {
   Replay replay;
@@ -173,28 +226,26 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"timeouts", &setup.faults.timeouts},
        {"crashes", &setup.faults.crashes},
        {"regroups", &setup.faults.regroups}}};
+  const std::array<std::pair<std::string_view, std::string*>, 6> texts = {{{"mode", &setup.mode},
+                                                                           {"collective", &setup.collective},
+                                                                           {"calls", &setup.calls},
+                                                                           {"topology", &setup.topology},
+                                                                           {"late-calls", &setup.late_calls},
+                                                                           {"reorder", &setup.reorder}}};
   std::istringstream words(line);
   for (std::string word; words >> word;) {
     const size_t equals = std::min(word.find('='), word.size());
     const std::string key = word.substr(0, equals);
     const std::string value = equals < word.size() ? word.substr(equals + 1) : "";
     const auto known = std::ranges::find(numbers, key, &std::pair<std::string_view, uint32_t*>::first);
-    if (key == "mode") {
-      setup.mode = value;
-    } else if (key == "collective") {
-      setup.collective = value;
-    } else if (key == "topology") {
-      setup.topology = value;
+    if (const auto text = std::ranges::find(texts, key, &std::pair<std::string_view, std::string*>::first);
+        text != texts.end()) {
+      *text->second = value;
     } else if (key == "steps") {
       for (const std::string& step : Split(value, ',')) {
-        const size_t kind = step.empty() ? std::string_view::npos : kStepLetters.find(step[0]);
-        // Time and a new group are everybody's.
-        const bool alone = step == "T" || step == "G";
-        const auto object =
-            alone ? std::optional<uint32_t>(0) : Number(step.substr(std::min<size_t>(step.size(), 1)));
-        if (kind == std::string_view::npos || !object || *object > UINT8_MAX)
-          return Invalid(fmt::format("'{}' is not a step", step));
-        replay.steps.push_back({static_cast<ActionKind>(kind), static_cast<uint8_t>(*object)});
+        const auto action = StepNamed(step);
+        if (!action) return Invalid(fmt::format("'{}' is not a step", step));
+        replay.steps.push_back(*action);
       }
     } else if (key == "reuse" && (value == "0" || value == "1")) {
       setup.faults.reuse_qpns = value == "1";

@@ -16,22 +16,29 @@ namespace epic::check {
 struct Setup {
   std::string mode = "2";  // 1, 2, 3; or one digit per switch, the root's first: "133"
   std::string collective =
-      "allreduce";                    // names with commas between them; a root after @: "reduce@2,allreduce"
+      "allreduce";  // names with commas between them, a root after @, how often after *: "reduce@2,barrier*3"
+  std::string calls = "together";     // apart; after-results
   std::string topology = "tree-3-2";  // as epic-sim's
   uint32_t messages = 1;              // of each call, and of each of its parts
   uint32_t message_packets = 1;       // M
   uint32_t window = 2;                // W
   uint32_t psn = 0xfffffe;            // first PSN of every direction
   FaultBounds faults;
+  std::string late_calls = "0";        // a number; any
+  std::string reorder = "neighbours";  // any
 };
 
 // The system. An error names the first value that is not one.
 StatusOr<SystemConfig> Build(const Setup& setup);
 
+// The faults, late calls and orders that are explored; of a setup that Build takes.
+FaultBounds BoundsOf(const Setup& setup);
+
 // The line without steps.
 std::string Line(const Setup& setup);
 
-// Steps as the line has them: a letter and the channel or node, for example "D6".
+// Steps as the line has them: a letter and the channel or node, for example "D6"; where there is no order,
+// the packet's place after a colon: "D6:2".
 std::string StepNames(const std::vector<Action>& steps);
 
 struct Replay {

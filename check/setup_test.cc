@@ -61,10 +61,13 @@ TEST(SetupTest, AnErrorNamesTheOptionAndTheValue) {
   EXPECT_THAT(ErrorOf({.collective = "allreduce,,reduce"}), StartsWith("collective: ''"));
   for (const char* call : {"reduce@4", "reduce@", "reduce@x", "allreduce@1", "barrier@0", "broadcast@-1"})
     EXPECT_THAT(ErrorOf({.collective = call}), AllOf(StartsWith("collective: "), HasSubstr(call))) << call;
-  EXPECT_EQ(ErrorOf({.collective = ""}), "collective: 1 to 8 calls");
-  EXPECT_EQ(
-      ErrorOf({.collective = "barrier,barrier,barrier,barrier,barrier,barrier,barrier,barrier,barrier"}),
-      "collective: 1 to 8 calls");
+  EXPECT_EQ(ErrorOf({.collective = ""}), "collective: 1 to 40 calls");
+  EXPECT_EQ(ErrorOf({.collective = "barrier*40"}), "none");
+  EXPECT_EQ(ErrorOf({.collective = "barrier*40,reduce"}), "collective: 1 to 40 calls");
+  for (const char* calls : {"barrier*0", "barrier*41", "barrier*", "barrier*x"})
+    EXPECT_THAT(ErrorOf({.collective = calls}), AllOf(StartsWith("collective: "), HasSubstr(calls)));
+  for (const char* calls : {"", "at once", "Apart"})
+    EXPECT_THAT(ErrorOf({.calls = calls}), AllOf(StartsWith("calls: "), HasSubstr(calls)));
   for (const char* topology : {"", "ring-4", "star-1", "star-", "tree-3", "tree-2-2"})
     EXPECT_THAT(ErrorOf({.topology = topology}), AllOf(HasSubstr("topology"), HasSubstr(topology)))
         << topology;
@@ -86,6 +89,19 @@ TEST(SetupTest, AnErrorNamesTheNumberThatIsOutOfRange) {
     EXPECT_EQ(ErrorOf({.faults = faults}), "crashes, regroups: at most 8");
 }
 
+TEST(SetupTest, CallsMayBeLateAndPacketsWithoutOrder) {
+  EXPECT_EQ(Built({.calls = "after-results"}).calls_made, CallsMade::kAfterResults);
+  EXPECT_EQ(Built({.collective = "reduce@1*2,barrier"}).calls.size(), 3u);
+  EXPECT_EQ(BoundsOf({.late_calls = "3"}).late_calls, 3u);
+  EXPECT_EQ(BoundsOf({.late_calls = "any"}).late_calls, kNoBound);
+  EXPECT_FALSE(BoundsOf({}).reorder_any);
+  EXPECT_TRUE(BoundsOf({.reorder = "any"}).reorder_any);
+  for (const char* late : {"201", "-1", "all"})
+    EXPECT_THAT(ErrorOf({.late_calls = late}), AllOf(StartsWith("late-calls: "), HasSubstr(late)));
+  EXPECT_THAT(ErrorOf({.reorder = "all"}), StartsWith("reorder: 'all'"));
+  EXPECT_THAT(ErrorOf({.faults = {.reorderings = 1}, .reorder = "any"}), StartsWith("reorder: with any"));
+}
+
 TEST(SetupTest, ALineIsWhatItCameFrom) {
   for (const uint64_t seed : Seeds(300)) {
     sim::Choices choices(seed);
@@ -94,9 +110,11 @@ TEST(SetupTest, ALineIsWhatItCameFrom) {
     SCOPED_TRACE(ReplayOf(seed, setup));
     std::vector<Action> steps;
     for (uint64_t left = choices.Below(20); left > 0; --left) {
-      const auto kind = static_cast<ActionKind>(choices.Below(10));
-      const bool named = kind != ActionKind::kTime && kind != ActionKind::kRegroup;
-      steps.push_back({kind, static_cast<uint8_t>(named ? choices.Below(256) : 0)});
+      const ActionInfo& info = kActions[choices.Below(kActions.size())];
+      const bool named = info.happens_to != HappensTo::kAll;
+      const bool placed = info.happens_to == HappensTo::kChannel;
+      steps.push_back({info.kind, static_cast<uint8_t>(named ? choices.Below(256) : 0),
+                       static_cast<uint8_t>(placed ? choices.Below(256) : 0)});
     }
     const std::string line = Line(setup) + " steps=" + StepNames(steps);
     const auto replay = ParseReplay(line);
@@ -124,8 +142,9 @@ TEST(SetupTest, StepsHaveNames) {
                        {ActionKind::kCrash, 0},
                        {ActionKind::kFail, 4},
                        {ActionKind::kRegroup, 0},
-                       {ActionKind::kTimeout, 5}}),
-            "S3,D6,L2,R1,X0,T,C0,M4,G,E5");
+                       {ActionKind::kTimeout, 5},
+                       {ActionKind::kDeliver, 6, 2}}),
+            "S3,D6,L2,R1,X0,T,C0,M4,G,E5,D6:2");
 }
 
 TEST(SetupTest, ABadReplayLineSaysWhichWord) {
@@ -133,7 +152,7 @@ TEST(SetupTest, ABadReplayLineSaysWhichWord) {
                            "=", "windows=99999999999"})
     EXPECT_EQ(LineError(std::string("mode=2 ") + word),
               std::string("'") + word + "' is not part of a replay line");
-  for (const char* step : {"Q1", "D", "D256", "Dx", "3", "d1", "C"})
+  for (const char* step : {"Q1", "D", "D256", "Dx", "3", "d1", "C", "T1", "D1:", "D1:256", "S3:1", "D:1"})
     EXPECT_THAT(LineError(std::string("steps=S3,") + step),
                 StartsWith("'" + std::string(step) + "' is not a step"));
   EXPECT_THAT(LineError("steps=S3,,D1"), HasSubstr("'' is not a step"));

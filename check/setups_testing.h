@@ -17,7 +17,7 @@ inline SystemConfig Built(const Setup& setup) {
   if (!config.ok()) ADD_FAILURE() << config.status().message();
   return config.value();
 }
-inline Model ModelOf(const Setup& setup) { return Model(Built(setup), setup.faults); }
+inline Model ModelOf(const Setup& setup) { return Model(Built(setup), BoundsOf(setup)); }
 
 template <typename T, size_t n>
 const T& OneOf(sim::Choices& choices, const T (&values)[n]) {
@@ -39,9 +39,14 @@ inline Setup RandomSetup(sim::Choices& choices) {
   setup.message_packets = static_cast<uint32_t>(1 + choices.Below(2));
   setup.window = static_cast<uint32_t>(1 + choices.Below(2));
   setup.psn = choices.Below(2) == 0 ? 0xfffffe : 5;
+  static constexpr const char* kCalls[] = {"together", "apart", "after-results"};
+  static constexpr const char* kLate[] = {"0", "1", "2"};
+  setup.calls = OneOf(choices, kCalls);
+  setup.late_calls = OneOf(choices, kLate);
   FaultBounds& f = setup.faults;
   for (uint32_t* bound : {&f.losses, &f.duplicates, &f.reorderings, &f.timeouts, &f.crashes, &f.regroups})
     *bound = static_cast<uint32_t>(choices.Below(3));
+  if (f.reorderings == 0 && choices.Below(2) == 0) setup.reorder = "any";
   return setup;
 }
 

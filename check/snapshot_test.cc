@@ -47,8 +47,8 @@ class Twins {
     Effects effects;
     step(*straight_, expected);
     step(*other, effects);
-    EXPECT_EQ(expected.violation, "");
-    EXPECT_EQ(effects.violation, expected.violation);
+    EXPECT_EQ(Text(expected.breach), "");
+    EXPECT_EQ(effects.breach, expected.breach);
     EXPECT_TRUE(std::ranges::equal(
         effects.sent, expected.sent,
         [](const Sent& a, const Sent& b) { return a.port == b.port && a.packet == b.packet; }))
@@ -128,7 +128,7 @@ class Walk {
 
   void Step() {
     const auto node = static_cast<int>(choices_.Below(system_.nodes()));
-    if (!Look(node).started) return Make(node, [](Node& n, Effects& effects) { n.Start(effects); });
+    if (Look(node).may_call) return Make(node, [](Node& n, Effects& effects) { n.Start(effects); });
     if (choices_.Chance(faults_per_million_ / 4)) return Wait(node);
     const size_t channel = PickChannel();
     if (channel < channels_.size()) return Deliver(channel);

@@ -87,7 +87,7 @@ class SwitchNode final : public Node {
     Sink(SwitchNode& node, check::Effects& effects) : node_(node), effects_(effects) {}
     void Send(PortId port, const engine::OutPacket& out) override {
       effects_.sent.push_back({port, node_.packets_.Intern(out.packet)});
-      if (effects_.violation.empty()) effects_.violation = node_.Judge(port, out.packet);
+      if (!effects_.breach) effects_.breach = node_.Judge(port, out.packet);
     }
     void SetTimer(engine::TimerId, Nanos) override {}  // the context knows it: timer_at
     void Drop(PortId, engine::DropReason) override {}
@@ -105,13 +105,10 @@ class SwitchNode final : public Node {
   bool has_group() const { return engine_.groups().contains(kGroupId); }
   const engine::Context& context() const { return engine_.groups().at(kGroupId); }
 
-  std::string Judge(PortId port, const roce::Packet& packet) const {
-    int64_t named = 0;
-    const std::string wrong = system_.Judge(node_, port, packet, &named);
-    if (!wrong.empty()) return wrong;
-    const int64_t accepted = Accepted(port);
-    if (named <= accepted) return {};
-    return fmt::format("acknowledges {} packets, of which {} have come", named, accepted);
+  std::optional<Breach> Judge(PortId port, const roce::Packet& packet) const {
+    if (packet.bth.opcode == roce::Opcode::kCnp) return {};
+    if (packet.bth.opcode != roce::Opcode::kRcAck) return system_.JudgeData(node_, port, packet);
+    return system_.JudgeAck(packet, Accepted(port));
   }
 
   // Packets of the direction towards this node that it has taken in order.
@@ -129,22 +126,39 @@ class SwitchNode final : public Node {
                                  [end](const Carried& carried) { return carried.index < end; });
   }
 
-  // Nothing is held that the buffers have no room for.
   void CheckState(check::Effects& effects) const {
-    if (!has_group() || context().terminated || !effects.violation.empty()) return;
+    if (has_group() && !effects.breach) effects.breach = BreachOfState();
+  }
+
+  // Nothing is held that the buffers have no room for. (A switch that refuses equal calls says so in a
+  // packet, which Judge sees.)
+  std::optional<Breach> BreachOfState() const {
     const engine::Context& ctx = context();
-    if (static_cast<int64_t>(ctx.invocations.size()) > engine::kKeptInvocations)
-      effects.violation = "has more invocations open than it keeps";
-    if (ctx.state == engine::GroupState::kFailed) effects.violation = "has failed a group of equal calls";
-    // What has been accepted fits into the slots from the oldest that is still being summed up.
+    if (ctx.terminated) return {};
+    if (static_cast<int64_t>(ctx.invocations.size()) > engine::kKeptInvocations) {
+      return Breach{Invariant::kInvocations, fmt::format("has {} invocations open and keeps {}",
+                                                         ctx.invocations.size(), engine::kKeptInvocations)};
+    }
+    // Slots are taken by data; index `due + slots` would have that of `due`, which is still being summed up.
     const Index due = ctx.is_root() ? ctx.results_end : ctx.parent.out.Next(ctx.up_sent);
     for (const engine::Endpoint& child : ctx.children) {
-      const Index accepted = child.in.Previous(child.up_epsn);
-      if (accepted > due + ctx.config.slots) {
-        effects.violation = fmt::format("has accepted index {} with {} slots while {} is due", accepted,
-                                        ctx.config.slots, due);
-      }
+      const Index accepted = LastData(child);
+      if (accepted < due + ctx.config.slots) continue;
+      return Breach{Invariant::kSlots, fmt::format("has accepted index {} with {} slots while {} is due",
+                                                   accepted, ctx.config.slots, due)};
     }
+    return {};
+  }
+
+  // The last index of data that a child has had accepted, or -1.
+  Index LastData(const engine::Endpoint& child) const {
+    const std::vector<Carried>& up = system_.EdgeAt(node_, child.config.port).up;
+    Index last = -1;
+    for (const Carried& carried : up) {
+      if (carried.index >= child.up_epsn) break;
+      if (carried.opcode != roce::Opcode::kRcSendOnlyImm) last = carried.index;
+    }
+    return last;
   }
 
   const System& system_;

@@ -66,10 +66,16 @@ TEST(SymmetryTest, TheyAreAGroupThatKeepsTheTree) {
 
 Action ImageOf(const Relabelling& to, Action action) {
   const size_t object = action.object;
-  if (action.kind == ActionKind::kTime || action.kind == ActionKind::kRegroup) return action;
-  if (action.kind <= ActionKind::kSwap)
-    return {action.kind, static_cast<uint8_t>(2 * (to[object / 2 + 1] - 1) + static_cast<int>(object % 2))};
-  return {action.kind, static_cast<uint8_t>(to[object])};
+  switch (Info(action.kind).happens_to) {
+    case HappensTo::kAll:
+      return action;
+    case HappensTo::kNode:
+      return {action.kind, static_cast<uint8_t>(to[object])};
+    case HappensTo::kChannel:
+      break;
+  }
+  const int channel = 2 * (to[object / 2 + 1] - 1) + static_cast<int>(object % 2);
+  return {action.kind, static_cast<uint8_t>(channel), action.place};
 }
 
 std::set<std::string> Names(const std::vector<Action>& actions) {
@@ -93,8 +99,8 @@ void WalkTogether(Model& model, const Relabelling& to, sim::Choices& choices, in
     ASSERT_EQ(Names(of_image), Names(expected));
     if (actions.empty()) return;
     const Action action = actions[choices.Below(actions.size())];
-    ASSERT_EQ(model.Apply(state, action), "");
-    ASSERT_EQ(model.Apply(image, ImageOf(to, action)), "");
+    ASSERT_EQ(model.Apply(state, action), nullptr);
+    ASSERT_EQ(model.Apply(image, ImageOf(to, action)), nullptr);
     ASSERT_EQ(model.Fingerprint(state, true), model.Fingerprint(image, true)) << StepNames({action});
     *apart += model.Fingerprint(state, false) != model.Fingerprint(image, false) ? 1 : 0;
   }
@@ -126,7 +132,7 @@ TEST(SymmetryTest, OtherStatesHaveOtherFingerprints) {
   Model model = ModelOf({.topology = "star-3"});
   const auto called = [&](std::vector<uint8_t> hosts) {
     std::vector<Word> state = model.Initial();
-    for (const uint8_t host : hosts) EXPECT_EQ(model.Apply(state, {ActionKind::kStart, host}), "");
+    for (const uint8_t host : hosts) EXPECT_EQ(model.Apply(state, {ActionKind::kStart, host}), nullptr);
     return state;
   };
   EXPECT_EQ(model.Fingerprint(called({1}), true), model.Fingerprint(called({3}), true));
@@ -139,7 +145,7 @@ TEST(SymmetryTest, AFixedRootIsNotMixedUpWithOthers) {
   Model model = ModelOf({.collective = "reduce", .topology = "star-3"});
   const auto called = [&](uint8_t host) {
     std::vector<Word> state = model.Initial();
-    EXPECT_EQ(model.Apply(state, {ActionKind::kStart, host}), "");
+    EXPECT_EQ(model.Apply(state, {ActionKind::kStart, host}), nullptr);
     return model.Fingerprint(state, true);
   };
   EXPECT_EQ(called(2), called(3));

@@ -232,27 +232,32 @@ sim::HostConfig System::HostOf(int node) const {
           .world_size = static_cast<uint32_t>(hosts())};
 }
 
-std::string System::Judge(int node, PortId port, const roce::Packet& packet, int64_t* named) const {
-  *named = 0;
+std::optional<Breach> System::JudgeAck(const roce::Packet& packet, int64_t taken) const {
+  const int64_t at = packet.bth.psn.DistanceFrom(Psn(config_.first_psn));
+  const int64_t named = roce::IsAck(packet.aeth.syndrome) ? at + 1 : at;
+  if (named >= 0 && named <= taken) return {};
+  return Breach{Invariant::kAcknowledged,
+                fmt::format("acknowledges {} packets, of which {} have come", named, taken)};
+}
+
+std::optional<Breach> System::JudgeData(int node, PortId port, const roce::Packet& packet) const {
   const Edge& edge = EdgeAt(node, port);
   const bool up = edge.child == node;
-  const int64_t at = packet.bth.psn.DistanceFrom(Psn(config_.first_psn));
-  if (packet.bth.opcode == roce::Opcode::kCnp) return {};
-  if (packet.bth.opcode == roce::Opcode::kRcAck) {
-    *named = roce::IsAck(packet.aeth.syndrome) ? at + 1 : at;
-    if (*named >= 0 && *named <= static_cast<int64_t>((up ? edge.down : edge.up).size())) return {};
-    return fmt::format("acknowledges up to packet {} of a direction that has {}", *named,
-                       (up ? edge.down : edge.up).size());
-  }
   const std::vector<Carried>& carried = up ? edge.up : edge.down;
-  if (at < 0 || at >= static_cast<int64_t>(carried.size()))
-    return fmt::format("has the PSN of packet {} in a direction that carries {}", at, carried.size());
+  const int64_t at = packet.bth.psn.DistanceFrom(Psn(config_.first_psn));
+  if (at < 0 || at >= static_cast<int64_t>(carried.size())) {
+    return Breach{Invariant::kPlace,
+                  fmt::format("has the PSN of packet {} in a direction that carries {}", at, carried.size())};
+  }
   const Carried& want = carried[static_cast<size_t>(at)];
-  if (packet.bth.opcode != want.opcode || packet.imm != want.imm)
-    return fmt::format("has the opcode or the immediate data of another index than {}", want.index);
+  if (packet.bth.opcode != want.opcode || packet.imm != want.imm) {
+    return Breach{Invariant::kOpcode,
+                  fmt::format("has the opcode or the immediate data of another index than {}", want.index)};
+  }
   if (!std::ranges::equal(packet.payload, want.payload)) {
-    return fmt::format("carries a payload that is not {} for index {}",
-                       up ? "the reduction of the ranks below" : "the result", want.index);
+    return Breach{Invariant::kPayload,
+                  fmt::format("carries a payload that is not {} for index {}",
+                              up ? "the reduction of the ranks below" : "the result", want.index)};
   }
   return {};
 }

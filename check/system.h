@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "check/invariant.h"
 #include "incengine/state/config.h"
 #include "protocol/flow.h"
 #include "roce/packet.h"
@@ -19,10 +21,18 @@ inline constexpr uint64_t kGroupId = 1;
 // The smallest path MTU that the cores take. Every data packet is full.
 inline constexpr uint32_t kPathMtu = 256;
 
+// When a host makes its calls.
+enum class CallsMade : uint8_t {
+  kTogether,      // all at one moment
+  kApart,         // each at any time after the one before it was made
+  kAfterResults,  // each at any time after the one before it has ended
+};
+
 struct SystemConfig {
   sim::TreeSpec tree;
   sim::ModeSpec mode = engine::Mode::kTranslated;
   std::vector<ControlHeader> calls;  // of every rank, in order; INT32 sums, count a multiple of full packets
+  CallsMade calls_made = CallsMade::kTogether;
   uint32_t message_packets = 1;
   uint32_t window_messages = 2;
   uint32_t first_psn = 0xfffffe;  // of every direction
@@ -83,10 +93,10 @@ class System {
   // What data become when ranks change places: node n becomes to[n].
   void Relabel(std::span<const int> to, std::span<uint8_t> data) const;
 
-  // What is wrong with a data packet, or with what an ACK or NAK names, that a node sends by a port; empty if
-  // nothing is. `named` is set to how many packets of the opposite direction an ACK or NAK says to have come,
-  // and to 0 for others.
-  std::string Judge(int node, PortId port, const roce::Packet& packet, int64_t* named) const;
+  // What is wrong with a data packet that a node sends by a port, if anything is.
+  std::optional<Breach> JudgeData(int node, PortId port, const roce::Packet& packet) const;
+  // What is wrong with an ACK or NAK of a node that has taken so many packets from that port in order.
+  std::optional<Breach> JudgeAck(const roce::Packet& packet, int64_t taken) const;
 
  private:
   int32_t Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const;
