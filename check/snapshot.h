@@ -45,6 +45,12 @@ struct Snapshot {
                       const std::function<void(std::span<uint8_t>)>& data);
 
  private:
+  // Never called: they do not compile when a field has been added (check/snapshot_complete.cc).
+  static void EveryField(const engine::Context& context, const engine::Slot& slot,
+                         const engine::TerminatedState& mode_i, const engine::Message& message);
+  static void EveryField(const roce::QueuePair& qp);
+  static void EveryField(const sim::Host& host);
+
   // Longer ago than this is for ever, for every limit that a core keeps.
   static constexpr Nanos kLongAgo = kSecond;
   // Waits stop growing before this many doublings (incengine/modules/env.h and prompt.cc).
