@@ -99,7 +99,7 @@ std::vector<Setup> Various() {
        .topology = "star-2",
        .faults = timeout,
        .late_calls = "2"},
-      {.mode = "2", .collective = "barrier", .topology = "star-3", .reorder = "any"},
+      {.mode = "2", .collective = "broadcast", .topology = "star-2", .reorder = "any"},
       {.mode = "3", .collective = "barrier", .topology = "star-2", .faults = loss, .reorder = "any"},
   };
 }
