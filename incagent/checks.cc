@@ -38,6 +38,10 @@ Status CheckEndpoint(const proto::EndpointConfig& endpoint, const std::string& w
   if (!HasPort(engine, endpoint.port())) {
     return Invalid(fmt::format("{}.port: {} has no port '{}'", where, engine.name(), endpoint.port()));
   }
+  if (!endpoint.ingress_port().empty() && !HasPort(engine, endpoint.ingress_port())) {
+    return Invalid(
+        fmt::format("{}.ingress_port: {} has no port '{}'", where, engine.name(), endpoint.ingress_port()));
+  }
   return absl::OkStatus();
 }
 

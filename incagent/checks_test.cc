@@ -76,6 +76,7 @@ TEST(CheckGroup, NamesTheFieldThatIsBad) {
       {"children[1].in_psn:", [](auto* g) { g->mutable_children(1)->set_in_psn(1 << 24); }},
       {"children[1].out_psn:", [](auto* g) { g->mutable_children(1)->set_out_psn(1 << 24); }},
       {"children[1].port:", [](auto* g) { g->mutable_children(1)->set_port("swp9"); }},
+      {"children[1].ingress_port:", [](auto* g) { g->mutable_children(1)->set_ingress_port("swp9"); }},
       {"children[1].ranks:", [](auto* g) { g->mutable_children(1)->set_ranks(0, 4); }},
       {"children[1].ranks:", [](auto* g) { g->mutable_children(1)->clear_ranks(); }},
       {"children[1].ranks:", [](auto* g) { g->mutable_children(1)->add_ranks(0); }},

@@ -109,10 +109,18 @@ class Reader {
     return *mac;
   }
 
+  static bool ReadGuard(const YAML::Node& host) {
+    const YAML::Node value = host["source_guard"];
+    bool guard = true;
+    if (value && !YAML::convert<bool>::decode(value, guard))
+      Fail(value, "source_guard: must be true or false");
+    return guard;
+  }
+
   void ReadNode(const YAML::Node& yaml, bool is_host) {
     const std::string what = is_host ? "hosts" : "switches";
     CheckKeys(yaml,
-              is_host ? std::set<std::string>{"name", "address", "mac"}
+              is_host ? std::set<std::string>{"name", "address", "mac", "source_guard"}
                       : std::set<std::string>{"name", "address", "mac", "ports"},
               what);
     if (topology_.nodes.size() == kMaxNodes)
@@ -127,6 +135,7 @@ class Reader {
       Fail(yaml["address"], fmt::format("address: {} is not an IPv4 address", address));
     node.address = *ip;
     node.mac = ReadMac(yaml, "mac", node.name);
+    node.source_guard = is_host && ReadGuard(yaml);
     Unique(yaml["name"], "name", node.name, node.name);
     Unique(yaml["address"], "address", ToString(node.address), node.name);
     Unique(yaml["mac"], "mac", ToString(node.mac), node.name);

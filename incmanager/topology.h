@@ -8,6 +8,7 @@
 //   hosts:    [{name: h0, address: 10.10.0.1, mac: "52:54:00:00:00:01"}, ...]
 //   links:    [{a: "root:swp1", b: "leaf1:swp3"}, {a: "leaf1:swp1", b: "h0"}]
 //
+// A host with `source_guard: false` may also send with other addresses than its own, as one that routes must.
 // A link may carry its own rate_gbps and delay_us. Where an IP router is in a link, a_next_hop_mac and
 // b_next_hop_mac state the MAC to which that end sends: the router's port on its side.
 #pragma once
@@ -44,7 +45,8 @@ struct Node {
   bool is_host = false;
   Ipv4 address{};
   Mac mac{};
-  std::vector<Hop> hops;  // in the order of the file
+  bool source_guard = false;  // a host's switch takes from it only frames with these addresses
+  std::vector<Hop> hops;      // in the order of the file
 };
 
 struct Topology {

@@ -45,6 +45,17 @@ TEST(Topology, ReadsNodesAndLinks) {
   EXPECT_FALSE(topology->FindSwitch("h0").has_value());
 }
 
+TEST(Topology, HostsAreGuardedUnlessTheFileSaysOtherwise) {
+  std::string text = kSmall;
+  const std::string h1 = "mac: \"52:54:00:00:00:02\"";
+  text.replace(text.find(h1), h1.size(), h1 + ", source_guard: false");
+  const StatusOr<Topology> topology = ParseTopology(text, "t");
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  EXPECT_FALSE(topology->nodes[0].source_guard) << "a switch";
+  EXPECT_TRUE(topology->nodes[1].source_guard);
+  EXPECT_FALSE(topology->nodes[2].source_guard);
+}
+
 TEST(Topology, AnEndSendsToTheRouterInItsLink) {
   const Topology topology = testing::RoutedTree32().Build();
   const NodeId root = *topology.FindNode("root");
@@ -74,6 +85,10 @@ TEST(Topology, NamesLineAndKeyOfWhatIsBad) {
       {"52:54:00:00:00:02", "02:E0:00:00:00:01", "t:8: mac: 02:e0:00:00:00:01 is already that of s1"},
       {"52:54:00:00:00:02", "53:54:00:00:00:02", "t:8: mac: 53:54:00:00:00:02 is a multicast address"},
       {"52:54:00:00:00:02", "52:54:00:00:02", "t:8: mac: 52:54:00:00:02 is not a MAC address"},
+      {"address: 10.10.0.2", "source_guard: perhaps, address: 10.10.0.2",
+       "t:8: source_guard: must be true or false"},
+      {"address: 10.10.255.1", "source_guard: true, address: 10.10.255.1",
+       "t:5: switches: unknown key source_guard"},
       {"10.10.0.2", "10.10.0.256", "t:8: address: 10.10.0.256 is not an IPv4 address"},
       {"10.10.0.2", "10.10.0", "t:8: address: 10.10.0 is not an IPv4 address"},
       {"\"s1:swp2\"", "\"s2:swp2\"", "t:11: links: s2 is neither a switch nor a host"},

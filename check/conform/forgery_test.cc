@@ -231,6 +231,13 @@ TEST_P(ForgeryTest, AStrangersPacketCountsForNothing) {
   EXPECT_FALSE(Play(recording).accepted());
 }
 
+TEST_P(ForgeryTest, APacketByAnotherPortThanTheEdgesCountsForNothing) {
+  Recording recording = RootOfStar(GetParam());
+  const size_t at = recording.Find(InData);
+  ++recording.events[at].port;
+  EXPECT_FALSE(Play(recording).accepted());
+}
+
 TEST_P(ForgeryTest, OfARemovedGroup) {
   Recording recording = RootOfStar(GetParam());
   const size_t at = recording.Find(OutData);

@@ -46,14 +46,16 @@ void Monitor::OnFail(uint64_t group_id, uint32_t generation) {
   if (it != groups_.end() && it->second.config().generation == generation) it->second.Stop();
 }
 
-void Monitor::OnPacketIn(PortId, const roce::Packet& packet) {
+void Monitor::OnPacketIn(PortId port, const roce::Packet& packet) {
   ++verdict_.packets_in;
   step_ = kNoGroup;
   const auto it = by_local_qpn_.find(Raw(packet.bth.dest_qp));
   if (it == by_local_qpn_.end() || packet.dst_ip != address_) return;
   GroupModel& group = groups_.at(it->second.group_id);
-  // A stranger's packet may have no effect.
-  if (packet.src_ip != group.endpoint(it->second.end).remote_ip) return;
+  // A stranger's packet may have no effect, nor one that came by another port than the edge's.
+  const engine::EndpointConfig& from = group.endpoint(it->second.end);
+  if (packet.src_ip != from.remote_ip) return;
+  if (port != kNoPort && port != engine::IngressPort(from)) return;
   step_ = it->second.group_id;
   group.OnIn(it->second.end, packet);
 }

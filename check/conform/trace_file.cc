@@ -47,6 +47,7 @@ engine::EndpointConfig ToEndpoint(const Json& json) {
           .remote_ip = ToIp(json.at("remote_ip")),
           .remote_qpn = Qpn{json.at("remote_qpn").get<uint32_t>()},
           .port = json.at("port").get<PortId>(),
+          .ingress_port = json.value("ingress_port", kNoPort),
           .in_psn = Psn(json.at("in_psn").get<uint32_t>()),
           .out_psn = Psn(json.at("out_psn").get<uint32_t>()),
           .is_host = json.at("is_host").get<bool>(),

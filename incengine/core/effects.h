@@ -13,6 +13,7 @@ namespace epic::engine {
 enum class DropReason : uint8_t {
   kUnknownQpn,  // no endpoint has this destination QPN
   kStranger,    // right QPN, but not from the endpoint's remote address
+  kWrongPort,   // and from that address, but not by the port of the edge
   kBadPkey,
   kUnexpectedOpcode,  // an opcode that this mode or position does not allow
   kBadLength,         // payload length differs from what the segment demands

@@ -132,6 +132,8 @@ void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effect
   DropReason reason = DropReason::kCount;
   if (packet.src_ip != ep.config.remote_ip) {
     reason = DropReason::kStranger;
+  } else if (port != IngressPort(ep.config)) {
+    reason = DropReason::kWrongPort;
   } else if ((packet.bth.pkey & 0x7fff) != 0x7fff) {
     reason = DropReason::kBadPkey;
   } else if (ctx.state == GroupState::kStopped) {
@@ -157,6 +159,8 @@ const char* Name(DropReason reason) {
       return "unknown_qpn";
     case DropReason::kStranger:
       return "stranger";
+    case DropReason::kWrongPort:
+      return "wrong_port";
     case DropReason::kBadPkey:
       return "bad_pkey";
     case DropReason::kUnexpectedOpcode:

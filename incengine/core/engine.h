@@ -34,8 +34,8 @@ class Engine {
   // Stops a group: its packets are dropped as kGroupFailed until it is removed.
   void Fail(uint64_t group_id, uint32_t generation);
 
-  // A RoCE packet to this switch's address, its ICRC verified. Packets to other addresses are not for the
-  // engine.
+  // A RoCE packet to this switch's address that came in by a port, its ICRC verified. Packets to other
+  // addresses are not for the engine.
   void OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effects& effects);
 
   // A timer that SetTimer asked for. One that belongs to a removed group does nothing.

@@ -19,6 +19,8 @@ constexpr Ipv4 kAddress{99};
 constexpr size_t kMaxSendsPerStep = 2 * 16 * 4;
 // In mode I all that is in the rings of three endpoints, each message in up to two packets.
 constexpr size_t kMaxSendsPerStepTerminated = 3 * 2 * 40;
+// Steps from here on are packets by a port that is not the edge's, but for the last, which is time.
+constexpr uint8_t kByWrongPort = 0xf0;
 
 // Also follows each endpoint's PSNs, as its peer would: mode I's queue pairs do not show theirs.
 class Sink final : public Effects {
@@ -146,10 +148,15 @@ void Run(const uint8_t* data, size_t size) {
     } else {
       const uint32_t from = step % 3;
       const roce::Packet packet = MakePacket(in, engine, sink, from, &payload);
+      if (step >= kByWrongPort) {
+        engine.OnPacket(now, static_cast<PortId>(from + 1), packet, sink);
+        EPIC_CHECK(sink.sends == 0);
+        continue;
+      }
       // Taken, as far as the peer knows, until an answer says otherwise.
       if (packet.bth.opcode != roce::Opcode::kRcAck && packet.bth.psn == sink.next_in[from])
         sink.next_in[from] = packet.bth.psn + 1;
-      engine.OnPacket(now, 0, packet, sink);
+      engine.OnPacket(now, static_cast<PortId>(from), packet, sink);
     }
     const Context& ctx = engine.groups().at(1);
     EPIC_CHECK(sink.sends <= (ctx.terminated ? kMaxSendsPerStepTerminated : kMaxSendsPerStep));

@@ -78,6 +78,51 @@ TEST_F(EngineTest, StrangersAreDropped) {
   EXPECT_EQ(drops, std::vector{DropReason::kUnknownQpn});
 }
 
+// A neighbour knows everything but how to send by another's port.
+TEST_F(EngineTest, APacketByAnotherPortThanTheEdgesChangesNothing) {
+  for (const Mode mode : {Mode::kTranslated, Mode::kAugmented, Mode::kTerminated}) {
+    engine = Engine(kOwn, 4, 1 << 20);
+    GroupConfig config = Config(false);
+    config.mode = mode;
+    ASSERT_TRUE(engine.Install(config).ok());
+    std::array<uint8_t, kControlBytes> bytes;
+    Encode(
+        {.collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kInt32, .count = 64},
+        bytes);
+    const roce::Packet packets[] = {From(0, Psn(kInPsn), Opcode::kRcSendOnlyImm, bytes),
+                                    From(0, Psn(kInPsn) + 5, Opcode::kRcSendOnly, bytes),
+                                    From(2, Psn(kInPsn), Opcode::kRcSendOnlyImm, bytes),
+                                    From(1, Psn(kOutPsn), Opcode::kRcAck), From(0, Psn(0), Opcode::kCnp)};
+    for (const roce::Packet& packet : packets) {
+      for (PortId port = 0; port < 4; ++port) {
+        if (port == Raw(packet.bth.dest_qp) - 0x100) continue;
+        DeliverBy(port, packet);
+        EXPECT_EQ(drops, std::vector{DropReason::kWrongPort});
+        EXPECT_TRUE(sent.empty());
+      }
+    }
+    EXPECT_EQ(context().counters.drops[static_cast<size_t>(DropReason::kWrongPort)], 15u);
+    EXPECT_EQ(context().counters.aggregated_packets, 0u);
+    Deliver(packets[0]);
+    EXPECT_TRUE(drops.empty()) << "the right one still has its position";
+    EXPECT_GT(context().counters.aggregated_packets, 0u);
+  }
+}
+
+TEST_F(EngineTest, AnEdgeMayHaveAnotherPortForWhatComesIn) {
+  GroupConfig config = Config(true);
+  config.children[0].ingress_port = 3;
+  ASSERT_TRUE(engine.Install(config).ok());
+  std::array<uint8_t, kControlBytes> bytes;
+  Encode({.collective = Collective::kBarrier}, bytes);
+  DeliverBy(0, From(0, Psn(kInPsn), Opcode::kRcSendOnlyImm, bytes));
+  EXPECT_EQ(drops, std::vector{DropReason::kWrongPort});
+  DeliverBy(3, From(0, Psn(kInPsn), Opcode::kRcSendOnlyImm, bytes));
+  Deliver(From(1, Psn(kInPsn), Opcode::kRcSendOnlyImm, bytes));
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].port, 0) << "what it is sent leaves by the other";
+}
+
 TEST_F(EngineTest, PacketBeyondTheSlotsIsRefused) {
   Install(true);
   Control(0, 64 * 100);
@@ -154,6 +199,7 @@ TEST_F(EngineTest, InstallRefusesBadConfigurationsByField) {
   refused([](GroupConfig& c) { c.children.clear(); }, "children");
   refused([](GroupConfig& c) { c.children.resize(65, c.children[0]); }, "children");
   refused([](GroupConfig& c) { c.children[1].port = 9; }, "children[1]");
+  refused([](GroupConfig& c) { c.children[1].ingress_port = 9; }, "children[1]");
   refused([](GroupConfig& c) { c.children[1].local_qpn = c.children[0].local_qpn; }, "QPN");
   GroupConfig other = Config(true);
   other.mode = static_cast<Mode>(4);

@@ -74,10 +74,14 @@ class EngineTest : public testing::Test, public Effects {
     p.payload = payload;
     return p;
   }
+  // By the port of the child that its QPN is of.
   void Deliver(const roce::Packet& packet) {
+    DeliverBy(static_cast<PortId>(Raw(packet.bth.dest_qp) - 0x100), packet);
+  }
+  void DeliverBy(PortId port, const roce::Packet& packet) {
     sent.clear();
     drops.clear();
-    engine.OnPacket(now, 0, packet, *this);
+    engine.OnPacket(now, port, packet, *this);
   }
 
   // An AllReduce of `count` INT32 opened by a child; index 0 of a new group.

@@ -31,6 +31,8 @@ const char* Name(ForwardDrop reason) {
       return "reserved_group";
     case ForwardDrop::kBadSource:
       return "bad_source";
+    case ForwardDrop::kForgedSource:
+      return "forged_source";
     case ForwardDrop::kCount:
       break;
   }
@@ -41,12 +43,14 @@ Forwarding::Forwarding(ForwardingMode mode, size_t port_count)
     : mode_(mode),
       port_count_(port_count),
       floods_(port_count, mode == ForwardingMode::kLearning),
+      guarded_(port_count, kNone),
       swept_at_(-kSweepInterval) {}
 
 Status Forwarding::SetTable(const ForwardingTable& table) {
   std::map<roce::MacAddress, PortId> macs;
   std::map<Ipv4, size_t> ips;
   std::vector<bool> floods(port_count_, false);
+  std::vector<size_t> guarded(port_count_, kNone);
   for (size_t i = 0; i < table.entries.size(); ++i) {
     const ForwardingEntry& entry = table.entries[i];
     const auto invalid = [i](const char* field, const char* problem) {
@@ -56,6 +60,9 @@ Status Forwarding::SetTable(const ForwardingTable& table) {
     if (IsGroup(entry.mac)) return invalid("mac", "is a group address");
     if (!macs.emplace(entry.mac, entry.port).second) return invalid("mac", "is there twice");
     if (entry.ip && !ips.emplace(*entry.ip, i).second) return invalid("ip", "is there twice");
+    if (!entry.source_guard) continue;
+    if (guarded[entry.port] != kNone) return invalid("source_guard", "its port has another guarded host");
+    guarded[entry.port] = i;
   }
   for (size_t i = 0; i < table.flood_ports.size(); ++i) {
     if (table.flood_ports[i] >= port_count_) {
@@ -67,6 +74,7 @@ Status Forwarding::SetTable(const ForwardingTable& table) {
   static_ = std::move(macs);
   by_ip_ = std::move(ips);
   floods_ = std::move(floods);
+  if (mode_ == ForwardingMode::kStatic) guarded_ = std::move(guarded);
   return {};
 }
 

@@ -6,6 +6,9 @@
 //   static    its port        dropped                    flood ports, if it came in by one of them
 //   learning  its port        as broadcast               as static; all ports until a table is set
 //
+// A port at which a host is guarded takes in static mode only frames with that host's addresses. In learning
+// mode a host may move, and no port is guarded.
+//
 // Values only: a copy is a snapshot.
 #pragma once
 
@@ -27,6 +30,9 @@ struct ForwardingEntry {
   roce::MacAddress mac{};
   std::optional<Ipv4> ip;  // with it the switch answers ARP for the address
   PortId port = kNoPort;
+  // It is a host at the other end of this port, and in static mode all that comes in by the port must bear
+  // its addresses (core/source_guard.h).
+  bool source_guard = false;
 };
 
 struct ForwardingTable {
@@ -41,6 +47,7 @@ enum class ForwardDrop : uint8_t {
   kBackToIngress,   // its destination is where it came from
   kReservedGroup,   // 01:80:c2:00:00:00 to :0f, which bridges never forward (IEEE 802.1D, 7.12.6)
   kBadSource,       // a group address as source
+  kForgedSource,    // not the addresses of the host that is guarded at the port
   kCount,
 };
 
@@ -55,7 +62,8 @@ class Forwarding {
   Forwarding(ForwardingMode mode, size_t port_count);
 
   // Replaces all entries and flood ports. INVALID_ARGUMENT (names the field): a port that the switch does not
-  // have, a group address, a MAC or IP address stated twice; nothing changes on error.
+  // have or at which two hosts are guarded, a group address, a MAC or IP address stated twice; nothing
+  // changes on error.
   Status SetTable(const ForwardingTable& table);
 
   // The ports that a frame leaves by, or none and *drop. Valid until the next call. In learning mode notes
@@ -66,6 +74,11 @@ class Forwarding {
   // The entry that answers ARP for this address.
   const ForwardingEntry* FindIp(Ipv4 ip) const;
 
+  // The host that is guarded at the port; none in learning mode.
+  const ForwardingEntry* GuardedHost(PortId port) const {
+    return guarded_[port] == kNone ? nullptr : &table_.entries[guarded_[port]];
+  }
+
   ForwardingMode mode() const { return mode_; }
   // As set, for dumps.
   const ForwardingTable& table() const { return table_; }
@@ -74,6 +87,8 @@ class Forwarding {
   uint64_t learn_failures() const { return learn_failures_; }
 
  private:
+  static constexpr size_t kNone = SIZE_MAX;
+
   struct Learned {
     PortId port;
     Nanos seen;
@@ -89,6 +104,7 @@ class Forwarding {
   std::vector<bool> floods_;  // by port
   std::map<roce::MacAddress, PortId> static_;
   std::map<Ipv4, size_t> by_ip_;  // index into table_.entries
+  std::vector<size_t> guarded_;   // the same, by port; kNone where no host is guarded
   std::map<roce::MacAddress, Learned> learned_;
   Nanos swept_at_;
   uint64_t learn_failures_ = 0;

@@ -104,6 +104,23 @@ TEST_F(Static, SendsByTheTable) {
   EXPECT_EQ(forwarding_.FindIp(Ipv4{0x0a000002}), nullptr);
 }
 
+TEST_F(Static, GuardsThePortsOfTheHostsThatTheTableNames) {
+  ASSERT_TRUE(
+      forwarding_
+          .SetTable({.entries = {{Mac(1), Ipv4{1}, 0, true}, {Mac(2), Ipv4{2}, 2, false}}, .flood_ports = {}})
+          .ok());
+  ASSERT_NE(forwarding_.GuardedHost(0), nullptr);
+  EXPECT_EQ(forwarding_.GuardedHost(0)->mac, Mac(1));
+  for (PortId port = 1; port < 4; ++port) EXPECT_EQ(forwarding_.GuardedHost(port), nullptr);
+  ASSERT_TRUE(forwarding_.SetTable({}).ok());
+  EXPECT_EQ(forwarding_.GuardedHost(0), nullptr);
+}
+
+TEST_F(Learning, GuardsNoPort) {
+  ASSERT_TRUE(forwarding_.SetTable({.entries = {{Mac(1), Ipv4{1}, 0, true}}, .flood_ports = {0, 1}}).ok());
+  EXPECT_EQ(forwarding_.GuardedHost(0), nullptr);
+}
+
 TEST_F(Static, BroadcastsStayWithinTheFloodPorts) {
   ASSERT_TRUE(forwarding_.SetTable({.entries = {}, .flood_ports = {0, 1, 2}}).ok());
   EXPECT_THAT(Route(0, Mac(1), kBroadcast), ElementsAre(1, 2));
@@ -127,6 +144,8 @@ TEST_F(Static, ABadTableChangesNothingAndNamesTheField) {
       {{.entries = {{kBroadcast, std::nullopt, 1}}, .flood_ports = {}}, "entries[0].mac"},
       {{.entries = {{Mac(5), Ipv4{5}, 1}, {Mac(5), Ipv4{6}, 2}}, .flood_ports = {}}, "entries[1].mac"},
       {{.entries = {{Mac(5), Ipv4{5}, 1}, {Mac(6), Ipv4{5}, 2}}, .flood_ports = {}}, "entries[1].ip"},
+      {{.entries = {{Mac(5), Ipv4{5}, 1, true}, {Mac(6), Ipv4{6}, 1, true}}, .flood_ports = {}},
+       "entries[1].source_guard"},
       {{.entries = {}, .flood_ports = {1, 4}}, "flood_ports[1]"},
   };
   for (const auto& [table, field] : bad) {

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "incengine/core/echo.h"
+#include "incengine/core/source_guard.h"
 #include "roce/arp.h"
 #include "roce/view.h"
 
@@ -70,6 +71,9 @@ void Switch::OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, Fra
   const auto ethernet = roce::EthernetView::Of(frame);
   if (!ethernet) return Count(FrameDrop::kRunt);
   if (ethernet->src() == config_.mac) return Count(FrameDrop::kOwnSource);
+  // What is for this switch goes no further, and whose it is the engine decides.
+  if (ethernet->dst() != config_.mac && !BearsSourceOf(forwarding_.GuardedHost(port), *ethernet))
+    return Count(ForwardDrop::kForgedSource);
   if (ethernet->ether_type() == roce::kEtherTypeArp && AnswerArp(port, frame, sink)) return;
   if (ethernet->dst() == config_.mac) return OnOwnFrame(now, port, frame, sink);
   Forward(now, port, frame, sink);
@@ -122,10 +126,7 @@ void Switch::Forward(Nanos now, PortId port, std::span<const uint8_t> frame, Fra
   const auto ethernet = roce::EthernetView::Of(frame);
   ForwardDrop drop = ForwardDrop::kCount;
   const auto ports = forwarding_.Route(now, port, ethernet->src(), ethernet->dst(), &drop);
-  if (ports.empty()) {
-    ++counters_.forward_drops[static_cast<size_t>(drop)];
-    return;
-  }
+  if (ports.empty()) return Count(drop);
   ++counters_.forwarded_frames;
   if (ports.size() > 1) ++counters_.flooded_frames;
   for (const PortId out : ports) Send(out, frame, sink);

@@ -97,6 +97,7 @@ class Switch {
   void Send(PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   void SendPacket(PortId port, const OutPacket& out, FrameSink& sink);
   void Count(FrameDrop reason) { ++counters_.frame_drops[static_cast<size_t>(reason)]; }
+  void Count(ForwardDrop reason) { ++counters_.forward_drops[static_cast<size_t>(reason)]; }
 
   SwitchConfig config_;
   Engine engine_;

@@ -312,6 +312,15 @@ TEST_F(SwitchTest, RoceToTheSwitchsMacButAnotherAddressIsDropped) {
   EXPECT_EQ(Drops(FrameDrop::kNotForSwitch), 1u);
 }
 
+TEST_F(SwitchTest, AHostCannotSpeakAsAnotherByItsOwnPort) {
+  InstallStar();
+  // Host 1 knows MAC, address, QPN and PSN of host 0.
+  Receive(1, ControlFrame(0, Collective::kBarrier));
+  EXPECT_EQ(Drops(DropReason::kWrongPort), 1u);
+  EXPECT_EQ(switch_.engine().groups().at(7).counters.aggregated_packets, 0u);
+  EXPECT_THAT(sink_.sent, IsEmpty());
+}
+
 TEST_F(SwitchTest, SumsAndSendsFramesWithAValidIcrc) {
   InstallStar();
   for (size_t h = 0; h < 2; ++h) Receive(static_cast<PortId>(h), ControlFrame(h, Collective::kAllReduce));

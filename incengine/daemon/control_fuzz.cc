@@ -192,7 +192,7 @@ class Trial {
     packet.bth.psn = from.in_psn + in_.Next() / 64;
     const std::vector<uint8_t> payload((how & 1) != 0 ? group.config.path_mtu : in_.Next(), how);
     packet.payload = payload;
-    switch_.engine().OnPacket(now_, from.port, packet, effects);
+    switch_.engine().OnPacket(now_, engine::IngressPort(from), packet, effects);
   }
 
   FuzzInput in_;

@@ -46,11 +46,18 @@ StatusOr<engine::EndpointConfig> FromProto(const proto::EndpointConfig& message,
   if (!mac.ok()) return mac.status();
   const auto port = PortFromName(message.port(), ports, field + ".port");
   if (!port.ok()) return port.status();
+  PortId ingress_port = kNoPort;
+  if (!message.ingress_port().empty()) {
+    const auto named = PortFromName(message.ingress_port(), ports, field + ".ingress_port");
+    if (!named.ok()) return named.status();
+    ingress_port = *named;
+  }
   return engine::EndpointConfig{.local_qpn = Qpn{message.local_qpn()},
                                 .remote_ip = Ipv4{message.remote_ip()},
                                 .remote_qpn = Qpn{message.remote_qpn()},
                                 .remote_mac = *mac,
                                 .port = *port,
+                                .ingress_port = ingress_port,
                                 .in_psn = Psn(message.in_psn()),
                                 .out_psn = Psn(message.out_psn()),
                                 .is_host = message.is_host(),
@@ -103,6 +110,7 @@ StatusOr<engine::ForwardingTable> FromProto(const proto::ForwardingTable& messag
     out.mac = *mac;
     out.port = *port;
     if (entry.ip() != 0) out.ip = Ipv4{entry.ip()};
+    out.source_guard = entry.source_guard();
   }
   for (int i = 0; i < message.flood_ports_size(); ++i) {
     const auto port = PortFromName(message.flood_ports(i), ports, fmt::format("flood_ports[{}]", i));
@@ -121,6 +129,7 @@ proto::EndpointConfig ToProto(const engine::EndpointConfig& config, const PortNa
   message.set_remote_qpn(Raw(config.remote_qpn));
   message.set_remote_mac(MacBytes(config.remote_mac));
   message.set_port(PortName(config.port, ports));
+  if (config.ingress_port != kNoPort) message.set_ingress_port(PortName(config.ingress_port, ports));
   message.set_in_psn(config.in_psn.raw());
   message.set_out_psn(config.out_psn.raw());
   message.set_is_host(config.is_host);
@@ -153,6 +162,7 @@ proto::ForwardingTable ToProto(const engine::ForwardingTable& table, const PortN
     out.set_mac(MacBytes(entry.mac));
     if (entry.ip) out.set_ip(Raw(*entry.ip));
     out.set_port(PortName(entry.port, ports));
+    out.set_source_guard(entry.source_guard);
   }
   for (const PortId port : table.flood_ports) message.add_flood_ports(PortName(port, ports));
   return message;

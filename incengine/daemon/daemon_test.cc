@@ -114,6 +114,7 @@ proto::GroupConfig Group() {
   group.set_slots(16);
   *group.add_children() = Child(0);
   *group.add_children() = Child(1);
+  group.mutable_children(1)->set_ingress_port(kPorts[0]);
   group.set_prompt_ns(30'000'000);
   return group;
 }
@@ -207,6 +208,8 @@ TEST_F(DaemonTest, RefusalsHaveACodeAndNameTheField) {
   const std::tuple<Mutation, grpc::StatusCode, const char*> cases[] = {
       {[](auto& g) { g.mutable_children(1)->set_port("p9"); }, grpc::StatusCode::INVALID_ARGUMENT,
        "children[1].port: this switch has no port \"p9\" (it has p0, p1)"},
+      {[](auto& g) { g.mutable_children(1)->set_ingress_port("p9"); }, grpc::StatusCode::INVALID_ARGUMENT,
+       "children[1].ingress_port: this switch has no port \"p9\""},
       {[](auto& g) { g.mutable_children(0)->set_remote_mac("xyz"); }, grpc::StatusCode::INVALID_ARGUMENT,
        "children[0].remote_mac"},
       {[](auto& g) { g.mutable_children(0)->set_in_psn(1 << 24); }, grpc::StatusCode::INVALID_ARGUMENT,
@@ -248,6 +251,7 @@ TEST_F(DaemonTest, SetsAndDumpsForwarding) {
   entry.set_mac(std::string("\x02\0\0\0\0\1", 6));
   entry.set_ip(kHost0);
   entry.set_port("p1");
+  entry.set_source_guard(true);
   request.mutable_table()->add_flood_ports("p0");
   ASSERT_TRUE(Call(&Stub::SetForwarding, request, &reply).ok());
   EXPECT_EQ(Dump().forwarding().SerializeAsString(), request.table().SerializeAsString());
@@ -261,9 +265,10 @@ TEST_F(DaemonTest, SetsAndDumpsForwarding) {
 
 TEST_F(DaemonTest, EveryReasonIsACounter) {
   const proto::DumpReply dump = Dump();
-  for (const char* name : {"roce_packets", "bad_roce_bad_icrc", "drop_unknown_qpn", "drop_group_failed",
-                           "forward_drop_unknown_unicast", "frame_drop_own_source", "port.p0.rx_frames",
-                           "port.p1.tx_no_buffer", "aggregated_packets"}) {
+  for (const char* name :
+       {"roce_packets", "bad_roce_bad_icrc", "drop_unknown_qpn", "drop_wrong_port", "drop_group_failed",
+        "forward_drop_forged_source", "forward_drop_unknown_unicast", "frame_drop_own_source",
+        "port.p0.rx_frames", "port.p1.tx_no_buffer", "aggregated_packets"}) {
     EXPECT_EQ(Value(dump.counters(), name), 0u);
   }
 }

@@ -36,6 +36,7 @@ nlohmann::ordered_json ToJson(const engine::EndpointConfig& endpoint) {
           {"remote_ip", Dotted(endpoint.remote_ip)},
           {"remote_qpn", Raw(endpoint.remote_qpn)},
           {"port", endpoint.port},
+          {"ingress_port", engine::IngressPort(endpoint)},
           {"in_psn", endpoint.in_psn.raw()},
           {"out_psn", endpoint.out_psn.raw()},
           {"is_host", endpoint.is_host},

@@ -20,7 +20,8 @@ Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInva
 
 Status ValidateEndpoint(const EndpointConfig& endpoint, const std::string& where, size_t port_count,
                         std::set<uint32_t>* qpns) {
-  if (endpoint.port >= port_count) return Invalid(where + ": no such port");
+  if (endpoint.port >= port_count || IngressPort(endpoint) >= port_count)
+    return Invalid(where + ": no such port");
   if (Raw(endpoint.local_qpn) == 0 || Raw(endpoint.local_qpn) > kQpnMask ||
       Raw(endpoint.remote_qpn) > kQpnMask) {
     return Invalid(where + ": QPN out of range");

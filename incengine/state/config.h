@@ -25,12 +25,18 @@ struct EndpointConfig {
   Ipv4 remote_ip{};
   Qpn remote_qpn{};
   roce::MacAddress remote_mac{};  // next hop towards remote_ip
-  PortId port = kNoPort;
-  Psn in_psn;   // first PSN from the remote endpoint
-  Psn out_psn;  // first PSN to the remote endpoint
+  PortId port = kNoPort;          // by which packets to it leave
+  PortId ingress_port = kNoPort;  // by which its packets come in; kNoPort: the same
+  Psn in_psn;                     // first PSN from the remote endpoint
+  Psn out_psn;                    // first PSN to the remote endpoint
   bool is_host = false;
   std::vector<uint32_t> ranks;  // of a child: those below it, ascending; of a host its own; of a parent none
 };
+
+// The only port by which packets of the remote endpoint count.
+constexpr PortId IngressPort(const EndpointConfig& endpoint) {
+  return endpoint.ingress_port == kNoPort ? endpoint.port : endpoint.ingress_port;
+}
 
 struct GroupConfig {
   uint64_t group_id = 0;

@@ -85,7 +85,10 @@ std::string CounterWords(const google::protobuf::RepeatedPtrField<proto::Counter
 void AddEndpoint(const proto::EndpointDump& endpoint, const std::string& who,
                  std::vector<std::vector<std::string>>* rows) {
   const proto::EndpointConfig& config = endpoint.config();
-  rows->push_back({who, config.port(), fmt::format("{:#08x}", config.local_qpn()),
+  const bool one_port = config.ingress_port().empty() || config.ingress_port() == config.port();
+  rows->push_back({who,
+                   one_port ? config.port() : fmt::format("{}, in {}", config.port(), config.ingress_port()),
+                   fmt::format("{:#08x}", config.local_qpn()),
                    fmt::format("{} {:#08x}", Ip(config.remote_ip()), config.remote_qpn()),
                    fmt::format("{}", config.in_psn()), fmt::format("{}", config.out_psn()),
                    fmt::format("{}", endpoint.up_epsn()), fmt::format("{}", endpoint.last_down_acked()),
@@ -201,9 +204,10 @@ std::string RenderTables(const proto::DumpReply& reply) {
     ports.push_back({port.name(), port.up() ? "up" : "down", fmt::format("{}", port.mtu()),
                      fmt::format("{}", port.rx_frames()), fmt::format("{}", port.tx_frames())});
   }
-  std::vector<std::vector<std::string>> entries{{"MAC", "IP", "port"}};
+  std::vector<std::vector<std::string>> entries{{"MAC", "IP", "port", "source"}};
   for (const proto::ForwardingEntry& entry : reply.forwarding().entries()) {
-    entries.push_back({MacText(entry.mac()), entry.ip() == 0 ? "-" : Ip(entry.ip()), entry.port()});
+    entries.push_back({MacText(entry.mac()), entry.ip() == 0 ? "-" : Ip(entry.ip()), entry.port(),
+                       entry.source_guard() ? "guarded" : "-"});
   }
   out += "ports\n" + Table(ports, "  ") + "forwarding\n" + Table(entries, "  ");
   out += fmt::format("  flood: {}\n", fmt::join(reply.forwarding().flood_ports(), " "));

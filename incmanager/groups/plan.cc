@@ -74,6 +74,7 @@ class Planner {
     endpoint.remote_mac =
         topology_.NextHopMac(context.node, child.port, *topology_.FindHostByAddress(join.ip));
     endpoint.port = child.port;
+    endpoint.ingress_port = child.ingress_port;
     endpoint.in_psn = NewPsn();
     endpoint.out_psn = NewPsn();
     endpoint.is_host = true;
@@ -100,29 +101,27 @@ class Planner {
     if (!upper_qpn) return false;
     const uint32_t up_psn = NewPsn();
     const uint32_t down_psn = NewPsn();
-    EndpointPlan down{*upper_qpn,
-                      topology_.nodes[below.node].address,
-                      0,
-                      topology_.NextHopMac(upper.node, child.port, below.node),
-                      child.port,
-                      up_psn,
-                      down_psn,
-                      false,
-                      RanksBelow(tree_.inner[child.inner])};
+    EndpointPlan down{.local_qpn = *upper_qpn,
+                      .remote_ip = topology_.nodes[below.node].address,
+                      .remote_mac = topology_.NextHopMac(upper.node, child.port, below.node),
+                      .port = child.port,
+                      .ingress_port = child.ingress_port,
+                      .in_psn = up_psn,
+                      .out_psn = down_psn,
+                      .ranks = RanksBelow(tree_.inner[child.inner])};
     upper.children.push_back(down);
     const std::optional<uint32_t> lower_qpn = Take(below.node);
     if (!lower_qpn) return false;
     upper.children.back().remote_qpn = *lower_qpn;
     lower.node = below.node;
-    lower.parent = EndpointPlan{*lower_qpn,
-                                topology_.nodes[upper.node].address,
-                                *upper_qpn,
-                                topology_.NextHopMac(below.node, below.parent_port, upper.node),
-                                below.parent_port,
-                                down_psn,
-                                up_psn,
-                                false,
-                                {}};
+    lower.parent = EndpointPlan{.local_qpn = *lower_qpn,
+                                .remote_ip = topology_.nodes[upper.node].address,
+                                .remote_qpn = *upper_qpn,
+                                .remote_mac = topology_.NextHopMac(below.node, below.parent_port, upper.node),
+                                .port = below.parent_port,
+                                .ingress_port = below.parent_ingress_port,
+                                .in_psn = down_psn,
+                                .out_psn = up_psn};
     return true;
   }
 

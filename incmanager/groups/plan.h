@@ -54,6 +54,7 @@ struct EndpointPlan {
   uint32_t remote_qpn = 0;
   Mac remote_mac{};
   std::string port;
+  std::string ingress_port;
   uint32_t in_psn = 0;
   uint32_t out_psn = 0;
   bool is_host = false;

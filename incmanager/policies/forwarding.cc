@@ -1,6 +1,9 @@
 #include "incmanager/policies/forwarding.h"
 
+#include <algorithm>
 #include <deque>
+
+#include "base/check.h"
 
 namespace epic::manager {
 namespace {
@@ -43,6 +46,19 @@ void ComputeFloodPorts(const Topology& topology, std::vector<Forwarding>* tables
       }
     }
   }
+}
+
+// The same link as its other node sees it. Parallel links are in the same order, the file's, at both ends.
+const Hop& OtherEnd(const Topology& topology, NodeId node, uint32_t hop) {
+  const std::vector<Hop>& hops = topology.nodes[node].hops;
+  const NodeId peer = hops[hop].peer;
+  const auto to = [](NodeId id) { return [id](const Hop& h) { return h.peer == id; }; };
+  auto parallel = std::count_if(hops.begin(), hops.begin() + hop, to(peer));
+  const std::vector<Hop>& others = topology.nodes[peer].hops;
+  auto end = std::find_if(others.begin(), others.end(), to(node));
+  for (; parallel > 0; --parallel) end = std::find_if(end + 1, others.end(), to(node));
+  EPIC_CHECK(end != others.end());
+  return *end;
 }
 
 }  // namespace
@@ -104,6 +120,15 @@ std::vector<NodeId> Walk(const Topology& topology, const std::vector<Forwarding>
     path.push_back(at);
   }
   return path;
+}
+
+std::string ArrivalPort(const Topology& topology, const std::vector<Forwarding>& tables, NodeId from,
+                        NodeId to) {
+  const std::vector<NodeId> path = Walk(topology, tables, from, to);
+  if (path.size() < 2) return "";
+  const Node& last = topology.nodes[path[path.size() - 2]];
+  const uint32_t hop = last.is_host ? 0 : tables[path[path.size() - 2]].hop_to[to];
+  return OtherEnd(topology, path[path.size() - 2], hop).port;
 }
 
 }  // namespace epic::manager

@@ -31,4 +31,10 @@ std::vector<Forwarding> ComputeForwarding(const Topology& topology);
 std::vector<NodeId> Walk(const Topology& topology, const std::vector<Forwarding>& tables, NodeId from,
                          NodeId to);
 
+// The port of `to`, a switch, by which frames from `from` come in when they are forwarded by the tables;
+// empty if there is no way. Not always the port that leads back: each direction chooses among equal paths by
+// itself.
+std::string ArrivalPort(const Topology& topology, const std::vector<Forwarding>& tables, NodeId from,
+                        NodeId to);
+
 }  // namespace epic::manager

@@ -146,6 +146,39 @@ TEST(BuildTree, KeepsAnInnerSwitchWhereForwardingWouldCrossADeadOne) {
   EXPECT_GE(crossed, 1);
 }
 
+TEST(BuildTree, KnowsThePortByWhichEachEndsPacketsCome) {
+  // Two ways between d and a, which is left out: each direction takes its own, by the names.
+  int same = 0;
+  int others = 0;
+  for (int i = 0; i < 8; ++i) {
+    const std::string a = fmt::format("a{}", i);
+    testing::TopologyBuilder builder;
+    builder.Switch(a).Switch("b").Switch("c").Switch("d").Switch("e").Host("h0").Host("h1").Host("h2");
+    builder.Link(a, "b").Link(a, "c").Link("b", "d").Link("c", "d").Link("d", "e");
+    builder.Link(a, "h0").Link("e", "h1").Link("d", "h2");
+    const Policies policies(builder.Build());
+    const auto tree = std::get<Tree>(policies.Build(Hosts(3)));
+    ASSERT_EQ(Text(policies.topology, tree), "d(0 1 2)");
+    const TreeChild& child = tree.inner[0].children[0];
+    const NodeId d = *policies.topology.FindNode("d");
+    const NodeId h0 = *policies.topology.FindNode("h0");
+    const auto port_towards = [&](NodeId peer) {
+      for (const Hop& hop : policies.topology.nodes[d].hops) {
+        if (hop.peer == peer) return hop.port;
+      }
+      return std::string();
+    };
+    const std::vector<NodeId> up = Walk(policies.topology, policies.tables, h0, d);
+    const std::vector<NodeId> down = Walk(policies.topology, policies.tables, d, h0);
+    EXPECT_EQ(child.port, port_towards(down[1]));
+    EXPECT_EQ(child.ingress_port, port_towards(up[up.size() - 2]));
+    ++(child.port == child.ingress_port ? same : others);
+    EXPECT_EQ(tree.inner[0].children[2].ingress_port, tree.inner[0].children[2].port) << "a neighbour";
+  }
+  EXPECT_GT(same, 0);
+  EXPECT_GT(others, 0) << "both directions always take the same way: nothing is tested";
+}
+
 TEST(BuildTree, RefusalNamesTheHostAndSwitch) {
   Policies tree(testing::Tree32().Build());
   tree.Offer("leaf2").unusable = "its agent is lost";
@@ -198,6 +231,24 @@ TEST(Forwarding, EqualPathsAreShared) {
     }
   }
   EXPECT_EQ(cores.size(), 4u);
+}
+
+TEST(Forwarding, OfParallelLinksEachArrivesAtItsOwnEnd) {
+  std::set<std::string> taken;
+  for (int i = 0; i < 8; ++i) {
+    const std::string a = fmt::format("a{}", i);
+    testing::TopologyBuilder builder;
+    builder.Switch(a).Switch("b").Host("h0").Host("h1");
+    builder.Link("b", "h0").Link(a, "b").Link(a, "b").Link(a, "h1");  // a:swp1 b:swp2, a:swp2 b:swp3
+    const Topology topology = builder.Build();
+    const std::vector<Forwarding> tables = ComputeForwarding(topology);
+    const NodeId b = *topology.FindNode("b");
+    const std::string leaves = topology.nodes[0].hops[tables[0].hop_to[b]].port;
+    taken.insert(leaves);
+    EXPECT_EQ(ArrivalPort(topology, tables, *topology.FindNode("h1"), b), leaves == "swp1" ? "swp2" : "swp3");
+    EXPECT_EQ(ArrivalPort(topology, tables, *topology.FindNode("h0"), b), "swp1");
+  }
+  EXPECT_EQ(taken.size(), 2u);
 }
 
 TEST(Forwarding, FloodedFramesReachAllOnceAndEnd) {

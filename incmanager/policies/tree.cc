@@ -133,7 +133,7 @@ class Builder {
       tree.delay_us = std::max(tree.delay_us, delay_us);
     }
     while (children[root].size() == 1 && topology_.IsSwitch(children[root][0])) root = children[root][0];
-    tree.inner.push_back({root, TreeInner::kNoParent, "", {}, 0});
+    tree.inner.push_back({.node = root});
     for (uint32_t i = 0; i < tree.inner.size(); ++i) AddChildren(paths, children, lowest, i, &tree);
     return tree;
   }
@@ -144,17 +144,19 @@ class Builder {
     for (const NodeId child : children[at]) {
       const NodeId far = Contract(children, at, child);
       const std::string port = Port(paths, at, child, far);
+      const std::string ingress = IngressPort(far, at, far == child, port);
       const double edge_us = Delay(paths, at, far);
       tree->inner[index].hop_us = std::max(tree->inner[index].hop_us, edge_us);
       if (!topology_.IsSwitch(far)) {
         for (uint32_t rank = 0; rank < rank_hosts_.size(); ++rank) {
-          if (rank_hosts_[rank] == far) tree->inner[index].children.push_back({true, rank, 0, port});
+          if (rank_hosts_[rank] == far) tree->inner[index].children.push_back({true, rank, 0, port, ingress});
         }
         continue;
       }
       const auto inner = static_cast<uint32_t>(tree->inner.size());
-      tree->inner[index].children.push_back({false, lowest[far], inner, port});
-      tree->inner.push_back({far, index, UpPort(paths, at, far), {}, edge_us});
+      const std::string up_port = UpPort(paths, at, far);
+      tree->inner[index].children.push_back({false, lowest[far], inner, port, ingress});
+      tree->inner.push_back({far, index, up_port, IngressPort(at, far, far == child, up_port), {}, edge_us});
     }
     std::sort(tree->inner[index].children.begin(), tree->inner[index].children.end(),
               [](const TreeChild& a, const TreeChild& b) { return a.rank < b.rank; });
@@ -210,6 +212,12 @@ class Builder {
       if (hop.peer == at) return hop.port;
     }
     return "";
+  }
+
+  // The port of `to` by which packets of `from` come, the other end of an edge, whose own port leads there.
+  // Of neighbours both ends take the first link between them.
+  std::string IngressPort(NodeId from, NodeId to, bool neighbours, const std::string& port) const {
+    return neighbours ? port : ArrivalPort(topology_, tables_, from, to);
   }
 
   const TreeInner* Overfull(const Tree& tree) const {

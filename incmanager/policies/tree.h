@@ -22,15 +22,17 @@ struct SwitchOffer {
 
 struct TreeChild {
   bool is_host = false;
-  uint32_t rank = 0;   // of a host; the lowest rank below a switch
-  uint32_t inner = 0;  // of a switch: index into Tree::inner
-  std::string port;    // of the parent, towards the child
+  uint32_t rank = 0;         // of a host; the lowest rank below a switch
+  uint32_t inner = 0;        // of a switch: index into Tree::inner
+  std::string port;          // of the parent, towards the child
+  std::string ingress_port;  // of the parent, by which the child's packets come
 };
 
 struct TreeInner {
   NodeId node = kNoNode;
   uint32_t parent = kNoParent;      // index into Tree::inner
   std::string parent_port;          // of this switch, towards the parent
+  std::string parent_ingress_port;  // of this switch, by which the parent's packets come
   std::vector<TreeChild> children;  // by rank
   double hop_us = 0;                // one way over the slowest tree edge of this switch
 

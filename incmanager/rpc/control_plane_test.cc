@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "incmanager/rpc/control_plane_testing.h"
 
 namespace epic::manager {
@@ -14,8 +17,15 @@ using testing::Rank;
 TEST(ControlPlane, RunsAGroupAndLeavesNothingBehind) {
   ControlPlane plane(testing::Tree32());
   for (const auto& [name, engine] : plane.engines) {
-    EXPECT_EQ(engine->Forwarding().entries_size(), 4 + 2) << "all hosts and all other switches";
-    EXPECT_GE(engine->Forwarding().flood_ports_size(), 2);
+    const proto::ForwardingTable table = engine->Forwarding();
+    EXPECT_EQ(table.entries_size(), 4 + 2) << "all hosts and all other switches";
+    EXPECT_GE(table.flood_ports_size(), 2);
+    std::set<std::string> guarded;
+    for (const proto::ForwardingEntry& entry : table.entries()) {
+      if (entry.source_guard()) guarded.insert(entry.port());
+    }
+    EXPECT_EQ(guarded, name == "root" ? std::set<std::string>{} : (std::set<std::string>{"swp1", "swp2"}))
+        << "ports of hosts only";
   }
   const std::vector<proto::Joined> joined = plane.Run(4);
   EXPECT_EQ(plane.Contexts(), 3u);

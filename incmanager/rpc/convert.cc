@@ -46,6 +46,7 @@ proto::EndpointConfig ToProto(const EndpointPlan& endpoint) {
   out.set_remote_qpn(endpoint.remote_qpn);
   out.set_remote_mac(Bytes(endpoint.remote_mac));
   out.set_port(endpoint.port);
+  if (endpoint.ingress_port != endpoint.port) out.set_ingress_port(endpoint.ingress_port);
   out.set_in_psn(endpoint.in_psn);
   out.set_out_psn(endpoint.out_psn);
   out.set_is_host(endpoint.is_host);
@@ -176,6 +177,8 @@ proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forw
     entry.set_mac(Bytes(topology.nodes[target].mac));
     entry.set_ip(Raw(topology.nodes[target].address));
     entry.set_port(topology.nodes[node].hops[hop].port);
+    entry.set_source_guard(topology.nodes[target].source_guard &&
+                           topology.nodes[node].hops[hop].peer == target);
   }
   for (const std::string& port : forwarding.flood_ports) out.add_flood_ports(port);
   return out;

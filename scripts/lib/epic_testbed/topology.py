@@ -145,6 +145,8 @@ def _node(spec, index, address_prefix, mac_prefix):
             "mac": str(spec.get("mac", f"{mac_prefix}:{number >> 8:02x}:{number & 255:02x}")).lower()}
     if spec.get("ports"):
         node["ports"] = [str(port) for port in spec["ports"]]
+    if "source_guard" in spec:
+        node["source_guard"] = spec["source_guard"]
     return node
 
 
