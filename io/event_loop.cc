@@ -53,6 +53,13 @@ void EventLoop::Unwatch(int fd) {
   if (watched_.erase(fd) > 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
 }
 
+void EventLoop::WatchWritable(int fd, bool on) {
+  epoll_event event{};
+  event.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.data.fd = fd;
+  EPIC_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event) == 0);
+}
+
 void EventLoop::CallEvery(Nanos interval, std::function<void()> call) {
   periodic_ = std::move(call);
   periodic_interval_ = interval;

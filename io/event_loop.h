@@ -34,6 +34,8 @@ class EventLoop {
   void Watch(int fd, std::function<bool(Nanos now)> on_ready);
   // Also from within a callback, its own included.
   void Unwatch(int fd);
+  // Calls on_ready also while the watched descriptor is writable; or no more.
+  void WatchWritable(int fd, bool on);
 
   // Calls on_timer when a timer set by SetTimer is due (at most a millisecond late, but for load). Setting a
   // timer that is set moves it.

@@ -1,6 +1,7 @@
 #include "io/event_loop.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -70,6 +71,29 @@ TEST(EventLoop, ACallbackMayEndItsOwnWatch) {
   pipe.Write();  // stays readable: without Unwatch there would be many calls before the timer
   loop.Run();
   EXPECT_EQ(calls, 1);
+}
+
+TEST(EventLoop, TellsOfRoomOnlyWhileAsked) {
+  EventLoop loop(0);
+  std::array<int, 2> ends;
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  int calls = 0;
+  loop.Watch(ends[0], [&](Nanos) {
+    if (++calls == 3) {
+      loop.WatchWritable(ends[0], false);
+      loop.SetTimer(2, MonotonicNow() + kMillisecond);
+    }
+    return false;
+  });
+  loop.OnTimer([&](Nanos, uint64_t id) {
+    if (id == 2) return loop.Stop();
+    EXPECT_EQ(calls, 0) << "it was writable all the time";
+    loop.WatchWritable(ends[0], true);
+  });
+  loop.SetTimer(1, MonotonicNow() + kMillisecond);
+  loop.Run();
+  EXPECT_EQ(calls, 3);
+  for (const int end : ends) close(end);
 }
 
 TEST(EventLoop, TimersFireNotBeforeTheirDeadline) {

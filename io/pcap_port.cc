@@ -4,11 +4,11 @@
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <pcap/pcap.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -21,9 +21,6 @@ namespace {
 constexpr size_t kEthernetBytes = 14 + 4;  // header and 802.1Q tag
 // Room in a received frame above what the MTU allows, so that a frame that is too long shows as such.
 constexpr size_t kSpare = 46;
-// A kernel without room gets this long, in all, per batch: longer than it takes to empty a device queue.
-constexpr int kMaxSendRetries = 4;
-constexpr int kSendRetryMs = 1;
 
 Status Error(StatusCode code, const std::string& interface, const std::string& what) {
   return MakeStatus(code, fmt::format("interface {}: {}", interface, what));
@@ -98,8 +95,8 @@ PcapPort::PcapPort(pcap* handle, uint32_t mtu)
       fd_(pcap_get_selectable_fd(handle)),
       mtu_(mtu),
       max_frame_bytes_(mtu + kEthernetBytes) {
-  queue_.reserve(kMaxQueuedBytes);
-  queue_ends_.reserve(kMaxQueuedFrames);
+  queue_.reserve(kMaxWaitingBytes);
+  queue_ends_.reserve(kMaxWaitingFrames);
 }
 
 PcapPort::~PcapPort() { pcap_close(handle_); }
@@ -116,47 +113,59 @@ void PcapPort::Send(std::span<const uint8_t> frame) {
     ++counters_.tx_too_long;
     return;
   }
-  if (queue_ends_.size() == kMaxQueuedFrames || queue_.size() + frame.size() > kMaxQueuedBytes) Flush();
+  if (queue_ends_.size() >= kBatchFrames) Flush();
+  if (queue_.size() + frame.size() > kMaxWaitingBytes || queue_ends_.size() == kMaxWaitingFrames) {
+    ++counters_.tx_no_buffer;
+    return;
+  }
   queue_.insert(queue_.end(), frame.begin(), frame.end());
   queue_ends_.push_back(queue_.size());
 }
 
 void PcapPort::Flush() {
-  size_t next = 0;
-  int retries = 0;
-  while (next < queue_ends_.size()) {
-    const size_t before = next;
-    SendBatch(next, &next);
-    if (next == queue_ends_.size()) break;
-    const int error = errno;
-    if (error == EINTR || next > before) continue;
-    const bool full = error == EAGAIN || error == ENOBUFS;
-    if (full && retries++ < kMaxSendRetries) {
-      pollfd writable{fd_, POLLOUT, 0};
-      poll(&writable, 1, kSendRetryMs);
-      continue;
-    }
-    ++(full ? counters_.tx_no_buffer : error == EMSGSIZE ? counters_.tx_too_long : counters_.tx_failed);
-    ++next;
+  if (waiting_) return;
+  size_t done = 0;
+  while (done < queue_ends_.size()) {
+    const size_t sent = SendBatch(done);
+    done += sent;
+    if (sent > 0 || errno == EINTR) continue;
+    waiting_ = errno == EAGAIN;
+    if (waiting_) break;
+    // ENOBUFS: the device's own queue was full, and the frame is gone.
+    ++(errno == ENOBUFS    ? counters_.tx_no_buffer
+       : errno == EMSGSIZE ? counters_.tx_too_long
+                           : counters_.tx_failed);
+    ++done;
   }
-  queue_.clear();
-  queue_ends_.clear();
+  DropFirst(done);
 }
 
-// Sends frames from `first` on; *next is the first that was not sent, errno says why.
-void PcapPort::SendBatch(size_t first, size_t* next) {
-  std::array<iovec, kMaxQueuedFrames> parts;
-  std::array<mmsghdr, kMaxQueuedFrames> messages{};
-  const size_t count = queue_ends_.size() - first;
+void PcapPort::Resume() {
+  waiting_ = false;
+  Flush();
+}
+
+void PcapPort::DropFirst(size_t frames) {
+  if (frames == 0) return;
+  const size_t bytes = queue_ends_[frames - 1];
+  queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(bytes));
+  queue_ends_.erase(queue_ends_.begin(), queue_ends_.begin() + static_cast<ptrdiff_t>(frames));
+  for (size_t& end : queue_ends_) end -= bytes;
+}
+
+// Sends a batch of frames from `first` on; returns how many left. If none, errno says why.
+size_t PcapPort::SendBatch(size_t first) {
+  std::array<iovec, kBatchFrames> parts;
+  std::array<mmsghdr, kBatchFrames> messages{};
+  const size_t count = std::min(queue_ends_.size() - first, kBatchFrames);
   for (size_t i = 0; i < count; ++i) {
     const size_t begin = first + i == 0 ? 0 : queue_ends_[first + i - 1];
     parts[i] = {&queue_[begin], queue_ends_[first + i] - begin};
     messages[i].msg_hdr.msg_iov = &parts[i];
     messages[i].msg_hdr.msg_iovlen = 1;
   }
-  errno = 0;
   const int sent = sendmmsg(fd_, messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
-  if (sent > 0) *next = first + static_cast<size_t>(sent);
+  return sent > 0 ? static_cast<size_t>(sent) : 0;
 }
 
 PcapPortCounters PcapPort::counters() {

@@ -19,7 +19,7 @@ namespace epic::io {
 struct PcapPortCounters {
   uint64_t rx_dropped = 0;    // by the kernel: the receive ring was full
   uint64_t rx_too_long = 0;   // longer than the MTU allows: an offload (GRO, GSO) is on
-  uint64_t tx_no_buffer = 0;  // the kernel had no room, also after some retries
+  uint64_t tx_no_buffer = 0;  // the kernel had no room, and the queue for it was full as well
   uint64_t tx_too_long = 0;   // longer than the MTU of the interface
   uint64_t tx_failed = 0;     // other errors, such as an interface that is down
 };
@@ -42,10 +42,16 @@ class PcapPort {
   // number. UNAVAILABLE: the interface is gone; the port is of no more use.
   StatusOr<int> Receive(int max_frames, FrameHandler handler, void* user);
 
-  // Queues a copy; it leaves at Flush, or earlier if the queue is full. In order. What cannot be sent is
+  // Queues a copy; it leaves at Flush, or earlier if many are queued. In order. What cannot be sent is
   // counted.
   void Send(std::span<const uint8_t> frame);
+  // Neither waits: a port that is slower than what is sent to it must not hold up the others. What the kernel
+  // has no room for stays queued, and Flush does nothing, until Resume finds that there is room: call it when
+  // the descriptor is writable.
   void Flush();
+  void Resume();
+  // The kernel had no room, and frames are queued for Resume.
+  bool waiting() const { return waiting_; }
 
   // The MTU that the interface had when it was opened.
   uint32_t mtu() const { return mtu_; }
@@ -54,11 +60,14 @@ class PcapPort {
   PcapPortCounters counters();
 
  private:
-  static constexpr size_t kMaxQueuedFrames = 32;
-  static constexpr size_t kMaxQueuedBytes = 256 * 1024;
+  static constexpr size_t kBatchFrames = 32;
+  // Two windows of 64 packets of 4096 bytes: as much as a group sends to one endpoint at once, twice.
+  static constexpr size_t kMaxWaitingBytes = 576 * 1024;
+  static constexpr size_t kMaxWaitingFrames = 1024;
 
   PcapPort(pcap* handle, uint32_t mtu);
-  void SendBatch(size_t first, size_t* next);
+  size_t SendBatch(size_t first);
+  void DropFirst(size_t frames);
 
   pcap* handle_;
   int fd_;
@@ -67,6 +76,7 @@ class PcapPort {
   PcapPortCounters counters_;
   std::vector<uint8_t> queue_;      // frames one after another
   std::vector<size_t> queue_ends_;  // where each ends
+  bool waiting_ = false;
 };
 
 }  // namespace epic::io

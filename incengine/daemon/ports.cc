@@ -88,6 +88,7 @@ void Ports::LosePort(PortId port, const std::string& why) {
   loop_.Unwatch(lost.pcap->fd());
   lost.pcap.reset();
   lost.up = false;
+  lost.waiting = false;
 }
 
 bool Ports::Receive(PortId port, Nanos now) {
@@ -101,6 +102,8 @@ bool Ports::Receive(PortId port, Nanos now) {
     if (b.ports->trace_ != nullptr) b.ports->trace_->OnFrame(b.now, b.port, frame);
     b.ports->switch_.OnFrame(b.now, b.port, frame, *b.ports);
   };
+  // It is watched for room as well.
+  if (ports_[port].waiting) ports_[port].pcap->Resume();
   const auto received = ports_[port].pcap->Receive(kFramesPerRound, handle, &batch);
   FlushAll();
   if (!received.ok()) {
@@ -112,8 +115,16 @@ bool Ports::Receive(PortId port, Nanos now) {
 
 void Ports::FlushAll() {
   for (Port& port : ports_) {
-    if (port.pcap != nullptr) port.pcap->Flush();
+    if (port.pcap == nullptr) continue;
+    port.pcap->Flush();
+    NoteWaiting(port);
   }
+}
+
+void Ports::NoteWaiting(Port& port) {
+  if (port.waiting == port.pcap->waiting()) return;
+  port.waiting = port.pcap->waiting();
+  loop_.WatchWritable(port.pcap->fd(), port.waiting);
 }
 
 void Ports::NoteLink(Port& port, bool up) {

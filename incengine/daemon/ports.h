@@ -41,6 +41,7 @@ class Ports final : public engine::FrameSink {
     std::unique_ptr<io::PcapPort> pcap;  // none while the interface is away
     io::PcapPortCounters closed;         // sums of the interfaces that have been closed
     bool up = false;                     // at the last look
+    bool waiting = false;                // frames are queued until the kernel has room
     uint64_t times_lost = 0;             // interface or link
   };
 
@@ -49,6 +50,8 @@ class Ports final : public engine::FrameSink {
   void LosePort(PortId port, const std::string& why);
   bool Receive(PortId port, Nanos now);
   void FlushAll();
+  // Watches for room in the kernel where frames wait for it.
+  void NoteWaiting(Port& port);
   // Logs and counts a link that has gone down or come up.
   static void NoteLink(Port& port, bool up);
   void CheckInterfaces();

@@ -64,13 +64,54 @@ def test_a_known_host_is_not_flooded(bed):
     assert after["port.p1.tx_frames"] - before["port.p1.tx_frames"] >= 3
 
 
-def test_tcp_passes(bed):
+def tcp_megabits(bed):
+    """Mbit/s of iperf3 from h0 to h1."""
     bed.inside_in_background("h1", ["iperf3", "-s", "-1"])
     wait_until(lambda: ":5201" in bed.inside("h1", ["ss", "-ltn"]).stdout, what="iperf3 listens")
     done = bed.inside("h0", ["iperf3", "-c", host_ip(1), "-t", "2", "-J"], timeout=30)
-    megabits = json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"] / 1e6
+    return json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"] / 1e6
+
+
+def test_tcp_passes(bed):
+    megabits = tcp_megabits(bed)
     print(f"TCP through the switch: {megabits:.0f} Mbit/s")
     assert megabits > 50
+
+
+# Without an end: some 40 MB/s, which any port carries that is not slowed down.
+STREAM = """
+import socket, sys, time
+port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+port.bind(("eth0", 0))
+frame = bytes.fromhex(sys.argv[1]) + bytes(4000)
+while True:
+    for _ in range(20):
+        port.send(frame)
+    time.sleep(0.002)
+"""
+
+
+def test_a_port_slower_than_what_is_sent_to_it_holds_up_no_other(static_bed):
+    bed = static_bed
+    bed.set_static_table([0, 1, 2], ["p0", "p1"])
+    header = (host_mac(2) + host_mac(0)).replace(":", "") + "88b5"
+    bed.inside_in_background("h0", ["/usr/bin/python3", "-c", STREAM, header])
+    wait_until(lambda: bed.counters()["port.p2.tx_frames"] > 100, what="the stream goes to p2")
+    fast = tcp_megabits(bed)
+    bed.inside("sw", ["tc", "qdisc", "add", "dev", "p2", "root", "tbf", "rate", "10mbit", "burst", "32k", "limit", "1m"])
+    wait_until(lambda: bed.counters()["port.p2.tx_no_buffer"] > 100, what="p2 is full")
+    slow = tcp_megabits(bed)
+    print(f"TCP beside a stream to a fast port {fast:.0f} Mbit/s, to a slow one {slow:.0f} Mbit/s")
+    assert slow > fast / 3
+    # What has waited leaves when there is room, also if nothing else happens at the switch.
+    for process in bed.others:
+        process.kill()
+
+    def all_have_left():
+        counters = bed.counters()
+        received = int(bed.inside("h2", ["cat", "/sys/class/net/eth0/statistics/rx_packets"]).stdout)
+        return received == counters["port.p2.tx_frames"] - counters["port.p2.tx_no_buffer"]
+    wait_until(all_have_left, what="all frames that were not dropped come to h2")
 
 
 def test_vlan_tags_pass_unchanged(bed):
