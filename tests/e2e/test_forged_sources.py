@@ -1,0 +1,125 @@
+"""A host that speaks as another one, from its own port: it changes nothing, and a counter says so."""
+
+import json
+import os
+import re
+import signal
+import struct
+import time
+
+import pytest
+
+import pcap
+from harness import assert_all_right
+
+COUNT = 3000
+CALL_FRAMES = 4  # a control packet and three of data
+PCAP_HEADER_BYTES = 24
+SEND_WITH_IMMEDIATE = 0x05
+SENDS = (0x00, 0x01, 0x02, 0x04, SEND_WITH_IMMEDIATE)
+H0, H1, H2 = (f"52:54:00:00:00:{number:02x}" for number in (1, 2, 3))
+
+# Frames of a file, a line of hexadecimal digits each, by the host's port.
+SENDER = """
+import socket, sys
+port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+port.bind(("vec0", 0))
+for line in open(sys.argv[1]):
+    port.send(bytes.fromhex(line))
+"""
+
+
+@pytest.fixture(name="bed")
+def fixture_bed(beds):
+    return beds.get("tree-3-2", "--hosts", "softnic")
+
+
+def mac(text):
+    return bytes.fromhex(text.replace(":", ""))
+
+
+def send(bed, host, frames, tmp_path):
+    path = tmp_path / "frames"
+    path.write_text("".join(frame.hex() + "\n" for frame in frames), encoding="ascii")
+    bed.run(host, "/usr/bin/python3", "-c", SENDER, path)
+
+
+def first_call(path, timeout_s=20):
+    """The frames of a host's first call, each once, when the capture has them all: it may be behind."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        captured = pcap.frames(path) if path.exists() and path.stat().st_size > PCAP_HEADER_BYTES else []
+        by_psn = {pcap.psn(frame): frame for frame in captured if pcap.opcode(frame) in SENDS}
+        if len(by_psn) == CALL_FRAMES:
+            return by_psn.values()
+        assert len(by_psn) < CALL_FRAMES and time.monotonic() < deadline, f"{len(by_psn)} frames of the call captured"
+        time.sleep(0.05)
+
+
+def next_call(frames):
+    """What the host whose first call these frames are would send in its second one, but with other data."""
+    forged = []
+    for frame in frames:
+        octets = bytearray(frame)
+        octets[51:54] = ((pcap.psn(frame) + CALL_FRAMES) & 0xffffff).to_bytes(3, "big")
+        if pcap.opcode(frame) == SEND_WITH_IMMEDIATE:
+            octets[54:58] = struct.pack("!I", 1)  # the immediate is the number of the call
+            octets[66:74] = struct.pack("<Q", 1)  # and so is this field of the control packet
+        else:
+            octets[54:-4] = bytes(byte ^ 0x5a for byte in octets[54:-4])
+        forged.append(pcap.with_icrc(bytes(octets)))
+    return forged
+
+
+def forge_a_call(bed, mode, hosts, tmp_path):
+    """While rank 0, which runs on h0, is stopped between its calls, h1 makes its second one for it.
+
+    Returns how many frames h1 has sent: all of them with h0's address, QPN and PSN, half of them also with its MAC.
+    """
+    path = tmp_path / "h0.pcap"
+    capture = bed.start("leaf1", "tcpdump", "-n", "--immediate-mode", "-U", "-Z", "root", "-i", "swp1", "-Q", "in", "-w",
+                        path, "udp", "port", "4791")
+    capture.wait_for("listening on")
+    ranks = bed.loops("--mode", mode, "--counts", COUNT, "--iterations", 2, "--pause-ms", 3000, "--each", hosts=hosts)
+    pid = json.loads(ranks[0].wait_for('"pid"'))["pid"]
+    ranks[0].wait_for('"iteration": 0')
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        forged = next_call(first_call(path))
+        forged += [frame[:6] + mac(H1) + frame[12:] for frame in forged]
+        send(bed, "h1", forged, tmp_path)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        capture.end(signal.SIGINT)
+    assert_all_right(ranks)
+    bed.assert_clean()
+    return len(forged)
+
+
+@pytest.mark.parametrize("mode", (1, 2, 3))
+def test_a_neighbour_cannot_make_anothers_call(bed, mode, tmp_path):
+    """Both hang on leaf1: the packets are right but for the port that they come by."""
+    before = bed.counters("leaf1")["drop_wrong_port"]
+    sent = forge_a_call(bed, mode, bed.hosts, tmp_path)
+    assert bed.counters("leaf1")["drop_wrong_port"] - before == sent
+
+
+@pytest.mark.parametrize("mode", (1, 2, 3))
+def test_nor_that_of_a_rank_whose_edge_spans_its_own_switch(bed, mode, tmp_path):
+    """Leaf1 has one rank and is left out of the tree: root hears both hosts by one port, leaf1 does not."""
+    before = bed.counters("leaf1")["forward_drop_forged_source"]
+    sent = forge_a_call(bed, mode, ["h0", "h2", "h3"], tmp_path)
+    assert bed.counters("leaf1")["forward_drop_forged_source"] - before == sent
+
+
+def test_nor_answer_arp_for_another(bed, tmp_path):
+    ping = ("ping", "-c", "1", "-W", "2", "10.10.0.1")
+    bed.run("h2", *ping)
+    # Linux believes nothing new of a neighbour for some time after it has heard of it.
+    bed.run("h2", "sysctl", "-qw", "net.ipv4.neigh.vec0.locktime=0")
+    claim = (struct.pack("!HHBBH", 1, 0x0800, 6, 4, 2) + mac(H1) + bytes([10, 10, 0, 1]) + mac(H2) + bytes([10, 10, 0, 3]))
+    before = bed.counters("leaf1")["forward_drop_forged_source"]
+    send(bed, "h1", [mac(H2) + mac(H1) + b"\x08\x06" + claim + bytes(18)] * 5, tmp_path)
+    assert bed.counters("leaf1")["forward_drop_forged_source"] - before == 5
+    assert re.search(H0, bed.run("h2", "ip", "neigh", "show", "10.10.0.1"))
+    bed.run("h2", *ping)
