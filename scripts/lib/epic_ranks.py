@@ -27,10 +27,19 @@ def testbed(*args, check=True, timeout=300):
     return done
 
 
-def _names(bed, kind):
+def _topology(bed):
     import yaml  # pylint: disable=import-outside-toplevel
-    topology = yaml.safe_load(pathlib.Path(f"/run/epic/{bed}/topology.yaml").read_text(encoding="utf-8"))
-    return [node["name"] for node in topology[kind]]
+    return yaml.safe_load(pathlib.Path(f"/run/epic/{bed}/topology.yaml").read_text(encoding="utf-8"))
+
+
+def _names(bed, kind):
+    return [node["name"] for node in _topology(bed)[kind]]
+
+
+def node_of(bed, name):
+    """A host or switch as the topology of a test bed that is up states it: {"name", "address", "mac"}."""
+    topology = _topology(bed)
+    return next(node for node in topology["hosts"] + topology["switches"] if node["name"] == name)
 
 
 def hosts_of(bed):

@@ -3,13 +3,14 @@
 //   {"pid": 17}                                          before it joins
 //   {"joined": true}
 //   {"iteration": 3, "count": 256, "us": 812, "wrong": 0}   one per AllReduce, with --each
-//   {"iterations": 64, "wrong": 0, "slowest_us": 21034, "slowest_iteration": 9}
+//   {"iterations": 64, "wrong": 0, "p50_us": 790, "p99_us": 980, "slowest_us": 1034, "slowest_iteration": 9}
 //   {"error": "rank lost", "message": "...", "iteration": 4, "us": 1020}   instead of the last, and exit
 //   status 1
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -80,8 +81,10 @@ class Loop {
     }
     const Clock::time_point end = Clock::now();
     if (const epic::Error error = comm_.Destroy(); !error.ok()) return Fail(error, flags_.iterations, end);
-    Say(fmt::format("{{\"iterations\": {}, \"wrong\": {}, \"slowest_us\": {}, \"slowest_iteration\": {}}}",
-                    flags_.iterations, wrong_, slowest_us_, slowest_iteration_));
+    Say(fmt::format(
+        "{{\"iterations\": {}, \"wrong\": {}, \"p50_us\": {}, \"p99_us\": {}, \"slowest_us\": {}, "
+        "\"slowest_iteration\": {}}}",
+        flags_.iterations, wrong_, Percentile(50), Percentile(99), slowest_us_, slowest_iteration_));
     return wrong_ == 0 ? 0 : 1;
   }
 
@@ -103,6 +106,7 @@ class Loop {
     const int64_t us = MicrosSince(begin);
     const uint64_t wrong = flags_.barrier ? 0 : CountWrong(iteration, flags_.in_place ? send_ : recv_);
     wrong_ += wrong;
+    took_us_.push_back(us);
     if (us > slowest_us_) {
       slowest_us_ = us;
       slowest_iteration_ = iteration;
@@ -112,6 +116,14 @@ class Loop {
                       wrong));
     }
     return {};
+  }
+
+  // The time within which this share of the calls ended.
+  int64_t Percentile(size_t percent) {
+    if (took_us_.empty()) return 0;
+    const auto at = took_us_.begin() + static_cast<ptrdiff_t>((took_us_.size() - 1) * percent / 100);
+    std::nth_element(took_us_.begin(), at, took_us_.end());
+    return *at;
   }
 
   uint64_t CountWrong(int iteration, const std::vector<uint32_t>& got) const {
@@ -144,6 +156,7 @@ class Loop {
   epic::Communicator comm_;
   std::vector<uint32_t> send_, recv_;
   uint64_t wrong_ = 0;
+  std::vector<int64_t> took_us_;  // of each call
   int64_t slowest_us_ = 0;
   int slowest_iteration_ = 0;
 };
