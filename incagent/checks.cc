@@ -128,4 +128,13 @@ Status CheckForwarding(const proto::ForwardingTable& table, const proto::EngineI
   return absl::OkStatus();
 }
 
+Status CheckProbe(const proto::ProbeRequest& probe, const proto::EngineInfo& engine) {
+  if (probe.ip() == 0) return Invalid("ip: missing");
+  if (probe.mac().size() != kMacBytes) return Invalid("mac: not 6 bytes");
+  if (!HasPort(engine, probe.port())) {
+    return Invalid(fmt::format("port: {} has no port '{}'", engine.name(), probe.port()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace epic::agent

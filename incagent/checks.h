@@ -9,5 +9,6 @@ namespace epic::agent {
 // engine: of its last description (ports, children, path MTU).
 Status CheckGroup(const proto::GroupConfig& group, const proto::EngineInfo& engine);
 Status CheckForwarding(const proto::ForwardingTable& table, const proto::EngineInfo& engine);
+Status CheckProbe(const proto::ProbeRequest& probe, const proto::EngineInfo& engine);
 
 }  // namespace epic::agent

@@ -63,16 +63,25 @@ proto::ForwardingTable Forwarding() {
   return table;
 }
 
+proto::ProbeRequest Probe() {
+  proto::ProbeRequest probe;
+  probe.set_ip(1);
+  probe.set_mac(kMac);
+  probe.set_port("swp3");
+  return probe;
+}
+
 void CheckStatus(const Status& status) {
   if (status.ok()) return;
   EPIC_CHECK(status.code() == StatusCode::kInvalidArgument);
   const std::string message(status.message());
   const size_t colon = message.find(": ");
   EPIC_CHECK(colon != std::string::npos && colon > 0);
-  // A field of GroupConfig or ForwardingTable, perhaps with its place in lists.
+  // A field of GroupConfig, ForwardingTable or ProbeRequest, perhaps with its place in lists.
   const std::string field = message.substr(0, message.find_first_of("[.:"));
   EPIC_CHECK(proto::GroupConfig::descriptor()->FindFieldByName(field) != nullptr ||
-             proto::ForwardingTable::descriptor()->FindFieldByName(field) != nullptr);
+             proto::ForwardingTable::descriptor()->FindFieldByName(field) != nullptr ||
+             proto::ProbeRequest::descriptor()->FindFieldByName(field) != nullptr);
 }
 
 void CheckAccepted(const proto::GroupConfig& group, const proto::EngineInfo& engine) {
@@ -90,7 +99,13 @@ void Run(const uint8_t* data, size_t size) {
   FuzzInput in(data, size);
   const auto engine = fuzz::Received(in, kWords, Engine());
   if (!engine) return;
-  if ((in.Next() & 1) != 0) {
+  const uint8_t what = in.Next();
+  if ((what & 0x80) != 0) {
+    const auto probe = fuzz::Received(in, kWords, Probe());
+    if (probe) CheckStatus(CheckProbe(*probe, *engine));
+    return;
+  }
+  if ((what & 1) != 0) {
     const auto table = fuzz::Received(in, kWords, Forwarding());
     if (table) CheckStatus(CheckForwarding(*table, *engine));
     return;

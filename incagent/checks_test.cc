@@ -121,5 +121,21 @@ TEST(CheckForwarding, NamesTheEntryThatIsBad) {
               testing::StartsWith("flood_ports[0]:"));
 }
 
+TEST(CheckProbe, NamesTheFieldThatIsBad) {
+  proto::ProbeRequest good;
+  good.set_ip(1);
+  good.set_mac("\x52\x54\x01\x02\x03\x04");
+  good.set_port("swp3");
+  EXPECT_TRUE(CheckProbe(good, Engine()).ok());
+  const auto message = [&good](const std::function<void(proto::ProbeRequest*)>& spoil) {
+    proto::ProbeRequest probe = good;
+    spoil(&probe);
+    return std::string(CheckProbe(probe, Engine()).message());
+  };
+  EXPECT_THAT(message([](auto* p) { p->clear_ip(); }), testing::StartsWith("ip:"));
+  EXPECT_THAT(message([](auto* p) { p->set_mac("12345"); }), testing::StartsWith("mac:"));
+  EXPECT_THAT(message([](auto* p) { p->set_port("eth0"); }), testing::StartsWith("port:"));
+}
+
 }  // namespace
 }  // namespace epic::agent

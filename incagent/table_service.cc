@@ -46,6 +46,12 @@ grpc::Status TableService::SetForwarding(grpc::ServerContext*, const proto::SetF
   return status.ok() ? engine_->Call(&Stub::SetForwarding, *request, reply) : ToGrpc(status);
 }
 
+grpc::Status TableService::Probe(grpc::ServerContext*, const proto::ProbeRequest* request,
+                                 proto::ProbeReply* reply) {
+  const Status status = CheckProbe(*request, engine_->info());
+  return status.ok() ? engine_->Call(&Stub::Probe, *request, reply) : ToGrpc(status);
+}
+
 grpc::Status TableService::Dump(grpc::ServerContext*, const proto::DumpRequest* request,
                                 proto::DumpReply* reply) {
   return engine_->Call(&Stub::Dump, *request, reply);

@@ -16,6 +16,7 @@ class TableService : public proto::SwitchTable::Service {
   grpc::Status Fail(grpc::ServerContext*, const proto::FailRequest*, proto::FailReply*) override;
   grpc::Status SetForwarding(grpc::ServerContext*, const proto::SetForwardingRequest*,
                              proto::SetForwardingReply*) override;
+  grpc::Status Probe(grpc::ServerContext*, const proto::ProbeRequest*, proto::ProbeReply*) override;
   grpc::Status Dump(grpc::ServerContext*, const proto::DumpRequest*, proto::DumpReply*) override;
 
  private:

@@ -84,11 +84,19 @@ void Switch::OnTimer(Nanos now, TimerId id, FrameSink& sink) {
   engine_.OnTimer(now, id, world);
 }
 
+ProbeAnswer Switch::Probe(const ProbeTarget& target, FrameSink& sink) {
+  EPIC_CHECK(target.port < config_.port_count);
+  const ProbeAnswer answer = prober_.Ask(target, config_.address, config_.mac, &echo_);
+  Send(target.port, echo_, sink);
+  return answer;
+}
+
 void Switch::OnOwnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
   roce::FrameAddress address;
   roce::Packet packet;
   const roce::ParseResult result = roce::ParseFrame(frame, &address, &packet);
   if (result == roce::ParseResult::kNotRoce) {
+    if (prober_.OnFrame(frame, config_.address)) return;
     if (!EchoReply(frame, config_.address, &echo_)) return Count(FrameDrop::kNotForSwitch);
     ++counters_.echo_replies;
     return Send(port, echo_, sink);

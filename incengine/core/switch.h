@@ -17,6 +17,7 @@
 #include "base/types.h"
 #include "incengine/core/engine.h"
 #include "incengine/core/forwarding.h"
+#include "incengine/core/probe.h"
 #include "roce/frame.h"
 
 namespace epic::engine {
@@ -80,7 +81,9 @@ class Switch {
   void OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   void OnTimer(Nanos now, TimerId id, FrameSink& sink);
 
-  // For the control plane.
+  // For the control plane. Probe asks another switch for an echo and says whether the request before this one
+  // was answered.
+  ProbeAnswer Probe(const ProbeTarget& target, FrameSink& sink);
   Engine& engine() { return engine_; }
   Forwarding& forwarding() { return forwarding_; }
 
@@ -102,10 +105,11 @@ class Switch {
   SwitchConfig config_;
   Engine engine_;
   Forwarding forwarding_;
+  Prober prober_;
   SwitchCounters counters_;
   std::vector<SwitchPortCounters> port_counters_;
   std::vector<uint8_t> out_;            // the packet's frame being made, large enough for any
-  std::vector<uint8_t> echo_;           // the echo reply being made
+  std::vector<uint8_t> echo_;           // the echo request or reply being made
   std::vector<roce::CrcShift> shifts_;  // for payloads of each path MTU, smallest first
   uint32_t payload_crc_ = 0;            // of the last payload sent, for OutPacket::same_payload
 };

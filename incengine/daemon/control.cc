@@ -70,12 +70,13 @@ proto::EndpointDump DumpEndpoint(const engine::Endpoint& endpoint, const PortNam
 }  // namespace
 
 SwitchControl::SwitchControl(Identity identity, PortNames ports, engine::Switch& sw, PortReader read_ports,
-                             Trace* trace)
+                             Trace* trace, ProbeSender send_probe)
     : identity_(std::move(identity)),
       ports_(std::move(ports)),
       switch_(sw),
       read_ports_(std::move(read_ports)),
-      trace_(trace) {}
+      trace_(trace),
+      send_probe_(std::move(send_probe)) {}
 
 proto::EngineInfo SwitchControl::Describe() const {
   proto::EngineInfo info;
@@ -207,6 +208,17 @@ StatusOr<proto::SetForwardingReply> SwitchControl::SetForwarding(const proto::Se
   if (const Status status = switch_.forwarding().SetTable(*table); !status.ok()) return status;
   spdlog::info("forwarding: {} entries, {} flood ports", table->entries.size(), table->flood_ports.size());
   return proto::SetForwardingReply();
+}
+
+StatusOr<proto::ProbeReply> SwitchControl::Probe(const proto::ProbeRequest& request) {
+  const auto target = FromProto(request, ports_);
+  if (!target.ok()) return target.status();
+  if (send_probe_ == nullptr) return MakeStatus(StatusCode::kInvalidArgument, "port: nothing can be sent");
+  const engine::ProbeAnswer answer = send_probe_(*target);
+  proto::ProbeReply reply;
+  reply.set_asked(answer.asked);
+  reply.set_answered(answer.answered);
+  return reply;
 }
 
 }  // namespace epic::daemon

@@ -24,9 +24,13 @@ class SwitchControl {
  public:
   using PortReader = std::function<std::vector<PortState>()>;
 
-  // sw and trace (which may be none) outlive this. read_ports tells the state of the ports, in their order.
+  // Has Switch::Probe's frame sent.
+  using ProbeSender = std::function<engine::ProbeAnswer(const engine::ProbeTarget&)>;
+
+  // sw and trace (which may be none) outlive this. read_ports tells the state of the ports, in their order;
+  // without send_probe, probes are refused.
   SwitchControl(Identity identity, PortNames ports, engine::Switch& sw, PortReader read_ports,
-                Trace* trace = nullptr);
+                Trace* trace = nullptr, ProbeSender send_probe = nullptr);
 
   // Errors are those of switch.proto.
   proto::EngineInfo Describe() const;
@@ -35,6 +39,7 @@ class SwitchControl {
   StatusOr<proto::RemoveReply> Remove(const proto::RemoveRequest& request);
   StatusOr<proto::FailReply> Fail(const proto::FailRequest& request);
   StatusOr<proto::SetForwardingReply> SetForwarding(const proto::SetForwardingRequest& request);
+  StatusOr<proto::ProbeReply> Probe(const proto::ProbeRequest& request);
 
  private:
   proto::GroupDump DumpGroup(const engine::Context& group) const;
@@ -45,6 +50,7 @@ class SwitchControl {
   engine::Switch& switch_;
   PortReader read_ports_;
   Trace* trace_;
+  ProbeSender send_probe_;
   engine::ContextCounters removed_;  // sums over the groups that have been removed
 };
 

@@ -49,6 +49,14 @@ proto::EndpointConfig ValidEndpoint(uint32_t qpn, uint32_t number, bool is_host)
   return endpoint;
 }
 
+class FrameCheck final : public engine::FrameSink {
+ public:
+  void Send(PortId port, std::span<const uint8_t> frame) override {
+    EPIC_CHECK(port < kPorts.size() && !frame.empty());
+  }
+  void SetTimer(engine::TimerId, Nanos) override {}
+};
+
 class Trial {
  public:
   Trial(const uint8_t* data, size_t size) : in_(data, size) {}
@@ -78,6 +86,9 @@ class Trial {
       case 2:
         return Check(Call<proto::SetForwardingRequest>(
             ValidForwarding(), [this](const auto& r) { return control_.SetForwarding(r).status(); }));
+      case 4:
+        return Check(Call<proto::ProbeRequest>(ValidProbe(),
+                                               [this](const auto& r) { return control_.Probe(r).status(); }));
       case 3:
         Packet();
         shown_ = State();
@@ -169,6 +180,14 @@ class Trial {
     return request;
   }
 
+  static proto::ProbeRequest ValidProbe() {
+    proto::ProbeRequest request;
+    request.set_ip(0x0a00ff02);
+    request.set_mac(kMac);
+    request.set_port(kPorts[1]);
+    return request;
+  }
+
   // Something moves: a packet that is due at some endpoint of a group, or its timer.
   void Packet() {
     const auto& groups = switch_.engine().groups();
@@ -198,13 +217,20 @@ class Trial {
   FuzzInput in_;
   Nanos now_ = kSecond;
   uint32_t next_group_ = 1;
+  FrameCheck frames_;
   engine::Switch switch_{
       {.address = kAddress, .mac = {2, 0, 0, 0, 0, 9}, .port_count = kPorts.size(), .arena_bytes = kArena}};
-  SwitchControl control_{{"s1", "1.2.3", 77}, kPorts, switch_, [] {
-                           std::vector<PortState> states;
-                           for (const std::string& name : kPorts) states.push_back({.name = name});
-                           return states;
-                         }};
+  SwitchControl control_{
+      {"s1", "1.2.3", 77},
+      kPorts,
+      switch_,
+      [] {
+        std::vector<PortState> states;
+        for (const std::string& name : kPorts) states.push_back({.name = name});
+        return states;
+      },
+      nullptr,
+      [this](const engine::ProbeTarget& target) { return switch_.Probe(target, frames_); }};
   std::string shown_ = State();  // before the call
 };
 

@@ -122,6 +122,15 @@ StatusOr<engine::ForwardingTable> FromProto(const proto::ForwardingTable& messag
 
 std::string MacBytes(const roce::MacAddress& mac) { return {mac.begin(), mac.end()}; }
 
+StatusOr<engine::ProbeTarget> FromProto(const proto::ProbeRequest& message, const PortNames& ports) {
+  if (message.ip() == 0) return Invalid("ip", "is missing");
+  const auto mac = MacFromBytes(message.mac(), "mac");
+  if (!mac.ok()) return mac.status();
+  const auto port = PortFromName(message.port(), ports, "port");
+  if (!port.ok()) return port.status();
+  return engine::ProbeTarget{.ip = Ipv4{message.ip()}, .mac = *mac, .port = *port};
+}
+
 proto::EndpointConfig ToProto(const engine::EndpointConfig& config, const PortNames& ports) {
   proto::EndpointConfig message;
   message.set_local_qpn(Raw(config.local_qpn));

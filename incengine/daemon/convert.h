@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "incengine/core/forwarding.h"
+#include "incengine/core/probe.h"
 #include "incengine/state/config.h"
 #include "proto/switch.pb.h"
 
@@ -17,6 +18,7 @@ using PortNames = std::vector<std::string>;
 
 StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const PortNames& ports);
 StatusOr<engine::ForwardingTable> FromProto(const proto::ForwardingTable& message, const PortNames& ports);
+StatusOr<engine::ProbeTarget> FromProto(const proto::ProbeRequest& message, const PortNames& ports);
 
 proto::EndpointConfig ToProto(const engine::EndpointConfig& config, const PortNames& ports);
 proto::GroupConfig ToProto(const engine::GroupConfig& config, const PortNames& ports);

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <thread>
 
@@ -75,11 +76,20 @@ class DaemonTest : public ::testing::Test {
   io::EventLoop loop_{0};
   engine::Switch switch_{
       {.address = Ipv4{0x0a00ff01}, .mac = {2, 0, 0, 0, 0, 9}, .port_count = 2, .arena_bytes = 65536}};
-  SwitchControl control_{{"s1", "1.2.3", 77}, kPorts, switch_, [] {
+  SwitchControl control_{{"s1", "1.2.3", 77},
+                         kPorts,
+                         switch_,
+                         [] {
                            return std::vector<PortState>{
                                {.name = "p0", .interface = {.exists = true, .up = true, .mtu = 4200}},
                                {.name = "p1", .interface = {.exists = true, .mtu = 1500}}};
+                         },
+                         nullptr,
+                         [this](const engine::ProbeTarget& target) {
+                           probed_.push_back(target);
+                           return engine::ProbeAnswer{.asked = probed_.size() > 1, .answered = true};
                          }};
+  std::vector<engine::ProbeTarget> probed_;
   std::string directory_;
   std::thread thread_;
   std::unique_ptr<ControlServer> server_;
@@ -278,6 +288,32 @@ TEST_F(DaemonTest, TheSocketIsForItsUserAndGroup) {
   EXPECT_EQ(permissions & std::filesystem::perms::others_all, std::filesystem::perms::none);
   server_.reset();
   EXPECT_FALSE(std::filesystem::exists(socket()));
+}
+
+TEST_F(DaemonTest, ProbesGoToTheNamedPort) {
+  proto::ProbeRequest request;
+  request.set_ip(kHost0);
+  request.set_mac(std::string("\x02\0\0\0\0\1", 6));
+  request.set_port("p1");
+  proto::ProbeReply reply;
+  ASSERT_TRUE(Call(&Stub::Probe, request, &reply).ok());
+  EXPECT_FALSE(reply.asked());
+  ASSERT_TRUE(Call(&Stub::Probe, request, &reply).ok());
+  EXPECT_TRUE(reply.asked());
+  EXPECT_EQ(probed_[1].port, 1);
+  EXPECT_EQ(probed_[1].ip, Ipv4{kHost0});
+
+  const auto message = [&](const std::function<void(proto::ProbeRequest*)>& spoil) {
+    proto::ProbeRequest bad = request;
+    spoil(&bad);
+    const grpc::Status status = Call(&Stub::Probe, bad, &reply);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+    return status.error_message();
+  };
+  EXPECT_THAT(message([](auto* r) { r->clear_ip(); }), HasSubstr("ip:"));
+  EXPECT_THAT(message([](auto* r) { r->set_mac("x"); }), HasSubstr("mac:"));
+  EXPECT_THAT(message([](auto* r) { r->set_port("p2"); }), HasSubstr("port:"));
+  EXPECT_EQ(probed_.size(), 2u);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ int Run(const Options& options) {
   if (!ports.ok()) return Fail(ports.status());
   SwitchControl control(
       {options.name, EPIC_VERSION, RandomId()}, options.ports, sw, [&ports] { return (*ports)->States(); },
-      trace.get());
+      trace.get(), [&ports](const engine::ProbeTarget& target) { return (*ports)->Probe(target); });
 
   std::thread data_path([&loop] { loop.Run(); });
   auto server = ControlServer::Start(options.control_path, loop, control);

@@ -58,6 +58,12 @@ std::vector<PortState> Ports::States() {
   return states;
 }
 
+engine::ProbeAnswer Ports::Probe(const engine::ProbeTarget& target) {
+  const engine::ProbeAnswer answer = switch_.Probe(target, *this);
+  FlushAll();
+  return answer;
+}
+
 void Ports::Send(PortId port, std::span<const uint8_t> frame) {
   if (trace_ != nullptr) trace_->OnSend(port, frame);
   if (ports_[port].pcap == nullptr) {

@@ -31,6 +31,9 @@ class Ports final : public engine::FrameSink {
 
   std::vector<PortState> States();
 
+  // Asks another switch for an echo (Switch::Probe).
+  engine::ProbeAnswer Probe(const engine::ProbeTarget& target);
+
   // For the core.
   void Send(PortId port, std::span<const uint8_t> frame) override;
   void SetTimer(engine::TimerId id, Nanos deadline) override;

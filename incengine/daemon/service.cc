@@ -50,6 +50,10 @@ class Service final : public proto::SwitchTable::Service {
     return OnLoop<proto::SetForwardingReply>([this, r = *request] { return control_.SetForwarding(r); },
                                              reply);
   }
+  grpc::Status Probe(grpc::ServerContext*, const proto::ProbeRequest* request,
+                     proto::ProbeReply* reply) override {
+    return OnLoop<proto::ProbeReply>([this, r = *request] { return control_.Probe(r); }, reply);
+  }
 
  private:
   // Runs work on the loop's thread and waits for it. Work that has not begun in time never will, so that a

@@ -1,0 +1,165 @@
+// UDP echoes to the switch, and the switch's own requests to others.
+#include "incengine/core/echo.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "incengine/core/switch.h"
+#include "roce/view.h"
+
+namespace epic::engine {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr Ipv4 kSwitchIp{0x0a00ff01};
+constexpr roce::MacAddress kSwitchMac = {0x02, 0, 0, 0, 0xff, 1};
+
+Ipv4 HostIp(size_t n) { return Ipv4{static_cast<uint32_t>(0x0a000001 + n)}; }
+roce::MacAddress HostMac(size_t n) { return {0x02, 0, 0, 0, 0, static_cast<uint8_t>(n)}; }
+
+using Bytes = std::vector<uint8_t>;
+
+struct Sent {
+  PortId port;
+  Bytes frame;
+};
+
+class Sink final : public FrameSink {
+ public:
+  void Send(PortId port, std::span<const uint8_t> frame) override {
+    sent.push_back({port, Bytes(frame.begin(), frame.end())});
+  }
+  void SetTimer(TimerId, Nanos) override {}
+
+  std::vector<Sent> sent;
+};
+
+class EchoTest : public ::testing::Test {
+ protected:
+  void Receive(PortId port, const Bytes& frame) {
+    sink_.sent.clear();
+    switch_.OnFrame(0, port, frame, sink_);
+  }
+  uint64_t NotForSwitch() const {
+    return switch_.counters().frame_drops[static_cast<size_t>(FrameDrop::kNotForSwitch)];
+  }
+
+  Switch switch_{{.address = kSwitchIp, .mac = kSwitchMac, .port_count = 3, .arena_bytes = 0}};
+  Sink sink_;
+};
+
+// A UDP datagram from a host to the switch.
+Bytes Datagram(size_t host, uint16_t src_port, uint16_t dst_port, size_t data) {
+  const size_t udp_bytes = 8 + data;
+  Bytes frame(14 + 20 + udp_bytes, 0x5a);
+  roce::EthernetHeader{kSwitchMac, HostMac(host), std::nullopt, roce::kEtherTypeIpv4}.Write(frame.data());
+  roce::Ipv4Header{
+      .total_length = static_cast<uint16_t>(20 + udp_bytes), .src = HostIp(host), .dst = kSwitchIp}
+      .Write(&frame[14]);
+  roce::UdpHeader{src_port, dst_port, static_cast<uint16_t>(udp_bytes)}.Write(&frame[34]);
+  return frame;
+}
+
+TEST_F(EchoTest, AnswersUdpEcho) {
+  for (const size_t data : {0u, 16u, 1001u}) {
+    Bytes request = Datagram(2, 40000, kUdpEchoPort, data);
+    roce::StoreBe16(0x1234, &request[40]);  // a checksum: unchanged, for the sum is the same
+    Receive(2, request);
+    ASSERT_THAT(sink_.sent, SizeIs(1));
+    EXPECT_EQ(sink_.sent[0].port, 2);
+    const Bytes& reply = sink_.sent[0].frame;
+    ASSERT_EQ(reply.size(), request.size());
+    const auto ethernet = roce::EthernetView::Of(reply);
+    EXPECT_EQ(ethernet->dst(), HostMac(2));
+    EXPECT_EQ(ethernet->src(), kSwitchMac);
+    const auto ip = roce::Ipv4View::Of(ethernet->payload());
+    EXPECT_TRUE(ip->checksum_ok());
+    EXPECT_EQ(ip->src(), kSwitchIp);
+    EXPECT_EQ(ip->dst(), HostIp(2));
+    const auto udp = roce::UdpView::Of(ip->payload());
+    EXPECT_EQ(udp->src_port(), kUdpEchoPort);
+    EXPECT_EQ(udp->dst_port(), 40000);
+    EXPECT_TRUE(std::equal(reply.begin() + 38, reply.end(), request.begin() + 38));
+  }
+}
+
+TEST_F(EchoTest, NoUdpEchoForOtherServersPortsOrBrokenDatagrams) {
+  Receive(0, Datagram(0, kUdpEchoPort, kUdpEchoPort, 16));  // would go round for ever
+  Receive(0, Datagram(0, 1023, kUdpEchoPort, 16));
+  Receive(0, Datagram(0, 40000, 9, 16));
+  Bytes broken = Datagram(0, 40000, kUdpEchoPort, 16);
+  broken[38] = 1;  // a length beyond the packet
+  Receive(0, broken);
+  Bytes fragment = Datagram(0, 40000, kUdpEchoPort, 16);
+  roce::Ipv4Header{.total_length = 44, .src = HostIp(0), .dst = kSwitchIp}.Write(&fragment[14]);
+  fragment[20] = 0x20;  // more fragments; the checksum is mended below
+  roce::StoreBe16(0, &fragment[24]);
+  roce::StoreBe16(roce::InternetChecksum(std::span(fragment).subspan(14, 20)), &fragment[24]);
+  Receive(0, fragment);
+  EXPECT_THAT(sink_.sent, IsEmpty());
+  EXPECT_EQ(NotForSwitch(), 5u);
+}
+
+class ProbeTest : public EchoTest {
+ protected:
+  static constexpr Ipv4 kOtherIp{0x0a00ff02};
+  static constexpr roce::MacAddress kOtherMac = {0x02, 0, 0, 0, 0xff, 2};
+
+  // What the request before was worth; the new request's frame is taken.
+  ProbeAnswer Ask(Ipv4 ip = kOtherIp) {
+    sink_.sent.clear();
+    const ProbeAnswer answer = switch_.Probe({ip, kOtherMac, 1}, sink_);
+    EXPECT_THAT(sink_.sent, SizeIs(1));
+    EXPECT_EQ(sink_.sent[0].port, 1);
+    request_ = sink_.sent[0].frame;
+    return answer;
+  }
+  Bytes EchoOfOther(const Bytes& request) {
+    Switch other({.address = kOtherIp, .mac = kOtherMac, .port_count = 1, .arena_bytes = 0});
+    Sink sink;
+    other.OnFrame(0, 0, request, sink);
+    EXPECT_THAT(sink.sent, SizeIs(1));
+    return sink.sent.empty() ? Bytes() : sink.sent[0].frame;
+  }
+
+  Bytes request_;
+};
+
+TEST_F(ProbeTest, SaysWhetherTheRequestBeforeWasAnswered) {
+  EXPECT_FALSE(Ask().asked);
+  Receive(1, EchoOfOther(request_));
+  EXPECT_THAT(sink_.sent, IsEmpty());
+  EXPECT_EQ(NotForSwitch(), 0u);
+  ProbeAnswer answer = Ask();
+  EXPECT_TRUE(answer.asked);
+  EXPECT_TRUE(answer.answered);
+  answer = Ask();
+  EXPECT_TRUE(answer.asked);
+  EXPECT_FALSE(answer.answered);
+}
+
+TEST_F(ProbeTest, AnEchoOfAnOlderRequestOrOfAnotherIsNone) {
+  Ask();
+  const Bytes older = EchoOfOther(request_);
+  Ask();
+  Bytes forged = EchoOfOther(request_);
+  Ask(Ipv4{0x0a00ff03});
+  Receive(1, older);
+  roce::Ipv4Header{.total_length = 44, .src = Ipv4{0x0a00ff04}, .dst = kSwitchIp}.Write(&forged[14]);
+  Receive(1, forged);
+  EXPECT_EQ(NotForSwitch(), 2u);
+  EXPECT_FALSE(Ask().answered);
+  EXPECT_FALSE(Ask(Ipv4{0x0a00ff03}).answered);
+}
+
+TEST_F(ProbeTest, KeepsABoundedNumberOfTargets) {
+  for (uint32_t i = 0; i < 300; ++i) EXPECT_FALSE(Ask(Ipv4{i + 1}).asked);
+  EXPECT_TRUE(Ask(Ipv4{300}).asked);
+  EXPECT_TRUE(Ask(Ipv4{45}).asked);
+  EXPECT_FALSE(Ask(Ipv4{44}).asked) << "300 - 256: the oldest were forgotten";
+}
+
+}  // namespace
+}  // namespace epic::engine

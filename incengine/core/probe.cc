@@ -1,0 +1,62 @@
+#include "incengine/core/probe.h"
+
+#include <algorithm>
+#include <array>
+
+#include "incengine/core/echo.h"
+#include "roce/view.h"
+
+namespace epic::engine {
+namespace {
+
+// Of the requests; not below 1024, because echo servers leave those ports without an answer.
+constexpr uint16_t kProbePort = 49159;
+constexpr std::array<uint8_t, 12> kText = {'E', 'P', 'I', 'C', ' ', 'p', 'r', 'o', 'b', 'e', ' ', ' '};
+constexpr size_t kDataBytes = kText.size() + 4;
+
+}  // namespace
+
+ProbeAnswer Prober::Ask(const ProbeTarget& target, Ipv4 own_ip, const roce::MacAddress& own_mac,
+                        std::vector<uint8_t>* frame) {
+  const auto before = last_.find(target.ip);
+  const ProbeAnswer answer =
+      before == last_.end() ? ProbeAnswer{} : ProbeAnswer{true, before->second.answered};
+  if (before == last_.end() && last_.size() >= kMaxTargets) {
+    last_.erase(std::ranges::min_element(last_, {}, [](const auto& entry) { return entry.second.number; }));
+  }
+  const uint32_t number = next_number_++;
+  last_[target.ip] = {.number = number, .answered = false};
+
+  constexpr size_t kUdpBytes = roce::UdpView::kBytes + kDataBytes;
+  constexpr size_t kIpBytes = roce::Ipv4View::kBytes + kUdpBytes;
+  frame->assign(roce::EthernetView::kBytes + kIpBytes, 0);
+  uint8_t* at = frame->data();
+  roce::EthernetHeader{target.mac, own_mac, std::nullopt, roce::kEtherTypeIpv4}.Write(at);
+  at += roce::EthernetView::kBytes;
+  roce::Ipv4Header{.total_length = kIpBytes, .src = own_ip, .dst = target.ip}.Write(at);
+  at += roce::Ipv4View::kBytes;
+  roce::UdpHeader{.src_port = kProbePort, .dst_port = kUdpEchoPort, .length = kUdpBytes}.Write(at);
+  at += roce::UdpView::kBytes;
+  std::ranges::copy(kText, at);
+  roce::StoreBe32(number, at + kText.size());
+  return answer;
+}
+
+bool Prober::OnFrame(std::span<const uint8_t> frame, Ipv4 own_ip) {
+  const auto ethernet = roce::EthernetView::Of(frame);
+  if (!ethernet || ethernet->ether_type() != roce::kEtherTypeIpv4) return false;
+  const auto ip = roce::Ipv4View::Of(ethernet->payload());
+  if (!ip || !ip->checksum_ok() || ip->dst() != own_ip || ip->protocol() != roce::kIpProtocolUdp)
+    return false;
+  if (ip->more_fragments() || ip->fragment_offset() != 0) return false;
+  const auto udp = roce::UdpView::Of(ip->payload());
+  if (!udp || udp->src_port() != kUdpEchoPort || udp->dst_port() != kProbePort) return false;
+  const roce::Bytes data = udp->payload();
+  if (data.size() < kDataBytes || !std::ranges::equal(kText, data.first(kText.size()))) return false;
+  const auto asked = last_.find(ip->src());
+  if (asked == last_.end() || asked->second.number != roce::LoadBe32(&data[kText.size()])) return false;
+  asked->second.answered = true;
+  return true;
+}
+
+}  // namespace epic::engine

@@ -1,0 +1,49 @@
+// Asks neighbours whether they answer: a UDP echo request (RFC 862) to the address of another switch, on the
+// path that a group's packets take. The manager has it asked for when that switch's agent is silent. There is
+// no timer: what became of a request is said when the next one to that address is asked for.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/types.h"
+#include "roce/packet.h"
+
+namespace epic::engine {
+
+struct ProbeTarget {
+  Ipv4 ip{};
+  roce::MacAddress mac{};  // next hop
+  PortId port{};
+};
+
+// What became of the request before this one to the same address.
+struct ProbeAnswer {
+  bool asked = false;     // there was one
+  bool answered = false;  // and its answer has come
+};
+
+// Values only: a copy is a snapshot.
+class Prober {
+ public:
+  // Makes *frame the next request, from this MAC and address.
+  ProbeAnswer Ask(const ProbeTarget& target, Ipv4 own_ip, const roce::MacAddress& own_mac,
+                  std::vector<uint8_t>* frame);
+  // Takes the answer to a request; false if the frame is none.
+  bool OnFrame(std::span<const uint8_t> frame, Ipv4 own_ip);
+
+ private:
+  // More neighbours than a switch has ports; beyond it the one that was asked first is forgotten.
+  static constexpr size_t kMaxTargets = 256;
+
+  struct Request {
+    uint32_t number = 0;
+    bool answered = false;
+  };
+  std::map<Ipv4, Request> last_;  // by target
+  uint32_t next_number_ = 1;
+};
+
+}  // namespace epic::engine
