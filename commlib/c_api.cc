@@ -13,6 +13,7 @@ struct epicRequest {
 };
 
 static_assert(epicInternalError == static_cast<int>(epic::ErrorCode::kInternal));
+static_assert(epicLinkLost == static_cast<int>(epic::ErrorCode::kLinkLost));
 
 namespace {
 

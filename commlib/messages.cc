@@ -48,6 +48,8 @@ const char* ErrorName(ErrorCode code) {
       return "manager lost";
     case ErrorCode::kInternal:
       return "internal";
+    case ErrorCode::kLinkLost:
+      return "link lost";
   }
   return "unknown error";
 }

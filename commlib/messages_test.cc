@@ -38,7 +38,7 @@ TEST(MessagesTest, RefusalsHaveTheirOwnCodes) {
 }
 
 TEST(MessagesTest, EveryCodeHasItsName) {
-  for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
+  for (int code = 0; code <= static_cast<int>(ErrorCode::kLinkLost); ++code) {
     EXPECT_STRNE(ErrorName(static_cast<ErrorCode>(code)), "unknown error") << code;
   }
   EXPECT_STREQ(ErrorName(static_cast<ErrorCode>(99)), "unknown error");

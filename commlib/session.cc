@@ -9,6 +9,7 @@
 #include <optional>
 #include <queue>
 
+#include "commlib/echo_probe.h"
 #include "commlib/log.h"
 #include "proto/manager.grpc.pb.h"
 
@@ -49,7 +50,8 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
 // channel, must not be destroyed on one of gRPC's threads, which that would join.
 class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, proto::ServerMessage> {
  public:
-  explicit Stream(std::string manager) : manager_(std::move(manager)) {}
+  // own: of the RoCE port.
+  Stream(std::string manager, Ipv4 own) : manager_(std::move(manager)), echo_probe_(own) {}
 
   Error Connect() {
     grpc::ChannelArguments args;
@@ -78,9 +80,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
 
   void Send(proto::ClientMessage message) {
     const std::lock_guard lock(mutex_);
-    if (ended_ || finishing_) return;
-    writes_.push(std::move(message));
-    if (writes_.size() == 1) StartWrite(&writes_.front());
+    SendLocked(std::move(message));
   }
 
   // Waits until the answer to the join is there.
@@ -152,6 +152,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     const bool failed = state_.OnMessage(in_);
     if (in_.has_waiting()) Log(LogLevel::kInfo, "{}", state_.waiting());
     changed_.notify_all();
+    if (const std::optional<Ipv4> about = state_.TakeProbe()) AnswerProbe(*about);
     if (failed) TellFailure(&lock);
     lock.unlock();
     StartRead(&in_);
@@ -181,6 +182,22 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     std::condition_variable changed;
     bool done = false;
   };
+
+  void SendLocked(proto::ClientMessage message) {
+    if (ended_ || finishing_) return;
+    writes_.push(std::move(message));
+    if (writes_.size() == 1) StartWrite(&writes_.front());
+  }
+
+  void AnswerProbe(Ipv4 about) {
+    const EchoProbe::Answer answer = echo_probe_.Ask(about);
+    proto::ClientMessage message;
+    proto::Probed& probed = *message.mutable_probed();
+    probed.set_ip(Raw(about));
+    probed.set_asked(answer.asked);
+    probed.set_answered(answer.answered);
+    SendLocked(std::move(message));
+  }
 
   // Runs the handler without the lock, which is held before and afterwards.
   void TellFailure(std::unique_lock<std::mutex>* lock) {
@@ -219,6 +236,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   std::condition_variable changed_;
   std::queue<proto::ClientMessage> writes_;  // the first is being written
   SessionState state_;
+  EchoProbe echo_probe_;
   FailureHandler handler_;
   bool handling_ = false;
   bool finishing_ = false;
@@ -227,7 +245,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
 
 Error Session::Join(const std::string& manager, const JoinInfo& info, std::unique_ptr<Session>* session,
                     JoinedInfo* joined) {
-  std::unique_ptr<Session> result(new Session(std::make_unique<Stream>(manager)));
+  std::unique_ptr<Session> result(new Session(std::make_unique<Stream>(manager, info.ip)));
   Stream* stream = result->stream_.get();
   if (Error e = stream->Connect(); !e.ok()) return e;
   stream->Send(ToProto(info));

@@ -17,7 +17,7 @@ const fuzz::Words kWords = {"leaf1", "rank 0 is gone"};
 
 proto::ServerMessage Valid(uint8_t how) {
   proto::ServerMessage message;
-  switch (how % 4) {
+  switch (how % 5) {
     case 0:
       message.mutable_waiting()->add_missing_ranks(1);
       break;
@@ -38,6 +38,9 @@ proto::ServerMessage Valid(uint8_t how) {
     case 2:
       message.mutable_failure()->set_code(proto::ERROR_RANK_LOST);
       message.mutable_failure()->set_message("rank 0 is gone");
+      break;
+    case 3:
+      message.mutable_probe()->set_ip(0x0a00ff01);
       break;
     default:
       message.mutable_left();
@@ -61,6 +64,8 @@ void RunSession(FuzzInput& in) {
     if (!message) continue;
     const bool left = state.left();
     const bool failed = state.OnMessage(*message);
+    const std::optional<Ipv4> probe = state.TakeProbe();
+    EPIC_CHECK(probe.has_value() == message->has_probe() && !state.TakeProbe());
     EPIC_CHECK(!failed || (!failure && !left && state.failure()));
     if (failed) failure = state.failure();
     EPIC_CHECK(state.failure().has_value() == failure.has_value());

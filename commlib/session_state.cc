@@ -6,11 +6,11 @@
 namespace epic::internal {
 namespace {
 
-static_assert(static_cast<int>(ErrorCode::kInternal) == static_cast<int>(proto::ERROR_INTERNAL));
+static_assert(static_cast<int>(ErrorCode::kLinkLost) == static_cast<int>(proto::ERROR_LINK_LOST));
 
 Error FromProto(const proto::Failure& failure) {
   const int code = failure.code();
-  const bool known = code > 0 && code <= static_cast<int>(ErrorCode::kInternal);
+  const bool known = code > 0 && code <= static_cast<int>(ErrorCode::kLinkLost);
   return {known ? static_cast<ErrorCode>(code) : ErrorCode::kInternal, failure.message()};
 }
 
@@ -64,6 +64,7 @@ bool SessionState::OnMessage(const proto::ServerMessage& message) {
     joined_ = FromProto(message.joined());
   }
   if (message.has_left()) left_ = true;
+  if (message.has_probe()) probe_ = Ipv4{message.probe().ip()};
   if (message.has_waiting()) {
     waiting_ =
         fmt::format("ranks that have not come: {}", fmt::join(message.waiting().missing_ranks(), ", "));

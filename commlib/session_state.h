@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "base/types.h"
 #include "commlib/verbs/queue_pair.h"
 #include "epic/epic.h"
 #include "proto/manager.pb.h"
@@ -33,12 +35,15 @@ class SessionState {
   const std::optional<JoinedInfo>& joined() const { return joined_; }
   const std::optional<Error>& failure() const { return failure_; }
   bool left() const { return left_; }
+  // The switch that the manager wants to be asked for an echo; once.
+  std::optional<Ipv4> TakeProbe() { return std::exchange(probe_, std::nullopt); }
   // Which ranks have not come, in words.
   const std::string& waiting() const { return waiting_; }
 
  private:
   std::optional<JoinedInfo> joined_;
   std::optional<Error> failure_;
+  std::optional<Ipv4> probe_;
   std::string waiting_ = "it has said nothing about missing ranks";
   bool left_ = false;
 };

@@ -149,6 +149,33 @@ TEST(SessionTest, FailuresReachTheHandler) {
   EXPECT_EQ(e.message(), "rank 0 (h0) is gone");
 }
 
+TEST(SessionTest, ProbesAreAnsweredAtOnce) {
+  JoinInfo info = kJoin;
+  info.ip = Ipv4{0x7f000001};  // of this machine
+  std::vector<proto::Probed> answers;
+  std::promise<void> answered;
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    for (int i = 0; i < 2; ++i) {
+      proto::ServerMessage message;
+      message.mutable_probe()->set_ip(0x7f000002);
+      stream->Write(message);
+      answers.push_back(ReadOne(stream).probed());
+    }
+    answered.set_value();
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  ASSERT_TRUE(Session::Join(manager.address(), info, &session, &joined).ok());
+  answered.get_future().wait();
+  ASSERT_EQ(answers.size(), 2u);
+  for (const proto::Probed& answer : answers) EXPECT_EQ(answer.ip(), 0x7f000002u);
+  EXPECT_FALSE(answers[0].asked());
+  EXPECT_TRUE(answers[1].asked());
+  EXPECT_FALSE(answers[1].answered()) << "nobody echoes there";
+}
+
 TEST(SessionTest, BrokenStreamIsManagerLost) {
   EXPECT_EQ(FailureAfterJoin([](Stream*) {}).code(), ErrorCode::kManagerLost);
 }

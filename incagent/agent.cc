@@ -22,8 +22,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kRetry{1000};
 constexpr std::chrono::seconds kManagerTimeout{2};
-// An engine whose machine is overloaded is not down yet.
-constexpr int kSilencesUntilDown = 2;
+// An engine whose machine is overloaded is not down yet; meanwhile the manager must hear of its agent.
+constexpr milliseconds kEngineTimeout{1000};
+constexpr int kSilencesUntilDown = 4;
 
 std::unique_ptr<proto::Manager::Stub> ConnectManager(const std::string& address) {
   grpc::ChannelArguments args;
@@ -164,12 +165,14 @@ class Agent::Impl {
     proto::HeartbeatRequest request;
     request.set_name(options_.name);
     request.set_epoch(epoch_);
-    const grpc::Status described = engine_.Describe(request.mutable_engine());
+    const grpc::Status described = engine_.Describe(request.mutable_engine(), kEngineTimeout);
     silences_ = described.ok() ? 0 : silences_ + 1;
-    request.set_engine_up(described.ok());
-    if (!described.ok()) {
+    const bool slow = described.error_code() == grpc::DEADLINE_EXCEEDED && silences_ < kSilencesUntilDown;
+    request.set_engine_up(described.ok() || slow);
+    if (slow) {
+      *request.mutable_engine() = engine_.info();  // as it was
+    } else if (!described.ok()) {
       request.clear_engine();
-      if (described.error_code() == grpc::DEADLINE_EXCEEDED && silences_ < kSilencesUntilDown) return true;
     }
     proto::HeartbeatReply reply;
     grpc::ClientContext context;
@@ -184,7 +187,7 @@ class Agent::Impl {
       return true;
     }
     if (reply.register_again()) return false;
-    if (described.ok()) {
+    if (request.engine_up()) {
       Say(fmt::format("registered at the manager {}", options_.manager), true);
     } else {
       Say(fmt::format("{} is down", EngineTrouble()), false);

@@ -21,8 +21,8 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& socket_path) {
 EngineClient::EngineClient(std::string socket_path)
     : socket_path_(std::move(socket_path)), stub_(proto::SwitchTable::NewStub(Connect(socket_path_))) {}
 
-grpc::Status EngineClient::Describe(proto::EngineInfo* info) {
-  const grpc::Status status = Call(&Stub::Describe, proto::DescribeRequest(), info);
+grpc::Status EngineClient::Describe(proto::EngineInfo* info, std::chrono::milliseconds timeout) {
+  const grpc::Status status = Call(&Stub::Describe, proto::DescribeRequest(), info, timeout);
   if (status.ok()) {
     const std::lock_guard lock(mutex_);
     info_ = *info;

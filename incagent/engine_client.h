@@ -15,6 +15,7 @@ namespace epic::agent {
 class EngineClient {
  public:
   using Stub = proto::SwitchTable::Stub;
+  static constexpr std::chrono::milliseconds kTimeout{3000};
 
   // socket_path: of the engine's control socket.
   explicit EngineClient(std::string socket_path);
@@ -22,19 +23,17 @@ class EngineClient {
   // UNAVAILABLE naming the socket when the engine does not answer within the time.
   template <typename Request, typename Reply>
   grpc::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                    const Request& request, Reply* reply) {
+                    const Request& request, Reply* reply, std::chrono::milliseconds timeout = kTimeout) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kTimeout);
+    context.set_deadline(std::chrono::system_clock::now() + timeout);
     return Explain(((*stub_).*method)(&context, request, reply));
   }
 
   // Asks the engine who it is; what it says is kept for info().
-  grpc::Status Describe(proto::EngineInfo* info);
+  grpc::Status Describe(proto::EngineInfo* info, std::chrono::milliseconds timeout = kTimeout);
   proto::EngineInfo info() const;
 
  private:
-  static constexpr std::chrono::seconds kTimeout{3};
-
   grpc::Status Explain(const grpc::Status& status) const;
 
   const std::string socket_path_;

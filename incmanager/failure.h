@@ -26,6 +26,7 @@ enum class ErrorCode : uint8_t {
   kAborted = 14,
   kUnsupported = 16,
   kInternal = 19,
+  kLinkLost = 20,
 };
 
 // A code and the sentence for people; names the culprit where there is one.

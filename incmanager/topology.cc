@@ -240,6 +240,38 @@ std::optional<NodeId> Topology::FindHostByAddress(Ipv4 address) const {
   return std::nullopt;
 }
 
+std::optional<NodeId> Topology::FindSwitchByAddress(Ipv4 address) const {
+  for (NodeId id = 0; id < switch_count; ++id) {
+    if (nodes[id].address == address) return id;
+  }
+  return std::nullopt;
+}
+
+LinkEnd Topology::Across(LinkEnd end) const {
+  const std::vector<Hop>& hops = nodes[end.node].hops;
+  const NodeId peer = hops[end.hop].peer;
+  uint32_t before = 0;  // of the links between the two
+  for (uint32_t i = 0; i < end.hop; ++i) before += hops[i].peer == peer ? 1 : 0;
+  const std::vector<Hop>& back = nodes[peer].hops;
+  for (uint32_t i = 0; i < back.size(); ++i) {
+    if (back[i].peer == end.node && before-- == 0) return {peer, i};
+  }
+  return {};  // every link has two ends
+}
+
+std::optional<LinkEnd> Topology::EndAt(NodeId node, const std::string& port) const {
+  const std::vector<Hop>& hops = nodes[node].hops;
+  for (uint32_t i = 0; i < hops.size(); ++i) {
+    if (hops[i].port == port) return LinkEnd{node, i};
+  }
+  return std::nullopt;
+}
+
+std::string Topology::Describe(LinkEnd end) const {
+  const Node& node = nodes[end.node];
+  return node.is_host ? node.name : fmt::format("{}:{}", node.name, node.hops[end.hop].port);
+}
+
 Mac Topology::NextHopMac(NodeId from, const std::string& port, NodeId to) const {
   for (const Hop& hop : nodes[from].hops) {
     if (hop.port == port && hop.next_hop_mac) return *hop.next_hop_mac;

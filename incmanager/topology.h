@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,6 +41,14 @@ struct Hop {
   std::optional<Mac> next_hop_mac = std::nullopt;
 };
 
+// One end of a link: a node and the place of the link in its hops.
+struct LinkEnd {
+  NodeId node = kNoNode;
+  uint32_t hop = 0;
+
+  friend auto operator<=>(const LinkEnd&, const LinkEnd&) = default;
+};
+
 struct Node {
   std::string name;
   bool is_host = false;
@@ -59,9 +68,16 @@ struct Topology {
   std::optional<NodeId> FindNode(const std::string& node_name) const;
   std::optional<NodeId> FindSwitch(const std::string& node_name) const;
   std::optional<NodeId> FindHostByAddress(Ipv4 address) const;
+  std::optional<NodeId> FindSwitchByAddress(Ipv4 address) const;
   bool IsSwitch(NodeId id) const { return id < switch_count; }
   // Where a switch's frames for a node go that leave by a port: to the router in that link, else to the node.
   Mac NextHopMac(NodeId from, const std::string& port, NodeId to) const;
+  // The other end of a link. Of parallel links the n-th of one node is the n-th of the other, as in the file.
+  LinkEnd Across(LinkEnd end) const;
+  // The node's end at a port; nothing if no link is there.
+  std::optional<LinkEnd> EndAt(NodeId node, const std::string& port) const;
+  // "leaf1:swp3"; of a host its name.
+  std::string Describe(LinkEnd end) const;
 };
 
 // Errors: INVALID_ARGUMENT with "SOURCE:LINE: KEY: what is wrong" for bad YAML, missing or unknown keys,

@@ -28,7 +28,9 @@ TEST(GroupTable, SwitchTrouble) {
     const EngineReport report = w.Report(node);
     ASSERT_TRUE(w.switches.Heartbeat(later, report.name, &report).ok());
   }
-  EXPECT_THAT(w.switches.Tick(later), ::testing::ElementsAre(leaf2));
+  const HealthWatch watch(&w.topology, &w.switches);
+  for (NodeId node = 0; node < w.topology.switch_count; ++node)
+    EXPECT_EQ(w.switches.OnVerdict(node, watch.VerdictOf(later, node)), node == leaf2);
   EXPECT_EQ(w.Phase(), "running");
   w.table.OnJoin(w.now, 200, w.Request("h1", 0, 2, "other"));
   w.table.OnJoin(w.now, 201, w.Request("h2", 1, 2, "other"));

@@ -212,6 +212,7 @@ void GroupTable::Install(Nanos now, Group* group) {
   auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, start_psn, now, &random_, &qpns_);
   if (const auto* failure = std::get_if<Failure>(&plan)) return FailGroup(now, group, *failure);
   group->plan = std::move(std::get<GroupPlan>(plan));
+  group->footprint = FootprintOf(*topology_, forwarding_, group->plan);
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);
   for (const ContextPlan& context : group->plan.contexts) world_->Install(context.node, context);
 }

@@ -270,20 +270,65 @@ void GroupTable::Forget(uint64_t id) {
   groups_.erase(id);
 }
 
-void GroupTable::OnContextsLost(Nanos now, NodeId node) {
-  const std::string& name = topology_->nodes[node].name;
+void GroupTable::FailWhere(Nanos now, const std::function<bool(const Group&)>& is_hit,
+                           const Failure& failure) {
   std::vector<Group*> hit;
   for (auto& [id, group] : groups_) {
-    const bool through = std::any_of(group.plan.contexts.begin(), group.plan.contexts.end(),
-                                     [node](const ContextPlan& c) { return c.node == node; });
-    if (through && group.phase != GroupPhase::kFailed) hit.push_back(&group);
+    if (group.phase != GroupPhase::kFailed && is_hit(group)) hit.push_back(&group);
   }
-  for (Group* group : hit) {
-    FailGroup(
-        now, group,
-        SwitchFailure(ErrorCode::kSwitchLost, name,
-                      fmt::format("switch {} lost its contexts: its engine stopped or started anew", name)));
+  for (Group* group : hit) FailGroup(now, group, failure);
+}
+
+void GroupTable::OnContextsLost(Nanos now, NodeId node) {
+  const std::string& name = topology_->nodes[node].name;
+  const auto has_context = [node](const Group& group) {
+    return std::any_of(group.plan.contexts.begin(), group.plan.contexts.end(),
+                       [node](const ContextPlan& c) { return c.node == node; });
+  };
+  FailWhere(
+      now, has_context,
+      SwitchFailure(ErrorCode::kSwitchLost, name,
+                    fmt::format("switch {} lost its contexts: its engine stopped or started anew", name)));
+}
+
+void GroupTable::OnSwitchLost(Nanos now, NodeId node, const std::string& why) {
+  const std::string& name = topology_->nodes[node].name;
+  FailWhere(
+      now, [node](const Group& group) { return group.footprint.switches.contains(node); },
+      SwitchFailure(ErrorCode::kSwitchLost, name, fmt::format("switch {} is lost: {}", name, why)));
+}
+
+void GroupTable::OnLinkLost(Nanos now, LinkEnd end) {
+  const LinkEnd there = topology_->Across(end);
+  const LinkEnd link = std::min(end, there);
+  FailWhere(
+      now, [link](const Group& group) { return group.footprint.links.contains(link); },
+      SwitchFailure(ErrorCode::kLinkLost, topology_->nodes[end.node].name,
+                    fmt::format("the link between {} and {} is lost: it has no carrier",
+                                topology_->Describe(link), topology_->Describe(topology_->Across(link)))));
+}
+
+WatchedSwitches GroupTable::Watched() const {
+  WatchedSwitches watched;
+  std::set<NodeId> hosts;
+  for (const auto& [id, group] : groups_) {
+    if (group.phase != GroupPhase::kRunning && group.phase != GroupPhase::kLeaving) continue;
+    for (const NodeId node : group.footprint.switches) watched.try_emplace(node);
+    for (const auto& [rank, member] : group.members) {
+      if (!member.open || member.left || !hosts.insert(member.host).second) continue;
+      watched[topology_->nodes[member.host].hops.front().peer].push_back(member.session);
+    }
   }
+  return watched;
+}
+
+std::optional<NodeId> GroupTable::HostOf(SessionId session) const {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return std::nullopt;
+  for (const auto& [rank, member] : groups_.at(found->second).members) {
+    if (member.session == session) return member.host;
+  }
+  return std::nullopt;
 }
 
 std::optional<std::set<NodeId>> GroupTable::Removing(uint64_t group_id) const {

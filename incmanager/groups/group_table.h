@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -20,14 +21,13 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "incmanager/failure.h"
+#include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/plan.h"
 #include "incmanager/groups/qpn_pool.h"
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/policies/window.h"
 
 namespace epic::manager {
-
-using SessionId = uint64_t;
 
 struct WaitingNote {
   std::vector<uint32_t> missing_ranks;
@@ -93,6 +93,7 @@ struct Group {
   GroupPhase phase = GroupPhase::kReserved;
   std::map<uint32_t, Member> members;  // by rank
   GroupPlan plan;
+  Footprint footprint;  // of the plan
   uint32_t path_mtu = 0;
   uint32_t message_packets = 0;
   uint32_t window_messages = 0;
@@ -123,6 +124,14 @@ class GroupTable {
   void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status, uint64_t arena_bytes);
   void OnRemoved(Nanos now, NodeId node, uint64_t group_id);
   void OnContextsLost(Nanos now, NodeId node);
+  // why: who says so, for people.
+  void OnSwitchLost(Nanos now, NodeId node, const std::string& why);
+  // Groups that cross the link fail; also those that have come to run over it since the last call.
+  void OnLinkLost(Nanos now, LinkEnd end);
+  // What running groups cross; the ranks are on different hosts.
+  WatchedSwitches Watched() const;
+  // The host of a session's rank; nothing if there is no such session.
+  std::optional<NodeId> HostOf(SessionId session) const;
   // Groups whose contexts the switch is to keep.
   std::vector<uint64_t> GroupsOn(NodeId node) const;
 
@@ -156,6 +165,7 @@ class GroupTable {
   std::vector<SwitchOffer> Offers(Mode mode, const SwitchModes& switch_modes) const;
 
   void Run(Group* group);
+  void FailWhere(Nanos now, const std::function<bool(const Group&)>& is_hit, const Failure& failure);
   void FailGroup(Nanos now, Group* group, const Failure& failure);
   void StartRemoval(Nanos now, Group* group);
   void FinishRemoval(Nanos now, uint64_t id);

@@ -159,6 +159,20 @@ class Planner {
   NodeId full_ = kNoNode;
 };
 
+// Adds the way to a node that begins at this end of a link.
+void Cross(const Topology& topology, const std::vector<Forwarding>& tables, LinkEnd from, NodeId to,
+           Footprint* footprint) {
+  for (size_t steps = 0; steps < topology.nodes.size(); ++steps) {
+    const LinkEnd there = topology.Across(from);
+    footprint->links.insert(std::min(from, there));
+    if (there.node == to || !topology.IsSwitch(there.node)) return;
+    footprint->switches.insert(there.node);
+    const uint32_t hop = tables[there.node].hop_to[to];
+    if (hop == Forwarding::kNoHop) return;
+    from = {there.node, hop};
+  }
+}
+
 }  // namespace
 
 std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
@@ -167,6 +181,33 @@ std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& 
                                           std::optional<uint32_t> start_psn, Nanos now,
                                           std::mt19937_64* random, QpnPool* qpns) {
   return Planner(topology, tree, common, switch_modes, ranks, start_psn, now, random, qpns).Make();
+}
+
+Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& tables,
+                      const GroupPlan& plan) {
+  Footprint footprint;
+  // Both ways: equal paths may be taken differently.
+  for (const ContextPlan& context : plan.contexts) {
+    footprint.switches.insert(context.node);
+    if (context.parent) {
+      Cross(topology, tables, *topology.EndAt(context.node, context.parent->port), context.parent_node,
+            &footprint);
+    }
+    for (const EndpointPlan& child : context.children) {
+      const LinkEnd end = *topology.EndAt(context.node, child.port);
+      if (child.is_host) {
+        const NodeId host = *topology.FindHostByAddress(child.remote_ip);
+        Cross(topology, tables, end, host, &footprint);
+        Cross(topology, tables, {host, 0}, context.node, &footprint);
+        continue;
+      }
+      for (const ContextPlan& below : plan.contexts) {
+        if (topology.nodes[below.node].address == child.remote_ip)
+          Cross(topology, tables, end, below.node, &footprint);
+      }
+    }
+  }
+  return footprint;
 }
 
 void ReleasePlan(const GroupPlan& plan, Nanos now, QpnPool* qpns) {

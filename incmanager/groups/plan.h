@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -86,6 +87,14 @@ struct GroupPlan {
   std::vector<ContextPlan> contexts;  // the root first
   std::vector<JoinedReply> replies;   // by rank
 };
+
+// The switches and links that a group's packets cross, also those between the ends of a tree edge.
+struct Footprint {
+  std::set<NodeId> switches;
+  std::set<LinkEnd> links;  // by the end that compares less
+};
+// tables: ComputeForwarding.
+Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& tables, const GroupPlan& plan);
 
 // The modes of single switches, where they differ from their group's.
 using SwitchModes = std::map<NodeId, Mode>;

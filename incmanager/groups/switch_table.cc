@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 namespace epic::manager {
 namespace {
@@ -28,6 +29,8 @@ const char* Name(SwitchState state) {
       return "engine down";
     case SwitchState::kAgentLost:
       return "agent lost";
+    case SwitchState::kLost:
+      return "lost";
   }
   return "unknown";
 }
@@ -58,7 +61,7 @@ StatusOr<NodeId> SwitchTable::Check(const std::string& name, const EngineReport*
   return *id;
 }
 
-void SwitchTable::Adopt(NodeId node, const EngineReport& engine, SwitchChange* change) {
+void SwitchTable::Adopt(Nanos now, NodeId node, const EngineReport& engine, SwitchChange* change) {
   SwitchEntry& entry = entries_[node];
   if (entry.engine.boot_id != engine.boot_id) {
     change->contexts_lost = entry.engine.boot_id != 0;
@@ -66,6 +69,13 @@ void SwitchTable::Adopt(NodeId node, const EngineReport& engine, SwitchChange* c
     entry.forwarding_asked = false;
   }
   entry.engine = engine;
+  std::map<std::string, Nanos> down;
+  for (const PortState& port : engine.ports) {
+    if (port.up) continue;
+    const auto before = entry.down_since.find(port.name);
+    down[port.name] = before == entry.down_since.end() ? now : before->second;
+  }
+  entry.down_since = std::move(down);
   if (!entry.forwarding_set && !entry.forwarding_asked) {
     change->set_forwarding = true;
     entry.forwarding_asked = true;
@@ -85,7 +95,7 @@ StatusOr<SwitchChange> SwitchTable::Register(Nanos now, const std::string& name,
   entry.forwarding_asked = false;
   entry.has_leftovers = false;
   SwitchChange change;
-  Adopt(*id, engine, &change);
+  Adopt(now, *id, engine, &change);
   return change;
 }
 
@@ -95,7 +105,8 @@ StatusOr<SwitchChange> SwitchTable::Heartbeat(Nanos now, const std::string& name
   if (!id.ok()) return id.status();
   SwitchEntry& entry = entries_[*id];
   SwitchChange change;
-  const bool unknown = entry.state == SwitchState::kNeverSeen || entry.state == SwitchState::kAgentLost;
+  const bool unknown = entry.state == SwitchState::kNeverSeen || entry.state == SwitchState::kAgentLost ||
+                       entry.state == SwitchState::kLost;
   // An agent cannot register before its engine answers.
   if (unknown || (entry.has_leftovers && engine != nullptr)) {
     change.register_again = true;
@@ -103,7 +114,7 @@ StatusOr<SwitchChange> SwitchTable::Heartbeat(Nanos now, const std::string& name
   }
   entry.last_heard = now;
   if (engine != nullptr) {
-    Adopt(*id, *engine, &change);
+    Adopt(now, *id, *engine, &change);
     return change;
   }
   change.contexts_lost = entry.state != SwitchState::kEngineDown;
@@ -118,16 +129,16 @@ void SwitchTable::OnForwardingSet(NodeId node, bool ok) {
   if (ok && entry.state == SwitchState::kConfiguring) entry.state = SwitchState::kUp;
 }
 
-std::vector<NodeId> SwitchTable::Tick(Nanos now) {
-  std::vector<NodeId> lost;
-  for (NodeId node = 0; node < entries_.size(); ++node) {
-    SwitchEntry& entry = entries_[node];
-    if (entry.state == SwitchState::kNeverSeen || entry.state == SwitchState::kAgentLost) continue;
-    if (now - entry.last_heard <= kAgentLostAfter) continue;
-    entry.state = SwitchState::kAgentLost;
-    lost.push_back(node);
+bool SwitchTable::OnVerdict(NodeId node, Verdict verdict) {
+  SwitchState& state = entries_[node].state;
+  if (state == SwitchState::kNeverSeen || state == SwitchState::kLost) return false;
+  if (verdict == Verdict::kSwitchLost) {
+    state = SwitchState::kLost;
+    return true;
   }
-  return lost;
+  if (verdict != Verdict::kAgentLost || state == SwitchState::kAgentLost) return false;
+  state = SwitchState::kAgentLost;
+  return true;
 }
 
 std::string SwitchTable::Unusable(NodeId node, Mode mode) const {
@@ -143,6 +154,8 @@ std::string SwitchTable::Unusable(NodeId node, Mode mode) const {
       return "its engine is down";
     case SwitchState::kAgentLost:
       return "its agent is lost";
+    case SwitchState::kLost:
+      return "it is lost";
   }
   return "its state is unknown";
 }

@@ -2,22 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
+#include "incmanager/groups/health.h"
 #include "incmanager/policies/modes.h"
 #include "incmanager/policies/tree.h"
 #include "incmanager/topology.h"
 
 namespace epic::manager {
 
-inline constexpr Nanos kAgentLostAfter = 5 * kSecond;
-
 struct PortState {
   std::string name;
   uint32_t mtu = 0;
+  bool up = false;  // with a carrier
 };
 
 // The parts of an engine's description that decisions depend on; see EngineInfo in proto/switch.proto.
@@ -32,9 +33,9 @@ struct EngineReport {
   std::vector<PortState> ports;
 };
 
-enum class SwitchState : uint8_t { kNeverSeen, kConfiguring, kUp, kEngineDown, kAgentLost };
+enum class SwitchState : uint8_t { kNeverSeen, kConfiguring, kUp, kEngineDown, kAgentLost, kLost };
 
-// "never seen", "configuring", "up", "engine down", "agent lost".
+// "never seen", "configuring", "up", "engine down", "agent lost", "lost".
 const char* Name(SwitchState state);
 
 struct SwitchEntry {
@@ -45,6 +46,7 @@ struct SwitchEntry {
   bool forwarding_set = false;    // the table of the topology is in the engine that runs now
   bool forwarding_asked = false;  // and is on its way
   bool has_leftovers = false;     // a context could not be removed; goes when the agent registers again
+  std::map<std::string, Nanos> down_since;  // of the ports that have no carrier, as last reported
 };
 
 // What an event means for others.
@@ -67,8 +69,8 @@ class SwitchTable {
   void OnForwardingSet(NodeId node, bool ok);
   // A context could not be removed: the agent is asked to register again, whereupon it removes what is left.
   void OnLeftover(NodeId node) { entries_[node].has_leftovers = true; }
-  // Returns the switches whose agents have just been lost.
-  std::vector<NodeId> Tick(Nanos now);
+  // Takes over what Judge has said of a switch. True if its agent, or itself, has been lost by it just now.
+  bool OnVerdict(NodeId node, Verdict verdict);
 
   const SwitchEntry& entry(NodeId node) const { return entries_[node]; }
   // Why the switch cannot take part in a new group in this mode; empty if it can.
@@ -76,7 +78,7 @@ class SwitchTable {
 
  private:
   StatusOr<NodeId> Check(const std::string& name, const EngineReport* engine) const;
-  void Adopt(NodeId node, const EngineReport& engine, SwitchChange* change);
+  void Adopt(Nanos now, NodeId node, const EngineReport& engine, SwitchChange* change);
 
   const Topology* topology_;
   std::vector<SwitchEntry> entries_;

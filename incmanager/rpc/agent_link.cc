@@ -30,6 +30,8 @@ class AgentLink::Impl {
     }
     changed_.notify_all();
     thread_.join();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return probes_ == 0; });
   }
 
   void SetAddress(const std::string& address) {
@@ -55,17 +57,8 @@ class AgentLink::Impl {
   template <typename Request, typename Reply>
   Status Invoke(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                 const Request& request, Reply* reply) {
-    std::shared_ptr<Stub> stub;
-    std::string address;
-    {
-      const std::lock_guard lock(mutex_);
-      stub = stub_;
-      address = address_;
-    }
-    if (stub == nullptr) {
-      return MakeStatus(StatusCode::kUnavailable,
-                        fmt::format("the agent of {} has not registered", switch_name_));
-    }
+    const auto [stub, address] = Current();
+    if (stub == nullptr) return NotRegistered();
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kCallTimeoutS));
     const grpc::Status status = ((*stub).*method)(&context, request, reply);
@@ -76,7 +69,46 @@ class AgentLink::Impl {
     return FromGrpc(status);
   }
 
+  using ProbeDone = std::function<void(const StatusOr<proto::ProbeReply>&)>;
+  void Probe(const proto::ProbeRequest& request, ProbeDone done) {
+    struct ProbeCall {
+      std::shared_ptr<Stub> stub;
+      grpc::ClientContext context;
+      proto::ProbeRequest request;
+      proto::ProbeReply reply;
+    };
+    auto call = std::make_shared<ProbeCall>();
+    call->stub = Current().first;
+    if (call->stub == nullptr) return done(NotRegistered());
+    call->request = request;
+    call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kProbeTimeoutS));
+    {
+      const std::lock_guard lock(mutex_);
+      ++probes_;
+    }
+    call->stub->async()->Probe(&call->context, &call->request, &call->reply,
+                               [this, call, done = std::move(done)](const grpc::Status& status) {
+                                 if (status.ok()) {
+                                   done(call->reply);
+                                 } else {
+                                   done(FromGrpc(status));
+                                 }
+                                 const std::lock_guard lock(mutex_);
+                                 --probes_;
+                                 changed_.notify_all();
+                               });
+  }
+
  private:
+  std::pair<std::shared_ptr<Stub>, std::string> Current() {
+    const std::lock_guard lock(mutex_);
+    return {stub_, address_};
+  }
+  Status NotRegistered() const {
+    return MakeStatus(StatusCode::kUnavailable,
+                      fmt::format("the agent of {} has not registered", switch_name_));
+  }
+
   void Loop() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -97,6 +129,7 @@ class AgentLink::Impl {
   std::shared_ptr<Stub> stub_;
   std::deque<Call> calls_;
   bool stop_ = false;
+  int probes_ = 0;      // under way
   std::thread thread_;  // last: it uses all of the above
 };
 
@@ -142,6 +175,10 @@ void AgentLink::SetForwarding(const proto::ForwardingTable& table, Done done) {
     proto::SetForwardingReply reply;
     done(impl->Invoke(&Impl::Stub::SetForwarding, request, &reply), 0);
   });
+}
+
+void AgentLink::Probe(const proto::ProbeRequest& request, Impl::ProbeDone done) {
+  impl_->Probe(request, std::move(done));
 }
 
 StatusOr<proto::DumpReply> AgentLink::Dump() {

@@ -19,13 +19,14 @@ class AgentLink {
 
   // switch_name: for messages.
   explicit AgentLink(std::string switch_name);
-  // Waits for the call under way (at most kCallTimeoutS); calls that wait are dropped and their Done does not
-  // run.
+  // Waits for the calls under way (at most kCallTimeoutS); calls that wait are dropped and their Done does
+  // not run.
   ~AgentLink();
   AgentLink(const AgentLink&) = delete;
   AgentLink& operator=(const AgentLink&) = delete;
 
   static constexpr int kCallTimeoutS = 5;
+  static constexpr int kProbeTimeoutS = 1;
 
   // Where the agent serves, "IP:PORT"; before this all calls end with UNAVAILABLE.
   void SetAddress(const std::string& address);
@@ -34,6 +35,11 @@ class AgentLink {
   void Remove(uint64_t group_id, uint32_t generation, Done done);
   void Fail(uint64_t group_id, uint32_t generation, Done done);
   void SetForwarding(const proto::ForwardingTable& table, Done done);
+
+  // Does not wait for calls in the queue, nor they for this. done runs on a thread of gRPC or on the
+  // caller's.
+  void Probe(const proto::ProbeRequest& request,
+             std::function<void(const StatusOr<proto::ProbeReply>&)> done);
 
   // Blocks the caller; does not wait for calls in the queue.
   StatusOr<proto::DumpReply> Dump();

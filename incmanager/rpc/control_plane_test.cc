@@ -216,5 +216,25 @@ TEST(ControlPlane, SecondManagerOnTheSameAddressIsRefused) {
   EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
 }
 
+TEST(ControlPlane, ASwitchThatNeitherAgentNorNeighbourHearsIsLost) {
+  ControlPlane plane(testing::Tree32());
+  plane.Run(4);
+  EXPECT_TRUE(Eventually([&plane] { return plane.engines["root"]->probed() == 2; })) << "both leaves";
+  // Its agent alone: the group runs.
+  plane.agents.erase("leaf1");
+  EXPECT_TRUE(Eventually([&plane] { return plane.StateOf("leaf1") == "agent lost"; }));
+  EXPECT_EQ(plane.Show("g").state(), "running");
+  plane.engines["root"]->SetDeaf();
+  for (const auto& rank : plane.ranks) {
+    const proto::Failure failure = rank->Next().failure();
+    EXPECT_EQ(failure.code(), proto::ERROR_SWITCH_LOST);
+    EXPECT_EQ(failure.switch_name(), "leaf1");
+    EXPECT_THAT(failure.message(), HasSubstr("root has no echo from it"));
+  }
+  EXPECT_EQ(plane.StateOf("leaf1"), "lost");
+  plane.StartAgent("leaf1");
+  EXPECT_TRUE(Eventually([&plane] { return plane.StateOf("leaf1") == "up"; }));
+}
+
 }  // namespace
 }  // namespace epic::manager

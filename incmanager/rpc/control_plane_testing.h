@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -55,6 +56,7 @@ class FakeEngine : public proto::SwitchTable::Service {
       proto::PortInfo* port = info_.add_ports();
       port->set_name(hop.port);
       port->set_mtu(4200);
+      port->set_up(true);
     }
     grpc::ServerBuilder builder;
     builder.AddListeningPort("unix:" + socket, grpc::InsecureServerCredentials());
@@ -84,6 +86,16 @@ class FakeEngine : public proto::SwitchTable::Service {
   void SetArenaLeft(uint64_t bytes) {
     const std::lock_guard lock(mutex_);
     arena_left_ = bytes;
+  }
+
+  // From now on no echo reaches it.
+  void SetDeaf() {
+    const std::lock_guard lock(mutex_);
+    deaf_ = true;
+  }
+  size_t probed() const {
+    const std::lock_guard lock(mutex_);
+    return probed_.size();
   }
 
   void RefuseOneRemoval() {
@@ -127,6 +139,13 @@ class FakeEngine : public proto::SwitchTable::Service {
     forwarding_ = request->table();
     return grpc::Status::OK;
   }
+  grpc::Status Probe(grpc::ServerContext*, const proto::ProbeRequest* request,
+                     proto::ProbeReply* reply) override {
+    const std::lock_guard lock(mutex_);
+    reply->set_asked(!probed_.insert(request->ip()).second);
+    reply->set_answered(!deaf_);
+    return grpc::Status::OK;
+  }
   grpc::Status Dump(grpc::ServerContext*, const proto::DumpRequest*, proto::DumpReply* reply) override {
     const std::lock_guard lock(mutex_);
     *reply->mutable_info() = InfoLocked();
@@ -150,6 +169,8 @@ class FakeEngine : public proto::SwitchTable::Service {
   uint64_t arena_left_ = kArena;
   int fails_ = 0;
   bool refuse_removal_ = false;
+  bool deaf_ = false;
+  std::set<uint32_t> probed_;  // addresses
   std::unique_ptr<grpc::Server> server_;
 };
 
@@ -179,11 +200,12 @@ class Rank {
     message.mutable_abort()->set_reason(reason);
     stream_->Write(message);
   }
-  // The next message that is neither Waiting nor a sign of life; KIND_NOT_SET when the stream has ended.
+  // The next message that is neither Waiting, a probe nor a sign of life; KIND_NOT_SET when the stream has
+  // ended.
   proto::ServerMessage Next() {
     proto::ServerMessage message;
     while (stream_->Read(&message)) {
-      if (message.kind_case() == proto::ServerMessage::KIND_NOT_SET) continue;
+      if (message.kind_case() == proto::ServerMessage::KIND_NOT_SET || message.has_probe()) continue;
       if (!message.has_waiting()) return message;
       missing.assign(message.waiting().missing_ranks().begin(), message.waiting().missing_ranks().end());
     }

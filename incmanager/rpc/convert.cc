@@ -18,6 +18,7 @@ static_assert(static_cast<int>(ErrorCode::kSwitchLost) == proto::ERROR_SWITCH_LO
 static_assert(static_cast<int>(ErrorCode::kAborted) == proto::ERROR_ABORTED);
 static_assert(static_cast<int>(ErrorCode::kUnsupported) == proto::ERROR_UNSUPPORTED);
 static_assert(static_cast<int>(ErrorCode::kInternal) == proto::ERROR_INTERNAL);
+static_assert(static_cast<int>(ErrorCode::kLinkLost) == proto::ERROR_LINK_LOST);
 static_assert(static_cast<int>(ErrorCode::kMismatch) == proto::ERROR_MISMATCH);
 static_assert(static_cast<int>(Mode::kTerminated) == proto::MODE_TERMINATED);
 static_assert(static_cast<int>(Mode::kTranslated) == proto::MODE_TRANSLATED);
@@ -107,7 +108,7 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   out.max_path_mtu = info.capability().max_path_mtu();
   out.max_children = info.capability().max_children();
   for (const int mode : info.capability().modes()) out.modes.Add(FromProto(static_cast<proto::Mode>(mode)));
-  for (const proto::PortInfo& port : info.ports()) out.ports.push_back({port.name(), port.mtu()});
+  for (const proto::PortInfo& port : info.ports()) out.ports.push_back({port.name(), port.mtu(), port.up()});
   return out;
 }
 
@@ -181,6 +182,14 @@ proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forw
                            topology.nodes[node].hops[hop].peer == target);
   }
   for (const std::string& port : forwarding.flood_ports) out.add_flood_ports(port);
+  return out;
+}
+
+proto::ProbeRequest ProbeOf(const Topology& topology, NodeId from, const std::string& port, NodeId to) {
+  proto::ProbeRequest out;
+  out.set_ip(Raw(topology.nodes[to].address));
+  out.set_mac(Bytes(topology.NextHopMac(from, port, to)));
+  out.set_port(port);
   return out;
 }
 

@@ -22,6 +22,8 @@ proto::Failure ToProto(const Failure& failure);
 proto::ServerMessage ToProto(const SessionEvent& event);
 proto::GroupConfig ToProto(const ContextPlan& context);
 proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forwarding& forwarding);
+// What a switch is asked for to probe another one by the link at this port.
+proto::ProbeRequest ProbeOf(const Topology& topology, NodeId from, const std::string& port, NodeId to);
 proto::GroupState ToProto(const Topology& topology, const Group& group);
 
 }  // namespace epic::manager

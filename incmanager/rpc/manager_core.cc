@@ -57,6 +57,7 @@ void ManagerCore::TickLoop() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const Nanos now = Now();
+    TakeProbeReplies(now);
     state_.Tick(now);
     SendSignsOfLife(now);
     changed_.wait_for(lock, kTick, [this] { return stop_; });
@@ -141,6 +142,22 @@ void ManagerCore::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
     state_.OnRemoved(Now(), node, group_id, status);
     changed_.notify_all();
   });
+}
+
+void ManagerCore::Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) {
+  links_[witness]->Probe(request, [this, witness, about](const StatusOr<proto::ProbeReply>& reply) {
+    const std::lock_guard lock(probed_mutex_);
+    probed_.push_back({witness, about, reply});
+  });
+}
+
+void ManagerCore::TakeProbeReplies(Nanos now) {
+  std::vector<Probed> probed;
+  {
+    const std::lock_guard lock(probed_mutex_);
+    probed.swap(probed_);
+  }
+  for (const Probed& answer : probed) state_.OnProbed(now, answer.witness, answer.about, answer.reply);
 }
 
 proto::ListSwitchesReply ManagerCore::ListSwitches() {

@@ -55,11 +55,13 @@ class ManagerCore : public ManagerWorld, public SessionSink {
   void Install(NodeId node, const proto::GroupConfig& group) override;
   void Fail(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
+  void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) override;
 
  private:
   const std::string& NameOf(NodeId node) const;
   void TickLoop();
   void SendSignsOfLife(Nanos now);
+  void TakeProbeReplies(Nanos now);
 
   std::mutex mutex_;
   std::condition_variable changed_;  // state_ or stop_
@@ -68,6 +70,14 @@ class ManagerCore : public ManagerWorld, public SessionSink {
   SessionId next_session_ = 1;
   Nanos last_signs_of_life_ = 0;
   bool stop_ = false;
+
+  struct Probed {
+    NodeId witness = kNoNode;
+    NodeId about = kNoNode;
+    StatusOr<proto::ProbeReply> reply;
+  };
+  std::mutex probed_mutex_;     // taken last
+  std::vector<Probed> probed_;  // for the next tick: a reply may come on a thread that holds mutex_
 
   std::thread ticker_;
   std::vector<std::unique_ptr<AgentLink>> links_;  // by NodeId; first to go, their threads call back

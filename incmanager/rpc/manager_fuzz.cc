@@ -48,6 +48,7 @@ class Trial : private ManagerWorld {
     for (NodeId node = 0; node < topology_.switch_count; ++node)
       switches_.push_back(std::make_unique<testing::SwitchModel>(topology_.nodes[node]));
     calls_.resize(switches_.size());
+    probes_.resize(switches_.size());
     // Mostly everything is up when it begins.
     if (in_.Next() < 0xe0) Settle();
   }
@@ -81,7 +82,8 @@ class Trial : private ManagerWorld {
       case 5:
         return Answer(node, true, true);
       case 6:
-        return Answer(node, (what & 0x10) != 0, false);
+        if (probes_[node].empty()) return Answer(node, (what & 0x10) != 0, false);
+        return AnswerProbe(node, in_.Next());
       case 7:
         return Create();
       case 8:
@@ -163,7 +165,12 @@ class Trial : private ManagerWorld {
   proto::ClientMessage ValidMessage(size_t slot) {
     proto::ClientMessage message;
     const uint8_t how = in_.Next();
-    if (how >= 0xe0) {
+    if (how >= 0xf0) {
+      proto::Probed& probed = *message.mutable_probed();
+      probed.set_ip(Raw(topology_.nodes[how % switches_.size()].address));
+      probed.set_asked(true);
+      probed.set_answered((how & 8) != 0);
+    } else if (how >= 0xe0) {
       message.mutable_leave()->set_drained(true);
     } else if (how >= 0xd0) {
       message.mutable_abort()->set_reason("no more");
@@ -246,6 +253,12 @@ class Trial : private ManagerWorld {
     call(carry_out, answer);
   }
 
+  void AnswerProbe(NodeId node, uint8_t what) {
+    const auto probe = std::move(probes_[node].front());
+    probes_[node].pop_front();
+    probe(what);
+  }
+
   // Answers may ask for more.
   void AnswerAll() {
     for (NodeId node = 0; node < switches_.size();) {
@@ -319,11 +332,22 @@ class Trial : private ManagerWorld {
     });
   }
 
+  void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) override {
+    EPIC_CHECK(agent::CheckProbe(request, switches_[witness]->Describe()).ok());
+    probes_[witness].push_back([this, witness, about](uint8_t what) {
+      proto::ProbeReply reply;
+      reply.set_asked((what & 1) != 0);
+      reply.set_answered((what & 2) != 0);
+      state_.OnProbed(now_, witness, about, (what & 4) != 0 ? StatusOr<proto::ProbeReply>(Lost()) : reply);
+    });
+  }
+
   FuzzInput in_;
   const Topology& topology_ = TheTopology();
   Nanos now_ = kSecond;
   std::vector<std::unique_ptr<testing::SwitchModel>> switches_;
   std::vector<std::deque<std::function<void(bool carry_out, bool answer)>>> calls_;  // by switch
+  std::vector<std::deque<std::function<void(uint8_t what)>>> probes_;                // by witness
   std::array<SessionId, kSessions> sessions_{};                                      // 0: none
   SessionId next_session_ = 1;
   ManagerState state_{topology_, SmallGroups(), 42, 1, this};

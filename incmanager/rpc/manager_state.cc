@@ -1,6 +1,7 @@
 #include "incmanager/rpc/manager_state.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <utility>
@@ -24,14 +25,62 @@ ManagerState::ManagerState(Topology topology, const GroupOptions& options, uint6
       world_(world),
       switches_(&topology_),
       groups_(&topology_, &switches_, this, options, seed),
+      watch_(&topology_, &switches_),
       engines_(topology_.switch_count) {}
 
 void ManagerState::Tick(Nanos now) {
-  for (const NodeId node : switches_.Tick(now)) {
-    spdlog::warn("switch {}: agent lost: nothing heard for {} s; its groups go on",
-                 topology_.nodes[node].name, kAgentLostAfter / kSecond);
+  if (watch_.IsDue(now)) {
+    for (const HealthWatch::Ask& ask : watch_.Due(now, groups_.Watched())) Probe(ask);
   }
+  for (NodeId node = 0; node < topology_.switch_count; ++node) {
+    const Verdict verdict = watch_.VerdictOf(now, node);
+    if (!switches_.OnVerdict(node, verdict)) continue;
+    const std::string& name = topology_.nodes[node].name;
+    if (verdict == Verdict::kSwitchLost) {
+      const std::string why = fmt::format("its agent is silent, and {} no echo from it", WhoMisses(node));
+      spdlog::warn("switch {}: lost: {}", name, why);
+      groups_.OnSwitchLost(now, node, why);
+    } else {
+      spdlog::warn("switch {}: agent lost: nothing heard for {} s; its groups go on", name,
+                   kAgentLostAfter / kSecond);
+    }
+  }
+  for (const LinkEnd& end : watch_.LostLinks(now)) groups_.OnLinkLost(now, end);
   groups_.Tick(now);
+}
+
+void ManagerState::Probe(const HealthWatch::Ask& ask) {
+  const Node& about = topology_.nodes[ask.about];
+  if (ask.witness.is_rank) {
+    proto::ServerMessage message;
+    message.mutable_probe()->set_ip(Raw(about.address));
+    return world_->Send(ask.witness.id, message, false);
+  }
+  const auto witness = static_cast<NodeId>(ask.witness.id);
+  // Of parallel links one that has a carrier.
+  const auto& down = switches_.entry(witness).down_since;
+  const std::string* port = nullptr;
+  for (const Hop& hop : topology_.nodes[witness].hops) {
+    if (hop.peer == ask.about && (port == nullptr || down.contains(*port))) port = &hop.port;
+  }
+  world_->Probe(witness, ask.about, ProbeOf(topology_, witness, *port, ask.about));
+}
+
+// "root and h0 have" or "h0 has".
+std::string ManagerState::WhoMisses(NodeId node) const {
+  std::vector<std::string> names;
+  for (const Witness& witness : watch_.WhoMisses(node)) {
+    const std::optional<NodeId> at =
+        witness.is_rank ? groups_.HostOf(witness.id) : std::optional(static_cast<NodeId>(witness.id));
+    if (at) names.push_back(topology_.nodes[*at].name);
+  }
+  return fmt::format("{} {}", fmt::join(names, " and "), names.size() == 1 ? "has" : "have");
+}
+
+void ManagerState::OnProbed(Nanos now, NodeId witness, NodeId about,
+                            const StatusOr<proto::ProbeReply>& reply) {
+  if (!reply.ok()) return watch_.OnNoAnswer(about, {false, witness});
+  watch_.OnAnswer(now, about, {false, witness}, reply->asked(), reply->answered());
 }
 
 void ManagerState::Apply(Nanos now, NodeId node, const SwitchChange& change) {
@@ -106,8 +155,15 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
       return groups_.OnLeave(now, id);
     case proto::ClientMessage::kAbort:
       return groups_.OnAbort(now, id, Shortened(message.abort().reason()));
+    case proto::ClientMessage::kProbed: {
+      const proto::Probed& probed = message.probed();
+      const std::optional<NodeId> about = topology_.FindSwitchByAddress(Ipv4{probed.ip()});
+      if (about) watch_.OnAnswer(now, *about, {true, id}, probed.asked(), probed.answered());
+      return;
+    }
     case proto::ClientMessage::KIND_NOT_SET:
-      return Send(id, Failure{ErrorCode::kInvalidArgument, "a message is join, leave or abort", -1, ""});
+      return Send(id,
+                  Failure{ErrorCode::kInvalidArgument, "a message is join, leave, abort or probed", -1, ""});
   }
 }
 

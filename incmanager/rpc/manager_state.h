@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "incmanager/groups/group_table.h"
+#include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/topology.h"
 #include "proto/manager.pb.h"
@@ -29,6 +30,8 @@ class ManagerWorld {
   virtual void Install(NodeId node, const proto::GroupConfig& group) = 0;
   virtual void Fail(NodeId node, uint64_t group_id, uint32_t generation) = 0;
   virtual void Remove(NodeId node, uint64_t group_id, uint32_t generation) = 0;
+  // Has a switch ask another one for an echo. Not queued behind the calls above; answered by OnProbed.
+  virtual void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) = 0;
 };
 
 class ManagerState : private GroupWorld {
@@ -51,6 +54,7 @@ class ManagerState : private GroupWorld {
   void OnForwardingSet(NodeId node, const Status& status);
   void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status, uint64_t arena_bytes);
   void OnRemoved(Nanos now, NodeId node, uint64_t group_id, const Status& status);
+  void OnProbed(Nanos now, NodeId witness, NodeId about, const StatusOr<proto::ProbeReply>& reply);
 
   // To be called about ten times a second.
   void Tick(Nanos now);
@@ -68,6 +72,8 @@ class ManagerState : private GroupWorld {
 
  private:
   void Apply(Nanos now, NodeId node, const SwitchChange& change);
+  void Probe(const HealthWatch::Ask& ask);
+  std::string WhoMisses(NodeId node) const;
 
   // GroupWorld; called by groups_.
   void Send(SessionId session, const SessionEvent& event) override;
@@ -82,6 +88,7 @@ class ManagerState : private GroupWorld {
   ManagerWorld* const world_;
   SwitchTable switches_;
   GroupTable groups_;
+  HealthWatch watch_;
   std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId
 };
 

@@ -1,10 +1,14 @@
 #include "incmanager/rpc/manager_state.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "incmanager/rpc/switch_model_testing.h"
 #include "incmanager/topology_testing.h"
 
 namespace epic::manager {
@@ -18,10 +22,21 @@ class World : public ManagerWorld {
   }
   void SetAgent(NodeId, const std::string&) override {}
   void SetForwarding(NodeId, const proto::ForwardingTable&) override {}
-  void Install(NodeId, const proto::GroupConfig&) override {}
+  void Install(NodeId node, const proto::GroupConfig& group) override {
+    installs.emplace_back(node, group.group_id());
+  }
   void Fail(NodeId, uint64_t, uint32_t) override {}
   void Remove(NodeId, uint64_t, uint32_t) override {}
+  void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) override {
+    probes.push_back({witness, about, request});
+  }
 
+  std::vector<std::pair<NodeId, uint64_t>> installs;  // not answered yet
+  struct Probed {
+    NodeId witness, about;
+    proto::ProbeRequest request;
+  };
+  std::vector<Probed> probes;                      // not answered yet
   std::map<SessionId, proto::ServerMessage> told;  // last
 };
 
@@ -56,6 +71,83 @@ TEST(ManagerState, PassesOnALineOfAHostsText) {
   EXPECT_LT(told.ByteSizeLong(), 1000u);
   proto::ServerMessage parsed;
   EXPECT_TRUE(parsed.ParseFromString(told.SerializeAsString())) << "not UTF-8";
+}
+
+// From a group that runs to the verdict, in virtual time, through the messages.
+TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
+  const Topology topology = testing::RoutedTree32().Build();
+  World world;
+  ManagerState state(topology, {}, 1, 1, &world);
+  Nanos now = kSecond;
+  std::vector<testing::SwitchModel> models;
+  for (NodeId node = 0; node < topology.switch_count; ++node) models.emplace_back(topology.nodes[node]);
+  const auto heartbeats = [&](NodeId silent) {
+    for (NodeId node = 0; node < models.size(); ++node) {
+      if (node == silent) continue;
+      proto::HeartbeatRequest request;
+      request.set_name(topology.nodes[node].name);
+      request.set_epoch(1);
+      request.set_engine_up(true);
+      *request.mutable_engine() = models[node].Describe();
+      const auto reply = state.Heartbeat(now, request);
+      ASSERT_TRUE(reply.ok());
+      if (!reply->register_again()) continue;
+      proto::RegisterRequest registers;
+      registers.set_name(request.name());
+      registers.set_agent_address("10.0.0.1:7401");
+      *registers.mutable_engine() = request.engine();
+      ASSERT_TRUE(state.Register(now, registers).ok());
+      state.OnForwardingSet(node, absl::OkStatus());
+    }
+  };
+  heartbeats(kNoNode);
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    proto::ClientMessage join = Join(topology, rank, "h");
+    join.mutable_join()->set_world_size(4);
+    state.OnMessage(now, 1 + rank, join);
+  }
+  for (const auto& [node, id] : std::exchange(world.installs, {}))
+    state.OnInstalled(now, node, id, absl::OkStatus(), 1000);
+  ASSERT_TRUE(world.told[1].has_joined()) << world.told[1].ShortDebugString();
+
+  const NodeId dead = *topology.FindSwitch("leaf2");
+  const auto pass = [&](Nanos time, bool alive) {
+    for (const Nanos end = now + time; now < end; now += 100 * kMillisecond) {
+      if (now % kSecond == 0) heartbeats(alive ? kNoNode : dead);
+      state.Tick(now);
+      for (const World::Probed& probe : std::exchange(world.probes, {})) {
+        EXPECT_EQ(probe.request.ip(), Raw(topology.nodes[probe.about].address));
+        if (probe.about == dead) {
+          EXPECT_EQ(probe.request.port(), "swp2");
+          EXPECT_EQ(probe.request.mac(), std::string("\x02\xf0\0\0\0\x0a", 6)) << "the router's";
+        }
+        proto::ProbeReply reply;
+        reply.set_asked(true);
+        reply.set_answered(alive || probe.about != dead);
+        state.OnProbed(now, probe.witness, probe.about, reply);
+      }
+      for (auto& [session, message] : world.told) {
+        if (!message.has_probe()) continue;
+        proto::ClientMessage answer;
+        answer.mutable_probed()->set_ip(message.probe().ip());
+        answer.mutable_probed()->set_asked(true);
+        answer.mutable_probed()->set_answered(alive ||
+                                              message.probe().ip() != Raw(topology.nodes[dead].address));
+        message.Clear();
+        state.OnMessage(now, session, answer);
+      }
+    }
+  };
+  pass(5 * kSecond, true);
+  for (const auto& [session, message] : world.told) EXPECT_FALSE(message.has_failure());
+  pass(5 * kSecond, false);
+  for (SessionId session = 1; session <= 4; ++session) {
+    const proto::Failure& failure = world.told[session].failure();
+    EXPECT_EQ(failure.code(), proto::ERROR_SWITCH_LOST) << failure.message();
+    EXPECT_EQ(failure.switch_name(), "leaf2");
+    EXPECT_THAT(failure.message(), ::testing::HasSubstr("root and h2 and h3 have no echo from it"));
+  }
+  EXPECT_EQ(state.ListSwitches(now).switches(static_cast<int>(dead)).state(), "lost");
 }
 
 }  // namespace

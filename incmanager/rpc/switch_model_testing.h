@@ -44,6 +44,7 @@ class SwitchModel {
     for (const std::string& name : ports_) {
       info.add_ports()->set_name(name);
       info.mutable_ports()->rbegin()->set_mtu(4200);
+      info.mutable_ports()->rbegin()->set_up(true);
     }
     return info;
   }

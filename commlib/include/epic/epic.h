@@ -64,6 +64,7 @@ enum class ErrorCode : int {
   kTransport = 17,  // a queue pair failed
   kManagerLost = 18,
   kInternal = 19,
+  kLinkLost = 20,  // the message names both ends
 };
 
 // The name of a code in lower case, for example "rank lost". Never null.

@@ -39,7 +39,8 @@ typedef enum {
   epicUnsupported = 16,
   epicTransport = 17,
   epicManagerLost = 18,
-  epicInternalError = 19
+  epicInternalError = 19,
+  epicLinkLost = 20
 } epicResult_t;
 
 /* The values are NCCL's. Others are refused with epicUnsupported; epicUint8 can be copied, not reduced. */

@@ -1,0 +1,37 @@
+#include "incmanager/groups/health.h"
+
+#include <algorithm>
+
+namespace epic::manager {
+namespace {
+
+bool Hears(const WitnessEvidence& witness) { return witness.answered <= kHeardFor; }
+bool Misses(const WitnessEvidence& witness) {
+  return witness.answered != kNever && witness.missing >= kMissedAfter;
+}
+
+bool IsHeard(const SwitchEvidence& of) { return std::ranges::any_of(of.witnesses, Hears); }
+
+Verdict OfSwitch(const SwitchEvidence& of) {
+  if (of.agent_silent < kSilentAfter) return of.engine_up ? Verdict::kAlive : Verdict::kEngineLost;
+  if (of.agent_silent >= kSwitchLostAfter && !IsHeard(of) && std::ranges::any_of(of.witnesses, Misses))
+    return Verdict::kSwitchLost;
+  return of.agent_silent >= kAgentLostAfter ? Verdict::kAgentLost : Verdict::kSilent;
+}
+
+bool IsLost(Verdict verdict) { return verdict == Verdict::kSwitchLost || verdict == Verdict::kEngineLost; }
+
+// Nobody has had a sign of life from it lately.
+bool IsDoubtful(const SwitchEvidence& of) { return of.agent_silent >= kSilentAfter && !IsHeard(of); }
+
+}  // namespace
+
+Verdict Judge(const SwitchEvidence& here, const LinkEvidence* link) {
+  const Verdict verdict = OfSwitch(here);
+  if (link == nullptr || IsLost(verdict)) return verdict;
+  if (link->there && IsLost(OfSwitch(*link->there))) return verdict;
+  const bool doubtful = IsDoubtful(here) || (link->there && IsDoubtful(*link->there));
+  return link->down >= (doubtful ? kDoubtfulLinkLostAfter : kLinkLostAfter) ? Verdict::kLinkLost : verdict;
+}
+
+}  // namespace epic::manager
