@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT / "scripts" / "lib"), str(ROOT / "tests" / "wire")]
 
 # pylint: disable=wrong-import-position
 import epic_ranks  # noqa: E402
-from epic_testbed import procs  # noqa: E402
+from epic_testbed import net, procs  # noqa: E402
 from wire_client import Wire  # noqa: E402
 
 BUILD = epic_ranks.BUILD
@@ -32,7 +32,7 @@ class Program:
 
     def __init__(self, bed, node, argv, timeout_s):
         self.node, self._lines, self._changed = node, [], threading.Condition()
-        self._ended = False
+        self._ended, self._last_line_at = False, time.monotonic()
         command = [str(epic_ranks.TESTBED), "exec", "--name", bed.name, "--timeout", str(timeout_s), node]
         self._process = subprocess.Popen(command + ["--"] + [str(a) for a in argv], stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -44,6 +44,7 @@ class Program:
         for line in self._process.stdout:
             with self._changed:
                 self._lines.append(line)
+                self._last_line_at = time.monotonic()
                 self._changed.notify_all()
         with self._changed:
             self._ended = True
@@ -68,6 +69,10 @@ class Program:
     def json_lines(self):
         """The objects that loop_rank wrote, in order."""
         return [json.loads(line) for line in self._lines if line.startswith("{")]
+
+    def time_of_last_line(self):
+        """When it wrote its last line, by time.monotonic()."""
+        return self._last_line_at
 
     def wait(self, timeout_s=120):
         """Exit status; 124 if exec's own time limit ended it."""
@@ -210,6 +215,16 @@ class Bed:
                                                   f"epic-{self.name}-{node}")
         with open(f"/run/epic/{self.name}/record.json", "w", encoding="utf-8") as file:
             json.dump(record, file)
+
+    def link(self, node, port, state):
+        """Takes a port of a node "up" or "down"; its other end loses or gets the carrier."""
+        net.batch([f"link set {port} {state}"], f"epic-{self.name}-{node}")
+
+    def end_to_cut(self, host):
+        """An end of the host's data link, (node, port): its own, but of a guest the switch's, for a guest does not
+        get over the loss of the device that its port stands on."""
+        record = next(h for h in self.record()["hosts"] if h["name"] == host)
+        return (record["switch"], record["port"]) if record["kind"] == "rxe" else (host, "vec0")
 
     def wait_for_switch(self, switch, state="up", timeout_s=20):
         """Waits until the manager shows the switch in a state; returns the seconds that it took."""

@@ -1,0 +1,190 @@
+#!/usr/bin/python3
+"""Breaks one thing at a time under a running group, and says what each rank's call returned, and when.
+
+    tests/e2e/faults.py                                       # softnic and rdma_rxe, each mode, once
+    tests/e2e/faults.py --hosts rxe --modes 2 --runs 10 --faults engine,switch
+
+Prints a table in Markdown (docs/FAULTS.md has one); exit status 1 if a rank ended otherwise than it should, or after
+more than 10 s. test_faults.py runs the same as a test.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+
+import harness
+
+LIMIT_S = 10
+SWITCH = "leaf1"            # of h0 and h1, in tree-3-2
+UNDISTURBED_S = 8           # how long nothing may happen to ranks that are not to notice
+CALLS = ("--counts", "1000,50000", "--timeout-s", "60")
+
+
+class Fault:
+    """Something that breaks. `error` is what the ranks' calls return, and `names` what its message names; without
+    `error` the ranks are to notice nothing. `within_s` is what is promised."""
+
+    def __init__(self, what, error=None, names=(), within_s=LIMIT_S, spared=()):
+        self.what, self.error, self.names, self.within_s, self.spared = what, error, names, within_s, spared
+
+    def strike(self, bed, ranks):
+        raise NotImplementedError
+
+    def mend(self, bed):
+        """Afterwards everything is as it was."""
+
+
+class Daemons(Fault):
+    """Daemons of the switch are killed, and its ports may lose their carriers with them."""
+
+    def __init__(self, what, daemons, ports=(), **more):
+        super().__init__(what, **more)
+        self.daemons, self.ports, self._argv = daemons, ports, {}
+
+    def strike(self, bed, ranks):
+        for port in self.ports:
+            bed.link(SWITCH, port, "down")
+        self._argv = {daemon: bed.kill(f"{SWITCH}.{daemon}") for daemon in self.daemons}
+
+    def mend(self, bed):
+        for port in self.ports:
+            bed.link(SWITCH, port, "up")
+        for daemon, argv in self._argv.items():
+            bed.revive(f"{SWITCH}.{daemon}", argv)
+
+
+class Link(Fault):
+    """A link is cut: one of its ends is taken down."""
+
+    def __init__(self, what, end, **more):
+        super().__init__(what, **more)
+        self.end = end
+
+    def strike(self, bed, ranks):
+        bed.link(*self.end(bed), "down")
+
+    def mend(self, bed):
+        bed.link(*self.end(bed), "up")
+
+
+class Signal(Fault):
+    """Rank 1 gets a signal, and SIGCONT after some seconds."""
+
+    def __init__(self, what, signum, **more):
+        super().__init__(what, **more)
+        self.signum = signum
+
+    def strike(self, bed, ranks):
+        pid = ranks[1].json_lines()[0]["pid"]
+        bed.run(bed.hosts[1], "kill", f"-{int(self.signum)}", pid)
+        if self.signum == signal.SIGSTOP:
+            time.sleep(UNDISTURBED_S / 2)
+            bed.run(bed.hosts[1], "kill", f"-{int(signal.SIGCONT)}", pid)
+
+
+ALL_PORTS = ("swp1", "swp2", "swp3", "mgmt0")
+FAULTS = {
+    "engine": Daemons("engine killed", ["engine"], error="switch lost", names=[SWITCH], within_s=5),
+    "switch": Daemons("whole switch killed (engine and agent)", ["engine", "agent"], error="switch lost",
+                      names=[SWITCH], within_s=5),
+    "machine": Daemons("the same, its links go down", ["engine", "agent"], ALL_PORTS, error="switch lost",
+                       names=[SWITCH], within_s=5),
+    "agent": Daemons("agent killed", ["agent"]),
+    "partition": Link("manager's link to an agent cut", lambda bed: (SWITCH, "mgmt0")),
+    "uplink": Link("link cut between switches", lambda bed: (SWITCH, "swp3"), error="link lost",
+                   names=["root:swp1", f"{SWITCH}:swp3"], within_s=5),
+    "hostlink": Link("host's link cut", lambda bed: bed.end_to_cut("h0"), error="link lost", names=["h0", f"{SWITCH}:swp1"],
+                     within_s=5),
+    "rank": Signal("rank killed", signal.SIGKILL, error="rank lost", names=["rank 1"], within_s=5, spared=[1]),
+    "stopped": Signal(f"rank stopped for {UNDISTURBED_S // 2} s", signal.SIGSTOP),
+}
+
+
+def run_fault(bed, fault, mode):
+    """Breaks it under a group of all hosts. Returns [(error or "right", message, seconds)] by rank."""
+    # What must notice nothing has to end by itself, later than it could have noticed.
+    iterations, pause_ms = (1_000_000, 5) if fault.error else (400, UNDISTURBED_S * 1000 // 400)
+    ranks = bed.loops("--mode", mode, *CALLS, "--iterations", iterations, "--pause-ms", pause_ms, timeout_s=180)
+    try:
+        for rank in ranks:
+            rank.wait_for("joined", 60)
+        # The manager finds out in a second or two whether echoes pass: a switch that dies before is not found.
+        time.sleep(2)
+        begin = time.monotonic()
+        fault.strike(bed, ranks)
+        found = []
+        for number, (rank, error) in enumerate(zip(ranks, harness.errors(ranks, 120))):
+            if number in fault.spared:
+                continue
+            ended = "right" if error is None and rank.wait() == 0 else (error or {}).get("error", "no error told")
+            found.append((ended, (error or {}).get("message", ""), rank.time_of_last_line() - begin))
+        return found
+    finally:
+        bed.end_programs()
+        fault.mend(bed)
+        for switch in bed.switches:
+            bed.wait_for_switch(switch, timeout_s=40)
+
+
+def complaint(fault, found):
+    """What is wrong with how the ranks ended; nothing if they did as they should."""
+    for ended, message, seconds in found:
+        if ended != (fault.error or "right"):
+            return f"'{ended}' instead of '{fault.error or 'right'}': {message}"
+        if any(name not in message for name in fault.names):
+            return f"does not name {' and '.join(fault.names)}: {message}"
+        if fault.error and seconds > LIMIT_S:
+            return f"'{ended}' only after {seconds:.1f} s"
+    return None
+
+
+def cell(fault, runs):
+    """A cell of the table: what the ranks of all runs returned, and between which times."""
+    kinds = sorted({ended for found in runs for ended, _, _ in found})
+    if not fault.error:
+        return ", ".join(kinds)
+    seconds = [s for found in runs for _, _, s in found]
+    return f"{', '.join(kinds)}, {min(seconds):.1f} to {max(seconds):.1f} s"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", default="softnic,rxe", help="kinds of hosts")
+    parser.add_argument("--modes", default="1,2,3")
+    parser.add_argument("--faults", default=",".join(FAULTS), help=f"of {', '.join(FAULTS)}")
+    parser.add_argument("--runs", type=int, default=1, help="of each cell")
+    options = parser.parse_args()
+    modes, names = options.modes.split(","), options.faults.split(",")
+    table, bad = {}, []
+    for hosts in options.hosts.split(","):
+        bed = harness.Bed(("tree-3-2", "--hosts", hosts))
+        try:
+            for name in names:
+                for mode in modes:
+                    runs = []
+                    for _ in range(options.runs):
+                        runs.append(run_fault(bed, FAULTS[name], mode))
+                        wrong = complaint(FAULTS[name], runs[-1])
+                        if wrong:
+                            bad.append(f"{hosts}, mode {mode}, {FAULTS[name].what}: {wrong}")
+                            print(bad[-1], file=sys.stderr, flush=True)
+                    table[name, hosts, mode] = cell(FAULTS[name], runs)
+                    print(f"{hosts:8} mode {mode}  {FAULTS[name].what}: {table[name, hosts, mode]}", file=sys.stderr,
+                          flush=True)
+        finally:
+            bed.down()
+    columns = [(hosts, mode) for hosts in options.hosts.split(",") for mode in modes]
+    print("| fault | " + " | ".join(f"{hosts}, {'I' * int(mode)}" for hosts, mode in columns) + " |")
+    print("|---" * (len(columns) + 1) + "|")
+    for name in names:
+        print(f"| {FAULTS[name].what} | " + " | ".join(table[name, *column] for column in columns) + " |")
+    print("\n".join(bad) or f"{options.runs} runs of each cell, all as they should be", file=sys.stderr)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        sys.exit("faults.py needs root, for network namespaces")
+    sys.exit(main())

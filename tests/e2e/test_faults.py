@@ -1,0 +1,34 @@
+"""One thing breaks under a running group: what the ranks' calls return, within the promised time (faults.py)."""
+
+import os
+
+import pytest
+
+import faults
+
+KINDS = ("softnic", "rxe")
+
+
+def run(beds, kind, name, mode, runs=1):
+    fault = faults.FAULTS[name]
+    bed = beds.get("tree-3-2", "--hosts", kind)
+    for _ in range(runs):
+        found = faults.run_fault(bed, fault, mode)
+        print(f"\n{kind}, mode {mode}, {fault.what}: {faults.cell(fault, [found])}")
+        assert faults.complaint(fault, found) is None
+    bed.assert_clean()
+
+
+@pytest.mark.parametrize("name", faults.FAULTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_ends_as_promised(beds, kind, name):
+    # The modes take turns: what a mode could change is the transport, which the kinds of hosts differ in more.
+    run(beds, kind, name, 1 + list(faults.FAULTS).index(name) % 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", (1, 2, 3))
+@pytest.mark.parametrize("name", faults.FAULTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_ends_as_promised_each_time(beds, kind, name, mode):
+    run(beds, kind, name, mode, runs=int(os.environ.get("EPIC_FAULT_RUNS", "10")))
