@@ -221,8 +221,8 @@ class Bed:
         net.batch([f"link set {port} {state}"], f"epic-{self.name}-{node}")
 
     def end_to_cut(self, host):
-        """An end of the host's data link, (node, port): its own, but of a guest the switch's, for a guest does not
-        get over the loss of the device that its port stands on."""
+        """An end of the host's data link, (node, port): its own, but of a guest the switch's: the other one is the
+        device that its port stands on, and taking that away would be another fault."""
         record = next(h for h in self.record()["hosts"] if h["name"] == host)
         return (record["switch"], record["port"]) if record["kind"] == "rxe" else (host, "vec0")
 
