@@ -39,20 +39,20 @@ class Fault:
 class Daemons(Fault):
     """Daemons of the switch are killed, and its ports may lose their carriers with them."""
 
-    def __init__(self, what, daemons, ports=(), **more):
+    def __init__(self, what, daemons, ports=(), switch=SWITCH, **more):
         super().__init__(what, **more)
-        self.daemons, self.ports, self._argv = daemons, ports, {}
+        self.daemons, self.ports, self.switch, self._argv = daemons, ports, switch, {}
 
     def strike(self, bed, ranks):
         for port in self.ports:
-            bed.link(SWITCH, port, "down")
-        self._argv = {daemon: bed.kill(f"{SWITCH}.{daemon}") for daemon in self.daemons}
+            bed.link(self.switch, port, "down")
+        self._argv = {daemon: bed.kill(f"{self.switch}.{daemon}") for daemon in self.daemons}
 
     def mend(self, bed):
         for port in self.ports:
-            bed.link(SWITCH, port, "up")
+            bed.link(self.switch, port, "up")
         for daemon, argv in self._argv.items():
-            bed.revive(f"{SWITCH}.{daemon}", argv)
+            bed.revive(f"{self.switch}.{daemon}", argv)
 
 
 class Link(Fault):

@@ -26,6 +26,18 @@ def test_a_fault_ends_as_promised(beds, kind, name):
     run(beds, kind, name, 1 + list(faults.FAULTS).index(name) % 3)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_ranks_are_the_witnesses_of_a_switch_without_neighbours(beds, kind):
+    bed = beds.get("star-2", "--hosts", kind)
+    fault = faults.Daemons("a lone switch killed", ["engine", "agent"], switch="s1", error="switch lost",
+                           names=["s1", "h0", "h1"])
+    found = faults.run_fault(bed, fault, 2)
+    print(f"\n{kind}, {fault.what}: {faults.cell(fault, [found])}")
+    assert faults.complaint(fault, found) is None
+    agent = faults.Daemons("the agent of a lone switch killed", ["agent"], switch="s1")
+    assert faults.complaint(agent, faults.run_fault(bed, agent, 2)) is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", (1, 2, 3))
 @pytest.mark.parametrize("name", faults.FAULTS)
