@@ -26,8 +26,6 @@ constexpr uint64_t kBounceBytes = 64 * 1024;
 constexpr size_t kMaxCalls = 1024;
 constexpr size_t kBatch = 16;
 constexpr auto kDrainTimeout = std::chrono::seconds(2);
-// Sleeps are cut so that an event that the kernel lost costs a second, not the call's deadline.
-constexpr auto kMaxSleep = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -74,7 +72,7 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
   core_.Post(call->header);
   *out = std::move(call);
   MakeProgress();
-  if (!wait_follows) ArmProgressThread();
+  if (!wait_follows) PassOn();
   return {};
 }
 
@@ -246,7 +244,7 @@ void Comm::DeliverFinished() {
     any = true;
   }
   if (calls_.empty()) next_deadline_ = Clock::time_point::max();
-  if (any && followers_ > 0) changed_.notify_all();
+  if (any && watch_.followers() > 0) changed_.notify_all();
 }
 
 void Comm::Fail(const Error& error, bool tell_manager) {
@@ -309,86 +307,6 @@ void Comm::CheckDeadlines(Clock::time_point now) {
                                          "it, or the network does not carry it",
                                          first_call_)},
        true);
-}
-
-void Comm::ArmProgressThread() {
-  if (armed_ || leader_ || calls_.empty() || !error_.ok()) return;
-  if (!notify_requested_) {
-    qp_->RequestNotify();
-    notify_requested_ = true;
-    MakeProgress();  // what came before the request makes no event
-    if (calls_.empty() || !error_.ok()) return;
-  }
-  armed_ = true;
-  Progress::Get().Arm(qp_->channel_fd());
-}
-
-void Comm::OnChannelReady() {
-  const std::lock_guard lock(mutex_);
-  armed_ = false;
-  if (leader_ || !error_.ok()) return;
-  qp_->ConsumeEvents();
-  notify_requested_ = false;
-  MakeProgress();
-  ArmProgressThread();
-}
-
-void Comm::OnTick() {
-  const std::lock_guard lock(mutex_);
-  if (leader_ || !error_.ok() || calls_.empty()) return;
-  MakeProgress();
-  CheckDeadlines(Clock::now());
-}
-
-bool Comm::Test(const Call& call) {
-  const std::lock_guard lock(mutex_);
-  if (!call.done) MakeProgress();
-  if (!call.done) CheckDeadlines(Clock::now());
-  return call.done;
-}
-
-Error Comm::Wait(const Call& call) {
-  std::unique_lock lock(mutex_);
-  while (!call.done && leader_) {
-    ++followers_;
-    changed_.wait(lock, [&] { return call.done || !leader_; });
-    --followers_;
-  }
-  if (call.done) return call.error;
-  leader_ = true;
-  MakeProgress();
-  const auto spin_until = spin_.count() > 0 ? Clock::now() + spin_ : Clock::time_point::min();
-  while (!call.done && spin_.count() > 0 && Clock::now() < spin_until) MakeProgress();
-  while (!call.done) {
-    if (!notify_requested_) {
-      qp_->RequestNotify();
-      notify_requested_ = true;  // and poll once more: what came before makes no event
-    } else {
-      Sleep(lock);
-    }
-    MakeProgress();
-    if (!call.done) CheckDeadlines(Clock::now());
-  }
-  leader_ = false;
-  if (followers_ > 0) {
-    changed_.notify_all();
-  } else {
-    ArmProgressThread();
-  }
-  return call.error;
-}
-
-void Comm::Sleep(std::unique_lock<std::mutex>& lock) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_deadline_ - Clock::now());
-  const auto sleep = std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(0), kMaxSleep);
-  std::array<pollfd, 2> fds = {{{.fd = qp_->channel_fd(), .events = POLLIN, .revents = 0},
-                                {.fd = wake_fd_, .events = POLLIN, .revents = 0}}};
-  lock.unlock();
-  poll(fds.data(), fds.size(), static_cast<int>(sleep.count()));
-  lock.lock();
-  if (fds[0].revents == 0) return;
-  qp_->ConsumeEvents();
-  notify_requested_ = false;
 }
 
 }  // namespace epic::internal

@@ -1,9 +1,8 @@
 // A communicator: the core of a rank on a queue pair, its calls and buffers, and the session with the
 // manager.
 //
-// One mutex guards everything. Whoever holds it may make progress; of the threads that wait for calls one,
-// the leader, sleeps on the completion channel, the others on a condition variable. The progress thread steps
-// in only while calls are outstanding that nobody waits for.
+// One mutex guards everything. Whoever holds it may make progress; core/watch.h says who waits for
+// completions meanwhile.
 #pragma once
 
 #include <chrono>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "commlib/core/rank_core.h"
+#include "commlib/core/watch.h"
 #include "commlib/session.h"
 #include "commlib/verbs/device.h"
 #include "commlib/verbs/queue_pair.h"
@@ -109,7 +109,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void Drain();
   Error CoreError() const;
   void CheckDeadlines(Clock::time_point now);
-  void ArmProgressThread();
+  // Before a thread that does not lead lets go of the mutex: leaves the channel to somebody (core/watch.h).
+  void PassOn();
+  // Sleeps until there is progress to make, and makes it; the calling thread leads.
+  void LeadOnce(std::unique_lock<std::mutex>& lock);
   // Sleeps until completions come, Fail is called, or a deadline is near; the mutex is released meanwhile.
   void Sleep(std::unique_lock<std::mutex>& lock);
   const Call& CallOf(OpId op) const { return *calls_[static_cast<size_t>(op - first_call_)]; }
@@ -136,7 +139,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::shared_ptr<verbs::Memory> buffers_memory_;
 
   std::mutex mutex_;
-  std::condition_variable changed_;  // a call is done, or there is no leader
+  std::condition_variable changed_;  // a call is done, or nobody leads
   std::unique_ptr<verbs::QueuePair> qp_;
   std::unique_ptr<Session> session_;
   RankCore core_{{}};
@@ -147,10 +150,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Clock::time_point next_deadline_ = Clock::time_point::max();  // not later than that of any outstanding call
   Error error_;                                                 // what ended the group
   bool refused_ = false;                                        // ... was a reply that every rank got
-  bool leader_ = false;
-  int followers_ = 0;
-  bool notify_requested_ = false;
-  bool armed_ = false;  // the progress thread waits for the channel
+  Watch watch_;
 };
 
 }  // namespace epic::internal

@@ -12,68 +12,19 @@
 #include <vector>
 
 #include "epic/epic.h"
-#include "incengine/core/engine.h"
 #include "proto/manager.grpc.pb.h"
-#include "softnic/port/virtual_network.h"
 #include "softnic/verbs/use_network.h"
+#include "tests/softnic/virtual_switch_testing.h"
 
 namespace epic {
 namespace {
 
-constexpr Ipv4 kHostIp{0x0a000001}, kSwitchIp{0x0a00ff01};
-constexpr uint32_t kRanks = 4, kPathMtu = 1024, kMessagePackets = 4, kWindowMessages = 4;
-constexpr uint32_t kUpPsn = 0xfffff0, kDownPsn = 77;  // the first wraps
+using softnic::JoinedAt;
+using softnic::kHostIp;
+using softnic::VirtualSwitch;
+
+constexpr uint32_t kRanks = 4;
 constexpr uint64_t kGroup = 1;
-
-// A switch on the network.
-class VirtualSwitch final : public engine::Effects {
- public:
-  explicit VirtualSwitch(softnic::VirtualNetwork* network) : network_(network) {
-    network_->AddNode(kSwitchIp, [this](Nanos now, const roce::Packet& packet) {
-      engine_.OnPacket(now, /*port=*/0, packet, *this);
-    });
-  }
-  // Once the queue pair numbers of the ranks are known.
-  void Install(engine::Mode mode, const std::map<uint32_t, uint32_t>& qpn_of_rank) {
-    engine::GroupConfig config{.group_id = kGroup,
-                               .mode = mode,
-                               .world_size = kRanks,
-                               .path_mtu = kPathMtu,
-                               .message_packets = kMessagePackets,
-                               .window_messages = kWindowMessages,
-                               .slots = 2 * kMessagePackets * kWindowMessages,
-                               .prompt_ns = kMillisecond};
-    for (const auto& [rank, qpn] : qpn_of_rank) {
-      config.children.push_back({.local_qpn = Qpn{0x100 + rank},
-                                 .remote_ip = kHostIp,
-                                 .remote_qpn = Qpn{qpn},
-                                 .port = 0,
-                                 .in_psn = Psn(kUpPsn),
-                                 .out_psn = Psn(kDownPsn),
-                                 .is_host = true,
-                                 .ranks = {rank}});
-    }
-    network_->Do([&] { ASSERT_TRUE(engine_.Install(config).ok()); });
-  }
-
-  void Send(PortId, const engine::OutPacket& packet) override {
-    network_->SendFrom(kSwitchIp, packet.packet);
-  }
-  void SetTimer(engine::TimerId id, Nanos deadline) override {
-    deadlines_[id] = deadline;
-    network_->At(deadline, [this, id, deadline](Nanos now) {
-      if (deadlines_[id] != deadline) return;
-      deadlines_[id] = kNever;
-      engine_.OnTimer(now, id, *this);
-    });
-  }
-  void Drop(PortId, engine::DropReason) override {}
-
- private:
-  softnic::VirtualNetwork* network_;
-  engine::Engine engine_{kSwitchIp, 1, 1 << 20};
-  std::map<engine::TimerId, Nanos> deadlines_;
-};
 
 // Waits for all ranks, has the group installed, and waits again until all have left.
 class OneGroupManager final : public proto::Manager::Service {
@@ -97,24 +48,25 @@ class OneGroupManager final : public proto::Manager::Service {
     {
       std::unique_lock lock(mutex_);
       qpn_of_rank_[rank] = said.join().qpn();
-      if (qpn_of_rank_.size() == kRanks) switch_->Install(mode_, qpn_of_rank_);
+      if (qpn_of_rank_.size() == kRanks) switch_->Install(kGroup, mode_, qpn_of_rank_);
       changed_.notify_all();
       changed_.wait(lock, [this] { return qpn_of_rank_.size() == kRanks; });
     }
     proto::ServerMessage message;
     auto& joined = *message.mutable_joined();
     joined.set_group_id(kGroup);
-    joined.set_remote_ip(Raw(kSwitchIp));
-    joined.set_remote_qpn(0x100 + rank);
-    joined.set_send_psn(kUpPsn);
-    joined.set_recv_psn(kDownPsn);
-    joined.set_path_mtu(kPathMtu);
-    joined.set_message_packets(kMessagePackets);
-    joined.set_window_messages(kWindowMessages);
-    joined.set_qp_timeout(18);
-    joined.set_retry_cnt(7);
-    joined.set_rnr_retry(7);
-    joined.set_min_rnr_timer(1);
+    const internal::JoinedInfo info = JoinedAt(kGroup, mode_, rank);
+    joined.set_remote_ip(Raw(info.connect.remote_ip));
+    joined.set_remote_qpn(info.connect.remote_qpn);
+    joined.set_send_psn(info.connect.send_psn);
+    joined.set_recv_psn(info.connect.recv_psn);
+    joined.set_path_mtu(info.connect.path_mtu);
+    joined.set_message_packets(info.message_packets);
+    joined.set_window_messages(info.window_messages);
+    joined.set_qp_timeout(info.connect.timeout);
+    joined.set_retry_cnt(info.connect.retry_cnt);
+    joined.set_rnr_retry(info.connect.rnr_retry);
+    joined.set_min_rnr_timer(info.connect.min_rnr_timer);
     stream->Write(message);
     stream->Read(&said);
     {

@@ -1,0 +1,102 @@
+// Who makes progress on a communicator: the threads that wait, and the progress thread (docs/HOST.md, "Who
+// makes progress"). comm.cc has what progress is.
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+
+#include "commlib/comm.h"
+#include "commlib/progress.h"
+
+namespace epic::internal {
+namespace {
+
+// Sleeps are cut so that an event that the kernel lost costs a second, not the call's deadline.
+constexpr auto kMaxSleep = std::chrono::seconds(1);
+
+}  // namespace
+
+void Comm::PassOn() {
+  while (true) {
+    switch (watch_.PassOn(!calls_.empty())) {
+      case Watch::Next::kNothing:
+        return;
+      case Watch::Next::kWakeFollowers:
+        return changed_.notify_all();
+      case Watch::Next::kRequestNotify:
+        qp_->RequestNotify();
+        MakeProgress();
+        break;
+      case Watch::Next::kArmThread:
+        return Progress::Get().Arm(qp_->channel_fd());
+    }
+  }
+}
+
+void Comm::OnChannelReady() {
+  const std::lock_guard lock(mutex_);
+  if (!watch_.OnThreadWoken()) return;
+  qp_->ConsumeEvents();
+  watch_.OnEvents();
+  MakeProgress();
+  PassOn();
+}
+
+void Comm::OnTick() {
+  const std::lock_guard lock(mutex_);
+  if (watch_.leads() || calls_.empty()) return;
+  MakeProgress();
+  CheckDeadlines(Clock::now());
+  PassOn();
+}
+
+bool Comm::Test(const Call& call) {
+  const std::lock_guard lock(mutex_);
+  if (!call.done) MakeProgress();
+  if (!call.done) CheckDeadlines(Clock::now());
+  return call.done;
+}
+
+Error Comm::Wait(const Call& call) {
+  std::unique_lock lock(mutex_);
+  while (!call.done) {
+    if (watch_.Lead()) {
+      MakeProgress();
+      const auto spin_until = spin_.count() > 0 ? Clock::now() + spin_ : Clock::time_point::min();
+      while (!call.done && spin_.count() > 0 && Clock::now() < spin_until) MakeProgress();
+      while (!call.done) LeadOnce(lock);
+      watch_.Resign();
+    } else {
+      changed_.wait(lock, [&] { return call.done || !watch_.leads(); });
+      watch_.FollowerWoke();
+    }
+  }
+  PassOn();
+  return call.error;
+}
+
+void Comm::LeadOnce(std::unique_lock<std::mutex>& lock) {
+  // An event that was asked for just now comes for new completions only: poll once more before sleeping.
+  if (watch_.RequestNotify()) {
+    qp_->RequestNotify();
+  } else {
+    Sleep(lock);
+  }
+  MakeProgress();
+  CheckDeadlines(Clock::now());
+}
+
+void Comm::Sleep(std::unique_lock<std::mutex>& lock) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_deadline_ - Clock::now());
+  const auto sleep = std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(0), kMaxSleep);
+  std::array<pollfd, 2> fds = {{{.fd = qp_->channel_fd(), .events = POLLIN, .revents = 0},
+                                {.fd = wake_fd_, .events = POLLIN, .revents = 0}}};
+  lock.unlock();
+  poll(fds.data(), fds.size(), static_cast<int>(sleep.count()));
+  lock.lock();
+  if (fds[0].revents == 0) return;
+  qp_->ConsumeEvents();
+  watch_.OnEvents();
+}
+
+}  // namespace epic::internal

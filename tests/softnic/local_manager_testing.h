@@ -1,0 +1,98 @@
+// A manager in the test's own process, without gRPC: local_session.cc is a Session that talks to it, to be
+// linked instead of commlib's. So everything that runs, but for system libraries, is built by us, and
+// ThreadSanitizer sees all of it.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <queue>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "commlib/session.h"
+#include "softnic/verbs/use_network.h"
+#include "tests/softnic/virtual_switch_testing.h"
+
+namespace epic::softnic {
+
+// Groups on one switch, made when all their ranks have joined. One at a time: sessions find it by themselves.
+class LocalManager {
+ public:
+  explicit LocalManager(VirtualSwitch* a_switch);
+  ~LocalManager();
+  LocalManager(const LocalManager&) = delete;
+  LocalManager& operator=(const LocalManager&) = delete;
+  // Of this process.
+  static LocalManager& Get();
+
+  // All of them from any thread; the failure handlers run on a thread of the manager's.
+  internal::JoinedInfo Join(const internal::JoinInfo& info);
+  void SetFailureHandler(const std::string& group, uint32_t rank, internal::Session::FailureHandler handler);
+  // No handler of the rank runs when it has returned.
+  void Forget(const std::string& group, uint32_t rank);
+  void Abort(const std::string& group, uint32_t rank, const std::string& reason);
+  Error Leave(const std::string& group, uint32_t rank);
+
+  // The group fails for all ranks.
+  void Fail(const std::string& group, const Error& error);
+  // Waits until a rank has aborted the group, and says why.
+  std::string WaitAborted(const std::string& group);
+
+ private:
+  struct Group {
+    uint64_t id = 0;
+    uint32_t size = 0;
+    bool installed = false;
+    std::map<uint32_t, uint32_t> qpn_of_rank;
+    std::map<uint32_t, internal::Session::FailureHandler> handlers;
+    std::set<uint32_t> left;
+    std::string aborted;
+  };
+  void Tell(Group& group, const Error& error);
+  void Run();
+
+  VirtualSwitch* const switch_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, Group> groups_;
+  std::queue<std::function<void()>> tell_;
+  bool telling_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+// Switch, manager and softnic's network for as long as it lives.
+class LocalWorld {
+ public:
+  LocalWorld() {
+    network_->AddInterface("virt0", kHostIp);
+    epic_softnic_use_network(network_.get());
+    switch_ = std::make_unique<VirtualSwitch>(network_.get());
+    manager_ = std::make_unique<LocalManager>(switch_.get());
+  }
+  ~LocalWorld() {
+    epic_softnic_use_network(nullptr);
+    manager_ = nullptr;
+    network_ = nullptr;  // before the switch, whose timers it has
+  }
+  LocalWorld(const LocalWorld&) = delete;
+  LocalWorld& operator=(const LocalWorld&) = delete;
+  LocalManager& manager() { return *manager_; }
+  VirtualNetwork& network() { return *network_; }
+
+ private:
+  std::unique_ptr<VirtualNetwork> network_ = std::make_unique<VirtualNetwork>(VirtualNetwork::Config{});
+  std::unique_ptr<VirtualSwitch> switch_;
+  std::unique_ptr<LocalManager> manager_;
+};
+
+// How a rank of a group joins it.
+inline Options LocalOptions(const std::string& group, int rank, int size) {
+  return {.group = group, .rank = rank, .size = size, .manager = "local"};
+}
+
+}  // namespace epic::softnic

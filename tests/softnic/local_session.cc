@@ -1,0 +1,148 @@
+#include <atomic>
+#include <utility>
+
+#include "base/check.h"
+#include "tests/softnic/local_manager_testing.h"
+
+namespace epic::softnic {
+namespace {
+
+std::atomic<LocalManager*> the_manager = nullptr;
+
+}  // namespace
+
+LocalManager& LocalManager::Get() {
+  EPIC_CHECK(the_manager != nullptr);
+  return *the_manager;
+}
+
+LocalManager::LocalManager(VirtualSwitch* a_switch) : switch_(a_switch), thread_([this] { Run(); }) {
+  EPIC_CHECK(the_manager.exchange(this) == nullptr);
+}
+
+LocalManager::~LocalManager() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+  the_manager = nullptr;
+}
+
+internal::JoinedInfo LocalManager::Join(const internal::JoinInfo& info) {
+  std::unique_lock lock(mutex_);
+  Group& group = groups_[info.group];
+  if (group.id == 0) group = {.id = groups_.size(), .size = info.size};
+  group.qpn_of_rank[info.rank] = info.qpn;
+  if (group.qpn_of_rank.size() == group.size) {
+    switch_->Install(group.id, engine::Mode::kTranslated, group.qpn_of_rank);
+    group.installed = true;
+    changed_.notify_all();
+  }
+  changed_.wait(lock, [&group] { return group.installed; });
+  return JoinedAt(group.id, engine::Mode::kTranslated, info.rank);
+}
+
+void LocalManager::SetFailureHandler(const std::string& group, uint32_t rank,
+                                     internal::Session::FailureHandler handler) {
+  const std::lock_guard lock(mutex_);
+  groups_[group].handlers[rank] = std::move(handler);
+}
+
+void LocalManager::Forget(const std::string& group, uint32_t rank) {
+  std::unique_lock lock(mutex_);
+  groups_[group].handlers.erase(rank);
+  changed_.wait(lock, [this] { return tell_.empty() && !telling_; });
+}
+
+void LocalManager::Abort(const std::string& name, uint32_t rank, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  Group& group = groups_[name];
+  group.handlers.erase(rank);
+  if (group.aborted.empty()) group.aborted = reason;
+  Tell(group, {ErrorCode::kAborted, reason});
+  changed_.notify_all();
+}
+
+Error LocalManager::Leave(const std::string& name, uint32_t rank) {
+  std::unique_lock lock(mutex_);
+  Group& group = groups_[name];
+  group.left.insert(rank);
+  changed_.notify_all();
+  changed_.wait(lock, [&group] { return group.left.size() == group.size || !group.aborted.empty(); });
+  return group.aborted.empty() ? Error() : Error(ErrorCode::kAborted, group.aborted);
+}
+
+void LocalManager::Fail(const std::string& name, const Error& error) {
+  const std::lock_guard lock(mutex_);
+  Tell(groups_[name], error);
+  changed_.notify_all();
+}
+
+std::string LocalManager::WaitAborted(const std::string& name) {
+  std::unique_lock lock(mutex_);
+  Group& group = groups_[name];
+  changed_.wait(lock, [&group] { return !group.aborted.empty(); });
+  return group.aborted;
+}
+
+// Each rank is told once.
+void LocalManager::Tell(Group& group, const Error& error) {
+  for (const auto& [rank, handler] : std::exchange(group.handlers, {}))
+    tell_.push([tell = handler, error] { tell(error); });
+}
+
+void LocalManager::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stop_ || !tell_.empty(); });
+    if (tell_.empty()) return;
+    const auto tell = std::move(tell_.front());
+    tell_.pop();
+    telling_ = true;
+    lock.unlock();
+    tell();
+    lock.lock();
+    telling_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace epic::softnic
+
+namespace epic::internal {
+
+class Session::Stream {
+ public:
+  Stream(std::string group, uint32_t rank) : group_(std::move(group)), rank_(rank) {}
+  const std::string& group() const { return group_; }
+  uint32_t rank() const { return rank_; }
+
+ private:
+  const std::string group_;
+  const uint32_t rank_;
+};
+
+Error Session::Join(const std::string&, const JoinInfo& info, std::unique_ptr<Session>* session,
+                    JoinedInfo* joined) {
+  *joined = softnic::LocalManager::Get().Join(info);
+  session->reset(new Session(std::make_unique<Stream>(info.group, info.rank)));
+  return {};
+}
+
+Session::Session(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
+Session::~Session() { softnic::LocalManager::Get().Forget(stream_->group(), stream_->rank()); }
+
+void Session::SetFailureHandler(FailureHandler handler) {
+  softnic::LocalManager::Get().SetFailureHandler(stream_->group(), stream_->rank(), std::move(handler));
+}
+void Session::Abort(const std::string& reason) {
+  softnic::LocalManager::Get().Abort(stream_->group(), stream_->rank(), reason);
+}
+Error Session::Leave(std::chrono::milliseconds) {
+  return softnic::LocalManager::Get().Leave(stream_->group(), stream_->rank());
+}
+void Session::Finish() {}
+
+}  // namespace epic::internal
