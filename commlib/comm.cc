@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -113,13 +112,14 @@ std::shared_ptr<verbs::Memory> Comm::FindRegion(const void* base, uint64_t bytes
 }
 
 void Comm::MakeProgress() {
-  if (!error_.ok() || !qp_) return;
+  if (phase_ == Phase::kDrained || !qp_) return;
   do {
-    if (core_.failed()) return Fail(CoreError(), core_.failure() != Outcome::kRefused);
+    if (core_.failed()) Fail(CoreError(), core_.failure() != Outcome::kRefused);
     // Results are copied out before new work can use their bounce buffers.
     DeliverFinished();
     PostWork();
-  } while (error_.ok() && PollCompletions());
+  } while (PollCompletions());
+  if (phase_ == Phase::kDraining && posted_requests_ == 0) EndDrain();
 }
 
 bool Comm::PollCompletions() {
@@ -127,15 +127,17 @@ bool Comm::PollCompletions() {
   const int count = qp_->Poll(completions);
   if (count < 0) {
     Fail({ErrorCode::kTransport, "the completion queue is broken"}, true);
+    EndDrain();  // no flush can be seen
     return false;
   }
-  for (int i = 0; i < count && error_.ok(); ++i) HandleCompletion(completions[static_cast<size_t>(i)]);
+  for (int i = 0; i < count; ++i) HandleCompletion(completions[static_cast<size_t>(i)]);
   return count > 0;
 }
 
 // wr_id: message number * 2, + 1 for a receive (the opcode is not valid in failed completions).
 void Comm::HandleCompletion(const ibv_wc& completion) {
   --posted_requests_;
+  if (core_.failed()) return;
   const bool is_recv = (completion.wr_id & 1) != 0;
   const uint64_t message = completion.wr_id >> 1;
   if (completion.status != IBV_WC_SUCCESS) {
@@ -144,7 +146,6 @@ void Comm::HandleCompletion(const ibv_wc& completion) {
                              message, ibv_wc_status_str(completion.status))},
                 true);
   }
-  if (core_.failed()) return;
   if (!is_recv) return core_.OnSendComplete(message);
   std::optional<uint32_t> imm;
   if ((completion.wc_flags & IBV_WC_WITH_IMM) != 0) imm = ntohl(completion.imm_data);
@@ -243,7 +244,7 @@ void Comm::DeliverFinished() {
     call->done = true;
     any = true;
   }
-  if (calls_.empty()) next_deadline_ = Clock::time_point::max();
+  if (calls_.empty() && phase_ != Phase::kDraining) next_deadline_ = Clock::time_point::max();
   if (any && watch_.followers() > 0) changed_.notify_all();
 }
 
@@ -254,38 +255,31 @@ void Comm::Fail(const Error& error, bool tell_manager) {
   Log(error.code() == ErrorCode::kAborted ? LogLevel::kInfo : LogLevel::kWarn, "group {} rank {}: {}: {}",
       options_.group, options_.rank, ErrorName(error.code()), error.message());
   core_.Abort();
-  // The user gets the memory back only when the NIC has let go of it.
-  Drain();
-  core_.OnDrained();
-  DeliverFinished();
+  BeginDrain();
   if (tell_manager && session_) session_->Abort(error.message());
-  changed_.notify_all();
   const uint64_t one = 1;
   EPIC_CHECK(write(wake_fd_, &one, sizeof one) == sizeof one);
 }
 
-// Waits for the flushes. What does not come in time cannot do harm either: the queue pair is destroyed in any
-// case.
-void Comm::Drain() {
-  if (!qp_ || !qp_->exists()) return;
-  qp_->ToError();
-  const auto give_up = Clock::now() + kDrainTimeout;
-  std::array<ibv_wc, kBatch> completions;
-  while (posted_requests_ > 0) {
-    const int count = qp_->Poll(completions);
-    if (count < 0) break;
-    posted_requests_ -= count;
-    if (count > 0) continue;
-    if (Clock::now() > give_up) {
-      Log(LogLevel::kInfo, "{} requests were not flushed", posted_requests_);
-      break;
-    }
-    pollfd channel{.fd = qp_->channel_fd(), .events = POLLIN, .revents = 0};
-    qp_->RequestNotify();
-    poll(&channel, 1, 1);  // a completion between Poll and here costs a millisecond
-    qp_->ConsumeEvents();
-  }
-  qp_->DestroyQp();
+// The user gets the memory back only when the NIC has let go of it: its requests are flushed, whoever makes
+// progress counts them.
+void Comm::BeginDrain() {
+  if (phase_ != Phase::kRunning) return;
+  phase_ = Phase::kDraining;
+  if (qp_) qp_->ToError();
+  next_deadline_ = Clock::now() + kDrainTimeout;
+  if (posted_requests_ == 0) EndDrain();
+}
+
+void Comm::EndDrain() {
+  if (phase_ == Phase::kDrained) return;
+  phase_ = Phase::kDrained;
+  // What was not flushed in time cannot do harm either.
+  if (posted_requests_ > 0) Log(LogLevel::kInfo, "{} requests were not flushed", posted_requests_);
+  if (qp_) qp_->DestroyQp();
+  if (core_.failed()) core_.OnDrained();
+  DeliverFinished();
+  changed_.notify_all();
 }
 
 Error Comm::CoreError() const {
@@ -300,6 +294,7 @@ Error Comm::CoreError() const {
 
 void Comm::CheckDeadlines(Clock::time_point now) {
   if (now < next_deadline_) return;
+  if (phase_ != Phase::kRunning) return EndDrain();
   next_deadline_ = Clock::time_point::max();
   for (const auto& call : calls_) next_deadline_ = std::min(next_deadline_, call->deadline);
   if (calls_.empty() || now < next_deadline_) return;

@@ -105,14 +105,20 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void FillControl(const WorkRequest& work, const Call& call);
   void Finish(Call* call, OpId op);
   void DeliverFinished();
+  // Ends the group at this rank; does not wait. Its calls end when the queue pair has been drained.
   void Fail(const Error& error, bool tell_manager);
-  void Drain();
+  void BeginDrain();
+  void EndDrain();
   Error CoreError() const;
   void CheckDeadlines(Clock::time_point now);
   // Before a thread that does not lead lets go of the mutex: leaves the channel to somebody (core/watch.h).
   void PassOn();
   // Sleeps until there is progress to make, and makes it; the calling thread leads.
   void LeadOnce(std::unique_lock<std::mutex>& lock);
+  // Makes progress, and leads if nobody does, until done().
+  template <typename Done>
+  void Await(std::unique_lock<std::mutex>& lock, const Done& done);
+  void AwaitDrained();  // without the mutex
   // Sleeps until completions come, Fail is called, or a deadline is near; the mutex is released meanwhile.
   void Sleep(std::unique_lock<std::mutex>& lock);
   const Call& CallOf(OpId op) const { return *calls_[static_cast<size_t>(op - first_call_)]; }
@@ -146,8 +152,12 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::deque<std::shared_ptr<Call>> calls_;  // outstanding, in program order
   OpId first_call_ = 0;
   std::vector<std::shared_ptr<Region>> regions_;
+  // Of the queue pair. In kDraining it is in the error state and its requests are being flushed; then it is
+  // destroyed.
+  enum class Phase : uint8_t { kRunning, kDraining, kDrained };
+  Phase phase_ = Phase::kRunning;
   int64_t posted_requests_ = 0;                                 // on the queue pair, not completed
-  Clock::time_point next_deadline_ = Clock::time_point::max();  // not later than that of any outstanding call
+  Clock::time_point next_deadline_ = Clock::time_point::max();  // no call's, nor the draining's, is earlier
   Error error_;                                                 // what ended the group
   bool refused_ = false;                                        // ... was a reply that every rank got
   Watch watch_;

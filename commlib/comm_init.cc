@@ -110,6 +110,7 @@ void Comm::OnSessionFailure(const Error& error) {
   // A reply that is here already says more than the manager's consequence of it.
   MakeProgress();
   Fail(error, false);
+  PassOn();
 }
 
 Error Comm::Destroy() {
@@ -135,6 +136,7 @@ Error Comm::Destroy() {
 // Every rank gets a refusal by itself: leaving in order keeps the manager from telling those that are slower
 // to read theirs that this rank is lost. After other errors the manager must only have heard the reason.
 void Comm::LeaveFailedGroup() {
+  AwaitDrained();
   if (refused_) {
     static_cast<void>(session_->Leave(kLeaveAfterRefusal));
   } else {
@@ -151,6 +153,7 @@ void Comm::Drop() {
 void Comm::Abort(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   Fail({ErrorCode::kAborted, reason.empty() ? "no reason given" : reason}, true);
+  PassOn();
 }
 
 // Afterwards nothing calls into this object but requests that are still held.
@@ -160,7 +163,11 @@ void Comm::Shutdown() {
   {
     const std::lock_guard lock(mutex_);
     if (error_.ok()) error_ = {ErrorCode::kInvalidArgument, "the communicator was destroyed"};
-    Drain();
+    BeginDrain();
+  }
+  AwaitDrained();
+  {
+    const std::lock_guard lock(mutex_);
     session = std::move(session_);
     regions_.clear();
   }
@@ -174,6 +181,7 @@ Comm::~Comm() {
 Error Comm::AsyncError() {
   const std::lock_guard lock(mutex_);
   MakeProgress();
+  PassOn();
   return error_;
 }
 

@@ -1,6 +1,7 @@
 // Who makes progress on a communicator: the threads that wait, and the progress thread (docs/HOST.md, "Who
 // makes progress"). comm.cc has what progress is.
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -54,25 +55,37 @@ bool Comm::Test(const Call& call) {
   const std::lock_guard lock(mutex_);
   if (!call.done) MakeProgress();
   if (!call.done) CheckDeadlines(Clock::now());
-  return call.done;
+  const bool done = call.done;
+  PassOn();
+  return done;
 }
 
-Error Comm::Wait(const Call& call) {
-  std::unique_lock lock(mutex_);
-  while (!call.done) {
+template <typename Done>
+void Comm::Await(std::unique_lock<std::mutex>& lock, const Done& done) {
+  while (!done()) {
     if (watch_.Lead()) {
       MakeProgress();
       const auto spin_until = spin_.count() > 0 ? Clock::now() + spin_ : Clock::time_point::min();
-      while (!call.done && spin_.count() > 0 && Clock::now() < spin_until) MakeProgress();
-      while (!call.done) LeadOnce(lock);
+      while (!done() && spin_.count() > 0 && Clock::now() < spin_until) MakeProgress();
+      while (!done()) LeadOnce(lock);
       watch_.Resign();
     } else {
-      changed_.wait(lock, [&] { return call.done || !watch_.leads(); });
+      changed_.wait(lock, [&] { return done() || !watch_.leads(); });
       watch_.FollowerWoke();
     }
   }
   PassOn();
+}
+
+Error Comm::Wait(const Call& call) {
+  std::unique_lock lock(mutex_);
+  Await(lock, [&call] { return call.done; });
   return call.error;
+}
+
+void Comm::AwaitDrained() {
+  std::unique_lock lock(mutex_);
+  Await(lock, [this] { return phase_ == Phase::kDrained; });
 }
 
 void Comm::LeadOnce(std::unique_lock<std::mutex>& lock) {
@@ -94,6 +107,8 @@ void Comm::Sleep(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   poll(fds.data(), fds.size(), static_cast<int>(sleep.count()));
   lock.lock();
+  uint64_t wakes = 0;
+  if (fds[1].revents != 0 && read(wake_fd_, &wakes, sizeof wakes) < 0) fds[1].revents = 0;  // taken already
   if (fds[0].revents == 0) return;
   qp_->ConsumeEvents();
   watch_.OnEvents();
