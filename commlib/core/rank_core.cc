@@ -137,8 +137,9 @@ bool RankCore::NextWorkRequest(WorkRequest* request) {
 
 void RankCore::OnSendComplete(uint64_t wr_id) {
   if (failed()) return;
-  // A reliable connection completes in the order of posting; anything else is a broken queue pair.
-  EPIC_CHECK(static_cast<int64_t>(wr_id) == send_done_.message && send_done_.message < send_posted_.message);
+  // A reliable connection completes in the order of posting; anything else is a broken driver.
+  if (static_cast<int64_t>(wr_id) != send_done_.message || send_done_.message >= send_posted_.message)
+    return Fail(Outcome::kDisorder);
   Advance(&send_done_);
   RetireOps();
 }
@@ -146,7 +147,8 @@ void RankCore::OnSendComplete(uint64_t wr_id) {
 void RankCore::OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm,
                               std::span<const uint8_t> control) {
   if (failed()) return;
-  EPIC_CHECK(static_cast<int64_t>(wr_id) == recv_done_.message && recv_done_.message < recv_posted_.message);
+  if (static_cast<int64_t>(wr_id) != recv_done_.message || recv_done_.message >= recv_posted_.message)
+    return Fail(Outcome::kDisorder);
   const Op& op = OpAt(recv_done_.op);
   // A sum contains something of every rank.
   const bool has_our_part = BeginIndex(send_posted_) >= EndIndex(recv_done_);
@@ -185,8 +187,9 @@ void RankCore::RetireOps() {
 }
 
 std::optional<OpId> RankCore::ControlOf(uint64_t recv_wr_id) const {
-  EPIC_CHECK(static_cast<int64_t>(recv_wr_id) == recv_done_.message);
-  return recv_done_.part < 0 ? std::optional(recv_done_.op) : std::nullopt;
+  const bool is_next =
+      static_cast<int64_t>(recv_wr_id) == recv_done_.message && recv_done_.message < recv_posted_.message;
+  return is_next && recv_done_.part < 0 ? std::optional(recv_done_.op) : std::nullopt;
 }
 
 void RankCore::Abort() {

@@ -65,6 +65,7 @@ enum class Outcome : uint8_t {
   kRefused,   // the reply's status says why; the group is dead
   kProtocol,  // what came back is not what the protocol allows; the group is dead
   kAborted,   // Abort() was called
+  kDisorder,  // the queue pair completed what was not its turn; the group is dead
 };
 
 struct Finished {
@@ -84,14 +85,15 @@ class RankCore {
   // The next request to post, receives before the sends that need them. False if nothing may be posted now.
   bool NextWorkRequest(WorkRequest* request);
 
-  // Completions, in the order in which the queue pair reports them. `imm` is empty without immediate data;
-  // `control` views the received control buffer, and is only read if the message is a control message.
+  // Completions, in the order in which the queue pair reports them: that of posting, in each direction. `imm`
+  // is empty without immediate data; `control` views the received control buffer, and is only read if the
+  // message is a control message.
   void OnSendComplete(uint64_t wr_id);
   void OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm,
                       std::span<const uint8_t> control);
 
-  // The call whose control message this receive is, if it is one: then OnRecvComplete wants its bytes. Only
-  // of the receive that is to complete next.
+  // The call whose control message this receive is, if it is one and to complete next: then OnRecvComplete
+  // wants its bytes.
   std::optional<OpId> ControlOf(uint64_t recv_wr_id) const;
 
   // Ends everything, as a deadline or a failed queue pair demands.

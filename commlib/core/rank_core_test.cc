@@ -141,6 +141,38 @@ TEST(RankCoreTest, AbortEndsWhatIsOutstanding) {
   EXPECT_EQ(core.NextFinished()->outcome, Outcome::kAborted);
 }
 
+TEST(RankCoreTest, CompletionsOutOfTurnEndTheGroup) {
+  const auto started = [] {
+    RankCore core({});
+    core.Post(AllReduceHeader(10));
+    EXPECT_EQ(TakeAll(core).size(), 4u);  // control and data, both ways
+    return core;
+  };
+  RankCore later = started();
+  later.OnSendComplete(1);
+  EXPECT_EQ(later.failure(), Outcome::kDisorder);
+  RankCore twice = started();
+  twice.OnSendComplete(0);
+  EXPECT_FALSE(twice.failed());
+  twice.OnSendComplete(0);
+  EXPECT_EQ(twice.failure(), Outcome::kDisorder);
+  RankCore never_posted = started();
+  for (const uint64_t send : {0, 1, 2}) never_posted.OnSendComplete(send);
+  EXPECT_EQ(never_posted.failure(), Outcome::kDisorder);
+
+  RankCore received = started();
+  EXPECT_FALSE(received.ControlOf(1)) << "not its turn";
+  received.OnRecvComplete(1, 40, std::nullopt, {});
+  EXPECT_EQ(received.failure(), Outcome::kDisorder);
+  RankCore idle({});
+  EXPECT_FALSE(idle.ControlOf(0));
+  idle.OnRecvComplete(0, 64, 0, {});
+  EXPECT_EQ(idle.failure(), Outcome::kDisorder);
+
+  received.OnDrained();
+  EXPECT_EQ(received.NextFinished()->outcome, Outcome::kDisorder);
+}
+
 TEST(RankCoreTest, WrongRepliesAreProtocolErrors) {
   const ControlHeader header = AllReduceHeader(10);
   const auto first_recv = [&](RankCore& core) {
