@@ -65,7 +65,7 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
   }
   if (Error e = PrepareBuffers(call.get(), lock); !e.ok()) return e;
   if (!error_.ok()) return error_;  // registering let go of the mutex
-  call->deadline = Clock::now() + options_.timeout;
+  call->deadline = DeadlineAfter(Clock::now(), options_.timeout);
   next_deadline_ = std::min(next_deadline_, call->deadline);
   calls_.push_back(call);
   core_.Post(call->header);
@@ -289,6 +289,9 @@ Error Comm::CoreError() const {
     const bool ours = op >= first_call_ && op < first_call_ + static_cast<OpId>(calls_.size());
     return RefusalError(reply, ours ? CallOf(op).header : ControlHeader{});
   }
+  if (core_.failure() == Outcome::kDisorder)
+    return {ErrorCode::kTransport,
+            "the RDMA driver completed requests in another order than they were posted"};
   return {ErrorCode::kTransport, "the switch sent what the protocol does not allow"};
 }
 

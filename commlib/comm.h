@@ -17,13 +17,12 @@
 #include "commlib/core/rank_core.h"
 #include "commlib/core/watch.h"
 #include "commlib/session.h"
+#include "commlib/timeouts.h"
 #include "commlib/verbs/device.h"
 #include "commlib/verbs/queue_pair.h"
 #include "epic/epic.h"
 
 namespace epic::internal {
-
-using Clock = std::chrono::steady_clock;
 
 // One call, from being posted until its request is dropped. Guarded by its communicator's mutex.
 struct Call {

@@ -11,6 +11,7 @@
 
 #include "commlib/echo_probe.h"
 #include "commlib/log.h"
+#include "commlib/timeouts.h"
 #include "proto/manager.grpc.pb.h"
 
 namespace epic::internal {
@@ -38,7 +39,7 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
   join.set_host_name(host);
   join.set_pid(getpid());
   join.set_version(fmt::format("{}.{}.{}", EPIC_VERSION_MAJOR, EPIC_VERSION_MINOR, EPIC_VERSION_PATCH));
-  join.set_join_timeout_ms(static_cast<uint32_t>(info.join_timeout.count()));
+  join.set_join_timeout_ms(WireMilliseconds(info.join_timeout));
   join.set_mode(static_cast<proto::Mode>(info.mode));
   return message;
 }
@@ -84,12 +85,12 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   }
 
   // Waits until the answer to the join is there.
-  Error WaitJoined(std::optional<std::chrono::milliseconds> timeout, JoinedInfo* joined) {
+  Error WaitJoined(std::optional<Clock::time_point> deadline, JoinedInfo* joined) {
     std::unique_lock lock(mutex_);
     const auto answered = [this] { return state_.joined().has_value() || state_.failure().has_value(); };
-    if (!timeout) {
+    if (!deadline) {
       changed_.wait(lock, answered);
-    } else if (!changed_.wait_for(lock, *timeout, answered)) {
+    } else if (!changed_.wait_until(lock, *deadline, answered)) {
       return {ErrorCode::kJoinTimeout,
               fmt::format("the manager at {} did not answer in time; {}", manager_, state_.waiting())};
     }
@@ -100,7 +101,8 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
 
   Error WaitLeft(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, timeout, [this] { return state_.left() || state_.failure().has_value(); });
+    changed_.wait_until(lock, DeadlineAfter(Clock::now(), timeout),
+                        [this] { return state_.left() || state_.failure().has_value(); });
     if (state_.left()) return {};
     if (state_.failure()) return *state_.failure();
     return {ErrorCode::kTimeout, "not every rank has left the group in time"};
@@ -249,9 +251,10 @@ Error Session::Join(const std::string& manager, const JoinInfo& info, std::uniqu
   Stream* stream = result->stream_.get();
   if (Error e = stream->Connect(); !e.ok()) return e;
   stream->Send(ToProto(info));
-  std::optional<std::chrono::milliseconds> timeout;
-  if (info.join_timeout.count() > 0) timeout = info.join_timeout + kJoinGrace;
-  if (Error e = stream->WaitJoined(timeout, joined); !e.ok()) return e;
+  std::optional<Clock::time_point> deadline;
+  if (info.join_timeout.count() > 0)
+    deadline = DeadlineAfter(DeadlineAfter(Clock::now(), info.join_timeout), kJoinGrace);
+  if (Error e = stream->WaitJoined(deadline, joined); !e.ok()) return e;
   *session = std::move(result);
   return {};
 }

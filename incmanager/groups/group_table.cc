@@ -117,7 +117,7 @@ void GroupTable::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
   member.session = session;
   const Nanos timeout =
       join.join_timeout_ms == 0 ? options_.join_timeout : join.join_timeout_ms * kMillisecond;
-  member.deadline = now + timeout;
+  member.deadline = join.join_timeout_ms == UINT32_MAX ? kNever : now + timeout;
   if (group->members.empty()) group->next_waiting = now + kWaitingInterval;
   world_->Note(fmt::format("group {}: rank {} of {} joined from {} at {}", join.group, join.rank,
                            join.world_size, Describe(member), topology_->nodes[*host].name));

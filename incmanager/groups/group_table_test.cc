@@ -195,6 +195,18 @@ TEST(GroupTable, WaitingOnceASecondThenTimeout) {
   EXPECT_EQ(w.Phase(), "none");
 }
 
+TEST(GroupTable, ARankThatWaitsForEverIsNeverTooLate) {
+  GroupWorldFixture w(testing::Star(2));
+  JoinRequest join = w.Request("h0", 0, 2);
+  join.join_timeout_ms = UINT32_MAX;
+  w.table.OnJoin(w.now, 100, join);
+  w.table.Tick(w.now += UINT32_MAX * kMillisecond + kSecond);
+  EXPECT_EQ(w.Phase(), "joining");
+  w.Join(1, 2);
+  w.AnswerInstalls();
+  EXPECT_EQ(w.Phase(), "running");
+}
+
 TEST(GroupTable, LateRankCompletesTheGroup) {
   GroupWorldFixture w(testing::Star(2));
   w.Join(0, 2);

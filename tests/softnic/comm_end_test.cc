@@ -71,6 +71,19 @@ using softnic::Group;
 using softnic::LocalWorld;
 using softnic::Sum;
 
+TEST(CommEndTest, ForEverIsADeadlineThatNeverComes) {
+  LocalWorld world;
+  Group group("g", 2);
+  for (int rank = 0; rank < 2; ++rank) group[rank].SetTimeout(std::chrono::milliseconds::max());
+  Sum mine(0, 0, 1000), theirs(1, 0, 1000);
+  mine.Start(group[0]);
+  EXPECT_FALSE(mine.request.Test());
+  theirs.Start(group[1]);
+  mine.Finish(2);
+  theirs.Finish(2);
+  group.Destroy();
+}
+
 // The library gives its NIC two seconds to flush. Meanwhile the process's progress thread serves others.
 TEST(CommEndTest, AGroupThatFailsWithItsNicGoneDoesNotStopAnother) {
   LocalWorld world;

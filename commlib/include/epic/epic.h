@@ -107,6 +107,7 @@ struct Options {
   std::string manager;  // HOST:PORT
   std::string ifname;   // network device of the RoCE port; else the first active port with an IPv4 address
   int mode = 0;  // of the group, 1 to 3 (docs/PROTOCOL.md); 0: as it was created, else the manager's default
+  // milliseconds::max() is for ever.
   std::chrono::milliseconds timeout{0};       // deadline of each call; 30 minutes if nobody says otherwise
   std::chrono::milliseconds join_timeout{0};  // wait for the other ranks; else the manager's default
 };
@@ -136,7 +137,7 @@ class EPIC_API Communicator {
   int size() const;
   // RoCE payload of a packet, bytes.
   int path_mtu() const;
-  // Deadline of the calls made from now on.
+  // Deadline of the calls made from now on; milliseconds::max() is for ever. Ignored if it is not positive.
   void SetTimeout(std::chrono::milliseconds timeout);
 
   const std::shared_ptr<internal::Comm>& impl() const { return impl_; }
