@@ -38,10 +38,13 @@ uint8_t* Comm::BounceRecv(OpId op, const Call& call) {
 }
 
 Comm::Comm(const Options& options)
-    : options_(options), buffers_(kMaxOpenInvocations * (2 * kControlBytes + kBounceBytes)) {}
+    : owner_(getpid()),
+      options_(options),
+      buffers_(kMaxOpenInvocations * (2 * kControlBytes + kBounceBytes)) {}
 
 Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool wait_follows,
                  std::shared_ptr<Call>* out) {
+  if (InChild()) return ForkedError();
   auto call = std::make_shared<Call>();
   call->header = header;
   call->send = static_cast<const uint8_t*>(send);

@@ -5,6 +5,8 @@
 // completions meanwhile.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -76,6 +78,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Error AsyncError();
   void SetTimeout(std::chrono::milliseconds timeout);
 
+  // In a child of the process that joined: nothing here may be used, nor given free, since the parent has the
+  // same session and queue pair. Every function above then does nothing, or returns why.
+  bool InChild() const;
+
   int rank() const { return options_.rank; }
   int size() const { return options_.size; }
   int path_mtu() const { return static_cast<int>(path_mtu_); }
@@ -133,6 +139,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   uint8_t* BounceSend(OpId op);
   uint8_t* BounceRecv(OpId op, const Call& call);
 
+  const pid_t owner_;  // the process that joined
   Options options_;
   uint32_t path_mtu_ = 0;
   std::chrono::microseconds spin_{0};

@@ -10,6 +10,7 @@
 
 #include "commlib/comm.h"
 #include "commlib/log.h"
+#include "commlib/messages.h"
 #include "commlib/progress.h"
 
 namespace epic::internal {
@@ -31,7 +32,9 @@ std::chrono::microseconds SpinTime() {
 }  // namespace
 
 Error Comm::Create(const Options& options, std::shared_ptr<Comm>* comm) {
-  std::shared_ptr<Comm> result(new Comm(options));
+  std::shared_ptr<Comm> result(new Comm(options), [](const Comm* c) {
+    if (!c->InChild()) delete c;
+  });
   if (Error e = result->Open(); !e.ok()) {
     result->Shutdown();
     return e;
@@ -39,6 +42,8 @@ Error Comm::Create(const Options& options, std::shared_ptr<Comm>* comm) {
   *comm = std::move(result);
   return {};
 }
+
+bool Comm::InChild() const { return getpid() != owner_; }
 
 Error Comm::Open() {
   spin_ = SpinTime();
@@ -114,6 +119,7 @@ void Comm::OnSessionFailure(const Error& error) {
 }
 
 Error Comm::Destroy() {
+  if (InChild()) return ForkedError();
   std::unique_lock lock(mutex_);
   while (!calls_.empty()) {
     const std::shared_ptr<Call> last = calls_.back();
@@ -145,12 +151,14 @@ void Comm::LeaveFailedGroup() {
 }
 
 void Comm::Drop() {
+  if (InChild()) return;
   Abort("the communicator was dropped without Destroy");
   LeaveFailedGroup();
   Shutdown();
 }
 
 void Comm::Abort(const std::string& reason) {
+  if (InChild()) return;
   const std::lock_guard lock(mutex_);
   Fail({ErrorCode::kAborted, reason.empty() ? "no reason given" : reason}, true);
   PassOn();
@@ -179,6 +187,7 @@ Comm::~Comm() {
 }
 
 Error Comm::AsyncError() {
+  if (InChild()) return ForkedError();
   const std::lock_guard lock(mutex_);
   MakeProgress();
   PassOn();
@@ -186,11 +195,13 @@ Error Comm::AsyncError() {
 }
 
 void Comm::SetTimeout(std::chrono::milliseconds timeout) {
+  if (InChild()) return;
   const std::lock_guard lock(mutex_);
   options_.timeout = timeout;
 }
 
 Error Comm::Register(void* base, size_t bytes, std::shared_ptr<Region>* region) {
+  if (InChild()) return ForkedError();
   std::shared_ptr<verbs::Memory> memory;
   if (Error e = verbs::Memory::Register(device_, base, bytes, true, &memory); !e.ok()) return e;
   auto result = std::make_shared<Region>(std::move(memory));
@@ -201,6 +212,7 @@ Error Comm::Register(void* base, size_t bytes, std::shared_ptr<Region>* region) 
 }
 
 void Comm::Deregister(const std::shared_ptr<Region>& region) {
+  if (InChild()) return;
   const std::lock_guard lock(mutex_);
   std::erase(regions_, region);
 }

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "commlib/comm.h"
+#include "commlib/messages.h"
 #include "commlib/progress.h"
 
 namespace epic::internal {
@@ -52,6 +53,7 @@ void Comm::OnTick() {
 }
 
 bool Comm::Test(const Call& call) {
+  if (InChild()) return true;
   const std::lock_guard lock(mutex_);
   if (!call.done) MakeProgress();
   if (!call.done) CheckDeadlines(Clock::now());
@@ -78,6 +80,7 @@ void Comm::Await(std::unique_lock<std::mutex>& lock, const Done& done) {
 }
 
 Error Comm::Wait(const Call& call) {
+  if (InChild()) return ForkedError();
   std::unique_lock lock(mutex_);
   Await(lock, [&call] { return call.done; });
   return call.error;

@@ -55,6 +55,11 @@ const char* ErrorName(ErrorCode code) {
 }
 
 namespace internal {
+
+Error ForkedError() {
+  return {ErrorCode::kInvalidArgument,
+          "the communicator belongs to the process that this one was forked from (docs/HOST.md, Fork)"};
+}
 namespace {
 
 std::string CollectiveName(Collective collective) {

@@ -6,6 +6,9 @@
 
 namespace epic::internal {
 
+// What a communicator says in a child of its process.
+Error ForkedError();
+
 // What a reply other than OK means, for a rank that called with `here`: the same code on every rank, and a
 // message like "rank 2 called with another count (here 100, group 200)".
 Error RefusalError(const ControlHeader& reply, const ControlHeader& here);

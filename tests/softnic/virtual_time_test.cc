@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <map>
@@ -69,6 +71,7 @@ class OneGroupManager final : public proto::Manager::Service {
     joined.set_min_rnr_timer(info.connect.min_rnr_timer);
     stream->Write(message);
     stream->Read(&said);
+    EXPECT_TRUE(said.has_leave()) << said.ShortDebugString();
     {
       std::unique_lock lock(mutex_);
       ++left_;
@@ -140,6 +143,90 @@ TEST_P(VirtualTimeTest, HostLibrarySumsThroughTheEngine) {
   epic_softnic_use_network(nullptr);
   EXPECT_EQ(network.packets_lost() > 0, GetParam().lose_one_in != 0);
   EXPECT_GT(network.Now(), 0);
+}
+
+// What a child does with its copies of the communicators, and exits; its status.
+template <typename Action>
+int Child(const Action& action) {
+  const pid_t child = fork();
+  if (child == 0) {
+    action();
+    std::exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST(ForkTest, ChildrenDoNothingToTheGroupOfTheirParent) {
+  softnic::VirtualNetwork network({});
+  network.AddInterface("virt0", kHostIp);
+  epic_softnic_use_network(&network);
+  VirtualSwitch a_switch(&network);
+  OneGroupManager manager(&a_switch, engine::Mode::kTranslated);
+  std::vector<Communicator> comms(kRanks);
+  const auto on_all = [&](const auto& action) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < static_cast<int>(kRanks); ++rank)
+      threads.emplace_back([&, rank] { action(rank); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  on_all([&](int rank) {
+    const Error error = comms[static_cast<size_t>(rank)].Init(
+        {.group = "g", .rank = rank, .size = kRanks, .manager = manager.address()});
+    ASSERT_TRUE(error.ok()) << error.message();
+  });
+  // One call is outstanding while children come and go.
+  std::vector<int32_t> data(100, 1);
+  Registration registration;
+  ASSERT_TRUE(Register(comms[0], data.data(), data.size() * sizeof(int32_t), &registration).ok());
+  Request request;
+  const auto start = [&] {
+    return AllReduceAsync(data.data(), data.data(), data.size(), Datatype::kInt32, RedOp::kSum, comms[0],
+                          &request);
+  };
+  ASSERT_TRUE(start().ok());
+  EXPECT_EQ(Child([&] { comms.clear(); }), 0) << "dropped";
+  EXPECT_EQ(Child([&] {
+              for (Communicator& comm : comms) {
+                comm.Abort("a child");
+                if (comm.Destroy().code() != ErrorCode::kInvalidArgument) std::_Exit(2);
+              }
+            }),
+            0);
+  EXPECT_EQ(Child([&] {
+              if (start().code() != ErrorCode::kInvalidArgument || !request.Test() ||
+                  request.Wait().code() != ErrorCode::kInvalidArgument ||
+                  comms[0].AsyncError().code() != ErrorCode::kInvalidArgument)
+                std::_Exit(2);
+              registration.Reset();
+              request = Request();
+            }),
+            0);
+  EXPECT_EQ(Child([&] {
+              static std::vector<Communicator> until_exit;
+              until_exit = std::move(comms);
+            }),
+            0)
+      << "exited";
+  on_all([&](int rank) {
+    Error error;
+    if (rank == 0) {
+      error = request.Wait();
+    } else {
+      std::vector<int32_t> one(data.size(), 1);
+      error = AllReduce(one.data(), one.data(), one.size(), Datatype::kInt32, RedOp::kSum,
+                        comms[static_cast<size_t>(rank)]);
+    }
+    EXPECT_TRUE(error.ok()) << error.message();
+  });
+  EXPECT_EQ(data, std::vector<int32_t>(data.size(), kRanks));
+  registration.Reset();
+  on_all([&](int rank) {
+    const Error error = comms[static_cast<size_t>(rank)].Destroy();
+    EXPECT_TRUE(error.ok()) << error.message();
+  });
+  epic_softnic_use_network(nullptr);
 }
 
 INSTANTIATE_TEST_SUITE_P(
