@@ -68,10 +68,7 @@ class VirtualNetwork::VirtualPort final : public Port {
       if (inbox_.empty()) io::TakeEventFd(packets_fd_);
       if (!taken.empty()) ++network_->activity_;
     }
-    for (const auto& packet : taken) {
-      packet->head.payload = packet->payload;
-      handler(user, packet->head);
-    }
+    for (const auto& packet : taken) handler(user, packet->head);
     return static_cast<int>(taken.size());
   }
 
@@ -183,6 +180,7 @@ void VirtualNetwork::SendFrom(Ipv4 from, const roce::Packet& packet) {
   ++activity_;
   if (lose_ && lose_(packet)) return void(++lost_);
   auto owned = std::make_shared<Owned>(Owned{packet, {packet.payload.begin(), packet.payload.end()}});
+  owned->head.payload = owned->payload;  // once: several may receive it at the same time
   const auto bits = static_cast<int64_t>(roce::FrameBytes(packet)) * 8;
   Nanos& free_at = free_at_[from];
   free_at = std::max(free_at, now_) + bits * kSecond / config_.bits_per_second;
@@ -197,7 +195,6 @@ void VirtualNetwork::SendFrom(Ipv4 from, const roce::Packet& packet) {
       const auto node = nodes_.find(owned->head.dst_ip);
       if (node != nodes_.end()) handler = node->second;
     }
-    owned->head.payload = owned->payload;
     if (handler) handler(now, owned->head);
   });
 }
