@@ -90,6 +90,7 @@ class Starter {
   }
 
   static Error Start(const CallArguments& arguments, Communicator& comm, Request* request) {
+    if (request == nullptr) return {ErrorCode::kInvalidArgument, "request is null"};
     std::shared_ptr<Call> call;
     if (Error e = Post(arguments, comm, false, &call); !e.ok()) return e;
     request->comm_ = comm.impl();
@@ -230,6 +231,7 @@ void Registration::Reset() {
 Error Register(Communicator& comm, void* buffer, size_t bytes, Registration* registration) {
   if (!comm.valid()) return NotInitialised();
   if (buffer == nullptr || bytes == 0) return {ErrorCode::kInvalidArgument, "nothing to register"};
+  if (registration == nullptr) return {ErrorCode::kInvalidArgument, "registration is null"};
   registration->Reset();
   std::shared_ptr<internal::Region> region;
   if (Error e = comm.impl()->Register(buffer, bytes, &region); !e.ok()) return e;
