@@ -132,6 +132,11 @@ Error Comm::Destroy() {
   lock.unlock();
   if (result.ok()) {
     result = session_->Leave(timeout);
+    if (result.code() == ErrorCode::kTimeout) {
+      // Whoever makes another call instead would wait for this rank.
+      session_->Abort(result.message());
+      session_->Finish();
+    }
   } else {
     LeaveFailedGroup();
   }
