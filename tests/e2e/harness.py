@@ -236,6 +236,15 @@ class Bed:
             assert time.monotonic() < begin + timeout_s, f"{switch} is '{states[switch]}', not '{state}'"
             time.sleep(0.2)
 
+    def wait_for_manager(self, timeout_s=20):
+        """Waits until a manager that was started again has heard of all switches."""
+        deadline = time.monotonic() + timeout_s
+        while self.manager_cli("switches").returncode:
+            assert time.monotonic() < deadline, "the manager does not answer"
+            time.sleep(0.1)
+        for switch in self.switches:
+            self.wait_for_switch(switch)
+
     def diagnosis(self):
         """What helps to understand a failure: output of the programs, tables, ends of logs, lost frames."""
         parts = [f"--- {p.node}:\n{p.output[-2000:]}" for p in self._programs]

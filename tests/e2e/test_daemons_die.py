@@ -66,10 +66,6 @@ def test_a_lost_manager_ends_groups_and_a_new_one_serves(bed):
         assert error["error"] == "manager lost", error
     assert time.monotonic() - begin < 30
     bed.revive("manager", argv)
-    deadline = time.monotonic() + 20
-    while bed.manager_cli("switches").returncode and time.monotonic() < deadline:
-        time.sleep(0.3)
-    for switch in bed.switches:
-        bed.wait_for_switch(switch)
+    bed.wait_for_manager()
     assert_all_right(bed.loops())
     bed.assert_clean()

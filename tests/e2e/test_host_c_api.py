@@ -1,0 +1,81 @@
+"""The C interface: what c_rank does with it, the README's and the examples' programs, and its header by itself."""
+
+import re
+import subprocess
+
+import pytest
+
+import harness
+import host_api
+
+GROUPS = ("refusals", "collectives", "requests", "abort", "timeout")
+INCLUDE = harness.ROOT / "commlib" / "include"
+LIBRARY = harness.BUILD / "commlib"
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-pedantic")
+
+
+@pytest.fixture(name="told", scope="module")
+def fixture_told(all_beds):
+    """What each rank of c_rank printed; one process goes through all groups."""
+    bed = all_beds.get(*host_api.BED)
+    group = bed.new_group()
+    ranks = [bed.start(host, host_api.C_RANK, group, rank, host_api.RANKS) for rank, host in enumerate(bed.hosts)]
+    harness.finish(ranks)
+    bed.end_programs()
+    return [rank.output for rank in ranks]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_c_interface(told, group):
+    for rank, output in enumerate(told):
+        assert re.search(f"^{group}: right, [0-9]+ calls$", output, re.M), f"rank {rank}:\n{output}"
+
+
+def test_nothing_else_was_wrong(told):
+    """What no group has: the names of the errors."""
+    assert not [output for output in told if "wrong" in output]
+
+
+@pytest.mark.parametrize("compiler, standard", [("cc", "c99"), ("cc", "c11"), ("c++", "c++20")])
+def test_the_c_header_compiles_by_itself(compiler, standard):
+    language = "c" if compiler == "cc" else "c++"
+    argv = [compiler, f"-std={standard}", *WARNINGS, "-I", INCLUDE, "-fsyntax-only", "-x", language, "-"]
+    done = subprocess.run(argv, input="#include <epic/epic_c.h>\n", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def readme_program():
+    """The program of README.md, "From a program", as it is printed there."""
+    blocks = re.findall(r"^```cpp\n(.*?)^```", (harness.ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    return next(block for block in blocks if "int main" in block)
+
+
+def c_example():
+    return (harness.ROOT / "examples" / "allreduce_c.c").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("compiler, source", [
+    (("c++", "-std=c++20", "-x", "c++"), readme_program),
+    (("cc", "-std=c11", "-x", "c"), c_example)], ids=["readme", "allreduce_c.c"])
+def test_a_program_that_is_shown_compiles_and_runs(beds, tmp_path, compiler, source):
+    program = tmp_path / "program"
+    done = subprocess.run([*compiler, *WARNINGS, "-I", INCLUDE, "-", "-o", program, f"-L{LIBRARY}", "-lcommlib",
+                           f"-Wl,-rpath,{LIBRARY}"], input=source(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    bed = beds.get(*host_api.BED)
+    group = bed.new_group()
+    ranks = [bed.start(host, "env", f"EPIC_GROUP={group}", f"EPIC_RANK={rank}", f"EPIC_SIZE={host_api.RANKS}", program)
+             for rank, host in enumerate(bed.hosts)]
+    harness.assert_all_right(ranks)
+    # Before it there may be warnings: of the tests' own variables.
+    assert all(rank.output.splitlines()[-1] == "ok: sum is 4" for rank in ranks), [rank.output for rank in ranks]
+
+
+def test_an_unknown_variable_is_warned_about(beds):
+    """It is a warning: the call that finds it goes on, to what is wrong here."""
+    bed = beds.get(*host_api.BED)
+    done = bed.start("h0", "env", "EPIC_TIMEOUTS=3", "EPIC_DEBUG=warn", host_api.C_RANK, "g", 3, 2)
+    assert done.wait() == 1
+    assert "unknown variable EPIC_TIMEOUTS; see docs/HOST.md" in done.output, done.output
+    assert "rank 3 is not in a group of 2" in done.output, done.output
+    assert "EPIC_DEBUG;" not in done.output and "EPIC_MANAGER;" not in done.output, done.output

@@ -1,0 +1,226 @@
+"""The rows of docs/HOST.md's table "Errors and deadlines" that something outside of the ranks brings about, with the
+times that it promises. What ranks bring about themselves is in test_host_api.py."""
+
+import contextlib
+import signal
+import time
+
+import pytest
+
+from epic_testbed import net
+from host_api import (AT_ONCE_S, BED, RANKS, Rank, anew, assert_ended_everywhere, assert_within, first_error,
+                      seconds_between, start)
+
+NOWHERE = "10.255.0.99:7400"
+HOST_GONE_S, MANAGER_S, DEVICE_S, ARP_S, PORT_S, SWITCH_S = 15, 10, 2, 4, 9, 5
+
+
+@contextlib.contextmanager
+def cut(bed, node, *ports):
+    """These ports of bridges carry nothing meanwhile; the carrier stays."""
+    def state(word):
+        for port in ports:
+            net.run(["bridge", "-n", f"epic-{bed.name}-{node}", "link", "set", "dev", port, "state", word])
+    state("disabled")
+    try:
+        yield
+    finally:
+        state("forwarding")
+
+
+def port_of(bed, host):
+    """The port of the fabric that the host is at: links between switches come first, then those of the hosts."""
+    between_switches = len(bed.topology()["links"]) - len(bed.hosts)
+    return f"f{between_switches + bed.hosts.index(host) + 1}b"
+
+
+@pytest.fixture(name="bed")
+def fixture_bed(beds):
+    return beds.get(*BED)
+
+
+@pytest.fixture(name="slow", scope="module")
+def fixture_slow(all_beds):
+    """What takes its time, all at once: h0's port carries nothing, h3 and the manager do not hear each other."""
+    bed = all_beds.get(*BED)
+    again = [anew(bed) for _ in range(2)]
+    pair = ["h0", "h1"]
+    calls = ["init", "barrier", "pause:1", "allreduce:100", "barrier", "pause:2", *again[0]]
+    idle = ["init", "barrier", "until-error", "barrier", "pause:2", *again[1]]
+    told = {"dead port": start(bed, calls, calls, hosts=pair),
+            "host gone": start(bed, idle, idle, hosts=["h2", "h3"])}
+    for ranks in told.values():
+        for rank in ranks:
+            rank.program.wait_for('"did":"barrier"')
+    with cut(bed, "fabric", port_of(bed, "h0")), cut(bed, "mgmt", "m-h3"):
+        told["cut_us"] = time.monotonic() * 1e6
+        for rank in told["dead port"]:
+            rank.signal()
+        # An engine's question has told the host's kernel whose it is; this is about one that nobody has heard of.
+        net.run(["ip", "-n", f"epic-{bed.name}-h0", "neigh", "flush", "dev", "vec0"])
+        told["no ARP answer"] = start(bed, ["init"], ["init", "until-error"], hosts=pair)
+        told["no manager"] = [Rank(bed, 0, ["init"], bed.new_group(), host="h1", options=("--manager", NOWHERE))]
+        told["no device"] = [Rank(bed, 0, ["init"], bed.new_group(), host="h2", options=("--ifname", "nosuch0"))]
+        told["nobody comes"] = [Rank(bed, 0, ["init"], bed.new_group(), 3, "h1", ("--join-timeout-ms", 2000))]
+        waiting = told["dead port"] + told["host gone"]
+        for rank in waiting:
+            rank.wait_until_doing("pause:2")
+        for case in ("no ARP answer", "no manager", "no device", "nobody comes"):
+            for rank in told[case]:
+                rank.told()
+    for rank in waiting:
+        rank.signal()
+    for rank in waiting:
+        rank.told()
+    yield told
+    bed.end_programs()
+
+
+def test_a_port_that_carries_nothing_is_a_transport_error_there(slow):
+    ranks = slow["dead port"]
+    assert_ended_everywhere(ranks, ["transport", "aborted"])
+    error, told = (first_error(rank) for rank in ranks)
+    assert "transport retry counter exceeded" in error["message"], error
+    assert "transport retry counter exceeded" in told["message"] and "rank 0" in told["message"], told
+    assert_within(PORT_S, error["us"] / 1e6)
+    assert_within(AT_ONCE_S, seconds_between(error, told))
+
+
+def test_a_host_that_is_gone_is_a_lost_rank_and_to_itself_a_lost_manager(slow):
+    ranks = slow["host gone"]
+    assert_ended_everywhere(ranks, ["rank lost", "manager lost"])
+    assert "rank 1 on" in first_error(ranks[0])["message"]
+    for rank in ranks:
+        assert_within(HOST_GONE_S, (first_error(rank)["at_us"] - slow["cut_us"]) / 1e6)
+
+
+def test_a_switch_that_does_not_answer_arp(slow):
+    error, told = (first_error(rank) for rank in slow["no ARP answer"])
+    assert error["error"] == "transport" and "no ARP answer from the switch at 10.10.255.2" in error["message"], error
+    assert told["error"] == "aborted" and "no ARP answer" in told["message"], told
+    assert_within(ARP_S, error["us"] / 1e6)
+    assert_within(AT_ONCE_S, seconds_between(error, told))
+
+
+def test_a_wrong_manager_address(slow):
+    error = first_error(slow["no manager"][0])
+    assert error["error"] == "manager unreachable" and NOWHERE in error["message"], error
+    assert_within(MANAGER_S, error["us"] / 1e6)
+
+
+def test_no_roce_port(slow):
+    error = first_error(slow["no device"][0])
+    assert error["error"] == "not found" and "no active RoCE port on nosuch0" in error["message"], error
+    assert "softnic_vec0" in error["message"], error
+    assert_within(DEVICE_S, error["us"] / 1e6)
+
+
+def test_ranks_that_do_not_come_are_named(slow):
+    error = first_error(slow["nobody comes"][0])
+    assert error["error"] == "join timeout" and "2 of 3 ranks did not join in time: 1, 2" in error["message"], error
+    assert_within(2, error["us"] / 1e6)
+
+
+def test_a_rank_or_size_that_does_not_fit_is_refused_at_once(bed):
+    """The group goes on waiting, and whoever was refused joins it as he should have."""
+    group, rest = bed.new_group(), ["allreduce:100", "destroy"]
+    first = Rank(bed, 0, ["init", *rest], group, 3)
+    bed.wait_for_rank(group, 0)
+    doubled = Rank(bed, 0, ["init", f"init:{group},1,3", *rest], group, 3, "h1")
+    differs = Rank(bed, 1, ["init", f"init:{group},2,3", *rest], group, 2, "h2")
+    for rank, name, words in ((doubled, "duplicate rank", "rank 0"),
+                              (differs, "size mismatch", "rank 1 says 2, the group")):
+        error = rank.did("init")
+        assert error["error"] == name and words in error["message"], error
+        assert_within(AT_ONCE_S, error["us"] / 1e6)
+    for rank in (first, doubled, differs):
+        assert [line for line in rank.groups()[-1] if "error" in line] == []
+
+
+def test_calls_that_differ_end_the_group_when_the_last_has_called(bed):
+    again = anew(bed)
+    rest = ["allreduce:7", "async", *again]
+    ranks = start(bed, *[["init", "barrier", "allreduce:100", *rest]] * 3,
+                  ["init", "barrier", "pause", "allreduce:101", *rest])
+    for rank in ranks[:3]:
+        rank.wait_until_doing("allreduce:100")
+    ranks[3].signal()
+    assert_ended_everywhere(ranks, ["mismatch"] * 4)
+    for rank in ranks:
+        assert "called with another count" in first_error(rank)["message"]
+        assert_within(AT_ONCE_S, seconds_between(ranks[3].did("pause"), first_error(rank)))
+
+
+def test_a_process_that_dies_is_a_lost_rank_at_once(bed):
+    left, join, *rest = anew(bed)
+    steps = ["init", "barrier", "allreduce:100", left]
+    ranks = start(bed, *[[*steps, f"{join},{rank},{RANKS - 1}", *rest] for rank in range(RANKS - 1)],
+                  ["init", "barrier", "pause"])
+    ranks[3].wait_until_doing("pause")
+    for rank in ranks[:3]:
+        rank.wait_until_doing("allreduce:100")
+    killed_us = time.monotonic() * 1e6
+    ranks[3].signal(signal.SIGKILL)
+    assert_ended_everywhere(ranks[:3], ["rank lost"] * 3)
+    for rank in ranks[:3]:
+        assert "rank 3" in first_error(rank)["message"]
+        assert_within(AT_ONCE_S, (first_error(rank)["at_us"] - killed_us) / 1e6)
+
+
+def until_killed(bed, daemon):
+    """Ranks 0 and 1 in a call, 2 and 3 idle, when a daemon is killed. Returns the ranks, that wait before they join
+    another group, when, and how to start it again."""
+    again = ["pause", *anew(bed)]
+    ranks = start(bed, *[["init", "barrier", "allreduce:100", "async", *again]] * 2,
+                  *[["init", "barrier", "until-error", "barrier", *again]] * 2)
+    for rank in ranks[:2]:
+        rank.wait_until_doing("allreduce:100")
+    for rank in ranks[2:]:
+        rank.wait_until_doing("until-error")
+    killed_us = time.monotonic() * 1e6
+    return ranks, killed_us, bed.kill(daemon)
+
+
+def go_on(ranks):
+    for rank in ranks:
+        rank.wait_until_doing("pause")
+        rank.signal()
+
+
+def test_an_engine_that_dies_is_a_lost_switch(bed):
+    ranks, killed_us, argv = until_killed(bed, "root.engine")
+    for rank in ranks:
+        rank.wait_until_doing("pause")
+    bed.revive("root.engine", argv)
+    bed.wait_for_switch("root")
+    go_on(ranks)
+    assert_ended_everywhere(ranks, ["switch lost"] * 4)
+    for rank in ranks:
+        assert "root" in first_error(rank)["message"]
+        assert_within(SWITCH_S, (first_error(rank)["at_us"] - killed_us) / 1e6)
+
+
+def test_a_manager_that_dies_is_a_lost_manager_at_once(bed):
+    ranks, killed_us, argv = until_killed(bed, "manager")
+    for rank in ranks:
+        rank.wait_until_doing("pause")
+    bed.revive("manager", argv)
+    bed.wait_for_manager()
+    go_on(ranks)
+    assert_ended_everywhere(ranks, ["manager lost"] * 4)
+    for rank in ranks:
+        assert_within(AT_ONCE_S, (first_error(rank)["at_us"] - killed_us) / 1e6)
+
+
+def test_memory_that_may_not_be_locked_is_refused_before_anything_is_sent(beds):
+    """Over rdma_rxe, since softnic locks nothing. Rank 0 may lock 6 MB, and root's right to lock more is taken away."""
+    bed = beds.get("star-2", "--hosts", "rxe")
+    limit = ("setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock", "prlimit", "--memlock=6000000")
+    calls = ["allreduce:100", "allreduce:200000", "destroy"]
+    ranks = start(bed, ["init", "allreduce:2000000", "registered:2000000", "async", *calls], ["init", *calls],
+                  first={"before": limit})
+    refused = ranks[0].errors()
+    assert [line["did"] for line in refused] == ["allreduce:2000000", "registered:2000000"], ranks[0].outcome()
+    for line in refused:
+        assert line["error"] == "no resource" and "ulimit -l" in line["message"], line
+    assert ranks[1].errors() == []
