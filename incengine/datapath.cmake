@@ -9,6 +9,7 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 epic_library(switch_trace SOURCES daemon/trace.cc
              PUBLIC epic_switch PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json)
+epic_command_line(daemon/options.cc)
 epic_library(switch_daemon
   SOURCES daemon/control.cc daemon/convert.cc daemon/options.cc daemon/ports.cc daemon/service.cc
   PUBLIC epic_switch epic_switch_trace epic_io epic_proto

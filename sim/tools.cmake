@@ -1,5 +1,6 @@
 # Programs that measure or run in virtual time.
 find_package(CLI11 REQUIRED)
+epic_command_line(epic_sim.cc loss_tolerance.cc overlap_main.cc)
 add_executable(epic-loss-tolerance loss_tolerance.cc)
 target_link_libraries(epic-loss-tolerance PRIVATE epic_options epic_sim fmt::fmt CLI11::CLI11)
 add_executable(epic-overlap overlap_main.cc overlap.cc)
