@@ -80,6 +80,6 @@ def test_only_of_what_is_no_stage_is_refused_before_anything_runs():
 
 
 def test_options_are_checked():
-    assert script_test("--stress", "often").returncode == 2
+    assert script_test("--stress", "often").returncode == 2 and script_test("--stress", "0").returncode == 2
     assert script_test("--no-such-option").returncode == 2
     assert "end-to-end" in script_test("--list").stdout.split()
