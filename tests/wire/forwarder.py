@@ -63,8 +63,10 @@ class Forwarder:
             for port in (a, b):
                 self._watch(port.socket, lambda port=port: self._forward(port))
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(control_path)
+        # Who finds the socket may connect to it.
+        listener.bind(control_path + ".new")
         listener.listen()
+        os.rename(control_path + ".new", control_path)
         self._watch(listener, lambda: self._accept(listener))
 
     def run(self):
