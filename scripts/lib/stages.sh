@@ -66,7 +66,7 @@ _end_stage() {
 _say_what_runs() {
   local now name
   now=$(date +%s)
-  [ $((now - ${stage_said:=now})) -ge 30 ] && [ ${#stage_pid[@]} -gt 0 ] && [ "${verbose:-0}" = 0 ] || return 0
+  [ $((now - ${stage_said:=$now})) -ge 30 ] && [ ${#stage_pid[@]} -gt 0 ] && [ "${verbose:-0}" = 0 ] || return 0
   stage_said=$now
   for name in "${!stage_pid[@]}"; do printf '   %s: %s s' "$name" $((now - stage_begin[$name])); done
   echo
