@@ -316,7 +316,8 @@ static void ErrorNames(void) {
                                        "unsupported",
                                        "transport",
                                        "manager lost",
-                                       "internal"};
+                                       "internal",
+                                       "link lost"};
   for (size_t i = 0; i < LENGTH(kNames); ++i) {
     if (strcmp(epicGetErrorString((epicResult_t)i), kNames[i]) != 0)
       Wrong(kNames[i], epicGetErrorString((epicResult_t)i));
