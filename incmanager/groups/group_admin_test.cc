@@ -56,8 +56,8 @@ TEST(GroupTable, SwitchTrouble) {
 
 TEST(SwitchTable, EngineDownLosesContextsOnce) {
   GroupWorldFixture w(testing::Star(2));
-  EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", nullptr)->contexts_lost);
-  EXPECT_FALSE(w.switches.Heartbeat(w.now, "s1", nullptr)->contexts_lost);
+  EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", nullptr)->engine_down);
+  EXPECT_FALSE(w.switches.Heartbeat(w.now, "s1", nullptr)->engine_down);
   EXPECT_EQ(w.switches.Unusable(0, Mode::kTranslated), "its engine is down");
   const EngineReport reborn = w.Report(0, 2);
   EXPECT_TRUE(w.switches.Heartbeat(w.now, "s1", &reborn)->set_forwarding);

@@ -288,7 +288,7 @@ void GroupTable::OnContextsLost(Nanos now, NodeId node) {
   FailWhere(
       now, has_context,
       SwitchFailure(ErrorCode::kSwitchLost, name,
-                    fmt::format("switch {} lost its contexts: its engine stopped or started anew", name)));
+                    fmt::format("switch {} lost its contexts: its engine started anew", name)));
 }
 
 void GroupTable::OnSwitchLost(Nanos now, NodeId node, const std::string& why) {

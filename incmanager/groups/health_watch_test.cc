@@ -80,6 +80,7 @@ class Trial {
       const auto change = w.switches.Heartbeat(w.now, name, dead_engines.contains(name) ? nullptr : &report);
       ASSERT_TRUE(change.ok());
       if (change->contexts_lost) w.table.OnContextsLost(w.now, node);
+      if (change->engine_down) w.table.OnSwitchLost(w.now, node, "its engine has stopped");
       if (!change->register_again) continue;
       ASSERT_TRUE(w.switches.Register(w.now, name, "agent", report).ok());
       w.switches.OnForwardingSet(node, true);
@@ -259,6 +260,12 @@ TEST(HealthWatch, ASwitchInsideATreeEdgeCounts) {
   dies.silent_agents.insert("between");
   dies.dead_engines.insert("between");
   EXPECT_EQ(dies.Outcome().first.switch_name, "between");
+
+  // The agent lives and says so.
+  Trial stops(line);
+  stops.Pass(3 * kSecond);
+  stops.dead_engines.insert("between");
+  EXPECT_EQ(stops.Outcome().first.switch_name, "between");
 
   Trial cut(line);
   cut.Pass(3 * kSecond);

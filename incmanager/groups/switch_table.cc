@@ -117,7 +117,7 @@ StatusOr<SwitchChange> SwitchTable::Heartbeat(Nanos now, const std::string& name
     Adopt(now, *id, *engine, &change);
     return change;
   }
-  change.contexts_lost = entry.state != SwitchState::kEngineDown;
+  change.engine_down = entry.state != SwitchState::kEngineDown;
   entry.state = SwitchState::kEngineDown;
   return change;
 }

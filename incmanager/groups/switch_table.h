@@ -51,7 +51,8 @@ struct SwitchEntry {
 
 // What an event means for others.
 struct SwitchChange {
-  bool contexts_lost = false;   // the engine stopped or started anew: groups through this switch are gone
+  bool contexts_lost = false;   // the engine started anew: groups with a context on this switch are gone
+  bool engine_down = false;     // the engine has stopped: so has whatever crosses this switch
   bool set_forwarding = false;  // the engine needs its forwarding table
   bool register_again = false;  // the manager does not know this agent (any more)
 };

@@ -86,8 +86,12 @@ void ManagerState::OnProbed(Nanos now, NodeId witness, NodeId about,
 void ManagerState::Apply(Nanos now, NodeId node, const SwitchChange& change) {
   const std::string& name = topology_.nodes[node].name;
   if (change.contexts_lost) {
-    spdlog::warn("switch {}: engine stopped or started anew", name);
+    spdlog::warn("switch {}: engine started anew", name);
     groups_.OnContextsLost(now, node);
+  }
+  if (change.engine_down) {
+    spdlog::warn("switch {}: engine stopped", name);
+    groups_.OnSwitchLost(now, node, "its engine has stopped");
   }
   if (change.set_forwarding) world_->SetForwarding(node, ToProto(topology_, node, forwarding_[node]));
 }
