@@ -32,6 +32,7 @@ bool IsIcmpRequest(roce::Bytes icmp) {
 bool IsUdpRequest(roce::Bytes datagram) {
   const auto udp = roce::UdpView::Of(datagram);
   return udp && udp->dst_port() == kUdpEchoPort && udp->src_port() >= kFirstUserPort &&
+         udp->src_port() != roce::kUdpPort &&
          udp->length() >= roce::UdpView::kBytes && udp->length() <= datagram.size();
 }
 

@@ -100,6 +100,9 @@ TEST_F(EchoTest, NoUdpEchoForOtherServersPortsOrBrokenDatagrams) {
   Receive(0, fragment);
   EXPECT_THAT(sink_.sent, IsEmpty());
   EXPECT_EQ(NotForSwitch(), 5u);
+  Receive(0, Datagram(0, roce::kUdpPort, kUdpEchoPort, 16));  // the answer would be a RoCE packet of the switch's
+  EXPECT_THAT(sink_.sent, IsEmpty());
+  EXPECT_EQ(NotForSwitch(), 6u);
 }
 
 class ProbeTest : public EchoTest {
@@ -152,6 +155,14 @@ TEST_F(ProbeTest, AnEchoOfAnOlderRequestOrOfAnotherIsNone) {
   EXPECT_EQ(NotForSwitch(), 2u);
   EXPECT_FALSE(Ask().answered);
   EXPECT_FALSE(Ask(Ipv4{0x0a00ff03}).answered);
+}
+
+TEST_F(ProbeTest, AnEchoByAnotherPortIsForged) {
+  Ask();
+  const Bytes echo = EchoOfOther(request_);
+  Receive(0, echo);
+  EXPECT_EQ(NotForSwitch(), 1u);
+  EXPECT_FALSE(Ask().answered);
 }
 
 TEST_F(ProbeTest, KeepsABoundedNumberOfTargets) {

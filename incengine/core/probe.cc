@@ -25,7 +25,7 @@ ProbeAnswer Prober::Ask(const ProbeTarget& target, Ipv4 own_ip, const roce::MacA
     last_.erase(std::ranges::min_element(last_, {}, [](const auto& entry) { return entry.second.number; }));
   }
   const uint32_t number = next_number_++;
-  last_[target.ip] = {.number = number, .answered = false};
+  last_[target.ip] = {.number = number, .port = target.port, .answered = false};
 
   constexpr size_t kUdpBytes = roce::UdpView::kBytes + kDataBytes;
   constexpr size_t kIpBytes = roce::Ipv4View::kBytes + kUdpBytes;
@@ -42,7 +42,7 @@ ProbeAnswer Prober::Ask(const ProbeTarget& target, Ipv4 own_ip, const roce::MacA
   return answer;
 }
 
-bool Prober::OnFrame(std::span<const uint8_t> frame, Ipv4 own_ip) {
+bool Prober::OnFrame(PortId port, std::span<const uint8_t> frame, Ipv4 own_ip) {
   const auto ethernet = roce::EthernetView::Of(frame);
   if (!ethernet || ethernet->ether_type() != roce::kEtherTypeIpv4) return false;
   const auto ip = roce::Ipv4View::Of(ethernet->payload());
@@ -54,7 +54,8 @@ bool Prober::OnFrame(std::span<const uint8_t> frame, Ipv4 own_ip) {
   const roce::Bytes data = udp->payload();
   if (data.size() < kDataBytes || !std::ranges::equal(kText, data.first(kText.size()))) return false;
   const auto asked = last_.find(ip->src());
-  if (asked == last_.end() || asked->second.number != roce::LoadBe32(&data[kText.size()])) return false;
+  if (asked == last_.end() || asked->second.port != port) return false;
+  if (asked->second.number != roce::LoadBe32(&data[kText.size()])) return false;
   asked->second.answered = true;
   return true;
 }

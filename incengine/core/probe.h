@@ -31,8 +31,9 @@ class Prober {
   // Makes *frame the next request, from this MAC and address.
   ProbeAnswer Ask(const ProbeTarget& target, Ipv4 own_ip, const roce::MacAddress& own_mac,
                   std::vector<uint8_t>* frame);
-  // Takes the answer to a request; false if the frame is none.
-  bool OnFrame(std::span<const uint8_t> frame, Ipv4 own_ip);
+  // Takes the answer to a request, which comes by the port of the target: others could forge it. False if the
+  // frame is none.
+  bool OnFrame(PortId port, std::span<const uint8_t> frame, Ipv4 own_ip);
 
  private:
   // More neighbours than a switch has ports; beyond it the one that was asked first is forgotten.
@@ -40,6 +41,7 @@ class Prober {
 
   struct Request {
     uint32_t number = 0;
+    PortId port{};
     bool answered = false;
   };
   std::map<Ipv4, Request> last_;  // by target

@@ -96,7 +96,7 @@ void Switch::OnOwnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, 
   roce::Packet packet;
   const roce::ParseResult result = roce::ParseFrame(frame, &address, &packet);
   if (result == roce::ParseResult::kNotRoce) {
-    if (prober_.OnFrame(frame, config_.address)) return;
+    if (prober_.OnFrame(port, frame, config_.address)) return;
     if (!EchoReply(frame, config_.address, &echo_)) return Count(FrameDrop::kNotForSwitch);
     ++counters_.echo_replies;
     return Send(port, echo_, sink);
