@@ -100,7 +100,10 @@ class Forwarder:
             except OSError:  # the device went down: said once, later frames come when it is up again
                 return
             roce = frames.parse(frame)
-            fate = None if roce is None else self.rules.fate(port.link, port.direction, roce)
+            if roce is None:  # it passes, and is none of those that are to overtake a frame
+                self._send(port.peer, [frame])
+                continue
+            fate = self.rules.fate(port.link, port.direction, roce)
             self._send(port.peer, port.line.push(time.monotonic(), frame, fate))
             if fate and (fate.depth or fate.delay_s):
                 self._holding.add(port)
