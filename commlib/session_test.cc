@@ -164,6 +164,7 @@ TEST(SessionTest, ProbesAreAnsweredAtOnce) {
       answers.push_back(ReadOne(stream).probed());
     }
     answered.set_value();
+    ReadOne(stream);  // nothing more comes: a stream that ended before Join has returned would be its failure
   });
   std::unique_ptr<Session> session;
   JoinedInfo joined;
