@@ -125,6 +125,7 @@ def run_fault(bed, fault, mode):
         fault.mend(bed)
         for switch in bed.switches:
             bed.wait_for_switch(switch, timeout_s=40)
+        bed.wait_for_ports()  # a link that it takes for cut would end the next group at once
 
 
 def complaint(fault, found):

@@ -194,6 +194,13 @@ class Bed:
             capability = dump["info"]["capability"]
             assert capability["arena_free_bytes"] == capability["arena_bytes"], f"{switch}: {capability}"
 
+    def wait_clean(self, timeout_s=15):
+        """As assert_clean, after a group has failed: it is removed within some seconds."""
+        deadline = time.monotonic() + timeout_s
+        while self.groups() and time.monotonic() < deadline:
+            time.sleep(0.3)
+        self.assert_clean()
+
     # --- daemons
 
     def record(self):
@@ -234,6 +241,17 @@ class Bed:
             if states[switch] == state:
                 return time.monotonic() - begin
             assert time.monotonic() < begin + timeout_s, f"{switch} is '{states[switch]}', not '{state}'"
+            time.sleep(0.2)
+
+    def wait_for_ports(self, timeout_s=20):
+        """Waits until the manager knows that every port of every switch has a carrier."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            down = [f"{s['name']}:{p['name']}" for s in self.manager("switches")["switches"]
+                    for p in s["engine"]["ports"] if not p.get("up", False)]
+            if not down:
+                return
+            assert time.monotonic() < deadline, f"without a carrier, says the manager: {', '.join(down)}"
             time.sleep(0.2)
 
     def wait_for_manager(self, timeout_s=20):

@@ -86,7 +86,7 @@ def test_a_killed_rank_is_named_to_the_others(bed):
         assert error["error"] == "rank lost" and "2" in error["message"], error
     assert seconds < 10, f"the others were told after {seconds:.1f} s"
     finish(ranks)
-    wait_clean(bed)
+    bed.wait_clean()
 
 
 def test_a_host_that_is_gone_is_named_to_the_others(bed):
@@ -106,15 +106,7 @@ def test_a_host_that_is_gone_is_named_to_the_others(bed):
         assert error["error"] == "rank lost" and "rank 2" in error["message"], error
     assert 4 < seconds < 30, f"the others were told after {seconds:.1f} s"
     finish(ranks)
-    wait_clean(bed)
-
-
-def wait_clean(bed, timeout_s=15):
-    """Groups that failed are removed within some seconds."""
-    deadline = time.monotonic() + timeout_s
-    while bed.groups() and time.monotonic() < deadline:
-        time.sleep(0.3)
-    bed.assert_clean()
+    bed.wait_clean()
 
 
 def test_two_groups_do_not_disturb_each_other(bed):
@@ -130,7 +122,7 @@ def test_a_failing_group_does_not_disturb_another(bed):
     for error in errors([bed.loop(rank, "--counts", 100 + rank, group=group) for rank in range(4)]):
         assert error["error"] == "mismatch"
     assert_all_right(good)
-    wait_clean(bed)
+    bed.wait_clean()
 
 
 def test_a_group_in_use_is_destroyed_only_by_force(bed):
@@ -142,7 +134,7 @@ def test_a_group_in_use_is_destroyed_only_by_force(bed):
     assert refused.returncode == 1 and group in refused.stderr
     assert bed.manager_cli("group", "destroy", group, "--force").returncode == 0
     assert {error["error"] for error in errors(ranks)} == {"aborted"}
-    wait_clean(bed)
+    bed.wait_clean()
 
 
 def test_a_path_mtu_above_the_link_is_refused(beds):

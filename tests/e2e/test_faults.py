@@ -16,7 +16,7 @@ def run(beds, kind, name, mode, runs=1):
         found = faults.run_fault(bed, fault, mode)
         print(f"\n{kind}, mode {mode}, {fault.what}: {faults.cell(fault, [found])}")
         assert faults.complaint(fault, found) is None
-    bed.assert_clean()
+    bed.wait_clean()
 
 
 @pytest.mark.parametrize("name", faults.FAULTS)
