@@ -17,6 +17,9 @@ import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.append(str(ROOT / "scripts/lib"))
+import patches  # noqa: E402
+
 PAGE = ROOT / "docs/CANARIES.md"
 WIDTH = 120  # of the page's lines
 FIELDS = ("Mistake", "Source", "Rule", "Leads to")
@@ -56,13 +59,10 @@ class Found(typing.NamedTuple):
 
 def header_of(name):
     """The fields of the patch's comment."""
-    text = (HERE / f"{name}.patch").read_text(encoding="utf-8").split("\n--- a/")[0]
-    pattern = rf"^({'|'.join(ALL_FIELDS)}): (.*?)(?=^(?:{'|'.join(ALL_FIELDS)}): |\Z)"
-    found = {key: " ".join(value.split()) for key, value in re.findall(pattern, text, re.S | re.M)}
-    missing = [field for field in FIELDS if field not in found]
-    if missing:
+    found = patches.head_of(HERE / f"{name}.patch", ALL_FIELDS)
+    if missing := [field for field in FIELDS if field not in found]:
         raise Wrong(f"{name}.patch: its comment lacks {', '.join(missing)}")
-    return found
+    return {key: values[0] for key, values in found.items()}
 
 
 def run(program, setup):

@@ -1,0 +1,76 @@
+"""docs/RULES.md: its rules, their tests, and the programs that have these; and the mutants of tests/mutants."""
+import pathlib
+import re
+import typing
+
+import patches
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/RULES.md"
+MUTANTS = ROOT / "tests/mutants"
+UNPROVED = "Rules without such a proof here"
+
+
+class Row(typing.NamedTuple):
+    section: str
+    rule: str
+    tests: tuple[str, ...]
+
+
+class Mutant(typing.NamedTuple):
+    """A patch that takes a rule out; each of its tests must fail then."""
+    name: str
+    section: str
+    rule: str
+    tests: tuple[str, ...]
+    taken_out: str
+    patch: pathlib.Path
+
+
+def suites():
+    """The table at the page's head: files and program by suite."""
+    rows = re.findall(r"^\| `(\w+)` \| (`[\w/.]+`(?:, `[\w/.]+`)*) \| `([\w/]+)` \|$",
+                      PAGE.read_text(encoding="utf-8"), re.M)
+    return {suite: (re.findall(r"`([^`]+)`", files), program) for suite, files, program in rows}
+
+
+def rows():
+    """The rows of every section with a proof."""
+    found = []
+    for part in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
+        section, *lines = part.splitlines()
+        if section == UNPROVED:
+            continue
+        for line in lines:
+            if not line.startswith("| ") or line.startswith("| rule "):
+                continue
+            rule, tests = (cell.strip() for cell in line.strip("|").split(" | ")[:2])
+            named = found[-1].tests if tests == "the same" else tuple(re.findall(r"`(\w+\.\w+)`", tests))
+            found.append(Row(section, rule, named))
+    return found
+
+
+def mutant_of(patch):
+    """The patch's head, as a mutant."""
+    keys = ("Rule", "Section", "Test", "Taken out")
+    head = patches.head_of(patch, keys)
+    if missing := [key for key in keys if key not in head]:
+        raise patches.Wrong(f"{patch.name}: its head lacks {', '.join(missing)}")
+    return Mutant(patch.stem, head["Section"][0], head["Rule"][0], tuple(head["Test"]), head["Taken out"][0], patch)
+
+
+def mutants():
+    """All of them, in the page's order."""
+    order = {row[:2]: number for number, row in reversed(list(enumerate(rows())))}
+    found = [mutant_of(patch) for patch in sorted(MUTANTS.glob("*.patch"))]
+    return sorted(found, key=lambda m: (order.get((m.section, m.rule), len(order)), m.name))
+
+
+def mutants_of(row, among):
+    """The mutants of a row. Two rows may bear the same words, such as "… and down": the tests tell which is meant."""
+    return [m for m in among if (m.section, m.rule) == row[:2] and set(m.tests) <= set(row.tests)]
+
+
+def program_of(test):
+    """The program that has a test, as FOLDER/NAME."""
+    return suites()[test.split(".")[0]][1]
