@@ -216,6 +216,15 @@ TEST_F(EngineTest, StoppedGroupMovesNothing) {
   EXPECT_TRUE(sent.empty());
 }
 
+TEST_F(EngineTest, AStoppedGroupPromptsNobody) {
+  Install(true);
+  Control(0, 64);
+  Control(1, 64);  // nobody acknowledges the reply
+  engine.Fail(7, 1);
+  Fire();
+  EXPECT_TRUE(sent.empty());
+}
+
 TEST_F(EngineTest, CopyIsASnapshot) {
   Install(true);
   Control(0, 64);
