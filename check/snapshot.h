@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "check/archive.h"
-#include "commlib/core/rank_core.h"
+#include "commlib/core/rank_calls.h"
 #include "incengine/core/engine.h"
 #include "sim/host.h"
 
@@ -43,6 +43,10 @@ struct Snapshot {
   // which takes its children in order.
   static void Relabel(engine::Engine& engine, uint64_t group_id, std::span<const size_t> becomes,
                       const std::function<void(std::span<uint8_t>)>& data);
+  // What a host holds in its bounce buffers is relabelled.
+  static void Relabel(sim::Host& host, const std::function<void(std::span<uint8_t>)>& data) {
+    Bounced(host.core_, data);
+  }
 
  private:
   // Never called: they do not compile when a field has been added (check/snapshot_complete.cc).
@@ -116,6 +120,10 @@ struct Snapshot {
   static void Rate(A& a, Of<A, roce::RateController>& rate);
   template <typename A>
   static void Core(A& a, Of<A, RankCore>& core);
+  template <typename A>
+  static void Calls(A& a, Of<A, RankCalls>& calls, Of<A, std::vector<Buffers>>& buffers);
+  template <typename C, typename Action>
+  static void Bounced(C& calls, const Action& action);
 };
 
 }  // namespace epic

@@ -66,8 +66,8 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
   }
   {
     // Not saved: reads, write.
-    [[maybe_unused]] const auto& [recvs, responses, reads, epsn, ack_psn, msn, nak_sent, refused_with, message,
-                                  filled, write, acks_held, ack_at, cnp_due, cnp_allowed_at] = rx;
+    [[maybe_unused]] const auto& [recvs, responses, reads, epsn, ack_psn, msn, nak_sent, refused_with,
+                                  message, filled, write, acks_held, ack_at, cnp_due, cnp_allowed_at] = rx;
     [[maybe_unused]] const auto& [wr_id, sges] = recvs[0];
     // Not saved, as is_read is false: first, last, rkey, remaining, address.
     [[maybe_unused]] const auto& [is_read, syndrome, psn, response_msn, first, last, rkey, remaining,
@@ -84,11 +84,18 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
 
 void Snapshot::EveryField(const sim::Host& host) {
   // Not saved: rank, wake.
-  [[maybe_unused]] const auto& [rank, wake, qp, core, calls, unfinished, wants_poll, stopped, life, posted,
-                                control_out, control_in] = host;
+  [[maybe_unused]] const auto& [rank, wake, qp, rank_calls, calls, unfinished, wants_poll, stopped, life] =
+      host;
   {
-    // Not saved: finished_at. The buffers, send and recv, are the node's.
-    [[maybe_unused]] const auto& [state, outcome, send, recv, reply, finished_at] = calls.front();
+    // Not saved: finished_at.
+    [[maybe_unused]] const auto& [state, outcome, reply, finished_at] = calls.front();
+  }
+  // Not saved: bounce_bytes, rank, world_size.
+  [[maybe_unused]] const auto& [bounce_bytes, own_rank, world_size, memory, core, outstanding, first_call,
+                                ended, posted] = rank_calls;
+  {
+    // The buffers, send and recv, are the node's.
+    [[maybe_unused]] const auto& [header, send, recv, send_bytes, recv_bytes, way] = outstanding.front();
   }
   // Not saved: config.
   [[maybe_unused]] const auto& [config, ops, first_op, next_index, recv_posted, send_posted, recv_done,

@@ -200,32 +200,62 @@ void Snapshot::Core(A& a, Of<A, RankCore>& core) {
   });
 }
 
+// Control slots, and of the bounce buffers those of open calls.
+template <typename A>
+void Snapshot::Calls(A& a, Of<A, RankCalls>& calls, Of<A, std::vector<Buffers>>& buffers) {
+  Core(a, calls.core_);
+  a.Numbers(calls.first_call_, calls.posted_);
+  auto number = static_cast<size_t>(calls.first_call_);
+  Sequence(a, calls.calls_, [&](auto& call) {
+    a.Numbers(call.way);
+    if constexpr (A::kReads) {
+      const ControlHeader& header = calls.core_.OpAt(static_cast<OpId>(number)).header;
+      call = calls.MakeCall(header, buffers[number].send.data(), buffers[number].recv.data(), call.way);
+    }
+    ++number;
+  });
+  Sequence(a, calls.ended_, [&a](auto& finished) {
+    a.Numbers(finished.op, finished.outcome);
+    Header(a, finished.reply);
+  });
+  const auto memory = std::span(calls.memory_);
+  if constexpr (A::kReads) std::ranges::fill(memory, uint8_t{0});
+  constexpr size_t kSlots = 2 * kMaxOpenInvocations;
+  for (size_t slot = 0; slot < kSlots; ++slot) a.Blob(memory.subspan(slot * kControlBytes, kControlBytes));
+  Bounced(calls, [&](auto bytes) { a.Blob(bytes); });
+}
+
+// The bounce buffers of the open calls that use one.
+template <typename C, typename Action>
+void Snapshot::Bounced(C& calls, const Action& action) {
+  const size_t open = std::min<size_t>(calls.calls_.size(), kMaxOpenInvocations);
+  for (size_t i = 0; i < open; ++i) {
+    const auto& call = calls.calls_[i];
+    if (call.way != Way::kBounce) continue;
+    const auto slot = static_cast<size_t>(ControlSlot(calls.first_call_ + static_cast<OpId>(i)));
+    action(std::span(calls.memory_)
+               .subspan(2 * kMaxOpenInvocations * kControlBytes + slot * calls.bounce_bytes_,
+                        calls.BounceBytes(call)));
+  }
+}
+
 template <typename A>
 void Snapshot::Host(A& a, Of<A, sim::Host>& host, Of<A, std::vector<Buffers>>& buffers) {
   check::Regions memory;
-  memory.Add({host.control_out_.front().data(), sizeof(host.control_out_)});
-  memory.Add({host.control_in_.front().data(), sizeof(host.control_in_)});
+  memory.Add(host.core_.memory_);
   for (auto& buffer : buffers) {
     memory.Add(buffer.send);
     memory.Add(buffer.recv);
   }
   QueuePair(a, host.qp_, memory);
-  Core(a, host.core_);
-  a.Numbers(host.unfinished_, host.wants_poll_, host.stopped_, host.life_, host.posted_);
+  Calls(a, host.core_, buffers);
+  a.Numbers(host.unfinished_, host.wants_poll_, host.stopped_, host.life_);
   size_t number = 0;
   Sequence(a, host.calls_, [&](auto& call) {
     a.Numbers(call.state, call.outcome);
     Header(a, call.reply);
-    auto& buffer = buffers[number++];
-    a.Blob(buffer.recv);
-    if constexpr (A::kReads) {
-      call.send = buffer.send;
-      call.recv = buffer.recv;
-    }
+    a.Blob(buffers[number++].recv);
   });
-  const auto ring = [&a](auto& each) { a.Blob(each); };
-  for (auto& control : host.control_out_) ring(control);
-  for (auto& control : host.control_in_) ring(control);
 }
 
 }  // namespace epic

@@ -4,14 +4,11 @@
 
 #include <cstddef>
 
+#include "commlib/core/rank_calls.h"
 #include "epic/epic.h"
 #include "protocol/control.h"
 
 namespace epic::internal {
-
-// In ControlHeader::flags of an average: a SUM that every receiver divides by the number of ranks. Ranks that
-// call one with SUM and one with AVG are told of a mismatch by it.
-inline constexpr uint32_t kAverageFlag = 1;
 
 // As the caller gave them; `root` and `op` are 0 and kSum where the collective has none.
 struct CallArguments {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "commlib/core/rank_core.h"
+#include "commlib/core/rank_calls.h"
 #include "commlib/core/watch.h"
 #include "commlib/session.h"
 #include "commlib/timeouts.h"
@@ -31,11 +31,7 @@ struct Call {
   ControlHeader header;
   const uint8_t* send = nullptr;
   uint8_t* recv = nullptr;
-  // That the network takes from `send` and puts into `recv`.
-  uint64_t send_bytes = 0;
-  uint64_t recv_bytes = 0;
-  bool bounce = false;  // the data go through the bounce buffers
-  // Where the NIC reads and writes, else.
+  // Where the NIC reads and writes, if not in the bounce buffers.
   std::shared_ptr<verbs::Memory> send_memory;
   std::shared_ptr<verbs::Memory> recv_memory;
   Clock::time_point deadline;
@@ -99,16 +95,14 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void Shutdown();
 
   // All below: with the mutex held.
-  Error PrepareBuffers(Call* call, std::unique_lock<std::mutex>& lock);
+  Error PrepareBuffers(Call* call, Way* way, std::unique_lock<std::mutex>& lock);
   std::shared_ptr<verbs::Memory> FindRegion(const void* base, uint64_t bytes) const;
   void MakeProgress();
   // False if there was nothing to poll.
   bool PollCompletions();
   void HandleCompletion(const ibv_wc& completion);
   void PostWork();
-  void FillRequest(const WorkRequest& work, ibv_sge* sge);
-  void FillControl(const WorkRequest& work, const Call& call);
-  void Finish(Call* call, OpId op);
+  ibv_sge SgeOf(const RankCalls::Request& request) const;
   void DeliverFinished();
   // Ends the group at this rank; does not wait. Its calls end when the queue pair has been drained.
   void Fail(const Error& error, bool tell_manager);
@@ -128,33 +122,19 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void Sleep(std::unique_lock<std::mutex>& lock);
   const Call& CallOf(OpId op) const { return *calls_[static_cast<size_t>(op - first_call_)]; }
 
-  uint8_t* ControlSendSlot(OpId op) {
-    return &buffers_[static_cast<size_t>(ControlSlot(op)) * kControlBytes];
-  }
-  uint8_t* ControlRecvSlot(OpId op) {
-    return &buffers_[static_cast<size_t>(kMaxOpenInvocations + ControlSlot(op)) * kControlBytes];
-  }
-  // Where a call's data lie in the bounce buffers. An AllReduce uses the same bytes both ways: packet i of
-  // them is written only when packet i of all ranks has been summed.
-  uint8_t* BounceSend(OpId op);
-  uint8_t* BounceRecv(OpId op, const Call& call);
-
   const pid_t owner_;  // the process that joined
   Options options_;
   uint32_t path_mtu_ = 0;
   std::chrono::microseconds spin_{0};
   int wake_fd_ = -1;  // ends Sleep
   std::shared_ptr<verbs::Device> device_;
-  // Control packets both ways, then the bounce buffers; one slot of each for every invocation that can be
-  // open.
-  std::vector<uint8_t> buffers_;
-  std::shared_ptr<verbs::Memory> buffers_memory_;
+  std::shared_ptr<verbs::Memory> own_memory_;  // of core_
 
   std::mutex mutex_;
   std::condition_variable changed_;  // a call is done, or nobody leads
   std::unique_ptr<verbs::QueuePair> qp_;
   std::unique_ptr<Session> session_;
-  RankCore core_{{}};
+  RankCalls core_;
   std::deque<std::shared_ptr<Call>> calls_;  // outstanding, in program order
   OpId first_call_ = 0;
   std::vector<std::shared_ptr<Region>> regions_;
@@ -162,7 +142,6 @@ class Comm : public std::enable_shared_from_this<Comm> {
   // destroyed.
   enum class Phase : uint8_t { kRunning, kDraining, kDrained };
   Phase phase_ = Phase::kRunning;
-  int64_t posted_requests_ = 0;                                 // on the queue pair, not completed
   Clock::time_point next_deadline_ = Clock::time_point::max();  // no call's, nor the draining's, is earlier
   Error error_;                                                 // what ended the group
   bool refused_ = false;                                        // ... was a reply that every rank got

@@ -51,7 +51,8 @@ Error Comm::Open() {
   if (wake_fd_ < 0)
     return {ErrorCode::kNoResource, fmt::format("cannot create an eventfd: {}", std::strerror(errno))};
   if (Error e = verbs::Device::Open(options_.ifname, &device_); !e.ok()) return e;
-  if (Error e = verbs::Memory::Register(device_, buffers_.data(), buffers_.size(), true, &buffers_memory_);
+  if (Error e =
+          verbs::Memory::Register(device_, core_.memory().data(), core_.memory().size(), true, &own_memory_);
       !e.ok()) {
     return e;
   }
@@ -95,11 +96,11 @@ Error Comm::Connect(const JoinedInfo& joined) {
   }
   if (Error e = qp_->Connect(joined.connect); !e.ok()) return e;
   path_mtu_ = joined.connect.path_mtu;
-  core_ = RankCore({.path_mtu = path_mtu_,
-                    .message_packets = joined.message_packets,
-                    .window_messages = joined.window_messages,
-                    .rank = static_cast<uint32_t>(options_.rank),
-                    .world_size = static_cast<uint32_t>(options_.size)});
+  core_.SetConfig({.path_mtu = path_mtu_,
+                   .message_packets = joined.message_packets,
+                   .window_messages = joined.window_messages,
+                   .rank = static_cast<uint32_t>(options_.rank),
+                   .world_size = static_cast<uint32_t>(options_.size)});
   Log(LogLevel::kInfo, "rank {}: group {} (id {}) through {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {}",
       options_.rank, options_.group, joined.group_id, verbs::ToString(joined.connect.remote_ip),
       joined.connect.remote_qpn, joined.mode, path_mtu_, joined.message_packets, joined.window_messages);

@@ -44,7 +44,7 @@ void Fill(DataType type, std::span<uint8_t> out, const ValueOf& value) {
 }  // namespace
 
 CollectiveCall::CollectiveCall(const ControlHeader& header, int ranks, int number)
-    : header_(header), ranks_(ranks), number_(number) {
+    : header_(header), ranks_(ranks), number_(number), buffers_(ChooseBuffers()) {
   for (int r = 0; r < ranks; ++r) {
     const auto rank = static_cast<uint32_t>(r);
     send_.emplace_back(SendBytes(header, rank));
@@ -52,10 +52,33 @@ CollectiveCall::CollectiveCall(const ControlHeader& header, int ranks, int numbe
     const uint64_t part_bytes = header.count * ElementBytes(header.type);
     for (uint64_t at = 0; at < send_.back().size(); at += part_bytes) {
       const int64_t part = Reduces(header.collective) ? static_cast<int64_t>(at / part_bytes) : r;
-      Fill(header.type, std::span(send_.back()).subspan(at, part_bytes),
+      Fill(header.type, BytesAt(*this, rank, SendPlace(rank)).subspan(at, part_bytes),
            [&](size_t i) { return Value(r, part, i); });
     }
   }
+}
+
+CollectiveCall::Buffers CollectiveCall::ChooseBuffers() const {
+  const uint64_t x = (header_.count * 64 + static_cast<uint64_t>(number_) + 1) * 0x9e3779b97f4a7c15u;
+  return static_cast<Buffers>((x >> 32) % 3);
+}
+
+bool CollectiveCall::InPlace(size_t rank) const {
+  return buffers_ == Buffers::kInPlace && !send_[rank].empty() && !recv_[rank].empty();
+}
+
+// In place, the smaller buffer is this rank's share of the larger one.
+CollectiveCall::Place CollectiveCall::SendPlace(size_t rank) const {
+  const size_t bytes = send_[rank].size();
+  const size_t other = recv_[rank].size();
+  if (!InPlace(rank) || bytes > other) return {.in_send = true, .bytes = bytes};
+  return {.at = bytes < other ? rank * bytes : 0, .bytes = bytes};
+}
+
+CollectiveCall::Place CollectiveCall::RecvPlace(size_t rank) const {
+  const size_t bytes = recv_[rank].size();
+  if (!InPlace(rank) || bytes >= send_[rank].size()) return {.bytes = bytes};
+  return {.in_send = true, .at = rank * bytes, .bytes = bytes};
 }
 
 uint32_t CollectiveCall::Value(int rank, int64_t part, uint64_t element) const {
@@ -95,11 +118,14 @@ const std::vector<uint8_t>& CollectiveCall::Results() const {
 
 void CollectiveCall::Start(World& world, int rank, int group) {
   const auto r = static_cast<size_t>(rank);
-  world.host(rank, group).Start(header_, send_[r], recv_[r]);
+  world.host(rank, group)
+      .Start(header_, BytesAt(*this, r, SendPlace(r)), BytesAt(*this, r, RecvPlace(r)),
+             buffers_ != Buffers::kCopied);
 }
 
 size_t CollectiveCall::Wrong(int rank) const {
-  const std::vector<uint8_t>& got = recv_[static_cast<size_t>(rank)];
+  const auto r = static_cast<size_t>(rank);
+  const std::span<const uint8_t> got = BytesAt(*this, r, RecvPlace(r));
   if (got.empty()) return 0;
   const uint32_t bytes = ElementBytes(header_.type);
   // All parts, or one: the only one, or in a ReduceScatter the rank's own.

@@ -17,7 +17,8 @@ namespace epic::sim {
 // Elements are small integers in the type's encoding, so that sums are exact in every type and order.
 class CollectiveCall {
  public:
-  // Contributions follow from number, rank and element. Ranks are at most 64 with 32-bit types, 16 otherwise.
+  // Contributions and where the data lie follow from header and number. Ranks are at most 64 with 32-bit
+  // types, 16 otherwise.
   CollectiveCall(const ControlHeader& header, int ranks, int number);
 
   // Starts it on one rank of a group of the world.
@@ -32,6 +33,26 @@ class CollectiveCall {
   std::string Describe() const;
 
  private:
+  // Of every rank.
+  enum class Buffers : uint8_t {
+    kCopied,    // in the rank's own, if they fit there
+    kSeparate,  // registered: in the caller's
+    kInPlace,   // registered, and the results come where the contributions were
+  };
+  // What a rank sends or receives, in one of the two buffers that it has.
+  struct Place {
+    bool in_send = false;  // else in recv_
+    size_t at = 0;
+    size_t bytes = 0;
+  };
+  Buffers ChooseBuffers() const;
+  bool InPlace(size_t rank) const;
+  Place SendPlace(size_t rank) const;
+  Place RecvPlace(size_t rank) const;
+  template <typename Self>
+  static auto BytesAt(Self& self, size_t rank, const Place& place) {
+    return std::span(place.in_send ? self.send_[rank] : self.recv_[rank]).subspan(place.at, place.bytes);
+  }
   uint32_t Value(int rank, int64_t part, uint64_t element) const;
   uint32_t Expected(int64_t part, uint64_t element) const;
   const std::vector<uint8_t>& Results() const;
@@ -39,6 +60,7 @@ class CollectiveCall {
   ControlHeader header_;
   int ranks_;
   int number_;
+  Buffers buffers_;
   std::vector<std::vector<uint8_t>> send_;
   std::vector<std::vector<uint8_t>> recv_;
   mutable std::vector<uint8_t> results_;  // what must be received; made when it is first asked for

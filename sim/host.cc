@@ -1,7 +1,6 @@
 #include "sim/host.h"
 
 #include <bit>
-#include <cstring>
 
 #include "base/check.h"
 
@@ -21,10 +20,10 @@ class OwnMemory final : public roce::Memory {
   }
 };
 
-roce::SgeList SgesOf(std::span<const uint8_t> buffer) {
+roce::SgeList SgesOf(const RankCalls::Request& request) {
   roce::SgeList list;
   list.count = 1;
-  list.sge[0] = {std::bit_cast<uint64_t>(buffer.data()), static_cast<uint32_t>(buffer.size()), kLkey};
+  list.sge[0] = {std::bit_cast<uint64_t>(request.address), request.length, kLkey};
   return list;
 }
 
@@ -58,28 +57,25 @@ roce::QueuePair Connected(const HostConfig& config) {
 }  // namespace
 
 Host::Host(const HostConfig& config)
-    : rank_(config.rank),
-      wake_(config.wake),
-      qp_(Connected(config)),
-      core_({.path_mtu = config.path_mtu,
-             .message_packets = config.message_packets,
-             .window_messages = config.window_messages,
-             .rank = config.rank,
-             .world_size = config.world_size}) {}
+    : rank_(config.rank), wake_(config.wake), qp_(Connected(config)), core_(config.bounce_bytes) {
+  core_.SetConfig({.path_mtu = config.path_mtu,
+                   .message_packets = config.message_packets,
+                   .window_messages = config.window_messages,
+                   .rank = config.rank,
+                   .world_size = config.world_size});
+}
 
-int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv) {
+int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv,
+                bool registered) {
   EPIC_CHECK(!stopped_ && alive());
   const bool own_broadcast = header.collective == Collective::kBroadcast && rank_ == header.root;
   EPIC_CHECK(send.size() == SendBytes(header, rank_));
   EPIC_CHECK(recv.size() == RecvBytes(header, rank_) || (own_broadcast && recv.empty()));
-  if (header.collective == Collective::kAllGather && !send.empty()) {
-    std::memmove(recv.data() + rank_ * send.size(), send.data(), send.size());
-  } else if (own_broadcast && !send.empty() && !recv.empty()) {
-    std::memmove(recv.data(), send.data(), send.size());
-  }
-  const OpId op = core_.Post(header);
+  CopyOwnPart(header, rank_, send.data(), recv.data());
+  const Way way = registered || !core_.Fits(header) ? Way::kDirect : Way::kBounce;
+  const OpId op = core_.Post(header, send.data(), recv.data(), way);
   EPIC_CHECK(op == static_cast<OpId>(calls_.size()));
-  calls_.push_back({.send = send, .recv = recv});
+  calls_.emplace_back();
   ++unfinished_;
   WantPoll();
   return static_cast<int>(op);
@@ -102,24 +98,15 @@ void Host::OnPacket(Nanos now, const roce::Packet& packet) {
   EPIC_CHECK(qp_.state() == roce::QpState::kRts);
 }
 
-void Host::Post(const WorkRequest& wr) {
-  ++posted_;
-  const auto slot = static_cast<size_t>(ControlSlot(wr.op));
-  const Call& call = calls_[static_cast<size_t>(wr.op)];
-  if (wr.is_recv) {
-    const std::span<uint8_t> buffer =
-        wr.is_control ? std::span<uint8_t>(control_in_[slot]) : call.recv.subspan(wr.offset, wr.length);
-    EPIC_CHECK(qp_.PostRecv({.wr_id = wr.wr_id, .sges = SgesOf(buffer)}) == roce::PostResult::kOk);
+void Host::Post(const RankCalls::Request& request) {
+  if (request.is_recv) {
+    EPIC_CHECK(qp_.PostRecv({.wr_id = request.wr_id, .sges = SgesOf(request)}) == roce::PostResult::kOk);
     return;
   }
-  roce::SendWr send{.wr_id = wr.wr_id};
-  if (wr.is_control) {
-    Encode(wr.header, control_out_[slot]);
+  roce::SendWr send{.wr_id = request.wr_id, .sges = SgesOf(request)};
+  if (request.has_imm) {
     send.opcode = roce::WrOpcode::kSendImm;
-    send.imm = wr.imm;
-    send.sges = SgesOf(control_out_[slot]);
-  } else {
-    send.sges = SgesOf(call.send.subspan(wr.offset, wr.length));
+    send.imm = request.imm;
   }
   EPIC_CHECK(qp_.PostSend(send) == roce::PostResult::kOk);
 }
@@ -137,19 +124,10 @@ void Host::WantPoll() {
 // What the library does: completions in, work requests and finished calls out.
 void Host::RunProcess(Nanos now) {
   wants_poll_ = false;
-  for (roce::Completion c; qp_.NextCompletion(&c);) {
-    --posted_;
-    if (!c.is_recv()) {
-      core_.OnSendComplete(c.wr_id);
-      continue;
-    }
-    std::span<const uint8_t> control;
-    if (const auto op = core_.ControlOf(c.wr_id))
-      control = control_in_[static_cast<size_t>(ControlSlot(*op))];
-    core_.OnRecvComplete(c.wr_id, c.bytes, c.has_imm ? std::optional(c.imm) : std::nullopt, control);
-  }
-  WorkRequest wr;
-  while (core_.NextWorkRequest(&wr)) Post(wr);
+  for (roce::Completion c; qp_.NextCompletion(&c);)
+    core_.OnComplete(c.wr_id, c.bytes, c.has_imm ? std::optional(c.imm) : std::nullopt);
+  RankCalls::Request request;
+  while (core_.NextRequest(&request)) Post(request);
   if (core_.failed()) core_.OnDrained();
   TakeFinished(now);
 }
@@ -171,8 +149,8 @@ void Host::Abort(Nanos now) {
   wants_poll_ = false;
   core_.Abort();
   EPIC_CHECK(qp_.Modify({.state = roce::QpState::kErr}) == roce::ModifyResult::kOk);
-  for (roce::Completion c; qp_.NextCompletion(&c);) --posted_;
-  EPIC_CHECK(posted_ == 0);
+  for (roce::Completion c; qp_.NextCompletion(&c);) core_.OnFlushed();
+  EPIC_CHECK(core_.posted() == 0);
   core_.OnDrained();
   TakeFinished(now);
   EPIC_CHECK(unfinished_ == 0);

@@ -2,14 +2,13 @@
 // Linux' rdma_rxe.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/snapshot.h"
-#include "commlib/core/rank_core.h"
+#include "commlib/core/rank_calls.h"
 #include "roce/transport/queue_pair.h"
 
 namespace epic::sim {
@@ -37,8 +36,11 @@ struct HostConfig {
   uint32_t window_messages = 8;
   uint32_t rank = 0;
   uint32_t world_size = 1;
-  bool* wake = nullptr;      // becomes true whenever wants_poll() does; optional
-  uint8_t timeout = 18;      // exponent: 4.096 us * 2^18 is about a second
+  bool* wake = nullptr;  // becomes true whenever wants_poll() does; optional
+  uint8_t timeout = 18;  // exponent: 4.096 us * 2^18 is about a second
+  // Calls that fit travel in the rank's own buffers of this size, unless their caller has registered his, as
+  // the library does with its 64 KiB.
+  uint64_t bounce_bytes = 0;
   bool retries_end = false;  // after seven, as the specification has it; those of rdma_rxe have no end
 };
 
@@ -47,9 +49,12 @@ class Host {
   explicit Host(const HostConfig& config);
 
   // Start a call; the number returned counts calls from 0. Buffers stay the caller's and must outlive the
-  // call. Their lengths are SendBytes and RecvBytes of the header; what of the receive buffer is this rank's
-  // own (AllGather, Broadcast at the root) is copied at once. A root may leave a Broadcast's `recv` empty.
-  int Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv);
+  // call. Their lengths are SendBytes and RecvBytes of the header; they may be in place, as the library's.
+  // What of the receive buffer is this rank's own (AllGather, Broadcast at the root) is copied at once. A
+  // root may leave a Broadcast's `recv` empty. `registered`: the data travel in these buffers, also if they
+  // fit into the rank's own.
+  int Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv,
+            bool registered = false);
   int AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint8_t> recv);
   int Barrier();
 
@@ -90,14 +95,11 @@ class Host {
   struct Call {
     CallState state = CallState::kRunning;
     Outcome outcome = Outcome::kOk;
-    std::span<const uint8_t> send;
-    std::span<uint8_t> recv;
     ControlHeader reply;
     Nanos finished_at = 0;
   };
-  using ControlRing = std::array<std::array<uint8_t, kControlBytes>, kMaxOpenInvocations>;
 
-  void Post(const WorkRequest& wr);
+  void Post(const RankCalls::Request& request);
   void RunProcess(Nanos now);
   void TakeFinished(Nanos now);
 
@@ -106,15 +108,12 @@ class Host {
   const uint32_t rank_;
   bool* const wake_;
   roce::QueuePair qp_;
-  RankCore core_;
+  RankCalls core_;
   std::vector<Call> calls_;
   size_t unfinished_ = 0;
   bool wants_poll_ = false;
   bool stopped_ = false;
   RankLife life_ = RankLife::kAlive;
-  int64_t posted_ = 0;  // work requests that have not been given back
-  ControlRing control_out_{};
-  ControlRing control_in_{};
 };
 
 }  // namespace epic::sim

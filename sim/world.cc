@@ -172,6 +172,7 @@ HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
           .world_size = static_cast<uint32_t>(spec.rank_host.size()),
           .wake = &wanting_,
           .timeout = config_.host_timeout,
+          .bounce_bytes = config_.bounce_bytes,
           .retries_end = config_.host_retries_end};
 }
 

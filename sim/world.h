@@ -57,6 +57,7 @@ struct WorldConfig {
   uint8_t host_timeout = 18;          // exponent: 4.096 us * 2^18 is about a second
   bool host_retries_end = false;      // after seven, as the specification has it; rdma_rxe's have no end
   std::optional<uint32_t> start_psn;  // of every direction; else chosen
+  uint64_t bounce_bytes = 4096;       // of the ranks' own buffers, for each open call
   Nanos packet_life_ns = 0;           // longest time by which a copy that lingers comes late
   size_t arena_bytes = 1 << 20;
 };

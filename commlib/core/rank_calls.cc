@@ -1,0 +1,141 @@
+#include "commlib/core/rank_calls.h"
+
+#include <cstring>
+
+#include "reduce/reduce.h"
+
+namespace epic {
+
+void CopyOwnPart(const ControlHeader& header, uint32_t rank, const uint8_t* send, uint8_t* recv) {
+  const uint64_t bytes = SendBytes(header, rank);
+  const bool is_root = header.collective == Collective::kBroadcast && rank == header.root;
+  if ((!is_root && header.collective != Collective::kAllGather) || recv == nullptr || bytes == 0) return;
+  uint8_t* const own = is_root ? recv : recv + rank * bytes;
+  if (own != send) std::memcpy(own, send, bytes);
+}
+
+uint64_t NetworkRecvBytes(const ControlHeader& header, uint32_t rank) {
+  return header.collective == Collective::kBroadcast && rank == header.root ? 0 : RecvBytes(header, rank);
+}
+
+RankCalls::RankCalls(uint64_t bounce_bytes)
+    : bounce_bytes_(bounce_bytes), memory_(kMaxOpenInvocations * (2 * kControlBytes + bounce_bytes)) {}
+
+void RankCalls::SetConfig(const CoreConfig& config) {
+  rank_ = config.rank;
+  world_size_ = config.world_size;
+  core_ = RankCore(config);
+}
+
+RankCalls::Call RankCalls::MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv,
+                                    Way way) const {
+  return {.header = header,
+          .send = send,
+          .recv = recv,
+          .send_bytes = SendBytes(header, rank_),
+          .recv_bytes = NetworkRecvBytes(header, rank_),
+          .way = way};
+}
+
+uint64_t RankCalls::BounceBytes(const Call& call) const {
+  return SendersReceive(call.header.collective) ? call.send_bytes : call.send_bytes + call.recv_bytes;
+}
+
+bool RankCalls::Fits(const ControlHeader& header) const {
+  return BounceBytes(MakeCall(header, nullptr, nullptr, Way::kBounce)) <= bounce_bytes_;
+}
+
+uint8_t* RankCalls::BounceSend(OpId op) {
+  const size_t control = 2 * kMaxOpenInvocations * kControlBytes;
+  return memory_.data() + control + static_cast<size_t>(ControlSlot(op)) * bounce_bytes_;
+}
+
+uint8_t* RankCalls::BounceRecv(OpId op) {
+  const Call& call = At(op);
+  return BounceSend(op) + (SendersReceive(call.header.collective) ? 0 : call.send_bytes);
+}
+
+OpId RankCalls::Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) {
+  calls_.push_back(MakeCall(header, send, recv, way));
+  return core_.Post(header);
+}
+
+bool RankCalls::NextRequest(Request* request) {
+  WorkRequest work;
+  if (!core_.NextWorkRequest(&work)) return false;
+  const Call& call = At(work.op);
+  *request = {.is_recv = work.is_recv,
+              .has_imm = work.is_control && !work.is_recv,
+              .imm = work.imm,
+              .wr_id = work.wr_id << 1 | (work.is_recv ? 1 : 0),
+              .op = work.op,
+              .length = work.length,
+              .is_own_memory = work.is_control || call.way == Way::kBounce};
+  if (work.is_control) {
+    if (!work.is_recv) LoadControl(work);
+    request->address = work.is_recv ? ControlRecv(work.op) : ControlSend(work.op);
+  } else if (call.way == Way::kBounce) {
+    request->address = (work.is_recv ? BounceRecv(work.op) : BounceSend(work.op)) + work.offset;
+  } else {
+    // What is sent is only read.
+    request->address = (work.is_recv ? call.recv : const_cast<uint8_t*>(call.send)) + work.offset;
+  }
+  ++posted_;
+  return true;
+}
+
+void RankCalls::LoadControl(const WorkRequest& work) {
+  Encode(work.header, std::span<uint8_t, kControlBytes>(ControlSend(work.op), kControlBytes));
+  const Call& call = At(work.op);
+  if (call.way != Way::kBounce || call.send_bytes == 0) return;
+  std::memcpy(BounceSend(work.op), call.send, call.send_bytes);
+  // All parts are copied out of the slot, also this rank's own.
+  if (call.header.collective == Collective::kAllGather)
+    std::memcpy(BounceRecv(work.op) + rank_ * call.send_bytes, call.send, call.send_bytes);
+}
+
+void RankCalls::OnComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm) {
+  --posted_;
+  const uint64_t message = MessageOf(wr_id);
+  if (IsRecv(wr_id)) {
+    std::span<const uint8_t> control;
+    if (const auto op = core_.ControlOf(message)) control = {ControlRecv(*op), kControlBytes};
+    core_.OnRecvComplete(message, bytes, imm, control);
+  } else {
+    core_.OnSendComplete(message);
+  }
+  TakeFinished();
+}
+
+// At once: the next work may use their bounce buffers.
+void RankCalls::TakeFinished() {
+  while (const auto finished = core_.NextFinished()) {
+    if (finished->outcome == Outcome::kOk) Finish(finished->op);
+    calls_.pop_front();
+    ++first_call_;
+    ended_.push_back(*finished);
+  }
+}
+
+// The result of a call that ended well is put into the caller's form.
+void RankCalls::Finish(OpId op) {
+  const Call& call = At(op);
+  if (call.recv_bytes == 0) return;
+  if (call.way == Way::kBounce) std::memcpy(call.recv, BounceRecv(op), call.recv_bytes);
+  if ((call.header.flags & kAverageFlag) != 0)
+    ScaleToAverage(call.header.type, {call.recv, call.recv_bytes}, world_size_);
+}
+
+void RankCalls::OnDrained() {
+  core_.OnDrained();
+  TakeFinished();
+}
+
+std::optional<Finished> RankCalls::NextFinished() {
+  if (ended_.empty()) return std::nullopt;
+  const Finished done = ended_.front();
+  ended_.pop_front();
+  return done;
+}
+
+}  // namespace epic

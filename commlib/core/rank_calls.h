@@ -1,0 +1,121 @@
+// The calls of one rank on its queue pair, as far as that needs neither verbs nor threads: the library and
+// the simulated hosts run it alike. Calls go in; work requests with their addresses come out, to be posted;
+// completions go in; calls that have ended, with their results in the callers' buffers, come out. RankCore
+// says what to post and when; this knows where the bytes lie (docs/HOST.md, "A call's way").
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/snapshot.h"
+#include "commlib/core/rank_core.h"
+
+namespace epic {
+
+// In ControlHeader::flags of an average: a SUM that every receiver divides by the number of ranks. Ranks that
+// call one with SUM and one with AVG are told of a mismatch by it.
+inline constexpr uint32_t kAverageFlag = 1;
+
+// Where a call's data lie while they travel.
+enum class Way : uint8_t {
+  kDirect,  // in the caller's buffers
+  kBounce,  // in the rank's own: copied there when the control packet is posted, and out when the call ends.
+            // An AllReduce is received into the bytes that it is sent from: packet i is written only when
+            // packet i of all ranks has been summed.
+};
+
+// What is this rank's own already does not come from the network: its part of an AllGather, and a Broadcast
+// at the root. To be done before the call is posted; `recv` may be null at the root.
+void CopyOwnPart(const ControlHeader& header, uint32_t rank, const uint8_t* send, uint8_t* recv);
+
+// RecvBytes, but of what comes from the network: a Broadcast's root has its data.
+uint64_t NetworkRecvBytes(const ControlHeader& header, uint32_t rank);
+
+class RankCalls {
+ public:
+  // What one ibv_post_send or ibv_post_recv needs.
+  struct Request {
+    bool is_recv = false;
+    bool has_imm = false;
+    uint32_t imm = 0;
+    uint64_t wr_id = 0;
+    OpId op = 0;
+    uint8_t* address = nullptr;
+    uint32_t length = 0;
+    bool is_own_memory = false;  // in memory(); else in the call's send or receive buffer
+  };
+
+  // Bounce buffers of so many bytes for each invocation that can be open.
+  explicit RankCalls(uint64_t bounce_bytes);
+  // Once the group is known, before the first call.
+  void SetConfig(const CoreConfig& config);
+
+  // Control packets both ways, then bounce buffers: where the NIC reads and writes beside the callers'
+  // buffers.
+  std::span<uint8_t> memory() { return memory_; }
+  // Does the call fit into the bounce buffers?
+  bool Fits(const ControlHeader& header) const;
+
+  // Starts a call; see RankCore::Post and CopyOwnPart. The buffers must outlive the call, and have SendBytes
+  // and RecvBytes of it.
+  OpId Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way);
+  bool NextRequest(Request* request);
+  // In the order in which the queue pair reports them; not of those that failed, or were flushed: OnFlushed.
+  void OnComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm);
+  void OnFlushed() { --posted_; }
+  // Requests that the queue pair has not given back.
+  int64_t posted() const { return posted_; }
+
+  // wr_id: message number * 2, + 1 for a receive (verbs say nothing more of failed ones).
+  static bool IsRecv(uint64_t wr_id) { return (wr_id & 1) != 0; }
+  static uint64_t MessageOf(uint64_t wr_id) { return wr_id >> 1; }
+
+  // As RankCore's. After OnDrained the outstanding calls end.
+  void Abort() { core_.Abort(); }
+  void OnDrained();
+  bool failed() const { return core_.failed(); }
+  Outcome failure() const { return core_.failure(); }
+  const ControlHeader& failure_reply() const { return core_.failure_reply(); }
+  // Calls that ended, in program order; of those that ended with kOk the result is in the caller's buffer.
+  std::optional<Finished> NextFinished();
+
+ private:
+  friend struct epic::Snapshot;
+  struct Call {
+    ControlHeader header;
+    const uint8_t* send = nullptr;
+    uint8_t* recv = nullptr;
+    uint64_t send_bytes = 0;
+    uint64_t recv_bytes = 0;  // from the network
+    Way way = Way::kDirect;
+  };
+  Call MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) const;
+  const Call& At(OpId op) const { return calls_[static_cast<size_t>(op - first_call_)]; }
+  uint8_t* ControlSend(OpId op) { return &memory_[static_cast<size_t>(ControlSlot(op)) * kControlBytes]; }
+  uint8_t* ControlRecv(OpId op) {
+    return &memory_[static_cast<size_t>(kMaxOpenInvocations + ControlSlot(op)) * kControlBytes];
+  }
+  uint8_t* BounceSend(OpId op);
+  uint8_t* BounceRecv(OpId op);
+  uint64_t BounceBytes(const Call& call) const;
+  void LoadControl(const WorkRequest& work);
+  void Finish(OpId op);
+  void TakeFinished();
+
+  uint64_t bounce_bytes_;
+  uint32_t rank_ = 0;
+  uint32_t world_size_ = 1;
+  std::vector<uint8_t> memory_;
+  RankCore core_{{}};
+  std::deque<Call> calls_;  // outstanding, in program order
+  OpId first_call_ = 0;
+  std::deque<Finished> ended_;
+  int64_t posted_ = 0;
+};
+
+}  // namespace epic

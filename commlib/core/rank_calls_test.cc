@@ -1,0 +1,123 @@
+#include "commlib/core/rank_calls.h"
+
+#include <array>
+#include <cstring>
+#include <tuple>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace epic {
+namespace {
+
+using Numbers = std::vector<int32_t>;
+
+ControlHeader Sum(uint64_t count, uint32_t flags = 0) {
+  return {.collective = Collective::kAllReduce,
+          .op = ReduceOp::kSum,
+          .type = DataType::kInt32,
+          .count = count,
+          .flags = flags};
+}
+
+const uint8_t* Bytes(const Numbers& numbers) { return reinterpret_cast<const uint8_t*>(numbers.data()); }
+uint8_t* Bytes(Numbers& numbers) { return reinterpret_cast<uint8_t*>(numbers.data()); }
+
+// A rank with its queue pair and a switch that returns `factor` times what the rank sent.
+class World {
+ public:
+  World() : calls(64) { calls.SetConfig({.world_size = 2}); }
+  std::vector<RankCalls::Request> Post() {
+    std::vector<RankCalls::Request> requests;
+    for (RankCalls::Request request; calls.NextRequest(&request);) requests.push_back(request);
+    return requests;
+  }
+  // Control and data of one call, in both directions.
+  void Complete(const std::vector<RankCalls::Request>& requests, int32_t factor) {
+    ASSERT_EQ(requests.size(), 4u);
+    const auto& [control_in, data_in, control_out, data_out] =
+        std::tie(requests[0], requests[1], requests[2], requests[3]);
+    ASSERT_TRUE(control_in.is_recv && data_in.is_recv && !control_out.is_recv && !data_out.is_recv);
+    EXPECT_TRUE(control_out.has_imm);
+    std::memcpy(control_in.address, control_out.address, kControlBytes);
+    calls.OnComplete(control_in.wr_id, kControlBytes, control_out.imm);
+    for (uint32_t at = 0; at < data_in.length; at += 4) {
+      int32_t value = 0;
+      std::memcpy(&value, data_out.address + at, 4);
+      value *= factor;
+      std::memcpy(data_in.address + at, &value, 4);
+    }
+    calls.OnComplete(data_in.wr_id, data_in.length, std::nullopt);
+    calls.OnComplete(control_out.wr_id, 0, std::nullopt);
+    EXPECT_FALSE(calls.NextFinished()) << "a send is not acknowledged";
+    calls.OnComplete(data_out.wr_id, 0, std::nullopt);
+  }
+  RankCalls calls;
+};
+
+TEST(RankCallsTest, ASmallAllReduceIsReceivedIntoTheBytesThatItIsSentFrom) {
+  World world;
+  const Numbers send = {1, 2, 3, 4};
+  Numbers recv(4);
+  ASSERT_TRUE(world.calls.Fits(Sum(4)));
+  world.calls.Post(Sum(4), Bytes(send), Bytes(recv), Way::kBounce);
+  const auto requests = world.Post();
+  ASSERT_EQ(requests.size(), 4u);
+  EXPECT_EQ(requests[1].address, requests[3].address);
+  EXPECT_TRUE(requests[3].is_own_memory);
+  world.Complete(requests, 2);
+  EXPECT_EQ(world.calls.NextFinished()->outcome, Outcome::kOk);
+  EXPECT_EQ(recv, (Numbers{2, 4, 6, 8}));
+  EXPECT_EQ(send, (Numbers{1, 2, 3, 4}));
+  EXPECT_EQ(world.calls.posted(), 0);
+}
+
+TEST(RankCallsTest, ALargerOneTravelsInTheCallersBuffers) {
+  World world;
+  const Numbers send(17, 5);
+  Numbers recv(17);
+  EXPECT_FALSE(world.calls.Fits(Sum(17)));
+  world.calls.Post(Sum(17, kAverageFlag), Bytes(send), Bytes(recv), Way::kDirect);
+  const auto requests = world.Post();
+  ASSERT_EQ(requests.size(), 4u);
+  EXPECT_EQ(requests[1].address, Bytes(recv));
+  EXPECT_EQ(requests[3].address, Bytes(send));
+  EXPECT_FALSE(requests[3].is_own_memory);
+  world.Complete(requests, 4);
+  EXPECT_EQ(recv, Numbers(17, 10)) << "an average over two ranks";
+}
+
+TEST(RankCallsTest, AResultIsCopiedOutBeforeItsBufferIsUsedAgain) {
+  World world;
+  constexpr size_t kCalls = kMaxOpenInvocations + 1;
+  const std::array<Numbers, 2> send = {Numbers{7}, Numbers{9}};
+  std::vector<Numbers> recv(kCalls, Numbers(1));
+  for (size_t k = 0; k < kCalls; ++k)
+    world.calls.Post(Sum(1), Bytes(send[k % 2]), Bytes(recv[k]), Way::kBounce);
+  // One call of four requests after the other is let through; the next takes its place.
+  std::vector<RankCalls::Request> recvs, sends;
+  for (size_t k = 0; k < kCalls; ++k) {
+    for (const auto& request : world.Post()) (request.is_recv ? recvs : sends).push_back(request);
+    ASSERT_GE(recvs.size(), 2 * k + 2);
+    ASSERT_GE(sends.size(), 2 * k + 2);
+    world.Complete({recvs[2 * k], recvs[2 * k + 1], sends[2 * k], sends[2 * k + 1]}, 3);
+    ASSERT_TRUE(world.calls.NextFinished());
+  }
+  for (size_t k = 0; k < kCalls; ++k) EXPECT_EQ(recv[k], Numbers{send[k % 2][0] * 3}) << k;
+}
+
+TEST(RankCallsTest, AnAbortedCallLeavesTheCallersBufferAlone) {
+  World world;
+  const Numbers send = {1};
+  Numbers recv = {77};
+  world.calls.Post(Sum(1), Bytes(send), Bytes(recv), Way::kBounce);
+  for (size_t left = world.Post().size(); left > 0; --left) world.calls.OnFlushed();
+  world.calls.Abort();
+  EXPECT_EQ(world.calls.posted(), 0);
+  world.calls.OnDrained();
+  EXPECT_EQ(world.calls.NextFinished()->outcome, Outcome::kAborted);
+  EXPECT_EQ(recv, Numbers{77});
+}
+
+}  // namespace
+}  // namespace epic
