@@ -209,6 +209,10 @@ int main(int argc, char** argv) {
   app.add_option("--messages", s.messages, "of each call (of each of its parts)")->capture_default_str();
   app.add_option("--packets", s.message_packets, "of each message (M)")->capture_default_str();
   app.add_option("--window", s.window, "messages in flight (W); there are 2MW slots")->capture_default_str();
+  app.add_option("--buffers", s.buffers,
+                 "bounce: hosts receive an AllReduce into the bytes that they send it from")
+      ->check(CLI::IsMember({"separate", "bounce"}))
+      ->capture_default_str();
   app.add_option("--psn", s.psn, "the first of every direction")->capture_default_str();
   app.add_option("--losses", s.faults.losses, "at most so many packets lost")->capture_default_str();
   app.add_option("--duplicates", s.faults.duplicates, "repeated")->capture_default_str();

@@ -101,6 +101,8 @@ std::vector<Setup> Various() {
        .late_calls = "2"},
       {.mode = "2", .collective = "broadcast", .topology = "star-2", .reorder = "any"},
       {.mode = "3", .collective = "barrier", .topology = "star-2", .faults = loss, .reorder = "any"},
+      {.mode = "2", .topology = "star-2", .buffers = "bounce", .faults = {.losses = 1, .timeouts = 1}},
+      {.mode = "3", .topology = "star-3", .buffers = "bounce", .faults = loss},
   };
 }
 

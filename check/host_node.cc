@@ -35,6 +35,7 @@ class HostNode final : public Node {
   void LoadRelabelled(std::string_view state, std::span<const int> to) override {
     Load(state);
     for (Snapshot::Buffers& buffer : buffers_) system_.Relabel(to, buffer.recv);
+    Snapshot::Relabel(host_, [&](std::span<uint8_t> data) { system_.Relabel(to, data); });
   }
 
   void Save(std::string& out) override {
@@ -81,7 +82,7 @@ class HostNode final : public Node {
     do {
       const size_t call = host_.calls();
       std::ranges::fill(buffers_[call].recv, uint8_t{0xee});
-      host_.Start(calls()[call], buffers_[call].send, buffers_[call].recv);
+      host_.Start(calls()[call], buffers_[call].send, buffers_[call].recv, !system_.config().bounces);
     } while (system_.config().calls_made == CallsMade::kTogether && MayCall());
     Run(effects);
   }
@@ -98,8 +99,9 @@ class HostNode final : public Node {
    private:
     std::optional<Breach> Judge(const roce::Packet& packet) const {
       if (packet.bth.opcode == roce::Opcode::kCnp) return {};
-      if (packet.bth.opcode != roce::Opcode::kRcAck) return node_.system_.JudgeData(node_.node_, 0, packet);
-      return node_.system_.JudgeAck(packet, Snapshot::Received(node_.host_.qp()));
+      const int64_t taken = Snapshot::Received(node_.host_.qp());
+      if (packet.bth.opcode == roce::Opcode::kRcAck) return node_.system_.JudgeAck(packet, taken);
+      return node_.system_.JudgeData(node_.node_, 0, packet, taken);
     }
 
     HostNode& node_;

@@ -126,6 +126,8 @@ Status CheckRanges(const Setup& setup) {
     return Invalid(fmt::format("reorder: '{}' is neither neighbours nor any", setup.reorder));
   if (setup.reorder == "any" && setup.faults.reorderings > 0)
     return Invalid("reorder: with any there are no neighbours to reorder");
+  if (setup.buffers != "separate" && setup.buffers != "bounce")
+    return Invalid(fmt::format("buffers: '{}' is neither separate nor bounce", setup.buffers));
   if (setup.faults.crashes > 8 || setup.faults.regroups > 8) return Invalid("crashes, regroups: at most 8");
   return absl::OkStatus();
 }
@@ -154,6 +156,7 @@ StatusOr<SystemConfig> Build(const Setup& setup) {
   config.message_packets = setup.message_packets;
   config.window_messages = setup.window;
   config.first_psn = setup.psn;
+  config.bounces = setup.buffers == "bounce";
   return config;
 }
 
@@ -174,6 +177,7 @@ std::string Line(const Setup& s) {
   if (s.calls != "together") line += " calls=" + s.calls;
   if (s.late_calls != "0") line += " late-calls=" + s.late_calls;
   if (s.reorder != "neighbours") line += " reorder=" + s.reorder;
+  if (s.buffers != "separate") line += " buffers=" + s.buffers;
   add("losses", s.faults.losses);
   add("duplicates", s.faults.duplicates);
   add("reorderings", s.faults.reorderings);
@@ -226,9 +230,10 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"timeouts", &setup.faults.timeouts},
        {"crashes", &setup.faults.crashes},
        {"regroups", &setup.faults.regroups}}};
-  const std::array<std::pair<std::string_view, std::string*>, 6> texts = {{{"mode", &setup.mode},
+  const std::array<std::pair<std::string_view, std::string*>, 7> texts = {{{"mode", &setup.mode},
                                                                            {"collective", &setup.collective},
                                                                            {"calls", &setup.calls},
+                                                                           {"buffers", &setup.buffers},
                                                                            {"topology", &setup.topology},
                                                                            {"late-calls", &setup.late_calls},
                                                                            {"reorder", &setup.reorder}}};

@@ -102,6 +102,15 @@ TEST(SetupTest, CallsMayBeLateAndPacketsWithoutOrder) {
   EXPECT_THAT(ErrorOf({.faults = {.reorderings = 1}, .reorder = "any"}), StartsWith("reorder: with any"));
 }
 
+TEST(SetupTest, CallsTravelInBuffersOfTheirOwnOrInBounceBuffers) {
+  EXPECT_FALSE(Built({}).bounces);
+  EXPECT_FALSE(Built({.buffers = "separate"}).bounces);
+  EXPECT_TRUE(Built({.buffers = "bounce"}).bounces);
+  for (const char* buffers : {"", "Bounce", "both"})
+    EXPECT_EQ(ErrorOf({.buffers = buffers}),
+              std::string("buffers: '") + buffers + "' is neither separate nor bounce");
+}
+
 TEST(SetupTest, ALineIsWhatItCameFrom) {
   for (const uint64_t seed : Seeds(300)) {
     sim::Choices choices(seed);

@@ -47,6 +47,7 @@ inline Setup RandomSetup(sim::Choices& choices) {
   for (uint32_t* bound : {&f.losses, &f.duplicates, &f.reorderings, &f.timeouts, &f.crashes, &f.regroups})
     *bound = static_cast<uint32_t>(choices.Below(3));
   if (f.reorderings == 0 && choices.Below(2) == 0) setup.reorder = "any";
+  if (choices.Below(2) == 0) setup.buffers = "bounce";
   return setup;
 }
 

@@ -107,8 +107,9 @@ class SwitchNode final : public Node {
 
   std::optional<Breach> Judge(PortId port, const roce::Packet& packet) const {
     if (packet.bth.opcode == roce::Opcode::kCnp) return {};
-    if (packet.bth.opcode != roce::Opcode::kRcAck) return system_.JudgeData(node_, port, packet);
-    return system_.JudgeAck(packet, Accepted(port));
+    const int64_t taken = Accepted(port);
+    if (packet.bth.opcode == roce::Opcode::kRcAck) return system_.JudgeAck(packet, taken);
+    return system_.JudgeData(node_, port, packet, taken);
   }
 
   // Packets of the direction towards this node that it has taken in order.

@@ -130,6 +130,7 @@ std::vector<Carried> System::Direction(std::span<const uint32_t> ranks, bool up)
         if (!(up ? Sends(header, part, ranks) : Receives(header, part, ranks))) continue;
         carried.push_back({.index = index,
                            .tracked = !SendersReceive(header.collective),
+                           .shares_bytes = config_.bounces && SendersReceive(header.collective),
                            .opcode = OpcodeOf(k, layout.part_packets, config_.message_packets),
                            .payload = Reduced(c, part, k, up ? ranks : all)});
       }
@@ -229,7 +230,17 @@ sim::HostConfig System::HostOf(int node) const {
           .message_packets = config_.message_packets,
           .window_messages = config_.window_messages,
           .rank = static_cast<uint32_t>(node - switches()),
-          .world_size = static_cast<uint32_t>(hosts())};
+          .world_size = static_cast<uint32_t>(hosts()),
+          .bounce_bytes = config_.bounces ? BounceBytes() : 0};
+}
+
+uint64_t System::BounceBytes() const {
+  uint64_t most = 0;
+  for (const ControlHeader& header : config_.calls) {
+    for (uint32_t rank = 0; rank < static_cast<uint32_t>(hosts()); ++rank)
+      most = std::max(most, SendBytes(header, rank) + RecvBytes(header, rank));
+  }
+  return most;
 }
 
 std::optional<Breach> System::JudgeAck(const roce::Packet& packet, int64_t taken) const {
@@ -240,7 +251,16 @@ std::optional<Breach> System::JudgeAck(const roce::Packet& packet, int64_t taken
                 fmt::format("acknowledges {} packets, of which {} have come", named, taken)};
 }
 
-std::optional<Breach> System::JudgeData(int node, PortId port, const roce::Packet& packet) const {
+// What a host sends, or sends again, is what lies there now: where its result shares the bytes, that result
+// as soon as it has come, and its contribution until then.
+const Carried& System::ContentsAtHost(const Edge& edge, const Carried& sent, int64_t taken) const {
+  if (!sent.shares_bytes) return sent;
+  const auto result = std::ranges::find(edge.down, sent.index, &Carried::index);
+  return result != edge.down.end() && result - edge.down.begin() < taken ? *result : sent;
+}
+
+std::optional<Breach> System::JudgeData(int node, PortId port, const roce::Packet& packet,
+                                        int64_t taken) const {
   const Edge& edge = EdgeAt(node, port);
   const bool up = edge.child == node;
   const std::vector<Carried>& carried = up ? edge.up : edge.down;
@@ -254,10 +274,12 @@ std::optional<Breach> System::JudgeData(int node, PortId port, const roce::Packe
     return Breach{Invariant::kOpcode,
                   fmt::format("has the opcode or the immediate data of another index than {}", want.index)};
   }
-  if (!std::ranges::equal(packet.payload, want.payload)) {
+  const Carried& contents = up && is_host(node) ? ContentsAtHost(edge, want, taken) : want;
+  if (!std::ranges::equal(packet.payload, contents.payload)) {
+    const bool is_sum = up && &contents == &want;
     return Breach{Invariant::kPayload,
                   fmt::format("carries a payload that is not {} for index {}",
-                              up ? "the reduction of the ranks below" : "the result", want.index)};
+                              is_sum ? "the reduction of the ranks below" : "the result", want.index)};
   }
   return {};
 }

@@ -36,6 +36,9 @@ struct SystemConfig {
   uint32_t message_packets = 1;
   uint32_t window_messages = 2;
   uint32_t first_psn = 0xfffffe;  // of every direction
+  // Calls travel in the hosts' bounce buffers, as the library's small ones do: an AllReduce is received into
+  // the bytes that it is sent from. Else each has buffers of its own.
+  bool bounces = false;
   // Groups are made one after the other in the same place; this is which. Each has QPNs and data of its own;
   // with reuse_qpns, which no manager that keeps to the quarantine allows, only data.
   uint32_t life = 0;
@@ -46,6 +49,8 @@ struct SystemConfig {
 struct Carried {
   Index index = 0;
   bool tracked = false;  // its senders learn of its arrival from acknowledgements of its receivers
+  // At a host: its result is received into the bytes that it is sent from.
+  bool shares_bytes = false;
   roce::Opcode opcode = roce::Opcode::kRcSendOnly;
   uint32_t imm = 0;
   std::vector<uint8_t> payload;  // what it must carry, whichever way it came about
@@ -93,8 +98,9 @@ class System {
   // What data become when ranks change places: node n becomes to[n].
   void Relabel(std::span<const int> to, std::span<uint8_t> data) const;
 
-  // What is wrong with a data packet that a node sends by a port, if anything is.
-  std::optional<Breach> JudgeData(int node, PortId port, const roce::Packet& packet) const;
+  // What is wrong with a data packet that a node sends by a port, from which it has taken so many packets in
+  // order, if anything is.
+  std::optional<Breach> JudgeData(int node, PortId port, const roce::Packet& packet, int64_t taken) const;
   // What is wrong with an ACK or NAK of a node that has taken so many packets from that port in order.
   std::optional<Breach> JudgeAck(const roce::Packet& packet, int64_t taken) const;
 
@@ -102,8 +108,10 @@ class System {
   int32_t Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const;
   std::vector<uint8_t> Reduced(size_t call, int64_t part, int64_t packet,
                                std::span<const uint32_t> ranks) const;
+  uint64_t BounceBytes() const;
   void LayOut(Edge& edge) const;
   std::vector<Carried> Direction(std::span<const uint32_t> ranks, bool up) const;
+  const Carried& ContentsAtHost(const Edge& edge, const Carried& sent, int64_t taken) const;
 
   SystemConfig config_;
   std::vector<Edge> edges_;
