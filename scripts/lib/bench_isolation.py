@@ -235,11 +235,11 @@ def beside(bed, what):
 # --- all of it
 
 
-def measure(bed, calls, seconds, rounds, failures=2):
+def measure(bed, calls, seconds, rounds, failures=2, besides=BESIDE):
     """{what goes on beside: {"p50", "p99", "iperf3", "failures"}}: medians of the rounds; of failures the number."""
-    figures = {what: {"p50": [], "p99": [], "iperf3": [], "failures": 0} for what in BESIDE}
+    figures = {what: {"p50": [], "p99": [], "iperf3": [], "failures": 0} for what in besides}
     for _ in range(rounds):
-        for what in BESIDE:
+        for what in besides:
             with beside(bed, what) as group:
                 one = figures[what]
                 while True:

@@ -14,6 +14,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes minutes; runs with --full")
+    config.addinivalue_line("markers", "endings: something breaks, is late or ends; mostly waits, and is a stage of its own")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -6,6 +6,8 @@ import pytest
 
 from harness import assert_all_right, errors
 
+pytestmark = pytest.mark.endings
+
 LONG = ("--counts", "1000", "--pause-ms", "20", "--iterations")
 
 

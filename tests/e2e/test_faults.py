@@ -6,6 +6,8 @@ import pytest
 
 import faults
 
+pytestmark = pytest.mark.endings
+
 KINDS = ("softnic", "rxe")
 
 

@@ -7,6 +7,8 @@ import pytest
 from host_api import (AT_ONCE_S, BED, anew, assert_ended_everywhere, assert_within, first_error, seconds_between,
                       start)
 
+pytestmark = pytest.mark.endings
+
 CALLS = ["allreduce:1000", "reduce:500,int32,max,2", "broadcast:30000,uint8,sum,1", "reducescatter:700,half,avg",
          "allgather:40001,bfloat16", "barrier"]
 

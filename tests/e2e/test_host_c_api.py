@@ -8,6 +8,8 @@ import pytest
 import harness
 import host_api
 
+pytestmark = pytest.mark.endings
+
 GROUPS = ("refusals", "collectives", "requests", "abort", "timeout")
 INCLUDE = harness.ROOT / "commlib" / "include"
 LIBRARY = harness.BUILD / "commlib"

@@ -11,6 +11,8 @@ from epic_testbed import net
 from host_api import (AT_ONCE_S, BED, RANKS, Rank, anew, assert_ended_everywhere, assert_within, first_error,
                       seconds_between, start)
 
+pytestmark = pytest.mark.endings
+
 NOWHERE = "10.255.0.99:7400"
 HOST_GONE_S, MANAGER_S, DEVICE_S, ARP_S, PORT_S, SWITCH_S = 15, 10, 2, 4, 9, 5
 

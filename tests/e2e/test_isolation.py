@@ -16,7 +16,8 @@ IPERF3_FACTOR = 5
 @pytest.fixture(name="figures", scope="module")
 def fixture_figures(all_beds):
     bed = all_beds.get(str(bench_isolation.TOPOLOGY), "--hosts", "softnic")
-    figures = bench_isolation.measure(bed.name, calls=1000, seconds=1, rounds=3, failures=1)
+    figures = bench_isolation.measure(bed.name, calls=1000, seconds=1, rounds=3, failures=1,
+                                      besides=(bench_isolation.BASE, *FACTORS))
     print("\n" + bench_isolation.table(figures))
     return figures
 

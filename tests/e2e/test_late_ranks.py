@@ -7,6 +7,8 @@ import pytest
 
 from harness import assert_all_right
 
+pytestmark = pytest.mark.endings
+
 MODES = (1, 2, 3)
 RANKS = range(4)
 LATE_S, STOPPED_S = 60, 30
