@@ -1,0 +1,93 @@
+"""What bench/compare writes: Markdown, JSON and plots of its figures."""
+import json
+
+from systems import SYSTEMS
+
+OURS = ("epic1", "epic2", "epic3")
+COLOURS = {"epic1": "tab:blue", "epic2": "tab:green", "epic3": "tab:purple", "openmpi": "tab:red",
+           "openmpi-switches": "tab:orange", "mpich": "tab:brown", "gloo": "tab:gray"}
+
+
+def size_text(size):
+    for unit, name in ((1 << 20, "MB"), (1 << 10, "KB")):
+        if size >= unit:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def time_text(us):
+    if us is None:
+        return "–"
+    if us >= 10000:
+        return f"{us / 1000:.0f} ms"
+    return f"{us / 1000:.2f} ms" if us >= 1000 else f"{us:.0f} µs"
+
+
+def _ratio_text(figures, key, system, base):
+    ratio = figures.ratio(*key, system, base)
+    if ratio is None:
+        return "–"
+    noisy = figures.noisy(*key, system) or figures.noisy(*key, base)
+    return f"({ratio:.2f})" if noisy else f"{ratio:.2f}"
+
+
+def table(figures, topology, collective, sizes, systems):
+    """Median times, and how many times as fast as each baseline our best and our slowest mode are."""
+    ours = [s for s in systems if s in OURS]
+    bases = [s for s in systems if s not in OURS]
+    head = ["size"] + [SYSTEMS[s].name for s in systems]
+    head += [f"{which} mode, of {SYSTEMS[b].name}" for b in bases for which in ("best", "slowest") if ours]
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    for size in sizes:
+        key = (topology, collective, size)
+        row = ["" if collective == "barrier" else size_text(size)]
+        for system in systems:
+            text = time_text(figures.median(*key, system))
+            row.append(f"({text})" if figures.noisy(*key, system) else text)
+        there = [s for s in ours if figures.median(*key, s) is not None]
+        for base in bases if ours else ():
+            by_time = sorted(there, key=lambda s: figures.median(*key, s))
+            row += [_ratio_text(figures, key, by_time[i], base) if by_time else "–" for i in (0, -1)]
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
+def markdown(figures, run):
+    """The whole report. `run` is what was measured: see bench/compare."""
+    lines = [f"`{run['command']}`: {run['rounds']} rounds, {run['ranks']} ranks, hosts on {run['hosts']}; "
+             f"{run['machine']}. Times are medians of a call (the slowest rank's mean), ratios medians of the rounds' "
+             "ratios, all taken by turns. In brackets: a quarter or more lies between the quartiles, not to be quoted.", ""]
+    lines += [f"- {line}" for line in run["settings"]] + [""]
+    if run["busy"] > 0.1:
+        lines += [f"**The machine was not quiet**: up to {100 * run['busy']:.0f} % of it was busy with other things.", ""]
+    for topology in run["topologies"]:
+        for collective in run["collectives"]:
+            lines += [f"### {collective}, {topology}", "",
+                      table(figures, topology, collective, run["sizes"][collective], run["systems"]), ""]
+    lines += [f"- failed: {failure}" for failure in figures.failures]
+    return "\n".join(lines)
+
+
+def as_json(figures, run):
+    rows = [{"topology": t, "collective": c, "size": s, "system": name, "times_us": times,
+             "median_us": figures.median(t, c, s, name), "spread": figures.spread(t, c, s, name)}
+            for (t, c, s, name), times in sorted(figures.times.items())]
+    return json.dumps({"run": run, "figures": rows, "failures": figures.failures}, indent=1)
+
+
+def plot(figures, run, topology, collective, path):
+    """Time of a call against its size, each system a line with its quartiles."""
+    import matplotlib  # pylint: disable=import-outside-toplevel
+    matplotlib.use("svg")
+    from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
+    figure, axes = pyplot.subplots(figsize=(8, 5))
+    for system in run["systems"]:
+        points = [(size, figures.median(topology, collective, size, system)) for size in run["sizes"][collective]]
+        points = [(size, us) for size, us in points if us is not None]
+        if points:
+            axes.plot(*zip(*points), marker="o", label=SYSTEMS[system].name, color=COLOURS[system])
+    axes.set(xscale="log", yscale="log", xlabel="bytes", ylabel="µs", title=f"{collective}, {topology}")
+    axes.grid(True, which="both", alpha=0.3)
+    axes.legend()
+    figure.savefig(path)
+    pyplot.close(figure)

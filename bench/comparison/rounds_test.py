@@ -1,0 +1,51 @@
+"""Medians, ratios and noise of bench/compare, and its waiting for a quiet machine."""
+import unittest
+
+import rounds
+
+
+class FiguresTest(unittest.TestCase):
+    def setUp(self):
+        self.figures = rounds.Figures()
+        for ours, theirs in ((10, 20), (20, 60), (40, 40)):
+            self.figures.add("t", "c", "ours", {4: ours})
+            self.figures.add("t", "c", "theirs", {4: theirs})
+
+    def test_a_ratio_is_the_median_of_the_rounds_ratios_not_of_the_medians(self):
+        self.assertEqual(self.figures.median("t", "c", 4, "ours"), 20)
+        self.assertEqual(self.figures.ratio("t", "c", 4, "ours", "theirs"), 2)
+        self.figures.add("t", "c", "ours", {4: 1})
+        self.figures.add("t", "c", "theirs", {4: 100})
+        self.assertEqual(self.figures.ratio("t", "c", 4, "ours", "theirs"), 2.5)
+
+    def test_what_was_not_measured_has_no_figure(self):
+        self.assertIsNone(self.figures.median("t", "c", 8, "ours"))
+        self.assertIsNone(self.figures.ratio("t", "c", 4, "ours", "others"))
+
+    def test_a_wide_spread_is_noisy(self):
+        self.assertTrue(self.figures.noisy("t", "c", 4, "ours"))
+        for _ in range(5):
+            self.figures.add("t", "c", "steady", {4: 10})
+        self.assertFalse(self.figures.noisy("t", "c", 4, "steady"))
+
+    def test_the_best_has_the_least_median(self):
+        self.assertEqual(self.figures.best("t", "c", 4, ["theirs", "ours", "absent"]), "ours")
+        self.assertIsNone(self.figures.best("t", "c", 8, ["ours"]))
+
+
+class QuietTest(unittest.TestCase):
+    def test_busy_is_what_is_not_idle(self):
+        readings = iter([(1000, 800), (1100, 825)])
+        self.assertEqual(rounds.busy(read=lambda: next(readings), sleep=lambda _: None), 0.75)
+
+    def test_waits_until_it_is_quiet_and_says_so_once(self):
+        samples, said = iter([0.9, 0.5, 0.05]), []
+        self.assertEqual(rounds.wait_for_quiet(60, said.append, sample=lambda: next(samples)), 0.05)
+        self.assertEqual(len(said), 1)
+
+    def test_gives_up_when_its_patience_ends(self):
+        self.assertEqual(rounds.wait_for_quiet(0, lambda _: None, sample=lambda: 0.9), 0.9)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,193 @@
+"""What bench/compare measures side by side: EPIC in each mode, and what a user would take instead of it.
+
+A system runs on a test bed that is up, over the bed's first RANKS hosts, and times one collective at several sizes.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+
+# pylint: disable=wrong-import-position
+import epic_ranks  # noqa: E402
+from epic_testbed import net  # noqa: E402
+
+RANKS = 4
+HERE = pathlib.Path(__file__).resolve().parent
+PROGRAMS = ROOT / "build" / "comparison"
+PERF = epic_ranks.BUILD / "bench" / "epic-perf"
+TIMEOUT_S = 300
+COLLECTIVES = ("allreduce", "reduce", "broadcast", "reducescatter", "allgather", "barrier")
+
+
+class Failed(Exception):
+    """A system did not do what it was asked; the message is its own."""
+
+
+def build_programs():
+    """The same benchmark for both MPIs and for Gloo."""
+    PROGRAMS.mkdir(parents=True, exist_ok=True)
+    for name, compiler, source, libraries in (("openmpi", "mpicc.openmpi", "mpi_calls.c", []),
+                                              ("mpich", "mpicc.mpich", "mpi_calls.c", []),
+                                              ("gloo", "g++", "gloo_calls.cc", ["-lgloo"])):
+        net.run([compiler, "-O2", "-Wall", "-Wextra", "-o", str(PROGRAMS / name), str(HERE / source), *libraries])
+
+
+class Bed:
+    """A test bed of one shape. kind is "switches" (our daemons, hosts on softnic or rdma_rxe) or "bridges" (a Linux
+    bridge in each switch, plain hosts with the offloads that a veth has by itself)."""
+
+    def __init__(self, shape, kind, hosts="softnic"):
+        self.name = f"cmp{kind[0]}{shape.replace('-', '')}"
+        self.kind = kind
+        options = ("--bridge", "--hosts", "none") if kind == "bridges" else ("--hosts", hosts, "--build", epic_ranks.BUILD)
+        epic_ranks.testbed("up", shape, "--name", self.name, *options)
+        self.hosts = epic_ranks.hosts_of(self.name)[:RANKS]
+        self.addresses = [epic_ranks.node_of(self.name, host)["address"] for host in self.hosts]
+        if kind == "bridges":
+            self._offload()
+
+    def _offload(self):
+        for namespace in net.namespaces(f"epic-{self.name}-"):
+            script = ("for d in /sys/class/net/*; do d=${d##*/}; case $d in lo|br*) continue;; esac; "
+                      "ethtool -K $d tx on tso on gso on || exit 1; done")
+            net.run(["ip", "netns", "exec", namespace, "sh", "-c", script])
+
+    def namespace(self, host):
+        return f"epic-{self.name}-{host}"
+
+    def down(self):
+        epic_ranks.testbed("down", "--name", self.name, check=False)
+
+
+def _json_lines(text):
+    return {row["size"]: row["time_us"] for row in map(json.loads, filter(lambda l: l.startswith("{"), text.splitlines()))}
+
+
+def _run(argv, what):
+    try:
+        done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"{what}: not done after {TIMEOUT_S} s") from error
+    if done.returncode != 0:
+        raise Failed(f"{what}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Epic:
+    """epic-perf in one mode. Every size is verified once."""
+    groups = 0
+
+    def __init__(self, mode):
+        self.mode, self.name, self.bed_kind = mode, f"EPIC mode {'I' * mode}", "switches"
+
+    def can(self, _collective):
+        return True
+
+    def time(self, bed, collective, sizes):
+        """{size: microseconds of a call} for {size: iterations}."""
+        found = {}
+        for size, iterations in sizes.items():
+            Epic.groups += 1
+            group = f"compare{Epic.groups}"
+            results = epic_ranks.run_ranks(
+                bed.name, bed.hosts,
+                lambda rank, group=group, size=size, n=iterations: [
+                    PERF, "--group", group, "--rank", rank, "--size", RANKS, "--mode", self.mode, "--collective",
+                    collective, "-b", max(size, 4), "-e", max(size, 4), "-n", n, "-w", 1 + n // 10, "--json"],
+                TIMEOUT_S)
+            if any(result.status != 0 for result in results):
+                raise Failed(f"{self.name}, {collective} of {size} bytes: "
+                             + "\n".join(result.output for result in results if result.status != 0))
+            found[size] = json.loads(results[0].output)["results"][0]["out_of_place"]["time_us"]
+        return found
+
+
+class Mpi:
+    """OpenMPI or MPICH over TCP. Both start their ranks by a remote shell, which is a namespace here."""
+
+    def __init__(self, name, program, bed_kind):
+        self.name, self.program, self.bed_kind = name, program, bed_kind
+
+    def can(self, _collective):
+        return True
+
+    def time(self, bed, collective, sizes):
+        with tempfile.TemporaryDirectory() as folder:
+            shell = os.path.join(folder, "shell")
+            cases = "\n".join(f"  {address}) node={bed.namespace(host)}; break;;"
+                              for host, address in zip(bed.hosts, bed.addresses))
+            with open(shell, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\n# The remote shell of one run: [OPTION...] ADDRESS COMMAND\nwhile :; do case $1 in\n"
+                           + cases + "\nesac; shift; done\naddress=$1; shift\n"
+                           'exec ip netns exec "$node" unshare -u sh -c "hostname $address; $*"\n')
+            os.chmod(shell, 0o700)
+            calls = [PROGRAMS / self.program, collective, *(f"{size}:{n}" for size, n in sizes.items())]
+            out = _run([shell, bed.addresses[0], *self._launcher(shell, bed), *map(str, calls)],
+                       f"{self.name}, {collective}")
+        return _json_lines(out)
+
+    def _launcher(self, shell, bed):
+        hosts = ",".join(bed.addresses)
+        if self.program == "mpich":
+            return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", shell, "-hosts", hosts, "-localhost",
+                    bed.addresses[0], "-iface", "vec0", "-n", str(RANKS)]
+        # Yielding while it waits: with more ranks than processors OpenMPI's spinning starves who could end it.
+        return ["mpirun.openmpi", "--allow-run-as-root", "--host", hosts, "-np", str(RANKS), "--bind-to", "none",
+                "--mca", "plm_rsh_agent", shell, "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "pml", "ob1",
+                "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "vec0", "--mca", "oob_tcp_if_include", "vec0",
+                "--mca", "mpi_yield_when_idle", "1"]
+
+
+class Gloo:
+    """Gloo over TCP; its AllReduce is a ring. It has no ReduceScatter."""
+
+    def __init__(self):
+        self.name, self.bed_kind = "Gloo, bridges", "bridges"
+
+    def can(self, collective):
+        return collective != "reducescatter"
+
+    def time(self, bed, collective, sizes):
+        with tempfile.TemporaryDirectory() as store:
+            calls = [collective, *(f"{size}:{n}" for size, n in sizes.items())]
+            ranks = [subprocess.Popen(["ip", "netns", "exec", bed.namespace(host), str(PROGRAMS / "gloo"), str(rank),
+                                       str(RANKS), bed.addresses[rank], store, *calls],
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                     for rank, host in enumerate(bed.hosts)]
+            try:
+                said = [rank.communicate(timeout=TIMEOUT_S)[0] for rank in ranks]
+            except subprocess.TimeoutExpired as error:
+                raise Failed(f"{self.name}, {collective}: not done after {TIMEOUT_S} s") from error
+            finally:
+                for rank in ranks:
+                    rank.kill()
+                    rank.wait()
+        if any(rank.returncode != 0 for rank in ranks):
+            raise Failed(f"{self.name}, {collective}: " + "".join(said))
+        return _json_lines(said[0])
+
+
+SYSTEMS = {
+    "epic1": Epic(1), "epic2": Epic(2), "epic3": Epic(3),
+    "openmpi": Mpi("OpenMPI, bridges", "openmpi", "bridges"),
+    "openmpi-switches": Mpi("OpenMPI, our switches", "openmpi", "switches"),
+    "mpich": Mpi("MPICH, bridges", "mpich", "bridges"),
+    "gloo": Gloo(),
+}
+
+
+def version_lines():
+    """What was measured, and with which settings."""
+    openmpi = net.run(["mpirun.openmpi", "--version"]).splitlines()[0]
+    mpich = next(l for l in net.run(["mpirun.mpich", "--version"]).splitlines() if "Version:" in l).split()[-1]
+    gloo = net.run(["dpkg-query", "-W", "-f=${Version}", "libgloo-dev"])
+    return [f"{openmpi}: pml ob1, btl tcp; mpi_yield_when_idle 1, --bind-to none (its best with more ranks than processors)",
+            f"MPICH {mpich}: as it is, over TCP", f"Gloo {gloo}: TCP, as it is",
+            "bridges: Linux bridges, veths with tx, tso and gso on, as they are by themselves",
+            "our switches: incengine with --forwarding static, offloads off, as a pcap forwarder needs"]
+
