@@ -6,6 +6,8 @@
 #include "commlib/comm.h"
 #include "commlib/config.h"
 #include "commlib/log.h"
+#include "commlib/messages.h"
+#include "commlib/progress.h"
 #include "epic/epic.h"
 
 extern char** environ;
@@ -42,6 +44,8 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
 }
 
 Error Communicator::Init(const Options& options) {
+  // First of all: in a child a lock may be held by a thread that is only its parent's.
+  if (!internal::Progress::Claim()) return internal::ForkedInitError();
   if (impl_) return {ErrorCode::kInvalidArgument, "the communicator is initialised already"};
   WarnOfUnknownVariables();
   Options resolved = options;

@@ -60,6 +60,12 @@ Error ForkedError() {
   return {ErrorCode::kInvalidArgument,
           "the communicator belongs to the process that this one was forked from (docs/HOST.md, Fork)"};
 }
+
+Error ForkedInitError() {
+  return {ErrorCode::kInvalidArgument,
+          "the process that this one was forked from has called Init: fork before the first Init, or exec "
+          "(docs/HOST.md, Fork)"};
+}
 namespace {
 
 std::string CollectiveName(Collective collective) {

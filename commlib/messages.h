@@ -6,8 +6,10 @@
 
 namespace epic::internal {
 
-// What a communicator says in a child of its process.
+// What a communicator says in a child of its process, and what Init says in a child of one that has called
+// it.
 Error ForkedError();
+Error ForkedInitError();
 
 // What a reply other than OK means, for a rank that called with `here`: the same code on every rank, and a
 // message like "rank 2 called with another count (here 100, group 200)".

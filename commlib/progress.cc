@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <thread>
 #include <vector>
@@ -22,6 +23,13 @@ constexpr int kTickMs = 1000;
 Progress& Progress::Get() {
   static auto* progress = new Progress;
   return *progress;
+}
+
+bool Progress::Claim() {
+  static std::atomic<pid_t> owner{0};
+  const pid_t own = getpid();
+  pid_t before = 0;
+  return owner.compare_exchange_strong(before, own) || before == own;
 }
 
 Progress::Progress()

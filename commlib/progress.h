@@ -15,6 +15,9 @@ class Progress {
  public:
   // The instance of this process; lives for ever.
   static Progress& Get();
+  // Makes this the process whose thread it is, if none is yet. False in a child of that process, where there
+  // is no thread and a lock of it may be held for ever: nothing here, nor a session, may be used.
+  static bool Claim();
 
   // From now on Arm can be used for comm; the thread is started with the first one.
   void Add(const std::shared_ptr<Comm>& comm, int channel_fd);

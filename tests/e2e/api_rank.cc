@@ -16,7 +16,7 @@
 //   wait                 Wait for the first request in the line; the result is checked
 //   forget               drops the first request, not its buffers
 //   fill                 starts Barriers until one is refused; "started" is how many were not
-//   refused:WHAT         a call with an argument that is wrong
+//   refused:WHAT         a call with an argument that is wrong, or where it may not be made
 //   registered:C         an AllReduce in memory that was registered for it
 //   timeout:MS           SetTimeout
 //   option:MS            Options::timeout of later groups; 0: as EPIC_TIMEOUT says
@@ -29,9 +29,11 @@
 // After a colon, steps without an argument may have a word that tells them apart.
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -55,6 +57,8 @@ namespace {
 
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
+
+constexpr unsigned kChildSeconds = 30;
 
 int64_t Micros(Clock::duration time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
@@ -238,7 +242,29 @@ class Rank {
     if (what == "no-memory") return Register(comm_, nullptr, 8, nullptr);
     if (what == "no-registration") return Register(comm_, data.data(), 8, nullptr);
     if (what == "second-init") return comm_.Init(options_);
+    if (what == "forked-init") return ForkedInit();
     throw std::invalid_argument("nothing to refuse: " + what);
+  }
+
+  // What Init returns in a child. One that hangs in it is ended by an alarm.
+  Error ForkedInit() const {
+    std::array<int, 2> ends{};
+    if (pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(kChildSeconds);
+      Communicator comm;
+      const Error error = comm.Init(options_);
+      const std::string told = static_cast<char>(error.code()) + error.message();
+      _exit(write(ends[1], told.data(), told.size()) == static_cast<ssize_t>(told.size()) ? 0 : 1);
+    }
+    close(ends[1]);
+    std::string told(4096, '\0');
+    const ssize_t bytes = read(ends[0], told.data(), told.size());
+    close(ends[0]);
+    waitpid(child, nullptr, 0);
+    if (bytes < 1) return {ErrorCode::kInternal, "the child has said nothing"};
+    return {static_cast<ErrorCode>(told[0]), told.substr(1, static_cast<size_t>(bytes) - 1)};
   }
 
   Error Registered(const std::string& argument, Json* line) {

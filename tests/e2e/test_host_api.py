@@ -48,7 +48,7 @@ REFUSED = {"no-sendbuff": "sendbuff is null", "no-recvbuff": "recvbuff is null",
            "size": "more than 1 GiB", "type": "unsupported type 77", "bytes": "bytes cannot be reduced",
            "operation": "unsupported operation 77", "root": "root 4", "no-request": "request is null",
            "no-memory": "nothing to register", "no-registration": "registration is null",
-           "second-init": "initialised already"}
+           "second-init": "initialised already", "forked-init": "fork before the first Init"}
 
 
 def test_a_call_that_is_refused_leaves_the_communicator_usable(bed):

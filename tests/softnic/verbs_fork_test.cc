@@ -1,8 +1,6 @@
 // Forks of a process with open devices: what a child may do, and that its parent notices nothing. A child
 // that hangs is ended by an alarm, and its test fails.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -12,25 +10,11 @@
 #include <thread>
 #include <vector>
 
+#include "tests/softnic/fork_testing.h"
 #include "tests/softnic/verbs_testing.h"
 
 namespace epic::softnic::testing {
 namespace {
-
-constexpr unsigned kChildSeconds = 30;
-
-// Runs `body` in a child of fork. 0 if it returned true.
-int InChild(const std::function<bool()>& body) {
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(kChildSeconds);
-    _exit(body() ? 0 : 1);
-  }
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return status;
-}
 
 // For children, whose failures gtest does not see.
 #define CHILD_EXPECT(condition)                                                          \

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <condition_variable>
 #include <map>
@@ -16,6 +14,7 @@
 #include "epic/epic.h"
 #include "proto/manager.grpc.pb.h"
 #include "softnic/verbs/use_network.h"
+#include "tests/softnic/fork_testing.h"
 #include "tests/softnic/virtual_switch_testing.h"
 
 namespace epic {
@@ -145,17 +144,13 @@ TEST_P(VirtualTimeTest, HostLibrarySumsThroughTheEngine) {
   EXPECT_GT(network.Now(), 0);
 }
 
-// What a child does with its copies of the communicators, and exits; its status.
+// What a child does with its copies of the communicators, and exits with all destructors; its status.
 template <typename Action>
 int Child(const Action& action) {
-  const pid_t child = fork();
-  if (child == 0) {
+  return softnic::testing::InChild([&]() -> bool {
     action();
     std::exit(0);
-  }
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return status;
+  });
 }
 
 TEST(ForkTest, ChildrenDoNothingToTheGroupOfTheirParent) {
@@ -209,6 +204,16 @@ TEST(ForkTest, ChildrenDoNothingToTheGroupOfTheirParent) {
             }),
             0)
       << "exited";
+  EXPECT_EQ(Child([&] {
+              Communicator own;
+              const Error error =
+                  own.Init({.group = "of a child", .rank = 0, .size = 1, .manager = manager.address()});
+              if (error.code() != ErrorCode::kInvalidArgument ||
+                  error.message().find("fork before the first Init") == std::string::npos)
+                std::_Exit(2);
+            }),
+            0)
+      << "a group of its own";
   on_all([&](int rank) {
     Error error;
     if (rank == 0) {

@@ -9,7 +9,7 @@
 // calls on a communicator is the order in which its mutex was taken; all ranks must make the same calls in
 // the same order, so calls that race with one another need the program's own order. Init, Destroy and
 // destruction of an object must not overlap with other uses of that object. Fork: a child process must not
-// use communicators of its parent; see docs/HOST.md.
+// use communicators of its parent, nor call Init when its parent has; see docs/HOST.md.
 //
 // Errors: no exceptions are thrown. A call that was refused before anything was sent (kInvalidArgument,
 // kUnsupported, kNoResource) leaves the communicator usable; every other error is final for the whole group,

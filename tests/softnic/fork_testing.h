@@ -1,0 +1,28 @@
+// A child of fork in a test.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace epic::softnic::testing {
+
+// Runs `body` in a child of fork, whose status this is: 0 if it returned true, or called exit(0). One that
+// hangs is ended by an alarm, which is no 0.
+template <typename Body>
+int InChild(const Body& body) {
+  constexpr unsigned kChildSeconds = 30;
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kChildSeconds);
+    _exit(body() ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+}  // namespace epic::softnic::testing
