@@ -48,16 +48,19 @@ bool EchoProbe::Open() {
 EchoProbe::Answer EchoProbe::Ask(Ipv4 to, uint16_t port) {
   if (!Open()) return {};
   ReadEchoes();
-  Target* target = std::ranges::find_if(
-      targets_, [&](const Target& t) { return t.number != 0 && t.ip == to && t.port == port; });
+  Target* target = std::ranges::find_if(targets_, [&](const Target& t) {
+    return t.requests.last_number() != 0 && t.ip == to && t.port == port;
+  });
   Answer answer;
   if (target != targets_.end()) {
-    answer = {true, target->answered};
+    answer = {true, target->requests.Answered()};
   } else {
-    target = std::ranges::min_element(targets_, {}, &Target::number);  // a free one, else the oldest
+    // A free one, else the oldest.
+    target = std::ranges::min_element(targets_, {}, [](const Target& t) { return t.requests.last_number(); });
+    *target = {.ip = to, .port = port, .requests = {}};
   }
-  *target = {.ip = to, .port = port, .number = next_number_++, .answered = false};
-  const Datagram request{kText, htonl(target->number)};
+  target->requests.OnRequest(next_number_);
+  const Datagram request{kText, htonl(next_number_++)};
   const sockaddr_in address = Address(to, port);
   // Fails where the port is down or has no route: then no echo comes either.
   static_cast<void>(
@@ -77,7 +80,7 @@ void EchoProbe::ReadEchoes() {
     if (bytes != sizeof echo || echo.text != kText) continue;
     for (Target& target : targets_) {
       if (Raw(target.ip) != ntohl(from.sin_addr.s_addr) || target.port != ntohs(from.sin_port)) continue;
-      if (target.number == ntohl(echo.number)) target.answered = true;
+      target.requests.OnEcho(ntohl(echo.number));
     }
   }
 }

@@ -1,6 +1,6 @@
 // Asks a switch for an echo (UDP, RFC 862), by the host's own network stack: a second witness for the manager
 // when a switch's agent is silent (docs/PROTOCOL.md, section 7.1). An ordinary socket, without any privilege.
-// Nothing here waits: what became of a request is said when the next one is asked for.
+// Nothing here waits: what became of the last requests is said when the next one is asked for.
 #pragma once
 
 #include <array>
@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/types.h"
+#include "protocol/echo_history.h"
 
 namespace epic::internal {
 
@@ -19,10 +20,11 @@ class EchoProbe {
   EchoProbe(const EchoProbe&) = delete;
   EchoProbe& operator=(const EchoProbe&) = delete;
 
-  // Of the request before this one to the same address: whether there was one, and whether its echo has come.
+  // Of the requests before this one to the same address: whether there was one, and the newest whose echo has
+  // come, as EchoHistory counts.
   struct Answer {
     bool asked = false;
-    bool answered = false;
+    uint32_t answered = 0;
   };
   // Sends the next request. One that cannot be sent is one without an echo. port: 7, but in tests.
   Answer Ask(Ipv4 to, uint16_t port = 7);
@@ -33,8 +35,7 @@ class EchoProbe {
   struct Target {
     Ipv4 ip{};
     uint16_t port = 0;
-    uint32_t number = 0;  // of the last request; 0: none
-    bool answered = false;
+    EchoHistory requests;  // none: free
   };
   bool Open();
   void ReadEchoes();

@@ -53,37 +53,54 @@ class Server {
   sockaddr_in client_{};
 };
 
-TEST(EchoProbe, SaysWhatBecameOfTheRequestBefore) {
+TEST(EchoProbe, SaysWhatBecameOfTheRequestsBefore) {
   Server server;
   EchoProbe probe(kLoopback);
   EXPECT_FALSE(probe.Ask(kLoopback, server.port()).asked);
   server.Echo();
-  EchoProbe::Answer answer = probe.Ask(kLoopback, server.port());
-  EXPECT_TRUE(answer.asked);
-  EXPECT_TRUE(answer.answered);
-  server.Take();
-  answer = probe.Ask(kLoopback, server.port());
-  EXPECT_TRUE(answer.asked);
-  EXPECT_FALSE(answer.answered);
+  // The first request is the newest with an echo, until it is too old.
+  for (const uint32_t answered : {1u, 2u, 3u, 4u, 0u}) {
+    const EchoProbe::Answer answer = probe.Ask(kLoopback, server.port());
+    EXPECT_TRUE(answer.asked);
+    EXPECT_EQ(answer.answered, answered);
+    server.Take();
+  }
 }
 
-TEST(EchoProbe, AnEchoThatIsLateOrOfAnotherIsNone) {
+TEST(EchoProbe, AnEchoMayBeLate) {
+  Server server;
+  EchoProbe probe(kLoopback);
+  std::vector<std::vector<uint8_t>> requests;
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(probe.Ask(kLoopback, server.port()).answered, 0u);
+    requests.push_back(server.Take());
+  }
+  server.Give(requests[1]);
+  EXPECT_EQ(probe.Ask(kLoopback, server.port()).answered, 0u) << "older than the last four";
+  requests.push_back(server.Take());
+  server.Give(requests[4]);
+  EXPECT_EQ(probe.Ask(kLoopback, server.port()).answered, 3u);
+  server.Take();
+  server.Give(requests[5]);
+  server.Give(requests[4]);
+  EXPECT_EQ(probe.Ask(kLoopback, server.port()).answered, 3u) << "the older one was overtaken";
+}
+
+TEST(EchoProbe, AnEchoOfAnotherIsNone) {
   Server server, other;
   EchoProbe probe(kLoopback);
   probe.Ask(kLoopback, server.port());
-  const std::vector<uint8_t> first = server.Take();
-  probe.Ask(kLoopback, server.port());
-  const std::vector<uint8_t> second = server.Take();
+  const std::vector<uint8_t> request = server.Take();
   probe.Ask(kLoopback, other.port());
   other.Take();
-  server.Give(first);
-  std::vector<uint8_t> longer = second;
+  std::vector<uint8_t> longer = request;
   longer.push_back(0);
   server.Give(longer);
-  other.Give(second);
-  EXPECT_FALSE(probe.Ask(kLoopback, server.port()).answered);
+  other.Give(request);
+  EXPECT_EQ(probe.Ask(kLoopback, server.port()).answered, 0u);
+  EXPECT_EQ(probe.Ask(kLoopback, other.port()).answered, 0u);
   server.Echo();
-  EXPECT_TRUE(probe.Ask(kLoopback, server.port()).answered);
+  EXPECT_EQ(probe.Ask(kLoopback, server.port()).answered, 1u);
 }
 
 TEST(EchoProbe, NobodyThereIsNoEcho) {
@@ -97,7 +114,7 @@ TEST(EchoProbe, NobodyThereIsNoEcho) {
   for (int i = 0; i < 3; ++i) {
     const EchoProbe::Answer answer = probe.Ask(kLoopback, port);
     EXPECT_TRUE(answer.asked);
-    EXPECT_FALSE(answer.answered);
+    EXPECT_EQ(answer.answered, 0u);
   }
 }
 
@@ -114,8 +131,8 @@ TEST(EchoProbe, ForgetsTheOldestOfTooManyTargets) {
     EXPECT_FALSE(probe.Ask(kLoopback, server.port()).asked);
     server.Echo();
   }
-  EXPECT_TRUE(probe.Ask(kLoopback, servers[8].port()).answered);
-  EXPECT_TRUE(probe.Ask(kLoopback, servers[1].port()).answered);
+  EXPECT_EQ(probe.Ask(kLoopback, servers[8].port()).answered, 1u);
+  EXPECT_EQ(probe.Ask(kLoopback, servers[1].port()).answered, 1u);
   EXPECT_FALSE(probe.Ask(kLoopback, servers[0].port()).asked);
 }
 

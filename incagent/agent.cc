@@ -169,6 +169,7 @@ class Agent::Impl {
     silences_ = described.ok() ? 0 : silences_ + 1;
     const bool slow = described.error_code() == grpc::DEADLINE_EXCEEDED && silences_ < kSilencesUntilDown;
     request.set_engine_up(described.ok() || slow);
+    request.set_engine_slow(slow);
     if (slow) {
       *request.mutable_engine() = engine_.info();  // as it was
     } else if (!described.ok()) {

@@ -18,14 +18,17 @@ constexpr size_t kDataBytes = kText.size() + 4;
 
 ProbeAnswer Prober::Ask(const ProbeTarget& target, Ipv4 own_ip, const roce::MacAddress& own_mac,
                         std::vector<uint8_t>* frame) {
-  const auto before = last_.find(target.ip);
+  const auto before = asked_.find(target.ip);
   const ProbeAnswer answer =
-      before == last_.end() ? ProbeAnswer{} : ProbeAnswer{true, before->second.answered};
-  if (before == last_.end() && last_.size() >= kMaxTargets) {
-    last_.erase(std::ranges::min_element(last_, {}, [](const auto& entry) { return entry.second.number; }));
+      before == asked_.end() ? ProbeAnswer{} : ProbeAnswer{true, before->second.requests.Answered()};
+  if (before == asked_.end() && asked_.size() >= kMaxTargets) {
+    asked_.erase(std::ranges::min_element(
+        asked_, {}, [](const auto& entry) { return entry.second.requests.last_number(); }));
   }
   const uint32_t number = next_number_++;
-  last_[target.ip] = {.number = number, .port = target.port, .answered = false};
+  Asked& asked = asked_[target.ip];
+  asked.requests.OnRequest(number);
+  asked.port = target.port;
 
   constexpr size_t kUdpBytes = roce::UdpView::kBytes + kDataBytes;
   constexpr size_t kIpBytes = roce::Ipv4View::kBytes + kUdpBytes;
@@ -53,11 +56,9 @@ bool Prober::OnFrame(PortId port, std::span<const uint8_t> frame, Ipv4 own_ip) {
   if (!udp || udp->src_port() != kUdpEchoPort || udp->dst_port() != kProbePort) return false;
   const roce::Bytes data = udp->payload();
   if (data.size() < kDataBytes || !std::ranges::equal(kText, data.first(kText.size()))) return false;
-  const auto asked = last_.find(ip->src());
-  if (asked == last_.end() || asked->second.port != port) return false;
-  if (asked->second.number != roce::LoadBe32(&data[kText.size()])) return false;
-  asked->second.answered = true;
-  return true;
+  const auto asked = asked_.find(ip->src());
+  if (asked == asked_.end() || asked->second.port != port) return false;
+  return asked->second.requests.OnEcho(roce::LoadBe32(&data[kText.size()]));
 }
 
 }  // namespace epic::engine

@@ -1,6 +1,6 @@
 // Asks neighbours whether they answer: a UDP echo request (RFC 862) to the address of another switch, on the
 // path that a group's packets take. The manager has it asked for when that switch's agent is silent. There is
-// no timer: what became of a request is said when the next one to that address is asked for.
+// no timer: what became of the last requests is said when the next one to that address is asked for.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "protocol/echo_history.h"
 #include "roce/packet.h"
 
 namespace epic::engine {
@@ -19,10 +20,10 @@ struct ProbeTarget {
   PortId port{};
 };
 
-// What became of the request before this one to the same address.
+// What became of the requests before this one to the same address.
 struct ProbeAnswer {
   bool asked = false;     // there was one
-  bool answered = false;  // and its answer has come
+  uint32_t answered = 0;  // the newest whose answer has come, as EchoHistory counts
 };
 
 // Values only: a copy is a snapshot.
@@ -31,20 +32,19 @@ class Prober {
   // Makes *frame the next request, from this MAC and address.
   ProbeAnswer Ask(const ProbeTarget& target, Ipv4 own_ip, const roce::MacAddress& own_mac,
                   std::vector<uint8_t>* frame);
-  // Takes the answer to a request, which comes by the port of the target: others could forge it. False if the
-  // frame is none.
+  // Takes the answer to one of the last requests, which comes by the port of the target: others could forge
+  // it. False if the frame is none.
   bool OnFrame(PortId port, std::span<const uint8_t> frame, Ipv4 own_ip);
 
  private:
   // More neighbours than a switch has ports; beyond it the one that was asked first is forgotten.
   static constexpr size_t kMaxTargets = 256;
 
-  struct Request {
-    uint32_t number = 0;
+  struct Asked {
+    EchoHistory requests;
     PortId port{};
-    bool answered = false;
   };
-  std::map<Ipv4, Request> last_;  // by target
+  std::map<Ipv4, Asked> asked_;  // by target
   uint32_t next_number_ = 1;
 };
 

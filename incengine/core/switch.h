@@ -81,8 +81,8 @@ class Switch {
   void OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   void OnTimer(Nanos now, TimerId id, FrameSink& sink);
 
-  // For the control plane. Probe asks another switch for an echo and says whether the request before this one
-  // was answered.
+  // For the control plane. Probe asks another switch for an echo and says what became of the requests
+  // before this one.
   ProbeAnswer Probe(const ProbeTarget& target, FrameSink& sink);
   Engine& engine() { return engine_; }
   Forwarding& forwarding() { return forwarding_; }

@@ -87,7 +87,7 @@ class DaemonTest : public ::testing::Test {
                          nullptr,
                          [this](const engine::ProbeTarget& target) {
                            probed_.push_back(target);
-                           return engine::ProbeAnswer{.asked = probed_.size() > 1, .answered = true};
+                           return engine::ProbeAnswer{.asked = probed_.size() > 1, .answered = 3};
                          }};
   std::vector<engine::ProbeTarget> probed_;
   std::string directory_;
@@ -300,6 +300,7 @@ TEST_F(DaemonTest, ProbesGoToTheNamedPort) {
   EXPECT_FALSE(reply.asked());
   ASSERT_TRUE(Call(&Stub::Probe, request, &reply).ok());
   EXPECT_TRUE(reply.asked());
+  EXPECT_EQ(reply.answered(), 3u);
   EXPECT_EQ(probed_[1].port, 1);
   EXPECT_EQ(probed_[1].ip, Ipv4{kHost0});
 

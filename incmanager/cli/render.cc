@@ -250,6 +250,11 @@ std::string RenderGroup(const proto::GroupState& group) {
   out += fmt::format("window W    {}{}\n", chosen(group.window_messages(), " messages"),
                      group.window_reason().empty() ? "" : " (" + group.window_reason() + ")");
   out += fmt::format("slots N     {}\n", chosen(group.slots(), ""));
+  if (!group.tree().empty() && !group.has_failure()) {
+    out +=
+        fmt::format("watched     {}\n", group.watched() ? "yes: a switch that dies as a whole is found"
+                                                        : "no: not every switch has answered a witness yet");
+  }
   return group.tree().empty() ? out : out + "tree\n" + TreeDrawing(group).Draw();
 }
 

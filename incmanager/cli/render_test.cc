@@ -9,6 +9,7 @@ namespace epic::manager {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(RenderGroup, ShowsAHostWithoutRanks) {
   proto::GroupState group;
@@ -16,6 +17,17 @@ TEST(RenderGroup, ShowsAHostWithoutRanks) {
   root.set_switch_name("leaf1");
   root.mutable_config()->add_children()->set_is_host(true);
   EXPECT_THAT(RenderGroup(group), HasSubstr("rank 0"));
+}
+
+TEST(RenderGroup, SaysWhetherAGroupIsWatched) {
+  proto::GroupState group;
+  EXPECT_THAT(RenderGroup(group), Not(HasSubstr("watched")));
+  group.add_tree();
+  EXPECT_THAT(RenderGroup(group), HasSubstr("watched     no"));
+  group.set_watched(true);
+  EXPECT_THAT(RenderGroup(group), HasSubstr("watched     yes"));
+  group.mutable_failure();
+  EXPECT_THAT(RenderGroup(group), Not(HasSubstr("watched")));
 }
 
 // A switch without a name is its own parent.

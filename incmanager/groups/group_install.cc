@@ -213,6 +213,7 @@ void GroupTable::Install(Nanos now, Group* group) {
   if (const auto* failure = std::get_if<Failure>(&plan)) return FailGroup(now, group, *failure);
   group->plan = std::move(std::get<GroupPlan>(plan));
   group->footprint = FootprintOf(*topology_, forwarding_, group->plan);
+  group->placed = now;
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);
   for (const ContextPlan& context : group->plan.contexts) world_->Install(context.node, context);
 }

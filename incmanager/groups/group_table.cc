@@ -285,10 +285,9 @@ void GroupTable::OnContextsLost(Nanos now, NodeId node) {
     return std::any_of(group.plan.contexts.begin(), group.plan.contexts.end(),
                        [node](const ContextPlan& c) { return c.node == node; });
   };
-  FailWhere(
-      now, has_context,
-      SwitchFailure(ErrorCode::kSwitchLost, name,
-                    fmt::format("switch {} lost its contexts: its engine started anew", name)));
+  FailWhere(now, has_context,
+            SwitchFailure(ErrorCode::kSwitchLost, name,
+                          fmt::format("switch {} lost its contexts: its engine started anew", name)));
 }
 
 void GroupTable::OnSwitchLost(Nanos now, NodeId node, const std::string& why) {
@@ -298,11 +297,11 @@ void GroupTable::OnSwitchLost(Nanos now, NodeId node, const std::string& why) {
       SwitchFailure(ErrorCode::kSwitchLost, name, fmt::format("switch {} is lost: {}", name, why)));
 }
 
-void GroupTable::OnLinkLost(Nanos now, LinkEnd end) {
+void GroupTable::OnLinkDown(Nanos now, LinkEnd end, const std::function<bool(Nanos since)>& is_lost) {
   const LinkEnd there = topology_->Across(end);
   const LinkEnd link = std::min(end, there);
   FailWhere(
-      now, [link](const Group& group) { return group.footprint.links.contains(link); },
+      now, [&](const Group& group) { return group.footprint.links.contains(link) && is_lost(group.placed); },
       SwitchFailure(ErrorCode::kLinkLost, topology_->nodes[end.node].name,
                     fmt::format("the link between {} and {} is lost: it has no carrier",
                                 topology_->Describe(link), topology_->Describe(topology_->Across(link)))));
@@ -310,25 +309,15 @@ void GroupTable::OnLinkLost(Nanos now, LinkEnd end) {
 
 WatchedSwitches GroupTable::Watched() const {
   WatchedSwitches watched;
-  std::set<NodeId> hosts;
   for (const auto& [id, group] : groups_) {
     if (group.phase != GroupPhase::kRunning && group.phase != GroupPhase::kLeaving) continue;
     for (const NodeId node : group.footprint.switches) watched.try_emplace(node);
     for (const auto& [rank, member] : group.members) {
-      if (!member.open || member.left || !hosts.insert(member.host).second) continue;
-      watched[topology_->nodes[member.host].hops.front().peer].push_back(member.session);
+      if (!member.open || member.left) continue;
+      watched[topology_->nodes[member.host].hops.front().peer][member.host].push_back(member.session);
     }
   }
   return watched;
-}
-
-std::optional<NodeId> GroupTable::HostOf(SessionId session) const {
-  const auto found = sessions_.find(session);
-  if (found == sessions_.end()) return std::nullopt;
-  for (const auto& [rank, member] : groups_.at(found->second).members) {
-    if (member.session == session) return member.host;
-  }
-  return std::nullopt;
 }
 
 std::optional<std::set<NodeId>> GroupTable::Removing(uint64_t group_id) const {

@@ -94,6 +94,7 @@ struct Group {
   std::map<uint32_t, Member> members;  // by rank
   GroupPlan plan;
   Footprint footprint;  // of the plan
+  Nanos placed = 0;     // when it was made
   uint32_t path_mtu = 0;
   uint32_t message_packets = 0;
   uint32_t window_messages = 0;
@@ -126,12 +127,11 @@ class GroupTable {
   void OnContextsLost(Nanos now, NodeId node);
   // why: who says so, for people.
   void OnSwitchLost(Nanos now, NodeId node, const std::string& why);
-  // Groups that cross the link fail; also those that have come to run over it since the last call.
-  void OnLinkLost(Nanos now, LinkEnd end);
-  // What running groups cross; the ranks are on different hosts.
+  // A link is told to have no carrier: groups that cross it fail if it is lost for those that have been there
+  // since then; also those that have come to run over it since the last call.
+  void OnLinkDown(Nanos now, LinkEnd end, const std::function<bool(Nanos since)>& is_lost);
+  // What running groups cross.
   WatchedSwitches Watched() const;
-  // The host of a session's rank; nothing if there is no such session.
-  std::optional<NodeId> HostOf(SessionId session) const;
   // Groups whose contexts the switch is to keep.
   std::vector<uint64_t> GroupsOn(NodeId node) const;
 

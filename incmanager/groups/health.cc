@@ -7,10 +7,22 @@ namespace {
 
 bool Hears(const WitnessEvidence& witness) { return witness.answered <= kHeardFor; }
 bool Misses(const WitnessEvidence& witness) {
-  return witness.answered != kNever && witness.missing >= kMissedAfter;
+  return witness.answered != kNever && !Hears(witness) && witness.missing >= kMissedAfter;
 }
 
-bool IsHeard(const SwitchEvidence& of) { return std::ranges::any_of(of.witnesses, Hears); }
+// An engine is believed; hosts that hear it are outvoted by more who do not.
+bool IsHeard(const SwitchEvidence& of) {
+  ptrdiff_t hosts = 0, missing = 0;
+  for (const WitnessEvidence& witness : of.witnesses) {
+    if (Hears(witness)) {
+      if (!witness.is_host) return true;
+      ++hosts;
+    } else if (Misses(witness)) {
+      ++missing;
+    }
+  }
+  return hosts > 0 && hosts >= missing;
+}
 
 Verdict OfSwitch(const SwitchEvidence& of) {
   if (of.agent_silent < kSilentAfter) return of.engine_up ? Verdict::kAlive : Verdict::kEngineLost;
@@ -30,8 +42,11 @@ Verdict Judge(const SwitchEvidence& here, const LinkEvidence* link) {
   const Verdict verdict = OfSwitch(here);
   if (link == nullptr || IsLost(verdict)) return verdict;
   if (link->there && IsLost(OfSwitch(*link->there))) return verdict;
+  // It may have come back since it was told; and what was before the group is not the group's.
+  if (link->told >= link->crossed) return verdict;
+  const Nanos down = std::min(link->down, link->crossed);
   const bool doubtful = IsDoubtful(here) || (link->there && IsDoubtful(*link->there));
-  return link->down >= (doubtful ? kDoubtfulLinkLostAfter : kLinkLostAfter) ? Verdict::kLinkLost : verdict;
+  return down >= (doubtful ? kDoubtfulLinkLostAfter : kLinkLostAfter) ? Verdict::kLinkLost : verdict;
 }
 
 }  // namespace epic::manager

@@ -27,8 +27,9 @@ struct WitnessEvidence {
   // How long ago the last request was sent that was answered. kNever: none ever was, so that there may be
   // nothing between the two that lets requests through, and their silence says nothing.
   Nanos answered = kNever;
-  // For how long requests have been without an answer; 0: the last was answered.
+  // For how long requests have been without an answer while the agent was silent; 0: the last was answered.
   Nanos missing = 0;
+  bool is_host = false;  // whose ranks speak for it; else a switch's engine
 };
 
 struct SwitchEvidence {
@@ -40,6 +41,8 @@ struct SwitchEvidence {
 struct LinkEvidence {
   Nanos down = 0;  // for how long one of the two ends has reported no carrier; 0: neither
   std::optional<SwitchEvidence> there;  // the other end; nothing: a host
+  Nanos told = 0;                       // since one of the ends has said so last
+  Nanos crossed = kNever;               // for how long the group that it is about has run over the link
 };
 
 enum class Verdict : uint8_t {

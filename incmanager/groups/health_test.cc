@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace epic::manager {
 namespace {
 
@@ -10,6 +12,11 @@ constexpr Nanos kEver = 100 * kSecond;
 const WitnessEvidence kHears = {.answered = kSecond / 2, .missing = 0};
 const WitnessEvidence kMissesIt = {.answered = kEver, .missing = kMissedAfter};
 const WitnessEvidence kUnproven = {.answered = kNever, .missing = kEver};
+
+WitnessEvidence OfHost(WitnessEvidence witness) {
+  witness.is_host = true;
+  return witness;
+}
 
 TEST(Health, AnAgentThatSpeaksIsBelieved) {
   for (const Nanos silent : {Nanos{0}, kSilentAfter - 1}) {
@@ -40,6 +47,48 @@ TEST(Health, ASilentAgentAndAWitnessThatMissesTheSwitchAreALostSwitch) {
   }
 }
 
+// Who of an engine and hosts hears the switch (+), misses it (-), or knows nothing (0); all agents are
+// silent.
+Verdict Judged(const std::string& engine, const std::string& hosts) {
+  SwitchEvidence of{kSwitchLostAfter, true, {}};
+  const auto add = [&of](char sign, bool is_host) {
+    WitnessEvidence witness = sign == '+' ? kHears : sign == '-' ? kMissesIt : kUnproven;
+    witness.is_host = is_host;
+    of.witnesses.push_back(witness);
+  };
+  for (const char sign : engine) add(sign, false);
+  for (const char sign : hosts) add(sign, true);
+  return Judge(of);
+}
+
+TEST(Health, AHostThatLiesIsOutvoted) {
+  EXPECT_EQ(Judged("", "+--"), Verdict::kSwitchLost);
+  EXPECT_EQ(Judged("-", "+-"), Verdict::kSwitchLost);
+  EXPECT_EQ(Judged("--", "+"), Verdict::kSwitchLost);
+  EXPECT_EQ(Judged("", "++---"), Verdict::kSwitchLost);
+}
+
+TEST(Health, AnEngineThatHearsIsBelieved) {
+  EXPECT_EQ(Judged("+", "-----"), Verdict::kSilent);
+  EXPECT_EQ(Judged("+--", "---"), Verdict::kSilent);
+}
+
+// A switch that part of the network cannot reach lives on for the rest.
+TEST(Health, AtATieTheSwitchLives) {
+  EXPECT_EQ(Judged("-", "+"), Verdict::kSilent) << "its uplink is cut";
+  EXPECT_EQ(Judged("-", "++"), Verdict::kSilent);
+  EXPECT_EQ(Judged("", "+-"), Verdict::kSilent) << "a host's link is cut";
+  EXPECT_EQ(Judged("", "++--"), Verdict::kSilent);
+  EXPECT_EQ(Judged("0", "+-000"), Verdict::kSilent) << "who knows nothing has no vote";
+  EXPECT_EQ(Judged("0", "+--000"), Verdict::kSwitchLost);
+}
+
+// An echo that is up to 1.5 s late makes a witness both hear and miss.
+TEST(Health, WhoHearsDoesNotMiss) {
+  const WitnessEvidence late = OfHost({.answered = kHeardFor, .missing = kMissedAfter});
+  EXPECT_EQ(Judge({kSwitchLostAfter, true, {late, late, OfHost(kMissesIt)}}), Verdict::kSilent);
+}
+
 TEST(Health, BoundsOfAWitness) {
   const auto judged = [](WitnessEvidence witness) { return Judge({kSwitchLostAfter, true, {witness}}); };
   EXPECT_EQ(judged({kEver, kMissedAfter - 1}), Verdict::kSilent) << "an echo may be lost";
@@ -52,7 +101,7 @@ TEST(Health, BoundsOfAWitness) {
 TEST(Health, ALinkWithoutCarrierIsLostAfterAWhile) {
   for (const std::optional<SwitchEvidence>& there :
        std::vector<std::optional<SwitchEvidence>>{std::nullopt, SwitchEvidence{}}) {
-    LinkEvidence link{0, there};
+    LinkEvidence link{.down = 0, .there = there};
     EXPECT_EQ(Judge({}, &link), Verdict::kAlive);
     link.down = kLinkLostAfter - 1;
     EXPECT_EQ(Judge({}, &link), Verdict::kAlive);
@@ -61,13 +110,25 @@ TEST(Health, ALinkWithoutCarrierIsLostAfterAWhile) {
   }
 }
 
+TEST(Health, AWordFromBeforeTheGroupIsNoEvidence) {
+  const auto judged = [](Nanos told, Nanos crossed) {
+    const LinkEvidence link{.down = kEver, .there = SwitchEvidence{}, .told = told, .crossed = crossed};
+    return Judge({}, &link);
+  };
+  EXPECT_EQ(judged(kLinkLostAfter, kLinkLostAfter), Verdict::kAlive);
+  EXPECT_EQ(judged(kEver, kLinkLostAfter), Verdict::kAlive);
+  EXPECT_EQ(judged(kLinkLostAfter - 1, kLinkLostAfter), Verdict::kLinkLost) << "told again";
+  EXPECT_EQ(judged(0, kLinkLostAfter - 1), Verdict::kAlive) << "the group has not been there for that long";
+  EXPECT_EQ(judged(0, kLinkLostAfter), Verdict::kLinkLost);
+}
+
 TEST(Health, ALostEndIsNoLostLink) {
   const SwitchEvidence lost{kSwitchLostAfter, true, {kMissesIt}};
   const SwitchEvidence engine_lost{0, false, {}};
   for (const SwitchEvidence& end : {lost, engine_lost}) {
-    const LinkEvidence to_it{kEver, end};
+    const LinkEvidence to_it{.down = kEver, .there = end};
     EXPECT_EQ(Judge({}, &to_it), Verdict::kAlive);
-    const LinkEvidence from_it{kEver, SwitchEvidence{}};
+    const LinkEvidence from_it{.down = kEver, .there = SwitchEvidence{}};
     EXPECT_EQ(Judge(end, &from_it), Judge(end));
   }
 }
@@ -77,7 +138,7 @@ TEST(Health, AnEndInDoubtDelaysTheLinksVerdict) {
   const SwitchEvidence heard{kAgentLostAfter, true, {kHears}};
   for (const bool here : {true, false}) {
     const auto judged = [here](const SwitchEvidence& end, Nanos down) {
-      const LinkEvidence link{down, here ? SwitchEvidence{} : end};
+      const LinkEvidence link{.down = down, .there = here ? SwitchEvidence{} : end};
       return Judge(here ? end : SwitchEvidence{}, &link);
     };
     EXPECT_NE(judged(doubtful, kLinkLostAfter), Verdict::kLinkLost);
@@ -106,13 +167,13 @@ TEST(Health, EveryCombination) {
                     silent >= kSwitchLostAfter && a > kHeardFor && a != kNever && m >= kMissedAfter);
           EXPECT_EQ(verdict == Verdict::kEngineLost, silent < kSilentAfter && !engine_up);
           for (const Nanos d : down) {
-            const LinkEvidence to_host{d, std::nullopt}, to_it{d, end};
+            const LinkEvidence to_host{.down = d, .there = std::nullopt}, to_it{.down = d, .there = end};
             const Verdict host_link = Judge(end, &to_host);
             EXPECT_TRUE(host_link == Verdict::kLinkLost || host_link == verdict);
             const Verdict seen_from_there = Judge({}, &to_it);
             EXPECT_TRUE(seen_from_there == Verdict::kLinkLost || seen_from_there == Verdict::kAlive);
             // Both ends judge a link alike.
-            const LinkEvidence back{d, SwitchEvidence{}};
+            const LinkEvidence back{.down = d, .there = SwitchEvidence{}};
             EXPECT_EQ(Judge(end, &back) == Verdict::kLinkLost, seen_from_there == Verdict::kLinkLost);
             if (d < kLinkLostAfter) {
               EXPECT_NE(host_link, Verdict::kLinkLost);

@@ -1,7 +1,8 @@
 #include "incmanager/groups/health_watch.h"
 
 #include <algorithm>
-#include <utility>
+#include <iterator>
+#include <set>
 
 namespace epic::manager {
 namespace {
@@ -10,7 +11,8 @@ constexpr Nanos kRound = 500 * kMillisecond;
 // While all is well a witness is asked in each round until the first echo, but after some in vain seldom.
 constexpr uint32_t kEagerAsks = 8;
 constexpr Nanos kLazyInterval = 5 * kSecond;
-constexpr size_t kMaxRankWitnesses = 8;
+constexpr size_t kMaxHosts = 8;
+constexpr size_t kMaxRanksOfHost = 4;
 
 }  // namespace
 
@@ -22,43 +24,63 @@ bool HealthWatch::IsSilent(Nanos now, NodeId node) const {
   return entry.state == SwitchState::kNeverSeen || now - entry.last_heard >= kSilentAfter;
 }
 
-std::vector<Witness> HealthWatch::WitnessesOf(NodeId node, const std::vector<SessionId>& ranks) const {
-  std::vector<Witness> witnesses;
+std::vector<HealthWatch::Place> HealthWatch::PlacesAround(
+    NodeId node, const std::map<NodeId, std::vector<SessionId>>& hosts) const {
+  std::vector<Place> places;
   for (const Hop& hop : topology_->nodes[node].hops) {
-    if (topology_->IsSwitch(hop.peer)) witnesses.push_back({false, hop.peer});
+    if (topology_->IsSwitch(hop.peer)) places.push_back({hop.peer, {{false, hop.peer}}});
   }
-  for (size_t i = 0; i < ranks.size() && i < kMaxRankWitnesses; ++i) witnesses.push_back({true, ranks[i]});
-  return witnesses;
+  size_t taken = 0;
+  for (const auto& [host, sessions] : hosts) {
+    if (++taken > kMaxHosts) break;
+    Place& place = places.emplace_back(Place{host, {}});
+    for (size_t i = 0; i < sessions.size() && i < kMaxRanksOfHost; ++i)
+      place.witnesses.push_back({true, sessions[i]});
+  }
+  return places;
+}
+
+const Witness* HealthWatch::ToAsk(Nanos now, bool silent, const Place& place, AskedOf* asked) const {
+  bool proven = false;
+  for (const Witness& witness : place.witnesses) proven |= (*asked)[witness].answered_at != kNever;
+  for (const Witness& witness : place.witnesses) {
+    const Asked& state = (*asked)[witness];
+    if (state.open && now - state.times[0] < kRound) return nullptr;
+    if (state.open) continue;
+    const bool lazy = state.count >= kEagerAsks && now - state.times[0] < kLazyInterval;
+    return silent || !(proven || lazy) ? &witness : nullptr;
+  }
+  return nullptr;
 }
 
 std::vector<HealthWatch::Ask> HealthWatch::Due(Nanos now, const WatchedSwitches& watched) {
   next_round_ = now + kRound;
   std::erase_if(asked_, [&watched](const auto& entry) { return !watched.contains(entry.first); });
   std::vector<Ask> due;
-  for (const auto& [node, ranks] : watched) {
+  for (const auto& [node, hosts] : watched) {
     const bool silent = IsSilent(now, node);
-    const std::vector<Witness> witnesses = WitnessesOf(node, ranks);
-    std::map<Witness, Asked>& asked = asked_[node];
-    std::erase_if(asked, [&witnesses](const auto& entry) {
-      return std::ranges::find(witnesses, entry.first) == witnesses.end();
-    });
-    for (const Witness& witness : witnesses) {
-      Asked& state = asked[witness];
-      if (state.open) continue;
-      if (!witness.is_rank && IsSilent(now, static_cast<NodeId>(witness.id))) continue;
-      const bool proven = state.answered_at != kNever;
-      const bool lazy = state.count >= kEagerAsks && now - state.at < kLazyInterval;
-      if (!silent && (proven || lazy)) continue;
+    const std::vector<Place> places = PlacesAround(node, hosts);
+    AskedOf& asked = asked_[node];
+    std::set<Witness> present;
+    for (const Place& place : places) present.insert(place.witnesses.begin(), place.witnesses.end());
+    std::erase_if(asked, [&present](const auto& entry) { return !present.contains(entry.first); });
+    for (const Place& place : places) {
+      if (topology_->IsSwitch(place.at) && IsSilent(now, place.at)) continue;
+      const Witness* witness = ToAsk(now, silent, place, &asked);
+      if (witness == nullptr) continue;
+      Asked& state = asked[*witness];
+      state.at = place.at;
       state.open = true;
-      state.before = std::exchange(state.at, now);
+      std::shift_right(state.times.begin(), state.times.end(), 1);
+      state.times[0] = now;
       ++state.count;
-      due.push_back({node, witness});
+      due.push_back({node, *witness});
     }
   }
   return due;
 }
 
-void HealthWatch::OnAnswer(Nanos now, NodeId about, Witness witness, bool asked, bool answered) {
+void HealthWatch::OnAnswer(Nanos now, NodeId about, Witness witness, bool asked, uint32_t answered) {
   const auto of = asked_.find(about);
   if (of == asked_.end()) return;
   const auto found = of->second.find(witness);
@@ -67,12 +89,13 @@ void HealthWatch::OnAnswer(Nanos now, NodeId about, Witness witness, bool asked,
   state.open = false;
   // A witness may have been asked by another life of this state.
   if (!asked || state.count < 2) return;
-  if (answered) {
-    state.answered_at = state.before;
-    state.missing_from = kNever;
-    return;
+  const bool known = answered >= 1 && answered <= kRequestsBefore && answered < state.count;
+  if (known && (state.answered_at == kNever || state.times[answered] >= state.answered_at)) {
+    state.answered_at = state.times[answered];
+    state.missing_from = answered == 1 ? kNever : state.times[answered - 1];
+  } else if (state.missing_from == kNever) {
+    state.missing_from = state.times[1];
   }
-  if (state.missing_from == kNever) state.missing_from = state.before;
   state.missing_until = now;
 }
 
@@ -90,43 +113,66 @@ SwitchEvidence HealthWatch::EvidenceOf(Nanos now, NodeId node) const {
   evidence.engine_up = entry.state != SwitchState::kEngineDown;
   const auto of = asked_.find(node);
   if (of == asked_.end()) return evidence;
+  std::map<NodeId, WitnessEvidence> by_place;
   for (const auto& [witness, state] : of->second) {
-    const Nanos answered = state.answered_at == kNever ? kNever : now - state.answered_at;
-    const Nanos missing = state.missing_from == kNever ? 0 : state.missing_until - state.missing_from;
-    evidence.witnesses.push_back({answered, missing});
+    WitnessEvidence& said = by_place[state.at];
+    said.is_host = witness.is_rank;
+    if (state.answered_at != kNever) said.answered = std::min(said.answered, now - state.answered_at);
+    if (state.missing_from == kNever) continue;
+    // What was missed while the agent spoke says nothing of now.
+    said.missing =
+        std::max(said.missing, state.missing_until - std::max(state.missing_from, entry.last_heard));
   }
+  for (const auto& [at, said] : by_place) evidence.witnesses.push_back(said);
   return evidence;
 }
 
-Nanos HealthWatch::DownFor(Nanos now, LinkEnd end) const {
-  if (!topology_->IsSwitch(end.node)) return 0;
-  const auto& down = switches_->entry(end.node).down_since;
-  const auto found = down.find(topology_->nodes[end.node].hops[end.hop].port);
-  return found == down.end() ? 0 : now - found->second;
+void HealthWatch::AddWordOf(Nanos now, LinkEnd end, LinkEvidence* link) const {
+  if (!topology_->IsSwitch(end.node)) return;
+  const SwitchEntry& entry = switches_->entry(end.node);
+  const auto found = entry.down_since.find(topology_->nodes[end.node].hops[end.hop].port);
+  if (found == entry.down_since.end()) return;
+  link->told = std::min(link->told, now - entry.ports_told);
+  link->down = std::max(link->down, now - found->second);
 }
 
-std::vector<LinkEnd> HealthWatch::LostLinks(Nanos now) const {
-  std::vector<LinkEnd> lost;
+std::vector<LinkEnd> HealthWatch::DownLinks() const {
+  std::vector<LinkEnd> down;
   for (NodeId node = 0; node < topology_->switch_count; ++node) {
     for (const auto& [port, since] : switches_->entry(node).down_since) {
       const std::optional<LinkEnd> end = topology_->EndAt(node, port);
-      if (!end) continue;
-      const LinkEnd there = topology_->Across(*end);
-      LinkEvidence link{std::max(DownFor(now, *end), DownFor(now, there)), std::nullopt};
-      if (topology_->IsSwitch(there.node)) link.there = EvidenceOf(now, there.node);
-      if (Judge(EvidenceOf(now, node), &link) == Verdict::kLinkLost) lost.push_back(*end);
+      if (end) down.push_back(*end);
     }
   }
-  return lost;
+  return down;
 }
 
-std::vector<Witness> HealthWatch::WhoMisses(NodeId node) const {
-  std::vector<Witness> who;
+bool HealthWatch::IsLinkLost(Nanos now, LinkEnd end, Nanos since) const {
+  const LinkEnd there = topology_->Across(end);
+  LinkEvidence link{.down = 0, .there = std::nullopt, .told = kNever, .crossed = now - since};
+  AddWordOf(now, end, &link);
+  AddWordOf(now, there, &link);
+  if (topology_->IsSwitch(there.node)) link.there = EvidenceOf(now, there.node);
+  return Judge(EvidenceOf(now, end.node), &link) == Verdict::kLinkLost;
+}
+
+bool HealthWatch::IsProven(NodeId node) const {
   const auto of = asked_.find(node);
-  if (of == asked_.end()) return who;
+  return of != asked_.end() && std::ranges::any_of(of->second, [](const auto& entry) {
+           return entry.second.answered_at != kNever;
+         });
+}
+
+std::vector<NodeId> HealthWatch::WhoMisses(NodeId node) const {
+  std::set<NodeId> proven, missing;
+  const auto of = asked_.find(node);
+  if (of == asked_.end()) return {};
   for (const auto& [witness, state] : of->second) {
-    if (state.answered_at != kNever && state.missing_from != kNever) who.push_back(witness);
+    if (state.answered_at != kNever) proven.insert(state.at);
+    if (state.missing_from != kNever) missing.insert(state.at);
   }
+  std::vector<NodeId> who;
+  std::ranges::set_intersection(proven, missing, std::back_inserter(who));
   return who;
 }
 

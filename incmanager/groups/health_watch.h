@@ -1,11 +1,12 @@
 // Collects what Judge needs to know: asks those next to a switch whether it answers them, once its agent is
 // silent. Sans-IO: time and answers come in, what is to be asked goes out.
 //
-// A witness is asked again and again: its answer to one request says what became of the one before
+// A witness is asked again and again: its answer to one request says what became of those before
 // (ProbeReply in proto/switch.proto), so that it need not wait for the echo. While all is well it is asked
 // until the first echo has come, for only then does a later silence say anything.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -20,7 +21,7 @@ namespace epic::manager {
 
 using SessionId = uint64_t;
 
-// The engine of a neighbouring switch, or a rank on a host at the switch.
+// Who is asked: the engine of a neighbouring switch, or a rank, which speaks for its host.
 struct Witness {
   bool is_rank = false;
   uint64_t id = 0;  // SessionId of a rank, else NodeId
@@ -28,8 +29,8 @@ struct Witness {
   friend auto operator<=>(const Witness&, const Witness&) = default;
 };
 
-// The switches that running groups cross, and ranks at each of them.
-using WatchedSwitches = std::map<NodeId, std::vector<SessionId>>;
+// The switches that running groups cross, and the ranks at each of them, by host.
+using WatchedSwitches = std::map<NodeId, std::map<NodeId, std::vector<SessionId>>>;
 
 class HealthWatch {
  public:
@@ -47,35 +48,51 @@ class HealthWatch {
   // of switches that are not watched any more.
   std::vector<Ask> Due(Nanos now, const WatchedSwitches& watched);
   // asked, answered: as in ProbeReply. What was not asked for changes nothing.
-  void OnAnswer(Nanos now, NodeId about, Witness witness, bool asked, bool answered);
+  void OnAnswer(Nanos now, NodeId about, Witness witness, bool asked, uint32_t answered);
   void OnNoAnswer(NodeId about, Witness witness);
 
   Verdict VerdictOf(Nanos now, NodeId node) const { return Judge(EvidenceOf(now, node)); }
-  // One end of each link that is lost now.
-  std::vector<LinkEnd> LostLinks(Nanos now) const;
-  // Whom the switch has not answered lately.
-  std::vector<Witness> WhoMisses(NodeId node) const;
+  // One end of each link that is told to have no carrier, and whether it is lost for a group that has run
+  // over it since then.
+  std::vector<LinkEnd> DownLinks() const;
+  bool IsLinkLost(Nanos now, LinkEnd end, Nanos since) const;
+  // Whether the switch has answered somebody since it is watched.
+  bool IsProven(NodeId node) const;
+  // The switches and hosts that the switch has not answered lately.
+  std::vector<NodeId> WhoMisses(NodeId node) const;
 
  private:
+  // A witness says which of so many requests before the present one is the newest that was answered.
+  static constexpr uint32_t kRequestsBefore = 4;
+
   struct Asked {
-    bool open = false;  // asked, not answered yet
-    Nanos at = 0;       // of the last ask
-    Nanos before = 0;   // of the ask before it
+    NodeId at = kNoNode;  // the switch or host that it speaks for
+    bool open = false;    // asked, not answered yet
     uint32_t count = 0;
-    Nanos answered_at = kNever;   // when the last request was sent that was answered; kNever: none was
-    Nanos missing_from = kNever;  // when the first one was sent that was not; kNever: the last was answered
+    std::array<Nanos, 1 + kRequestsBefore> times{};  // of the last asks, the newest first
+    Nanos answered_at = kNever;   // when the newest request was sent that was answered; kNever: none was
+    Nanos missing_from = kNever;  // when the first one after it was sent; kNever: the last was answered
     Nanos missing_until = 0;      // when that was said last
   };
+  using AskedOf = std::map<Witness, Asked>;
+  // Those who can speak for one switch or host; another one does if the first is mute.
+  struct Place {
+    NodeId at = kNoNode;
+    std::vector<Witness> witnesses;
+  };
 
+  std::vector<Place> PlacesAround(NodeId node, const std::map<NodeId, std::vector<SessionId>>& hosts) const;
+  // Whom of a place to ask now; nobody if that is not due.
+  const Witness* ToAsk(Nanos now, bool silent, const Place& place, AskedOf* asked) const;
   SwitchEvidence EvidenceOf(Nanos now, NodeId node) const;
-  std::vector<Witness> WitnessesOf(NodeId node, const std::vector<SessionId>& ranks) const;
   bool IsSilent(Nanos now, NodeId node) const;
-  Nanos DownFor(Nanos now, LinkEnd end) const;
+  // Adds to the evidence what this end has told of its link.
+  void AddWordOf(Nanos now, LinkEnd end, LinkEvidence* link) const;
 
   const Topology* topology_;
   const SwitchTable* switches_;
   Nanos next_round_ = 0;
-  std::map<NodeId, std::map<Witness, Asked>> asked_;  // by the switch asked about
+  std::map<NodeId, AskedOf> asked_;  // by the switch asked about
 };
 
 }  // namespace epic::manager

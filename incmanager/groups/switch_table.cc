@@ -76,6 +76,7 @@ void SwitchTable::Adopt(Nanos now, NodeId node, const EngineReport& engine, Swit
     down[port.name] = before == entry.down_since.end() ? now : before->second;
   }
   entry.down_since = std::move(down);
+  if (!engine.repeated) entry.ports_told = now;
   if (!entry.forwarding_set && !entry.forwarding_asked) {
     change->set_forwarding = true;
     entry.forwarding_asked = true;

@@ -31,6 +31,7 @@ struct EngineReport {
   uint32_t max_children = 0;
   ModeSet modes;  // that it offers
   std::vector<PortState> ports;
+  bool repeated = false;  // the engine is slow to answer: this is what it said before
 };
 
 enum class SwitchState : uint8_t { kNeverSeen, kConfiguring, kUp, kEngineDown, kAgentLost, kLost };
@@ -47,6 +48,7 @@ struct SwitchEntry {
   bool forwarding_asked = false;  // and is on its way
   bool has_leftovers = false;     // a context could not be removed; goes when the agent registers again
   std::map<std::string, Nanos> down_since;  // of the ports that have no carrier, as last reported
+  Nanos ports_told = 0;                     // when that was
 };
 
 // What an event means for others.

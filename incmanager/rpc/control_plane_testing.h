@@ -143,7 +143,7 @@ class FakeEngine : public proto::SwitchTable::Service {
                      proto::ProbeReply* reply) override {
     const std::lock_guard lock(mutex_);
     reply->set_asked(!probed_.insert(request->ip()).second);
-    reply->set_answered(!deaf_);
+    reply->set_answered(deaf_ ? 0 : 1);
     return grpc::Status::OK;
   }
   grpc::Status Dump(grpc::ServerContext*, const proto::DumpRequest*, proto::DumpReply* reply) override {

@@ -169,7 +169,7 @@ class Trial : private ManagerWorld {
       proto::Probed& probed = *message.mutable_probed();
       probed.set_ip(Raw(topology_.nodes[how % switches_.size()].address));
       probed.set_asked(true);
-      probed.set_answered((how & 8) != 0);
+      probed.set_answered(how & 7);
     } else if (how >= 0xe0) {
       message.mutable_leave()->set_drained(true);
     } else if (how >= 0xd0) {
@@ -337,7 +337,7 @@ class Trial : private ManagerWorld {
     probes_[witness].push_back([this, witness, about](uint8_t what) {
       proto::ProbeReply reply;
       reply.set_asked((what & 1) != 0);
-      reply.set_answered((what & 2) != 0);
+      reply.set_answered(what >> 4);
       state_.OnProbed(now_, witness, about, (what & 4) != 0 ? StatusOr<proto::ProbeReply>(Lost()) : reply);
     });
   }

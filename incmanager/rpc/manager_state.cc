@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "incmanager/rpc/convert.h"
@@ -45,7 +46,9 @@ void ManagerState::Tick(Nanos now) {
                    kAgentLostAfter / kSecond);
     }
   }
-  for (const LinkEnd& end : watch_.LostLinks(now)) groups_.OnLinkLost(now, end);
+  for (const LinkEnd& end : watch_.DownLinks()) {
+    groups_.OnLinkDown(now, end, [&](Nanos since) { return watch_.IsLinkLost(now, end, since); });
+  }
   groups_.Tick(now);
 }
 
@@ -69,11 +72,7 @@ void ManagerState::Probe(const HealthWatch::Ask& ask) {
 // "root and h0 have" or "h0 has".
 std::string ManagerState::WhoMisses(NodeId node) const {
   std::vector<std::string> names;
-  for (const Witness& witness : watch_.WhoMisses(node)) {
-    const std::optional<NodeId> at =
-        witness.is_rank ? groups_.HostOf(witness.id) : std::optional(static_cast<NodeId>(witness.id));
-    if (at) names.push_back(topology_.nodes[*at].name);
-  }
+  for (const NodeId at : watch_.WhoMisses(node)) names.push_back(topology_.nodes[at].name);
   return fmt::format("{} {}", fmt::join(names, " and "), names.size() == 1 ? "has" : "have");
 }
 
@@ -136,7 +135,8 @@ StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::
     reply.set_register_again(true);
     return reply;
   }
-  const EngineReport report = FromProto(request.engine());
+  EngineReport report = FromProto(request.engine());
+  report.repeated = request.engine_slow();
   const StatusOr<SwitchChange> change =
       switches_.Heartbeat(now, request.name(), request.engine_up() ? &report : nullptr);
   if (!change.ok()) return change.status();
@@ -230,19 +230,27 @@ proto::ListSwitchesReply ManagerState::ListSwitches(Nanos now) const {
 StatusOr<proto::GroupState> ManagerState::CreateGroup(const proto::CreateGroupRequest& request) {
   const Status status = groups_.Create(FromProto(request));
   if (!status.ok()) return status;
-  return ToProto(topology_, *groups_.Find(request.name()));
+  return Describe(*groups_.Find(request.name()));
+}
+
+proto::GroupState ManagerState::Describe(const Group& group) const {
+  proto::GroupState state = ToProto(topology_, group);
+  const bool runs = group.phase == GroupPhase::kRunning || group.phase == GroupPhase::kLeaving;
+  state.set_watched(runs && std::ranges::all_of(group.footprint.switches,
+                                                [this](NodeId node) { return watch_.IsProven(node); }));
+  return state;
 }
 
 proto::ListGroupsReply ManagerState::ListGroups() const {
   proto::ListGroupsReply reply;
-  for (const Group& group : groups_.List()) *reply.add_groups() = ToProto(topology_, group);
+  for (const Group& group : groups_.List()) *reply.add_groups() = Describe(group);
   return reply;
 }
 
 StatusOr<proto::GroupState> ManagerState::ShowGroup(const std::string& name) const {
   const std::optional<Group> group = groups_.Find(name);
   if (!group) return MakeStatus(StatusCode::kNotFound, fmt::format("there is no group {}", name));
-  return ToProto(topology_, *group);
+  return Describe(*group);
 }
 
 StatusOr<uint64_t> ManagerState::DestroyGroup(Nanos now, const std::string& name, bool force) {

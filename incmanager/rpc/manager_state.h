@@ -74,6 +74,7 @@ class ManagerState : private GroupWorld {
   void Apply(Nanos now, NodeId node, const SwitchChange& change);
   void Probe(const HealthWatch::Ask& ask);
   std::string WhoMisses(NodeId node) const;
+  proto::GroupState Describe(const Group& group) const;
 
   // GroupWorld; called by groups_.
   void Send(SessionId session, const SessionEvent& event) override;

@@ -123,7 +123,7 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
         }
         proto::ProbeReply reply;
         reply.set_asked(true);
-        reply.set_answered(alive || probe.about != dead);
+        reply.set_answered(alive || probe.about != dead ? 1 : 0);
         state.OnProbed(now, probe.witness, probe.about, reply);
       }
       for (auto& [session, message] : world.told) {
@@ -131,14 +131,17 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
         proto::ClientMessage answer;
         answer.mutable_probed()->set_ip(message.probe().ip());
         answer.mutable_probed()->set_asked(true);
-        answer.mutable_probed()->set_answered(alive ||
-                                              message.probe().ip() != Raw(topology.nodes[dead].address));
+        const bool echoes = alive || message.probe().ip() != Raw(topology.nodes[dead].address);
+        answer.mutable_probed()->set_answered(echoes ? 1 : 0);
         message.Clear();
         state.OnMessage(now, session, answer);
       }
     }
   };
+  EXPECT_FALSE(state.ShowGroup("g")->watched());
   pass(5 * kSecond, true);
+  EXPECT_TRUE(state.ShowGroup("g")->watched());
+  EXPECT_TRUE(state.ListGroups().groups(0).watched());
   for (const auto& [session, message] : world.told) EXPECT_FALSE(message.has_failure());
   pass(5 * kSecond, false);
   for (SessionId session = 1; session <= 4; ++session) {
