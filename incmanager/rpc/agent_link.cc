@@ -6,9 +6,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "incmanager/rpc/status.h"
 #include "proto/switch.grpc.pb.h"
@@ -31,7 +34,7 @@ class AgentLink::Impl {
     changed_.notify_all();
     thread_.join();
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return probes_ == 0; });
+    changed_.wait(lock, [this] { return probes_.empty(); });
   }
 
   void SetAddress(const std::string& address) {
@@ -71,20 +74,15 @@ class AgentLink::Impl {
 
   using ProbeDone = std::function<void(const StatusOr<proto::ProbeReply>&)>;
   void Probe(const proto::ProbeRequest& request, ProbeDone done) {
-    struct ProbeCall {
-      std::shared_ptr<Stub> stub;
-      grpc::ClientContext context;
-      proto::ProbeRequest request;
-      proto::ProbeReply reply;
-    };
-    auto call = std::make_shared<ProbeCall>();
+    auto owned = std::make_unique<ProbeCall>();
+    ProbeCall* call = owned.get();
     call->stub = Current().first;
     if (call->stub == nullptr) return done(NotRegistered());
     call->request = request;
     call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kProbeTimeoutS));
     {
       const std::lock_guard lock(mutex_);
-      ++probes_;
+      probes_.emplace(call, std::move(owned));
     }
     call->stub->async()->Probe(&call->context, &call->request, &call->reply,
                                [this, call, done = std::move(done)](const grpc::Status& status) {
@@ -94,7 +92,7 @@ class AgentLink::Impl {
                                    done(FromGrpc(status));
                                  }
                                  const std::lock_guard lock(mutex_);
-                                 --probes_;
+                                 ended_probes_.push_back(std::move(probes_.extract(call).mapped()));
                                  changed_.notify_all();
                                });
   }
@@ -109,10 +107,25 @@ class AgentLink::Impl {
                       fmt::format("the agent of {} has not registered", switch_name_));
   }
 
+  // With its last call a channel may go whose address is not the agent's any more. That ends gRPC's threads
+  // and waits for them, so that none of these may do it.
+  struct ProbeCall {
+    std::shared_ptr<Stub> stub;
+    grpc::ClientContext context;
+    proto::ProbeRequest request;
+    proto::ProbeReply reply;
+  };
+
   void Loop() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [this] { return stop_ || !calls_.empty(); });
+      changed_.wait(lock, [this] { return stop_ || !calls_.empty() || !ended_probes_.empty(); });
+      if (auto ended = std::exchange(ended_probes_, {}); !ended.empty()) {
+        lock.unlock();
+        ended.clear();
+        lock.lock();
+        continue;
+      }
       if (stop_) return;
       const Call call = std::move(calls_.front());
       calls_.pop_front();
@@ -129,8 +142,9 @@ class AgentLink::Impl {
   std::shared_ptr<Stub> stub_;
   std::deque<Call> calls_;
   bool stop_ = false;
-  int probes_ = 0;      // under way
-  std::thread thread_;  // last: it uses all of the above
+  std::map<ProbeCall*, std::unique_ptr<ProbeCall>> probes_;  // under way
+  std::vector<std::unique_ptr<ProbeCall>> ended_probes_;     // to be given free by the link's thread
+  std::thread thread_;                                       // last: it uses all of the above
 };
 
 AgentLink::AgentLink(std::string switch_name) : impl_(std::make_unique<Impl>(std::move(switch_name))) {}
