@@ -25,21 +25,17 @@ struct Options {
 };
 
 // What may be read is there until it is taken away.
-class ReadableMemory final : public roce::Memory {
+class ReadableMemory final : public FlatMemory {
  public:
-  ReadableMemory() {
-    for (uint32_t i = 0; i < kMostReadBytes; ++i) bytes_[i] = OurByte(i);
+  ReadableMemory() : FlatMemory(kWriteAt + kWriteBytes) {
+    for (uint32_t i = 0; i < kMostReadBytes; ++i) bytes[i] = OurByte(i);
   }
   std::optional<std::span<uint8_t>> Map(roce::Access access, uint32_t key, uint64_t address,
                                         uint32_t length) override {
-    if (key != kOurRkey || address > bytes_.size() || length > bytes_.size() - address) return std::nullopt;
     if (access == roce::Access::kRemoteRead && gone) return std::nullopt;
-    return std::span(bytes_).subspan(address, length);
+    return FlatMemory::Map(access, key, address, length);
   }
   bool gone = false;
-
- private:
-  std::vector<uint8_t> bytes_ = std::vector<uint8_t>(kWriteAt + kWriteBytes);
 };
 
 class AnsweringEnd final : public WireEnd {

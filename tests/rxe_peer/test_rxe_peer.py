@@ -86,8 +86,8 @@ def exchange(loss, seed):
     status = ours.close(), rxe.close()
     said = ours.said, rxe.said
     print(said)
-    result = re.search(r"^ok (.*)", ours.said, re.M)
-    assert result and "ok\n" in rxe.said and status == (0, 0), said
+    result = re.fullmatch(r"there\ndone\nok (.*)\n", ours.said)
+    assert result and re.fullmatch(r"qpn .*\nok\n", rxe.said) and status == (0, 0), said
     counters = {}
     for name, value in re.findall(r"(\w+) ([\d/]+)", result[1]):
         counters[name] = [int(v) for v in value.split("/")]

@@ -19,17 +19,6 @@ struct Options {
   uint64_t seed = 1;
 };
 
-// The exchange's memory at addresses from 0.
-class FlatMemory final : public roce::Memory {
- public:
-  std::optional<std::span<uint8_t>> Map(roce::Access, uint32_t key, uint64_t address,
-                                        uint32_t length) override {
-    if (key != kOurRkey || address > bytes.size() || length > bytes.size() - address) return std::nullopt;
-    return std::span(bytes).subspan(address, length);
-  }
-  std::vector<uint8_t> bytes = std::vector<uint8_t>(Exchange::kBytes);
-};
-
 class TransportEnd final : public WireEnd {
  public:
   TransportEnd(const Options& options, FlatMemory& memory, io::PcapPort& port, io::EventLoop& loop)
@@ -131,7 +120,7 @@ int main(int argc, char** argv) {
   app.add_option("--loss", options.loss_per_mille, "frames lost in each direction, of a thousand");
   app.add_option("--seed", options.seed, "of the losses");
   CLI11_PARSE(app, argc, argv);
-  FlatMemory memory;
+  FlatMemory memory(Exchange::kBytes);
   return RunEnd(options.end.interface, [&](epic::io::PcapPort& port, epic::io::EventLoop& loop) {
     return std::make_unique<TransportEnd>(options, memory, port, loop);
   });

@@ -23,6 +23,12 @@ void EndOptions::AddTo(CLI::App& app) {
   app.add_option("--peer-qpn", peer_qpn)->required();
 }
 
+std::optional<std::span<uint8_t>> FlatMemory::Map(roce::Access, uint32_t key, uint64_t address,
+                                                  uint32_t length) {
+  if (key != kOurRkey || address > bytes.size() || length > bytes.size() - address) return std::nullopt;
+  return std::span(bytes).subspan(address, length);
+}
+
 WireEnd::WireEnd(const EndOptions& options, roce::Memory& memory, io::PcapPort& port, io::EventLoop& loop)
     : options_(options),
       memory_(memory),

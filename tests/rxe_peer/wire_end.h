@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,15 @@ struct EndOptions {
   uint32_t peer_qpn = 0;
 
   void AddTo(CLI::App& app);
+};
+
+// What the peer may read and write, at addresses from 0.
+class FlatMemory : public roce::Memory {
+ public:
+  explicit FlatMemory(size_t size) : bytes(size) {}
+  std::optional<std::span<uint8_t>> Map(roce::Access access, uint32_t key, uint64_t address,
+                                        uint32_t length) override;
+  std::vector<uint8_t> bytes;
 };
 
 class WireEnd : public roce::PacketSink {
