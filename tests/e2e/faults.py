@@ -4,32 +4,36 @@
     tests/e2e/faults.py                                       # softnic and rdma_rxe, each mode, once
     tests/e2e/faults.py --hosts rxe --modes 2 --runs 10 --faults engine,switch
 
-Prints a table in Markdown (docs/FAULTS.md has one); exit status 1 if a rank ended otherwise than it should, or after
-more than 10 s. test_faults.py runs the same as a test.
+Tells of each run on standard error as soon as it is over, and prints a table in Markdown at the end (docs/FAULTS.md has
+one); exit status 1 if a rank ended otherwise than it should, or later than docs/HOST.md promises. Several can run at the
+same time: each has a test bed of its own. test_faults.py runs the same as a test.
 """
 
 import argparse
 import os
 import signal
+import statistics
 import sys
 import time
 
 import harness
 
-LIMIT_S = 10
+PROMISED_S = 5              # docs/HOST.md, "Errors and deadlines"
+AT_ONCE_S = 1 + 2           # there, and what a loaded machine may take longer
 SWITCH = "leaf1"            # of h0 and h1, in tree-3-2
 UNDISTURBED_S = 8           # how long nothing may happen to ranks that are not to notice
 CALLS = ("--counts", "1000,50000", "--timeout-s", "60")
 
 
 class Fault:
-    """Something that breaks. `error` is what the ranks' calls return, and `names` what its message names; without
-    `error` the ranks are to notice nothing. `spared` are ranks of which nothing is asked."""
+    """Something that breaks. `error` is what the ranks' calls return within `promised_s`, and `names` what its message
+    names; without `error` the ranks are to notice nothing. `spared` are ranks of which nothing is asked."""
 
-    def __init__(self, what, error=None, names=(), spared=()):
-        self.what, self.error, self.names, self.spared = what, error, names, spared
+    def __init__(self, what, error=None, names=(), spared=(), promised_s=PROMISED_S):
+        self.what, self.error, self.names, self.spared, self.promised_s = what, error, names, spared, promised_s
 
     def strike(self, bed, ranks):
+        """Breaks it; returns since when it is broken, by time.monotonic()."""
         raise NotImplementedError
 
     def mend(self, bed):
@@ -44,9 +48,11 @@ class Daemons(Fault):
         self.daemons, self.ports, self.switch, self._argv = daemons, ports, switch, {}
 
     def strike(self, bed, ranks):
+        begin = time.monotonic()
         for port in self.ports:
             bed.link(self.switch, port, "down")
         self._argv = {daemon: bed.kill(f"{self.switch}.{daemon}") for daemon in self.daemons}
+        return begin
 
     def mend(self, bed):
         for port in self.ports:
@@ -63,7 +69,9 @@ class Link(Fault):
         self.end = end
 
     def strike(self, bed, ranks):
+        begin = time.monotonic()
         bed.link(*self.end(bed), "down")
+        return begin
 
     def mend(self, bed):
         bed.link(*self.end(bed), "up")
@@ -78,10 +86,15 @@ class Signal(Fault):
 
     def strike(self, bed, ranks):
         pid = ranks[1].json_lines()[0]["pid"]
-        bed.run(bed.hosts[1], "kill", f"-{int(self.signum)}", pid)
+        # To start a program in a host takes longer than all the rest.
+        sender = bed.start(bed.hosts[1], "sh", "-c", f"echo now; kill -{int(self.signum)} {pid}")
+        sender.wait_for("now")
+        begin = sender.time_of_last_line()
+        assert sender.wait() == 0, sender.output
         if self.signum == signal.SIGSTOP:
             time.sleep(UNDISTURBED_S / 2)
             bed.run(bed.hosts[1], "kill", f"-{int(signal.SIGCONT)}", pid)
+        return begin
 
 
 ALL_PORTS = ("swp1", "swp2", "swp3", "mgmt0")
@@ -96,7 +109,8 @@ FAULTS = {
     "uplink": Link("link cut between switches", lambda bed: (SWITCH, "swp3"), error="link lost",
                    names=["root:swp1", f"{SWITCH}:swp3"]),
     "hostlink": Link("host's link cut", lambda bed: bed.end_to_cut("h0"), error="link lost", names=["h0", f"{SWITCH}:swp1"]),
-    "rank": Signal("rank killed", signal.SIGKILL, error="rank lost", names=["rank 1"], spared=[1]),
+    "rank": Signal("rank killed", signal.SIGKILL, error="rank lost", names=["rank 1"], spared=[1],
+                   promised_s=AT_ONCE_S),
     "stopped": Signal(f"rank stopped for {UNDISTURBED_S // 2} s", signal.SIGSTOP),
 }
 
@@ -105,27 +119,27 @@ def run_fault(bed, fault, mode):
     """Breaks it under a group of all hosts. Returns [(error or "right", message, seconds)] by rank."""
     # What must notice nothing has to end by itself, later than it could have noticed.
     iterations, pause_ms = (1_000_000, 5) if fault.error else (400, UNDISTURBED_S * 1000 // 400)
-    ranks = bed.loops("--mode", mode, *CALLS, "--iterations", iterations, "--pause-ms", pause_ms, timeout_s=180)
+    group = bed.new_group()
+    ranks = bed.loops("--mode", mode, *CALLS, "--iterations", iterations, "--pause-ms", pause_ms, group=group,
+                      timeout_s=180)
     try:
         for rank in ranks:
             rank.wait_for("joined", 60)
-        # The manager finds out in a second or two whether echoes pass: a switch that dies before is not found.
-        time.sleep(2)
-        begin = time.monotonic()
-        fault.strike(bed, ranks)
+        bed.wait_until_watched(group)  # a switch that dies before is not found
+        begin = fault.strike(bed, ranks)
         found = []
         for number, (rank, error) in enumerate(zip(ranks, harness.errors(ranks, 120))):
             if number in fault.spared:
                 continue
             ended = "right" if error is None and rank.wait() == 0 else (error or {}).get("error", "no error told")
-            found.append((ended, (error or {}).get("message", ""), rank.time_of_last_line() - begin))
+            seconds = max(0.0, rank.time_of_last_line() - begin)
+            found.append((ended, (error or {}).get("message", ""), seconds))
         return found
     finally:
         bed.end_programs()
         fault.mend(bed)
         for switch in bed.switches:
             bed.wait_for_switch(switch, timeout_s=40)
-        bed.wait_for_ports()  # a link that it takes for cut would end the next group at once
 
 
 def complaint(fault, found):
@@ -135,18 +149,24 @@ def complaint(fault, found):
             return f"'{ended}' instead of '{fault.error or 'right'}': {message}"
         if any(name not in message for name in fault.names):
             return f"does not name {' and '.join(fault.names)}: {message}"
-        if fault.error and seconds > LIMIT_S:
-            return f"'{ended}' only after {seconds:.1f} s"
+        if fault.error and seconds > fault.promised_s:
+            return f"'{ended}' only after {seconds:.1f} s instead of {fault.promised_s} s"
     return None
 
 
+def line(kind, mode, fault, found):
+    """A run: what each rank returned, after how many seconds."""
+    ranks = (ended if not fault.error else f"{ended} {seconds:.1f} s" for ended, _, seconds in found)
+    return f"{kind:8} mode {mode}  {fault.what}: {', '.join(ranks)}"
+
+
 def cell(fault, runs):
-    """A cell of the table: what the ranks of all runs returned, and between which times."""
+    """A cell of the table: what the ranks of all runs returned; the median and the maximum of their times."""
     kinds = sorted({ended for found in runs for ended, _, _ in found})
     if not fault.error:
         return ", ".join(kinds)
     seconds = [s for found in runs for _, _, s in found]
-    return f"{', '.join(kinds)}, {min(seconds):.1f} to {max(seconds):.1f} s"
+    return f"{', '.join(kinds)}, {statistics.median(seconds):.1f} s, at most {max(seconds):.1f} s"
 
 
 def main():
@@ -166,13 +186,12 @@ def main():
                     runs = []
                     for _ in range(options.runs):
                         runs.append(run_fault(bed, FAULTS[name], mode))
+                        print(line(hosts, mode, FAULTS[name], runs[-1]), file=sys.stderr, flush=True)
                         wrong = complaint(FAULTS[name], runs[-1])
                         if wrong:
                             bad.append(f"{hosts}, mode {mode}, {FAULTS[name].what}: {wrong}")
                             print(bad[-1], file=sys.stderr, flush=True)
                     table[name, hosts, mode] = cell(FAULTS[name], runs)
-                    print(f"{hosts:8} mode {mode}  {FAULTS[name].what}: {table[name, hosts, mode]}", file=sys.stderr,
-                          flush=True)
         finally:
             bed.down()
     columns = [(hosts, mode) for hosts in options.hosts.split(",") for mode in modes]

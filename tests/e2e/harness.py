@@ -185,6 +185,13 @@ class Bed:
             assert time.monotonic() < deadline, f"rank {rank} of {group} does not join"
             time.sleep(0.1)
 
+    def wait_until_watched(self, group, timeout_s=20):
+        """Waits until the manager finds each switch of the group that dies as a whole."""
+        deadline = time.monotonic() + timeout_s
+        while not self.manager("group", "show", group).get("watched", False):
+            assert time.monotonic() < deadline, f"the switches of {group} do not answer their witnesses"
+            time.sleep(0.1)
+
     def assert_clean(self):
         """Nothing of any group is left on manager and switches."""
         assert self.groups() == []
@@ -241,17 +248,6 @@ class Bed:
             if states[switch] == state:
                 return time.monotonic() - begin
             assert time.monotonic() < begin + timeout_s, f"{switch} is '{states[switch]}', not '{state}'"
-            time.sleep(0.2)
-
-    def wait_for_ports(self, timeout_s=20):
-        """Waits until the manager knows that every port of every switch has a carrier."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            down = [f"{s['name']}:{p['name']}" for s in self.manager("switches")["switches"]
-                    for p in s["engine"]["ports"] if not p.get("up", False)]
-            if not down:
-                return
-            assert time.monotonic() < deadline, f"without a carrier, says the manager: {', '.join(down)}"
             time.sleep(0.2)
 
     def wait_for_manager(self, timeout_s=20):

@@ -16,7 +16,7 @@ def run(beds, kind, name, mode, runs=1):
     bed = beds.get("tree-3-2", "--hosts", kind)
     for _ in range(runs):
         found = faults.run_fault(bed, fault, mode)
-        print(f"\n{kind}, mode {mode}, {fault.what}: {faults.cell(fault, [found])}")
+        print("\n" + faults.line(kind, mode, fault, found))
         assert faults.complaint(fault, found) is None
     bed.wait_clean()
 
@@ -34,7 +34,7 @@ def test_ranks_are_the_witnesses_of_a_switch_without_neighbours(beds, kind):
     fault = faults.Daemons("a lone switch killed", ["engine", "agent"], switch="s1", error="switch lost",
                            names=["s1", "h0", "h1"])
     found = faults.run_fault(bed, fault, 2)
-    print(f"\n{kind}, {fault.what}: {faults.cell(fault, [found])}")
+    print("\n" + faults.line(kind, 2, fault, found))
     assert faults.complaint(fault, found) is None
     agent = faults.Daemons("the agent of a lone switch killed", ["agent"], switch="s1")
     assert faults.complaint(agent, faults.run_fault(bed, agent, 2)) is None
