@@ -197,12 +197,17 @@ TEST(ExplorerTest, AMinimisedPathIsShorterAndStillBreaksTheInvariant) {
   EXPECT_TRUE(told.breach);
   EXPECT_EQ(told.possible, least.size());
   EXPECT_EQ(told.steps.size(), least.size());
+  // Without any of its steps nothing is wrong; but there may be one without which another invariant breaks.
+  int others = 0;
   for (size_t i = 0; i < least.size(); ++i) {
     std::vector<Action> without = least;
     without.erase(without.begin() + static_cast<ptrdiff_t>(i));
     const auto breach = check::Run(model, without).breach;
-    EXPECT_FALSE(breach && breach->invariant == told.breach->invariant) << "step " << i << " is not needed";
+    if (!breach) continue;
+    EXPECT_NE(breach->invariant, told.breach->invariant) << "step " << i << " is not needed";
+    ++others;
   }
+  EXPECT_LE(others, 1);
 }
 
 // No path is shorter than that of the search by breadth, without reductions.
