@@ -139,6 +139,14 @@ ibv_sge Comm::SgeOf(const RankCalls::Request& request) const {
       .addr = reinterpret_cast<uintptr_t>(request.address), .length = request.length, .lkey = memory->lkey()};
 }
 
+int Comm::PostChains(ibv_recv_wr** recvs, ibv_send_wr** sends) {
+  int error = 0;
+  if (*recvs != nullptr) error = qp_->PostRecvs(*recvs, recvs);
+  if (error != 0) return error;
+  *recvs = nullptr;
+  return *sends != nullptr ? qp_->PostSends(*sends, sends) : 0;
+}
+
 void Comm::PostWork() {
   std::array<ibv_send_wr, kBatch> sends;
   std::array<ibv_recv_wr, kBatch> recvs;
@@ -167,9 +175,13 @@ void Comm::PostWork() {
       }
     }
     if (send_count + recv_count == 0) return;
-    int error = recv_count > 0 ? qp_->PostRecvs(recvs.data()) : 0;
-    if (error == 0 && send_count > 0) error = qp_->PostSends(sends.data());
+    ibv_recv_wr* recvs_left = recv_count > 0 ? recvs.data() : nullptr;
+    ibv_send_wr* sends_left = send_count > 0 ? sends.data() : nullptr;
+    const int error = PostChains(&recvs_left, &sends_left);
     if (error != 0) {
+      // Of these there is nothing to flush.
+      for (; recvs_left != nullptr; recvs_left = recvs_left->next) core_.OnFlushed();
+      for (; sends_left != nullptr; sends_left = sends_left->next) core_.OnFlushed();
       return Fail(
           {ErrorCode::kTransport, fmt::format("cannot post to the queue pair: {}", std::strerror(error))},
           true);

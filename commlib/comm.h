@@ -102,6 +102,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   bool PollCompletions();
   void HandleCompletion(const ibv_wc& completion);
   void PostWork();
+  // Posts both chains, each of which may be empty; after an error, an errno, they are what is not posted.
+  int PostChains(ibv_recv_wr** recvs, ibv_send_wr** sends);
   ibv_sge SgeOf(const RankCalls::Request& request) const;
   void DeliverFinished();
   // Ends the group at this rank; does not wait. Its calls end when the queue pair has been drained.

@@ -142,15 +142,9 @@ void QueuePair::DestroyQp() {
   qp_ = nullptr;
 }
 
-int QueuePair::PostSends(ibv_send_wr* first) {
-  ibv_send_wr* bad = nullptr;
-  return ibv_post_send(qp_, first, &bad);
-}
+int QueuePair::PostSends(ibv_send_wr* first, ibv_send_wr** rest) { return ibv_post_send(qp_, first, rest); }
 
-int QueuePair::PostRecvs(ibv_recv_wr* first) {
-  ibv_recv_wr* bad = nullptr;
-  return ibv_post_recv(qp_, first, &bad);
-}
+int QueuePair::PostRecvs(ibv_recv_wr* first, ibv_recv_wr** rest) { return ibv_post_recv(qp_, first, rest); }
 
 int QueuePair::Poll(std::span<ibv_wc> completions) {
   return ibv_poll_cq(cq_, static_cast<int>(completions.size()), completions.data());

@@ -50,9 +50,10 @@ class QueuePair {
   void DestroyQp();
   bool exists() const { return qp_ != nullptr; }
 
-  // Post a chain or one request; the error is an errno, 0 if posted.
-  int PostSends(ibv_send_wr* first);
-  int PostRecvs(ibv_recv_wr* first);
+  // Post a chain or one request; the error is an errno, 0 if posted. *rest: after an error, the part of the
+  // chain that is not posted.
+  int PostSends(ibv_send_wr* first, ibv_send_wr** rest);
+  int PostRecvs(ibv_recv_wr* first, ibv_recv_wr** rest);
 
   // Fills `completions`; the number is 0 if there are none, negative if the queue is broken.
   int Poll(std::span<ibv_wc> completions);

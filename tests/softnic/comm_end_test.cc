@@ -1,11 +1,18 @@
 // How a communicator ends beside others of its process: the host library on softnic in virtual time, with a
 // manager in this process (local_manager_testing.h). Also under ThreadSanitizer.
 #include <infiniband/verbs.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/softnic/local_ranks_testing.h"
 
@@ -42,6 +49,44 @@ class GoneNic {
 };
 GoneNic gone_nic;
 
+// A NIC whose send queue is full: of each chain it takes the first request only.
+class FullQueue {
+ public:
+  void Take(ibv_qp* qp) {
+    real_ = qp->context->ops.post_send;
+    qp->context->ops.post_send = [](ibv_qp* to, ibv_send_wr* first, ibv_send_wr** bad) {
+      ibv_send_wr* const rest = std::exchange(first->next, nullptr);
+      if (const int error = real_(to, first, bad); error != 0 || rest == nullptr) return error;
+      *bad = rest;
+      return ENOMEM;
+    };
+  }
+  std::atomic<bool> on = false;  // takes the next device whose queue pair comes up
+
+ private:
+  static inline int (*real_)(ibv_qp*, ibv_send_wr*, ibv_send_wr**) = nullptr;
+};
+FullQueue full_queue;
+
+// What the library logs. It reads the variables when it logs first.
+class LogFile {
+ public:
+  LogFile() : fd_(memfd_create("log", 0)) {
+    setenv("EPIC_DEBUG", "info", 1);
+    setenv("EPIC_DEBUG_FILE", ("/proc/self/fd/" + std::to_string(fd_)).c_str(), 1);
+  }
+  std::string Text() const {
+    std::string text(1 << 20, '\0');
+    const ssize_t bytes = pread(fd_, text.data(), text.size(), 0);
+    text.resize(bytes < 0 ? 0 : static_cast<size_t>(bytes));
+    return text;
+  }
+
+ private:
+  const int fd_;
+};
+const LogFile log_file;
+
 }  // namespace
 
 // In place of libibverbs' (the linker's --wrap).
@@ -56,6 +101,8 @@ int __wrap_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     gone_nic.Swallow(qp);
     return 0;
   }
+  if ((mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RTS && full_queue.on.exchange(false))
+    full_queue.Take(qp);
   return __real_ibv_modify_qp(qp, attr, mask);
 }
 int __wrap_ibv_destroy_qp(ibv_qp* qp) {
@@ -82,6 +129,32 @@ TEST(CommEndTest, ForEverIsADeadlineThatNeverComes) {
   mine.Finish(2);
   theirs.Finish(2);
   group.Destroy();
+}
+
+// What was not posted is not waited for: all that was is flushed.
+TEST(CommEndTest, OfABatchThatCannotBePostedOnlyThePostedIsFlushed) {
+  LocalWorld world;
+  const size_t logged = log_file.Text().size();
+  full_queue.on = true;
+  Group group("full", 2);
+  std::vector<int32_t> data[2];
+  int refused = 0;
+  std::vector<Request> requests(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    data[rank].resize(1000);
+    // The other rank may have been told already.
+    static_cast<void>(AllReduceAsync(data[rank].data(), data[rank].data(), data[rank].size(),
+                                     Datatype::kInt32, RedOp::kSum, group[rank],
+                                     &requests[static_cast<size_t>(rank)]));
+  }
+  for (Request& request : requests) static_cast<void>(request.Wait());
+  for (int rank = 0; rank < 2; ++rank) {
+    const Error error = group[rank].Destroy();
+    EXPECT_FALSE(error.ok());
+    refused += error.message().find("cannot post to the queue pair") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GE(refused, 1);
+  EXPECT_EQ(log_file.Text().find("not flushed", logged), std::string::npos) << log_file.Text();
 }
 
 // The library gives its NIC two seconds to flush. Meanwhile the process's progress thread serves others.
