@@ -32,6 +32,7 @@ TEST(HealthLinks, AGroupMadeAfterALinkCameBackGoesOn) {
   }
 }
 
+// Its agent repeats then what the engine said when the link was down.
 TEST(HealthLinks, AnEngineThatIsSlowToAnswerSaysNothingNewOfItsLinks) {
   Trial t(testing::Tree32(), 2);
   t.Pass(3 * kSecond);

@@ -92,9 +92,15 @@ void HealthWatch::OnAnswer(Nanos now, NodeId about, Witness witness, bool asked,
   const bool known = answered >= 1 && answered <= kRequestsBefore && answered < state.count;
   if (known && (state.answered_at == kNever || state.times[answered] >= state.answered_at)) {
     state.answered_at = state.times[answered];
-    state.missing_from = answered == 1 ? kNever : state.times[answered - 1];
-  } else if (state.missing_from == kNever) {
-    state.missing_from = state.times[1];
+    state.missing_from = kNever;
+  }
+  // What was asked before the agent's last word says nothing of its silence since.
+  Nanos after = switches_->entry(about).last_heard;
+  if (state.missing_from == kNever || state.missing_from <= after) {
+    if (state.answered_at != kNever) after = std::max(after, state.answered_at);
+    uint32_t first = std::min(state.count - 1, kRequestsBefore);
+    while (first > 0 && state.times[first] <= after) --first;
+    state.missing_from = first > 0 ? state.times[first] : kNever;
   }
   state.missing_until = now;
 }

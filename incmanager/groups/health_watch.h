@@ -71,7 +71,7 @@ class HealthWatch {
     uint32_t count = 0;
     std::array<Nanos, 1 + kRequestsBefore> times{};  // of the last asks, the newest first
     Nanos answered_at = kNever;   // when the newest request was sent that was answered; kNever: none was
-    Nanos missing_from = kNever;  // when the first one after it was sent; kNever: the last was answered
+    Nanos missing_from = kNever;  // when the first one after it was sent of this silence; kNever: none was
     Nanos missing_until = 0;      // when that was said last
   };
   using AskedOf = std::map<Witness, Asked>;

@@ -175,7 +175,48 @@ TEST(HealthWatch, WhatWasMissedWhileTheAgentSpokeSaysNothing) {
   EXPECT_TRUE(t.Outcome().first.ok());
 }
 
-// Its agent repeats then what the engine said when the link was down.
+// Echoes that did not come in an earlier silence of the agent, by all witnesses of a switch that lives.
+class HealthWatchAgain : public ::testing::Test {
+ protected:
+  HealthWatchAgain() {
+    t.Pass(3 * kSecond);
+    t.echoes_pass = false;
+    t.silent_agents.insert("s1");
+    t.Pass(3900 * kMillisecond);
+    t.silent_agents.clear();
+    t.Pass(2 * kSecond);
+    EXPECT_EQ(t.w.Phase(), "running");
+  }
+  // Its agent has been silent for that long; all witnesses say that their last four requests have no echo
+  // yet.
+  void Ask(Nanos silent) {
+    const Nanos now = t.w.switches.entry(s1).last_heard + silent;
+    const auto due = t.watch.Due(now, t.w.table.Watched());
+    EXPECT_EQ(due.size(), 4u);
+    for (const auto& ask : due) t.watch.OnAnswer(now, ask.about, ask.witness, true, 0);
+  }
+  Verdict VerdictAfter(Nanos silent) const {
+    return t.watch.VerdictOf(t.w.switches.entry(s1).last_heard + silent, s1);
+  }
+  Trial t{testing::Star(4)};
+  const NodeId s1 = t.w.Id("s1");
+};
+
+TEST_F(HealthWatchAgain, LateEchoesAreNotMissedForLonger) {
+  // Rounds of a real clock are late by some ms each.
+  for (const Nanos silent : {2450, 3000, 3550}) Ask(silent * kMillisecond);
+  EXPECT_EQ(VerdictAfter(kSwitchLostAfter), Verdict::kSilent);
+}
+
+TEST_F(HealthWatchAgain, AManagerThatStoodStillAsksFirst) {
+  Ask(10 * kSecond);
+  EXPECT_NE(VerdictAfter(10 * kSecond + kTick), Verdict::kSwitchLost);
+  Ask(11 * kSecond);
+  EXPECT_NE(VerdictAfter(11 * kSecond + kTick), Verdict::kSwitchLost);
+  Ask(12 * kSecond);
+  EXPECT_EQ(VerdictAfter(12 * kSecond), Verdict::kSwitchLost);
+}
+
 // A switch that only forwards between the ends of a tree edge.
 TEST(HealthWatch, ASwitchInsideATreeEdgeCounts) {
   testing::TopologyBuilder line;
