@@ -130,13 +130,13 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::chrono::microseconds spin_{0};
   int wake_fd_ = -1;  // ends Sleep
   std::shared_ptr<verbs::Device> device_;
+  RankCalls core_;                             // guarded; here, because its memory outlives the registration
   std::shared_ptr<verbs::Memory> own_memory_;  // of core_
 
   std::mutex mutex_;
   std::condition_variable changed_;  // a call is done, or nobody leads
   std::unique_ptr<verbs::QueuePair> qp_;
   std::unique_ptr<Session> session_;
-  RankCalls core_;
   std::deque<std::shared_ptr<Call>> calls_;  // outstanding, in program order
   OpId first_call_ = 0;
   std::vector<std::shared_ptr<Region>> regions_;

@@ -1,6 +1,7 @@
 // How a communicator ends beside others of its process: the host library on softnic in virtual time, with a
 // manager in this process (local_manager_testing.h). Also under ThreadSanitizer.
 #include <infiniband/verbs.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -68,6 +69,21 @@ class FullQueue {
 };
 FullQueue full_queue;
 
+// Whether memory is there when it is deregistered.
+class Deregistered {
+ public:
+  Deregistered() { mallopt(M_MMAP_THRESHOLD, 1 << 16); }  // large pieces that are given free are unmapped
+  void Look(const ibv_mr* mr) {
+    const auto page = static_cast<size_t>(getpagesize());
+    const size_t offset = reinterpret_cast<uintptr_t>(mr->addr) % page;
+    std::vector<unsigned char> pages((offset + mr->length + page - 1) / page);
+    (mincore(static_cast<char*>(mr->addr) - offset, offset + mr->length, pages.data()) == 0 ? there : gone) +=
+        1;
+  }
+  std::atomic<int> there = 0, gone = 0;
+};
+Deregistered deregistered;
+
 // What the library logs. It reads the variables when it logs first.
 class LogFile {
  public:
@@ -95,6 +111,8 @@ int __real_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int __wrap_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int __real_ibv_destroy_qp(ibv_qp* qp);
 int __wrap_ibv_destroy_qp(ibv_qp* qp);
+int __real_ibv_dereg_mr(ibv_mr* mr);
+int __wrap_ibv_dereg_mr(ibv_mr* mr);
 
 int __wrap_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if ((mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_ERR && gone_nic.on.exchange(false)) {
@@ -108,6 +126,10 @@ int __wrap_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 int __wrap_ibv_destroy_qp(ibv_qp* qp) {
   gone_nic.Destroy(qp);
   return __real_ibv_destroy_qp(qp);
+}
+int __wrap_ibv_dereg_mr(ibv_mr* mr) {
+  deregistered.Look(mr);
+  return __real_ibv_dereg_mr(mr);
 }
 }
 
@@ -129,6 +151,17 @@ TEST(CommEndTest, ForEverIsADeadlineThatNeverComes) {
   mine.Finish(2);
   theirs.Finish(2);
   group.Destroy();
+}
+
+TEST(CommEndTest, MemoryIsDeregisteredBeforeItIsGivenFree) {
+  LocalWorld world;
+  const int before = deregistered.there;
+  {
+    Group group("short", 2);
+    group.Destroy();
+  }
+  EXPECT_GE(deregistered.there, before + 2);
+  EXPECT_EQ(deregistered.gone, 0);
 }
 
 // What was not posted is not waited for: all that was is flushed.
