@@ -15,6 +15,7 @@ class Row(typing.NamedTuple):
     section: str
     rule: str
     tests: tuple[str, ...]
+    taken_out: tuple[str, ...]  # the alternatives
 
 
 class Mutant(typing.NamedTuple):
@@ -44,9 +45,9 @@ def rows():
         for line in lines:
             if not line.startswith("| ") or line.startswith("| rule "):
                 continue
-            rule, tests = (cell.strip() for cell in line.strip("|").split(" | ")[:2])
+            rule, tests, taken_out = (cell.strip() for cell in line.strip("|").split(" | "))
             named = found[-1].tests if tests == "the same" else tuple(re.findall(r"`(\w+\.\w+)`", tests))
-            found.append(Row(section, rule, named))
+            found.append(Row(section, rule, named, tuple(taken_out.split("; "))))
     return found
 
 

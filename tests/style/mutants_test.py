@@ -19,6 +19,11 @@ def test_every_named_test_of_a_rule_is_that_of_a_mutant(row):
     assert set(row.tests) - {test for mutant in mutants for test in mutant.tests} == set()
 
 
+@pytest.mark.parametrize("row", rules.rows(), ids=lambda row: f"{row.section}: {row.rule}")
+def test_every_alternative_of_the_third_column_is_a_mutant(row):
+    assert len(rules.mutants_of(row, rules.mutants())) == len(row.taken_out)
+
+
 @pytest.mark.parametrize("mutant", rules.mutants(), ids=lambda mutant: mutant.name)
 def test_every_mutant_takes_out_a_rule_of_the_page(mutant):
     assert any(rules.mutants_of(row, [mutant]) for row in rules.rows())
