@@ -65,8 +65,3 @@ class Figures:
         if not ours or not theirs:
             return None
         return statistics.median(b / a for a, b in zip(ours, theirs))
-
-    def best(self, topology, collective, size, systems):
-        """The system with the least median time, of those that have one."""
-        there = [s for s in systems if self.median(topology, collective, size, s) is not None]
-        return min(there, key=lambda s: self.median(topology, collective, size, s), default=None)

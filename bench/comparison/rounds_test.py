@@ -28,10 +28,6 @@ class FiguresTest(unittest.TestCase):
             self.figures.add("t", "c", "steady", {4: 10})
         self.assertFalse(self.figures.noisy("t", "c", 4, "steady"))
 
-    def test_the_best_has_the_least_median(self):
-        self.assertEqual(self.figures.best("t", "c", 4, ["theirs", "ours", "absent"]), "ours")
-        self.assertIsNone(self.figures.best("t", "c", 8, ["ours"]))
-
 
 class QuietTest(unittest.TestCase):
     def test_busy_is_what_is_not_idle(self):
