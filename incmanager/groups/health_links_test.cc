@@ -80,6 +80,34 @@ TEST(HealthLinks, ALinkThatComesBackSoonIsNotLost) {
   EXPECT_TRUE(t.Outcome().first.ok());
 }
 
+TEST(HealthLinks, ALinkThatComesBackWhileItsAgentFallsSilentIsNotLost) {
+  for (const char* port : {"swp3", "swp1"}) {  // to root, to h0
+    Trial t(testing::Tree32());
+    t.Pass(3 * kSecond);
+    t.Cut("leaf1", port);
+    if (port == std::string("swp3")) t.Cut("root", "swp1");
+    t.Pass(kSecond);
+    t.silent_agents.insert("leaf1");
+    t.cut.clear();
+    EXPECT_TRUE(t.Outcome().first.ok()) << port;
+  }
+}
+
+TEST(HealthLinks, ACutLinkIsLostAlsoIfItsAgentFallsSilent) {
+  for (const char* port : {"swp3", "swp1"}) {
+    Trial t(testing::Tree32());
+    t.Pass(3 * kSecond);
+    t.Cut("leaf1", port);
+    if (port == std::string("swp3")) t.Cut("root", "swp1");
+    t.Pass(kSecond);
+    t.silent_agents.insert("leaf1");
+    t.stopped_ranks = {100};  // or no echo reaches it
+    const auto [failure, seconds] = t.Outcome();
+    EXPECT_EQ(failure.code, ErrorCode::kLinkLost) << port;
+    EXPECT_LE(seconds, 5.1) << port;
+  }
+}
+
 TEST(HealthLinks, LinksThatAGroupDoesNotCrossDoNotMatter) {
   Trial t(testing::Tree32(), 2);  // h0 and h1, both at leaf1
   t.Pass(3 * kSecond);

@@ -133,11 +133,26 @@ SwitchEvidence HealthWatch::EvidenceOf(Nanos now, NodeId node) const {
   return evidence;
 }
 
+// The other end has said something since; or it is a host, which may have had an echo across the link. It is
+// given time for that.
+bool HealthWatch::IsOutdated(Nanos now, LinkEnd end) const {
+  if (!IsSilent(now, end.node)) return false;
+  const SwitchEntry& entry = switches_->entry(end.node);
+  const NodeId there = topology_->Across(end).node;
+  if (topology_->IsSwitch(there)) return switches_->entry(there).ports_told > entry.ports_told;
+  if (now - entry.last_heard < kDoubtfulLinkLostAfter) return true;
+  const auto of = asked_.find(end.node);
+  return of != asked_.end() && std::ranges::any_of(of->second, [&](const auto& asked) {
+           const Asked& state = asked.second;
+           return state.at == there && state.answered_at != kNever && now - state.answered_at <= kHeardFor;
+         });
+}
+
 void HealthWatch::AddWordOf(Nanos now, LinkEnd end, LinkEvidence* link) const {
   if (!topology_->IsSwitch(end.node)) return;
   const SwitchEntry& entry = switches_->entry(end.node);
   const auto found = entry.down_since.find(topology_->nodes[end.node].hops[end.hop].port);
-  if (found == entry.down_since.end()) return;
+  if (found == entry.down_since.end() || IsOutdated(now, end)) return;
   link->told = std::min(link->told, now - entry.ports_told);
   link->down = std::max(link->down, now - found->second);
 }

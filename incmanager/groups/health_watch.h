@@ -86,6 +86,8 @@ class HealthWatch {
   const Witness* ToAsk(Nanos now, bool silent, const Place& place, AskedOf* asked) const;
   SwitchEvidence EvidenceOf(Nanos now, NodeId node) const;
   bool IsSilent(Nanos now, NodeId node) const;
+  // Whether what a silent agent has told of this link last says nothing any more.
+  bool IsOutdated(Nanos now, LinkEnd end) const;
   // Adds to the evidence what this end has told of its link.
   void AddWordOf(Nanos now, LinkEnd end, LinkEvidence* link) const;
 
