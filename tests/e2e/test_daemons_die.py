@@ -36,14 +36,14 @@ def test_a_killed_agent_disturbs_no_collective_and_comes_back(bed):
     bed.assert_clean()
 
 
-def test_a_killed_engine_is_a_lost_switch_within_10_s(bed):
+def test_a_killed_engine_is_a_lost_switch_within_5_s(bed):
     ranks = joined(bed.loops(*LONG, 5000))
     begin = time.monotonic()
     argv = bed.kill("leaf1.engine")
     for error in errors(ranks):
         assert error["error"] == "switch lost" and "leaf1" in error["message"], error
     seconds = time.monotonic() - begin
-    assert seconds < 10
+    assert seconds < 5
     print(f"\nall ranks knew of the lost switch {seconds:.1f} s after its engine was killed")
     bed.revive("leaf1.engine", argv)
     bed.wait_for_switch("leaf1")
