@@ -132,7 +132,7 @@ class BigGroup:
         self.bed, self.fails = bed, fails
         self.switch, self.hosts = where
         self.failures, self.packets = 0, 0
-        self._ranks, self._stop, self._error = [], threading.Event(), None
+        self._ranks, self._group, self._stop, self._error = [], None, threading.Event(), None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self):
@@ -165,7 +165,7 @@ class BigGroup:
         return epic_ranks.aggregated_packets(self.bed, self.switch)
 
     def _start_group(self):
-        group = _Groups.new("big")
+        self._group = group = _Groups.new("big")
         self._ranks = [_start(self.bed, host, [PERF, "--group", group, "--rank", rank, "--size", 2, "-b", "16M", "-e",
                                                "16M", "-n", 1000000, "-c", 0, "--timeout", 20])
                        for rank, host in enumerate(self.hosts)]
@@ -178,8 +178,10 @@ class BigGroup:
     def _run(self):
         try:
             while not self._stop.is_set():
-                before = self._summed()
                 self._start_group()
+                # The small calls are summed at the same switch: only then do sums say that this group is in mid-call.
+                _wait_until(self._is_running, "the group that is to fail is joined by both")
+                before = self._summed()
                 _wait_until(lambda: self._summed() > before + 1000, "the group that is to fail sums")
                 if self.failures % 2 == 0:
                     _wait_until(self._kill_rank_1, "rank 1 is killed")
@@ -195,6 +197,10 @@ class BigGroup:
             self._error = error
         finally:
             self._end_group()
+
+    def _is_running(self):
+        shown = epic_ranks.manager(self.bed, "group", "show", self._group, check=False) or {}
+        return shown.get("state") == "running"
 
     def _kill_rank_1(self):
         """Kills whatever runs on h3; true when rank 1 has ended."""
