@@ -9,6 +9,10 @@ stage_times=()
 failed_stages=()
 declare -A stage_pid=() stage_begin=()  # of those that run, by name
 
+# pause SECONDS: without a child, for bash loses a SIGINT that comes after a child's end before it has seen to that.
+exec {_nothing}<> <(:)
+pause() { read -rt "$1" -u "$_nothing" || true; }
+
 # For a trap on INT and TERM: ends the stages that run, so that they clean up after themselves, and waits for them (at
 # most 30 s).
 stop_stages() {
@@ -27,7 +31,7 @@ stop_stages() {
 _start_stage() {
   local name=$1 log=$logs/$1.log
   shift
-  stage_begin[$name]=$(date +%s)
+  stage_begin[$name]=$EPOCHSECONDS
   : >"$log"
   # A process group of its own, and no ignored SIGINT, as background jobs of a script would have. Not within a
   # condition: `set -e` would be off in there.
@@ -48,7 +52,7 @@ _end_stage() {
   local name=$1 status=0 seconds
   wait "${stage_pid[$name]}" || status=$?
   unset "stage_pid[$name]"
-  seconds=$(($(date +%s) - stage_begin[$name]))
+  seconds=$((EPOCHSECONDS - stage_begin[$name]))
   stage_times+=("$name ${seconds}s")
   if [ $status -eq 0 ]; then
     printf '%-18s ok (%s s)\n' "== $name" $seconds
@@ -64,8 +68,7 @@ _end_stage() {
 
 # Says every half minute what runs, so that nobody wonders.
 _say_what_runs() {
-  local now name
-  now=$(date +%s)
+  local now=$EPOCHSECONDS name
   [ $((now - ${stage_said:=$now})) -ge 30 ] && [ ${#stage_pid[@]} -gt 0 ] && [ "${verbose:-0}" = 0 ] || return 0
   stage_said=$now
   for name in "${!stage_pid[@]}"; do printf '   %s: %s s' "$name" $((now - stage_begin[$name])); done
@@ -78,7 +81,7 @@ _runs() { kill -0 "${stage_pid[$1]}" 2>/dev/null; }
 stage() {
   _start_stage "$@"
   while _runs "$1"; do
-    sleep 0.2
+    pause 0.2
     _say_what_runs
   done
   _end_stage "$1"
@@ -104,7 +107,7 @@ side_by_side() {
       fi
       [ -z "${running[i]:-}" ] || busy=1
     done
-    sleep 0.2
+    pause 0.2
     _say_what_runs
   done
 }
