@@ -127,6 +127,12 @@ class Bed:
         assert not check or status == 0, f"{argv} on {node}: status {status}\n{program.output}"
         return program.output
 
+    def release(self, ranks):
+        """Lets ranks that were started with --hold leave their group."""
+        for rank in ranks:
+            pid = json.loads(rank.wait_for('"pid"'))["pid"]
+            self.run(rank.node, "kill", "-USR1", pid)
+
     def end_programs(self):
         for program in self._programs:
             program.end()

@@ -7,6 +7,7 @@
 //   {"error": "rank lost", "message": "...", "iteration": 4, "us": 1020}   instead of the last, and exit
 //   status 1
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -37,6 +38,7 @@ struct Flags {
   bool each = false;
   bool in_place = false;
   bool barrier = false;
+  bool hold = false;
 };
 
 int64_t MicrosSince(Clock::time_point begin) {
@@ -68,6 +70,8 @@ class Loop {
   explicit Loop(const Flags& flags) : flags_(flags) {}
 
   int Run() {
+    // Before there is another thread that the signal could end, and before anybody knows the process.
+    if (flags_.hold) pthread_sigmask(SIG_BLOCK, &hold_, nullptr);
     Say(fmt::format("{{\"pid\": {}}}", getpid()));
     std::this_thread::sleep_for(std::chrono::milliseconds(flags_.delay_ms));
     const Clock::time_point begin = Clock::now();
@@ -79,6 +83,7 @@ class Loop {
         return Fail(error, i, start);
       if (i + 1 < flags_.iterations) std::this_thread::sleep_for(std::chrono::milliseconds(flags_.pause_ms));
     }
+    if (flags_.hold) AwaitSignal();
     const Clock::time_point end = Clock::now();
     if (const epic::Error error = comm_.Destroy(); !error.ok()) return Fail(error, flags_.iterations, end);
     Say(fmt::format(
@@ -136,6 +141,11 @@ class Loop {
     return wrong;
   }
 
+  void AwaitSignal() const {
+    int signum = 0;
+    sigwait(&hold_, &signum);
+  }
+
   static void Say(const std::string& line) {
     std::puts(line.c_str());
     std::fflush(stdout);
@@ -153,6 +163,12 @@ class Loop {
   }
 
   Flags flags_;
+  const sigset_t hold_ = [] {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    return set;
+  }();
   epic::Communicator comm_;
   std::vector<uint32_t> send_, recv_;
   uint64_t wrong_ = 0;
@@ -180,6 +196,7 @@ int main(int argc, char** argv) {
   app.add_option("--join-timeout-s", flags.join_timeout_s);
   app.add_flag("--each", flags.each, "Tell of each call");
   app.add_flag("--in-place", flags.in_place);
+  app.add_flag("--hold", flags.hold, "Stay in the group after the last call, until SIGUSR1 comes");
   app.add_flag("--barrier", flags.barrier, "Barriers instead");
   CLI11_PARSE(app, argc, argv);
   flags.join.timeout = std::chrono::seconds(flags.timeout_s);

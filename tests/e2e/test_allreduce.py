@@ -37,9 +37,10 @@ def test_every_size_from_one_element_to_16_mib_out_of_place_and_in_place(bed, da
 def test_every_switch_of_the_tree_sums(bed):
     group = bed.new_group()
     before = {switch: epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches}
-    ranks = bed.loops("--counts", 1024, "--iterations", 5, "--pause-ms", 300, group=group)
+    ranks = bed.loops("--counts", 1024, "--iterations", 5, "--hold", group=group)
     ranks[0].wait_for("joined")
     tree = tree_of(bed, group)
+    bed.release(ranks)
     assert_all_right(ranks)
     after = {switch: epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches}
     expected = {"star-4": 1, "tree-3-2": 3}

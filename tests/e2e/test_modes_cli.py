@@ -20,11 +20,12 @@ def run_in(bed, mode, switch_modes=(), *options):
     group = bed.new_group()
     own = [argument for name, number in switch_modes for argument in ("--switch-mode", f"{name}={number}")]
     bed.manager("group", "create", group, "--size", str(len(bed.hosts)), "--mode", str(mode), *own, *options)
-    ranks = bed.loops("--counts", COUNTS, "--iterations", 5, "--pause-ms", 300, group=group)
+    ranks = bed.loops("--counts", COUNTS, "--iterations", 5, "--hold", group=group)
     for rank in ranks:
         rank.wait_for("joined")
     shown = bed.manager("group", "show", group)
     text = bed.manager_cli("group", "show", group).stdout
+    bed.release(ranks)
     assert_all_right(ranks)
     bed.manager("group", "destroy", group)
     return shown, text
