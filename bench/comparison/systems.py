@@ -5,6 +5,7 @@ A system runs on a test bed that is up, over the bed's first RANKS hosts, and ti
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -69,13 +70,19 @@ def _json_lines(text):
 
 
 def _run(argv, what):
-    try:
-        done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired as error:
-        raise Failed(f"{what}: not done after {TIMEOUT_S} s") from error
-    if done.returncode != 0:
-        raise Failed(f"{what}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+    """What a command printed. In a session of its own, which ends with it: a launcher's ranks would outlive it."""
+    with subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          start_new_session=True) as process:
+        try:
+            out, err = process.communicate(timeout=TIMEOUT_S)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise Failed(f"{what}: not done after {TIMEOUT_S} s") from error
+            raise
+    if process.returncode != 0:
+        raise Failed(f"{what}: exit status {process.returncode}\n{out}{err}")
+    return out
 
 
 class Epic:
