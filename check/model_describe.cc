@@ -52,7 +52,9 @@ std::string Model::Describe(std::span<const Word> state, Action action) const {
   const bool known = at >= 0 && at < static_cast<int32_t>(carried.size());
   return head + fmt::format("packet {}, index {}, {}{}", at,
                             known ? carried[static_cast<size_t>(at)].index : -1,
-                            p.bth.opcode == roce::Opcode::kRcSendOnlyImm ? "control" : "data",
+                            p.bth.opcode == roce::Opcode::kRcSendOnlyImm   ? "control"
+                            : p.bth.opcode == roce::Opcode::kRcSendLastImm ? "end of control"
+                                                                           : "data",
                             p.bth.ack_req ? ", asks for an ack" : "");
 }
 

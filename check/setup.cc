@@ -48,8 +48,11 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   return parts;
 }
 
-StatusOr<ControlHeader> CallNamed(const std::string& text, uint32_t hosts, uint32_t packets) {
-  const std::string name = text.substr(0, text.find('@'));
+StatusOr<ControlHeader> CallNamed(const std::string& text, uint32_t hosts, uint32_t packets,
+                                  uint32_t message_packets) {
+  const std::string before_root = text.substr(0, text.find('@'));
+  const bool inlined = before_root.ends_with('+');
+  const std::string name = before_root.substr(0, before_root.size() - (inlined ? 1 : 0));
   const auto known = std::ranges::find_if(kCollectives, [&](const auto& c) { return name == c.name; });
   if (known == kCollectives.end()) {
     return Invalid(fmt::format(
@@ -58,17 +61,25 @@ StatusOr<ControlHeader> CallNamed(const std::string& text, uint32_t hosts, uint3
   ControlHeader header{.collective = known->collective};
   const bool has_root =
       header.collective == Collective::kReduce || header.collective == Collective::kBroadcast;
-  if (name.size() < text.size()) {
-    const auto root = Number(text.substr(name.size() + 1));
+  if (before_root.size() < text.size()) {
+    const auto root = Number(text.substr(before_root.size() + 1));
     if (!has_root || !root || *root >= hosts)
       return Invalid(fmt::format("collective: '{}' has no such root among {} ranks", text, hosts));
     header.root = *root;
   }
-  if (header.collective == Collective::kBarrier) return header;
+  if (header.collective == Collective::kBarrier) {
+    if (inlined) return Invalid("collective: a barrier has no data to inline");
+    return header;
+  }
   header.type = DataType::kInt32;
   if (Reduces(header.collective)) header.op = ReduceOp::kSum;
   if (HasPartPerRank(header.collective)) header.parts = hosts;
   header.count = uint64_t{packets} * kPathMtu / ElementBytes(header.type);
+  if (!inlined) return header;
+  // As much as a message takes.
+  header.flags = kInlinedFlag;
+  header.count =
+      (uint64_t{message_packets} * kPathMtu - kControlBytes) / ElementBytes(header.type) / header.parts;
   return header;
 }
 
@@ -94,13 +105,14 @@ std::optional<uint32_t> LateCalls(const Setup& setup) {
 }
 
 // A name of the list of calls: "barrier*3" is three calls.
-Status AddCalls(const std::string& text, uint32_t hosts, uint32_t packets,
+Status AddCalls(const std::string& text, uint32_t hosts, const Setup& setup,
                 std::vector<ControlHeader>* calls) {
   const size_t star = std::min(text.find('*'), text.size());
   const auto times = star == text.size() ? std::optional<uint32_t>(1) : Number(text.substr(star + 1));
   if (!times || *times < 1 || *times > kMostCalls)
     return Invalid(fmt::format("collective: '{}' is not 1 to {} calls", text, kMostCalls));
-  const auto call = CallNamed(text.substr(0, star), hosts, packets);
+  const auto call =
+      CallNamed(text.substr(0, star), hosts, setup.messages * setup.message_packets, setup.message_packets);
   if (!call.ok()) return call.status();
   calls->insert(calls->end(), *times, *call);
   return absl::OkStatus();
@@ -146,8 +158,7 @@ StatusOr<SystemConfig> Build(const Setup& setup) {
   if (!mode.ok()) return mode.status();
   config.mode = *mode;
   for (const std::string& name : Split(setup.collective, ',')) {
-    const Status added =
-        AddCalls(name, static_cast<uint32_t>(hosts), setup.messages * setup.message_packets, &config.calls);
+    const Status added = AddCalls(name, static_cast<uint32_t>(hosts), setup, &config.calls);
     if (!added.ok()) return added;
   }
   if (config.calls.empty() || config.calls.size() > kMostCalls)

@@ -14,16 +14,17 @@
 namespace epic::check {
 
 struct Setup {
-  std::string mode = "2";  // 1, 2, 3; or one digit per switch, the root's first: "133"
-  std::string collective =
-      "allreduce";  // names with commas between them, a root after @, how often after *: "reduce@2,barrier*3"
-  std::string calls = "together";     // apart; after-results
-  std::string topology = "tree-3-2";  // as epic-sim's
-  uint32_t messages = 1;              // of each call, and of each of its parts
-  uint32_t message_packets = 1;       // M
-  uint32_t window = 2;                // W
-  uint32_t psn = 0xfffffe;            // first PSN of every direction
-  std::string buffers = "separate";   // or "bounce": where calls lie at the hosts (SystemConfig::bounces)
+  std::string mode = "2";                // 1, 2, 3; or one digit per switch, the root's first: "133"
+  std::string collective = "allreduce";  // names with commas between them, a root after @, how often after *:
+                                         // "reduce@2,barrier*3"; with a + behind the name inlined:
+                                         // "reduce+@2", a message of M packets with the header
+  std::string calls = "together";        // apart; after-results
+  std::string topology = "tree-3-2";     // as epic-sim's
+  uint32_t messages = 1;                 // of each call, and of each of its parts
+  uint32_t message_packets = 1;          // M
+  uint32_t window = 2;                   // W
+  uint32_t psn = 0xfffffe;               // first PSN of every direction
+  std::string buffers = "separate";      // or "bounce": where calls lie at the hosts (SystemConfig::bounces)
   FaultBounds faults;
   std::string late_calls = "0";        // a number; any
   std::string reorder = "neighbours";  // any

@@ -96,7 +96,7 @@ struct Snapshot {
   }
   template <typename A>
   static void Layout(A& a, Of<A, DataLayout>& l) {
-    a.Numbers(l.parts, l.part_packets, l.part_bytes);
+    a.Numbers(l.parts, l.part_packets, l.part_bytes, l.control_packets, l.inlined_bytes);
   }
   template <typename A>
   static void Direction(A& a, Of<A, engine::Direction>& d);

@@ -32,7 +32,8 @@ void Snapshot::EveryField(const engine::Context& context, const engine::Slot& sl
     [[maybe_unused]] const auto& [number, header, control_index, layout] = invocations.front();
     [[maybe_unused]] const auto& [collective, op, type, invocation, count, root, parts, flags, status, field,
                                   culprit] = header;
-    [[maybe_unused]] const auto& [layout_parts, part_packets, part_bytes] = layout;
+    [[maybe_unused]] const auto& [layout_parts, part_packets, part_bytes, control_packets, inlined_bytes] =
+        layout;
   }
   { [[maybe_unused]] const auto& [invocation, arrived, ack_req, header] = control.front(); }
   { [[maybe_unused]] const auto& [index, arrived, ack_req] = slot; }
@@ -90,9 +91,9 @@ void Snapshot::EveryField(const sim::Host& host) {
     // Not saved: finished_at.
     [[maybe_unused]] const auto& [state, outcome, reply, finished_at] = calls.front();
   }
-  // Not saved: bounce_bytes, rank, world_size.
-  [[maybe_unused]] const auto& [bounce_bytes, own_rank, world_size, memory, core, outstanding, first_call,
-                                ended, posted] = rank_calls;
+  // Not saved: bounce_bytes, inline_bytes, slot_bytes, rank, world_size.
+  [[maybe_unused]] const auto& [bounce_bytes, inline_bytes, slot_bytes, own_rank, world_size, memory, core,
+                                outstanding, first_call, ended, posted] = rank_calls;
   {
     // The buffers, send and recv, are the node's.
     [[maybe_unused]] const auto& [header, send, recv, send_bytes, recv_bytes, way] = outstanding.front();

@@ -225,16 +225,16 @@ void Snapshot::Calls(A& a, Of<A, RankCalls>& calls, Of<A, std::vector<Buffers>>&
   Bounced(calls, [&](auto bytes) { a.Blob(bytes); });
 }
 
-// The bounce buffers of the open calls that use one.
+// The bounce buffers of the open calls that use one, inlined ones among them.
 template <typename C, typename Action>
 void Snapshot::Bounced(C& calls, const Action& action) {
   const size_t open = std::min<size_t>(calls.calls_.size(), kMaxOpenInvocations);
   for (size_t i = 0; i < open; ++i) {
     const auto& call = calls.calls_[i];
-    if (call.way != Way::kBounce) continue;
+    if (call.way == Way::kDirect) continue;
     const auto slot = static_cast<size_t>(ControlSlot(calls.first_call_ + static_cast<OpId>(i)));
     action(std::span(calls.memory_)
-               .subspan(2 * kMaxOpenInvocations * kControlBytes + slot * calls.bounce_bytes_,
+               .subspan(2 * kMaxOpenInvocations * kControlBytes + slot * calls.slot_bytes_,
                         calls.BounceBytes(call)));
   }
 }

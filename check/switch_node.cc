@@ -157,7 +157,7 @@ class SwitchNode final : public Node {
     Index last = -1;
     for (const Carried& carried : up) {
       if (carried.index >= child.up_epsn) break;
-      if (carried.opcode != roce::Opcode::kRcSendOnlyImm) last = carried.index;
+      if (carried.has_data) last = carried.index;
     }
     return last;
   }

@@ -33,8 +33,10 @@ bool HasSymmetry(const System& system) {
   for (int s = 0; s < system.switches(); ++s) {
     if (system.config().mode.At(static_cast<size_t>(s)) == engine::Mode::kTerminated) return false;
   }
-  return std::ranges::none_of(system.config().calls,
-                              [](const ControlHeader& call) { return HasPartPerRank(call.collective); });
+  // Relabelled packets are data from their first byte on.
+  return std::ranges::none_of(system.config().calls, [](const ControlHeader& call) {
+    return HasPartPerRank(call.collective) || IsInlined(call);
+  });
 }
 
 bool KeepsRoots(const System& system, const std::vector<int>& hosts) {

@@ -94,20 +94,46 @@ void System::Relabel(std::span<const int> to, std::span<uint8_t> data) const {
 
 std::vector<uint8_t> System::Reduced(size_t call, int64_t part, int64_t packet,
                                      std::span<const uint32_t> ranks) const {
-  const ControlHeader& header = config_.calls[call];
   std::vector<uint8_t> bytes(kPathMtu);
-  const uint32_t root = PartRoot(header, part);
-  for (uint64_t i = 0; i < kElements; ++i) {
-    const uint64_t at = static_cast<uint64_t>(packet) * kElements + i;
-    int32_t value = 0;
-    if (!Reduces(header.collective)) {
-      value = Element(call, root, part, at);
-    } else {
-      for (const uint32_t rank : ranks) value += Element(call, rank, part, at);
-    }
-    PutElement(bytes, i, value);
-  }
+  for (uint64_t i = 0; i < kElements; ++i)
+    PutElement(bytes, i, ElementOf(call, part, static_cast<uint64_t>(packet) * kElements + i, ranks));
   return bytes;
+}
+
+int32_t System::ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks) const {
+  const ControlHeader& header = config_.calls[call];
+  int32_t value = 0;
+  for (const uint32_t rank : ranks) {
+    if (Reduces(header.collective) || rank == PartRoot(header, part)) value += Element(call, rank, part, at);
+  }
+  return value;
+}
+
+// The header, and behind it what inlined data are when these ranks have added theirs.
+std::vector<Carried> System::ControlMessage(size_t call, std::span<const uint32_t> ranks, Index first) const {
+  ControlHeader header = config_.calls[call];
+  header.invocation = call;
+  const DataLayout layout = LayoutOf(header, kPathMtu);
+  std::vector<uint8_t> message(layout.control_bytes());
+  Encode(header, std::span(message).first<kControlBytes>());
+  const uint64_t elements = layout.inlined_bytes / kElementBytes;
+  for (uint64_t i = 0; i < elements; ++i) {
+    PutElement(message, kControlBytes / kElementBytes + i,
+               ElementOf(call, static_cast<int64_t>(i / header.count), i % header.count, ranks));
+  }
+  std::vector<Carried> carried;
+  for (int64_t at = 0; at < layout.control_packets; ++at) {
+    const auto begin = message.begin() + at * kPathMtu;
+    const bool last = at == layout.control_packets - 1;
+    carried.push_back({.index = first + at,
+                       .has_data = layout.inlined_bytes > 0,
+                       .opcode = at == 0 ? last ? roce::Opcode::kRcSendOnlyImm : roce::Opcode::kRcSendFirst
+                                 : last  ? roce::Opcode::kRcSendLastImm
+                                         : roce::Opcode::kRcSendMiddle,
+                       .imm = last ? static_cast<uint32_t>(call) : 0,
+                       .payload = {begin, begin + ControlPacketBytes(layout, kPathMtu, at)}});
+  }
+  return carried;
 }
 
 std::vector<Carried> System::Direction(std::span<const uint32_t> ranks, bool up) const {
@@ -116,23 +142,21 @@ std::vector<Carried> System::Direction(std::span<const uint32_t> ranks, bool up)
   std::vector<Carried> carried;
   Index index = 0;
   for (size_t c = 0; c < config_.calls.size(); ++c) {
-    ControlHeader header = config_.calls[c];
-    header.invocation = c;
-    Carried control{.index = index++,
-                    .opcode = roce::Opcode::kRcSendOnlyImm,
-                    .imm = static_cast<uint32_t>(c),
-                    .payload = std::vector<uint8_t>(kControlBytes)};
-    Encode(header, std::span<uint8_t, kControlBytes>(control.payload));
-    carried.push_back(std::move(control));
+    const ControlHeader& header = config_.calls[c];
+    for (Carried& control : ControlMessage(c, up ? ranks : all, index)) {
+      carried.push_back(std::move(control));
+      ++index;
+    }
     const DataLayout layout = LayoutOf(header, kPathMtu);
     for (int64_t part = 0; part < layout.parts; ++part) {
       for (int64_t k = 0; k < layout.part_packets; ++k, ++index) {
         if (!(up ? Sends(header, part, ranks) : Receives(header, part, ranks))) continue;
         carried.push_back({.index = index,
+                           .has_data = true,
                            .tracked = !SendersReceive(header.collective),
                            .shares_bytes = config_.bounces && SendersReceive(header.collective),
                            .opcode = OpcodeOf(k, layout.part_packets, config_.message_packets),
-                           .payload = Reduced(c, part, k, up ? ranks : all)});
+                           .payload = Reduced(c, part, k, up && Reduces(header.collective) ? ranks : all)});
       }
     }
   }
@@ -161,16 +185,12 @@ std::vector<uint8_t> System::Expected(size_t call, uint32_t rank) const {
   std::vector<uint32_t> all(static_cast<size_t>(hosts()));
   std::iota(all.begin(), all.end(), 0u);
   std::vector<uint8_t> bytes;
-  const DataLayout layout = LayoutOf(header, kPathMtu);
-  const size_t wanted = RecvBytes(header, rank);
-  for (int64_t part = 0; part < layout.parts && bytes.size() < wanted; ++part) {
-    if (header.collective == Collective::kReduceScatter && part != rank) continue;
-    for (int64_t k = 0; k < layout.part_packets; ++k) {
-      const auto packet = Reduced(call, part, k, all);
-      bytes.insert(bytes.end(), packet.begin(), packet.end());
-    }
+  bytes.resize(RecvBytes(header, rank));
+  const bool own_part = header.collective == Collective::kReduceScatter;
+  for (uint64_t i = 0; i < bytes.size() / kElementBytes; ++i) {
+    const int64_t part = own_part ? rank : static_cast<int64_t>(i / header.count);
+    PutElement(bytes, i, ElementOf(call, part, i % header.count, all));
   }
-  EPIC_CHECK(bytes.size() == wanted);
   return bytes;
 }
 
@@ -231,7 +251,15 @@ sim::HostConfig System::HostOf(int node) const {
           .window_messages = config_.window_messages,
           .rank = static_cast<uint32_t>(node - switches()),
           .world_size = static_cast<uint32_t>(hosts()),
-          .bounce_bytes = config_.bounces ? BounceBytes() : 0};
+          .bounce_bytes = config_.bounces ? BounceBytes() : 0,
+          .inline_bytes = InlineBytes()};
+}
+
+uint64_t System::InlineBytes() const {
+  uint64_t most = 0;
+  for (const ControlHeader& header : config_.calls)
+    most = std::max(most, IsInlined(header) ? CallBytes(header) : 0);
+  return most;
 }
 
 uint64_t System::BounceBytes() const {

@@ -31,7 +31,9 @@ enum class CallsMade : uint8_t {
 struct SystemConfig {
   sim::TreeSpec tree;
   sim::ModeSpec mode = engine::Mode::kTranslated;
-  std::vector<ControlHeader> calls;  // of every rank, in order; INT32 sums, count a multiple of full packets
+  // Of every rank, in order; INT32 sums, count a multiple of full packets. Those with kInlinedFlag, and no
+  // others, are so small that they travel in their control messages.
+  std::vector<ControlHeader> calls;
   CallsMade calls_made = CallsMade::kTogether;
   uint32_t message_packets = 1;
   uint32_t window_messages = 2;
@@ -48,7 +50,8 @@ struct SystemConfig {
 // A packet that a direction of an edge carries: the one at this place in its order of PSNs.
 struct Carried {
   Index index = 0;
-  bool tracked = false;  // its senders learn of its arrival from acknowledgements of its receivers
+  bool has_data = false;  // it takes a slot
+  bool tracked = false;   // its senders learn of its arrival from acknowledgements of its receivers
   // At a host: its result is received into the bytes that it is sent from.
   bool shares_bytes = false;
   roce::Opcode opcode = roce::Opcode::kRcSendOnly;
@@ -105,6 +108,10 @@ class System {
   std::optional<Breach> JudgeAck(const roce::Packet& packet, int64_t taken) const;
 
  private:
+  // An element of what is known of a part when these ranks' contributions are: sums, or the root's copy.
+  int32_t ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks) const;
+  std::vector<Carried> ControlMessage(size_t call, std::span<const uint32_t> ranks, Index first) const;
+  uint64_t InlineBytes() const;
   int32_t Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const;
   std::vector<uint8_t> Reduced(size_t call, int64_t part, int64_t packet,
                                std::span<const uint32_t> ranks) const;

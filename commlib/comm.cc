@@ -26,7 +26,8 @@ constexpr auto kDrainTimeout = std::chrono::seconds(2);
 
 }  // namespace
 
-Comm::Comm(const Options& options) : owner_(getpid()), options_(options), core_(kBounceBytes) {}
+Comm::Comm(const Options& options)
+    : owner_(getpid()), options_(options), core_(kBounceBytes, kMaxInlineBytes) {}
 
 Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool wait_follows,
                  std::shared_ptr<Call>* out) {
@@ -60,6 +61,7 @@ Error Comm::PrepareBuffers(Call* call, Way* way, std::unique_lock<std::mutex>& l
   const uint64_t send_bytes = SendBytes(call->header, rank);
   const uint64_t recv_bytes = NetworkRecvBytes(call->header, rank);
   const bool sends = send_bytes > 0, receives = recv_bytes > 0;
+  if (core_.Inlines(call->header)) return {};
   if (sends) call->send_memory = FindRegion(call->send, send_bytes);
   if (receives) call->recv_memory = FindRegion(call->recv, recv_bytes);
   if ((!sends || call->send_memory) && (!receives || call->recv_memory)) return {};

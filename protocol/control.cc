@@ -79,6 +79,10 @@ std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
   return h;
 }
 
+std::optional<ControlHeader> HeaderOf(std::span<const uint8_t> message) {
+  return DecodeControl(message.first(std::min(message.size(), kControlBytes)));
+}
+
 ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b) {
   if (a.invocation != b.invocation) return ControlField::kInvocation;
   if (a.collective != b.collective) return ControlField::kCollective;

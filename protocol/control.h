@@ -11,7 +11,11 @@
 
 namespace epic {
 
+// Of the header alone; in its message inlined data may follow it (protocol/flow.h).
 inline constexpr size_t kControlBytes = 64;
+
+// In ControlHeader::flags: the data follow the header in the control message. The other bits are the hosts'.
+inline constexpr uint32_t kInlinedFlag = 2;
 
 enum class ControlStatus : uint8_t {
   kOk = 0,
@@ -51,12 +55,18 @@ struct ControlHeader {
   friend bool operator==(const ControlHeader&, const ControlHeader&) = default;
 };
 
+// The data follow the header in the control message.
+constexpr bool IsInlined(const ControlHeader& header) { return (header.flags & kInlinedFlag) != 0; }
+
 // Writes the 64 bytes that go on the wire: little-endian, unused bytes zero.
 void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out);
 
 // Empty when the bytes are not a control header of this version: wrong length, magic or version, an unknown
 // collective, type, operation or status, unused bytes that are not zero, or more than kMaxBytes of data.
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes);
+
+// The header that a control message begins with, whatever follows it; empty as above, or if it is shorter.
+std::optional<ControlHeader> HeaderOf(std::span<const uint8_t> message);
 
 // The first field in which two requests differ, kNone if they agree. Status, field and culprit are not
 // compared.

@@ -13,9 +13,31 @@ bool Contains(std::span<const uint32_t> ranks, uint32_t rank) {
 
 DataLayout LayoutOf(const ControlHeader& header, uint32_t path_mtu) {
   const uint64_t bytes = header.count * ElementBytes(header.type);
-  return {.parts = std::max<int64_t>(header.parts, 1),
-          .part_packets = static_cast<int64_t>((bytes + path_mtu - 1) / path_mtu),
-          .part_bytes = bytes};
+  DataLayout layout{.parts = std::max<int64_t>(header.parts, 1), .part_bytes = bytes};
+  const auto packets = [path_mtu](uint64_t of) {
+    return static_cast<int64_t>((of + path_mtu - 1) / path_mtu);
+  };
+  if (IsInlined(header)) {
+    layout.inlined_bytes = CallBytes(header);
+    layout.control_packets = packets(layout.control_bytes());
+  } else {
+    layout.part_packets = packets(bytes);
+  }
+  return layout;
+}
+
+uint64_t CallBytes(const ControlHeader& header) {
+  return header.count * ElementBytes(header.type) * std::max<uint64_t>(header.parts, 1);
+}
+
+bool MayInline(const ControlHeader& header, uint64_t message_bytes, uint64_t inline_bytes) {
+  const uint64_t bytes = CallBytes(header);
+  return bytes > 0 && bytes <= inline_bytes && kControlBytes + bytes <= message_bytes;
+}
+
+uint32_t ControlPacketBytes(const DataLayout& layout, uint32_t path_mtu, int64_t at) {
+  const uint64_t begin = static_cast<uint64_t>(at) * path_mtu;
+  return static_cast<uint32_t>(std::min<uint64_t>(path_mtu, layout.control_bytes() - begin));
 }
 
 uint32_t DataPacketBytes(const DataLayout& layout, uint32_t path_mtu, int64_t at) {
@@ -47,6 +69,12 @@ ControlField WrongField(const ControlHeader& header, uint32_t world_size) {
   if (Reduces(header.collective) == (header.op == ReduceOp::kNone)) return ControlField::kOp;
   const uint64_t most = kMaxBytes / ElementBytes(header.type) / header.parts;
   return header.count <= most ? ControlField::kNone : ControlField::kCount;
+}
+
+ControlField WrongField(const ControlHeader& header, uint32_t world_size, uint64_t message_bytes) {
+  const ControlField wrong = WrongField(header, world_size);
+  if (wrong != ControlField::kNone || !IsInlined(header)) return wrong;
+  return MayInline(header, message_bytes, message_bytes) ? ControlField::kNone : ControlField::kFlags;
 }
 
 }  // namespace epic

@@ -10,18 +10,36 @@
 
 namespace epic {
 
-// The data indices of an invocation: `parts` equal stretches of `part_packets` indices, one after the other.
-// Each part starts a new message.
+// The indices of an invocation: those of the control message, then `parts` equal stretches of `part_packets`
+// data indices, one after the other. Each part starts a new message.
 struct DataLayout {
   int64_t parts = 1;
-  int64_t part_packets = 0;
+  int64_t part_packets = 0;  // 0 also if the data are inlined
   uint64_t part_bytes = 0;
+  int64_t control_packets = 1;  // of the control message
+  uint64_t inlined_bytes = 0;   // in it, behind the header
   int64_t packets() const { return parts * part_packets; }
+  // All of the invocation's.
+  int64_t indices() const { return control_packets + packets(); }
+  uint64_t control_bytes() const { return kControlBytes + inlined_bytes; }
 };
 
 // Packets carry path_mtu bytes each, the last one of a part what is left. A barrier and a count of 0 have no
-// packets.
+// data packets, nor has an inlined call.
 DataLayout LayoutOf(const ControlHeader& header, uint32_t path_mtu);
+
+// Bytes of a call's data, all parts together. WrongField must be kNone.
+uint64_t CallBytes(const ControlHeader& header);
+
+// Whether hosts inline the call: it has data, at most inline_bytes, and they fit into one message with their
+// header. Whatever the header says of it.
+bool MayInline(const ControlHeader& header, uint64_t message_bytes, uint64_t inline_bytes);
+
+// Payload bytes of packet number `at` of the control message.
+uint32_t ControlPacketBytes(const DataLayout& layout, uint32_t path_mtu, int64_t at);
+
+// Of these the header takes the first.
+constexpr size_t HeaderBytesIn(int64_t at) { return at == 0 ? kControlBytes : 0; }
 
 // Payload bytes of data packet number `at` (counted over all parts).
 uint32_t DataPacketBytes(const DataLayout& layout, uint32_t path_mtu, int64_t at);
@@ -64,5 +82,9 @@ constexpr bool HasPartPerRank(Collective collective) {
 // is no rank, parts that are not 1 or world_size, a barrier with elements, an operation on a copy, more than
 // kMaxBytes in all parts together.
 ControlField WrongField(const ControlHeader& header, uint32_t world_size);
+
+// The same, and of an inlined invocation kFlags if it cannot be one: without data, or longer than a message
+// of message_bytes (MU).
+ControlField WrongField(const ControlHeader& header, uint32_t world_size, uint64_t message_bytes);
 
 }  // namespace epic

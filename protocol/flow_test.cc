@@ -54,6 +54,44 @@ TEST(Flow, EveryPartEndsWithAShortPacketOfItsOwn) {
   EXPECT_EQ(DataPacketBytes(layout, 256, 5), 144u);
 }
 
+TEST(Flow, AnInlinedCallHasItsDataBehindTheHeader) {
+  ControlHeader header = Of(Collective::kAllGather, 0, 3);
+  header.count = 16;
+  header.flags = kInlinedFlag;
+  EXPECT_EQ(CallBytes(header), 192u);
+  DataLayout layout = LayoutOf(header, 256);
+  EXPECT_EQ(layout.control_packets, 1);
+  EXPECT_EQ(layout.packets(), 0);
+  EXPECT_EQ(layout.indices(), 1);
+  EXPECT_EQ(ControlPacketBytes(layout, 256, 0), 256u);
+  header.count = 17;
+  layout = LayoutOf(header, 256);
+  EXPECT_EQ(layout.control_packets, 2);
+  EXPECT_EQ(ControlPacketBytes(layout, 256, 0), 256u);
+  EXPECT_EQ(ControlPacketBytes(layout, 256, 1), 64u + 204 - 256);
+}
+
+TEST(Flow, InlinesWhatFitsIntoAMessageWithItsHeader) {
+  ControlHeader header = Of(Collective::kAllReduce, 0, 1);
+  EXPECT_TRUE(MayInline(header, 464, 400));
+  EXPECT_FALSE(MayInline(header, 463, 400));
+  EXPECT_FALSE(MayInline(header, 464, 399));
+  header.count = 0;
+  EXPECT_FALSE(MayInline(header, 464, 400));
+}
+
+TEST(Flow, RefusesWhatCannotBeInlined) {
+  ControlHeader header = Of(Collective::kAllReduce, 0, 1);
+  EXPECT_EQ(WrongField(header, 4, 463), ControlField::kNone);
+  header.flags = kInlinedFlag;
+  EXPECT_EQ(WrongField(header, 4, 464), ControlField::kNone);
+  EXPECT_EQ(WrongField(header, 4, 463), ControlField::kFlags);
+  header.count = 0;
+  EXPECT_EQ(WrongField(header, 4, 464), ControlField::kFlags);
+  EXPECT_EQ(WrongField({.collective = Collective::kBarrier, .flags = kInlinedFlag}, 4, 464),
+            ControlField::kFlags);
+}
+
 TEST(Flow, NamesTheWrongField) {
   EXPECT_EQ(WrongField(Of(Collective::kReduce, 3, 1), 4), ControlField::kNone);
   EXPECT_EQ(WrongField(Of(Collective::kReduce, 4, 1), 4), ControlField::kRoot);

@@ -55,4 +55,8 @@ inline constexpr int64_t kMaxOpenInvocations = 16;
 // PSN space.
 inline constexpr uint64_t kMaxBytes = 1ull << 30;
 
+// The largest inline limit that a group may have: two such control messages, one to send and one to receive,
+// fill 64 KiB.
+inline constexpr uint32_t kMaxInlineBytes = 32 * 1024 - 64;
+
 }  // namespace epic

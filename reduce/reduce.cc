@@ -331,6 +331,18 @@ void Store(ReduceOp op, DataType type, std::span<const uint8_t> acc, std::span<u
   }
 }
 
+void Merge(std::span<uint8_t> acc, std::span<const uint8_t> in) {
+  EPIC_CHECK(acc.size() == in.size());
+  size_t at = 0;
+  for (uint64_t a, b; at + sizeof a <= in.size(); at += sizeof a) {
+    std::memcpy(&a, acc.data() + at, sizeof a);
+    std::memcpy(&b, in.data() + at, sizeof b);
+    a |= b;
+    std::memcpy(acc.data() + at, &a, sizeof a);
+  }
+  for (; at < in.size(); ++at) acc[at] |= in[at];
+}
+
 void ScaleToAverage(DataType type, std::span<uint8_t> data, uint32_t divisor) {
   EPIC_CHECK(CanReduce(ReduceOp::kSum, type) && data.size() % ElementBytes(type) == 0);
   EPIC_CHECK(divisor >= 1 && divisor <= kMaxDivisor);

@@ -38,6 +38,10 @@ void Accumulate(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<co
 // AccumulatorBytes(op, type, out.size()). out may begin where acc begins, else the spans do not overlap.
 void Store(ReduceOp op, DataType type, std::span<const uint8_t> acc, std::span<uint8_t> out);
 
+// acc[i] |= in[i] for every byte: of inlined copies, where all but one are zeros. The spans are of the same
+// length and do not overlap.
+void Merge(std::span<uint8_t> acc, std::span<const uint8_t> in);
+
 // data[i] = data[i] / divisor, in wire form, for a type that CanReduce to a sum. FP: divided in FP32 and
 // rounded to the type once; INT32: truncated toward zero. The divisor is from 1 to 2^24, so that FP32 holds
 // it.

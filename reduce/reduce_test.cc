@@ -171,6 +171,19 @@ TEST(ReduceTest, Averages) {
   });
 }
 
+TEST(ReduceTest, MergesEveryBitOfEveryLength) {
+  for (size_t bytes = 0; bytes < 40; ++bytes) {
+    std::vector<uint8_t> acc(bytes), in(bytes), want(bytes);
+    for (size_t i = 0; i < bytes; ++i) {
+      acc[i] = static_cast<uint8_t>(i * 37);
+      in[i] = static_cast<uint8_t>(i * 101 + 5);
+      want[i] = acc[i] | in[i];
+    }
+    Merge(acc, in);
+    EXPECT_EQ(acc, want);
+  }
+}
+
 TEST(ReduceTest, KnowsWhatItCanDo) {
   for (const DataType type : kTypes) {
     for (const ReduceOp op : kOps) EXPECT_TRUE(CanReduce(op, type)) << Name(op, type);

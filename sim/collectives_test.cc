@@ -81,6 +81,40 @@ TEST_P(CollectivesTest, EachWithEachTypeAndOperationAndRoot) {
   }
 }
 
+// One message each way, and its acknowledgement, whatever the collective; nothing waits for a reply.
+TEST_P(CollectivesTest, ASmallCallIsAPacketAndAnAcknowledgementEachWay) {
+  World world({.mode = ModesFor(GetParam(), Star(4)),
+               .tree = Star(4),
+               .path_mtu = 4096,
+               .message_packets = 2,
+               .window_messages = 2,
+               .inline_bytes = 4032},
+              1);
+  const auto ranks = static_cast<uint32_t>(world.ranks());
+  std::vector<CollectiveCall> calls;
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast, Collective::kReduceScatter,
+        Collective::kAllGather, Collective::kBarrier}) {
+    ControlHeader header{.collective = collective};
+    if (collective != Collective::kBarrier) header.type = DataType::kFloat16;
+    if (Reduces(collective)) header.op = ReduceOp::kMax;
+    if (HasPartPerRank(collective)) header.parts = ranks;
+    if (collective != Collective::kBarrier) header.count = 2016 / header.parts;
+    calls.emplace_back(header, world.ranks(), static_cast<int>(calls.size()));
+  }
+  for (CollectiveCall& call : calls) {
+    SCOPED_TRACE(call.Describe());
+    const int64_t packets = world.packets();
+    const Nanos begin = world.now();
+    for (int r = 0; r < world.ranks(); ++r) call.Start(world, r);
+    ASSERT_TRUE(world.RunUntil([&] { return world.AllDone(); }, world.now() + kSecond));
+    for (int r = 0; r < world.ranks(); ++r) EXPECT_EQ(call.Wrong(r), 0u);
+    EXPECT_EQ(world.packets() - packets, 4 * world.ranks());
+    // Links of a microsecond: up and down, and in mode II the acknowledgement up and down.
+    EXPECT_LT(world.now() - begin, 6 * kMicrosecond);
+  }
+}
+
 // Random calls of the first group, with a rank on every host, and of the others at the same time.
 void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const FaultRates& faults,
                  int calls_per_world, uint64_t seeds, const std::vector<GroupSpec>& others = {}) {
@@ -93,6 +127,7 @@ void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const Fau
                  .path_mtu = 256u << shape.Below(3),
                  .message_packets = static_cast<uint32_t>(1 + shape.Below(8)),
                  .window_messages = static_cast<uint32_t>(1 + shape.Below(8)),
+                 .inline_bytes = seed % 2 == 0 ? kMaxInlineBytes : 0,
                  .arena_bytes = size_t{1 + others.size()} << 20},
                 seed);
     world.SetFaultRule([&](const LinkPacket&) { return RandomFate(faults, world.choices()); });

@@ -148,7 +148,9 @@ int main(int argc, char** argv) {
                      "star-N, tree-S-F as tree-3-2 or tree-7-2, uneven, interleaved; at most 16 hosts"),
       run.add_option("--mode", options.scenario.mode, "1, 2, 3; mixed is 1 or 3 at each switch"),
       run.add_option("--scenario", options.scenario.name, "what goes wrong, see below"),
-      run.add_option("--calls", options.scenario.calls, "of each group; default 20")};
+      run.add_option("--calls", options.scenario.calls, "of each group; default 20"),
+      run.add_option("--inline", options.scenario.inline_bytes,
+                     "bytes of data that travel in a control message at most; 0: never")};
   run.add_option("--jobs", options.jobs, "processes for --seeds; default one for each processor")
       ->check(CLI::Range(1L, kMostJobs));
   seed->excludes(seeds);

@@ -57,12 +57,16 @@ roce::QueuePair Connected(const HostConfig& config) {
 }  // namespace
 
 Host::Host(const HostConfig& config)
-    : rank_(config.rank), wake_(config.wake), qp_(Connected(config)), core_(config.bounce_bytes) {
+    : rank_(config.rank),
+      wake_(config.wake),
+      qp_(Connected(config)),
+      core_(config.bounce_bytes, config.inline_bytes) {
   core_.SetConfig({.path_mtu = config.path_mtu,
                    .message_packets = config.message_packets,
                    .window_messages = config.window_messages,
                    .rank = config.rank,
-                   .world_size = config.world_size});
+                   .world_size = config.world_size,
+                   .inline_bytes = config.inline_bytes});
 }
 
 int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv,

@@ -41,7 +41,8 @@ struct HostConfig {
   // Calls that fit travel in the rank's own buffers of this size, unless their caller has registered his, as
   // the library does with its 64 KiB.
   uint64_t bounce_bytes = 0;
-  bool retries_end = false;  // after seven, as the specification has it; those of rdma_rxe have no end
+  uint64_t inline_bytes = 0;  // of the group
+  bool retries_end = false;   // after seven, as the specification has it; those of rdma_rxe have no end
 };
 
 class Host {

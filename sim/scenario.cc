@@ -178,12 +178,15 @@ StatusOr<Scenario> Complete(Scenario scenario) {
   }
   if (scenario.calls < 1 || scenario.calls > kMaxCalls)
     return Invalid(fmt::format("{} calls: it must be 1 to {}", scenario.calls, kMaxCalls));
+  if (scenario.inline_bytes.value_or(0) > kMaxInlineBytes)
+    return Invalid(fmt::format("inline {}: at most {}", *scenario.inline_bytes, kMaxInlineBytes));
   return scenario;
 }
 
 std::string ReplayLine(const Scenario& scenario) {
-  return fmt::format("seed={} topology={} mode={} scenario={} calls={}", scenario.seed, scenario.topology,
-                     scenario.mode, scenario.name, scenario.calls);
+  const std::string line = fmt::format("seed={} topology={} mode={} scenario={} calls={}", scenario.seed,
+                                       scenario.topology, scenario.mode, scenario.name, scenario.calls);
+  return scenario.inline_bytes ? line + fmt::format(" inline={}", *scenario.inline_bytes) : line;
 }
 
 StatusOr<Scenario> ParseReplayLine(const std::string& line) {
@@ -202,6 +205,9 @@ StatusOr<Scenario> ParseReplayLine(const std::string& line) {
       seed_given = seed_given || key == "seed";
       if (key == "seed") scenario.seed = *number;
       if (key == "calls") scenario.calls = static_cast<int>(*number);
+    } else if (key == "inline") {
+      scenario.inline_bytes = Number<uint32_t>(value);
+      if (!scenario.inline_bytes) return Invalid(fmt::format("'{}' is not a number of bytes", value));
     } else if (key == "topology") {
       scenario.topology = value;
     } else if (key == "mode") {

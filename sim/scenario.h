@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,13 +19,14 @@ inline constexpr int kMaxCalls = 10'000;
 // More ranks' sums would not be exact in BF16 (collectives.h).
 inline constexpr int kMaxHosts = 16;
 
-// Everything else of a run follows from these five.
+// Everything else of a run follows from these.
 struct Scenario {
   uint64_t seed = 1;
   std::string topology;
   std::string mode;
-  std::string name;  // of the faults
-  int calls = 20;    // of each group
+  std::string name;                                     // of the faults
+  int calls = 20;                                       // of each group
+  std::optional<uint32_t> inline_bytes = std::nullopt;  // the groups' inline limit; else the seed's choice
 
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
@@ -63,7 +65,7 @@ ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choi
 // all about equally often, canaries excepted. An error names the first value that is not one.
 StatusOr<Scenario> Complete(Scenario scenario);
 
-// The line, and back. Parse takes keys in any order; each must be there, but for calls.
+// The line, and back. Parse takes keys in any order; each must be there, but for calls and inline.
 std::string ReplayLine(const Scenario& scenario);
 StatusOr<Scenario> ParseReplayLine(const std::string& line);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "base/check.h"
@@ -43,10 +44,19 @@ struct Shape {
     if (PlanNamed(scenario.name).reuses) config.start_psn = config.start_psn.value_or(0xffffc0);
     config.arena_bytes = ArenaBytesOf(FirstGroupOf(config), config);
     for (const GroupSpec& other : others) config.arena_bytes += ArenaBytesOf(other, config);
+    config.inline_bytes = scenario.inline_bytes.value_or(InlineLimit(scenario.seed));
     max_count = 200u << choices.Below(5);
     faults_end = kMillisecond << choices.Below(7);
     spread = faults_end / scenario.calls / OneOf({1, 4, 16});
     ChooseCrashes(PlanNamed(scenario.name));
+  }
+  // None, what fits into one packet or two, and all that a message takes. Chosen apart, so that what else the
+  // seed chooses is the same whichever it is.
+  uint32_t InlineLimit(uint64_t seed) const {
+    constexpr uint32_t kHeader = kControlBytes;
+    const std::array<uint32_t, 4> limits = {0, config.path_mtu - kHeader, 2 * config.path_mtu - kHeader,
+                                            kMaxInlineBytes};
+    return limits[Choices(seed * 7919 + 2).Below(limits.size())];
   }
   // What crashes, when and until when, and the times of the manager: a real lease of seconds would be
   // thousands of timeouts of the hosts, all alike.
@@ -158,7 +168,9 @@ class Trial {
 
 Fate Trial::FateOf(const LinkPacket& packet) {
   if (faulty_) {
-    const bool is_data = !packet.packet->payload.empty() && !roce::Info(packet.packet->bth.opcode).imm;
+    const size_t bytes = packet.packet->payload.size();
+    const bool is_header = roce::Info(packet.packet->bth.opcode).imm && bytes == kControlBytes;
+    const bool is_data = bytes > 0 && !is_header;
     if (plan_.flips && is_data && packet.to >= world_.node_of_host(0)) return Fate::kFlip;
     return faults_.Next(packet, world_.now(), world_.choices());
   }

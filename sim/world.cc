@@ -173,6 +173,7 @@ HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
           .wake = &wanting_,
           .timeout = config_.host_timeout,
           .bounce_bytes = config_.bounce_bytes,
+          .inline_bytes = config_.inline_bytes,
           .retries_end = config_.host_retries_end};
 }
 

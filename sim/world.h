@@ -58,6 +58,7 @@ struct WorldConfig {
   bool host_retries_end = false;      // after seven, as the specification has it; rdma_rxe's have no end
   std::optional<uint32_t> start_psn;  // of every direction; else chosen
   uint64_t bounce_bytes = 4096;       // of the ranks' own buffers, for each open call
+  uint64_t inline_bytes = 0;          // most data of a call that travel in its control message
   Nanos packet_life_ns = 0;           // longest time by which a copy that lingers comes late
   size_t arena_bytes = 1 << 20;
 };

@@ -192,6 +192,35 @@ TEST_P(WorldTest, MismatchEndsInTheSameErrorOnEveryRank) {
   }
 }
 
+// Inlined calls of different lengths, and one too long for that: the reply fits the receives of all.
+TEST_P(WorldTest, AMismatchOfInlinedCallsEndsInTheSameErrorOnEveryRank) {
+  for (const Shape& shape : {kShapes[1], kShapes[3], kShapes[4]}) {
+    for (const size_t odd : {40, 700, 1500, 4000, 40000}) {
+      for (const size_t others : {400, 1000, 6000}) {
+        SCOPED_TRACE(testing::Message() << shape.name << ": " << odd << " bytes among " << others);
+        World world({.mode = GetParam(), .tree = shape.tree, .inline_bytes = 5000}, 1);
+        std::vector<uint8_t> in(40000), out(40000);
+        for (int r = 0; r < world.ranks(); ++r) {
+          const size_t bytes = r == 2 ? odd : others;
+          world.host(r).AllReduce(DataType::kInt32, std::span(in).first(bytes), std::span(out).first(bytes));
+        }
+        const auto done = [&] {
+          for (int r = 0; r < world.ranks(); ++r) {
+            if (world.host(r).state(0) == CallState::kRunning) return false;
+          }
+          return true;
+        };
+        ASSERT_TRUE(world.RunUntil(done, kSecond));
+        for (int r = 0; r < world.ranks(); ++r) {
+          EXPECT_EQ(world.host(r).state(0), CallState::kFailed);
+          EXPECT_EQ(world.host(r).reply(0).status, ControlStatus::kMismatch);
+          EXPECT_EQ(world.host(r).reply(0).field, ControlField::kCount);
+        }
+      }
+    }
+  }
+}
+
 // One leaf sends one upward flow to the root, not one per rank (EPIC paper, section 3.1).
 TEST_P(WorldTest, ALeafSendsOneFlowUp) {
   World world({.mode = GetParam(), .tree = FullTree(2, 2)}, 1);

@@ -72,22 +72,22 @@ PacketBytes Reduced(const ControlHeader& header, const std::vector<Contribution>
 
 }  // namespace
 
-bool CanServe(const ControlHeader& header, uint32_t world_size) {
-  if (WrongField(header, world_size) != ControlField::kNone) return false;
+bool CanServe(const ControlHeader& header, const engine::GroupConfig& group) {
+  if (WrongField(header, group.world_size, MessageBytes(group)) != ControlField::kNone) return false;
   return !Reduces(header.collective) || header.count == 0 || CanReduce(header.op, header.type);
 }
 
 PacketBytes MergedControl(const std::vector<Contribution>& contributions, const std::vector<uint32_t>& ranks,
-                          uint32_t world_size) {
-  ControlHeader merged = *DecodeControl(contributions[0].payload);
-  if (merged.status == ControlStatus::kOk && !CanServe(merged, world_size)) {
+                          const engine::GroupConfig& group) {
+  ControlHeader merged = *HeaderOf(contributions[0].payload);
+  if (merged.status == ControlStatus::kOk && !CanServe(merged, group)) {
     merged.status = ControlStatus::kUnsupported;
-    merged.field = WrongField(merged, world_size);
+    merged.field = WrongField(merged, group.world_size, MessageBytes(group));
     merged.culprit = ranks[contributions[0].child];
   }
   for (const Contribution& c : contributions) {
     if (merged.status != ControlStatus::kOk) break;
-    const ControlHeader one = *DecodeControl(c.payload);
+    const ControlHeader one = *HeaderOf(c.payload);
     if (one.status != ControlStatus::kOk) {
       merged.status = one.status;
       merged.field = one.field;
@@ -106,7 +106,10 @@ PacketBytes MergedControl(const std::vector<Contribution>& contributions, const 
 std::string WrongPayload(const ControlHeader& header, const std::vector<Contribution>& contributions,
                          const PacketBytes& seen, bool exact) {
   if (!Reduces(header.collective)) {
-    const Contribution& only = contributions[0];
+    Contribution only = contributions[0];
+    for (size_t c = 1; c < contributions.size() && IsInlined(header); ++c) {
+      for (size_t at = 0; at < only.payload.size(); ++at) only.payload[at] |= contributions[c].payload[at];
+    }
     if (seen == only.payload) return "";
     return fmt::format("child {}'s bytes, {}", only.child, FirstByteOf(only.payload, seen));
   }

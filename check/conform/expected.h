@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "incengine/state/config.h"
 #include "protocol/control.h"
 
 namespace epic::conform {
@@ -17,16 +18,18 @@ struct Contribution {
 };
 
 // The merged control packet, in this order of contributions. ranks: the first rank below each child.
-// A header that the switch cannot serve makes it UNSUPPORTED. Contributions must decode.
+// A header that the switch cannot serve makes it UNSUPPORTED. Contributions must begin with one; the data
+// behind it are not looked at.
 PacketBytes MergedControl(const std::vector<Contribution>& contributions, const std::vector<uint32_t>& ranks,
-                          uint32_t world_size);
+                          const engine::GroupConfig& group);
 
-// Whether a switch can serve such a call in a group of that size.
-bool CanServe(const ControlHeader& header, uint32_t world_size);
+// Whether a switch can serve such a call in the group.
+bool CanServe(const ControlHeader& header, const engine::GroupConfig& group);
 
 // Empty if `seen` is what comes of the contributions in the header's operation, each once; else what was
-// expected. One contribution that is not reduced must be there unchanged. exact: the order of contributions
-// is given, and the bits with it; else sums of floats may differ as much as another order makes them.
+// expected. One contribution that is not reduced must be there unchanged, of inlined ones their bitwise OR.
+// exact: the order of contributions is given, and the bits with it; else sums of floats may differ as much as
+// another order makes them.
 std::string WrongPayload(const ControlHeader& header, const std::vector<Contribution>& contributions,
                          const PacketBytes& seen, bool exact);
 

@@ -67,7 +67,7 @@ TEST(ExpectedTest, TheFirstDifferenceAndItsCulprit) {
   PacketBytes first(kControlBytes), second(kControlBytes);
   Encode(a, std::span<uint8_t, kControlBytes>(first));
   Encode(b, std::span<uint8_t, kControlBytes>(second));
-  const auto merged = DecodeControl(MergedControl({{0, first}, {1, second}}, {0, 5}, 8));
+  const auto merged = DecodeControl(MergedControl({{0, first}, {1, second}}, {0, 5}, {.world_size = 8}));
   ASSERT_TRUE(merged.has_value());
   EXPECT_EQ(merged->status, ControlStatus::kMismatch);
   EXPECT_EQ(merged->field, ControlField::kCount);

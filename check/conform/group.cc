@@ -24,8 +24,14 @@ const Call* GroupModel::CallOf(Index index) const {
 }
 
 GroupModel::Shape GroupModel::ShapeOf(const Call& call, Index index) const {
-  if (index == call.control_index) return {roce::Opcode::kRcSendOnlyImm, kControlBytes};
-  const int64_t at = index - call.control_index - 1;
+  if (call.InControl(index)) {
+    const int64_t at = index - call.control_index;
+    const bool ends = index == MessageEnd(call, index);
+    roce::Opcode opcode = ends ? roce::Opcode::kRcSendLastImm : roce::Opcode::kRcSendMiddle;
+    if (at == 0) opcode = ends ? roce::Opcode::kRcSendOnlyImm : roce::Opcode::kRcSendFirst;
+    return {opcode, ControlPacketBytes(call.layout, config_.path_mtu, at)};
+  }
+  const int64_t at = index - call.data_index();
   const int64_t in_part = at % call.layout.part_packets;
   const bool starts = in_part % config_.message_packets == 0;
   const bool ends = index == MessageEnd(call, index);
@@ -34,9 +40,15 @@ GroupModel::Shape GroupModel::ShapeOf(const Call& call, Index index) const {
   return {opcode, DataPacketBytes(call.layout, config_.path_mtu, at)};
 }
 
+GroupModel::Shape GroupModel::ShapeOf(const Call& call, Index index, const roce::Packet& packet) const {
+  const auto header = index == call.control_index ? HeaderOf(packet.payload) : std::nullopt;
+  if (header && header->status != ControlStatus::kOk) return {roce::Opcode::kRcSendOnlyImm, kControlBytes};
+  return ShapeOf(call, index);
+}
+
 Index GroupModel::MessageEnd(const Call& call, Index index) const {
-  if (index == call.control_index) return index;
-  const int64_t in_part = (index - call.control_index - 1) % call.layout.part_packets;
+  if (call.InControl(index)) return call.data_index() - 1;
+  const int64_t in_part = (index - call.data_index()) % call.layout.part_packets;
   const int64_t m = config_.message_packets;
   return index - in_part + std::min(in_part / m * m + m, call.layout.part_packets) - 1;
 }

@@ -74,6 +74,9 @@ class GroupModel {
   End& parent() { return ends_.back(); }
   const Call* CallOf(Index index) const;
   Shape ShapeOf(const Call& call, Index index) const;
+  // Of the packet, which may be a header with a bad status, alone in its message.
+  Shape ShapeOf(const Call& call, Index index, const roce::Packet& packet) const;
+  bool Disagrees(const Call& call) const;
   bool Tracked(Index index) const;
   // The index of the last packet of the message that this one is in.
   Index MessageEnd(const Call& call, Index index) const;

@@ -27,7 +27,8 @@ void GroupModel::JudgeData(size_t number, const roce::Packet& packet, Judge& jud
   const PacketBytes seen(packet.payload.begin(), packet.payload.end());
   const bool control = *index == call->control_index;
   judge.Expect(
-      Rule::kFailed, control || !failed_, [] { return "no more data: a reply with a bad status has passed"; },
+      Rule::kFailed, packet.payload.size() == kControlBytes || !failed_,
+      [] { return "no more data: a reply with a bad status has passed"; },
       [&] { return fmt::format("data of index {}", *index); });
   JudgeWindow(up, *call, *index, judge);
   Item& item = items_[*index];
@@ -56,7 +57,7 @@ void GroupModel::JudgeData(size_t number, const roce::Packet& packet, Judge& jud
 
 void GroupModel::NoteReply(const Call& call, const PacketBytes& payload) {
   replies_ = std::max(replies_, call.number + 1);
-  const auto header = DecodeControl(payload);
+  const auto header = HeaderOf(payload);
   failed_ |= header && header->status != ControlStatus::kOk;
 }
 
@@ -88,7 +89,7 @@ bool GroupModel::JudgeEnding(End& end, int64_t position, const roce::Packet& pac
 }
 
 bool GroupModel::JudgeShape(const Call& call, Index index, const roce::Packet& packet, Judge& judge) {
-  const Shape shape = ShapeOf(call, index);
+  const Shape shape = ShapeOf(call, index, packet);
   const bool opcode = judge.Expect(
       Rule::kOpcode, packet.bth.opcode == shape.opcode,
       [&] { return fmt::format("opcode {:#x} at index {}", static_cast<int>(shape.opcode), index); },
@@ -97,7 +98,7 @@ bool GroupModel::JudgeShape(const Call& call, Index index, const roce::Packet& p
       Rule::kLength, packet.payload.size() == shape.bytes,
       [&] { return fmt::format("{} bytes at index {}", shape.bytes, index); },
       [&] { return fmt::format("{}", packet.payload.size()); });
-  if (index != call.control_index) return opcode && length;
+  if (!roce::Info(shape.opcode).imm) return opcode && length;
   judge.Expect(
       Rule::kImmediate, packet.imm == static_cast<uint32_t>(call.number),
       [&] { return fmt::format("immediate {}", static_cast<uint32_t>(call.number)); },
@@ -119,8 +120,9 @@ void GroupModel::JudgeRepeat(bool up, Index index, const roce::Packet& packet, J
 
 // The first sending of what this switch makes of its children's packets.
 void GroupModel::JudgeSum(const Call& call, Index index, const PacketBytes& seen, Judge& judge) {
-  // Mode I sums whole messages.
-  const Index last = Terminated() ? MessageEnd(call, index) : index;
+  // Mode I sums whole messages, but for a header that is alone.
+  const bool alone = index == call.control_index && seen.size() == kControlBytes;
+  const Index last = Terminated() && !alone ? MessageEnd(call, index) : index;
   const auto has = [&](size_t child) {
     const auto it = items_.find(last);
     return it != items_.end() &&
@@ -141,15 +143,20 @@ void GroupModel::JudgeSum(const Call& call, Index index, const PacketBytes& seen
   if (Terminated() || (config_.reproducible && index != call.control_index)) {
     std::ranges::stable_sort(from, {}, &Contribution::child);
   }
+  size_t before = 0;
   if (index == call.control_index) {
-    const PacketBytes merged = MergedControl(from, first_rank_, config_.world_size);
-    judge.Expect(
-        Rule::kControl, merged == seen,
-        [&] { return "the merged control packet, " + FirstByteOf(merged, seen); },
-        [&] { return Digits(seen); });
-    return;
+    before = kControlBytes;
+    const PacketBytes merged = MergedControl(from, first_rank_, config_);
+    const PacketBytes header(seen.begin(), seen.begin() + kControlBytes);
+    const bool right = judge.Expect(
+        Rule::kControl, merged == header,
+        [&] { return "the merged control packet, " + FirstByteOf(merged, header); },
+        [&] { return Digits(header); });
+    if (!right || alone) return;
+    for (Contribution& c : from) c.payload.erase(c.payload.begin(), c.payload.begin() + kControlBytes);
   }
-  const std::string wrong = WrongPayload(call.header, from, seen, ordered);
+  const PacketBytes data(seen.begin() + static_cast<int64_t>(before), seen.end());
+  const std::string wrong = WrongPayload(call.header, from, data, ordered);
   judge.Expect(
       Rule::kPayload, wrong.empty(), [&] { return wrong; },
       [&] { return fmt::format("index {}: {}", index, Digits(seen)); });
@@ -159,12 +166,13 @@ void GroupModel::JudgeSum(const Call& call, Index index, const PacketBytes& seen
 void GroupModel::JudgeWindow(bool up, const Call& call, Index index, Judge& judge) {
   if (Terminated()) return judge.NotJudged("packets of mode I against its buffers, which count bytes");
   Index start = index;
+  const bool needs_slot = !call.InControl(index) || call.layout.inlined_bytes > 0;
   if (Augmented()) {
     start = up ? UpStart() : DownStart();
-  } else if (index != call.control_index && up) {
+  } else if (needs_slot && up) {
     start =
         std::min(parent().in.IndexAt(parent().taken).value_or(index), FirstTrackedUnacknowledged(parent()));
-  } else if (index != call.control_index && is_root()) {
+  } else if (needs_slot && is_root()) {
     for (size_t c = 0; c < children(); ++c) start = std::min(start, FirstTrackedUnacknowledged(ends_[c]));
   }
   judge.Expect(

@@ -44,7 +44,7 @@ void GroupModel::OpenCall(const ControlHeader& header) {
             .header = header,
             .control_index = calls_.empty() ? 0 : calls_.back().end(),
             .layout = {}};
-  if (CanServe(header, config_.world_size)) call.layout = LayoutOf(header, config_.path_mtu);
+  if (CanServe(header, config_)) call.layout = LayoutOf(header, config_.path_mtu);
   calls_.push_back(call);
   std::vector<uint32_t> below;
   for (const auto& child : config_.children)
@@ -88,7 +88,7 @@ bool GroupModel::TakeContribution(size_t child, int64_t position, const roce::Pa
   }
   const Call* call = CallOf(*index);
   if (call == nullptr || *index == call->control_index) return TakeControl(child, *index, packet);
-  if (failed_) return false;
+  if (failed_ || (call->InControl(*index) && Disagrees(*call))) return false;
   const bool too_early = IsTracked(*call, *index) && call->number >= replies_;
   if (too_early && !Terminated()) return false;
   const Shape shape = ShapeOf(*call, *index);
@@ -100,18 +100,36 @@ bool GroupModel::TakeContribution(size_t child, int64_t position, const roce::Pa
   return true;
 }
 
+// Have headers that differ come for the call, or one with a bad status?
+bool GroupModel::Disagrees(const Call& call) const {
+  const auto it = items_.find(call.control_index);
+  if (it == items_.end()) return false;
+  const Item& item = it->second;
+  const auto& sent = item.result ? item.result : item.sum;
+  if (!sent && item.from.empty()) return false;
+  const auto header = HeaderOf(sent ? *sent : MergedControl(item.from, first_rank_, config_));
+  return header && header->status != ControlStatus::kOk;
+}
+
 bool GroupModel::TakeControl(size_t child, Index index, const roce::Packet& packet) {
   End& end = ends_[child];
   const Call* call = CallOf(index);
   const int64_t number = call != nullptr ? call->number : calls_opened_;
-  const auto header = DecodeControl(packet.payload);
-  if (packet.bth.opcode != roce::Opcode::kRcSendOnlyImm || !header ||
+  const auto header = HeaderOf(packet.payload);
+  Call own;  // its length is what its own header says
+  if (header && header->status == ControlStatus::kOk) own.layout = LayoutOf(*header, config_.path_mtu);
+  const Shape shape = ShapeOf(own, 0);
+  if (!header || packet.bth.opcode != shape.opcode || packet.payload.size() != shape.bytes ||
       header->invocation != static_cast<uint64_t>(number) ||
       (end.config.is_host && header->status != ControlStatus::kOk)) {
     end.misfit = true;
     return false;
   }
+  // No more data after a bad reply.
+  if (failed_ && packet.payload.size() > kControlBytes && !Terminated()) return false;
   if (call == nullptr) OpenCall(*header);
+  // A message of another length than the reference's: what follows lies elsewhere.
+  end.misfit |= own.layout.control_packets != CallOf(index)->layout.control_packets;
   items_[index].from.push_back({child, BytesOf(packet)});
   return true;
 }
@@ -124,14 +142,17 @@ bool GroupModel::TakeResult(int64_t position, const roce::Packet& packet) {
   // No result can exist without this switch's part.
   const auto own = end.out.PositionAt(*index);
   if (own && *own >= end.sent) return false;
-  const Shape shape = ShapeOf(*call, *index);
+  const Shape shape = ShapeOf(*call, *index, packet);
   if (packet.bth.opcode != shape.opcode || packet.payload.size() != shape.bytes) return false;
   if (Augmented() && *index >= DownStart() + config_.slots) return false;
   if (*index == call->control_index) {
-    const auto header = DecodeControl(packet.payload);
+    const auto header = HeaderOf(packet.payload);
     if (!header || header->invocation != static_cast<uint64_t>(call->number)) return false;
     failed_ |= header->status != ControlStatus::kOk;
   }
+  // A header alone ends a message where more of it is due.
+  parent().misfit |= *index == call->control_index && packet.payload.size() == kControlBytes &&
+                     call->layout.control_packets > 1;
   // A result proves that the parent has what this switch sent.
   if (Augmented() && own) end.acked = std::max(end.acked, *own + 1);
   items_[*index].result = BytesOf(packet);

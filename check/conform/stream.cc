@@ -13,11 +13,14 @@ void Stream::Append(Run run) {
 }
 
 void Stream::Open(const Call& call, const std::vector<int64_t>& parts) {
-  Append({.call = call.number, .index = call.control_index, .length = 1});
+  Append({.call = call.number,
+          .index = call.control_index,
+          .length = call.layout.control_packets,
+          .part_packets = call.layout.control_packets});
   const int64_t packets = call.layout.part_packets;
   const int64_t messages = PartMessages(call.layout, message_packets_);
   for (size_t i = 0; packets > 0 && i < parts.size(); ++i) {
-    const Index index = call.control_index + 1 + parts[i] * packets;
+    const Index index = call.data_index() + parts[i] * packets;
     if (i > 0 && parts[i] == parts[i - 1] + 1) {  // goes on where the part before it ends
       runs_.back().length += packets;
       length_ += packets;

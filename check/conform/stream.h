@@ -20,12 +20,15 @@ struct Call {
   ControlHeader header;  // of the first child that called
   Index control_index = 0;
   DataLayout layout;  // without data if the switch cannot do what is asked
-  Index end() const { return control_index + 1 + layout.packets(); }
+  Index data_index() const { return control_index + layout.control_packets; }
+  Index end() const { return control_index + layout.indices(); }
+  // In its control message; its first packet has the header.
+  bool InControl(Index index) const { return index < data_index(); }
 };
 
 // Is this index one that not everybody who sends it also receives (docs/PROTOCOL.md, section 2)?
 inline bool IsTracked(const Call& call, Index index) {
-  return index != call.control_index && !SendersReceive(call.header.collective);
+  return !call.InControl(index) && !SendersReceive(call.header.collective);
 }
 
 class Stream {

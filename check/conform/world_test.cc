@@ -47,6 +47,7 @@ void RandomCalls(const Realisation& realisation, const sim::TreeSpec& tree, cons
                       .path_mtu = 256u << shape.Below(3),
                       .message_packets = static_cast<uint32_t>(1 + shape.Below(8)),
                       .window_messages = static_cast<uint32_t>(1 + shape.Below(8)),
+                      .inline_bytes = seed % 2 == 0 ? kMaxInlineBytes : 0,
                       .arena_bytes = size_t{1 + others.size()} << 20},
                      seed);
     for (const sim::GroupSpec& other : others) world.AddGroup(other);
@@ -94,13 +95,19 @@ TEST_P(ConformWorldTest, ADifferentCall) {
   const sim::TreeSpec tree = sim::FullTree(2, 2);
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    sim::World world({.mode = ModesFor(GetParam(), tree), .tree = tree, .message_packets = 2}, seed);
+    // Every other time the calls are inlined, of different lengths.
+    const bool small = seed % 2 == 0;
+    sim::World world(
+        {.mode = ModesFor(GetParam(), tree), .tree = tree, .message_packets = 2, .inline_bytes = 2048 - 64},
+        seed);
     const Monitors monitors(world,
                             [&](const sim::LinkPacket&) { return sim::RandomFate(kAll, world.choices()); });
-    const ControlHeader sum{
-        .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kInt32, .count = 3000};
+    const ControlHeader sum{.collective = Collective::kAllReduce,
+                            .op = ReduceOp::kSum,
+                            .type = DataType::kInt32,
+                            .count = small ? 300u : 3000u};
     ControlHeader other = sum;
-    other.count = 2000;
+    other.count = small ? 200 : 2000;
     Calls right, wrong;
     for (int k = 0; k < 3; ++k) {
       right.emplace_back(sum, world.ranks(), k);

@@ -1,10 +1,20 @@
 #include "commlib/core/rank_calls.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "reduce/reduce.h"
 
 namespace epic {
+namespace {
+
+// A control message with so many bytes of data, so that the next one starts in a cache line of its own.
+constexpr uint64_t MessageRoom(uint64_t inlined_bytes) {
+  return (kControlBytes + inlined_bytes + 63) / 64 * 64;
+}
+
+}  // namespace
 
 void CopyOwnPart(const ControlHeader& header, uint32_t rank, const uint8_t* send, uint8_t* recv) {
   const uint64_t bytes = SendBytes(header, rank);
@@ -18,10 +28,14 @@ uint64_t NetworkRecvBytes(const ControlHeader& header, uint32_t rank) {
   return header.collective == Collective::kBroadcast && rank == header.root ? 0 : RecvBytes(header, rank);
 }
 
-RankCalls::RankCalls(uint64_t bounce_bytes)
-    : bounce_bytes_(bounce_bytes), memory_(kMaxOpenInvocations * (2 * kControlBytes + bounce_bytes)) {}
+RankCalls::RankCalls(uint64_t bounce_bytes, uint64_t inline_bytes)
+    : bounce_bytes_(bounce_bytes),
+      inline_bytes_(inline_bytes),
+      slot_bytes_(std::max(bounce_bytes, inline_bytes > 0 ? 2 * MessageRoom(inline_bytes) : 0)),
+      memory_(kMaxOpenInvocations * (2 * kControlBytes + slot_bytes_)) {}
 
 void RankCalls::SetConfig(const CoreConfig& config) {
+  EPIC_CHECK(config.inline_bytes <= inline_bytes_);
   rank_ = config.rank;
   world_size_ = config.world_size;
   core_ = RankCore(config);
@@ -37,7 +51,8 @@ RankCalls::Call RankCalls::MakeCall(const ControlHeader& header, const uint8_t* 
           .way = way};
 }
 
-uint64_t RankCalls::BounceBytes(const Call& call) const {
+uint64_t RankCalls::BounceBytes(const Call& call) {
+  if (call.way == Way::kInline) return 2 * MessageRoom(CallBytes(call.header));
   return SendersReceive(call.header.collective) ? call.send_bytes : call.send_bytes + call.recv_bytes;
 }
 
@@ -47,7 +62,17 @@ bool RankCalls::Fits(const ControlHeader& header) const {
 
 uint8_t* RankCalls::BounceSend(OpId op) {
   const size_t control = 2 * kMaxOpenInvocations * kControlBytes;
-  return memory_.data() + control + static_cast<size_t>(ControlSlot(op)) * bounce_bytes_;
+  return memory_.data() + control + static_cast<size_t>(ControlSlot(op)) * slot_bytes_;
+}
+
+uint8_t* RankCalls::ControlSend(OpId op) {
+  if (At(op).way == Way::kInline) return BounceSend(op);
+  return &memory_[static_cast<size_t>(ControlSlot(op)) * kControlBytes];
+}
+
+uint8_t* RankCalls::ControlRecv(OpId op) {
+  if (At(op).way == Way::kInline) return BounceSend(op) + MessageRoom(CallBytes(At(op).header));
+  return &memory_[static_cast<size_t>(kMaxOpenInvocations + ControlSlot(op)) * kControlBytes];
 }
 
 uint8_t* RankCalls::BounceRecv(OpId op) {
@@ -56,7 +81,7 @@ uint8_t* RankCalls::BounceRecv(OpId op) {
 }
 
 OpId RankCalls::Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) {
-  calls_.push_back(MakeCall(header, send, recv, way));
+  calls_.push_back(MakeCall(header, send, recv, Inlines(header) ? Way::kInline : way));
   return core_.Post(header);
 }
 
@@ -87,11 +112,31 @@ bool RankCalls::NextRequest(Request* request) {
 void RankCalls::LoadControl(const WorkRequest& work) {
   Encode(work.header, std::span<uint8_t, kControlBytes>(ControlSend(work.op), kControlBytes));
   const Call& call = At(work.op);
+  if (call.way == Way::kInline) return LoadInlined(work.op);
   if (call.way != Way::kBounce || call.send_bytes == 0) return;
   std::memcpy(BounceSend(work.op), call.send, call.send_bytes);
   // All parts are copied out of the slot, also this rank's own.
   if (call.header.collective == Collective::kAllGather)
     std::memcpy(BounceRecv(work.op) + rank_ * call.send_bytes, call.send, call.send_bytes);
+}
+
+// Reductions send all parts. Copies do too: what is not this rank's is zeros, to which nodes add what is.
+void RankCalls::LoadInlined(OpId op) {
+  const Call& call = At(op);
+  uint8_t* const data = ControlSend(op) + kControlBytes;
+  const bool reduces = Reduces(call.header.collective);
+  if (!reduces) std::memset(data, 0, CallBytes(call.header));
+  if (call.send_bytes == 0) return;
+  const bool gathers = call.header.collective == Collective::kAllGather;
+  std::memcpy(data + (gathers ? rank_ * call.send_bytes : 0), call.send, call.send_bytes);
+}
+
+// Where a call that travelled in this rank's own memory has what its caller is to receive.
+const uint8_t* RankCalls::Result(OpId op) {
+  const Call& call = At(op);
+  if (call.way == Way::kBounce) return BounceRecv(op);
+  const bool one_part = call.header.collective == Collective::kReduceScatter;
+  return ControlRecv(op) + kControlBytes + (one_part ? rank_ * call.recv_bytes : 0);
 }
 
 void RankCalls::OnComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm) {
@@ -121,7 +166,7 @@ void RankCalls::TakeFinished() {
 void RankCalls::Finish(OpId op) {
   const Call& call = At(op);
   if (call.recv_bytes == 0) return;
-  if (call.way == Way::kBounce) std::memcpy(call.recv, BounceRecv(op), call.recv_bytes);
+  if (call.way != Way::kDirect) std::memcpy(call.recv, Result(op), call.recv_bytes);
   if ((call.header.flags & kAverageFlag) != 0)
     ScaleToAverage(call.header.type, {call.recv, call.recv_bytes}, world_size_);
 }

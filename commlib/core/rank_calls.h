@@ -27,6 +27,8 @@ enum class Way : uint8_t {
   kBounce,  // in the rank's own: copied there when the control packet is posted, and out when the call ends.
             // An AllReduce is received into the bytes that it is sent from: packet i is written only when
             // packet i of all ranks has been summed.
+  kInline,  // in the rank's own, behind the headers of its control messages: copied there and out as above,
+            // but received apart from what is sent.
 };
 
 // What is this rank's own already does not come from the network: its part of an AllGather, and a Broadcast
@@ -50,8 +52,9 @@ class RankCalls {
     bool is_own_memory = false;  // in memory(); else in the call's send or receive buffer
   };
 
-  // Bounce buffers of so many bytes for each invocation that can be open.
-  explicit RankCalls(uint64_t bounce_bytes);
+  // Bounce buffers of so many bytes for each invocation that can be open; groups may inline up to
+  // inline_bytes.
+  explicit RankCalls(uint64_t bounce_bytes, uint64_t inline_bytes = 0);
   // Once the group is known, before the first call.
   void SetConfig(const CoreConfig& config);
 
@@ -60,9 +63,11 @@ class RankCalls {
   std::span<uint8_t> memory() { return memory_; }
   // Does the call fit into the bounce buffers?
   bool Fits(const ControlHeader& header) const;
+  // Does it go into its control message? Then there is no other way for it.
+  bool Inlines(const ControlHeader& header) const { return core_.Inlines(header); }
 
   // Starts a call; see RankCore::Post and CopyOwnPart. The buffers must outlive the call, and have SendBytes
-  // and RecvBytes of it.
+  // and RecvBytes of it. One that is inlined takes that way, whatever `way` says.
   OpId Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way);
   bool NextRequest(Request* request);
   // In the order in which the queue pair reports them; not of those that failed, or were flushed: OnFlushed.
@@ -96,18 +101,21 @@ class RankCalls {
   };
   Call MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) const;
   const Call& At(OpId op) const { return calls_[static_cast<size_t>(op - first_call_)]; }
-  uint8_t* ControlSend(OpId op) { return &memory_[static_cast<size_t>(ControlSlot(op)) * kControlBytes]; }
-  uint8_t* ControlRecv(OpId op) {
-    return &memory_[static_cast<size_t>(kMaxOpenInvocations + ControlSlot(op)) * kControlBytes];
-  }
+  uint8_t* ControlSend(OpId op);
+  uint8_t* ControlRecv(OpId op);
   uint8_t* BounceSend(OpId op);
   uint8_t* BounceRecv(OpId op);
-  uint64_t BounceBytes(const Call& call) const;
+  // Bytes of its bounce buffer that the call uses.
+  static uint64_t BounceBytes(const Call& call);
   void LoadControl(const WorkRequest& work);
+  void LoadInlined(OpId op);
+  const uint8_t* Result(OpId op);
   void Finish(OpId op);
   void TakeFinished();
 
   uint64_t bounce_bytes_;
+  uint64_t inline_bytes_;
+  uint64_t slot_bytes_;  // of the memory that an open invocation has beside the control packets
   uint32_t rank_ = 0;
   uint32_t world_size_ = 1;
   std::vector<uint8_t> memory_;

@@ -26,15 +26,20 @@ RankCore::RankCore(const CoreConfig& config) : config_(config) {
   EPIC_CHECK(config.rank < config.world_size);
 }
 
+bool RankCore::Inlines(const ControlHeader& header) const {
+  return MayInline(header, uint64_t{config_.message_packets} * config_.path_mtu, config_.inline_bytes);
+}
+
 OpId RankCore::Post(const ControlHeader& header) {
   EPIC_CHECK(WrongField(header, config_.world_size) == ControlField::kNone);
   const OpId id = next_op();
   Op op;
   op.header = header;
   op.header.invocation = static_cast<uint64_t>(id);
-  op.layout = LayoutOf(header, config_.path_mtu);
+  if (Inlines(header)) op.header.flags |= kInlinedFlag;
+  op.layout = LayoutOf(op.header, config_.path_mtu);
   op.first_index = next_index_;
-  next_index_ += 1 + op.layout.packets();
+  next_index_ += op.layout.indices();
   ops_.push_back(op);
   return id;
 }
@@ -67,17 +72,19 @@ Index RankCore::BeginIndex(const Cursor& cursor) const {
   if (cursor.op == next_op()) return next_index_;
   const Op& op = OpAt(cursor.op);
   if (cursor.part < 0) return op.first_index;
-  return op.first_index + 1 + cursor.part * op.layout.part_packets + cursor.in_part * config_.message_packets;
+  return op.first_index + op.layout.control_packets + cursor.part * op.layout.part_packets +
+         cursor.in_part * config_.message_packets;
 }
 
 Index RankCore::EndIndex(const Cursor& cursor) const {
-  if (cursor.part < 0) return BeginIndex(cursor) + 1;
-  const int64_t left = OpAt(cursor.op).layout.part_packets - cursor.in_part * config_.message_packets;
+  const DataLayout& layout = OpAt(cursor.op).layout;
+  if (cursor.part < 0) return BeginIndex(cursor) + layout.control_packets;
+  const int64_t left = layout.part_packets - cursor.in_part * config_.message_packets;
   return BeginIndex(cursor) + std::min<int64_t>(config_.message_packets, left);
 }
 
 uint32_t RankCore::MessageBytes(const Cursor& cursor) const {
-  if (cursor.part < 0) return kControlBytes;
+  if (cursor.part < 0) return static_cast<uint32_t>(OpAt(cursor.op).layout.control_bytes());
   const uint64_t per_message = static_cast<uint64_t>(config_.message_packets) * config_.path_mtu;
   const uint64_t offset = static_cast<uint64_t>(cursor.in_part) * per_message;
   return static_cast<uint32_t>(std::min(per_message, OpAt(cursor.op).layout.part_bytes - offset));
@@ -165,13 +172,14 @@ void RankCore::OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint
 
 void RankCore::CheckReply(const Op& op, uint32_t bytes, std::optional<uint32_t> imm,
                           std::span<const uint8_t> control, bool has_our_part) {
-  const std::optional<ControlHeader> reply =
-      bytes == kControlBytes ? DecodeControl(control.first(std::min<size_t>(control.size(), bytes)))
-                             : std::nullopt;
-  if (!reply || imm != static_cast<uint32_t>(op.header.invocation) || !has_our_part) {
+  const std::optional<ControlHeader> reply = HeaderOf(control.first(std::min<size_t>(control.size(), bytes)));
+  // What refuses is a header alone.
+  const bool refuses = reply && reply->status != ControlStatus::kOk;
+  if (!reply || bytes != (refuses ? kControlBytes : op.layout.control_bytes()) ||
+      imm != static_cast<uint32_t>(op.header.invocation) || !has_our_part) {
     return Fail(Outcome::kProtocol);
   }
-  if (reply->status != ControlStatus::kOk) {
+  if (refuses) {
     failure_reply_ = *reply;
     return Fail(Outcome::kRefused);
   }
@@ -202,8 +210,9 @@ void RankCore::OnDrained() {
   EPIC_CHECK(failed());
   for (; !ops_.empty(); ops_.pop_front(), ++first_op_) {
     // Where senders are not receivers, only the acknowledgement says that the data have arrived.
-    const bool whole = recv_done_.op > first_op_ &&
-                       (SendersReceive(ops_.front().header.collective) || send_done_.op > first_op_);
+    const ControlHeader& header = ops_.front().header;
+    const bool mutual = SendersReceive(header.collective) || IsInlined(header);
+    const bool whole = recv_done_.op > first_op_ && (mutual || send_done_.op > first_op_);
     finished_.push_back(
         {.op = first_op_, .outcome = whole ? Outcome::kOk : *failure_, .reply = failure_reply_});
   }

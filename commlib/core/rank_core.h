@@ -29,6 +29,7 @@ struct CoreConfig {
   uint32_t window_messages = 8;  // W
   uint32_t rank = 0;
   uint32_t world_size = 1;
+  uint64_t inline_bytes = 0;  // most data that travel in the control message, at most kMaxInlineBytes
 };
 
 // Work requests that can be outstanding on the queue pair: what to ask for when creating it. `window_packets`
@@ -39,14 +40,15 @@ constexpr uint32_t MaxRecvRequests(uint32_t window_packets) { return 2 * window_
 // Numbers the calls of a communicator from 0; also the invocation in their control packets.
 using OpId = int64_t;
 
-// Control packets live in a ring of kMaxOpenInvocations buffers per direction.
+// Control messages live in a ring of kMaxOpenInvocations buffers per direction.
 constexpr int64_t ControlSlot(OpId op) { return op % kMaxOpenInvocations; }
 
 // One ibv_post_send or ibv_post_recv. Every request is signalled.
 struct WorkRequest {
   bool is_recv = false;
-  bool is_control = false;  // 64 bytes of the control buffer ControlSlot(op); else the call's own buffer
-  uint64_t wr_id = 0;       // message number of its direction
+  bool is_control =
+      false;           // in the control buffer ControlSlot(op), with inlined data; else in the call's own
+  uint64_t wr_id = 0;  // message number of its direction
   OpId op = 0;
   uint64_t offset = 0;   // bytes, in the call's send or receive buffer; see SendBytes and RecvBytes
   uint32_t length = 0;   // bytes
@@ -78,6 +80,9 @@ class RankCore {
  public:
   explicit RankCore(const CoreConfig& config);
 
+  // Will the call's data travel in its control message?
+  bool Inlines(const ControlHeader& header) const;
+
   // Starts a call; its invocation number is filled in. WrongField(header, world_size) must be kNone. Calls
   // run in program order, at most kMaxOpenInvocations at a time; the rest wait here.
   OpId Post(const ControlHeader& header);
@@ -86,14 +91,14 @@ class RankCore {
   bool NextWorkRequest(WorkRequest* request);
 
   // Completions, in the order in which the queue pair reports them: that of posting, in each direction. `imm`
-  // is empty without immediate data; `control` views the received control buffer, and is only read if the
-  // message is a control message.
+  // is empty without immediate data; `control` views the received control buffer, its header at least, and is
+  // only read if the message is a control message.
   void OnSendComplete(uint64_t wr_id);
   void OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm,
                       std::span<const uint8_t> control);
 
   // The call whose control message this receive is, if it is one and to complete next: then OnRecvComplete
-  // wants its bytes.
+  // wants its header.
   std::optional<OpId> ControlOf(uint64_t recv_wr_id) const;
 
   // Ends everything, as a deadline or a failed queue pair demands.

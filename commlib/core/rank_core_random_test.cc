@@ -80,12 +80,14 @@ class Group {
     const uint32_t size = 1 + Below(5);
     message_packets_ = 1 + Below(8);
     window_messages_ = 1 + Below(8);
+    inline_bytes_ = Below(2) * Below(3000);
     for (uint32_t r = 0; r < size; ++r) {
       ranks_.push_back({.core = RankCore({.path_mtu = kMtu,
                                           .message_packets = message_packets_,
                                           .window_messages = window_messages_,
                                           .rank = r,
-                                          .world_size = size}),
+                                          .world_size = size,
+                                          .inline_bytes = inline_bytes_}),
                         .send = {},
                         .recv = {}});
     }
@@ -131,13 +133,23 @@ class Group {
                        [&](const Rank& r) { return r.finished == headers_.size(); });
   }
 
+  bool IsInlined(const ControlHeader& h) const {
+    const uint64_t bytes = h.count * ElementBytes(h.type) * h.parts;
+    return bytes > 0 && bytes <= inline_bytes_ && bytes + 64 <= uint64_t{message_packets_} * kMtu;
+  }
+
   // Lists the messages of a call in both directions.
   void Expect(Rank& rank, uint32_t self, OpId op, const ControlHeader& h) {
-    const Message control{
+    Message control{
         .op = op, .is_control = true, .begin = rank.total, .end = rank.total + 1, .length = kControlBytes};
+    if (IsInlined(h)) {
+      control.length += static_cast<uint32_t>(h.count * ElementBytes(h.type) * h.parts);
+      control.end = control.begin + (control.length + kMtu - 1) / kMtu;
+    }
     rank.send.messages.push_back(control);
     rank.recv.messages.push_back(control);
-    ++rank.total;
+    rank.total = control.end;
+    if (IsInlined(h)) return;
     const uint64_t part_bytes = h.count * ElementBytes(h.type);
     for (uint32_t part = 0; part < h.parts; ++part) {
       const uint64_t step = uint64_t{message_packets_} * kMtu;
@@ -229,6 +241,7 @@ class Group {
     if (m.is_control) {
       ControlHeader reply = headers_[static_cast<size_t>(m.op)];
       reply.invocation = static_cast<uint64_t>(m.op);
+      if (IsInlined(reply)) reply.flags |= kInlinedFlag;
       Encode(reply, bytes);
     }
     const auto imm = m.is_control ? std::optional<uint32_t>(m.op) : std::nullopt;
@@ -252,6 +265,7 @@ class Group {
 
   std::mt19937 random_;
   uint32_t message_packets_ = 1, window_messages_ = 1;
+  uint64_t inline_bytes_ = 0;
   std::vector<Rank> ranks_;
   std::vector<ControlHeader> headers_;
 };

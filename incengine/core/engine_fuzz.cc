@@ -106,8 +106,14 @@ roce::Packet MakePacket(FuzzInput& in, const Engine& engine, const Sink& sink, u
       header.parts = HasPartPerRank(header.collective) ? kWorldSize : 1 + in.Next() / 250;
     }
     if (kind & 0x10) header.status = static_cast<ControlStatus>(in.Next() % 5);
-    payload->resize(kControlBytes);
+    if (kind & 0x20) header.flags = kInlinedFlag;
+    payload->assign(kControlBytes, 0);
     Encode(header, std::span<uint8_t, kControlBytes>(payload->data(), kControlBytes));
+    // Of inlined data as many as the header says, and the first packet of a message if they are many.
+    if (IsInlined(header) && header.status == ControlStatus::kOk) {
+      payload->resize(std::min<uint64_t>(kControlBytes + CallBytes(header), 256), in.Next());
+      if (kControlBytes + CallBytes(header) > 256) p.bth.opcode = roce::Opcode::kRcSendFirst;
+    }
   } else {
     p.bth.opcode = static_cast<roce::Opcode>(in.Next() % 6);
     payload->assign(kind & 8 ? in.Next() * 2u : 256, in.Next());

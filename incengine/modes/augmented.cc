@@ -122,7 +122,7 @@ void AdvanceUp(Context& ctx, Env& env) {
     if (index >= DownPipeStart(ctx) + Slots(ctx)) return;
     std::array<uint8_t, kControlBytes> bytes;
     const auto payload = HeldPayload(ctx, index, *position, bytes, env);
-    if (position->control && DecodeControl(payload)->status != ControlStatus::kOk) {
+    if (position->header() && HeaderOf(payload)->status != ControlStatus::kOk) {
       ctx.state = GroupState::kFailed;
     }
     PublishDown(ctx, index, *position, HeldAckReq(ctx, index, *position, env), payload, env);
@@ -183,12 +183,11 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
   if (!position || (index >= ctx.up_sent && parent.out.Carries(index))) {
     return Drop(ctx, parent, DropReason::kUnexpectedResult, env);
   }
-  if (packet.bth.opcode != OpcodeAt(ctx, *position))
-    return Drop(ctx, parent, DropReason::kUnexpectedOpcode, env);
-  if (packet.payload.size() != BytesAt(ctx, *position)) return Drop(ctx, parent, DropReason::kBadLength, env);
+  if (const DropReason misfit = MisfitAt(ctx, *position, packet); misfit != DropReason::kCount)
+    return Drop(ctx, parent, misfit, env);
   if (index >= DownPipeStart(ctx) + Slots(ctx)) return Defer(ctx, parent, due, env);
-  if (position->control) {
-    const auto header = DecodeControl(packet.payload);
+  if (position->header()) {
+    const auto header = HeaderOf(packet.payload);
     if (!header || header->invocation != static_cast<uint64_t>(position->invocation->number)) {
       return Drop(ctx, parent, DropReason::kBadControl, env);
     }

@@ -101,7 +101,7 @@ bool TakeReply(Call& call, const Message& message) {
     return true;
   }
   if (!down.control || header->invocation != static_cast<uint64_t>(down.invocation) ||
-      WrongField(*header, call.ctx.config.world_size) != ControlField::kNone) {
+      WrongField(*header, call.ctx.config.world_size, MessageBytes(call.ctx.config)) != ControlField::kNone) {
     return false;
   }
   OpenDataDown(call.ctx, down, *header);

@@ -44,7 +44,10 @@ void StepDown(const Context& ctx, StreamPlace& place);
 // The children that get the message at a place, as a bit mask.
 uint64_t ReceiversOf(const Context& ctx, const StreamPlace& place);
 
-// The control packet that the message is, if it is one.
+// Bytes of a control message with this header: inlined data follow it unless its status is not OK.
+uint64_t ControlBytesOf(const ControlHeader& header);
+
+// The header of the control message that the message is, if it is one.
 std::optional<ControlHeader> ControlOf(Call& call, const Message& message);
 
 // Writes a control packet where a message begins.

@@ -24,7 +24,7 @@ void StepOver(StreamPlace& place, const Carried& carried) {
   const bool has_data = place.layout.part_packets > 0;
   while (has_data && place.part < place.layout.parts && !carried(place)) ++place.part;
   if (has_data && place.part < place.layout.parts) return;
-  const Index next = place.control_index + 1 + place.layout.packets();
+  const Index next = place.control_index + place.layout.indices();
   place = StreamPlace{.invocation = place.invocation + 1, .control_index = next};
 }
 
@@ -73,9 +73,16 @@ uint64_t ReceiversOf(const Context& ctx, const StreamPlace& place) {
   return outs;
 }
 
+uint64_t ControlBytesOf(const ControlHeader& header) {
+  const bool alone = header.status != ControlStatus::kOk || !IsInlined(header);
+  return kControlBytes + (alone ? 0 : CallBytes(header));
+}
+
 std::optional<ControlHeader> ControlOf(Call& call, const Message& message) {
   if (!message.control) return std::nullopt;
-  return DecodeControl(call.Bytes(message.at, message.bytes));
+  const auto header = HeaderOf(call.Bytes(message.at, message.bytes));
+  if (!header || message.bytes != ControlBytesOf(*header)) return std::nullopt;
+  return header;
 }
 
 void WriteControl(Call& call, const ControlHeader& header, Message* message) {

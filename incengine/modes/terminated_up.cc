@@ -56,7 +56,7 @@ bool MergeFrom(Call& call, size_t child) {
     slot = ControlSlot{.invocation = up.invocation, .header = *header};
     const bool reducible =
         !Reduces(header->collective) || header->count == 0 || CanReduce(header->op, header->type);
-    const ControlField wrong = WrongField(*header, ctx.config.world_size);
+    const ControlField wrong = WrongField(*header, ctx.config.world_size, MessageBytes(ctx.config));
     if (header->status == ControlStatus::kOk && (wrong != ControlField::kNone || !reducible)) {
       slot.header.status = ControlStatus::kUnsupported;
       slot.header.field = wrong;
@@ -67,36 +67,84 @@ bool MergeFrom(Call& call, size_t child) {
   return true;
 }
 
+// Bytes that so many of data take while they are summed.
+size_t SumBytes(const ControlHeader& header, size_t bytes) {
+  return Reduces(header.collective) ? AccumulatorBytes(header.op, header.type, bytes) : bytes;
+}
+
+// Adds a child's message to the sum, but for the first `before` bytes, which are the same in all.
+void Aggregate(Call& call, const Message& message, const ControlHeader& header, size_t before = 0) {
+  TerminatedState& state = call.state;
+  const auto in = call.Bytes(message.at, message.bytes).subspan(before);
+  const auto sum = call.Bytes(*state.sum_at + before, SumBytes(header, in.size()));
+  if (!state.sum_loaded)
+    std::ranges::copy(call.Bytes(message.at, before), call.Bytes(*state.sum_at, before).begin());
+  if (!Reduces(header.collective)) {
+    state.sum_loaded ? Merge(sum, in) : static_cast<void>(std::ranges::copy(in, sum.begin()));
+  } else {
+    state.sum_loaded ? Accumulate(header.op, header.type, sum, in) : Load(header.op, header.type, sum, in);
+  }
+  state.sum_loaded = true;
+}
+
+// The sum is whole: it goes on, behind the first `before` bytes.
+void FinishSum(Call& call, const ControlHeader& header, Message message, uint64_t outs, size_t before = 0) {
+  TerminatedState& state = call.state;
+  message.at = *state.sum_at;
+  const size_t bytes = message.bytes - before;
+  if (Reduces(header.collective)) {
+    const auto sum = call.Bytes(message.at + before, SumBytes(header, bytes));
+    Store(header.op, header.type, sum, sum.first(bytes));
+  }
+  SendSum(call, message, outs);
+  state.sum_at.reset();
+  state.sum_loaded = false;
+}
+
+bool IsSummed(const ControlHeader& merged) {
+  return IsInlined(merged) && merged.status == ControlStatus::kOk;
+}
+
+// The merged header goes on, and the sum of inlined data behind it. False if there is no room yet.
+bool SendMerged(Call& call, const ControlHeader& merged) {
+  if (IsSummed(merged)) {
+    FinishSum(call, merged,
+              {.bytes = static_cast<uint32_t>(ControlBytesOf(merged)),
+               .control = true,
+               .imm = static_cast<uint32_t>(merged.invocation)},
+              call.ctx.all_children(), kControlBytes);
+    return true;
+  }
+  // What was summed before a header differed.
+  call.state.sum_at.reset();
+  call.state.sum_loaded = false;
+  return SendControl(call, merged);
+}
+
 // At a control packet. False if nothing can be done now.
 bool AdvanceControl(Call& call) {
   TerminatedState& state = call.state;
   for (; state.next_child < state.children.size(); ++state.next_child) {
-    if (state.children[state.next_child].received.empty()) return false;
+    const MessageRing& received = state.children[state.next_child].received;
+    if (received.empty()) return false;
+    // Inlined data need room for their sum, which takes less than two messages.
+    if (!state.sum_at && received.front().bytes > kControlBytes) {
+      state.sum_at = state.sums.Place(2 * size_t{received.front().bytes});
+      if (!state.sum_at) return false;
+    }
     if (!MergeFrom(call, state.next_child)) {
       FailFor(call, state.next_child, DropReason::kBadControl);
       return true;
     }
+    const ControlHeader& merged = ControlSlotOf(call.ctx, state.up.invocation).header;
+    if (IsSummed(merged)) Aggregate(call, received.front(), merged, kControlBytes);
     Consume(call, state.next_child);
   }
   const ControlHeader merged = ControlSlotOf(call.ctx, state.up.invocation).header;
-  if (!SendControl(call, merged)) return false;
+  if (!SendMerged(call, merged)) return false;
   state.next_child = 0;
   if (!state.up_failed) OpenDataUp(call.ctx, state.up, merged);
   return true;
-}
-
-// Adds a child's message to the sum.
-void Aggregate(Call& call, const Message& message) {
-  TerminatedState& state = call.state;
-  const ControlHeader& header = state.up.header;
-  const auto in = call.Bytes(message.at, message.bytes);
-  if (!Reduces(header.collective)) {
-    std::ranges::copy(in, call.Bytes(*state.sum_at, message.bytes).begin());
-  } else {
-    const auto sum = call.Bytes(*state.sum_at, AccumulatorBytes(header.op, header.type, message.bytes));
-    state.sum_loaded ? Accumulate(header.op, header.type, sum, in) : Load(header.op, header.type, sum, in);
-  }
-  state.sum_loaded = true;
 }
 
 // A contribution that its place does not allow: a switch may say there why the group fails.
@@ -114,10 +162,8 @@ void RefuseData(Call& call, size_t child) {
 bool AdvanceData(Call& call) {
   TerminatedState& state = call.state;
   const ControlHeader& header = state.up.header;
-  const bool reduces = Reduces(header.collective);
   const uint32_t bytes = BytesOf(call.ctx, state.up);
-  const size_t sum_bytes = reduces ? AccumulatorBytes(header.op, header.type, bytes) : bytes;
-  if (!state.sum_at) state.sum_at = state.sums.Place(sum_bytes);
+  if (!state.sum_at) state.sum_at = state.sums.Place(SumBytes(header, bytes));
   if (!state.sum_at) return false;
   for (; state.next_child < state.children.size(); ++state.next_child) {
     if (!Sends(header, state.up.part, call.ctx.children[state.next_child].config.ranks)) continue;
@@ -128,16 +174,10 @@ bool AdvanceData(Call& call) {
       RefuseData(call, state.next_child);
       return true;
     }
-    Aggregate(call, message);
+    Aggregate(call, message, header);
     Consume(call, state.next_child);
   }
-  if (reduces) {
-    const auto sum = call.Bytes(*state.sum_at, sum_bytes);
-    Store(header.op, header.type, sum, sum.first(bytes));
-  }
-  SendSum(call, {.at = *state.sum_at, .bytes = bytes}, ReceiversOf(call.ctx, state.up));
-  state.sum_at.reset();
-  state.sum_loaded = false;
+  FinishSum(call, header, {.bytes = bytes}, ReceiversOf(call.ctx, state.up));
   state.next_child = 0;
   StepUp(call.ctx, state.up);
   return true;

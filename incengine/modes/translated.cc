@@ -31,7 +31,7 @@ void Advance(Context& ctx, Env& env) {
     }
     std::array<uint8_t, kControlBytes> bytes;
     const auto payload = HeldPayload(ctx, index, *position, bytes, env);
-    if (position->control &&
+    if (position->header() &&
         ControlSlotOf(ctx, position->invocation->number).header.status != ControlStatus::kOk) {
       ctx.state = GroupState::kFailed;
     }
@@ -72,7 +72,8 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
     return SendNak(ep, ep.config.is_host ? ep.up_told : ep.up_epsn, env);
   }
   const bool control = index == ep.in.next_index();
-  if (!control && index >= FirstHeld(ctx) + ctx.config.slots) {
+  const bool needs_slot = !control || BringsData(packet);
+  if (needs_slot && index >= FirstHeld(ctx) + ctx.config.slots) {
     ep.deferred = true;
     return Drop(ctx, ep, DropReason::kAboveWindow, env);
   }
@@ -114,9 +115,8 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
   }
   const auto position = Locate(ctx, *index);
   if (!position) return Drop(ctx, parent, DropReason::kStaleSlot, env);
-  if (packet.bth.opcode != OpcodeAt(ctx, *position))
-    return Drop(ctx, parent, DropReason::kUnexpectedOpcode, env);
-  if (packet.payload.size() != BytesAt(ctx, *position)) return Drop(ctx, parent, DropReason::kBadLength, env);
+  if (const DropReason misfit = MisfitAt(ctx, *position, packet); misfit != DropReason::kCount)
+    return Drop(ctx, parent, misfit, env);
   const Index due = ResultDue(ctx);
   if (*index > due) {
     ++parent.counters.gaps;
@@ -126,8 +126,8 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
     return;
   }
   if (*index < due) return RepeatedResult(ctx, *index, *position, packet.payload, env);
-  if (position->control) {
-    const auto header = DecodeControl(packet.payload);
+  if (position->header()) {
+    const auto header = HeaderOf(packet.payload);
     if (!header || header->invocation != static_cast<uint64_t>(position->invocation->number)) {
       return Drop(ctx, parent, DropReason::kBadControl, env);
     }

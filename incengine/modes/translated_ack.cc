@@ -13,9 +13,9 @@ namespace {
 // data of an invocation that is not tracked, or one part.
 Index EndOfRule(const Position& position) {
   const Invocation& invocation = *position.invocation;
-  if (position.control) return invocation.control_index + 1;
+  if (position.control) return invocation.data_index();
   if (!IsTracked(position)) return invocation.end();
-  return invocation.control_index + 1 + (PartOf(position) + 1) * invocation.layout.part_packets;
+  return invocation.data_index() + (PartOf(position) + 1) * invocation.layout.part_packets;
 }
 
 Index OldestOpen(const Context& ctx) {

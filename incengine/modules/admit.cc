@@ -11,6 +11,14 @@ bool Supported(const ControlHeader& header) {
   return !Reduces(header.collective) || header.count == 0 || CanReduce(header.op, header.type);
 }
 
+// Is the packet the first of a control message with this header?
+bool BeginsMessage(const Context& ctx, const roce::Packet& packet, const ControlHeader& header) {
+  const bool alone = header.status != ControlStatus::kOk;
+  const DataLayout layout = alone ? DataLayout{} : LayoutOf(header, ctx.config.path_mtu);
+  return packet.bth.opcode == ControlOpcode(0, layout.control_packets) &&
+         packet.payload.size() == ControlPacketBytes(layout, ctx.config.path_mtu, 0);
+}
+
 }  // namespace
 
 bool IsSend(roce::Opcode opcode) {
@@ -18,6 +26,7 @@ bool IsSend(roce::Opcode opcode) {
     case roce::Opcode::kRcSendFirst:
     case roce::Opcode::kRcSendMiddle:
     case roce::Opcode::kRcSendLast:
+    case roce::Opcode::kRcSendLastImm:
     case roce::Opcode::kRcSendOnly:
     case roce::Opcode::kRcSendOnlyImm:
       return true;
@@ -41,11 +50,36 @@ void Refuse(Context& ctx, Endpoint& ep, DropReason reason, Env& env) {
     SendAeth(ep, roce::kSyndromeNakInvalidRequest, ep.up_told, ep.up_told - 1, env);
 }
 
+DropReason MisfitAt(const Context& ctx, const Position& position, const roce::Packet& packet) {
+  if (position.header() && packet.payload.size() == kControlBytes) {
+    const auto header = HeaderOf(packet.payload);
+    if (header && header->status != ControlStatus::kOk && packet.bth.opcode == roce::Opcode::kRcSendOnlyImm)
+      return DropReason::kCount;
+  }
+  if (packet.bth.opcode != OpcodeAt(ctx, position)) return DropReason::kUnexpectedOpcode;
+  return packet.payload.size() == BytesAt(ctx, position) ? DropReason::kCount : DropReason::kBadLength;
+}
+
+bool BringsData(const roce::Packet& packet) { return packet.payload.size() > kControlBytes; }
+
+namespace {
+
+// AggregateData, once, in the slot of the index.
+void Add(Context& ctx, size_t child, Index index, const Position& position, const roce::Packet& packet,
+         Env& env) {
+  Slot& slot = SlotOf(ctx, index, env.arena);
+  RecycleBuffer(slot, index);
+  if (CheckDuplicate(slot, child)) return;
+  AggregateData(ctx, slot, child, position, packet.bth.ack_req, packet.payload, env.arena);
+}
+
+}  // namespace
+
 bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index needed, Index held,
                   Env& env) {
   Endpoint& ep = ctx.children[child];
-  const auto header = DecodeControl(packet.payload);
-  if (packet.bth.opcode != roce::Opcode::kRcSendOnlyImm || !header ||
+  const auto header = HeaderOf(packet.payload);
+  if (!header || !BeginsMessage(ctx, packet, *header) ||
       header->invocation != static_cast<uint64_t>(ep.in.next_invocation()) ||
       (ep.config.is_host && header->status != ControlStatus::kOk)) {
     Refuse(ctx, ep, DropReason::kBadControl, env);
@@ -59,9 +93,17 @@ bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index 
     Drop(ctx, ep, DropReason::kAboveWindow, env);
     return false;
   }
+  const Index index = ep.in.next_index();
+  if (BringsData(packet)) {
+    const bool failed = ctx.state != GroupState::kRunning;
+    if (failed || SlotOf(ctx, index, env.arena).index > index) {
+      Drop(ctx, ep, failed ? DropReason::kGroupFailed : DropReason::kStaleSlot, env);
+      return false;
+    }
+  }
   ControlSlot& slot = ControlSlotOf(ctx, number);
   if (opens) {
-    const ControlField wrong = WrongField(*header, ctx.config.world_size);
+    const ControlField wrong = WrongField(*header, ctx.config.world_size, MessageBytes(ctx.config));
     const bool can = wrong == ControlField::kNone && Supported(*header);
     OpenInvocation(ctx, *header, can);
     slot = ControlSlot{.invocation = number, .header = *header};
@@ -71,10 +113,12 @@ bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index 
       slot.header.culprit = ep.config.ranks.front();
     }
   }
-  const Index index = ep.in.next_index();
   OpenAtChild(ctx, ctx.invocations[static_cast<size_t>(number - ctx.invocations.front().number)], ep);
   MergeControl(ctx, slot, child, *header, packet.bth.ack_req);
   ep.up_epsn = ep.in.Next(index + 1);
+  // If there are data and the status is OK, the header is the reference's, and the length with it.
+  const auto position = Locate(ctx, index);
+  if (LiesInSlot(ctx, *position)) Add(ctx, child, index, *position, packet, env);
   return true;
 }
 
@@ -86,6 +130,8 @@ bool AdmitData(Context& ctx, size_t child, Index index, const roce::Packet& pack
     reason = DropReason::kGroupFailed;
   } else if (!position) {
     reason = DropReason::kAboveWindow;
+  } else if (position->control && !LiesInSlot(ctx, {.invocation = position->invocation, .control = true})) {
+    reason = DropReason::kGroupFailed;  // the headers of this call differ
   } else if (IsTracked(*position) && ctx.results_end <= position->invocation->control_index) {
     reason = DropReason::kTooEarly;
   } else if (SlotOf(ctx, index, env.arena).index > index) {
@@ -95,19 +141,12 @@ bool AdmitData(Context& ctx, size_t child, Index index, const roce::Packet& pack
     Drop(ctx, ep, reason, env);
     return false;
   }
-  if (packet.bth.opcode != OpcodeAt(ctx, *position)) {
-    Refuse(ctx, ep, DropReason::kUnexpectedOpcode, env);
+  if (const DropReason misfit = MisfitAt(ctx, *position, packet); misfit != DropReason::kCount) {
+    Refuse(ctx, ep, misfit, env);
     return false;
   }
-  if (packet.payload.size() != BytesAt(ctx, *position)) {
-    Refuse(ctx, ep, DropReason::kBadLength, env);
-    return false;
-  }
-  Slot& slot = SlotOf(ctx, index, env.arena);
-  RecycleBuffer(slot, index);
   ep.up_epsn = ep.in.Next(index + 1);
-  if (CheckDuplicate(slot, child)) return true;
-  AggregateData(ctx, slot, child, *position, packet.bth.ack_req, packet.payload, env.arena);
+  Add(ctx, child, index, *position, packet, env);
   return true;
 }
 

@@ -45,28 +45,39 @@ bool RecycleBuffer(Slot& slot, Index index) {
   return true;
 }
 
+bool LiesInSlot(const Context& ctx, const Position& position) {
+  if (!position.header()) return true;
+  const int64_t number = position.invocation->number;
+  const ControlSlot& slot = ctx.control[static_cast<size_t>(number % kKeptInvocations)];
+  return position.invocation->layout.inlined_bytes > 0 && slot.header.status == ControlStatus::kOk;
+}
+
 bool CheckDuplicate(const Slot& slot, size_t child) { return (slot.arrived >> child & 1) != 0; }
 
 void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& position, bool ack_req,
                    std::span<const uint8_t> payload, Arena& arena) {
   const ControlHeader& header = position.invocation->header;
   const bool reduces = Reduces(header.collective);
-  const size_t bytes = payload.size();
-  const auto sum =
-      PayloadOf(ctx, slot.index, reduces ? AccumulatorBytes(header.op, header.type, bytes) : bytes, arena);
+  const size_t before = position.control ? HeaderBytesIn(position.at) : 0;
+  const auto data = payload.subspan(before);
+  const size_t bytes = data.size();
+  const size_t sum_bytes = reduces ? AccumulatorBytes(header.op, header.type, bytes) : bytes;
+  const auto at = PayloadOf(ctx, slot.index, before + sum_bytes, arena);
+  const auto sum = at.subspan(before);
   const bool first = slot.arrived == 0;
+  if (first) std::memcpy(at.data(), payload.data(), before);
   slot.arrived |= uint64_t{1} << child;
   slot.ack_req |= ack_req;
-  ++ctx.counters.aggregated_packets;
+  ctx.counters.aggregated_packets += position.header() ? 0 : 1;  // a header's is counted as it is merged
   if (!reduces) {
-    std::memcpy(sum.data(), payload.data(), bytes);
+    first ? static_cast<void>(std::memcpy(sum.data(), data.data(), bytes)) : Merge(sum, data);
     return;
   }
   const bool last = slot.arrived == ctx.all_children();
   if (!ctx.config.reproducible) {
-    first ? Load(header.op, header.type, sum, payload) : Accumulate(header.op, header.type, sum, payload);
+    first ? Load(header.op, header.type, sum, data) : Accumulate(header.op, header.type, sum, data);
   } else {
-    std::memcpy(ContributionOf(ctx, slot.index, child, bytes, arena).data(), payload.data(), bytes);
+    std::memcpy(ContributionOf(ctx, slot.index, child, bytes, arena).data(), data.data(), bytes);
     if (!last) return;
     Load(header.op, header.type, sum, ContributionOf(ctx, slot.index, 0, bytes, arena));
     for (size_t c = 1; c < ctx.children.size(); ++c) {

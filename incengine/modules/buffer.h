@@ -25,9 +25,14 @@ bool RecycleBuffer(Slot& slot, Index index);
 // CheckDuplicate: has this child's contribution been counted?
 bool CheckDuplicate(const Slot& slot, size_t child);
 
-// AggregateData: adds the payload to the sum, or keeps the copy of a collective that copies; sets the child's
-// bit, ORs AckReq. When the last contribution has come the payload is in wire form. In a reproducible group
-// contributions are kept apart until then and added in the order of the children.
+// Do the bytes of the packet at the position lie in its slot? Not those of a header alone, which the ring
+// has: of a call without inlined data, or with a status that is not OK.
+bool LiesInSlot(const Context& ctx, const Position& position);
+
+// AggregateData: adds the payload's data to the sum, or keeps the copy of a collective that copies (inlined,
+// everybody sends one, and all but one are zeros); sets the child's bit, ORs AckReq. When the last
+// contribution has come the payload is in wire form, behind the header if it begins with one. In a
+// reproducible group contributions are kept apart until then and added in the order of the children.
 void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& position, bool ack_req,
                    std::span<const uint8_t> payload, Arena& arena);
 

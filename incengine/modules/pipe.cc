@@ -29,17 +29,18 @@ Slot& DownSlotOf(const Context& ctx, Index index, Arena& arena) {
 
 std::span<const uint8_t> DownPayload(Context& ctx, Index index, const Position& position,
                                      std::array<uint8_t, kControlBytes>& bytes, Env& env) {
-  if (position.control) return HeldPayload(ctx, index, position, bytes, env);
+  if (!LiesInSlot(ctx, position)) return HeldPayload(ctx, index, position, bytes, env);
   return DownPayloadOf(ctx, index, BytesAt(ctx, position), env.arena);
 }
 
 bool HoldsDown(Context& ctx, Index index, const Position& position, Env& env) {
-  if (position.control) return IsComplete(ctx, index, position, env);
+  if (!LiesInSlot(ctx, position)) return IsComplete(ctx, index, position, env);
   return DownSlotOf(ctx, index, env.arena).index == index;
 }
 
 bool DownAckReq(Context& ctx, Index index, const Position& position, Env& env) {
-  return position.control ? HeldAckReq(ctx, index, position, env) : DownSlotOf(ctx, index, env.arena).ack_req;
+  return position.header() ? HeldAckReq(ctx, index, position, env)
+                           : DownSlotOf(ctx, index, env.arena).ack_req;
 }
 
 }  // namespace
@@ -56,11 +57,11 @@ Index DownPipeStart(const Context& ctx) {
 
 void StoreDown(Context& ctx, Index index, const Position& position, bool ack_req,
                std::span<const uint8_t> payload, Env& env) {
-  if (position.control) {
+  if (position.header()) {
     ControlSlot& slot = ControlSlotOf(ctx, position.invocation->number);
-    if (const auto reply = DecodeControl(payload)) slot.header = *reply;
+    if (const auto reply = HeaderOf(payload)) slot.header = *reply;
     slot.ack_req |= ack_req;
-    return;
+    if (!LiesInSlot(ctx, position)) return;
   }
   DownSlotOf(ctx, index, env.arena) = Slot{.index = index, .ack_req = ack_req};
   std::memcpy(DownPayloadOf(ctx, index, payload.size(), env.arena).data(), payload.data(), payload.size());

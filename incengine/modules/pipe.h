@@ -16,7 +16,8 @@ Index UpPipeStart(const Context& ctx);
 // The first index that the down pipe must still hold: the first that some child has not acknowledged.
 Index DownPipeStart(const Context& ctx);
 
-// Puts a result into the down pipe. A control packet's goes into the ring, in place of the merged request.
+// Puts a result into the down pipe. A header goes into the ring, in place of the merged request, with inlined
+// data into the pipe as well.
 void StoreDown(Context& ctx, Index index, const Position& position, bool ack_req,
                std::span<const uint8_t> payload, Env& env);
 

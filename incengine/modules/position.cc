@@ -9,8 +9,10 @@ std::optional<Position> Locate(const Context& ctx, Index index) {
   for (auto it = ctx.invocations.rbegin(); it != ctx.invocations.rend(); ++it) {
     if (index < it->control_index) continue;
     if (index >= it->end()) return std::nullopt;
-    return Position{
-        .invocation = &*it, .control = index == it->control_index, .at = index - it->control_index - 1};
+    const bool control = index < it->data_index();
+    return Position{.invocation = &*it,
+                    .control = control,
+                    .at = index - (control ? it->control_index : it->data_index())};
   }
   return std::nullopt;
 }
@@ -46,8 +48,14 @@ uint64_t Outs(const Context& ctx, const Position& position) {
   return ctx.children[child].config.ranks.size() > 1 ? ctx.all_children() : ctx.all_children() & ~of_root;
 }
 
+roce::Opcode ControlOpcode(int64_t at, int64_t packets) {
+  if (packets == 1) return roce::Opcode::kRcSendOnlyImm;
+  if (at == 0) return roce::Opcode::kRcSendFirst;
+  return at == packets - 1 ? roce::Opcode::kRcSendLastImm : roce::Opcode::kRcSendMiddle;
+}
+
 roce::Opcode OpcodeAt(const Context& ctx, const Position& position) {
-  if (position.control) return roce::Opcode::kRcSendOnlyImm;
+  if (position.control) return ControlOpcode(position.at, position.invocation->layout.control_packets);
   const int64_t m = ctx.config.message_packets;
   const int64_t part_packets = position.invocation->layout.part_packets;
   const int64_t at = position.at % part_packets;
@@ -59,8 +67,9 @@ roce::Opcode OpcodeAt(const Context& ctx, const Position& position) {
 }
 
 uint32_t BytesAt(const Context& ctx, const Position& position) {
-  if (position.control) return kControlBytes;
-  return DataPacketBytes(position.invocation->layout, ctx.config.path_mtu, position.at);
+  const DataLayout& layout = position.invocation->layout;
+  return position.control ? ControlPacketBytes(layout, ctx.config.path_mtu, position.at)
+                          : DataPacketBytes(layout, ctx.config.path_mtu, position.at);
 }
 
 namespace {
@@ -82,8 +91,7 @@ std::vector<PartRun> RunsOf(const Invocation& invocation, std::span<const uint32
 
 void Open(const Context& ctx, const Invocation& invocation, const std::vector<PartRun>& runs,
           Direction& direction) {
-  direction.Open(invocation.number, runs, invocation.layout.part_packets, invocation.layout.packets(),
-                 ctx.config.message_packets);
+  direction.Open(invocation.number, invocation.layout, runs, ctx.config.message_packets);
 }
 
 }  // namespace

@@ -10,8 +10,9 @@ namespace epic::engine {
 
 struct Position {
   const Invocation* invocation = nullptr;  // borrowed from the context
-  bool control = false;
-  int64_t at = 0;  // data packet number within the invocation
+  bool control = false;                    // in the control message
+  int64_t at = 0;                          // packet number within that, or among the data packets
+  bool header() const { return control && at == 0; }
 };
 
 // Nothing if the invocation of the index is not open (any more).
@@ -30,6 +31,8 @@ uint64_t Outs(const Context& ctx, const Position& position);
 
 // The opcode of the packet at a position: data is cut into messages of M packets.
 roce::Opcode OpcodeAt(const Context& ctx, const Position& position);
+// Of packet number `at` of a control message of so many.
+roce::Opcode ControlOpcode(int64_t at, int64_t packets);
 
 // Its payload bytes.
 uint32_t BytesAt(const Context& ctx, const Position& position);

@@ -12,9 +12,10 @@ Index ResultDue(const Context& ctx) {
 Index UpDue(const Context& ctx) { return ctx.parent.out.Next(ctx.up_sent); }
 
 bool IsComplete(Context& ctx, Index index, const Position& position, Env& env) {
-  if (position.control) {
+  if (position.header()) {
     const ControlSlot& slot = ControlSlotOf(ctx, position.invocation->number);
-    return slot.invocation == position.invocation->number && slot.arrived == ctx.all_children();
+    if (slot.invocation != position.invocation->number || slot.arrived != ctx.all_children()) return false;
+    if (!LiesInSlot(ctx, position)) return true;
   }
   const Slot& slot = SlotOf(ctx, index, env.arena);
   return slot.index == index && slot.arrived == FanIn(ctx, position);
@@ -22,14 +23,14 @@ bool IsComplete(Context& ctx, Index index, const Position& position, Env& env) {
 
 std::span<const uint8_t> HeldPayload(Context& ctx, Index index, const Position& position,
                                      std::array<uint8_t, kControlBytes>& bytes, Env& env) {
-  if (!position.control) return PayloadOf(ctx, index, BytesAt(ctx, position), env.arena);
+  if (LiesInSlot(ctx, position)) return PayloadOf(ctx, index, BytesAt(ctx, position), env.arena);
   Encode(ControlSlotOf(ctx, position.invocation->number).header, bytes);
   return bytes;
 }
 
 bool HeldAckReq(Context& ctx, Index index, const Position& position, Env& env) {
-  return position.control ? ControlSlotOf(ctx, position.invocation->number).ack_req
-                          : SlotOf(ctx, index, env.arena).ack_req;
+  return position.header() ? ControlSlotOf(ctx, position.invocation->number).ack_req
+                           : SlotOf(ctx, index, env.arena).ack_req;
 }
 
 bool SendHeld(Context& ctx, Endpoint& to, Index index, bool ack_req, Env& env) {

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "incengine/modules/position.h"
+#include "roce/opcode.h"
 
 namespace epic::engine {
 namespace {
@@ -23,10 +24,13 @@ OutPacket MakePacket(Endpoint& ep, Env& env) {
 OutPacket MakeDataPacket(const Context& ctx, Endpoint& ep, const Position& position, Index index,
                          std::span<const uint8_t> payload, bool ack_req, Env& env) {
   OutPacket out = MakePacket(ep, env);
-  out.packet.bth.opcode = OpcodeAt(ctx, position);
+  // A header alone is a whole message, whatever the call was: its status is not OK.
+  const bool alone = position.header() && payload.size() == kControlBytes;
+  out.packet.bth.opcode = alone ? roce::Opcode::kRcSendOnlyImm : OpcodeAt(ctx, position);
   out.packet.bth.psn = ep.out.WireOf(index);
   out.packet.bth.ack_req = ack_req;
-  if (position.control) out.packet.imm = static_cast<uint32_t>(position.invocation->number);
+  if (roce::Info(out.packet.bth.opcode).imm)
+    out.packet.imm = static_cast<uint32_t>(position.invocation->number);
   out.packet.payload = payload;
   return out;
 }

@@ -54,6 +54,11 @@ struct GroupConfig {
   Nanos prompt_ns = 20 * kMillisecond;
 };
 
+// Of the longest message: MU.
+constexpr uint64_t MessageBytes(const GroupConfig& config) {
+  return uint64_t{config.message_packets} * config.path_mtu;
+}
+
 // OK, or INVALID_ARGUMENT with a message that names the field: sizes out of range, N not a power of two or
 // below 2MW, a QPN used twice, a port that the switch does not have (port_count ports).
 Status Validate(const GroupConfig& config, size_t port_count);

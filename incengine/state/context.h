@@ -28,7 +28,7 @@ struct Slot {
   bool ack_req = false;  // OR over the contributors' AckReq
 };
 
-// A control packet being merged, in the persistent ring.
+// A control packet being merged, in the persistent ring. Inlined data behind it lie in the slot of its index.
 struct ControlSlot {
   int64_t invocation = -1;
   uint64_t arrived = 0;
@@ -42,7 +42,8 @@ struct Invocation {
   ControlHeader header;
   Index control_index = 0;
   DataLayout layout;
-  Index end() const { return control_index + 1 + layout.packets(); }
+  Index data_index() const { return control_index + layout.control_packets; }
+  Index end() const { return control_index + layout.indices(); }
 };
 
 // The half-open range of indices [from, to).

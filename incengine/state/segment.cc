@@ -16,21 +16,25 @@ void Direction::Append(const Segment& segment) {
   next_msn_ = (next_msn_ + static_cast<uint32_t>(messages)) & Psn::kMask;
 }
 
-void Direction::Open(int64_t invocation, std::span<const PartRun> runs, int64_t part_packets,
-                     int64_t data_packets, uint32_t message_packets) {
+void Direction::Open(int64_t invocation, const DataLayout& layout, std::span<const PartRun> runs,
+                     uint32_t message_packets) {
   EPIC_CHECK(invocation == next_invocation_);
   message_packets_ = message_packets;
-  Append({.invocation = invocation, .control = true, .first_index = next_index_, .length = 1});
-  if (data_packets > 0) {
+  Append({.invocation = invocation,
+          .control = true,
+          .first_index = next_index_,
+          .length = layout.control_packets,
+          .part_packets = layout.control_packets});
+  if (layout.packets() > 0) {
     for (const PartRun& run : runs) {
       Append({.invocation = invocation,
-              .first_index = next_index_ + 1 + run.first_part * part_packets,
-              .length = run.parts * part_packets,
-              .part_packets = part_packets,
-              .part_messages = (part_packets + message_packets - 1) / message_packets});
+              .first_index = next_index_ + layout.control_packets + run.first_part * layout.part_packets,
+              .length = run.parts * layout.part_packets,
+              .part_packets = layout.part_packets,
+              .part_messages = PartMessages(layout, message_packets)});
     }
   }
-  next_index_ += 1 + data_packets;
+  next_index_ += layout.indices();
   ++next_invocation_;
   while (segments_.front().invocation <= invocation - kKeptInvocations) segments_.pop_front();
 }

@@ -10,6 +10,7 @@
 #include "base/psn.h"
 #include "base/snapshot.h"
 #include "base/types.h"
+#include "protocol/flow.h"
 
 namespace epic::engine {
 
@@ -48,11 +49,10 @@ class Direction {
   Direction() = default;
   explicit Direction(Psn initial) : next_wire_(initial) {}
 
-  // Appends the segments of the next invocation: its control packet and the runs of parts (ascending) that
-  // this direction carries. The invocation has data_packets data indices in parts of part_packets each
-  // (0 of both: no data); message_packets is M. Forgets the oldest invocation when more than kKeptInvocations
-  // are open.
-  void Open(int64_t invocation, std::span<const PartRun> runs, int64_t part_packets, int64_t data_packets,
+  // Appends the segments of the next invocation: its control message and the runs of parts (ascending) that
+  // this direction carries; message_packets is M. Forgets the oldest invocation when more than
+  // kKeptInvocations are open.
+  void Open(int64_t invocation, const DataLayout& layout, std::span<const PartRun> runs,
             uint32_t message_packets);
 
   // False if Open would forget a segment that covers needed or something after it.

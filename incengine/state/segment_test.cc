@@ -10,7 +10,7 @@ namespace {
 // One part that the direction carries.
 void OpenWhole(Direction& d, int64_t invocation, int64_t packets, uint32_t message_packets) {
   const PartRun all{.first_part = 0, .parts = 1};
-  d.Open(invocation, std::span(&all, 1), packets, packets, message_packets);
+  d.Open(invocation, {.part_packets = packets}, std::span(&all, 1), message_packets);
 }
 
 TEST(DirectionTest, MapsIndexAndPsnThroughTheWrap) {
@@ -54,8 +54,9 @@ TEST(DirectionTest, StepsOverPartsThatItDoesNotCarry) {
   Direction d(Psn(100));
   OpenWhole(d, 0, 1, 2);  // indices 0, 1
   const std::vector<PartRun> runs = {{.first_part = 0, .parts = 1}, {.first_part = 2, .parts = 2}};
-  d.Open(1, runs, 3, 12, 2);  // control 2, parts 3..5, 6..8 (not carried), 9..11, 12..14
-  OpenWhole(d, 2, 0, 2);      // control 15
+  d.Open(1, {.parts = 4, .part_packets = 3}, runs,
+         2);              // control 2, parts 3..5, 6..8 (not carried), 9..11, 12..14
+  OpenWhole(d, 2, 0, 2);  // control 15
   const std::vector<Index> carried = {0, 1, 2, 3, 4, 5, 9, 10, 11, 12, 13, 14, 15};
   const std::vector<uint32_t> msn = {1, 2, 3, 3, 4, 5, 5, 6, 7, 7, 8, 9, 10};
   for (size_t n = 0; n < carried.size(); ++n) {

@@ -28,7 +28,8 @@ struct StreamPlace {
   // The index of the message's first packet.
   Index index(uint32_t message_packets) const {
     return control ? control_index
-                   : control_index + 1 + part * layout.part_packets + message * message_packets;
+                   : control_index + layout.control_packets + part * layout.part_packets +
+                         message * message_packets;
   }
 };
 
@@ -57,9 +58,7 @@ struct TerminatedState {
 };
 
 // The longest message, in bytes.
-constexpr size_t TerminatedMessageBytes(const GroupConfig& config) {
-  return size_t{config.message_packets} * config.path_mtu;
-}
+constexpr size_t TerminatedMessageBytes(const GroupConfig& config) { return MessageBytes(config); }
 
 // The sizes of the rings, in bytes and in messages.
 size_t ReceivedRingBytes(const GroupConfig& config);
