@@ -28,6 +28,7 @@ proto::ServerMessage Valid(uint8_t how) {
       joined.set_remote_qpn(0x100000);
       joined.set_path_mtu(1024);
       joined.set_message_packets(8);
+      joined.set_inline_bytes(8128);
       joined.set_window_messages(4);
       joined.set_qp_timeout(18);
       joined.set_retry_cnt(7);

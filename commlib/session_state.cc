@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "protocol/types.h"
+
 namespace epic::internal {
 namespace {
 
@@ -23,11 +25,14 @@ Error CheckJoined(const proto::Joined& joined) {
     uint32_t max;
   };
   constexpr uint32_t kBits24 = (1u << 24) - 1;
-  const Field fields[] = {
-      {"remote_qpn", joined.remote_qpn(), kBits24}, {"send_psn", joined.send_psn(), kBits24},
-      {"recv_psn", joined.recv_psn(), kBits24},     {"qp_timeout", joined.qp_timeout(), 31},
-      {"retry_cnt", joined.retry_cnt(), 7},         {"rnr_retry", joined.rnr_retry(), 7},
-      {"min_rnr_timer", joined.min_rnr_timer(), 31}};
+  const Field fields[] = {{"remote_qpn", joined.remote_qpn(), kBits24},
+                          {"send_psn", joined.send_psn(), kBits24},
+                          {"recv_psn", joined.recv_psn(), kBits24},
+                          {"qp_timeout", joined.qp_timeout(), 31},
+                          {"retry_cnt", joined.retry_cnt(), 7},
+                          {"rnr_retry", joined.rnr_retry(), 7},
+                          {"min_rnr_timer", joined.min_rnr_timer(), 31},
+                          {"inline_bytes", joined.inline_bytes(), kMaxInlineBytes}};
   for (const Field& field : fields) {
     if (field.value <= field.max) continue;
     return {ErrorCode::kUnsupported,
@@ -43,6 +48,7 @@ JoinedInfo FromProto(const proto::Joined& joined) {
   info.mode = joined.mode();
   info.message_packets = joined.message_packets();
   info.window_messages = joined.window_messages();
+  info.inline_bytes = joined.inline_bytes();
   info.connect = {.remote_ip = Ipv4{joined.remote_ip()},
                   .remote_qpn = joined.remote_qpn(),
                   .send_psn = joined.send_psn(),

@@ -60,6 +60,13 @@ class CommandLine {
     serve->add_option("--window-packets", serve_.groups.window_packets, "upper bound of M*W, in packets")
         ->check(CLI::Range(1u, kMaxWindowPackets))
         ->capture_default_str();
+    serve
+        ->add_option(
+            "--inline-bytes", serve_.groups.inline_bytes,
+            "of groups that ask for none: calls with at most so many bytes of data, all ranks' shares "
+            "together, are one message; 0: none")
+        ->check(CLI::Range(0u, kMostInlineBytes))
+        ->capture_default_str();
     serve->add_option("--prompt-ms", prompt_ms_, "how long a switch waits before it prompts a silent child")
         ->check(CLI::Range(1u, 60'000u))
         ->capture_default_str();
@@ -133,6 +140,11 @@ class CommandLine {
                        "packets per message; else the manager's choice");
     create->add_option("-W,--window-messages", create_.window_messages,
                        "messages in flight; else the manager's choice");
+    create
+        ->add_option("--inline-bytes", create_.inline_bytes,
+                     "calls with at most so many bytes of data, all ranks' shares together, are one message; "
+                     "0: none; else the manager's choice")
+        ->check(CLI::Range(0u, kMostInlineBytes));
     create
         ->add_option("--start-psn", create_.start_psn, "for tests: first PSN of every endpoint; else random")
         ->check(CLI::Range(0u, kMaxPsn));

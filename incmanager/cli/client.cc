@@ -98,6 +98,7 @@ int CreateGroup(const ClientOptions& options, const CreateOptions& create) {
   request.set_path_mtu(create.path_mtu);
   request.set_message_packets(create.message_packets);
   request.set_window_messages(create.window_messages);
+  if (create.inline_bytes) request.set_inline_bytes(*create.inline_bytes);
   if (create.start_psn) request.set_start_psn(*create.start_psn);
   return Ask(options, &Stub::CreateGroup, request, [](const proto::GroupState& group) {
     return fmt::format("group {} is reserved for {} ranks\n", group.name(), group.world_size());

@@ -30,6 +30,7 @@ struct CreateOptions {
   uint32_t path_mtu = 0;
   uint32_t message_packets = 0;
   uint32_t window_messages = 0;
+  std::optional<uint32_t> inline_bytes;
   std::optional<uint32_t> start_psn;
 };
 

@@ -250,6 +250,12 @@ std::string RenderGroup(const proto::GroupState& group) {
   out += fmt::format("window W    {}{}\n", chosen(group.window_messages(), " messages"),
                      group.window_reason().empty() ? "" : " (" + group.window_reason() + ")");
   out += fmt::format("slots N     {}\n", chosen(group.slots(), ""));
+  if (group.slots() != 0) {
+    out += fmt::format("inline      {}\n",
+                       group.inline_bytes() == 0
+                           ? std::string("never: data follow their control packet")
+                           : fmt::format("calls of up to {} bytes are one message", group.inline_bytes()));
+  }
   if (!group.tree().empty() && !group.has_failure()) {
     out +=
         fmt::format("watched     {}\n", group.watched() ? "yes: a switch that dies as a whole is found"

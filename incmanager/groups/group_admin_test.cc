@@ -155,6 +155,27 @@ TEST(GroupTable, ReservedGroupsComeBack) {
   EXPECT_EQ(w.Phase(), "none");
 }
 
+// The manager's limit, or the operator's, and never more than a message takes beside its header.
+TEST(GroupTable, RanksAreToldHowMuchTheyInline) {
+  const auto told = [](uint32_t message_packets, std::optional<uint32_t> asked) {
+    GroupWorldFixture w(testing::Star(2));
+    GroupSpec spec;
+    spec.name = "g";
+    spec.world_size = 2;
+    spec.path_mtu = 1024;
+    spec.message_packets = message_packets;
+    spec.inline_bytes = asked;
+    EXPECT_TRUE(w.table.Create(spec).ok());
+    w.JoinAll(2);
+    w.AnswerInstalls();
+    return w.Last<JoinedReply>(100)->inline_bytes;
+  };
+  EXPECT_EQ(told(16, {}), 8128u);
+  EXPECT_EQ(told(2, {}), 2048u - 64);
+  EXPECT_EQ(told(16, 0), 0u);
+  EXPECT_EQ(told(16, 10000), 10000u);
+}
+
 TEST(GroupTable, DestroyNeedsForceWhileRanksAreIn) {
   GroupWorldFixture w(testing::Star(2));
   EXPECT_EQ(w.table.Destroy(w.now, "g", true).code(), StatusCode::kNotFound);
@@ -188,6 +209,7 @@ TEST(GroupTable, CreateRefusesWhatCannotBe) {
   EXPECT_EQ(code([](GroupSpec* s) { s->path_mtu = 1000; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](GroupSpec* s) { s->message_packets = 65; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](GroupSpec* s) { s->start_psn = 1 << 24; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](GroupSpec* s) { s->inline_bytes = kMostInlineBytes + 1; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](GroupSpec*) {}), StatusCode::kOk);
 }
 

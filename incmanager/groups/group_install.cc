@@ -11,6 +11,8 @@ namespace {
 
 constexpr uint32_t kMaxWorldSize = 4096;
 constexpr size_t kMaxNameBytes = 64;
+// The header before inlined data (docs/PROTOCOL.md, section 3).
+constexpr uint32_t kControlBytes = 64;
 constexpr uint32_t kPathMtus[] = {256, 512, 1024, 2048, 4096};
 // IPv4, UDP, BTH, immediate and ICRC around the payload.
 constexpr uint32_t kHeaderBytes = 20 + 8 + 12 + 4 + 4;
@@ -193,6 +195,9 @@ void GroupTable::Install(Nanos now, Group* group) {
   group->message_packets = chosen.message_packets;
   group->window_messages = chosen.window_messages;
   group->slots = chosen.slots;
+  // What a message takes.
+  const uint32_t most = chosen.message_packets * group->path_mtu - kControlBytes;
+  group->inline_bytes = std::min(group->spec.inline_bytes.value_or(options_.inline_bytes), most);
   group->window_reason = chosen.reason;
 
   ContextPlan common;
@@ -207,6 +212,7 @@ void GroupTable::Install(Nanos now, Group* group) {
   common.window_messages = chosen.window_messages;
   common.slots = chosen.slots;
   common.prompt_ns = options_.prompt_ns;
+  common.inline_bytes = group->inline_bytes;
   const std::optional<uint32_t> start_psn =
       group->spec.start_psn ? group->spec.start_psn : options_.start_psn;
   auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, start_psn, now, &random_, &qpns_);
@@ -302,6 +308,8 @@ Status GroupTable::Create(const GroupSpec& asked) {
     return invalid(fmt::format("M*W: {} packets are more than the {} that may be in flight", window,
                                options_.window_packets));
   }
+  if (spec.inline_bytes.value_or(0) > kMostInlineBytes)
+    return invalid(fmt::format("inline_bytes: {} is more than {}", *spec.inline_bytes, kMostInlineBytes));
   if (spec.start_psn && *spec.start_psn > Psn::kMask) return invalid("start_psn: must be below 2^24");
   reserved_[spec.name] = spec;
   world_->Note(fmt::format("group {}: reserved for {} ranks", spec.name, spec.world_size));

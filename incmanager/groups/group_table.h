@@ -49,12 +49,19 @@ class GroupWorld {
   virtual void Note(const std::string& line) = 0;
 };
 
+// What ranks take; kMaxInlineBytes in protocol/types.h.
+inline constexpr uint32_t kMostInlineBytes = 32 * 1024 - 64;
+
 struct GroupOptions {
   Nanos join_timeout = 120 * kSecond;
   Nanos linger = 5 * kSecond;  // how long a failed group's contexts wait for its sessions to end
   uint32_t max_path_mtu = 4096;
   uint32_t window_packets = 64;  // bound of M*W
   uint64_t prompt_ns = 20 * kMillisecond;
+  // Of groups that ask for none: what two packets of 4096 bytes take beside the header. Copies go up every
+  // edge and reductions down every edge in full when they are inlined, so that more would cost more than it
+  // saves.
+  uint32_t inline_bytes = 2 * 4096 - 64;
   std::optional<uint32_t> start_psn;  // for tests: of every endpoint; else random
 };
 
@@ -70,6 +77,7 @@ struct GroupSpec {
   uint32_t message_packets = 0;
   uint32_t window_messages = 0;
   std::optional<uint32_t> start_psn;
+  std::optional<uint32_t> inline_bytes;  // most data of a call that travel in its control message
 };
 
 enum class GroupPhase : uint8_t { kReserved, kJoining, kInstalling, kRunning, kLeaving, kFailed };
@@ -99,6 +107,7 @@ struct Group {
   uint32_t message_packets = 0;
   uint32_t window_messages = 0;
   uint32_t slots = 0;
+  uint32_t inline_bytes = 0;
   std::string window_reason;
   Failure failure;
   Nanos next_waiting = 0;

@@ -89,7 +89,8 @@ class Planner {
                                  endpoint.out_psn,
                                  context.path_mtu,
                                  context.message_packets,
-                                 context.window_messages};
+                                 context.window_messages,
+                                 context.inline_bytes};
     return true;
   }
 

@@ -46,6 +46,7 @@ struct JoinedReply {
   uint32_t path_mtu = 0;
   uint32_t message_packets = 0;
   uint32_t window_messages = 0;
+  uint32_t inline_bytes = 0;
 };
 
 // One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.
@@ -77,6 +78,7 @@ struct ContextPlan {
   uint32_t window_messages = 0;
   uint32_t slots = 0;
   uint64_t prompt_ns = 0;
+  uint32_t inline_bytes = 0;  // for the ranks: switches go by what headers say
   std::optional<EndpointPlan> parent;
   std::vector<EndpointPlan> children;
   uint64_t arena_bytes = 0;  // as the switch answered; 0 until then

@@ -67,6 +67,7 @@ proto::Joined ToProto(const JoinedReply& reply) {
   out.set_path_mtu(reply.path_mtu);
   out.set_message_packets(reply.message_packets);
   out.set_window_messages(reply.window_messages);
+  out.set_inline_bytes(reply.inline_bytes);
   out.set_qp_timeout(kQpTimeout);
   out.set_retry_cnt(kRetryCount);
   out.set_rnr_retry(kRnrRetry);
@@ -123,6 +124,7 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   out.path_mtu = request.path_mtu();
   out.message_packets = request.message_packets();
   out.window_messages = request.window_messages();
+  if (request.has_inline_bytes()) out.inline_bytes = request.inline_bytes();
   if (request.has_start_psn()) out.start_psn = request.start_psn();
   return out;
 }
@@ -215,6 +217,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_window_messages(group.window_messages != 0 ? group.window_messages : group.spec.window_messages);
   out.set_slots(group.slots);
   out.set_window_reason(group.window_reason);
+  out.set_inline_bytes(group.inline_bytes);
   out.set_reproducible(group.spec.reproducible);
   for (const auto& [name, mode] : group.spec.switch_modes)
     (*out.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);

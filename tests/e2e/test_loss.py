@@ -12,8 +12,10 @@ PAUSE_MS = 150        # longer than the last acknowledgements take, so that invo
 # How to bring the bed up; elements; packets that a run has at least: those of every edge up and down, and the
 # acknowledgements of two messages at every host, from it and to it.
 SETUPS = {
-    "tree-3-2": (("tree-3-2", "--mtu", "256", "--wire"), 128, 6 * 3 * 2 + 4 * 2 * 2),
-    "star-2": (("star-2", "--mtu", "256", "--wire"), 384, 2 * 7 * 2 + 2 * 2 * 2),
+    "tree-3-2": (("tree-3-2", "--mtu", "256", "--wire", "--manager-arg=--inline-bytes=0"), 128,
+                 6 * 3 * 2 + 4 * 2 * 2),
+    "star-2": (("star-2", "--mtu", "256", "--wire", "--manager-arg=--inline-bytes=0"), 384, 2 * 7 * 2 + 2 * 2 * 2),
+    "tree-3-2, one message": (("tree-3-2", "--mtu", "256", "--wire"), 128, 6 * 3 * 2 + 4 * 2),
 }
 
 

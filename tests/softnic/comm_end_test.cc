@@ -174,7 +174,7 @@ TEST(CommEndTest, OfABatchThatCannotBePostedOnlyThePostedIsFlushed) {
   int refused = 0;
   std::vector<Request> requests(2);
   for (int rank = 0; rank < 2; ++rank) {
-    data[rank].resize(1000);
+    data[rank].resize(2000);  // a control packet and data behind it
     // The other rank may have been told already.
     static_cast<void>(AllReduceAsync(data[rank].data(), data[rank].data(), data[rank].size(),
                                      Datatype::kInt32, RedOp::kSum, group[rank],

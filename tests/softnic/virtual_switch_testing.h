@@ -85,7 +85,8 @@ inline internal::JoinedInfo JoinedAt(uint64_t group, engine::Mode mode, uint32_t
                       .rnr_retry = 7,
                       .min_rnr_timer = 1},
           .message_packets = kMessagePackets,
-          .window_messages = kWindowMessages};
+          .window_messages = kWindowMessages,
+          .inline_bytes = kMessagePackets * kPathMtu - 64};
 }
 
 }  // namespace epic::softnic

@@ -64,6 +64,7 @@ class OneGroupManager final : public proto::Manager::Service {
     joined.set_path_mtu(info.connect.path_mtu);
     joined.set_message_packets(info.message_packets);
     joined.set_window_messages(info.window_messages);
+    joined.set_inline_bytes(info.inline_bytes);
     joined.set_qp_timeout(info.connect.timeout);
     joined.set_retry_cnt(info.connect.retry_cnt);
     joined.set_rnr_retry(info.connect.rnr_retry);

@@ -4,6 +4,7 @@ import struct
 
 ROCE_PORT = 4791
 _MAGIC = b"EPIC"
+_SEND_FIRST = 0x00
 _SEND_ONLY_IMM = 0x05
 _BTH = 42            # where the RoCE packet begins, behind Ethernet, IPv4 and UDP
 _UNCOVERED = 46      # FECN, BECN and reserved bits of the BTH: the ICRC leaves them out
@@ -38,8 +39,10 @@ def parse(frame):
     opcode = frame[42]
     qpn, psn = (int.from_bytes(frame[at:at + 3], "big") for at in (47, 51))
     invocation = None
-    if opcode == _SEND_ONLY_IMM and len(frame) >= 126 and frame[58:62] == _MAGIC:
-        invocation = struct.unpack_from("<Q", frame, 66)[0]
+    # With immediate data the header comes after them; the first packet of several has none.
+    header = {_SEND_ONLY_IMM: 58, _SEND_FIRST: 54}.get(opcode)
+    if header is not None and len(frame) >= header + 68 and frame[header:header + 4] == _MAGIC:
+        invocation = struct.unpack_from("<Q", frame, header + 8)[0]
     name = _OPCODES.get(opcode, f"0x{opcode:02x}")
     if opcode == 0x11:
         name = _SYNDROMES[frame[54] >> 5 & 3]

@@ -33,6 +33,8 @@ def test_parse_reads_opcode_psn_and_invocation():
     assert (frame.opcode, frame.psn, frame.qpn, frame.invocation) == (5, 0xfffff1, 17, 70000)
     data = frames.parse(roce(0x04, 9, b"EPIC" + bytes(60)))
     assert data.name == "SEND_ONLY" and data.invocation is None
+    first = frames.parse(roce(0x00, 9, b"EPIC" + bytes(4) + struct.pack("<Q", 7) + bytes(240)))
+    assert first.name == "SEND_FIRST" and first.invocation == 7
 
 
 @pytest.mark.parametrize("syndrome, name", [(0x1f, "ACK"), (0x2c, "RNR_NAK"), (0x60, "NAK")])
