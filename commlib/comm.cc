@@ -56,7 +56,7 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
   return {};
 }
 
-Error Comm::PrepareBuffers(Call* call, Way* way, std::unique_lock<std::mutex>& lock) {
+Error Comm::PrepareBuffers(Call* call, Way* way, Lock& lock) {
   const auto rank = static_cast<uint32_t>(options_.rank);
   const uint64_t send_bytes = SendBytes(call->header, rank);
   const uint64_t recv_bytes = NetworkRecvBytes(call->header, rank);
@@ -112,6 +112,7 @@ bool Comm::PollCompletions() {
     EndDrain();  // no flush can be seen
     return false;
   }
+  completions_ += static_cast<uint64_t>(count);
   for (int i = 0; i < count; ++i) HandleCompletion(completions[static_cast<size_t>(i)]);
   return count > 0;
 }

@@ -13,13 +13,17 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/spin.h"
 #include "commlib/core/rank_calls.h"
 #include "commlib/core/watch.h"
+#include "commlib/crowding.h"
 #include "commlib/session.h"
 #include "commlib/timeouts.h"
+#include "commlib/turn_mutex.h"
 #include "commlib/verbs/device.h"
 #include "commlib/verbs/queue_pair.h"
 #include "epic/epic.h"
@@ -87,6 +91,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void OnTick();
 
  private:
+  using Lock = std::unique_lock<TurnMutex>;
+
   explicit Comm(const Options& options);
   Error Open();
   Error Connect(const JoinedInfo& joined);
@@ -95,7 +101,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void Shutdown();
 
   // All below: with the mutex held.
-  Error PrepareBuffers(Call* call, Way* way, std::unique_lock<std::mutex>& lock);
+  Error PrepareBuffers(Call* call, Way* way, Lock& lock);
   std::shared_ptr<verbs::Memory> FindRegion(const void* base, uint64_t bytes) const;
   void MakeProgress();
   // False if there was nothing to poll.
@@ -114,31 +120,39 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void CheckDeadlines(Clock::time_point now);
   // Before a thread that does not lead lets go of the mutex: leaves the channel to somebody (core/watch.h).
   void PassOn();
-  // Sleeps until there is progress to make, and makes it; the calling thread leads.
-  void LeadOnce(std::unique_lock<std::mutex>& lock);
+  // The calling thread leads: makes progress until done(), polls and sleeps between.
+  template <typename Done>
+  void Lead(Lock& lock, const Done& done);
+  // Makes progress some times over, but for once something comes; the mutex is released before.
+  void PollOn(Lock& lock);
+  // Sleeps until there is progress to make, and makes it.
+  void SleepOn(Lock& lock);
   // Makes progress, and leads if nobody does, until done().
   template <typename Done>
-  void Await(std::unique_lock<std::mutex>& lock, const Done& done);
+  void Await(Lock& lock, const Done& done);
   void AwaitDrained();  // without the mutex
   // Sleeps until completions come, Fail is called, or a deadline is near; the mutex is released meanwhile.
-  void Sleep(std::unique_lock<std::mutex>& lock);
+  void Sleep(Lock& lock);
   const Call& CallOf(OpId op) const { return *calls_[static_cast<size_t>(op - first_call_)]; }
 
   const pid_t owner_;  // the process that joined
   Options options_;
   uint32_t path_mtu_ = 0;
-  std::chrono::microseconds spin_{0};
-  int wake_fd_ = -1;  // ends Sleep
+  // Of the thread that leads.
+  Spin spin_{0};
+  std::optional<Crowding> crowding_;  // not where the environment says how long to poll
+  int wake_fd_ = -1;                  // ends Sleep
   std::shared_ptr<verbs::Device> device_;
   RankCalls core_;                             // guarded; here, because its memory outlives the registration
   std::shared_ptr<verbs::Memory> own_memory_;  // of core_
 
-  std::mutex mutex_;
-  std::condition_variable changed_;  // a call is done, or nobody leads
+  TurnMutex mutex_;
+  std::condition_variable_any changed_;  // a call is done, or nobody leads
   std::unique_ptr<verbs::QueuePair> qp_;
   std::unique_ptr<Session> session_;
   std::deque<std::shared_ptr<Call>> calls_;  // outstanding, in program order
   OpId first_call_ = 0;
+  uint64_t completions_ = 0;  // taken from the queue so far
   std::vector<std::shared_ptr<Region>> regions_;
   // Of the queue pair. In kDraining it is in the error state and its requests are being flushed; then it is
   // destroyed.

@@ -3,9 +3,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "commlib/comm.h"
@@ -19,14 +21,14 @@ namespace {
 // The queue pair exists before the manager says MW: the largest that this library takes.
 constexpr uint32_t kMaxWindowPackets = 256;
 constexpr auto kLeaveAfterRefusal = std::chrono::seconds(2);
-constexpr int kDefaultSpinUs = 20;
+constexpr Nanos kDefaultSpin = 500 * kMicrosecond;
+constexpr long kMaxSpinUs = 1'000'000;
 
-// Spinning is for machines that have a processor to spare.
-std::chrono::microseconds SpinTime() {
-  if (std::thread::hardware_concurrency() <= 1) return std::chrono::microseconds(0);
+// How long to poll at most, if the environment says so.
+std::optional<Nanos> SpinFromEnvironment() {
   const char* text = std::getenv("EPIC_SPIN_US");
-  const long us = text != nullptr ? std::strtol(text, nullptr, 10) : kDefaultSpinUs;
-  return std::chrono::microseconds(us < 0 ? 0 : us > 1'000'000 ? 1'000'000 : us);
+  if (text == nullptr) return std::nullopt;
+  return std::clamp(std::strtol(text, nullptr, 10), 0L, kMaxSpinUs) * kMicrosecond;
 }
 
 }  // namespace
@@ -46,7 +48,11 @@ Error Comm::Create(const Options& options, std::shared_ptr<Comm>* comm) {
 bool Comm::InChild() const { return getpid() != owner_; }
 
 Error Comm::Open() {
-  spin_ = SpinTime();
+  const std::optional<Nanos> spin = SpinFromEnvironment();
+  // Polling is for machines that have a processor to spare.
+  const bool polls = std::thread::hardware_concurrency() > 1;
+  spin_ = Spin(polls ? spin.value_or(kDefaultSpin) : 0);
+  if (!spin) crowding_.emplace();
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (wake_fd_ < 0)
     return {ErrorCode::kNoResource, fmt::format("cannot create an eventfd: {}", std::strerror(errno))};

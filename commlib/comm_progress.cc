@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "commlib/comm.h"
 #include "commlib/messages.h"
@@ -15,6 +16,10 @@ namespace {
 
 // Sleeps are cut so that an event that the kernel lost costs a second, not the call's deadline.
 constexpr auto kMaxSleep = std::chrono::seconds(1);
+// Looks for each yield and reading of the clock, which cost as much as some looks that find nothing.
+constexpr int kLooks = 4;
+
+Nanos SinceStart(Clock::time_point now) { return std::chrono::nanoseconds(now.time_since_epoch()).count(); }
 
 }  // namespace
 
@@ -38,7 +43,7 @@ void Comm::PassOn() {
 void Comm::OnChannelReady() {
   const std::lock_guard lock(mutex_);
   if (!watch_.OnThreadWoken()) return;
-  qp_->ConsumeEvents();
+  qp_->ConsumeEvent();
   watch_.OnEvents();
   MakeProgress();
   PassOn();
@@ -63,13 +68,10 @@ bool Comm::Test(const Call& call) {
 }
 
 template <typename Done>
-void Comm::Await(std::unique_lock<std::mutex>& lock, const Done& done) {
+void Comm::Await(Lock& lock, const Done& done) {
   while (!done()) {
     if (watch_.Lead()) {
-      MakeProgress();
-      const auto spin_until = spin_.count() > 0 ? Clock::now() + spin_ : Clock::time_point::min();
-      while (!done() && spin_.count() > 0 && Clock::now() < spin_until) MakeProgress();
-      while (!done()) LeadOnce(lock);
+      Lead(lock, done);
       watch_.Resign();
     } else {
       changed_.wait(lock, [&] { return done() || !watch_.leads(); });
@@ -79,19 +81,47 @@ void Comm::Await(std::unique_lock<std::mutex>& lock, const Done& done) {
   PassOn();
 }
 
+template <typename Done>
+void Comm::Lead(Lock& lock, const Done& done) {
+  MakeProgress();
+  if (done()) return;
+  uint64_t seen = completions_;
+  spin_.Begin(SinceStart(Clock::now()));
+  while (!done()) {
+    const auto time = Clock::now();
+    const Nanos now = SinceStart(time);
+    CheckDeadlines(time);
+    // Others may have taken what came: Post and Test make progress too.
+    const bool came = std::exchange(seen, completions_) != completions_;
+    if (spin_.KeepPolling(now, came) && !(crowding_ && crowding_->IsCrowded(now))) {
+      PollOn(lock);
+    } else {
+      SleepOn(lock);
+    }
+  }
+}
+
+void Comm::PollOn(Lock& lock) {
+  lock.unlock();
+  mutex_.YieldTurn();
+  lock.lock();
+  const uint64_t seen = completions_;
+  for (int i = 0; i < kLooks && completions_ == seen; ++i) MakeProgress();
+}
+
 Error Comm::Wait(const Call& call) {
   if (InChild()) return ForkedError();
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   Await(lock, [&call] { return call.done; });
   return call.error;
 }
 
 void Comm::AwaitDrained() {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   Await(lock, [this] { return phase_ == Phase::kDrained; });
 }
 
-void Comm::LeadOnce(std::unique_lock<std::mutex>& lock) {
+void Comm::SleepOn(Lock& lock) {
   // An event that was asked for just now comes for new completions only: poll once more before sleeping.
   if (watch_.RequestNotify()) {
     qp_->RequestNotify();
@@ -99,10 +129,9 @@ void Comm::LeadOnce(std::unique_lock<std::mutex>& lock) {
     Sleep(lock);
   }
   MakeProgress();
-  CheckDeadlines(Clock::now());
 }
 
-void Comm::Sleep(std::unique_lock<std::mutex>& lock) {
+void Comm::Sleep(Lock& lock) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_deadline_ - Clock::now());
   const auto sleep = std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(0), kMaxSleep);
   std::array<pollfd, 2> fds = {{{.fd = qp_->channel_fd(), .events = POLLIN, .revents = 0},
@@ -113,7 +142,7 @@ void Comm::Sleep(std::unique_lock<std::mutex>& lock) {
   uint64_t wakes = 0;
   if (fds[1].revents != 0 && read(wake_fd_, &wakes, sizeof wakes) < 0) fds[1].revents = 0;  // taken already
   if (fds[0].revents == 0) return;
-  qp_->ConsumeEvents();
+  qp_->ConsumeEvent();
   watch_.OnEvents();
 }
 

@@ -14,7 +14,7 @@ namespace {
 // by one at any time, every thread runs whenever it can. As Comm uses Watch.
 class World {
  public:
-  enum class Where : uint8_t { kOutside, kFollows, kSleeps, kGone };
+  enum class Where : uint8_t { kOutside, kFollows, kPolls, kSleeps, kGone };
   static constexpr int kCalls = 3, kThreads = 2;
 
   // Makes the step; false if it is not possible now.
@@ -99,10 +99,13 @@ class World {
         if (!ended && watch_.leads()) return true;  // sleeps on
         watch_.FollowerWoke();
         return Wait(t);
+      case Where::kPolls:
+        Process();
+        return SleepOn(t);
       case Where::kSleeps:
         if (!event_) return false;
         TakeEvents();
-        return LeadOn(t);
+        return Lead(t);
     }
     return false;
   }
@@ -112,23 +115,28 @@ class World {
       PassOn();
       return true;
     }
-    if (watch_.Lead()) return LeadOn(t);
+    if (watch_.Lead()) return Lead(t);
     where_[t] = Where::kFollows;
     return true;
   }
-  bool LeadOn(size_t t) {
+  // It has looked, and lets go of the mutex before it looks again or sleeps.
+  bool Lead(size_t t) {
     Process();
+    where_[t] = Where::kPolls;
+    return done_ <= static_cast<int>(t) || Leave(t);
+  }
+  bool SleepOn(size_t t) {
     if (done_ <= static_cast<int>(t) && watch_.RequestNotify()) {
       cq_armed_ = true;
       Process();
     }
-    if (done_ > static_cast<int>(t)) {
-      watch_.Resign();
-      where_[t] = Where::kGone;
-      PassOn();
-    } else {
-      where_[t] = Where::kSleeps;
-    }
+    where_[t] = Where::kSleeps;
+    return done_ <= static_cast<int>(t) || Leave(t);
+  }
+  bool Leave(size_t t) {
+    watch_.Resign();
+    where_[t] = Where::kGone;
+    PassOn();
     return true;
   }
 

@@ -152,10 +152,10 @@ int QueuePair::Poll(std::span<ibv_wc> completions) {
 
 void QueuePair::RequestNotify() { ibv_req_notify_cq(cq_, 0); }
 
-void QueuePair::ConsumeEvents() {
+void QueuePair::ConsumeEvent() {
   ibv_cq* cq = nullptr;
   void* unused = nullptr;
-  while (ibv_get_cq_event(channel_, &cq, &unused) == 0) ++unacked_events_;
+  if (ibv_get_cq_event(channel_, &cq, &unused) == 0) ++unacked_events_;
   if (unacked_events_ >= kAckBatch) {
     ibv_ack_cq_events(cq_, unacked_events_);
     unacked_events_ = 0;

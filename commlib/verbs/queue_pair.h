@@ -62,8 +62,8 @@ class QueuePair {
   int channel_fd() const { return channel_->fd; }
   // Asks for an event at the next completion. To be followed by Poll, for those that came before.
   void RequestNotify();
-  // Takes all pending events off the channel.
-  void ConsumeEvents();
+  // Takes the event off the channel: there is one for each time that it was asked for.
+  void ConsumeEvent();
 
  private:
   QueuePair() = default;

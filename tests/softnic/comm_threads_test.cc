@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -118,10 +119,26 @@ void RandomMixture(uint32_t seed) {
   group.Destroy();
 }
 
-TEST(CommThreadsTest, RandomMixturesOfWaitingAndTesting) {
+void RandomMixtures() {
   if (const char* seed = std::getenv("EPIC_SEED"); seed != nullptr)
     return RandomMixture(static_cast<uint32_t>(std::strtoul(seed, nullptr, 10)));
   for (uint32_t seed = 1; seed <= 5; ++seed) RandomMixture(seed);
+}
+
+// Whoever leads polls or sleeps, as the machine has processors to spare.
+TEST(CommThreadsTest, RandomMixturesOfWaitingAndTesting) { RandomMixtures(); }
+
+// The others come in between its looks.
+TEST(CommThreadsTest, RandomMixturesWhileTheLeaderPolls) {
+  setenv("EPIC_SPIN_US", "1000000", 1);
+  RandomMixtures();
+  unsetenv("EPIC_SPIN_US");
+}
+
+TEST(CommThreadsTest, RandomMixturesWhileTheLeaderSleeps) {
+  setenv("EPIC_SPIN_US", "0", 1);
+  RandomMixtures();
+  unsetenv("EPIC_SPIN_US");
 }
 
 }  // namespace
