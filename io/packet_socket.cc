@@ -139,6 +139,7 @@ std::span<uint8_t> PacketSocket::Queue(size_t bytes) {
 }
 
 void PacketSocket::Flush() {
+  if (queued_ == 0) return;
   std::array<iovec, kMaxQueued> parts;
   std::array<mmsghdr, kMaxQueued> messages{};
   for (size_t i = 0; i < queued_; ++i) {

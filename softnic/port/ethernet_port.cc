@@ -92,11 +92,12 @@ StatusOr<std::unique_ptr<Port>> EthernetNetwork::Open(const io::AddressedInterfa
 
 Nanos EthernetPort::Now() const { return io::MonotonicNow(); }
 
-void EthernetPort::Wait(int wake_fd, bool for_packets, Nanos until) {
+bool EthernetPort::Wait(int wake_fd, bool for_packets, Nanos until) {
   std::array<pollfd, 2> fds{pollfd{wake_fd, POLLIN, 0}, pollfd{epoll_.get(), POLLIN, 0}};
   const Nanos left = until == kNever ? 0 : std::max<Nanos>(until - Now(), 0);
   const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
-  ppoll(fds.data(), for_packets ? 2 : 1, until == kNever ? nullptr : &timeout, nullptr);
+  return ppoll(fds.data(), for_packets ? 2 : 1, until == kNever ? nullptr : &timeout, nullptr) > 0 &&
+         fds[0].revents != 0;
 }
 
 bool EthernetPort::AddQpnBlock(uint16_t block) {

@@ -30,7 +30,7 @@ class EthernetPort final : public Port {
 
   int fd() const override { return epoll_.get(); }
   Nanos Now() const override;
-  void Wait(int wake_fd, bool for_packets, Nanos until) override;
+  bool Wait(int wake_fd, bool for_packets, Nanos until) override;
   int Receive(int max_packets, PacketHandler handler, void* user) override;
   void Send(const roce::Packet& packet) override;
   void Flush() override;

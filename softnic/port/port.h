@@ -24,8 +24,9 @@ class Port : public roce::PacketSink {
   virtual Nanos Now() const = 0;
 
   // Sleeps until `until`, by this clock, or until wake_fd is readable, or (only if for_packets) packets wait.
-  // The one call that another thread may make at the same time as this one.
-  virtual void Wait(int wake_fd, bool for_packets, Nanos until) = 0;
+  // Returns whether wake_fd is readable. The one call that another thread may make at the same time as this
+  // one.
+  virtual bool Wait(int wake_fd, bool for_packets, Nanos until) = 0;
 
   using PacketHandler = void (*)(void* user, const roce::Packet& packet);
   // Hands over at most max_packets that have arrived whole and with a right ICRC; each is valid only during

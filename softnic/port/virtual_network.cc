@@ -38,10 +38,10 @@ class VirtualNetwork::VirtualPort final : public Port {
   int fd() const override { return packets_fd_; }
   Nanos Now() const override { return network_->Now(); }
 
-  void Wait(int wake_fd, bool for_packets, Nanos until) override {
+  bool Wait(int wake_fd, bool for_packets, Nanos until) override {
     if (until != kNever) {
       const std::lock_guard lock(network_->mutex_);
-      if (until <= network_->now_) return;
+      if (until <= network_->now_) return true;  // perhaps
       const uint64_t alarm = ++alarm_;
       network_->Push(until, /*is_timer=*/true, [network = network_, ip = ip_, this, alarm](Nanos) {
         const std::lock_guard locked(network->mutex_);
@@ -57,6 +57,7 @@ class VirtualNetwork::VirtualPort final : public Port {
     const std::lock_guard lock(network_->mutex_);
     ++alarm_;  // what is still to come is for nobody
     io::TakeEventFd(alarm_fd_);
+    return fds[0].revents != 0;
   }
 
   int Receive(int max_packets, PacketHandler handler, void* user) override {

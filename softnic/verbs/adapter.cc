@@ -17,8 +17,10 @@ namespace {
 // For so long the helper leaves the network to an application that looks at it itself: steps of doubling and
 // halving between these, and below the first not at all.
 constexpr Nanos kMinDefer = 125 * kMicrosecond, kMaxDefer = kMillisecond;
-// An application that polls comes by more often than this.
+// An application that polls comes by more often than this, unless something else has its core.
 constexpr Nanos kPollsWithin = 5 * kMicrosecond;
+// Looks that find nothing for each reading of the clock, which takes longer than such a look.
+constexpr uint64_t kLooksPerClock = 8;
 constexpr Nanos kReachTimeout = kSecond;
 constexpr int kReachPollMs = 10;
 
@@ -57,40 +59,55 @@ Adapter::~Adapter() {
   helper_.join();
 }
 
-void Adapter::Finish() {
-  for (int i = 0; i < kMaxRuns; ++i) {
-    nic_.Run(port_->Now(), *port_);
-    if (nic_.next_deadline() != 0) break;
-  }
+void Adapter::Send() {
+  for (int i = 0; i < kMaxRuns && nic_.next_deadline() == 0; ++i) nic_.Run(port_->Now(), *port_);
   port_->Flush();
+}
+
+void Adapter::Tell() {
   for (Event event; nic_.NextEvent(&event);) on_event_(event);
+}
+
+void Adapter::Finish() {
+  Send();
   // A helper that sleeps for longer than until the next timer would let it pass.
   if (helper_defers_ == 0 && nic_.next_deadline() < helper_until_) {
     helper_until_ = nic_.next_deadline();
     io::SignalEventFd(wake_.get());
   }
+  Tell();
 }
 
-int Adapter::Receive(Nanos now) {
+int Adapter::Receive() {
   struct Receiver {
-    Nic* nic;
-    Nanos now;
-  } receiver{&nic_, now};
+    Adapter* adapter;
+    Nanos now = 0;  // read when there is a packet
+  } receiver{this};
   return port_->Receive(
       kBatch,
       [](void* user, const roce::Packet& packet) {
         auto* r = static_cast<Receiver*>(user);
-        r->nic->OnPacket(r->now, packet);
+        if (r->now == 0) r->now = r->adapter->port_->Now();
+        r->adapter->nic_.OnPacket(r->now, packet);
       },
       &receiver);
+}
+
+void Adapter::RunTimers(Nanos now) {
+  if (nic_.next_deadline() <= now) nic_.Run(now, *port_);
 }
 
 size_t Adapter::Poll(uint32_t cq, std::span<Work> out) {
   const std::lock_guard lock(mutex_);
   ++entries_;
   if (const size_t count = nic_.PollCq(cq, out); count > 0) return count;
-  looked_at_ = port_->Now();
-  Receive(looked_at_);
+  const int received = Receive();
+  if (++looks_ % kLooksPerClock == 0 || received > 0) {
+    looked_at_ = port_->Now();
+    RunTimers(looked_at_);
+  } else if (nic_.next_deadline() > 0) {
+    return 0;
+  }
   Finish();
   return nic_.PollCq(cq, out);
 }
@@ -103,8 +120,8 @@ void Adapter::Arm(uint32_t cq, bool solicited_only) {
   io::SignalEventFd(wake_.get());
 }
 
-Nanos Adapter::NextDefer(bool app_looks, bool app_entered, int received) const {
-  if (nic_.armed_cqs() > 0 || !app_entered) return 0;
+Nanos Adapter::NextDefer(bool app_waits, bool app_looks, bool app_entered, int received) const {
+  if (app_waits || !app_entered) return 0;
   if (app_looks) return std::clamp(helper_defers_ * 2, kMinDefer, kMaxDefer);
   const Nanos shorter = received > 0 ? helper_defers_ / 2 : helper_defers_;
   return shorter < kMinDefer ? 0 : shorter;
@@ -116,20 +133,23 @@ void Adapter::HelperLoop() {
   while (!stop_) {
     helper_until_ = 0;  // awake
     const Nanos now = port_->Now();
+    // Before it is told of anything: then it does not wait any more.
+    const bool app_waits = nic_.armed_cqs() > 0;
     const bool app_looks = now - looked_at_ < kPollsWithin;
     int received = 0;
-    if (!app_looks || nic_.armed_cqs() > 0) {
-      received = Receive(now);
-      Finish();
+    if (!app_looks || app_waits) {
+      received = Receive();
+      RunTimers(now);
+      Send();
     }
-    helper_defers_ = NextDefer(app_looks, entries_ != seen, received);
+    helper_defers_ = NextDefer(app_waits, app_looks, entries_ != seen, received);
     seen = entries_;
     helper_until_ = helper_defers_ > 0 ? now + helper_defers_ : nic_.next_deadline();
     const Nanos until = helper_until_;
     const bool for_packets = helper_defers_ == 0;
+    Tell();
     lock.unlock();
-    port_->Wait(wake_.get(), for_packets, until);
-    io::TakeEventFd(wake_.get());
+    if (port_->Wait(wake_.get(), for_packets, until)) io::TakeEventFd(wake_.get());
     lock.lock();
   }
 }
@@ -194,7 +214,7 @@ int Adapter::Reach(Ipv4 to) {
   while (true) {
     {
       const std::lock_guard lock(mutex_);
-      Receive(port_->Now());
+      Receive();
       Finish();
       const Port::Reach reach = port_->Prepare(to);
       if (reach == Port::Reach::kReady) return 0;

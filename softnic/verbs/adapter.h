@@ -4,6 +4,9 @@
 // packet arrives or a timer is due. Where it then finds that the application looks at the network itself, it
 // is in the way, and stays away for longer and longer, up to a millisecond; where packets were waiting that
 // nobody looked for, for shorter. An application that waits for a completion event has its full attention.
+//
+// The clock is read when something is to be done, and else once in several looks: timers may be late by that
+// or by the millisecond.
 #pragma once
 
 #include <cstdint>
@@ -85,10 +88,15 @@ class Adapter {
   // What goes round inside the adapter may lead to more that does.
   static constexpr int kMaxRuns = 64;
 
+  // Sends what there is to send.
+  void Send();
+  // Tells what there is to tell. Last of all, since it wakes whoever wants the lock next.
+  void Tell();
   void Finish();
   bool IsMember(Ipv4 group) const;
-  int Receive(Nanos now);
-  Nanos NextDefer(bool app_looks, bool app_entered, int received) const;
+  int Receive();
+  void RunTimers(Nanos now);
+  Nanos NextDefer(bool app_waits, bool app_looks, bool app_entered, int received) const;
   void HelperLoop();
 
   std::mutex mutex_;
@@ -102,7 +110,8 @@ class Adapter {
 
   // What the helper goes by; under the lock.
   uint64_t entries_ = 0;         // of the application into post and poll
-  Nanos looked_at_ = 0;          // when the application last looked at the network
+  uint64_t looks_ = 0;           // of the application at the network
+  Nanos looked_at_ = 0;          // when it last did, or some looks before
   Nanos helper_defers_ = 0;      // for so long it leaves the network to the application; 0: not at all
   Nanos helper_until_ = kNever;  // when it wakes by itself
   bool stop_ = false;
