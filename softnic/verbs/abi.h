@@ -25,8 +25,9 @@ struct Device {
   Network* network = nullptr;
 };
 
-// Takes `count` events off the counter of a descriptor.
-void DropTokens(int fd, size_t count);
+// Takes `count` events, which have been taken back from those to read, off the counter of a descriptor. The
+// adapter's lock is held.
+void DropTokens(Adapter& adapter, int fd, size_t count);
 
 struct CompChannel;
 struct Cq;
@@ -46,12 +47,13 @@ struct Context {
   uint32_t next_pd = 1;
   std::unique_ptr<Adapter> adapter;  // the last: its thread tells of events until it is gone
 
-  // Puts an event where the application reads it; the adapter's lock is held.
-  void OnEvent(const Event& event);
+  // Puts an event where the application reads it; the adapter's lock is held. Returns the eventfd that counts
+  // it, or -1 if nobody is to hear of it.
+  int OnEvent(const Event& event);
   // Takes back those events that nobody has read yet and that are about an object which is being destroyed.
   template <typename About>
   void ForgetAsync(About about) {
-    DropTokens(async.get(), std::erase_if(async_events, about));
+    DropTokens(*adapter, async.get(), std::erase_if(async_events, about));
   }
 };
 

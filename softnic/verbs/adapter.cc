@@ -17,8 +17,8 @@ namespace {
 // For so long the helper leaves the network to an application that looks at it itself: steps of doubling and
 // halving between these, and below the first not at all.
 constexpr Nanos kMinDefer = 125 * kMicrosecond, kMaxDefer = kMillisecond;
-// An application that polls comes by more often than this, unless something else has its core.
-constexpr Nanos kPollsWithin = 5 * kMicrosecond;
+// An application that polls comes by more often than this, also if it yields its core to others meanwhile.
+constexpr Nanos kPollsWithin = 50 * kMicrosecond;
 // Looks that find nothing for each reading of the clock, which takes longer than such a look.
 constexpr uint64_t kLooksPerClock = 8;
 constexpr Nanos kReachTimeout = kSecond;
@@ -62,20 +62,23 @@ Adapter::~Adapter() {
 void Adapter::Send() {
   for (int i = 0; i < kMaxRuns && nic_.next_deadline() == 0; ++i) nic_.Run(port_->Now(), *port_);
   port_->Flush();
-}
-
-void Adapter::Tell() {
-  for (Event event; nic_.NextEvent(&event);) on_event_(event);
-}
-
-void Adapter::Finish() {
-  Send();
   // A helper that sleeps for longer than until the next timer would let it pass.
   if (helper_defers_ == 0 && nic_.next_deadline() < helper_until_) {
     helper_until_ = nic_.next_deadline();
     io::SignalEventFd(wake_.get());
   }
-  Tell();
+}
+
+void Adapter::Tell(std::unique_lock<std::mutex>& lock) {
+  Event event;
+  if (!nic_.NextEvent(&event)) return lock.unlock();
+  const std::lock_guard telling(telling_);
+  do {
+    if (const int fd = on_event_(event); fd >= 0) signals_.push_back(fd);
+  } while (nic_.NextEvent(&event));
+  lock.unlock();
+  for (const int fd : signals_) io::SignalEventFd(fd);
+  signals_.clear();
 }
 
 int Adapter::Receive() {
@@ -98,7 +101,7 @@ void Adapter::RunTimers(Nanos now) {
 }
 
 size_t Adapter::Poll(uint32_t cq, std::span<Work> out) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   ++entries_;
   if (const size_t count = nic_.PollCq(cq, out); count > 0) return count;
   const int received = Receive();
@@ -108,8 +111,10 @@ size_t Adapter::Poll(uint32_t cq, std::span<Work> out) {
   } else if (nic_.next_deadline() > 0) {
     return 0;
   }
-  Finish();
-  return nic_.PollCq(cq, out);
+  Send();
+  const size_t count = nic_.PollCq(cq, out);
+  Tell(lock);
+  return count;
 }
 
 void Adapter::Arm(uint32_t cq, bool solicited_only) {
@@ -147,8 +152,7 @@ void Adapter::HelperLoop() {
     helper_until_ = helper_defers_ > 0 ? now + helper_defers_ : nic_.next_deadline();
     const Nanos until = helper_until_;
     const bool for_packets = helper_defers_ == 0;
-    Tell();
-    lock.unlock();
+    Tell(lock);
     if (port_->Wait(wake_.get(), for_packets, until)) io::TakeEventFd(wake_.get());
     lock.lock();
   }
@@ -213,13 +217,15 @@ int Adapter::Reach(Ipv4 to) {
   const Nanos give_up = port_->Now() + kReachTimeout;
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
       Receive();
-      Finish();
+      Send();
       const Port::Reach reach = port_->Prepare(to);
+      const bool late = port_->Now() > give_up;
+      Tell(lock);
       if (reach == Port::Reach::kReady) return 0;
       if (reach == Port::Reach::kNoRoute) return ENETUNREACH;
-      if (port_->Now() > give_up) return ETIMEDOUT;
+      if (late) return ETIMEDOUT;
     }
     pollfd arrival{port_->fd(), POLLIN, 0};
     poll(&arrival, 1, kReachPollMs);

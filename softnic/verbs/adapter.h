@@ -30,8 +30,9 @@ namespace epic::softnic {
 
 class Adapter {
  public:
-  // Takes the events of the adapter as they arise; called with the lock held.
-  using EventHandler = std::function<void(const Event&)>;
+  // Takes the events of the adapter as they arise; called with the lock held. Returns the eventfd to signal,
+  // or -1.
+  using EventHandler = std::function<int(const Event&)>;
 
   Adapter(std::unique_ptr<Port> port, Ipv4 ip, uint32_t mtu, const roce::Policy& policy,
           EventHandler on_event);
@@ -45,14 +46,16 @@ class Adapter {
   // Calls action(nic), with the lock held, then sends and tells what it has caused.
   template <typename Action>
   auto Do(Action action) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     ++entries_;
     if constexpr (std::is_void_v<decltype(action(nic_))>) {
       action(nic_);
-      Finish();
+      Send();
+      Tell(lock);
     } else {
       const auto result = action(nic_);
-      Finish();
+      Send();
+      Tell(lock);
       return result;
     }
   }
@@ -82,17 +85,19 @@ class Adapter {
 
   // For calls that change and read what is beside the adapter, such as the consumer's event queues.
   std::mutex& mutex() { return mutex_; }
+  // Held from when an event is put where the consumer reads it until its eventfd is signalled, which is after
+  // mutex() was let go: whoever takes events back, with mutex() held, needs it too.
+  std::mutex& telling() { return telling_; }
 
  private:
   static constexpr int kBatch = 64;
   // What goes round inside the adapter may lead to more that does.
   static constexpr int kMaxRuns = 64;
 
-  // Sends what there is to send.
+  // Sends what there is to send, and sees to it that the helper wakes for the next timer.
   void Send();
-  // Tells what there is to tell. Last of all, since it wakes whoever wants the lock next.
-  void Tell();
-  void Finish();
+  // Tells of events and lets go of the lock, in the order that does not wake anybody into waiting for it.
+  void Tell(std::unique_lock<std::mutex>& lock);
   bool IsMember(Ipv4 group) const;
   int Receive();
   void RunTimers(Nanos now);
@@ -100,6 +105,8 @@ class Adapter {
   void HelperLoop();
 
   std::mutex mutex_;
+  std::mutex telling_;        // taken after mutex_
+  std::vector<int> signals_;  // eventfds to signal; under telling_
   std::unique_ptr<Port> port_;
   Nic nic_;
   EventHandler on_event_;

@@ -36,14 +36,16 @@ ibv_event_type TypeOf(Event::Kind kind) {
 
 }  // namespace
 
-void DropTokens(int fd, size_t count) {
+void DropTokens(Adapter& adapter, int fd, size_t count) {
+  if (count == 0) return;
+  const std::lock_guard telling(adapter.telling());  // until the last of them is counted
   for (; count > 0; --count) {
     pollfd readable{fd, POLLIN, 0};
     if (poll(&readable, 1, 0) == 1) io::TakeEventFd(fd);
   }
 }
 
-void Context::OnEvent(const Event& event) {
+int Context::OnEvent(const Event& event) {
   ibv_async_event out{};
   out.event_type = TypeOf(event.kind);
   const auto cq = cqs.find(event.id);
@@ -51,25 +53,25 @@ void Context::OnEvent(const Event& event) {
   const auto srq = srqs.find(event.id);
   switch (event.kind) {
     case Event::Kind::kCompletion: {
-      if (cq == cqs.end() || cq->second->base.channel == nullptr) return;
+      if (cq == cqs.end() || cq->second->base.channel == nullptr) return -1;
       CompChannel* channel = Of(cq->second->base.channel);
       channel->events.push_back(cq->second);
-      return io::SignalEventFd(channel->waiting.get());
+      return channel->waiting.get();
     }
     case Event::Kind::kCqOverrun:
-      if (cq == cqs.end()) return;
+      if (cq == cqs.end()) return -1;
       out.element.cq = &cq->second->base;
       break;
     case Event::Kind::kSrqLimitReached:
-      if (srq == srqs.end()) return;
+      if (srq == srqs.end()) return -1;
       out.element.srq = &srq->second->base;
       break;
     default:
-      if (qp == qps.end()) return;
+      if (qp == qps.end()) return -1;
       out.element.qp = &qp->second->base;
   }
   async_events.push_back(out);
-  io::SignalEventFd(async.get());
+  return async.get();
 }
 
 namespace {
@@ -110,8 +112,9 @@ std::unique_ptr<Context> Open(const Device& device, int* error) {
   pthread_mutex_init(&base.mutex, nullptr);
   context->device = &device;
   Context* const self = context.get();
-  context->adapter = std::make_unique<Adapter>(std::move(*port), device.interface.ip, PathMtuOf(device),
-                                               roce::Policy{}, [self](const Event& e) { self->OnEvent(e); });
+  context->adapter =
+      std::make_unique<Adapter>(std::move(*port), device.interface.ip, PathMtuOf(device), roce::Policy{},
+                                [self](const Event& e) { return self->OnEvent(e); });
   *error = context->adapter->Start();
   return *error == 0 ? std::move(context) : nullptr;
 }

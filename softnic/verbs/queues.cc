@@ -58,7 +58,7 @@ int Destroy(Cq* cq) {
     context->ForgetAsync(
         [&](const ibv_async_event& e) { return e.event_type == IBV_EVENT_CQ_ERR && e.element.cq == base; });
     if (base->channel != nullptr) {
-      DropTokens(base->channel->fd, std::erase(Of(base->channel)->events, cq));
+      DropTokens(*context->adapter, base->channel->fd, std::erase(Of(base->channel)->events, cq));
       --base->channel->refcnt;
     }
     return false;
