@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/fork.h"
 #include "commlib/arguments.h"
 #include "commlib/log.h"
 #include "commlib/messages.h"
@@ -27,7 +28,7 @@ constexpr auto kDrainTimeout = std::chrono::seconds(2);
 }  // namespace
 
 Comm::Comm(const Options& options)
-    : owner_(getpid()), options_(options), core_(kBounceBytes, kMaxInlineBytes) {}
+    : fork_depth_(ForkDepth()), options_(options), core_(kBounceBytes, kMaxInlineBytes) {}
 
 Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool wait_follows,
                  std::shared_ptr<Call>* out) {

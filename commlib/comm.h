@@ -5,8 +5,6 @@
 // completions meanwhile.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -135,7 +133,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void Sleep(Lock& lock);
   const Call& CallOf(OpId op) const { return *calls_[static_cast<size_t>(op - first_call_)]; }
 
-  const pid_t owner_;  // the process that joined
+  const uint32_t fork_depth_;  // of the process that joined
   Options options_;
   uint32_t path_mtu_ = 0;
   // Of the thread that leads.

@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/fork.h"
 #include "commlib/comm.h"
 #include "commlib/log.h"
 #include "commlib/messages.h"
@@ -45,9 +46,10 @@ Error Comm::Create(const Options& options, std::shared_ptr<Comm>* comm) {
   return {};
 }
 
-bool Comm::InChild() const { return getpid() != owner_; }
+bool Comm::InChild() const { return ForkDepth() != fork_depth_; }
 
 Error Comm::Open() {
+  if (!CountsForks()) return {ErrorCode::kNoResource, "the C library had no memory to tell of forks"};
   const std::optional<Nanos> spin = SpinFromEnvironment();
   // Polling is for machines that have a processor to spare.
   const bool polls = std::thread::hardware_concurrency() > 1;

@@ -9,10 +9,10 @@
 #include <memory>
 #include <string>
 
+#include "base/fork.h"
 #include "io/descriptor.h"
 #include "io/interface.h"
 #include "softnic/verbs/adapter.h"
-#include "softnic/verbs/fork.h"
 
 // Exported, at a version given by libibverbs.map.
 #define EPIC_VERBS extern "C" __attribute__((visibility("default")))

@@ -11,8 +11,8 @@
 #include <new>
 #include <system_error>
 
+#include "base/fork.h"
 #include "softnic/verbs/abi.h"
-#include "softnic/verbs/fork.h"
 
 namespace epic::softnic {
 

@@ -1,10 +1,10 @@
-#include "softnic/verbs/fork.h"
+#include "base/fork.h"
 
 #include <pthread.h>
 
 #include <atomic>
 
-namespace epic::softnic {
+namespace epic {
 namespace {
 
 std::atomic<uint32_t> depth = 0;
@@ -19,4 +19,4 @@ uint32_t ForkDepth() { return depth.load(std::memory_order_relaxed); }
 
 bool CountsForks() { return counts; }
 
-}  // namespace epic::softnic
+}  // namespace epic

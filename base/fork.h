@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace epic::softnic {
+namespace epic {
 
 // How many forks lie between this process and the first one that had the library; what was opened at another
 // count is an ancestor's, as is the thread that makes its progress and perhaps one that holds its lock.
@@ -13,4 +13,4 @@ uint32_t ForkDepth();
 // Whether forks are counted at all: the C library may have had no memory for it.
 bool CountsForks();
 
-}  // namespace epic::softnic
+}  // namespace epic
