@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "roce/parse.h"
 #include "roce/view.h"
 #include "roce/view_ib.h"
 
@@ -24,55 +25,6 @@ size_t IpBytes(const Packet& packet) {
   return kIpBytes + kUdpBytes + Info(packet.bth.opcode).header_bytes + payload + Pad(payload) + kIcrcBytes;
 }
 
-// Finds the IP packet (headers to ICRC, no Ethernet padding) of RoCEv2 in what follows the Ethernet header.
-ParseResult FindIpPacket(Bytes bytes, Bytes* ip_packet) {
-  if (bytes.size() < kIpBytes) return ParseResult::kTruncated;
-  const auto ip = Ipv4View::Of(bytes);
-  if (!ip) return ParseResult::kBadIpHeader;
-  // Only the first fragment has ports; the others cannot be told from ordinary traffic.
-  if (ip->protocol() != kIpProtocolUdp || ip->fragment_offset() != 0) return ParseResult::kNotRoce;
-  const auto udp = UdpView::Of(ip->payload());
-  if (!udp) return ParseResult::kTruncated;
-  if (udp->dst_port() != kUdpPort) return ParseResult::kNotRoce;
-  if (ip->header_bytes() != kIpBytes) return ParseResult::kBadIpHeader;  // RoCEv2 has no IP options (A17.3.1)
-  if (!ip->checksum_ok()) return ParseResult::kBadIpChecksum;
-  if (ip->more_fragments()) return ParseResult::kFragment;
-  if (ip->total_length() > bytes.size()) return ParseResult::kTruncated;
-  if (ip->total_length() < kIcrcHeaderBytes + kIcrcBytes) return ParseResult::kBadLength;
-  if (udp->length() + kIpBytes != ip->total_length()) return ParseResult::kBadLength;
-  *ip_packet = bytes.first(ip->total_length());
-  return ParseResult::kOk;
-}
-
-// Reads BTH, extension headers and payload; transport is what lies between the UDP header and the ICRC.
-ParseResult ParseTransport(Bytes transport, Packet* out) {
-  const auto bth = BthView::Of(transport);
-  if (!bth) return ParseResult::kBadLength;
-  if (bth->tver() != 0) return ParseResult::kBadTver;
-  const OpcodeInfo& info = Info(bth->opcode());
-  if (!info.known) return ParseResult::kUnknownOpcode;
-  if (transport.size() < info.header_bytes) return ParseResult::kBadLength;
-  const size_t padded = transport.size() - info.header_bytes;
-  if (!info.payload && padded != 0) return ParseResult::kBadLength;
-  if (padded % 4 != 0 || bth->pad() > padded) return ParseResult::kBadPad;
-
-  out->bth = bth->Value();
-  Bytes rest = transport.subspan(kBthBytes);
-  // header_bytes covers all of these, so that no view below can lack its bytes.
-  const auto take = [&rest]<typename View>(std::type_identity<View>) {
-    const auto view = View::Of(rest);
-    EPIC_CHECK(view.has_value());
-    rest = rest.subspan(View::kBytes);
-    return view->Value();
-  };
-  if (info.reth) out->reth = take(std::type_identity<RethView>{});
-  if (info.deth) out->deth = take(std::type_identity<DethView>{});
-  if (info.aeth) out->aeth = take(std::type_identity<AethView>{});
-  if (info.imm) out->imm = take(std::type_identity<ImmDtView>{});
-  out->payload = transport.subspan(info.header_bytes, padded - bth->pad());
-  return ParseResult::kOk;
-}
-
 // Writes extension headers at `at`; returns the byte after them.
 uint8_t* WriteExtensions(const Packet& packet, const OpcodeInfo& info, uint8_t* at) {
   if (info.reth) RethView::Write(packet.reth, at), at += RethView::kBytes;
@@ -83,25 +35,24 @@ uint8_t* WriteExtensions(const Packet& packet, const OpcodeInfo& info, uint8_t* 
   return at;
 }
 
-// Everything but the ICRC. Returns the IP packet within out.
-std::span<uint8_t> WriteBody(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out) {
+void CheckSane(const Packet& packet) {
   const OpcodeInfo& info = Info(packet.bth.opcode);
   const size_t payload = packet.payload.size();
-  const size_t ip_bytes = IpBytes(packet);
-  const EthernetHeader ethernet = {address.dst, address.src, address.vlan, kEtherTypeIpv4};
   EPIC_CHECK(info.known);
   EPIC_CHECK(info.payload || payload == 0);
-  EPIC_CHECK(ip_bytes <= kMaxIpBytes);
-  EPIC_CHECK(out.size() >= ethernet.header_bytes() + ip_bytes);
+  EPIC_CHECK(IpBytes(packet) <= kMaxIpBytes);
+}
 
-  uint8_t* const ip = out.data() + ethernet.header_bytes();
-  uint8_t* const udp = ip + kIpBytes;
+// Everything before the payload. Returns its end; *ip is where the IP header begins. out has room for it.
+uint8_t* WriteHead(const FrameAddress& address, const Packet& packet, uint8_t* out, uint8_t** ip) {
+  CheckSane(packet);
+  const OpcodeInfo& info = Info(packet.bth.opcode);
+  const size_t ip_bytes = IpBytes(packet);
+  const EthernetHeader ethernet = {address.dst, address.src, address.vlan, kEtherTypeIpv4};
+  *ip = out + ethernet.header_bytes();
+  uint8_t* const udp = *ip + kIpBytes;
   uint8_t* const bth = udp + kUdpBytes;
-  uint8_t* const body = bth + info.header_bytes;
-  // The payload goes first: the headers may overwrite where it was.
-  if (payload != 0 && body != packet.payload.data()) std::memmove(body, packet.payload.data(), payload);
-  std::memset(body + payload, 0, Pad(payload));
-  ethernet.Write(out.data());
+  ethernet.Write(out);
   Ipv4Header{.tos = packet.tos,
              .total_length = static_cast<uint16_t>(ip_bytes),
              .id = address.ip_id,
@@ -109,12 +60,28 @@ std::span<uint8_t> WriteBody(const FrameAddress& address, const Packet& packet, 
              .protocol = kIpProtocolUdp,
              .src = packet.src_ip,
              .dst = packet.dst_ip}
-      .Write(ip);
+      .Write(*ip);
   UdpHeader{packet.udp_src_port, kUdpPort, static_cast<uint16_t>(ip_bytes - kIpBytes)}.Write(udp);
-  BthView::Write(packet.bth, Pad(payload), bth);
+  BthView::Write(packet.bth, Pad(packet.payload.size()), bth);
   uint8_t* const end = WriteExtensions(packet, info, bth + kBthBytes);
-  EPIC_CHECK(end == body);
-  return {ip, ip_bytes};
+  EPIC_CHECK(end == bth + info.header_bytes);
+  return end;
+}
+
+// Everything but the ICRC. Returns the IP packet within out.
+std::span<uint8_t> WriteBody(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out) {
+  CheckSane(packet);
+  const OpcodeInfo& info = Info(packet.bth.opcode);
+  const size_t payload = packet.payload.size();
+  EPIC_CHECK(out.size() >= FrameBytes(packet, address.vlan.has_value()));
+  const size_t before = EthernetView::kBytes + (address.vlan ? EthernetView::kTagBytes : 0);
+  uint8_t* const body = out.data() + before + kIpBytes + kUdpBytes + info.header_bytes;
+  // The payload goes first: the headers may overwrite where it was.
+  if (payload != 0 && body != packet.payload.data()) std::memmove(body, packet.payload.data(), payload);
+  std::memset(body + payload, 0, Pad(payload));
+  uint8_t* ip;
+  EPIC_CHECK(WriteHead(address, packet, out.data(), &ip) == body);
+  return {ip, IpBytes(packet)};
 }
 
 }  // namespace
@@ -147,14 +114,70 @@ const char* Name(ParseResult result) {
   return "unknown";
 }
 
+ParseResult FindDatagram(Bytes bytes, size_t* ip_bytes) {
+  if (bytes.size() < kIpBytes) return ParseResult::kTruncated;
+  const auto ip = Ipv4View::Of(bytes);
+  if (!ip) return ParseResult::kBadIpHeader;
+  // Only the first fragment has ports; the others cannot be told from ordinary traffic.
+  if (ip->protocol() != kIpProtocolUdp || ip->fragment_offset() != 0) return ParseResult::kNotRoce;
+  const auto udp = UdpView::Of(ip->payload());
+  if (!udp) return ParseResult::kTruncated;
+  if (udp->dst_port() != kUdpPort) return ParseResult::kNotRoce;
+  if (ip->header_bytes() != kIpBytes) return ParseResult::kBadIpHeader;  // RoCEv2 has no IP options (A17.3.1)
+  if (!ip->checksum_ok()) return ParseResult::kBadIpChecksum;
+  if (ip->more_fragments()) return ParseResult::kFragment;
+  *ip_bytes = ip->total_length();
+  if (*ip_bytes > bytes.size()) return ParseResult::kTruncated;
+  if (*ip_bytes < kIcrcHeaderBytes + kIcrcBytes) return ParseResult::kBadLength;
+  if (udp->length() + kIpBytes != *ip_bytes) return ParseResult::kBadLength;
+  return ParseResult::kOk;
+}
+
+ParseResult ParseTransport(Bytes transport, Packet* out) {
+  const auto bth = BthView::Of(transport);
+  if (!bth) return ParseResult::kBadLength;
+  if (bth->tver() != 0) return ParseResult::kBadTver;
+  const OpcodeInfo& info = Info(bth->opcode());
+  if (!info.known) return ParseResult::kUnknownOpcode;
+  if (transport.size() < info.header_bytes) return ParseResult::kBadLength;
+  const size_t padded = transport.size() - info.header_bytes;
+  if (!info.payload && padded != 0) return ParseResult::kBadLength;
+  if (padded % 4 != 0 || bth->pad() > padded) return ParseResult::kBadPad;
+
+  out->bth = bth->Value();
+  Bytes rest = transport.subspan(kBthBytes);
+  // header_bytes covers all of these, so that no view below can lack its bytes.
+  const auto take = [&rest]<typename View>(std::type_identity<View>) {
+    const auto view = View::Of(rest);
+    EPIC_CHECK(view.has_value());
+    rest = rest.subspan(View::kBytes);
+    return view->Value();
+  };
+  if (info.reth) out->reth = take(std::type_identity<RethView>{});
+  if (info.deth) out->deth = take(std::type_identity<DethView>{});
+  if (info.aeth) out->aeth = take(std::type_identity<AethView>{});
+  if (info.imm) out->imm = take(std::type_identity<ImmDtView>{});
+  out->payload = transport.subspan(info.header_bytes, padded - bth->pad());
+  return ParseResult::kOk;
+}
+
+void SetAddresses(const Ipv4View& ip, const UdpView& udp, Packet* out) {
+  out->src_ip = ip.src();
+  out->dst_ip = ip.dst();
+  out->tos = ip.tos();
+  out->ttl = ip.ttl();
+  out->udp_src_port = udp.src_port();
+}
+
 ParseResult ParseFrame(Bytes frame, FrameAddress* address, Packet* out, bool check_icrc) {
   const auto ethernet = EthernetView::Of(frame);
   if (!ethernet) return ParseResult::kTruncated;
   if (ethernet->ether_type() != kEtherTypeIpv4) return ParseResult::kNotRoce;
-  Bytes ip_packet;
-  if (const ParseResult result = FindIpPacket(ethernet->payload(), &ip_packet); result != ParseResult::kOk) {
+  size_t ip_bytes = 0;
+  if (const ParseResult result = FindDatagram(ethernet->payload(), &ip_bytes); result != ParseResult::kOk) {
     return result;
   }
+  const Bytes ip_packet = ethernet->payload().first(ip_bytes);  // without Ethernet padding
   const size_t transport_bytes = ip_packet.size() - kIpBytes - kUdpBytes - kIcrcBytes;
   *out = Packet{};
   if (const ParseResult result =
@@ -167,11 +190,7 @@ ParseResult ParseFrame(Bytes frame, FrameAddress* address, Packet* out, bool che
   const auto ip = Ipv4View::Of(ip_packet);
   const auto udp = UdpView::Of(ip_packet.subspan(kIpBytes));
   EPIC_CHECK(ip.has_value() && udp.has_value());
-  out->src_ip = ip->src();
-  out->dst_ip = ip->dst();
-  out->tos = ip->tos();
-  out->ttl = ip->ttl();
-  out->udp_src_port = udp->src_port();
+  SetAddresses(*ip, *udp, out);
   *address = {ethernet->dst(), ethernet->src(), ip->id(), ethernet->vlan()};
   return ParseResult::kOk;
 }
@@ -195,6 +214,25 @@ size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packe
   const uint32_t headers = Crc32(IcrcOfHeaders(ip_packet), ip_packet.subspan(kIcrcHeaderBytes, extensions));
   StoreLe32(crc.shift->Join(headers, crc.crc), &ip_packet[ip_packet.size() - kIcrcBytes]);
   return FrameBytes(packet, address.vlan.has_value());
+}
+
+void WritePieces(const FrameAddress& address, const Packet& packet, const PayloadCrc* crc, FramePieces* out) {
+  const size_t pad = Pad(packet.payload.size());
+  uint8_t* ip;
+  uint8_t* const end = WriteHead(address, packet, out->head_bytes.data(), &ip);
+  out->head_size = static_cast<size_t>(end - out->head_bytes.data());
+  out->payload = packet.payload;
+  out->tail_size = pad + kIcrcBytes;
+  std::memset(out->tail_bytes.data(), 0, pad);
+  const Bytes headers(ip, end);
+  uint32_t icrc = Crc32(IcrcOfHeaders(headers), headers.subspan(kIcrcHeaderBytes));
+  if (crc != nullptr) {
+    EPIC_CHECK(crc->shift->bytes() == packet.payload.size() + pad);
+    icrc = crc->shift->Join(icrc, crc->crc);
+  } else {
+    icrc = Crc32(Crc32(icrc, packet.payload), out->tail().first(pad));
+  }
+  StoreLe32(icrc, &out->tail_bytes[pad]);
 }
 
 }  // namespace epic::roce

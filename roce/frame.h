@@ -1,6 +1,7 @@
 // A RoCEv2 packet in its Ethernet frame: the one place where bytes from the wire become a Packet, and back.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -75,5 +76,22 @@ struct PayloadCrc {
 // padded length.
 size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packet, const PayloadCrc& crc,
                                 std::span<uint8_t> out);
+
+// A frame in pieces, for a sender that leaves the payload where it lies: head (Ethernet to extension
+// headers), the packet's payload, tail (pad and ICRC), one after the other.
+struct FramePieces {
+  std::array<uint8_t, MaxFrameBytes(0)> head_bytes;
+  size_t head_size = 0;
+  std::span<const uint8_t> payload;  // borrowed, as in Packet
+  std::array<uint8_t, 3 + kIcrcBytes> tail_bytes;
+  size_t tail_size = 0;
+
+  std::span<const uint8_t> head() const { return std::span(head_bytes).first(head_size); }
+  std::span<const uint8_t> tail() const { return std::span(tail_bytes).first(tail_size); }
+  size_t size() const { return head_size + payload.size() + tail_size; }
+};
+
+// The bytes that WriteFrame writes, or with crc WriteFrameWithPayloadCrc. The same rules.
+void WritePieces(const FrameAddress& address, const Packet& packet, const PayloadCrc* crc, FramePieces* out);
 
 }  // namespace epic::roce
