@@ -77,7 +77,8 @@ Error Comm::Open() {
                 .max_path_mtu = device_->max_path_mtu(),
                 .max_outstanding = device_->max_outstanding(),
                 .join_timeout = options_.join_timeout,
-                .mode = options_.mode};
+                .mode = options_.mode,
+                .super_frames = device_->takes_super_frames()};
   Log(LogLevel::kInfo, "rank {} of {} joins group {} at {} with {}", options_.rank, options_.size,
       options_.group, options_.manager, device_->description());
   JoinedInfo joined;

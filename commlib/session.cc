@@ -36,6 +36,7 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
   join.set_qpn(info.qpn);
   join.set_max_path_mtu(info.max_path_mtu);
   join.set_max_outstanding(info.max_outstanding);
+  join.set_super_frames(info.super_frames);
   join.set_host_name(host);
   join.set_pid(getpid());
   join.set_version(fmt::format("{}.{}.{}", EPIC_VERSION_MAJOR, EPIC_VERSION_MINOR, EPIC_VERSION_PATCH));

@@ -23,7 +23,8 @@ struct JoinInfo {
   uint32_t max_path_mtu = 0;
   uint32_t max_outstanding = 0;
   std::chrono::milliseconds join_timeout{0};
-  int mode = 0;  // wanted; 0: any
+  int mode = 0;               // wanted; 0: any
+  bool super_frames = false;  // the NIC takes them
 };
 
 // Thread-safe. gRPC's own threads do the work; the handler runs on one of them.

@@ -57,7 +57,8 @@ JoinedInfo FromProto(const proto::Joined& joined) {
                   .timeout = static_cast<uint8_t>(joined.qp_timeout()),
                   .retry_cnt = static_cast<uint8_t>(joined.retry_cnt()),
                   .rnr_retry = static_cast<uint8_t>(joined.rnr_retry()),
-                  .min_rnr_timer = static_cast<uint8_t>(joined.min_rnr_timer())};
+                  .min_rnr_timer = static_cast<uint8_t>(joined.min_rnr_timer()),
+                  .super_frames = joined.super_frames()};
   return info;
 }
 

@@ -37,6 +37,17 @@ class Assembler {
   void Pass() { Emit(BPF_RET | BPF_K, UINT32_MAX); }
   void Drop() { Emit(BPF_RET | BPF_K, 0); }
 
+  void DropUnlessWithin(const FrameLengths& lengths) {
+    if (lengths.min_bytes == 0 && lengths.max_bytes == UINT32_MAX) return;
+    Emit(BPF_LD | BPF_W | BPF_LEN, 0);
+    const size_t least = Emit(BPF_JMP | BPF_JGE | BPF_K, lengths.min_bytes);
+    Drop();
+    code_[least].jt = LengthBehind(least);
+    const size_t most = Emit(BPF_JMP | BPF_JGT | BPF_K, lengths.max_bytes);
+    Drop();
+    code_[most].jf = LengthBehind(most);
+  }
+
   // What `then` writes runs only if the accumulator is `value`. Jumps never leave it, so that none is longer
   // than it is, however long the program grows: their lengths have 8 bits.
   template <typename Then>
@@ -75,6 +86,7 @@ class Assembler {
 std::vector<sock_filter> RoceFilter(const FilterOptions& options, std::span<const uint16_t> qpn_blocks) {
   EPIC_CHECK(qpn_blocks.size() <= kMaxFilterBlocks);
   Assembler a;
+  a.DropUnlessWithin(options.lengths);
   a.LoadHalf(kEtherType);
   if (options.arp_replies) {
     a.IfEqual(ETH_P_ARP, [&] {
@@ -98,6 +110,13 @@ std::vector<sock_filter> RoceFilter(const FilterOptions& options, std::span<cons
   a.ShiftRight(8);
   for (const uint16_t block : qpn_blocks) a.PassIf(block);
   a.Drop();
+  return std::move(a).code();
+}
+
+std::vector<sock_filter> LengthFilter(const FrameLengths& lengths) {
+  Assembler a;
+  a.DropUnlessWithin(lengths);
+  a.Pass();
   return std::move(a).code();
 }
 

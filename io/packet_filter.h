@@ -10,9 +10,16 @@
 
 namespace epic::io {
 
+// Frames of a length between these, their Ethernet header included.
+struct FrameLengths {
+  uint32_t min_bytes = 0;
+  uint32_t max_bytes = UINT32_MAX;
+};
+
 struct FilterOptions {
   uint16_t udp_port = 0;
   bool arp_replies = false;
+  FrameLengths lengths;
 };
 
 // Passes whole IPv4 datagrams (no fragments) to the UDP port whose InfiniBand destination QPN has one of the
@@ -20,6 +27,9 @@ struct FilterOptions {
 // kMaxFilterBlocks blocks.
 std::vector<sock_filter> RoceFilter(const FilterOptions& options, std::span<const uint16_t> qpn_blocks);
 inline constexpr size_t kMaxFilterBlocks = 256;
+
+// Passes every frame of these lengths.
+std::vector<sock_filter> LengthFilter(const FrameLengths& lengths);
 
 // Passes nothing.
 std::vector<sock_filter> EmptyFilter();

@@ -37,6 +37,9 @@ std::optional<uint32_t> Interpret(const Program& program, const Bytes& frame) {
     const sock_filter& i = program[at];
     bool loaded = true;
     switch (i.code) {
+      case BPF_LD | BPF_W | BPF_LEN:
+        accumulator = static_cast<uint32_t>(frame.size());
+        break;
       case BPF_LD | BPF_B | BPF_ABS:
         loaded = load(i.k, 1, &accumulator);
         break;
@@ -61,6 +64,12 @@ std::optional<uint32_t> Interpret(const Program& program, const Bytes& frame) {
         break;
       case BPF_JMP | BPF_JEQ | BPF_K:
         at += accumulator == i.k ? i.jt : i.jf;
+        break;
+      case BPF_JMP | BPF_JGE | BPF_K:
+        at += accumulator >= i.k ? i.jt : i.jf;
+        break;
+      case BPF_JMP | BPF_JGT | BPF_K:
+        at += accumulator > i.k ? i.jt : i.jf;
         break;
       case BPF_RET | BPF_K:
         return i.k;
@@ -194,6 +203,22 @@ TEST_P(RoceFilterTest, PassesWhatItShould) {
 INSTANTIATE_TEST_SUITE_P(Blocks, RoceFilterTest,
                          ::testing::Values(0, 1, 2, 239, 240, 241, 244, 255, kMaxFilterBlocks),
                          ::testing::PrintToStringParamName());
+
+TEST(LengthFilterTest, PassesFramesOfTheseLengths) {
+  const FrameLengths lengths{.min_bytes = 60, .max_bytes = 100};
+  const Program all = LengthFilter(lengths);
+  const Program ours = RoceFilter({.udp_port = kPort, .lengths = lengths}, Blocks(2));
+  Kernel kernel_all(all), kernel_ours(ours);
+  for (const size_t bytes : {58, 59, 60, 100, 101}) {
+    const bool passes = bytes >= 60 && bytes <= 100;
+    Bytes frame = FrameTo(First(Blocks(2)[1]));
+    frame.resize(bytes);
+    EXPECT_EQ(Interpret(all, frame), passes ? UINT32_MAX : 0) << bytes;
+    EXPECT_EQ(Interpret(ours, frame), passes ? UINT32_MAX : 0) << bytes;
+    EXPECT_EQ(kernel_all.Passes(frame), passes) << bytes;
+    EXPECT_EQ(kernel_ours.Passes(frame), passes) << bytes;
+  }
+}
 
 TEST(EmptyFilterTest, PassesNothing) {
   Kernel kernel(EmptyFilter());

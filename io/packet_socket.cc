@@ -12,19 +12,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
 #include "io/interface.h"
 #include "io/packet_filter.h"
+#include "roce/super_frame.h"
 
 namespace epic::io {
 namespace {
 
+constexpr size_t kTagBytes = 4;
 constexpr size_t kEthernetBytes = 14;
-constexpr size_t kRingBlock = 1 << 16;
+// 32 super-frames of 15 packets: several windows of 64 packets, and little enough for the processor's cache.
+constexpr size_t kLongRingBytes = 2 << 20;
 // A kernel without room gets this long, in all, per batch: longer than it takes to empty a device queue.
 constexpr int kMaxSendRetries = 4;
 constexpr int kSendRetryMs = 1;
@@ -45,134 +46,146 @@ bool Attach(int fd, std::vector<sock_filter> code) {
 }  // namespace
 
 StatusOr<std::unique_ptr<PacketSocket>> PacketSocket::Open(const Options& options) {
-  // Protocol 0: nothing arrives before filter and ring stand.
-  Descriptor opened(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!opened) return Error(options.interface, "packet socket", errno);
-  const InterfaceState state = ReadInterface(options.interface, opened.get());
-  if (!state.exists) return Error(options.interface, "open", ENODEV);
-  std::unique_ptr<PacketSocket> port(new PacketSocket(std::move(opened), options, state.mtu));
-  const int fd = port->fd();
+  const std::optional<InterfaceState> state = TryReadInterface(options.interface);
+  if (!state) return Error(options.interface, "open", errno);
+  if (!state->exists) return Error(options.interface, "open", ENODEV);
+  std::unique_ptr<PacketSocket> port(new PacketSocket(options, state->mtu));
+  const Status opened = port->OpenSocket(&port->short_, options.ring_bytes, port->max_frame_bytes_);
+  if (!opened.ok()) return opened;
+  if (options.super_frames) {
+    const Status status = port->OpenSocket(&port->long_, kLongRingBytes, roce::kMaxSuperFrameBytes);
+    if (!status.ok()) return status;
+  }
   if (Status s = port->SetQpnBlocks(options.qpn_blocks); !s.ok()) return s;
-  const int on = 1;
-  // Without it every frame that is sent comes back as a clone.
-  if (setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) != 0)
-    return Error(options.interface, "PACKET_IGNORE_OUTGOING", errno);
-  if (Status s = port->MapRing(options.ring_bytes); !s.ok()) return s;
-  sockaddr_ll address{};
-  address.sll_family = AF_PACKET;
-  address.sll_protocol = htons(ETH_P_ALL);
-  address.sll_ifindex = static_cast<int>(if_nametoindex(options.interface.c_str()));
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return Error(options.interface, "bind", errno);
+  const uint32_t index = port->index_ = if_nametoindex(options.interface.c_str());
+  for (const Socket* one : {&port->short_, &port->long_}) {
+    if (!one->fd) continue;
+    if (Status s = port->Bind(*one, index); !s.ok()) return s;
+  }
+  port->sender_ = std::make_unique<FrameSender>(port->short_.fd.get(), port->max_frame_bytes_ + kTagBytes,
+                                                options.super_frames);
   return port;
 }
 
-PacketSocket::PacketSocket(Descriptor fd, const Options& options, uint32_t mtu)
-    : fd_(std::move(fd)),
-      options_(options),
-      mtu_(mtu),
-      max_frame_bytes_(kEthernetBytes + std::min(mtu, 9000u)) {
-  queue_.resize(kMaxQueued * max_frame_bytes_);
-  lengths_.resize(kMaxQueued);
+PacketSocket::PacketSocket(const Options& options, uint32_t mtu)
+    : options_(options), mtu_(mtu), max_frame_bytes_(kEthernetBytes + std::min(mtu, 9000u)) {}
+
+Status PacketSocket::OpenSocket(Socket* socket, size_t ring_bytes, size_t max_frame_bytes) {
+  // Protocol 0: nothing arrives before filter and ring stand.
+  socket->fd = Descriptor(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket->fd) return Error(options_.interface, "packet socket", errno);
+  const int fd = socket->fd.get(), on = 1;
+  // Without it every frame that is sent comes back as a clone.
+  if (setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) != 0)
+    return Error(options_.interface, "PACKET_IGNORE_OUTGOING", errno);
+  if (options_.super_frames && setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on) != 0)
+    return Error(options_.interface, "PACKET_VNET_HDR", errno);
+  if (Status s = socket->ring.Map(fd, ring_bytes, max_frame_bytes, options_.super_frames); !s.ok())
+    return MakeStatus(s.code(),
+                      fmt::format("interface {}: {}", options_.interface, std::string(s.message())));
+  return Status();
 }
 
-PacketSocket::~PacketSocket() {
-  if (ring_ != nullptr) munmap(ring_, ring_bytes_);
-}
-
-// TPACKET_V2: version 3 hands frames over in blocks, a millisecond late.
-Status PacketSocket::MapRing(size_t ring_bytes) {
-  const int version = TPACKET_V2;
-  if (setsockopt(fd(), SOL_PACKET, PACKET_VERSION, &version, sizeof version) != 0)
-    return Error(options_.interface, "PACKET_VERSION", errno);
-  slot_bytes_ = std::bit_ceil(TPACKET2_HDRLEN + kEthernetBytes + 16 + max_frame_bytes_);
-  const size_t block = std::max(kRingBlock, slot_bytes_);
-  ring_bytes_ = std::max(ring_bytes / block, size_t{1}) * block;
-  slots_ = ring_bytes_ / slot_bytes_;
-  tpacket_req request{};
-  request.tp_block_size = static_cast<unsigned>(block);
-  request.tp_block_nr = static_cast<unsigned>(ring_bytes_ / block);
-  request.tp_frame_size = static_cast<unsigned>(slot_bytes_);
-  request.tp_frame_nr = static_cast<unsigned>(slots_);
-  if (setsockopt(fd(), SOL_PACKET, PACKET_RX_RING, &request, sizeof request) != 0)
-    return Error(options_.interface, "PACKET_RX_RING", errno);
-  void* const at = mmap(nullptr, ring_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd(), 0);
-  if (at == MAP_FAILED) return Error(options_.interface, "mmap", errno);
-  ring_ = static_cast<uint8_t*>(at);
+Status PacketSocket::Bind(const Socket& socket, uint32_t index) {
+  sockaddr_ll address{};
+  address.sll_family = AF_PACKET;
+  address.sll_protocol = htons(ETH_P_ALL);
+  address.sll_ifindex = static_cast<int>(index);
+  if (bind(socket.fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return Error(options_.interface, "bind", errno);
+  if (!options_.everything) return Status();
+  packet_mreq all{};
+  all.mr_ifindex = static_cast<int>(index);
+  all.mr_type = PACKET_MR_PROMISC;
+  if (setsockopt(socket.fd.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) != 0)
+    return Error(options_.interface, "promiscuous mode", errno);
   return Status();
 }
 
 Status PacketSocket::SetQpnBlocks(const std::vector<uint16_t>& blocks) {
-  const FilterOptions filter{.udp_port = options_.udp_port, .arp_replies = options_.arp_replies};
-  if (!Attach(fd(), RoceFilter(filter, blocks))) return Error(options_.interface, "filter", errno);
-  return Status();
+  const auto attach = [&](const Socket& socket, const FrameLengths& lengths) {
+    const FilterOptions filter{
+        .udp_port = options_.udp_port, .arp_replies = options_.arp_replies, .lengths = lengths};
+    return Attach(socket.fd.get(), options_.everything ? LengthFilter(lengths) : RoceFilter(filter, blocks));
+  };
+  if (!options_.super_frames) {
+    if (attach(short_, {})) return Status();
+  } else {
+    const auto most = static_cast<uint32_t>(max_frame_bytes_);
+    if (attach(short_, {.max_bytes = most}) && attach(long_, {.min_bytes = most + 1})) return Status();
+  }
+  return Error(options_.interface, "filter", errno);
 }
 
-// Slots do not cross blocks: a block holds a whole number of them, because both are powers of two.
-uint8_t* PacketSocket::Slot(size_t index) const { return ring_ + index * slot_bytes_; }
+std::vector<int> PacketSocket::fds() const {
+  if (!long_.fd) return {short_.fd.get()};
+  return {short_.fd.get(), long_.fd.get()};
+}
 
-int PacketSocket::Receive(int max_frames, FrameHandler handler, void* user) {
+PacketRing* PacketSocket::Next() {
+  uint64_t came_short = 0, came_long = 0;
+  bool has_short = short_.ring.Ready(&came_short);
+  if (!long_.ring.mapped()) return has_short ? &short_.ring : nullptr;
+  const bool has_long = long_.ring.Ready(&came_long);
+  // What came before it by the ring that was looked at first is there by now, if not at the first look.
+  if (has_long && !has_short) has_short = short_.ring.Ready(&came_short);
+  if (!has_long && has_short && !long_.ring.Ready(&came_long)) return &short_.ring;
+  if (!has_short) return has_long ? &long_.ring : nullptr;
+  return came_long <= came_short ? &long_.ring : &short_.ring;
+}
+
+StatusOr<int> PacketSocket::Receive(int max_packets, FrameHandler handler, void* user) {
   int count = 0;
-  for (; count < max_frames; ++count) {
-    auto* header = reinterpret_cast<tpacket2_hdr*>(Slot(next_slot_));
-    const uint32_t status = __atomic_load_n(&header->tp_status, __ATOMIC_ACQUIRE);
-    if ((status & TP_STATUS_USER) == 0) break;
-    if (header->tp_snaplen < header->tp_len || header->tp_len > max_frame_bytes_) {
-      ++counters_.rx_cut;
-    } else {
-      handler(user, {reinterpret_cast<const uint8_t*>(header) + header->tp_mac, header->tp_snaplen});
-    }
-    __atomic_store_n(&header->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
-    next_slot_ = next_slot_ + 1 == slots_ ? 0 : next_slot_ + 1;
-  }
-  return count;
-}
-
-std::span<uint8_t> PacketSocket::Queue(size_t bytes) {
-  if (bytes > max_frame_bytes_) {
-    ++counters_.tx_failed;
-    return {};
-  }
-  if (queued_ == kMaxQueued) Flush();
-  lengths_[queued_] = bytes;
-  return std::span(queue_).subspan(queued_++ * max_frame_bytes_, bytes);
-}
-
-void PacketSocket::Flush() {
-  if (queued_ == 0) return;
-  std::array<iovec, kMaxQueued> parts;
-  std::array<mmsghdr, kMaxQueued> messages{};
-  for (size_t i = 0; i < queued_; ++i) {
-    parts[i] = {&queue_[i * max_frame_bytes_], lengths_[i]};
-    messages[i].msg_hdr.msg_iov = &parts[i];
-    messages[i].msg_hdr.msg_iovlen = 1;
-  }
-  int retries = 0;
-  for (size_t next = 0; next < queued_;) {
-    const int sent = sendmmsg(fd(), &messages[next], static_cast<unsigned>(queued_ - next), MSG_DONTWAIT);
-    if (sent > 0) {
-      next += static_cast<size_t>(sent);
+  while (count < max_packets) {
+    PacketRing* const ring = Next();
+    if (ring == nullptr) break;
+    ReceivedFrame frame;
+    ++count;
+    const bool whole = ring->Take(&frame);
+    if (!whole || (frame.segment_bytes == 0 && frame.bytes.size() > max_frame_bytes_ + kTagBytes)) {
+      ++rx_too_long_;
       continue;
     }
-    if (errno == EINTR) continue;
-    if ((errno == EAGAIN || errno == ENOBUFS) && retries++ < kMaxSendRetries) {
-      pollfd writable{fd(), POLLOUT, 0};
-      poll(&writable, 1, kSendRetryMs);
-      continue;
+    if (frame.segment_bytes > 0) {
+      ++rx_super_frames_;
+      count += static_cast<int>(frame.bytes.size() / frame.segment_bytes);
     }
-    ++counters_.tx_failed;
-    ++next;
+    handler(user, frame);
   }
-  queued_ = 0;
+  if (count > 0 || !options_.everything) return count;
+  // The kernel says so once, on every socket of an interface that has gone or is down.
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (getsockopt(short_.fd.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error == 0) return 0;
+  // One that is down comes up again by itself; a new one of the same name is another.
+  if (error == ENETDOWN && if_nametoindex(options_.interface.c_str()) == index_) return 0;
+  return MakeStatus(StatusCode::kUnavailable, std::strerror(error));
 }
 
-PacketSocketCounters PacketSocket::counters() {
-  tpacket_stats stats{};
-  socklen_t length = sizeof stats;
-  // Reading resets the kernel's count.
-  if (getsockopt(fd(), SOL_PACKET, PACKET_STATISTICS, &stats, &length) == 0)
-    counters_.rx_dropped += stats.tp_drops;
-  return counters_;
+void PacketSocket::Release() {
+  short_.ring.Release();
+  if (long_.ring.mapped()) long_.ring.Release();
+}
+
+void PacketSocket::FlushOrDrop() {
+  sender().Flush();
+  for (int retries = 0; sender().waiting() && retries < kMaxSendRetries; ++retries) {
+    pollfd writable{short_.fd.get(), POLLOUT, 0};
+    poll(&writable, 1, kSendRetryMs);
+    sender().Resume();
+  }
+  if (sender().waiting()) sender().Discard();
+}
+
+uint64_t PacketSocket::CountDropped() {
+  for (Socket* one : {&short_, &long_}) {
+    tpacket_stats stats{};
+    socklen_t length = sizeof stats;
+    // Reading resets the kernel's count.
+    if (one->fd && getsockopt(one->fd.get(), SOL_PACKET, PACKET_STATISTICS, &stats, &length) == 0)
+      one->dropped += stats.tp_drops;
+  }
+  return short_.dropped + long_.dropped;
 }
 
 Descriptor HoldUdpPort(uint16_t port) {

@@ -1,8 +1,13 @@
-// Frames of chosen UDP ports, and ARP replies, from one network interface by an AF_PACKET socket with a
-// memory-mapped ring: no library behind it, nothing taken from the kernel's own stack, a look without a
-// system call. Needs CAP_NET_RAW.
+// Frames from and to one network interface by AF_PACKET sockets with memory-mapped rings: no library behind
+// it, nothing taken from the kernel's own stack, a look without a system call. Either all frames, or those of
+// a UDP port with chosen queue pairs, and ARP replies. Needs CAP_NET_RAW.
+//
+// With super-frames there are two sockets, one for frames that the MTU allows and one for longer ones: a ring
+// for the latter has few slots, so that its memory stays in the processor's cache, and what is short does not
+// take them. Frames are handed over in the order in which they came.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,72 +17,63 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "io/descriptor.h"
+#include "io/frame_port.h"
+#include "io/packet_ring.h"
 
 namespace epic::io {
 
-struct PacketSocketCounters {
-  uint64_t rx_dropped = 0;  // by the kernel: the ring was full
-  uint64_t rx_cut = 0;      // longer than the MTU allows: an offload (GRO, GSO) is on
-  uint64_t tx_failed = 0;   // not taken by the kernel, also after some retries
-};
-
-class PacketSocket {
+class PacketSocket final : public FramePort {
  public:
   struct Options {
     std::string interface;
-    size_t ring_bytes = 4 << 20;
-    // IPv4 datagrams to this UDP port are received whose InfiniBand destination QPN has one of the
-    // `qpn_blocks` in its upper 16 bits, or is the multicast QPN.
+    size_t ring_bytes = 4 << 20;  // for frames that the MTU allows
+    bool super_frames = false;    // in and out
+    // Every frame, whoever it is for; else IPv4 datagrams to this UDP port whose InfiniBand destination QPN
+    // has one of the `qpn_blocks` in its upper 16 bits, or is the multicast QPN.
+    bool everything = false;
     uint16_t udp_port = 0;
     std::vector<uint16_t> qpn_blocks;
     bool arp_replies = false;
   };
-  // With the interface's name: NOT_FOUND, PERMISSION_DENIED or INTERNAL.
+  // With the interface's name: NOT_FOUND, UNAVAILABLE (it is down; only if `everything`), PERMISSION_DENIED
+  // or INTERNAL.
   static StatusOr<std::unique_ptr<PacketSocket>> Open(const Options& options);
-  ~PacketSocket();
-  PacketSocket(const PacketSocket&) = delete;
-  PacketSocket& operator=(const PacketSocket&) = delete;
 
-  // For poll; readable while frames wait.
-  int fd() const { return fd_.get(); }
-  uint32_t mtu() const { return mtu_; }
+  std::vector<int> fds() const override;
+  StatusOr<int> Receive(int max_packets, FrameHandler handler, void* user) override;
+  bool keeps_received() const override { return true; }
+  void Release() override;
+  uint32_t mtu() const override { return mtu_; }
+  bool super_frames() const override { return options_.super_frames; }
 
   // Receives for these blocks from now on.
   Status SetQpnBlocks(const std::vector<uint16_t>& blocks);
 
-  using FrameHandler = void (*)(void* user, std::span<const uint8_t> frame);
-  // Hands over at most max_frames frames that have arrived; each is valid only during the call. Returns their
-  // number.
-  int Receive(int max_frames, FrameHandler handler, void* user);
+  // As the sender's Flush, but gives a kernel without room a few milliseconds; what then is left is dropped.
+  // For those that have nothing else to do meanwhile.
+  void FlushOrDrop();
 
-  // Room for a frame of `bytes`, to be filled by the caller before the next call; it leaves at Flush, or
-  // earlier if the queue is full. In order.
-  std::span<uint8_t> Queue(size_t bytes);
-  void Flush();
-
-  // Reads the kernel's drop counter, so not for every packet.
-  PacketSocketCounters counters();
+ protected:
+  uint64_t CountDropped() override;
 
  private:
-  static constexpr size_t kMaxQueued = 64;
+  struct Socket {
+    Descriptor fd;
+    PacketRing ring;
+    uint64_t dropped = 0;
+  };
 
-  PacketSocket(Descriptor fd, const Options& options, uint32_t mtu);
-  Status MapRing(size_t ring_bytes);
-  uint8_t* Slot(size_t index) const;
+  PacketSocket(const Options& options, uint32_t mtu);
+  Status OpenSocket(Socket* socket, size_t ring_bytes, size_t max_frame_bytes);
+  Status Bind(const Socket& socket, uint32_t index);
+  // The ring with the frame that came first; null if none waits.
+  PacketRing* Next();
 
-  const Descriptor fd_;
   const Options options_;
   const uint32_t mtu_;
-  uint8_t* ring_ = nullptr;
-  size_t ring_bytes_ = 0;
-  size_t slot_bytes_ = 0;
-  size_t slots_ = 0;
-  size_t next_slot_ = 0;
-  std::vector<uint8_t> queue_;  // kMaxQueued places of max_frame_bytes_
-  size_t max_frame_bytes_;
-  size_t queued_ = 0;
-  std::vector<size_t> lengths_;
-  PacketSocketCounters counters_;
+  const size_t max_frame_bytes_;  // without a VLAN tag
+  uint32_t index_ = 0;            // of the interface
+  Socket short_, long_;           // long_ only with super-frames
 };
 
 // Takes a UDP port of the interface's namespace and throws away whatever the kernel delivers there, so that

@@ -8,12 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
-#include "base/check.h"
+#include "io/interface.h"
 
 namespace epic::io {
 namespace {
@@ -46,7 +45,7 @@ Status ActivationError(int result, pcap_t* p, const std::string& interface) {
 }
 
 struct Receiver {
-  PcapPort::FrameHandler handler;
+  FramePort::FrameHandler handler;
   void* user;
   size_t max_frame_bytes;
   uint64_t* too_long;
@@ -58,7 +57,7 @@ void OnPcapFrame(u_char* user, const pcap_pkthdr* header, const u_char* bytes) {
     ++*receiver->too_long;
     return;
   }
-  receiver->handler(receiver->user, {bytes, header->caplen});
+  receiver->handler(receiver->user, {.bytes = {bytes, header->caplen}});
 }
 
 }  // namespace
@@ -95,83 +94,21 @@ PcapPort::PcapPort(pcap* handle, uint32_t mtu)
       fd_(pcap_get_selectable_fd(handle)),
       mtu_(mtu),
       max_frame_bytes_(mtu + kEthernetBytes) {
-  queue_.reserve(kMaxWaitingBytes);
-  queue_ends_.reserve(kMaxWaitingFrames);
+  sender_ = std::make_unique<FrameSender>(fd_, max_frame_bytes_, /*virtio=*/false);
 }
 
 PcapPort::~PcapPort() { pcap_close(handle_); }
 
-StatusOr<int> PcapPort::Receive(int max_frames, FrameHandler handler, void* user) {
-  Receiver receiver{handler, user, max_frame_bytes_, &counters_.rx_too_long};
-  const int count = pcap_dispatch(handle_, max_frames, OnPcapFrame, reinterpret_cast<u_char*>(&receiver));
+StatusOr<int> PcapPort::Receive(int max_packets, FrameHandler handler, void* user) {
+  Receiver receiver{handler, user, max_frame_bytes_, &rx_too_long_};
+  const int count = pcap_dispatch(handle_, max_packets, OnPcapFrame, reinterpret_cast<u_char*>(&receiver));
   if (count < 0) return MakeStatus(StatusCode::kUnavailable, pcap_geterr(handle_));
   return count;
 }
 
-void PcapPort::Send(std::span<const uint8_t> frame) {
-  if (frame.size() > max_frame_bytes_) {
-    ++counters_.tx_too_long;
-    return;
-  }
-  if (queue_ends_.size() >= kBatchFrames) Flush();
-  if (queue_.size() + frame.size() > kMaxWaitingBytes || queue_ends_.size() == kMaxWaitingFrames) {
-    ++counters_.tx_no_buffer;
-    return;
-  }
-  queue_.insert(queue_.end(), frame.begin(), frame.end());
-  queue_ends_.push_back(queue_.size());
-}
-
-void PcapPort::Flush() {
-  if (waiting_) return;
-  size_t done = 0;
-  while (done < queue_ends_.size()) {
-    const size_t sent = SendBatch(done);
-    done += sent;
-    if (sent > 0 || errno == EINTR) continue;
-    waiting_ = errno == EAGAIN;
-    if (waiting_) break;
-    // ENOBUFS: the device's own queue was full, and the frame is gone.
-    ++(errno == ENOBUFS    ? counters_.tx_no_buffer
-       : errno == EMSGSIZE ? counters_.tx_too_long
-                           : counters_.tx_failed);
-    ++done;
-  }
-  DropFirst(done);
-}
-
-void PcapPort::Resume() {
-  waiting_ = false;
-  Flush();
-}
-
-void PcapPort::DropFirst(size_t frames) {
-  if (frames == 0) return;
-  const size_t bytes = queue_ends_[frames - 1];
-  queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(bytes));
-  queue_ends_.erase(queue_ends_.begin(), queue_ends_.begin() + static_cast<ptrdiff_t>(frames));
-  for (size_t& end : queue_ends_) end -= bytes;
-}
-
-// Sends a batch of frames from `first` on; returns how many left. If none, errno says why.
-size_t PcapPort::SendBatch(size_t first) {
-  std::array<iovec, kBatchFrames> parts;
-  std::array<mmsghdr, kBatchFrames> messages{};
-  const size_t count = std::min(queue_ends_.size() - first, kBatchFrames);
-  for (size_t i = 0; i < count; ++i) {
-    const size_t begin = first + i == 0 ? 0 : queue_ends_[first + i - 1];
-    parts[i] = {&queue_[begin], queue_ends_[first + i] - begin};
-    messages[i].msg_hdr.msg_iov = &parts[i];
-    messages[i].msg_hdr.msg_iovlen = 1;
-  }
-  const int sent = sendmmsg(fd_, messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
-  return sent > 0 ? static_cast<size_t>(sent) : 0;
-}
-
-PcapPortCounters PcapPort::counters() {
+uint64_t PcapPort::CountDropped() {
   pcap_stat stats{};
-  if (pcap_stats(handle_, &stats) == 0) counters_.rx_dropped = stats.ps_drop;
-  return counters_;
+  return pcap_stats(handle_, &stats) == 0 ? stats.ps_drop : 0;
 }
 
 }  // namespace epic::io

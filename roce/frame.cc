@@ -235,4 +235,11 @@ void WritePieces(const FrameAddress& address, const Packet& packet, const Payloa
   StoreLe32(icrc, &out->tail_bytes[pad]);
 }
 
+std::vector<uint8_t> Join(const FramePieces& pieces) {
+  std::vector<uint8_t> frame(pieces.head().begin(), pieces.head().end());
+  frame.insert(frame.end(), pieces.payload.begin(), pieces.payload.end());
+  frame.insert(frame.end(), pieces.tail().begin(), pieces.tail().end());
+  return frame;
+}
+
 }  // namespace epic::roce

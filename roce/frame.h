@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "roce/icrc.h"
 #include "roce/packet.h"
@@ -90,6 +91,9 @@ struct FramePieces {
   std::span<const uint8_t> tail() const { return std::span(tail_bytes).first(tail_size); }
   size_t size() const { return head_size + payload.size() + tail_size; }
 };
+
+// In one piece.
+std::vector<uint8_t> Join(const FramePieces& pieces);
 
 // The bytes that WriteFrame writes, or with crc WriteFrameWithPayloadCrc. The same rules.
 void WritePieces(const FrameAddress& address, const Packet& packet, const PayloadCrc* crc, FramePieces* out);

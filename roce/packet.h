@@ -75,6 +75,9 @@ struct Packet {
   uint32_t imm = 0;  // immediate data, host byte order
   // Without pad bytes and ICRC. Borrowed: valid as long as the frame or buffer that it views.
   std::span<const uint8_t> payload;
+  // Of a packet that is sent: the payload lies in registered memory, where it stays until the packet has
+  // left. A sink that sends later must copy it otherwise.
+  bool payload_stays = false;
 };
 
 }  // namespace epic::roce

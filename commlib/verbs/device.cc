@@ -11,6 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "commlib/verbs/extensions.h"
+
+#include "commlib/verbs/extensions.h"
+
 namespace epic::verbs {
 namespace {
 
@@ -87,6 +91,7 @@ std::shared_ptr<Device> Device::OpenOne(ibv_device* candidate, const std::string
   if (ibv_query_device(device->context_, &attr) == 0 && attr.vendor_id == kRxeVendor) {
     device->max_outstanding_ = kRxeOutstanding;
   }
+  device->takes_super_frames_ = TakesSuperFrames(device->context_);
   device->pd_ = ibv_alloc_pd(device->context_);
   return device->pd_ != nullptr ? device : nullptr;
 }

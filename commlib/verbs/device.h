@@ -33,6 +33,8 @@ class Device {
   uint32_t max_path_mtu() const { return max_path_mtu_; }
   // Packets that the NIC can have unacknowledged; 0 if unknown.
   uint32_t max_outstanding() const { return max_outstanding_; }
+  // The NIC takes super-frames and can send them (docs/PROTOCOL.md, section 9).
+  bool takes_super_frames() const { return takes_super_frames_; }
   // "rxe0 port 1 (vec0, 10.0.0.1)".
   const std::string& description() const { return description_; }
 
@@ -48,6 +50,7 @@ class Device {
   Ipv4 ip_{};
   uint32_t max_path_mtu_ = 0;
   uint32_t max_outstanding_ = 0;
+  bool takes_super_frames_ = false;
   std::string description_;
 };
 

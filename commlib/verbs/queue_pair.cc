@@ -7,6 +7,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "commlib/verbs/extensions.h"
+
+#include "commlib/verbs/extensions.h"
+
 namespace epic::verbs {
 namespace {
 
@@ -79,7 +83,10 @@ Error QueuePair::Connect(const ConnectInfo& info) {
             fmt::format("the manager chose a path MTU of {}, which RoCE does not have", info.path_mtu)};
   }
   if (Error e = ToReadyToReceive(info); !e.ok()) return e;
-  return ToReadyToSend(info);
+  if (Error e = ToReadyToSend(info); !e.ok()) return e;
+  // If the NIC does not: single frames are right everywhere.
+  if (info.super_frames) static_cast<void>(SendSuperFrames(qp_));
+  return {};
 }
 
 Error QueuePair::ToReadyToReceive(const ConnectInfo& info) {

@@ -26,6 +26,7 @@ struct ConnectInfo {
   uint8_t retry_cnt = 0;
   uint8_t rnr_retry = 0;
   uint8_t min_rnr_timer = 0;
+  bool super_frames = false;  // the other end takes them
 };
 
 // Not thread-safe; its owner has a lock.

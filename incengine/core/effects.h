@@ -39,6 +39,8 @@ struct OutPacket {
   uint16_t ip_id = 0;
   // The payload is that of the Send before this one in the same call: its part of the ICRC can be used again.
   bool same_payload = false;
+  // The remote endpoint takes super-frames: the packet may share one with its neighbours.
+  bool super_frames = false;
   roce::Packet packet;
 };
 

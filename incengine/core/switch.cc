@@ -6,6 +6,7 @@
 #include "incengine/core/echo.h"
 #include "incengine/core/source_guard.h"
 #include "roce/arp.h"
+#include "roce/super_frame.h"
 #include "roce/view.h"
 
 namespace epic::engine {
@@ -40,6 +41,10 @@ const char* Name(FrameDrop reason) {
   return "unknown";
 }
 
+void FrameSink::SendPacket(PortId port, const roce::FramePieces& packet, bool) {
+  Send(port, roce::Join(packet));
+}
+
 // The engine's effects as frames.
 class Switch::EngineWorld final : public Effects {
  public:
@@ -60,14 +65,13 @@ Switch::Switch(const SwitchConfig& config)
       engine_(config.address, config.port_count, config.arena_bytes),
       forwarding_(config.forwarding, config.port_count),
       port_counters_(config.port_count),
-      out_(roce::MaxFrameBytes(kMaxPathMtu)) {
+      cut_(roce::MaxFrameBytes(kMaxPathMtu)) {
   for (size_t mtu = kMinPathMtu; mtu <= kMaxPathMtu; mtu *= 2) shifts_.emplace_back(mtu);
 }
 
 void Switch::OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
   EPIC_CHECK(port < config_.port_count);
-  ++port_counters_[port].rx_frames;
-  port_counters_[port].rx_bytes += frame.size();
+  CountFrame(port, 1, frame.size());
   const auto ethernet = roce::EthernetView::Of(frame);
   if (!ethernet) return Count(FrameDrop::kRunt);
   if (ethernet->src() == config_.mac) return Count(FrameDrop::kOwnSource);
@@ -77,6 +81,30 @@ void Switch::OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, Fra
   if (ethernet->ether_type() == roce::kEtherTypeArp && AnswerArp(port, frame, sink)) return;
   if (ethernet->dst() == config_.mac) return OnOwnFrame(now, port, frame, sink);
   Forward(now, port, frame, sink);
+}
+
+void Switch::OnSuperFrame(Nanos now, PortId port, std::span<const uint8_t> frame, size_t segment_bytes,
+                          FrameSink& sink) {
+  EPIC_CHECK(port < config_.port_count);
+  roce::SuperFrameView view;
+  const roce::ParseResult whole = roce::SuperFrameView::Of(frame, segment_bytes, &view);
+  if (whole != roce::ParseResult::kOk) return CountFrame(port, 1, frame.size()), CountBad(whole);
+  const auto ethernet = roce::EthernetView::Of(frame);
+  EPIC_CHECK(ethernet.has_value());
+  const bool own = ethernet->dst() == config_.mac && ethernet->src() != config_.mac;
+  if (own) CountFrame(port, view.packets(), frame.size());
+  for (size_t k = 0; k < view.packets(); ++k) {
+    if (!own) {
+      const size_t bytes = view.Write(k, cut_);
+      bytes > 0 ? OnFrame(now, port, std::span(cut_).first(bytes), sink)
+                : CountBad(roce::ParseResult::kTruncated);
+      continue;
+    }
+    roce::FrameAddress address;
+    roce::Packet packet;
+    const roce::ParseResult result = view.Parse(k, &address, &packet);
+    result == roce::ParseResult::kOk ? OnOwnPacket(now, port, address, packet, sink) : CountBad(result);
+  }
 }
 
 void Switch::OnTimer(Nanos now, TimerId id, FrameSink& sink) {
@@ -101,10 +129,12 @@ void Switch::OnOwnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, 
     ++counters_.echo_replies;
     return Send(port, echo_, sink);
   }
-  if (result != roce::ParseResult::kOk) {
-    ++counters_.bad_roce[static_cast<size_t>(result)];
-    return;
-  }
+  if (result != roce::ParseResult::kOk) return CountBad(result);
+  OnOwnPacket(now, port, address, packet, sink);
+}
+
+void Switch::OnOwnPacket(Nanos now, PortId port, const roce::FrameAddress& address,
+                         const roce::Packet& packet, FrameSink& sink) {
   if (packet.dst_ip != config_.address) return Count(FrameDrop::kNotForSwitch);
   // A priority tag (VLAN 0) is no VLAN.
   if ((address.vlan.value_or(0) & kVlanIdMask) != 0) return Count(FrameDrop::kTaggedRoce);
@@ -150,14 +180,17 @@ void Switch::SendPacket(PortId port, const OutPacket& out, FrameSink& sink) {
   const roce::FrameAddress address{.dst = out.dst_mac, .src = config_.mac, .ip_id = out.ip_id, .vlan = {}};
   const std::span<const uint8_t> payload = out.packet.payload;
   const size_t shift = ShiftIndex(payload.size());
-  size_t bytes;
+  roce::FramePieces pieces;
   if (shift < shifts_.size()) {
     if (!out.same_payload) payload_crc_ = roce::Crc32(0, payload);
-    bytes = roce::WriteFrameWithPayloadCrc(address, out.packet, {&shifts_[shift], payload_crc_}, out_);
+    const roce::PayloadCrc crc{&shifts_[shift], payload_crc_};
+    roce::WritePieces(address, out.packet, &crc, &pieces);
   } else {
-    bytes = roce::WriteFrame(address, out.packet, out_);
+    roce::WritePieces(address, out.packet, nullptr, &pieces);
   }
-  Send(port, std::span(out_).first(bytes), sink);
+  ++port_counters_[port].tx_frames;
+  port_counters_[port].tx_bytes += pieces.size();
+  sink.SendPacket(port, pieces, out.super_frames);
 }
 
 }  // namespace epic::engine

@@ -25,8 +25,13 @@ namespace epic::engine {
 // What a switch asks of the world around it.
 class FrameSink {
  public:
-  // A whole Ethernet frame, valid only during the call. Order per port is kept.
+  // A whole Ethernet frame, valid only during the call. Order per port is kept, also with SendPacket.
   virtual void Send(PortId port, std::span<const uint8_t> frame) = 0;
+  // The frame of a RoCE packet of the engine's, in pieces. The payload lies in the arena, in the frame that
+  // is being processed, or elsewhere; only in the first case does it stay beyond the call, though not
+  // unchanged for ever: a sink that still reads it when its slot is used again sends what its ICRC unmasks.
+  // joins: it may share a super-frame with its neighbours. Without more ado: Send.
+  virtual void SendPacket(PortId port, const roce::FramePieces& packet, bool joins);
   // Asks for Switch::OnTimer(now, id) at or soon after the deadline; setting a timer that is set moves it.
   virtual void SetTimer(TimerId id, Nanos deadline) = 0;
 
@@ -54,6 +59,7 @@ struct SwitchConfig {
   ForwardingMode forwarding = ForwardingMode::kLearning;
 };
 
+// A super-frame counts as many frames as it has packets.
 struct SwitchPortCounters {
   uint64_t rx_frames = 0;
   uint64_t rx_bytes = 0;
@@ -79,6 +85,10 @@ class Switch {
   explicit Switch(const SwitchConfig& config);
 
   void OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  // A super-frame (roce/super_frame.h) whose packets but the last have segment_bytes. Its packets are taken
+  // as if each had come in a frame of its own; those that are not for the switch itself leave in such.
+  void OnSuperFrame(Nanos now, PortId port, std::span<const uint8_t> frame, size_t segment_bytes,
+                    FrameSink& sink);
   void OnTimer(Nanos now, TimerId id, FrameSink& sink);
 
   // For the control plane. Probe asks another switch for an echo and says what became of the requests
@@ -95,10 +105,17 @@ class Switch {
   class EngineWorld;
 
   void OnOwnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  void OnOwnPacket(Nanos now, PortId port, const roce::FrameAddress& address, const roce::Packet& packet,
+                   FrameSink& sink);
   bool AnswerArp(PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   void Forward(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   void Send(PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   void SendPacket(PortId port, const OutPacket& out, FrameSink& sink);
+  void CountFrame(PortId port, size_t packets, size_t bytes) {
+    port_counters_[port].rx_frames += packets;
+    port_counters_[port].rx_bytes += bytes;
+  }
+  void CountBad(roce::ParseResult result) { ++counters_.bad_roce[static_cast<size_t>(result)]; }
   void Count(FrameDrop reason) { ++counters_.frame_drops[static_cast<size_t>(reason)]; }
   void Count(ForwardDrop reason) { ++counters_.forward_drops[static_cast<size_t>(reason)]; }
 
@@ -108,7 +125,7 @@ class Switch {
   Prober prober_;
   SwitchCounters counters_;
   std::vector<SwitchPortCounters> port_counters_;
-  std::vector<uint8_t> out_;            // the packet's frame being made, large enough for any
+  std::vector<uint8_t> cut_;            // a packet of a super-frame that is not for the switch
   std::vector<uint8_t> echo_;           // the echo request or reply being made
   std::vector<roce::CrcShift> shifts_;  // for payloads of each path MTU, smallest first
   uint32_t payload_crc_ = 0;            // of the last payload sent, for OutPacket::same_payload

@@ -104,6 +104,7 @@ proto::EngineInfo SwitchControl::Describe() const {
     port.set_up(states[i].interface.up);
     port.set_rx_frames(switch_.port_counters()[i].rx_frames);
     port.set_tx_frames(switch_.port_counters()[i].tx_frames);
+    port.set_super_frames(states[i].super_frames);
   }
   for (const auto& [id, group] : switch_.engine().groups()) info.add_group_ids(id);
   return info;
@@ -166,6 +167,8 @@ void SwitchControl::DumpCounters(proto::DumpReply* reply) const {
     out.Add(port + "tx_no_buffer", states[i].counters.tx_no_buffer);
     out.Add(port + "tx_too_long", states[i].counters.tx_too_long);
     out.Add(port + "tx_failed", states[i].counters.tx_failed);
+    out.Add(port + "rx_super_frames", states[i].counters.rx_super_frames);
+    out.Add(port + "tx_super_frames", states[i].counters.tx_super_frames);
     out.Add(port + "times_lost", states[i].times_lost);
   }
 }

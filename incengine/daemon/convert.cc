@@ -61,6 +61,7 @@ StatusOr<engine::EndpointConfig> FromProto(const proto::EndpointConfig& message,
                                 .in_psn = Psn(message.in_psn()),
                                 .out_psn = Psn(message.out_psn()),
                                 .is_host = message.is_host(),
+                                .super_frames = message.super_frames(),
                                 .ranks = {message.ranks().begin(), message.ranks().end()}};
 }
 
@@ -142,6 +143,7 @@ proto::EndpointConfig ToProto(const engine::EndpointConfig& config, const PortNa
   message.set_in_psn(config.in_psn.raw());
   message.set_out_psn(config.out_psn.raw());
   message.set_is_host(config.is_host);
+  message.set_super_frames(config.super_frames);
   message.mutable_ranks()->Assign(config.ranks.begin(), config.ranks.end());
   return message;
 }

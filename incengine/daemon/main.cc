@@ -11,6 +11,8 @@
 #include "incengine/daemon/options.h"
 #include "incengine/daemon/ports.h"
 #include "incengine/daemon/service.h"
+#include "io/interface.h"
+#include "io/offloads.h"
 #include "io/unix_socket.h"
 
 namespace epic::daemon {
@@ -36,8 +38,28 @@ void SetUpLog(const std::string& level) {
   spdlog::flush_on(spdlog::level::trace);
 }
 
+// Says of each port whether super-frames leave there, and what is set wrongly.
+int CheckConfig(const Options& options) {
+  int exit_code = 0;
+  for (const std::string& name : options.ports.interfaces) {
+    if (!io::ReadInterface(name).exists) {
+      exit_code = Fail(MakeStatus(StatusCode::kNotFound, "interface " + name + ": no such interface"));
+      continue;
+    }
+    const io::Offloads offloads = io::ReadOffloads(name);
+    if (const std::string wrong = io::WrongOffloads(name, offloads); !wrong.empty()) {
+      exit_code = Fail(MakeStatus(StatusCode::kInvalidArgument, wrong));
+      continue;
+    }
+    const bool carries = !options.ports.single_frames && io::CarriesSuperFrames(offloads);
+    spdlog::info("{}: {}", name, carries ? "super-frames, with who takes them" : "single frames");
+  }
+  return exit_code;
+}
+
 int Run(const Options& options) {
   SetUpLog(options.log_level);
+  if (options.check_config) return CheckConfig(options);
   // Before any thread starts, so that all inherit it and only sigwait below sees them.
   sigset_t signals;
   sigemptyset(&signals);
@@ -54,17 +76,18 @@ int Run(const Options& options) {
     if (!opened.ok()) return Fail(opened.status());
     trace = *std::move(opened);
   }
-  auto ports = Ports::Open(options.ports, options.ring_bytes, loop, sw, trace.get());
+  auto ports = Ports::Open(options.ports, loop, sw, trace.get());
   if (!ports.ok()) return Fail(ports.status());
   SwitchControl control(
-      {options.name, EPIC_VERSION, RandomId()}, options.ports, sw, [&ports] { return (*ports)->States(); },
-      trace.get(), [&ports](const engine::ProbeTarget& target) { return (*ports)->Probe(target); });
+      {options.name, EPIC_VERSION, RandomId()}, options.ports.interfaces, sw,
+      [&ports] { return (*ports)->States(); }, trace.get(),
+      [&ports](const engine::ProbeTarget& target) { return (*ports)->Probe(target); });
 
   std::thread data_path([&loop] { loop.Run(); });
   auto server = ControlServer::Start(options.control_path, loop, control);
   int exit_code = 0;
   if (server.ok()) {
-    spdlog::info("{} runs with {} ports, control on {}", options.name, options.ports.size(),
+    spdlog::info("{} runs with {} ports, control on {}", options.name, options.ports.interfaces.size(),
                  options.control_path);
     int signal = 0;
     sigwait(&signals, &signal);

@@ -57,15 +57,15 @@ std::string CheckPorts(const std::vector<std::string>& ports) {
 ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   CLI::App app(
       "incengine: a switch that forwards Ethernet frames and sums RoCE collectives on their way.\n"
-      "Needs CAP_NET_RAW; the interfaces must be up, with the offloads tx, tso, gso and gro off at both "
-      "ends.\n");
+      "Needs CAP_NET_RAW; the interfaces must be up, with the offloads tso, gso and gro off at both ends,\n"
+      "and tx as well, but on veths between switches, or a switch and a softnic host.\n");
   std::string address, mac, forwarding = "learning";
   uint64_t sram = 16 << 20, spin_us = 50, ring_mb = 4, trace_limit = 64 << 20;
   options->log_level = "info";
   app.add_option("--name", options->name, "the switch's name in the topology")->required();
   app.add_option("--address", address, "its IPv4 address: RoCE endpoint, ARP, ping")->required();
   app.add_option("--mac", mac, "its MAC address (default: 02:e1: and the bytes of the address)");
-  app.add_option("--port", options->ports,
+  app.add_option("--port", options->ports.interfaces,
                  "an interface that is a port; repeated, in the order of the port numbers")
       ->required()
       ->allow_extra_args(false);
@@ -85,6 +85,10 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--ring-mb", ring_mb, "receive ring of each port in MiB; this memory cannot be swapped")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1024}))
       ->capture_default_str();
+  app.add_flag("--single-frames", options->ports.single_frames,
+               "each packet in a frame of its own: no super-frames, in or out");
+  app.add_flag("--check-config", options->check_config,
+               "say what super-frames the ports carry, and what is set wrongly, and exit: 0 if nothing is");
   app.add_option("--log-level", options->log_level, "what is logged to stderr")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
       ->capture_default_str();
@@ -105,17 +109,17 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   std::string wrong = ParseIpv4(address, &options->config.address);
   options->config.mac = MacFor(options->config.address);
   if (wrong.empty() && !mac.empty()) wrong = ParseMac(mac, &options->config.mac);
-  if (wrong.empty()) wrong = CheckPorts(options->ports);
+  if (wrong.empty()) wrong = CheckPorts(options->ports.interfaces);
   if (!wrong.empty()) {
     std::cerr << "incengine: " << wrong << "\n";
     return ParseOutcome::kUsageError;
   }
-  options->config.port_count = options->ports.size();
+  options->config.port_count = options->ports.interfaces.size();
   options->config.arena_bytes = sram;
   options->config.forwarding =
       forwarding == "static" ? engine::ForwardingMode::kStatic : engine::ForwardingMode::kLearning;
   options->spin_ns = static_cast<Nanos>(spin_us) * kMicrosecond;
-  options->ring_bytes = ring_mb << 20;
+  options->ports.ring_bytes = ring_mb << 20;
   options->trace_limit = trace_limit;
   return ParseOutcome::kRun;
 }

@@ -6,18 +6,19 @@
 
 #include "base/types.h"
 #include "incengine/core/switch.h"
+#include "incengine/daemon/ports.h"
 
 namespace epic::daemon {
 
 struct Options {
   std::string name;
   engine::SwitchConfig config;
-  std::vector<std::string> ports;
+  Ports::Options ports;
   std::string control_path;
   Nanos spin_ns = 0;
-  size_t ring_bytes = 0;
   std::string log_level;
-  std::string trace_path;  // empty: no trace
+  bool check_config = false;  // only look at the ports
+  std::string trace_path;     // empty: no trace
   uint64_t trace_limit = 0;
 };
 

@@ -2,28 +2,56 @@
 
 #include <spdlog/spdlog.h>
 
+#include <array>
+#include <functional>
+
+#include "io/offloads.h"
+#include "io/packet_socket.h"
+#include "io/pcap_port.h"
+#include "roce/super_frame.h"
+
 namespace epic::daemon {
 namespace {
 
-// Frames of one port before the next port has its turn.
-constexpr int kFramesPerRound = 64;
+// Packets of one port before the next port has its turn.
+constexpr int kPacketsPerRound = 64;
 constexpr Nanos kCheckInterval = kSecond;
 
-void Add(const io::PcapPortCounters& more, io::PcapPortCounters* sum) {
+void Add(const io::PortCounters& more, io::PortCounters* sum) {
   sum->rx_dropped += more.rx_dropped;
   sum->rx_too_long += more.rx_too_long;
   sum->tx_no_buffer += more.tx_no_buffer;
   sum->tx_too_long += more.tx_too_long;
   sum->tx_failed += more.tx_failed;
+  sum->rx_super_frames += more.rx_super_frames;
+  sum->tx_super_frames += more.tx_super_frames;
+}
+
+bool LiesIn(std::span<const uint8_t> bytes, std::span<const uint8_t> whole) {
+  const std::less_equal<const uint8_t*> le;
+  return le(whole.data(), bytes.data()) && le(bytes.data() + bytes.size(), whole.data() + whole.size());
+}
+
+StatusOr<std::unique_ptr<io::FramePort>> OpenInterface(const std::string& name,
+                                                       const Ports::Options& options) {
+  if (!options.single_frames && io::CarriesSuperFrames(io::ReadOffloads(name))) {
+    auto opened = io::PacketSocket::Open(
+        {.interface = name, .ring_bytes = options.ring_bytes, .super_frames = true, .everything = true});
+    if (!opened.ok()) return opened.status();
+    return StatusOr<std::unique_ptr<io::FramePort>>(*std::move(opened));
+  }
+  auto opened = io::PcapPort::Open(name, options.ring_bytes);
+  if (!opened.ok()) return opened.status();
+  return StatusOr<std::unique_ptr<io::FramePort>>(*std::move(opened));
 }
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Ports>> Ports::Open(const std::vector<std::string>& interfaces, size_t ring_bytes,
-                                             io::EventLoop& loop, engine::Switch& sw, Trace* trace) {
-  std::unique_ptr<Ports> ports(new Ports(loop, sw, ring_bytes, trace));
-  for (const std::string& name : interfaces) ports->ports_.push_back({.name = name});
-  for (size_t i = 0; i < interfaces.size(); ++i) {
+StatusOr<std::unique_ptr<Ports>> Ports::Open(const Options& options, io::EventLoop& loop, engine::Switch& sw,
+                                             Trace* trace) {
+  std::unique_ptr<Ports> ports(new Ports(options, loop, sw, trace));
+  for (const std::string& name : options.interfaces) ports->ports_.push_back({.name = name});
+  for (size_t i = 0; i < options.interfaces.size(); ++i) {
     const Status status = ports->OpenPort(static_cast<PortId>(i));
     if (status.code() == StatusCode::kUnavailable) {
       spdlog::warn("{}; waiting for it", std::string(status.message()));
@@ -34,8 +62,8 @@ StatusOr<std::unique_ptr<Ports>> Ports::Open(const std::vector<std::string>& int
   return ports;
 }
 
-Ports::Ports(io::EventLoop& loop, engine::Switch& sw, size_t ring_bytes, Trace* trace)
-    : loop_(loop), switch_(sw), ring_bytes_(ring_bytes), trace_(trace) {
+Ports::Ports(const Options& options, io::EventLoop& loop, engine::Switch& sw, Trace* trace)
+    : loop_(loop), switch_(sw), options_(options), trace_(trace) {
   loop_.OnTimer([this](Nanos now, uint64_t id) {
     if (trace_ != nullptr) trace_->OnTimer(now, engine::TimerId{id});
     switch_.OnTimer(now, engine::TimerId{id}, *this);
@@ -50,9 +78,10 @@ std::vector<PortState> Ports::States() {
     PortState& state = states.emplace_back();
     state.name = port.name;
     state.interface = io::ReadInterface(port.name);
-    state.interface.up &= port.pcap != nullptr;
+    state.interface.up &= port.open != nullptr;
     state.counters = port.closed;
-    if (port.pcap != nullptr) Add(port.pcap->counters(), &state.counters);
+    if (port.open != nullptr) Add(port.open->counters(), &state.counters);
+    state.super_frames = port.open != nullptr && port.open->super_frames();
     state.times_lost = port.times_lost;
   }
   return states;
@@ -66,11 +95,17 @@ engine::ProbeAnswer Ports::Probe(const engine::ProbeTarget& target) {
 
 void Ports::Send(PortId port, std::span<const uint8_t> frame) {
   if (trace_ != nullptr) trace_->OnSend(port, frame);
-  if (ports_[port].pcap == nullptr) {
-    ++ports_[port].closed.tx_failed;
-    return;
-  }
-  ports_[port].pcap->Send(frame);
+  if (ports_[port].open == nullptr) return void(++ports_[port].closed.tx_failed);
+  ports_[port].open->sender().Send(frame);
+}
+
+void Ports::SendPacket(PortId port, const roce::FramePieces& packet, bool joins) {
+  if (trace_ != nullptr) trace_->OnSend(port, roce::Join(packet));
+  if (ports_[port].open == nullptr) return void(++ports_[port].closed.tx_failed);
+  // All ports are flushed before a slot can be needed for anything else: who could make it so has not got yet
+  // what waits here.
+  const bool stays = switch_.engine().arena().Holds(packet.payload) || LiesIn(packet.payload, kept_);
+  ports_[port].open->sender().Send(packet, {.joins = joins, .stays = stays});
 }
 
 void Ports::SetTimer(engine::TimerId id, Nanos deadline) {
@@ -78,11 +113,15 @@ void Ports::SetTimer(engine::TimerId id, Nanos deadline) {
 }
 
 Status Ports::OpenPort(PortId port) {
-  auto opened = io::PcapPort::Open(ports_[port].name, ring_bytes_);
+  const std::string& name = ports_[port].name;
+  auto opened = OpenInterface(name, options_);
   if (!opened.ok()) return opened.status();
-  ports_[port].pcap = *std::move(opened);
-  ports_[port].up = io::ReadInterface(ports_[port].name).up;
-  loop_.Watch(ports_[port].pcap->fd(), [this, port](Nanos now) { return Receive(port, now); });
+  if (const std::string wrong = io::WrongOffloads(name, io::ReadOffloads(name)); !wrong.empty())
+    spdlog::warn("port {}", wrong);
+  ports_[port].open = *std::move(opened);
+  ports_[port].up = io::ReadInterface(name).up;
+  for (const int fd : ports_[port].open->fds())
+    loop_.Watch(fd, [this, port](Nanos now) { return Receive(port, now); });
   return {};
 }
 
@@ -90,11 +129,33 @@ void Ports::LosePort(PortId port, const std::string& why) {
   Port& lost = ports_[port];
   spdlog::warn("port {} is lost: {}; waiting for it", lost.name, why);
   ++lost.times_lost;
-  Add(lost.pcap->counters(), &lost.closed);
-  loop_.Unwatch(lost.pcap->fd());
-  lost.pcap.reset();
+  Add(lost.open->counters(), &lost.closed);
+  for (const int fd : lost.open->fds()) loop_.Unwatch(fd);
+  lost.open.reset();
   lost.up = false;
   lost.waiting = false;
+}
+
+void Ports::OnFrame(Nanos now, PortId port, const io::ReceivedFrame& frame) {
+  if (frame.segment_bytes == 0) {
+    if (trace_ != nullptr) trace_->OnFrame(now, port, frame.bytes);
+    return switch_.OnFrame(now, port, frame.bytes, *this);
+  }
+  if (trace_ != nullptr) return TraceSuperFrame(now, port, frame);
+  switch_.OnSuperFrame(now, port, frame.bytes, frame.segment_bytes, *this);
+}
+
+// A trace has what comes in beside what follows from it, packet by packet.
+void Ports::TraceSuperFrame(Nanos now, PortId port, const io::ReceivedFrame& frame) {
+  roce::SuperFrameView view;
+  if (roce::SuperFrameView::Of(frame.bytes, frame.segment_bytes, &view) != roce::ParseResult::kOk)
+    return switch_.OnSuperFrame(now, port, frame.bytes, frame.segment_bytes, *this);
+  kept_ = {};
+  for (size_t k = 0; k < view.packets(); ++k) {
+    std::vector<uint8_t> alone(frame.bytes.size());
+    alone.resize(view.Write(k, alone));
+    if (!alone.empty()) OnFrame(now, port, {.bytes = alone});
+  }
 }
 
 bool Ports::Receive(PortId port, Nanos now) {
@@ -103,15 +164,17 @@ bool Ports::Receive(PortId port, Nanos now) {
     PortId port;
     Nanos now;
   } batch{this, port, now};
-  const auto handle = [](void* user, std::span<const uint8_t> frame) {
+  const auto handle = [](void* user, const io::ReceivedFrame& frame) {
     const Batch& b = *static_cast<const Batch*>(user);
-    if (b.ports->trace_ != nullptr) b.ports->trace_->OnFrame(b.now, b.port, frame);
-    b.ports->switch_.OnFrame(b.now, b.port, frame, *b.ports);
+    if (b.ports->ports_[b.port].open->keeps_received()) b.ports->kept_ = frame.bytes;
+    b.ports->OnFrame(b.now, b.port, frame);
+    b.ports->kept_ = {};
   };
   // It is watched for room as well.
-  if (ports_[port].waiting) ports_[port].pcap->Resume();
-  const auto received = ports_[port].pcap->Receive(kFramesPerRound, handle, &batch);
+  if (ports_[port].waiting) ports_[port].open->sender().Resume();
+  const auto received = ports_[port].open->Receive(kPacketsPerRound, handle, &batch);
   FlushAll();
+  ports_[port].open->Release();
   if (!received.ok()) {
     LosePort(port, std::string(received.status().message()));
     return false;
@@ -121,20 +184,20 @@ bool Ports::Receive(PortId port, Nanos now) {
 
 void Ports::FlushAll() {
   for (Port& port : ports_) {
-    if (port.pcap == nullptr) continue;
-    port.pcap->Flush();
+    if (port.open == nullptr) continue;
+    port.open->sender().Flush();
     NoteWaiting(port);
   }
 }
 
 void Ports::NoteWaiting(Port& port) {
-  if (port.waiting == port.pcap->waiting()) return;
-  port.waiting = port.pcap->waiting();
-  loop_.WatchWritable(port.pcap->fd(), port.waiting);
+  if (port.waiting == port.open->sender().waiting()) return;
+  port.waiting = port.open->sender().waiting();
+  loop_.WatchWritable(port.open->fds().front(), port.waiting);
 }
 
 void Ports::NoteLink(Port& port, bool up) {
-  if (port.up && !up && port.pcap != nullptr) {
+  if (port.up && !up && port.open != nullptr) {
     spdlog::warn("port {} is down", port.name);
     ++port.times_lost;
   } else if (!port.up && up) {
@@ -149,12 +212,12 @@ void Ports::CheckInterfaces() {
     const auto id = static_cast<PortId>(i);
     Port& port = ports_[i];
     const io::InterfaceState state = io::ReadInterface(port.name);
-    if (port.pcap != nullptr && !state.exists) {
+    if (port.open != nullptr && !state.exists) {
       LosePort(id, "the interface is gone");
-    } else if (port.pcap != nullptr && state.mtu != port.pcap->mtu()) {
+    } else if (port.open != nullptr && state.mtu != port.open->mtu()) {
       LosePort(id, "its MTU has changed");
     }
-    if (port.pcap == nullptr && state.exists && OpenPort(id).ok()) spdlog::info("port {} is back", port.name);
+    if (port.open == nullptr && state.exists && OpenPort(id).ok()) spdlog::info("port {} is back", port.name);
     NoteLink(port, state.up);
   }
 }

@@ -10,7 +10,8 @@
 #include "incengine/core/switch.h"
 #include "incengine/daemon/trace.h"
 #include "io/event_loop.h"
-#include "io/pcap_port.h"
+#include "io/frame_port.h"
+#include "io/interface.h"
 
 namespace epic::daemon {
 
@@ -18,16 +19,23 @@ namespace epic::daemon {
 struct PortState {
   std::string name;
   io::InterfaceState interface;
-  io::PcapPortCounters counters;
+  io::PortCounters counters;
   uint64_t times_lost = 0;
+  bool super_frames = false;  // taken, and sent in one piece
 };
 
 class Ports final : public engine::FrameSink {
  public:
-  // Opens all interfaces. NOT_FOUND or PERMISSION_DENIED if one is missing or may not be opened; one that is
+  struct Options {
+    std::vector<std::string> interfaces;
+    size_t ring_bytes = 0;
+    bool single_frames = false;  // no super-frames by any port
+  };
+  // Opens all interfaces: those that carry super-frames (io/offloads.h) by packet sockets, others by libpcap.
+  // NOT_FOUND or PERMISSION_DENIED if one is missing or may not be opened; one that is
   // down is waited for. loop, sw and trace (which may be none) outlive this.
-  static StatusOr<std::unique_ptr<Ports>> Open(const std::vector<std::string>& interfaces, size_t ring_bytes,
-                                               io::EventLoop& loop, engine::Switch& sw, Trace* trace);
+  static StatusOr<std::unique_ptr<Ports>> Open(const Options& options, io::EventLoop& loop,
+                                               engine::Switch& sw, Trace* trace);
 
   std::vector<PortState> States();
 
@@ -36,22 +44,25 @@ class Ports final : public engine::FrameSink {
 
   // For the core.
   void Send(PortId port, std::span<const uint8_t> frame) override;
+  void SendPacket(PortId port, const roce::FramePieces& packet, bool joins) override;
   void SetTimer(engine::TimerId id, Nanos deadline) override;
 
  private:
   struct Port {
     std::string name;
-    std::unique_ptr<io::PcapPort> pcap;  // none while the interface is away
-    io::PcapPortCounters closed;         // sums of the interfaces that have been closed
-    bool up = false;                     // at the last look
-    bool waiting = false;                // frames are queued until the kernel has room
-    uint64_t times_lost = 0;             // interface or link
+    std::unique_ptr<io::FramePort> open;  // none while the interface is away
+    io::PortCounters closed;              // sums of the interfaces that have been closed
+    bool up = false;                      // at the last look
+    bool waiting = false;                 // frames are queued until the kernel has room
+    uint64_t times_lost = 0;              // interface or link
   };
 
-  Ports(io::EventLoop& loop, engine::Switch& sw, size_t ring_bytes, Trace* trace);
+  Ports(const Options& options, io::EventLoop& loop, engine::Switch& sw, Trace* trace);
   Status OpenPort(PortId port);
   void LosePort(PortId port, const std::string& why);
   bool Receive(PortId port, Nanos now);
+  void OnFrame(Nanos now, PortId port, const io::ReceivedFrame& frame);
+  void TraceSuperFrame(Nanos now, PortId port, const io::ReceivedFrame& frame);
   void FlushAll();
   // Watches for room in the kernel where frames wait for it.
   void NoteWaiting(Port& port);
@@ -61,9 +72,11 @@ class Ports final : public engine::FrameSink {
 
   io::EventLoop& loop_;
   engine::Switch& switch_;
-  size_t ring_bytes_;
+  const Options options_;
   Trace* trace_;
   std::vector<Port> ports_;
+  // The frame that is being processed, if it stays as it is until FlushAll has returned; else empty.
+  std::span<const uint8_t> kept_;
 };
 
 }  // namespace epic::daemon

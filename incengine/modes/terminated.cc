@@ -36,6 +36,7 @@ class EndpointSink final : public roce::PacketSink {
   void Send(const roce::Packet& packet) override {
     OutPacket out{.dst_mac = ep_.config.remote_mac, .ip_id = ep_.ip_id++, .packet = packet};
     out.packet.udp_src_port = ep_.udp_src_port;
+    out.super_frames = ep_.config.super_frames;
     ++ep_.counters.packets_out;
     env_.effects.Send(ep_.config.port, out);
   }

@@ -13,6 +13,7 @@ OutPacket MakePacket(Endpoint& ep, Env& env) {
   OutPacket out;
   out.dst_mac = ep.config.remote_mac;
   out.ip_id = ep.ip_id++;
+  out.super_frames = ep.config.super_frames;
   out.packet.src_ip = env.address;
   out.packet.dst_ip = ep.config.remote_ip;
   out.packet.udp_src_port = ep.udp_src_port;

@@ -27,6 +27,13 @@ class Arena {
     return std::span(memory_).subspan(offset, bytes);
   }
 
+  // Whether the bytes lie in it.
+  bool Holds(std::span<const uint8_t> bytes) const {
+    const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
+    const auto at = reinterpret_cast<uintptr_t>(bytes.data());
+    return at >= begin && at + bytes.size() <= begin + memory_.size();
+  }
+
   size_t size() const { return memory_.size(); }
   size_t free_bytes() const { return memory_.size() - used_; }
 

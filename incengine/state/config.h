@@ -30,6 +30,7 @@ struct EndpointConfig {
   Psn in_psn;                     // first PSN from the remote endpoint
   Psn out_psn;                    // first PSN to the remote endpoint
   bool is_host = false;
+  bool super_frames = false;    // the remote endpoint takes them, and so does whatever is on the way
   std::vector<uint32_t> ranks;  // of a child: those below it, ascending; of a host its own; of a parent none
 };
 

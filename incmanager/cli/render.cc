@@ -86,13 +86,15 @@ void AddEndpoint(const proto::EndpointDump& endpoint, const std::string& who,
                  std::vector<std::vector<std::string>>* rows) {
   const proto::EndpointConfig& config = endpoint.config();
   const bool one_port = config.ingress_port().empty() || config.ingress_port() == config.port();
-  rows->push_back({who,
-                   one_port ? config.port() : fmt::format("{}, in {}", config.port(), config.ingress_port()),
-                   fmt::format("{:#08x}", config.local_qpn()),
-                   fmt::format("{} {:#08x}", Ip(config.remote_ip()), config.remote_qpn()),
-                   fmt::format("{}", config.in_psn()), fmt::format("{}", config.out_psn()),
-                   fmt::format("{}", endpoint.up_epsn()), fmt::format("{}", endpoint.last_down_acked()),
-                   CounterWords(endpoint.counters())});
+  const std::string frames = config.super_frames() ? ", super-frames" : "";
+  rows->push_back(
+      {who,
+       (one_port ? config.port() : fmt::format("{}, in {}", config.port(), config.ingress_port())) + frames,
+       fmt::format("{:#08x}", config.local_qpn()),
+       fmt::format("{} {:#08x}", Ip(config.remote_ip()), config.remote_qpn()),
+       fmt::format("{}", config.in_psn()), fmt::format("{}", config.out_psn()),
+       fmt::format("{}", endpoint.up_epsn()), fmt::format("{}", endpoint.last_down_acked()),
+       CounterWords(endpoint.counters())});
 }
 
 std::string RenderGroupDump(const proto::GroupDump& group) {

@@ -215,7 +215,15 @@ void GroupTable::Install(Nanos now, Group* group) {
   common.inline_bytes = group->inline_bytes;
   const std::optional<uint32_t> start_psn =
       group->spec.start_psn ? group->spec.start_psn : options_.start_psn;
-  auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, start_psn, now, &random_, &qpns_);
+  SuperFramePorts super_frame_ports;
+  for (const TreeInner& inner : built.inner) {
+    for (const PortState& port : switches_->entry(inner.node).engine.ports) {
+      const auto end = topology_->EndAt(inner.node, port.name);
+      if (end && port.super_frames) super_frame_ports.insert(*end);
+    }
+  }
+  auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, super_frame_ports, start_psn, now,
+                       &random_, &qpns_);
   if (const auto* failure = std::get_if<Failure>(&plan)) return FailGroup(now, group, *failure);
   group->plan = std::move(std::get<GroupPlan>(plan));
   group->footprint = FootprintOf(*topology_, forwarding_, group->plan);

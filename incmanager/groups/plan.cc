@@ -13,12 +13,14 @@ class Planner {
  public:
   Planner(const Topology& topology, const Tree& tree, const ContextPlan& common,
           const SwitchModes& switch_modes, const std::vector<JoinRequest>& ranks,
-          std::optional<uint32_t> start_psn, Nanos now, std::mt19937_64* random, QpnPool* qpns)
+          const SuperFramePorts& super_frame_ports, std::optional<uint32_t> start_psn, Nanos now,
+          std::mt19937_64* random, QpnPool* qpns)
       : topology_(topology),
         tree_(tree),
         group_mode_(common.mode),
         switch_modes_(switch_modes),
         ranks_(ranks),
+        super_frame_ports_(super_frame_ports),
         start_psn_(start_psn),
         now_(now),
         random_(random),
@@ -78,6 +80,9 @@ class Planner {
     endpoint.in_psn = NewPsn();
     endpoint.out_psn = NewPsn();
     endpoint.is_host = true;
+    endpoint.super_frames = join.super_frames &&
+                            IsDirect(context.node, child, *topology_.FindHostByAddress(join.ip)) &&
+                            Carries(context.node, child.port);
     endpoint.ranks = {child.rank};
     context.children.push_back(endpoint);
     plan_.replies[child.rank] = {context.group_id,
@@ -90,7 +95,8 @@ class Planner {
                                  context.path_mtu,
                                  context.message_packets,
                                  context.window_messages,
-                                 context.inline_bytes};
+                                 context.inline_bytes,
+                                 endpoint.super_frames};
     return true;
   }
 
@@ -110,6 +116,8 @@ class Planner {
                       .in_psn = up_psn,
                       .out_psn = down_psn,
                       .ranks = RanksBelow(tree_.inner[child.inner])};
+    down.super_frames = IsDirect(upper.node, child, below.node) && Carries(upper.node, child.port) &&
+                        Carries(below.node, below.parent_port);
     upper.children.push_back(down);
     const std::optional<uint32_t> lower_qpn = Take(below.node);
     if (!lower_qpn) return false;
@@ -122,8 +130,25 @@ class Planner {
                                 .port = below.parent_port,
                                 .ingress_port = below.parent_ingress_port,
                                 .in_psn = down_psn,
-                                .out_psn = up_psn};
+                                .out_psn = up_psn,
+                                .super_frames = down.super_frames};
     return true;
+  }
+
+  // The edge is one link both ways, and nothing but the peer is at its other end.
+  bool IsDirect(NodeId node, const TreeChild& child, NodeId peer) const {
+    const std::optional<LinkEnd> end = topology_.EndAt(node, child.port);
+    if (!end || child.ingress_port != child.port) return false;
+    const LinkEnd other = topology_.Across(*end);
+    const auto to_router = [this](LinkEnd at) {
+      return topology_.nodes[at.node].hops[at.hop].next_hop_mac.has_value();
+    };
+    return other.node == peer && !to_router(*end) && !to_router(other);
+  }
+
+  bool Carries(NodeId node, const std::string& port) const {
+    const std::optional<LinkEnd> end = topology_.EndAt(node, port);
+    return end && super_frame_ports_.contains(*end);
   }
 
   // Ascending.
@@ -152,6 +177,7 @@ class Planner {
   const Mode group_mode_;
   const SwitchModes& switch_modes_;
   const std::vector<JoinRequest>& ranks_;
+  const SuperFramePorts& super_frame_ports_;
   const std::optional<uint32_t> start_psn_;
   const Nanos now_;
   std::mt19937_64* const random_;
@@ -179,9 +205,11 @@ void Cross(const Topology& topology, const std::vector<Forwarding>& tables, Link
 std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
                                           const ContextPlan& common, const SwitchModes& switch_modes,
                                           const std::vector<JoinRequest>& ranks,
+                                          const SuperFramePorts& super_frame_ports,
                                           std::optional<uint32_t> start_psn, Nanos now,
                                           std::mt19937_64* random, QpnPool* qpns) {
-  return Planner(topology, tree, common, switch_modes, ranks, start_psn, now, random, qpns).Make();
+  return Planner(topology, tree, common, switch_modes, ranks, super_frame_ports, start_psn, now, random, qpns)
+      .Make();
 }
 
 Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& tables,

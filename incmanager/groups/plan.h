@@ -32,6 +32,7 @@ struct JoinRequest {
   int64_t pid = 0;
   uint32_t join_timeout_ms = 0;
   Mode mode = Mode::kUnspecified;
+  bool super_frames = false;
 };
 
 // What it is told when the group runs; see Joined there.
@@ -47,6 +48,7 @@ struct JoinedReply {
   uint32_t message_packets = 0;
   uint32_t window_messages = 0;
   uint32_t inline_bytes = 0;
+  bool super_frames = false;
 };
 
 // One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.
@@ -60,6 +62,7 @@ struct EndpointPlan {
   uint32_t in_psn = 0;
   uint32_t out_psn = 0;
   bool is_host = false;
+  bool super_frames = false;
   std::vector<uint32_t> ranks;
 };
 
@@ -101,12 +104,17 @@ Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& t
 // The modes of single switches, where they differ from their group's.
 using SwitchModes = std::map<NodeId, Mode>;
 
+// The ends of links at switches whose ports carry super-frames.
+using SuperFramePorts = std::set<LinkEnd>;
+
 // Gives every edge its two QPNs and a PSN per direction: random, or start_psn for all. `common` carries what
-// all contexts share, but for the modes of switch_modes. Errors: kNoResource naming a switch whose QPNs are
-// used up (those taken are given back).
+// all contexts share, but for the modes of switch_modes. Super-frames are for edges that are one link,
+// without a router, with a port that carries them at each switch, and a rank that says so at the host.
+// Errors: kNoResource naming a switch whose QPNs are used up (those taken are given back).
 std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
                                           const ContextPlan& common, const SwitchModes& switch_modes,
                                           const std::vector<JoinRequest>& ranks,
+                                          const SuperFramePorts& super_frame_ports,
                                           std::optional<uint32_t> start_psn, Nanos now,
                                           std::mt19937_64* random, QpnPool* qpns);
 

@@ -18,7 +18,8 @@ namespace epic::manager {
 struct PortState {
   std::string name;
   uint32_t mtu = 0;
-  bool up = false;  // with a carrier
+  bool up = false;            // with a carrier
+  bool super_frames = false;  // it takes them, and sends them in one piece
 };
 
 // The parts of an engine's description that decisions depend on; see EngineInfo in proto/switch.proto.

@@ -51,6 +51,7 @@ proto::EndpointConfig ToProto(const EndpointPlan& endpoint) {
   out.set_in_psn(endpoint.in_psn);
   out.set_out_psn(endpoint.out_psn);
   out.set_is_host(endpoint.is_host);
+  out.set_super_frames(endpoint.super_frames);
   out.mutable_ranks()->Assign(endpoint.ranks.begin(), endpoint.ranks.end());
   return out;
 }
@@ -68,6 +69,7 @@ proto::Joined ToProto(const JoinedReply& reply) {
   out.set_message_packets(reply.message_packets);
   out.set_window_messages(reply.window_messages);
   out.set_inline_bytes(reply.inline_bytes);
+  out.set_super_frames(reply.super_frames);
   out.set_qp_timeout(kQpTimeout);
   out.set_retry_cnt(kRetryCount);
   out.set_rnr_retry(kRnrRetry);
@@ -93,6 +95,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.qpn = join.qpn();
   out.max_path_mtu = join.max_path_mtu();
   out.max_outstanding = join.max_outstanding();
+  out.super_frames = join.super_frames();
   out.host_name = Shortened(join.host_name());
   out.pid = join.pid();
   out.join_timeout_ms = join.join_timeout_ms();
@@ -109,7 +112,8 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   out.max_path_mtu = info.capability().max_path_mtu();
   out.max_children = info.capability().max_children();
   for (const int mode : info.capability().modes()) out.modes.Add(FromProto(static_cast<proto::Mode>(mode)));
-  for (const proto::PortInfo& port : info.ports()) out.ports.push_back({port.name(), port.mtu(), port.up()});
+  for (const proto::PortInfo& port : info.ports()) 
+    out.ports.push_back({port.name(), port.mtu(), port.up(), port.super_frames()});
   return out;
 }
 

@@ -115,6 +115,7 @@ bool QueuePair::EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uin
   }
   Packet packet = MakePacket(DataOpcode(entry.wr.opcode, at == 0, last), SendPsn(tx_.nxt));
   packet.payload = payload;
+  packet.payload_stays = !entry.is_inline && payload.data() != scratch.data();
   // A window that was narrowed must not run empty before it is answered.
   const bool narrowed = window_ < config_.policy.max_outstanding;
   const int32_t every =

@@ -98,6 +98,7 @@ void QueuePair::EmitResponse(Memory& memory, PacketSink& sink) {
   Packet packet = MakePacket(opcode, response.psn);
   if (Info(opcode).aeth) packet.aeth = {.syndrome = kSyndromeAck, .msn = response.msn};
   packet.payload = payload;
+  packet.payload_stays = true;
   response.psn = response.psn + 1;
   response.remaining -= bytes;
   response.address += bytes;

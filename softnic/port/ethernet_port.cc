@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 
 #include "io/clock.h"
+#include "io/offloads.h"
 #include "roce/arp.h"
+#include "roce/super_frame.h"
 
 namespace epic::softnic {
 namespace {
@@ -38,8 +41,13 @@ roce::MacAddress MulticastMac(Ipv4 group) {
 }  // namespace
 
 StatusOr<std::unique_ptr<EthernetPort>> EthernetPort::Open(const io::AddressedInterface& interface) {
+  const bool single_frames = std::getenv("EPIC_SOFTNIC_SINGLE_FRAMES") != nullptr;
   io::PacketSocket::Options options{
-      .interface = interface.name, .ring_bytes = kRingBytes, .udp_port = roce::kUdpPort, .arp_replies = true};
+      .interface = interface.name,
+      .ring_bytes = kRingBytes,
+      .super_frames = !single_frames && io::CarriesSuperFrames(io::ReadOffloads(interface.name)),
+      .udp_port = roce::kUdpPort,
+      .arp_replies = true};
   auto wire = io::PacketSocket::Open(options);
   if (!wire.ok()) return wire.status();
   std::unique_ptr<io::PacketSocket> loop;
@@ -73,8 +81,11 @@ int EthernetPort::WatchSockets() {
   epoll_ = io::Descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return errno;
   for (const io::PacketSocket* socket : {wire_.get(), loop_.get()}) {
-    epoll_event event{.events = EPOLLIN, .data = {}};
-    if (socket != nullptr && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket->fd(), &event) != 0) return errno;
+    if (socket == nullptr) continue;
+    for (const int fd : socket->fds()) {
+      epoll_event event{.events = EPOLLIN, .data = {}};
+      if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errno;
+    }
   }
   return 0;
 }
@@ -117,7 +128,7 @@ struct EthernetPort::Receiver {
   EthernetPort* port;
   PacketHandler handler;
   void* user;
-  static void OnFrame(void* self, std::span<const uint8_t> frame) {
+  static void OnFrame(void* self, const io::ReceivedFrame& frame) {
     auto* r = static_cast<Receiver*>(self);
     r->port->OnFrame(frame, r->handler, r->user);
   }
@@ -125,18 +136,31 @@ struct EthernetPort::Receiver {
 
 int EthernetPort::Receive(int max_packets, PacketHandler handler, void* user) {
   Receiver receiver{this, handler, user};
-  int count = wire_->Receive(max_packets, Receiver::OnFrame, &receiver);
-  if (loop_ != nullptr) count += loop_->Receive(max_packets - count, Receiver::OnFrame, &receiver);
+  int count = 0;
+  for (io::PacketSocket* socket : {wire_.get(), loop_.get()}) {
+    if (socket == nullptr || count >= max_packets) continue;
+    const auto received = socket->Receive(max_packets - count, Receiver::OnFrame, &receiver);
+    socket->Release();
+    if (received.ok()) count += *received;
+  }
   return count;
 }
 
-void EthernetPort::OnFrame(std::span<const uint8_t> frame, PacketHandler handler, void* user) {
+void EthernetPort::OnFrame(const io::ReceivedFrame& frame, PacketHandler handler, void* user) {
   roce::FrameAddress address;
   roce::Packet packet;
-  const roce::ParseResult result = roce::ParseFrame(frame, &address, &packet);
-  if (result == roce::ParseResult::kNotRoce) return OnArpReply(frame);
-  ++counters_.parse_results[static_cast<size_t>(result)];
-  if (result == roce::ParseResult::kOk) handler(user, packet);
+  const auto take = [&](roce::ParseResult result) {
+    ++counters_.parse_results[static_cast<size_t>(result)];
+    if (result == roce::ParseResult::kOk) handler(user, packet);
+  };
+  if (frame.segment_bytes == 0) {
+    const roce::ParseResult result = roce::ParseFrame(frame.bytes, &address, &packet);
+    return result == roce::ParseResult::kNotRoce ? OnArpReply(frame.bytes) : take(result);
+  }
+  roce::SuperFrameView view;
+  const roce::ParseResult whole = roce::SuperFrameView::Of(frame.bytes, frame.segment_bytes, &view);
+  if (whole != roce::ParseResult::kOk) return take(whole);
+  for (size_t k = 0; k < view.packets(); ++k) take(view.Parse(k, &address, &packet));
 }
 
 // Only an answer to our own question is believed.
@@ -197,8 +221,8 @@ void EthernetPort::AskForAddress(Ipv4 hop) {
                           .target_ip = hop};
   std::array<uint8_t, roce::kMaxArpFrameBytes> frame;
   const size_t bytes = roce::WriteArp(request, frame);
-  std::copy_n(frame.begin(), bytes, wire_->Queue(bytes).begin());
-  wire_->Flush();
+  wire_->sender().Send(std::span(frame).first(bytes));
+  wire_->FlushOrDrop();
 }
 
 Port::Reach EthernetPort::Prepare(Ipv4 to) { return Resolve(to).reach; }
@@ -208,15 +232,34 @@ void EthernetPort::Send(const roce::Packet& packet) {
   io::PacketSocket* socket = n.local && loop_ != nullptr ? loop_.get() : wire_.get();
   if (n.reach != Reach::kReady || (n.local && loop_ == nullptr && !interface_.loopback))
     return void(++counters_.unresolved);
-  const std::span<uint8_t> room = socket->Queue(roce::FrameBytes(packet));
-  if (room.empty()) return;
   const roce::MacAddress own = n.local ? roce::MacAddress{} : interface_.mac;
-  roce::WriteFrame({.dst = n.mac, .src = own, .ip_id = ip_id_++}, packet, room);
+  roce::FramePieces pieces;
+  roce::WritePieces({.dst = n.mac, .src = own, .ip_id = ip_id_++, .vlan = {}}, packet, nullptr, &pieces);
+  const bool joins = !super_frame_peers_.empty() && Joins(packet.dst_ip, packet.bth.dest_qp);
+  socket->sender().Send(pieces, {.joins = joins, .stays = packet.payload_stays});
+}
+
+bool EthernetPort::Joins(Ipv4 to, Qpn qpn) {
+  if (last_asked_ != std::pair(to, qpn)) {
+    last_asked_ = {to, qpn};
+    last_joins_ = super_frame_peers_.contains(last_asked_);
+  }
+  return last_joins_;
+}
+
+void EthernetPort::SendSuperFrames(Ipv4 to, Qpn qpn, bool on) {
+  if (on) {
+    super_frame_peers_.emplace(to, qpn);
+  } else {
+    super_frame_peers_.erase({to, qpn});
+  }
+  last_asked_ = {};
+  last_joins_ = false;
 }
 
 void EthernetPort::Flush() {
-  wire_->Flush();
-  if (loop_ != nullptr) loop_->Flush();
+  wire_->FlushOrDrop();
+  if (loop_ != nullptr) loop_->FlushOrDrop();
 }
 
 }  // namespace epic::softnic

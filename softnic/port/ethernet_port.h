@@ -6,7 +6,9 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -35,6 +37,8 @@ class EthernetPort final : public Port {
   void Send(const roce::Packet& packet) override;
   void Flush() override;
   Reach Prepare(Ipv4 to) override;
+  bool TakesSuperFrames() const override { return wire_->super_frames(); }
+  void SendSuperFrames(Ipv4 to, Qpn qpn, bool on) override;
   bool AddQpnBlock(uint16_t block) override;
   int JoinGroup(Ipv4 group) override;
   void LeaveGroup(Ipv4 group) override;
@@ -55,7 +59,8 @@ class EthernetPort final : public Port {
   EthernetPort(const io::AddressedInterface& interface, std::unique_ptr<io::PacketSocket> wire,
                std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp);
   int WatchSockets();  // 0, or an errno
-  void OnFrame(std::span<const uint8_t> frame, PacketHandler handler, void* user);
+  void OnFrame(const io::ReceivedFrame& frame, PacketHandler handler, void* user);
+  bool Joins(Ipv4 to, Qpn qpn);
   Neighbour& Resolve(Ipv4 to);
   void FindHop(Ipv4 to, Nanos now, Neighbour& neighbour);
   void AskForAddress(Ipv4 hop);
@@ -69,6 +74,9 @@ class EthernetPort final : public Port {
   // The neighbour of the last packet: mostly the next one's as well.
   Ipv4 last_to_{};
   Neighbour* last_ = nullptr;
+  std::set<std::pair<Ipv4, Qpn>> super_frame_peers_;
+  std::pair<Ipv4, Qpn> last_asked_{};  // whether it is one of them
+  bool last_joins_ = false;
   uint16_t ip_id_ = 0;
   EthernetPortCounters counters_;
 };

@@ -15,8 +15,7 @@ namespace epic::softnic {
 
 // One thread at a time uses a port.
 //
-// Packets to several destinations are queued by Send and leave at Flush: a port is free to join packets of
-// one destination there (segmentation offload), as long as the receiver sees each whole and in order.
+// Packets to several destinations are queued by Send and leave at Flush, to those that take them in super-frames.
 class Port : public roce::PacketSink {
  public:
   // Readable while packets wait to be received.
@@ -33,13 +32,18 @@ class Port : public roce::PacketSink {
   // the call. Returns how many frames were looked at: fewer than max_packets if none waits any more.
   virtual int Receive(int max_packets, PacketHandler handler, void* user) = 0;
 
-  // Send (of PacketSink): queues a copy. What cannot be sent is lost, as on any network.
+  // Send (of PacketSink): queues a copy, but for a payload that stays. What cannot be sent is lost, as on any network.
   virtual void Flush() = 0;
 
   // Whether packets to the address can leave; if not, finding out how is under way (call again after
   // Receive). kNever: there is no way there.
   enum class Reach : uint8_t { kReady, kResolving, kNoRoute };
   virtual Reach Prepare(Ipv4 to) = 0;
+
+  // Whether super-frames are taken, and sent in one piece. And: packets to the queue pair may leave in them from now
+  // on, or no longer; only where they are taken.
+  virtual bool TakesSuperFrames() const { return false; }
+  virtual void SendSuperFrames(Ipv4 /*to*/, Qpn /*qpn*/, bool /*on*/) {}
 
   // Receive for the 256 queue pair numbers from block * 256 on as well.
   virtual bool AddQpnBlock(uint16_t block) = 0;

@@ -101,7 +101,8 @@ struct Qp {
   bool signal_all = false;
   uint32_t events_read = 0;
   ibv_qp_cap cap{};
-  ibv_qp_attr attr{};  // as the application set it, for ibv_query_qp
+  ibv_qp_attr attr{};                                   // as the application set it, for ibv_query_qp
+  std::optional<std::pair<Ipv4, Qpn>> super_frames_to;  // the other end, if it takes them
   bool is_ud() const { return init.is_ud; }
 };
 

@@ -213,6 +213,16 @@ int Adapter::Detach(Qpn qpn, Ipv4 group) {
   return 0;
 }
 
+bool Adapter::TakesSuperFrames() {
+  const std::lock_guard lock(mutex_);
+  return port_->TakesSuperFrames();
+}
+
+void Adapter::SendSuperFrames(Ipv4 to, Qpn qpn, bool on) {
+  const std::lock_guard lock(mutex_);
+  port_->SendSuperFrames(to, qpn, on);
+}
+
 int Adapter::Reach(Ipv4 to) {
   const Nanos give_up = port_->Now() + kReachTimeout;
   while (true) {

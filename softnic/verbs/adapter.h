@@ -79,6 +79,10 @@ class Adapter {
   // To any group; the lock is held.
   bool IsAttached(Qpn qpn) const;
 
+  // As Port says.
+  bool TakesSuperFrames();
+  void SendSuperFrames(Ipv4 to, Qpn qpn, bool on);
+
   // Waits until packets to the address can leave: 0, or an errno (ETIMEDOUT: it does not answer,
   // ENETUNREACH).
   int Reach(Ipv4 to);

@@ -166,6 +166,13 @@ ibv_qp* Create(ibv_pd* pd, ibv_qp_init_attr* init) {
   return &qp.release()->base;
 }
 
+// Its other end may be another one when it is connected again.
+void ForgetSuperFrames(Qp& qp) {
+  if (!qp.super_frames_to) return;
+  AdapterOf(qp.base.context).SendSuperFrames(qp.super_frames_to->first, qp.super_frames_to->second, false);
+  qp.super_frames_to.reset();
+}
+
 int Destroy(Qp* qp) {
   ibv_qp* const base = &qp->base;
   Context* const context = Of(base->context);
@@ -181,6 +188,7 @@ int Destroy(Qp* qp) {
     return false;
   });
   if (busy) return EBUSY;
+  ForgetSuperFrames(*qp);
   context->adapter->FreeQpn(qp->init.qpn);
   AwaitAcknowledged(base, &base->events_completed, qp->events_read);
   delete qp;
@@ -195,6 +203,7 @@ int Modify(ibv_qp* base, const ibv_qp_attr& attr, int mask) {
   if (error != 0) return error;
   Remember(attr, mask, &qp.attr);
   if ((mask & IBV_QP_STATE) != 0) base->state = attr.qp_state;
+  if (base->state != IBV_QPS_RTR && base->state != IBV_QPS_RTS) ForgetSuperFrames(qp);
   return 0;
 }
 

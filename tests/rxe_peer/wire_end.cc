@@ -70,7 +70,7 @@ void WireEnd::Work() {
   const Nanos now = io::MonotonicNow();
   Use(qp_);
   qp_.Poll(now, memory_, *this);
-  port_.Flush();
+  port_.sender().Flush();
   loop_.SetTimer(1, std::min(std::max(qp_.next_deadline(), now), now + 10 * kMillisecond));
 }
 
@@ -83,7 +83,7 @@ std::vector<uint8_t> WireEnd::FrameOf(const roce::Packet& packet) {
 void WireEnd::AnswerArp(const roce::Arp& arp) {
   if (arp.op != roce::ArpOp::kRequest || Raw(arp.target_ip) != options_.address) return;
   std::vector<uint8_t> frame(roce::kMaxArpFrameBytes);
-  port_.Send(std::span(frame).first(roce::WriteArp(roce::ArpReplyTo(arp, kMac), frame)));
+  port_.sender().Send(std::span(frame).first(roce::WriteArp(roce::ArpReplyTo(arp, kMac), frame)));
 }
 
 int RunEnd(const std::string& interface,
@@ -95,9 +95,9 @@ int RunEnd(const std::string& interface,
   }
   io::EventLoop loop(0);
   const std::unique_ptr<WireEnd> end = make(**port, loop);
-  loop.Watch((*port)->fd(), [&](Nanos) {
-    const auto handler = [](void* user, std::span<const uint8_t> frame) {
-      static_cast<WireEnd*>(user)->OnFrame(frame);
+  loop.Watch((*port)->fds().front(), [&](Nanos) {
+    const auto handler = [](void* user, const io::ReceivedFrame& frame) {
+      static_cast<WireEnd*>(user)->OnFrame(frame.bytes);
     };
     const auto count = (*port)->Receive(64, handler, end.get());
     end->Work();

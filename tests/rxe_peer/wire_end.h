@@ -54,7 +54,7 @@ class WireEnd : public roce::PacketSink {
   virtual void Use(roce::QueuePair& qp) = 0;
 
   std::vector<uint8_t> FrameOf(const roce::Packet& packet);
-  void Transmit(std::span<const uint8_t> frame) { port_.Send(frame); }
+  void Transmit(std::span<const uint8_t> frame) { port_.sender().Send(frame); }
   roce::QueuePair& qp() { return qp_; }
   // Whether anything has come from the peer.
   bool heard() const { return heard_; }

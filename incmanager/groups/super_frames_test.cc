@@ -1,0 +1,118 @@
+// Which edges get super-frames: those of one link whose two ends have both said that they take them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "incmanager/groups/group_table_testing.h"
+
+namespace epic::manager {
+namespace {
+
+using testing::GroupWorldFixture;
+
+class SuperFramesTest : public ::testing::Test {
+ protected:
+  // Every switch says of its ports, other than those named ("leaf1:swp3"), that they carry super-frames;
+  // every rank other than those in `plain` says that its NIC takes them.
+  void Run(const testing::TopologyBuilder& builder, const std::set<std::string>& plain_ports = {},
+           const std::set<uint32_t>& plain_ranks = {}) {
+    w_ = std::make_unique<GroupWorldFixture>(builder);
+    for (NodeId node = 0; node < w_->topology.switch_count; ++node) {
+      EngineReport report = w_->Report(node);
+      for (PortState& port : report.ports)
+        port.super_frames = !plain_ports.contains(w_->topology.nodes[node].name + ":" + port.name);
+      EPIC_CHECK(w_->switches.Register(w_->now, report.name, "agent", report).ok());
+      w_->switches.OnForwardingSet(node, true);
+    }
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      JoinRequest join = w_->Request("h" + std::to_string(rank), rank, 4);
+      join.super_frames = !plain_ranks.contains(rank);
+      w_->table.OnJoin(w_->now, 100 + rank, join);
+    }
+    w_->AnswerInstalls();
+  }
+
+  const ContextPlan& On(const std::string& name) const {
+    for (const ContextPlan& context : w_->installed) {
+      if (context.node == w_->Id(name)) return context;
+    }
+    throw std::out_of_range(name);
+  }
+  // Of rank's edge; both ends must have been told the same.
+  bool AtHost(uint32_t rank) const {
+    const EndpointPlan& host = On(rank < 2 ? "leaf1" : "leaf2").children[rank % 2];
+    const auto* joined = w_->Last<JoinedReply>(100 + rank);
+    EXPECT_NE(joined, nullptr);
+    EXPECT_EQ(joined->super_frames, host.super_frames) << rank;
+    return host.super_frames;
+  }
+  // Of the edge between the root and a leaf.
+  bool Above(const std::string& leaf) const {
+    const EndpointPlan& parent = *On(leaf).parent;
+    EXPECT_EQ(On("root").children[leaf == "leaf1" ? 0 : 1].super_frames, parent.super_frames) << leaf;
+    return parent.super_frames;
+  }
+
+  std::unique_ptr<GroupWorldFixture> w_;
+};
+
+TEST_F(SuperFramesTest, WhereBothEndsTakeThem) {
+  Run(testing::Tree32());
+  for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_TRUE(AtHost(rank));
+  EXPECT_TRUE(Above("leaf1"));
+  EXPECT_TRUE(Above("leaf2"));
+}
+
+TEST_F(SuperFramesTest, NotToANicThatDoesNotSaySo) {
+  Run(testing::Tree32(), {}, {1, 2});
+  EXPECT_TRUE(AtHost(0));
+  EXPECT_FALSE(AtHost(1));
+  EXPECT_FALSE(AtHost(2));
+  EXPECT_TRUE(AtHost(3));
+  EXPECT_TRUE(Above("leaf1"));
+}
+
+TEST_F(SuperFramesTest, NotByAPortThatDoesNotCarryThem) {
+  for (const auto* plain : {"leaf1:", "root:"}) {
+    GroupWorldFixture shape(testing::Tree32());
+    const NodeId node = shape.Id(std::string(plain).substr(0, std::string(plain).size() - 1));
+    const NodeId other = shape.Id(std::string(plain) == "root:" ? "leaf1" : "root");
+    std::string port;
+    for (const Hop& hop : shape.topology.nodes[node].hops) {
+      if (hop.peer == other) port = hop.port;
+    }
+    Run(testing::Tree32(), {plain + port});
+    EXPECT_FALSE(Above("leaf1")) << plain << port;
+    EXPECT_TRUE(Above("leaf2"));
+    EXPECT_TRUE(AtHost(0));
+  }
+  GroupWorldFixture shape(testing::Tree32());
+  std::string port;
+  for (const Hop& hop : shape.topology.nodes[shape.Id("leaf2")].hops) {
+    if (hop.peer == shape.Id("h3")) port = hop.port;
+  }
+  Run(testing::Tree32(), {"leaf2:" + port});
+  EXPECT_TRUE(AtHost(2));
+  EXPECT_FALSE(AtHost(3));
+}
+
+TEST_F(SuperFramesTest, NotThroughARouter) {
+  Run(testing::RoutedTree32());
+  EXPECT_FALSE(Above("leaf2"));
+  EXPECT_TRUE(Above("leaf1"));
+  EXPECT_TRUE(AtHost(3));
+}
+
+TEST_F(SuperFramesTest, NobodyIsToldOfThemUnasked) {
+  GroupWorldFixture w(testing::Tree32());
+  w.JoinAll(4);
+  w.AnswerInstalls();
+  for (const ContextPlan& context : w.installed) {
+    if (context.parent) EXPECT_FALSE(context.parent->super_frames);
+    for (const EndpointPlan& child : context.children) EXPECT_FALSE(child.super_frames);
+  }
+  for (SessionId session = 100; session < 104; ++session)
+    EXPECT_FALSE(w.Last<JoinedReply>(session)->super_frames);
+}
+
+}  // namespace
+}  // namespace epic::manager

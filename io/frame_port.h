@@ -1,0 +1,69 @@
+// A network interface as a place where Ethernet frames come from and go to, however the kernel is asked for
+// them. One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "io/frame_sender.h"
+
+namespace epic::io {
+
+// A frame that has arrived.
+struct ReceivedFrame {
+  std::span<const uint8_t> bytes;
+  size_t segment_bytes = 0;  // of a UDP super-frame: of all its packets but the last (gso_size); else 0
+};
+
+struct PortCounters {
+  uint64_t rx_dropped = 0;    // by the kernel: the receive ring was full
+  uint64_t rx_too_long = 0;   // longer than the MTU allows: an offload (TSO, GRO) is on
+  uint64_t tx_no_buffer = 0;  // the kernel had no room, and the queue for it was full as well
+  uint64_t tx_too_long = 0;   // longer than the MTU of the interface
+  uint64_t tx_failed = 0;     // other errors, such as an interface that is down
+  uint64_t rx_super_frames = 0;
+  uint64_t tx_super_frames = 0;
+};
+
+class FramePort {
+ public:
+  virtual ~FramePort() = default;
+  FramePort(const FramePort&) = delete;
+  FramePort& operator=(const FramePort&) = delete;
+
+  // For epoll; readable also when the interface has gone. The first is writable when Resume may be called.
+  virtual std::vector<int> fds() const = 0;
+
+  using FrameHandler = void (*)(void* user, const ReceivedFrame& frame);
+  // Hands over frames that have arrived, of at most max_packets packets, but at least one frame if there is
+  // one. Returns the number of packets. UNAVAILABLE: the interface is gone; the port is of no more use.
+  virtual StatusOr<int> Receive(int max_packets, FrameHandler handler, void* user) = 0;
+  // Whether frames stay as they are until Release; otherwise each is valid only during the handler's call.
+  virtual bool keeps_received() const = 0;
+  // Nobody looks any more at what has been received. After each Receive, or the kernel runs out of room.
+  virtual void Release() = 0;
+
+  // The MTU that the interface had when it was opened.
+  virtual uint32_t mtu() const = 0;
+  // Super-frames are received, and leave as such.
+  virtual bool super_frames() const = 0;
+
+  FrameSender& sender() { return *sender_; }
+
+  // Reads the kernel's drop counter, so not for every packet.
+  PortCounters counters();
+
+ protected:
+  FramePort() = default;
+  // The kernel's count of dropped frames since the port was opened.
+  virtual uint64_t CountDropped() = 0;
+
+  std::unique_ptr<FrameSender> sender_;
+  uint64_t rx_too_long_ = 0, rx_super_frames_ = 0;
+};
+
+}  // namespace epic::io

@@ -1,0 +1,193 @@
+#include "io/frame_sender.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "io/virtio_header.h"
+#include "roce/super_frame.h"
+
+namespace epic::io {
+namespace {
+
+constexpr size_t kHead = roce::kSuperFrameHeadBytes;
+// A shorter payload is cheaper copied than as two more parts for the kernel.
+constexpr size_t kMinBorrowed = 512;
+constexpr size_t kMaxParts = 1024;  // of one message: UIO_MAXIOV
+constexpr uint16_t kUdpStart = 34, kUdpChecksum = 6;
+
+}  // namespace
+
+FrameSender::FrameSender(int fd, size_t max_frame_bytes, bool virtio)
+    : fd_(fd), max_frame_bytes_(max_frame_bytes), virtio_(virtio) {
+  static_assert(2 * roce::kMaxSuperFramePackets + 2 < kMaxParts);
+}
+
+void FrameSender::Send(std::span<const uint8_t> frame) {
+  if (frame.size() > max_frame_bytes_) return void(++counters_.too_long);
+  if (!MakeRoom(frame.size())) return;
+  StartFrame(/*open=*/false);
+  Own(frame);
+}
+
+void FrameSender::Send(const roce::FramePieces& packet, Terms terms) {
+  if (packet.size() > max_frame_bytes_) return void(++counters_.too_long);
+  if (!MakeRoom(packet.size())) return;
+  const bool joins = terms.joins && virtio_;
+  size_t skip = 0;
+  if (joins && Joins(packet)) {
+    skip = kHead;
+    Frame& frame = frames_.back();
+    ++frame.packets;
+    frame.open = packet.size() - kHead == frame.packet_bytes;
+  } else {
+    StartFrame(joins);
+    frames_.back().packet_bytes = packet.size() - kHead;
+  }
+  Own(packet.head().subspan(skip));
+  Add(packet.payload, terms.stays && !waiting_ && packet.payload.size() >= kMinBorrowed);
+  Own(packet.tail());
+}
+
+// Whether the last frame can take the packet as well.
+bool FrameSender::Joins(const roce::FramePieces& packet) const {
+  if (frames_.empty() || !frames_.back().open) return false;
+  const Frame& frame = frames_.back();
+  return packet.size() - kHead <= frame.packet_bytes && frame.packets < roce::kMaxSuperFramePackets &&
+         frame.bytes + packet.size() - kHead <= roce::kMaxSuperFrameBytes &&
+         roce::SameSuperFrame(std::span(own_).subspan(frame.head), packet.head(), frame.packets);
+}
+
+// False if there is none; counted.
+bool FrameSender::MakeRoom(size_t bytes) {
+  if (frames_.size() >= kBatchFrames || bytes_ + bytes > kMaxWaitingBytes) Flush();
+  if (bytes_ + bytes <= kMaxWaitingBytes && frames_.size() < kMaxWaitingFrames) return true;
+  ++counters_.no_buffer;
+  return false;
+}
+
+void FrameSender::StartFrame(bool open) {
+  frames_.push_back({.head = own_.size(), .first_part = parts_.size(), .open = open});
+}
+
+void FrameSender::Own(std::span<const uint8_t> bytes) { Add(bytes, /*stays=*/false); }
+
+void FrameSender::Add(std::span<const uint8_t> bytes, bool stays) {
+  if (bytes.empty()) return;
+  bytes_ += bytes.size();
+  frames_.back().bytes += bytes.size();
+  if (stays) return parts_.push_back({bytes.data(), 0, bytes.size()});
+  // What is copied in one piece is sent in one piece.
+  const bool follows = parts_.size() > frames_.back().first_part && parts_.back().borrowed == nullptr;
+  if (follows) {
+    parts_.back().bytes += bytes.size();
+  } else {
+    parts_.push_back({nullptr, own_.size(), bytes.size()});
+  }
+  own_.insert(own_.end(), bytes.begin(), bytes.end());
+}
+
+size_t FrameSender::EndOfParts(size_t frame) const {
+  return frame + 1 < frames_.size() ? frames_[frame + 1].first_part : parts_.size();
+}
+
+// Nothing joins any more: the heads of super-frames are made.
+void FrameSender::Seal() {
+  for (Frame& frame : frames_) {
+    if (frame.packets > 1)
+      roce::MakeSuperFrameHead(frame.bytes - kHead, std::span(own_).subspan(frame.head, kHead));
+    frame.open = false;
+  }
+}
+
+void FrameSender::Flush() {
+  if (waiting_ || frames_.empty()) return;
+  Seal();
+  size_t done = 0;
+  while (done < frames_.size()) {
+    const size_t sent = SendBatch(done);
+    for (size_t i = done; i < done + sent; ++i) counters_.super_frames += frames_[i].packets > 1 ? 1 : 0;
+    done += sent;
+    if (sent > 0 || errno == EINTR) continue;
+    waiting_ = errno == EAGAIN;
+    if (waiting_) break;
+    // ENOBUFS: the device's own queue was full, and the frame is gone.
+    (errno == ENOBUFS    ? counters_.no_buffer
+     : errno == EMSGSIZE ? counters_.too_long
+                         : counters_.failed) += frames_[done].packets;
+    ++done;
+  }
+  Drop(done);
+}
+
+void FrameSender::Resume() {
+  waiting_ = false;
+  Flush();
+}
+
+void FrameSender::Discard() {
+  for (const Frame& frame : frames_) counters_.failed += frame.packets;
+  Drop(frames_.size());
+  waiting_ = false;
+}
+
+// Forgets the first frames. What is left is copied: it leaves when its payload may be gone.
+void FrameSender::Drop(size_t frames) {
+  const std::vector<Frame> left(frames_.begin() + static_cast<ptrdiff_t>(frames), frames_.end());
+  const size_t first_part = left.empty() ? parts_.size() : left.front().first_part;
+  const std::vector<Part> parts(parts_.begin() + static_cast<ptrdiff_t>(first_part), parts_.end());
+  frames_.clear();
+  parts_.clear();
+  bytes_ = 0;
+  if (left.empty()) return own_.clear();
+  const std::vector<uint8_t> own = std::move(own_);
+  own_.clear();
+  for (size_t i = 0; i < left.size(); ++i) {
+    StartFrame(/*open=*/false);
+    frames_.back().packet_bytes = left[i].packet_bytes;
+    frames_.back().packets = left[i].packets;
+    const size_t end = i + 1 < left.size() ? left[i + 1].first_part - first_part : parts.size();
+    for (size_t p = left[i].first_part - first_part; p < end; ++p) {
+      const uint8_t* const at = parts[p].borrowed != nullptr ? parts[p].borrowed : &own[parts[p].offset];
+      Own({at, parts[p].bytes});
+    }
+  }
+}
+
+// Sends a batch of frames from `first` on; returns how many left. If none, errno says why.
+size_t FrameSender::SendBatch(size_t first) {
+  std::array<mmsghdr, kBatchFrames> messages{};
+  std::array<VirtioHeader, kBatchFrames> headers{};
+  std::array<iovec, kMaxParts> pieces;
+  size_t count = 0, used = 0;
+  for (; count < kBatchFrames && first + count < frames_.size(); ++count) {
+    const Frame& frame = frames_[first + count];
+    const size_t end = EndOfParts(first + count);
+    if (used + 1 + end - frame.first_part > pieces.size()) break;
+    msghdr& message = messages[count].msg_hdr;
+    message.msg_iov = &pieces[used];
+    if (virtio_) pieces[used++] = {&headers[count], sizeof headers[count]};
+    if (frame.packets > 1) {
+      // hdr_len: what the kernel keeps in one piece; without it, it would want 64 KB in one.
+      headers[count] = {.flags = kVirtioNeedsChecksum,
+                        .gso_type = kVirtioUdpSegments,
+                        .hdr_len = kHead,
+                        .gso_size = static_cast<uint16_t>(frame.packet_bytes),
+                        .csum_start = kUdpStart,
+                        .csum_offset = kUdpChecksum};
+    }
+    for (size_t p = frame.first_part; p < end; ++p) {
+      const Part& part = parts_[p];
+      const uint8_t* const at = part.borrowed != nullptr ? part.borrowed : &own_[part.offset];
+      pieces[used++] = {const_cast<uint8_t*>(at), part.bytes};
+    }
+    message.msg_iovlen = static_cast<size_t>(&pieces[used] - message.msg_iov);
+  }
+  const int sent = sendmmsg(fd_, messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
+  return sent > 0 ? static_cast<size_t>(sent) : 0;
+}
+
+}  // namespace epic::io

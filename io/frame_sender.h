@@ -1,0 +1,95 @@
+// Frames on their way out by a packet socket, or any other that keeps messages apart: collected, and sent
+// with as few system calls and copies as can be. Consecutive packets of one flow leave as one super-frame
+// (roce/super_frame.h) where the caller says that the receiver takes them and the socket has virtio-net
+// headers. In order. One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "roce/frame.h"
+
+struct mmsghdr;
+struct iovec;
+
+namespace epic::io {
+
+struct SendCounters {
+  uint64_t no_buffer = 0;     // the kernel had no room, and the queue for it was full as well
+  uint64_t too_long = 0;      // longer than the MTU of the interface
+  uint64_t failed = 0;        // other errors, such as an interface that is down
+  uint64_t super_frames = 0;  // sent, of two packets or more
+};
+
+class FrameSender {
+ public:
+  // fd stays the caller's, and open; max_frame_bytes is for a frame, or a packet, alone. virtio: the socket
+  // has PACKET_VNET_HDR.
+  FrameSender(int fd, size_t max_frame_bytes, bool virtio);
+
+  // What may be done with a packet.
+  struct Terms {
+    bool joins = false;  // may share a super-frame with its neighbours
+    bool stays = false;  // its payload lies where it is until the next Flush has returned; else it is copied
+  };
+  // Both leave at Flush, or earlier if many are collected. What cannot be sent is counted.
+  void Send(std::span<const uint8_t> frame);
+  void Send(const roce::FramePieces& packet, Terms terms);
+
+  // Neither waits: a port that is slower than what is sent to it must not hold up the others. What the kernel
+  // has no room for stays queued, copied, and Flush does nothing, until Resume finds that there is room: call
+  // it when the descriptor is writable.
+  void Flush();
+  void Resume();
+  // The kernel had no room, and frames are queued for Resume.
+  bool waiting() const { return waiting_; }
+  // Drops what is queued; counted as failed.
+  void Discard();
+
+  const SendCounters& counters() const { return counters_; }
+
+ private:
+  static constexpr size_t kBatchFrames = 32;
+  // Two windows of 64 packets of 4096 bytes: as much as a group sends to one endpoint at once, twice.
+  static constexpr size_t kMaxWaitingBytes = 576 * 1024;
+  static constexpr size_t kMaxWaitingFrames = 1024;
+
+  // A stretch of a frame: in own_ at `offset`, or where it lies.
+  struct Part {
+    const uint8_t* borrowed;
+    size_t offset;
+    size_t bytes;
+  };
+  struct Frame {
+    size_t head = 0;        // of its first packet, in own_
+    size_t first_part = 0;  // its parts go on to those of the next frame
+    size_t bytes = 0;
+    size_t packet_bytes = 0;  // of a packet: of the first from the BTH on; else 0
+    size_t packets = 1;
+    bool open = false;  // others may join
+  };
+
+  bool MakeRoom(size_t bytes);
+  bool Joins(const roce::FramePieces& packet) const;
+  void StartFrame(bool open);
+  void Own(std::span<const uint8_t> bytes);
+  void Add(std::span<const uint8_t> bytes, bool stays);
+  size_t EndOfParts(size_t frame) const;
+  void Seal();
+  size_t SendBatch(size_t first);
+  void Drop(size_t frames);
+
+  const int fd_;
+  const size_t max_frame_bytes_;
+  const bool virtio_;
+  std::vector<Frame> frames_;
+  std::vector<Part> parts_;
+  std::vector<uint8_t> own_;
+  size_t bytes_ = 0;  // of all frames
+  bool waiting_ = false;
+  SendCounters counters_;
+};
+
+}  // namespace epic::io

@@ -1,0 +1,251 @@
+#include "io/frame_sender.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "io/descriptor.h"
+#include "io/virtio_header.h"
+#include "roce/super_frame.h"
+
+namespace epic::io {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+constexpr size_t kMaxFrame = 14 + 4200;
+constexpr size_t kHead = roce::kSuperFrameHeadBytes;
+
+// A sender on a socket that keeps messages apart; what it sends is read at the other end.
+class FrameSenderTest : public ::testing::Test {
+ protected:
+  FrameSenderTest() {
+    int fds[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds), 0);
+    near_ = Descriptor(fds[0]);
+    far_ = Descriptor(fds[1]);
+  }
+
+  FrameSender Sender(bool virtio = true) { return FrameSender(near_.get(), kMaxFrame, virtio); }
+
+  // The next packet of a flow; a payload of `bytes`, all `fill`, which lies in payloads_.
+  roce::FramePieces Packet(size_t bytes, uint8_t fill, uint32_t qpn = 0x11) {
+    roce::Packet packet;
+    packet.src_ip = Ipv4{0x0a000001};
+    packet.dst_ip = Ipv4{0x0a000002};
+    packet.bth.opcode = roce::Opcode::kRcSendMiddle;
+    packet.bth.dest_qp = Qpn{qpn};
+    packet.bth.psn = Psn(id_);
+    payloads_.push_back(std::make_unique<Bytes>(bytes, fill));
+    packet.payload = *payloads_.back();
+    roce::FramePieces pieces;
+    roce::WritePieces({.dst = {}, .src = {}, .ip_id = id_++, .vlan = {}}, packet, nullptr, &pieces);
+    return pieces;
+  }
+
+  // What has been sent, one message each.
+  std::vector<Bytes> Sent() {
+    std::vector<Bytes> messages;
+    while (true) {
+      Bytes message(70'000);
+      const ssize_t bytes = recv(far_.get(), message.data(), message.size(), MSG_DONTWAIT);
+      if (bytes <= 0) return messages;
+      message.resize(static_cast<size_t>(bytes));
+      messages.push_back(message);
+    }
+  }
+
+  // The payloads' first bytes of the packets in a message with virtio-net header; all must be whole.
+  static Bytes Fills(const Bytes& message) {
+    VirtioHeader header;
+    std::memcpy(&header, message.data(), sizeof header);
+    const std::span<const uint8_t> frame = std::span(message).subspan(sizeof header);
+    roce::FrameAddress address;
+    roce::Packet packet;
+    if (header.gso_type == kVirtioNoSegments) {
+      EXPECT_EQ(roce::ParseFrame(frame, &address, &packet), roce::ParseResult::kOk);
+      return {packet.payload.empty() ? uint8_t{0} : packet.payload[0]};
+    }
+    EXPECT_EQ(header.gso_type, kVirtioUdpSegments);
+    EXPECT_EQ(header.flags, kVirtioNeedsChecksum);
+    EXPECT_EQ(header.hdr_len, kHead);
+    roce::SuperFrameView view;
+    EXPECT_EQ(roce::SuperFrameView::Of(frame, header.gso_size, &view), roce::ParseResult::kOk);
+    Bytes fills;
+    for (size_t k = 0; k < view.packets(); ++k) {
+      EXPECT_EQ(view.Parse(k, &address, &packet), roce::ParseResult::kOk) << k;
+      fills.push_back(packet.payload[0]);
+    }
+    return fills;
+  }
+
+  Descriptor near_, far_;
+  std::vector<std::unique_ptr<Bytes>> payloads_;
+  uint16_t id_ = 0xfffd;
+  static constexpr FrameSender::Terms kJoins{.joins = true, .stays = true};
+};
+
+TEST_F(FrameSenderTest, PacketsOfOneFlowLeaveAsOneFrame) {
+  FrameSender sender = Sender();
+  for (uint8_t i = 0; i < 5; ++i) sender.Send(Packet(1024, i), kJoins);
+  EXPECT_TRUE(Sent().empty()) << "before Flush";
+  sender.Flush();
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(Fills(sent[0]), (Bytes{0, 1, 2, 3, 4}));
+  EXPECT_EQ(sender.counters().super_frames, 1u);
+  sender.Flush();
+  EXPECT_TRUE(Sent().empty());
+}
+
+TEST_F(FrameSenderTest, AShorterPacketIsTheLastOfItsFrameAndALongerOneBeginsAnother) {
+  FrameSender sender = Sender();
+  for (const size_t bytes : {1024, 1024, 300, 300, 1024, 1024})
+    sender.Send(Packet(bytes, static_cast<uint8_t>(bytes / 4)), kJoins);
+  sender.Flush();
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_EQ(Fills(sent[0]), (Bytes{0, 0, 75}));
+  EXPECT_EQ(Fills(sent[1]), (Bytes{75}));
+  EXPECT_EQ(Fills(sent[2]), (Bytes{0, 0}));
+}
+
+TEST_F(FrameSenderTest, NothingJoinsWithoutLeave) {
+  FrameSender sender = Sender();
+  for (uint8_t i = 0; i < 3; ++i) sender.Send(Packet(1024, i), {.joins = false, .stays = true});
+  sender.Send(Packet(1024, 3), kJoins);
+  sender.Send(Packet(1024, 4), {.joins = false, .stays = true});
+  sender.Flush();
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 5u);
+  for (uint8_t i = 0; i < 5; ++i) EXPECT_EQ(Fills(sent[i]), Bytes{i});
+  EXPECT_EQ(sender.counters().super_frames, 0u);
+}
+
+TEST_F(FrameSenderTest, NothingJoinsOnASocketWithoutVirtioHeaders) {
+  FrameSender sender = Sender(/*virtio=*/false);
+  for (uint8_t i = 0; i < 3; ++i) sender.Send(Packet(1024, i), kJoins);
+  sender.Flush();
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 3u);
+  roce::FrameAddress address;
+  roce::Packet packet;
+  for (const Bytes& frame : sent)
+    EXPECT_EQ(roce::ParseFrame(frame, &address, &packet), roce::ParseResult::kOk);
+}
+
+TEST_F(FrameSenderTest, OtherFlowsAndFramesKeepTheirPlaces) {
+  FrameSender sender = Sender();
+  sender.Send(Packet(1024, 1), kJoins);
+  sender.Send(Packet(1024, 2, 0x12), kJoins);
+  sender.Send(Packet(1024, 3, 0x12), kJoins);
+  sender.Send(Bytes(60, 0x77));
+  sender.Send(Packet(1024, 4, 0x12), kJoins);
+  sender.Flush();
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 4u);
+  EXPECT_EQ(Fills(sent[0]), Bytes{1});
+  EXPECT_EQ(Fills(sent[1]), (Bytes{2, 3}));
+  EXPECT_EQ(sent[2], [] {
+    Bytes frame(sizeof(VirtioHeader) + 60, 0x77);
+    std::fill_n(frame.begin(), sizeof(VirtioHeader), 0);
+    return frame;
+  }());
+  EXPECT_EQ(Fills(sent[3]), Bytes{4});
+}
+
+TEST_F(FrameSenderTest, AFrameHasABound) {
+  FrameSender sender = Sender();
+  for (uint8_t i = 0; i < 31; ++i) sender.Send(Packet(4096, i), kJoins);
+  sender.Flush();
+  auto sent = Sent();
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_EQ(Fills(sent[0]).size(), 15u);
+  EXPECT_EQ(Fills(sent[2]), Bytes{30});
+  for (uint8_t i = 0; i < 65; ++i) sender.Send(Packet(64, i), kJoins);
+  sender.Flush();
+  sent = Sent();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(Fills(sent[0]).size(), roce::kMaxSuperFramePackets);
+}
+
+TEST_F(FrameSenderTest, APayloadThatDoesNotStayIsCopied) {
+  FrameSender sender = Sender();
+  for (const bool stays : {false, true}) {
+    sender.Send(Packet(1024, 1), {.joins = true, .stays = stays});
+    std::ranges::fill(*payloads_.back(), 9);
+  }
+  sender.Flush();
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 1u);
+  roce::SuperFrameView view;
+  const std::span<const uint8_t> frame = std::span(sent[0]).subspan(sizeof(VirtioHeader));
+  ASSERT_EQ(roce::SuperFrameView::Of(frame, 12 + 1024 + 4, &view), roce::ParseResult::kOk);
+  roce::FrameAddress address;
+  roce::Packet packet;
+  EXPECT_EQ(view.Parse(0, &address, &packet), roce::ParseResult::kOk);
+  // What changed under a borrowed payload is found by its ICRC.
+  EXPECT_EQ(view.Parse(1, &address, &packet), roce::ParseResult::kBadIcrc);
+}
+
+TEST_F(FrameSenderTest, WhatTheKernelHasNoRoomForLeavesLaterInOrder) {
+  FrameSender sender = Sender();
+  const int small = 1;
+  ASSERT_EQ(setsockopt(near_.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+  Bytes expected, fills;
+  for (uint8_t i = 0; i < 60; ++i) {
+    sender.Send(Packet(4096, i), {.joins = i % 2 == 0, .stays = true});
+    expected.push_back(i);
+    if (i % 10 == 9) sender.Flush();
+  }
+  EXPECT_TRUE(sender.waiting());
+  for (auto& payload : payloads_) std::ranges::fill(*payload, 0xee);  // queued copies do not see it
+  for (int round = 0; round < 100; ++round) {
+    for (const Bytes& message : Sent()) std::ranges::copy(Fills(message), std::back_inserter(fills));
+    if (!sender.waiting()) break;
+    sender.Resume();
+  }
+  EXPECT_FALSE(sender.waiting());
+  EXPECT_EQ(fills, expected);
+  EXPECT_EQ(sender.counters().failed + sender.counters().no_buffer, 0u);
+}
+
+TEST_F(FrameSenderTest, TheQueueHasABound) {
+  FrameSender sender = Sender();
+  const int small = 1;
+  ASSERT_EQ(setsockopt(near_.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+  for (int i = 0; i < 400; ++i) sender.Send(Packet(4096, 1), {.joins = false, .stays = true});
+  EXPECT_TRUE(sender.waiting());
+  EXPECT_GT(sender.counters().no_buffer, 200u);
+  sender.Discard();
+  EXPECT_FALSE(sender.waiting());
+  size_t sent = 0;
+  for (const Bytes& message : Sent()) sent += Fills(message).size();
+  EXPECT_EQ(sent + sender.counters().no_buffer + sender.counters().failed, 400u);
+}
+
+TEST_F(FrameSenderTest, WhatTheMtuForbidsIsCounted) {
+  FrameSender sender = Sender();
+  sender.Send(Packet(4300, 1), kJoins);
+  sender.Send(Bytes(kMaxFrame + 1));
+  sender.Flush();
+  EXPECT_EQ(sender.counters().too_long, 2u);
+  EXPECT_TRUE(Sent().empty());
+}
+
+TEST_F(FrameSenderTest, ErrorsAreCountedByPacket) {
+  FrameSender sender = Sender();
+  far_ = {};
+  for (uint8_t i = 0; i < 3; ++i) sender.Send(Packet(1024, i), kJoins);
+  std::signal(SIGPIPE, SIG_IGN);
+  sender.Flush();
+  EXPECT_EQ(sender.counters().failed, 3u);
+}
+
+}  // namespace
+}  // namespace epic::io
