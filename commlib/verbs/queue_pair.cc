@@ -9,8 +9,6 @@
 
 #include "commlib/verbs/extensions.h"
 
-#include "commlib/verbs/extensions.h"
-
 namespace epic::verbs {
 namespace {
 

@@ -1,7 +1,6 @@
 // Super-frames at a switch: their packets count as if each had come alone, and what leaves says whether it
 // may join.
 #include "roce/super_frame.h"
-#include "roce/wire.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +10,7 @@
 
 #include "incengine/core/switch.h"
 #include "protocol/control.h"
+#include "roce/wire.h"
 
 namespace epic::engine {
 namespace {

@@ -112,7 +112,7 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   out.max_path_mtu = info.capability().max_path_mtu();
   out.max_children = info.capability().max_children();
   for (const int mode : info.capability().modes()) out.modes.Add(FromProto(static_cast<proto::Mode>(mode)));
-  for (const proto::PortInfo& port : info.ports()) 
+  for (const proto::PortInfo& port : info.ports())
     out.ports.push_back({port.name(), port.mtu(), port.up(), port.super_frames()});
   return out;
 }

@@ -15,7 +15,8 @@ namespace epic::softnic {
 
 // One thread at a time uses a port.
 //
-// Packets to several destinations are queued by Send and leave at Flush, to those that take them in super-frames.
+// Packets to several destinations are queued by Send and leave at Flush, to those that take them in
+// super-frames.
 class Port : public roce::PacketSink {
  public:
   // Readable while packets wait to be received.
@@ -32,7 +33,8 @@ class Port : public roce::PacketSink {
   // the call. Returns how many frames were looked at: fewer than max_packets if none waits any more.
   virtual int Receive(int max_packets, PacketHandler handler, void* user) = 0;
 
-  // Send (of PacketSink): queues a copy, but for a payload that stays. What cannot be sent is lost, as on any network.
+  // Send (of PacketSink): queues a copy, but for a payload that stays. What cannot be sent is lost, as on any
+  // network.
   virtual void Flush() = 0;
 
   // Whether packets to the address can leave; if not, finding out how is under way (call again after
@@ -40,8 +42,8 @@ class Port : public roce::PacketSink {
   enum class Reach : uint8_t { kReady, kResolving, kNoRoute };
   virtual Reach Prepare(Ipv4 to) = 0;
 
-  // Whether super-frames are taken, and sent in one piece. And: packets to the queue pair may leave in them from now
-  // on, or no longer; only where they are taken.
+  // Whether super-frames are taken, and sent in one piece. And: packets to the queue pair may leave in them
+  // from now on, or no longer; only where they are taken.
   virtual bool TakesSuperFrames() const { return false; }
   virtual void SendSuperFrames(Ipv4 /*to*/, Qpn /*qpn*/, bool /*on*/) {}
 

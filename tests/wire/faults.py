@@ -2,16 +2,16 @@
 
 import random
 
-ACTIONS = ("drop", "duplicate", "reorder", "delay", "corrupt")
+ACTIONS = ("drop", "duplicate", "reorder", "delay", "corrupt", "cut")
 HOLD_S = 0.005  # a reordered frame that nothing passes goes on after this time
-_CRITERIA = ("opcode", "qpn", "psn", "invocation", "link", "direction")
+_CRITERIA = ("opcode", "qpn", "psn", "invocation", "link", "direction", "super_frame")
 _MILLION = 1000000
 
 
 class Fate:
     """What happens to one frame. Copies leave at once, also those of a frame that is held back."""
 
-    __slots__ = ("drop", "copies", "depth", "hold_s", "delay_s", "bit", "words")
+    __slots__ = ("drop", "copies", "depth", "hold_s", "delay_s", "bit", "keep", "words")
 
     def __init__(self):
         self.drop = False      # lost
@@ -20,6 +20,7 @@ class Fate:
         self.hold_s = HOLD_S
         self.delay_s = 0.0     # held back for this time
         self.bit = None        # flipped, as corrupt() of frames.py counts
+        self.keep = None       # of a frame that is cut: so many bytes
         self.words = []        # for the log
 
     def __bool__(self):
@@ -37,6 +38,10 @@ class Fate:
             self.hold_s, word = options["hold_ms"] / 1000, f"reorder {self.depth}"
         elif action == "delay":
             self.delay_s, word = options["delay_ms"] / 1000, f"delay {options['delay_ms']} ms"
+        elif action == "cut":
+            keep = options.get("keep")
+            self.keep = draw.randrange(bits // 8) if keep is None else keep
+            word = f"cut to {self.keep}"
         else:
             bit = options.get("bit")
             self.bit = draw.randrange(bits) if bit is None else bit % bits
@@ -62,11 +67,13 @@ def _options(action, request):
         options["hold_ms"] = float(request.pop("hold_ms", HOLD_S * 1000))
     elif action == "delay":
         options["delay_ms"] = float(request.pop("delay_ms"))
+    elif action == "cut":
+        options["keep"] = int(request.pop("keep", 0)) or None
     elif action == "corrupt":
         bit = request.pop("bit", None)
         options["bit"] = None if bit is None else int(bit)
     for name, value in options.items():
-        if name != "bit" and value <= 0:
+        if name not in ("bit", "keep") and value <= 0:
             raise ValueError(f"{name} is above 0, not {value}")
     return options
 
@@ -121,7 +128,7 @@ class Chance:
     def __init__(self, request):
         request = dict(request)
         self._seed = int(request.pop("seed", 0))
-        self._options = {"duplicate": {"copies": 1}, "corrupt": {}, "drop": {},
+        self._options = {"duplicate": {"copies": 1}, "corrupt": {}, "drop": {}, "cut": {},
                          "reorder": {"depth": int(request.pop("depth", 16)),
                                      "hold_ms": float(request.pop("hold_ms", HOLD_S * 1000))},
                          "delay": {"delay_ms": float(request.pop("delay_ms", 1))}}

@@ -6,7 +6,7 @@ Usage: forwarder.py --links FILE --control SOCKET, inside the namespace that hol
 list of {"name": "leaf1-h0", "a": DEVICE, "b": DEVICE, "a_node": "leaf1", "b_node": "h0"}. A client of the
 Unix stream socket sends one JSON object a line and gets one back; the commands are those of rules.py. An
 answer with the key "error" says what was wrong. Standard output gets a line for each frame that something
-happens to.
+happens to. A super-frame is one frame here: lost, repeated, reordered, delayed, damaged or cut as a whole.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 import time
 
@@ -27,9 +28,15 @@ _ETH_P_ALL = 3
 _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
 _SOL_PACKET = 263
+_PACKET_VNET_HDR = 15
 _PACKET_IGNORE_OUTGOING = 23
 _BUFFER_BYTES = 8 << 20
-_MAX_FRAME = 65536
+_MAX_FRAME = 65536 + 64
+# The kernel puts a header of its own before each frame: whether it is a super-frame, and of segments of what length.
+# Here it stands behind the frame, out of the way of what looks at the frame.
+_VNET_HEADER = struct.Struct("=BBHHHH")
+_VNET_BYTES = _VNET_HEADER.size
+_UDP_SEGMENTS = 5
 _BATCH = 64
 
 
@@ -38,12 +45,13 @@ class Port:
 
     def __init__(self, link, device, direction):
         self.link, self.direction, self.peer = link, direction, None
-        self.line = lines.Line()  # of the frames that arrive here
+        self.line = lines.Line(cut)  # of the frames that arrive here
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _BUFFER_BYTES)
         self.socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        self.socket.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
         self.socket.bind((device, _ETH_P_ALL))
 
 
@@ -94,12 +102,16 @@ class Forwarder:
     def _forward(self, port):
         for _ in range(_BATCH):  # then the other ports have their turn
             try:
-                frame = port.socket.recv(_MAX_FRAME)
+                received = port.socket.recv(_MAX_FRAME)
             except BlockingIOError:
                 return
             except OSError:  # the device went down: said once, later frames come when it is up again
                 return
+            frame = received[_VNET_BYTES:] + received[:_VNET_BYTES]
             roce = frames.parse(frame)
+            if roce is not None:
+                _, gso_type, _, gso_size, _, _ = _VNET_HEADER.unpack_from(received)
+                roce.packets = frames.packets(frame, gso_size if gso_type == _UDP_SEGMENTS else 0)
             if roce is None:  # it passes, and is none of those that are to overtake a frame
                 self._send(port.peer, [frame])
                 continue
@@ -111,7 +123,7 @@ class Forwarder:
     def _send(self, port, batch):
         for frame in batch:
             try:
-                port.socket.send(frame)
+                port.socket.send(frame[-_VNET_BYTES:] + frame[:-_VNET_BYTES])
             except OSError:
                 self.not_sent += 1
 
@@ -147,10 +159,16 @@ class Forwarder:
             return {"error": str(error)}
 
 
+def cut(frame, keep):
+    """A frame cut short, with what the kernel says of it behind it."""
+    return frames.cut(frame[:-_VNET_BYTES], keep) + frame[-_VNET_BYTES:]
+
+
 def tell(entry):
     """One line about a frame that something happens to."""
     print(f"{entry['time']:.6f} {entry['direction']} {entry['opcode']} QPN {entry['qpn']:#x} "
-          f"PSN {entry['psn']} invocation {entry['invocation']} frame {entry['number']}: {entry['fate']}",
+          f"PSN {entry['psn']} invocation {entry['invocation']} frame {entry['number']}"
+          f"{' of ' + str(entry['packets']) + ' packets' if entry['packets'] > 1 else ''}: {entry['fate']}",
           flush=True)
 
 

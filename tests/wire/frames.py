@@ -23,11 +23,12 @@ class RoceFrame:
     opcode, and of an acknowledgement also its kind (ACK, RNR_NAK, NAK); `bits` is how many corrupt() may
     flip."""
 
-    __slots__ = ("opcode", "psn", "qpn", "invocation", "name", "bits")
+    __slots__ = ("opcode", "psn", "qpn", "invocation", "name", "bits", "packets")
 
     def __init__(self, opcode, psn, qpn, invocation, name, bits):
         self.opcode, self.psn, self.qpn, self.invocation = opcode, psn, qpn, invocation
         self.name, self.bits = name, bits
+        self.packets = 1  # of a super-frame more: then the other fields are those of its first packet
 
 
 def parse(frame):
@@ -52,6 +53,16 @@ def parse(frame):
 def _end(frame):
     """Where the RoCE packet ends; Ethernet padding may follow."""
     return min(len(frame), max(58, 14 + (frame[16] << 8 | frame[17])))
+
+
+def packets(frame, segment_bytes):
+    """How many packets a frame has whose packets but the last are so long (0: it is no super-frame)."""
+    return -(-(_end(frame) - _BTH) // segment_bytes) if segment_bytes else 1
+
+
+def cut(frame, keep):
+    """The first bytes of a frame whose headers still say that it is longer; at least those headers."""
+    return frame[:max(keep, _BTH)]
 
 
 def corrupt(frame, bit):

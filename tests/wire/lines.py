@@ -9,7 +9,8 @@ import frames
 class Line:
     """The frames under way in one direction. Times are seconds of one clock that the caller reads."""
 
-    def __init__(self):
+    def __init__(self, cut=frames.cut):
+        self._cut = cut      # of what push() is given: something may be behind the frame
         self._number = itertools.count()
         self._delayed = []   # heap of (due, number, frame)
         self._passed = []    # reordered frames: [due, number, frame, frames that may still pass]
@@ -22,6 +23,8 @@ class Line:
             return ()
         if fate.bit is not None:
             raw = frames.corrupt(raw, fate.bit)
+        if fate.keep is not None:
+            raw = self._cut(raw, fate.keep)
         sent = [raw] * fate.copies
         held = None
         if fate.delay_s > 0:

@@ -48,6 +48,7 @@ class Rules:
         self._seen[self._current] += 1
         entry = {"time": time.monotonic(), "link": link, "direction": direction, "opcode": frame.name,
                  "psn": frame.psn, "qpn": frame.qpn, "invocation": self._current,
+                 "packets": frame.packets, "super_frame": frame.packets > 1,
                  "number": self._seen[self._current]}
         fate = faults.Fate()
         if self._is_numbered(entry["number"]):
@@ -109,9 +110,10 @@ class Rules:
     def _fault(self, request):
         """{"fault": {"action": A, "nth": N or [N, ...], "every": N, "seed": S, and criteria and options}}
 
-        Criteria: opcode (a name of frames.py), qpn (destination), psn, invocation, link, direction; none
-        means every RoCE frame. nth and every count the frames that match, from now on. Options: copies
-        (duplicate), depth and hold_ms (reorder), delay_ms (delay), bit (corrupt; drawn by seed if absent).
+        Criteria: opcode (a name of frames.py), qpn (destination), psn, invocation, link, direction, super_frame
+        (true or false; the others are those of its first packet); none means every RoCE frame. nth and every count the frames that match, from now on. Options: copies
+        (duplicate), depth and hold_ms (reorder), delay_ms (delay), bit (corrupt) and keep (cut: the bytes
+        that are left), both drawn by seed if absent.
         Answers with the rule's number.
         """
         rule = faults.Rule(len(self._rules) + 1, request["fault"])

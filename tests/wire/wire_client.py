@@ -46,12 +46,12 @@ class Wire:
 
     def random_faults(self, seed, **rates):
         """Faults at random, in place of what was asked at random before: drop_ppm, duplicate_ppm, reorder_ppm
-        with depth and hold_ms, delay_ppm with delay_ms, corrupt_ppm."""
+        with depth and hold_ms, delay_ppm with delay_ms, corrupt_ppm, cut_ppm."""
         self.request(random={"seed": seed, **rates})
 
     def fault(self, action, **rule):
-        """A rule: "drop", "duplicate", "reorder", "delay" or "corrupt" for the frames that match opcode, qpn,
-        psn, invocation, link and direction, or only for the nth or every so-manieth of them. Returns its
+        """A rule: "drop", "duplicate", "reorder", "delay", "corrupt" or "cut" for the frames that match opcode,
+        qpn, psn, invocation, link, direction and super_frame, or only for the nth or every so-manieth of them. Returns its
         number.
 
         The third ACK to QPN x: fault("drop", opcode="ACK", qpn=x, nth=3). Options: rules.py.

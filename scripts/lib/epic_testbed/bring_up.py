@@ -77,6 +77,8 @@ class BringUp:
         self.kernel = find_kernel() if self.guests else None
         if options["daemons"] == "bridge" and topology.has_redundant_paths(topo):
             raise BedError(f"{topo['name']} has redundant paths: plain bridges would loop")
+        if options["frames"] == "super" and options["fabric"] != "direct":
+            raise BedError("--fabric: what is in the links there takes no super-frames")
         if options["daemons"] == "bridge" and options["fabric"] == "routed":
             raise BedError("--fabric routed passes what switches send to each other, which bridges do not")
 
@@ -137,17 +139,25 @@ class BringUp:
                 devices.bridge(bed.namespace(switch["name"]), "br0", switch["ports"], self.mtu)
         devices.make()
 
-    def _join(self, devices, a, b, nodes):
-        """Joins two data ports, given as (namespace, device), through fault box and fabric if asked for."""
+    def _super_frames(self, kind):
+        """Whether a link from a switch to a switch or to a host of this kind is to carry super-frames."""
+        options = self.options
+        wanted = options["frames"] == "super" or (options["frames"] == "auto" and not options["wire"])
+        return wanted and options["daemons"] == "engine" and not self.fabric and kind in ("switch", "softnic")
+
+    def _join(self, devices, a, b, nodes, kind):
+        """Joins two data ports, given as (namespace, device), through fault box and fabric if asked for. kind: of
+        the second, "switch" or that of a host."""
+        super_frames = self._super_frames(kind)
         if self.options["wire"]:
             number, wire = len(self.wire_links) + 1, self.bed.namespace(WIRE)
             inner = {"a": f"w{number}a", "b": f"w{number}b"}
             self.wire_links.append({"name": "-".join(nodes), **inner, "a_node": nodes[0], "b_node": nodes[1]})
-            devices.veth(a, (wire, inner["a"]), self.mtu)
+            devices.veth(a, (wire, inner["a"]), self.mtu, super_frames)
             a = (wire, inner["b"])
         if self.fabric:
             a = self.fabric.add_link(devices, a, nodes)
-        devices.veth(a, b, self.mtu)
+        devices.veth(a, b, self.mtu, super_frames)
 
     def _join_mgmt(self, devices, node, end):
         self.mgmt_ports.append(f"m-{node}")
@@ -162,18 +172,18 @@ class BringUp:
             a, b = (end.split(":") for end in (link["a"], link["b"]))
             if len(a) == 2 and len(b) == 2:
                 self._join(devices, (self.bed.namespace(a[0]), a[1]), (self.bed.namespace(b[0]), b[1]),
-                           (a[0], b[0]))
+                           (a[0], b[0]), "switch")
 
     def _join_hosts(self, devices):
         for host in self.hosts:
             at = (self.bed.namespace(host["switch"]), host["port"])
             if host["kind"] == "rxe":
                 self._join(devices, at, (self.bed.namespace(HOSTS), f"d-{host['name']}"),
-                           (host["switch"], host["name"]))
+                           (host["switch"], host["name"]), host["kind"])
                 self._join_mgmt(devices, host["name"], (self.bed.namespace(HOSTS), f"m-{host['name']}"))
                 continue
             own = self.bed.namespace(host["name"])
-            self._join(devices, at, (own, "vec0"), (host["switch"], host["name"]))
+            self._join(devices, at, (own, "vec0"), (host["switch"], host["name"]), host["kind"])
             devices.address(own, "vec0", host["address"] + "/16", host["mac"])
             self._join_mgmt(devices, host["name"], (own, "vec1"))
             devices.address(own, "vec1", host["mgmt_address"] + "/16")

@@ -63,6 +63,11 @@ def _parser():
     up.add_argument("--fabric", choices=fabric.KINDS, default="direct",
                     help="what is in the middle of every link: nothing (direct), a Linux bridge, Open "
                          "vSwitch with the userspace datapath, or, between switches only, an IP router")
+    size = up.add_mutually_exclusive_group()
+    size.add_argument("--single-frames", dest="frames", action="store_const", const="single", default="auto",
+                      help="each packet in a frame of its own, also between switches and to softnic hosts")
+    size.add_argument("--super-frames", dest="frames", action="store_const", const="super",
+                      help="super-frames there also through the fault box (--wire), which takes each for one frame")
     instead = up.add_mutually_exclusive_group()
     instead.add_argument("--bridge", action="store_true",
                          help="a Linux bridge in each switch instead of our daemons")
@@ -117,7 +122,7 @@ def up(bed, args):
                "daemons": "bridge" if args.bridge else "none" if args.no_daemons else "engine",
                "build": os.path.realpath(args.build) if args.build else None, "guest_mem": args.guest_mem,
                "sram": args.sram, "manager_args": args.manager_arg, "engine_args": args.engine_arg,
-               "wire": args.wire, "fabric": args.fabric}
+               "wire": args.wire, "fabric": args.fabric, "frames": args.frames}
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, _interrupt)
     with beds.lock():

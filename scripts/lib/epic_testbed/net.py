@@ -9,6 +9,11 @@ MGMT_MTU = 1500
 _CLONE_NEWNET = 0x40000000
 
 
+# The offloads of a veth that sends super-frames: segmentation of UDP by who receives them, which goes with leaving
+# checksums to him; that of TCP as little as elsewhere.
+SUPER_FRAMES = "tso off gso off gro off tx on tx-udp-segmentation on"
+
+
 class NetError(Exception):
     """A command of iproute2 or ethtool failed; the message is its own."""
 
@@ -87,11 +92,15 @@ class Devices:
 
     def __init__(self):
         self._veths = []
+        self._super_frames = set()
         self._lines = {}
         self._names = {}
 
-    def veth(self, a, b, mtu):
-        """Joins two namespaces by a veth pair; a and b are (namespace, device name)."""
+    def veth(self, a, b, mtu, super_frames=False):
+        """Joins two namespaces by a veth pair; a and b are (namespace, device name). super_frames: both ends send
+        them in one piece, and leave checksums to who receives."""
+        if super_frames:
+            self._super_frames.update((a, b))
         self._veths.append(f"link add {a[1]} mtu {mtu} netns {a[0]} type veth "
                            f"peer name {b[1]} mtu {mtu} netns {b[0]}")
         for namespace, name in (a, b):
@@ -119,13 +128,21 @@ class Devices:
             f"rule add iif {port} lookup {table}"])
 
     def make(self):
-        """Makes everything, with offloads off: checksums must be in the packets, which must not be merged."""
+        """Makes everything, with offloads off: checksums must be in the packets, which must not be merged; but where
+        super-frames are wanted, what they need is on."""
         batch(self._veths)
         for namespace, lines in self._lines.items():
             batch(lines, namespace)
-            names = " ".join(self._names[namespace])
-            script = f"for n in {names}; do ethtool -K $n tx off tso off gso off gro off || exit 1; done"
-            run(["nsenter", f"--net=/run/netns/{namespace}", "--", "sh", "-c", script])
+            wanted = [n for n in self._names[namespace] if (namespace, n) in self._super_frames]
+            others = [n for n in self._names[namespace] if n not in wanted]
+            script = "set -e; "
+            script += f"for n in {' '.join(others)}; do ethtool -K $n tx off tso off gso off gro off; done; "
+            script += f"for n in {' '.join(wanted)}; do ethtool -K $n {SUPER_FRAMES}; ethtool -k $n; done"
+            said = run(["nsenter", f"--net=/run/netns/{namespace}", "--", "sh", "-c", script])
+            if said.count("tx-udp-segmentation: on") != len(wanted):
+                raise NetError(f"{namespace}: {', '.join(wanted)} would not send super-frames in one piece: "
+                               f"ethtool -K DEVICE {SUPER_FRAMES} was not obeyed; "
+                               "bring the test bed up with --single-frames")
 
     def _add(self, namespace, name, lines):
         if name:

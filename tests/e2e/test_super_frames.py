@@ -1,0 +1,155 @@
+"""Super-frames: where both ends take them they carry the collectives, lost, cut or late ones do no harm, and nobody
+else sees one."""
+
+import socket
+import threading
+
+import pytest
+
+from epic_testbed import net
+from harness import PERF, assert_all_right
+
+SOFTNIC = ("--hosts", "softnic")
+# Frames of every size: a packet, some, and many super-frames.
+CALLS = ("--collective", "all", "-b", "4K", "-e", "1M", "-f", "16", "-n", "2", "-w", "1")
+
+
+class Watch:
+    """Counts the frames that arrive at a device of a namespace, by whether they are longer than its MTU allows."""
+
+    def __init__(self, namespace, device, mtu=4200):
+        self.longer = self.others = 0
+        with net.inside(namespace):
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self._socket.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+        self._socket.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
+        self._socket.bind((device, 3))
+        self._socket.settimeout(0.2)  # so that close() is noticed
+        self._mtu, self._stop = mtu, False
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        while not self._stop:
+            try:
+                length = len(self._socket.recv(70000))
+            except TimeoutError:
+                continue
+            if length > self._mtu + 14:
+                self.longer += 1
+            else:
+                self.others += 1
+
+    def close(self):
+        self._stop = True
+        self._thread.join()
+        self._socket.close()
+
+
+def sent(bed, switch):
+    """Super-frames that a switch has sent, by port."""
+    counters = bed.counters(switch)
+    return {name.split(".")[1]: count for name, count in counters.items() if name.endswith(".tx_super_frames")}
+
+
+def edges(bed, switch, group):
+    """Whether each endpoint of the group at a switch has super-frames: (its parent, its children by port)."""
+    config = next(g["config"] for g in bed.tables(switch)["groups"] if g["config"]["name"] == group)
+    parent = config.get("parent", {}).get("super_frames", False)
+    return parent, {child["port"]: child.get("super_frames", False) for child in config["children"]}
+
+
+@pytest.mark.parametrize("mode", [1, 2, 3])
+def test_they_carry_the_collectives_between_softnic_hosts_and_switches(beds, mode):
+    bed = beds.get("tree-3-2", *SOFTNIC)
+    before = {switch: sent(bed, switch) for switch in bed.switches}
+    assert_all_right(bed.perf("--mode", mode, *CALLS))
+    for switch in bed.switches:
+        now = sent(bed, switch)
+        assert all(now[port] > before[switch][port] + 20 for port in now), f"{switch}: {before[switch]}, {now}"
+        counters = bed.counters(switch)
+        assert all(counters[f"port.{port}.rx_super_frames"] > 20 for port in now)
+        wrong = {name: count for name, count in counters.items()
+                 if count and (name.startswith("bad_roce") or name.endswith((".rx_too_long", ".rx_dropped", ".tx_failed")))}
+        assert not wrong, f"{switch}: {wrong}"
+
+
+def test_the_manager_tells_both_ends_and_only_those_that_said_so(beds):
+    bed = beds.get("tree-3-2", "--hosts", "softnic,h1=rxe")
+    kinds = {h["name"]: h for h in bed.record()["hosts"]}
+    watch = Watch(f"epic-{bed.name}-hosts", "d-h1")
+    group = bed.new_group()
+    ranks = bed.loops("--iterations", "1000000", "--counts", "65536", "--each", group=group)
+    for rank in ranks:
+        rank.wait_for('"iteration": 3')
+    assert edges(bed, "leaf1", group) == (True, {kinds["h0"]["port"]: True, kinds["h1"]["port"]: False})
+    assert edges(bed, "leaf2", group) == (True, {kinds["h2"]["port"]: True, kinds["h3"]["port"]: True})
+    assert edges(bed, "root", group)[1] == {"swp1": True, "swp2": True}
+    bed.end_programs()
+    bed.wait_clean()
+    assert_all_right(bed.perf(*CALLS))
+    counts = sent(bed, "leaf1")
+    assert counts[kinds["h1"]["port"]] == 0 and counts[kinds["h0"]["port"]] > 20, counts
+    assert watch.longer == 0 and watch.others > 100
+    watch.close()
+
+
+def test_single_frames_if_somebody_wants_them(beds):
+    bed = beds.get("star-2", *SOFTNIC, "--single-frames")
+    assert_all_right(bed.perf(*CALLS))
+    assert set(sent(bed, "s1").values()) == {0}
+    bed = beds.get("star-2", *SOFTNIC, "--engine-arg=--single-frames")
+    assert_all_right(bed.perf(*CALLS))
+    assert set(sent(bed, "s1").values()) == {0}
+    bed = beds.get("star-2", *SOFTNIC)
+    group = bed.new_group()
+    watch = Watch(f"epic-{bed.name}-s1", "swp1")
+    single = [["env", "EPIC_SOFTNIC_SINGLE_FRAMES=1"], []]
+    ranks = [bed.start(host, *single[rank], PERF, "--group", group, "--rank", rank, "--size", 2, *CALLS)
+             for rank, host in enumerate(bed.hosts)]
+    assert_all_right(ranks)
+    counts = sent(bed, "s1")
+    assert counts["swp1"] == 0 and counts["swp2"] > 20, counts
+    assert watch.longer == 0 and watch.others > 100
+    watch.close()
+
+
+FAULTS = {
+    "lost": {"drop_ppm": 30000},
+    "cut": {"cut_ppm": 50000},
+    "out of order": {"reorder_ppm": 30000, "depth": 4},
+    "repeated, damaged, late": {"duplicate_ppm": 20000, "corrupt_ppm": 20000, "delay_ppm": 10000, "delay_ms": 3},
+}
+
+
+@pytest.mark.parametrize("mode", [1, 2, 3])
+@pytest.mark.parametrize("faults", FAULTS)
+def test_those_that_meet_with_faults_change_no_result(beds, faults, mode):
+    bed = beds.get("tree-3-2", *SOFTNIC, "--wire", "--super-frames")
+    bed.wire.random_faults(seed=mode, **FAULTS[faults])
+    assert_all_right(bed.perf("--mode", mode, *CALLS))
+    hit = [entry for entry in bed.wire.faults() if entry["super_frame"]]
+    assert hit, "nothing happened to a super-frame"
+    bed.wire.clear()
+
+
+def test_a_single_super_frame_lost_cut_or_overtaken(beds):
+    bed = beds.get("tree-3-2", *SOFTNIC, "--wire", "--super-frames")
+    for action in ({"action": "drop"}, {"action": "cut", "keep": 9000}, {"action": "reorder", "depth": 2}):
+        for direction in ("h0>leaf1", "leaf1>h0", "leaf1>root", "root>leaf1"):
+            bed.wire.clear()
+            bed.wire.fault(direction=direction, super_frame=True, nth=3, **action)
+            assert_all_right(bed.perf("-b", "256K", "-e", "256K", "-n", "2", "-w", "0"))
+            assert [rule["hits"] for rule in bed.wire.rules()] == [1], f"{action}, {direction}"
+    bed.wire.clear()
+
+
+def test_tcp_passes_whole_where_checksums_are_left_to_the_receiver(beds):
+    bed = beds.get("tree-3-2", *SOFTNIC)
+    address = bed.topology()["hosts"][3]["address"]
+    server = bed.start("h3", "iperf3", "-s", "-1")
+    server.wait_for("Server listening")
+    output = bed.run("h0", "iperf3", "-c", address, "-t", "1", "-J")
+    assert '"error"' not in output
+    assert server.wait(20) == 0
+    assert bed.counters("leaf1")["port.swp1.rx_too_long"] == 0
