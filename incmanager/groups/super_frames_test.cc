@@ -107,7 +107,7 @@ TEST_F(SuperFramesTest, NobodyIsToldOfThemUnasked) {
   w.JoinAll(4);
   w.AnswerInstalls();
   for (const ContextPlan& context : w.installed) {
-    if (context.parent) EXPECT_FALSE(context.parent->super_frames);
+    EXPECT_FALSE(context.parent && context.parent->super_frames);
     for (const EndpointPlan& child : context.children) EXPECT_FALSE(child.super_frames);
   }
   for (SessionId session = 100; session < 104; ++session)
