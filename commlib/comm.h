@@ -11,14 +11,13 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/spin.h"
 #include "commlib/core/rank_calls.h"
+#include "commlib/core/wait_trials.h"
 #include "commlib/core/watch.h"
-#include "commlib/crowding.h"
 #include "commlib/session.h"
 #include "commlib/timeouts.h"
 #include "commlib/turn_mutex.h"
@@ -138,8 +137,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
   uint32_t path_mtu_ = 0;
   // Of the thread that leads.
   Spin spin_{0};
-  std::optional<Crowding> crowding_;  // not where the environment says how long to poll
-  int wake_fd_ = -1;                  // ends Sleep
+  bool always_polls_ = false;  // the environment says how long to poll
+  WaitTrials trials_;          // if it does not
+  int wake_fd_ = -1;           // ends Sleep
   std::shared_ptr<verbs::Device> device_;
   RankCalls core_;                             // guarded; here, because its memory outlives the registration
   std::shared_ptr<verbs::Memory> own_memory_;  // of core_

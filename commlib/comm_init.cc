@@ -54,7 +54,7 @@ Error Comm::Open() {
   // Polling is for machines that have a processor to spare.
   const bool polls = std::thread::hardware_concurrency() > 1;
   spin_ = Spin(polls ? spin.value_or(kDefaultSpin) : 0);
-  if (!spin) crowding_.emplace();
+  always_polls_ = spin.has_value();
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (wake_fd_ < 0)
     return {ErrorCode::kNoResource, fmt::format("cannot create an eventfd: {}", std::strerror(errno))};

@@ -85,20 +85,26 @@ template <typename Done>
 void Comm::Lead(Lock& lock, const Done& done) {
   MakeProgress();
   if (done()) return;
+  const OpId call = first_call_;
+  const bool polls = always_polls_ || trials_.WayOf(call) == WaitTrials::Way::kPoll;
   uint64_t seen = completions_;
-  spin_.Begin(SinceStart(Clock::now()));
-  while (!done()) {
-    const auto time = Clock::now();
-    const Nanos now = SinceStart(time);
-    CheckDeadlines(time);
+  auto now = Clock::now();
+  const Nanos begin = SinceStart(now);
+  spin_.Begin(begin);
+  while (true) {
+    CheckDeadlines(now);
     // Others may have taken what came: Post and Test make progress too.
     const bool came = std::exchange(seen, completions_) != completions_;
-    if (spin_.KeepPolling(now, came) && !(crowding_ && crowding_->IsCrowded(now))) {
+    const bool worth_while = spin_.KeepPolling(SinceStart(now), came);
+    if (done()) break;
+    if (polls && worth_while) {
       PollOn(lock);
     } else {
       SleepOn(lock);
     }
+    now = Clock::now();
   }
+  trials_.Ended(call, SinceStart(now) - begin);
 }
 
 void Comm::PollOn(Lock& lock) {

@@ -1,0 +1,84 @@
+#include "commlib/core/wait_trials.h"
+
+#include <functional>
+
+#include "gtest/gtest.h"
+
+namespace epic {
+namespace {
+
+using Way = WaitTrials::Way;
+
+// Waits for the calls first to last, each for as long as `wait` says; returns how many were polled for.
+int Calls(WaitTrials& trials, int64_t first, int64_t last,
+          const std::function<Nanos(int64_t call, Way way)>& wait) {
+  int polled = 0;
+  for (int64_t call = first; call <= last; ++call) {
+    const Way way = trials.WayOf(call);
+    polled += way == Way::kPoll;
+    trials.Ended(call, wait(call, way));
+  }
+  return polled;
+}
+
+Nanos PollingIsShorter(int64_t, Way way) { return way == Way::kPoll ? 30 : 100; }
+Nanos SleepingIsShorter(int64_t, Way way) { return way == Way::kPoll ? 400 : 100; }
+
+TEST(WaitTrialsTest, SleepsUntilPollingHasBeenShorter) {
+  WaitTrials trials;
+  EXPECT_EQ(Calls(trials, 0, 15, PollingIsShorter), 0);
+  EXPECT_EQ(Calls(trials, 16, 23, PollingIsShorter), 4) << "the trials";
+  EXPECT_EQ(Calls(trials, 24, 271, PollingIsShorter), 248);
+}
+
+TEST(WaitTrialsTest, FourOf256CallsArePolledForWhereSleepingIsShorter) {
+  WaitTrials trials;
+  EXPECT_EQ(Calls(trials, 0, 10 * 256 - 1, SleepingIsShorter), 40);
+}
+
+TEST(WaitTrialsTest, FollowsWhatChanges) {
+  WaitTrials trials;
+  Calls(trials, 0, 255, PollingIsShorter);
+  EXPECT_EQ(trials.WayOf(256), Way::kPoll);
+  Calls(trials, 256, 511, SleepingIsShorter);
+  EXPECT_EQ(trials.WayOf(512), Way::kSleep);
+}
+
+TEST(WaitTrialsTest, OneLateRankInEachWayDoesNotDecide) {
+  WaitTrials trials;
+  Calls(trials, 0, 255, [](int64_t call, Way way) {
+    return call == 16 ? kSecond : PollingIsShorter(call, way);  // the first trial of polling
+  });
+  EXPECT_EQ(trials.WayOf(255), Way::kPoll);
+}
+
+TEST(WaitTrialsTest, SizesThatAlternateDoNotDecide) {
+  for (const int64_t long_ones : {0, 1}) {
+    for (const auto& wait : {PollingIsShorter, SleepingIsShorter}) {
+      WaitTrials trials;
+      Calls(trials, 0, 255,
+            [&](int64_t call, Way way) { return (call % 2 == long_ones ? 10 : 1) * wait(call, way); });
+      EXPECT_EQ(trials.WayOf(255), wait == PollingIsShorter ? Way::kPoll : Way::kSleep) << long_ones;
+    }
+  }
+}
+
+TEST(WaitTrialsTest, WithoutAllTrialsTheWayStays) {
+  WaitTrials trials;
+  Calls(trials, 0, 255, PollingIsShorter);
+  Calls(trials, 256, 256 + 18, SleepingIsShorter);
+  Calls(trials, 256 + 20, 511, SleepingIsShorter);  // the fourth was done before anybody waited
+  EXPECT_EQ(trials.WayOf(511), Way::kPoll);
+  Calls(trials, 512, 767, SleepingIsShorter);
+  EXPECT_EQ(trials.WayOf(767), Way::kSleep);
+}
+
+TEST(WaitTrialsTest, RanksTryTheSameForTheSameCalls) {
+  WaitTrials one, other;
+  Calls(one, 0, 999, PollingIsShorter);
+  Calls(other, 0, 999, SleepingIsShorter);
+  for (int64_t call = 1040; call < 1048; ++call) EXPECT_EQ(one.WayOf(call), other.WayOf(call)) << call;
+}
+
+}  // namespace
+}  // namespace epic
