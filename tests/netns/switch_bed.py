@@ -59,8 +59,10 @@ class SwitchBed:
 
     serial = 0
 
-    def __init__(self, count):
+    def __init__(self, count, super_frames=False):
+        """super_frames: on all links, so that the ports are packet sockets; else libpcap's."""
         SwitchBed.serial += 1
+        self.offloads = ["tso", "off", "gso", "off", "gro", "off", "tx", "on" if super_frames else "off"]
         self.prefix = f"epicn{os.getpid()}x{SwitchBed.serial}-"
         self.count = count
         self.directory = tempfile.TemporaryDirectory(prefix="epic-netns-")
@@ -89,7 +91,7 @@ class SwitchBed:
             self.inside(host, ["ip", "link", "set", "eth0", "up"])
             self.inside("sw", ["ip", "link", "set", f"p{i}", "up"])
             for name, device in ((host, "eth0"), ("sw", f"p{i}")):
-                self.inside(name, ["ethtool", "-K", device, "tx", "off", "tso", "off", "gso", "off", "gro", "off"])
+                self.inside(name, ["ethtool", "-K", device] + self.offloads)
 
     def inside(self, name, argv, **options):
         """Runs a command in the namespace of sw or hN."""

@@ -12,15 +12,15 @@ from switch_bed import (MTU, SWITCH_IP, SWITCH_MAC, SwitchBed, host_ip, host_mac
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces, which only root may")
 
 
-@pytest.fixture(name="bed", scope="module")
-def learning_bed():
-    with SwitchBed(3) as bed:
+@pytest.fixture(name="bed", scope="module", params=[False, True], ids=["pcap", "super-frames"])
+def learning_bed(request):
+    with SwitchBed(3, request.param) as bed:
         yield bed.start("--forwarding", "learning")
 
 
-@pytest.fixture(name="static_bed")
-def make_static_bed():
-    with SwitchBed(3) as bed:
+@pytest.fixture(name="static_bed", params=[False, True], ids=["pcap", "super-frames"])
+def make_static_bed(request):
+    with SwitchBed(3, request.param) as bed:
         yield bed.start("--forwarding", "static")
 
 
@@ -224,6 +224,23 @@ def test_runs_with_cap_net_raw_only():
             effective = [line.split()[1] for line in file if line.startswith("CapEff")]
         assert int(effective[0], 16) == 1 << 13
         assert bed.ping(0, host_ip(1))
+
+
+def test_check_config_says_what_is_wrong_with_a_port_and_what_cures_it():
+    with SwitchBed(1) as bed:
+        for offloads, status, text in ((["tx", "on"], 0, "p0: super-frames"),
+                                       (["tx", "off"], 0, "p0: single frames"),
+                                       (["tx", "on", "tx-udp-segmentation", "off"], 2, "tx-udp-segmentation on"),
+                                       (["tx-udp-segmentation", "on", "tso", "on"], 2, "ethtool -K p0 tso off gso off"),
+                                       (["tso", "off", "gro", "on"], 2, "ethtool -K p0 gro off")):
+            bed.inside("sw", ["ethtool", "-K", "p0"] + offloads)
+            done = bed.inside("sw", bed.daemon_argv(["--check-config"]), check=False)
+            assert (done.returncode, text in done.stderr) == (status, True), (offloads, done.stderr)
+        done = bed.inside("sw", bed.daemon_argv(["--check-config", "--port", "p7"]), check=False)
+        assert done.returncode == 2 and "p7: no such interface" in done.stderr
+        bed.inside("sw", ["ethtool", "-K", "p0", "gro", "off"])
+        done = bed.inside("sw", bed.daemon_argv(["--check-config", "--single-frames"]), check=False)
+        assert done.returncode == 0 and "p0: single frames" in done.stderr
 
 
 def test_says_what_is_wrong():
