@@ -31,7 +31,7 @@ for line in open(sys.argv[1]):
 
 @pytest.fixture(name="bed")
 def fixture_bed(beds):
-    return beds.get("tree-3-2", "--hosts", "softnic")
+    return beds.get("tree-3-2", "--hosts", "softnic", "--single-frames")  # it captures packets
 
 
 def mac(text):

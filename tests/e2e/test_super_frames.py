@@ -2,10 +2,12 @@
 else sees one."""
 
 import socket
+import struct
 import threading
 
 import pytest
 
+import pcap
 from epic_testbed import net
 from harness import PERF, assert_all_right
 
@@ -14,15 +16,22 @@ SOFTNIC = ("--hosts", "softnic")
 CALLS = ("--collective", "all", "-b", "4K", "-e", "1M", "-f", "16", "-n", "2", "-w", "1")
 
 
+VNET_HEADER = struct.Struct("=BBHHHH")  # what the kernel puts before a frame: flags, GSO type, lengths
+UDP_SEGMENTS = 5
+
+
 class Watch:
-    """Counts the frames that arrive at a device of a namespace, by whether they are longer than its MTU allows."""
+    """Counts the frames that arrive at a device of a namespace, by whether they are longer than its MTU allows, and
+    keeps some of the longer ones: (length of a packet, frame)."""
 
     def __init__(self, namespace, device, mtu=4200):
         self.longer = self.others = 0
+        self.kept = []
         with net.inside(namespace):
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self._socket.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
         self._socket.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
+        self._socket.setsockopt(263, 15, 1)  # PACKET_VNET_HDR
         self._socket.bind((device, 3))
         self._socket.settimeout(0.2)  # so that close() is noticed
         self._mtu, self._stop = mtu, False
@@ -32,11 +41,15 @@ class Watch:
     def _read(self):
         while not self._stop:
             try:
-                length = len(self._socket.recv(70000))
+                frame = self._socket.recv(70000)
             except TimeoutError:
                 continue
-            if length > self._mtu + 14:
+            _, kind, _, packet_bytes, _, _ = VNET_HEADER.unpack_from(frame)
+            frame = frame[VNET_HEADER.size:]
+            if len(frame) > self._mtu + 14:
                 self.longer += 1
+                if kind == UDP_SEGMENTS and len(self.kept) < 200:
+                    self.kept.append((packet_bytes, frame))
             else:
                 self.others += 1
 
@@ -44,6 +57,19 @@ class Watch:
         self._stop = True
         self._thread.join()
         self._socket.close()
+
+
+def packets(packet_bytes, frame):
+    """The packets of a super-frame, each in the frame that a port makes of it which has to cut it."""
+    found = []
+    for k, at in enumerate(range(42, len(frame), packet_bytes)):
+        body = frame[at:at + packet_bytes]
+        alone = bytearray(frame[:42] + body)
+        number = struct.unpack_from("!H", frame, 18)[0]
+        struct.pack_into("!HH", alone, 16, 28 + len(body), (number + k) & 0xffff)
+        struct.pack_into("!H", alone, 38, 8 + len(body))
+        found.append(bytes(alone))
+    return found
 
 
 def sent(bed, switch):
@@ -72,6 +98,19 @@ def test_they_carry_the_collectives_between_softnic_hosts_and_switches(beds, mod
         wrong = {name: count for name, count in counters.items()
                  if count and (name.startswith("bad_roce") or name.endswith((".rx_too_long", ".rx_dropped", ".tx_failed")))}
         assert not wrong, f"{switch}: {wrong}"
+
+
+def test_each_packet_of_a_super_frame_is_what_it_would_be_alone(beds):
+    bed = beds.get("tree-3-2", *SOFTNIC)
+    watches = [Watch(f"epic-{bed.name}-{node}", port) for node, port in (("leaf1", "swp1"), ("leaf1", "swp3"), ("h0", "vec0"))]
+    assert_all_right(bed.perf("-b", "1M", "-e", "1M", "-n", "2", "-w", "0"))
+    for watch in watches:
+        watch.close()
+        found = [packet for kept in watch.kept for packet in packets(*kept)]
+        assert len(found) > 100
+        bad = [packet for packet in found if not pcap.icrc_ok(packet)]
+        assert not bad, f"{len(bad)} of {len(found)} packets, the first: {bad[0].hex()}"
+        assert {pcap.opcode(packet) for packet in found} >= {0x00, 0x01, 0x02}
 
 
 def test_the_manager_tells_both_ends_and_only_those_that_said_so(beds):
