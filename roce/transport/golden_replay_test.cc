@@ -17,7 +17,7 @@ namespace {
 
 std::vector<OwnedPacket> ReadPackets(const std::string& name) {
   std::array<char, PCAP_ERRBUF_SIZE> error{};
-  pcap_t* const file = pcap_open_offline((std::string(EPIC_GOLDEN_DIR) + "/" + name).c_str(), error.data());
+  pcap_t* const file = pcap_open_offline((EPIC_GOLDEN_DIR "/" + name).c_str(), error.data());
   EXPECT_NE(file, nullptr) << error.data();
   std::vector<OwnedPacket> packets;
   pcap_pkthdr* header;
