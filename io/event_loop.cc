@@ -16,8 +16,6 @@
 namespace epic::io {
 namespace {
 
-// Polling shorter than this finds nothing that sleeping would not.
-constexpr Nanos kMinSpin = 2 * kMicrosecond;
 // Sleep is cut into pieces of at most this, which bounds the wait argument; a piece without events costs
 // nothing.
 constexpr Nanos kMaxSleep = 60 * kSecond;
@@ -25,8 +23,7 @@ constexpr Nanos kMaxSleep = 60 * kSecond;
 }  // namespace
 
 EventLoop::EventLoop(Nanos spin_ns)
-    : max_spin_ns_(spin_ns),
-      spin_ns_(spin_ns),
+    : spin_(spin_ns),
       epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   EPIC_CHECK(epoll_fd_ >= 0 && wake_fd_ >= 0);
@@ -86,40 +83,21 @@ void EventLoop::RunPosted() {
 }
 
 void EventLoop::Run() {
-  Nanos spin_until = 0;
-  Nanos last_traffic = -max_spin_ns_;
+  std::array<epoll_event, kMaxEvents> events;
+  bool polls = false;
+  Nanos now = MonotonicNow();
   while (!stop_) {
-    const Nanos before = MonotonicNow();
-    const bool traffic = Round(before, spin_until);
-    const Nanos now = MonotonicNow();
-    if (traffic) {
-      AdaptSpin(now - last_traffic);
-      last_traffic = now;
-      spin_until = now + spin_ns_;
-    } else if (before < spin_until) {
-      sched_yield();
-    }
+    const int count = epoll_wait(epoll_fd_, events.data(), kMaxEvents, polls ? 0 : WaitMs(now));
+    EPIC_CHECK(count >= 0 || errno == EINTR);
+    const bool traffic = count > 0 && Handle(count, events.data());
+    now = MonotonicNow();
+    RunTimers(now);
+    polls = spin_.KeepPolling(now, traffic);
+    if (polls && !traffic) sched_yield();
   }
 }
 
-// gap: between the last two moments of traffic. Polling would have bridged it, or would have been in vain.
-void EventLoop::AdaptSpin(Nanos gap) {
-  const Nanos wanted = gap <= max_spin_ns_ ? 2 * spin_ns_ : spin_ns_ / 2;
-  spin_ns_ = std::clamp(wanted, std::min(kMinSpin, max_spin_ns_), max_spin_ns_);
-}
-
-// One wait and what it brought; returns whether there was traffic.
-bool EventLoop::Round(Nanos now, Nanos spin_until) {
-  std::array<epoll_event, kMaxEvents> events;
-  const int count = epoll_wait(epoll_fd_, events.data(), kMaxEvents, now < spin_until ? 0 : WaitMs(now));
-  EPIC_CHECK(count >= 0 || errno == EINTR);
-  const bool traffic = Handle(std::max(count, 0), events.data());
-  RunTimers();
-  return traffic;
-}
-
-void EventLoop::RunTimers() {
-  const Nanos now = MonotonicNow();
+void EventLoop::RunTimers(Nanos now) {
   while (const auto id = timers_.PopDue(now)) on_timer_(now, *id);
   if (now >= periodic_at_) {
     periodic_at_ = now + periodic_interval_;
@@ -128,13 +106,14 @@ void EventLoop::RunTimers() {
 }
 
 bool EventLoop::Handle(int count, const epoll_event* events) {
+  const Nanos now = MonotonicNow();
   bool traffic = false;
   for (int i = 0; i < count; ++i) {
     const auto it = watched_.find(events[i].data.fd);
     if (it == watched_.end()) continue;
     // A copy, because the callback may end its own watch.
     const auto on_ready = it->second;
-    traffic |= on_ready(MonotonicNow());
+    traffic |= on_ready(now);
   }
   return traffic;
 }

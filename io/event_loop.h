@@ -1,9 +1,8 @@
 // One thread that waits for descriptors, timers and closures from other threads.
 //
 // After traffic the loop polls for a short time before it sleeps, because waking a sleeper costs more than a
-// packet does (about 20 us against 2). How long adapts: a pause that polling could not have bridged halves
-// it, one that it could doubles it, up to the bound; between polls the loop yields the core to whoever else
-// is runnable.
+// packet does (about 20 us against 2). How long adapts (base/spin.h); between polls the loop yields the core
+// to whoever else is runnable.
 #pragma once
 
 #include <sys/epoll.h>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/spin.h"
 #include "base/timer_queue.h"
 #include "base/types.h"
 
@@ -29,8 +29,9 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Calls on_ready on the loop's thread while the descriptor is readable or in error (level-triggered). It
-  // returns whether there was traffic, after which polling is worth while. The descriptor stays the caller's.
+  // Calls on_ready on the loop's thread while the descriptor is readable or in error (level-triggered), with
+  // the time when the loop woke. It returns whether there was traffic, after which polling is worth while.
+  // The descriptor stays the caller's.
   void Watch(int fd, std::function<bool(Nanos now)> on_ready);
   // Also from within a callback, its own included.
   void Unwatch(int fd);
@@ -57,14 +58,11 @@ class EventLoop {
   static constexpr int kMaxEvents = 64;
 
   void RunPosted();
-  void RunTimers();
-  bool Round(Nanos now, Nanos spin_until);
+  void RunTimers(Nanos now);
   bool Handle(int count, const epoll_event* events);
-  void AdaptSpin(Nanos gap);
   int WaitMs(Nanos now) const;
 
-  Nanos max_spin_ns_;
-  Nanos spin_ns_;
+  Spin spin_;
   int epoll_fd_;
   int wake_fd_;
   bool stop_ = false;
