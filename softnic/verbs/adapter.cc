@@ -17,8 +17,8 @@ namespace {
 // For so long the helper leaves the network to an application that looks at it itself: steps of doubling and
 // halving between these, and below the first not at all.
 constexpr Nanos kMinDefer = 125 * kMicrosecond, kMaxDefer = kMillisecond;
-// An application that polls comes by more often than this, also if it yields its core to others meanwhile.
-constexpr Nanos kPollsWithin = 50 * kMicrosecond;
+// An application that polls comes by more often than this.
+constexpr Nanos kPollsWithin = 5 * kMicrosecond;
 // Looks that find nothing for each reading of the clock, which takes longer than such a look.
 constexpr uint64_t kLooksPerClock = 8;
 constexpr Nanos kReachTimeout = kSecond;
