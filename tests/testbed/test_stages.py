@@ -8,11 +8,13 @@ import time
 import pytest
 
 REPO = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+# What was started in the background ignores SIGINT, and so would its children.
+BASH = ["env", "--default-signal=INT", "bash", "-c"]
 BEGIN = 'set -euo pipefail\nlogs=$1\nsource scripts/lib/stages.sh\n'
 
 
 def run(script, logs, **environment):
-    return subprocess.run(["bash", "-c", BEGIN + script, "bash", os.fspath(logs)], cwd=REPO, text=True, check=False,
+    return subprocess.run([*BASH, BEGIN + script, "bash", os.fspath(logs)], cwd=REPO, text=True, check=False,
                           capture_output=True, env=os.environ | environment, timeout=60)
 
 
@@ -59,7 +61,7 @@ def test_with_keep_going_a_failure_is_noted_and_the_rest_runs(tmp_path):
 def test_an_interrupt_reaches_the_stage(tmp_path):
     script = ('trap "stop_stages; exit 130" INT\n'
               'waits() { trap \'echo cleaned; exit 1\' INT; echo ready; while :; do sleep 0.1; done; }\nstage waits waits')
-    process = subprocess.Popen(["bash", "-c", BEGIN + script, "bash", os.fspath(tmp_path)], cwd=REPO, text=True,
+    process = subprocess.Popen([*BASH, BEGIN + script, "bash", os.fspath(tmp_path)], cwd=REPO, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     while not (tmp_path / "waits.log").exists() or "ready" not in (tmp_path / "waits.log").read_text():
         assert process.poll() is None
