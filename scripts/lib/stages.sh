@@ -9,7 +9,7 @@ stage_times=()
 failed_stages=()
 declare -A stage_pid=() stage_begin=()  # of those that run, by name
 
-# pause SECONDS: without a child, for bash loses a SIGINT that comes after a child's end before it has seen to that.
+# pause SECONDS: without a child. While bash waits for one it notes a SIGINT, and runs the trap only after that has ended.
 exec {_nothing}<> <(:)
 pause() { read -rt "$1" -u "$_nothing" || true; }
 
