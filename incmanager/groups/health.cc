@@ -6,10 +6,6 @@ namespace epic::manager {
 namespace {
 
 bool Hears(const WitnessEvidence& witness) { return witness.answered <= kHeardFor; }
-bool Misses(const WitnessEvidence& witness) {
-  return witness.answered != kNever && !Hears(witness) && witness.missing >= kMissedAfter;
-}
-
 // An engine is believed; hosts that hear it are outvoted by more who do not.
 bool IsHeard(const SwitchEvidence& of) {
   ptrdiff_t hosts = 0, missing = 0;
@@ -37,6 +33,10 @@ bool IsLost(Verdict verdict) { return verdict == Verdict::kSwitchLost || verdict
 bool IsDoubtful(const SwitchEvidence& of) { return of.agent_silent >= kSilentAfter && !IsHeard(of); }
 
 }  // namespace
+
+bool Misses(const WitnessEvidence& witness) {
+  return witness.answered != kNever && !Hears(witness) && witness.missing >= kMissedAfter;
+}
 
 Verdict Judge(const SwitchEvidence& here, const LinkEvidence* link) {
   const Verdict verdict = OfSwitch(here);

@@ -32,6 +32,9 @@ struct WitnessEvidence {
   bool is_host = false;  // whose ranks speak for it; else a switch's engine
 };
 
+// Whether it has had echoes, has none now, and has waited for one long enough.
+bool Misses(const WitnessEvidence& witness);
+
 struct SwitchEvidence {
   Nanos agent_silent = 0;  // since its agent's last word; kNever: there was none
   bool engine_up = true;   // in that word

@@ -112,24 +112,28 @@ void HealthWatch::OnNoAnswer(NodeId about, Witness witness) {
   if (found != of->second.end()) found->second.open = false;
 }
 
-SwitchEvidence HealthWatch::EvidenceOf(Nanos now, NodeId node) const {
-  const SwitchEntry& entry = switches_->entry(node);
-  SwitchEvidence evidence;
-  evidence.agent_silent = entry.state == SwitchState::kNeverSeen ? kNever : now - entry.last_heard;
-  evidence.engine_up = entry.state != SwitchState::kEngineDown;
-  const auto of = asked_.find(node);
-  if (of == asked_.end()) return evidence;
+std::map<NodeId, WitnessEvidence> HealthWatch::WitnessesOf(Nanos now, NodeId node) const {
   std::map<NodeId, WitnessEvidence> by_place;
+  const auto of = asked_.find(node);
+  if (of == asked_.end()) return by_place;
+  const Nanos last_heard = switches_->entry(node).last_heard;
   for (const auto& [witness, state] : of->second) {
     WitnessEvidence& said = by_place[state.at];
     said.is_host = witness.is_rank;
     if (state.answered_at != kNever) said.answered = std::min(said.answered, now - state.answered_at);
     if (state.missing_from == kNever) continue;
     // What was missed while the agent spoke says nothing of now.
-    said.missing =
-        std::max(said.missing, state.missing_until - std::max(state.missing_from, entry.last_heard));
+    said.missing = std::max(said.missing, state.missing_until - std::max(state.missing_from, last_heard));
   }
-  for (const auto& [at, said] : by_place) evidence.witnesses.push_back(said);
+  return by_place;
+}
+
+SwitchEvidence HealthWatch::EvidenceOf(Nanos now, NodeId node) const {
+  const SwitchEntry& entry = switches_->entry(node);
+  SwitchEvidence evidence;
+  evidence.agent_silent = entry.state == SwitchState::kNeverSeen ? kNever : now - entry.last_heard;
+  evidence.engine_up = entry.state != SwitchState::kEngineDown;
+  for (const auto& [at, said] : WitnessesOf(now, node)) evidence.witnesses.push_back(said);
   return evidence;
 }
 
@@ -184,16 +188,10 @@ bool HealthWatch::IsProven(NodeId node) const {
          });
 }
 
-std::vector<NodeId> HealthWatch::WhoMisses(NodeId node) const {
-  std::set<NodeId> proven, missing;
-  const auto of = asked_.find(node);
-  if (of == asked_.end()) return {};
-  for (const auto& [witness, state] : of->second) {
-    if (state.answered_at != kNever) proven.insert(state.at);
-    if (state.missing_from != kNever) missing.insert(state.at);
-  }
+std::vector<NodeId> HealthWatch::WhoMisses(Nanos now, NodeId node) const {
   std::vector<NodeId> who;
-  std::ranges::set_intersection(proven, missing, std::back_inserter(who));
+  for (const auto& [at, said] : WitnessesOf(now, node))
+    if (Misses(said)) who.push_back(at);
   return who;
 }
 

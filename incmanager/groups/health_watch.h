@@ -58,8 +58,8 @@ class HealthWatch {
   bool IsLinkLost(Nanos now, LinkEnd end, Nanos since) const;
   // Whether the switch has answered somebody since it is watched.
   bool IsProven(NodeId node) const;
-  // The switches and hosts that the switch has not answered lately.
-  std::vector<NodeId> WhoMisses(NodeId node) const;
+  // The switches and hosts that count against the switch: those that miss it.
+  std::vector<NodeId> WhoMisses(Nanos now, NodeId node) const;
 
  private:
   // A witness says which of so many requests before the present one is the newest that was answered.
@@ -84,6 +84,8 @@ class HealthWatch {
   std::vector<Place> PlacesAround(NodeId node, const std::map<NodeId, std::vector<SessionId>>& hosts) const;
   // Whom of a place to ask now; nobody if that is not due.
   const Witness* ToAsk(Nanos now, bool silent, const Place& place, AskedOf* asked) const;
+  // By the switch or host that the witnesses speak for.
+  std::map<NodeId, WitnessEvidence> WitnessesOf(Nanos now, NodeId node) const;
   SwitchEvidence EvidenceOf(Nanos now, NodeId node) const;
   bool IsSilent(Nanos now, NodeId node) const;
   // Whether what a silent agent has told of this link last says nothing any more.

@@ -13,6 +13,9 @@ namespace epic::manager {
 namespace {
 
 constexpr uint32_t kHeartbeatMs = 1000;
+// A tick later than this means that the manager itself stood still; what waited is heard within kHearsIn.
+constexpr Nanos kStoodStill = 500 * kMillisecond;
+constexpr Nanos kHearsIn = 500 * kMillisecond;
 
 std::string Message(const Status& status) { return {status.message().data(), status.message().size()}; }
 
@@ -33,12 +36,23 @@ void ManagerState::Tick(Nanos now) {
   if (watch_.IsDue(now)) {
     for (const HealthWatch::Ask& ask : watch_.Due(now, groups_.Watched())) Probe(ask);
   }
+  // Once: one who is always late must judge, too.
+  if (now - ticked_at_ > kStoodStill && !judges_from_) judges_from_ = now + kHearsIn;
+  ticked_at_ = now;
+  if (!judges_from_ || now >= *judges_from_) {
+    judges_from_.reset();
+    Judge(now);
+  }
+  groups_.Tick(now);
+}
+
+void ManagerState::Judge(Nanos now) {
   for (NodeId node = 0; node < topology_.switch_count; ++node) {
     const Verdict verdict = watch_.VerdictOf(now, node);
     if (!switches_.OnVerdict(node, verdict)) continue;
     const std::string& name = topology_.nodes[node].name;
     if (verdict == Verdict::kSwitchLost) {
-      const std::string why = fmt::format("its agent is silent, and {} no echo from it", WhoMisses(node));
+      const std::string why = fmt::format("its agent is silent, and {} no echo from it", WhoMisses(now, node));
       spdlog::warn("switch {}: lost: {}", name, why);
       groups_.OnSwitchLost(now, node, why);
     } else {
@@ -49,7 +63,6 @@ void ManagerState::Tick(Nanos now) {
   for (const LinkEnd& end : watch_.DownLinks()) {
     groups_.OnLinkDown(now, end, [&](Nanos since) { return watch_.IsLinkLost(now, end, since); });
   }
-  groups_.Tick(now);
 }
 
 void ManagerState::Probe(const HealthWatch::Ask& ask) {
@@ -70,9 +83,9 @@ void ManagerState::Probe(const HealthWatch::Ask& ask) {
 }
 
 // "root and h0 have" or "h0 has".
-std::string ManagerState::WhoMisses(NodeId node) const {
+std::string ManagerState::WhoMisses(Nanos now, NodeId node) const {
   std::vector<std::string> names;
-  for (const NodeId at : watch_.WhoMisses(node)) names.push_back(topology_.nodes[at].name);
+  for (const NodeId at : watch_.WhoMisses(now, node)) names.push_back(topology_.nodes[at].name);
   return fmt::format("{} {}", fmt::join(names, " and "), names.size() == 1 ? "has" : "have");
 }
 

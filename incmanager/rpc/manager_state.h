@@ -56,7 +56,8 @@ class ManagerState : private GroupWorld {
   void OnRemoved(Nanos now, NodeId node, uint64_t group_id, const Status& status);
   void OnProbed(Nanos now, NodeId witness, NodeId about, const StatusOr<proto::ProbeReply>& reply);
 
-  // To be called about ten times a second.
+  // To be called about ten times a second. After a pause nobody is judged for a while: those that spoke
+  // meanwhile are to be heard first.
   void Tick(Nanos now);
 
   // Of operators; errors as GroupTable's.
@@ -73,7 +74,8 @@ class ManagerState : private GroupWorld {
  private:
   void Apply(Nanos now, NodeId node, const SwitchChange& change);
   void Probe(const HealthWatch::Ask& ask);
-  std::string WhoMisses(NodeId node) const;
+  void Judge(Nanos now);
+  std::string WhoMisses(Nanos now, NodeId node) const;
   proto::GroupState Describe(const Group& group) const;
 
   // GroupWorld; called by groups_.
@@ -91,6 +93,8 @@ class ManagerState : private GroupWorld {
   GroupTable groups_;
   HealthWatch watch_;
   std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId
+  Nanos ticked_at_ = 0;
+  std::optional<Nanos> judges_from_;  // it stood still: nobody is judged before
 };
 
 }  // namespace epic::manager

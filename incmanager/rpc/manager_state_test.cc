@@ -81,6 +81,7 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
   Nanos now = kSecond;
   std::vector<testing::SwitchModel> models;
   for (NodeId node = 0; node < topology.switch_count; ++node) models.emplace_back(topology.nodes[node]);
+  NodeId cut = kNoNode;  // whose first port has no carrier
   const auto heartbeats = [&](NodeId silent) {
     for (NodeId node = 0; node < models.size(); ++node) {
       if (node == silent) continue;
@@ -89,6 +90,7 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
       request.set_epoch(1);
       request.set_engine_up(true);
       *request.mutable_engine() = models[node].Describe();
+      if (node == cut) request.mutable_engine()->mutable_ports(0)->set_up(false);
       const auto reply = state.Heartbeat(now, request);
       ASSERT_TRUE(reply.ok());
       if (!reply->register_again()) continue;
@@ -142,7 +144,26 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
   pass(5 * kSecond, true);
   EXPECT_TRUE(state.ShowGroup("g")->watched());
   EXPECT_TRUE(state.ListGroups().groups(0).watched());
-  for (const auto& [session, message] : world.told) EXPECT_FALSE(message.has_failure());
+  const auto expect_all_well = [&] {
+    for (const auto& [session, message] : world.told)
+      EXPECT_FALSE(message.has_failure()) << message.ShortDebugString();
+    const proto::ListSwitchesReply switches = state.ListSwitches(now);
+    for (const proto::SwitchState& entry : switches.switches()) EXPECT_EQ(entry.state(), "up");
+  };
+  expect_all_well();
+
+  // The manager stands still. A carrier that is away before is back meanwhile, and the words that say so wait.
+  cut = dead;
+  heartbeats(kNoNode);
+  state.Tick(now);
+  cut = kNoNode;
+  now += 6 * kSecond;
+  state.Tick(now);
+  expect_all_well();
+  heartbeats(kNoNode);
+  pass(5 * kSecond, true);
+  expect_all_well();
+
   pass(5 * kSecond, false);
   for (SessionId session = 1; session <= 4; ++session) {
     const proto::Failure& failure = world.told[session].failure();
