@@ -1,5 +1,6 @@
 """What bench/compare writes: Markdown, JSON and plots of its figures."""
 import json
+import re
 
 from systems import SYSTEMS
 
@@ -66,6 +67,17 @@ def markdown(figures, run):
                       table(figures, topology, collective, run["sizes"][collective], run["systems"]), ""]
     lines += [f"- failed: {failure}" for failure in figures.failures]
     return "\n".join(lines)
+
+
+BEGIN, END = "<!-- compare: written by bench/compare --write-page -->", "<!-- /compare -->"
+
+
+def on_page(page, text):
+    """The page with this report in place of the one before."""
+    if BEGIN not in page or END not in page:
+        raise ValueError(f"the page has no '{BEGIN}' with '{END}' behind it")
+    block = f"{BEGIN}\n\n{text.strip()}\n\n{END}"
+    return re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: block, page, flags=re.S)
 
 
 def as_json(figures, run):

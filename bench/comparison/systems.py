@@ -196,5 +196,6 @@ def version_lines():
     return [f"{openmpi}: pml ob1, btl tcp; mpi_yield_when_idle 1, --bind-to none (its best with more ranks than processors)",
             f"MPICH {mpich}: as it is, over TCP", f"Gloo {gloo}: TCP, as it is",
             "bridges: Linux bridges, veths with tx, tso and gso on, as they are by themselves",
+            "all processes in one scheduling group (kernel.sched_autogroup_enabled 0)",
             "our switches: incengine with --forwarding static, offloads off, as a pcap forwarder needs"]
 
