@@ -75,12 +75,15 @@ endfunction()
 
 # All tests that also run under AddressSanitizer and UBSan, in a tree of the preset asan-ubsan.
 add_custom_target(sanitized_tests)
+# And under ThreadSanitizer, in a tree of the preset tsan.
+add_custom_target(threaded_tests)
 
-# epic_test(NAME [SANITIZED] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
+# epic_test(NAME [SANITIZED] [THREADED] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
 # A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit". SANITIZED:
-# scripts/test also runs it under the sanitizers; for the cores and what parses (label and target: sanitized_tests).
+# scripts/test also runs it under the sanitizers; for the cores and what parses (label sanitized, target sanitized_tests).
+# THREADED: under ThreadSanitizer, for what shares memory between threads (label threaded, target threaded_tests).
 function(epic_test name)
-  cmake_parse_arguments(ARG "SANITIZED" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED;THREADED" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   # What a test calls is optimised; its own matchers are a third of the build's work and run once.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
@@ -95,6 +98,10 @@ function(epic_test name)
   if(ARG_SANITIZED)
     list(APPEND ARG_LABELS sanitized)
     add_dependencies(sanitized_tests ${name})
+  endif()
+  if(ARG_THREADED)
+    list(APPEND ARG_LABELS threaded)
+    add_dependencies(threaded_tests ${name})
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)

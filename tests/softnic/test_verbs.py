@@ -102,6 +102,16 @@ def test_peer_that_is_killed(pair):
     assert survivor.send(fresh)[0] == [SUCCESS]
 
 
+def at_rest(*peers, timeout_s=20):
+    """Their CPU times when what they did before has ended: a tenth of a second takes nothing."""
+    deadline, before = time.monotonic() + timeout_s, None
+    while (now := [peer.program.cpu_seconds() for peer in peers]) != before:
+        assert time.monotonic() < deadline, f"not at rest within {timeout_s} s: {before}, {now}"
+        before = now
+        time.sleep(0.1)
+    return now
+
+
 def test_idle_processes_use_no_cpu(pair):
     """One waits for an event, its peer sleeps in the application; both are connected."""
     waiting, asleep = Peer(pair, "a"), Peer(pair, "b")
@@ -109,8 +119,7 @@ def test_idle_processes_use_no_cpu(pair):
     waiting.tell(f"receive {number} 2")
     assert asleep.send(other)[0] == [SUCCESS]
     assert waiting.tell("wait") == ["waiting"]
-    time.sleep(0.2)  # for what came before to end
-    before = [peer.program.cpu_seconds() for peer in (waiting, asleep)]
+    before = at_rest(waiting, asleep)
     time.sleep(2)
     used = [peer.program.cpu_seconds() - b for peer, b in zip((waiting, asleep), before)]
     print(f"CPU time in 2 s: waiting for an event {used[0]:.3f} s, application asleep {used[1]:.3f} s")
