@@ -15,6 +15,7 @@ Everything shares the machine's processors: what sharing the switch adds is the 
 rounds go through all of it by turns; the table has medians over the rounds.
 """
 import argparse
+import collections
 import contextlib
 import json
 import os
@@ -35,6 +36,7 @@ MTU = 4200
 HERE, ELSEWHERE = ("s1", ("h2", "h3")), ("s2", ("h4", "h5"))
 SMALL_COUNT = 1024  # elements of 4 bytes
 BASE = "big calls at s2"
+WAYS = ("rank killed", "port deleted")  # of failing
 BESIDE = ("nothing", "busy loops", BASE, "big calls", "failures")
 _DEADLINE_S = 120
 
@@ -131,7 +133,7 @@ class BigGroup:
     def __init__(self, bed, where=HERE, fails=False):
         self.bed, self.fails = bed, fails
         self.switch, self.hosts = where
-        self.failures, self.packets = 0, 0
+        self.failures, self.packets = collections.Counter(dict.fromkeys(WAYS, 0)), 0
         self._ranks, self._group, self._stop, self._error = [], None, threading.Event(), None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -139,7 +141,7 @@ class BigGroup:
         before = self._summed()
         if self.fails:
             self._thread.start()
-            _wait_until(lambda: self._error or self.failures > 0, "a first failure")
+            _wait_until(lambda: self._error or self.failures.total() > 0, "a first failure")
         else:
             self._start_group()
         self.check()
@@ -183,16 +185,16 @@ class BigGroup:
                 _wait_until(self._is_running, "the group that is to fail is joined by both")
                 before = self._summed()
                 _wait_until(lambda: self._summed() > before + 1000, "the group that is to fail sums")
-                if self.failures % 2 == 0:
-                    _wait_until(self._kill_rank_1, "rank 1 is killed")
-                    _wait_until(lambda: self._ranks[0].poll() is not None, "rank 0 has the error")
-                    self._end_group()
-                else:
+                way = WAYS[self.failures.total() % len(WAYS)]
+                if way == "port deleted":
                     self._delete_port()
-                    self._stop.wait(1)  # the switch asks for what is missing, in vain
-                    self._end_group()
+                else:
+                    _wait_until(self._kill_rank_1, "rank 1 is killed")
+                _wait_until(lambda: all(rank.poll() is not None for rank in self._ranks), f"{way}: the ranks have the error")
+                self._end_group()
+                if way == "port deleted":
                     self._make_port()
-                self.failures += 1
+                self.failures[way] += 1
         except Exception as error:  # pylint: disable=broad-except
             self._error = error
         finally:
@@ -242,8 +244,9 @@ def beside(bed, what):
 
 
 def measure(bed, calls, seconds, rounds, failures=2, besides=BESIDE):
-    """{what goes on beside: {"p50", "p99", "iperf3", "failures"}}: medians of the rounds; of failures the number."""
-    figures = {what: {"p50": [], "p99": [], "iperf3": [], "failures": 0} for what in besides}
+    """{what goes on beside: {"p50", "p99", "iperf3", "failures"}}: medians of the rounds; of failures the number by way.
+    A round beside failures lasts for so many in each way."""
+    figures = {what: {"p50": [], "p99": [], "iperf3": [], "failures": collections.Counter()} for what in besides}
     for _ in range(rounds):
         for what in besides:
             with beside(bed, what) as group:
@@ -252,12 +255,12 @@ def measure(bed, calls, seconds, rounds, failures=2, besides=BESIDE):
                     p50, p99 = small_calls(bed, calls)
                     one["p50"].append(p50)
                     one["p99"].append(p99)
-                    if what != "failures" or group.failures > failures:
+                    if what != "failures" or min(group.failures.values()) >= failures:
                         break
                     group.check()
                 if what != "failures":
                     one["iperf3"].append(iperf3(bed, seconds))
-            one["failures"] += group.failures if group else 0
+            one["failures"] += group.failures if group else collections.Counter()
     for one in figures.values():
         for name in ("p50", "p99", "iperf3"):
             one[name] = statistics.median(one[name]) if one[name] else None
@@ -270,7 +273,7 @@ def table(figures):
              "|---|---:|---:|---:|---:|---:|---:|"]
     base = figures[BASE]
     for what, one in figures.items():
-        name = f"{one['failures']} failures" if what == "failures" else what
+        name = f"{one['failures'].total()} failures" if what == "failures" else what
         row = [name, f"{one['p50']:.0f} us", f"{one['p50'] / base['p50']:.2f}", f"{one['p99']:.0f} us",
                f"{one['p99'] / base['p99']:.2f}"]
         row += [f"{one['iperf3']:.0f} Mbit/s", f"{one['iperf3'] / base['iperf3']:.2f}"] if one["iperf3"] else ["", ""]
