@@ -24,8 +24,10 @@ def fixture_figures(all_beds, pytestconfig):
 
 @pytest.mark.parametrize("beside", ("big calls", "failures"))
 def test_small_calls_are_not_slowed_down_by_another_group(figures, beside):
-    ratio = figures[beside]["p50"] / figures[bench_isolation.BASE]["p50"]
-    assert ratio < FACTOR, f"p50 beside {beside} is {ratio:.1f} times that beside {bench_isolation.BASE}"
+    # Not the median: with more to do than processors most calls of a run, or hardly any, wait for a turn of the scheduler's,
+    # which takes twenty times as long. A switch that starved small calls would slow all of them.
+    ratio = figures[beside]["p10"] / figures[bench_isolation.BASE]["p10"]
+    assert ratio < FACTOR, f"p10 beside {beside} is {ratio:.1f} times that beside {bench_isolation.BASE}"
 
 
 def test_ordinary_traffic_is_not_crowded_out_by_a_group(figures):
