@@ -37,7 +37,7 @@ TEST(ExplorerTest, KnownCounts) {
        17,
        3},
       {{.mode = "2", .collective = "barrier", .topology = "star-2", .late_calls = "3"}, 267, 16, 2},
-      {{.mode = "2", .collective = "barrier*2", .calls = "after-results", .topology = "star-2"}, 59, 20, 1},
+      {{.mode = "2", .collective = "barrier*2", .calls = "after-results", .topology = "star-2"}, 110, 20, 1},
       {{.mode = "2", .collective = "barrier*2", .calls = "apart", .topology = "star-2"}, 420, 20, 1},
       {{.mode = "2", .collective = "reduce", .topology = "star-2", .reorder = "any"}, 184, 15, 2},
   };

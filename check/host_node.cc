@@ -55,7 +55,7 @@ class HostNode final : public Node {
             .ended = ended,
             .failed = failed,
             .may_call = MayCall(),
-            .done = called && host_.all_done(),
+            .done = called && host_.all_closed(),
             .timer_in = failed || deadline == kNever ? kNever : std::max<Nanos>(deadline - now_, 0)};
   }
 

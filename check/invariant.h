@@ -50,9 +50,11 @@ inline constexpr std::array kInvariants = {
                   "a switch keeps no more invocations than it has room for"},
     InvariantInfo{Invariant::kCore, "core", "the checks of the cores themselves hold (EPIC_CHECK)"},
     InvariantInfo{Invariant::kCanEnd, "can-end",
-                  "from every state one can be reached in which the calls have ended, without another fault"},
+                  "from every state one can be reached, without another fault, in which the calls have ended and "
+                  "what they sent is acknowledged"},
     InvariantInfo{Invariant::kFairEnd, "fair-end",
-                  "from every quiet state the calls end, if all goes as in a network without faults"},
+                  "from every quiet state the calls end and what they sent is acknowledged, if all goes as in a "
+                  "network without faults"},
 };
 
 constexpr std::string_view Name(Invariant invariant) {

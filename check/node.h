@@ -38,7 +38,7 @@ struct Facts {
   std::vector<Index> heard;
   bool failed = false;    // the control plane has ended its part of the group, or it has crashed
   bool may_call = false;  // hosts: a call can be made now
-  bool done = true;       // all calls have been made and have ended
+  bool done = true;       // all calls have been made and have ended, and what was sent is acknowledged
   Nanos timer_in = kNever;
 };
 

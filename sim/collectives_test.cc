@@ -112,6 +112,9 @@ TEST_P(CollectivesTest, ASmallCallIsAPacketAndAnAcknowledgementEachWay) {
     EXPECT_EQ(world.packets() - packets, 4 * world.ranks());
     // Links of a microsecond: up and down, and in mode II the acknowledgement up and down.
     EXPECT_LT(world.now() - begin, 6 * kMicrosecond);
+    // The call itself ends with its result.
+    for (int r = 0; r < world.ranks(); ++r)
+      EXPECT_LT(world.host(r).finished_at(static_cast<int>(&call - calls.data())) - begin, 3 * kMicrosecond);
   }
 }
 

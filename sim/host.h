@@ -65,7 +65,9 @@ class Host {
   // Of a failed call.
   const ControlHeader& reply(int call) const { return calls_[static_cast<size_t>(call)].reply; }
   Nanos finished_at(int call) const { return calls_[static_cast<size_t>(call)].finished_at; }
+  // All calls have ended; and all that was sent for them has been acknowledged, too.
   bool all_done() const { return unfinished_ == 0; }
+  bool all_closed() const { return all_done() && (life_ == RankLife::kKilled || core_.idle()); }
   // Started so far.
   size_t calls() const { return calls_.size(); }
 

@@ -222,7 +222,7 @@ bool World::HasContext(int switch_number, int group) const {
 }
 
 bool World::AllDone(int group) const {
-  return std::ranges::all_of(Of(group).ranks, [](const auto& rank) { return rank->all_done(); });
+  return std::ranges::all_of(Of(group).ranks, [](const auto& rank) { return rank->all_closed(); });
 }
 
 void World::At(Nanos time, EventQueue::Action action) {

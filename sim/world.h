@@ -100,7 +100,7 @@ class World {
   int ranks(int group = 0) const { return static_cast<int>(Of(group).ranks.size()); }
   int groups() const { return static_cast<int>(groups_.size()); }
   int switches() const { return static_cast<int>(engines_.size()); }
-  // No call of the group is running.
+  // No call of the group is running, and all that its ranks have sent is acknowledged.
   bool AllDone(int group = 0) const;
   // Of a switch that has ranks of the group below it.
   const engine::Context& context(int switch_number, int group = 0) const;

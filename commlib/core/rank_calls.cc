@@ -81,8 +81,8 @@ uint8_t* RankCalls::BounceRecv(OpId op) {
 }
 
 OpId RankCalls::Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) {
-  calls_.push_back(MakeCall(header, send, recv, Inlines(header) ? Way::kInline : way));
-  return core_.Post(header);
+  const Call& call = calls_.emplace_back(MakeCall(header, send, recv, Inlines(header) ? Way::kInline : way));
+  return core_.Post(header, call.way != Way::kDirect || call.send_bytes == 0);
 }
 
 bool RankCalls::NextRequest(Request* request) {
@@ -152,14 +152,13 @@ void RankCalls::OnComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_
   TakeFinished();
 }
 
-// At once: the next work may use their bounce buffers.
+// At once: when they are not open any more, the next work may use their bounce buffers.
 void RankCalls::TakeFinished() {
   while (const auto finished = core_.NextFinished()) {
     if (finished->outcome == Outcome::kOk) Finish(finished->op);
-    calls_.pop_front();
-    ++first_call_;
     ended_.push_back(*finished);
   }
+  for (; first_call_ < core_.first_open(); ++first_call_) calls_.pop_front();
 }
 
 // The result of a call that ended well is put into the caller's form.

@@ -80,6 +80,9 @@ class RankCalls {
   static bool IsRecv(uint64_t wr_id) { return (wr_id & 1) != 0; }
   static uint64_t MessageOf(uint64_t wr_id) { return wr_id >> 1; }
 
+  // No call is open: neither running nor sending.
+  bool idle() const { return core_.idle(); }
+
   // As RankCore's. After OnDrained the outstanding calls end.
   void Abort() { core_.Abort(); }
   void OnDrained();
@@ -120,7 +123,7 @@ class RankCalls {
   uint32_t world_size_ = 1;
   std::vector<uint8_t> memory_;
   RankCore core_{{}};
-  std::deque<Call> calls_;  // outstanding, in program order
+  std::deque<Call> calls_;  // open, in program order: also those that have ended and still send
   OpId first_call_ = 0;
   std::deque<Finished> ended_;
   int64_t posted_ = 0;

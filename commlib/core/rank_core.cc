@@ -30,7 +30,7 @@ bool RankCore::Inlines(const ControlHeader& header) const {
   return MayInline(header, uint64_t{config_.message_packets} * config_.path_mtu, config_.inline_bytes);
 }
 
-OpId RankCore::Post(const ControlHeader& header) {
+OpId RankCore::Post(const ControlHeader& header, bool keeps_data) {
   EPIC_CHECK(WrongField(header, config_.world_size) == ControlField::kNone);
   const OpId id = next_op();
   Op op;
@@ -39,6 +39,7 @@ OpId RankCore::Post(const ControlHeader& header) {
   if (Inlines(header)) op.header.flags |= kInlinedFlag;
   op.layout = LayoutOf(op.header, config_.path_mtu);
   op.first_index = next_index_;
+  op.keeps_data = keeps_data;
   next_index_ += op.layout.indices();
   ops_.push_back(op);
   return id;
@@ -148,7 +149,7 @@ void RankCore::OnSendComplete(uint64_t wr_id) {
   if (static_cast<int64_t>(wr_id) != send_done_.message || send_done_.message >= send_posted_.message)
     return Fail(Outcome::kDisorder);
   Advance(&send_done_);
-  RetireOps();
+  EndOps();
 }
 
 void RankCore::OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm,
@@ -167,7 +168,7 @@ void RankCore::OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint
   }
   if (failed()) return;
   Advance(&recv_done_);
-  RetireOps();
+  EndOps();
 }
 
 void RankCore::CheckReply(const Op& op, uint32_t bytes, std::optional<uint32_t> imm,
@@ -186,9 +187,22 @@ void RankCore::CheckReply(const Op& op, uint32_t bytes, std::optional<uint32_t> 
   if (FirstDifference(*reply, op.header) != ControlField::kNone) Fail(Outcome::kProtocol);
 }
 
-void RankCore::RetireOps() {
+// Is what the call receives here, and does that say that what it sends has arrived? Where senders are not
+// receivers, only the acknowledgement does.
+bool RankCore::HasResult(OpId op) const {
+  const ControlHeader& header = OpAt(op).header;
+  const bool mutual = SendersReceive(header.collective) || IsInlined(header);
+  return recv_done_.op > op && (mutual || send_done_.op > op);
+}
+
+// The queue pair may read again what is not acknowledged.
+bool RankCore::HasEnded(OpId op) const {
+  return HasResult(op) && (OpAt(op).keeps_data || send_done_.op > op);
+}
+
+void RankCore::EndOps() {
+  while (ended_ops_ < next_op() && HasEnded(ended_ops_)) finished_.push_back({.op = ended_ops_++});
   while (!ops_.empty() && recv_done_.op > first_op_ && send_done_.op > first_op_) {
-    finished_.push_back({.op = first_op_});
     ops_.pop_front();
     ++first_op_;
   }
@@ -208,14 +222,12 @@ void RankCore::Fail(Outcome outcome) { failure_ = outcome; }
 
 void RankCore::OnDrained() {
   EPIC_CHECK(failed());
-  for (; !ops_.empty(); ops_.pop_front(), ++first_op_) {
-    // Where senders are not receivers, only the acknowledgement says that the data have arrived.
-    const ControlHeader& header = ops_.front().header;
-    const bool mutual = SendersReceive(header.collective) || IsInlined(header);
-    const bool whole = recv_done_.op > first_op_ && (mutual || send_done_.op > first_op_);
-    finished_.push_back(
-        {.op = first_op_, .outcome = whole ? Outcome::kOk : *failure_, .reply = failure_reply_});
+  for (; ended_ops_ < next_op(); ++ended_ops_) {
+    const Outcome outcome = HasResult(ended_ops_) ? Outcome::kOk : *failure_;
+    finished_.push_back({.op = ended_ops_, .outcome = outcome, .reply = failure_reply_});
   }
+  first_op_ = next_op();
+  ops_.clear();
 }
 
 std::optional<Finished> RankCore::NextFinished() {

@@ -84,8 +84,9 @@ class RankCore {
   bool Inlines(const ControlHeader& header) const;
 
   // Starts a call; its invocation number is filled in. WrongField(header, world_size) must be kNone. Calls
-  // run in program order, at most kMaxOpenInvocations at a time; the rest wait here.
-  OpId Post(const ControlHeader& header);
+  // run in program order, at most kMaxOpenInvocations at a time; the rest wait here. `keeps_data`: what it sends
+  // stays where it is while the call is open, also when it has ended, so that its result alone may end it.
+  OpId Post(const ControlHeader& header, bool keeps_data = false);
 
   // The next request to post, receives before the sends that need them. False if nothing may be posted now.
   bool NextWorkRequest(WorkRequest* request);
@@ -117,7 +118,10 @@ class RankCore {
   // with kOk.
   std::optional<Finished> NextFinished();
 
-  // No call is outstanding: all sends are acknowledged, all results are here.
+  // The first call that is open: not all of its sends are acknowledged, or not all of its result is here. It
+  // may have ended.
+  OpId first_open() const { return first_op_; }
+  // No call is open.
   bool idle() const { return ops_.empty(); }
   int64_t outstanding() const { return static_cast<int64_t>(ops_.size()); }
   OpId next_op() const { return first_op_ + static_cast<int64_t>(ops_.size()); }
@@ -128,6 +132,7 @@ class RankCore {
     ControlHeader header;
     DataLayout layout;
     Index first_index = 0;  // of the control packet
+    bool keeps_data = false;
   };
   enum class Direction : uint8_t { kSend, kRecv };
   // A position in the stream of messages of one direction.
@@ -158,11 +163,14 @@ class RankCore {
   void CheckReply(const Op& op, uint32_t bytes, std::optional<uint32_t> imm, std::span<const uint8_t> control,
                   bool has_our_part);
   void Fail(Outcome outcome);
-  void RetireOps();
+  bool HasResult(OpId op) const;
+  bool HasEnded(OpId op) const;
+  void EndOps();
 
   CoreConfig config_;
-  std::deque<Op> ops_;  // not retired, in program order
+  std::deque<Op> ops_;  // open, in program order
   OpId first_op_ = 0;   // of ops_
+  OpId ended_ops_ = 0;  // so many have ended, the first ones
   Index next_index_ = 0;
 
   Cursor recv_posted_{Direction::kRecv};  // the next message to post

@@ -51,6 +51,61 @@ TEST(RankCoreTest, BarrierIsOneControlMessageEachWay) {
   EXPECT_TRUE(core.idle());
 }
 
+TEST(RankCoreTest, ACallWhoseDataStayEndsWithItsResult) {
+  RankCore core({});
+  const ControlHeader header = AllReduceHeader(4);
+  core.Post(header, true);
+  const auto requests = TakeAll(core);
+  ASSERT_EQ(requests.size(), 4u);
+  CompleteRecv(core, requests[0], header);
+  EXPECT_FALSE(core.NextFinished());
+  CompleteRecv(core, requests[1], header);
+  ASSERT_TRUE(core.NextFinished());
+  EXPECT_EQ(core.first_open(), 0) << "its sends are not acknowledged";
+  core.OnSendComplete(requests[2].wr_id);
+  EXPECT_FALSE(core.idle());
+  core.OnSendComplete(requests[3].wr_id);
+  EXPECT_TRUE(core.idle());
+  EXPECT_EQ(core.first_open(), 1);
+  EXPECT_FALSE(core.NextFinished()) << "once";
+}
+
+// Nothing comes back that would say that the data of a Broadcast have arrived.
+TEST(RankCoreTest, WhoOnlySendsWaitsForTheAcknowledgement) {
+  RankCore core({});
+  const ControlHeader header = {
+      .collective = Collective::kBroadcast, .type = DataType::kFloat32, .count = 4, .root = 0};
+  core.Post(header, true);
+  auto requests = TakeAll(core);
+  ASSERT_EQ(requests.size(), 2u) << "data follow the reply";
+  CompleteRecv(core, requests[0], header);
+  core.OnSendComplete(requests[1].wr_id);
+  const auto data = TakeAll(core);
+  ASSERT_EQ(data.size(), 1u);
+  EXPECT_FALSE(core.NextFinished());
+  core.OnSendComplete(data[0].wr_id);
+  EXPECT_TRUE(core.NextFinished());
+}
+
+TEST(RankCoreTest, ACallThatHasEndedDoesNotEndAgainWhenTheGroupFails) {
+  RankCore core({});
+  const ControlHeader header = AllReduceHeader(4);
+  core.Post(header, true);
+  core.Post(header, true);
+  const auto requests = TakeAll(core);
+  CompleteRecv(core, requests[0], header);
+  CompleteRecv(core, requests[1], header);
+  ASSERT_TRUE(core.NextFinished());
+  core.Abort();
+  core.OnDrained();
+  const auto second = core.NextFinished();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->op, 1);
+  EXPECT_EQ(second->outcome, Outcome::kAborted);
+  EXPECT_FALSE(core.NextFinished());
+  EXPECT_TRUE(core.idle());
+}
+
 TEST(RankCoreTest, DataIsCutIntoMessagesOfMPackets) {
   RankCore core({.path_mtu = 256, .message_packets = 4, .window_messages = 16});
   const uint64_t count = 4 * 64 + 64 + 3;  // 5 packets and 12 bytes
