@@ -103,25 +103,33 @@ def execute(connection, argv, env, cwd, timeout_s=None, forward_stdin=False):
         signals.append(signum)
         send(b"S", str((signum, signal.SIGTERM, signal.SIGKILL)[min(len(signals), 3) - 1].numerator).encode())
 
+    # A signal that comes just before select blocks would wait for the guest's next word: it wakes select by a socket.
+    wake, woken = socket.socketpair()
+    for end in (wake, woken):
+        end.setblocking(False)
+    previous_fd = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
     previous = {s: signal.signal(s, pass_on) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
         send(b"R", json.dumps({"argv": argv, "env": env, "cwd": cwd}).encode())
         if not forward_stdin:
             send(b"I", b"")
-        return _transfer(connection, send, timeout_s, forward_stdin)
+        return _transfer(connection, woken, send, timeout_s, forward_stdin)
     except OSError as error:
         raise GuestError(f"the connection to the guest broke: {error}") from error
     finally:
         for signum, handler in previous.items():
             signal.signal(signum, handler)
+        signal.set_wakeup_fd(previous_fd)
+        wake.close()
+        woken.close()
 
 
-def _transfer(connection, send, timeout_s, forward_stdin):
+def _transfer(connection, woken, send, timeout_s, forward_stdin):
     """Moves frames and input until the exit status comes."""
     steps = [(timeout_s, signal.SIGTERM), (timeout_s + _KILL_AFTER_S, signal.SIGKILL)] if timeout_s else []
     begin = time.monotonic()
     buffer, timed_out = b"", False
-    sources = [connection] + ([sys.stdin.buffer] if forward_stdin else [])
+    sources = [connection, woken] + ([sys.stdin.buffer] if forward_stdin else [])
     while True:
         wait = max(0, begin + steps[0][0] - time.monotonic()) if steps else None
         ready = select.select(sources, [], [], wait)[0]
@@ -133,6 +141,8 @@ def _transfer(connection, send, timeout_s, forward_stdin):
             send(b"I", data)
             if not data:
                 sources.remove(sys.stdin.buffer)
+        if woken in ready:
+            woken.recv(4096)  # Python has called the handler
         if connection not in ready:
             continue
         data = connection.recv(262144)
