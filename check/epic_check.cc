@@ -246,6 +246,11 @@ int main(int argc, char** argv) {
       "--paper", options.paper,
       "the paper's six cases (tables 7 and 8): modes 2 and 3; three messages and one loss unless given");
   app.add_flag("--invariants", options.invariants, "what is checked: names and meanings, no more");
+  app.add_option(
+         "--without", s.without,
+         "judge nothing by this invariant; repeated, or names with commas between them. Without core, "
+         "what follows a check that fails in a core is not explored")
+      ->join(',');
   app.add_option("--max-minutes", options.max_minutes, "stop then; 0: never")->capture_default_str();
   app.add_option("--max-states", options.max_states, "stop at so many distinct states")
       ->capture_default_str();

@@ -35,7 +35,7 @@ TEST(EpicCheckTest, HelpSaysWhatItIsAndItsExitCodes) {
   EXPECT_EQ(ran.code, 0);
   EXPECT_THAT(ran.out, AllOf(HasSubstr("Exit status: 0 right, 1 not, 2 usage, 3 not finished"),
                              HasSubstr("--collective"), HasSubstr("--losses"), HasSubstr("--late-calls"),
-                             HasSubstr("--reorder"), HasSubstr("--replay")));
+                             HasSubstr("--reorder"), HasSubstr("--without"), HasSubstr("--replay")));
 }
 
 TEST(EpicCheckTest, InvariantsAreListedByName) {
@@ -94,6 +94,39 @@ TEST(EpicCheckTest, UsageIsTwo) {
     EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.out;
     EXPECT_THAT(ran.out, AllOf(StartsWith("epic-check: "), HasSubstr("Try epic-check --help.\n")));
   }
+}
+
+// The verdict's invariant.
+std::string BrokenIn(const std::string& out) {
+  const std::string_view before = "\nverdict: violated: ";
+  const size_t at = out.find(before);
+  if (at == std::string::npos) return {};
+  return out.substr(at + before.size(), out.find(':', at + before.size()) - at - before.size());
+}
+
+TEST(EpicCheckTest, NothingIsJudgedByAnInvariantThatIsLeftOut) {
+  const std::string first = BrokenIn(EpicCheck(kWrong).out);
+  ASSERT_FALSE(first.empty());
+  const Ran ran = EpicCheck(fmt::format("{} --without {}", kWrong, first));
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  const std::string second = BrokenIn(ran.out);
+  ASSERT_FALSE(second.empty()) << ran.out;
+  EXPECT_NE(second, first);
+  // Its line says so, too: with the first, the steps would stop there.
+  EXPECT_THAT(ran.out, HasSubstr(fmt::format(" without={} ", first)));
+  EXPECT_THAT(EpicCheck(ReplayIn(ran.out)).out, HasSubstr(fmt::format("\nviolated: {}: ", second)));
+  const Ran both = EpicCheck(fmt::format("{} --without {} --without {}", kWrong, first, second));
+  EXPECT_THAT(both.out, HasSubstr(fmt::format(" without={},{} ", first, second)));
+  EXPECT_NE(BrokenIn(both.out), first);
+  EXPECT_NE(BrokenIn(both.out), second);
+}
+
+TEST(EpicCheckTest, AnInvariantThatIsNoneIsAUsageErrorWithThoseThatAre) {
+  const Ran ran = EpicCheck("--topology star-2 --without core --without slot");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.out, StartsWith("epic-check: without: 'slot' is none of result, outcome, payload, opcode, "
+                                  "place, acknowledged, end-to-end, slots, invocations, core, can-end, "
+                                  "fair-end\n"));
 }
 
 TEST(EpicCheckTest, CompareTellsWhetherReductionsMatter) {

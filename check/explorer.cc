@@ -25,7 +25,7 @@ class Exploration {
   Report Run() {
     Reach(model_.Initial(), 0, {});
     options_.depth_first ? DeepestFirst() : LayerByLayer();
-    if (report_.verdict == Verdict::kRight) FindHang();
+    if (running() && model_.Judges(Invariant::kCanEnd)) FindHang();
     Count();
     report_.omission_bound = OmissionBound(seen_.size(), options_.symmetric ? model_.symmetries() : 1) +
                              OmissionBound(fair_.states(), model_.symmetries());
@@ -69,6 +69,7 @@ class Exploration {
       report_.final_states.insert(model_.Fingerprint(next_, true));
     }
     size_t without_fault = 0;
+    bool cut = false;
     for (const Action action : actions_) {
       // A broken group ends by the control plane's hand.
       if (action.kind == ActionKind::kTime && !model_.Broken(state)) {
@@ -84,7 +85,12 @@ class Exploration {
       std::ranges::copy(state, next_.begin());
       const Breach* breach = model_.Apply(next_, action);
       ++report_.progress.transitions;
-      if (breach != nullptr) return Fail(Verdict::kViolated, *breach, number, {action});
+      if (breach != nullptr) {
+        if (model_.Judges(breach->invariant)) return Fail(Verdict::kViolated, *breach, number, {action});
+        // Whether the calls could have ended there is not known: it speaks for no hang.
+        cut = cut || !IsFault(action.kind);
+        continue;
+      }
       const Number to = Reach(next_, number, action);
       if (IsFault(action.kind)) continue;
       edges_.push_back(to);
@@ -92,7 +98,7 @@ class Exploration {
     }
     out_.push_back(static_cast<uint8_t>(without_fault));
     if (ends_.size() <= number) ends_.resize(std::max<size_t>(number + 1, ends_.size() * 2));
-    ends_[number] = done;
+    ends_[number] = done || cut;
     if (report_.progress.expanded % kProgressEvery == 0) CheckLimits();
   }
 
@@ -174,7 +180,7 @@ class Exploration {
   Chunks<Number> order_;    // depth first: numbers in the order of expansion
   Chunks<Number> edges_;    // without faults, of each expanded state one after the other
   Chunks<uint8_t> out_;     // how many each has
-  std::vector<bool> ends_;  // by number: the calls have ended, or can end
+  std::vector<bool> ends_;  // by number: the calls have ended, or can end; or a step stops in the middle
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "check/replay.h"
 #include "check/seen.h"
 #include "check/setups_testing.h"
@@ -167,6 +169,41 @@ TEST(ExplorerTest, ReuseOfQpnsIsFoundAndItsPathReplays) {
   auto apart = Reused();
   apart.faults.reuse_qpns = false;
   EXPECT_EQ(Explored(apart).verdict, Verdict::kRight);
+}
+
+// One after the other is left out, until nothing is found.
+TEST(ExplorerTest, NothingIsFoundByAnInvariantThatIsLeftOut) {
+  auto setup = Reused();
+  std::set<Invariant> found;
+  for (;;) {
+    SCOPED_TRACE(Line(setup));
+    const Report report = Explored(setup);
+    if (report.verdict == Verdict::kRight) break;
+    ASSERT_TRUE(report.breach);
+    const Invariant broken = report.breach->invariant;
+    ASSERT_TRUE(found.insert(broken).second) << Name(broken);
+    Model model = ModelOf(setup);
+    if (report.verdict == Verdict::kViolated) {
+      EXPECT_EQ(check::Run(model, report.path).breach, report.breach);
+    }
+    setup.without += (found.size() > 1 ? "," : "") + std::string(Name(broken));
+  }
+  EXPECT_THAT(found, testing::ElementsAre(Invariant::kEndToEnd, Invariant::kCore));
+}
+
+// What is right is explored the same.
+TEST(ExplorerTest, LeavingInvariantsOutLeavesNoStateOut) {
+  std::string all;
+  for (const InvariantInfo& info : kInvariants) all += (all.empty() ? "" : ",") + std::string(info.name);
+  for (auto setup : Various()) {
+    SCOPED_TRACE(Line(setup));
+    const Report judged = Explored(setup);
+    setup.without = all;
+    const Report report = Explored(setup);
+    EXPECT_EQ(report.verdict, Verdict::kRight);
+    EXPECT_EQ(report.final_states, judged.final_states);
+    EXPECT_EQ(report.progress.transitions, judged.progress.transitions);
+  }
 }
 
 // By chance, so not straight there.

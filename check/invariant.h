@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -56,6 +57,9 @@ inline constexpr std::array kInvariants = {
                   "from every quiet state the calls end and what they sent is acknowledged, if all goes as in a "
                   "network without faults"},
 };
+
+// Some of them: bits by invariant.
+using InvariantSet = std::bitset<kInvariants.size()>;
 
 constexpr std::string_view Name(Invariant invariant) {
   return kInvariants[static_cast<size_t>(invariant)].name;

@@ -4,15 +4,16 @@
 
 namespace epic::check {
 
-// False if it breaks an invariant.
+// False if it breaks an invariant, or cannot be made whole.
 bool FairRuns::Make(std::vector<Word>& state, Action action) {
   finding_.steps.push_back(action);
   const Breach* breach = model_.Apply(state, action);
-  if (breach != nullptr) finding_.breach = *breach;
+  if (breach != nullptr && model_.Judges(breach->invariant)) finding_.breach = *breach;
   return breach == nullptr;
 }
 
 void FairRuns::NoEnd(const std::vector<Word>& state, const char* how) {
+  if (!model_.Judges(Invariant::kFairEnd)) return;
   finding_.breach = {Invariant::kFairEnd, how + model_.Standing(state)};
 }
 
@@ -56,7 +57,8 @@ FairRuns::Finding FairRuns::Check(std::span<const Word> quiet) {
     } else if ((calls ? MakeCalls(state) : Make(state, kTimePasses)) && Settle(state)) {
       continue;
     }
-    return finding_;
+    if (finding_.breach) return finding_;
+    break;  // there is more, but nothing to judge it by
   }
   ends_.insert(passed.begin(), passed.end());
   return {};

@@ -41,7 +41,8 @@ class FairRuns {
 
   Model& model_;
   Finding finding_;
-  absl::flat_hash_set<uint64_t> ends_;  // fingerprints of quiet states from which the calls have ended
+  // Fingerprints of quiet states from which the calls have ended, or from where nothing is judged.
+  absl::flat_hash_set<uint64_t> ends_;
   std::vector<Action> actions_;
 };
 

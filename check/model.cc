@@ -58,6 +58,7 @@ Model::Model(const SystemConfig& config, const FaultBounds& bounds)
 // Mode II acknowledges end to end: of an index that only some ranks receive when they have acknowledged it,
 // of others when the rank itself has acknowledged its result (docs/PROTOCOL.md, section 5.4).
 void Model::RequireReceivers() {
+  if (!Judges(Invariant::kEndToEnd)) return;
   for (size_t s = 0; s < static_cast<size_t>(system().switches()); ++s) {
     if (system().config().mode.At(s) != engine::Mode::kTranslated) return;
   }
@@ -111,7 +112,9 @@ void Model::Give(Place& place, const System& system, int node, Event event, Effe
   place.node->Deliver(port, packet, *effects);
 }
 
+// Of those that are not judged by, only a check within a core is noted.
 const Breach* Model::NoteBreach(Invariant invariant, std::string what) {
+  EPIC_CHECK(Judges(invariant) || invariant == Invariant::kCore);
   breaches_.push_back({invariant, std::move(what)});
   return &breaches_.back();
 }
@@ -132,7 +135,8 @@ const Model::Step& Model::StepOf(std::span<const Word> state, int node, Event ev
     Give(place, system, node, event, &effects);
     place.node->Save(after);
   } catch (const BrokenCheck& broken) {
-    effects.breach = {Invariant::kCore, broken.what};
+    // Where that is not judged by, what has been seen before it counts.
+    if (!effects.breach || Judges(Invariant::kCore)) effects.breach = {Invariant::kCore, broken.what};
     after = place.states[before];
   }
   internal::SetCheckHandler(nullptr);
@@ -314,7 +318,8 @@ const Breach* Model::PassTime(std::span<Word> state) {
   const Breach* first = nullptr;
   for (int n = 0; n < system().nodes(); ++n) {
     const Breach* breach = Move(state, n, event);
-    if (first == nullptr) first = breach;
+    // The first, but for one that is not judged by.
+    if (breach != nullptr && (first == nullptr || !Judges(first->invariant))) first = breach;
   }
   return first != nullptr ? first : CheckAll(state);
 }

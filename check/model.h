@@ -39,13 +39,15 @@ class Model {
   // Enabled's body and docs/PROOF.md).
   void Enabled(std::span<const Word> state, bool reduced, std::vector<Action>* actions) const;
 
-  // Changes the state. Null, or what is wrong then: an invariant that the step has broken.
+  // Changes the state. Null, or what is wrong then: an invariant that the step has broken. If that is not
+  // judged by, the step has stopped in the middle, and nothing can follow it.
   const Breach* Apply(std::span<Word> state, Action action);
 
   // The same for states that are the same but for which of nodes that nothing tells apart plays which part,
   // and different for others but for a chance of 2^-64.
   uint64_t Fingerprint(std::span<const Word> state, bool symmetric);
   size_t symmetries() const { return symmetries_.size(); }
+  bool Judges(Invariant invariant) const { return system().Judges(invariant); }
 
   // Every host has made its calls, and they have ended.
   bool Ended(std::span<const Word> state) const;

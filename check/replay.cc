@@ -15,7 +15,7 @@ Told Run(Model& model, const std::vector<Action>& steps) {
     told.steps.push_back(model.Describe(state, step));
     ++told.possible;
     if (const Breach* breach = model.Apply(state, step)) {
-      told.breach = *breach;
+      if (model.Judges(breach->invariant)) told.breach = *breach;
       break;
     }
   }

@@ -1,6 +1,7 @@
 #include "check/setup.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -144,6 +145,20 @@ Status CheckRanges(const Setup& setup) {
   return absl::OkStatus();
 }
 
+StatusOr<InvariantSet> InvariantsNamed(const std::string& names) {
+  InvariantSet set;
+  for (const std::string& name : Split(names, ',')) {
+    const auto known = std::ranges::find(kInvariants, name, &InvariantInfo::name);
+    if (known == kInvariants.end()) {
+      std::vector<std::string_view> all;
+      for (const InvariantInfo& info : kInvariants) all.push_back(info.name);
+      return Invalid(fmt::format("without: '{}' is none of {}", name, fmt::join(all, ", ")));
+    }
+    set.set(static_cast<size_t>(known->invariant));
+  }
+  return set;
+}
+
 }  // namespace
 
 StatusOr<SystemConfig> Build(const Setup& setup) {
@@ -168,6 +183,9 @@ StatusOr<SystemConfig> Build(const Setup& setup) {
   config.window_messages = setup.window;
   config.first_psn = setup.psn;
   config.bounces = setup.buffers == "bounce";
+  const auto without = InvariantsNamed(setup.without);
+  if (!without.ok()) return without.status();
+  config.without = *without;
   return config;
 }
 
@@ -189,6 +207,7 @@ std::string Line(const Setup& s) {
   if (s.late_calls != "0") line += " late-calls=" + s.late_calls;
   if (s.reorder != "neighbours") line += " reorder=" + s.reorder;
   if (s.buffers != "separate") line += " buffers=" + s.buffers;
+  if (!s.without.empty()) line += " without=" + s.without;
   add("losses", s.faults.losses);
   add("duplicates", s.faults.duplicates);
   add("reorderings", s.faults.reorderings);
@@ -241,13 +260,14 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"timeouts", &setup.faults.timeouts},
        {"crashes", &setup.faults.crashes},
        {"regroups", &setup.faults.regroups}}};
-  const std::array<std::pair<std::string_view, std::string*>, 7> texts = {{{"mode", &setup.mode},
+  const std::array<std::pair<std::string_view, std::string*>, 8> texts = {{{"mode", &setup.mode},
                                                                            {"collective", &setup.collective},
                                                                            {"calls", &setup.calls},
                                                                            {"buffers", &setup.buffers},
                                                                            {"topology", &setup.topology},
                                                                            {"late-calls", &setup.late_calls},
-                                                                           {"reorder", &setup.reorder}}};
+                                                                           {"reorder", &setup.reorder},
+                                                                           {"without", &setup.without}}};
   std::istringstream words(line);
   for (std::string word; words >> word;) {
     const size_t equals = std::min(word.find('='), word.size());

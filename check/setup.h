@@ -28,6 +28,7 @@ struct Setup {
   FaultBounds faults;
   std::string late_calls = "0";        // a number; any
   std::string reorder = "neighbours";  // any
+  std::string without;                 // names of invariants, with commas: SystemConfig::without
 };
 
 // The system. An error names the first value that is not one.

@@ -111,11 +111,25 @@ TEST(SetupTest, CallsTravelInBuffersOfTheirOwnOrInBounceBuffers) {
               std::string("buffers: '") + buffers + "' is neither separate nor bounce");
 }
 
+TEST(SetupTest, InvariantsAreLeftOutByName) {
+  EXPECT_TRUE(Built({}).without.none());
+  InvariantSet two;
+  two.set(static_cast<size_t>(Invariant::kSlots)).set(static_cast<size_t>(Invariant::kCanEnd));
+  EXPECT_EQ(Built({.without = "slots,can-end"}).without, two);
+  for (const InvariantInfo& info : kInvariants)
+    EXPECT_TRUE(Built({.without = std::string(info.name)}).without[static_cast<size_t>(info.invariant)]);
+  for (const char* name : {"slot", "Slots", "slots "})
+    EXPECT_THAT(ErrorOf({.without = std::string("core,") + name}),
+                AllOf(StartsWith(std::string("without: '") + name + "' is none of result, "),
+                      HasSubstr(", fair-end")));
+}
+
 TEST(SetupTest, ALineIsWhatItCameFrom) {
   for (const uint64_t seed : Seeds(300)) {
     sim::Choices choices(seed);
     auto setup = RandomSetup(choices);
     setup.faults.reuse_qpns = choices.Below(2) == 0;
+    if (choices.Below(2) == 0) setup.without = "place,core";
     SCOPED_TRACE(ReplayOf(seed, setup));
     std::vector<Action> steps;
     for (uint64_t left = choices.Below(20); left > 0; --left) {

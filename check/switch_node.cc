@@ -136,10 +136,12 @@ class SwitchNode final : public Node {
   std::optional<Breach> BreachOfState() const {
     const engine::Context& ctx = context();
     if (ctx.terminated) return {};
-    if (static_cast<int64_t>(ctx.invocations.size()) > engine::kKeptInvocations) {
+    if (system_.Judges(Invariant::kInvocations) &&
+        static_cast<int64_t>(ctx.invocations.size()) > engine::kKeptInvocations) {
       return Breach{Invariant::kInvocations, fmt::format("has {} invocations open and keeps {}",
                                                          ctx.invocations.size(), engine::kKeptInvocations)};
     }
+    if (!system_.Judges(Invariant::kSlots)) return {};
     // Slots are taken by data; index `due + slots` would have that of `due`, which is still being summed up.
     const Index due = ctx.is_root() ? ctx.results_end : ctx.parent.out.Next(ctx.up_sent);
     for (const engine::Endpoint& child : ctx.children) {

@@ -45,6 +45,9 @@ struct SystemConfig {
   // with reuse_qpns, which no manager that keeps to the quarantine allows, only data.
   uint32_t life = 0;
   bool reuse_qpns = false;
+  // By which nothing is judged: a state or step that breaks one of them counts as right. A core that stops at
+  // a check of its own cannot go on, so with kCore the step is the last of its branch.
+  InvariantSet without;
 };
 
 // A packet that a direction of an edge carries: the one at this place in its order of PSNs.
@@ -80,6 +83,7 @@ class System {
   int nodes() const { return switches() + hosts(); }
   const std::vector<Edge>& edges() const { return edges_; }
   bool is_host(int node) const { return node >= switches(); }
+  bool Judges(Invariant invariant) const { return !config_.without[static_cast<size_t>(invariant)]; }
   // "root", "leaf1", "host0".
   std::string NodeName(int node) const;
 
