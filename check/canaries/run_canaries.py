@@ -3,7 +3,8 @@
 
 Each NAME.patch in this folder is a mistake; canaries.yaml says in which configurations it shows, and how. For
 each the program with the mistake must give the verdict that is stated, by the invariant that is stated, and the one
-without it, in the same configuration, must say that all is right. Without names: all canaries.
+without it, in the same configuration, must say that all is right. The program with the mistake runs once more without
+that invariant, and must then say what the line `without` states. Without names: all canaries.
 """
 import argparse
 import pathlib
@@ -34,8 +35,13 @@ configurations below, where it must give this verdict by this invariant, and the
 must find everything right. A few mistakes do no harm, because something else masks them, and some none where calls
 are not late or not apart; there the verdict is right, and the test sees to it that this stays true.
 
+The column "without it" says what the program with the mistake comes to when it judges nothing by that invariant
+(`epic-check --without NAME`): which other invariant finds the mistake then, or **right**, if this one alone does. Each
+invariant has a canary that it alone finds: if its check were lost, nothing else would tell.
+
 `check/canaries/run_canaries.py --build build/release --write-page` writes this page from what they print; the test
-`canaries_page` fails when it is out of date, and `canaries_invariants` when an invariant has no canary.
+`canaries_page` fails when it is out of date, and `canaries_invariants` when an invariant has no canary that it alone
+finds.
 
 """
 
@@ -52,6 +58,7 @@ class Found(typing.NamedTuple):
     words: str  # how it is broken
     steps: list[str]
     replay: str  # the line that replays the steps; empty when all is right
+    without: str = ""  # what the same comes to without that invariant: the one that finds it then, or right
 
     def says(self):
         return f"{self.verdict}: {self.invariant}: {self.words}" if self.invariant else self.verdict
@@ -91,7 +98,13 @@ def check(name, case, build):
     without = run(build / "check/epic-check", case["setup"])
     if without.verdict != "right":
         raise Wrong(f"{name}: without the mistake, {case['setup']} is {without.says()}")
-    return found
+    if found.verdict == "right":
+        return found
+    others = run(build / "check/canaries" / f"canary-{name}", f"{case['setup']} without={found.invariant}")
+    if (others.invariant or others.verdict) != case["without"]:
+        raise Wrong(f"{name}: with {case['setup']} and without {found.invariant} it is {others.says()}\n"
+                    f"  and should be {case['without']}")
+    return found._replace(without=case["without"])
 
 
 def folded(steps):
@@ -113,16 +126,20 @@ def invariants_of(build):
 
 
 def check_invariants(table, invariants):
-    """Every invariant is the one that some canary breaks, and every case that is not right names one."""
+    """Every invariant is the only one that finds some canary, and every case that is not right names one."""
     cases = [(name, case) for name, of_name in table.items() for case in of_name]
     for name, case in cases:
         if (case["verdict"] == "right") != ("invariant" not in case):
             raise Wrong(f"{name}: {case['setup']}: what is not right breaks an invariant, which is named")
+        if ("invariant" in case) != ("without" in case):
+            raise Wrong(f"{name}: {case['setup']}: what is not right comes to something without that invariant, too")
         if case["verdict"] == "hung" and not re.search(r"host\d", case.get("words", "")):
             raise Wrong(f"{name}: {case['setup']}: the words do not say where the ranks stand")
     named = {case["invariant"] for _, case in cases if "invariant" in case}
-    if missing := sorted(set(invariants) - named):
-        raise Wrong(f"without a canary: {', '.join(missing)}")
+    alone = {case["invariant"] for _, case in cases if case.get("without") == "right"}
+    if missing := sorted(set(invariants) - alone):
+        raise Wrong(f"without a canary that it alone finds: {', '.join(missing)}")
+    named |= {case["without"] for _, case in cases if case.get("without", "right") != "right"}
     if unknown := sorted(named - set(invariants)):
         raise Wrong(f"no invariants: {', '.join(unknown)}")
 
@@ -144,13 +161,18 @@ def page_of(results, invariants):
     """The page: what each invariant is and who breaks it, a table, then the counterexamples."""
     lines = [HEAD, "## What each invariant says, and the canaries that break it\n\n"]
     for invariant, meaning in invariants.items():
-        names = [name for name, cases in results.items() if any(case.invariant == invariant for case in cases)]
-        lines.append(item(f"**{invariant}**: {meaning}. {', '.join(names)}."))
-    lines.append("\n## All of them\n\n| canary | verdict | invariant | in | steps |\n|---|---|---|---|---|\n")
+        of_it = {name: [case for case in cases if case.invariant == invariant] for name, cases in results.items()}
+        alone = [name for name, cases in of_it.items() if any(case.without == "right" for case in cases)]
+        others = [name for name, cases in of_it.items() if cases and name not in alone]
+        also = f" Others find as well: {', '.join(others)}." if others else ""
+        lines.append(item(f"**{invariant}**: {meaning}. It alone finds: {', '.join(alone)}.{also}"))
+    lines.append("\n## All of them\n\n| canary | verdict | invariant | without it | in | steps |\n"
+                 "|---|---|---|---|---|---|\n")
     for name, cases in results.items():
         for number, found in enumerate(cases):
             what = f"[{name}](#{name})" if number == 0 else ""
-            lines.append(f"| {what} | {found.verdict} | {found.invariant} | `{found.setup}` | "
+            without = "**right**" if found.without == "right" else found.without
+            lines.append(f"| {what} | {found.verdict} | {found.invariant} | {without} | `{found.setup}` | "
                          f"{len(folded(found.steps)) or ''} |\n")
     for name, cases in results.items():
         lines.append(f"\n## {name}\n\n")
@@ -192,7 +214,7 @@ def main():
     for name in args.name or table:
         results[name] = [check(name, case, args.build) for case in table[name]]
         for found in results[name]:
-            how = f" ({len(found.steps)} steps)" if found.steps else ""
+            how = f" ({len(found.steps)} steps; without it {found.without})" if found.steps else ""
             print(f"{name}: {found.says()}{how}", flush=True)
     if not args.write_page and not args.check_page:
         return
