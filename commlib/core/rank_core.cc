@@ -124,10 +124,9 @@ bool RankCore::MaySend() const {
   return EndIndex(send_posted_) <= std::min(BeginIndex(send_done_), received) + window_packets();
 }
 
-// Receives are posted two windows ahead: one for what may be sent now, one so that the queue pair never waits
-// for us.
 bool RankCore::MayReceive() const {
-  return HasNext(recv_posted_) && EndIndex(recv_posted_) <= BeginIndex(recv_done_) + 2 * window_packets();
+  return HasNext(recv_posted_) &&
+         EndIndex(recv_posted_) <= BeginIndex(recv_done_) + kReceiveWindows * window_packets();
 }
 
 bool RankCore::NextWorkRequest(WorkRequest* request) {

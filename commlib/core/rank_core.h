@@ -32,10 +32,15 @@ struct CoreConfig {
   uint64_t inline_bytes = 0;  // most data that travel in the control message, at most kMaxInlineBytes
 };
 
+// Receives are posted so many windows ahead. Who only receives acknowledges by its NIC alone, whether its process
+// runs or not: one that waits for a processor longer than these last is told of by RNR NAKs, and held up by
+// them.
+inline constexpr uint32_t kReceiveWindows = 8;
+
 // Work requests that can be outstanding on the queue pair: what to ask for when creating it. `window_packets`
 // is MW. A message can be as short as one packet, so this is also the windows' length in indices.
 constexpr uint32_t MaxSendRequests(uint32_t window_packets) { return window_packets; }
-constexpr uint32_t MaxRecvRequests(uint32_t window_packets) { return 2 * window_packets; }
+constexpr uint32_t MaxRecvRequests(uint32_t window_packets) { return kReceiveWindows * window_packets; }
 
 // Numbers the calls of a communicator from 0; also the invocation in their control packets.
 using OpId = int64_t;
