@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "incengine/core/engine_testing.h"
+#include "roce/rnr_timer.h"
 
 namespace epic::engine {
 namespace {
@@ -149,6 +150,19 @@ TEST_F(BroadcastTest, AReceiversNakIsNotPassedToTheSender) {
   EXPECT_EQ(sent[0].port, 1);
   EXPECT_EQ(sent[0].packet.bth.psn, Psn(kOutPsn) + 2);
   EXPECT_EQ(context().children[0].up_told, 1) << "rank 2 has not even the first";
+}
+
+TEST_F(BroadcastTest, AReceiverWithoutReceivesGetsItAgainWhenItAsksForThat) {
+  SendTwo();
+  const Nanos before = now;
+  constexpr uint8_t kCode = 8;  // 0.16 ms
+  Ack(1, roce::kSyndromeRnrNak | kCode, 2);
+  EXPECT_TRUE(sent.empty());
+  EXPECT_EQ(timer, before + roce::RnrTimerNanos(kCode)) << "long before the prompt interval is over";
+  Fire();
+  ASSERT_EQ(sent.size(), 1u) << "to it alone";
+  EXPECT_EQ(sent[0].port, 1);
+  EXPECT_EQ(sent[0].packet.bth.psn, Psn(kOutPsn) + 2);
 }
 
 TEST_F(BroadcastTest, WhatAllHaveIsAcknowledgedAgainAndNotReplicated) {

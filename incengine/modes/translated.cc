@@ -11,6 +11,7 @@
 #include "incengine/modules/progress.h"
 #include "incengine/modules/prompt.h"
 #include "incengine/modules/transmit.h"
+#include "roce/rnr_timer.h"
 
 namespace epic::engine {
 namespace {
@@ -162,8 +163,14 @@ void HostNak(Context& ctx, Endpoint& host, uint8_t syndrome, Index missing, bool
     Tell(ctx, host, env);
     OnChildProgress(ctx, host, env);
   }
-  // It cannot ask by repeating a packet of its own. An RNR NAK is left to the prompt timer.
-  if (syndrome == roce::kSyndromeNakSequence) AnswerRequest(ctx, host, missing, ctx.results_end, env);
+  // It cannot ask by repeating a packet of its own.
+  if (syndrome == roce::kSyndromeNakSequence)
+    return AnswerRequest(ctx, host, missing, ctx.results_end, env);
+  // Its process is late with its receives, and waits for a processor: again soon, but not as often as its NIC
+  // would have it.
+  const Nanos wait = std::max(roce::RnrTimerNanos(syndrome & 0x1f), ctx.config.prompt_ns / 16);
+  host.prompt_at = std::min(host.prompt_at, env.now + wait);
+  ArmTimer(ctx, host.prompt_at, env);
 }
 
 // An acknowledgement from a host. Of what the host sends itself it is reflected, because its responder has
