@@ -20,8 +20,9 @@ void Snapshot::EveryField(const engine::Context& context, const engine::Slot& sl
     // Not saved: config, udp_src_port, ip_id, counters.
     [[maybe_unused]] const auto& [endpoint_config, udp_src_port, ip_id, in, out, nak_sent, up_epsn, up_told,
                                   deferred, down_acked_end, want, prompt_at, prompt_backoff,
-                                  accepted_since_ack, resend_at, resend_backoff, repeating, heard_at,
-                                  repeat_ack_at, rnr_allowed_at, rnr_backoff, endpoint_counters] = parent;
+                                  accepted_since_ack, ack_due, ack_sent, resend_at, resend_backoff, repeating,
+                                  heard_at, repeat_ack_at, rnr_allowed_at, rnr_backoff, endpoint_counters] =
+        parent;
     [[maybe_unused]] const auto& [from, to] = want;
     [[maybe_unused]] const auto& [segments, message_packets, next_index, next_wire, next_msn,
                                   next_invocation] = in;
@@ -40,12 +41,12 @@ void Snapshot::EveryField(const engine::Context& context, const engine::Slot& sl
   {
     [[maybe_unused]] const auto& [mode_i_children, mode_i_parent, sums, up, next_child, sum_at, sum_loaded,
                                   failure, up_failed, down, down_failed] = mode_i;
-    [[maybe_unused]] const auto& [qp, received, receiving_at, poll] = *mode_i_parent;
+    [[maybe_unused]] const auto& [qp, received, receiving_at, packets_received, told, poll] = *mode_i_parent;
     // Not saved: base, capacity.
-    [[maybe_unused]] const auto& [base, capacity, messages, first, tail] = sums;
+    [[maybe_unused]] const auto& [base, capacity, messages, first, left_packets_end, tail] = sums;
     [[maybe_unused]] const auto& [invocation, at_control, header, layout, part, in_part, control_index] = up;
   }
-  [[maybe_unused]] const auto& [at, bytes, is_control, imm, holders] = message;
+  [[maybe_unused]] const auto& [at, bytes, is_control, imm, holders, packets_end, index] = message;
 }
 
 void Snapshot::EveryField(const roce::QueuePair& qp) {
@@ -67,8 +68,9 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
   }
   {
     // Not saved: reads, write.
-    [[maybe_unused]] const auto& [recvs, responses, reads, epsn, ack_psn, msn, nak_sent, refused_with,
-                                  message, filled, write, acks_held, ack_at, cnp_due, cnp_allowed_at] = rx;
+    [[maybe_unused]] const auto& [recvs, responses, reads, epsn, ack_psn, ack_msn, msn, nak_sent,
+                                  refused_with, message, filled, write, acks_held, ack_at, cnp_due,
+                                  cnp_allowed_at] = rx;
     [[maybe_unused]] const auto& [wr_id, sges] = recvs[0];
     // Not saved, as is_read is false: first, last, rkey, remaining, address.
     [[maybe_unused]] const auto& [is_read, syndrome, psn, response_msn, first, last, rkey, remaining,

@@ -22,7 +22,7 @@ void Snapshot::Endpoint(A& a, Of<A, engine::Endpoint>& e) {
   Direction(a, e.in);
   Direction(a, e.out);
   a.Numbers(e.nak_sent, e.up_epsn, e.up_told, e.deferred, e.down_acked_end, e.want.from, e.want.to,
-            e.accepted_since_ack, e.repeating);
+            e.accepted_since_ack, e.ack_due, e.ack_sent, e.repeating);
   a.Capped(e.prompt_backoff, kMostBackoff);
   a.Capped(e.resend_backoff, kMostBackoff);
   a.Capped(e.rnr_backoff, kMostBackoff);
@@ -51,8 +51,9 @@ void Snapshot::Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context&
 
 template <typename A>
 void Snapshot::Messages(A& a, Of<A, engine::MessageRing>& ring) {
-  Queue(a, ring.messages_, [&a](auto& m) { a.Numbers(m.at, m.bytes, m.control, m.imm, m.holders); });
-  a.Numbers(ring.first_, ring.tail_);
+  Queue(a, ring.messages_,
+        [&a](auto& m) { a.Numbers(m.at, m.bytes, m.control, m.imm, m.holders, m.packets_end, m.index); });
+  a.Numbers(ring.first_, ring.left_packets_end_, ring.tail_);
 }
 
 template <typename A>
@@ -81,7 +82,7 @@ void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>
     QueuePair(a, ep.qp, rings);
     Messages(a, ep.received);
     Maybe(a, ep.receiving_at, [&a](auto& at) { a.Numbers(at); });
-    a.Numbers(ep.poll);
+    a.Numbers(ep.packets_received, ep.told, ep.poll);
     bytes_of(ep.received);
     if (ep.receiving_at && ep.qp.rx_.message != roce::QueuePair::Message::kNone)
       a.Blob(memory.subspan(*ep.receiving_at, ep.qp.rx_.filled));
@@ -170,7 +171,7 @@ void Snapshot::QueuePair(A& a, Of<A, roce::QueuePair>& qp, const check::Regions&
   });
   a.Number(rx.epsn);
   a.Number(rx.ack_psn);
-  a.Numbers(rx.msn, rx.nak_sent, rx.refused_with, rx.message, rx.acks_held, rx.cnp_due);
+  a.Numbers(rx.ack_msn, rx.msn, rx.nak_sent, rx.refused_with, rx.message, rx.acks_held, rx.cnp_due);
   // Between messages it says how long the last one was, and nobody asks.
   if constexpr (A::kReads) rx.filled = 0;
   if (rx.message != roce::QueuePair::Message::kNone) a.Numbers(rx.filled);

@@ -70,6 +70,8 @@ const char* Name(Fate fate) {
       return "delay";
     case Fate::kCorrupt:
       return "corrupt";
+    case Fate::kHold:
+      return "hold";
     case Fate::kLinger:
       return "linger";
     case Fate::kFlip:

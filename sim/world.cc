@@ -259,6 +259,7 @@ void World::Transmit(int node, PortId port, const roce::Packet& packet) {
   if (fate == Fate::kDelay) {
     arrival += static_cast<Nanos>(1 + choices_.Below(16)) * config_.link_delay_ns;
   } else {
+    if (fate == Fate::kHold) arrival += static_cast<Nanos>(1 + choices_.Below(64)) * config_.link_delay_ns;
     link.last_arrival = arrival;
   }
   arrives_at(arrival);

@@ -79,6 +79,7 @@ enum class Fate {
   kDelay,
   kCorrupt,  // bits changed on the way: its ICRC is wrong, and whoever receives it throws it away
   kLinger,   // delivered, and a copy that was held up somewhere comes much later
+  kHold,     // held up, and what follows on its link behind it: the order stays
   kFlip,     // a bit of its payload changed and its ICRC made to fit, which no link does: what arrives is a
              // wrong value, for tests that must see one
 };

@@ -49,7 +49,6 @@ class GroupModel {
     int64_t acked = 0;                // of these, acknowledged by the peer
     int64_t tracked = 0;              // no tracked index of `out` lies in [acked, tracked)
     bool misfit = false;              // its stream has not fitted its positions
-    bool ran_ahead = false;           // its last packet was beyond the buffers
     bool congested = false;           // it has sent a packet that was marked on the way
     uint8_t last_negative = 0;        // the last syndrome from it that was no ACK
     std::optional<int64_t> ended_at;  // position of the control packet that ended `out` out of turn

@@ -139,10 +139,9 @@ bool GroupModel::MayTellBefore(size_t number, int64_t position) {
 
 void GroupModel::JudgeCnp(size_t number, Judge& judge) {
   const End& end = ends_[number];
-  const bool asked = Terminated() ? end.congested : Augmented() && end.ran_ahead;
   judge.Expect(
-      Rule::kCnp, asked,
-      [] { return "a congestion notification only to a host whose packet is beyond the buffers"; },
+      Rule::kCnp, Terminated() && end.congested,
+      [] { return "a congestion notification only in mode I, to one whose packet was marked on its way"; },
       [] { return "one to another"; });
 }
 

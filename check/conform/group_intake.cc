@@ -27,7 +27,6 @@ void GroupModel::OnIn(size_t number, const roce::Packet& packet) {
     ending_ |= Terminated();
     return;
   }
-  end.ran_ahead = false;
   const int64_t position = end.in.PositionOf(packet.bth.psn, end.taken);
   if (position != end.taken) return;
   const bool fits =
@@ -82,12 +81,9 @@ bool GroupModel::TakeContribution(size_t child, int64_t position, const roce::Pa
   End& end = ends_[child];
   const auto index = end.in.IndexAt(position);
   if (!index) return false;
-  if (Augmented() && *index >= UpStart() + config_.slots) {
-    end.ran_ahead = end.config.is_host;
-    return false;
-  }
   const Call* call = CallOf(*index);
   if (call == nullptr || *index == call->control_index) return TakeControl(child, *index, packet);
+  if (Augmented() && *index >= UpStart() + config_.slots) return false;
   if (failed_ || (call->InControl(*index) && Disagrees(*call))) return false;
   const bool too_early = IsTracked(*call, *index) && call->number >= replies_;
   if (too_early && !Terminated()) return false;

@@ -30,7 +30,7 @@ constexpr RuleText kTexts[kRules] = {
     {"nak", "PROTOCOL.md 5, PROTOCOL-MODE-III.md Data"},
     {"syndrome", "PROTOCOL.md 5.3"},
     {"msn", "PROTOCOL.md 5.3"},
-    {"cnp", "PROTOCOL-MODE-III.md Data"},
+    {"cnp", "PROTOCOL-MODE-I.md 5"},
 };
 
 }  // namespace

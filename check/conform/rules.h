@@ -29,7 +29,7 @@ enum class Rule : uint8_t {
   kNak,           // names nothing beyond what is missing
   kSyndrome,      // an acknowledgement of a kind that may be sent here
   kMsn,           // counts the messages before the PSN
-  kCnp,           // only to a host that runs ahead
+  kCnp,           // only of congestion
   kCount,
 };
 inline constexpr size_t kRules = static_cast<size_t>(Rule::kCount);

@@ -130,6 +130,60 @@ TEST_F(TerminatedTest, WithoutRoomForAMessageItsSenderIsToldToWait) {
   EXPECT_EQ(drops.size(), 1u);
 }
 
+// Of a Reduce, so that the child runs ahead of a sibling that has called but sends nothing.
+TEST_F(TerminatedTest, TrackedDataAreAcknowledgedWhenTheyAreInTheSum) {
+  InstallTerminated(true);
+  ControlHeader reduce = Call(64 * 8);
+  reduce.collective = Collective::kReduce;
+  for (const uint32_t child : {0u, 1u}) Header(child, 0, reduce);
+  for (const uint32_t child : {0u, 1u}) Acknowledge(child, 0);
+  const auto message = [&](uint32_t from, int64_t at) {
+    const std::vector<int32_t> words(64, 1);
+    const std::span payload(reinterpret_cast<const uint8_t*>(words.data()), 256);
+    Only(from, at, payload, Opcode::kRcSendFirst);
+    Only(from, at + 1, payload, Opcode::kRcSendLast);
+  };
+  message(1, 1);
+  EXPECT_FALSE(AnswerTo(1).has_value()) << "child 0 comes first";
+  message(0, 1);
+  EXPECT_EQ(AnswerTo(0), roce::kSyndromeAck);
+  EXPECT_EQ(AnswerTo(1), roce::kSyndromeAck);
+  message(0, 3);
+  EXPECT_EQ(AnswerTo(0), roce::kSyndromeAck) << "its part of the sum";
+  message(0, 5);
+  EXPECT_FALSE(AnswerTo(0).has_value()) << "it waits for a sibling";
+  message(0, 5);
+  ASSERT_EQ(AnswerTo(0), roce::kSyndromeAck);
+  EXPECT_EQ(To(0, false)[0].packet.bth.psn, Psn(kInPsn) + 6) << "its timer has run out";
+}
+
+TEST_F(TerminatedTest, TheParentIsToldOfWhatAllBelowHave) {
+  InstallTerminated(false);
+  Header(0, 0, Call(64));
+  Header(1, 0, Call(64));
+  Header(kAbove, 0, Call(64));
+  EXPECT_FALSE(AnswerTo(kAbove).has_value());
+  Acknowledge(0, 0);
+  EXPECT_FALSE(AnswerTo(kAbove).has_value());
+  Acknowledge(1, 0);
+  EXPECT_EQ(AnswerTo(kAbove), roce::kSyndromeAck);
+}
+
+TEST_F(TerminatedTest, NoMoreThanAWindowIsUnderWayToAPeer) {
+  GroupConfig config = Config(true);
+  config.mode = Mode::kTerminated;
+  config.message_packets = 1;
+  config.window_messages = 4;
+  ASSERT_TRUE(engine.Install(config).ok());
+  Open(10000);
+  size_t results = 0;
+  for (int at = 1; at <= 6; ++at) {
+    for (const uint32_t child : {0u, 1u}) Words<int32_t>(child, at, at);
+    results += To(1, true).size();
+  }
+  EXPECT_EQ(results, 3u) << "with the reply a window";
+}
+
 TEST_F(TerminatedTest, AResultIsKeptForItsSlowestReceiver) {
   GroupConfig config = Config(true);
   config.mode = Mode::kTerminated;

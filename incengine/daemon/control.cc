@@ -38,6 +38,7 @@ void AddContextCounters(const engine::ContextCounters& counters, CounterWriter& 
   out.Add("repeats", counters.repeats);
   out.Add("asks", counters.asks);
   out.Add("uplink_timeouts", counters.uplink_timeouts);
+  out.Add("rnr_naks_received", counters.rnr_naks_received);
 }
 
 void Sum(const engine::ContextCounters& more, engine::ContextCounters* sum) {
@@ -47,6 +48,7 @@ void Sum(const engine::ContextCounters& more, engine::ContextCounters* sum) {
   sum->repeats += more.repeats;
   sum->asks += more.asks;
   sum->uplink_timeouts += more.uplink_timeouts;
+  sum->rnr_naks_received += more.rnr_naks_received;
 }
 
 proto::EndpointDump DumpEndpoint(const engine::Endpoint& endpoint, const PortNames& ports) {

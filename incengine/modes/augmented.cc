@@ -53,27 +53,49 @@ void Retransmit(Context& ctx, const Sender& to, Env& env) {
   }
 }
 
-// SendAck: everything before the index expected from this endpoint has arrived. If nothing more comes from a
-// host, it is said once more: the host would notice a lost ACK only by its own timer.
-void AcknowledgeUpTo(Context& ctx, Endpoint& ep, Index expected, Env& env) {
+// SendAck: everything before this index has arrived. If nothing more comes from a host, it is said once more:
+// the host would notice a lost ACK only by its own timer.
+void AcknowledgeUpTo(Context& ctx, Endpoint& ep, Index end, Env& env) {
   ep.accepted_since_ack = 0;
-  const Index last = ep.in.Previous(expected);
+  const Index last = ep.in.Previous(end);
   if (last < 0) return;
+  ep.ack_sent = std::max(ep.ack_sent, last + 1);
   SendAck(ep, last, env);
   if (!ep.config.is_host) return;
   ep.repeat_ack_at = env.now + ctx.config.prompt_ns;
   ArmTimer(ctx, ep.repeat_ack_at, env);
 }
 
-void Acknowledge(Context& ctx, Endpoint& ep, const roce::Packet& packet, Index expected, Env& env) {
-  const bool ends =
-      packet.bth.opcode != roce::Opcode::kRcSendFirst && packet.bth.opcode != roce::Opcode::kRcSendMiddle;
-  if (++ep.accepted_since_ack >= AckEvery(ctx) || ends || packet.bth.ack_req) {
-    AcknowledgeUpTo(ctx, ep, expected, env);
-  }
+// Acknowledges what is due, as far as it may be told; of what is held back whole messages, as it becomes
+// allowed, since a host sends on only after whole ones.
+void TellDue(Context& ctx, Endpoint& ep, Index allowed, Env& env) {
+  if (ep.ack_due <= ep.ack_sent) return;
+  const Index end = ep.ack_due <= allowed ? ep.ack_due : MessageStart(ctx, allowed);
+  if (ep.in.Previous(end) >= ep.ack_sent) AcknowledgeUpTo(ctx, ep, end, env);
 }
 
-// The pipe has no room: come again later, and, a host, more slowly.
+void TellChildren(Context& ctx, Env& env) {
+  const Index allowed = MayTellChildren(ctx);
+  for (Endpoint& child : ctx.children) TellDue(ctx, child, allowed, env);
+}
+
+// A packet has been accepted.
+void Acknowledge(Context& ctx, Endpoint& ep, const roce::Packet& packet, Index index, Index allowed,
+                 Env& env) {
+  const bool ends =
+      packet.bth.opcode != roce::Opcode::kRcSendFirst && packet.bth.opcode != roce::Opcode::kRcSendMiddle;
+  if (++ep.accepted_since_ack >= AckEvery(ctx) || ends || packet.bth.ack_req) ep.ack_due = index + 1;
+  TellDue(ctx, ep, allowed, env);
+}
+
+// A switch that repeats has not heard, or has not been told yet.
+void AcknowledgeAgain(Context& ctx, Endpoint& ep, Index expected, Index allowed, Env& env) {
+  ep.ack_due = std::max(ep.ack_due, ep.in.Previous(expected) + 1);
+  AcknowledgeUpTo(ctx, ep, std::max(ep.ack_sent, std::min(ep.ack_due, allowed)), env);
+}
+
+// The pipe has no room, which only a host meets whose timer has run out, or that has been sent a NAK: come
+// again later.
 void Defer(Context& ctx, Endpoint& ep, Index expected, Env& env) {
   Drop(ctx, ep, DropReason::kAboveWindow, env);
   if (env.now < ep.rnr_allowed_at) return;
@@ -81,7 +103,6 @@ void Defer(Context& ctx, Endpoint& ep, Index expected, Env& env) {
   ep.rnr_allowed_at = env.now + roce::RnrTimerNanos(code) / 2;
   AcknowledgeUpTo(ctx, ep, expected, env);
   SendRnrNak(ep, expected, code, env);
-  if (ep.config.is_host) SendCnp(ep, env);
 }
 
 void NoteGap(Context& ctx, Endpoint& ep, Index expected, Env& env) {
@@ -111,15 +132,16 @@ void AdvanceUp(Context& ctx, Env& env) {
   for (;;) {
     const Index index = ctx.is_root() ? ctx.results_end : UpDue(ctx);
     const auto position = Locate(ctx, index);
-    if (!position || !IsComplete(ctx, index, *position, env)) return;
+    if (!position || !IsComplete(ctx, index, *position, env)) break;
     if (!ctx.is_root()) {
+      if (!MaySendUp(ctx, index)) break;
       SendHeld(ctx, ctx.parent, index, AsksForAck(ctx, index), env);
       ctx.up_sent = index + 1;
       if (ctx.uplink_at == kNever) ArmResend(ctx, SenderOf(ctx, kParent), env);
       continue;
     }
     // The virtual parent: admission is its acknowledgement, and waits for room.
-    if (index >= DownPipeStart(ctx) + Slots(ctx)) return;
+    if (!MayPublish(ctx, index, *position)) break;
     std::array<uint8_t, kControlBytes> bytes;
     const auto payload = HeldPayload(ctx, index, *position, bytes, env);
     if (position->header() && HeaderOf(payload)->status != ControlStatus::kOk) {
@@ -127,6 +149,7 @@ void AdvanceUp(Context& ctx, Env& env) {
     }
     PublishDown(ctx, index, *position, HeldAckReq(ctx, index, *position, env), payload, env);
   }
+  TellChildren(ctx, env);
 }
 
 void WatchChildren(Context& ctx, Env& env) {
@@ -147,12 +170,15 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
     ep.repeating = index >= 0 && ep.in.Next(index + 1) < ep.up_epsn;
     ep.heard_at = env.now;
     Drop(ctx, ep, DropReason::kDuplicate, env);
-    return AcknowledgeUpTo(ctx, ep, ep.up_epsn, env);
+    // A host's retries may have an end: once its timer has run out, it hears of all that has come.
+    if (ep.config.is_host) return AcknowledgeUpTo(ctx, ep, ep.up_epsn, env);
+    return AcknowledgeAgain(ctx, ep, ep.up_epsn, MayTellChildren(ctx), env);
   }
   if (index > ep.up_epsn) return NoteGap(ctx, ep, ep.up_epsn, env);
-  if (index >= UpPipeStart(ctx) + Slots(ctx)) return Defer(ctx, ep, ep.up_epsn, env);
-  const Index held = std::min(UpPipeStart(ctx), DownPipeStart(ctx));
   const bool control = index == ep.in.next_index();
+  const bool needs_slot = !control || BringsData(packet);
+  if (needs_slot && index >= UpPipeStart(ctx) + Slots(ctx)) return Defer(ctx, ep, ep.up_epsn, env);
+  const Index held = std::min(UpPipeStart(ctx), DownPipeStart(ctx));
   if (control ? !AdmitControl(ctx, child, packet, ep.down_acked_end, held, env)
               : !AdmitData(ctx, child, index, packet, env)) {
     return;
@@ -164,7 +190,7 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
   ep.up_told = ep.up_epsn;
   ep.prompt_at = kNever;
   ctx.max_up_epsn = std::max(ctx.max_up_epsn, ep.up_epsn);
-  Acknowledge(ctx, ep, packet, ep.up_epsn, env);
+  Acknowledge(ctx, ep, packet, index, MayTellChildren(ctx), env);
   AdvanceUp(ctx, env);
   WatchChildren(ctx, env);
 }
@@ -176,7 +202,7 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
   if (index < due) {
     ++parent.counters.duplicates;
     Drop(ctx, parent, DropReason::kDuplicate, env);
-    return AcknowledgeUpTo(ctx, parent, due, env);
+    return AcknowledgeAgain(ctx, parent, due, MayTellParent(ctx), env);
   }
   if (index > due) return NoteGap(ctx, parent, due, env);
   const auto position = Locate(ctx, index);
@@ -201,7 +227,8 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
     ArmResend(ctx, SenderOf(ctx, kParent), env);
   }
   PublishDown(ctx, index, *position, packet.bth.ack_req, packet.payload, env);
-  Acknowledge(ctx, parent, packet, ResultDue(ctx), env);
+  Acknowledge(ctx, parent, packet, index, MayTellParent(ctx), env);
+  AdvanceUp(ctx, env);
   WatchChildren(ctx, env);
 }
 
@@ -222,6 +249,7 @@ void Aeth(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) {
     ArmResend(ctx, to, env);
   }
   if (negative && roce::IsRnrNak(syndrome)) {
+    ++ctx.counters.rnr_naks_received;
     to.resend_at = env.now + roce::RnrTimerNanos(syndrome & 0x1f);
     ArmTimer(ctx, to.resend_at, env);
   } else if (negative && to.Waits()) {
@@ -230,7 +258,9 @@ void Aeth(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) {
   } else if (negative && to.up) {
     HandDown(ctx, env);  // the parent has all that this switch can send, and waits
   }
-  if (advances) AdvanceUp(ctx, env);
+  if (!advances) return;
+  AdvanceUp(ctx, env);
+  if (!ctx.is_root()) TellDue(ctx, ctx.parent, MayTellParent(ctx), env);
 }
 
 class Augmented final : public ModeLogic {
@@ -266,7 +296,7 @@ class Augmented final : public ModeLogic {
       }
       if (env.now >= child.repeat_ack_at) {
         child.repeat_ack_at = kNever;
-        SendAck(child, child.in.Previous(child.up_epsn), env);
+        SendAck(child, child.in.Previous(child.ack_sent), env);
       }
       next = std::min({next, child.prompt_at, child.repeat_ack_at});
     }

@@ -159,8 +159,9 @@ void OnReceived(Call& call, EndpointId id, const roce::Completion& done) {
   const uint64_t place = *at.receiving_at;
   at.receiving_at.reset();
   if (!done.ok()) return;
-  const uint64_t number = at.received.Append(
-      {.at = place, .bytes = done.bytes, .control = done.has_imm, .imm = done.imm, .holders = 1});
+  Message message{.at = place, .bytes = done.bytes, .control = done.has_imm, .imm = done.imm, .holders = 1};
+  message.packets_end = at.packets_received += PacketsOf(call.ctx, message);
+  const uint64_t number = at.received.Append(message);
   if (id == kParent) PassDown(call, number);
   PostReceive(call.ctx, at);
 }
@@ -188,11 +189,30 @@ void CopyCounters(const roce::QpCounters& from, EndpointCounters* to) {
   to->gaps = from.out_of_sequence;
   to->naks_sent = from.naks_sent;
   to->rnr_naks_sent = from.rnr_naks_sent;
+  to->cnps_sent = from.cnps_sent;
+}
+
+void TellUpTo(TerminatedEndpoint& at, uint64_t end) {
+  MessageRing& ring = at.received;
+  if (end <= at.told) return;
+  at.told = end;
+  at.qp.Release(end, end > ring.front_number() ? ring.at(end - 1).packets_end : ring.left_packets_end());
+  at.poll = true;
+}
+
+// Lets the peer send on: tells it of the messages that have left its ring, so that a window fits behind the
+// rest. A child also of those there, unless tracked data are being summed: nobody sends more than a window
+// beyond an index whose result he has still to get.
+void TellPeer(Call& call, EndpointId id) {
+  TerminatedEndpoint& at = call.transport(id);
+  const bool all = id != kParent && (call.state.up_failed || !IsTracked(call.state.up));
+  TellUpTo(at, at.received.front_number() + (all ? at.received.size() : 0));
 }
 
 // Lets a queue pair send. True if that has brought completions.
 bool PollOne(Call& call, EndpointId id) {
   TerminatedEndpoint& at = call.transport(id);
+  TellPeer(call, id);
   if (!at.poll && call.env.now < at.qp.next_deadline()) return false;
   at.poll = false;
   ArenaMemory memory(call.ctx, call.env.arena);
@@ -248,8 +268,12 @@ class Terminated final : public ModeLogic {
     const roce::QpCounters before = at.qp.counters();
     at.qp.OnPacket(env.now, packet, memory);
     at.poll = true;
+    ctx.counters.rnr_naks_received += at.qp.counters().rnr_naks_received - before.rnr_naks_received;
     CountDrops(call, call.endpoint(from), before, at.qp.counters());
     TakeCompletions(call, from);
+    // A host's retries may have an end: once its timer has run out, it hears of all that has come.
+    if (call.endpoint(from).config.is_host && at.qp.counters().duplicates != before.duplicates)
+      TellUpTo(at, at.received.front_number() + at.received.size());
     Pump(call);
   }
 

@@ -30,6 +30,9 @@ struct Call {
 // Packets that a message takes.
 int64_t PacketsOf(const Context& ctx, const Message& message);
 
+// Is it data that its senders do not get back (protocol/flow.h)?
+bool IsTracked(const StreamPlace& place);
+
 // The length of the data message at a place.
 uint32_t BytesOf(const Context& ctx, const StreamPlace& place);
 

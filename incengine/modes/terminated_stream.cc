@@ -10,6 +10,10 @@ int64_t PacketsOf(const Context& ctx, const Message& message) {
   return std::max<int64_t>(1, (int64_t{message.bytes} + ctx.config.path_mtu - 1) / ctx.config.path_mtu);
 }
 
+bool IsTracked(const StreamPlace& place) {
+  return !place.control && !SendersReceive(place.header.collective);
+}
+
 uint32_t BytesOf(const Context& ctx, const StreamPlace& place) {
   const uint64_t most = TerminatedMessageBytes(ctx.config);
   const uint64_t begin = static_cast<uint64_t>(place.message) * most;

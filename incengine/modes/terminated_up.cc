@@ -17,10 +17,21 @@ void Consume(Call& call, size_t child) {
   PostReceive(call.ctx, from);
 }
 
+// Whether the window of what is under way to the parent leaves room for the message that is due, which has so
+// many bytes: the rule is that of hosts, by indices, since those of a mode III parent's slots are such.
+bool MayGoUp(const Call& call, uint32_t bytes) {
+  if (call.ctx.is_root() || call.state.sums.empty()) return true;
+  const GroupConfig& config = call.ctx.config;
+  const Index window = static_cast<Index>(config.message_packets) * config.window_messages;
+  const Index end = call.state.up.index(config.message_packets) + PacketsOf(call.ctx, {.bytes = bytes});
+  return end <= call.state.sums.front().index + window;
+}
+
 // What was aggregated goes on: at the root to the children in outs, else to the parent.
 void SendSum(Call& call, Message message, uint64_t outs) {
   if (!call.ctx.is_root()) {
     message.holders = 1;
+    message.index = call.state.up.index(call.ctx.config.message_packets);
     return PostSend(*call.state.parent, call.state.sums.Append(message), message);
   }
   call.ctx.counters.results += static_cast<uint64_t>(PacketsOf(call.ctx, message));
@@ -126,7 +137,7 @@ bool AdvanceControl(Call& call) {
   TerminatedState& state = call.state;
   for (; state.next_child < state.children.size(); ++state.next_child) {
     const MessageRing& received = state.children[state.next_child].received;
-    if (received.empty()) return false;
+    if (received.empty() || !MayGoUp(call, received.front().bytes)) return false;
     // Inlined data need room for their sum, which takes less than two messages.
     if (!state.sum_at && received.front().bytes > kControlBytes) {
       state.sum_at = state.sums.Place(2 * size_t{received.front().bytes});
@@ -163,7 +174,7 @@ bool AdvanceData(Call& call) {
   TerminatedState& state = call.state;
   const ControlHeader& header = state.up.header;
   const uint32_t bytes = BytesOf(call.ctx, state.up);
-  if (!state.sum_at) state.sum_at = state.sums.Place(SumBytes(header, bytes));
+  if (!state.sum_at && MayGoUp(call, bytes)) state.sum_at = state.sums.Place(SumBytes(header, bytes));
   if (!state.sum_at) return false;
   for (; state.next_child < state.children.size(); ++state.next_child) {
     if (!Sends(header, state.up.part, call.ctx.children[state.next_child].config.ranks)) continue;

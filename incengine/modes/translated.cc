@@ -184,6 +184,7 @@ void HostAeth(Context& ctx, Endpoint& host, const roce::Packet& packet, Env& env
     return Drop(ctx, host, DropReason::kAckBeyond, env);
   }
   host.repeat_ack_at = kNever;
+  if (roce::IsRnrNak(syndrome)) ++ctx.counters.rnr_naks_received;
   const bool advances = acked >= host.down_acked_end;
   if (advances) {
     host.down_acked_end = acked + 1;

@@ -55,6 +55,20 @@ Index DownPipeStart(const Context& ctx) {
   return start;
 }
 
+Index MayTellChildren(const Context& ctx) {
+  return UpPipeStart(ctx) + static_cast<Index>(ctx.config.slots) - Window(ctx);
+}
+
+Index MayTellParent(const Context& ctx) { return DownPipeStart(ctx); }
+
+bool MaySendUp(const Context& ctx, Index index) { return index < UpPipeStart(ctx) + Window(ctx); }
+
+// Of mutual indices hosts themselves keep the window, by what has really reached them.
+bool MayPublish(const Context& ctx, Index index, const Position& position) {
+  return index <
+         DownPipeStart(ctx) + (IsTracked(position) ? Window(ctx) : static_cast<Index>(ctx.config.slots));
+}
+
 void StoreDown(Context& ctx, Index index, const Position& position, bool ack_req,
                std::span<const uint8_t> payload, Env& env) {
   if (position.header()) {

@@ -16,6 +16,16 @@ Index UpPipeStart(const Context& ctx);
 // The first index that the down pipe must still hold: the first that some child has not acknowledged.
 Index DownPipeStart(const Context& ctx);
 
+// How far children may be told, and the parent: when a child knows it, or when the parent does, what the
+// other sends then, at most a window further, has room here and is not more than a window further on the way
+// to anybody below.
+Index MayTellChildren(const Context& ctx);
+Index MayTellParent(const Context& ctx);
+
+// May the partial sum go to the parent, or the root's result down, by the window of what is under way there?
+bool MaySendUp(const Context& ctx, Index index);
+bool MayPublish(const Context& ctx, Index index, const Position& position);
+
 // Puts a result into the down pipe. A header goes into the ring, in place of the merged request, with inlined
 // data into the pipe as well.
 void StoreDown(Context& ctx, Index index, const Position& position, bool ack_req,

@@ -66,6 +66,13 @@ roce::Opcode OpcodeAt(const Context& ctx, const Position& position) {
   return last ? roce::Opcode::kRcSendLast : roce::Opcode::kRcSendMiddle;
 }
 
+Index MessageStart(const Context& ctx, Index index) {
+  const auto position = Locate(ctx, index);
+  if (!position) return index;
+  if (position->control) return index - position->at;
+  return index - position->at % position->invocation->layout.part_packets % ctx.config.message_packets;
+}
+
 uint32_t BytesAt(const Context& ctx, const Position& position) {
   const DataLayout& layout = position.invocation->layout;
   return position.control ? ControlPacketBytes(layout, ctx.config.path_mtu, position.at)

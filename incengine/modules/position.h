@@ -34,6 +34,9 @@ roce::Opcode OpcodeAt(const Context& ctx, const Position& position);
 // Of packet number `at` of a control message of so many.
 roce::Opcode ControlOpcode(int64_t at, int64_t packets);
 
+// The last index up to this one at which a message begins, as far as the invocation is open.
+Index MessageStart(const Context& ctx, Index index);
+
 // Its payload bytes.
 uint32_t BytesAt(const Context& ctx, const Position& position);
 

@@ -5,6 +5,10 @@
 
 namespace epic::engine {
 
+Index Window(const Context& ctx) {
+  return static_cast<Index>(ctx.config.message_packets) * ctx.config.window_messages;
+}
+
 Index ResultDue(const Context& ctx) {
   return ctx.is_root() ? ctx.results_end : ctx.parent.in.Next(ctx.results_end);
 }

@@ -9,6 +9,9 @@
 
 namespace epic::engine {
 
+// MW: how far behind what it knows as acknowledged a sender may be.
+Index Window(const Context& ctx);
+
 // The index whose result is due next: at the root it becomes complete here, elsewhere the parent sends it.
 Index ResultDue(const Context& ctx);
 

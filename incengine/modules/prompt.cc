@@ -8,19 +8,14 @@
 #include "roce/rnr_timer.h"
 
 namespace epic::engine {
-namespace {
-
-Index Window(const Context& ctx) {
-  return static_cast<Index>(ctx.config.message_packets) * ctx.config.window_messages;
-}
-
-}  // namespace
 
 bool OwesData(const Context& ctx, const Endpoint& child) {
   if (ctx.state != GroupState::kRunning) return false;
   if (child.up_epsn > (ctx.is_root() ? ctx.results_end : UpDue(ctx))) return false;
+  // Nobody who keeps to the window has it to send yet: of an AllGather siblings' parts may lie before it.
+  if (child.up_epsn >= ResultDue(ctx) + Window(ctx)) return false;
   if (child.up_epsn < ctx.max_up_epsn) return true;
-  if (child.up_epsn >= std::min(child.in.next_index(), ResultDue(ctx) + Window(ctx))) return false;
+  if (child.up_epsn >= child.in.next_index()) return false;
   const auto position = Locate(ctx, child.up_epsn);
   return position && IsTracked(*position) && ctx.results_end > position->invocation->control_index;
 }

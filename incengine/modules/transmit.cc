@@ -75,14 +75,6 @@ void SendNak(Endpoint& ep, Index index, Env& env) {
   SendAeth(ep, roce::kSyndromeNakSequence, index, index - 1, env);
 }
 
-void SendCnp(Endpoint& ep, Env& env) {
-  ++ep.counters.cnps_sent;
-  OutPacket out = MakePacket(ep, env);
-  out.packet.bth.opcode = roce::Opcode::kCnp;
-  out.packet.bth.becn = true;
-  env.effects.Send(ep.config.port, out);
-}
-
 void SendRnrNak(Endpoint& ep, Index index, uint8_t timer_code, Env& env) {
   ++ep.counters.rnr_naks_sent;
   SendAeth(ep, static_cast<uint8_t>(roce::kSyndromeRnrNak | timer_code), index, index - 1, env);

@@ -27,9 +27,6 @@ void SendAck(Endpoint& ep, Index index, Env& env);
 // Sequence NAK: index is the one expected next, everything before it is acknowledged.
 void SendNak(Endpoint& ep, Index index, Env& env);
 
-// A congestion notification packet: the remote side is to send more slowly (RoCEv2, annex A17.9.3).
-void SendCnp(Endpoint& ep, Env& env);
-
 // RNR NAK with a timer code (InfiniBand Architecture Specification 1.4, table 45): come again from index on.
 void SendRnrNak(Endpoint& ep, Index index, uint8_t timer_code, Env& env);
 

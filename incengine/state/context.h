@@ -79,8 +79,11 @@ struct Endpoint {
   IndexRange want;
   Nanos prompt_at = kNever;
   uint32_t prompt_backoff = 0;
-  // Mode III, also of the parent: packets accepted since the last ACK. Of children: the resend timer.
+  // Mode III, also of the parent: packets accepted since the last ACK; behind the last of them that is to be
+  // acknowledged, and behind the last that was. Of children: the resend timer.
   int64_t accepted_since_ack = 0;
+  Index ack_due = 0;
+  Index ack_sent = 0;
   Nanos resend_at = kNever;
   uint32_t resend_backoff = 0;
   // Hosts.
@@ -99,6 +102,7 @@ struct ContextCounters {
   uint64_t repeats = 0;             // results or partial sums sent again
   uint64_t asks = 0;                // requests to the parent
   uint64_t uplink_timeouts = 0;
+  uint64_t rnr_naks_received = 0;  // of hosts that had no receive posted, for one
   std::array<uint64_t, static_cast<size_t>(DropReason::kCount)> drops{};
 };
 

@@ -36,7 +36,10 @@ void MessageRing::Release(uint64_t number) {
   Message& message = at(number);
   EPIC_CHECK(message.holders > 0);
   --message.holders;
-  for (; !messages_.empty() && messages_.front().holders == 0; ++first_) messages_.pop_front();
+  for (; !messages_.empty() && messages_.front().holders == 0; ++first_) {
+    left_packets_end_ = messages_.front().packets_end;
+    messages_.pop_front();
+  }
 }
 
 }  // namespace epic::engine

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/snapshot.h"
+#include "base/types.h"
 #include "roce/transport/ring.h"
 
 namespace epic::engine {
@@ -16,7 +17,9 @@ struct Message {
   uint32_t bytes = 0;
   bool control = false;  // it carries immediate data
   uint32_t imm = 0;
-  uint32_t holders = 0;  // those that have to release it
+  uint32_t holders = 0;     // those that have to release it
+  int64_t packets_end = 0;  // of one that was received: packets of its stream up to its end
+  Index index = 0;          // of a sum: the group's index of its first packet
 };
 
 class MessageRing {
@@ -38,6 +41,8 @@ class MessageRing {
 
   bool empty() const { return messages_.empty(); }
   size_t size() const { return messages_.size(); }
+  // Where the stream of messages is behind those that have left (Message::packets_end).
+  int64_t left_packets_end() const { return left_packets_end_; }
   // The oldest message and its number.
   const Message& front() const { return messages_.front(); }
   uint64_t front_number() const { return first_; }
@@ -52,6 +57,7 @@ class MessageRing {
   size_t capacity_;
   roce::Ring<Message> messages_;
   uint64_t first_ = 0;
+  int64_t left_packets_end_ = 0;
   size_t tail_ = 0;  // behind the newest message, from base
 };
 

@@ -31,6 +31,9 @@ roce::QueuePair Connect(const GroupConfig& group, const EndpointConfig& config, 
   roce::Policy policy;
   policy.ack_req_every = 16;
   policy.retry_7_is_forever = true;
+  policy.hold_acks = true;
+  // A switch's window is never shorter than a message; a NIC's may be.
+  policy.within_messages = config.is_host;
   roce::QueuePair qp({.local_ip = address,
                       .local_qpn = config.local_qpn,
                       .send_depth = static_cast<uint32_t>(RingMessages(group)),
@@ -51,6 +54,7 @@ roce::QueuePair Connect(const GroupConfig& group, const EndpointConfig& config, 
                         .retry_cnt = 7,
                         .rnr_retry = 7,
                         .max_rd_atomic = 0}) == roce::ModifyResult::kOk);
+  qp.LimitOutstanding(static_cast<int32_t>(group.message_packets * group.window_messages));
   return qp;
 }
 

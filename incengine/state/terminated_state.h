@@ -37,6 +37,8 @@ struct TerminatedEndpoint {
   roce::QueuePair qp;
   MessageRing received;
   std::optional<uint64_t> receiving_at;  // of the posted receive
+  int64_t packets_received = 0;          // of whole messages
+  uint64_t told = 0;                     // messages that its peer has been told of
   bool poll = true;                      // something happened since the queue pair was last polled
 };
 

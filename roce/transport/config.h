@@ -27,6 +27,11 @@ struct Policy {
   // later PSN replaces all before.
   int ack_after = 1;
   Nanos ack_delay_ns = 0;
+  // Messages are acknowledged when the owner lets their sender send on (QueuePair::Release), not when they
+  // have come; of the one that is due next also what has come of it, if `within_messages`: for a peer whose
+  // window may be shorter than a message. A NAK still acknowledges everything before its PSN.
+  bool hold_acks = false;
+  bool within_messages = true;
   // Acknowledgements say how many receives are posted; rdma_rxe never does. What a peer says is always kept
   // to.
   bool give_credits = false;

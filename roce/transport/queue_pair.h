@@ -50,6 +50,9 @@ class QueuePair {
   // Sending stops at so many packets without acknowledgement, if that is less than the policy's bound: for an
   // owner of many queue pairs who keeps what is under way together in bounds. At least 1.
   void LimitOutstanding(int32_t packets) { window_ = std::min(packets, config_.policy.max_outstanding); }
+  // With hold_acks: the peer may be told of the first so many messages that have come, which are so many
+  // packets. Numbers count from the first and never go back; acknowledges, if that is more than before.
+  void Release(uint64_t messages, int64_t packets);
   // Whether anything sent waits for its acknowledgement.
   bool awaits_acknowledgement() const { return tx_.una != tx_.max; }
 
@@ -127,8 +130,9 @@ class QueuePair {
     Psn epsn;
     // Behind the last packet of a Send or Write that was taken. A plain acknowledgement names the PSN before
     // it and never one of a Read, whose responses are its only acknowledgement: rdma_rxe completes a Read
-    // whose last PSN an ACK names, without its data. Equal to epsn except behind a Read.
+    // whose last PSN an ACK names, without its data. Equal to epsn except behind a Read, and with hold_acks.
     Psn ack_psn;
+    uint32_t ack_msn = 0;  // the MSN that goes with ack_psn, with hold_acks
     uint32_t msn = 0;
     bool nak_sent = false;
     uint8_t refused_with = 0;
@@ -180,6 +184,7 @@ class QueuePair {
 
   // responses.cc
   void Acknowledge(Nanos now);
+  void NoteTaken(Nanos now, const Packet& packet, bool ends);
   bool QueueAck() { return QueueAeth(kSyndromeAck, rx_.ack_psn - 1); }
   bool QueueAeth(uint8_t syndrome, Psn psn);
   bool QueueRead(const ReadRecord& whole, Psn from, const Reth& part);

@@ -105,14 +105,13 @@ void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
   }
   if (IsSend(op) ? !ExecuteSend(packet, memory) : !ExecuteWrite(packet, memory)) return;
   rx_.epsn = rx_.epsn + 1;
-  rx_.ack_psn = rx_.epsn;
   if (ends) {
     rx_.msn = (rx_.msn + 1) & Psn::kMask;
     rx_.message = Message::kNone;
     if (IsSend(op)) CompleteRecv(packet, WcOpcode::kRecv, rx_.filled);
     if (IsWriteRequest(op) && info.imm) CompleteRecv(packet, WcOpcode::kRecvWriteImm, rx_.write.dma_length);
   }
-  if (packet.bth.ack_req) Acknowledge(now);
+  NoteTaken(now, packet, ends);
 }
 
 // Whether there is now a receive, from the shared receive queue.

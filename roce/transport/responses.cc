@@ -12,7 +12,8 @@ bool QueuePair::QueueAeth(uint8_t syndrome, Psn psn) {
   // A later response acknowledges all before.
   rx_.acks_held = 0;
   rx_.ack_at = kNever;
-  const Response response{.syndrome = syndrome, .psn = psn, .msn = rx_.msn};
+  const bool held = config_.policy.hold_acks && IsAck(syndrome);
+  const Response response{.syndrome = syndrome, .psn = psn, .msn = held ? rx_.ack_msn : rx_.msn};
   const bool replaces = IsAck(syndrome) && !rx_.responses.empty() && !rx_.responses.back().is_read &&
                         IsAck(rx_.responses.back().syndrome);
   if (replaces) {
@@ -48,6 +49,26 @@ bool QueuePair::QueueRead(const ReadRecord& whole, Psn from, const Reth& part) {
                            .remaining = part.dma_length,
                            .address = part.virtual_address});
   return true;
+}
+
+// The next packet of a Send or Write was taken.
+void QueuePair::NoteTaken(Nanos now, const Packet& packet, bool ends) {
+  if (config_.policy.hold_acks) {
+    const bool due = rx_.ack_psn == rx_.epsn - 1;
+    if (ends || !due || !config_.policy.within_messages) return;
+  }
+  rx_.ack_psn = rx_.epsn;
+  if (packet.bth.ack_req) Acknowledge(now);
+}
+
+void QueuePair::Release(uint64_t messages, int64_t packets) {
+  const Psn end = attr_.rq_psn + packets;
+  if (end.DistanceFrom(rx_.ack_psn) <= 0) return;
+  rx_.ack_psn = end;
+  rx_.ack_msn = static_cast<uint32_t>(messages) & Psn::kMask;
+  // What has come of the message behind it is due now as well.
+  if (rx_.ack_msn == rx_.msn && config_.policy.within_messages) rx_.ack_psn = rx_.epsn;
+  QueueAck();
 }
 
 // A packet that asked for an acknowledgement was taken.
