@@ -1,0 +1,49 @@
+"""In a network that loses nothing no switch drops, refuses or repeats a packet, in every mode and collective: an
+acknowledgement is given only when what it allows has room (docs/PROTOCOL.md, section 4). Over softnic.
+
+A loaded machine's kernels lose frames, which they count: such a run is not judged, and another one follows. A host whose
+process waits for its turn has no receive posted and says so (RNR NAK): that excuses what is repeated to it, and nothing else.
+Timers of the switches are too long here to run out meanwhile.
+"""
+
+import pytest
+
+MODES = (1, 2, 3)
+COLLECTIVES = ("allreduce", "reduce", "broadcast", "reducescatter", "allgather")
+# What must not be, and what not unless a host was late.
+TROUBLE = ("asks", "uplink_timeouts", "drop_gap", "drop_above_window")
+REPEATED = ("repeats", "drop_duplicate")
+RUNS = 10
+
+
+def counters_of(bed):
+    """Sums over all switches, and over their ports what the kernel has dropped there."""
+    sums = dict.fromkeys((*TROUBLE, *REPEATED, "rnr_naks_received", "kernel drops", "results"), 0)
+    for switch in bed.switches:
+        for name, value in bed.counters(switch).items():
+            if name in sums:
+                sums[name] += value
+            elif name.startswith("port.") and "drop" in name:
+                sums["kernel drops"] += value
+    return sums
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_is_refused_or_sent_again(beds, mode, collective):
+    bed = beds.get("tree-3-2", "--hosts", "softnic", "--manager-arg=--prompt-ms=10000")
+    for _ in range(RUNS):
+        before = counters_of(bed)
+        programs = bed.perf("--mode", mode, "--collective", collective, "-b", "4K", "-e", "16M", "-f", "64",
+                            "-n", "2", "-w", "1")
+        for program in programs:
+            assert program.wait() == 0, program.output
+        after = counters_of(bed)
+        counts = {name: after[name] - before[name] for name in after}
+        assert counts["results"] > 0
+        if counts["kernel drops"] == 0:
+            break
+    else:
+        pytest.fail(f"{RUNS} runs, in each of which the kernel lost frames: {counts}")
+    must_not_be = TROUBLE if counts["rnr_naks_received"] else TROUBLE + REPEATED
+    assert not any(counts[name] for name in must_not_be), counts
