@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace epic::manager {
@@ -115,6 +116,21 @@ std::string RenderGroupDump(const proto::GroupDump& group) {
                 &rows);
   }
   return out + Table(rows, "    ") + CounterLines(group.counters(), "    ");
+}
+
+// What was sent again or refused, of all switches that answered: "repeats     0, drop_gap 0, ...".
+std::string Trouble(const proto::GroupState& group) {
+  std::vector<std::pair<std::string, uint64_t>> sums;
+  for (const proto::TreeNode& node : group.tree()) {
+    for (const proto::Counter& counter : node.trouble()) {
+      const auto it = std::ranges::find(sums, counter.name(), &std::pair<std::string, uint64_t>::first);
+      it == sums.end() ? void(sums.emplace_back(counter.name(), counter.value()))
+                       : void(it->second += counter.value());
+    }
+  }
+  std::vector<std::string> words;
+  for (const auto& [name, count] : sums) words.push_back(fmt::format("{} {}", name, count));
+  return words.empty() ? "" : fmt::format("trouble     {}\n", fmt::join(words, ", "));
 }
 
 class TreeDrawing {
@@ -263,6 +279,7 @@ std::string RenderGroup(const proto::GroupState& group) {
         fmt::format("watched     {}\n", group.watched() ? "yes: a switch that dies as a whole is found"
                                                         : "no: not every switch has answered a witness yet");
   }
+  out += Trouble(group);
   return group.tree().empty() ? out : out + "tree\n" + TreeDrawing(group).Draw();
 }
 

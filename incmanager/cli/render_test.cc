@@ -30,6 +30,16 @@ TEST(RenderGroup, SaysWhetherAGroupIsWatched) {
   EXPECT_THAT(RenderGroup(group), Not(HasSubstr("watched")));
 }
 
+TEST(RenderGroup, SumsWhatSwitchesHadToSendAgain) {
+  proto::GroupState group;
+  for (const uint64_t repeats : {2, 3}) {
+    proto::Counter& counter = *group.add_tree()->add_trouble();
+    counter.set_name("repeats");
+    counter.set_value(repeats);
+  }
+  EXPECT_THAT(RenderGroup(group), HasSubstr("trouble     repeats 5\n"));
+}
+
 // A switch without a name is its own parent.
 TEST(RenderGroup, EndsWhereTheTreeIsNone) {
   proto::GroupState group;

@@ -1,6 +1,7 @@
 #include "incmanager/rpc/convert.h"
 
 #include <algorithm>
+#include <string_view>
 #include <variant>
 
 namespace epic::manager {
@@ -236,6 +237,28 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   }
   if (!group.failure.ok()) *out.mutable_failure() = ToProto(group.failure);
   return out;
+}
+
+void AddTrouble(const proto::DumpReply& tables, uint64_t group_id, proto::TreeNode* node) {
+  using Counters = google::protobuf::RepeatedPtrField<proto::Counter>;
+  const auto value = [](const Counters& counters, std::string_view name) {
+    const auto it = std::ranges::find(counters, name, &proto::Counter::name);
+    return it == counters.end() ? 0 : it->value();
+  };
+  for (const proto::GroupDump& group : tables.groups()) {
+    if (group.config().group_id() != group_id) continue;
+    const auto add = [node](const char* name, uint64_t count) {
+      proto::Counter& counter = *node->add_trouble();
+      counter.set_name(name);
+      counter.set_value(count);
+    };
+    for (const char* name : {"repeats", "drop_gap", "drop_above_window", "rnr_naks_received"})
+      add(name, value(group.counters(), name));
+    uint64_t rnr_naks = value(group.parent().counters(), "rnr_naks_sent");
+    for (const proto::EndpointDump& child : group.children())
+      rnr_naks += value(child.counters(), "rnr_naks_sent");
+    add("rnr_naks_sent", rnr_naks);
+  }
 }
 
 }  // namespace epic::manager

@@ -26,4 +26,7 @@ proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forw
 proto::ProbeRequest ProbeOf(const Topology& topology, NodeId from, const std::string& port, NodeId to);
 proto::GroupState ToProto(const Topology& topology, const Group& group);
 
+// Fills in what the group has had to send again or refuse at the node's switch, by that switch's tables.
+void AddTrouble(const proto::DumpReply& tables, uint64_t group_id, proto::TreeNode* node);
+
 }  // namespace epic::manager

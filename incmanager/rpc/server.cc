@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/manager_core.h"
 #include "incmanager/rpc/status.h"
 #include "proto/manager.grpc.pb.h"
@@ -65,7 +66,12 @@ class Service : public proto::Manager::WithCallbackMethod_Session<proto::Manager
   }
   grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
                          proto::GroupState* reply) override {
-    return Answer(core_->ShowGroup(request->name()), reply);
+    const grpc::Status status = Answer(core_->ShowGroup(request->name()), reply);
+    for (proto::TreeNode& node : *reply->mutable_tree()) {
+      const StatusOr<proto::DumpReply> dump = core_->Tables(node.switch_name());
+      if (dump.ok()) AddTrouble(*dump, reply->group_id(), &node);
+    }
+    return status;
   }
   grpc::Status DestroyGroup(grpc::ServerContext*, const proto::DestroyGroupRequest* request,
                             proto::DestroyGroupReply*) override {
