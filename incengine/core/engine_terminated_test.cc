@@ -80,6 +80,15 @@ class TerminatedTest : public EngineTest {
     Header(1, 0, Call(count, type));
     if (!context().is_root()) Header(kAbove, 0, Call(count, type));
   }
+  // At the root, messages of one packet and four of them in the window.
+  void OpenWithAWindowOfFour() {
+    GroupConfig config = Config(true);
+    config.mode = Mode::kTerminated;
+    config.message_packets = 1;
+    config.window_messages = 4;
+    ASSERT_TRUE(engine.Install(config).ok());
+    Open(10000);
+  }
 };
 
 TEST_F(TerminatedTest, AMessageIsAcknowledgedBeforeAnybodyElseHasSentIts) {
@@ -170,12 +179,7 @@ TEST_F(TerminatedTest, TheParentIsToldOfWhatAllBelowHave) {
 }
 
 TEST_F(TerminatedTest, NoMoreThanAWindowIsUnderWayToAPeer) {
-  GroupConfig config = Config(true);
-  config.mode = Mode::kTerminated;
-  config.message_packets = 1;
-  config.window_messages = 4;
-  ASSERT_TRUE(engine.Install(config).ok());
-  Open(10000);
+  OpenWithAWindowOfFour();
   size_t results = 0;
   for (int at = 1; at <= 6; ++at) {
     for (const uint32_t child : {0u, 1u}) Words<int32_t>(child, at, at);
@@ -185,12 +189,7 @@ TEST_F(TerminatedTest, NoMoreThanAWindowIsUnderWayToAPeer) {
 }
 
 TEST_F(TerminatedTest, AResultIsKeptForItsSlowestReceiver) {
-  GroupConfig config = Config(true);
-  config.mode = Mode::kTerminated;
-  config.message_packets = 1;
-  config.window_messages = 4;
-  ASSERT_TRUE(engine.Install(config).ok());
-  Open(10000);
+  OpenWithAWindowOfFour();
   size_t results = 0;
   for (int at = 1; at <= 12; ++at) {
     for (const uint32_t child : {0u, 1u}) Words<int32_t>(child, at, at);

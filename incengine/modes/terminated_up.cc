@@ -4,6 +4,7 @@
 
 #include "incengine/modes/terminated.h"
 #include "incengine/modules/buffer.h"
+#include "incengine/modules/progress.h"
 #include "reduce/reduce.h"
 
 namespace epic::engine::terminated {
@@ -21,10 +22,9 @@ void Consume(Call& call, size_t child) {
 // many bytes: the rule is that of hosts, by indices, since those of a mode III parent's slots are such.
 bool MayGoUp(const Call& call, uint32_t bytes) {
   if (call.ctx.is_root() || call.state.sums.empty()) return true;
-  const GroupConfig& config = call.ctx.config;
-  const Index window = static_cast<Index>(config.message_packets) * config.window_messages;
-  const Index end = call.state.up.index(config.message_packets) + PacketsOf(call.ctx, {.bytes = bytes});
-  return end <= call.state.sums.front().index + window;
+  const Index end =
+      call.state.up.index(call.ctx.config.message_packets) + PacketsOf(call.ctx, {.bytes = bytes});
+  return end <= call.state.sums.front().index + Window(call.ctx);
 }
 
 // What was aggregated goes on: at the root to the children in outs, else to the parent.
