@@ -69,7 +69,9 @@ class Service : public proto::Manager::WithCallbackMethod_Session<proto::Manager
     const grpc::Status status = Answer(core_->ShowGroup(request->name()), reply);
     for (proto::TreeNode& node : *reply->mutable_tree()) {
       const StatusOr<proto::DumpReply> dump = core_->Tables(node.switch_name());
-      if (dump.ok()) AddTrouble(*dump, reply->group_id(), &node);
+      // One that does not answer takes its time: several would outlast the caller's patience.
+      if (!dump.ok()) break;
+      AddTrouble(*dump, reply->group_id(), &node);
     }
     return status;
   }
