@@ -39,6 +39,7 @@ struct Flags {
   bool in_place = false;
   bool barrier = false;
   bool hold = false;
+  bool stop = false;
 };
 
 int64_t MicrosSince(Clock::time_point begin) {
@@ -81,6 +82,7 @@ class Loop {
       const Clock::time_point start = Clock::now();
       if (const epic::Error error = Once(i, flags_.counts[i % flags_.counts.size()]); !error.ok())
         return Fail(error, i, start);
+      if (flags_.stop && i == 0) kill(getpid(), SIGSTOP);
       if (i + 1 < flags_.iterations) std::this_thread::sleep_for(std::chrono::milliseconds(flags_.pause_ms));
     }
     if (flags_.hold) AwaitSignal();
@@ -197,6 +199,7 @@ int main(int argc, char** argv) {
   app.add_flag("--each", flags.each, "Tell of each call");
   app.add_flag("--in-place", flags.in_place);
   app.add_flag("--hold", flags.hold, "Stay in the group after the last call, until SIGUSR1 comes");
+  app.add_flag("--stop", flags.stop, "Stop the process after the first call, until SIGCONT comes");
   app.add_flag("--barrier", flags.barrier, "Barriers instead");
   CLI11_PARSE(app, argc, argv);
   flags.join.timeout = std::chrono::seconds(flags.timeout_s);

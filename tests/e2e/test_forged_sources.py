@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import signal
 import struct
@@ -71,6 +72,13 @@ def next_call(frames):
     return forged
 
 
+def wait_stopped(pid, timeout_s=20):
+    deadline = time.monotonic() + timeout_s
+    while pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < deadline, f"process {pid} has not stopped"
+        time.sleep(0.05)
+
+
 def forge_a_call(bed, mode, hosts, tmp_path):
     """While rank 0, which runs on h0, is stopped between its calls, h1 makes its second one for it.
 
@@ -80,10 +88,11 @@ def forge_a_call(bed, mode, hosts, tmp_path):
     capture = bed.start("leaf1", "tcpdump", "-n", "--immediate-mode", "-U", "-Z", "root", "-i", "swp1", "-Q", "in", "-w",
                         path, "udp", "port", "4791")
     capture.wait_for("listening on")
-    ranks = bed.loops("--mode", mode, "--counts", COUNT, "--iterations", 2, "--pause-ms", 3000, "--each", hosts=hosts)
+    group = bed.new_group()
+    ranks = [bed.loop(rank, "--mode", mode, "--counts", COUNT, "--iterations", 2, *(["--stop"] if rank == 0 else []),
+                      group=group, size=len(hosts), host=host) for rank, host in enumerate(hosts)]
     pid = json.loads(ranks[0].wait_for('"pid"'))["pid"]
-    ranks[0].wait_for('"iteration": 0')
-    os.kill(pid, signal.SIGSTOP)
+    wait_stopped(pid)
     try:
         forged = next_call(first_call(path))
         forged += [frame[:6] + mac(H1) + frame[12:] for frame in forged]
