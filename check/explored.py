@@ -11,13 +11,16 @@ import itertools
 import pathlib
 import re
 import shlex
+import sys
 import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "scripts" / "lib"))
+sys.dont_write_bytecode = True
+import page  # noqa: E402  pylint: disable=wrong-import-position
+
 TABLES = (ROOT / "check/configurations.txt", ROOT / "check/configurations-long.txt")
 PAGE = ROOT / "docs/PROOF.md"
-MARK = "<!-- explored: written by check/explored.py --write-page -->"
-END = "<!-- end of explored -->"
 
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reducescatter", "allgather")
 MODES = {"1": "I", "2": "II", "3": "III", "mixed": "I and III"}
@@ -178,15 +181,10 @@ def by_order(found):
 
 def block(found):
     return "\n".join([
-        MARK, "", "Calls made together, none late, channels in order: the most faults of a kind, and of several kinds.", "",
+        "Calls made together, none late, channels in order: the most faults of a kind, and of several kinds.", "",
         *by_fault(found), "",
         "Late calls (as many timers, or any number, run out before), calls apart, calls after results, no order:", "",
-        *by_order(found), "", END])
-
-
-def written(page, found):
-    """The page with the tables in their place."""
-    return re.sub(f"{MARK}.*{END}", lambda _: block(found), page, flags=re.S)
+        *by_order(found)])
 
 
 def main():
@@ -194,7 +192,7 @@ def main():
     parser.add_argument("--write-page", action="store_true", help="put the tables into docs/PROOF.md")
     args = parser.parse_args()
     if args.write_page:
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), configurations()), encoding="utf-8")
+        page.write(PAGE, "explored", block(configurations()))
     else:
         print(block(configurations()))
 

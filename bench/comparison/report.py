@@ -1,6 +1,5 @@
 """What bench/compare writes: Markdown, JSON and plots of its figures."""
 import json
-import re
 
 from systems import SYSTEMS
 
@@ -44,6 +43,8 @@ def table(figures, topology, collective, sizes, systems):
         row = ["" if collective == "barrier" else size_text(size)]
         for system in systems:
             text = time_text(figures.median(*key, system))
+            if spread := figures.spread(*key, system):
+                text += f" ±{50 * spread:.0f} %"
             row.append(f"({text})" if figures.noisy(*key, system) else text)
         there = [s for s in ours if figures.median(*key, s) is not None]
         for base in bases if ours else ():
@@ -57,7 +58,8 @@ def markdown(figures, run):
     """The whole report. `run` is what was measured: see bench/compare."""
     lines = [f"`{run['command']}`: {run['rounds']} rounds, {run['ranks']} ranks, hosts on {run['hosts']}; "
              f"{run['machine']}. Times are medians of a call (the slowest rank's mean), ratios medians of the rounds' "
-             "ratios, all taken by turns. In brackets: a quarter or more lies between the quartiles, not to be quoted.", ""]
+             "ratios, all taken by turns. ± is half the distance of the quartiles, of the median; in brackets is what is not to "
+             "be quoted, because that distance is a quarter or more.", ""]
     lines += [f"- {line}" for line in run["settings"]] + [""]
     if run["busy"] > 0.1:
         lines += [f"**The machine was not quiet**: up to {100 * run['busy']:.0f} % of it was busy with other things.", ""]
@@ -69,19 +71,8 @@ def markdown(figures, run):
     return "\n".join(lines)
 
 
-BEGIN, END = "<!-- compare: written by bench/compare --write-page -->", "<!-- /compare -->"
-
-
-def on_page(page, text):
-    """The page with this report in place of the one before."""
-    if BEGIN not in page or END not in page:
-        raise ValueError(f"the page has no '{BEGIN}' with '{END}' behind it")
-    block = f"{BEGIN}\n\n{text.strip()}\n\n{END}"
-    return re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: block, page, flags=re.S)
-
-
 def as_json(figures, run):
-    rows = [{"topology": t, "collective": c, "size": s, "system": name, "times_us": times,
+    rows = [{"topology": t, "collective": c, "size": s, "system": name, "times_us_by_round": times,
              "median_us": figures.median(t, c, s, name), "spread": figures.spread(t, c, s, name)}
             for (t, c, s, name), times in sorted(figures.times.items())]
     return json.dumps({"run": run, "figures": rows, "failures": figures.failures}, indent=1)
@@ -98,6 +89,8 @@ def plot(figures, run, topology, collective, path):
         points = [(size, us) for size, us in points if us is not None]
         if points:
             axes.plot(*zip(*points), marker="o", label=SYSTEMS[system].name, color=COLOURS[system])
+            quartiles = [figures.quartiles(topology, collective, size, system) for size, _ in points]
+            axes.fill_between([size for size, _ in points], *zip(*quartiles), color=COLOURS[system], alpha=0.2)
     axes.set(xscale="log", yscale="log", xlabel="bytes", ylabel="µs", title=f"{collective}, {topology}")
     axes.grid(True, which="both", alpha=0.3)
     axes.legend()

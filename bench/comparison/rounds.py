@@ -35,33 +35,39 @@ def wait_for_quiet(patience_s, say, sample=busy):
 
 
 class Figures:
-    """Times of calls, by (topology, collective, size, system), one of each round."""
+    """Times of calls, by (topology, collective, size, system), and of each by round: one in which a system failed has none."""
 
     def __init__(self):
         self.times = {}
         self.failures = []
 
-    def add(self, topology, collective, system, times):
+    def add(self, topology, collective, system, number, times):
         for size, us in times.items():
-            self.times.setdefault((topology, collective, size, system), []).append(us)
+            self.times.setdefault((topology, collective, size, system), {})[number] = us
 
     def median(self, *key):
-        return statistics.median(self.times[key]) if key in self.times else None
+        return statistics.median(self.times[key].values()) if key in self.times else None
+
+    def quartiles(self, *key):
+        """(lower, upper); of a single round, that."""
+        times = list(self.times[key].values())
+        if len(times) < 2:
+            return times[0], times[0]
+        low, _, high = statistics.quantiles(times, n=4, method="inclusive")
+        return low, high
 
     def spread(self, *key):
-        """The distance of the quartiles, of the median; 0 for a single round."""
-        times = self.times.get(key, [])
-        if len(times) < 2:
+        """The distance of the quartiles, of the median."""
+        if key not in self.times:
             return 0.0
-        low, _, high = statistics.quantiles(times, n=4, method="inclusive")
-        return (high - low) / statistics.median(times)
+        low, high = self.quartiles(*key)
+        return (high - low) / self.median(*key)
 
     def noisy(self, *key):
         return self.spread(*key) > NOISY
 
     def ratio(self, topology, collective, size, system, base):
-        """How many times as fast as `base`: the median over the rounds of base's time to the system's."""
-        ours, theirs = (self.times.get((topology, collective, size, name)) for name in (system, base))
-        if not ours or not theirs:
-            return None
-        return statistics.median(b / a for a, b in zip(ours, theirs))
+        """How many times as fast as `base`: the median, over the rounds that have both, of base's time to the system's."""
+        ours, theirs = (self.times.get((topology, collective, size, name), {}) for name in (system, base))
+        both = ours.keys() & theirs.keys()
+        return statistics.median(theirs[number] / ours[number] for number in both) if both else None

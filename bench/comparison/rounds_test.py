@@ -7,16 +7,21 @@ import rounds
 class FiguresTest(unittest.TestCase):
     def setUp(self):
         self.figures = rounds.Figures()
-        for ours, theirs in ((10, 20), (20, 60), (40, 40)):
-            self.figures.add("t", "c", "ours", {4: ours})
-            self.figures.add("t", "c", "theirs", {4: theirs})
+        for number, (ours, theirs) in enumerate(((10, 20), (20, 60), (40, 40))):
+            self.figures.add("t", "c", "ours", number, {4: ours})
+            self.figures.add("t", "c", "theirs", number, {4: theirs})
 
     def test_a_ratio_is_the_median_of_the_rounds_ratios_not_of_the_medians(self):
         self.assertEqual(self.figures.median("t", "c", 4, "ours"), 20)
         self.assertEqual(self.figures.ratio("t", "c", 4, "ours", "theirs"), 2)
-        self.figures.add("t", "c", "ours", {4: 1})
-        self.figures.add("t", "c", "theirs", {4: 100})
+        self.figures.add("t", "c", "ours", 3, {4: 1})
+        self.figures.add("t", "c", "theirs", 3, {4: 100})
         self.assertEqual(self.figures.ratio("t", "c", 4, "ours", "theirs"), 2.5)
+
+    def test_a_round_in_which_one_failed_is_in_no_ratio(self):
+        self.figures.add("t", "c", "late", 1, {4: 30})
+        self.figures.add("t", "c", "late", 2, {4: 10})
+        self.assertEqual(self.figures.ratio("t", "c", 4, "late", "theirs"), 3)
 
     def test_what_was_not_measured_has_no_figure(self):
         self.assertIsNone(self.figures.median("t", "c", 8, "ours"))
@@ -24,8 +29,8 @@ class FiguresTest(unittest.TestCase):
 
     def test_a_wide_spread_is_noisy(self):
         self.assertTrue(self.figures.noisy("t", "c", 4, "ours"))
-        for _ in range(5):
-            self.figures.add("t", "c", "steady", {4: 10})
+        for number in range(5):
+            self.figures.add("t", "c", "steady", number, {4: 10})
         self.assertFalse(self.figures.noisy("t", "c", 4, "steady"))
 
 

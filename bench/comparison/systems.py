@@ -188,14 +188,20 @@ SYSTEMS = {
 }
 
 
-def version_lines():
-    """What was measured, and with which settings."""
-    openmpi = net.run(["mpirun.openmpi", "--version"]).splitlines()[0]
-    mpich = next(l for l in net.run(["mpirun.mpich", "--version"]).splitlines() if "Version:" in l).split()[-1]
-    gloo = net.run(["dpkg-query", "-W", "-f=${Version}", "libgloo-dev"])
-    return [f"{openmpi}: pml ob1, btl tcp; mpi_yield_when_idle 1, --bind-to none (its best with more ranks than processors)",
-            f"MPICH {mpich}: as it is, over TCP", f"Gloo {gloo}: TCP, as it is",
-            "bridges: Linux bridges, veths with tx, tso and gso on, as they are by themselves",
-            "all processes in one scheduling group (kernel.sched_autogroup_enabled 0)",
-            "our switches: incengine with --forwarding static, offloads off, as a pcap forwarder needs"]
+def version_lines(names):
+    """With which settings these systems were measured."""
+    lines = []
+    if {"openmpi", "openmpi-switches"} & set(names):
+        lines.append(f"{net.run(['mpirun.openmpi', '--version']).splitlines()[0]}: pml ob1, btl tcp; mpi_yield_when_idle 1, "
+                     "--bind-to none (its best with more ranks than processors)")
+    if "mpich" in names:
+        version = next(l for l in net.run(["mpirun.mpich", "--version"]).splitlines() if "Version:" in l).split()[-1]
+        lines.append(f"MPICH {version}: as it is, over TCP")
+    if "gloo" in names:
+        lines.append(f"Gloo {net.run(['dpkg-query', '-W', '-f=${Version}', 'libgloo-dev'])}: TCP, as it is")
+    if any(SYSTEMS[name].bed_kind == "bridges" for name in names):
+        lines.append("bridges: Linux bridges, veths with tx, tso and gso on, as they are by themselves")
+    if "openmpi-switches" in names:
+        lines.append("our switches: incengine with --forwarding static, offloads off, as a pcap forwarder needs")
+    return lines + ["all processes in one scheduling group (kernel.sched_autogroup_enabled 0)"]
 

@@ -5,8 +5,9 @@ import shlex
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "check"))
+sys.path += [str(ROOT / "check"), str(ROOT / "scripts/lib")]
 import explored  # noqa: E402
+import page  # noqa: E402
 
 PAGE = explored.PAGE.read_text(encoding="utf-8")
 
@@ -18,8 +19,7 @@ def of_file(tmp_path, text):
 
 
 def test_the_page_is_what_the_script_writes():
-    assert explored.MARK in PAGE and explored.END in PAGE
-    assert explored.written(PAGE, explored.configurations()) == PAGE, "check/explored.py --write-page writes it anew"
+    assert page.put(PAGE, "explored", explored.block(explored.configurations())) == PAGE, "check/explored.py --write-page writes it anew"
 
 
 def test_what_is_not_given_is_as_by_default():
