@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "bench/collective.h"
@@ -90,17 +91,23 @@ Error Runner::TimeCalls(int calls, const Job& job, bool in_place) {
 Error Runner::Time(const Job& job, bool in_place, Measured* measured) {
   if (Error e = TimeCalls(options_.warmup, job, in_place); !e.ok()) return e;
   if (Error e = Barrier(comm_); !e.ok()) return e;
+  using Microseconds = std::chrono::duration<double, std::micro>;
   const int calls = options_.iterations * options_.aggregated;
+  std::vector<double> times;
+  times.reserve(options_.aggregated == 1 ? static_cast<size_t>(calls) : 0);
   const auto begin = std::chrono::steady_clock::now();
   if (options_.aggregated == 1) {
-    for (int i = 0; i < calls; ++i) {
+    for (auto before = begin; times.size() < static_cast<size_t>(calls);) {
       if (Error e = perf::Run(job, BuffersOf(job, in_place, 0), comm_); !e.ok()) return e;
+      const auto now = std::chrono::steady_clock::now();
+      times.push_back(Microseconds(now - std::exchange(before, now)).count());
     }
   } else if (Error e = TimeCalls(calls, job, in_place); !e.ok()) {
     return e;
   }
-  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-  measured->time_us = took.count() / calls;
+  measured->time_us = Microseconds(std::chrono::steady_clock::now() - begin).count() / calls;
+  measured->p50_us = Percentile(times, 50);
+  measured->p99_9_us = Percentile(std::move(times), 99.9);
   return {};
 }
 

@@ -104,6 +104,28 @@ TEST(ReportTest, BusBandwidthIsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(busbw(Kind::kBroadcast), 4);
 }
 
+TEST(ReportTest, PercentilesAreTimesThatWereMeasured) {
+  EXPECT_EQ(Percentile({}, 50), 0);
+  EXPECT_EQ(Percentile({7}, 99.9), 7);
+  EXPECT_EQ(Percentile({3, 1, 2}, 50), 2);
+  EXPECT_EQ(Percentile({4, 3, 1, 2}, 50), 2);
+  std::vector<double> times(1000);
+  for (size_t i = 0; i < times.size(); ++i) times[i] = static_cast<double>(1000 - i);
+  EXPECT_EQ(Percentile(times, 99.9), 999);
+}
+
+TEST(ReportTest, JsonHasPercentilesOfCallsMadeOneByOne) {
+  Report report("allreduce", "g", 2, 1024, true);
+  report.Add({.bytes = 4,
+              .count = 1,
+              .out_of_place = {.time_us = 1, .p50_us = 0.5, .p99_9_us = 7},
+              .in_place = {.time_us = 1}});
+  const std::string text = report.Footer();
+  EXPECT_THAT(text, testing::HasSubstr("\"p50_us\": 0.5"));
+  EXPECT_THAT(text, testing::HasSubstr("\"p99_9_us\": 7.0"));
+  EXPECT_EQ(text.find("p50_us"), text.rfind("p50_us")) << "there is none of the other half";
+}
+
 TEST(ReportTest, JsonHasEverything) {
   Report report("allreduce", "g", 2, 1024, true);
   EXPECT_EQ(report.Header(), "");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace epic::perf {
@@ -23,11 +24,24 @@ nlohmann::json HalfJson(const Row& row, const Measured& half, int ranks) {
   nlohmann::json json = {{"time_us", half.time_us},
                          {"algbw", AlgorithmBandwidth(row, half)},
                          {"busbw", BusBandwidth(row, half, ranks)}};
+  if (half.p50_us > 0) {
+    json["p50_us"] = half.p50_us;
+    json["p99_9_us"] = half.p99_9_us;
+  }
   json["wrong"] = half.wrong < 0 ? nlohmann::json() : nlohmann::json(half.wrong);
   return json;
 }
 
 }  // namespace
+
+double Percentile(std::vector<double> times, double percent) {
+  if (times.empty()) return 0;
+  // 99.9 is a little more than 99.9 in binary.
+  const double wanted = std::ceil(static_cast<double>(times.size()) * percent / 100 - 1e-9);
+  const auto at = static_cast<size_t>(std::max(wanted, 1.0)) - 1;
+  std::ranges::nth_element(times, times.begin() + static_cast<ptrdiff_t>(at));
+  return times[at];
+}
 
 double AlgorithmBandwidth(const Row& row, const Measured& half) {
   return half.time_us > 0 ? static_cast<double>(row.bytes) / half.time_us / 1000 : 0;

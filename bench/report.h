@@ -12,6 +12,8 @@ namespace epic::perf {
 // One of the two halves of a row.
 struct Measured {
   double time_us = 0;  // of one call, on the slowest rank
+  // Of the calls of rank 0, one by one: so many percent took no longer. 0 where several are outstanding.
+  double p50_us = 0, p99_9_us = 0;
   int64_t wrong = -1;  // elements, summed over ranks and verified runs; -1: not verified
 };
 
@@ -25,6 +27,9 @@ struct Row {
   Measured out_of_place;
   Measured in_place;
 };
+
+// The least of the times that at least `percent` of them do not exceed; 0 if there are none.
+double Percentile(std::vector<double> times, double percent);
 
 // GB/s (10^9).
 double AlgorithmBandwidth(const Row& row, const Measured& half);
