@@ -214,6 +214,9 @@ Error Runner::Run(Report* report, bool* any_wrong) {
       }
     }
   }
+  // Nobody's figures change by it, so that a manager that does not answer is no failure.
+  std::vector<TroubleCount> trouble;
+  if (comm_.rank() == 0 && comm_.Trouble(&trouble).ok()) report->SetTrouble(std::move(trouble));
   Print(report->Footer());
   return {};
 }

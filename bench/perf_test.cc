@@ -104,6 +104,17 @@ TEST(ReportTest, BusBandwidthIsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(busbw(Kind::kBroadcast), 4);
 }
 
+TEST(ReportTest, SaysWhatSwitchesSentAgain) {
+  Report text("allreduce", "g", 2, 1024, false), json("allreduce", "g", 2, 1024, true);
+  EXPECT_EQ(text.Footer().find("again"), std::string::npos) << "nobody has said so";
+  text.SetTrouble({});
+  EXPECT_THAT(text.Footer(), testing::HasSubstr("# Sent again, refused  : nothing\n"));
+  text.SetTrouble({{"s1", "repeats", 3}, {"s1", "drop_gap", 1}, {"s10", "repeats", 2}});
+  EXPECT_THAT(text.Footer(), testing::HasSubstr("# Sent again, refused  : s1 repeats 3, drop_gap 1; s10 repeats 2\n"));
+  json.SetTrouble({{"s1", "repeats", 3}});
+  EXPECT_THAT(json.Footer(), testing::HasSubstr("\"repeats\": 3"));
+}
+
 TEST(ReportTest, PercentilesAreTimesThatWereMeasured) {
   EXPECT_EQ(Percentile({}, 50), 0);
   EXPECT_EQ(Percentile({7}, 99.9), 7);

@@ -80,8 +80,19 @@ std::string Report::Add(const Row& row) {
 
 std::string Report::Footer() const {
   if (json_) return JsonText();
-  return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n#\n", Wrong(),
-                     Wrong() == 0 ? "OK" : "FAILED", AverageBusBandwidth());
+  return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n{}#\n", Wrong(),
+                     Wrong() == 0 ? "OK" : "FAILED", AverageBusBandwidth(), TroubleText());
+}
+
+std::string Report::TroubleText() const {
+  if (!trouble_) return {};
+  std::vector<std::string> words;
+  for (const TroubleCount& one : *trouble_) {
+    const bool same = !words.empty() && words.back().starts_with(one.switch_name + " ");
+    const std::string words_of = fmt::format("{} {}", one.what, one.count);
+    same ? words.back() += ", " + words_of : words.emplace_back(one.switch_name + " " + words_of);
+  }
+  return fmt::format("# Sent again, refused  : {}\n", words.empty() ? "nothing" : fmt::format("{}", fmt::join(words, "; ")));
 }
 
 int64_t Report::Wrong() const {
@@ -108,6 +119,10 @@ std::string Report::JsonText() const {
                          {"out_of_bounds", Wrong()},
                          {"avg_busbw", AverageBusBandwidth()},
                          {"results", nlohmann::json::array()}};
+  if (trouble_) {
+    json["trouble"] = nlohmann::json::object();
+    for (const TroubleCount& one : *trouble_) json["trouble"][one.switch_name][one.what] = one.count;
+  }
   for (const Row& row : rows_) {
     json["results"].push_back({{"collective", Name(row.kind)},
                                {"size", row.bytes},

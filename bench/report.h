@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/collective.h"
@@ -52,11 +54,14 @@ class Report {
   std::string Section(Kind kind) const;
   std::string Add(const Row& row);
   std::string Footer() const;
+  // What the switches had to send again or refuse, for the footer; without it nothing is said of that.
+  void SetTrouble(std::vector<TroubleCount> trouble) { trouble_ = std::move(trouble); }
 
  private:
   std::string JsonText() const;
   int64_t Wrong() const;
   double AverageBusBandwidth() const;
+  std::string TroubleText() const;
 
   std::string collective_;
   std::string group_;
@@ -64,6 +69,7 @@ class Report {
   int path_mtu_;
   bool json_;
   std::vector<Row> rows_;
+  std::optional<std::vector<TroubleCount>> trouble_;
 };
 
 }  // namespace epic::perf

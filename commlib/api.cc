@@ -65,6 +65,10 @@ void Communicator::Abort(const std::string& reason) {
   if (impl_) impl_->Abort(reason);
 }
 
+Error Communicator::Trouble(std::vector<TroubleCount>* counts) const {
+  if (counts == nullptr) return {ErrorCode::kInvalidArgument, "counts is null"};
+  return impl_ ? impl_->Trouble(counts) : NotInitialised();
+}
 Error Communicator::AsyncError() const { return impl_ ? impl_->AsyncError() : NotInitialised(); }
 int Communicator::rank() const { return impl_ ? impl_->rank() : -1; }
 int Communicator::size() const { return impl_ ? impl_->size() : 0; }

@@ -81,6 +81,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   int rank() const { return options_.rank; }
   int size() const { return options_.size; }
+  Error Trouble(std::vector<TroubleCount>* counts);
   int path_mtu() const { return static_cast<int>(path_mtu_); }
 
   // From the progress thread.

@@ -212,6 +212,17 @@ Error Comm::AsyncError() {
   return error_;
 }
 
+Error Comm::Trouble(std::vector<TroubleCount>* counts) {
+  if (InChild()) return ForkedError();
+  Session* session = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    session = session_.get();
+  }
+  if (session == nullptr) return {ErrorCode::kInvalidArgument, "the communicator was destroyed"};
+  return session->Trouble(counts);  // takes its time: not with the mutex
+}
+
 void Comm::SetTimeout(std::chrono::milliseconds timeout) {
   if (InChild()) return;
   const std::lock_guard lock(mutex_);

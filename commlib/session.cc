@@ -18,6 +18,7 @@ namespace epic::internal {
 namespace {
 
 constexpr auto kConnectTimeout = std::chrono::seconds(10);
+constexpr auto kAskTimeout = std::chrono::seconds(15);
 constexpr auto kFinishTimeout = std::chrono::seconds(1);
 // Beyond the time in which the manager itself must have answered.
 constexpr auto kJoinGrace = std::chrono::seconds(2);
@@ -53,7 +54,8 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
 class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, proto::ServerMessage> {
  public:
   // own: of the RoCE port.
-  Stream(std::string manager, Ipv4 own) : manager_(std::move(manager)), echo_probe_(own) {}
+  Stream(std::string manager, std::string group, Ipv4 own)
+      : manager_(std::move(manager)), group_(std::move(group)), echo_probe_(own) {}
 
   Error Connect() {
     grpc::ChannelArguments args;
@@ -107,6 +109,28 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     if (state_.left()) return {};
     if (state_.failure()) return *state_.failure();
     return {ErrorCode::kTimeout, "not every rank has left the group in time"};
+  }
+
+  Error Trouble(std::vector<TroubleCount>* counts) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kAskTimeout);
+    proto::ShowGroupRequest request;
+    request.set_name(group_);
+    proto::GroupState group;
+    const grpc::Status status = stub_->ShowGroup(&context, request, &group);
+    if (!status.ok()) {
+      const bool late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+      return {late ? ErrorCode::kTimeout : ErrorCode::kManagerUnreachable,
+              fmt::format("the manager at {} does not say what the switches have counted: {}", manager_,
+                          status.error_message())};
+    }
+    counts->clear();
+    for (const proto::TreeNode& node : group.tree()) {
+      for (const proto::Counter& counter : node.trouble()) {
+        if (counter.value() > 0) counts->push_back({node.switch_name(), counter.name(), counter.value()});
+      }
+    }
+    return {};
   }
 
   // Half-closes the stream and waits for the manager to end it: a cancelled stream could lose what was
@@ -227,7 +251,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     RemoveHold();
   }
 
-  const std::string manager_;
+  const std::string manager_, group_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<proto::Manager::Stub> stub_;
   grpc::ClientContext context_;
@@ -248,7 +272,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
 
 Error Session::Join(const std::string& manager, const JoinInfo& info, std::unique_ptr<Session>* session,
                     JoinedInfo* joined) {
-  std::unique_ptr<Session> result(new Session(std::make_unique<Stream>(manager, info.ip)));
+  std::unique_ptr<Session> result(new Session(std::make_unique<Stream>(manager, info.group, info.ip)));
   Stream* stream = result->stream_.get();
   if (Error e = stream->Connect(); !e.ok()) return e;
   stream->Send(ToProto(info));
@@ -278,6 +302,8 @@ Error Session::Leave(std::chrono::milliseconds timeout) {
   stream_->Send(std::move(message));
   return stream_->WaitLeft(timeout);
 }
+
+Error Session::Trouble(std::vector<TroubleCount>* counts) { return stream_->Trouble(counts); }
 
 void Session::Finish() { stream_->Finish(); }
 

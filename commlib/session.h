@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/types.h"
 #include "commlib/session_state.h"
@@ -49,6 +50,9 @@ class Session {
   // Says that the queue pair is drained, and waits until all ranks have said so: ok, the group's failure, or
   // kTimeout.
   Error Leave(std::chrono::milliseconds timeout);
+
+  // As Communicator::Trouble, of the group that was joined.
+  Error Trouble(std::vector<TroubleCount>* counts);
 
   // Says that nothing more will be said, and waits up to a second until the manager has read it all.
   void Finish();

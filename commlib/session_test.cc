@@ -33,6 +33,20 @@ class FakeManager : public proto::Manager::Service {
     script_(stream);
     return grpc::Status::OK;
   }
+  grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
+                         proto::GroupState* reply) override {
+    if (request->name() != "g") return {grpc::StatusCode::NOT_FOUND, "no group " + request->name()};
+    for (const char* name : {"s1", "s2"}) {
+      proto::TreeNode& node = *reply->add_tree();
+      node.set_switch_name(name);
+      for (const uint64_t value : {0, 7}) {
+        proto::Counter& counter = *node.add_trouble();
+        counter.set_name(value == 0 ? "drop_gap" : "repeats");
+        counter.set_value(value);
+      }
+    }
+    return grpc::Status::OK;
+  }
   std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
 
  private:
@@ -100,6 +114,25 @@ TEST(SessionTest, JoinsAndLeaves) {
   EXPECT_EQ(joined.window_messages, 4u);
   EXPECT_TRUE(session->Leave(std::chrono::seconds(20)).ok());
   EXPECT_TRUE(drained);
+}
+
+TEST(SessionTest, TellsOfTroubleThatIsNotZero) {
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    ReadOne(stream);
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+  std::vector<TroubleCount> counts{{"of before", "x", 1}};
+  const Error e = session->Trouble(&counts);
+  ASSERT_TRUE(e.ok()) << e.message();
+  ASSERT_EQ(counts.size(), 2u);
+  EXPECT_EQ(counts[0].switch_name, "s1");
+  EXPECT_EQ(counts[1].switch_name, "s2");
+  EXPECT_EQ(counts[1].what, "repeats");
+  EXPECT_EQ(counts[1].count, 7u);
 }
 
 TEST(SessionTest, RefusalsKeepTheirCode) {
