@@ -91,18 +91,19 @@ void EventLoop::Run() {
     EPIC_CHECK(count >= 0 || errno == EINTR);
     const bool traffic = count > 0 && Handle(count, events.data());
     now = MonotonicNow();
-    RunTimers(now);
+    if (RunTimers(now) || count > 0) after_round_();
     polls = spin_.KeepPolling(now, traffic);
     if (polls && !traffic) sched_yield();
   }
 }
 
-void EventLoop::RunTimers(Nanos now) {
-  while (const auto id = timers_.PopDue(now)) on_timer_(now, *id);
-  if (now >= periodic_at_) {
-    periodic_at_ = now + periodic_interval_;
-    periodic_();
-  }
+bool EventLoop::RunTimers(Nanos now) {
+  bool any = false;
+  for (; const auto id = timers_.PopDue(now); any = true) on_timer_(now, *id);
+  if (now < periodic_at_) return any;
+  periodic_at_ = now + periodic_interval_;
+  periodic_();
+  return true;
 }
 
 bool EventLoop::Handle(int count, const epoll_event* events) {

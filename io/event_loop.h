@@ -43,6 +43,10 @@ class EventLoop {
   void OnTimer(std::function<void(Nanos now, uint64_t id)> on_timer) { on_timer_ = std::move(on_timer); }
   void SetTimer(uint64_t id, Nanos deadline) { timers_.Set(id, deadline); }
 
+  // Calls back when what was ready, or due, at one look has been handled: for what callbacks have collected
+  // on the way. One such call per loop.
+  void AfterRound(std::function<void()> call) { after_round_ = std::move(call); }
+
   // Calls back every interval from now on. One such call per loop.
   void CallEvery(Nanos interval, std::function<void()> call);
 
@@ -58,7 +62,8 @@ class EventLoop {
   static constexpr int kMaxEvents = 64;
 
   void RunPosted();
-  void RunTimers(Nanos now);
+  // Whether there were any.
+  bool RunTimers(Nanos now);
   bool Handle(int count, const epoll_event* events);
   int WaitMs(Nanos now) const;
 
@@ -69,6 +74,7 @@ class EventLoop {
   std::map<int, std::function<bool(Nanos)>> watched_;
   std::function<void(Nanos, uint64_t)> on_timer_;
   TimerQueue timers_;
+  std::function<void()> after_round_ = [] {};
   std::function<void()> periodic_;
   Nanos periodic_interval_ = 0;
   Nanos periodic_at_ = kNever;

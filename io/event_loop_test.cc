@@ -96,6 +96,32 @@ TEST(EventLoop, TellsOfRoomOnlyWhileAsked) {
   for (const int end : ends) close(end);
 }
 
+TEST(EventLoop, ARoundEndsWhenAllThatWasReadyIsHandled) {
+  EventLoop loop(0);
+  std::array<Pipe, 3> pipes;
+  std::vector<int> seen;
+  for (int i = 0; i < 3; ++i) {
+    loop.Watch(pipes[static_cast<size_t>(i)].reader(), [&, i](Nanos) {
+      pipes[static_cast<size_t>(i)].Read();
+      seen.push_back(i);
+      return true;
+    });
+    pipes[static_cast<size_t>(i)].Write();
+  }
+  loop.OnTimer([&](Nanos, uint64_t) { seen.push_back(100); });
+  constexpr int kEnd = -1;
+  loop.AfterRound([&] {
+    seen.push_back(kEnd);
+    if (seen.size() == 4) loop.SetTimer(1, MonotonicNow());
+    if (seen.size() > 4) loop.Stop();
+  });
+  loop.Run();
+  ASSERT_EQ(seen.size(), 6u);
+  EXPECT_EQ(seen[3], kEnd) << "once, after all three";
+  EXPECT_EQ(seen[4], 100);
+  EXPECT_EQ(seen[5], kEnd) << "and after a timer";
+}
+
 TEST(EventLoop, TimersFireNotBeforeTheirDeadline) {
   for (const Nanos spin : {Nanos{0}, 50 * kMicrosecond}) {
     EventLoop loop(spin);

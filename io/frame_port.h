@@ -44,7 +44,7 @@ class FramePort {
   virtual StatusOr<int> Receive(int max_packets, FrameHandler handler, void* user) = 0;
   // Whether frames stay as they are until Release; otherwise each is valid only during the handler's call.
   virtual bool keeps_received() const = 0;
-  // Nobody looks any more at what has been received. After each Receive, or the kernel runs out of room.
+  // Nobody looks any more at what has been received. Once in a while, or the kernel runs out of room.
   virtual void Release() = 0;
 
   // The MTU that the interface had when it was opened.

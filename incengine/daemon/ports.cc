@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <utility>
 
 #include "io/offloads.h"
 #include "io/packet_socket.h"
@@ -15,6 +16,8 @@ namespace {
 
 // Packets of one port before the next port has its turn.
 constexpr int kPacketsPerRound = 64;
+// Packets of all ports before what they have led to leaves, so that it need not wait for every port's turn.
+constexpr int kPacketsPerFlush = 128;
 constexpr Nanos kCheckInterval = kSecond;
 
 void Add(const io::PortCounters& more, io::PortCounters* sum) {
@@ -67,8 +70,8 @@ Ports::Ports(const Options& options, io::EventLoop& loop, engine::Switch& sw, Tr
   loop_.OnTimer([this](Nanos now, uint64_t id) {
     if (trace_ != nullptr) trace_->OnTimer(now, engine::TimerId{id});
     switch_.OnTimer(now, engine::TimerId{id}, *this);
-    FlushAll();
   });
+  loop_.AfterRound([this] { EndRound(); });
   loop_.CallEvery(kCheckInterval, [this] { CheckInterfaces(); });
 }
 
@@ -87,11 +90,7 @@ std::vector<PortState> Ports::States() {
   return states;
 }
 
-engine::ProbeAnswer Ports::Probe(const engine::ProbeTarget& target) {
-  const engine::ProbeAnswer answer = switch_.Probe(target, *this);
-  FlushAll();
-  return answer;
-}
+engine::ProbeAnswer Ports::Probe(const engine::ProbeTarget& target) { return switch_.Probe(target, *this); }
 
 void Ports::Send(PortId port, std::span<const uint8_t> frame) {
   if (trace_ != nullptr) trace_->OnSend(port, frame);
@@ -102,8 +101,9 @@ void Ports::Send(PortId port, std::span<const uint8_t> frame) {
 void Ports::SendPacket(PortId port, const roce::FramePieces& packet, bool joins) {
   if (trace_ != nullptr) trace_->OnSend(port, roce::Join(packet));
   if (ports_[port].open == nullptr) return void(++ports_[port].closed.tx_failed);
-  // All ports are flushed before a slot can be needed for anything else: who could make it so has not got yet
-  // what waits here.
+  // A slot is hardly ever needed for anything else before all ports are flushed: who could make it so has not
+  // got yet what waits here. A repeat may wait beside newer data; what is changed then has a wrong ICRC (ADR
+  // 10).
   const bool stays = switch_.engine().arena().Holds(packet.payload) || LiesIn(packet.payload, kept_);
   ports_[port].open->sender().Send(packet, {.joins = joins, .stays = stays});
 }
@@ -127,6 +127,7 @@ Status Ports::OpenPort(PortId port) {
 
 void Ports::LosePort(PortId port, const std::string& why) {
   Port& lost = ports_[port];
+  EndRound();  // its ring may hold what others send
   spdlog::warn("port {} is lost: {}; waiting for it", lost.name, why);
   ++lost.times_lost;
   Add(lost.open->counters(), &lost.closed);
@@ -172,21 +173,26 @@ bool Ports::Receive(PortId port, Nanos now) {
   };
   // It is watched for room as well.
   if (ports_[port].waiting) ports_[port].open->sender().Resume();
+  ports_[port].taken_from = true;
   const auto received = ports_[port].open->Receive(kPacketsPerRound, handle, &batch);
-  FlushAll();
-  ports_[port].open->Release();
   if (!received.ok()) {
     LosePort(port, std::string(received.status().message()));
     return false;
   }
+  taken_ += *received;
+  if (taken_ >= kPacketsPerFlush) EndRound();
   return *received > 0;
 }
 
-void Ports::FlushAll() {
+void Ports::EndRound() {
+  taken_ = 0;
   for (Port& port : ports_) {
     if (port.open == nullptr) continue;
     port.open->sender().Flush();
     NoteWaiting(port);
+  }
+  for (Port& port : ports_) {
+    if (std::exchange(port.taken_from, false) && port.open != nullptr) port.open->Release();
   }
 }
 

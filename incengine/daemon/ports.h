@@ -54,6 +54,7 @@ class Ports final : public engine::FrameSink {
     io::PortCounters closed;              // sums of the interfaces that have been closed
     bool up = false;                      // at the last look
     bool waiting = false;                 // frames are queued until the kernel has room
+    bool taken_from = false;              // frames in this round, which are not given back yet
     uint64_t times_lost = 0;              // interface or link
   };
 
@@ -63,7 +64,9 @@ class Ports final : public engine::FrameSink {
   bool Receive(PortId port, Nanos now);
   void OnFrame(Nanos now, PortId port, const io::ReceivedFrame& frame);
   void TraceSuperFrame(Nanos now, PortId port, const io::ReceivedFrame& frame);
-  void FlushAll();
+  // Sends all that a round of the loop, or many packets, have led to: a frame for each port, where it can be,
+  // instead of one for each port that something came by. Then nobody looks any more at what has come.
+  void EndRound();
   // Watches for room in the kernel where frames wait for it.
   void NoteWaiting(Port& port);
   // Logs and counts a link that has gone down or come up.
@@ -75,8 +78,9 @@ class Ports final : public engine::FrameSink {
   const Options options_;
   Trace* trace_;
   std::vector<Port> ports_;
-  // The frame that is being processed, if it stays as it is until FlushAll has returned; else empty.
+  // The frame that is being processed, if it stays as it is until EndRound has returned; else empty.
   std::span<const uint8_t> kept_;
+  int taken_ = 0;  // packets since EndRound
 };
 
 }  // namespace epic::daemon
