@@ -6,6 +6,7 @@
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -41,6 +42,29 @@ Status Error(const std::string& interface, const char* what, int error) {
 bool Attach(int fd, std::vector<sock_filter> code) {
   const sock_fprog program{static_cast<uint16_t>(code.size()), code.data()};
   return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+}
+
+// A UDP socket on the port that drops everything; `prepare` sets what else it needs. None, and errno, if that
+// cannot be.
+template <typename Prepare>
+Descriptor HoldUdp(uint16_t port, const Prepare& prepare) {
+  Descriptor held(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!held) return {};
+  const int on = 1;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  // Both: with the first alone, only processes of one user can share the port.
+  setsockopt(held.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+  if (setsockopt(held.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 && prepare(held.get()) &&
+      Attach(held.get(), EmptyFilter()) &&
+      bind(held.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    return held;
+  }
+  const int error = errno;
+  held = {};
+  errno = error;
+  return {};
 }
 
 }  // namespace
@@ -189,23 +213,16 @@ uint64_t PacketSocket::CountDropped() {
 }
 
 Descriptor HoldUdpPort(uint16_t port) {
-  Descriptor held(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!held) return {};
-  const int on = 1;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  // Both: with the first alone, only processes of one user can share the port.
-  setsockopt(held.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-  if (setsockopt(held.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-      Attach(held.get(), EmptyFilter()) &&
-      bind(held.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    return held;
-  }
-  const int error = errno;
-  held = {};
-  errno = error;
-  return {};
+  return HoldUdp(port, [](int) { return true; });
+}
+
+Descriptor HoldUdpPortForSuperFrames(uint16_t port, const std::string& interface) {
+  return HoldUdp(port, [&interface](int fd) {
+    const int on = 1;
+    return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface.data(),
+                      static_cast<socklen_t>(interface.size())) == 0 &&
+           setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on) == 0;
+  });
 }
 
 int JoinGroup(int udp_fd, uint32_t interface_index, Ipv4 group) {

@@ -80,6 +80,9 @@ class PacketSocket final : public FramePort {
 // it does not answer with ICMP "port unreachable" what somebody else receives by a PacketSocket. Any number
 // of processes may hold the same port. None, and errno, if it cannot be had.
 Descriptor HoldUdpPort(uint16_t port);
+// The same for what comes by one interface that carries super-frames: those are thrown away whole. The kernel
+// cuts them into packets first for a socket that has not said that it takes them (UDP_GRO).
+Descriptor HoldUdpPortForSuperFrames(uint16_t port, const std::string& interface);
 
 // Makes the interface receive a multicast group, and the kernel say so by IGMP, for as long as the UDP socket
 // lives or until it leaves: 0 or an errno.

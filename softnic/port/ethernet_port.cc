@@ -64,8 +64,11 @@ StatusOr<std::unique_ptr<EthernetPort>> EthernetPort::Open(const io::AddressedIn
                           (error == EADDRINUSE ? " (does rdma_rxe hold it?): " : ": ") +
                           std::strerror(error));
   }
+  // Without it everything works as well, and more slowly.
+  io::Descriptor long_udp;
+  if ((*wire)->super_frames()) long_udp = io::HoldUdpPortForSuperFrames(roce::kUdpPort, interface.name);
   std::unique_ptr<EthernetPort> port(
-      new EthernetPort(interface, std::move(*wire), std::move(loop), std::move(udp)));
+      new EthernetPort(interface, std::move(*wire), std::move(loop), std::move(udp), std::move(long_udp)));
   if (const int error = port->WatchSockets(); error != 0) {
     return MakeStatus(StatusCode::kInternal,
                       "interface " + interface.name + ": epoll: " + std::strerror(error));
@@ -74,8 +77,13 @@ StatusOr<std::unique_ptr<EthernetPort>> EthernetPort::Open(const io::AddressedIn
 }
 
 EthernetPort::EthernetPort(const io::AddressedInterface& interface, std::unique_ptr<io::PacketSocket> wire,
-                           std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp)
-    : interface_(interface), wire_(std::move(wire)), loop_(std::move(loop)), udp_(std::move(udp)) {}
+                           std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp,
+                           io::Descriptor long_udp)
+    : interface_(interface),
+      wire_(std::move(wire)),
+      loop_(std::move(loop)),
+      udp_(std::move(udp)),
+      long_udp_(std::move(long_udp)) {}
 
 int EthernetPort::WatchSockets() {
   epoll_ = io::Descriptor(epoll_create1(EPOLL_CLOEXEC));

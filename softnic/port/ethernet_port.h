@@ -57,7 +57,7 @@ class EthernetPort final : public Port {
   struct Receiver;
 
   EthernetPort(const io::AddressedInterface& interface, std::unique_ptr<io::PacketSocket> wire,
-               std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp);
+               std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp, io::Descriptor long_udp);
   int WatchSockets();  // 0, or an errno
   void OnFrame(const io::ReceivedFrame& frame, PacketHandler handler, void* user);
   bool Joins(Ipv4 to, Qpn qpn);
@@ -68,7 +68,7 @@ class EthernetPort final : public Port {
 
   io::AddressedInterface interface_;
   std::unique_ptr<io::PacketSocket> wire_, loop_;
-  io::Descriptor udp_, epoll_;
+  io::Descriptor udp_, long_udp_, epoll_;
   std::vector<uint16_t> blocks_;
   std::map<Ipv4, Neighbour> neighbours_;
   // The neighbour of the last packet: mostly the next one's as well.
