@@ -60,7 +60,7 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
       "Needs CAP_NET_RAW; the interfaces must be up, with the offloads tso, gso and gro off at both ends,\n"
       "and tx as well, but on veths between switches, or a switch and a softnic host.\n");
   std::string address, mac, forwarding = "learning";
-  uint64_t sram = 16 << 20, spin_us = 50, ring_mb = 4, trace_limit = 64 << 20;
+  uint64_t sram = 16 << 20, spin_us = 200, ring_mb = 4, trace_limit = 64 << 20;
   options->log_level = "info";
   app.add_option("--name", options->name, "the switch's name in the topology")->required();
   app.add_option("--address", address, "its IPv4 address: RoCE endpoint, ARP, ping")->required();

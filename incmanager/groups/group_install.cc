@@ -163,6 +163,7 @@ std::variant<Window, Failure> GroupTable::ChooseGroupWindow(const Group& group, 
   request.path_mtu = path_mtu;
   request.rate_gbps = tree.rate_gbps;
   request.round_trip_us = 2 * tree.delay_us;
+  request.crossings = 2 * tree.depth_links - 1;
   request.window_packets = options_.window_packets;
   request.message_packets = group.spec.message_packets;
   request.window_messages = group.spec.window_messages;

@@ -15,7 +15,8 @@ inline constexpr uint32_t kDefaultMessagePackets = 8;
 struct WindowRequest {
   uint32_t path_mtu = 0;         // bytes
   double rate_gbps = 0;          // of the slowest link of the tree
-  double round_trip_us = 0;      // host to root and back
+  double round_trip_us = 0;      // host to root and back, on links
+  uint32_t crossings = 0;        // of switches on that way
   uint32_t window_packets = 64;  // upper bound of M*W
   uint32_t nic_packets = 0;      // what the weakest NIC can have unacknowledged; 0 if unknown
   uint32_t message_packets = 0;  // M as wished; 0: the policy's choice

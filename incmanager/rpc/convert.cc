@@ -253,7 +253,8 @@ void AddTrouble(const proto::DumpReply& tables, uint64_t group_id, proto::TreeNo
       counter.set_value(count);
     };
     // drop_duplicate: what children, hosts among them, have sent again.
-    for (const char* name : {"repeats", "drop_duplicate", "drop_gap", "drop_above_window", "rnr_naks_received"})
+    for (const char* name :
+         {"repeats", "drop_duplicate", "drop_gap", "drop_above_window", "rnr_naks_received"})
       add(name, value(group.counters(), name));
     uint64_t rnr_naks = value(group.parent().counters(), "rnr_naks_sent");
     for (const proto::EndpointDump& child : group.children())
