@@ -39,11 +39,13 @@ class WaitTrials {
   }
 
  private:
-  // Of so many calls these are trials, so that the worse way costs little. In an order that favours neither
-  // where calls of two sizes alternate.
+  // Of so many calls these are trials, so that the worse way costs little. Several of a way after each other:
+  // NIC and switches need some calls to see how ranks wait. In an order that favours neither where calls of
+  // two sizes alternate.
   static constexpr int64_t kPeriod = 256, kFirst = 16;
-  static constexpr std::array kTrials = {Way::kPoll, Way::kSleep, Way::kSleep, Way::kPoll,
-                                         Way::kPoll, Way::kSleep, Way::kSleep, Way::kPoll};
+  static constexpr std::array kTrials = {
+      Way::kPoll,  Way::kPoll,  Way::kPoll,  Way::kPoll,  Way::kSleep, Way::kSleep, Way::kSleep, Way::kSleep,
+      Way::kSleep, Way::kSleep, Way::kSleep, Way::kSleep, Way::kPoll,  Way::kPoll,  Way::kPoll,  Way::kPoll};
 
   static size_t TrialOf(int64_t call) { return static_cast<size_t>((call - kFirst) & (kPeriod - 1)); }
 
@@ -58,7 +60,7 @@ class WaitTrials {
     return waits[(waits.size() - 1) / 2];
   }
 
-  Way better_ = Way::kSleep;
+  Way better_ = Way::kPoll;
   size_t tried_ = 0;  // trials of this period, if none was left out
   std::array<Nanos, kTrials.size()> waits_{};
 };

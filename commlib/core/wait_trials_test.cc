@@ -24,16 +24,17 @@ int Calls(WaitTrials& trials, int64_t first, int64_t last,
 Nanos PollingIsShorter(int64_t, Way way) { return way == Way::kPoll ? 30 : 100; }
 Nanos SleepingIsShorter(int64_t, Way way) { return way == Way::kPoll ? 400 : 100; }
 
-TEST(WaitTrialsTest, SleepsUntilPollingHasBeenShorter) {
+TEST(WaitTrialsTest, PollsUntilSleepingHasBeenShorter) {
   WaitTrials trials;
-  EXPECT_EQ(Calls(trials, 0, 15, PollingIsShorter), 0);
-  EXPECT_EQ(Calls(trials, 16, 23, PollingIsShorter), 4) << "the trials";
-  EXPECT_EQ(Calls(trials, 24, 271, PollingIsShorter), 248);
+  EXPECT_EQ(Calls(trials, 0, 15, SleepingIsShorter), 16);
+  EXPECT_EQ(Calls(trials, 16, 31, SleepingIsShorter), 8) << "the trials";
+  EXPECT_EQ(Calls(trials, 32, 271, SleepingIsShorter), 0);
 }
 
-TEST(WaitTrialsTest, FourOf256CallsArePolledForWhereSleepingIsShorter) {
+TEST(WaitTrialsTest, EightOf256CallsArePolledForWhereSleepingIsShorter) {
   WaitTrials trials;
-  EXPECT_EQ(Calls(trials, 0, 10 * 256 - 1, SleepingIsShorter), 40);
+  Calls(trials, 0, 255, SleepingIsShorter);
+  EXPECT_EQ(Calls(trials, 256, 11 * 256 - 1, SleepingIsShorter), 80);
 }
 
 TEST(WaitTrialsTest, FollowsWhatChanges) {
@@ -77,7 +78,7 @@ TEST(WaitTrialsTest, RanksTryTheSameForTheSameCalls) {
   WaitTrials one, other;
   Calls(one, 0, 999, PollingIsShorter);
   Calls(other, 0, 999, SleepingIsShorter);
-  for (int64_t call = 1040; call < 1048; ++call) EXPECT_EQ(one.WayOf(call), other.WayOf(call)) << call;
+  for (int64_t call = 1040; call < 1056; ++call) EXPECT_EQ(one.WayOf(call), other.WayOf(call)) << call;
 }
 
 }  // namespace

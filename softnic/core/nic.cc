@@ -138,7 +138,7 @@ PostResult Nic::PostRecv(Qpn qpn, const roce::RecvWr& wr) {
   Qp& qp = qps_.at(Raw(qpn));
   const PostResult result = std::visit([&](auto& q) { return q.PostRecv(wr); }, qp.qp);
   // In ERR it is flushed at once.
-  if (result == PostResult::kOk && state(qpn) == QpState::kErr) MarkDirty(Raw(qpn), qp);
+  if (result == PostResult::kOk && state(qpn) == QpState::kErr) TakeCompletions(Raw(qpn), qp);
   return result;
 }
 

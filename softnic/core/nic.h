@@ -104,7 +104,7 @@ class Nic {
   bool AttachMulticast(Qpn qpn, Ipv4 group);
   // False if it was not attached.
   bool DetachMulticast(Qpn qpn, Ipv4 group);
-  // Nothing is sent before Run.
+  // Nothing is sent before Run; a receive leads to nothing that is.
   roce::PostResult PostSend(Qpn qpn, const roce::SendWr& wr);
   roce::PostResult PostRecv(Qpn qpn, const roce::RecvWr& wr);
 

@@ -8,17 +8,16 @@
 #include <csignal>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "io/event_fd.h"
 
 namespace epic::softnic {
 namespace {
 
-// For so long the helper leaves the network to an application that looks at it itself: steps of doubling and
-// halving between these, and below the first not at all.
+// For so long at most the helper leaves the network to an application that looks at it itself; halved where
+// it finds packets all the same, and below the least not at all.
 constexpr Nanos kMinDefer = 125 * kMicrosecond, kMaxDefer = kMillisecond;
-// An application that polls comes by more often than this.
-constexpr Nanos kPollsWithin = 5 * kMicrosecond;
 // Looks that find nothing for each reading of the clock, which takes longer than such a look.
 constexpr uint64_t kLooksPerClock = 8;
 constexpr Nanos kReachTimeout = kSecond;
@@ -106,8 +105,7 @@ size_t Adapter::Poll(uint32_t cq, std::span<Work> out) {
   if (const size_t count = nic_.PollCq(cq, out); count > 0) return count;
   const int received = Receive();
   if (++looks_ % kLooksPerClock == 0 || received > 0) {
-    looked_at_ = port_->Now();
-    RunTimers(looked_at_);
+    RunTimers(port_->Now());
   } else if (nic_.next_deadline() > 0) {
     return 0;
   }
@@ -127,20 +125,21 @@ void Adapter::Arm(uint32_t cq, bool solicited_only) {
 
 Nanos Adapter::NextDefer(bool app_waits, bool app_looks, bool app_entered, int received) const {
   if (app_waits || !app_entered) return 0;
-  if (app_looks) return std::clamp(helper_defers_ * 2, kMinDefer, kMaxDefer);
+  if (app_looks) return kMaxDefer;
   const Nanos shorter = received > 0 ? helper_defers_ / 2 : helper_defers_;
   return shorter < kMinDefer ? 0 : shorter;
 }
 
 void Adapter::HelperLoop() {
   std::unique_lock lock(mutex_);
-  uint64_t seen = 0;
+  uint64_t seen = 0, seen_looks = 0;
   while (!stop_) {
     helper_until_ = 0;  // awake
     const Nanos now = port_->Now();
     // Before it is told of anything: then it does not wait any more.
     const bool app_waits = nic_.armed_cqs() > 0;
-    const bool app_looks = now - looked_at_ < kPollsWithin;
+    // Since the helper's last turn: when it did says nothing where it does not always have a processor.
+    const bool app_looks = std::exchange(seen_looks, looks_) != looks_;
     int received = 0;
     if (!app_looks || app_waits) {
       received = Receive();

@@ -1,9 +1,9 @@
 // One open device: an adapter on a port, its lock, and who makes progress.
 //
 // Progress is made within post and poll calls, by the caller's own thread. A helper thread sleeps until a
-// packet arrives or a timer is due. Where it then finds that the application looks at the network itself, it
-// is in the way, and stays away for longer and longer, up to a millisecond; where packets were waiting that
-// nobody looked for, for shorter. An application that waits for a completion event has its full attention.
+// packet arrives or a timer is due. Where it then finds that the application has looked at the network itself
+// since, it is in the way, and stays away for a millisecond; where packets were waiting that nobody looked
+// for, for shorter. An application that waits for a completion event has its full attention.
 //
 // The clock is read when something is to be done, and else once in several looks: timers may be late by that
 // or by the millisecond.
@@ -58,6 +58,17 @@ class Adapter {
       Tell(lock);
       return result;
     }
+  }
+
+  // Calls action(nic) with the lock held and tells what it has caused, but sends nothing: for what makes no
+  // packet.
+  template <typename Action>
+  auto Note(Action action) {
+    std::unique_lock lock(mutex_);
+    ++entries_;
+    const auto result = action(nic_);
+    Tell(lock);
+    return result;
   }
 
   // Takes completions; if there are none, looks at the network first.
@@ -122,7 +133,6 @@ class Adapter {
   // What the helper goes by; under the lock.
   uint64_t entries_ = 0;         // of the application into post and poll
   uint64_t looks_ = 0;           // of the application at the network
-  Nanos looked_at_ = 0;          // when it last did, or some looks before
   Nanos helper_defers_ = 0;      // for so long it leaves the network to the application; 0: not at all
   Nanos helper_until_ = kNever;  // when it wakes by itself
   bool stop_ = false;

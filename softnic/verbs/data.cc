@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <type_traits>
 
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"
@@ -88,14 +89,15 @@ ibv_wc ToWc(const Work& work) {
 // Posts a chain until one cannot be; *bad is that one.
 template <typename Wr, typename Post>
 int PostChain(ibv_context* context, Wr* wr, Wr** bad, const Post& post) {
-  const int error = ErrnoOf(context, [&] {
-    return AdapterOf(context).Do([&](Nic& nic) {
-      for (; wr != nullptr; wr = wr->next) {
-        if (const int refused = post(nic, *wr); refused != 0) return refused;
-      }
-      return 0;
-    });
-  });
+  const auto post_all = [&](Nic& nic) {
+    for (; wr != nullptr; wr = wr->next) {
+      if (const int refused = post(nic, *wr); refused != 0) return refused;
+    }
+    return 0;
+  };
+  constexpr bool kSends = std::is_same_v<Wr, ibv_send_wr>;
+  const int error = ErrnoOf(
+      context, [&] { return kSends ? AdapterOf(context).Do(post_all) : AdapterOf(context).Note(post_all); });
   if (error != 0) *bad = wr;
   return error;
 }
