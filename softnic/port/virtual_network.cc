@@ -76,6 +76,7 @@ class VirtualNetwork::VirtualPort final : public Port {
   void Send(const roce::Packet& packet) override { network_->SendFrom(ip_, packet); }
   void Flush() override {}
   Reach Prepare(Ipv4) override { return Reach::kReady; }
+  bool TakesSuperFrames() const override { return network_->config_.super_frames; }
   // Several ports may have one address: each takes what is for its numbers.
   bool AddQpnBlock(uint16_t block) override {
     const std::lock_guard lock(network_->mutex_);

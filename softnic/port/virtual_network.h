@@ -31,6 +31,7 @@ class VirtualNetwork final : public Network {
     int64_t bits_per_second = 100'000'000'000;  // of each sender's link
     Nanos quiet_ns = 2 * kMillisecond;          // of real time, before a timer fires
     uint32_t mtu = 4200;
+    bool super_frames = false;  // ports say that they take them; packets travel one by one all the same
   };
   explicit VirtualNetwork(const Config& config);
   // Its ports are gone, and so are the threads that use it.

@@ -85,7 +85,8 @@ class LocalWorld {
   VirtualNetwork& network() { return *network_; }
 
  private:
-  std::unique_ptr<VirtualNetwork> network_ = std::make_unique<VirtualNetwork>(VirtualNetwork::Config{});
+  std::unique_ptr<VirtualNetwork> network_ =
+      std::make_unique<VirtualNetwork>(VirtualNetwork::Config{.super_frames = true});
   std::unique_ptr<VirtualSwitch> switch_;
   std::unique_ptr<LocalManager> manager_;
 };

@@ -143,7 +143,9 @@ void Session::Abort(const std::string& reason) {
 Error Session::Leave(std::chrono::milliseconds) {
   return softnic::LocalManager::Get().Leave(stream_->group(), stream_->rank());
 }
-Error Session::Trouble(std::vector<TroubleCount>*) { return {ErrorCode::kManagerUnreachable, "there is none"}; }
+Error Session::Trouble(std::vector<TroubleCount>*) {
+  return {ErrorCode::kManagerUnreachable, "there is none"};
+}
 void Session::Finish() {}
 
 }  // namespace epic::internal

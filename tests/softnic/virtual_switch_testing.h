@@ -83,7 +83,8 @@ inline internal::JoinedInfo JoinedAt(uint64_t group, engine::Mode mode, uint32_t
                       .timeout = 18,
                       .retry_cnt = 7,
                       .rnr_retry = 7,
-                      .min_rnr_timer = 1},
+                      .min_rnr_timer = 1,
+                      .super_frames = true},  // where the network has them
           .message_packets = kMessagePackets,
           .window_messages = kWindowMessages,
           .inline_bytes = kMessagePackets * kPathMtu - 64};

@@ -69,6 +69,7 @@ class OneGroupManager final : public proto::Manager::Service {
     joined.set_retry_cnt(info.connect.retry_cnt);
     joined.set_rnr_retry(info.connect.rnr_retry);
     joined.set_min_rnr_timer(info.connect.min_rnr_timer);
+    joined.set_super_frames(info.connect.super_frames);
     stream->Write(message);
     stream->Read(&said);
     EXPECT_TRUE(said.has_leave()) << said.ShortDebugString();
@@ -118,12 +119,13 @@ struct Case {
   engine::Mode mode;
   uint32_t lose_one_in;  // 0: none
   int calls;
+  bool super_frames = false;
 };
 
 class VirtualTimeTest : public testing::TestWithParam<Case> {};
 
 TEST_P(VirtualTimeTest, HostLibrarySumsThroughTheEngine) {
-  softnic::VirtualNetwork network({});
+  softnic::VirtualNetwork network({.super_frames = GetParam().super_frames});
   network.AddInterface("virt0", kHostIp);
   epic_softnic_use_network(&network);
   VirtualSwitch a_switch(&network);
@@ -239,14 +241,18 @@ INSTANTIATE_TEST_SUITE_P(
     Modes, VirtualTimeTest,
     testing::Values(Case{engine::Mode::kTranslated, 0, 30}, Case{engine::Mode::kTranslated, 50, 10},
                     Case{engine::Mode::kAugmented, 0, 30}, Case{engine::Mode::kAugmented, 50, 10},
-                    Case{engine::Mode::kTerminated, 0, 30}, Case{engine::Mode::kTerminated, 50, 10}),
+                    Case{engine::Mode::kTerminated, 0, 30}, Case{engine::Mode::kTerminated, 50, 10},
+                    Case{engine::Mode::kTranslated, 0, 30, true},
+                    Case{engine::Mode::kTranslated, 50, 10, true},
+                    Case{engine::Mode::kAugmented, 50, 10, true},
+                    Case{engine::Mode::kTerminated, 50, 10, true}),
     [](const auto& test) {
       const Case& c = test.param;
-      return fmt::format("{}{}",
+      return fmt::format("{}{}{}",
                          c.mode == engine::Mode::kTerminated   ? "I"
                          : c.mode == engine::Mode::kTranslated ? "II"
                                                                : "III",
-                         c.lose_one_in == 0 ? "" : "WithLoss");
+                         c.lose_one_in == 0 ? "" : "WithLoss", c.super_frames ? "AndSuperFrames" : "");
     });
 
 }  // namespace
