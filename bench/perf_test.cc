@@ -110,7 +110,8 @@ TEST(ReportTest, SaysWhatSwitchesSentAgain) {
   text.SetTrouble({});
   EXPECT_THAT(text.Footer(), testing::HasSubstr("# Sent again, refused  : nothing\n"));
   text.SetTrouble({{"s1", "repeats", 3}, {"s1", "drop_gap", 1}, {"s10", "repeats", 2}});
-  EXPECT_THAT(text.Footer(), testing::HasSubstr("# Sent again, refused  : s1 repeats 3, drop_gap 1; s10 repeats 2\n"));
+  EXPECT_THAT(text.Footer(),
+              testing::HasSubstr("# Sent again, refused  : s1 repeats 3, drop_gap 1; s10 repeats 2\n"));
   json.SetTrouble({{"s1", "repeats", 3}});
   EXPECT_THAT(json.Footer(), testing::HasSubstr("\"repeats\": 3"));
 }

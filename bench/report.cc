@@ -92,7 +92,8 @@ std::string Report::TroubleText() const {
     const std::string words_of = fmt::format("{} {}", one.what, one.count);
     same ? words.back() += ", " + words_of : words.emplace_back(one.switch_name + " " + words_of);
   }
-  return fmt::format("# Sent again, refused  : {}\n", words.empty() ? "nothing" : fmt::format("{}", fmt::join(words, "; ")));
+  return fmt::format("# Sent again, refused  : {}\n",
+                     words.empty() ? "nothing" : fmt::format("{}", fmt::join(words, "; ")));
 }
 
 int64_t Report::Wrong() const {

@@ -1,7 +1,7 @@
-// The engine in memory, one core: frames in, frames out, no system call. Arguments: payload bytes, degree, and
-// of BM_EngineGroups groups, which have their packets by turns.
-// "core" counts the engine alone on parsed packets; "frames" also parses with ICRC check and serialises with
-// ICRC, which is what the daemon does per packet.
+// The engine in memory, one core: frames in, frames out, no system call. Arguments: payload bytes, degree,
+// and of BM_EngineGroups groups, which have their packets by turns. "core" counts the engine alone on parsed
+// packets; "frames" also parses with ICRC check and serialises with ICRC, which is what the daemon does per
+// packet.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -35,7 +35,9 @@ struct Shape {
   // Windows of every host in an iteration.
   size_t windows() const { return std::max<size_t>(frames / (window * hosts()), 1); }
   uint32_t packets() const { return static_cast<uint32_t>(windows()) * window; }
-  int64_t iterations() const { return static_cast<int64_t>(std::max<size_t>(kPackets / (packets() * hosts()), 1)); }
+  int64_t iterations() const {
+    return static_cast<int64_t>(std::max<size_t>(kPackets / (packets() * hosts()), 1));
+  }
 };
 
 Ipv4 HostIp(size_t child) { return Ipv4{static_cast<uint32_t>(0x0a000001 + child)}; }
@@ -101,8 +103,8 @@ roce::Packet FromHost(size_t group, size_t child, Psn psn) {
   return p;
 }
 
-// Windows of packets from every child of every group, as frames, in the order in which a switch would see them:
-// an index of all children of all groups, then the next one.
+// Windows of packets from every child of every group, as frames, in the order in which a switch would see
+// them: an index of all children of all groups, then the next one.
 class Load {
  public:
   explicit Load(const Shape& shape)
@@ -114,7 +116,8 @@ class Load {
     for (size_t n = 0; n < sizes_.size(); ++n) {
       const size_t i = n / shape_.hosts();
       const int64_t at = first + static_cast<int64_t>(i) - 1;  // index 0 is the control packet
-      roce::Packet p = FromHost(GroupOf(n), ChildOf(n), Psn(static_cast<uint32_t>(first + static_cast<Index>(i))));
+      roce::Packet p =
+          FromHost(GroupOf(n), ChildOf(n), Psn(static_cast<uint32_t>(first + static_cast<Index>(i))));
       const bool last = at % 8 == 7 || at == data_packets - 1;
       p.bth.opcode = at % 8 == 0 ? roce::Opcode::kRcSendFirst
                      : last      ? roce::Opcode::kRcSendLast

@@ -113,8 +113,8 @@ struct Options {
   std::chrono::milliseconds join_timeout{0};  // wait for the other ranks; else the manager's default
 };
 
-// What a switch has counted of a group and what is zero where no packet is lost and no host is late: what it has
-// had to send again or to refuse (docs/DEPLOY.md, "When it does not work").
+// What a switch has counted of a group and what is zero where no packet is lost and no host is late: what it
+// has had to send again or to refuse (docs/DEPLOY.md, "When it does not work").
 struct TroubleCount {
   std::string switch_name;
   std::string what;  // "repeats", "drop_duplicate", ...
@@ -140,9 +140,9 @@ class EPIC_API Communicator {
   void Abort(const std::string& reason = "");
   // The error that ended the group, also if no call is outstanding; ok while it works.
   Error AsyncError() const;
-  // Asks the manager what the group's switches have counted since it was made: what is not zero, from the tree's
-  // root on, as far as the switches answer. kManagerUnreachable or kTimeout, after 15 s at most, and nothing
-  // else changes. Not while Destroy runs.
+  // Asks the manager what the group's switches have counted since it was made: what is not zero, from the
+  // tree's root on, as far as the switches answer. kManagerUnreachable or kTimeout, after 15 s at most, and
+  // nothing else changes. Not while Destroy runs.
   Error Trouble(std::vector<TroubleCount>* counts) const;
 
   bool valid() const { return impl_ != nullptr; }
