@@ -223,7 +223,10 @@ void Ports::CheckInterfaces() {
     } else if (port.open != nullptr && state.mtu != port.open->mtu()) {
       LosePort(id, "its MTU has changed");
     }
-    if (port.open == nullptr && state.exists && OpenPort(id).ok()) spdlog::info("port {} is back", port.name);
+    if (port.open == nullptr && state.exists && OpenPort(id).ok()) {
+      spdlog::info("port {} is back", port.name);
+      continue;  // opening it looked at the link later than this has
+    }
     NoteLink(port, state.up);
   }
 }
