@@ -45,7 +45,9 @@ def test_a_rank_that_never_comes_is_named(bed):
     ended = errors([bed.loop(rank, "--join-timeout-s", 3, group=group) for rank in (0, 1, 3)])
     for error in ended:
         assert error["error"] == "join timeout" and "2" in error["message"], error
-        assert 2e6 < error["us"] < 10e6, error
+        assert error["us"] < 10e6, error
+    # The time is the group's, from the first rank's coming: who came later waits for what is left of it.
+    assert max(error["us"] for error in ended) >= 3e6, ended
     assert bed.groups() == []
 
 
