@@ -131,6 +131,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void AwaitDrained();  // without the mutex
   // Sleeps until completions come, Fail is called, or a deadline is near; the mutex is released meanwhile.
   void Sleep(Lock& lock);
+  // The thread that leads sleeps no more.
+  void EndSleep();
   const Call& CallOf(OpId op) const { return *calls_[static_cast<size_t>(op - first_call_)]; }
 
   const uint32_t fork_depth_;  // of the process that joined
@@ -140,6 +142,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Spin spin_{0};
   bool always_polls_ = false;  // the environment says how long to poll
   WaitTrials trials_;          // if it does not
+  int nic_fd_ = -1;            // while it sleeps on the NIC; else negative
   int wake_fd_ = -1;           // ends Sleep
   std::shared_ptr<verbs::Device> device_;
   RankCalls core_;                             // guarded; here, because its memory outlives the registration

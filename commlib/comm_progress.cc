@@ -104,6 +104,7 @@ void Comm::Lead(Lock& lock, const Done& done) {
     }
     now = Clock::now();
   }
+  EndSleep();
   trials_.Ended(call, SinceStart(now) - begin);
 }
 
@@ -130,18 +131,27 @@ void Comm::AwaitDrained() {
 void Comm::SleepOn(Lock& lock) {
   // An event that was asked for just now comes for new completions only: poll once more before sleeping.
   if (watch_.RequestNotify()) {
-    qp_->RequestNotify();
+    nic_fd_ = qp_->BeginSleep();
+    if (nic_fd_ < 0) qp_->RequestNotify();
   } else {
     Sleep(lock);
+    EndSleep();
   }
   MakeProgress();
+}
+
+// No longer asleep at the NIC: what was asked for meanwhile is taken back if it has not come.
+void Comm::EndSleep() {
+  if (std::exchange(nic_fd_, -1) >= 0 && qp_->EndSleep()) watch_.OnEvents();
 }
 
 void Comm::Sleep(Lock& lock) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_deadline_ - Clock::now());
   const auto sleep = std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(0), kMaxSleep);
-  std::array<pollfd, 2> fds = {{{.fd = qp_->channel_fd(), .events = POLLIN, .revents = 0},
-                                {.fd = wake_fd_, .events = POLLIN, .revents = 0}}};
+  // One that is negative is passed over.
+  std::array<pollfd, 3> fds = {{{.fd = qp_->channel_fd(), .events = POLLIN, .revents = 0},
+                                {.fd = wake_fd_, .events = POLLIN, .revents = 0},
+                                {.fd = nic_fd_, .events = POLLIN, .revents = 0}}};
   lock.unlock();
   poll(fds.data(), fds.size(), static_cast<int>(sleep.count()));
   lock.lock();

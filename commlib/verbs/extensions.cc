@@ -23,4 +23,15 @@ bool SendSuperFrames(ibv_qp* qp) {
   return send != nullptr && send(qp) == 0;
 }
 
+int BeginSleep(ibv_cq* cq) {
+  static auto* const begin = Find<int(ibv_cq*, int*)>("epic_softnic_begin_sleep");
+  int fd = -1;
+  return begin != nullptr && begin(cq, &fd) == 0 ? fd : -1;
+}
+
+bool EndSleep(ibv_cq* cq) {
+  static auto* const end = Find<int(ibv_cq*)>("epic_softnic_end_sleep");
+  return end != nullptr && end(cq) != 0;
+}
+
 }  // namespace epic::verbs

@@ -2,6 +2,7 @@
 #pragma once
 
 struct ibv_context;
+struct ibv_cq;
 struct ibv_qp;
 
 namespace epic::verbs {
@@ -12,5 +13,13 @@ bool TakesSuperFrames(ibv_context* context);
 // Lets a connected queue pair's packets leave in super-frames: its other end takes them. Only for a NIC that
 // says so itself. False if it does not.
 bool SendSuperFrames(ibv_qp* qp);
+
+// For a thread that is about to sleep until a completion comes: asks for the queue's event and returns a
+// descriptor that is readable when it had better poll, the event or no event; -1 if there is none, and
+// nothing has been asked for.
+int BeginSleep(ibv_cq* cq);
+
+// After BeginSleep, which had one. True if the event that was asked for will not come any more.
+bool EndSleep(ibv_cq* cq);
 
 }  // namespace epic::verbs

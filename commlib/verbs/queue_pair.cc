@@ -157,6 +157,10 @@ int QueuePair::Poll(std::span<ibv_wc> completions) {
 
 void QueuePair::RequestNotify() { ibv_req_notify_cq(cq_, 0); }
 
+int QueuePair::BeginSleep() { return verbs::BeginSleep(cq_); }
+
+bool QueuePair::EndSleep() { return verbs::EndSleep(cq_); }
+
 void QueuePair::ConsumeEvent() {
   ibv_cq* cq = nullptr;
   void* unused = nullptr;

@@ -65,6 +65,12 @@ class QueuePair {
   void RequestNotify();
   // Takes the event off the channel: there is one for each time that it was asked for.
   void ConsumeEvent();
+  // As RequestNotify, of a thread that sleeps on the descriptor returned beside the channel's: readable when
+  // it had better poll, though there may be no event. Until EndSleep. -1 if the NIC has none, or another
+  // communicator's thread sleeps so: nothing has been asked for.
+  int BeginSleep();
+  // True if the event that was asked for will not come any more.
+  bool EndSleep();
 
  private:
   QueuePair() = default;

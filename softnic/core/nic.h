@@ -80,6 +80,8 @@ class Nic {
   bool CqEmpty(uint32_t id) const { return cqs_.at(id).works.empty(); }
   // The next completion (or only a solicited one, or an error) raises kCompletion, once.
   void ArmCq(uint32_t id, bool solicited_only);
+  // No longer. False if it was not armed, or has raised it.
+  bool DisarmCq(uint32_t id);
   // Completion queues that are armed now.
   int armed_cqs() const { return armed_cqs_; }
   // Completions of the queue pair are taken back from its queues: it is being destroyed.

@@ -42,6 +42,14 @@ void Nic::ArmCq(uint32_t id, bool solicited_only) {
   if (cq.arm != Cq::Arm::kNext) cq.arm = solicited_only ? Cq::Arm::kSolicited : Cq::Arm::kNext;
 }
 
+bool Nic::DisarmCq(uint32_t id) {
+  Cq& cq = cqs_.at(id);
+  if (cq.arm == Cq::Arm::kNo) return false;
+  cq.arm = Cq::Arm::kNo;
+  --armed_cqs_;
+  return true;
+}
+
 void Nic::PushWork(uint32_t id, const Work& work) {
   Cq& cq = cqs_.at(id);
   if (cq.works.full()) {

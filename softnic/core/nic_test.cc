@@ -90,6 +90,25 @@ TEST(NicTest, ArmedQueueTellsOnce) {
   EXPECT_TRUE(t.nic.NextEvent(&event));
 }
 
+TEST(NicTest, ADisarmedQueueTellsNothing) {
+  TwoQps t;
+  EXPECT_FALSE(t.nic.DisarmCq(t.cq)) << "it was not armed";
+  t.nic.ArmCq(t.cq, false);
+  EXPECT_TRUE(t.nic.DisarmCq(t.cq));
+  EXPECT_EQ(t.nic.armed_cqs(), 0);
+  ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(1, 0, 50)), PostResult::kOk);
+  ASSERT_EQ(t.nic.PostSend(t.a, t.Send(2, 0, 3)), PostResult::kOk);
+  t.Settle();
+  Event event;
+  EXPECT_FALSE(t.nic.NextEvent(&event));
+  t.nic.ArmCq(t.cq, false);
+  ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(1, 0, 50)), PostResult::kOk);
+  ASSERT_EQ(t.nic.PostSend(t.a, t.Send(2, 0, 3)), PostResult::kOk);
+  t.Settle();
+  EXPECT_TRUE(t.nic.NextEvent(&event));
+  EXPECT_FALSE(t.nic.DisarmCq(t.cq)) << "it has told";
+}
+
 TEST(NicTest, AFullCompletionQueueLosesAndSays) {
   TwoQps t(/*cq_depth=*/1);
   ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(1, 0, 50)), PostResult::kOk);

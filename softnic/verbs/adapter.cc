@@ -118,6 +118,27 @@ size_t Adapter::Poll(uint32_t cq, std::span<Work> out) {
 void Adapter::Arm(uint32_t cq, bool solicited_only) {
   const std::lock_guard lock(mutex_);
   nic_.ArmCq(cq, solicited_only);
+  if (!app_sleeps_) CallHelper();
+}
+
+int Adapter::BeginSleep(uint32_t cq) {
+  const std::lock_guard lock(mutex_);
+  if (app_sleeps_) return -1;
+  app_sleeps_ = true;
+  nic_.ArmCq(cq, false);
+  return port_->fd();
+}
+
+bool Adapter::EndSleep(uint32_t cq) {
+  const std::lock_guard lock(mutex_);
+  app_sleeps_ = false;
+  const bool armed = nic_.DisarmCq(cq);
+  // Who waits for an event was served by the thread that slept.
+  if (nic_.armed_cqs() > 0) CallHelper();
+  return armed;
+}
+
+void Adapter::CallHelper() {
   if (helper_defers_ == 0) return;
   helper_defers_ = 0;
   io::SignalEventFd(wake_.get());
@@ -137,16 +158,18 @@ void Adapter::HelperLoop() {
     helper_until_ = 0;  // awake
     const Nanos now = port_->Now();
     // Before it is told of anything: then it does not wait any more.
-    const bool app_waits = nic_.armed_cqs() > 0;
+    const bool app_waits = !app_sleeps_ && nic_.armed_cqs() > 0;
     // Since the helper's last turn: when it did says nothing where it does not always have a processor.
     const bool app_looks = std::exchange(seen_looks, looks_) != looks_;
+    // What has woken the helper has woken the thread that sleeps on the port.
+    const bool app_wakes = app_sleeps_ && helper_defers_ == 0;
     int received = 0;
-    if (!app_looks || app_waits) {
+    if ((!app_looks && !app_wakes) || app_waits) {
       received = Receive();
       RunTimers(now);
       Send();
     }
-    helper_defers_ = NextDefer(app_waits, app_looks, entries_ != seen, received);
+    helper_defers_ = app_wakes ? kMaxDefer : NextDefer(app_waits, app_looks, entries_ != seen, received);
     seen = entries_;
     helper_until_ = helper_defers_ > 0 ? now + helper_defers_ : nic_.next_deadline();
     const Nanos until = helper_until_;

@@ -3,7 +3,9 @@
 // Progress is made within post and poll calls, by the caller's own thread. A helper thread sleeps until a
 // packet arrives or a timer is due. Where it then finds that the application has looked at the network itself
 // since, it is in the way, and stays away for a millisecond; where packets were waiting that nobody looked
-// for, for shorter. An application that waits for a completion event has its full attention.
+// for, for shorter. An application that waits for a completion event has its full attention; but where one
+// of its threads sleeps on the port itself, that is woken by a packet as well, and has a millisecond to take
+// it.
 //
 // The clock is read when something is to be done, and else once in several looks: timers may be late by that
 // or by the millisecond.
@@ -77,6 +79,13 @@ class Adapter {
   // Arms a queue whose events somebody waits for: from now on the helper watches the network.
   void Arm(uint32_t cq, bool solicited_only);
 
+  // Of a thread that is about to sleep until the descriptor that is returned is readable, or the queue's next
+  // event has come, and will then poll: the queue is armed, and packets are left to that thread until
+  // EndSleep. One at a time: -1, and nothing is done, if another one sleeps so.
+  int BeginSleep(uint32_t cq);
+  // It is awake. True if the event is not to come any more, false if it has come, or is about to.
+  bool EndSleep(uint32_t cq);
+
   // A queue pair number that no other adapter of this machine's address has; none if kMaxQps are taken, or
   // all are in use.
   std::optional<Qpn> NewQpn();
@@ -116,6 +125,8 @@ class Adapter {
   bool IsMember(Ipv4 group) const;
   int Receive();
   void RunTimers(Nanos now);
+  // Ends the helper's staying away.
+  void CallHelper();
   Nanos NextDefer(bool app_waits, bool app_looks, bool app_entered, int received) const;
   void HelperLoop();
 
@@ -135,6 +146,7 @@ class Adapter {
   uint64_t looks_ = 0;           // of the application at the network
   Nanos helper_defers_ = 0;      // for so long it leaves the network to the application; 0: not at all
   Nanos helper_until_ = kNever;  // when it wakes by itself
+  bool app_sleeps_ = false;      // between BeginSleep and EndSleep
   bool stop_ = false;
   io::Descriptor wake_;  // an eventfd
   std::thread helper_;

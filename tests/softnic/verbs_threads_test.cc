@@ -1,8 +1,11 @@
 // Threads at once on one queue pair, on several of one device, and on the same queues. Meant for
 // ThreadSanitizer as well.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -123,6 +126,61 @@ TEST(VerbsThreads, OneWaitsForEventsAnotherPosts) {
     ASSERT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
   }
   receiver.join();
+}
+
+// What softnic offers beyond verbs (softnic/verbs/sleep.h); looked up, as commlib does.
+int BeginSleep(ibv_cq* cq, int* fd) {
+  return reinterpret_cast<int (*)(ibv_cq*, int*)>(dlsym(RTLD_DEFAULT, "epic_softnic_begin_sleep"))(cq, fd);
+}
+int EndSleep(ibv_cq* cq) {
+  return reinterpret_cast<int (*)(ibv_cq*)>(dlsym(RTLD_DEFAULT, "epic_softnic_end_sleep"))(cq);
+}
+bool IsReadable(int fd, int timeout_ms) {
+  pollfd p{fd, POLLIN, 0};
+  return poll(&p, 1, timeout_ms) == 1;
+}
+constexpr int kLongMs = 20'000;
+
+// Now and then the helper thread is faster, after a millisecond: then the event has come, else it is taken
+// back.
+TEST(VerbsThreads, WhoSleepsOnThePortIsWokenByThePacket) {
+  Connection c;
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    ASSERT_EQ(PostRecv(c.b, c.qp_b, i, 0, kBytes), 0);
+    int fd = -1, other = -1;
+    ASSERT_EQ(BeginSleep(c.cq_b, &fd), 0);
+    ASSERT_EQ(BeginSleep(c.cq_b, &other), EBUSY);
+    ASSERT_EQ(PostSend(c.a, c.qp_a, i, 0, kBytes), 0);
+    pollfd either[] = {{fd, POLLIN, 0}, {c.b.channel->fd, POLLIN, 0}};
+    ASSERT_GT(poll(either, 2, kLongMs), 0);
+    const bool taken_back = EndSleep(c.cq_b) == 1;
+    ASSERT_EQ(Await(c.cq_b).wr_id, i);
+    if (taken_back) {
+      ASSERT_FALSE(IsReadable(c.b.channel->fd, 0)) << "message " << i;
+    } else {
+      ibv_cq* cq = nullptr;
+      void* user = nullptr;
+      ASSERT_EQ(ibv_get_cq_event(c.b.channel, &cq, &user), 0);
+      ibv_ack_cq_events(cq, 1);
+    }
+    ASSERT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
+  }
+}
+
+TEST(VerbsThreads, AnEventComesAlsoIfNobodyLooksAtThePort) {
+  Connection c;
+  ASSERT_EQ(PostRecv(c.b, c.qp_b, 1, 0, kBytes), 0);
+  int fd = -1;
+  ASSERT_EQ(BeginSleep(c.cq_b, &fd), 0);
+  ASSERT_EQ(PostSend(c.a, c.qp_a, 1, 0, kBytes), 0);
+  ASSERT_TRUE(IsReadable(c.b.channel->fd, kLongMs));
+  EXPECT_EQ(EndSleep(c.cq_b), 0);
+  ibv_cq* cq = nullptr;
+  void* user = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(c.b.channel, &cq, &user), 0);
+  ibv_ack_cq_events(cq, 1);
+  EXPECT_EQ(Await(c.cq_b).wr_id, 1u);
+  EXPECT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
 }
 
 }  // namespace
