@@ -178,9 +178,8 @@ StatusOr<int> PacketSocket::Receive(int max_packets, FrameHandler handler, void*
   }
   if (count > 0 || !options_.everything) return count;
   // The kernel says so once, on every socket of an interface that has gone or is down.
-  int error = 0;
-  socklen_t length = sizeof error;
-  if (getsockopt(short_.fd.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error == 0) return 0;
+  const int error = TakeSocketError(short_.fd.get());
+  if (error == 0) return 0;
   // One that is down comes up again by itself; a new one of the same name is another.
   if (error == ENETDOWN && if_nametoindex(options_.interface.c_str()) == index_) return 0;
   return MakeStatus(StatusCode::kUnavailable, std::strerror(error));
@@ -210,6 +209,12 @@ uint64_t PacketSocket::CountDropped() {
       one->dropped += stats.tp_drops;
   }
   return short_.dropped + long_.dropped;
+}
+
+int TakeSocketError(int fd) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
 
 Descriptor HoldUdpPort(uint16_t port) {

@@ -76,6 +76,10 @@ class PacketSocket final : public FramePort {
   Socket short_, long_;           // long_ only with super-frames
 };
 
+// Takes the error off a socket that has one, such as that its interface has gone down: until then it counts
+// as readable. 0 or an errno.
+int TakeSocketError(int fd);
+
 // Takes a UDP port of the interface's namespace and throws away whatever the kernel delivers there, so that
 // it does not answer with ICMP "port unreachable" what somebody else receives by a PacketSocket. Any number
 // of processes may hold the same port. None, and errno, if it cannot be had.

@@ -93,6 +93,7 @@ int EthernetPort::WatchSockets() {
     for (const int fd : socket->fds()) {
       epoll_event event{.events = EPOLLIN, .data = {}};
       if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errno;
+      fds_.push_back(fd);
     }
   }
   return 0;
@@ -112,11 +113,18 @@ StatusOr<std::unique_ptr<Port>> EthernetNetwork::Open(const io::AddressedInterfa
 Nanos EthernetPort::Now() const { return io::MonotonicNow(); }
 
 bool EthernetPort::Wait(int wake_fd, bool for_packets, Nanos until) {
-  std::array<pollfd, 2> fds{pollfd{wake_fd, POLLIN, 0}, pollfd{epoll_.get(), POLLIN, 0}};
+  std::array<pollfd, 1 + kMaxSockets> fds{pollfd{wake_fd, POLLIN, 0}};
+  size_t count = 1;
+  for (size_t i = 0; for_packets && i < fds_.size(); ++i) fds[count++] = {fds_[i], POLLIN, 0};
   const Nanos left = until == kNever ? 0 : std::max<Nanos>(until - Now(), 0);
   const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
-  return ppoll(fds.data(), for_packets ? 2 : 1, until == kNever ? nullptr : &timeout, nullptr) > 0 &&
-         fds[0].revents != 0;
+  if (ppoll(fds.data(), count, until == kNever ? nullptr : &timeout, nullptr) <= 0) return false;
+  // An interface that has gone down is an error of its sockets until somebody takes it off: nobody would
+  // sleep until then.
+  for (const pollfd& one : std::span(fds).subspan(1, count - 1)) {
+    if ((one.revents & POLLERR) != 0) io::TakeSocketError(one.fd);
+  }
+  return fds[0].revents != 0;
 }
 
 bool EthernetPort::AddQpnBlock(uint16_t block) {

@@ -69,6 +69,8 @@ class EthernetPort final : public Port {
   io::AddressedInterface interface_;
   std::unique_ptr<io::PacketSocket> wire_, loop_;
   io::Descriptor udp_, long_udp_, epoll_;
+  static constexpr size_t kMaxSockets = 4;  // a short and a long one for each of the two
+  std::vector<int> fds_;                    // of the sockets, which epoll_ watches
   std::vector<uint16_t> blocks_;
   std::map<Ipv4, Neighbour> neighbours_;
   // The neighbour of the last packet: mostly the next one's as well.

@@ -128,6 +128,25 @@ def test_idle_processes_use_no_cpu(pair):
     assert waiting.read() == ["event"]
 
 
+def test_idle_processes_use_no_cpu_when_their_port_has_gone_down(pair):
+    peers = [Peer(pair, "a"), Peer(pair, "b")]
+    number, other = connect(*peers)
+    peers[0].tell(f"receive {number} 2")
+    assert peers[1].send(other)[0] == [SUCCESS]
+    assert peers[0].tell("wait") == ["waiting"]
+    port = ["ip", "-n", pair.namespace("a"), "link", "set", "eth0"]
+    pairs.net.run(port + ["down"])
+    try:
+        before = at_rest(*peers)
+        time.sleep(2)
+        used = [peer.program.cpu_seconds() - b for peer, b in zip(peers, before)]
+    finally:
+        pairs.net.run(port + ["up"])
+    assert max(used) <= 0.02, used  # two ticks of the clock
+    assert peers[1].send(other)[0] == [SUCCESS]
+    assert peers[0].read() == ["event"]
+
+
 def test_application_that_stays_away_still_answers(pair):
     """The helper thread receives and acknowledges for an application that does not enter verbs."""
     away, sender = Peer(pair, "a"), Peer(pair, "b")
