@@ -209,6 +209,11 @@ int main(int argc, char** argv) {
   app.add_option("--messages", s.messages, "of each call (of each of its parts)")->capture_default_str();
   app.add_option("--packets", s.message_packets, "of each message (M)")->capture_default_str();
   app.add_option("--window", s.window, "messages in flight (W); there are 2MW slots")->capture_default_str();
+  app.add_option("--send-windows", s.send_windows,
+                 "fixed: W; changing: from W down to one message and then W again, by what of a host's "
+                 "packets is acknowledged")
+      ->check(CLI::IsMember({"fixed", "changing"}))
+      ->capture_default_str();
   app.add_option("--buffers", s.buffers,
                  "bounce: hosts receive an AllReduce into the bytes that they send it from")
       ->check(CLI::IsMember({"separate", "bounce"}))

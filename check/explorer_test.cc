@@ -105,6 +105,7 @@ std::vector<Setup> Various() {
       {.mode = "3", .collective = "barrier", .topology = "star-2", .faults = loss, .reorder = "any"},
       {.mode = "2", .topology = "star-2", .buffers = "bounce", .faults = {.losses = 1, .timeouts = 1}},
       {.mode = "3", .topology = "star-3", .buffers = "bounce", .faults = loss},
+      {.mode = "2", .topology = "star-2", .messages = 2, .send_windows = "changing", .faults = loss},
   };
 }
 

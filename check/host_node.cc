@@ -118,9 +118,17 @@ class HostNode final : public Node {
   void Run(Effects& effects) {
     Sink sink(*this, effects);
     do {
+      if (system_.config().changes_windows && host_.alive()) host_.SetSendWindow(SendWindow());
       host_.Poll(now_, sink);
     } while (host_.wants_poll() || host_.next_deadline() <= now_);
     CheckCalls(effects);
+  }
+
+  // Follows from the state, so that it is explored as what the host does by itself.
+  uint32_t SendWindow() const {
+    const SystemConfig& config = system_.config();
+    const int64_t messages = Snapshot::Acknowledged(host_.qp()) / config.message_packets;
+    return static_cast<uint32_t>(config.window_messages - messages % config.window_messages);
   }
 
   // What has ended has ended right; in an error only when the group has failed.

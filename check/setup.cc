@@ -139,6 +139,8 @@ Status CheckRanges(const Setup& setup) {
     return Invalid(fmt::format("reorder: '{}' is neither neighbours nor any", setup.reorder));
   if (setup.reorder == "any" && setup.faults.reorderings > 0)
     return Invalid("reorder: with any there are no neighbours to reorder");
+  if (setup.send_windows != "fixed" && setup.send_windows != "changing")
+    return Invalid(fmt::format("send-windows: '{}' is neither fixed nor changing", setup.send_windows));
   if (setup.buffers != "separate" && setup.buffers != "bounce")
     return Invalid(fmt::format("buffers: '{}' is neither separate nor bounce", setup.buffers));
   if (setup.faults.crashes > 8 || setup.faults.regroups > 8) return Invalid("crashes, regroups: at most 8");
@@ -181,6 +183,7 @@ StatusOr<SystemConfig> Build(const Setup& setup) {
   config.calls_made = static_cast<CallsMade>(std::ranges::find(kCallsMade, setup.calls) - kCallsMade.begin());
   config.message_packets = setup.message_packets;
   config.window_messages = setup.window;
+  config.changes_windows = setup.send_windows == "changing";
   config.first_psn = setup.psn;
   config.bounces = setup.buffers == "bounce";
   const auto without = InvariantsNamed(setup.without);
@@ -206,6 +209,7 @@ std::string Line(const Setup& s) {
   if (s.calls != "together") line += " calls=" + s.calls;
   if (s.late_calls != "0") line += " late-calls=" + s.late_calls;
   if (s.reorder != "neighbours") line += " reorder=" + s.reorder;
+  if (s.send_windows != "fixed") line += " send-windows=" + s.send_windows;
   if (s.buffers != "separate") line += " buffers=" + s.buffers;
   if (!s.without.empty()) line += " without=" + s.without;
   add("losses", s.faults.losses);
@@ -260,14 +264,16 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"timeouts", &setup.faults.timeouts},
        {"crashes", &setup.faults.crashes},
        {"regroups", &setup.faults.regroups}}};
-  const std::array<std::pair<std::string_view, std::string*>, 8> texts = {{{"mode", &setup.mode},
-                                                                           {"collective", &setup.collective},
-                                                                           {"calls", &setup.calls},
-                                                                           {"buffers", &setup.buffers},
-                                                                           {"topology", &setup.topology},
-                                                                           {"late-calls", &setup.late_calls},
-                                                                           {"reorder", &setup.reorder},
-                                                                           {"without", &setup.without}}};
+  const std::array<std::pair<std::string_view, std::string*>, 9> texts = {
+      {{"mode", &setup.mode},
+       {"collective", &setup.collective},
+       {"calls", &setup.calls},
+       {"send-windows", &setup.send_windows},
+       {"buffers", &setup.buffers},
+       {"topology", &setup.topology},
+       {"late-calls", &setup.late_calls},
+       {"reorder", &setup.reorder},
+       {"without", &setup.without}}};
   std::istringstream words(line);
   for (std::string word; words >> word;) {
     const size_t equals = std::min(word.find('='), word.size());

@@ -24,6 +24,7 @@ struct Setup {
   uint32_t message_packets = 1;          // M
   uint32_t window = 2;                   // W
   uint32_t psn = 0xfffffe;               // first PSN of every direction
+  std::string send_windows = "fixed";    // or "changing": SystemConfig::changes_windows
   std::string buffers = "separate";      // or "bounce": where calls lie at the hosts (SystemConfig::bounces)
   FaultBounds faults;
   std::string late_calls = "0";        // a number; any

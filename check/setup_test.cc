@@ -102,6 +102,14 @@ TEST(SetupTest, CallsMayBeLateAndPacketsWithoutOrder) {
   EXPECT_THAT(ErrorOf({.faults = {.reorderings = 1}, .reorder = "any"}), StartsWith("reorder: with any"));
 }
 
+TEST(SetupTest, SendWindowsMayChange) {
+  EXPECT_FALSE(Built({}).changes_windows);
+  EXPECT_TRUE(Built({.send_windows = "changing"}).changes_windows);
+  for (const char* windows : {"", "Fixed", "2"})
+    EXPECT_EQ(ErrorOf({.send_windows = windows}),
+              std::string("send-windows: '") + windows + "' is neither fixed nor changing");
+}
+
 TEST(SetupTest, CallsTravelInBuffersOfTheirOwnOrInBounceBuffers) {
   EXPECT_FALSE(Built({}).bounces);
   EXPECT_FALSE(Built({.buffers = "separate"}).bounces);

@@ -48,6 +48,7 @@ inline Setup RandomSetup(sim::Choices& choices) {
     *bound = static_cast<uint32_t>(choices.Below(3));
   if (f.reorderings == 0 && choices.Below(2) == 0) setup.reorder = "any";
   if (choices.Below(2) == 0) setup.buffers = "bounce";
+  if (choices.Below(2) == 0) setup.send_windows = "changing";
   return setup;
 }
 

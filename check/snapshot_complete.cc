@@ -101,8 +101,8 @@ void Snapshot::EveryField(const sim::Host& host) {
     [[maybe_unused]] const auto& [header, send, recv, send_bytes, recv_bytes, way] = outstanding.front();
   }
   // Not saved: config.
-  [[maybe_unused]] const auto& [config, ops, first_op, ended_ops, next_index, recv_posted, send_posted,
-                                recv_done, send_done, failure, failure_reply, finished] = core;
+  [[maybe_unused]] const auto& [config, send_window, ops, first_op, ended_ops, next_index, recv_posted,
+                                send_posted, recv_done, send_done, failure, failure_reply, finished] = core;
   {
     [[maybe_unused]] const auto& [header, layout, first_index, keeps_data] = ops.front();
     [[maybe_unused]] const auto& [direction, message, op, part, in_part] = recv_posted;

@@ -190,7 +190,7 @@ void Snapshot::Core(A& a, Of<A, RankCore>& core) {
     Layout(a, op.layout);
     a.Numbers(op.first_index, op.keeps_data);
   });
-  a.Numbers(core.first_op_, core.ended_ops_, core.next_index_);
+  a.Numbers(core.send_window_, core.first_op_, core.ended_ops_, core.next_index_);
   for (auto* cursor : {&core.recv_posted_, &core.send_posted_, &core.recv_done_, &core.send_done_})
     a.Numbers(cursor->direction, cursor->message, cursor->op, cursor->part, cursor->in_part);
   Maybe(a, core.failure_, [&a](auto& outcome) { a.Numbers(outcome); });

@@ -37,6 +37,9 @@ struct SystemConfig {
   CallsMade calls_made = CallsMade::kTogether;
   uint32_t message_packets = 1;
   uint32_t window_messages = 2;
+  // Each host's send window is a message shorter with every M packets acknowledged, down to one, and then W
+  // again: so hosts have different ones at the same time. Else it is W.
+  bool changes_windows = false;
   uint32_t first_psn = 0xfffffe;  // of every direction
   // Calls travel in the hosts' bounce buffers, as the library's small ones do: an AllReduce is received into
   // the bytes that it is sent from. Else each has buffers of its own.

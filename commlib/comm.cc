@@ -50,7 +50,9 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
   call->deadline = DeadlineAfter(Clock::now(), options_.timeout);
   next_deadline_ = std::min(next_deadline_, call->deadline);
   calls_.push_back(call);
-  core_.Post(call->header, call->send, call->recv, way);
+  const OpId op = core_.Post(call->header, call->send, call->recv, way);
+  windows_.Posted(op, LayoutOf(call->header, path_mtu_).packets(), /*alone=*/calls_.size() == 1);
+  KeepWindow();
   *out = std::move(call);
   MakeProgress();
   if (!wait_follows) PassOn();
@@ -115,6 +117,8 @@ bool Comm::PollCompletions() {
   }
   completions_ += static_cast<uint64_t>(count);
   for (int i = 0; i < count; ++i) HandleCompletion(completions[static_cast<size_t>(i)]);
+  if (windows_.awaits_reply() && core_.HasReply(*windows_.measured()))
+    windows_.Replied(SinceStart(Clock::now()));
   return count > 0;
 }
 
@@ -199,13 +203,28 @@ void Comm::DeliverFinished() {
     const std::shared_ptr<Call> call = std::move(calls_.front());
     calls_.pop_front();
     ++first_call_;
-    if (finished->outcome != Outcome::kOk) call->error = error_;
+    if (finished->outcome != Outcome::kOk) {
+      call->error = error_;
+    } else if (windows_.measured() == finished->op) {
+      windows_.Ended(SinceStart(Clock::now()));
+      KeepWindow();
+    }
     call->send_memory = call->recv_memory = nullptr;
     call->done = true;
     any = true;
   }
   if (calls_.empty() && phase_ != Phase::kDraining) next_deadline_ = Clock::time_point::max();
   if (any && watch_.followers() > 0) changed_.notify_all();
+}
+
+void Comm::KeepWindow() {
+  core_.SetSendWindow(windows_.window());
+  const auto found = windows_.TakeFound();
+  if (!found || !session_) return;
+  Log(LogLevel::kInfo, "group {} rank {}: window {} with {} ns per packet, before {} with {}", options_.group,
+      options_.rank, found->messages, found->ns_per_packet, found->before_messages,
+      found->before_ns_per_packet);
+  session_->TellWindow(*found);
 }
 
 void Comm::Fail(const Error& error, bool tell_manager) {

@@ -18,6 +18,7 @@
 #include "commlib/core/rank_calls.h"
 #include "commlib/core/wait_trials.h"
 #include "commlib/core/watch.h"
+#include "commlib/core/window_trials.h"
 #include "commlib/session.h"
 #include "commlib/timeouts.h"
 #include "commlib/turn_mutex.h"
@@ -110,6 +111,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   int PostChains(ibv_recv_wr** recvs, ibv_send_wr** sends);
   ibv_sge SgeOf(const RankCalls::Request& request) const;
   void DeliverFinished();
+  // The window that the trials want; tells the manager of what they have found.
+  void KeepWindow();
   // Ends the group at this rank; does not wait. Its calls end when the queue pair has been drained.
   void Fail(const Error& error, bool tell_manager);
   void BeginDrain();
@@ -155,6 +158,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::deque<std::shared_ptr<Call>> calls_;  // outstanding, in program order
   OpId first_call_ = 0;
   uint64_t completions_ = 0;  // taken from the queue so far
+  WindowTrials windows_;
   std::vector<std::shared_ptr<Region>> regions_;
   // Of the queue pair. In kDraining it is in the error state and its requests are being flushed; then it is
   // destroyed.

@@ -111,11 +111,16 @@ Error Comm::Connect(const JoinedInfo& joined) {
                    .rank = static_cast<uint32_t>(options_.rank),
                    .world_size = static_cast<uint32_t>(options_.size),
                    .inline_bytes = joined.inline_bytes});
+  windows_ = WindowTrials({.message_packets = joined.message_packets,
+                           .bound = joined.window_messages,
+                           .start = joined.start_messages});
+  core_.SetSendWindow(windows_.window());
   Log(LogLevel::kInfo,
-      "rank {}: group {} (id {}) through {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {}, inline {}",
+      "rank {}: group {} (id {}) through {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} to "
+      "begin with, inline {}",
       options_.rank, options_.group, joined.group_id, verbs::ToString(joined.connect.remote_ip),
       joined.connect.remote_qpn, joined.mode, path_mtu_, joined.message_packets, joined.window_messages,
-      joined.inline_bytes);
+      windows_.window(), joined.inline_bytes);
   Progress::Get().Add(shared_from_this(), qp_->channel_fd());
   session_->SetFailureHandler([weak = weak_from_this()](const Error& error) {
     if (const auto comm = weak.lock()) comm->OnSessionFailure(error);

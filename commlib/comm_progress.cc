@@ -19,8 +19,6 @@ constexpr auto kMaxSleep = std::chrono::seconds(1);
 // Looks for each yield and reading of the clock, which cost as much as some looks that find nothing.
 constexpr int kLooks = 4;
 
-Nanos SinceStart(Clock::time_point now) { return std::chrono::nanoseconds(now.time_since_epoch()).count(); }
-
 }  // namespace
 
 void Comm::PassOn() {

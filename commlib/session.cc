@@ -296,6 +296,16 @@ void Session::Abort(const std::string& reason) {
   stream_->Send(std::move(message));
 }
 
+void Session::TellWindow(const WindowTrials::Found& found) {
+  proto::ClientMessage message;
+  proto::WindowInUse& window = *message.mutable_window();
+  window.set_messages(found.messages);
+  window.set_ns_per_packet(found.ns_per_packet);
+  window.set_before_messages(found.before_messages);
+  window.set_before_ns_per_packet(found.before_ns_per_packet);
+  stream_->Send(std::move(message));
+}
+
 Error Session::Leave(std::chrono::milliseconds timeout) {
   proto::ClientMessage message;
   message.mutable_leave()->set_drained(true);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "commlib/core/window_trials.h"
 #include "commlib/session_state.h"
 #include "epic/epic.h"
 
@@ -22,7 +23,7 @@ struct JoinInfo {
   Ipv4 ip{};
   uint32_t qpn = 0;
   uint32_t max_path_mtu = 0;
-  uint32_t max_outstanding = 0;
+  uint32_t max_outstanding = 0;  // packets that the NIC can have unacknowledged
   std::chrono::milliseconds join_timeout{0};
   int mode = 0;               // wanted; 0: any
   bool super_frames = false;  // the NIC takes them
@@ -46,6 +47,9 @@ class Session {
 
   // Tells the manager that this rank gives up; the group fails for all others. Does not wait.
   void Abort(const std::string& reason);
+
+  // Tells the manager which send window this rank uses, and why. Does not wait.
+  void TellWindow(const WindowTrials::Found& found);
 
   // Says that the queue pair is drained, and waits until all ranks have said so: ok, the group's failure, or
   // kTimeout.

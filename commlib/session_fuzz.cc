@@ -30,6 +30,7 @@ proto::ServerMessage Valid(uint8_t how) {
       joined.set_message_packets(8);
       joined.set_inline_bytes(8128);
       joined.set_window_messages(4);
+      joined.set_start_messages(3);
       joined.set_qp_timeout(18);
       joined.set_retry_cnt(7);
       joined.set_rnr_retry(7);
@@ -54,6 +55,7 @@ void CheckJoined(const JoinedInfo& joined) {
   EPIC_CHECK((connect.remote_qpn | connect.send_psn | connect.recv_psn) < 1u << 24);
   EPIC_CHECK(connect.timeout < 32 && connect.retry_cnt < 8 && connect.rnr_retry < 8 &&
              connect.min_rnr_timer < 32);
+  EPIC_CHECK(joined.start_messages <= joined.window_messages);
 }
 
 void RunSession(FuzzInput& in) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "protocol/types.h"
 
 namespace epic::internal {
@@ -48,6 +50,7 @@ JoinedInfo FromProto(const proto::Joined& joined) {
   info.mode = joined.mode();
   info.message_packets = joined.message_packets();
   info.window_messages = joined.window_messages();
+  info.start_messages = std::min(joined.start_messages(), joined.window_messages());
   info.inline_bytes = joined.inline_bytes();
   info.connect = {.remote_ip = Ipv4{joined.remote_ip()},
                   .remote_qpn = joined.remote_qpn(),

@@ -20,6 +20,7 @@ struct JoinedInfo {
   verbs::ConnectInfo connect;
   uint32_t message_packets = 0;  // M
   uint32_t window_messages = 0;  // W
+  uint32_t start_messages = 0;   // the send window to begin with, at most W; 0: W, and no other is tried
   uint32_t inline_bytes = 0;     // most data of a call that travel in its control message
 };
 

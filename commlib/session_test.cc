@@ -72,6 +72,7 @@ void WriteJoined(Stream* stream) {
   joined.set_path_mtu(1024);
   joined.set_message_packets(8);
   joined.set_window_messages(4);
+  joined.set_start_messages(3);
   joined.set_qp_timeout(18);
   stream->Write(message);
 }
@@ -112,6 +113,7 @@ TEST(SessionTest, JoinsAndLeaves) {
   EXPECT_EQ(joined.connect.recv_psn, 2u);
   EXPECT_EQ(joined.connect.timeout, 18);
   EXPECT_EQ(joined.window_messages, 4u);
+  EXPECT_EQ(joined.start_messages, 3u);
   EXPECT_TRUE(session->Leave(std::chrono::seconds(20)).ok());
   EXPECT_TRUE(drained);
 }
@@ -145,6 +147,35 @@ TEST(SessionTest, RefusalsKeepTheirCode) {
   const Error e = Session::Join(manager.address(), kJoin, &session, &joined);
   EXPECT_EQ(e.code(), ErrorCode::kDuplicateRank);
   EXPECT_EQ(e.message(), "rank 1 is held by h3");
+}
+
+TEST(SessionTest, TheManagerIsToldOfTheWindow) {
+  std::promise<proto::WindowInUse> heard;
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    heard.set_value(ReadOne(stream).window());
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+  session->TellWindow(
+      {.messages = 2, .ns_per_packet = 310, .before_messages = 4, .before_ns_per_packet = 402});
+  const proto::WindowInUse told = heard.get_future().get();
+  EXPECT_EQ(told.messages(), 2u);
+  EXPECT_EQ(told.ns_per_packet(), 310u);
+  EXPECT_EQ(told.before_messages(), 4u);
+  EXPECT_EQ(told.before_ns_per_packet(), 402u);
+}
+
+TEST(SessionStateTest, AWindowToBeginWithIsNoMoreThanTheGroups) {
+  proto::ServerMessage message;
+  message.mutable_joined()->set_window_messages(4);
+  message.mutable_joined()->set_start_messages(5);
+  SessionState state;
+  EXPECT_FALSE(state.OnMessage(message));
+  ASSERT_TRUE(state.joined());
+  EXPECT_EQ(state.joined()->start_messages, 4u);
 }
 
 TEST(SessionStateTest, AnAnswerThatFitsNoQueuePairIsRefused) {

@@ -4,9 +4,16 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/types.h"
+
 namespace epic::internal {
 
 using Clock = std::chrono::steady_clock;
+
+// As cores count it.
+inline Nanos SinceStart(Clock::time_point now) {
+  return std::chrono::nanoseconds(now.time_since_epoch()).count();
+}
 
 // now + timeout; what lies beyond the clock is time_point::max(), which never comes.
 inline Clock::time_point DeadlineAfter(Clock::time_point now, std::chrono::milliseconds timeout) {

@@ -57,7 +57,9 @@ class CommandLine {
                      "upper bound of every group's path MTU, in bytes")
         ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
         ->capture_default_str();
-    serve->add_option("--window-packets", serve_.groups.window_packets, "upper bound of M*W, in packets")
+    serve
+        ->add_option("--window-packets", serve_.groups.window_packets,
+                     "upper bound of M*W, in packets; NICs may have a lower one")
         ->check(CLI::Range(1u, kMaxWindowPackets))
         ->capture_default_str();
     serve
@@ -139,7 +141,8 @@ class CommandLine {
     create->add_option("-M,--message-packets", create_.message_packets,
                        "packets per message; else the manager's choice");
     create->add_option("-W,--window-messages", create_.window_messages,
-                       "messages in flight; else the manager's choice");
+                       "messages in flight, always; else where ranks begin is the manager's choice, and they "
+                       "go on by what they measure");
     create
         ->add_option("--inline-bytes", create_.inline_bytes,
                      "calls with at most so many bytes of data, all ranks' shares together, are one message; "

@@ -150,7 +150,9 @@ int main(int argc, char** argv) {
       run.add_option("--scenario", options.scenario.name, "what goes wrong, see below"),
       run.add_option("--calls", options.scenario.calls, "of each group; default 20"),
       run.add_option("--inline", options.scenario.inline_bytes,
-                     "bytes of data that travel in a control message at most; 0: never")};
+                     "bytes of data that travel in a control message at most; 0: never"),
+      run.add_option("--send-windows", options.scenario.send_windows,
+                     "of what ranks send: fixed; changing, at any moment to any that the group allows")};
   run.add_option("--jobs", options.jobs, "processes for --seeds; default one for each processor")
       ->check(CLI::Range(1L, kMostJobs));
   seed->excludes(seeds);

@@ -120,6 +120,11 @@ void Host::SetStopped(bool stopped) {
   WantPoll();
 }
 
+void Host::SetSendWindow(uint32_t messages) {
+  core_.SetSendWindow(messages);
+  WantPoll();
+}
+
 void Host::WantPoll() {
   wants_poll_ = true;
   if (wake_ != nullptr) *wake_ = true;

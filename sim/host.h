@@ -87,6 +87,9 @@ class Host {
   RankLife life() const { return life_; }
   bool alive() const { return life_ == RankLife::kAlive; }
 
+  // As RankCore's: from the next message on. The library does so by its trials; here whoever likes to may.
+  void SetSendWindow(uint32_t messages);
+
   // The rank's process stands still, as after SIGSTOP, or goes on; its NIC never stops. No calls may be
   // started meanwhile.
   void SetStopped(bool stopped);

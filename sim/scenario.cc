@@ -180,13 +180,18 @@ StatusOr<Scenario> Complete(Scenario scenario) {
     return Invalid(fmt::format("{} calls: it must be 1 to {}", scenario.calls, kMaxCalls));
   if (scenario.inline_bytes.value_or(0) > kMaxInlineBytes)
     return Invalid(fmt::format("inline {}: at most {}", *scenario.inline_bytes, kMaxInlineBytes));
+  if (!scenario.send_windows.empty() && scenario.send_windows != "fixed" &&
+      scenario.send_windows != "changing")
+    return Invalid(fmt::format("send-windows '{}': fixed or changing", scenario.send_windows));
   return scenario;
 }
 
 std::string ReplayLine(const Scenario& scenario) {
-  const std::string line = fmt::format("seed={} topology={} mode={} scenario={} calls={}", scenario.seed,
-                                       scenario.topology, scenario.mode, scenario.name, scenario.calls);
-  return scenario.inline_bytes ? line + fmt::format(" inline={}", *scenario.inline_bytes) : line;
+  std::string line = fmt::format("seed={} topology={} mode={} scenario={} calls={}", scenario.seed,
+                                 scenario.topology, scenario.mode, scenario.name, scenario.calls);
+  if (scenario.inline_bytes) line += fmt::format(" inline={}", *scenario.inline_bytes);
+  if (!scenario.send_windows.empty()) line += " send-windows=" + scenario.send_windows;
+  return line;
 }
 
 StatusOr<Scenario> ParseReplayLine(const std::string& line) {
@@ -208,6 +213,8 @@ StatusOr<Scenario> ParseReplayLine(const std::string& line) {
     } else if (key == "inline") {
       scenario.inline_bytes = Number<uint32_t>(value);
       if (!scenario.inline_bytes) return Invalid(fmt::format("'{}' is not a number of bytes", value));
+    } else if (key == "send-windows" && !value.empty()) {
+      scenario.send_windows = value;
     } else if (key == "topology") {
       scenario.topology = value;
     } else if (key == "mode") {

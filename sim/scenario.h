@@ -27,6 +27,7 @@ struct Scenario {
   std::string name;                                     // of the faults
   int calls = 20;                                       // of each group
   std::optional<uint32_t> inline_bytes = std::nullopt;  // the groups' inline limit; else the seed's choice
+  std::string send_windows;  // of ranks: "fixed"; "changing", now and then; empty: the seed's choice
 
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
@@ -65,7 +66,8 @@ ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choi
 // all about equally often, canaries excepted. An error names the first value that is not one.
 StatusOr<Scenario> Complete(Scenario scenario);
 
-// The line, and back. Parse takes keys in any order; each must be there, but for calls and inline.
+// The line, and back. Parse takes keys in any order; each must be there, but for calls, inline and
+// send-windows.
 std::string ReplayLine(const Scenario& scenario);
 StatusOr<Scenario> ParseReplayLine(const std::string& line);
 

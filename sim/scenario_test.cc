@@ -17,6 +17,24 @@ TEST(ScenarioTest, ALineIsTheScenario) {
   EXPECT_EQ(*again, scenario);
 }
 
+TEST(ScenarioTest, ALineSaysWhetherWindowsChange) {
+  for (const char* windows : {"fixed", "changing"}) {
+    const Scenario scenario{.seed = 3,
+                            .topology = "star-4",
+                            .mode = "2",
+                            .name = "loss",
+                            .calls = 7,
+                            .send_windows = windows};
+    const auto again = ParseReplayLine(ReplayLine(scenario));
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, scenario);
+  }
+  for (const char* windows : {"", "2", "Fixed"}) {
+    const std::string line = std::string("seed=1 topology=star-4 mode=1 scenario=loss send-windows=") + windows;
+    EXPECT_FALSE(ParseReplayLine(line).ok()) << line;
+  }
+}
+
 TEST(ScenarioTest, ALineMayLeaveOutTheCalls) {
   const auto scenario = ParseReplayLine("scenario=quiet mode=2  topology=star-3 seed=4");
   ASSERT_TRUE(scenario.ok()) << scenario.status();

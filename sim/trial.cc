@@ -22,7 +22,8 @@ struct Crash {
 
 // What the seed chooses besides the faults themselves.
 struct Shape {
-  explicit Shape(const Scenario& scenario) : choices(scenario.seed * 7919 + 1) {
+  explicit Shape(const Scenario& scenario)
+      : choices(scenario.seed * 7919 + 1), window_choices(scenario.seed * 7919 + 3) {
     tree = *TopologyNamed(scenario.topology);
     const auto hosts = static_cast<int>(tree.rank_switch.size());
     config = {.mode = ModesNamed(scenario.mode, tree, choices),
@@ -45,6 +46,8 @@ struct Shape {
     config.arena_bytes = ArenaBytesOf(FirstGroupOf(config), config);
     for (const GroupSpec& other : others) config.arena_bytes += ArenaBytesOf(other, config);
     config.inline_bytes = scenario.inline_bytes.value_or(InlineLimit(scenario.seed));
+    const bool by_seed = window_choices.Below(2) == 0;
+    changes_windows = scenario.send_windows.empty() ? by_seed : scenario.send_windows == "changing";
     max_count = 200u << choices.Below(5);
     faults_end = kMillisecond << choices.Below(7);
     spread = faults_end / scenario.calls / OneOf({1, 4, 16});
@@ -87,12 +90,14 @@ struct Shape {
   }
 
   Choices choices;
+  Choices window_choices;  // apart, as those of the inline limit
   TreeSpec tree;
   WorldConfig config;
   std::vector<GroupSpec> others;
   uint64_t max_count = 0;
   Nanos faults_end = 0;
   Nanos spread = 0;  // between a rank's calls
+  bool changes_windows = false;
   ManagerOptions manager;
   std::vector<Crash> crashes;
 };
@@ -146,6 +151,7 @@ class Trial {
   void StopHosts();
   void Happen(const Crash& crash);
   void StartGroup(int group);
+  void ChangeWindows(int group, int rank, Nanos from, Nanos to);
   bool AllEnded();
   void TraceEnds();
   int64_t Aborted();
@@ -242,6 +248,21 @@ void Trial::StartGroup(int group) {
     const Nanos last = StartCalls(world_, group, r, all.subspan(early.size()),
                                   std::max(at, shape_.faults_end), shape_.spread, on_start);
     last_start_ = std::max(last_start_, last);
+    if (shape_.changes_windows) ChangeWindows(group, r, now, last);
+  }
+}
+
+// At some moments between the rank's first call and its last one, and once after that.
+void Trial::ChangeWindows(int group, int rank, Nanos from, Nanos to) {
+  Choices& choices = shape_.window_choices;
+  const auto span = static_cast<uint64_t>(to - from) + 1;
+  for (uint64_t n = 1 + choices.Below(16); n > 0; --n) {
+    const auto messages = static_cast<uint32_t>(1 + choices.Below(shape_.config.window_messages));
+    const Nanos at = n == 1 ? to + 1 : from + static_cast<Nanos>(choices.Below(span));
+    world_.At(at, [this, group, rank, messages] {
+      Host& host = world_.host(rank, group);
+      if (host.alive()) host.SetSendWindow(messages);
+    });
   }
 }
 

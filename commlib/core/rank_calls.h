@@ -69,6 +69,9 @@ class RankCalls {
   // Starts a call; see RankCore::Post and CopyOwnPart. The buffers must outlive the call, and have SendBytes
   // and RecvBytes of it. One that is inlined takes that way, whatever `way` says.
   OpId Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way);
+  // As RankCore's.
+  void SetSendWindow(uint32_t messages) { core_.SetSendWindow(messages); }
+  bool HasReply(OpId op) const { return core_.HasReply(op); }
   bool NextRequest(Request* request);
   // In the order in which the queue pair reports them; not of those that failed, or were flushed: OnFlushed.
   void OnComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm);

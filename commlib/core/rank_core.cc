@@ -21,7 +21,7 @@ uint64_t RecvBytes(const ControlHeader& header, uint32_t rank) {
                                                      : layout.part_bytes;
 }
 
-RankCore::RankCore(const CoreConfig& config) : config_(config) {
+RankCore::RankCore(const CoreConfig& config) : config_(config), send_window_(config.window_messages) {
   EPIC_CHECK(config.path_mtu > 0 && config.message_packets > 0 && config.window_messages > 0);
   EPIC_CHECK(config.rank < config.world_size);
 }
@@ -111,17 +111,22 @@ WorkRequest RankCore::MakeRequest(const Cursor& cursor) const {
   return request;
 }
 
+void RankCore::SetSendWindow(uint32_t messages) {
+  EPIC_CHECK(messages >= 1 && messages <= config_.window_messages);
+  send_window_ = messages;
+}
+
 // The window rule: a message whose last packet has index x waits until own sends and own receives are
-// complete up to x - MW. Results alone would not do: they can arrive while all reflected acknowledgements are
-// lost. Data that other ranks only receive waits for the control reply besides: it must not meet a rank that
-// has not called.
+// complete up to x - Mw, with w the send window. Results alone would not do: they can arrive while all
+// reflected acknowledgements are lost. Data that other ranks only receive waits for the control reply
+// besides: it must not meet a rank that has not called.
 bool RankCore::MaySend() const {
   if (!HasNext(send_posted_) || BeginIndex(recv_posted_) < EndIndex(send_posted_)) return false;
   const Op& op = OpAt(send_posted_.op);
   const Index received = BeginIndex(recv_done_);
   const bool is_data = send_posted_.part >= 0;
   if (is_data && !SendersReceive(op.header.collective) && received <= op.first_index) return false;
-  return EndIndex(send_posted_) <= std::min(BeginIndex(send_done_), received) + window_packets();
+  return EndIndex(send_posted_) <= std::min(BeginIndex(send_done_), received) + send_window_packets();
 }
 
 bool RankCore::MayReceive() const {
@@ -211,6 +216,10 @@ std::optional<OpId> RankCore::ControlOf(uint64_t recv_wr_id) const {
   const bool is_next =
       static_cast<int64_t>(recv_wr_id) == recv_done_.message && recv_done_.message < recv_posted_.message;
   return is_next && recv_done_.part < 0 ? std::optional(recv_done_.op) : std::nullopt;
+}
+
+bool RankCore::HasReply(OpId op) const {
+  return recv_done_.op > op || (recv_done_.op == op && recv_done_.part >= 0);
 }
 
 void RankCore::Abort() {

@@ -26,7 +26,7 @@ namespace epic {
 struct CoreConfig {
   uint32_t path_mtu = 1024;      // U, bytes
   uint32_t message_packets = 8;  // M
-  uint32_t window_messages = 8;  // W
+  uint32_t window_messages = 8;  // W, the bound of the send window
   uint32_t rank = 0;
   uint32_t world_size = 1;
   uint64_t inline_bytes = 0;  // most data that travel in the control message, at most kMaxInlineBytes
@@ -93,6 +93,10 @@ class RankCore {
   // stays where it is while the call is open, also when it has ended, so that its result alone may end it.
   OpId Post(const ControlHeader& header, bool keeps_data = false);
 
+  // How many messages of M packets may be under way from now on, 1 to W; W at first. What is posted stays so
+  // (docs/PROTOCOL.md, section 4, "The send window").
+  void SetSendWindow(uint32_t messages);
+
   // The next request to post, receives before the sends that need them. False if nothing may be posted now.
   bool NextWorkRequest(WorkRequest* request);
 
@@ -106,6 +110,9 @@ class RankCore {
   // The call whose control message this receive is, if it is one and to complete next: then OnRecvComplete
   // wants its header.
   std::optional<OpId> ControlOf(uint64_t recv_wr_id) const;
+
+  // Has the reply to the call's control message come? Then every rank has made the call.
+  bool HasReply(OpId op) const;
 
   // Ends everything, as a deadline or a failed queue pair demands.
   void Abort();
@@ -153,6 +160,9 @@ class RankCore {
   int64_t window_packets() const {
     return static_cast<int64_t>(config_.message_packets) * config_.window_messages;
   }
+  int64_t send_window_packets() const {
+    return static_cast<int64_t>(config_.message_packets) * send_window_;
+  }
   // Does this rank send (receive) the part?
   bool Carries(const Op& op, Direction direction, int64_t part) const;
   bool HasNext(const Cursor& cursor) const;
@@ -173,6 +183,7 @@ class RankCore {
   void EndOps();
 
   CoreConfig config_;
+  uint32_t send_window_;  // messages
   std::deque<Op> ops_;  // open, in program order
   OpId first_op_ = 0;   // of ops_
   OpId ended_ops_ = 0;  // so many have ended, the first ones

@@ -69,6 +69,7 @@ struct Stream {
 
 struct Rank {
   RankCore core;
+  uint32_t send_window = 0;  // messages
   Stream send, recv;
   size_t calls = 0, finished = 0;
   int64_t total = 0;  // indices
@@ -88,6 +89,7 @@ class Group {
                                           .rank = r,
                                           .world_size = size,
                                           .inline_bytes = inline_bytes_}),
+                        .send_window = window_messages_,
                         .send = {},
                         .recv = {}});
     }
@@ -175,6 +177,10 @@ class Group {
       EXPECT_EQ(rank.core.Post(headers_[rank.calls]), static_cast<OpId>(rank.calls));
       ++rank.calls;
     }
+    if (Below(4) == 0) {
+      rank.send_window = 1 + Below(window_messages_);
+      rank.core.SetSendWindow(rank.send_window);
+    }
     bool moved = Take(rank);
     if (testing::Test::HasFatalFailure()) return false;
     if (Below(2) == 0) moved |= CompleteOneRecv(rank);
@@ -221,7 +227,7 @@ class Group {
       ASSERT_GE(rank.recv.messages[i].begin, m.end) << "receives come first";
     }
     const int64_t complete = std::min(rank.send.Complete(rank.total), rank.recv.Complete(rank.total));
-    ASSERT_LE(m.end, complete + window()) << "the window";
+    ASSERT_LE(m.end, complete + static_cast<int64_t>(message_packets_) * rank.send_window) << "the window";
     if (m.is_control || IsMutual(headers_[static_cast<size_t>(m.op)])) return;
     ASSERT_GT(rank.recv.Complete(rank.total), m.op_begin) << "data before the control reply";
   }

@@ -140,6 +140,63 @@ TEST(RankCoreTest, ReceivesAloneDoNotOpenTheWindow) {
   EXPECT_EQ(more, 1);
 }
 
+TEST(RankCoreTest, ASmallerSendWindowHoldsSendsBack) {
+  RankCore core({.path_mtu = 256, .message_packets = 2, .window_messages = 4});
+  const ControlHeader header = AllReduceHeader(64 * 16);  // indices 0 (control) to 16
+  core.Post(header);
+  core.SetSendWindow(1);
+  std::vector<WorkRequest> sends, recvs;
+  const auto take = [&core, &sends, &recvs] {
+    const size_t before = sends.size();
+    for (const auto& r : TakeAll(core)) (r.is_recv ? recvs : sends).push_back(r);
+    return sends.size() - before;
+  };
+  const auto complete = [&](size_t message) {
+    CompleteRecv(core, recvs[message], header);
+    core.OnSendComplete(sends[message].wr_id);
+  };
+  EXPECT_EQ(take(), 1u) << "the control message: 2 packets may be under way, and data are 2 more";
+  EXPECT_EQ(recvs.size(), 9u) << "receives go by W";
+  EXPECT_FALSE(core.HasReply(0));
+  complete(0);
+  EXPECT_TRUE(core.HasReply(0));
+  EXPECT_EQ(take(), 1u);
+  core.SetSendWindow(3);
+  EXPECT_EQ(take(), 2u) << "a longer one lets more go, with nothing having come";
+  core.SetSendWindow(2);
+  EXPECT_EQ(take(), 0u);
+  complete(1);
+  EXPECT_EQ(take(), 0u) << "as much as a shorter one allows is still under way";
+  complete(2);
+  EXPECT_EQ(take(), 1u);
+  core.SetSendWindow(4);
+  EXPECT_EQ(take(), 2u);
+}
+
+TEST(RankCoreTest, NoSendWindowBeyondTheBoundNorOfNothing) {
+  RankCore core({.path_mtu = 256, .message_packets = 2, .window_messages = 4});
+  EXPECT_DEATH(core.SetSendWindow(5), "window_messages");
+  EXPECT_DEATH(core.SetSendWindow(0), "messages >= 1");
+}
+
+// Of a call without data, and of one that only others send or receive.
+TEST(RankCoreTest, TheReplyIsThatOfTheControlMessage) {
+  RankCore core({.rank = 1, .world_size = 2});
+  ControlHeader reduce = AllReduceHeader(4);
+  reduce.collective = Collective::kReduce;
+  core.Post({});
+  core.Post(reduce);
+  std::vector<WorkRequest> recvs = TakeAll(core);
+  std::erase_if(recvs, [](const auto& r) { return !r.is_recv; });
+  ASSERT_EQ(recvs.size(), 2u);
+  EXPECT_FALSE(core.HasReply(0));
+  CompleteRecv(core, recvs[0], {});
+  EXPECT_TRUE(core.HasReply(0));
+  EXPECT_FALSE(core.HasReply(1));
+  CompleteRecv(core, recvs[1], reduce);
+  EXPECT_TRUE(core.HasReply(1));
+}
+
 TEST(RankCoreTest, AtMostSixteenInvocationsAreOpen) {
   RankCore core({.path_mtu = 1024, .message_packets = 8, .window_messages = 8});
   for (int i = 0; i < 40; ++i) core.Post({});

@@ -16,9 +16,9 @@
 namespace epic::verbs {
 namespace {
 
-constexpr uint32_t kRxeVendor = 0xffffff;
-// rdma_rxe stops sending at 129 unacknowledged packets (RXE_MAX_UNACKED_PSNS is 128).
-constexpr uint32_t kRxeOutstanding = 128;
+// Packets unacknowledged, of a NIC that does not say: rdma_rxe stops sending at 129 (RXE_MAX_UNACKED_PSNS is
+// 128), and others have more.
+constexpr uint32_t kMaxOutstanding = 128;
 constexpr auto kGidWait = std::chrono::seconds(2);
 
 bool IsMappedIpv4(const ibv_gid& gid) {
@@ -85,10 +85,7 @@ std::shared_ptr<Device> Device::OpenOne(ibv_device* candidate, const std::string
   std::shared_ptr<Device> device(new Device);
   device->context_ = ibv_open_device(candidate);
   if (device->context_ == nullptr || !device->FindGid(ifname)) return nullptr;
-  ibv_device_attr attr{};
-  if (ibv_query_device(device->context_, &attr) == 0 && attr.vendor_id == kRxeVendor) {
-    device->max_outstanding_ = kRxeOutstanding;
-  }
+  device->max_outstanding_ = MaxOutstanding(device->context_).value_or(kMaxOutstanding);
   device->takes_super_frames_ = TakesSuperFrames(device->context_);
   device->pd_ = ibv_alloc_pd(device->context_);
   return device->pd_ != nullptr ? device : nullptr;

@@ -31,7 +31,7 @@ class Device {
   Ipv4 ip() const { return ip_; }
   // The largest path MTU of the port, bytes.
   uint32_t max_path_mtu() const { return max_path_mtu_; }
-  // Packets that the NIC can have unacknowledged; 0 if unknown.
+  // Packets that a queue pair of the NIC can have unacknowledged: as it says itself, else as any has.
   uint32_t max_outstanding() const { return max_outstanding_; }
   // The NIC takes super-frames and can send them (docs/PROTOCOL.md, section 9).
   bool takes_super_frames() const { return takes_super_frames_; }

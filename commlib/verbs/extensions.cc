@@ -18,6 +18,11 @@ bool TakesSuperFrames(ibv_context* context) {
   return takes != nullptr && takes(context) != 0;
 }
 
+std::optional<uint32_t> MaxOutstanding(ibv_context* context) {
+  auto* const most = Find<uint32_t(ibv_context*)>("epic_softnic_max_outstanding");
+  return most != nullptr ? std::optional(most(context)) : std::nullopt;
+}
+
 bool SendSuperFrames(ibv_qp* qp) {
   auto* const send = Find<int(ibv_qp*)>("epic_softnic_send_super_frames");
   return send != nullptr && send(qp) == 0;

@@ -1,6 +1,9 @@
 // What some libibverbs offer beyond verbs; others do not have the functions, and then the answer is no.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 struct ibv_context;
 struct ibv_cq;
 struct ibv_qp;
@@ -9,6 +12,9 @@ namespace epic::verbs {
 
 // Whether the NIC takes super-frames and can send them (docs/PROTOCOL.md, section 9).
 bool TakesSuperFrames(ibv_context* context);
+
+// Packets that a queue pair of the NIC can have unacknowledged, if it says so.
+std::optional<uint32_t> MaxOutstanding(ibv_context* context);
 
 // Lets a connected queue pair's packets leave in super-frames: its other end takes them. Only for a NIC that
 // says so itself. False if it does not.

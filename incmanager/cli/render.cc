@@ -133,6 +133,46 @@ std::string Trouble(const proto::GroupState& group) {
   return words.empty() ? "" : fmt::format("trouble     {}\n", fmt::join(words, ", "));
 }
 
+// "8 messages at most, 7 to begin with (why 7)".
+std::string Window(const proto::GroupState& group) {
+  if (group.window_messages() == 0) return "chosen when all have joined";
+  std::string out = fmt::format("{} messages", group.window_messages());
+  if (group.start_messages() != 0) out += fmt::format(" at most, {} to begin with", group.start_messages());
+  return out + (group.window_reason().empty() ? "" : " (" + group.window_reason() + ")");
+}
+
+// The send windows that ranks use now, with the least and the greatest of those that trials have led to.
+std::string WindowsInUse(const proto::GroupState& group) {
+  if (group.start_messages() == 0)
+    return fmt::format("in use      {} messages: ranks try no others\n", group.window_messages());
+  if (group.windows().empty())
+    return fmt::format("in use      {} messages: no trials yet\n", group.start_messages());
+  // Protobuf's maps have no order.
+  const std::map<uint32_t, proto::WindowInUse> by_rank(group.windows().begin(), group.windows().end());
+  const auto [least, most] = std::ranges::minmax_element(
+      by_rank, {}, [](const auto& of_rank) { return of_rank.second.messages(); });
+  uint32_t from = least->second.messages();
+  uint32_t to = most->second.messages();
+  if (by_rank.size() < group.world_size()) {
+    from = std::min(from, group.start_messages());
+    to = std::max(to, group.start_messages());
+  }
+  std::string out = fmt::format("in use      {}{} messages; {} of {} ranks have tried others\n", from,
+                                from == to ? "" : fmt::format(" to {}", to), by_rank.size(),
+                                group.world_size());
+  const auto add = [&out](const auto& of_rank) {
+    const auto& [rank, window] = of_rank;
+    out += fmt::format("            {} at rank {}: {} ns per packet", window.messages(), rank,
+                       window.ns_per_packet());
+    if (window.before_messages() != window.messages())
+      out += fmt::format(", {} with {}", window.before_ns_per_packet(), window.before_messages());
+    out += "\n";
+  };
+  add(*least);
+  if (least->second.messages() != most->second.messages()) add(*most);
+  return out;
+}
+
 class TreeDrawing {
  public:
   explicit TreeDrawing(const proto::GroupState& group) : group_(group) {
@@ -265,10 +305,10 @@ std::string RenderGroup(const proto::GroupState& group) {
   out += fmt::format("ranks       {} of {} joined\n", group.joined_ranks_size(), group.world_size());
   out += fmt::format("path MTU    {}\n", chosen(group.path_mtu(), " bytes"));
   out += fmt::format("message M   {}\n", chosen(group.message_packets(), " packets"));
-  out += fmt::format("window W    {}{}\n", chosen(group.window_messages(), " messages"),
-                     group.window_reason().empty() ? "" : " (" + group.window_reason() + ")");
+  out += fmt::format("window W    {}\n", Window(group));
   out += fmt::format("slots N     {}\n", chosen(group.slots(), ""));
   if (group.slots() != 0) {
+    if (!group.has_failure()) out += WindowsInUse(group);
     out += fmt::format("inline      {}\n",
                        group.inline_bytes() == 0
                            ? std::string("never: data follow their control packet")

@@ -25,6 +25,9 @@ proto::GroupState Group() {
   group.set_name("g");
   group.set_world_size(2);
   (*group.mutable_switch_modes())["leaf1"] = proto::MODE_TERMINATED;
+  group.set_slots(32);
+  group.set_start_messages(2);
+  (*group.mutable_windows())[1].set_messages(1);
   proto::TreeNode& root = *group.add_tree();
   root.set_switch_name("root");
   for (uint32_t i = 0; i < 2; ++i) {

@@ -30,6 +30,44 @@ TEST(RenderGroup, SaysWhetherAGroupIsWatched) {
   EXPECT_THAT(RenderGroup(group), Not(HasSubstr("watched")));
 }
 
+TEST(RenderGroup, SaysWhichWindowsRanksUseAndWhy) {
+  proto::GroupState group;
+  EXPECT_THAT(RenderGroup(group), HasSubstr("window W    chosen when all have joined\n"));
+  EXPECT_THAT(RenderGroup(group), Not(HasSubstr("in use")));
+  group.set_world_size(4);
+  group.set_slots(128);
+  group.set_window_messages(8);
+  group.set_window_reason("as requested");
+  EXPECT_THAT(RenderGroup(group), HasSubstr("window W    8 messages (as requested)\n"));
+  EXPECT_THAT(RenderGroup(group), HasSubstr("in use      8 messages: ranks try no others\n"));
+  group.set_start_messages(7);
+  group.set_window_reason("why");
+  EXPECT_THAT(RenderGroup(group), HasSubstr("window W    8 messages at most, 7 to begin with (why)\n"));
+  EXPECT_THAT(RenderGroup(group), HasSubstr("in use      7 messages: no trials yet\n"));
+
+  const auto tell = [&group](uint32_t rank, uint32_t messages, uint32_t ns, uint32_t before, uint32_t ns_before) {
+    proto::WindowInUse& window = (*group.mutable_windows())[rank];
+    window.set_messages(messages);
+    window.set_ns_per_packet(ns);
+    window.set_before_messages(before);
+    window.set_before_ns_per_packet(ns_before);
+  };
+  tell(2, 3, 310, 7, 402);
+  EXPECT_THAT(RenderGroup(group), HasSubstr("in use      3 to 7 messages; 1 of 4 ranks have tried others\n"
+                                            "            3 at rank 2: 310 ns per packet, 402 with 7\n"));
+  tell(0, 7, 390, 7, 390);
+  tell(1, 8, 290, 7, 330);
+  tell(3, 3, 300, 6, 400);
+  EXPECT_THAT(RenderGroup(group), HasSubstr("in use      3 to 8 messages; 4 of 4 ranks have tried others\n"
+                                            "            3 at rank 2: 310 ns per packet, 402 with 7\n"
+                                            "            8 at rank 1: 290 ns per packet, 330 with 7\n"));
+  for (uint32_t rank = 0; rank < 4; ++rank) tell(rank, 7, 390, 7, 390);
+  EXPECT_THAT(RenderGroup(group), HasSubstr("in use      7 messages; 4 of 4 ranks have tried others\n"
+                                            "            7 at rank 0: 390 ns per packet\n"));
+  group.mutable_failure();
+  EXPECT_THAT(RenderGroup(group), Not(HasSubstr("in use")));
+}
+
 TEST(RenderGroup, SumsWhatSwitchesHadToSendAgain) {
   proto::GroupState group;
   for (const uint64_t repeats : {2, 3}) {

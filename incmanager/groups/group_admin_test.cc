@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "incmanager/groups/group_table.h"
 #include "incmanager/groups/group_table_testing.h"
@@ -153,6 +155,53 @@ TEST(GroupTable, ReservedGroupsComeBack) {
   }
   EXPECT_TRUE(w.table.Destroy(w.now, "g", false).ok());
   EXPECT_EQ(w.Phase(), "none");
+}
+
+// Switches have room for W; ranks begin with what the topology's figures give, or with W if that was wished.
+TEST(GroupTable, RanksAreToldWhichWindowToBeginWith) {
+  for (const uint32_t wished : {0u, 3u}) {
+    GroupWorldFixture w(testing::Star(2));
+    GroupSpec spec;
+    spec.name = "g";
+    spec.world_size = 2;
+    spec.message_packets = 8;
+    spec.window_messages = wished;
+    ASSERT_TRUE(w.table.Create(spec).ok());
+    w.JoinAll(2);
+    w.AnswerInstalls();
+    const auto* joined = w.Last<JoinedReply>(100);
+    ASSERT_NE(joined, nullptr);
+    EXPECT_EQ(w.installed.back().window_messages, joined->window_messages);
+    EXPECT_EQ(joined->start_messages == 0, wished != 0);
+    EXPECT_LE(joined->start_messages, joined->window_messages);
+    EXPECT_EQ(w.table.Find("g")->start_messages, joined->start_messages);
+    if (wished != 0) {
+      EXPECT_EQ(joined->window_messages, wished);
+    }
+  }
+}
+
+TEST(GroupTable, TheLastWindowOfEachRankIsKept) {
+  GroupWorldFixture w(testing::Star(2));
+  w.JoinAll(2);
+  w.table.OnWindow(100, {.messages = 1, .ns_per_packet = 1, .before_messages = 1});
+  w.AnswerInstalls();
+  const auto window_of = [&w](uint32_t rank) { return w.table.Find("g")->members.at(rank).window; };
+  EXPECT_FALSE(window_of(0)) << "the group did not run";
+  const uint32_t bound = w.Last<JoinedReply>(100)->window_messages;
+  const WindowInUse whole{
+      .messages = bound, .ns_per_packet = 300, .before_messages = 1, .before_ns_per_packet = 400};
+  w.table.OnWindow(101, whole);
+  w.table.OnWindow(999, whole);  // of nobody
+  EXPECT_FALSE(window_of(0));
+  ASSERT_TRUE(window_of(1));
+  EXPECT_EQ(window_of(1)->messages, bound);
+  const std::vector<std::pair<uint32_t, uint32_t>> wrong = {{0, 1}, {bound + 1, 1}, {1, 0}, {1, bound + 1}};
+  for (const auto& [messages, before] : wrong)
+    w.table.OnWindow(101, {.messages = messages, .ns_per_packet = 1, .before_messages = before});
+  EXPECT_EQ(window_of(1)->ns_per_packet, 300u) << "the protocol does not allow it such a window";
+  w.table.OnWindow(101, {.messages = 1, .ns_per_packet = 250, .before_messages = bound});
+  EXPECT_EQ(window_of(1)->messages, 1u);
 }
 
 // The manager's limit, or the operator's, and never more than a message takes beside its header.

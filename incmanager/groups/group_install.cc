@@ -195,6 +195,7 @@ void GroupTable::Install(Nanos now, Group* group) {
   const auto& chosen = std::get<Window>(window);
   group->message_packets = chosen.message_packets;
   group->window_messages = chosen.window_messages;
+  group->start_messages = chosen.start_messages;
   group->slots = chosen.slots;
   // What a message takes.
   const uint32_t most = chosen.message_packets * group->path_mtu - kControlBytes;
@@ -211,6 +212,7 @@ void GroupTable::Install(Nanos now, Group* group) {
   common.path_mtu = group->path_mtu;
   common.message_packets = chosen.message_packets;
   common.window_messages = chosen.window_messages;
+  common.start_messages = chosen.start_messages;
   common.slots = chosen.slots;
   common.prompt_ns = options_.prompt_ns;
   common.inline_bytes = group->inline_bytes;

@@ -157,6 +157,19 @@ void GroupTable::OnAbort(Nanos now, SessionId session, const std::string& reason
                         fmt::format("rank {} on {} aborted: {}", rank, Describe(*member), reason)));
 }
 
+void GroupTable::OnWindow(SessionId session, const WindowInUse& window) {
+  Member* member = nullptr;
+  const Group* group = OfSession(session, &member);
+  if (group == nullptr) return;
+  const bool runs = group->phase == GroupPhase::kRunning || group->phase == GroupPhase::kLeaving;
+  const auto allowed = [group](uint32_t messages) {
+    return messages >= 1 && messages <= group->window_messages;
+  };
+  if (!runs || group->start_messages == 0 || !allowed(window.messages) || !allowed(window.before_messages))
+    return;
+  member->window = window;
+}
+
 void GroupTable::OnSessionClosed(Nanos now, SessionId session) {
   Member* member = nullptr;
   Group* group = OfSession(session, &member);

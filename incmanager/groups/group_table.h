@@ -83,6 +83,14 @@ struct GroupSpec {
 enum class GroupPhase : uint8_t { kReserved, kJoining, kInstalling, kRunning, kLeaving, kFailed };
 const char* Name(GroupPhase phase);
 
+// The send window that a rank says it uses; see WindowInUse in proto/manager.proto.
+struct WindowInUse {
+  uint32_t messages = 0;
+  uint32_t ns_per_packet = 0;
+  uint32_t before_messages = 0;
+  uint32_t before_ns_per_packet = 0;
+};
+
 struct Member {
   JoinRequest join;
   NodeId host = kNoNode;
@@ -90,6 +98,7 @@ struct Member {
   Nanos deadline = 0;  // of its join
   bool open = true;    // the session still lives
   bool left = false;
+  std::optional<WindowInUse> window;  // once it has tried others
 };
 
 // One life of a group, from the first join to the removal of its contexts.
@@ -106,6 +115,7 @@ struct Group {
   uint32_t path_mtu = 0;
   uint32_t message_packets = 0;
   uint32_t window_messages = 0;
+  uint32_t start_messages = 0;  // 0: all ranks use W
   uint32_t slots = 0;
   uint32_t inline_bytes = 0;
   std::string window_reason;
@@ -127,6 +137,8 @@ class GroupTable {
   void OnJoin(Nanos now, SessionId session, const JoinRequest& join);
   void OnLeave(Nanos now, SessionId session);
   void OnAbort(Nanos now, SessionId session, const std::string& reason);
+  // Of use to people only. Passed over if the group does not run, or its ranks may not use such a window.
+  void OnWindow(SessionId session, const WindowInUse& window);
   void OnSessionClosed(Nanos now, SessionId session);
   bool HasSession(SessionId session) const { return sessions_.contains(session); }
 

@@ -96,7 +96,8 @@ class Planner {
                                  context.message_packets,
                                  context.window_messages,
                                  context.inline_bytes,
-                                 endpoint.super_frames};
+                                 endpoint.super_frames,
+                                 context.start_messages};
     return true;
   }
 

@@ -49,6 +49,7 @@ struct JoinedReply {
   uint32_t window_messages = 0;
   uint32_t inline_bytes = 0;
   bool super_frames = false;
+  uint32_t start_messages = 0;
 };
 
 // One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.
@@ -81,7 +82,8 @@ struct ContextPlan {
   uint32_t window_messages = 0;
   uint32_t slots = 0;
   uint64_t prompt_ns = 0;
-  uint32_t inline_bytes = 0;  // for the ranks: switches go by what headers say
+  uint32_t start_messages = 0;  // for the ranks: switches have room for W
+  uint32_t inline_bytes = 0;    // for the ranks: switches go by what headers say
   std::optional<EndpointPlan> parent;
   std::vector<EndpointPlan> children;
   uint64_t arena_bytes = 0;  // as the switch answered; 0 until then

@@ -279,27 +279,82 @@ TEST(Forwarding, FloodedFramesReachAllOnceAndEnd) {
 
 Window Choose(const WindowRequest& request) { return std::get<Window>(ChooseWindow(request)); }
 
-TEST(ChooseWindow, TwiceTheBandwidthDelayProductWithinBounds) {
+TEST(ChooseWindow, BeginsWithTwiceTheBandwidthDelayProductWithinBounds) {
   WindowRequest request;
   request.path_mtu = 4096;
   request.rate_gbps = 10;
   request.round_trip_us = 80;  // 100 kB: 48.8 packets
   EXPECT_EQ(Choose(request).message_packets, 8u);
-  EXPECT_EQ(Choose(request).window_messages, 7u);
+  EXPECT_EQ(Choose(request).start_messages, 7u);
   EXPECT_EQ(Choose(request).slots, 128u);
   EXPECT_EQ(Choose(request).reason,
             "2*BDP of 10 Gbit/s and 80 us (80 on links, 50 in each of 0 switches passed) is 49 packets of "
             "4096 bytes; at most 64");
   request.crossings = 1;
-  EXPECT_EQ(Choose(request).window_messages, 8u) << "64 of 80 packets";
+  EXPECT_EQ(Choose(request).start_messages, 8u) << "64 of 80 packets";
   request.crossings = 0;
   request.path_mtu = 1024;
-  EXPECT_EQ(Choose(request).window_messages, 8u) << "the bound";
+  EXPECT_EQ(Choose(request).start_messages, 8u) << "the bound";
   request.round_trip_us = 1;
-  EXPECT_EQ(Choose(request).window_messages, 2u) << "at least 16 packets";
+  EXPECT_EQ(Choose(request).start_messages, 2u) << "at least 16 packets";
   EXPECT_EQ(Choose(request).slots, 32u);
   request.nic_packets = 4;
-  EXPECT_EQ(Choose(request).message_packets * Choose(request).window_messages, 4u);
+  EXPECT_EQ(Choose(request).message_packets * Choose(request).start_messages, 4u);
+}
+
+TEST(ChooseWindow, WIsWhatTheSlotsTake) {
+  WindowRequest request;
+  request.path_mtu = 4096;
+  request.rate_gbps = 10;
+  request.round_trip_us = 80;
+  EXPECT_EQ(Choose(request).window_messages, 8u) << "56 packets to begin with need 128 slots";
+  request.nic_packets = 60;
+  EXPECT_EQ(Choose(request).window_messages, 7u) << "what the weakest NIC can have unacknowledged";
+  request.nic_packets = 128;
+  request.window_packets = 256;
+  EXPECT_EQ(Choose(request).window_messages, 8u) << "of 128 slots no more than half";
+  request.round_trip_us = 110;  // 67.2 packets
+  EXPECT_EQ(Choose(request).start_messages, 9u);
+  EXPECT_EQ(Choose(request).slots, 256u);
+  EXPECT_EQ(Choose(request).window_messages, 16u);
+  request.nic_packets = 100;
+  EXPECT_EQ(Choose(request).window_messages, 12u);
+  request.window_packets = 80;
+  EXPECT_EQ(Choose(request).window_messages, 10u) << "what may be in flight";
+  request.message_packets = 3;
+  request.round_trip_us = 1;
+  EXPECT_EQ(Choose(request).start_messages, 6u);
+  EXPECT_EQ(Choose(request).slots, 64u);
+  EXPECT_EQ(Choose(request).window_messages, 10u) << "60 of 64";
+}
+
+// Whatever is asked for: 1 <= start <= W, 2MW <= N, and no more slots than the window to begin with needs.
+TEST(ChooseWindow, EveryWindowFitsItsSlots) {
+  for (uint32_t m = 0; m <= 70; ++m) {
+    for (uint32_t w = 0; w <= 70; ++w) {
+      for (const uint32_t nic : {0u, 1u, 7u, 64u, 128u}) {
+        for (const double round_trip_us : {0.0, 33.0, 1000.0}) {
+          const WindowRequest request{.path_mtu = 1024,
+                                      .rate_gbps = 10,
+                                      .round_trip_us = round_trip_us,
+                                      .nic_packets = nic,
+                                      .message_packets = m,
+                                      .window_messages = w};
+          const auto chosen = ChooseWindow(request);
+          if (!std::holds_alternative<Window>(chosen)) continue;
+          const Window& window = std::get<Window>(chosen);
+          SCOPED_TRACE(::testing::Message() << m << ' ' << w << ' ' << nic << ' ' << round_trip_us);
+          const uint32_t start = w == 0 ? window.start_messages : window.window_messages;
+          ASSERT_EQ(window.start_messages == 0, w != 0) << "a wish is kept to";
+          ASSERT_GE(start, 1u);
+          ASSERT_LE(start, window.window_messages);
+          ASSERT_LE(2 * window.message_packets * window.window_messages, window.slots);
+          ASSERT_LE(window.message_packets * window.window_messages, nic == 0 ? 64 : std::min(nic, 64u));
+          ASSERT_LT(window.slots, 4 * window.message_packets * start);
+        }
+      }
+    }
+  }
 }
 
 TEST(ChooseWindow, WishesAreKeptOrRefused) {
@@ -312,7 +367,9 @@ TEST(ChooseWindow, WishesAreKeptOrRefused) {
   EXPECT_EQ(Choose(request).message_packets, 16u);
   EXPECT_EQ(Choose(request).window_messages, 4u);
   EXPECT_EQ(Choose(request).slots, 128u);
+  EXPECT_EQ(Choose(request).start_messages, 0u) << "ranks try no others";
   request.window_messages = 0;
+  EXPECT_EQ(Choose(request).start_messages, 4u);
   EXPECT_EQ(Choose(request).window_messages, 4u);
   request.message_packets = 0;
   request.window_messages = 32;

@@ -37,19 +37,25 @@ std::variant<Window, Failure> ChooseWindow(const WindowRequest& request) {
   if (window.message_packets == 0) {
     window.message_packets = std::min(kDefaultMessagePackets, bound / std::max(request.window_messages, 1u));
   }
-  window.window_messages = request.window_messages;
-  if (window.window_messages == 0) {
-    const uint32_t rounded_up = (packets + window.message_packets - 1) / window.message_packets;
-    window.window_messages = std::max(1u, std::min(rounded_up, bound / window.message_packets));
-    window.reason = fmt::format(
-        "2*BDP of {:g} Gbit/s and {:g} us ({:g} on links, {:g} in each of {} switches passed) is {:g} "
-        "packets of {} bytes; at most {}",
-        request.rate_gbps, round_trip_us, request.round_trip_us, kCrossingUs, request.crossings, wanted,
-        request.path_mtu, bound);
-  } else {
+  const auto slots_of = [&window](uint32_t messages) {
+    return std::bit_ceil(2 * window.message_packets * messages);
+  };
+  if (request.window_messages != 0) {
+    window.window_messages = request.window_messages;
+    window.slots = slots_of(request.window_messages);
     window.reason = "as requested";
+    return window;
   }
-  window.slots = std::bit_ceil(2 * window.message_packets * window.window_messages);
+  const uint32_t most = bound / window.message_packets;
+  const uint32_t rounded_up = (packets + window.message_packets - 1) / window.message_packets;
+  window.start_messages = std::max(1u, std::min(rounded_up, most));
+  window.slots = slots_of(window.start_messages);
+  window.window_messages = std::min(window.slots / (2 * window.message_packets), most);
+  window.reason = fmt::format(
+      "2*BDP of {:g} Gbit/s and {:g} us ({:g} on links, {:g} in each of {} switches passed) is {:g} "
+      "packets of {} bytes; at most {}",
+      request.rate_gbps, round_trip_us, request.round_trip_us, kCrossingUs, request.crossings, wanted,
+      request.path_mtu, bound);
   return window;
 }
 

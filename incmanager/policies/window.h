@@ -1,5 +1,5 @@
-// Sizes of a group: message (M), window (W) and slots (N), from the rate and delay of its tree. A pure
-// function.
+// Sizes of a group: message (M), window (W) and slots (N), from the rate and delay of its tree, and the send
+// window that ranks begin with. A pure function.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,16 @@ struct WindowRequest {
 
 struct Window {
   uint32_t message_packets = 0;  // M
-  uint32_t window_messages = 0;  // W
-  uint32_t slots = 0;  // N: the next power of two that is at least 2MW (docs/PROTOCOL.md, section 4)
-  std::string reason;  // how W came about, for people
+  uint32_t window_messages = 0;  // W, the bound of what ranks use
+  uint32_t start_messages = 0;   // what they begin with; 0: W, for ever, since it was wished
+  uint32_t slots = 0;  // N: the next power of two that is at least twice the window to begin with
+                       // (docs/PROTOCOL.md, section 4)
+  std::string reason;  // how the window to begin with came about, for people
 };
 
-// Twice the bandwidth-delay product, between 16 packets and the bound. Errors: kInvalidArgument if the wished
-// M and W exceed the bound.
+// To begin with twice the bandwidth-delay product, between 16 packets and what may be in flight; W is as much
+// more as these slots take, 2MW <= N, and as may be in flight. Errors: kInvalidArgument if the wished M and W
+// exceed that.
 std::variant<Window, Failure> ChooseWindow(const WindowRequest& request);
 
 }  // namespace epic::manager

@@ -49,6 +49,24 @@ TEST(ControlPlane, RunsAGroupAndLeavesNothingBehind) {
   EXPECT_EQ(plane.Show("g").state(), "none");
 }
 
+TEST(ControlPlane, ShowsWhichWindowsRanksUse) {
+  ControlPlane plane(testing::Star(2));
+  const std::vector<proto::Joined> joined = plane.Run(2);
+  const proto::GroupState shown = plane.Show("g");
+  EXPECT_GE(joined[0].start_messages(), 1u);
+  EXPECT_EQ(joined[0].start_messages(), shown.start_messages());
+  EXPECT_EQ(joined[0].window_messages(), shown.window_messages());
+  EXPECT_TRUE(shown.windows().empty()) << "no trials yet";
+  proto::WindowInUse window;
+  window.set_messages(1);
+  window.set_ns_per_packet(310);
+  window.set_before_messages(joined[1].start_messages());
+  window.set_before_ns_per_packet(402);
+  plane.ranks[1]->Tell(window);
+  EXPECT_TRUE(Eventually([&plane] { return plane.Show("g").windows_size() == 1; }));
+  EXPECT_EQ(plane.Show("g").windows().at(1).SerializeAsString(), window.SerializeAsString());
+}
+
 TEST(ControlPlane, TwoGroupsDoNotDisturbEachOther) {
   ControlPlane plane(testing::Star(4));
   plane.Run(4, "a");

@@ -200,6 +200,11 @@ class Rank {
     message.mutable_abort()->set_reason(reason);
     stream_->Write(message);
   }
+  void Tell(const proto::WindowInUse& window) {
+    proto::ClientMessage message;
+    *message.mutable_window() = window;
+    stream_->Write(message);
+  }
   // The next message that is neither Waiting, a probe nor a sign of life; KIND_NOT_SET when the stream has
   // ended.
   proto::ServerMessage Next() {

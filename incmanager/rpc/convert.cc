@@ -57,6 +57,15 @@ proto::EndpointConfig ToProto(const EndpointPlan& endpoint) {
   return out;
 }
 
+proto::WindowInUse ToProto(const WindowInUse& window) {
+  proto::WindowInUse out;
+  out.set_messages(window.messages);
+  out.set_ns_per_packet(window.ns_per_packet);
+  out.set_before_messages(window.before_messages);
+  out.set_before_ns_per_packet(window.before_ns_per_packet);
+  return out;
+}
+
 proto::Joined ToProto(const JoinedReply& reply) {
   proto::Joined out;
   out.set_group_id(reply.group_id);
@@ -69,6 +78,7 @@ proto::Joined ToProto(const JoinedReply& reply) {
   out.set_path_mtu(reply.path_mtu);
   out.set_message_packets(reply.message_packets);
   out.set_window_messages(reply.window_messages);
+  out.set_start_messages(reply.start_messages);
   out.set_inline_bytes(reply.inline_bytes);
   out.set_super_frames(reply.super_frames);
   out.set_qp_timeout(kQpTimeout);
@@ -132,6 +142,13 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   if (request.has_inline_bytes()) out.inline_bytes = request.inline_bytes();
   if (request.has_start_psn()) out.start_psn = request.start_psn();
   return out;
+}
+
+WindowInUse FromProto(const proto::WindowInUse& window) {
+  return {.messages = window.messages(),
+          .ns_per_packet = window.ns_per_packet(),
+          .before_messages = window.before_messages(),
+          .before_ns_per_packet = window.before_ns_per_packet()};
 }
 
 proto::Failure ToProto(const Failure& failure) {
@@ -212,6 +229,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
     if (member != group.members.end()) {
       out.add_joined_ranks(rank);
       out.add_rank_hosts(topology.nodes[member->second.host].name);
+      if (member->second.window) (*out.mutable_windows())[rank] = ToProto(*member->second.window);
     } else {
       out.add_rank_hosts(group.spec.hosts.empty() ? "" : group.spec.hosts[rank]);
     }
@@ -220,6 +238,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_path_mtu(group.path_mtu != 0 ? group.path_mtu : group.spec.path_mtu);
   out.set_message_packets(group.message_packets != 0 ? group.message_packets : group.spec.message_packets);
   out.set_window_messages(group.window_messages != 0 ? group.window_messages : group.spec.window_messages);
+  out.set_start_messages(group.start_messages);
   out.set_slots(group.slots);
   out.set_window_reason(group.window_reason);
   out.set_inline_bytes(group.inline_bytes);

@@ -17,6 +17,7 @@ std::string Shortened(const std::string& text);
 JoinRequest FromProto(const proto::Join& join);
 EngineReport FromProto(const proto::EngineInfo& info);
 GroupSpec FromProto(const proto::CreateGroupRequest& request);
+WindowInUse FromProto(const proto::WindowInUse& window);
 
 proto::Failure ToProto(const Failure& failure);
 proto::ServerMessage ToProto(const SessionEvent& event);

@@ -165,7 +165,13 @@ class Trial : private ManagerWorld {
   proto::ClientMessage ValidMessage(size_t slot) {
     proto::ClientMessage message;
     const uint8_t how = in_.Next();
-    if (how >= 0xf0) {
+    if (how >= 0xf8) {
+      proto::WindowInUse& window = *message.mutable_window();
+      window.set_messages(1);
+      window.set_ns_per_packet(how);
+      window.set_before_messages(1);
+      window.set_before_ns_per_packet(400);
+    } else if (how >= 0xf0) {
       proto::Probed& probed = *message.mutable_probed();
       probed.set_ip(Raw(topology_.nodes[how % switches_.size()].address));
       probed.set_asked(true);

@@ -178,9 +178,11 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
       if (about) watch_.OnAnswer(now, *about, {true, id}, probed.asked(), probed.answered());
       return;
     }
+    case proto::ClientMessage::kWindow:
+      return groups_.OnWindow(id, FromProto(message.window()));
     case proto::ClientMessage::KIND_NOT_SET:
-      return Send(id,
-                  Failure{ErrorCode::kInvalidArgument, "a message is join, leave, abort or probed", -1, ""});
+      return Send(id, Failure{ErrorCode::kInvalidArgument,
+                              "a message is join, leave, abort, probed or window", -1, ""});
   }
 }
 

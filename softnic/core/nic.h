@@ -71,6 +71,9 @@ class Nic {
 
   MemoryTable& memory() { return memory_; }
 
+  // Packets that a reliable queue pair can have unacknowledged while few others are at work.
+  uint32_t max_outstanding() const { return static_cast<uint32_t>(policy_.max_outstanding); }
+
   // Completion queues. Taking completions makes room; one that finds none is lost, and kCqOverrun says so.
   uint32_t CreateCq(uint32_t depth);
   void DestroyCq(uint32_t id);

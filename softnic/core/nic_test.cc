@@ -224,6 +224,7 @@ TEST(NicTest, ManyQueuePairsShareWhatIsUnderWay) {
         << "nothing would let it go on";
     if (qpn == 16) {
       EXPECT_EQ(sink.sent.size(), 128u) << "alone it has its whole window";
+      EXPECT_EQ(nic.max_outstanding(), 128u);
     }
   }
   EXPECT_LE(sink.sent.size(), 2048u);

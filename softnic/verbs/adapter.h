@@ -99,6 +99,9 @@ class Adapter {
   // To any group; the lock is held.
   bool IsAttached(Qpn qpn) const;
 
+  // As Nic says; never changes.
+  uint32_t max_outstanding() const { return nic_.max_outstanding(); }
+
   // As Port says.
   bool TakesSuperFrames();
   void SendSuperFrames(Ipv4 to, Qpn qpn, bool on);

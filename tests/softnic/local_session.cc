@@ -140,6 +140,7 @@ void Session::SetFailureHandler(FailureHandler handler) {
 void Session::Abort(const std::string& reason) {
   softnic::LocalManager::Get().Abort(stream_->group(), stream_->rank(), reason);
 }
+void Session::TellWindow(const WindowTrials::Found&) {}
 Error Session::Leave(std::chrono::milliseconds) {
   return softnic::LocalManager::Get().Leave(stream_->group(), stream_->rank());
 }

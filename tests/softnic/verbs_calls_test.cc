@@ -1,4 +1,5 @@
 // The calls themselves: operations, queries, events, who may go before whom, and what is not supported.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -14,6 +15,15 @@
 
 namespace epic::softnic::testing {
 namespace {
+
+// As who is linked with another libibverbs finds it.
+TEST(VerbsCalls, TheDeviceSaysHowManyPacketsCanBeUnacknowledged) {
+  const Device device;
+  auto* const most =
+      reinterpret_cast<uint32_t (*)(ibv_context*)>(dlsym(RTLD_DEFAULT, "epic_softnic_max_outstanding"));
+  ASSERT_NE(most, nullptr);
+  EXPECT_EQ(most(device.context), 128u);
+}
 
 TEST(VerbsCalls, EveryOperationCarriesItsData) {
   Connection c;

@@ -46,6 +46,7 @@ class OneGroupManager final : public proto::Manager::Service {
     proto::ClientMessage said;
     stream->Read(&said);
     const uint32_t rank = said.join().rank();
+    EXPECT_EQ(said.join().max_outstanding(), 128u) << "as softnic says";
     {
       std::unique_lock lock(mutex_);
       qpn_of_rank_[rank] = said.join().qpn();
