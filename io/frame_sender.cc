@@ -40,9 +40,7 @@ void FrameSender::Send(const roce::FramePieces& packet, Terms terms) {
   size_t skip = 0;
   if (joins && Joins(packet)) {
     skip = kHead;
-    Frame& frame = frames_.back();
-    ++frame.packets;
-    frame.open = packet.size() - kHead == frame.packet_bytes;
+    ++frames_.back().packets;
   } else {
     StartFrame(joins);
     frames_.back().packet_bytes = packet.size() - kHead;
@@ -56,9 +54,11 @@ void FrameSender::Send(const roce::FramePieces& packet, Terms terms) {
 bool FrameSender::Joins(const roce::FramePieces& packet) const {
   if (frames_.empty() || !frames_.back().open) return false;
   const Frame& frame = frames_.back();
-  return packet.size() - kHead <= frame.packet_bytes && frame.packets < roce::kMaxSuperFramePackets &&
-         frame.bytes + packet.size() - kHead <= roce::kMaxSuperFrameBytes &&
-         roce::SameSuperFrame(std::span(own_).subspan(frame.head), packet.head(), frame.packets);
+  return roce::JoinsSuperFrame({.first = std::span(own_).subspan(frame.head),
+                                .packet_bytes = frame.packet_bytes,
+                                .bytes = frame.bytes,
+                                .packets = frame.packets},
+                               packet.head(), packet.size());
 }
 
 // False if there is none; counted.

@@ -105,6 +105,14 @@ bool SameSuperFrame(std::span<const uint8_t> first, std::span<const uint8_t> nex
          same(kDestinationQpn, kPsn);  // with the bits before it, which the ICRC leaves out
 }
 
+bool JoinsSuperFrame(const OpenSuperFrame& frame, std::span<const uint8_t> next, size_t next_bytes) {
+  const size_t packet_bytes = next_bytes - kSuperFrameHeadBytes;
+  const bool none_shorter = frame.bytes == kSuperFrameHeadBytes + frame.packets * frame.packet_bytes;
+  return none_shorter && packet_bytes <= frame.packet_bytes && frame.packets < kMaxSuperFramePackets &&
+         frame.bytes + packet_bytes <= kMaxSuperFrameBytes &&
+         SameSuperFrame(frame.first, next, frame.packets);
+}
+
 void MakeSuperFrameHead(size_t payload_bytes, std::span<uint8_t> head) {
   const auto udp_bytes = static_cast<uint16_t>(UdpView::kBytes + payload_bytes);
   uint8_t* const ip = &head[kIp];

@@ -53,6 +53,19 @@ class SuperFrameView {
 // WritePieces. Same flow and queue pair, and an identification that is `packets` higher.
 bool SameSuperFrame(std::span<const uint8_t> first, std::span<const uint8_t> next, size_t packets);
 
+// A super-frame that is being put together.
+struct OpenSuperFrame {
+  std::span<const uint8_t> first;  // the head of its first packet's frame
+  size_t packet_bytes = 0;         // of that packet, from BTH to ICRC
+  size_t bytes = 0;                // of the frame, with what has joined it
+  size_t packets = 0;
+};
+
+// Whether a packet may join it, by flow and by bounds: `next` is the head of the frame that the packet would
+// have alone, as for SameSuperFrame, and next_bytes is its length. Behind a packet that is shorter than the
+// first none may.
+bool JoinsSuperFrame(const OpenSuperFrame& frame, std::span<const uint8_t> next, size_t next_bytes);
+
 // Makes the head of a first packet the head of a super-frame: lengths, and the checksums of IPv4 and, as the
 // kernel wants it for segmentation, of UDP's pseudo header. payload_bytes: of all packets.
 void MakeSuperFrameHead(size_t payload_bytes, std::span<uint8_t> head);

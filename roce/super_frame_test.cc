@@ -202,6 +202,40 @@ TEST_F(SuperFrameTest, OnlyPacketsOfOneFlowInOrderOfTheirIdentificationJoin) {
   EXPECT_TRUE(joins(kBth)) << "opcode";
 }
 
+TEST_F(SuperFrameTest, WhatJoinsIsNoLongerThanTheFirstAndEndsBehindAShorterOne) {
+  Make({1024, 1024, 300, 300});
+  OpenSuperFrame open{
+      .first = frames_[0], .packet_bytes = segment_, .bytes = frames_[0].size(), .packets = 1};
+  const auto join = [&](size_t k) {
+    const bool joins = JoinsSuperFrame(open, frames_[k], frames_[k].size());
+    if (joins) open.bytes += frames_[k].size() - kBth, ++open.packets;
+    return joins;
+  };
+  EXPECT_TRUE(join(1));
+  EXPECT_FALSE(join(3)) << "another flow: its identification is not the next";
+  EXPECT_TRUE(join(2)) << "a shorter one";
+  EXPECT_FALSE(join(3)) << "behind it";
+  open = {.first = frames_[2], .packet_bytes = 300 + 16, .bytes = frames_[2].size(), .packets = 1};
+  EXPECT_FALSE(JoinsSuperFrame(open, frames_[3], frames_[3].size() + 4)) << "longer than the first";
+  EXPECT_TRUE(JoinsSuperFrame(open, frames_[3], frames_[3].size()));
+}
+
+TEST_F(SuperFrameTest, WhatJoinsHasBounds) {
+  Make(std::vector<size_t>(kMaxSuperFramePackets + 1, 4096));
+  const auto joined = [&](size_t packet_bytes) {
+    OpenSuperFrame open{
+        .first = frames_[0], .packet_bytes = packet_bytes, .bytes = kBth + packet_bytes, .packets = 1};
+    while (open.packets < frames_.size() &&
+           JoinsSuperFrame(open, frames_[open.packets], kBth + packet_bytes)) {
+      open.bytes += packet_bytes;
+      ++open.packets;
+    }
+    return open.packets;
+  };
+  EXPECT_EQ(joined(12 + 4096 + 4), 15u);
+  EXPECT_EQ(joined(12 + 256 + 4), kMaxSuperFramePackets);
+}
+
 TEST_F(SuperFrameTest, TheHeadHasTheChecksumsThatTheKernelGoesOnFrom) {
   Make({1024, 1024, 300});
   EXPECT_EQ(InternetChecksum({&super_[kIp], 20}), 0);

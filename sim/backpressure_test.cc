@@ -132,7 +132,8 @@ TEST_P(BackpressureTest, EachCollectiveByItself) {
                            .path_mtu = 256,
                            .message_packets = static_cast<uint32_t>(1 + seed % 4),
                            .window_messages = static_cast<uint32_t>(1 + seed / 2 % 4),
-                           .prompt_ns = 20 * kMillisecond};
+                           .prompt_ns = 20 * kMillisecond,
+                           .super_frames = static_cast<SuperFrameLinks>(seed % 4)};
         const uint32_t root = static_cast<uint32_t>(seed) % static_cast<uint32_t>(hosts);
         ExpectNoTrouble(config, {HeaderOf(collective, 20000, root)}, {20000, slow, 200000}, seed);
         if (HasFailure()) break;
@@ -154,7 +155,8 @@ TEST_P(BackpressureInARowTest, CallsBehindEachOther) {
                          .path_mtu = 256,
                          .message_packets = static_cast<uint32_t>(1 + choices.Below(8)),
                          .window_messages = static_cast<uint32_t>(1 + choices.Below(8)),
-                         .prompt_ns = 20 * kMillisecond};
+                         .prompt_ns = 20 * kMillisecond,
+                         .super_frames = static_cast<SuperFrameLinks>(seed % 4)};
       std::vector<ControlHeader> headers;
       for (int k = 0; k < 30; ++k) {
         headers.push_back(HeaderOf(kAll[choices.Below(std::size(kAll))], 1 + choices.Below(4000),

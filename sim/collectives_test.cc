@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "sim/calls_testing.h"
 #include "sim/faults.h"
 #include "sim/realisations_testing.h"
 #include "sim/seeds_testing.h"
@@ -17,40 +18,6 @@ class CollectivesTest : public testing::TestWithParam<Realisation> {};
 
 INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest, testing::ValuesIn(kRealisations),
                          [](const auto& param) { return std::string(param.param.name); });
-
-// Runs the calls of each group; false and a recorded failure if they do not end within the limit or are
-// wrong.
-bool RunCalls(World& world, std::vector<Calls>& by_group, Nanos spread, Nanos limit) {
-  const int groups = static_cast<int>(by_group.size());
-  for (int g = 0; g < groups; ++g) {
-    for (int r = 0; r < world.ranks(g); ++r)
-      StartCalls(world, g, r, by_group[static_cast<size_t>(g)], world.now(), spread);
-  }
-  int finished = 0;
-  const auto done = [&] {
-    while (finished < groups && Finished(world, finished, by_group[static_cast<size_t>(finished)]))
-      ++finished;
-    return finished == groups;
-  };
-  if (!world.RunUntil(done, world.now() + limit)) {
-    ADD_FAILURE() << "group " << finished << " not finished at " << world.now() / kMillisecond
-                  << " ms of virtual time\n"
-                  << Standing(world, finished);
-    return false;
-  }
-  for (int g = 0; g < groups; ++g) {
-    for (const CollectiveCall& call : by_group[static_cast<size_t>(g)]) {
-      for (int r = 0; r < world.ranks(g); ++r) {
-        const size_t wrong = call.Wrong(r);
-        if (wrong == 0) continue;
-        ADD_FAILURE() << "group " << g << ", " << call.Describe() << ": rank " << r << " has " << wrong
-                      << " wrong elements";
-        return false;
-      }
-    }
-  }
-  return true;
-}
 
 TEST_P(CollectivesTest, EachWithEachTypeAndOperationAndRoot) {
   for (const TreeSpec& tree : {Star(3), FullTree(2, 2), UnevenTree(), InterleavedTree()}) {
@@ -131,9 +98,10 @@ void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const Fau
                  .message_packets = static_cast<uint32_t>(1 + shape.Below(8)),
                  .window_messages = static_cast<uint32_t>(1 + shape.Below(8)),
                  .inline_bytes = seed % 2 == 0 ? kMaxInlineBytes : 0,
-                 .arena_bytes = size_t{1 + others.size()} << 20},
+                 .arena_bytes = size_t{1 + others.size()} << 20,
+                 .super_frames = static_cast<SuperFrameLinks>(seed / 2 % 4)},
                 seed);
-    world.SetFaultRule([&](const LinkPacket&) { return RandomFate(faults, world.choices()); });
+    world.SetFaultRule([&](const LinkPacket& p) { return RandomFate(faults, p.packets, world.choices()); });
     for (const GroupSpec& other : others) world.AddGroup(other);
     std::vector<Calls> by_group(1 + others.size());
     for (int g = 0; g < world.groups(); ++g) {
@@ -147,7 +115,7 @@ void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const Fau
   }
 }
 
-constexpr FaultRates kAll = {.loss_ppm = 10000, .duplicate_ppm = 10000, .delay_ppm = 10000};
+constexpr FaultRates kAll = {.loss_ppm = 10000, .cut_ppm = 20000, .duplicate_ppm = 10000, .delay_ppm = 10000};
 
 TEST_P(CollectivesTest, AThousandRandomCalls) { RandomCalls(GetParam(), FullTree(2, 2), {}, 1000, 1); }
 TEST_P(CollectivesTest, AThousandRandomCallsWithFaults) {

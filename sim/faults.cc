@@ -2,8 +2,9 @@
 
 namespace epic::sim {
 
-Fate RandomFate(const FaultRates& rates, Choices& choices) {
+Fate RandomFate(const FaultRates& rates, int packets, Choices& choices) {
   if (choices.Chance(rates.loss_ppm)) return Fate::kDrop;
+  if (packets > 1 && rates.cut_ppm > 0 && choices.Chance(rates.cut_ppm)) return Fate::kCut;
   if (choices.Chance(rates.duplicate_ppm)) return Fate::kDuplicate;
   if (choices.Chance(rates.delay_ppm)) return Fate::kDelay;
   if (rates.linger_ppm > 0 && choices.Chance(rates.linger_ppm)) return Fate::kLinger;
@@ -17,7 +18,7 @@ Fate RandomFaults::Next(const LinkPacket& packet, Nanos now, Choices& choices) {
       until = now + 1 + static_cast<Nanos>(choices.Below(static_cast<uint64_t>(rates_.burst_ns)));
     if (now < until) return Fate::kDrop;
   }
-  return RandomFate(rates_, choices);
+  return RandomFate(rates_, packet.packets, choices);
 }
 
 }  // namespace epic::sim

@@ -10,9 +10,10 @@
 
 namespace epic::sim {
 
-// Of a million packets on a link.
+// Of a million packets on a link, each alone or several in a super-frame.
 struct FaultRates {
   uint64_t loss_ppm = 0;
+  uint64_t cut_ppm = 0;  // of super-frames
   uint64_t duplicate_ppm = 0;
   uint64_t delay_ppm = 0;
   uint64_t corrupt_ppm = 0;
@@ -21,8 +22,8 @@ struct FaultRates {
   uint64_t linger_ppm = 0;
 };
 
-// The next packet's, of faults that strike packets one by one.
-Fate RandomFate(const FaultRates& rates, Choices& choices);
+// The next one's, of faults that strike them one by one. packets: that are in it.
+Fate RandomFate(const FaultRates& rates, int packets, Choices& choices);
 
 // Bursts too: each direction of a link has its own.
 class RandomFaults {

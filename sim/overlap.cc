@@ -35,8 +35,8 @@ Run Measure(const OverlapConfig& config, bool reduce_scatter, bool all_gather) {
   Run run;
   world.SetFaultRule([&](const LinkPacket& p) {
     HostLoad& load = run.load[static_cast<size_t>(p.group)];
-    if (p.from >= world.node_of_host(0)) load.up += World::WireBytes(*p.packet);
-    if (p.to >= world.node_of_host(0)) load.down += World::WireBytes(*p.packet);
+    if (p.from >= world.node_of_host(0)) load.up += WireBytes(*p.packet);
+    if (p.to >= world.node_of_host(0)) load.down += WireBytes(*p.packet);
     return Fate::kDeliver;
   });
   std::vector<std::vector<CollectiveCall>> calls(2);

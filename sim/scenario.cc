@@ -51,8 +51,12 @@ std::string Choice(const Names& names, const NameOf& name_of) {
 const std::vector<FaultPlan>& FaultPlans() {
   static const std::vector<FaultPlan> plans = {
       {.name = "quiet", .meaning = "nothing goes wrong", .rates = {}},
-      {.name = "loss", .meaning = "1 % of packets lost", .rates = {.loss_ppm = 10'000}},
-      {.name = "heavy", .meaning = "10 % lost", .rates = {.loss_ppm = 100'000}},
+      {.name = "loss",
+       .meaning = "1 % of packets lost, and 5 % of super-frames cut short",
+       .rates = {.loss_ppm = 10'000, .cut_ppm = 50'000}},
+      {.name = "heavy",
+       .meaning = "10 % lost, 10 % of super-frames cut",
+       .rates = {.loss_ppm = 100'000, .cut_ppm = 100'000}},
       {.name = "repeats", .meaning = "5 % duplicated", .rates = {.duplicate_ppm = 50'000}},
       {.name = "reorder", .meaning = "5 % held back", .rates = {.delay_ppm = 50'000}},
       {.name = "corrupt",
@@ -64,8 +68,9 @@ const std::vector<FaultPlan>& FaultPlans() {
       {.name = "stopped", .meaning = "hosts that stand still, NIC and all", .rates = {}, .stops_hosts = true},
       {.name = "late", .meaning = "a rank that comes late to every call", .rates = {}, .late_ranks = true},
       {.name = "all",
-       .meaning = "1 % lost, duplicated, held back and corrupted each, bursts, stopped hosts",
+       .meaning = "1 % lost, duplicated, held back, corrupted and cut each, bursts, stopped hosts",
        .rates = {.loss_ppm = 10'000,
+                 .cut_ppm = 10'000,
                  .duplicate_ppm = 10'000,
                  .delay_ppm = 10'000,
                  .corrupt_ppm = 10'000,
@@ -84,6 +89,7 @@ const std::vector<FaultPlan>& FaultPlans() {
       {.name = "worst",
        .meaning = "all, crashed and killed together",
        .rates = {.loss_ppm = 10'000,
+                 .cut_ppm = 10'000,
                  .duplicate_ppm = 10'000,
                  .delay_ppm = 10'000,
                  .corrupt_ppm = 10'000,
@@ -183,6 +189,8 @@ StatusOr<Scenario> Complete(Scenario scenario) {
   if (!scenario.send_windows.empty() && scenario.send_windows != "fixed" &&
       scenario.send_windows != "changing")
     return Invalid(fmt::format("send-windows '{}': fixed or changing", scenario.send_windows));
+  if (!scenario.super_frames.empty() && !SuperFrameLinksNamed(scenario.super_frames))
+    return Invalid(fmt::format("super-frames '{}': none, all, switches, hosts", scenario.super_frames));
   return scenario;
 }
 
@@ -191,6 +199,7 @@ std::string ReplayLine(const Scenario& scenario) {
                                  scenario.topology, scenario.mode, scenario.name, scenario.calls);
   if (scenario.inline_bytes) line += fmt::format(" inline={}", *scenario.inline_bytes);
   if (!scenario.send_windows.empty()) line += " send-windows=" + scenario.send_windows;
+  if (!scenario.super_frames.empty()) line += " super-frames=" + scenario.super_frames;
   return line;
 }
 
@@ -215,6 +224,8 @@ StatusOr<Scenario> ParseReplayLine(const std::string& line) {
       if (!scenario.inline_bytes) return Invalid(fmt::format("'{}' is not a number of bytes", value));
     } else if (key == "send-windows" && !value.empty()) {
       scenario.send_windows = value;
+    } else if (key == "super-frames" && !value.empty()) {
+      scenario.super_frames = value;
     } else if (key == "topology") {
       scenario.topology = value;
     } else if (key == "mode") {

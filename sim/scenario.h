@@ -27,7 +27,8 @@ struct Scenario {
   std::string name;                                     // of the faults
   int calls = 20;                                       // of each group
   std::optional<uint32_t> inline_bytes = std::nullopt;  // the groups' inline limit; else the seed's choice
-  std::string send_windows;  // of ranks: "fixed"; "changing", now and then; empty: the seed's choice
+  std::string send_windows = {};  // of ranks: "fixed"; "changing", now and then; empty: the seed's choice
+  std::string super_frames = {};  // as SuperFrameLinksNamed; else the seed's choice
 
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
@@ -67,7 +68,7 @@ ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choi
 StatusOr<Scenario> Complete(Scenario scenario);
 
 // The line, and back. Parse takes keys in any order; each must be there, but for calls, inline and
-// send-windows.
+// send-windows and super-frames.
 std::string ReplayLine(const Scenario& scenario);
 StatusOr<Scenario> ParseReplayLine(const std::string& line);
 

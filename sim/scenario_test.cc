@@ -15,6 +15,12 @@ TEST(ScenarioTest, ALineIsTheScenario) {
   const auto again = ParseReplayLine(ReplayLine(scenario));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, scenario);
+  for (const char* links : {"none", "all", "switches", "hosts"}) {
+    Scenario chosen = scenario;
+    chosen.inline_bytes = 960;
+    chosen.super_frames = links;
+    EXPECT_EQ(*ParseReplayLine(ReplayLine(chosen)), chosen);
+  }
 }
 
 TEST(ScenarioTest, ALineSaysWhetherWindowsChange) {
@@ -51,7 +57,10 @@ TEST(ScenarioTest, OtherLinesAreRefused) {
         "seed=1 topology=star-4 mode=1 scenario=lossy", "seed=1 topology=ring-4 mode=1 scenario=loss",
         "seed=1 topology=star-4 mode=1 scenario=loss calls=0",
         "seed=1 topology=star-4 mode=1 scenario=loss calls=4294967297",
-        "seed=1 topology=star-4 mode=1 scenario=loss speed=3", "seed topology=star-4 mode=1 scenario=loss"}) {
+        "seed=1 topology=star-4 mode=1 scenario=loss speed=3",
+        "seed=1 topology=star-4 mode=1 scenario=loss super-frames=some",
+        "seed=1 topology=star-4 mode=1 scenario=loss super-frames=",
+        "seed topology=star-4 mode=1 scenario=loss"}) {
     EXPECT_FALSE(ParseReplayLine(line).ok()) << line;
   }
 }

@@ -70,6 +70,8 @@ const char* Name(Fate fate) {
       return "delay";
     case Fate::kCorrupt:
       return "corrupt";
+    case Fate::kCut:
+      return "cut";
     case Fate::kHold:
       return "hold";
     case Fate::kLinger:
@@ -86,10 +88,11 @@ void Trace::Packet(const World& world, std::string_view event, const LinkPacket&
   const char* const opcode =
       p.bth.opcode == roce::Opcode::kRcAck ? SyndromeName(p.aeth.syndrome) : OpcodeName(p.bth.opcode);
   sink_(fmt::format(
-      R"({{"time":{},"event":"{}","packet":{},"from":"{}","to":"{}","group":{},"opcode":"{}","psn":{},"qpn":{},)"
-      R"("bytes":{},"fate":"{}"}})",
-      world.now(), event, packet.number, NodeName(world, packet.from), NodeName(world, packet.to),
-      packet.group, opcode, p.bth.psn.raw(), Raw(p.bth.dest_qp), p.payload.size(), fate));
+      R"({{"time":{},"event":"{}","packet":{},"frame":{},"from":"{}","to":"{}","group":{},"opcode":"{}",)"
+      R"("psn":{},"qpn":{},"bytes":{},"fate":"{}"}})",
+      world.now(), event, packet.number, packet.frame, NodeName(world, packet.from),
+      NodeName(world, packet.to), packet.group, opcode, p.bth.psn.raw(), Raw(p.bth.dest_qp), p.payload.size(),
+      fate));
 }
 
 void Trace::Run(std::string_view replay_line) {

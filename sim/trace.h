@@ -10,7 +10,7 @@
 
 namespace epic::sim {
 
-// "deliver", "lose", "repeat", "delay", "corrupt", "linger", "flip".
+// "deliver", "lose", "repeat", "delay", "corrupt", "cut", "linger", "hold", "flip".
 const char* Name(Fate fate);
 
 // Takes each line, without a newline.

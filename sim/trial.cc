@@ -48,6 +48,7 @@ struct Shape {
     config.inline_bytes = scenario.inline_bytes.value_or(InlineLimit(scenario.seed));
     const bool by_seed = window_choices.Below(2) == 0;
     changes_windows = scenario.send_windows.empty() ? by_seed : scenario.send_windows == "changing";
+    config.super_frames = SuperFrameLinksNamed(scenario.super_frames).value_or(AgreedLinks(scenario.seed));
     max_count = 200u << choices.Below(5);
     faults_end = kMillisecond << choices.Below(7);
     spread = faults_end / scenario.calls / OneOf({1, 4, 16});
@@ -60,6 +61,12 @@ struct Shape {
     const std::array<uint32_t, 4> limits = {0, config.path_mtu - kHeader, 2 * config.path_mtu - kHeader,
                                             kMaxInlineBytes};
     return limits[Choices(seed * 7919 + 2).Below(limits.size())];
+  }
+  // Chosen apart for the same reason.
+  static SuperFrameLinks AgreedLinks(uint64_t seed) {
+    constexpr std::array kLinks = {SuperFrameLinks::kNone, SuperFrameLinks::kAll, SuperFrameLinks::kSwitches,
+                                   SuperFrameLinks::kHosts};
+    return kLinks[Choices(seed * 7919 + 3).Below(kLinks.size())];
   }
   // What crashes, when and until when, and the times of the manager: a real lease of seconds would be
   // thousands of timeouts of the hosts, all alike.
@@ -121,7 +128,8 @@ class Trial {
           StartGroup(group);
         }) {
     trace_.Run(ReplayLine(scenario));
-    world_.SetFaultRule([this](const LinkPacket& p) { return Decide(p); });
+    world_.SetFaultRule([this](const LinkPacket& p) { return FateOf(p); });
+    world_.SetSendWatch([this](const LinkPacket& p, Fate fate) { Note(p, fate); });
     world_.SetArrivalWatch([this](const LinkPacket& p, bool heard) {
       trace_.Arrived(world_, p, heard);
       if (!heard) ++counts_.unheard;
@@ -147,7 +155,7 @@ class Trial {
     return world_;
   }
   Fate FateOf(const LinkPacket& packet);
-  Fate Decide(const LinkPacket& packet);
+  void Note(const LinkPacket& packet, Fate fate);
   void StopHosts();
   void Happen(const Crash& crash);
   void StartGroup(int group);
@@ -183,14 +191,13 @@ Fate Trial::FateOf(const LinkPacket& packet) {
   return plan_.swallows ? Fate::kDrop : Fate::kDeliver;
 }
 
-Fate Trial::Decide(const LinkPacket& packet) {
-  const Fate fate = FateOf(packet);
+void Trial::Note(const LinkPacket& packet, Fate fate) {
   counts_.lost += fate == Fate::kDrop;
+  counts_.cut += fate == Fate::kCut;
   counts_.corrupted += fate == Fate::kCorrupt;
   counts_.repeated += fate == Fate::kDuplicate;
   counts_.delayed += fate == Fate::kDelay || fate == Fate::kLinger;
   trace_.Sent(world_, packet, fate);
-  return fate;
 }
 
 // Some of the hosts, once or twice each; none beyond the end of the faults.
@@ -274,6 +281,7 @@ Outcome Trial::Run() {
     ended = world_.RunUntil([this] { return AllEnded(); }, limit);
   }
   counts_.packets = world_.packets();
+  counts_.super_frames = world_.super_frames();
   counts_.time = world_.now();
   counts_.aborted = Aborted();
   Outcome outcome{.verdict = ended ? Verdict::kRight : Verdict::kHung, .detail = {}, .counts = counts_};
@@ -362,7 +370,9 @@ Counts& Counts::operator+=(const Counts& other) {
   runs += other.runs;
   calls += other.calls;
   packets += other.packets;
+  super_frames += other.super_frames;
   lost += other.lost;
+  cut += other.cut;
   corrupted += other.corrupted;
   repeated += other.repeated;
   delayed += other.delayed;
@@ -377,11 +387,12 @@ Counts& Counts::operator+=(const Counts& other) {
 
 std::string Describe(const Counts& counts) {
   return fmt::format(
-      "{} calls, {} packets, {:.6f} virtual seconds; {} lost, {} corrupted, {} repeated, {} delayed, {} "
-      "unheard; {} crashes, {} groups failed, {} calls of ranks aborted, {} packets of failed groups",
-      counts.calls, counts.packets, static_cast<double>(counts.time) / 1e9, counts.lost, counts.corrupted,
-      counts.repeated, counts.delayed, counts.unheard, counts.crashes, counts.failed, counts.aborted,
-      counts.old);
+      "{} calls, {} packets, {} super-frames, {:.6f} virtual seconds; {} lost, {} cut, {} corrupted, {} "
+      "repeated, {} delayed, {} unheard; {} crashes, {} groups failed, {} calls of ranks aborted, {} packets "
+      "of failed groups",
+      counts.calls, counts.packets, counts.super_frames, static_cast<double>(counts.time) / 1e9, counts.lost,
+      counts.cut, counts.corrupted, counts.repeated, counts.delayed, counts.unheard, counts.crashes,
+      counts.failed, counts.aborted, counts.old);
 }
 
 Outcome RunTrial(const Scenario& scenario, const TraceSink& trace) { return Trial(scenario, trace).Run(); }

@@ -27,7 +27,9 @@ struct Counts {
   int64_t runs = 0;
   int64_t calls = 0;  // one per group and call, not per rank
   int64_t packets = 0;
+  int64_t super_frames = 0;  // of packets, all of which count below
   int64_t lost = 0;
+  int64_t cut = 0;  // off from super-frames
   int64_t corrupted = 0;
   int64_t repeated = 0;
   int64_t delayed = 0;

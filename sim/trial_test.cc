@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -32,6 +33,8 @@ TEST(TrialTest, EachModeWithEachScenarioEndsRight) {
       // What the scenario is for has happened, and nothing else.
       SCOPED_TRACE(plan.name);
       EXPECT_EQ(counts.lost > 0, plan.rates.loss_ppm + plan.rates.burst_ppm > 0);
+      EXPECT_GT(counts.super_frames, 0);
+      EXPECT_EQ(counts.cut > 0, plan.rates.cut_ppm > 0);
       EXPECT_EQ(counts.corrupted > 0, plan.rates.corrupt_ppm > 0);
       EXPECT_EQ(counts.repeated > 0, plan.rates.duplicate_ppm > 0);
       EXPECT_EQ(counts.delayed > 0, plan.rates.delay_ppm + plan.rates.linger_ppm > 0);
@@ -50,15 +53,45 @@ TEST(TrialTest, WhatWasFoundStaysRepaired) {
   for (const char* line : {
            // Mode II: a switch forgot what a child wanted when a later result, asked for by another, came by
            // first; without another loss the same went on for ever.
-           "seed=79 topology=tree-3-2 mode=2 scenario=heavy calls=20 inline=0 send-windows=fixed",
-           "seed=85 topology=tree-7-2 mode=2 scenario=loss calls=20 inline=0 send-windows=fixed",
-           "seed=145 topology=uneven mode=2 scenario=all calls=20 inline=0 send-windows=fixed",
-           "seed=172 topology=interleaved mode=2 scenario=bursts calls=20 inline=0 send-windows=fixed",
+           "seed=79 topology=tree-3-2 mode=2 scenario=heavy calls=20 inline=0 send-windows=fixed "
+           "super-frames=none",
+           "seed=85 topology=tree-7-2 mode=2 scenario=loss calls=20 inline=0 send-windows=fixed "
+           "super-frames=none",
+           "seed=145 topology=uneven mode=2 scenario=all calls=20 inline=0 send-windows=fixed "
+           "super-frames=none",
+           "seed=172 topology=interleaved mode=2 scenario=bursts calls=20 inline=0 send-windows=fixed "
+           "super-frames=none",
        }) {
     SCOPED_TRACE(std::string("replay: epic-sim run --replay '") + line + "'");
     const Outcome outcome = RunTrial(*ParseReplayLine(line));
     EXPECT_EQ(outcome.verdict, Verdict::kRight) << outcome.detail;
   }
+}
+
+// Where no link takes super-frames there are none, and which do is the seed's choice or the line's.
+TEST(TrialTest, SuperFramesAreWhereTheLineSaysSo) {
+  const auto super_frames = [](const char* links, const char* topology) {
+    return RunTrial(*Complete({.seed = 2,
+                               .topology = topology,
+                               .mode = "2",
+                               .name = "quiet",
+                               .calls = 20,
+                               .super_frames = links}))
+        .counts.super_frames;
+  };
+  for (const char* topology : {"star-4", "tree-3-2"}) {
+    EXPECT_EQ(super_frames("none", topology), 0);
+    EXPECT_GT(super_frames("all", topology), 0);
+    EXPECT_GT(super_frames("hosts", topology), 0);
+    EXPECT_EQ(super_frames("switches", topology) > 0, topology == std::string("tree-3-2"));
+  }
+  int with = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const Scenario scenario{.seed = seed, .topology = "tree-3-2", .mode = "1", .name = "quiet", .calls = 4};
+    with += RunTrial(scenario).counts.super_frames > 0 ? 1 : 0;
+  }
+  EXPECT_GT(with, 20) << "three quarters of the seeds have them";
+  EXPECT_LT(with, 38);
 }
 
 TEST(TrialTest, CanariesDoNotEndRight) {
@@ -119,9 +152,11 @@ TEST(TrialTest, TheSameLineHasTheSameTrace) {
 
 // Every line is JSON, time does not go back, and what was sent adds up with what the run counted.
 TEST(TrialTest, TheTraceIsWhatHappened) {
-  const Scenario scenario{.seed = 9, .topology = "tree-3-2", .mode = "2", .name = "all", .calls = 20};
+  const Scenario scenario{
+      .seed = 9, .topology = "tree-3-2", .mode = "2", .name = "all", .calls = 20, .super_frames = "all"};
   std::map<std::string, int64_t> events;
   std::map<std::string, int64_t> fates;
+  std::map<int64_t, int> frames;  // packets sent in each
   std::string replay;
   std::string last;
   Nanos time = 0;
@@ -129,6 +164,7 @@ TEST(TrialTest, TheTraceIsWhatHappened) {
     const auto line = nlohmann::json::parse(text);
     ++events[line["event"]];
     if (line.contains("fate")) ++fates[line["fate"]];
+    if (line["event"] == "sent") ++frames[line["frame"].get<int64_t>()];
     if (line["event"] == "run") replay = line["replay"];
     EXPECT_GE(line["time"].get<Nanos>(), time);
     time = line["time"];
@@ -138,7 +174,11 @@ TEST(TrialTest, TheTraceIsWhatHappened) {
   EXPECT_EQ(last,
             R"({"time":)" + std::to_string(outcome.counts.time) + R"(,"event":"verdict","verdict":"right"})");
   EXPECT_EQ(events["sent"], outcome.counts.packets);
+  EXPECT_EQ(std::ranges::count_if(frames, [](const auto& frame) { return frame.second > 1; }),
+            outcome.counts.super_frames);
+  EXPECT_GT(outcome.counts.super_frames, 0);
   EXPECT_EQ(fates["lose"], outcome.counts.lost);
+  EXPECT_EQ(fates["cut"], outcome.counts.cut);
   EXPECT_EQ(fates["corrupt"], outcome.counts.corrupted);
   EXPECT_EQ(fates["repeat"], outcome.counts.repeated);
   EXPECT_EQ(fates["delay"], outcome.counts.delayed);

@@ -76,7 +76,7 @@ class World::SwitchEffects final : public engine::Effects {
  public:
   SwitchEffects(World& world, int node) : world_(world), node_(node) {}
   void Send(PortId port, const engine::OutPacket& packet) override {
-    world_.Transmit(node_, port, packet.packet);
+    world_.Transmit(node_, port, packet.packet, packet.ip_id, packet.super_frames);
   }
   void SetTimer(engine::TimerId id, Nanos deadline) override {
     // Setting a timer that is set moves it: what was set before must not fire.
@@ -99,34 +99,55 @@ class World::SwitchEffects final : public engine::Effects {
 class World::HostSink final : public roce::PacketSink {
  public:
   HostSink(World& world, int node) : world_(world), node_(node) {}
-  void Send(const roce::Packet& packet) override { world_.Transmit(node_, 0, packet); }
+  // As softnic: its identifications count the packets of its port.
+  void Send(const roce::Packet& packet) override {
+    world_.Transmit(node_, 0, packet, world_.ip_id_[static_cast<size_t>(node_)]++,
+                    world_.links_.TakesSuperFrames(node_, 0));
+  }
 
  private:
   World& world_;
   int node_;
 };
 
-World::World(const WorldConfig& config, uint64_t seed) : config_(config), choices_(seed) {
+World::World(const WorldConfig& config, uint64_t seed)
+    : config_(config),
+      choices_(seed),
+      links_({.delay_ns = config.link_delay_ns,
+              .bits_per_second = config.bits_per_second,
+              .packet_life_ns = config.packet_life_ns},
+             static_cast<int>(config.tree.switch_parent.size() + config.tree.rank_switch.size()), choices_,
+             events_) {
   const auto switches = static_cast<int>(config.tree.switch_parent.size());
   const auto hosts = static_cast<int>(config.tree.rank_switch.size());
-  links_.resize(static_cast<size_t>(switches + hosts));
-  parent_port_.resize(links_.size());
-  down_until_.assign(links_.size(), 0);
+  const auto nodes = static_cast<size_t>(switches + hosts);
+  parent_port_.resize(nodes);
+  ip_id_.resize(nodes);
+  down_until_.assign(nodes, 0);
   for (int s = 1; s < switches; ++s) Connect(s, config.tree.switch_parent[static_cast<size_t>(s)]);
   for (int h = 0; h < hosts; ++h) Connect(switches + h, config.tree.rank_switch[static_cast<size_t>(h)]);
-  for (int s = 0; s < switches; ++s)
-    engines_.emplace_back(AddressOf(s), links_[static_cast<size_t>(s)].size(), config.arena_bytes);
+  for (int s = 0; s < switches; ++s) engines_.emplace_back(AddressOf(s), links_.ports(s), config.arena_bytes);
   AddGroup(FirstGroupOf(config));
 }
 
 void World::Connect(int child, int parent) {
-  auto& up = links_[static_cast<size_t>(child)];
-  auto& down = links_[static_cast<size_t>(parent)];
-  const auto child_port = static_cast<PortId>(up.size());
-  const auto parent_port = static_cast<PortId>(down.size());
-  down.push_back({.peer = child, .peer_port = child_port});
-  up.push_back({.peer = parent, .peer_port = parent_port});
-  parent_port_[static_cast<size_t>(child)] = parent_port;
+  parent_port_[static_cast<size_t>(child)] = links_.Connect(child, parent, LinkTakesSuperFrames(child));
+}
+
+// Of the link above a node. Both of its ends have said that they take them, or neither is told.
+bool World::LinkTakesSuperFrames(int child) const {
+  const bool is_host = child >= static_cast<int>(config_.tree.switch_parent.size());
+  switch (config_.super_frames) {
+    case SuperFrameLinks::kNone:
+      return false;
+    case SuperFrameLinks::kAll:
+      return true;
+    case SuperFrameLinks::kSwitches:
+      return !is_host;
+    case SuperFrameLinks::kHosts:
+      return is_host;
+  }
+  EPIC_CHECK(false);
 }
 
 // One tree edge: an endpoint at each end. What is returned is that of a rank, if it is one.
@@ -150,14 +171,17 @@ HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
        .in_psn = up,
        .out_psn = down,
        .is_host = is_host,
+       .super_frames = LinkTakesSuperFrames(child),
        .ranks = is_host ? std::vector{rank} : RanksBelow(edge.child_switch, spec, config_.tree)});
   if (!is_host) {
-    configs[static_cast<size_t>(child)].parent = engine::EndpointConfig{.local_qpn = child_qpn,
-                                                                        .remote_ip = AddressOf(edge.parent),
-                                                                        .remote_qpn = parent_qpn,
-                                                                        .port = 0,
-                                                                        .in_psn = down,
-                                                                        .out_psn = up};
+    configs[static_cast<size_t>(child)].parent =
+        engine::EndpointConfig{.local_qpn = child_qpn,
+                               .remote_ip = AddressOf(edge.parent),
+                               .remote_qpn = parent_qpn,
+                               .port = 0,
+                               .in_psn = down,
+                               .out_psn = up,
+                               .super_frames = LinkTakesSuperFrames(child)};
   }
   return {.local_ip = AddressOf(child),
           .local_qpn = child_qpn,
@@ -229,63 +253,37 @@ void World::At(Nanos time, EventQueue::Action action) {
   events_.AddAction(std::max(time, now_), std::move(action));
 }
 
-void World::Transmit(int node, PortId port, const roce::Packet& packet) {
-  Link& link = links_[static_cast<size_t>(node)][port];
-  const LinkPacket seen{.number = packets_++,
-                        .from = node,
-                        .to = link.peer,
-                        .group = group_of_block_[Raw(packet.bth.dest_qp) / kGroupQpns],
-                        .packet = &packet};
-  const Fate fate = rule_ ? rule_(seen) : Fate::kDeliver;
-  const int64_t bits = WireBytes(packet) * 8;
-  link.free_at = std::max(link.free_at, now_) + bits * kSecond / config_.bits_per_second;
-  if (fate == Fate::kDrop || fate == Fate::kCorrupt) return;
-  const uint32_t number = flights_.Take();
-  Flight& flight = flights_[number];
-  flight.packet = packet;
-  flight.payload.assign(packet.payload.begin(), packet.payload.end());
-  flight.packet.payload = flight.payload;
-  if (fate == Fate::kFlip && !flight.payload.empty()) flight.payload.back() ^= 1;
-  flight.seen = seen;
-  flight.seen.packet = &flight.packet;
-  flight.to_port = link.peer_port;
-  flight.arrivals = 0;
-  const auto arrives_at = [&](Nanos time) {
-    ++flight.arrivals;
-    events_.AddPacket(std::max(time, now_), number);
-  };
-  // Links keep their order, unless the rule holds a packet back.
-  Nanos arrival = std::max(link.free_at + config_.link_delay_ns, link.last_arrival);
-  if (fate == Fate::kDelay) {
-    arrival += static_cast<Nanos>(1 + choices_.Below(16)) * config_.link_delay_ns;
-  } else {
-    if (fate == Fate::kHold) arrival += static_cast<Nanos>(1 + choices_.Below(64)) * config_.link_delay_ns;
-    link.last_arrival = arrival;
-  }
-  arrives_at(arrival);
-  if (fate == Fate::kDuplicate) arrives_at(arrival + config_.link_delay_ns);
-  if (fate == Fate::kLinger)
-    arrives_at(arrival + 1 +
-               static_cast<Nanos>(choices_.Below(static_cast<uint64_t>(config_.packet_life_ns))));
+void World::Transmit(int node, PortId port, const roce::Packet& packet, uint16_t ip_id, bool joins) {
+  links_.Send(now_, node, port,
+              {.packet = packet,
+               .ip_id = ip_id,
+               .group = group_of_block_[Raw(packet.bth.dest_qp) / kGroupQpns],
+               .joins = joins});
 }
 
-void World::Arrive(const LinkPacket& seen, PortId port) {
-  const int node = seen.to;
-  const roce::Packet& packet = *seen.packet;
+// Its packets are taken one after the other, as if each had come alone; a host's NIC answers when it has
+// taken them.
+void World::Arrive(const LinkFrame& frame) {
+  const int node = frame.to();
   const bool is_host = node >= switches();
   const bool heard = now_ >= down_until_[static_cast<size_t>(node)];
-  if (arrival_watch_) arrival_watch_(seen, heard);
-  if (!heard) return;
-  if (is_host) {
-    const uint32_t number = Raw(packet.bth.dest_qp) % kGroupQpns - kLowerQpn;
-    const int rank = static_cast<int>(number) - switches();
-    // A queue pair that is gone: its NIC knows no such number.
-    if (!host(rank, seen.group).alive()) return;
-    host(rank, seen.group).OnPacket(now_, packet);
-    return PollRank(seen.group, rank);
-  }
-  SwitchEffects effects(*this, node);
-  engines_[static_cast<size_t>(node)].OnPacket(now_, port, packet, effects);
+  int group = 0;
+  int rank = -1;
+  frame.ForEach([&](const LinkPacket& seen) {
+    if (arrival_watch_) arrival_watch_(seen, heard);
+    if (!heard) return;
+    if (!is_host) {
+      SwitchEffects effects(*this, node);
+      engines_[static_cast<size_t>(node)].OnPacket(now_, frame.to_port(), *seen.packet, effects);
+      return;
+    }
+    // All are of one queue pair.
+    group = seen.group;
+    rank = static_cast<int>(Raw(seen.packet->bth.dest_qp) % kGroupQpns - kLowerQpn) - switches();
+    // One that is gone: its NIC knows no such number.
+    if (host(rank, group).alive()) host(rank, group).OnPacket(now_, *seen.packet);
+  });
+  if (rank >= 0) PollRank(group, rank);
 }
 
 void World::PollRank(int group, int rank) {
@@ -316,7 +314,7 @@ void World::Freeze(int host_number, Nanos until) {
 void World::CrashEngine(int s, Nanos until) {
   const auto n = static_cast<size_t>(s);
   down_until_[n] = std::max(down_until_[n], until);
-  engines_[n] = engine::Engine(AddressOf(s), links_[n].size(), config_.arena_bytes);
+  engines_[n] = engine::Engine(AddressOf(s), links_.ports(s), config_.arena_bytes);
   std::erase_if(switch_deadline_, [s](const auto& timer) { return timer.first.first == s; });
 }
 
@@ -348,18 +346,19 @@ void World::PollRanks(bool all) {
 
 bool World::RunUntil(const std::function<bool()>& done, Nanos limit) {
   PollRanks(/*all=*/true);
+  links_.Flush(now_);
   while (!done()) {
     if (events_.empty() || events_.next_time() > limit) return false;
     now_ = events_.next_time();
     const EventQueue::Event event = events_.Pop();
     if (event.is_packet) {
-      Flight& flight = flights_[event.number];
-      Arrive(flight.seen, flight.to_port);
-      if (--flight.arrivals == 0) flights_.GiveBack(event.number);
+      Arrive(links_.frame(event.number));
+      links_.Arrived(event.number);
     } else {
       events_.TakeAction(event)();
     }
     PollRanks(/*all=*/false);
+    links_.Flush(now_);
   }
   return true;
 }

@@ -1,6 +1,6 @@
 // Many switches and hosts in one process in virtual time. The switches run the daemon's own engine, the hosts
 // the host library's own core on the RC transport; links have rate and delay, and every packet on them can be
-// lost, repeated or held back. All groups of a world share its switches, hosts and links.
+// lost, repeated or held back (sim/links.h). All groups of a world share its switches, hosts and links.
 #pragma once
 
 #include <functional>
@@ -14,6 +14,7 @@
 #include "sim/choices.h"
 #include "sim/event_queue.h"
 #include "sim/host.h"
+#include "sim/links.h"
 #include "sim/tree.h"
 
 namespace epic::sim {
@@ -61,34 +62,16 @@ struct WorldConfig {
   uint64_t inline_bytes = 0;          // most data of a call that travel in its control message
   Nanos packet_life_ns = 0;           // longest time by which a copy that lingers comes late
   size_t arena_bytes = 1 << 20;
-};
-
-// A packet on a link, as fault rules see it.
-struct LinkPacket {
-  int64_t number = 0;  // counts all packets of the world from 0
-  int from = 0;        // node: switches first, then hosts
-  int to = 0;
-  int group = 0;  // that it belongs to, by its QPN: of groups with the same QPNs the newest
-  const roce::Packet* packet = nullptr;
-};
-
-enum class Fate {
-  kDeliver,
-  kDrop,
-  kDuplicate,
-  kDelay,
-  kCorrupt,  // bits changed on the way: its ICRC is wrong, and whoever receives it throws it away
-  kLinger,   // delivered, and a copy that was held up somewhere comes much later
-  kHold,     // held up, and what follows on its link behind it: the order stays
-  kFlip,     // a bit of its payload changed and its ICRC made to fit, which no link does: what arrives is a
-             // wrong value, for tests that must see one
+  SuperFrameLinks super_frames = SuperFrameLinks::kNone;
 };
 
 class World {
  public:
-  using FaultRule = std::function<Fate(const LinkPacket&)>;
+  using FaultRule = Links::FaultRule;
 
   World(const WorldConfig& config, uint64_t seed);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
 
   // Adds a group and returns its number; the first is 0. Its tree is the world's, without switches that have
   // none of its ranks below them.
@@ -110,18 +93,16 @@ class World {
   bool IsInTree(int switch_number, const GroupSpec& spec) const;
   Choices& choices() { return choices_; }
   Nanos now() const { return now_; }
-  int64_t packets() const { return packets_; }
+  // Put on links so far, and super-frames of them.
+  int64_t packets() const { return links_.packets(); }
+  int64_t super_frames() const { return links_.super_frames(); }
   int node_of_host(int host) const { return static_cast<int>(engines_.size()) + host; }
   // Of the first group.
   int node_of_rank(int rank) const { return node_of_host(rank); }
 
-  // What a packet takes of a link, with all headers and the gap between frames.
-  static int64_t WireBytes(const roce::Packet& packet) {
-    return static_cast<int64_t>(packet.payload.size()) + 80;
-  }
-
-  // Asked once for every packet that is put on a link.
-  void SetFaultRule(FaultRule rule) { rule_ = std::move(rule); }
+  // As of Links.
+  void SetFaultRule(FaultRule rule) { links_.SetFaultRule(std::move(rule)); }
+  void SetSendWatch(Links::SendWatch watch) { links_.SetSendWatch(std::move(watch)); }
 
   // Told of every packet that reaches the end of a link, before it acts there; not heard: by a host that
   // stands still, or what is down.
@@ -150,20 +131,6 @@ class World {
   bool RunUntil(const std::function<bool()>& done, Nanos limit);
 
  private:
-  // A packet under way on a link; `seen` and `packet` view it.
-  struct Flight {
-    LinkPacket seen;
-    roce::Packet packet;
-    std::vector<uint8_t> payload;
-    PortId to_port = 0;
-    int arrivals = 0;  // still to come
-  };
-  struct Link {
-    int peer = 0;
-    PortId peer_port = 0;
-    Nanos free_at = 0;
-    Nanos last_arrival = 0;
-  };
   struct Group {
     GroupSpec spec;
     std::vector<std::unique_ptr<Host>> ranks;
@@ -180,27 +147,26 @@ class World {
   Group& Of(int group) { return groups_[static_cast<size_t>(group)]; }
   const Group& Of(int group) const { return groups_[static_cast<size_t>(group)]; }
   void Connect(int child, int parent);
+  bool LinkTakesSuperFrames(int child) const;
   HostConfig ConnectGroup(const Edge& edge, const GroupSpec& spec, std::vector<engine::GroupConfig>& configs);
-  void Transmit(int node, PortId port, const roce::Packet& packet);
-  void Arrive(const LinkPacket& seen, PortId port);
+  void Transmit(int node, PortId port, const roce::Packet& packet, uint16_t ip_id, bool joins);
+  void Arrive(const LinkFrame& frame);
   void PollRank(int group, int rank);
   void PollRanks(bool all);
 
   WorldConfig config_;
   Choices choices_;
   std::vector<engine::Engine> engines_;
-  std::vector<std::vector<Link>> links_;  // by node and port; port 0 leads to the parent
-  std::vector<PortId> parent_port_;       // by node: the port of its parent that leads to it
+  EventQueue events_;
+  Links links_;                      // port 0 of a node leads to the parent
+  std::vector<PortId> parent_port_;  // by node: the port of its parent that leads to it
+  std::vector<uint16_t> ip_id_;      // by node: the next packet's of a host
   std::vector<Group> groups_;
   std::vector<int> group_of_block_;  // by block of QPNs: the newest group, or -1
   std::vector<Nanos> down_until_;    // by node: standing still, or gone
-  EventQueue events_;
-  Pool<Flight> flights_;
   std::map<std::pair<int, engine::TimerId>, Nanos> switch_deadline_;  // by node
-  FaultRule rule_;
   ArrivalWatch arrival_watch_;
   Nanos now_ = 0;
-  int64_t packets_ = 0;
   bool wanting_ = false;  // some rank may want a poll
 };
 

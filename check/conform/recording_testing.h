@@ -98,7 +98,7 @@ inline Recording Record(const sim::WorldConfig& config, int node, const std::vec
         {.kind = Event::Kind::kInstall, .packet = {}, .payload = {}, .group = world.context(node, g).config});
   }
   Watch(
-      world, [&](const sim::LinkPacket&) { return sim::RandomFate(faults, world.choices()); },
+      world, [&](const sim::LinkPacket& p) { return sim::RandomFate(faults, p.packets, world.choices()); },
       [&](const Crossing& c) {
         if (c.node != node) return;
         Event& e = recording.events.emplace_back();

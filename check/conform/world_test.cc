@@ -52,8 +52,8 @@ void RandomCalls(const Realisation& realisation, const sim::TreeSpec& tree, cons
                       .arena_bytes = size_t{1 + others.size()} << 20},
                      seed);
     for (const sim::GroupSpec& other : others) world.AddGroup(other);
-    const Monitors monitors(world,
-                            [&](const sim::LinkPacket&) { return sim::RandomFate(faults, world.choices()); });
+    const Monitors monitors(
+        world, [&](const sim::LinkPacket& p) { return sim::RandomFate(faults, p.packets, world.choices()); });
     std::vector<Calls> by_group(static_cast<size_t>(world.groups()));
     for (int g = 0; g < world.groups(); ++g) {
       Calls& calls = by_group[static_cast<size_t>(g)];
@@ -101,8 +101,8 @@ TEST_P(ConformWorldTest, ADifferentCall) {
     sim::World world(
         {.mode = ModesFor(GetParam(), tree), .tree = tree, .message_packets = 2, .inline_bytes = 2048 - 64},
         seed);
-    const Monitors monitors(world,
-                            [&](const sim::LinkPacket&) { return sim::RandomFate(kAll, world.choices()); });
+    const Monitors monitors(
+        world, [&](const sim::LinkPacket& p) { return sim::RandomFate(kAll, p.packets, world.choices()); });
     const ControlHeader sum{.collective = Collective::kAllReduce,
                             .op = ReduceOp::kSum,
                             .type = DataType::kInt32,

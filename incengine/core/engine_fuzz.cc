@@ -1,25 +1,34 @@
-// Packets and timers as bytes, against a root and a leaf of each mode: no input may break an invariant, read
-// or write outside the arena, or make the engine send without bound. Each step takes a few bytes of the
-// input.
+// Packets, super-frames and timers as bytes, against a root and a leaf of each mode: no input may break an
+// invariant, read or write outside the arena, or make the engine send without bound. A super-frame comes
+// through the switch, whole or cut or damaged or with a wrong length of its packets, and must do what its
+// packets do one after the other in frames of their own. Each step takes a few bytes of the input.
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
 #include "base/fuzz_input.h"
-#include "incengine/core/engine.h"
+#include "incengine/core/switch.h"
 #include "protocol/control.h"
+#include "roce/super_frame.h"
+#include "roce/view.h"
 
 namespace epic::engine {
 namespace {
 
 constexpr uint32_t kPsn = 0xffffe0;
 constexpr Ipv4 kAddress{99};
+constexpr roce::MacAddress kMac = {0x02, 0, 0, 0, 0xff, 1};
+constexpr roce::MacAddress kPeerMac = {0x02, 0, 0, 0xff, 0, 2};
 constexpr size_t kMaxSendsPerStep = 2 * 16 * 4;
 // In mode I all that is in the rings of three endpoints, each message in up to two packets.
 constexpr size_t kMaxSendsPerStepTerminated = 3 * 2 * 40;
-// Steps from here on are packets by a port that is not the edge's, but for the last, which is time.
+// Steps from here on are super-frames.
+constexpr uint8_t kSuperFrames = 0xe0;
+constexpr size_t kMostPackets = 12;  // of one
+// And from here on packets by a port that is not the edge's, but for the last, which is time.
 constexpr uint8_t kByWrongPort = 0xf0;
 
 // Also follows each endpoint's PSNs, as its peer would: mode I's queue pairs do not show theirs.
@@ -45,16 +54,39 @@ class Sink final : public Effects {
   std::array<Psn, 3> next_out = next_in;                           // to it
 };
 
+// What a switch sends, as frames, and asks for, in order.
+class Frames final : public FrameSink {
+ public:
+  void Send(PortId port, std::span<const uint8_t> frame) override {
+    sent.push_back({port, false, {frame.begin(), frame.end()}});
+  }
+  void SendPacket(PortId port, const roce::FramePieces& packet, bool joins) override {
+    sent.push_back({port, joins, roce::Join(packet)});
+  }
+  void SetTimer(TimerId, Nanos deadline) override { timers.push_back(deadline); }
+
+  struct Sent {
+    PortId port;
+    bool joins;
+    std::vector<uint8_t> frame;
+    friend bool operator==(const Sent&, const Sent&) = default;
+  };
+  std::vector<Sent> sent;
+  std::vector<Nanos> timers;
+};
+
 constexpr uint32_t kWorldSize = 3;
 
 EndpointConfig MakeEndpoint(uint32_t number, bool host) {
   return {.local_qpn = Qpn{0x100 + number},
           .remote_ip = Ipv4{1 + number},
           .remote_qpn = Qpn{0x11 + number},
+          .remote_mac = kPeerMac,
           .port = static_cast<PortId>(number),
           .in_psn = Psn(kPsn),
           .out_psn = Psn(kPsn),
           .is_host = host,
+          .super_frames = number != 0,
           .ranks = {number}};
 }
 
@@ -122,9 +154,143 @@ roce::Packet MakePacket(FuzzInput& in, const Engine& engine, const Sink& sink, u
   return p;
 }
 
+struct SuperFrame {
+  std::vector<uint8_t> bytes;
+  size_t segment_bytes = 0;
+  size_t packets = 0;
+  bool by_wrong_port = false;
+};
+
+void Append(const roce::Packet& packet, SuperFrame* frame) {
+  roce::FramePieces pieces;
+  const auto id = static_cast<uint16_t>(0xfffe + frame->packets);
+  roce::WritePieces({.dst = kMac, .src = kPeerMac, .ip_id = id, .vlan = {}}, packet, nullptr, &pieces);
+  const std::vector<uint8_t> alone = roce::Join(pieces);
+  const bool is_first = frame->packets++ == 0;
+  if (is_first) frame->segment_bytes = alone.size() - roce::kSuperFrameHeadBytes;
+  frame->bytes.insert(frame->bytes.end(), alone.begin() + (is_first ? 0 : roce::kSuperFrameHeadBytes),
+                      alone.end());
+}
+
+// The packet behind another one of the same sender: mostly the next, and as long as the first.
+roce::Packet Follow(FuzzInput& in, const roce::Packet& before, size_t segment_bytes,
+                    std::vector<uint8_t>* payload) {
+  roce::Packet p = before;
+  const uint8_t kind = in.Next();
+  p.bth.ack_req = kind & 0x80;
+  if (!(kind & 0x40)) p.bth.psn = before.bth.psn + 1;
+  if (before.bth.opcode == roce::Opcode::kRcAck) {
+    p.aeth.syndrome = in.Next();
+    return p;
+  }
+  p.bth.opcode = static_cast<roce::Opcode>(kind % 6);
+  const size_t around = roce::Info(p.bth.opcode).header_bytes + roce::kIcrcBytes;
+  const size_t bytes = segment_bytes > around ? segment_bytes - around : 0;
+  payload->assign(kind & 0x20 ? std::min<size_t>(bytes, in.Next()) : bytes, kind);
+  p.payload = *payload;
+  return p;
+}
+
+// What becomes of it on its way: mostly nothing.
+void Distort(FuzzInput& in, SuperFrame* frame) {
+  const uint8_t how = in.Next();
+  frame->by_wrong_port = how & 0x80;
+  const auto number = [&in] {
+    const size_t high = in.Next();
+    return high << 8 | in.Next();
+  };
+  switch (how & 7) {
+    case 3:
+      frame->segment_bytes = 0;
+      break;
+    case 4:
+      frame->segment_bytes = number();
+      break;
+    case 5:
+      frame->bytes.resize(number() % frame->bytes.size());
+      break;
+    case 6: {
+      const size_t bit = number() % (8 * frame->bytes.size());
+      frame->bytes[bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
+      break;
+    }
+    case 7:
+      frame->segment_bytes = frame->bytes.size() + 1;
+      break;
+    default:
+      break;
+  }
+}
+
+// Several packets of an endpoint, of which `first` is the first. Its peer has sent them, whatever arrives.
+SuperFrame MakeSuperFrame(FuzzInput& in, const roce::Packet& first, Sink& sink, uint32_t from) {
+  SuperFrame frame;
+  std::vector<uint8_t> payload;
+  roce::Packet packet = first;
+  for (size_t left = 1 + in.Next() % kMostPackets;; --left) {
+    if (packet.bth.opcode != roce::Opcode::kRcAck && packet.bth.psn == sink.next_in[from])
+      sink.next_in[from] = packet.bth.psn + 1;
+    Append(packet, &frame);
+    if (left == 1) break;
+    packet = Follow(in, packet, frame.segment_bytes, &payload);
+  }
+  roce::MakeSuperFrameHead(frame.bytes.size() - roce::kSuperFrameHeadBytes, frame.bytes);
+  Distort(in, &frame);
+  return frame;
+}
+
+// What the switch does when its packets come in frames of their own.
+Frames OneByOne(Switch& a_switch, Nanos now, PortId port, const SuperFrame& frame) {
+  Frames frames;
+  roce::SuperFrameView view;
+  if (roce::SuperFrameView::Of(frame.bytes, frame.segment_bytes, &view) != roce::ParseResult::kOk)
+    return frames;
+  std::vector<uint8_t> alone(frame.bytes.size());
+  for (size_t k = 0; k < view.packets(); ++k) {
+    const size_t bytes = view.Write(k, alone);
+    if (bytes > 0) a_switch.OnFrame(now, port, std::span(alone).first(bytes), frames);
+  }
+  return frames;
+}
+
+// The sink is told of the engine's packets, as if they had come from it alone.
+void OnSuperFrame(Switch& a_switch, Nanos now, uint32_t from, const SuperFrame& frame, Sink& sink) {
+  const auto port = static_cast<PortId>(frame.by_wrong_port ? from + 1 : from);
+  Switch copy = a_switch;
+  Frames frames;
+  a_switch.OnSuperFrame(now, port, frame.bytes, frame.segment_bytes, frames);
+  const Frames expected = OneByOne(copy, now, port, frame);
+  EPIC_CHECK(frames.sent == expected.sent && frames.timers == expected.timers);
+  EPIC_CHECK(a_switch.counters().engine_drops == copy.counters().engine_drops);
+  for (const Nanos deadline : frames.timers) sink.SetTimer(TimerId{1}, deadline);
+  for (const Frames::Sent& sent : frames.sent) {
+    const auto ethernet = roce::EthernetView::Of(sent.frame);
+    EPIC_CHECK(ethernet.has_value());
+    // One whose damage made it another's has been passed on.
+    if (ethernet->src() != kMac) continue;
+    EPIC_CHECK(!frame.by_wrong_port && sent.joins == (sent.port != 0));
+    roce::FrameAddress address;
+    OutPacket out;
+    EPIC_CHECK(roce::ParseFrame(sent.frame, &address, &out.packet) == roce::ParseResult::kOk);
+    sink.Send(sent.port, out);
+  }
+}
+
+// After a step in which so many packets came, or the time.
+void CheckGroup(const Context& ctx, size_t sends, size_t packets) {
+  EPIC_CHECK(sends <= packets * (ctx.terminated ? kMaxSendsPerStepTerminated : kMaxSendsPerStep));
+  if (ctx.terminated) return;
+  for (const auto& child : ctx.children) {
+    EPIC_CHECK(ctx.results_end <= child.up_epsn);
+    // Of a switch it steps over what needs no acknowledgement.
+    EPIC_CHECK(!child.config.is_host || child.down_acked_end <= ctx.results_end);
+  }
+}
+
 void Run(const uint8_t* data, size_t size) {
   FuzzInput in(data, size);
-  Engine engine(kAddress, 4, 1 << 16);
+  Switch a_switch({.address = kAddress, .mac = kMac, .port_count = 4, .arena_bytes = 1 << 16});
+  Engine& engine = a_switch.engine();
   constexpr std::array kModes = {Mode::kAugmented, Mode::kTranslated, Mode::kTerminated};
   GroupConfig config{.group_id = 1,
                      .mode = kModes[in.Next() % kModes.size()],
@@ -154,6 +320,12 @@ void Run(const uint8_t* data, size_t size) {
     } else {
       const uint32_t from = step % 3;
       const roce::Packet packet = MakePacket(in, engine, sink, from, &payload);
+      if (step >= kSuperFrames && step < kByWrongPort) {
+        const SuperFrame frame = MakeSuperFrame(in, packet, sink, from);
+        OnSuperFrame(a_switch, now, from, frame, sink);
+        CheckGroup(engine.groups().at(1), sink.sends, frame.packets);
+        continue;
+      }
       if (step >= kByWrongPort) {
         engine.OnPacket(now, static_cast<PortId>(from + 1), packet, sink);
         EPIC_CHECK(sink.sends == 0);
@@ -164,14 +336,7 @@ void Run(const uint8_t* data, size_t size) {
         sink.next_in[from] = packet.bth.psn + 1;
       engine.OnPacket(now, static_cast<PortId>(from), packet, sink);
     }
-    const Context& ctx = engine.groups().at(1);
-    EPIC_CHECK(sink.sends <= (ctx.terminated ? kMaxSendsPerStepTerminated : kMaxSendsPerStep));
-    if (ctx.terminated) continue;
-    for (const auto& child : ctx.children) {
-      EPIC_CHECK(ctx.results_end <= child.up_epsn);
-      // Of a switch it steps over what needs no acknowledgement.
-      EPIC_CHECK(!child.config.is_host || child.down_acked_end <= ctx.results_end);
-    }
+    CheckGroup(engine.groups().at(1), sink.sends, 1);
   }
 }
 

@@ -170,6 +170,18 @@ TEST_F(SuperFrameSwitchTest, ACutOneIsALossOfThePacketsThatAreNotWhole) {
   EXPECT_EQ(Results(0), std::vector<int32_t>(2, 1001));
 }
 
+TEST_F(SuperFrameSwitchTest, ADamagedPacketCostsItselfAlone) {
+  for (size_t h = 0; h < 2; ++h) Control(h);
+  Receive(0, Data(0, 1000));
+  Bytes damaged = Data(1, 1);
+  damaged[roce::kSuperFrameHeadBytes + kSegment + 50] ^= 1;
+  Receive(1, damaged);
+  EXPECT_EQ(Results(0), std::vector<int32_t>(1, 1001));
+  EXPECT_EQ(Bad(roce::ParseResult::kBadIcrc), 1u);
+  // What comes behind it has been taken, and is beyond a gap.
+  EXPECT_EQ(switch_.counters().engine_drops[static_cast<size_t>(DropReason::kGap)], kPackets - 2);
+}
+
 TEST_F(SuperFrameSwitchTest, OneThatIsBehindItsTurnIsAGap) {
   for (size_t h = 0; h < 2; ++h) Control(h);
   Receive(0, Data(0, 1000));

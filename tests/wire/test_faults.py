@@ -82,7 +82,7 @@ def test_bad_rates_are_refused(bad):
 # --- chance
 
 RATES = {"drop_ppm": 10000, "duplicate_ppm": 20000, "reorder_ppm": 50000, "depth": 16, "delay_ppm": 5000,
-         "delay_ms": 3, "corrupt_ppm": 40000}
+         "delay_ms": 3, "corrupt_ppm": 40000, "cut_ppm": 30000}
 
 
 def words(table, count, direction="a>b"):
@@ -113,8 +113,8 @@ def test_rates_and_depths_are_about_as_asked():
     seen = fates(with_chance(3), DATA, 20000)
     share = {"drop": sum(f.drop for f in seen), "copies": sum(f.copies for f in seen),
              "depth": sum(f.depth > 0 for f in seen), "delay": sum(f.delay_s > 0 for f in seen),
-             "bit": sum(f.bit is not None for f in seen)}
-    expected = {"drop": 200, "copies": 400, "depth": 1000, "delay": 100, "bit": 800}
+             "bit": sum(f.bit is not None for f in seen), "keep": sum(f.keep is not None for f in seen)}
+    expected = {"drop": 200, "copies": 400, "depth": 1000, "delay": 100, "bit": 800, "keep": 600}
     for kind, number in expected.items():
         assert 0.7 * number < share[kind] < 1.3 * number, share
     assert {f.depth for f in seen if f.depth} == set(range(1, 17))
@@ -143,6 +143,30 @@ def test_every_bit_that_may_be_flipped_is_covered_by_the_icrc():
     assert len(changed) == bits == 8 * (end - 43)
     for frame in changed:
         assert len(frame) == len(right) and not check(frame)
+
+
+# --- super-frames
+
+SEGMENT = 12 + 256 + 4
+SUPER = roce(0x00, 5, (bytes(256) + b"icrc" + bytes(12)) * 2 + bytes(100))  # two packets of that length, and a shorter one
+
+
+def test_a_super_frame_has_packets_and_a_cut_leaves_it_its_headers():
+    assert frames.parse(SUPER).psn == 5
+    assert [frames.packets(SUPER, SEGMENT), frames.packets(SUPER, 0), frames.packets(DATA, 0)] == [3, 1, 1]
+    assert frames.cut(SUPER, 42 + SEGMENT + 7) == SUPER[:42 + SEGMENT + 7]
+    assert frames.cut(SUPER, 5) == SUPER[:42] and frames.cut(SUPER, len(SUPER) + 1) == SUPER
+
+
+def test_a_rule_for_super_frames_spares_other_frames():
+    table = rules.Rules()
+    table.handle({"fault": {"action": "cut", "super_frame": True, "keep": 400}})
+    long = frames.parse(SUPER)
+    long.packets = 3
+    assert table.fate("link", "a>b", long).keep == 400
+    assert fates(table, DATA)[0].keep is None
+    assert [(entry["packets"], entry["fate"]) for entry in table.handle({"faults": True})["faults"]] == [
+        (3, "cut to 400 (rule 1)")]
 
 
 # --- lines
@@ -204,3 +228,7 @@ def test_a_corrupted_frame_goes_on():
     raw = control(1)
     sent = list(lines.Line().push(0, raw, fate(bit=200, copies=1)))
     assert len(sent) == 2 and sent[0] == sent[1] == frames.corrupt(raw, 200) != raw
+
+
+def test_a_frame_that_was_cut_goes_on_shorter():
+    assert list(lines.Line().push(0, SUPER, fate(keep=400, copies=1))) == [SUPER[:400]] * 2
