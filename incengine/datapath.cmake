@@ -11,9 +11,10 @@ epic_library(switch_trace SOURCES daemon/trace.cc
              PUBLIC epic_switch PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json)
 epic_command_line(daemon/options.cc)
 epic_library(switch_daemon
-  SOURCES daemon/control.cc daemon/convert.cc daemon/options.cc daemon/ports.cc daemon/service.cc
+  SOURCES daemon/control.cc daemon/convert.cc daemon/options.cc daemon/ports.cc daemon/service.cc daemon/shard.cc
+          daemon/sharded_control.cc
   PUBLIC epic_switch epic_switch_trace epic_io epic_proto
-  PRIVATE fmt::fmt spdlog::spdlog CLI11::CLI11)
+  PRIVATE fmt::fmt spdlog::spdlog CLI11::CLI11 Threads::Threads)
 target_compile_definitions(epic_switch_daemon PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
 add_executable(incengine daemon/main.cc)
 target_link_libraries(incengine PRIVATE epic_options epic_switch_daemon spdlog::spdlog Threads::Threads)
@@ -22,6 +23,7 @@ set_target_properties(incengine PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BIN
 install(TARGETS incengine RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 epic_test(daemon_test SOURCES daemon/daemon_test.cc LIBS epic_switch_daemon spdlog::spdlog)
+epic_test(shards_test THREADED SOURCES daemon/shards_test.cc LIBS epic_switch_daemon spdlog::spdlog)
 
 # Tests of the daemon between network namespaces; they need root.
 add_executable(switch_call "${CMAKE_SOURCE_DIR}/tests/netns/switch_call_testing.cc")

@@ -8,6 +8,9 @@
 #include <span>
 #include <vector>
 
+#include "base/types.h"
+#include "roce/packet.h"
+
 namespace epic::io {
 
 // Frames of a length between these, their Ethernet header included.
@@ -31,7 +34,27 @@ inline constexpr size_t kMaxFilterBlocks = 256;
 // Passes every frame of these lengths.
 std::vector<sock_filter> LengthFilter(const FrameLengths& lengths);
 
+// One of `count` sockets at which the same frames arrive, and of which exactly one is to take each frame.
+struct FrameShard {
+  uint32_t number = 0;  // below count
+  uint32_t count = 1;
+  // Of the switch whose RoCE packets are shared out.
+  roce::MacAddress mac{};
+  Ipv4 address{};
+};
+
+// The shard, of so many, that RoCE packets to a queue pair belong to.
+constexpr uint32_t ShardOf(Qpn qpn, uint32_t count) { return (Raw(qpn) & 0xff) % count; }
+
+// Passes, of the frames of these lengths, those of this shard. Whole IPv4 datagrams (no fragments) to RoCE's
+// UDP port and the switch's two addresses, untagged or with a priority tag, belong to ShardOf their
+// destination QPN; of a super-frame that of the first packet. All other frames belong to shard 0.
+std::vector<sock_filter> ShardFilter(const FrameShard& shard, const FrameLengths& lengths);
+
 // Passes nothing.
 std::vector<sock_filter> EmptyFilter();
+
+// From now on the socket receives only what the program passes. False, and errno.
+bool AttachFilter(int fd, std::vector<sock_filter> program);
 
 }  // namespace epic::io

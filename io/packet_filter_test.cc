@@ -5,9 +5,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -23,8 +26,10 @@ using Program = std::vector<sock_filter>;
 constexpr uint16_t kPort = roce::kUdpPort;
 
 // What a frame's classic BPF program returns: the bytes to keep, 0 for a frame that is dropped. Nothing for a
-// program that the kernel would refuse. A load from behind the end drops the frame.
-std::optional<uint32_t> Interpret(const Program& program, const Bytes& frame) {
+// program that the kernel would refuse. A load from behind the end drops the frame. vlan_tag is what the
+// kernel keeps beside it.
+std::optional<uint32_t> Interpret(const Program& program, const Bytes& frame, uint16_t vlan_tag = 0) {
+  constexpr uint32_t kVlanTag = static_cast<uint32_t>(SKF_AD_OFF) + SKF_AD_VLAN_TAG;
   if (program.size() > BPF_MAXINSNS) return std::nullopt;
   uint32_t accumulator = 0, index = 0;
   const auto load = [&](uint64_t at, size_t bytes, uint32_t* to) {
@@ -39,6 +44,13 @@ std::optional<uint32_t> Interpret(const Program& program, const Bytes& frame) {
     switch (i.code) {
       case BPF_LD | BPF_W | BPF_LEN:
         accumulator = static_cast<uint32_t>(frame.size());
+        break;
+      case BPF_LD | BPF_W | BPF_ABS:
+        if (i.k == kVlanTag) {
+          accumulator = vlan_tag;
+        } else {
+          loaded = load(i.k, 4, &accumulator);
+        }
         break;
       case BPF_LD | BPF_B | BPF_ABS:
         loaded = load(i.k, 1, &accumulator);
@@ -62,11 +74,27 @@ std::optional<uint32_t> Interpret(const Program& program, const Bytes& frame) {
       case BPF_ALU | BPF_RSH | BPF_K:
         accumulator >>= i.k;
         break;
+      case BPF_ALU | BPF_ADD | BPF_K:
+        accumulator += i.k;
+        break;
+      case BPF_ALU | BPF_MOD | BPF_K:
+        if (i.k == 0) return std::nullopt;
+        accumulator %= i.k;
+        break;
+      case BPF_MISC | BPF_TAX:
+        index = accumulator;
+        break;
+      case BPF_MISC | BPF_TXA:
+        accumulator = index;
+        break;
       case BPF_JMP | BPF_JEQ | BPF_K:
         at += accumulator == i.k ? i.jt : i.jf;
         break;
       case BPF_JMP | BPF_JGE | BPF_K:
         at += accumulator >= i.k ? i.jt : i.jf;
+        break;
+      case BPF_JMP | BPF_JGE | BPF_X:
+        at += accumulator >= index ? i.jt : i.jf;
         break;
       case BPF_JMP | BPF_JGT | BPF_K:
         at += accumulator > i.k ? i.jt : i.jf;
@@ -219,6 +247,116 @@ TEST(LengthFilterTest, PassesFramesOfTheseLengths) {
     EXPECT_EQ(kernel_ours.Passes(frame), passes) << bytes;
   }
 }
+
+// The programs of a switch's shards, as the kernel has them and as they are.
+class Shards {
+ public:
+  explicit Shards(uint32_t count, const FrameLengths& lengths = {}) {
+    for (uint32_t number = 0; number < count; ++number) {
+      programs_.push_back(ShardFilter(
+          {.number = number, .count = count, .mac = kSwitchMac, .address = Ipv4{0x0a000002}}, lengths));
+      kernels_.push_back(std::make_unique<Kernel>(programs_.back()));
+      EXPECT_EQ(kernels_.back()->error(), 0);
+    }
+  }
+  // The one shard that takes the frame; -1 if none does, or more than one.
+  int Of(const Bytes& frame, uint16_t vlan_tag = 0) {
+    int taken_by = -1;
+    for (size_t number = 0; number < programs_.size(); ++number) {
+      const auto kept = Interpret(programs_[number], frame, vlan_tag);
+      EXPECT_TRUE(kept == UINT32_MAX || kept == 0u);
+      // What arrives at the kernel here has no tag beside it.
+      if (vlan_tag == 0) {
+        EXPECT_EQ(kernels_[number]->Passes(frame), kept == UINT32_MAX);
+      }
+      if (kept != UINT32_MAX) continue;
+      if (taken_by >= 0) return -1;
+      taken_by = static_cast<int>(number);
+    }
+    return taken_by;
+  }
+
+  static constexpr roce::MacAddress kSwitchMac = {2, 0, 0, 0, 0xff, 1};
+
+ private:
+  std::vector<Program> programs_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+};
+
+Bytes FrameToSwitch(Qpn qpn) {
+  Bytes frame = FrameTo(qpn);
+  std::ranges::copy(Shards::kSwitchMac, frame.begin());
+  return frame;
+}
+
+class ShardFilterTest : public ::testing::TestWithParam<uint32_t> {};
+
+TEST_P(ShardFilterTest, APacketToTheSwitchIsTakenByTheShardOfItsQueuePair) {
+  const uint32_t count = GetParam();
+  Shards shards(count);
+  for (uint32_t low = 0; low < 256; ++low) {
+    const int due = static_cast<int>(low % count);
+    EXPECT_EQ(ShardOf(Qpn{0x123400 | low}, count), low % count);
+    for (const uint32_t high : {0u, 0x100000u, 0xffff00u}) {
+      const Bytes frame = FrameToSwitch(Qpn{high | low});
+      EXPECT_EQ(shards.Of(frame), due) << high + low;
+    }
+    const Bytes frame = FrameToSwitch(Qpn{0x100000 | low});
+    EXPECT_EQ(shards.Of(WithIpOptions(frame)), due) << low;
+    EXPECT_EQ(shards.Of(frame, 0xe000), due) << low << " with a priority tag";
+    EXPECT_EQ(shards.Of(Bytes(frame.begin(), frame.begin() + 50)), due) << low << ", ends behind the QPN";
+  }
+}
+
+TEST_P(ShardFilterTest, EverythingElseIsTakenByShard0) {
+  Shards shards(GetParam());
+  const Bytes ours = FrameToSwitch(Qpn{0x100001});
+  const std::pair<const char*, Bytes> rest[] = {
+      {"ARP reply", ArpFrame(roce::ArpOp::kReply)},
+      {"ARP request", ArpFrame(roce::ArpOp::kRequest)},
+      {"first fragment", With(ours, 20, 0x20)},
+      {"later fragment", With(ours, 21, 1)},
+      {"TCP", With(ours, 23, 6)},
+      {"another UDP port", With(ours, 37, 0)},
+      {"another IP address", With(ours, 33, 3)},
+      {"another MAC address", With(ours, 0, 4)},
+      {"another MAC address at its end", With(ours, 5, 2)},
+      {"IPv6", With(With(ours, 12, 0x86), 13, 0xdd)},
+      {"a tag within the frame", With(With(ours, 12, 0x81), 13, 0)},
+      {"options up to the end", With(Bytes(ours.begin(), ours.begin() + 60), 14, 0x4f)},
+  };
+  for (const auto& [what, frame] : rest) EXPECT_EQ(shards.Of(frame), 0) << what;
+  EXPECT_EQ(shards.Of(ours, 5), 0) << "in a VLAN";
+  for (size_t bytes = 1; bytes < 50; ++bytes)
+    EXPECT_EQ(shards.Of(Bytes(ours.begin(), ours.begin() + static_cast<ptrdiff_t>(bytes))), 0) << bytes;
+}
+
+// Whatever it is: frames that differ from a packet to the switch in some bytes, cut somewhere.
+TEST_P(ShardFilterTest, EveryFrameIsTakenByExactlyOneShard) {
+  Shards shards(GetParam());
+  std::mt19937 random(GetParam());
+  for (int trial = 0; trial < 2000; ++trial) {
+    Bytes frame = FrameToSwitch(Qpn{static_cast<uint32_t>(random()) & 0xffffff});
+    for (int edits = static_cast<int>(random() % 4); edits > 0; --edits)
+      frame[random() % 50] = static_cast<uint8_t>(random());
+    if (random() % 4 == 0) frame.resize(1 + random() % frame.size());
+    const auto vlan_tag = static_cast<uint16_t>(random() % 4 == 0 ? random() % 3 << 12 | random() % 2 : 0);
+    EXPECT_GE(shards.Of(frame, vlan_tag), 0) << "trial " << trial;
+  }
+}
+
+TEST_P(ShardFilterTest, TakesOnlyFramesOfItsLengths) {
+  Shards shards(GetParam(), {.min_bytes = 60, .max_bytes = 100});
+  Bytes frame = FrameToSwitch(Qpn{0x100001});
+  for (const size_t bytes : {59, 60, 100, 101}) {
+    frame.resize(bytes);
+    const int due = bytes >= 60 && bytes <= 100 ? static_cast<int>(1 % GetParam()) : -1;
+    EXPECT_EQ(shards.Of(frame), due) << bytes;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, ShardFilterTest, ::testing::Values(1, 2, 3, 7, 16),
+                         ::testing::PrintToStringParamName());
 
 TEST(EmptyFilterTest, PassesNothing) {
   Kernel kernel(EmptyFilter());

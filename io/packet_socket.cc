@@ -39,11 +39,6 @@ Status Error(const std::string& interface, const char* what, int error) {
                                       code == StatusCode::kPermissionDenied ? " (needs CAP_NET_RAW)" : ""));
 }
 
-bool Attach(int fd, std::vector<sock_filter> code) {
-  const sock_fprog program{static_cast<uint16_t>(code.size()), code.data()};
-  return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
-}
-
 // A UDP socket on the port that drops everything; `prepare` sets what else it needs. None, and errno, if that
 // cannot be.
 template <typename Prepare>
@@ -57,7 +52,7 @@ Descriptor HoldUdp(uint16_t port, const Prepare& prepare) {
   // Both: with the first alone, only processes of one user can share the port.
   setsockopt(held.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
   if (setsockopt(held.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 && prepare(held.get()) &&
-      Attach(held.get(), EmptyFilter()) &&
+      AttachFilter(held.get(), EmptyFilter()) &&
       bind(held.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
     return held;
   }
@@ -127,10 +122,14 @@ Status PacketSocket::Bind(const Socket& socket, uint32_t index) {
 }
 
 Status PacketSocket::SetQpnBlocks(const std::vector<uint16_t>& blocks) {
+  const auto program = [&](const FrameLengths& lengths) {
+    if (options_.shard) return ShardFilter(*options_.shard, lengths);
+    if (options_.everything) return LengthFilter(lengths);
+    return RoceFilter(
+        {.udp_port = options_.udp_port, .arp_replies = options_.arp_replies, .lengths = lengths}, blocks);
+  };
   const auto attach = [&](const Socket& socket, const FrameLengths& lengths) {
-    const FilterOptions filter{
-        .udp_port = options_.udp_port, .arp_replies = options_.arp_replies, .lengths = lengths};
-    return Attach(socket.fd.get(), options_.everything ? LengthFilter(lengths) : RoceFilter(filter, blocks));
+    return AttachFilter(socket.fd.get(), program(lengths));
   };
   if (!options_.super_frames) {
     if (attach(short_, {})) return Status();

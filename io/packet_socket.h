@@ -1,6 +1,6 @@
 // Frames from and to one network interface by AF_PACKET sockets with memory-mapped rings: no library behind
-// it, nothing taken from the kernel's own stack, a look without a system call. Either all frames, or those of
-// a UDP port with chosen queue pairs, and ARP replies. Needs CAP_NET_RAW.
+// it, nothing taken from the kernel's own stack, a look without a system call. Either all frames, or one
+// shard of them, or those of a UDP port with chosen queue pairs, and ARP replies. Needs CAP_NET_RAW.
 //
 // With super-frames there are two sockets, one for frames that the MTU allows and one for longer ones: a ring
 // for the latter has few slots, so that its memory stays in the processor's cache, and what is short does not
@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "base/types.h"
 #include "io/descriptor.h"
 #include "io/frame_port.h"
+#include "io/packet_filter.h"
 #include "io/packet_ring.h"
 
 namespace epic::io {
@@ -31,6 +33,7 @@ class PacketSocket final : public FramePort {
     // Every frame, whoever it is for; else IPv4 datagrams to this UDP port whose InfiniBand destination QPN
     // has one of the `qpn_blocks` in its upper 16 bits, or is the multicast QPN.
     bool everything = false;
+    std::optional<FrameShard> shard;  // of everything; none: all of it
     uint16_t udp_port = 0;
     std::vector<uint16_t> qpn_blocks;
     bool arp_replies = false;

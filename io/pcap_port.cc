@@ -60,9 +60,20 @@ void OnPcapFrame(u_char* user, const pcap_pkthdr* header, const u_char* bytes) {
   receiver->handler(receiver->user, {.bytes = {bytes, header->caplen}});
 }
 
+// What came before the filter stood may be another shard's as well: nobody gets it here. False, and errno.
+bool ReceiveOnly(pcap_t* p, const FrameShard& shard) {
+  const int fd = pcap_get_selectable_fd(p);
+  if (!AttachFilter(fd, EmptyFilter())) return false;
+  const auto forget = [](u_char*, const pcap_pkthdr*, const u_char*) {};
+  while (pcap_dispatch(p, -1, forget, nullptr) > 0) {
+  }
+  return AttachFilter(fd, ShardFilter(shard, {}));
+}
+
 }  // namespace
 
-StatusOr<std::unique_ptr<PcapPort>> PcapPort::Open(const std::string& interface, size_t ring_bytes) {
+StatusOr<std::unique_ptr<PcapPort>> PcapPort::Open(const std::string& interface, size_t ring_bytes,
+                                                   const std::optional<FrameShard>& shard) {
   const InterfaceState state = ReadInterface(interface);
   if (!state.exists) return Error(StatusCode::kNotFound, interface, "no such interface");
   std::array<char, PCAP_ERRBUF_SIZE> message{};
@@ -86,6 +97,8 @@ StatusOr<std::unique_ptr<PcapPort>> PcapPort::Open(const std::string& interface,
     return Error(StatusCode::kInternal, interface,
                  fmt::format("PACKET_IGNORE_OUTGOING: {}", std::strerror(errno)));
   }
+  if (shard && !ReceiveOnly(handle.get(), *shard))
+    return Error(StatusCode::kInternal, interface, fmt::format("filter: {}", std::strerror(errno)));
   return std::unique_ptr<PcapPort>(new PcapPort(handle.release(), state.mtu));
 }
 

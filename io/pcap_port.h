@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "io/frame_port.h"
+#include "io/packet_filter.h"
 
 struct pcap;
 
@@ -18,10 +20,11 @@ namespace epic::io {
 
 class PcapPort final : public FramePort {
  public:
-  // Opens the interface; ring_bytes of unswappable kernel memory receive its frames. With the interface's
-  // name: NOT_FOUND, UNAVAILABLE (it is down), PERMISSION_DENIED, INVALID_ARGUMENT (not Ethernet) or
-  // INTERNAL.
-  static StatusOr<std::unique_ptr<PcapPort>> Open(const std::string& interface, size_t ring_bytes);
+  // Opens the interface; ring_bytes of unswappable kernel memory receive its frames, or those of the shard.
+  // With the interface's name: NOT_FOUND, UNAVAILABLE (it is down), PERMISSION_DENIED, INVALID_ARGUMENT (not
+  // Ethernet) or INTERNAL.
+  static StatusOr<std::unique_ptr<PcapPort>> Open(const std::string& interface, size_t ring_bytes,
+                                                  const std::optional<FrameShard>& shard = {});
   ~PcapPort() override;
 
   std::vector<int> fds() const override { return {fd_}; }

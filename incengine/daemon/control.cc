@@ -188,19 +188,26 @@ StatusOr<proto::InstallReply> SwitchControl::Install(const proto::InstallRequest
   return reply;
 }
 
+const engine::Context* SwitchControl::Find(uint64_t group_id, uint32_t generation) const {
+  const auto it = switch_.engine().groups().find(group_id);
+  const bool found = it != switch_.engine().groups().end() && it->second.config.generation == generation;
+  return found ? &it->second : nullptr;
+}
+
+bool SwitchControl::Has(uint64_t group_id) const { return switch_.engine().groups().contains(group_id); }
+
 StatusOr<proto::RemoveReply> SwitchControl::Remove(const proto::RemoveRequest& request) {
-  const auto& groups = switch_.engine().groups();
-  const auto it = groups.find(request.group_id());
-  if (it != groups.end() && it->second.config.generation == request.generation()) {
-    Sum(it->second.counters, &removed_);
-    spdlog::info("group {} \"{}\" removed", request.group_id(), it->second.config.name);
-  }
+  const engine::Context* const group = Find(request.group_id(), request.generation());
+  if (group == nullptr) return proto::RemoveReply();
+  Sum(group->counters, &removed_);
+  spdlog::info("group {} \"{}\" removed", request.group_id(), group->config.name);
   switch_.engine().Remove(request.group_id(), request.generation());
   if (trace_ != nullptr) trace_->OnRemove(io::MonotonicNow(), request.group_id(), request.generation());
   return proto::RemoveReply();
 }
 
 StatusOr<proto::FailReply> SwitchControl::Fail(const proto::FailRequest& request) {
+  if (Find(request.group_id(), request.generation()) == nullptr) return proto::FailReply();
   switch_.engine().Fail(request.group_id(), request.generation());
   if (trace_ != nullptr) trace_->OnFail(io::MonotonicNow(), request.group_id(), request.generation());
   spdlog::info("group {} stopped", request.group_id());

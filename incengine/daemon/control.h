@@ -1,5 +1,5 @@
-// What the control plane can do to a switch, in terms of proto/switch.proto but without RPC. On the loop's
-// thread.
+// What the control plane can do to a switch, or one shard of it, in terms of proto/switch.proto but without
+// RPC. On the loop's thread.
 #pragma once
 
 #include <functional>
@@ -40,8 +40,12 @@ class SwitchControl {
   StatusOr<proto::FailReply> Fail(const proto::FailRequest& request);
   StatusOr<proto::SetForwardingReply> SetForwarding(const proto::SetForwardingRequest& request);
   StatusOr<proto::ProbeReply> Probe(const proto::ProbeRequest& request);
+  // Whether a group of this id is installed.
+  bool Has(uint64_t group_id) const;
 
  private:
+  // The group; none if it is not there, or is of another generation.
+  const engine::Context* Find(uint64_t group_id, uint32_t generation) const;
   proto::GroupDump DumpGroup(const engine::Context& group) const;
   void DumpCounters(proto::DumpReply* reply) const;
 

@@ -1,4 +1,4 @@
-// The control service as the agent sees it: a real server on a temporary Unix socket, a real loop, a switch
+// The control service as the agent sees it: a real server on a temporary Unix socket, real loops, a switch
 // without interfaces.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -7,11 +7,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <map>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "incengine/daemon/control.h"
 #include "incengine/daemon/service.h"
+#include "incengine/daemon/sharded_control.h"
 #include "proto/switch.grpc.pb.h"
 
 namespace epic::daemon {
@@ -25,11 +29,17 @@ constexpr uint32_t kHost0 = 0x0a000001;
 
 class DaemonTest : public ::testing::Test {
  protected:
-  DaemonTest() {
+  // So many share 64 KiB.
+  explicit DaemonTest(size_t shards = 1) {
     std::string name = std::filesystem::temp_directory_path() / "epic-daemon-test-XXXXXX";
     directory_ = mkdtemp(name.data());
-    thread_ = std::thread([this] { loop_.Run(); });
-    auto server = ControlServer::Start(socket(), loop_, control_);
+    std::vector<ShardedControl::Shard> controls;
+    for (size_t i = 0; i < shards; ++i) {
+      shards_.push_back(std::make_unique<OneShard>(65536 / shards, &probed_));
+      controls.push_back({&shards_[i]->loop, &shards_[i]->control});
+    }
+    control_ = std::make_unique<ShardedControl>(std::move(controls));
+    auto server = ControlServer::Start(socket(), *control_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     stub_ = proto::SwitchTable::NewStub(
@@ -37,8 +47,7 @@ class DaemonTest : public ::testing::Test {
   }
   ~DaemonTest() override {
     server_.reset();
-    loop_.Post([this] { loop_.Stop(); });
-    thread_.join();
+    shards_.clear();
     std::filesystem::remove_all(directory_);
   }
 
@@ -73,25 +82,37 @@ class DaemonTest : public ::testing::Test {
 
   using Stub = proto::SwitchTable::Stub;
 
-  io::EventLoop loop_{0};
-  engine::Switch switch_{
-      {.address = Ipv4{0x0a00ff01}, .mac = {2, 0, 0, 0, 0, 9}, .port_count = 2, .arena_bytes = 65536}};
-  SwitchControl control_{{"s1", "1.2.3", 77},
-                         kPorts,
-                         switch_,
-                         [] {
-                           return std::vector<PortState>{
-                               {.name = "p0", .interface = {.exists = true, .up = true, .mtu = 4200}},
-                               {.name = "p1", .interface = {.exists = true, .mtu = 1500}}};
-                         },
-                         nullptr,
-                         [this](const engine::ProbeTarget& target) {
-                           probed_.push_back(target);
-                           return engine::ProbeAnswer{.asked = probed_.size() > 1, .answered = 3};
-                         }};
+  struct OneShard {
+    OneShard(size_t arena_bytes, std::vector<engine::ProbeTarget>* probed)
+        : sw{{.address = Ipv4{0x0a00ff01},
+              .mac = {2, 0, 0, 0, 0, 9},
+              .port_count = 2,
+              .arena_bytes = arena_bytes}},
+          control({"s1", "1.2.3", 77}, kPorts, sw, PortStates, nullptr,
+                  [probed](const engine::ProbeTarget& target) {
+                    probed->push_back(target);
+                    return engine::ProbeAnswer{.asked = probed->size() > 1, .answered = 3};
+                  }),
+          thread([this] { loop.Run(); }) {}
+    ~OneShard() {
+      loop.Post([this] { loop.Stop(); });
+      thread.join();
+    }
+    static std::vector<PortState> PortStates() {
+      return {{.name = "p0", .interface = {.exists = true, .up = true, .mtu = 4200}},
+              {.name = "p1", .interface = {.exists = true, .mtu = 1500}}};
+    }
+
+    io::EventLoop loop{0};
+    engine::Switch sw;
+    SwitchControl control;
+    std::thread thread;
+  };
+
   std::vector<engine::ProbeTarget> probed_;
   std::string directory_;
-  std::thread thread_;
+  std::vector<std::unique_ptr<OneShard>> shards_;
+  std::unique_ptr<ShardedControl> control_;
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<Stub> stub_;
   uint64_t installed_bytes_ = 0;
@@ -242,6 +263,40 @@ TEST_F(DaemonTest, RefusalsHaveACodeAndNameTheField) {
     EXPECT_THAT(status.error_message(), HasSubstr(text));
   }
   EXPECT_THAT(Describe().group_ids(), ElementsAre(7));
+}
+
+class TwoShardsTest : public DaemonTest {
+ protected:
+  TwoShardsTest() : DaemonTest(2) {}
+};
+
+TEST_F(TwoShardsTest, GroupsOfBothAreInstalledDumpedAndRemoved) {
+  EXPECT_EQ(Describe().capability().arena_bytes(), 65536u);
+  proto::GroupConfig group = Group();
+  EXPECT_EQ(Install(group).error_code(), grpc::StatusCode::INVALID_ARGUMENT) << "QPNs of both shards";
+  for (uint32_t id = 7; id <= 8; ++id) {
+    group.set_group_id(id);
+    for (uint32_t i = 0; i < 2; ++i)
+      group.mutable_children(static_cast<int>(i))->set_local_qpn(0x1000 * id + 0x100 * i + id);
+    group.set_path_mtu(512);
+    const grpc::Status status = Install(group);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+  EXPECT_THAT(Describe().group_ids(), ElementsAre(7, 8));
+  EXPECT_EQ(Dump().groups(1).config().SerializeAsString(), group.SerializeAsString());
+  for (const auto& shard : shards_) {
+    const auto groups = std::make_shared<std::promise<size_t>>();
+    shard->loop.Post([&shard, groups] { groups->set_value(shard->sw.engine().groups().size()); });
+    EXPECT_EQ(groups->get_future().get(), 1u);
+  }
+  for (uint32_t id = 7; id <= 8; ++id) {
+    proto::RemoveRequest remove;
+    proto::RemoveReply reply;
+    remove.set_group_id(id);
+    remove.set_generation(2);
+    EXPECT_TRUE(Call(&Stub::Remove, remove, &reply).ok());
+  }
+  EXPECT_EQ(Describe().capability().arena_free_bytes(), 65536u);
 }
 
 TEST_F(DaemonTest, FailStopsAGroup) {

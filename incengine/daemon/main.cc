@@ -1,16 +1,19 @@
-// incengine: the switch daemon. The main thread waits for signals, one thread runs the data path, gRPC's
-// threads take the agent's calls.
+// incengine: the switch daemon. The main thread waits for signals, one thread per core runs its shard of the
+// data path, gRPC's threads take the agent's calls.
+#include <sched.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <csignal>
+#include <memory>
 #include <random>
-#include <thread>
+#include <utility>
+#include <vector>
 
-#include "incengine/daemon/control.h"
 #include "incengine/daemon/options.h"
-#include "incengine/daemon/ports.h"
 #include "incengine/daemon/service.h"
+#include "incengine/daemon/shard.h"
+#include "incengine/daemon/sharded_control.h"
 #include "io/interface.h"
 #include "io/offloads.h"
 #include "io/unix_socket.h"
@@ -57,6 +60,15 @@ int CheckConfig(const Options& options) {
   return exit_code;
 }
 
+// Shards that share a processor keep each other waiting, but are right: said, and no more.
+void WarnOfProcessors(uint32_t cores) {
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return;  // more than it has room for
+  const int processors = CPU_COUNT(&usable);
+  if (cores > static_cast<uint32_t>(processors))
+    spdlog::warn("--cores {}: this process may use only {} processors", cores, processors);
+}
+
 int Run(const Options& options) {
   SetUpLog(options.log_level);
   if (options.check_config) return CheckConfig(options);
@@ -68,26 +80,23 @@ int Run(const Options& options) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   if (const Status status = io::ClaimSocketPath(options.control_path); !status.ok()) return Fail(status);
-  io::EventLoop loop(options.spin_ns);
-  engine::Switch sw(options.config);
-  std::unique_ptr<Trace> trace;
-  if (!options.trace_path.empty()) {
-    auto opened = Trace::Open(options.trace_path, options.trace_limit, options.name, options.config);
-    if (!opened.ok()) return Fail(opened.status());
-    trace = *std::move(opened);
+  WarnOfProcessors(options.cores);
+  const Identity identity{options.name, EPIC_VERSION, RandomId()};
+  std::vector<std::unique_ptr<Shard>> shards;
+  std::vector<ShardedControl::Shard> controls;
+  for (uint32_t number = 0; number < options.cores; ++number) {
+    auto shard = Shard::Open(options, identity, number);
+    if (!shard.ok()) return Fail(shard.status());
+    shards.push_back(*std::move(shard));
+    controls.push_back(shards.back()->control());
   }
-  auto ports = Ports::Open(options.ports, loop, sw, trace.get());
-  if (!ports.ok()) return Fail(ports.status());
-  SwitchControl control(
-      {options.name, EPIC_VERSION, RandomId()}, options.ports.interfaces, sw,
-      [&ports] { return (*ports)->States(); }, trace.get(),
-      [&ports](const engine::ProbeTarget& target) { return (*ports)->Probe(target); });
-
-  std::thread data_path([&loop] { loop.Run(); });
-  auto server = ControlServer::Start(options.control_path, loop, control);
+  ShardedControl control(std::move(controls));
+  for (const auto& shard : shards) shard->Start();
+  auto server = ControlServer::Start(options.control_path, control);
   int exit_code = 0;
   if (server.ok()) {
-    spdlog::info("{} runs with {} ports, control on {}", options.name, options.ports.interfaces.size(),
+    spdlog::info("{} runs with {} ports on {} {}, control on {}", options.name,
+                 options.ports.interfaces.size(), options.cores, options.cores == 1 ? "core" : "cores",
                  options.control_path);
     int signal = 0;
     sigwait(&signals, &signal);
@@ -96,8 +105,6 @@ int Run(const Options& options) {
   } else {
     exit_code = Fail(server.status());
   }
-  loop.Post([&loop] { loop.Stop(); });
-  data_path.join();
   return exit_code;
 }
 

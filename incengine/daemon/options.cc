@@ -12,6 +12,7 @@ namespace epic::daemon {
 namespace {
 
 constexpr size_t kMaxPorts = 256;
+constexpr uint32_t kMaxCores = 16;
 
 // Parsers in CLI11's manner: they change *out or return what is wrong.
 std::string ParseIpv4(const std::string& text, Ipv4* out) {
@@ -71,6 +72,10 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
       ->allow_extra_args(false);
   app.add_option("--control", options->control_path, "path of the Unix socket on which the agent controls it")
       ->required();
+  app.add_option("--cores", options->cores,
+                 "threads of the data path; a group is on one of them, and --sram is divided among them")
+      ->check(CLI::Range(uint32_t{1}, kMaxCores))
+      ->capture_default_str();
   app.add_option("--sram", sram, "buffer memory for all groups, for example 16M")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{4096}, uint64_t{64} << 30))
@@ -82,7 +87,7 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--spin-us", spin_us, "poll for so long after traffic before sleeping, in microseconds")
       ->check(CLI::Range(uint64_t{0}, uint64_t{100000}))
       ->capture_default_str();
-  app.add_option("--ring-mb", ring_mb, "receive ring of each port in MiB; this memory cannot be swapped")
+  app.add_option("--ring-mb", ring_mb, "receive ring of each port and core in MiB; this memory cannot be swapped")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1024}))
       ->capture_default_str();
   app.add_flag("--single-frames", options->ports.single_frames,
@@ -93,9 +98,10 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
       ->capture_default_str();
   app.add_option("--trace", options->trace_path,
-                 "write what crosses the boundary of the engine to this file, for epic-conform")
+                 "write what crosses the boundary of the engine to this file, for epic-conform; of core 1 and on, "
+                 "to files beside it, as trace.1.ndjson")
       ->type_name("FILE");
-  app.add_option("--trace-limit", trace_limit, "cut the trace after so many bytes, for example 64M")
+  app.add_option("--trace-limit", trace_limit, "cut each trace after so many bytes, for example 64M")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40))
       ->capture_default_str();

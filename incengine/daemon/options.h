@@ -16,6 +16,7 @@ struct Options {
   Ports::Options ports;
   std::string control_path;
   Nanos spin_ns = 0;
+  uint32_t cores = 1;  // shards: threads of the data path
   std::string log_level;
   bool check_config = false;  // only look at the ports
   std::string trace_path;     // empty: no trace

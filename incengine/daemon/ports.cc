@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "io/offloads.h"
@@ -35,19 +36,6 @@ bool LiesIn(std::span<const uint8_t> bytes, std::span<const uint8_t> whole) {
   return le(whole.data(), bytes.data()) && le(bytes.data() + bytes.size(), whole.data() + whole.size());
 }
 
-StatusOr<std::unique_ptr<io::FramePort>> OpenInterface(const std::string& name,
-                                                       const Ports::Options& options) {
-  if (!options.single_frames && io::CarriesSuperFrames(io::ReadOffloads(name))) {
-    auto opened = io::PacketSocket::Open(
-        {.interface = name, .ring_bytes = options.ring_bytes, .super_frames = true, .everything = true});
-    if (!opened.ok()) return opened.status();
-    return StatusOr<std::unique_ptr<io::FramePort>>(*std::move(opened));
-  }
-  auto opened = io::PcapPort::Open(name, options.ring_bytes);
-  if (!opened.ok()) return opened.status();
-  return StatusOr<std::unique_ptr<io::FramePort>>(*std::move(opened));
-}
-
 }  // namespace
 
 StatusOr<std::unique_ptr<Ports>> Ports::Open(const Options& options, io::EventLoop& loop, engine::Switch& sw,
@@ -57,7 +45,7 @@ StatusOr<std::unique_ptr<Ports>> Ports::Open(const Options& options, io::EventLo
   for (size_t i = 0; i < options.interfaces.size(); ++i) {
     const Status status = ports->OpenPort(static_cast<PortId>(i));
     if (status.code() == StatusCode::kUnavailable) {
-      spdlog::warn("{}; waiting for it", std::string(status.message()));
+      if (ports->Reports()) spdlog::warn("{}; waiting for it", std::string(status.message()));
     } else if (!status.ok()) {
       return status;
     }
@@ -112,12 +100,34 @@ void Ports::SetTimer(engine::TimerId id, Nanos deadline) {
   loop_.SetTimer(static_cast<uint64_t>(id), deadline);
 }
 
+StatusOr<std::unique_ptr<io::FramePort>> Ports::OpenInterface(const std::string& name) const {
+  std::optional<io::FrameShard> shard;
+  if (options_.shards > 1) {
+    shard = io::FrameShard{.number = options_.shard,
+                           .count = options_.shards,
+                           .mac = switch_.config().mac,
+                           .address = switch_.config().address};
+  }
+  if (!options_.single_frames && io::CarriesSuperFrames(io::ReadOffloads(name))) {
+    auto opened = io::PacketSocket::Open({.interface = name,
+                                          .ring_bytes = options_.ring_bytes,
+                                          .super_frames = true,
+                                          .everything = true,
+                                          .shard = shard});
+    if (!opened.ok()) return opened.status();
+    return StatusOr<std::unique_ptr<io::FramePort>>(*std::move(opened));
+  }
+  auto opened = io::PcapPort::Open(name, options_.ring_bytes, shard);
+  if (!opened.ok()) return opened.status();
+  return StatusOr<std::unique_ptr<io::FramePort>>(*std::move(opened));
+}
+
 Status Ports::OpenPort(PortId port) {
   const std::string& name = ports_[port].name;
-  auto opened = OpenInterface(name, options_);
+  auto opened = OpenInterface(name);
   if (!opened.ok()) return opened.status();
-  if (const std::string wrong = io::WrongOffloads(name, io::ReadOffloads(name)); !wrong.empty())
-    spdlog::warn("port {}", wrong);
+  const std::string wrong = io::WrongOffloads(name, io::ReadOffloads(name));
+  if (!wrong.empty() && Reports()) spdlog::warn("port {}", wrong);
   ports_[port].open = *std::move(opened);
   ports_[port].up = io::ReadInterface(name).up;
   for (const int fd : ports_[port].open->fds())
@@ -128,8 +138,10 @@ Status Ports::OpenPort(PortId port) {
 void Ports::LosePort(PortId port, const std::string& why) {
   Port& lost = ports_[port];
   EndRound();  // its ring may hold what others send
-  spdlog::warn("port {} is lost: {}; waiting for it", lost.name, why);
-  ++lost.times_lost;
+  if (Reports()) {
+    spdlog::warn("port {} is lost: {}; waiting for it", lost.name, why);
+    ++lost.times_lost;
+  }
   Add(lost.open->counters(), &lost.closed);
   for (const int fd : lost.open->fds()) loop_.Unwatch(fd);
   lost.open.reset();
@@ -202,11 +214,11 @@ void Ports::NoteWaiting(Port& port) {
   loop_.WatchWritable(port.open->fds().front(), port.waiting);
 }
 
-void Ports::NoteLink(Port& port, bool up) {
-  if (port.up && !up && port.open != nullptr) {
+void Ports::NoteLink(Port& port, bool up) const {
+  if (Reports() && port.up && !up && port.open != nullptr) {
     spdlog::warn("port {} is down", port.name);
     ++port.times_lost;
-  } else if (!port.up && up) {
+  } else if (Reports() && !port.up && up) {
     spdlog::info("port {} is up", port.name);
   }
   port.up = up;
@@ -224,7 +236,7 @@ void Ports::CheckInterfaces() {
       LosePort(id, "its MTU has changed");
     }
     if (port.open == nullptr && state.exists && OpenPort(id).ok()) {
-      spdlog::info("port {} is back", port.name);
+      if (Reports()) spdlog::info("port {} is back", port.name);
       continue;  // opening it looked at the link later than this has
     }
     NoteLink(port, state.up);

@@ -30,6 +30,10 @@ class Ports final : public engine::FrameSink {
     std::vector<std::string> interfaces;
     size_t ring_bytes = 0;
     bool single_frames = false;  // no super-frames by any port
+    // Of `shards` that have ports on these interfaces, each frame comes to one (io::FrameShard). Shard 0 is
+    // the one that logs and counts what becomes of interfaces and links.
+    uint32_t shard = 0;
+    uint32_t shards = 1;
   };
   // Opens all interfaces: those that carry super-frames (io/offloads.h) by packet sockets, others by libpcap.
   // NOT_FOUND or PERMISSION_DENIED if one is missing or may not be opened; one that is
@@ -59,6 +63,7 @@ class Ports final : public engine::FrameSink {
   };
 
   Ports(const Options& options, io::EventLoop& loop, engine::Switch& sw, Trace* trace);
+  StatusOr<std::unique_ptr<io::FramePort>> OpenInterface(const std::string& name) const;
   Status OpenPort(PortId port);
   void LosePort(PortId port, const std::string& why);
   bool Receive(PortId port, Nanos now);
@@ -70,8 +75,10 @@ class Ports final : public engine::FrameSink {
   // Watches for room in the kernel where frames wait for it.
   void NoteWaiting(Port& port);
   // Logs and counts a link that has gone down or come up.
-  static void NoteLink(Port& port, bool up);
+  void NoteLink(Port& port, bool up) const;
   void CheckInterfaces();
+  // Of what all shards see alike, one speaks.
+  bool Reports() const { return options_.shard == 0; }
 
   io::EventLoop& loop_;
   engine::Switch& switch_;

@@ -30,6 +30,16 @@ class Planner {
   }
 
   std::variant<GroupPlan, Failure> Make() {
+    for (const TreeInner& inner : tree_.inner) {
+      const size_t endpoints = inner.children.size() + (inner.parent == TreeInner::kNoParent ? 0 : 1);
+      auto qpns = qpns_->Take(inner.node, endpoints, now_);
+      if (!qpns) {
+        GiveBackAll();
+        const std::string& name = topology_.nodes[inner.node].name;
+        return SwitchFailure(ErrorCode::kNoResource, name, fmt::format("{} has no QPN left", name));
+      }
+      taken_.push_back(*std::move(qpns));
+    }
     for (size_t i = 0; i < tree_.inner.size(); ++i) {
       const TreeInner& inner = tree_.inner[i];
       plan_.contexts[i].node = inner.node;
@@ -37,12 +47,7 @@ class Planner {
           inner.parent == TreeInner::kNoParent ? kNoNode : tree_.inner[inner.parent].node;
       SetMode(inner, &plan_.contexts[i]);
       for (const TreeChild& child : inner.children) {
-        const bool done = child.is_host ? ConnectHost(i, child) : ConnectSwitch(i, child);
-        if (!done) {
-          ReleasePlan(plan_, now_, qpns_);
-          const std::string& name = topology_.nodes[full_].name;
-          return SwitchFailure(ErrorCode::kNoResource, name, fmt::format("{} has no QPN left", name));
-        }
+        child.is_host ? ConnectHost(i, child) : ConnectSwitch(i, child);
       }
     }
     return std::move(plan_);
@@ -64,13 +69,12 @@ class Planner {
 
   uint32_t NewPsn() { return start_psn_ ? *start_psn_ : static_cast<uint32_t>((*random_)()) & Psn::kMask; }
 
-  bool ConnectHost(size_t at, const TreeChild& child) {
+  void ConnectHost(size_t at, const TreeChild& child) {
     ContextPlan& context = plan_.contexts[at];
-    const std::optional<uint32_t> qpn = Take(context.node);
-    if (!qpn) return false;
+    const uint32_t qpn = NextQpn(at);
     const JoinRequest& join = ranks_[child.rank];
     EndpointPlan endpoint;
-    endpoint.local_qpn = *qpn;
+    endpoint.local_qpn = qpn;
     endpoint.remote_ip = join.ip;
     endpoint.remote_qpn = join.qpn;
     endpoint.remote_mac =
@@ -89,7 +93,7 @@ class Planner {
                                  context.generation,
                                  group_mode_,
                                  topology_.nodes[context.node].address,
-                                 *qpn,
+                                 qpn,
                                  endpoint.in_psn,
                                  endpoint.out_psn,
                                  context.path_mtu,
@@ -98,19 +102,19 @@ class Planner {
                                  context.inline_bytes,
                                  endpoint.super_frames,
                                  context.start_messages};
-    return true;
   }
 
-  bool ConnectSwitch(size_t at, const TreeChild& child) {
+  void ConnectSwitch(size_t at, const TreeChild& child) {
     ContextPlan& upper = plan_.contexts[at];
     ContextPlan& lower = plan_.contexts[child.inner];
     const TreeInner& below = tree_.inner[child.inner];
-    const std::optional<uint32_t> upper_qpn = Take(upper.node);
-    if (!upper_qpn) return false;
+    const uint32_t upper_qpn = NextQpn(at);
+    const uint32_t lower_qpn = NextQpn(child.inner);
     const uint32_t up_psn = NewPsn();
     const uint32_t down_psn = NewPsn();
-    EndpointPlan down{.local_qpn = *upper_qpn,
+    EndpointPlan down{.local_qpn = upper_qpn,
                       .remote_ip = topology_.nodes[below.node].address,
+                      .remote_qpn = lower_qpn,
                       .remote_mac = topology_.NextHopMac(upper.node, child.port, below.node),
                       .port = child.port,
                       .ingress_port = child.ingress_port,
@@ -120,20 +124,16 @@ class Planner {
     down.super_frames = IsDirect(upper.node, child, below.node) && Carries(upper.node, child.port) &&
                         Carries(below.node, below.parent_port);
     upper.children.push_back(down);
-    const std::optional<uint32_t> lower_qpn = Take(below.node);
-    if (!lower_qpn) return false;
-    upper.children.back().remote_qpn = *lower_qpn;
     lower.node = below.node;
-    lower.parent = EndpointPlan{.local_qpn = *lower_qpn,
+    lower.parent = EndpointPlan{.local_qpn = lower_qpn,
                                 .remote_ip = topology_.nodes[upper.node].address,
-                                .remote_qpn = *upper_qpn,
+                                .remote_qpn = upper_qpn,
                                 .remote_mac = topology_.NextHopMac(below.node, below.parent_port, upper.node),
                                 .port = below.parent_port,
                                 .ingress_port = below.parent_ingress_port,
                                 .in_psn = down_psn,
                                 .out_psn = up_psn,
                                 .super_frames = down.super_frames};
-    return true;
   }
 
   // The edge is one link both ways, and nothing but the peer is at its other end.
@@ -167,10 +167,16 @@ class Planner {
     return ranks;
   }
 
-  std::optional<uint32_t> Take(NodeId node) {
-    const std::optional<uint32_t> qpn = qpns_->Take(node, now_);
-    if (!qpn) full_ = node;
+  uint32_t NextQpn(size_t inner) {
+    const uint32_t qpn = taken_[inner].back();
+    taken_[inner].pop_back();
     return qpn;
+  }
+
+  void GiveBackAll() {
+    for (size_t i = 0; i < taken_.size(); ++i) {
+      for (const uint32_t qpn : taken_[i]) qpns_->GiveBack(tree_.inner[i].node, qpn, now_);
+    }
   }
 
   const Topology& topology_;
@@ -184,7 +190,7 @@ class Planner {
   std::mt19937_64* const random_;
   QpnPool* const qpns_;
   GroupPlan plan_;
-  NodeId full_ = kNoNode;
+  std::vector<std::vector<uint32_t>> taken_;  // QPNs by inner node, for as many endpoints as it has
 };
 
 // Adds the way to a node that begins at this end of a link.

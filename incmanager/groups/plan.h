@@ -109,7 +109,8 @@ using SwitchModes = std::map<NodeId, Mode>;
 // The ends of links at switches whose ports carry super-frames.
 using SuperFramePorts = std::set<LinkEnd>;
 
-// Gives every edge its two QPNs and a PSN per direction: random, or start_psn for all. `common` carries what
+// Gives every edge its two QPNs, those of one switch with the same low byte, and a PSN per direction: random,
+// or start_psn for all. `common` carries what
 // all contexts share, but for the modes of switch_modes. Super-frames are for edges that are one link,
 // without a router, with a port that carries them at each switch, and a rank that says so at the host.
 // Errors: kNoResource naming a switch whose QPNs are used up (those taken are given back).

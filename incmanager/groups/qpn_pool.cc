@@ -2,18 +2,29 @@
 
 namespace epic::manager {
 
-std::optional<uint32_t> QpnPool::Take(NodeId node, Nanos now) {
+std::optional<std::vector<uint32_t>> QpnPool::Take(NodeId node, size_t count, Nanos now) {
   Switch& at = switches_[node];
   while (!at.resting.empty() && at.resting.front().first <= now) {
-    at.used.erase(at.resting.front().second);
+    const uint32_t qpn = at.resting.front().second;
+    at.used.erase(qpn);
+    --at.tags[qpn % kTags].taken;
     at.resting.pop_front();
   }
-  if (at.used.size() == kQpnsPerSwitch) return std::nullopt;
-  for (;;) {
-    const uint32_t qpn = kFirstQpn + at.next;
-    at.next = (at.next + 1) % kQpnsPerSwitch;
-    if (at.used.insert(qpn).second) return qpn;
+  for (uint32_t looked_at = 0; looked_at < kTags; ++looked_at) {
+    const uint32_t low_byte = at.next_tag;
+    at.next_tag = (at.next_tag + 1) % kTags;
+    Tag& tag = at.tags[low_byte];
+    if (kQpnsPerTag - tag.taken < count) continue;
+    std::vector<uint32_t> qpns;
+    while (qpns.size() < count) {
+      const uint32_t qpn = kFirstQpn + tag.next * kTags + low_byte;
+      tag.next = (tag.next + 1) % kQpnsPerTag;
+      if (at.used.insert(qpn).second) qpns.push_back(qpn);
+    }
+    tag.taken += static_cast<uint32_t>(count);
+    return qpns;
   }
+  return std::nullopt;
 }
 
 void QpnPool::GiveBack(NodeId node, uint32_t qpn, Nanos now) {

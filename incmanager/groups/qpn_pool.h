@@ -1,7 +1,11 @@
-// QPNs of switch endpoints: unique per switch, counted up from kFirstQpn. A QPN that was given back stays
-// unused for kQuarantine, longer than any packet of its former group lives in the network.
+// QPNs of switch endpoints: unique per switch, in sets whose low byte, the tag, is the same, one set for all
+// endpoints of a group. A switch with several cores divides groups among them by that byte (docs/PROTOCOL.md,
+// section 1). Tags take turns, so that groups made one after the other are on different cores, however many
+// there are. A QPN that was given back stays unused for kQuarantine, longer than any packet of its former
+// group lives in the network.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -17,18 +21,26 @@ namespace epic::manager {
 class QpnPool {
  public:
   static constexpr uint32_t kFirstQpn = 0x100000;
-  static constexpr uint32_t kQpnsPerSwitch = 1u << 16;
+  static constexpr uint32_t kTags = 256;
+  static constexpr uint32_t kQpnsPerTag = 256;
+  static constexpr uint32_t kQpnsPerSwitch = kTags * kQpnsPerTag;
   static constexpr Nanos kQuarantine = 10 * kSecond;
 
   explicit QpnPool(uint32_t switch_count) : switches_(switch_count) {}
 
-  // Nothing if all of the switch's QPNs are used or in quarantine.
-  std::optional<uint32_t> Take(NodeId node, Nanos now);
+  // So many with one tag; nothing if no tag has them left, neither used nor in quarantine.
+  std::optional<std::vector<uint32_t>> Take(NodeId node, size_t count, Nanos now);
   void GiveBack(NodeId node, uint32_t qpn, Nanos now);
 
  private:
+  struct Tag {
+    uint32_t next = 0;   // QPNs of a tag are counted up, round and round
+    uint32_t taken = 0;  // used or resting
+  };
   struct Switch {
-    uint32_t next = 0;
+    // Not 0: the first group leaves it to core 0 to forward ordinary traffic.
+    uint32_t next_tag = 1;
+    std::array<Tag, kTags> tags{};
     std::unordered_set<uint32_t> used;               // quarantined ones included
     std::deque<std::pair<Nanos, uint32_t>> resting;  // until when; oldest first
   };

@@ -174,3 +174,25 @@ class SwitchBed:
 
     def __exit__(self, *_):
         self.close()
+
+
+def send_frames(bed, host, frames):
+    """Sends raw frames by a host's interface (in a process of its own, inside the namespace)."""
+    script = ("import socket, sys\n"
+              "s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n"
+              "s.bind(('eth0', 0))\n"
+              "[s.send(bytes.fromhex(f)) for f in sys.argv[1:]]\n")
+    bed.inside(f"h{host}", ["/usr/bin/python3", "-c", script] + [bytes(f).hex() for f in frames])
+
+
+def roce_frame(host, opcode, payload, dst_qp, good_icrc=True):
+    """A RoCEv2 frame to the switch, with an ICRC by scapy's own implementation."""
+    from scapy.all import IP, UDP, Ether, Raw  # pylint: disable=import-outside-toplevel
+    from scapy.contrib.roce import BTH  # pylint: disable=import-outside-toplevel
+    frame = (Ether(src=host_mac(host), dst=SWITCH_MAC) / IP(src=host_ip(host), dst=SWITCH_IP, flags="DF", id=1) /
+             UDP(sport=0xc000, dport=4791, chksum=0) / BTH(opcode=opcode, dqpn=dst_qp, psn=1) / Raw(payload))
+    octets = bytearray(bytes(frame))
+    octets[40:42] = b"\0\0"
+    if not good_icrc:
+        octets[-1] ^= 1
+    return bytes(octets)

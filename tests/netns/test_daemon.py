@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from switch_bed import (MTU, SWITCH_IP, SWITCH_MAC, SwitchBed, host_ip, host_mac, run, wait_until)
+from switch_bed import (MTU, SWITCH_IP, SwitchBed, host_ip, host_mac, roce_frame, run, send_frames, wait_until)
 
 
 @pytest.fixture(name="bed", scope="module", params=[False, True], ids=["pcap", "super-frames"])
@@ -21,28 +21,6 @@ def learning_bed(request):
 def make_static_bed(request):
     with SwitchBed(3, request.param) as bed:
         yield bed.start("--forwarding", "static")
-
-
-def send_frames(bed, host, frames):
-    """Sends raw frames by a host's interface (in a process of its own, inside the namespace)."""
-    script = ("import socket, sys\n"
-              "s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n"
-              "s.bind(('eth0', 0))\n"
-              "[s.send(bytes.fromhex(f)) for f in sys.argv[1:]]\n")
-    bed.inside(f"h{host}", ["/usr/bin/python3", "-c", script] + [bytes(f).hex() for f in frames])
-
-
-def roce_frame(host, opcode, payload, dst_qp, good_icrc=True):
-    """A RoCEv2 frame to the switch, with an ICRC by scapy's own implementation."""
-    from scapy.all import IP, UDP, Ether, Raw  # pylint: disable=import-outside-toplevel
-    from scapy.contrib.roce import BTH  # pylint: disable=import-outside-toplevel
-    frame = (Ether(src=host_mac(host), dst=SWITCH_MAC) / IP(src=host_ip(host), dst=SWITCH_IP, flags="DF", id=1) /
-             UDP(sport=0xc000, dport=4791, chksum=0) / BTH(opcode=opcode, dqpn=dst_qp, psn=1) / Raw(payload))
-    octets = bytearray(bytes(frame))
-    octets[40:42] = b"\0\0"
-    if not good_icrc:
-        octets[-1] ^= 1
-    return bytes(octets)
 
 
 def test_ping_between_hosts_and_to_the_switch(bed):
@@ -256,6 +234,8 @@ def test_says_what_is_wrong():
                                 (["--port", "p0"], "--port: p0 is there twice"),
                                 (["--control", "/nonexistent/x"], "there is no directory /nonexistent"),
                                 (["--mac", "1:2"], "1:2 is no MAC address"),
+                                (["--cores", "0"], "--cores"),
+                                (["--cores", "17"], "--cores"),
                                 (["--sram", "lots"], "--sram")):
             argv = bed.daemon_argv(arguments)
             if arguments[0] in ("--control", "--mac"):
