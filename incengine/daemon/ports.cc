@@ -40,6 +40,10 @@ bool LiesIn(std::span<const uint8_t> bytes, std::span<const uint8_t> whole) {
 
 StatusOr<std::unique_ptr<Ports>> Ports::Open(const Options& options, io::EventLoop& loop, engine::Switch& sw,
                                              Trace* trace) {
+  for (const std::string& name : options.interfaces) {
+    if (const std::string wrong = io::WrongOffloads(name, io::ReadOffloads(name)); !wrong.empty())
+      return MakeStatus(StatusCode::kInvalidArgument, "port " + wrong);
+  }
   std::unique_ptr<Ports> ports(new Ports(options, loop, sw, trace));
   for (const std::string& name : options.interfaces) ports->ports_.push_back({.name = name});
   for (size_t i = 0; i < options.interfaces.size(); ++i) {
@@ -127,7 +131,7 @@ Status Ports::OpenPort(PortId port) {
   auto opened = OpenInterface(name);
   if (!opened.ok()) return opened.status();
   const std::string wrong = io::WrongOffloads(name, io::ReadOffloads(name));
-  if (!wrong.empty() && Reports()) spdlog::warn("port {}", wrong);
+  if (!wrong.empty() && Reports()) spdlog::error("port {}", wrong);  // of one that has come back
   ports_[port].open = *std::move(opened);
   ports_[port].up = io::ReadInterface(name).up;
   for (const int fd : ports_[port].open->fds())

@@ -36,8 +36,9 @@ class Ports final : public engine::FrameSink {
     uint32_t shards = 1;
   };
   // Opens all interfaces: those that carry super-frames (io/offloads.h) by packet sockets, others by libpcap.
-  // NOT_FOUND or PERMISSION_DENIED if one is missing or may not be opened; one that is
-  // down is waited for. loop, sw and trace (which may be none) outlive this.
+  // NOT_FOUND or PERMISSION_DENIED if one is missing or may not be opened, INVALID_ARGUMENT with the cure if
+  // its offloads are wrong; one that is down is waited for. loop, sw and trace (which may be none) outlive
+  // this.
   static StatusOr<std::unique_ptr<Ports>> Open(const Options& options, io::EventLoop& loop,
                                                engine::Switch& sw, Trace* trace);
 
