@@ -66,7 +66,7 @@ struct Shape {
   static SuperFrameLinks AgreedLinks(uint64_t seed) {
     constexpr std::array kLinks = {SuperFrameLinks::kNone, SuperFrameLinks::kAll, SuperFrameLinks::kSwitches,
                                    SuperFrameLinks::kHosts};
-    return kLinks[Choices(seed * 7919 + 3).Below(kLinks.size())];
+    return kLinks[Choices(seed * 7919 + 4).Below(kLinks.size())];
   }
   // What crashes, when and until when, and the times of the manager: a real lease of seconds would be
   // thousands of timeouts of the hosts, all alike.
