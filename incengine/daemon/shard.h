@@ -36,6 +36,7 @@ class Shard {
   // Begins the thread, "shard 0".
   void Start();
 
+  // For the control plane, while the thread runs.
   ShardedControl::Shard control() { return {&loop_, control_.get()}; }
 
  private:

@@ -59,9 +59,10 @@ StatusOr<size_t> ShardOfGroup(const proto::GroupConfig& group, size_t shards) {
     if (io::ShardOf(Qpn{endpoint.local_qpn()}, count) == shard) return {};
     return MakeStatus(
         StatusCode::kInvalidArgument,
-        fmt::format("{}.local_qpn: {:#x} is of another core than {:#x} of children[0]; with --cores {} the QPNs "
-                    "of a group must have the same low byte, and an older incmanager does not see to that",
-                    field, endpoint.local_qpn(), first, shards));
+        fmt::format(
+            "{}.local_qpn: {:#x} is of another core than {:#x} of children[0]; with --cores {} the QPNs "
+            "of a group must have the same low byte, and an older incmanager does not see to that",
+            field, endpoint.local_qpn(), first, shards));
   };
   for (int i = 1; i < group.children_size(); ++i) {
     if (Status s = check(group.children(i), fmt::format("children[{}]", i)); !s.ok()) return s;
@@ -140,11 +141,17 @@ StatusOr<std::vector<Reply>> ShardedControl::AskAll(const Work<Reply>& work) {
   for (const Shard& shard : shards_)
     calls.emplace_back(*shard.loop, [control = shard.control, work] { return work(*control); });
   std::vector<Reply> replies;
+  Status failed;
+  // Of each, also behind one that fails: a call that nobody waits for could still be taken.
   for (Call<Reply>& call : calls) {
     StatusOr<Reply> reply = call.Wait(deadline);
-    if (!reply.ok()) return reply.status();
-    replies.push_back(*std::move(reply));
+    if (reply.ok()) {
+      replies.push_back(*std::move(reply));
+    } else if (failed.ok()) {
+      failed = reply.status();
+    }
   }
+  if (!failed.ok()) return failed;
   return StatusOr<std::vector<Reply>>(std::move(replies));
 }
 

@@ -24,7 +24,7 @@ class ShardedControl {
   explicit ShardedControl(std::vector<Shard> shards);
 
   // Errors are those of switch.proto, and UNAVAILABLE if a shard's loop does not take the call in time; then
-  // it never will.
+  // it never will, though others may have.
   //
   // Counters, frames and bytes of the arena are sums, groups those of all shards by their ids; a port is up,
   // and carries super-frames, if it does so for all.
