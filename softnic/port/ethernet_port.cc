@@ -27,6 +27,14 @@ constexpr size_t kLoopRingBytes = 4 << 20;
 
 bool IsMulticast(Ipv4 ip) { return (Raw(ip) >> 28) == 0xe; }
 
+// An interface that has gone down is an error of its sockets until somebody takes it off: nobody would sleep
+// until then.
+void TakeErrorsOf(std::span<const pollfd> fds) {
+  for (const pollfd& one : fds) {
+    if ((one.revents & POLLERR) != 0) io::TakeSocketError(one.fd);
+  }
+}
+
 // RFC 1112, section 6.4.
 roce::MacAddress MulticastMac(Ipv4 group) {
   const uint32_t ip = Raw(group);
@@ -119,12 +127,14 @@ bool EthernetPort::Wait(int wake_fd, bool for_packets, Nanos until) {
   const Nanos left = until == kNever ? 0 : std::max<Nanos>(until - Now(), 0);
   const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
   if (ppoll(fds.data(), count, until == kNever ? nullptr : &timeout, nullptr) <= 0) return false;
-  // An interface that has gone down is an error of its sockets until somebody takes it off: nobody would
-  // sleep until then.
-  for (const pollfd& one : std::span(fds).subspan(1, count - 1)) {
-    if ((one.revents & POLLERR) != 0) io::TakeSocketError(one.fd);
-  }
+  TakeErrorsOf(std::span(fds).subspan(1, count - 1));
   return fds[0].revents != 0;
+}
+
+void EthernetPort::TakeErrors() {
+  std::array<pollfd, kMaxSockets> fds{};
+  for (size_t i = 0; i < fds_.size(); ++i) fds[i].fd = fds_[i];
+  if (poll(fds.data(), fds_.size(), 0) > 0) TakeErrorsOf(std::span(fds).first(fds_.size()));
 }
 
 bool EthernetPort::AddQpnBlock(uint16_t block) {

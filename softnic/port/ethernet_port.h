@@ -31,6 +31,7 @@ class EthernetPort final : public Port {
   static StatusOr<std::unique_ptr<EthernetPort>> Open(const io::AddressedInterface& interface);
 
   int fd() const override { return epoll_.get(); }
+  void TakeErrors() override;
   Nanos Now() const override;
   bool Wait(int wake_fd, bool for_packets, Nanos until) override;
   int Receive(int max_packets, PacketHandler handler, void* user) override;

@@ -19,8 +19,10 @@ namespace epic::softnic {
 // super-frames.
 class Port : public roce::PacketSink {
  public:
-  // Readable while packets wait to be received.
+  // Readable while packets wait to be received, or an error of the network's to be taken.
   virtual int fd() const = 0;
+  // Takes errors, such as that the interface has gone down, so that fd() is readable for packets only again.
+  virtual void TakeErrors() {}
   virtual Nanos Now() const = 0;
 
   // Sleeps until `until`, by this clock, or until wake_fd is readable, or (only if for_packets) packets wait.

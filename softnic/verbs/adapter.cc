@@ -132,6 +132,7 @@ int Adapter::BeginSleep(uint32_t cq) {
 bool Adapter::EndSleep(uint32_t cq) {
   const std::lock_guard lock(mutex_);
   app_sleeps_ = false;
+  port_->TakeErrors();
   const bool armed = nic_.DisarmCq(cq);
   // Who waits for an event was served by the thread that slept.
   if (nic_.armed_cqs() > 0) CallHelper();
@@ -167,6 +168,9 @@ void Adapter::HelperLoop() {
     if ((!app_looks && !app_wakes) || app_waits) {
       received = Receive();
       RunTimers(now);
+      Send();
+    } else if (app_wakes && nic_.next_deadline() <= now) {
+      RunTimers(now);  // or a timer has, of which the thread knows nothing
       Send();
     }
     helper_defers_ = app_wakes ? kMaxDefer : NextDefer(app_waits, app_looks, entries_ != seen, received);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -145,6 +146,7 @@ constexpr int kLongMs = 20'000;
 // back.
 TEST(VerbsThreads, WhoSleepsOnThePortIsWokenByThePacket) {
   Connection c;
+  int taken_back_in_all = 0;
   for (uint64_t i = 0; i < kMessages; ++i) {
     ASSERT_EQ(PostRecv(c.b, c.qp_b, i, 0, kBytes), 0);
     int fd = -1, other = -1;
@@ -154,6 +156,7 @@ TEST(VerbsThreads, WhoSleepsOnThePortIsWokenByThePacket) {
     pollfd either[] = {{fd, POLLIN, 0}, {c.b.channel->fd, POLLIN, 0}};
     ASSERT_GT(poll(either, 2, kLongMs), 0);
     const bool taken_back = EndSleep(c.cq_b) == 1;
+    taken_back_in_all += taken_back ? 1 : 0;
     ASSERT_EQ(Await(c.cq_b).wr_id, i);
     if (taken_back) {
       ASSERT_FALSE(IsReadable(c.b.channel->fd, 0)) << "message " << i;
@@ -165,6 +168,31 @@ TEST(VerbsThreads, WhoSleepsOnThePortIsWokenByThePacket) {
     }
     ASSERT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
   }
+  EXPECT_GT(taken_back_in_all, 0) << "the packet has not been left to it once";
+}
+
+TEST(VerbsThreads, WhoSleepsOnAPortThatGoesDownSleepsOn) {
+  Device device;
+  ibv_cq* cq = device.CreateCq(8);
+  // While somebody polls, the helper thread stays away, and takes no error.
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    for (ibv_wc wc; !done; ibv_poll_cq(cq, 1, &wc)) {
+    }
+  });
+  EXPECT_EQ(std::system("ip link set eth0 down"), 0);
+  bool slept = false;
+  for (int i = 0; i < 1000 && !slept; ++i) {
+    int fd = -1;
+    ASSERT_EQ(BeginSleep(cq, &fd), 0);
+    slept = !IsReadable(fd, 50);
+    EndSleep(cq);
+  }
+  done = true;
+  other.join();
+  EXPECT_TRUE(slept) << "it is woken again and again";
+  EXPECT_EQ(std::system("ip link set eth0 up"), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
 TEST(VerbsThreads, AnEventComesAlsoIfNobodyLooksAtThePort) {
