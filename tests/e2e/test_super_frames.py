@@ -90,13 +90,16 @@ def test_they_carry_the_collectives_between_softnic_hosts_and_switches(beds, mod
     bed = beds.get("tree-3-2", *SOFTNIC)
     before = {switch: sent(bed, switch) for switch in bed.switches}
     assert_all_right(bed.perf("--mode", mode, *CALLS))
+    # Where something is repeated, as on a loaded machine, it may wait beside newer data and then has a wrong ICRC (ADR 10).
+    excused = {"bad_roce_bad_icrc"} if any(bed.counters(switch)["repeats"] for switch in bed.switches) else set()
     for switch in bed.switches:
         now = sent(bed, switch)
         assert all(now[port] > before[switch][port] + 20 for port in now), f"{switch}: {before[switch]}, {now}"
         counters = bed.counters(switch)
         assert all(counters[f"port.{port}.rx_super_frames"] > 20 for port in now)
         wrong = {name: count for name, count in counters.items()
-                 if count and (name.startswith("bad_roce") or name.endswith((".rx_too_long", ".tx_failed")))}
+                 if count and (name.startswith("bad_roce") or name.endswith((".rx_too_long", ".tx_failed")))
+                 and name not in excused}
         assert not wrong, f"{switch}: {wrong}"
 
 
