@@ -67,7 +67,7 @@ ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choi
 // all about equally often, canaries excepted. An error names the first value that is not one.
 StatusOr<Scenario> Complete(Scenario scenario);
 
-// The line, and back. Parse takes keys in any order; each must be there, but for calls, inline and
+// The line, and back. Parse takes keys in any order; each must be there, but for calls, inline,
 // send-windows and super-frames.
 std::string ReplayLine(const Scenario& scenario);
 StatusOr<Scenario> ParseReplayLine(const std::string& line);
