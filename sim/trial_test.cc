@@ -53,13 +53,13 @@ TEST(TrialTest, WhatWasFoundStaysRepaired) {
   for (const char* line : {
            // Mode II: a switch forgot what a child wanted when a later result, asked for by another, came by
            // first; without another loss the same went on for ever.
-           "seed=79 topology=tree-3-2 mode=2 scenario=heavy calls=20 inline=0 send-windows=fixed "
+           "seed=28 topology=tree-3-2 mode=2 scenario=heavy calls=20 inline=0 send-windows=fixed "
            "super-frames=none",
-           "seed=85 topology=tree-7-2 mode=2 scenario=loss calls=20 inline=0 send-windows=fixed "
+           "seed=1 topology=tree-7-2 mode=2 scenario=loss calls=20 inline=0 send-windows=fixed "
            "super-frames=none",
-           "seed=145 topology=uneven mode=2 scenario=all calls=20 inline=0 send-windows=fixed "
+           "seed=17 topology=uneven mode=2 scenario=reorder calls=20 inline=0 send-windows=fixed "
            "super-frames=none",
-           "seed=172 topology=interleaved mode=2 scenario=bursts calls=20 inline=0 send-windows=fixed "
+           "seed=96 topology=interleaved mode=2 scenario=corrupt calls=20 inline=0 send-windows=fixed "
            "super-frames=none",
        }) {
     SCOPED_TRACE(std::string("replay: epic-sim run --replay '") + line + "'");

@@ -17,6 +17,17 @@ TEST(Forgery, BeyondTheBuffersOfModeII) {
   EXPECT_EQ(std::string(Name(verdict.first[0].rule)), "window") << Describe(verdict.first[0]);
 }
 
+// A child has acknowledged no control packet, nor been told so, and still the results of a Broadcast go down.
+TEST(Forgery, ResultsOfModeIIBeforeAllHaveAcknowledged) {
+  Recording recording = RootOfStar(Mode::kTranslated, kCopy);
+  const auto silent = recording.group().children[2];
+  std::erase_if(recording.events, [&](const Event& e) {
+    return (e.in() && e.IsAck() && e.packet.bth.dest_qp == silent.local_qpn) ||
+           (OutAck(e) && e.packet.bth.dest_qp == silent.remote_qpn);
+  });
+  ExpectRefused(recording, Rule::kWindow, recording.Find(OutData));
+}
+
 // A child has acknowledged nothing, and still the results go on after the slots are full.
 TEST(Forgery, BeyondTheBuffersOfModeIII) {
   Recording recording = RootOfStar(Mode::kAugmented);

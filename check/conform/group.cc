@@ -53,16 +53,16 @@ Index GroupModel::MessageEnd(const Call& call, Index index) const {
   return index - in_part + std::min(in_part / m * m + m, call.layout.part_packets) - 1;
 }
 
-bool GroupModel::Tracked(Index index) const {
+bool GroupModel::Acknowledged(Index index) const {
   const Call* call = CallOf(index);
-  return call != nullptr && IsTracked(*call, index);
+  return call != nullptr && IsAcknowledged(*call, index);
 }
 
-Index GroupModel::FirstTrackedUnacknowledged(End& end) {
-  end.tracked = std::max(end.tracked, end.acked);
-  for (; end.tracked < end.sent; ++end.tracked) {
-    const auto index = end.out.IndexAt(end.tracked);
-    if (index && Tracked(*index)) return *index;
+Index GroupModel::FirstAwaited(End& end) {
+  end.awaited = std::max(end.awaited, end.acked);
+  for (; end.awaited < end.sent; ++end.awaited) {
+    const auto index = end.out.IndexAt(end.awaited);
+    if (index && Acknowledged(*index)) return *index;
   }
   return INT64_MAX;
 }

@@ -47,7 +47,7 @@ class GroupModel {
     int64_t told = 0;                 // positions of `in` whose acknowledgement is known to be allowed
     int64_t sent = 0;                 // positions of `out` that have been sent
     int64_t acked = 0;                // of these, acknowledged by the peer
-    int64_t tracked = 0;              // no tracked index of `out` lies in [acked, tracked)
+    int64_t awaited = 0;              // nothing that switches acknowledge lies in [acked, awaited) of `out`
     bool misfit = false;              // its stream has not fitted its positions
     bool congested = false;           // it has sent a packet that was marked on the way
     uint8_t last_negative = 0;        // the last syndrome from it that was no ACK
@@ -76,12 +76,13 @@ class GroupModel {
   // Of the packet, which may be a header with a bad status, alone in its message.
   Shape ShapeOf(const Call& call, Index index, const roce::Packet& packet) const;
   bool Disagrees(const Call& call) const;
-  bool Tracked(Index index) const;
+  bool Acknowledged(Index index) const;
   // The index of the last packet of the message that this one is in.
   Index MessageEnd(const Call& call, Index index) const;
   Index FirstUnacknowledged(const End& end) const { return end.out.IndexAt(end.acked).value_or(0); }
-  // The first tracked index sent to this end that is not acknowledged; INT64_MAX if there is none.
-  Index FirstTrackedUnacknowledged(End& end);
+  // Mode II: the first index sent to this end that switches acknowledge to each other and that it has not
+  // acknowledged; INT64_MAX if there is none.
+  Index FirstAwaited(End& end);
   Index DownStart();
   Index UpStart();
 
@@ -99,6 +100,7 @@ class GroupModel {
   bool JudgeShape(const Call& call, Index index, const roce::Packet& packet, Judge& judge);
   void JudgeRepeat(bool up, Index index, const roce::Packet& packet, Judge& judge);
   void JudgeSum(const Call& call, Index index, const PacketBytes& seen, Judge& judge);
+  void JudgePassing(const Call& call, Index index, Index awaited, Judge& judge);
   void JudgeWindow(bool up, const Call& call, Index index, Judge& judge);
   void NoteReply(const Call& call, const PacketBytes& payload);
 

@@ -97,7 +97,7 @@ bool GroupModel::TakeBack(size_t number, int64_t position) {
   return true;
 }
 
-// Mode II: every receiver of a tracked index has acknowledged it, as far as this switch can know.
+// Mode II: every receiver of the index has acknowledged it, as far as this switch can know.
 bool GroupModel::GroupAcknowledged(Index index) {
   if (!is_root()) {
     const auto up = parent().out.PositionAt(index);
@@ -115,13 +115,13 @@ bool GroupModel::MayTell(size_t number, int64_t position) {
   const auto index = end.in.IndexAt(position);
   if (!index) return true;  // forgotten, so long acknowledged
   if (is_parent(number)) {
-    return !Tracked(*index) || std::all_of(ends_.begin(), ends_.end() - 1, [&](const End& child) {
+    return !Acknowledged(*index) || std::all_of(ends_.begin(), ends_.end() - 1, [&](const End& child) {
       const auto out = child.out.PositionAt(*index);
       return !out || *out < child.acked;
     });
   }
-  // Switches acknowledge tracked indices only; of the others an ACK says nothing.
-  if (!end.config.is_host) return !Tracked(*index) || GroupAcknowledged(*index);
+  // Of what switches do not acknowledge an ACK says nothing.
+  if (!end.config.is_host) return !Acknowledged(*index) || GroupAcknowledged(*index);
   const auto own = end.out.PositionAt(*index);
   return own ? *own < end.acked : GroupAcknowledged(*index);
 }

@@ -162,6 +162,16 @@ void GroupModel::JudgeSum(const Call& call, Index index, const PacketBytes& seen
       [&] { return fmt::format("index {}: {}", index, Digits(seen)); });
 }
 
+// Mode II's root: whether a tracked result may go down while `awaited` is the first that is not acknowledged
+// (docs/PROTOCOL.md 4).
+void GroupModel::JudgePassing(const Call& call, Index index, Index awaited, Judge& judge) {
+  const Index window = static_cast<Index>(config_.message_packets) * config_.window_messages;
+  judge.Expect(
+      Rule::kWindow, awaited >= call.data_index() && index < awaited + window,
+      [&] { return fmt::format("an index below {} + {}, its call acknowledged", awaited, window); },
+      [&] { return fmt::format("index {} of the call at {}", index, call.control_index); });
+}
+
 // Whether there was a slot for it (docs/PROTOCOL.md 4 and 5.1; PROTOCOL-MODE-III.md, "State").
 void GroupModel::JudgeWindow(bool up, const Call& call, Index index, Judge& judge) {
   if (Terminated()) return judge.NotJudged("packets of mode I against its buffers, which count bytes");
@@ -170,10 +180,10 @@ void GroupModel::JudgeWindow(bool up, const Call& call, Index index, Judge& judg
   if (Augmented()) {
     start = up ? UpStart() : DownStart();
   } else if (needs_slot && up) {
-    start =
-        std::min(parent().in.IndexAt(parent().taken).value_or(index), FirstTrackedUnacknowledged(parent()));
+    start = std::min(parent().in.IndexAt(parent().taken).value_or(index), FirstAwaited(parent()));
   } else if (needs_slot && is_root()) {
-    for (size_t c = 0; c < children(); ++c) start = std::min(start, FirstTrackedUnacknowledged(ends_[c]));
+    for (size_t c = 0; c < children(); ++c) start = std::min(start, FirstAwaited(ends_[c]));
+    if (IsTracked(call, index)) JudgePassing(call, index, start, judge);
   }
   judge.Expect(
       Rule::kWindow, index < start + config_.slots,

@@ -31,6 +31,13 @@ inline bool IsTracked(const Call& call, Index index) {
   return !call.InControl(index) && !SendersReceive(call.header.collective);
 }
 
+// Do switches of mode II acknowledge it to each other (section 4)? What is tracked, and the control packet
+// before it.
+inline bool IsAcknowledged(const Call& call, Index index) {
+  const bool has_tracked = call.end() > call.data_index() && !SendersReceive(call.header.collective);
+  return call.InControl(index) ? has_tracked : IsTracked(call, index);
+}
+
 class Stream {
  public:
   Stream() = default;

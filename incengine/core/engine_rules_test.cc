@@ -175,6 +175,51 @@ TEST_F(BroadcastTest, WhatAllHaveIsAcknowledgedAgainAndNotReplicated) {
   EXPECT_EQ(sent[0].packet.bth.psn, Psn(kInPsn) + 2);
 }
 
+TEST_F(BroadcastTest, NothingGoesDownUntilAllHaveAcknowledgedTheControlPacket) {
+  InstallThreeHosts();
+  for (const uint32_t child : {0, 1, 2}) Call(child, Collective::kBroadcast, 0, 128);
+  for (const uint32_t child : {0, 1}) Ack(child, roce::kSyndromeAck, 0);
+  Data(0, 0, 5, Opcode::kRcSendFirst);
+  EXPECT_TRUE(sent.empty()) << "rank 2 may lack what was before the call";
+  Ack(2, roce::kSyndromeAck, 0);
+  for (const PortId port : std::array<PortId, 2>{1, 2}) {
+    EXPECT_EQ(To(port, Opcode::kRcSendFirst).size(), 1u) << "port " << port;
+  }
+}
+
+TEST_F(BroadcastTest, NoResultGoesAWindowBeyondWhatAllHaveAcknowledged) {
+  InstallThreeHosts();  // MW = 4
+  for (const uint32_t child : {0, 1, 2}) Call(child, Collective::kBroadcast, 0, 64 * 8);
+  for (const uint32_t child : {0, 1, 2}) Ack(child, roce::kSyndromeAck, 0);
+  const auto opcode = [](int64_t at) { return at % 2 == 0 ? Opcode::kRcSendFirst : Opcode::kRcSendLast; };
+  for (int64_t at = 0; at < 4; ++at) {
+    Data(0, at, 5, opcode(at));
+    EXPECT_EQ(sent.size(), 2u) << "packet " << at;
+  }
+  Data(0, 4, 5, opcode(4));
+  EXPECT_TRUE(sent.empty());
+  EXPECT_TRUE(drops.empty()) << "it waits in its slot";
+  Ack(1, roce::kSyndromeAck, 4);
+  EXPECT_TRUE(sent.empty()) << "rank 2 has none of them";
+  Ack(2, roce::kSyndromeAck, 1);
+  for (const PortId port : std::array<PortId, 2>{1, 2}) {
+    EXPECT_EQ(To(port, opcode(4)).size(), 1u) << "port " << port;
+  }
+}
+
+TEST_F(RulesTest, ASwitchAcknowledgesTheControlPacketOfATrackedCall) {
+  GroupConfig config = Config(false);
+  config.world_size = 3;
+  ASSERT_TRUE(engine.Install(config).ok());
+  for (const uint32_t child : {0, 1, 2}) Call(child, Collective::kBroadcast, 2, 64);  // 2 is the parent
+  Ack(0, roce::kSyndromeAck, 0);
+  EXPECT_TRUE(AethTo(2, roce::IsAck).empty()) << "host 1 has not";
+  Ack(1, roce::kSyndromeAck, 0);
+  const auto acks = AethTo(2, roce::IsAck);
+  ASSERT_EQ(acks.size(), 1u);
+  EXPECT_EQ(acks[0].packet.bth.psn, Psn(kInPsn));
+}
+
 TEST_F(RulesTest, AParentThatRepeatsWhatAllHaveIsToldAgain) {
   GroupConfig config = Config(false);
   config.world_size = 3;

@@ -25,6 +25,7 @@ void Advance(Context& ctx, Env& env) {
     const Index index = ctx.is_root() ? ctx.results_end : UpDue(ctx);
     const auto position = Locate(ctx, index);
     if (!position || !IsComplete(ctx, index, *position, env)) break;
+    if (ctx.is_root() && !MayPass(ctx, index, *position)) break;
     if (!ctx.is_root()) {
       SendHeld(ctx, ctx.parent, index, false, env);
       ctx.up_sent = index + 1;
@@ -48,10 +49,11 @@ void AnswerDuplicate(Context& ctx, Endpoint& ep, Index index, Env& env) {
   ep.repeating = !last;
   ep.heard_at = env.now;
   if (index < ep.in.Next(ep.up_told)) {
-    // Between switches only tracked indices are acknowledged; a repetition of another asks for its result.
+    // A switch that repeats what is not acknowledged between switches asks for its result.
     const Index told = ep.in.Previous(ep.up_told);
     const auto position = Locate(ctx, index);
-    if (told >= 0 && (ep.config.is_host || (position && IsTracked(*position)))) return SendAck(ep, told, env);
+    if (told >= 0 && (ep.config.is_host || (position && IsAcknowledged(*position))))
+      return SendAck(ep, told, env);
   }
   if (index < 0) return;
   if (ep.out.Carries(index) && index < ctx.results_end) return AnswerRequest(ctx, ep, index, index + 1, env);
@@ -103,7 +105,7 @@ void RepeatedResult(Context& ctx, Index index, const Position& position, std::sp
     ++ctx.counters.repeats;
     ++ctx.counters.replicated_packets;
   }
-  if (IsTracked(position) && index < ctx.acked_end) {
+  if (IsAcknowledged(position) && index < ctx.acked_end) {
     SendAck(ctx.parent, ctx.parent.in.Previous(ctx.acked_end), env);
   }
 }
@@ -164,8 +166,7 @@ void HostNak(Context& ctx, Endpoint& host, uint8_t syndrome, Index missing, bool
     OnChildProgress(ctx, host, env);
   }
   // It cannot ask by repeating a packet of its own.
-  if (syndrome == roce::kSyndromeNakSequence)
-    return AnswerRequest(ctx, host, missing, ctx.results_end, env);
+  if (syndrome == roce::kSyndromeNakSequence) return AnswerRequest(ctx, host, missing, ctx.results_end, env);
   // Its process is late with its receives, and waits for a processor: again soon, but not as often as its NIC
   // would have it.
   const Nanos wait = std::max(roce::RnrTimerNanos(syndrome & 0x1f), ctx.config.prompt_ns / 16);
@@ -190,8 +191,12 @@ void HostAeth(Context& ctx, Endpoint& host, const roce::Packet& packet, Env& env
     host.down_acked_end = acked + 1;
     OnAcknowledged(ctx, env);
   }
-  if (!negative) return HostAck(ctx, host, advances, env);
-  HostNak(ctx, host, syndrome, host.out.Next(host.down_acked_end), advances, env);
+  if (negative) {
+    HostNak(ctx, host, syndrome, host.out.Next(host.down_acked_end), advances, env);
+  } else {
+    HostAck(ctx, host, advances, env);
+  }
+  if (advances && ctx.is_root()) Advance(ctx, env);
 }
 
 void ChildSwitchAeth(Context& ctx, Endpoint& ep, Index index, bool negative, Env& env) {
@@ -200,7 +205,9 @@ void ChildSwitchAeth(Context& ctx, Endpoint& ep, Index index, bool negative, Env
     if (index < ep.down_acked_end) return Drop(ctx, ep, DropReason::kDuplicate, env);
     ep.down_acked_end = index + 1;
     OnAcknowledged(ctx, env);
-    return OnChildProgress(ctx, ep, env);
+    OnChildProgress(ctx, ep, env);
+    if (ctx.is_root()) Advance(ctx, env);
+    return;
   }
   if (index < ctx.results_end) return AnswerRequest(ctx, ep, index, ctx.results_end, env);
   // The child waits for a result that does not exist. If that is for want of its own part, it must hear so.

@@ -9,7 +9,7 @@
 namespace epic::engine::translated {
 namespace {
 
-// The end of the stretch of indices from index on that has the same position rules: a control packet, all
+// The end of the stretch of indices from index on that has the same position rules: a control message, all
 // data of an invocation that is not tracked, or one part.
 Index EndOfRule(const Position& position) {
   const Invocation& invocation = *position.invocation;
@@ -23,7 +23,7 @@ Index OldestOpen(const Context& ctx) {
 }
 
 // What has been acknowledged by all receivers below this switch, up to `limit`. Returns the end of the last
-// tracked stretch that was passed, or -1.
+// acknowledged stretch that was passed, or -1.
 Index AdvanceAcknowledged(Context& ctx, Index limit) {
   Index passed = -1;
   Index at = std::max(ctx.acked_end, OldestOpen(ctx));
@@ -31,7 +31,7 @@ Index AdvanceAcknowledged(Context& ctx, Index limit) {
     const auto position = Locate(ctx, at);
     if (!position) break;
     Index end = std::min(limit, EndOfRule(*position));
-    if (IsTracked(*position)) {
+    if (IsAcknowledged(*position)) {
       const uint64_t outs = Outs(ctx, *position);
       for (uint64_t rest = outs; rest != 0; rest &= rest - 1) {
         end = std::min(end, ctx.children[static_cast<size_t>(std::countr_zero(rest))].down_acked_end);
@@ -45,44 +45,52 @@ Index AdvanceAcknowledged(Context& ctx, Index limit) {
   return passed;
 }
 
-// The next tracked index at or after `from` that the direction carries, below limit; else limit or later.
-Index NextTracked(const Context& ctx, const Direction& direction, Index from, Index limit) {
+// The next index at or after `from` that is acknowledged between switches and that the direction carries,
+// below limit; else limit or later.
+Index NextAcknowledged(const Context& ctx, const Direction& direction, Index from, Index limit) {
   Index at = std::max(from, OldestOpen(ctx));
   while ((at = direction.Next(at)) < limit) {
     const auto position = Locate(ctx, at);
-    if (!position || IsTracked(*position)) break;
+    if (!position || IsAcknowledged(*position)) break;
     at = EndOfRule(*position);
   }
   return at;
 }
 
+// At the root: all that receive what is below this have acknowledged it, or it is mutual.
+Index AcknowledgedByAll(Context& ctx) {
+  // What is acknowledged is passed when it is; this steps over the mutual indices.
+  if (ctx.acked_end < ctx.results_end) AdvanceAcknowledged(ctx, ctx.results_end);
+  return std::min(ctx.results_end, ctx.acked_end);
+}
+
 }  // namespace
+
+bool IsAcknowledged(const Position& position) {
+  if (!position.control) return IsTracked(position);
+  const Invocation& invocation = *position.invocation;
+  return invocation.end() > invocation.data_index() && !SendersReceive(invocation.header.collective);
+}
 
 Index FirstUnacknowledged(const Context& ctx, Endpoint& child) {
   if (child.config.is_host) return child.out.Next(child.down_acked_end);
-  child.down_acked_end = NextTracked(ctx, child.out, child.down_acked_end, ctx.results_end);
+  child.down_acked_end = NextAcknowledged(ctx, child.out, child.down_acked_end, ctx.results_end);
   return child.down_acked_end;
 }
 
 Index FirstUnacknowledgedUp(Context& ctx) {
-  return NextTracked(ctx, ctx.parent.out, ctx.up_acked_end, ctx.up_sent);
+  return NextAcknowledged(ctx, ctx.parent.out, ctx.up_acked_end, ctx.up_sent);
 }
 
 Index FirstHeld(Context& ctx) {
   if (!ctx.is_root()) return std::min(ResultDue(ctx), FirstUnacknowledgedUp(ctx));
-  // Tracked indices are passed when they are acknowledged; this steps over the others.
-  if (ctx.acked_end < ctx.results_end) AdvanceAcknowledged(ctx, ctx.results_end);
-  const Index held = std::min(ctx.results_end, ctx.acked_end);
-  // While nobody has acknowledged the first data of a tracked invocation, a rank that only receives it may
-  // have sent no more than the control packet, and lack results of up to a window before that.
-  const auto position = held < ctx.results_end ? Locate(ctx, held) : std::nullopt;
-  if (!position || position->control || position->at > 0) return held;
-  const Index window = static_cast<Index>(ctx.config.message_packets) * ctx.config.window_messages;
-  // Hosts say what they have; switches acknowledge tracked indices only.
-  Index lacked = held;
-  for (const Endpoint& child : ctx.children)
-    lacked = std::min(lacked, child.config.is_host ? child.down_acked_end : held - window);
-  return std::max(lacked, held - window);
+  return AcknowledgedByAll(ctx);
+}
+
+bool MayPass(Context& ctx, Index index, const Position& position) {
+  if (!IsTracked(position)) return true;
+  const Index acknowledged = AcknowledgedByAll(ctx);
+  return acknowledged > position.invocation->control_index && index < acknowledged + Window(ctx);
 }
 
 bool AdvanceTold(const Context& ctx, Endpoint& child) {

@@ -9,12 +9,16 @@
 
 namespace epic::engine::translated {
 
+// Do switches acknowledge the index to each other? What is tracked, and the control packet of a tracked
+// invocation; hosts acknowledge everything.
+bool IsAcknowledged(const Position& position);
+
 // The first index that this child has been sent, or is to be sent by an ancestor, and for which its
-// acknowledgement is missing; none such: ResultDue or later. A switch acknowledges tracked indices only.
+// acknowledgement is missing; none such: ResultDue or later. Of a switch, IsAcknowledged indices only.
 Index FirstUnacknowledged(const Context& ctx, Endpoint& child);
 
-// The first tracked index that the parent has been sent and has not acknowledged; none such: up_sent or
-// later.
+// The first IsAcknowledged index that the parent has been sent and has not acknowledged; none such: up_sent
+// or later.
 Index FirstUnacknowledgedUp(Context& ctx);
 
 // Something new came from this child: its prompt timer starts anew, or stops.
@@ -44,6 +48,11 @@ void RepeatUp(Context& ctx, Index from, Env& env);
 // The first index whose slot is still needed: at the root one whose result does not exist or is not
 // acknowledged by all, elsewhere one whose result has not passed or that the parent has not acknowledged.
 Index FirstHeld(Context& ctx);
+
+// At the root: may the complete result of the index be sent down? Tracked ones only when everybody has
+// acknowledged the control packet before them, and less than a window beyond what everybody has
+// acknowledged. No host sends a window or more beyond what it has, so that what it sends has a slot.
+bool MayPass(Context& ctx, Index index, const Position& position);
 
 // Moves up_told to what may be acknowledged to the child now: mutual indices as far as the child has
 // acknowledged its own result, tracked ones as far as all receivers have. True if that is more than before.
