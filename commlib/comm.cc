@@ -50,6 +50,7 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
   call->deadline = DeadlineAfter(Clock::now(), options_.timeout);
   next_deadline_ = std::min(next_deadline_, call->deadline);
   calls_.push_back(call);
+  KeepAcks(call->header);
   const OpId op = core_.Post(call->header, call->send, call->recv, way);
   windows_.Posted(op, LayoutOf(call->header, path_mtu_).packets(), /*alone=*/calls_.size() == 1);
   KeepWindow();
@@ -215,6 +216,14 @@ void Comm::DeliverFinished() {
   }
   if (calls_.empty() && phase_ != Phase::kDraining) next_deadline_ = Clock::time_point::max();
   if (any && watch_.followers() > 0) changed_.notify_all();
+}
+
+void Comm::KeepAcks(const ControlHeader& header) {
+  constexpr uint32_t kDelayUs = 500;  // a fraction of the time after which a switch asks
+  const uint32_t before = acks_.messages();
+  const bool has_data = !core_.Inlines(header) && LayoutOf(header, path_mtu_).packets() > 0;
+  acks_.Posted(has_data, core_.idle());
+  if (acks_.messages() != before && qp_) qp_->ShareAcks(acks_.messages(), kDelayUs);
 }
 
 void Comm::KeepWindow() {

@@ -16,6 +16,7 @@
 
 #include "base/spin.h"
 #include "commlib/core/rank_calls.h"
+#include "commlib/core/shared_acks.h"
 #include "commlib/core/wait_trials.h"
 #include "commlib/core/watch.h"
 #include "commlib/core/window_trials.h"
@@ -111,6 +112,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   int PostChains(ibv_recv_wr** recvs, ibv_send_wr** sends);
   ibv_sge SgeOf(const RankCalls::Request& request) const;
   void DeliverFinished();
+  // Before a call is posted: how many acknowledgements may be one while it is under way.
+  void KeepAcks(const ControlHeader& header);
   // The window that the trials want; tells the manager of what they have found.
   void KeepWindow();
   // Ends the group at this rank; does not wait. Its calls end when the queue pair has been drained.
@@ -159,6 +162,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   OpId first_call_ = 0;
   uint64_t completions_ = 0;  // taken from the queue so far
   WindowTrials windows_;
+  SharedAcks acks_{1};
   std::vector<std::shared_ptr<Region>> regions_;
   // Of the queue pair. In kDraining it is in the error state and its requests are being flushed; then it is
   // destroyed.

@@ -115,6 +115,7 @@ Error Comm::Connect(const JoinedInfo& joined) {
                            .bound = joined.window_messages,
                            .start = joined.start_messages});
   core_.SetSendWindow(windows_.window());
+  acks_ = SharedAcks(joined.window_messages);
   Log(LogLevel::kInfo,
       "rank {}: group {} (id {}) through {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} to "
       "begin with, inline {}",
@@ -145,6 +146,8 @@ Error Comm::Destroy() {
     static_cast<void>(Wait(*last));  // its own error is its request's; the group's is looked at below
     lock.lock();
   }
+  // Nothing that a switch waits for is left when the queue pair goes.
+  if (qp_) qp_->ShareAcks(1, 0);
   Error result = error_;
   const auto timeout = options_.timeout;
   lock.unlock();

@@ -153,6 +153,8 @@ int main(int argc, char** argv) {
                      "bytes of data that travel in a control message at most; 0: never"),
       run.add_option("--send-windows", options.scenario.send_windows,
                      "of what ranks send: fixed; changing, at any moment to any that the group allows"),
+      run.add_option("--acks", options.scenario.acks,
+                     "of hosts: each message; shared, by those of small calls"),
       run.add_option("--super-frames", options.scenario.super_frames,
                      "which links carry them: none, all, switches (between switches), hosts")};
   run.add_option("--jobs", options.jobs, "processes for --seeds; default one for each processor")

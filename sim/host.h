@@ -9,6 +9,7 @@
 
 #include "base/snapshot.h"
 #include "commlib/core/rank_calls.h"
+#include "commlib/core/shared_acks.h"
 #include "roce/transport/queue_pair.h"
 
 namespace epic::sim {
@@ -42,6 +43,7 @@ struct HostConfig {
   // the library does with its 64 KiB.
   uint64_t bounce_bytes = 0;
   uint64_t inline_bytes = 0;  // of the group
+  Nanos ack_delay = 0;        // if more: acknowledgements share as the library's do, and wait so long at most
   bool retries_end = false;   // after seven, as the specification has it; those of rdma_rxe have no end
 };
 
@@ -112,7 +114,10 @@ class Host {
   void WantPoll();
 
   const uint32_t rank_;
+  const uint32_t path_mtu_;
+  const Nanos ack_delay_;
   bool* const wake_;
+  SharedAcks acks_;
   roce::QueuePair qp_;
   RankCalls core_;
   std::vector<Call> calls_;

@@ -189,9 +189,15 @@ StatusOr<Scenario> Complete(Scenario scenario) {
   if (!scenario.send_windows.empty() && scenario.send_windows != "fixed" &&
       scenario.send_windows != "changing")
     return Invalid(fmt::format("send-windows '{}': fixed or changing", scenario.send_windows));
+  if (!scenario.acks.empty() && scenario.acks != "each" && scenario.acks != "shared")
+    return Invalid(fmt::format("acks '{}': each or shared", scenario.acks));
   if (!scenario.super_frames.empty() && !SuperFrameLinksNamed(scenario.super_frames))
     return Invalid(fmt::format("super-frames '{}': none, all, switches, hosts", scenario.super_frames));
   return scenario;
+}
+
+bool SharesAcks(const Scenario& scenario) {
+  return scenario.acks.empty() ? Choices(scenario.seed * 7919 + 5).Below(2) == 0 : scenario.acks == "shared";
 }
 
 std::string ReplayLine(const Scenario& scenario) {
@@ -199,6 +205,7 @@ std::string ReplayLine(const Scenario& scenario) {
                                  scenario.topology, scenario.mode, scenario.name, scenario.calls);
   if (scenario.inline_bytes) line += fmt::format(" inline={}", *scenario.inline_bytes);
   if (!scenario.send_windows.empty()) line += " send-windows=" + scenario.send_windows;
+  if (!scenario.acks.empty()) line += " acks=" + scenario.acks;
   if (!scenario.super_frames.empty()) line += " super-frames=" + scenario.super_frames;
   return line;
 }
@@ -224,6 +231,8 @@ StatusOr<Scenario> ParseReplayLine(const std::string& line) {
       if (!scenario.inline_bytes) return Invalid(fmt::format("'{}' is not a number of bytes", value));
     } else if (key == "send-windows" && !value.empty()) {
       scenario.send_windows = value;
+    } else if (key == "acks" && !value.empty()) {
+      scenario.acks = value;
     } else if (key == "super-frames" && !value.empty()) {
       scenario.super_frames = value;
     } else if (key == "topology") {

@@ -28,6 +28,7 @@ struct Scenario {
   int calls = 20;                                       // of each group
   std::optional<uint32_t> inline_bytes = std::nullopt;  // the groups' inline limit; else the seed's choice
   std::string send_windows = {};  // of ranks: "fixed"; "changing", now and then; empty: the seed's choice
+  std::string acks = {};          // hosts': "each" message; "shared" by small calls; empty: the seed's choice
   std::string super_frames = {};  // as SuperFrameLinksNamed; else the seed's choice
 
   friend bool operator==(const Scenario&, const Scenario&) = default;
@@ -63,12 +64,15 @@ StatusOr<TreeSpec> TopologyNamed(const std::string& name);
 // "1", "2", "3"; "mixed" is mode 1 or 3 by chance at each switch (mode 2 mixes with none).
 ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choices);
 
+// As the scenario says, or else its seed; chosen apart, so that what else the seed chooses is the same.
+bool SharesAcks(const Scenario& scenario);
+
 // With topology, mode and name chosen by the seed where they are empty: any run of consecutive seeds has them
 // all about equally often, canaries excepted. An error names the first value that is not one.
 StatusOr<Scenario> Complete(Scenario scenario);
 
 // The line, and back. Parse takes keys in any order; each must be there, but for calls, inline,
-// send-windows and super-frames.
+// send-windows, acks and super-frames.
 std::string ReplayLine(const Scenario& scenario);
 StatusOr<Scenario> ParseReplayLine(const std::string& line);
 

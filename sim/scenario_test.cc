@@ -25,20 +25,28 @@ TEST(ScenarioTest, ALineIsTheScenario) {
 
 TEST(ScenarioTest, ALineSaysWhetherWindowsChange) {
   for (const char* windows : {"fixed", "changing"}) {
-    const Scenario scenario{.seed = 3,
-                            .topology = "star-4",
-                            .mode = "2",
-                            .name = "loss",
-                            .calls = 7,
-                            .send_windows = windows};
+    const Scenario scenario{
+        .seed = 3, .topology = "star-4", .mode = "2", .name = "loss", .calls = 7, .send_windows = windows};
     const auto again = ParseReplayLine(ReplayLine(scenario));
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, scenario);
   }
   for (const char* windows : {"", "2", "Fixed"}) {
-    const std::string line = std::string("seed=1 topology=star-4 mode=1 scenario=loss send-windows=") + windows;
+    const std::string line =
+        std::string("seed=1 topology=star-4 mode=1 scenario=loss send-windows=") + windows;
     EXPECT_FALSE(ParseReplayLine(line).ok()) << line;
   }
+}
+
+TEST(ScenarioTest, ALineSaysWhetherAcksAreShared) {
+  const std::string line = "seed=1 topology=star-4 mode=1 scenario=loss calls=7 acks=";
+  for (const char* acks : {"each", "shared"}) {
+    const auto scenario = ParseReplayLine(line + acks);
+    ASSERT_TRUE(scenario.ok()) << scenario.status();
+    EXPECT_EQ(scenario->acks, acks);
+    EXPECT_EQ(ReplayLine(*scenario), line + acks);
+  }
+  for (const char* acks : {"", "1", "Shared"}) EXPECT_FALSE(ParseReplayLine(line + acks).ok()) << acks;
 }
 
 TEST(ScenarioTest, ALineMayLeaveOutTheCalls) {

@@ -48,14 +48,14 @@ struct Shape {
     config.inline_bytes = scenario.inline_bytes.value_or(InlineLimit(scenario.seed));
     const bool by_seed = window_choices.Below(2) == 0;
     changes_windows = scenario.send_windows.empty() ? by_seed : scenario.send_windows == "changing";
+    if (SharesAcks(scenario)) config.host_ack_delay_ns = config.prompt_ns / 4;
     config.super_frames = SuperFrameLinksNamed(scenario.super_frames).value_or(AgreedLinks(scenario.seed));
     max_count = 200u << choices.Below(5);
     faults_end = kMillisecond << choices.Below(7);
     spread = faults_end / scenario.calls / OneOf({1, 4, 16});
     ChooseCrashes(PlanNamed(scenario.name));
   }
-  // None, what fits into one packet or two, and all that a message takes. Chosen apart, so that what else the
-  // seed chooses is the same whichever it is.
+  // None, a packet's, two packets', a message's. Chosen apart: what else the seed chooses stays the same.
   uint32_t InlineLimit(uint64_t seed) const {
     constexpr uint32_t kHeader = kControlBytes;
     const std::array<uint32_t, 4> limits = {0, config.path_mtu - kHeader, 2 * config.path_mtu - kHeader,

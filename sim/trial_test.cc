@@ -54,13 +54,13 @@ TEST(TrialTest, WhatWasFoundStaysRepaired) {
            // Mode II: a switch forgot what a child wanted when a later result, asked for by another, came by
            // first; without another loss the same went on for ever.
            "seed=28 topology=tree-3-2 mode=2 scenario=heavy calls=20 inline=0 send-windows=fixed "
-           "super-frames=none",
+           "acks=each super-frames=none",
            "seed=1 topology=tree-7-2 mode=2 scenario=loss calls=20 inline=0 send-windows=fixed "
-           "super-frames=none",
+           "acks=each super-frames=none",
            "seed=17 topology=uneven mode=2 scenario=reorder calls=20 inline=0 send-windows=fixed "
-           "super-frames=none",
+           "acks=each super-frames=none",
            "seed=96 topology=interleaved mode=2 scenario=corrupt calls=20 inline=0 send-windows=fixed "
-           "super-frames=none",
+           "acks=each super-frames=none",
        }) {
     SCOPED_TRACE(std::string("replay: epic-sim run --replay '") + line + "'");
     const Outcome outcome = RunTrial(*ParseReplayLine(line));
@@ -123,6 +123,26 @@ TEST(TrialTest, SendWindowsMayChangeAtAnyMoment) {
     }
   }
   EXPECT_GT(otherwise, 40) << "of 80; in some a window is one message in any case";
+}
+
+// Hosts that share acknowledgements end the same calls, by other packets.
+TEST(TrialTest, SmallCallsMayShareAcknowledgements) {
+  int fewer = 0;
+  for (const char* mode : {"1", "2", "3", "mixed"}) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      Scenario scenario = Named("all", mode, seed);
+      scenario.inline_bytes = 4032;
+      scenario.acks = "each";
+      const Outcome each = RunTrial(scenario);
+      scenario.acks = "shared";
+      SCOPED_TRACE("replay: epic-sim run --replay '" + ReplayLine(scenario) + "'");
+      const Outcome shared = RunTrial(scenario);
+      ASSERT_EQ(shared.verdict, Verdict::kRight) << shared.detail;
+      EXPECT_EQ(shared.counts.calls, each.counts.calls);
+      fewer += shared.counts.packets < each.counts.packets;
+    }
+  }
+  EXPECT_GT(fewer, 20) << "of 80; where a window is short, or calls are far apart, each has its own";
 }
 
 // An old packet acts on the new group, or none would need a quarantine. It has to come at the right moment:

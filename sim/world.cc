@@ -198,6 +198,7 @@ HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
           .timeout = config_.host_timeout,
           .bounce_bytes = config_.bounce_bytes,
           .inline_bytes = config_.inline_bytes,
+          .ack_delay = config_.host_ack_delay_ns,
           .retries_end = config_.host_retries_end};
 }
 

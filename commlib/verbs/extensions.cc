@@ -28,6 +28,11 @@ bool SendSuperFrames(ibv_qp* qp) {
   return send != nullptr && send(qp) == 0;
 }
 
+void ShareAcks(ibv_qp* qp, uint32_t messages, uint32_t delay_us) {
+  static auto* const share = Find<int(ibv_qp*, uint32_t, uint32_t)>("epic_softnic_share_acks");
+  if (share != nullptr) share(qp, messages, delay_us);
+}
+
 int BeginSleep(ibv_cq* cq) {
   static auto* const begin = Find<int(ibv_cq*, int*)>("epic_softnic_begin_sleep");
   int fd = -1;

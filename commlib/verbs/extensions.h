@@ -20,6 +20,10 @@ std::optional<uint32_t> MaxOutstanding(ibv_context* context);
 // says so itself. False if it does not.
 bool SendSuperFrames(ibv_qp* qp);
 
+// Lets the queue pair acknowledge only every so-many-th message (1: each), or after the delay. Without effect
+// on a NIC that has its own ways.
+void ShareAcks(ibv_qp* qp, uint32_t messages, uint32_t delay_us);
+
 // For a thread that is about to sleep until a completion comes: asks for the queue's event and returns a
 // descriptor that is readable when it had better poll, the event or no event; -1 if there is none, and
 // nothing has been asked for.

@@ -157,6 +157,10 @@ int QueuePair::Poll(std::span<ibv_wc> completions) {
 
 void QueuePair::RequestNotify() { ibv_req_notify_cq(cq_, 0); }
 
+void QueuePair::ShareAcks(uint32_t messages, uint32_t delay_us) {
+  if (qp_ != nullptr) verbs::ShareAcks(qp_, messages, delay_us);
+}
+
 int QueuePair::BeginSleep() { return verbs::BeginSleep(cq_); }
 
 bool QueuePair::EndSleep() { return verbs::EndSleep(cq_); }

@@ -56,6 +56,10 @@ class QueuePair {
   int PostSends(ibv_send_wr* first, ibv_send_wr** rest);
   int PostRecvs(ibv_recv_wr* first, ibv_recv_wr** rest);
 
+  // What comes is acknowledged only every so many messages (1: each), or after the delay; at once if it is
+  // changed. Without effect if the NIC does not offer that.
+  void ShareAcks(uint32_t messages, uint32_t delay_us);
+
   // Fills `completions`; the number is 0 if there are none, negative if the queue is broken.
   int Poll(std::span<ibv_wc> completions);
 

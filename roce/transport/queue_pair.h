@@ -50,6 +50,10 @@ class QueuePair {
   // Sending stops at so many packets without acknowledgement, if that is less than the policy's bound: for an
   // owner of many queue pairs who keeps what is under way together in bounds. At least 1.
   void LimitOutstanding(int32_t packets) { window_ = std::min(packets, config_.policy.max_outstanding); }
+  // From now on up to so many acknowledgements that the peer asks for are one, at least 1, and none is later
+  // than `delay`; as the policy's ack_after and ack_delay_ns. What has waited long enough by that goes out
+  // with the next Poll.
+  void ShareAcks(int asked, Nanos delay);
   // With hold_acks: the peer may be told of the first so many messages that have come, which are so many
   // packets. Numbers count from the first and never go back; acknowledges, if that is more than before.
   void Release(uint64_t messages, int64_t packets);

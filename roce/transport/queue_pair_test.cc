@@ -225,5 +225,45 @@ TEST(MemoryTest, GatherAndScatterOverPieces) {
   EXPECT_FALSE(Scatter(list, 4, data, memory));
 }
 
+// PSNs of the acknowledgements that the queue pair sends now.
+std::vector<Psn> AcksAt(Nanos now, QueuePair& qp, FlatMemory& memory) {
+  KeepingSink sink;
+  qp.Poll(now, memory, sink);
+  std::vector<Psn> acks;
+  for (const OwnedPacket& packet : sink.sent) acks.push_back(packet.head.bth.psn);
+  return acks;
+}
+
+TEST(QueuePairTest, MessagesMayShareAnAcknowledgement) {
+  QueuePair qp({.local_ip = kLocalIp, .local_qpn = kLocalQpn});
+  FlatMemory memory;
+  EXPECT_EQ(qp.Modify({.state = QpState::kInit}), ModifyResult::kOk);
+  EXPECT_EQ(qp.Modify(Rtr()), ModifyResult::kOk);
+  uint32_t psn = 1;
+  const auto come = [&](Nanos now) {
+    EXPECT_EQ(qp.PostRecv({}), PostResult::kOk);
+    Packet packet;
+    packet.src_ip = kRemoteIp;
+    packet.dst_ip = kLocalIp;
+    packet.bth = {.opcode = Opcode::kRcSendOnly, .dest_qp = kLocalQpn, .ack_req = true, .psn = Psn(psn++)};
+    qp.OnPacket(now, packet, memory);
+  };
+  qp.ShareAcks(3, 100);
+  come(0);
+  come(50);
+  EXPECT_TRUE(AcksAt(50, qp, memory).empty());
+  come(60);
+  EXPECT_EQ(AcksAt(60, qp, memory), std::vector{Psn(3)}) << "one for three";
+  come(200);
+  EXPECT_EQ(qp.next_deadline(), 300);
+  EXPECT_TRUE(AcksAt(299, qp, memory).empty());
+  EXPECT_EQ(AcksAt(300, qp, memory), std::vector{Psn(4)}) << "no longer than that";
+  come(400);
+  qp.ShareAcks(1, 0);
+  EXPECT_EQ(AcksAt(400, qp, memory), std::vector{Psn(5)}) << "what has waited";
+  come(500);
+  EXPECT_EQ(AcksAt(500, qp, memory), std::vector{Psn(6)});
+}
+
 }  // namespace
 }  // namespace epic::roce::testing

@@ -71,6 +71,12 @@ void QueuePair::Release(uint64_t messages, int64_t packets) {
   QueueAck();
 }
 
+void QueuePair::ShareAcks(int asked, Nanos delay) {
+  config_.policy.ack_after = asked;
+  config_.policy.ack_delay_ns = delay;
+  if (rx_.acks_held >= asked) QueueAck();
+}
+
 // A packet that asked for an acknowledgement was taken.
 void QueuePair::Acknowledge(Nanos now) {
   if (rx_.acks_held == 0) rx_.ack_at = now + config_.policy.ack_delay_ns;

@@ -117,6 +117,12 @@ QpState Nic::state(Qpn qpn) const {
   return std::visit([](const auto& q) { return q.state(); }, qps_.at(Raw(qpn)).qp);
 }
 
+void Nic::ShareAcks(Qpn qpn, int asked, Nanos delay) {
+  Qp& qp = qps_.at(Raw(qpn));
+  std::get<QueuePair>(qp.qp).ShareAcks(asked, delay);
+  MarkDirty(Raw(qpn), qp);
+}
+
 bool Nic::AttachMulticast(Qpn qpn, Ipv4 group) {
   auto* ud = std::get_if<UdQueuePair>(&qps_.at(Raw(qpn)).qp);
   return ud != nullptr && ud->Attach(group);

@@ -106,6 +106,8 @@ class Nic {
   roce::QpState state(Qpn qpn) const;
   // Of a reliable connection.
   const roce::QueuePair& rc(Qpn qpn) const { return std::get<roce::QueuePair>(qps_.at(Raw(qpn)).qp); }
+  // As QueuePair says, of a reliable connection; what it leads to is sent by Run.
+  void ShareAcks(Qpn qpn, int asked, Nanos delay);
   bool AttachMulticast(Qpn qpn, Ipv4 group);
   // False if it was not attached.
   bool DetachMulticast(Qpn qpn, Ipv4 group);

@@ -175,6 +175,25 @@ TEST(NicTest, DestroyedQueuePairsLeaveNothing) {
   EXPECT_TRUE(t.Poll().empty());
 }
 
+TEST(NicTest, AcknowledgementsThatAreSharedComeInTheEnd) {
+  TwoQps t;
+  t.nic.ShareAcks(t.b, 2, kMillisecond);
+  const auto send = [&](uint64_t id) {
+    ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(id, 0, 50)), PostResult::kOk);
+    ASSERT_EQ(t.nic.PostSend(t.a, t.Send(id, 0, 3)), PostResult::kOk);
+    t.Settle();
+  };
+  send(1);
+  EXPECT_EQ(t.Poll().size(), 1u) << "received, and not acknowledged";
+  send(2);
+  EXPECT_EQ(t.Poll().size(), 3u);
+  send(3);
+  EXPECT_EQ(t.Poll().size(), 1u);
+  t.nic.ShareAcks(t.b, 1, 0);
+  t.Settle();
+  EXPECT_EQ(t.Poll().size(), 1u);
+}
+
 TEST(NicTest, PeerThatIsGoneEndsInRetryExceeded) {
   TwoQps t;
   t.nic.DestroyQp(t.b);

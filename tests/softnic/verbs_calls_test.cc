@@ -25,6 +25,22 @@ TEST(VerbsCalls, TheDeviceSaysHowManyPacketsCanBeUnacknowledged) {
   EXPECT_EQ(most(device.context), 128u);
 }
 
+TEST(VerbsCalls, AcknowledgementsCanBeShared) {
+  Connection c;
+  auto* const share =
+      reinterpret_cast<int (*)(ibv_qp*, uint32_t, uint32_t)>(dlsym(RTLD_DEFAULT, "epic_softnic_share_acks"));
+  ASSERT_NE(share, nullptr);
+  EXPECT_EQ(share(c.qp_b, 0, 100), EINVAL);
+  EXPECT_EQ(share(c.qp_b, 1025, 100), EINVAL);
+  ASSERT_EQ(share(c.qp_b, 4, 100), 0);
+  for (uint64_t i = 0; i < 9; ++i) {
+    ASSERT_EQ(PostRecv(c.b, c.qp_b, i, 0, 8), 0);
+    ASSERT_EQ(PostSend(c.a, c.qp_a, i, 0, 8), 0);
+    EXPECT_EQ(Await(c.cq_b).wr_id, i);
+  }
+  for (uint64_t i = 0; i < 9; ++i) EXPECT_EQ(Await(c.cq_a).wr_id, i);
+}
+
 TEST(VerbsCalls, EveryOperationCarriesItsData) {
   Connection c;
   for (size_t i = 0; i < 5000; ++i) *c.a.at(i) = static_cast<uint8_t>(i * 7);
