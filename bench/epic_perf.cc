@@ -31,9 +31,9 @@ class Runner {
 
  private:
   Error Allocate();
-  Error RunJob(const Job& job, Row* row);
+  Error RunJob(const Job& job, const Series& series, Row* row);
   Buffers BuffersOf(const Job& job, bool in_place, size_t pair);
-  Error Time(const Job& job, bool in_place, Measured* measured);
+  Error Time(const Job& job, const Series& series, bool in_place, Measured* measured);
   Error TimeCalls(int calls, const Job& job, bool in_place);
   Error Check(const Job& job, bool in_place, Measured* measured);
   // The slowest rank's time and the number of wrong elements of all ranks.
@@ -88,11 +88,11 @@ Error Runner::TimeCalls(int calls, const Job& job, bool in_place) {
   return {};
 }
 
-Error Runner::Time(const Job& job, bool in_place, Measured* measured) {
-  if (Error e = TimeCalls(options_.warmup, job, in_place); !e.ok()) return e;
+Error Runner::Time(const Job& job, const Series& series, bool in_place, Measured* measured) {
+  if (Error e = TimeCalls(series.warmup, job, in_place); !e.ok()) return e;
   if (Error e = Barrier(comm_); !e.ok()) return e;
   using Microseconds = std::chrono::duration<double, std::micro>;
-  const int calls = options_.iterations * options_.aggregated;
+  const int calls = series.iterations * options_.aggregated;
   std::vector<double> times;
   times.reserve(options_.aggregated == 1 ? static_cast<size_t>(calls) : 0);
   const auto begin = std::chrono::steady_clock::now();
@@ -152,7 +152,7 @@ Error Runner::Combine(Measured* measured) {
   return {};
 }
 
-Error Runner::RunJob(const Job& job, Row* row) {
+Error Runner::RunJob(const Job& job, const Series& series, Row* row) {
   row->kind = job.kind;
   row->bytes = job.total_bytes();
   row->count = job.count;
@@ -165,7 +165,7 @@ Error Runner::RunJob(const Job& job, Row* row) {
       half = row->out_of_place;  // a barrier has no buffers
       continue;
     }
-    if (Error e = Time(job, in_place, &half); !e.ok()) return e;
+    if (Error e = Time(job, series, in_place, &half); !e.ok()) return e;
     if (job.kind != Kind::kBarrier) {
       if (Error e = Check(job, in_place, &half); !e.ok()) return e;
     }
@@ -175,18 +175,17 @@ Error Runner::RunJob(const Job& job, Row* row) {
 }
 
 Error Runner::RunSizes(Kind kind, Datatype type, RedOp op, Report* report, bool* any_wrong) {
-  const std::vector<uint64_t> counts =
-      kind == Kind::kBarrier ? std::vector<uint64_t>{0} : Counts(options_, kind, type, comm_.size());
-  for (const uint64_t count : counts) {
+  for (const Series& series : SeriesOf(options_, kind)) {
+    const bool empty = kind == Kind::kBarrier;
     const Job job{.kind = kind,
                   .type = type,
                   .op = op,
-                  .count = count,
+                  .count = empty ? 0 : CountOf(series.bytes, kind, type, comm_.size()),
                   .root = options_.root,
                   .rank = comm_.rank(),
                   .ranks = comm_.size()};
     Row row;
-    if (Error e = RunJob(job, &row); !e.ok()) return e;
+    if (Error e = RunJob(job, series, &row); !e.ok()) return e;
     *any_wrong |= wrong_here_ || row.out_of_place.wrong > 0 || row.in_place.wrong > 0;
     Print(report->Add(row));
   }

@@ -2,12 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <sstream>
 
 namespace epic::perf {
 namespace {
 
 constexpr uint64_t kSmallestStep = 4;
 constexpr uint64_t kMaxCallBytes = 1ull << 30;
+constexpr int kMaxIterations = 1000000;
 
 // One of them by name, or all.
 template <typename T>
@@ -18,9 +20,39 @@ std::vector<T> ParseList(const std::string& text, const std::vector<T>& all,
   return one ? std::vector<T>{*one} : std::vector<T>{};
 }
 
+// One item of --calls, "4K:200"; empty if it is none.
+std::optional<Series> ParseSeries(const std::string& item) {
+  const size_t colon = item.find(':');
+  if (colon == std::string::npos) return std::nullopt;
+  const std::optional<uint64_t> bytes = ParseSize(item.substr(0, colon));
+  int calls = 0;
+  const auto [end, error] = std::from_chars(item.data() + colon + 1, item.data() + item.size(), calls);
+  if (!bytes || *bytes > kMaxCallBytes || error != std::errc() || end != item.data() + item.size())
+    return std::nullopt;
+  if (calls < 1 || calls > kMaxIterations) return std::nullopt;
+  return Series{.bytes = *bytes, .iterations = calls, .warmup = 1 + calls / 10};
+}
+
+// What is wrong with --calls, or nothing.
+std::string ParseCalls(const std::string& text, PerfOptions* options) {
+  options->max_bytes = 0;
+  std::istringstream items(text + ",");
+  for (std::string item; std::getline(items, item, ',');) {
+    const std::optional<Series> series = ParseSeries(item);
+    if (!series) {
+      return "--calls takes sizes up to 1G with 1 to 1000000 calls of each, as in 4K:200,1M:15; '" + item +
+             "' is none";
+    }
+    options->series.push_back(*series);
+    options->max_bytes = std::max(options->max_bytes, series->bytes);
+  }
+  return {};
+}
+
 // Texts as they came; CLI11 fills them.
 struct Raw {
   std::string min = "4K", max = "4M", step = "1M", type = "float", op = "sum", collective = "allreduce";
+  std::optional<std::string> calls;
   int64_t factor = 2, registered = 0;
   double timeout = 0, join_timeout = 0;
 };
@@ -36,6 +68,9 @@ std::string CheckRaw(const Raw& raw, PerfOptions* options) {
   options->max_bytes = *max;
   options->step_bytes = *step;
   options->step_factor = static_cast<uint64_t>(raw.factor);
+  if (raw.calls) {
+    if (std::string wrong = ParseCalls(*raw.calls, options); !wrong.empty()) return wrong;
+  }
   options->kinds = ParseList(raw.collective, AllKinds(), ParseKind);
   if (options->kinds.empty()) return "--collective " + raw.collective + " is not known";
   options->types = ParseList(raw.type, AllTypes(), ParseType);
@@ -67,15 +102,23 @@ std::optional<uint64_t> ParseSize(const std::string& text) {
   return std::nullopt;
 }
 
-std::vector<uint64_t> Counts(const PerfOptions& options, Kind kind, Datatype type, int ranks) {
-  const Job one{.kind = kind, .type = type, .count = 1, .ranks = ranks};
-  std::vector<uint64_t> counts;
+std::vector<Series> SeriesOf(const PerfOptions& options, Kind kind) {
+  if (!options.series.empty()) return options.series;
+  const Series one{.bytes = 0, .iterations = options.iterations, .warmup = options.warmup};
+  if (kind == Kind::kBarrier) return {one};
+  std::vector<Series> all;
   for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes;) {
-    counts.push_back(bytes / one.total_bytes());
+    all.push_back(one);
+    all.back().bytes = bytes;
     bytes = options.step_factor > 1 ? std::max(bytes * options.step_factor, uint64_t{1})
                                     : bytes + options.step_bytes;
   }
-  return counts;
+  return all;
+}
+
+uint64_t CountOf(uint64_t bytes, Kind kind, Datatype type, int ranks) {
+  const Job one{.kind = kind, .type = type, .count = 1, .ranks = ranks};
+  return bytes / one.total_bytes();
 }
 
 std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, int* exit_code) {
@@ -94,11 +137,15 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
   app.add_option("-i,--stepbytes", raw.step, "increment between sizes, with -f 1")->capture_default_str();
   app.add_option("-f,--stepfactor", raw.factor, "factor between sizes")->capture_default_str();
   app.add_option("-n,--iters", options.iterations, "timed iterations")
-      ->check(CLI::Range(1, 1000000))
+      ->check(CLI::Range(1, kMaxIterations))
       ->capture_default_str();
   app.add_option("-w,--warmup_iters", options.warmup, "iterations before them")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
+  auto* calls = app.add_option(
+      "--calls", raw.calls,
+      "SIZE:N,...: N timed iterations of each size, after 1 + N/10 others; in place of the options above");
+  for (const char* other : {"-b", "-e", "-i", "-f", "-n", "-w"}) calls->excludes(app.get_option(other));
   app.add_option("-c,--check", options.checks, "verified runs of each size; 0 verifies nothing")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();

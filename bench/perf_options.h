@@ -11,6 +11,15 @@
 
 namespace epic::perf {
 
+// So many calls of one size, one after the other.
+struct Series {
+  uint64_t bytes = 0;  // of all shares
+  int iterations = 0;  // timed
+  int warmup = 0;      // before them
+
+  bool operator==(const Series&) const = default;
+};
+
 struct PerfOptions {
   epic::Options communicator;
   std::vector<Kind> kinds{Kind::kAllReduce};
@@ -27,6 +36,7 @@ struct PerfOptions {
   bool registered = false;
   bool json = false;
   std::vector<Datatype> types{Datatype::kFloat32};
+  std::vector<Series> series;  // of --calls; if empty, sizes, iterations and warm-up are as above
 };
 
 // Empty after --help or an error; *exit_code is then what to exit with (0 or 2) and everything has been
@@ -36,8 +46,11 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
 // "4K" is 4096; K, M and G are powers of 1024. Empty if it is no such number.
 std::optional<uint64_t> ParseSize(const std::string& text);
 
-// The element counts of one rank's share to run, in order: for total sizes from min_bytes to max_bytes,
-// rounded down to whole elements.
-std::vector<uint64_t> Counts(const PerfOptions& options, Kind kind, Datatype type, int ranks);
+// What is to run, in order: the series of --calls, or one of each size from min_bytes to max_bytes. A
+// barrier, which has no size, has one series in place of the latter.
+std::vector<Series> SeriesOf(const PerfOptions& options, Kind kind);
+
+// Elements of one rank's share in a call of so many bytes, rounded down.
+uint64_t CountOf(uint64_t bytes, Kind kind, Datatype type, int ranks);
 
 }  // namespace epic::perf

@@ -1,3 +1,5 @@
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "bench/perf_options.h"
@@ -7,6 +9,21 @@
 
 namespace epic::perf {
 namespace {
+
+// Empty after a usage error, which has exited with 2.
+std::optional<PerfOptions> Parsed(std::vector<const char*> words) {
+  words.insert(words.begin(), "epic-perf");
+  int code = 0;
+  auto options = ParsePerfOptions(static_cast<int>(words.size()), words.data(), &code);
+  EXPECT_EQ(code, options ? 0 : 2) << words.back();
+  return options;
+}
+
+std::vector<uint64_t> Sizes(const PerfOptions& options, Kind kind) {
+  std::vector<uint64_t> sizes;
+  for (const Series& series : SeriesOf(options, kind)) sizes.push_back(series.bytes);
+  return sizes;
+}
 
 TEST(PerfOptionsTest, SizesHaveUnits) {
   EXPECT_EQ(ParseSize("4096"), 4096u);
@@ -25,9 +42,9 @@ TEST(PerfOptionsTest, FlagsAreThoseOfNcclTests) {
   int code = 0;
   const auto options = ParsePerfOptions(static_cast<int>(std::size(argv)), argv, &code);
   ASSERT_TRUE(options);
-  EXPECT_THAT(Counts(*options, Kind::kAllReduce, Datatype::kInt32, 3), testing::ElementsAre(2, 4, 8, 16));
-  EXPECT_EQ(options->iterations, 5);
-  EXPECT_EQ(options->warmup, 3);
+  EXPECT_THAT(Sizes(*options, Kind::kAllReduce), testing::ElementsAre(8, 16, 32, 64));
+  const Series barrier{.bytes = 0, .iterations = 5, .warmup = 3};
+  EXPECT_THAT(SeriesOf(*options, Kind::kBarrier), testing::ElementsAre(barrier));
   EXPECT_EQ(options->checks, 2);
   EXPECT_EQ(options->aggregated, 4);
   EXPECT_EQ(options->communicator.rank, 1);
@@ -36,14 +53,39 @@ TEST(PerfOptionsTest, FlagsAreThoseOfNcclTests) {
 
 TEST(PerfOptionsTest, FactorOneSteps) {
   PerfOptions options{.min_bytes = 4, .max_bytes = 30, .step_bytes = 13, .step_factor = 1};
-  EXPECT_THAT(Counts(options, Kind::kReduce, Datatype::kFloat32, 4), testing::ElementsAre(1, 4, 7));
+  EXPECT_THAT(Sizes(options, Kind::kReduce), testing::ElementsAre(4, 17, 30));
 }
 
 TEST(PerfOptionsTest, ASizeIsThatOfAllShares) {
-  PerfOptions options{.min_bytes = 64, .max_bytes = 64};
-  EXPECT_THAT(Counts(options, Kind::kAllGather, Datatype::kByte, 4), testing::ElementsAre(16));
-  EXPECT_THAT(Counts(options, Kind::kReduceScatter, Datatype::kFloat16, 4), testing::ElementsAre(8));
-  EXPECT_THAT(Counts(options, Kind::kBroadcast, Datatype::kByte, 4), testing::ElementsAre(64));
+  EXPECT_EQ(CountOf(30, Kind::kAllReduce, Datatype::kFloat32, 4), 7u);
+  EXPECT_EQ(CountOf(64, Kind::kAllGather, Datatype::kByte, 4), 16u);
+  EXPECT_EQ(CountOf(64, Kind::kReduceScatter, Datatype::kFloat16, 4), 8u);
+  EXPECT_EQ(CountOf(64, Kind::kBroadcast, Datatype::kByte, 4), 64u);
+}
+
+TEST(PerfOptionsTest, CallsAreSizesWithANumberOfEach) {
+  const auto options = Parsed({"--calls", "4K:200,1M:15,8:1"});
+  ASSERT_TRUE(options);
+  const Series wanted[] = {{4096, 200, 21}, {1 << 20, 15, 2}, {8, 1, 1}};
+  EXPECT_THAT(SeriesOf(*options, Kind::kAllReduce), testing::ElementsAreArray(wanted));
+  EXPECT_THAT(SeriesOf(*options, Kind::kBarrier), testing::ElementsAreArray(wanted));
+  EXPECT_EQ(options->max_bytes, 1u << 20) << "what buffers must hold";
+}
+
+TEST(PerfOptionsTest, AnItemOfCallsThatIsNoneIsNamed) {
+  for (const char* bad : {"4K", "4K:", ":5", "4X:5", "4K:0", "4K:-1", "4K:5x", "4K:1000001", "2G:5", ""}) {
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(Parsed({"--calls", ("8:1," + std::string(bad) + ",8:1").c_str()})) << bad;
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("'" + std::string(bad) + "'"));
+  }
+  EXPECT_FALSE(Parsed({"--calls="}));
+  EXPECT_FALSE(Parsed({"--calls", "8:1,"}));
+}
+
+TEST(PerfOptionsTest, CallsReplaceSizesAndIterations) {
+  for (const char* other : {"-b", "-e", "-i", "-f", "-n", "-w"}) {
+    EXPECT_FALSE(Parsed({"--calls", "8:1", other, "8"})) << other;
+  }
 }
 
 TEST(PerfOptionsTest, AllMeansEveryOne) {

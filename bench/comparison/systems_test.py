@@ -1,7 +1,9 @@
 """How bench/compare runs what it measures."""
+import json
 import os
 import pathlib
 import tempfile
+import types
 import unittest
 from unittest import mock
 
@@ -25,6 +27,35 @@ class RunTest(unittest.TestCase):
             os.set_blocking(reader, True)
             self.assertEqual(os.read(reader, 1), b"")
             os.close(reader)
+
+
+class EpicTest(unittest.TestCase):
+    BED = types.SimpleNamespace(name="bed", hosts=["h1", "h2"])
+
+    def ranks_that_say(self, status, output):
+        """In place of the ranks; `asked` gets the command of each rank of each run."""
+        self.asked = []
+
+        def run_ranks(_bed, hosts, argv_of_rank, _timeout):
+            self.asked.append([list(map(str, argv_of_rank(rank))) for rank in range(len(hosts))])
+            return [types.SimpleNamespace(status=status, output=output) for _ in hosts]
+
+        return mock.patch.object(systems.epic_ranks, "run_ranks", run_ranks)
+
+    def test_all_sizes_are_one_run_and_each_has_its_own_time(self):
+        # Of one byte there is no call: an element has four. A size's row has the bytes that were possible.
+        rows = [{"size": 4, "out_of_place": {"time_us": us}} for us in (7.0, 8.0, 9.0)]
+        with self.ranks_that_say(0, json.dumps({"results": rows})):
+            times = systems.Epic(2).time(self.BED, "allreduce", {1: 200, 4: 100, 1 << 20: 15})
+        self.assertEqual(times, {1: 7.0, 4: 8.0, 1 << 20: 9.0})
+        self.assertEqual(len(self.asked), 1)
+        for rank, argv in enumerate(self.asked[0]):
+            self.assertEqual(argv[argv.index("--rank") + 1], str(rank))
+            self.assertEqual(argv[argv.index("--calls") + 1], "4:200,4:100,1048576:15")
+
+    def test_a_rank_that_fails_says_what_it_said(self):
+        with self.ranks_that_say(1, "why not"), self.assertRaisesRegex(systems.Failed, "EPIC mode II, reduce: why not"):
+            systems.Epic(2).time(self.BED, "reduce", {4: 1})
 
 
 if __name__ == "__main__":
