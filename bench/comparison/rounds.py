@@ -40,6 +40,7 @@ class Figures:
     def __init__(self):
         self.times = {}
         self.failures = []
+        self.busy = 0.0  # of the processors, with other things, when a round began: the most
 
     def add(self, topology, collective, system, number, times):
         for size, us in times.items():
