@@ -1,0 +1,129 @@
+#!/usr/bin/python3
+"""bench_profile.py: what a packet costs on a hop of a collective, by kinds of work.
+
+AllReduces over four hosts on softnic and one switch, while perf counts and samples all processors. A packet crosses two
+hops, from a host to the switch or from the switch to a host: of B bytes in packets of 4 KB there are 8 B / 4096 such
+crossings in a call, acknowledgements not counted. Needs linux-perf, which it installs.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import epic_ranks
+import page
+from epic_testbed import net
+
+PAGE = epic_ranks.ROOT / "docs" / "PERFORMANCE.md"
+RANKS = 4
+PACKET = 4096
+# Bytes and calls: some seconds of each.
+CASES = {4 << 10: 60_000, 64 << 10: 16_000, 16 << 20: 60}
+EVENTS = {"raw_syscalls:sys_enter": "system calls", "net:net_dev_xmit": "frames",
+          "sched:sched_wakeup": "wake-ups", "sched:sched_switch": "switches of threads"}
+# Shares of the time, by function: the first that fits.
+KINDS = (("copies in the kernel, ns", r"memcpy|_copy_from_iter|copy_user|rep_movs"),
+         ("copies outside it, ns", r"memmove|memcpy"),
+         ("CRC, ns", r"crc32"),
+         ("sums, ns", r"Accumulate|reduce"),
+         ("looks, yields, switches, ns", r"sched_yield|schedule|finish_task_switch|do_syscall_64|Ready|PollCq|PollOn|epoll"),
+         ("all else, ns", r""))
+_WARM_S, _WINDOW_S = 2, 3
+
+
+def crossings(size):
+    """Packets of a call, each counted on each hop."""
+    return 2 * RANKS * max(1, size // PACKET)
+
+
+def _perf(*argv):
+    return subprocess.run(["perf", *argv], capture_output=True, text=True, check=True)
+
+
+def counts(text):
+    """{event: number} of what `perf stat -x,` prints."""
+    rows = [line.split(",") for line in text.splitlines() if "," in line]
+    return {row[2]: int(row[0]) for row in rows if row[0].isdigit()}
+
+
+def shares(text):
+    """{kind: share of 1} of lines "12.3% [k] symbol", as `perf report --sort symbol` prints them."""
+    found = dict.fromkeys((kind for kind, _ in KINDS), 0.0)
+    for percent, where, symbol in re.findall(r"^\s*([\d.]+)%\s+\[(.)\]\s+(\S+)", text, re.M):
+        kind = next(kind for kind, pattern in KINDS
+                    if re.search(pattern, symbol) and (kind != KINDS[0][0] or where == "k"))
+        found[kind] += float(percent) / 100
+    return found
+
+
+def sample(data):
+    """What happens on the machine in the window: counts a second, shares of the processors' time."""
+    events = ",".join(EVENTS)
+    said = _perf("stat", "-a", "-x", ",", "-e", events, "--", "sleep", str(_WINDOW_S)).stderr
+    per_second = {event: n / _WINDOW_S for event, n in counts(said).items()}
+    _perf("record", "-a", "-e", "cpu-clock", "-F", "2000", "-o", data, "--", "sleep", str(_WINDOW_S))
+    return per_second, shares(_perf("report", "-i", data, "--stdio", "--sort", "symbol").stdout)
+
+
+def measure(bed, mode, size, calls, data):
+    """{what: per packet and hop}"""
+    found = []
+    sampling = threading.Thread(target=lambda: (time.sleep(_WARM_S), found.append(sample(data))))
+    sampling.start()
+    results = epic_ranks.run_ranks(
+        bed, epic_ranks.hosts_of(bed),
+        lambda rank: [epic_ranks.BUILD / "bench" / "epic-perf", "--group", f"profile{size}", "--rank", rank, "--size", RANKS,
+                      "--mode", mode, "-b", size, "-e", size, "-n", calls, "-w", 20, "--json"], 120)
+    sampling.join()
+    if any(result.status != 0 for result in results) or not found:
+        raise RuntimeError("\n".join(result.output for result in results if result.status != 0) or "perf found nothing")
+    call_us = json.loads(results[0].output)["results"][0]["out_of_place"]["time_us"]
+    per_second, share = found[0]
+    each_us = call_us / crossings(size)
+    row = {"a call, µs": call_us}
+    row.update({what: per_second.get(event, 0) * each_us / 1e6 for event, what in EVENTS.items()})
+    row.update({kind: part * os.cpu_count() * each_us * 1000 for kind, part in share.items()})
+    return row
+
+
+def table(rows):
+    names = list(next(iter(rows.values())))
+    lines = ["| of a packet on a hop | " + " | ".join(f"{size >> 10} KB" for size in rows) + " |",
+             "|---|" + "---:|" * len(rows)]
+    lines += [f"| {name} | " + " | ".join(f"{row[name]:.0f}" if row[name] >= 20 else f"{row[name]:.2g}"
+                                          for row in rows.values()) + " |" for name in names]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", type=int, default=2, choices=(1, 2, 3))
+    parser.add_argument("--build", default=str(epic_ranks.BUILD), metavar="DIR", help="whose binaries; default this tree's")
+    parser.add_argument("--write-page", action="store_true", help="put the table into docs/PERFORMANCE.md, too")
+    args = parser.parse_args()
+    epic_ranks.BUILD = pathlib.Path(args.build).resolve()
+    bed, data = "benchprofile", "/tmp/epic-bench-profile.data"
+    try:
+        subprocess.run(["sh", "-c", "command -v perf || { apt-get update && apt-get install -y --no-install-recommends linux-perf; }"],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        epic_ranks.testbed("up", f"star-{RANKS}", "--name", bed, "--hosts", "softnic", "--build", epic_ranks.BUILD)
+        rows = {size: measure(bed, args.mode, size, calls, data) for size, calls in CASES.items()}
+    except (RuntimeError, net.NetError, subprocess.CalledProcessError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    finally:
+        epic_ranks.testbed("down", "--name", bed, check=False)
+        pathlib.Path(data).unlink(missing_ok=True)
+    print(table(rows))
+    if args.write_page:
+        page.write(PAGE, "profile", f"`scripts/lib/{pathlib.Path(__file__).name} --mode {args.mode}`:\n\n{table(rows)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
