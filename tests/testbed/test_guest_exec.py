@@ -1,6 +1,9 @@
-"""guest.execute at our end of the connection: signals reach the command whenever they come."""
+"""Both ends of the connection by which a guest runs a command: signals reach it and what it says arrives, whenever."""
 
+import importlib.machinery
+import importlib.util
 import os
+import pathlib
 import select
 import signal
 import socket
@@ -57,3 +60,36 @@ def test_a_signal_just_before_select_is_not_kept_waiting(monkeypatch, signum):
     before = signal.getsignal(signum)
     assert guest.execute(ours, ["true"], {}, "/") == signum
     assert signal.getsignal(signum) == before
+
+
+def server():
+    """The program in the guest, as a module."""
+    path = pathlib.Path(guest.__file__).resolve().parents[1] / "guest-exec-server"
+    spec = importlib.util.spec_from_loader("server", importlib.machinery.SourceFileLoader("server", str(path)))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_last_word_of_a_command_arrives(monkeypatch):
+    """It says it and ends between the server's look at its output and the question whether it has ended."""
+    module = server()
+    said, mouth = os.pipe()
+    sent = []
+
+    class Command:
+        spoken = False
+
+        def poll(self):
+            if not self.spoken:
+                self.spoken = True
+                os.write(mouth, b"the end")
+            return 0
+
+    session = module.Session(None)
+    session.process = Command()
+    monkeypatch.setattr(session, "send", lambda kind, payload: sent.append((kind, payload)))
+    with open(said, "rb", buffering=0) as stream:
+        session.pump(b"O", stream)
+    os.close(mouth)
+    assert sent == [(b"O", b"the end")]
