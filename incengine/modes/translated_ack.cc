@@ -9,6 +9,12 @@
 namespace epic::engine::translated {
 namespace {
 
+// Whether switches acknowledge anything of it to each other: tracked data, and the control message before
+// them.
+bool HasAcknowledged(const Invocation& invocation) {
+  return invocation.end() > invocation.data_index() && !SendersReceive(invocation.header.collective);
+}
+
 // The end of the stretch of indices from index on that has the same position rules: a control message, all
 // data of an invocation that is not tracked, or one part.
 Index EndOfRule(const Position& position) {
@@ -67,9 +73,7 @@ Index AcknowledgedByAll(Context& ctx) {
 }  // namespace
 
 bool IsAcknowledged(const Position& position) {
-  if (!position.control) return IsTracked(position);
-  const Invocation& invocation = *position.invocation;
-  return invocation.end() > invocation.data_index() && !SendersReceive(invocation.header.collective);
+  return position.control ? HasAcknowledged(*position.invocation) : IsTracked(position);
 }
 
 Index FirstUnacknowledged(const Context& ctx, Endpoint& child) {
@@ -79,7 +83,15 @@ Index FirstUnacknowledged(const Context& ctx, Endpoint& child) {
 }
 
 Index FirstUnacknowledgedUp(Context& ctx) {
-  return NextAcknowledged(ctx, ctx.parent.out, ctx.up_acked_end, ctx.up_sent);
+  // Asked for every packet, when many calls may be open of which switches acknowledge nothing: those are
+  // stepped over whole.
+  Index at = std::max(ctx.up_acked_end, OldestOpen(ctx));
+  for (const Invocation& invocation : ctx.invocations) {
+    if (at >= invocation.end()) continue;
+    if (at >= ctx.up_sent || HasAcknowledged(invocation)) break;
+    at = invocation.end();
+  }
+  return NextAcknowledged(ctx, ctx.parent.out, at, ctx.up_sent);
 }
 
 Index FirstHeld(Context& ctx) {
