@@ -86,9 +86,9 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
 }
 
 void Snapshot::EveryField(const sim::Host& host) {
-  // Not saved: rank, path_mtu, ack_delay, wake; acks, of hosts that share them, which those here do not.
-  [[maybe_unused]] const auto& [rank, path_mtu, ack_delay, wake, acks, qp, rank_calls, calls, unfinished,
-                                wants_poll, stopped, life] = host;
+  // Not saved: rank, ack_delay, wake; acks, of hosts that share them, which those here do not.
+  [[maybe_unused]] const auto& [rank, ack_delay, wake, acks, qp, rank_calls, calls, unfinished, wants_poll,
+                                stopped, life] = host;
   {
     // Not saved: finished_at.
     [[maybe_unused]] const auto& [state, outcome, reply, finished_at] = calls.front();

@@ -221,8 +221,7 @@ void Comm::DeliverFinished() {
 void Comm::KeepAcks(const ControlHeader& header) {
   constexpr uint32_t kDelayUs = 500;  // a fraction of the time after which a switch asks
   const uint32_t before = acks_.messages();
-  const bool has_data = !core_.Inlines(header) && LayoutOf(header, path_mtu_).packets() > 0;
-  acks_.Posted(has_data, core_.idle());
+  acks_.Posted(core_.WantsAcks(header), core_.idle());
   if (acks_.messages() != before && qp_) qp_->ShareAcks(acks_.messages(), kDelayUs);
 }
 

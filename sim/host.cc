@@ -58,7 +58,6 @@ roce::QueuePair Connected(const HostConfig& config) {
 
 Host::Host(const HostConfig& config)
     : rank_(config.rank),
-      path_mtu_(config.path_mtu),
       ack_delay_(config.ack_delay),
       wake_(config.wake),
       acks_(config.window_messages),
@@ -81,7 +80,7 @@ int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std:
   CopyOwnPart(header, rank_, send.data(), recv.data());
   const Way way = registered || !core_.Fits(header) ? Way::kDirect : Way::kBounce;
   if (ack_delay_ > 0) {
-    acks_.Posted(!core_.Inlines(header) && LayoutOf(header, path_mtu_).packets() > 0, core_.idle());
+    acks_.Posted(core_.WantsAcks(header), core_.idle());
     qp_.ShareAcks(static_cast<int>(acks_.messages()), ack_delay_);
   }
   const OpId op = core_.Post(header, send.data(), recv.data(), way);

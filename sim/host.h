@@ -114,7 +114,6 @@ class Host {
   void WantPoll();
 
   const uint32_t rank_;
-  const uint32_t path_mtu_;
   const Nanos ack_delay_;
   bool* const wake_;
   SharedAcks acks_;

@@ -65,6 +65,7 @@ class RankCalls {
   bool Fits(const ControlHeader& header) const;
   // Does it go into its control message? Then there is no other way for it.
   bool Inlines(const ControlHeader& header) const { return core_.Inlines(header); }
+  bool WantsAcks(const ControlHeader& header) const { return core_.WantsAcks(header); }
 
   // Starts a call; see RankCore::Post and CopyOwnPart. The buffers must outlive the call, and have SendBytes
   // and RecvBytes of it. One that is inlined takes that way, whatever `way` says.

@@ -30,6 +30,11 @@ bool RankCore::Inlines(const ControlHeader& header) const {
   return MayInline(header, uint64_t{config_.message_packets} * config_.path_mtu, config_.inline_bytes);
 }
 
+bool RankCore::WantsAcks(const ControlHeader& header) const {
+  if (Inlines(header)) return false;
+  return !SendersReceive(header.collective) || LayoutOf(header, config_.path_mtu).packets() > 0;
+}
+
 OpId RankCore::Post(const ControlHeader& header, bool keeps_data) {
   EPIC_CHECK(WrongField(header, config_.world_size) == ControlField::kNone);
   const OpId id = next_op();

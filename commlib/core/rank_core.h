@@ -87,6 +87,9 @@ class RankCore {
 
   // Will the call's data travel in its control message?
   bool Inlines(const ControlHeader& header) const;
+  // Does anybody wait for acknowledgements of the call? Not if the answer to its control message is all of its
+  // result, and says that every rank's has come.
+  bool WantsAcks(const ControlHeader& header) const;
 
   // Starts a call; its invocation number is filled in. WrongField(header, world_size) must be kNone. Calls
   // run in program order, at most kMaxOpenInvocations at a time; the rest wait here. `keeps_data`: what it sends

@@ -18,9 +18,9 @@ class SharedAcks {
   explicit SharedAcks(uint32_t window_messages)
       : most_(std::clamp<uint32_t>(window_messages / 2, 1, kMost)) {}
 
-  // A call is made. has_data: beyond its control message. alone: no other one is open.
-  void Posted(bool has_data, bool alone) {
-    if (has_data) {
+  // A call is made. wants_acks: somebody waits for its acknowledgements. alone: no other one is open.
+  void Posted(bool wants_acks, bool alone) {
+    if (wants_acks) {
       messages_ = 1;
     } else if (alone) {
       messages_ = most_;
