@@ -1,8 +1,8 @@
 // How many of a rank's acknowledgements may be one (docs/HOST.md, "Shared acknowledgements").
 //
-// A call whose data travel in its control message ends with its result: nobody waits for the acknowledgement
-// of what comes, as long as there is one before its sender's window is used up. Of other calls switches and
-// senders do wait for it.
+// A call whose data travel in its control message ends with its result, and a Barrier with its answer: nobody
+// waits for the acknowledgement of what comes, as long as there is one before its sender's window is used up.
+// Of other calls switches and senders do wait for it (RankCore::WantsAcks).
 //
 // Without a clock; a copy is a snapshot.
 #pragma once

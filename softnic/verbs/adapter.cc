@@ -249,12 +249,6 @@ void Adapter::SendSuperFrames(Ipv4 to, Qpn qpn, bool on) {
   port_->SendSuperFrames(to, qpn, on);
 }
 
-void Adapter::ShareAcks(Qpn qpn, int asked, Nanos delay) {
-  const std::lock_guard lock(mutex_);
-  nic_.ShareAcks(qpn, asked, delay);
-  Send();
-}
-
 int Adapter::Reach(Ipv4 to) {
   const Nanos give_up = port_->Now() + kReachTimeout;
   while (true) {

@@ -106,9 +106,6 @@ class Adapter {
   bool TakesSuperFrames();
   void SendSuperFrames(Ipv4 to, Qpn qpn, bool on);
 
-  // As Nic says; what has waited is sent at once.
-  void ShareAcks(Qpn qpn, int asked, Nanos delay);
-
   // Waits until packets to the address can leave: 0, or an errno (ETIMEDOUT: it does not answer,
   // ENETUNREACH).
   int Reach(Ipv4 to);

@@ -11,8 +11,9 @@ extern "C" int epic_softnic_share_acks(ibv_qp* base, uint32_t messages, uint32_t
   return ErrnoOf(base->context, [=] {
     constexpr uint32_t kMost = 1024;
     if (Of(base)->is_ud() || messages < 1 || messages > kMost) return EINVAL;
-    AdapterOf(base->context)
-        .ShareAcks(epic::Qpn{base->qp_num}, static_cast<int>(messages), delay_us * epic::kMicrosecond);
+    AdapterOf(base->context).Do([&](Nic& nic) {
+      nic.ShareAcks(Of(base)->init.qpn, static_cast<int>(messages), delay_us * epic::kMicrosecond);
+    });
     return 0;
   });
 }
