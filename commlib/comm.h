@@ -20,6 +20,7 @@
 #include "commlib/core/wait_trials.h"
 #include "commlib/core/watch.h"
 #include "commlib/core/window_trials.h"
+#include "commlib/progress.h"
 #include "commlib/session.h"
 #include "commlib/timeouts.h"
 #include "commlib/turn_mutex.h"
@@ -52,7 +53,7 @@ class Region {
   std::shared_ptr<verbs::Memory> memory_;
 };
 
-class Comm : public std::enable_shared_from_this<Comm> {
+class Comm final : public Progressing, public std::enable_shared_from_this<Comm> {
  public:
   // Joins the group; `options` is resolved. comm_init.cc.
   static Error Create(const Options& options, std::shared_ptr<Comm>* comm);
@@ -86,9 +87,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Error Trouble(std::vector<TroubleCount>* counts);
   int path_mtu() const { return static_cast<int>(path_mtu_); }
 
-  // From the progress thread.
-  void OnChannelReady();
-  void OnTick();
+  // Progressing.
+  void OnChannelReady() override;
+  void OnTick() override;
 
  private:
   using Lock = std::unique_lock<TurnMutex>;

@@ -6,12 +6,13 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
 #include "base/check.h"
-#include "commlib/comm.h"
 
 namespace epic::internal {
 namespace {
@@ -39,7 +40,7 @@ Progress::Progress()
   EPIC_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event) == 0);
 }
 
-void Progress::Add(const std::shared_ptr<Comm>& comm, int channel_fd) {
+void Progress::Add(const std::shared_ptr<Progressing>& comm, int channel_fd) {
   const std::lock_guard lock(mutex_);
   comms_[channel_fd] = comm;
   epoll_event event{.events = EPOLLONESHOT, .data = {.fd = channel_fd}};
@@ -58,8 +59,10 @@ void Progress::Add(const std::shared_ptr<Comm>& comm, int channel_fd) {
 }
 
 void Progress::Remove(int channel_fd) {
-  const std::lock_guard lock(mutex_);
-  if (comms_.erase(channel_fd) != 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, channel_fd, nullptr);
+  std::unique_lock lock(mutex_);
+  if (comms_.erase(channel_fd) == 0) return;
+  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, channel_fd, nullptr);
+  let_go_.wait(lock, [this] { return !holds_; });
 }
 
 void Progress::Arm(int channel_fd) {
@@ -67,21 +70,37 @@ void Progress::Arm(int channel_fd) {
   epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, channel_fd, &event);
 }
 
-std::shared_ptr<Comm> Progress::Find(int channel_fd) {
-  const std::lock_guard lock(mutex_);
-  const auto found = comms_.find(channel_fd);
-  return found == comms_.end() ? nullptr : found->second.lock();
+void Progress::OnReady(int channel_fd) {
+  std::shared_ptr<Progressing> comm;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = comms_.find(channel_fd); found != comms_.end()) comm = found->second.lock();
+    if (!comm) return;
+    holds_ = true;
+  }
+  comm->OnChannelReady();
+  comm = nullptr;
+  LetGo();
 }
 
 void Progress::Tick() {
-  std::vector<std::shared_ptr<Comm>> comms;
+  std::vector<std::shared_ptr<Progressing>> comms;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [fd, comm] : comms_) {
       if (auto strong = comm.lock()) comms.push_back(std::move(strong));
     }
+    holds_ = true;
   }
   for (const auto& comm : comms) comm->OnTick();
+  comms.clear();
+  LetGo();
+}
+
+void Progress::LetGo() {
+  const std::lock_guard lock(mutex_);
+  holds_ = false;
+  let_go_.notify_all();
 }
 
 void Progress::Run() {
@@ -101,8 +120,8 @@ void Progress::Run() {
       if (fd == wake_fd_) {
         uint64_t wakes = 0;
         if (read(wake_fd_, &wakes, sizeof wakes) < 0) continue;
-      } else if (const auto comm = Find(fd)) {
-        comm->OnChannelReady();
+      } else {
+        OnReady(fd);
       }
     }
     if (const auto now = std::chrono::steady_clock::now(); now >= next_tick) {

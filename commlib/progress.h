@@ -2,14 +2,21 @@
 // outstanding and nobody waiting for them, and looks after their deadlines once a second.
 #pragma once
 
-#include <cstdint>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 
 namespace epic::internal {
 
-class Comm;
+// What the thread looks after: a communicator.
+class Progressing {
+ public:
+  virtual ~Progressing() = default;
+  // Called by the thread, one at a time.
+  virtual void OnChannelReady() = 0;
+  virtual void OnTick() = 0;
+};
 
 class Progress {
  public:
@@ -20,23 +27,27 @@ class Progress {
   static bool Claim();
 
   // From now on Arm can be used for comm; the thread is started with the first one.
-  void Add(const std::shared_ptr<Comm>& comm, int channel_fd);
-  // When it returns, the thread does not look at the descriptor any more.
+  void Add(const std::shared_ptr<Progressing>& comm, int channel_fd);
+  // When it returns, the thread neither looks at the descriptor any more nor holds the communicator: whoever
+  // drops it then has its device closed. Not from the thread, and without a lock that OnTick waits for.
   void Remove(int channel_fd);
-  // One call of Comm::OnChannelReady when the descriptor is readable.
+  // One call of OnChannelReady when the descriptor is readable.
   void Arm(int channel_fd);
 
  private:
   Progress();
   void Run();
-  std::shared_ptr<Comm> Find(int channel_fd);
+  void OnReady(int channel_fd);
   void Tick();
+  void LetGo();
 
   int epoll_fd_ = -1;
   int wake_fd_ = -1;
   std::mutex mutex_;
   bool started_ = false;
-  std::map<int, std::weak_ptr<Comm>> comms_;
+  bool holds_ = false;  // the thread holds communicators
+  std::condition_variable let_go_;
+  std::map<int, std::weak_ptr<Progressing>> comms_;
 };
 
 }  // namespace epic::internal

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/check.h"
 #include "io/event_fd.h"
 #include "roce/frame.h"
 #include "roce/transport/ud.h"
@@ -110,6 +111,7 @@ VirtualNetwork::VirtualNetwork(const Config& config) : config_(config), thread_(
 VirtualNetwork::~VirtualNetwork() {
   {
     const std::lock_guard lock(mutex_);
+    EPIC_CHECK(ports_.empty());
     stop_ = true;
   }
   changed_.notify_all();
