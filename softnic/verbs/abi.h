@@ -103,6 +103,7 @@ struct Qp {
   ibv_qp_cap cap{};
   ibv_qp_attr attr{};                                   // as the application set it, for ibv_query_qp
   std::optional<std::pair<Ipv4, Qpn>> super_frames_to;  // the other end, if it takes them
+  bool super_frames_listed = false;                     // by EPIC_SOFTNIC_SUPER_FRAMES, since it was RTR
   bool is_ud() const { return init.is_ud; }
 };
 

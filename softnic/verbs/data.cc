@@ -9,6 +9,7 @@
 
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"
+#include "softnic/verbs/super_frames.h"
 
 namespace epic::softnic {
 namespace {
@@ -86,6 +87,13 @@ ibv_wc ToWc(const Work& work) {
   return wc;
 }
 
+// The lock that the queue pairs are under is not held.
+void NoteUnanswered(Context& context, const Work& work) {
+  if (work.completion.status != roce::WcStatus::kRetryExcErr) return;
+  const std::lock_guard lock(context.adapter->mutex());
+  if (const auto qp = context.qps.find(Raw(work.qpn)); qp != context.qps.end()) TellUnanswered(*qp->second);
+}
+
 // Posts a chain until one cannot be; *bad is that one.
 template <typename Wr, typename Post>
 int PostChain(ibv_context* context, Wr* wr, Wr** bad, const Post& post) {
@@ -137,7 +145,10 @@ int PollCq(ibv_cq* cq, int count, ibv_wc* out) {
     while (taken < count) {
       const size_t room = std::min(works.size(), static_cast<size_t>(count - taken));
       const size_t got = AdapterOf(cq->context).Poll(Of(cq)->id, std::span(works).first(room));
-      for (size_t i = 0; i < got; ++i) out[taken++] = ToWc(works[i]);
+      for (size_t i = 0; i < got; ++i) {
+        out[taken++] = ToWc(works[i]);
+        NoteUnanswered(*Of(cq->context), works[i]);
+      }
       if (got < room) break;
     }
     return taken;

@@ -7,6 +7,7 @@
 
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"
+#include "softnic/verbs/super_frames.h"
 
 using namespace epic::softnic;
 namespace roce = epic::roce;
@@ -204,6 +205,7 @@ int Modify(ibv_qp* base, const ibv_qp_attr& attr, int mask) {
   Remember(attr, mask, &qp.attr);
   if ((mask & IBV_QP_STATE) != 0) base->state = attr.qp_state;
   if (base->state != IBV_QPS_RTR && base->state != IBV_QPS_RTS) ForgetSuperFrames(qp);
+  if ((mask & IBV_QP_STATE) != 0 && base->state == IBV_QPS_RTR) SendSuperFramesIfListed(qp);
   return 0;
 }
 

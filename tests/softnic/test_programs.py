@@ -1,6 +1,8 @@
 """Unmodified Debian programs over softnic, between two namespaces and within one. Needs root, and no kernel module."""
 
+import json
 import re
+import subprocess
 
 import pytest
 
@@ -77,6 +79,47 @@ def test_inline(pair):
 @pytest.mark.parametrize("program", BW)
 def test_eight_mebibytes(pair, program):
     run_perftest(pair, program, 8 << 20, iterations=5)
+
+
+def frames_sent(pair, host):
+    """Frames that have left the host's interface; a super-frame is one."""
+    said = subprocess.run(["ip", "-n", pair.namespace(host), "-j", "-s", "link", "show", "eth0"], check=True, capture_output=True)
+    return json.loads(said.stdout)[0]["stats64"]["tx"]["packets"]
+
+
+def frames_of_a_write(pair, *options):
+    """Frames that the client of a run of 100 messages of 16 packets has sent."""
+    before = frames_sent(pair, "a")
+    client, _ = pair.run_both(*options, "ib_write_bw", *PERFTEST, "-s", 65536, "-n", 100)
+    assert result(client, 65536)[0] == 100
+    return frames_sent(pair, "a") - before
+
+
+def test_listed_peers_get_super_frames(pair):
+    assert frames_of_a_write(pair) >= 1600
+    assert frames_of_a_write(pair, "--super-frames", "10.8.0.0/24") < 800
+    assert frames_of_a_write(pair, "--super-frames", "10.8.1.0/24,10.8.0.3") >= 1600, "others are not meant"
+
+
+def test_what_is_no_address_in_the_list_is_told(pair):
+    said = pair.run_both("--super-frames", "eth0,10.8.0.2", "ibv_rc_pingpong", "-g", "1", "-n", "10")[0]
+    assert "EPIC_SOFTNIC_SUPER_FRAMES: 'eth0' is no IPv4 address nor prefix" in said
+
+
+def test_a_device_that_cannot_send_super_frames_says_so(pair):
+    said = pair.run_both("--super-frames", "10.8.0.0/24", "env", "EPIC_SOFTNIC_SINGLE_FRAMES=1", "ibv_rc_pingpong", "-g", "1",
+                         "-n", "10")[0]
+    assert f"EPIC_SOFTNIC_SUPER_FRAMES: {pairs.DEVICE} does not carry super-frames" in said
+
+
+def test_a_listed_peer_that_takes_none_is_an_error_with_its_cure(pair):
+    argv = ("ibv_rc_pingpong", "-g", "1", "-n", "10", "-s", "65536", "-p", "18400")
+    server = pair.start("b", "env", "EPIC_SOFTNIC_SINGLE_FRAMES=1", *argv)
+    pair.wait_for_listener("b", server, 18400)
+    client = pair.start("a", "--super-frames", pair.address["b"], *argv, pair.address["b"])
+    client.wait_for_line("transport retry counter exceeded")
+    assert re.search(r"gets no answer from its peer, which EPIC_SOFTNIC_SUPER_FRAMES lists: .* take it off the list",
+                     client.output), client.output
 
 
 @pytest.mark.slow
