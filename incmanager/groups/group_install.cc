@@ -1,5 +1,6 @@
 // Joins that are refused, and the way from "all ranks are there" to "running".
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -229,6 +230,12 @@ void GroupTable::Install(Nanos now, Group* group) {
                        &random_, &qpns_);
   if (const auto* failure = std::get_if<Failure>(&plan)) return FailGroup(now, group, *failure);
   group->plan = std::move(std::get<GroupPlan>(plan));
+  if (const auto& half = group->plan.half_super_frames; !half.empty()) {
+    world_->Note(
+        fmt::format("group {}: single frames on links of which one end takes super-frames and the other does "
+                    "not: {} (ethtool -k at both; docs/DEPLOY.md, \"Super-frames\")",
+                    group->spec.name, fmt::join(half, "; ")));
+  }
   group->footprint = FootprintOf(*topology_, forwarding_, group->plan);
   group->placed = now;
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);

@@ -84,9 +84,10 @@ class Planner {
     endpoint.in_psn = NewPsn();
     endpoint.out_psn = NewPsn();
     endpoint.is_host = true;
-    endpoint.super_frames = join.super_frames &&
-                            IsDirect(context.node, child, *topology_.FindHostByAddress(join.ip)) &&
-                            Carries(context.node, child.port);
+    const NodeId host = *topology_.FindHostByAddress(join.ip);
+    endpoint.super_frames = IsDirect(context.node, child, host) &&
+                            BothTake(NameOf(context.node, child.port), Carries(context.node, child.port),
+                                     topology_.nodes[host].name, join.super_frames);
     endpoint.ranks = {child.rank};
     context.children.push_back(endpoint);
     plan_.replies[child.rank] = {context.group_id,
@@ -121,8 +122,10 @@ class Planner {
                       .in_psn = up_psn,
                       .out_psn = down_psn,
                       .ranks = RanksBelow(tree_.inner[child.inner])};
-    down.super_frames = IsDirect(upper.node, child, below.node) && Carries(upper.node, child.port) &&
-                        Carries(below.node, below.parent_port);
+    down.super_frames =
+        IsDirect(upper.node, child, below.node) &&
+        BothTake(NameOf(upper.node, child.port), Carries(upper.node, child.port),
+                 NameOf(below.node, below.parent_port), Carries(below.node, below.parent_port));
     upper.children.push_back(down);
     lower.node = below.node;
     lower.parent = EndpointPlan{.local_qpn = lower_qpn,
@@ -150,6 +153,18 @@ class Planner {
   bool Carries(NodeId node, const std::string& port) const {
     const std::optional<LinkEnd> end = topology_.EndAt(node, port);
     return end && super_frame_ports_.contains(*end);
+  }
+
+  std::string NameOf(NodeId node, const std::string& port) const {
+    return topology_.nodes[node].name + ":" + port;
+  }
+
+  // Of the two ends of a link. One alone may be a mistake in how the other is set up.
+  bool BothTake(const std::string& end, bool takes, const std::string& other, bool other_takes) {
+    if (takes != other_takes)
+      plan_.half_super_frames.push_back((takes ? end : other) + " does, " + (takes ? other : end) +
+                                        " does not");
+    return takes && other_takes;
   }
 
   // Ascending.

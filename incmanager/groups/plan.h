@@ -93,6 +93,8 @@ struct ContextPlan {
 struct GroupPlan {
   std::vector<ContextPlan> contexts;  // the root first
   std::vector<JoinedReply> replies;   // by rank
+  // Edges whose one end takes super-frames and the other does not: "leaf1:swp3 does, h0 does not".
+  std::vector<std::string> half_super_frames;
 };
 
 // The switches and links that a group's packets cross, also those between the ends of a tree edge.

@@ -2,12 +2,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "incmanager/groups/group_table_testing.h"
 
 namespace epic::manager {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using testing::GroupWorldFixture;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 class SuperFramesTest : public ::testing::Test {
  protected:
@@ -52,11 +60,21 @@ class SuperFramesTest : public ::testing::Test {
     return parent.super_frames;
   }
 
+  // What the log says of links with one willing end.
+  std::vector<std::string> NotesOfHalf() const {
+    std::vector<std::string> found;
+    std::ranges::copy_if(w_->world.notes, std::back_inserter(found), [](const std::string& note) {
+      return note.find("one end takes super-frames") != std::string::npos;
+    });
+    return found;
+  }
+
   std::unique_ptr<GroupWorldFixture> w_;
 };
 
 TEST_F(SuperFramesTest, WhereBothEndsTakeThem) {
   Run(testing::Tree32());
+  EXPECT_THAT(NotesOfHalf(), IsEmpty());
   for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_TRUE(AtHost(rank));
   EXPECT_TRUE(Above("leaf1"));
   EXPECT_TRUE(Above("leaf2"));
@@ -64,6 +82,8 @@ TEST_F(SuperFramesTest, WhereBothEndsTakeThem) {
 
 TEST_F(SuperFramesTest, NotToANicThatDoesNotSaySo) {
   Run(testing::Tree32(), {}, {1, 2});
+  EXPECT_THAT(NotesOfHalf(), ElementsAre(AllOf(HasSubstr("h1 does not"), HasSubstr("h2 does not"),
+                                               HasSubstr("\"Super-frames\""), Not(HasSubstr("h0")))));
   EXPECT_TRUE(AtHost(0));
   EXPECT_FALSE(AtHost(1));
   EXPECT_FALSE(AtHost(2));
@@ -82,6 +102,7 @@ TEST_F(SuperFramesTest, NotByAPortThatDoesNotCarryThem) {
     }
     Run(testing::Tree32(), {plain + port});
     EXPECT_FALSE(Above("leaf1")) << plain << port;
+    EXPECT_THAT(NotesOfHalf(), ElementsAre(HasSubstr(" does, " + (plain + port) + " does not")));
     EXPECT_TRUE(Above("leaf2"));
     EXPECT_TRUE(AtHost(0));
   }
