@@ -63,8 +63,9 @@ std::string Trouble(World& world) {
   return out;
 }
 
+// send_windows: of each rank, in messages; empty: the group's.
 void ExpectNoTrouble(const WorldConfig& config, const std::vector<ControlHeader>& headers,
-                     const Delays& delays, uint64_t seed) {
+                     const Delays& delays, uint64_t seed, const std::vector<uint32_t>& send_windows = {}) {
   World world(config, seed);
   const auto ranks = static_cast<uint32_t>(world.ranks());
   world.SetFaultRule([&](const LinkPacket& p) {
@@ -72,6 +73,8 @@ void ExpectNoTrouble(const WorldConfig& config, const std::vector<ControlHeader>
     const bool is_slow = p.from == slow || p.to == slow;
     return world.choices().Chance(is_slow ? delays.slow_ppm : delays.ppm) ? Fate::kHold : Fate::kDeliver;
   });
+  for (size_t r = 0; r < send_windows.size(); ++r)
+    world.host(static_cast<int>(r)).SetSendWindow(send_windows[r]);
   Calls calls;
   for (ControlHeader header : headers) {
     if (HasPartPerRank(header.collective)) header.parts = ranks;
@@ -151,7 +154,15 @@ void ExpectNoTroubleInARow(const Realisation& realisation, const NamedTree& tree
                                static_cast<uint32_t>(choices.Below(hosts))));
   }
   const int slow = static_cast<int>(choices.Below(hosts + 1)) - 1;
-  ExpectNoTrouble(config, headers, {choices.Below(50000), slow, choices.Below(500000)}, seed);
+  const Delays delays{choices.Below(50000), slow, choices.Below(500000)};
+  // In half of them each: small calls' data in the control message, shared acknowledgements, send windows
+  // that differ.
+  if (choices.Below(2) == 0) config.inline_bytes = config.message_packets * config.path_mtu - 64;
+  if (choices.Below(2) == 0) config.host_ack_delay_ns = 50 * kMicrosecond;
+  std::vector<uint32_t> send_windows;
+  for (size_t r = 0; r < hosts && seed % 2 == 0; ++r)
+    send_windows.push_back(static_cast<uint32_t>(1 + choices.Below(config.window_messages)));
+  ExpectNoTrouble(config, headers, delays, seed, send_windows);
 }
 
 TEST_P(BackpressureTest, CallsBehindEachOther) {

@@ -74,6 +74,17 @@ def random_calls(seed, number):
     return calls
 
 
+def large_calls():
+    """Large enough, and enough of them, that ranks try other send windows, to the end of their first round of trials
+    (commlib/core/window_trials.h): each is more than four windows of 64 packets of 4096 bytes."""
+    calls = []
+    for number in range(18):
+        collective = ("allreduce", "reducescatter", "broadcast", "reduce", "allgather")[number % 5]
+        share = 75_001 if collective in ("reducescatter", "allgather") else 300_001
+        calls.append({"collective": collective, "type": "int32", "op": "sum", "count": share, "root": number % RANKS})
+    return calls
+
+
 def mismatched(field, mode):
     """Two good calls, then one that rank 2 makes in another way; the group must end with a mismatch."""
     good = {"collective": "allreduce", "type": "float", "count": 100}
@@ -92,6 +103,7 @@ def groups_of(full):
                            "calls": cases_of(collective, LARGE if full else SMALL)})
         groups.append({"group": group_name("random", mode), "mode": mode, "outstanding": 6,
                        "calls": random_calls(SEED + mode, RANDOM_CALLS[full])})
+        groups.append({"group": group_name("windows", mode), "mode": mode, "outstanding": 1, "calls": large_calls()})
         groups.extend(mismatched(field, mode) for field in MISMATCHES)
     return groups
 
@@ -145,6 +157,11 @@ def test_every_type_and_operation(told, mode, collective, request):
 def test_random_calls_in_one_group(told, mode, request):
     calls = random_calls(SEED + mode, RANDOM_CALLS[request.config.getoption("--full")])
     expect_right(told, group_name("random", mode), calls)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_large_calls_while_ranks_try_send_windows(told, mode):
+    expect_right(told, group_name("windows", mode), large_calls())
 
 
 @pytest.mark.parametrize("field", MISMATCHES)
