@@ -1,6 +1,7 @@
 """What bench/compare writes: Markdown, JSON and plots of its figures."""
 import json
 
+import rounds
 from systems import SYSTEMS
 
 OURS = ("epic1", "epic2", "epic3")
@@ -27,8 +28,7 @@ def _ratio_text(figures, key, system, base):
     ratio = figures.ratio(*key, system, base)
     if ratio is None:
         return "–"
-    noisy = figures.noisy(*key, system) or figures.noisy(*key, base)
-    return f"({ratio:.2f})" if noisy else f"{ratio:.2f}"
+    return f"({ratio:.2f})" if figures.noisy_ratio(*key, system, base) else f"{ratio:.2f}"
 
 
 def table(figures, topology, collective, sizes, systems):
@@ -59,7 +59,9 @@ def markdown(figures, run):
     lines = [f"`{run['command']}`: {run['rounds']} rounds, {run['ranks']} ranks, hosts on {run['hosts']}; "
              f"{run['machine']}. Times are medians of a call (the slowest rank's mean), ratios medians of the rounds' "
              "ratios, all taken by turns. ± is half the distance of the quartiles, of the median; in brackets is what is not to "
-             "be quoted, because that distance is a quarter or more.", ""]
+             "be quoted, because that distance, of the times or of the rounds' ratios, is over a quarter of the median.", ""]
+    if run["rounds"] < rounds.ENOUGH_ROUNDS:
+        lines += [f"**Fewer than {rounds.ENOUGH_ROUNDS} rounds**: for a first look, not to be quoted.", ""]
     lines += [f"- {line}" for line in run["settings"]] + [""]
     if run["busy"] > 0.1:
         lines += [f"**The machine was not quiet**: up to {100 * run['busy']:.0f} % of it was busy with other things.", ""]
@@ -72,8 +74,10 @@ def markdown(figures, run):
 
 
 def as_json(figures, run):
+    bases = [system for system in run["systems"] if system not in OURS]
     rows = [{"topology": t, "collective": c, "size": s, "system": name, "times_us_by_round": times,
-             "median_us": figures.median(t, c, s, name), "spread": figures.spread(t, c, s, name)}
+             "median_us": figures.median(t, c, s, name), "spread": figures.spread(t, c, s, name),
+             "ratios_by_round": {base: figures.ratios(t, c, s, name, base) for base in bases if name in OURS}}
             for (t, c, s, name), times in sorted(figures.times.items())]
     return json.dumps({"run": run, "figures": rows, "failures": figures.failures}, indent=1)
 

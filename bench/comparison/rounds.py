@@ -5,9 +5,26 @@ import time
 # Sizes in bytes and calls of each in a round: about as long for each, and long enough for the small ones.
 CALLS = {8: 200, 1 << 10: 200, 4 << 10: 200, 16 << 10: 100, 64 << 10: 50, 256 << 10: 30, 1 << 20: 15, 4 << 20: 6,
          16 << 20: 3, 64 << 20: 2}
+ENOUGH_ROUNDS = 5
 QUIET = 0.10           # of the processors may be busy with other things
 NOISY = 0.25           # of the median between the quartiles: such a figure is not to be quoted
 _SAMPLE_S = 2
+
+
+def quartiles(values):
+    """(lower, upper); of a single value, that."""
+    if len(values) < 2:
+        return values[0], values[0]
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, high
+
+
+def spread(values):
+    """The distance of the quartiles, of the median; none without values."""
+    if not values:
+        return 0.0
+    low, high = quartiles(values)
+    return (high - low) / statistics.median(values)
 
 
 def busy(read=None, sleep=time.sleep):
@@ -51,24 +68,24 @@ class Figures:
 
     def quartiles(self, *key):
         """(lower, upper); of a single round, that."""
-        times = list(self.times[key].values())
-        if len(times) < 2:
-            return times[0], times[0]
-        low, _, high = statistics.quantiles(times, n=4, method="inclusive")
-        return low, high
+        return quartiles(list(self.times[key].values()))
 
     def spread(self, *key):
         """The distance of the quartiles, of the median."""
-        if key not in self.times:
-            return 0.0
-        low, high = self.quartiles(*key)
-        return (high - low) / self.median(*key)
+        return spread(list(self.times.get(key, {}).values()))
 
     def noisy(self, *key):
         return self.spread(*key) > NOISY
 
-    def ratio(self, topology, collective, size, system, base):
-        """How many times as fast as `base`: the median, over the rounds that have both, of base's time to the system's."""
+    def ratios(self, topology, collective, size, system, base):
+        """Of each round that has both, base's time to the system's."""
         ours, theirs = (self.times.get((topology, collective, size, name), {}) for name in (system, base))
-        both = ours.keys() & theirs.keys()
-        return statistics.median(theirs[number] / ours[number] for number in both) if both else None
+        return [theirs[number] / ours[number] for number in sorted(ours.keys() & theirs.keys())]
+
+    def ratio(self, *key):
+        """How many times as fast as `base`: the median of the rounds' ratios."""
+        found = self.ratios(*key)
+        return statistics.median(found) if found else None
+
+    def noisy_ratio(self, *key):
+        return spread(self.ratios(*key)) > NOISY

@@ -27,6 +27,16 @@ class FiguresTest(unittest.TestCase):
         self.assertIsNone(self.figures.median("t", "c", 8, "ours"))
         self.assertIsNone(self.figures.ratio("t", "c", 4, "ours", "others"))
 
+    def test_a_ratio_is_noisy_by_its_own_rounds(self):
+        for number, load in enumerate((1, 2, 3, 2, 1)):  # both wait for the same
+            self.figures.add("t", "c", "one", number, {8: 10 * load})
+            self.figures.add("t", "c", "other", number, {8: 30 * load})
+            self.figures.add("t", "c", "steady", number, {8: 30})
+        self.assertTrue(self.figures.noisy("t", "c", 8, "one"))
+        self.assertFalse(self.figures.noisy_ratio("t", "c", 8, "one", "other"))
+        self.assertTrue(self.figures.noisy_ratio("t", "c", 8, "one", "steady"))
+        self.assertFalse(self.figures.noisy_ratio("t", "c", 8, "one", "none"))
+
     def test_a_wide_spread_is_noisy(self):
         self.assertTrue(self.figures.noisy("t", "c", 4, "ours"))
         for number in range(5):

@@ -200,6 +200,7 @@ def version_lines(names):
     if any(SYSTEMS[name].bed_kind == "bridges" for name in names):
         lines.append("bridges: Linux bridges, veths with tx, tso and gso on, as they are by themselves")
     if "openmpi-switches" in names:
-        lines.append("our switches: incengine with --forwarding static, offloads off, as a pcap forwarder needs")
+        lines.append("our switches: incengine with --forwarding static, on the links that EPIC has, which carry its super-frames "
+                     f"(ethtool -K {net.SUPER_FRAMES}); a plain forwarder needs TCP's segments one by one")
     return lines + ["all processes in one scheduling group (kernel.sched_autogroup_enabled 0)"]
 

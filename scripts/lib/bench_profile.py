@@ -22,18 +22,23 @@ from epic_testbed import net
 PAGE = epic_ranks.ROOT / "docs" / "PERFORMANCE.md"
 RANKS = 4
 PACKET = 4096
-# Bytes and calls: some seconds of each.
-CASES = {4 << 10: 60_000, 64 << 10: 16_000, 16 << 20: 60}
+# Bytes, and calls by which their time is found; then as many are made as last for the whole sample.
+CASES = {4 << 10: 2000, 64 << 10: 500, 16 << 20: 10}
 EVENTS = {"raw_syscalls:sys_enter": "system calls", "net:net_dev_xmit": "frames",
           "sched:sched_wakeup": "wake-ups", "sched:sched_switch": "switches of threads"}
-# Shares of the time, by function: the first that fits.
-KINDS = (("copies in the kernel, ns", r"memcpy|_copy_from_iter|copy_user|rep_movs"),
-         ("copies outside it, ns", r"memmove|memcpy"),
-         ("CRC, ns", r"crc32"),
-         ("sums, ns", r"Accumulate|reduce"),
-         ("looks, yields, switches, ns", r"sched_yield|schedule|finish_task_switch|do_syscall_64|Ready|PollCq|PollOn|epoll"),
-         ("all else, ns", r""))
+# Shares of the time, by where a function is ("k" the kernel, "." outside) and its name: the first that fits.
+IDLE = "nobody works, ns"
+KINDS = ((IDLE, "k", r"safe_halt|default_idle|cpuidle|mwait|^do_idle|acpi_idle|intel_idle"),
+         ("copies in the kernel, ns", "k", r"memcpy|_copy_from_iter|copy_user|rep_movs|skb_copy_bits"),
+         ("copies outside it, ns", ".", r"memmove|memcpy"),
+         ("CRC, ns", ".", r"crc32"),
+         ("sums, ns", ".", r"Accumulate|reduce"),
+         ("looks, yields, switches, ns", "k.", r"sched_yield|schedule|finish_task_switch|do_syscall_64|Ready|PollCq|PollOn|epoll"),
+         ("the kernel's way of a frame, ns", "k", r"skb|veth|netif|net_rx|dev_|packet|xmit|napi|eth_|qdisc|sock|sendmsg|sendto|udp|ip_|bpf"),
+         ("the rest of the kernel, ns", "k", r""),
+         ("softnic, commlib, the engine, ns", ".", r""))
 _WARM_S, _WINDOW_S = 2, 3
+_CALLS_S = 2 * (_WARM_S + 2 * _WINDOW_S)
 
 
 def crossings(size):
@@ -53,10 +58,10 @@ def counts(text):
 
 def shares(text):
     """{kind: share of 1} of lines "12.3% [k] symbol", as `perf report --sort symbol` prints them."""
-    found = dict.fromkeys((kind for kind, _ in KINDS), 0.0)
+    found = dict.fromkeys((kind for kind, _, _ in KINDS), 0.0)
     for percent, where, symbol in re.findall(r"^\s*([\d.]+)%\s+\[(.)\]\s+(\S+)", text, re.M):
-        kind = next(kind for kind, pattern in KINDS
-                    if re.search(pattern, symbol) and (kind != KINDS[0][0] or where == "k"))
+        where = "." if where == "." else "k"  # modules and the hypervisor's calls are the kernel's
+        kind = next(kind for kind, of, pattern in KINDS if where in of and re.search(pattern, symbol))
         found[kind] += float(percent) / 100
     return found
 
@@ -70,20 +75,31 @@ def sample(data):
     return per_second, shares(_perf("report", "-i", data, "--stdio", "--sort", "symbol").stdout)
 
 
-def measure(bed, mode, size, calls, data):
-    """{what: per packet and hop}"""
-    found = []
-    sampling = threading.Thread(target=lambda: (time.sleep(_WARM_S), found.append(sample(data))))
-    sampling.start()
+def run_calls(bed, mode, size, calls):
+    """Microseconds of a call."""
     results = epic_ranks.run_ranks(
         bed, epic_ranks.hosts_of(bed),
-        lambda rank: [epic_ranks.BUILD / "bench" / "epic-perf", "--group", f"profile{size}", "--rank", rank, "--size", RANKS,
-                      "--mode", mode, "-b", size, "-e", size, "-n", calls, "-w", 20, "--json"], 120)
+        lambda rank: [epic_ranks.BUILD / "bench" / "epic-perf", "--group", f"profile{size}x{calls}", "--rank", rank,
+                      "--size", RANKS, "--mode", mode, "-b", size, "-e", size, "-n", calls, "-w", 20, "--json"], 120)
+    if any(result.status != 0 for result in results):
+        raise RuntimeError("\n".join(result.output for result in results if result.status != 0))
+    return json.loads(results[0].output)["results"][0]["out_of_place"]["time_us"]
+
+
+def measure(bed, mode, size, calls, data):
+    """{what: per packet and hop}"""
+    calls = max(calls, int(_CALLS_S * 1e6 / run_calls(bed, mode, size, calls)))
+    found = []
+    sampling = threading.Thread(target=lambda: (time.sleep(_WARM_S), found.append((*sample(data), time.monotonic()))))
+    sampling.start()
+    call_us = run_calls(bed, mode, size, calls)
+    ended = time.monotonic()
     sampling.join()
-    if any(result.status != 0 for result in results) or not found:
-        raise RuntimeError("\n".join(result.output for result in results if result.status != 0) or "perf found nothing")
-    call_us = json.loads(results[0].output)["results"][0]["out_of_place"]["time_us"]
-    per_second, share = found[0]
+    if not found:
+        raise RuntimeError("perf found nothing")
+    per_second, share, sampled = found[0]
+    if sampled > ended:
+        raise RuntimeError(f"{calls} calls of {size} bytes were over before the sample was taken: is the machine busy?")
     each_us = call_us / crossings(size)
     row = {"a call, µs": call_us}
     row.update({what: per_second.get(event, 0) * each_us / 1e6 for event, what in EVENTS.items()})

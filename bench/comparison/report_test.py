@@ -1,0 +1,54 @@
+"""What the report of bench/compare says of figures."""
+import json
+import unittest
+
+import report
+import rounds
+
+KEY = ("star-4", "allreduce")
+
+
+class ReportTest(unittest.TestCase):
+    def setUp(self):
+        self.figures = rounds.Figures()
+        for number in range(5):
+            self.figures.add(*KEY, "epic1", number, {4096: 100, 1 << 20: 9000})
+            self.figures.add(*KEY, "epic2", number, {4096: 50 + 20 * number, 1 << 20: 6000})
+            self.figures.add(*KEY, "openmpi", number, {4096: 100, 1 << 20: 12000})
+        self.run = {"command": "bench/compare", "rounds": 5, "ranks": 4, "hosts": "softnic", "machine": "two", "settings": ["s"],
+                    "busy": 0.0, "topologies": ["star-4"], "collectives": ["allreduce"],
+                    "systems": ["epic1", "epic2", "openmpi"], "sizes": {"allreduce": [4096, 1 << 20, 8]}}
+
+    def rows(self):
+        """The cells of the table, by size."""
+        text = report.table(self.figures, *KEY, self.run["sizes"]["allreduce"], self.run["systems"])
+        return {cells[0]: cells[1:] for cells in ([c.strip() for c in line.strip("|").split("|")]
+                                                  for line in text.splitlines()[2:])}
+
+    def test_times_are_medians_and_ratios_say_how_many_times_as_fast(self):
+        self.assertEqual(self.rows()["1 MB"], ["9.00 ms", "6.00 ms", "12 ms", "2.00", "1.33"])
+
+    def test_what_is_noisy_is_in_brackets(self):
+        self.assertEqual(self.rows()["4 KB"], ["100 µs", "(90 µs ±22 %)", "100 µs", "(1.11)", "1.00"])
+
+    def test_what_was_not_measured_is_a_dash(self):
+        self.assertEqual(self.rows()["8 B"], ["–"] * 5)
+
+    def test_few_rounds_and_a_busy_machine_and_failures_are_told(self):
+        self.assertNotIn("**", report.markdown(self.figures, self.run))
+        self.run |= {"rounds": 4, "busy": 0.5}
+        self.figures.failures.append("round 1: it ended")
+        text = report.markdown(self.figures, self.run)
+        for words in ("**Fewer than 5 rounds**", "**The machine was not quiet**: up to 50 %", "- failed: round 1: it ended"):
+            self.assertIn(words, text)
+
+    def test_json_has_times_and_ratios_of_each_round(self):
+        rows = json.loads(report.as_json(self.figures, self.run))["figures"]
+        row = next(r for r in rows if r["system"] == "epic2" and r["size"] == 1 << 20)
+        self.assertEqual(list(row["times_us_by_round"].values()), [6000] * 5)
+        self.assertEqual(row["ratios_by_round"], {"openmpi": [2.0] * 5})
+        self.assertEqual(next(r for r in rows if r["system"] == "openmpi")["ratios_by_round"], {})
+
+
+if __name__ == "__main__":
+    unittest.main()
