@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "softnic/core/peer_list.h"
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"
+#include "softnic/verbs/peer_list.h"
 
 namespace epic::softnic {
 namespace {

@@ -1,4 +1,4 @@
-#include "softnic/core/peer_list.h"
+#include "softnic/verbs/peer_list.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
