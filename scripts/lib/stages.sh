@@ -87,6 +87,16 @@ stage() {
   _end_stage "$1"
 }
 
+# configure PRESET: within a stage, configures a build tree. What CMake warns of fails it: in a log nobody would see it.
+configure() {
+  local said=$logs/configure-$1.log
+  cmake --preset "$1" 2>&1 | tee "$said"
+  if grep -q '^CMake .*Warning' "$said"; then
+    echo "configuring with the preset $1 is not to warn of anything (above)"
+    return 1
+  fi
+}
+
 # side_by_side LANE...: each lane is a list of NAME=COMMAND in one word; the stages of a lane run in turn, the lanes side
 # by side. A command is a function or a program without arguments.
 side_by_side() {

@@ -71,6 +71,18 @@ def test_an_interrupt_reaches_the_stage(tmp_path):
     assert process.returncode == 130 and "cleaned" in (tmp_path / "waits.log").read_text()
 
 
+@pytest.mark.parametrize("said, status", [("CMake Warning at x:1 (y):", 1), ("CMake Warning (dev) at x:1:", 1),
+                                          ("CMake Deprecation Warning at x:1:", 1), ("-- Configuring done", 0)])
+def test_what_cmake_warns_of_fails_the_stage(tmp_path, said, status):
+    (tmp_path / "cmake").write_text(f'#!/bin/sh\n[ "$*" = "--preset some" ] && echo "{said}" >&2\n')
+    (tmp_path / "cmake").chmod(0o755)
+    done = run("build() { configure some; echo built; }\nstage build build", tmp_path,
+               PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert done.returncode == status, done.stdout
+    log = (tmp_path / "build.log").read_text()
+    assert said in log and ("built" in log) == (status == 0)
+
+
 def script_test(*arguments):
     return subprocess.run(["scripts/test", *arguments], cwd=REPO, text=True, check=False, capture_output=True, timeout=60)
 
