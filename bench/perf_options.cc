@@ -2,7 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <limits>
 #include <sstream>
+
+#include "base/option_range.h"
 
 namespace epic::perf {
 namespace {
@@ -137,23 +140,23 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
   app.add_option("-i,--stepbytes", raw.step, "increment between sizes, with -f 1")->capture_default_str();
   app.add_option("-f,--stepfactor", raw.factor, "factor between sizes")->capture_default_str();
   app.add_option("-n,--iters", options.iterations, "timed iterations")
-      ->check(CLI::Range(1, kMaxIterations))
+      ->check(InRange(1, kMaxIterations, "timed iterations"))
       ->capture_default_str();
   app.add_option("-w,--warmup_iters", options.warmup, "iterations before them")
-      ->check(CLI::Range(0, 1000000))
+      ->check(InRange(0, kMaxIterations, "iterations before the timed ones"))
       ->capture_default_str();
   auto* calls = app.add_option(
       "--calls", raw.calls,
       "SIZE:N,...: N timed iterations of each size, after 1 + N/10 others; in place of the options above");
   for (const char* other : {"-b", "-e", "-i", "-f", "-n", "-w"}) calls->excludes(app.get_option(other));
   app.add_option("-c,--check", options.checks, "verified runs of each size; 0 verifies nothing")
-      ->check(CLI::Range(0, 1000000))
+      ->check(InRange(0, kMaxIterations, "verified runs; 0 verifies nothing"))
       ->capture_default_str();
   app.add_option("-d,--datatype", raw.type, "float, half, bfloat16, int32, uint8 or all")
       ->capture_default_str();
   app.add_option("-o,--op", raw.op, "sum, min, max, avg or all")->capture_default_str();
   app.add_option("-m,--agg_iters", options.aggregated, "calls outstanding at a time")
-      ->check(CLI::Range(1, 256))
+      ->check(InRange(1, 256, "calls outstanding at a time"))
       ->capture_default_str();
   app.add_option("-R,--local_register", raw.registered, "1: register the buffers once, with epic::Register")
       ->capture_default_str();
@@ -161,7 +164,7 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
                  "allreduce, reduce, broadcast, barrier, reducescatter, allgather or all")
       ->capture_default_str();
   app.add_option("-r,--root", options.root, "root of reduce and broadcast")
-      ->check(CLI::NonNegativeNumber)
+      ->check(InRange(0, std::numeric_limits<int>::max(), "a rank"))
       ->capture_default_str();
   app.add_option("--mode", options.communicator.mode,
                  "mode of the group: 1 terminated, 2 translated, 3 augmented; 0: as it is")

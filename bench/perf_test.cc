@@ -117,6 +117,21 @@ TEST(PerfOptionsTest, UsageErrorsExitWithTwo) {
   }
 }
 
+TEST(PerfOptionsTest, ANumberOutOfBoundsIsToldWhatItCounts) {
+  struct Case {
+    std::vector<const char*> words;
+    std::string said;
+  };
+  for (const Case& bad : {Case{{"-m", "300"}, "300 is not from 1 to 256 (calls outstanding at a time)"},
+                          {{"-c", "-1"}, "-1 is not from 0 to 1000000 (verified runs; 0 verifies nothing)"},
+                          {{"-n", "often"}, "often is not from 1 to 1000000 (timed iterations)"},
+                          {{"-r", "-1"}, "-1 is not from 0 to 2147483647 (a rank)"}}) {
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(Parsed(bad.words)) << bad.said;
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr(bad.said));
+  }
+}
+
 TEST(ReportTest, ColumnsAreThoseOfNcclTests) {
   Report report("allreduce", "g", 4, 1024, false);
   EXPECT_THAT(report.Header(),

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "base/option_range.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/cli/serve.h"
 
@@ -50,7 +51,7 @@ class CommandLine {
         ->capture_default_str();
     serve->add_option("--join-timeout", join_timeout_s_, "how long ranks wait for each other")
         ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"ms", 1e-3}, {"m", 60}}))
-        ->check(CLI::Range(0.001, 86400.0))
+        ->check(InRange(0.001, 86400.0, "seconds; 500ms is 0.5, 2m is 120"))
         ->capture_default_str();
     serve
         ->add_option("--path-mtu", serve_.groups.max_path_mtu,
@@ -60,22 +61,22 @@ class CommandLine {
     serve
         ->add_option("--window-packets", serve_.groups.window_packets,
                      "upper bound of M*W, in packets; NICs may have a lower one")
-        ->check(CLI::Range(1u, kMaxWindowPackets))
+        ->check(InRange(1u, kMaxWindowPackets, "packets"))
         ->capture_default_str();
     serve
         ->add_option(
             "--inline-bytes", serve_.groups.inline_bytes,
             "of groups that ask for none: calls with at most so many bytes of data, all ranks' shares "
             "together, are one message; 0: none")
-        ->check(CLI::Range(0u, kMostInlineBytes))
+        ->check(InRange(0u, kMostInlineBytes, "bytes; 0: none"))
         ->capture_default_str();
     serve->add_option("--prompt-ms", prompt_ms_, "how long a switch waits before it prompts a silent child")
-        ->check(CLI::Range(1u, 60'000u))
+        ->check(InRange(1u, 60'000u, "milliseconds"))
         ->capture_default_str();
     serve
         ->add_option("--start-psn", serve_.groups.start_psn,
                      "for tests: first PSN of every endpoint; else random")
-        ->check(CLI::Range(0u, kMaxPsn));
+        ->check(InRange(0u, kMaxPsn, "a PSN has 24 bits"));
     serve->add_option("--log-level", serve_.log_level, "trace, debug, info, warn or error")
         ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
         ->capture_default_str();
@@ -147,10 +148,10 @@ class CommandLine {
         ->add_option("--inline-bytes", create_.inline_bytes,
                      "calls with at most so many bytes of data, all ranks' shares together, are one message; "
                      "0: none; else the manager's choice")
-        ->check(CLI::Range(0u, kMostInlineBytes));
+        ->check(InRange(0u, kMostInlineBytes, "bytes; 0: none"));
     create
         ->add_option("--start-psn", create_.start_psn, "for tests: first PSN of every endpoint; else random")
-        ->check(CLI::Range(0u, kMaxPsn));
+        ->check(InRange(0u, kMaxPsn, "a PSN has 24 bits"));
   }
 
   void AddSwitchModes(const std::vector<std::string>& texts) {

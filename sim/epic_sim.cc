@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "base/option_range.h"
 #include "sim/many_seeds.h"
 #include "sim/scenario.h"
 #include "sim/trial.h"
@@ -158,7 +159,7 @@ int main(int argc, char** argv) {
       run.add_option("--super-frames", options.scenario.super_frames,
                      "which links carry them: none, all, switches (between switches), hosts")};
   run.add_option("--jobs", options.jobs, "processes for --seeds; default one for each processor")
-      ->check(CLI::Range(1L, kMostJobs));
+      ->check(epic::InRange(1L, kMostJobs, "processes"));
   seed->excludes(seeds);
   trace->excludes(seeds);
   for (CLI::Option* const option : shape) replay->excludes(option);

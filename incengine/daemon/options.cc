@@ -8,6 +8,8 @@
 #include <iostream>
 #include <set>
 
+#include "base/option_range.h"
+
 namespace epic::daemon {
 namespace {
 
@@ -74,21 +76,22 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
       ->required();
   app.add_option("--cores", options->cores,
                  "threads of the data path; a group is on one of them, and --sram is divided among them")
-      ->check(CLI::Range(uint32_t{1}, kMaxCores))
+      ->check(InRange(uint32_t{1}, kMaxCores, "threads"))
       ->capture_default_str();
   app.add_option("--sram", sram, "buffer memory for all groups, for example 16M")
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(uint64_t{4096}, uint64_t{64} << 30))
+      ->check(InRange(uint64_t{4096}, uint64_t{64} << 30, "bytes; 16M is 16777216"))
       ->capture_default_str();
   app.add_option("--forwarding", forwarding,
                  "ordinary traffic: static (by the manager's entries only) or learning (as a bridge does)")
       ->check(CLI::IsMember({"static", "learning"}))
       ->capture_default_str();
   app.add_option("--spin-us", spin_us, "poll for so long after traffic before sleeping, in microseconds")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{100000}))
+      ->check(InRange(uint64_t{0}, uint64_t{100000}, "microseconds"))
       ->capture_default_str();
-  app.add_option("--ring-mb", ring_mb, "receive ring of each port and core in MiB; this memory cannot be swapped")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1024}))
+  app.add_option("--ring-mb", ring_mb,
+                 "receive ring of each port and core in MiB; this memory cannot be swapped")
+      ->check(InRange(uint64_t{1}, uint64_t{1024}, "MiB"))
       ->capture_default_str();
   app.add_flag("--single-frames", options->ports.single_frames,
                "each packet in a frame of its own: no super-frames, in or out");
@@ -97,13 +100,14 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--log-level", options->log_level, "what is logged to stderr")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
       ->capture_default_str();
-  app.add_option("--trace", options->trace_path,
-                 "write what crosses the boundary of the engine to this file, for epic-conform; of core 1 and on, "
-                 "to files beside it, as trace.1.ndjson")
+  app.add_option(
+         "--trace", options->trace_path,
+         "write what crosses the boundary of the engine to this file, for epic-conform; of core 1 and on, "
+         "to files beside it, as trace.1.ndjson")
       ->type_name("FILE");
   app.add_option("--trace-limit", trace_limit, "cut each trace after so many bytes, for example 64M")
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40))
+      ->check(InRange(uint64_t{4096}, uint64_t{1} << 40, "bytes; 64M is 67108864"))
       ->capture_default_str();
   app.set_version_flag("--version", "incengine " EPIC_VERSION);
   try {

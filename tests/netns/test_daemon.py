@@ -246,7 +246,8 @@ def test_says_what_is_wrong():
                                 (["--control", "/nonexistent/x"], "there is no directory /nonexistent"),
                                 (["--mac", "1:2"], "1:2 is no MAC address"),
                                 (["--cores", "0"], "--cores"),
-                                (["--cores", "17"], "--cores"),
+                                (["--cores", "17"], "--cores: 17 is not from 1 to 16 (threads)"),
+                                (["--sram", "1K"], "--sram: 1024 is not from 4096 to 68719476736 (bytes; 16M is 16777216)"),
                                 (["--sram", "lots"], "--sram")):
             argv = bed.daemon_argv(arguments)
             if arguments[0] in ("--control", "--mac"):
