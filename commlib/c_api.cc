@@ -271,10 +271,11 @@ epicResult_t epicWait(epicRequest_t request) {
 }
 
 epicResult_t epicCommRegister(epicComm_t comm, void* buff, size_t size, void** handle) {
+  if (handle != nullptr) *handle = nullptr;
   if (comm == nullptr || handle == nullptr) return Invalid("an argument is null");
   auto registration = std::make_unique<epic::Registration>();
   const epic::Error e = epic::Register(comm->comm, buff, size, registration.get());
-  *handle = e.ok() ? registration.release() : nullptr;
+  if (e.ok()) *handle = registration.release();
   return Result(e);
 }
 

@@ -8,6 +8,7 @@ import harness
 
 API_RANK = harness.BUILD / "tests" / "e2e" / "api_rank"
 C_RANK = harness.BUILD / "tests" / "e2e" / "c_rank"
+C_OWNER = harness.BUILD / "tests" / "e2e" / "c_owner"
 RANKS = 4
 # One bed for all. The bridge in each link is for cutting it as a dead port would: no end sees its carrier go.
 BED = ("tree-3-2", "--hosts", "softnic", "--fabric", "bridge")

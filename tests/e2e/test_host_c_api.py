@@ -1,4 +1,4 @@
-"""The C interface: what c_rank does with it, the README's and the examples' programs, and its header by itself."""
+"""The C interface: what c_rank and c_owner do with it, the README's and the examples' programs, and its header by itself."""
 
 import re
 import subprocess
@@ -36,6 +36,18 @@ def test_the_c_interface(told, group):
 def test_nothing_else_was_wrong(told):
     """What no group has: the names of the errors."""
     assert not [output for output in told if "wrong" in output]
+
+
+def test_who_owns_what(beds):
+    """A join that fails leaves nothing behind, what is refused gives nothing out, requests outlive their communicator."""
+    bed = beds.get(*host_api.BED)
+    group = bed.new_group()
+    ranks = [bed.start(host, host_api.C_OWNER, group, rank, host_api.RANKS) for rank, host in enumerate(bed.hosts)]
+    harness.assert_all_right(ranks)
+    for rank in ranks:
+        told = [line for line in rank.output.splitlines() if line.endswith(": right")]
+        assert told == ["failures: right", "refusals: right", "leaving: right"], rank.output
+    bed.wait_clean()
 
 
 @pytest.mark.parametrize("compiler, standard", [("cc", "c99"), ("cc", "c11"), ("c++", "c++20")])

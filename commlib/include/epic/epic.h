@@ -131,7 +131,8 @@ class EPIC_API Communicator {
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
 
-  // Joins: returns when all ranks have joined and the switches are set up, or with the reason why not.
+  // Joins: returns when all ranks have joined and the switches are set up, or with the reason why not; then
+  // the object is as it was before, with nothing left of the attempt, and Init can be called again.
   Error Init(const Options& options = {});
   // Collective: waits for this rank's outstanding calls and until every rank has called it, then leaves the
   // group. The object can be initialised again afterwards, whatever was returned.

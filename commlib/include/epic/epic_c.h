@@ -1,5 +1,11 @@
 /* EPIC: collectives that the network computes. The C interface, in the manner of NCCL's; epic.h says what the
- * functions do, and the rules for threads, forks and errors are the same. */
+ * functions do, and the rules for threads, forks and errors are the same.
+ *
+ * Who owns what: a function that gives something out (a communicator, a request, a registration) sets it to
+ * null if it fails, and then has kept nothing: there is nothing to give back. What it gave out is the
+ * caller's until given to the function that releases it, once: epicCommDestroy, epicWait,
+ * epicCommDeregister. Strings are copied; buffers stay the caller's, and a call may use them until it has
+ * ended. */
 #ifndef EPIC_EPIC_C_H_
 #define EPIC_EPIC_C_H_
 
@@ -60,10 +66,15 @@ EPIC_C_API const char* epicGetErrorString(epicResult_t result);
 EPIC_C_API const char* epicGetLastError(void);
 
 /* Joins a group. group and manager may be null, nranks and rank -1: then the environment decides, as in
- * epic.h. */
+ * epic.h.
+ *
+ * If it fails, whenever that is, *comm is null: this rank is in no group, and its queue pair, memory and
+ * connections have been given free. Nothing must be destroyed, and the same variable can be used to try
+ * again. What *comm was before is overwritten, not released. */
 EPIC_C_API epicResult_t epicCommInitRank(epicComm_t* comm, int nranks, const char* group, const char* manager,
                                          int rank);
-/* Collective; comm is released, whatever is returned. */
+/* Collective; comm is released, whatever is returned, and must not be used any more. Its registrations must
+ * have been released before, its requests may be later: they have ended. */
 EPIC_C_API epicResult_t epicCommDestroy(epicComm_t comm);
 /* Ends all calls of all ranks; comm must still be destroyed. */
 EPIC_C_API epicResult_t epicCommAbort(epicComm_t comm);
@@ -86,7 +97,8 @@ EPIC_C_API epicResult_t epicAllGather(const void* sendbuff, void* recvbuff, size
                                       epicDataType_t datatype, epicComm_t comm);
 EPIC_C_API epicResult_t epicBarrier(epicComm_t comm);
 
-/* Return at once; *request must be given to epicWait, once. */
+/* Return at once; *request must be given to epicWait, once. If the call is refused *request is null, and the
+ * buffers are not used. */
 EPIC_C_API epicResult_t epicAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count,
                                            epicDataType_t datatype, epicRedOp_t op, epicComm_t comm,
                                            epicRequest_t* request);
@@ -107,7 +119,8 @@ EPIC_C_API epicResult_t epicTest(epicRequest_t request, int* done);
 /* Blocks until the call has ended, returns how, and releases the request. */
 EPIC_C_API epicResult_t epicWait(epicRequest_t request);
 
-/* Memory that calls use without copying and without registering it for each call. */
+/* Memory that calls use without copying and without registering it for each call, from now until *handle is
+ * given to epicCommDeregister; it must not be given free before. If it is refused *handle is null. */
 EPIC_C_API epicResult_t epicCommRegister(epicComm_t comm, void* buff, size_t size, void** handle);
 EPIC_C_API epicResult_t epicCommDeregister(epicComm_t comm, void* handle);
 
