@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 
-import pytest
-
 
 def up(testbed, *arguments, check=True):
     return testbed("up", *arguments, "--hosts", "none", "--bridge", check=check)
@@ -68,22 +66,6 @@ def test_capture_sees_a_ping(testbed):
         assert capture.poll() is None
     testbed("exec", "h0", "--", "ping", "-c", "1", "-W", "2", "10.10.0.2")
     assert "10.10.0.1 > 10.10.0.2: ICMP echo request" in capture.communicate(timeout=10)[0]
-
-
-@pytest.fixture(name="build")
-def fixture_build(tmp_path):
-    """A build tree whose daemons only wait, and whose manager says that every switch is up."""
-    programs = {
-        "incengine": "exec sleep 1000",
-        "incagent": "exec sleep 1000",
-        "incmanager": """[ "$1" = serve ] && exec sleep 1000
-echo '{"switches": [{"name": "s1", "state": "up"}]}'""",
-    }
-    for name, script in programs.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / name / name).chmod(0o755)
-    return tmp_path
 
 
 def test_up_starts_the_daemons_and_waits_for_the_switches(testbed, build):

@@ -9,20 +9,26 @@ import subprocess
 import sys
 
 from . import bed as beds
-from . import bring_up, fabric, guest, net, procs, topology
+from . import bring_up, fabric, guest, net, procs, ranks, topology
 from .bed import BedError, say
 
 DESCRIPTION = """Brings up switches (each in its own network namespace) and hosts (namespaces with the userspace NIC
 softnic, or User-Mode Linux guests with the real rdma_rxe driver), and removes them without a trace. Needs root. Exit status: 0 done, 1 refused or
-failed, 2 usage; exec passes on the command's own (124 after a timeout)."""
+failed, 2 usage; exec passes on the command's own (124 after a timeout), run the worst of its ranks."""
+RUN = """Runs a program on all hosts of the test bed that is up, or on the first N, as ranks 0, 1, ... of one group: with
+EPIC_RANK, EPIC_SIZE, EPIC_GROUP, EPIC_MANAGER and EPIC_IFNAME set, and on softnic where a host has that. What stands behind
+PROGRAM is its own. Each line of output has the rank in front. Ctrl-C ends all ranks, by SIGTERM and SIGKILL if need be. Exit
+status: the worst of the ranks'."""
 
 
 def parse(argv):
-    """The arguments; what follows the first -- is in .rest."""
-    cut = argv.index("--") if "--" in argv else len(argv)
+    """The arguments; what follows the first -- is in .rest, and so is what run is to run."""
+    cut = argv.index("--") if "--" in argv and argv[:1] != ["run"] else len(argv)
     args = _parser().parse_args(argv[:cut])
     args.rest = argv[cut + 1:]
-    if args.rest and args.command not in ("exec", "capture"):
+    if args.command == "run":
+        args.rest = args.program[1:] if args.program[:1] == ["--"] else args.program
+    elif args.rest and args.command not in ("exec", "capture"):
         raise BedError(f"{args.command} takes nothing after --")
     return args
 
@@ -34,8 +40,8 @@ def _parser():
     parser = argparse.ArgumentParser(prog="testbed", description=DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name, text, usage=None):
-        return commands.add_parser(name, parents=[common], help=text, description=text, usage=usage)
+    def command(name, text, usage=None, description=None, **more):
+        return commands.add_parser(name, parents=[common], help=text, description=description or text, usage=usage, **more)
 
     up = command("up", "bring a topology up; does nothing if it is up already")
     up.add_argument("topology", help="a name (tree-3-2, fat-tree-4, star-N) or a .yaml file")
@@ -83,6 +89,14 @@ def _parser():
     execute.add_argument("-i", "--stdin", action="store_true", help="pass standard input on to a guest")
     execute.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="repeatable")
     execute.add_argument("node", help="host, switch, mgmt, wire or fabric")
+
+    run_all = command("run", "run a program on all hosts, or the first N, as the ranks of a group",
+                      "testbed run [options] PROGRAM [ARGUMENT ...]", description=RUN, allow_abbrev=False)
+    run_all.add_argument("--hosts", type=int, metavar="N", help="on the first N hosts (default: on all)")
+    run_all.add_argument("--group", metavar="NAME", help="the group's name (default: $EPIC_GROUP, else a new name each time)")
+    run_all.add_argument("--timeout", type=float, metavar="S", help="end the ranks after S seconds (status 124)")
+    run_all.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="repeatable")
+    run_all.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
 
     capture = command("capture", "run tcpdump at a switch's port",
                       "testbed capture [options] PORT [-- TCPDUMP-OPTIONS FILTER]")
@@ -224,17 +238,42 @@ def execute(bed, args):
     limit = ["timeout", "--foreground", "-k", "3", str(args.timeout)] if args.timeout else []
     if args.node == beds.FABRIC:
         extra = {"OVS_RUNDIR": bed.file(beds.FABRIC), **extra}
-    os.environ.update({**bed.environment(), **extra})
+    argv, env = _in_namespace(bed, args.node, argv, extra, limit)
+    return _replace(argv, env)
+
+
+def _in_namespace(bed, node, argv, extra, limit=()):
+    """The command that runs argv on a node that is no guest, and its environment."""
+    env = {**os.environ, **bed.environment(), **extra}
+    host = bed.host(node)
     if host and host["kind"] == "softnic":
-        os.environ["EPIC_SOFTNIC_LIB"] = bed.record["softnic"]
+        env["EPIC_SOFTNIC_LIB"] = bed.record["softnic"]
         argv = [os.path.join(bring_up.REPO, "scripts", "epic-run"), "--devices", "vec0", "--", *argv]
-    return _replace(bed.namespace(args.node), limit + argv)
+    return ["nsenter", f"--net=/run/netns/{bed.namespace(node)}", "--", *limit, *argv], env
 
 
-def _replace(namespace, argv):
-    """Becomes argv in the namespace, so that signals and the exit status are its own."""
+def _replace(argv, env):
+    """Becomes argv, so that signals and the exit status are its own."""
     sys.stdout.flush()
-    os.execvp("nsenter", ["nsenter", f"--net=/run/netns/{namespace}", "--"] + argv)
+    os.execvpe(argv[0], argv, env)
+
+
+def run(bed, args):
+    hosts = ranks.hosts(bed, args.hosts)
+    if not args.rest:
+        raise BedError("run needs a program: testbed run ./PROGRAM [ARGUMENT ...]")
+    ranks.check(bed, hosts, args.rest[0])
+    commands = []
+    for host, own in zip(hosts, ranks.variables(len(hosts), args.group)):
+        extra = {**own, **dict(item.partition("=")[::2] for item in args.env)}
+        if host["kind"] == "rxe":
+            # Its client has a signal handler and a connection of its own.
+            argv = [sys.executable, os.path.join(bring_up.REPO, "scripts", "testbed"), "exec", "--name", bed.name]
+            argv += [word for item in extra.items() for word in ("--env", "=".join(item))]
+            commands.append((host["name"], [*argv, host["name"], "--", *args.rest], dict(os.environ)))
+        else:
+            commands.append((host["name"], *_in_namespace(bed, host["name"], args.rest, extra)))
+    return ranks.run(commands, args.timeout)
 
 
 def capture(bed, args):
@@ -249,7 +288,7 @@ def capture(bed, args):
     argv = ["tcpdump", "-n", "--immediate-mode", "-Z", "root", "-i", port]
     argv += ["-U", "-w", args.write] if args.write else ["-e"]
     argv += ["-c", str(args.count)] if args.count else []
-    return _replace(bed.namespace(switch), argv + args.rest)
+    return _replace(*_in_namespace(bed, switch, argv + args.rest, {}))
 
 
 def logs(bed, args):
@@ -266,4 +305,4 @@ def logs(bed, args):
     return subprocess.run(tail, check=False).returncode
 
 
-COMMANDS = {"up": up, "down": down, "status": status, "exec": execute, "capture": capture, "logs": logs}
+COMMANDS = {"up": up, "down": down, "status": status, "exec": execute, "run": run, "capture": capture, "logs": logs}

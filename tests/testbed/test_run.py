@@ -1,0 +1,173 @@
+"""`testbed run`: programs that know their ranks, what is told of what they say, and how they end. Nothing is summed."""
+
+import signal
+import subprocess
+import time
+
+import pytest
+
+from epic_testbed import procs
+
+HOSTS = 3
+
+
+@pytest.fixture(name="bed")
+def fixture_bed(testbed, build):
+    """A star whose hosts have a softnic that nobody asks for anything."""
+    testbed("up", f"star-{HOSTS}", "--build", str(build))
+    return testbed
+
+
+def run(bed, *arguments, check=True):
+    """Its lines, those of a rank in order and the ranks one after the other."""
+    return sorted(bed("run", *arguments, check=check).stdout.splitlines(), key=lambda line: line.partition(" ")[0])
+
+
+def start(bed, *arguments):
+    """What goes on, and is asked for its lines one by one."""
+    return subprocess.Popen(bed.argv("run", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ready(process):
+    """Waits until each rank has said that it is."""
+    assert sorted(process.stdout.readline() for _ in range(HOSTS)) == [f"[{rank}] ready\n" for rank in range(HOSTS)]
+
+
+def test_each_host_has_a_rank_and_what_a_rank_needs(bed):
+    lines = run(bed, "sh", "-c", "echo $EPIC_RANK of $EPIC_SIZE, $EPIC_MANAGER, $EPIC_IFNAME, $EPIC_SOFTNIC_DEVICES; "
+                "ip -o -4 addr show vec0 | grep -o 'inet [0-9.]*'")
+    expected = [(f"[{rank}] {rank} of {HOSTS}, 10.255.0.1:7400, vec0, vec0", f"[{rank}] inet 10.10.0.{rank + 1}")
+                for rank in range(HOSTS)]
+    assert lines == [line for pair in expected for line in pair]
+
+
+def test_the_group_is_a_new_one_unless_somebody_says_which(bed, monkeypatch):
+    def groups(*options):
+        return {line.split()[1] for line in run(bed, *options, "sh", "-c", "echo $EPIC_GROUP")}
+
+    first, second = groups(), groups()
+    assert len(first) == len(second) == 1 and first != second
+    monkeypatch.setenv("EPIC_GROUP", "theirs")
+    assert groups() == {"theirs"} and groups("--group", "mine") == {"mine"} and groups("--env", "EPIC_GROUP=own") == {"own"}
+
+
+def test_the_first_hosts_only(bed):
+    assert run(bed, "--hosts", "2", "sh", "-c", "echo $EPIC_SIZE") == ["[0] 2", "[1] 2"]
+
+
+def test_what_stands_behind_the_program_is_its_own(bed):
+    words = ("--hosts", "9", "-x", "--h", "--", "--env")
+    assert run(bed, "--hosts", "1", "echo", *words) == ["[0] " + " ".join(words)]
+    assert run(bed, "--hosts", "1", "--", "echo", *words) == ["[0] " + " ".join(words)]
+    assert run(bed, "--hosts", "1", "echo", "--", "a") == ["[0] -- a"]
+
+
+def test_both_outputs_are_told_apart_and_a_last_line_without_an_end_is_kept(bed):
+    done = bed("run", "--hosts", "1", "sh", "-c", "echo out; echo err >&2; printf last")
+    assert done.stdout == "[0] out\n[0] last\n" and done.stderr == "[0] err\n"
+
+
+def test_the_status_is_that_of_the_worst_rank(bed):
+    assert bed("run", "sh", "-c", "exit $((7 - EPIC_RANK * 3))", check=False).returncode == 7
+    assert bed("run", "sh", "-c", "[ $EPIC_RANK != 1 ] || kill -9 $$", check=False).returncode == 128 + signal.SIGKILL
+    assert bed("run", "true").returncode == 0
+
+
+def test_who_ended_badly_is_said_while_the_others_go_on(bed, tmp_path):
+    process = start(bed, "sh", "-c", f"[ $EPIC_RANK != 1 ] || exit 4; until [ -e {tmp_path}/on ]; do sleep 0.05; done")
+    assert process.stderr.readline() == "testbed: rank 1 (h1) ended with status 4; the others go on, Ctrl-C ends them\n"
+    (tmp_path / "on").touch()
+    assert process.wait(timeout=30) == 4
+
+
+def test_ctrl_c_ends_all_ranks(bed):
+    process = start(bed, "sh", "-c", "echo ready; echo $$ >&2; exec sleep 1000")
+    ready(process)
+    pids = [process.stderr.readline().split()[1] for _ in range(HOSTS)]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 128 + signal.SIGINT
+    assert not [pid for pid in pids if procs.start_time(int(pid)) is not None]
+
+
+def test_ctrl_c_ends_also_what_is_left_in_the_background(bed):
+    process = start(bed, "sh", "-c", "(trap '' INT TERM; exec sleep 1000) & echo $! >&2; echo ready; exec sleep 1000")
+    ready(process)
+    pids = [process.stderr.readline().split()[1] for _ in range(HOSTS)]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    for pid in pids:
+        while procs.start_time(int(pid)) is not None:  # the signal is sent, the process has yet to be scheduled to die of it
+            time.sleep(0.01)
+
+
+def test_ranks_may_clean_up_and_the_worst_status_counts(bed):
+    process = start(bed, "sh", "-c", "trap 'echo cleaned; exit $((EPIC_RANK * 100))' INT; echo ready; while :; do sleep 0.05; done")
+    ready(process)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30)[0].count("cleaned") == HOSTS and process.returncode == 200
+
+
+def test_each_ctrl_c_is_stronger_than_the_one_before(bed):
+    process = start(bed, "--hosts", "1", "sh", "-c",
+                    "trap 'echo int' INT; trap 'echo term' TERM; echo ready; while :; do sleep 0.05; done")
+    for line in ("ready", "int", "term"):
+        assert process.stdout.readline() == f"[0] {line}\n"
+        process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 128 + signal.SIGKILL
+
+
+def test_a_timeout_ends_the_ranks(bed):
+    assert bed("run", "--timeout", "0.3", "sleep", "1000", check=False).returncode == 124
+
+
+def test_who_reads_no_further_does_not_hold_the_ranks(bed):
+    process = start(bed, "--hosts", "1", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i + 1)); done")
+    assert process.stdout.readline() == "[0] line 0\n"
+    process.stdout.close()
+    assert process.wait(timeout=60) == 0 and process.stderr.read() == ""
+
+
+def test_what_is_left_in_the_background_does_not_hold_the_run(bed):
+    assert run(bed, "--hosts", "1", "sh", "-c", "sleep 1000 & echo left it") == ["[0] left it"]
+
+
+def refused(bed, *arguments):
+    """Why a run is refused."""
+    done = bed("run", *arguments, check=False)
+    assert done.returncode == 1 and done.stdout == "" and done.stderr.startswith("testbed: ")
+    return done.stderr
+
+
+def test_refusals_say_what_to_do(bed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain").write_text("#!/bin/sh\n")
+    assert "there is no program './nothing': build it" in refused(bed, "./nothing")
+    assert "chmod +x ./plain" in refused(bed, "./plain")
+    (tmp_path / "plain").chmod(0o755)
+    assert "Did you mean ./plain?" in refused(bed, "plain")
+    assert bed("run", "./plain").returncode == 0
+    for count in ("0", str(HOSTS + 1)):
+        assert f"star-{HOSTS} has {HOSTS} hosts. Say 1 to {HOSTS}" in refused(bed, "--hosts", count, "true")
+    assert "run needs a program" in refused(bed)
+
+
+def test_without_a_test_bed_one_is_asked_for(testbed):
+    assert "is not up: scripts/testbed up" in refused(testbed, "true")
+
+
+@pytest.mark.parametrize("options, said", [(("--bridge",), "brought up with --bridge"),
+                                           (("--no-daemons",), "brought up with --no-daemons")])
+def test_switches_that_sum_nothing_are_refused(testbed, build, options, said):
+    testbed("up", "star-2", "--build", str(build), *options)
+    assert said in refused(testbed, "true")
+
+
+def test_hosts_without_rdma_are_refused(testbed, build):
+    testbed("up", "star-2", "--build", str(build), "--hosts", "softnic,h1=none")
+    assert "h1: no RDMA there" in refused(testbed, "true")
+    assert testbed("run", "--hosts", "1", "true").returncode == 0
+
+
+def test_the_help_says_what_is_set(testbed):
+    shown = testbed("run", "--help").stdout
+    assert all(word in shown for word in ("EPIC_RANK", "EPIC_SIZE", "EPIC_GROUP", "EPIC_MANAGER", "--hosts", "Ctrl-C"))
