@@ -1,41 +1,66 @@
 #!/usr/bin/env bash
-# install_test.sh BUILD_DIR: installs the host library below a temporary root and builds the examples against it, with
-# find_package and with pkg-config. Exit 0 if both build and run as far as a machine without EPIC lets them.
+# install_test.sh BUILD_DIR: installs the host library and softnic below a temporary root, moves the tree, and builds the
+# examples against it, with find_package and with pkg-config. Exit 0 if both build and run as far as a machine without EPIC
+# lets them, wherever the tree lies.
 set -euo pipefail
 
-[ $# -eq 1 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
 build=$(realpath "$1")
 source=$(realpath "$(dirname "$0")/..")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+fail() { echo "install_test: $*" >&2; exit 1; }
 
 # A package is built like this: installed below DESTDIR, used somewhere else later.
-DESTDIR=$work/root cmake --install "$build" --component commlib --prefix /opt/epic >"$work/install.log"
-[ ! -e /opt/epic/include/epic/epic.h ] || { echo "DESTDIR was ignored" >&2; exit 1; }
+for component in commlib softnic; do
+  DESTDIR=$work/root cmake --install "$build" --component $component --prefix /opt/epic >>"$work/install.log"
+done
+[ ! -e /opt/epic/include/epic/epic.h ] || fail "DESTDIR was ignored"
 mv "$work/root/opt/epic" "$work/epic"
+
+# What docs/HOST.md lists.
+for file in include/epic/epic.h include/epic/epic_c.h lib/libcommlib.so lib/pkgconfig/epic.pc lib/cmake/epic/epicConfig.cmake \
+            bin/epic-run lib/epic/softnic/libibverbs.so.1; do
+  [ -e "$work/epic/$file" ] || fail "$file is not installed"
+  grep -qF "$file" "$source/docs/HOST.md" || fail "docs/HOST.md does not list $file"
+done
+# Nothing says where it was built or put first.
+if grep -rlE "$work|/opt/epic|$build" "$work/epic/lib/pkgconfig" "$work/epic/lib/cmake"; then fail "these files hold old places"; fi
 
 # Without a group to join, the examples end with a typed error.
 expect_refusal() {
   local out
-  if out=$(env -u EPIC_RANK -u EPIC_SIZE EPIC_MANAGER=127.0.0.1:1 "$@" 2>&1); then
-    echo "$1 succeeded without a rank" >&2
-    exit 1
-  fi
-  case $out in *"nobody says this process's rank"*) ;; *) echo "$1 said: $out" >&2; exit 1 ;; esac
+  if out=$(env -u EPIC_RANK -u EPIC_SIZE EPIC_MANAGER=127.0.0.1:1 "$@" 2>&1); then fail "$* succeeded without a rank"; fi
+  case $out in *"nobody says this process's rank"*) ;; *) fail "$* said: $out" ;; esac
 }
 
-cmake -S "$source/examples" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/epic" >"$work/cmake.log"
-cmake --build "$work/cmake" >>"$work/cmake.log"
-expect_refusal "$work/cmake/allreduce"
-expect_refusal "$work/cmake/allreduce_c"
+# build_and_run PREFIX: both examples in both ways, in a folder of their own.
+build_and_run() {
+  local prefix=$1 to libdir
+  to=$(mktemp -d -p "$work")
+  cmake -S "$source/examples" -B "$to/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$to/log"
+  cmake --build "$to/cmake" >>"$to/log"
+  expect_refusal "$to/cmake/allreduce"
+  expect_refusal "$to/cmake/allreduce_c"
 
-PKG_CONFIG_PATH=$(dirname "$(find "$work/epic" -name epic.pc)")
-export PKG_CONFIG_PATH
-libdir=$(pkg-config --variable=libdir epic)
-# shellcheck disable=SC2046  # flags are words
-c++ -std=c++20 -Wall -Wextra -Werror "$source/examples/allreduce.cc" -o "$work/pc" $(pkg-config --cflags --libs epic)
-# shellcheck disable=SC2046
-cc -std=c11 -Wall -Wextra -Werror -pedantic "$source/examples/allreduce_c.c" -o "$work/pc_c" $(pkg-config --cflags --libs epic)
-expect_refusal env LD_LIBRARY_PATH="$libdir" "$work/pc"
-expect_refusal env LD_LIBRARY_PATH="$libdir" "$work/pc_c"
-echo "find_package and pkg-config both work"
+  export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+  libdir=$(pkg-config --variable=libdir epic)
+  # shellcheck disable=SC2046  # flags are words
+  c++ -std=c++20 -Wall -Wextra -Werror "$source/examples/allreduce.cc" -o "$to/pc" $(pkg-config --cflags --libs epic) \
+    -Wl,-rpath,"$libdir"
+  # shellcheck disable=SC2046
+  cc -std=c11 -Wall -Wextra -Werror -pedantic "$source/examples/allreduce_c.c" -o "$to/pc_c" $(pkg-config --cflags --libs epic)
+  expect_refusal "$to/pc"
+  expect_refusal env LD_LIBRARY_PATH="$libdir" "$to/pc_c"
+  built=$to
+}
+
+build_and_run "$work/epic"
+mv "$work/epic" "$work/moved"
+# What was linked before finds the library no more, but by the environment.
+if "$built/pc" >"$work/log" 2>&1 || ! grep -q "libcommlib.so.0: cannot open" "$work/log"; then fail "$(cat "$work/log")"; fi
+expect_refusal env LD_LIBRARY_PATH="$work/moved/lib" "$built/pc"
+build_and_run "$work/moved"
+[ "$("$work/moved/bin/epic-run" --version)" = "softnic in $work/moved/lib/epic/softnic" ] || fail "epic-run does not find softnic"
+expect_refusal "$work/moved/bin/epic-run" --devices lo "$built/pc"
+echo "find_package and pkg-config both work, wherever the tree is"
