@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/option_range.h"
+#include "protocol/modes.h"
 
 namespace epic::perf {
 namespace {
@@ -167,8 +168,8 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
       ->check(InRange(0, std::numeric_limits<int>::max(), "a rank"))
       ->capture_default_str();
   app.add_option("--mode", options.communicator.mode,
-                 "mode of the group: 1 terminated, 2 translated, 3 augmented; 0: as it is")
-      ->check(CLI::Range(0, 3))
+                 "mode of the group, by any of its names: " + ModeChoice() + "; 0: as it is")
+      ->transform(CLI::Validator([](std::string& text) { return text == "0" ? "" : ModeToNumber(text); }, ""))
       ->capture_default_str();
   app.add_option("-g,--group", options.communicator.group, "name of the group");
   app.add_option("--rank", options.communicator.rank, "this rank, from 0 on");

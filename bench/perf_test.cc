@@ -101,6 +101,16 @@ TEST(PerfOptionsTest, AllMeansEveryOne) {
   EXPECT_EQ(options->root, 2);
 }
 
+TEST(PerfOptionsTest, ModesHaveNames) {
+  for (const auto& [text, number] : {std::pair("2", 2), {"III", 3}, {"terminated", 1}, {"0", 0}}) {
+    const char* argv[] = {"epic-perf", "--mode", text};
+    int code = 0;
+    const auto options = ParsePerfOptions(static_cast<int>(std::size(argv)), argv, &code);
+    ASSERT_TRUE(options) << text;
+    EXPECT_EQ(options->communicator.mode, number) << text;
+  }
+}
+
 TEST(PerfOptionsTest, UsageErrorsExitWithTwo) {
   for (const std::vector<const char*>& bad : {std::vector<const char*>{"epic-perf", "-d", "quarter"},
                                               {"epic-perf", "-o", "prod"},
@@ -109,7 +119,7 @@ TEST(PerfOptionsTest, UsageErrorsExitWithTwo) {
                                               {"epic-perf", "--nonsense"},
                                               {"epic-perf", "--collective", "alltoall"},
                                               {"epic-perf", "-d", "uint8"},
-                                              {"epic-perf", "--mode", "4"},
+                                              {"epic-perf", "--mode", "99"},
                                               {"epic-perf", "-n", "0"}}) {
     int code = 0;
     EXPECT_FALSE(ParsePerfOptions(static_cast<int>(bad.size()), bad.data(), &code));

@@ -12,6 +12,7 @@
 #include "check/explorer.h"
 #include "check/replay.h"
 #include "check/setup.h"
+#include "protocol/modes.h"
 
 namespace {
 
@@ -193,7 +194,9 @@ int main(int argc, char** argv) {
       "Visits every state that a small group can get into, over the code of engine, transport and host "
       "library, "
       "and says whether any is wrong or hung. Exit status: 0 right, 1 not, 2 usage, 3 not finished."};
-  app.add_option("--mode", s.mode, "1, 2 or 3; or a digit per switch, root first: 133")
+  app.add_option("--mode", s.mode,
+                 "of all switches, by any of its names, " + epic::ModeChoice() +
+                     "; or a digit per switch, root first: 133")
       ->capture_default_str();
   app.add_option("--collective", s.collective,
                  "the calls that every rank makes: allreduce, reduce, broadcast, barrier, reducescatter, "

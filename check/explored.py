@@ -17,13 +17,16 @@ import typing
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "scripts" / "lib"))
 sys.dont_write_bytecode = True
-import page  # noqa: E402  pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position
+import modes as mode_table  # noqa: E402
+import page  # noqa: E402
 
 TABLES = (ROOT / "check/configurations.txt", ROOT / "check/configurations-long.txt")
 PAGE = ROOT / "docs/PROOF.md"
 
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reducescatter", "allgather")
-MODES = {"1": "I", "2": "II", "3": "III", "mixed": "I and III"}
+MODES = {str(mode.number): mode.numeral for mode in mode_table.ALL}
+MODES["mixed"] = " and ".join(mode.numeral for mode in mode_table.ALL if mode.per_hop)
 # epic-check's own, of the options that matter here.
 DEFAULTS = {"mode": "2", "collective": "allreduce", "calls": "together", "topology": "tree-3-2", "messages": "1",
             "packets": "1", "late-calls": "0", "reorder": "neighbours"}

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "check/action.h"
+#include "protocol/modes.h"
 #include "sim/scenario.h"
 
 namespace epic::check {
@@ -85,17 +86,21 @@ StatusOr<ControlHeader> CallNamed(const std::string& text, uint32_t hosts, uint3
 }
 
 StatusOr<sim::ModeSpec> ModesOf(const std::string& text, size_t switches) {
-  const bool digits = !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '1' && c <= '3'; });
-  if (!digits || (text.size() != 1 && text.size() != switches)) {
-    return Invalid(
-        fmt::format("mode: '{}' is not 1, 2 or 3, nor one of them for each of {} switches", text, switches));
+  if (const auto all = ModeNamed(text)) return sim::ModeSpec(*all);
+  std::vector<Mode> modes;
+  for (const char digit : text) {
+    if (const auto mode = ModeOfNumber(digit - '0')) modes.push_back(*mode);
   }
-  if (text.size() == 1) return sim::ModeSpec(static_cast<engine::Mode>(text[0] - '0'));
-  std::vector<engine::Mode> modes;
-  for (const char c : text) modes.push_back(static_cast<engine::Mode>(c - '0'));
-  const auto translated = std::ranges::count(modes, engine::Mode::kTranslated);
-  if (translated != 0 && translated != static_cast<ptrdiff_t>(switches))
-    return Invalid("mode: mode 2 mixes with no other");
+  if (modes.size() != text.size() || modes.size() != switches) {
+    return Invalid(fmt::format("mode: '{}' is not a mode, nor a digit for each of {} switches: {}", text,
+                               switches, ModeChoice()));
+  }
+  for (const Mode mode : modes) {
+    if (!MayMix(mode, modes.front())) {
+      return Invalid(fmt::format("mode: modes {} and {} cannot share a tree", NumeralOf(modes.front()),
+                                 NumeralOf(mode)));
+    }
+  }
   return sim::ModeSpec(std::move(modes));
 }
 

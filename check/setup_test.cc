@@ -53,9 +53,10 @@ TEST(SetupTest, WhatIsAskedForIsBuilt) {
 }
 
 TEST(SetupTest, AnErrorNamesTheOptionAndTheValue) {
-  for (const char* mode : {"", "0", "4", "13", "1333", "x", "2 "})
+  for (const char* mode : {"", "0", "99", "13", "1333", "193", "II1", "x", "2 "})
     EXPECT_THAT(ErrorOf({.mode = mode}), AllOf(StartsWith("mode: "), HasSubstr(mode))) << mode;
-  EXPECT_EQ(ErrorOf({.mode = "233"}), "mode: mode 2 mixes with no other");
+  EXPECT_EQ(ErrorOf({.mode = "233"}), "mode: modes II and III cannot share a tree");
+  EXPECT_EQ(ErrorOf({.mode = "331"}), "none");
   EXPECT_EQ(ErrorOf({.mode = "222"}), "none");
   EXPECT_THAT(ErrorOf({.collective = "sum"}), AllOf(StartsWith("collective: 'sum'"), HasSubstr("allreduce")));
   EXPECT_THAT(ErrorOf({.collective = "allreduce,,reduce"}), StartsWith("collective: ''"));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "check/model.h"
@@ -26,13 +27,16 @@ const T& OneOf(sim::Choices& choices, const T (&values)[n]) {
 
 // One that Build takes. Bounds of faults from 0 to 2.
 inline Setup RandomSetup(sim::Choices& choices) {
-  static constexpr const char* kModes[] = {"1", "2", "3", "133", "311", "131"};
   static constexpr const char* kTopologies[] = {"star-2", "star-3", "tree-3-2", "uneven"};
   static constexpr const char* kCollectives[] = {
       "allreduce",     "reduce@1",  "broadcast",          "barrier",
       "reducescatter", "allgather", "reduce@1,allreduce", "broadcast@1,reduce,barrier"};
+  // Each mode, and trees of modes that mix.
+  std::vector<std::string> modes;
+  for (const Mode mode : AllModes()) modes.push_back(std::to_string(NumberOf(mode)));
+  modes.insert(modes.end(), {"133", "311", "131"});
   Setup setup;
-  setup.mode = OneOf(choices, kModes);
+  setup.mode = modes[choices.Below(modes.size())];
   setup.topology = setup.mode.size() == 3 ? "tree-3-2" : OneOf(choices, kTopologies);
   setup.collective = OneOf(choices, kCollectives);
   setup.messages = static_cast<uint32_t>(1 + choices.Below(3));

@@ -30,7 +30,7 @@ enum class CallsMade : uint8_t {
 
 struct SystemConfig {
   sim::TreeSpec tree;
-  sim::ModeSpec mode = engine::Mode::kTranslated;
+  sim::ModeSpec mode = kDefaultMode;
   // Of every rank, in order; INT32 sums, count a multiple of full packets. Those with kInlinedFlag, and no
   // others, are so small that they travel in their control messages.
   std::vector<ControlHeader> calls;

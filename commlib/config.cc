@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "protocol/modes.h"
+
 namespace epic::internal {
 namespace {
 
@@ -35,6 +37,18 @@ Error ReadInt(const char* name, const char* text, int* value) {
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), *value);
   if (error == std::errc() && end == view.data() + view.size() && *value >= 0) return {};
   return Invalid(fmt::format("{}={} is not a number from 0 on", name, text));
+}
+
+Error NoMode(const std::string& what) {
+  return Invalid(fmt::format("{} is none of {} (0: the manager chooses)", what, ModeChoice()));
+}
+
+// Any name of a mode, or 0.
+Error ReadMode(const char* name, const char* text, int* value) {
+  const auto mode = ModeNamed(text);
+  if (!mode && std::string_view(text) != "0") return NoMode(fmt::format("{}={}", name, text));
+  *value = mode ? NumberOf(*mode) : 0;
+  return {};
 }
 
 Error ReadSeconds(const GetEnv& get_env, const char* name, std::chrono::milliseconds* value) {
@@ -83,11 +97,10 @@ Error ResolveOptions(const GetEnv& get_env, Options* options) {
   if (Error e = ReadSeconds(get_env, "EPIC_TIMEOUT", &options->timeout); !e.ok()) return e;
   if (Error e = ReadSeconds(get_env, "EPIC_JOIN_TIMEOUT", &options->join_timeout); !e.ok()) return e;
   if (const char* mode = get_env("EPIC_MODE"); mode != nullptr && options->mode == 0) {
-    if (Error e = ReadInt("EPIC_MODE", mode, &options->mode); !e.ok()) return e;
+    if (Error e = ReadMode("EPIC_MODE", mode, &options->mode); !e.ok()) return e;
   }
-  if (options->mode < 0 || options->mode > 3) {
-    return Invalid(fmt::format("mode {} is none of 1, 2 and 3 (0: the manager chooses)", options->mode));
-  }
+  if (options->mode != 0 && !ModeOfNumber(options->mode))
+    return NoMode(fmt::format("mode {}", options->mode));
   if (options->timeout.count() == 0) options->timeout = std::chrono::minutes(30);
   if (Error e = ReadRankAndSize(get_env, options); !e.ok()) return e;
   if (options->timeout.count() < 0 || options->join_timeout.count() < 0)

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "commlib/config.h"
+#include "protocol/modes.h"
 
 namespace epic::internal {
 namespace {
@@ -45,7 +46,8 @@ void Run(const uint8_t* data, size_t size) {
     EPIC_CHECK(error.code() == ErrorCode::kInvalidArgument && !error.message().empty());
     return;
   }
-  EPIC_CHECK(0 <= options.rank && options.rank < options.size && 0 <= options.mode && options.mode <= 3);
+  EPIC_CHECK(0 <= options.rank && options.rank < options.size &&
+             (options.mode == 0 || ModeOfNumber(options.mode)));
   EPIC_CHECK(!options.group.empty() && !options.manager.empty());
   EPIC_CHECK(options.timeout.count() > 0 && options.join_timeout.count() >= 0);
 }

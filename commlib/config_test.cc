@@ -1,5 +1,7 @@
 #include "commlib/config.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
 #include "gmock/gmock.h"
@@ -88,10 +90,23 @@ TEST(ConfigTest, RankMustBeInTheGroup) {
   EXPECT_EQ(ResolveOptions(From({}), &options).code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(ConfigTest, ModesAreOneToThree) {
-  for (const auto& [text, right] : std::map<std::string, bool>{{"0", true}, {"3", true}, {"4", false}}) {
+TEST(ConfigTest, ModesHaveNumbersAndNames) {
+  for (const auto& [text, number] :
+       std::map<std::string, int>{{"0", 0}, {"3", 3}, {"II", 2}, {"iii", 3}, {"terminated", 1}}) {
     Options options{.rank = 0, .size = 2, .manager = "m:1"};
-    EXPECT_EQ(ResolveOptions(From({{"EPIC_MODE", text}}), &options).ok(), right) << text;
+    EXPECT_TRUE(ResolveOptions(From({{"EPIC_MODE", text}}), &options).ok()) << text;
+    EXPECT_EQ(options.mode, number) << text;
+  }
+  for (const char* text : {"", "99", "-1", "two"}) {
+    Options options{.rank = 0, .size = 2, .manager = "m:1"};
+    const Error error = ResolveOptions(From({{"EPIC_MODE", text}}), &options);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << text;
+    EXPECT_THAT(error.message(), testing::HasSubstr(fmt::format("EPIC_MODE={} is none of 1 (I, ", text)));
+  }
+  for (const int number : {99, -1, 256 + 1}) {
+    Options options{.rank = 0, .size = 2, .manager = "m:1", .mode = number};
+    EXPECT_THAT(ResolveOptions(From({}), &options).message(),
+                testing::HasSubstr("none of 1 (I, terminated)"));
   }
   Options options{.rank = 0, .size = 2, .manager = "m:1", .mode = 1};
   EXPECT_TRUE(ResolveOptions(From({{"EPIC_MODE", "2"}}), &options).ok());

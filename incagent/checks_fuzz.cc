@@ -16,8 +16,8 @@ const fuzz::Words kWords = {"swp1", "swp2", "swp3", "leaf1", kMac, ""};
 proto::EngineInfo Engine() {
   proto::EngineInfo info;
   info.set_name("leaf1");
-  for (const proto::Mode mode : {proto::MODE_TERMINATED, proto::MODE_TRANSLATED, proto::MODE_AUGMENTED})
-    info.mutable_capability()->add_modes(mode);
+  for (int mode = proto::Mode_MIN + 1; mode <= proto::Mode_MAX; ++mode)
+    info.mutable_capability()->add_modes(static_cast<proto::Mode>(mode));
   info.mutable_capability()->set_max_path_mtu(4096);
   info.mutable_capability()->set_max_children(64);
   for (const char* name : {"swp1", "swp2", "swp3"}) info.add_ports()->set_name(name);

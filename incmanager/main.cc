@@ -4,10 +4,12 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "base/option_range.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/cli/serve.h"
+#include "protocol/modes.h"
 
 namespace epic::manager {
 namespace {
@@ -127,14 +129,13 @@ class CommandLine {
     create->add_option("--size", create_.size, "number of ranks")->required();
     create->add_option("--host", create_.hosts, "host of each rank, in order; else learned when they join");
     create
-        ->add_option("--mode", create_.mode,
-                     "how switches realise it: 1 (terminated), 2 (translated), 3 (augmented)")
-        ->check(CLI::Range(1, 3))
+        ->add_option("--mode", create_.mode, "how switches realise it, by any of its names: " + ModeChoice())
+        ->transform(CLI::Validator(ModeToNumber, ""))
         ->capture_default_str();
     create
         ->add_option_function<std::vector<std::string>>(
             "--switch-mode", [this](const std::vector<std::string>& texts) { AddSwitchModes(texts); },
-            "SWITCH=MODE: another mode for one switch; repeated. Modes 1 and 3 may share a tree")
+            "SWITCH=MODE: another mode for one switch; repeated. Not all modes may share a tree")
         ->allow_extra_args(false);
     create->add_flag("--reproducible", create_.reproducible,
                      "sums in the order of children, the same bits each time; takes more switch memory");
@@ -157,12 +158,13 @@ class CommandLine {
   void AddSwitchModes(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       const size_t equals = text.rfind('=');
-      const std::string mode = equals == std::string::npos ? "" : text.substr(equals + 1);
-      if (equals == 0 || mode.size() != 1 || mode[0] < '1' || mode[0] > '3') {
-        throw CLI::ValidationError("--switch-mode",
-                                   text + " is not SWITCH=MODE with a mode of 1, 2 or 3, as leaf1=3");
+      const auto mode =
+          ModeNamed(equals == std::string::npos ? "" : std::string_view(text).substr(equals + 1));
+      if (equals == 0 || !mode) {
+        throw CLI::ValidationError(
+            "--switch-mode", text + " is not SWITCH=MODE, as leaf1=3, with one of the modes " + ModeChoice());
       }
-      const int number = mode[0] - '0';
+      const int number = NumberOf(*mode);
       const auto [at, added] = create_.switch_modes.emplace(text.substr(0, equals), number);
       if (!added && at->second != number)
         throw CLI::ValidationError("--switch-mode", at->first + " is given two modes");

@@ -15,7 +15,7 @@ namespace {
 
 class BackpressureTest : public testing::TestWithParam<Realisation> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, BackpressureTest, testing::ValuesIn(kRealisations),
+INSTANTIATE_TEST_SUITE_P(Modes, BackpressureTest, testing::ValuesIn(Realisations()),
                          [](const auto& param) { return std::string(param.param.name); });
 
 // How links hold packets up, by chance; of those to and from one host oftener.

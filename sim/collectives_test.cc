@@ -16,7 +16,7 @@ namespace {
 
 class CollectivesTest : public testing::TestWithParam<Realisation> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest, testing::ValuesIn(kRealisations),
+INSTANTIATE_TEST_SUITE_P(Modes, CollectivesTest, testing::ValuesIn(Realisations()),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST_P(CollectivesTest, EachWithEachTypeAndOperationAndRoot) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/option_range.h"
+#include "protocol/modes.h"
 #include "sim/many_seeds.h"
 #include "sim/scenario.h"
 #include "sim/trial.h"
@@ -147,7 +148,8 @@ int main(int argc, char** argv) {
   std::vector<CLI::Option*> shape = {
       run.add_option("--topology", options.scenario.topology,
                      "star-N, tree-S-F as tree-3-2 or tree-7-2, uneven, interleaved; at most 16 hosts"),
-      run.add_option("--mode", options.scenario.mode, "1, 2, 3; mixed is 1 or 3 at each switch"),
+      run.add_option("--mode", options.scenario.mode,
+                     "by any of its names: " + epic::ModeChoice() + "; mixed is 1 or 3 at each switch"),
       run.add_option("--scenario", options.scenario.name, "what goes wrong, see below"),
       run.add_option("--calls", options.scenario.calls, "of each group; default 20"),
       run.add_option("--inline", options.scenario.inline_bytes,

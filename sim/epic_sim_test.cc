@@ -52,7 +52,7 @@ TEST(EpicSimTest, OneTraceForOneLine) {
 
 TEST(EpicSimTest, AnythingElseIsTwo) {
   for (const char* arguments :
-       {"", "walk", "run --seed x", "run --seeds 3", "run --seeds 5:4", "run --seeds 1:x", "run --mode 4",
+       {"", "walk", "run --seed x", "run --seeds 3", "run --seeds 5:4", "run --seeds 1:x", "run --mode 99",
         "run --topology ring", "run --scenario storm", "run --calls 0", "run --super-frames some",
         "run --seed 1 --seeds 1:2", "run --seeds 1:2 --trace -", "run --seeds 1:2 --jobs 0",
         "run --replay seed=1", "run --replay 'seed=1 topology=star-4 mode=1 scenario=loss calls=3' --mode 2",

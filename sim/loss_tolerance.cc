@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/modes.h"
 #include "sim/world.h"
 
 namespace {
@@ -116,7 +117,9 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Goodput of AllReduce (bytes of one rank over the time until the last rank is done) of 8 ranks on one "
       "switch, links of 100 Gbit/s and 1 us, in virtual time. Prints CSV."};
-  app.add_option("--modes", options.modes, "1, 2, 3; default 2,3")->delimiter(',')->check(CLI::Range(1, 3));
+  app.add_option("--modes", options.modes, "default 2,3; there are " + epic::ModeChoice())
+      ->delimiter(',')
+      ->transform(CLI::Validator(epic::ModeToNumber, ""));
   app.add_option("--loss-ppm", options.loss_ppm, "packets lost per million, each direction of a lossy link")
       ->check(CLI::Range(0, 500'000));
   app.add_option("--lossy-links", options.lossy_links, "how many of the 8 links lose packets")

@@ -126,12 +126,9 @@ TEST_P(ManagerTest, ARankIsToldWhenItsHostGoesOn) {
   EXPECT_LE(world_.host(2, 0).finished_at(0), 2 * kLease);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, ManagerTest,
-                         testing::Values(engine::Mode::kTerminated, engine::Mode::kTranslated,
-                                         engine::Mode::kAugmented),
-                         [](const auto& mode) {
-                           return "Mode" + std::to_string(static_cast<int>(mode.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Modes, ManagerTest, testing::ValuesIn(AllModes()), [](const auto& mode) {
+  return "Mode" + std::to_string(static_cast<int>(mode.param));
+});
 
 }  // namespace
 }  // namespace epic::sim

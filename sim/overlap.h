@@ -9,7 +9,7 @@
 namespace epic::sim {
 
 struct OverlapConfig {
-  engine::Mode mode = engine::Mode::kTranslated;
+  Mode mode = kDefaultMode;
   TreeSpec tree = Star(8);
   uint64_t bytes = 8 << 20;  // of all parts together, FP32; of each call
   int calls = 1;             // of each group, one behind the other without a pause

@@ -9,7 +9,6 @@
 
 namespace {
 
-using epic::engine::Mode;
 using epic::sim::MeasureOverlap;
 using epic::sim::Overlap;
 using epic::sim::OverlapConfig;
@@ -20,8 +19,8 @@ void PrintRow(const OverlapConfig& config, const Overlap& result) {
   const epic::Nanos sum = result.reduce_scatter + result.all_gather;
   const double bits = static_cast<double>(config.bytes) * 8 * config.calls;
   fmt::print("| {} | {} | {} x {} | {:.0f} | {:.0f} | {:.0f} | {:.2f} | {:.0f} | {:.0f} |\n",
-             std::string(static_cast<size_t>(config.mode), 'I'), config.tree.rank_switch.size(), config.calls,
-             config.bytes, Micros(result.reduce_scatter), Micros(result.all_gather), Micros(result.both),
+             epic::NumeralOf(config.mode), config.tree.rank_switch.size(), config.calls, config.bytes,
+             Micros(result.reduce_scatter), Micros(result.all_gather), Micros(result.both),
              static_cast<double>(result.both) / static_cast<double>(sum), 2 * bits / static_cast<double>(sum),
              2 * bits / static_cast<double>(result.both));
 }
@@ -43,14 +42,14 @@ int main(int argc, char** argv) {
   fmt::print(
       "| mode | ranks | calls x bytes | ReduceScatter, us | AllGather, us | both at once, us | of the sum "
       "| one after the other, Gbit/s | at once, Gbit/s |\n|---|---|---|---:|---:|---:|---:|---:|---:|\n");
-  for (const Mode mode : {Mode::kTerminated, Mode::kTranslated, Mode::kAugmented}) {
+  for (const epic::Mode mode : epic::AllModes()) {
     for (const uint64_t bytes : sizes) {
       const OverlapConfig config{
           .mode = mode, .tree = epic::sim::Star(ranks), .bytes = bytes, .calls = calls};
       const Overlap result = MeasureOverlap(config);
       if (!result.right) {
         fmt::print(stderr, "epic-overlap: mode {}, {} bytes: not finished, or a wrong result\n",
-                   static_cast<int>(mode), bytes);
+                   epic::NumberOf(mode), bytes);
         return 1;
       }
       PrintRow(config, result);

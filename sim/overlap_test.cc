@@ -11,11 +11,8 @@ using engine::Mode;
 
 class OverlapTest : public testing::TestWithParam<Mode> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, OverlapTest,
-                         testing::Values(Mode::kTerminated, Mode::kTranslated, Mode::kAugmented),
-                         [](const auto& param) {
-                           return std::string(static_cast<size_t>(param.param), 'I');
-                         });
+INSTANTIATE_TEST_SUITE_P(Modes, OverlapTest, testing::ValuesIn(AllModes()),
+                         [](const auto& param) { return std::string(NumeralOf(param.param)); });
 
 // What both together load: a ReduceScatter mostly the way up, an AllGather mostly the way down. With n ranks
 // the other direction carries the n-th part of it, control packets and acknowledgements.

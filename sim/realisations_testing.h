@@ -1,6 +1,7 @@
 // The ways to realise a group that tests go through: one mode, or two by turns.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "sim/world.h"
@@ -9,13 +10,13 @@ namespace epic::sim {
 
 // Modes by level: the switches of the root's level, the third and so on, and those between.
 struct Realisation {
-  const char* name;
-  engine::Mode even;
-  engine::Mode odd;
+  std::string name;
+  Mode even;
+  Mode odd;
 };
 
 inline ModeSpec ModesFor(const Realisation& realisation, const TreeSpec& tree) {
-  std::vector<engine::Mode> modes;
+  std::vector<Mode> modes;
   for (const int parent : tree.switch_parent) {
     const bool odd = parent >= 0 && modes[static_cast<size_t>(parent)] == realisation.even;
     modes.push_back(odd ? realisation.odd : realisation.even);
@@ -23,11 +24,18 @@ inline ModeSpec ModesFor(const Realisation& realisation, const TreeSpec& tree) {
   return modes;
 }
 
-inline constexpr Realisation kRealisations[] = {
-    {"I", engine::Mode::kTerminated, engine::Mode::kTerminated},
-    {"II", engine::Mode::kTranslated, engine::Mode::kTranslated},
-    {"III", engine::Mode::kAugmented, engine::Mode::kAugmented},
-    {"I_above_III", engine::Mode::kTerminated, engine::Mode::kAugmented},
-    {"III_above_I", engine::Mode::kAugmented, engine::Mode::kTerminated}};
+// Each mode by itself, then each above each other that it mixes with: "II", "I_above_III".
+inline std::vector<Realisation> Realisations() {
+  std::vector<Realisation> all;
+  for (const ModeInfo& row : kModes) all.push_back({std::string(row.numeral), row.mode, row.mode});
+  for (const ModeInfo& above : kModes) {
+    for (const ModeInfo& below : kModes) {
+      if (above.mode == below.mode || !MayMix(above.mode, below.mode)) continue;
+      all.push_back(
+          {std::string(above.numeral) + "_above_" + std::string(below.numeral), above.mode, below.mode});
+    }
+  }
+  return all;
+}
 
 }  // namespace epic::sim

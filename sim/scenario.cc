@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "protocol/modes.h"
 
 namespace epic::sim {
 namespace {
@@ -149,7 +150,7 @@ StatusOr<TreeSpec> TopologyNamed(const std::string& name) {
 }
 
 ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choices) {
-  if (mode != "mixed") return static_cast<engine::Mode>(mode[0] - '0');
+  if (mode != "mixed") return *ModeNamed(mode);
   std::vector<engine::Mode> modes;
   for (size_t s = 0; s < tree.switch_parent.size(); ++s)
     modes.push_back(choices.Below(2) == 0 ? engine::Mode::kTerminated : engine::Mode::kAugmented);
@@ -173,9 +174,10 @@ StatusOr<Scenario> Complete(Scenario scenario) {
   if (scenario.topology.empty()) scenario.topology = topology;
 
   if (const auto tree = TopologyNamed(scenario.topology); !tree.ok()) return tree.status();
-  if (std::ranges::find(kModes, scenario.mode) == kModes.end()) {
-    return Invalid(fmt::format("'{}' is not a mode: {}", scenario.mode,
-                               Choice(kModes, [](const char* m) { return m; })));
+  if (const auto named = ModeNamed(scenario.mode)) {
+    scenario.mode = std::to_string(NumberOf(*named));  // as replay lines have it
+  } else if (scenario.mode != "mixed") {
+    return Invalid(fmt::format("'{}' is not a mode: {}, or mixed", scenario.mode, ModeChoice()));
   }
   if (std::ranges::find(FaultPlans(), std::string_view(scenario.name), &FaultPlan::name) ==
       FaultPlans().end()) {

@@ -61,13 +61,14 @@ const FaultPlan& PlanNamed(std::string_view name);
 // "uneven", "interleaved". An error says what there is.
 StatusOr<TreeSpec> TopologyNamed(const std::string& name);
 
-// "1", "2", "3"; "mixed" is mode 1 or 3 by chance at each switch (mode 2 mixes with none).
+// A mode's number; "mixed" is mode 1 or 3 by chance at each switch (mode 2 mixes with none).
 ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choices);
 
 // As the scenario says, or else its seed; chosen apart, so that what else the seed chooses is the same.
 bool SharesAcks(const Scenario& scenario);
 
-// With topology, mode and name chosen by the seed where they are empty: any run of consecutive seeds has them
+// With the mode's number in place of its name, and topology, mode and name chosen by the seed where they are
+// empty: any run of consecutive seeds has them
 // all about equally often, canaries excepted. An error names the first value that is not one.
 StatusOr<Scenario> Complete(Scenario scenario);
 

@@ -61,7 +61,7 @@ TEST(ScenarioTest, OtherLinesAreRefused) {
        {"", "seed=1", "topology=star-4 mode=1 scenario=loss calls=30", "seed=1 mode=1 scenario=loss",
         "seed=1 topology=star-4 scenario=loss", "seed=1 topology=star-4 mode=1",
         "seed=-1 topology=star-4 mode=1 scenario=loss", "seed= topology=star-4 mode=1 scenario=loss",
-        "seed=1x topology=star-4 mode=1 scenario=loss", "seed=1 topology=star-4 mode=4 scenario=loss",
+        "seed=1x topology=star-4 mode=1 scenario=loss", "seed=1 topology=star-4 mode=99 scenario=loss",
         "seed=1 topology=star-4 mode=1 scenario=lossy", "seed=1 topology=ring-4 mode=1 scenario=loss",
         "seed=1 topology=star-4 mode=1 scenario=loss calls=0",
         "seed=1 topology=star-4 mode=1 scenario=loss calls=4294967297",
@@ -115,7 +115,16 @@ TEST(ScenarioTest, WhatIsGivenStays) {
   ASSERT_TRUE(scenario.ok());
   EXPECT_EQ(scenario->mode, "2");
   EXPECT_FALSE(scenario->topology.empty());
-  EXPECT_FALSE(Complete({.seed = 3, .mode = "II"}).ok());
+  EXPECT_FALSE(Complete({.seed = 3, .mode = "IIII"}).ok());
+}
+
+TEST(ScenarioTest, NamesOfModesBecomeNumbersInTheLine) {
+  for (const char* name : {"II", "ii", "translated", "2"}) {
+    const auto scenario = Complete({.seed = 3, .mode = name});
+    ASSERT_TRUE(scenario.ok()) << name;
+    EXPECT_EQ(scenario->mode, "2") << name;
+  }
+  EXPECT_EQ(Complete({.seed = 3, .mode = "mixed"})->mode, "mixed");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ constexpr int kSlow = 2;  // the rank that others wait for, and its host
 
 class StragglersTest : public testing::TestWithParam<Realisation> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, StragglersTest, testing::ValuesIn(kRealisations),
+INSTANTIATE_TEST_SUITE_P(Modes, StragglersTest, testing::ValuesIn(Realisations()),
                          [](const auto& param) { return std::string(param.param.name); });
 
 // One call of each kind that moves data.

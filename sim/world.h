@@ -25,13 +25,13 @@ struct ModeSpec {
   ModeSpec(std::vector<engine::Mode> by_switch) : each(std::move(by_switch)) {}  // NOLINT
   engine::Mode At(size_t s) const { return each.empty() ? all : each[s]; }
 
-  engine::Mode all = engine::Mode::kTranslated;
+  engine::Mode all = kDefaultMode;
   std::vector<engine::Mode> each;
 };
 
 // A group beside the first one.
 struct GroupSpec {
-  ModeSpec mode = engine::Mode::kTranslated;
+  ModeSpec mode = kDefaultMode;
   std::vector<int> rank_host;  // per rank; several may be on one host
   // The block of QPNs that it takes, below kQpnBlocks, free of any other group; else a block that none had.
   std::optional<int> qpns = std::nullopt;
@@ -47,7 +47,7 @@ GroupSpec FirstGroupOf(const WorldConfig& config);
 
 // What the first group is, with a rank on every host, and what all groups share.
 struct WorldConfig {
-  ModeSpec mode = engine::Mode::kTranslated;
+  ModeSpec mode = kDefaultMode;
   TreeSpec tree = Star(4);
   uint32_t path_mtu = 1024;
   uint32_t message_packets = 8;

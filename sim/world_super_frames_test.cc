@@ -55,7 +55,7 @@ std::vector<Calls> CallsOf(Collective collective, uint64_t bytes = 4096) {
 
 class WorldSuperFramesTest : public testing::TestWithParam<Realisation> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, WorldSuperFramesTest, testing::ValuesIn(kRealisations),
+INSTANTIATE_TEST_SUITE_P(Modes, WorldSuperFramesTest, testing::ValuesIn(Realisations()),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST_P(WorldSuperFramesTest, OnlyLinksWhoseEndsHaveAgreedCarryThem) {

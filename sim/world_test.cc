@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <vector>
 
 #include "sim/jobs_testing.h"
 
@@ -15,11 +16,17 @@ namespace {
 
 class WorldTest : public testing::TestWithParam<engine::Mode> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, WorldTest,
-                         testing::Values(engine::Mode::kTranslated, engine::Mode::kAugmented),
-                         [](const auto& param) {
-                           return std::string(param.param == engine::Mode::kTranslated ? "II" : "III");
-                         });
+// All but mode I, which goes by whole messages: world_terminated_test.cc.
+std::vector<Mode> ModesByPackets() {
+  std::vector<Mode> modes;
+  for (const Mode mode : AllModes()) {
+    if (mode != Mode::kTerminated) modes.push_back(mode);
+  }
+  return modes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, WorldTest, testing::ValuesIn(ModesByPackets()),
+                         [](const auto& param) { return std::string(NumeralOf(param.param)); });
 
 TEST_P(WorldTest, AllReduceIsRightOnEveryShape) {
   for (const Shape& shape : kShapes) {

@@ -2,11 +2,11 @@
 import json
 
 import rounds
-from systems import SYSTEMS
+from systems import SYSTEMS, Epic
 
-OURS = ("epic1", "epic2", "epic3")
-COLOURS = {"epic1": "tab:blue", "epic2": "tab:green", "epic3": "tab:purple", "openmpi": "tab:red",
-           "openmpi-switches": "tab:orange", "mpich": "tab:brown", "gloo": "tab:gray"}
+OURS = tuple(name for name, system in SYSTEMS.items() if isinstance(system, Epic))
+COLOURS = dict(zip(OURS, ("tab:blue", "tab:green", "tab:purple", "tab:olive", "tab:cyan", "tab:pink"), strict=False))
+COLOURS |= {"openmpi": "tab:red", "openmpi-switches": "tab:orange", "mpich": "tab:brown", "gloo": "tab:gray"}
 
 
 def size_text(size):

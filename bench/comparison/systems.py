@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 
 # pylint: disable=wrong-import-position
 import epic_ranks  # noqa: E402
+import modes  # noqa: E402
 from epic_testbed import net  # noqa: E402
 
 RANKS = 4
@@ -90,7 +91,7 @@ class Epic:
     groups = 0
 
     def __init__(self, mode):
-        self.mode, self.name, self.bed_kind = mode, f"EPIC mode {'I' * mode}", "switches"
+        self.mode, self.name, self.bed_kind = mode, f"EPIC mode {modes.numeral(mode)}", "switches"
 
     def can(self, _collective):
         return True
@@ -178,7 +179,7 @@ class Gloo:
 
 
 SYSTEMS = {
-    "epic1": Epic(1), "epic2": Epic(2), "epic3": Epic(3),
+    **{f"epic{mode}": Epic(mode) for mode in modes.NUMBERS},
     "openmpi": Mpi("OpenMPI, bridges", "openmpi", "bridges"),
     "openmpi-switches": Mpi("OpenMPI, our switches", "openmpi", "switches"),
     "mpich": Mpi("MPICH, bridges", "mpich", "bridges"),

@@ -10,11 +10,9 @@ namespace epic::conform {
 namespace {
 
 class ForgeryTest : public testing::TestWithParam<Mode> {};
-INSTANTIATE_TEST_SUITE_P(Modes, ForgeryTest,
-                         testing::Values(Mode::kTerminated, Mode::kTranslated, Mode::kAugmented),
-                         [](const auto& param) {
-                           return "Mode" + std::to_string(static_cast<int>(param.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Modes, ForgeryTest, testing::ValuesIn(AllModes()), [](const auto& param) {
+  return "Mode" + std::to_string(static_cast<int>(param.param));
+});
 
 TEST_P(ForgeryTest, WhatWasRecordedIsAccepted) {
   for (const Recording& recording :

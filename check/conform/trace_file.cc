@@ -59,9 +59,10 @@ engine::GroupConfig ToGroup(const Json& json) {
   config.group_id = json.at("group_id");
   config.generation = json.at("generation");
   config.name = json.at("name");
-  const int mode = json.at("mode");
-  if (mode < 1 || mode > 3) throw BadLine(fmt::format("there is no mode {}", mode));
-  config.mode = static_cast<engine::Mode>(mode);
+  const int number = json.at("mode");
+  const auto mode = ModeOfNumber(number);
+  if (!mode) throw BadLine(fmt::format("there is no mode {}", number));
+  config.mode = *mode;
   config.world_size = json.at("world_size");
   config.path_mtu = json.at("path_mtu");
   config.message_packets = json.at("message_packets");

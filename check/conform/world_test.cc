@@ -19,7 +19,7 @@ using sim::Realisation;
 
 class ConformWorldTest : public testing::TestWithParam<Realisation> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, ConformWorldTest, testing::ValuesIn(sim::kRealisations),
+INSTANTIATE_TEST_SUITE_P(Modes, ConformWorldTest, testing::ValuesIn(sim::Realisations()),
                          [](const auto& param) { return std::string(param.param.name); });
 
 // Whether every switch's packets were accepted; the first violations are a failure.

@@ -51,6 +51,8 @@ const ModeLogic* ModeOf(Mode mode) {
       return &TranslatedMode();
     case Mode::kAugmented:
       return &AugmentedMode();
+    case Mode::kUnspecified:
+      break;
   }
   return nullptr;
 }

@@ -264,11 +264,9 @@ TEST_P(InlinedTest, ARepetitionGetsTheSameAgain) {
   EXPECT_TRUE(DataTo(0).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, InlinedTest,
-                         testing::Values(Mode::kTerminated, Mode::kTranslated, Mode::kAugmented),
-                         [](const auto& mode) {
-                           return "Mode" + std::to_string(static_cast<int>(mode.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Modes, InlinedTest, testing::ValuesIn(AllModes()), [](const auto& mode) {
+  return "Mode" + std::to_string(static_cast<int>(mode.param));
+});
 
 }  // namespace
 }  // namespace epic::engine

@@ -80,7 +80,7 @@ TEST_F(EngineTest, StrangersAreDropped) {
 
 // A neighbour knows everything but how to send by another's port.
 TEST_F(EngineTest, APacketByAnotherPortThanTheEdgesChangesNothing) {
-  for (const Mode mode : {Mode::kTranslated, Mode::kAugmented, Mode::kTerminated}) {
+  for (const Mode mode : AllModes()) {
     engine = Engine(kOwn, 4, 1 << 20);
     GroupConfig config = Config(false);
     config.mode = mode;
@@ -148,7 +148,7 @@ TEST_F(EngineTest, HostThatNeverAcknowledgesCannotPushOutWhatOthersNeed) {
 
 // Ended the engine once: such data had positions, and the kernels do not know the type.
 TEST_F(EngineTest, DataBehindACallThatCannotBeComputedAreRefused) {
-  for (const Mode mode : {Mode::kTranslated, Mode::kAugmented, Mode::kTerminated}) {
+  for (const Mode mode : AllModes()) {
     engine = Engine(kOwn, 4, 1 << 20);
     GroupConfig config = Config(true);
     config.mode = mode;
@@ -202,7 +202,7 @@ TEST_F(EngineTest, InstallRefusesBadConfigurationsByField) {
   refused([](GroupConfig& c) { c.children[1].ingress_port = 9; }, "children[1]");
   refused([](GroupConfig& c) { c.children[1].local_qpn = c.children[0].local_qpn; }, "QPN");
   GroupConfig other = Config(true);
-  other.mode = static_cast<Mode>(4);
+  other.mode = static_cast<Mode>(99);
   EXPECT_EQ(engine.Install(other).status().code(), StatusCode::kUnimplemented);
 }
 

@@ -88,8 +88,7 @@ proto::EngineInfo SwitchControl::Describe() const {
   info.set_boot_id(identity_.boot_id);
   info.set_version(identity_.version);
   proto::Capability& capability = *info.mutable_capability();
-  for (const engine::Mode mode :
-       {engine::Mode::kTerminated, engine::Mode::kTranslated, engine::Mode::kAugmented}) {
+  for (const Mode mode : AllModes()) {
     if (engine::Engine::Realises(mode)) capability.add_modes(static_cast<proto::Mode>(mode));
   }
   for (const char* type : kTypes) capability.add_types(type);

@@ -140,7 +140,7 @@ class Trial {
     group.set_group_id(number);
     group.set_generation(1);
     group.set_name("job");
-    group.set_mode(static_cast<proto::Mode>(1 + how % 3));
+    group.set_mode(static_cast<proto::Mode>(1 + how % kModes.size()));
     group.set_path_mtu(256u << (how >> 2) % 5);
     group.set_message_packets(2);
     group.set_window_messages(2);

@@ -70,13 +70,14 @@ const std::string& PortName(PortId port, const PortNames& ports) { return ports.
 }  // namespace
 
 StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const PortNames& ports) {
-  if (message.mode() < proto::MODE_TERMINATED || message.mode() > proto::MODE_AUGMENTED) {
-    return Invalid("mode", fmt::format("{} is no mode", static_cast<int>(message.mode())));
+  const auto mode = ModeOfNumber(message.mode());
+  if (!mode) {
+    return Invalid("mode", fmt::format("{} is none of {}", static_cast<int>(message.mode()), ModeChoice()));
   }
   engine::GroupConfig config{.group_id = message.group_id(),
                              .generation = message.generation(),
                              .name = message.name(),
-                             .mode = static_cast<engine::Mode>(message.mode()),
+                             .mode = *mode,
                              .world_size = message.world_size(),
                              .path_mtu = message.path_mtu(),
                              .message_packets = message.message_packets(),

@@ -22,6 +22,7 @@ namespace epic::daemon {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 const PortNames kPorts = {"p0", "p1"};
@@ -165,8 +166,9 @@ TEST_F(DaemonTest, DescribesItself) {
   EXPECT_EQ(info.mac(), std::string("\x02\0\0\0\0\x09", 6));
   EXPECT_EQ(info.boot_id(), 77u);
   EXPECT_EQ(info.version(), "1.2.3");
-  EXPECT_THAT(info.capability().modes(),
-              ElementsAre(proto::MODE_TERMINATED, proto::MODE_TRANSLATED, proto::MODE_AUGMENTED));
+  std::vector<int> modes;
+  for (const Mode mode : AllModes()) modes.push_back(NumberOf(mode));
+  EXPECT_THAT(info.capability().modes(), ElementsAreArray(modes));
   EXPECT_THAT(info.capability().types(), ElementsAre("float32", "int32", "float16", "bfloat16", "byte"));
   EXPECT_EQ(info.capability().arena_bytes(), 65536u);
   EXPECT_EQ(info.capability().arena_free_bytes(), 65536u);
@@ -248,7 +250,7 @@ TEST_F(DaemonTest, RefusalsHaveACodeAndNameTheField) {
       {[](auto& g) { *g.mutable_parent() = Child(0), g.mutable_parent()->set_local_qpn(1 << 24); },
        grpc::StatusCode::INVALID_ARGUMENT, "parent.local_qpn"},
       {[](auto& g) { g.set_mode(proto::MODE_UNSPECIFIED); }, grpc::StatusCode::INVALID_ARGUMENT, "mode"},
-      {[](auto& g) { g.set_mode(static_cast<proto::Mode>(4)); }, grpc::StatusCode::INVALID_ARGUMENT, "mode"},
+      {[](auto& g) { g.set_mode(static_cast<proto::Mode>(99)); }, grpc::StatusCode::INVALID_ARGUMENT, "mode"},
       {[](auto& g) { g.set_prompt_ns(~0ull); }, grpc::StatusCode::INVALID_ARGUMENT, "prompt_ns"},
       {[](auto& g) { g.set_slots(15); }, grpc::StatusCode::INVALID_ARGUMENT, "slots"},
       {[](auto& g) { g.set_slots(1024); }, grpc::StatusCode::RESOURCE_EXHAUSTED, "arena"},

@@ -10,6 +10,7 @@
 #include "base/psn.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "protocol/modes.h"
 #include "roce/packet.h"
 
 namespace epic::engine {
@@ -17,7 +18,7 @@ namespace epic::engine {
 inline constexpr size_t kMaxChildren = 64;
 inline constexpr uint32_t kMaxSlots = 1u << 16;
 
-enum class Mode : uint8_t { kTerminated = 1, kTranslated = 2, kAugmented = 3 };
+using epic::Mode;
 
 // One of the two ends of a tree edge: the end at this switch (EPIC paper, section 3.1).
 struct EndpointConfig {
@@ -43,7 +44,7 @@ struct GroupConfig {
   uint64_t group_id = 0;
   uint32_t generation = 0;
   std::string name;
-  Mode mode = Mode::kTranslated;
+  Mode mode = kDefaultMode;
   uint32_t world_size = 0;
   uint32_t path_mtu = 1024;              // payload bytes per packet
   uint32_t message_packets = 1;          // M

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/modes.h"
+
 namespace epic::manager {
 
 // The program's exit codes.
@@ -24,7 +26,7 @@ struct CreateOptions {
   std::string name;
   uint32_t size = 0;
   std::vector<std::string> hosts;
-  int mode = 2;
+  int mode = NumberOf(kDefaultMode);
   std::map<std::string, int> switch_modes;
   bool reproducible = false;
   uint32_t path_mtu = 0;

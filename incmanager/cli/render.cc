@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/modes.h"
+
 namespace epic::manager {
 namespace {
 
@@ -43,17 +45,11 @@ std::string Bytes(uint64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-std::string ModeName(proto::Mode mode) {
-  switch (mode) {
-    case proto::MODE_TERMINATED:
-      return "I (terminated)";
-    case proto::MODE_TRANSLATED:
-      return "II (translated)";
-    case proto::MODE_AUGMENTED:
-      return "III (augmented)";
-    default:
-      return "-";
-  }
+std::string ModeName(proto::Mode number) {
+  const auto mode = ModeOfNumber(number);
+  if (!mode) return "-";
+  const ModeInfo& row = *FindMode(*mode);
+  return fmt::format("{} ({})", row.numeral, row.name);
 }
 
 // ", but I (terminated) on leaf1"; nothing where all switches have the group's.
@@ -149,17 +145,17 @@ std::string WindowsInUse(const proto::GroupState& group) {
     return fmt::format("in use      {} messages: no trials yet\n", group.start_messages());
   // Protobuf's maps have no order.
   const std::map<uint32_t, proto::WindowInUse> by_rank(group.windows().begin(), group.windows().end());
-  const auto [least, most] = std::ranges::minmax_element(
-      by_rank, {}, [](const auto& of_rank) { return of_rank.second.messages(); });
+  const auto [least, most] =
+      std::ranges::minmax_element(by_rank, {}, [](const auto& of_rank) { return of_rank.second.messages(); });
   uint32_t from = least->second.messages();
   uint32_t to = most->second.messages();
   if (by_rank.size() < group.world_size()) {
     from = std::min(from, group.start_messages());
     to = std::max(to, group.start_messages());
   }
-  std::string out = fmt::format("in use      {}{} messages; {} of {} ranks have tried others\n", from,
-                                from == to ? "" : fmt::format(" to {}", to), by_rank.size(),
-                                group.world_size());
+  std::string out =
+      fmt::format("in use      {}{} messages; {} of {} ranks have tried others\n", from,
+                  from == to ? "" : fmt::format(" to {}", to), by_rank.size(), group.world_size());
   const auto add = [&out](const auto& of_rank) {
     const auto& [rank, window] = of_rank;
     out += fmt::format("            {} at rank {}: {} ns per packet", window.messages(), rank,

@@ -49,8 +49,8 @@ Failure GroupTable::CheckJoin(const JoinRequest& join) const {
   }
   if (join.mode != Mode::kUnspecified && !IsMode(join.mode))
     return RankFailure(ErrorCode::kInvalidArgument, join.rank,
-                       fmt::format("mode: rank {} asks for {}, which is not 1, 2 or 3", join.rank,
-                                   static_cast<int>(join.mode)));
+                       fmt::format("mode: rank {} asks for {}, which is none of {}", join.rank,
+                                   NumberOf(join.mode), ModeChoice()));
   if (!topology_->FindHostByAddress(join.ip)) {
     return RankFailure(ErrorCode::kNotFound, join.rank,
                        fmt::format("ip: the topology {} has no host with the address {} (rank {}, {})",
@@ -69,7 +69,7 @@ Failure GroupTable::CheckAgainst(const Group& group, const JoinRequest& join, No
   if (join.mode != Mode::kUnspecified && join.mode != spec.mode) {
     return RankFailure(ErrorCode::kMismatch, join.rank,
                        fmt::format("mode: rank {} asks for mode {}, the group {} has mode {}", join.rank,
-                                   Name(join.mode), spec.name, Name(spec.mode)));
+                                   NumeralOf(join.mode), spec.name, NumeralOf(spec.mode)));
   }
   if (group.phase == GroupPhase::kLeaving) {
     return {ErrorCode::kAlreadyExists,
@@ -277,19 +277,19 @@ void GroupTable::Run(Group* group) {
 Status GroupTable::CheckModes(const GroupSpec& spec) const {
   if (!IsMode(spec.mode))
     return MakeStatus(StatusCode::kInvalidArgument,
-                      fmt::format("mode: {} is not 1, 2 or 3", static_cast<int>(spec.mode)));
+                      fmt::format("mode: {} is none of {}", NumberOf(spec.mode), ModeChoice()));
   for (const auto& [name, mode] : spec.switch_modes) {
     if (!topology_->FindSwitch(name))
       return MakeStatus(StatusCode::kNotFound,
                         fmt::format("switch_modes: the topology has no switch {}", name));
     if (!IsMode(mode)) {
-      return MakeStatus(StatusCode::kInvalidArgument,
-                        fmt::format("switch_modes: {} of {} is not 1, 2 or 3", static_cast<int>(mode), name));
+      return MakeStatus(StatusCode::kInvalidArgument, fmt::format("switch_modes: {} of {} is none of {}",
+                                                                  NumberOf(mode), name, ModeChoice()));
     }
     if (const std::string reason = CannotMix(spec.mode, mode); !reason.empty()) {
       return MakeStatus(StatusCode::kInvalidArgument,
-                        fmt::format("switch_modes: {} in mode {}, the group in mode {}: {}", name, Name(mode),
-                                    Name(spec.mode), reason));
+                        fmt::format("switch_modes: {} in mode {}, the group in mode {}: {}", name,
+                                    NumeralOf(mode), NumeralOf(spec.mode), reason));
     }
   }
   return absl::OkStatus();

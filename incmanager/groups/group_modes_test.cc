@@ -23,7 +23,7 @@ GroupSpec Spec(Mode mode, uint32_t world_size) {
 }
 
 TEST(GroupModes, EverySwitchGetsTheGroupsMode) {
-  for (const Mode mode : {Mode::kTerminated, Mode::kTranslated, Mode::kAugmented}) {
+  for (const Mode mode : AllModes()) {
     GroupWorldFixture w(testing::Tree32());
     ASSERT_TRUE(w.table.Create(Spec(mode, 4)).ok());
     w.JoinAll(4);
@@ -95,7 +95,7 @@ TEST(GroupModes, WhatCannotBeMixedIsRefusedWithTheReason) {
   EXPECT_EQ(create(Mode::kAugmented, "leaf9", Mode::kTerminated).code(), StatusCode::kNotFound);
   EXPECT_EQ(create(Mode::kAugmented, "h0", Mode::kTerminated).code(), StatusCode::kNotFound);
   EXPECT_EQ(create(Mode::kAugmented, "leaf1", Mode::kUnspecified).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(create(static_cast<Mode>(4), "leaf1", Mode::kTerminated).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(create(static_cast<Mode>(99), "leaf1", Mode::kTerminated).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(w.Phase(), "none");
   EXPECT_TRUE(create(Mode::kTranslated, "leaf1", Mode::kTranslated).ok());
 }
@@ -153,8 +153,8 @@ TEST(GroupModes, FirstJoinChoosesAndALaterOneMayNotContradict) {
   other.mode = Mode::kAugmented;
   EXPECT_EQ(Refusal(&w, other).message, "mode: rank 0 asks for mode III, the group reserved has mode I");
   JoinRequest bad = w.Request("h0", 0, 2, "bad");
-  bad.mode = static_cast<Mode>(7);
-  EXPECT_EQ(Refusal(&w, bad).message, "mode: rank 0 asks for 7, which is not 1, 2 or 3");
+  bad.mode = static_cast<Mode>(99);
+  EXPECT_EQ(Refusal(&w, bad).message, "mode: rank 0 asks for 99, which is none of " + ModeChoice());
 }
 
 }  // namespace

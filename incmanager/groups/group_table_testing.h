@@ -40,7 +40,7 @@ class GroupWorldFixture {
   EngineReport Report(NodeId node, uint64_t boot_id = 1) const {
     const Node& at = topology.nodes[node];
     EngineReport report{at.name, at.address, at.mac, boot_id, 4096, 64, {}, {}};
-    for (const Mode mode : {Mode::kTerminated, Mode::kTranslated, Mode::kAugmented}) report.modes.Add(mode);
+    for (const Mode mode : AllModes()) report.modes.Add(mode);
     for (const Hop& hop : at.hops) report.ports.push_back({hop.port, 4200, true});
     return report;
   }

@@ -146,7 +146,7 @@ std::string SwitchTable::Unusable(NodeId node, Mode mode) const {
   switch (entries_[node].state) {
     case SwitchState::kUp:
       if (entries_[node].engine.modes.Contains(mode)) return "";
-      return fmt::format("its engine does not offer mode {}", Name(mode));
+      return fmt::format("its engine does not offer mode {}", NumeralOf(mode));
     case SwitchState::kNeverSeen:
       return "its agent has never registered";
     case SwitchState::kConfiguring:

@@ -1,70 +1,58 @@
 #include "incmanager/policies/modes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
+#include <string_view>
+#include <vector>
 
 namespace epic::manager {
+namespace {
 
-const char* Name(Mode mode) {
-  switch (mode) {
-    case Mode::kTerminated:
-      return "I";
-    case Mode::kTranslated:
-      return "II";
-    case Mode::kAugmented:
-      return "III";
-    case Mode::kUnspecified:
-      break;
+// Row n - 1 is mode n: numbers are bits of a set.
+static_assert(kModes.size() < 64);
+
+// "I and III".
+std::string NumeralsOf(Reliability reliability) {
+  std::vector<std::string_view> numerals;
+  for (const ModeInfo& row : kModes) {
+    if (row.reliability == reliability) numerals.push_back(row.numeral);
   }
-  return "none";
+  return fmt::format("{}", fmt::join(numerals, " and "));
 }
 
-bool IsMode(Mode mode) { return mode >= Mode::kTerminated && mode <= Mode::kAugmented; }
+}  // namespace
 
 void ModeSet::Add(Mode mode) {
-  if (IsMode(mode)) bits_ |= static_cast<uint8_t>(1u << static_cast<unsigned>(mode));
+  if (IsMode(mode)) bits_ |= uint64_t{1} << NumberOf(mode);
 }
 
-bool ModeSet::Contains(Mode mode) const {
-  return IsMode(mode) && (bits_ >> static_cast<unsigned>(mode) & 1) != 0;
-}
+bool ModeSet::Contains(Mode mode) const { return IsMode(mode) && (bits_ >> NumberOf(mode) & 1) != 0; }
 
 std::string CannotMix(Mode one, Mode other) {
-  if (one == other || (one != Mode::kTranslated && other != Mode::kTranslated)) return "";
-  const Mode hop_by_hop = one == Mode::kTranslated ? other : one;
+  if (one == other || MayMix(one, other)) return "";
+  for (const Mode mode : {one, other}) {
+    if (!IsMode(mode)) return fmt::format("{} is no mode", NumberOf(mode));
+  }
+  const bool first_reflects = FindMode(one)->reliability == Reliability::kEndToEnd;
+  const std::string_view reflects = NumeralOf(first_reflects ? one : other);
+  const std::string_view hop_by_hop = NumeralOf(first_reflects ? other : one);
   return fmt::format(
-      "modes II and {} cannot share a tree: a switch of mode II only reflects acknowledgements between "
+      "modes {} and {} cannot share a tree: a switch of mode {} only reflects acknowledgements between "
       "hosts, "
-      "so that it never acknowledges what its neighbour of mode {} sends; mix I and III only, or use II "
-      "everywhere",
-      Name(hop_by_hop), Name(hop_by_hop));
+      "so that it never acknowledges what its neighbour of mode {} sends; mix {} only, or use {} everywhere",
+      reflects, hop_by_hop, reflects, hop_by_hop, NumeralsOf(Reliability::kPerHop), reflects);
 }
 
 PaperBuffer BufferOfPaper(const BufferRequest& request) {
+  const ModeInfo* const row = FindMode(request.mode);
+  if (row == nullptr) return {0, "none"};
+  const BufferFormula& formula = request.reproducible ? row->reproducible_buffer : row->buffer;
   const double bytes_per_us = request.rate_gbps * 1e9 / 8 * 1e-6;
-  const double hop = bytes_per_us * request.hop_us;    // BL
-  const double path = bytes_per_us * request.path_us;  // (H-1)BL
-  const double separate = request.children + 1.0;      // D+1
-  double bytes = 0;
-  std::string formula = "none";
-  switch (request.mode) {
-    case Mode::kTerminated:
-      bytes = separate * 2 * hop;
-      formula = "(D+1)*2BL";
-      break;
-    case Mode::kTranslated:
-      bytes = request.reproducible ? 4 * path * separate : 4 * path;
-      formula = request.reproducible ? "4(H-1)(D+1)BL" : "4(H-1)BL";
-      break;
-    case Mode::kAugmented:
-      bytes = request.reproducible ? separate * 2 * hop : 4 * hop;
-      formula = request.reproducible ? "(D+1)*2BL" : "4BL";
-      break;
-    case Mode::kUnspecified:
-      break;
-  }
-  return {static_cast<uint64_t>(std::ceil(bytes)), formula};
+  const double length = bytes_per_us * (formula.whole_path ? request.path_us : request.hop_us);
+  const double edges = formula.per_edge ? request.children + 1.0 : 1.0;
+  return {static_cast<uint64_t>(std::ceil(formula.windows * length * edges)), std::string(formula.text)};
 }
 
 }  // namespace epic::manager

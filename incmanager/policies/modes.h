@@ -5,16 +5,11 @@
 #include <cstdint>
 #include <string>
 
+#include "protocol/modes.h"
+
 namespace epic::manager {
 
-enum class Mode : uint8_t { kUnspecified = 0, kTerminated = 1, kTranslated = 2, kAugmented = 3 };
-
-inline constexpr Mode kDefaultMode = Mode::kTranslated;
-
-// "I", "II", "III"; "none" for anything else.
-const char* Name(Mode mode);
-// One of the three.
-bool IsMode(Mode mode);
+using epic::Mode;
 
 class ModeSet {
  public:
@@ -23,11 +18,11 @@ class ModeSet {
   bool Contains(Mode mode) const;
 
  private:
-  uint8_t bits_ = 0;
+  uint64_t bits_ = 0;
 };
 
-// Why switches of these two modes cannot be in one tree; empty if they can. Modes I and III end each hop's
-// reliability at the hop, mode II leaves it to the hosts (docs/PROTOCOL.md, section 1).
+// Why switches of these two modes cannot be in one tree (MayMix); empty if they can. One of them then sees to
+// each hop, the other leaves it to the hosts.
 std::string CannotMix(Mode one, Mode other);
 
 // What a switch's buffers depend on in the paper's formulas.

@@ -18,18 +18,22 @@ TEST(Modes, ASetHoldsModesOnly) {
   EXPECT_FALSE(set.Contains(Mode::kTerminated));
   set.Add(Mode::kAugmented);
   set.Add(Mode::kUnspecified);
-  set.Add(static_cast<Mode>(9));
+  set.Add(static_cast<Mode>(99));
   EXPECT_TRUE(set.Contains(Mode::kAugmented));
-  for (const Mode mode : {Mode::kUnspecified, Mode::kTerminated, Mode::kTranslated, static_cast<Mode>(9)})
+  for (const Mode mode : {Mode::kUnspecified, Mode::kTerminated, Mode::kTranslated, static_cast<Mode>(99)})
     EXPECT_FALSE(set.Contains(mode)) << static_cast<int>(mode);
 }
 
 TEST(Modes, OnlyIAndIIIMayShareATree) {
-  for (const Mode mode : {Mode::kTerminated, Mode::kTranslated, Mode::kAugmented})
-    EXPECT_EQ(CannotMix(mode, mode), "");
+  for (const Mode mode : AllModes()) EXPECT_EQ(CannotMix(mode, mode), "");
   EXPECT_EQ(CannotMix(Mode::kTerminated, Mode::kAugmented), "");
   EXPECT_EQ(CannotMix(Mode::kAugmented, Mode::kTerminated), "");
-  EXPECT_THAT(CannotMix(Mode::kTranslated, Mode::kAugmented), HasSubstr("neighbour of mode III sends"));
+  EXPECT_EQ(
+      CannotMix(Mode::kTranslated, Mode::kAugmented),
+      "modes II and III cannot share a tree: a switch of mode II only reflects acknowledgements between "
+      "hosts, so that it never acknowledges what its neighbour of mode III sends; mix I and III only, or "
+      "use II everywhere");
+  EXPECT_EQ(CannotMix(Mode::kTranslated, static_cast<Mode>(99)), "99 is no mode");
   EXPECT_THAT(CannotMix(Mode::kTerminated, Mode::kTranslated), HasSubstr("neighbour of mode I sends"));
 }
 

@@ -215,7 +215,7 @@ class Trial : private ManagerWorld {
     const uint8_t how = in_.Next();
     valid.set_name((how & 1) != 0 ? "k" : "g");
     valid.set_world_size((how & 2) != 0 ? 4 : 2);
-    valid.set_mode(static_cast<proto::Mode>(how / 4 % 4));
+    valid.set_mode(static_cast<proto::Mode>(how / 4 % proto::Mode_ARRAYSIZE));
     valid.set_reproducible((how & 0x10) != 0);
     if ((how & 0x20) != 0) (*valid.mutable_switch_modes())["leaf1"] = proto::MODE_TERMINATED;
     if ((how & 0x40) != 0) {

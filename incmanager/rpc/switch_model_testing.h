@@ -37,8 +37,8 @@ class SwitchModel {
     info.set_address(Raw(node_.address));
     info.set_mac(daemon::MacBytes(node_.mac));
     info.set_boot_id(boots_);
-    for (const proto::Mode mode : {proto::MODE_TERMINATED, proto::MODE_TRANSLATED, proto::MODE_AUGMENTED})
-      info.mutable_capability()->add_modes(mode);
+    for (int mode = proto::Mode_MIN + 1; mode <= proto::Mode_MAX; ++mode)
+      info.mutable_capability()->add_modes(static_cast<proto::Mode>(mode));
     info.mutable_capability()->set_max_path_mtu(4096);
     info.mutable_capability()->set_max_children(engine::kMaxChildren);
     for (const std::string& name : ports_) {

@@ -14,6 +14,7 @@ import sys
 
 import bench_isolation
 import epic_ranks
+import modes
 import page
 from epic_testbed import net
 
@@ -39,7 +40,7 @@ def calls(bed, mode, count):
 
 def measure(bed, count, loops, rounds):
     """{(mode, loops): ([p50], [p99.9])}, microseconds, a figure for each round."""
-    figures = {(mode, n): ([], []) for mode in (1, 2, 3) for n in (0, loops)}
+    figures = {(mode, n): ([], []) for mode in modes.NUMBERS for n in (0, loops)}
     for _ in range(rounds):
         for (mode, n), (p50, p99_9) in figures.items():
             with bench_isolation.busy_loops(n):
@@ -53,7 +54,7 @@ def table(figures):
     lines = ["| mode | busy loops | p50 | p99.9 |", "|---|---:|---:|---:|"]
     for (mode, loops), times in figures.items():
         p50, p99_9 = (statistics.median(one) for one in times)
-        lines.append(f"| {'I' * mode} | {loops} | {p50:.0f} µs | {p99_9:.0f} µs |")
+        lines.append(f"| {modes.numeral(mode)} | {loops} | {p50:.0f} µs | {p99_9:.0f} µs |")
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ import threading
 import time
 
 import epic_ranks
+import modes
 import page
 from epic_testbed import net
 
@@ -118,7 +119,7 @@ def table(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mode", type=int, default=2, choices=(1, 2, 3))
+    parser.add_argument("--mode", type=modes.number_of, default=2, help=modes.CHOICE)
     parser.add_argument("--build", default=str(epic_ranks.BUILD), metavar="DIR", help="whose binaries; default this tree's")
     parser.add_argument("--write-page", action="store_true", help="put the table into docs/PERFORMANCE.md, too")
     args = parser.parse_args()

@@ -8,13 +8,14 @@ import sys
 import time
 
 import epic_ranks
+import modes
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bed", required=True)
     parser.add_argument("--sizes", default="4K:4M")
-    parser.add_argument("--mode", type=int, default=2, choices=(1, 2, 3))
+    parser.add_argument("--mode", type=modes.number_of, default=2, help=modes.CHOICE)
     parser.add_argument("--collective", default="allreduce")
     args = parser.parse_args()
     smallest, largest = args.sizes.split(":")

@@ -17,6 +17,7 @@ import sys
 import time
 
 import harness
+import modes
 
 PROMISED_S = 5              # docs/HOST.md, "Errors and deadlines"
 AT_ONCE_S = 1 + 2           # there, and what a loaded machine may take longer
@@ -172,17 +173,17 @@ def cell(fault, runs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", default="softnic,rxe", help="kinds of hosts")
-    parser.add_argument("--modes", default="1,2,3")
+    parser.add_argument("--modes", default=",".join(map(str, modes.NUMBERS)))
     parser.add_argument("--faults", default=",".join(FAULTS), help=f"of {', '.join(FAULTS)}")
     parser.add_argument("--runs", type=int, default=1, help="of each cell")
     options = parser.parse_args()
-    modes, names = options.modes.split(","), options.faults.split(",")
+    numbers, names = options.modes.split(","), options.faults.split(",")
     table, bad = {}, []
     for hosts in options.hosts.split(","):
         bed = harness.Bed(("tree-3-2", "--hosts", hosts))
         try:
             for name in names:
-                for mode in modes:
+                for mode in numbers:
                     runs = []
                     for _ in range(options.runs):
                         runs.append(run_fault(bed, FAULTS[name], mode))
@@ -194,8 +195,8 @@ def main():
                     table[name, hosts, mode] = cell(FAULTS[name], runs)
         finally:
             bed.down()
-    columns = [(hosts, mode) for hosts in options.hosts.split(",") for mode in modes]
-    print("| fault | " + " | ".join(f"{hosts}, {'I' * int(mode)}" for hosts, mode in columns) + " |")
+    columns = [(hosts, mode) for hosts in options.hosts.split(",") for mode in numbers]
+    print("| fault | " + " | ".join(f"{hosts}, {modes.numeral(mode)}" for hosts, mode in columns) + " |")
     print("|---" * (len(columns) + 1) + "|")
     for name in names:
         print(f"| {FAULTS[name].what} | " + " | ".join(table[name, *column] for column in columns) + " |")

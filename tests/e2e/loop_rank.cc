@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "epic/epic.h"
+#include "protocol/modes.h"
 
 namespace {
 
@@ -188,7 +189,8 @@ int main(int argc, char** argv) {
   app.add_option("--rank", flags.join.rank)->required();
   app.add_option("--size", flags.join.size)->required();
   app.add_option("--manager", flags.join.manager);
-  app.add_option("--mode", flags.join.mode, "Of a group that is not created beforehand");
+  app.add_option("--mode", flags.join.mode, "Of a group that is not created beforehand, by any of its names")
+      ->transform(CLI::Validator(epic::ModeToNumber, ""));
   app.add_option("--type", flags.type)->check(CLI::IsMember({"int32", "float32"}));
   app.add_option("--counts", flags.counts, "Elements; iterations take them in turn")->delimiter(',');
   app.add_option("--iterations", flags.iterations);

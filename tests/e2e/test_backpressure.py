@@ -8,9 +8,10 @@ Timers of the switches are too long here to run out meanwhile; those of hosts ar
 is sent again is judged with --full, on a quiet machine. sim/backpressure_test.cc judges the same, and more, in virtual time.
 """
 
+import modes
 import pytest
 
-MODES = (1, 2, 3)
+MODES = modes.NUMBERS
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "reducescatter", "allgather")
 # What must not be, and what not unless a host was late or its timer ran out.
 TROUBLE = ("uplink_timeouts", "drop_gap", "drop_above_window")

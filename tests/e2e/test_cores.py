@@ -8,12 +8,13 @@ import time
 import pytest
 
 import harness
+import modes
 from harness import assert_all_right
 
 CORES = 2
 BED = ("tree-3-2", "--hosts", "softnic", f"--engine-arg=--cores={CORES}")
 CONFORM = harness.BUILD / "check" / "conform" / "epic-conform"
-MODES = (1, 2, 3)
+MODES = modes.NUMBERS
 GROUPS = 4
 
 

@@ -5,6 +5,7 @@ import os
 import pytest
 
 import faults
+import modes
 
 pytestmark = pytest.mark.endings
 
@@ -41,7 +42,7 @@ def test_ranks_are_the_witnesses_of_a_switch_without_neighbours(beds, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", (1, 2, 3))
+@pytest.mark.parametrize("mode", modes.NUMBERS)
 @pytest.mark.parametrize("name", faults.FAULTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_ends_as_promised_each_time(beds, kind, name, mode):

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import modes
 import pcap
 from harness import assert_all_right
 
@@ -105,7 +106,7 @@ def forge_a_call(bed, mode, hosts, tmp_path):
     return len(forged)
 
 
-@pytest.mark.parametrize("mode", (1, 2, 3))
+@pytest.mark.parametrize("mode", modes.NUMBERS)
 def test_a_neighbour_cannot_make_anothers_call(bed, mode, tmp_path):
     """Both hang on leaf1: the packets are right but for the port that they come by."""
     before = bed.counters("leaf1")["drop_wrong_port"]
@@ -113,7 +114,7 @@ def test_a_neighbour_cannot_make_anothers_call(bed, mode, tmp_path):
     assert bed.counters("leaf1")["drop_wrong_port"] - before == sent
 
 
-@pytest.mark.parametrize("mode", (1, 2, 3))
+@pytest.mark.parametrize("mode", modes.NUMBERS)
 def test_nor_that_of_a_rank_whose_edge_spans_its_own_switch(bed, mode, tmp_path):
     """Leaf1 has one rank and is left out of the tree: root hears both hosts by one port, leaf1 does not."""
     before = bed.counters("leaf1")["forward_drop_forged_source"]

@@ -5,11 +5,12 @@ import time
 
 import pytest
 
+import modes
 from harness import assert_all_right
 
 pytestmark = pytest.mark.endings
 
-MODES = (1, 2, 3)
+MODES = modes.NUMBERS
 RANKS = range(4)
 LATE_S, STOPPED_S = 60, 30
 LATE, STOPPED = 3, 1      # ranks, on hosts of the same number

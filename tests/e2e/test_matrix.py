@@ -10,6 +10,7 @@ import random
 import pytest
 
 import harness
+import modes
 
 BEDS = {
     "star-4": ("star-4", "--hosts", "rxe"),
@@ -19,7 +20,7 @@ BEDS = {
     "tree-3-2-both": ("tree-3-2", "--hosts", "softnic,h1=rxe,h2=rxe"),
 }
 RANKS = 4
-MODES = (1, 2, 3)
+MODES = modes.NUMBERS
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reducescatter", "allgather")
 REDUCTIONS = ("allreduce", "reduce", "reducescatter")
 TYPES = ("float", "half", "bfloat16", "int32", "uint8")

@@ -2,9 +2,10 @@
 
 import pytest
 
+import modes
 from harness import assert_all_right
 
-NAMES = {1: "MODE_TERMINATED", 2: "MODE_TRANSLATED", 3: "MODE_AUGMENTED"}
+NAMES = {mode.number: mode.proto for mode in modes.ALL}
 COUNTS = "1,1023,25001,7,262145"
 FORMULAS = {(1, False): "(D+1)*2BL", (2, False): "4(H-1)BL", (2, True): "4(H-1)(D+1)BL", (3, False): "4BL",
             (3, True): "(D+1)*2BL"}
@@ -32,7 +33,7 @@ def run_in(bed, mode, switch_modes=(), *options):
 
 
 @pytest.mark.parametrize("reproducible", [False, True])
-@pytest.mark.parametrize("mode", [1, 2, 3])
+@pytest.mark.parametrize("mode", modes.NUMBERS)
 def test_allreduce_is_right_and_the_group_is_shown(bed, mode, reproducible):
     shown, text = run_in(bed, mode, (), *(["--reproducible"] if reproducible else []))
     assert shown["mode"] == NAMES[mode] and shown["reproducible"] == reproducible
@@ -53,14 +54,14 @@ def test_modes_i_and_iii_share_a_tree(bed, mode, switch_modes):
         expected = dict(switch_modes).get(node["switch_name"], mode)
         assert node["config"]["mode"] == NAMES[expected], node["switch_name"]
     name, number = switch_modes[0]
-    assert f", but {'I' * number} (" in text and f" on {name}\n" in text
+    assert f", but {modes.numeral(number)} (" in text and f" on {name}\n" in text
 
 
 @pytest.mark.parametrize("options, status, words", [
-    (["--mode", "4"], 2, "--mode"),
+    (["--mode", "99"], 2, "'99' is not a mode: " + modes.CHOICE),
     (["--mode", "3", "--switch-mode", "leaf1"], 2, "is not SWITCH=MODE"),
     (["--mode", "3", "--switch-mode", "leaf1=1", "--switch-mode", "leaf1=3"], 2, "leaf1 is given two modes"),
-    (["--mode", "3", "--switch-mode", "leaf1=2"], 1, "modes II and III cannot share a tree"),
+    (["--mode", "III", "--switch-mode", "leaf1=translated"], 1, "modes II and III cannot share a tree"),
     (["--switch-mode", "leaf1=1"], 1, "modes II and I cannot share a tree"),
     (["--mode", "3", "--switch-mode", "leaf9=1"], 1, "the topology has no switch leaf9"),
 ])

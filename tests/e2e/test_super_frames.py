@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+import modes
 import pcap
 from epic_testbed import net
 from harness import PERF, assert_all_right
@@ -85,7 +86,7 @@ def edges(bed, switch, group):
     return parent, {child["port"]: child.get("super_frames", False) for child in config["children"]}
 
 
-@pytest.mark.parametrize("mode", [1, 2, 3])
+@pytest.mark.parametrize("mode", modes.NUMBERS)
 def test_they_carry_the_collectives_between_softnic_hosts_and_switches(beds, mode):
     bed = beds.get("tree-3-2", *SOFTNIC)
     before = {switch: sent(bed, switch) for switch in bed.switches}
@@ -164,7 +165,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("mode", [1, 2, 3])
+@pytest.mark.parametrize("mode", modes.NUMBERS)
 @pytest.mark.parametrize("faults", FAULTS)
 def test_those_that_meet_with_faults_change_no_result(beds, faults, mode):
     bed = beds.get("tree-3-2", *SOFTNIC, "--wire", "--super-frames")

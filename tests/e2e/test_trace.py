@@ -6,9 +6,10 @@ import subprocess
 import pytest
 
 import harness
+import modes
 
 CONFORM = harness.BUILD / "check" / "conform" / "epic-conform"
-MODES = (1, 2, 3)
+MODES = modes.NUMBERS
 
 
 def conform(*traces):

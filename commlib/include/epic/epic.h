@@ -107,7 +107,7 @@ struct Options {
   int size = -1;
   std::string manager;  // HOST:PORT
   std::string ifname;   // network device of the RoCE port; else the first active port with an IPv4 address
-  int mode = 0;  // of the group, 1 to 3 (docs/PROTOCOL.md); 0: as it was created, else the manager's default
+  int mode = 0;  // of the group: a mode's number (docs/DEPLOY.md); 0: as created, else the manager's default
   // milliseconds::max() is for ever.
   std::chrono::milliseconds timeout{0};       // deadline of each call; 30 minutes if nobody says otherwise
   std::chrono::milliseconds join_timeout{0};  // wait for the other ranks; else the manager's default

@@ -1,0 +1,59 @@
+#include "protocol/modes.h"
+
+#include <charconv>
+
+namespace epic {
+namespace {
+
+constexpr bool EveryRowIsInItsPlace() {
+  for (size_t i = 0; i < kModes.size(); ++i) {
+    if (NumberOf(kModes[i].mode) != static_cast<int>(i) + 1) return false;
+    if (kModes[i].numeral.empty() || kModes[i].name.empty()) return false;
+    if (kModes[i].buffer.windows == 0 || kModes[i].reproducible_buffer.windows == 0) return false;
+  }
+  return true;
+}
+static_assert(EveryRowIsInItsPlace(), "row n - 1 is mode n, with its names and its buffers");
+static_assert(IsMode(kDefaultMode));
+
+constexpr char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool SameLetters(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, Lower, Lower);
+}
+
+}  // namespace
+
+std::optional<Mode> ModeOfNumber(int64_t number) {
+  if (number < 1 || number > static_cast<int64_t>(kModes.size())) return std::nullopt;
+  return kModes[static_cast<size_t>(number) - 1].mode;
+}
+
+std::optional<Mode> ModeNamed(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc{} && end == text.data() + text.size()) return ModeOfNumber(number);
+  for (const ModeInfo& row : kModes) {
+    if (SameLetters(text, row.numeral) || SameLetters(text, row.name)) return row.mode;
+  }
+  return std::nullopt;
+}
+
+std::string ModeChoice() {
+  std::string out;
+  for (const ModeInfo& row : kModes) {
+    if (!out.empty()) out += ", ";
+    out += std::to_string(NumberOf(row.mode));
+    out.append(" (").append(row.numeral).append(", ").append(row.name).append(")");
+  }
+  return out;
+}
+
+std::string ModeToNumber(std::string& text) {
+  const auto mode = ModeNamed(text);
+  if (!mode) return "'" + text + "' is not a mode: " + ModeChoice();
+  text = std::to_string(NumberOf(*mode));
+  return {};
+}
+
+}  // namespace epic

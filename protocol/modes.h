@@ -1,0 +1,124 @@
+// The modes: the ways in which switches realise a group (EPIC paper, section 4). One row for each, with what
+// everybody who names, chooses or judges modes has to know of them; what a switch needs to run one is in
+// incengine/modes/table.h. A new mode begins here (docs/ADDING-A-MODE.md).
+//
+// Windows have no column: the hosts' rule is the same in all modes (docs/PROTOCOL.md, section 4).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace epic {
+
+// The numbers are those of proto/switch.proto, of traces and of replay lines; none is ever given to another.
+enum class Mode : uint8_t { kUnspecified = 0, kTerminated = 1, kTranslated = 2, kAugmented = 3 };
+
+// Who sees to it that what is lost is sent again, and whom an acknowledgement to a host speaks for. It
+// decides which modes may share a tree (MayMix).
+enum class Reliability : uint8_t {
+  // Each hop acknowledges and repeats what travels on it; the acknowledgement is the switch's own.
+  kPerHop,
+  // Switches reflect acknowledgements between hosts: what a host sent is acknowledged to it when all who
+  // receive it have acknowledged it.
+  kEndToEnd,
+};
+
+// The paper's formula for the buffers of a switch: so many windows of B times a length, for each edge of the
+// tree at this switch or once (EPIC paper, appendix F.3).
+struct BufferFormula {
+  std::string_view text;    // as "4(H-1)BL"
+  uint32_t windows = 0;     // the factor of BL
+  bool whole_path = false;  // the length is that of the way from the root to its farthest host, else of a hop
+  bool per_edge = false;    // times D + 1
+};
+
+struct ModeInfo {
+  Mode mode = Mode::kUnspecified;
+  std::string_view numeral;  // the paper's
+  std::string_view name;     // "connection ..." in the paper
+  Reliability reliability{};
+  // Children may change places, and nothing but their places changes: nothing goes by their order.
+  bool children_alike = false;
+  BufferFormula buffer;
+  BufferFormula reproducible_buffer;  // of a group whose sums have the same bits each time
+};
+
+// Row n - 1 is mode n.
+inline constexpr std::array kModes = {
+    ModeInfo{.mode = Mode::kTerminated,
+             .numeral = "I",
+             .name = "terminated",
+             .reliability = Reliability::kPerHop,
+             .children_alike = false,  // they are added in order, always
+             .buffer = {.text = "(D+1)*2BL", .windows = 2, .per_edge = true},
+             .reproducible_buffer = {.text = "(D+1)*2BL", .windows = 2, .per_edge = true}},
+    ModeInfo{
+        .mode = Mode::kTranslated,
+        .numeral = "II",
+        .name = "translated",
+        .reliability = Reliability::kEndToEnd,
+        .children_alike = true,
+        .buffer = {.text = "4(H-1)BL", .windows = 4, .whole_path = true},
+        .reproducible_buffer = {.text = "4(H-1)(D+1)BL", .windows = 4, .whole_path = true, .per_edge = true}},
+    ModeInfo{.mode = Mode::kAugmented,
+             .numeral = "III",
+             .name = "augmented",
+             .reliability = Reliability::kPerHop,
+             .children_alike = true,
+             .buffer = {.text = "4BL", .windows = 4},
+             .reproducible_buffer = {.text = "(D+1)*2BL", .windows = 2, .per_edge = true}},
+};
+
+// What a group has that nobody has asked for another.
+inline constexpr Mode kDefaultMode = Mode::kTranslated;
+
+constexpr int NumberOf(Mode mode) { return static_cast<int>(mode); }
+
+// Its row; null for what is no mode, as of a later version.
+constexpr const ModeInfo* FindMode(Mode mode) {
+  const auto row = std::ranges::find(kModes, mode, &ModeInfo::mode);
+  return row == kModes.end() ? nullptr : &*row;
+}
+
+constexpr bool IsMode(Mode mode) { return FindMode(mode) != nullptr; }
+
+// All of them, in order.
+constexpr std::array<Mode, kModes.size()> AllModes() {
+  std::array<Mode, kModes.size()> all{};
+  std::ranges::transform(kModes, all.begin(), &ModeInfo::mode);
+  return all;
+}
+
+// May switches of these two modes be in one tree? Where each hop sees to itself any two may. A switch that
+// only reflects acknowledgements between hosts never acknowledges what a neighbour sends that waits for its
+// own. False for what is no mode.
+constexpr bool MayMix(Mode one, Mode other) {
+  const ModeInfo* const a = FindMode(one);
+  const ModeInfo* const b = FindMode(other);
+  return a != nullptr && b != nullptr && a->reliability == b->reliability;
+}
+
+// "II"; "none" for what is no mode.
+constexpr std::string_view NumeralOf(Mode mode) {
+  const ModeInfo* const row = FindMode(mode);
+  return row == nullptr ? "none" : row->numeral;
+}
+
+// Empty if there is no mode of that number; 0 is none.
+std::optional<Mode> ModeOfNumber(int64_t number);
+
+// A mode by its number, numeral or name, of letters of either size: "3", "III", "augmented".
+std::optional<Mode> ModeNamed(std::string_view text);
+
+// "1 (I, terminated), 2 (II, translated), 3 (III, augmented)", for help and errors.
+std::string ModeChoice();
+
+// For command lines: puts the mode's number in place of any of its names. Empty, or what is wrong with the
+// text.
+std::string ModeToNumber(std::string& text);
+
+}  // namespace epic

@@ -1,0 +1,68 @@
+#include "protocol/modes.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace epic {
+namespace {
+
+constexpr Mode kNoMode{99};
+
+TEST(ModesTest, AnyOfItsNamesIsTheMode) {
+  for (const char* text : {"3", "03", "III", "iii", "iIi", "augmented", "Augmented", "AUGMENTED"})
+    EXPECT_EQ(ModeNamed(text), Mode::kAugmented) << text;
+  EXPECT_EQ(ModeNamed("1"), Mode::kTerminated);
+  EXPECT_EQ(ModeNamed("I"), Mode::kTerminated);
+  EXPECT_EQ(ModeNamed("translated"), Mode::kTranslated);
+  for (const char* text : {"", "0", "99", "-1", "3x", " 3", "IIII", "augment", "augmented ", "1.0",
+                           "99999999999999999999", "unspecified"})
+    EXPECT_FALSE(ModeNamed(text).has_value()) << text;
+}
+
+TEST(ModesTest, NumbersAreModesOrNone) {
+  for (const ModeInfo& row : kModes) EXPECT_EQ(ModeOfNumber(NumberOf(row.mode)), row.mode);
+  for (const int64_t number : {int64_t{0}, int64_t{-1}, int64_t{99}, int64_t{256 + 1}, INT64_MIN, INT64_MAX})
+    EXPECT_FALSE(ModeOfNumber(number).has_value()) << number;
+}
+
+TEST(ModesTest, NoNameIsThatOfTwo) {
+  std::set<std::string_view> names;
+  for (const ModeInfo& row : kModes) {
+    EXPECT_TRUE(names.insert(row.numeral).second) << row.numeral;
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_EQ(ModeNamed(row.numeral), row.mode);
+    EXPECT_EQ(ModeNamed(row.name), row.mode);
+  }
+}
+
+TEST(ModesTest, WhatIsNoModeHasNoRow) {
+  for (const Mode none : {Mode::kUnspecified, kNoMode}) {
+    EXPECT_EQ(FindMode(none), nullptr);
+    EXPECT_FALSE(IsMode(none));
+    EXPECT_EQ(NumeralOf(none), "none");
+    for (const Mode mode : AllModes()) EXPECT_FALSE(MayMix(mode, none) || MayMix(none, mode));
+  }
+}
+
+// Modes I and III end each hop's reliability at the hop.
+TEST(ModesTest, WhatSeesToEachHopMixes) {
+  for (const Mode mode : AllModes()) EXPECT_TRUE(MayMix(mode, mode));
+  EXPECT_TRUE(MayMix(Mode::kTerminated, Mode::kAugmented));
+  EXPECT_TRUE(MayMix(Mode::kAugmented, Mode::kTerminated));
+  EXPECT_FALSE(MayMix(Mode::kTranslated, Mode::kAugmented));
+  EXPECT_FALSE(MayMix(Mode::kTerminated, Mode::kTranslated));
+}
+
+TEST(ModesTest, AnErrorSaysWhatTheNumbersMean) {
+  EXPECT_EQ(ModeChoice(), "1 (I, terminated), 2 (II, translated), 3 (III, augmented)");
+  std::string text = "Augmented";
+  EXPECT_EQ(ModeToNumber(text), "");
+  EXPECT_EQ(text, "3");
+  text = "99";
+  EXPECT_EQ(ModeToNumber(text), "'99' is not a mode: " + ModeChoice());
+  EXPECT_EQ(text, "99");
+}
+
+}  // namespace
+}  // namespace epic

@@ -1,0 +1,48 @@
+"""The modes, as protocol/modes.h has them: scripts and tests read its table, and list none of their own."""
+import argparse
+import pathlib
+import re
+
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "protocol" / "modes.h"
+_ROW = re.compile(r'ModeInfo\{\s*\.mode = Mode::k(\w+),\s*\.numeral = "(\w+)",\s*\.name = "(\w+)",\s*'
+                  r'\.reliability = Reliability::k(\w+),')
+
+
+class Mode:
+    """A row: `number`, `numeral` ("II"), `name` ("translated"), `per_hop` (each hop sees to itself), and what it is in messages."""
+
+    def __init__(self, number, numeral, name, per_hop):
+        self.number, self.numeral, self.name, self.per_hop = number, numeral, name, per_hop
+        self.proto = f"MODE_{name.upper()}"
+
+
+def enumerators(text):
+    """{"Translated": 2} of the enumeration, without that which is no mode."""
+    body = re.search(r"enum class Mode : uint8_t \{(.*?)\};", text, re.S).group(1)
+    return {name: int(number) for name, number in re.findall(r"k(\w+) = (\d+)", body) if name != "Unspecified"}
+
+
+def read(table=TABLE):
+    """The rows of a table, in order."""
+    text = table.read_text(encoding="utf-8")
+    numbers = enumerators(text)
+    return [Mode(numbers[mode], numeral, name, reliability == "PerHop") for mode, numeral, name, reliability in _ROW.findall(text)]
+
+
+ALL = read()
+NUMBERS = tuple(mode.number for mode in ALL)
+BY_NUMBER = {mode.number: mode for mode in ALL}
+CHOICE = ", ".join(f"{mode.number} ({mode.numeral}, {mode.name})" for mode in ALL)
+
+
+def numeral(number):
+    """ "II" of 2 or "2"."""
+    return BY_NUMBER[int(number)].numeral
+
+
+def number_of(text):
+    """For argparse: the number of a mode by any of its names."""
+    for mode in ALL:
+        if text.lower() in (str(mode.number), mode.numeral.lower(), mode.name):
+            return mode.number
+    raise argparse.ArgumentTypeError(f"'{text}' is not a mode: {CHOICE}")

@@ -1,0 +1,79 @@
+"""The table of modes (protocol/modes.h) is the only list of them: whoever else names one is found here."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "scripts/lib"))
+import modes  # noqa: E402
+
+CODE = "base bench check commlib examples incagent incengine incmanager io proto protocol reduce roce sim softnic tests".split()
+NAMED = "|".join(sorted(modes.enumerators(modes.TABLE.read_text(encoding="utf-8"))))
+ENUMERATOR = re.compile(rf"\bMode::k({NAMED})\b|\bMODE_({NAMED.upper()})\b")
+# Those who know single modes, and why. What is true of a mode belongs into its row.
+MAY_NAME = {
+    "protocol/modes.h": "the table",
+    "incengine/core/engine.cc": "what each mode's contexts are made of",
+    "incengine/state/config.cc": "the memory of each mode",
+    "check/snapshot_fields.h": "the memory of each mode",
+    "check/symmetry.cc": "the memory of each mode",
+    "check/model.cc": "whose acknowledgements are tracked",
+    "check/conform/group.h": "the rules of each mode",
+    "sim/scenario.cc": "what \"mixed\" chooses from: seeds keep their meaning when a mode is added",
+}
+
+
+def is_test(path):
+    return path.parts[0] == "tests" or re.search(r"_(test|fuzz|bench|testing)\.(cc|h)$", path.name) is not None
+
+
+def files(suffixes, folders=(*CODE, "scripts")):
+    found = [f for folder in folders for f in sorted((ROOT / folder).rglob("*")) if f.suffix in suffixes and f.is_file()]
+    return {str(f.relative_to(ROOT)): f.read_text(encoding="utf-8") for f in found if "corpus" not in f.parts}
+
+
+def places(texts, pattern):
+    """FILE:LINE of what matches, over lines."""
+    return [f"{name}:{text.count(chr(10), 0, m.start()) + 1}: {m.group(0)}" for name, text in texts.items() for m in pattern.finditer(text)]
+
+
+def test_the_enumeration_the_table_and_the_messages_have_the_same_modes():
+    numbers = modes.enumerators(modes.TABLE.read_text(encoding="utf-8"))
+    rows = {mode.name.capitalize(): mode.number for mode in modes.ALL}
+    assert rows == numbers, "each mode has a row of protocol/modes.h, as scripts/lib/modes.py reads them"
+    proto = (ROOT / "proto" / "switch.proto").read_text(encoding="utf-8")
+    of_messages = {name: int(number) for name, number in re.findall(r"^  (MODE_\w+) = (\d+);", proto, re.M)}
+    assert of_messages == {"MODE_UNSPECIFIED": 0} | {mode.proto: mode.number for mode in modes.ALL}
+
+
+def test_no_product_code_asks_for_single_modes():
+    texts = {name: text for name, text in files((".cc", ".h")).items() if not is_test(pathlib.Path(name))}
+    assert places({name: text for name, text in texts.items() if name not in MAY_NAME}, ENUMERATOR) == []
+    idle = [name for name in MAY_NAME if not ENUMERATOR.search(texts.get(name, ""))]
+    assert idle == [], "they name no mode any more"
+
+
+def test_no_number_stands_for_the_first_or_last_mode():
+    texts = files((".cc", ".h"))
+    asked = re.compile(r"\b[mM]ode(?:\(\)|_)? ?(?:<=?|>=?) ?(?:\d|Mode::|proto::MODE_)|Mode>\(\w+(?:\[0\])? - '0'\)|"
+                       r"static_cast<(?:\w+::)*Mode>\([4-9]\)")
+    assert places(texts, asked) == [], "ModeNamed and ModeOfNumber know the modes; the one that there is not is 99"
+
+
+def test_tests_take_all_modes_from_the_table():
+    every = re.compile(r"(?:(?:\w+::)*(?:Mode::k|MODE_)(?:" + f"{NAMED}|{NAMED.upper()}" + r")(?:,\s*)?){" + str(len(modes.ALL)) + ",}")
+    assert places({n: t for n, t in files((".cc", ".h")).items() if n != "protocol/modes.h"}, every) == [], "AllModes()"
+
+
+def test_scripts_take_all_modes_from_the_table():
+    texts = files((".py", ""), ("scripts", "bench", "check", "tests"))
+    del texts["tests/style/modes_test.py"]
+    listed = re.compile(r"^(?=.*(?i:mode)).*(?:[\[(]1, 2, 3[\])]|range\(1, 4\)|\"1,2,3\"|'I' \*|\[123\]).*$", re.M)
+    assert places(texts, listed) == [], "scripts/lib/modes.py has them"
+
+
+def test_operators_are_told_of_each_mode():
+    deploy = (ROOT / "docs" / "DEPLOY.md").read_text(encoding="utf-8")
+    missing = [mode.name for mode in modes.ALL
+               if not re.search(rf"^\| {mode.number}, {mode.name}\b", deploy, re.M) or not re.search(rf"^\| {mode.number} \|", deploy, re.M)]
+    assert missing == [], "docs/DEPLOY.md, Modes: when to choose it, and its buffers"
