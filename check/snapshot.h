@@ -14,6 +14,7 @@
 #include "check/archive.h"
 #include "commlib/core/rank_calls.h"
 #include "incengine/core/engine.h"
+#include "incengine/modes/table.h"
 #include "sim/host.h"
 
 namespace epic {
@@ -103,9 +104,8 @@ struct Snapshot {
   template <typename A>
   static void Endpoint(A& a, Of<A, engine::Endpoint>& e);
   template <typename A>
-  // Of a pipe: where it begins in the group's memory, and the payload bytes of each of its slots.
-  static void Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx, size_t pipe,
-                    size_t payload_bytes);
+  static void Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx,
+                    const engine::Pipe& pipe);
   template <typename A>
   static void Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx);
   template <typename A>

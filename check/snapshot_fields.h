@@ -35,14 +35,14 @@ void Snapshot::Endpoint(A& a, Of<A, engine::Endpoint>& e) {
 }
 
 template <typename A>
-void Snapshot::Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx, size_t pipe,
-                     size_t payload_bytes) {
-  const size_t n = ctx.config.slots;
-  const auto all = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes).subspan(pipe);
-  const auto payloads = all.subspan(engine::Arena::RoundUp(n * sizeof(engine::Slot)));
-  for (size_t i = 0; i < n; ++i) {
-    auto* const slot = reinterpret_cast<Of<A, engine::Slot>*>(all.data() + i * sizeof(engine::Slot));
-    const auto payload = payloads.subspan(i * payload_bytes, payload_bytes);
+void Snapshot::Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context& ctx,
+                     const engine::Pipe& pipe) {
+  const auto all = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes);
+  for (size_t i = 0; i < ctx.config.slots; ++i) {
+    auto* const slot =
+        reinterpret_cast<Of<A, engine::Slot>*>(all.data() + pipe.at + i * sizeof(engine::Slot));
+    const auto payload =
+        all.subspan(pipe.payloads(ctx.config) + i * pipe.payload_bytes, pipe.payload_bytes);
     a.Numbers(slot->index, slot->arrived, slot->ack_req);
     if constexpr (A::kReads) std::ranges::fill(payload, uint8_t{0});
     if (slot->index >= 0) a.Blob(payload);
@@ -122,10 +122,8 @@ void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   a.Deadline(ctx.uplink_at);
   a.Deadline(ctx.timer_at);
   if constexpr (A::kReads) ctx.counters = {};
-  if (ctx.terminated) return Rings(a, engine, ctx);
-  Slots(a, engine, ctx, 0, engine::SlotPayloadBytes(ctx.config));
-  if (ctx.config.mode == engine::Mode::kAugmented)
-    Slots(a, engine, ctx, engine::UpPipeBytes(ctx.config), ctx.config.path_mtu);
+  if (ctx.terminated) Rings(a, engine, ctx);
+  for (const engine::Pipe& pipe : engine::MemoryOf(ctx.config).pipes()) Slots(a, engine, ctx, pipe);
 }
 
 template <typename A>

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "check/snapshot.h"
+#include "incengine/modes/table.h"
 
 namespace epic::check {
 namespace {
@@ -86,17 +87,15 @@ void Snapshot::Relabel(engine::Engine& engine, uint64_t group_id, std::span<cons
   };
   for (engine::ControlSlot& slot : ctx.control) children(slot.arrived);
   const size_t n = ctx.config.slots;
-  const auto pipe = [&](size_t begin, size_t payload_bytes) {
-    const auto all = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes).subspan(begin);
+  const auto all = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes);
+  for (const engine::Pipe& pipe : engine::MemoryOf(ctx.config).pipes()) {
     for (size_t i = 0; i < n; ++i) {
-      auto* const slot = reinterpret_cast<engine::Slot*>(all.data() + i * sizeof(engine::Slot));
+      auto* const slot = reinterpret_cast<engine::Slot*>(all.data() + pipe.at + i * sizeof(engine::Slot));
       if (slot->index < 0) continue;
       children(slot->arrived);
-      data(all.subspan(engine::Arena::RoundUp(n * sizeof(engine::Slot)) + i * payload_bytes, payload_bytes));
+      data(all.subspan(pipe.payloads(ctx.config) + i * pipe.payload_bytes, pipe.payload_bytes));
     }
-  };
-  pipe(0, engine::SlotPayloadBytes(ctx.config));
-  if (ctx.config.mode == engine::Mode::kAugmented) pipe(engine::UpPipeBytes(ctx.config), ctx.config.path_mtu);
+  }
 }
 
 }  // namespace epic

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "incengine/modes/table.h"
 
 namespace epic::sim {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "incengine/modes/mode.h"
+#include "incengine/modes/table.h"
 
 namespace epic::engine {
 namespace {
@@ -35,34 +35,19 @@ Context MakeContext(const GroupConfig& config) {
   return ctx;
 }
 
-void MakeSlots(const GroupConfig& config, uint8_t* slots) {
-  for (uint32_t i = 0; i < config.slots; ++i) {
-    new (slots + i * sizeof(Slot)) Slot();
-    if (config.mode == Mode::kAugmented) new (slots + UpPipeBytes(config) + i * sizeof(Slot)) Slot();
-  }
+void MakeSlots(uint32_t count, uint8_t* slots) {
+  for (uint32_t i = 0; i < count; ++i) new (slots + i * sizeof(Slot)) Slot();
 }
 
-// Nothing for a mode that this engine does not realise.
-const ModeLogic* ModeOf(Mode mode) {
-  switch (mode) {
-    case Mode::kTerminated:
-      return &TerminatedMode();
-    case Mode::kTranslated:
-      return &TranslatedMode();
-    case Mode::kAugmented:
-      return &AugmentedMode();
-    case Mode::kUnspecified:
-      break;
-  }
-  return nullptr;
-}
+// Of a mode that a group has been installed with.
+const ModeLogic* ModeOf(Mode mode) { return &FindRow(mode)->logic(); }
 
 }  // namespace
 
 Engine::Engine(Ipv4 address, size_t port_count, size_t arena_bytes)
     : address_(address), port_count_(port_count), arena_(arena_bytes) {}
 
-bool Engine::Realises(Mode mode) { return ModeOf(mode) != nullptr; }
+bool Engine::Realises(Mode mode) { return FindRow(mode) != nullptr; }
 
 StatusOr<size_t> Engine::Install(const GroupConfig& config) {
   const Status valid = Validate(config, port_count_);
@@ -85,7 +70,9 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config) {
     return MakeStatus(StatusCode::kAlreadyExists,
                       fmt::format("QPN {:#x} is in use", Raw(config.parent->local_qpn)));
   }
-  ctx.arena_bytes = ArenaBytes(config);
+  const ModeRow& row = *FindRow(config.mode);
+  const Memory memory = row.memory(config);
+  ctx.arena_bytes = memory.bytes();
   const auto offset = arena_.Allocate(ctx.arena_bytes);
   if (!offset) {
     return MakeStatus(StatusCode::kResourceExhausted,
@@ -93,11 +80,9 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config) {
                                   arena_.free_bytes(), arena_.size()));
   }
   ctx.arena_offset = *offset;
-  if (config.mode == Mode::kTerminated) {
-    ctx.terminated = MakeTerminatedState(config, address_);
-  } else {
-    MakeSlots(config, arena_.At(*offset, ctx.arena_bytes).data());
-  }
+  uint8_t* const region = arena_.At(*offset, ctx.arena_bytes).data();
+  for (const Pipe& pipe : memory.pipes()) MakeSlots(config.slots, region + pipe.at);
+  if (row.add_state != nullptr) row.add_state(ctx, address_);
   for (size_t i = 0; i < config.children.size(); ++i) {
     by_qpn_[Raw(config.children[i].local_qpn)] = {config.group_id, EndpointId{static_cast<uint8_t>(i)}};
   }

@@ -102,11 +102,4 @@ size_t UpPipeBytes(const GroupConfig& config) {
          Arena::RoundUp(size_t{config.slots} * SlotPayloadBytes(config));
 }
 
-size_t ArenaBytes(const GroupConfig& config) {
-  if (config.mode == Mode::kTerminated) return TerminatedArenaBytes(config);
-  if (config.mode == Mode::kTranslated) return UpPipeBytes(config);
-  return UpPipeBytes(config) + Arena::RoundUp(size_t{config.slots} * sizeof(Slot)) +
-         Arena::RoundUp(size_t{config.slots} * config.path_mtu);
-}
-
 }  // namespace epic::engine

@@ -157,8 +157,4 @@ size_t SlotPayloadBytes(const GroupConfig& config);
 // Arena bytes of the N slots and payloads for packets on their way up.
 size_t UpPipeBytes(const GroupConfig& config);
 
-// Arena bytes that a group takes: those, and in mode III N slots and payloads for packets on their way down;
-// in mode I its rings of messages.
-size_t ArenaBytes(const GroupConfig& config);
-
 }  // namespace epic::engine

@@ -13,10 +13,8 @@ ENUMERATOR = re.compile(rf"\bMode::k({NAMED})\b|\bMODE_({NAMED.upper()})\b")
 # Those who know single modes, and why. What is true of a mode belongs into its row.
 MAY_NAME = {
     "protocol/modes.h": "the table",
-    "incengine/core/engine.cc": "what each mode's contexts are made of",
-    "incengine/state/config.cc": "the memory of each mode",
-    "check/snapshot_fields.h": "the memory of each mode",
-    "check/symmetry.cc": "the memory of each mode",
+    "incengine/modes/table.cc": "what the engine needs of each",
+    "check/symmetry.cc": "where children may change places",
     "check/model.cc": "whose acknowledgements are tracked",
     "check/conform/group.h": "the rules of each mode",
     "sim/scenario.cc": "what \"mixed\" chooses from: seeds keep their meaning when a mode is added",

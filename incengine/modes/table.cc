@@ -1,0 +1,57 @@
+#include "incengine/modes/table.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace epic::engine {
+namespace {
+
+// Rings of messages, which the queue pairs' state lays out.
+Memory RingsOfMessages(const GroupConfig& config) { return Memory(TerminatedArenaBytes(config)); }
+
+void AddQueuePairs(Context& ctx, Ipv4 address) { ctx.terminated = MakeTerminatedState(ctx.config, address); }
+
+// Partial sums; at the root, results.
+Memory UpPipe(const GroupConfig& config) { return Memory(config, std::array{SlotPayloadBytes(config)}); }
+
+// And behind them results on their way down, as they are on the wire.
+Memory UpAndDownPipe(const GroupConfig& config) {
+  return Memory(config, std::array{SlotPayloadBytes(config), size_t{config.path_mtu}});
+}
+
+}  // namespace
+
+constexpr std::array<ModeRow, kModes.size()> kModeRows = {{
+    {.mode = Mode::kTerminated,
+     .logic = TerminatedMode,
+     .memory = RingsOfMessages,
+     .add_state = AddQueuePairs},
+    {.mode = Mode::kTranslated, .logic = TranslatedMode, .memory = UpPipe},
+    {.mode = Mode::kAugmented, .logic = AugmentedMode, .memory = UpAndDownPipe},
+}};
+
+static_assert(std::ranges::equal(kModeRows, kModes, {}, &ModeRow::mode, &ModeInfo::mode),
+              "each mode of protocol/modes.h has its row, in its place");
+static_assert(std::ranges::all_of(kModeRows, [](const ModeRow& row) { return row.logic && row.memory; }));
+
+size_t Pipe::payloads(const GroupConfig& config) const {
+  return at + Arena::RoundUp(size_t{config.slots} * sizeof(Slot));
+}
+
+Memory::Memory(const GroupConfig& config, std::span<const size_t> payload_bytes) {
+  EPIC_CHECK(payload_bytes.size() <= kMostPipes);
+  for (const size_t bytes : payload_bytes) {
+    Pipe& pipe = pipes_[count_++];
+    pipe = {.at = bytes_, .payload_bytes = bytes};
+    bytes_ = pipe.payloads(config) + Arena::RoundUp(config.slots * bytes);
+  }
+}
+
+Memory MemoryOf(const GroupConfig& config) {
+  const ModeRow* const row = FindRow(config.mode);
+  EPIC_CHECK(row != nullptr);
+  return row->memory(config);
+}
+
+}  // namespace epic::engine

@@ -1,0 +1,62 @@
+// What the engine needs of each mode: a row beside that of protocol/modes.h. A new mode has its row in
+// table.cc (docs/ADDING-A-MODE.md).
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "incengine/modes/mode.h"
+
+namespace epic::engine {
+
+// N slots in a group's region of the arena, from `at` on, and behind them the payload of each.
+struct Pipe {
+  size_t at = 0;
+  size_t payload_bytes = 0;  // of one slot
+  // Where the payloads begin.
+  size_t payloads(const GroupConfig& config) const;
+};
+
+// A group's region of the arena: how long it is, and its pipes. Slots are made there when the group is
+// installed; what else a mode keeps there is known to its own state.
+class Memory {
+ public:
+  static constexpr size_t kMostPipes = 2;
+  // Without pipes.
+  explicit Memory(size_t bytes) : bytes_(bytes) {}
+  // With pipes one behind the other, of so many payload bytes for each slot.
+  Memory(const GroupConfig& config, std::span<const size_t> payload_bytes);
+
+  size_t bytes() const { return bytes_; }
+  std::span<const Pipe> pipes() const { return std::span(pipes_).first(count_); }
+
+ private:
+  size_t bytes_ = 0;
+  size_t count_ = 0;
+  std::array<Pipe, kMostPipes> pipes_{};
+};
+
+struct ModeRow {
+  Mode mode = Mode::kUnspecified;
+  const ModeLogic& (*logic)() = nullptr;
+  Memory (*memory)(const GroupConfig& config) = nullptr;
+  // What a context has at its beginning beside what all have; null: nothing. address is this switch's.
+  void (*add_state)(Context& ctx, Ipv4 address) = nullptr;
+};
+
+// Row n - 1 is mode n.
+extern const std::array<ModeRow, kModes.size()> kModeRows;
+
+// Null for what is no mode.
+inline const ModeRow* FindRow(Mode mode) {
+  const size_t at = static_cast<size_t>(mode) - 1;
+  return at < kModeRows.size() ? &kModeRows[at] : nullptr;
+}
+
+// Of a group whose mode there is.
+Memory MemoryOf(const GroupConfig& config);
+
+// Arena bytes that the group takes.
+inline size_t ArenaBytes(const GroupConfig& config) { return MemoryOf(config).bytes(); }
+
+}  // namespace epic::engine

@@ -1,0 +1,60 @@
+#include "incengine/modes/table.h"
+
+#include <gtest/gtest.h>
+
+namespace epic::engine {
+namespace {
+
+GroupConfig Config(Mode mode, uint32_t slots, bool reproducible) {
+  GroupConfig config{.mode = mode, .path_mtu = 256, .slots = slots, .reproducible = reproducible};
+  config.children.resize(3);
+  return config;
+}
+
+TEST(ModeTable, EveryModeHasItsRowAndNothingElseHas) {
+  for (const Mode mode : AllModes()) {
+    ASSERT_NE(FindRow(mode), nullptr) << NumeralOf(mode);
+    EXPECT_EQ(FindRow(mode)->mode, mode);
+  }
+  for (const Mode none : {Mode::kUnspecified, Mode{99}, Mode{255}}) EXPECT_EQ(FindRow(none), nullptr);
+}
+
+TEST(ModeTable, PipesLieOneBehindTheOtherInTheGroupsRegion) {
+  for (const Mode mode : AllModes()) {
+    for (const bool reproducible : {false, true}) {
+      for (const uint32_t slots : {2u, 64u}) {
+        const GroupConfig config = Config(mode, slots, reproducible);
+        const Memory memory = MemoryOf(config);
+        EXPECT_EQ(ArenaBytes(config), memory.bytes());
+        size_t end = 0;
+        for (const Pipe& pipe : memory.pipes()) {
+          EXPECT_GE(pipe.at, end) << NumeralOf(mode);
+          EXPECT_GE(pipe.payloads(config), pipe.at + slots * sizeof(Slot)) << NumeralOf(mode);
+          end = pipe.payloads(config) + slots * pipe.payload_bytes;
+        }
+        EXPECT_LE(end, memory.bytes()) << NumeralOf(mode);
+      }
+    }
+  }
+}
+
+// The modules look for the up pipe at the beginning and for the down pipe behind it.
+TEST(ModeTable, MemoryIsWhereTheModulesLookForIt) {
+  const auto of = [](Mode mode) { return Config(mode, 8, true); };
+  EXPECT_TRUE(MemoryOf(of(Mode::kTerminated)).pipes().empty());
+  EXPECT_EQ(ArenaBytes(of(Mode::kTerminated)), TerminatedArenaBytes(of(Mode::kTerminated)));
+
+  const GroupConfig two = of(Mode::kTranslated);
+  ASSERT_EQ(MemoryOf(two).pipes().size(), 1u);
+  EXPECT_EQ(MemoryOf(two).pipes()[0].payload_bytes, SlotPayloadBytes(two));
+  EXPECT_EQ(ArenaBytes(two), UpPipeBytes(two));
+
+  const GroupConfig three = of(Mode::kAugmented);
+  ASSERT_EQ(MemoryOf(three).pipes().size(), 2u);
+  EXPECT_EQ(MemoryOf(three).pipes()[0].at, 0u);
+  EXPECT_EQ(MemoryOf(three).pipes()[1].at, UpPipeBytes(three));
+  EXPECT_EQ(MemoryOf(three).pipes()[1].payload_bytes, 256u);
+}
+
+}  // namespace
+}  // namespace epic::engine
