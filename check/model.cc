@@ -55,12 +55,14 @@ Model::Model(const SystemConfig& config, const FaultBounds& bounds)
   RequireReceivers();
 }
 
-// Mode II acknowledges end to end: of an index that only some ranks receive when they have acknowledged it,
-// of others when the rank itself has acknowledged its result (docs/PROTOCOL.md, section 5.4).
+// Where switches only reflect acknowledgements, as in mode II, what is acknowledged to a rank is acknowledged
+// end to end: of an index that only some ranks receive when they have acknowledged it, of others when the
+// rank itself has acknowledged its result (docs/PROTOCOL.md, section 5.4).
 void Model::RequireReceivers() {
   if (!Judges(Invariant::kEndToEnd)) return;
   for (size_t s = 0; s < static_cast<size_t>(system().switches()); ++s) {
-    if (system().config().mode.At(s) != engine::Mode::kTranslated) return;
+    const ModeInfo* const mode = FindMode(system().config().mode.At(s));
+    if (mode == nullptr || mode->reliability != Reliability::kEndToEnd) return;
   }
   const auto hosts = static_cast<size_t>(system().hosts());
   const auto first = system().edges().end() - static_cast<ptrdiff_t>(hosts);

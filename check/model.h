@@ -164,8 +164,8 @@ class Model {
   std::vector<std::vector<uint64_t>> state_terms_;
   std::vector<uint64_t> content_terms_;
   std::vector<std::vector<uint32_t>> relabelled_contents_;  // what they become, by symmetry
-  // Mode II: required_[a][b][n]: when n packets of rank a are acknowledged, rank b must have acknowledged to
-  // its switch everything before this index.
+  // Of modes that acknowledge end to end: required_[a][b][n]: when n packets of rank a are acknowledged, rank
+  // b must have acknowledged to its switch everything before this index.
   std::vector<std::vector<std::vector<Index>>> required_;
 };
 

@@ -40,8 +40,8 @@ struct Snapshot {
   static int64_t Acknowledged(const roce::QueuePair& qp) { return qp.tx_.una; }
   static int64_t Received(const roce::QueuePair& qp) { return qp.rx_.epsn.DistanceFrom(qp.attr_.rq_psn); }
 
-  // Child c of the group becomes child becomes[c]; payloads in slots are relabelled by `data`. Not in mode I,
-  // which takes its children in order.
+  // Child c of the group becomes child becomes[c]; payloads in slots are relabelled by `data`. Only of modes
+  // whose children are alike.
   static void Relabel(engine::Engine& engine, uint64_t group_id, std::span<const size_t> becomes,
                       const std::function<void(std::span<uint8_t>)>& data);
   // What a host holds in its bounce buffers is relabelled.
@@ -51,8 +51,6 @@ struct Snapshot {
 
  private:
   // Never called: they do not compile when a field has been added (check/snapshot_complete.cc).
-  static void EveryField(const engine::Context& context, const engine::Slot& slot,
-                         const engine::TerminatedState& mode_i, const engine::Message& message);
   static void EveryField(const roce::QueuePair& qp);
   static void EveryField(const sim::Host& host);
 
@@ -90,14 +88,19 @@ struct Snapshot {
     if (has) item(*value);
   }
 
+  // Fields that need not be saved, for those who read.
+  template <typename... T>
+  static void NotSaved(const T&...) {}
+
   template <typename A>
   static void Header(A& a, Of<A, ControlHeader>& h) {
-    a.Numbers(h.collective, h.op, h.type, h.invocation, h.count, h.root, h.parts, h.flags, h.status, h.field,
-              h.culprit);
+    auto& [collective, op, type, invocation, count, root, parts, flags, status, field, culprit] = h;
+    a.Numbers(collective, op, type, invocation, count, root, parts, flags, status, field, culprit);
   }
   template <typename A>
   static void Layout(A& a, Of<A, DataLayout>& l) {
-    a.Numbers(l.parts, l.part_packets, l.part_bytes, l.control_packets, l.inlined_bytes);
+    auto& [parts, part_packets, part_bytes, control_packets, inlined_bytes] = l;
+    a.Numbers(parts, part_packets, part_bytes, control_packets, inlined_bytes);
   }
   template <typename A>
   static void Direction(A& a, Of<A, engine::Direction>& d);

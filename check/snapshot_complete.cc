@@ -1,6 +1,7 @@
-// Every field of the types that check/snapshot_fields.h saves, by name. A structured binding does not compile
-// when its type has another number of fields: who adds one says in snapshot_fields.h how it is saved, or
-// finds that it need not be, and names it here.
+// Every field of queue pairs and hosts that check/snapshot_fields.h saves, by name; those of switches it
+// binds where it saves them. A structured binding does not compile when its type has another number of
+// fields: who adds one says in snapshot_fields.h how it is saved, or finds that it need not be, and names it
+// here.
 //
 // What is not saved never changes after set-up (configurations, places in memory), or is a counter or an
 // identification number, or is of no use to what is explored (inline data, RDMA Reads and Writes, datagrams).
@@ -9,46 +10,6 @@
 namespace epic {
 
 // In the order of declaration.
-void Snapshot::EveryField(const engine::Context& context, const engine::Slot& slot,
-                          const engine::TerminatedState& mode_i, const engine::Message& message) {
-  // Not saved: config, arena_offset, arena_bytes, ranks, child_of_rank, counters.
-  [[maybe_unused]] const auto& [config, state, invocations, control, arena_offset, arena_bytes, children,
-                                parent, ranks, child_of_rank, results_end, up_sent, acked_end, up_acked_end,
-                                max_up_epsn, asked_from, asked_at, handed_down_at, uplink_at, uplink_backoff,
-                                timer_at, counters, terminated] = context;
-  {
-    // Not saved: config, udp_src_port, ip_id, counters.
-    [[maybe_unused]] const auto& [endpoint_config, udp_src_port, ip_id, in, out, nak_sent, up_epsn, up_told,
-                                  deferred, down_acked_end, want, prompt_at, prompt_backoff,
-                                  accepted_since_ack, ack_due, ack_sent, resend_at, resend_backoff, repeating,
-                                  heard_at, repeat_ack_at, rnr_allowed_at, rnr_backoff, endpoint_counters] =
-        parent;
-    [[maybe_unused]] const auto& [from, to] = want;
-    [[maybe_unused]] const auto& [segments, message_packets, next_index, next_wire, next_msn,
-                                  next_invocation] = in;
-    [[maybe_unused]] const auto& [invocation, is_control, first_index, length, wire_base, msn_base,
-                                  part_packets, part_messages] = segments.front();
-  }
-  {
-    [[maybe_unused]] const auto& [number, header, control_index, layout] = invocations.front();
-    [[maybe_unused]] const auto& [collective, op, type, invocation, count, root, parts, flags, status, field,
-                                  culprit] = header;
-    [[maybe_unused]] const auto& [layout_parts, part_packets, part_bytes, control_packets, inlined_bytes] =
-        layout;
-  }
-  { [[maybe_unused]] const auto& [invocation, arrived, ack_req, header] = control.front(); }
-  { [[maybe_unused]] const auto& [index, arrived, ack_req] = slot; }
-  {
-    [[maybe_unused]] const auto& [mode_i_children, mode_i_parent, sums, up, next_child, sum_at, sum_loaded,
-                                  failure, up_failed, down, down_failed] = mode_i;
-    [[maybe_unused]] const auto& [qp, received, receiving_at, packets_received, told, poll] = *mode_i_parent;
-    // Not saved: base, capacity.
-    [[maybe_unused]] const auto& [base, capacity, messages, first, left_packets_end, tail] = sums;
-    [[maybe_unused]] const auto& [invocation, at_control, header, layout, part, in_part, control_index] = up;
-  }
-  [[maybe_unused]] const auto& [at, bytes, is_control, imm, holders, packets_end, index] = message;
-}
-
 void Snapshot::EveryField(const roce::QueuePair& qp) {
   // Not saved: config, window, attr, counters.
   [[maybe_unused]] const auto& [config, window, state, attr, tx, rx, rate, completions, counters] = qp;

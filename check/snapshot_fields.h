@@ -1,4 +1,12 @@
 // Included by check/snapshot.h only: what its functions do.
+//
+// The fields of a switch's state are bound by name, in the order of declaration, where they are saved. A
+// structured binding does not compile when its type has another number of fields: who adds one says here how
+// it is saved, or that it need not be (NotSaved). tests/style/fields_test.py finds a name that is only bound.
+// Hosts and queue pairs: check/snapshot_complete.cc.
+//
+// What need not be saved never changes after set-up (configurations, places in memory), or is a counter or an
+// identification number.
 #pragma once
 
 #include <algorithm>
@@ -9,29 +17,37 @@ namespace epic {
 
 template <typename A>
 void Snapshot::Direction(A& a, Of<A, engine::Direction>& d) {
-  Sequence(a, d.segments_, [&a](auto& s) {
-    a.Numbers(s.invocation, s.control, s.first_index, s.length, s.msn_base, s.part_packets, s.part_messages);
-    a.Number(s.wire_base);
+  auto& [segments, message_packets, next_index, next_wire, next_msn, next_invocation] = d;
+  Sequence(a, segments, [&a](auto& segment) {
+    auto& [invocation, control, first_index, length, wire_base, msn_base, part_packets, part_messages] =
+        segment;
+    a.Numbers(invocation, control, first_index, length, msn_base, part_packets, part_messages);
+    a.Number(wire_base);
   });
-  a.Numbers(d.message_packets_, d.next_index_, d.next_msn_, d.next_invocation_);
-  a.Number(d.next_wire_);
+  a.Numbers(message_packets, next_index, next_msn, next_invocation);
+  a.Number(next_wire);
 }
 
 template <typename A>
 void Snapshot::Endpoint(A& a, Of<A, engine::Endpoint>& e) {
-  Direction(a, e.in);
-  Direction(a, e.out);
-  a.Numbers(e.nak_sent, e.up_epsn, e.up_told, e.deferred, e.down_acked_end, e.want.from, e.want.to,
-            e.accepted_since_ack, e.ack_due, e.ack_sent, e.repeating);
-  a.Capped(e.prompt_backoff, kMostBackoff);
-  a.Capped(e.resend_backoff, kMostBackoff);
-  a.Capped(e.rnr_backoff, kMostBackoff);
-  a.Deadline(e.prompt_at);
-  a.Deadline(e.resend_at);
-  a.Past(e.heard_at, kLongAgo);
-  a.Deadline(e.repeat_ack_at);
-  a.Deadline(e.rnr_allowed_at);
-  if constexpr (A::kReads) e.counters = {};
+  auto& [config, udp_src_port, ip_id, in, out, nak_sent, up_epsn, up_told, deferred, down_acked_end, want,
+         prompt_at, prompt_backoff, accepted_since_ack, ack_due, ack_sent, resend_at, resend_backoff,
+         repeating, heard_at, repeat_ack_at, rnr_allowed_at, rnr_backoff, counters] = e;
+  NotSaved(config, udp_src_port, ip_id);
+  auto& [from, to] = want;
+  Direction(a, in);
+  Direction(a, out);
+  a.Numbers(nak_sent, up_epsn, up_told, deferred, down_acked_end, from, to, accepted_since_ack, ack_due,
+            ack_sent, repeating);
+  a.Capped(prompt_backoff, kMostBackoff);
+  a.Capped(resend_backoff, kMostBackoff);
+  a.Capped(rnr_backoff, kMostBackoff);
+  a.Deadline(prompt_at);
+  a.Deadline(resend_at);
+  a.Past(heard_at, kLongAgo);
+  a.Deadline(repeat_ack_at);
+  a.Deadline(rnr_allowed_at);
+  if constexpr (A::kReads) counters = {};
 }
 
 template <typename A>
@@ -41,32 +57,38 @@ void Snapshot::Slots(A& a, Of<A, engine::Engine>& engine, const engine::Context&
   for (size_t i = 0; i < ctx.config.slots; ++i) {
     auto* const slot =
         reinterpret_cast<Of<A, engine::Slot>*>(all.data() + pipe.at + i * sizeof(engine::Slot));
-    const auto payload =
-        all.subspan(pipe.payloads(ctx.config) + i * pipe.payload_bytes, pipe.payload_bytes);
-    a.Numbers(slot->index, slot->arrived, slot->ack_req);
+    const auto payload = all.subspan(pipe.payloads(ctx.config) + i * pipe.payload_bytes, pipe.payload_bytes);
+    auto& [index, arrived, ack_req] = *slot;
+    a.Numbers(index, arrived, ack_req);
     if constexpr (A::kReads) std::ranges::fill(payload, uint8_t{0});
-    if (slot->index >= 0) a.Blob(payload);
+    if (index >= 0) a.Blob(payload);
   }
 }
 
 template <typename A>
 void Snapshot::Messages(A& a, Of<A, engine::MessageRing>& ring) {
-  Queue(a, ring.messages_,
-        [&a](auto& m) { a.Numbers(m.at, m.bytes, m.control, m.imm, m.holders, m.packets_end, m.index); });
-  a.Numbers(ring.first_, ring.left_packets_end_, ring.tail_);
+  auto& [base, capacity, messages, first, left_packets_end, tail] = ring;
+  NotSaved(base, capacity);
+  Queue(a, messages, [&a](auto& message) {
+    auto& [at, bytes, control, imm, holders, packets_end, index] = message;
+    a.Numbers(at, bytes, control, imm, holders, packets_end, index);
+  });
+  a.Numbers(first, left_packets_end, tail);
 }
 
 template <typename A>
 void Snapshot::Place(A& a, Of<A, engine::StreamPlace>& place) {
-  a.Numbers(place.invocation, place.control, place.part, place.message, place.control_index);
-  Header(a, place.header);
-  Layout(a, place.layout);
+  auto& [invocation, control, header, layout, part, message, control_index] = place;
+  a.Numbers(invocation, control, part, message, control_index);
+  Header(a, header);
+  Layout(a, layout);
 }
 
 // Mode I. The rings' bytes are those of their messages, of the receive that is being filled, and of the sum.
 template <typename A>
 void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>& ctx) {
-  auto& state = *ctx.terminated;
+  auto& [children, parent, sums, up, next_child, sum_at, sum_loaded, failure, up_failed, down, down_failed] =
+      *ctx.terminated;
   const auto memory = engine.arena_.At(ctx.arena_offset, ctx.arena_bytes);
   if constexpr (A::kReads) std::ranges::fill(memory, uint8_t{0});
   const auto bytes_of = [&](auto& ring) {
@@ -79,51 +101,57 @@ void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>
   check::Regions rings;
   rings.Add({static_cast<const uint8_t*>(nullptr), ctx.arena_bytes});
   const auto endpoint = [&](auto& ep) {
-    QueuePair(a, ep.qp, rings);
-    Messages(a, ep.received);
-    Maybe(a, ep.receiving_at, [&a](auto& at) { a.Numbers(at); });
-    a.Numbers(ep.packets_received, ep.told, ep.poll);
-    bytes_of(ep.received);
-    if (ep.receiving_at && ep.qp.rx_.message != roce::QueuePair::Message::kNone)
-      a.Blob(memory.subspan(*ep.receiving_at, ep.qp.rx_.filled));
+    auto& [qp, received, receiving_at, packets_received, told, poll] = ep;
+    QueuePair(a, qp, rings);
+    Messages(a, received);
+    Maybe(a, receiving_at, [&a](auto& at) { a.Numbers(at); });
+    a.Numbers(packets_received, told, poll);
+    bytes_of(received);
+    if (receiving_at && qp.rx_.message != roce::QueuePair::Message::kNone)
+      a.Blob(memory.subspan(*receiving_at, qp.rx_.filled));
   };
-  for (auto& child : state.children) endpoint(child);
-  if (state.parent) endpoint(*state.parent);
-  Messages(a, state.sums);
-  bytes_of(state.sums);
-  Place(a, state.up);
-  Place(a, state.down);
-  a.Numbers(state.next_child, state.sum_loaded, state.up_failed, state.down_failed);
-  Maybe(a, state.sum_at, [&a](auto& at) { a.Numbers(at); });
-  Maybe(a, state.failure, [&a](auto& header) { Header(a, header); });
-  if (state.sum_at && state.sum_loaded)
-    a.Blob(memory.subspan(*state.sum_at, engine::TerminatedMessageBytes(ctx.config)));
+  for (auto& child : children) endpoint(child);
+  if (parent) endpoint(*parent);
+  Messages(a, sums);
+  bytes_of(sums);
+  Place(a, up);
+  Place(a, down);
+  a.Numbers(next_child, sum_loaded, up_failed, down_failed);
+  Maybe(a, sum_at, [&a](auto& at) { a.Numbers(at); });
+  Maybe(a, failure, [&a](auto& header) { Header(a, header); });
+  if (sum_at && sum_loaded) a.Blob(memory.subspan(*sum_at, engine::TerminatedMessageBytes(ctx.config)));
 }
 
 template <typename A>
 void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   auto& ctx = engine.groups_.at(group_id);
-  a.Numbers(ctx.state);
-  Sequence(a, ctx.invocations, [&a](auto& invocation) {
-    a.Numbers(invocation.number, invocation.control_index);
-    Header(a, invocation.header);
-    Layout(a, invocation.layout);
+  auto& [config, state, invocations, control, arena_offset, arena_bytes, children, parent, ranks,
+         child_of_rank, results_end, up_sent, acked_end, up_acked_end, max_up_epsn, asked_from, asked_at,
+         handed_down_at, uplink_at, uplink_backoff, timer_at, counters, terminated] = ctx;
+  NotSaved(config, arena_offset, arena_bytes, ranks, child_of_rank);
+  a.Numbers(state);
+  Sequence(a, invocations, [&a](auto& invocation) {
+    auto& [number, header, control_index, layout] = invocation;
+    a.Numbers(number, control_index);
+    Header(a, header);
+    Layout(a, layout);
   });
-  for (auto& slot : ctx.control) {
-    a.Numbers(slot.invocation, slot.arrived, slot.ack_req);
-    Header(a, slot.header);
+  for (auto& slot : control) {
+    auto& [invocation, arrived, ack_req, header] = slot;
+    a.Numbers(invocation, arrived, ack_req);
+    Header(a, header);
   }
-  for (auto& child : ctx.children) Endpoint(a, child);
-  if (!ctx.is_root()) Endpoint(a, ctx.parent);
-  a.Numbers(ctx.results_end, ctx.up_sent, ctx.acked_end, ctx.up_acked_end, ctx.max_up_epsn, ctx.asked_from);
-  a.Capped(ctx.uplink_backoff, kMostBackoff);
-  a.Past(ctx.asked_at, kLongAgo);
-  a.Past(ctx.handed_down_at, kLongAgo);
-  a.Deadline(ctx.uplink_at);
-  a.Deadline(ctx.timer_at);
-  if constexpr (A::kReads) ctx.counters = {};
-  if (ctx.terminated) Rings(a, engine, ctx);
-  for (const engine::Pipe& pipe : engine::MemoryOf(ctx.config).pipes()) Slots(a, engine, ctx, pipe);
+  for (auto& child : children) Endpoint(a, child);
+  if (!ctx.is_root()) Endpoint(a, parent);
+  a.Numbers(results_end, up_sent, acked_end, up_acked_end, max_up_epsn, asked_from);
+  a.Capped(uplink_backoff, kMostBackoff);
+  a.Past(asked_at, kLongAgo);
+  a.Past(handed_down_at, kLongAgo);
+  a.Deadline(uplink_at);
+  a.Deadline(timer_at);
+  if constexpr (A::kReads) counters = {};
+  if (terminated) Rings(a, engine, ctx);
+  for (const engine::Pipe& pipe : engine::MemoryOf(config).pipes()) Slots(a, engine, ctx, pipe);
 }
 
 template <typename A>

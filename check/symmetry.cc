@@ -32,7 +32,8 @@ bool CarryUp(const System& system, Relabelling& to) {
 
 bool HasSymmetry(const System& system) {
   for (int s = 0; s < system.switches(); ++s) {
-    if (system.config().mode.At(static_cast<size_t>(s)) == engine::Mode::kTerminated) return false;
+    const ModeInfo* const mode = FindMode(system.config().mode.At(static_cast<size_t>(s)));
+    if (mode == nullptr || !mode->children_alike) return false;
   }
   // Relabelled packets are data from their first byte on.
   return std::ranges::none_of(system.config().calls, [](const ControlHeader& call) {

@@ -42,6 +42,13 @@ TEST(SymmetryTest, NoneWhereSomethingTellsNodesApart) {
   EXPECT_THAT(Of({.collective = "reducescatter", .topology = "star-3"}), testing::ElementsAre(same));
 }
 
+TEST(SymmetryTest, OnlyModesWhoseChildrenAreAlikeHaveAny) {
+  for (const ModeInfo& row : kModes) {
+    const std::string mode = std::to_string(NumberOf(row.mode));
+    EXPECT_EQ(Of({.mode = mode, .topology = "star-3"}).size(), row.children_alike ? 6u : 1u) << row.numeral;
+  }
+}
+
 // Closed, with the identity first, and every one keeps the edges.
 TEST(SymmetryTest, TheyAreAGroupThatKeepsTheTree) {
   for (const char* topology : {"star-4", "tree-3-2", "uneven"}) {

@@ -1,0 +1,58 @@
+"""The checker's snapshots hold every field of a switch's state: one that check/snapshot_fields.h does not name does not compile
+there, and one that it names it saves, or says that it need not be."""
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Where fields are bound, and how a function ends there.
+FILES = {"check/snapshot_fields.h": r"^}$", "check/snapshot.h": r"^  }$"}
+# The plain structs of a context, to which modes add fields. A struct within another one is told of only where that one is whole.
+STRUCTS = (("Context", "Endpoint", "Slot"), ("Invocation", "ControlSlot", "IndexRange"))
+WRITER = "epic::check::Writer"
+SAVES = f"""#include "check/snapshot.h"
+template void epic::Snapshot::Engine<{WRITER}>({WRITER}&, const epic::engine::Engine&, uint64_t);
+template void epic::Snapshot::Endpoint<{WRITER}>({WRITER}&, const epic::engine::Endpoint&);
+template void epic::Snapshot::Slots<{WRITER}>({WRITER}&, const epic::engine::Engine&, const epic::engine::Context&,
+                                              const epic::engine::Pipe&);
+"""
+
+
+def bindings(text, end):
+    """Each structured binding: its names, and what follows within its function."""
+    for match in re.finditer(r"auto& \[([^\]]*)\] =", text):
+        body = text[match.end():]
+        yield re.findall(r"\w+", match.group(1)), body[:re.search(end, body, re.M).start()]
+
+
+def test_what_is_named_is_saved_or_said_to_be_left_out():
+    idle, number = [], 0
+    for file, end in FILES.items():
+        for names, body in bindings((ROOT / file).read_text(encoding="utf-8"), end):
+            number += 1
+            idle += [f"{file}: {name} is named, and neither saved nor NotSaved" for name in names if not re.search(rf"\b{name}\b", body)]
+    assert number >= 15
+    assert idle == []
+
+
+def compiling_with_more(structs, folder):
+    """A compiler that reads a copy of the contexts' header with a field more in each of these."""
+    context = (ROOT / "incengine/state/context.h").read_text(encoding="utf-8")
+    for struct in structs:
+        context, times = re.subn(rf"^struct {struct} {{$", rf"struct {struct} {{\n  bool added = false;", context, flags=re.M)
+        assert times == 1, struct
+    changed = folder / "incengine/state/context.h"
+    changed.parent.mkdir(parents=True)
+    changed.write_text(context, encoding="utf-8")
+    (folder / "saves.cc").write_text(SAVES, encoding="utf-8")
+    compiler = ["c++", "-std=c++20", "-fsyntax-only", f"-I{folder}", f"-I{ROOT}", str(folder / "saves.cc")]
+    return subprocess.Popen(compiler, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_field_that_is_not_named_does_not_compile(tmp_path):
+    compilers = [(structs, compiling_with_more(structs, tmp_path / structs[0])) for structs in STRUCTS]
+    for structs, compiler in compilers:
+        _, said = compiler.communicate()
+        assert compiler.returncode != 0
+        for struct in structs:
+            assert re.search(rf"engine::{struct}['’] decomposes into", said), f"{struct}\n{said}"
