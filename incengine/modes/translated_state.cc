@@ -58,7 +58,12 @@ void PublishResult(Context& ctx, Index index, const Position& position, std::spa
   ctx.results_end = index + 1;
   ++ctx.counters.results;
   ctx.uplink_at = kNever;
-  ReplicateData(ctx, Outs(ctx, position), index, payload, ack_req, env);
+  const uint64_t outs = Outs(ctx, position);
+  if (env.send_results == nullptr) {
+    ReplicateData(ctx, outs, index, payload, ack_req, env);
+  } else {
+    env.send_results(ctx, outs, index, payload, ack_req, env);
+  }
   Watch(ctx, env);
 }
 

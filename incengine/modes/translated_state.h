@@ -32,7 +32,7 @@ void Watch(Context& ctx, Env& env);
 void Prompt(Context& ctx, Endpoint& child, Env& env);
 
 // The result of an index has just become known here: results_end moves, timers follow, its receivers get a
-// copy.
+// copy, in the mode's own way if it has one (Env::send_results).
 void PublishResult(Context& ctx, Index index, const Position& position, std::span<const uint8_t> payload,
                    bool ack_req, Env& env);
 

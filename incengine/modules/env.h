@@ -1,6 +1,8 @@
 // What every module may use beside the context it works on.
 #pragma once
 
+#include <span>
+
 #include "base/types.h"
 #include "incengine/core/effects.h"
 #include "incengine/state/arena.h"
@@ -8,11 +10,20 @@
 
 namespace epic::engine {
 
+struct Env;
+
+// How a result that has just become known here leaves to the children in the mask: as ReplicateData
+// (modules/transmit.h), or in another way that a mode has.
+using ResultSender = void (*)(Context& ctx, uint64_t outs, Index index, std::span<const uint8_t> payload,
+                              bool ack_req, Env& env);
+
 struct Env {
   Nanos now = 0;
   Ipv4 address{};  // of this switch
   Arena& arena;
   Effects& effects;
+  // Of a mode that hands packets on to mode II and has a way of its own for new results; null: ReplicateData.
+  ResultSender send_results = nullptr;
 };
 
 // Counts and reports a packet that is not used.
