@@ -18,6 +18,23 @@ namespace {
 constexpr std::array kModes = {"1", "2", "3", "mixed"};
 constexpr std::array kTopologies = {"star-4", "tree-3-2", "tree-7-2", "uneven", "interleaved"};
 
+// With so many each list began: the seed's digits choose among them. They are not to be changed, nor is what
+// stands before them in a list; what is new comes behind (a scenario before the canaries).
+constexpr size_t kFirstModes = 4;
+constexpr size_t kFirstTopologies = 5;
+constexpr size_t kFirstNames = 13;
+
+// The place in a list that a seed chooses: that of its digit, unless what was added later takes the seed. The
+// n-th of a list does so with probability 1/n, by a draw that nothing behind it has part in: all get equally
+// many, and the seeds that it does not take stay what they were (reservoir sampling).
+size_t PlaceFor(uint64_t seed, size_t digit, size_t first, size_t size, uint64_t list) {
+  size_t place = digit;
+  for (size_t later = first; later < size; ++later) {
+    if (Choices(seed * 7919 + 1000 * list + later).Below(later + 1) == 0) place = later;
+  }
+  return place;
+}
+
 Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
 
 template <typename T>
@@ -157,22 +174,41 @@ ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choi
   return modes;
 }
 
-StatusOr<Scenario> Complete(Scenario scenario) {
+const SeedLists& ListsOfSeeds() {
+  static const SeedLists all = [] {
+    SeedLists lists{.names = {},
+                    .modes = {kModes.begin(), kModes.end()},
+                    .topologies = {kTopologies.begin(), kTopologies.end()}};
+    for (const FaultPlan& plan : FaultPlans()) {
+      if (!plan.canary()) lists.names.emplace_back(plan.name);
+    }
+    return lists;
+  }();
+  return all;
+}
+
+Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists) {
   // Mixed radix, so that the next seed differs in the first and all combinations come up in turn.
   uint64_t digits = scenario.seed;
-  const auto next = [&digits](size_t n) {
-    const size_t digit = digits % n;
-    digits /= n;
-    return digit;
+  uint64_t number = 0;
+  const auto next = [&](const std::vector<std::string_view>& list, size_t first) {
+    const size_t digit = digits % first;
+    digits /= first;
+    return list[PlaceFor(scenario.seed, digit, first, list.size(), ++number)];
   };
-  const auto canaries = static_cast<size_t>(std::ranges::count_if(FaultPlans(), &FaultPlan::canary));
-  const char* const name = FaultPlans()[next(FaultPlans().size() - canaries)].name;
-  const char* const mode = kModes[next(kModes.size())];
-  const char* const topology = kTopologies[next(kTopologies.size())];
+  const std::string_view name = next(lists.names, kFirstNames);
+  const std::string_view mode = next(lists.modes, kFirstModes);
+  const std::string_view topology = next(lists.topologies, kFirstTopologies);
   if (scenario.name.empty()) scenario.name = name;
   if (scenario.mode.empty()) scenario.mode = mode;
   if (scenario.topology.empty()) scenario.topology = topology;
+  if (scenario.timers.empty())
+    scenario.timers = Choices(scenario.seed * 7919 + 6).Below(4) == 0 ? "late" : "exact";
+  return scenario;
+}
 
+StatusOr<Scenario> Complete(Scenario given) {
+  Scenario scenario = ChosenBySeed(std::move(given), ListsOfSeeds());
   if (const auto tree = TopologyNamed(scenario.topology); !tree.ok()) return tree.status();
   if (const auto named = ModeNamed(scenario.mode)) {
     scenario.mode = std::to_string(NumberOf(*named));  // as replay lines have it
@@ -195,6 +231,8 @@ StatusOr<Scenario> Complete(Scenario scenario) {
     return Invalid(fmt::format("acks '{}': each or shared", scenario.acks));
   if (!scenario.super_frames.empty() && !SuperFrameLinksNamed(scenario.super_frames))
     return Invalid(fmt::format("super-frames '{}': none, all, switches, hosts", scenario.super_frames));
+  if (scenario.timers != "exact" && scenario.timers != "late")
+    return Invalid(fmt::format("timers '{}': exact or late", scenario.timers));
   return scenario;
 }
 
@@ -209,11 +247,12 @@ std::string ReplayLine(const Scenario& scenario) {
   if (!scenario.send_windows.empty()) line += " send-windows=" + scenario.send_windows;
   if (!scenario.acks.empty()) line += " acks=" + scenario.acks;
   if (!scenario.super_frames.empty()) line += " super-frames=" + scenario.super_frames;
+  if (scenario.timers == "late") line += " timers=late";
   return line;
 }
 
 StatusOr<Scenario> ParseReplayLine(const std::string& line) {
-  Scenario scenario;
+  Scenario scenario{.timers = "exact"};
   bool seed_given = false;
   std::istringstream words(line);
   for (std::string word; words >> word;) {
@@ -237,6 +276,8 @@ StatusOr<Scenario> ParseReplayLine(const std::string& line) {
       scenario.acks = value;
     } else if (key == "super-frames" && !value.empty()) {
       scenario.super_frames = value;
+    } else if (key == "timers" && !value.empty()) {
+      scenario.timers = value;
     } else if (key == "topology") {
       scenario.topology = value;
     } else if (key == "mode") {

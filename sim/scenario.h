@@ -30,6 +30,9 @@ struct Scenario {
   std::string send_windows = {};  // of ranks: "fixed"; "changing", now and then; empty: the seed's choice
   std::string acks = {};          // hosts': "each" message; "shared" by small calls; empty: the seed's choice
   std::string super_frames = {};  // as SuperFrameLinksNamed; else the seed's choice
+  // Of switches and hosts: "exact"; "late", as on a loaded machine; empty: the seed's choice, made by
+  // Complete, and exact where that was not asked.
+  std::string timers = {};
 
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
@@ -67,13 +70,26 @@ ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choi
 // As the scenario says, or else its seed; chosen apart, so that what else the seed chooses is the same.
 bool SharesAcks(const Scenario& scenario);
 
-// With the mode's number in place of its name, and topology, mode and name chosen by the seed where they are
-// empty: any run of consecutive seeds has them
-// all about equally often, canaries excepted. An error names the first value that is not one.
+// What seeds choose from. Lists grow at their ends alone, and nothing leaves them: so a seed that does not
+// choose what was added means what it always has.
+struct SeedLists {
+  std::vector<std::string_view> names;  // of fault plans; no canaries
+  std::vector<std::string_view> modes;
+  std::vector<std::string_view> topologies;
+};
+const SeedLists& ListsOfSeeds();
+
+// Topology, mode, name and timers chosen by the seed where they are empty. Of those with which each list
+// began, any run of as many consecutive seeds as there are combinations has each once. What was added to a
+// list since takes its share, equal to that of the others, by draws of its own. A quarter of the seeds has
+// late timers.
+Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists);
+
+// The same from ListsOfSeeds, with the mode's number in place of its name. An error names the first value that is not one.
 StatusOr<Scenario> Complete(Scenario scenario);
 
 // The line, and back. Parse takes keys in any order; each must be there, but for calls, inline,
-// send-windows, acks and super-frames.
+// send-windows, acks, super-frames, and timers, which are exact unless the line says that they are late.
 std::string ReplayLine(const Scenario& scenario);
 StatusOr<Scenario> ParseReplayLine(const std::string& line);
 

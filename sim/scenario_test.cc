@@ -10,8 +10,12 @@ namespace epic::sim {
 namespace {
 
 TEST(ScenarioTest, ALineIsTheScenario) {
-  const Scenario scenario{
-      .seed = 18446744073709551615u, .topology = "tree-7-2", .mode = "mixed", .name = "bursts", .calls = 7};
+  const Scenario scenario{.seed = 18446744073709551615u,
+                          .topology = "tree-7-2",
+                          .mode = "mixed",
+                          .name = "bursts",
+                          .calls = 7,
+                          .timers = "exact"};
   const auto again = ParseReplayLine(ReplayLine(scenario));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, scenario);
@@ -25,8 +29,13 @@ TEST(ScenarioTest, ALineIsTheScenario) {
 
 TEST(ScenarioTest, ALineSaysWhetherWindowsChange) {
   for (const char* windows : {"fixed", "changing"}) {
-    const Scenario scenario{
-        .seed = 3, .topology = "star-4", .mode = "2", .name = "loss", .calls = 7, .send_windows = windows};
+    const Scenario scenario{.seed = 3,
+                            .topology = "star-4",
+                            .mode = "2",
+                            .name = "loss",
+                            .calls = 7,
+                            .send_windows = windows,
+                            .timers = "exact"};
     const auto again = ParseReplayLine(ReplayLine(scenario));
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, scenario);
@@ -49,6 +58,22 @@ TEST(ScenarioTest, ALineSaysWhetherAcksAreShared) {
   for (const char* acks : {"", "1", "Shared"}) EXPECT_FALSE(ParseReplayLine(line + acks).ok()) << acks;
 }
 
+// A line from before timers could be late means what it did.
+TEST(ScenarioTest, ALineSaysWhetherTimersAreLate) {
+  const std::string line = "seed=1 topology=star-4 mode=1 scenario=loss calls=7";
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto before = ParseReplayLine("topology=star-4 mode=1 scenario=loss seed=" + std::to_string(seed));
+    ASSERT_TRUE(before.ok()) << before.status();
+    EXPECT_EQ(before->timers, "exact");
+  }
+  EXPECT_EQ(ReplayLine(*ParseReplayLine(line + " timers=exact")), line);
+  const auto late = ParseReplayLine(line + " timers=late");
+  ASSERT_TRUE(late.ok()) << late.status();
+  EXPECT_EQ(late->timers, "late");
+  EXPECT_EQ(ReplayLine(*late), line + " timers=late");
+  for (const char* timers : {"", "1", "Late"}) EXPECT_FALSE(ParseReplayLine(line + " timers=" + timers).ok());
+}
+
 TEST(ScenarioTest, ALineMayLeaveOutTheCalls) {
   const auto scenario = ParseReplayLine("scenario=quiet mode=2  topology=star-3 seed=4");
   ASSERT_TRUE(scenario.ok()) << scenario.status();
@@ -68,7 +93,7 @@ TEST(ScenarioTest, OtherLinesAreRefused) {
         "seed=1 topology=star-4 mode=1 scenario=loss speed=3",
         "seed=1 topology=star-4 mode=1 scenario=loss super-frames=some",
         "seed=1 topology=star-4 mode=1 scenario=loss super-frames=",
-        "seed topology=star-4 mode=1 scenario=loss"}) {
+        "seed=1 topology=star-4 mode=1 scenario=loss timers=", "seed topology=star-4 mode=1 scenario=loss"}) {
     EXPECT_FALSE(ParseReplayLine(line).ok()) << line;
   }
 }
@@ -108,6 +133,79 @@ TEST(ScenarioTest, SeedsGoThroughAllCombinationsWithoutCanaries) {
     ++times[{scenario->topology, scenario->mode, scenario->name}];
   }
   EXPECT_EQ(times.size(), 5u * 4u * 13u);
+}
+
+// What a seed means stays: whoever noted one finds the same run. If this fails, it is not the test that is to
+// be changed.
+TEST(ScenarioTest, SeedsMeanWhatTheyAlwaysDid) {
+  struct Known {
+    uint64_t seed;
+    const char* topology;
+    const char* mode;
+    const char* name;
+  };
+  for (const Known& known :
+       {Known{1, "star-4", "1", "loss"}, Known{28, "star-4", "3", "heavy"},
+        Known{100, "tree-3-2", "mixed", "all"}, Known{777, "interleaved", "mixed", "crashed"},
+        Known{2000, "uneven", "2", "killed"}, Known{12345, "tree-7-2", "2", "late"}}) {
+    const auto scenario = Complete({.seed = known.seed});
+    ASSERT_TRUE(scenario.ok());
+    EXPECT_EQ(scenario->topology, known.topology) << known.seed;
+    EXPECT_EQ(scenario->mode, known.mode) << known.seed;
+    EXPECT_EQ(scenario->name, known.name) << known.seed;
+    EXPECT_EQ(scenario->calls, 20) << known.seed;
+  }
+}
+
+// What is added to a list takes its share of the seeds, and changes nothing of the others.
+TEST(ScenarioTest, AModeThatIsAddedChangesOnlyTheSeedsThatItTakes) {
+  constexpr uint64_t kSeeds = 5000;
+  SeedLists one = ListsOfSeeds();
+  one.modes.emplace_back("new");
+  SeedLists two = one;
+  two.modes.emplace_back("newer");
+  std::map<std::string, uint64_t> seeds;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const Scenario before = ChosenBySeed({.seed = seed}, ListsOfSeeds());
+    const Scenario with_one = ChosenBySeed({.seed = seed}, one);
+    Scenario with_two = ChosenBySeed({.seed = seed}, two);
+    ++seeds[with_two.mode];
+    if (with_two.mode == "newer") with_two.mode = with_one.mode;
+    EXPECT_EQ(with_two, with_one);
+    Scenario expected = before;
+    if (with_one.mode == "new") expected.mode = "new";
+    EXPECT_EQ(with_one, expected);
+  }
+  EXPECT_EQ(seeds.size(), two.modes.size());
+  for (const auto& [mode, number] : seeds) {
+    EXPECT_GT(number * seeds.size(), kSeeds * 8 / 10) << mode;
+    EXPECT_LT(number * seeds.size(), kSeeds * 12 / 10) << mode;
+  }
+}
+
+TEST(ScenarioTest, AScenarioOrTopologyThatIsAddedChangesOnlyTheSeedsThatItTakes) {
+  SeedLists more = ListsOfSeeds();
+  more.names.emplace_back("storm");
+  more.topologies.emplace_back("ring");
+  int taken = 0;
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    Scenario expected = ChosenBySeed({.seed = seed}, ListsOfSeeds());
+    const Scenario scenario = ChosenBySeed({.seed = seed}, more);
+    if (scenario.name == "storm") expected.name = "storm";
+    if (scenario.topology == "ring") expected.topology = "ring";
+    EXPECT_EQ(scenario, expected);
+    taken += expected.name == "storm" || expected.topology == "ring" ? 1 : 0;
+  }
+  EXPECT_GT(taken, 50) << "of 500, a fourteenth and a sixth";
+}
+
+TEST(ScenarioTest, AQuarterOfTheSeedsHasLateTimers) {
+  int late = 0;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) late += Complete({.seed = seed})->timers == "late" ? 1 : 0;
+  EXPECT_GT(late, 200);
+  EXPECT_LT(late, 300);
+  EXPECT_EQ(Complete({.seed = 1, .timers = "late"})->timers, "late");
+  EXPECT_FALSE(Complete({.seed = 1, .timers = "slow"}).ok());
 }
 
 TEST(ScenarioTest, WhatIsGivenStays) {

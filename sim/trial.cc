@@ -49,6 +49,7 @@ struct Shape {
     const bool by_seed = window_choices.Below(2) == 0;
     changes_windows = scenario.send_windows.empty() ? by_seed : scenario.send_windows == "changing";
     if (SharesAcks(scenario)) config.host_ack_delay_ns = config.prompt_ns / 4;
+    if (scenario.timers == "late") config.late_timers_ns = Lateness(scenario.seed);
     config.super_frames = SuperFrameLinksNamed(scenario.super_frames).value_or(AgreedLinks(scenario.seed));
     max_count = 200u << choices.Below(5);
     faults_end = kMillisecond << choices.Below(7);
@@ -67,6 +68,12 @@ struct Shape {
     constexpr std::array kLinks = {SuperFrameLinks::kNone, SuperFrameLinks::kAll, SuperFrameLinks::kSwitches,
                                    SuperFrameLinks::kHosts};
     return kLinks[Choices(seed * 7919 + 4).Below(kLinks.size())];
+  }
+  // From what hardly shows to many prompt intervals, in which what should have been done has not been. Chosen
+  // apart as well.
+  Nanos Lateness(uint64_t seed) const {
+    const std::array<Nanos, 3> most = {config.prompt_ns / 4, 2 * config.prompt_ns, 16 * config.prompt_ns};
+    return most[Choices(seed * 7919 + 8).Below(most.size())];
   }
   // What crashes, when and until when, and the times of the manager: a real lease of seconds would be
   // thousands of timeouts of the hosts, all alike.
@@ -282,6 +289,7 @@ Outcome Trial::Run() {
   }
   counts_.packets = world_.packets();
   counts_.super_frames = world_.super_frames();
+  counts_.late_timers = world_.late_timers();
   counts_.time = world_.now();
   counts_.aborted = Aborted();
   Outcome outcome{.verdict = ended ? Verdict::kRight : Verdict::kHung, .detail = {}, .counts = counts_};
@@ -353,47 +361,6 @@ std::string Trial::WrongIn(int group, int rank) {
 }
 
 }  // namespace
-
-const char* Name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kRight:
-      return "right";
-    case Verdict::kWrong:
-      return "wrong";
-    case Verdict::kHung:
-      return "hung";
-  }
-  return "other";
-}
-
-Counts& Counts::operator+=(const Counts& other) {
-  runs += other.runs;
-  calls += other.calls;
-  packets += other.packets;
-  super_frames += other.super_frames;
-  lost += other.lost;
-  cut += other.cut;
-  corrupted += other.corrupted;
-  repeated += other.repeated;
-  delayed += other.delayed;
-  unheard += other.unheard;
-  crashes += other.crashes;
-  failed += other.failed;
-  aborted += other.aborted;
-  old += other.old;
-  time += other.time;
-  return *this;
-}
-
-std::string Describe(const Counts& counts) {
-  return fmt::format(
-      "{} calls, {} packets, {} super-frames, {:.6f} virtual seconds; {} lost, {} cut, {} corrupted, {} "
-      "repeated, {} delayed, {} unheard; {} crashes, {} groups failed, {} calls of ranks aborted, {} packets "
-      "of failed groups",
-      counts.calls, counts.packets, counts.super_frames, static_cast<double>(counts.time) / 1e9, counts.lost,
-      counts.cut, counts.corrupted, counts.repeated, counts.delayed, counts.unheard, counts.crashes,
-      counts.failed, counts.aborted, counts.old);
-}
 
 Outcome RunTrial(const Scenario& scenario, const TraceSink& trace) { return Trial(scenario, trace).Run(); }
 

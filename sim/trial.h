@@ -33,11 +33,12 @@ struct Counts {
   int64_t corrupted = 0;
   int64_t repeated = 0;
   int64_t delayed = 0;
-  int64_t unheard = 0;  // by hosts that stood still, or by what was down
-  int64_t crashes = 0;  // of engines and hosts
-  int64_t failed = 0;   // groups, each made anew
-  int64_t aborted = 0;  // calls of one rank that ended in an error, or never, with their group
-  int64_t old = 0;      // packets that came when their group had failed
+  int64_t unheard = 0;      // by hosts that stood still, or by what was down
+  int64_t crashes = 0;      // of engines and hosts
+  int64_t failed = 0;       // groups, each made anew
+  int64_t aborted = 0;      // calls of one rank that ended in an error, or never, with their group
+  int64_t old = 0;          // packets that came when their group had failed
+  int64_t late_timers = 0;  // that were set and are late
   Nanos time = 0;
 
   Counts& operator+=(const Counts& other);

@@ -24,11 +24,14 @@ TEST(TrialTest, EachModeWithEachScenarioEndsRight) {
       Counts counts;
       // The next 52 seeds have the next topology (Complete): each twice.
       for (uint64_t seed = 1; seed <= 520; seed += 52) {
-        const Scenario scenario = Named(plan.name, mode, seed);
-        SCOPED_TRACE("replay: epic-sim run --replay '" + ReplayLine(scenario) + "'");
-        const Outcome outcome = RunTrial(scenario);
-        ASSERT_EQ(outcome.verdict, Verdict::kRight) << outcome.detail;
-        counts += outcome.counts;
+        for (const char* timers : {"late", "exact"}) {
+          Scenario scenario = Named(plan.name, mode, seed);
+          scenario.timers = timers;
+          SCOPED_TRACE("replay: epic-sim run --replay '" + ReplayLine(scenario) + "'");
+          const Outcome outcome = RunTrial(scenario);
+          ASSERT_EQ(outcome.verdict, Verdict::kRight) << outcome.detail;
+          counts += outcome.counts;
+        }
       }
       // What the scenario is for has happened, and nothing else.
       SCOPED_TRACE(plan.name);
@@ -143,6 +146,49 @@ TEST(TrialTest, SmallCallsMayShareAcknowledgements) {
     }
   }
   EXPECT_GT(fewer, 20) << "of 80; where a window is short, or calls are far apart, each has its own";
+}
+
+// Timers that are late end the same calls, by other packets.
+TEST(TrialTest, TimersMayBeLate) {
+  int otherwise = 0;
+  for (const char* mode : {"1", "2", "3", "mixed"}) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      Scenario scenario = Named("all", mode, seed);
+      scenario.timers = "exact";
+      const Outcome exact = RunTrial(scenario);
+      scenario.timers = "late";
+      SCOPED_TRACE("replay: epic-sim run --replay '" + ReplayLine(scenario) + "'");
+      const Outcome late = RunTrial(scenario);
+      ASSERT_EQ(late.verdict, Verdict::kRight) << late.detail;
+      EXPECT_EQ(late.counts.calls, exact.counts.calls);
+      EXPECT_EQ(exact.counts.late_timers, 0);
+      EXPECT_GT(late.counts.late_timers, 0);
+      otherwise += late.counts.packets != exact.counts.packets;
+    }
+  }
+  EXPECT_GT(otherwise, 60) << "of 80";
+}
+
+// The first calls of seeds from before lists grew: which collective, root and count each is.
+TEST(TrialTest, SeedsMakeTheCallsThatTheyAlwaysDid) {
+  const std::map<uint64_t, std::string> known = {
+      {1, "reducescatter@0*49 broadcast@2*385 broadcast@3*211 reduce@2*438"},
+      {777, "reducescatter@0*210 reduce@1*79 broadcast@1*127 allgather@0*96"},
+      {12345, "reduce@0*87 reducescatter@0*192 broadcast@1*1925 reduce@0*10"},
+  };
+  for (const auto& [seed, calls] : known) {
+    std::map<int, std::string> first;
+    RunTrial(*Complete({.seed = seed}), [&](std::string_view text) {
+      const auto line = nlohmann::json::parse(text);
+      if (line["event"] != "started" || line["group"] != 0 || line["rank"] != 0 || line["call"] >= 4) return;
+      first[line["call"]] = line["collective"].get<std::string>() + "@" +
+                            std::to_string(line["root"].get<int>()) + "*" +
+                            std::to_string(line["count"].get<int64_t>());
+    });
+    std::string made;
+    for (const auto& [call, words] : first) made += (made.empty() ? "" : " ") + words;
+    EXPECT_EQ(made, calls) << seed;
+  }
 }
 
 // An old packet acts on the new group, or none would need a quarantine. It has to come at the right moment:

@@ -82,7 +82,7 @@ class World::SwitchEffects final : public engine::Effects {
   void SetTimer(engine::TimerId id, Nanos deadline) override {
     // Setting a timer that is set moves it: what was set before must not fire.
     world_.switch_deadline_[{node_, id}] = deadline;
-    world_.At(deadline, [this_world = &world_, node = node_, id, deadline] {
+    world_.At(world_.RunsAt(deadline), [this_world = &world_, node = node_, id, deadline] {
       Nanos& armed = this_world->switch_deadline_[{node, id}];
       if (armed != deadline) return;
       armed = kNever;
@@ -114,6 +114,7 @@ class World::HostSink final : public roce::PacketSink {
 World::World(const WorldConfig& config, uint64_t seed)
     : config_(config),
       choices_(seed),
+      timer_choices_(seed * 7919 + 7),
       links_({.delay_ns = config.link_delay_ns,
               .bits_per_second = config.bits_per_second,
               .packet_life_ns = config.packet_life_ns},
@@ -299,7 +300,15 @@ void World::PollRank(int group, int rank) {
   Nanos& armed = of.deadline[static_cast<size_t>(rank)];
   if (deadline == kNever || (armed > now_ && armed <= deadline)) return;
   armed = deadline;
-  At(deadline, [this, group, rank] { PollRank(group, rank); });
+  At(RunsAt(deadline), [this, group, rank] { PollRank(group, rank); });
+}
+
+// When a timer runs that is due at a time.
+Nanos World::RunsAt(Nanos deadline) {
+  if (config_.late_timers_ns == 0 || timer_choices_.Below(2) == 0) return deadline;
+  ++late_timers_;
+  return deadline + 1 +
+         static_cast<Nanos>(timer_choices_.Below(static_cast<uint64_t>(config_.late_timers_ns)));
 }
 
 void World::Freeze(int host_number, Nanos until) {

@@ -64,6 +64,9 @@ struct WorldConfig {
   Nanos packet_life_ns = 0;           // longest time by which a copy that lingers comes late
   size_t arena_bytes = 1 << 20;
   SuperFrameLinks super_frames = SuperFrameLinks::kNone;
+  // If more: each timer of a switch or a rank runs late by up to so much, half of them; packets do not wait
+  // for it. So a machine does that is busy with something else.
+  Nanos late_timers_ns = 0;
 };
 
 class World {
@@ -97,6 +100,8 @@ class World {
   // Put on links so far, and super-frames of them.
   int64_t packets() const { return links_.packets(); }
   int64_t super_frames() const { return links_.super_frames(); }
+  // Timers that were set so far and are late.
+  int64_t late_timers() const { return late_timers_; }
   int node_of_host(int host) const { return static_cast<int>(engines_.size()) + host; }
   // Of the first group.
   int node_of_rank(int rank) const { return node_of_host(rank); }
@@ -154,9 +159,11 @@ class World {
   void Arrive(const LinkFrame& frame);
   void PollRank(int group, int rank);
   void PollRanks(bool all);
+  Nanos RunsAt(Nanos deadline);
 
   WorldConfig config_;
   Choices choices_;
+  Choices timer_choices_;  // apart, so that all other choices are the same whether timers are late
   std::vector<engine::Engine> engines_;
   EventQueue events_;
   Links links_;                      // port 0 of a node leads to the parent
@@ -169,6 +176,7 @@ class World {
   ArrivalWatch arrival_watch_;
   Nanos now_ = 0;
   bool wanting_ = false;  // some rank may want a poll
+  int64_t late_timers_ = 0;
 };
 
 }  // namespace epic::sim

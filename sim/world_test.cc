@@ -96,6 +96,33 @@ TEST_P(WorldTest, EachSingleLossIsRepairedByPrompting) {
   }
 }
 
+// The same with timers that are late by up to many prompt intervals: repaired as well, only later.
+TEST_P(WorldTest, EachSingleLossIsRepairedByLateTimers) {
+  const WorldConfig config{
+      .mode = GetParam(), .tree = FullTree(2, 2), .message_packets = 2, .window_messages = 2};
+  WorldConfig late = config;
+  late.late_timers_ns = 16 * config.prompt_ns;
+  World reference(config, 7);
+  RunJobs(reference, {256, 0}, kSecond);
+  EXPECT_EQ(reference.late_timers(), 0);
+  Nanos exact_took = 0;
+  Nanos late_took = 0;
+  for (int64_t lost = 0; lost < reference.packets(); ++lost) {
+    SCOPED_TRACE(testing::Message() << "frame " << lost << " lost");
+    const auto run = [lost](const WorldConfig& of) {
+      World world(of, 7);
+      world.SetFaultRule(
+          [&](const LinkPacket& p) { return p.number == lost ? Fate::kDrop : Fate::kDeliver; });
+      const Nanos took = RunJobs(world, {256, 0}, 10 * kSecond);
+      EXPECT_EQ(world.late_timers() > 0, of.late_timers_ns > 0);
+      return took;
+    };
+    exact_took += run(config);
+    late_took += run(late);
+  }
+  EXPECT_GT(late_took, 2 * exact_took);
+}
+
 TEST_P(WorldTest, EachPairOfLossesIsRepaired) {
   const WorldConfig config{
       .mode = GetParam(), .tree = FullTree(2, 2), .message_packets = 2, .window_messages = 2};
