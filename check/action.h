@@ -18,6 +18,7 @@ struct FaultBounds {
   uint32_t timeouts = 0;     // that run out too early
   uint32_t crashes = 0;      // of switches, which lose their state; the control plane then ends the group
   uint32_t regroups = 0;  // how often the group is made anew when its calls have ended, with old packets left
+  uint32_t late_timers = 0;  // how often time passes while a timer that is due does not run
   uint32_t late_calls = 0;   // how often time passes while a host can make a call; or kNoBound
   bool reorder_any = false;  // channels keep no order at all: any packet may come next
   bool reuse_qpns = false;   // for the new group, at once
@@ -34,6 +35,8 @@ enum class ActionKind : uint8_t {
   kFail,       // the control plane ends a node's part of a group that has lost a switch
   kRegroup,    // a new group in the place of the old
   kTimeout,    // of a node's timer, at any time: its clock runs ahead of the others'
+  kLate,       // time passes until the next timer is due, and that of a node which is due does not run yet
+  kRun,        // a node's late timer runs, at any time
 };
 
 enum class HappensTo : uint8_t { kChannel, kNode, kAll };
@@ -57,6 +60,8 @@ inline constexpr std::array kActions = {
     ActionInfo{ActionKind::kFail, 'M', HappensTo::kNode, false, nullptr},
     ActionInfo{ActionKind::kRegroup, 'G', HappensTo::kAll, false, &FaultBounds::regroups},
     ActionInfo{ActionKind::kTimeout, 'E', HappensTo::kNode, true, &FaultBounds::timeouts},
+    ActionInfo{ActionKind::kLate, 'W', HappensTo::kNode, true, &FaultBounds::late_timers},
+    ActionInfo{ActionKind::kRun, 'A', HappensTo::kNode, false, nullptr},
 };
 constexpr const ActionInfo& Info(ActionKind kind) { return kActions[static_cast<size_t>(kind)]; }
 constexpr bool IsFault(ActionKind kind) { return Info(kind).fault; }

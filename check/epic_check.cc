@@ -234,6 +234,10 @@ int main(int argc, char** argv) {
                  "so often the next timer runs out although a host could make a call; any: however often")
       ->capture_default_str();
   app.add_option("--timeouts", s.faults.timeouts, "timers that run out early")->capture_default_str();
+  app.add_option("--late-timers", s.faults.late_timers,
+                 "so often time passes until the next timer is due while one that is due does not run, which "
+                 "then runs at any later time")
+      ->capture_default_str();
   app.add_option("--crashes", s.faults.crashes,
                  "switches that lose their state; the control plane then ends the group")
       ->capture_default_str();

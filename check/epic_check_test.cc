@@ -148,6 +148,12 @@ TEST(EpicCheckTest, ThePapersSixCases) {
   }
 }
 
+TEST(EpicCheckTest, TimersMayBeLate) {
+  const Ran ran = EpicCheck("--mode 3 --topology star-2 --losses 1 --late-timers 2");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr(" losses=1 late-timers=2\nverdict: right\n"));
+}
+
 TEST(EpicCheckTest, NotFinishedIsThree) {
   const std::string large = "--losses 3 --duplicates 3 --messages 4";
   for (const char* limit : {"--max-states 1000", "--memory 0.01"}) {

@@ -31,7 +31,7 @@ MODES["mixed"] = " and ".join(mode.numeral for mode in mode_table.ALL if mode.pe
 DEFAULTS = {"mode": "2", "collective": "allreduce", "calls": "together", "topology": "tree-3-2", "messages": "1",
             "packets": "1", "late-calls": "0", "reorder": "neighbours"}
 FAULTS = {"losses": "loss", "duplicates": "duplicate", "reorderings": "swap", "timeouts": "early timer",
-          "crashes": "crash", "regroups": "new group"}
+          "late-timers": "late timer", "crashes": "crash", "regroups": "new group"}
 ANY = 10**6  # of late calls
 
 

@@ -106,6 +106,18 @@ std::vector<Setup> Various() {
       {.mode = "2", .topology = "star-2", .buffers = "bounce", .faults = {.losses = 1, .timeouts = 1}},
       {.mode = "3", .topology = "star-3", .buffers = "bounce", .faults = loss},
       {.mode = "2", .topology = "star-2", .messages = 2, .send_windows = "changing", .faults = loss},
+      {.mode = "1", .topology = "star-2", .faults = {.losses = 1, .late_timers = 1}},
+      {.mode = "2", .topology = "star-2", .faults = {.losses = 1, .late_timers = 2}},
+      {.mode = "3",
+       .collective = "broadcast",
+       .topology = "star-3",
+       .faults = {.losses = 1, .late_timers = 1}},
+      {.mode = "2",
+       .collective = "barrier*2",
+       .calls = "after-results",
+       .topology = "star-2",
+       .faults = {.timeouts = 1, .late_timers = 1},
+       .late_calls = "1"},
   };
 }
 

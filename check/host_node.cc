@@ -71,6 +71,8 @@ class HostNode final : public Node {
     if (host_.alive() && host_.next_deadline() <= now_) Run(effects);
   }
 
+  void Wait(Nanos time) override { now_ += time; }
+
   void Crash() override { EPIC_CHECK(false); }
 
   void Fail(Effects& effects) override {

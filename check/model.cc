@@ -98,6 +98,8 @@ void Model::Give(Place& place, const System& system, int node, Event event, Effe
       return place.node->Start(*effects);
     case ActionKind::kTime:
       return place.node->Advance(times_[event.with], *effects);
+    case ActionKind::kLate:
+      return place.node->Wait(times_[event.with]);
     case ActionKind::kCrash:
       return place.node->Crash();
     case ActionKind::kFail:
@@ -155,14 +157,6 @@ const Model::Step& Model::StepOf(std::span<const Word> state, int node, Event ev
   return steps_.back();
 }
 
-// A host can make a call: time that passes now makes that call late.
-bool Model::Late(std::span<const Word> state) const {
-  for (int n = system().switches(); n < system().nodes(); ++n) {
-    if (FactsOf(state, n).may_call) return true;
-  }
-  return false;
-}
-
 bool Model::MayHappen(std::span<const Word> state, ActionKind kind) const {
   const uint32_t bound = bounds_.*Info(kind).bound;
   return bound == kNoBound || Count(state, kind) < bound;
@@ -205,8 +199,11 @@ void Model::AddNodeActions(std::span<const Word> state, int node, std::vector<Ac
   const Facts& facts = FactsOf(state, node);
   const auto object = static_cast<uint8_t>(node);
   if (facts.may_call) actions->push_back({ActionKind::kStart, object});
-  if (facts.timer_in != kNever && MayHappen(state, ActionKind::kTimeout))
+  if (facts.timer_in == 0 && bounds_.late_timers > 0) {
+    actions->push_back({ActionKind::kRun, object});
+  } else if (facts.timer_in != kNever && MayHappen(state, ActionKind::kTimeout)) {
     actions->push_back({ActionKind::kTimeout, object});
+  }
   if (facts.failed) return;
   if (Broken(state)) actions->push_back({ActionKind::kFail, object});
   const bool over = LastLife(state) && Ended(state);
@@ -247,8 +244,9 @@ void Model::Enabled(std::span<const Word> state, bool reduced, std::vector<Actio
     AddNodeActions(state, n, actions);
   }
   // Packets take no time, and calls that can be made only as much as they may be late.
-  if (timer && !ended && Quiet(state) && (!Late(state) || MayHappen(state, ActionKind::kTime)))
-    actions->push_back({ActionKind::kTime});
+  if (!timer || ended || !Quiet(state) || (Late(state) && !MayHappen(state, ActionKind::kTime))) return;
+  actions->push_back({ActionKind::kTime});
+  if (MayHappen(state, ActionKind::kLate)) AddLateTimers(state, actions);
 }
 
 const Breach* Model::Apply(std::span<Word> state, Action action) {
@@ -276,9 +274,14 @@ const Breach* Model::Apply(std::span<Word> state, Action action) {
     case ActionKind::kFail:
       return MoveAndCheck(state, node, {action.kind});
     case ActionKind::kTimeout:
-      return MoveAndCheck(state, node, TimeEvent(FactsOf(state, node).timer_in));
+    case ActionKind::kRun:
+      return MoveAndCheck(state, node, TimeEvent(FactsOf(state, node).timer_in, ActionKind::kTime));
     case ActionKind::kTime:
-      return PassTime(state);
+      return PassTime(state, NextTimer(state), {});
+    case ActionKind::kLate:
+      // It makes calls late as any time does that passes.
+      CountIn(state, ActionKind::kTime);
+      return PassTime(state, *LateFor(state, node), node);
     case ActionKind::kRegroup:
       Regroup(state);
       return nullptr;
@@ -305,26 +308,6 @@ const Breach* Model::MoveAndCheck(std::span<Word> state, int node, Event event) 
 
 // All nodes begin anew; what is under way stays under way.
 void Model::Regroup(std::span<Word> state) const { std::ranges::fill(state.first(nodes()), Word{0}); }
-
-Model::Event Model::TimeEvent(Nanos time) {
-  const auto at = std::ranges::find(times_, time) - times_.begin();
-  if (at == std::ssize(times_)) times_.push_back(time);
-  return {ActionKind::kTime, static_cast<uint32_t>(at)};
-}
-
-// For all nodes alike.
-const Breach* Model::PassTime(std::span<Word> state) {
-  Nanos next = kNever;
-  for (int n = 0; n < system().nodes(); ++n) next = std::min(next, FactsOf(state, n).timer_in);
-  const Event event = TimeEvent(next);
-  const Breach* first = nullptr;
-  for (int n = 0; n < system().nodes(); ++n) {
-    const Breach* breach = Move(state, n, event);
-    // The first, but for one that is not judged by.
-    if (breach != nullptr && (first == nullptr || !Judges(first->invariant))) first = breach;
-  }
-  return first != nullptr ? first : CheckAll(state);
-}
 
 // Invariants that take more than one node. Where a switch has lost what it knew, nothing can be said.
 const Breach* Model::CheckAll(std::span<const Word> state) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,7 +87,7 @@ class Model {
   // What a node is given: an action of its own, with the number of the packet or of the time that goes with
   // it.
   struct Event {
-    ActionKind kind = ActionKind::kStart;  // kDeliver, kStart, kTime, kCrash or kFail
+    ActionKind kind = ActionKind::kStart;  // kDeliver, kStart, kTime, kLate, kCrash or kFail
     uint32_t with = 0;
     uint32_t Key() const { return static_cast<uint32_t>(kind) << 28 | with; }
   };
@@ -103,10 +104,13 @@ class Model {
   const Breach* NoteBreach(Invariant invariant, std::string what);
   const Breach* Move(std::span<Word> state, int node, Event event);
   const Breach* MoveAndCheck(std::span<Word> state, int node, Event event);
-  const Breach* PassTime(std::span<Word> state);
+  const Breach* PassTime(std::span<Word> state, Nanos time, std::optional<int> late);
   const Breach* CheckAll(std::span<const Word> state);
   void Regroup(std::span<Word> state) const;
-  Event TimeEvent(Nanos time);
+  Event TimeEvent(Nanos time, ActionKind kind);
+  Nanos NextTimer(std::span<const Word> state) const;
+  std::optional<Nanos> LateFor(std::span<const Word> state, int node) const;
+  void AddLateTimers(std::span<const Word> state, std::vector<Action>* actions) const;
   bool Late(std::span<const Word> state) const;
   bool MayHappen(std::span<const Word> state, ActionKind kind) const;
   void CountIn(std::span<Word> state, ActionKind kind) const;

@@ -25,6 +25,11 @@ std::string Model::Describe(std::span<const Word> state, Action action) const {
       return "time passes until the next timer";
     case ActionKind::kTimeout:
       return fmt::format("{}: timer, early", system().NodeName(action.object));
+    case ActionKind::kLate:
+      return fmt::format("time passes until the next timer, and that of {} is late",
+                         system().NodeName(action.object));
+    case ActionKind::kRun:
+      return fmt::format("{}: timer, late", system().NodeName(action.object));
     case ActionKind::kCrash:
       return fmt::format("{} crashes", system().NodeName(action.object));
     case ActionKind::kFail:

@@ -199,6 +199,64 @@ TEST(ModelTest, EarlyTimeoutsAreCounted) {
   EXPECT_EQ(model.Describe(state, kTimeout), "host0: timer, early");
 }
 
+// Both hosts' first packets are lost, so that their timers are due at one time.
+TEST(ModelTest, ALateTimerRunsAfterOthersAndAfterPackets) {
+  Model model = ModelOf({.topology = "star-2", .faults = {.losses = 4, .late_timers = 2}});
+  constexpr Action kLose0{ActionKind::kLose, 0};
+  constexpr Action kLose2{ActionKind::kLose, 2};
+  constexpr Action kLate{ActionKind::kLate, 2};
+  constexpr Action kRuns{ActionKind::kRun, 2};
+  const State quiet = After(model, model.Initial(), {Start(1), Start(2), kLose0, kLose0, kLose2, kLose2});
+  EXPECT_THAT(EnabledIn(model, quiet), ElementsAre(kTimePasses, Action{ActionKind::kLate, 1}, kLate));
+  EXPECT_EQ(model.Describe(quiet, kLate), "time passes until the next timer, and that of host1 is late");
+  // The other's has run: its packets are under way, and either they or the late timer may be next.
+  const State late = After(model, quiet, {kLate});
+  EXPECT_THAT(EnabledIn(model, late), ElementsAre(Deliver(0), kRuns));
+  EXPECT_EQ(model.Describe(late, kRuns), "host1: timer, late");
+  const State ran = After(model, late, {kRuns});
+  EXPECT_FALSE(Possible(model, ran, kRuns));
+  EXPECT_TRUE(Possible(model, ran, Deliver(2))) << "it sends again";
+  const State together = After(model, quiet, {kTimePasses});
+  EXPECT_TRUE(std::equal(ran.begin(), ran.begin() + 7, together.begin())) << "nothing has come between";
+}
+
+// The switch waits for what a host has lost, and its timer is late, also when the hosts' are due.
+TEST(ModelTest, TimePassesWhileATimerIsLateAsOftenAsItMay) {
+  Model model = ModelOf({.topology = "star-2", .faults = {.losses = 4, .late_timers = 3}});
+  constexpr Action kLose2{ActionKind::kLose, 2};
+  constexpr Action kSwitchLate{ActionKind::kLate, 0};
+  State state = After(model, model.Initial(), {Start(1), Start(2), kLose2, kLose2});
+  while (!model.Quiet(state))
+    state = After(model, state, {Possible(model, state, Deliver(0)) ? Deliver(0) : Deliver(1)});
+  EXPECT_THAT(EnabledIn(model, state), ElementsAre(kTimePasses, kSwitchLate));
+  state = After(model, state, {kSwitchLate});
+  // Time passes on, to the timer of host1; or the switch's runs.
+  EXPECT_THAT(EnabledIn(model, state), IsSupersetOf({kTimePasses, kSwitchLate, Action{ActionKind::kRun, 0}}));
+  const State others = After(model, state, {kSwitchLate});
+  EXPECT_TRUE(Possible(model, others, {ActionKind::kRun, 0})) << "it is late still";
+  const State ran = After(model, state, {{ActionKind::kRun, 0}});
+  EXPECT_FALSE(Possible(model, ran, {ActionKind::kRun, 0}));
+  EXPECT_TRUE(Possible(model, ran, Deliver(3))) << "the prompt";
+  EXPECT_TRUE(model.Done(Played(model, others, 1)));
+}
+
+TEST(ModelTest, WithoutLateTimersNoneIs) {
+  for (const char* mode : {"1", "2", "3"}) {
+    Model model = ModelOf({.mode = mode, .topology = "star-2", .faults = {.losses = 1, .timeouts = 1}});
+    for (const uint64_t seed : Seeds(20)) {
+      sim::Choices choices(seed);
+      State state = model.Initial();
+      for (auto actions = EnabledIn(model, state); !actions.empty(); actions = EnabledIn(model, state)) {
+        for (const Action action : actions) {
+          ASSERT_NE(action.kind, ActionKind::kLate);
+          ASSERT_NE(action.kind, ActionKind::kRun);
+        }
+        ASSERT_EQ(model.Apply(state, actions[choices.Below(actions.size())]), nullptr);
+      }
+    }
+  }
+}
+
 // Bounds of several kinds do not mix.
 TEST(ModelTest, NoWalkHasMoreFaultsThanItsBounds) {
   int most = 0;
@@ -211,7 +269,8 @@ TEST(ModelTest, NoWalkHasMoreFaultsThanItsBounds) {
     const std::map<ActionKind, uint32_t> bounds = {
         {ActionKind::kLose, f.losses},      {ActionKind::kDuplicate, f.duplicates},
         {ActionKind::kSwap, f.reorderings}, {ActionKind::kTimeout, f.timeouts},
-        {ActionKind::kCrash, f.crashes},    {ActionKind::kRegroup, f.regroups}};
+        {ActionKind::kCrash, f.crashes},    {ActionKind::kRegroup, f.regroups},
+        {ActionKind::kLate, f.late_timers}};
     std::map<ActionKind, uint32_t> count;
     State state = model.Initial();
     for (int steps = 0; steps < 300; ++steps) {

@@ -57,6 +57,9 @@ class Node {
   virtual void Deliver(PortId port, const roce::Packet& packet, Effects& effects) = 0;
   // Time passes; a timer that becomes due runs out.
   virtual void Advance(Nanos time, Effects& effects) = 0;
+  // Time passes; a timer that becomes due is late: it runs when Advance says so. (A host whose timer is late
+  // looks at it when a packet comes, too, after the packet.)
+  virtual void Wait(Nanos time) = 0;
   // Loads the state that this node has when the state is another node's and every node n becomes to[n]; that
   // other node becomes this one (check/symmetry.h).
   virtual void LoadRelabelled(std::string_view state, std::span<const int> to) = 0;

@@ -132,8 +132,8 @@ Status CheckRanges(const Setup& setup) {
   if (!within(setup.message_packets, 1, 16)) return Invalid("packets: 1 to 16");
   if (!within(setup.window, 1, 16)) return Invalid("window: 1 to 16");
   if (setup.psn > Psn::kMask) return Invalid("psn: 24 bits");
-  for (const uint32_t bound :
-       {setup.faults.losses, setup.faults.duplicates, setup.faults.reorderings, setup.faults.timeouts}) {
+  for (const uint32_t bound : {setup.faults.losses, setup.faults.duplicates, setup.faults.reorderings,
+                               setup.faults.timeouts, setup.faults.late_timers}) {
     if (bound > kMostFaults) return Invalid("faults: at most 200 of a kind");
   }
   if (std::ranges::find(kCallsMade, setup.calls) == kCallsMade.end())
@@ -221,6 +221,7 @@ std::string Line(const Setup& s) {
   add("duplicates", s.faults.duplicates);
   add("reorderings", s.faults.reorderings);
   add("timeouts", s.faults.timeouts);
+  add("late-timers", s.faults.late_timers);
   add("crashes", s.faults.crashes);
   add("regroups", s.faults.regroups);
   add("reuse", s.faults.reuse_qpns ? 1 : 0);
@@ -258,7 +259,7 @@ std::optional<Action> StepNamed(const std::string& text) {
 StatusOr<Replay> ParseReplay(const std::string& line) {
   Replay replay;
   Setup& setup = replay.setup;
-  const std::array<std::pair<std::string_view, uint32_t*>, 10> numbers = {
+  const std::array<std::pair<std::string_view, uint32_t*>, 11> numbers = {
       {{"messages", &setup.messages},
        {"packets", &setup.message_packets},
        {"window", &setup.window},
@@ -267,6 +268,7 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"duplicates", &setup.faults.duplicates},
        {"reorderings", &setup.faults.reorderings},
        {"timeouts", &setup.faults.timeouts},
+       {"late-timers", &setup.faults.late_timers},
        {"crashes", &setup.faults.crashes},
        {"regroups", &setup.faults.regroups}}};
   const std::array<std::pair<std::string_view, std::string*>, 9> texts = {

@@ -82,8 +82,9 @@ TEST(SetupTest, AnErrorNamesTheNumberThatIsOutOfRange) {
   for (const uint32_t window : {0u, 17u}) EXPECT_THAT(ErrorOf({.window = window}), StartsWith("window:"));
   EXPECT_EQ(ErrorOf({.psn = 0x1000000}), "psn: 24 bits");
   EXPECT_EQ(ErrorOf({.psn = 0xffffff}), "none");
-  for (const FaultBounds& faults : {FaultBounds{.losses = 201}, FaultBounds{.duplicates = 201},
-                                    FaultBounds{.reorderings = 201}, FaultBounds{.timeouts = 201}})
+  for (const FaultBounds& faults :
+       {FaultBounds{.losses = 201}, FaultBounds{.duplicates = 201}, FaultBounds{.reorderings = 201},
+        FaultBounds{.timeouts = 201}, FaultBounds{.late_timers = 201}})
     EXPECT_EQ(ErrorOf({.faults = faults}), "faults: at most 200 of a kind");
   EXPECT_EQ(ErrorOf({.faults = {.losses = 200}}), "none");
   for (const FaultBounds& faults : {FaultBounds{.crashes = 9}, FaultBounds{.regroups = 9}})
@@ -101,6 +102,14 @@ TEST(SetupTest, CallsMayBeLateAndPacketsWithoutOrder) {
     EXPECT_THAT(ErrorOf({.late_calls = late}), AllOf(StartsWith("late-calls: "), HasSubstr(late)));
   EXPECT_THAT(ErrorOf({.reorder = "all"}), StartsWith("reorder: 'all'"));
   EXPECT_THAT(ErrorOf({.faults = {.reorderings = 1}, .reorder = "any"}), StartsWith("reorder: with any"));
+}
+
+TEST(SetupTest, TimersMayBeLate) {
+  EXPECT_EQ(BoundsOf({}).late_timers, 0u);
+  const auto replay = ParseReplay("late-timers=2 steps=W0,A0");
+  ASSERT_TRUE(replay.ok()) << replay.status().message();
+  EXPECT_EQ(BoundsOf(replay->setup).late_timers, 2u);
+  EXPECT_EQ(Line(replay->setup), Line({.faults = {.late_timers = 2}}));
 }
 
 TEST(SetupTest, SendWindowsMayChange) {
@@ -175,8 +184,10 @@ TEST(SetupTest, StepsHaveNames) {
                        {ActionKind::kFail, 4},
                        {ActionKind::kRegroup, 0},
                        {ActionKind::kTimeout, 5},
+                       {ActionKind::kLate, 1},
+                       {ActionKind::kRun, 1},
                        {ActionKind::kDeliver, 6, 2}}),
-            "S3,D6,L2,R1,X0,T,C0,M4,G,E5,D6:2");
+            "S3,D6,L2,R1,X0,T,C0,M4,G,E5,W1,A1,D6:2");
 }
 
 TEST(SetupTest, ABadReplayLineSaysWhichWord) {

@@ -53,6 +53,7 @@ inline Setup RandomSetup(sim::Choices& choices) {
   if (f.reorderings == 0 && choices.Below(2) == 0) setup.reorder = "any";
   if (choices.Below(2) == 0) setup.buffers = "bounce";
   if (choices.Below(2) == 0) setup.send_windows = "changing";
+  if (choices.Below(2) == 0) f.late_timers = static_cast<uint32_t>(1 + choices.Below(2));
   return setup;
 }
 

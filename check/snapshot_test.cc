@@ -138,11 +138,13 @@ class Walk {
       Make(n, [next](Node& each, Effects& effects) { each.Advance(next, effects); });
   }
 
-  // The node's clock goes ahead: until its timer runs out, or not quite.
+  // The node's clock goes ahead: until its timer runs out, or not quite, or so far that it is late.
   void Wait(int node) {
     const Nanos timer = Look(node).timer_in;
     if (timer == kNever) return;
-    const Nanos time = choices_.Below(2) == 0 ? timer : timer / 2;
+    const uint64_t how = choices_.Below(3);
+    if (how == 2) return Make(node, [timer](Node& n, Effects&) { n.Wait(timer + kMillisecond); });
+    const Nanos time = how == 0 ? timer : timer / 2;
     Make(node, [time](Node& n, Effects& effects) { n.Advance(time, effects); });
   }
 

@@ -77,6 +77,8 @@ class SwitchNode final : public Node {
     CheckState(effects);
   }
 
+  void Wait(Nanos time) override { now_ += time; }
+
   void Start(Effects&) override { EPIC_CHECK(false); }
   void Crash() override { engine_.Remove(kGroupId, 0); }
   void Fail(Effects&) override { engine_.Fail(kGroupId, 0); }

@@ -37,11 +37,14 @@ def test_the_most_is_said_and_nothing_twice(tmp_path):
 --mode 133 --collective reduce+ --crashes 1 --losses 1
 --mode 1 --late-calls any --topology star-2
 --mode 1 --late-calls 3 --topology star-2 --calls after-results --reorder any --messages 2
+--mode 3 --collective broadcast --topology star-2 --late-timers 2
 """)
     by_fault = "\n".join(explored.by_fault(found))
-    assert "| reduce | III | 1 on star-3; 2 on star-2 | – | – | – | – | – | – |" in by_fault
+    assert "| reduce | III | 1 on star-3; 2 on star-2 | – | – | – | – | – | – | – |" in by_fault
     assert "| barrier | III | 1 on star-3 | – |" in by_fault
-    assert "| reduce+ | I and III | 1 on tree-3-2 | – | – | – | 1 on tree-3-2 | – | tree-3-2, 1 loss, 1 crash |" in by_fault
+    assert ("| reduce+ | I and III | 1 on tree-3-2 | – | – | – | – | 1 on tree-3-2 | – | tree-3-2, 1 loss, 1 crash |"
+            ) in by_fault
+    assert "| broadcast | III | – | – | – | – | 2 on star-2 | – | – | – |" in by_fault
     assert ("| allreduce | I | any: star-2; 3: star-2, after results, no order, 2 messages | – | "
             "star-2, 3 late, no order, 2 messages | star-2, 3 late, after results, 2 messages |"
             ) in "\n".join(explored.by_order(found))
