@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <string>
 
+#include "check/estimate.h"
 #include "check/explorer.h"
 #include "check/replay.h"
 #include "check/setup.h"
@@ -25,6 +27,14 @@ constexpr int kNotFinished = 3;
 
 volatile std::sig_atomic_t g_interrupted = 0;
 
+constexpr double kGib = 1 << 30;
+
+// Of the machine's, in GiB.
+double ThreeQuartersOfMemory() {
+  return 0.75 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) /
+         kGib;
+}
+
 struct Options {
   Setup setup;
   std::string replay;
@@ -36,7 +46,7 @@ struct Options {
   std::string search = "breadth";
   double max_minutes = 0;
   uint64_t max_states = UINT32_MAX - 1;
-  double memory_gib = 20;
+  double max_memory_gib = ThreeQuartersOfMemory();
 };
 
 int Usage(const std::string& message) {
@@ -54,17 +64,50 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-ExploreOptions Exploring(const Options& options, const Stopwatch& watch) {
+// One digit that counts: 0.03, 4, 700.
+std::string OneDigit(double x) {
+  if (x < 1) return fmt::format("{:.1g}", x);
+  const double unit = std::pow(10, std::floor(std::log10(x)));
+  return fmt::format("{:.0f}", std::round(x / unit) * unit);
+}
+
+// What all of it will take, in orders of magnitude; to stderr.
+void PrintEstimate(const Progress& p, double states, double seconds, const Options& options) {
+  if (states == 0) return fmt::print(stderr, "estimate: none of a search by depth\n");
+  const double gib = states * static_cast<double>(p.bytes) / static_cast<double>(p.states) / kGib;
+  const double minutes = states / static_cast<double>(p.states) * seconds / 60;
+  fmt::print(
+      stderr,
+      "estimate: {} million states, {} GiB, {} minutes, from the first {} states; each may be ten times "
+      "as much, or a tenth\n",
+      OneDigit(states / 1e6), OneDigit(gib), OneDigit(minutes), p.states);
+  if (gib > options.max_memory_gib || states > static_cast<double>(options.max_states)) {
+    fmt::print(
+        stderr,
+        "estimate: more than {}; a message, a fault or a host less is one to two orders of magnitude\n",
+        gib > options.max_memory_gib ? fmt::format("--max-memory {:.2f} GiB", options.max_memory_gib)
+                                     : fmt::format("--max-states {}", options.max_states));
+  }
+}
+
+ExploreOptions Exploring(const Options& options, int64_t run_steps, const Stopwatch& watch) {
   ExploreOptions explore;
   explore.reduced = !options.no_reduction;
   explore.symmetric = !options.no_symmetry;
   explore.depth_first = options.search == "depth";
   explore.limits.states = options.max_states;
-  explore.limits.bytes = static_cast<size_t>(options.memory_gib * (1 << 30));
+  explore.limits.bytes = static_cast<size_t>(options.max_memory_gib * kGib);
   const bool terminal = isatty(STDERR_FILENO) == 1;
   const double limit = options.max_minutes * 60;
-  explore.on_progress = [&watch, terminal, limit, next = 0.0](const Progress& p) mutable {
+  explore.on_progress = [&watch, options, run_steps, terminal, limit, next = 0.0,
+                         estimated = -1.0](const Progress& p) mutable {
     const double now = watch.seconds();
+    // Once more where it has become another: a call's later parts may be wider than its first.
+    const double states = EstimatedStates(p.layers, run_steps);
+    if (estimated < 0 || states > 4 * estimated || states < estimated / 4) {
+      estimated = states;
+      PrintEstimate(p, states, now, options);
+    }
     if (now >= next) {
       // A line that changes on a terminal, else one now and then.
       next = now + (terminal ? 0.5 : 30);
@@ -94,10 +137,16 @@ int CodeOf(Verdict verdict) {
   return verdict == Verdict::kViolated || verdict == Verdict::kHung ? kWrong : kNotFinished;
 }
 
-void PrintReport(const Report& report, double seconds, size_t symmetries) {
+void PrintReport(const Report& report, double seconds, size_t symmetries, const Options& options) {
   const Progress& p = report.progress;
   const double states = static_cast<double>(std::max<uint64_t>(p.states, 1));
   fmt::print("verdict: {}{}{}\n", Name(report.verdict), report.breach ? ": " : "", Text(report.breach));
+  if (report.verdict == Verdict::kUnbounded) {
+    fmt::print("{} reached: nothing is wrong in what was seen, and nothing is known of the rest\n",
+               p.states >= options.max_states
+                   ? fmt::format("--max-states {}", options.max_states)
+                   : fmt::format("--max-memory {:.2f} GiB", options.max_memory_gib));
+  }
   fmt::print("diameter {}, states {}, distinct {}, final {}, time {:.2f} s, memory {} MiB\n", p.depth,
              p.transitions + 1, p.states, report.final_states.size(), seconds, p.bytes >> 20);
   fmt::print(
@@ -109,16 +158,23 @@ void PrintReport(const Report& report, double seconds, size_t symmetries) {
       report.sizes.packets, report.sizes.steps, symmetries, report.omission_bound);
 }
 
+// In tables of its own, so that the report counts what the exploration has made.
+int64_t StepsOfOneRun(const SystemConfig& config, const Setup& setup) {
+  Model model(config, BoundsOf(setup));
+  return StepsOfARun(model);
+}
+
 int ExploreOne(const Options& options) {
   const auto config = Build(options.setup);
   if (!config.ok()) return Usage(std::string(config.status().message()));
   Model model(*config, BoundsOf(options.setup));
+  const int64_t run_steps = StepsOfOneRun(*config, options.setup);
   const Stopwatch watch;
   fmt::print("{}\n", Line(options.setup));
   std::fflush(stdout);
-  Report report = Explore(model, Exploring(options, watch));
+  Report report = Explore(model, Exploring(options, run_steps, watch));
   if (isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\n");
-  PrintReport(report, watch.seconds(), options.no_symmetry ? 1 : model.symmetries());
+  PrintReport(report, watch.seconds(), options.no_symmetry ? 1 : model.symmetries(), options);
   if (CodeOf(report.verdict) == kWrong) {
     if (report.verdict == Verdict::kViolated) report.path = Minimise(model, report.path);
     PrintSteps(model, options.setup, report.path, report.after);
@@ -131,14 +187,15 @@ int Compare(Options options) {
   const auto config = Build(options.setup);
   if (!config.ok()) return Usage(std::string(config.status().message()));
   Model model(*config, BoundsOf(options.setup));
+  const int64_t run_steps = StepsOfOneRun(*config, options.setup);
   fmt::print("{}\n", Line(options.setup));
   std::array<Report, 2> reports;
   for (const bool whole : {false, true}) {
     const Stopwatch watch;
     options.no_reduction = options.no_symmetry = whole;
-    reports[whole ? 1 : 0] = Explore(model, Exploring(options, watch));
+    reports[whole ? 1 : 0] = Explore(model, Exploring(options, run_steps, watch));
     fmt::print("{}:\n", whole ? "without reductions" : "reduced");
-    PrintReport(reports[whole ? 1 : 0], watch.seconds(), whole ? 1 : model.symmetries());
+    PrintReport(reports[whole ? 1 : 0], watch.seconds(), whole ? 1 : model.symmetries(), options);
   }
   const bool same =
       reports[0].verdict == reports[1].verdict && reports[0].final_states == reports[1].final_states;
@@ -193,7 +250,9 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Visits every state that a small group can get into, over the code of engine, transport and host "
       "library, "
-      "and says whether any is wrong or hung. Exit status: 0 right, 1 not, 2 usage, 3 not finished."};
+      "and says whether any is wrong or hung. What is not finished in a moment begins with an estimate of "
+      "what "
+      "it will take. Exit status: 0 right, 1 not, 2 usage, 3 not finished: a limit, or Ctrl-C."};
   app.add_option("--mode", s.mode,
                  "of all switches, by any of its names, " + epic::ModeChoice() +
                      "; or a digit per switch, root first: 133")
@@ -266,7 +325,8 @@ int main(int argc, char** argv) {
   app.add_option("--max-minutes", options.max_minutes, "stop then; 0: never")->capture_default_str();
   app.add_option("--max-states", options.max_states, "stop at so many distinct states")
       ->capture_default_str();
-  app.add_option("--memory", options.memory_gib, "stop at so many GiB")->capture_default_str();
+  app.add_option("--max-memory,--memory", options.max_memory_gib,
+                 "stop at so many GiB; three quarters of the machine's unless given");
   app.add_option("--replay", options.replay, "a line that a counterexample printed");
   try {
     app.parse(argc, argv);

@@ -35,7 +35,8 @@ TEST(EpicCheckTest, HelpSaysWhatItIsAndItsExitCodes) {
   EXPECT_EQ(ran.code, 0);
   EXPECT_THAT(ran.out, AllOf(HasSubstr("Exit status: 0 right, 1 not, 2 usage, 3 not finished"),
                              HasSubstr("--collective"), HasSubstr("--losses"), HasSubstr("--late-calls"),
-                             HasSubstr("--reorder"), HasSubstr("--without"), HasSubstr("--replay")));
+                             HasSubstr("--late-timers"), HasSubstr("--max-memory"), HasSubstr("--reorder"),
+                             HasSubstr("--without"), HasSubstr("--replay")));
 }
 
 TEST(EpicCheckTest, InvariantsAreListedByName) {
@@ -148,6 +149,20 @@ TEST(EpicCheckTest, ThePapersSixCases) {
   }
 }
 
+// What it will take is said when it has begun, and where that is more than it may take.
+TEST(EpicCheckTest, WhatTakesLongBeginsWithAnEstimate) {
+  const Ran large = EpicCheck("--mode 2 --collective allgather --messages 2 --losses 1 --max-memory 0.02");
+  EXPECT_EQ(large.code, 3) << large.out;
+  EXPECT_THAT(large.out,
+              testing::ContainsRegex("\nestimate: [0-9.]+ million states, [0-9.]+ GiB, [0-9.]+ minutes, "
+                                     "from the first [0-9]+ states; "));
+  EXPECT_THAT(large.out, HasSubstr("\nestimate: more than --max-memory 0.02 GiB; "));
+  const Ran small = EpicCheck("--topology star-2 --losses 1");
+  EXPECT_THAT(small.out, Not(HasSubstr("estimate")));
+  const Ran deep = EpicCheck("--losses 3 --duplicates 3 --messages 4 --search depth --max-states 1000");
+  EXPECT_THAT(deep.out, HasSubstr("estimate: none of a search by depth\n"));
+}
+
 TEST(EpicCheckTest, TimersMayBeLate) {
   const Ran ran = EpicCheck("--mode 3 --topology star-2 --losses 1 --late-timers 2");
   EXPECT_EQ(ran.code, 0) << ran.out;
@@ -156,10 +171,12 @@ TEST(EpicCheckTest, TimersMayBeLate) {
 
 TEST(EpicCheckTest, NotFinishedIsThree) {
   const std::string large = "--losses 3 --duplicates 3 --messages 4";
-  for (const char* limit : {"--max-states 1000", "--memory 0.01"}) {
+  for (const char* limit : {"--max-states 1000", "--max-memory 0.01"}) {
     const Ran ran = EpicCheck(fmt::format("{} {}", large, limit));
     EXPECT_EQ(ran.code, 3) << ran.out;
-    EXPECT_THAT(ran.out, HasSubstr("\nverdict: not finished: limit reached\n"));
+    EXPECT_THAT(ran.out, AllOf(HasSubstr("\nverdict: not finished: limit reached\n"),
+                               HasSubstr(" reached: nothing is wrong in what was seen")));
+    EXPECT_THAT(ran.out, HasSubstr(limit));
   }
   const Ran late = EpicCheck(large + " --max-minutes 0.001");
   EXPECT_EQ(late.code, 3) << late.out;

@@ -41,6 +41,7 @@ class Exploration {
   // States are numbered in the order in which they are expanded.
   void LayerByLayer() {
     for (Number number = 0; waiting_.size() != 0 && running();) {
+      report_.progress.layers.push_back(waiting_.size());
       for (size_t left = waiting_.size(); left != 0 && running(); --left) {
         waiting_.PopFront(state_);
         Expand(state_, number++);

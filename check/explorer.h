@@ -34,6 +34,7 @@ struct Progress {
   uint64_t transitions = 0;
   int64_t depth = 0;  // breadth first: of the layer that is expanded; in the end the diameter
   size_t bytes = 0;
+  std::vector<uint64_t> layers;  // breadth first: states at each depth, of those depths that are known whole
 };
 
 struct Report {
