@@ -151,7 +151,8 @@ void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   a.Deadline(timer_at);
   if constexpr (A::kReads) counters = {};
   if (terminated) Rings(a, engine, ctx);
-  for (const engine::Pipe& pipe : engine::MemoryOf(config).pipes()) Slots(a, engine, ctx, pipe);
+  const engine::Memory memory = engine::MemoryOf(config);
+  for (const engine::Pipe& pipe : memory.pipes()) Slots(a, engine, ctx, pipe);
 }
 
 template <typename A>

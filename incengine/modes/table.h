@@ -28,7 +28,9 @@ class Memory {
   Memory(const GroupConfig& config, std::span<const size_t> payload_bytes);
 
   size_t bytes() const { return bytes_; }
-  std::span<const Pipe> pipes() const { return std::span(pipes_).first(count_); }
+  // Of a memory that stays, not of one that is just being asked for.
+  std::span<const Pipe> pipes() const& { return std::span(pipes_).first(count_); }
+  std::span<const Pipe> pipes() const&& = delete;
 
  private:
   size_t bytes_ = 0;

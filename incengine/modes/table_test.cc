@@ -41,19 +41,22 @@ TEST(ModeTable, PipesLieOneBehindTheOtherInTheGroupsRegion) {
 // The modules look for the up pipe at the beginning and for the down pipe behind it.
 TEST(ModeTable, MemoryIsWhereTheModulesLookForIt) {
   const auto of = [](Mode mode) { return Config(mode, 8, true); };
-  EXPECT_TRUE(MemoryOf(of(Mode::kTerminated)).pipes().empty());
-  EXPECT_EQ(ArenaBytes(of(Mode::kTerminated)), TerminatedArenaBytes(of(Mode::kTerminated)));
+  const Memory one = MemoryOf(of(Mode::kTerminated));
+  EXPECT_TRUE(one.pipes().empty());
+  EXPECT_EQ(one.bytes(), TerminatedArenaBytes(of(Mode::kTerminated)));
 
-  const GroupConfig two = of(Mode::kTranslated);
-  ASSERT_EQ(MemoryOf(two).pipes().size(), 1u);
-  EXPECT_EQ(MemoryOf(two).pipes()[0].payload_bytes, SlotPayloadBytes(two));
-  EXPECT_EQ(ArenaBytes(two), UpPipeBytes(two));
+  const GroupConfig two_config = of(Mode::kTranslated);
+  const Memory two = MemoryOf(two_config);
+  ASSERT_EQ(two.pipes().size(), 1u);
+  EXPECT_EQ(two.pipes()[0].payload_bytes, SlotPayloadBytes(two_config));
+  EXPECT_EQ(two.bytes(), UpPipeBytes(two_config));
 
-  const GroupConfig three = of(Mode::kAugmented);
-  ASSERT_EQ(MemoryOf(three).pipes().size(), 2u);
-  EXPECT_EQ(MemoryOf(three).pipes()[0].at, 0u);
-  EXPECT_EQ(MemoryOf(three).pipes()[1].at, UpPipeBytes(three));
-  EXPECT_EQ(MemoryOf(three).pipes()[1].payload_bytes, 256u);
+  const GroupConfig three_config = of(Mode::kAugmented);
+  const Memory three = MemoryOf(three_config);
+  ASSERT_EQ(three.pipes().size(), 2u);
+  EXPECT_EQ(three.pipes()[0].at, 0u);
+  EXPECT_EQ(three.pipes()[1].at, UpPipeBytes(three_config));
+  EXPECT_EQ(three.pipes()[1].payload_bytes, 256u);
 }
 
 }  // namespace
