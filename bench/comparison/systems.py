@@ -51,13 +51,7 @@ class Bed:
         self.hosts = epic_ranks.hosts_of(self.name)[:RANKS]
         self.addresses = [epic_ranks.node_of(self.name, host)["address"] for host in self.hosts]
         if kind == "bridges":
-            self._offload()
-
-    def _offload(self):
-        for namespace in net.namespaces(f"epic-{self.name}-"):
-            script = ("for d in /sys/class/net/*; do d=${d##*/}; case $d in lo|br*) continue;; esac; "
-                      "ethtool -K $d tx on tso on gso on || exit 1; done")
-            net.run(["ip", "netns", "exec", namespace, "sh", "-c", script])
+            net.set_offloads(f"epic-{self.name}-", "tx on tso on gso on")
 
     def namespace(self, host):
         return f"epic-{self.name}-{host}"

@@ -39,14 +39,6 @@ class Failed(Exception):
     """A program did not end well; the message has what it said."""
 
 
-def carry_super_frames(bed):
-    """On all links of a bed, as DEPLOY.md has it."""
-    for namespace in net.namespaces(f"epic-{bed}-"):
-        script = ("for d in /sys/class/net/*; do d=${d##*/}; case $d in lo|br*|m-*|mgmt*) continue;; esac; "
-                  f"ethtool -K $d {net.SUPER_FRAMES} || exit 1; done")
-        net.run(["ip", "netns", "exec", namespace, "sh", "-c", script])
-
-
 def family(program):
     return program.rpartition("_")[2]
 
@@ -140,7 +132,7 @@ def main():
         for kind, bed in BEDS.items():
             epic_ranks.testbed("up", "star-2", "--name", bed, "--bridge", "--hosts", kind,
                                "--build", epic_ranks.BUILD)
-        carry_super_frames(BEDS["softnic"])
+        net.set_offloads(f"epic-{BEDS['softnic']}-", net.SUPER_FRAMES)
         text = tables(all_figures(args.repeat))
         print(text)
         print("\nsoftnic, from a frame to the thread that sleeps for it:", flush=True)
