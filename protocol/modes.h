@@ -41,6 +41,9 @@ struct ModeInfo {
   std::string_view numeral;  // the paper's
   std::string_view name;     // "connection ..." in the paper
   Reliability reliability{};
+  // Switches are the ends of connections: they sum and replicate whole messages, and may use or refuse them
+  // as a host's NIC does.
+  bool ends_connections = false;
   // Children may change places, and nothing but their places changes: nothing goes by their order.
   bool children_alike = false;
   BufferFormula buffer;
@@ -53,6 +56,7 @@ inline constexpr std::array kModes = {
              .numeral = "I",
              .name = "terminated",
              .reliability = Reliability::kPerHop,
+             .ends_connections = true,
              .children_alike = false,  // they are added in order, always
              .buffer = {.text = "(D+1)*2BL", .windows = 2, .per_edge = true},
              .reproducible_buffer = {.text = "(D+1)*2BL", .windows = 2, .per_edge = true}},

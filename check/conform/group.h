@@ -15,6 +15,7 @@
 #include "check/conform/rules.h"
 #include "check/conform/stream.h"
 #include "incengine/state/config.h"
+#include "protocol/modes.h"
 
 namespace epic::conform {
 
@@ -66,9 +67,11 @@ class GroupModel {
   };
 
   bool is_root() const { return !config_.parent.has_value(); }
-  bool Terminated() const { return config_.mode == engine::Mode::kTerminated; }
-  bool Translated() const { return config_.mode == engine::Mode::kTranslated; }
-  bool Augmented() const { return config_.mode == engine::Mode::kAugmented; }
+  // The rules of modes I, II and III; of another mode those of the one that it is like in its row.
+  const ModeInfo& Info() const { return *FindMode(config_.mode); }
+  bool Terminated() const { return Info().ends_connections; }
+  bool Translated() const { return Info().reliability == Reliability::kEndToEnd; }
+  bool Augmented() const { return !Terminated() && !Translated(); }
   size_t children() const { return config_.children.size(); }
   End& parent() { return ends_.back(); }
   const Call* CallOf(Index index) const;

@@ -14,11 +14,13 @@ void LastChildFirst(Context& ctx, uint64_t outs, Index index, std::span<const ui
   }
 }
 
+constexpr ResultWay kLastChildFirst{.send = LastChildFirst};
+
 class LastFirst final : public ModeLogic {
  public:
   void OnPacket(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) const override {
     Env own = env;
-    own.send_results = LastChildFirst;
+    own.results = &kLastChildFirst;
     TranslatedMode().OnPacket(ctx, from, packet, own);
   }
   void OnTimer(Context& ctx, Env& env) const override { TranslatedMode().OnTimer(ctx, env); }

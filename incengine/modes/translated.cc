@@ -56,7 +56,8 @@ void AnswerDuplicate(Context& ctx, Endpoint& ep, Index index, Env& env) {
       return SendAck(ep, told, env);
   }
   if (index < 0) return;
-  if (ep.out.Carries(index) && index < ctx.results_end) return AnswerRequest(ctx, ep, index, index + 1, env);
+  if (ep.out.Carries(index) && index < GoneEnd(ctx, ep, env))
+    return AnswerRequest(ctx, ep, index, index + 1, env);
   // Only when the host has repeated all that it has sent: one that is stopped in the middle of a message, and
   // then hears that the whole of it has arrived, comes out of step (docs/PROTOCOL.md, section 5.5).
   if (ep.config.is_host && last) TellToWait(ctx, ep, env);

@@ -40,7 +40,7 @@ void Watch(Context& ctx, Env& env) {
 void Prompt(Context& ctx, Endpoint& child, Env& env) {
   ++child.counters.prompts;
   const Index missing = FirstUnacknowledged(ctx, child);
-  const bool lacks = missing < ctx.results_end;
+  const bool lacks = missing < GoneEnd(ctx, child, env);
   if (!child.config.is_host) {
     if (lacks) AnswerRequest(ctx, child, missing, missing + 1, env);
     if (child.up_epsn < child.in.next_index() || !lacks) SendNak(child, child.up_epsn, env);
@@ -59,12 +59,17 @@ void PublishResult(Context& ctx, Index index, const Position& position, std::spa
   ++ctx.counters.results;
   ctx.uplink_at = kNever;
   const uint64_t outs = Outs(ctx, position);
-  if (env.send_results == nullptr) {
+  if (env.results == nullptr) {
     ReplicateData(ctx, outs, index, payload, ack_req, env);
   } else {
-    env.send_results(ctx, outs, index, payload, ack_req, env);
+    env.results->send(ctx, outs, index, payload, ack_req, env);
   }
   Watch(ctx, env);
+}
+
+Index GoneEnd(const Context& ctx, const Endpoint& child, const Env& env) {
+  if (env.results == nullptr || env.results->gone_end == nullptr) return ctx.results_end;
+  return env.results->gone_end(ctx, child);
 }
 
 void AskParent(Context& ctx, Index index, Env& env) {
@@ -76,12 +81,13 @@ void AskParent(Context& ctx, Index index, Env& env) {
 }
 
 void AnswerRequest(Context& ctx, Endpoint& child, Index from, Index to, Env& env) {
-  to = std::min(to, ctx.results_end);
+  const Index gone = GoneEnd(ctx, child, env);
+  to = std::min(to, gone);
   if (!ctx.is_root()) {
     // A child repeats a range packet by packet: a later packet must not withdraw what an earlier one asked
     // for.
     if (child.want.from < child.want.to) from = std::min(from, child.want.from);
-    to = ctx.results_end;
+    to = gone;
   }
   if (child.config.is_host) from = std::max(from, child.down_acked_end);
   from = child.out.Next(std::max(from, to - ctx.config.slots));

@@ -32,9 +32,12 @@ void Watch(Context& ctx, Env& env);
 void Prompt(Context& ctx, Endpoint& child, Env& env);
 
 // The result of an index has just become known here: results_end moves, timers follow, its receivers get a
-// copy, in the mode's own way if it has one (Env::send_results).
+// copy, in the mode's own way if it has one (Env::results).
 void PublishResult(Context& ctx, Index index, const Position& position, std::span<const uint8_t> payload,
                    bool ack_req, Env& env);
+
+// Behind the results that have left to the child (ResultWay::gone_end).
+Index GoneEnd(const Context& ctx, const Endpoint& child, const Env& env);
 
 // Asks the parent for the results from index on, unless that has just been done.
 void AskParent(Context& ctx, Index index, Env& env);

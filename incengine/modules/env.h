@@ -12,18 +12,23 @@ namespace epic::engine {
 
 struct Env;
 
-// How a result that has just become known here leaves to the children in the mask: as ReplicateData
-// (modules/transmit.h), or in another way that a mode has.
-using ResultSender = void (*)(Context& ctx, uint64_t outs, Index index, std::span<const uint8_t> payload,
-                              bool ack_req, Env& env);
+// A way of its own in which a mode's results leave, when it hands packets on to mode II.
+struct ResultWay {
+  // A result has just become known here, for the children in the mask. What does not leave now the mode sends
+  // by itself.
+  void (*send)(Context& ctx, uint64_t outs, Index index, std::span<const uint8_t> payload, bool ack_req,
+               Env& env) = nullptr;
+  // Behind the results that have left to the child: nothing from there on is repeated to it. Null: all that
+  // are known have.
+  Index (*gone_end)(const Context& ctx, const Endpoint& child) = nullptr;
+};
 
 struct Env {
   Nanos now = 0;
   Ipv4 address{};  // of this switch
   Arena& arena;
   Effects& effects;
-  // Of a mode that hands packets on to mode II and has a way of its own for new results; null: ReplicateData.
-  ResultSender send_results = nullptr;
+  const ResultWay* results = nullptr;  // null: at once, as ReplicateData (modules/transmit.h)
 };
 
 // Counts and reports a packet that is not used.

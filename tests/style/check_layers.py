@@ -45,6 +45,7 @@ MAY_INCLUDE = {
     "check/conform": ["base", "roce", "protocol", "reduce", "incengine/state/config.h"],
     "examples": ["epic"],
     "examples/leaf_buffered_mode": ["incengine/modes", "incengine/modules"],
+    "examples/paced_mode": ["incengine/modes", "incengine/modules"],
     "tests/e2e": ["bench", "protocol", "epic"],
     "tests/softnic": ["base", "roce", "incengine", "proto", "softnic", "epic"],
     "tests": ["base", "roce", "protocol", "reduce", "io", "incengine", "commlib", "sim"],

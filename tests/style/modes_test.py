@@ -14,7 +14,6 @@ ENUMERATOR = re.compile(rf"\bMode::k({NAMED})\b|\bMODE_({NAMED.upper()})\b")
 MAY_NAME = {
     "protocol/modes.h": "the table",
     "incengine/modes/table.cc": "what the engine needs of each",
-    "check/conform/group.h": "the rules of each mode",
     "sim/scenario.cc": "what \"mixed\" chooses from: seeds keep their meaning when a mode is added",
 }
 
