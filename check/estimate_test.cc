@@ -47,7 +47,8 @@ TEST(EstimateTest, NeverLessThanIsKnownAndNothingOfNothing) {
 }
 
 TEST(EstimateTest, ARunWithoutFaultsEnds) {
-  for (const char* mode : {"1", "2", "3"}) {
+  for (const Mode each : AllModes()) {
+    const std::string mode = std::to_string(NumberOf(each));
     Model model = ModelOf({.mode = mode, .topology = "star-2", .faults = {.losses = 3, .late_timers = 2}});
     const int64_t steps = StepsOfARun(model);
     // Two calls made; up and down two edges a control packet, a data packet, and an acknowledgement of each.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "check/tree_modes.h"
 
 namespace epic::check {
 namespace {
@@ -59,11 +60,7 @@ Model::Model(const SystemConfig& config, const FaultBounds& bounds)
 // end to end: of an index that only some ranks receive when they have acknowledged it, of others when the
 // rank itself has acknowledged its result (docs/PROTOCOL.md, section 5.4).
 void Model::RequireReceivers() {
-  if (!Judges(Invariant::kEndToEnd)) return;
-  for (size_t s = 0; s < static_cast<size_t>(system().switches()); ++s) {
-    const ModeInfo* const mode = FindMode(system().config().mode.At(s));
-    if (mode == nullptr || mode->reliability != Reliability::kEndToEnd) return;
-  }
+  if (!Judges(Invariant::kEndToEnd) || !AcknowledgesEndToEnd(ModesOf(system()))) return;
   const auto hosts = static_cast<size_t>(system().hosts());
   const auto first = system().edges().end() - static_cast<ptrdiff_t>(hosts);
   required_.resize(hosts);

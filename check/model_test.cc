@@ -241,7 +241,8 @@ TEST(ModelTest, TimePassesWhileATimerIsLateAsOftenAsItMay) {
 }
 
 TEST(ModelTest, WithoutLateTimersNoneIs) {
-  for (const char* mode : {"1", "2", "3"}) {
+  for (const Mode each : AllModes()) {
+    const std::string mode = std::to_string(NumberOf(each));
     Model model = ModelOf({.mode = mode, .topology = "star-2", .faults = {.losses = 1, .timeouts = 1}});
     for (const uint64_t seed : Seeds(20)) {
       sim::Choices choices(seed);

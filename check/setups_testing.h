@@ -34,7 +34,13 @@ inline Setup RandomSetup(sim::Choices& choices) {
   // Each mode, and trees of modes that mix.
   std::vector<std::string> modes;
   for (const Mode mode : AllModes()) modes.push_back(std::to_string(NumberOf(mode)));
-  modes.insert(modes.end(), {"133", "311", "131"});
+  for (const Mode one : AllModes()) {
+    for (const Mode other : AllModes()) {
+      if (one == other || !MayMix(one, other)) continue;
+      const std::string a = std::to_string(NumberOf(one)), b = std::to_string(NumberOf(other));
+      modes.insert(modes.end(), {a + b + b, a + b + a});
+    }
+  }
   Setup setup;
   setup.mode = modes[choices.Below(modes.size())];
   setup.topology = setup.mode.size() == 3 ? "tree-3-2" : OneOf(choices, kTopologies);

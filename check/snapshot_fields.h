@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "check/snapshot.h"
 
 namespace epic {
@@ -152,6 +153,8 @@ void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   if constexpr (A::kReads) counters = {};
   if (terminated) Rings(a, engine, ctx);
   const engine::Memory memory = engine::MemoryOf(config);
+  // A mode that lays its memory out by itself has it saved by itself, as Rings does.
+  EPIC_CHECK(terminated || !memory.pipes().empty());
   for (const engine::Pipe& pipe : memory.pipes()) Slots(a, engine, ctx, pipe);
 }
 

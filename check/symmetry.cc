@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "check/snapshot.h"
+#include "check/tree_modes.h"
 #include "incengine/modes/table.h"
 
 namespace epic::check {
@@ -31,10 +32,7 @@ bool CarryUp(const System& system, Relabelling& to) {
 }
 
 bool HasSymmetry(const System& system) {
-  for (int s = 0; s < system.switches(); ++s) {
-    const ModeInfo* const mode = FindMode(system.config().mode.At(static_cast<size_t>(s)));
-    if (mode == nullptr || !mode->children_alike) return false;
-  }
+  if (!ChildrenAreAlike(ModesOf(system))) return false;
   // Relabelled packets are data from their first byte on.
   return std::ranges::none_of(system.config().calls, [](const ControlHeader& call) {
     return HasPartPerRank(call.collective) || IsInlined(call);

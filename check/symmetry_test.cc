@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "check/replay.h"
 #include "check/setups_testing.h"
+#include "check/tree_modes.h"
 
 namespace epic::check {
 namespace {
@@ -47,6 +49,22 @@ TEST(SymmetryTest, OnlyModesWhoseChildrenAreAlikeHaveAny) {
     const std::string mode = std::to_string(NumberOf(row.mode));
     EXPECT_EQ(Of({.mode = mode, .topology = "star-3"}).size(), row.children_alike ? 6u : 1u) << row.numeral;
   }
+}
+
+// A mode that says nothing of its children, or whose results leave by their order: mode II but for its row.
+TEST(SymmetryTest, ARelativeOfAModeHasNoneUnlessItsRowSaysSo) {
+  ModeInfo relative = *FindMode(Mode::kTranslated);
+  EXPECT_TRUE(ChildrenAreAlike(std::array{relative, relative}));
+  relative.children_alike = false;
+  EXPECT_FALSE(ChildrenAreAlike(std::array{*FindMode(Mode::kTranslated), relative}));
+  EXPECT_FALSE(ChildrenAreAlike(std::array{ModeInfo{.mode = static_cast<Mode>(99)}}));
+}
+
+TEST(SymmetryTest, ARelativeOfModeTwoIsJudgedByItsAcknowledgements) {
+  const ModeInfo relative = {.mode = static_cast<Mode>(99), .reliability = Reliability::kEndToEnd};
+  EXPECT_TRUE(AcknowledgesEndToEnd(std::array{relative, *FindMode(Mode::kTranslated)}));
+  EXPECT_FALSE(AcknowledgesEndToEnd(std::array{relative, *FindMode(Mode::kAugmented)}));
+  EXPECT_FALSE(AcknowledgesEndToEnd(std::array{ModeInfo{.mode = static_cast<Mode>(99)}}));
 }
 
 // Closed, with the identity first, and every one keeps the edges.

@@ -9,11 +9,17 @@ constexpr bool EveryRowIsInItsPlace() {
   for (size_t i = 0; i < kModes.size(); ++i) {
     if (NumberOf(kModes[i].mode) != static_cast<int>(i) + 1) return false;
     if (kModes[i].numeral.empty() || kModes[i].name.empty()) return false;
-    if (kModes[i].buffer.windows == 0 || kModes[i].reproducible_buffer.windows == 0) return false;
+    if (kModes[i].reliability == Reliability::kUnspecified) return false;
+    for (const BufferFormula& buffer : {kModes[i].buffer, kModes[i].reproducible_buffer}) {
+      if (buffer.windows == 0 || buffer.text.empty()) return false;
+      // The text and the factors that are reckoned with say the same.
+      if (buffer.per_edge != (buffer.text.find("(D+1)") != buffer.text.npos)) return false;
+      if (buffer.whole_path != (buffer.text.find("(H-1)") != buffer.text.npos)) return false;
+    }
   }
   return true;
 }
-static_assert(EveryRowIsInItsPlace(), "row n - 1 is mode n, with its names and its buffers");
+static_assert(EveryRowIsInItsPlace(), "row n - 1 is mode n, with its names, its reliability and its buffers");
 static_assert(IsMode(kDefaultMode));
 
 constexpr char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

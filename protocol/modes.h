@@ -20,6 +20,7 @@ enum class Mode : uint8_t { kUnspecified = 0, kTerminated = 1, kTranslated = 2, 
 // Who sees to it that what is lost is sent again, and whom an acknowledgement to a host speaks for. It
 // decides which modes may share a tree (MayMix).
 enum class Reliability : uint8_t {
+  kUnspecified,  // of no mode
   // Each hop acknowledges and repeats what travels on it; the acknowledgement is the switch's own.
   kPerHop,
   // Switches reflect acknowledgements between hosts: what a host sent is acknowledged to it when all who
@@ -44,7 +45,8 @@ struct ModeInfo {
   // Switches are the ends of connections: they sum and replicate whole messages, and may use or refuse them
   // as a host's NIC does.
   bool ends_connections = false;
-  // Children may change places, and nothing but their places changes: nothing goes by their order.
+  // Children may change places, and nothing but their places changes: nothing goes by their order, and
+  // nothing but endpoints, slots and control slots tells one from another (what check/symmetry.cc relabels).
   bool children_alike = false;
   BufferFormula buffer;
   BufferFormula reproducible_buffer;  // of a group whose sums have the same bits each time

@@ -55,7 +55,7 @@ TEST(ModesTest, WhatSeesToEachHopMixes) {
 }
 
 TEST(ModesTest, AnErrorSaysWhatTheNumbersMean) {
-  EXPECT_EQ(ModeChoice(), "1 (I, terminated), 2 (II, translated), 3 (III, augmented)");
+  EXPECT_TRUE(ModeChoice().starts_with("1 (I, terminated), 2 (II, translated), 3 (III, augmented)"));
   std::string text = "Augmented";
   EXPECT_EQ(ModeToNumber(text), "");
   EXPECT_EQ(text, "3");

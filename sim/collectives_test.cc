@@ -158,11 +158,8 @@ TEST_P(CollectivesTest, AResultIsKeptWhileABroadcastGoesPastARankThatLacksIt) {
 }
 
 // Of every mode, on the same and on other switches, with two ranks on one host.
-TEST_P(CollectivesTest, RandomCallsOfFourGroupsAtOnce) {
-  const std::vector<GroupSpec> others = {{.mode = engine::Mode::kTerminated, .rank_host = {3, 1, 1, 0}},
-                                         {.mode = engine::Mode::kTranslated, .rank_host = {2, 0, 2}},
-                                         {.mode = engine::Mode::kAugmented, .rank_host = {2, 3}}};
-  RandomCalls(GetParam(), FullTree(2, 2), kAll, 20, 15, others);
+TEST_P(CollectivesTest, RandomCallsOfGroupsOfEachModeAtOnce) {
+  RandomCalls(GetParam(), FullTree(2, 2), kAll, 20, 15, GroupsOfEachMode());
 }
 
 }  // namespace

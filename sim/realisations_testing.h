@@ -38,4 +38,12 @@ inline std::vector<Realisation> Realisations() {
   return all;
 }
 
+// A group in each mode, for four hosts: on the same and on other ones, with two ranks on one host.
+inline std::vector<GroupSpec> GroupsOfEachMode() {
+  const std::vector<std::vector<int>> places = {{3, 1, 1, 0}, {2, 0, 2}, {2, 3}};
+  std::vector<GroupSpec> groups;
+  for (const Mode mode : AllModes()) groups.push_back({.mode = mode, .rank_host = places[groups.size() % 3]});
+  return groups;
+}
+
 }  // namespace epic::sim

@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <optional>
-#include <span>
 #include <sstream>
 
 #include "base/check.h"
@@ -15,13 +14,14 @@
 namespace epic::sim {
 namespace {
 
-// What the seeds choose from.
-constexpr std::array kFirstModes = {"1", "2", "3", "mixed"};  // and what the table has had since
+// What the seeds choose from. A mode that is new is run where it is named: no seed changes its meaning for
+// it.
+constexpr std::array kModesOfSeeds = {"1", "2", "3", "mixed"};
 constexpr std::array kTopologies = {"star-4", "tree-3-2", "tree-7-2", "uneven", "interleaved"};
 
-// With so many, and with the modes above, each list began: the seed's digits choose among them. They are not
-// to be changed, nor is what stands before them in a list; what is new comes behind (a scenario before the
-// canaries).
+// With so many each list began: the seed's digits choose among them. They are not to be changed, nor is what
+// stands before them in a list; what is new comes behind (a scenario before the canaries).
+constexpr size_t kFirstModes = 4;
 constexpr size_t kFirstTopologies = 5;
 constexpr size_t kFirstNames = 13;
 
@@ -178,15 +178,20 @@ ModeSpec ModesNamed(const std::string& mode, const TreeSpec& tree, Choices& choi
 const SeedLists& ListsOfSeeds() {
   static const SeedLists all = [] {
     SeedLists lists{.names = {},
-                    .modes = {kFirstModes.begin(), kFirstModes.end()},
+                    .modes = {kModesOfSeeds.begin(), kModesOfSeeds.end()},
                     .topologies = {kTopologies.begin(), kTopologies.end()}};
     for (const FaultPlan& plan : FaultPlans()) {
       if (!plan.canary()) lists.names.emplace_back(plan.name);
     }
-    for (const ModeInfo& row : std::span(kModes).subspan(kFirstModes.size() - 1))
-      lists.modes.push_back(row.name);
     return lists;
   }();
+  return all;
+}
+
+std::vector<std::string> ModesOfScenarios() {
+  std::vector<std::string> all;
+  for (const Mode mode : AllModes()) all.push_back(std::to_string(NumberOf(mode)));
+  all.emplace_back("mixed");
   return all;
 }
 
@@ -200,7 +205,7 @@ Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists) {
     return list[PlaceFor(scenario.seed, digit, first, list.size(), ++number)];
   };
   const std::string_view name = next(lists.names, kFirstNames);
-  const std::string_view mode = next(lists.modes, kFirstModes.size());
+  const std::string_view mode = next(lists.modes, kFirstModes);
   const std::string_view topology = next(lists.topologies, kFirstTopologies);
   if (scenario.name.empty()) scenario.name = name;
   if (scenario.mode.empty()) scenario.mode = mode;

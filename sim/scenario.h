@@ -79,13 +79,17 @@ struct SeedLists {
 };
 const SeedLists& ListsOfSeeds();
 
+// What a scenario's mode may be: each of the table by its number, and mixed.
+std::vector<std::string> ModesOfScenarios();
+
 // Topology, mode, name and timers chosen by the seed where they are empty. Of those with which each list
 // began, any run of as many consecutive seeds as there are combinations has each once. What was added to a
 // list since takes its share, equal to that of the others, by draws of its own. A quarter of the seeds has
 // late timers.
 Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists);
 
-// The same from ListsOfSeeds, with the mode's number in place of its name. An error names the first value that is not one.
+// The same from ListsOfSeeds, with the mode's number in place of its name. An error names the first value
+// that is not one.
 StatusOr<Scenario> Complete(Scenario scenario);
 
 // The line, and back. Parse takes keys in any order; each must be there, but for calls, inline,

@@ -20,7 +20,7 @@ Scenario Named(const std::string& name, const std::string& mode, uint64_t seed) 
 TEST(TrialTest, EachModeWithEachScenarioEndsRight) {
   for (const FaultPlan& plan : FaultPlans()) {
     if (plan.canary()) continue;
-    for (const char* mode : {"1", "2", "3", "mixed"}) {
+    for (const std::string& mode : ModesOfScenarios()) {
       Counts counts;
       // The next 52 seeds have the next topology (Complete): each twice.
       for (uint64_t seed = 1; seed <= 520; seed += 52) {
@@ -98,7 +98,7 @@ TEST(TrialTest, SuperFramesAreWhereTheLineSaysSo) {
 }
 
 TEST(TrialTest, CanariesDoNotEndRight) {
-  for (const char* mode : {"1", "2", "3", "mixed"}) {
+  for (const std::string& mode : ModesOfScenarios()) {
     for (uint64_t seed = 1; seed <= 3; ++seed) {
       SCOPED_TRACE(testing::Message() << "mode " << mode << " seed " << seed);
       EXPECT_EQ(RunTrial(Named("canary-wrong", mode, seed)).verdict, Verdict::kWrong);
@@ -115,7 +115,7 @@ template <typename Judge>
 int CountOfPairs(const Scenario& base, std::string Scenario::*field, const char* one, const char* other,
                  const Judge& judge) {
   int count = 0;
-  for (const char* mode : {"1", "2", "3", "mixed"}) {
+  for (const std::string& mode : ModesOfScenarios()) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
       Scenario scenario = Named("all", mode, seed);
       scenario.inline_bytes = base.inline_bytes;
@@ -189,7 +189,7 @@ TEST(TrialTest, SeedsMakeTheCallsThatTheyAlwaysDid) {
 // An old packet acts on the new group, or none would need a quarantine. It has to come at the right moment:
 // not every seed ends wrong.
 TEST(ManySeedsTest, PacketsOfTheGroupBeforeAreFatalWhereQpnsAreUsedAtOnce) {
-  for (const char* mode : {"1", "2", "3", "mixed"}) {
+  for (const std::string& mode : ModesOfScenarios()) {
     const Scenario scenario{.mode = mode, .name = "canary-reuse"};
     EXPECT_TRUE(RunSeeds(scenario, {.from = 1, .to = 200, .jobs = 2}, [](const Counts&) {}).violation)
         << mode;
@@ -203,7 +203,7 @@ std::string TraceOf(const Scenario& scenario) {
 }
 
 TEST(TrialTest, TheSameLineHasTheSameTrace) {
-  for (const char* mode : {"1", "2", "3", "mixed"}) {
+  for (const std::string& mode : ModesOfScenarios()) {
     const Scenario scenario = Named("worst", mode, 42);
     const std::string trace = TraceOf(scenario);
     EXPECT_EQ(trace, TraceOf(*ParseReplayLine(ReplayLine(scenario)))) << ReplayLine(scenario);

@@ -39,9 +39,11 @@ void SendDue(Context& ctx, Env& env) {
 void NewResult(Context& ctx, uint64_t outs, Index index, std::span<const uint8_t> payload, bool ack_req,
                Env& env) {
   if (const auto position = Locate(ctx, index)) StoreDown(ctx, index, *position, ack_req, payload, env);
+  size_t receivers = 0;
   for (size_t c = 0; c < ctx.children.size(); ++c) {
-    if ((outs >> c & 1) == 0 || GoesAt(ctx.children[c]) != kNever) continue;
-    GoesAt(ctx.children[c]) = env.now + static_cast<Nanos>(c / kAtOnce) * Turn(ctx);
+    if ((outs >> c & 1) == 0) continue;
+    const auto turn = static_cast<Nanos>(receivers++ / kAtOnce);
+    if (GoesAt(ctx.children[c]) == kNever) GoesAt(ctx.children[c]) = env.now + turn * Turn(ctx);
   }
   SendDue(ctx, env);
 }

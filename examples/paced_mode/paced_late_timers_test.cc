@@ -1,9 +1,9 @@
 // What late timers find: a mistake that shows only between the time at which a timer is due and the moment at
-// which it runs. Both the explorer and the seeds find it with late timers, and without them see nothing,
-// early timers, losses and late calls or not.
+// which it runs. With them the explorer finds it, and without sees nothing, early timers, losses and late
+// calls or not. Of the seeds every second finds it; of those with exact timers one in some hundred, which has
+// a packet in the very nanosecond.
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <string>
 
 #include "check/explorer.h"
@@ -72,13 +72,14 @@ Report Explored(const Setup& setup) {
   return Explore(model, {});
 }
 
-// The first seed that does not end right, if any.
-std::optional<uint64_t> FirstSeed(const char* timers, uint64_t seeds) {
-  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+// Of the first hundred seeds, those that do not end right.
+int SeedsThatFail(const char* timers) {
+  int fail = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
     const auto scenario = sim::Complete({.seed = seed, .topology = "star-4", .mode = "3", .timers = timers});
-    if (sim::RunTrial(*scenario).verdict != sim::Verdict::kRight) return seed;
+    fail += sim::RunTrial(*scenario).verdict == sim::Verdict::kRight ? 0 : 1;
   }
-  return std::nullopt;
+  return fail;
 }
 
 class LateTimersTest : public testing::Test {
@@ -89,7 +90,7 @@ class LateTimersTest : public testing::Test {
 TEST_F(LateTimersTest, TheModeIsRight) {
   const Report report = Explored(TwoCalls({.late_timers = 2}, "1"));
   EXPECT_EQ(report.verdict, Verdict::kRight) << Text(report.breach);
-  EXPECT_EQ(FirstSeed("late", 200), std::nullopt);
+  EXPECT_EQ(SeedsThatFail("late"), 0);
 }
 
 TEST_F(LateTimersTest, TheExplorerFindsTheMistake) {
@@ -108,9 +109,10 @@ TEST_F(LateTimersTest, WithoutLateTimersTheExplorerDoesNot) {
   }
 }
 
-TEST_F(LateTimersTest, AFewSeedsFindTheMistake) {
+TEST_F(LateTimersTest, SeedsFindTheMistake) {
   engine::g_forgets = true;
-  EXPECT_NE(FirstSeed("late", 100), std::nullopt);
+  EXPECT_GT(SeedsThatFail("late"), 20);
+  EXPECT_LT(SeedsThatFail("exact"), 5);
 }
 
 }  // namespace

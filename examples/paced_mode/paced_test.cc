@@ -19,13 +19,17 @@ using roce::Opcode;
 
 class PacedTest : public EngineTest {
  protected:
-  // Three hosts at a root; each has called.
-  void UntilTheReply() {
+  // A root with two hosts and a third child.
+  void InstallWithThree(bool third_is_host) {
     GroupConfig config = Config(/*root=*/true);
     config.mode = Mode::kAugmented;
     config.world_size = 3;
-    config.children.push_back(Child(2, true));
+    config.children.push_back(Child(2, third_is_host));
     ASSERT_TRUE(engine.Install(config).ok());
+  }
+  // Each of the three, hosts, has called.
+  void UntilTheReply() {
+    InstallWithThree(true);
     for (const uint32_t child : {0, 1, 2}) Control(child, 64);
   }
   void Results(int64_t at, Opcode opcode) {
@@ -74,6 +78,47 @@ TEST_F(PacedTest, WhoAsksForWhatWaitsIsToldToWait) {
   Fire();
   Control(2, 64);
   EXPECT_EQ(Left(), (Leaving{{2, 0}})) << "it has left, and is repeated";
+}
+
+TEST_F(PacedTest, ASwitchThatAsksForWhatWaitsGetsItInItsTurn) {
+  InstallWithThree(false);
+  for (const uint32_t child : {0, 1, 2}) Control(child, 64);
+  Ack(2, roce::kSyndromeNakSequence, 0);
+  EXPECT_TRUE(sent.empty());
+  Fire();
+  EXPECT_EQ(Left(), (Leaving{{2, 0}}));
+}
+
+TEST_F(PacedTest, BelowTheRootNobodyIsAskedForWhatWaits) {
+  GroupConfig config = Config(/*root=*/false);
+  config.mode = Mode::kAugmented;
+  config.world_size = 4;
+  config.children.push_back(Child(3, false));
+  ASSERT_TRUE(engine.Install(config).ok());
+  for (const uint32_t child : {0, 1, 3}) Control(child, 64);
+  Control(2, 64);
+  ASSERT_EQ(Left(), (Leaving{{0, 0}, {1, 0}})) << "the reply of the parent, port 2";
+  Ack(3, roce::kSyndromeNakSequence, 0);
+  EXPECT_TRUE(sent.empty()) << "neither repeated nor asked for";
+  Fire();
+  EXPECT_EQ(Left(), (Leaving{{3, 0}}));
+}
+
+// A Reduce to the third rank: its result has nobody before it.
+TEST_F(PacedTest, TurnsAreCountedOverThoseWhoReceive) {
+  InstallWithThree(true);
+  const ControlHeader header{.collective = Collective::kReduce,
+                             .op = ReduceOp::kSum,
+                             .type = DataType::kInt32,
+                             .count = 64,
+                             .root = 2};
+  std::array<uint8_t, kControlBytes> bytes;
+  Encode(header, bytes);
+  for (const uint32_t child : {0, 1, 2}) Deliver(From(child, Psn(kInPsn), Opcode::kRcSendOnlyImm, bytes));
+  Fire();
+  ASSERT_EQ(Left(), (Leaving{{2, 0}})) << "the reply";
+  for (const uint32_t child : {0, 1}) Data(child, 0, 5, Opcode::kRcSendOnly);
+  EXPECT_TRUE(sent.empty() || Left() == (Leaving{{2, 1}}));
 }
 
 TEST(PacedTrialTest, SeedsAreRight) {

@@ -51,10 +51,11 @@ TEST_F(EngineTest, MalformedPacketsChangeNothing) {
 // So that an acknowledgement of the switch cannot meet a Read (docs/SOFTNIC.md, What rdma_rxe takes our
 // packets for). Mode I: TerminatedTest.WritesAndReadsAreRefused.
 TEST_F(EngineTest, ReadsAndWritesAreNotAnswered) {
-  for (const Mode mode : {Mode::kTranslated, Mode::kAugmented}) {
+  for (const ModeInfo& mode : kModes) {
+    if (mode.ends_connections) continue;
     engine = Engine(kOwn, 4, 1 << 20);
     GroupConfig config = Config(true);
-    config.mode = mode;
+    config.mode = mode.mode;
     ASSERT_TRUE(engine.Install(config).ok());
     Control(0, 128);
     for (const Opcode opcode : {Opcode::kRcWriteOnly, Opcode::kRcReadRequest}) {

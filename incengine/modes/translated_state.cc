@@ -40,7 +40,7 @@ void Watch(Context& ctx, Env& env) {
 void Prompt(Context& ctx, Endpoint& child, Env& env) {
   ++child.counters.prompts;
   const Index missing = FirstUnacknowledged(ctx, child);
-  const bool lacks = missing < GoneEnd(ctx, child, env);
+  const bool lacks = missing < ctx.results_end;
   if (!child.config.is_host) {
     if (lacks) AnswerRequest(ctx, child, missing, missing + 1, env);
     if (child.up_epsn < child.in.next_index() || !lacks) SendNak(child, child.up_epsn, env);

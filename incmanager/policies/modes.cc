@@ -41,8 +41,9 @@ std::string CannotMix(Mode one, Mode other) {
   return fmt::format(
       "modes {} and {} cannot share a tree: a switch of mode {} only reflects acknowledgements between "
       "hosts, "
-      "so that it never acknowledges what its neighbour of mode {} sends; mix {} only, or use {} everywhere",
-      reflects, hop_by_hop, reflects, hop_by_hop, NumeralsOf(Reliability::kPerHop), reflects);
+      "so that it never acknowledges what its neighbour of mode {} sends; mix {} only, or {} only",
+      reflects, hop_by_hop, reflects, hop_by_hop, NumeralsOf(Reliability::kPerHop),
+      NumeralsOf(Reliability::kEndToEnd));
 }
 
 PaperBuffer BufferOfPaper(const BufferRequest& request) {

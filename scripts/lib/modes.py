@@ -4,16 +4,21 @@ import pathlib
 import re
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "protocol" / "modes.h"
-_ROW = re.compile(r'ModeInfo\{\s*\.mode = Mode::k(\w+),\s*\.numeral = "(\w+)",\s*\.name = "(\w+)",\s*'
-                  r'\.reliability = Reliability::k(\w+),')
+_ROW = re.compile(r'ModeInfo\{\s*\.mode = Mode::k(\w+),\s*\.numeral = "(\w+)",\s*\.name = "([\w-]+)",\s*'
+                  r'\.reliability = Reliability::k(\w+),.*?\.buffer = \{\.text = "([^"]+)".*?'
+                  r'\.reproducible_buffer = \{\.text = "([^"]+)"', re.S)
 
 
 class Mode:
-    """A row: `number`, `numeral` ("II"), `name` ("translated"), `per_hop` (each hop sees to itself), and what it is in messages."""
+    """A row: `number`, `numeral` ("II"), `name` ("translated"), `per_hop` (each hop sees to itself), the paper's `formula` for its buffers by
+    whether sums are reproducible, the `enumerator` ("Translated"), and what it is in messages."""
 
-    def __init__(self, number, numeral, name, per_hop):
-        self.number, self.numeral, self.name, self.per_hop = number, numeral, name, per_hop
-        self.proto = f"MODE_{name.upper()}"
+    def __init__(self, number, row):
+        self.number = number
+        self.enumerator, self.numeral, self.name, reliability, *formulas = row
+        self.per_hop = reliability == "PerHop"
+        self.formula = dict(zip((False, True), formulas))
+        self.proto = "MODE_" + re.sub(r"(?<!^)([A-Z])", r"_\1", self.enumerator).upper()
 
 
 def enumerators(text):
@@ -26,7 +31,7 @@ def read(table=TABLE):
     """The rows of a table, in order."""
     text = table.read_text(encoding="utf-8")
     numbers = enumerators(text)
-    return [Mode(numbers[mode], numeral, name, reliability == "PerHop") for mode, numeral, name, reliability in _ROW.findall(text)]
+    return [Mode(numbers[row[0]], row) for row in _ROW.findall(text)]
 
 
 ALL = read()

@@ -196,7 +196,7 @@ def main():
         finally:
             bed.down()
     columns = [(hosts, mode) for hosts in options.hosts.split(",") for mode in numbers]
-    print("| fault | " + " | ".join(f"{hosts}, {modes.numeral(mode)}" for hosts, mode in columns) + " |")
+    print("| fault | " + " | ".join(f"{hosts}, {modes.numeral(modes.number_of(mode))}" for hosts, mode in columns) + " |")
     print("|---" * (len(columns) + 1) + "|")
     for name in names:
         print(f"| {FAULTS[name].what} | " + " | ".join(table[name, *column] for column in columns) + " |")

@@ -7,8 +7,6 @@ from harness import assert_all_right
 
 NAMES = {mode.number: mode.proto for mode in modes.ALL}
 COUNTS = "1,1023,25001,7,262145"
-FORMULAS = {(1, False): "(D+1)*2BL", (2, False): "4(H-1)BL", (2, True): "4(H-1)(D+1)BL", (3, False): "4BL",
-            (3, True): "(D+1)*2BL"}
 
 
 @pytest.fixture(name="bed")
@@ -38,7 +36,7 @@ def test_allreduce_is_right_and_the_group_is_shown(bed, mode, reproducible):
     shown, text = run_in(bed, mode, (), *(["--reproducible"] if reproducible else []))
     assert shown["mode"] == NAMES[mode] and shown["reproducible"] == reproducible
     assert len(shown["tree"]) == 3
-    formula = FORMULAS[mode, reproducible and mode != 1]
+    formula = modes.BY_NUMBER[mode].formula[reproducible]
     for node in shown["tree"]:
         assert node["config"]["mode"] == NAMES[mode]
         assert node["config"]["reproducible"] == reproducible

@@ -123,6 +123,13 @@ struct Case {
   bool super_frames = false;
 };
 
+std::vector<Case> Cases() {
+  std::vector<Case> cases = {{kDefaultMode, 0, 30, true}};
+  for (const Mode mode : AllModes())
+    cases.insert(cases.end(), {{mode, 0, 30}, {mode, 50, 10}, {mode, 50, 10, true}});
+  return cases;
+}
+
 class VirtualTimeTest : public testing::TestWithParam<Case> {};
 
 TEST_P(VirtualTimeTest, HostLibrarySumsThroughTheEngine) {
@@ -238,23 +245,11 @@ TEST(ForkTest, ChildrenDoNothingToTheGroupOfTheirParent) {
   epic_softnic_use_network(nullptr);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Modes, VirtualTimeTest,
-    testing::Values(Case{engine::Mode::kTranslated, 0, 30}, Case{engine::Mode::kTranslated, 50, 10},
-                    Case{engine::Mode::kAugmented, 0, 30}, Case{engine::Mode::kAugmented, 50, 10},
-                    Case{engine::Mode::kTerminated, 0, 30}, Case{engine::Mode::kTerminated, 50, 10},
-                    Case{engine::Mode::kTranslated, 0, 30, true},
-                    Case{engine::Mode::kTranslated, 50, 10, true},
-                    Case{engine::Mode::kAugmented, 50, 10, true},
-                    Case{engine::Mode::kTerminated, 50, 10, true}),
-    [](const auto& test) {
-      const Case& c = test.param;
-      return fmt::format("{}{}{}",
-                         c.mode == engine::Mode::kTerminated   ? "I"
-                         : c.mode == engine::Mode::kTranslated ? "II"
-                                                               : "III",
-                         c.lose_one_in == 0 ? "" : "WithLoss", c.super_frames ? "AndSuperFrames" : "");
-    });
+INSTANTIATE_TEST_SUITE_P(Modes, VirtualTimeTest, testing::ValuesIn(Cases()), [](const auto& test) {
+  const Case& c = test.param;
+  return fmt::format("{}{}{}", NumeralOf(c.mode), c.lose_one_in == 0 ? "" : "WithLoss",
+                     c.super_frames ? "AndSuperFrames" : "");
+});
 
 }  // namespace
 }  // namespace epic

@@ -35,6 +35,15 @@ def test_what_is_named_is_saved_or_said_to_be_left_out():
     assert idle == []
 
 
+def test_times_are_saved_as_times():
+    """A time that is saved as a number makes states differ that are the same but for the clock."""
+    saved = (ROOT / "check/snapshot_fields.h").read_text(encoding="utf-8")
+    context = (ROOT / "incengine/state/context.h").read_text(encoding="utf-8")
+    times = re.findall(r"^  Nanos (\w+)", context, re.M)
+    assert len(times) >= 9
+    assert [f"{name}: by Deadline or Past" for name in times if not re.search(rf"a\.(Deadline|Past)\({name}\b", saved)] == []
+
+
 def compiling_with_more(structs, folder):
     """A compiler that reads a copy of the contexts' header with a field more in each of these."""
     context = (ROOT / "incengine/state/context.h").read_text(encoding="utf-8")

@@ -9,7 +9,8 @@ import modes  # noqa: E402
 
 CODE = "base bench check commlib examples incagent incengine incmanager io proto protocol reduce roce sim softnic tests".split()
 NAMED = "|".join(sorted(modes.enumerators(modes.TABLE.read_text(encoding="utf-8"))))
-ENUMERATOR = re.compile(rf"\bMode::k({NAMED})\b|\bMODE_({NAMED.upper()})\b")
+PROTO = "|".join(mode.proto for mode in modes.ALL)
+ENUMERATOR = re.compile(rf"\bMode::k({NAMED})\b|\b({PROTO})\b")
 # Those who know single modes, and why. What is true of a mode belongs into its row.
 MAY_NAME = {
     "protocol/modes.h": "the table",
@@ -34,7 +35,7 @@ def places(texts, pattern):
 
 def test_the_enumeration_the_table_and_the_messages_have_the_same_modes():
     numbers = modes.enumerators(modes.TABLE.read_text(encoding="utf-8"))
-    rows = {mode.name.capitalize(): mode.number for mode in modes.ALL}
+    rows = {mode.enumerator: mode.number for mode in modes.ALL}
     assert rows == numbers, "each mode has a row of protocol/modes.h, as scripts/lib/modes.py reads them"
     proto = (ROOT / "proto" / "switch.proto").read_text(encoding="utf-8")
     of_messages = {name: int(number) for name, number in re.findall(r"^  (MODE_\w+) = (\d+);", proto, re.M)}
@@ -50,14 +51,26 @@ def test_no_product_code_asks_for_single_modes():
 
 def test_no_number_stands_for_the_first_or_last_mode():
     texts = files((".cc", ".h"))
-    asked = re.compile(r"\b[mM]ode(?:\(\)|_)? ?(?:<=?|>=?) ?(?:\d|Mode::|proto::MODE_)|Mode>\(\w+(?:\[0\])? - '0'\)|"
+    asked = re.compile(r"\b[mM]ode(?:\(\)|_)? ?(?:(?:<=?|>=?) ?(?:\d|Mode::|proto::MODE_)|[=!]= ?[1-9])|Mode>\(\w+(?:\[0\])? - '0'\)|"
                        r"static_cast<(?:\w+::)*Mode>\([4-9]\)")
     assert places(texts, asked) == [], "ModeNamed and ModeOfNumber know the modes; the one that there is not is 99"
 
 
 def test_tests_take_all_modes_from_the_table():
-    every = re.compile(r"(?:(?:\w+::)*(?:Mode::k|MODE_)(?:" + f"{NAMED}|{NAMED.upper()}" + r")(?:,\s*)?){" + str(len(modes.ALL)) + ",}")
-    assert places({n: t for n, t in files((".cc", ".h")).items() if n != "protocol/modes.h"}, every) == [], "AllModes()"
+    texts = {n: t for n, t in files((".cc", ".h")).items() if n not in ("protocol/modes.h", "incengine/modes/table.cc", "sim/scenario.cc")}
+    numbers = re.compile(r'"1",\s*"2",\s*"3"')
+    assert places({n: t for n, t in texts.items() if n != "protocol/modes_test.cc"}, numbers) == [], "AllModes(), sim::ModesOfScenarios()"
+    listed = []
+    for name, text in texts.items():
+        for statement in re.split(r";|\bTEST", text):
+            if len(set(ENUMERATOR.findall(statement))) >= len(modes.ALL):
+                listed.append(f"{name}: {statement.strip()[:80]}")
+    assert listed == [], "AllModes()"
+
+
+def test_each_mode_is_explored():
+    explored = (ROOT / "check" / "configurations.txt").read_text(encoding="utf-8")
+    assert [m.name for m in modes.ALL if f"--mode {m.number} " not in explored] == [], "check/configurations.txt: what scripts/prove explores"
 
 
 def test_scripts_take_all_modes_from_the_table():
@@ -72,3 +85,17 @@ def test_operators_are_told_of_each_mode():
     missing = [mode.name for mode in modes.ALL
                if not re.search(rf"^\| {mode.number}, {mode.name}\b", deploy, re.M) or not re.search(rf"^\| {mode.number} \|", deploy, re.M)]
     assert missing == [], "docs/DEPLOY.md, Modes: when to choose it, and its buffers"
+    for mode in modes.ALL:
+        row = re.search(rf"^\| {mode.number} \| (.*?) \| (.*?) \|", deploy, re.M)
+        told = [cell.replace("·", "*").replace("−", "-") for cell in row.groups()]
+        assert told[0] == mode.formula[False], mode.name
+        assert told[1] == mode.formula[True] or (told[1] == "the same" and mode.formula[True] == mode.formula[False]), mode.name
+
+
+def test_each_mode_has_its_tables():
+    """In a section of docs/PROTOCOL.md, or in a page that the README names."""
+    protocol = (ROOT / "docs" / "PROTOCOL.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for mode in modes.ALL:
+        page = f"docs/PROTOCOL-MODE-{mode.numeral}.md"
+        assert re.search(rf"^## \d+\. Mode {mode.numeral}:", protocol, re.M) or (ROOT / page).exists() and page in readme, page
