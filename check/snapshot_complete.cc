@@ -28,10 +28,11 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
     [[maybe_unused]] const auto& [address, bytes, lkey] = sge.front();
   }
   {
-    // Not saved: reads, write.
+    // Not saved: reads.
     [[maybe_unused]] const auto& [recvs, responses, reads, epsn, ack_psn, ack_msn, msn, nak_sent,
-                                  refused_with, message, filled, write, acks_held, ack_at, cnp_due,
-                                  cnp_allowed_at] = rx;
+                                  refused_with, in, acks_held, ack_at, cnp_due, cnp_allowed_at] = rx;
+    // Not saved: write.
+    [[maybe_unused]] const auto& [message, filled, write] = in;
     [[maybe_unused]] const auto& [wr_id, sges] = recvs[0];
     // Not saved, as is_read is false: first, last, rkey, remaining, address.
     [[maybe_unused]] const auto& [is_read, syndrome, psn, response_msn, first, last, rkey, remaining,

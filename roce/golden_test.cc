@@ -38,7 +38,7 @@ struct Seen {
 };
 
 // Parses and rewrites every frame of a capture; returns what was in them.
-std::vector<Seen> CheckCapture(const std::string& name) {
+std::vector<Seen> CheckCapture(const std::string& name, Qpn qpn = Qpn{0x11}) {
   std::vector<Seen> seen;
   for (const Frame& frame : ReadCapture(name)) {
     FrameAddress address;
@@ -55,9 +55,10 @@ std::vector<Seen> CheckCapture(const std::string& name) {
                     info.aeth  ? aeth
                     : info.imm ? packet.imm
                                : 0});
-    EXPECT_EQ(packet.bth.dest_qp, Qpn{0x11});
+    EXPECT_EQ(packet.bth.dest_qp, qpn);
     EXPECT_EQ(packet.bth.pkey, kDefaultPkey);
-    EXPECT_EQ(packet.bth.ack_req, (info.last || info.only) && !info.aeth && !info.deth)
+    EXPECT_EQ(packet.bth.ack_req,
+              (info.last || info.only) && !info.aeth && !info.deth && !IsUc(packet.bth.opcode))
         << name << " " << seen.size();
   }
   return seen;
@@ -126,6 +127,31 @@ TEST(GoldenTest, RnrNakNamesThePacketRefused) {
       {Opcode::kRcAck, 0x3000, 0, 0x2e000000},  // timer code 14
       {Opcode::kRcAck, 0x3000, 0, 0x60000000}};
   EXPECT_EQ(CheckCapture("rc_rnr.pcap"), expected);
+}
+
+TEST(GoldenTest, UnreliableSend) {
+  const std::vector<Seen> expected = {
+      {Opcode::kUcSendFirst, 0xdd7f20, 256, 0},  {Opcode::kUcSendMiddle, 0xdd7f21, 256, 0},
+      {Opcode::kUcSendLast, 0xdd7f22, 189, 0},   {Opcode::kUcSendFirst, 0xca1706, 256, 0},
+      {Opcode::kUcSendMiddle, 0xca1707, 256, 0}, {Opcode::kUcSendLast, 0xca1708, 189, 0}};
+  EXPECT_EQ(CheckCapture("uc_send.pcap"), expected);
+}
+
+TEST(GoldenTest, UnreliableWrite) {
+  const std::vector<Seen> expected = {
+      {Opcode::kUcWriteFirst, 0xc06311, 256, 0},  {Opcode::kUcWriteMiddle, 0xc06312, 256, 0},
+      {Opcode::kUcWriteLast, 0xc06313, 190, 0},   {Opcode::kUcWriteFirst, 0xc06314, 256, 0},
+      {Opcode::kUcWriteMiddle, 0xc06315, 256, 0}, {Opcode::kUcWriteLast, 0xc06316, 190, 0}};
+  EXPECT_EQ(CheckCapture("uc_write.pcap", Qpn{0x12}), expected);
+}
+
+TEST(GoldenTest, UnreliableImmediateOverThePsnWrap) {
+  const std::vector<Seen> expected = {
+      {Opcode::kUcSendFirst, 0xfffffe, 256, 0},    {Opcode::kUcSendLastImm, 0xffffff, 45, 0xe91c0000},
+      {Opcode::kUcSendOnlyImm, 0, 64, 0xe91c0001}, {Opcode::kUcWriteOnlyImm, 1, 0, 0xe91c0002},
+      {Opcode::kUcWriteFirst, 2, 256, 0},          {Opcode::kUcWriteMiddle, 3, 256, 0},
+      {Opcode::kUcWriteLastImm, 4, 1, 0xe91c0003}};
+  EXPECT_EQ(CheckCapture("uc_imm.pcap"), expected);
 }
 
 TEST(GoldenTest, ArpExchange) {

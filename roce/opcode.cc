@@ -56,6 +56,8 @@ constexpr std::array<OpcodeInfo, 256> MakeTable() {
   set(Opcode::kRcReadResponseLast, kAeth | kPayload | kLast);
   set(Opcode::kRcReadResponseOnly, kAeth | kPayload | kOnly);
   set(Opcode::kRcAck, kAeth | kOnly);
+  for (uint8_t rc = 0; rc <= static_cast<uint8_t>(Opcode::kRcWriteOnlyImm); ++rc)
+    table[static_cast<uint8_t>(UcOf(Opcode{rc}))] = table[rc];
   set(Opcode::kUdSendOnly, kDeth | kPayload | kOnly);
   set(Opcode::kUdSendOnlyImm, kDeth | kImm | kPayload | kOnly);
   set(Opcode::kCnp, kReserved16 | kOnly);

@@ -25,10 +25,31 @@ enum class Opcode : uint8_t {
   kRcReadResponseLast = 0x0f,
   kRcReadResponseOnly = 0x10,
   kRcAck = 0x11,
+  kUcSendFirst = 0x20,
+  kUcSendMiddle = 0x21,
+  kUcSendLast = 0x22,
+  kUcSendLastImm = 0x23,
+  kUcSendOnly = 0x24,
+  kUcSendOnlyImm = 0x25,
+  kUcWriteFirst = 0x26,
+  kUcWriteMiddle = 0x27,
+  kUcWriteLast = 0x28,
+  kUcWriteLastImm = 0x29,
+  kUcWriteOnly = 0x2a,
+  kUcWriteOnlyImm = 0x2b,
   kUdSendOnly = 0x64,
   kUdSendOnlyImm = 0x65,
   kCnp = 0x81,
 };
+
+// An opcode is a transport, in its upper three bits, and an operation. UC's operations are RC's Sends and
+// Writes.
+constexpr bool IsUc(Opcode opcode) {
+  return opcode >= Opcode::kUcSendFirst && opcode <= Opcode::kUcWriteOnlyImm;
+}
+// The operation in the other transport.
+constexpr Opcode UcOf(Opcode rc) { return Opcode{static_cast<uint8_t>(static_cast<uint8_t>(rc) | 0x20)}; }
+constexpr Opcode RcOf(Opcode uc) { return Opcode{static_cast<uint8_t>(static_cast<uint8_t>(uc) & 0x1f)}; }
 
 // What follows the BTH for an opcode, in this order: RETH or DETH, AETH, ImmDt, payload.
 struct OpcodeInfo {

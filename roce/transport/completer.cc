@@ -16,10 +16,8 @@ void QueuePair::ResetRetries() {
 void QueuePair::CompleteFront() {
   const SendEntry& entry = tx_.sends.front();
   if (entry.wr.signaled) {
-    const WcOpcode opcode = entry.wr.opcode == WrOpcode::kRead ? WcOpcode::kRead
-                            : IsWrite(entry.wr.opcode)         ? WcOpcode::kWrite
-                                                               : WcOpcode::kSend;
-    completions_.push_back({.wr_id = entry.wr.wr_id, .opcode = opcode, .bytes = entry.length});
+    completions_.push_back(
+        {.wr_id = entry.wr.wr_id, .opcode = DoneAs(entry.wr.opcode), .bytes = entry.length});
   }
   if (entry.requested) --tx_.reads_in_flight;
   tx_.sends.pop_front();

@@ -108,6 +108,11 @@ struct QpAttributes {
   uint8_t retry_cnt = 0, rnr_retry = 0;
 };
 
+// Whether every value that is given lies in its range; at most so many Reads either way.
+bool InRange(const QpChange& change, uint8_t max_rd_atomic);
+// Sets what is given.
+void TakeAttributes(const QpChange& change, QpAttributes* to);
+
 struct QpCounters {
   uint64_t packets_sent = 0;  // requests and responses
   uint64_t packets_repeated = 0;

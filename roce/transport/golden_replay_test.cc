@@ -11,6 +11,7 @@
 #include "roce/frame.h"
 #include "roce/packet_testing.h"
 #include "roce/transport/transport_testing.h"
+#include "roce/transport/uc.h"
 
 namespace epic::roce::testing {
 namespace {
@@ -144,11 +145,94 @@ class Replay {
   std::map<Ipv4, End> ends_;
 };
 
+// The same over an unreliable connection, where one end speaks and each packet is taken or not: our queue
+// pair in the place of each end.
+class UcReplay {
+ public:
+  explicit UcReplay(const std::string& name) : packets_(ReadPackets(name)) {
+    memory_.Add(1, 0, 1 << 16);
+    memory_.Add(2, 1 << 20, 1 << 16);
+  }
+
+  void Run() {
+    while (at_ < packets_.size()) {
+      SCOPED_TRACE(::testing::Message() << "frame " << at_);
+      Message();
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+
+ private:
+  // One message; its sender begins with its PSN, and its receiver at any.
+  void Message() {
+    const size_t begin = at_;
+    std::vector<uint8_t> data;
+    do {
+      data.insert(data.end(), packets_[at_].payload.begin(), packets_[at_].payload.end());
+    } while (!IsLast(packets_[at_++]));
+    const Packet &first = packets_[begin].head, &last = packets_[at_ - 1].head;
+    std::ranges::copy(data, memory_.region(1).bytes.begin());
+    const bool write = Info(first.bth.opcode).reth, imm = Info(last.bth.opcode).imm;
+    SendWr wr{.opcode = write ? (imm ? WrOpcode::kWriteImm : WrOpcode::kWrite)
+                              : (imm ? WrOpcode::kSendImm : WrOpcode::kSend)};
+    wr.solicited = last.bth.solicited;
+    wr.sges = OneSge(0, static_cast<uint32_t>(data.size()), 1);
+    wr.imm = last.imm;
+    wr.remote_address = first.reth.virtual_address;
+    wr.rkey = first.reth.rkey;
+    UcQueuePair from = End(first.src_ip, Qpn{0x99}, first.dst_ip, first.bth.dest_qp, first.bth.psn);
+    ASSERT_EQ(from.PostSend(wr), PostResult::kOk);
+    KeepingSink sink;
+    from.Poll(memory_, sink);
+    ASSERT_EQ(sink.sent.size(), at_ - begin);
+    UcQueuePair to = End(first.dst_ip, first.bth.dest_qp, first.src_ip, Qpn{0x99}, Psn(0));
+    ASSERT_EQ(to.PostRecv({.sges = OneSge(1 << 20, 4096, 2)}), PostResult::kOk);
+    if (write) memory_.Add(wr.rkey, wr.remote_address, 4096, /*remote=*/true);
+    for (size_t i = begin; i < at_; ++i) {
+      OwnedPacket ours = sink.sent[i - begin];
+      ours.head.udp_src_port = packets_[i].head.udp_src_port;
+      EXPECT_TRUE(SamePacket(ours.packet(), packets_[i].packet())) << "frame " << i;
+      to.OnPacket(packets_[i].packet(), memory_);
+    }
+    const auto& into = memory_.region(write ? wr.rkey : 2).bytes;
+    EXPECT_TRUE(std::ranges::equal(data, std::span(into).first(data.size())));
+    Completion c;
+    EXPECT_EQ(to.NextCompletion(&c), !write || imm);
+    EXPECT_TRUE(c.ok() && c.has_imm == imm && c.imm == (imm ? wr.imm : 0));
+    if (write) memory_.Remove(wr.rkey);
+  }
+
+  static bool IsLast(const OwnedPacket& p) {
+    const OpcodeInfo& info = Info(p.head.bth.opcode);
+    return info.last || info.only;
+  }
+
+  static UcQueuePair End(Ipv4 ip, Qpn qpn, Ipv4 peer_ip, Qpn peer, Psn psn) {
+    UcQueuePair qp({.local_ip = ip, .local_qpn = qpn});
+    EXPECT_EQ(qp.Modify({.state = QpState::kInit, .remote_write = true}), ModifyResult::kOk);
+    EXPECT_EQ(qp.Modify({.state = QpState::kRtr,
+                         .remote_ip = peer_ip,
+                         .remote_qpn = peer,
+                         .path_mtu = 256,
+                         .rq_psn = Psn(0)}),
+              ModifyResult::kOk);
+    EXPECT_EQ(qp.Modify({.state = QpState::kRts, .sq_psn = psn}), ModifyResult::kOk);
+    return qp;
+  }
+
+  std::vector<OwnedPacket> packets_;
+  size_t at_ = 0;
+  FlatMemory memory_;
+};
+
 TEST(GoldenReplayTest, Send) { Replay("rc_send.pcap").Run(); }
 TEST(GoldenReplayTest, Write) { Replay("rc_write.pcap").Run(); }
 TEST(GoldenReplayTest, Read) { Replay("rc_read.pcap").Run(); }
 TEST(GoldenReplayTest, ImmediateOverThePsnWrap) { Replay("rc_imm.pcap").Run(); }
 TEST(GoldenReplayTest, SequenceNak) { Replay("rc_nak.pcap", /*missed=*/1).Run(); }
+TEST(GoldenReplayTest, UnreliableSend) { UcReplay("uc_send.pcap").Run(); }
+TEST(GoldenReplayTest, UnreliableWrite) { UcReplay("uc_write.pcap").Run(); }
+TEST(GoldenReplayTest, UnreliableImmediate) { UcReplay("uc_imm.pcap").Run(); }
 
 }  // namespace
 }  // namespace epic::roce::testing

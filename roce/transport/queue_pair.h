@@ -22,6 +22,7 @@
 #include "roce/packet.h"
 #include "roce/transport/config.h"
 #include "roce/transport/memory.h"
+#include "roce/transport/message.h"
 #include "roce/transport/ring.h"
 #include "roce/transport/types.h"
 
@@ -77,16 +78,7 @@ class QueuePair {
 
  private:
   friend struct epic::Snapshot;
-  struct SendEntry {
-    SendWr wr;
-    int64_t first = 0;  // packet number; counts from 0 at sq_psn, a Read counts its responses
-    int64_t packets = 0;
-    int64_t number = 0;  // of the message; the first is 1 (the specification's SSN)
-    uint32_t length = 0;
-    uint32_t inline_at = 0;  // in Requester::inline_bytes; used if is_inline
-    bool is_inline = false;
-    bool requested = false;  // a Read that was sent since the last repetition began
-  };
+  using SendEntry = PostedSend;
   static constexpr int64_t kNoLimit = INT64_MAX;
   // The send queue and how far it is. una <= nxt <= max <= posted.
   struct Requester {
@@ -110,7 +102,6 @@ class QueuePair {
     Nanos timer_at = kNever;
     Nanos rnr_until = kNever;  // waiting after an RNR NAK
   };
-  enum class Message : uint8_t { kNone, kSend, kWrite };
   struct Response {
     bool is_read = false;
     uint8_t syndrome = 0;  // if not a read
@@ -140,9 +131,7 @@ class QueuePair {
     uint32_t msn = 0;
     bool nak_sent = false;
     uint8_t refused_with = 0;
-    Message message = Message::kNone;
-    uint32_t filled = 0;  // of the receive buffer, or of the write
-    Reth write;
+    Arrival in;
     int acks_held = 0;
     Nanos ack_at = kNever;
     bool cnp_due = false;
@@ -177,11 +166,8 @@ class QueuePair {
   void OnDuplicate(const Packet& packet);
   void Execute(Nanos now, const Packet& packet, Memory& memory);
   bool TakeShared(Memory& memory);
-  bool ExecuteSend(const Packet& packet, Memory& memory);
-  bool ExecuteWrite(const Packet& packet, Memory& memory);
+  bool IsPlaced(Placed placed);
   void ExecuteRead(const Packet& packet, Memory& memory);
-  bool InSequence(const Packet& packet) const;
-  bool LengthFits(const Packet& packet) const;
   void CompleteRecv(const Packet& packet, WcOpcode opcode, uint32_t bytes);
   void RefuseRequest(uint8_t nak_syndrome, WcStatus recv_status);
   void EndRefused(uint8_t nak_syndrome, WcStatus recv_status);

@@ -15,43 +15,21 @@ constexpr int64_t kMaxPsnSpread = 1 << 22;
 // Ethernet, IP, UDP, BTH and ICRC of a frame, for pacing.
 constexpr int64_t kHeaderBytes = 58 + 20;
 
-Opcode DataOpcode(WrOpcode op, bool first, bool last) {
-  const bool imm = HasImm(op);
-  if (IsWrite(op)) {
-    if (first && last) return imm ? Opcode::kRcWriteOnlyImm : Opcode::kRcWriteOnly;
-    if (first) return Opcode::kRcWriteFirst;
-    return !last ? Opcode::kRcWriteMiddle : imm ? Opcode::kRcWriteLastImm : Opcode::kRcWriteLast;
-  }
-  if (first && last) return imm ? Opcode::kRcSendOnlyImm : Opcode::kRcSendOnly;
-  if (first) return Opcode::kRcSendFirst;
-  return !last ? Opcode::kRcSendMiddle : imm ? Opcode::kRcSendLastImm : Opcode::kRcSendLast;
-}
-
 }  // namespace
 
 PostResult QueuePair::PostSend(const SendWr& wr) {
   if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kRtr)
     return PostResult::kBadState;
   if (tx_.sends.full() || !HasRoom()) return PostResult::kFull;
-  const bool is_inline = !wr.inline_bytes.empty();
-  const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.count <= kMaxSge ? wr.sges.bytes() : 0;
-  if (wr.sges.count > kMaxSge || length > kMaxMessageBytes || wr.opcode > WrOpcode::kRead ||
-      (is_inline && (length > config_.max_inline_bytes || wr.opcode == WrOpcode::kRead)) ||
+  if (!IsWellFormed(wr, config_.max_inline_bytes) || wr.opcode > WrOpcode::kRead ||
       (wr.opcode == WrOpcode::kRead && attr_.max_rd_atomic == 0)) {
     return PostResult::kInvalid;
   }
+  // Entries leave in order: the one that used this inline slot before has left, or the queue would be full.
   SendEntry entry;
-  entry.wr = wr;
-  entry.wr.inline_bytes = {};
-  entry.length = static_cast<uint32_t>(length);
-  entry.is_inline = is_inline;
+  TakePosted(wr, attr_.path_mtu, tx_.posts % tx_.sends.capacity(), config_.max_inline_bytes,
+             &tx_.inline_bytes, &entry);
   entry.first = tx_.posted;
-  entry.packets = std::max<int64_t>(1, (static_cast<int64_t>(length) + attr_.path_mtu - 1) / attr_.path_mtu);
-  if (is_inline) {
-    // Entries leave in order: the one that used this slot before has left, or the queue would be full.
-    entry.inline_at = static_cast<uint32_t>(tx_.posts % tx_.sends.capacity()) * config_.max_inline_bytes;
-    std::ranges::copy(wr.inline_bytes, tx_.inline_bytes.begin() + entry.inline_at);
-  }
   ++tx_.posts;
   entry.number = static_cast<int64_t>(tx_.posts);
   tx_.posted += entry.packets;
@@ -61,14 +39,8 @@ PostResult QueuePair::PostSend(const SendWr& wr) {
 }
 
 Packet QueuePair::MakePacket(Opcode opcode, Psn psn) const {
-  Packet packet;
-  packet.src_ip = config_.local_ip;
-  packet.dst_ip = attr_.remote_ip;
-  // One port per queue pair, so that its packets stay on one path (annex A17.9.2).
-  packet.udp_src_port = static_cast<uint16_t>(0xc000 | (Raw(config_.local_qpn) & 0x3fff));
-  packet.tos = config_.policy.tos;
+  Packet packet = PacketTo(attr_, config_.local_ip, config_.local_qpn, config_.policy.tos);
   packet.bth.opcode = opcode;
-  packet.bth.dest_qp = attr_.remote_qpn;
   packet.bth.psn = psn;
   return packet;
 }
@@ -102,33 +74,20 @@ bool QueuePair::MaySend() const {
 
 // False if memory refuses; else *sent is the payload's length.
 bool QueuePair::EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uint32_t* sent) {
-  const int64_t at = tx_.nxt - entry.first;
-  const bool last = at == entry.packets - 1;
-  const uint64_t begin = static_cast<uint64_t>(at) * attr_.path_mtu;
-  const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(attr_.path_mtu, entry.length - begin));
   std::array<uint8_t, kMaxPathMtu> scratch;
-  std::span<const uint8_t> payload;
-  if (entry.is_inline) {
-    payload = std::span(tx_.inline_bytes).subspan(entry.inline_at + begin, bytes);
-  } else if (!Gather(entry.wr.sges, begin, bytes, memory, scratch, &payload)) {
-    return false;
-  }
-  Packet packet = MakePacket(DataOpcode(entry.wr.opcode, at == 0, last), SendPsn(tx_.nxt));
-  packet.payload = payload;
-  packet.payload_stays = !entry.is_inline && payload.data() != scratch.data();
+  Packet packet = MakePacket(Opcode::kRcSendOnly, SendPsn(tx_.nxt));
+  const int64_t at = tx_.nxt - entry.first;
+  if (!CutPacket(entry, at, attr_.path_mtu, tx_.inline_bytes, memory, scratch, &packet)) return false;
+  const bool last = at == entry.packets - 1;
   // A window that was narrowed must not run empty before it is answered.
   const bool narrowed = window_ < config_.policy.max_outstanding;
   const int32_t every =
       std::min(config_.policy.ack_req_every, narrowed ? std::max(1, window_ * 2 / 3) : INT32_MAX);
   packet.bth.ack_req = last || LacksCredit(entry) || ++tx_.since_ack_req >= every;
   if (packet.bth.ack_req) tx_.since_ack_req = 0;
-  const OpcodeInfo& info = Info(packet.bth.opcode);
-  if (info.imm) packet.imm = entry.wr.imm;
-  if (info.reth) packet.reth = {entry.wr.remote_address, entry.wr.rkey, entry.length};
-  packet.bth.solicited = last && entry.wr.solicited && entry.wr.opcode != WrOpcode::kWrite;
   Emit(packet, sink);
   ++tx_.nxt;
-  *sent = bytes;
+  *sent = static_cast<uint32_t>(packet.payload.size());
   return true;
 }
 

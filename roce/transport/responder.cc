@@ -20,8 +20,7 @@ int32_t ReadPackets(uint32_t bytes, uint32_t mtu) {
 
 PostResult QueuePair::PostRecv(const RecvWr& wr) {
   if (state_ == QpState::kReset) return PostResult::kBadState;
-  if (config_.shared_receives || wr.sges.count > kMaxSge || wr.sges.bytes() > UINT32_MAX)
-    return PostResult::kInvalid;
+  if (config_.shared_receives || !IsWellFormed(wr)) return PostResult::kInvalid;
   if (rx_.recvs.full() || !HasRoom()) return PostResult::kFull;
   rx_.recvs.push_back(wr);
   if (state_ == QpState::kErr) FlushAll();
@@ -40,9 +39,11 @@ void QueuePair::OnPacket(Nanos now, const Packet& packet, Memory& memory) {
     ++counters_.cnps_received;
     return rate_.OnCnp(now, config_.policy.rate);
   }
+  // Those of other transports (UC, UD) are nothing to a reliable connection.
+  if (!IsRequest(op) && !IsResponse(op)) return void(++counters_.bad_state);
   NoteCongestion(now, packet);
   if (IsRequest(op)) return OnRequest(now, packet, memory);
-  if (IsResponse(op) && state_ != QpState::kRtr) return OnResponse(now, packet, memory);
+  if (state_ != QpState::kRtr) return OnResponse(now, packet, memory);
   ++counters_.bad_state;
 }
 
@@ -59,32 +60,11 @@ void QueuePair::OnRequest(Nanos now, const Packet& packet, Memory& memory) {
     return;
   }
   rx_.nak_sent = false;
-  if (!InSequence(packet) || !LengthFits(packet))
+  const Opcode op = packet.bth.opcode;
+  const Message kind = IsSend(op) ? Message::kSend : IsWriteRequest(op) ? Message::kWrite : Message::kNone;
+  if (!InSequence(rx_.in, kind, op) || !LengthFits(packet, attr_.path_mtu))
     return RefuseRequest(kSyndromeNakInvalidRequest, WcStatus::kRemInvReqErr);
   Execute(now, packet, memory);
-}
-
-// Whether the opcode may follow what came before (table 46).
-bool QueuePair::InSequence(const Packet& packet) const {
-  const OpcodeInfo& info = Info(packet.bth.opcode);
-  const bool starts = info.first || info.only;
-  switch (rx_.message) {
-    case Message::kNone:
-      return starts;
-    case Message::kSend:
-      return !starts && IsSend(packet.bth.opcode);
-    case Message::kWrite:
-      return !starts && IsWriteRequest(packet.bth.opcode);
-  }
-  return false;
-}
-
-// FIRST and MIDDLE are full, LAST is not empty (9.7.4.1.6).
-bool QueuePair::LengthFits(const Packet& packet) const {
-  const OpcodeInfo& info = Info(packet.bth.opcode);
-  if (info.only) return packet.payload.size() <= attr_.path_mtu;
-  if (info.last) return !packet.payload.empty() && packet.payload.size() <= attr_.path_mtu;
-  return packet.payload.size() == attr_.path_mtu;
 }
 
 void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
@@ -103,13 +83,16 @@ void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
     }
     return;
   }
-  if (IsSend(op) ? !ExecuteSend(packet, memory) : !ExecuteWrite(packet, memory)) return;
+  const Placed placed = IsSend(op) ? PlaceSend(rx_.recvs.front().sges, packet, memory, &rx_.in)
+                                   : PlaceWrite(packet, memory, &rx_.in);
+  if (!IsPlaced(placed)) return;
   rx_.epsn = rx_.epsn + 1;
   if (ends) {
     rx_.msn = (rx_.msn + 1) & Psn::kMask;
-    rx_.message = Message::kNone;
-    if (IsSend(op)) CompleteRecv(packet, WcOpcode::kRecv, rx_.filled);
-    if (IsWriteRequest(op) && info.imm) CompleteRecv(packet, WcOpcode::kRecvWriteImm, rx_.write.dma_length);
+    rx_.in.message = Message::kNone;
+    if (IsSend(op)) CompleteRecv(packet, WcOpcode::kRecv, rx_.in.filled);
+    if (IsWriteRequest(op) && info.imm)
+      CompleteRecv(packet, WcOpcode::kRecvWriteImm, rx_.in.write.dma_length);
   }
   NoteTaken(now, packet, ends);
 }
@@ -122,59 +105,25 @@ bool QueuePair::TakeShared(Memory& memory) {
   return wr.has_value();
 }
 
-bool QueuePair::ExecuteSend(const Packet& packet, Memory& memory) {
-  if (rx_.message == Message::kNone) rx_.filled = 0;
-  const SgeList& buffer = rx_.recvs.front().sges;
-  if (rx_.filled + packet.payload.size() > buffer.bytes()) {
-    RefuseRequest(kSyndromeNakInvalidRequest, WcStatus::kLocLenErr);
-    return false;
-  }
-  if (!packet.payload.empty() && !Scatter(buffer, rx_.filled, packet.payload, memory)) {
-    RefuseRequest(kSyndromeNakRemoteOperational, WcStatus::kLocProtErr);
-    return false;
-  }
-  rx_.filled += static_cast<uint32_t>(packet.payload.size());
-  rx_.message = Message::kSend;
-  return true;
-}
-
-bool QueuePair::ExecuteWrite(const Packet& packet, Memory& memory) {
-  const OpcodeInfo& info = Info(packet.bth.opcode);
-  const auto bytes = static_cast<uint32_t>(packet.payload.size());
-  if (info.reth) {
-    // The key is checked for the whole message before its first byte is written (9.7.4.1.5), and again for
-    // each packet, because it may be taken back meanwhile.
-    const Reth& reth = packet.reth;
-    if (reth.dma_length > kMaxMessageBytes || (info.first && reth.dma_length <= bytes)) {
+// Whether it is; else the request is refused for it.
+bool QueuePair::IsPlaced(Placed placed) {
+  switch (placed) {
+    case Placed::kOk:
+      return true;
+    case Placed::kTooLong:
+      RefuseRequest(kSyndromeNakInvalidRequest, WcStatus::kLocLenErr);
+      return false;
+    case Placed::kOwnMemory:
+      RefuseRequest(kSyndromeNakRemoteOperational, WcStatus::kLocProtErr);
+      return false;
+    case Placed::kInvalid:
       RefuseRequest(kSyndromeNakInvalidRequest, WcStatus::kRemInvReqErr);
       return false;
-    }
-    if (reth.dma_length != 0 &&
-        !memory.Map(Access::kRemoteWrite, reth.rkey, reth.virtual_address, reth.dma_length)) {
+    case Placed::kNoAccess:
       RefuseRequest(kSyndromeNakRemoteAccess, WcStatus::kRemAccessErr);
       return false;
-    }
-    rx_.write = reth;
-    rx_.filled = 0;
   }
-  const uint64_t after = uint64_t{rx_.filled} + bytes;
-  const bool ends = info.last || info.only;
-  if (ends ? after != rx_.write.dma_length : after >= rx_.write.dma_length) {
-    RefuseRequest(kSyndromeNakInvalidRequest, WcStatus::kRemInvReqErr);
-    return false;
-  }
-  if (bytes > 0) {
-    const auto target =
-        memory.Map(Access::kRemoteWrite, rx_.write.rkey, rx_.write.virtual_address + rx_.filled, bytes);
-    if (!target) {
-      RefuseRequest(kSyndromeNakRemoteAccess, WcStatus::kRemAccessErr);
-      return false;
-    }
-    std::ranges::copy(packet.payload, target->begin());
-  }
-  rx_.filled += bytes;
-  rx_.message = Message::kWrite;
-  return true;
+  return false;
 }
 
 void QueuePair::ExecuteRead(const Packet& packet, Memory& memory) {
@@ -224,11 +173,7 @@ void QueuePair::OnDuplicate(const Packet& packet) {
 }
 
 void QueuePair::CompleteRecv(const Packet& packet, WcOpcode opcode, uint32_t bytes) {
-  Completion completion{.wr_id = rx_.recvs.front().wr_id, .opcode = opcode, .bytes = bytes};
-  completion.has_imm = Info(packet.bth.opcode).imm;
-  completion.imm = completion.has_imm ? packet.imm : 0;
-  completion.solicited = packet.bth.solicited;
-  completions_.push_back(completion);
+  completions_.push_back(ReceiveDone(rx_.recvs.front(), packet, opcode, bytes));
   rx_.recvs.pop_front();
 }
 
@@ -241,7 +186,7 @@ void QueuePair::RefuseRequest(uint8_t nak_syndrome, WcStatus recv_status) {
 
 void QueuePair::EndRefused(uint8_t nak_syndrome, WcStatus recv_status) {
   rx_.refused_with = nak_syndrome;
-  const bool has_recv = rx_.message == Message::kSend || recv_status == WcStatus::kLocLenErr ||
+  const bool has_recv = rx_.in.message == Message::kSend || recv_status == WcStatus::kLocLenErr ||
                         recv_status == WcStatus::kLocProtErr;
   if (has_recv && !rx_.recvs.empty()) {
     completions_.push_back(

@@ -91,6 +91,11 @@ struct RecvWr {
 // As ibv_wc_opcode.
 enum class WcOpcode : uint8_t { kSend = 0, kWrite = 1, kRead = 2, kRecv = 128, kRecvWriteImm = 129 };
 
+// What the completion of a send says that it was.
+constexpr WcOpcode DoneAs(WrOpcode op) {
+  return op == WrOpcode::kRead ? WcOpcode::kRead : IsWrite(op) ? WcOpcode::kWrite : WcOpcode::kSend;
+}
+
 struct Completion {
   uint64_t wr_id = 0;
   WcStatus status = WcStatus::kSuccess;
