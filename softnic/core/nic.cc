@@ -19,6 +19,7 @@ using roce::Packet;
 using roce::PostResult;
 using roce::QpState;
 using roce::QueuePair;
+using roce::UcQueuePair;
 using roce::UdQueuePair;
 
 // The memory that a queue pair may touch, and its shared receive queue.
@@ -63,8 +64,16 @@ class Nic::LoopSink final : public roce::PacketSink {
 };
 
 void Nic::CreateQp(const QpInit& init) {
-  auto make = [&]() -> std::variant<QueuePair, UdQueuePair> {
-    if (init.is_ud) {
+  auto make = [&]() -> std::variant<QueuePair, UcQueuePair, UdQueuePair> {
+    if (init.type == QpType::kUc) {
+      return UcQueuePair({.local_ip = ip_,
+                          .local_qpn = init.qpn,
+                          .send_depth = init.send_depth,
+                          .recv_depth = init.recv_depth,
+                          .max_inline_bytes = init.max_inline_bytes,
+                          .shared_receives = init.srq.has_value()});
+    }
+    if (init.type == QpType::kUd) {
       return UdQueuePair({.local_ip = ip_,
                           .local_qpn = init.qpn,
                           .mtu = mtu_,
@@ -92,16 +101,25 @@ void Nic::DestroyQp(Qpn qpn) {
   ForgetWorks(qpn);
 }
 
-ModifyResult Nic::ModifyRc(Qpn qpn, const roce::QpChange& change) {
-  Qp& qp = qps_.at(Raw(qpn));
-  const ModifyResult result = std::get<QueuePair>(qp.qp).Modify(change);
+template <typename Kind>
+ModifyResult Nic::ModifyConnected(uint32_t qpn, const roce::QpChange& change) {
+  Qp& qp = qps_.at(qpn);
+  const ModifyResult result = std::get<Kind>(qp.qp).Modify(change);
   if (result != ModifyResult::kOk || !change.state) return result;
   // An error that the consumer asked for is no news, but the end of receiving is.
   qp.told_end = *change.state == QpState::kErr && !qp.init.srq;
-  if (*change.state == QpState::kReset) ForgetWorks(qpn);
-  TakeCompletions(Raw(qpn), qp);
-  MarkDirty(Raw(qpn), qp);
+  if (*change.state == QpState::kReset) ForgetWorks(Qpn{qpn});
+  TakeCompletions(qpn, qp);
+  MarkDirty(qpn, qp);
   return result;
+}
+
+ModifyResult Nic::ModifyRc(Qpn qpn, const roce::QpChange& change) {
+  return ModifyConnected<QueuePair>(Raw(qpn), change);
+}
+
+ModifyResult Nic::ModifyUc(Qpn qpn, const roce::QpChange& change) {
+  return ModifyConnected<UcQueuePair>(Raw(qpn), change);
 }
 
 ModifyResult Nic::ModifyUd(Qpn qpn, QpState to, std::optional<uint32_t> qkey, std::optional<Psn> sq_psn) {
@@ -115,6 +133,12 @@ ModifyResult Nic::ModifyUd(Qpn qpn, QpState to, std::optional<uint32_t> qkey, st
 
 QpState Nic::state(Qpn qpn) const {
   return std::visit([](const auto& q) { return q.state(); }, qps_.at(Raw(qpn)).qp);
+}
+
+bool Nic::sq_drained(Qpn qpn) const {
+  const auto& qp = qps_.at(Raw(qpn)).qp;
+  if (const auto* uc = std::get_if<UcQueuePair>(&qp)) return uc->sq_drained();
+  return std::get<QueuePair>(qp).sq_drained();
 }
 
 void Nic::ShareAcks(Qpn qpn, int asked, Nanos delay) {
@@ -157,7 +181,7 @@ void Nic::OnPacket(Nanos now, const Packet& packet) {
   ++counters_.packets_received;
   if (packet.bth.dest_qp == roce::kMulticastQpn) {
     for (auto& [qpn, qp] : qps_) {
-      if (qp.init.is_ud) Deliver(now, qpn, qp, packet);
+      if (qp.init.type == QpType::kUd) Deliver(now, qpn, qp, packet);
     }
     return;
   }
@@ -171,6 +195,8 @@ void Nic::Deliver(Nanos now, uint32_t qpn, Qp& qp, const Packet& packet) {
   if (auto* rc = std::get_if<QueuePair>(&qp.qp)) {
     rc->OnPacket(now, packet, memory);
     MarkDirty(qpn, qp);
+  } else if (auto* uc = std::get_if<UcQueuePair>(&qp.qp)) {
+    uc->OnPacket(packet, memory);
   } else {
     std::get<UdQueuePair>(qp.qp).OnPacket(packet, memory);
   }
@@ -209,9 +235,12 @@ void Nic::RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink) {
     CountBusy(qp, rc->awaits_acknowledgement());
     deadline = rc->next_deadline();
   } else {
-    auto& ud = std::get<UdQueuePair>(qp.qp);
-    ud.Poll(memory, sink);
-    if (ud.wants_poll()) deadline = 0;
+    const auto send = [&](auto& unreliable) {
+      unreliable.Poll(memory, sink);
+      if (unreliable.wants_poll()) deadline = 0;
+    };
+    auto* uc = std::get_if<UcQueuePair>(&qp.qp);
+    uc != nullptr ? send(*uc) : send(std::get<UdQueuePair>(qp.qp));
   }
   TakeCompletions(qpn, qp);
   if (deadline <= now) return MarkDirty(qpn, qp);
@@ -226,20 +255,21 @@ void Nic::CountBusy(Qp& qp, bool busy) {
 void Nic::TakeCompletions(uint32_t qpn, Qp& qp) {
   Completion c;
   while (std::visit([&](auto& q) { return q.NextCompletion(&c); }, qp.qp))
-    PushWork(c.is_recv() ? qp.init.recv_cq : qp.init.send_cq, {c, Qpn{qpn}, qp.init.is_ud});
+    PushWork(c.is_recv() ? qp.init.recv_cq : qp.init.send_cq, {c, Qpn{qpn}, qp.init.type == QpType::kUd});
   TellEnd(qpn, qp);
 }
 
 void Nic::TellEnd(uint32_t qpn, Qp& qp) {
+  if (qp.told_end || qp.init.type == QpType::kUd) return;
   const auto* rc = std::get_if<QueuePair>(&qp.qp);
-  if (rc == nullptr || qp.told_end) return;
-  if (rc->state() == QpState::kSqd && rc->sq_drained()) {
+  const QpState reached = rc != nullptr ? rc->state() : std::get<UcQueuePair>(qp.qp).state();
+  if (reached == QpState::kSqd && sq_drained(Qpn{qpn})) {
     qp.told_end = true;
     events_.push_back({Event::Kind::kSqDrained, qpn});
   }
-  if (rc->state() != QpState::kErr) return;
+  if (reached != QpState::kErr) return;
   qp.told_end = true;
-  if (const uint8_t nak = rc->refused_with(); nak != 0) {
+  if (const uint8_t nak = rc != nullptr ? rc->refused_with() : 0; nak != 0) {
     events_.push_back({nak == roce::kSyndromeNakRemoteAccess     ? Event::Kind::kQpAccessError
                        : nak == roce::kSyndromeNakInvalidRequest ? Event::Kind::kQpRequestError
                                                                  : Event::Kind::kQpFatal,

@@ -16,6 +16,7 @@
 
 #include "base/timer_queue.h"
 #include "roce/transport/queue_pair.h"
+#include "roce/transport/uc.h"
 #include "roce/transport/ud.h"
 #include "softnic/core/memory_table.h"
 
@@ -54,8 +55,11 @@ struct NicCounters {
 // RDMA Reads outstanding of a queue pair, each way; as rdma_rxe.
 inline constexpr uint8_t kMaxRdAtomic = 128;
 
+// Reliable connection, unreliable connection, unreliable datagram.
+enum class QpType : uint8_t { kRc, kUc, kUd };
+
 struct QpInit {
-  bool is_ud = false;
+  QpType type = QpType::kRc;
   Qpn qpn{};  // the caller sees to it that it is free
   uint32_t pd = 0;
   uint32_t send_cq = 0, recv_cq = 0;
@@ -101,9 +105,12 @@ class Nic {
   void CreateQp(const QpInit& init);
   void DestroyQp(Qpn qpn);
   roce::ModifyResult ModifyRc(Qpn qpn, const roce::QpChange& change);
+  roce::ModifyResult ModifyUc(Qpn qpn, const roce::QpChange& change);
   roce::ModifyResult ModifyUd(Qpn qpn, roce::QpState to, std::optional<uint32_t> qkey,
                               std::optional<Psn> sq_psn);
   roce::QpState state(Qpn qpn) const;
+  // Of a connection, in SQD: what was begun has completed. No datagram is ever half sent.
+  bool sq_drained(Qpn qpn) const;
   // Of a reliable connection.
   const roce::QueuePair& rc(Qpn qpn) const { return std::get<roce::QueuePair>(qps_.at(Raw(qpn)).qp); }
   // As QueuePair says, of a reliable connection; what it leads to is sent by Run.
@@ -139,7 +146,7 @@ class Nic {
   };
   struct Qp {
     QpInit init;
-    std::variant<roce::QueuePair, roce::UdQueuePair> qp;
+    std::variant<roce::QueuePair, roce::UcQueuePair, roce::UdQueuePair> qp;
     bool dirty = false;       // in dirty_
     bool busy = false;        // counted in busy_
     bool told_end = false;    // of ERR or of a drained send queue
@@ -152,6 +159,8 @@ class Nic {
     std::vector<uint8_t> payload;
   };
 
+  template <typename Kind>
+  roce::ModifyResult ModifyConnected(uint32_t qpn, const roce::QpChange& change);
   void MarkDirty(uint32_t qpn, Qp& qp);
   void Deliver(Nanos now, uint32_t qpn, Qp& qp, const roce::Packet& packet);
   void RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink);

@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/fuzz_input.h"
 #include "roce/transport/transport_testing.h"
-#include "softnic/core/nic.h"
+#include "softnic/core/nic_fuzz_ends.h"
 
 namespace epic::softnic::testing {
 namespace {
@@ -20,14 +20,11 @@ namespace {
 using roce::Packet;
 using roce::QpState;
 
-constexpr Ipv4 kIp{0x0a000001}, kPeerIp{0x0a000002}, kGroup{0xe0000001};
-constexpr Qpn kPeerQpn{0x99};
-constexpr uint32_t kMtu = 256, kQkey = 5, kDepth = 6;
 constexpr uint64_t kBase = 0x10000;  // the address of the arena's first byte
 constexpr size_t kRegion = 600, kGap = 72, kFixed = 6, kStride = kRegion + kGap;
 constexpr size_t kArena = kGap + kFixed * kStride;
 constexpr uint8_t kGuard = 0xee, kSecret = 0xdd, kOrdinary = 0x11, kArriving = 0xab;
-constexpr uint32_t kPd = 1, kOtherPd = 2, kSecretPd = 3;
+constexpr uint32_t kSecretPd = 3;
 constexpr size_t kMaxMrs = 24;
 // Bits: local write, remote read, remote write.
 MemoryRights Rights(int bits) { return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0}; }
@@ -47,15 +44,6 @@ struct Buffer {
   Qpn qpn;
   uint32_t pd;
   roce::Sge sge;
-};
-
-struct End {
-  Qpn qpn{}, peer{};
-  Ipv4 peer_ip{};
-  uint32_t pd = kPd;
-  bool remote_read = true, remote_write = true, shared = false, is_ud = false;
-  bool exists = false;
-  uint32_t next_psn = 0;  // of the peer's requests
 };
 
 class Trial {
@@ -130,7 +118,7 @@ class Trial {
 
   void Open(End& end) {
     end.exists = true;
-    nic_.CreateQp({.is_ud = end.is_ud,
+    nic_.CreateQp({.type = end.type,
                    .qpn = end.qpn,
                    .pd = end.pd,
                    .send_cq = cqs_[0],
@@ -139,7 +127,7 @@ class Trial {
                    .send_depth = kDepth,
                    .recv_depth = kDepth,
                    .max_inline_bytes = 32});
-    Connect(end);
+    Connect(nic_, end);
   }
 
   void Close(End& end) {
@@ -148,45 +136,16 @@ class Trial {
     ForgetBuffers(end);
   }
 
-  // From RESET to RTS.
-  void Connect(End& end) {
-    end.next_psn = 100;
-    if (end.is_ud) {
-      nic_.ModifyUd(end.qpn, QpState::kInit, kQkey, {});
-      nic_.ModifyUd(end.qpn, QpState::kRtr, {}, {});
-      nic_.ModifyUd(end.qpn, QpState::kRts, {}, Psn(100));
-      EPIC_CHECK(nic_.state(end.qpn) == QpState::kRts);
-      nic_.AttachMulticast(end.qpn, kGroup);
-      return;
-    }
-    nic_.ModifyRc(
-        end.qpn, {.state = QpState::kInit, .remote_read = end.remote_read, .remote_write = end.remote_write});
-    nic_.ModifyRc(end.qpn, {.state = QpState::kRtr,
-                            .remote_ip = end.peer_ip,
-                            .remote_qpn = end.peer,
-                            .path_mtu = kMtu,
-                            .rq_psn = Psn(100),
-                            .max_dest_rd_atomic = 4,
-                            .min_rnr_timer = 12});
-    nic_.ModifyRc(end.qpn, {.state = QpState::kRts,
-                            .sq_psn = Psn(100),
-                            .timeout = 14,
-                            .retry_cnt = 3,
-                            .rnr_retry = 7,
-                            .max_rd_atomic = 4});
-    EPIC_CHECK(nic_.state(end.qpn) == QpState::kRts);
-  }
-
   void ChangeState() {
     End& end = SomeEnd();
     const uint8_t how = in_.Next() % 4;
     if (!end.exists) return Open(end);
     if (how == 0) return Close(end);
-    const QpState to = how == 1 ? QpState::kErr : how == 2 && !end.is_ud ? QpState::kSqd : QpState::kReset;
-    end.is_ud ? nic_.ModifyUd(end.qpn, to, {}, {}) : nic_.ModifyRc(end.qpn, {.state = to});
+    const bool ud = end.type == QpType::kUd;
+    Change(nic_, end, how == 1 ? QpState::kErr : how == 2 && !ud ? QpState::kSqd : QpState::kReset);
     if (nic_.state(end.qpn) != QpState::kReset) return;
     ForgetBuffers(end);
-    Connect(end);
+    Connect(nic_, end);
   }
 
   void Register(Mr mr) {
@@ -274,7 +233,11 @@ class Trial {
     Packet p;
     p.src_ip = end.peer_ip;
     p.dst_ip = kIp;
-    p.bth.opcode = roce::Opcode{static_cast<uint8_t>(in_.Next() % 0x12)};  // those of RC
+    // Those of RC, or of UC; sometimes of the other one.
+    const uint8_t operation = in_.Next();
+    const bool uc = (end.type == QpType::kUc) != (operation >= 0xf0);
+    p.bth.opcode = roce::Opcode{static_cast<uint8_t>(operation % 0x12)};
+    if (uc && p.bth.opcode <= roce::Opcode::kRcWriteOnlyImm) p.bth.opcode = roce::UcOf(p.bth.opcode);
     const roce::OpcodeInfo& info = roce::Info(p.bth.opcode);
     p.bth.dest_qp = end.qpn;
     p.bth.ack_req = (flags & 1) != 0;
@@ -292,7 +255,7 @@ class Trial {
       p.reth.dma_length = (flags & 16) != 0 ? static_cast<uint32_t>(payload.size()) + more : Next32();
     }
     nic_.OnPacket(now_, p);
-    if (end.exists && !end.is_ud && !response) end.next_psn = p.bth.psn.raw() + 1;
+    if (end.exists && end.type != QpType::kUd && !response) end.next_psn = p.bth.psn.raw() + 1;
   }
 
   void ArriveDatagram() {
@@ -312,7 +275,7 @@ class Trial {
 
   bool PeerWrites(const Mr& mr) const {
     return mr.rights.remote_write && std::ranges::any_of(ends_, [&](const End& end) {
-             return end.pd == mr.pd && end.remote_write && !end.is_ud;
+             return end.pd == mr.pd && end.remote_write && end.type != QpType::kUd;
            });
   }
 
@@ -363,7 +326,6 @@ class Trial {
     std::erase_if(buffers_, [&](const Buffer& b) { return b.qpn == end.qpn; });
   }
 
-  static constexpr size_t kEnds = 6;
   FuzzInput in_;
   std::vector<uint8_t> arena_ = std::vector<uint8_t>(kArena), shadow_;
   Nic nic_{kIp, kMtu, roce::Policy{}};
@@ -375,19 +337,7 @@ class Trial {
   bool polls_ = true;
   Nanos now_ = 0;
   uint64_t next_id_ = 0;
-  // To a peer outside; two to each other; with the shared queue; of another domain, closed to its peer; UD.
-  std::array<End, kEnds> ends_ = {
-      {{.qpn = Qpn{16}, .peer = kPeerQpn, .peer_ip = kPeerIp},
-       {.qpn = Qpn{17}, .peer = Qpn{18}, .peer_ip = kIp},
-       {.qpn = Qpn{18}, .peer = Qpn{17}, .peer_ip = kIp},
-       {.qpn = Qpn{19}, .peer = kPeerQpn, .peer_ip = kPeerIp, .remote_write = false, .shared = true},
-       {.qpn = Qpn{20},
-        .peer = kPeerQpn,
-        .peer_ip = kPeerIp,
-        .pd = kOtherPd,
-        .remote_read = false,
-        .remote_write = false},
-       {.qpn = Qpn{21}, .peer = kPeerQpn, .peer_ip = kPeerIp, .is_ud = true}}};
+  std::array<End, kEnds> ends_ = AllEnds();
 };
 
 }  // namespace

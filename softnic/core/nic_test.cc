@@ -255,7 +255,8 @@ TEST(NicTest, MulticastReachesThoseAttached) {
   std::array<uint8_t, 256> bytes{};
   const uint32_t key = *nic.memory().Register(1, bytes.data(), 0, bytes.size(), {.local_write = true});
   for (const uint32_t qpn : {20u, 21u}) {
-    nic.CreateQp({.is_ud = true, .qpn = Qpn{qpn}, .pd = 1, .send_cq = cq, .recv_cq = cq, .recv_depth = 2});
+    nic.CreateQp(
+        {.type = QpType::kUd, .qpn = Qpn{qpn}, .pd = 1, .send_cq = cq, .recv_cq = cq, .recv_depth = 2});
     ASSERT_EQ(nic.ModifyUd(Qpn{qpn}, QpState::kInit, 5, {}), roce::ModifyResult::kOk);
     ASSERT_EQ(nic.ModifyUd(Qpn{qpn}, QpState::kRtr, {}, {}), roce::ModifyResult::kOk);
     roce::RecvWr wr{.wr_id = qpn};

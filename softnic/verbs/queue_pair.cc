@@ -20,6 +20,20 @@ int ToErrno(roce::ModifyResult result) { return result == roce::ModifyResult::kO
 
 roce::QpState ToState(ibv_qp_state state) { return static_cast<roce::QpState>(state); }
 
+// Nothing for one that there is not.
+std::optional<QpType> TypeOf(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_RC:
+      return QpType::kRc;
+    case IBV_QPT_UC:
+      return QpType::kUc;
+    case IBV_QPT_UD:
+      return QpType::kUd;
+    default:
+      return std::nullopt;
+  }
+}
+
 template <typename To, typename From>
 std::optional<To> If(int mask, int bit, From value) {
   return (mask & bit) != 0 ? std::optional<To>(static_cast<To>(value)) : std::nullopt;
@@ -43,7 +57,7 @@ bool IsPlausible(const Qp& qp, const ibv_qp_attr& attr, int mask) {
   return !to_init || qp.base.state != IBV_QPS_RESET || (mask & needed) == needed;
 }
 
-int ModifyRc(Qp& qp, const ibv_qp_attr& attr, int mask) {
+int ModifyConnected(Qp& qp, const ibv_qp_attr& attr, int mask) {
   roce::QpChange change;
   if ((mask & IBV_QP_STATE) != 0) change.state = ToState(attr.qp_state);
   if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
@@ -69,7 +83,10 @@ int ModifyRc(Qp& qp, const ibv_qp_attr& attr, int mask) {
   change.retry_cnt = If<uint8_t>(mask, IBV_QP_RETRY_CNT, attr.retry_cnt);
   change.rnr_retry = If<uint8_t>(mask, IBV_QP_RNR_RETRY, attr.rnr_retry);
   change.max_rd_atomic = If<uint8_t>(mask, IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic);
-  return AdapterOf(qp.base.context).Do([&](Nic& nic) { return ToErrno(nic.ModifyRc(qp.init.qpn, change)); });
+  return AdapterOf(qp.base.context).Do([&](Nic& nic) {
+    const epic::Qpn qpn = qp.init.qpn;
+    return ToErrno(qp.is_rc() ? nic.ModifyRc(qpn, change) : nic.ModifyUc(qpn, change));
+  });
 }
 
 int ModifyUd(Qp& qp, const ibv_qp_attr& attr, int mask) {
@@ -112,7 +129,7 @@ bool Fits(const ibv_pd& pd, const ibv_qp_init_attr& init) {
   return cap.max_send_wr <= kMaxQpWr && cap.max_recv_wr <= kMaxQpWr && cap.max_send_sge <= roce::kMaxSge &&
          cap.max_recv_sge <= roce::kMaxSge && cap.max_inline_data <= kMaxInline && init.send_cq != nullptr &&
          is_here(init.send_cq) && init.recv_cq != nullptr && is_here(init.recv_cq) &&
-         (init.srq == nullptr || (init.qp_type == IBV_QPT_RC && is_here(init.srq)));
+         (init.srq == nullptr || (init.qp_type != IBV_QPT_UD && is_here(init.srq)));
 }
 
 // Who uses what, so that nothing goes before its user.
@@ -146,7 +163,7 @@ ibv_qp* Create(ibv_pd* pd, ibv_qp_init_attr* init) {
   qp->cap.max_send_wr = std::max(1u, init->cap.max_send_wr);
   qp->cap.max_recv_wr = init->srq != nullptr ? 0 : std::max(1u, init->cap.max_recv_wr);
   qp->cap.max_send_sge = qp->cap.max_recv_sge = roce::kMaxSge;
-  qp->init = {.is_ud = init->qp_type == IBV_QPT_UD,
+  qp->init = {.type = *TypeOf(init->qp_type),
               .qpn = *qpn,
               .pd = Of(pd)->id,
               .send_cq = Of(init->send_cq)->id,
@@ -200,7 +217,7 @@ int Modify(ibv_qp* base, const ibv_qp_attr& attr, int mask) {
   Qp& qp = *Of(base);
   if (!IsPlausible(qp, attr, mask)) return EINVAL;
   if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != base->state) return EINVAL;
-  const int error = qp.is_ud() ? ModifyUd(qp, attr, mask) : ModifyRc(qp, attr, mask);
+  const int error = qp.is_ud() ? ModifyUd(qp, attr, mask) : ModifyConnected(qp, attr, mask);
   if (error != 0) return error;
   Remember(attr, mask, &qp.attr);
   if ((mask & IBV_QP_STATE) != 0) base->state = attr.qp_state;
@@ -214,7 +231,7 @@ int Query(ibv_qp* base, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
   *attr = qp.attr;
   AdapterOf(base->context).Do([&](Nic& nic) {
     attr->qp_state = static_cast<ibv_qp_state>(nic.state(qp.init.qpn));
-    if (!qp.is_ud()) attr->sq_draining = attr->qp_state == IBV_QPS_SQD && !nic.rc(qp.init.qpn).sq_drained();
+    if (!qp.is_ud()) attr->sq_draining = attr->qp_state == IBV_QPS_SQD && !nic.sq_drained(qp.init.qpn);
   });
   base->state = attr->cur_qp_state = attr->qp_state;
   attr->cap = qp.cap;
@@ -231,7 +248,7 @@ int Query(ibv_qp* base, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
 }  // namespace
 
 EPIC_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
-  if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UD) return Null(EOPNOTSUPP);
+  if (!TypeOf(init->qp_type)) return Null(EOPNOTSUPP);
   if (!Fits(*pd, *init)) return Null(EINVAL);
   return ObjectOf(pd->context, [&] { return Create(pd, init); });
 }

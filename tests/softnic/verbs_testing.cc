@@ -80,7 +80,7 @@ ibv_qp* CreateRc(Device& device, ibv_cq* cq, const QpOptions& options) {
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = cq;
   init.srq = options.srq;
-  init.qp_type = IBV_QPT_RC;
+  init.qp_type = options.type;
   init.sq_sig_all = 1;
   init.cap = {.max_send_wr = options.send_depth,
               .max_recv_wr = options.recv_depth,
@@ -111,9 +111,10 @@ void Connect(ibv_qp* qp, const ibv_gid& gid, uint32_t qpn, const QpOptions& opti
   attr.ah_attr.grh.sgid_index = kGidIndex;
   attr.ah_attr.grh.hop_limit = 64;
   attr.ah_attr.grh.dgid = gid;
+  const bool rc = qp->qp_type == IBV_QPT_RC;
   Modify(qp, attr,
-         IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-             IBV_QP_MIN_RNR_TIMER,
+         IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+             (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0),
          "to RTR");
   attr = {};
   attr.qp_state = IBV_QPS_RTS;
@@ -122,7 +123,8 @@ void Connect(ibv_qp* qp, const ibv_gid& gid, uint32_t qpn, const QpOptions& opti
   attr.rnr_retry = 7;
   attr.max_rd_atomic = 4;
   Modify(qp, attr,
-         IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+         IBV_QP_SQ_PSN |
+             (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0),
          "to RTS");
 }
 

@@ -40,6 +40,7 @@ struct QpOptions {
   uint32_t send_depth = 64, recv_depth = 64;
   ibv_srq* srq = nullptr;
   int access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  ibv_qp_type type = IBV_QPT_RC;  // or UC
 };
 ibv_qp* CreateRc(Device& device, ibv_cq* cq, const QpOptions& options = {});
 
