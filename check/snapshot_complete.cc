@@ -11,13 +11,14 @@ namespace epic {
 
 // In the order of declaration.
 void Snapshot::EveryField(const roce::QueuePair& qp) {
-  // Not saved: config, window, attr, counters.
-  [[maybe_unused]] const auto& [config, window, state, attr, tx, rx, rate, completions, counters] = qp;
+  // Not saved: config, window, read_window, attr, counters.
+  [[maybe_unused]] const auto& [config, window, read_window, state, attr, tx, rx, rate, completions,
+                                counters] = qp;
   {
-    // Not saved: inline_bytes, reads_in_flight.
+    // Not saved: inline_bytes, reads_in_flight, reads_awaited.
     [[maybe_unused]] const auto& [sends, inline_bytes, posts, cur, una, nxt, max, posted, message_limit,
-                                  since_ack_req, reads_in_flight, started_retry, stuck, retries_left,
-                                  rnr_retries_left, timer_at, rnr_until] = tx;
+                                  since_ack_req, reads_in_flight, reads_awaited, started_retry, stuck,
+                                  retries_left, rnr_retries_left, timer_at, rnr_until] = tx;
     // Not saved: inline_at, is_inline.
     [[maybe_unused]] const auto& [wr, first, packets, number, length, inline_at, is_inline, requested] =
         sends[0];

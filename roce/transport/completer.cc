@@ -142,6 +142,7 @@ void QueuePair::OnReadResponse(Nanos now, const Packet& packet, int64_t named, M
     return FailSend(WcStatus::kBadRespErr);
   if (!packet.payload.empty() && !Scatter(entry.wr.sges, begin, packet.payload, memory))
     return FailSend(WcStatus::kLocProtErr);
+  if (entry.requested) --tx_.reads_awaited;
   tx_.una = named + 1;
   tx_.nxt = std::max(tx_.nxt, tx_.una);
   ResetRetries();

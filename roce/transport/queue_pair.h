@@ -51,6 +51,14 @@ class QueuePair {
   // Sending stops at so many packets without acknowledgement, if that is less than the policy's bound: for an
   // owner of many queue pairs who keeps what is under way together in bounds. At least 1.
   void LimitOutstanding(int32_t packets) { window_ = std::min(packets, config_.policy.max_outstanding); }
+  // The same for RDMA Reads: none is begun while so many packets of responses are awaited.
+  void LimitReads(int64_t packets) { read_window_ = packets; }
+  int64_t reads_awaited() const { return tx_.reads_awaited; }
+  // Whether a Read is next, and LimitReads keeps it back.
+  bool read_waits() const {
+    return tx_.cur < tx_.sends.size() && tx_.sends[tx_.cur].wr.opcode == WrOpcode::kRead &&
+           tx_.reads_awaited >= read_window_;
+  }
   // From now on up to so many acknowledgements that the peer asks for are one, at least 1, and none is later
   // than `delay`; as the policy's ack_after and ack_delay_ns. What has waited long enough by that goes out
   // with the next Poll.
@@ -94,6 +102,7 @@ class QueuePair {
     int64_t message_limit = kNoLimit;
     int since_ack_req = 0;
     int reads_in_flight = 0;
+    int64_t reads_awaited = 0;  // packets of responses to those
     bool started_retry = false;
     // A request that could not be read from memory: it fails when it is the oldest.
     bool stuck = false;
@@ -197,6 +206,7 @@ class QueuePair {
 
   QpConfig config_;
   int32_t window_ = config_.policy.max_outstanding;
+  int64_t read_window_ = kNoLimit;
   QpState state_ = QpState::kReset;
   QpAttributes attr_;
   Requester tx_;

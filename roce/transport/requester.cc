@@ -68,7 +68,7 @@ bool QueuePair::MaySend() const {
   if (LacksCredit(entry) && tx_.nxt != tx_.una) return false;
   if (starts && entry.wr.fence && tx_.reads_in_flight > 0) return false;
   if (entry.wr.opcode != WrOpcode::kRead) return true;
-  return tx_.reads_in_flight < attr_.max_rd_atomic &&
+  return tx_.reads_in_flight < attr_.max_rd_atomic && tx_.reads_awaited < read_window_ &&
          (entry.first <= tx_.una || entry.first + entry.packets <= tx_.una + kMaxPsnSpread);
 }
 
@@ -100,6 +100,7 @@ void QueuePair::EmitRead(SendEntry& entry, PacketSink& sink) {
   Emit(packet, sink);
   entry.requested = true;
   ++tx_.reads_in_flight;
+  tx_.reads_awaited += entry.first + entry.packets - tx_.nxt;
   tx_.nxt = entry.first + entry.packets;
 }
 
@@ -133,6 +134,7 @@ void QueuePair::Rewind() {
   tx_.cur = 0;
   tx_.nxt = tx_.una;
   tx_.reads_in_flight = 0;
+  tx_.reads_awaited = 0;
   tx_.stuck = false;
 }
 

@@ -92,6 +92,7 @@ void QueuePair::EnterError() {
 void QueuePair::FlushAll() {
   FlushSends(&tx_.sends, &completions_);
   tx_.cur = 0;
+  tx_.reads_awaited = 0;
   FlushRecvs(&rx_.recvs, &completions_);
 }
 

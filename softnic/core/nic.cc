@@ -96,6 +96,7 @@ void Nic::CreateQp(const QpInit& init) {
 
 void Nic::DestroyQp(Qpn qpn) {
   CountBusy(qps_.at(Raw(qpn)), false);
+  ForgetReads(Raw(qpn), qps_.at(Raw(qpn)));
   EPIC_CHECK(qps_.erase(Raw(qpn)) == 1);
   std::erase(dirty_, Raw(qpn));
   ForgetWorks(qpn);
@@ -231,7 +232,9 @@ void Nic::RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink) {
   Nanos deadline = kNever;
   if (auto* rc = std::get_if<QueuePair>(&qp.qp)) {
     rc->LimitOutstanding(std::max(kMinWindow, kWindow / (busy_ + 1)));
+    LimitReads(qpn, qp, *rc);
     rc->Poll(now, memory, sink);
+    CountReads(qpn, qp, *rc);
     CountBusy(qp, rc->awaits_acknowledgement());
     deadline = rc->next_deadline();
   } else {

@@ -147,10 +147,12 @@ class Nic {
   struct Qp {
     QpInit init;
     std::variant<roce::QueuePair, roce::UcQueuePair, roce::UdQueuePair> qp;
-    bool dirty = false;       // in dirty_
-    bool busy = false;        // counted in busy_
-    bool told_end = false;    // of ERR or of a drained send queue
-    Nanos timer_at = kNever;  // in timers_; may be earlier than the queue pair needs
+    bool dirty = false;          // in dirty_
+    bool busy = false;           // counted in busy_
+    bool told_end = false;       // of ERR or of a drained send queue
+    bool waits_to_read = false;  // in readers_
+    int64_t reads_awaited = 0;   // counted in reads_awaited_
+    Nanos timer_at = kNever;     // in timers_; may be earlier than the queue pair needs
   };
   class QpMemory;
   class LoopSink;
@@ -165,6 +167,11 @@ class Nic {
   void Deliver(Nanos now, uint32_t qpn, Qp& qp, const roce::Packet& packet);
   void RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink);
   void CountBusy(Qp& qp, bool busy);
+  // RDMA Reads, of which few enough are under way that their responses find room (nic_reads.cc).
+  void LimitReads(uint32_t qpn, Qp& qp, roce::QueuePair& rc);
+  void CountReads(uint32_t qpn, Qp& qp, const roce::QueuePair& rc);
+  void ForgetReads(uint32_t qpn, Qp& qp);
+  void LetReadOn();
   void TakeCompletions(uint32_t qpn, Qp& qp);
   void PushWork(uint32_t cq, const Work& work);
   void TellEnd(uint32_t qpn, Qp& qp);
@@ -179,7 +186,9 @@ class Nic {
   std::map<uint32_t, Srq> srqs_;
   std::map<uint32_t, Qp> qps_;  // by QPN
   std::vector<uint32_t> dirty_;
-  int busy_ = 0;  // reliable connections that wait for acknowledgements
+  int busy_ = 0;                  // reliable connections that wait for acknowledgements
+  int64_t reads_awaited_ = 0;     // packets of responses, of all queue pairs
+  std::deque<uint32_t> readers_;  // those that wait for the others' Reads, in turn
   TimerQueue timers_;
   std::deque<Looped> loop_;
   std::deque<Event> events_;

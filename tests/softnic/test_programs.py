@@ -51,6 +51,12 @@ def test_several_queue_pairs(pair, program):
     run_perftest(pair, program, 16384, "-q", 4)
 
 
+@pytest.mark.parametrize("mtu", [256, 4096])
+def test_reads_of_many_queue_pairs(pair, mtu):
+    """Asked for all at once, at 256 they would be 8192 packets, and the ring has room for a thousand."""
+    run_perftest(pair, "ib_read_bw", 65536, "-q", 32, "-m", mtu, iterations=20)
+
+
 @pytest.mark.parametrize("program", BW)
 def test_both_directions(pair, program):
     run_perftest(pair, program, 16384, "-b")
