@@ -25,7 +25,8 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
     // Not saved: fence, inline_bytes, remote_address, rkey, ud.
     [[maybe_unused]] const auto& [wr_id, opcode, signaled, solicited, fence, sges, data, imm, remote_address,
                                   rkey, ud] = wr;
-    [[maybe_unused]] const auto& [count, sge] = sges;
+    // Not saved: more.
+    [[maybe_unused]] const auto& [count, sge, more] = sges;
     [[maybe_unused]] const auto& [address, bytes, lkey] = sge.front();
   }
   {

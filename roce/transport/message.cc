@@ -20,12 +20,12 @@ Opcode DataOpcode(WrOpcode op, bool first, bool last) {
 }  // namespace
 
 bool IsWellFormed(const SendWr& wr, uint32_t max_inline_bytes) {
-  if (wr.sges.count > kMaxSge) return false;
+  if (!wr.sges.whole()) return false;
   if (wr.inline_bytes.empty()) return wr.sges.bytes() <= kMaxMessageBytes;
   return wr.inline_bytes.size() <= max_inline_bytes && wr.opcode != WrOpcode::kRead;
 }
 
-bool IsWellFormed(const RecvWr& wr) { return wr.sges.count <= kMaxSge && wr.sges.bytes() <= UINT32_MAX; }
+bool IsWellFormed(const RecvWr& wr) { return wr.sges.whole() && wr.sges.bytes() <= UINT32_MAX; }
 
 void TakePosted(const SendWr& wr, uint32_t path_mtu, size_t slot, uint32_t max_inline_bytes,
                 std::vector<uint8_t>* inline_bytes, PostedSend* out) {

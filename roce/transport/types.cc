@@ -1,5 +1,7 @@
 #include "roce/transport/types.h"
 
+#include <algorithm>
+
 namespace epic::roce {
 
 const char* Name(WcStatus status) {
@@ -28,6 +30,16 @@ const char* Name(WcStatus status) {
       return "RNR_RETRY_EXC_ERR";
   }
   return "unknown";
+}
+
+SgeList SgeList::Of(std::span<const Sge> pieces) {
+  SgeList list;
+  list.count = static_cast<uint8_t>(pieces.size());
+  const size_t in_place = std::min(pieces.size(), kSgesInPlace);
+  std::ranges::copy(pieces.first(in_place), list.sge.begin());
+  if (pieces.size() > in_place)
+    list.more = std::make_shared<const std::vector<Sge>>(pieces.begin() + kSgesInPlace, pieces.end());
+  return list;
 }
 
 bool IsTransition(QpState from, QpState to) {

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "base/types.h"
 
@@ -44,15 +46,30 @@ struct Sge {
   uint32_t length = 0;  // bytes
   uint32_t lkey = 0;
 };
-inline constexpr size_t kMaxSge = 4;
+// Pieces of a request; as rdma_rxe.
+inline constexpr size_t kMaxSge = 32;
+// So many lie in the request itself, and cost no memory beside it.
+inline constexpr size_t kSgesInPlace = 4;
 
+// The pieces of a request's memory, in order. Copies share those that do not lie in place.
 struct SgeList {
   uint8_t count = 0;
-  std::array<Sge, kMaxSge> sge;
+  std::array<Sge, kSgesInPlace> sge;
+  std::shared_ptr<const std::vector<Sge>> more;  // those behind; null if all are in place
 
+  // Of at most kMaxSge pieces.
+  static SgeList Of(std::span<const Sge> pieces);
+
+  // i < count, of a list that is whole.
+  const Sge& operator[](size_t i) const { return i < kSgesInPlace ? sge[i] : (*more)[i - kSgesInPlace]; }
+  // Whether there are as many as count says, and no more than may be.
+  bool whole() const {
+    return count <= kSgesInPlace ||
+           (count <= kMaxSge && more != nullptr && more->size() >= count - kSgesInPlace);
+  }
   uint64_t bytes() const {
     uint64_t sum = 0;
-    for (size_t i = 0; i < count; ++i) sum += sge[i].length;
+    for (size_t i = 0; i < count; ++i) sum += (*this)[i].length;
     return sum;
   }
 };

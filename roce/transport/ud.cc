@@ -4,6 +4,7 @@
 #include <array>
 
 #include "roce/icrc.h"
+#include "roce/transport/message.h"
 #include "roce/view.h"
 #include "roce/wire.h"
 
@@ -79,7 +80,7 @@ bool UdQueuePair::HasRoom() const {
 PostResult UdQueuePair::PostSend(const SendWr& wr) {
   if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kRtr)
     return PostResult::kBadState;
-  if (wr.sges.count > kMaxSge || (wr.opcode != WrOpcode::kSend && wr.opcode != WrOpcode::kSendImm))
+  if (!wr.sges.whole() || (wr.opcode != WrOpcode::kSend && wr.opcode != WrOpcode::kSendImm))
     return PostResult::kInvalid;
   const bool is_inline = !wr.inline_bytes.empty();
   const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.bytes();
@@ -100,7 +101,7 @@ PostResult UdQueuePair::PostSend(const SendWr& wr) {
 
 PostResult UdQueuePair::PostRecv(const RecvWr& wr) {
   if (state_ == QpState::kReset) return PostResult::kBadState;
-  if (wr.sges.count > kMaxSge || wr.sges.bytes() > UINT32_MAX) return PostResult::kInvalid;
+  if (!IsWellFormed(wr)) return PostResult::kInvalid;
   if (recvs_.full() || !HasRoom()) return PostResult::kFull;
   recvs_.push_back(wr);
   if (state_ == QpState::kErr) FlushRecvs();

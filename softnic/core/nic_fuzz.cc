@@ -183,10 +183,22 @@ class Trial {
     return kBase + mr->offset + (how < 0x80 ? how : mr->length + how - 0xb0);
   }
 
-  roce::Sge SomeSge() {
-    const uint32_t key = SomeKey();
-    const uint64_t address = SomeAddress(key);
-    return {address, in_.Next() * 3u, key};
+  // Mostly one piece, sometimes more than lie in place.
+  std::vector<roce::Sge> SomeSges() {
+    const uint8_t how = in_.Next();
+    std::vector<roce::Sge> sges(how < 0xd0 ? 1 : how % 8);
+    for (roce::Sge& sge : sges) {
+      sge.lkey = SomeKey();
+      sge.address = SomeAddress(sge.lkey);
+      sge.length = in_.Next() * 3u;
+    }
+    return sges;
+  }
+
+  void NoteBuffer(const End& end, bool shared, std::span<const roce::Sge> sges) {
+    static constexpr roce::Sge kNothing;
+    for (const roce::Sge& sge : sges.empty() ? std::span(&kNothing, 1) : sges)
+      buffers_.push_back({next_id_, shared ? Qpn{} : end.qpn, shared ? kPd : end.pd, sge});
   }
 
   void PostSend() {
@@ -197,27 +209,28 @@ class Trial {
     wr.signaled = (how & 8) != 0 || wr.opcode == roce::WrOpcode::kRead;
     wr.fence = (how & 16) != 0;
     wr.solicited = (how & 32) != 0;
-    const roce::Sge sge = SomeSge();
-    wr.sges = roce::testing::OneSge(sge.address, sge.length, sge.lkey);
+    const std::vector<roce::Sge> sges = SomeSges();
+    wr.sges = roce::SgeList::Of(sges);
     static constexpr std::array<uint8_t, 32> kInline{};
     if ((how & 192) == 192) wr.inline_bytes = kInline;
     wr.rkey = SomeKey();
     wr.remote_address = SomeAddress(wr.rkey);
     wr.ud = {(how & 64) != 0 ? kIp : kPeerIp, ends_[in_.Next() % ends_.size()].qpn, kQkey};
     if (nic_.PostSend(end.qpn, wr) != roce::PostResult::kOk) return;
-    if (wr.opcode == roce::WrOpcode::kRead) buffers_.push_back({next_id_, end.qpn, end.pd, sge});
+    if (wr.opcode == roce::WrOpcode::kRead) NoteBuffer(end, false, sges);
     ++next_id_;
   }
 
   // By a queue pair, or to the shared queue.
   void PostRecv(bool shared) {
     const End& end = SomeEnd();
-    const roce::Sge sge = SomeSge();
-    const roce::RecvWr wr{next_id_, roce::testing::OneSge(sge.address, sge.length, sge.lkey)};
+    const std::vector<roce::Sge> sges = SomeSges();
+    const roce::RecvWr wr{next_id_, roce::SgeList::Of(sges)};
     if (!shared && !end.exists) return;
     const auto posted = shared ? nic_.PostSrqRecv(srq_, wr) : nic_.PostRecv(end.qpn, wr);
     if (posted != roce::PostResult::kOk) return;
-    buffers_.push_back({next_id_++, shared ? Qpn{} : end.qpn, shared ? kPd : end.pd, sge});
+    NoteBuffer(end, shared, sges);
+    ++next_id_;
   }
 
   // --- packets
@@ -315,7 +328,7 @@ class Trial {
       for (const Work& work : std::span(works_).first(count)) {
         EPIC_CHECK(work.completion.wr_id < next_id_);
         const bool awaited =
-            std::erase_if(buffers_, [&](const Buffer& b) { return b.id == work.completion.wr_id; }) == 1;
+            std::erase_if(buffers_, [&](const Buffer& b) { return b.id == work.completion.wr_id; }) > 0;
         EPIC_CHECK(awaited || !work.completion.is_recv());
       }
     }

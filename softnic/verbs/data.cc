@@ -18,11 +18,19 @@ int ToErrno(roce::PostResult result) {
   return result == roce::PostResult::kOk ? 0 : result == roce::PostResult::kFull ? ENOMEM : EINVAL;
 }
 
+roce::Sge ToSge(const ibv_sge& sge) { return {sge.addr, sge.length, sge.lkey}; }
+
 bool ToSges(const ibv_sge* list, int count, roce::SgeList* out) {
   if (count < 0 || static_cast<size_t>(count) > roce::kMaxSge) return false;
+  const auto pieces = static_cast<size_t>(count);
+  if (pieces > roce::kSgesInPlace) {
+    std::array<roce::Sge, roce::kMaxSge> all;
+    std::transform(list, list + pieces, all.begin(), ToSge);
+    *out = roce::SgeList::Of(std::span(all).first(pieces));
+    return true;
+  }
   out->count = static_cast<uint8_t>(count);
-  for (int i = 0; i < count; ++i)
-    out->sge[static_cast<size_t>(i)] = {list[i].addr, list[i].length, list[i].lkey};
+  std::transform(list, list + pieces, out->sge.begin(), ToSge);
   return true;
 }
 

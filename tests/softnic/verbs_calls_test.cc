@@ -162,8 +162,8 @@ TEST(VerbsCalls, TransitionsThatAreNoneAreRefused) {
 
 TEST(VerbsCalls, PostsThatAreWrongNameTheOneThatIs) {
   Connection c({.send_depth = 2, .recv_depth = 2});
-  ibv_sge sges[5] = {};
-  ibv_recv_wr second{.wr_id = 2, .sg_list = sges, .num_sge = 5}, *bad_recv = nullptr;
+  ibv_sge sges[33] = {};
+  ibv_recv_wr second{.wr_id = 2, .sg_list = sges, .num_sge = 33}, *bad_recv = nullptr;
   ibv_recv_wr first{.wr_id = 1, .next = &second};
   EXPECT_EQ(ibv_post_recv(c.qp_b, &first, &bad_recv), EINVAL);
   EXPECT_EQ(bad_recv, &second);
