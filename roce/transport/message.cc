@@ -25,13 +25,12 @@ bool IsWellFormed(const SendWr& wr, uint32_t max_inline_bytes) {
   return wr.inline_bytes.size() <= max_inline_bytes && wr.opcode != WrOpcode::kRead;
 }
 
-bool IsWellFormed(const RecvWr& wr) { return wr.sges.whole() && wr.sges.bytes() <= UINT32_MAX; }
-
 void TakePosted(const SendWr& wr, uint32_t path_mtu, size_t slot, uint32_t max_inline_bytes,
                 std::vector<uint8_t>* inline_bytes, PostedSend* out) {
   out->wr = wr;
   out->wr.inline_bytes = {};
   out->is_inline = !wr.inline_bytes.empty();
+  out->requested = false;
   const uint64_t length = out->is_inline ? wr.inline_bytes.size() : wr.sges.bytes();
   out->length = static_cast<uint32_t>(length);
   out->packets = std::max<int64_t>(1, (static_cast<int64_t>(length) + path_mtu - 1) / path_mtu);
@@ -58,30 +57,6 @@ bool CutPacket(const PostedSend& request, int64_t at, uint32_t path_mtu,
   if (info.reth) packet->reth = {request.wr.remote_address, request.wr.rkey, request.length};
   packet->bth.solicited = last && request.wr.solicited && request.wr.opcode != WrOpcode::kWrite;
   return true;
-}
-
-Packet PacketTo(const QpAttributes& attr, Ipv4 local_ip, Qpn local_qpn, uint8_t tos) {
-  Packet packet;
-  packet.src_ip = local_ip;
-  packet.dst_ip = attr.remote_ip;
-  // One port per queue pair, so that its packets stay on one path (annex A17.9.2).
-  packet.udp_src_port = static_cast<uint16_t>(0xc000 | (Raw(local_qpn) & 0x3fff));
-  packet.tos = tos;
-  packet.bth.dest_qp = attr.remote_qpn;
-  return packet;
-}
-
-bool InSequence(const Arrival& arrival, Message kind, Opcode opcode) {
-  const OpcodeInfo& info = Info(opcode);
-  const bool starts = info.first || info.only;
-  return arrival.message == Message::kNone ? starts : !starts && kind == arrival.message;
-}
-
-bool LengthFits(const Packet& packet, uint32_t path_mtu) {
-  const OpcodeInfo& info = Info(packet.bth.opcode);
-  if (info.only) return packet.payload.size() <= path_mtu;
-  if (info.last) return !packet.payload.empty() && packet.payload.size() <= path_mtu;
-  return packet.payload.size() == path_mtu;
 }
 
 Placed PlaceSend(const SgeList& buffer, const Packet& packet, Memory& memory, Arrival* arrival) {
@@ -122,14 +97,6 @@ Placed PlaceWrite(const Packet& packet, Memory& memory, Arrival* arrival) {
   arrival->filled += bytes;
   arrival->message = Message::kWrite;
   return Placed::kOk;
-}
-
-Completion ReceiveDone(const RecvWr& recv, const Packet& packet, WcOpcode opcode, uint32_t bytes) {
-  Completion completion{.wr_id = recv.wr_id, .opcode = opcode, .bytes = bytes};
-  completion.has_imm = Info(packet.bth.opcode).imm;
-  completion.imm = completion.has_imm ? packet.imm : 0;
-  completion.solicited = packet.bth.solicited;
-  return completion;
 }
 
 void FlushRecvs(Ring<RecvWr>* recvs, Ring<Completion>* out) {

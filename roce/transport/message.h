@@ -31,7 +31,7 @@ struct PostedSend {
 // Whether a queue that takes so much inline data can take the request, as far as its pieces go.
 bool IsWellFormed(const SendWr& wr, uint32_t max_inline_bytes);
 // Whether a queue can take the receive.
-bool IsWellFormed(const RecvWr& wr);
+inline bool IsWellFormed(const RecvWr& wr) { return wr.sges.whole() && wr.sges.bytes() <= UINT32_MAX; }
 
 // Takes in a request that is well-formed. Inline data are copied to their slot of inline_bytes, which has
 // slots of max_inline_bytes.
@@ -46,7 +46,16 @@ bool CutPacket(const PostedSend& request, int64_t at, uint32_t path_mtu,
                Packet* packet);
 
 // A packet from one end of a connection to the other, without opcode, PSN and content.
-Packet PacketTo(const QpAttributes& attr, Ipv4 local_ip, Qpn local_qpn, uint8_t tos);
+inline Packet PacketTo(const QpAttributes& attr, Ipv4 local_ip, Qpn local_qpn, uint8_t tos) {
+  Packet packet;
+  packet.src_ip = local_ip;
+  packet.dst_ip = attr.remote_ip;
+  // One port per queue pair, so that its packets stay on one path (annex A17.9.2).
+  packet.udp_src_port = static_cast<uint16_t>(0xc000 | (Raw(local_qpn) & 0x3fff));
+  packet.tos = tos;
+  packet.bth.dest_qp = attr.remote_qpn;
+  return packet;
+}
 
 enum class Message : uint8_t { kNone, kSend, kWrite };
 
@@ -67,16 +76,31 @@ enum class Placed : uint8_t {
 };
 
 // Whether a packet of the kind may be next (table 46); kNone for what is neither Send nor Write.
-bool InSequence(const Arrival& arrival, Message kind, Opcode opcode);
+inline bool InSequence(const Arrival& arrival, Message kind, Opcode opcode) {
+  const OpcodeInfo& info = Info(opcode);
+  const bool starts = info.first || info.only;
+  return arrival.message == Message::kNone ? starts : !starts && kind == arrival.message;
+}
 // FIRST and MIDDLE are full, LAST is not empty (9.7.4.1.6).
-bool LengthFits(const Packet& packet, uint32_t path_mtu);
+inline bool LengthFits(const Packet& packet, uint32_t path_mtu) {
+  const OpcodeInfo& info = Info(packet.bth.opcode);
+  if (info.only) return packet.payload.size() <= path_mtu;
+  if (info.last) return !packet.payload.empty() && packet.payload.size() <= path_mtu;
+  return packet.payload.size() == path_mtu;
+}
 // Put a packet that is in sequence, and its message in hand, where it belongs: into the receive's buffer, or
 // where the Write says. If not kOk, the message has no more of it than before, but for what was written.
 Placed PlaceSend(const SgeList& buffer, const Packet& packet, Memory& memory, Arrival* arrival);
 Placed PlaceWrite(const Packet& packet, Memory& memory, Arrival* arrival);
 
 // The completion of a receive by its message's last packet.
-Completion ReceiveDone(const RecvWr& recv, const Packet& packet, WcOpcode opcode, uint32_t bytes);
+inline Completion ReceiveDone(const RecvWr& recv, const Packet& packet, WcOpcode opcode, uint32_t bytes) {
+  Completion completion{.wr_id = recv.wr_id, .opcode = opcode, .bytes = bytes};
+  completion.has_imm = Info(packet.bth.opcode).imm;
+  completion.imm = completion.has_imm ? packet.imm : 0;
+  completion.solicited = packet.bth.solicited;
+  return completion;
+}
 
 // What is posted is given back, with kWrFlushErr. There is room for it.
 void FlushRecvs(Ring<RecvWr>* recvs, Ring<Completion>* out);

@@ -149,6 +149,7 @@ class QueuePair {
 
   // requester.cc
   bool MaySend() const;
+  bool MayRead(const SendEntry& entry) const;
   bool LacksCredit(const SendEntry& entry) const;
   bool EmitRequest(Nanos now, Memory& memory, PacketSink& sink);
   bool EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uint32_t* sent);
@@ -175,7 +176,7 @@ class QueuePair {
   void OnDuplicate(const Packet& packet);
   void Execute(Nanos now, const Packet& packet, Memory& memory);
   bool TakeShared(Memory& memory);
-  bool IsPlaced(Placed placed);
+  void RefusePlaced(Placed why);
   void ExecuteRead(const Packet& packet, Memory& memory);
   void CompleteRecv(const Packet& packet, WcOpcode opcode, uint32_t bytes);
   void RefuseRequest(uint8_t nak_syndrome, WcStatus recv_status);

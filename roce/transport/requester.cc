@@ -26,14 +26,13 @@ PostResult QueuePair::PostSend(const SendWr& wr) {
     return PostResult::kInvalid;
   }
   // Entries leave in order: the one that used this inline slot before has left, or the queue would be full.
-  SendEntry entry;
+  SendEntry& entry = tx_.sends.grow();
   TakePosted(wr, attr_.path_mtu, tx_.posts % tx_.sends.capacity(), config_.max_inline_bytes,
              &tx_.inline_bytes, &entry);
   entry.first = tx_.posted;
   ++tx_.posts;
   entry.number = static_cast<int64_t>(tx_.posts);
   tx_.posted += entry.packets;
-  tx_.sends.push_back(entry);
   if (state_ == QpState::kErr) FlushAll();
   return PostResult::kOk;
 }
@@ -67,7 +66,10 @@ bool QueuePair::MaySend() const {
   // Without credit one packet at a time: its acknowledgement brings credits, or an RNR NAK (9.7.7.2).
   if (LacksCredit(entry) && tx_.nxt != tx_.una) return false;
   if (starts && entry.wr.fence && tx_.reads_in_flight > 0) return false;
-  if (entry.wr.opcode != WrOpcode::kRead) return true;
+  return entry.wr.opcode != WrOpcode::kRead || MayRead(entry);
+}
+
+bool QueuePair::MayRead(const SendEntry& entry) const {
   return tx_.reads_in_flight < attr_.max_rd_atomic && tx_.reads_awaited < read_window_ &&
          (entry.first <= tx_.una || entry.first + entry.packets <= tx_.una + kMaxPsnSpread);
 }

@@ -85,7 +85,7 @@ void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
   }
   const Placed placed = IsSend(op) ? PlaceSend(rx_.recvs.front().sges, packet, memory, &rx_.in)
                                    : PlaceWrite(packet, memory, &rx_.in);
-  if (!IsPlaced(placed)) return;
+  if (placed != Placed::kOk) return RefusePlaced(placed);
   rx_.epsn = rx_.epsn + 1;
   if (ends) {
     rx_.msn = (rx_.msn + 1) & Psn::kMask;
@@ -105,25 +105,18 @@ bool QueuePair::TakeShared(Memory& memory) {
   return wr.has_value();
 }
 
-// Whether it is; else the request is refused for it.
-bool QueuePair::IsPlaced(Placed placed) {
-  switch (placed) {
-    case Placed::kOk:
-      return true;
+void QueuePair::RefusePlaced(Placed why) {
+  switch (why) {
     case Placed::kTooLong:
-      RefuseRequest(kSyndromeNakInvalidRequest, WcStatus::kLocLenErr);
-      return false;
+      return RefuseRequest(kSyndromeNakInvalidRequest, WcStatus::kLocLenErr);
     case Placed::kOwnMemory:
-      RefuseRequest(kSyndromeNakRemoteOperational, WcStatus::kLocProtErr);
-      return false;
-    case Placed::kInvalid:
-      RefuseRequest(kSyndromeNakInvalidRequest, WcStatus::kRemInvReqErr);
-      return false;
+      return RefuseRequest(kSyndromeNakRemoteOperational, WcStatus::kLocProtErr);
     case Placed::kNoAccess:
-      RefuseRequest(kSyndromeNakRemoteAccess, WcStatus::kRemAccessErr);
-      return false;
+      return RefuseRequest(kSyndromeNakRemoteAccess, WcStatus::kRemAccessErr);
+    case Placed::kInvalid:
+    case Placed::kOk:
+      return RefuseRequest(kSyndromeNakInvalidRequest, WcStatus::kRemInvReqErr);
   }
-  return false;
 }
 
 void QueuePair::ExecuteRead(const Packet& packet, Memory& memory) {

@@ -66,12 +66,10 @@ PostResult UcQueuePair::PostSend(const SendWr& wr) {
   if (sends_.full() || !HasRoom()) return PostResult::kFull;
   if (!IsWellFormed(wr, config_.max_inline_bytes) || wr.opcode >= WrOpcode::kRead)
     return PostResult::kInvalid;
-  PostedSend request;
   // Requests leave in order: the one that used this inline slot before has left, or the queue would be full.
   TakePosted(wr, attr_.path_mtu, posts_ % sends_.capacity(), config_.max_inline_bytes, &inline_bytes_,
-             &request);
+             &sends_.grow());
   ++posts_;
-  sends_.push_back(request);
   if (state_ == QpState::kErr || state_ == QpState::kSqe) FlushSends(&sends_, &completions_);
   return PostResult::kOk;
 }

@@ -35,8 +35,8 @@ class Port : public roce::PacketSink {
   // the call. Returns how many frames were looked at: fewer than max_packets if none waits any more.
   virtual int Receive(int max_packets, PacketHandler handler, void* user) = 0;
 
-  // Send (of PacketSink): queues a copy, but for a payload that stays. What cannot be sent is lost, as on any
-  // network.
+  // Send (of PacketSink): queues a copy, but for a payload that stays, at the least until Flush: the caller
+  // flushes before it lets anybody take a completion. What cannot be sent is lost, as on any network.
   virtual void Flush() = 0;
 
   // Whether packets to the address can leave; if not, finding out how is under way (call again after
