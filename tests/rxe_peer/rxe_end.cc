@@ -105,7 +105,8 @@ int main(int argc, char** argv) {
   // Filled before the peer may read it.
   Exchange(1, {memory, Exchange::kBytes});
   const uint64_t rnr_naks_before = RnrNaksSent(connection.context);
-  Connect(connection, argv[1], 14, 7);
+  Announce(connection);
+  Connect(connection, argv[1], kOurQpn, {.timeout = 14, .retry_cnt = 7});
   const bool ok = Run(connection.qp, connection.cq, memory, connection.mr->lkey, rnr_naks_before);
   std::printf(ok ? "ok\n" : "failed\n");
   std::fflush(stdout);

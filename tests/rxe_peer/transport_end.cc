@@ -2,7 +2,6 @@
 // and at the end of input "ok" and its counters, or what was wrong.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <random>
 
 #include "tests/rxe_peer/ends.h"
 #include "tests/rxe_peer/exchange.h"
@@ -11,24 +10,16 @@
 namespace epic::rxe_peer {
 namespace {
 
-struct Options {
-  EndOptions end;
-  uint32_t peer_rkey = 0;
-  uint64_t peer_memory = 0;
-  uint32_t loss_per_mille = 0;
-  uint64_t seed = 1;
-};
-
 class TransportEnd final : public WireEnd {
  public:
-  TransportEnd(const Options& options, FlatMemory& memory, io::PcapPort& port, io::EventLoop& loop)
+  TransportEnd(const ExchangeOptions& options, FlatMemory& memory, io::PcapPort& port, io::EventLoop& loop)
       : WireEnd(options.end, memory, port, loop),
         options_(options),
-        random_(options.seed),
+        losses_(options),
         exchange_(0, memory.bytes) {}
 
   void Send(const roce::Packet& packet) override {
-    if (!Loses()) Transmit(FrameOf(packet));
+    if (!losses_.Next()) Transmit(FrameOf(packet));
   }
 
   int Report() override {
@@ -36,14 +27,14 @@ class TransportEnd final : public WireEnd {
     const roce::QpCounters& c = qp().counters();
     std::printf(
         "%s lost %d sent %lu repeated %lu timeouts %lu naks %lu/%lu rnr_naks %lu/%lu duplicates %lu\n",
-        ok ? "ok" : "failed", lost_, c.packets_sent, c.packets_repeated, c.timeouts, c.naks_received,
-        c.naks_sent, c.rnr_naks_received, c.rnr_naks_sent, c.duplicates);
+        ok ? "ok" : "failed", losses_.count(), c.packets_sent, c.packets_repeated, c.timeouts,
+        c.naks_received, c.naks_sent, c.rnr_naks_received, c.rnr_naks_sent, c.duplicates);
     return ok ? 0 : 1;
   }
 
  private:
   void Hear(const roce::Packet& packet) override {
-    if (!Loses()) WireEnd::Hear(packet);
+    if (!losses_.Next()) WireEnd::Hear(packet);
   }
 
   void Use(roce::QueuePair& qp) override {
@@ -54,12 +45,6 @@ class TransportEnd final : public WireEnd {
     said_ = true;
     std::printf(failed_ ? "stopped\n" : "done\n");
     std::fflush(stdout);
-  }
-
-  bool Loses() {
-    const bool loses = random_() % 1000 < options_.loss_per_mille;
-    lost_ += loses;
-    return loses;
   }
 
   void Take(const roce::Completion& done) {
@@ -100,10 +85,9 @@ class TransportEnd final : public WireEnd {
     }
   }
 
-  const Options& options_;
-  std::mt19937_64 random_;
+  const ExchangeOptions& options_;
+  Losses losses_;
   Exchange exchange_;
-  int lost_ = 0;
   bool failed_ = false, said_ = false;
 };
 
@@ -112,13 +96,9 @@ class TransportEnd final : public WireEnd {
 
 int main(int argc, char** argv) {
   using namespace epic::rxe_peer;
-  Options options;
+  ExchangeOptions options;
   CLI::App app("The transport's end of an exchange with an rdma_rxe host; needs CAP_NET_RAW");
-  options.end.AddTo(app);
-  app.add_option("--peer-rkey", options.peer_rkey)->required();
-  app.add_option("--peer-memory", options.peer_memory, "where its memory begins")->required();
-  app.add_option("--loss", options.loss_per_mille, "frames lost in each direction, of a thousand");
-  app.add_option("--seed", options.seed, "of the losses");
+  options.AddTo(app);
   CLI11_PARSE(app, argc, argv);
   FlatMemory memory(Exchange::kBytes);
   return RunEnd(options.end.interface, [&](epic::io::PcapPort& port, epic::io::EventLoop& loop) {

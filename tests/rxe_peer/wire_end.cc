@@ -23,6 +23,14 @@ void EndOptions::AddTo(CLI::App& app) {
   app.add_option("--peer-qpn", peer_qpn)->required();
 }
 
+void ExchangeOptions::AddTo(CLI::App& app) {
+  end.AddTo(app);
+  app.add_option("--peer-rkey", peer_rkey)->required();
+  app.add_option("--peer-memory", peer_memory, "where its memory begins")->required();
+  app.add_option("--loss", loss_per_mille, "frames lost in each direction, of a thousand");
+  app.add_option("--seed", seed, "of the losses");
+}
+
 std::optional<std::span<uint8_t>> FlatMemory::Map(roce::Access, uint32_t key, uint64_t address,
                                                   uint32_t length) {
   if (key != kOurRkey || address > bytes.size() || length > bytes.size() - address) return std::nullopt;

@@ -61,7 +61,7 @@ def fixture_guests(all_guests):
 
 
 @ROLES
-@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"])
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong", "ibv_uc_pingpong"])
 def test_pingpong(guests, program, server, client):
     said = guests.run_both(program, "-g", "1", "-c", "-e", "-n", "100", server=server, client=client)
     for one in said:
@@ -89,3 +89,11 @@ def test_several_queue_pairs_by_events(guests, server, client):
 @ROLES
 def test_datagrams(guests, server, client):
     run_perftest(guests, "ib_send_lat", 1024, "-c", "UD", iterations=50, server=server, client=client)
+
+
+@ROLES
+@pytest.mark.parametrize("program", ["ib_send_bw", "ib_write_bw", "ib_send_lat", "ib_write_lat"])
+@pytest.mark.parametrize("size,iterations", [(64, 40), (4096, 40), (65536, 5)])
+def test_unreliable_connections(guests, program, size, iterations, server, client):
+    # As many as the guest's device takes in at once, of which nothing is lost.
+    run_perftest(guests, program, size, "-c", "UC", iterations=iterations, server=server, client=client)
