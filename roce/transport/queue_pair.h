@@ -39,6 +39,8 @@ class QueuePair {
 
   // Memory of the request belongs to the transport until its completion. In ERR it is flushed at once.
   PostResult PostSend(const SendWr& wr);
+  // What PostSend would say, changing nothing, once `ahead` others have been posted.
+  PostResult CheckSend(const SendWr& wr, size_t ahead = 0) const;
   PostResult PostRecv(const RecvWr& wr);
 
   // One packet that was parsed and has a right ICRC. Nothing is sent before Poll.
@@ -197,9 +199,9 @@ class QueuePair {
   void NoteCongestion(Nanos now, const Packet& packet);
 
   // state.cc
-  // Every request that is posted has a place for its completion.
-  bool HasRoom() const {
-    return tx_.sends.size() + rx_.recvs.size() + completions_.size() < completions_.capacity();
+  // Every request that is posted has a place for its completion, as will `ahead` others.
+  bool HasRoom(size_t ahead = 0) const {
+    return tx_.sends.size() + rx_.recvs.size() + completions_.size() + ahead < completions_.capacity();
   }
   void Start(QpState to);
   void EnterError();

@@ -29,10 +29,10 @@ Opcode DataOpcode(WrOpcode op, bool first, bool last) {
 
 }  // namespace
 
-PostResult QueuePair::PostSend(const SendWr& wr) {
+PostResult QueuePair::CheckSend(const SendWr& wr, size_t ahead) const {
   if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kRtr)
     return PostResult::kBadState;
-  if (tx_.sends.full() || !HasRoom()) return PostResult::kFull;
+  if (tx_.sends.size() + ahead >= tx_.sends.capacity() || !HasRoom(ahead)) return PostResult::kFull;
   const bool is_inline = !wr.inline_bytes.empty();
   const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.count <= kMaxSge ? wr.sges.bytes() : 0;
   if (wr.sges.count > kMaxSge || length > kMaxMessageBytes || wr.opcode > WrOpcode::kRead ||
@@ -40,6 +40,13 @@ PostResult QueuePair::PostSend(const SendWr& wr) {
       (wr.opcode == WrOpcode::kRead && attr_.max_rd_atomic == 0)) {
     return PostResult::kInvalid;
   }
+  return PostResult::kOk;
+}
+
+PostResult QueuePair::PostSend(const SendWr& wr) {
+  if (const PostResult result = CheckSend(wr); result != PostResult::kOk) return result;
+  const bool is_inline = !wr.inline_bytes.empty();
+  const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.bytes();
   SendEntry entry;
   entry.wr = wr;
   entry.wr.inline_bytes = {};

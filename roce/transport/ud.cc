@@ -72,11 +72,11 @@ bool UdQueuePair::IsAttached(Ipv4 group) const { return std::ranges::find(groups
 
 bool UdQueuePair::Detach(Ipv4 group) { return std::erase(groups_, group) > 0; }
 
-bool UdQueuePair::HasRoom() const {
-  return sends_.size() + recvs_.size() + completions_.size() < completions_.capacity();
+bool UdQueuePair::HasRoom(size_t ahead) const {
+  return sends_.size() + recvs_.size() + completions_.size() + ahead < completions_.capacity();
 }
 
-PostResult UdQueuePair::PostSend(const SendWr& wr) {
+PostResult UdQueuePair::CheckSend(const SendWr& wr, size_t ahead) const {
   if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kRtr)
     return PostResult::kBadState;
   if (wr.sges.count > kMaxSge || (wr.opcode != WrOpcode::kSend && wr.opcode != WrOpcode::kSendImm))
@@ -84,7 +84,14 @@ PostResult UdQueuePair::PostSend(const SendWr& wr) {
   const bool is_inline = !wr.inline_bytes.empty();
   const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.bytes();
   if (length > config_.mtu || (is_inline && length > config_.max_inline_bytes)) return PostResult::kInvalid;
-  if (sends_.full() || !HasRoom()) return PostResult::kFull;
+  if (sends_.size() + ahead >= sends_.capacity() || !HasRoom(ahead)) return PostResult::kFull;
+  return PostResult::kOk;
+}
+
+PostResult UdQueuePair::PostSend(const SendWr& wr) {
+  if (const PostResult result = CheckSend(wr); result != PostResult::kOk) return result;
+  const bool is_inline = !wr.inline_bytes.empty();
+  const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.bytes();
   SendEntry entry{.wr = wr, .length = static_cast<uint32_t>(length), .is_inline = is_inline};
   entry.wr.inline_bytes = {};
   if (is_inline) {

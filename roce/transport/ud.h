@@ -54,6 +54,8 @@ class UdQueuePair {
   bool IsAttached(Ipv4 group) const;
 
   PostResult PostSend(const SendWr& wr);  // kSend and kSendImm, to wr.ud
+  // As QueuePair says.
+  PostResult CheckSend(const SendWr& wr, size_t ahead = 0) const;
   PostResult PostRecv(const RecvWr& wr);
   void OnPacket(const Packet& packet, Memory& memory);
   // Sends what was posted, at most `budget` packets.
@@ -71,7 +73,7 @@ class UdQueuePair {
   };
 
   bool IsForUs(const Packet& packet) const;
-  bool HasRoom() const;
+  bool HasRoom(size_t ahead = 0) const;
   bool Emit(const SendEntry& entry, Memory& memory, PacketSink& sink);
   void FlushSends();
   void FlushRecvs();
