@@ -1,10 +1,15 @@
 #include "softnic/core/memory_table.h"
 
 namespace epic::softnic {
+namespace {
+
+bool IsRange(uint64_t address, uint64_t length) { return length != 0 && address + (length - 1) >= address; }
+
+}  // namespace
 
 std::optional<uint32_t> MemoryTable::Register(uint32_t pd, uint8_t* bytes, uint64_t address, uint64_t length,
                                               MemoryRights rights) {
-  if (length == 0 || address + (length - 1) < address) return std::nullopt;
+  if (!IsRange(address, length)) return std::nullopt;
   uint32_t place = 0;
   if (!free_.empty()) {
     place = free_.back();
@@ -35,6 +40,20 @@ bool MemoryTable::Deregister(uint32_t key) {
   regions_[place].length = 0;
   free_.push_back(place);
   --used_;
+  return true;
+}
+
+bool MemoryTable::Reregister(uint32_t key, std::optional<MemoryRange> range, std::optional<uint32_t> pd,
+                             std::optional<MemoryRights> rights) {
+  if (Find(key) == nullptr || (range && !IsRange(range->address, range->length))) return false;
+  Region& region = regions_[(key >> 8) - 1];
+  if (range) {
+    region.bytes = range->bytes;
+    region.address = range->address;
+    region.length = range->length;
+  }
+  if (pd) region.pd = *pd;
+  if (rights) region.rights = *rights;
   return true;
 }
 

@@ -17,6 +17,13 @@ struct MemoryRights {
   bool remote_write = false;
 };
 
+// Which bytes a key names, and as which addresses.
+struct MemoryRange {
+  uint8_t* bytes = nullptr;
+  uint64_t address = 0;
+  uint64_t length = 0;
+};
+
 class MemoryTable {
  public:
   // Lets `length` bytes at `bytes`, which stay the caller's, be named as [address, address + length) by the
@@ -26,6 +33,10 @@ class MemoryTable {
                                    MemoryRights rights);
   // False for a key that names nothing.
   bool Deregister(uint32_t key);
+  // Gives the key's memory another place, protection domain or rights, each if there is one; the key stays.
+  // False, and nothing changed, for a key that names nothing, or a range of no length or that wraps.
+  bool Reregister(uint32_t key, std::optional<MemoryRange> range, std::optional<uint32_t> pd,
+                  std::optional<MemoryRights> rights);
 
   // The bytes, if `key` is of protection domain `pd` and allows `access` to all of them.
   std::optional<std::span<uint8_t>> Map(uint32_t pd, roce::Access access, uint32_t key, uint64_t address,

@@ -140,6 +140,10 @@ PostResult Nic::PostSend(Qpn qpn, const roce::SendWr& wr) {
   return result;
 }
 
+PostResult Nic::CheckSend(Qpn qpn, const roce::SendWr& wr, size_t ahead) const {
+  return std::visit([&](const auto& q) { return q.CheckSend(wr, ahead); }, qps_.at(Raw(qpn)).qp);
+}
+
 PostResult Nic::PostRecv(Qpn qpn, const roce::RecvWr& wr) {
   Qp& qp = qps_.at(Raw(qpn));
   const PostResult result = std::visit([&](auto& q) { return q.PostRecv(wr); }, qp.qp);
@@ -155,6 +159,7 @@ void Nic::MarkDirty(uint32_t qpn, Qp& qp) {
 
 void Nic::OnPacket(Nanos now, const Packet& packet) {
   ++counters_.packets_received;
+  now_ = now;
   if (packet.bth.dest_qp == roce::kMulticastQpn) {
     for (auto& [qpn, qp] : qps_) {
       if (qp.init.is_ud) Deliver(now, qpn, qp, packet);
@@ -178,6 +183,7 @@ void Nic::Deliver(Nanos now, uint32_t qpn, Qp& qp, const Packet& packet) {
 }
 
 void Nic::Run(Nanos now, roce::PacketSink& out) {
+  now_ = now;
   LoopSink sink(this, out);
   while (const std::optional<uint64_t> due = timers_.PopDue(now)) {
     const auto found = qps_.find(static_cast<uint32_t>(*due));
@@ -226,7 +232,7 @@ void Nic::CountBusy(Qp& qp, bool busy) {
 void Nic::TakeCompletions(uint32_t qpn, Qp& qp) {
   Completion c;
   while (std::visit([&](auto& q) { return q.NextCompletion(&c); }, qp.qp))
-    PushWork(c.is_recv() ? qp.init.recv_cq : qp.init.send_cq, {c, Qpn{qpn}, qp.init.is_ud});
+    PushWork(c.is_recv() ? qp.init.recv_cq : qp.init.send_cq, {c, Qpn{qpn}, qp.init.is_ud, now_});
   TellEnd(qpn, qp);
 }
 

@@ -26,6 +26,9 @@ struct Work {
   roce::Completion completion;
   Qpn qpn{};
   bool is_ud = false;
+  // When it arose, by the caller's clock: the time of the packet or of Run. What a call without a time
+  // completes (Modify to ERR, a receive posted there) has the latest time that the adapter was told.
+  Nanos at = 0;
 };
 
 // What verbs tells a consumer without being asked. `id` is the completion queue's, the QPN or the shared
@@ -74,8 +77,12 @@ class Nic {
   // Packets that a reliable queue pair can have unacknowledged while few others are at work.
   uint32_t max_outstanding() const { return static_cast<uint32_t>(policy_.max_outstanding); }
 
-  // Completion queues. Taking completions makes room; one that finds none is lost, and kCqOverrun says so.
-  uint32_t CreateCq(uint32_t depth);
+  // It is so late, for the completions of calls that are given no time.
+  void SetTime(Nanos now) { now_ = now; }
+
+  // Completion queues. Taking completions makes room; one that finds none is lost, and kCqOverrun says so,
+  // once, if tells_overrun.
+  uint32_t CreateCq(uint32_t depth, bool tells_overrun = true);
   void DestroyCq(uint32_t id);
   // False, and nothing changed, if more completions wait than would have room.
   bool ResizeCq(uint32_t id, uint32_t depth);
@@ -113,6 +120,8 @@ class Nic {
   bool DetachMulticast(Qpn qpn, Ipv4 group);
   // Nothing is sent before Run; a receive leads to nothing that is.
   roce::PostResult PostSend(Qpn qpn, const roce::SendWr& wr);
+  // What PostSend would say once `ahead` others have been posted.
+  roce::PostResult CheckSend(Qpn qpn, const roce::SendWr& wr, size_t ahead) const;
   roce::PostResult PostRecv(Qpn qpn, const roce::RecvWr& wr);
 
   // One packet from the network that was parsed and has a right ICRC.
@@ -127,10 +136,10 @@ class Nic {
 
  private:
   struct Cq {
-    explicit Cq(uint32_t depth) : works(depth) {}
+    Cq(uint32_t depth, bool tells_overrun) : works(depth), overrun(!tells_overrun) {}
     roce::Ring<Work> works;
     enum class Arm : uint8_t { kNo, kSolicited, kNext } arm = Arm::kNo;
-    bool overrun = false;
+    bool overrun;  // has been told, or nobody asks
   };
   struct Srq {
     explicit Srq(uint32_t depth) : receives(depth) {}
@@ -164,6 +173,7 @@ class Nic {
   uint32_t mtu_;
   roce::Policy policy_;
   MemoryTable memory_;
+  Nanos now_ = 0;  // the latest that was told
   uint32_t next_id_ = 1;
   std::map<uint32_t, Cq> cqs_;
   int armed_cqs_ = 0;

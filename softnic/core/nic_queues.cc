@@ -6,8 +6,8 @@
 
 namespace epic::softnic {
 
-uint32_t Nic::CreateCq(uint32_t depth) {
-  cqs_.emplace(next_id_, depth);
+uint32_t Nic::CreateCq(uint32_t depth, bool tells_overrun) {
+  cqs_.try_emplace(next_id_, depth, tells_overrun);
   return next_id_++;
 }
 

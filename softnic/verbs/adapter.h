@@ -62,6 +62,15 @@ class Adapter {
     }
   }
 
+  // The same for what may complete requests by itself, after telling the adapter the time.
+  template <typename Action>
+  auto DoNow(Action action) {
+    return Do([&](Nic& nic) {
+      nic.SetTime(port_->Now());
+      return action(nic);
+    });
+  }
+
   // Calls action(nic) with the lock held and tells what it has caused, but sends nothing: for what makes no
   // packet.
   template <typename Action>
@@ -98,6 +107,9 @@ class Adapter {
   int Detach(Qpn qpn, Ipv4 group);
   // To any group; the lock is held.
   bool IsAttached(Qpn qpn) const;
+
+  // The port's clock.
+  Nanos Now() const { return port_->Now(); }
 
   // As Nic says; never changes.
   uint32_t max_outstanding() const { return nic_.max_outstanding(); }

@@ -15,6 +15,7 @@ namespace {
 // rdma_rxe's; perftest and others take what has it for a NIC without peculiarities.
 constexpr uint32_t kVendorId = 0xffffff;
 constexpr int kPorts = 1;
+constexpr uint64_t kClockKhz = 1'000'000;  // the port's clock counts nanoseconds
 
 ibv_mtu ToMtu(uint32_t bytes) { return static_cast<ibv_mtu>(std::bit_width(bytes) - 8); }
 
@@ -24,7 +25,7 @@ ibv_port_attr PortAttributes(const Context& context) {
   attr.state = state.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = ToMtu(PathMtuOf(*context.device));
-  attr.gid_tbl_len = kGids;
+  attr.gid_tbl_len = kGidPlaces;
   attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
   attr.max_msg_sz = uint32_t{roce::kMaxMessageBytes};
   attr.pkey_tbl_len = 1;
@@ -64,7 +65,7 @@ ibv_device_attr DeviceAttributes(const Context& context) {
   return attr;
 }
 
-bool IsGid(uint32_t port, uint32_t index) { return port == 1 && index < kGids; }
+bool IsGidPlace(uint32_t port, uint32_t index) { return port == 1 && index < kGidPlaces; }
 
 ibv_gid_entry GidEntry(const Context& context, uint32_t index) {
   return {.gid = GidOf(context.device->interface, static_cast<int>(index)),
@@ -88,9 +89,15 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input, 
                   size_t bytes) {
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   if (bytes < sizeof attr->orig_attr) return EINVAL;
+  ibv_device_attr_ex full{};
+  full.orig_attr = DeviceAttributes(*Of(context));
+  full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+  full.completion_timestamp_mask = UINT64_MAX;
+  full.hca_core_clock = kClockKhz;
+  full.phys_port_cnt_ex = kPorts;
+  // Programs of old know a structure that ends sooner.
   std::memset(attr, 0, bytes);
-  attr->orig_attr = DeviceAttributes(*Of(context));
-  attr->phys_port_cnt_ex = kPorts;
+  std::memcpy(attr, &full, std::min(bytes, sizeof full));
   return 0;
 }
 
@@ -110,17 +117,18 @@ EPIC_VERBS int ibv_query_port(ibv_context* context, uint8_t port, struct _compat
 }
 
 EPIC_VERBS int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-  if (index < 0 || !IsGid(port, static_cast<uint32_t>(index))) {
+  if (index < 0 || !IsGidPlace(port, static_cast<uint32_t>(index))) {
     errno = EINVAL;
     return -1;
   }
-  *gid = GidOf(Of(context)->device->interface, index);
+  *gid = index < kGids ? GidOf(Of(context)->device->interface, index) : ibv_gid{};
   return 0;
 }
 
 EPIC_VERBS int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
                                  uint32_t flags, size_t entry_bytes) {
-  if (flags != 0 || entry_bytes < sizeof *entry || !IsGid(port, index)) return EINVAL;
+  if (flags != 0 || entry_bytes < sizeof *entry || !IsGidPlace(port, index)) return EINVAL;
+  if (index >= kGids) return ENODATA;
   *entry = GidEntry(*Of(context), index);
   return 0;
 }
@@ -137,11 +145,11 @@ EPIC_VERBS ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* ent
 
 // For ibv_devinfo; the enumeration is not ibv_gid_type's: 0 InfiniBand or RoCE v1, 1 RoCE v2.
 EPIC_VERBS int ibv_query_gid_type(ibv_context*, uint8_t port, unsigned int index, int* type) {
-  if (!IsGid(port, index)) {
+  if (!IsGidPlace(port, index)) {
     errno = EINVAL;
     return -1;
   }
-  *type = 1;
+  *type = index < kGids ? 1 : 0;
   return 0;
 }
 

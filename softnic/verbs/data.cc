@@ -28,7 +28,8 @@ bool ToSges(const ibv_sge* list, int count, roce::SgeList* out) {
 
 using InlineBuffer = std::array<uint8_t, kMaxInline>;
 
-// 0, or an errno. Inline data is gathered into `bytes`, which must live until the request is posted.
+// 0, or an errno. Inline data in several pieces is gathered into `bytes`, which must live until the request
+// is posted, as must a single piece.
 int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::SendWr* out) {
   switch (wr.opcode) {
     case IBV_WR_RDMA_WRITE:
@@ -47,7 +48,11 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
   out->fence = (wr.send_flags & IBV_SEND_FENCE) != 0;
   out->imm = ntohl(wr.imm_data);
   if (!ToSges(wr.sg_list, wr.num_sge, &out->sges)) return EINVAL;
-  if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
+  if ((wr.send_flags & IBV_SEND_INLINE) != 0 && wr.num_sge == 1) {
+    const ibv_sge& sge = wr.sg_list[0];
+    out->inline_bytes = {reinterpret_cast<const uint8_t*>(sge.addr), sge.length};
+    out->sges.count = 0;
+  } else if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
     size_t filled = 0;
     for (int i = 0; i < wr.num_sge; ++i) {
       const ibv_sge& sge = wr.sg_list[i];
@@ -122,6 +127,35 @@ int PostSend(ibv_qp* base, ibv_send_wr* first, ibv_send_wr** bad) {
   });
 }
 
+int PostBatch(Qp& qp) {
+  Batch& batch = *qp.batch;
+  for (Batch::Request& request : batch.requests) {
+    request.wr.sg_list = batch.pieces.data() + request.first_piece;
+    if ((request.wr.send_flags & IBV_SEND_INLINE) == 0) continue;
+    request.wr.sg_list->addr = reinterpret_cast<uintptr_t>(batch.bytes.data()) + request.wr.sg_list->addr;
+  }
+  InlineBuffer bytes;
+  const auto convert_each = [&](const auto& then) {
+    for (size_t i = 0; i < batch.requests.size(); ++i) {
+      roce::SendWr out;
+      if (const int error = ToSendWr(qp, batch.requests[i].wr, &bytes, &out); error != 0) return error;
+      if (const int error = ToErrno(then(out, i)); error != 0) return error;
+    }
+    return 0;
+  };
+  return ErrnoOf(qp.base.context, [&] {
+    return AdapterOf(qp.base.context).Do([&](Nic& nic) {
+      // A single one that cannot be posted leaves nothing behind by itself.
+      const int refused =
+          batch.requests.size() < 2 ? 0 : convert_each([&](const roce::SendWr& wr, size_t ahead) {
+            return nic.CheckSend(qp.init.qpn, wr, ahead);
+          });
+      if (refused != 0) return refused;
+      return convert_each([&](const roce::SendWr& wr, size_t) { return nic.PostSend(qp.init.qpn, wr); });
+    });
+  });
+}
+
 int PostRecv(ibv_qp* base, ibv_recv_wr* first, ibv_recv_wr** bad) {
   return PostChain(base->context, first, bad, [&](Nic& nic, const ibv_recv_wr& wr) {
     roce::RecvWr out{.wr_id = wr.wr_id};
@@ -153,6 +187,15 @@ int PollCq(ibv_cq* cq, int count, ibv_wc* out) {
     }
     return taken;
   });
+}
+
+bool PollOne(Cq& cq, ibv_wc* out, Nanos* at) {
+  Work work;
+  if (AdapterOf(cq.base.context).Poll(cq.id, std::span(&work, 1)) == 0) return false;
+  *out = ToWc(work);
+  *at = work.at;
+  NoteUnanswered(*Of(cq.base.context), work);
+  return true;
 }
 
 int RequestNotify(ibv_cq* cq, int solicited_only) {

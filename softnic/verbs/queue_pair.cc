@@ -69,12 +69,14 @@ int ModifyRc(Qp& qp, const ibv_qp_attr& attr, int mask) {
   change.retry_cnt = If<uint8_t>(mask, IBV_QP_RETRY_CNT, attr.retry_cnt);
   change.rnr_retry = If<uint8_t>(mask, IBV_QP_RNR_RETRY, attr.rnr_retry);
   change.max_rd_atomic = If<uint8_t>(mask, IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic);
-  return AdapterOf(qp.base.context).Do([&](Nic& nic) { return ToErrno(nic.ModifyRc(qp.init.qpn, change)); });
+  return AdapterOf(qp.base.context).DoNow([&](Nic& nic) {
+    return ToErrno(nic.ModifyRc(qp.init.qpn, change));
+  });
 }
 
 int ModifyUd(Qp& qp, const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_STATE) == 0) return EINVAL;
-  return AdapterOf(qp.base.context).Do([&](Nic& nic) {
+  return AdapterOf(qp.base.context).DoNow([&](Nic& nic) {
     std::optional<epic::Psn> psn;
     if ((mask & IBV_QP_SQ_PSN) != 0) psn = epic::Psn(attr.sq_psn);
     return ToErrno(
@@ -123,12 +125,13 @@ void CountUsers(const ibv_qp& qp, int by) {
   if (qp.srq != nullptr) Of(qp.srq)->users += by;
 }
 
-ibv_qp* Create(ibv_pd* pd, ibv_qp_init_attr* init) {
+ibv_qp* Create(ibv_pd* pd, ibv_qp_init_attr* init, std::unique_ptr<Batch> batch) {
   Adapter& adapter = AdapterOf(pd->context);
   const std::optional<epic::Qpn> qpn = adapter.NewQpn();
   if (!qpn) return Null(ENOMEM);
   absl::Cleanup free_qpn = [&] { adapter.FreeQpn(*qpn); };
   auto qp = std::make_unique<Qp>();
+  qp->batch = std::move(batch);
   qp->base = {.context = pd->context,
               .qp_context = init->qp_context,
               .pd = pd,
@@ -230,11 +233,13 @@ int Query(ibv_qp* base, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
 
 }  // namespace
 
-EPIC_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+ibv_qp* epic::softnic::CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, std::unique_ptr<Batch> batch) {
   if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UD) return Null(EOPNOTSUPP);
   if (!Fits(*pd, *init)) return Null(EINVAL);
-  return ObjectOf(pd->context, [&] { return Create(pd, init); });
+  return ObjectOf(pd->context, [&] { return Create(pd, init, std::move(batch)); });
 }
+
+EPIC_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) { return CreateQp(pd, init, nullptr); }
 
 EPIC_VERBS int ibv_destroy_qp(ibv_qp* qp) {
   return ErrnoOf(qp->context, [&] { return Destroy(Of(qp)); });

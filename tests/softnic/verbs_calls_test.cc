@@ -256,16 +256,12 @@ TEST(VerbsCalls, WhatIsNotSupportedSaysSo) {
   EXPECT_TRUE(null_with(ibv_create_cq(device.context, 0, nullptr, nullptr, 0), EINVAL));
   EXPECT_TRUE(null_with(ibv_create_cq(device.context, 8, nullptr, nullptr, 1), EINVAL));
   EXPECT_TRUE(null_with(ibv_alloc_mw(device.pd, IBV_MW_TYPE_1), EOPNOTSUPP));
-  ibv_cq_init_attr_ex cq_ex{.cqe = 8};
-  EXPECT_TRUE(null_with(ibv_create_cq_ex(device.context, &cq_ex), EOPNOTSUPP));
   ibv_xrcd_init_attr xrcd{};
   EXPECT_TRUE(null_with(ibv_open_xrcd(device.context, &xrcd), EOPNOTSUPP));
   ibv_alloc_dm_attr dm{.length = 64};
   EXPECT_TRUE(null_with(ibv_alloc_dm(device.context, &dm), EOPNOTSUPP));
-  EXPECT_EQ(ibv_rereg_mr(device.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0),
-            IBV_REREG_MR_ERR_INPUT);
   ibv_gid gid;
-  EXPECT_EQ(ibv_query_gid(device.context, 1, 2, &gid), -1);
+  EXPECT_EQ(ibv_query_gid(device.context, 1, 16, &gid), -1);
   ibv_port_attr port;
   EXPECT_EQ(ibv_query_port(device.context, 2, &port), EINVAL);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);

@@ -48,6 +48,14 @@ bool EveryVerbIsRefused(Connection& c, ibv_srq* srq, ibv_ah* ah) {
   init.send_cq = init.recv_cq = c.cq_a;
   init.qp_type = IBV_QPT_RC;
   CHILD_EXPECT(refused(ibv_create_qp(c.a.pd, &init)));
+  ibv_qp_init_attr_ex init_ex{};
+  init_ex.send_cq = init_ex.recv_cq = c.cq_a;
+  init_ex.qp_type = IBV_QPT_RC;
+  init_ex.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init_ex.pd = c.a.pd;
+  CHILD_EXPECT(refused(ibv_create_qp_ex(c.a.context, &init_ex)));
+  ibv_cq_init_attr_ex cq_init{.cqe = 8};
+  CHILD_EXPECT(refused(ibv_create_cq_ex(c.a.context, &cq_init)));
   ibv_ah_attr ah_attr{.is_global = 1, .port_num = 1};
   ah_attr.grh = {.dgid = c.b.gid(), .sgid_index = 1};
   CHILD_EXPECT(refused(ibv_create_ah(c.a.pd, &ah_attr)));
@@ -73,6 +81,9 @@ bool EveryVerbIsRefused(Connection& c, ibv_srq* srq, ibv_ah* ah) {
   CHILD_EXPECT(ibv_get_cq_event(c.a.channel, &cq, &user) == -1);
   ibv_ack_cq_events(c.cq_a, 0);
 
+  ibv_values_ex values{.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
+  CHILD_EXPECT(ibv_query_rt_values_ex(c.a.context, &values) == EIO);
+  CHILD_EXPECT(ibv_rereg_mr(c.a.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0) != 0 && errno == EIO);
   CHILD_EXPECT(ibv_destroy_ah(ah) == EIO);
   CHILD_EXPECT(ibv_destroy_qp(c.qp_a) == EIO);
   CHILD_EXPECT(ibv_destroy_srq(srq) == EIO);
@@ -99,6 +110,57 @@ TEST(VerbsFork, EveryVerbOnWhatIsInheritedIsRefused) {
   ExpectTraffic(c, 0x11);
   EXPECT_EQ(ibv_destroy_ah(ah), 0);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+// Forked in the middle of a batch of requests and of one of completions, whose locks the child finds held.
+TEST(VerbsFork, WhatIsBegunIsTheParents) {
+  Connection c;
+  ibv_cq_init_attr_ex cq_init{.cqe = 8};
+  ibv_cq_ex* cq = ibv_create_cq_ex(c.a.context, &cq_init);
+  ASSERT_NE(cq, nullptr);
+  ibv_qp_init_attr_ex init{};
+  init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq);
+  init.cap.max_send_wr = 8;
+  init.qp_type = IBV_QPT_RC;
+  init.sq_sig_all = 1;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init.pd = c.a.pd;
+  init.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
+  ibv_qp* qp = ibv_create_qp_ex(c.a.context, &init);
+  ASSERT_NE(qp, nullptr);
+  ibv_qp_ex* ex = ibv_qp_to_qp_ex(qp);
+  Connect(qp, c.b.gid(), c.qp_b->qp_num);
+  Connect(c.qp_b, c.a.gid(), qp->qp_num);
+  const auto write = [&](uint64_t id) {
+    ex->wr_id = id;
+    ibv_wr_rdma_write(ex, c.b.mr->rkey, c.b.address(0));
+    ibv_wr_set_sge(ex, c.a.mr->lkey, c.a.address(0), 8);
+  };
+  ibv_wr_start(ex);
+  write(1);
+  ASSERT_EQ(ibv_wr_complete(ex), 0);
+  ibv_poll_cq_attr attr{};
+  while (ibv_start_poll(cq, &attr) != 0) {
+  }
+  EXPECT_EQ(cq->wr_id, 1u);
+  ibv_wr_start(ex);
+  write(2);
+  EXPECT_EQ(InChild([&] {
+              write(3);
+              CHILD_EXPECT(ibv_wr_complete(ex) == EIO);
+              ibv_wr_start(ex);
+              ibv_wr_abort(ex);
+              CHILD_EXPECT(ibv_start_poll(cq, &attr) == EIO);
+              CHILD_EXPECT(ibv_next_poll(cq) == EIO);
+              ibv_end_poll(cq);
+              return true;
+            }),
+            0);
+  ibv_end_poll(cq);
+  ASSERT_EQ(ibv_wr_complete(ex), 0);
+  EXPECT_EQ(Await(ibv_cq_ex_to_cq(cq)).wr_id, 2u);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
 TEST(VerbsFork, TheParentGoesOnWhateverItsChildDoes) {
