@@ -17,6 +17,9 @@ constexpr uint32_t kVendorId = 0xffffff;
 constexpr int kPorts = 1;
 constexpr uint64_t kClockKhz = 1'000'000;  // the port's clock counts nanoseconds
 
+// Groups that Linux lets a socket join, unless net.ipv4.igmp_max_memberships says otherwise.
+constexpr int kMaxJoined = 20;
+
 ibv_mtu ToMtu(uint32_t bytes) { return static_cast<ibv_mtu>(std::bit_width(bytes) - 8); }
 
 ibv_port_attr PortAttributes(const Context& context) {
@@ -46,7 +49,8 @@ ibv_device_attr DeviceAttributes(const Context& context) {
   attr.vendor_id = kVendorId;
   attr.max_qp = kMaxQp;
   attr.max_qp_wr = kMaxQpWr;
-  attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
+  attr.device_cap_flags =
+      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
   attr.max_sge = attr.max_sge_rd = attr.max_srq_sge = static_cast<int>(roce::kMaxSge);
   attr.max_cq = kMaxQp;
   attr.max_cqe = kMaxCqe;
@@ -55,9 +59,9 @@ ibv_device_attr DeviceAttributes(const Context& context) {
   attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = kMaxRdAtomic;
   attr.max_res_rd_atom = kMaxQp * kMaxRdAtomic;
   attr.atomic_cap = IBV_ATOMIC_NONE;
-  attr.max_mcast_grp = 8192;
-  attr.max_mcast_qp_attach = static_cast<int>(roce::kMaxMulticastGroups);
-  attr.max_total_mcast_qp_attach = kMaxQp;
+  attr.max_mcast_grp = kMaxJoined;
+  attr.max_mcast_qp_attach = kMaxQp;  // to one group
+  attr.max_total_mcast_qp_attach = kMaxQp * static_cast<int>(roce::kMaxMulticastGroups);
   attr.max_srq_wr = kMaxSrqWr;
   attr.max_pkeys = 1;
   attr.local_ca_ack_delay = 15;

@@ -20,8 +20,8 @@ def fixture_programs():
         assert os.access(PROGRAMS / name, os.X_OK), f"cmake --build {pairs.BUILD} --target verbs_test verbs_peer"
 
 
-@pytest.mark.parametrize("suite", ["VerbsCalls.*", "VerbsErrors.*", "VerbsExtended*", "VerbsMemory.*", "*RefusalTest.*", "VerbsThreads.*",
-                                   "VerbsFork.*", "VerbsShortage.*"])
+@pytest.mark.parametrize("suite", ["VerbsCalls.*", "VerbsDevice.*", "VerbsErrors.*", "VerbsExtended*", "VerbsMemory.*",
+                                   "*RefusalTest.*", "VerbsThreads.*", "VerbsFork.*", "VerbsShortage.*"])
 def test_calls(pair, suite):
     said = pair.run("a", PROGRAMS / "verbs_test", f"--gtest_filter={suite}", timeout_s=120)
     assert "[  PASSED  ]" in said and " 0 tests" not in said
