@@ -18,9 +18,9 @@ ROLES = pytest.mark.parametrize("server,client", [("rxe", "softnic"), ("softnic"
 class GuestPair(pairs.Hosts):
     """Hosts "rxe", a guest, and "softnic", the namespace of the switch that the guest is connected to."""
 
-    def __init__(self):
+    def __init__(self, guest_mb=160):
         super().__init__({"rxe": "10.10.0.1", "softnic": "10.10.255.1"})
-        self._testbed("up", "star-1", "--hosts", "rxe", "--no-daemons", "--guest-mem", "160")
+        self._testbed("up", "star-1", "--hosts", "rxe", "--no-daemons", "--guest-mem", str(guest_mb))
         pairs.net.run(["ip", "-n", f"epic-{NAME}-s1", "addr", "add", "10.10.255.1/16", "dev", "swp1"])
 
     def start(self, host, *argv):
