@@ -140,8 +140,22 @@ PostResult Nic::PostSend(Qpn qpn, const roce::SendWr& wr) {
   return result;
 }
 
-PostResult Nic::CheckSend(Qpn qpn, const roce::SendWr& wr, size_t ahead) const {
-  return std::visit([&](const auto& q) { return q.CheckSend(wr, ahead); }, qps_.at(Raw(qpn)).qp);
+PostResult Nic::PostSends(Qpn qpn, std::span<const roce::SendWr> wrs) {
+  if (wrs.empty()) return PostResult::kOk;
+  Qp& qp = qps_.at(Raw(qpn));
+  return std::visit(
+      [&](auto& q) {
+        // A single one that cannot be posted leaves nothing behind by itself.
+        for (size_t i = 0; i < wrs.size() && wrs.size() > 1; ++i) {
+          if (const PostResult result = q.CheckSend(wrs[i], i); result != PostResult::kOk) return result;
+        }
+        for (const roce::SendWr& wr : wrs) {
+          if (const PostResult result = q.PostSend(wr); result != PostResult::kOk) return result;
+        }
+        MarkDirty(Raw(qpn), qp);
+        return PostResult::kOk;
+      },
+      qp.qp);
 }
 
 PostResult Nic::PostRecv(Qpn qpn, const roce::RecvWr& wr) {

@@ -120,8 +120,8 @@ class Nic {
   bool DetachMulticast(Qpn qpn, Ipv4 group);
   // Nothing is sent before Run; a receive leads to nothing that is.
   roce::PostResult PostSend(Qpn qpn, const roce::SendWr& wr);
-  // What PostSend would say once `ahead` others have been posted.
-  roce::PostResult CheckSend(Qpn qpn, const roce::SendWr& wr, size_t ahead) const;
+  // All of them in their order, or none, with the result of the first that cannot be posted.
+  roce::PostResult PostSends(Qpn qpn, std::span<const roce::SendWr> wrs);
   roce::PostResult PostRecv(Qpn qpn, const roce::RecvWr& wr);
 
   // One packet from the network that was parsed and has a right ICRC.

@@ -180,28 +180,33 @@ TEST(NicTest, CompletionsHaveTheTimeAtWhichTheyArose) {
   EXPECT_EQ(works[0].at, 5000);
 }
 
-TEST(NicTest, WhetherSendsCanBePostedIsKnownBefore) {
-  TwoQps t;  // four of them
-  const roce::SendWr send = t.Send(1, 0, 3);
-  EXPECT_EQ(t.nic.CheckSend(t.a, send, 3), PostResult::kOk);
-  EXPECT_EQ(t.nic.CheckSend(t.a, send, 4), PostResult::kFull);
-  ASSERT_EQ(t.nic.PostSend(t.a, send), PostResult::kOk);
-  EXPECT_EQ(t.nic.CheckSend(t.a, send, 2), PostResult::kOk);
-  EXPECT_EQ(t.nic.CheckSend(t.a, send, 3), PostResult::kFull);
-  roce::SendWr wrong = send;
-  wrong.sges.count = roce::kMaxSge + 1;
-  EXPECT_EQ(t.nic.CheckSend(t.a, wrong, 0), PostResult::kInvalid);
+TEST(NicTest, SendsArePostedTogetherOrNotAtAll) {
+  TwoQps t;  // a queue pair takes four of them
+  t.Settle();
+  const roce::SendWr good = t.Send(1, 0, 3), wrong{.wr_id = 2, .opcode = static_cast<roce::WrOpcode>(99)};
+  const auto post = [&](Qpn qpn, const std::vector<roce::SendWr>& wrs) { return t.nic.PostSends(qpn, wrs); };
+  EXPECT_EQ(post(t.a, {}), PostResult::kOk);
+  EXPECT_EQ(post(t.a, {good, good, wrong}), PostResult::kInvalid);
+  EXPECT_EQ(post(t.a, {wrong}), PostResult::kInvalid);
+  EXPECT_EQ(post(t.a, {good, good, good, good, good}), PostResult::kFull);
+  EXPECT_EQ(t.nic.next_deadline(), kNever) << "nothing was posted";
+  EXPECT_EQ(post(t.a, {good, good, good}), PostResult::kOk);
+  EXPECT_EQ(post(t.a, {good, good}), PostResult::kFull);
+  EXPECT_EQ(post(t.a, {good}), PostResult::kOk);
+  EXPECT_EQ(post(t.a, {good}), PostResult::kFull);
+  EXPECT_EQ(t.nic.next_deadline(), 0);
   t.Change(t.a, {.state = QpState::kReset});
-  EXPECT_EQ(t.nic.CheckSend(t.a, send, 0), PostResult::kBadState);
+  EXPECT_EQ(post(t.a, {good, good}), PostResult::kBadState);
+  // Datagrams, two of them.
   const Qpn ud{30};
   t.nic.CreateQp({.is_ud = true, .qpn = ud, .pd = t.kPd, .send_cq = t.cq, .recv_cq = t.cq, .send_depth = 2});
   ASSERT_EQ(t.nic.ModifyUd(ud, QpState::kInit, 1, {}), roce::ModifyResult::kOk);
-  EXPECT_EQ(t.nic.CheckSend(ud, send, 0), PostResult::kBadState);
+  EXPECT_EQ(post(ud, {good, good}), PostResult::kBadState);
   ASSERT_EQ(t.nic.ModifyUd(ud, QpState::kRtr, {}, {}), roce::ModifyResult::kOk);
   ASSERT_EQ(t.nic.ModifyUd(ud, QpState::kRts, {}, Psn(0)), roce::ModifyResult::kOk);
-  EXPECT_EQ(t.nic.CheckSend(ud, send, 1), PostResult::kOk);
-  EXPECT_EQ(t.nic.CheckSend(ud, send, 2), PostResult::kFull);
-  EXPECT_EQ(t.nic.CheckSend(ud, t.Send(1, 0, 1025), 0), PostResult::kInvalid) << "longer than a datagram";
+  EXPECT_EQ(post(ud, {good, t.Send(2, 0, 1025)}), PostResult::kInvalid) << "longer than a datagram";
+  EXPECT_EQ(post(ud, {good, good, good}), PostResult::kFull);
+  EXPECT_EQ(post(ud, {good, good}), PostResult::kOk);
 }
 
 TEST(NicTest, RefusedRequestsAreEvents) {

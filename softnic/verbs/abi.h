@@ -96,6 +96,7 @@ struct Batch {
   std::vector<Request> requests;
   std::vector<ibv_sge> pieces;
   std::vector<uint8_t> bytes;  // inline data, copied by the setters
+  std::vector<roce::SendWr> converted;
 };
 
 // The iterator over the completions of an extended completion queue: where ibv_start_poll and ibv_next_poll

@@ -134,24 +134,14 @@ int PostBatch(Qp& qp) {
     if ((request.wr.send_flags & IBV_SEND_INLINE) == 0) continue;
     request.wr.sg_list->addr = reinterpret_cast<uintptr_t>(batch.bytes.data()) + request.wr.sg_list->addr;
   }
-  InlineBuffer bytes;
-  const auto convert_each = [&](const auto& then) {
-    for (size_t i = 0; i < batch.requests.size(); ++i) {
-      roce::SendWr out;
-      if (const int error = ToSendWr(qp, batch.requests[i].wr, &bytes, &out); error != 0) return error;
-      if (const int error = ToErrno(then(out, i)); error != 0) return error;
-    }
-    return 0;
-  };
   return ErrnoOf(qp.base.context, [&] {
+    InlineBuffer bytes;  // stays empty: inline data of a batch is one piece
+    for (const Batch::Request& request : batch.requests) {
+      const int error = ToSendWr(qp, request.wr, &bytes, &batch.converted.emplace_back());
+      if (error != 0) return error;
+    }
     return AdapterOf(qp.base.context).Do([&](Nic& nic) {
-      // A single one that cannot be posted leaves nothing behind by itself.
-      const int refused =
-          batch.requests.size() < 2 ? 0 : convert_each([&](const roce::SendWr& wr, size_t ahead) {
-            return nic.CheckSend(qp.init.qpn, wr, ahead);
-          });
-      if (refused != 0) return refused;
-      return convert_each([&](const roce::SendWr& wr, size_t) { return nic.PostSend(qp.init.qpn, wr); });
+      return ToErrno(nic.PostSends(qp.init.qpn, batch.converted));
     });
   });
 }

@@ -95,8 +95,11 @@ void WrSetSgeList(ibv_qp_ex* ex, size_t count, const ibv_sge* list) {
 }
 
 void WrSetSge(ibv_qp_ex* ex, uint32_t lkey, uint64_t addr, uint32_t length) {
-  const ibv_sge sge{addr, length, lkey};
-  WrSetSgeList(ex, 1, &sge);
+  SetData(ex, [&](const Qp&, Batch& batch, ibv_send_wr& wr) {
+    batch.pieces.push_back({addr, length, lkey});
+    wr.num_sge = 1;
+    return 0;
+  });
 }
 
 void WrSetInlineDataList(ibv_qp_ex* ex, size_t count, const ibv_data_buf* list) {
@@ -136,6 +139,7 @@ int End(Qp& qp, bool post) {
   batch.requests.clear();
   batch.pieces.clear();
   batch.bytes.clear();
+  batch.converted.clear();
   batch.open = false;
   batch.mutex.unlock();
   return error;
