@@ -54,7 +54,7 @@ Nanos WallClock() {
   return now.tv_sec * kSecond + now.tv_nsec;
 }
 
-// Fills in the functions; those of fields that nobody can ask for stay null.
+// Fills in the functions; fields that nobody can ask for are 0.
 void Offer(ibv_cq_ex& ex) {
   ex.start_poll = StartPoll;
   ex.next_poll = NextPoll;
@@ -70,6 +70,9 @@ void Offer(ibv_cq_ex& ex) {
   ex.read_sl = [](ibv_cq_ex* cq) { return WcOf(cq).sl; };
   ex.read_dlid_path_bits = [](ibv_cq_ex* cq) { return WcOf(cq).dlid_path_bits; };
   ex.read_completion_ts = [](ibv_cq_ex* cq) { return static_cast<uint64_t>(Of(cq)->poller->at); };
+  ex.read_cvlan = [](ibv_cq_ex*) { return uint16_t{0}; };
+  ex.read_flow_tag = [](ibv_cq_ex*) { return uint32_t{0}; };
+  ex.read_tm_info = [](ibv_cq_ex*, ibv_wc_tm_info* info) { *info = {}; };
   ex.read_completion_wallclock_ns = [](ibv_cq_ex* cq) {
     const Nanos age = AdapterOf(cq->context).Now() - Of(cq)->poller->at;
     return static_cast<uint64_t>(WallClock() - age);
