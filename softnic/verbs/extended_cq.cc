@@ -1,8 +1,10 @@
 // Extended completion queues: ibv_create_cq_ex, the iterator over completions, and the clock of their
 // timestamps.
 #include <cerrno>
+#include <cstdint>
 #include <ctime>
 #include <memory>
+#include <utility>
 
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"

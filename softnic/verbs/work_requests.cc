@@ -3,8 +3,11 @@
 // posted whole, by the road of ibv_post_send (data.cc), or not at all.
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"

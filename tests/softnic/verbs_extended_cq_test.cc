@@ -2,8 +2,8 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <thread>
 #include <vector>
