@@ -29,8 +29,11 @@ size_t IpBytes(const Packet& packet) {
 uint8_t* WriteExtensions(const Packet& packet, const OpcodeInfo& info, uint8_t* at) {
   if (info.reth) RethView::Write(packet.reth, at), at += RethView::kBytes;
   if (info.deth) DethView::Write(packet.deth, at), at += DethView::kBytes;
+  if (info.atomic_eth) AtomicEthView::Write(packet.atomic, at), at += AtomicEthView::kBytes;
   if (info.aeth) AethView::Write(packet.aeth, at), at += AethView::kBytes;
+  if (info.atomic_ack_eth) AtomicAckEthView::Write(packet.original, at), at += AtomicAckEthView::kBytes;
   if (info.imm) ImmDtView::Write(packet.imm, at), at += ImmDtView::kBytes;
+  if (info.ieth) IethView::Write(packet.invalidate_rkey, at), at += IethView::kBytes;
   if (packet.bth.opcode == Opcode::kCnp) std::memset(at, 0, kCnpReservedBytes), at += kCnpReservedBytes;
   return at;
 }
@@ -155,8 +158,11 @@ ParseResult ParseTransport(Bytes transport, Packet* out) {
   };
   if (info.reth) out->reth = take(std::type_identity<RethView>{});
   if (info.deth) out->deth = take(std::type_identity<DethView>{});
+  if (info.atomic_eth) out->atomic = take(std::type_identity<AtomicEthView>{});
   if (info.aeth) out->aeth = take(std::type_identity<AethView>{});
+  if (info.atomic_ack_eth) out->original = take(std::type_identity<AtomicAckEthView>{});
   if (info.imm) out->imm = take(std::type_identity<ImmDtView>{});
+  if (info.ieth) out->invalidate_rkey = take(std::type_identity<IethView>{});
   out->payload = transport.subspan(info.header_bytes, padded - bth->pad());
   return ParseResult::kOk;
 }

@@ -57,7 +57,7 @@ size_t FrameBytes(const Packet& packet, bool vlan = false);
 
 // The longest frame with a payload of `payload` bytes, whatever the opcode: for sizing buffers.
 constexpr size_t MaxFrameBytes(size_t payload) {
-  return 14 + 4 + 20 + 8 + 12 + 20 + (payload + 3) / 4 * 4 + kIcrcBytes;
+  return 14 + 4 + 20 + 8 + 12 + 28 + (payload + 3) / 4 * 4 + kIcrcBytes;
 }
 
 // Serialises: Ethernet, IPv4 (DF, checksum), UDP (checksum 0), BTH and extension headers, payload, pad, ICRC.

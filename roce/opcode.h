@@ -25,18 +25,27 @@ enum class Opcode : uint8_t {
   kRcReadResponseLast = 0x0f,
   kRcReadResponseOnly = 0x10,
   kRcAck = 0x11,
+  kRcAtomicAck = 0x12,
+  kRcCompareSwap = 0x13,
+  kRcFetchAdd = 0x14,
+  kRcSendLastInv = 0x16,
+  kRcSendOnlyInv = 0x17,
   kUdSendOnly = 0x64,
   kUdSendOnlyImm = 0x65,
   kCnp = 0x81,
 };
 
-// What follows the BTH for an opcode, in this order: RETH or DETH, AETH, ImmDt, payload.
+// What follows the BTH for an opcode, in this order: RETH, DETH or AtomicETH, AETH, AtomicAckETH, ImmDt or
+// IETH, payload.
 struct OpcodeInfo {
   bool known = false;
   bool reth = false;
   bool deth = false;
   bool aeth = false;
   bool imm = false;
+  bool atomic_eth = false;
+  bool atomic_ack_eth = false;
+  bool ieth = false;
   bool payload = false;       // a payload may follow
   bool first = false;         // opens a message of several packets
   bool last = false;          // closes a message of several packets

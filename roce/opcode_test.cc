@@ -8,8 +8,9 @@ namespace {
 TEST(OpcodeTest, KnowsExactlyTheNamedOpcodes) {
   int known = 0;
   for (int byte = 0; byte < 256; ++byte) known += Info(Opcode{static_cast<uint8_t>(byte)}).known ? 1 : 0;
-  EXPECT_EQ(known, 0x12 + 3);  // RC 0x00 to 0x11, two of UD, CNP
-  EXPECT_FALSE(Info(Opcode{0x12}).known);
+  EXPECT_EQ(known, 0x15 + 2 + 3);          // RC 0x00 to 0x14, 0x16 and 0x17, two of UD, CNP
+  EXPECT_FALSE(Info(Opcode{0x15}).known);  // reserved
+  EXPECT_FALSE(Info(Opcode{0x1c}).known);  // FLUSH
   EXPECT_FALSE(Info(Opcode{0x20}).known);  // UC
   EXPECT_FALSE(Info(Opcode{0xff}).known);
 }
@@ -26,6 +27,11 @@ TEST(OpcodeTest, HeaderBytesFollowFromTheExtensionHeaders) {
   EXPECT_EQ(Info(Opcode::kRcReadResponseFirst).header_bytes, 16);
   EXPECT_EQ(Info(Opcode::kRcReadResponseMiddle).header_bytes, 12);
   EXPECT_EQ(Info(Opcode::kRcAck).header_bytes, 16);
+  EXPECT_EQ(Info(Opcode::kRcAtomicAck).header_bytes, 24);
+  EXPECT_EQ(Info(Opcode::kRcCompareSwap).header_bytes, 40);
+  EXPECT_EQ(Info(Opcode::kRcFetchAdd).header_bytes, 40);
+  EXPECT_EQ(Info(Opcode::kRcSendLastInv).header_bytes, 16);
+  EXPECT_EQ(Info(Opcode::kRcSendOnlyInv).header_bytes, 16);
   EXPECT_EQ(Info(Opcode::kUdSendOnly).header_bytes, 20);
   EXPECT_EQ(Info(Opcode::kUdSendOnlyImm).header_bytes, 24);
   EXPECT_EQ(Info(Opcode::kCnp).header_bytes, 28);

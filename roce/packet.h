@@ -50,6 +50,14 @@ struct Deth {
   Qpn src_qp{};
 };
 
+// Atomic Extended Transport Header.
+struct AtomicEth {
+  uint64_t virtual_address = 0;
+  uint32_t rkey = 0;
+  uint64_t swap_or_add = 0;
+  uint64_t compare = 0;  // of compare and swap only
+};
+
 // AETH syndromes. An RNR NAK carries a timer code in its low five bits.
 inline constexpr uint8_t kSyndromeAck = 0x1f;  // ACK, credit count "invalid": end-to-end credits are not used
 inline constexpr uint8_t kSyndromeRnrNak = 0x20;
@@ -72,12 +80,15 @@ struct Packet {
   Aeth aeth;
   Reth reth;
   Deth deth;
-  uint32_t imm = 0;  // immediate data, host byte order
+  uint32_t imm = 0;              // immediate data, host byte order
+  uint32_t invalidate_rkey = 0;  // IETH
   // Without pad bytes and ICRC. Borrowed: valid as long as the frame or buffer that it views.
   std::span<const uint8_t> payload;
   // Of a packet that is sent: the payload lies in registered memory, where it stays until the packet has
   // left. A sink that sends later must copy it otherwise.
   bool payload_stays = false;
+  AtomicEth atomic;
+  uint64_t original = 0;  // AtomicAckETH: what memory held before the operation
 };
 
 }  // namespace epic::roce

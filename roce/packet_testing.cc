@@ -35,6 +35,13 @@ bool SamePacket(const Packet& a, const Packet& b) {
   }
   if (info.deth && (a.deth.qkey != b.deth.qkey || a.deth.src_qp != b.deth.src_qp)) return false;
   if (info.imm && a.imm != b.imm) return false;
+  if (info.atomic_eth &&
+      (a.atomic.virtual_address != b.atomic.virtual_address || a.atomic.rkey != b.atomic.rkey ||
+       a.atomic.swap_or_add != b.atomic.swap_or_add || a.atomic.compare != b.atomic.compare)) {
+    return false;
+  }
+  if (info.atomic_ack_eth && a.original != b.original) return false;
+  if (info.ieth && a.invalidate_rkey != b.invalidate_rkey) return false;
   return std::ranges::equal(a.payload, b.payload);
 }
 
@@ -60,6 +67,9 @@ Packet RandomPacket(std::mt19937_64& random, size_t max_payload, std::vector<uin
   packet.reth = {random(), r32(), r32()};
   packet.deth = {r32(), Qpn{r32() & kQpnMask}};
   packet.imm = r32();
+  packet.atomic = {random(), r32(), random(), random()};
+  packet.original = random();
+  packet.invalidate_rkey = r32();
   storage->resize(Info(packet.bth.opcode).payload ? r32() % (max_payload + 1) : 0);
   for (uint8_t& byte : *storage) byte = static_cast<uint8_t>(r32());
   packet.payload = *storage;
