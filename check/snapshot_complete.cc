@@ -21,9 +21,9 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
     // Not saved: inline_at, is_inline.
     [[maybe_unused]] const auto& [wr, first, packets, number, length, inline_at, is_inline, requested] =
         sends[0];
-    // Not saved: fence, inline_bytes, remote_address, rkey, ud.
+    // Not saved: fence, inline_bytes, remote_address, rkey, compare_add, swap, ud.
     [[maybe_unused]] const auto& [wr_id, opcode, signaled, solicited, fence, sges, data, imm, remote_address,
-                                  rkey, ud] = wr;
+                                  rkey, compare_add, swap, ud] = wr;
     [[maybe_unused]] const auto& [count, sge] = sges;
     [[maybe_unused]] const auto& [address, bytes, lkey] = sge.front();
   }
@@ -33,9 +33,9 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
                                   refused_with, message, filled, write, acks_held, ack_at, cnp_due,
                                   cnp_allowed_at] = rx;
     [[maybe_unused]] const auto& [wr_id, sges] = recvs[0];
-    // Not saved, as is_read is false: first, last, rkey, remaining, address.
-    [[maybe_unused]] const auto& [is_read, syndrome, psn, response_msn, first, last, rkey, remaining,
-                                  address] = responses[0];
+    // Not saved, as kind is kAeth: first, last, rkey, remaining, address, original.
+    [[maybe_unused]] const auto& [kind, syndrome, psn, response_msn, first, last, rkey, remaining, address,
+                                  original] = responses[0];
   }
   {
     [[maybe_unused]] const auto& [active, rate_bps, target_bps, alpha, time_rounds, byte_rounds, bytes,

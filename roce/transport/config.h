@@ -56,7 +56,8 @@ struct QpConfig {
   uint32_t send_depth = 256;
   uint32_t recv_depth = 256;
   uint32_t max_inline_bytes = 64;
-  // RDMA Reads outstanding, own ones and the peer's: the most that Modify may ask for; at most 128.
+  // RDMA Reads and atomics outstanding, own ones and the peer's: the most that Modify may ask for; at most
+  // 128.
   uint8_t max_rd_atomic = 16;
   // Receives come from a shared receive queue (Memory::TakeSharedReceive), one per message; PostRecv takes
   // none, recv_depth counts for nothing, and credits are not given (InfiniBand specification 10.2.9.1).
@@ -73,19 +74,19 @@ inline constexpr uint32_t kMaxPathMtu = 4096;
 struct QpChange {
   std::optional<QpState> state;
   // To INIT.
-  std::optional<bool> remote_read, remote_write;  // access flags
+  std::optional<bool> remote_read, remote_write, remote_atomic;  // access flags
   // To RTR.
   std::optional<Ipv4> remote_ip;
   std::optional<Qpn> remote_qpn;
   std::optional<uint32_t> path_mtu;  // 256, 512, 1024, 2048 or 4096
   std::optional<Psn> rq_psn;
-  std::optional<uint8_t> max_dest_rd_atomic;  // RDMA Reads that the peer may have outstanding
+  std::optional<uint8_t> max_dest_rd_atomic;  // RDMA Reads and atomics that the peer may have outstanding
   std::optional<uint8_t> min_rnr_timer;       // code
   // To RTS.
   std::optional<Psn> sq_psn;
   std::optional<uint8_t> timeout;  // exponent; 0 is for ever
   std::optional<uint8_t> retry_cnt, rnr_retry;
-  std::optional<uint8_t> max_rd_atomic;  // own RDMA Reads outstanding
+  std::optional<uint8_t> max_rd_atomic;  // own RDMA Reads and atomics outstanding
 };
 
 enum class ModifyResult : uint8_t {
@@ -97,7 +98,7 @@ enum class ModifyResult : uint8_t {
 };
 
 struct QpAttributes {
-  bool remote_read = false, remote_write = false;
+  bool remote_read = false, remote_write = false, remote_atomic = false;
   Ipv4 remote_ip{};
   Qpn remote_qpn{};
   uint32_t path_mtu = 1024;
@@ -127,7 +128,7 @@ struct QpCounters {
   uint64_t ack_beyond = 0;     // acknowledges what was never sent
   uint64_t stale = 0;          // response to something completed long since
   uint64_t bad_response = 0;   // malformed, but not worth an error
-  uint64_t bad_duplicate = 0;  // repeated read that is none
+  uint64_t bad_duplicate = 0;  // repeated read or atomic that is none
   uint64_t no_room = 0;        // too many answers waiting
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <random>
 
@@ -16,6 +17,11 @@ constexpr uint32_t kRkey = 2;
 constexpr uint32_t kRegion = 1 << 18;
 constexpr Nanos kDelay = 5 * kMicrosecond;
 
+// Atomics change a counter of their own, at the beginning of the peer's remote region.
+constexpr uint32_t kCounterBytes = 8;
+
+bool TakesReceive(WrOpcode op) { return op == WrOpcode::kSend || HasImm(op); }
+
 struct Faults {
   double loss = 0, duplicate = 0, reorder = 0;
 };
@@ -24,7 +30,7 @@ struct Faults {
 struct Job {
   SendWr wr;
   uint32_t length = 0;
-  std::vector<uint8_t> data;  // sent, written, or what a read must bring
+  std::vector<uint8_t> data;  // sent, written, or what a read or atomic must bring
 };
 
 struct End {
@@ -86,12 +92,15 @@ class Pipe {
 
   // Each job has its own place in its side's memory, and writes and reads their own in the peer's.
   void MakeJobs(End& end) {
-    uint32_t at = 0;
+    uint32_t at = kCounterBytes;
+    uint64_t counter = 0;
     for (uint32_t i = 0; i < 40; ++i) {
-      const uint32_t length =
-          Chance(0.1) ? 0 : static_cast<uint32_t>(random_() % (Chance(0.3) ? 12000 : 900));
+      const auto opcode = static_cast<WrOpcode>(random_() % 7);
+      const uint32_t length = IsAtomic(opcode) ? kAtomicBytes
+                              : Chance(0.1)    ? 0
+                                            : static_cast<uint32_t>(random_() % (Chance(0.3) ? 12000 : 900));
       if (at + length > kRegion / 2) break;
-      Job job{.wr = {.wr_id = i, .opcode = static_cast<WrOpcode>(random_() % 5)}, .length = length};
+      Job job{.wr = {.wr_id = i, .opcode = opcode}, .length = length};
       job.data.resize(length);
       for (uint8_t& byte : job.data) byte = static_cast<uint8_t>(random_());
       job.wr.signaled = Chance(0.7);
@@ -99,6 +108,7 @@ class Pipe {
       job.wr.imm = static_cast<uint32_t>(random_());
       job.wr.remote_address = kRegion + at;
       job.wr.rkey = kRkey;
+      if (IsAtomic(opcode)) counter = MakeAtomic(job, counter);
       // In up to three pieces.
       const uint32_t a = length / 3;
       job.wr.sges.count = 3;
@@ -111,17 +121,27 @@ class Pipe {
     end.jobs.back().wr.signaled = true;
   }
 
+  // The request, and what it must bring: what the counter is by then. What it leaves there.
+  uint64_t MakeAtomic(Job& job, uint64_t counter) {
+    std::memcpy(job.data.data(), &counter, sizeof counter);
+    job.wr.swap = random_();
+    if (job.wr.opcode == WrOpcode::kFetchAdd) return counter + (job.wr.compare_add = random_());
+    job.wr.compare_add = Chance(0.7) ? counter : random_();
+    return job.wr.compare_add == counter ? job.wr.swap : counter;
+  }
+
   void Post(End& end, End& peer) {
     while (end.posted < end.jobs.size()) {
       Job& job = end.jobs[end.posted];
       const auto at = static_cast<std::ptrdiff_t>(job.wr.remote_address - kRegion);
       if (job.wr.opcode == WrOpcode::kRead) {
         std::ranges::copy(job.data, peer.memory.region(kRkey).bytes.begin() + at);
-      } else {
+      } else if (!IsAtomic(job.wr.opcode)) {
         std::ranges::copy(job.data, end.memory.region(kLkey).bytes.begin() + at);
       }
       SendWr wr = job.wr;
-      if (job.length > 0 && job.length <= 64 && wr.opcode != WrOpcode::kRead) wr.inline_bytes = job.data;
+      if (IsAtomic(wr.opcode)) wr.remote_address = kRegion;
+      if (job.length > 0 && job.length <= 64 && !IsReadOrAtomic(wr.opcode)) wr.inline_bytes = job.data;
       ASSERT_EQ(end.qp.PostSend(wr), PostResult::kOk);
       // Inline data is the caller's again at once.
       if (!wr.inline_bytes.empty())
@@ -133,11 +153,8 @@ class Pipe {
   // Received messages land in the upper half of the local region, each at the place of its job.
   void PostRecv(End& end, const End& peer) {
     while (end.recvs_posted < peer.jobs.size()) {
-      const auto takes = [&](const Job& job) {
-        return job.wr.opcode != WrOpcode::kWrite && job.wr.opcode != WrOpcode::kRead;
-      };
       const Job& job = peer.jobs[end.recvs_posted];
-      if (takes(job)) {
+      if (TakesReceive(job.wr.opcode)) {
         if (Chance(0.5)) return;
         const uint64_t at = job.wr.remote_address - kRegion + kRegion / 2;
         ASSERT_EQ(end.qp.PostRecv({.wr_id = job.wr.wr_id, .sges = OneSge(at, job.length, kLkey)}),
@@ -179,7 +196,7 @@ class Pipe {
       if (job.wr.signaled) want_sent.push_back(job.wr.wr_id);
       const auto place = static_cast<std::ptrdiff_t>(job.wr.remote_address - kRegion);
       const bool to_recv = job.wr.opcode == WrOpcode::kSend || job.wr.opcode == WrOpcode::kSendImm;
-      const auto at = job.wr.opcode == WrOpcode::kRead ? end.memory.region(kLkey).bytes.begin() + place
+      const auto at = IsReadOrAtomic(job.wr.opcode) ? end.memory.region(kLkey).bytes.begin() + place
                       : to_recv ? peer.memory.region(kLkey).bytes.begin() + place + kRegion / 2
                                 : peer.memory.region(kRkey).bytes.begin() + place;
       EXPECT_TRUE(std::equal(job.data.begin(), job.data.end(), at));

@@ -8,6 +8,7 @@
 //   completer.cc   responses in: ACK, NAK, RNR NAK, read responses
 //   responder.cc   requests in: order, access, receive queue; acknowledgements
 //   responses.cc   responses out: ACK policy, read responses, CNP
+//   atomics.cc     compare and swap, fetch and add, at both ends
 //   state.cc       Modify, errors and flushing
 //
 // The caller hands over each packet with OnPacket and then calls Poll, which sends; it also calls Poll after
@@ -85,7 +86,7 @@ class QueuePair {
     uint32_t length = 0;
     uint32_t inline_at = 0;  // in Requester::inline_bytes; used if is_inline
     bool is_inline = false;
-    bool requested = false;  // a Read that was sent since the last repetition began
+    bool requested = false;  // a Read or atomic that was sent since the last repetition began
   };
   static constexpr int64_t kNoLimit = INT64_MAX;
   // The send queue and how far it is. una <= nxt <= max <= posted.
@@ -111,9 +112,10 @@ class QueuePair {
     Nanos rnr_until = kNever;  // waiting after an RNR NAK
   };
   enum class Message : uint8_t { kNone, kSend, kWrite };
+  enum class Answer : uint8_t { kAeth, kRead, kAtomic };
   struct Response {
-    bool is_read = false;
-    uint8_t syndrome = 0;  // if not a read
+    Answer kind = Answer::kAeth;
+    uint8_t syndrome = 0;  // of an AETH alone
     Psn psn;               // of the next packet
     uint32_t msn = 0;
     // A read: the whole has PSNs first to last; what remains is read from address on.
@@ -121,11 +123,15 @@ class QueuePair {
     uint32_t rkey = 0;
     uint32_t remaining = 0;
     uint64_t address = 0;
+    uint64_t original = 0;  // an atomic
   };
-  // A Read that was taken: only the like of it is taken for its repetition.
+  // A Read or atomic that was taken: only the like of it is taken for its repetition. An atomic is not
+  // executed again: what it found is answered again.
   struct ReadRecord {
+    Opcode opcode = Opcode::kRcReadRequest;
     Psn first, last;
-    Reth reth;
+    Reth reth;              // of an atomic: where and by which key
+    uint64_t original = 0;  // an atomic
   };
   struct Responder {
     Ring<RecvWr> recvs;
@@ -133,8 +139,8 @@ class QueuePair {
     Ring<ReadRecord> reads;
     Psn epsn;
     // Behind the last packet of a Send or Write that was taken. A plain acknowledgement names the PSN before
-    // it and never one of a Read, whose responses are its only acknowledgement: rdma_rxe completes a Read
-    // whose last PSN an ACK names, without its data. Equal to epsn except behind a Read, and with hold_acks.
+    // it and never one of a Read or atomic, whose responses are its only acknowledgement: rdma_rxe completes
+    // one whose last PSN an ACK names, without its data. Equal to epsn except behind one, and with hold_acks.
     Psn ack_psn;
     uint32_t ack_msn = 0;  // the MSN that goes with ack_psn, with hold_acks
     uint32_t msn = 0;
@@ -166,6 +172,8 @@ class QueuePair {
   void TakeCredits(const Aeth& aeth, int64_t named);
   void OnAck(Nanos now, int64_t named);
   void OnNak(Nanos now, uint8_t syndrome, int64_t named);
+  bool TakeBefore(Nanos now, int64_t named);
+  void TakeResponse(Nanos now, int64_t named);
   void OnReadResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory);
   bool CompleteThrough(Nanos now, int64_t acked);
   void CompleteFront();
@@ -186,12 +194,21 @@ class QueuePair {
   void RefuseRequest(uint8_t nak_syndrome, WcStatus recv_status);
   void EndRefused(uint8_t nak_syndrome, WcStatus recv_status);
 
+  // atomics.cc
+  void EmitAtomic(SendEntry& entry, PacketSink& sink);
+  void OnAtomicResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory);
+  void ExecuteAtomic(const Packet& packet, Memory& memory);
+  void RepeatAtomic(const Packet& packet);
+  bool QueueAtomic(const ReadRecord& record);
+  void EmitAtomicResponse(const Response& response, PacketSink& sink);
+
   // responses.cc
   void Acknowledge(Nanos now);
   void NoteTaken(Nanos now, const Packet& packet, bool ends);
   bool QueueAck() { return QueueAeth(kSyndromeAck, rx_.ack_psn - 1); }
   bool QueueAeth(uint8_t syndrome, Psn psn);
   bool QueueRead(const ReadRecord& whole, Psn from, const Reth& part);
+  void NoteAnswered(const ReadRecord& record);
   void CutOffRead();
   void EmitResponse(Memory& memory, PacketSink& sink);
   void NoteCongestion(Nanos now, const Packet& packet);

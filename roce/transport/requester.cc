@@ -35,18 +35,19 @@ PostResult QueuePair::PostSend(const SendWr& wr) {
   if (tx_.sends.full() || !HasRoom()) return PostResult::kFull;
   const bool is_inline = !wr.inline_bytes.empty();
   const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.count <= kMaxSge ? wr.sges.bytes() : 0;
-  if (wr.sges.count > kMaxSge || length > kMaxMessageBytes || wr.opcode > WrOpcode::kRead ||
-      (is_inline && (length > config_.max_inline_bytes || wr.opcode == WrOpcode::kRead)) ||
-      (wr.opcode == WrOpcode::kRead && attr_.max_rd_atomic == 0)) {
+  if (wr.sges.count > kMaxSge || length > kMaxMessageBytes || wr.opcode > WrOpcode::kFetchAdd ||
+      (is_inline && (length > config_.max_inline_bytes || IsReadOrAtomic(wr.opcode))) ||
+      (IsReadOrAtomic(wr.opcode) && attr_.max_rd_atomic == 0) ||
+      (IsAtomic(wr.opcode) && (length < kAtomicBytes || wr.remote_address % kAtomicBytes != 0))) {
     return PostResult::kInvalid;
   }
   SendEntry entry;
   entry.wr = wr;
   entry.wr.inline_bytes = {};
-  entry.length = static_cast<uint32_t>(length);
+  entry.length = IsAtomic(wr.opcode) ? kAtomicBytes : static_cast<uint32_t>(length);
   entry.is_inline = is_inline;
   entry.first = tx_.posted;
-  entry.packets = std::max<int64_t>(1, (static_cast<int64_t>(length) + attr_.path_mtu - 1) / attr_.path_mtu);
+  entry.packets = std::max<int64_t>(1, (int64_t{entry.length} + attr_.path_mtu - 1) / attr_.path_mtu);
   if (is_inline) {
     // Entries leave in order: the one that used this slot before has left, or the queue would be full.
     entry.inline_at = static_cast<uint32_t>(tx_.posts % tx_.sends.capacity()) * config_.max_inline_bytes;
@@ -95,7 +96,7 @@ bool QueuePair::MaySend() const {
   // Without credit one packet at a time: its acknowledgement brings credits, or an RNR NAK (9.7.7.2).
   if (LacksCredit(entry) && tx_.nxt != tx_.una) return false;
   if (starts && entry.wr.fence && tx_.reads_in_flight > 0) return false;
-  if (entry.wr.opcode != WrOpcode::kRead) return true;
+  if (!IsReadOrAtomic(entry.wr.opcode)) return true;
   return tx_.reads_in_flight < attr_.max_rd_atomic &&
          (entry.first <= tx_.una || entry.first + entry.packets <= tx_.una + kMaxPsnSpread);
 }
@@ -154,6 +155,8 @@ bool QueuePair::EmitRequest(Nanos now, Memory& memory, PacketSink& sink) {
   uint32_t bytes = 0;
   if (entry.wr.opcode == WrOpcode::kRead) {
     EmitRead(entry, sink);
+  } else if (IsAtomic(entry.wr.opcode)) {
+    EmitAtomic(entry, sink);
   } else if (!EmitData(entry, memory, sink, &bytes)) {
     tx_.stuck = true;
     if (tx_.cur == 0) FailSend(WcStatus::kLocProtErr);

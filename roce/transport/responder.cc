@@ -9,8 +9,9 @@ namespace {
 
 bool IsSend(Opcode op) { return op <= Opcode::kRcSendOnlyImm; }
 bool IsWriteRequest(Opcode op) { return op >= Opcode::kRcWriteFirst && op <= Opcode::kRcWriteOnlyImm; }
-bool IsRequest(Opcode op) { return op <= Opcode::kRcReadRequest; }
-bool IsResponse(Opcode op) { return op >= Opcode::kRcReadResponseFirst && op <= Opcode::kRcAck; }
+bool IsAtomicRequest(Opcode op) { return op == Opcode::kRcCompareSwap || op == Opcode::kRcFetchAdd; }
+bool IsRequest(Opcode op) { return op <= Opcode::kRcReadRequest || IsAtomicRequest(op); }
+bool IsResponse(Opcode op) { return op >= Opcode::kRcReadResponseFirst && op <= Opcode::kRcAtomicAck; }
 
 int32_t ReadPackets(uint32_t bytes, uint32_t mtu) {
   return std::max<int32_t>(1, static_cast<int32_t>((uint64_t{bytes} + mtu - 1) / mtu));
@@ -90,6 +91,7 @@ bool QueuePair::LengthFits(const Packet& packet) const {
 void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
   const Opcode op = packet.bth.opcode;
   if (op == Opcode::kRcReadRequest) return ExecuteRead(packet, memory);
+  if (IsAtomicRequest(op)) return ExecuteAtomic(packet, memory);
   const OpcodeInfo& info = Info(op);
   const bool ends = info.last || info.only;
   const bool consumes_recv = IsSend(op) || info.imm;
@@ -186,31 +188,27 @@ void QueuePair::ExecuteRead(const Packet& packet, Memory& memory) {
     return RefuseRequest(kSyndromeNakRemoteAccess, WcStatus::kRemAccessErr);
   }
   const int32_t packets = ReadPackets(reth.dma_length, attr_.path_mtu);
-  const ReadRecord record{.first = rx_.epsn, .last = rx_.epsn + (packets - 1), .reth = reth};
+  const ReadRecord record{.first = rx_.epsn, .last = rx_.epsn + (packets - 1), .reth = reth, .original = 0};
   rx_.msn = (rx_.msn + 1) & Psn::kMask;
   if (!QueueRead(record, record.first, reth)) {
     rx_.msn = (rx_.msn - 1) & Psn::kMask;
     return;
   }
-  // The responses acknowledge all before; those to a repetition would not.
-  rx_.acks_held = 0;
-  rx_.ack_at = kNever;
-  // The requester keeps to max_dest_rd_atomic; of one that does not, the oldest is forgotten (as rdma_rxe).
-  while (rx_.reads.size() >= attr_.max_dest_rd_atomic) rx_.reads.pop_front();
-  rx_.reads.push_back(record);
-  rx_.epsn = rx_.epsn + packets;
+  NoteAnswered(record);
 }
 
 // A repetition: its effect has been had. A Send or Write is acknowledged again with the last PSN of its kind,
 // as rdma_rxe's responder does: never with a later Read's, whose responses may be lost (queue_pair.h,
-// ack_psn). A Read is executed again, from where the request says (9.7.5.1.5).
+// ack_psn). A Read is executed again, from where the request says (9.7.5.1.5), an atomic never.
 void QueuePair::OnDuplicate(const Packet& packet) {
   ++counters_.duplicates;
+  if (IsAtomicRequest(packet.bth.opcode)) return RepeatAtomic(packet);
   if (packet.bth.opcode != Opcode::kRcReadRequest) return void(QueueAck());
   for (size_t i = 0; i < rx_.reads.size(); ++i) {
     const ReadRecord& read = rx_.reads[i];
     const int32_t skipped = packet.bth.psn.DistanceFrom(read.first);
-    if (skipped < 0 || read.last.DistanceFrom(packet.bth.psn) < 0) continue;
+    if (read.opcode != packet.bth.opcode || skipped < 0 || read.last.DistanceFrom(packet.bth.psn) < 0)
+      continue;
     const uint64_t offset = uint64_t{static_cast<uint32_t>(skipped)} * attr_.path_mtu;
     const Reth& reth = packet.reth;
     if (reth.rkey != read.reth.rkey || reth.virtual_address != read.reth.virtual_address + offset ||

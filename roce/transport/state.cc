@@ -63,10 +63,12 @@ ModifyResult QueuePair::Modify(const QpChange& c) {
   const bool path = c.remote_ip || c.remote_qpn || c.path_mtu || c.rq_psn || c.max_dest_rd_atomic;
   const bool sending = c.sq_psn || c.timeout || c.retry_cnt || c.rnr_retry || c.max_rd_atomic;
   if ((path && !to_rtr) || (sending && !to_rts)) return ModifyResult::kAttributeNotNow;
-  if ((to == QpState::kReset || to == QpState::kErr) && (c.remote_read || c.remote_write || c.min_rnr_timer))
+  if ((to == QpState::kReset || to == QpState::kErr) &&
+      (c.remote_read || c.remote_write || c.remote_atomic || c.min_rnr_timer))
     return ModifyResult::kAttributeNotNow;
   Take(c.remote_read, &attr_.remote_read);
   Take(c.remote_write, &attr_.remote_write);
+  Take(c.remote_atomic, &attr_.remote_atomic);
   Take(c.remote_ip, &attr_.remote_ip);
   Take(c.remote_qpn, &attr_.remote_qpn);
   Take(c.path_mtu, &attr_.path_mtu);

@@ -1,6 +1,6 @@
 // Bytes as packets, posts and time against a live queue pair: it changes no byte but those of the region that
-// the peer may write, of receives and reads before their completion; completions come once and in order; what
-// it sends is bounded. AddressSanitizer watches the rest.
+// the peer may write, of receives, reads and atomics before their completion; completions come once and in
+// order; what it sends is bounded. AddressSanitizer watches the rest.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kLocalKey = 1;
 constexpr uint32_t kReadableKey = 6;  // the peer may read
-constexpr uint32_t kWritableKey = 7;  // and write
+constexpr uint32_t kWritableKey = 7;  // and write, also by atomics
 constexpr uint64_t kReadable = 0x40000;
 constexpr uint64_t kWritable = 0x50000;
 constexpr size_t kRemoteBytes = 2000;
@@ -37,7 +37,7 @@ class Trial {
     auto& local = memory_.Add(kLocalKey, 0, kSendBytes + 2 * kSlots * kSlotBytes + 512);
     std::ranges::fill(local.bytes, kGuard);
     auto& readable = memory_.Add(kReadableKey, kReadable, kRemoteBytes, /*remote=*/true);
-    readable.remote_write = false;
+    readable.remote_write = readable.remote_atomic = false;
     std::ranges::fill(readable.bytes, kGuard);
     memory_.Add(kWritableKey, kWritable, kRemoteBytes, /*remote=*/true);
     snapshot_ = local.bytes;
@@ -83,8 +83,9 @@ class Trial {
   }
 
   void Arrive() {
-    static constexpr std::array kOpcodes = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a,
-                                            0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x11, 0x11, 0x81};
+    static constexpr std::array kOpcodes = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07,
+                                            0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f,
+                                            0x10, 0x11, 0x11, 0x11, 0x12, 0x13, 0x14, 0x81};
     Packet p;
     p.src_ip = kRemoteIp;
     p.dst_ip = kLocalIp;
@@ -108,6 +109,15 @@ class Trial {
       const uint32_t more = info.only && info.payload ? 0 : in_.Next() * 4u;
       p.reth.dma_length = (flags & 64) != 0 ? static_cast<uint32_t>(payload.size()) + more : Next32(in_);
     }
+    if (info.atomic_eth) {
+      p.atomic.rkey = (flags & 8) != 0 ? kWritableKey : (flags & 16) != 0 ? kReadableKey : in_.Next();
+      const uint64_t base = p.atomic.rkey == kReadableKey ? kReadable : kWritable;
+      const uint64_t at = in_.Next() * 8u;
+      p.atomic.virtual_address = (flags & 32) != 0 ? base + at : base + at + in_.Next();
+      p.atomic.swap_or_add = Next32(in_);
+      p.atomic.compare = (flags & 64) != 0 ? 0 : Next32(in_);
+    }
+    p.original = in_.Next();
     const uint64_t before = qp_.counters().duplicates + qp_.counters().out_of_sequence;
     qp_.OnPacket(now_, p, memory_);
     if (!response && before == qp_.counters().duplicates + qp_.counters().out_of_sequence)
@@ -116,17 +126,17 @@ class Trial {
 
   void PostSend() {
     const uint8_t how = in_.Next();
-    SendWr wr{.wr_id = posted_sends_, .opcode = static_cast<WrOpcode>(how % 5)};
+    SendWr wr{.wr_id = posted_sends_, .opcode = static_cast<WrOpcode>(how % 7)};
     wr.signaled = (how & 16) != 0;
     const uint32_t length = in_.Next() * 2u;
-    if (wr.opcode == WrOpcode::kRead) {
+    if (IsReadOrAtomic(wr.opcode)) {
       if (reads_ == kSlots) return;
       wr.sges = OneSge(ReadSlot(reads_), length, kLocalKey);
     } else {
       wr.sges = OneSge(in_.Next(), length * 8, (how & 32) != 0 ? kLocalKey : in_.Next());
     }
     if (qp_.PostSend(wr) != PostResult::kOk) return;
-    if (wr.opcode == WrOpcode::kRead) read_wr_[reads_++] = posted_sends_;
+    if (IsReadOrAtomic(wr.opcode)) read_wr_[reads_++] = posted_sends_;
     ++posted_sends_;
   }
 

@@ -18,6 +18,7 @@ class FlatMemory final : public Memory {
     uint64_t address = 0;
     bool remote_read = false;
     bool remote_write = false;
+    bool remote_atomic = false;
     bool local_write = true;
     std::vector<uint8_t> bytes;
   };
@@ -66,9 +67,10 @@ struct Wiring {
   uint8_t rnr_retry = 7;
   uint8_t min_rnr_timer = 12;  // 640 us
   uint8_t rd_atomic = 4;
+  bool remote_atomic = true;
   bool mirrored = false;  // the other end: addresses, QPNs and PSNs swapped
 };
-// A queue pair in RTS with everything allowed.
+// A queue pair in RTS with everything allowed, but for what `wiring` takes away.
 QueuePair Connected(const Wiring& wiring);
 
 // One piece of memory.

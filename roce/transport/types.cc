@@ -30,6 +30,22 @@ const char* Name(WcStatus status) {
   return "unknown";
 }
 
+WcOpcode CompletionOf(WrOpcode op) {
+  switch (op) {
+    case WrOpcode::kWrite:
+    case WrOpcode::kWriteImm:
+      return WcOpcode::kWrite;
+    case WrOpcode::kRead:
+      return WcOpcode::kRead;
+    case WrOpcode::kCompareSwap:
+      return WcOpcode::kCompareSwap;
+    case WrOpcode::kFetchAdd:
+      return WcOpcode::kFetchAdd;
+    default:
+      return WcOpcode::kSend;
+  }
+}
+
 bool IsTransition(QpState from, QpState to) {
   if (to == QpState::kReset || to == QpState::kErr) return true;
   switch (from) {

@@ -33,9 +33,20 @@ enum class WcStatus : uint8_t {
 // "RETRY_EXC_ERR", for messages.
 const char* Name(WcStatus status);
 
-// As ibv_wr_opcode, without atomics.
-enum class WrOpcode : uint8_t { kWrite = 0, kWriteImm = 1, kSend = 2, kSendImm = 3, kRead = 4 };
+// As ibv_wr_opcode.
+enum class WrOpcode : uint8_t {
+  kWrite = 0,
+  kWriteImm = 1,
+  kSend = 2,
+  kSendImm = 3,
+  kRead = 4,
+  kCompareSwap = 5,
+  kFetchAdd = 6,
+};
 constexpr bool HasImm(WrOpcode op) { return op == WrOpcode::kWriteImm || op == WrOpcode::kSendImm; }
+constexpr bool IsAtomic(WrOpcode op) { return op == WrOpcode::kCompareSwap || op == WrOpcode::kFetchAdd; }
+// Whether the answer brings data, which no acknowledgement of a later request can stand for.
+constexpr bool IsReadOrAtomic(WrOpcode op) { return op == WrOpcode::kRead || IsAtomic(op); }
 constexpr bool IsWrite(WrOpcode op) { return op == WrOpcode::kWrite || op == WrOpcode::kWriteImm; }
 
 // A piece of registered local memory.
@@ -45,6 +56,9 @@ struct Sge {
   uint32_t lkey = 0;
 };
 inline constexpr size_t kMaxSge = 4;
+
+// What an atomic operation is on: so many bytes, at an address that is a multiple of it (9.4.5).
+inline constexpr uint32_t kAtomicBytes = 8;
 
 struct SgeList {
   uint8_t count = 0;
@@ -73,13 +87,17 @@ struct SendWr {
   WrOpcode opcode = WrOpcode::kSend;
   bool signaled = true;
   bool solicited = false;
-  bool fence = false;  // wait for earlier RDMA Reads (InfiniBand specification, 10.8.3.3)
+  bool fence = false;  // wait for earlier RDMA Reads and atomics (InfiniBand specification, 10.8.3.3)
   SgeList sges;
   // Inline data: if not empty, it is copied when the request is posted and sges is ignored.
   std::span<const uint8_t> inline_bytes;
   uint32_t imm = 0;  // host byte order
   uint64_t remote_address = 0;
   uint32_t rkey = 0;
+  // Of atomics: what memory is compared with, or what is added; and what is stored if they are equal. What
+  // memory held before goes to the first 8 bytes of sges, in this machine's byte order.
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
   UdAddress ud;
 };
 
@@ -89,7 +107,17 @@ struct RecvWr {
 };
 
 // As ibv_wc_opcode.
-enum class WcOpcode : uint8_t { kSend = 0, kWrite = 1, kRead = 2, kRecv = 128, kRecvWriteImm = 129 };
+enum class WcOpcode : uint8_t {
+  kSend = 0,
+  kWrite = 1,
+  kRead = 2,
+  kCompareSwap = 3,
+  kFetchAdd = 4,
+  kRecv = 128,
+  kRecvWriteImm = 129,
+};
+// Of a request's completion.
+WcOpcode CompletionOf(WrOpcode op);
 
 struct Completion {
   uint64_t wr_id = 0;
@@ -115,6 +143,6 @@ enum class PostResult : uint8_t {
 };
 
 // What a remote or local key is asked for.
-enum class Access : uint8_t { kLocalRead, kLocalWrite, kRemoteRead, kRemoteWrite };
+enum class Access : uint8_t { kLocalRead, kLocalWrite, kRemoteRead, kRemoteWrite, kRemoteAtomic };
 
 }  // namespace epic::roce
