@@ -2,6 +2,26 @@
 
 namespace epic::softnic {
 
+namespace {
+
+bool Allows(const MemoryRights& rights, roce::Access access) {
+  switch (access) {
+    case roce::Access::kLocalRead:
+      return true;
+    case roce::Access::kLocalWrite:
+      return rights.local_write;
+    case roce::Access::kRemoteRead:
+      return rights.remote_read;
+    case roce::Access::kRemoteWrite:
+      return rights.remote_write;
+    case roce::Access::kRemoteAtomic:
+      return rights.remote_atomic;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<uint32_t> MemoryTable::Register(uint32_t pd, uint8_t* bytes, uint64_t address, uint64_t length,
                                               MemoryRights rights) {
   if (length == 0 || address + (length - 1) < address) return std::nullopt;
@@ -44,12 +64,7 @@ std::optional<std::span<uint8_t>> MemoryTable::Map(uint32_t pd, roce::Access acc
   if (region == nullptr || region->pd != pd || address < region->address) return std::nullopt;
   const uint64_t offset = address - region->address;
   if (offset > region->length || length > region->length - offset) return std::nullopt;
-  const MemoryRights& rights = region->rights;
-  const bool allowed = access == roce::Access::kLocalRead    ? true
-                       : access == roce::Access::kLocalWrite ? rights.local_write
-                       : access == roce::Access::kRemoteRead ? rights.remote_read
-                                                             : rights.remote_write;
-  if (!allowed) return std::nullopt;
+  if (!Allows(region->rights, access)) return std::nullopt;
   return std::span(region->bytes + offset, length);
 }
 

@@ -15,6 +15,7 @@ struct MemoryRights {
   bool local_write = false;
   bool remote_read = false;
   bool remote_write = false;
+  bool remote_atomic = false;
 };
 
 class MemoryTable {

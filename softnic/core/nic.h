@@ -51,7 +51,7 @@ struct NicCounters {
   uint64_t no_queue_pair = 0;  // packets to a QPN that is not there
 };
 
-// RDMA Reads outstanding of a queue pair, each way; as rdma_rxe.
+// RDMA Reads and atomics outstanding of a queue pair, each way; as rdma_rxe.
 inline constexpr uint8_t kMaxRdAtomic = 128;
 
 struct QpInit {

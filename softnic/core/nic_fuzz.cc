@@ -1,6 +1,7 @@
 // Bytes as packets, verbs calls and time against an adapter with live queue pairs. Whatever they are:
 //   - no byte changes but those that the peer may write, by a key, its bounds, its rights and its protection
-//     domain, and those of receives and Reads that have not completed; guard bytes lie around every region;
+//     domain, and those of receives, Reads and atomics that have not completed; guard bytes lie around every
+//     region;
 //   - no byte leaves that nobody may send: neither a guard byte nor a secret of another protection domain;
 //   - completions are of requests that wait, and each comes once.
 // AddressSanitizer watches the rest.
@@ -13,50 +14,13 @@
 #include "base/fuzz_input.h"
 #include "roce/transport/transport_testing.h"
 #include "softnic/core/nic.h"
+#include "softnic/core/nic_fuzz_testing.h"
 
 namespace epic::softnic::testing {
 namespace {
 
 using roce::Packet;
 using roce::QpState;
-
-constexpr Ipv4 kIp{0x0a000001}, kPeerIp{0x0a000002}, kGroup{0xe0000001};
-constexpr Qpn kPeerQpn{0x99};
-constexpr uint32_t kMtu = 256, kQkey = 5, kDepth = 6;
-constexpr uint64_t kBase = 0x10000;  // the address of the arena's first byte
-constexpr size_t kRegion = 600, kGap = 72, kFixed = 6, kStride = kRegion + kGap;
-constexpr size_t kArena = kGap + kFixed * kStride;
-constexpr uint8_t kGuard = 0xee, kSecret = 0xdd, kOrdinary = 0x11, kArriving = 0xab;
-constexpr uint32_t kPd = 1, kOtherPd = 2, kSecretPd = 3;
-constexpr size_t kMaxMrs = 24;
-// Bits: local write, remote read, remote write.
-MemoryRights Rights(int bits) { return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0}; }
-constexpr std::array<uint8_t, kFixed> kFixedRights = {7, 3, 1, 0, 7, 7};
-
-struct Mr {
-  uint32_t pd;
-  size_t offset, length;  // in the arena
-  MemoryRights rights;
-  uint32_t key = 0;
-  bool live = false;
-};
-
-// A receive or a Read whose buffer the adapter may write until its completion.
-struct Buffer {
-  uint64_t id;
-  Qpn qpn;
-  uint32_t pd;
-  roce::Sge sge;
-};
-
-struct End {
-  Qpn qpn{}, peer{};
-  Ipv4 peer_ip{};
-  uint32_t pd = kPd;
-  bool remote_read = true, remote_write = true, shared = false, is_ud = false;
-  bool exists = false;
-  uint32_t next_psn = 0;  // of the peer's requests
-};
 
 class Trial {
  public:
@@ -159,8 +123,10 @@ class Trial {
       nic_.AttachMulticast(end.qpn, kGroup);
       return;
     }
-    nic_.ModifyRc(
-        end.qpn, {.state = QpState::kInit, .remote_read = end.remote_read, .remote_write = end.remote_write});
+    nic_.ModifyRc(end.qpn, {.state = QpState::kInit,
+                            .remote_read = end.remote_read,
+                            .remote_write = end.remote_write,
+                            .remote_atomic = end.remote_atomic});
     nic_.ModifyRc(end.qpn, {.state = QpState::kRtr,
                             .remote_ip = end.peer_ip,
                             .remote_qpn = end.peer,
@@ -234,8 +200,8 @@ class Trial {
     const End& end = SomeEnd();
     if (!end.exists) return;
     const uint8_t how = in_.Next();
-    roce::SendWr wr{.wr_id = next_id_, .opcode = static_cast<roce::WrOpcode>(how % 5)};
-    wr.signaled = (how & 8) != 0 || wr.opcode == roce::WrOpcode::kRead;
+    roce::SendWr wr{.wr_id = next_id_, .opcode = static_cast<roce::WrOpcode>(how % 7)};
+    wr.signaled = (how & 8) != 0 || roce::IsReadOrAtomic(wr.opcode);
     wr.fence = (how & 16) != 0;
     wr.solicited = (how & 32) != 0;
     const roce::Sge sge = SomeSge();
@@ -244,10 +210,19 @@ class Trial {
     if ((how & 192) == 192) wr.inline_bytes = kInline;
     wr.rkey = SomeKey();
     wr.remote_address = SomeAddress(wr.rkey);
+    if (roce::IsAtomic(wr.opcode)) SetAtomic(wr);
     wr.ud = {(how & 64) != 0 ? kIp : kPeerIp, ends_[in_.Next() % ends_.size()].qpn, kQkey};
     if (nic_.PostSend(end.qpn, wr) != roce::PostResult::kOk) return;
-    if (wr.opcode == roce::WrOpcode::kRead) buffers_.push_back({next_id_, end.qpn, end.pd, sge});
+    if (roce::IsReadOrAtomic(wr.opcode)) buffers_.push_back({next_id_, end.qpn, end.pd, sge});
     ++next_id_;
+  }
+
+  void SetAtomic(roce::SendWr& wr) {
+    const uint8_t how = in_.Next();
+    if ((how & 1) != 0) wr.remote_address &= ~uint64_t{7};
+    const bool swaps = wr.opcode == roce::WrOpcode::kCompareSwap;
+    wr.compare_add = !swaps ? 0 : (how & 2) != 0 ? kOrdinaryWord : kArrivingWord;
+    wr.swap = (how & 4) != 0 ? kOrdinaryWord : kArrivingWord;
   }
 
   // By a queue pair, or to the shared queue.
@@ -274,7 +249,7 @@ class Trial {
     Packet p;
     p.src_ip = end.peer_ip;
     p.dst_ip = kIp;
-    p.bth.opcode = roce::Opcode{static_cast<uint8_t>(in_.Next() % 0x12)};  // those of RC
+    p.bth.opcode = roce::Opcode{static_cast<uint8_t>(in_.Next() % 0x15)};  // those of RC
     const roce::OpcodeInfo& info = roce::Info(p.bth.opcode);
     p.bth.dest_qp = end.qpn;
     p.bth.ack_req = (flags & 1) != 0;
@@ -291,6 +266,17 @@ class Trial {
       const uint32_t more = info.only && info.payload ? 0 : in_.Next() * 4u;
       p.reth.dma_length = (flags & 16) != 0 ? static_cast<uint32_t>(payload.size()) + more : Next32();
     }
+    if (info.atomic_eth) {
+      roce::SendWr same{.opcode = p.bth.opcode == roce::Opcode::kRcCompareSwap ? roce::WrOpcode::kCompareSwap
+                                                                               : roce::WrOpcode::kFetchAdd};
+      same.rkey = SomeKey();
+      same.remote_address = SomeAddress(same.rkey);
+      SetAtomic(same);
+      const bool swaps = same.opcode == roce::WrOpcode::kCompareSwap;
+      p.atomic = {same.remote_address, same.rkey, swaps ? same.swap : same.compare_add,
+                  swaps ? same.compare_add : 0};
+    }
+    p.original = kArrivingWord;
     nic_.OnPacket(now_, p);
     if (end.exists && !end.is_ud && !response) end.next_psn = p.bth.psn.raw() + 1;
   }
@@ -311,9 +297,11 @@ class Trial {
   // --- what must hold
 
   bool PeerWrites(const Mr& mr) const {
-    return mr.rights.remote_write && std::ranges::any_of(ends_, [&](const End& end) {
-             return end.pd == mr.pd && end.remote_write && !end.is_ud;
-           });
+    return std::ranges::any_of(ends_, [&](const End& end) {
+      const bool writes = mr.rights.remote_write && end.remote_write;
+      const bool swaps = mr.rights.remote_atomic && end.remote_atomic;
+      return end.pd == mr.pd && (writes || swaps) && !end.is_ud;
+    });
   }
 
   std::vector<bool> Allowed() const {
@@ -342,7 +330,12 @@ class Trial {
     EPIC_CHECK(sink.sent.size() <= 257 * kEnds);
     for (const roce::testing::OwnedPacket& packet : sink.sent) {
       EPIC_CHECK(packet.payload.size() <= kMtu);
-      EPIC_CHECK(std::ranges::none_of(packet.payload, [](uint8_t b) { return b == kGuard || b == kSecret; }));
+      std::vector<uint8_t> said = packet.payload;
+      if (packet.head.bth.opcode == roce::Opcode::kRcAtomicAck) {
+        said.resize(sizeof packet.head.original);
+        std::memcpy(said.data(), &packet.head.original, said.size());
+      }
+      EPIC_CHECK(std::ranges::none_of(said, [](uint8_t b) { return b == kGuard || b == kSecret; }));
     }
   }
 
@@ -376,18 +369,23 @@ class Trial {
   Nanos now_ = 0;
   uint64_t next_id_ = 0;
   // To a peer outside; two to each other; with the shared queue; of another domain, closed to its peer; UD.
-  std::array<End, kEnds> ends_ = {
-      {{.qpn = Qpn{16}, .peer = kPeerQpn, .peer_ip = kPeerIp},
-       {.qpn = Qpn{17}, .peer = Qpn{18}, .peer_ip = kIp},
-       {.qpn = Qpn{18}, .peer = Qpn{17}, .peer_ip = kIp},
-       {.qpn = Qpn{19}, .peer = kPeerQpn, .peer_ip = kPeerIp, .remote_write = false, .shared = true},
-       {.qpn = Qpn{20},
-        .peer = kPeerQpn,
-        .peer_ip = kPeerIp,
-        .pd = kOtherPd,
-        .remote_read = false,
-        .remote_write = false},
-       {.qpn = Qpn{21}, .peer = kPeerQpn, .peer_ip = kPeerIp, .is_ud = true}}};
+  std::array<End, kEnds> ends_ = {{{.qpn = Qpn{16}, .peer = kPeerQpn, .peer_ip = kPeerIp},
+                                   {.qpn = Qpn{17}, .peer = Qpn{18}, .peer_ip = kIp},
+                                   {.qpn = Qpn{18}, .peer = Qpn{17}, .peer_ip = kIp},
+                                   {.qpn = Qpn{19},
+                                    .peer = kPeerQpn,
+                                    .peer_ip = kPeerIp,
+                                    .remote_write = false,
+                                    .remote_atomic = false,
+                                    .shared = true},
+                                   {.qpn = Qpn{20},
+                                    .peer = kPeerQpn,
+                                    .peer_ip = kPeerIp,
+                                    .pd = kOtherPd,
+                                    .remote_read = false,
+                                    .remote_write = false,
+                                    .remote_atomic = false},
+                                   {.qpn = Qpn{21}, .peer = kPeerQpn, .peer_ip = kPeerIp, .is_ud = true}}};
 };
 
 }  // namespace

@@ -53,7 +53,9 @@ ibv_device_attr DeviceAttributes(const Context& context) {
   attr.max_pd = attr.max_ah = attr.max_srq = kMaxQp;
   attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = kMaxRdAtomic;
   attr.max_res_rd_atom = kMaxQp * kMaxRdAtomic;
-  attr.atomic_cap = IBV_ATOMIC_NONE;
+  // More than it says: they are atomic for the program's own processors as well. But programs, and the other
+  // devices that there are, say this.
+  attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_mcast_grp = 8192;
   attr.max_mcast_qp_attach = static_cast<int>(roce::kMaxMulticastGroups);
   attr.max_total_mcast_qp_attach = kMaxQp;

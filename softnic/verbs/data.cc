@@ -36,6 +36,8 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_RDMA_READ:
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
       out->opcode = static_cast<roce::WrOpcode>(wr.opcode);
       break;
     default:
@@ -61,6 +63,11 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
   if (qp.is_ud()) {
     if (wr.wr.ud.ah == nullptr || wr.wr.ud.ah->context != qp.base.context) return EINVAL;
     out->ud = {Of(wr.wr.ud.ah)->ip, Qpn{wr.wr.ud.remote_qpn & kQpnMask}, wr.wr.ud.remote_qkey};
+  } else if (roce::IsAtomic(out->opcode)) {
+    out->remote_address = wr.wr.atomic.remote_addr;
+    out->rkey = wr.wr.atomic.rkey;
+    out->compare_add = wr.wr.atomic.compare_add;
+    out->swap = wr.wr.atomic.swap;
   } else {
     out->remote_address = wr.wr.rdma.remote_addr;
     out->rkey = wr.wr.rdma.rkey;

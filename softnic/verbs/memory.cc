@@ -35,10 +35,12 @@ EPIC_VERBS int ibv_dealloc_pd(ibv_pd* pd) {
 EPIC_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* base, size_t length, uint64_t iova,
                                     unsigned int access) {
   constexpr unsigned kKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                              IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+                              IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
   if ((access & ~kKnown) != 0) return Null(EOPNOTSUPP);
   // Who may write from afar may write at home (InfiniBand specification 10.6.3.1).
-  if ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return Null(EINVAL);
+  if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0 &&
+      (access & IBV_ACCESS_LOCAL_WRITE) == 0)
+    return Null(EINVAL);
   return ObjectOf(pd->context, [&]() -> ibv_mr* {
     auto mr = std::make_unique<Mr>();
     mr->base = {.context = pd->context, .pd = pd, .addr = base, .length = length};
@@ -47,7 +49,8 @@ EPIC_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* base, size_t length, uint6
           nic.memory().Register(Of(pd)->id, static_cast<uint8_t*>(base), iova, length,
                                 {.local_write = (access & IBV_ACCESS_LOCAL_WRITE) != 0,
                                  .remote_read = (access & IBV_ACCESS_REMOTE_READ) != 0,
-                                 .remote_write = (access & IBV_ACCESS_REMOTE_WRITE) != 0});
+                                 .remote_write = (access & IBV_ACCESS_REMOTE_WRITE) != 0,
+                                 .remote_atomic = (access & IBV_ACCESS_REMOTE_ATOMIC) != 0});
       if (registered) ++Of(pd)->users;
       return registered;
     });

@@ -49,6 +49,7 @@ int ModifyRc(Qp& qp, const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
     change.remote_read = (attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) != 0;
     change.remote_write = (attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) != 0;
+    change.remote_atomic = (attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) != 0;
   }
   if ((mask & IBV_QP_AV) != 0) {
     epic::Ipv4 ip{};

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import pair as pairs
-from perftest import BW, LAT, run_perftest
+from perftest import ATOMIC, BW, LAT, run_perftest
 
 NAME = f"softnic{os.getpid() % 100000}"
 TESTBED = [sys.executable, str(pairs.ROOT / "scripts" / "testbed")]
@@ -73,6 +73,13 @@ def test_pingpong(guests, program, server, client):
 @pytest.mark.parametrize("program", BW + LAT)
 def test_perftest(guests, program, server, client):
     run_perftest(guests, program, 65536 if program in BW else 4096, iterations=50, server=server, client=client)
+
+
+@ROLES
+@pytest.mark.parametrize("program", ATOMIC)
+@pytest.mark.parametrize("operation", ["CMP_AND_SWAP", "FETCH_AND_ADD"])
+def test_atomics(guests, program, operation, server, client):
+    run_perftest(guests, program, 8, "-A", operation, iterations=50, server=server, client=client)
 
 
 @ROLES

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import pair as pairs
-from perftest import BW, LAT, PERFTEST, result, run_perftest
+from perftest import ATOMIC, BW, LAT, PERFTEST, result, run_perftest
 
 
 def test_devices_are_listed(pair):
@@ -44,6 +44,16 @@ def test_path_mtu(pair, mtu):
 @pytest.mark.parametrize("size", [2, 4096, 65536])
 def test_perftest(pair, program, size):
     run_perftest(pair, program, size)
+
+
+@pytest.mark.parametrize("program", ATOMIC)
+@pytest.mark.parametrize("operation", ["CMP_AND_SWAP", "FETCH_AND_ADD"])
+def test_atomics(pair, program, operation):
+    run_perftest(pair, program, 8, "-A", operation)
+
+
+def test_atomics_of_several_queue_pairs(pair):
+    run_perftest(pair, "ib_atomic_bw", 8, "-q", 4, iterations=1000)
 
 
 @pytest.mark.parametrize("program", BW)
@@ -184,3 +194,10 @@ def test_perftest_with_loss(lossy_pair):
         before = len(lossy_pair.wire.log())
         run_perftest(lossy_pair, program, 65536, iterations=30)
         assert len(lossy_pair.wire.log()) > before, "nothing was lost"
+
+
+@pytest.mark.parametrize("program", ATOMIC)
+def test_atomics_with_loss(lossy_pair, program):
+    lossy_pair.wire.random_loss(10_000, seed=3)
+    run_perftest(lossy_pair, program, 8, iterations=300)
+    assert lossy_pair.wire.log(), "nothing was lost"

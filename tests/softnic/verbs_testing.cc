@@ -37,8 +37,9 @@ Device::Device(size_t memory_bytes) : memory(memory_bytes) {
   pd = ibv_alloc_pd(context);
   channel = ibv_create_comp_channel(context);
   if (pd == nullptr || channel == nullptr) Die("ibv_alloc_pd, ibv_create_comp_channel");
-  mr = ibv_reg_mr(pd, memory.data(), memory.size(),
-                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+  mr = ibv_reg_mr(
+      pd, memory.data(), memory.size(),
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
   if (mr == nullptr) Die("ibv_reg_mr");
 }
 
@@ -142,6 +143,15 @@ int PostRdma(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, size
   ibv_send_wr wr{.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad = nullptr;
   wr.wr.rdma.remote_addr = remote.address;
   wr.wr.rdma.rkey = remote.rkey;
+  return ibv_post_send(qp, &wr, &bad);
+}
+
+int PostAtomic(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, size_t offset,
+               const Remote& remote, uint64_t compare_add, uint64_t swap) {
+  ibv_sge sge{device.address(offset), sizeof(uint64_t), device.mr->lkey};
+  ibv_send_wr wr{.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad = nullptr;
+  wr.wr.atomic = {
+      .remote_addr = remote.address, .compare_add = compare_add, .swap = swap, .rkey = remote.rkey};
   return ibv_post_send(qp, &wr, &bad);
 }
 

@@ -60,6 +60,10 @@ struct Remote {
 int PostRdma(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, size_t offset, uint32_t bytes,
              const Remote& remote);
 
+// To eight bytes at `offset`: what memory held before. `swap` is of compare and swap only.
+int PostAtomic(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, size_t offset,
+               const Remote& remote, uint64_t compare_add, uint64_t swap = 0);
+
 // Polls until a completion is there; dies after 20 s.
 ibv_wc Await(ibv_cq* cq);
 
