@@ -13,15 +13,18 @@ void QueuePair::ResetRetries() {
   tx_.started_retry = false;
 }
 
+// The oldest request has ended well, and with it what was done locally behind it.
 void QueuePair::CompleteFront() {
-  const SendEntry& entry = tx_.sends.front();
-  if (entry.wr.signaled) {
-    completions_.push_back(
-        {.wr_id = entry.wr.wr_id, .opcode = CompletionOf(entry.wr.opcode), .bytes = entry.length});
-  }
-  if (entry.requested) --tx_.reads_in_flight;
-  tx_.sends.pop_front();
-  if (tx_.cur > 0) --tx_.cur;
+  do {
+    const SendEntry& entry = tx_.sends.front();
+    if (entry.wr.signaled) {
+      completions_.push_back(
+          {.wr_id = entry.wr.wr_id, .opcode = CompletionOf(entry.wr.opcode), .bytes = entry.length});
+    }
+    if (entry.requested) --tx_.reads_in_flight;
+    tx_.sends.pop_front();
+    if (tx_.cur > 0) --tx_.cur;
+  } while (!tx_.sends.empty() && tx_.sends.front().done);
   // A request that memory refused behind others may be the oldest now: the next attempt settles it.
   if (tx_.cur == 0) tx_.stuck = false;
 }
@@ -67,7 +70,8 @@ void QueuePair::TakeCredits(const Aeth& aeth, int64_t named) {
     tx_.message_limit = kNoLimit;
     return;
   }
-  const auto completed = static_cast<int64_t>(tx_.posts) - static_cast<int64_t>(tx_.sends.size());
+  const int64_t completed =
+      tx_.sends.empty() ? static_cast<int64_t>(tx_.posts) : tx_.sends.front().number - 1;
   // The MSN has 24 bits, as near to what has completed as they allow.
   const int64_t msn =
       completed + static_cast<int32_t>((aeth.msn - static_cast<uint32_t>(completed)) << 8) / 256;

@@ -80,21 +80,23 @@ class QueuePair {
   friend struct epic::Snapshot;
   struct SendEntry {
     SendWr wr;
-    int64_t first = 0;  // packet number; counts from 0 at sq_psn, a Read counts its responses
-    int64_t packets = 0;
-    int64_t number = 0;  // of the message; the first is 1 (the specification's SSN)
+    int64_t first = 0;    // packet number; counts from 0 at sq_psn, a Read counts its responses
+    int64_t packets = 0;  // 0: local
+    int64_t number = 0;   // of the message; the first is 1 (the specification's SSN)
     uint32_t length = 0;
     uint32_t inline_at = 0;  // in Requester::inline_bytes; used if is_inline
     bool is_inline = false;
     bool requested = false;  // a Read or atomic that was sent since the last repetition began
+    bool done = false;       // what is local: it waits for what is before it to complete
   };
   static constexpr int64_t kNoLimit = INT64_MAX;
   // The send queue and how far it is. una <= nxt <= max <= posted.
   struct Requester {
     Ring<SendEntry> sends;
     std::vector<uint8_t> inline_bytes;
-    uint64_t posts = 0;
-    size_t cur = 0;  // the entry that nxt lies in
+    uint64_t posts = 0;   // of messages
+    uint64_t locals = 0;  // of what makes no packet
+    size_t cur = 0;       // the entry that nxt lies in
     int64_t una = 0;
     int64_t nxt = 0;
     int64_t max = 0;
@@ -161,6 +163,8 @@ class QueuePair {
   bool EmitRequest(Nanos now, Memory& memory, PacketSink& sink);
   bool EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uint32_t* sent);
   void EmitRead(SendEntry& entry, PacketSink& sink);
+  bool DoLocal(Memory& memory);
+  void NextEntry();
   void Rewind();
   void Retry();
   void OnRequesterTimers(Nanos now);

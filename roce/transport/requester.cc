@@ -16,15 +16,18 @@ constexpr int64_t kMaxPsnSpread = 1 << 22;
 constexpr int64_t kHeaderBytes = 58 + 20;
 
 Opcode DataOpcode(WrOpcode op, bool first, bool last) {
-  const bool imm = HasImm(op);
+  const bool imm = HasImm(op), inv = op == WrOpcode::kSendInv;
   if (IsWrite(op)) {
     if (first && last) return imm ? Opcode::kRcWriteOnlyImm : Opcode::kRcWriteOnly;
     if (first) return Opcode::kRcWriteFirst;
     return !last ? Opcode::kRcWriteMiddle : imm ? Opcode::kRcWriteLastImm : Opcode::kRcWriteLast;
   }
-  if (first && last) return imm ? Opcode::kRcSendOnlyImm : Opcode::kRcSendOnly;
+  if (first && last) {
+    return imm ? Opcode::kRcSendOnlyImm : inv ? Opcode::kRcSendOnlyInv : Opcode::kRcSendOnly;
+  }
   if (first) return Opcode::kRcSendFirst;
-  return !last ? Opcode::kRcSendMiddle : imm ? Opcode::kRcSendLastImm : Opcode::kRcSendLast;
+  if (!last) return Opcode::kRcSendMiddle;
+  return imm ? Opcode::kRcSendLastImm : inv ? Opcode::kRcSendLastInv : Opcode::kRcSendLast;
 }
 
 }  // namespace
@@ -35,9 +38,9 @@ PostResult QueuePair::PostSend(const SendWr& wr) {
   if (tx_.sends.full() || !HasRoom()) return PostResult::kFull;
   const bool is_inline = !wr.inline_bytes.empty();
   const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.count <= kMaxSge ? wr.sges.bytes() : 0;
-  if (wr.sges.count > kMaxSge || length > kMaxMessageBytes || wr.opcode > WrOpcode::kFetchAdd ||
+  if (wr.sges.count > kMaxSge || length > kMaxMessageBytes || wr.opcode > WrOpcode::kSendInv ||
       (is_inline && (length > config_.max_inline_bytes || IsReadOrAtomic(wr.opcode))) ||
-      (IsReadOrAtomic(wr.opcode) && attr_.max_rd_atomic == 0) ||
+      (length > 0 && IsLocal(wr.opcode)) || (IsReadOrAtomic(wr.opcode) && attr_.max_rd_atomic == 0) ||
       (IsAtomic(wr.opcode) && (length < kAtomicBytes || wr.remote_address % kAtomicBytes != 0))) {
     return PostResult::kInvalid;
   }
@@ -47,14 +50,18 @@ PostResult QueuePair::PostSend(const SendWr& wr) {
   entry.length = IsAtomic(wr.opcode) ? kAtomicBytes : static_cast<uint32_t>(length);
   entry.is_inline = is_inline;
   entry.first = tx_.posted;
-  entry.packets = std::max<int64_t>(1, (int64_t{entry.length} + attr_.path_mtu - 1) / attr_.path_mtu);
+  entry.packets = IsLocal(wr.opcode)
+                      ? 0
+                      : std::max<int64_t>(1, (int64_t{entry.length} + attr_.path_mtu - 1) / attr_.path_mtu);
   if (is_inline) {
     // Entries leave in order: the one that used this slot before has left, or the queue would be full.
-    entry.inline_at = static_cast<uint32_t>(tx_.posts % tx_.sends.capacity()) * config_.max_inline_bytes;
+    entry.inline_at =
+        static_cast<uint32_t>((tx_.posts + tx_.locals) % tx_.sends.capacity()) * config_.max_inline_bytes;
     std::ranges::copy(wr.inline_bytes, tx_.inline_bytes.begin() + entry.inline_at);
   }
-  ++tx_.posts;
-  entry.number = static_cast<int64_t>(tx_.posts);
+  // What is local is no message: it has the number of the next one.
+  entry.number = static_cast<int64_t>(tx_.posts) + 1;
+  ++(IsLocal(wr.opcode) ? tx_.locals : tx_.posts);
   tx_.posted += entry.packets;
   tx_.sends.push_back(entry);
   if (state_ == QpState::kErr) FlushAll();
@@ -82,7 +89,8 @@ void QueuePair::Emit(const Packet& packet, PacketSink& sink) {
 // Whether the responder has said that it has no receive for the message.
 bool QueuePair::LacksCredit(const SendEntry& entry) const {
   const WrOpcode op = entry.wr.opcode;
-  return (op == WrOpcode::kSend || HasImm(op)) && entry.number > tx_.message_limit;
+  return (op == WrOpcode::kSend || op == WrOpcode::kSendInv || HasImm(op)) &&
+         entry.number > tx_.message_limit;
 }
 
 // Whether a request may go out now, pacing aside.
@@ -92,6 +100,7 @@ bool QueuePair::MaySend() const {
   const SendEntry& entry = tx_.sends[tx_.cur];
   const bool starts = tx_.nxt == entry.first;
   if (state_ == QpState::kSqd && starts && tx_.nxt >= tx_.max) return false;
+  if (IsLocal(entry.wr.opcode)) return !entry.wr.fence || tx_.cur == 0;
   if (tx_.nxt >= tx_.una + window_) return false;
   // Without credit one packet at a time: its acknowledgement brings credits, or an RNR NAK (9.7.7.2).
   if (LacksCredit(entry) && tx_.nxt != tx_.una) return false;
@@ -125,6 +134,7 @@ bool QueuePair::EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uin
   if (packet.bth.ack_req) tx_.since_ack_req = 0;
   const OpcodeInfo& info = Info(packet.bth.opcode);
   if (info.imm) packet.imm = entry.wr.imm;
+  if (info.ieth) packet.invalidate_rkey = entry.wr.invalidate_rkey;
   if (info.reth) packet.reth = {entry.wr.remote_address, entry.wr.rkey, entry.length};
   packet.bth.solicited = last && entry.wr.solicited && entry.wr.opcode != WrOpcode::kWrite;
   Emit(packet, sink);
@@ -145,9 +155,10 @@ void QueuePair::EmitRead(SendEntry& entry, PacketSink& sink) {
   tx_.nxt = entry.first + entry.packets;
 }
 
-// Sends one request packet, if it may. False if not.
+// Sends one request packet, or does what is local, if it may. False if not.
 bool QueuePair::EmitRequest(Nanos now, Memory& memory, PacketSink& sink) {
   if (!MaySend()) return false;
+  if (IsLocal(tx_.sends[tx_.cur].wr.opcode)) return DoLocal(memory);
   rate_.Advance(now, config_.policy.rate);
   if (now < rate_.next_send_at()) return false;
   SendEntry& entry = tx_.sends[tx_.cur];
@@ -164,11 +175,35 @@ bool QueuePair::EmitRequest(Nanos now, Memory& memory, PacketSink& sink) {
   }
   if (number < tx_.max) ++counters_.packets_repeated;
   rate_.OnSent(now, bytes + kHeaderBytes, config_.policy.rate);
-  if (tx_.nxt == entry.first + entry.packets) ++tx_.cur;
+  if (tx_.nxt == entry.first + entry.packets) NextEntry();
   tx_.max = std::max(tx_.max, tx_.nxt);
   const Nanos timeout = TimeoutNanos(attr_.timeout);
   if (tx_.timer_at == kNever && timeout != kNever) tx_.timer_at = now + timeout;
   return true;
+}
+
+// Binds or invalidates. As of a request that memory refuses, the error is told when all before it has
+// completed.
+bool QueuePair::DoLocal(Memory& memory) {
+  SendEntry& entry = tx_.sends[tx_.cur];
+  const bool binds = entry.wr.opcode == WrOpcode::kBindMw;
+  entry.done = binds ? memory.Bind(entry.wr.bind) : memory.Invalidate(entry.wr.invalidate_rkey);
+  if (!entry.done) {
+    tx_.stuck = true;
+    if (tx_.cur == 0) FailSend(binds ? WcStatus::kMwBindErr : WcStatus::kLocQpOpErr);
+    return false;
+  }
+  const bool oldest = tx_.cur == 0;
+  NextEntry();
+  if (oldest) CompleteFront();
+  return true;
+}
+
+// To the next entry that has packets, or is still to be done: what is local is never repeated.
+void QueuePair::NextEntry() {
+  do {
+    ++tx_.cur;
+  } while (tx_.cur < tx_.sends.size() && tx_.sends[tx_.cur].done);
 }
 
 // Go-back-N: sending goes on from the oldest packet without acknowledgement.

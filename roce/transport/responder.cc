@@ -7,10 +7,12 @@
 namespace epic::roce {
 namespace {
 
-bool IsSend(Opcode op) { return op <= Opcode::kRcSendOnlyImm; }
+bool IsSend(Opcode op) {
+  return op <= Opcode::kRcSendOnlyImm || op == Opcode::kRcSendLastInv || op == Opcode::kRcSendOnlyInv;
+}
 bool IsWriteRequest(Opcode op) { return op >= Opcode::kRcWriteFirst && op <= Opcode::kRcWriteOnlyImm; }
 bool IsAtomicRequest(Opcode op) { return op == Opcode::kRcCompareSwap || op == Opcode::kRcFetchAdd; }
-bool IsRequest(Opcode op) { return op <= Opcode::kRcReadRequest || IsAtomicRequest(op); }
+bool IsRequest(Opcode op) { return op <= Opcode::kRcReadRequest || IsAtomicRequest(op) || IsSend(op); }
 bool IsResponse(Opcode op) { return op >= Opcode::kRcReadResponseFirst && op <= Opcode::kRcAtomicAck; }
 
 int32_t ReadPackets(uint32_t bytes, uint32_t mtu) {
@@ -106,14 +108,20 @@ void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
     return;
   }
   if (IsSend(op) ? !ExecuteSend(packet, memory) : !ExecuteWrite(packet, memory)) return;
+  const bool invalidated = !info.ieth || memory.Invalidate(packet.invalidate_rkey);
   rx_.epsn = rx_.epsn + 1;
   if (ends) {
     rx_.msn = (rx_.msn + 1) & Psn::kMask;
     rx_.message = Message::kNone;
-    if (IsSend(op)) CompleteRecv(packet, WcOpcode::kRecv, rx_.filled);
+    if (IsSend(op) && invalidated) CompleteRecv(packet, WcOpcode::kRecv, rx_.filled);
     if (IsWriteRequest(op) && info.imm) CompleteRecv(packet, WcOpcode::kRecvWriteImm, rx_.write.dma_length);
   }
   NoteTaken(now, packet, ends);
+  if (invalidated) return;
+  // The data is here, and as rdma_rxe has it that is acknowledged; it is the receiver who learns of the error
+  // (9.9.3, class J).
+  rx_.message = Message::kSend;
+  EndRefused(kSyndromeNakInvalidRequest, WcStatus::kRemInvReqErr);
 }
 
 // Whether there is now a receive, from the shared receive queue.
@@ -225,6 +233,8 @@ void QueuePair::CompleteRecv(const Packet& packet, WcOpcode opcode, uint32_t byt
   Completion completion{.wr_id = rx_.recvs.front().wr_id, .opcode = opcode, .bytes = bytes};
   completion.has_imm = Info(packet.bth.opcode).imm;
   completion.imm = completion.has_imm ? packet.imm : 0;
+  completion.has_invalidated = Info(packet.bth.opcode).ieth;
+  completion.invalidated_rkey = completion.has_invalidated ? packet.invalidate_rkey : 0;
   completion.solicited = packet.bth.solicited;
   completions_.push_back(completion);
   rx_.recvs.pop_front();

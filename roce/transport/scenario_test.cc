@@ -55,6 +55,7 @@ std::string Describe(const Packet& p) {
   if (info.reth)
     out << " va=" << Hex(p.reth.virtual_address) << " rkey=" << p.reth.rkey << " dma=" << p.reth.dma_length;
   if (info.imm) out << " imm=" << p.imm;
+  if (info.ieth) out << " inv=" << p.invalidate_rkey;
   if (info.atomic_eth) {
     out << " va=" << Hex(p.atomic.virtual_address) << " rkey=" << p.atomic.rkey;
     if (p.bth.opcode == Opcode::kRcCompareSwap) out << " compare=" << p.atomic.compare;
@@ -71,6 +72,7 @@ std::string Describe(const Completion& c) {
   out << (c.is_recv() ? "recv " : "send ") << c.wr_id << ' ' << Name(c.status);
   if (c.ok()) out << " bytes=" << c.bytes;
   if (c.has_imm) out << " imm=" << c.imm;
+  if (c.has_invalidated) out << " inv=" << c.invalidated_rkey;
   return out.str();
 }
 
@@ -128,6 +130,7 @@ OwnedPacket ParsePacket(const Words& words) {
               .compare = words.Get("compare")};
   p.original = words.Get("original");
   p.imm = static_cast<uint32_t>(words.Get("imm"));
+  p.invalidate_rkey = static_cast<uint32_t>(words.Get("inv"));
   p.tos = words.Has("marked") ? 3 : 0;
   p.bth.ack_req = words.Has("ackreq");
   out.payload.assign(words.Get("len"), uint8_t{0xab});
@@ -180,6 +183,8 @@ class Runner {
       ASSERT_TRUE(at);
       std::memcpy(&value, at->data(), sizeof value);
       EXPECT_EQ(value, words.Get("is"));
+    } else if (verb == "window") {
+      memory_.AddWindow(static_cast<uint32_t>(words.Get("key")));
     } else if (verb == "deregister") {
       memory_.Remove(static_cast<uint32_t>(words.Get("key")));
     } else if (verb == "modify") {
@@ -228,10 +233,11 @@ class Runner {
       return;
     }
     static const std::map<std::string, WrOpcode> kOpcodes = {
-        {"send", WrOpcode::kSend},         {"send_imm", WrOpcode::kSendImm},
-        {"write", WrOpcode::kWrite},       {"write_imm", WrOpcode::kWriteImm},
-        {"read", WrOpcode::kRead},         {"compare_swap", WrOpcode::kCompareSwap},
-        {"fetch_add", WrOpcode::kFetchAdd}};
+        {"send", WrOpcode::kSend},          {"send_imm", WrOpcode::kSendImm},
+        {"write", WrOpcode::kWrite},        {"write_imm", WrOpcode::kWriteImm},
+        {"read", WrOpcode::kRead},          {"compare_swap", WrOpcode::kCompareSwap},
+        {"fetch_add", WrOpcode::kFetchAdd}, {"send_inv", WrOpcode::kSendInv},
+        {"local_inv", WrOpcode::kLocalInv}, {"bind", WrOpcode::kBindMw}};
     SendWr wr{.wr_id = wr_id, .opcode = kOpcodes.at(what)};
     wr.signaled = !words.Has("unsignaled");
     wr.fence = words.Has("fence");
@@ -242,6 +248,8 @@ class Runner {
     wr.rkey = static_cast<uint32_t>(words.Get("rkey"));
     wr.compare_add = words.Get("compare", words.Get("add"));
     wr.swap = words.Get("swap");
+    wr.invalidate_rkey = static_cast<uint32_t>(words.Get("inv"));
+    wr.bind.rkey = wr.rkey;
     EXPECT_EQ(qp_.PostSend(wr), PostResult::kOk);
   }
 

@@ -16,6 +16,7 @@ namespace {
 constexpr uint32_t kLocalKey = 1;
 constexpr uint32_t kReadableKey = 6;  // the peer may read
 constexpr uint32_t kWritableKey = 7;  // and write, also by atomics
+constexpr uint32_t kWindowKey = 8;
 constexpr uint64_t kReadable = 0x40000;
 constexpr uint64_t kWritable = 0x50000;
 constexpr size_t kRemoteBytes = 2000;
@@ -41,6 +42,7 @@ class Trial {
     std::ranges::fill(readable.bytes, kGuard);
     memory_.Add(kWritableKey, kWritable, kRemoteBytes, /*remote=*/true);
     snapshot_ = local.bytes;
+    memory_.AddWindow(kWindowKey);
   }
 
   void Run() {
@@ -83,9 +85,9 @@ class Trial {
   }
 
   void Arrive() {
-    static constexpr std::array kOpcodes = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07,
-                                            0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f,
-                                            0x10, 0x11, 0x11, 0x11, 0x12, 0x13, 0x14, 0x81};
+    static constexpr std::array kOpcodes = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
+                                            0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11,
+                                            0x11, 0x11, 0x12, 0x13, 0x14, 0x16, 0x17, 0x81};
     Packet p;
     p.src_ip = kRemoteIp;
     p.dst_ip = kLocalIp;
@@ -118,6 +120,7 @@ class Trial {
       p.atomic.compare = (flags & 64) != 0 ? 0 : Next32(in_);
     }
     p.original = in_.Next();
+    p.invalidate_rkey = kWindowKey + (flags & 1);
     const uint64_t before = qp_.counters().duplicates + qp_.counters().out_of_sequence;
     qp_.OnPacket(now_, p, memory_);
     if (!response && before == qp_.counters().duplicates + qp_.counters().out_of_sequence)
@@ -126,7 +129,7 @@ class Trial {
 
   void PostSend() {
     const uint8_t how = in_.Next();
-    SendWr wr{.wr_id = posted_sends_, .opcode = static_cast<WrOpcode>(how % 7)};
+    SendWr wr{.wr_id = posted_sends_, .opcode = static_cast<WrOpcode>(how % 10)};
     wr.signaled = (how & 16) != 0;
     const uint32_t length = in_.Next() * 2u;
     if (IsReadOrAtomic(wr.opcode)) {
@@ -135,6 +138,8 @@ class Trial {
     } else {
       wr.sges = OneSge(in_.Next(), length * 8, (how & 32) != 0 ? kLocalKey : in_.Next());
     }
+    if (IsLocal(wr.opcode)) wr.sges.count = 0;
+    wr.invalidate_rkey = wr.bind.rkey = kWindowKey;
     if (qp_.PostSend(wr) != PostResult::kOk) return;
     if (IsReadOrAtomic(wr.opcode)) read_wr_[reads_++] = posted_sends_;
     ++posted_sends_;

@@ -1,6 +1,7 @@
 #include "roce/transport/transport_testing.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -19,6 +20,16 @@ std::optional<std::span<uint8_t>> FlatMemory::Map(Access access, uint32_t key, u
     return std::span(r.bytes).subspan(offset, length);
   }
   return std::nullopt;
+}
+
+bool FlatMemory::Bind(const WindowBind& bind) {
+  const auto window = windows_.find(bind.rkey);
+  return window != windows_.end() && !std::exchange(window->second, true);
+}
+
+bool FlatMemory::Invalidate(uint32_t rkey) {
+  const auto window = windows_.find(rkey);
+  return window != windows_.end() && std::exchange(window->second, false);
 }
 
 FlatMemory::Region& FlatMemory::Add(uint32_t key, uint64_t address, size_t bytes, bool remote) {
@@ -122,6 +133,10 @@ const char* OpcodeName(Opcode opcode) {
       return "COMPARE_SWAP";
     case Opcode::kRcFetchAdd:
       return "FETCH_ADD";
+    case Opcode::kRcSendLastInv:
+      return "SEND_LAST_INV";
+    case Opcode::kRcSendOnlyInv:
+      return "SEND_ONLY_INV";
     case Opcode::kCnp:
       return "CNP";
     default:

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -24,12 +25,17 @@ class FlatMemory final : public Memory {
   };
   std::optional<std::span<uint8_t>> Map(Access access, uint32_t key, uint64_t address,
                                         uint32_t length) override;
+  // Windows are known by their keys alone, and bound to nothing that could be used.
+  bool Bind(const WindowBind& bind) override;
+  bool Invalidate(uint32_t rkey) override;
+  void AddWindow(uint32_t rkey) { windows_[rkey] = false; }
   Region& Add(uint32_t key, uint64_t address, size_t bytes, bool remote = false);
   Region& region(uint32_t key);
   void Remove(uint32_t key);
 
  private:
   std::deque<Region> regions_;
+  std::map<uint32_t, bool> windows_;  // whether they are bound
 };
 
 // A packet that owns its payload.

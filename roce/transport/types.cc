@@ -14,6 +14,8 @@ const char* Name(WcStatus status) {
       return "LOC_PROT_ERR";
     case WcStatus::kWrFlushErr:
       return "WR_FLUSH_ERR";
+    case WcStatus::kMwBindErr:
+      return "MW_BIND_ERR";
     case WcStatus::kBadRespErr:
       return "BAD_RESP_ERR";
     case WcStatus::kRemInvReqErr:
@@ -41,6 +43,10 @@ WcOpcode CompletionOf(WrOpcode op) {
       return WcOpcode::kCompareSwap;
     case WrOpcode::kFetchAdd:
       return WcOpcode::kFetchAdd;
+    case WrOpcode::kLocalInv:
+      return WcOpcode::kLocalInv;
+    case WrOpcode::kBindMw:
+      return WcOpcode::kBindMw;
     default:
       return WcOpcode::kSend;
   }

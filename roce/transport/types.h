@@ -23,6 +23,7 @@ enum class WcStatus : uint8_t {
   kLocQpOpErr = 2,
   kLocProtErr = 4,
   kWrFlushErr = 5,
+  kMwBindErr = 6,
   kBadRespErr = 7,
   kRemInvReqErr = 9,
   kRemAccessErr = 10,
@@ -42,8 +43,13 @@ enum class WrOpcode : uint8_t {
   kRead = 4,
   kCompareSwap = 5,
   kFetchAdd = 6,
+  kLocalInv = 7,
+  kBindMw = 8,
+  kSendInv = 9,
 };
 constexpr bool HasImm(WrOpcode op) { return op == WrOpcode::kWriteImm || op == WrOpcode::kSendImm; }
+// Done at this end, without a packet.
+constexpr bool IsLocal(WrOpcode op) { return op == WrOpcode::kLocalInv || op == WrOpcode::kBindMw; }
 constexpr bool IsAtomic(WrOpcode op) { return op == WrOpcode::kCompareSwap || op == WrOpcode::kFetchAdd; }
 // Whether the answer brings data, which no acknowledgement of a later request can stand for.
 constexpr bool IsReadOrAtomic(WrOpcode op) { return op == WrOpcode::kRead || IsAtomic(op); }
@@ -82,12 +88,25 @@ struct UdAddress {
 // in the last 20 of them (annex A17.4.5.2).
 inline constexpr uint32_t kGrhBytes = 40;
 
+// A memory window that is to be bound: to a part of a region, or to nothing (InfiniBand specification,
+// 10.6.7.2).
+struct WindowBind {
+  uint64_t window = 0;  // by the owner's number
+  uint32_t rkey = 0;    // its low byte becomes that of the window's key
+  uint32_t lkey = 0;    // of the region
+  uint64_t address = 0, length = 0;
+  bool remote_read = false, remote_write = false, remote_atomic = false;
+  bool zero_based = false;  // the peer counts from the window's begin
+};
+
 struct SendWr {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kSend;
   bool signaled = true;
   bool solicited = false;
-  bool fence = false;  // wait for earlier RDMA Reads and atomics (InfiniBand specification, 10.8.3.3)
+  // Wait for earlier RDMA Reads and atomics; one that is local waits for all before it (InfiniBand
+  // specification, 10.8.3.3).
+  bool fence = false;
   SgeList sges;
   // Inline data: if not empty, it is copied when the request is posted and sges is ignored.
   std::span<const uint8_t> inline_bytes;
@@ -98,6 +117,8 @@ struct SendWr {
   // memory held before goes to the first 8 bytes of sges, in this machine's byte order.
   uint64_t compare_add = 0;
   uint64_t swap = 0;
+  uint32_t invalidate_rkey = 0;  // of kLocalInv and kSendInv
+  WindowBind bind;               // of kBindMw
   UdAddress ud;
 };
 
@@ -113,6 +134,8 @@ enum class WcOpcode : uint8_t {
   kRead = 2,
   kCompareSwap = 3,
   kFetchAdd = 4,
+  kBindMw = 5,
+  kLocalInv = 6,
   kRecv = 128,
   kRecvWriteImm = 129,
 };
@@ -127,6 +150,8 @@ struct Completion {
   bool solicited = false;
   uint32_t imm = 0;
   uint32_t bytes = 0;  // received, read or sent
+  bool has_invalidated = false;
+  uint32_t invalidated_rkey = 0;  // own key that the peer has invalidated
   // Only of a received datagram; bytes then counts kGrhBytes as well.
   Ipv4 src_ip{};
   Qpn src_qpn{};
