@@ -2,8 +2,6 @@
 
 namespace epic::softnic {
 
-namespace {
-
 bool Allows(const MemoryRights& rights, roce::Access access) {
   switch (access) {
     case roce::Access::kLocalRead:
@@ -19,8 +17,6 @@ bool Allows(const MemoryRights& rights, roce::Access access) {
   }
   return false;
 }
-
-}  // namespace
 
 std::optional<uint32_t> MemoryTable::Register(uint32_t pd, uint8_t* bytes, uint64_t address, uint64_t length,
                                               MemoryRights rights) {
@@ -50,12 +46,17 @@ const MemoryTable::Region* MemoryTable::Find(uint32_t key) const {
 }
 
 bool MemoryTable::Deregister(uint32_t key) {
-  if (Find(key) == nullptr) return false;
+  if (Find(key) == nullptr || HasWindows(key)) return false;
   const uint32_t place = (key >> 8) - 1;
   regions_[place].length = 0;
   free_.push_back(place);
   --used_;
   return true;
+}
+
+bool MemoryTable::HasWindows(uint32_t key) const {
+  const Region* region = Find(key);
+  return region != nullptr && region->windows != 0;
 }
 
 std::optional<std::span<uint8_t>> MemoryTable::Map(uint32_t pd, roce::Access access, uint32_t key,

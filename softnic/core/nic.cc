@@ -27,8 +27,11 @@ class Nic::QpMemory final : public roce::Memory {
   QpMemory(Nic* nic, const Qp& qp) : nic_(nic), init_(qp.init) {}
   std::optional<std::span<uint8_t>> Map(roce::Access access, uint32_t key, uint64_t address,
                                         uint32_t length) override {
-    return nic_->memory_.Map(init_.pd, access, key, address, length);
+    const auto bytes = nic_->memory_.Map(init_.pd, access, key, address, length);
+    return bytes ? bytes : nic_->memory_.MapWindow(init_.pd, init_.qpn, access, key, address, length);
   }
+  bool Bind(const roce::WindowBind& bind) override { return nic_->memory_.Bind(init_.pd, init_.qpn, bind); }
+  bool Invalidate(uint32_t rkey) override { return nic_->memory_.Invalidate(init_.pd, init_.qpn, rkey); }
   std::optional<roce::RecvWr> TakeSharedReceive() override {
     Srq& srq = nic_->srqs_.at(*init_.srq);
     if (srq.receives.empty()) return std::nullopt;
@@ -88,6 +91,7 @@ void Nic::CreateQp(const QpInit& init) {
 void Nic::DestroyQp(Qpn qpn) {
   CountBusy(qps_.at(Raw(qpn)), false);
   EPIC_CHECK(qps_.erase(Raw(qpn)) == 1);
+  memory_.ForgetQueuePair(qpn);
   std::erase(dirty_, Raw(qpn));
   ForgetWorks(qpn);
 }

@@ -1,7 +1,7 @@
 // Bytes as packets, verbs calls and time against an adapter with live queue pairs. Whatever they are:
 //   - no byte changes but those that the peer may write, by a key, its bounds, its rights and its protection
-//     domain, and those of receives, Reads and atomics that have not completed; guard bytes lie around every
-//     region;
+//     domain, or by a window's, and those of receives, Reads and atomics that have not completed; guard bytes
+//     lie around every region;
 //   - no byte leaves that nobody may send: neither a guard byte nor a secret of another protection domain;
 //   - completions are of requests that wait, and each comes once.
 // AddressSanitizer watches the rest.
@@ -15,6 +15,7 @@
 #include "roce/transport/transport_testing.h"
 #include "softnic/core/nic.h"
 #include "softnic/core/nic_fuzz_testing.h"
+#include "softnic/core/nic_fuzz_windows.h"
 
 namespace epic::softnic::testing {
 namespace {
@@ -109,6 +110,7 @@ class Trial {
   void Close(End& end) {
     end.exists = false;
     nic_.DestroyQp(end.qpn);
+    windows_.OnDestroyed(end.qpn);
     ForgetBuffers(end);
   }
 
@@ -172,6 +174,12 @@ class Trial {
     }
     Mr& mr = mrs_[in_.Next() % mrs_.size()];
     if (mr.pd != kPd) return;
+    if ((how & 2) != 0) windows_.Replace(how >> 2);
+    if (nic_.memory().HasWindows(mr.key)) {
+      windows_.CheckKept(mr.key);
+      EPIC_CHECK(mr.live && !nic_.memory().Deregister(mr.key));
+      return;
+    }
     EPIC_CHECK(nic_.memory().Deregister(mr.key) == mr.live);
     mr.live = false;
   }
@@ -179,13 +187,14 @@ class Trial {
   // Mostly a key that is or was one, sometimes any number.
   uint32_t SomeKey() {
     const uint8_t how = in_.Next();
-    return how < 0xe0 ? mrs_[how % mrs_.size()].key : Next32();
+    return how < 0xb0 ? mrs_[how % mrs_.size()].key : how < 0xf0 ? windows_.KeyOf(how) : Next32();
   }
 
   // Mostly in or close to what the key names.
   uint64_t SomeAddress(uint32_t key) {
     const uint8_t how = in_.Next();
     const auto mr = std::ranges::find(mrs_, key, &Mr::key);
+    if (how < 0xc0 && mr == mrs_.end()) return windows_.BeginOf(key) + (how & 0x1f);
     if (how >= 0xf0 || mr == mrs_.end()) return uint64_t{Next32()} << (in_.Next() % 33);
     return kBase + mr->offset + (how < 0x80 ? how : mr->length + how - 0xb0);
   }
@@ -200,7 +209,7 @@ class Trial {
     const End& end = SomeEnd();
     if (!end.exists) return;
     const uint8_t how = in_.Next();
-    roce::SendWr wr{.wr_id = next_id_, .opcode = static_cast<roce::WrOpcode>(how % 7)};
+    roce::SendWr wr{.wr_id = next_id_, .opcode = static_cast<roce::WrOpcode>(how % 10)};
     wr.signaled = (how & 8) != 0 || roce::IsReadOrAtomic(wr.opcode);
     wr.fence = (how & 16) != 0;
     wr.solicited = (how & 32) != 0;
@@ -212,9 +221,25 @@ class Trial {
     wr.remote_address = SomeAddress(wr.rkey);
     if (roce::IsAtomic(wr.opcode)) SetAtomic(wr);
     wr.ud = {(how & 64) != 0 ? kIp : kPeerIp, ends_[in_.Next() % ends_.size()].qpn, kQkey};
+    wr.invalidate_rkey = wr.rkey;
+    if (roce::IsLocal(wr.opcode)) SetLocal(wr);
     if (nic_.PostSend(end.qpn, wr) != roce::PostResult::kOk) return;
+    windows_.OnPosted(next_id_, end, wr, mrs_);
     if (roce::IsReadOrAtomic(wr.opcode)) buffers_.push_back({next_id_, end.qpn, end.pd, sge});
     ++next_id_;
+  }
+
+  void SetLocal(roce::SendWr& wr) {
+    wr.signaled = true;
+    wr.inline_bytes = {};
+    const roce::Sge target = wr.sges.sge[0];
+    wr.sges.count = 0;
+    if (wr.opcode != roce::WrOpcode::kBindMw) return;
+    const uint8_t which = in_.Next();
+    wr.bind = windows_.SomeBind(which, which >> 4);
+    wr.bind.lkey = target.lkey;
+    wr.bind.address = target.address;
+    wr.bind.length = target.length;
   }
 
   void SetAtomic(roce::SendWr& wr) {
@@ -249,7 +274,8 @@ class Trial {
     Packet p;
     p.src_ip = end.peer_ip;
     p.dst_ip = kIp;
-    p.bth.opcode = roce::Opcode{static_cast<uint8_t>(in_.Next() % 0x15)};  // those of RC
+    p.bth.opcode = roce::Opcode{static_cast<uint8_t>(in_.Next() % 0x18)};  // those of RC
+    if (!roce::Info(p.bth.opcode).known) return;
     const roce::OpcodeInfo& info = roce::Info(p.bth.opcode);
     p.bth.dest_qp = end.qpn;
     p.bth.ack_req = (flags & 1) != 0;
@@ -277,6 +303,7 @@ class Trial {
                   swaps ? same.compare_add : 0};
     }
     p.original = kArrivingWord;
+    if (info.ieth) p.invalidate_rkey = SomeKey();
     nic_.OnPacket(now_, p);
     if (end.exists && !end.is_ud && !response) end.next_psn = p.bth.psn.raw() + 1;
   }
@@ -296,19 +323,11 @@ class Trial {
 
   // --- what must hold
 
-  bool PeerWrites(const Mr& mr) const {
-    return std::ranges::any_of(ends_, [&](const End& end) {
-      const bool writes = mr.rights.remote_write && end.remote_write;
-      const bool swaps = mr.rights.remote_atomic && end.remote_atomic;
-      return end.pd == mr.pd && (writes || swaps) && !end.is_ud;
-    });
-  }
-
   std::vector<bool> Allowed() const {
     std::vector<bool> allowed(kArena, false);
     for (const Mr& mr : mrs_) {
       if (!mr.live) continue;
-      if (PeerWrites(mr)) std::fill_n(allowed.begin() + mr.offset, mr.length, true);
+      if (PeerWrites(mr, ends_)) std::fill_n(allowed.begin() + mr.offset, mr.length, true);
       if (!mr.rights.local_write) continue;
       for (const Buffer& buffer : buffers_) {
         if (buffer.sge.lkey != mr.key || buffer.pd != mr.pd) continue;
@@ -317,6 +336,9 @@ class Trial {
         for (uint64_t a = begin; a < end; ++a) allowed[a - kBase] = true;
       }
     }
+    windows_.ForWritable(mrs_, ends_, [&](size_t offset, size_t length) {
+      std::fill_n(allowed.begin() + offset, length, true);
+    });
     return allowed;
   }
 
@@ -326,24 +348,13 @@ class Trial {
     shadow_ = arena_;
   }
 
-  static void CheckSent(const roce::testing::KeepingSink& sink) {
-    EPIC_CHECK(sink.sent.size() <= 257 * kEnds);
-    for (const roce::testing::OwnedPacket& packet : sink.sent) {
-      EPIC_CHECK(packet.payload.size() <= kMtu);
-      std::vector<uint8_t> said = packet.payload;
-      if (packet.head.bth.opcode == roce::Opcode::kRcAtomicAck) {
-        said.resize(sizeof packet.head.original);
-        std::memcpy(said.data(), &packet.head.original, said.size());
-      }
-      EPIC_CHECK(std::ranges::none_of(said, [](uint8_t b) { return b == kGuard || b == kSecret; }));
-    }
-  }
-
   void TakeCompletions() {
+    windows_.BeginRound();
     for (const uint32_t cq : cqs_) {
       const size_t count = nic_.PollCq(cq, works_);
       for (const Work& work : std::span(works_).first(count)) {
         EPIC_CHECK(work.completion.wr_id < next_id_);
+        windows_.OnCompleted(work);
         const bool awaited =
             std::erase_if(buffers_, [&](const Buffer& b) { return b.id == work.completion.wr_id; }) == 1;
         EPIC_CHECK(awaited || !work.completion.is_recv());
@@ -356,36 +367,19 @@ class Trial {
     std::erase_if(buffers_, [&](const Buffer& b) { return b.qpn == end.qpn; });
   }
 
-  static constexpr size_t kEnds = 6;
   FuzzInput in_;
   std::vector<uint8_t> arena_ = std::vector<uint8_t>(kArena), shadow_;
   Nic nic_{kIp, kMtu, roce::Policy{}};
   std::array<uint32_t, 2> cqs_{};
   uint32_t srq_ = 0;
+  FuzzWindows windows_{nic_.memory()};
   std::vector<Mr> mrs_;
   std::vector<Buffer> buffers_;
   std::array<Work, 64> works_;
   bool polls_ = true;
   Nanos now_ = 0;
   uint64_t next_id_ = 0;
-  // To a peer outside; two to each other; with the shared queue; of another domain, closed to its peer; UD.
-  std::array<End, kEnds> ends_ = {{{.qpn = Qpn{16}, .peer = kPeerQpn, .peer_ip = kPeerIp},
-                                   {.qpn = Qpn{17}, .peer = Qpn{18}, .peer_ip = kIp},
-                                   {.qpn = Qpn{18}, .peer = Qpn{17}, .peer_ip = kIp},
-                                   {.qpn = Qpn{19},
-                                    .peer = kPeerQpn,
-                                    .peer_ip = kPeerIp,
-                                    .remote_write = false,
-                                    .remote_atomic = false,
-                                    .shared = true},
-                                   {.qpn = Qpn{20},
-                                    .peer = kPeerQpn,
-                                    .peer_ip = kPeerIp,
-                                    .pd = kOtherPd,
-                                    .remote_read = false,
-                                    .remote_write = false,
-                                    .remote_atomic = false},
-                                   {.qpn = Qpn{21}, .peer = kPeerQpn, .peer_ip = kPeerIp, .is_ud = true}}};
+  std::array<End, kEnds> ends_ = Ends();
 };
 
 }  // namespace

@@ -107,6 +107,11 @@ struct Qp {
   bool is_ud() const { return init.is_ud; }
 };
 
+struct Mw {
+  ibv_mw base{};
+  uint64_t number = 0;  // as the memory table has it
+};
+
 struct Ah {
   ibv_ah base{};
   Ipv4 ip{};
@@ -117,6 +122,7 @@ inline Pd* Of(ibv_pd* pd) { return reinterpret_cast<Pd*>(pd); }
 inline Cq* Of(ibv_cq* cq) { return reinterpret_cast<Cq*>(cq); }
 inline Srq* Of(ibv_srq* srq) { return reinterpret_cast<Srq*>(srq); }
 inline Qp* Of(ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
+inline Mw* Of(ibv_mw* mw) { return reinterpret_cast<Mw*>(mw); }
 inline Ah* Of(ibv_ah* ah) { return reinterpret_cast<Ah*>(ah); }
 inline Adapter& AdapterOf(ibv_context* context) { return *Of(context)->adapter; }
 
@@ -151,6 +157,13 @@ int RequestNotify(ibv_cq* cq, int solicited_only);
 int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
+// windows.cc
+ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type);
+int DeallocMw(ibv_mw* mw);
+int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
+// 0, or an errno. rkey: the window's next key, of which the low byte counts.
+int ToWindowBind(const Qp& qp, ibv_mw* mw, const ibv_mw_bind_info& info, uint32_t rkey,
+                 roce::WindowBind* out);
 // attributes.cc
 int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t bytes);
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,

@@ -45,11 +45,15 @@ ibv_device_attr DeviceAttributes(const Context& context) {
   attr.vendor_id = kVendorId;
   attr.max_qp = kMaxQp;
   attr.max_qp_wr = kMaxQpWr;
-  attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
+  // Of the memory management extensions verbs has local invalidation and Send with Invalidate; registration
+  // by a work request is the kernel's alone.
+  attr.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW |
+                          IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
   attr.max_sge = attr.max_sge_rd = attr.max_srq_sge = static_cast<int>(roce::kMaxSge);
   attr.max_cq = kMaxQp;
   attr.max_cqe = kMaxCqe;
   attr.max_mr = static_cast<int>(MemoryTable::kMaxRegions);
+  attr.max_mw = static_cast<int>(MemoryTable::kMaxWindows);
   attr.max_pd = attr.max_ah = attr.max_srq = kMaxQp;
   attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = kMaxRdAtomic;
   attr.max_res_rd_atom = kMaxQp * kMaxRdAtomic;

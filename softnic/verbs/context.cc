@@ -106,6 +106,9 @@ std::unique_ptr<Context> Open(const Device& device, int* error) {
   base.ops.post_send = PostSend;
   base.ops.post_recv = PostRecv;
   base.ops.post_srq_recv = PostSrqRecv;
+  base.ops.alloc_mw = AllocMw;
+  base.ops.dealloc_mw = DeallocMw;
+  base.ops.bind_mw = BindMw;
   base.cmd_fd = -1;
   base.async_fd = context->async.get();
   base.num_comp_vectors = 1;

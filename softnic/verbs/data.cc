@@ -28,6 +28,14 @@ bool ToSges(const ibv_sge* list, int count, roce::SgeList* out) {
 
 using InlineBuffer = std::array<uint8_t, kMaxInline>;
 
+// What makes no packet: 0, or an errno. Windows of type 1 are bound by ibv_bind_mw.
+int ToLocal(const Qp& qp, const ibv_send_wr& wr, roce::SendWr* out) {
+  if (wr.num_sge != 0 || qp.is_ud()) return EINVAL;
+  if (out->opcode != roce::WrOpcode::kBindMw) return 0;
+  if (wr.bind_mw.mw != nullptr && wr.bind_mw.mw->type != IBV_MW_TYPE_2) return EINVAL;
+  return ToWindowBind(qp, wr.bind_mw.mw, wr.bind_mw.bind_info, wr.bind_mw.rkey, &out->bind);
+}
+
 // 0, or an errno. Inline data is gathered into `bytes`, which must live until the request is posted.
 int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::SendWr* out) {
   switch (wr.opcode) {
@@ -38,6 +46,9 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
     case IBV_WR_RDMA_READ:
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
+    case IBV_WR_LOCAL_INV:
+    case IBV_WR_BIND_MW:
+    case IBV_WR_SEND_WITH_INV:
       out->opcode = static_cast<roce::WrOpcode>(wr.opcode);
       break;
     default:
@@ -48,6 +59,8 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
   out->solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
   out->fence = (wr.send_flags & IBV_SEND_FENCE) != 0;
   out->imm = ntohl(wr.imm_data);
+  out->invalidate_rkey = wr.invalidate_rkey;
+  if (roce::IsLocal(out->opcode)) return ToLocal(qp, wr, out);
   if (!ToSges(wr.sg_list, wr.num_sge, &out->sges)) return EINVAL;
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
     size_t filled = 0;
@@ -86,6 +99,10 @@ ibv_wc ToWc(const Work& work) {
   if (c.has_imm) {
     wc.imm_data = htonl(c.imm);
     wc.wc_flags |= IBV_WC_WITH_IMM;
+  }
+  if (c.has_invalidated) {
+    wc.invalidated_rkey = c.invalidated_rkey;
+    wc.wc_flags |= IBV_WC_WITH_INV;
   }
   if (work.is_ud && c.is_recv()) {
     wc.src_qp = Raw(c.src_qpn);

@@ -35,12 +35,16 @@ EPIC_VERBS int ibv_dealloc_pd(ibv_pd* pd) {
 EPIC_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* base, size_t length, uint64_t iova,
                                     unsigned int access) {
   constexpr unsigned kKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                              IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+                              IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+                              IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
   if ((access & ~kKnown) != 0) return Null(EOPNOTSUPP);
   // Who may write from afar may write at home (InfiniBand specification 10.6.3.1).
   if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0 &&
       (access & IBV_ACCESS_LOCAL_WRITE) == 0)
     return Null(EINVAL);
+  // Its bytes are counted from its begin. rdma_rxe binds no windows to such a one either.
+  const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+  if (zero_based) iova = 0;
   return ObjectOf(pd->context, [&]() -> ibv_mr* {
     auto mr = std::make_unique<Mr>();
     mr->base = {.context = pd->context, .pd = pd, .addr = base, .length = length};
@@ -50,7 +54,8 @@ EPIC_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* base, size_t length, uint6
                                 {.local_write = (access & IBV_ACCESS_LOCAL_WRITE) != 0,
                                  .remote_read = (access & IBV_ACCESS_REMOTE_READ) != 0,
                                  .remote_write = (access & IBV_ACCESS_REMOTE_WRITE) != 0,
-                                 .remote_atomic = (access & IBV_ACCESS_REMOTE_ATOMIC) != 0});
+                                 .remote_atomic = (access & IBV_ACCESS_REMOTE_ATOMIC) != 0,
+                                 .mw_bind = (access & IBV_ACCESS_MW_BIND) != 0 && !zero_based});
       if (registered) ++Of(pd)->users;
       return registered;
     });
@@ -70,11 +75,14 @@ EPIC_VERBS ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* base, size_t length, uint64
 
 EPIC_VERBS int ibv_dereg_mr(ibv_mr* mr) {
   return ErrnoOf(mr->context, [&] {
-    const bool found = AdapterOf(mr->context).Do([&](Nic& nic) {
+    const bool has_windows = AdapterOf(mr->context).Do([&](Nic& nic) {
+      if (nic.memory().HasWindows(mr->lkey)) return true;
+      nic.memory().Deregister(mr->lkey);
       --Of(mr->pd)->users;
-      return nic.memory().Deregister(mr->lkey);
+      return false;
     });
+    if (has_windows) return EINVAL;  // as rdma_rxe says it
     delete reinterpret_cast<Mr*>(mr);
-    return found ? 0 : EINVAL;
+    return 0;
   });
 }

@@ -82,6 +82,13 @@ def test_atomics(guests, program, operation, server, client):
     run_perftest(guests, program, 8, "-A", operation, iterations=50, server=server, client=client)
 
 
+def test_rxe_does_the_same(guests):
+    """What these tests say of softnic is what they find on rdma_rxe."""
+    said = guests.run("rxe", pairs.BUILD / "tests" / "softnic" / "verbs_test",
+                      "--gtest_filter=VerbsWindows.*:VerbsAtomics.Find*")
+    assert "[  PASSED  ]" in said and " 0 tests" not in said
+
+
 @ROLES
 def test_sizes_and_path_mtu(guests, server, client):
     for size, mtu in ((2, 4096), (10000, 256), (1 << 20, 1024)):

@@ -20,7 +20,7 @@ def fixture_programs():
         assert os.access(PROGRAMS / name, os.X_OK), f"cmake --build {pairs.BUILD} --target verbs_test verbs_peer"
 
 
-@pytest.mark.parametrize("suite", ["VerbsAtomics.*", "VerbsCalls.*", "VerbsErrors.*", "*RefusalTest.*", "VerbsThreads.*", "VerbsFork.*",
+@pytest.mark.parametrize("suite", ["VerbsAtomics.*", "VerbsWindows.*", "VerbsOwnWindows.*", "VerbsCalls.*", "VerbsErrors.*", "*RefusalTest.*", "VerbsThreads.*", "VerbsFork.*",
                                    "VerbsShortage.*"])
 def test_calls(pair, suite):
     said = pair.run("a", PROGRAMS / "verbs_test", f"--gtest_filter={suite}", timeout_s=120)

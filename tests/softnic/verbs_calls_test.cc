@@ -254,7 +254,6 @@ TEST(VerbsCalls, WhatIsNotSupportedSaysSo) {
   EXPECT_TRUE(null_with(try_register(IBV_ACCESS_REMOTE_WRITE), EINVAL)) << "needs local write as well";
   EXPECT_TRUE(null_with(ibv_create_cq(device.context, 0, nullptr, nullptr, 0), EINVAL));
   EXPECT_TRUE(null_with(ibv_create_cq(device.context, 8, nullptr, nullptr, 1), EINVAL));
-  EXPECT_TRUE(null_with(ibv_alloc_mw(device.pd, IBV_MW_TYPE_1), EOPNOTSUPP));
   ibv_cq_init_attr_ex cq_ex{.cqe = 8};
   EXPECT_TRUE(null_with(ibv_create_cq_ex(device.context, &cq_ex), EOPNOTSUPP));
   ibv_xrcd_init_attr xrcd{};
