@@ -20,7 +20,13 @@ constexpr Nanos kDelay = 5 * kMicrosecond;
 // Atomics change a counter of their own, at the beginning of the peer's remote region.
 constexpr uint32_t kCounterBytes = 8;
 
-bool TakesReceive(WrOpcode op) { return op == WrOpcode::kSend || HasImm(op); }
+// Each job that binds or invalidates has a window of its own, with which that can be done once.
+constexpr uint32_t kFirstWindow = 1000;
+
+bool LandsInReceive(WrOpcode op) {
+  return op == WrOpcode::kSend || op == WrOpcode::kSendImm || op == WrOpcode::kSendInv;
+}
+bool TakesReceive(WrOpcode op) { return LandsInReceive(op) || HasImm(op); }
 
 struct Faults {
   double loss = 0, duplicate = 0, reorder = 0;
@@ -95,10 +101,11 @@ class Pipe {
     uint32_t at = kCounterBytes;
     uint64_t counter = 0;
     for (uint32_t i = 0; i < 40; ++i) {
-      const auto opcode = static_cast<WrOpcode>(random_() % 7);
+      const auto opcode = static_cast<WrOpcode>(random_() % 10);
       const uint32_t length = IsAtomic(opcode) ? kAtomicBytes
-                              : Chance(0.1)    ? 0
-                                            : static_cast<uint32_t>(random_() % (Chance(0.3) ? 12000 : 900));
+                              : IsLocal(opcode) || Chance(0.1)
+                                  ? 0
+                                  : static_cast<uint32_t>(random_() % (Chance(0.3) ? 12000 : 900));
       if (at + length > kRegion / 2) break;
       Job job{.wr = {.wr_id = i, .opcode = opcode}, .length = length};
       job.data.resize(length);
@@ -115,6 +122,9 @@ class Pipe {
       job.wr.sges.sge[0] = {at, a, kLkey};
       job.wr.sges.sge[1] = {at + a, a / 2, kLkey};
       job.wr.sges.sge[2] = {at + a + a / 2, length - a - a / 2, kLkey};
+      job.wr.invalidate_rkey = job.wr.bind.rkey =
+          kFirstWindow + 2 * i + (opcode == WrOpcode::kSendInv ? 1 : 0);
+      if (IsLocal(opcode)) job.wr.sges.count = 0;
       at += length;
       end.jobs.push_back(std::move(job));
     }
@@ -130,6 +140,13 @@ class Pipe {
     return job.wr.compare_add == counter ? job.wr.swap : counter;
   }
 
+  // Who invalidates it finds it bound.
+  static void MakeWindow(const SendWr& wr, End& end, End& peer) {
+    FlatMemory& memory = wr.opcode == WrOpcode::kSendInv ? peer.memory : end.memory;
+    memory.AddWindow(wr.bind.rkey);
+    EXPECT_TRUE(wr.opcode == WrOpcode::kBindMw || memory.Bind(wr.bind));
+  }
+
   void Post(End& end, End& peer) {
     while (end.posted < end.jobs.size()) {
       Job& job = end.jobs[end.posted];
@@ -139,6 +156,7 @@ class Pipe {
       } else if (!IsAtomic(job.wr.opcode)) {
         std::ranges::copy(job.data, end.memory.region(kLkey).bytes.begin() + at);
       }
+      MakeWindow(job.wr, end, peer);
       SendWr wr = job.wr;
       if (IsAtomic(wr.opcode)) wr.remote_address = kRegion;
       if (job.length > 0 && job.length <= 64 && !IsReadOrAtomic(wr.opcode)) wr.inline_bytes = job.data;
@@ -195,7 +213,7 @@ class Pipe {
                    << "job " << job.wr.wr_id << " opcode " << static_cast<int>(job.wr.opcode));
       if (job.wr.signaled) want_sent.push_back(job.wr.wr_id);
       const auto place = static_cast<std::ptrdiff_t>(job.wr.remote_address - kRegion);
-      const bool to_recv = job.wr.opcode == WrOpcode::kSend || job.wr.opcode == WrOpcode::kSendImm;
+      const bool to_recv = LandsInReceive(job.wr.opcode);
       const auto at = IsReadOrAtomic(job.wr.opcode) ? end.memory.region(kLkey).bytes.begin() + place
                       : to_recv ? peer.memory.region(kLkey).bytes.begin() + place + kRegion / 2
                                 : peer.memory.region(kRkey).bytes.begin() + place;
@@ -207,6 +225,8 @@ class Pipe {
       EXPECT_EQ(c.bytes, job.length);
       EXPECT_EQ(c.has_imm, HasImm(job.wr.opcode));
       EXPECT_EQ(c.imm, c.has_imm ? job.wr.imm : 0);
+      EXPECT_EQ(c.has_invalidated, job.wr.opcode == WrOpcode::kSendInv);
+      EXPECT_EQ(c.invalidated_rkey, c.has_invalidated ? job.wr.invalidate_rkey : 0);
     }
     for (const Completion& c : end.sent) {
       EXPECT_EQ(c.status, WcStatus::kSuccess);
