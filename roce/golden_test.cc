@@ -33,12 +33,13 @@ struct Seen {
   Opcode opcode;
   uint32_t psn;
   size_t payload;
-  uint32_t detail;  // AETH: syndrome and MSN; otherwise the immediate, else 0
+  uint32_t detail;      // AETH: syndrome and MSN; otherwise the immediate, else 0
+  uint64_t number = 0;  // of atomics: what is added or stored; what was there
   friend bool operator==(const Seen&, const Seen&) = default;
 };
 
 // Parses and rewrites every frame of a capture; returns what was in them.
-std::vector<Seen> CheckCapture(const std::string& name) {
+std::vector<Seen> CheckCapture(const std::string& name, Qpn qpn = Qpn{0x11}) {
   std::vector<Seen> seen;
   for (const Frame& frame : ReadCapture(name)) {
     FrameAddress address;
@@ -54,8 +55,11 @@ std::vector<Seen> CheckCapture(const std::string& name) {
     seen.push_back({packet.bth.opcode, packet.bth.psn.raw(), packet.payload.size(),
                     info.aeth  ? aeth
                     : info.imm ? packet.imm
-                               : 0});
-    EXPECT_EQ(packet.bth.dest_qp, Qpn{0x11});
+                               : 0,
+                    info.atomic_eth       ? packet.atomic.swap_or_add
+                    : info.atomic_ack_eth ? packet.original
+                                          : 0});
+    EXPECT_EQ(packet.bth.dest_qp, qpn);
     EXPECT_EQ(packet.bth.pkey, kDefaultPkey);
     EXPECT_EQ(packet.bth.ack_req, (info.last || info.only) && !info.aeth && !info.deth)
         << name << " " << seen.size();
@@ -91,6 +95,24 @@ TEST(GoldenTest, Read) {
                                       {Opcode::kRcReadResponseMiddle, 0xabc92b, 256, 0},
                                       {Opcode::kRcReadResponseLast, 0xabc92c, 191, 0x1f000002}};
   EXPECT_EQ(CheckCapture("rc_read.pcap"), expected);
+}
+
+TEST(GoldenTest, FetchAdd) {
+  constexpr uint64_t kFound = 6052367444771117383;
+  const std::vector<Seen> expected = {
+      {Opcode::kRcFetchAdd, 15903136, 0, 0, 1}, {Opcode::kRcAtomicAck, 15903136, 0, 0x1f000001, kFound},
+      {Opcode::kRcFetchAdd, 15903137, 0, 0, 1}, {Opcode::kRcAtomicAck, 15903137, 0, 0x1f000002, kFound + 1},
+      {Opcode::kRcFetchAdd, 15903138, 0, 0, 1}, {Opcode::kRcAtomicAck, 15903138, 0, 0x1f000003, kFound + 2}};
+  EXPECT_EQ(CheckCapture("rc_fetch_add.pcap"), expected);
+}
+
+TEST(GoldenTest, CompareSwap) {
+  constexpr uint64_t kFound = 3723646934636295194;
+  const std::vector<Seen> expected = {{Opcode::kRcCompareSwap, 3040788, 0, 0, 0},
+                                      {Opcode::kRcAtomicAck, 3040788, 0, 0x1f000001, kFound},
+                                      {Opcode::kRcCompareSwap, 3040789, 0, 0, 0},
+                                      {Opcode::kRcAtomicAck, 3040789, 0, 0x1f000002, kFound}};
+  EXPECT_EQ(CheckCapture("rc_compare_swap.pcap", Qpn{0x12}), expected);
 }
 
 TEST(GoldenTest, UnreliableDatagram) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -33,12 +34,16 @@ std::vector<OwnedPacket> ReadPackets(const std::string& name) {
   return packets;
 }
 
-bool IsRequest(const OwnedPacket& p) { return p.head.bth.opcode <= Opcode::kRcReadRequest; }
+bool IsRequest(const OwnedPacket& p) {
+  const Opcode op = p.head.bth.opcode;
+  return op <= Opcode::kRcReadRequest || Info(op).atomic_eth;
+}
 
 class Replay {
  public:
   // missed: the responder expects PSNs from so many before the first one captured.
-  explicit Replay(const std::string& name, uint32_t missed = 0) : packets_(ReadPackets(name)) {
+  explicit Replay(const std::string& name, uint32_t missed = 0, Qpn qpn = Qpn{0x11})
+      : packets_(ReadPackets(name)) {
     for (const OwnedPacket& p : packets_) {
       End& end = ends_[p.head.src_ip];
       if (IsRequest(p) && !end.first_psn) end.first_psn = p.head.bth.psn;
@@ -47,16 +52,18 @@ class Replay {
       end.memory.Add(1, 0, 1 << 16);
       QpConfig config;
       config.local_ip = ip;
-      config.local_qpn = Qpn{0x11};
+      config.local_qpn = qpn;
       config.policy = RxeLike();
       end.qp.emplace_back(config);
       const auto& [peer_ip, peer] = ip == ends_.begin()->first ? *ends_.rbegin() : *ends_.begin();
       QueuePair& qp = end.qp.front();
-      EXPECT_EQ(qp.Modify({.state = QpState::kInit, .remote_read = true, .remote_write = true}),
-                ModifyResult::kOk);
+      EXPECT_EQ(
+          qp.Modify(
+              {.state = QpState::kInit, .remote_read = true, .remote_write = true, .remote_atomic = true}),
+          ModifyResult::kOk);
       EXPECT_EQ(qp.Modify({.state = QpState::kRtr,
                            .remote_ip = peer_ip,
-                           .remote_qpn = Qpn{0x11},
+                           .remote_qpn = qpn,
                            .path_mtu = 256,
                            .rq_psn = peer.first_psn.value_or(Psn(0)) - missed,
                            .max_dest_rd_atomic = 1,
@@ -80,7 +87,11 @@ class Replay {
       End& from = ends_.at(captured.head.src_ip);
       End& to = ends_.at(captured.head.dst_ip);
       const OpcodeInfo& info = Info(captured.head.bth.opcode);
-      if (IsRequest(captured) && (info.first || info.only)) Post(i, from, to);
+      if (info.atomic_eth) {
+        PostAtomic(i, from, to);
+      } else if (IsRequest(captured) && (info.first || info.only)) {
+        Post(i, from, to);
+      }
       from.qp.front().Poll(0, from.memory, from.sink);
       if (from.sink.sent.empty()) {
         ADD_FAILURE() << "we sent nothing";
@@ -140,6 +151,23 @@ class Replay {
     EXPECT_EQ(from.qp.front().PostSend(wr), PostResult::kOk);
   }
 
+  // The atomic that is the i-th captured, on what its answer, which is the next, says that was there.
+  void PostAtomic(size_t i, End& from, End& to) {
+    const Packet& first = packets_[i].head;
+    ASSERT_LT(i + 1, packets_.size());
+    const bool swaps = first.bth.opcode == Opcode::kRcCompareSwap;
+    SendWr wr{.opcode = swaps ? WrOpcode::kCompareSwap : WrOpcode::kFetchAdd};
+    wr.sges = OneSge(0, kAtomicBytes, 1);
+    wr.remote_address = first.atomic.virtual_address;
+    wr.rkey = first.atomic.rkey;
+    wr.compare_add = swaps ? first.atomic.compare : first.atomic.swap_or_add;
+    wr.swap = first.atomic.swap_or_add;
+    to.memory.Remove(wr.rkey);
+    auto& region = to.memory.Add(wr.rkey, wr.remote_address, kAtomicBytes, /*remote=*/true);
+    std::memcpy(region.bytes.data(), &packets_[i + 1].head.original, kAtomicBytes);
+    EXPECT_EQ(from.qp.front().PostSend(wr), PostResult::kOk);
+  }
+
   std::vector<OwnedPacket> packets_;
   std::map<Ipv4, End> ends_;
 };
@@ -147,6 +175,8 @@ class Replay {
 TEST(GoldenReplayTest, Send) { Replay("rc_send.pcap").Run(); }
 TEST(GoldenReplayTest, Write) { Replay("rc_write.pcap").Run(); }
 TEST(GoldenReplayTest, Read) { Replay("rc_read.pcap").Run(); }
+TEST(GoldenReplayTest, FetchAdd) { Replay("rc_fetch_add.pcap").Run(); }
+TEST(GoldenReplayTest, CompareSwap) { Replay("rc_compare_swap.pcap", 0, Qpn{0x12}).Run(); }
 TEST(GoldenReplayTest, ImmediateOverThePsnWrap) { Replay("rc_imm.pcap").Run(); }
 TEST(GoldenReplayTest, SequenceNak) { Replay("rc_nak.pcap", /*missed=*/1).Run(); }
 
