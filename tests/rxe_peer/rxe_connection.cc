@@ -59,7 +59,8 @@ Connection Open(void* memory, size_t bytes) {
   out.cq = pd != nullptr ? ibv_create_cq(out.context, 256, nullptr, nullptr, 0) : nullptr;
   if (out.cq == nullptr) Die("device");
   out.mr = ibv_reg_mr(pd, memory, bytes,
-                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+                          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND);
   if (out.mr == nullptr) Die("ibv_reg_mr");
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = out.cq;
@@ -72,7 +73,7 @@ Connection Open(void* memory, size_t bytes) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
-  attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   if (ibv_modify_qp(out.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
     Die("INIT");
   return out;

@@ -1,4 +1,5 @@
-"""roce/transport against the real rdma_rxe: both ends send, write and read at the same time, with and without loss; and
+"""roce/transport against the real rdma_rxe: both ends send, write, read, do atomics and use and invalidate the other's memory
+windows at the same time, with and without loss; and
 a Write and a Read of the guest whose answers are lost, late, or cut off.
 
 Needs root, the guest kernel, and a build: cmake --build build/release --target rxe_end rxe_reader transport_end
@@ -23,6 +24,7 @@ SWITCH, HOST = "10.10.255.1", "10.10.0.1"
 HOST_MAC = "52:54:00:00:00:01"
 # Frames that each direction can lose; by how much a run with losses exceeds the counters of one without is its proof.
 LOSSES = [(0, 1), (10, 1), (30, 2), (30, 3)]
+WINDOWS = 12  # of exchange.h
 RUNS = int(os.environ.get("EPIC_RXE_RUNS", "1"))
 # The seed is in a test's name: losses 30 of a thousand by seed 1003 are "30-1003".
 EXCHANGES = [(loss, seed + 1000 * run) for run in range(RUNS) for loss, seed in LOSSES]
@@ -80,14 +82,15 @@ def exchange(loss, seed):
     """Runs both ends; our end's counters by name."""
     rxe = End("h0", "rxe_end", SWITCH)
     ours = connect(rxe, "transport_end", "--peer-rkey", lambda own: own[2], "--peer-memory", lambda own: own[3],
-                   "--loss", loss, "--seed", seed)
+                   "--loss", loss, "--seed", seed, "--peer-windows",
+                   *[lambda own, at=at: re.match("windows (.*)", rxe.said)[1].split()[at] for at in range(WINDOWS)])
     if rxe.wait_for("ok|failed"):
         ours.wait_for("done|stopped")
     status = ours.close(), rxe.close()
     said = ours.said, rxe.said
     print(said)
     result = re.fullmatch(r"there\ndone\nok (.*)\n", ours.said)
-    assert result and re.fullmatch(r"qpn .*\nok\n", rxe.said) and status == (0, 0), said
+    assert result and re.fullmatch(r"windows .*\nqpn .*\nok\n", rxe.said) and status == (0, 0), said
     counters = {}
     for name, value in re.findall(r"(\w+) ([\d/]+)", result[1]):
         counters[name] = [int(v) for v in value.split("/")]
@@ -95,7 +98,7 @@ def exchange(loss, seed):
 
 
 @pytest.mark.parametrize("loss,seed", EXCHANGES)
-def test_send_write_and_read_both_ways(loss, seed):
+def test_everything_both_ways(loss, seed):
     seen = exchange(loss, seed)
     received, sent = seen["rnr_naks"]
     assert received > 0 and sent > 0, "each end posts its receives only after some RNR NAKs"

@@ -39,7 +39,8 @@ WireEnd::WireEnd(const EndOptions& options, roce::Memory& memory, io::PcapPort& 
   std::sscanf(options.peer_mac.c_str(), "%x:%x:%x:%x:%x:%x", byte, byte + 1, byte + 2, byte + 3, byte + 4,
               byte + 5);
   for (size_t i = 0; i < 6; ++i) peer_mac_[i] = static_cast<uint8_t>(byte[i]);
-  qp_.Modify({.state = roce::QpState::kInit, .remote_read = true, .remote_write = true});
+  qp_.Modify(
+      {.state = roce::QpState::kInit, .remote_read = true, .remote_write = true, .remote_atomic = true});
   qp_.Modify({.state = roce::QpState::kRtr,
               .remote_ip = Ipv4{options.peer_address},
               .remote_qpn = Qpn{options.peer_qpn},
