@@ -42,7 +42,7 @@ EPIC_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* base, size_t length, uint6
   if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0 &&
       (access & IBV_ACCESS_LOCAL_WRITE) == 0)
     return Null(EINVAL);
-  // Its bytes are counted from its begin. rdma_rxe binds no windows to such a one either.
+  // Its bytes are counted from its begin; a window's begin would be told by an address that it has not.
   const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
   if (zero_based) iova = 0;
   return ObjectOf(pd->context, [&]() -> ibv_mr* {

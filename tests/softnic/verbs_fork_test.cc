@@ -35,11 +35,14 @@ void ExpectTraffic(Connection& c, uint8_t byte) {
   EXPECT_EQ(std::memcmp(c.a.at(0), c.b.at(0), 3000), 0);
 }
 
-bool EveryVerbIsRefused(Connection& c, ibv_srq* srq, ibv_ah* ah) {
+bool EveryVerbIsRefused(Connection& c, ibv_srq* srq, ibv_ah* ah, ibv_mw* mw) {
   const auto refused = [](const void* object) { return object == nullptr && errno == EIO; };
   errno = 0;
   CHILD_EXPECT(refused(ibv_alloc_pd(c.a.context)));
   CHILD_EXPECT(refused(ibv_reg_mr(c.a.pd, c.a.at(0), 64, IBV_ACCESS_LOCAL_WRITE)));
+  CHILD_EXPECT(refused(ibv_alloc_mw(c.a.pd, IBV_MW_TYPE_1)));
+  ibv_mw_bind bind{};
+  CHILD_EXPECT(ibv_bind_mw(c.qp_a, mw, &bind) == EIO);
   CHILD_EXPECT(refused(ibv_create_comp_channel(c.a.context)));
   CHILD_EXPECT(refused(ibv_create_cq(c.a.context, 8, nullptr, nullptr, 0)));
   ibv_srq_init_attr srq_init{.attr = {.max_wr = 8, .max_sge = 1}};
@@ -73,6 +76,7 @@ bool EveryVerbIsRefused(Connection& c, ibv_srq* srq, ibv_ah* ah) {
   CHILD_EXPECT(ibv_get_cq_event(c.a.channel, &cq, &user) == -1);
   ibv_ack_cq_events(c.cq_a, 0);
 
+  CHILD_EXPECT(ibv_dealloc_mw(mw) == EIO);
   CHILD_EXPECT(ibv_destroy_ah(ah) == EIO);
   CHILD_EXPECT(ibv_destroy_qp(c.qp_a) == EIO);
   CHILD_EXPECT(ibv_destroy_srq(srq) == EIO);
@@ -93,10 +97,13 @@ TEST(VerbsFork, EveryVerbOnWhatIsInheritedIsRefused) {
   ah_attr.grh = {.dgid = c.b.gid(), .sgid_index = 1};
   ibv_ah* ah = ibv_create_ah(c.a.pd, &ah_attr);
   ASSERT_NE(ah, nullptr);
-  EXPECT_EQ(InChild([&] { return EveryVerbIsRefused(c, srq, ah); }), 0);
+  ibv_mw* mw = ibv_alloc_mw(c.a.pd, IBV_MW_TYPE_1);
+  ASSERT_NE(mw, nullptr);
+  EXPECT_EQ(InChild([&] { return EveryVerbIsRefused(c, srq, ah, mw); }), 0);
   // A grandchild's are not its own either.
-  EXPECT_EQ(InChild([&] { return InChild([&] { return EveryVerbIsRefused(c, srq, ah); }) == 0; }), 0);
+  EXPECT_EQ(InChild([&] { return InChild([&] { return EveryVerbIsRefused(c, srq, ah, mw); }) == 0; }), 0);
   ExpectTraffic(c, 0x11);
+  EXPECT_EQ(ibv_dealloc_mw(mw), 0);
   EXPECT_EQ(ibv_destroy_ah(ah), 0);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }

@@ -83,6 +83,9 @@ TEST(VerbsShortage, OfMemoryWhenObjectsAreMade) {
   WithEachAllocationFailing(
       [&] { return ErrorOf(mr = ibv_reg_mr(pd, c.a.at(0), 64, IBV_ACCESS_LOCAL_WRITE)); },
       [&] { EXPECT_EQ(ibv_dereg_mr(mr), 0); });
+  ibv_mw* mw = nullptr;
+  WithEachAllocationFailing([&] { return ErrorOf(mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1)); },
+                            [&] { EXPECT_EQ(ibv_dealloc_mw(mw), 0); });
   ibv_comp_channel* channel = nullptr;
   WithEachAllocationFailing([&] { return ErrorOf(channel = ibv_create_comp_channel(c.a.context)); },
                             [&] { EXPECT_EQ(ibv_destroy_comp_channel(channel), 0); });
