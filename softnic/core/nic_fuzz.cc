@@ -194,7 +194,7 @@ class Trial {
   uint64_t SomeAddress(uint32_t key) {
     const uint8_t how = in_.Next();
     const auto mr = std::ranges::find(mrs_, key, &Mr::key);
-    if (how < 0xc0 && mr == mrs_.end()) return windows_.BeginOf(key) + (how & 0x1f);
+    if (how < 0xc0 && mr == mrs_.end()) return windows_.AddressIn(key, how);
     if (how >= 0xf0 || mr == mrs_.end()) return uint64_t{Next32()} << (in_.Next() % 33);
     return kBase + mr->offset + (how < 0x80 ? how : mr->length + how - 0xb0);
   }
@@ -232,14 +232,22 @@ class Trial {
   void SetLocal(roce::SendWr& wr) {
     wr.signaled = true;
     wr.inline_bytes = {};
-    const roce::Sge target = wr.sges.sge[0];
     wr.sges.count = 0;
     if (wr.opcode != roce::WrOpcode::kBindMw) return;
     const uint8_t which = in_.Next();
     wr.bind = windows_.SomeBind(which, which >> 4);
-    wr.bind.lkey = target.lkey;
-    wr.bind.address = target.address;
-    wr.bind.length = target.length;
+    // Mostly a part of the first region, or of the third, which peers may use by windows only.
+    const uint8_t how = in_.Next();
+    const size_t region = (how & 1) != 0 ? 0 : 2;
+    if (how < 0xe0) {
+      wr.bind.lkey = mrs_[region].key;
+      wr.bind.address = kBase + FixedOffset(region) + in_.Next();
+      wr.bind.length = 1 + in_.Next();
+    } else {
+      wr.bind.lkey = wr.sges.sge[0].lkey;
+      wr.bind.address = wr.sges.sge[0].address;
+      wr.bind.length = wr.sges.sge[0].length;
+    }
   }
 
   void SetAtomic(roce::SendWr& wr) {

@@ -20,11 +20,13 @@ class FuzzWindows {
 
   // By any number. Keys have one of two low bytes, so that old ones come up again.
   uint32_t KeyOf(size_t which) const { return (At(which).window.rkey & ~0xffu) | (which >> 4 & 1); }
-  // What the window was last bound to begins there.
-  uint64_t BeginOf(uint32_t rkey) const {
+  // In or close to what the window was last bound to: near its begin, or its end.
+  uint64_t AddressIn(uint32_t rkey, uint8_t how) const {
     const auto bound = std::find_if(bound_.rbegin(), bound_.rend(),
                                     [&](const Bound& b) { return b.bind.rkey >> 8 == rkey >> 8; });
-    return bound == bound_.rend() || bound->bind.zero_based ? 0 : bound->bind.address;
+    if (bound == bound_.rend()) return 0;
+    const uint64_t begin = bound->bind.zero_based ? 0 : bound->bind.address;
+    return begin + ((how & 0x20) != 0 ? bound->bind.length - (how & 0x1f) : how & 0x1f);
   }
 
   // Of a number, key and rights; the caller says what it is bound to.
