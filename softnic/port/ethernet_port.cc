@@ -154,9 +154,10 @@ struct EthernetPort::Receiver {
   EthernetPort* port;
   PacketHandler handler;
   void* user;
+  bool looped = false;  // from the loopback interface, and that is not the port's own
   static void OnFrame(void* self, const io::ReceivedFrame& frame) {
     auto* r = static_cast<Receiver*>(self);
-    r->port->OnFrame(frame, r->handler, r->user);
+    r->port->OnFrame(frame, r->looped, r->handler, r->user);
   }
 };
 
@@ -165,6 +166,7 @@ int EthernetPort::Receive(int max_packets, PacketHandler handler, void* user) {
   int count = 0;
   for (io::PacketSocket* socket : {wire_.get(), loop_.get()}) {
     if (socket == nullptr || count >= max_packets) continue;
+    receiver.looped = socket == loop_.get();
     const auto received = socket->Receive(max_packets - count, Receiver::OnFrame, &receiver);
     socket->Release();
     if (received.ok()) count += *received;
@@ -172,12 +174,20 @@ int EthernetPort::Receive(int max_packets, PacketHandler handler, void* user) {
   return count;
 }
 
-void EthernetPort::OnFrame(const io::ReceivedFrame& frame, PacketHandler handler, void* user) {
+// Of a datagram to a group one copy counts: that by the loopback interface if it comes from this interface's
+// address, else that by the wire. So nobody has it twice where the network gives frames back, and members on
+// another interface of the machine have only what its network brings.
+bool EthernetPort::IsEcho(const roce::Packet& packet, bool looped) const {
+  if (interface_.loopback || !IsMulticast(packet.dst_ip)) return false;
+  return looped != (packet.src_ip == interface_.ip);
+}
+
+void EthernetPort::OnFrame(const io::ReceivedFrame& frame, bool looped, PacketHandler handler, void* user) {
   roce::FrameAddress address;
   roce::Packet packet;
   const auto take = [&](roce::ParseResult result) {
     ++counters_.parse_results[static_cast<size_t>(result)];
-    if (result == roce::ParseResult::kOk) handler(user, packet);
+    if (result == roce::ParseResult::kOk && !IsEcho(packet, looped)) handler(user, packet);
   };
   if (frame.segment_bytes == 0) {
     const roce::ParseResult result = roce::ParseFrame(frame.bytes, &address, &packet);
@@ -263,6 +273,8 @@ void EthernetPort::Send(const roce::Packet& packet) {
   roce::WritePieces({.dst = n.mac, .src = own, .ip_id = ip_id_++, .vlan = {}}, packet, nullptr, &pieces);
   const bool joins = !super_frame_peers_.empty() && Joins(packet.dst_ip, packet.bth.dest_qp);
   socket->sender().Send(pieces, {.joins = joins, .stays = packet.payload_stays});
+  if (IsMulticast(packet.dst_ip) && loop_ != nullptr)
+    loop_->sender().Send(pieces, {.joins = false, .stays = packet.payload_stays});
 }
 
 bool EthernetPort::Joins(Ipv4 to, Qpn qpn) {

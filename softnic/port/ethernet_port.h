@@ -1,6 +1,7 @@
 // A port on an Ethernet interface, beside the kernel's own stack and with its address: frames through a
 // packet socket, neighbours by ARP. Packets to an address of this machine take the loopback interface, so
-// that processes of one machine reach each other.
+// that processes of one machine reach each other. Datagrams to a group take both ways: by the loopback
+// interface they reach members on this machine, the sending port's own included, as with rdma_rxe.
 #pragma once
 
 #include <array>
@@ -60,7 +61,8 @@ class EthernetPort final : public Port {
   EthernetPort(const io::AddressedInterface& interface, std::unique_ptr<io::PacketSocket> wire,
                std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp, io::Descriptor long_udp);
   int WatchSockets();  // 0, or an errno
-  void OnFrame(const io::ReceivedFrame& frame, PacketHandler handler, void* user);
+  void OnFrame(const io::ReceivedFrame& frame, bool looped, PacketHandler handler, void* user);
+  bool IsEcho(const roce::Packet& packet, bool looped) const;
   bool Joins(Ipv4 to, Qpn qpn);
   Neighbour& Resolve(Ipv4 to);
   void FindHop(Ipv4 to, Nanos now, Neighbour& neighbour);

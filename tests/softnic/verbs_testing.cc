@@ -1,5 +1,6 @@
 #include "tests/softnic/verbs_testing.h"
 
+#include <arpa/inet.h>
 #include <poll.h>
 
 #include <cerrno>
@@ -142,6 +143,54 @@ int PostRdma(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, size
   ibv_send_wr wr{.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad = nullptr;
   wr.wr.rdma.remote_addr = remote.address;
   wr.wr.rdma.rkey = remote.rkey;
+  return ibv_post_send(qp, &wr, &bad);
+}
+
+ibv_qp* CreateUd(Device& device, ibv_cq* cq) {
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.cap = {
+      .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+  init.qp_type = IBV_QPT_UD;
+  init.sq_sig_all = 1;
+  ibv_qp* qp = ibv_create_qp(device.pd, &init);
+  if (qp == nullptr) Die("ibv_create_qp");
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  attr.qkey = kQkey;
+  Modify(qp, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "to INIT");
+  attr.qp_state = IBV_QPS_RTR;
+  Modify(qp, attr, 0, "to RTR");
+  attr.qp_state = IBV_QPS_RTS;
+  Modify(qp, attr, IBV_QP_SQ_PSN, "to RTS");
+  return qp;
+}
+
+ibv_gid GidOf(const char* address) {
+  ibv_gid gid{};
+  gid.raw[10] = gid.raw[11] = 0xff;
+  if (inet_pton(AF_INET, address, gid.raw + 12) != 1) Die(address);
+  return gid;
+}
+
+ibv_ah* CreateAh(Device& device, const ibv_gid& to) {
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.sgid_index = kGidIndex;
+  attr.grh.hop_limit = 64;
+  attr.grh.dgid = to;
+  ibv_ah* ah = ibv_create_ah(device.pd, &attr);
+  if (ah == nullptr) Die("ibv_create_ah");
+  return ah;
+}
+
+int PostDatagram(Device& device, ibv_qp* qp, ibv_ah* to, uint32_t qpn, uint64_t id, size_t offset,
+                 uint32_t bytes) {
+  ibv_sge sge{device.address(offset), bytes, device.mr->lkey};
+  ibv_send_wr wr{.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad = nullptr;
+  wr.wr.ud = {.ah = to, .remote_qpn = qpn, .remote_qkey = kQkey};
   return ibv_post_send(qp, &wr, &bad);
 }
 

@@ -60,6 +60,15 @@ struct Remote {
 int PostRdma(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, size_t offset, uint32_t bytes,
              const Remote& remote);
 
+// Datagrams. The queue pair is in RTS, and has this Q_Key, as what it sends.
+inline constexpr uint32_t kQkey = 0x1234;
+ibv_qp* CreateUd(Device& device, ibv_cq* cq);
+// Of an IPv4 address, one of a group included.
+ibv_gid GidOf(const char* address);
+ibv_ah* CreateAh(Device& device, const ibv_gid& to);
+int PostDatagram(Device& device, ibv_qp* qp, ibv_ah* to, uint32_t qpn, uint64_t id, size_t offset,
+                 uint32_t bytes);
+
 // Polls until a completion is there; dies after 20 s.
 ibv_wc Await(ibv_cq* cq);
 
