@@ -1,6 +1,9 @@
 #include "softnic/verbs/device_list.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstdio>
@@ -37,6 +40,25 @@ std::unique_ptr<Device> MakeDevice(const io::AddressedInterface& interface, std:
 uint64_t GuidOf(const io::AddressedInterface& interface) {
   const ibv_gid gid = GidOf(interface, 0);
   return gid.global.interface_id;  // in network byte order, as verbs has it
+}
+
+// librdmacm asks for the devices before anything else. Without the kernel's rdma_cm it fails a moment later,
+// with an errno that says nothing to whoever runs the program; with it, it may listen for ever on devices
+// that the kernel does not know. So it gets none, and the words go where they are read.
+bool IsConnectionManager(const void* caller) {
+  Dl_info from{};
+  return dladdr(caller, &from) != 0 && from.dli_fname != nullptr &&
+         std::strstr(from.dli_fname, "librdmacm.so") != nullptr;
+}
+
+void TellOfConnectionManager() {
+  static std::atomic<bool> told = false;
+  if (told.exchange(true)) return;
+  std::fprintf(
+      stderr,
+      "softnic: this program uses librdmacm, and softnic has no connection manager: its calls fail. Let "
+      "the program exchange addresses itself, as perftest does without -R and the ibv_*_pingpong "
+      "programs do\n");
 }
 
 }  // namespace
@@ -113,6 +135,10 @@ using namespace epic::softnic;
 void epic_softnic_use_network(Network* network) { other_network = network; }
 
 EPIC_VERBS ibv_device** ibv_get_device_list(int* count) {
+  if (IsConnectionManager(__builtin_return_address(0))) {
+    TellOfConnectionManager();
+    return Null(EOPNOTSUPP);
+  }
   return ObjectOf([&]() -> ibv_device** {
     // Devices stay for ever: an opened one points to its own, and there are few.
     std::vector<std::unique_ptr<Device>> devices = ListDevices();

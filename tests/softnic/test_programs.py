@@ -122,6 +122,15 @@ def test_a_listed_peer_that_takes_none_is_an_error_with_its_cure(pair):
                      client.output), client.output
 
 
+def test_programs_of_librdmacm_end_and_say_what_is_missing(pair):
+    words = "softnic has no connection manager"
+    assert words not in pair.run_both("ib_send_bw", *PERFTEST, "-n", 10)[0]
+    for peer in (), (pair.address["b"],):
+        program = pair.start("a", "ib_send_bw", "-R", *peer)
+        assert program.process.wait(20) != 0
+        assert program.output.count(words) == 1, program.output
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", BW + LAT)
 def test_every_size(pair, program):
