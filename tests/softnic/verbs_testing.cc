@@ -28,11 +28,11 @@ void Die(const char* what) {
   std::exit(1);
 }
 
-Device::Device(size_t memory_bytes) : memory(memory_bytes) {
+Device::Device(size_t memory_bytes, int number) : memory(memory_bytes) {
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
-  if (list == nullptr || count == 0) Die("no verbs device");
-  context = ibv_open_device(list[0]);
+  if (list == nullptr || count <= number) Die("no verbs device");
+  context = ibv_open_device(list[number]);
   if (context == nullptr) Die("ibv_open_device");
   ibv_free_device_list(list);
   pd = ibv_alloc_pd(context);

@@ -13,9 +13,10 @@ namespace epic::softnic::testing {
 // Prints what failed, and errno, and exits with 1.
 [[noreturn]] void Die(const char* what);
 
-// The first device, opened; with a protection domain, a channel, and memory that everybody may use.
+// A device, the first one or another of the list, opened; with a protection domain, a channel, and memory
+// that everybody may use.
 struct Device {
-  explicit Device(size_t memory_bytes = 1 << 16);
+  explicit Device(size_t memory_bytes = 1 << 16, int number = 0);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
