@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -136,22 +138,90 @@ TEST(VerbsFork, TheParentGoesOnWhateverItsChildDoes) {
   EXPECT_EQ(Await(c.cq_b).wr_id, 1u);
 }
 
+// Before anything is opened, and also when memory has been registered: rdma-core's refuses that with EINVAL,
+// where the kernel does not copy on fork.
+TEST(VerbsFork, ForkInitIsNotNeeded) {
+  EXPECT_EQ(ibv_fork_init(), 0);
+  EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+  Connection c;
+  EXPECT_EQ(ibv_fork_init(), 0);
+  EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+  EXPECT_EQ(InChild([] { return ibv_fork_init() == 0 && ibv_is_fork_initialized() == IBV_FORK_UNNEEDED; }),
+            0);
+  ExpectTraffic(c, 0x51);
+}
+
+TEST(VerbsFork, ImplicitlyByTheCLibrary) {
+  Connection c;
+  EXPECT_EQ(std::system("true"), 0);
+  ExpectTraffic(c, 0x52);
+  FILE* const said = popen("echo a child", "r");
+  ASSERT_NE(said, nullptr);
+  char line[16] = "";
+  EXPECT_NE(std::fgets(line, sizeof line, said), nullptr);
+  ExpectTraffic(c, 0x53);
+  EXPECT_EQ(pclose(said), 0);
+}
+
 #ifndef __SANITIZE_THREAD__  // which knows no threads that a child of a program with several starts
+// Of two open devices of a child; numbers are others than the parent's.
+bool ExchangesByItself(uint32_t parents_qpn) {
+  Connection own;
+  CHILD_EXPECT(own.qp_a->qp_num >> 8 != parents_qpn >> 8);
+  std::memset(own.a.at(0), 0x5a, 64);
+  CHILD_EXPECT(PostRecv(own.b, own.qp_b, 1, 0, 64) == 0);
+  CHILD_EXPECT(PostSend(own.a, own.qp_a, 2, 0, 64) == 0);
+  CHILD_EXPECT(Await(own.cq_a).status == IBV_WC_SUCCESS);
+  CHILD_EXPECT(Await(own.cq_b).wr_id == 1);
+  CHILD_EXPECT(std::memcmp(own.a.at(0), own.b.at(0), 64) == 0);
+  return true;
+}
+
 TEST(VerbsFork, AChildMayOpenDevicesOfItsOwn) {
   Connection c;
+  EXPECT_EQ(InChild([&] { return ExchangesByItself(c.qp_a->qp_num); }), 0);
+  ExpectTraffic(c, 0x31);
+  // And so may its own children, with what they inherit from two.
   EXPECT_EQ(InChild([&] {
               Connection own;
-              CHILD_EXPECT(own.qp_a->qp_num >> 8 != c.qp_a->qp_num >> 8);
-              std::memset(own.a.at(0), 0x5a, 64);
-              CHILD_EXPECT(PostRecv(own.b, own.qp_b, 1, 0, 64) == 0);
-              CHILD_EXPECT(PostSend(own.a, own.qp_a, 2, 0, 64) == 0);
-              CHILD_EXPECT(Await(own.cq_a).status == IBV_WC_SUCCESS);
-              CHILD_EXPECT(Await(own.cq_b).wr_id == 1);
-              CHILD_EXPECT(std::memcmp(own.a.at(0), own.b.at(0), 64) == 0);
-              return true;
+              return InChild([&] { return ExchangesByItself(own.qp_a->qp_num); }) == 0;
             }),
             0);
-  ExpectTraffic(c, 0x31);
+  ExpectTraffic(c, 0x32);
+}
+
+TEST(VerbsFork, SeveralChildrenAtOnce) {
+  Connection c;
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; ++i)
+    children.push_back(StartChild([&] { return ExchangesByItself(c.qp_a->qp_num); }));
+  for (int i = 0; i < 20; ++i) ExpectTraffic(c, static_cast<uint8_t>(i));
+  for (const pid_t child : children) EXPECT_EQ(Ended(child), 0);
+}
+
+// What the child holds keeps numbers and port, which the parent's next devices do not need.
+TEST(VerbsFork, AChildMayHoldItsCopyWhileItsParentClosesAndOpensAnew) {
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  auto c = std::make_unique<Connection>();
+  const uint32_t qpn = c->qp_a->qp_num;
+  const pid_t child = StartChild([&] {
+    char byte;
+    CHILD_EXPECT(read(go[0], &byte, 1) == 1);
+    ibv_wc wc;
+    CHILD_EXPECT(ibv_poll_cq(c->cq_a, 1, &wc) == -1 && errno == EIO);
+    CHILD_EXPECT(ibv_close_device(c->a.context) == EIO);
+    return ExchangesByItself(qpn);
+  });
+  c.reset();
+  Connection anew;
+  EXPECT_NE(anew.qp_a->qp_num >> 8, qpn >> 8);
+  ExpectTraffic(anew, 0x61);
+  EXPECT_EQ(write(go[1], "g", 1), 1);
+  EXPECT_EQ(Ended(child), 0);
+  ExpectTraffic(anew, 0x62);
+  close(go[0]);
+  close(go[1]);
 }
 #endif
 
