@@ -7,6 +7,7 @@
 #include "roce/parse.h"
 #include "roce/view.h"
 #include "roce/view_ib.h"
+#include "roce/view_ipv6.h"
 
 namespace epic::roce {
 namespace {
@@ -19,10 +20,15 @@ constexpr size_t kMaxIpBytes = 0xffff;
 
 constexpr size_t Pad(size_t payload) { return (0 - payload) & 3; }
 
+size_t IpHeaderBytes(const Packet& packet) {
+  return packet.dst_ip.is_v4() ? kIpBytes : kIpBytes + kIpv6MoreBytes;
+}
+
 // The whole IP packet: headers, payload, pad and ICRC.
 size_t IpBytes(const Packet& packet) {
   const size_t payload = packet.payload.size();
-  return kIpBytes + kUdpBytes + Info(packet.bth.opcode).header_bytes + payload + Pad(payload) + kIcrcBytes;
+  return IpHeaderBytes(packet) + kUdpBytes + Info(packet.bth.opcode).header_bytes + payload + Pad(payload) +
+         kIcrcBytes;
 }
 
 // Writes extension headers at `at`; returns the byte after them.
@@ -43,25 +49,42 @@ void CheckSane(const Packet& packet) {
   EPIC_CHECK(IpBytes(packet) <= kMaxIpBytes);
 }
 
+void WriteIp(const FrameAddress& address, const Packet& packet, size_t ip_bytes, uint8_t* ip) {
+  if (packet.dst_ip.is_v4()) {
+    Ipv4Header{.tos = packet.tos,
+               .total_length = static_cast<uint16_t>(ip_bytes),
+               .id = address.ip_id,
+               .ttl = packet.ttl,
+               .protocol = kIpProtocolUdp,
+               .src = packet.src_ip.v4(),
+               .dst = packet.dst_ip.v4()}
+        .Write(ip);
+    return;
+  }
+  EPIC_CHECK(!packet.src_ip.is_v4());
+  Ipv6Header{.traffic_class = packet.tos,
+             .flow_label = packet.flow_label,
+             .payload_length = static_cast<uint16_t>(ip_bytes - Ipv6View::kBytes),
+             .hop_limit = packet.ttl,
+             .src = packet.src_ip,
+             .dst = packet.dst_ip}
+      .Write(ip);
+}
+
 // Everything before the payload. Returns its end; *ip is where the IP header begins. out has room for it.
 uint8_t* WriteHead(const FrameAddress& address, const Packet& packet, uint8_t* out, uint8_t** ip) {
   CheckSane(packet);
   const OpcodeInfo& info = Info(packet.bth.opcode);
   const size_t ip_bytes = IpBytes(packet);
-  const EthernetHeader ethernet = {address.dst, address.src, address.vlan, kEtherTypeIpv4};
+  const size_t ip_header = IpHeaderBytes(packet);
+  const EthernetHeader ethernet = {address.dst, address.src, address.vlan,
+                                   packet.dst_ip.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6};
   *ip = out + ethernet.header_bytes();
-  uint8_t* const udp = *ip + kIpBytes;
+  uint8_t* const udp = *ip + ip_header;
   uint8_t* const bth = udp + kUdpBytes;
   ethernet.Write(out);
-  Ipv4Header{.tos = packet.tos,
-             .total_length = static_cast<uint16_t>(ip_bytes),
-             .id = address.ip_id,
-             .ttl = packet.ttl,
-             .protocol = kIpProtocolUdp,
-             .src = packet.src_ip,
-             .dst = packet.dst_ip}
-      .Write(*ip);
-  UdpHeader{packet.udp_src_port, kUdpPort, static_cast<uint16_t>(ip_bytes - kIpBytes)}.Write(udp);
+  WriteIp(address, packet, ip_bytes, *ip);
+  UdpHeader{packet.udp_src_port, kUdpPort, static_cast<uint16_t>(ip_bytes - ip_header)}.Write(udp);
   BthView::Write(packet.bth, Pad(packet.payload.size()), bth);
   uint8_t* const end = WriteExtensions(packet, info, bth + kBthBytes);
   EPIC_CHECK(end == bth + info.header_bytes);
@@ -75,7 +98,7 @@ std::span<uint8_t> WriteBody(const FrameAddress& address, const Packet& packet, 
   const size_t payload = packet.payload.size();
   EPIC_CHECK(out.size() >= FrameBytes(packet, address.vlan.has_value()));
   const size_t before = EthernetView::kBytes + (address.vlan ? EthernetView::kTagBytes : 0);
-  uint8_t* const body = out.data() + before + kIpBytes + kUdpBytes + info.header_bytes;
+  uint8_t* const body = out.data() + before + IpHeaderBytes(packet) + kUdpBytes + info.header_bytes;
   // The payload goes first: the headers may overwrite where it was.
   if (payload != 0 && body != packet.payload.data()) std::memmove(body, packet.payload.data(), payload);
   std::memset(body + payload, 0, Pad(payload));
@@ -211,7 +234,8 @@ size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packe
   EPIC_CHECK(crc.shift->bytes() == payload + Pad(payload));
   const std::span<uint8_t> ip_packet = WriteBody(address, packet, out);
   const size_t extensions = Info(packet.bth.opcode).header_bytes - kBthBytes;
-  const uint32_t headers = Crc32(IcrcOfHeaders(ip_packet), ip_packet.subspan(kIcrcHeaderBytes, extensions));
+  const uint32_t headers =
+      Crc32(IcrcOfHeaders(ip_packet), ip_packet.subspan(IcrcHeaderBytes(ip_packet), extensions));
   StoreLe32(crc.shift->Join(headers, crc.crc), &ip_packet[ip_packet.size() - kIcrcBytes]);
   return FrameBytes(packet, address.vlan.has_value());
 }
@@ -225,7 +249,7 @@ void WritePieces(const FrameAddress& address, const Packet& packet, const Payloa
   out->tail_size = pad + kIcrcBytes;
   std::memset(out->tail_bytes.data(), 0, pad);
   const Bytes headers(ip, end);
-  uint32_t icrc = Crc32(IcrcOfHeaders(headers), headers.subspan(kIcrcHeaderBytes));
+  uint32_t icrc = Crc32(IcrcOfHeaders(headers), headers.subspan(IcrcHeaderBytes(headers)));
   if (crc != nullptr) {
     EPIC_CHECK(crc->shift->bytes() == packet.payload.size() + pad);
     icrc = crc->shift->Join(icrc, crc->crc);

@@ -38,12 +38,13 @@ struct Seen {
 };
 
 // Parses and rewrites every frame of a capture; returns what was in them.
-std::vector<Seen> CheckCapture(const std::string& name) {
+std::vector<Seen> CheckCapture(const std::string& name, Qpn qpn = Qpn{0x11},
+                               decltype(&ParseFrame) parse = ParseFrame) {
   std::vector<Seen> seen;
   for (const Frame& frame : ReadCapture(name)) {
     FrameAddress address;
     Packet packet;
-    const ParseResult result = ParseFrame(frame, &address, &packet);
+    const ParseResult result = parse(frame, &address, &packet, true);
     EXPECT_EQ(result, ParseResult::kOk) << name << " frame " << seen.size() << ": " << Name(result);
     if (result != ParseResult::kOk) return seen;
     Frame written(FrameBytes(packet));
@@ -55,7 +56,7 @@ std::vector<Seen> CheckCapture(const std::string& name) {
                     info.aeth  ? aeth
                     : info.imm ? packet.imm
                                : 0});
-    EXPECT_EQ(packet.bth.dest_qp, Qpn{0x11});
+    EXPECT_EQ(packet.bth.dest_qp, qpn);
     EXPECT_EQ(packet.bth.pkey, kDefaultPkey);
     EXPECT_EQ(packet.bth.ack_req, (info.last || info.only) && !info.aeth && !info.deth)
         << name << " " << seen.size();
@@ -126,6 +127,35 @@ TEST(GoldenTest, RnrNakNamesThePacketRefused) {
       {Opcode::kRcAck, 0x3000, 0, 0x2e000000},  // timer code 14
       {Opcode::kRcAck, 0x3000, 0, 0x60000000}};
   EXPECT_EQ(CheckCapture("rc_rnr.pcap"), expected);
+}
+
+TEST(GoldenTest, SendOverIpv6) {
+  const std::vector<Seen> expected = {
+      {Opcode::kRcSendFirst, 0x516d54, 256, 0}, {Opcode::kRcSendMiddle, 0x516d55, 256, 0},
+      {Opcode::kRcSendLast, 0x516d56, 189, 0},  {Opcode::kRcAck, 0x516d56, 0, 0x1f000001},
+      {Opcode::kRcSendFirst, 0x04b881, 256, 0}, {Opcode::kRcSendMiddle, 0x04b882, 256, 0},
+      {Opcode::kRcSendLast, 0x04b883, 189, 0},  {Opcode::kRcAck, 0x04b883, 0, 0x1f000001}};
+  EXPECT_EQ(CheckCapture("rc_send_ipv6.pcap", Qpn{0x11}, ParseIpv6Frame), expected);
+}
+
+TEST(GoldenTest, ReadOverIpv6) {
+  const std::vector<Seen> expected = {{Opcode::kRcReadRequest, 0x9c3162, 0, 0},
+                                      {Opcode::kRcReadResponseFirst, 0x9c3162, 256, 0x1f000001},
+                                      {Opcode::kRcReadResponseMiddle, 0x9c3163, 256, 0},
+                                      {Opcode::kRcReadResponseLast, 0x9c3164, 191, 0x1f000001},
+                                      {Opcode::kRcReadRequest, 0x9c3165, 0, 0},
+                                      {Opcode::kRcReadResponseFirst, 0x9c3165, 256, 0x1f000002},
+                                      {Opcode::kRcReadResponseMiddle, 0x9c3166, 256, 0},
+                                      {Opcode::kRcReadResponseLast, 0x9c3167, 191, 0x1f000002}};
+  EXPECT_EQ(CheckCapture("rc_read_ipv6.pcap", Qpn{0x12}, ParseIpv6Frame), expected);
+}
+
+TEST(GoldenTest, UnreliableDatagramOverIpv6) {
+  const std::vector<Seen> expected = {{Opcode::kUdSendOnly, 0x5db72e, 99, 0},
+                                      {Opcode::kUdSendOnly, 0xf6353f, 99, 0},
+                                      {Opcode::kUdSendOnly, 0x5db72f, 99, 0},
+                                      {Opcode::kUdSendOnly, 0xf63540, 99, 0}};
+  EXPECT_EQ(CheckCapture("ud_send_ipv6.pcap", Qpn{0x13}, ParseIpv6Frame), expected);
 }
 
 TEST(GoldenTest, ArpExchange) {

@@ -129,7 +129,7 @@ void Trace::Packet(Nanos now, const char* event, PortId port, const roce::Packet
   fmt::format_to(std::back_inserter(line),
                  "{{\"event\":\"{}\",\"time\":{},\"port\":{},\"src\":\"{}\",\"dst\":\"{}\",\"tos\":{},"
                  "\"opcode\":{},\"pkey\":{},\"qpn\":{},\"psn\":{},\"ack_req\":{}",
-                 event, now, port, Dotted(packet.src_ip), Dotted(packet.dst_ip), packet.tos,
+                 event, now, port, Dotted(packet.src_ip.v4()), Dotted(packet.dst_ip.v4()), packet.tos,
                  static_cast<int>(bth.opcode), bth.pkey, Raw(bth.dest_qp), bth.psn.raw(), bth.ack_req);
   if (info.imm) fmt::format_to(std::back_inserter(line), ",\"imm\":{}", packet.imm);
   if (info.aeth) {

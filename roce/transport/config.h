@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/ip.h"
 #include "base/psn.h"
 #include "base/types.h"
 #include "roce/transport/rate.h"
@@ -51,7 +52,7 @@ constexpr Policy RxeLike() {
 
 // Fixed for the life of a queue pair.
 struct QpConfig {
-  Ipv4 local_ip{};
+  Ip local_ip;
   Qpn local_qpn{};
   uint32_t send_depth = 256;
   uint32_t recv_depth = 256;
@@ -75,7 +76,8 @@ struct QpChange {
   // To INIT.
   std::optional<bool> remote_read, remote_write;  // access flags
   // To RTR.
-  std::optional<Ipv4> remote_ip;
+  std::optional<Ip> remote_ip;
+  std::optional<Ip> local_ip;  // of the same version, if it is another one than the configuration's
   std::optional<Qpn> remote_qpn;
   std::optional<uint32_t> path_mtu;  // 256, 512, 1024, 2048 or 4096
   std::optional<Psn> rq_psn;
@@ -98,7 +100,7 @@ enum class ModifyResult : uint8_t {
 
 struct QpAttributes {
   bool remote_read = false, remote_write = false;
-  Ipv4 remote_ip{};
+  Ip remote_ip, local_ip;
   Qpn remote_qpn{};
   uint32_t path_mtu = 1024;
   Psn rq_psn, sq_psn;

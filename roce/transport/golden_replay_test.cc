@@ -141,7 +141,7 @@ class Replay {
   }
 
   std::vector<OwnedPacket> packets_;
-  std::map<Ipv4, End> ends_;
+  std::map<Ip, End> ends_;
 };
 
 TEST(GoldenReplayTest, Send) { Replay("rc_send.pcap").Run(); }

@@ -62,7 +62,7 @@ PostResult QueuePair::PostSend(const SendWr& wr) {
 
 Packet QueuePair::MakePacket(Opcode opcode, Psn psn) const {
   Packet packet;
-  packet.src_ip = config_.local_ip;
+  packet.src_ip = attr_.local_ip;
   packet.dst_ip = attr_.remote_ip;
   // One port per queue pair, so that its packets stay on one path (annex A17.9.2).
   packet.udp_src_port = static_cast<uint16_t>(0xc000 | (Raw(config_.local_qpn) & 0x3fff));

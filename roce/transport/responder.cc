@@ -30,7 +30,7 @@ PostResult QueuePair::PostRecv(const RecvWr& wr) {
 
 void QueuePair::OnPacket(Nanos now, const Packet& packet, Memory& memory) {
   // rdma_rxe drops silently what is not from its peer; any source port and any MigReq is taken.
-  if (packet.src_ip != attr_.remote_ip || packet.dst_ip != config_.local_ip ||
+  if (packet.src_ip != attr_.remote_ip || packet.dst_ip != attr_.local_ip ||
       packet.bth.dest_qp != config_.local_qpn || (packet.bth.pkey & 0x7fff) != 0x7fff) {
     return void(++counters_.not_ours);
   }

@@ -49,7 +49,9 @@ QueuePair::QueuePair(const QpConfig& config)
       rx_{.recvs = Ring<RecvWr>(config_.recv_depth),
           .responses = Ring<Response>(kResponsesPerRead * std::max<size_t>(1, config.max_rd_atomic)),
           .reads = Ring<ReadRecord>(std::max<size_t>(1, config.max_rd_atomic))},
-      completions_(size_t{config.send_depth} + config_.recv_depth) {}
+      completions_(size_t{config.send_depth} + config_.recv_depth) {
+  attr_.local_ip = config.local_ip;
+}
 
 ModifyResult QueuePair::Modify(const QpChange& c) {
   const QpState to = c.state.value_or(state_);
@@ -59,8 +61,11 @@ ModifyResult QueuePair::Modify(const QpChange& c) {
   const bool to_rts = state_ == QpState::kRtr && to == QpState::kRts;
   if (to_rtr && !HasRtrAttributes(c)) return ModifyResult::kMissingAttribute;
   if (to_rts && !HasRtsAttributes(c)) return ModifyResult::kMissingAttribute;
+  if (to_rtr && c.remote_ip->is_v4() != c.local_ip.value_or(config_.local_ip).is_v4())
+    return ModifyResult::kBadAttribute;
   // Addresses, path MTU and initial PSNs are set once, in their transition.
-  const bool path = c.remote_ip || c.remote_qpn || c.path_mtu || c.rq_psn || c.max_dest_rd_atomic;
+  const bool path =
+      c.remote_ip || c.local_ip || c.remote_qpn || c.path_mtu || c.rq_psn || c.max_dest_rd_atomic;
   const bool sending = c.sq_psn || c.timeout || c.retry_cnt || c.rnr_retry || c.max_rd_atomic;
   if ((path && !to_rtr) || (sending && !to_rts)) return ModifyResult::kAttributeNotNow;
   if ((to == QpState::kReset || to == QpState::kErr) && (c.remote_read || c.remote_write || c.min_rnr_timer))
@@ -68,6 +73,7 @@ ModifyResult QueuePair::Modify(const QpChange& c) {
   Take(c.remote_read, &attr_.remote_read);
   Take(c.remote_write, &attr_.remote_write);
   Take(c.remote_ip, &attr_.remote_ip);
+  Take(c.local_ip, &attr_.local_ip);
   Take(c.remote_qpn, &attr_.remote_qpn);
   Take(c.path_mtu, &attr_.path_mtu);
   Take(c.rq_psn, &attr_.rq_psn);

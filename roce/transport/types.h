@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "base/ip.h"
 #include "base/types.h"
 
 namespace epic::roce {
@@ -59,13 +61,15 @@ struct SgeList {
 
 // Where a datagram goes; only for UD.
 struct UdAddress {
-  Ipv4 ip{};
+  Ip ip;
   Qpn qpn{};
   uint32_t qkey = 0;
+  // Where it comes from, of the same version; nothing: from the queue pair's own address.
+  std::optional<Ip> from;
 };
 
-// A datagram is received behind so many bytes, which tell where it came from: for RoCEv2 the IPv4 header is
-// in the last 20 of them (annex A17.4.5.2).
+// A datagram is received behind so many bytes, which tell where it came from: for RoCEv2 the IPv6 header, or
+// the IPv4 header in the last 20 of them (annex A17.4.5.2).
 inline constexpr uint32_t kGrhBytes = 40;
 
 struct SendWr {
@@ -100,7 +104,7 @@ struct Completion {
   uint32_t imm = 0;
   uint32_t bytes = 0;  // received, read or sent
   // Only of a received datagram; bytes then counts kGrhBytes as well.
-  Ipv4 src_ip{};
+  Ip src_ip;
   Qpn src_qpn{};
 
   bool is_recv() const { return opcode >= WcOpcode::kRecv; }

@@ -19,7 +19,10 @@ inline constexpr Qpn kMulticastQpn{0xffffff};
 inline constexpr size_t kMaxMulticastGroups = 16;
 
 struct UdConfig {
-  Ipv4 local_ip{};
+  Ip local_ip;  // what is sent comes from it, unless the request says otherwise
+  // Datagrams are taken that come to local_ip; or to whichever address, but for groups: the owner has
+  // several, and hands over only what comes to one of them.
+  bool any_address = false;
   Qpn local_qpn{};
   uint32_t mtu = 1024;  // the longest datagram, bytes
   uint32_t send_depth = 64;
@@ -48,10 +51,10 @@ class UdQueuePair {
   QpState state() const { return state_; }
 
   // Receive what is sent to a multicast address. False if it is none, or for the 17th.
-  bool Attach(Ipv4 group);
+  bool Attach(Ip group);
   // False if it was not attached.
-  bool Detach(Ipv4 group);
-  bool IsAttached(Ipv4 group) const;
+  bool Detach(Ip group);
+  bool IsAttached(Ip group) const;
 
   PostResult PostSend(const SendWr& wr);  // kSend and kSendImm, to wr.ud
   PostResult PostRecv(const RecvWr& wr);
@@ -80,7 +83,7 @@ class UdQueuePair {
   QpState state_ = QpState::kReset;
   uint32_t qkey_ = 0;
   Psn psn_;
-  std::vector<Ipv4> groups_;
+  std::vector<Ip> groups_;
   Ring<SendEntry> sends_;
   std::vector<uint8_t> inline_bytes_;
   uint64_t posts_ = 0;

@@ -52,7 +52,8 @@ class Nic::LoopSink final : public roce::PacketSink {
  public:
   LoopSink(Nic* nic, roce::PacketSink& out) : nic_(nic), out_(out) {}
   void Send(const Packet& packet) override {
-    if (packet.dst_ip != nic_->ip_ || !nic_->qps_.contains(Raw(packet.bth.dest_qp))) return out_.Send(packet);
+    if (!nic_->IsOwn(packet.dst_ip) || !nic_->qps_.contains(Raw(packet.bth.dest_qp)))
+      return out_.Send(packet);
     ++nic_->counters_.packets_looped;
     nic_->loop_.push_back({packet, {packet.payload.begin(), packet.payload.end()}});
   }
@@ -66,6 +67,7 @@ void Nic::CreateQp(const QpInit& init) {
   auto make = [&]() -> std::variant<QueuePair, UdQueuePair> {
     if (init.is_ud) {
       return UdQueuePair({.local_ip = ip_,
+                          .any_address = true,
                           .local_qpn = init.qpn,
                           .mtu = mtu_,
                           .send_depth = init.send_depth,
@@ -123,12 +125,12 @@ void Nic::ShareAcks(Qpn qpn, int asked, Nanos delay) {
   MarkDirty(Raw(qpn), qp);
 }
 
-bool Nic::AttachMulticast(Qpn qpn, Ipv4 group) {
+bool Nic::AttachMulticast(Qpn qpn, Ip group) {
   auto* ud = std::get_if<UdQueuePair>(&qps_.at(Raw(qpn)).qp);
   return ud != nullptr && ud->Attach(group);
 }
 
-bool Nic::DetachMulticast(Qpn qpn, Ipv4 group) {
+bool Nic::DetachMulticast(Qpn qpn, Ip group) {
   auto* ud = std::get_if<UdQueuePair>(&qps_.at(Raw(qpn)).qp);
   return ud != nullptr && ud->Detach(group);
 }
@@ -148,6 +150,8 @@ PostResult Nic::PostRecv(Qpn qpn, const roce::RecvWr& wr) {
   return result;
 }
 
+bool Nic::IsOwn(Ip ip) const { return ip == ip_ || std::ranges::find(more_ips_, ip) != more_ips_.end(); }
+
 void Nic::MarkDirty(uint32_t qpn, Qp& qp) {
   if (std::exchange(qp.dirty, true)) return;
   dirty_.push_back(qpn);
@@ -162,7 +166,7 @@ void Nic::OnPacket(Nanos now, const Packet& packet) {
     return;
   }
   const auto found = qps_.find(Raw(packet.bth.dest_qp));
-  if (found == qps_.end()) return void(++counters_.no_queue_pair);
+  if (found == qps_.end() || !IsOwn(packet.dst_ip)) return void(++counters_.no_queue_pair);
   Deliver(now, found->first, found->second, packet);
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -48,7 +49,7 @@ struct Event {
 struct NicCounters {
   uint64_t packets_received = 0;
   uint64_t packets_looped = 0;
-  uint64_t no_queue_pair = 0;  // packets to a QPN that is not there
+  uint64_t no_queue_pair = 0;  // packets to a QPN, or at an address, that is not there
 };
 
 // RDMA Reads outstanding of a queue pair, each way; as rdma_rxe.
@@ -66,8 +67,12 @@ struct QpInit {
 
 class Nic {
  public:
-  // ip: of all its queue pairs. mtu: the longest datagram, bytes.
-  Nic(Ipv4 ip, uint32_t mtu, const roce::Policy& policy) : ip_(ip), mtu_(mtu), policy_(policy) {}
+  // ip: of its queue pairs, unless a connection or a datagram is told another one. mtu: the longest datagram,
+  // bytes.
+  Nic(Ip ip, uint32_t mtu, const roce::Policy& policy) : ip_(ip), mtu_(mtu), policy_(policy) {}
+
+  // What it has beside `ip`: datagrams to these are taken as well.
+  void SetMoreAddresses(std::vector<Ip> more) { more_ips_ = std::move(more); }
 
   MemoryTable& memory() { return memory_; }
 
@@ -108,9 +113,9 @@ class Nic {
   const roce::QueuePair& rc(Qpn qpn) const { return std::get<roce::QueuePair>(qps_.at(Raw(qpn)).qp); }
   // As QueuePair says, of a reliable connection; what it leads to is sent by Run.
   void ShareAcks(Qpn qpn, int asked, Nanos delay);
-  bool AttachMulticast(Qpn qpn, Ipv4 group);
+  bool AttachMulticast(Qpn qpn, Ip group);
   // False if it was not attached.
-  bool DetachMulticast(Qpn qpn, Ipv4 group);
+  bool DetachMulticast(Qpn qpn, Ip group);
   // Nothing is sent before Run; a receive leads to nothing that is.
   roce::PostResult PostSend(Qpn qpn, const roce::SendWr& wr);
   roce::PostResult PostRecv(Qpn qpn, const roce::RecvWr& wr);
@@ -152,6 +157,7 @@ class Nic {
     std::vector<uint8_t> payload;
   };
 
+  bool IsOwn(Ip ip) const;
   void MarkDirty(uint32_t qpn, Qp& qp);
   void Deliver(Nanos now, uint32_t qpn, Qp& qp, const roce::Packet& packet);
   void RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink);
@@ -160,7 +166,8 @@ class Nic {
   void PushWork(uint32_t cq, const Work& work);
   void TellEnd(uint32_t qpn, Qp& qp);
 
-  Ipv4 ip_;
+  Ip ip_;
+  std::vector<Ip> more_ips_;
   uint32_t mtu_;
   roce::Policy policy_;
   MemoryTable memory_;

@@ -109,7 +109,7 @@ struct Qp {
 
 struct Ah {
   ibv_ah base{};
-  Ipv4 ip{};
+  Ip ip, from;
 };
 
 inline CompChannel* Of(ibv_comp_channel* c) { return reinterpret_cast<CompChannel*>(c); }
@@ -120,11 +120,11 @@ inline Qp* Of(ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
 inline Ah* Of(ibv_ah* ah) { return reinterpret_cast<Ah*>(ah); }
 inline Adapter& AdapterOf(ibv_context* context) { return *Of(context)->adapter; }
 
-// The GID table of every port: 0 is the link-local IPv6 address, which cannot be used (only IPv4 is spoken),
-// 1 the IPv4-mapped one, as rdma_rxe has them.
-inline constexpr int kGids = 2;
-inline constexpr uint8_t kIpv4GidIndex = 1;
-ibv_gid GidOf(const io::AddressedInterface& interface, int index);
+// The GID table of the device's port, as GidsOf says and as the kernel has the addresses now: always two at
+// least.
+std::vector<Ip> GidsNow(const Device& device);
+ibv_gid GidOf(Ip ip);
+inline Ip IpOf(const ibv_gid& gid) { return Ip::Of(gid.raw); }
 // Nothing if the GID is not an IPv4-mapped one.
 std::optional<Ipv4> Ipv4Of(const ibv_gid& gid);
 

@@ -94,8 +94,8 @@ class Adapter {
 
   // Attaches a queue pair to a multicast group, or detaches it: 0 or an errno. The network is told of the
   // first and the last of a group. Attaching twice is the same as once.
-  int Attach(Qpn qpn, Ipv4 group);
-  int Detach(Qpn qpn, Ipv4 group);
+  int Attach(Qpn qpn, Ip group);
+  int Detach(Qpn qpn, Ip group);
   // To any group; the lock is held.
   bool IsAttached(Qpn qpn) const;
 
@@ -106,9 +106,12 @@ class Adapter {
   bool TakesSuperFrames();
   void SendSuperFrames(Ipv4 to, Qpn qpn, bool on);
 
+  // As Nic says.
+  void SetMoreAddresses(std::vector<Ip> more);
+
   // Waits until packets to the address can leave: 0, or an errno (ETIMEDOUT: it does not answer,
   // ENETUNREACH).
-  int Reach(Ipv4 to);
+  int Reach(Ip to);
 
   // For calls that change and read what is beside the adapter, such as the consumer's event queues.
   std::mutex& mutex() { return mutex_; }
@@ -125,7 +128,7 @@ class Adapter {
   void Send();
   // Tells of events and lets go of the lock, in the order that does not wake anybody into waiting for it.
   void Tell(std::unique_lock<std::mutex>& lock);
-  bool IsMember(Ipv4 group) const;
+  bool IsMember(Ip group) const;
   int Receive();
   void RunTimers(Nanos now);
   // Ends the helper's staying away.
@@ -142,7 +145,7 @@ class Adapter {
   Ipv4 ip_;
   std::vector<std::unique_ptr<QpnBlock>> blocks_;
   std::vector<Qpn> free_qpns_;
-  std::set<std::pair<Ipv4, Qpn>> attached_;
+  std::set<std::pair<Ip, Qpn>> attached_;
 
   // What the helper goes by; under the lock.
   uint64_t entries_ = 0;         // of the application into post and poll

@@ -4,7 +4,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "softnic/port/gids.h"
 #include "softnic/verbs/abi.h"
+#include "softnic/verbs/call.h"
 #include "softnic/verbs/device_list.h"
 
 #undef ibv_query_port  // a macro in front of the function below
@@ -24,7 +26,7 @@ ibv_port_attr PortAttributes(const Context& context) {
   attr.state = state.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = ToMtu(PathMtuOf(*context.device));
-  attr.gid_tbl_len = kGids;
+  attr.gid_tbl_len = static_cast<int>(GidsNow(*context.device).size());
   attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
   attr.max_msg_sz = uint32_t{roce::kMaxMessageBytes};
   attr.pkey_tbl_len = 1;
@@ -39,7 +41,8 @@ ibv_port_attr PortAttributes(const Context& context) {
 ibv_device_attr DeviceAttributes(const Context& context) {
   ibv_device_attr attr{};
   std::strncpy(attr.fw_ver, "softnic", sizeof attr.fw_ver - 1);
-  attr.node_guid = attr.sys_image_guid = GidOf(context.device->interface, 0).global.interface_id;
+  attr.node_guid = attr.sys_image_guid =
+      GidOf(LinkLocalOf(context.device->interface.mac)).global.interface_id;
   attr.max_mr_size = UINT64_MAX;
   attr.page_size_cap = 0xfffff000;
   attr.vendor_id = kVendorId;
@@ -64,14 +67,19 @@ ibv_device_attr DeviceAttributes(const Context& context) {
   return attr;
 }
 
-bool IsGid(uint32_t port, uint32_t index) { return port == 1 && index < kGids; }
+// Nothing if the table has no such entry.
+std::optional<Ip> GidAt(ibv_context* context, uint32_t port, uint32_t index) {
+  if (port != 1) return std::nullopt;
+  const std::vector<Ip> gids = GidsNow(*Of(context)->device);
+  return index < gids.size() ? std::optional(gids[index]) : std::nullopt;
+}
 
-ibv_gid_entry GidEntry(const Context& context, uint32_t index) {
-  return {.gid = GidOf(context.device->interface, static_cast<int>(index)),
+ibv_gid_entry GidEntry(ibv_context* context, Ip gid, uint32_t index) {
+  return {.gid = GidOf(gid),
           .gid_index = index,
           .port_num = 1,
           .gid_type = IBV_GID_TYPE_ROCE_V2,
-          .ndev_ifindex = context.device->interface.index};
+          .ndev_ifindex = Of(context)->device->interface.index};
 }
 
 }  // namespace
@@ -97,6 +105,16 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input, 
 }  // namespace epic::softnic
 
 using namespace epic::softnic;
+using epic::Ip;
+
+namespace {
+
+int Minus1(int error) {
+  errno = error;
+  return -1;
+}
+
+}  // namespace
 
 EPIC_VERBS int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
   *attr = DeviceAttributes(*Of(context));
@@ -110,39 +128,52 @@ EPIC_VERBS int ibv_query_port(ibv_context* context, uint8_t port, struct _compat
 }
 
 EPIC_VERBS int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-  if (index < 0 || !IsGid(port, static_cast<uint32_t>(index))) {
-    errno = EINVAL;
-    return -1;
-  }
-  *gid = GidOf(Of(context)->device->interface, index);
-  return 0;
+  return Caught(
+      [&] {
+        const std::optional<Ip> ip = GidAt(context, port, static_cast<uint32_t>(index));
+        if (!ip) return Minus1(EINVAL);
+        *gid = GidOf(*ip);
+        return 0;
+      },
+      Minus1);
 }
 
 EPIC_VERBS int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
                                  uint32_t flags, size_t entry_bytes) {
-  if (flags != 0 || entry_bytes < sizeof *entry || !IsGid(port, index)) return EINVAL;
-  *entry = GidEntry(*Of(context), index);
-  return 0;
+  return Caught(
+      [&] {
+        const std::optional<Ip> ip = GidAt(context, port, index);
+        if (flags != 0 || entry_bytes < sizeof *entry || !ip) return EINVAL;
+        *entry = GidEntry(context, *ip, index);
+        return 0;
+      },
+      [](int error) { return error; });
 }
 
 EPIC_VERBS ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_t max_entries,
                                         uint32_t flags, size_t entry_bytes) {
-  if (flags != 0 || entry_bytes < sizeof *entries || max_entries < kGids) return -EINVAL;
-  for (uint32_t i = 0; i < kGids; ++i) {
-    const ibv_gid_entry entry = GidEntry(*Of(context), i);
-    std::memcpy(reinterpret_cast<char*>(entries) + i * entry_bytes, &entry, sizeof entry);
-  }
-  return kGids;
+  return Caught(
+      [&]() -> ssize_t {
+        const std::vector<Ip> gids = GidsNow(*Of(context)->device);
+        if (flags != 0 || entry_bytes < sizeof *entries || max_entries < gids.size()) return -EINVAL;
+        for (uint32_t i = 0; i < gids.size(); ++i) {
+          const ibv_gid_entry entry = GidEntry(context, gids[i], i);
+          std::memcpy(reinterpret_cast<char*>(entries) + i * entry_bytes, &entry, sizeof entry);
+        }
+        return static_cast<ssize_t>(gids.size());
+      },
+      [](int error) -> ssize_t { return -error; });
 }
 
 // For ibv_devinfo; the enumeration is not ibv_gid_type's: 0 InfiniBand or RoCE v1, 1 RoCE v2.
-EPIC_VERBS int ibv_query_gid_type(ibv_context*, uint8_t port, unsigned int index, int* type) {
-  if (!IsGid(port, index)) {
-    errno = EINVAL;
-    return -1;
-  }
-  *type = 1;
-  return 0;
+EPIC_VERBS int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index, int* type) {
+  return Caught(
+      [&] {
+        if (!GidAt(context, port, index)) return Minus1(EINVAL);
+        *type = 1;
+        return 0;
+      },
+      Minus1);
 }
 
 EPIC_VERBS int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {

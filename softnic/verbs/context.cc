@@ -115,6 +115,7 @@ std::unique_ptr<Context> Open(const Device& device, int* error) {
   context->adapter =
       std::make_unique<Adapter>(std::move(*port), device.interface.ip, PathMtuOf(device), roce::Policy{},
                                 [self](const Event& e) { return self->OnEvent(e); });
+  context->adapter->SetMoreAddresses(GidsNow(device));
   *error = context->adapter->Start();
   return *error == 0 ? std::move(context) : nullptr;
 }

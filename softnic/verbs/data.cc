@@ -60,7 +60,8 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
   }
   if (qp.is_ud()) {
     if (wr.wr.ud.ah == nullptr || wr.wr.ud.ah->context != qp.base.context) return EINVAL;
-    out->ud = {Of(wr.wr.ud.ah)->ip, Qpn{wr.wr.ud.remote_qpn & kQpnMask}, wr.wr.ud.remote_qkey};
+    const Ah& ah = *Of(wr.wr.ud.ah);
+    out->ud = {ah.ip, Qpn{wr.wr.ud.remote_qpn & kQpnMask}, wr.wr.ud.remote_qkey, ah.from};
   } else {
     out->remote_address = wr.wr.rdma.remote_addr;
     out->rkey = wr.wr.rdma.rkey;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "roce/wire.h"
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"
 #include "softnic/verbs/super_frames.h"
@@ -25,11 +26,19 @@ std::optional<To> If(int mask, int bit, From value) {
   return (mask & bit) != 0 ? std::optional<To>(static_cast<To>(value)) : std::nullopt;
 }
 
-// The destination of an address vector: 0, or an errno.
-int DestinationOf(const ibv_ah_attr& ah, epic::Ipv4* ip) {
-  const std::optional<epic::Ipv4> to = Ipv4Of(ah.grh.dgid);
-  if (!ah.is_global || ah.port_num > 1 || ah.grh.sgid_index != kIpv4GidIndex || !to) return EINVAL;
-  *ip = *to;
+struct Path {
+  epic::Ip from, to;
+};
+
+// Between which addresses an address vector goes: 0, or an errno. The adapter hears of addresses that have
+// come since.
+int PathOf(ibv_context* context, const ibv_ah_attr& ah, Path* path) {
+  if (!ah.is_global || ah.port_num > 1) return EINVAL;
+  std::vector<epic::Ip> gids = GidsNow(*Of(context)->device);
+  if (ah.grh.sgid_index >= gids.size()) return EINVAL;
+  *path = {.from = gids[ah.grh.sgid_index], .to = IpOf(ah.grh.dgid)};
+  if (path->from.is_v4() != path->to.is_v4()) return EINVAL;
+  AdapterOf(context).SetMoreAddresses(std::move(gids));
   return 0;
 }
 
@@ -51,10 +60,11 @@ int ModifyRc(Qp& qp, const ibv_qp_attr& attr, int mask) {
     change.remote_write = (attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) != 0;
   }
   if ((mask & IBV_QP_AV) != 0) {
-    epic::Ipv4 ip{};
-    if (const int error = DestinationOf(attr.ah_attr, &ip); error != 0) return error;
-    if (const int error = AdapterOf(qp.base.context).Reach(ip); error != 0) return error;
-    change.remote_ip = ip;
+    Path path;
+    if (const int error = PathOf(qp.base.context, attr.ah_attr, &path); error != 0) return error;
+    if (const int error = AdapterOf(qp.base.context).Reach(path.to); error != 0) return error;
+    change.remote_ip = path.to;
+    change.local_ip = path.from;
   }
   if ((mask & IBV_QP_PATH_MTU) != 0) {
     if (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096) return EINVAL;
@@ -249,25 +259,24 @@ EPIC_VERBS int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr
 }
 
 EPIC_VERBS int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
-  const std::optional<epic::Ipv4> group = Ipv4Of(*gid);
-  if (!group || !Of(qp)->is_ud()) return EINVAL;
-  return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Attach(Of(qp)->init.qpn, *group); });
+  const epic::Ip group = IpOf(*gid);
+  if (!group.is_multicast() || !Of(qp)->is_ud()) return EINVAL;
+  return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Attach(Of(qp)->init.qpn, group); });
 }
 
 EPIC_VERBS int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
-  const std::optional<epic::Ipv4> group = Ipv4Of(*gid);
-  if (!group) return EINVAL;
-  return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Detach(Of(qp)->init.qpn, *group); });
+  return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Detach(Of(qp)->init.qpn, IpOf(*gid)); });
 }
 
 EPIC_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   return ObjectOf(pd->context, [&]() -> ibv_ah* {
-    epic::Ipv4 ip{};
-    if (const int error = DestinationOf(*attr, &ip); error != 0) return Null(error);
-    if (const int error = AdapterOf(pd->context).Reach(ip); error != 0) return Null(error);
+    Path path;
+    if (const int error = PathOf(pd->context, *attr, &path); error != 0) return Null(error);
+    if (const int error = AdapterOf(pd->context).Reach(path.to); error != 0) return Null(error);
     auto* ah = new Ah;
     ah->base = {.context = pd->context, .pd = pd, .handle = 0};
-    ah->ip = ip;
+    ah->ip = path.to;
+    ah->from = path.from;
     return &ah->base;
   });
 }
@@ -279,21 +288,38 @@ EPIC_VERBS int ibv_destroy_ah(ibv_ah* ah) {
   });
 }
 
-// The sender of a datagram, from the IPv4 header in front of it (the last 20 bytes of the GRH).
-EPIC_VERBS int ibv_init_ah_from_wc(ibv_context*, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr) {
-  if ((wc->wc_flags & IBV_WC_GRH) == 0 || port != 1) {
-    errno = EINVAL;
-    return -1;
-  }
-  const auto* ip = reinterpret_cast<const uint8_t*>(grh) + 20;
-  *attr = {};
-  attr->is_global = 1;
-  attr->port_num = port;
-  attr->grh.sgid_index = kIpv4GidIndex;
-  attr->grh.hop_limit = 64;
-  attr->grh.dgid.raw[10] = attr->grh.dgid.raw[11] = 0xff;
-  for (unsigned i = 0; i < 4; ++i) attr->grh.dgid.raw[12 + i] = ip[12 + i];
-  return 0;
+namespace {
+
+// Of the header in front of a datagram: IPv6's, or IPv4's in its last 20 bytes.
+Path PathBack(const ibv_grh& grh) {
+  const auto* header = reinterpret_cast<const uint8_t*>(&grh);
+  if (header[0] >> 4 == 6) return {.from = epic::Ip::Of(header + 24), .to = epic::Ip::Of(header + 8)};
+  const uint8_t* ip = header + 20;
+  return {.from = epic::Ipv4{roce::LoadBe32(ip + 16)}, .to = epic::Ipv4{roce::LoadBe32(ip + 12)}};
+}
+
+}  // namespace
+
+// The sender of a datagram, as the address to send to; from the address that it came to, or for a group from
+// the first of the same version.
+EPIC_VERBS int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                                   ibv_ah_attr* attr) {
+  const auto init = [&] {
+    if ((wc->wc_flags & IBV_WC_GRH) == 0 || port != 1) return EINVAL;
+    const Path path = PathBack(*grh);
+    const std::vector<epic::Ip> gids = GidsNow(*Of(context)->device);
+    auto from = std::ranges::find(gids, path.from);
+    if (from == gids.end()) from = std::ranges::find(gids, path.to.is_v4(), &epic::Ip::is_v4);
+    *attr = {};
+    attr->is_global = 1;
+    attr->port_num = port;
+    attr->grh.sgid_index = static_cast<uint8_t>(from - gids.begin());
+    attr->grh.hop_limit = 64;
+    attr->grh.dgid = GidOf(path.to);
+    return 0;
+  };
+  errno = Caught(init, [](int error) { return error; });
+  return errno == 0 ? 0 : -1;
 }
 
 EPIC_VERBS ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {

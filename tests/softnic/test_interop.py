@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import pair as pairs
-from perftest import BW, LAT, run_perftest
+from perftest import BW, LAT, result, run_perftest
 
 NAME = f"softnic{os.getpid() % 100000}"
 TESTBED = [sys.executable, str(pairs.ROOT / "scripts" / "testbed")]
@@ -38,6 +38,17 @@ class GuestPair(pairs.Hosts):
         done = subprocess.run(where + ["timeout", "30", "sh", "-c", wait], check=False)
         assert done.returncode == 0, f"nothing listens:\n{program.output}"
 
+    def add_ipv6(self):
+        """Gives both a link-local and a global IPv6 address, which are in use at once: GID indices 0 and 2."""
+        namespace = f"epic-{NAME}-s1"
+        settings = [f"net.ipv6.conf.swp1.{name}=0" for name in ("accept_dad", "disable_ipv6")]
+        pairs.net.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", *settings])
+        pairs.net.run(["ip", "-n", namespace, "addr", "add", "2001:db8::ff/64", "dev", "swp1"])
+        conf = "/proc/sys/net/ipv6/conf/vec0"
+        gid = "/sys/class/infiniband/rxe0/ports/1/gids/2"
+        self.run("rxe", "sh", "-c", f"echo 0 >{conf}/accept_dad; echo 0 >{conf}/disable_ipv6; "
+                 f"ip addr add 2001:db8::1/64 dev vec0; until grep -q ^2001 {gid}; do sleep 0.1; done")
+
     def close(self):
         super().close()
         self._testbed("down")
@@ -58,6 +69,12 @@ def fixture_all_guests():
 def fixture_guests(all_guests):
     yield all_guests
     all_guests.end_programs()
+
+
+@pytest.fixture(name="ipv6_guests", scope="module")
+def fixture_ipv6_guests(all_guests):
+    all_guests.add_ipv6()
+    return all_guests
 
 
 @ROLES
@@ -89,3 +106,21 @@ def test_several_queue_pairs_by_events(guests, server, client):
 @ROLES
 def test_datagrams(guests, server, client):
     run_perftest(guests, "ib_send_lat", 1024, "-c", "UD", iterations=50, server=server, client=client)
+
+
+@ROLES
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_ud_pingpong"])
+@pytest.mark.parametrize("gid", [0, 2])
+def test_pingpong_over_ipv6(ipv6_guests, guests, program, gid, server, client):
+    assert guests is ipv6_guests
+    for one in guests.run_both(program, "-g", gid, "-c", "-e", "-n", "100", server=server, client=client):
+        assert "invalid data" not in one
+        assert re.search(r"^\d+ bytes in [\d.]+ seconds", one, re.M), one
+
+
+@ROLES
+@pytest.mark.parametrize("program", BW)
+def test_perftest_over_ipv6(ipv6_guests, guests, program, server, client):
+    assert guests is ipv6_guests
+    said, _ = guests.run_both(program, "-x", 2, "-F", "-s", 65536, "-n", 50, server=server, client=client)
+    assert result(said, 65536)[0] == 50

@@ -21,7 +21,7 @@ def fixture_programs():
 
 
 @pytest.mark.parametrize("suite", ["VerbsCalls.*", "VerbsErrors.*", "*RefusalTest.*", "VerbsThreads.*", "VerbsFork.*",
-                                   "VerbsMulticast.*", "VerbsShortage.*"])
+                                   "VerbsGid.*", "VerbsMulticast.*", "VerbsShortage.*"])
 def test_calls(pair, suite):
     said = pair.run("a", PROGRAMS / "verbs_test", f"--gtest_filter={suite}", timeout_s=120)
     assert "[  PASSED  ]" in said and " 0 tests" not in said

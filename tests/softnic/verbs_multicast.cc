@@ -1,9 +1,10 @@
-// verbs_multicast receive GROUP COUNT | send GROUP COUNT: datagrams to a multicast group, over plain
-// libibverbs. The receiver prints "ready" once it is attached, then the first byte of each datagram; after
-// the last it detaches, prints "detached", and waits a second to see that no more come. Attached, it cannot
-// be destroyed; attached twice, it needs to be detached once only.
+// verbs_multicast receive GROUP COUNT | send GROUP COUNT | reach ADDRESS 1: datagrams to a multicast group,
+// of IPv4 or IPv6, over plain libibverbs. The receiver prints "ready" once it is attached, then the first
+// byte of each datagram; after the last it detaches, prints "detached", and waits a second to see that no
+// more come. Attached, it cannot be destroyed; attached twice, it needs to be detached once only.
 #include <poll.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -42,6 +43,13 @@ void Receive(Device& device, ibv_qp* qp, ibv_cq* cq, ibv_gid group, int count) {
   if (ibv_detach_mcast(qp, &group, 0) != EINVAL) Die("detached twice");
 }
 
+// Says whether an address handle can be had.
+void Reach(Device& device, ibv_gid to) {
+  ibv_ah* ah = TryCreateAh(device, to);
+  std::printf("%s\n", ah != nullptr ? "reached" : std::strerror(errno));
+  if (ah != nullptr) Check(ibv_destroy_ah(ah), "ibv_destroy_ah");
+}
+
 void Send(Device& device, ibv_qp* qp, ibv_cq* cq, ibv_gid group, int count) {
   ibv_ah* ah = CreateAh(device, group);
   for (int i = 0; i < count; ++i) {
@@ -57,7 +65,9 @@ int Main(std::string_view role, const char* group_text, int count) {
   ibv_cq* cq = device.CreateCq(32);
   ibv_qp* qp = CreateUd(device, cq);
   const ibv_gid group = GidOf(group_text);
-  role == "receive" ? Receive(device, qp, cq, group, count) : Send(device, qp, cq, group, count);
+  if (role == "receive") Receive(device, qp, cq, group, count);
+  if (role == "send") Send(device, qp, cq, group, count);
+  if (role == "reach") Reach(device, group);
   Check(ibv_destroy_qp(qp), "ibv_destroy_qp");
   Check(ibv_destroy_cq(cq), "ibv_destroy_cq");
   return 0;
@@ -68,7 +78,7 @@ int Main(std::string_view role, const char* group_text, int count) {
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::fprintf(stderr, "usage: verbs_multicast receive|send GROUP COUNT\n");
+    std::fprintf(stderr, "usage: verbs_multicast receive|send|reach ADDRESS COUNT\n");
     return 2;
   }
   return epic::softnic::testing::Main(argv[1], argv[2], std::atoi(argv[3]));

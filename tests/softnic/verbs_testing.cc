@@ -1,6 +1,7 @@
 #include "tests/softnic/verbs_testing.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 
 #include <cerrno>
@@ -169,19 +170,24 @@ ibv_qp* CreateUd(Device& device, ibv_cq* cq) {
 
 ibv_gid GidOf(const char* address) {
   ibv_gid gid{};
+  if (inet_pton(AF_INET6, address, gid.raw) == 1) return gid;
   gid.raw[10] = gid.raw[11] = 0xff;
   if (inet_pton(AF_INET, address, gid.raw + 12) != 1) Die(address);
   return gid;
 }
 
-ibv_ah* CreateAh(Device& device, const ibv_gid& to) {
+ibv_ah* TryCreateAh(Device& device, const ibv_gid& to) {
   ibv_ah_attr attr{};
   attr.is_global = 1;
   attr.port_num = 1;
-  attr.grh.sgid_index = kGidIndex;
+  attr.grh.sgid_index = IN6_IS_ADDR_V4MAPPED(reinterpret_cast<const in6_addr*>(to.raw)) ? kGidIndex : 0;
   attr.grh.hop_limit = 64;
   attr.grh.dgid = to;
-  ibv_ah* ah = ibv_create_ah(device.pd, &attr);
+  return ibv_create_ah(device.pd, &attr);
+}
+
+ibv_ah* CreateAh(Device& device, const ibv_gid& to) {
+  ibv_ah* ah = TryCreateAh(device, to);
   if (ah == nullptr) Die("ibv_create_ah");
   return ah;
 }

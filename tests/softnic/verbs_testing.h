@@ -64,8 +64,10 @@ int PostRdma(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, size
 // Datagrams. The queue pair is in RTS, and has this Q_Key, as what it sends.
 inline constexpr uint32_t kQkey = 0x1234;
 ibv_qp* CreateUd(Device& device, ibv_cq* cq);
-// Of an IPv4 address, one of a group included.
+// Of an IPv4 or IPv6 address, one of a group included.
 ibv_gid GidOf(const char* address);
+// From the first address of the same version; what fails is told by errno.
+ibv_ah* TryCreateAh(Device& device, const ibv_gid& to);
 ibv_ah* CreateAh(Device& device, const ibv_gid& to);
 int PostDatagram(Device& device, ibv_qp* qp, ibv_ah* to, uint32_t qpn, uint64_t id, size_t offset,
                  uint32_t bytes);
