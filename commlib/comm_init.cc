@@ -49,7 +49,7 @@ Error Comm::Create(const Options& options, std::shared_ptr<Comm>* comm) {
 bool Comm::InChild() const { return ForkDepth() != fork_depth_; }
 
 Error Comm::Open() {
-  if (!CountsForks()) return {ErrorCode::kNoResource, "the C library had no memory to tell of forks"};
+  if (!CountsForks()) return {ErrorCode::kNoResource, "there was no memory to tell of forks"};
   const std::optional<Nanos> spin = SpinFromEnvironment();
   // Polling is for machines that have a processor to spare.
   const bool polls = std::thread::hardware_concurrency() > 1;

@@ -1,9 +1,11 @@
 // Forks of a process with open devices: what a child may do, and that its parent notices nothing. A child
 // that hangs is ended by an alarm, and its test fails.
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -136,6 +138,18 @@ TEST(VerbsFork, TheParentGoesOnWhateverItsChildDoes) {
   ASSERT_EQ(PostSend(c.a, c.qp_a, 2, 0, 8), 0);
   EXPECT_EQ(Await(c.cq_a).wr_id, 2u);
   EXPECT_EQ(Await(c.cq_b).wr_id, 1u);
+}
+
+// By the system call, of which the C library hears nothing.
+TEST(VerbsFork, AChildMadeByHandIsNoticedToo) {
+  Connection c;
+  const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+  if (child == 0) {
+    ibv_wc wc;
+    _exit(ibv_poll_cq(c.cq_a, 1, &wc) == -1 && PostSend(c.a, c.qp_a, 3, 0, 8) == EIO ? 0 : 1);
+  }
+  EXPECT_EQ(Ended(child), 0);
+  ExpectTraffic(c, 0x25);
 }
 
 // Before anything is opened, and also when memory has been registered: rdma-core's refuses that with EINVAL,
