@@ -30,13 +30,18 @@ struct Path {
   epic::Ip from, to;
 };
 
+// Of the interface's first IPv4 address (GidsOf): it never changes, so that the kernel need not be asked.
+constexpr uint8_t kFirstIpv4Index = 1;
+
 // Between which addresses an address vector goes: 0, or an errno. The adapter hears of addresses that have
 // come since.
 int PathOf(ibv_context* context, const ibv_ah_attr& ah, Path* path) {
   if (!ah.is_global || ah.port_num > 1) return EINVAL;
+  *path = {.from = Of(context)->device->interface.ip, .to = IpOf(ah.grh.dgid)};
+  if (ah.grh.sgid_index == kFirstIpv4Index) return path->to.is_v4() ? 0 : EINVAL;
   std::vector<epic::Ip> gids = GidsNow(*Of(context)->device);
   if (ah.grh.sgid_index >= gids.size()) return EINVAL;
-  *path = {.from = gids[ah.grh.sgid_index], .to = IpOf(ah.grh.dgid)};
+  path->from = gids[ah.grh.sgid_index];
   if (path->from.is_v4() != path->to.is_v4()) return EINVAL;
   AdapterOf(context).SetMoreAddresses(std::move(gids));
   return 0;
@@ -298,6 +303,15 @@ Path PathBack(const ibv_grh& grh) {
   return {.from = epic::Ipv4{roce::LoadBe32(ip + 16)}, .to = epic::Ipv4{roce::LoadBe32(ip + 12)}};
 }
 
+// In the GID table. Of what is not there, such as a group, that of the first of the same version.
+uint8_t IndexOf(epic::Ip own, const Device& device) {
+  if (own == epic::Ip(device.interface.ip)) return kFirstIpv4Index;
+  const std::vector<epic::Ip> gids = GidsNow(device);
+  auto found = std::ranges::find(gids, own);
+  if (found == gids.end()) found = std::ranges::find(gids, own.is_v4(), &epic::Ip::is_v4);
+  return static_cast<uint8_t>(found - gids.begin());
+}
+
 }  // namespace
 
 // The sender of a datagram, as the address to send to; from the address that it came to, or for a group from
@@ -307,13 +321,10 @@ EPIC_VERBS int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* w
   const auto init = [&] {
     if ((wc->wc_flags & IBV_WC_GRH) == 0 || port != 1) return EINVAL;
     const Path path = PathBack(*grh);
-    const std::vector<epic::Ip> gids = GidsNow(*Of(context)->device);
-    auto from = std::ranges::find(gids, path.from);
-    if (from == gids.end()) from = std::ranges::find(gids, path.to.is_v4(), &epic::Ip::is_v4);
     *attr = {};
     attr->is_global = 1;
     attr->port_num = port;
-    attr->grh.sgid_index = static_cast<uint8_t>(from - gids.begin());
+    attr->grh.sgid_index = IndexOf(path.from, *Of(context)->device);
     attr->grh.hop_limit = 64;
     attr->grh.dgid = GidOf(path.to);
     return 0;
