@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 
 namespace epic::softnic {
 
@@ -22,8 +21,8 @@ std::vector<Ip> GidsOf(const io::AddressedInterface& interface) {
   for (const Ip address : interface.addresses) {
     if (address.is_v4()) add(address);
   }
-  for (const Ip address : std::views::reverse(interface.addresses)) {
-    if (!address.is_v4()) add(address);
+  for (auto at = interface.addresses.rbegin(); at != interface.addresses.rend(); ++at) {
+    if (!at->is_v4()) add(*at);
   }
   return gids;
 }
