@@ -41,12 +41,12 @@ uint8_t* WriteExtensions(const Packet& packet, const OpcodeInfo& info, uint8_t* 
   return at;
 }
 
-void CheckSane(const Packet& packet) {
+void CheckSane(const Packet& packet, size_t ip_bytes) {
   const OpcodeInfo& info = Info(packet.bth.opcode);
   const size_t payload = packet.payload.size();
   EPIC_CHECK(info.known);
   EPIC_CHECK(info.payload || payload == 0);
-  EPIC_CHECK(IpBytes(packet) <= kMaxIpBytes);
+  EPIC_CHECK(ip_bytes <= kMaxIpBytes);
 }
 
 void WriteIp(const FrameAddress& address, const Packet& packet, size_t ip_bytes, uint8_t* ip) {
@@ -71,11 +71,11 @@ void WriteIp(const FrameAddress& address, const Packet& packet, size_t ip_bytes,
       .Write(ip);
 }
 
-// Everything before the payload. Returns its end; *ip is where the IP header begins. out has room for it.
-uint8_t* WriteHead(const FrameAddress& address, const Packet& packet, uint8_t* out, uint8_t** ip) {
-  CheckSane(packet);
+// Everything before the payload of a sane packet; ip_bytes: IpBytes. Returns its end; *ip is where the IP
+// header begins. out has room for it.
+uint8_t* WriteHead(const FrameAddress& address, const Packet& packet, size_t ip_bytes, uint8_t* out,
+                   uint8_t** ip) {
   const OpcodeInfo& info = Info(packet.bth.opcode);
-  const size_t ip_bytes = IpBytes(packet);
   const size_t ip_header = IpHeaderBytes(packet);
   const EthernetHeader ethernet = {address.dst, address.src, address.vlan,
                                    packet.dst_ip.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6};
@@ -93,18 +93,18 @@ uint8_t* WriteHead(const FrameAddress& address, const Packet& packet, uint8_t* o
 
 // Everything but the ICRC. Returns the IP packet within out.
 std::span<uint8_t> WriteBody(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out) {
-  CheckSane(packet);
-  const OpcodeInfo& info = Info(packet.bth.opcode);
+  const size_t ip_bytes = IpBytes(packet);
+  CheckSane(packet, ip_bytes);
   const size_t payload = packet.payload.size();
-  EPIC_CHECK(out.size() >= FrameBytes(packet, address.vlan.has_value()));
   const size_t before = EthernetView::kBytes + (address.vlan ? EthernetView::kTagBytes : 0);
-  uint8_t* const body = out.data() + before + IpHeaderBytes(packet) + kUdpBytes + info.header_bytes;
+  EPIC_CHECK(out.size() >= before + ip_bytes);
+  uint8_t* const body = out.data() + before + ip_bytes - kIcrcBytes - Pad(payload) - payload;
   // The payload goes first: the headers may overwrite where it was.
   if (payload != 0 && body != packet.payload.data()) std::memmove(body, packet.payload.data(), payload);
   std::memset(body + payload, 0, Pad(payload));
   uint8_t* ip;
-  EPIC_CHECK(WriteHead(address, packet, out.data(), &ip) == body);
-  return {ip, IpBytes(packet)};
+  EPIC_CHECK(WriteHead(address, packet, ip_bytes, out.data(), &ip) == body);
+  return {ip, ip_bytes};
 }
 
 }  // namespace
@@ -225,7 +225,7 @@ size_t FrameBytes(const Packet& packet, bool vlan) {
 size_t WriteFrame(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out) {
   const std::span<uint8_t> ip_packet = WriteBody(address, packet, out);
   StoreLe32(Icrc(ip_packet), &ip_packet[ip_packet.size() - kIcrcBytes]);
-  return FrameBytes(packet, address.vlan.has_value());
+  return static_cast<size_t>(ip_packet.data() + ip_packet.size() - out.data());
 }
 
 size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packet, const PayloadCrc& crc,
@@ -237,13 +237,15 @@ size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packe
   const uint32_t headers =
       Crc32(IcrcOfHeaders(ip_packet), ip_packet.subspan(IcrcHeaderBytes(ip_packet), extensions));
   StoreLe32(crc.shift->Join(headers, crc.crc), &ip_packet[ip_packet.size() - kIcrcBytes]);
-  return FrameBytes(packet, address.vlan.has_value());
+  return static_cast<size_t>(ip_packet.data() + ip_packet.size() - out.data());
 }
 
 void WritePieces(const FrameAddress& address, const Packet& packet, const PayloadCrc* crc, FramePieces* out) {
   const size_t pad = Pad(packet.payload.size());
+  const size_t ip_bytes = IpBytes(packet);
+  CheckSane(packet, ip_bytes);
   uint8_t* ip;
-  uint8_t* const end = WriteHead(address, packet, out->head_bytes.data(), &ip);
+  uint8_t* const end = WriteHead(address, packet, ip_bytes, out->head_bytes.data(), &ip);
   out->head_size = static_cast<size_t>(end - out->head_bytes.data());
   out->payload = packet.payload;
   out->tail_size = pad + kIcrcBytes;

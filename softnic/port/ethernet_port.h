@@ -2,7 +2,7 @@
 // packet socket; IPv4 neighbours by ARP, IPv6 ones by the kernel, which is asked to look for them. Packets to
 // an address of this machine take the loopback interface, so that processes of one machine reach each other.
 // Datagrams to a group take both ways: by the loopback interface they reach members on this machine, the
-// sending port's own included, as with rdma_rxe.
+// sending port's own included.
 #pragma once
 
 #include <array>

@@ -40,7 +40,7 @@ struct Member {
   ibv_qp* qp;
 };
 
-// The sending queue pair itself is one, if it is attached, as with rdma_rxe.
+// The sending queue pair itself is one, if it is attached: verbs has a flag to ask for the contrary.
 TEST(VerbsMulticast, EveryMemberInTheProcessHasEachDatagramOnce) {
   Device device, opened_again;
   {
