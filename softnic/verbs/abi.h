@@ -123,6 +123,7 @@ inline Adapter& AdapterOf(ibv_context* context) { return *Of(context)->adapter; 
 // The GID table of the device's port, as GidsOf says and as the kernel has the addresses now: always two at
 // least.
 std::vector<Ip> GidsNow(const Device& device);
+inline constexpr size_t kGidPlaces = 16;  // what the table has at least; those behind its entries are empty
 ibv_gid GidOf(Ip ip);
 inline Ip IpOf(const ibv_gid& gid) { return Ip::Of(gid.raw); }
 // Nothing if the GID is not an IPv4-mapped one.

@@ -20,13 +20,28 @@ constexpr int kPorts = 1;
 
 ibv_mtu ToMtu(uint32_t bytes) { return static_cast<ibv_mtu>(std::bit_width(bytes) - 8); }
 
+size_t PlacesOf(const std::vector<Ip>& gids) { return std::max(kGidPlaces, gids.size()); }
+
+// What found(gid, or nothing for an empty place) returns, or an errno: the table has no such place, or cannot
+// be had.
+template <typename Found>
+int ErrorOf(ibv_context* context, uint32_t port, uint32_t index, const Found& found) {
+  const auto look = [&] {
+    if (port != 1) return EINVAL;
+    const std::vector<Ip> gids = GidsNow(*Of(context)->device);
+    if (index >= PlacesOf(gids)) return EINVAL;
+    return found(index < gids.size() ? std::optional(gids[index]) : std::nullopt);
+  };
+  return Caught(look, [](int error) { return error; });
+}
+
 ibv_port_attr PortAttributes(const Context& context) {
   const io::InterfaceState state = context.device->network->State(context.device->interface);
   ibv_port_attr attr{};
   attr.state = state.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = ToMtu(PathMtuOf(*context.device));
-  attr.gid_tbl_len = static_cast<int>(GidsNow(*context.device).size());
+  attr.gid_tbl_len = static_cast<int>(PlacesOf(GidsNow(*context.device)));
   attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
   attr.max_msg_sz = uint32_t{roce::kMaxMessageBytes};
   attr.pkey_tbl_len = 1;
@@ -65,13 +80,6 @@ ibv_device_attr DeviceAttributes(const Context& context) {
   attr.local_ca_ack_delay = 15;
   attr.phys_port_cnt = kPorts;
   return attr;
-}
-
-// Nothing if the table has no such entry.
-std::optional<Ip> GidAt(ibv_context* context, uint32_t port, uint32_t index) {
-  if (port != 1) return std::nullopt;
-  const std::vector<Ip> gids = GidsNow(*Of(context)->device);
-  return index < gids.size() ? std::optional(gids[index]) : std::nullopt;
 }
 
 ibv_gid_entry GidEntry(ibv_context* context, Ip gid, uint32_t index) {
@@ -128,26 +136,21 @@ EPIC_VERBS int ibv_query_port(ibv_context* context, uint8_t port, struct _compat
 }
 
 EPIC_VERBS int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-  return Caught(
-      [&] {
-        const std::optional<Ip> ip = GidAt(context, port, static_cast<uint32_t>(index));
-        if (!ip) return Minus1(EINVAL);
-        *gid = GidOf(*ip);
-        return 0;
-      },
-      Minus1);
+  const int error = ErrorOf(context, port, static_cast<uint32_t>(index), [gid](std::optional<Ip> ip) {
+    *gid = ip ? GidOf(*ip) : ibv_gid{};
+    return 0;
+  });
+  return error == 0 ? 0 : Minus1(error);
 }
 
 EPIC_VERBS int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
                                  uint32_t flags, size_t entry_bytes) {
-  return Caught(
-      [&] {
-        const std::optional<Ip> ip = GidAt(context, port, index);
-        if (flags != 0 || entry_bytes < sizeof *entry || !ip) return EINVAL;
-        *entry = GidEntry(context, *ip, index);
-        return 0;
-      },
-      [](int error) { return error; });
+  if (flags != 0 || entry_bytes < sizeof *entry) return EINVAL;
+  return ErrorOf(context, port, index, [&](std::optional<Ip> ip) {
+    if (!ip) return ENODATA;
+    *entry = GidEntry(context, *ip, index);
+    return 0;
+  });
 }
 
 EPIC_VERBS ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_t max_entries,
@@ -167,13 +170,11 @@ EPIC_VERBS ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* ent
 
 // For ibv_devinfo; the enumeration is not ibv_gid_type's: 0 InfiniBand or RoCE v1, 1 RoCE v2.
 EPIC_VERBS int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index, int* type) {
-  return Caught(
-      [&] {
-        if (!GidAt(context, port, index)) return Minus1(EINVAL);
-        *type = 1;
-        return 0;
-      },
-      Minus1);
+  const int error = ErrorOf(context, port, index, [type](std::optional<Ip> ip) {
+    *type = ip ? 1 : 0;
+    return 0;
+  });
+  return error == 0 ? 0 : Minus1(error);
 }
 
 EPIC_VERBS int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {

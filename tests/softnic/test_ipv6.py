@@ -44,7 +44,7 @@ def test_every_address_has_an_index(pair):
     gids = re.findall(r"GID\[ *(\d+)\]:\s*(\S+), RoCE v2", said)
     assert [int(index) for index, _ in gids] == [0, 1, 2, 3], said
     assert gids[0][1].startswith("fe80::") and [gid for _, gid in gids[1:]] == ["::ffff:10.8.0.1", "2001:db8::1", "2001:db8:1::1"]
-    assert re.search(r"gid_tbl_len:\s*4", said)
+    assert re.search(r"gid_tbl_len:\s*16", said)
 
 
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"])

@@ -265,7 +265,7 @@ TEST(VerbsCalls, WhatIsNotSupportedSaysSo) {
   EXPECT_EQ(ibv_rereg_mr(device.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0),
             IBV_REREG_MR_ERR_INPUT);
   ibv_gid gid;
-  EXPECT_EQ(ibv_query_gid(device.context, 1, 2, &gid), -1);
+  EXPECT_EQ(ibv_query_gid(device.context, 1, 16, &gid), -1);
   ibv_port_attr port;
   EXPECT_EQ(ibv_query_port(device.context, 2, &port), EINVAL);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
