@@ -94,10 +94,13 @@ ibv_gid_entry GidEntry(ibv_context* context, Ip gid, uint32_t index) {
 
 int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t bytes) {
   if (port != 1) return EINVAL;
-  const ibv_port_attr full = PortAttributes(*Of(context));
-  std::memset(attr, 0, bytes);
-  std::memcpy(attr, &full, std::min(bytes, sizeof full));
-  return 0;
+  const auto query = [&] {
+    const ibv_port_attr full = PortAttributes(*Of(context));
+    std::memset(attr, 0, bytes);
+    std::memcpy(attr, &full, std::min(bytes, sizeof full));
+    return 0;
+  };
+  return Caught(query, [](int error) { return error; });
 }
 
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
