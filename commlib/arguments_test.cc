@@ -69,14 +69,54 @@ TEST_F(ArgumentsTest, WhatIsWrongIsNamed) {
   ExpectWrong(a, ErrorCode::kInvalidArgument, "recvbuff is null");
   a = good;
   a.type = Datatype::kByte;
-  ExpectWrong(a, ErrorCode::kUnsupported, "unsupported type");
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation sum of type byte: bytes cannot be reduced");
   a.type = static_cast<Datatype>(77);
   ExpectWrong(a, ErrorCode::kUnsupported, "type 77");
   a.type = static_cast<Datatype>(256 + 1);
   ExpectWrong(a, ErrorCode::kUnsupported, "type 257");
   a = good;
-  a.op = static_cast<RedOp>(9);
-  ExpectWrong(a, ErrorCode::kUnsupported, "operation 9");
+  a.type = static_cast<Datatype>(-1);
+  ExpectWrong(a, ErrorCode::kUnsupported, "type -1");
+  a = good;
+  a.op = static_cast<RedOp>(11);
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation 11");
+  a.op = static_cast<RedOp>(0);
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation 0");
+}
+
+// Every pair either makes a header that a switch reduces, or is refused by the names of both.
+TEST_F(ArgumentsTest, EveryTypeHasItsOperations) {
+  for (const TypeInfo& type : kDataTypes) {
+    for (int op = 1; op <= static_cast<int>(RedOp::kLogicalOr); ++op) {
+      const CallArguments a{.collective = Collective::kAllReduce,
+                            .send = At(0),
+                            .recv = At(0),
+                            .count = 10,
+                            .type = static_cast<Datatype>(type.type),
+                            .op = static_cast<RedOp>(op)};
+      const bool of_bits = op >= static_cast<int>(RedOp::kBitAnd);
+      const bool refused = type.kind == ElementKind::kBytes || (of_bits && type.kind == ElementKind::kFloat);
+      const Error e = Check(a);
+      ASSERT_EQ(e.code(), refused ? ErrorCode::kUnsupported : ErrorCode::kOk) << type.name << " " << op;
+      if (!refused) {
+        EXPECT_TRUE(CanReduce(header_.op, header_.type));
+        EXPECT_EQ(header_.flags != 0, a.op == RedOp::kAvg);
+        continue;
+      }
+      EXPECT_THAT(e.message(), testing::HasSubstr("of type " + std::string(type.name)));
+      EXPECT_THAT(e.message(), testing::HasSubstr("unsupported operation "));
+    }
+  }
+}
+
+TEST_F(ArgumentsTest, ARefusalNamesTypeAndOperation) {
+  CallArguments a{.collective = Collective::kReduce, .send = At(0), .recv = At(0), .count = 10};
+  a.type = Datatype::kFloat64;
+  a.op = RedOp::kBitXor;
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation bxor of type float64: bitwise and logical");
+  a.type = Datatype::kByte;
+  a.op = RedOp::kAvg;
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation avg of type byte");
 }
 
 TEST_F(ArgumentsTest, AllPartsTogetherAreAtMostAGibibyte) {

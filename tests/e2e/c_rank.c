@@ -46,32 +46,70 @@ static unsigned Input(int of_rank, size_t element) {
 }
 
 static size_t Bytes(epicDataType_t type) {
-  if (type == epicUint8) return 1;
-  return type == epicFloat16 || type == epicBfloat16 ? 2 : 4;
+  switch (type) {
+    case epicInt8:
+    case epicUint8:
+      return 1;
+    case epicInt16:
+    case epicUint16:
+    case epicFloat16:
+    case epicBfloat16:
+      return 2;
+    case epicInt64:
+    case epicUint64:
+    case epicFloat64:
+      return 8;
+    default:
+      return 4;
+  }
 }
 
-/* A number that is a multiple of 1/4 below 256, as the type has it. */
+static int IsInteger(epicDataType_t type) {
+  return type != epicFloat16 && type != epicBfloat16 && type != epicFloat32 && type != epicFloat64;
+}
+
+/* A number that is an integer of at most 20 bits, or a multiple of 1/4 below 256, as the type has it. */
 static void Put(epicDataType_t type, float value, uint8_t* to) {
   uint32_t bits;
   memcpy(&bits, &value, 4);
-  if (type == epicInt32) bits = (uint32_t)value;
-  if (type == epicUint8) bits = (uint32_t)value;
-  if (type == epicBfloat16) bits >>= 16;
-  if (type == epicFloat16) bits = value == 0 ? 0 : (bits - (112u << 23)) >> 13;
-  memcpy(to, &bits, Bytes(type));
+  uint64_t wide = bits;
+  const double as_double = value;
+  if (IsInteger(type)) wide = (uint64_t)(int64_t)value;
+  if (type == epicFloat64) memcpy(&wide, &as_double, 8);
+  if (type == epicBfloat16) wide = bits >> 16;
+  if (type == epicFloat16) wide = value == 0 ? 0 : (bits - (112u << 23)) >> 13;
+  memcpy(to, &wide, Bytes(type));
 }
 
-static float Reduced(epicRedOp_t op, size_t element) {
-  unsigned sum = 0, least = UINT32_MAX, most = 0;
+static float Reduced(epicDataType_t type, epicRedOp_t op, size_t element) {
+  int sum = 0, product = 1, least = INT32_MAX, most = INT32_MIN, both = -1, either = 0, parity = 0, all = 1;
   for (int r = 0; r < size; ++r) {
-    const unsigned value = Input(r, element);
+    const unsigned bits = Input(r, element);
+    const int value = type == epicInt8 ? (int8_t)bits : (int)bits;
     sum += value;
+    product *= value;
     least = value < least ? value : least;
     most = value > most ? value : most;
+    both &= value;
+    either |= value;
+    parity ^= value;
+    all &= value != 0;
   }
+  if (type == epicInt8) sum = (int8_t)sum;
+  if (op == epicProd) return (float)product;
   if (op == epicMin) return (float)least;
   if (op == epicMax) return (float)most;
+  if (op == epicBand) return (float)both;
+  if (op == epicBor) return (float)either;
+  if (op == epicBxor) return (float)parity;
+  if (op == epicLand) return (float)all;
+  if (op == epicLor) return (float)(either != 0);
   return op == epicAvg ? (float)sum / (float)size : (float)sum;
+}
+
+/* Products have up to 20 bits. */
+static int Has(epicDataType_t type, epicRedOp_t op) {
+  return op == epicProd ? Bytes(type) >= 4 : op < epicBand || IsInteger(type);
 }
 
 /* --- one call */
@@ -135,14 +173,14 @@ static void Fill(const Call* c, uint8_t* send) {
 static float Expected(const Call* c, size_t i) {
   if (c->kind == BROADCAST) return (float)Input(c->root, i);
   if (c->kind == ALL_GATHER) return (float)Input((int)(i / c->count), i % c->count);
-  return Reduced(c->op, c->kind == REDUCE_SCATTER ? (size_t)rank * c->count + i : i);
+  return Reduced(c->type, c->op, c->kind == REDUCE_SCATTER ? (size_t)rank * c->count + i : i);
 }
 
 static void Check(const Call* c, const uint8_t* recv, const char* how) {
   const size_t bytes = Bytes(c->type), elements = c->kind == ALL_GATHER ? c->count * (size_t)size : c->count;
   if (c->kind == BARRIER || (c->kind == REDUCE && rank != c->root)) return;
   for (size_t i = 0; i < elements; ++i) {
-    uint8_t expected[4];
+    uint8_t expected[8];
     Put(c->type, Expected(c, i), expected);
     if (memcmp(recv + i * bytes, expected, bytes) == 0) continue;
     printf("wrong: %s of type %d, operation %d, %zu elements, %s: element %zu\n", kKinds[c->kind],
@@ -180,8 +218,11 @@ static void Everyhow(const Call* c, uint8_t* a, uint8_t* b) {
 
 /* --- programs */
 
-static const epicDataType_t kTypes[] = {epicFloat32, epicInt32, epicFloat16, epicBfloat16, epicUint8};
-static const epicRedOp_t kOps[] = {epicSum, epicMin, epicMax, epicAvg};
+static const epicDataType_t kTypes[] = {epicFloat32, epicInt32,  epicFloat16, epicBfloat16,
+                                        epicUint8,   epicInt8,   epicFloat64, epicUint32,
+                                        epicInt64,   epicUint64, epicInt16,   epicUint16};
+static const epicRedOp_t kOps[] = {epicSum,  epicMin, epicMax,  epicAvg,  epicProd,
+                                   epicBand, epicBor, epicBxor, epicLand, epicLor};
 
 static void AllSizes(Kind kind, epicDataType_t type, epicRedOp_t op, uint8_t* a, uint8_t* b) {
   /* Nothing, one element, more than a packet; and more than goes through the library's own buffers. */
@@ -196,8 +237,8 @@ static void AllCollectives(uint8_t* a, uint8_t* b) {
   for (size_t t = 0; t < LENGTH(kTypes); ++t) {
     AllSizes(BROADCAST, kTypes[t], epicSum, a, b);
     AllSizes(ALL_GATHER, kTypes[t], epicSum, a, b);
-    if (kTypes[t] == epicUint8) continue;
     for (size_t o = 0; o < LENGTH(kOps); ++o) {
+      if (!Has(kTypes[t], kOps[o])) continue;
       AllSizes(ALL_REDUCE, kTypes[t], kOps[o], a, b);
       AllSizes(REDUCE, kTypes[t], kOps[o], a, b);
       AllSizes(REDUCE_SCATTER, kTypes[t], kOps[o], a, b);
@@ -257,8 +298,8 @@ static void Refusals(void) {
   void* handle = NULL;
   int value = 0;
   epicResult_t async = epicSuccess;
-  const epicDataType_t no_type = (epicDataType_t)8;
-  const epicRedOp_t no_op = (epicRedOp_t)1;
+  const epicDataType_t no_type = (epicDataType_t)77;
+  const epicRedOp_t no_op = (epicRedOp_t)77;
   Refuse(epicInvalidArgument, epicAllReduce(NULL, b, 8, epicInt32, epicSum, comm), "sendbuff is null");
   Refuse(epicInvalidArgument, epicAllReduce(a, NULL, 8, epicInt32, epicSum, comm), "recvbuff is null");
   Refuse(epicInvalidArgument, epicAllReduce(a, a + 1, 4, epicInt32, epicSum, comm), "overlap");
@@ -266,10 +307,10 @@ static void Refusals(void) {
          "more than 1 GiB");
   Refuse(epicInvalidArgument, epicReduce(a, b, 8, epicInt32, epicSum, size, comm), "root");
   Refuse(epicInvalidArgument, epicBroadcast(a, b, 8, epicInt32, -1, comm), "root");
-  Refuse(epicUnsupported, epicAllReduce(a, b, 8, no_type, epicSum, comm), "unsupported type 8");
-  Refuse(epicUnsupported, epicAllGather(a, b, 8, no_type, comm), "unsupported type 8");
-  Refuse(epicUnsupported, epicReduceScatter(a, b, 1, epicInt32, no_op, comm), "unsupported operation 1");
-  Refuse(epicUnsupported, epicAllReduce(a, b, 8, epicUint8, epicSum, comm), "bytes cannot be reduced");
+  Refuse(epicUnsupported, epicAllReduce(a, b, 8, no_type, epicSum, comm), "unsupported type 77");
+  Refuse(epicUnsupported, epicAllGather(a, b, 8, no_type, comm), "unsupported type 77");
+  Refuse(epicUnsupported, epicReduceScatter(a, b, 1, epicInt32, no_op, comm), "unsupported operation 77");
+  Refuse(epicUnsupported, epicAllReduce(a, b, 8, epicFloat32, epicLand, comm), "land of type float32");
   Refuse(epicInvalidArgument, epicAllReduceAsync(a, b, 8, epicInt32, epicSum, comm, NULL), "request is null");
   Refuse(epicInvalidArgument, epicAllReduceAsync(NULL, b, 8, epicInt32, epicSum, comm, &request),
          "sendbuff is null");
