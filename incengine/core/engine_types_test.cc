@@ -74,6 +74,20 @@ class TypesTest : public EngineTest, public testing::WithParamInterface<Case> {
     }
     return results;
   }
+
+  // The status of the reply to a new group's first call, whose control packet stands alone.
+  std::optional<ControlStatus> ReplyTo(const ControlHeader& header) {
+    Bytes control(kControlBytes);
+    Encode(header, std::span<uint8_t, kControlBytes>(control.data(), kControlBytes));
+    std::optional<ControlHeader> reply;
+    for (const uint32_t child : {0u, 1u}) {
+      Deliver(From(child, Psn(kInPsn), roce::Opcode::kRcSendOnlyImm, control));
+      for (const Sent& s : sent) {
+        if (s.port == 0 && s.payload.size() == kControlBytes) reply = HeaderOf(s.payload);
+      }
+    }
+    return reply ? std::optional(reply->status) : std::nullopt;
+  }
 };
 
 TEST_P(TypesTest, EveryTypeAndOperationIsReducedAsTheKernelsDo) {
@@ -116,19 +130,27 @@ TEST_P(TypesTest, APairThatThereIsNotEndsTheCall) {
   ASSERT_TRUE(engine.Install(config).ok());
   ControlHeader header = Call(ReduceOp::kBitAnd, DataType::kFloat64, 64);
   header.flags = 0;
-  Bytes control(kControlBytes);
-  Encode(header, std::span<uint8_t, kControlBytes>(control.data(), kControlBytes));
-  std::optional<ControlHeader> reply;
-  for (const uint32_t child : {0u, 1u}) {
-    Deliver(From(child, Psn(kInPsn), roce::Opcode::kRcSendOnlyImm, control));
-    for (const Sent& s : sent) {
-      if (s.port == 0 && s.payload.size() == kControlBytes) reply = HeaderOf(s.payload);
-    }
+  EXPECT_EQ(ReplyTo(header), ControlStatus::kUnsupported);
+}
+
+// A switch that is told to have less answers calls that need more as those that nobody can serve: also a
+// copy.
+TEST_P(TypesTest, ASwitchWithoutTheTypeEndsTheCall) {
+  for (const bool copy : {false, true}) {
+    GroupConfig config = Config(true);
+    config.mode = GetParam().mode;
+    config.abilities = Abilities::First();
+    engine = Engine(kOwn, 4, 1 << 20);
+    ASSERT_TRUE(engine.Install(config).ok());
+    ControlHeader header = Call(ReduceOp::kSum, DataType::kInt64, 64);
+    header.flags = 0;
+    if (copy) header = {.collective = Collective::kBroadcast, .type = DataType::kInt64, .count = 8};
+    EXPECT_EQ(ReplyTo(header), ControlStatus::kUnsupported);
+    engine = Engine(kOwn, 4, 1 << 20);
+    ASSERT_TRUE(engine.Install(config).ok());
+    header.type = DataType::kInt32;
+    EXPECT_EQ(ReplyTo(header), ControlStatus::kOk);
   }
-  ASSERT_TRUE(reply.has_value());
-  EXPECT_EQ(reply->status, ControlStatus::kUnsupported);
-  EXPECT_EQ(reply->op, ReduceOp::kBitAnd);
-  EXPECT_EQ(reply->type, DataType::kFloat64);
 }
 
 std::vector<Case> AllCases() {
