@@ -124,9 +124,31 @@ Error CheckBuffers(const CallArguments& a, const ControlHeader& header, int rank
   return Invalid("sendbuff and recvbuff overlap without being the same");
 }
 
+// Of a call that is right otherwise.
+Error CheckAbilities(const GroupAbilities& group, ControlHeader* header) {
+  if (LackOf(group.has, *header).empty()) return {};
+  if (!Reduces(header->collective)) {
+    // All ranks know of the same abilities, and so do the same.
+    ControlHeader bytes = *header;
+    bytes.type = DataType::kByte;
+    bytes.count *= ElementBytes(header->type);
+    if (LackOf(group.has, bytes).empty()) {
+      *header = bytes;
+      return {};
+    }
+  }
+  const std::string what = LackOf(group.has, *header);
+  const auto at = group.where.find(what);
+  return {
+      ErrorCode::kUnsupported,
+      fmt::format("{} is not in {}", what,
+                  at == group.where.end() ? "what the manager knows of the group's switches" : at->second)};
+}
+
 }  // namespace
 
-Error CheckArguments(const CallArguments& a, int rank, int size, ControlHeader* header) {
+Error CheckArguments(const CallArguments& a, int rank, int size, const GroupAbilities& group,
+                     ControlHeader* header) {
   *header = {.collective = a.collective};
   if (a.collective == Collective::kBarrier) return {};
   if (Error e = CheckTypeAndOp(a, header); !e.ok()) return e;
@@ -141,7 +163,9 @@ Error CheckArguments(const CallArguments& a, int rank, int size, ControlHeader* 
                        ? fmt::format("count {}: more than 1 GiB", a.count)
                        : fmt::format("count {} for each of {} ranks: more than 1 GiB", a.count, size));
   }
-  return a.count == 0 ? Error() : CheckBuffers(a, *header, rank);
+  if (a.count == 0) return {};
+  if (Error e = CheckBuffers(a, *header, rank); !e.ok()) return e;
+  return CheckAbilities(group, header);
 }
 
 }  // namespace epic::internal

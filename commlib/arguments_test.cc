@@ -13,7 +13,9 @@ constexpr int kRank = 1, kSize = 4;
 
 class ArgumentsTest : public testing::Test {
  protected:
-  Error Check(const CallArguments& arguments) { return CheckArguments(arguments, kRank, kSize, &header_); }
+  Error Check(const CallArguments& arguments) {
+    return CheckArguments(arguments, kRank, kSize, group_, &header_);
+  }
   void ExpectWrong(const CallArguments& arguments, ErrorCode code, const std::string& text) {
     const Error error = Check(arguments);
     EXPECT_EQ(error.code(), code) << error.message();
@@ -23,6 +25,7 @@ class ArgumentsTest : public testing::Test {
 
   std::vector<float> data_ = std::vector<float>(1000);
   ControlHeader header_;
+  GroupAbilities group_;
 };
 
 TEST_F(ArgumentsTest, EveryCollectiveMakesAHeaderThatFitsTheGroup) {
@@ -117,6 +120,39 @@ TEST_F(ArgumentsTest, ARefusalNamesTypeAndOperation) {
   a.type = Datatype::kByte;
   a.op = RedOp::kAvg;
   ExpectWrong(a, ErrorCode::kUnsupported, "operation avg of type byte");
+}
+
+TEST_F(ArgumentsTest, WhatASwitchLacksIsRefusedWithItsName) {
+  group_.has = Abilities::First();
+  group_.where["operation product"] = "leaf1 (version 0.1.0)";
+  CallArguments a{.collective = Collective::kAllReduce, .send = At(0), .recv = At(0), .count = 10};
+  EXPECT_TRUE(Check(a).ok());
+  a.op = RedOp::kProduct;
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation product is not in leaf1 (version 0.1.0)");
+  a.count = 0;
+  EXPECT_TRUE(Check(a).ok()) << "nothing is reduced";
+  a.count = 10;
+  a.type = Datatype::kUint32;
+  ExpectWrong(a, ErrorCode::kUnsupported, "type uint32 is not in what the manager knows");
+  a.op = RedOp::kBitOr;
+  a.type = Datatype::kFloat64;
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation bor of type float64");
+}
+
+TEST_F(ArgumentsTest, CopiesOfATypeThatASwitchLacksTravelAsBytes) {
+  CallArguments a{.collective = Collective::kAllGather, .send = At(0), .recv = At(100), .count = 10};
+  a.type = Datatype::kFloat64;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.type, DataType::kFloat64);
+  EXPECT_EQ(header_.count, 10u);
+  group_.has = Abilities::First();
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.type, DataType::kByte);
+  EXPECT_EQ(header_.count, 80u);
+  EXPECT_EQ(WrongField(header_, kSize), ControlField::kNone);
+  group_.has = {};
+  group_.where["type float64"] = "leaf1 (version 0.1.0)";
+  ExpectWrong(a, ErrorCode::kUnsupported, "type float64 is not in leaf1");
 }
 
 TEST_F(ArgumentsTest, AllPartsTogetherAreAtMostAGibibyte) {
