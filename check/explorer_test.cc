@@ -57,7 +57,9 @@ TEST(ExplorerTest, KnownCounts) {
 TEST(ExplorerTest, OtherElementsChangeNothingButBytes) {
   for (const char* mode : {"1", "2", "3"}) {
     for (const char* collective : {"allreduce", "reduce+", "broadcast"}) {
-      struct Setup setup{.mode = mode, .collective = collective, .topology = "star-3", .message_packets = 2};
+      struct Setup setup {
+        .mode = mode, .collective = collective, .topology = "star-3", .message_packets = 2
+      };
       const Report sums = Explored(setup);
       ASSERT_EQ(sums.verdict, Verdict::kRight) << Text(sums.breach);
       for (const char* type : {"int64", "uint8", "int16"}) {

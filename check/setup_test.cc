@@ -64,7 +64,7 @@ TEST(SetupTest, ElementsAreOfAnyIntegerAndOperationsShowWhoIsInThem) {
     EXPECT_THAT(ErrorOf({.type = type}), AllOf(StartsWith("type: "), HasSubstr(type))) << type;
   for (const char* op : {"", "bor", "max", "avg"})
     EXPECT_THAT(ErrorOf({.op = op}), AllOf(StartsWith("op: "), HasSubstr(op))) << op;
-  const struct Setup setup{.type = "uint8", .op = "bxor"};
+  const struct Setup setup { .type = "uint8", .op = "bxor" };
   const auto replay = ParseReplay(Line(setup));
   ASSERT_TRUE(replay.ok());
   EXPECT_EQ(Line(replay->setup), Line(setup));
