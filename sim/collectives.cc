@@ -12,12 +12,11 @@
 namespace epic::sim {
 namespace {
 
-// A non-negative integer, of an FP type below 256 or a power of two up to 2^15, in the type's encoding.
-uint64_t EncodeElement(DataType type, uint64_t value) {
+// A non-negative integer, of an FP type below 256 or a power of two up to 2^15, in the encoding of a type of
+// at most four bytes.
+uint32_t EncodeElement(DataType type, uint32_t value) {
   const uint32_t f32 = std::bit_cast<uint32_t>(static_cast<float>(value));
   switch (type) {
-    case DataType::kFloat64:
-      return std::bit_cast<uint64_t>(static_cast<double>(value));
     case DataType::kFloat32:
       return f32;
     case DataType::kBFloat16:
@@ -59,13 +58,19 @@ template <typename ValueOf>
 void Fill(DataType type, std::span<uint8_t> out, const ValueOf& value) {
   const auto fill = [&]<typename Unit>(Unit) {
     for (size_t i = 0; i < out.size() / sizeof(Unit); ++i) {
-      const auto unit = static_cast<Unit>(EncodeElement(type, value(i)));
+      const auto unit = static_cast<Unit>(EncodeElement(type, static_cast<uint32_t>(value(i))));
       std::memcpy(out.data() + i * sizeof unit, &unit, sizeof unit);
     }
   };
   const uint32_t bytes = ElementBytes(type);
   EPIC_CHECK(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
-  if (bytes == 8) return fill(uint64_t{});
+  for (size_t i = 0; bytes == 8 && i < out.size() / 8; ++i) {
+    const uint64_t element = value(i);
+    const uint64_t unit =
+        type == DataType::kFloat64 ? std::bit_cast<uint64_t>(static_cast<double>(element)) : element;
+    std::memcpy(out.data() + i * sizeof unit, &unit, sizeof unit);
+  }
+  if (bytes == 8) return;
   bytes == 4 ? fill(uint32_t{}) : bytes == 2 ? fill(uint16_t{}) : fill(uint8_t{});
 }
 
@@ -114,6 +119,24 @@ uint32_t CollectiveCall::Value(int rank, int64_t part, uint64_t element) const {
                (static_cast<uint64_t>(part) << 52);
   x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
   const auto value = static_cast<uint32_t>(x >> 58) & 0xf;
+  return header_.op < ReduceOp::kProduct ? value : ForOperation(rank, value);
+}
+
+uint64_t CollectiveCall::Expected(int64_t part, uint64_t element) const {
+  if (!Reduces(header_.collective)) {
+    return Value(static_cast<int>(PartRoot(header_, part)), static_cast<int64_t>(PartRoot(header_, part)),
+                 element);
+  }
+  uint64_t result = Value(0, part, element);
+  if (header_.op == ReduceOp::kSum) {
+    for (int r = 1; r < ranks_; ++r) result += Value(r, part, element);
+    return result;
+  }
+  for (int r = 1; r < ranks_; ++r) result = Combine(header_.op, result, Value(r, part, element));
+  return result;
+}
+
+uint32_t CollectiveCall::ForOperation(int rank, uint32_t value) const {
   switch (header_.op) {
     case ReduceOp::kProduct:
       // Of 16 ranks at most 15 have a two in FP16, which has no 2^16.
@@ -125,16 +148,6 @@ uint32_t CollectiveCall::Value(int rank, int64_t part, uint64_t element) const {
     default:
       return value;
   }
-}
-
-uint64_t CollectiveCall::Expected(int64_t part, uint64_t element) const {
-  if (!Reduces(header_.collective)) {
-    return Value(static_cast<int>(PartRoot(header_, part)), static_cast<int64_t>(PartRoot(header_, part)),
-                 element);
-  }
-  uint64_t result = Value(0, part, element);
-  for (int r = 1; r < ranks_; ++r) result = Combine(header_.op, result, Value(r, part, element));
-  return result;
 }
 
 // All parts, one behind the other.

@@ -55,6 +55,8 @@ class CollectiveCall {
     return std::span(place.in_send ? self.send_[rank] : self.recv_[rank]).subspan(place.at, place.bytes);
   }
   uint32_t Value(int rank, int64_t part, uint64_t element) const;
+  // What a rank gives instead where results would not be exact, or all alike.
+  uint32_t ForOperation(int rank, uint32_t value) const;
   uint64_t Expected(int64_t part, uint64_t element) const;
   const std::vector<uint8_t>& Results() const;
 
