@@ -32,12 +32,28 @@ constexpr Named<Kind> kKinds[] = {{"allreduce", Kind::kAllReduce},         {"red
                                   {"reducescatter", Kind::kReduceScatter}, {"allgather", Kind::kAllGather}};
 // The first of a value is its name.
 constexpr Named<Datatype> kTypes[] = {
-    {"float", Datatype::kFloat32}, {"half", Datatype::kFloat16},    {"bfloat16", Datatype::kBFloat16},
-    {"int32", Datatype::kInt32},   {"uint8", Datatype::kByte},      {"float32", Datatype::kFloat32},
-    {"fp32", Datatype::kFloat32},  {"float16", Datatype::kFloat16}, {"fp16", Datatype::kFloat16},
-    {"bf16", Datatype::kBFloat16}, {"int", Datatype::kInt32},       {"byte", Datatype::kByte}};
+    {"float", Datatype::kFloat32},     {"double", Datatype::kFloat64},  {"half", Datatype::kFloat16},
+    {"bfloat16", Datatype::kBFloat16}, {"int8", Datatype::kInt8},       {"uint8", Datatype::kUint8},
+    {"int16", Datatype::kInt16},       {"uint16", Datatype::kUint16},   {"int32", Datatype::kInt32},
+    {"uint32", Datatype::kUint32},     {"int64", Datatype::kInt64},     {"uint64", Datatype::kUint64},
+    {"byte", Datatype::kByte},         {"float32", Datatype::kFloat32}, {"fp32", Datatype::kFloat32},
+    {"float64", Datatype::kFloat64},   {"fp64", Datatype::kFloat64},    {"float16", Datatype::kFloat16},
+    {"fp16", Datatype::kFloat16},      {"bf16", Datatype::kBFloat16},   {"int", Datatype::kInt32}};
 constexpr Named<RedOp> kOps[] = {
-    {"sum", RedOp::kSum}, {"min", RedOp::kMin}, {"max", RedOp::kMax}, {"avg", RedOp::kAvg}};
+    {"sum", RedOp::kSum},       {"prod", RedOp::kProduct},   {"min", RedOp::kMin},
+    {"max", RedOp::kMax},       {"avg", RedOp::kAvg},        {"band", RedOp::kBitAnd},
+    {"bor", RedOp::kBitOr},     {"bxor", RedOp::kBitXor},    {"land", RedOp::kLogicalAnd},
+    {"lor", RedOp::kLogicalOr}, {"product", RedOp::kProduct}};
+
+// Every value of a list of names, in its order.
+template <typename T, size_t n>
+std::vector<T> ValuesOf(const Named<T> (&names)[n]) {
+  std::vector<T> values;
+  for (const Named<T>& entry : names) {
+    if (std::ranges::find(values, entry.value) == values.end()) values.push_back(entry.value);
+  }
+  return values;
+}
 
 bool HasShares(Kind kind) { return kind == Kind::kReduceScatter || kind == Kind::kAllGather; }
 
@@ -57,14 +73,45 @@ const std::vector<Kind>& AllKinds() {
 }
 
 const std::vector<Datatype>& AllTypes() {
-  static const std::vector<Datatype> types = {Datatype::kFloat32, Datatype::kFloat16, Datatype::kBFloat16,
-                                              Datatype::kInt32, Datatype::kByte};
+  static const std::vector<Datatype> types = ValuesOf(kTypes);
   return types;
 }
 
 const std::vector<RedOp>& AllOps() {
-  static const std::vector<RedOp> ops = {RedOp::kSum, RedOp::kMin, RedOp::kMax, RedOp::kAvg};
+  static const std::vector<RedOp> ops = ValuesOf(kOps);
   return ops;
+}
+
+bool Possible(Kind kind, Datatype type, RedOp op) {
+  if (!Reduces(kind)) return true;
+  const ElementKind of = FindType(static_cast<DataType>(type))->kind;
+  switch (op) {
+    case RedOp::kSum:
+    case RedOp::kMin:
+    case RedOp::kMax:
+    case RedOp::kAvg:
+    case RedOp::kProduct:
+      return of != ElementKind::kBytes;
+    case RedOp::kBitAnd:
+    case RedOp::kBitOr:
+    case RedOp::kBitXor:
+    case RedOp::kLogicalAnd:
+    case RedOp::kLogicalOr:
+      break;
+  }
+  return of == ElementKind::kSigned || of == ElementKind::kUnsigned;
+}
+
+std::string NamesOf(const std::vector<Datatype>& types) {
+  std::string names;
+  for (const Datatype type : types) names += (names.empty() ? "" : ", ") + std::string(Name(type));
+  return names;
+}
+
+std::string NamesOf(const std::vector<RedOp>& ops) {
+  std::string names;
+  for (const RedOp op : ops) names += (names.empty() ? "" : ", ") + std::string(Name(op));
+  return names;
 }
 
 uint64_t Job::total_bytes() const {
@@ -124,17 +171,17 @@ Error Start(const Job& j, const Buffers& b, Communicator& comm, Request* request
 }
 
 void Fill(const Job& job, uint32_t run, uint8_t* send) {
-  FillInput({job.type, job.ranks, run}, job.rank, 0, {send, job.send_bytes()});
+  FillInput({job.type, job.ranks, run, job.op}, job.rank, 0, {send, job.send_bytes()});
 }
 
 uint64_t Wrong(const Job& job, uint32_t run, const uint8_t* recv) {
-  const Inputs inputs{job.type, job.ranks, run};
+  const Inputs inputs{job.type, job.ranks, run, job.op};
   const std::span<const uint8_t> data(recv, job.recv_bytes());
   if (data.empty()) return 0;
   if (job.kind == Kind::kBroadcast) return CountWrongCopies(inputs, job.root, 0, data);
   if (job.kind != Kind::kAllGather) {
     const bool own_share = job.kind == Kind::kReduceScatter;
-    return CountWrong(inputs, job.op, own_share ? static_cast<uint64_t>(job.rank) * job.count : 0, data);
+    return CountWrong(inputs, own_share ? static_cast<uint64_t>(job.rank) * job.count : 0, data);
   }
   uint64_t wrong = 0;
   for (int rank = 0; rank < job.ranks; ++rank) {

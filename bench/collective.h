@@ -19,12 +19,13 @@ const char* Name(Kind kind);
 std::optional<Kind> ParseKind(const std::string& name);
 const std::vector<Kind>& AllKinds();
 
-// nccl-tests' names: "float", "half", "bfloat16", "int32", "uint8"; a few others are understood.
+// nccl-tests' names: "float", "double", "half", "bfloat16", "int8" to "uint64"; "byte"; a few others are
+// understood.
 const char* Name(Datatype type);
 std::optional<Datatype> ParseType(const std::string& name);
 const std::vector<Datatype>& AllTypes();
 
-// "sum", "min", "max", "avg".
+// "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "land", "lor".
 const char* Name(RedOp op);
 std::optional<RedOp> ParseOp(const std::string& name);
 const std::vector<RedOp>& AllOps();
@@ -34,8 +35,12 @@ constexpr bool Reduces(Kind kind) {
   return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
 }
 constexpr bool HasRoot(Kind kind) { return kind == Kind::kReduce || kind == Kind::kBroadcast; }
-// Bytes cannot be reduced.
-constexpr bool Possible(Kind kind, Datatype type) { return !Reduces(kind) || type != Datatype::kByte; }
+// Bytes cannot be reduced; bitwise and logical operations are of integers.
+bool Possible(Kind kind, Datatype type, RedOp op);
+
+// Their names, as "float, half".
+std::string NamesOf(const std::vector<Datatype>& types);
+std::string NamesOf(const std::vector<RedOp>& ops);
 
 // One call of a group of `ranks` ranks, as rank `rank` makes it.
 struct Job {

@@ -206,8 +206,8 @@ Error Runner::Run(Report* report, bool* any_wrong) {
     const size_t types = kind == Kind::kBarrier ? 1 : options_.types.size();
     const size_t ops = Reduces(kind) ? options_.ops.size() : 1;
     for (size_t type = 0; type < types; ++type) {
-      if (!Possible(kind, options_.types[type])) continue;
       for (size_t op = 0; op < ops; ++op) {
+        if (!Possible(kind, options_.types[type], options_.ops[op])) continue;
         const Error e = RunSizes(kind, options_.types[type], options_.ops[op], report, any_wrong);
         if (!e.ok()) return e;
       }

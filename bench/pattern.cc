@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace epic::perf {
@@ -19,28 +21,38 @@ uint64_t RunKey(int rank, uint32_t run) {
   return Mix((static_cast<uint64_t>(run) << 32 | static_cast<uint32_t>(rank)) + 0x9e3779b97f4a7c15);
 }
 
+ElementKind KindOf(Datatype type) { return FindType(static_cast<DataType>(type))->kind; }
+
+bool IsFloat(Datatype type) { return KindOf(type) == ElementKind::kFloat; }
+
 // An FP type holds integers up to 2^significand exactly: each rank gets its share of the bits.
 int ValueBits(Datatype type, int ranks) {
   const int share = std::bit_width(static_cast<unsigned>(ranks));
   switch (type) {
+    case Datatype::kFloat64:
+      return 53 - share;
     case Datatype::kFloat32:
       return 24 - share;
     case Datatype::kFloat16:
       return std::max(1, 11 - share);
-    case Datatype::kBFloat16:
+    default:
       return std::max(1, 8 - share);
-    case Datatype::kInt32:
-      return 32;
-    case Datatype::kByte:
-      break;
   }
-  return 8;
 }
 
 // In [-2^(bits-1), 2^(bits-1)).
-int64_t Value(uint64_t key, uint64_t element, int bits) {
-  const uint64_t hash = Mix(key + element * 0x9e3779b97f4a7c15);
-  return static_cast<int64_t>(hash >> (64 - bits)) - (int64_t{1} << (bits - 1));
+double SmallInteger(uint64_t hash, int bits) {
+  return static_cast<double>(static_cast<int64_t>(hash >> (64 - bits)) - (int64_t{1} << (bits - 1)));
+}
+
+// 1, 2 or a half, of either sign. Of at most 14 ranks another magnitude than 1, so that FP16 has all partial
+// products.
+double SmallPower(uint64_t hash, int rank, uint64_t element, int ranks) {
+  constexpr int kMost = 14;
+  const auto turns = static_cast<uint64_t>((ranks + kMost - 1) / kMost);
+  const bool plain = (element + static_cast<uint64_t>(rank)) % turns != 0;
+  const int exponent = plain ? 0 : static_cast<int>(hash >> 8 & 3) % 3 - 1;
+  return std::ldexp((hash & 1) != 0 ? -1.0 : 1.0, exponent);
 }
 
 // The upper 16 bits, rounded to nearest, ties to even. Not for NaN.
@@ -59,27 +71,115 @@ uint32_t ToFloat16(float value) {
   return sign | ((rounded - (112u << 23)) >> 13);
 }
 
-uint32_t ToWire(Datatype type, float value) {
-  if (type == Datatype::kFloat16) return ToFloat16(value);
-  return type == Datatype::kBFloat16 ? ToBFloat16(value) : std::bit_cast<uint32_t>(value);
+uint64_t ToWire(Datatype type, double value, int divisor) {
+  if (type == Datatype::kFloat64) return std::bit_cast<uint64_t>(value / divisor);
+  const float divided = static_cast<float>(value) / static_cast<float>(divisor);
+  if (type == Datatype::kFloat16) return ToFloat16(divided);
+  return type == Datatype::kBFloat16 ? ToBFloat16(divided) : std::bit_cast<uint32_t>(divided);
 }
 
-// The element in wire form. `divisor` is the number of ranks for an average, else 1.
-uint32_t Encode(Datatype type, int64_t value, int divisor) {
-  if (type == Datatype::kByte) return static_cast<uint8_t>(value);
-  if (type == Datatype::kInt32) return static_cast<uint32_t>(static_cast<int32_t>(value) / divisor);
-  return ToWire(type, static_cast<float>(value) / static_cast<float>(divisor));
+uint64_t Hash(uint64_t key, uint64_t element) { return Mix(key + element * 0x9e3779b97f4a7c15); }
+
+// A rank's FP element.
+double FloatOf(const Inputs& inputs, int rank, uint64_t key, uint64_t element) {
+  const uint64_t hash = Hash(key, element);
+  if (inputs.op == RedOp::kProduct) return SmallPower(hash, rank, element, inputs.ranks);
+  return SmallInteger(hash, ValueBits(inputs.type, inputs.ranks));
 }
 
-int64_t Combine(RedOp op, int64_t a, int64_t b) {
+// Its integer element; what is above the type's bits does not count.
+uint64_t IntegerOf(const Inputs& inputs, uint64_t key, uint64_t element) {
+  const uint64_t hash = Hash(key, element);
+  const bool logical = inputs.op == RedOp::kLogicalAnd || inputs.op == RedOp::kLogicalOr;
+  // Of the first byte, which every type has.
+  return logical && (hash & 0x80) != 0 ? 0 : hash;
+}
+
+uint64_t ElementOf(const Inputs& inputs, int rank, uint64_t key, uint64_t element) {
+  return IsFloat(inputs.type) ? ToWire(inputs.type, FloatOf(inputs, rank, key, element), 1)
+                              : IntegerOf(inputs, key, element);
+}
+
+double Combine(RedOp op, double a, double b) {
   if (op == RedOp::kMin) return std::min(a, b);
-  return op == RedOp::kMax ? std::max(a, b) : a + b;
+  if (op == RedOp::kMax) return std::max(a, b);
+  return op == RedOp::kProduct ? a * b : a + b;
 }
 
-bool Same(const uint8_t* data, uint32_t expected, uint32_t bytes) {
-  uint32_t got = 0;
-  std::memcpy(&got, data, bytes);
-  return got == expected;
+// In the type T of the elements, and as it wraps.
+template <typename T>
+T Combine(RedOp op, T a, T b) {
+  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  switch (op) {
+    case RedOp::kMin:
+      return std::min(a, b);
+    case RedOp::kMax:
+      return std::max(a, b);
+    case RedOp::kProduct:
+      return static_cast<T>(x * y);
+    case RedOp::kBitAnd:
+      return static_cast<T>(x & y);
+    case RedOp::kBitOr:
+      return static_cast<T>(x | y);
+    case RedOp::kBitXor:
+      return static_cast<T>(x ^ y);
+    case RedOp::kLogicalAnd:
+      return a != 0 && b != 0;
+    case RedOp::kLogicalOr:
+      return a != 0 || b != 0;
+    case RedOp::kSum:
+    case RedOp::kAvg:
+      break;
+  }
+  return static_cast<T>(x + y);
+}
+
+template <typename T>
+uint64_t ReducedInteger(const Inputs& inputs, const std::vector<uint64_t>& keys, uint64_t element) {
+  auto value = static_cast<T>(IntegerOf(inputs, keys[0], element));
+  for (size_t rank = 1; rank < keys.size(); ++rank)
+    value = Combine(inputs.op, value, static_cast<T>(IntegerOf(inputs, keys[rank], element)));
+  if (inputs.op == RedOp::kAvg)
+    value = static_cast<T>(value / static_cast<std::common_type_t<T, int>>(inputs.ranks));
+  if (keys.size() == 1 && (inputs.op == RedOp::kLogicalAnd || inputs.op == RedOp::kLogicalOr))
+    value = static_cast<T>(value != 0);
+  return static_cast<uint64_t>(value);
+}
+
+// The wire form of the reduction.
+uint64_t ReducedOf(const Inputs& inputs, const std::vector<uint64_t>& keys, uint64_t element) {
+  switch (inputs.type) {
+    case Datatype::kInt8:
+      return ReducedInteger<int8_t>(inputs, keys, element);
+    case Datatype::kInt16:
+      return ReducedInteger<int16_t>(inputs, keys, element);
+    case Datatype::kInt32:
+      return ReducedInteger<int32_t>(inputs, keys, element);
+    case Datatype::kInt64:
+      return ReducedInteger<int64_t>(inputs, keys, element);
+    case Datatype::kByte:
+    case Datatype::kUint8:
+      return ReducedInteger<uint8_t>(inputs, keys, element);
+    case Datatype::kUint16:
+      return ReducedInteger<uint16_t>(inputs, keys, element);
+    case Datatype::kUint32:
+      return ReducedInteger<uint32_t>(inputs, keys, element);
+    case Datatype::kUint64:
+      return ReducedInteger<uint64_t>(inputs, keys, element);
+    case Datatype::kFloat64:
+    case Datatype::kFloat32:
+    case Datatype::kFloat16:
+    case Datatype::kBFloat16:
+      break;
+  }
+  double value = FloatOf(inputs, 0, keys[0], element);
+  for (size_t rank = 1; rank < keys.size(); ++rank)
+    value = Combine(inputs.op, value, FloatOf(inputs, static_cast<int>(rank), keys[rank], element));
+  return ToWire(inputs.type, value, inputs.op == RedOp::kAvg ? inputs.ranks : 1);
+}
+
+bool Same(const uint8_t* data, uint64_t expected, uint32_t bytes) {
+  return std::memcmp(data, &expected, bytes) == 0;
 }
 
 }  // namespace
@@ -87,37 +187,28 @@ bool Same(const uint8_t* data, uint32_t expected, uint32_t bytes) {
 void FillInput(const Inputs& inputs, int rank, uint64_t first, std::span<uint8_t> data) {
   const uint32_t bytes = ElementBytes(inputs.type);
   const uint64_t key = RunKey(rank, inputs.run);
-  const int bits = ValueBits(inputs.type, inputs.ranks);
   for (size_t i = 0; i < data.size() / bytes; ++i) {
-    const uint32_t element = Encode(inputs.type, Value(key, first + i, bits), 1);
+    const uint64_t element = ElementOf(inputs, rank, key, first + i);
     std::memcpy(&data[i * bytes], &element, bytes);
   }
 }
 
-uint64_t CountWrong(const Inputs& inputs, RedOp op, uint64_t first, std::span<const uint8_t> data) {
+uint64_t CountWrong(const Inputs& inputs, uint64_t first, std::span<const uint8_t> data) {
   const uint32_t bytes = ElementBytes(inputs.type);
-  const int bits = ValueBits(inputs.type, inputs.ranks);
-  const int divisor = op == RedOp::kAvg ? inputs.ranks : 1;
   std::vector<uint64_t> keys;
   for (int rank = 0; rank < inputs.ranks; ++rank) keys.push_back(RunKey(rank, inputs.run));
   uint64_t wrong = 0;
-  for (size_t i = 0; i < data.size() / bytes; ++i) {
-    int64_t value = Value(keys[0], first + i, bits);
-    for (size_t rank = 1; rank < keys.size(); ++rank)
-      value = Combine(op, value, Value(keys[rank], first + i, bits));
-    wrong += Same(&data[i * bytes], Encode(inputs.type, value, divisor), bytes) ? 0 : 1;
-  }
+  for (size_t i = 0; i < data.size() / bytes; ++i)
+    wrong += Same(&data[i * bytes], ReducedOf(inputs, keys, first + i), bytes) ? 0 : 1;
   return wrong;
 }
 
 uint64_t CountWrongCopies(const Inputs& inputs, int rank, uint64_t first, std::span<const uint8_t> data) {
   const uint32_t bytes = ElementBytes(inputs.type);
   const uint64_t key = RunKey(rank, inputs.run);
-  const int bits = ValueBits(inputs.type, inputs.ranks);
   uint64_t wrong = 0;
-  for (size_t i = 0; i < data.size() / bytes; ++i) {
-    wrong += Same(&data[i * bytes], Encode(inputs.type, Value(key, first + i, bits), 1), bytes) ? 0 : 1;
-  }
+  for (size_t i = 0; i < data.size() / bytes; ++i)
+    wrong += Same(&data[i * bytes], ElementOf(inputs, rank, key, first + i), bytes) ? 0 : 1;
   return wrong;
 }
 

@@ -1,6 +1,7 @@
 #include "bench/perf_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <sstream>
@@ -81,8 +82,15 @@ std::string CheckRaw(const Raw& raw, PerfOptions* options) {
   if (options->types.empty()) return "-d " + raw.type + " is not known";
   options->ops = ParseList(raw.op, AllOps(), ParseOp);
   if (options->ops.empty()) return "-o " + raw.op + " is not known";
-  if (raw.collective != "all" && raw.type != "all" && !Possible(options->kinds[0], options->types[0]))
-    return "bytes cannot be reduced: -d uint8 goes with broadcast and allgather";
+  const auto possible = [&](Kind kind) {
+    return std::ranges::any_of(options->types, [&](Datatype type) {
+      return std::ranges::any_of(options->ops, [&](RedOp op) { return Possible(kind, type, op); });
+    });
+  };
+  if (std::ranges::none_of(options->kinds, possible)) {
+    return "-d " + raw.type + " has no -o " + raw.op +
+           ": bytes cannot be reduced, and bitwise and logical operations are of integers";
+  }
   options->registered = raw.registered != 0;
   if (raw.timeout < 0 || raw.join_timeout < 0) return "a time is negative";
   options->communicator.timeout = std::chrono::milliseconds(static_cast<int64_t>(raw.timeout * 1000));
@@ -153,9 +161,8 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
   app.add_option("-c,--check", options.checks, "verified runs of each size; 0 verifies nothing")
       ->check(InRange(0, kMaxIterations, "verified runs; 0 verifies nothing"))
       ->capture_default_str();
-  app.add_option("-d,--datatype", raw.type, "float, half, bfloat16, int32, uint8 or all")
-      ->capture_default_str();
-  app.add_option("-o,--op", raw.op, "sum, min, max, avg or all")->capture_default_str();
+  app.add_option("-d,--datatype", raw.type, NamesOf(AllTypes()) + " or all")->capture_default_str();
+  app.add_option("-o,--op", raw.op, NamesOf(AllOps()) + " or all")->capture_default_str();
   app.add_option("-m,--agg_iters", options.aggregated, "calls outstanding at a time")
       ->check(InRange(1, 256, "calls outstanding at a time"))
       ->capture_default_str();

@@ -95,8 +95,8 @@ TEST(PerfOptionsTest, AllMeansEveryOne) {
   const auto options = ParsePerfOptions(static_cast<int>(std::size(argv)), argv, &code);
   ASSERT_TRUE(options);
   EXPECT_EQ(options->kinds.size(), 6u);
-  EXPECT_EQ(options->types.size(), 5u);
-  EXPECT_EQ(options->ops.size(), 4u);
+  EXPECT_EQ(options->types.size(), 13u);
+  EXPECT_EQ(options->ops.size(), 10u);
   EXPECT_EQ(options->communicator.mode, 3);
   EXPECT_EQ(options->root, 2);
 }
@@ -113,12 +113,13 @@ TEST(PerfOptionsTest, ModesHaveNames) {
 
 TEST(PerfOptionsTest, UsageErrorsExitWithTwo) {
   for (const std::vector<const char*>& bad : {std::vector<const char*>{"epic-perf", "-d", "quarter"},
-                                              {"epic-perf", "-o", "prod"},
+                                              {"epic-perf", "-o", "lxor"},
+                                              {"epic-perf", "-o", "band"},
                                               {"epic-perf", "-b", "2K", "-e", "1K"},
                                               {"epic-perf", "-e", "2G"},
                                               {"epic-perf", "--nonsense"},
                                               {"epic-perf", "--collective", "alltoall"},
-                                              {"epic-perf", "-d", "uint8"},
+                                              {"epic-perf", "-d", "byte"},
                                               {"epic-perf", "--mode", "99"},
                                               {"epic-perf", "-n", "0"}}) {
     int code = 0;

@@ -280,6 +280,10 @@ int main(int argc, char** argv) {
                  "bounce: hosts receive an AllReduce into the bytes that they send it from")
       ->check(CLI::IsMember({"separate", "bounce"}))
       ->capture_default_str();
+  app.add_option("--type", s.type, "of elements: an integer, as int32, uint8 or int64")
+      ->capture_default_str();
+  app.add_option("--op", s.op, "sum, product or bxor, which show who is in a result, and how often")
+      ->capture_default_str();
   app.add_option("--psn", s.psn, "the first of every direction")->capture_default_str();
   app.add_option("--losses", s.faults.losses, "at most so many packets lost")->capture_default_str();
   app.add_option("--duplicates", s.faults.duplicates, "repeated")->capture_default_str();

@@ -54,6 +54,29 @@ TEST(ExplorerTest, KnownCounts) {
   }
 }
 
+TEST(ExplorerTest, OtherElementsChangeNothingButBytes) {
+  for (const Mode each : AllModes()) {
+    for (const char* collective : {"allreduce", "reduce+", "broadcast"}) {
+      struct Setup setup {
+        .mode = std::to_string(NumberOf(each)), .collective = collective, .topology = "star-3",
+        .message_packets = 2
+      };
+      const Report sums = Explored(setup);
+      ASSERT_EQ(sums.verdict, Verdict::kRight) << Text(sums.breach);
+      for (const char* type : {"int64", "uint8", "int16"}) {
+        for (const char* op : {"sum", "product", "bxor"}) {
+          setup.type = type;
+          setup.op = op;
+          SCOPED_TRACE(Line(setup));
+          const Report report = Explored(setup);
+          EXPECT_EQ(report.verdict, Verdict::kRight) << Text(report.breach);
+          EXPECT_EQ(report.progress.states, sums.progress.states);
+        }
+      }
+    }
+  }
+}
+
 // By mode, collective, topology and faults.
 std::vector<Setup> Various() {
   const FaultBounds loss{.losses = 1};

@@ -105,7 +105,7 @@ uint32_t Model::RelabelledContent(size_t symmetry, uint32_t content) {
 
 PacketId Model::RelabelledPacket(const Relabelling& to, PacketId packet) {
   roce::Packet moved = packets_[packet];
-  const auto node_at = [&](Ipv4 address) {
+  const auto node_at = [&](Ip address) {
     int node = 0;
     while (system().AddressOf(node) != address) ++node;
     return node;

@@ -21,8 +21,8 @@ class Packets {
   PacketId Intern(const roce::Packet& p) {
     std::string key;
     Writer writer(key, payloads_, 0);
-    writer.Numbers(p.src_ip, p.dst_ip, p.bth.opcode, p.bth.solicited, p.bth.fecn, p.bth.becn, p.bth.pkey,
-                   p.bth.dest_qp, p.bth.ack_req, p.aeth.syndrome, p.aeth.msn, p.imm);
+    writer.Numbers(p.src_ip.v4(), p.dst_ip.v4(), p.bth.opcode, p.bth.solicited, p.bth.fecn, p.bth.becn,
+                   p.bth.pkey, p.bth.dest_qp, p.bth.ack_req, p.aeth.syndrome, p.aeth.msn, p.imm);
     writer.Number(p.bth.psn);
     writer.Blob(p.payload);
     const uint32_t id = keys_.Intern(key);
@@ -36,7 +36,7 @@ class Packets {
   // then by all else.
   bool Before(PacketId a, PacketId b) const {
     const auto key = [](const roce::Packet& p) {
-      return std::tuple(p.bth.psn.DistanceFrom(kOrigin), p.bth.opcode, Raw(p.dst_ip), Raw(p.src_ip),
+      return std::tuple(p.bth.psn.DistanceFrom(kOrigin), p.bth.opcode, Raw(p.dst_ip.v4()), Raw(p.src_ip.v4()),
                         Raw(p.bth.dest_qp), p.aeth.syndrome, p.aeth.msn, p.bth.ack_req, p.bth.solicited,
                         p.bth.fecn, p.bth.becn, p.bth.pkey, p.imm);
     };

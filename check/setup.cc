@@ -50,8 +50,8 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   return parts;
 }
 
-StatusOr<ControlHeader> CallNamed(const std::string& text, uint32_t hosts, uint32_t packets,
-                                  uint32_t message_packets) {
+StatusOr<ControlHeader> CallNamed(const std::string& text, uint32_t hosts, const Setup& setup) {
+  const uint32_t message_packets = setup.message_packets, packets = setup.messages * message_packets;
   const std::string before_root = text.substr(0, text.find('@'));
   const bool inlined = before_root.ends_with('+');
   const std::string name = before_root.substr(0, before_root.size() - (inlined ? 1 : 0));
@@ -73,8 +73,8 @@ StatusOr<ControlHeader> CallNamed(const std::string& text, uint32_t hosts, uint3
     if (inlined) return Invalid("collective: a barrier has no data to inline");
     return header;
   }
-  header.type = DataType::kInt32;
-  if (Reduces(header.collective)) header.op = ReduceOp::kSum;
+  header.type = *TypeNamed(setup.type);
+  if (Reduces(header.collective)) header.op = *OpNamed(setup.op);
   if (HasPartPerRank(header.collective)) header.parts = hosts;
   header.count = uint64_t{packets} * kPathMtu / ElementBytes(header.type);
   if (!inlined) return header;
@@ -104,6 +104,7 @@ StatusOr<sim::ModeSpec> ModesOf(const std::string& text, size_t switches) {
   return sim::ModeSpec(std::move(modes));
 }
 
+constexpr std::array<std::string_view, 3> kOps = {"sum", "product", "bxor"};
 constexpr std::array<std::string_view, 3> kCallsMade = {"together", "apart", "after-results"};
 
 std::optional<uint32_t> LateCalls(const Setup& setup) {
@@ -117,8 +118,7 @@ Status AddCalls(const std::string& text, uint32_t hosts, const Setup& setup,
   const auto times = star == text.size() ? std::optional<uint32_t>(1) : Number(text.substr(star + 1));
   if (!times || *times < 1 || *times > kMostCalls)
     return Invalid(fmt::format("collective: '{}' is not 1 to {} calls", text, kMostCalls));
-  const auto call =
-      CallNamed(text.substr(0, star), hosts, setup.messages * setup.message_packets, setup.message_packets);
+  const auto call = CallNamed(text.substr(0, star), hosts, setup);
   if (!call.ok()) return call.status();
   calls->insert(calls->end(), *times, *call);
   return absl::OkStatus();
@@ -148,6 +148,11 @@ Status CheckRanges(const Setup& setup) {
     return Invalid(fmt::format("send-windows: '{}' is neither fixed nor changing", setup.send_windows));
   if (setup.buffers != "separate" && setup.buffers != "bounce")
     return Invalid(fmt::format("buffers: '{}' is neither separate nor bounce", setup.buffers));
+  const auto type = TypeNamed(setup.type);
+  if (!type || !CanReduce(ReduceOp::kBitXor, *type))
+    return Invalid(fmt::format("type: '{}' is no integer, as int32, uint8 or int64", setup.type));
+  if (std::ranges::find(kOps, setup.op) == kOps.end())
+    return Invalid(fmt::format("op: '{}' is none of {}", setup.op, fmt::join(kOps, ", ")));
   if (setup.faults.crashes > 8 || setup.faults.regroups > 8) return Invalid("crashes, regroups: at most 8");
   return absl::OkStatus();
 }
@@ -216,6 +221,8 @@ std::string Line(const Setup& s) {
   if (s.reorder != "neighbours") line += " reorder=" + s.reorder;
   if (s.send_windows != "fixed") line += " send-windows=" + s.send_windows;
   if (s.buffers != "separate") line += " buffers=" + s.buffers;
+  if (s.type != "int32") line += " type=" + s.type;
+  if (s.op != "sum") line += " op=" + s.op;
   if (!s.without.empty()) line += " without=" + s.without;
   add("losses", s.faults.losses);
   add("duplicates", s.faults.duplicates);
@@ -271,12 +278,14 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"late-timers", &setup.faults.late_timers},
        {"crashes", &setup.faults.crashes},
        {"regroups", &setup.faults.regroups}}};
-  const std::array<std::pair<std::string_view, std::string*>, 9> texts = {
+  const std::array<std::pair<std::string_view, std::string*>, 11> texts = {
       {{"mode", &setup.mode},
        {"collective", &setup.collective},
        {"calls", &setup.calls},
        {"send-windows", &setup.send_windows},
        {"buffers", &setup.buffers},
+       {"type", &setup.type},
+       {"op", &setup.op},
        {"topology", &setup.topology},
        {"late-calls", &setup.late_calls},
        {"reorder", &setup.reorder},

@@ -52,6 +52,25 @@ TEST(SetupTest, WhatIsAskedForIsBuilt) {
   EXPECT_EQ(config.first_psn, 7u);
 }
 
+TEST(SetupTest, ElementsAreOfAnyIntegerAndOperationsShowWhoIsInThem) {
+  const auto config = Built({.collective = "allreduce,broadcast", .type = "int64", .op = "product"});
+  for (const ControlHeader& call : config.calls) {
+    EXPECT_EQ(call.type, DataType::kInt64);
+    EXPECT_EQ(call.count, kPathMtu / 8);
+  }
+  EXPECT_EQ(config.calls[0].op, ReduceOp::kProduct);
+  EXPECT_EQ(config.calls[1].op, ReduceOp::kNone);
+  for (const char* type : {"", "float32", "byte", "int65"})
+    EXPECT_THAT(ErrorOf({.type = type}), AllOf(StartsWith("type: "), HasSubstr(type))) << type;
+  for (const char* op : {"", "bor", "max", "avg"})
+    EXPECT_THAT(ErrorOf({.op = op}), AllOf(StartsWith("op: "), HasSubstr(op))) << op;
+  const struct Setup setup { .type = "uint8", .op = "bxor" };
+  const auto replay = ParseReplay(Line(setup));
+  ASSERT_TRUE(replay.ok());
+  EXPECT_EQ(Line(replay->setup), Line(setup));
+  EXPECT_THAT(Line(setup), HasSubstr(" type=uint8 op=bxor"));
+}
+
 TEST(SetupTest, AnErrorNamesTheOptionAndTheValue) {
   for (const char* mode : {"", "0", "99", "13", "1333", "193", "II1", "x", "2 "})
     EXPECT_THAT(ErrorOf({.mode = mode}), AllOf(StartsWith("mode: "), HasSubstr(mode))) << mode;

@@ -11,39 +11,42 @@ namespace epic {
 
 // In the order of declaration.
 void Snapshot::EveryField(const roce::QueuePair& qp) {
-  // Not saved: config, window, attr, counters.
-  [[maybe_unused]] const auto& [config, window, state, attr, tx, rx, rate, completions, counters] = qp;
+  // Not saved: config, window, read_window, attr, counters.
+  [[maybe_unused]] const auto& [config, window, read_window, state, attr, tx, rx, rate, completions,
+                                counters] = qp;
   {
-    // Not saved: inline_bytes, reads_in_flight.
-    [[maybe_unused]] const auto& [sends, inline_bytes, posts, cur, una, nxt, max, posted, message_limit,
-                                  since_ack_req, reads_in_flight, started_retry, stuck, retries_left,
-                                  rnr_retries_left, timer_at, rnr_until] = tx;
-    // Not saved: inline_at, is_inline.
-    [[maybe_unused]] const auto& [wr, first, packets, number, length, inline_at, is_inline, requested] =
+    // Not saved: inline_bytes, locals, reads_in_flight, reads_awaited.
+    [[maybe_unused]] const auto& [sends, inline_bytes, posts, locals, cur, una, nxt, max, posted,
+                                  message_limit, since_ack_req, reads_in_flight, reads_awaited, started_retry,
+                                  stuck, retries_left, rnr_retries_left, timer_at, rnr_until] = tx;
+    // Not saved: inline_at, is_inline, done.
+    [[maybe_unused]] const auto& [wr, first, packets, number, length, inline_at, is_inline, requested, done] =
         sends[0];
-    // Not saved: fence, inline_bytes, remote_address, rkey, ud.
+    // Not saved: fence, inline_bytes, remote_address, rkey, compare_add, swap, invalidate_rkey, bind, ud.
     [[maybe_unused]] const auto& [wr_id, opcode, signaled, solicited, fence, sges, data, imm, remote_address,
-                                  rkey, ud] = wr;
-    [[maybe_unused]] const auto& [count, sge] = sges;
+                                  rkey, compare_add, swap, invalidate_rkey, bind, ud] = wr;
+    // Not saved: more.
+    [[maybe_unused]] const auto& [count, sge, more] = sges;
     [[maybe_unused]] const auto& [address, bytes, lkey] = sge.front();
   }
   {
-    // Not saved: reads, write.
+    // Not saved: reads.
     [[maybe_unused]] const auto& [recvs, responses, reads, epsn, ack_psn, ack_msn, msn, nak_sent,
-                                  refused_with, message, filled, write, acks_held, ack_at, cnp_due,
-                                  cnp_allowed_at] = rx;
+                                  refused_with, in, acks_held, ack_at, cnp_due, cnp_allowed_at] = rx;
+    // Not saved: write.
+    [[maybe_unused]] const auto& [message, filled, write] = in;
     [[maybe_unused]] const auto& [wr_id, sges] = recvs[0];
-    // Not saved, as is_read is false: first, last, rkey, remaining, address.
-    [[maybe_unused]] const auto& [is_read, syndrome, psn, response_msn, first, last, rkey, remaining,
-                                  address] = responses[0];
+    // Not saved, as kind is kAeth: first, last, rkey, remaining, address, original.
+    [[maybe_unused]] const auto& [kind, syndrome, psn, response_msn, first, last, rkey, remaining, address,
+                                  original] = responses[0];
   }
   {
     [[maybe_unused]] const auto& [active, rate_bps, target_bps, alpha, time_rounds, byte_rounds, bytes,
                                   alpha_at, increase_at, next_send_at] = rate;
   }
-  // Not saved: src_ip, src_qpn.
-  [[maybe_unused]] const auto& [wr_id, status, opcode, has_imm, solicited, imm, bytes, src_ip, src_qpn] =
-      completions[0];
+  // Not saved: has_invalidated, invalidated_rkey, src_ip, src_qpn.
+  [[maybe_unused]] const auto& [wr_id, status, opcode, has_imm, solicited, imm, bytes, has_invalidated,
+                                invalidated_rkey, src_ip, src_qpn] = completions[0];
 }
 
 void Snapshot::EveryField(const sim::Host& host) {

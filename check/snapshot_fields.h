@@ -108,8 +108,8 @@ void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>
     Maybe(a, receiving_at, [&a](auto& at) { a.Numbers(at); });
     a.Numbers(packets_received, told, poll);
     bytes_of(received);
-    if (receiving_at && qp.rx_.message != roce::QueuePair::Message::kNone)
-      a.Blob(memory.subspan(*receiving_at, qp.rx_.filled));
+    if (receiving_at && qp.rx_.in.message != roce::Message::kNone)
+      a.Blob(memory.subspan(*receiving_at, qp.rx_.in.filled));
   };
   for (auto& child : children) endpoint(child);
   if (parent) endpoint(*parent);
@@ -201,10 +201,10 @@ void Snapshot::QueuePair(A& a, Of<A, roce::QueuePair>& qp, const check::Regions&
   });
   a.Number(rx.epsn);
   a.Number(rx.ack_psn);
-  a.Numbers(rx.ack_msn, rx.msn, rx.nak_sent, rx.refused_with, rx.message, rx.acks_held, rx.cnp_due);
+  a.Numbers(rx.ack_msn, rx.msn, rx.nak_sent, rx.refused_with, rx.in.message, rx.acks_held, rx.cnp_due);
   // Between messages it says how long the last one was, and nobody asks.
-  if constexpr (A::kReads) rx.filled = 0;
-  if (rx.message != roce::QueuePair::Message::kNone) a.Numbers(rx.filled);
+  if constexpr (A::kReads) rx.in.filled = 0;
+  if (rx.in.message != roce::Message::kNone) a.Numbers(rx.in.filled);
   a.Deadline(rx.ack_at);
   a.Deadline(rx.cnp_allowed_at);
   Rate(a, qp.rate_);

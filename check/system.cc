@@ -12,14 +12,21 @@
 namespace epic::check {
 namespace {
 
-constexpr size_t kElementBytes = 4;
-constexpr uint64_t kElements = kPathMtu / kElementBytes;  // of a packet
-constexpr uint32_t kUpperQpn = 0x100;                     // at the parent
-constexpr uint32_t kLowerQpn = 0x10000;                   // at the child
-constexpr uint32_t kLifeQpns = 0x100000;                  // from one life to the next
+constexpr uint32_t kUpperQpn = 0x100;     // at the parent
+constexpr uint32_t kLowerQpn = 0x10000;   // at the child
+constexpr uint32_t kLifeQpns = 0x100000;  // from one life to the next
 
-void PutElement(std::vector<uint8_t>& bytes, uint64_t at, int32_t value) {
-  std::memcpy(bytes.data() + at * kElementBytes, &value, kElementBytes);
+// The low bytes of the value.
+void PutElement(std::vector<uint8_t>& bytes, uint64_t at, uint64_t value, size_t element_bytes) {
+  std::memcpy(bytes.data() + at * element_bytes, &value, element_bytes);
+}
+
+// What changes nothing.
+uint64_t NeutralOf(ReduceOp op) { return op == ReduceOp::kProduct ? 1 : 0; }
+
+uint64_t Combine(ReduceOp op, uint64_t a, uint64_t b) {
+  if (op == ReduceOp::kProduct) return a * b;
+  return op == ReduceOp::kBitXor ? a ^ b : a + b;
 }
 
 roce::Opcode OpcodeOf(int64_t packet, int64_t packets, uint32_t message_packets) {
@@ -63,30 +70,43 @@ const Edge& System::EdgeAt(int node, PortId port) const {
   return edges_[static_cast<size_t>(ports_[static_cast<size_t>(node)][port])];
 }
 
-// A rank's contributions lie in its own lane: every hosts()-th element of a packet, others are 0. So a sum
-// shows who is in it and how often, and what it is when ranks change places follows from it (Relabelled).
-// Different for every call, part, packet and element of the lane.
-int32_t System::Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const {
-  const uint64_t in_packet = at % kElements;
+size_t System::ElementBytes() const {
+  // Of all calls that have elements; of barriers alone it does not matter.
+  for (const ControlHeader& header : config_.calls) {
+    if (header.type != DataType::kNone) return epic::ElementBytes(header.type);
+  }
+  return 4;
+}
+
+// A rank's contributions lie in its own lane: every hosts()-th element of a packet, others change nothing. So
+// a result shows who is in it and how often, and what it is when ranks change places follows from it
+// (Relabelled). Different for every call, part, packet and element of the lane, as far as the type has bits.
+uint64_t System::Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const {
+  const uint64_t elements = ElementsOfPacket();
+  const uint64_t in_packet = at % elements;
   const auto lanes = static_cast<uint64_t>(hosts());
-  if (in_packet % lanes != rank || in_packet >= kElements / lanes * lanes) return 0;
-  const uint64_t place = at / kElements << 8 | in_packet / lanes;
+  if (in_packet % lanes != rank || in_packet >= elements / lanes * lanes)
+    return NeutralOf(config_.calls[call].op);
+  const uint64_t place = at / elements << 8 | in_packet / lanes;
   uint64_t x = place + (static_cast<uint64_t>(part) << 40) + (uint64_t{call} << 48) +
                (uint64_t{config_.life} << 56) + 1;
   x = (x ^ (x >> 29)) * 0x9e3779b97f4a7c15u;
-  return static_cast<int32_t>(x >> 40) | 1;
+  // Odd and of 24 bits; the square of what is 3 modulo 8 differs from it in every type.
+  const uint64_t value = x >> 40 | 1;
+  return config_.calls[call].op == ReduceOp::kProduct ? (value & ~uint64_t{7}) | 3 : value;
 }
 
 void System::Relabel(std::span<const int> to, std::span<uint8_t> data) const {
   const auto lanes = static_cast<size_t>(hosts());
-  std::vector<uint8_t> group(lanes * kElementBytes);
+  const size_t bytes = ElementBytes();
+  std::vector<uint8_t> group(lanes * bytes);
   for (size_t packet = 0; packet + kPathMtu <= data.size(); packet += kPathMtu) {
-    for (size_t first = 0; first + lanes <= kElements; first += lanes) {
-      uint8_t* const elements = data.data() + packet + first * kElementBytes;
+    for (size_t first = 0; first + lanes <= ElementsOfPacket(); first += lanes) {
+      uint8_t* const elements = data.data() + packet + first * bytes;
       std::memcpy(group.data(), elements, group.size());
       for (size_t r = 0; r < lanes; ++r) {
         const auto lane = static_cast<size_t>(to[static_cast<size_t>(switches()) + r] - switches());
-        std::memcpy(elements + lane * kElementBytes, group.data() + r * kElementBytes, kElementBytes);
+        std::memcpy(elements + lane * bytes, group.data() + r * bytes, bytes);
       }
     }
   }
@@ -95,16 +115,20 @@ void System::Relabel(std::span<const int> to, std::span<uint8_t> data) const {
 std::vector<uint8_t> System::Reduced(size_t call, int64_t part, int64_t packet,
                                      std::span<const uint32_t> ranks) const {
   std::vector<uint8_t> bytes(kPathMtu);
-  for (uint64_t i = 0; i < kElements; ++i)
-    PutElement(bytes, i, ElementOf(call, part, static_cast<uint64_t>(packet) * kElements + i, ranks));
+  const uint64_t elements = ElementsOfPacket();
+  for (uint64_t i = 0; i < elements; ++i) {
+    const uint64_t at = static_cast<uint64_t>(packet) * elements + i;
+    PutElement(bytes, i, ElementOf(call, part, at, ranks), ElementBytes());
+  }
   return bytes;
 }
 
-int32_t System::ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks) const {
+uint64_t System::ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks) const {
   const ControlHeader& header = config_.calls[call];
-  int32_t value = 0;
+  uint64_t value = NeutralOf(header.op);
   for (const uint32_t rank : ranks) {
-    if (Reduces(header.collective) || rank == PartRoot(header, part)) value += Element(call, rank, part, at);
+    if (Reduces(header.collective) || rank == PartRoot(header, part))
+      value = Combine(header.op, value, Element(call, rank, part, at));
   }
   return value;
 }
@@ -116,10 +140,11 @@ std::vector<Carried> System::ControlMessage(size_t call, std::span<const uint32_
   const DataLayout layout = LayoutOf(header, kPathMtu);
   std::vector<uint8_t> message(layout.control_bytes());
   Encode(header, std::span(message).first<kControlBytes>());
-  const uint64_t elements = layout.inlined_bytes / kElementBytes;
+  const uint64_t elements = layout.inlined_bytes / ElementBytes();
   for (uint64_t i = 0; i < elements; ++i) {
-    PutElement(message, kControlBytes / kElementBytes + i,
-               ElementOf(call, static_cast<int64_t>(i / header.count), i % header.count, ranks));
+    PutElement(message, kControlBytes / ElementBytes() + i,
+               ElementOf(call, static_cast<int64_t>(i / header.count), i % header.count, ranks),
+               ElementBytes());
   }
   std::vector<Carried> carried;
   for (int64_t at = 0; at < layout.control_packets; ++at) {
@@ -171,11 +196,11 @@ void System::LayOut(Edge& edge) const {
 std::vector<uint8_t> System::SendBuffer(size_t call, uint32_t rank) const {
   const ControlHeader& header = config_.calls[call];
   std::vector<uint8_t> bytes(SendBytes(header, rank));
-  const uint64_t elements = bytes.size() / kElementBytes;
+  const uint64_t elements = bytes.size() / ElementBytes();
   for (uint64_t i = 0; i < elements; ++i) {
     auto part = static_cast<int64_t>(i / header.count);
     if (!Reduces(header.collective) && HasPartPerRank(header.collective)) part = rank;
-    PutElement(bytes, i, Element(call, rank, part, i % header.count));
+    PutElement(bytes, i, Element(call, rank, part, i % header.count), ElementBytes());
   }
   return bytes;
 }
@@ -187,9 +212,9 @@ std::vector<uint8_t> System::Expected(size_t call, uint32_t rank) const {
   std::vector<uint8_t> bytes;
   bytes.resize(RecvBytes(header, rank));
   const bool own_part = header.collective == Collective::kReduceScatter;
-  for (uint64_t i = 0; i < bytes.size() / kElementBytes; ++i) {
+  for (uint64_t i = 0; i < bytes.size() / ElementBytes(); ++i) {
     const int64_t part = own_part ? rank : static_cast<int64_t>(i / header.count);
-    PutElement(bytes, i, ElementOf(call, part, i % header.count, all));
+    PutElement(bytes, i, ElementOf(call, part, i % header.count, all), ElementBytes());
   }
   return bytes;
 }

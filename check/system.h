@@ -115,11 +115,14 @@ class System {
   std::optional<Breach> JudgeAck(const roce::Packet& packet, int64_t taken) const;
 
  private:
-  // An element of what is known of a part when these ranks' contributions are: sums, or the root's copy.
-  int32_t ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks) const;
+  // An element of what is known of a part when these ranks' contributions are: reductions, or the root's
+  // copy.
+  uint64_t ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks) const;
   std::vector<Carried> ControlMessage(size_t call, std::span<const uint32_t> ranks, Index first) const;
   uint64_t InlineBytes() const;
-  int32_t Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const;
+  size_t ElementBytes() const;
+  uint64_t ElementsOfPacket() const { return kPathMtu / ElementBytes(); }
+  uint64_t Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const;
   std::vector<uint8_t> Reduced(size_t call, int64_t part, int64_t packet,
                                std::span<const uint32_t> ranks) const;
   uint64_t BounceBytes() const;

@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <string>
+#include <vector>
+
 #include "check/setups_testing.h"
+#include "protocol/types.h"
 
 namespace epic::check {
 namespace {
@@ -58,6 +63,39 @@ TEST(SystemTest, WithBuffersOfItsOwnItIsTheContribution) {
   const Judged reduce({.collective = "reduce@0", .topology = "star-2", .buffers = "bounce"});
   EXPECT_TRUE(reduce.MaySend(1, reduce.edge().up[1].payload, 2));
   EXPECT_FALSE(reduce.MaySend(1, reduce.edge().down[1].payload, 2));
+}
+
+// Elements are combined here, without the product's arithmetic.
+std::vector<uint8_t> Combined(const std::string& op, size_t bytes, const std::vector<uint8_t>& a,
+                              const std::vector<uint8_t>& b) {
+  std::vector<uint8_t> out(a.size());
+  for (size_t at = 0; at < a.size(); at += bytes) {
+    uint64_t x = 0, y = 0;
+    std::memcpy(&x, &a[at], bytes);
+    std::memcpy(&y, &b[at], bytes);
+    const uint64_t z = op == "sum" ? x + y : op == "product" ? x * y : x ^ y;
+    std::memcpy(&out[at], &z, bytes);
+  }
+  return out;
+}
+
+// Neither what lacks a contribution nor what has one twice is a result, whatever the elements are.
+TEST(SystemTest, AResultShowsWhoIsInIt) {
+  for (const char* type : {"int32", "int8", "uint16", "int64"}) {
+    for (const char* op : {"sum", "product", "bxor"}) {
+      SCOPED_TRACE(testing::Message() << type << " " << op);
+      const System system(Built({.topology = "star-2", .type = type, .op = op}));
+      const size_t bytes = ElementBytes(*TypeNamed(type));
+      const auto& one = system.EdgeAt(1, 0).up[1].payload;
+      const auto& other = system.EdgeAt(2, 0).up[1].payload;
+      const auto& result = system.EdgeAt(1, 0).down[1].payload;
+      EXPECT_EQ(Combined(op, bytes, one, other), result);
+      for (const auto& lonely : {one, other}) {
+        EXPECT_NE(lonely, result);
+        EXPECT_NE(Combined(op, bytes, lonely, result), result) << "one twice";
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -111,7 +111,8 @@ class Starter {
                     std::shared_ptr<Call>* call) {
     if (!comm.valid()) return NotInitialised();
     ControlHeader header;
-    if (Error e = CheckArguments(a, comm.rank(), comm.size(), &header); !e.ok()) return e;
+    if (Error e = CheckArguments(a, comm.rank(), comm.size(), comm.impl()->abilities(), &header); !e.ok())
+      return e;
     return comm.impl()->Post(header, a.send, a.recv, wait_follows, call);
   }
 };

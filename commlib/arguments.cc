@@ -3,48 +3,86 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "protocol/flow.h"
 
 namespace epic::internal {
 namespace {
 
-static_assert(static_cast<int>(Datatype::kFloat32) == static_cast<int>(DataType::kFloat32));
-static_assert(static_cast<int>(Datatype::kInt32) == static_cast<int>(DataType::kInt32));
-static_assert(static_cast<int>(Datatype::kFloat16) == static_cast<int>(DataType::kFloat16));
-static_assert(static_cast<int>(Datatype::kBFloat16) == static_cast<int>(DataType::kBFloat16));
-static_assert(static_cast<int>(Datatype::kByte) == static_cast<int>(DataType::kByte));
+// A Datatype is the number of the type on the wire.
+constexpr bool IsNumbered(Datatype type, DataType wire) {
+  return static_cast<int>(type) == static_cast<int>(wire);
+}
+static_assert(
+    IsNumbered(Datatype::kFloat32, DataType::kFloat32) && IsNumbered(Datatype::kInt32, DataType::kInt32) &&
+    IsNumbered(Datatype::kFloat16, DataType::kFloat16) &&
+    IsNumbered(Datatype::kBFloat16, DataType::kBFloat16) && IsNumbered(Datatype::kByte, DataType::kByte) &&
+    IsNumbered(Datatype::kFloat64, DataType::kFloat64) && IsNumbered(Datatype::kInt64, DataType::kInt64) &&
+    IsNumbered(Datatype::kUint64, DataType::kUint64) && IsNumbered(Datatype::kUint32, DataType::kUint32) &&
+    IsNumbered(Datatype::kInt8, DataType::kInt8) && IsNumbered(Datatype::kUint8, DataType::kUint8) &&
+    IsNumbered(Datatype::kInt16, DataType::kInt16) && IsNumbered(Datatype::kUint16, DataType::kUint16) &&
+    kDataTypes.size() == static_cast<size_t>(Datatype::kUint16));
+
+// What the network does of an operation; kNone if it is none.
+ReduceOp InNetwork(RedOp op) {
+  switch (op) {
+    case RedOp::kSum:
+    case RedOp::kAvg:
+      return ReduceOp::kSum;
+    case RedOp::kMin:
+      return ReduceOp::kMin;
+    case RedOp::kMax:
+      return ReduceOp::kMax;
+    case RedOp::kProduct:
+      return ReduceOp::kProduct;
+    case RedOp::kBitAnd:
+      return ReduceOp::kBitAnd;
+    case RedOp::kBitOr:
+      return ReduceOp::kBitOr;
+    case RedOp::kBitXor:
+      return ReduceOp::kBitXor;
+    case RedOp::kLogicalAnd:
+      return ReduceOp::kLogicalAnd;
+    case RedOp::kLogicalOr:
+      return ReduceOp::kLogicalOr;
+  }
+  return ReduceOp::kNone;
+}
+
+// "sum, min, max, ...": the names in a table of protocol/types.h.
+std::string NamesOf(const auto& table, std::string_view also = {}) {
+  std::string names;
+  for (const auto& row : table) names.append(names.empty() ? "" : ", ").append(row.name);
+  return also.empty() ? names : names.append(", ").append(also);
+}
 
 Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
 Error CheckTypeAndOp(const CallArguments& a, ControlHeader* header) {
-  header->type = static_cast<DataType>(a.type);
   const int type = static_cast<int>(a.type);
-  if (type < 1 || type > UINT8_MAX || ElementBytes(header->type) == 0) {
+  header->type = static_cast<DataType>(type);
+  if (type < 1 || type > UINT8_MAX || FindType(header->type) == nullptr) {
     return {ErrorCode::kUnsupported,
-            fmt::format("unsupported type {}: float32, int32, float16, bfloat16 and byte are", type)};
+            fmt::format("unsupported type {}: not one of {}", type, NamesOf(kDataTypes))};
   }
   if (!Reduces(a.collective)) return {};
-  if (a.type == Datatype::kByte) {
-    return {ErrorCode::kUnsupported, "unsupported type: bytes cannot be reduced, only copied"};
+  header->op = InNetwork(a.op);
+  if (header->op == ReduceOp::kNone) {
+    return {ErrorCode::kUnsupported, fmt::format("unsupported operation {}: not one of {}",
+                                                 static_cast<int>(a.op), NamesOf(kReduceOps, "avg"))};
   }
-  switch (a.op) {
-    case RedOp::kAvg:
-      header->flags = kAverageFlag;
-      header->op = ReduceOp::kSum;
-      return {};
-    case RedOp::kSum:
-      header->op = ReduceOp::kSum;
-      return {};
-    case RedOp::kMin:
-      header->op = ReduceOp::kMin;
-      return {};
-    case RedOp::kMax:
-      header->op = ReduceOp::kMax;
-      return {};
+  const std::string_view op = a.op == RedOp::kAvg ? "avg" : NameOf(header->op);
+  if (!CanReduce(header->op, header->type)) {
+    const char* const why = header->type == DataType::kByte
+                                ? "bytes cannot be reduced, only copied"
+                                : "bitwise and logical operations are of integers";
+    return {ErrorCode::kUnsupported,
+            fmt::format("unsupported operation {} of type {}: {}", op, NameOf(header->type), why)};
   }
-  return {ErrorCode::kUnsupported,
-          fmt::format("unsupported operation {}: sum, min, max and avg are", static_cast<int>(a.op))};
+  if (a.op == RedOp::kAvg) header->flags = kAverageFlag;
+  return {};
 }
 
 // One buffer as large as the other's part, or as all parts.
@@ -86,9 +124,31 @@ Error CheckBuffers(const CallArguments& a, const ControlHeader& header, int rank
   return Invalid("sendbuff and recvbuff overlap without being the same");
 }
 
+// Of a call that is right otherwise.
+Error CheckAbilities(const GroupAbilities& group, ControlHeader* header) {
+  if (LackOf(group.has, *header).empty()) return {};
+  if (!Reduces(header->collective)) {
+    // All ranks know of the same abilities, and so do the same.
+    ControlHeader bytes = *header;
+    bytes.type = DataType::kByte;
+    bytes.count *= ElementBytes(header->type);
+    if (LackOf(group.has, bytes).empty()) {
+      *header = bytes;
+      return {};
+    }
+  }
+  const std::string what = LackOf(group.has, *header);
+  const auto at = group.where.find(what);
+  return {
+      ErrorCode::kUnsupported,
+      fmt::format("{} is not in {}", what,
+                  at == group.where.end() ? "what the manager knows of the group's switches" : at->second)};
+}
+
 }  // namespace
 
-Error CheckArguments(const CallArguments& a, int rank, int size, ControlHeader* header) {
+Error CheckArguments(const CallArguments& a, int rank, int size, const GroupAbilities& group,
+                     ControlHeader* header) {
   *header = {.collective = a.collective};
   if (a.collective == Collective::kBarrier) return {};
   if (Error e = CheckTypeAndOp(a, header); !e.ok()) return e;
@@ -103,7 +163,9 @@ Error CheckArguments(const CallArguments& a, int rank, int size, ControlHeader* 
                        ? fmt::format("count {}: more than 1 GiB", a.count)
                        : fmt::format("count {} for each of {} ranks: more than 1 GiB", a.count, size));
   }
-  return a.count == 0 ? Error() : CheckBuffers(a, *header, rank);
+  if (a.count == 0) return {};
+  if (Error e = CheckBuffers(a, *header, rank); !e.ok()) return e;
+  return CheckAbilities(group, header);
 }
 
 }  // namespace epic::internal

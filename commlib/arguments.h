@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <string>
 
 #include "commlib/core/rank_calls.h"
 #include "epic/epic.h"
+#include "protocol/abilities.h"
 #include "protocol/control.h"
 
 namespace epic::internal {
@@ -21,8 +24,17 @@ struct CallArguments {
   int root = 0;
 };
 
+// What all switches of a group have, and of what some lack, who does: "operation product" lies at "leaf1
+// (version 0.1.0)".
+struct GroupAbilities {
+  Abilities has = Abilities::All();
+  std::map<std::string, std::string> where;
+};
+
 // Fills in *header but for the invocation. kInvalidArgument (root, buffer, overlap, size) or kUnsupported
-// (type, operation), with the culprit's name.
-Error CheckArguments(const CallArguments& arguments, int rank, int size, ControlHeader* header);
+// (type, operation, or that a switch lacks them), with the culprit's name. A copy whose type a switch lacks
+// travels as bytes: its count is then that of its bytes.
+Error CheckArguments(const CallArguments& arguments, int rank, int size, const GroupAbilities& group,
+                     ControlHeader* header);
 
 }  // namespace epic::internal

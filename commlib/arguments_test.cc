@@ -13,7 +13,9 @@ constexpr int kRank = 1, kSize = 4;
 
 class ArgumentsTest : public testing::Test {
  protected:
-  Error Check(const CallArguments& arguments) { return CheckArguments(arguments, kRank, kSize, &header_); }
+  Error Check(const CallArguments& arguments) {
+    return CheckArguments(arguments, kRank, kSize, group_, &header_);
+  }
   void ExpectWrong(const CallArguments& arguments, ErrorCode code, const std::string& text) {
     const Error error = Check(arguments);
     EXPECT_EQ(error.code(), code) << error.message();
@@ -23,6 +25,7 @@ class ArgumentsTest : public testing::Test {
 
   std::vector<float> data_ = std::vector<float>(1000);
   ControlHeader header_;
+  GroupAbilities group_;
 };
 
 TEST_F(ArgumentsTest, EveryCollectiveMakesAHeaderThatFitsTheGroup) {
@@ -69,14 +72,87 @@ TEST_F(ArgumentsTest, WhatIsWrongIsNamed) {
   ExpectWrong(a, ErrorCode::kInvalidArgument, "recvbuff is null");
   a = good;
   a.type = Datatype::kByte;
-  ExpectWrong(a, ErrorCode::kUnsupported, "unsupported type");
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation sum of type byte: bytes cannot be reduced");
   a.type = static_cast<Datatype>(77);
   ExpectWrong(a, ErrorCode::kUnsupported, "type 77");
   a.type = static_cast<Datatype>(256 + 1);
   ExpectWrong(a, ErrorCode::kUnsupported, "type 257");
   a = good;
-  a.op = static_cast<RedOp>(9);
-  ExpectWrong(a, ErrorCode::kUnsupported, "operation 9");
+  a.type = static_cast<Datatype>(-1);
+  ExpectWrong(a, ErrorCode::kUnsupported, "type -1");
+  a = good;
+  a.op = static_cast<RedOp>(11);
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation 11");
+  a.op = static_cast<RedOp>(0);
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation 0");
+}
+
+// Every pair either makes a header that a switch reduces, or is refused by the names of both.
+TEST_F(ArgumentsTest, EveryTypeHasItsOperations) {
+  for (const TypeInfo& type : kDataTypes) {
+    for (int op = 1; op <= static_cast<int>(RedOp::kLogicalOr); ++op) {
+      const CallArguments a{.collective = Collective::kAllReduce,
+                            .send = At(0),
+                            .recv = At(0),
+                            .count = 10,
+                            .type = static_cast<Datatype>(type.type),
+                            .op = static_cast<RedOp>(op)};
+      const bool of_bits = op >= static_cast<int>(RedOp::kBitAnd);
+      const bool refused = type.kind == ElementKind::kBytes || (of_bits && type.kind == ElementKind::kFloat);
+      const Error e = Check(a);
+      ASSERT_EQ(e.code(), refused ? ErrorCode::kUnsupported : ErrorCode::kOk) << type.name << " " << op;
+      if (!refused) {
+        EXPECT_TRUE(CanReduce(header_.op, header_.type));
+        EXPECT_EQ(header_.flags != 0, a.op == RedOp::kAvg);
+        continue;
+      }
+      EXPECT_THAT(e.message(), testing::HasSubstr("of type " + std::string(type.name)));
+      EXPECT_THAT(e.message(), testing::HasSubstr("unsupported operation "));
+    }
+  }
+}
+
+TEST_F(ArgumentsTest, ARefusalNamesTypeAndOperation) {
+  CallArguments a{.collective = Collective::kReduce, .send = At(0), .recv = At(0), .count = 10};
+  a.type = Datatype::kFloat64;
+  a.op = RedOp::kBitXor;
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation bxor of type float64: bitwise and logical");
+  a.type = Datatype::kByte;
+  a.op = RedOp::kAvg;
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation avg of type byte");
+}
+
+TEST_F(ArgumentsTest, WhatASwitchLacksIsRefusedWithItsName) {
+  group_.has = Abilities::First();
+  group_.where["operation product"] = "leaf1 (version 0.1.0)";
+  CallArguments a{.collective = Collective::kAllReduce, .send = At(0), .recv = At(0), .count = 10};
+  EXPECT_TRUE(Check(a).ok());
+  a.op = RedOp::kProduct;
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation product is not in leaf1 (version 0.1.0)");
+  a.count = 0;
+  EXPECT_TRUE(Check(a).ok()) << "nothing is reduced";
+  a.count = 10;
+  a.type = Datatype::kUint32;
+  ExpectWrong(a, ErrorCode::kUnsupported, "type uint32 is not in what the manager knows");
+  a.op = RedOp::kBitOr;
+  a.type = Datatype::kFloat64;
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation bor of type float64");
+}
+
+TEST_F(ArgumentsTest, CopiesOfATypeThatASwitchLacksTravelAsBytes) {
+  CallArguments a{.collective = Collective::kAllGather, .send = At(0), .recv = At(100), .count = 10};
+  a.type = Datatype::kFloat64;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.type, DataType::kFloat64);
+  EXPECT_EQ(header_.count, 10u);
+  group_.has = Abilities::First();
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.type, DataType::kByte);
+  EXPECT_EQ(header_.count, 80u);
+  EXPECT_EQ(WrongField(header_, kSize), ControlField::kNone);
+  group_.has = {};
+  group_.where["type float64"] = "leaf1 (version 0.1.0)";
+  ExpectWrong(a, ErrorCode::kUnsupported, "type float64 is not in leaf1");
 }
 
 TEST_F(ArgumentsTest, AllPartsTogetherAreAtMostAGibibyte) {

@@ -1,9 +1,11 @@
 // The C interface on the C++ one.
+#include <iterator>
 #include <memory>
 #include <string>
 
 #include "epic/epic.h"
 #include "epic/epic_c.h"
+#include "protocol/types.h"
 
 struct epicComm {
   epic::Communicator comm;
@@ -29,47 +31,51 @@ epicResult_t Result(const epic::Error& error) {
 
 epicResult_t Invalid(const char* what) { return Result({epic::ErrorCode::kInvalidArgument, what}); }
 
-// What the C++ interface does not know either is refused here, with the caller's own number.
-epic::Error Convert(epicDataType_t type, epic::Datatype* out) {
-  switch (type) {
-    case epicUint8:
-      *out = epic::Datatype::kByte;
-      return {};
-    case epicInt32:
-      *out = epic::Datatype::kInt32;
-      return {};
-    case epicFloat16:
-      *out = epic::Datatype::kFloat16;
-      return {};
-    case epicFloat32:
-      *out = epic::Datatype::kFloat32;
-      return {};
-    case epicBfloat16:
-      *out = epic::Datatype::kBFloat16;
-      return {};
-  }
-  return {epic::ErrorCode::kUnsupported, "unsupported type " + std::to_string(type) +
-                                             ": epicFloat32, epicInt32, epicFloat16, epicBfloat16 and "
-                                             "epicUint8 are"};
-}
+template <typename C, typename Cpp>
+struct Pair {
+  C c;
+  Cpp cpp;
+  const char* name;  // in C
+};
 
-epic::Error Convert(epicRedOp_t op, epic::RedOp* out) {
-  switch (op) {
-    case epicSum:
-      *out = epic::RedOp::kSum;
+constexpr Pair<epicDataType_t, epic::Datatype> kTypes[] = {
+    {epicInt8, epic::Datatype::kInt8, "epicInt8"},
+    {epicUint8, epic::Datatype::kUint8, "epicUint8"},
+    {epicInt16, epic::Datatype::kInt16, "epicInt16"},
+    {epicUint16, epic::Datatype::kUint16, "epicUint16"},
+    {epicInt32, epic::Datatype::kInt32, "epicInt32"},
+    {epicUint32, epic::Datatype::kUint32, "epicUint32"},
+    {epicInt64, epic::Datatype::kInt64, "epicInt64"},
+    {epicUint64, epic::Datatype::kUint64, "epicUint64"},
+    {epicFloat16, epic::Datatype::kFloat16, "epicFloat16"},
+    {epicBfloat16, epic::Datatype::kBFloat16, "epicBfloat16"},
+    {epicFloat32, epic::Datatype::kFloat32, "epicFloat32"},
+    {epicFloat64, epic::Datatype::kFloat64, "epicFloat64"},
+};
+constexpr Pair<epicRedOp_t, epic::RedOp> kOps[] = {
+    {epicSum, epic::RedOp::kSum, "epicSum"},          {epicMin, epic::RedOp::kMin, "epicMin"},
+    {epicMax, epic::RedOp::kMax, "epicMax"},          {epicAvg, epic::RedOp::kAvg, "epicAvg"},
+    {epicProd, epic::RedOp::kProduct, "epicProd"},    {epicBand, epic::RedOp::kBitAnd, "epicBand"},
+    {epicBor, epic::RedOp::kBitOr, "epicBor"},        {epicBxor, epic::RedOp::kBitXor, "epicBxor"},
+    {epicLand, epic::RedOp::kLogicalAnd, "epicLand"}, {epicLor, epic::RedOp::kLogicalOr, "epicLor"},
+};
+// C has every type but bytes, which are epicUint8 there, and every operation and the average.
+static_assert(std::size(kTypes) == epic::kDataTypes.size() - 1);
+static_assert(std::size(kOps) == epic::kReduceOps.size() + 1);
+
+// What the C++ interface does not know either is refused here, with the caller's own number.
+template <typename C, typename Cpp, size_t n>
+epic::Error Convert(const char* what, C value, const Pair<C, Cpp> (&pairs)[n], Cpp* out) {
+  std::string known;
+  for (const auto& pair : pairs) {
+    if (pair.c == value) {
+      *out = pair.cpp;
       return {};
-    case epicMax:
-      *out = epic::RedOp::kMax;
-      return {};
-    case epicMin:
-      *out = epic::RedOp::kMin;
-      return {};
-    case epicAvg:
-      *out = epic::RedOp::kAvg;
-      return {};
+    }
+    known += (known.empty() ? "" : ", ") + std::string(pair.name);
   }
   return {epic::ErrorCode::kUnsupported,
-          "unsupported operation " + std::to_string(op) + ": epicSum, epicMin, epicMax and epicAvg are"};
+          "unsupported " + std::string(what) + " " + std::to_string(value) + ": not one of " + known};
 }
 
 // Types, operation, and the C++ function that does it.
@@ -78,8 +84,8 @@ epicResult_t Reducing(epicComm_t comm, epicDataType_t datatype, epicRedOp_t op, 
   if (comm == nullptr) return Invalid("comm is null");
   epic::Datatype type;
   epic::RedOp redop;
-  if (const epic::Error e = Convert(datatype, &type); !e.ok()) return Result(e);
-  if (const epic::Error e = Convert(op, &redop); !e.ok()) return Result(e);
+  if (const epic::Error e = Convert("type", datatype, kTypes, &type); !e.ok()) return Result(e);
+  if (const epic::Error e = Convert("operation", op, kOps, &redop); !e.ok()) return Result(e);
   return Result(call(type, redop));
 }
 

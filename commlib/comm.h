@@ -86,6 +86,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   int size() const { return options_.size; }
   Error Trouble(std::vector<TroubleCount>* counts);
   int path_mtu() const { return static_cast<int>(path_mtu_); }
+  const GroupAbilities& abilities() const { return abilities_; }
 
   // Progressing.
   void OnChannelReady() override;
@@ -145,6 +146,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   const uint32_t fork_depth_;  // of the process that joined
   Options options_;
   uint32_t path_mtu_ = 0;
+  GroupAbilities abilities_;
   // Of the thread that leads.
   Spin spin_{0};
   bool always_polls_ = false;  // the environment says how long to poll

@@ -49,7 +49,7 @@ Error Comm::Create(const Options& options, std::shared_ptr<Comm>* comm) {
 bool Comm::InChild() const { return ForkDepth() != fork_depth_; }
 
 Error Comm::Open() {
-  if (!CountsForks()) return {ErrorCode::kNoResource, "the C library had no memory to tell of forks"};
+  if (!CountsForks()) return {ErrorCode::kNoResource, "there was no memory to tell of forks"};
   const std::optional<Nanos> spin = SpinFromEnvironment();
   // Polling is for machines that have a processor to spare.
   const bool polls = std::thread::hardware_concurrency() > 1;
@@ -105,6 +105,7 @@ Error Comm::Connect(const JoinedInfo& joined) {
   }
   if (Error e = qp_->Connect(joined.connect); !e.ok()) return e;
   path_mtu_ = joined.connect.path_mtu;
+  abilities_ = joined.abilities;
   core_.SetConfig({.path_mtu = path_mtu_,
                    .message_packets = joined.message_packets,
                    .window_messages = joined.window_messages,

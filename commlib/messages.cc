@@ -86,36 +86,8 @@ std::string CollectiveName(Collective collective) {
   return fmt::format("collective {}", static_cast<int>(collective));
 }
 
-std::string TypeName(DataType type) {
-  switch (type) {
-    case DataType::kNone:
-      return "none";
-    case DataType::kFloat32:
-      return "float32";
-    case DataType::kInt32:
-      return "int32";
-    case DataType::kFloat16:
-      return "float16";
-    case DataType::kBFloat16:
-      return "bfloat16";
-    case DataType::kByte:
-      return "byte";
-  }
-  return fmt::format("type {}", static_cast<int>(type));
-}
-
 std::string OpName(const ControlHeader& header) {
-  switch (header.op) {
-    case ReduceOp::kNone:
-      return "none";
-    case ReduceOp::kSum:
-      return (header.flags & kAverageFlag) != 0 ? "avg" : "sum";
-    case ReduceOp::kMin:
-      return "min";
-    case ReduceOp::kMax:
-      return "max";
-  }
-  return fmt::format("operation {}", static_cast<int>(header.op));
+  return (header.flags & kAverageFlag) != 0 ? "avg" : std::string(NameOf(header.op));
 }
 
 std::string Value(const ControlHeader& header, ControlField field) {
@@ -126,7 +98,7 @@ std::string Value(const ControlHeader& header, ControlField field) {
     case ControlField::kFlags:  // tell SUM and AVG apart
       return OpName(header);
     case ControlField::kType:
-      return TypeName(header.type);
+      return std::string(NameOf(header.type));
     case ControlField::kRoot:
       return std::to_string(header.root);
     case ControlField::kCount:
@@ -161,7 +133,7 @@ Error RefusalError(const ControlHeader& reply, const ControlHeader& here) {
       return {ErrorCode::kNoResource, "a switch has no resources left for this call"};
     case ControlStatus::kUnsupported:
       return {ErrorCode::kUnsupported, fmt::format("a switch cannot do this {} of {}",
-                                                   CollectiveName(here.collective), TypeName(here.type))};
+                                                   CollectiveName(here.collective), NameOf(here.type))};
     case ControlStatus::kAborted:
       return {ErrorCode::kAborted, "the switches have stopped the group"};
     case ControlStatus::kOk:

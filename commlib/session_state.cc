@@ -44,6 +44,20 @@ Error CheckJoined(const proto::Joined& joined) {
   return {};
 }
 
+// A manager that tells of no operations knows of no others than the first.
+GroupAbilities AbilitiesOf(const proto::Joined& joined) {
+  GroupAbilities out;
+  if (joined.operations().empty()) {
+    out.has = Abilities::First();
+    return out;
+  }
+  out.has = {};
+  for (const std::string& name : joined.types()) out.has.Add(TypeNamed(name).value_or(DataType::kNone));
+  for (const std::string& name : joined.operations()) out.has.Add(OpNamed(name).value_or(ReduceOp::kNone));
+  for (const proto::Lack& lack : joined.lacks()) out.where.emplace(lack.what(), lack.where());
+  return out;
+}
+
 JoinedInfo FromProto(const proto::Joined& joined) {
   JoinedInfo info;
   info.group_id = joined.group_id();
@@ -52,6 +66,7 @@ JoinedInfo FromProto(const proto::Joined& joined) {
   info.window_messages = joined.window_messages();
   info.start_messages = std::min(joined.start_messages(), joined.window_messages());
   info.inline_bytes = joined.inline_bytes();
+  info.abilities = AbilitiesOf(joined);
   info.connect = {.remote_ip = Ipv4{joined.remote_ip()},
                   .remote_qpn = joined.remote_qpn(),
                   .send_psn = joined.send_psn(),

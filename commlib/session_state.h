@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/types.h"
+#include "commlib/arguments.h"
 #include "commlib/verbs/queue_pair.h"
 #include "epic/epic.h"
 #include "proto/manager.pb.h"
@@ -22,6 +23,7 @@ struct JoinedInfo {
   uint32_t window_messages = 0;  // W
   uint32_t start_messages = 0;   // the send window to begin with, at most W; 0: W, and no other is tried
   uint32_t inline_bytes = 0;     // most data of a call that travel in its control message
+  GroupAbilities abilities;      // of its switches
 };
 
 class SessionState {

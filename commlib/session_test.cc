@@ -178,6 +178,28 @@ TEST(SessionStateTest, AWindowToBeginWithIsNoMoreThanTheGroups) {
   EXPECT_EQ(state.joined()->start_messages, 4u);
 }
 
+TEST(SessionStateTest, TheGroupHasWhatTheManagerSays) {
+  proto::ServerMessage message;
+  message.mutable_joined()->add_types("float64");
+  message.mutable_joined()->add_types("complex128");  // of a later version
+  message.mutable_joined()->add_operations("sum");
+  proto::Lack& lack = *message.mutable_joined()->add_lacks();
+  lack.set_what("operation product");
+  lack.set_where("leaf1 (version 0.1.0)");
+  SessionState state;
+  EXPECT_FALSE(state.OnMessage(message));
+  EXPECT_EQ(NamesOf(state.joined()->abilities.has), "type float64, operation sum");
+  EXPECT_EQ(state.joined()->abilities.where.at("operation product"), "leaf1 (version 0.1.0)");
+}
+
+TEST(SessionStateTest, AnEarlierManagersGroupsHaveTheFirst) {
+  proto::ServerMessage message;
+  message.mutable_joined()->set_window_messages(4);
+  SessionState state;
+  EXPECT_FALSE(state.OnMessage(message));
+  EXPECT_EQ(state.joined()->abilities.has, Abilities::First());
+}
+
 TEST(SessionStateTest, AnAnswerThatFitsNoQueuePairIsRefused) {
   proto::ServerMessage message;
   message.mutable_joined()->set_qp_timeout(256);  // as a byte it would be 0, without end

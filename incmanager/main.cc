@@ -151,6 +151,13 @@ class CommandLine {
                      "0: none; else the manager's choice")
         ->check(InRange(0u, kMostInlineBytes, "bytes; 0: none"));
     create
+        ->add_option("--types", create_.types,
+                     "that the group needs, as float64,int32: it goes through switches that have them, or is "
+                     "refused with the reason")
+        ->delimiter(',');
+    create->add_option("--operations", create_.operations, "the same of operations, as product,bxor")
+        ->delimiter(',');
+    create
         ->add_option("--start-psn", create_.start_psn, "for tests: first PSN of every endpoint; else random")
         ->check(InRange(0u, kMaxPsn, "a PSN has 24 bits"));
   }

@@ -46,6 +46,25 @@ InterfaceState ReadInterface(const std::string& interface, int any_socket) {
   return state;
 }
 
+namespace {
+
+// The addresses of this version that the interface has.
+void AppendAddresses(const ifaddrs* list, int family, AddressedInterface* interface) {
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != family || at->ifa_name != interface->name)
+      continue;
+    if (family == AF_INET) {
+      const auto* address = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
+      interface->addresses.emplace_back(Ipv4{ntohl(address->sin_addr.s_addr)});
+    } else {
+      const auto* address = reinterpret_cast<const sockaddr_in6*>(at->ifa_addr);
+      interface->addresses.push_back(Ip::Of(address->sin6_addr.s6_addr));
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<AddressedInterface> AddressedInterfaces() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};
@@ -59,6 +78,7 @@ std::vector<AddressedInterface> AddressedInterfaces() {
                      .index = if_nametoindex(at->ifa_name),
                      .ip = Ipv4{ntohl(address->sin_addr.s_addr)},
                      .loopback = (at->ifa_flags & IFF_LOOPBACK) != 0});
+    for (const int family : {AF_INET, AF_INET6}) AppendAddresses(list, family, &found.back());
   }
   std::erase_if(found, [list](AddressedInterface& interface) {
     for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {

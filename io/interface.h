@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ip.h"
 #include "base/types.h"
 #include "roce/packet.h"
 
@@ -30,6 +31,9 @@ struct AddressedInterface {
   Ipv4 ip{};  // its first address
   roce::MacAddress mac{};
   bool loopback = false;
+  // All of them, IPv4 and then IPv6, each in the kernel's order: of IPv4 the oldest first, of IPv6 by scope,
+  // the widest first, and in it the newest first.
+  std::vector<Ip> addresses;
 };
 // Those that are up, in the kernel's order.
 std::vector<AddressedInterface> AddressedInterfaces();

@@ -19,7 +19,9 @@ constexpr uint32_t kIpHeader = 14;
 constexpr uint32_t kIpFragment = kIpHeader + 6;
 constexpr uint32_t kIpProtocol = kIpHeader + 9;
 constexpr uint32_t kIpDestination = kIpHeader + 16;
-// From the start of the frame, less the IPv4 header.
+constexpr uint32_t kIpv6NextHeader = kIpHeader + 6;
+constexpr uint32_t kIpv6HeaderBytes = 40;
+// From the start of the frame, less the IP header.
 constexpr uint32_t kUdpDestinationPort = kIpHeader + 2;
 constexpr uint32_t kBthDestinationQpn = kIpHeader + 8 + 4;
 
@@ -32,7 +34,7 @@ constexpr uint32_t kVlanTag = static_cast<uint32_t>(SKF_AD_OFF) + SKF_AD_VLAN_TA
 constexpr uint32_t kVlanIdBits = 0xfff;
 
 // Writes a program from top to bottom. The machine has two registers: the accumulator, which loads and
-// arithmetic write and conditions read, and an index, which holds the length of the IPv4 header here. A load
+// arithmetic write and conditions read, and an index, which holds the length of the IP header here. A load
 // from behind the frame's end ends the program, and drops the frame.
 class Assembler {
  public:
@@ -41,6 +43,7 @@ class Assembler {
   void LoadHalf(uint32_t offset) { Emit(BPF_LD | BPF_H | BPF_ABS, offset); }
   void LoadWord(uint32_t offset) { Emit(BPF_LD | BPF_W | BPF_ABS, offset); }
   void LoadIpHeaderLength() { Emit(BPF_LDX | BPF_B | BPF_MSH, kIpHeader); }
+  void SetIpHeaderLength(uint32_t bytes) { Emit(BPF_LDX | BPF_W | BPF_IMM, bytes); }
   void LoadHalfBehindIp(uint32_t offset) { Emit(BPF_LD | BPF_H | BPF_IND, offset); }
   void LoadWordBehindIp(uint32_t offset) { Emit(BPF_LD | BPF_W | BPF_IND, offset); }
   void And(uint32_t bits) { Emit(BPF_ALU | BPF_AND | BPF_K, bits); }
@@ -75,6 +78,13 @@ class Assembler {
   }
   void PassIf(uint32_t value) {
     IfEqual(value, [this] { Pass(); });
+  }
+  void DropUnlessEither(uint32_t value, uint32_t other) {
+    const size_t first = Emit(BPF_JMP | BPF_JEQ | BPF_K, value);
+    const size_t second = Emit(BPF_JMP | BPF_JEQ | BPF_K, other);
+    Drop();
+    code_[first].jt = LengthBehind(first);
+    code_[second].jt = LengthBehind(second);
   }
   void DropUnless(uint32_t value) { EndUnless(BPF_JEQ | BPF_K, value, false); }
   // Ends with this verdict unless the accumulator is `value`; is at least that; is at least the index.
@@ -117,13 +127,22 @@ std::vector<sock_filter> RoceFilter(const FilterOptions& options, std::span<cons
       a.Drop();
     });
   }
-  a.DropUnless(ETH_P_IP);
-  a.LoadByte(kIpProtocol);
-  a.DropUnless(IPPROTO_UDP);
-  a.LoadHalf(kIpFragment);
-  a.And(kMoreFragmentsAndOffset);
-  a.DropUnless(0);
-  a.LoadIpHeaderLength();
+  // Either version leaves the length of its header behind.
+  a.DropUnlessEither(ETH_P_IP, ETH_P_IPV6);
+  a.IfEqual(ETH_P_IPV6, [&] {
+    a.LoadByte(kIpv6NextHeader);
+    a.DropUnless(IPPROTO_UDP);
+    a.SetIpHeaderLength(kIpv6HeaderBytes);
+    a.LoadHalf(kEtherType);
+  });
+  a.IfEqual(ETH_P_IP, [&] {
+    a.LoadByte(kIpProtocol);
+    a.DropUnless(IPPROTO_UDP);
+    a.LoadHalf(kIpFragment);
+    a.And(kMoreFragmentsAndOffset);
+    a.DropUnless(0);
+    a.LoadIpHeaderLength();
+  });
   a.LoadHalfBehindIp(kUdpDestinationPort);
   a.DropUnless(options.udp_port);
   a.LoadWordBehindIp(kBthDestinationQpn);

@@ -25,9 +25,9 @@ struct FilterOptions {
   FrameLengths lengths;
 };
 
-// Passes whole IPv4 datagrams (no fragments) to the UDP port whose InfiniBand destination QPN has one of the
-// blocks in its upper 16 bits, or is the multicast QPN; and ARP replies, if they are asked for. For at most
-// kMaxFilterBlocks blocks.
+// Passes whole IPv4 and IPv6 datagrams (no fragments) to the UDP port whose InfiniBand destination QPN has
+// one of the blocks in its upper 16 bits, or is the multicast QPN; and ARP replies, if they are asked for.
+// For at most kMaxFilterBlocks blocks.
 std::vector<sock_filter> RoceFilter(const FilterOptions& options, std::span<const uint16_t> qpn_blocks);
 inline constexpr size_t kMaxFilterBlocks = 256;
 

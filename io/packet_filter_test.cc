@@ -64,6 +64,9 @@ std::optional<uint32_t> Interpret(const Program& program, const Bytes& frame, ui
       case BPF_LD | BPF_W | BPF_IND:
         loaded = load(uint64_t{i.k} + index, 4, &accumulator);
         break;
+      case BPF_LDX | BPF_W | BPF_IMM:
+        index = i.k;
+        break;
       case BPF_LDX | BPF_B | BPF_MSH:
         loaded = load(i.k, 1, &index);
         index = (index & 0xf) * 4;
@@ -147,6 +150,18 @@ Bytes FrameTo(Qpn qpn) {
   return frame;
 }
 
+Bytes Ipv6FrameTo(Qpn qpn) {
+  constexpr std::array<uint8_t, 16> kAddress = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  const std::array<uint8_t, 8> payload{};
+  roce::Packet packet;
+  packet.src_ip = packet.dst_ip = Ip::Of(kAddress.data());
+  packet.bth.dest_qp = qpn;
+  packet.payload = payload;
+  Bytes frame(roce::FrameBytes(packet));
+  roce::WriteFrame({}, packet, frame);
+  return frame;
+}
+
 Bytes ArpFrame(roce::ArpOp op) {
   Bytes frame(roce::kMaxArpFrameBytes);
   frame.resize(roce::WriteArp({.op = op}, frame));
@@ -184,6 +199,7 @@ struct Case {
 std::vector<Case> CasesOf(std::optional<uint16_t> block, bool arp_replies) {
   const bool any = block.has_value();
   const Bytes ours = FrameTo(First(block.value_or(1)));
+  const Bytes ours6 = Ipv6FrameTo(First(block.value_or(1)));
   return {
       {"ARP reply", ArpFrame(roce::ArpOp::kReply), arp_replies},
       {"ARP request", ArpFrame(roce::ArpOp::kRequest), false},
@@ -201,7 +217,17 @@ std::vector<Case> CasesOf(std::optional<uint16_t> block, bool arp_replies) {
       {"do not fragment", With(ours, 20, 0x40), any},
       {"TCP", With(ours, 23, 6), false},
       {"another UDP port", With(ours, 37, 0), false},
-      {"IPv6", With(With(ours, 12, 0x86), 13, 0xdd), false},
+      {"IPv4 said to be IPv6", With(With(ours, 12, 0x86), 13, 0xdd), false},
+      {"IPv6, first QPN of a block", ours6, any},
+      {"IPv6, last QPN of a block", Ipv6FrameTo(Last(block.value_or(1))), any},
+      {"IPv6, QPN before the block", Ipv6FrameTo(Qpn{Raw(First(block.value_or(1))) - 1}), false},
+      {"IPv6, QPN behind the block", Ipv6FrameTo(Qpn{Raw(Last(block.value_or(1))) + 1}), false},
+      {"IPv6, multicast", Ipv6FrameTo(Qpn{0xffffff}), true},
+      {"IPv6, a fragment", With(ours6, 20, 44), false},
+      {"IPv6, another UDP port", With(ours6, 57, 0), false},
+      {"IPv6, a frame that ends in the BTH", Bytes(ours6.begin(), ours6.begin() + 68), false},
+      {"IPv6 said to be IPv4", With(With(ours6, 12, 0x08), 13, 0), false},
+      {"neither", With(ours, 12, 0x88), false},
       {"a frame that ends in the BTH", Bytes(ours.begin(), ours.begin() + 48), false},
       {"a frame that ends in Ethernet's header", Bytes(ours.begin(), ours.begin() + 10), false},
   };

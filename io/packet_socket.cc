@@ -39,16 +39,13 @@ Status Error(const std::string& interface, const char* what, int error) {
                                       code == StatusCode::kPermissionDenied ? " (needs CAP_NET_RAW)" : ""));
 }
 
-// A UDP socket on the port that drops everything; `prepare` sets what else it needs. None, and errno, if that
-// cannot be.
-template <typename Prepare>
-Descriptor HoldUdp(uint16_t port, const Prepare& prepare) {
-  Descriptor held(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+// A UDP socket at the address that drops everything; `prepare` sets what else it needs. None, and errno, if
+// that cannot be.
+template <typename Address, typename Prepare>
+Descriptor HoldUdp(int family, const Address& address, const Prepare& prepare) {
+  Descriptor held(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!held) return {};
   const int on = 1;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
   // Both: with the first alone, only processes of one user can share the port.
   setsockopt(held.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
   if (setsockopt(held.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 && prepare(held.get()) &&
@@ -60,6 +57,36 @@ Descriptor HoldUdp(uint16_t port, const Prepare& prepare) {
   held = {};
   errno = error;
   return {};
+}
+
+template <typename Prepare>
+Descriptor HoldIpv4Udp(uint16_t port, const Prepare& prepare) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  return HoldUdp(AF_INET, address, prepare);
+}
+
+ipv6_mreq MembershipOf(uint32_t interface_index, Ip group) {
+  ipv6_mreq request{};
+  std::ranges::copy(group.bytes(), request.ipv6mr_multiaddr.s6_addr);
+  request.ipv6mr_interface = interface_index;
+  return request;
+}
+
+ip_mreqn MembershipOf(uint32_t interface_index, Ipv4 group) {
+  return {.imr_multiaddr = {htonl(Raw(group))},
+          .imr_address = {},
+          .imr_ifindex = static_cast<int>(interface_index)};
+}
+
+int ChangeMembership(int udp_fd, uint32_t interface_index, Ip group, int v4_option, int v6_option) {
+  if (group.is_v4()) {
+    const ip_mreqn request = MembershipOf(interface_index, group.v4());
+    return setsockopt(udp_fd, IPPROTO_IP, v4_option, &request, sizeof request) == 0 ? 0 : errno;
+  }
+  const ipv6_mreq request = MembershipOf(interface_index, group);
+  return setsockopt(udp_fd, IPPROTO_IPV6, v6_option, &request, sizeof request) == 0 ? 0 : errno;
 }
 
 }  // namespace
@@ -217,11 +244,11 @@ int TakeSocketError(int fd) {
 }
 
 Descriptor HoldUdpPort(uint16_t port) {
-  return HoldUdp(port, [](int) { return true; });
+  return HoldIpv4Udp(port, [](int) { return true; });
 }
 
 Descriptor HoldUdpPortForSuperFrames(uint16_t port, const std::string& interface) {
-  return HoldUdp(port, [&interface](int fd) {
+  return HoldIpv4Udp(port, [&interface](int fd) {
     const int on = 1;
     return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface.data(),
                       static_cast<socklen_t>(interface.size())) == 0 &&
@@ -229,18 +256,23 @@ Descriptor HoldUdpPortForSuperFrames(uint16_t port, const std::string& interface
   });
 }
 
-int JoinGroup(int udp_fd, uint32_t interface_index, Ipv4 group) {
-  const ip_mreqn request{.imr_multiaddr = {htonl(Raw(group))},
-                         .imr_address = {},
-                         .imr_ifindex = static_cast<int>(interface_index)};
-  return setsockopt(udp_fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request) == 0 ? 0 : errno;
+Descriptor HoldIpv6UdpPort(uint16_t port) {
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(port);
+  return HoldUdp(AF_INET6, address, [](int fd) {
+    const int on = 1;
+    return setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0 &&
+           setsockopt(fd, SOL_UDP, UDP_NO_CHECK6_RX, &on, sizeof on) == 0;
+  });
 }
 
-void LeaveGroup(int udp_fd, uint32_t interface_index, Ipv4 group) {
-  const ip_mreqn request{.imr_multiaddr = {htonl(Raw(group))},
-                         .imr_address = {},
-                         .imr_ifindex = static_cast<int>(interface_index)};
-  setsockopt(udp_fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &request, sizeof request);
+int JoinGroup(int udp_fd, uint32_t interface_index, Ip group) {
+  return ChangeMembership(udp_fd, interface_index, group, IP_ADD_MEMBERSHIP, IPV6_ADD_MEMBERSHIP);
+}
+
+void LeaveGroup(int udp_fd, uint32_t interface_index, Ip group) {
+  ChangeMembership(udp_fd, interface_index, group, IP_DROP_MEMBERSHIP, IPV6_DROP_MEMBERSHIP);
 }
 
 }  // namespace epic::io

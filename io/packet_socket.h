@@ -30,8 +30,8 @@ class PacketSocket final : public FramePort {
     std::string interface;
     size_t ring_bytes = 4 << 20;  // for frames that the MTU allows
     bool super_frames = false;    // in and out
-    // Every frame, whoever it is for; else IPv4 datagrams to this UDP port whose InfiniBand destination QPN
-    // has one of the `qpn_blocks` in its upper 16 bits, or is the multicast QPN.
+    // Every frame, whoever it is for; else IPv4 and IPv6 datagrams to this UDP port whose InfiniBand
+    // destination QPN has one of the `qpn_blocks` in its upper 16 bits, or is the multicast QPN.
     bool everything = false;
     std::optional<FrameShard> shard;  // of everything; none: all of it
     uint16_t udp_port = 0;
@@ -91,9 +91,12 @@ Descriptor HoldUdpPort(uint16_t port);
 // cuts them into packets first for a socket that has not said that it takes them (UDP_GRO).
 Descriptor HoldUdpPortForSuperFrames(uint16_t port, const std::string& interface);
 
-// Makes the interface receive a multicast group, and the kernel say so by IGMP, for as long as the UDP socket
-// lives or until it leaves: 0 or an errno.
-int JoinGroup(int udp_fd, uint32_t interface_index, Ipv4 group);
-void LeaveGroup(int udp_fd, uint32_t interface_index, Ipv4 group);
+// The same for IPv6, beside it; it also takes what has no UDP checksum (RFC 6935).
+Descriptor HoldIpv6UdpPort(uint16_t port);
+
+// Makes the interface receive a multicast group, and the kernel say so by IGMP or MLD, for as long as the UDP
+// socket, which is of the group's version, lives or until it leaves: 0 or an errno.
+int JoinGroup(int udp_fd, uint32_t interface_index, Ip group);
+void LeaveGroup(int udp_fd, uint32_t interface_index, Ip group);
 
 }  // namespace epic::io

@@ -29,8 +29,8 @@ T Get(std::span<const uint8_t> in, size_t at) {
 
 bool Known(const ControlHeader& h) {
   const auto collective = static_cast<uint8_t>(h.collective);
-  return collective >= 1 && collective <= 6 && static_cast<uint8_t>(h.op) <= 3 &&
-         static_cast<uint8_t>(h.type) <= 5 && static_cast<uint8_t>(h.status) <= 4 &&
+  return collective >= 1 && collective <= 6 && (h.op == ReduceOp::kNone || FindOp(h.op) != nullptr) &&
+         (h.type == DataType::kNone || FindType(h.type) != nullptr) && static_cast<uint8_t>(h.status) <= 4 &&
          static_cast<uint8_t>(h.field) <= 8;
 }
 

@@ -1,7 +1,13 @@
-// What a collective is, as hosts and switches name it to each other in control packets (docs/PROTOCOL.md).
+// What a collective is, as hosts and switches name it to each other in control packets (docs/PROTOCOL.md):
+// collectives, types of elements and operations. Types and operations are rows of a table, from which all who
+// name, size, combine or refuse them take what they need.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace epic {
 
@@ -14,6 +20,7 @@ enum class Collective : uint8_t {
   kAllGather = 6,
 };
 
+// The numbers are those of the wire; none is ever given to another.
 enum class DataType : uint8_t {
   kNone = 0,  // of a barrier
   kFloat32 = 1,
@@ -21,30 +28,125 @@ enum class DataType : uint8_t {
   kFloat16 = 3,   // IEEE 754 binary16
   kBFloat16 = 4,  // the upper half of a binary32
   kByte = 5,      // copies only: Broadcast and AllGather
+  kFloat64 = 6,
+  kInt64 = 7,
+  kUint64 = 8,
+  kUint32 = 9,
+  kInt8 = 10,
+  kUint8 = 11,
+  kInt16 = 12,
+  kUint16 = 13,
 };
 
+// The numbers are those of the wire; none is ever given to another.
 enum class ReduceOp : uint8_t {
   kNone = 0,  // of a barrier and of copies
   kSum = 1,
   kMin = 2,
   kMax = 3,
+  kProduct = 4,
+  kBitAnd = 5,
+  kBitOr = 6,
+  kBitXor = 7,
+  kLogicalAnd = 8,
+  kLogicalOr = 9,
 };
+
+// What the elements of a type are. It decides which operations they have (docs/PROTOCOL.md, section 8).
+enum class ElementKind : uint8_t { kBytes, kFloat, kSigned, kUnsigned };
+
+struct TypeInfo {
+  DataType type = DataType::kNone;
+  std::string_view name;  // in a switch's capability, on command lines and in errors
+  uint32_t bytes = 0;     // of one element on the wire
+  ElementKind kind{};
+};
+
+// Row n - 1 is type n.
+inline constexpr std::array kDataTypes = {
+    TypeInfo{DataType::kFloat32, "float32", 4, ElementKind::kFloat},
+    TypeInfo{DataType::kInt32, "int32", 4, ElementKind::kSigned},
+    TypeInfo{DataType::kFloat16, "float16", 2, ElementKind::kFloat},
+    TypeInfo{DataType::kBFloat16, "bfloat16", 2, ElementKind::kFloat},
+    TypeInfo{DataType::kByte, "byte", 1, ElementKind::kBytes},
+    TypeInfo{DataType::kFloat64, "float64", 8, ElementKind::kFloat},
+    TypeInfo{DataType::kInt64, "int64", 8, ElementKind::kSigned},
+    TypeInfo{DataType::kUint64, "uint64", 8, ElementKind::kUnsigned},
+    TypeInfo{DataType::kUint32, "uint32", 4, ElementKind::kUnsigned},
+    TypeInfo{DataType::kInt8, "int8", 1, ElementKind::kSigned},
+    TypeInfo{DataType::kUint8, "uint8", 1, ElementKind::kUnsigned},
+    TypeInfo{DataType::kInt16, "int16", 2, ElementKind::kSigned},
+    TypeInfo{DataType::kUint16, "uint16", 2, ElementKind::kUnsigned},
+};
+
+struct OpInfo {
+  ReduceOp op = ReduceOp::kNone;
+  std::string_view name;       // as a type's
+  bool integers_only = false;  // floating-point types do not have it
+};
+
+// Row n - 1 is operation n.
+inline constexpr std::array kReduceOps = {
+    OpInfo{ReduceOp::kSum, "sum"},
+    OpInfo{ReduceOp::kMin, "min"},
+    OpInfo{ReduceOp::kMax, "max"},
+    OpInfo{ReduceOp::kProduct, "product"},
+    OpInfo{ReduceOp::kBitAnd, "band", true},
+    OpInfo{ReduceOp::kBitOr, "bor", true},
+    OpInfo{ReduceOp::kBitXor, "bxor", true},
+    OpInfo{ReduceOp::kLogicalAnd, "land", true},
+    OpInfo{ReduceOp::kLogicalOr, "lor", true},
+};
+
+// Its row; null for kNone and what is no type, as of a later version.
+constexpr const TypeInfo* FindType(DataType type) {
+  const size_t row = static_cast<size_t>(type) - 1;
+  return row < kDataTypes.size() ? &kDataTypes[row] : nullptr;
+}
+
+// Its row; null for kNone and what is no operation.
+constexpr const OpInfo* FindOp(ReduceOp op) {
+  const size_t row = static_cast<size_t>(op) - 1;
+  return row < kReduceOps.size() ? &kReduceOps[row] : nullptr;
+}
+
+// "float32"; "none" for kNone and "unknown" for what is no type.
+constexpr std::string_view NameOf(DataType type) {
+  const TypeInfo* const row = FindType(type);
+  return row != nullptr ? row->name : type == DataType::kNone ? "none" : "unknown";
+}
+
+// "sum"; "none" for kNone and "unknown" for what is no operation.
+constexpr std::string_view NameOf(ReduceOp op) {
+  const OpInfo* const row = FindOp(op);
+  return row != nullptr ? row->name : op == ReduceOp::kNone ? "none" : "unknown";
+}
+
+// Empty if no type has that name.
+constexpr std::optional<DataType> TypeNamed(std::string_view name) {
+  const auto row = std::ranges::find(kDataTypes, name, &TypeInfo::name);
+  return row == kDataTypes.end() ? std::nullopt : std::optional(row->type);
+}
+
+// Empty if no operation has that name.
+constexpr std::optional<ReduceOp> OpNamed(std::string_view name) {
+  const auto row = std::ranges::find(kReduceOps, name, &OpInfo::name);
+  return row == kReduceOps.end() ? std::nullopt : std::optional(row->op);
+}
 
 // Bytes of one element; 0 for kNone and unknown values.
 constexpr uint32_t ElementBytes(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-    case DataType::kInt32:
-      return 4;
-    case DataType::kFloat16:
-    case DataType::kBFloat16:
-      return 2;
-    case DataType::kByte:
-      return 1;
-    case DataType::kNone:
-      break;
-  }
-  return 0;
+  const TypeInfo* const row = FindType(type);
+  return row == nullptr ? 0 : row->bytes;
+}
+
+// Does the type have the operation? All integers have all; FP types have all but the bitwise and the logical
+// ones; bytes have none. False for kNone and unknown values.
+constexpr bool CanReduce(ReduceOp op, DataType type) {
+  const TypeInfo* const of = FindType(type);
+  const OpInfo* const by = FindOp(op);
+  if (of == nullptr || by == nullptr || of->kind == ElementKind::kBytes) return false;
+  return of->kind != ElementKind::kFloat || !by->integers_only;
 }
 
 // Ranks may run ahead of one another by at most this many invocations of a group: a host opens invocation k

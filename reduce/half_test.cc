@@ -8,7 +8,7 @@
 namespace epic {
 namespace {
 
-constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax};
+constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
 constexpr size_t kValues = 65536;
 
 class HalfTest : public testing::TestWithParam<DataType> {
@@ -29,7 +29,7 @@ class HalfTest : public testing::TestWithParam<DataType> {
 
   const DataType type_ = GetParam();
   const Format& format_ = FormatOf(type_);
-  std::vector<uint32_t> all_;
+  std::vector<uint64_t> all_;
 };
 
 TEST_P(HalfTest, EveryValueIsLoadedExactlyAndStoredAgain) {
@@ -51,19 +51,19 @@ TEST_P(HalfTest, EveryValueIsLoadedExactlyAndStoredAgain) {
 
 // Half way between each value and the next, and the FP32 numbers before and behind.
 TEST_P(HalfTest, RoundsToNearestTiesToEven) {
-  std::vector<uint32_t> elements;
-  for (uint32_t h = 0; h < format_.Infinity(); ++h) {
-    const uint32_t next = h + 1;
+  std::vector<uint64_t> elements;
+  for (uint64_t h = 0; h < format_.Infinity(); ++h) {
+    const uint64_t next = h + 1;
     const double above =
         next == format_.Infinity() ? std::ldexp(1, format_.Bias() + 1) : format_.Decode(next);
-    const uint32_t tie = kFp32.Encode((format_.Decode(h) + above) / 2);
-    for (const uint32_t bits : {tie - 1, tie, tie + 1}) {
+    const uint64_t tie = kFp32.Encode((format_.Decode(h) + above) / 2);
+    for (const uint64_t bits : {tie - 1, tie, tie + 1}) {
       elements.push_back(bits);
       elements.push_back(bits | 0x80000000);
     }
   }
-  for (const uint32_t bits : Specials(DataType::kFloat32)) elements.push_back(bits);
-  std::vector<uint32_t> want(elements.size());
+  for (const uint64_t bits : Specials(DataType::kFloat32)) elements.push_back(bits);
+  std::vector<uint64_t> want(elements.size());
   for (size_t i = 0; i < elements.size(); ++i) want[i] = format_.Encode(kFp32.Decode(elements[i]));
   const auto acc = ToBytes(DataType::kFloat32, elements);
   ForEachTarget([&] {
@@ -80,14 +80,14 @@ TEST_P(HalfTest, RoundsToNearestTiesToEven) {
 // Plain arrays and no assertion per element: with sanitizers, sixty million of those take a minute.
 TEST_P(HalfTest, ReducesEveryValueWithEverySpecial) {
   const auto all = ToBytes(type_, all_);
-  std::vector<uint32_t> want_elements(kValues);
+  std::vector<uint64_t> want_elements(kValues);
   std::vector<uint8_t> acc(4 * kValues);
   std::vector<uint8_t> out(2 * kValues);
-  for (const uint32_t special : Specials(type_)) {
-    const auto repeated = ToBytes(type_, std::vector<uint32_t>(kValues, special));
+  for (const uint64_t special : Specials(type_)) {
+    const auto repeated = ToBytes(type_, std::vector<uint64_t>(kValues, special));
     for (const ReduceOp op : kOps) {
       for (size_t i = 0; i < kValues; ++i) {
-        const uint32_t row[] = {all_[i], special};
+        const uint64_t row[] = {all_[i], special};
         want_elements[i] = ReferenceReduce(op, type_, row);
       }
       const auto want = ToBytes(type_, want_elements);

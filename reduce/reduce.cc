@@ -1,6 +1,9 @@
 #include "reduce/reduce.h"
 
 #include <cstring>
+#include <type_traits>
+
+#include "base/check.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "reduce/reduce.cc"
@@ -8,168 +11,13 @@
 // After foreach_target.h:
 #include <hwy/highway.h>
 
+#include "reduce/ops-inl.h"
+#include "reduce/wire-inl.h"
+
 // Compiled once per instruction set.
 HWY_BEFORE_NAMESPACE();
 namespace epic::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Memory is addressed as bytes because packets are not aligned. Plain scalar code has neither unaligned
-// access nor vectors of bytes as long as one element.
-template <class D>
-hn::VFromD<D> LoadLanes(D d, const uint8_t* from) {
-#if HWY_TARGET == HWY_SCALAR
-  hn::TFromD<D> value;
-  std::memcpy(&value, from, sizeof value);
-  return hn::Set(d, value);
-#else
-  return hn::BitCast(d, hn::LoadU(hn::Repartition<uint8_t, D>(), from));
-#endif
-}
-
-template <class D>
-void StoreLanes(D /*d*/, hn::VFromD<D> v, uint8_t* to) {
-#if HWY_TARGET == HWY_SCALAR
-  const auto value = hn::GetLane(v);
-  std::memcpy(to, &value, sizeof value);
-#else
-  const hn::Repartition<uint8_t, D> bytes;
-  hn::StoreU(hn::BitCast(bytes, v), bytes, to);
-#endif
-}
-
-// A wire format: Lane is the element of the accumulator, kBytes the size of an element on the wire; FromWire
-// and ToWire convert one vector.
-template <typename T>
-struct Wire32 {
-  using Lane = T;
-  static constexpr size_t kBytes = 4;
-  template <class D>
-  static hn::VFromD<D> FromWire(D d, const uint8_t* from) {
-    return LoadLanes(d, from);
-  }
-  template <class D>
-  static void ToWire(D d, hn::VFromD<D> v, uint8_t* to) {
-    StoreLanes(d, v, to);
-  }
-};
-
-struct WireBFloat16 {
-  using Lane = float;
-  static constexpr size_t kBytes = 2;
-  template <class D>
-  static hn::VFromD<D> FromWire(D d, const uint8_t* from) {
-    const hn::RebindToUnsigned<D> u32;
-    const hn::Rebind<uint16_t, D> u16;
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(u32, LoadLanes(u16, from))));
-  }
-  template <class D>
-  static void ToWire(D /*d*/, hn::VFromD<D> v, uint8_t* to) {
-    const hn::RebindToUnsigned<D> u32;
-    const hn::Rebind<uint16_t, D> u16;
-    const auto bits = hn::BitCast(u32, v);
-    // To nearest, ties to even; a carry out of the mantissa is right, up to infinity. A NaN would lose what
-    // makes it one, or carry: it gets the quiet bit instead.
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(u32, 0x7fff)), odd));
-    const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(u32, 0x40));
-    const auto ordered = hn::RebindMask(u32, hn::Eq(v, v));
-    StoreLanes(u16, hn::TruncateTo(u16, hn::IfThenElse(ordered, rounded, quiet)), to);
-  }
-};
-
-// The conversions of x86's F16C are right; Highway's emulation of them truncates, so other instruction sets
-// use the arithmetic below.
-#if (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL) && \
-    !defined(HWY_DISABLE_F16C)
-struct WireFloat16 {
-  using Lane = float;
-  static constexpr size_t kBytes = 2;
-  template <class D>
-  static hn::VFromD<D> FromWire(D d, const uint8_t* from) {
-    return hn::PromoteTo(d, LoadLanes(hn::Rebind<hwy::float16_t, D>(), from));
-  }
-  template <class D>
-  static void ToWire(D /*d*/, hn::VFromD<D> v, uint8_t* to) {
-    const hn::Rebind<hwy::float16_t, D> f16;
-    StoreLanes(f16, hn::DemoteTo(f16, v), to);
-  }
-};
-#else
-struct WireFloat16 {
-  using Lane = float;
-  static constexpr size_t kBytes = 2;
-  // The bits of FP32 numbers: 2^-14, the smallest normal number of FP16; 2^16, the first beyond its range.
-  static constexpr uint32_t kMinNormal = (127 - 14) << 23;
-  static constexpr uint32_t kTooLarge = (127 + 16) << 23;
-
-  template <class D>
-  static hn::VFromD<D> FromWire(D d, const uint8_t* from) {
-    const hn::RebindToUnsigned<D> u32;
-    const auto half = hn::PromoteTo(u32, LoadLanes(hn::Rebind<uint16_t, D>(), from));
-    const auto magnitude = hn::And(half, hn::Set(u32, 0x7fff));
-    const auto shifted = hn::ShiftLeft<13>(magnitude);
-    const auto normal = hn::Add(shifted, hn::Set(u32, (127 - 15) << 23));
-    // Infinity and NaN keep the largest exponent; a NaN becomes quiet, as F16C makes it.
-    const auto special = hn::Or(shifted, hn::Set(u32, 0xff << 23));
-    const auto quiet = hn::Or(special, hn::Set(u32, 1 << 22));
-    // Subnormal: the mantissa put behind an implicit one of 2^-14, which is then taken away, exactly.
-    const auto one = hn::Set(u32, kMinNormal);
-    const auto tiny = hn::BitCast(u32, hn::Sub(hn::BitCast(d, hn::Add(shifted, one)), hn::BitCast(d, one)));
-    auto bits = hn::IfThenElse(hn::Lt(magnitude, hn::Set(u32, 0x400)), tiny, normal);
-    bits = hn::IfThenElse(hn::Gt(magnitude, hn::Set(u32, 0x7bff)), special, bits);
-    bits = hn::IfThenElse(hn::Gt(magnitude, hn::Set(u32, 0x7c00)), quiet, bits);
-    return hn::BitCast(d, hn::Or(bits, hn::ShiftLeft<16>(hn::And(half, hn::Set(u32, 0x8000)))));
-  }
-
-  template <class D>
-  static void ToWire(D d, hn::VFromD<D> v, uint8_t* to) {
-    const hn::RebindToUnsigned<D> u32;
-    const hn::Rebind<uint16_t, D> u16;
-    const auto bits = hn::BitCast(u32, v);
-    const auto magnitude = hn::And(bits, hn::Set(u32, 0x7fffffff));
-    // Normal: the exponent's bias changes, and rounding to even may carry, up to infinity.
-    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(u32, 1));
-    const auto rebias = hn::Set(u32, 0xfffu - (static_cast<uint32_t>(127 - 15) << 23));
-    const auto normal = hn::ShiftRight<13>(hn::Add(hn::Add(magnitude, rebias), odd));
-    // Subnormal: beside 0.5 the last bit of an FP32 number counts 2^-24, as that of a subnormal FP16 number
-    // does; so the addition rounds.
-    const auto half = hn::Set(u32, 126 << 23);
-    const auto sum = hn::Add(hn::BitCast(d, magnitude), hn::BitCast(d, half));
-    const auto tiny = hn::Sub(hn::BitCast(u32, sum), half);
-    const auto nan =
-        hn::Or(hn::And(hn::ShiftRight<13>(magnitude), hn::Set(u32, 0x3ff)), hn::Set(u32, 0x7e00));
-    auto out = hn::IfThenElse(hn::Lt(magnitude, hn::Set(u32, kMinNormal)), tiny, normal);
-    out = hn::IfThenElse(hn::Lt(magnitude, hn::Set(u32, kTooLarge)), out, hn::Set(u32, 0x7c00));
-    out = hn::IfThenElse(hn::RebindMask(u32, hn::Eq(v, v)), out, nan);
-    const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 0x8000));
-    StoreLanes(u16, hn::TruncateTo(u16, hn::Or(out, sign)), to);
-  }
-};
-#endif
-
-struct Sum {
-  template <class V>
-  static V Combine(V a, V b) {
-    return hn::Add(a, b);
-  }
-};
-
-// Min and Max of the instruction sets differ for zeros and NaN. Equal values have equal bits but for zeros;
-// the sum of a NaN and anything is a NaN.
-template <bool kMax>
-struct Extremum {
-  template <class V>
-  static V Combine(V a, V b) {
-    const auto chosen = kMax ? hn::Max(a, b) : hn::Min(a, b);
-    if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
-      const auto zero = kMax ? hn::And(a, b) : hn::Or(a, b);
-      const auto ordered = hn::And(hn::Eq(a, a), hn::Eq(b, b));
-      return hn::IfThenElse(ordered, hn::IfThenElse(hn::Eq(a, b), zero, chosen), hn::Add(a, b));
-    } else {
-      return chosen;
-    }
-  }
-};
 
 // What is done to one vector, at the accumulator and at its wire form.
 
@@ -197,9 +45,17 @@ struct StoreStep {
   }
 };
 
+// The truth of the first contribution of a logical operation.
+struct TruthStep {
+  template <class D>
+  void operator()(D d, uint8_t* acc, const uint8_t* in) const {
+    StoreLanes(d, Truth(LoadLanes(d, in)), acc);
+  }
+};
+
 template <class Wire>
 struct ScaleStep {
-  float divisor;
+  typename Wire::Lane divisor;
   template <class D>
   void operator()(D d, uint8_t* out, const uint8_t* in) const {
     Wire::ToWire(d, hn::Div(Wire::FromWire(d, in), hn::Set(d, divisor)), out);
@@ -223,28 +79,94 @@ void ForAll(Step step, uint8_t* to, const uint8_t* from, size_t elements) {
   std::memcpy(to + i * kToBytes, last_to, (elements - i) * kToBytes);
 }
 
-template <class Wire>
-void AccumulateWire(ReduceOp op, uint8_t* acc, const uint8_t* in, size_t elements) {
+template <class Wire, class Op>
+void AccumulateBy(uint8_t* acc, const uint8_t* in, size_t elements) {
   using Lane = typename Wire::Lane;
-  if (op == ReduceOp::kSum) {
-    ForAll<Lane, 4, Wire::kBytes>(AccumulateStep<Wire, Sum>(), acc, in, elements);
-  } else if (op == ReduceOp::kMin) {
-    ForAll<Lane, 4, Wire::kBytes>(AccumulateStep<Wire, Extremum<false>>(), acc, in, elements);
-  } else {
-    ForAll<Lane, 4, Wire::kBytes>(AccumulateStep<Wire, Extremum<true>>(), acc, in, elements);
+  ForAll<Lane, sizeof(Lane), Wire::kBytes>(AccumulateStep<Wire, Op>(), acc, in, elements);
+}
+
+// The switches below have no default: what the tables of protocol/types.h have in addition does not compile
+// before it is here.
+
+template <class Wire>
+void AccumulateFloats(ReduceOp op, uint8_t* acc, const uint8_t* in, size_t elements) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return AccumulateBy<Wire, Sum>(acc, in, elements);
+    case ReduceOp::kMin:
+      return AccumulateBy<Wire, Extremum<false>>(acc, in, elements);
+    case ReduceOp::kMax:
+      return AccumulateBy<Wire, Extremum<true>>(acc, in, elements);
+    case ReduceOp::kProduct:
+      return AccumulateBy<Wire, Product>(acc, in, elements);
+    case ReduceOp::kNone:
+    case ReduceOp::kBitAnd:
+    case ReduceOp::kBitOr:
+    case ReduceOp::kBitXor:
+    case ReduceOp::kLogicalAnd:
+    case ReduceOp::kLogicalOr:
+      break;
+  }
+}
+
+// All but the order of elements is the same of signed and unsigned ones, and what goes bit by bit that of all
+// widths.
+template <typename T>
+void AccumulateIntegers(ReduceOp op, uint8_t* acc, const uint8_t* in, size_t elements) {
+  using Bits = WireSame<hwy::MakeUnsigned<T>>;
+  switch (op) {
+    case ReduceOp::kSum:
+      return AccumulateBy<Bits, Sum>(acc, in, elements);
+    case ReduceOp::kMin:
+      return AccumulateBy<WireSame<T>, Extremum<false>>(acc, in, elements);
+    case ReduceOp::kMax:
+      return AccumulateBy<WireSame<T>, Extremum<true>>(acc, in, elements);
+    case ReduceOp::kProduct:
+      return AccumulateBy<Bits, Product>(acc, in, elements);
+    case ReduceOp::kBitAnd:
+      return AccumulateBy<WireSame<uint8_t>, BitAnd>(acc, in, elements * sizeof(T));
+    case ReduceOp::kBitOr:
+      return AccumulateBy<WireSame<uint8_t>, BitOr>(acc, in, elements * sizeof(T));
+    case ReduceOp::kBitXor:
+      return AccumulateBy<WireSame<uint8_t>, BitXor>(acc, in, elements * sizeof(T));
+    case ReduceOp::kLogicalAnd:
+      return AccumulateBy<Bits, LogicalAnd>(acc, in, elements);
+    case ReduceOp::kLogicalOr:
+      return AccumulateBy<Bits, LogicalOr>(acc, in, elements);
+    case ReduceOp::kNone:
+      break;
   }
 }
 
 void AccumulateAny(ReduceOp op, DataType type, uint8_t* acc, const uint8_t* in, size_t elements) {
   switch (type) {
     case DataType::kFloat32:
-      return AccumulateWire<Wire32<float>>(op, acc, in, elements);
-    case DataType::kInt32:
-      return AccumulateWire<Wire32<int32_t>>(op, acc, in, elements);
+      return AccumulateFloats<WireSame<float>>(op, acc, in, elements);
     case DataType::kFloat16:
-      return AccumulateWire<WireFloat16>(op, acc, in, elements);
-    default:
-      return AccumulateWire<WireBFloat16>(op, acc, in, elements);
+      return AccumulateFloats<WireFloat16>(op, acc, in, elements);
+    case DataType::kBFloat16:
+      return AccumulateFloats<WireBFloat16>(op, acc, in, elements);
+    case DataType::kFloat64:
+      return AccumulateFloats<WireSame<double>>(op, acc, in, elements);
+    case DataType::kInt8:
+      return AccumulateIntegers<int8_t>(op, acc, in, elements);
+    case DataType::kUint8:
+      return AccumulateIntegers<uint8_t>(op, acc, in, elements);
+    case DataType::kInt16:
+      return AccumulateIntegers<int16_t>(op, acc, in, elements);
+    case DataType::kUint16:
+      return AccumulateIntegers<uint16_t>(op, acc, in, elements);
+    case DataType::kInt32:
+      return AccumulateIntegers<int32_t>(op, acc, in, elements);
+    case DataType::kUint32:
+      return AccumulateIntegers<uint32_t>(op, acc, in, elements);
+    case DataType::kInt64:
+      return AccumulateIntegers<int64_t>(op, acc, in, elements);
+    case DataType::kUint64:
+      return AccumulateIntegers<uint64_t>(op, acc, in, elements);
+    case DataType::kByte:
+    case DataType::kNone:
+      break;
   }
 }
 
@@ -256,6 +178,19 @@ void Load16(DataType type, uint8_t* acc, const uint8_t* in, size_t elements) {
   }
 }
 
+// Of elements of so many bytes.
+void LoadTruth(size_t bytes, uint8_t* acc, const uint8_t* in, size_t elements) {
+  if (bytes == 1) {
+    ForAll<uint8_t, 1, 1>(TruthStep(), acc, in, elements);
+  } else if (bytes == 2) {
+    ForAll<uint16_t, 2, 2>(TruthStep(), acc, in, elements);
+  } else if (bytes == 4) {
+    ForAll<uint32_t, 4, 4>(TruthStep(), acc, in, elements);
+  } else {
+    ForAll<uint64_t, 8, 8>(TruthStep(), acc, in, elements);
+  }
+}
+
 void Store16(DataType type, const uint8_t* acc, uint8_t* out, size_t elements) {
   if (type == DataType::kFloat16) {
     ForAll<float, 2, 4>(StoreStep<WireFloat16>(), out, acc, elements);
@@ -264,26 +199,29 @@ void Store16(DataType type, const uint8_t* acc, uint8_t* out, size_t elements) {
   }
 }
 
-void ScaleFloats(DataType type, uint8_t* data, float divisor, size_t elements) {
-  if (type == DataType::kFloat32) {
-    ForAll<float, 4, 4>(ScaleStep<Wire32<float>>{divisor}, data, data, elements);
-  } else if (type == DataType::kFloat16) {
-    ForAll<float, 2, 2>(ScaleStep<WireFloat16>{divisor}, data, data, elements);
-  } else {
-    ForAll<float, 2, 2>(ScaleStep<WireBFloat16>{divisor}, data, data, elements);
-  }
+template <class Wire>
+void ScaleBy(uint32_t divisor, uint8_t* data, size_t elements) {
+  using Lane = typename Wire::Lane;
+  ForAll<Lane, Wire::kBytes, Wire::kBytes>(ScaleStep<Wire>{static_cast<Lane>(divisor)}, data, data, elements);
+}
+
+void ScaleFloats(DataType type, uint8_t* data, uint32_t divisor, size_t elements) {
+  if (type == DataType::kFloat32) return ScaleBy<WireSame<float>>(divisor, data, elements);
+  if (type == DataType::kFloat16) return ScaleBy<WireFloat16>(divisor, data, elements);
+  if (type == DataType::kBFloat16) return ScaleBy<WireBFloat16>(divisor, data, elements);
+  ScaleBy<WireSame<double>>(divisor, data, elements);
 }
 
 }  // namespace epic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "base/check.h"
 
 namespace epic {
 
 HWY_EXPORT(AccumulateAny);
 HWY_EXPORT(Load16);
+HWY_EXPORT(LoadTruth);
 HWY_EXPORT(Store16);
 HWY_EXPORT(ScaleFloats);
 
@@ -296,22 +234,37 @@ void CheckSizes(ReduceOp op, DataType type, size_t accumulator, size_t wire) {
              accumulator == AccumulatorBytes(op, type, wire));
 }
 
-}  // namespace
+// FP16 and BF16 are combined in FP32.
+constexpr bool IsWidened(DataType type) { return type == DataType::kFloat16 || type == DataType::kBFloat16; }
 
-bool CanReduce(ReduceOp op, DataType type) {
-  const bool known_op = op == ReduceOp::kSum || op == ReduceOp::kMin || op == ReduceOp::kMax;
-  return known_op && (type == DataType::kFloat32 || type == DataType::kInt32 || type == DataType::kFloat16 ||
-                      type == DataType::kBFloat16);
+constexpr bool IsLogical(ReduceOp op) { return op == ReduceOp::kLogicalAnd || op == ReduceOp::kLogicalOr; }
+
+// Division of C++: truncated toward zero.
+template <typename T>
+void DivideIntegers(std::span<uint8_t> data, uint32_t divisor) {
+  using Signed = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  using Wide = std::conditional_t<std::is_signed_v<T>, Signed, std::make_unsigned_t<Signed>>;
+  for (size_t at = 0; at < data.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, data.data() + at, sizeof value);
+    value = static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
+    std::memcpy(data.data() + at, &value, sizeof value);
+  }
 }
 
+}  // namespace
+
 size_t AccumulatorBytes(ReduceOp op, DataType type, size_t wire_bytes) {
-  return CanReduce(op, type) && ElementBytes(type) == 2 ? 2 * wire_bytes : wire_bytes;
+  return IsWidened(type) && CanReduce(op, type) ? 2 * wire_bytes : wire_bytes;
 }
 
 void Load(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<const uint8_t> in) {
   CheckSizes(op, type, acc.size(), in.size());
-  if (ElementBytes(type) == 2) {
+  if (IsWidened(type)) {
     HWY_DYNAMIC_DISPATCH(Load16)(type, acc.data(), in.data(), in.size() / 2);
+  } else if (IsLogical(op)) {
+    const size_t bytes = ElementBytes(type);
+    HWY_DYNAMIC_DISPATCH(LoadTruth)(bytes, acc.data(), in.data(), in.size() / bytes);
   } else if (!in.empty()) {
     std::memcpy(acc.data(), in.data(), in.size());
   }
@@ -324,7 +277,7 @@ void Accumulate(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<co
 
 void Store(ReduceOp op, DataType type, std::span<const uint8_t> acc, std::span<uint8_t> out) {
   CheckSizes(op, type, acc.size(), out.size());
-  if (ElementBytes(type) == 2) {
+  if (IsWidened(type)) {
     HWY_DYNAMIC_DISPATCH(Store16)(type, acc.data(), out.data(), out.size() / 2);
   } else if (!out.empty() && out.data() != acc.data()) {
     std::memcpy(out.data(), acc.data(), out.size());
@@ -346,16 +299,31 @@ void Merge(std::span<uint8_t> acc, std::span<const uint8_t> in) {
 void ScaleToAverage(DataType type, std::span<uint8_t> data, uint32_t divisor) {
   EPIC_CHECK(CanReduce(ReduceOp::kSum, type) && data.size() % ElementBytes(type) == 0);
   EPIC_CHECK(divisor >= 1 && divisor <= kMaxDivisor);
-  if (type != DataType::kInt32) {
-    HWY_DYNAMIC_DISPATCH(ScaleFloats)
-    (type, data.data(), static_cast<float>(divisor), data.size() / ElementBytes(type));
-    return;
-  }
-  for (size_t at = 0; at < data.size(); at += sizeof(int32_t)) {
-    int32_t value;
-    std::memcpy(&value, data.data() + at, sizeof value);
-    value /= static_cast<int32_t>(divisor);
-    std::memcpy(data.data() + at, &value, sizeof value);
+  switch (type) {
+    case DataType::kFloat32:
+    case DataType::kFloat16:
+    case DataType::kBFloat16:
+    case DataType::kFloat64:
+      return HWY_DYNAMIC_DISPATCH(ScaleFloats)(type, data.data(), divisor, data.size() / ElementBytes(type));
+    case DataType::kInt8:
+      return DivideIntegers<int8_t>(data, divisor);
+    case DataType::kUint8:
+      return DivideIntegers<uint8_t>(data, divisor);
+    case DataType::kInt16:
+      return DivideIntegers<int16_t>(data, divisor);
+    case DataType::kUint16:
+      return DivideIntegers<uint16_t>(data, divisor);
+    case DataType::kInt32:
+      return DivideIntegers<int32_t>(data, divisor);
+    case DataType::kUint32:
+      return DivideIntegers<uint32_t>(data, divisor);
+    case DataType::kInt64:
+      return DivideIntegers<int64_t>(data, divisor);
+    case DataType::kUint64:
+      return DivideIntegers<uint64_t>(data, divisor);
+    case DataType::kByte:
+    case DataType::kNone:
+      break;
   }
 }
 

@@ -2,11 +2,12 @@
 // hosts divide sums into averages (docs/PROTOCOL.md, section 8).
 //
 // A reduction runs in an accumulator: Load the first contribution, Accumulate the others, Store the result in
-// wire form. FP32 and INT32 accumulate in their wire form. FP16 and BF16 accumulate in FP32, so that a switch
-// rounds once however many children it has; MIN and MAX do the same, where it changes no value.
+// wire form. FP16 and BF16 accumulate in FP32, so that a switch rounds once however many children it has; MIN
+// and MAX do the same, where it changes no value. All other types accumulate in their wire form.
 //
 // All data are little-endian and need no alignment. Results are the same on every instruction set, except for
-// the payload and sign of a NaN.
+// the payload and sign of a NaN. Which pairs of operation and type there are says CanReduce
+// (protocol/types.h).
 #pragma once
 
 #include <cstddef>
@@ -17,21 +18,18 @@
 
 namespace epic {
 
-// True for SUM, MIN and MAX of FP32, FP16, BF16 and INT32: what the functions below accept. Bytes are copied
-// only.
-bool CanReduce(ReduceOp op, DataType type);
-
-// Bytes of the accumulator of wire_bytes bytes of payload: twice as many for a reduction of 16-bit elements,
+// Bytes of the accumulator of wire_bytes bytes of payload: twice as many for a reduction of FP16 or BF16,
 // else the same; copies (kNone) take what they take on the wire.
 size_t AccumulatorBytes(ReduceOp op, DataType type, size_t wire_bytes);
 
-// acc = in, for the first contribution. acc.size() must be AccumulatorBytes(op, type, in.size()), in.size() a
-// multiple of the element size and CanReduce(op, type) true. The spans do not overlap.
+// acc = in, for the first contribution; of a logical operation 1 for what is not zero. acc.size() must be
+// AccumulatorBytes(op, type, in.size()), in.size() a multiple of the element size and CanReduce(op, type)
+// true. The spans do not overlap.
 void Load(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<const uint8_t> in);
 
 // acc[i] = acc[i] op in[i] for every element; acc in accumulator form, in in wire form; conditions as for
-// Load. FP: IEEE 754-2019 addition, minimum and maximum: NaN propagates, -0 < +0. INT32: SUM wraps modulo
-// 2^32.
+// Load. FP: IEEE 754-2019 addition, multiplication, minimum and maximum: NaN propagates, -0 < +0. Integers of
+// n bits: SUM and PRODUCT wrap modulo 2^n; LAND and LOR give 0 or 1.
 void Accumulate(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<const uint8_t> in);
 
 // out = acc in wire form, rounded to nearest, ties to even; too large becomes infinity. acc.size() must be
@@ -42,9 +40,9 @@ void Store(ReduceOp op, DataType type, std::span<const uint8_t> acc, std::span<u
 // length and do not overlap.
 void Merge(std::span<uint8_t> acc, std::span<const uint8_t> in);
 
-// data[i] = data[i] / divisor, in wire form, for a type that CanReduce to a sum. FP: divided in FP32 and
-// rounded to the type once; INT32: truncated toward zero. The divisor is from 1 to 2^24, so that FP32 holds
-// it.
+// data[i] = data[i] / divisor, in wire form, for a type that CanReduce to a sum. FP: divided in FP32, FP64 in
+// FP64, and rounded to the type once; integers: truncated toward zero. The divisor is from 1 to 2^24, so that
+// FP32 holds it.
 void ScaleToAverage(DataType type, std::span<uint8_t> data, uint32_t divisor);
 
 }  // namespace epic

@@ -7,6 +7,7 @@
 #include "roce/parse.h"
 #include "roce/view.h"
 #include "roce/view_ib.h"
+#include "roce/view_ipv6.h"
 
 namespace epic::roce {
 namespace {
@@ -19,49 +20,74 @@ constexpr size_t kMaxIpBytes = 0xffff;
 
 constexpr size_t Pad(size_t payload) { return (0 - payload) & 3; }
 
+size_t IpHeaderBytes(const Packet& packet) {
+  return packet.dst_ip.is_v4() ? kIpBytes : kIpBytes + kIpv6MoreBytes;
+}
+
 // The whole IP packet: headers, payload, pad and ICRC.
 size_t IpBytes(const Packet& packet) {
   const size_t payload = packet.payload.size();
-  return kIpBytes + kUdpBytes + Info(packet.bth.opcode).header_bytes + payload + Pad(payload) + kIcrcBytes;
+  return IpHeaderBytes(packet) + kUdpBytes + Info(packet.bth.opcode).header_bytes + payload + Pad(payload) +
+         kIcrcBytes;
 }
 
 // Writes extension headers at `at`; returns the byte after them.
 uint8_t* WriteExtensions(const Packet& packet, const OpcodeInfo& info, uint8_t* at) {
   if (info.reth) RethView::Write(packet.reth, at), at += RethView::kBytes;
   if (info.deth) DethView::Write(packet.deth, at), at += DethView::kBytes;
+  if (info.atomic_eth) AtomicEthView::Write(packet.atomic, at), at += AtomicEthView::kBytes;
   if (info.aeth) AethView::Write(packet.aeth, at), at += AethView::kBytes;
+  if (info.atomic_ack_eth) AtomicAckEthView::Write(packet.original, at), at += AtomicAckEthView::kBytes;
   if (info.imm) ImmDtView::Write(packet.imm, at), at += ImmDtView::kBytes;
+  if (info.ieth) IethView::Write(packet.invalidate_rkey, at), at += IethView::kBytes;
   if (packet.bth.opcode == Opcode::kCnp) std::memset(at, 0, kCnpReservedBytes), at += kCnpReservedBytes;
   return at;
 }
 
-void CheckSane(const Packet& packet) {
+void CheckSane(const Packet& packet, size_t ip_bytes) {
   const OpcodeInfo& info = Info(packet.bth.opcode);
   const size_t payload = packet.payload.size();
   EPIC_CHECK(info.known);
   EPIC_CHECK(info.payload || payload == 0);
-  EPIC_CHECK(IpBytes(packet) <= kMaxIpBytes);
+  EPIC_CHECK(ip_bytes <= kMaxIpBytes);
 }
 
-// Everything before the payload. Returns its end; *ip is where the IP header begins. out has room for it.
-uint8_t* WriteHead(const FrameAddress& address, const Packet& packet, uint8_t* out, uint8_t** ip) {
-  CheckSane(packet);
-  const OpcodeInfo& info = Info(packet.bth.opcode);
-  const size_t ip_bytes = IpBytes(packet);
-  const EthernetHeader ethernet = {address.dst, address.src, address.vlan, kEtherTypeIpv4};
-  *ip = out + ethernet.header_bytes();
-  uint8_t* const udp = *ip + kIpBytes;
-  uint8_t* const bth = udp + kUdpBytes;
-  ethernet.Write(out);
-  Ipv4Header{.tos = packet.tos,
-             .total_length = static_cast<uint16_t>(ip_bytes),
-             .id = address.ip_id,
-             .ttl = packet.ttl,
-             .protocol = kIpProtocolUdp,
+void WriteIp(const FrameAddress& address, const Packet& packet, size_t ip_bytes, uint8_t* ip) {
+  if (packet.dst_ip.is_v4()) {
+    Ipv4Header{.tos = packet.tos,
+               .total_length = static_cast<uint16_t>(ip_bytes),
+               .id = address.ip_id,
+               .ttl = packet.ttl,
+               .protocol = kIpProtocolUdp,
+               .src = packet.src_ip.v4(),
+               .dst = packet.dst_ip.v4()}
+        .Write(ip);
+    return;
+  }
+  EPIC_CHECK(!packet.src_ip.is_v4());
+  Ipv6Header{.traffic_class = packet.tos,
+             .flow_label = packet.flow_label,
+             .payload_length = static_cast<uint16_t>(ip_bytes - Ipv6View::kBytes),
+             .hop_limit = packet.ttl,
              .src = packet.src_ip,
              .dst = packet.dst_ip}
-      .Write(*ip);
-  UdpHeader{packet.udp_src_port, kUdpPort, static_cast<uint16_t>(ip_bytes - kIpBytes)}.Write(udp);
+      .Write(ip);
+}
+
+// Everything before the payload of a sane packet; ip_bytes: IpBytes. Returns its end; *ip is where the IP
+// header begins. out has room for it.
+uint8_t* WriteHead(const FrameAddress& address, const Packet& packet, size_t ip_bytes, uint8_t* out,
+                   uint8_t** ip) {
+  const OpcodeInfo& info = Info(packet.bth.opcode);
+  const size_t ip_header = IpHeaderBytes(packet);
+  const EthernetHeader ethernet = {address.dst, address.src, address.vlan,
+                                   packet.dst_ip.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6};
+  *ip = out + ethernet.header_bytes();
+  uint8_t* const udp = *ip + ip_header;
+  uint8_t* const bth = udp + kUdpBytes;
+  ethernet.Write(out);
+  WriteIp(address, packet, ip_bytes, *ip);
+  UdpHeader{packet.udp_src_port, kUdpPort, static_cast<uint16_t>(ip_bytes - ip_header)}.Write(udp);
   BthView::Write(packet.bth, Pad(packet.payload.size()), bth);
   uint8_t* const end = WriteExtensions(packet, info, bth + kBthBytes);
   EPIC_CHECK(end == bth + info.header_bytes);
@@ -70,18 +96,18 @@ uint8_t* WriteHead(const FrameAddress& address, const Packet& packet, uint8_t* o
 
 // Everything but the ICRC. Returns the IP packet within out.
 std::span<uint8_t> WriteBody(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out) {
-  CheckSane(packet);
-  const OpcodeInfo& info = Info(packet.bth.opcode);
+  const size_t ip_bytes = IpBytes(packet);
+  CheckSane(packet, ip_bytes);
   const size_t payload = packet.payload.size();
-  EPIC_CHECK(out.size() >= FrameBytes(packet, address.vlan.has_value()));
   const size_t before = EthernetView::kBytes + (address.vlan ? EthernetView::kTagBytes : 0);
-  uint8_t* const body = out.data() + before + kIpBytes + kUdpBytes + info.header_bytes;
+  EPIC_CHECK(out.size() >= before + ip_bytes);
+  uint8_t* const body = out.data() + before + ip_bytes - kIcrcBytes - Pad(payload) - payload;
   // The payload goes first: the headers may overwrite where it was.
   if (payload != 0 && body != packet.payload.data()) std::memmove(body, packet.payload.data(), payload);
   std::memset(body + payload, 0, Pad(payload));
   uint8_t* ip;
-  EPIC_CHECK(WriteHead(address, packet, out.data(), &ip) == body);
-  return {ip, IpBytes(packet)};
+  EPIC_CHECK(WriteHead(address, packet, ip_bytes, out.data(), &ip) == body);
+  return {ip, ip_bytes};
 }
 
 }  // namespace
@@ -155,8 +181,11 @@ ParseResult ParseTransport(Bytes transport, Packet* out) {
   };
   if (info.reth) out->reth = take(std::type_identity<RethView>{});
   if (info.deth) out->deth = take(std::type_identity<DethView>{});
+  if (info.atomic_eth) out->atomic = take(std::type_identity<AtomicEthView>{});
   if (info.aeth) out->aeth = take(std::type_identity<AethView>{});
+  if (info.atomic_ack_eth) out->original = take(std::type_identity<AtomicAckEthView>{});
   if (info.imm) out->imm = take(std::type_identity<ImmDtView>{});
+  if (info.ieth) out->invalidate_rkey = take(std::type_identity<IethView>{});
   out->payload = transport.subspan(info.header_bytes, padded - bth->pad());
   return ParseResult::kOk;
 }
@@ -202,7 +231,7 @@ size_t FrameBytes(const Packet& packet, bool vlan) {
 size_t WriteFrame(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out) {
   const std::span<uint8_t> ip_packet = WriteBody(address, packet, out);
   StoreLe32(Icrc(ip_packet), &ip_packet[ip_packet.size() - kIcrcBytes]);
-  return FrameBytes(packet, address.vlan.has_value());
+  return static_cast<size_t>(ip_packet.data() + ip_packet.size() - out.data());
 }
 
 size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packet, const PayloadCrc& crc,
@@ -211,21 +240,24 @@ size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packe
   EPIC_CHECK(crc.shift->bytes() == payload + Pad(payload));
   const std::span<uint8_t> ip_packet = WriteBody(address, packet, out);
   const size_t extensions = Info(packet.bth.opcode).header_bytes - kBthBytes;
-  const uint32_t headers = Crc32(IcrcOfHeaders(ip_packet), ip_packet.subspan(kIcrcHeaderBytes, extensions));
+  const uint32_t headers =
+      Crc32(IcrcOfHeaders(ip_packet), ip_packet.subspan(IcrcHeaderBytes(ip_packet), extensions));
   StoreLe32(crc.shift->Join(headers, crc.crc), &ip_packet[ip_packet.size() - kIcrcBytes]);
-  return FrameBytes(packet, address.vlan.has_value());
+  return static_cast<size_t>(ip_packet.data() + ip_packet.size() - out.data());
 }
 
 void WritePieces(const FrameAddress& address, const Packet& packet, const PayloadCrc* crc, FramePieces* out) {
   const size_t pad = Pad(packet.payload.size());
+  const size_t ip_bytes = IpBytes(packet);
+  CheckSane(packet, ip_bytes);
   uint8_t* ip;
-  uint8_t* const end = WriteHead(address, packet, out->head_bytes.data(), &ip);
+  uint8_t* const end = WriteHead(address, packet, ip_bytes, out->head_bytes.data(), &ip);
   out->head_size = static_cast<size_t>(end - out->head_bytes.data());
   out->payload = packet.payload;
   out->tail_size = pad + kIcrcBytes;
   std::memset(out->tail_bytes.data(), 0, pad);
   const Bytes headers(ip, end);
-  uint32_t icrc = Crc32(IcrcOfHeaders(headers), headers.subspan(kIcrcHeaderBytes));
+  uint32_t icrc = Crc32(IcrcOfHeaders(headers), headers.subspan(IcrcHeaderBytes(headers)));
   if (crc != nullptr) {
     EPIC_CHECK(crc->shift->bytes() == packet.payload.size() + pad);
     icrc = crc->shift->Join(icrc, crc->crc);

@@ -17,7 +17,7 @@ namespace epic::roce {
 struct FrameAddress {
   MacAddress dst{};
   MacAddress src{};
-  uint16_t ip_id = 0;            // IPv4 identification; the ICRC covers it
+  uint16_t ip_id = 0;            // IPv4 identification; the ICRC covers it. IPv6 has none
   std::optional<uint16_t> vlan;  // 802.1Q tag control information: priority (3 bits), DEI, VLAN id (12 bits)
 
   friend bool operator==(const FrameAddress&, const FrameAddress&) = default;
@@ -52,18 +52,27 @@ const char* Name(ParseResult result);
 ParseResult ParseFrame(std::span<const uint8_t> frame, FrameAddress* address, Packet* out,
                        bool check_icrc = true);
 
+// The same for a frame with IPv6 (annex A17: no extension headers), which to ParseFrame is kNotRoce: switches
+// speak IPv4 and forward it. kBadIpHeader also if an address only stands for an IPv4 one. The UDP checksum is
+// never looked at; 0, "none", is what rdma_rxe sends (RFC 6935).
+ParseResult ParseIpv6Frame(std::span<const uint8_t> frame, FrameAddress* address, Packet* out,
+                           bool check_icrc = true);
+
 // Length of the whole frame: headers, payload, pad and ICRC; with vlan also the tag.
 size_t FrameBytes(const Packet& packet, bool vlan = false);
 
-// The longest frame with a payload of `payload` bytes, whatever the opcode: for sizing buffers.
+// The longest frame over IPv4 with a payload of `payload` bytes, whatever the opcode: for sizing buffers.
+// IPv6 takes kIpv6MoreBytes more.
 constexpr size_t MaxFrameBytes(size_t payload) {
-  return 14 + 4 + 20 + 8 + 12 + 20 + (payload + 3) / 4 * 4 + kIcrcBytes;
+  return 14 + 4 + 20 + 8 + 12 + 28 + (payload + 3) / 4 * 4 + kIcrcBytes;
 }
 
-// Serialises: Ethernet, IPv4 (DF, checksum), UDP (checksum 0), BTH and extension headers, payload, pad, ICRC.
-// Returns the bytes written, FrameBytes(packet, address.vlan). The payload may lie in `out`. The caller keeps
-// the rules that checks enforce: `out` is large enough, the opcode is known, the payload is empty for an
-// opcode without one, and the whole fits an IP packet.
+inline constexpr size_t kIpv6MoreBytes = 20;
+
+// Serialises: Ethernet, IPv4 (DF, checksum) or IPv6 as the addresses are, UDP (checksum 0), BTH and extension
+// headers, payload, pad, ICRC. Returns the bytes written, FrameBytes(packet, address.vlan). The payload may
+// lie in `out`. The caller keeps the rules that checks enforce: `out` is large enough, the opcode is known,
+// the payload is empty for an opcode without one, and the whole fits an IP packet.
 size_t WriteFrame(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out);
 
 // The CRC of a payload with its pad, for sending the same payload under several headers. shift.bytes() is the
@@ -81,7 +90,7 @@ size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packe
 // A frame in pieces, for a sender that leaves the payload where it lies: head (Ethernet to extension
 // headers), the packet's payload, tail (pad and ICRC), one after the other.
 struct FramePieces {
-  std::array<uint8_t, MaxFrameBytes(0)> head_bytes;
+  std::array<uint8_t, MaxFrameBytes(0) + kIpv6MoreBytes> head_bytes;
   size_t head_size = 0;
   std::span<const uint8_t> payload;  // borrowed, as in Packet
   std::array<uint8_t, 3 + kIcrcBytes> tail_bytes;

@@ -33,17 +33,19 @@ struct Seen {
   Opcode opcode;
   uint32_t psn;
   size_t payload;
-  uint32_t detail;  // AETH: syndrome and MSN; otherwise the immediate, else 0
+  uint32_t detail;      // AETH: syndrome and MSN; otherwise the immediate, else 0
+  uint64_t number = 0;  // of atomics: what is added or stored; what was there
   friend bool operator==(const Seen&, const Seen&) = default;
 };
 
 // Parses and rewrites every frame of a capture; returns what was in them.
-std::vector<Seen> CheckCapture(const std::string& name) {
+std::vector<Seen> CheckCapture(const std::string& name, Qpn qpn = Qpn{0x11},
+                               decltype(&ParseFrame) parse = ParseFrame) {
   std::vector<Seen> seen;
   for (const Frame& frame : ReadCapture(name)) {
     FrameAddress address;
     Packet packet;
-    const ParseResult result = ParseFrame(frame, &address, &packet);
+    const ParseResult result = parse(frame, &address, &packet, true);
     EXPECT_EQ(result, ParseResult::kOk) << name << " frame " << seen.size() << ": " << Name(result);
     if (result != ParseResult::kOk) return seen;
     Frame written(FrameBytes(packet));
@@ -54,10 +56,14 @@ std::vector<Seen> CheckCapture(const std::string& name) {
     seen.push_back({packet.bth.opcode, packet.bth.psn.raw(), packet.payload.size(),
                     info.aeth  ? aeth
                     : info.imm ? packet.imm
-                               : 0});
-    EXPECT_EQ(packet.bth.dest_qp, Qpn{0x11});
+                               : 0,
+                    info.atomic_eth       ? packet.atomic.swap_or_add
+                    : info.atomic_ack_eth ? packet.original
+                                          : 0});
+    EXPECT_EQ(packet.bth.dest_qp, qpn);
     EXPECT_EQ(packet.bth.pkey, kDefaultPkey);
-    EXPECT_EQ(packet.bth.ack_req, (info.last || info.only) && !info.aeth && !info.deth)
+    EXPECT_EQ(packet.bth.ack_req,
+              (info.last || info.only) && !info.aeth && !info.deth && !IsUc(packet.bth.opcode))
         << name << " " << seen.size();
   }
   return seen;
@@ -93,6 +99,24 @@ TEST(GoldenTest, Read) {
   EXPECT_EQ(CheckCapture("rc_read.pcap"), expected);
 }
 
+TEST(GoldenTest, FetchAdd) {
+  constexpr uint64_t kFound = 6052367444771117383;
+  const std::vector<Seen> expected = {
+      {Opcode::kRcFetchAdd, 15903136, 0, 0, 1}, {Opcode::kRcAtomicAck, 15903136, 0, 0x1f000001, kFound},
+      {Opcode::kRcFetchAdd, 15903137, 0, 0, 1}, {Opcode::kRcAtomicAck, 15903137, 0, 0x1f000002, kFound + 1},
+      {Opcode::kRcFetchAdd, 15903138, 0, 0, 1}, {Opcode::kRcAtomicAck, 15903138, 0, 0x1f000003, kFound + 2}};
+  EXPECT_EQ(CheckCapture("rc_fetch_add.pcap"), expected);
+}
+
+TEST(GoldenTest, CompareSwap) {
+  constexpr uint64_t kFound = 3723646934636295194;
+  const std::vector<Seen> expected = {{Opcode::kRcCompareSwap, 3040788, 0, 0, 0},
+                                      {Opcode::kRcAtomicAck, 3040788, 0, 0x1f000001, kFound},
+                                      {Opcode::kRcCompareSwap, 3040789, 0, 0, 0},
+                                      {Opcode::kRcAtomicAck, 3040789, 0, 0x1f000002, kFound}};
+  EXPECT_EQ(CheckCapture("rc_compare_swap.pcap", Qpn{0x12}), expected);
+}
+
 TEST(GoldenTest, UnreliableDatagram) {
   const std::vector<Seen> expected = {{Opcode::kUdSendOnly, 0x919919, 99, 0},
                                       {Opcode::kUdSendOnly, 0x196dfc, 99, 0},
@@ -126,6 +150,60 @@ TEST(GoldenTest, RnrNakNamesThePacketRefused) {
       {Opcode::kRcAck, 0x3000, 0, 0x2e000000},  // timer code 14
       {Opcode::kRcAck, 0x3000, 0, 0x60000000}};
   EXPECT_EQ(CheckCapture("rc_rnr.pcap"), expected);
+}
+
+TEST(GoldenTest, UnreliableSend) {
+  const std::vector<Seen> expected = {
+      {Opcode::kUcSendFirst, 0xdd7f20, 256, 0},  {Opcode::kUcSendMiddle, 0xdd7f21, 256, 0},
+      {Opcode::kUcSendLast, 0xdd7f22, 189, 0},   {Opcode::kUcSendFirst, 0xca1706, 256, 0},
+      {Opcode::kUcSendMiddle, 0xca1707, 256, 0}, {Opcode::kUcSendLast, 0xca1708, 189, 0}};
+  EXPECT_EQ(CheckCapture("uc_send.pcap"), expected);
+}
+
+TEST(GoldenTest, UnreliableWrite) {
+  const std::vector<Seen> expected = {
+      {Opcode::kUcWriteFirst, 0xc06311, 256, 0},  {Opcode::kUcWriteMiddle, 0xc06312, 256, 0},
+      {Opcode::kUcWriteLast, 0xc06313, 190, 0},   {Opcode::kUcWriteFirst, 0xc06314, 256, 0},
+      {Opcode::kUcWriteMiddle, 0xc06315, 256, 0}, {Opcode::kUcWriteLast, 0xc06316, 190, 0}};
+  EXPECT_EQ(CheckCapture("uc_write.pcap", Qpn{0x12}), expected);
+}
+
+TEST(GoldenTest, UnreliableImmediateOverThePsnWrap) {
+  const std::vector<Seen> expected = {
+      {Opcode::kUcSendFirst, 0xfffffe, 256, 0},    {Opcode::kUcSendLastImm, 0xffffff, 45, 0xe91c0000},
+      {Opcode::kUcSendOnlyImm, 0, 64, 0xe91c0001}, {Opcode::kUcWriteOnlyImm, 1, 0, 0xe91c0002},
+      {Opcode::kUcWriteFirst, 2, 256, 0},          {Opcode::kUcWriteMiddle, 3, 256, 0},
+      {Opcode::kUcWriteLastImm, 4, 1, 0xe91c0003}};
+  EXPECT_EQ(CheckCapture("uc_imm.pcap"), expected);
+}
+
+TEST(GoldenTest, SendOverIpv6) {
+  const std::vector<Seen> expected = {
+      {Opcode::kRcSendFirst, 0x516d54, 256, 0}, {Opcode::kRcSendMiddle, 0x516d55, 256, 0},
+      {Opcode::kRcSendLast, 0x516d56, 189, 0},  {Opcode::kRcAck, 0x516d56, 0, 0x1f000001},
+      {Opcode::kRcSendFirst, 0x04b881, 256, 0}, {Opcode::kRcSendMiddle, 0x04b882, 256, 0},
+      {Opcode::kRcSendLast, 0x04b883, 189, 0},  {Opcode::kRcAck, 0x04b883, 0, 0x1f000001}};
+  EXPECT_EQ(CheckCapture("rc_send_ipv6.pcap", Qpn{0x11}, ParseIpv6Frame), expected);
+}
+
+TEST(GoldenTest, ReadOverIpv6) {
+  const std::vector<Seen> expected = {{Opcode::kRcReadRequest, 0x9c3162, 0, 0},
+                                      {Opcode::kRcReadResponseFirst, 0x9c3162, 256, 0x1f000001},
+                                      {Opcode::kRcReadResponseMiddle, 0x9c3163, 256, 0},
+                                      {Opcode::kRcReadResponseLast, 0x9c3164, 191, 0x1f000001},
+                                      {Opcode::kRcReadRequest, 0x9c3165, 0, 0},
+                                      {Opcode::kRcReadResponseFirst, 0x9c3165, 256, 0x1f000002},
+                                      {Opcode::kRcReadResponseMiddle, 0x9c3166, 256, 0},
+                                      {Opcode::kRcReadResponseLast, 0x9c3167, 191, 0x1f000002}};
+  EXPECT_EQ(CheckCapture("rc_read_ipv6.pcap", Qpn{0x12}, ParseIpv6Frame), expected);
+}
+
+TEST(GoldenTest, UnreliableDatagramOverIpv6) {
+  const std::vector<Seen> expected = {{Opcode::kUdSendOnly, 0x5db72e, 99, 0},
+                                      {Opcode::kUdSendOnly, 0xf6353f, 99, 0},
+                                      {Opcode::kUdSendOnly, 0x5db72f, 99, 0},
+                                      {Opcode::kUdSendOnly, 0xf63540, 99, 0}};
+  EXPECT_EQ(CheckCapture("ud_send_ipv6.pcap", Qpn{0x13}, ParseIpv6Frame), expected);
 }
 
 TEST(GoldenTest, ArpExchange) {

@@ -35,6 +35,28 @@ bool HasAvx() {
 const bool kHasAvx = HasAvx();
 #endif
 
+constexpr size_t kOnes = 8;  // in place of a local route header
+
+// Behind the IP header, as both versions have it.
+void MaskUdpAndBth(uint8_t* udp) {
+  std::memset(udp + 6, 0xff, 2);  // checksum
+  udp[8 + 4] = 0xff;              // BTH: FECN, BECN and reserved bits
+}
+
+uint32_t IcrcOfIpv6Headers(std::span<const uint8_t> headers) {
+  EPIC_CHECK(headers.size() >= kIcrcIpv6HeaderBytes);
+  std::array<uint8_t, kOnes + kIcrcIpv6HeaderBytes> masked;
+  uint8_t* const ip = masked.data() + kOnes;
+  std::memset(masked.data(), 0xff, kOnes);
+  std::memcpy(ip, headers.data(), kIcrcIpv6HeaderBytes);
+  // Traffic class and flow label, from behind the version on; hop limit.
+  ip[0] |= 0x0f;
+  std::memset(ip + 1, 0xff, 3);
+  ip[7] = 0xff;
+  MaskUdpAndBth(ip + 40);
+  return Crc32(0, masked);
+}
+
 }  // namespace
 
 uint32_t Crc32(uint32_t before, std::span<const uint8_t> bytes) {
@@ -49,29 +71,27 @@ uint32_t Crc32(uint32_t before, std::span<const uint8_t> bytes) {
 
 uint32_t IcrcOfHeaders(std::span<const uint8_t> headers) {
   EPIC_CHECK(headers.size() >= kIcrcHeaderBytes);
-  constexpr size_t kOnes = 8;
+  if (headers[0] >> 4 == 6) return IcrcOfIpv6Headers(headers);
   std::array<uint8_t, kOnes + kIcrcHeaderBytes> masked;
   uint8_t* const ip = masked.data() + kOnes;
-  uint8_t* const udp = ip + 20;
-  uint8_t* const bth = udp + 8;
   std::memset(masked.data(), 0xff, kOnes);
   std::memcpy(ip, headers.data(), kIcrcHeaderBytes);
   ip[1] = 0xff;                   // type of service
   ip[8] = 0xff;                   // time to live
   std::memset(ip + 10, 0xff, 2);  // checksum
-  std::memset(udp + 6, 0xff, 2);  // checksum
-  bth[4] = 0xff;                  // FECN, BECN and reserved bits
+  MaskUdpAndBth(ip + 20);
   return Crc32(0, masked);
 }
 
 uint32_t Icrc(std::span<const uint8_t> ip_packet) {
   EPIC_CHECK(ip_packet.size() >= kIcrcHeaderBytes + kIcrcBytes);
   const auto covered = ip_packet.first(ip_packet.size() - kIcrcBytes);
-  return Crc32(IcrcOfHeaders(covered), covered.subspan(kIcrcHeaderBytes));
+  return Crc32(IcrcOfHeaders(covered), covered.subspan(IcrcHeaderBytes(covered)));
 }
 
 bool IcrcOk(std::span<const uint8_t> ip_packet) {
   if (ip_packet.size() < kIcrcHeaderBytes + kIcrcBytes) return false;
+  if (ip_packet.size() < IcrcHeaderBytes(ip_packet) + kIcrcBytes) return false;
   return LoadLe32(ip_packet.data() + ip_packet.size() - kIcrcBytes) == Icrc(ip_packet);
 }
 

@@ -1,8 +1,8 @@
 // The invariant CRC that ends every RoCEv2 packet (InfiniBand Architecture Specification 1.4, 7.8.1 and
 // A17.3.3): the CRC-32 of Ethernet over eight bytes of ones (the place of a local route header), the IP
-// header with type of service, time to live and checksum as ones, the UDP header with checksum as ones, the
-// BTH with its fifth byte as ones, and everything after it up to the ICRC itself, which is stored
-// little-endian.
+// header with type of service, time to live and checksum (IPv6: traffic class, flow label and hop limit) as
+// ones, the UDP header with checksum as ones, the BTH with its fifth byte as ones, and everything after it up
+// to the ICRC itself, which is stored little-endian.
 #pragma once
 
 #include <array>
@@ -13,18 +13,25 @@
 namespace epic::roce {
 
 inline constexpr size_t kIcrcBytes = 4;
-// IPv4 header without options, UDP header and BTH: what an ICRC masks lies within these.
+// IPv4 header without options, UDP header and BTH: what an ICRC masks lies within these. And with IPv6,
+// without extension headers.
 inline constexpr size_t kIcrcHeaderBytes = 20 + 8 + 12;
+inline constexpr size_t kIcrcIpv6HeaderBytes = 40 + 8 + 12;
+
+// Which of them it is, by the version in the first byte.
+constexpr size_t IcrcHeaderBytes(std::span<const uint8_t> ip_packet) {
+  return ip_packet[0] >> 4 == 6 ? kIcrcIpv6HeaderBytes : kIcrcHeaderBytes;
+}
 
 // CRC-32 (polynomial 0xedb88320, as in zlib) of bytes that follow those whose CRC is `before`; 0 for none.
 uint32_t Crc32(uint32_t before, std::span<const uint8_t> bytes);
 
-// The CRC of the masked headers alone; go on with Crc32() over what follows the BTH. headers: IPv4, UDP and
-// BTH, at least kIcrcHeaderBytes, of which the first kIcrcHeaderBytes count.
+// The CRC of the masked headers alone; go on with Crc32() over what follows the BTH. headers: IPv4 or IPv6,
+// UDP and BTH, at least IcrcHeaderBytes, of which the first so many count.
 uint32_t IcrcOfHeaders(std::span<const uint8_t> headers);
 
-// The ICRC of an IPv4 packet without options. ip_packet ends with the place of the ICRC, which is not read.
-// At least kIcrcHeaderBytes + kIcrcBytes long.
+// The ICRC of an IPv4 packet without options, or an IPv6 packet without extension headers. ip_packet ends
+// with the place of the ICRC, which is not read. At least IcrcHeaderBytes + kIcrcBytes long.
 uint32_t Icrc(std::span<const uint8_t> ip_packet);
 
 // Whether the last four bytes of ip_packet are its ICRC. False for what is too short to have one.

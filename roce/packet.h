@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/ip.h"
 #include "base/psn.h"
 #include "base/types.h"
 #include "roce/opcode.h"
@@ -50,6 +51,14 @@ struct Deth {
   Qpn src_qp{};
 };
 
+// Atomic Extended Transport Header.
+struct AtomicEth {
+  uint64_t virtual_address = 0;
+  uint32_t rkey = 0;
+  uint64_t swap_or_add = 0;
+  uint64_t compare = 0;  // of compare and swap only
+};
+
 // AETH syndromes. An RNR NAK carries a timer code in its low five bits.
 inline constexpr uint8_t kSyndromeAck = 0x1f;  // ACK, credit count "invalid": end-to-end credits are not used
 inline constexpr uint8_t kSyndromeRnrNak = 0x20;
@@ -62,22 +71,25 @@ constexpr bool IsRnrNak(uint8_t syndrome) { return (syndrome & 0xe0) == 0x20; }
 constexpr bool IsNak(uint8_t syndrome) { return (syndrome & 0xe0) == 0x60; }
 
 struct Packet {
-  Ipv4 src_ip{};
-  Ipv4 dst_ip{};
+  Ip src_ip, dst_ip;  // of one version
   uint16_t udp_src_port = 0;
-  uint8_t tos = 0;
-  uint8_t ttl = 64;
+  uint8_t tos = 0;   // IPv6: traffic class
+  uint8_t ttl = 64;  // IPv6: hop limit
   Bth bth;
   // Which of these mean something follows from the opcode (OpcodeInfo in opcode.h).
   Aeth aeth;
   Reth reth;
   Deth deth;
-  uint32_t imm = 0;  // immediate data, host byte order
+  uint32_t imm = 0;              // immediate data, host byte order
+  uint32_t invalidate_rkey = 0;  // IETH
+  uint32_t flow_label = 0;       // of IPv6, 20 bits; rdma_rxe's is 0
   // Without pad bytes and ICRC. Borrowed: valid as long as the frame or buffer that it views.
   std::span<const uint8_t> payload;
   // Of a packet that is sent: the payload lies in registered memory, where it stays until the packet has
   // left. A sink that sends later must copy it otherwise.
   bool payload_stays = false;
+  AtomicEth atomic;
+  uint64_t original = 0;  // AtomicAckETH: what memory held before the operation
 };
 
 }  // namespace epic::roce

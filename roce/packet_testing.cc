@@ -1,6 +1,7 @@
 #include "roce/packet_testing.h"
 
 #include <algorithm>
+#include <array>
 
 namespace epic::roce::testing {
 namespace {
@@ -24,7 +25,7 @@ std::vector<Opcode> KnownOpcodes() {
 
 bool SamePacket(const Packet& a, const Packet& b) {
   if (!SameBth(a.bth, b.bth) || a.src_ip != b.src_ip || a.dst_ip != b.dst_ip ||
-      a.udp_src_port != b.udp_src_port || a.tos != b.tos || a.ttl != b.ttl) {
+      a.udp_src_port != b.udp_src_port || a.flow_label != b.flow_label || a.tos != b.tos || a.ttl != b.ttl) {
     return false;
   }
   const OpcodeInfo& info = Info(a.bth.opcode);
@@ -35,6 +36,13 @@ bool SamePacket(const Packet& a, const Packet& b) {
   }
   if (info.deth && (a.deth.qkey != b.deth.qkey || a.deth.src_qp != b.deth.src_qp)) return false;
   if (info.imm && a.imm != b.imm) return false;
+  if (info.atomic_eth &&
+      (a.atomic.virtual_address != b.atomic.virtual_address || a.atomic.rkey != b.atomic.rkey ||
+       a.atomic.swap_or_add != b.atomic.swap_or_add || a.atomic.compare != b.atomic.compare)) {
+    return false;
+  }
+  if (info.atomic_ack_eth && a.original != b.original) return false;
+  if (info.ieth && a.invalidate_rkey != b.invalidate_rkey) return false;
   return std::ranges::equal(a.payload, b.payload);
 }
 
@@ -60,10 +68,23 @@ Packet RandomPacket(std::mt19937_64& random, size_t max_payload, std::vector<uin
   packet.reth = {random(), r32(), r32()};
   packet.deth = {r32(), Qpn{r32() & kQpnMask}};
   packet.imm = r32();
+  packet.atomic = {random(), r32(), random(), random()};
+  packet.original = random();
+  packet.invalidate_rkey = r32();
   storage->resize(Info(packet.bth.opcode).payload ? r32() % (max_payload + 1) : 0);
   for (uint8_t& byte : *storage) byte = static_cast<uint8_t>(r32());
   packet.payload = *storage;
   return packet;
+}
+
+void MakeIpv6(std::mt19937_64& random, Packet* packet) {
+  for (Ip* ip : {&packet->src_ip, &packet->dst_ip}) {
+    std::array<uint8_t, Ip::kBytes> bytes;
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+    bytes[0] |= 0x20;  // none of those that stand for IPv4
+    *ip = Ip::Of(bytes.data());
+  }
+  packet->flow_label = static_cast<uint32_t>(random()) & 0xfffff;
 }
 
 FrameAddress RandomAddress(std::mt19937_64& random) {

@@ -17,6 +17,9 @@ bool SamePacket(const Packet& a, const Packet& b);
 // A random sane packet of any known opcode, with the payload in *storage (at most max_payload bytes).
 Packet RandomPacket(std::mt19937_64& random, size_t max_payload, std::vector<uint8_t>* storage);
 
+// Gives it random IPv6 addresses and a flow label.
+void MakeIpv6(std::mt19937_64& random, Packet* packet);
+
 // Random addresses and IP identification; tagged half of the time.
 FrameAddress RandomAddress(std::mt19937_64& random);
 

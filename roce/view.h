@@ -19,6 +19,7 @@ using Bytes = std::span<const uint8_t>;
 inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeArp = 0x0806;
 inline constexpr uint16_t kEtherTypeVlan = 0x8100;
+inline constexpr uint16_t kEtherTypeIpv6 = 0x86dd;
 inline constexpr uint8_t kIpProtocolUdp = 17;
 
 // Ethernet with at most one 802.1Q tag. A second tag shows as an ether_type of kEtherTypeVlan.

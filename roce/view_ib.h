@@ -93,6 +93,37 @@ class AethView : public FixedView<AethView, 4> {
   }
 };
 
+class AtomicEthView : public FixedView<AtomicEthView, 28> {
+ public:
+  using FixedView::FixedView;
+  AtomicEth Value() const {
+    return {.virtual_address = LoadBe64(bytes_),
+            .rkey = LoadBe32(bytes_ + 8),
+            .swap_or_add = LoadBe64(bytes_ + 12),
+            .compare = LoadBe64(bytes_ + 20)};
+  }
+  static void Write(const AtomicEth& atomic, uint8_t* out) {
+    StoreBe64(atomic.virtual_address, out);
+    StoreBe32(atomic.rkey, out + 8);
+    StoreBe64(atomic.swap_or_add, out + 12);
+    StoreBe64(atomic.compare, out + 20);
+  }
+};
+
+class AtomicAckEthView : public FixedView<AtomicAckEthView, 8> {
+ public:
+  using FixedView::FixedView;
+  uint64_t Value() const { return LoadBe64(bytes_); }
+  static void Write(uint64_t original, uint8_t* out) { StoreBe64(original, out); }
+};
+
+class IethView : public FixedView<IethView, 4> {
+ public:
+  using FixedView::FixedView;
+  uint32_t Value() const { return LoadBe32(bytes_); }
+  static void Write(uint32_t rkey, uint8_t* out) { StoreBe32(rkey, out); }
+};
+
 class ImmDtView : public FixedView<ImmDtView, 4> {
  public:
   using FixedView::FixedView;

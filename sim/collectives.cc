@@ -12,7 +12,8 @@
 namespace epic::sim {
 namespace {
 
-// A non-negative integer below 256 in the type's encoding.
+// A non-negative integer, of an FP type below 256 or a power of two up to 2^15, in the encoding of a type of
+// at most four bytes.
 uint32_t EncodeElement(DataType type, uint32_t value) {
   const uint32_t f32 = std::bit_cast<uint32_t>(static_cast<float>(value));
   switch (type) {
@@ -27,17 +28,49 @@ uint32_t EncodeElement(DataType type, uint32_t value) {
   }
 }
 
+uint64_t Combine(ReduceOp op, uint64_t a, uint64_t b) {
+  switch (op) {
+    case ReduceOp::kMin:
+      return std::min(a, b);
+    case ReduceOp::kMax:
+      return std::max(a, b);
+    case ReduceOp::kProduct:
+      return a * b;
+    case ReduceOp::kBitAnd:
+      return a & b;
+    case ReduceOp::kBitOr:
+      return a | b;
+    case ReduceOp::kBitXor:
+      return a ^ b;
+    case ReduceOp::kLogicalAnd:
+      return a != 0 && b != 0 ? 1 : 0;
+    case ReduceOp::kLogicalOr:
+      return a != 0 || b != 0 ? 1 : 0;
+    case ReduceOp::kNone:
+    case ReduceOp::kSum:
+      break;
+  }
+  return a + b;
+}
+
 // Writes value(0), value(1), ... in the type's encoding.
 template <typename ValueOf>
 void Fill(DataType type, std::span<uint8_t> out, const ValueOf& value) {
   const auto fill = [&]<typename Unit>(Unit) {
     for (size_t i = 0; i < out.size() / sizeof(Unit); ++i) {
-      const auto unit = static_cast<Unit>(EncodeElement(type, value(i)));
+      const auto unit = static_cast<Unit>(EncodeElement(type, static_cast<uint32_t>(value(i))));
       std::memcpy(out.data() + i * sizeof unit, &unit, sizeof unit);
     }
   };
   const uint32_t bytes = ElementBytes(type);
-  EPIC_CHECK(bytes == 1 || bytes == 2 || bytes == 4);
+  EPIC_CHECK(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
+  for (size_t i = 0; bytes == 8 && i < out.size() / 8; ++i) {
+    const uint64_t element = value(i);
+    const uint64_t unit =
+        type == DataType::kFloat64 ? std::bit_cast<uint64_t>(static_cast<double>(element)) : element;
+    std::memcpy(out.data() + i * sizeof unit, &unit, sizeof unit);
+  }
+  if (bytes == 8) return;
   bytes == 4 ? fill(uint32_t{}) : bytes == 2 ? fill(uint16_t{}) : fill(uint8_t{});
 }
 
@@ -85,22 +118,36 @@ uint32_t CollectiveCall::Value(int rank, int64_t part, uint64_t element) const {
   uint64_t x = element * 64 + static_cast<uint64_t>(rank) + (static_cast<uint64_t>(number_) << 40) +
                (static_cast<uint64_t>(part) << 52);
   x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
-  return static_cast<uint32_t>(x >> 58) & 0xf;
+  const auto value = static_cast<uint32_t>(x >> 58) & 0xf;
+  return header_.op < ReduceOp::kProduct ? value : ForOperation(rank, value);
 }
 
-uint32_t CollectiveCall::Expected(int64_t part, uint64_t element) const {
+uint64_t CollectiveCall::Expected(int64_t part, uint64_t element) const {
   if (!Reduces(header_.collective)) {
     return Value(static_cast<int>(PartRoot(header_, part)), static_cast<int64_t>(PartRoot(header_, part)),
                  element);
   }
-  uint32_t result = Value(0, part, element);
-  for (int r = 1; r < ranks_; ++r) {
-    const uint32_t value = Value(r, part, element);
-    if (header_.op == ReduceOp::kSum) result += value;
-    if (header_.op == ReduceOp::kMin) result = std::min(result, value);
-    if (header_.op == ReduceOp::kMax) result = std::max(result, value);
+  uint64_t result = Value(0, part, element);
+  if (header_.op == ReduceOp::kSum) {
+    for (int r = 1; r < ranks_; ++r) result += Value(r, part, element);
+    return result;
   }
+  for (int r = 1; r < ranks_; ++r) result = Combine(header_.op, result, Value(r, part, element));
   return result;
+}
+
+uint32_t CollectiveCall::ForOperation(int rank, uint32_t value) const {
+  switch (header_.op) {
+    case ReduceOp::kProduct:
+      // Of 16 ranks at most 15 have a two in FP16, which has no 2^16.
+      if (FindType(header_.type)->kind != ElementKind::kFloat) return value | 1;
+      return rank % 16 == 0 ? 1 : 1 + (value & 1);
+    case ReduceOp::kLogicalAnd:
+    case ReduceOp::kLogicalOr:
+      return value & 3;
+    default:
+      return value;
+  }
 }
 
 // All parts, one behind the other.
@@ -139,9 +186,9 @@ size_t CollectiveCall::Wrong(int rank) const {
 }
 
 std::string CollectiveCall::Describe() const {
-  return fmt::format("call {}: collective {}, type {}, op {}, root {}, {} elements per part", number_,
-                     static_cast<int>(header_.collective), static_cast<int>(header_.type),
-                     static_cast<int>(header_.op), header_.root, header_.count);
+  return fmt::format("call {}: collective {}, {} of {}, root {}, {} elements per part", number_,
+                     static_cast<int>(header_.collective), NameOf(header_.op), NameOf(header_.type),
+                     header_.root, header_.count);
 }
 
 ControlHeader RandomHeader(Choices& choices, int ranks, uint64_t max_count) {
@@ -158,6 +205,17 @@ ControlHeader RandomHeader(Choices& choices, int ranks, uint64_t max_count) {
   // Small counts are as likely as large ones.
   header.count = choices.Below(1 + choices.Below(max_count) / header.parts);
   return header;
+}
+
+void ChooseType(Choices& choices, ControlHeader* header) {
+  if (header->collective == Collective::kBarrier) return;
+  const auto type = [&] { return kDataTypes[choices.Below(kDataTypes.size())].type; };
+  header->type = type();
+  if (!Reduces(header->collective)) return;
+  while (!CanReduce(ReduceOp::kSum, header->type)) header->type = type();
+  do {
+    header->op = kReduceOps[choices.Below(kReduceOps.size())].op;
+  } while (!CanReduce(header->op, header->type));
 }
 
 Nanos StartCalls(World& world, int group, int rank, std::span<CollectiveCall> calls, Nanos begin,

@@ -14,7 +14,8 @@
 namespace epic::sim {
 
 // One call of a group: the same header on every rank, each rank's buffers and what must be in them after it.
-// Elements are small integers in the type's encoding, so that sums are exact in every type and order.
+// Elements are small integers in the type's encoding, so that sums are exact in every type and order; for
+// products of FP types they are 1 and 2, for those of integers odd.
 class CollectiveCall {
  public:
   // Contributions and where the data lie follow from header and number. Ranks are at most 64 with 32-bit
@@ -54,7 +55,9 @@ class CollectiveCall {
     return std::span(place.in_send ? self.send_[rank] : self.recv_[rank]).subspan(place.at, place.bytes);
   }
   uint32_t Value(int rank, int64_t part, uint64_t element) const;
-  uint32_t Expected(int64_t part, uint64_t element) const;
+  // What a rank gives instead where results would not be exact, or all alike.
+  uint32_t ForOperation(int rank, uint32_t value) const;
+  uint64_t Expected(int64_t part, uint64_t element) const;
   const std::vector<uint8_t>& Results() const;
 
   ControlHeader header_;
@@ -66,8 +69,12 @@ class CollectiveCall {
   mutable std::vector<uint8_t> results_;  // what must be received; made when it is first asked for
 };
 
-// A random collective, root, type, operation and count of at most max_count elements per part.
+// A random collective, root, type, operation and count of at most max_count elements per part. Types and
+// operations are those with which there began to be seeds.
 ControlHeader RandomHeader(Choices& choices, int ranks, uint64_t max_count);
+
+// Any type, and an operation of it, in place of those of a header.
+void ChooseType(Choices& choices, ControlHeader* header);
 
 // Of one group, in the order in which each of its ranks makes them.
 using Calls = std::vector<CollectiveCall>;

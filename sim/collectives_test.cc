@@ -92,6 +92,7 @@ void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const Fau
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(testing::Message() << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter");
     Choices shape(seed * 7919);
+    Choices types(seed * 7919 + 9);
     World world({.mode = ModesFor(realisation, tree),
                  .tree = tree,
                  .path_mtu = 256u << shape.Below(3),
@@ -106,7 +107,8 @@ void RandomCalls(const Realisation& realisation, const TreeSpec& tree, const Fau
     std::vector<Calls> by_group(1 + others.size());
     for (int g = 0; g < world.groups(); ++g) {
       for (int k = 0; k < calls_per_world; ++k) {
-        const ControlHeader header = RandomHeader(world.choices(), world.ranks(g), 6000);
+        ControlHeader header = RandomHeader(world.choices(), world.ranks(g), 6000);
+        if (k % 2 == 1) ChooseType(types, &header);
         by_group[static_cast<size_t>(g)].emplace_back(header, world.ranks(g), 1000 * g + k);
       }
     }

@@ -161,7 +161,9 @@ int main(int argc, char** argv) {
       run.add_option("--super-frames", options.scenario.super_frames,
                      "which links carry them: none, all, switches (between switches), hosts"),
       run.add_option("--timers", options.scenario.timers,
-                     "of switches and hosts: exact; late, as on a loaded machine, half of them")};
+                     "of switches and hosts: exact; late, as on a loaded machine, half of them"),
+      run.add_option("--types", options.scenario.types,
+                     "of calls: first (float32, int32, float16, bfloat16, byte); all, with all operations")};
   run.add_option("--jobs", options.jobs, "processes for --seeds; default one for each processor")
       ->check(epic::InRange(1L, kMostJobs, "processes"));
   seed->excludes(seeds);

@@ -17,7 +17,8 @@ Ran EpicSim(const std::string& arguments) {
 }
 
 TEST(EpicSimTest, RightIsZero) {
-  const Ran one = EpicSim("run --seed 7 --topology tree-3-2 --mode 2 --scenario loss --timers exact");
+  const Ran one =
+      EpicSim("run --seed 7 --topology tree-3-2 --mode 2 --scenario loss --timers exact --types first");
   EXPECT_EQ(one.code, 0) << one.out;
   EXPECT_THAT(one.out, HasSubstr("right: seed=7 topology=tree-3-2 mode=2 scenario=loss calls=20\n"));
   const Ran many = EpicSim("run --seeds 1:20 --jobs 2");
@@ -50,11 +51,13 @@ TEST(EpicSimTest, OneTraceForOneLine) {
   EXPECT_EQ(first.out, EpicSim("run --trace - --replay " + line).out);
 }
 
-TEST(EpicSimTest, LateTimersAreInTheLine) {
-  const Ran ran = EpicSim("run --seed 7 --topology star-4 --mode 3 --scenario loss --timers late");
+TEST(EpicSimTest, LateTimersAndAllTypesAreInTheLine) {
+  const Ran ran =
+      EpicSim("run --seed 7 --topology star-4 --mode 3 --scenario loss --timers late --types all");
   EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_THAT(ran.out,
-              HasSubstr("right: seed=7 topology=star-4 mode=3 scenario=loss calls=20 timers=late\n"));
+  EXPECT_THAT(
+      ran.out,
+      HasSubstr("right: seed=7 topology=star-4 mode=3 scenario=loss calls=20 timers=late types=all\n"));
   EXPECT_THAT(ran.out, testing::ContainsRegex("; [1-9][0-9]* late timers\n"));
 }
 
@@ -62,7 +65,7 @@ TEST(EpicSimTest, AnythingElseIsTwo) {
   for (const char* arguments :
        {"", "walk", "run --seed x", "run --seeds 3", "run --seeds 5:4", "run --seeds 1:x", "run --mode 99",
         "run --topology ring", "run --scenario storm", "run --calls 0", "run --super-frames some",
-        "run --timers slow", "run --seed 1 --seeds 1:2", "run --seeds 1:2 --trace -",
+        "run --timers slow", "run --types new", "run --seed 1 --seeds 1:2", "run --seeds 1:2 --trace -",
         "run --seeds 1:2 --jobs 0", "run --replay seed=1",
         "run --replay 'seed=1 topology=star-4 mode=1 scenario=loss calls=3' --mode 2",
         "run --trace /nowhere/to/be/found"}) {

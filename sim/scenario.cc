@@ -212,6 +212,8 @@ Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists) {
   if (scenario.topology.empty()) scenario.topology = topology;
   if (scenario.timers.empty())
     scenario.timers = Choices(scenario.seed * 7919 + 6).Below(4) == 0 ? "late" : "exact";
+  if (scenario.types.empty())
+    scenario.types = Choices(scenario.seed * 7919 + 10).Below(2) == 0 ? "all" : "first";
   return scenario;
 }
 
@@ -241,6 +243,8 @@ StatusOr<Scenario> Complete(Scenario given) {
     return Invalid(fmt::format("super-frames '{}': none, all, switches, hosts", scenario.super_frames));
   if (scenario.timers != "exact" && scenario.timers != "late")
     return Invalid(fmt::format("timers '{}': exact or late", scenario.timers));
+  if (scenario.types != "first" && scenario.types != "all")
+    return Invalid(fmt::format("types '{}': first or all", scenario.types));
   return scenario;
 }
 
@@ -256,11 +260,12 @@ std::string ReplayLine(const Scenario& scenario) {
   if (!scenario.acks.empty()) line += " acks=" + scenario.acks;
   if (!scenario.super_frames.empty()) line += " super-frames=" + scenario.super_frames;
   if (scenario.timers == "late") line += " timers=late";
+  if (scenario.types == "all") line += " types=all";
   return line;
 }
 
 StatusOr<Scenario> ParseReplayLine(const std::string& line) {
-  Scenario scenario{.timers = "exact"};
+  Scenario scenario{.timers = "exact", .types = "first"};
   bool seed_given = false;
   std::istringstream words(line);
   for (std::string word; words >> word;) {
@@ -286,6 +291,8 @@ StatusOr<Scenario> ParseReplayLine(const std::string& line) {
       scenario.super_frames = value;
     } else if (key == "timers" && !value.empty()) {
       scenario.timers = value;
+    } else if (key == "types" && !value.empty()) {
+      scenario.types = value;
     } else if (key == "topology") {
       scenario.topology = value;
     } else if (key == "mode") {

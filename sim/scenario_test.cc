@@ -15,7 +15,8 @@ TEST(ScenarioTest, ALineIsTheScenario) {
                           .mode = "mixed",
                           .name = "bursts",
                           .calls = 7,
-                          .timers = "exact"};
+                          .timers = "exact",
+                          .types = "first"};
   const auto again = ParseReplayLine(ReplayLine(scenario));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, scenario);
@@ -35,7 +36,8 @@ TEST(ScenarioTest, ALineSaysWhetherWindowsChange) {
                             .name = "loss",
                             .calls = 7,
                             .send_windows = windows,
-                            .timers = "exact"};
+                            .timers = "exact",
+                            .types = "first"};
     const auto again = ParseReplayLine(ReplayLine(scenario));
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, scenario);
@@ -72,6 +74,22 @@ TEST(ScenarioTest, ALineSaysWhetherTimersAreLate) {
   EXPECT_EQ(late->timers, "late");
   EXPECT_EQ(ReplayLine(*late), line + " timers=late");
   for (const char* timers : {"", "1", "Late"}) EXPECT_FALSE(ParseReplayLine(line + " timers=" + timers).ok());
+}
+
+// A line from before there were more types means what it did.
+TEST(ScenarioTest, ALineSaysWhetherCallsAreOfAllTypes) {
+  const std::string line = "seed=1 topology=star-4 mode=1 scenario=loss calls=7";
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto before = ParseReplayLine("topology=star-4 mode=1 scenario=loss seed=" + std::to_string(seed));
+    ASSERT_TRUE(before.ok()) << before.status();
+    EXPECT_EQ(before->types, "first");
+  }
+  EXPECT_EQ(ReplayLine(*ParseReplayLine(line + " types=first")), line);
+  const auto all = ParseReplayLine(line + " types=all");
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->types, "all");
+  EXPECT_EQ(ReplayLine(*all), line + " types=all");
+  for (const char* types : {"", "1", "All"}) EXPECT_FALSE(ParseReplayLine(line + " types=" + types).ok());
 }
 
 TEST(ScenarioTest, ALineMayLeaveOutTheCalls) {
@@ -206,6 +224,15 @@ TEST(ScenarioTest, AQuarterOfTheSeedsHasLateTimers) {
   EXPECT_LT(late, 300);
   EXPECT_EQ(Complete({.seed = 1, .timers = "late"})->timers, "late");
   EXPECT_FALSE(Complete({.seed = 1, .timers = "slow"}).ok());
+}
+
+TEST(ScenarioTest, HalfOfTheSeedsHaveAllTypes) {
+  int all = 0;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) all += Complete({.seed = seed})->types == "all" ? 1 : 0;
+  EXPECT_GT(all, 450);
+  EXPECT_LT(all, 550);
+  EXPECT_EQ(Complete({.seed = 1, .types = "first"})->types, "first");
+  EXPECT_FALSE(Complete({.seed = 1, .types = "new"}).ok());
 }
 
 TEST(ScenarioTest, WhatIsGivenStays) {

@@ -23,7 +23,9 @@ struct Crash {
 // What the seed chooses besides the faults themselves.
 struct Shape {
   explicit Shape(const Scenario& scenario)
-      : choices(scenario.seed * 7919 + 1), window_choices(scenario.seed * 7919 + 3) {
+      : choices(scenario.seed * 7919 + 1),
+        window_choices(scenario.seed * 7919 + 3),
+        type_choices(scenario.seed * 7919 + 9) {
     tree = *TopologyNamed(scenario.topology);
     const auto hosts = static_cast<int>(tree.rank_switch.size());
     config = {.mode = ModesNamed(scenario.mode, tree, choices),
@@ -105,6 +107,7 @@ struct Shape {
 
   Choices choices;
   Choices window_choices;  // apart, as those of the inline limit
+  Choices type_choices;    // of calls, where they are of all types
   TreeSpec tree;
   WorldConfig config;
   std::vector<GroupSpec> others;
@@ -245,7 +248,9 @@ void Trial::StartGroup(int group) {
   const int ranks = world_.ranks(group);
   Calls& calls = calls_.emplace_back();
   for (int k = 0; k < scenario_.calls; ++k) {
-    calls.emplace_back(RandomHeader(world_.choices(), ranks, shape_.max_count), ranks, group * kMaxCalls + k);
+    ControlHeader header = RandomHeader(world_.choices(), ranks, shape_.max_count);
+    if (scenario_.types == "all") ChooseType(shape_.type_choices, &header);
+    calls.emplace_back(header, ranks, group * kMaxCalls + k);
   }
   ends_.emplace_back(static_cast<size_t>(ranks));
   counts_.calls += scenario_.calls;

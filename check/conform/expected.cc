@@ -13,7 +13,10 @@
 namespace epic::conform {
 namespace {
 
-bool IsFloat(DataType type) { return type != DataType::kInt32 && type != DataType::kByte; }
+bool IsFloat(DataType type) { return FindType(type)->kind == ElementKind::kFloat; }
+
+// More digits than FP64 has, where the machine has them.
+using Real = long double;
 
 double HalfValue(uint16_t bits) {
   const int exponent = bits >> 10 & 0x1f;
@@ -28,7 +31,12 @@ double HalfValue(uint16_t bits) {
 }
 
 // Element number `at` as a number.
-double ValueAt(DataType type, const PacketBytes& bytes, size_t at) {
+Real ValueAt(DataType type, const PacketBytes& bytes, size_t at) {
+  if (type == DataType::kFloat64) {
+    double value;
+    std::memcpy(&value, bytes.data() + 8 * at, 8);
+    return value;
+  }
   if (type == DataType::kFloat32) {
     float value;
     std::memcpy(&value, bytes.data() + 4 * at, 4);
@@ -39,26 +47,68 @@ double ValueAt(DataType type, const PacketBytes& bytes, size_t at) {
   return type == DataType::kFloat16 ? HalfValue(half) : std::bit_cast<float>(uint32_t{half} << 16);
 }
 
-// Half the distance from 1 to the next value, and the largest value, of a type.
-double UnitOf(DataType type) {
-  return type == DataType::kFloat32 ? 0x1p-24 : type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
+// What rounding does to a type's numbers.
+struct Precision {
+  Real unit;     // half the distance from 1 to the next value
+  Real least;    // half the smallest subnormal, or more
+  Real largest;  // its largest value
+};
+
+Precision PrecisionOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat64:
+      return {0x1p-53, 0x1p-1074, 0x1.fffffffffffffp1023};
+    case DataType::kFloat16:
+      return {0x1p-11, 0x1p-25, 65504.0};
+    case DataType::kBFloat16:
+      return {0x1p-8, 0x1p-134, 0x1.fep127};
+    default:
+      return {0x1p-24, 0x1p-149, 0x1.fffffep127};
+  }
 }
-double LargestOf(DataType type) { return type == DataType::kFloat16 ? 65504.0 : 0x1.fep127; }
 
 // Whether element `at` of a sum in any order may be as seen.
 bool NearSum(DataType type, const std::vector<Contribution>& all, const PacketBytes& seen, size_t at) {
-  double sum = 0, absolute = 0;
+  const Precision precision = PrecisionOf(type);
+  Real sum = 0, absolute = 0;
   for (const Contribution& c : all) {
     sum += ValueAt(type, c.payload, at);
     absolute += std::abs(ValueAt(type, c.payload, at));
   }
-  const double value = ValueAt(type, seen, at);
+  const Real value = ValueAt(type, seen, at);
   if (std::isnan(sum)) return std::isnan(value);
   // What overflows on the way depends on the order.
-  if (!std::isfinite(value) || !std::isfinite(sum)) return absolute * (1 + UnitOf(type)) >= LargestOf(type);
-  // The smallest subnormal of binary16 is 2^-24; those of the others are far below any sum's error.
-  const double least = type == DataType::kFloat16 ? 0x1p-25 : 0x1p-149;
-  return std::abs(value - sum) <= static_cast<double>(all.size() + 1) * UnitOf(type) * absolute + least;
+  if (!std::isfinite(value) || !std::isfinite(sum))
+    return absolute * (1 + precision.unit) >= precision.largest;
+  return std::abs(value - sum) <=
+         static_cast<Real>(all.size() + 1) * precision.unit * absolute + precision.least;
+}
+
+// The same of a product. Where one on the way may leave the normal numbers that it is computed in, what
+// becomes of it depends on the order, and anything may be.
+bool NearProduct(DataType type, const std::vector<Contribution>& all, const PacketBytes& seen, size_t at) {
+  const Precision precision = PrecisionOf(type);
+  const bool wide = type == DataType::kFloat64;
+  const Real on_the_way = wide ? precision.largest : PrecisionOf(DataType::kFloat32).largest;
+  Real product = 1, above = 1, below = 1;
+  for (const Contribution& c : all) {
+    const Real factor = ValueAt(type, c.payload, at);
+    product *= factor;
+    if (std::isfinite(factor) && factor != 0) (std::abs(factor) > 1 ? above : below) *= std::abs(factor);
+  }
+  const Real value = ValueAt(type, seen, at);
+  if (above >= on_the_way || below < 4 / on_the_way) return true;
+  if (!std::isfinite(product)) return std::isnan(product) ? std::isnan(value) : value == product;
+  const Real off = static_cast<Real>(all.size() + 1) * precision.unit * std::abs(product) + precision.least;
+  if (!std::isfinite(value)) return !std::isnan(value) && std::abs(product) + off >= precision.largest;
+  return std::abs(value - product) <= off;
+}
+
+// Whether element `at` of a reduction whose result depends on the order may be as seen.
+bool NearResult(const ControlHeader& header, const std::vector<Contribution>& all, const PacketBytes& seen,
+                size_t at) {
+  if (header.op == ReduceOp::kSum) return NearSum(header.type, all, seen, at);
+  return header.op == ReduceOp::kProduct && NearProduct(header.type, all, seen, at);
 }
 
 PacketBytes Reduced(const ControlHeader& header, const std::vector<Contribution>& all) {
@@ -74,7 +124,7 @@ PacketBytes Reduced(const ControlHeader& header, const std::vector<Contribution>
 
 bool CanServe(const ControlHeader& header, const engine::GroupConfig& group) {
   if (WrongField(header, group.world_size, MessageBytes(group)) != ControlField::kNone) return false;
-  return !Reduces(header.collective) || header.count == 0 || CanReduce(header.op, header.type);
+  return epic::CanServe(group.abilities, header);
 }
 
 PacketBytes MergedControl(const std::vector<Contribution>& contributions, const std::vector<uint32_t>& ranks,
@@ -122,7 +172,7 @@ std::string WrongPayload(const ControlHeader& header, const std::vector<Contribu
     if (IsFloat(header.type)) {
       const bool nan = std::isnan(ValueAt(header.type, sum, at));
       fits = nan && std::isnan(ValueAt(header.type, seen, at));  // which NaN is not specified
-      fits |= !exact && header.op == ReduceOp::kSum && NearSum(header.type, contributions, seen, at);
+      fits |= !exact && NearResult(header, contributions, seen, at);
     }
     if (fits) continue;
     const auto element = [&](const PacketBytes& bytes) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "reduce/reduce.h"
+
 namespace epic::conform {
 namespace {
 
@@ -15,6 +17,12 @@ PacketBytes Floats(const std::vector<float>& values) {
 }
 PacketBytes Halves(const std::vector<uint16_t>& values) {
   PacketBytes bytes(values.size() * 2);
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+PacketBytes Doubles(const std::vector<double>& values) {
+  PacketBytes bytes(values.size() * 8);
   std::memcpy(bytes.data(), values.data(), bytes.size());
   return bytes;
 }
@@ -51,6 +59,67 @@ TEST(ExpectedTest, SixteenBits) {
   const std::vector<Contribution> brains = {{0, Halves({0x3f80})}, {1, Halves({0x4000})}};
   EXPECT_EQ(WrongPayload(Sum(DataType::kBFloat16), brains, Halves({0x4040}), false), "");
   EXPECT_NE(WrongPayload(Sum(DataType::kBFloat16), brains, Halves({0x4048}), false), "");
+}
+
+ControlHeader Product(DataType type) {
+  ControlHeader header = Sum(type);
+  header.op = ReduceOp::kProduct;
+  return header;
+}
+
+TEST(ExpectedTest, SixtyFourBits) {
+  const std::vector<Contribution> all = {{0, Doubles({0x1p53})}, {1, Doubles({1})}, {2, Doubles({1})}};
+  const ControlHeader header = Sum(DataType::kFloat64);
+  EXPECT_EQ(WrongPayload(header, all, Doubles({0x1p53}), true), "");
+  EXPECT_EQ(WrongPayload(header, all, Doubles({0x1p53 + 2}), false), "");
+  EXPECT_NE(WrongPayload(header, all, Doubles({0x1p53 + 2}), true), "");
+  EXPECT_NE(WrongPayload(header, all, Doubles({0x1p53 + 16}), false), "");
+}
+
+TEST(ExpectedTest, AProductOfFloatsMayBeThatOfAnotherOrderUnlessTheOrderIsGiven) {
+  const std::vector<Contribution> all = {{0, Floats({1.1f})}, {1, Floats({1.3f})}, {2, Floats({1.7f})}};
+  const ControlHeader header = Product(DataType::kFloat32);
+  const float in_order = 1.1f * 1.3f * 1.7f;
+  EXPECT_EQ(WrongPayload(header, all, Floats({in_order}), true), "");
+  EXPECT_EQ(WrongPayload(header, all, Floats({std::nextafter(in_order, 9.0f)}), false), "");
+  EXPECT_NE(WrongPayload(header, all, Floats({std::nextafter(in_order, 9.0f)}), true), "");
+  EXPECT_NE(WrongPayload(header, all, Floats({in_order * 1.1f}), false), "") << "one twice";
+  EXPECT_NE(WrongPayload(header, all, Floats({-in_order}), false), "");
+  EXPECT_NE(WrongPayload(header, all, Floats({NAN}), false), "");
+}
+
+// 2^100 * 2^100 * 2^-100 is infinite or 2^100 as the order has it; 2^70 * 2^70 is infinite in any.
+TEST(ExpectedTest, WhatOverflowsOnTheWayMayBeAnything) {
+  const ControlHeader header = Product(DataType::kFloat32);
+  const std::vector<Contribution> all = {
+      {0, Floats({0x1p100f})}, {1, Floats({0x1p100f})}, {2, Floats({0x1p-100f})}};
+  EXPECT_EQ(WrongPayload(header, all, Floats({0x1p100f}), false), "");
+  EXPECT_EQ(WrongPayload(header, all, Floats({INFINITY}), false), "");
+  EXPECT_NE(WrongPayload(header, all, Floats({0x1p100f}), true), "");
+  const std::vector<Contribution> other = {all[0], all[2], all[1]};
+  EXPECT_EQ(WrongPayload(header, other, Floats({INFINITY}), false), "");
+  EXPECT_NE(WrongPayload(header, other, Floats({INFINITY}), true), "");
+  // FP16 in FP32: 2^15 * 2^15 * 2^-20.
+  const std::vector<Contribution> halves = {
+      {0, Halves({0x7800})}, {1, Halves({0x7800})}, {2, Halves({0x0010})}};
+  EXPECT_EQ(WrongPayload(Product(DataType::kFloat16), halves, Halves({0x6400}), false), "");
+  EXPECT_NE(WrongPayload(Product(DataType::kFloat16), halves, Halves({0x7c00}), false), "");
+}
+
+TEST(ExpectedTest, IntegersHaveNoTolerance) {
+  for (const OpInfo& row : kReduceOps) {
+    ControlHeader header = Sum(DataType::kUint64);
+    header.op = row.op;
+    const std::vector<Contribution> all = {{0, Doubles({3.5})}, {1, Doubles({-7.25})}};  // any bits
+    for (const bool exact : {false, true}) {
+      PacketBytes seen(8);
+      Load(row.op, header.type, seen, all[0].payload);
+      Accumulate(row.op, header.type, seen, all[1].payload);
+      EXPECT_EQ(WrongPayload(header, all, seen, exact), "") << row.name;
+      seen[5] ^= 1;
+      EXPECT_NE(WrongPayload(header, all, seen, exact), "") << row.name;
+    }
+  }
 }
 
 TEST(ExpectedTest, MinimaHaveNoTolerance) {

@@ -62,7 +62,7 @@ void Monitor::OnPacketIn(PortId port, const roce::Packet& packet) {
 
 void Monitor::OnPacketOut(uint64_t line, PortId port, const roce::Packet& packet) {
   ++verdict_.packets_out;
-  const Address remote{Raw(packet.dst_ip), Raw(packet.bth.dest_qp)};
+  const Address remote{Raw(packet.dst_ip.v4()), Raw(packet.bth.dest_qp)};
   const auto it = by_remote_.find(remote);
   if (it == by_remote_.end()) {
     const auto gone = removed_.find(remote);
@@ -74,7 +74,9 @@ void Monitor::OnPacketOut(uint64_t line, PortId port, const roce::Packet& packet
                      ? std::string("a packet to an endpoint of a group")
                      : fmt::format("nothing of group {}: it has been removed", gone->second);
         },
-        [&] { return fmt::format("a packet to {} QPN {:#x}", DottedQuad(packet.dst_ip), remote.second); });
+        [&] {
+          return fmt::format("a packet to {} QPN {:#x}", DottedQuad(packet.dst_ip.v4()), remote.second);
+        });
     return;
   }
   GroupModel& group = groups_.at(it->second.group_id);
@@ -82,7 +84,7 @@ void Monitor::OnPacketOut(uint64_t line, PortId port, const roce::Packet& packet
   Judge judge(verdict_, line, it->second.group_id,
               group.is_parent(it->second.end) ? kParentChild : static_cast<int>(it->second.end));
   const auto seen = [&] {
-    return fmt::format("a packet from {} by port {}", DottedQuad(packet.src_ip), port);
+    return fmt::format("a packet from {} by port {}", DottedQuad(packet.src_ip.v4()), port);
   };
   judge.Expect(
       Rule::kInstalled, true, [] { return ""; }, [] { return ""; });

@@ -70,6 +70,13 @@ engine::GroupConfig ToGroup(const Json& json) {
   config.slots = json.at("slots");
   config.reproducible = json.at("reproducible");
   config.prompt_ns = json.at("prompt_ns");
+  if (json.contains("types")) {
+    config.abilities = {};
+    for (const std::string type : json.at("types"))
+      config.abilities.Add(TypeNamed(type).value_or(DataType::kNone));
+    for (const std::string op : json.at("operations"))
+      config.abilities.Add(OpNamed(op).value_or(ReduceOp::kNone));
+  }
   if (json.contains("parent")) config.parent = ToEndpoint(json.at("parent"));
   for (const Json& child : json.at("children")) config.children.push_back(ToEndpoint(child));
   if (config.path_mtu == 0 || config.message_packets == 0) throw BadLine("path_mtu or message_packets is 0");

@@ -42,6 +42,7 @@ void RandomCalls(const Realisation& realisation, const sim::TreeSpec& tree, cons
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(testing::Message() << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter");
     sim::Choices shape(seed * 7919);
+    sim::Choices types(seed * 7919 + 9);
     sim::World world({.mode = ModesFor(realisation, tree),
                       .tree = tree,
                       .path_mtu = 256u << shape.Below(3),
@@ -57,8 +58,9 @@ void RandomCalls(const Realisation& realisation, const sim::TreeSpec& tree, cons
     for (int g = 0; g < world.groups(); ++g) {
       Calls& calls = by_group[static_cast<size_t>(g)];
       for (int k = 0; k < 20; ++k) {
-        calls.emplace_back(sim::RandomHeader(world.choices(), world.ranks(g), 6000), world.ranks(g),
-                           1000 * g + k);
+        ControlHeader header = sim::RandomHeader(world.choices(), world.ranks(g), 6000);
+        if (k % 2 == 1) sim::ChooseType(types, &header);
+        calls.emplace_back(header, world.ranks(g), 1000 * g + k);
       }
       const Nanos spread = static_cast<Nanos>(shape.Below(4)) * 20 * kMicrosecond;
       for (int r = 0; r < world.ranks(g); ++r) sim::StartCalls(world, g, r, calls, world.now(), spread);

@@ -122,7 +122,7 @@ class Group {
     if (h.collective == Collective::kBarrier) return h;
     const bool parts = h.collective == Collective::kReduceScatter || h.collective == Collective::kAllGather;
     const bool copy = h.collective == Collective::kBroadcast || h.collective == Collective::kAllGather;
-    h.type = copy ? DataType::kByte : DataType::kFloat16;
+    h.type = copy ? DataType::kByte : Below(2) == 0 ? DataType::kFloat16 : DataType::kFloat64;
     h.op = copy ? ReduceOp::kNone : ReduceOp::kMin;
     h.count = Below(3) == 0 ? Below(20) : Below(10000);
     h.parts = parts ? size() : 1;

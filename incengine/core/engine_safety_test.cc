@@ -58,7 +58,8 @@ TEST_F(EngineTest, ReadsAndWritesAreNotAnswered) {
     config.mode = mode.mode;
     ASSERT_TRUE(engine.Install(config).ok());
     Control(0, 128);
-    for (const Opcode opcode : {Opcode::kRcWriteOnly, Opcode::kRcReadRequest}) {
+    for (const Opcode opcode : {Opcode::kRcWriteOnly, Opcode::kRcReadRequest, Opcode::kRcFetchAdd,
+                                Opcode::kRcAtomicAck, Opcode::kRcSendOnlyInv}) {
       for (const int32_t at : {0, 1, 2}) {  // a repetition, the next, and one behind a gap
         Deliver(From(0, Psn(kInPsn) + at, opcode));
         EXPECT_EQ(drops, std::vector{DropReason::kUnexpectedOpcode}) << at;

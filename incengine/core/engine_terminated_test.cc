@@ -276,7 +276,8 @@ TEST_F(TerminatedTest, AQueuePairThatFailsEndsTheGroupForTheOthers) {
 }
 
 TEST_F(TerminatedTest, WritesAndReadsAreRefused) {
-  for (const Opcode opcode : {Opcode::kRcWriteOnly, Opcode::kRcReadRequest}) {
+  for (const Opcode opcode :
+       {Opcode::kRcWriteOnly, Opcode::kRcReadRequest, Opcode::kRcCompareSwap, Opcode::kRcFetchAdd}) {
     engine = Engine(kOwn, 4, 1 << 20);
     InstallTerminated(true);
     Only(1, 0, {}, opcode);

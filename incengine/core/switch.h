@@ -57,6 +57,7 @@ struct SwitchConfig {
   size_t port_count = 0;
   size_t arena_bytes = 0;
   ForwardingMode forwarding = ForwardingMode::kLearning;
+  Abilities abilities = Abilities::All();  // that it states, and that its groups have
 };
 
 // A super-frame counts as many frames as it has packets.

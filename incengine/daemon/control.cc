@@ -9,8 +9,6 @@ namespace epic::daemon {
 namespace {
 
 constexpr uint32_t kMaxPathMtu = 4096;
-// The element types of protocol/types.h; every mode has all of them.
-constexpr const char* kTypes[] = {"float32", "int32", "float16", "bfloat16", "byte"};
 
 // Appends counters to a message.
 class CounterWriter {
@@ -91,7 +89,14 @@ proto::EngineInfo SwitchControl::Describe() const {
   for (const Mode mode : AllModes()) {
     if (engine::Engine::Realises(mode)) capability.add_modes(static_cast<proto::Mode>(mode));
   }
-  for (const char* type : kTypes) capability.add_types(type);
+  // Every mode has all of them.
+  const Abilities& abilities = switch_.config().abilities;
+  for (const TypeInfo& row : kDataTypes) {
+    if (abilities.Has(row.type)) capability.add_types(std::string(row.name));
+  }
+  for (const OpInfo& row : kReduceOps) {
+    if (abilities.Has(row.op)) capability.add_operations(std::string(row.name));
+  }
   capability.set_max_path_mtu(kMaxPathMtu);
   capability.set_max_children(engine::kMaxChildren);
   const engine::Arena& arena = switch_.engine().arena();
@@ -175,8 +180,9 @@ void SwitchControl::DumpCounters(proto::DumpReply* reply) const {
 }
 
 StatusOr<proto::InstallReply> SwitchControl::Install(const proto::InstallRequest& request) {
-  const auto config = FromProto(request.group(), ports_);
+  auto config = FromProto(request.group(), ports_);
   if (!config.ok()) return config.status();
+  config->abilities = switch_.config().abilities;
   const auto bytes = switch_.engine().Install(*config);
   if (!bytes.ok()) return bytes.status();
   if (trace_ != nullptr) trace_->OnInstall(io::MonotonicNow(), *config);

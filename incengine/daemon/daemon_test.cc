@@ -169,7 +169,11 @@ TEST_F(DaemonTest, DescribesItself) {
   std::vector<int> modes;
   for (const Mode mode : AllModes()) modes.push_back(NumberOf(mode));
   EXPECT_THAT(info.capability().modes(), ElementsAreArray(modes));
-  EXPECT_THAT(info.capability().types(), ElementsAre("float32", "int32", "float16", "bfloat16", "byte"));
+  EXPECT_THAT(info.capability().types(),
+              ElementsAre("float32", "int32", "float16", "bfloat16", "byte", "float64", "int64", "uint64",
+                          "uint32", "int8", "uint8", "int16", "uint16"));
+  EXPECT_THAT(info.capability().operations(),
+              ElementsAre("sum", "min", "max", "product", "band", "bor", "bxor", "land", "lor"));
   EXPECT_EQ(info.capability().arena_bytes(), 65536u);
   EXPECT_EQ(info.capability().arena_free_bytes(), 65536u);
   EXPECT_EQ(info.capability().max_children(), 64u);

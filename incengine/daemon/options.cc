@@ -46,6 +46,25 @@ roce::MacAddress MacFor(Ipv4 address) {
           static_cast<uint8_t>(ip)};
 }
 
+// Of two lists of names; an empty one stands for all.
+std::string ParseAbilities(const std::string& types, const std::string& operations, Abilities* out) {
+  Abilities has;
+  for (const TypeInfo& row : kDataTypes) {
+    if (types.empty()) has.Add(row.type);
+  }
+  for (const OpInfo& row : kReduceOps) {
+    if (operations.empty()) has.Add(row.op);
+  }
+  if (!types.empty()) {
+    if (const std::string wrong = AddTypes(types, &has); !wrong.empty()) return "--types: " + wrong;
+  }
+  if (!operations.empty()) {
+    if (const std::string wrong = AddOps(operations, &has); !wrong.empty()) return "--operations: " + wrong;
+  }
+  *out = has;
+  return {};
+}
+
 std::string CheckPorts(const std::vector<std::string>& ports) {
   if (ports.size() > kMaxPorts) return fmt::format("--port: more than {} ports", kMaxPorts);
   std::set<std::string> seen;
@@ -62,7 +81,7 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
       "incengine: a switch that forwards Ethernet frames and sums RoCE collectives on their way.\n"
       "Needs CAP_NET_RAW; the interfaces must be up, with the offloads tso, gso and gro off at both ends,\n"
       "and tx as well, but on veths between switches, or a switch and a softnic host.\n");
-  std::string address, mac, forwarding = "learning";
+  std::string address, mac, forwarding = "learning", types, operations;
   uint64_t sram = 16 << 20, spin_us = 200, ring_mb = 4, trace_limit = 64 << 20;
   options->log_level = "info";
   app.add_option("--name", options->name, "the switch's name in the topology")->required();
@@ -93,6 +112,12 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
                  "receive ring of each port and core in MiB; this memory cannot be swapped")
       ->check(InRange(uint64_t{1}, uint64_t{1024}, "MiB"))
       ->capture_default_str();
+  app.add_option("--types", types,
+                 "the element types that groups may have here, for example float32,int32 (default: all)");
+  app.add_option(
+      "--operations", operations,
+      "the operations, for example sum,max (default: all); calls that need others are refused, and "
+      "the manager plans with what there is");
   app.add_flag("--single-frames", options->ports.single_frames,
                "each packet in a frame of its own: no super-frames, in or out");
   app.add_flag("--check-config", options->check_config,
@@ -120,6 +145,7 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   options->config.mac = MacFor(options->config.address);
   if (wrong.empty() && !mac.empty()) wrong = ParseMac(mac, &options->config.mac);
   if (wrong.empty()) wrong = CheckPorts(options->ports.interfaces);
+  if (wrong.empty()) wrong = ParseAbilities(types, operations, &options->config.abilities);
   if (!wrong.empty()) {
     std::cerr << "incengine: " << wrong << "\n";
     return ParseOutcome::kUsageError;

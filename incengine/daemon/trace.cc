@@ -55,6 +55,17 @@ nlohmann::ordered_json ToJson(const engine::GroupConfig& config) {
                                   {"slots", config.slots},
                                   {"reproducible", config.reproducible},
                                   {"prompt_ns", config.prompt_ns}};
+  // Only where calls are refused for it.
+  if (config.abilities != Abilities::All()) {
+    group["types"] = nlohmann::ordered_json::array();
+    for (const TypeInfo& row : kDataTypes) {
+      if (config.abilities.Has(row.type)) group["types"].push_back(row.name);
+    }
+    group["operations"] = nlohmann::ordered_json::array();
+    for (const OpInfo& row : kReduceOps) {
+      if (config.abilities.Has(row.op)) group["operations"].push_back(row.name);
+    }
+  }
   if (config.parent) group["parent"] = ToJson(*config.parent);
   group["children"] = nlohmann::ordered_json::array();
   for (const engine::EndpointConfig& child : config.children) group["children"].push_back(ToJson(child));
@@ -129,7 +140,7 @@ void Trace::Packet(Nanos now, const char* event, PortId port, const roce::Packet
   fmt::format_to(std::back_inserter(line),
                  "{{\"event\":\"{}\",\"time\":{},\"port\":{},\"src\":\"{}\",\"dst\":\"{}\",\"tos\":{},"
                  "\"opcode\":{},\"pkey\":{},\"qpn\":{},\"psn\":{},\"ack_req\":{}",
-                 event, now, port, Dotted(packet.src_ip), Dotted(packet.dst_ip), packet.tos,
+                 event, now, port, Dotted(packet.src_ip.v4()), Dotted(packet.dst_ip.v4()), packet.tos,
                  static_cast<int>(bth.opcode), bth.pkey, Raw(bth.dest_qp), bth.psn.raw(), bth.ack_req);
   if (info.imm) fmt::format_to(std::back_inserter(line), ",\"imm\":{}", packet.imm);
   if (info.aeth) {

@@ -65,10 +65,9 @@ bool MergeFrom(Call& call, size_t child) {
   ControlSlot& slot = ControlSlotOf(ctx, up.invocation);
   if (slot.invocation != up.invocation) {
     slot = ControlSlot{.invocation = up.invocation, .header = *header};
-    const bool reducible =
-        !Reduces(header->collective) || header->count == 0 || CanReduce(header->op, header->type);
     const ControlField wrong = WrongField(*header, ctx.config.world_size, MessageBytes(ctx.config));
-    if (header->status == ControlStatus::kOk && (wrong != ControlField::kNone || !reducible)) {
+    if (header->status == ControlStatus::kOk &&
+        (wrong != ControlField::kNone || !CanServe(ctx.config.abilities, *header))) {
       slot.header.status = ControlStatus::kUnsupported;
       slot.header.field = wrong;
       slot.header.culprit = ep.config.ranks.front();

@@ -2,14 +2,9 @@
 
 #include "incengine/modules/buffer.h"
 #include "incengine/modules/transmit.h"
-#include "reduce/reduce.h"
 
 namespace epic::engine {
 namespace {
-
-bool Supported(const ControlHeader& header) {
-  return !Reduces(header.collective) || header.count == 0 || CanReduce(header.op, header.type);
-}
 
 // Is the packet the first of a control message with this header?
 bool BeginsMessage(const Context& ctx, const roce::Packet& packet, const ControlHeader& header) {
@@ -104,7 +99,7 @@ bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index 
   ControlSlot& slot = ControlSlotOf(ctx, number);
   if (opens) {
     const ControlField wrong = WrongField(*header, ctx.config.world_size, MessageBytes(ctx.config));
-    const bool can = wrong == ControlField::kNone && Supported(*header);
+    const bool can = wrong == ControlField::kNone && CanServe(ctx.config.abilities, *header);
     OpenInvocation(ctx, *header, can);
     slot = ControlSlot{.invocation = number, .header = *header};
     if (header->status == ControlStatus::kOk && !can) {

@@ -10,6 +10,7 @@
 #include "base/psn.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "protocol/abilities.h"
 #include "protocol/modes.h"
 #include "roce/packet.h"
 
@@ -54,6 +55,7 @@ struct GroupConfig {
   std::optional<EndpointConfig> parent;  // none at the root
   std::vector<EndpointConfig> children;
   Nanos prompt_ns = 20 * kMillisecond;
+  Abilities abilities = Abilities::All();  // of this switch: calls that need others are refused (UNSUPPORTED)
 };
 
 // Of the longest message: MU.

@@ -100,6 +100,8 @@ int CreateGroup(const ClientOptions& options, const CreateOptions& create) {
   request.set_window_messages(create.window_messages);
   if (create.inline_bytes) request.set_inline_bytes(*create.inline_bytes);
   if (create.start_psn) request.set_start_psn(*create.start_psn);
+  for (const std::string& type : create.types) request.add_types(type);
+  for (const std::string& operation : create.operations) request.add_operations(operation);
   return Ask(options, &Stub::CreateGroup, request, [](const proto::GroupState& group) {
     return fmt::format("group {} is reserved for {} ranks\n", group.name(), group.world_size());
   });

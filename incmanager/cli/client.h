@@ -34,6 +34,7 @@ struct CreateOptions {
   uint32_t window_messages = 0;
   std::optional<uint32_t> inline_bytes;
   std::optional<uint32_t> start_psn;
+  std::vector<std::string> types, operations;  // that each switch must have
 };
 
 // Each returns an exit code.

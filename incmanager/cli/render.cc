@@ -62,6 +62,19 @@ std::string SwitchModes(const proto::GroupState& group) {
   return out;
 }
 
+// "lacks       operation product, operation bxor: leaf1 (version 0.1.0)", a line for each switch.
+std::string Lacks(const proto::GroupState& group) {
+  std::vector<std::pair<std::string, std::string>> by_switch;
+  for (const proto::Lack& lack : group.lacks()) {
+    if (by_switch.empty() || by_switch.back().first != lack.where()) by_switch.emplace_back(lack.where(), "");
+    std::string& what = by_switch.back().second;
+    what += (what.empty() ? "" : ", ") + lack.what();
+  }
+  std::string out;
+  for (const auto& [where, what] : by_switch) out += fmt::format("lacks       {}: {}\n", what, where);
+  return out;
+}
+
 std::string CounterLines(const google::protobuf::RepeatedPtrField<proto::Counter>& counters,
                          const std::string& indent) {
   std::string out;
@@ -298,6 +311,8 @@ std::string RenderGroup(const proto::GroupState& group) {
   out += fmt::format("mode        {}{}\n", ModeName(group.mode()), SwitchModes(group));
   out += fmt::format("order       {}\n", group.reproducible() ? "reproducible: sums in the order of children"
                                                               : "as packets arrive");
+  if (!group.needs().empty()) out += fmt::format("needs       {}\n", group.needs());
+  out += Lacks(group);
   out += fmt::format("ranks       {} of {} joined\n", group.joined_ranks_size(), group.world_size());
   out += fmt::format("path MTU    {}\n", chosen(group.path_mtu(), " bytes"));
   out += fmt::format("message M   {}\n", chosen(group.message_packets(), " packets"));

@@ -97,25 +97,6 @@ Failure GroupTable::CheckAgainst(const Group& group, const JoinRequest& join, No
   return {};
 }
 
-SwitchModes GroupTable::ModesOf(const GroupSpec& spec) const {
-  SwitchModes modes;
-  for (const auto& [name, mode] : spec.switch_modes) modes[*topology_->FindSwitch(name)] = mode;
-  return modes;
-}
-
-std::vector<SwitchOffer> GroupTable::Offers(Mode mode, const SwitchModes& switch_modes) const {
-  std::vector<SwitchOffer> offers(topology_->switch_count);
-  for (NodeId node = 0; node < topology_->switch_count; ++node) {
-    const auto own = switch_modes.find(node);
-    offers[node].unusable = switches_->Unusable(node, own == switch_modes.end() ? mode : own->second);
-    offers[node].max_children = switches_->entry(node).engine.max_children;
-  }
-  for (const auto& [id, group] : groups_) {
-    for (const ContextPlan& context : group.plan.contexts) ++offers[context.node].groups;
-  }
-  return offers;
-}
-
 std::variant<uint32_t, Failure> GroupTable::ChoosePathMtu(const Group& group, const Tree& tree) const {
   uint32_t possible = std::min(options_.max_path_mtu, topology_->path_mtu);
   std::string by = fmt::format("the links of topology {}", topology_->name);
@@ -185,7 +166,7 @@ void GroupTable::Install(Nanos now, Group* group) {
     ranks.push_back(member.join);
   }
   const SwitchModes switch_modes = ModesOf(group->spec);
-  const auto tree = BuildTree(*topology_, forwarding_, Offers(group->spec.mode, switch_modes), hosts);
+  const auto tree = ChooseTree(*group, switch_modes, hosts);
   if (const auto* failure = std::get_if<Failure>(&tree)) return FailGroup(now, group, *failure);
   const auto& built = std::get<Tree>(tree);
   const auto mtu = ChoosePathMtu(*group, built);
@@ -230,6 +211,7 @@ void GroupTable::Install(Nanos now, Group* group) {
                        &random_, &qpns_);
   if (const auto* failure = std::get_if<Failure>(&plan)) return FailGroup(now, group, *failure);
   group->plan = std::move(std::get<GroupPlan>(plan));
+  TellAbilities(group);
   if (const auto& half = group->plan.half_super_frames; !half.empty()) {
     world_->Note(
         fmt::format("group {}: single frames on links of which one end takes super-frames and the other does "
@@ -302,6 +284,7 @@ Status GroupTable::Create(const GroupSpec& asked) {
     return MakeStatus(StatusCode::kInvalidArgument, message);
   };
   if (!IsName(spec.name)) return invalid("name: must be 1 to 64 printable characters without spaces");
+  if (!spec.wrong.empty()) return invalid(spec.wrong);
   if (Status status = CheckModes(spec); !status.ok()) return status;
   if (reserved_.contains(spec.name) || live_.contains(spec.name)) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group {} exists", spec.name));

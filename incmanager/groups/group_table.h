@@ -78,6 +78,8 @@ struct GroupSpec {
   uint32_t window_messages = 0;
   std::optional<uint32_t> start_psn;
   std::optional<uint32_t> inline_bytes;  // most data of a call that travel in its control message
+  Abilities needs;                       // that each switch of the tree must have
+  std::string wrong;                     // with what was asked for, as far as it did not fit here
 };
 
 enum class GroupPhase : uint8_t { kReserved, kJoining, kInstalling, kRunning, kLeaving, kFailed };
@@ -119,6 +121,7 @@ struct Group {
   uint32_t slots = 0;
   uint32_t inline_bytes = 0;
   std::string window_reason;
+  std::vector<Lack> lacks;  // of the switches of the plan
   Failure failure;
   Nanos next_waiting = 0;
   Nanos remove_at = kNever;     // of a failed group
@@ -183,7 +186,11 @@ class GroupTable {
   std::variant<Window, Failure> ChooseGroupWindow(const Group& group, const Tree& tree,
                                                   uint32_t path_mtu) const;
   SwitchModes ModesOf(const GroupSpec& spec) const;
-  std::vector<SwitchOffer> Offers(Mode mode, const SwitchModes& switch_modes) const;
+  std::variant<Tree, Failure> ChooseTree(const Group& group, const SwitchModes& switch_modes,
+                                         const std::vector<NodeId>& hosts) const;
+  std::vector<SwitchOffer> Offers(const GroupSpec& spec, const SwitchModes& switch_modes,
+                                  const Abilities& needs, uint32_t path_mtu) const;
+  void TellAbilities(Group* group) const;
 
   void Run(Group* group);
   void FailWhere(Nanos now, const std::function<bool(const Group&)>& is_hit, const Failure& failure);

@@ -16,6 +16,7 @@
 #include "incmanager/policies/modes.h"
 #include "incmanager/policies/tree.h"
 #include "incmanager/topology.h"
+#include "protocol/abilities.h"
 
 namespace epic::manager {
 
@@ -35,6 +36,12 @@ struct JoinRequest {
   bool super_frames = false;
 };
 
+// A type or an operation that not all switches of a group have.
+struct Lack {
+  std::string what;   // "operation product"
+  std::string where;  // one of those that lack it, "leaf1 (version 0.1.0)"
+};
+
 // What it is told when the group runs; see Joined there.
 struct JoinedReply {
   uint64_t group_id = 0;
@@ -50,6 +57,8 @@ struct JoinedReply {
   uint32_t inline_bytes = 0;
   bool super_frames = false;
   uint32_t start_messages = 0;
+  Abilities abilities = Abilities::All();  // that all switches have
+  std::vector<Lack> lacks;                 // of all others
 };
 
 // One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.

@@ -142,6 +142,25 @@ bool SwitchTable::OnVerdict(NodeId node, Verdict verdict) {
   return true;
 }
 
+std::string SwitchTable::NameAndVersion(NodeId node) const {
+  const std::string& version = entries_[node].engine.version;
+  return fmt::format("{} (version {})", topology_->nodes[node].name, version.empty() ? "unknown" : version);
+}
+
+std::string SwitchTable::Lacks(NodeId node, const Abilities& needs, uint32_t path_mtu) const {
+  const EngineReport& engine = entries_[node].engine;
+  if (const Abilities lacking = engine.abilities.Lacking(needs); !lacking.empty()) {
+    const std::string what = NamesOf(lacking);
+    const bool one = what.find(',') == std::string::npos && what.find(" and ") == std::string::npos;
+    return fmt::format("{} {} not in {}", what, one ? "is" : "are", NameAndVersion(node));
+  }
+  if (path_mtu > engine.max_path_mtu) {
+    return fmt::format("a payload of {} bytes is more than the {} of {}", path_mtu, engine.max_path_mtu,
+                       NameAndVersion(node));
+  }
+  return {};
+}
+
 std::string SwitchTable::Unusable(NodeId node, Mode mode) const {
   switch (entries_[node].state) {
     case SwitchState::kUp:

@@ -12,6 +12,7 @@
 #include "incmanager/policies/modes.h"
 #include "incmanager/policies/tree.h"
 #include "incmanager/topology.h"
+#include "protocol/abilities.h"
 
 namespace epic::manager {
 
@@ -32,7 +33,9 @@ struct EngineReport {
   uint32_t max_children = 0;
   ModeSet modes;  // that it offers
   std::vector<PortState> ports;
-  bool repeated = false;  // the engine is slow to answer: this is what it said before
+  bool repeated = false;                   // the engine is slow to answer: this is what it said before
+  Abilities abilities = Abilities::All();  // that it states
+  std::string version;                     // of the engine
 };
 
 enum class SwitchState : uint8_t { kNeverSeen, kConfiguring, kUp, kEngineDown, kAgentLost, kLost };
@@ -77,6 +80,11 @@ class SwitchTable {
   bool OnVerdict(NodeId node, Verdict verdict);
 
   const SwitchEntry& entry(NodeId node) const { return entries_[node]; }
+  // The switch's name and version, as "leaf1 (version 0.1.0)".
+  std::string NameAndVersion(NodeId node) const;
+  // Why the switch cannot take part in a group that needs these abilities and packets with so many bytes of
+  // payload (0: any), as "operation product is not in leaf1 (version 0.1.0)"; empty if it can.
+  std::string Lacks(NodeId node, const Abilities& needs, uint32_t path_mtu) const;
   // Why the switch cannot take part in a new group in this mode; empty if it can.
   std::string Unusable(NodeId node, Mode mode) const;
 

@@ -67,6 +67,23 @@ proto::WindowInUse ToProto(const WindowInUse& window) {
   return out;
 }
 
+proto::Lack ToProto(const Lack& lack) {
+  proto::Lack out;
+  out.set_what(lack.what);
+  out.set_where(lack.where);
+  return out;
+}
+
+// Who states no operations is of an earlier version, and has those that it had. Names that are not known here
+// are a later version's.
+Abilities AbilitiesOf(const proto::Capability& capability) {
+  if (capability.operations().empty()) return Abilities::First();
+  Abilities out;
+  for (const std::string& name : capability.types()) out.Add(TypeNamed(name).value_or(DataType::kNone));
+  for (const std::string& name : capability.operations()) out.Add(OpNamed(name).value_or(ReduceOp::kNone));
+  return out;
+}
+
 proto::Joined ToProto(const JoinedReply& reply) {
   proto::Joined out;
   out.set_group_id(reply.group_id);
@@ -86,6 +103,13 @@ proto::Joined ToProto(const JoinedReply& reply) {
   out.set_retry_cnt(kRetryCount);
   out.set_rnr_retry(kRnrRetry);
   out.set_min_rnr_timer(kMinRnrTimer);
+  for (const TypeInfo& row : kDataTypes) {
+    if (reply.abilities.Has(row.type)) out.add_types(std::string(row.name));
+  }
+  for (const OpInfo& row : kReduceOps) {
+    if (reply.abilities.Has(row.op)) out.add_operations(std::string(row.name));
+  }
+  for (const Lack& lack : reply.lacks) *out.add_lacks() = ToProto(lack);
   return out;
 }
 
@@ -124,6 +148,8 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   out.max_path_mtu = info.capability().max_path_mtu();
   out.max_children = info.capability().max_children();
   for (const int mode : info.capability().modes()) out.modes.Add(FromProto(static_cast<proto::Mode>(mode)));
+  out.abilities = AbilitiesOf(info.capability());
+  out.version = Shortened(info.version());
   for (const proto::PortInfo& port : info.ports())
     out.ports.push_back({port.name(), port.mtu(), port.up(), port.super_frames()});
   return out;
@@ -142,6 +168,14 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   out.window_messages = request.window_messages();
   if (request.has_inline_bytes()) out.inline_bytes = request.inline_bytes();
   if (request.has_start_psn()) out.start_psn = request.start_psn();
+  for (const std::string& name : request.types()) {
+    if (std::string wrong = AddTypes(name, &out.needs); !wrong.empty())
+      out.wrong = "types: " + Shortened(wrong);
+  }
+  for (const std::string& name : request.operations()) {
+    if (std::string wrong = AddOps(name, &out.needs); !wrong.empty())
+      out.wrong = "operations: " + Shortened(wrong);
+  }
   return out;
 }
 
@@ -255,6 +289,8 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
     node.set_paper_formula(context.paper.formula);
     *node.mutable_config() = ToProto(context);
   }
+  out.set_needs(NamesOf(group.spec.needs));
+  for (const Lack& lack : group.lacks) *out.add_lacks() = ToProto(lack);
   if (!group.failure.ok()) *out.mutable_failure() = ToProto(group.failure);
   return out;
 }

@@ -24,5 +24,49 @@ TEST(Convert, WhatIsNoModeStaysNone) {
   }
 }
 
+// A switch that states no operations is of a version that had these.
+TEST(Convert, AnEarlierVersionHasTheFirstTypesAndOperations) {
+  proto::EngineInfo info;
+  for (const char* type : {"float32", "int32", "float16", "bfloat16", "byte"})
+    info.mutable_capability()->add_types(type);
+  info.set_version("0.0.9");
+  EXPECT_EQ(FromProto(info).abilities, Abilities::First());
+  EXPECT_EQ(FromProto(info).version, "0.0.9");
+  EXPECT_EQ(FromProto(proto::EngineInfo()).abilities, Abilities::First());
+}
+
+TEST(Convert, ASwitchHasWhatItStates) {
+  proto::EngineInfo info;
+  info.mutable_capability()->add_types("float64");
+  info.mutable_capability()->add_types("complex128");  // of a later version
+  info.mutable_capability()->add_operations("product");
+  info.mutable_capability()->add_operations("median");
+  const Abilities has = FromProto(info).abilities;
+  EXPECT_EQ(NamesOf(has), "type float64, operation product");
+}
+
+TEST(Convert, RanksAreToldWhatAllSwitchesHaveAndWhoLacksTheRest) {
+  JoinedReply reply;
+  reply.abilities = Abilities::First();
+  reply.lacks = {{"operation product", "leaf1 (version 0.1.0)"}};
+  const proto::Joined joined = ToProto(SessionEvent(reply)).joined();
+  EXPECT_EQ(joined.types_size(), 5);
+  ASSERT_EQ(joined.operations_size(), 3);
+  EXPECT_EQ(joined.operations(2), "max");
+  ASSERT_EQ(joined.lacks_size(), 1);
+  EXPECT_EQ(joined.lacks(0).what(), "operation product");
+  EXPECT_EQ(joined.lacks(0).where(), "leaf1 (version 0.1.0)");
+}
+
+TEST(Convert, WhatIsNoTypeIsWrongWithTheGroup) {
+  proto::CreateGroupRequest request;
+  request.add_types("int64");
+  request.add_operations("lor");
+  EXPECT_EQ(FromProto(request).wrong, "");
+  EXPECT_EQ(NamesOf(FromProto(request).needs), "type int64, operation lor");
+  request.add_types("int65");
+  EXPECT_NE(FromProto(request).wrong.find("types: 'int65' is not a type: float32"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace epic::manager

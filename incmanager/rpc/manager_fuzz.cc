@@ -217,6 +217,10 @@ class Trial : private ManagerWorld {
     valid.set_world_size((how & 2) != 0 ? 4 : 2);
     valid.set_mode(static_cast<proto::Mode>(how / 4 % proto::Mode_ARRAYSIZE));
     valid.set_reproducible((how & 0x10) != 0);
+    if ((how & 0x80) != 0) {
+      valid.add_types("float64");
+      valid.add_operations("product");
+    }
     if ((how & 0x20) != 0) (*valid.mutable_switch_modes())["leaf1"] = proto::MODE_TERMINATED;
     if ((how & 0x40) != 0) {
       for (uint32_t rank = 0; rank < valid.world_size(); ++rank) valid.add_hosts(fmt::format("h{}", rank));

@@ -13,23 +13,24 @@ void QueuePair::ResetRetries() {
   tx_.started_retry = false;
 }
 
+// The oldest request has ended well, and with it what was done locally behind it.
 void QueuePair::CompleteFront() {
-  const SendEntry& entry = tx_.sends.front();
-  if (entry.wr.signaled) {
-    const WcOpcode opcode = entry.wr.opcode == WrOpcode::kRead ? WcOpcode::kRead
-                            : IsWrite(entry.wr.opcode)         ? WcOpcode::kWrite
-                                                               : WcOpcode::kSend;
-    completions_.push_back({.wr_id = entry.wr.wr_id, .opcode = opcode, .bytes = entry.length});
-  }
-  if (entry.requested) --tx_.reads_in_flight;
-  tx_.sends.pop_front();
-  if (tx_.cur > 0) --tx_.cur;
+  do {
+    const SendEntry& entry = tx_.sends.front();
+    if (entry.wr.signaled) {
+      completions_.push_back(
+          {.wr_id = entry.wr.wr_id, .opcode = DoneAs(entry.wr.opcode), .bytes = entry.length});
+    }
+    if (entry.requested) --tx_.reads_in_flight;
+    tx_.sends.pop_front();
+    if (tx_.cur > 0) --tx_.cur;
+  } while (!tx_.sends.empty() && tx_.sends.front().done);
   // A request that memory refused behind others may be the oldest now: the next attempt settles it.
   if (tx_.cur == 0) tx_.stuck = false;
 }
 
-// Takes packets up to and with `acked` as acknowledged; acked < max. Stops at a Read whose data has not come,
-// then false.
+// Takes packets up to and with `acked` as acknowledged; acked < max. Stops at a Read or atomic whose data has
+// not come, then false.
 bool QueuePair::CompleteThrough(Nanos now, int64_t acked) {
   if (acked < tx_.una) return true;
   bool reached = true;
@@ -37,7 +38,7 @@ bool QueuePair::CompleteThrough(Nanos now, int64_t acked) {
   while (tx_.una <= acked) {
     const SendEntry& front = tx_.sends.front();
     const int64_t end = front.first + front.packets;
-    if (front.wr.opcode == WrOpcode::kRead) {
+    if (IsReadOrAtomic(front.wr.opcode)) {
       reached = false;
       break;
     }
@@ -53,8 +54,8 @@ bool QueuePair::CompleteThrough(Nanos now, int64_t acked) {
   return reached;
 }
 
-// A later acknowledgement says that responses to a Read got lost: "implied NAK" (9.7.5.2.4). One repetition
-// until something comes.
+// A later acknowledgement says that responses to a Read or atomic got lost: "implied NAK" (9.7.5.2.4). One
+// repetition until something comes.
 void QueuePair::OnMissingReadResponse() {
   ++counters_.read_gaps;
   if (!tx_.started_retry) Retry();
@@ -69,7 +70,8 @@ void QueuePair::TakeCredits(const Aeth& aeth, int64_t named) {
     tx_.message_limit = kNoLimit;
     return;
   }
-  const auto completed = static_cast<int64_t>(tx_.posts) - static_cast<int64_t>(tx_.sends.size());
+  const int64_t completed =
+      tx_.sends.empty() ? static_cast<int64_t>(tx_.posts) : tx_.sends.front().number - 1;
   // The MSN has 24 bits, as near to what has completed as they allow.
   const int64_t msn =
       completed + static_cast<int32_t>((aeth.msn - static_cast<uint32_t>(completed)) << 8) / 256;
@@ -123,14 +125,34 @@ void QueuePair::OnNak(Nanos now, uint8_t syndrome, int64_t named) {
   }
 }
 
-void QueuePair::OnReadResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory) {
-  if (named < tx_.una) return void(++counters_.stale);
-  if (named >= tx_.max) return void(++counters_.ack_beyond);
-  // It acknowledges all that is before it.
+// A response with data to packet `named` acknowledges all that is before it. False if there is no more to do.
+bool QueuePair::TakeBefore(Nanos now, int64_t named) {
+  if (named < tx_.una || named >= tx_.max) {
+    ++(named < tx_.una ? counters_.stale : counters_.ack_beyond);
+    return false;
+  }
   const int64_t before = tx_.una;
   const bool reached = CompleteThrough(now, named - 1);
   if (tx_.una != before) ResetRetries();
-  if (!reached) return OnMissingReadResponse();
+  if (!reached) OnMissingReadResponse();
+  return reached;
+}
+
+// The oldest request has had its response to packet `named`.
+void QueuePair::TakeResponse(Nanos now, int64_t named) {
+  const SendEntry& entry = tx_.sends.front();
+  const int64_t end = entry.first + entry.packets;
+  if (entry.requested) --tx_.reads_awaited;
+  tx_.una = named + 1;
+  tx_.nxt = std::max(tx_.nxt, tx_.una);
+  ResetRetries();
+  if (tx_.una == end) CompleteFront();
+  const Nanos timeout = TimeoutNanos(attr_.timeout);
+  tx_.timer_at = tx_.una < tx_.nxt && timeout != kNever ? now + timeout : kNever;
+}
+
+void QueuePair::OnReadResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory) {
+  if (!TakeBefore(now, named)) return;
   const SendEntry& entry = tx_.sends.front();
   if (entry.wr.opcode != WrOpcode::kRead) return void(++counters_.bad_response);
   const OpcodeInfo& info = Info(packet.bth.opcode);
@@ -144,18 +166,13 @@ void QueuePair::OnReadResponse(Nanos now, const Packet& packet, int64_t named, M
     return FailSend(WcStatus::kBadRespErr);
   if (!packet.payload.empty() && !Scatter(entry.wr.sges, begin, packet.payload, memory))
     return FailSend(WcStatus::kLocProtErr);
-  tx_.una = named + 1;
-  tx_.nxt = std::max(tx_.nxt, tx_.una);
-  ResetRetries();
-  const int64_t end = entry.first + entry.packets;
-  if (tx_.una == end) CompleteFront();
-  const Nanos timeout = TimeoutNanos(attr_.timeout);
-  tx_.timer_at = tx_.una < tx_.nxt && timeout != kNever ? now + timeout : kNever;
+  TakeResponse(now, named);
 }
 
 void QueuePair::OnResponse(Nanos now, const Packet& packet, Memory& memory) {
   const int64_t named = tx_.una + packet.bth.psn.DistanceFrom(SendPsn(tx_.una));
   if (Info(packet.bth.opcode).aeth && IsAck(packet.aeth.syndrome)) TakeCredits(packet.aeth, named);
+  if (packet.bth.opcode == Opcode::kRcAtomicAck) return OnAtomicResponse(now, packet, named, memory);
   if (packet.bth.opcode != Opcode::kRcAck) return OnReadResponse(now, packet, named, memory);
   if (IsAck(packet.aeth.syndrome)) return OnAck(now, named);
   if (IsNak(packet.aeth.syndrome) || IsRnrNak(packet.aeth.syndrome))

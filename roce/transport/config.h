@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/ip.h"
 #include "base/psn.h"
 #include "base/types.h"
 #include "roce/transport/rate.h"
@@ -51,12 +52,13 @@ constexpr Policy RxeLike() {
 
 // Fixed for the life of a queue pair.
 struct QpConfig {
-  Ipv4 local_ip{};
+  Ip local_ip;
   Qpn local_qpn{};
   uint32_t send_depth = 256;
   uint32_t recv_depth = 256;
   uint32_t max_inline_bytes = 64;
-  // RDMA Reads outstanding, own ones and the peer's: the most that Modify may ask for; at most 128.
+  // RDMA Reads and atomics outstanding, own ones and the peer's: the most that Modify may ask for; at most
+  // 128.
   uint8_t max_rd_atomic = 16;
   // Receives come from a shared receive queue (Memory::TakeSharedReceive), one per message; PostRecv takes
   // none, recv_depth counts for nothing, and credits are not given (InfiniBand specification 10.2.9.1).
@@ -73,19 +75,20 @@ inline constexpr uint32_t kMaxPathMtu = 4096;
 struct QpChange {
   std::optional<QpState> state;
   // To INIT.
-  std::optional<bool> remote_read, remote_write;  // access flags
+  std::optional<bool> remote_read, remote_write, remote_atomic;  // access flags
   // To RTR.
-  std::optional<Ipv4> remote_ip;
+  std::optional<Ip> remote_ip;
+  std::optional<Ip> local_ip;  // of the same version, if it is another one than the configuration's
   std::optional<Qpn> remote_qpn;
   std::optional<uint32_t> path_mtu;  // 256, 512, 1024, 2048 or 4096
   std::optional<Psn> rq_psn;
-  std::optional<uint8_t> max_dest_rd_atomic;  // RDMA Reads that the peer may have outstanding
+  std::optional<uint8_t> max_dest_rd_atomic;  // RDMA Reads and atomics that the peer may have outstanding
   std::optional<uint8_t> min_rnr_timer;       // code
   // To RTS.
   std::optional<Psn> sq_psn;
   std::optional<uint8_t> timeout;  // exponent; 0 is for ever
   std::optional<uint8_t> retry_cnt, rnr_retry;
-  std::optional<uint8_t> max_rd_atomic;  // own RDMA Reads outstanding
+  std::optional<uint8_t> max_rd_atomic;  // own RDMA Reads and atomics outstanding
 };
 
 enum class ModifyResult : uint8_t {
@@ -97,8 +100,8 @@ enum class ModifyResult : uint8_t {
 };
 
 struct QpAttributes {
-  bool remote_read = false, remote_write = false;
-  Ipv4 remote_ip{};
+  bool remote_read = false, remote_write = false, remote_atomic = false;
+  Ip remote_ip, local_ip;
   Qpn remote_qpn{};
   uint32_t path_mtu = 1024;
   Psn rq_psn, sq_psn;
@@ -107,6 +110,11 @@ struct QpAttributes {
   uint8_t timeout = 0;
   uint8_t retry_cnt = 0, rnr_retry = 0;
 };
+
+// Whether every value that is given lies in its range; at most so many Reads either way.
+bool InRange(const QpChange& change, uint8_t max_rd_atomic);
+// Sets what is given.
+void TakeAttributes(const QpChange& change, QpAttributes* to);
 
 struct QpCounters {
   uint64_t packets_sent = 0;  // requests and responses
@@ -127,7 +135,7 @@ struct QpCounters {
   uint64_t ack_beyond = 0;     // acknowledges what was never sent
   uint64_t stale = 0;          // response to something completed long since
   uint64_t bad_response = 0;   // malformed, but not worth an error
-  uint64_t bad_duplicate = 0;  // repeated read that is none
+  uint64_t bad_duplicate = 0;  // repeated read or atomic that is none
   uint64_t no_room = 0;        // too many answers waiting
 };
 

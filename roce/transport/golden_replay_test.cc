@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <string>
 
 #include "roce/frame.h"
 #include "roce/packet_testing.h"
 #include "roce/transport/transport_testing.h"
+#include "roce/transport/uc.h"
 
 namespace epic::roce::testing {
 namespace {
@@ -33,12 +35,16 @@ std::vector<OwnedPacket> ReadPackets(const std::string& name) {
   return packets;
 }
 
-bool IsRequest(const OwnedPacket& p) { return p.head.bth.opcode <= Opcode::kRcReadRequest; }
+bool IsRequest(const OwnedPacket& p) {
+  const Opcode op = p.head.bth.opcode;
+  return op <= Opcode::kRcReadRequest || Info(op).atomic_eth;
+}
 
 class Replay {
  public:
   // missed: the responder expects PSNs from so many before the first one captured.
-  explicit Replay(const std::string& name, uint32_t missed = 0) : packets_(ReadPackets(name)) {
+  explicit Replay(const std::string& name, uint32_t missed = 0, Qpn qpn = Qpn{0x11})
+      : packets_(ReadPackets(name)) {
     for (const OwnedPacket& p : packets_) {
       End& end = ends_[p.head.src_ip];
       if (IsRequest(p) && !end.first_psn) end.first_psn = p.head.bth.psn;
@@ -47,16 +53,18 @@ class Replay {
       end.memory.Add(1, 0, 1 << 16);
       QpConfig config;
       config.local_ip = ip;
-      config.local_qpn = Qpn{0x11};
+      config.local_qpn = qpn;
       config.policy = RxeLike();
       end.qp.emplace_back(config);
       const auto& [peer_ip, peer] = ip == ends_.begin()->first ? *ends_.rbegin() : *ends_.begin();
       QueuePair& qp = end.qp.front();
-      EXPECT_EQ(qp.Modify({.state = QpState::kInit, .remote_read = true, .remote_write = true}),
-                ModifyResult::kOk);
+      EXPECT_EQ(
+          qp.Modify(
+              {.state = QpState::kInit, .remote_read = true, .remote_write = true, .remote_atomic = true}),
+          ModifyResult::kOk);
       EXPECT_EQ(qp.Modify({.state = QpState::kRtr,
                            .remote_ip = peer_ip,
-                           .remote_qpn = Qpn{0x11},
+                           .remote_qpn = qpn,
                            .path_mtu = 256,
                            .rq_psn = peer.first_psn.value_or(Psn(0)) - missed,
                            .max_dest_rd_atomic = 1,
@@ -80,7 +88,11 @@ class Replay {
       End& from = ends_.at(captured.head.src_ip);
       End& to = ends_.at(captured.head.dst_ip);
       const OpcodeInfo& info = Info(captured.head.bth.opcode);
-      if (IsRequest(captured) && (info.first || info.only)) Post(i, from, to);
+      if (info.atomic_eth) {
+        PostAtomic(i, from, to);
+      } else if (IsRequest(captured) && (info.first || info.only)) {
+        Post(i, from, to);
+      }
       from.qp.front().Poll(0, from.memory, from.sink);
       if (from.sink.sent.empty()) {
         ADD_FAILURE() << "we sent nothing";
@@ -140,15 +152,117 @@ class Replay {
     EXPECT_EQ(from.qp.front().PostSend(wr), PostResult::kOk);
   }
 
+  // The atomic that is the i-th captured, on what its answer, which is the next, says that was there.
+  void PostAtomic(size_t i, End& from, End& to) {
+    const Packet& first = packets_[i].head;
+    ASSERT_LT(i + 1, packets_.size());
+    const bool swaps = first.bth.opcode == Opcode::kRcCompareSwap;
+    SendWr wr{.opcode = swaps ? WrOpcode::kCompareSwap : WrOpcode::kFetchAdd};
+    wr.sges = OneSge(0, kAtomicBytes, 1);
+    wr.remote_address = first.atomic.virtual_address;
+    wr.rkey = first.atomic.rkey;
+    wr.compare_add = swaps ? first.atomic.compare : first.atomic.swap_or_add;
+    wr.swap = first.atomic.swap_or_add;
+    to.memory.Remove(wr.rkey);
+    auto& region = to.memory.Add(wr.rkey, wr.remote_address, kAtomicBytes, /*remote=*/true);
+    std::memcpy(region.bytes.data(), &packets_[i + 1].head.original, kAtomicBytes);
+    EXPECT_EQ(from.qp.front().PostSend(wr), PostResult::kOk);
+  }
+
   std::vector<OwnedPacket> packets_;
-  std::map<Ipv4, End> ends_;
+  std::map<Ip, End> ends_;
+};
+
+// The same over an unreliable connection, where one end speaks and each packet is taken or not: our queue
+// pair in the place of each end.
+class UcReplay {
+ public:
+  explicit UcReplay(const std::string& name) : packets_(ReadPackets(name)) {
+    memory_.Add(1, 0, 1 << 16);
+    memory_.Add(2, 1 << 20, 1 << 16);
+  }
+
+  void Run() {
+    while (at_ < packets_.size()) {
+      SCOPED_TRACE(::testing::Message() << "frame " << at_);
+      Message();
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+
+ private:
+  // One message; its sender begins with its PSN, and its receiver at any.
+  void Message() {
+    const size_t begin = at_;
+    std::vector<uint8_t> data;
+    do {
+      data.insert(data.end(), packets_[at_].payload.begin(), packets_[at_].payload.end());
+    } while (!IsLast(packets_[at_++]));
+    const Packet &first = packets_[begin].head, &last = packets_[at_ - 1].head;
+    std::ranges::copy(data, memory_.region(1).bytes.begin());
+    const bool write = Info(first.bth.opcode).reth, imm = Info(last.bth.opcode).imm;
+    SendWr wr{.opcode = write ? (imm ? WrOpcode::kWriteImm : WrOpcode::kWrite)
+                              : (imm ? WrOpcode::kSendImm : WrOpcode::kSend)};
+    wr.solicited = last.bth.solicited;
+    wr.sges = OneSge(0, static_cast<uint32_t>(data.size()), 1);
+    wr.imm = last.imm;
+    wr.remote_address = first.reth.virtual_address;
+    wr.rkey = first.reth.rkey;
+    UcQueuePair from = End(first.src_ip, Qpn{0x99}, first.dst_ip, first.bth.dest_qp, first.bth.psn);
+    ASSERT_EQ(from.PostSend(wr), PostResult::kOk);
+    KeepingSink sink;
+    from.Poll(memory_, sink);
+    ASSERT_EQ(sink.sent.size(), at_ - begin);
+    UcQueuePair to = End(first.dst_ip, first.bth.dest_qp, first.src_ip, Qpn{0x99}, Psn(0));
+    ASSERT_EQ(to.PostRecv({.sges = OneSge(1 << 20, 4096, 2)}), PostResult::kOk);
+    if (write) memory_.Add(wr.rkey, wr.remote_address, 4096, /*remote=*/true);
+    for (size_t i = begin; i < at_; ++i) {
+      OwnedPacket ours = sink.sent[i - begin];
+      ours.head.udp_src_port = packets_[i].head.udp_src_port;
+      EXPECT_TRUE(SamePacket(ours.packet(), packets_[i].packet())) << "frame " << i;
+      to.OnPacket(packets_[i].packet(), memory_);
+    }
+    const auto& into = memory_.region(write ? wr.rkey : 2).bytes;
+    EXPECT_TRUE(std::ranges::equal(data, std::span(into).first(data.size())));
+    Completion c;
+    EXPECT_EQ(to.NextCompletion(&c), !write || imm);
+    EXPECT_TRUE(c.ok() && c.has_imm == imm && c.imm == (imm ? wr.imm : 0));
+    if (write) memory_.Remove(wr.rkey);
+  }
+
+  static bool IsLast(const OwnedPacket& p) {
+    const OpcodeInfo& info = Info(p.head.bth.opcode);
+    return info.last || info.only;
+  }
+
+  static UcQueuePair End(Ip ip, Qpn qpn, Ip peer_ip, Qpn peer, Psn psn) {
+    UcQueuePair qp({.local_ip = ip, .local_qpn = qpn});
+    EXPECT_EQ(qp.Modify({.state = QpState::kInit, .remote_write = true}), ModifyResult::kOk);
+    EXPECT_EQ(qp.Modify({.state = QpState::kRtr,
+                         .remote_ip = peer_ip,
+                         .remote_qpn = peer,
+                         .path_mtu = 256,
+                         .rq_psn = Psn(0)}),
+              ModifyResult::kOk);
+    EXPECT_EQ(qp.Modify({.state = QpState::kRts, .sq_psn = psn}), ModifyResult::kOk);
+    return qp;
+  }
+
+  std::vector<OwnedPacket> packets_;
+  size_t at_ = 0;
+  FlatMemory memory_;
 };
 
 TEST(GoldenReplayTest, Send) { Replay("rc_send.pcap").Run(); }
 TEST(GoldenReplayTest, Write) { Replay("rc_write.pcap").Run(); }
 TEST(GoldenReplayTest, Read) { Replay("rc_read.pcap").Run(); }
+TEST(GoldenReplayTest, FetchAdd) { Replay("rc_fetch_add.pcap").Run(); }
+TEST(GoldenReplayTest, CompareSwap) { Replay("rc_compare_swap.pcap", 0, Qpn{0x12}).Run(); }
 TEST(GoldenReplayTest, ImmediateOverThePsnWrap) { Replay("rc_imm.pcap").Run(); }
 TEST(GoldenReplayTest, SequenceNak) { Replay("rc_nak.pcap", /*missed=*/1).Run(); }
+TEST(GoldenReplayTest, UnreliableSend) { UcReplay("uc_send.pcap").Run(); }
+TEST(GoldenReplayTest, UnreliableWrite) { UcReplay("uc_write.pcap").Run(); }
+TEST(GoldenReplayTest, UnreliableImmediate) { UcReplay("uc_imm.pcap").Run(); }
 
 }  // namespace
 }  // namespace epic::roce::testing

@@ -12,7 +12,7 @@ template <typename Piece>
 bool ForPieces(const SgeList& list, uint64_t offset, uint64_t length, const Piece& piece) {
   uint64_t done = 0;
   for (size_t i = 0; i < list.count && done < length; ++i) {
-    const Sge& sge = list.sge[i];
+    const Sge& sge = list[i];
     if (offset >= sge.length) {
       offset -= sge.length;
       continue;

@@ -20,6 +20,10 @@ class Memory {
   // to all of them; length > 0. Valid until the call into the queue pair returns.
   virtual std::optional<std::span<uint8_t>> Map(Access access, uint32_t key, uint64_t address,
                                                 uint32_t length) = 0;
+  // Binds a memory window, or takes back the one that `rkey` names, for a request of this queue pair or of
+  // its peer. False, and nothing changed, if that may not be (InfiniBand specification 10.6.7.2).
+  virtual bool Bind(const WindowBind& /*bind*/) { return false; }
+  virtual bool Invalidate(uint32_t /*rkey*/) { return false; }
   // Takes the next work request of the shared receive queue; asked only by queue pairs that have one
   // (QpConfig::shared_receives), when a message needs a receive. Nothing if it is empty.
   virtual std::optional<RecvWr> TakeSharedReceive() { return std::nullopt; }

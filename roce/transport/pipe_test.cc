@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <random>
 
@@ -16,6 +17,17 @@ constexpr uint32_t kRkey = 2;
 constexpr uint32_t kRegion = 1 << 18;
 constexpr Nanos kDelay = 5 * kMicrosecond;
 
+// Atomics change a counter of their own, at the beginning of the peer's remote region.
+constexpr uint32_t kCounterBytes = 8;
+
+// Each job that binds or invalidates has a window of its own, with which that can be done once.
+constexpr uint32_t kFirstWindow = 1000;
+
+bool LandsInReceive(WrOpcode op) {
+  return op == WrOpcode::kSend || op == WrOpcode::kSendImm || op == WrOpcode::kSendInv;
+}
+bool TakesReceive(WrOpcode op) { return LandsInReceive(op) || HasImm(op); }
+
 struct Faults {
   double loss = 0, duplicate = 0, reorder = 0;
 };
@@ -24,7 +36,7 @@ struct Faults {
 struct Job {
   SendWr wr;
   uint32_t length = 0;
-  std::vector<uint8_t> data;  // sent, written, or what a read must bring
+  std::vector<uint8_t> data;  // sent, written, or what a read or atomic must bring
 };
 
 struct End {
@@ -86,12 +98,16 @@ class Pipe {
 
   // Each job has its own place in its side's memory, and writes and reads their own in the peer's.
   void MakeJobs(End& end) {
-    uint32_t at = 0;
+    uint32_t at = kCounterBytes;
+    uint64_t counter = 0;
     for (uint32_t i = 0; i < 40; ++i) {
-      const uint32_t length =
-          Chance(0.1) ? 0 : static_cast<uint32_t>(random_() % (Chance(0.3) ? 12000 : 900));
+      const auto opcode = static_cast<WrOpcode>(random_() % 10);
+      const uint32_t length = IsAtomic(opcode) ? kAtomicBytes
+                              : IsLocal(opcode) || Chance(0.1)
+                                  ? 0
+                                  : static_cast<uint32_t>(random_() % (Chance(0.3) ? 12000 : 900));
       if (at + length > kRegion / 2) break;
-      Job job{.wr = {.wr_id = i, .opcode = static_cast<WrOpcode>(random_() % 5)}, .length = length};
+      Job job{.wr = {.wr_id = i, .opcode = opcode}, .length = length};
       job.data.resize(length);
       for (uint8_t& byte : job.data) byte = static_cast<uint8_t>(random_());
       job.wr.signaled = Chance(0.7);
@@ -99,16 +115,36 @@ class Pipe {
       job.wr.imm = static_cast<uint32_t>(random_());
       job.wr.remote_address = kRegion + at;
       job.wr.rkey = kRkey;
+      if (IsAtomic(opcode)) counter = MakeAtomic(job, counter);
       // In up to three pieces.
       const uint32_t a = length / 3;
       job.wr.sges.count = 3;
       job.wr.sges.sge[0] = {at, a, kLkey};
       job.wr.sges.sge[1] = {at + a, a / 2, kLkey};
       job.wr.sges.sge[2] = {at + a + a / 2, length - a - a / 2, kLkey};
+      job.wr.invalidate_rkey = job.wr.bind.rkey =
+          kFirstWindow + 2 * i + (opcode == WrOpcode::kSendInv ? 1 : 0);
+      if (IsLocal(opcode)) job.wr.sges.count = 0;
       at += length;
       end.jobs.push_back(std::move(job));
     }
     end.jobs.back().wr.signaled = true;
+  }
+
+  // The request, and what it must bring: what the counter is by then. What it leaves there.
+  uint64_t MakeAtomic(Job& job, uint64_t counter) {
+    std::memcpy(job.data.data(), &counter, sizeof counter);
+    job.wr.swap = random_();
+    if (job.wr.opcode == WrOpcode::kFetchAdd) return counter + (job.wr.compare_add = random_());
+    job.wr.compare_add = Chance(0.7) ? counter : random_();
+    return job.wr.compare_add == counter ? job.wr.swap : counter;
+  }
+
+  // Who invalidates it finds it bound.
+  static void MakeWindow(const SendWr& wr, End& end, End& peer) {
+    FlatMemory& memory = wr.opcode == WrOpcode::kSendInv ? peer.memory : end.memory;
+    memory.AddWindow(wr.bind.rkey);
+    EXPECT_TRUE(wr.opcode == WrOpcode::kBindMw || memory.Bind(wr.bind));
   }
 
   void Post(End& end, End& peer) {
@@ -117,11 +153,13 @@ class Pipe {
       const auto at = static_cast<std::ptrdiff_t>(job.wr.remote_address - kRegion);
       if (job.wr.opcode == WrOpcode::kRead) {
         std::ranges::copy(job.data, peer.memory.region(kRkey).bytes.begin() + at);
-      } else {
+      } else if (!IsAtomic(job.wr.opcode)) {
         std::ranges::copy(job.data, end.memory.region(kLkey).bytes.begin() + at);
       }
+      MakeWindow(job.wr, end, peer);
       SendWr wr = job.wr;
-      if (job.length > 0 && job.length <= 64 && wr.opcode != WrOpcode::kRead) wr.inline_bytes = job.data;
+      if (IsAtomic(wr.opcode)) wr.remote_address = kRegion;
+      if (job.length > 0 && job.length <= 64 && !IsReadOrAtomic(wr.opcode)) wr.inline_bytes = job.data;
       ASSERT_EQ(end.qp.PostSend(wr), PostResult::kOk);
       // Inline data is the caller's again at once.
       if (!wr.inline_bytes.empty())
@@ -133,11 +171,8 @@ class Pipe {
   // Received messages land in the upper half of the local region, each at the place of its job.
   void PostRecv(End& end, const End& peer) {
     while (end.recvs_posted < peer.jobs.size()) {
-      const auto takes = [&](const Job& job) {
-        return job.wr.opcode != WrOpcode::kWrite && job.wr.opcode != WrOpcode::kRead;
-      };
       const Job& job = peer.jobs[end.recvs_posted];
-      if (takes(job)) {
+      if (TakesReceive(job.wr.opcode)) {
         if (Chance(0.5)) return;
         const uint64_t at = job.wr.remote_address - kRegion + kRegion / 2;
         ASSERT_EQ(end.qp.PostRecv({.wr_id = job.wr.wr_id, .sges = OneSge(at, job.length, kLkey)}),
@@ -178,8 +213,8 @@ class Pipe {
                    << "job " << job.wr.wr_id << " opcode " << static_cast<int>(job.wr.opcode));
       if (job.wr.signaled) want_sent.push_back(job.wr.wr_id);
       const auto place = static_cast<std::ptrdiff_t>(job.wr.remote_address - kRegion);
-      const bool to_recv = job.wr.opcode == WrOpcode::kSend || job.wr.opcode == WrOpcode::kSendImm;
-      const auto at = job.wr.opcode == WrOpcode::kRead ? end.memory.region(kLkey).bytes.begin() + place
+      const bool to_recv = LandsInReceive(job.wr.opcode);
+      const auto at = IsReadOrAtomic(job.wr.opcode) ? end.memory.region(kLkey).bytes.begin() + place
                       : to_recv ? peer.memory.region(kLkey).bytes.begin() + place + kRegion / 2
                                 : peer.memory.region(kRkey).bytes.begin() + place;
       EXPECT_TRUE(std::equal(job.data.begin(), job.data.end(), at));
@@ -190,6 +225,8 @@ class Pipe {
       EXPECT_EQ(c.bytes, job.length);
       EXPECT_EQ(c.has_imm, HasImm(job.wr.opcode));
       EXPECT_EQ(c.imm, c.has_imm ? job.wr.imm : 0);
+      EXPECT_EQ(c.has_invalidated, job.wr.opcode == WrOpcode::kSendInv);
+      EXPECT_EQ(c.invalidated_rkey, c.has_invalidated ? job.wr.invalidate_rkey : 0);
     }
     for (const Completion& c : end.sent) {
       EXPECT_EQ(c.status, WcStatus::kSuccess);

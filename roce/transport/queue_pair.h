@@ -8,6 +8,7 @@
 //   completer.cc   responses in: ACK, NAK, RNR NAK, read responses
 //   responder.cc   requests in: order, access, receive queue; acknowledgements
 //   responses.cc   responses out: ACK policy, read responses, CNP
+//   atomics.cc     compare and swap, fetch and add, at both ends
 //   state.cc       Modify, errors and flushing
 //
 // The caller hands over each packet with OnPacket and then calls Poll, which sends; it also calls Poll after
@@ -22,6 +23,7 @@
 #include "roce/packet.h"
 #include "roce/transport/config.h"
 #include "roce/transport/memory.h"
+#include "roce/transport/message.h"
 #include "roce/transport/ring.h"
 #include "roce/transport/types.h"
 
@@ -39,6 +41,8 @@ class QueuePair {
 
   // Memory of the request belongs to the transport until its completion. In ERR it is flushed at once.
   PostResult PostSend(const SendWr& wr);
+  // What PostSend would say, changing nothing, once `ahead` others have been posted.
+  PostResult CheckSend(const SendWr& wr, size_t ahead = 0) const;
   PostResult PostRecv(const RecvWr& wr);
 
   // One packet that was parsed and has a right ICRC. Nothing is sent before Poll.
@@ -50,6 +54,14 @@ class QueuePair {
   // Sending stops at so many packets without acknowledgement, if that is less than the policy's bound: for an
   // owner of many queue pairs who keeps what is under way together in bounds. At least 1.
   void LimitOutstanding(int32_t packets) { window_ = std::min(packets, config_.policy.max_outstanding); }
+  // The same for RDMA Reads: none is begun while so many packets of responses are awaited.
+  void LimitReads(int64_t packets) { read_window_ = packets; }
+  int64_t reads_awaited() const { return tx_.reads_awaited; }
+  // Whether a Read is next, and LimitReads keeps it back.
+  bool read_waits() const {
+    return tx_.cur < tx_.sends.size() && tx_.sends[tx_.cur].wr.opcode == WrOpcode::kRead &&
+           tx_.reads_awaited >= read_window_;
+  }
   // From now on up to so many acknowledgements that the peer asks for are one, at least 1, and none is later
   // than `delay`; as the policy's ack_after and ack_delay_ns. What has waited long enough by that goes out
   // with the next Poll.
@@ -77,23 +89,15 @@ class QueuePair {
 
  private:
   friend struct epic::Snapshot;
-  struct SendEntry {
-    SendWr wr;
-    int64_t first = 0;  // packet number; counts from 0 at sq_psn, a Read counts its responses
-    int64_t packets = 0;
-    int64_t number = 0;  // of the message; the first is 1 (the specification's SSN)
-    uint32_t length = 0;
-    uint32_t inline_at = 0;  // in Requester::inline_bytes; used if is_inline
-    bool is_inline = false;
-    bool requested = false;  // a Read that was sent since the last repetition began
-  };
+  using SendEntry = PostedSend;
   static constexpr int64_t kNoLimit = INT64_MAX;
   // The send queue and how far it is. una <= nxt <= max <= posted.
   struct Requester {
     Ring<SendEntry> sends;
     std::vector<uint8_t> inline_bytes;
-    uint64_t posts = 0;
-    size_t cur = 0;  // the entry that nxt lies in
+    uint64_t posts = 0;   // of messages
+    uint64_t locals = 0;  // of what makes no packet
+    size_t cur = 0;       // the entry that nxt lies in
     int64_t una = 0;
     int64_t nxt = 0;
     int64_t max = 0;
@@ -102,6 +106,7 @@ class QueuePair {
     int64_t message_limit = kNoLimit;
     int since_ack_req = 0;
     int reads_in_flight = 0;
+    int64_t reads_awaited = 0;  // packets of responses to those
     bool started_retry = false;
     // A request that could not be read from memory: it fails when it is the oldest.
     bool stuck = false;
@@ -110,10 +115,10 @@ class QueuePair {
     Nanos timer_at = kNever;
     Nanos rnr_until = kNever;  // waiting after an RNR NAK
   };
-  enum class Message : uint8_t { kNone, kSend, kWrite };
+  enum class Answer : uint8_t { kAeth, kRead, kAtomic };
   struct Response {
-    bool is_read = false;
-    uint8_t syndrome = 0;  // if not a read
+    Answer kind = Answer::kAeth;
+    uint8_t syndrome = 0;  // of an AETH alone
     Psn psn;               // of the next packet
     uint32_t msn = 0;
     // A read: the whole has PSNs first to last; what remains is read from address on.
@@ -121,11 +126,15 @@ class QueuePair {
     uint32_t rkey = 0;
     uint32_t remaining = 0;
     uint64_t address = 0;
+    uint64_t original = 0;  // an atomic
   };
-  // A Read that was taken: only the like of it is taken for its repetition.
+  // A Read or atomic that was taken: only the like of it is taken for its repetition. An atomic is not
+  // executed again: what it found is answered again.
   struct ReadRecord {
+    Opcode opcode = Opcode::kRcReadRequest;
     Psn first, last;
-    Reth reth;
+    Reth reth;              // of an atomic: where and by which key
+    uint64_t original = 0;  // an atomic
   };
   struct Responder {
     Ring<RecvWr> recvs;
@@ -133,16 +142,14 @@ class QueuePair {
     Ring<ReadRecord> reads;
     Psn epsn;
     // Behind the last packet of a Send or Write that was taken. A plain acknowledgement names the PSN before
-    // it and never one of a Read, whose responses are its only acknowledgement: rdma_rxe completes a Read
-    // whose last PSN an ACK names, without its data. Equal to epsn except behind a Read, and with hold_acks.
+    // it and never one of a Read or atomic, whose responses are its only acknowledgement: rdma_rxe completes
+    // one whose last PSN an ACK names, without its data. Equal to epsn except behind one, and with hold_acks.
     Psn ack_psn;
     uint32_t ack_msn = 0;  // the MSN that goes with ack_psn, with hold_acks
     uint32_t msn = 0;
     bool nak_sent = false;
     uint8_t refused_with = 0;
-    Message message = Message::kNone;
-    uint32_t filled = 0;  // of the receive buffer, or of the write
-    Reth write;
+    Arrival in;
     int acks_held = 0;
     Nanos ack_at = kNever;
     bool cnp_due = false;
@@ -151,10 +158,13 @@ class QueuePair {
 
   // requester.cc
   bool MaySend() const;
+  bool MayRead(const SendEntry& entry) const;
   bool LacksCredit(const SendEntry& entry) const;
   bool EmitRequest(Nanos now, Memory& memory, PacketSink& sink);
   bool EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uint32_t* sent);
   void EmitRead(SendEntry& entry, PacketSink& sink);
+  bool DoLocal(Memory& memory);
+  void NextEntry();
   void Rewind();
   void Retry();
   void OnRequesterTimers(Nanos now);
@@ -166,6 +176,8 @@ class QueuePair {
   void TakeCredits(const Aeth& aeth, int64_t named);
   void OnAck(Nanos now, int64_t named);
   void OnNak(Nanos now, uint8_t syndrome, int64_t named);
+  bool TakeBefore(Nanos now, int64_t named);
+  void TakeResponse(Nanos now, int64_t named);
   void OnReadResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory);
   bool CompleteThrough(Nanos now, int64_t acked);
   void CompleteFront();
@@ -177,14 +189,19 @@ class QueuePair {
   void OnDuplicate(const Packet& packet);
   void Execute(Nanos now, const Packet& packet, Memory& memory);
   bool TakeShared(Memory& memory);
-  bool ExecuteSend(const Packet& packet, Memory& memory);
-  bool ExecuteWrite(const Packet& packet, Memory& memory);
+  void RefusePlaced(Placed why);
   void ExecuteRead(const Packet& packet, Memory& memory);
-  bool InSequence(const Packet& packet) const;
-  bool LengthFits(const Packet& packet) const;
   void CompleteRecv(const Packet& packet, WcOpcode opcode, uint32_t bytes);
   void RefuseRequest(uint8_t nak_syndrome, WcStatus recv_status);
   void EndRefused(uint8_t nak_syndrome, WcStatus recv_status);
+
+  // atomics.cc
+  void EmitAtomic(SendEntry& entry, PacketSink& sink);
+  void OnAtomicResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory);
+  void ExecuteAtomic(const Packet& packet, Memory& memory);
+  void RepeatAtomic(const Packet& packet);
+  bool QueueAtomic(const ReadRecord& record);
+  void EmitAtomicResponse(const Response& response, PacketSink& sink);
 
   // responses.cc
   void Acknowledge(Nanos now);
@@ -192,14 +209,15 @@ class QueuePair {
   bool QueueAck() { return QueueAeth(kSyndromeAck, rx_.ack_psn - 1); }
   bool QueueAeth(uint8_t syndrome, Psn psn);
   bool QueueRead(const ReadRecord& whole, Psn from, const Reth& part);
+  void NoteAnswered(const ReadRecord& record);
   void CutOffRead();
   void EmitResponse(Memory& memory, PacketSink& sink);
   void NoteCongestion(Nanos now, const Packet& packet);
 
   // state.cc
-  // Every request that is posted has a place for its completion.
-  bool HasRoom() const {
-    return tx_.sends.size() + rx_.recvs.size() + completions_.size() < completions_.capacity();
+  // Every request that is posted has a place for its completion, as will `ahead` others.
+  bool HasRoom(size_t ahead = 0) const {
+    return tx_.sends.size() + rx_.recvs.size() + completions_.size() + ahead < completions_.capacity();
   }
   void Start(QpState to);
   void EnterError();
@@ -211,6 +229,7 @@ class QueuePair {
 
   QpConfig config_;
   int32_t window_ = config_.policy.max_outstanding;
+  int64_t read_window_ = kNoLimit;
   QpState state_ = QpState::kReset;
   QpAttributes attr_;
   Requester tx_;

@@ -15,60 +15,38 @@ constexpr int64_t kMaxPsnSpread = 1 << 22;
 // Ethernet, IP, UDP, BTH and ICRC of a frame, for pacing.
 constexpr int64_t kHeaderBytes = 58 + 20;
 
-Opcode DataOpcode(WrOpcode op, bool first, bool last) {
-  const bool imm = HasImm(op);
-  if (IsWrite(op)) {
-    if (first && last) return imm ? Opcode::kRcWriteOnlyImm : Opcode::kRcWriteOnly;
-    if (first) return Opcode::kRcWriteFirst;
-    return !last ? Opcode::kRcWriteMiddle : imm ? Opcode::kRcWriteLastImm : Opcode::kRcWriteLast;
-  }
-  if (first && last) return imm ? Opcode::kRcSendOnlyImm : Opcode::kRcSendOnly;
-  if (first) return Opcode::kRcSendFirst;
-  return !last ? Opcode::kRcSendMiddle : imm ? Opcode::kRcSendLastImm : Opcode::kRcSendLast;
-}
-
 }  // namespace
 
-PostResult QueuePair::PostSend(const SendWr& wr) {
+PostResult QueuePair::CheckSend(const SendWr& wr, size_t ahead) const {
   if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kRtr)
     return PostResult::kBadState;
-  if (tx_.sends.full() || !HasRoom()) return PostResult::kFull;
-  const bool is_inline = !wr.inline_bytes.empty();
-  const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.count <= kMaxSge ? wr.sges.bytes() : 0;
-  if (wr.sges.count > kMaxSge || length > kMaxMessageBytes || wr.opcode > WrOpcode::kRead ||
-      (is_inline && (length > config_.max_inline_bytes || wr.opcode == WrOpcode::kRead)) ||
-      (wr.opcode == WrOpcode::kRead && attr_.max_rd_atomic == 0)) {
+  if (tx_.sends.size() + ahead >= tx_.sends.capacity() || !HasRoom(ahead)) return PostResult::kFull;
+  if (!IsWellFormed(wr, config_.max_inline_bytes) || wr.opcode > WrOpcode::kSendInv ||
+      (IsReadOrAtomic(wr.opcode) && attr_.max_rd_atomic == 0) ||
+      (IsAtomic(wr.opcode) && (wr.sges.bytes() < kAtomicBytes || wr.remote_address % kAtomicBytes != 0))) {
     return PostResult::kInvalid;
   }
-  SendEntry entry;
-  entry.wr = wr;
-  entry.wr.inline_bytes = {};
-  entry.length = static_cast<uint32_t>(length);
-  entry.is_inline = is_inline;
+  return PostResult::kOk;
+}
+
+PostResult QueuePair::PostSend(const SendWr& wr) {
+  if (const PostResult result = CheckSend(wr); result != PostResult::kOk) return result;
+  // Entries leave in order: the one that used this inline slot before has left, or the queue would be full.
+  SendEntry& entry = tx_.sends.grow();
+  TakePosted(wr, attr_.path_mtu, (tx_.posts + tx_.locals) % tx_.sends.capacity(), config_.max_inline_bytes,
+             &tx_.inline_bytes, &entry);
   entry.first = tx_.posted;
-  entry.packets = std::max<int64_t>(1, (static_cast<int64_t>(length) + attr_.path_mtu - 1) / attr_.path_mtu);
-  if (is_inline) {
-    // Entries leave in order: the one that used this slot before has left, or the queue would be full.
-    entry.inline_at = static_cast<uint32_t>(tx_.posts % tx_.sends.capacity()) * config_.max_inline_bytes;
-    std::ranges::copy(wr.inline_bytes, tx_.inline_bytes.begin() + entry.inline_at);
-  }
-  ++tx_.posts;
-  entry.number = static_cast<int64_t>(tx_.posts);
+  // What is local is no message: it has the number of the next one.
+  entry.number = static_cast<int64_t>(tx_.posts) + 1;
+  ++(IsLocal(wr.opcode) ? tx_.locals : tx_.posts);
   tx_.posted += entry.packets;
-  tx_.sends.push_back(entry);
   if (state_ == QpState::kErr) FlushAll();
   return PostResult::kOk;
 }
 
 Packet QueuePair::MakePacket(Opcode opcode, Psn psn) const {
-  Packet packet;
-  packet.src_ip = config_.local_ip;
-  packet.dst_ip = attr_.remote_ip;
-  // One port per queue pair, so that its packets stay on one path (annex A17.9.2).
-  packet.udp_src_port = static_cast<uint16_t>(0xc000 | (Raw(config_.local_qpn) & 0x3fff));
-  packet.tos = config_.policy.tos;
+  Packet packet = PacketTo(attr_, config_.local_qpn, config_.policy.tos);
   packet.bth.opcode = opcode;
-  packet.bth.dest_qp = attr_.remote_qpn;
   packet.bth.psn = psn;
   return packet;
 }
@@ -81,7 +59,8 @@ void QueuePair::Emit(const Packet& packet, PacketSink& sink) {
 // Whether the responder has said that it has no receive for the message.
 bool QueuePair::LacksCredit(const SendEntry& entry) const {
   const WrOpcode op = entry.wr.opcode;
-  return (op == WrOpcode::kSend || HasImm(op)) && entry.number > tx_.message_limit;
+  return (op == WrOpcode::kSend || op == WrOpcode::kSendInv || HasImm(op)) &&
+         entry.number > tx_.message_limit;
 }
 
 // Whether a request may go out now, pacing aside.
@@ -91,44 +70,35 @@ bool QueuePair::MaySend() const {
   const SendEntry& entry = tx_.sends[tx_.cur];
   const bool starts = tx_.nxt == entry.first;
   if (state_ == QpState::kSqd && starts && tx_.nxt >= tx_.max) return false;
+  if (IsLocal(entry.wr.opcode)) return !entry.wr.fence || tx_.cur == 0;
   if (tx_.nxt >= tx_.una + window_) return false;
   // Without credit one packet at a time: its acknowledgement brings credits, or an RNR NAK (9.7.7.2).
   if (LacksCredit(entry) && tx_.nxt != tx_.una) return false;
   if (starts && entry.wr.fence && tx_.reads_in_flight > 0) return false;
-  if (entry.wr.opcode != WrOpcode::kRead) return true;
-  return tx_.reads_in_flight < attr_.max_rd_atomic &&
+  return !IsReadOrAtomic(entry.wr.opcode) || MayRead(entry);
+}
+
+bool QueuePair::MayRead(const SendEntry& entry) const {
+  return tx_.reads_in_flight < attr_.max_rd_atomic && tx_.reads_awaited < read_window_ &&
          (entry.first <= tx_.una || entry.first + entry.packets <= tx_.una + kMaxPsnSpread);
 }
 
 // False if memory refuses; else *sent is the payload's length.
 bool QueuePair::EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uint32_t* sent) {
-  const int64_t at = tx_.nxt - entry.first;
-  const bool last = at == entry.packets - 1;
-  const uint64_t begin = static_cast<uint64_t>(at) * attr_.path_mtu;
-  const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(attr_.path_mtu, entry.length - begin));
   std::array<uint8_t, kMaxPathMtu> scratch;
-  std::span<const uint8_t> payload;
-  if (entry.is_inline) {
-    payload = std::span(tx_.inline_bytes).subspan(entry.inline_at + begin, bytes);
-  } else if (!Gather(entry.wr.sges, begin, bytes, memory, scratch, &payload)) {
-    return false;
-  }
-  Packet packet = MakePacket(DataOpcode(entry.wr.opcode, at == 0, last), SendPsn(tx_.nxt));
-  packet.payload = payload;
-  packet.payload_stays = !entry.is_inline && payload.data() != scratch.data();
+  Packet packet = MakePacket(Opcode::kRcSendOnly, SendPsn(tx_.nxt));
+  const int64_t at = tx_.nxt - entry.first;
+  if (!CutPacket(entry, at, attr_.path_mtu, tx_.inline_bytes, memory, scratch, &packet)) return false;
+  const bool last = at == entry.packets - 1;
   // A window that was narrowed must not run empty before it is answered.
   const bool narrowed = window_ < config_.policy.max_outstanding;
   const int32_t every =
       std::min(config_.policy.ack_req_every, narrowed ? std::max(1, window_ * 2 / 3) : INT32_MAX);
   packet.bth.ack_req = last || LacksCredit(entry) || ++tx_.since_ack_req >= every;
   if (packet.bth.ack_req) tx_.since_ack_req = 0;
-  const OpcodeInfo& info = Info(packet.bth.opcode);
-  if (info.imm) packet.imm = entry.wr.imm;
-  if (info.reth) packet.reth = {entry.wr.remote_address, entry.wr.rkey, entry.length};
-  packet.bth.solicited = last && entry.wr.solicited && entry.wr.opcode != WrOpcode::kWrite;
   Emit(packet, sink);
   ++tx_.nxt;
-  *sent = bytes;
+  *sent = static_cast<uint32_t>(packet.payload.size());
   return true;
 }
 
@@ -141,12 +111,14 @@ void QueuePair::EmitRead(SendEntry& entry, PacketSink& sink) {
   Emit(packet, sink);
   entry.requested = true;
   ++tx_.reads_in_flight;
+  tx_.reads_awaited += entry.first + entry.packets - tx_.nxt;
   tx_.nxt = entry.first + entry.packets;
 }
 
-// Sends one request packet, if it may. False if not.
+// Sends one request packet, or does what is local, if it may. False if not.
 bool QueuePair::EmitRequest(Nanos now, Memory& memory, PacketSink& sink) {
   if (!MaySend()) return false;
+  if (IsLocal(tx_.sends[tx_.cur].wr.opcode)) return DoLocal(memory);
   rate_.Advance(now, config_.policy.rate);
   if (now < rate_.next_send_at()) return false;
   SendEntry& entry = tx_.sends[tx_.cur];
@@ -154,6 +126,8 @@ bool QueuePair::EmitRequest(Nanos now, Memory& memory, PacketSink& sink) {
   uint32_t bytes = 0;
   if (entry.wr.opcode == WrOpcode::kRead) {
     EmitRead(entry, sink);
+  } else if (IsAtomic(entry.wr.opcode)) {
+    EmitAtomic(entry, sink);
   } else if (!EmitData(entry, memory, sink, &bytes)) {
     tx_.stuck = true;
     if (tx_.cur == 0) FailSend(WcStatus::kLocProtErr);
@@ -161,11 +135,35 @@ bool QueuePair::EmitRequest(Nanos now, Memory& memory, PacketSink& sink) {
   }
   if (number < tx_.max) ++counters_.packets_repeated;
   rate_.OnSent(now, bytes + kHeaderBytes, config_.policy.rate);
-  if (tx_.nxt == entry.first + entry.packets) ++tx_.cur;
+  if (tx_.nxt == entry.first + entry.packets) NextEntry();
   tx_.max = std::max(tx_.max, tx_.nxt);
   const Nanos timeout = TimeoutNanos(attr_.timeout);
   if (tx_.timer_at == kNever && timeout != kNever) tx_.timer_at = now + timeout;
   return true;
+}
+
+// Binds or invalidates. As of a request that memory refuses, the error is told when all before it has
+// completed.
+bool QueuePair::DoLocal(Memory& memory) {
+  SendEntry& entry = tx_.sends[tx_.cur];
+  const bool binds = entry.wr.opcode == WrOpcode::kBindMw;
+  entry.done = binds ? memory.Bind(entry.wr.bind) : memory.Invalidate(entry.wr.invalidate_rkey);
+  if (!entry.done) {
+    tx_.stuck = true;
+    if (tx_.cur == 0) FailSend(binds ? WcStatus::kMwBindErr : WcStatus::kLocQpOpErr);
+    return false;
+  }
+  const bool oldest = tx_.cur == 0;
+  NextEntry();
+  if (oldest) CompleteFront();
+  return true;
+}
+
+// To the next entry that has packets, or is still to be done: what is local is never repeated.
+void QueuePair::NextEntry() {
+  do {
+    ++tx_.cur;
+  } while (tx_.cur < tx_.sends.size() && tx_.sends[tx_.cur].done);
 }
 
 // Go-back-N: sending goes on from the oldest packet without acknowledgement.
@@ -174,6 +172,7 @@ void QueuePair::Rewind() {
   tx_.cur = 0;
   tx_.nxt = tx_.una;
   tx_.reads_in_flight = 0;
+  tx_.reads_awaited = 0;
   tx_.stuck = false;
 }
 

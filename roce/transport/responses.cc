@@ -14,8 +14,8 @@ bool QueuePair::QueueAeth(uint8_t syndrome, Psn psn) {
   rx_.ack_at = kNever;
   const bool held = config_.policy.hold_acks && IsAck(syndrome);
   const Response response{.syndrome = syndrome, .psn = psn, .msn = held ? rx_.ack_msn : rx_.msn};
-  const bool replaces = IsAck(syndrome) && !rx_.responses.empty() && !rx_.responses.back().is_read &&
-                        IsAck(rx_.responses.back().syndrome);
+  const bool replaces = IsAck(syndrome) && !rx_.responses.empty() &&
+                        rx_.responses.back().kind == Answer::kAeth && IsAck(rx_.responses.back().syndrome);
   if (replaces) {
     rx_.responses.back() = response;
     return true;
@@ -34,13 +34,14 @@ bool QueuePair::QueueRead(const ReadRecord& whole, Psn from, const Reth& part) {
   for (size_t i = 0; i < rx_.responses.size(); ++i) {
     const Response& waiting = rx_.responses[i];
     // It has not got that far yet: the answer is coming.
-    if (waiting.is_read && waiting.first == whole.first && from.DistanceFrom(waiting.psn) >= 0) return true;
+    if (waiting.kind == Answer::kRead && waiting.first == whole.first && from.DistanceFrom(waiting.psn) >= 0)
+      return true;
   }
   if (rx_.responses.size() + 1 >= rx_.responses.capacity()) {
     ++counters_.no_room;
     return false;
   }
-  rx_.responses.push_back({.is_read = true,
+  rx_.responses.push_back({.kind = Answer::kRead,
                            .psn = from,
                            .msn = rx_.msn,
                            .first = whole.first,
@@ -49,6 +50,17 @@ bool QueuePair::QueueRead(const ReadRecord& whole, Psn from, const Reth& part) {
                            .remaining = part.dma_length,
                            .address = part.virtual_address});
   return true;
+}
+
+// A Read or atomic was taken, and its answer is in line. That acknowledges all before; an answer to a
+// repetition would not.
+void QueuePair::NoteAnswered(const ReadRecord& record) {
+  rx_.acks_held = 0;
+  rx_.ack_at = kNever;
+  // The requester keeps to max_dest_rd_atomic; of one that does not, the oldest is forgotten (as rdma_rxe).
+  while (rx_.reads.size() >= attr_.max_dest_rd_atomic) rx_.reads.pop_front();
+  rx_.reads.push_back(record);
+  rx_.epsn = record.last + 1;
 }
 
 // The next packet of a Send or Write was taken.
@@ -98,7 +110,8 @@ void QueuePair::CutOffRead() {
 // Sends one packet of the oldest response.
 void QueuePair::EmitResponse(Memory& memory, PacketSink& sink) {
   Response& response = rx_.responses.front();
-  if (!response.is_read) {
+  if (response.kind == Answer::kAtomic) return EmitAtomicResponse(response, sink);
+  if (response.kind == Answer::kAeth) {
     Packet packet = MakePacket(Opcode::kRcAck, response.psn);
     packet.aeth = {.syndrome = response.syndrome, .msn = response.msn};
     if (config_.policy.give_credits && IsAck(response.syndrome)) {

@@ -30,6 +30,12 @@ class Ring {
     ++size_;
     back() = item;
   }
+  // One more at the end, which is as an earlier one left it: the caller sets all of it.
+  T& grow() {
+    EPIC_CHECK(!full());
+    ++size_;
+    return back();
+  }
   void pop_front() {
     EPIC_CHECK(!empty());
     head_ = head_ + 1 == items_.size() ? 0 : head_ + 1;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -54,6 +55,13 @@ std::string Describe(const Packet& p) {
   if (info.reth)
     out << " va=" << Hex(p.reth.virtual_address) << " rkey=" << p.reth.rkey << " dma=" << p.reth.dma_length;
   if (info.imm) out << " imm=" << p.imm;
+  if (info.ieth) out << " inv=" << p.invalidate_rkey;
+  if (info.atomic_eth) {
+    out << " va=" << Hex(p.atomic.virtual_address) << " rkey=" << p.atomic.rkey;
+    if (p.bth.opcode == Opcode::kRcCompareSwap) out << " compare=" << p.atomic.compare;
+    out << (p.bth.opcode == Opcode::kRcCompareSwap ? " swap=" : " add=") << p.atomic.swap_or_add;
+  }
+  if (info.atomic_ack_eth) out << " original=" << p.original;
   if (p.bth.solicited) out << " solicited";
   if (p.bth.ack_req) out << " ackreq";
   return out.str();
@@ -64,6 +72,7 @@ std::string Describe(const Completion& c) {
   out << (c.is_recv() ? "recv " : "send ") << c.wr_id << ' ' << Name(c.status);
   if (c.ok()) out << " bytes=" << c.bytes;
   if (c.has_imm) out << " imm=" << c.imm;
+  if (c.has_invalidated) out << " inv=" << c.invalidated_rkey;
   return out.str();
 }
 
@@ -115,7 +124,13 @@ OwnedPacket ParsePacket(const Words& words) {
   p.aeth.msn = static_cast<uint32_t>(words.Get("msn"));
   p.reth = {words.Get("va"), static_cast<uint32_t>(words.Get("rkey")),
             static_cast<uint32_t>(words.Get("dma"))};
+  p.atomic = {.virtual_address = words.Get("va"),
+              .rkey = static_cast<uint32_t>(words.Get("rkey")),
+              .swap_or_add = words.Get("swap", words.Get("add")),
+              .compare = words.Get("compare")};
+  p.original = words.Get("original");
   p.imm = static_cast<uint32_t>(words.Get("imm"));
+  p.invalidate_rkey = static_cast<uint32_t>(words.Get("inv"));
   p.tos = words.Has("marked") ? 3 : 0;
   p.bth.ack_req = words.Has("ackreq");
   out.payload.assign(words.Get("len"), uint8_t{0xab});
@@ -161,6 +176,15 @@ class Runner {
         Poll();
       }
       now_ = until;
+    } else if (verb == "word") {
+      uint64_t value = 0;
+      const auto at = memory_.Map(Access::kLocalRead, static_cast<uint32_t>(words.Get("key", kLkey)),
+                                  words.Get("at"), sizeof value);
+      ASSERT_TRUE(at);
+      std::memcpy(&value, at->data(), sizeof value);
+      EXPECT_EQ(value, words.Get("is"));
+    } else if (verb == "window") {
+      memory_.AddWindow(static_cast<uint32_t>(words.Get("key")));
     } else if (verb == "deregister") {
       memory_.Remove(static_cast<uint32_t>(words.Get("key")));
     } else if (verb == "modify") {
@@ -190,6 +214,7 @@ class Runner {
     w.retry_cnt = static_cast<uint8_t>(words.Get("retry_cnt", w.retry_cnt));
     w.rnr_retry = static_cast<uint8_t>(words.Get("rnr_retry", w.rnr_retry));
     w.rd_atomic = static_cast<uint8_t>(words.Get("rd_atomic", w.rd_atomic));
+    w.remote_atomic = !words.Has("no_atomic");
     w.policy.max_outstanding = static_cast<int32_t>(words.Get("outstanding", 128));
     w.policy.give_credits = words.Has("credits");
     w.policy.ack_after = static_cast<int>(words.Get("ack_after", 1));
@@ -207,11 +232,12 @@ class Runner {
       EXPECT_EQ(qp_.PostRecv({.wr_id = wr_id, .sges = OneSge(0x4000, length, lkey)}), PostResult::kOk);
       return;
     }
-    static const std::map<std::string, WrOpcode> kOpcodes = {{"send", WrOpcode::kSend},
-                                                             {"send_imm", WrOpcode::kSendImm},
-                                                             {"write", WrOpcode::kWrite},
-                                                             {"write_imm", WrOpcode::kWriteImm},
-                                                             {"read", WrOpcode::kRead}};
+    static const std::map<std::string, WrOpcode> kOpcodes = {
+        {"send", WrOpcode::kSend},          {"send_imm", WrOpcode::kSendImm},
+        {"write", WrOpcode::kWrite},        {"write_imm", WrOpcode::kWriteImm},
+        {"read", WrOpcode::kRead},          {"compare_swap", WrOpcode::kCompareSwap},
+        {"fetch_add", WrOpcode::kFetchAdd}, {"send_inv", WrOpcode::kSendInv},
+        {"local_inv", WrOpcode::kLocalInv}, {"bind", WrOpcode::kBindMw}};
     SendWr wr{.wr_id = wr_id, .opcode = kOpcodes.at(what)};
     wr.signaled = !words.Has("unsignaled");
     wr.fence = words.Has("fence");
@@ -220,6 +246,10 @@ class Runner {
     wr.imm = static_cast<uint32_t>(words.Get("imm"));
     wr.remote_address = words.Get("va");
     wr.rkey = static_cast<uint32_t>(words.Get("rkey"));
+    wr.compare_add = words.Get("compare", words.Get("add"));
+    wr.swap = words.Get("swap");
+    wr.invalidate_rkey = static_cast<uint32_t>(words.Get("inv"));
+    wr.bind.rkey = wr.rkey;
     EXPECT_EQ(qp_.PostSend(wr), PostResult::kOk);
   }
 

@@ -9,16 +9,6 @@ namespace {
 // Answers that wait to be sent, for each Read that the peer may have outstanding.
 constexpr size_t kResponsesPerRead = 4;
 
-bool IsPathMtu(uint32_t mtu) { return mtu >= 256 && mtu <= kMaxPathMtu && (mtu & (mtu - 1)) == 0; }
-
-bool InRange(const QpChange& c, const QpConfig& config) {
-  return (!c.path_mtu || IsPathMtu(*c.path_mtu)) &&
-         c.max_dest_rd_atomic.value_or(0) <= config.max_rd_atomic &&
-         c.max_rd_atomic.value_or(0) <= config.max_rd_atomic && c.min_rnr_timer.value_or(0) < 32 &&
-         c.timeout.value_or(0) < 32 && c.retry_cnt.value_or(0) <= 7 && c.rnr_retry.value_or(0) <= 7 &&
-         Raw(c.remote_qpn.value_or(Qpn{0})) <= kQpnMask;
-}
-
 bool HasRtrAttributes(const QpChange& c) {
   return c.remote_ip && c.remote_qpn && c.path_mtu && c.rq_psn && c.max_dest_rd_atomic && c.min_rnr_timer;
 }
@@ -35,11 +25,6 @@ QpConfig Normal(QpConfig config) {
   return config;
 }
 
-template <typename T>
-void Take(const std::optional<T>& given, T* to) {
-  if (given) *to = *given;
-}
-
 }  // namespace
 
 QueuePair::QueuePair(const QpConfig& config)
@@ -49,35 +34,29 @@ QueuePair::QueuePair(const QpConfig& config)
       rx_{.recvs = Ring<RecvWr>(config_.recv_depth),
           .responses = Ring<Response>(kResponsesPerRead * std::max<size_t>(1, config.max_rd_atomic)),
           .reads = Ring<ReadRecord>(std::max<size_t>(1, config.max_rd_atomic))},
-      completions_(size_t{config.send_depth} + config_.recv_depth) {}
+      completions_(size_t{config.send_depth} + config_.recv_depth) {
+  attr_.local_ip = config.local_ip;
+}
 
 ModifyResult QueuePair::Modify(const QpChange& c) {
   const QpState to = c.state.value_or(state_);
   if (c.state && !IsTransition(state_, to)) return ModifyResult::kBadTransition;
-  if (!InRange(c, config_)) return ModifyResult::kBadAttribute;
+  if (!InRange(c, config_.max_rd_atomic)) return ModifyResult::kBadAttribute;
   const bool to_rtr = state_ == QpState::kInit && to == QpState::kRtr;
   const bool to_rts = state_ == QpState::kRtr && to == QpState::kRts;
   if (to_rtr && !HasRtrAttributes(c)) return ModifyResult::kMissingAttribute;
   if (to_rts && !HasRtsAttributes(c)) return ModifyResult::kMissingAttribute;
+  if (to_rtr && c.remote_ip->is_v4() != c.local_ip.value_or(config_.local_ip).is_v4())
+    return ModifyResult::kBadAttribute;
   // Addresses, path MTU and initial PSNs are set once, in their transition.
-  const bool path = c.remote_ip || c.remote_qpn || c.path_mtu || c.rq_psn || c.max_dest_rd_atomic;
+  const bool path =
+      c.remote_ip || c.local_ip || c.remote_qpn || c.path_mtu || c.rq_psn || c.max_dest_rd_atomic;
   const bool sending = c.sq_psn || c.timeout || c.retry_cnt || c.rnr_retry || c.max_rd_atomic;
   if ((path && !to_rtr) || (sending && !to_rts)) return ModifyResult::kAttributeNotNow;
-  if ((to == QpState::kReset || to == QpState::kErr) && (c.remote_read || c.remote_write || c.min_rnr_timer))
+  if ((to == QpState::kReset || to == QpState::kErr) &&
+      (c.remote_read || c.remote_write || c.remote_atomic || c.min_rnr_timer))
     return ModifyResult::kAttributeNotNow;
-  Take(c.remote_read, &attr_.remote_read);
-  Take(c.remote_write, &attr_.remote_write);
-  Take(c.remote_ip, &attr_.remote_ip);
-  Take(c.remote_qpn, &attr_.remote_qpn);
-  Take(c.path_mtu, &attr_.path_mtu);
-  Take(c.rq_psn, &attr_.rq_psn);
-  Take(c.max_dest_rd_atomic, &attr_.max_dest_rd_atomic);
-  Take(c.min_rnr_timer, &attr_.min_rnr_timer);
-  Take(c.sq_psn, &attr_.sq_psn);
-  Take(c.timeout, &attr_.timeout);
-  Take(c.retry_cnt, &attr_.retry_cnt);
-  Take(c.rnr_retry, &attr_.rnr_retry);
-  Take(c.max_rd_atomic, &attr_.max_rd_atomic);
+  TakeAttributes(c, &attr_);
   if (c.state) Start(to);
   return ModifyResult::kOk;
 }
@@ -111,19 +90,16 @@ bool QueuePair::Receives() const {
 void QueuePair::EnterError() {
   state_ = QpState::kErr;
   tx_.timer_at = tx_.rnr_until = rx_.ack_at = kNever;
-  rx_.message = Message::kNone;
+  rx_.in.message = Message::kNone;
   rx_.cnp_due = false;
   FlushAll();
 }
 
 void QueuePair::FlushAll() {
-  for (; !tx_.sends.empty(); tx_.sends.pop_front())
-    completions_.push_back({.wr_id = tx_.sends.front().wr.wr_id, .status = WcStatus::kWrFlushErr});
+  FlushSends(&tx_.sends, &completions_);
   tx_.cur = 0;
-  for (; !rx_.recvs.empty(); rx_.recvs.pop_front()) {
-    completions_.push_back(
-        {.wr_id = rx_.recvs.front().wr_id, .status = WcStatus::kWrFlushErr, .opcode = WcOpcode::kRecv});
-  }
+  tx_.reads_awaited = 0;
+  FlushRecvs(&rx_.recvs, &completions_);
 }
 
 // The oldest request ends in an error, signaled or not, and the queue pair with it (10.8.6, 10.7.3.1).

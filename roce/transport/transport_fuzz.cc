@@ -1,6 +1,6 @@
-// Bytes as packets, posts and time against a live queue pair: it changes no byte but those of the region that
-// the peer may write, of receives and reads before their completion; completions come once and in order; what
-// it sends is bounded. AddressSanitizer watches the rest.
+// Bytes as packets, posts and time against a live queue pair, RC or UC: it changes no byte but those of the
+// region that the peer may write, of receives, reads and atomics before their completion; completions come
+// once and in order; what it sends is bounded. AddressSanitizer watches the rest.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,13 +9,15 @@
 #include "base/check.h"
 #include "base/fuzz_input.h"
 #include "roce/transport/transport_testing.h"
+#include "roce/transport/uc.h"
 
 namespace epic::roce::testing {
 namespace {
 
 constexpr uint32_t kLocalKey = 1;
 constexpr uint32_t kReadableKey = 6;  // the peer may read
-constexpr uint32_t kWritableKey = 7;  // and write
+constexpr uint32_t kWritableKey = 7;  // and write, also by atomics
+constexpr uint32_t kWindowKey = 8;
 constexpr uint64_t kReadable = 0x40000;
 constexpr uint64_t kWritable = 0x50000;
 constexpr size_t kRemoteBytes = 2000;
@@ -30,17 +32,60 @@ uint32_t Next32(FuzzInput& in) {
   return value;
 }
 
+Wiring MakeWiring(uint8_t byte) {
+  Wiring w{.policy = (byte & 1) != 0 ? RxeLike() : Policy{}};
+  w.policy.ack_after = (byte & 2) != 0 ? 3 : 1;
+  w.policy.max_outstanding = (byte & 4) != 0 ? 2 : 128;
+  if ((byte & 8) != 0) w.sq_psn = w.rq_psn = 0xfffffc;
+  return w;
+}
+
+// What the trial needs of a queue pair of either kind.
+struct Reliable {
+  explicit Reliable(uint8_t byte) : qp(Connected(MakeWiring(byte))) {}
+  void OnPacket(Nanos now, const Packet& packet, Memory& memory) { qp.OnPacket(now, packet, memory); }
+  void Poll(Nanos now, Memory& memory, PacketSink& sink, int budget) { qp.Poll(now, memory, sink, budget); }
+  // Packets that were not due.
+  uint64_t untimely() const { return qp.counters().duplicates + qp.counters().out_of_sequence; }
+  static constexpr std::array kOpcodes = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
+                                          0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11,
+                                          0x11, 0x11, 0x12, 0x13, 0x14, 0x16, 0x17, 0x81, 0x24};
+  QueuePair qp;
+};
+
+struct Unreliable {
+  explicit Unreliable(uint8_t byte) : qp({.local_ip = kLocalIp, .local_qpn = kLocalQpn}) {
+    const Wiring w = MakeWiring(byte);
+    qp.Modify({.state = QpState::kInit, .remote_write = (byte & 16) == 0});
+    qp.Modify({.state = QpState::kRtr,
+               .remote_ip = kRemoteIp,
+               .remote_qpn = kRemoteQpn,
+               .path_mtu = w.path_mtu,
+               .rq_psn = Psn(w.rq_psn)});
+    qp.Modify({.state = QpState::kRts, .sq_psn = Psn(w.sq_psn)});
+    EPIC_CHECK(qp.state() == QpState::kRts);
+  }
+  void OnPacket(Nanos, const Packet& packet, Memory& memory) { qp.OnPacket(packet, memory); }
+  void Poll(Nanos, Memory& memory, PacketSink& sink, int budget) { qp.Poll(memory, sink, budget); }
+  uint64_t untimely() const { return qp.counters().out_of_sequence; }
+  static constexpr std::array kOpcodes = {0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27,
+                                          0x28, 0x29, 0x2a, 0x2b, 0x04, 0x11, 0x81};
+  UcQueuePair qp;
+};
+
+template <typename Kind>
 class Trial {
  public:
-  Trial(const uint8_t* data, size_t size) : in_(data, size), qp_(Connected(MakeWiring(in_.Next()))) {
+  Trial(const uint8_t* data, size_t size) : in_(data, size), kind_(in_.Next()) {
     // Local: the source of sends, then a slot per receive, then one per read, then bytes nobody may touch.
     auto& local = memory_.Add(kLocalKey, 0, kSendBytes + 2 * kSlots * kSlotBytes + 512);
     std::ranges::fill(local.bytes, kGuard);
     auto& readable = memory_.Add(kReadableKey, kReadable, kRemoteBytes, /*remote=*/true);
-    readable.remote_write = false;
+    readable.remote_write = readable.remote_atomic = false;
     std::ranges::fill(readable.bytes, kGuard);
     memory_.Add(kWritableKey, kWritable, kRemoteBytes, /*remote=*/true);
     snapshot_ = local.bytes;
+    memory_.AddWindow(kWindowKey);
   }
 
   void Run() {
@@ -59,7 +104,7 @@ class Trial {
           Arrive();
       }
       KeepingSink sink;
-      qp_.Poll(now_, memory_, sink, 64);
+      kind_.Poll(now_, memory_, sink, 64);
       EPIC_CHECK(sink.sent.size() <= 65);
       for (const OwnedPacket& packet : sink.sent) EPIC_CHECK(packet.payload.size() <= 256);
       TakeCompletions();
@@ -68,14 +113,6 @@ class Trial {
   }
 
  private:
-  static Wiring MakeWiring(uint8_t byte) {
-    Wiring w{.policy = (byte & 1) != 0 ? RxeLike() : Policy{}};
-    w.policy.ack_after = (byte & 2) != 0 ? 3 : 1;
-    w.policy.max_outstanding = (byte & 4) != 0 ? 2 : 128;
-    if ((byte & 8) != 0) w.sq_psn = w.rq_psn = 0xfffffc;
-    return w;
-  }
-
   // Mostly near what is due, sometimes anything.
   uint32_t SomePsn(uint32_t due) {
     const uint8_t how = in_.Next();
@@ -83,18 +120,16 @@ class Trial {
   }
 
   void Arrive() {
-    static constexpr std::array kOpcodes = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a,
-                                            0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x11, 0x11, 0x81};
     Packet p;
     p.src_ip = kRemoteIp;
     p.dst_ip = kLocalIp;
-    p.bth.opcode = Opcode{static_cast<uint8_t>(kOpcodes[in_.Next() % kOpcodes.size()])};
+    p.bth.opcode = Opcode{static_cast<uint8_t>(Kind::kOpcodes[in_.Next() % Kind::kOpcodes.size()])};
     p.bth.dest_qp = kLocalQpn;
     const uint8_t flags = in_.Next();
     p.bth.ack_req = (flags & 1) != 0;
     p.tos = (flags & 2) != 0 ? 3 : 0;
     const bool response = Info(p.bth.opcode).aeth || p.bth.opcode == Opcode::kRcReadResponseMiddle;
-    p.bth.psn = Psn(response ? SomePsn(qp_.attributes().sq_psn.raw() + in_.Next()) : SomePsn(in_psn_));
+    p.bth.psn = Psn(response ? SomePsn(kind_.qp.attributes().sq_psn.raw() + in_.Next()) : SomePsn(in_psn_));
     p.aeth.syndrome = (flags & 4) != 0 ? kSyndromeAck : in_.Next();
     const OpcodeInfo& info = Info(p.bth.opcode);
     std::vector<uint8_t> payload;
@@ -108,32 +143,43 @@ class Trial {
       const uint32_t more = info.only && info.payload ? 0 : in_.Next() * 4u;
       p.reth.dma_length = (flags & 64) != 0 ? static_cast<uint32_t>(payload.size()) + more : Next32(in_);
     }
-    const uint64_t before = qp_.counters().duplicates + qp_.counters().out_of_sequence;
-    qp_.OnPacket(now_, p, memory_);
-    if (!response && before == qp_.counters().duplicates + qp_.counters().out_of_sequence)
-      in_psn_ = p.bth.psn.raw() + 1;
+    if (info.atomic_eth) {
+      p.atomic.rkey = (flags & 8) != 0 ? kWritableKey : (flags & 16) != 0 ? kReadableKey : in_.Next();
+      const uint64_t base = p.atomic.rkey == kReadableKey ? kReadable : kWritable;
+      const uint64_t at = in_.Next() * 8u;
+      p.atomic.virtual_address = (flags & 32) != 0 ? base + at : base + at + in_.Next();
+      p.atomic.swap_or_add = Next32(in_);
+      p.atomic.compare = (flags & 64) != 0 ? 0 : Next32(in_);
+    }
+    p.original = in_.Next();
+    p.invalidate_rkey = kWindowKey + (flags & 1);
+    const uint64_t before = kind_.untimely();
+    kind_.OnPacket(now_, p, memory_);
+    if (!response && before == kind_.untimely()) in_psn_ = p.bth.psn.raw() + 1;
   }
 
   void PostSend() {
     const uint8_t how = in_.Next();
-    SendWr wr{.wr_id = posted_sends_, .opcode = static_cast<WrOpcode>(how % 5)};
+    SendWr wr{.wr_id = posted_sends_, .opcode = static_cast<WrOpcode>(how % 10)};
     wr.signaled = (how & 16) != 0;
     const uint32_t length = in_.Next() * 2u;
-    if (wr.opcode == WrOpcode::kRead) {
+    if (IsReadOrAtomic(wr.opcode)) {
       if (reads_ == kSlots) return;
       wr.sges = OneSge(ReadSlot(reads_), length, kLocalKey);
     } else {
       wr.sges = OneSge(in_.Next(), length * 8, (how & 32) != 0 ? kLocalKey : in_.Next());
     }
-    if (qp_.PostSend(wr) != PostResult::kOk) return;
-    if (wr.opcode == WrOpcode::kRead) read_wr_[reads_++] = posted_sends_;
+    if (IsLocal(wr.opcode)) wr.sges.count = 0;
+    wr.invalidate_rkey = wr.bind.rkey = kWindowKey;
+    if (kind_.qp.PostSend(wr) != PostResult::kOk) return;
+    if (IsReadOrAtomic(wr.opcode)) read_wr_[reads_++] = posted_sends_;
     ++posted_sends_;
   }
 
   void PostRecv() {
     if (recvs_ == kSlots) return;
     const uint32_t length = in_.Next() * 2u;
-    if (qp_.PostRecv({.wr_id = recvs_, .sges = OneSge(RecvSlot(recvs_), length, kLocalKey)}) ==
+    if (kind_.qp.PostRecv({.wr_id = recvs_, .sges = OneSge(RecvSlot(recvs_), length, kLocalKey)}) ==
         PostResult::kOk)
       ++recvs_;
   }
@@ -142,7 +188,7 @@ class Trial {
   static uint64_t ReadSlot(size_t i) { return RecvSlot(kSlots + i); }
 
   void TakeCompletions() {
-    for (Completion c; qp_.NextCompletion(&c);) {
+    for (Completion c; kind_.qp.NextCompletion(&c);) {
       uint64_t& next = c.is_recv() ? next_recv_ : next_send_;
       EPIC_CHECK(c.wr_id >= next && c.wr_id < (c.is_recv() ? recvs_ : posted_sends_));
       EPIC_CHECK(!c.is_recv() || c.wr_id == next);
@@ -172,11 +218,11 @@ class Trial {
 
   FuzzInput in_;
   FlatMemory memory_;
-  QueuePair qp_;
+  Kind kind_;
   Nanos now_ = 0;
   std::vector<uint8_t> snapshot_;
   const std::vector<uint8_t> guard_ = std::vector<uint8_t>(kRemoteBytes, kGuard);
-  uint32_t in_psn_ = qp_.attributes().rq_psn.raw();
+  uint32_t in_psn_ = kind_.qp.attributes().rq_psn.raw();
   uint64_t posted_sends_ = 0;
   size_t recvs_ = 0, reads_ = 0;
   uint64_t next_send_ = 0, next_recv_ = 0;
@@ -188,6 +234,11 @@ class Trial {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 4096) return 0;
-  epic::roce::testing::Trial(data, size).Run();
+  using namespace epic::roce::testing;
+  if (size > 0 && (data[0] & 128) != 0) {
+    Trial<Unreliable>(data, size).Run();
+  } else {
+    Trial<Reliable>(data, size).Run();
+  }
   return 0;
 }

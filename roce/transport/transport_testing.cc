@@ -1,6 +1,7 @@
 #include "roce/transport/transport_testing.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -12,6 +13,7 @@ std::optional<std::span<uint8_t>> FlatMemory::Map(Access access, uint32_t key, u
     if (r.key != key || address < r.address) continue;
     if (access == Access::kRemoteRead && !r.remote_read) return std::nullopt;
     if (access == Access::kRemoteWrite && !r.remote_write) return std::nullopt;
+    if (access == Access::kRemoteAtomic && !r.remote_atomic) return std::nullopt;
     if (access == Access::kLocalWrite && !r.local_write) return std::nullopt;
     const uint64_t offset = address - r.address;
     if (offset > r.bytes.size() || length > r.bytes.size() - offset) return std::nullopt;
@@ -20,8 +22,22 @@ std::optional<std::span<uint8_t>> FlatMemory::Map(Access access, uint32_t key, u
   return std::nullopt;
 }
 
+bool FlatMemory::Bind(const WindowBind& bind) {
+  const auto window = windows_.find(bind.rkey);
+  return window != windows_.end() && !std::exchange(window->second, true);
+}
+
+bool FlatMemory::Invalidate(uint32_t rkey) {
+  const auto window = windows_.find(rkey);
+  return window != windows_.end() && std::exchange(window->second, false);
+}
+
 FlatMemory::Region& FlatMemory::Add(uint32_t key, uint64_t address, size_t bytes, bool remote) {
-  regions_.push_back({.key = key, .address = address, .remote_read = remote, .remote_write = remote});
+  regions_.push_back({.key = key,
+                      .address = address,
+                      .remote_read = remote,
+                      .remote_write = remote,
+                      .remote_atomic = remote});
   regions_.back().bytes.resize(bytes);
   return regions_.back();
 }
@@ -42,8 +58,10 @@ QueuePair Connected(const Wiring& w) {
   config.local_qpn = w.mirrored ? kRemoteQpn : kLocalQpn;
   config.policy = w.policy;
   QueuePair qp(config);
-  EPIC_CHECK(qp.Modify({.state = QpState::kInit, .remote_read = true, .remote_write = true}) ==
-             ModifyResult::kOk);
+  EPIC_CHECK(qp.Modify({.state = QpState::kInit,
+                        .remote_read = true,
+                        .remote_write = true,
+                        .remote_atomic = w.remote_atomic}) == ModifyResult::kOk);
   QpChange rtr;
   rtr.state = QpState::kRtr;
   rtr.remote_ip = w.mirrored ? kLocalIp : kRemoteIp;
@@ -109,6 +127,16 @@ const char* OpcodeName(Opcode opcode) {
       return "READ_RESPONSE_ONLY";
     case Opcode::kRcAck:
       return "ACK";
+    case Opcode::kRcAtomicAck:
+      return "ATOMIC_ACK";
+    case Opcode::kRcCompareSwap:
+      return "COMPARE_SWAP";
+    case Opcode::kRcFetchAdd:
+      return "FETCH_ADD";
+    case Opcode::kRcSendLastInv:
+      return "SEND_LAST_INV";
+    case Opcode::kRcSendOnlyInv:
+      return "SEND_ONLY_INV";
     case Opcode::kCnp:
       return "CNP";
     default:

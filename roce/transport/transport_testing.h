@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -18,17 +19,23 @@ class FlatMemory final : public Memory {
     uint64_t address = 0;
     bool remote_read = false;
     bool remote_write = false;
+    bool remote_atomic = false;
     bool local_write = true;
     std::vector<uint8_t> bytes;
   };
   std::optional<std::span<uint8_t>> Map(Access access, uint32_t key, uint64_t address,
                                         uint32_t length) override;
+  // Windows are known by their keys alone, and bound to nothing that could be used.
+  bool Bind(const WindowBind& bind) override;
+  bool Invalidate(uint32_t rkey) override;
+  void AddWindow(uint32_t rkey) { windows_[rkey] = false; }
   Region& Add(uint32_t key, uint64_t address, size_t bytes, bool remote = false);
   Region& region(uint32_t key);
   void Remove(uint32_t key);
 
  private:
   std::deque<Region> regions_;
+  std::map<uint32_t, bool> windows_;  // whether they are bound
 };
 
 // A packet that owns its payload.
@@ -66,9 +73,10 @@ struct Wiring {
   uint8_t rnr_retry = 7;
   uint8_t min_rnr_timer = 12;  // 640 us
   uint8_t rd_atomic = 4;
+  bool remote_atomic = true;
   bool mirrored = false;  // the other end: addresses, QPNs and PSNs swapped
 };
-// A queue pair in RTS with everything allowed.
+// A queue pair in RTS with everything allowed, but for what `wiring` takes away.
 QueuePair Connected(const Wiring& wiring);
 
 // One piece of memory.

@@ -1,5 +1,7 @@
 #include "roce/transport/types.h"
 
+#include <algorithm>
+
 namespace epic::roce {
 
 const char* Name(WcStatus status) {
@@ -14,6 +16,8 @@ const char* Name(WcStatus status) {
       return "LOC_PROT_ERR";
     case WcStatus::kWrFlushErr:
       return "WR_FLUSH_ERR";
+    case WcStatus::kMwBindErr:
+      return "MW_BIND_ERR";
     case WcStatus::kBadRespErr:
       return "BAD_RESP_ERR";
     case WcStatus::kRemInvReqErr:
@@ -28,6 +32,36 @@ const char* Name(WcStatus status) {
       return "RNR_RETRY_EXC_ERR";
   }
   return "unknown";
+}
+
+WcOpcode DoneAs(WrOpcode op) {
+  switch (op) {
+    case WrOpcode::kWrite:
+    case WrOpcode::kWriteImm:
+      return WcOpcode::kWrite;
+    case WrOpcode::kRead:
+      return WcOpcode::kRead;
+    case WrOpcode::kCompareSwap:
+      return WcOpcode::kCompareSwap;
+    case WrOpcode::kFetchAdd:
+      return WcOpcode::kFetchAdd;
+    case WrOpcode::kLocalInv:
+      return WcOpcode::kLocalInv;
+    case WrOpcode::kBindMw:
+      return WcOpcode::kBindMw;
+    default:
+      return WcOpcode::kSend;
+  }
+}
+
+SgeList SgeList::Of(std::span<const Sge> pieces) {
+  SgeList list;
+  list.count = static_cast<uint8_t>(pieces.size());
+  const size_t in_place = std::min(pieces.size(), kSgesInPlace);
+  std::ranges::copy(pieces.first(in_place), list.sge.begin());
+  if (pieces.size() > in_place)
+    list.more = std::make_shared<const std::vector<Sge>>(pieces.begin() + kSgesInPlace, pieces.end());
+  return list;
 }
 
 bool IsTransition(QpState from, QpState to) {

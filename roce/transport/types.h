@@ -4,8 +4,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
+#include "base/ip.h"
 #include "base/types.h"
 
 namespace epic::roce {
@@ -23,6 +27,7 @@ enum class WcStatus : uint8_t {
   kLocQpOpErr = 2,
   kLocProtErr = 4,
   kWrFlushErr = 5,
+  kMwBindErr = 6,
   kBadRespErr = 7,
   kRemInvReqErr = 9,
   kRemAccessErr = 10,
@@ -33,9 +38,25 @@ enum class WcStatus : uint8_t {
 // "RETRY_EXC_ERR", for messages.
 const char* Name(WcStatus status);
 
-// As ibv_wr_opcode, without atomics.
-enum class WrOpcode : uint8_t { kWrite = 0, kWriteImm = 1, kSend = 2, kSendImm = 3, kRead = 4 };
+// As ibv_wr_opcode.
+enum class WrOpcode : uint8_t {
+  kWrite = 0,
+  kWriteImm = 1,
+  kSend = 2,
+  kSendImm = 3,
+  kRead = 4,
+  kCompareSwap = 5,
+  kFetchAdd = 6,
+  kLocalInv = 7,
+  kBindMw = 8,
+  kSendInv = 9,
+};
 constexpr bool HasImm(WrOpcode op) { return op == WrOpcode::kWriteImm || op == WrOpcode::kSendImm; }
+// Done at this end, without a packet.
+constexpr bool IsLocal(WrOpcode op) { return op == WrOpcode::kLocalInv || op == WrOpcode::kBindMw; }
+constexpr bool IsAtomic(WrOpcode op) { return op == WrOpcode::kCompareSwap || op == WrOpcode::kFetchAdd; }
+// Whether the answer brings data, which no acknowledgement of a later request can stand for.
+constexpr bool IsReadOrAtomic(WrOpcode op) { return op == WrOpcode::kRead || IsAtomic(op); }
 constexpr bool IsWrite(WrOpcode op) { return op == WrOpcode::kWrite || op == WrOpcode::kWriteImm; }
 
 // A piece of registered local memory.
@@ -44,42 +65,81 @@ struct Sge {
   uint32_t length = 0;  // bytes
   uint32_t lkey = 0;
 };
-inline constexpr size_t kMaxSge = 4;
+// Pieces of a request; as rdma_rxe.
+inline constexpr size_t kMaxSge = 32;
+// So many lie in the request itself, and cost no memory beside it.
+inline constexpr size_t kSgesInPlace = 4;
 
+// What an atomic operation is on: so many bytes, at an address that is a multiple of it (9.4.5).
+inline constexpr uint32_t kAtomicBytes = 8;
+
+// The pieces of a request's memory, in order. Copies share those that do not lie in place.
 struct SgeList {
   uint8_t count = 0;
-  std::array<Sge, kMaxSge> sge;
+  std::array<Sge, kSgesInPlace> sge;
+  std::shared_ptr<const std::vector<Sge>> more;  // those behind; null if all are in place
 
+  // Of at most kMaxSge pieces.
+  static SgeList Of(std::span<const Sge> pieces);
+
+  // i < count, of a list that is whole.
+  const Sge& operator[](size_t i) const { return i < kSgesInPlace ? sge[i] : (*more)[i - kSgesInPlace]; }
+  // Whether there are as many as count says, and no more than may be.
+  bool whole() const {
+    return count <= kSgesInPlace ||
+           (count <= kMaxSge && more != nullptr && more->size() >= count - kSgesInPlace);
+  }
   uint64_t bytes() const {
     uint64_t sum = 0;
-    for (size_t i = 0; i < count; ++i) sum += sge[i].length;
+    for (size_t i = 0; i < count; ++i) sum += (*this)[i].length;
     return sum;
   }
 };
 
 // Where a datagram goes; only for UD.
 struct UdAddress {
-  Ipv4 ip{};
+  Ip ip;
   Qpn qpn{};
   uint32_t qkey = 0;
+  // Where it comes from, of the same version; nothing: from the queue pair's own address.
+  std::optional<Ip> from;
 };
 
-// A datagram is received behind so many bytes, which tell where it came from: for RoCEv2 the IPv4 header is
-// in the last 20 of them (annex A17.4.5.2).
+// A datagram is received behind so many bytes, which tell where it came from: for RoCEv2 the IPv6 header, or
+// the IPv4 header in the last 20 of them (annex A17.4.5.2).
 inline constexpr uint32_t kGrhBytes = 40;
+
+// A memory window that is to be bound: to a part of a region, or to nothing (InfiniBand specification,
+// 10.6.7.2).
+struct WindowBind {
+  uint64_t window = 0;  // by the owner's number
+  uint32_t rkey = 0;    // its low byte becomes that of the window's key
+  uint32_t lkey = 0;    // of the region
+  uint64_t address = 0, length = 0;
+  bool remote_read = false, remote_write = false, remote_atomic = false;
+  bool zero_based = false;  // the peer counts from the window's begin
+};
 
 struct SendWr {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kSend;
   bool signaled = true;
   bool solicited = false;
-  bool fence = false;  // wait for earlier RDMA Reads (InfiniBand specification, 10.8.3.3)
+  // Wait for earlier RDMA Reads and atomics; one that is local waits for all before it (InfiniBand
+  // specification, 10.8.3.3).
+  bool fence = false;
   SgeList sges;
   // Inline data: if not empty, it is copied when the request is posted and sges is ignored.
   std::span<const uint8_t> inline_bytes;
   uint32_t imm = 0;  // host byte order
   uint64_t remote_address = 0;
   uint32_t rkey = 0;
+  // Of atomics: what memory is compared with, or what is added; and what is stored if they are equal. What
+  // memory held before goes to the first 8 bytes of sges, in this machine's byte order.
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  uint32_t invalidate_rkey = 0;  // of kLocalInv and kSendInv
+  WindowBind bind;               // of kBindMw
   UdAddress ud;
 };
 
@@ -89,7 +149,19 @@ struct RecvWr {
 };
 
 // As ibv_wc_opcode.
-enum class WcOpcode : uint8_t { kSend = 0, kWrite = 1, kRead = 2, kRecv = 128, kRecvWriteImm = 129 };
+enum class WcOpcode : uint8_t {
+  kSend = 0,
+  kWrite = 1,
+  kRead = 2,
+  kCompareSwap = 3,
+  kFetchAdd = 4,
+  kBindMw = 5,
+  kLocalInv = 6,
+  kRecv = 128,
+  kRecvWriteImm = 129,
+};
+// What the completion of a send says that it was.
+WcOpcode DoneAs(WrOpcode op);
 
 struct Completion {
   uint64_t wr_id = 0;
@@ -99,8 +171,10 @@ struct Completion {
   bool solicited = false;
   uint32_t imm = 0;
   uint32_t bytes = 0;  // received, read or sent
+  bool has_invalidated = false;
+  uint32_t invalidated_rkey = 0;  // own key that the peer has invalidated
   // Only of a received datagram; bytes then counts kGrhBytes as well.
-  Ipv4 src_ip{};
+  Ip src_ip;
   Qpn src_qpn{};
 
   bool is_recv() const { return opcode >= WcOpcode::kRecv; }
@@ -115,6 +189,6 @@ enum class PostResult : uint8_t {
 };
 
 // What a remote or local key is asked for.
-enum class Access : uint8_t { kLocalRead, kLocalWrite, kRemoteRead, kRemoteWrite };
+enum class Access : uint8_t { kLocalRead, kLocalWrite, kRemoteRead, kRemoteWrite, kRemoteAtomic };
 
 }  // namespace epic::roce

@@ -4,7 +4,9 @@
 #include <array>
 
 #include "roce/icrc.h"
+#include "roce/transport/message.h"
 #include "roce/view.h"
+#include "roce/view_ipv6.h"
 #include "roce/wire.h"
 
 namespace epic::roce {
@@ -12,22 +14,31 @@ namespace {
 
 constexpr uint32_t kPrivilegedQkey = 0x80000000;
 
-bool IsMulticast(Ipv4 ip) { return (Raw(ip) >> 28) == 0xe; }
-
-// The IPv4 header of the packet, in the last 20 of 40 bytes. Identification and flags are not known here; the
-// checksum is right for what is written, because rdma-core tells the header's version by it.
+// The IPv6 header of the packet, or the IPv4 header in the last 20 of 40 bytes. Of that, identification and
+// flags are not known here; the checksum is right for what is written, because rdma-core tells the header's
+// version by it.
 std::array<uint8_t, kGrhBytes> HeaderOf(const Packet& packet) {
   std::array<uint8_t, kGrhBytes> header{};
-  uint8_t* const ip = header.data() + 20;
   const size_t udp_bytes =
       8 + Info(packet.bth.opcode).header_bytes + (packet.payload.size() + 3) / 4 * 4 + kIcrcBytes;
+  if (!packet.dst_ip.is_v4()) {
+    Ipv6Header{.traffic_class = packet.tos,
+               .flow_label = packet.flow_label,
+               .payload_length = static_cast<uint16_t>(udp_bytes),
+               .hop_limit = packet.ttl,
+               .src = packet.src_ip,
+               .dst = packet.dst_ip}
+        .Write(header.data());
+    return header;
+  }
+  uint8_t* const ip = header.data() + 20;
   ip[0] = 0x45;
   ip[1] = packet.tos;
   StoreBe16(static_cast<uint16_t>(20 + udp_bytes), ip + 2);
   ip[8] = packet.ttl;
   ip[9] = 17;
-  StoreBe32(Raw(packet.src_ip), ip + 12);
-  StoreBe32(Raw(packet.dst_ip), ip + 16);
+  StoreBe32(Raw(packet.src_ip.v4()), ip + 12);
+  StoreBe32(Raw(packet.dst_ip.v4()), ip + 16);
   StoreBe16(InternetChecksum({ip, 20}), ip + 10);
   return header;
 }
@@ -60,31 +71,39 @@ ModifyResult UdQueuePair::Modify(QpState to, std::optional<uint32_t> qkey, std::
   return ModifyResult::kOk;
 }
 
-bool UdQueuePair::Attach(Ipv4 group) {
-  if (!IsMulticast(group)) return false;
+bool UdQueuePair::Attach(Ip group) {
+  if (!group.is_multicast()) return false;
   if (IsAttached(group)) return true;
   if (groups_.size() == kMaxMulticastGroups) return false;
   groups_.push_back(group);
   return true;
 }
 
-bool UdQueuePair::IsAttached(Ipv4 group) const { return std::ranges::find(groups_, group) != groups_.end(); }
+bool UdQueuePair::IsAttached(Ip group) const { return std::ranges::find(groups_, group) != groups_.end(); }
 
-bool UdQueuePair::Detach(Ipv4 group) { return std::erase(groups_, group) > 0; }
+bool UdQueuePair::Detach(Ip group) { return std::erase(groups_, group) > 0; }
 
-bool UdQueuePair::HasRoom() const {
-  return sends_.size() + recvs_.size() + completions_.size() < completions_.capacity();
+bool UdQueuePair::HasRoom(size_t ahead) const {
+  return sends_.size() + recvs_.size() + completions_.size() + ahead < completions_.capacity();
 }
 
-PostResult UdQueuePair::PostSend(const SendWr& wr) {
+PostResult UdQueuePair::CheckSend(const SendWr& wr, size_t ahead) const {
   if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kRtr)
     return PostResult::kBadState;
-  if (wr.sges.count > kMaxSge || (wr.opcode != WrOpcode::kSend && wr.opcode != WrOpcode::kSendImm))
+  if (!wr.sges.whole() || (wr.opcode != WrOpcode::kSend && wr.opcode != WrOpcode::kSendImm))
     return PostResult::kInvalid;
+  if (wr.ud.ip.is_v4() != wr.ud.from.value_or(config_.local_ip).is_v4()) return PostResult::kInvalid;
   const bool is_inline = !wr.inline_bytes.empty();
   const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.bytes();
   if (length > config_.mtu || (is_inline && length > config_.max_inline_bytes)) return PostResult::kInvalid;
-  if (sends_.full() || !HasRoom()) return PostResult::kFull;
+  if (sends_.size() + ahead >= sends_.capacity() || !HasRoom(ahead)) return PostResult::kFull;
+  return PostResult::kOk;
+}
+
+PostResult UdQueuePair::PostSend(const SendWr& wr) {
+  if (const PostResult result = CheckSend(wr); result != PostResult::kOk) return result;
+  const bool is_inline = !wr.inline_bytes.empty();
+  const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.bytes();
   SendEntry entry{.wr = wr, .length = static_cast<uint32_t>(length), .is_inline = is_inline};
   entry.wr.inline_bytes = {};
   if (is_inline) {
@@ -100,7 +119,7 @@ PostResult UdQueuePair::PostSend(const SendWr& wr) {
 
 PostResult UdQueuePair::PostRecv(const RecvWr& wr) {
   if (state_ == QpState::kReset) return PostResult::kBadState;
-  if (wr.sges.count > kMaxSge || wr.sges.bytes() > UINT32_MAX) return PostResult::kInvalid;
+  if (!IsWellFormed(wr)) return PostResult::kInvalid;
   if (recvs_.full() || !HasRoom()) return PostResult::kFull;
   recvs_.push_back(wr);
   if (state_ == QpState::kErr) FlushRecvs();
@@ -109,8 +128,9 @@ PostResult UdQueuePair::PostRecv(const RecvWr& wr) {
 
 bool UdQueuePair::IsForUs(const Packet& packet) const {
   if ((packet.bth.pkey & 0x7fff) != 0x7fff) return false;
-  if (packet.dst_ip == config_.local_ip) return packet.bth.dest_qp == config_.local_qpn;
-  return packet.bth.dest_qp == kMulticastQpn && IsAttached(packet.dst_ip);
+  if (packet.dst_ip.is_multicast()) return packet.bth.dest_qp == kMulticastQpn && IsAttached(packet.dst_ip);
+  return (config_.any_address || packet.dst_ip == config_.local_ip) &&
+         packet.bth.dest_qp == config_.local_qpn;
 }
 
 // A datagram that does not fit, or has the wrong Q_Key, is dropped in silence (9.8.2.1, 9.9.3 class D).
@@ -152,14 +172,14 @@ bool UdQueuePair::Emit(const SendEntry& entry, Memory& memory, PacketSink& sink)
   } else if (!Gather(entry.wr.sges, 0, entry.length, memory, scratch, &packet.payload)) {
     return false;
   }
-  packet.src_ip = config_.local_ip;
+  packet.src_ip = entry.wr.ud.from.value_or(config_.local_ip);
   packet.dst_ip = entry.wr.ud.ip;
   packet.udp_src_port = static_cast<uint16_t>(0xc000 | (Raw(config_.local_qpn) & 0x3fff));
   packet.tos = config_.tos;
   const bool imm = entry.wr.opcode == WrOpcode::kSendImm;
   packet.bth.opcode = imm ? Opcode::kUdSendOnlyImm : Opcode::kUdSendOnly;
   packet.bth.solicited = entry.wr.solicited;
-  packet.bth.dest_qp = IsMulticast(entry.wr.ud.ip) ? kMulticastQpn : entry.wr.ud.qpn;
+  packet.bth.dest_qp = entry.wr.ud.ip.is_multicast() ? kMulticastQpn : entry.wr.ud.qpn;
   packet.bth.psn = psn_;
   psn_ = psn_ + 1;
   // A Q_Key with its top bit set stands for the queue pair's own (10.2.5).

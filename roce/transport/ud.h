@@ -19,7 +19,10 @@ inline constexpr Qpn kMulticastQpn{0xffffff};
 inline constexpr size_t kMaxMulticastGroups = 16;
 
 struct UdConfig {
-  Ipv4 local_ip{};
+  Ip local_ip;  // what is sent comes from it, unless the request says otherwise
+  // Datagrams are taken that come to local_ip; or to whichever address, but for groups: the owner has
+  // several, and hands over only what comes to one of them.
+  bool any_address = false;
   Qpn local_qpn{};
   uint32_t mtu = 1024;  // the longest datagram, bytes
   uint32_t send_depth = 64;
@@ -48,12 +51,14 @@ class UdQueuePair {
   QpState state() const { return state_; }
 
   // Receive what is sent to a multicast address. False if it is none, or for the 17th.
-  bool Attach(Ipv4 group);
+  bool Attach(Ip group);
   // False if it was not attached.
-  bool Detach(Ipv4 group);
-  bool IsAttached(Ipv4 group) const;
+  bool Detach(Ip group);
+  bool IsAttached(Ip group) const;
 
   PostResult PostSend(const SendWr& wr);  // kSend and kSendImm, to wr.ud
+  // As QueuePair says.
+  PostResult CheckSend(const SendWr& wr, size_t ahead = 0) const;
   PostResult PostRecv(const RecvWr& wr);
   void OnPacket(const Packet& packet, Memory& memory);
   // Sends what was posted, at most `budget` packets.
@@ -71,7 +76,7 @@ class UdQueuePair {
   };
 
   bool IsForUs(const Packet& packet) const;
-  bool HasRoom() const;
+  bool HasRoom(size_t ahead = 0) const;
   bool Emit(const SendEntry& entry, Memory& memory, PacketSink& sink);
   void FlushSends();
   void FlushRecvs();
@@ -80,7 +85,7 @@ class UdQueuePair {
   QpState state_ = QpState::kReset;
   uint32_t qkey_ = 0;
   Psn psn_;
-  std::vector<Ipv4> groups_;
+  std::vector<Ip> groups_;
   Ring<SendEntry> sends_;
   std::vector<uint8_t> inline_bytes_;
   uint64_t posts_ = 0;

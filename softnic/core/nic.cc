@@ -19,6 +19,7 @@ using roce::Packet;
 using roce::PostResult;
 using roce::QpState;
 using roce::QueuePair;
+using roce::UcQueuePair;
 using roce::UdQueuePair;
 
 // The memory that a queue pair may touch, and its shared receive queue.
@@ -27,8 +28,11 @@ class Nic::QpMemory final : public roce::Memory {
   QpMemory(Nic* nic, const Qp& qp) : nic_(nic), init_(qp.init) {}
   std::optional<std::span<uint8_t>> Map(roce::Access access, uint32_t key, uint64_t address,
                                         uint32_t length) override {
-    return nic_->memory_.Map(init_.pd, access, key, address, length);
+    const auto bytes = nic_->memory_.Map(init_.pd, access, key, address, length);
+    return bytes ? bytes : nic_->memory_.MapWindow(init_.pd, init_.qpn, access, key, address, length);
   }
+  bool Bind(const roce::WindowBind& bind) override { return nic_->memory_.Bind(init_.pd, init_.qpn, bind); }
+  bool Invalidate(uint32_t rkey) override { return nic_->memory_.Invalidate(init_.pd, init_.qpn, rkey); }
   std::optional<roce::RecvWr> TakeSharedReceive() override {
     Srq& srq = nic_->srqs_.at(*init_.srq);
     if (srq.receives.empty()) return std::nullopt;
@@ -52,7 +56,8 @@ class Nic::LoopSink final : public roce::PacketSink {
  public:
   LoopSink(Nic* nic, roce::PacketSink& out) : nic_(nic), out_(out) {}
   void Send(const Packet& packet) override {
-    if (packet.dst_ip != nic_->ip_ || !nic_->qps_.contains(Raw(packet.bth.dest_qp))) return out_.Send(packet);
+    if (!nic_->IsOwn(packet.dst_ip) || !nic_->qps_.contains(Raw(packet.bth.dest_qp)))
+      return out_.Send(packet);
     ++nic_->counters_.packets_looped;
     nic_->loop_.push_back({packet, {packet.payload.begin(), packet.payload.end()}});
   }
@@ -63,9 +68,18 @@ class Nic::LoopSink final : public roce::PacketSink {
 };
 
 void Nic::CreateQp(const QpInit& init) {
-  auto make = [&]() -> std::variant<QueuePair, UdQueuePair> {
-    if (init.is_ud) {
+  auto make = [&]() -> std::variant<QueuePair, UcQueuePair, UdQueuePair> {
+    if (init.type == QpType::kUc) {
+      return UcQueuePair({.local_ip = ip_,
+                          .local_qpn = init.qpn,
+                          .send_depth = init.send_depth,
+                          .recv_depth = init.recv_depth,
+                          .max_inline_bytes = init.max_inline_bytes,
+                          .shared_receives = init.srq.has_value()});
+    }
+    if (init.type == QpType::kUd) {
       return UdQueuePair({.local_ip = ip_,
+                          .any_address = true,
                           .local_qpn = init.qpn,
                           .mtu = mtu_,
                           .send_depth = init.send_depth,
@@ -87,21 +101,32 @@ void Nic::CreateQp(const QpInit& init) {
 
 void Nic::DestroyQp(Qpn qpn) {
   CountBusy(qps_.at(Raw(qpn)), false);
+  ForgetReads(Raw(qpn), qps_.at(Raw(qpn)));
   EPIC_CHECK(qps_.erase(Raw(qpn)) == 1);
+  memory_.ForgetQueuePair(qpn);
   std::erase(dirty_, Raw(qpn));
   ForgetWorks(qpn);
 }
 
-ModifyResult Nic::ModifyRc(Qpn qpn, const roce::QpChange& change) {
-  Qp& qp = qps_.at(Raw(qpn));
-  const ModifyResult result = std::get<QueuePair>(qp.qp).Modify(change);
+template <typename Kind>
+ModifyResult Nic::ModifyConnected(uint32_t qpn, const roce::QpChange& change) {
+  Qp& qp = qps_.at(qpn);
+  const ModifyResult result = std::get<Kind>(qp.qp).Modify(change);
   if (result != ModifyResult::kOk || !change.state) return result;
   // An error that the consumer asked for is no news, but the end of receiving is.
   qp.told_end = *change.state == QpState::kErr && !qp.init.srq;
-  if (*change.state == QpState::kReset) ForgetWorks(qpn);
-  TakeCompletions(Raw(qpn), qp);
-  MarkDirty(Raw(qpn), qp);
+  if (*change.state == QpState::kReset) ForgetWorks(Qpn{qpn});
+  TakeCompletions(qpn, qp);
+  MarkDirty(qpn, qp);
   return result;
+}
+
+ModifyResult Nic::ModifyRc(Qpn qpn, const roce::QpChange& change) {
+  return ModifyConnected<QueuePair>(Raw(qpn), change);
+}
+
+ModifyResult Nic::ModifyUc(Qpn qpn, const roce::QpChange& change) {
+  return ModifyConnected<UcQueuePair>(Raw(qpn), change);
 }
 
 ModifyResult Nic::ModifyUd(Qpn qpn, QpState to, std::optional<uint32_t> qkey, std::optional<Psn> sq_psn) {
@@ -117,18 +142,24 @@ QpState Nic::state(Qpn qpn) const {
   return std::visit([](const auto& q) { return q.state(); }, qps_.at(Raw(qpn)).qp);
 }
 
+bool Nic::sq_drained(Qpn qpn) const {
+  const auto& qp = qps_.at(Raw(qpn)).qp;
+  if (const auto* uc = std::get_if<UcQueuePair>(&qp)) return uc->sq_drained();
+  return std::get<QueuePair>(qp).sq_drained();
+}
+
 void Nic::ShareAcks(Qpn qpn, int asked, Nanos delay) {
   Qp& qp = qps_.at(Raw(qpn));
   std::get<QueuePair>(qp.qp).ShareAcks(asked, delay);
   MarkDirty(Raw(qpn), qp);
 }
 
-bool Nic::AttachMulticast(Qpn qpn, Ipv4 group) {
+bool Nic::AttachMulticast(Qpn qpn, Ip group) {
   auto* ud = std::get_if<UdQueuePair>(&qps_.at(Raw(qpn)).qp);
   return ud != nullptr && ud->Attach(group);
 }
 
-bool Nic::DetachMulticast(Qpn qpn, Ipv4 group) {
+bool Nic::DetachMulticast(Qpn qpn, Ip group) {
   auto* ud = std::get_if<UdQueuePair>(&qps_.at(Raw(qpn)).qp);
   return ud != nullptr && ud->Detach(group);
 }
@@ -140,6 +171,24 @@ PostResult Nic::PostSend(Qpn qpn, const roce::SendWr& wr) {
   return result;
 }
 
+PostResult Nic::PostSends(Qpn qpn, std::span<const roce::SendWr> wrs) {
+  if (wrs.empty()) return PostResult::kOk;
+  Qp& qp = qps_.at(Raw(qpn));
+  return std::visit(
+      [&](auto& q) {
+        // A single one that cannot be posted leaves nothing behind by itself.
+        for (size_t i = 0; i < wrs.size() && wrs.size() > 1; ++i) {
+          if (const PostResult result = q.CheckSend(wrs[i], i); result != PostResult::kOk) return result;
+        }
+        for (const roce::SendWr& wr : wrs) {
+          if (const PostResult result = q.PostSend(wr); result != PostResult::kOk) return result;
+        }
+        MarkDirty(Raw(qpn), qp);
+        return PostResult::kOk;
+      },
+      qp.qp);
+}
+
 PostResult Nic::PostRecv(Qpn qpn, const roce::RecvWr& wr) {
   Qp& qp = qps_.at(Raw(qpn));
   const PostResult result = std::visit([&](auto& q) { return q.PostRecv(wr); }, qp.qp);
@@ -148,6 +197,8 @@ PostResult Nic::PostRecv(Qpn qpn, const roce::RecvWr& wr) {
   return result;
 }
 
+bool Nic::IsOwn(Ip ip) const { return ip == ip_ || std::ranges::find(more_ips_, ip) != more_ips_.end(); }
+
 void Nic::MarkDirty(uint32_t qpn, Qp& qp) {
   if (std::exchange(qp.dirty, true)) return;
   dirty_.push_back(qpn);
@@ -155,14 +206,15 @@ void Nic::MarkDirty(uint32_t qpn, Qp& qp) {
 
 void Nic::OnPacket(Nanos now, const Packet& packet) {
   ++counters_.packets_received;
+  now_ = now;
   if (packet.bth.dest_qp == roce::kMulticastQpn) {
     for (auto& [qpn, qp] : qps_) {
-      if (qp.init.is_ud) Deliver(now, qpn, qp, packet);
+      if (qp.init.type == QpType::kUd) Deliver(now, qpn, qp, packet);
     }
     return;
   }
   const auto found = qps_.find(Raw(packet.bth.dest_qp));
-  if (found == qps_.end()) return void(++counters_.no_queue_pair);
+  if (found == qps_.end() || !IsOwn(packet.dst_ip)) return void(++counters_.no_queue_pair);
   Deliver(now, found->first, found->second, packet);
 }
 
@@ -171,6 +223,8 @@ void Nic::Deliver(Nanos now, uint32_t qpn, Qp& qp, const Packet& packet) {
   if (auto* rc = std::get_if<QueuePair>(&qp.qp)) {
     rc->OnPacket(now, packet, memory);
     MarkDirty(qpn, qp);
+  } else if (auto* uc = std::get_if<UcQueuePair>(&qp.qp)) {
+    uc->OnPacket(packet, memory);
   } else {
     std::get<UdQueuePair>(qp.qp).OnPacket(packet, memory);
   }
@@ -178,6 +232,7 @@ void Nic::Deliver(Nanos now, uint32_t qpn, Qp& qp, const Packet& packet) {
 }
 
 void Nic::Run(Nanos now, roce::PacketSink& out) {
+  now_ = now;
   LoopSink sink(this, out);
   while (const std::optional<uint64_t> due = timers_.PopDue(now)) {
     const auto found = qps_.find(static_cast<uint32_t>(*due));
@@ -205,13 +260,18 @@ void Nic::RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink) {
   Nanos deadline = kNever;
   if (auto* rc = std::get_if<QueuePair>(&qp.qp)) {
     rc->LimitOutstanding(std::max(kMinWindow, kWindow / (busy_ + 1)));
+    LimitReads(qpn, qp, *rc);
     rc->Poll(now, memory, sink);
+    CountReads(qpn, qp, *rc);
     CountBusy(qp, rc->awaits_acknowledgement());
     deadline = rc->next_deadline();
   } else {
-    auto& ud = std::get<UdQueuePair>(qp.qp);
-    ud.Poll(memory, sink);
-    if (ud.wants_poll()) deadline = 0;
+    const auto send = [&](auto& unreliable) {
+      unreliable.Poll(memory, sink);
+      if (unreliable.wants_poll()) deadline = 0;
+    };
+    auto* uc = std::get_if<UcQueuePair>(&qp.qp);
+    uc != nullptr ? send(*uc) : send(std::get<UdQueuePair>(qp.qp));
   }
   TakeCompletions(qpn, qp);
   if (deadline <= now) return MarkDirty(qpn, qp);
@@ -226,20 +286,22 @@ void Nic::CountBusy(Qp& qp, bool busy) {
 void Nic::TakeCompletions(uint32_t qpn, Qp& qp) {
   Completion c;
   while (std::visit([&](auto& q) { return q.NextCompletion(&c); }, qp.qp))
-    PushWork(c.is_recv() ? qp.init.recv_cq : qp.init.send_cq, {c, Qpn{qpn}, qp.init.is_ud});
+    PushWork(c.is_recv() ? qp.init.recv_cq : qp.init.send_cq,
+             {c, Qpn{qpn}, qp.init.type == QpType::kUd, now_});
   TellEnd(qpn, qp);
 }
 
 void Nic::TellEnd(uint32_t qpn, Qp& qp) {
+  if (qp.told_end || qp.init.type == QpType::kUd) return;
   const auto* rc = std::get_if<QueuePair>(&qp.qp);
-  if (rc == nullptr || qp.told_end) return;
-  if (rc->state() == QpState::kSqd && rc->sq_drained()) {
+  const QpState reached = rc != nullptr ? rc->state() : std::get<UcQueuePair>(qp.qp).state();
+  if (reached == QpState::kSqd && sq_drained(Qpn{qpn})) {
     qp.told_end = true;
     events_.push_back({Event::Kind::kSqDrained, qpn});
   }
-  if (rc->state() != QpState::kErr) return;
+  if (reached != QpState::kErr) return;
   qp.told_end = true;
-  if (const uint8_t nak = rc->refused_with(); nak != 0) {
+  if (const uint8_t nak = rc != nullptr ? rc->refused_with() : 0; nak != 0) {
     events_.push_back({nak == roce::kSyndromeNakRemoteAccess     ? Event::Kind::kQpAccessError
                        : nak == roce::kSyndromeNakInvalidRequest ? Event::Kind::kQpRequestError
                                                                  : Event::Kind::kQpFatal,

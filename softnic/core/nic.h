@@ -11,11 +11,13 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/timer_queue.h"
 #include "roce/transport/queue_pair.h"
+#include "roce/transport/uc.h"
 #include "roce/transport/ud.h"
 #include "softnic/core/memory_table.h"
 
@@ -26,6 +28,9 @@ struct Work {
   roce::Completion completion;
   Qpn qpn{};
   bool is_ud = false;
+  // When it arose, by the caller's clock: the time of the packet or of Run. What a call without a time
+  // completes (Modify to ERR, a receive posted there) has the latest time that the adapter was told.
+  Nanos at = 0;
 };
 
 // What verbs tells a consumer without being asked. `id` is the completion queue's, the QPN or the shared
@@ -48,14 +53,17 @@ struct Event {
 struct NicCounters {
   uint64_t packets_received = 0;
   uint64_t packets_looped = 0;
-  uint64_t no_queue_pair = 0;  // packets to a QPN that is not there
+  uint64_t no_queue_pair = 0;  // packets to a QPN, or at an address, that is not there
 };
 
-// RDMA Reads outstanding of a queue pair, each way; as rdma_rxe.
+// RDMA Reads and atomics outstanding of a queue pair, each way; as rdma_rxe.
 inline constexpr uint8_t kMaxRdAtomic = 128;
 
+// Reliable connection, unreliable connection, unreliable datagram.
+enum class QpType : uint8_t { kRc, kUc, kUd };
+
 struct QpInit {
-  bool is_ud = false;
+  QpType type = QpType::kRc;
   Qpn qpn{};  // the caller sees to it that it is free
   uint32_t pd = 0;
   uint32_t send_cq = 0, recv_cq = 0;
@@ -66,16 +74,24 @@ struct QpInit {
 
 class Nic {
  public:
-  // ip: of all its queue pairs. mtu: the longest datagram, bytes.
-  Nic(Ipv4 ip, uint32_t mtu, const roce::Policy& policy) : ip_(ip), mtu_(mtu), policy_(policy) {}
+  // ip: of its queue pairs, unless a connection or a datagram is told another one. mtu: the longest datagram,
+  // bytes.
+  Nic(Ip ip, uint32_t mtu, const roce::Policy& policy) : ip_(ip), mtu_(mtu), policy_(policy) {}
+
+  // What it has beside `ip`: datagrams to these are taken as well.
+  void SetMoreAddresses(std::vector<Ip> more) { more_ips_ = std::move(more); }
 
   MemoryTable& memory() { return memory_; }
 
   // Packets that a reliable queue pair can have unacknowledged while few others are at work.
   uint32_t max_outstanding() const { return static_cast<uint32_t>(policy_.max_outstanding); }
 
-  // Completion queues. Taking completions makes room; one that finds none is lost, and kCqOverrun says so.
-  uint32_t CreateCq(uint32_t depth);
+  // It is so late, for the completions of calls that are given no time.
+  void SetTime(Nanos now) { now_ = now; }
+
+  // Completion queues. Taking completions makes room; one that finds none is lost, and kCqOverrun says so,
+  // once, if tells_overrun.
+  uint32_t CreateCq(uint32_t depth, bool tells_overrun = true);
   void DestroyCq(uint32_t id);
   // False, and nothing changed, if more completions wait than would have room.
   bool ResizeCq(uint32_t id, uint32_t depth);
@@ -101,18 +117,23 @@ class Nic {
   void CreateQp(const QpInit& init);
   void DestroyQp(Qpn qpn);
   roce::ModifyResult ModifyRc(Qpn qpn, const roce::QpChange& change);
+  roce::ModifyResult ModifyUc(Qpn qpn, const roce::QpChange& change);
   roce::ModifyResult ModifyUd(Qpn qpn, roce::QpState to, std::optional<uint32_t> qkey,
                               std::optional<Psn> sq_psn);
   roce::QpState state(Qpn qpn) const;
+  // Of a connection, in SQD: what was begun has completed. No datagram is ever half sent.
+  bool sq_drained(Qpn qpn) const;
   // Of a reliable connection.
   const roce::QueuePair& rc(Qpn qpn) const { return std::get<roce::QueuePair>(qps_.at(Raw(qpn)).qp); }
   // As QueuePair says, of a reliable connection; what it leads to is sent by Run.
   void ShareAcks(Qpn qpn, int asked, Nanos delay);
-  bool AttachMulticast(Qpn qpn, Ipv4 group);
+  bool AttachMulticast(Qpn qpn, Ip group);
   // False if it was not attached.
-  bool DetachMulticast(Qpn qpn, Ipv4 group);
+  bool DetachMulticast(Qpn qpn, Ip group);
   // Nothing is sent before Run; a receive leads to nothing that is.
   roce::PostResult PostSend(Qpn qpn, const roce::SendWr& wr);
+  // All of them in their order, or none, with the result of the first that cannot be posted.
+  roce::PostResult PostSends(Qpn qpn, std::span<const roce::SendWr> wrs);
   roce::PostResult PostRecv(Qpn qpn, const roce::RecvWr& wr);
 
   // One packet from the network that was parsed and has a right ICRC.
@@ -127,10 +148,10 @@ class Nic {
 
  private:
   struct Cq {
-    explicit Cq(uint32_t depth) : works(depth) {}
+    Cq(uint32_t depth, bool tells_overrun) : works(depth), overrun(!tells_overrun) {}
     roce::Ring<Work> works;
     enum class Arm : uint8_t { kNo, kSolicited, kNext } arm = Arm::kNo;
-    bool overrun = false;
+    bool overrun;  // has been told, or nobody asks
   };
   struct Srq {
     explicit Srq(uint32_t depth) : receives(depth) {}
@@ -139,11 +160,13 @@ class Nic {
   };
   struct Qp {
     QpInit init;
-    std::variant<roce::QueuePair, roce::UdQueuePair> qp;
-    bool dirty = false;       // in dirty_
-    bool busy = false;        // counted in busy_
-    bool told_end = false;    // of ERR or of a drained send queue
-    Nanos timer_at = kNever;  // in timers_; may be earlier than the queue pair needs
+    std::variant<roce::QueuePair, roce::UcQueuePair, roce::UdQueuePair> qp;
+    bool dirty = false;          // in dirty_
+    bool busy = false;           // counted in busy_
+    bool told_end = false;       // of ERR or of a drained send queue
+    bool waits_to_read = false;  // in readers_
+    int64_t reads_awaited = 0;   // counted in reads_awaited_
+    Nanos timer_at = kNever;     // in timers_; may be earlier than the queue pair needs
   };
   class QpMemory;
   class LoopSink;
@@ -152,25 +175,37 @@ class Nic {
     std::vector<uint8_t> payload;
   };
 
+  template <typename Kind>
+  roce::ModifyResult ModifyConnected(uint32_t qpn, const roce::QpChange& change);
+  bool IsOwn(Ip ip) const;
   void MarkDirty(uint32_t qpn, Qp& qp);
   void Deliver(Nanos now, uint32_t qpn, Qp& qp, const roce::Packet& packet);
   void RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink);
   void CountBusy(Qp& qp, bool busy);
+  // RDMA Reads, of which few enough are under way that their responses find room (nic_reads.cc).
+  void LimitReads(uint32_t qpn, Qp& qp, roce::QueuePair& rc);
+  void CountReads(uint32_t qpn, Qp& qp, const roce::QueuePair& rc);
+  void ForgetReads(uint32_t qpn, Qp& qp);
+  void LetReadOn();
   void TakeCompletions(uint32_t qpn, Qp& qp);
   void PushWork(uint32_t cq, const Work& work);
   void TellEnd(uint32_t qpn, Qp& qp);
 
-  Ipv4 ip_;
+  Ip ip_;
+  std::vector<Ip> more_ips_;
   uint32_t mtu_;
   roce::Policy policy_;
   MemoryTable memory_;
+  Nanos now_ = 0;  // the latest that was told
   uint32_t next_id_ = 1;
   std::map<uint32_t, Cq> cqs_;
   int armed_cqs_ = 0;
   std::map<uint32_t, Srq> srqs_;
   std::map<uint32_t, Qp> qps_;  // by QPN
   std::vector<uint32_t> dirty_;
-  int busy_ = 0;  // reliable connections that wait for acknowledgements
+  int busy_ = 0;                  // reliable connections that wait for acknowledgements
+  int64_t reads_awaited_ = 0;     // packets of responses, of all queue pairs
+  std::deque<uint32_t> readers_;  // those that wait for the others' Reads, in turn
   TimerQueue timers_;
   std::deque<Looped> loop_;
   std::deque<Event> events_;

@@ -1,6 +1,7 @@
 // Bytes as packets, verbs calls and time against an adapter with live queue pairs. Whatever they are:
 //   - no byte changes but those that the peer may write, by a key, its bounds, its rights and its protection
-//     domain, and those of receives and Reads that have not completed; guard bytes lie around every region;
+//     domain, or by a window's, and those of receives, Reads and atomics that have not completed; guard bytes
+//     lie around every region;
 //   - no byte leaves that nobody may send: neither a guard byte nor a secret of another protection domain;
 //   - completions are of requests that wait, and each comes once.
 // AddressSanitizer watches the rest.
@@ -13,50 +14,15 @@
 #include "base/fuzz_input.h"
 #include "roce/transport/transport_testing.h"
 #include "softnic/core/nic.h"
+#include "softnic/core/nic_fuzz_ends.h"
+#include "softnic/core/nic_fuzz_testing.h"
+#include "softnic/core/nic_fuzz_windows.h"
 
 namespace epic::softnic::testing {
 namespace {
 
 using roce::Packet;
 using roce::QpState;
-
-constexpr Ipv4 kIp{0x0a000001}, kPeerIp{0x0a000002}, kGroup{0xe0000001};
-constexpr Qpn kPeerQpn{0x99};
-constexpr uint32_t kMtu = 256, kQkey = 5, kDepth = 6;
-constexpr uint64_t kBase = 0x10000;  // the address of the arena's first byte
-constexpr size_t kRegion = 600, kGap = 72, kFixed = 6, kStride = kRegion + kGap;
-constexpr size_t kArena = kGap + kFixed * kStride;
-constexpr uint8_t kGuard = 0xee, kSecret = 0xdd, kOrdinary = 0x11, kArriving = 0xab;
-constexpr uint32_t kPd = 1, kOtherPd = 2, kSecretPd = 3;
-constexpr size_t kMaxMrs = 24;
-// Bits: local write, remote read, remote write.
-MemoryRights Rights(int bits) { return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0}; }
-constexpr std::array<uint8_t, kFixed> kFixedRights = {7, 3, 1, 0, 7, 7};
-
-struct Mr {
-  uint32_t pd;
-  size_t offset, length;  // in the arena
-  MemoryRights rights;
-  uint32_t key = 0;
-  bool live = false;
-};
-
-// A receive or a Read whose buffer the adapter may write until its completion.
-struct Buffer {
-  uint64_t id;
-  Qpn qpn;
-  uint32_t pd;
-  roce::Sge sge;
-};
-
-struct End {
-  Qpn qpn{}, peer{};
-  Ipv4 peer_ip{};
-  uint32_t pd = kPd;
-  bool remote_read = true, remote_write = true, shared = false, is_ud = false;
-  bool exists = false;
-  uint32_t next_psn = 0;  // of the peer's requests
-};
 
 class Trial {
  public:
@@ -130,7 +96,7 @@ class Trial {
 
   void Open(End& end) {
     end.exists = true;
-    nic_.CreateQp({.is_ud = end.is_ud,
+    nic_.CreateQp({.type = end.type,
                    .qpn = end.qpn,
                    .pd = end.pd,
                    .send_cq = cqs_[0],
@@ -139,42 +105,14 @@ class Trial {
                    .send_depth = kDepth,
                    .recv_depth = kDepth,
                    .max_inline_bytes = 32});
-    Connect(end);
+    Connect(nic_, end);
   }
 
   void Close(End& end) {
     end.exists = false;
     nic_.DestroyQp(end.qpn);
+    windows_.OnDestroyed(end.qpn);
     ForgetBuffers(end);
-  }
-
-  // From RESET to RTS.
-  void Connect(End& end) {
-    end.next_psn = 100;
-    if (end.is_ud) {
-      nic_.ModifyUd(end.qpn, QpState::kInit, kQkey, {});
-      nic_.ModifyUd(end.qpn, QpState::kRtr, {}, {});
-      nic_.ModifyUd(end.qpn, QpState::kRts, {}, Psn(100));
-      EPIC_CHECK(nic_.state(end.qpn) == QpState::kRts);
-      nic_.AttachMulticast(end.qpn, kGroup);
-      return;
-    }
-    nic_.ModifyRc(
-        end.qpn, {.state = QpState::kInit, .remote_read = end.remote_read, .remote_write = end.remote_write});
-    nic_.ModifyRc(end.qpn, {.state = QpState::kRtr,
-                            .remote_ip = end.peer_ip,
-                            .remote_qpn = end.peer,
-                            .path_mtu = kMtu,
-                            .rq_psn = Psn(100),
-                            .max_dest_rd_atomic = 4,
-                            .min_rnr_timer = 12});
-    nic_.ModifyRc(end.qpn, {.state = QpState::kRts,
-                            .sq_psn = Psn(100),
-                            .timeout = 14,
-                            .retry_cnt = 3,
-                            .rnr_retry = 7,
-                            .max_rd_atomic = 4});
-    EPIC_CHECK(nic_.state(end.qpn) == QpState::kRts);
   }
 
   void ChangeState() {
@@ -182,11 +120,11 @@ class Trial {
     const uint8_t how = in_.Next() % 4;
     if (!end.exists) return Open(end);
     if (how == 0) return Close(end);
-    const QpState to = how == 1 ? QpState::kErr : how == 2 && !end.is_ud ? QpState::kSqd : QpState::kReset;
-    end.is_ud ? nic_.ModifyUd(end.qpn, to, {}, {}) : nic_.ModifyRc(end.qpn, {.state = to});
+    const bool ud = end.type == QpType::kUd;
+    Change(nic_, end, how == 1 ? QpState::kErr : how == 2 && !ud ? QpState::kSqd : QpState::kReset);
     if (nic_.state(end.qpn) != QpState::kReset) return;
     ForgetBuffers(end);
-    Connect(end);
+    Connect(nic_, end);
   }
 
   void Register(Mr mr) {
@@ -206,6 +144,12 @@ class Trial {
     }
     Mr& mr = mrs_[in_.Next() % mrs_.size()];
     if (mr.pd != kPd) return;
+    if ((how & 2) != 0) windows_.Replace(how >> 2);
+    if (nic_.memory().HasWindows(mr.key)) {
+      windows_.CheckKept(mr.key);
+      EPIC_CHECK(mr.live && !nic_.memory().Deregister(mr.key));
+      return;
+    }
     EPIC_CHECK(nic_.memory().Deregister(mr.key) == mr.live);
     mr.live = false;
   }
@@ -213,52 +157,99 @@ class Trial {
   // Mostly a key that is or was one, sometimes any number.
   uint32_t SomeKey() {
     const uint8_t how = in_.Next();
-    return how < 0xe0 ? mrs_[how % mrs_.size()].key : Next32();
+    return how < 0xb0 ? mrs_[how % mrs_.size()].key : how < 0xf0 ? windows_.KeyOf(how) : Next32();
   }
 
   // Mostly in or close to what the key names.
   uint64_t SomeAddress(uint32_t key) {
     const uint8_t how = in_.Next();
     const auto mr = std::ranges::find(mrs_, key, &Mr::key);
+    if (how < 0xc0 && mr == mrs_.end()) return windows_.AddressIn(key, how);
     if (how >= 0xf0 || mr == mrs_.end()) return uint64_t{Next32()} << (in_.Next() % 33);
     return kBase + mr->offset + (how < 0x80 ? how : mr->length + how - 0xb0);
   }
 
-  roce::Sge SomeSge() {
-    const uint32_t key = SomeKey();
-    const uint64_t address = SomeAddress(key);
-    return {address, in_.Next() * 3u, key};
+  // Mostly one piece, sometimes more than lie in place.
+  std::vector<roce::Sge> SomeSges() {
+    const uint8_t how = in_.Next();
+    std::vector<roce::Sge> sges(how < 0xd0 ? 1 : how % 8);
+    for (roce::Sge& sge : sges) {
+      sge.lkey = SomeKey();
+      sge.address = SomeAddress(sge.lkey);
+      sge.length = in_.Next() * 3u;
+    }
+    return sges;
+  }
+
+  void NoteBuffer(const End& end, bool shared, std::span<const roce::Sge> sges) {
+    static constexpr roce::Sge kNothing;
+    for (const roce::Sge& sge : sges.empty() ? std::span(&kNothing, 1) : sges)
+      buffers_.push_back({next_id_, shared ? Qpn{} : end.qpn, shared ? kPd : end.pd, sge});
   }
 
   void PostSend() {
     const End& end = SomeEnd();
     if (!end.exists) return;
     const uint8_t how = in_.Next();
-    roce::SendWr wr{.wr_id = next_id_, .opcode = static_cast<roce::WrOpcode>(how % 5)};
-    wr.signaled = (how & 8) != 0 || wr.opcode == roce::WrOpcode::kRead;
+    roce::SendWr wr{.wr_id = next_id_, .opcode = static_cast<roce::WrOpcode>(how % 10)};
+    wr.signaled = (how & 8) != 0 || roce::IsReadOrAtomic(wr.opcode);
     wr.fence = (how & 16) != 0;
     wr.solicited = (how & 32) != 0;
-    const roce::Sge sge = SomeSge();
-    wr.sges = roce::testing::OneSge(sge.address, sge.length, sge.lkey);
+    const std::vector<roce::Sge> sges = SomeSges();
+    wr.sges = roce::SgeList::Of(sges);
     static constexpr std::array<uint8_t, 32> kInline{};
     if ((how & 192) == 192) wr.inline_bytes = kInline;
     wr.rkey = SomeKey();
     wr.remote_address = SomeAddress(wr.rkey);
+    if (roce::IsAtomic(wr.opcode)) SetAtomic(wr);
     wr.ud = {(how & 64) != 0 ? kIp : kPeerIp, ends_[in_.Next() % ends_.size()].qpn, kQkey};
+    wr.invalidate_rkey = wr.rkey;
+    if (roce::IsLocal(wr.opcode)) SetLocal(wr);
     if (nic_.PostSend(end.qpn, wr) != roce::PostResult::kOk) return;
-    if (wr.opcode == roce::WrOpcode::kRead) buffers_.push_back({next_id_, end.qpn, end.pd, sge});
+    windows_.OnPosted(next_id_, end, wr, mrs_);
+    if (roce::IsReadOrAtomic(wr.opcode)) NoteBuffer(end, false, sges);
     ++next_id_;
+  }
+
+  void SetLocal(roce::SendWr& wr) {
+    wr.signaled = true;
+    wr.inline_bytes = {};
+    wr.sges.count = 0;
+    if (wr.opcode != roce::WrOpcode::kBindMw) return;
+    const uint8_t which = in_.Next();
+    wr.bind = windows_.SomeBind(which, which >> 4);
+    // Mostly a part of the first region, or of the third, which peers may use by windows only.
+    const uint8_t how = in_.Next();
+    const size_t region = (how & 1) != 0 ? 0 : 2;
+    if (how < 0xe0) {
+      wr.bind.lkey = mrs_[region].key;
+      wr.bind.address = kBase + FixedOffset(region) + in_.Next();
+      wr.bind.length = 1 + in_.Next();
+    } else {
+      wr.bind.lkey = wr.sges.sge[0].lkey;
+      wr.bind.address = wr.sges.sge[0].address;
+      wr.bind.length = wr.sges.sge[0].length;
+    }
+  }
+
+  void SetAtomic(roce::SendWr& wr) {
+    const uint8_t how = in_.Next();
+    if ((how & 1) != 0) wr.remote_address &= ~uint64_t{7};
+    const bool swaps = wr.opcode == roce::WrOpcode::kCompareSwap;
+    wr.compare_add = !swaps ? 0 : (how & 2) != 0 ? kOrdinaryWord : kArrivingWord;
+    wr.swap = (how & 4) != 0 ? kOrdinaryWord : kArrivingWord;
   }
 
   // By a queue pair, or to the shared queue.
   void PostRecv(bool shared) {
     const End& end = SomeEnd();
-    const roce::Sge sge = SomeSge();
-    const roce::RecvWr wr{next_id_, roce::testing::OneSge(sge.address, sge.length, sge.lkey)};
+    const std::vector<roce::Sge> sges = SomeSges();
+    const roce::RecvWr wr{next_id_, roce::SgeList::Of(sges)};
     if (!shared && !end.exists) return;
     const auto posted = shared ? nic_.PostSrqRecv(srq_, wr) : nic_.PostRecv(end.qpn, wr);
     if (posted != roce::PostResult::kOk) return;
-    buffers_.push_back({next_id_++, shared ? Qpn{} : end.qpn, shared ? kPd : end.pd, sge});
+    NoteBuffer(end, shared, sges);
+    ++next_id_;
   }
 
   // --- packets
@@ -274,7 +265,12 @@ class Trial {
     Packet p;
     p.src_ip = end.peer_ip;
     p.dst_ip = kIp;
-    p.bth.opcode = roce::Opcode{static_cast<uint8_t>(in_.Next() % 0x12)};  // those of RC
+    // Those of RC, or of UC; sometimes of the other one.
+    const uint8_t operation = in_.Next();
+    const bool uc = (end.type == QpType::kUc) != (operation >= 0xf0);
+    p.bth.opcode = roce::Opcode{static_cast<uint8_t>(operation % 0x18)};
+    if (uc && p.bth.opcode <= roce::Opcode::kRcWriteOnlyImm) p.bth.opcode = roce::UcOf(p.bth.opcode);
+    if (!roce::Info(p.bth.opcode).known) return;
     const roce::OpcodeInfo& info = roce::Info(p.bth.opcode);
     p.bth.dest_qp = end.qpn;
     p.bth.ack_req = (flags & 1) != 0;
@@ -291,8 +287,20 @@ class Trial {
       const uint32_t more = info.only && info.payload ? 0 : in_.Next() * 4u;
       p.reth.dma_length = (flags & 16) != 0 ? static_cast<uint32_t>(payload.size()) + more : Next32();
     }
+    if (info.atomic_eth) {
+      roce::SendWr same{.opcode = p.bth.opcode == roce::Opcode::kRcCompareSwap ? roce::WrOpcode::kCompareSwap
+                                                                               : roce::WrOpcode::kFetchAdd};
+      same.rkey = SomeKey();
+      same.remote_address = SomeAddress(same.rkey);
+      SetAtomic(same);
+      const bool swaps = same.opcode == roce::WrOpcode::kCompareSwap;
+      p.atomic = {same.remote_address, same.rkey, swaps ? same.swap : same.compare_add,
+                  swaps ? same.compare_add : 0};
+    }
+    p.original = kArrivingWord;
+    if (info.ieth) p.invalidate_rkey = SomeKey();
     nic_.OnPacket(now_, p);
-    if (end.exists && !end.is_ud && !response) end.next_psn = p.bth.psn.raw() + 1;
+    if (end.exists && end.type != QpType::kUd && !response) end.next_psn = p.bth.psn.raw() + 1;
   }
 
   void ArriveDatagram() {
@@ -310,17 +318,11 @@ class Trial {
 
   // --- what must hold
 
-  bool PeerWrites(const Mr& mr) const {
-    return mr.rights.remote_write && std::ranges::any_of(ends_, [&](const End& end) {
-             return end.pd == mr.pd && end.remote_write && !end.is_ud;
-           });
-  }
-
   std::vector<bool> Allowed() const {
     std::vector<bool> allowed(kArena, false);
     for (const Mr& mr : mrs_) {
       if (!mr.live) continue;
-      if (PeerWrites(mr)) std::fill_n(allowed.begin() + mr.offset, mr.length, true);
+      if (PeerWrites(mr, ends_)) std::fill_n(allowed.begin() + mr.offset, mr.length, true);
       if (!mr.rights.local_write) continue;
       for (const Buffer& buffer : buffers_) {
         if (buffer.sge.lkey != mr.key || buffer.pd != mr.pd) continue;
@@ -329,6 +331,9 @@ class Trial {
         for (uint64_t a = begin; a < end; ++a) allowed[a - kBase] = true;
       }
     }
+    windows_.ForWritable(mrs_, ends_, [&](size_t offset, size_t length) {
+      std::fill_n(allowed.begin() + offset, length, true);
+    });
     return allowed;
   }
 
@@ -338,21 +343,15 @@ class Trial {
     shadow_ = arena_;
   }
 
-  static void CheckSent(const roce::testing::KeepingSink& sink) {
-    EPIC_CHECK(sink.sent.size() <= 257 * kEnds);
-    for (const roce::testing::OwnedPacket& packet : sink.sent) {
-      EPIC_CHECK(packet.payload.size() <= kMtu);
-      EPIC_CHECK(std::ranges::none_of(packet.payload, [](uint8_t b) { return b == kGuard || b == kSecret; }));
-    }
-  }
-
   void TakeCompletions() {
+    windows_.BeginRound();
     for (const uint32_t cq : cqs_) {
       const size_t count = nic_.PollCq(cq, works_);
       for (const Work& work : std::span(works_).first(count)) {
         EPIC_CHECK(work.completion.wr_id < next_id_);
+        windows_.OnCompleted(work);
         const bool awaited =
-            std::erase_if(buffers_, [&](const Buffer& b) { return b.id == work.completion.wr_id; }) == 1;
+            std::erase_if(buffers_, [&](const Buffer& b) { return b.id == work.completion.wr_id; }) > 0;
         EPIC_CHECK(awaited || !work.completion.is_recv());
       }
     }
@@ -363,31 +362,19 @@ class Trial {
     std::erase_if(buffers_, [&](const Buffer& b) { return b.qpn == end.qpn; });
   }
 
-  static constexpr size_t kEnds = 6;
   FuzzInput in_;
   std::vector<uint8_t> arena_ = std::vector<uint8_t>(kArena), shadow_;
   Nic nic_{kIp, kMtu, roce::Policy{}};
   std::array<uint32_t, 2> cqs_{};
   uint32_t srq_ = 0;
+  FuzzWindows windows_{nic_.memory()};
   std::vector<Mr> mrs_;
   std::vector<Buffer> buffers_;
   std::array<Work, 64> works_;
   bool polls_ = true;
   Nanos now_ = 0;
   uint64_t next_id_ = 0;
-  // To a peer outside; two to each other; with the shared queue; of another domain, closed to its peer; UD.
-  std::array<End, kEnds> ends_ = {
-      {{.qpn = Qpn{16}, .peer = kPeerQpn, .peer_ip = kPeerIp},
-       {.qpn = Qpn{17}, .peer = Qpn{18}, .peer_ip = kIp},
-       {.qpn = Qpn{18}, .peer = Qpn{17}, .peer_ip = kIp},
-       {.qpn = Qpn{19}, .peer = kPeerQpn, .peer_ip = kPeerIp, .remote_write = false, .shared = true},
-       {.qpn = Qpn{20},
-        .peer = kPeerQpn,
-        .peer_ip = kPeerIp,
-        .pd = kOtherPd,
-        .remote_read = false,
-        .remote_write = false},
-       {.qpn = Qpn{21}, .peer = kPeerQpn, .peer_ip = kPeerIp, .is_ud = true}}};
+  std::array<End, kEnds> ends_ = AllEnds();
 };
 
 }  // namespace

@@ -2,12 +2,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "roce/transport/message.h"
 #include "softnic/core/nic.h"
 
 namespace epic::softnic {
 
-uint32_t Nic::CreateCq(uint32_t depth) {
-  cqs_.emplace(next_id_, depth);
+uint32_t Nic::CreateCq(uint32_t depth, bool tells_overrun) {
+  cqs_.try_emplace(next_id_, depth, tells_overrun);
   return next_id_++;
 }
 
@@ -87,7 +88,7 @@ void Nic::DestroySrq(uint32_t id) { EPIC_CHECK(srqs_.erase(id) == 1); }
 
 roce::PostResult Nic::PostSrqRecv(uint32_t id, const roce::RecvWr& wr) {
   Srq& srq = srqs_.at(id);
-  if (wr.sges.count > roce::kMaxSge || wr.sges.bytes() > UINT32_MAX) return roce::PostResult::kInvalid;
+  if (!roce::IsWellFormed(wr)) return roce::PostResult::kInvalid;
   if (srq.receives.full()) return roce::PostResult::kFull;
   srq.receives.push_back(wr);
   return roce::PostResult::kOk;

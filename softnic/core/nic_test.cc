@@ -46,6 +46,32 @@ TEST(MemoryTableTest, ChecksKeyBoundsRightsAndDomain) {
   EXPECT_FALSE(table.Register(1, bytes.data(), UINT64_MAX, 2, {}));
 }
 
+TEST(MemoryTableTest, ReregistrationChangesWhatItIsAsked) {
+  MemoryTable table;
+  std::array<uint8_t, 100> bytes{}, other{};
+  const uint32_t key = *table.Register(1, bytes.data(), 0x1000, 100, {});
+  const auto at = [&](uint32_t pd, roce::Access access, uint64_t address) {
+    const auto mapped = table.Map(pd, access, key, address, 8);
+    return mapped ? mapped->data() : nullptr;
+  };
+  const auto read = roce::Access::kLocalRead, write = roce::Access::kRemoteWrite;
+  EXPECT_FALSE(table.Reregister(key + 1, {}, 2, {})) << "no such key";
+  EXPECT_FALSE(table.Reregister(key, MemoryRange{other.data(), 0x2000, 0}, 2, MemoryRights{}));
+  EXPECT_FALSE(table.Reregister(key, MemoryRange{other.data(), UINT64_MAX, 2}, 2, MemoryRights{}));
+  EXPECT_EQ(at(1, read, 0x1000), bytes.data()) << "as it was";
+  ASSERT_TRUE(table.Reregister(key, {}, {}, MemoryRights{.remote_write = true}));
+  EXPECT_EQ(at(1, write, 0x1000), bytes.data());
+  ASSERT_TRUE(table.Reregister(key, {}, 2, {}));
+  EXPECT_EQ(at(1, write, 0x1000), nullptr);
+  EXPECT_EQ(at(2, write, 0x1000), bytes.data());
+  ASSERT_TRUE(table.Reregister(key, MemoryRange{other.data(), 0x2000, 8}, {}, {}));
+  EXPECT_EQ(at(2, write, 0x1000), nullptr);
+  EXPECT_EQ(at(2, write, 0x2000), other.data());
+  EXPECT_EQ(at(2, write, 0x2001), nullptr);
+  EXPECT_EQ(table.size(), 1u);
+  EXPECT_TRUE(table.Deregister(key));
+}
+
 TEST(NicTest, SendsToItself) {
   TwoQps t;
   const std::array<uint8_t, 3> data = {1, 2, 3};
@@ -120,6 +146,68 @@ TEST(NicTest, AFullCompletionQueueLosesAndSays) {
   EXPECT_FALSE(t.nic.ResizeCq(t.cq, 0)) << "one completion waits";
   EXPECT_TRUE(t.nic.ResizeCq(t.cq, 8));
   EXPECT_EQ(t.Poll().size(), 1u);
+}
+
+TEST(NicTest, AnOverrunThatIsIgnoredIsNotTold) {
+  TwoQps t;
+  const uint32_t short_cq = t.nic.CreateCq(1, /*tells_overrun=*/false);
+  const Qpn qpn{20};
+  t.nic.CreateQp({.qpn = qpn, .pd = t.kPd, .send_cq = short_cq, .recv_cq = short_cq, .recv_depth = 4});
+  t.Change(qpn, {.state = QpState::kInit});
+  for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(t.nic.PostRecv(qpn, t.Recv(i, 0, 8)), PostResult::kOk);
+  t.Change(qpn, {.state = QpState::kErr});
+  Event event;
+  EXPECT_FALSE(t.nic.NextEvent(&event));
+  std::array<Work, 4> works;
+  ASSERT_EQ(t.nic.PollCq(short_cq, works), 1u);
+  EXPECT_EQ(works[0].completion.wr_id, 0u);
+}
+
+TEST(NicTest, CompletionsHaveTheTimeAtWhichTheyArose) {
+  TwoQps t;
+  ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(1, 0, 50)), PostResult::kOk);
+  ASSERT_EQ(t.nic.PostSend(t.a, t.Send(2, 0, 3)), PostResult::kOk);
+  for (Nanos now = 1000; t.nic.next_deadline() == 0; ++now) t.nic.Run(now, t.sink);
+  std::vector<Work> works = t.Poll();
+  ASSERT_EQ(works.size(), 2u);
+  EXPECT_GE(works[0].at, 1000);
+  EXPECT_GT(works[1].at, works[0].at) << "the acknowledgement comes with a later call";
+  ASSERT_EQ(t.nic.PostRecv(t.b, t.Recv(3, 0, 50)), PostResult::kOk);
+  t.nic.SetTime(5000);
+  t.Change(t.b, {.state = QpState::kErr});
+  works = t.Poll();
+  ASSERT_EQ(works.size(), 1u);
+  EXPECT_EQ(works[0].at, 5000);
+}
+
+TEST(NicTest, SendsArePostedTogetherOrNotAtAll) {
+  TwoQps t;  // a queue pair takes four of them
+  t.Settle();
+  const roce::SendWr good = t.Send(1, 0, 3), wrong{.wr_id = 2, .opcode = static_cast<roce::WrOpcode>(99)};
+  const auto post = [&](Qpn qpn, const std::vector<roce::SendWr>& wrs) { return t.nic.PostSends(qpn, wrs); };
+  EXPECT_EQ(post(t.a, {}), PostResult::kOk);
+  EXPECT_EQ(post(t.a, {good, good, wrong}), PostResult::kInvalid);
+  EXPECT_EQ(post(t.a, {wrong}), PostResult::kInvalid);
+  EXPECT_EQ(post(t.a, {good, good, good, good, good}), PostResult::kFull);
+  EXPECT_EQ(t.nic.next_deadline(), kNever) << "nothing was posted";
+  EXPECT_EQ(post(t.a, {good, good, good}), PostResult::kOk);
+  EXPECT_EQ(post(t.a, {good, good}), PostResult::kFull);
+  EXPECT_EQ(post(t.a, {good}), PostResult::kOk);
+  EXPECT_EQ(post(t.a, {good}), PostResult::kFull);
+  EXPECT_EQ(t.nic.next_deadline(), 0);
+  t.Change(t.a, {.state = QpState::kReset});
+  EXPECT_EQ(post(t.a, {good, good}), PostResult::kBadState);
+  // Datagrams, two of them.
+  const Qpn ud{30};
+  t.nic.CreateQp(
+      {.type = QpType::kUd, .qpn = ud, .pd = t.kPd, .send_cq = t.cq, .recv_cq = t.cq, .send_depth = 2});
+  ASSERT_EQ(t.nic.ModifyUd(ud, QpState::kInit, 1, {}), roce::ModifyResult::kOk);
+  EXPECT_EQ(post(ud, {good, good}), PostResult::kBadState);
+  ASSERT_EQ(t.nic.ModifyUd(ud, QpState::kRtr, {}, {}), roce::ModifyResult::kOk);
+  ASSERT_EQ(t.nic.ModifyUd(ud, QpState::kRts, {}, Psn(0)), roce::ModifyResult::kOk);
+  EXPECT_EQ(post(ud, {good, t.Send(2, 0, 1025)}), PostResult::kInvalid) << "longer than a datagram";
+  EXPECT_EQ(post(ud, {good, good, good}), PostResult::kFull);
+  EXPECT_EQ(post(ud, {good, good}), PostResult::kOk);
 }
 
 TEST(NicTest, RefusedRequestsAreEvents) {
@@ -255,7 +343,8 @@ TEST(NicTest, MulticastReachesThoseAttached) {
   std::array<uint8_t, 256> bytes{};
   const uint32_t key = *nic.memory().Register(1, bytes.data(), 0, bytes.size(), {.local_write = true});
   for (const uint32_t qpn : {20u, 21u}) {
-    nic.CreateQp({.is_ud = true, .qpn = Qpn{qpn}, .pd = 1, .send_cq = cq, .recv_cq = cq, .recv_depth = 2});
+    nic.CreateQp(
+        {.type = QpType::kUd, .qpn = Qpn{qpn}, .pd = 1, .send_cq = cq, .recv_cq = cq, .recv_depth = 2});
     ASSERT_EQ(nic.ModifyUd(Qpn{qpn}, QpState::kInit, 5, {}), roce::ModifyResult::kOk);
     ASSERT_EQ(nic.ModifyUd(Qpn{qpn}, QpState::kRtr, {}, {}), roce::ModifyResult::kOk);
     roce::RecvWr wr{.wr_id = qpn};

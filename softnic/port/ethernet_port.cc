@@ -12,20 +12,14 @@
 
 #include "io/clock.h"
 #include "io/offloads.h"
-#include "roce/arp.h"
 #include "roce/super_frame.h"
 
 namespace epic::softnic {
 namespace {
 
-// A request without an answer is repeated after this; an answer holds for so long (Linux: 15 to 45 s).
-constexpr Nanos kArpRepeat = 250 * kMillisecond;
-constexpr Nanos kArpValid = 30 * kSecond;
 // One window of a queue pair is 128 packets.
 constexpr size_t kRingBytes = 8 << 20;
 constexpr size_t kLoopRingBytes = 4 << 20;
-
-bool IsMulticast(Ipv4 ip) { return (Raw(ip) >> 28) == 0xe; }
 
 // An interface that has gone down is an error of its sockets until somebody takes it off: nobody would sleep
 // until then.
@@ -33,17 +27,6 @@ void TakeErrorsOf(std::span<const pollfd> fds) {
   for (const pollfd& one : fds) {
     if ((one.revents & POLLERR) != 0) io::TakeSocketError(one.fd);
   }
-}
-
-// RFC 1112, section 6.4.
-roce::MacAddress MulticastMac(Ipv4 group) {
-  const uint32_t ip = Raw(group);
-  return {0x01,
-          0x00,
-          0x5e,
-          static_cast<uint8_t>(ip >> 16 & 0x7f),
-          static_cast<uint8_t>(ip >> 8),
-          static_cast<uint8_t>(ip)};
 }
 
 }  // namespace
@@ -72,11 +55,16 @@ StatusOr<std::unique_ptr<EthernetPort>> EthernetPort::Open(const io::AddressedIn
                           (error == EADDRINUSE ? " (does rdma_rxe hold it?): " : ": ") +
                           std::strerror(error));
   }
+  io::Descriptor udp6 = io::HoldIpv6UdpPort(roce::kUdpPort);
+  if (!udp6 && errno != EAFNOSUPPORT) {
+    return MakeStatus(StatusCode::kUnavailable,
+                      std::string("UDP port 4791 of IPv6 cannot be shared: ") + std::strerror(errno));
+  }
   // Without it everything works as well, and more slowly.
   io::Descriptor long_udp;
   if ((*wire)->super_frames()) long_udp = io::HoldUdpPortForSuperFrames(roce::kUdpPort, interface.name);
-  std::unique_ptr<EthernetPort> port(
-      new EthernetPort(interface, std::move(*wire), std::move(loop), std::move(udp), std::move(long_udp)));
+  std::unique_ptr<EthernetPort> port(new EthernetPort(interface, std::move(*wire), std::move(loop),
+                                                      std::move(udp), std::move(udp6), std::move(long_udp)));
   if (const int error = port->WatchSockets(); error != 0) {
     return MakeStatus(StatusCode::kInternal,
                       "interface " + interface.name + ": epoll: " + std::strerror(error));
@@ -85,13 +73,16 @@ StatusOr<std::unique_ptr<EthernetPort>> EthernetPort::Open(const io::AddressedIn
 }
 
 EthernetPort::EthernetPort(const io::AddressedInterface& interface, std::unique_ptr<io::PacketSocket> wire,
-                           std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp,
+                           std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp, io::Descriptor udp6,
                            io::Descriptor long_udp)
     : interface_(interface),
       wire_(std::move(wire)),
       loop_(std::move(loop)),
       udp_(std::move(udp)),
-      long_udp_(std::move(long_udp)) {}
+      udp6_(std::move(udp6)),
+      long_udp_(std::move(long_udp)) {
+  ReadAddresses();
+}
 
 int EthernetPort::WatchSockets() {
   epoll_ = io::Descriptor(epoll_create1(EPOLL_CLOEXEC));
@@ -146,17 +137,24 @@ bool EthernetPort::AddQpnBlock(uint16_t block) {
   return false;
 }
 
-// By the kernel's means: its IGMP tells switches that snoop, and the interface lets the group's frames in.
-int EthernetPort::JoinGroup(Ipv4 group) { return io::JoinGroup(udp_.get(), interface_.index, group); }
-void EthernetPort::LeaveGroup(Ipv4 group) { io::LeaveGroup(udp_.get(), interface_.index, group); }
+// By the kernel's means: its IGMP or MLD tells switches that snoop, and the interface lets the group's frames
+// in.
+int EthernetPort::JoinGroup(Ip group) {
+  ReadAddresses();
+  return io::JoinGroup(group.is_v4() ? udp_.get() : udp6_.get(), interface_.index, group);
+}
+void EthernetPort::LeaveGroup(Ip group) {
+  io::LeaveGroup(group.is_v4() ? udp_.get() : udp6_.get(), interface_.index, group);
+}
 
 struct EthernetPort::Receiver {
   EthernetPort* port;
   PacketHandler handler;
   void* user;
+  bool looped = false;  // from the loopback interface, and that is not the port's own
   static void OnFrame(void* self, const io::ReceivedFrame& frame) {
     auto* r = static_cast<Receiver*>(self);
-    r->port->OnFrame(frame, r->handler, r->user);
+    r->port->OnFrame(frame, r->looped, r->handler, r->user);
   }
 };
 
@@ -165,6 +163,7 @@ int EthernetPort::Receive(int max_packets, PacketHandler handler, void* user) {
   int count = 0;
   for (io::PacketSocket* socket : {wire_.get(), loop_.get()}) {
     if (socket == nullptr || count >= max_packets) continue;
+    receiver.looped = socket == loop_.get();
     const auto received = socket->Receive(max_packets - count, Receiver::OnFrame, &receiver);
     socket->Release();
     if (received.ok()) count += *received;
@@ -172,15 +171,26 @@ int EthernetPort::Receive(int max_packets, PacketHandler handler, void* user) {
   return count;
 }
 
-void EthernetPort::OnFrame(const io::ReceivedFrame& frame, PacketHandler handler, void* user) {
+bool EthernetPort::IsOwn(Ip ip) const { return std::ranges::find(gids_, ip) != gids_.end(); }
+
+// Of a datagram to a group one copy counts: that by the loopback interface if it comes from this interface's
+// address, else that by the wire. So nobody has it twice where the network gives frames back, and members on
+// another interface of the machine have only what its network brings.
+bool EthernetPort::IsEcho(const roce::Packet& packet, bool looped) const {
+  if (interface_.loopback || !packet.dst_ip.is_multicast()) return false;
+  return looped != (IsOwn(packet.src_ip));
+}
+
+void EthernetPort::OnFrame(const io::ReceivedFrame& frame, bool looped, PacketHandler handler, void* user) {
   roce::FrameAddress address;
   roce::Packet packet;
   const auto take = [&](roce::ParseResult result) {
     ++counters_.parse_results[static_cast<size_t>(result)];
-    if (result == roce::ParseResult::kOk) handler(user, packet);
+    if (result == roce::ParseResult::kOk && !IsEcho(packet, looped)) handler(user, packet);
   };
   if (frame.segment_bytes == 0) {
-    const roce::ParseResult result = roce::ParseFrame(frame.bytes, &address, &packet);
+    roce::ParseResult result = roce::ParseFrame(frame.bytes, &address, &packet);
+    if (result == roce::ParseResult::kNotRoce) result = roce::ParseIpv6Frame(frame.bytes, &address, &packet);
     return result == roce::ParseResult::kNotRoce ? OnArpReply(frame.bytes) : take(result);
   }
   roce::SuperFrameView view;
@@ -188,70 +198,6 @@ void EthernetPort::OnFrame(const io::ReceivedFrame& frame, PacketHandler handler
   if (whole != roce::ParseResult::kOk) return take(whole);
   for (size_t k = 0; k < view.packets(); ++k) take(view.Parse(k, &address, &packet));
 }
-
-// Only an answer to our own question is believed.
-void EthernetPort::OnArpReply(std::span<const uint8_t> frame) {
-  const auto arp = roce::ParseArp(frame);
-  if (!arp || arp->op != roce::ArpOp::kReply || arp->target_ip != interface_.ip) return;
-  const Nanos now = Now();
-  for (auto& [to, n] : neighbours_) {
-    if (n.local || n.hop != arp->sender_ip || now - n.asked_at > kSecond) continue;
-    n.mac = arp->sender_mac;
-    n.reach = Reach::kReady;
-    n.known_until = now + kArpValid;
-  }
-}
-
-EthernetPort::Neighbour& EthernetPort::Resolve(Ipv4 to) {
-  if (last_ == nullptr || last_to_ != to) {
-    const auto [it, fresh] = neighbours_.try_emplace(to);
-    last_ = &it->second;
-    last_to_ = to;
-  }
-  Neighbour& n = *last_;
-  const Nanos now = Now();
-  if (n.known_until > now || now - n.asked_at < kArpRepeat) return n;
-  n.asked_at = now;
-  FindHop(to, now, n);
-  if (n.known_until <= now) AskForAddress(n.hop);
-  return n;
-}
-
-// What is known without asking. An address that was known and has grown old stays in use meanwhile.
-void EthernetPort::FindHop(Ipv4 to, Nanos now, Neighbour& n) {
-  const auto known = [&](const roce::MacAddress& mac, Nanos until) {
-    n.mac = mac;
-    n.reach = Reach::kReady;
-    n.known_until = until;
-  };
-  n.local = std::ranges::any_of(io::AddressedInterfaces(), [to](const auto& i) { return i.ip == to; });
-  if (n.local) return known({}, now + kArpValid);
-  if (IsMulticast(to)) return known(MulticastMac(to), kNever);
-  const std::optional<Ipv4> hop = io::NextHop(interface_.name, to);
-  if (!hop) {
-    n.reach = Reach::kNoRoute;
-    n.known_until = now + kArpRepeat;
-    return;
-  }
-  if (n.reach == Reach::kNoRoute) n.reach = Reach::kResolving;
-  n.hop = *hop;
-  if (const auto mac = io::KernelNeighbour(interface_.name, *hop)) known(*mac, now + kArpValid);
-}
-
-void EthernetPort::AskForAddress(Ipv4 hop) {
-  const roce::Arp request{.dst = roce::kBroadcastMac,
-                          .src = interface_.mac,
-                          .op = roce::ArpOp::kRequest,
-                          .sender_mac = interface_.mac,
-                          .sender_ip = interface_.ip,
-                          .target_ip = hop};
-  std::array<uint8_t, roce::kMaxArpFrameBytes> frame;
-  const size_t bytes = roce::WriteArp(request, frame);
-  wire_->sender().Send(std::span(frame).first(bytes));
-  wire_->FlushOrDrop();
-}
-
-Port::Reach EthernetPort::Prepare(Ipv4 to) { return Resolve(to).reach; }
 
 void EthernetPort::Send(const roce::Packet& packet) {
   const Neighbour& n = Resolve(packet.dst_ip);
@@ -263,9 +209,11 @@ void EthernetPort::Send(const roce::Packet& packet) {
   roce::WritePieces({.dst = n.mac, .src = own, .ip_id = ip_id_++, .vlan = {}}, packet, nullptr, &pieces);
   const bool joins = !super_frame_peers_.empty() && Joins(packet.dst_ip, packet.bth.dest_qp);
   socket->sender().Send(pieces, {.joins = joins, .stays = packet.payload_stays});
+  if (packet.dst_ip.is_multicast() && loop_ != nullptr)
+    loop_->sender().Send(pieces, {.joins = false, .stays = packet.payload_stays});
 }
 
-bool EthernetPort::Joins(Ipv4 to, Qpn qpn) {
+bool EthernetPort::Joins(Ip to, Qpn qpn) {
   if (last_asked_ != std::pair(to, qpn)) {
     last_asked_ = {to, qpn};
     last_joins_ = super_frame_peers_.contains(last_asked_);

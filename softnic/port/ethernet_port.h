@@ -1,6 +1,8 @@
-// A port on an Ethernet interface, beside the kernel's own stack and with its address: frames through a
-// packet socket, neighbours by ARP. Packets to an address of this machine take the loopback interface, so
-// that processes of one machine reach each other.
+// A port on an Ethernet interface, beside the kernel's own stack and with its addresses: frames through a
+// packet socket; IPv4 neighbours by ARP, IPv6 ones by the kernel, which is asked to look for them. Packets to
+// an address of this machine take the loopback interface, so that processes of one machine reach each other.
+// Datagrams to a group take both ways: by the loopback interface they reach members on this machine, the
+// sending port's own included.
 #pragma once
 
 #include <array>
@@ -37,12 +39,12 @@ class EthernetPort final : public Port {
   int Receive(int max_packets, PacketHandler handler, void* user) override;
   void Send(const roce::Packet& packet) override;
   void Flush() override;
-  Reach Prepare(Ipv4 to) override;
+  Reach Prepare(Ip to) override;
   bool TakesSuperFrames() const override { return wire_->super_frames(); }
   void SendSuperFrames(Ipv4 to, Qpn qpn, bool on) override;
   bool AddQpnBlock(uint16_t block) override;
-  int JoinGroup(Ipv4 group) override;
-  void LeaveGroup(Ipv4 group) override;
+  int JoinGroup(Ip group) override;
+  void LeaveGroup(Ip group) override;
 
   const EthernetPortCounters& counters() const { return counters_; }
 
@@ -50,35 +52,45 @@ class EthernetPort final : public Port {
   struct Neighbour {
     Reach reach = Reach::kResolving;
     bool local = false;  // an address of this machine: over the loopback interface
-    Ipv4 hop{};
+    Ip hop;
     roce::MacAddress mac{};
-    Nanos asked_at = INT64_MIN / 2;  // when it was last looked for
+    Nanos asked_at = INT64_MIN / 2;   // when it was last looked for
+    Nanos looked_at = INT64_MIN / 2;  // when the kernel's table was last read
     Nanos known_until = 0;
   };
   struct Receiver;
 
   EthernetPort(const io::AddressedInterface& interface, std::unique_ptr<io::PacketSocket> wire,
-               std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp, io::Descriptor long_udp);
+               std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp, io::Descriptor udp6,
+               io::Descriptor long_udp);
   int WatchSockets();  // 0, or an errno
-  void OnFrame(const io::ReceivedFrame& frame, PacketHandler handler, void* user);
-  bool Joins(Ipv4 to, Qpn qpn);
-  Neighbour& Resolve(Ipv4 to);
-  void FindHop(Ipv4 to, Nanos now, Neighbour& neighbour);
-  void AskForAddress(Ipv4 hop);
+  void OnFrame(const io::ReceivedFrame& frame, bool looped, PacketHandler handler, void* user);
+  bool IsEcho(const roce::Packet& packet, bool looped) const;
+  bool Joins(Ip to, Qpn qpn);
+  bool IsOwn(Ip ip) const;
+  // ethernet_neighbours.cc
+  Neighbour& Resolve(Ip to);
+  void ReadAddresses();
+  bool IsLocal(Ip to) const;
+  void FindHop(Ip to, Nanos now, Neighbour& neighbour);
+  void LookUpIpv6(Nanos now, Neighbour& neighbour);
+  void AskForAddress(Ip hop);
   void OnArpReply(std::span<const uint8_t> frame);
 
   io::AddressedInterface interface_;
+  std::vector<Ip> gids_;                     // its addresses, when they were last read
+  std::vector<io::AddressedInterface> all_;  // of the machine, at the same time
   std::unique_ptr<io::PacketSocket> wire_, loop_;
-  io::Descriptor udp_, long_udp_, epoll_;
+  io::Descriptor udp_, udp6_, long_udp_, epoll_;
   static constexpr size_t kMaxSockets = 4;  // a short and a long one for each of the two
   std::vector<int> fds_;                    // of the sockets, which epoll_ watches
   std::vector<uint16_t> blocks_;
-  std::map<Ipv4, Neighbour> neighbours_;
+  std::map<Ip, Neighbour> neighbours_;
   // The neighbour of the last packet: mostly the next one's as well.
-  Ipv4 last_to_{};
+  Ip last_to_;
   Neighbour* last_ = nullptr;
-  std::set<std::pair<Ipv4, Qpn>> super_frame_peers_;
-  std::pair<Ipv4, Qpn> last_asked_{};  // whether it is one of them
+  std::set<std::pair<Ip, Qpn>> super_frame_peers_;
+  std::pair<Ip, Qpn> last_asked_{};  // whether it is one of them
   bool last_joins_ = false;
   uint16_t ip_id_ = 0;
   EthernetPortCounters counters_;

@@ -35,17 +35,17 @@ class Port : public roce::PacketSink {
   // the call. Returns how many frames were looked at: fewer than max_packets if none waits any more.
   virtual int Receive(int max_packets, PacketHandler handler, void* user) = 0;
 
-  // Send (of PacketSink): queues a copy, but for a payload that stays. What cannot be sent is lost, as on any
-  // network.
+  // Send (of PacketSink): queues a copy, but for a payload that stays, at the least until Flush: the caller
+  // flushes before it lets anybody take a completion. What cannot be sent is lost, as on any network.
   virtual void Flush() = 0;
 
   // Whether packets to the address can leave; if not, finding out how is under way (call again after
   // Receive). kNever: there is no way there.
   enum class Reach : uint8_t { kReady, kResolving, kNoRoute };
-  virtual Reach Prepare(Ipv4 to) = 0;
+  virtual Reach Prepare(Ip to) = 0;
 
   // Whether super-frames are taken, and sent in one piece. And: packets to the queue pair may leave in them
-  // from now on, or no longer; only where they are taken.
+  // from now on, or no longer; only where they are taken. IPv4 only.
   virtual bool TakesSuperFrames() const { return false; }
   virtual void SendSuperFrames(Ipv4 /*to*/, Qpn /*qpn*/, bool /*on*/) {}
 
@@ -54,8 +54,8 @@ class Port : public roce::PacketSink {
 
   // Asks the network for datagrams to the group from now on, or no longer: 0 or an errno. The caller pairs
   // them.
-  virtual int JoinGroup(Ipv4 group) = 0;
-  virtual void LeaveGroup(Ipv4 group) = 0;
+  virtual int JoinGroup(Ip group) = 0;
+  virtual void LeaveGroup(Ip group) = 0;
 };
 
 // What there is to open ports on. Outlives its ports.

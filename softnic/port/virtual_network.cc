@@ -76,7 +76,7 @@ class VirtualNetwork::VirtualPort final : public Port {
 
   void Send(const roce::Packet& packet) override { network_->SendFrom(ip_, packet); }
   void Flush() override {}
-  Reach Prepare(Ipv4) override { return Reach::kReady; }
+  Reach Prepare(Ip to) override { return to.is_v4() ? Reach::kReady : Reach::kNoRoute; }
   bool TakesSuperFrames() const override { return network_->config_.super_frames; }
   // Several ports may have one address: each takes what is for its numbers.
   bool AddQpnBlock(uint16_t block) override {
@@ -86,8 +86,8 @@ class VirtualNetwork::VirtualPort final : public Port {
   }
 
   // Groups have no members in this network.
-  int JoinGroup(Ipv4) override { return EOPNOTSUPP; }
-  void LeaveGroup(Ipv4) override {}
+  int JoinGroup(Ip) override { return EOPNOTSUPP; }
+  void LeaveGroup(Ip) override {}
 
   bool Takes(Qpn qpn) const {
     return qpn == roce::kMulticastQpn || std::ranges::find(blocks_, Raw(qpn) >> 8) != blocks_.end();

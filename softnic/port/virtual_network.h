@@ -1,6 +1,6 @@
 // A network in virtual time within one process: packets take their time on links, are lost as a rule says,
 // and timers fire at their time, but the clock jumps from one event to the next. Ports and nodes are reached
-// by their address.
+// by their address, of IPv4.
 //
 // The programs on the ports are threads that the network cannot see into. A packet arrives as soon as its
 // turn comes; before a timer fires, the network waits until the threads have been silent for a moment of real
@@ -89,8 +89,8 @@ class VirtualNetwork final : public Network {
   uint64_t lost_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<io::AddressedInterface> interfaces_;
-  std::multimap<Ipv4, VirtualPort*> ports_;
-  std::map<Ipv4, PacketHandler> nodes_;
+  std::multimap<Ip, VirtualPort*> ports_;
+  std::map<Ip, PacketHandler> nodes_;
   std::map<Ipv4, Nanos> free_at_;  // when each sender's link is idle again
   std::function<bool(const roce::Packet&)> lose_;
   std::thread thread_;

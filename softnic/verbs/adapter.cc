@@ -208,7 +208,7 @@ void Adapter::FreeQpn(Qpn qpn) {
   free_qpns_.push_back(qpn);
 }
 
-bool Adapter::IsMember(Ipv4 group) const {
+bool Adapter::IsMember(Ip group) const {
   const auto first = attached_.lower_bound({group, Qpn{0}});
   return first != attached_.end() && first->first == group;
 }
@@ -217,7 +217,7 @@ bool Adapter::IsAttached(Qpn qpn) const {
   return std::ranges::any_of(attached_, [qpn](const auto& one) { return one.second == qpn; });
 }
 
-int Adapter::Attach(Qpn qpn, Ipv4 group) {
+int Adapter::Attach(Qpn qpn, Ip group) {
   const std::lock_guard lock(mutex_);
   const bool member = IsMember(group);
   const auto [entry, fresh] = attached_.emplace(group, qpn);
@@ -231,7 +231,7 @@ int Adapter::Attach(Qpn qpn, Ipv4 group) {
   return error;
 }
 
-int Adapter::Detach(Qpn qpn, Ipv4 group) {
+int Adapter::Detach(Qpn qpn, Ip group) {
   const std::lock_guard lock(mutex_);
   if (attached_.erase({group, qpn}) == 0) return EINVAL;
   EPIC_CHECK(nic_.DetachMulticast(qpn, group));
@@ -249,7 +249,12 @@ void Adapter::SendSuperFrames(Ipv4 to, Qpn qpn, bool on) {
   port_->SendSuperFrames(to, qpn, on);
 }
 
-int Adapter::Reach(Ipv4 to) {
+void Adapter::SetMoreAddresses(std::vector<Ip> more) {
+  const std::lock_guard lock(mutex_);
+  nic_.SetMoreAddresses(std::move(more));
+}
+
+int Adapter::Reach(Ip to) {
   const Nanos give_up = port_->Now() + kReachTimeout;
   while (true) {
     {

@@ -62,6 +62,15 @@ class Adapter {
     }
   }
 
+  // The same for what may complete requests by itself, after telling the adapter the time.
+  template <typename Action>
+  auto DoNow(Action action) {
+    return Do([&](Nic& nic) {
+      nic.SetTime(port_->Now());
+      return action(nic);
+    });
+  }
+
   // Calls action(nic) with the lock held and tells what it has caused, but sends nothing: for what makes no
   // packet.
   template <typename Action>
@@ -94,10 +103,13 @@ class Adapter {
 
   // Attaches a queue pair to a multicast group, or detaches it: 0 or an errno. The network is told of the
   // first and the last of a group. Attaching twice is the same as once.
-  int Attach(Qpn qpn, Ipv4 group);
-  int Detach(Qpn qpn, Ipv4 group);
+  int Attach(Qpn qpn, Ip group);
+  int Detach(Qpn qpn, Ip group);
   // To any group; the lock is held.
   bool IsAttached(Qpn qpn) const;
+
+  // The port's clock.
+  Nanos Now() const { return port_->Now(); }
 
   // As Nic says; never changes.
   uint32_t max_outstanding() const { return nic_.max_outstanding(); }
@@ -106,9 +118,12 @@ class Adapter {
   bool TakesSuperFrames();
   void SendSuperFrames(Ipv4 to, Qpn qpn, bool on);
 
+  // As Nic says.
+  void SetMoreAddresses(std::vector<Ip> more);
+
   // Waits until packets to the address can leave: 0, or an errno (ETIMEDOUT: it does not answer,
   // ENETUNREACH).
-  int Reach(Ipv4 to);
+  int Reach(Ip to);
 
   // For calls that change and read what is beside the adapter, such as the consumer's event queues.
   std::mutex& mutex() { return mutex_; }
@@ -125,7 +140,7 @@ class Adapter {
   void Send();
   // Tells of events and lets go of the lock, in the order that does not wake anybody into waiting for it.
   void Tell(std::unique_lock<std::mutex>& lock);
-  bool IsMember(Ipv4 group) const;
+  bool IsMember(Ip group) const;
   int Receive();
   void RunTimers(Nanos now);
   // Ends the helper's staying away.
@@ -142,7 +157,7 @@ class Adapter {
   Ipv4 ip_;
   std::vector<std::unique_ptr<QpnBlock>> blocks_;
   std::vector<Qpn> free_qpns_;
-  std::set<std::pair<Ipv4, Qpn>> attached_;
+  std::set<std::pair<Ip, Qpn>> attached_;
 
   // What the helper goes by; under the lock.
   uint64_t entries_ = 0;         // of the application into post and poll

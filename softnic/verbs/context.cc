@@ -98,6 +98,9 @@ std::unique_ptr<Context> Open(const Device& device, int* error) {
   verbs.sz = sizeof verbs;
   verbs.query_port = QueryPort;
   verbs.query_device_ex = QueryDeviceEx;
+  verbs.query_rt_values = QueryRtValues;
+  verbs.create_qp_ex = CreateQpEx;
+  verbs.create_cq_ex = CreateCqEx;
   ibv_context& base = verbs.context;
   base.device = const_cast<ibv_device*>(&device.base);
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -106,7 +109,12 @@ std::unique_ptr<Context> Open(const Device& device, int* error) {
   base.ops.post_send = PostSend;
   base.ops.post_recv = PostRecv;
   base.ops.post_srq_recv = PostSrqRecv;
-  base.cmd_fd = -1;
+  base.ops.alloc_mw = AllocMw;
+  base.ops.dealloc_mw = DeallocMw;
+  base.ops.bind_mw = BindMw;
+  // There is no channel for commands. Programs that copy its descriptor, to share the device, get as far as
+  // the verb that refuses.
+  base.cmd_fd = context->async.get();
   base.async_fd = context->async.get();
   base.num_comp_vectors = 1;
   pthread_mutex_init(&base.mutex, nullptr);
@@ -115,6 +123,7 @@ std::unique_ptr<Context> Open(const Device& device, int* error) {
   context->adapter =
       std::make_unique<Adapter>(std::move(*port), device.interface.ip, PathMtuOf(device), roce::Policy{},
                                 [self](const Event& e) { return self->OnEvent(e); });
+  context->adapter->SetMoreAddresses(GidsNow(device));
   *error = context->adapter->Start();
   return *error == 0 ? std::move(context) : nullptr;
 }

@@ -18,17 +18,34 @@ int ToErrno(roce::PostResult result) {
   return result == roce::PostResult::kOk ? 0 : result == roce::PostResult::kFull ? ENOMEM : EINVAL;
 }
 
+roce::Sge ToSge(const ibv_sge& sge) { return {sge.addr, sge.length, sge.lkey}; }
+
 bool ToSges(const ibv_sge* list, int count, roce::SgeList* out) {
   if (count < 0 || static_cast<size_t>(count) > roce::kMaxSge) return false;
+  const auto pieces = static_cast<size_t>(count);
+  if (pieces > roce::kSgesInPlace) {
+    std::array<roce::Sge, roce::kMaxSge> all;
+    std::transform(list, list + pieces, all.begin(), ToSge);
+    *out = roce::SgeList::Of(std::span(all).first(pieces));
+    return true;
+  }
   out->count = static_cast<uint8_t>(count);
-  for (int i = 0; i < count; ++i)
-    out->sge[static_cast<size_t>(i)] = {list[i].addr, list[i].length, list[i].lkey};
+  std::transform(list, list + pieces, out->sge.begin(), ToSge);
   return true;
 }
 
 using InlineBuffer = std::array<uint8_t, kMaxInline>;
 
-// 0, or an errno. Inline data is gathered into `bytes`, which must live until the request is posted.
+// What makes no packet: 0, or an errno. Windows of type 1 are bound by ibv_bind_mw.
+int ToLocal(const Qp& qp, const ibv_send_wr& wr, roce::SendWr* out) {
+  if (wr.num_sge != 0 || qp.is_ud()) return EINVAL;
+  if (out->opcode != roce::WrOpcode::kBindMw) return 0;
+  if (wr.bind_mw.mw != nullptr && wr.bind_mw.mw->type != IBV_MW_TYPE_2) return EINVAL;
+  return ToWindowBind(qp, wr.bind_mw.mw, wr.bind_mw.bind_info, wr.bind_mw.rkey, &out->bind);
+}
+
+// 0, or an errno. Inline data in several pieces is gathered into `bytes`, which must live until the request
+// is posted, as must a single piece.
 int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::SendWr* out) {
   switch (wr.opcode) {
     case IBV_WR_RDMA_WRITE:
@@ -36,6 +53,11 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_RDMA_READ:
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+    case IBV_WR_LOCAL_INV:
+    case IBV_WR_BIND_MW:
+    case IBV_WR_SEND_WITH_INV:
       out->opcode = static_cast<roce::WrOpcode>(wr.opcode);
       break;
     default:
@@ -46,8 +68,14 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
   out->solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
   out->fence = (wr.send_flags & IBV_SEND_FENCE) != 0;
   out->imm = ntohl(wr.imm_data);
+  out->invalidate_rkey = wr.invalidate_rkey;
+  if (roce::IsLocal(out->opcode)) return ToLocal(qp, wr, out);
   if (!ToSges(wr.sg_list, wr.num_sge, &out->sges)) return EINVAL;
-  if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
+  if ((wr.send_flags & IBV_SEND_INLINE) != 0 && wr.num_sge == 1) {
+    const ibv_sge& sge = wr.sg_list[0];
+    out->inline_bytes = {reinterpret_cast<const uint8_t*>(sge.addr), sge.length};
+    out->sges.count = 0;
+  } else if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
     size_t filled = 0;
     for (int i = 0; i < wr.num_sge; ++i) {
       const ibv_sge& sge = wr.sg_list[i];
@@ -60,7 +88,13 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
   }
   if (qp.is_ud()) {
     if (wr.wr.ud.ah == nullptr || wr.wr.ud.ah->context != qp.base.context) return EINVAL;
-    out->ud = {Of(wr.wr.ud.ah)->ip, Qpn{wr.wr.ud.remote_qpn & kQpnMask}, wr.wr.ud.remote_qkey};
+    const Ah& ah = *Of(wr.wr.ud.ah);
+    out->ud = {ah.ip, Qpn{wr.wr.ud.remote_qpn & kQpnMask}, wr.wr.ud.remote_qkey, ah.from};
+  } else if (roce::IsAtomic(out->opcode)) {
+    out->remote_address = wr.wr.atomic.remote_addr;
+    out->rkey = wr.wr.atomic.rkey;
+    out->compare_add = wr.wr.atomic.compare_add;
+    out->swap = wr.wr.atomic.swap;
   } else {
     out->remote_address = wr.wr.rdma.remote_addr;
     out->rkey = wr.wr.rdma.rkey;
@@ -79,6 +113,10 @@ ibv_wc ToWc(const Work& work) {
   if (c.has_imm) {
     wc.imm_data = htonl(c.imm);
     wc.wc_flags |= IBV_WC_WITH_IMM;
+  }
+  if (c.has_invalidated) {
+    wc.invalidated_rkey = c.invalidated_rkey;
+    wc.wc_flags |= IBV_WC_WITH_INV;
   }
   if (work.is_ud && c.is_recv()) {
     wc.src_qp = Raw(c.src_qpn);
@@ -122,6 +160,25 @@ int PostSend(ibv_qp* base, ibv_send_wr* first, ibv_send_wr** bad) {
   });
 }
 
+int PostBatch(Qp& qp) {
+  Batch& batch = *qp.batch;
+  for (Batch::Request& request : batch.requests) {
+    request.wr.sg_list = batch.pieces.data() + request.first_piece;
+    if ((request.wr.send_flags & IBV_SEND_INLINE) == 0) continue;
+    request.wr.sg_list->addr = reinterpret_cast<uintptr_t>(batch.bytes.data()) + request.wr.sg_list->addr;
+  }
+  return ErrnoOf(qp.base.context, [&] {
+    InlineBuffer bytes;  // stays empty: inline data of a batch is one piece
+    for (const Batch::Request& request : batch.requests) {
+      const int error = ToSendWr(qp, request.wr, &bytes, &batch.converted.emplace_back());
+      if (error != 0) return error;
+    }
+    return AdapterOf(qp.base.context).Do([&](Nic& nic) {
+      return ToErrno(nic.PostSends(qp.init.qpn, batch.converted));
+    });
+  });
+}
+
 int PostRecv(ibv_qp* base, ibv_recv_wr* first, ibv_recv_wr** bad) {
   return PostChain(base->context, first, bad, [&](Nic& nic, const ibv_recv_wr& wr) {
     roce::RecvWr out{.wr_id = wr.wr_id};
@@ -153,6 +210,15 @@ int PollCq(ibv_cq* cq, int count, ibv_wc* out) {
     }
     return taken;
   });
+}
+
+bool PollOne(Cq& cq, ibv_wc* out, Nanos* at) {
+  Work work;
+  if (AdapterOf(cq.base.context).Poll(cq.id, std::span(&work, 1)) == 0) return false;
+  *out = ToWc(work);
+  *at = work.at;
+  NoteUnanswered(*Of(cq.base.context), work);
+  return true;
 }
 
 int RequestNotify(ibv_cq* cq, int solicited_only) {

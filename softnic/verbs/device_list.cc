@@ -1,6 +1,9 @@
 #include "softnic/verbs/device_list.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstdio>
@@ -10,6 +13,7 @@
 #include <string>
 
 #include "softnic/port/ethernet_port.h"
+#include "softnic/port/gids.h"
 #include "softnic/verbs/call.h"
 #include "softnic/verbs/use_network.h"
 
@@ -35,8 +39,26 @@ std::unique_ptr<Device> MakeDevice(const io::AddressedInterface& interface, std:
 }
 
 uint64_t GuidOf(const io::AddressedInterface& interface) {
-  const ibv_gid gid = GidOf(interface, 0);
-  return gid.global.interface_id;  // in network byte order, as verbs has it
+  return GidOf(LinkLocalOf(interface.mac)).global.interface_id;  // in network byte order, as verbs has it
+}
+
+// librdmacm asks for the devices before anything else. Without the kernel's rdma_cm it fails a moment later,
+// with an errno that says nothing to whoever runs the program; with it, it may listen for ever on devices
+// that the kernel does not know. So it gets none, and the words go where they are read.
+bool IsConnectionManager(const void* caller) {
+  Dl_info from{};
+  return dladdr(caller, &from) != 0 && from.dli_fname != nullptr &&
+         std::strstr(from.dli_fname, "librdmacm.so") != nullptr;
+}
+
+void TellOfConnectionManager() {
+  static std::atomic<bool> told = false;
+  if (told.exchange(true)) return;
+  std::fprintf(
+      stderr,
+      "softnic: this program uses librdmacm, and softnic has no connection manager: its calls fail. Let "
+      "the program exchange addresses itself, as perftest does without -R and the ibv_*_pingpong "
+      "programs do\n");
 }
 
 }  // namespace
@@ -80,30 +102,24 @@ uint32_t PathMtuOf(const Device& device) {
   return std::min(std::bit_floor(mtu - kHeaderBytes), roce::kMaxPathMtu);
 }
 
-ibv_gid GidOf(const io::AddressedInterface& interface, int index) {
-  ibv_gid gid{};
-  if (index == kIpv4GidIndex) {
-    gid.raw[10] = gid.raw[11] = 0xff;
-    for (unsigned i = 0; i < 4; ++i)
-      gid.raw[12 + i] = static_cast<uint8_t>(Raw(interface.ip) >> (24 - 8 * i));
-    return gid;
-  }
-  // The modified EUI-64 of the hardware address (RFC 4291, appendix A).
-  const auto& mac = interface.mac;
-  const uint8_t eui[8] = {
-      static_cast<uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
-  gid.raw[0] = 0xfe;
-  gid.raw[1] = 0x80;
-  std::memcpy(gid.raw + 8, eui, sizeof eui);
+std::vector<Ip> GidsNow(const Device& device) {
+  const std::vector<io::AddressedInterface> interfaces = device.network->Interfaces();
+  const auto found = std::ranges::find(interfaces, device.interface.name, &io::AddressedInterface::name);
+  // Its first IPv4 address stays what it was when the device was listed: queue pairs have it.
+  io::AddressedInterface now = found != interfaces.end() ? *found : device.interface;
+  now.ip = device.interface.ip;
+  return GidsOf(now);
+}
+
+ibv_gid GidOf(Ip ip) {
+  ibv_gid gid;
+  std::ranges::copy(ip.bytes(), gid.raw);
   return gid;
 }
 
 std::optional<Ipv4> Ipv4Of(const ibv_gid& gid) {
-  static constexpr uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  if (std::memcmp(gid.raw, kPrefix, sizeof kPrefix) != 0) return std::nullopt;
-  uint32_t ip = 0;
-  for (unsigned i = 12; i < 16; ++i) ip = ip << 8 | gid.raw[i];
-  return Ipv4{ip};
+  const Ip ip = IpOf(gid);
+  return ip.is_v4() ? std::optional(ip.v4()) : std::nullopt;
 }
 
 }  // namespace epic::softnic
@@ -113,6 +129,10 @@ using namespace epic::softnic;
 void epic_softnic_use_network(Network* network) { other_network = network; }
 
 EPIC_VERBS ibv_device** ibv_get_device_list(int* count) {
+  if (IsConnectionManager(__builtin_return_address(0))) {
+    TellOfConnectionManager();
+    return Null(EOPNOTSUPP);
+  }
   return ObjectOf([&]() -> ibv_device** {
     // Devices stay for ever: an opened one points to its own, and there are few.
     std::vector<std::unique_ptr<Device>> devices = ListDevices();

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"
@@ -10,6 +11,30 @@
 #undef ibv_reg_mr_iova
 
 using namespace epic::softnic;
+
+namespace {
+
+// What access flags (ibv_access_flags) allow: 0 or an errno.
+int ToRights(unsigned access, MemoryRights* rights) {
+  constexpr unsigned kKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                              IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+                              IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+  if ((access & ~kKnown) != 0) return EOPNOTSUPP;
+  // Who may write from afar may write at home (InfiniBand specification 10.6.3.1).
+  if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0 &&
+      (access & IBV_ACCESS_LOCAL_WRITE) == 0)
+    return EINVAL;
+  // rdma_rxe binds no windows to a zero-based region either.
+  const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+  *rights = {.local_write = (access & IBV_ACCESS_LOCAL_WRITE) != 0,
+             .remote_read = (access & IBV_ACCESS_REMOTE_READ) != 0,
+             .remote_write = (access & IBV_ACCESS_REMOTE_WRITE) != 0,
+             .remote_atomic = (access & IBV_ACCESS_REMOTE_ATOMIC) != 0,
+             .mw_bind = (access & IBV_ACCESS_MW_BIND) != 0 && !zero_based};
+  return 0;
+}
+
+}  // namespace
 
 EPIC_VERBS ibv_pd* ibv_alloc_pd(ibv_context* context) {
   return ObjectOf(context, [&] {
@@ -34,20 +59,15 @@ EPIC_VERBS int ibv_dealloc_pd(ibv_pd* pd) {
 
 EPIC_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* base, size_t length, uint64_t iova,
                                     unsigned int access) {
-  constexpr unsigned kKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                              IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
-  if ((access & ~kKnown) != 0) return Null(EOPNOTSUPP);
-  // Who may write from afar may write at home (InfiniBand specification 10.6.3.1).
-  if ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return Null(EINVAL);
+  MemoryRights rights;
+  if (const int error = ToRights(access, &rights); error != 0) return Null(error);
+  if ((access & IBV_ACCESS_ZERO_BASED) != 0) iova = 0;  // bytes are counted from the begin
   return ObjectOf(pd->context, [&]() -> ibv_mr* {
     auto mr = std::make_unique<Mr>();
     mr->base = {.context = pd->context, .pd = pd, .addr = base, .length = length};
     const auto key = AdapterOf(pd->context).Do([&](Nic& nic) {
       const auto registered =
-          nic.memory().Register(Of(pd)->id, static_cast<uint8_t*>(base), iova, length,
-                                {.local_write = (access & IBV_ACCESS_LOCAL_WRITE) != 0,
-                                 .remote_read = (access & IBV_ACCESS_REMOTE_READ) != 0,
-                                 .remote_write = (access & IBV_ACCESS_REMOTE_WRITE) != 0});
+          nic.memory().Register(Of(pd)->id, static_cast<uint8_t*>(base), iova, length, rights);
       if (registered) ++Of(pd)->users;
       return registered;
     });
@@ -65,13 +85,60 @@ EPIC_VERBS ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* base, size_t length, uint64
   return ibv_reg_mr_iova2(pd, base, length, iova, static_cast<unsigned>(access));
 }
 
+namespace {
+
+// 0 or an errno: with one the region is as it was.
+int Reregister(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length, int access) {
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  if (flags == 0 || (flags & ~int{IBV_REREG_MR_FLAGS_SUPPORTED}) != 0) return EINVAL;
+  if (moves && (addr == nullptr || length == 0)) return EINVAL;
+  if (changes_pd && (pd == nullptr || pd->context != mr->context)) return EINVAL;
+  if (!changes_access && access != 0) return EINVAL;
+  MemoryRights rights;
+  if (const int error = ToRights(static_cast<unsigned>(access), &rights); error != 0) return error;
+  const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+  return AdapterOf(mr->context).Do([&](Nic& nic) {
+    if (nic.memory().HasWindows(mr->lkey)) return EINVAL;
+    std::optional<MemoryRange> range;
+    if (moves)
+      range = {static_cast<uint8_t*>(addr), zero_based ? 0 : reinterpret_cast<uint64_t>(addr), length};
+    if (!nic.memory().Reregister(mr->lkey, range, changes_pd ? std::optional(Of(pd)->id) : std::nullopt,
+                                 changes_access ? std::optional(rights) : std::nullopt))
+      return EINVAL;
+    if (moves) {
+      mr->addr = addr;
+      mr->length = length;
+    }
+    if (changes_pd) {
+      --Of(mr->pd)->users;
+      ++Of(pd)->users;
+      mr->pd = pd;
+    }
+    return 0;
+  });
+}
+
+}  // namespace
+
+EPIC_VERBS int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length, int access) {
+  const int error = ErrnoOf(mr->context, [&] { return Reregister(mr, flags, pd, addr, length, access); });
+  if (error == 0) return 0;
+  errno = error;
+  return IBV_REREG_MR_ERR_INPUT;  // nothing that can fail comes behind the checks
+}
+
 EPIC_VERBS int ibv_dereg_mr(ibv_mr* mr) {
   return ErrnoOf(mr->context, [&] {
-    const bool found = AdapterOf(mr->context).Do([&](Nic& nic) {
+    const bool has_windows = AdapterOf(mr->context).Do([&](Nic& nic) {
+      if (nic.memory().HasWindows(mr->lkey)) return true;
+      nic.memory().Deregister(mr->lkey);
       --Of(mr->pd)->users;
-      return nic.memory().Deregister(mr->lkey);
+      return false;
     });
+    if (has_windows) return EINVAL;  // as rdma_rxe says it
     delete reinterpret_cast<Mr*>(mr);
-    return found ? 0 : EINVAL;
+    return 0;
   });
 }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "roce/wire.h"
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"
 #include "softnic/verbs/super_frames.h"
@@ -20,16 +21,43 @@ int ToErrno(roce::ModifyResult result) { return result == roce::ModifyResult::kO
 
 roce::QpState ToState(ibv_qp_state state) { return static_cast<roce::QpState>(state); }
 
+// Nothing for one that there is not.
+std::optional<QpType> TypeOf(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_RC:
+      return QpType::kRc;
+    case IBV_QPT_UC:
+      return QpType::kUc;
+    case IBV_QPT_UD:
+      return QpType::kUd;
+    default:
+      return std::nullopt;
+  }
+}
+
 template <typename To, typename From>
 std::optional<To> If(int mask, int bit, From value) {
   return (mask & bit) != 0 ? std::optional<To>(static_cast<To>(value)) : std::nullopt;
 }
 
-// The destination of an address vector: 0, or an errno.
-int DestinationOf(const ibv_ah_attr& ah, epic::Ipv4* ip) {
-  const std::optional<epic::Ipv4> to = Ipv4Of(ah.grh.dgid);
-  if (!ah.is_global || ah.port_num > 1 || ah.grh.sgid_index != kIpv4GidIndex || !to) return EINVAL;
-  *ip = *to;
+struct Path {
+  epic::Ip from, to;
+};
+
+// Of the interface's first IPv4 address (GidsOf): it never changes, so that the kernel need not be asked.
+constexpr uint8_t kFirstIpv4Index = 1;
+
+// Between which addresses an address vector goes: 0, or an errno. The adapter hears of addresses that have
+// come since.
+int PathOf(ibv_context* context, const ibv_ah_attr& ah, Path* path) {
+  if (!ah.is_global || ah.port_num > 1) return EINVAL;
+  *path = {.from = Of(context)->device->interface.ip, .to = IpOf(ah.grh.dgid)};
+  if (ah.grh.sgid_index == kFirstIpv4Index) return path->to.is_v4() ? 0 : EINVAL;
+  std::vector<epic::Ip> gids = GidsNow(*Of(context)->device);
+  if (ah.grh.sgid_index >= gids.size()) return EINVAL;
+  path->from = gids[ah.grh.sgid_index];
+  if (path->from.is_v4() != path->to.is_v4()) return EINVAL;
+  AdapterOf(context).SetMoreAddresses(std::move(gids));
   return 0;
 }
 
@@ -43,18 +71,20 @@ bool IsPlausible(const Qp& qp, const ibv_qp_attr& attr, int mask) {
   return !to_init || qp.base.state != IBV_QPS_RESET || (mask & needed) == needed;
 }
 
-int ModifyRc(Qp& qp, const ibv_qp_attr& attr, int mask) {
+int ModifyConnected(Qp& qp, const ibv_qp_attr& attr, int mask) {
   roce::QpChange change;
   if ((mask & IBV_QP_STATE) != 0) change.state = ToState(attr.qp_state);
   if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
     change.remote_read = (attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) != 0;
     change.remote_write = (attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) != 0;
+    change.remote_atomic = (attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) != 0;
   }
   if ((mask & IBV_QP_AV) != 0) {
-    epic::Ipv4 ip{};
-    if (const int error = DestinationOf(attr.ah_attr, &ip); error != 0) return error;
-    if (const int error = AdapterOf(qp.base.context).Reach(ip); error != 0) return error;
-    change.remote_ip = ip;
+    Path path;
+    if (const int error = PathOf(qp.base.context, attr.ah_attr, &path); error != 0) return error;
+    if (const int error = AdapterOf(qp.base.context).Reach(path.to); error != 0) return error;
+    change.remote_ip = path.to;
+    change.local_ip = path.from;
   }
   if ((mask & IBV_QP_PATH_MTU) != 0) {
     if (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096) return EINVAL;
@@ -69,12 +99,15 @@ int ModifyRc(Qp& qp, const ibv_qp_attr& attr, int mask) {
   change.retry_cnt = If<uint8_t>(mask, IBV_QP_RETRY_CNT, attr.retry_cnt);
   change.rnr_retry = If<uint8_t>(mask, IBV_QP_RNR_RETRY, attr.rnr_retry);
   change.max_rd_atomic = If<uint8_t>(mask, IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic);
-  return AdapterOf(qp.base.context).Do([&](Nic& nic) { return ToErrno(nic.ModifyRc(qp.init.qpn, change)); });
+  return AdapterOf(qp.base.context).DoNow([&](Nic& nic) {
+    const epic::Qpn qpn = qp.init.qpn;
+    return ToErrno(qp.is_rc() ? nic.ModifyRc(qpn, change) : nic.ModifyUc(qpn, change));
+  });
 }
 
 int ModifyUd(Qp& qp, const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_STATE) == 0) return EINVAL;
-  return AdapterOf(qp.base.context).Do([&](Nic& nic) {
+  return AdapterOf(qp.base.context).DoNow([&](Nic& nic) {
     std::optional<epic::Psn> psn;
     if ((mask & IBV_QP_SQ_PSN) != 0) psn = epic::Psn(attr.sq_psn);
     return ToErrno(
@@ -112,7 +145,7 @@ bool Fits(const ibv_pd& pd, const ibv_qp_init_attr& init) {
   return cap.max_send_wr <= kMaxQpWr && cap.max_recv_wr <= kMaxQpWr && cap.max_send_sge <= roce::kMaxSge &&
          cap.max_recv_sge <= roce::kMaxSge && cap.max_inline_data <= kMaxInline && init.send_cq != nullptr &&
          is_here(init.send_cq) && init.recv_cq != nullptr && is_here(init.recv_cq) &&
-         (init.srq == nullptr || (init.qp_type == IBV_QPT_RC && is_here(init.srq)));
+         (init.srq == nullptr || (init.qp_type != IBV_QPT_UD && is_here(init.srq)));
 }
 
 // Who uses what, so that nothing goes before its user.
@@ -123,12 +156,13 @@ void CountUsers(const ibv_qp& qp, int by) {
   if (qp.srq != nullptr) Of(qp.srq)->users += by;
 }
 
-ibv_qp* Create(ibv_pd* pd, ibv_qp_init_attr* init) {
+ibv_qp* Create(ibv_pd* pd, ibv_qp_init_attr* init, std::unique_ptr<Batch> batch) {
   Adapter& adapter = AdapterOf(pd->context);
   const std::optional<epic::Qpn> qpn = adapter.NewQpn();
   if (!qpn) return Null(ENOMEM);
   absl::Cleanup free_qpn = [&] { adapter.FreeQpn(*qpn); };
   auto qp = std::make_unique<Qp>();
+  qp->batch = std::move(batch);
   qp->base = {.context = pd->context,
               .qp_context = init->qp_context,
               .pd = pd,
@@ -146,7 +180,7 @@ ibv_qp* Create(ibv_pd* pd, ibv_qp_init_attr* init) {
   qp->cap.max_send_wr = std::max(1u, init->cap.max_send_wr);
   qp->cap.max_recv_wr = init->srq != nullptr ? 0 : std::max(1u, init->cap.max_recv_wr);
   qp->cap.max_send_sge = qp->cap.max_recv_sge = roce::kMaxSge;
-  qp->init = {.is_ud = init->qp_type == IBV_QPT_UD,
+  qp->init = {.type = *TypeOf(init->qp_type),
               .qpn = *qpn,
               .pd = Of(pd)->id,
               .send_cq = Of(init->send_cq)->id,
@@ -200,7 +234,7 @@ int Modify(ibv_qp* base, const ibv_qp_attr& attr, int mask) {
   Qp& qp = *Of(base);
   if (!IsPlausible(qp, attr, mask)) return EINVAL;
   if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != base->state) return EINVAL;
-  const int error = qp.is_ud() ? ModifyUd(qp, attr, mask) : ModifyRc(qp, attr, mask);
+  const int error = qp.is_ud() ? ModifyUd(qp, attr, mask) : ModifyConnected(qp, attr, mask);
   if (error != 0) return error;
   Remember(attr, mask, &qp.attr);
   if ((mask & IBV_QP_STATE) != 0) base->state = attr.qp_state;
@@ -214,7 +248,7 @@ int Query(ibv_qp* base, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
   *attr = qp.attr;
   AdapterOf(base->context).Do([&](Nic& nic) {
     attr->qp_state = static_cast<ibv_qp_state>(nic.state(qp.init.qpn));
-    if (!qp.is_ud()) attr->sq_draining = attr->qp_state == IBV_QPS_SQD && !nic.rc(qp.init.qpn).sq_drained();
+    if (!qp.is_ud()) attr->sq_draining = attr->qp_state == IBV_QPS_SQD && !nic.sq_drained(qp.init.qpn);
   });
   base->state = attr->cur_qp_state = attr->qp_state;
   attr->cap = qp.cap;
@@ -230,11 +264,13 @@ int Query(ibv_qp* base, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
 
 }  // namespace
 
-EPIC_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
-  if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UD) return Null(EOPNOTSUPP);
+ibv_qp* epic::softnic::CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, std::unique_ptr<Batch> batch) {
+  if (!TypeOf(init->qp_type)) return Null(EOPNOTSUPP);
   if (!Fits(*pd, *init)) return Null(EINVAL);
-  return ObjectOf(pd->context, [&] { return Create(pd, init); });
+  return ObjectOf(pd->context, [&] { return Create(pd, init, std::move(batch)); });
 }
+
+EPIC_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) { return CreateQp(pd, init, nullptr); }
 
 EPIC_VERBS int ibv_destroy_qp(ibv_qp* qp) {
   return ErrnoOf(qp->context, [&] { return Destroy(Of(qp)); });
@@ -249,25 +285,24 @@ EPIC_VERBS int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr
 }
 
 EPIC_VERBS int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
-  const std::optional<epic::Ipv4> group = Ipv4Of(*gid);
-  if (!group || !Of(qp)->is_ud()) return EINVAL;
-  return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Attach(Of(qp)->init.qpn, *group); });
+  const epic::Ip group = IpOf(*gid);
+  if (!group.is_multicast() || !Of(qp)->is_ud()) return EINVAL;
+  return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Attach(Of(qp)->init.qpn, group); });
 }
 
 EPIC_VERBS int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
-  const std::optional<epic::Ipv4> group = Ipv4Of(*gid);
-  if (!group) return EINVAL;
-  return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Detach(Of(qp)->init.qpn, *group); });
+  return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Detach(Of(qp)->init.qpn, IpOf(*gid)); });
 }
 
 EPIC_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   return ObjectOf(pd->context, [&]() -> ibv_ah* {
-    epic::Ipv4 ip{};
-    if (const int error = DestinationOf(*attr, &ip); error != 0) return Null(error);
-    if (const int error = AdapterOf(pd->context).Reach(ip); error != 0) return Null(error);
+    Path path;
+    if (const int error = PathOf(pd->context, *attr, &path); error != 0) return Null(error);
+    if (const int error = AdapterOf(pd->context).Reach(path.to); error != 0) return Null(error);
     auto* ah = new Ah;
     ah->base = {.context = pd->context, .pd = pd, .handle = 0};
-    ah->ip = ip;
+    ah->ip = path.to;
+    ah->from = path.from;
     return &ah->base;
   });
 }
@@ -279,21 +314,44 @@ EPIC_VERBS int ibv_destroy_ah(ibv_ah* ah) {
   });
 }
 
-// The sender of a datagram, from the IPv4 header in front of it (the last 20 bytes of the GRH).
-EPIC_VERBS int ibv_init_ah_from_wc(ibv_context*, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr) {
-  if ((wc->wc_flags & IBV_WC_GRH) == 0 || port != 1) {
-    errno = EINVAL;
-    return -1;
-  }
-  const auto* ip = reinterpret_cast<const uint8_t*>(grh) + 20;
-  *attr = {};
-  attr->is_global = 1;
-  attr->port_num = port;
-  attr->grh.sgid_index = kIpv4GidIndex;
-  attr->grh.hop_limit = 64;
-  attr->grh.dgid.raw[10] = attr->grh.dgid.raw[11] = 0xff;
-  for (unsigned i = 0; i < 4; ++i) attr->grh.dgid.raw[12 + i] = ip[12 + i];
-  return 0;
+namespace {
+
+// Of the header in front of a datagram: IPv6's, or IPv4's in its last 20 bytes.
+Path PathBack(const ibv_grh& grh) {
+  const auto* header = reinterpret_cast<const uint8_t*>(&grh);
+  if (header[0] >> 4 == 6) return {.from = epic::Ip::Of(header + 24), .to = epic::Ip::Of(header + 8)};
+  const uint8_t* ip = header + 20;
+  return {.from = epic::Ipv4{roce::LoadBe32(ip + 16)}, .to = epic::Ipv4{roce::LoadBe32(ip + 12)}};
+}
+
+// In the GID table. Of what is not there, such as a group, that of the first of the same version.
+uint8_t IndexOf(epic::Ip own, const Device& device) {
+  if (own == epic::Ip(device.interface.ip)) return kFirstIpv4Index;
+  const std::vector<epic::Ip> gids = GidsNow(device);
+  auto found = std::ranges::find(gids, own);
+  if (found == gids.end()) found = std::ranges::find(gids, own.is_v4(), &epic::Ip::is_v4);
+  return static_cast<uint8_t>(found - gids.begin());
+}
+
+}  // namespace
+
+// The sender of a datagram, as the address to send to; from the address that it came to, or for a group from
+// the first of the same version.
+EPIC_VERBS int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                                   ibv_ah_attr* attr) {
+  const auto init = [&] {
+    if ((wc->wc_flags & IBV_WC_GRH) == 0 || port != 1) return EINVAL;
+    const Path path = PathBack(*grh);
+    *attr = {};
+    attr->is_global = 1;
+    attr->port_num = port;
+    attr->grh.sgid_index = IndexOf(path.from, *Of(context)->device);
+    attr->grh.hop_limit = 64;
+    attr->grh.dgid = GidOf(path.to);
+    return 0;
+  };
+  errno = Caught(init, [](int error) { return error; });
+  return errno == 0 ? 0 : -1;
 }
 
 EPIC_VERBS ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {

@@ -10,27 +10,43 @@
 
 using namespace epic::softnic;
 
-EPIC_VERBS ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
-                                 int vector) {
-  if (cqe < 1 || cqe > kMaxCqe || vector != 0) return Null(EINVAL);
-  if (channel != nullptr && channel->context != context) return Null(EINVAL);
+namespace epic::softnic {
+
+Cq* CreateCq(ibv_context* context, const ibv_cq_init_attr_ex& init, std::unique_ptr<Poller> poller,
+             bool tells_overrun) {
+  if (init.cqe < 1 || init.cqe > uint32_t{kMaxCqe} || init.comp_vector != 0) return Null(EINVAL);
+  if (init.channel != nullptr && init.channel->context != context) return Null(EINVAL);
   return ObjectOf(context, [&] {
     auto cq = std::make_unique<Cq>();
     cq->base.context = context;
-    cq->base.channel = channel;
-    cq->base.cq_context = cq_context;
-    cq->base.cqe = cqe;
+    cq->base.channel = init.channel;
+    cq->base.cq_context = init.cq_context;
+    cq->base.cqe = static_cast<int>(init.cqe);
+    cq->poller = std::move(poller);
     pthread_mutex_init(&cq->base.mutex, nullptr);
     pthread_cond_init(&cq->base.cond, nullptr);
     AdapterOf(context).Do([&](Nic& nic) {
-      cq->base.handle = cq->id = nic.CreateCq(static_cast<uint32_t>(cqe));
+      cq->base.handle = cq->id = nic.CreateCq(init.cqe, tells_overrun);
       absl::Cleanup destroy = [&] { nic.DestroyCq(cq->id); };
       Of(context)->cqs.emplace(cq->id, cq.get());
       std::move(destroy).Cancel();
-      if (channel != nullptr) ++channel->refcnt;
+      if (init.channel != nullptr) ++init.channel->refcnt;
     });
-    return &cq.release()->base;
+    return cq.release();
   });
+}
+
+}  // namespace epic::softnic
+
+EPIC_VERBS ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
+                                 int vector) {
+  Cq* const cq = CreateCq(context,
+                          {.cqe = static_cast<uint32_t>(cqe),  // a negative one is too many
+                           .cq_context = cq_context,
+                           .channel = channel,
+                           .comp_vector = static_cast<uint32_t>(vector)},
+                          nullptr, true);
+  return cq != nullptr ? &cq->base : nullptr;
 }
 
 EPIC_VERBS int ibv_resize_cq(ibv_cq* cq, int cqe) {

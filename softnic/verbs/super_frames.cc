@@ -35,7 +35,7 @@ const PeerList& Listed() {
 
 int Send(Qp& qp) {
   Adapter& adapter = AdapterOf(qp.base.context);
-  if (qp.is_ud() || (qp.base.state != IBV_QPS_RTR && qp.base.state != IBV_QPS_RTS)) return EINVAL;
+  if (!qp.is_rc() || (qp.base.state != IBV_QPS_RTR && qp.base.state != IBV_QPS_RTS)) return EINVAL;
   const std::optional<Ipv4> to = Ipv4Of(qp.attr.ah_attr.grh.dgid);
   if (!to) return EINVAL;
   if (!adapter.TakesSuperFrames()) return EOPNOTSUPP;
@@ -49,7 +49,7 @@ int Send(Qp& qp) {
 void SendSuperFramesIfListed(Qp& qp) {
   qp.super_frames_listed = false;
   const std::optional<Ipv4> to = Ipv4Of(qp.attr.ah_attr.grh.dgid);
-  if (qp.is_ud() || !to || !Listed().Contains(*to)) return;
+  if (!qp.is_rc() || !to || !Listed().Contains(*to)) return;
   qp.super_frames_listed = Send(qp) == 0;
   static std::atomic<bool> told = false;
   if (!qp.super_frames_listed && !told.exchange(true))

@@ -115,7 +115,6 @@ EPIC_VERBS void ibv_unimport_dm(ibv_dm*) {}
 EPIC_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
   return Null(EOPNOTSUPP);
 }
-EPIC_VERBS ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp*) { return nullptr; }
 EPIC_VERBS int ibv_set_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
 EPIC_VERBS int ibv_query_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
 EPIC_VERBS int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
@@ -126,12 +125,6 @@ DOES_NOTHING(ibv_copy_ah_attr_from_kern)
 DOES_NOTHING(ibv_copy_path_rec_from_kern)
 DOES_NOTHING(ibv_copy_path_rec_to_kern)
 DOES_NOTHING(ibv_copy_qp_attr_from_kern)
-// The old region stays valid.
-EPIC_VERBS int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, size_t, int) {
-  errno = EOPNOTSUPP;
-  return IBV_REREG_MR_ERR_INPUT;
-}
-
 // Memory is the process's own: nothing is pinned that a fork could take away.
 EPIC_VERBS int ibv_fork_init() { return 0; }
 EPIC_VERBS ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }

@@ -23,8 +23,11 @@ RANKS = 4
 MODES = modes.NUMBERS
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reducescatter", "allgather")
 REDUCTIONS = ("allreduce", "reduce", "reducescatter")
-TYPES = ("float", "half", "bfloat16", "int32", "uint8")
-OPS = ("sum", "min", "max", "avg")
+FLOATS = ("float", "double", "half", "bfloat16")
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+TYPES = FLOATS + INTEGERS + ("byte",)
+OPS = ("sum", "prod", "min", "max", "avg")
+INTEGER_OPS = ("band", "bor", "bxor", "land", "lor")
 # Elements of a share: nothing, one, a packet and a bit, and more than a window of packets.
 SMALL, LARGE = (0, 1, 1500, 40001), (0, 1, 3, 511, 513, 4097, 100003, 1000001)
 RANDOM_CALLS = {False: 200, True: 1000}
@@ -35,8 +38,10 @@ MISMATCHES = {
     "root": {"root": 1},
     "count": {"count": 101},
     "type": {"type": "int32"},
+    "type, of the same bits": {"type": "uint32"},
     "op": {"op": "max"},
     "op, sum and avg": {"op": "avg"},
+    "op, sum and prod": {"op": "prod"},
 }
 
 
@@ -44,20 +49,25 @@ def group_name(what, mode):
     return f"{what}-{mode}".replace(",", "").replace(" ", "-")
 
 
-def cases_of(collective, counts):
-    """The calls of a group: every type and operation that the collective has, sizes, roots and places in turn."""
+def ops_of(collective, datatype):
+    """The operations that there are; one that is not looked at, where nothing is reduced."""
+    if collective not in REDUCTIONS:
+        return ("sum",)
+    return () if datatype == "byte" else OPS + INTEGER_OPS if datatype in INTEGERS else OPS
+
+
+def cases_of(collective, full):
+    """The calls of a group: every type and operation that the collective has, sizes, roots and places in turn. Each pair
+    has all sizes in a full run, else two."""
     if collective == "barrier":
         return [{"collective": "barrier"}] * 20
-    reduces = collective in REDUCTIONS
     calls = []
-    for datatype in TYPES:
-        if reduces and datatype == "uint8":
-            continue
-        for op in OPS if reduces else ("sum",):
-            for count in counts:
-                number = len(calls)
-                calls.append({"collective": collective, "type": datatype, "op": op, "count": count,
-                              "root": number % RANKS, "in_place": number % 3 == 0})
+    pairs = [(datatype, op) for datatype in TYPES for op in ops_of(collective, datatype)]
+    for at, (datatype, op) in enumerate(pairs):
+        for count in LARGE if full else (SMALL[at % 4], SMALL[(at + 2) % 4]):
+            number = len(calls)
+            calls.append({"collective": collective, "type": datatype, "op": op, "count": count,
+                          "root": number % RANKS, "in_place": number % 3 == 0})
     return calls
 
 
@@ -67,9 +77,9 @@ def random_calls(seed, number):
     calls = []
     for _ in range(number):
         collective = choose.choice(COLLECTIVES)
-        types = [t for t in TYPES if t != "uint8" or collective not in REDUCTIONS]
+        datatype = choose.choice([t for t in TYPES if ops_of(collective, t)])
         largest = choose.choice((4, 600, 5000, 30000))
-        calls.append({"collective": collective, "type": choose.choice(types), "op": choose.choice(OPS),
+        calls.append({"collective": collective, "type": datatype, "op": choose.choice(ops_of(collective, datatype)),
                       "count": choose.randrange(largest), "root": choose.randrange(RANKS),
                       "in_place": choose.random() < 0.5})
     return calls
@@ -101,7 +111,7 @@ def groups_of(full):
     for mode in MODES:
         for collective in COLLECTIVES:
             groups.append({"group": group_name(collective, mode), "mode": mode, "outstanding": 3,
-                           "calls": cases_of(collective, LARGE if full else SMALL)})
+                           "calls": cases_of(collective, full)})
         groups.append({"group": group_name("random", mode), "mode": mode, "outstanding": 6,
                        "calls": random_calls(SEED + mode, RANDOM_CALLS[full])})
         groups.append({"group": group_name("windows", mode), "mode": mode, "outstanding": 1, "calls": large_calls()})
@@ -151,7 +161,7 @@ def expect_right(told, group, calls):
 @pytest.mark.parametrize("mode", MODES)
 def test_every_type_and_operation(told, mode, collective, request):
     full = request.config.getoption("--full")
-    expect_right(told, group_name(collective, mode), cases_of(collective, LARGE if full else SMALL))
+    expect_right(told, group_name(collective, mode), cases_of(collective, full))
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -7,6 +7,8 @@ namespace epic::rxe_peer {
 
 // Our end's; the guest's are chosen by rdma_rxe, and its program prints them.
 inline constexpr uint32_t kOurQpn = 0x77, kOurRkey = 7;
+// Of our first memory window; the others' follow.
+inline constexpr uint32_t kOurWindow = 0x100;
 // Of both directions: the numbers wrap after 16 packets.
 inline constexpr uint32_t kFirstPsn = 0xfffff0;
 inline constexpr uint32_t kPathMtu = 1024;

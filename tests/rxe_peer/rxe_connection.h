@@ -1,5 +1,5 @@
-// The rdma_rxe end of a connection, with plain libibverbs: the first device, one region of memory, one RC
-// queue pair to our end.
+// The rdma_rxe end of a connection, with plain libibverbs: the first device, one region of memory, one queue
+// pair to our end.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -22,11 +22,15 @@ struct Connection {
 [[noreturn]] void Die(const char* what);
 
 // Everything up to INIT. `memory` is aligned to a page.
-Connection Open(void* memory, size_t bytes);
-// To RTS. First prints "qpn rkey address", with which the other end is started, and waits until it answers
-// ARP.
-// timeout and retry_cnt as in ibv_qp_attr.
-void Connect(const Connection& connection, const char* peer, uint8_t timeout, uint8_t retry_cnt);
+Connection Open(void* memory, size_t bytes, ibv_qp_type type = IBV_QPT_RC);
+// Prints "qpn rkey address", with which the other end is started.
+void Announce(const Connection& connection);
+// As in ibv_qp_attr; only of RC.
+struct Retries {
+  uint8_t timeout = 0, retry_cnt = 0;
+};
+// To RTS, when the peer answers ARP.
+void Connect(const Connection& connection, const char* peer, uint32_t qpn, const Retries& retries);
 
 // A line on standard input: our end is there. That it answers ARP does not say so, the guest may know its
 // address.

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -19,21 +20,30 @@ namespace {
 void PostRequest(ibv_qp* qp, int k, uint8_t* memory, uint32_t lkey) {
   const Op op = OpOf(k);
   ibv_sge sge{.addr = reinterpret_cast<uintptr_t>(memory) +
-                      Exchange::OffsetOf(op == Op::kRead ? Exchange::kIn : Exchange::kOut, k),
+                      Exchange::OffsetOf(Brings(op) ? Exchange::kIn : Exchange::kOut, k),
               .length = BytesOf(k),
               .lkey = lkey};
   ibv_send_wr wr{}, *bad = nullptr;
   wr.wr_id = static_cast<uint64_t>(k);
   wr.sg_list = &sge;
   wr.num_sge = 1;
-  wr.opcode = op == Op::kSend      ? IBV_WR_SEND
-              : op == Op::kSendImm ? IBV_WR_SEND_WITH_IMM
-              : op == Op::kWrite   ? IBV_WR_RDMA_WRITE
-                                   : IBV_WR_RDMA_READ;
-  wr.imm_data = htonl(static_cast<uint32_t>(k));
-  wr.wr.rdma.rkey = kOurRkey;
-  wr.wr.rdma.remote_addr = Exchange::OffsetOf(op == Op::kRead ? Exchange::kOut : Exchange::kTarget, k);
-  if (op == Op::kSend || op == Op::kSendImm) wr.wr.rdma = {};
+  constexpr ibv_wr_opcode kOpcodes[] = {
+      IBV_WR_SEND,       IBV_WR_SEND_WITH_IMM,        IBV_WR_RDMA_WRITE,
+      IBV_WR_RDMA_READ,  IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP,
+      IBV_WR_RDMA_WRITE, IBV_WR_SEND_WITH_INV};
+  wr.opcode = kOpcodes[static_cast<size_t>(op)];
+  const uint32_t window = kOurWindow + static_cast<uint32_t>(WindowOf(k));
+  if (op == Op::kSendImm) wr.imm_data = htonl(static_cast<uint32_t>(k));
+  if (op == Op::kSendInv) wr.invalidate_rkey = window;
+  if (IsAtomic(op)) {
+    wr.wr.atomic = {.remote_addr = Exchange::kNumberAt,
+                    .compare_add = op == Op::kFetchAdd ? OperandOf(k) : ComparedBy(k),
+                    .swap = OperandOf(k),
+                    .rkey = kOurRkey};
+  } else if (!TakesReceive(op)) {
+    wr.wr.rdma = {.remote_addr = Exchange::OffsetOf(op == Op::kRead ? Exchange::kOut : Exchange::kTarget, k),
+                  .rkey = op == Op::kWindowWrite ? window : kOurRkey};
+  }
   if (ibv_post_send(qp, &wr, &bad)) Die("ibv_post_send");
 }
 
@@ -53,7 +63,8 @@ bool Finish(const ibv_wc& wc, Exchange& exchange) {
     return false;
   }
   if (wc.opcode & IBV_WC_RECV) {
-    exchange.OnReceived(wc.byte_len, (wc.wc_flags & IBV_WC_WITH_IMM) != 0, ntohl(wc.imm_data));
+    exchange.OnReceived(wc.byte_len, (wc.wc_flags & IBV_WC_WITH_IMM) != 0, ntohl(wc.imm_data),
+                        wc.invalidated_rkey);
   } else {
     exchange.OnCompleted(static_cast<int>(wc.wr_id));
   }
@@ -69,8 +80,9 @@ uint64_t RnrNaksSent(const ibv_context* context) {
   return count;
 }
 
-bool Run(ibv_qp* qp, ibv_cq* cq, uint8_t* memory, uint32_t lkey, uint64_t rnr_naks_before) {
-  Exchange exchange(1, {memory, Exchange::kBytes});
+bool Run(ibv_qp* qp, ibv_cq* cq, uint8_t* memory, uint32_t lkey, uint64_t rnr_naks_before,
+         const Exchange::Windows& windows) {
+  Exchange exchange(1, {memory, Exchange::kBytes}, windows);
   uint64_t rnr_naks = 0;
   const auto start = std::chrono::steady_clock::now();
   while (!exchange.done()) {
@@ -88,7 +100,44 @@ bool Run(ibv_qp* qp, ibv_cq* cq, uint8_t* memory, uint32_t lkey, uint64_t rnr_na
       return false;
     }
   }
+  exchange.CheckNumber();
   return exchange.wrong() == 0;
+}
+
+// Windows of type 2, and the keys that they will have.
+std::array<ibv_mw*, kWindows> AllocateWindows(ibv_pd* pd, Exchange::Windows* keys) {
+  std::array<ibv_mw*, kWindows> windows{};
+  std::printf("windows");
+  for (size_t i = 0; i < windows.size(); ++i) {
+    windows[i] = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+    if (windows[i] == nullptr) Die("ibv_alloc_mw");
+    (*keys)[i] = ibv_inc_rkey(windows[i]->rkey);
+    std::printf(" %u", (*keys)[i]);
+  }
+  std::printf("\n");
+  return windows;
+}
+
+// Before anything is sent: whoever hears of this end may use them.
+void BindWindows(const Connection& connection, const std::array<ibv_mw*, kWindows>& windows,
+                 const Exchange::Windows& keys) {
+  for (int i = 0; i < kWindows; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const int k = WindowWriteOf(i);
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.opcode = IBV_WR_BIND_MW;
+    wr.bind_mw.mw = windows[at];
+    wr.bind_mw.rkey = keys[at];
+    wr.bind_mw.bind_info = {
+        .mr = connection.mr,
+        .addr = reinterpret_cast<uintptr_t>(connection.memory()) + Exchange::OffsetOf(Exchange::kTarget, k),
+        .length = BytesOf(k),
+        .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    if (ibv_post_send(connection.qp, &wr, &bad)) Die("binding a window");
+    ibv_wc wc;
+    while (ibv_poll_cq(connection.cq, 1, &wc) == 0) std::this_thread::yield();
+    if (wc.status != IBV_WC_SUCCESS || wc.opcode != IBV_WC_BIND_MW) Die("a window is not bound");
+  }
 }
 
 }  // namespace
@@ -103,10 +152,14 @@ int main(int argc, char** argv) {
   auto* memory = static_cast<uint8_t*>(std::aligned_alloc(4096, (Exchange::kBytes + 4095) / 4096 * 4096));
   const Connection connection = Open(memory, Exchange::kBytes);
   // Filled before the peer may read it.
-  Exchange(1, {memory, Exchange::kBytes});
+  Exchange(1, {memory, Exchange::kBytes}, {});
+  Exchange::Windows keys;
+  const auto windows = AllocateWindows(connection.qp->pd, &keys);
   const uint64_t rnr_naks_before = RnrNaksSent(connection.context);
-  Connect(connection, argv[1], 14, 7);
-  const bool ok = Run(connection.qp, connection.cq, memory, connection.mr->lkey, rnr_naks_before);
+  Announce(connection);
+  Connect(connection, argv[1], kOurQpn, {.timeout = 14, .retry_cnt = 7});
+  BindWindows(connection, windows, keys);
+  const bool ok = Run(connection.qp, connection.cq, memory, connection.mr->lkey, rnr_naks_before, keys);
   std::printf(ok ? "ok\n" : "failed\n");
   std::fflush(stdout);
   WaitForEndOfInput();

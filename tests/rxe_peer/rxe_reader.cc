@@ -68,7 +68,9 @@ int main(int argc, char** argv) {
   static_assert(kBytes % 4096 == 0);
   const Connection connection = Open(std::aligned_alloc(4096, kBytes), kBytes);
   // 268 ms: a machine that stands still for a while does not use up the retries.
-  Connect(connection, argv[1], 16, static_cast<uint8_t>(std::atoi(argv[3])));
+  Announce(connection);
+  Connect(connection, argv[1], kOurQpn,
+          {.timeout = 16, .retry_cnt = static_cast<uint8_t>(std::atoi(argv[3]))});
   WaitForLine();
   WriteAndRead(connection, read_bytes);
   WaitForEndOfInput();

@@ -1,8 +1,9 @@
-"""roce/transport against the real rdma_rxe: both ends send, write and read at the same time, with and without loss; and
-a Write and a Read of the guest whose answers are lost, late, or cut off.
+"""roce/transport against the real rdma_rxe: both ends send, write, read, do atomics and use and invalidate the other's memory
+windows at the same time, with and without loss; a Write and a Read of the guest whose answers are lost, late, or cut off; and
+messages over unreliable connections.
 
-Needs root, the guest kernel, and a build: cmake --build build/release --target rxe_end rxe_reader transport_end
-answering_end; another tree with EPIC_BUILD=DIR. EPIC_RXE_RUNS=N does each exchange N times, with other losses each time.
+Needs root, the guest kernel, and a build: cmake --build build/release --target rxe_end rxe_reader uc_end transport_end
+answering_end transport_uc_end; another tree with EPIC_BUILD=DIR. EPIC_RXE_RUNS=N does each exchange N times, with other losses each time.
 """
 
 import ipaddress
@@ -23,6 +24,7 @@ SWITCH, HOST = "10.10.255.1", "10.10.0.1"
 HOST_MAC = "52:54:00:00:00:01"
 # Frames that each direction can lose; by how much a run with losses exceeds the counters of one without is its proof.
 LOSSES = [(0, 1), (10, 1), (30, 2), (30, 3)]
+WINDOWS = 12  # of exchange.h
 RUNS = int(os.environ.get("EPIC_RXE_RUNS", "1"))
 # The seed is in a test's name: losses 30 of a thousand by seed 1003 are "30-1003".
 EXCHANGES = [(loss, seed + 1000 * run) for run in range(RUNS) for loss, seed in LOSSES]
@@ -30,7 +32,7 @@ EXCHANGES = [(loss, seed + 1000 * run) for run in range(RUNS) for loss, seed in 
 
 @pytest.fixture(scope="module", autouse=True)
 def bed():
-    for program in ("rxe_end", "rxe_reader", "transport_end", "answering_end"):
+    for program in ("rxe_end", "rxe_reader", "uc_end", "transport_end", "answering_end", "transport_uc_end"):
         path = PROGRAMS / program
         assert os.access(path, os.X_OK), f"{path} is not there: cmake --build {BUILD} --target {program}"
     subprocess.run(TESTBED + ["up", "--name", NAME, "star-1", "--hosts", "rxe", "--no-daemons", "--guest-mem", "128"], check=True)
@@ -80,14 +82,15 @@ def exchange(loss, seed):
     """Runs both ends; our end's counters by name."""
     rxe = End("h0", "rxe_end", SWITCH)
     ours = connect(rxe, "transport_end", "--peer-rkey", lambda own: own[2], "--peer-memory", lambda own: own[3],
-                   "--loss", loss, "--seed", seed)
+                   "--loss", loss, "--seed", seed, "--peer-windows",
+                   *[lambda own, at=at: re.match("windows (.*)", rxe.said)[1].split()[at] for at in range(WINDOWS)])
     if rxe.wait_for("ok|failed"):
         ours.wait_for("done|stopped")
     status = ours.close(), rxe.close()
     said = ours.said, rxe.said
     print(said)
     result = re.fullmatch(r"there\ndone\nok (.*)\n", ours.said)
-    assert result and re.fullmatch(r"qpn .*\nok\n", rxe.said) and status == (0, 0), said
+    assert result and re.fullmatch(r"windows .*\nqpn .*\nok\n", rxe.said) and status == (0, 0), said
     counters = {}
     for name, value in re.findall(r"(\w+) ([\d/]+)", result[1]):
         counters[name] = [int(v) for v in value.split("/")]
@@ -95,7 +98,7 @@ def exchange(loss, seed):
 
 
 @pytest.mark.parametrize("loss,seed", EXCHANGES)
-def test_send_write_and_read_both_ways(loss, seed):
+def test_everything_both_ways(loss, seed):
     seen = exchange(loss, seed)
     received, sent = seen["rnr_naks"]
     assert received > 0 and sent > 0, "each end posts its receives only after some RNR NAKs"
@@ -132,3 +135,30 @@ def test_a_repeated_write_does_not_complete_the_read_behind_it(read_bytes, packe
 def test_a_read_that_is_cut_off_is_no_success(packets, status):
     said, _ = write_and_read(3000, 6, "--cut-after", packets)
     assert (said["write"], said["read"]) == ("success", status)
+
+
+UC_MESSAGES = 200
+OUR_END = "119 7 0"  # its QPN, rkey and memory (ends.h)
+
+
+@pytest.mark.parametrize("loss,seed", EXCHANGES)
+def test_unreliable_messages_both_ways(loss, seed):
+    """Nothing is repeated: of what is not lost each end has whole messages, in order."""
+    rxe = End("h0", "uc_end", SWITCH, 1)
+    ours = connect(rxe, "transport_uc_end", "--peer-rkey", lambda own: own[2], "--peer-memory", lambda own: own[3],
+                   "--loss", loss, "--seed", seed)
+    if ours.wait_for("there"):
+        rxe.say(OUR_END)
+    for end in (rxe, ours):
+        assert end.wait_for("sent"), (rxe.said, ours.said)
+        assert loss > 0 or re.search("^all", end.said, re.M) or end.wait_for("all"), (rxe.said, ours.said)
+    status = ours.close(), rxe.close()
+    print(rxe.said, ours.said)
+    assert status == (0, 0), (rxe.said, ours.said)
+    arrived = [int(re.search(r"^ok arrived (\d+)", end.said, re.M)[1]) for end in (rxe, ours)]
+    lost = int(re.search(r" lost (\d+)", ours.said)[1])
+    if loss == 0:
+        assert lost == 0 and arrived == [UC_MESSAGES] * 2
+    else:
+        # rdma_rxe drops the message behind a broken one as well.
+        assert lost > 0 and UC_MESSAGES // 4 < arrived[0] < UC_MESSAGES and UC_MESSAGES // 2 < arrived[1] < UC_MESSAGES

@@ -1,8 +1,10 @@
 // Our end of the exchange; may lose frames by seed in both directions. Prints "done" when the exchange is,
 // and at the end of input "ok" and its counters, or what was wrong.
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cstdio>
-#include <random>
+#include <numeric>
+#include <utility>
 
 #include "tests/rxe_peer/ends.h"
 #include "tests/rxe_peer/exchange.h"
@@ -11,39 +13,67 @@
 namespace epic::rxe_peer {
 namespace {
 
-struct Options {
-  EndOptions end;
-  uint32_t peer_rkey = 0;
-  uint64_t peer_memory = 0;
-  uint32_t loss_per_mille = 0;
-  uint64_t seed = 1;
+struct Options : ExchangeOptions {
+  std::vector<uint32_t> peer_windows;  // the keys of its windows
 };
+
+// Windows are bound from the beginning, until the peer invalidates them.
+class WindowMemory final : public FlatMemory {
+ public:
+  WindowMemory() : FlatMemory(Exchange::kBytes) { bound_.fill(true); }
+  std::optional<std::span<uint8_t>> Map(roce::Access access, uint32_t key, uint64_t address,
+                                        uint32_t length) override {
+    const size_t window = key - kOurWindow;
+    if (window >= kWindows) return FlatMemory::Map(access, key, address, length);
+    const int k = WindowWriteOf(static_cast<int>(window));
+    const uint64_t begin = Exchange::OffsetOf(Exchange::kTarget, k);
+    if (!bound_[window] || access != roce::Access::kRemoteWrite || address < begin ||
+        address + length > begin + BytesOf(k)) {
+      return std::nullopt;
+    }
+    return std::span(bytes).subspan(address, length);
+  }
+  bool Invalidate(uint32_t rkey) override {
+    const size_t window = rkey - kOurWindow;
+    return window < kWindows && std::exchange(bound_[window], false);
+  }
+
+ private:
+  std::array<bool, kWindows> bound_;
+};
+
+Exchange::Windows OurWindows() {
+  Exchange::Windows keys;
+  std::iota(keys.begin(), keys.end(), kOurWindow);
+  return keys;
+}
 
 class TransportEnd final : public WireEnd {
  public:
-  TransportEnd(const Options& options, FlatMemory& memory, io::PcapPort& port, io::EventLoop& loop)
+  TransportEnd(const Options& options, WindowMemory& memory, io::PcapPort& port, io::EventLoop& loop)
       : WireEnd(options.end, memory, port, loop),
         options_(options),
-        random_(options.seed),
-        exchange_(0, memory.bytes) {}
+        losses_(options),
+        exchange_(0, memory.bytes, OurWindows()) {}
 
   void Send(const roce::Packet& packet) override {
-    if (!Loses()) Transmit(FrameOf(packet));
+    if (!losses_.Next()) Transmit(FrameOf(packet));
   }
 
   int Report() override {
+    exchange_.CheckNumber();
     const bool ok = exchange_.done() && exchange_.wrong() == 0 && !failed_;
     const roce::QpCounters& c = qp().counters();
     std::printf(
         "%s lost %d sent %lu repeated %lu timeouts %lu naks %lu/%lu rnr_naks %lu/%lu duplicates %lu\n",
-        ok ? "ok" : "failed", lost_, c.packets_sent, c.packets_repeated, c.timeouts, c.naks_received,
-        c.naks_sent, c.rnr_naks_received, c.rnr_naks_sent, c.duplicates);
+        ok ? "ok" : "failed", losses_.count(), c.packets_sent, c.packets_repeated, c.timeouts,
+        c.naks_received, c.naks_sent, c.rnr_naks_received, c.rnr_naks_sent, c.duplicates);
     return ok ? 0 : 1;
   }
 
  private:
   void Hear(const roce::Packet& packet) override {
-    if (!Loses()) WireEnd::Hear(packet);
+    if (!losses_.Next()) WireEnd::Hear(packet);
   }
 
   void Use(roce::QueuePair& qp) override {
@@ -56,18 +86,12 @@ class TransportEnd final : public WireEnd {
     std::fflush(stdout);
   }
 
-  bool Loses() {
-    const bool loses = random_() % 1000 < options_.loss_per_mille;
-    lost_ += loses;
-    return loses;
-  }
-
   void Take(const roce::Completion& done) {
     if (!done.ok()) {
       std::printf("transport_end: completion with %s\n", roce::Name(done.status));
       failed_ = true;
     } else if (done.is_recv()) {
-      exchange_.OnReceived(done.bytes, done.has_imm, done.imm);
+      exchange_.OnReceived(done.bytes, done.has_imm, done.imm, done.invalidated_rkey);
     } else {
       exchange_.OnCompleted(static_cast<int>(done.wr_id));
     }
@@ -88,22 +112,28 @@ class TransportEnd final : public WireEnd {
       const int k = exchange_.Post();
       const Op op = OpOf(k);
       roce::SendWr wr{.wr_id = static_cast<uint64_t>(k), .inline_bytes = {}, .imm = static_cast<uint32_t>(k)};
-      wr.opcode = op == Op::kSend      ? roce::WrOpcode::kSend
-                  : op == Op::kSendImm ? roce::WrOpcode::kSendImm
-                  : op == Op::kWrite   ? roce::WrOpcode::kWrite
-                                       : roce::WrOpcode::kRead;
-      wr.sges = OneSge(op == Op::kRead ? Exchange::kIn : Exchange::kOut, k, BytesOf(k));
-      wr.remote_address =
-          options_.peer_memory + Exchange::OffsetOf(op == Op::kRead ? Exchange::kOut : Exchange::kTarget, k);
-      wr.rkey = options_.peer_rkey;
+      constexpr roce::WrOpcode kOpcodes[] = {roce::WrOpcode::kSend,     roce::WrOpcode::kSendImm,
+                                             roce::WrOpcode::kWrite,    roce::WrOpcode::kRead,
+                                             roce::WrOpcode::kFetchAdd, roce::WrOpcode::kCompareSwap,
+                                             roce::WrOpcode::kWrite,    roce::WrOpcode::kSendInv};
+      wr.opcode = kOpcodes[static_cast<size_t>(op)];
+      wr.sges = OneSge(Brings(op) ? Exchange::kIn : Exchange::kOut, k, BytesOf(k));
+      const size_t at = IsAtomic(op)
+                            ? Exchange::kNumberAt
+                            : Exchange::OffsetOf(op == Op::kRead ? Exchange::kOut : Exchange::kTarget, k);
+      wr.remote_address = options_.peer_memory + at;
+      const uint32_t window = options_.peer_windows.at(static_cast<size_t>(WindowOf(k)));
+      wr.rkey = op == Op::kWindowWrite ? window : options_.peer_rkey;
+      wr.invalidate_rkey = window;
+      wr.compare_add = op == Op::kFetchAdd ? OperandOf(k) : ComparedBy(k);
+      wr.swap = OperandOf(k);
       failed_ |= qp.PostSend(wr) != roce::PostResult::kOk;
     }
   }
 
   const Options& options_;
-  std::mt19937_64 random_;
+  Losses losses_;
   Exchange exchange_;
-  int lost_ = 0;
   bool failed_ = false, said_ = false;
 };
 
@@ -114,13 +144,12 @@ int main(int argc, char** argv) {
   using namespace epic::rxe_peer;
   Options options;
   CLI::App app("The transport's end of an exchange with an rdma_rxe host; needs CAP_NET_RAW");
-  options.end.AddTo(app);
-  app.add_option("--peer-rkey", options.peer_rkey)->required();
-  app.add_option("--peer-memory", options.peer_memory, "where its memory begins")->required();
-  app.add_option("--loss", options.loss_per_mille, "frames lost in each direction, of a thousand");
-  app.add_option("--seed", options.seed, "of the losses");
+  options.AddTo(app);
+  app.add_option("--peer-windows", options.peer_windows, "the keys of its windows")
+      ->expected(kWindows)
+      ->required();
   CLI11_PARSE(app, argc, argv);
-  FlatMemory memory(Exchange::kBytes);
+  WindowMemory memory;
   return RunEnd(options.end.interface, [&](epic::io::PcapPort& port, epic::io::EventLoop& loop) {
     return std::make_unique<TransportEnd>(options, memory, port, loop);
   });

@@ -23,6 +23,14 @@ void EndOptions::AddTo(CLI::App& app) {
   app.add_option("--peer-qpn", peer_qpn)->required();
 }
 
+void ExchangeOptions::AddTo(CLI::App& app) {
+  end.AddTo(app);
+  app.add_option("--peer-rkey", peer_rkey)->required();
+  app.add_option("--peer-memory", peer_memory, "where its memory begins")->required();
+  app.add_option("--loss", loss_per_mille, "frames lost in each direction, of a thousand");
+  app.add_option("--seed", seed, "of the losses");
+}
+
 std::optional<std::span<uint8_t>> FlatMemory::Map(roce::Access, uint32_t key, uint64_t address,
                                                   uint32_t length) {
   if (key != kOurRkey || address > bytes.size() || length > bytes.size() - address) return std::nullopt;
@@ -39,7 +47,8 @@ WireEnd::WireEnd(const EndOptions& options, roce::Memory& memory, io::PcapPort& 
   std::sscanf(options.peer_mac.c_str(), "%x:%x:%x:%x:%x:%x", byte, byte + 1, byte + 2, byte + 3, byte + 4,
               byte + 5);
   for (size_t i = 0; i < 6; ++i) peer_mac_[i] = static_cast<uint8_t>(byte[i]);
-  qp_.Modify({.state = roce::QpState::kInit, .remote_read = true, .remote_write = true});
+  qp_.Modify(
+      {.state = roce::QpState::kInit, .remote_read = true, .remote_write = true, .remote_atomic = true});
   qp_.Modify({.state = roce::QpState::kRtr,
               .remote_ip = Ipv4{options.peer_address},
               .remote_qpn = Qpn{options.peer_qpn},

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,36 @@ struct EndOptions {
   uint32_t peer_qpn = 0;
 
   void AddTo(CLI::App& app);
+};
+
+// Of an end that does something to the peer's memory, and loses frames.
+struct ExchangeOptions {
+  EndOptions end;
+  uint32_t peer_rkey = 0;
+  uint64_t peer_memory = 0;
+  uint32_t loss_per_mille = 0;
+  uint64_t seed = 1;
+
+  void AddTo(CLI::App& app);
+};
+
+// Which frames are lost, by seed.
+class Losses {
+ public:
+  explicit Losses(const ExchangeOptions& options)
+      : per_mille_(options.loss_per_mille), random_(options.seed) {}
+  // Whether the next one is.
+  bool Next() {
+    const bool lost = random_() % 1000 < per_mille_;
+    count_ += lost;
+    return lost;
+  }
+  int count() const { return count_; }
+
+ private:
+  uint32_t per_mille_;
+  std::mt19937_64 random_;
+  int count_ = 0;
 };
 
 // What the peer may read and write, at addresses from 0.

@@ -4,6 +4,7 @@ import re
 
 BW = ("ib_send_bw", "ib_write_bw", "ib_read_bw")
 LAT = ("ib_send_lat", "ib_write_lat", "ib_read_lat")
+ATOMIC = ("ib_atomic_bw", "ib_atomic_lat")  # always of 8 bytes
 # The IPv4-mapped GID; and no remarks on the CPU's frequency.
 PERFTEST = ("-x", "1", "-F")
 
@@ -19,10 +20,12 @@ def result(output, size):
 def run_perftest(pair, program, size, *options, iterations=100, timeout_s=60, **hosts):
     """Runs both ends; what the client says: bandwidth in MiB/s or latency in us. 0 or inf: the CPU was so busy that
     perftest could not find its clock rate."""
-    client, _ = pair.run_both(program, *PERFTEST, "-s", size, "-n", iterations, *options, timeout_s=timeout_s, **hosts)
+    of_size = () if program in ATOMIC else ("-s", size)
+    client, _ = pair.run_both(program, *PERFTEST, *of_size, "-n", iterations, *options, timeout_s=timeout_s, **hosts)
     numbers = result(client, size)
     qps = int(options[options.index("-q") + 1]) if "-q" in options else 1
     assert numbers[0] == iterations * qps
-    value = numbers[2 if program in BW else 3]  # the average; the typical one
-    print(f"{program} {size} {' '.join(map(str, options))}: {value} {'MiB/s' if program in BW else 'us'}")
+    measures_bandwidth = program.endswith("_bw")
+    value = numbers[2 if measures_bandwidth else 3]  # the average; the typical one
+    print(f"{program} {size} {' '.join(map(str, options))}: {value} {'MiB/s' if measures_bandwidth else 'us'}")
     return value

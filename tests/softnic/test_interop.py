@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import pair as pairs
-from perftest import BW, LAT, run_perftest
+from perftest import ATOMIC, BW, LAT, result, run_perftest
 
 NAME = f"softnic{os.getpid() % 100000}"
 TESTBED = [sys.executable, str(pairs.ROOT / "scripts" / "testbed")]
@@ -18,16 +18,18 @@ ROLES = pytest.mark.parametrize("server,client", [("rxe", "softnic"), ("softnic"
 class GuestPair(pairs.Hosts):
     """Hosts "rxe", a guest, and "softnic", the namespace of the switch that the guest is connected to."""
 
-    def __init__(self):
+    def __init__(self, *options, guest_mb=160, exec_timeout_s=60):
         super().__init__({"rxe": "10.10.0.1", "softnic": "10.10.255.1"})
-        self._testbed("up", "star-1", "--hosts", "rxe", "--no-daemons", "--guest-mem", "160")
+        self._exec_timeout_s = exec_timeout_s
+        self._testbed("up", "star-1", "--hosts", "rxe", "--no-daemons", "--guest-mem", str(guest_mb), *options)
         pairs.net.run(["ip", "-n", f"epic-{NAME}-s1", "addr", "add", "10.10.255.1/16", "dev", "swp1"])
 
     def start(self, host, *argv):
         if host == "softnic":
             return self._begin(["ip", "netns", "exec", f"epic-{NAME}-s1", pairs.EPIC_RUN, "--devices", "swp1",
                                 *argv])
-        return self._begin(TESTBED + ["exec", "--name", NAME, "--timeout", "60", "h0", "--", *argv])
+        return self._begin(TESTBED + ["exec", "--name", NAME, "--timeout", str(self._exec_timeout_s), "-i", "h0", "--",
+                                      *argv])
 
     def wait_for_listener(self, host, program, port):
         wait = f"until ss -ltn | grep -q :{port}; do sleep 0.1; done"
@@ -37,6 +39,17 @@ class GuestPair(pairs.Hosts):
             where = TESTBED + ["exec", "--name", NAME, "--timeout", "30", "h0", "--"]
         done = subprocess.run(where + ["timeout", "30", "sh", "-c", wait], check=False)
         assert done.returncode == 0, f"nothing listens:\n{program.output}"
+
+    def add_ipv6(self):
+        """Gives both a link-local and a global IPv6 address, which are in use at once: GID indices 0 and 2."""
+        namespace = f"epic-{NAME}-s1"
+        settings = [f"net.ipv6.conf.swp1.{name}=0" for name in ("accept_dad", "disable_ipv6")]
+        pairs.net.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", *settings])
+        pairs.net.run(["ip", "-n", namespace, "addr", "add", "2001:db8::ff/64", "dev", "swp1"])
+        conf = "/proc/sys/net/ipv6/conf/vec0"
+        gid = "/sys/class/infiniband/rxe0/ports/1/gids/2"
+        self.run("rxe", "sh", "-c", f"echo 0 >{conf}/accept_dad; echo 0 >{conf}/disable_ipv6; "
+                 f"ip addr add 2001:db8::1/64 dev vec0; until grep -q ^2001 {gid}; do sleep 0.1; done")
 
     def close(self):
         super().close()
@@ -60,8 +73,14 @@ def fixture_guests(all_guests):
     all_guests.end_programs()
 
 
+@pytest.fixture(name="ipv6_guests", scope="module")
+def fixture_ipv6_guests(all_guests):
+    all_guests.add_ipv6()
+    return all_guests
+
+
 @ROLES
-@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"])
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong", "ibv_uc_pingpong"])
 def test_pingpong(guests, program, server, client):
     said = guests.run_both(program, "-g", "1", "-c", "-e", "-n", "100", server=server, client=client)
     for one in said:
@@ -73,6 +92,20 @@ def test_pingpong(guests, program, server, client):
 @pytest.mark.parametrize("program", BW + LAT)
 def test_perftest(guests, program, server, client):
     run_perftest(guests, program, 65536 if program in BW else 4096, iterations=50, server=server, client=client)
+
+
+@ROLES
+@pytest.mark.parametrize("program", ATOMIC)
+@pytest.mark.parametrize("operation", ["CMP_AND_SWAP", "FETCH_AND_ADD"])
+def test_atomics(guests, program, operation, server, client):
+    run_perftest(guests, program, 8, "-A", operation, iterations=50, server=server, client=client)
+
+
+def test_rxe_does_the_same(guests):
+    """What these tests say of softnic is what they find on rdma_rxe."""
+    said = guests.run("rxe", pairs.BUILD / "tests" / "softnic" / "verbs_test",
+                      "--gtest_filter=VerbsWindows.*:VerbsAtomics.Find*:VerbsAtomics.TheDeviceSaysSo")
+    assert "[  PASSED  ]" in said and " 0 tests" not in said
 
 
 @ROLES
@@ -89,3 +122,29 @@ def test_several_queue_pairs_by_events(guests, server, client):
 @ROLES
 def test_datagrams(guests, server, client):
     run_perftest(guests, "ib_send_lat", 1024, "-c", "UD", iterations=50, server=server, client=client)
+
+
+@ROLES
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_ud_pingpong"])
+@pytest.mark.parametrize("gid", [0, 2])
+def test_pingpong_over_ipv6(ipv6_guests, guests, program, gid, server, client):
+    assert guests is ipv6_guests
+    for one in guests.run_both(program, "-g", gid, "-c", "-e", "-n", "100", server=server, client=client):
+        assert "invalid data" not in one
+        assert re.search(r"^\d+ bytes in [\d.]+ seconds", one, re.M), one
+
+
+@ROLES
+@pytest.mark.parametrize("program", BW)
+def test_perftest_over_ipv6(ipv6_guests, guests, program, server, client):
+    assert guests is ipv6_guests
+    said, _ = guests.run_both(program, "-x", 2, "-F", "-s", 65536, "-n", 50, server=server, client=client)
+    assert result(said, 65536)[0] == 50
+
+
+@ROLES
+@pytest.mark.parametrize("program", ["ib_send_bw", "ib_write_bw", "ib_send_lat", "ib_write_lat"])
+@pytest.mark.parametrize("size,iterations", [(64, 40), (4096, 40), (65536, 5)])
+def test_unreliable_connections(guests, program, size, iterations, server, client):
+    # As many as the guest's device takes in at once, of which nothing is lost.
+    run_perftest(guests, program, size, "-c", "UC", iterations=iterations, server=server, client=client)

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import pair as pairs
-from perftest import BW, LAT, PERFTEST, result, run_perftest
+from perftest import ATOMIC, BW, LAT, PERFTEST, result, run_perftest
 
 
 def test_devices_are_listed(pair):
@@ -46,9 +46,25 @@ def test_perftest(pair, program, size):
     run_perftest(pair, program, size)
 
 
+@pytest.mark.parametrize("program", ATOMIC)
+@pytest.mark.parametrize("operation", ["CMP_AND_SWAP", "FETCH_AND_ADD"])
+def test_atomics(pair, program, operation):
+    run_perftest(pair, program, 8, "-A", operation)
+
+
+def test_atomics_of_several_queue_pairs(pair):
+    run_perftest(pair, "ib_atomic_bw", 8, "-q", 4, iterations=1000)
+
+
 @pytest.mark.parametrize("program", BW)
 def test_several_queue_pairs(pair, program):
     run_perftest(pair, program, 16384, "-q", 4)
+
+
+@pytest.mark.parametrize("mtu", [256, 4096])
+def test_reads_of_many_queue_pairs(pair, mtu):
+    """Asked for all at once, at 256 they would be 8192 packets, and the ring has room for a thousand."""
+    run_perftest(pair, "ib_read_bw", 65536, "-q", 32, "-m", mtu, iterations=20)
 
 
 @pytest.mark.parametrize("program", BW)
@@ -122,6 +138,15 @@ def test_a_listed_peer_that_takes_none_is_an_error_with_its_cure(pair):
                      client.output), client.output
 
 
+def test_programs_of_librdmacm_end_and_say_what_is_missing(pair):
+    words = "softnic has no connection manager"
+    assert words not in pair.run_both("ib_send_bw", *PERFTEST, "-n", 10)[0]
+    for peer in (), (pair.address["b"],):
+        program = pair.start("a", "ib_send_bw", "-R", *peer)
+        assert program.process.wait(20) != 0
+        assert program.output.count(words) == 1, program.output
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", BW + LAT)
 def test_every_size(pair, program):
@@ -184,3 +209,10 @@ def test_perftest_with_loss(lossy_pair):
         before = len(lossy_pair.wire.log())
         run_perftest(lossy_pair, program, 65536, iterations=30)
         assert len(lossy_pair.wire.log()) > before, "nothing was lost"
+
+
+@pytest.mark.parametrize("program", ATOMIC)
+def test_atomics_with_loss(lossy_pair, program):
+    lossy_pair.wire.random_loss(10_000, seed=3)
+    run_perftest(lossy_pair, program, 8, iterations=300)
+    assert lossy_pair.wire.log(), "nothing was lost"

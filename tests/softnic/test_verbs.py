@@ -20,8 +20,9 @@ def fixture_programs():
         assert os.access(PROGRAMS / name, os.X_OK), f"cmake --build {pairs.BUILD} --target verbs_test verbs_peer"
 
 
-@pytest.mark.parametrize("suite", ["VerbsCalls.*", "VerbsErrors.*", "*RefusalTest.*", "VerbsThreads.*", "VerbsFork.*",
-                                   "VerbsShortage.*"])
+@pytest.mark.parametrize("suite", ["VerbsAtomics.*", "VerbsWindows.*", "VerbsOwnWindows.*", "VerbsCalls.*", "VerbsDevice.*",
+                                   "VerbsErrors.*", "VerbsExtended*", "VerbsMemory.*", "*RefusalTest.*", "VerbsThreads.*",
+                                   "VerbsFork.*", "VerbsGid.*", "VerbsMulticast.*", "VerbsShortage.*", "VerbsUc.*", "*VerbsPieces.*"])
 def test_calls(pair, suite):
     said = pair.run("a", PROGRAMS / "verbs_test", f"--gtest_filter={suite}", timeout_s=120)
     assert "[  PASSED  ]" in said and " 0 tests" not in said

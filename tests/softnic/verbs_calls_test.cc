@@ -162,14 +162,14 @@ TEST(VerbsCalls, TransitionsThatAreNoneAreRefused) {
 
 TEST(VerbsCalls, PostsThatAreWrongNameTheOneThatIs) {
   Connection c({.send_depth = 2, .recv_depth = 2});
-  ibv_sge sges[5] = {};
-  ibv_recv_wr second{.wr_id = 2, .sg_list = sges, .num_sge = 5}, *bad_recv = nullptr;
+  ibv_sge sges[33] = {};
+  ibv_recv_wr second{.wr_id = 2, .sg_list = sges, .num_sge = 33}, *bad_recv = nullptr;
   ibv_recv_wr first{.wr_id = 1, .next = &second};
   EXPECT_EQ(ibv_post_recv(c.qp_b, &first, &bad_recv), EINVAL);
   EXPECT_EQ(bad_recv, &second);
   EXPECT_EQ(PostRecv(c.b, c.qp_b, 3, 0, 8), 0);
   EXPECT_EQ(PostRecv(c.b, c.qp_b, 4, 0, 8), ENOMEM) << "the first of the chain is there, and takes a place";
-  ibv_send_wr wr{.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD}, *bad = nullptr;
+  ibv_send_wr wr{.opcode = IBV_WR_TSO}, *bad = nullptr;
   EXPECT_EQ(ibv_post_send(c.qp_a, &wr, &bad), EOPNOTSUPP);
   EXPECT_EQ(bad, &wr);
   uint8_t own[65] = {};
@@ -242,7 +242,7 @@ TEST(VerbsCalls, WhatIsNotSupportedSaysSo) {
   const auto null_with = [](const void* result, int error) { return result == nullptr && errno == error; };
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = cq;
-  for (const ibv_qp_type type : {IBV_QPT_UC, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND}) {
+  for (const ibv_qp_type type : {IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND}) {
     init.qp_type = type;
     EXPECT_TRUE(null_with(ibv_create_qp(device.pd, &init), EOPNOTSUPP)) << type;
   }
@@ -250,22 +250,16 @@ TEST(VerbsCalls, WhatIsNotSupportedSaysSo) {
   init.cap.max_send_wr = 1u << 30;
   EXPECT_TRUE(null_with(ibv_create_qp(device.pd, &init), EINVAL));
   const auto try_register = [&](int access) { return ibv_reg_mr(device.pd, device.at(0), 8, access); };
-  EXPECT_TRUE(null_with(try_register(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC), EOPNOTSUPP));
   EXPECT_TRUE(null_with(try_register(IBV_ACCESS_ON_DEMAND), EOPNOTSUPP));
   EXPECT_TRUE(null_with(try_register(IBV_ACCESS_REMOTE_WRITE), EINVAL)) << "needs local write as well";
   EXPECT_TRUE(null_with(ibv_create_cq(device.context, 0, nullptr, nullptr, 0), EINVAL));
   EXPECT_TRUE(null_with(ibv_create_cq(device.context, 8, nullptr, nullptr, 1), EINVAL));
-  EXPECT_TRUE(null_with(ibv_alloc_mw(device.pd, IBV_MW_TYPE_1), EOPNOTSUPP));
-  ibv_cq_init_attr_ex cq_ex{.cqe = 8};
-  EXPECT_TRUE(null_with(ibv_create_cq_ex(device.context, &cq_ex), EOPNOTSUPP));
   ibv_xrcd_init_attr xrcd{};
   EXPECT_TRUE(null_with(ibv_open_xrcd(device.context, &xrcd), EOPNOTSUPP));
   ibv_alloc_dm_attr dm{.length = 64};
   EXPECT_TRUE(null_with(ibv_alloc_dm(device.context, &dm), EOPNOTSUPP));
-  EXPECT_EQ(ibv_rereg_mr(device.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0),
-            IBV_REREG_MR_ERR_INPUT);
   ibv_gid gid;
-  EXPECT_EQ(ibv_query_gid(device.context, 1, 2, &gid), -1);
+  EXPECT_EQ(ibv_query_gid(device.context, 1, 16, &gid), -1);
   ibv_port_attr port;
   EXPECT_EQ(ibv_query_port(device.context, 2, &port), EINVAL);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);

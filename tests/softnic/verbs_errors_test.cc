@@ -56,7 +56,7 @@ class RefusalTest : public ::testing::TestWithParam<Refusal> {};
 TEST_P(RefusalTest, FailsTouchesNothingAndIsTold) {
   const Refusal& how = GetParam();
   Connection c({.access = how.qp_access});
-  std::array<uint8_t, 64> target{};
+  alignas(8) std::array<uint8_t, 64> target{};
   ibv_pd* pd = how.other_domain ? ibv_alloc_pd(c.b.context) : c.b.pd;
   ibv_mr* mr = ibv_reg_mr(pd, target.data() + 16, 32, how.mr_access);
   ASSERT_NE(mr, nullptr);
@@ -64,7 +64,11 @@ TEST_P(RefusalTest, FailsTouchesNothingAndIsTold) {
   const uint64_t address =
       reinterpret_cast<uintptr_t>(target.data() + 16) + static_cast<uint64_t>(how.offset);
   const uint32_t rkey = how.wrong_key ? mr->rkey + 1 : mr->rkey;
-  ASSERT_EQ(PostRdma(c.a, c.qp_a, how.opcode, 7, 0, how.bytes, {address, rkey}), 0);
+  if (how.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    ASSERT_EQ(PostAtomic(c.a, c.qp_a, how.opcode, 7, 0, {address, rkey}, 1), 0);
+  } else {
+    ASSERT_EQ(PostRdma(c.a, c.qp_a, how.opcode, 7, 0, how.bytes, {address, rkey}), 0);
+  }
   ASSERT_EQ(PostSend(c.a, c.qp_a, 8, 0, 16), 0);
   const ibv_wc failed = Await(c.cq_a), flushed = Await(c.cq_a);
   EXPECT_EQ(failed.wr_id, 7u);
@@ -87,6 +91,7 @@ TEST_P(RefusalTest, FailsTouchesNothingAndIsTold) {
 }
 
 constexpr int kReadOnly = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+constexpr int kAtomic = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 constexpr int kWriteOnly = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 INSTANTIATE_TEST_SUITE_P(
     Verbs, RefusalTest,
@@ -102,6 +107,17 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{.name = "QpWithoutWrite",
                 .opcode = IBV_WR_RDMA_WRITE,
                 .qp_access = IBV_ACCESS_REMOTE_READ,
+                .event = IBV_EVENT_QP_REQ_ERR,
+                .status = IBV_WC_REM_INV_REQ_ERR},
+        Refusal{.name = "AtomicToWritable", .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .qp_access = kAtomic},
+        Refusal{.name = "AtomicBeyondTheEnd",
+                .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+                .offset = 32,
+                .mr_access = kAtomic,
+                .qp_access = kAtomic},
+        Refusal{.name = "QpWithoutAtomic",
+                .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+                .mr_access = kAtomic,
                 .event = IBV_EVENT_QP_REQ_ERR,
                 .status = IBV_WC_REM_INV_REQ_ERR},
         Refusal{.name = "QpWithoutRead",

@@ -6,12 +6,19 @@
 //   receive N COUNT                posted
 //   send N COUNT                   one line for each completion: "status S after MS ms", S as ibv_wc_status
 //   destroy N                      destroyed
+//   counter                        counter VALUE address A rkey K: a number in its memory, at first 0
+//   add COUNT A K                  adds 1 to the counter there so many times, by all its queue pairs at once:
+//                                  "added COUNT distinct N", N being how many different values they found, or
+//                                  "status S"
 //   wait                           "waiting" at once, and "event" when a completion event comes
 #include <arpa/inet.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -22,6 +29,8 @@ using namespace epic::softnic::testing;
 namespace {
 
 constexpr uint32_t kBytes = 64;
+constexpr size_t kCounterAt = 4096, kFoundAt = 8192;
+constexpr uint64_t kAdding = 16;
 
 class Peer {
  public:
@@ -41,6 +50,11 @@ class Peer {
     } else if (command == "destroy") {
       if (ibv_destroy_qp(qps_.at(number)) != 0) Die("ibv_destroy_qp");
       std::printf("destroyed\n");
+    } else if (command == "counter") {
+      std::printf("counter %llu address %llu rkey %u\n", static_cast<unsigned long long>(Counter()),
+                  static_cast<unsigned long long>(device_.address(kCounterAt)), device_.mr->rkey);
+    } else if (command == "add") {
+      Add(number, words);
     } else if (command == "wait") {
       Wait();
     } else {
@@ -67,7 +81,7 @@ class Peer {
     ibv_gid gid{};
     gid.raw[10] = gid.raw[11] = 0xff;
     if (inet_pton(AF_INET, ip.c_str(), gid.raw + 12) != 1) Die(ip.c_str());
-    Connect(qp, gid, qpn, {},
+    Connect(qp, gid, qpn, {.access = IBV_ACCESS_REMOTE_ATOMIC},
             {.timeout = static_cast<uint8_t>(timeout), .retry_cnt = static_cast<uint8_t>(retries)});
     std::printf("connected\n");
   }
@@ -93,6 +107,34 @@ class Peer {
       const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - begin;
       std::printf("status %d after %.3f ms\n", wc.status, ms.count());
     }
+  }
+
+  // What has arrived is there when a call into the device has returned.
+  uint64_t Counter() {
+    ibv_wc wc;
+    if (ibv_poll_cq(cq_, 1, &wc) != 0) Die("a completion that nobody expected");
+    return std::atomic_ref(*reinterpret_cast<uint64_t*>(device_.at(kCounterAt))).load();
+  }
+
+  // Request k is of queue pair k mod their number; each has kAdding of them under way.
+  void Add(uint64_t count, std::istream& words) {
+    Remote there;
+    words >> there.address >> there.rkey;
+    const uint64_t under_way = std::min<uint64_t>(count, qps_.size() * kAdding);
+    const auto post = [&](uint64_t k) {
+      if (PostAtomic(device_, qps_[k % qps_.size()], IBV_WR_ATOMIC_FETCH_AND_ADD, k,
+                     kFoundAt + k % under_way * 8, there, 1) != 0)
+        Die("ibv_post_send");
+    };
+    for (uint64_t k = 0; k < under_way; ++k) post(k);
+    std::set<uint64_t> found;
+    for (uint64_t done = 0; done < count; ++done) {
+      const ibv_wc wc = Await(cq_);
+      if (wc.status != IBV_WC_SUCCESS) return void(std::printf("status %d\n", wc.status));
+      found.insert(*reinterpret_cast<uint64_t*>(device_.at(kFoundAt + wc.wr_id % under_way * 8)));
+      if (wc.wr_id + under_way < count) post(wc.wr_id + under_way);
+    }
+    std::printf("added %llu distinct %zu\n", static_cast<unsigned long long>(count), found.size());
   }
 
   void Wait() {

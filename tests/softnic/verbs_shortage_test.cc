@@ -83,6 +83,9 @@ TEST(VerbsShortage, OfMemoryWhenObjectsAreMade) {
   WithEachAllocationFailing(
       [&] { return ErrorOf(mr = ibv_reg_mr(pd, c.a.at(0), 64, IBV_ACCESS_LOCAL_WRITE)); },
       [&] { EXPECT_EQ(ibv_dereg_mr(mr), 0); });
+  ibv_mw* mw = nullptr;
+  WithEachAllocationFailing([&] { return ErrorOf(mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1)); },
+                            [&] { EXPECT_EQ(ibv_dealloc_mw(mw), 0); });
   ibv_comp_channel* channel = nullptr;
   WithEachAllocationFailing([&] { return ErrorOf(channel = ibv_create_comp_channel(c.a.context)); },
                             [&] { EXPECT_EQ(ibv_destroy_comp_channel(channel), 0); });
@@ -105,6 +108,35 @@ TEST(VerbsShortage, OfMemoryWhenObjectsAreMade) {
   ibv_qp* qp = nullptr;
   WithEachAllocationFailing([&] { return ErrorOf(qp = ibv_create_qp(pd, &init)); },
                             [&] { EXPECT_EQ(ibv_destroy_qp(qp), 0); });
+  ibv_cq_init_attr_ex cq_init{.cqe = 16, .channel = channel};
+  ibv_cq_ex* cq_ex = nullptr;
+  WithEachAllocationFailing([&] { return ErrorOf(cq_ex = ibv_create_cq_ex(c.a.context, &cq_init)); },
+                            [&] { EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq_ex)), 0); });
+  ibv_qp_init_attr_ex init_ex{};
+  init_ex.send_cq = init_ex.recv_cq = cq;
+  init_ex.qp_type = IBV_QPT_RC;
+  init_ex.cap = {.max_send_wr = 8, .max_send_sge = 1, .max_inline_data = 64};
+  init_ex.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init_ex.pd = pd;
+  init_ex.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  WithEachAllocationFailing([&] { return ErrorOf(qp = ibv_create_qp_ex(c.a.context, &init_ex)); },
+                            [&] { EXPECT_EQ(ibv_destroy_qp(qp), 0); });
+  qp = ibv_create_qp_ex(c.a.context, &init_ex);
+  // A batch that grows for the first time, and is given up.
+  WithEachAllocationFailing(
+      [&] {
+        ibv_qp_ex* const ex = ibv_qp_to_qp_ex(qp);
+        char byte = 0;
+        ibv_wr_start(ex);
+        for (int i = 0; i < 2; ++i) {
+          ibv_wr_send(ex);
+          ibv_wr_set_inline_data(ex, &byte, 1);
+        }
+        const int error = ibv_wr_complete(ex);
+        return error == EINVAL ? 0 : error;  // in RESET nothing is posted
+      },
+      [] {});
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
   // Nobody counts a user that did not come to be.
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);

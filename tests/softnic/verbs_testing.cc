@@ -1,5 +1,7 @@
 #include "tests/softnic/verbs_testing.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 
 #include <cerrno>
@@ -27,18 +29,19 @@ void Die(const char* what) {
   std::exit(1);
 }
 
-Device::Device(size_t memory_bytes) : memory(memory_bytes) {
+Device::Device(size_t memory_bytes, int number) : memory(memory_bytes) {
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
-  if (list == nullptr || count == 0) Die("no verbs device");
-  context = ibv_open_device(list[0]);
+  if (list == nullptr || count <= number) Die("no verbs device");
+  context = ibv_open_device(list[number]);
   if (context == nullptr) Die("ibv_open_device");
   ibv_free_device_list(list);
   pd = ibv_alloc_pd(context);
   channel = ibv_create_comp_channel(context);
   if (pd == nullptr || channel == nullptr) Die("ibv_alloc_pd, ibv_create_comp_channel");
-  mr = ibv_reg_mr(pd, memory.data(), memory.size(),
-                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+  mr = ibv_reg_mr(
+      pd, memory.data(), memory.size(),
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
   if (mr == nullptr) Die("ibv_reg_mr");
 }
 
@@ -80,7 +83,7 @@ ibv_qp* CreateRc(Device& device, ibv_cq* cq, const QpOptions& options) {
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = cq;
   init.srq = options.srq;
-  init.qp_type = IBV_QPT_RC;
+  init.qp_type = options.type;
   init.sq_sig_all = 1;
   init.cap = {.max_send_wr = options.send_depth,
               .max_recv_wr = options.recv_depth,
@@ -111,9 +114,10 @@ void Connect(ibv_qp* qp, const ibv_gid& gid, uint32_t qpn, const QpOptions& opti
   attr.ah_attr.grh.sgid_index = kGidIndex;
   attr.ah_attr.grh.hop_limit = 64;
   attr.ah_attr.grh.dgid = gid;
+  const bool rc = qp->qp_type == IBV_QPT_RC;
   Modify(qp, attr,
-         IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-             IBV_QP_MIN_RNR_TIMER,
+         IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+             (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0),
          "to RTR");
   attr = {};
   attr.qp_state = IBV_QPS_RTS;
@@ -122,7 +126,8 @@ void Connect(ibv_qp* qp, const ibv_gid& gid, uint32_t qpn, const QpOptions& opti
   attr.rnr_retry = 7;
   attr.max_rd_atomic = 4;
   Modify(qp, attr,
-         IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+         IBV_QP_SQ_PSN |
+             (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0),
          "to RTS");
 }
 
@@ -142,6 +147,68 @@ int PostRdma(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, size
   ibv_send_wr wr{.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad = nullptr;
   wr.wr.rdma.remote_addr = remote.address;
   wr.wr.rdma.rkey = remote.rkey;
+  return ibv_post_send(qp, &wr, &bad);
+}
+
+int PostAtomic(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, size_t offset,
+               const Remote& remote, uint64_t compare_add, uint64_t swap) {
+  ibv_sge sge{device.address(offset), sizeof(uint64_t), device.mr->lkey};
+  ibv_send_wr wr{.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad = nullptr;
+  wr.wr.atomic = {
+      .remote_addr = remote.address, .compare_add = compare_add, .swap = swap, .rkey = remote.rkey};
+  return ibv_post_send(qp, &wr, &bad);
+}
+
+ibv_qp* CreateUd(Device& device, ibv_cq* cq) {
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.cap = {
+      .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+  init.qp_type = IBV_QPT_UD;
+  init.sq_sig_all = 1;
+  ibv_qp* qp = ibv_create_qp(device.pd, &init);
+  if (qp == nullptr) Die("ibv_create_qp");
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  attr.qkey = kQkey;
+  Modify(qp, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "to INIT");
+  attr.qp_state = IBV_QPS_RTR;
+  Modify(qp, attr, 0, "to RTR");
+  attr.qp_state = IBV_QPS_RTS;
+  Modify(qp, attr, IBV_QP_SQ_PSN, "to RTS");
+  return qp;
+}
+
+ibv_gid GidOf(const char* address) {
+  ibv_gid gid{};
+  if (inet_pton(AF_INET6, address, gid.raw) == 1) return gid;
+  gid.raw[10] = gid.raw[11] = 0xff;
+  if (inet_pton(AF_INET, address, gid.raw + 12) != 1) Die(address);
+  return gid;
+}
+
+ibv_ah* TryCreateAh(Device& device, const ibv_gid& to) {
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.sgid_index = IN6_IS_ADDR_V4MAPPED(reinterpret_cast<const in6_addr*>(to.raw)) ? kGidIndex : 0;
+  attr.grh.hop_limit = 64;
+  attr.grh.dgid = to;
+  return ibv_create_ah(device.pd, &attr);
+}
+
+ibv_ah* CreateAh(Device& device, const ibv_gid& to) {
+  ibv_ah* ah = TryCreateAh(device, to);
+  if (ah == nullptr) Die("ibv_create_ah");
+  return ah;
+}
+
+int PostDatagram(Device& device, ibv_qp* qp, ibv_ah* to, uint32_t qpn, uint64_t id, size_t offset,
+                 uint32_t bytes) {
+  ibv_sge sge{device.address(offset), bytes, device.mr->lkey};
+  ibv_send_wr wr{.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad = nullptr;
+  wr.wr.ud = {.ah = to, .remote_qpn = qpn, .remote_qkey = kQkey};
   return ibv_post_send(qp, &wr, &bad);
 }
 

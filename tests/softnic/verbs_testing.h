@@ -13,9 +13,10 @@ namespace epic::softnic::testing {
 // Prints what failed, and errno, and exits with 1.
 [[noreturn]] void Die(const char* what);
 
-// The first device, opened; with a protection domain, a channel, and memory that everybody may use.
+// A device, the first one or another of the list, opened; with a protection domain, a channel, and memory
+// that everybody may use.
 struct Device {
-  explicit Device(size_t memory_bytes = 1 << 16);
+  explicit Device(size_t memory_bytes = 1 << 16, int number = 0);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -40,6 +41,7 @@ struct QpOptions {
   uint32_t send_depth = 64, recv_depth = 64;
   ibv_srq* srq = nullptr;
   int access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  ibv_qp_type type = IBV_QPT_RC;  // or UC
 };
 ibv_qp* CreateRc(Device& device, ibv_cq* cq, const QpOptions& options = {});
 
@@ -59,6 +61,21 @@ struct Remote {
 };
 int PostRdma(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, size_t offset, uint32_t bytes,
              const Remote& remote);
+
+// To eight bytes at `offset`: what memory held before. `swap` is of compare and swap only.
+int PostAtomic(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, size_t offset,
+               const Remote& remote, uint64_t compare_add, uint64_t swap = 0);
+
+// Datagrams. The queue pair is in RTS, and has this Q_Key, as what it sends.
+inline constexpr uint32_t kQkey = 0x1234;
+ibv_qp* CreateUd(Device& device, ibv_cq* cq);
+// Of an IPv4 or IPv6 address, one of a group included.
+ibv_gid GidOf(const char* address);
+// From the first address of the same version; what fails is told by errno.
+ibv_ah* TryCreateAh(Device& device, const ibv_gid& to);
+ibv_ah* CreateAh(Device& device, const ibv_gid& to);
+int PostDatagram(Device& device, ibv_qp* qp, ibv_ah* to, uint32_t qpn, uint64_t id, size_t offset,
+                 uint32_t bytes);
 
 // Polls until a completion is there; dies after 20 s.
 ibv_wc Await(ibv_cq* cq);

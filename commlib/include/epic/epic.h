@@ -93,9 +93,31 @@ enum class Datatype : int {
   kFloat16 = 3,   // IEEE 754 binary16
   kBFloat16 = 4,  // the upper half of a binary32
   kByte = 5,
+  kFloat64 = 6,
+  kInt64 = 7,
+  kUint64 = 8,
+  kUint32 = 9,
+  kInt8 = 10,
+  kUint8 = 11,
+  kInt16 = 12,
+  kUint16 = 13,
 };
-// kAvg is kSum in the network; every rank that gets the result divides it by the number of ranks.
-enum class RedOp : int { kSum = 1, kMin = 2, kMax = 3, kAvg = 4 };
+// Integers wrap (docs/PROTOCOL.md, section 8). kAvg is kSum in the network; every rank that gets the result
+// divides it by the number of ranks, integers truncating toward zero. The bitwise and the logical operations
+// are of integers; the latter give 0 or 1. A type that lacks the operation is refused with kUnsupported,
+// which names both.
+enum class RedOp : int {
+  kSum = 1,
+  kMin = 2,
+  kMax = 3,
+  kAvg = 4,
+  kProduct = 5,
+  kBitAnd = 6,
+  kBitOr = 7,
+  kBitXor = 8,
+  kLogicalAnd = 9,
+  kLogicalOr = 10,
+};
 
 // How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
 // EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_TIMEOUT and EPIC_JOIN_TIMEOUT (seconds); else rank

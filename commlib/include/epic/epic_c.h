@@ -49,15 +49,36 @@ typedef enum {
   epicLinkLost = 20
 } epicResult_t;
 
-/* The values are NCCL's. Others are refused with epicUnsupported; epicUint8 can be copied, not reduced. */
+/* The values are NCCL's where NCCL has the type or the operation. Others are refused with epicUnsupported.
+ * epicUint8 can also be what has no type: bytes to be copied. */
 typedef enum {
+  epicInt8 = 0,
   epicUint8 = 1,
   epicInt32 = 2,
+  epicUint32 = 3,
+  epicInt64 = 4,
+  epicUint64 = 5,
   epicFloat16 = 6,
   epicFloat32 = 7,
-  epicBfloat16 = 9
+  epicFloat64 = 8,
+  epicBfloat16 = 9,
+  epicInt16 = 64,
+  epicUint16 = 65
 } epicDataType_t;
-typedef enum { epicSum = 0, epicMax = 2, epicMin = 3, epicAvg = 4 } epicRedOp_t;
+/* The bitwise (epicBand, epicBor, epicBxor) and the logical ones (epicLand, epicLor) are of integers; of a
+ * floating-point type they are refused with epicUnsupported, as epic.h says. */
+typedef enum {
+  epicSum = 0,
+  epicProd = 1,
+  epicMax = 2,
+  epicMin = 3,
+  epicAvg = 4,
+  epicBand = 64,
+  epicBor = 65,
+  epicBxor = 66,
+  epicLand = 67,
+  epicLor = 68
+} epicRedOp_t;
 
 /* A name for the code. Never null. */
 EPIC_C_API const char* epicGetErrorString(epicResult_t result);

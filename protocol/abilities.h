@@ -1,0 +1,61 @@
+// The types and operations that somebody has: a switch, all switches of a group, or nobody yet who is asked
+// for them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "protocol/control.h"
+#include "protocol/types.h"
+
+namespace epic {
+
+class Abilities {
+ public:
+  // All of this version.
+  static Abilities All();
+  // Those of versions that stated no operations, and had these: FP32, INT32, FP16, BF16 and bytes; SUM, MIN
+  // and MAX.
+  static Abilities First();
+
+  // Adding what is no type, or no operation, does nothing.
+  void Add(DataType type);
+  void Add(ReduceOp op);
+
+  bool Has(DataType type) const;
+  bool Has(ReduceOp op) const;
+  bool HasTypes() const { return types_ != 0; }
+  bool HasOps() const { return ops_ != 0; }
+
+  // What both have.
+  Abilities With(const Abilities& other) const;
+  // What `other` has and this has not.
+  Abilities Lacking(const Abilities& other) const;
+  bool empty() const { return types_ == 0 && ops_ == 0; }
+
+  friend bool operator==(const Abilities&, const Abilities&) = default;
+
+ private:
+  uint32_t types_ = 0;  // bit n: type n
+  uint32_t ops_ = 0;    // bit n: operation n
+};
+
+// "type float64", "operation product": what a call needs and these have not; empty if there is nothing. A
+// call without elements needs nothing, a copy only its type.
+std::string LackOf(const Abilities& abilities, const ControlHeader& call);
+
+// All of them, as "type float64, operations product and bxor"; empty of none.
+std::string NamesOf(const Abilities& abilities);
+
+// Whether who has these can combine what the call asks for: it lacks nothing, and the type has the operation.
+bool CanServe(const Abilities& abilities, const ControlHeader& call);
+
+// Adds the types of a list of names, "float32,int64". What is wrong with it, as "'float31' is not a type:
+// float32, int32, ..."; empty if nothing is.
+std::string AddTypes(std::string_view list, Abilities* abilities);
+// The same of operations.
+std::string AddOps(std::string_view list, Abilities* abilities);
+
+}  // namespace epic

@@ -1,0 +1,73 @@
+#include "protocol/types.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace epic {
+namespace {
+
+constexpr DataType kNoType{99};
+constexpr ReduceOp kNoOp{99};
+
+// A number that is given again would be read as something else by an earlier version.
+TEST(TypesTest, NumbersOnTheWireStay) {
+  const std::vector<std::string_view> types = {"float32", "int32", "float16", "bfloat16", "byte",
+                                               "float64", "int64", "uint64",  "uint32",   "int8",
+                                               "uint8",   "int16", "uint16"};
+  ASSERT_GE(kDataTypes.size(), types.size());
+  for (size_t i = 0; i < types.size(); ++i) EXPECT_EQ(NameOf(static_cast<DataType>(i + 1)), types[i]);
+  const std::vector<std::string_view> ops = {"sum", "min",  "max",  "product", "band",
+                                             "bor", "bxor", "land", "lor"};
+  ASSERT_GE(kReduceOps.size(), ops.size());
+  for (size_t i = 0; i < ops.size(); ++i) EXPECT_EQ(NameOf(static_cast<ReduceOp>(i + 1)), ops[i]);
+}
+
+TEST(TypesTest, NoNameIsThatOfTwo) {
+  std::set<std::string_view> names;
+  for (const TypeInfo& row : kDataTypes) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_EQ(TypeNamed(row.name), row.type);
+  }
+  for (const OpInfo& row : kReduceOps) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_EQ(OpNamed(row.name), row.op);
+  }
+  for (const char* text : {"", "float", "FLOAT32", "float32 ", "none", "unknown"}) {
+    EXPECT_FALSE(TypeNamed(text).has_value()) << text;
+    EXPECT_FALSE(OpNamed(text).has_value()) << text;
+  }
+}
+
+TEST(TypesTest, WhatIsNoneHasNoRow) {
+  for (const DataType none : {DataType::kNone, kNoType}) {
+    EXPECT_EQ(FindType(none), nullptr);
+    EXPECT_EQ(ElementBytes(none), 0u);
+    for (const OpInfo& op : kReduceOps) EXPECT_FALSE(CanReduce(op.op, none));
+  }
+  for (const ReduceOp none : {ReduceOp::kNone, kNoOp}) {
+    EXPECT_EQ(FindOp(none), nullptr);
+    for (const TypeInfo& type : kDataTypes) EXPECT_FALSE(CanReduce(none, type.type));
+  }
+  EXPECT_EQ(NameOf(DataType::kNone), "none");
+  EXPECT_EQ(NameOf(kNoType), "unknown");
+  EXPECT_EQ(NameOf(ReduceOp::kNone), "none");
+  EXPECT_EQ(NameOf(kNoOp), "unknown");
+}
+
+TEST(TypesTest, IntegersHaveAllOperationsAndFloatsNoBits) {
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
+    for (const TypeInfo& type : kDataTypes)
+      EXPECT_EQ(CanReduce(op, type.type), type.type != DataType::kByte) << NameOf(op) << " " << type.name;
+  }
+  for (const ReduceOp op : {ReduceOp::kBitAnd, ReduceOp::kBitOr, ReduceOp::kBitXor, ReduceOp::kLogicalAnd,
+                            ReduceOp::kLogicalOr}) {
+    EXPECT_TRUE(CanReduce(op, DataType::kInt8) && CanReduce(op, DataType::kUint64));
+    for (const DataType type :
+         {DataType::kFloat16, DataType::kBFloat16, DataType::kFloat32, DataType::kFloat64, DataType::kByte})
+      EXPECT_FALSE(CanReduce(op, type)) << NameOf(op) << " " << NameOf(type);
+  }
+}
+
+}  // namespace
+}  // namespace epic

@@ -1,0 +1,105 @@
+// The queue pairs that nic_fuzz has, and how each is connected.
+#pragma once
+
+#include <array>
+
+#include "base/check.h"
+#include "softnic/core/nic.h"
+
+namespace epic::softnic::testing {
+
+inline constexpr Ipv4 kIp{0x0a000001}, kPeerIp{0x0a000002}, kGroup{0xe0000001};
+inline constexpr Qpn kPeerQpn{0x99};
+inline constexpr uint32_t kMtu = 256, kQkey = 5, kDepth = 6;
+inline constexpr uint32_t kPd = 1, kOtherPd = 2;
+
+struct End {
+  Qpn qpn{}, peer{};
+  Ipv4 peer_ip{};
+  uint32_t pd = kPd;
+  bool remote_read = true, remote_write = true, remote_atomic = true, shared = false;
+  QpType type = QpType::kRc;
+  bool exists = false;
+  uint32_t next_psn = 0;  // of the peer's requests
+};
+
+// To a peer outside; two to each other; with the shared queue; of another domain, closed to its peer; UD; UC
+// to a peer outside, with the shared queue and closed to its peer, and two to each other.
+inline constexpr size_t kEnds = 10;
+inline std::array<End, kEnds> AllEnds() {
+  return {{{.qpn = Qpn{16}, .peer = kPeerQpn, .peer_ip = kPeerIp},
+           {.qpn = Qpn{17}, .peer = Qpn{18}, .peer_ip = kIp},
+           {.qpn = Qpn{18}, .peer = Qpn{17}, .peer_ip = kIp},
+           {.qpn = Qpn{19},
+            .peer = kPeerQpn,
+            .peer_ip = kPeerIp,
+            .remote_write = false,
+            .remote_atomic = false,
+            .shared = true},
+           {.qpn = Qpn{20},
+            .peer = kPeerQpn,
+            .peer_ip = kPeerIp,
+            .pd = kOtherPd,
+            .remote_read = false,
+            .remote_write = false,
+            .remote_atomic = false},
+           {.qpn = Qpn{21}, .peer = kPeerQpn, .peer_ip = kPeerIp, .type = QpType::kUd},
+           {.qpn = Qpn{22}, .peer = kPeerQpn, .peer_ip = kPeerIp, .type = QpType::kUc},
+           {.qpn = Qpn{23},
+            .peer = kPeerQpn,
+            .peer_ip = kPeerIp,
+            .remote_write = false,
+            .shared = true,
+            .type = QpType::kUc},
+           {.qpn = Qpn{24}, .peer = Qpn{25}, .peer_ip = kIp, .type = QpType::kUc},
+           {.qpn = Qpn{25}, .peer = Qpn{24}, .peer_ip = kIp, .type = QpType::kUc}}};
+}
+
+inline void Change(Nic& nic, const End& end, roce::QpState to) {
+  switch (end.type) {
+    case QpType::kRc:
+      nic.ModifyRc(end.qpn, {.state = to});
+      return;
+    case QpType::kUc:
+      nic.ModifyUc(end.qpn, {.state = to});
+      return;
+    case QpType::kUd:
+      nic.ModifyUd(end.qpn, to, {}, {});
+  }
+}
+
+// From RESET to RTS.
+inline void Connect(Nic& nic, End& end) {
+  using roce::QpState;
+  end.next_psn = 100;
+  roce::QpChange init{
+      .state = QpState::kInit, .remote_read = end.remote_read, .remote_write = end.remote_write};
+  roce::QpChange rtr{.state = QpState::kRtr,
+                     .remote_ip = end.peer_ip,
+                     .remote_qpn = end.peer,
+                     .path_mtu = kMtu,
+                     .rq_psn = Psn(100)};
+  roce::QpChange rts{.state = QpState::kRts, .sq_psn = Psn(100)};
+  switch (end.type) {
+    case QpType::kRc:
+      init.remote_atomic = end.remote_atomic;
+      rtr.max_dest_rd_atomic = rts.max_rd_atomic = 4;
+      rtr.min_rnr_timer = 12;
+      rts.timeout = 14;
+      rts.retry_cnt = 3;
+      rts.rnr_retry = 7;
+      for (const auto& change : {init, rtr, rts}) nic.ModifyRc(end.qpn, change);
+      break;
+    case QpType::kUc:
+      for (const auto& change : {init, rtr, rts}) nic.ModifyUc(end.qpn, change);
+      break;
+    case QpType::kUd:
+      nic.ModifyUd(end.qpn, QpState::kInit, kQkey, {});
+      nic.ModifyUd(end.qpn, QpState::kRtr, {}, {});
+      nic.ModifyUd(end.qpn, QpState::kRts, {}, Psn(100));
+      nic.AttachMulticast(end.qpn, kGroup);
+  }
+  EPIC_CHECK(nic.state(end.qpn) == QpState::kRts);
+}
+
+}  // namespace epic::softnic::testing

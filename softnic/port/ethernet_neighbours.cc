@@ -1,0 +1,128 @@
+// Where a port's packets go: which interface, which hardware address.
+#include <algorithm>
+#include <array>
+
+#include "io/ipv6_route.h"
+#include "roce/arp.h"
+#include "softnic/port/ethernet_port.h"
+#include "softnic/port/gids.h"
+
+namespace epic::softnic {
+namespace {
+
+// A request without an answer is repeated after this; an answer holds for so long (Linux: 15 to 45 s).
+constexpr Nanos kRepeat = 250 * kMillisecond;
+constexpr Nanos kValid = 30 * kSecond;
+// The kernel does not tell when it has found an IPv6 neighbour: its table is read again after this.
+constexpr Nanos kLookAgain = 5 * kMillisecond;
+
+// RFC 1112, section 6.4; RFC 2464, section 7.
+roce::MacAddress MulticastMac(Ip group) {
+  const auto ip = group.bytes();
+  if (group.is_v4()) return {0x01, 0x00, 0x5e, static_cast<uint8_t>(ip[13] & 0x7f), ip[14], ip[15]};
+  return {0x33, 0x33, ip[12], ip[13], ip[14], ip[15]};
+}
+
+}  // namespace
+
+// Only an answer to our own question is believed.
+void EthernetPort::OnArpReply(std::span<const uint8_t> frame) {
+  const auto arp = roce::ParseArp(frame);
+  if (!arp || arp->op != roce::ArpOp::kReply || arp->target_ip != interface_.ip) return;
+  const Nanos now = Now();
+  for (auto& [to, n] : neighbours_) {
+    if (n.local || n.hop != arp->sender_ip || now - n.asked_at > kSecond) continue;
+    n.mac = arp->sender_mac;
+    n.reach = Reach::kReady;
+    n.known_until = now + kValid;
+  }
+}
+
+EthernetPort::Neighbour& EthernetPort::Resolve(Ip to) {
+  if (last_ == nullptr || last_to_ != to) {
+    const auto [it, fresh] = neighbours_.try_emplace(to);
+    last_ = &it->second;
+    last_to_ = to;
+  }
+  Neighbour& n = *last_;
+  const Nanos now = Now();
+  if (n.known_until > now) return n;
+  if (now - n.asked_at < kRepeat) {
+    if (!to.is_v4() && n.reach == Reach::kResolving && now - n.looked_at >= kLookAgain) LookUpIpv6(now, n);
+    return n;
+  }
+  n.asked_at = now;
+  FindHop(to, now, n);
+  if (n.known_until <= now) AskForAddress(n.hop);
+  return n;
+}
+
+void EthernetPort::ReadAddresses() {
+  all_ = io::AddressedInterfaces();
+  const auto own = std::ranges::find(all_, interface_.name, &io::AddressedInterface::name);
+  gids_ = GidsOf(own != all_.end() ? *own : interface_);
+}
+
+// An address of this machine. Another link's link-local one means somebody else here.
+bool EthernetPort::IsLocal(Ip to) const {
+  if (IsOwn(to)) return true;
+  return !to.is_link_local() && std::ranges::any_of(all_, [to](const io::AddressedInterface& i) {
+    return i.ip == to || std::ranges::find(i.addresses, to) != i.addresses.end();
+  });
+}
+
+// What is known without asking. An address that was known and has grown old stays in use meanwhile.
+void EthernetPort::FindHop(Ip to, Nanos now, Neighbour& n) {
+  const auto known = [&](const roce::MacAddress& mac, Nanos until) {
+    n.mac = mac;
+    n.reach = Reach::kReady;
+    n.known_until = until;
+  };
+  ReadAddresses();
+  n.local = IsLocal(to);
+  if (n.local) return known({}, now + kValid);
+  if (to.is_multicast()) return known(MulticastMac(to), kNever);
+  std::optional<Ip> hop;
+  if (!to.is_v4()) {
+    hop = io::Ipv6NextHop(interface_.index, to);
+  } else if (const std::optional<Ipv4> v4 = io::NextHop(interface_.name, to.v4())) {
+    hop = *v4;
+  }
+  if (!hop) {
+    n.reach = Reach::kNoRoute;
+    n.known_until = now + kRepeat;
+    return;
+  }
+  if (n.reach == Reach::kNoRoute) n.reach = Reach::kResolving;
+  n.hop = *hop;
+  if (!to.is_v4()) return LookUpIpv6(now, n);
+  if (const auto mac = io::KernelNeighbour(interface_.name, hop->v4())) known(*mac, now + kValid);
+}
+
+// One that may have changed is used as it is, and asked for.
+void EthernetPort::LookUpIpv6(Nanos now, Neighbour& n) {
+  n.looked_at = now;
+  const std::optional<io::Ipv6Neighbour> found = io::KernelIpv6Neighbour(interface_.index, n.hop);
+  if (!found) return;
+  n.mac = found->mac;
+  n.reach = Reach::kReady;
+  n.known_until = found->fresh ? now + kValid : now;
+}
+
+void EthernetPort::AskForAddress(Ip hop) {
+  if (!hop.is_v4()) return io::AskForIpv6Neighbour(udp6_.get(), interface_.index, hop);
+  const roce::Arp request{.dst = roce::kBroadcastMac,
+                          .src = interface_.mac,
+                          .op = roce::ArpOp::kRequest,
+                          .sender_mac = interface_.mac,
+                          .sender_ip = interface_.ip,
+                          .target_ip = hop.v4()};
+  std::array<uint8_t, roce::kMaxArpFrameBytes> frame;
+  const size_t bytes = roce::WriteArp(request, frame);
+  wire_->sender().Send(std::span(frame).first(bytes));
+  wire_->FlushOrDrop();
+}
+
+Port::Reach EthernetPort::Prepare(Ip to) { return Resolve(to).reach; }
+
+}  // namespace epic::softnic

@@ -1,0 +1,30 @@
+#include "softnic/port/gids.h"
+
+#include <algorithm>
+#include <array>
+
+namespace epic::softnic {
+
+Ip LinkLocalOf(const roce::MacAddress& mac) {
+  const std::array<uint8_t, Ip::kBytes> bytes = {
+      0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<uint8_t>(mac[0] ^ 2),
+      mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+  return Ip::Of(bytes.data());
+}
+
+std::vector<Ip> GidsOf(const io::AddressedInterface& interface) {
+  std::vector<Ip> gids = {LinkLocalOf(interface.mac), interface.ip};
+  const auto add = [&gids](Ip address) {
+    if (std::ranges::find(gids, address) == gids.end()) gids.push_back(address);
+  };
+  // The kernel lists IPv4 addresses as they came, IPv6 ones of a scope the other way round.
+  for (const Ip address : interface.addresses) {
+    if (address.is_v4()) add(address);
+  }
+  for (auto at = interface.addresses.rbegin(); at != interface.addresses.rend(); ++at) {
+    if (!at->is_v4()) add(*at);
+  }
+  return gids;
+}
+
+}  // namespace epic::softnic

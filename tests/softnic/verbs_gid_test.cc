@@ -1,0 +1,130 @@
+// The GID table, and what addresses may be put together. Traffic over IPv6 is test_ipv6.py's, but for that of
+// a link-local address with itself, which needs nothing of the kernel.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "tests/softnic/verbs_testing.h"
+
+namespace epic::softnic::testing {
+namespace {
+
+constexpr uint32_t kGrh = 40;
+
+ibv_gid GidAt(Device& device, int index) {
+  ibv_gid gid{};
+  EXPECT_EQ(ibv_query_gid(device.context, 1, index, &gid), 0);
+  return gid;
+}
+
+ibv_ah_attr AttrOf(uint8_t index, const ibv_gid& to) {
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.sgid_index = index;
+  attr.grh.dgid = to;
+  return attr;
+}
+
+TEST(VerbsGid, EveryWayToAskSaysTheSame) {
+  Device device;
+  ibv_port_attr port;
+  ASSERT_EQ(ibv_query_port(device.context, 1, &port), 0);
+  ASSERT_GE(port.gid_tbl_len, 2);
+  std::vector<ibv_gid_entry> table(static_cast<size_t>(port.gid_tbl_len));
+  const ssize_t count = ibv_query_gid_table(device.context, table.data(), table.size(), 0);
+  ASSERT_GE(count, 2);
+  ASSERT_LT(count, port.gid_tbl_len) << "none is left that is empty";
+  table.resize(static_cast<size_t>(count));
+  EXPECT_EQ(ibv_query_gid_table(device.context, table.data(), table.size() - 1, 0), -EINVAL) << "no room";
+  for (uint32_t i = 0; i < table.size(); ++i) {
+    ibv_gid_entry entry;
+    ASSERT_EQ(ibv_query_gid_ex(device.context, 1, i, &entry, 0), 0);
+    EXPECT_EQ(std::memcmp(&entry, &table[i], sizeof entry), 0);
+    EXPECT_EQ(entry.gid_index, i);
+    EXPECT_EQ(entry.gid_type, uint32_t{IBV_GID_TYPE_ROCE_V2});
+    const ibv_gid gid = GidAt(device, static_cast<int>(i));
+    EXPECT_EQ(std::memcmp(&gid, &entry.gid, sizeof gid), 0);
+  }
+  EXPECT_EQ(table[0].gid.raw[0], 0xfe);
+  const ibv_gid none{}, empty = GidAt(device, static_cast<int>(count));
+  EXPECT_EQ(std::memcmp(&empty, &none, sizeof none), 0);
+  ibv_gid gid;
+  ibv_gid_entry entry;
+  EXPECT_EQ(ibv_query_gid_ex(device.context, 1, static_cast<uint32_t>(count), &entry, 0), ENODATA);
+  for (const int index : {-1, port.gid_tbl_len}) {
+    errno = 0;
+    EXPECT_EQ(ibv_query_gid(device.context, 1, index, &gid), -1);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_EQ(ibv_query_gid_ex(device.context, 1, static_cast<uint32_t>(index), &entry, 0), EINVAL);
+  }
+}
+
+TEST(VerbsGid, AWrongIndexOrTwoVersionsAreRefusedAndChangeNothing) {
+  Connection c;
+  ibv_port_attr port;
+  ASSERT_EQ(ibv_query_port(c.a.context, 1, &port), 0);
+  const ibv_gid v6 = GidAt(c.a, 0), v4 = GidAt(c.a, 1);
+  ibv_qp* qp = CreateRc(c.a, c.cq_a);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+            0);
+  const auto beyond = static_cast<uint8_t>(port.gid_tbl_len);
+  for (const ibv_ah_attr& ah : {AttrOf(0, v4), AttrOf(1, v6), AttrOf(beyond, v6), AttrOf(255, v4)}) {
+    ibv_ah_attr copy = ah;
+    errno = 0;
+    EXPECT_EQ(ibv_create_ah(c.a.pd, &copy), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    attr = {};
+    attr.qp_state = IBV_QPS_RTR;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.ah_attr = ah;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr,
+                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+              EINVAL);
+    ibv_qp_init_attr init;
+    ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+    EXPECT_EQ(attr.qp_state, IBV_QPS_INIT);
+  }
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
+// From one opened device to another, and back to where it came from.
+TEST(VerbsGid, TheHeaderOfADatagramSaysHowToAnswer) {
+  for (const int index : {0, 1}) {
+    Device a, b;
+    ibv_cq *cq_a = a.CreateCq(8), *cq_b = b.CreateCq(8);
+    ibv_qp *qp_a = CreateUd(a, cq_a), *qp_b = CreateUd(b, cq_b);
+    ibv_ah_attr attr = AttrOf(static_cast<uint8_t>(index), GidAt(b, index));
+    ibv_ah* there = ibv_create_ah(a.pd, &attr);
+    ASSERT_NE(there, nullptr);
+    ASSERT_EQ(PostRecv(a, qp_a, 1, 512, kGrh + 64), 0);
+    ASSERT_EQ(PostRecv(b, qp_b, 2, 512, kGrh + 64), 0);
+    ASSERT_EQ(PostDatagram(a, qp_a, there, qp_b->qp_num, 3, 0, 64), 0);
+    EXPECT_EQ(Await(cq_a).wr_id, 3u);
+    ibv_wc wc = Await(cq_b);
+    EXPECT_EQ(wc.wr_id, 2u);
+    EXPECT_EQ(*b.at(512) >> 4, index == 0 ? 6 : 0) << "40 bytes of IPv6, or 20 of IPv4 behind as many zeros";
+    auto* grh = reinterpret_cast<ibv_grh*>(b.at(512));
+    ASSERT_EQ(ibv_init_ah_from_wc(b.context, 1, &wc, grh, &attr), 0);
+    EXPECT_EQ(attr.grh.sgid_index, index);
+    const ibv_gid from = GidAt(a, index);
+    EXPECT_EQ(std::memcmp(&attr.grh.dgid, &from, sizeof from), 0);
+    ibv_ah* back = ibv_create_ah_from_wc(b.pd, &wc, grh, 1);
+    ASSERT_NE(back, nullptr);
+    ASSERT_EQ(PostDatagram(b, qp_b, back, wc.src_qp, 4, 0, 64), 0);
+    EXPECT_EQ(Await(cq_a).wr_id, 1u);
+    EXPECT_EQ(ibv_destroy_ah(there), 0);
+    EXPECT_EQ(ibv_destroy_ah(back), 0);
+    for (ibv_qp* qp : {qp_a, qp_b}) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    for (ibv_cq* cq : {cq_a, cq_b}) EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  }
+}
+
+}  // namespace
+}  // namespace epic::softnic::testing
