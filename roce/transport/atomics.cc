@@ -69,9 +69,10 @@ void QueuePair::ExecuteAtomic(const Packet& packet, Memory& memory) {
   NoteAnswered(record);
 }
 
-// What a repetition asks for is known by its record; without one it is dropped (9.7.5.1.5, 9.9.3 class D).
+// What a repetition asks for is known by its record, the newest of that PSN; without one it is dropped
+// (9.7.5.1.5, 9.9.3 class D).
 void QueuePair::RepeatAtomic(const Packet& packet) {
-  for (size_t i = 0; i < rx_.reads.size(); ++i) {
+  for (size_t i = rx_.reads.size(); i-- > 0;) {
     const ReadRecord& record = rx_.reads[i];
     if (record.opcode == packet.bth.opcode && record.first == packet.bth.psn &&
         record.reth.rkey == packet.atomic.rkey &&

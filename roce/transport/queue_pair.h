@@ -54,12 +54,12 @@ class QueuePair {
   // Sending stops at so many packets without acknowledgement, if that is less than the policy's bound: for an
   // owner of many queue pairs who keeps what is under way together in bounds. At least 1.
   void LimitOutstanding(int32_t packets) { window_ = std::min(packets, config_.policy.max_outstanding); }
-  // The same for RDMA Reads: none is begun while so many packets of responses are awaited.
+  // The same for RDMA Reads and atomics: none is begun while so many packets of responses are awaited.
   void LimitReads(int64_t packets) { read_window_ = packets; }
   int64_t reads_awaited() const { return tx_.reads_awaited; }
-  // Whether a Read is next, and LimitReads keeps it back.
+  // Whether a Read or an atomic is next, and LimitReads keeps it back.
   bool read_waits() const {
-    return tx_.cur < tx_.sends.size() && tx_.sends[tx_.cur].wr.opcode == WrOpcode::kRead &&
+    return tx_.cur < tx_.sends.size() && IsReadOrAtomic(tx_.sends[tx_.cur].wr.opcode) &&
            tx_.reads_awaited >= read_window_;
   }
   // From now on up to so many acknowledgements that the peer asks for are one, at least 1, and none is later

@@ -154,7 +154,7 @@ void QueuePair::OnDuplicate(const Packet& packet) {
   ++counters_.duplicates;
   if (IsAtomicRequest(packet.bth.opcode)) return RepeatAtomic(packet);
   if (packet.bth.opcode != Opcode::kRcReadRequest) return void(QueueAck());
-  for (size_t i = 0; i < rx_.reads.size(); ++i) {
+  for (size_t i = rx_.reads.size(); i-- > 0;) {  // the newest of a PSN
     const ReadRecord& read = rx_.reads[i];
     const int32_t skipped = packet.bth.psn.DistanceFrom(read.first);
     if (read.opcode != packet.bth.opcode || skipped < 0 || read.last.DistanceFrom(packet.bth.psn) < 0)

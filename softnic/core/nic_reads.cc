@@ -1,5 +1,5 @@
-// RDMA Reads of all queue pairs together. What a Read asks for comes all at once, as fast as the peer sends:
-// so the requester asks for no more than its own port can take in.
+// RDMA Reads, and atomics with them, of all queue pairs together. What a Read asks for comes all at once, as
+// fast as the peer sends: so the requester asks for no more than its own port can take in.
 #include <algorithm>
 #include <utility>
 
@@ -8,17 +8,19 @@
 namespace epic::softnic {
 namespace {
 
-// No Read is begun while so many packets of responses are awaited, of a ring of 1024 places
+// No Read is begun while so many packets of responses are awaited, of a ring of 1024 places at an MTU of 4200
 // (port/ethernet_port.cc): the others are for one more Read and for what comes unasked.
 constexpr int64_t kReadWindow = 512;
 
 }  // namespace
 
-// Those that wait go first, each until the window is full or it has no more to ask for.
+// Those that wait go first, each until the window is full or it has no more to ask for; who finds it full
+// keeps its turn.
 void Nic::LimitReads(uint32_t qpn, Qp& qp, roce::QueuePair& rc) {
   const bool turn = readers_.empty() || readers_.front() == qpn;
-  if (turn && std::exchange(qp.waits_to_read, false)) readers_.pop_front();
-  rc.LimitReads(turn ? std::max<int64_t>(0, kReadWindow - (reads_awaited_ - qp.reads_awaited)) : 0);
+  const int64_t room = kReadWindow - (reads_awaited_ - qp.reads_awaited);
+  if (turn && room > qp.reads_awaited && std::exchange(qp.waits_to_read, false)) readers_.pop_front();
+  rc.LimitReads(turn ? std::max<int64_t>(0, room) : 0);
 }
 
 // After anything that may have changed it.

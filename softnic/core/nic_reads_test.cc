@@ -27,8 +27,9 @@ class Readers {
   explicit Readers(uint32_t qps) {
     for (size_t i = 0; i < 2; ++i) {
       nics_.emplace_back(i == 0 ? kIp : kPeerIp, 4096, roce::Policy{});
-      key_[i] = *nics_[i].memory().Register(1, bytes_.data(), 0, bytes_.size(),
-                                            {.local_write = true, .remote_read = true});
+      key_[i] =
+          *nics_[i].memory().Register(1, bytes_.data(), 0, bytes_.size(),
+                                      {.local_write = true, .remote_read = true, .remote_atomic = true});
       cq_[i] = nics_[i].CreateCq(1024);
       for (uint32_t qpn = 16; qpn < 16 + qps; ++qpn) Connect(i, Qpn{qpn});
     }
@@ -38,6 +39,15 @@ class Readers {
     roce::SendWr wr{.wr_id = id,
                     .opcode = roce::WrOpcode::kRead,
                     .sges = roce::testing::OneSge(0, packets * kMtu, key_[0])};
+    wr.rkey = key_[1];
+    ASSERT_EQ(nics_[0].PostSend(qpn, wr), PostResult::kOk);
+    Settle();
+  }
+
+  void Add(Qpn qpn, uint64_t id) {
+    roce::SendWr wr{.wr_id = id,
+                    .opcode = roce::WrOpcode::kFetchAdd,
+                    .sges = roce::testing::OneSge(0, roce::kAtomicBytes, key_[0])};
     wr.rkey = key_[1];
     ASSERT_EQ(nics_[0].PostSend(qpn, wr), PostResult::kOk);
     Settle();
@@ -76,8 +86,9 @@ class Readers {
     roce::testing::KeepingSink asked, answered;
     for (int i = 0; i < 1000 && nics_[0].next_deadline() == 0; ++i) nics_[0].Run(0, asked);
     for (const auto& packet : asked.sent) {
-      EXPECT_EQ(packet.head.bth.opcode, Opcode::kRcReadRequest);
-      awaited_ += packet.head.reth.dma_length / kMtu;
+      const bool read = packet.head.bth.opcode == Opcode::kRcReadRequest;
+      EXPECT_TRUE(read || packet.head.bth.opcode == Opcode::kRcFetchAdd);
+      awaited_ += read ? packet.head.reth.dma_length / kMtu : 1;
       nics_[1].OnPacket(0, packet.packet());
     }
     for (int i = 0; i < 1000 && nics_[1].next_deadline() == 0; ++i) nics_[1].Run(0, answered);
@@ -90,7 +101,7 @@ class Readers {
     const auto change = [&](const roce::QpChange& c) {
       ASSERT_EQ(nics_[i].ModifyRc(qpn, c), ModifyResult::kOk);
     };
-    change({.state = QpState::kInit, .remote_read = true, .remote_write = false});
+    change({.state = QpState::kInit, .remote_read = true, .remote_write = false, .remote_atomic = true});
     change({.state = QpState::kRtr,
             .remote_ip = i == 0 ? kPeerIp : kIp,
             .remote_qpn = qpn,
@@ -155,6 +166,33 @@ TEST(NicReadsTest, OneLongReadIsAskedForAtOnce) {
   EXPECT_EQ(t.awaited(), 512);
   t.Arrive(1);
   EXPECT_EQ(t.awaited(), 512) << "of both";
+}
+
+// It brings an answer as a Read does, waits with them, and is let on as they are.
+TEST(NicReadsTest, AnAtomicWaitsItsTurn) {
+  for (const bool another_waits : {false, true}) {
+    SCOPED_TRACE(another_waits);
+    Readers t(3);
+    t.Read(Qpn{16}, 0, 1000);
+    if (another_waits) t.Read(Qpn{18}, 2, 100);
+    t.Add(Qpn{17}, 1);
+    EXPECT_EQ(t.awaited(), 1000);
+    for (int i = 0; i < 1101 && t.awaited() > 0; ++i) t.Arrive(1);
+    EXPECT_EQ(t.Completed().size(), another_waits ? 3u : 2u);
+    EXPECT_EQ(t.awaited(), 0);
+  }
+}
+
+// Something else that comes for the one whose turn is next does not send it to the end.
+TEST(NicReadsTest, WhoFindsTheWindowFullKeepsItsTurn) {
+  Readers t(3);
+  t.Read(Qpn{16}, 0, 1000);
+  t.Read(Qpn{17}, 1, 1);
+  t.Read(Qpn{18}, 2, 1);
+  t.nic().ShareAcks(Qpn{17}, 1, 0);  // it is looked at
+  t.Settle();
+  while (t.awaited() > 0) t.Arrive(1);
+  EXPECT_EQ(t.Completed(), (std::vector<uint64_t>{0, 1, 2}));
 }
 
 // However a Read ends, and whoever waits: what it leaves is the next one's.

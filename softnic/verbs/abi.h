@@ -79,6 +79,7 @@ struct Pd {
 
 struct Mr {
   ibv_mr base{};
+  bool zero_based = false;  // peers count its bytes from 0
 };
 
 // What lies between ibv_wr_start and ibv_wr_complete of a queue pair. Requests are kept as ibv_post_send
@@ -168,6 +169,7 @@ inline Cq* Of(ibv_cq* cq) { return reinterpret_cast<Cq*>(cq); }
 inline Srq* Of(ibv_srq* srq) { return reinterpret_cast<Srq*>(srq); }
 inline Qp* Of(ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
 inline Mw* Of(ibv_mw* mw) { return reinterpret_cast<Mw*>(mw); }
+inline Mr* Of(ibv_mr* mr) { return reinterpret_cast<Mr*>(mr); }
 inline Ah* Of(ibv_ah* ah) { return reinterpret_cast<Ah*>(ah); }
 inline Adapter& AdapterOf(ibv_context* context) { return *Of(context)->adapter; }
 

@@ -72,6 +72,7 @@ EPIC_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* base, size_t length, uint6
       return registered;
     });
     if (!key) return Null(length == 0 ? EINVAL : ENOMEM);
+    mr->zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
     mr->base.handle = mr->base.lkey = mr->base.rkey = *key;
     return &mr.release()->base;
   });
@@ -98,16 +99,21 @@ int Reregister(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length, int
   if (!changes_access && access != 0) return EINVAL;
   MemoryRights rights;
   if (const int error = ToRights(static_cast<unsigned>(access), &rights); error != 0) return error;
-  const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+  // From where a peer counts its bytes changes only when they are others.
+  bool& zero_based = Of(mr)->zero_based;
+  const bool becomes_zero_based = changes_access ? (access & IBV_ACCESS_ZERO_BASED) != 0 : zero_based;
+  if (!moves && becomes_zero_based != zero_based) return EINVAL;
   return AdapterOf(mr->context).Do([&](Nic& nic) {
     if (nic.memory().HasWindows(mr->lkey)) return EINVAL;
     std::optional<MemoryRange> range;
     if (moves)
-      range = {static_cast<uint8_t*>(addr), zero_based ? 0 : reinterpret_cast<uint64_t>(addr), length};
+      range = {static_cast<uint8_t*>(addr), becomes_zero_based ? 0 : reinterpret_cast<uint64_t>(addr),
+               length};
     if (!nic.memory().Reregister(mr->lkey, range, changes_pd ? std::optional(Of(pd)->id) : std::nullopt,
                                  changes_access ? std::optional(rights) : std::nullopt))
       return EINVAL;
     if (moves) {
+      zero_based = becomes_zero_based;
       mr->addr = addr;
       mr->length = length;
     }

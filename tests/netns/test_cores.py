@@ -71,7 +71,7 @@ def test_ordinary_traffic_passes_once(bed):
     assert bed.ping(0, host_ip(1))
     assert bed.ping(2, SWITCH_IP)
     for source, address in ((0, host_ip(1)), (2, SWITCH_IP)):
-        done = bed.inside(f"h{source}", ["ping", "-c", "20", "-i", "0.01", "-W", "1", address])
+        done = bed.inside(f"h{source}", ["ping", "-c", "20", "-i", "0.01", "-W", "20", address])
         assert " 20 received, 0% packet loss" in done.stdout and "duplicates" not in done.stdout, done.stdout
     server = bed.inside_in_background("h1", ["iperf3", "-s", "-1"])
     wait_until(lambda: ":5201" in bed.inside("h1", ["ss", "-ltn"]).stdout, what="iperf3 listens")

@@ -75,6 +75,35 @@ TEST(VerbsMemory, TheTranslationIsChanged) {
   EXPECT_EQ(region.bytes[0], 0);
 }
 
+// Peers of a zero-based region count from 0, also when its bytes are others; how they count changes with the
+// bytes only.
+TEST(VerbsMemory, AZeroBasedRegionStaysOne) {
+  Connection c;
+  constexpr int kRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  std::array<uint8_t, 32> first{}, other{};
+  ibv_mr* mr = ibv_reg_mr(c.b.pd, first.data(), first.size(), kRights | IBV_ACCESS_ZERO_BASED);
+  ASSERT_NE(mr, nullptr);
+  const auto rereg = [&](int flags, void* addr, size_t length, int access) {
+    return ibv_rereg_mr(mr, flags, nullptr, addr, length, access);
+  };
+  EXPECT_EQ(rereg(IBV_REREG_MR_CHANGE_ACCESS, nullptr, 0, kRights), IBV_REREG_MR_ERR_INPUT);
+  ASSERT_EQ(rereg(IBV_REREG_MR_CHANGE_TRANSLATION, other.data(), other.size(), 0), 0);
+  *c.a.at(0) = 0x5c;
+  EXPECT_EQ(PostRdma(c.a, c.qp_a, IBV_WR_RDMA_WRITE, 1, 0, 8, {0, mr->rkey}), 0);
+  EXPECT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
+  c.SeeWritesAtB();
+  EXPECT_EQ(other[0], 0x5c);
+  ASSERT_EQ(rereg(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, first.data(), first.size(),
+                  kRights),
+            0);
+  EXPECT_EQ(rereg(IBV_REREG_MR_CHANGE_ACCESS, nullptr, 0, kRights | IBV_ACCESS_ZERO_BASED),
+            IBV_REREG_MR_ERR_INPUT);
+  const auto address = reinterpret_cast<uintptr_t>(first.data());
+  EXPECT_EQ(PostRdma(c.a, c.qp_a, IBV_WR_RDMA_WRITE, 2, 0, 8, {address, mr->rkey}), 0);
+  EXPECT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
 TEST(VerbsMemory, AllThreeAreChangedAtOnce) {
   Connection c;
   Region region(c.b, 0);
