@@ -125,7 +125,7 @@ def test_datagrams(guests, server, client):
 
 
 @ROLES
-@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_ud_pingpong"])
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"])
 @pytest.mark.parametrize("gid", [0, 2])
 def test_pingpong_over_ipv6(ipv6_guests, guests, program, gid, server, client):
     assert guests is ipv6_guests

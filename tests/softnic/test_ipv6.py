@@ -47,7 +47,7 @@ def test_every_address_has_an_index(pair):
     assert re.search(r"gid_tbl_len:\s*16", said)
 
 
-@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"])
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"])
 @pytest.mark.parametrize("gid", [0, 2, 3])
 def test_pingpong(pair, program, gid):
     for said in pair.run_both(program, "-g", gid, "-c", "-e", "-n", "100"):
