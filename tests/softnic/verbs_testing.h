@@ -85,7 +85,7 @@ struct Connection {
   explicit Connection(const QpOptions& options = {}, const PathOptions& path = {});
   ~Connection();
   // A Write is no news to the process that it goes to: a call into its device orders what has arrived before
-  // what the caller reads afterwards.
+  // what the caller reads afterwards, and what the caller has written before what arrives then.
   void SeeWritesAtB();
 
   Device a, b;
