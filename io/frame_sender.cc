@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/check.h"
 #include "io/virtio_header.h"
 #include "roce/super_frame.h"
 
@@ -28,14 +29,14 @@ FrameSender::FrameSender(int fd, size_t max_frame_bytes, bool virtio)
 
 void FrameSender::Send(std::span<const uint8_t> frame) {
   if (frame.size() > max_frame_bytes_) return void(++counters_.too_long);
-  if (!MakeRoom(frame.size())) return;
+  if (!MakeRoom(frame.size(), 1)) return;
   StartFrame(/*open=*/false);
   Own(frame);
 }
 
 void FrameSender::Send(const roce::FramePieces& packet, Terms terms) {
   if (packet.size() > max_frame_bytes_) return void(++counters_.too_long);
-  if (!MakeRoom(packet.size())) return;
+  if (!MakeRoom(packet.size(), 1)) return;
   const bool joins = terms.joins && virtio_;
   size_t skip = 0;
   if (joins && Joins(packet)) {
@@ -50,6 +51,18 @@ void FrameSender::Send(const roce::FramePieces& packet, Terms terms) {
   Own(packet.tail());
 }
 
+void FrameSender::Send(const roce::SuperFrameView& frame, bool stays) {
+  EPIC_CHECK(virtio_ && frame.whole());
+  if (kHead + frame.segment_bytes() > max_frame_bytes_) return void(counters_.too_long += frame.packets());
+  const std::span<const uint8_t> bytes = frame.bytes();
+  if (!MakeRoom(bytes.size(), frame.packets())) return;
+  StartFrame(/*open=*/false);
+  frames_.back().packet_bytes = frame.segment_bytes();
+  frames_.back().packets = frame.packets();
+  Own(bytes.first(kHead));
+  Add(bytes.subspan(kHead), stays && !waiting_);
+}
+
 // Whether the last frame can take the packet as well.
 bool FrameSender::Joins(const roce::FramePieces& packet) const {
   if (frames_.empty() || !frames_.back().open) return false;
@@ -62,10 +75,10 @@ bool FrameSender::Joins(const roce::FramePieces& packet) const {
 }
 
 // False if there is none; counted.
-bool FrameSender::MakeRoom(size_t bytes) {
+bool FrameSender::MakeRoom(size_t bytes, size_t packets) {
   if (frames_.size() >= kBatchFrames || bytes_ + bytes > kMaxWaitingBytes) Flush();
   if (bytes_ + bytes <= kMaxWaitingBytes && frames_.size() < kMaxWaitingFrames) return true;
-  ++counters_.no_buffer;
+  counters_.no_buffer += packets;
   return false;
 }
 

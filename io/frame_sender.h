@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "roce/frame.h"
+#include "roce/super_frame.h"
 
 struct mmsghdr;
 struct iovec;
@@ -34,9 +35,12 @@ class FrameSender {
     bool joins = false;  // may share a super-frame with its neighbours
     bool stays = false;  // its payload lies where it is until the next Flush has returned; else it is copied
   };
-  // Both leave at Flush, or earlier if many are collected. What cannot be sent is counted.
+  // They leave at Flush, or earlier if many are collected. What cannot be sent is counted.
   void Send(std::span<const uint8_t> frame);
   void Send(const roce::FramePieces& packet, Terms terms);
+  // A super-frame that is whole, in which nothing joins any more, by a socket with virtio-net headers.
+  // stays: as in Terms, of all its bytes.
+  void Send(const roce::SuperFrameView& frame, bool stays);
 
   // Neither waits: a port that is slower than what is sent to it must not hold up the others. What the kernel
   // has no room for stays queued, copied, and Flush does nothing, until Resume finds that there is room: call
@@ -71,7 +75,7 @@ class FrameSender {
     bool open = false;  // others may join
   };
 
-  bool MakeRoom(size_t bytes);
+  bool MakeRoom(size_t bytes, size_t packets);
   bool Joins(const roce::FramePieces& packet) const;
   void StartFrame(bool open);
   void Own(std::span<const uint8_t> bytes);

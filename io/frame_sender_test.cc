@@ -139,6 +139,38 @@ TEST_F(FrameSenderTest, NothingJoinsOnASocketWithoutVirtioHeaders) {
     EXPECT_EQ(roce::ParseFrame(frame, &address, &packet), roce::ParseResult::kOk);
 }
 
+// One that has come in by another port, as in a switch: nothing joins it, and it is sent where it lies.
+TEST_F(FrameSenderTest, OneThatIsWholeLeavesAsItIs) {
+  FrameSender first = Sender();
+  for (uint8_t i = 0; i < 3; ++i) first.Send(Packet(1024, i), kJoins);
+  first.Flush();
+  Bytes message = Sent().at(0);
+  VirtioHeader header;
+  std::memcpy(&header, message.data(), sizeof header);
+  const std::span<uint8_t> frame = std::span(message).subspan(sizeof header);
+  roce::SuperFrameView view;
+  ASSERT_EQ(roce::SuperFrameView::Of(frame, header.gso_size, &view), roce::ParseResult::kOk);
+
+  FrameSender sender = Sender();
+  sender.Send(view, /*stays=*/true);
+  sender.Send(Packet(1024, 3), kJoins);
+  sender.Send(view, /*stays=*/false);
+  frame.back() ^= 1;  // of the ICRC of the last packet: seen where the frame was not copied
+  sender.Flush();
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_EQ(Fills(sent[2]), (Bytes{0, 1, 2}));
+  EXPECT_EQ(Fills(sent[1]), (Bytes{3}));
+  Bytes whole = sent[0];
+  whole.back() ^= 1;
+  EXPECT_EQ(Fills(whole), (Bytes{0, 1, 2}));
+  EXPECT_EQ(sender.counters().super_frames, 2u);
+
+  FrameSender narrow(near_.get(), 1000, /*virtio=*/true);
+  narrow.Send(view, /*stays=*/false);
+  EXPECT_EQ(narrow.counters().too_long, 3u) << "its packets, for this port";
+}
+
 TEST_F(FrameSenderTest, OtherFlowsAndFramesKeepTheirPlaces) {
   FrameSender sender = Sender();
   sender.Send(Packet(1024, 1), kJoins);

@@ -24,6 +24,8 @@ class PacketRing {
   // bound. virtio: the socket has PACKET_VNET_HDR. INTERNAL.
   Status Map(int fd, size_t bytes, size_t max_frame_bytes, bool virtio);
   bool mapped() const { return memory_ != nullptr; }
+  // Frames that it holds.
+  size_t slots() const { return slots_; }
 
   // Whether a frame waits; *time is when it came, for comparison with those of other rings of the interface.
   bool Ready(uint64_t* time) const;

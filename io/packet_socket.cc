@@ -114,7 +114,7 @@ StatusOr<std::unique_ptr<PacketSocket>> PacketSocket::Open(const Options& option
 }
 
 PacketSocket::PacketSocket(const Options& options, uint32_t mtu)
-    : options_(options), mtu_(mtu), max_frame_bytes_(kEthernetBytes + std::min(mtu, 9000u)) {}
+    : options_(options), mtu_(mtu), max_frame_bytes_(kEthernetBytes + std::min(mtu, options.max_mtu)) {}
 
 Status PacketSocket::OpenSocket(Socket* socket, size_t ring_bytes, size_t max_frame_bytes) {
   // Protocol 0: nothing arrives before filter and ring stand.

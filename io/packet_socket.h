@@ -29,7 +29,9 @@ class PacketSocket final : public FramePort {
   struct Options {
     std::string interface;
     size_t ring_bytes = 4 << 20;  // for frames that the MTU allows
-    bool super_frames = false;    // in and out
+    // No frame is longer than those of this MTU, whatever the interface's is: the ring holds more of them.
+    uint32_t max_mtu = 9000;
+    bool super_frames = false;  // in and out
     // Every frame, whoever it is for; else IPv4 and IPv6 datagrams to this UDP port whose InfiniBand
     // destination QPN has one of the `qpn_blocks` in its upper 16 bits, or is the multicast QPN.
     bool everything = false;
@@ -48,6 +50,10 @@ class PacketSocket final : public FramePort {
   void Release() override;
   uint32_t mtu() const override { return mtu_; }
   bool super_frames() const override { return options_.super_frames; }
+
+  // Frames that wait to be received at most: what comes when so many do is lost. Of those that the MTU
+  // allows.
+  size_t places() const { return short_.ring.slots(); }
 
   // Receives for these blocks from now on.
   Status SetQpnBlocks(const std::vector<uint16_t>& blocks);

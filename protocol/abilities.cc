@@ -84,7 +84,7 @@ Abilities Abilities::Lacking(const Abilities& other) const {
 }
 
 std::string LackOf(const Abilities& abilities, const ControlHeader& call) {
-  if (call.collective == Collective::kBarrier || call.count == 0) return {};
+  if (call.collective == Collective::kBarrier || call.count == 0 || IsByHosts(call)) return {};
   if (!abilities.Has(call.type)) return "type " + std::string(NameOf(call.type));
   if (Reduces(call.collective) && !abilities.Has(call.op)) return "operation " + std::string(NameOf(call.op));
   return {};
@@ -99,7 +99,7 @@ std::string NamesOf(const Abilities& abilities) {
 }
 
 bool CanServe(const Abilities& abilities, const ControlHeader& call) {
-  if (call.count == 0) return true;
+  if (call.count == 0 || IsByHosts(call)) return true;
   return LackOf(abilities, call).empty() && (!Reduces(call.collective) || CanReduce(call.op, call.type));
 }
 

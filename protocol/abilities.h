@@ -2,6 +2,7 @@
 // for them.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,6 +35,8 @@ class Abilities {
   // What `other` has and this has not.
   Abilities Lacking(const Abilities& other) const;
   bool empty() const { return types_ == 0 && ops_ == 0; }
+  // How many types and operations these are together.
+  uint32_t Count() const { return static_cast<uint32_t>(std::popcount(types_) + std::popcount(ops_)); }
 
   friend bool operator==(const Abilities&, const Abilities&) = default;
 
@@ -43,7 +46,7 @@ class Abilities {
 };
 
 // "type float64", "operation product": what a call needs and these have not; empty if there is nothing. A
-// call without elements needs nothing, a copy only its type.
+// call without elements needs nothing, nor does one whose data go between the hosts; a copy only its type.
 std::string LackOf(const Abilities& abilities, const ControlHeader& call);
 
 // All of them, as "type float64, operations product and bxor"; empty of none.

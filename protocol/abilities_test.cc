@@ -54,6 +54,18 @@ TEST(AbilitiesTest, ACallNeedsItsTypeAndIfItReducesItsOperation) {
   EXPECT_TRUE(CanServe(first, {}));
 }
 
+TEST(AbilitiesTest, ACallByTheHostsNeedsNothing) {
+  const ControlHeader call{.collective = Collective::kAllReduce,
+                           .op = ReduceOp::kProduct,
+                           .type = DataType::kFloat64,
+                           .count = 1,
+                           .flags = kByHostsFlag};
+  for (const Abilities& abilities : {Abilities{}, Abilities::First()}) {
+    EXPECT_EQ(LackOf(abilities, call), "");
+    EXPECT_TRUE(CanServe(abilities, call));
+  }
+}
+
 TEST(AbilitiesTest, APairThatThereIsNotIsServedByNobody) {
   const ControlHeader call{
       .collective = Collective::kReduce, .op = ReduceOp::kBitOr, .type = DataType::kFloat32, .count = 1};

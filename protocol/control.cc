@@ -29,9 +29,8 @@ T Get(std::span<const uint8_t> in, size_t at) {
 
 bool Known(const ControlHeader& h) {
   const auto collective = static_cast<uint8_t>(h.collective);
-  return collective >= 1 && collective <= 6 && (h.op == ReduceOp::kNone || FindOp(h.op) != nullptr) &&
-         (h.type == DataType::kNone || FindType(h.type) != nullptr) && static_cast<uint8_t>(h.status) <= 4 &&
-         static_cast<uint8_t>(h.field) <= 8;
+  return collective >= 1 && collective <= 6 && static_cast<uint8_t>(h.status) <= 4 &&
+         static_cast<uint8_t>(h.field) <= 9;
 }
 
 }  // namespace
@@ -74,8 +73,8 @@ std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
       bytes[kFieldAt + 1] == 0 && bytes[kFieldAt + 2] == 0 &&
       std::all_of(bytes.begin() + kUnusedAt, bytes.end(), [](uint8_t b) { return b == 0; });
   if (!Known(h) || !rest_is_zero) return std::nullopt;
-  const uint32_t element = ElementBytes(h.type);
-  if (element == 0 ? h.count != 0 : h.count > kMaxBytes / element) return std::nullopt;
+  const uint64_t most = h.type == DataType::kNone ? 0 : kMaxBytes / LeastElementBytes(h.type);
+  if (h.count > most) return std::nullopt;
   return h;
 }
 
@@ -86,12 +85,16 @@ std::optional<ControlHeader> HeaderOf(std::span<const uint8_t> message) {
 ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b) {
   if (a.invocation != b.invocation) return ControlField::kInvocation;
   if (a.collective != b.collective) return ControlField::kCollective;
-  if (a.count != b.count) return ControlField::kCount;
+  if (a.count != b.count || SlicesLeft(a) != SlicesLeft(b)) return ControlField::kCount;
   if (a.type != b.type) return ControlField::kType;
   if (a.op != b.op) return ControlField::kOp;
   if (a.root != b.root) return ControlField::kRoot;
   if (a.parts != b.parts) return ControlField::kParts;
-  if (a.flags != b.flags) return ControlField::kFlags;
+  if (a.flags != b.flags) {
+    // What an algorithm makes of the call says less than that it is another one.
+    const uint32_t others = (a.flags ^ b.flags) & ~kInlinedFlag;
+    return others != 0 && (others & ~kAlgorithmFlags) == 0 ? ControlField::kAlgorithm : ControlField::kFlags;
+  }
   return ControlField::kNone;
 }
 
@@ -115,6 +118,8 @@ const char* Name(ControlField field) {
       return "flags";
     case ControlField::kInvocation:
       return "invocation";
+    case ControlField::kAlgorithm:
+      return "algorithm";
   }
   return "unknown";
 }

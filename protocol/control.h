@@ -14,8 +14,15 @@ namespace epic {
 // Of the header alone; in its message inlined data may follow it (protocol/flow.h).
 inline constexpr size_t kControlBytes = 64;
 
-// In ControlHeader::flags: the data follow the header in the control message. The other bits are the hosts'.
+// In ControlHeader::flags: the data follow the header in the control message. The bits that are not here are
+// the hosts'.
 inline constexpr uint32_t kInlinedFlag = 2;
+// In ControlHeader::flags: the data go between the hosts (docs/PROTOCOL.md, section 11). The switches see to
+// it that the ranks agree on the call, in its place among the others; of its data they see nothing.
+inline constexpr uint32_t kByHostsFlag = 4;
+
+// Between the hosts (docs/PROTOCOL.md, section 11), which algorithm a rank was told to use.
+inline constexpr uint32_t kAlgorithmFlags = 0x30;
 
 enum class ControlStatus : uint8_t {
   kOk = 0,
@@ -36,6 +43,7 @@ enum class ControlField : uint8_t {
   kParts = 6,
   kFlags = 7,
   kInvocation = 8,
+  kAlgorithm = 9,  // the flags differ in kAlgorithmFlags
 };
 
 struct ControlHeader {
@@ -55,14 +63,32 @@ struct ControlHeader {
   friend bool operator==(const ControlHeader&, const ControlHeader&) = default;
 };
 
+// In the upper bits of ControlHeader::flags: how many slices of the same call follow this one
+// (commlib/core/slices.h). Calls that differ in length alone may begin with slices of the same length; by
+// these they differ in the count.
+inline constexpr uint32_t kSlicesLeftShift = 8;
+constexpr uint32_t SlicesLeft(const ControlHeader& header) { return header.flags >> kSlicesLeftShift; }
+
+// The data go between the hosts: no packets of the group carry them.
+constexpr bool IsByHosts(const ControlHeader& header) { return (header.flags & kByHostsFlag) != 0; }
+
 // The data follow the header in the control message.
-constexpr bool IsInlined(const ControlHeader& header) { return (header.flags & kInlinedFlag) != 0; }
+constexpr bool IsInlined(const ControlHeader& header) {
+  return (header.flags & kInlinedFlag) != 0 && !IsByHosts(header);
+}
+
+// Data follow the header in the control message, but how many is not known here: their type is a later one.
+constexpr bool IsLengthUnknown(const ControlHeader& header) {
+  return header.status == ControlStatus::kOk && IsInlined(header) && IsLater(header.type);
+}
 
 // Writes the 64 bytes that go on the wire: little-endian, unused bytes zero.
 void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out);
 
 // Empty when the bytes are not a control header of this version: wrong length, magic or version, an unknown
-// collective, type, operation or status, unused bytes that are not zero, or more than kMaxBytes of data.
+// collective or status, unused bytes that are not zero, or more than kMaxBytes of data. Types and operations
+// may be later ones (IsLater in types.h): of a call by the hosts switches need not know them, and who cannot
+// do a call has to say so.
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes);
 
 // The header that a control message begins with, whatever follows it; empty as above, or if it is shorter.

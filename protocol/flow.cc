@@ -20,7 +20,7 @@ DataLayout LayoutOf(const ControlHeader& header, uint32_t path_mtu) {
   if (IsInlined(header)) {
     layout.inlined_bytes = CallBytes(header);
     layout.control_packets = packets(layout.control_bytes());
-  } else {
+  } else if (!IsByHosts(header)) {
     layout.part_packets = packets(bytes);
   }
   return layout;
@@ -32,7 +32,7 @@ uint64_t CallBytes(const ControlHeader& header) {
 
 bool MayInline(const ControlHeader& header, uint64_t message_bytes, uint64_t inline_bytes) {
   const uint64_t bytes = CallBytes(header);
-  return bytes > 0 && bytes <= inline_bytes && kControlBytes + bytes <= message_bytes;
+  return bytes > 0 && bytes <= inline_bytes && kControlBytes + bytes <= message_bytes && !IsByHosts(header);
 }
 
 uint32_t ControlPacketBytes(const DataLayout& layout, uint32_t path_mtu, int64_t at) {
@@ -65,15 +65,17 @@ ControlField WrongField(const ControlHeader& header, uint32_t world_size) {
   if (header.collective == Collective::kBarrier) {
     return header.count == 0 ? ControlField::kNone : ControlField::kCount;
   }
-  if (ElementBytes(header.type) == 0) return ControlField::kType;
+  const bool may_be_later = IsByHosts(header);
+  if (header.type == DataType::kNone || (IsLater(header.type) && !may_be_later)) return ControlField::kType;
   if (Reduces(header.collective) == (header.op == ReduceOp::kNone)) return ControlField::kOp;
-  const uint64_t most = kMaxBytes / ElementBytes(header.type) / header.parts;
+  if (IsLater(header.op) && !may_be_later) return ControlField::kOp;
+  const uint64_t most = kMaxBytes / LeastElementBytes(header.type) / header.parts;
   return header.count <= most ? ControlField::kNone : ControlField::kCount;
 }
 
 ControlField WrongField(const ControlHeader& header, uint32_t world_size, uint64_t message_bytes) {
   const ControlField wrong = WrongField(header, world_size);
-  if (wrong != ControlField::kNone || !IsInlined(header)) return wrong;
+  if (wrong != ControlField::kNone || (header.flags & kInlinedFlag) == 0) return wrong;
   return MayInline(header, message_bytes, message_bytes) ? ControlField::kNone : ControlField::kFlags;
 }
 

@@ -14,7 +14,7 @@ namespace epic {
 // data indices, one after the other. Each part starts a new message.
 struct DataLayout {
   int64_t parts = 1;
-  int64_t part_packets = 0;  // 0 also if the data are inlined
+  int64_t part_packets = 0;  // 0 also if the data are inlined, or go between the hosts
   uint64_t part_bytes = 0;
   int64_t control_packets = 1;  // of the control message
   uint64_t inlined_bytes = 0;   // in it, behind the header
@@ -25,14 +25,14 @@ struct DataLayout {
 };
 
 // Packets carry path_mtu bytes each, the last one of a part what is left. A barrier and a count of 0 have no
-// data packets, nor has an inlined call.
+// data packets, nor has an inlined call, or one whose data go between the hosts.
 DataLayout LayoutOf(const ControlHeader& header, uint32_t path_mtu);
 
 // Bytes of a call's data, all parts together. WrongField must be kNone.
 uint64_t CallBytes(const ControlHeader& header);
 
-// Whether hosts inline the call: it has data, at most inline_bytes, and they fit into one message with their
-// header. Whatever the header says of it.
+// Whether hosts inline the call: it has data, which do not go between the hosts, at most inline_bytes, and
+// they fit into one message with their header. Whatever kInlinedFlag says.
 bool MayInline(const ControlHeader& header, uint64_t message_bytes, uint64_t inline_bytes);
 
 // Payload bytes of packet number `at` of the control message.
@@ -79,12 +79,12 @@ constexpr bool HasPartPerRank(Collective collective) {
 }
 
 // kNone if a group of world_size ranks can have such an invocation; else the field that is wrong: a root that
-// is no rank, parts that are not 1 or world_size, a barrier with elements, an operation on a copy, more than
-// kMaxBytes in all parts together.
+// is no rank, parts that are not 1 or world_size, a barrier with elements, an operation on a copy, a later
+// type or operation unless the data go between the hosts, more than kMaxBytes in all parts together.
 ControlField WrongField(const ControlHeader& header, uint32_t world_size);
 
-// The same, and of an inlined invocation kFlags if it cannot be one: without data, or longer than a message
-// of message_bytes (MU).
+// The same, and of one with kInlinedFlag kFlags if it cannot be inlined: without data, by the hosts besides,
+// or longer than a message of message_bytes (MU).
 ControlField WrongField(const ControlHeader& header, uint32_t world_size, uint64_t message_bytes);
 
 }  // namespace epic

@@ -92,6 +92,42 @@ TEST(Flow, RefusesWhatCannotBeInlined) {
             ControlField::kFlags);
 }
 
+TEST(Flow, OfACallByTheHostsTheGroupHasTheControlPacketAlone) {
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kBroadcast}) {
+    ControlHeader header = Of(collective, 0, HasPartPerRank(collective) ? 3 : 1);
+    header.flags = kByHostsFlag;
+    EXPECT_EQ(WrongField(header, 3, 4096), ControlField::kNone);
+    const DataLayout layout = LayoutOf(header, 256);
+    EXPECT_EQ(layout.indices(), 1);
+    EXPECT_EQ(layout.control_bytes(), kControlBytes);
+    EXPECT_EQ(PartMessages(layout, 4), 0);
+    EXPECT_FALSE(MayInline(header, 4096, 4096));
+    header.flags |= kInlinedFlag;
+    EXPECT_FALSE(IsInlined(header)) << "a header of both has no data behind it either";
+    EXPECT_EQ(LayoutOf(header, 256).indices(), 1);
+    EXPECT_EQ(WrongField(header, 3, 4096), ControlField::kFlags);
+  }
+}
+
+// Nothing of the group carries their data, so nobody there needs to know what they are.
+TEST(Flow, ALaterTypeOrOperationGoesByTheHostsAlone) {
+  ControlHeader header = Of(Collective::kAllReduce, 0, 1);
+  header.type = DataType{40};
+  EXPECT_EQ(WrongField(header, 3), ControlField::kType);
+  header.flags = kByHostsFlag;
+  header.op = ReduceOp{41};
+  header.count = kMaxBytes;
+  EXPECT_EQ(WrongField(header, 3, 4096), ControlField::kNone);
+  EXPECT_EQ(LayoutOf(header, 256).indices(), 1);
+  header.collective = Collective::kReduceScatter;
+  header.parts = 3;
+  EXPECT_EQ(WrongField(header, 3), ControlField::kCount);
+  header = Of(Collective::kAllReduce, 0, 1);
+  header.op = ReduceOp{41};
+  EXPECT_EQ(WrongField(header, 3), ControlField::kOp);
+}
+
 TEST(Flow, NamesTheWrongField) {
   EXPECT_EQ(WrongField(Of(Collective::kReduce, 3, 1), 4), ControlField::kNone);
   EXPECT_EQ(WrongField(Of(Collective::kReduce, 4, 1), 4), ControlField::kRoot);

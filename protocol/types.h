@@ -110,6 +110,10 @@ constexpr const OpInfo* FindOp(ReduceOp op) {
   return row < kReduceOps.size() ? &kReduceOps[row] : nullptr;
 }
 
+// Numbers that have no row here, as of a later version.
+constexpr bool IsLater(DataType type) { return type != DataType::kNone && FindType(type) == nullptr; }
+constexpr bool IsLater(ReduceOp op) { return op != ReduceOp::kNone && FindOp(op) == nullptr; }
+
 // "float32"; "none" for kNone and "unknown" for what is no type.
 constexpr std::string_view NameOf(DataType type) {
   const TypeInfo* const row = FindType(type);
@@ -139,6 +143,9 @@ constexpr uint32_t ElementBytes(DataType type) {
   const TypeInfo* const row = FindType(type);
   return row == nullptr ? 0 : row->bytes;
 }
+
+// The same, and 1 of what is no type: an element of a later one has at least so many.
+constexpr uint32_t LeastElementBytes(DataType type) { return std::max(ElementBytes(type), 1u); }
 
 // Does the type have the operation? All integers have all; FP types have all but the bitwise and the logical
 // ones; bytes have none. False for kNone and unknown values.

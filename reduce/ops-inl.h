@@ -15,7 +15,15 @@ HWY_BEFORE_NAMESPACE();
 namespace epic::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-struct Sum {
+// What an operation makes of its first contribution: itself, but for the logical ones.
+struct TakesAny {
+  template <class V>
+  static V First(V v) {
+    return v;
+  }
+};
+
+struct Sum : TakesAny {
   template <class V>
   static V Combine(V a, V b) {
     return hn::Add(a, b);
@@ -25,7 +33,7 @@ struct Sum {
 // Min and Max of the instruction sets differ for zeros and NaN. Equal values have equal bits but for zeros;
 // the sum of a NaN and anything is a NaN.
 template <bool kMax>
-struct Extremum {
+struct Extremum : TakesAny {
   template <class V>
   static V Combine(V a, V b) {
     const auto chosen = kMax ? hn::Max(a, b) : hn::Min(a, b);
@@ -41,7 +49,7 @@ struct Extremum {
 
 // Of integers the low half of the product, which signed and unsigned ones have in common. There are no
 // instructions for bytes: those at even places of 16 bits are multiplied there, the others above them.
-struct Product {
+struct Product : TakesAny {
   template <class V>
   static V Combine(V a, V b) {
     using T = hn::TFromV<V>;
@@ -68,21 +76,21 @@ struct Product {
   }
 };
 
-struct BitAnd {
+struct BitAnd : TakesAny {
   template <class V>
   static V Combine(V a, V b) {
     return hn::And(a, b);
   }
 };
 
-struct BitOr {
+struct BitOr : TakesAny {
   template <class V>
   static V Combine(V a, V b) {
     return hn::Or(a, b);
   }
 };
 
-struct BitXor {
+struct BitXor : TakesAny {
   template <class V>
   static V Combine(V a, V b) {
     return hn::Xor(a, b);
@@ -96,15 +104,22 @@ V Truth(V v) {
   return hn::IfThenZeroElse(hn::Eq(v, hn::Zero(d)), hn::Set(d, 1));
 }
 
+struct TakesTruth {
+  template <class V>
+  static V First(V v) {
+    return Truth(v);
+  }
+};
+
 // Of accumulators that hold 0 and 1 only.
-struct LogicalAnd {
+struct LogicalAnd : TakesTruth {
   template <class V>
   static V Combine(V a, V b) {
     return hn::And(a, Truth(b));
   }
 };
 
-struct LogicalOr {
+struct LogicalOr : TakesTruth {
   template <class V>
   static V Combine(V a, V b) {
     return hn::Or(a, Truth(b));

@@ -1,7 +1,7 @@
 #include "reduce/reduce.h"
 
+#include <cmath>
 #include <cstring>
-#include <type_traits>
 
 #include "base/check.h"
 
@@ -62,6 +62,18 @@ struct ScaleStep {
   }
 };
 
+// Of whole numbers of at most 16 bits in FP32, or 32 bits in FP64, and a reciprocal that is too large by one
+// or two of its last bits: multiples of the divisor do not fall below their quotient, and others, which lie a
+// divisor's part below the next one, do not reach that.
+template <class Wire>
+struct QuotientStep {
+  typename Wire::Lane reciprocal;
+  template <class D>
+  void operator()(D d, uint8_t* out, const uint8_t* in) const {
+    Wire::ToWire(d, hn::Mul(Wire::FromWire(d, in), hn::Set(d, reciprocal)), out);
+  }
+};
+
 // Runs step from front to back. A last, partial vector is worked on in padded copies, so that the same
 // instructions compute every element.
 template <typename Lane, size_t kToBytes, size_t kFromBytes, class Step>
@@ -79,26 +91,58 @@ void ForAll(Step step, uint8_t* to, const uint8_t* from, size_t elements) {
   std::memcpy(to + i * kToBytes, last_to, (elements - i) * kToBytes);
 }
 
-template <class Wire, class Op>
-void AccumulateBy(uint8_t* acc, const uint8_t* in, size_t elements) {
-  using Lane = typename Wire::Lane;
-  ForAll<Lane, sizeof(Lane), Wire::kBytes>(AccumulateStep<Wire, Op>(), acc, in, elements);
-}
+// What is done with the operation once it is known: for every element, in the wire form that goes with it.
+
+struct ToAccumulator {
+  uint8_t* acc;
+  const uint8_t* in;
+  template <class Wire, class Op>
+  void Run(size_t elements) const {
+    using Lane = typename Wire::Lane;
+    ForAll<Lane, sizeof(Lane), Wire::kBytes>(AccumulateStep<Wire, Op>(), acc, in, elements);
+  }
+};
+
+struct OfPairs {
+  uint8_t* out;
+  const uint8_t* a;
+  const uint8_t* b;
+  template <class Wire, class Op>
+  void Run(size_t elements) const {
+    using Lane = typename Wire::Lane;
+    constexpr size_t kBytes = Wire::kBytes;
+    const hn::ScalableTag<Lane> d;
+    const size_t lanes = hn::Lanes(d);
+    const auto combine = [d](const uint8_t* left, const uint8_t* right, uint8_t* to) {
+      const auto first = Op::First(Wire::FromWire(d, left));
+      Wire::ToWire(d, Op::Combine(first, Wire::FromWire(d, right)), to);
+    };
+    size_t i = 0;
+    for (; i + lanes <= elements; i += lanes) combine(a + i * kBytes, b + i * kBytes, out + i * kBytes);
+    if (i == elements) return;
+    uint8_t left[HWY_MAX_BYTES] = {};
+    uint8_t right[HWY_MAX_BYTES] = {};
+    std::memcpy(left, a + i * kBytes, (elements - i) * kBytes);
+    std::memcpy(right, b + i * kBytes, (elements - i) * kBytes);
+    combine(left, right, left);
+    std::memcpy(out + i * kBytes, left, (elements - i) * kBytes);
+  }
+};
 
 // The switches below have no default: what the tables of protocol/types.h have in addition does not compile
 // before it is here.
 
-template <class Wire>
-void AccumulateFloats(ReduceOp op, uint8_t* acc, const uint8_t* in, size_t elements) {
+template <class Wire, class Do>
+void DoFloats(ReduceOp op, Do act, size_t elements) {
   switch (op) {
     case ReduceOp::kSum:
-      return AccumulateBy<Wire, Sum>(acc, in, elements);
+      return act.template Run<Wire, Sum>(elements);
     case ReduceOp::kMin:
-      return AccumulateBy<Wire, Extremum<false>>(acc, in, elements);
+      return act.template Run<Wire, Extremum<false>>(elements);
     case ReduceOp::kMax:
-      return AccumulateBy<Wire, Extremum<true>>(acc, in, elements);
+      return act.template Run<Wire, Extremum<true>>(elements);
     case ReduceOp::kProduct:
-      return AccumulateBy<Wire, Product>(acc, in, elements);
+      return act.template Run<Wire, Product>(elements);
     case ReduceOp::kNone:
     case ReduceOp::kBitAnd:
     case ReduceOp::kBitOr:
@@ -111,63 +155,73 @@ void AccumulateFloats(ReduceOp op, uint8_t* acc, const uint8_t* in, size_t eleme
 
 // All but the order of elements is the same of signed and unsigned ones, and what goes bit by bit that of all
 // widths.
-template <typename T>
-void AccumulateIntegers(ReduceOp op, uint8_t* acc, const uint8_t* in, size_t elements) {
+template <typename T, class Do>
+void DoIntegers(ReduceOp op, Do act, size_t elements) {
   using Bits = WireSame<hwy::MakeUnsigned<T>>;
   switch (op) {
     case ReduceOp::kSum:
-      return AccumulateBy<Bits, Sum>(acc, in, elements);
+      return act.template Run<Bits, Sum>(elements);
     case ReduceOp::kMin:
-      return AccumulateBy<WireSame<T>, Extremum<false>>(acc, in, elements);
+      return act.template Run<WireSame<T>, Extremum<false>>(elements);
     case ReduceOp::kMax:
-      return AccumulateBy<WireSame<T>, Extremum<true>>(acc, in, elements);
+      return act.template Run<WireSame<T>, Extremum<true>>(elements);
     case ReduceOp::kProduct:
-      return AccumulateBy<Bits, Product>(acc, in, elements);
+      return act.template Run<Bits, Product>(elements);
     case ReduceOp::kBitAnd:
-      return AccumulateBy<WireSame<uint8_t>, BitAnd>(acc, in, elements * sizeof(T));
+      return act.template Run<WireSame<uint8_t>, BitAnd>(elements * sizeof(T));
     case ReduceOp::kBitOr:
-      return AccumulateBy<WireSame<uint8_t>, BitOr>(acc, in, elements * sizeof(T));
+      return act.template Run<WireSame<uint8_t>, BitOr>(elements * sizeof(T));
     case ReduceOp::kBitXor:
-      return AccumulateBy<WireSame<uint8_t>, BitXor>(acc, in, elements * sizeof(T));
+      return act.template Run<WireSame<uint8_t>, BitXor>(elements * sizeof(T));
     case ReduceOp::kLogicalAnd:
-      return AccumulateBy<Bits, LogicalAnd>(acc, in, elements);
+      return act.template Run<Bits, LogicalAnd>(elements);
     case ReduceOp::kLogicalOr:
-      return AccumulateBy<Bits, LogicalOr>(acc, in, elements);
+      return act.template Run<Bits, LogicalOr>(elements);
     case ReduceOp::kNone:
       break;
   }
 }
 
-void AccumulateAny(ReduceOp op, DataType type, uint8_t* acc, const uint8_t* in, size_t elements) {
+template <class Do>
+void DoAny(ReduceOp op, DataType type, Do act, size_t elements) {
   switch (type) {
     case DataType::kFloat32:
-      return AccumulateFloats<WireSame<float>>(op, acc, in, elements);
+      return DoFloats<WireSame<float>>(op, act, elements);
     case DataType::kFloat16:
-      return AccumulateFloats<WireFloat16>(op, acc, in, elements);
+      return DoFloats<WireFloat16>(op, act, elements);
     case DataType::kBFloat16:
-      return AccumulateFloats<WireBFloat16>(op, acc, in, elements);
+      return DoFloats<WireBFloat16>(op, act, elements);
     case DataType::kFloat64:
-      return AccumulateFloats<WireSame<double>>(op, acc, in, elements);
+      return DoFloats<WireSame<double>>(op, act, elements);
     case DataType::kInt8:
-      return AccumulateIntegers<int8_t>(op, acc, in, elements);
+      return DoIntegers<int8_t>(op, act, elements);
     case DataType::kUint8:
-      return AccumulateIntegers<uint8_t>(op, acc, in, elements);
+      return DoIntegers<uint8_t>(op, act, elements);
     case DataType::kInt16:
-      return AccumulateIntegers<int16_t>(op, acc, in, elements);
+      return DoIntegers<int16_t>(op, act, elements);
     case DataType::kUint16:
-      return AccumulateIntegers<uint16_t>(op, acc, in, elements);
+      return DoIntegers<uint16_t>(op, act, elements);
     case DataType::kInt32:
-      return AccumulateIntegers<int32_t>(op, acc, in, elements);
+      return DoIntegers<int32_t>(op, act, elements);
     case DataType::kUint32:
-      return AccumulateIntegers<uint32_t>(op, acc, in, elements);
+      return DoIntegers<uint32_t>(op, act, elements);
     case DataType::kInt64:
-      return AccumulateIntegers<int64_t>(op, acc, in, elements);
+      return DoIntegers<int64_t>(op, act, elements);
     case DataType::kUint64:
-      return AccumulateIntegers<uint64_t>(op, acc, in, elements);
+      return DoIntegers<uint64_t>(op, act, elements);
     case DataType::kByte:
     case DataType::kNone:
       break;
   }
+}
+
+void AccumulateAny(ReduceOp op, DataType type, uint8_t* acc, const uint8_t* in, size_t elements) {
+  DoAny(op, type, ToAccumulator{acc, in}, elements);
+}
+
+void CombineAny(ReduceOp op, DataType type, uint8_t* out, const uint8_t* a, const uint8_t* b,
+                size_t elements) {
+  DoAny(op, type, OfPairs{out, a, b}, elements);
 }
 
 void Load16(DataType type, uint8_t* acc, const uint8_t* in, size_t elements) {
@@ -205,11 +259,54 @@ void ScaleBy(uint32_t divisor, uint8_t* data, size_t elements) {
   ForAll<Lane, Wire::kBytes, Wire::kBytes>(ScaleStep<Wire>{static_cast<Lane>(divisor)}, data, data, elements);
 }
 
-void ScaleFloats(DataType type, uint8_t* data, uint32_t divisor, size_t elements) {
-  if (type == DataType::kFloat32) return ScaleBy<WireSame<float>>(divisor, data, elements);
-  if (type == DataType::kFloat16) return ScaleBy<WireFloat16>(divisor, data, elements);
-  if (type == DataType::kBFloat16) return ScaleBy<WireBFloat16>(divisor, data, elements);
-  ScaleBy<WireSame<double>>(divisor, data, elements);
+template <class Wire>
+void DivideBy(uint32_t divisor, uint8_t* data, size_t elements) {
+  using Lane = typename Wire::Lane;
+  const Lane up = std::nextafter(1 / static_cast<Lane>(divisor), Lane{2});
+  ForAll<Lane, Wire::kBytes, Wire::kBytes>(QuotientStep<Wire>{up}, data, data, elements);
+}
+
+// No vectors have quotients of 64 bits. Division of C++ truncates toward zero, too.
+template <typename T>
+void DivideEach(uint32_t divisor, uint8_t* data, size_t elements) {
+  for (size_t i = 0; i < elements; ++i) {
+    T value;
+    std::memcpy(&value, data + i * sizeof value, sizeof value);
+    value /= static_cast<T>(divisor);
+    std::memcpy(data + i * sizeof value, &value, sizeof value);
+  }
+}
+
+void ScaleAny(DataType type, uint8_t* data, uint32_t divisor, size_t elements) {
+  switch (type) {
+    case DataType::kFloat32:
+      return ScaleBy<WireSame<float>>(divisor, data, elements);
+    case DataType::kFloat16:
+      return ScaleBy<WireFloat16>(divisor, data, elements);
+    case DataType::kBFloat16:
+      return ScaleBy<WireBFloat16>(divisor, data, elements);
+    case DataType::kFloat64:
+      return ScaleBy<WireSame<double>>(divisor, data, elements);
+    case DataType::kInt8:
+      return DivideBy<WireInFloat<int8_t>>(divisor, data, elements);
+    case DataType::kUint8:
+      return DivideBy<WireInFloat<uint8_t>>(divisor, data, elements);
+    case DataType::kInt16:
+      return DivideBy<WireInFloat<int16_t>>(divisor, data, elements);
+    case DataType::kUint16:
+      return DivideBy<WireInFloat<uint16_t>>(divisor, data, elements);
+    case DataType::kInt32:
+      return DivideBy<WireInt32InDouble>(divisor, data, elements);
+    case DataType::kUint32:
+      return DivideBy<WireUint32InDouble>(divisor, data, elements);
+    case DataType::kInt64:
+      return DivideEach<int64_t>(divisor, data, elements);
+    case DataType::kUint64:
+      return DivideEach<uint64_t>(divisor, data, elements);
+    case DataType::kByte:
+    case DataType::kNone:
+      break;
+  }
 }
 
 }  // namespace epic::HWY_NAMESPACE
@@ -220,10 +317,11 @@ HWY_AFTER_NAMESPACE();
 namespace epic {
 
 HWY_EXPORT(AccumulateAny);
+HWY_EXPORT(CombineAny);
 HWY_EXPORT(Load16);
 HWY_EXPORT(LoadTruth);
 HWY_EXPORT(Store16);
-HWY_EXPORT(ScaleFloats);
+HWY_EXPORT(ScaleAny);
 
 namespace {
 
@@ -238,19 +336,6 @@ void CheckSizes(ReduceOp op, DataType type, size_t accumulator, size_t wire) {
 constexpr bool IsWidened(DataType type) { return type == DataType::kFloat16 || type == DataType::kBFloat16; }
 
 constexpr bool IsLogical(ReduceOp op) { return op == ReduceOp::kLogicalAnd || op == ReduceOp::kLogicalOr; }
-
-// Division of C++: truncated toward zero.
-template <typename T>
-void DivideIntegers(std::span<uint8_t> data, uint32_t divisor) {
-  using Signed = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-  using Wide = std::conditional_t<std::is_signed_v<T>, Signed, std::make_unsigned_t<Signed>>;
-  for (size_t at = 0; at < data.size(); at += sizeof(T)) {
-    T value;
-    std::memcpy(&value, data.data() + at, sizeof value);
-    value = static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
-    std::memcpy(data.data() + at, &value, sizeof value);
-  }
-}
 
 }  // namespace
 
@@ -284,6 +369,11 @@ void Store(ReduceOp op, DataType type, std::span<const uint8_t> acc, std::span<u
   }
 }
 
+void Combine(ReduceOp op, DataType type, std::span<uint8_t> out, const uint8_t* a, const uint8_t* b) {
+  EPIC_CHECK(CanReduce(op, type) && out.size() % ElementBytes(type) == 0);
+  HWY_DYNAMIC_DISPATCH(CombineAny)(op, type, out.data(), a, b, out.size() / ElementBytes(type));
+}
+
 void Merge(std::span<uint8_t> acc, std::span<const uint8_t> in) {
   EPIC_CHECK(acc.size() == in.size());
   size_t at = 0;
@@ -299,32 +389,7 @@ void Merge(std::span<uint8_t> acc, std::span<const uint8_t> in) {
 void ScaleToAverage(DataType type, std::span<uint8_t> data, uint32_t divisor) {
   EPIC_CHECK(CanReduce(ReduceOp::kSum, type) && data.size() % ElementBytes(type) == 0);
   EPIC_CHECK(divisor >= 1 && divisor <= kMaxDivisor);
-  switch (type) {
-    case DataType::kFloat32:
-    case DataType::kFloat16:
-    case DataType::kBFloat16:
-    case DataType::kFloat64:
-      return HWY_DYNAMIC_DISPATCH(ScaleFloats)(type, data.data(), divisor, data.size() / ElementBytes(type));
-    case DataType::kInt8:
-      return DivideIntegers<int8_t>(data, divisor);
-    case DataType::kUint8:
-      return DivideIntegers<uint8_t>(data, divisor);
-    case DataType::kInt16:
-      return DivideIntegers<int16_t>(data, divisor);
-    case DataType::kUint16:
-      return DivideIntegers<uint16_t>(data, divisor);
-    case DataType::kInt32:
-      return DivideIntegers<int32_t>(data, divisor);
-    case DataType::kUint32:
-      return DivideIntegers<uint32_t>(data, divisor);
-    case DataType::kInt64:
-      return DivideIntegers<int64_t>(data, divisor);
-    case DataType::kUint64:
-      return DivideIntegers<uint64_t>(data, divisor);
-    case DataType::kByte:
-    case DataType::kNone:
-      break;
-  }
+  HWY_DYNAMIC_DISPATCH(ScaleAny)(type, data.data(), divisor, data.size() / ElementBytes(type));
 }
 
 }  // namespace epic

@@ -36,6 +36,12 @@ void Accumulate(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<co
 // AccumulatorBytes(op, type, out.size()). out may begin where acc begins, else the spans do not overlap.
 void Store(ReduceOp op, DataType type, std::span<const uint8_t> acc, std::span<uint8_t> out);
 
+// out[i] = a[i] op b[i] for every element, all in wire form: Load, Accumulate and Store in one, of two
+// contributions. FP16 and BF16 are rounded each time (docs/PROTOCOL.md, section 11.5). a and b have as many
+// bytes as out, a multiple of the element size; out is a, is b, or overlaps neither. The order of a and b
+// makes no difference but to the payload and sign of a NaN.
+void Combine(ReduceOp op, DataType type, std::span<uint8_t> out, const uint8_t* a, const uint8_t* b);
+
 // acc[i] |= in[i] for every byte: of inlined copies, where all but one are zeros. The spans are of the same
 // length and do not overlap.
 void Merge(std::span<uint8_t> acc, std::span<const uint8_t> in);

@@ -82,17 +82,70 @@ TEST(ReduceTest, ReducesEveryLengthAtEveryAlignment) {
   });
 }
 
+// Each special value with each, in two columns.
+std::vector<std::vector<uint64_t>> PairsOfSpecials(DataType type) {
+  std::vector<std::vector<uint64_t>> columns(2);
+  for (const uint64_t a : Specials(type)) {
+    for (const uint64_t b : Specials(type)) {
+      columns[0].push_back(a);
+      columns[1].push_back(b);
+    }
+  }
+  return columns;
+}
+
 TEST(ReduceTest, ReducesAllPairsOfSpecials) {
   ForEachTarget([] {
     for (const DataType type : ReducedTypes()) {
-      std::vector<std::vector<uint64_t>> columns(2);
-      for (const uint64_t a : Specials(type)) {
-        for (const uint64_t b : Specials(type)) {
-          columns[0].push_back(a);
-          columns[1].push_back(b);
+      const auto columns = PairsOfSpecials(type);
+      for (const ReduceOp op : OpsOf(type)) ExpectReduced(op, type, columns, Reduce(op, type, columns));
+    }
+  });
+}
+
+// Pair by pair, beside either operand and into it, at every length and alignment; nothing is written behind.
+TEST(ReduceTest, CombinesPairsInWireForm) {
+  ForEachTarget([] {
+    constexpr uint8_t kGuard = 0xa5;
+    for (uint32_t seed = 0; seed < 71 * 4; ++seed) {
+      std::mt19937_64 rng(seed);
+      const size_t count = seed % 71, shift = seed / 71;
+      for (const DataType type : ReducedTypes()) {
+        for (const ReduceOp op : OpsOf(type)) {
+          SCOPED_TRACE("seed " + std::to_string(seed));
+          std::vector<std::vector<uint64_t>> columns(2, std::vector<uint64_t>(count));
+          for (auto& column : columns) {
+            for (uint64_t& element : column) element = rng() & MaskOf(type);
+          }
+          auto a = ToBytes(type, columns[0], shift), b = ToBytes(type, columns[1], shift + 1);
+          const size_t bytes = count * ElementBytes(type);
+          std::vector<uint8_t> apart(2 + bytes + 1, kGuard);
+          Combine(op, type, std::span(apart).subspan(2, bytes), a.data() + shift, b.data() + shift + 1);
+          EXPECT_EQ(apart.back(), kGuard);
+          ExpectReduced(op, type, columns, FromBytes(type, apart.data() + 2, count));
+          const auto kept = b;
+          Combine(op, type, std::span(a).subspan(shift), a.data() + shift, b.data() + shift + 1);
+          EXPECT_EQ(b, kept);
+          ExpectReduced(op, type, columns, FromBytes(type, a.data() + shift, count));
+          const auto other = ToBytes(type, columns[0]);
+          Combine(op, type, std::span(b).subspan(shift + 1), other.data(), b.data() + shift + 1);
+          ExpectReduced(op, type, columns, FromBytes(type, b.data() + shift + 1, count));
         }
       }
-      for (const ReduceOp op : OpsOf(type)) ExpectReduced(op, type, columns, Reduce(op, type, columns));
+    }
+  });
+}
+
+TEST(ReduceTest, CombinesAllPairsOfSpecials) {
+  ForEachTarget([] {
+    for (const DataType type : ReducedTypes()) {
+      const auto columns = PairsOfSpecials(type);
+      const auto a = ToBytes(type, columns[0]), b = ToBytes(type, columns[1]);
+      std::vector<uint8_t> out(a.size());
+      for (const ReduceOp op : OpsOf(type)) {
+        Combine(op, type, out, a.data(), b.data());
+        ExpectReduced(op, type, columns, FromBytes(type, out.data(), columns[0].size()));
+      }
     }
   });
 }
@@ -190,6 +243,60 @@ TEST(ReduceTest, Averages) {
               << Name(ReduceOp::kSum, type) << " seed " << seed << std::hex << ": " << elements[i] << " / "
               << divisor << " gave " << got[i];
         }
+      }
+    }
+  });
+}
+
+// Every number of 8 and 16 bits, and of 32 bits those about multiples of the divisor, where a quotient that
+// is a little too small or too large is another one.
+TEST(ReduceTest, AveragesOfIntegersAreExact) {
+  // The nearest numbers to 1/41 in FP32 and to 1/49 and 1/98 in FP64, times these, are less than 1.
+  std::vector<uint32_t> divisors = {
+      41, 49, 98, 255, 256, 257, 32767, 32769, 65535, 65536, 65537, (1u << 24) - 1, 1u << 24};
+  for (uint32_t d = 1; d <= 24; ++d) divisors.push_back(d);
+  ForEachTarget([&] {
+    for (const DataType type : ReducedTypes()) {
+      const uint64_t mask = MaskOf(type);
+      if (IsFloatType(type) || mask > UINT32_MAX) continue;
+      for (const uint32_t divisor : divisors) {
+        std::vector<uint64_t> elements;
+        for (uint64_t v = 0; mask <= UINT16_MAX && v <= mask; ++v) elements.push_back(v);
+        const uint64_t quotients = mask / divisor + 1;
+        for (uint64_t i = 0; mask > UINT16_MAX && i <= 500; ++i) {
+          for (const uint64_t q :
+               {i, quotients - i, quotients / 2 - i, quotients / 2 + i, quotients / 3 + i}) {
+            for (const uint64_t at : {q * divisor - 1, q * divisor, q * divisor + 1}) {
+              elements.push_back(at & mask);
+              elements.push_back((0 - at) & mask);
+            }
+          }
+        }
+        auto data = ToBytes(type, elements);
+        ScaleToAverage(type, data, divisor);
+        const auto got = FromBytes(type, data.data(), elements.size());
+        for (size_t i = 0; i < got.size(); ++i) {
+          ASSERT_EQ(got[i], ReferenceAverage(type, elements[i], divisor))
+              << NameOf(type) << std::hex << ": " << elements[i] << " / " << divisor;
+        }
+      }
+    }
+  });
+}
+
+TEST(ReduceTest, AveragesWriteNothingBehindTheirElements) {
+  ForEachTarget([] {
+    constexpr uint8_t kGuard = 0xa5;
+    for (const DataType type : ReducedTypes()) {
+      for (size_t count = 0; count < 71; ++count) {
+        auto data = ToBytes(type, std::vector<uint64_t>(count, 7), 1);
+        data[0] = kGuard;
+        data.push_back(kGuard);
+        const size_t bytes = count * ElementBytes(type);
+        ScaleToAverage(type, std::span(data).subspan(1, bytes), 3);
+        EXPECT_TRUE(data.front() == kGuard && data.back() == kGuard) << NameOf(type) << " " << count;
+        for (const uint64_t element : FromBytes(type, data.data() + 1, count))
+          EXPECT_TRUE(Same(type, element, ReferenceAverage(type, 7, 3))) << NameOf(type) << " " << count;
       }
     }
   });

@@ -150,6 +150,61 @@ struct WireFloat16 {
 };
 #endif
 
+// Integers as floating-point numbers that hold each of them, for their averages; on the way back what is
+// behind the point is cut off. Of 8 and 16 bits:
+template <typename T>
+struct WireInFloat {
+  using Lane = float;
+  static constexpr size_t kBytes = sizeof(T);
+  template <class D>
+  static hn::VFromD<D> FromWire(D d, const uint8_t* from) {
+    const hn::RebindToSigned<D> i32;
+    return hn::ConvertTo(d, hn::PromoteTo(i32, LoadLanes(hn::Rebind<T, D>(), from)));
+  }
+  template <class D>
+  static void ToWire(D /*d*/, hn::VFromD<D> v, uint8_t* to) {
+    const hn::RebindToSigned<D> i32;
+    const hn::Rebind<T, D> whole;
+    StoreLanes(whole, hn::DemoteTo(whole, hn::ConvertTo(i32, v)), to);
+  }
+};
+
+struct WireInt32InDouble {
+  using Lane = double;
+  static constexpr size_t kBytes = 4;
+  template <class D>
+  static hn::VFromD<D> FromWire(D d, const uint8_t* from) {
+    return hn::PromoteTo(d, LoadLanes(hn::Rebind<int32_t, D>(), from));
+  }
+  template <class D>
+  static void ToWire(D /*d*/, hn::VFromD<D> v, uint8_t* to) {
+    const hn::Rebind<int32_t, D> i32;
+    // Plain scalar code takes what is less than 1 above the largest magnitude for too large.
+    StoreLanes(i32, hn::DemoteTo(i32, hn::Trunc(v)), to);
+  }
+};
+
+// Beside 2^52 the last bit of an FP64 number counts 1, so an integer lies in its low bits.
+struct WireUint32InDouble {
+  using Lane = double;
+  static constexpr size_t kBytes = 4;
+  static constexpr double kUnits = 0x1p52;
+  template <class D>
+  static hn::VFromD<D> FromWire(D d, const uint8_t* from) {
+    const hn::RebindToUnsigned<D> u64;
+    const auto low = hn::PromoteTo(u64, LoadLanes(hn::Rebind<uint32_t, D>(), from));
+    const auto units = hn::Set(d, kUnits);
+    return hn::Sub(hn::BitCast(d, hn::Or(low, hn::BitCast(u64, units))), units);
+  }
+  template <class D>
+  static void ToWire(D d, hn::VFromD<D> v, uint8_t* to) {
+    const hn::RebindToUnsigned<D> u64;
+    const hn::Rebind<uint32_t, D> u32;
+    const auto whole = hn::Add(hn::Trunc(v), hn::Set(d, kUnits));
+    StoreLanes(u32, hn::TruncateTo(u32, hn::BitCast(u64, whole)), to);
+  }
+};
+
 }  // namespace epic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -33,7 +33,7 @@ struct Seen {
   Opcode opcode;
   uint32_t psn;
   size_t payload;
-  uint32_t detail;      // AETH: syndrome and MSN; otherwise the immediate, else 0
+  uint32_t detail;      // AETH: syndrome and MSN; otherwise the immediate or the key to invalidate, else 0
   uint64_t number = 0;  // of atomics: what is added or stored; what was there
   friend bool operator==(const Seen&, const Seen&) = default;
 };
@@ -54,9 +54,10 @@ std::vector<Seen> CheckCapture(const std::string& name, Qpn qpn = Qpn{0x11},
     const OpcodeInfo& info = Info(packet.bth.opcode);
     const uint32_t aeth = static_cast<uint32_t>(packet.aeth.syndrome) << 24 | packet.aeth.msn;
     seen.push_back({packet.bth.opcode, packet.bth.psn.raw(), packet.payload.size(),
-                    info.aeth  ? aeth
-                    : info.imm ? packet.imm
-                               : 0,
+                    info.aeth   ? aeth
+                    : info.imm  ? packet.imm
+                    : info.ieth ? packet.invalidate_rkey
+                                : 0,
                     info.atomic_eth       ? packet.atomic.swap_or_add
                     : info.atomic_ack_eth ? packet.original
                                           : 0});
@@ -115,6 +116,13 @@ TEST(GoldenTest, CompareSwap) {
                                       {Opcode::kRcCompareSwap, 3040789, 0, 0, 0},
                                       {Opcode::kRcAtomicAck, 3040789, 0, 0x1f000002, kFound}};
   EXPECT_EQ(CheckCapture("rc_compare_swap.pcap", Qpn{0x12}), expected);
+}
+
+TEST(GoldenTest, SendWithInvalidate) {
+  const std::vector<Seen> expected = {{Opcode::kRcSendFirst, 41, 1024, 0},
+                                      {Opcode::kRcSendLastInv, 42, 120, 0x100},
+                                      {Opcode::kRcSendOnlyInv, 165, 360, 0x102}};
+  EXPECT_EQ(CheckCapture("rc_send_inv.pcap", Qpn{0x77}), expected);
 }
 
 TEST(GoldenTest, UnreliableDatagram) {

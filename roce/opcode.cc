@@ -1,7 +1,5 @@
 #include "roce/opcode.h"
 
-#include <array>
-
 namespace epic::roce {
 namespace {
 
@@ -77,10 +75,8 @@ constexpr std::array<OpcodeInfo, 256> MakeTable() {
   return table;
 }
 
-constexpr std::array<OpcodeInfo, 256> kTable = MakeTable();
-
 }  // namespace
 
-const OpcodeInfo& Info(Opcode opcode) { return kTable[static_cast<uint8_t>(opcode)]; }
+constinit const std::array<OpcodeInfo, 256> kOpcodes = MakeTable();
 
 }  // namespace epic::roce

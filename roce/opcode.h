@@ -2,6 +2,7 @@
 // Linux' rxe_opcode.c). InfiniBand Architecture Specification 1.4, table 38.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace epic::roce {
@@ -74,7 +75,10 @@ struct OpcodeInfo {
   uint8_t header_bytes = 12;  // BTH and extension headers
 };
 
+// A row for every byte.
+extern const std::array<OpcodeInfo, 256> kOpcodes;
+
 // The row of any byte; known is false for an opcode that this project does not speak.
-const OpcodeInfo& Info(Opcode opcode);
+inline const OpcodeInfo& Info(Opcode opcode) { return kOpcodes[static_cast<uint8_t>(opcode)]; }
 
 }  // namespace epic::roce

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "base/ip.h"
 #include "base/psn.h"
@@ -38,25 +39,27 @@ struct Aeth {
   uint32_t msn = 0;  // 24 bits: messages completed by the responder
 };
 
+// The next three share a packet's memory, and so do not set themselves to zero.
+
 // RDMA Extended Transport Header.
 struct Reth {
-  uint64_t virtual_address = 0;
-  uint32_t rkey = 0;
-  uint32_t dma_length = 0;
+  uint64_t virtual_address;
+  uint32_t rkey;
+  uint32_t dma_length;
 };
 
 // Datagram Extended Transport Header.
 struct Deth {
-  uint32_t qkey = 0;
-  Qpn src_qp{};
+  uint32_t qkey;
+  Qpn src_qp;
 };
 
 // Atomic Extended Transport Header.
 struct AtomicEth {
-  uint64_t virtual_address = 0;
-  uint32_t rkey = 0;
-  uint64_t swap_or_add = 0;
-  uint64_t compare = 0;  // of compare and swap only
+  uint64_t virtual_address;
+  uint32_t rkey;
+  uint64_t swap_or_add;
+  uint64_t compare;  // of compare and swap only
 };
 
 // AETH syndromes. An RNR NAK carries a timer code in its low five bits.
@@ -76,20 +79,25 @@ struct Packet {
   uint8_t tos = 0;   // IPv6: traffic class
   uint8_t ttl = 64;  // IPv6: hop limit
   Bth bth;
-  // Which of these mean something follows from the opcode (OpcodeInfo in opcode.h).
+  // Which of these mean something follows from the opcode (OpcodeInfo in opcode.h). No packet has two of
+  // those that lie in one place: whoever writes or reads one knows that the opcode has it.
   Aeth aeth;
-  Reth reth;
-  Deth deth;
+  union {
+    AtomicEth atomic = {};
+    Reth reth;
+    Deth deth;
+    uint64_t original;  // AtomicAckETH: what memory held before the operation
+  };
   uint32_t imm = 0;              // immediate data, host byte order
   uint32_t invalidate_rkey = 0;  // IETH
   uint32_t flow_label = 0;       // of IPv6, 20 bits; rdma_rxe's is 0
-  // Without pad bytes and ICRC. Borrowed: valid as long as the frame or buffer that it views.
-  std::span<const uint8_t> payload;
   // Of a packet that is sent: the payload lies in registered memory, where it stays until the packet has
   // left. A sink that sends later must copy it otherwise.
   bool payload_stays = false;
-  AtomicEth atomic;
-  uint64_t original = 0;  // AtomicAckETH: what memory held before the operation
+  // Without pad bytes and ICRC. Borrowed: valid as long as the frame or buffer that it views.
+  std::span<const uint8_t> payload;
 };
+// Packets are made and copied at every hop: two cache lines, which a header of rare requests does not widen.
+static_assert(sizeof(Packet) == 128 && std::is_trivially_copyable_v<Packet>);
 
 }  // namespace epic::roce

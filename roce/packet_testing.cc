@@ -65,13 +65,14 @@ Packet RandomPacket(std::mt19937_64& random, size_t max_payload, std::vector<uin
                 .ack_req = r32() % 2 == 0,
                 .psn = Psn(r32())};
   packet.aeth = {static_cast<uint8_t>(r32()), r32() & 0xffffff};
-  packet.reth = {random(), r32(), r32()};
-  packet.deth = {r32(), Qpn{r32() & kQpnMask}};
-  packet.imm = r32();
+  const OpcodeInfo& info = Info(packet.bth.opcode);
   packet.atomic = {random(), r32(), random(), random()};
-  packet.original = random();
+  if (info.reth) packet.reth = {random(), r32(), r32()};
+  if (info.deth) packet.deth = {r32(), Qpn{r32() & kQpnMask}};
+  if (info.atomic_ack_eth) packet.original = random();
+  packet.imm = r32();
   packet.invalidate_rkey = r32();
-  storage->resize(Info(packet.bth.opcode).payload ? r32() % (max_payload + 1) : 0);
+  storage->resize(info.payload ? r32() % (max_payload + 1) : 0);
   for (uint8_t& byte : *storage) byte = static_cast<uint8_t>(r32());
   packet.payload = *storage;
   return packet;

@@ -45,6 +45,12 @@ ParseResult SuperFrameView::Of(std::span<const uint8_t> frame, size_t segment_by
   return ParseResult::kOk;
 }
 
+bool SuperFrameView::whole() const {
+  const bool bounded = packets_ > 1 && packets_ <= kMaxSuperFramePackets &&
+                       kSuperFrameHeadBytes + payload_bytes_ <= kMaxSuperFrameBytes;
+  return bounded && !Segment(packets_ - 1).empty();
+}
+
 std::span<const uint8_t> SuperFrameView::Segment(size_t k) const {
   const size_t begin = k * segment_bytes_;
   if (begin >= payload_bytes_) return {};

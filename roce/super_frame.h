@@ -29,6 +29,12 @@ class SuperFrameView {
 
   // Packets, those that were cut off included.
   size_t packets() const { return packets_; }
+  // Of all packets but the last.
+  size_t segment_bytes() const { return segment_bytes_; }
+  // Several packets, no more than a sender joins, of which none was cut off: it can be sent on as it is.
+  bool whole() const;
+  // The frame, head and packets, without what pads it.
+  std::span<const uint8_t> bytes() const { return frame_.first(kSuperFrameHeadBytes + payload_bytes_); }
 
   // As ParseFrame says of the k-th packet as a frame of its own; kTruncated if it is not whole.
   ParseResult Parse(size_t k, FrameAddress* address, Packet* out) const;

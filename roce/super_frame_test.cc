@@ -95,6 +95,31 @@ TEST_F(SuperFrameTest, FifteenOfTheLargestFit) {
   for (size_t k = 0; k < 15; ++k) ExpectPacket(view_, k);
 }
 
+TEST_F(SuperFrameTest, WholeIsWhatASenderJoinsAndNothingCutOff) {
+  Make({1024, 1024, 300});
+  const size_t bytes = super_.size();
+  super_.resize(bytes + 6);  // padding
+  ASSERT_EQ(SuperFrameView::Of(super_, segment_, &view_), ParseResult::kOk);
+  EXPECT_TRUE(view_.whole());
+  EXPECT_EQ(view_.bytes().size(), bytes);
+  for (const size_t cut : {bytes - 1, bytes - 300, kBth + segment_, kBth}) {
+    ASSERT_EQ(SuperFrameView::Of(std::span(super_).first(cut), segment_, &view_), ParseResult::kOk);
+    EXPECT_FALSE(view_.whole()) << cut;
+  }
+}
+
+TEST_F(SuperFrameTest, OneThatIsASinglePacketIsNotWhole) {
+  Make({1024});
+  ASSERT_EQ(SuperFrameView::Of(super_, segment_, &view_), ParseResult::kOk);
+  EXPECT_FALSE(view_.whole());
+}
+
+TEST_F(SuperFrameTest, OneOfMorePacketsThanASenderJoinsIsNotWhole) {
+  Make(std::vector<size_t>(kMaxSuperFramePackets + 1, 64));
+  ASSERT_EQ(SuperFrameView::Of(super_, segment_, &view_), ParseResult::kOk);
+  EXPECT_FALSE(view_.whole());
+}
+
 TEST_F(SuperFrameTest, PiecesAreTheBytesOfTheFrame) {
   std::mt19937_64 random(2);
   Frame storage;

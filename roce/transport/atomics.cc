@@ -9,13 +9,12 @@
 namespace epic::roce {
 
 void QueuePair::EmitAtomic(SendEntry& entry, PacketSink& sink) {
-  const SendWr& wr = entry.wr;
-  const bool swaps = wr.opcode == WrOpcode::kCompareSwap;
+  const bool swaps = entry.opcode == WrOpcode::kCompareSwap;
   Packet packet = MakePacket(swaps ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd, SendPsn(tx_.nxt));
-  packet.atomic = {.virtual_address = wr.remote_address,
-                   .rkey = wr.rkey,
-                   .swap_or_add = swaps ? wr.swap : wr.compare_add,
-                   .compare = swaps ? wr.compare_add : 0};
+  packet.atomic = {.virtual_address = entry.remote_address,
+                   .rkey = entry.rkey,
+                   .swap_or_add = swaps ? entry.swap : entry.compare_add,
+                   .compare = swaps ? entry.compare_add : 0};
   packet.bth.ack_req = true;  // as rdma_rxe has it; the response is the acknowledgement
   Emit(packet, sink);
   entry.requested = true;
@@ -27,11 +26,11 @@ void QueuePair::EmitAtomic(SendEntry& entry, PacketSink& sink) {
 void QueuePair::OnAtomicResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory) {
   if (!TakeBefore(now, named)) return;
   const SendEntry& entry = tx_.sends.front();
-  if (!IsAtomic(entry.wr.opcode) || !IsAck(packet.aeth.syndrome)) return void(++counters_.bad_response);
+  if (!IsAtomic(entry.opcode) || !IsAck(packet.aeth.syndrome)) return void(++counters_.bad_response);
   // In this machine's byte order, as the program that asked for it has its own numbers.
   std::array<uint8_t, kAtomicBytes> original;
   std::memcpy(original.data(), &packet.original, original.size());
-  if (!Scatter(entry.wr.sges, 0, original, memory)) return FailSend(WcStatus::kLocProtErr);
+  if (!Scatter(entry.sges, 0, original, memory)) return FailSend(WcStatus::kLocProtErr);
   TakeResponse(now, named);
 }
 

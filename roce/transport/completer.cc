@@ -17,9 +17,8 @@ void QueuePair::ResetRetries() {
 void QueuePair::CompleteFront() {
   do {
     const SendEntry& entry = tx_.sends.front();
-    if (entry.wr.signaled) {
-      completions_.push_back(
-          {.wr_id = entry.wr.wr_id, .opcode = DoneAs(entry.wr.opcode), .bytes = entry.length});
+    if (entry.signaled) {
+      completions_.push_back({.wr_id = entry.wr_id, .opcode = DoneAs(entry.opcode), .bytes = entry.length});
     }
     if (entry.requested) --tx_.reads_in_flight;
     tx_.sends.pop_front();
@@ -38,7 +37,7 @@ bool QueuePair::CompleteThrough(Nanos now, int64_t acked) {
   while (tx_.una <= acked) {
     const SendEntry& front = tx_.sends.front();
     const int64_t end = front.first + front.packets;
-    if (IsReadOrAtomic(front.wr.opcode)) {
+    if (IsReadOrAtomic(front.opcode)) {
       reached = false;
       break;
     }
@@ -125,17 +124,31 @@ void QueuePair::OnNak(Nanos now, uint8_t syndrome, int64_t named) {
   }
 }
 
+// The peer answers what was asked for before the last repetition, and that comes behind it: the time-out
+// begins anew. Else a Read whose rest takes longer than all retries would fail for one loss. It ends, since
+// only so much was asked for.
+void QueuePair::NoteLate(Nanos now) {
+  if (tx_.timer_at != kNever) tx_.timer_at = now + TimeoutNanos(attr_.timeout);
+}
+
 // A response with data to packet `named` acknowledges all that is before it. False if there is no more to do.
 bool QueuePair::TakeBefore(Nanos now, int64_t named) {
-  if (named < tx_.una || named >= tx_.max) {
-    ++(named < tx_.una ? counters_.stale : counters_.ack_beyond);
+  if (named >= tx_.max) {
+    ++counters_.ack_beyond;
+    return false;
+  }
+  if (named < tx_.una) {
+    ++counters_.stale;
+    NoteLate(now);
     return false;
   }
   const int64_t before = tx_.una;
   const bool reached = CompleteThrough(now, named - 1);
   if (tx_.una != before) ResetRetries();
-  if (!reached) OnMissingReadResponse();
-  return reached;
+  if (reached) return true;
+  NoteLate(now);
+  OnMissingReadResponse();
+  return false;
 }
 
 // The oldest request has had its response to packet `named`.
@@ -154,7 +167,7 @@ void QueuePair::TakeResponse(Nanos now, int64_t named) {
 void QueuePair::OnReadResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory) {
   if (!TakeBefore(now, named)) return;
   const SendEntry& entry = tx_.sends.front();
-  if (entry.wr.opcode != WrOpcode::kRead) return void(++counters_.bad_response);
+  if (entry.opcode != WrOpcode::kRead) return void(++counters_.bad_response);
   const OpcodeInfo& info = Info(packet.bth.opcode);
   if (info.aeth && !IsAck(packet.aeth.syndrome)) return void(++counters_.bad_response);
   // A repeated Read is answered from FIRST or ONLY on by specification, from MIDDLE or LAST on by rdma_rxe:
@@ -164,7 +177,7 @@ void QueuePair::OnReadResponse(Nanos now, const Packet& packet, int64_t named, M
   const bool ends = info.last || info.only;
   if (packet.payload.size() != want || ends != (named == entry.first + entry.packets - 1))
     return FailSend(WcStatus::kBadRespErr);
-  if (!packet.payload.empty() && !Scatter(entry.wr.sges, begin, packet.payload, memory))
+  if (!packet.payload.empty() && !Scatter(entry.sges, begin, packet.payload, memory))
     return FailSend(WcStatus::kLocProtErr);
   TakeResponse(now, named);
 }

@@ -253,6 +253,68 @@ class UcReplay {
   FlatMemory memory_;
 };
 
+// Two Sends, far apart: each by a queue pair that begins with its PSN, to one that has the window.
+TEST(GoldenReplayTest, SendWithInvalidate) {
+  const std::vector<OwnedPacket> packets = ReadPackets("rc_send_inv.pcap");
+  ASSERT_EQ(packets.size(), 3u);
+  for (const std::span<const OwnedPacket> message :
+       {std::span(packets).first(2), std::span(packets).last(1)}) {
+    const Packet &first = message.front().head, &last = message.back().head;
+    const auto ready = [&](bool sends) {
+      QueuePair qp({.local_ip = sends ? first.src_ip : first.dst_ip,
+                    .local_qpn = sends ? Qpn{0x11} : first.bth.dest_qp,
+                    .policy = RxeLike()});
+      EXPECT_EQ(
+          qp.Modify(
+              {.state = QpState::kInit, .remote_read = false, .remote_write = false, .remote_atomic = false}),
+          ModifyResult::kOk);
+      EXPECT_EQ(qp.Modify({.state = QpState::kRtr,
+                           .remote_ip = sends ? first.dst_ip : first.src_ip,
+                           .remote_qpn = sends ? first.bth.dest_qp : Qpn{0x11},
+                           .path_mtu = 1024,
+                           .rq_psn = first.bth.psn,
+                           .max_dest_rd_atomic = 1,
+                           .min_rnr_timer = 14}),
+                ModifyResult::kOk);
+      EXPECT_EQ(qp.Modify({.state = QpState::kRts,
+                           .sq_psn = first.bth.psn,
+                           .timeout = 14,
+                           .retry_cnt = 7,
+                           .rnr_retry = 7,
+                           .max_rd_atomic = 1}),
+                ModifyResult::kOk);
+      return qp;
+    };
+    QueuePair from = ready(true), to = ready(false);
+    FlatMemory memory;
+    auto& bytes = memory.Add(1, 0, 1 << 16).bytes;
+    uint32_t length = 0;
+    for (const OwnedPacket& p : message) {
+      std::ranges::copy(p.payload, bytes.begin() + length);
+      length += static_cast<uint32_t>(p.payload.size());
+    }
+    SendWr wr{.opcode = WrOpcode::kSendInv, .solicited = last.bth.solicited, .sges = OneSge(0, length, 1)};
+    wr.invalidate_rkey = last.invalidate_rkey;
+    ASSERT_EQ(from.PostSend(wr), PostResult::kOk);
+    KeepingSink sink;
+    from.Poll(0, memory, sink);
+    ASSERT_EQ(sink.sent.size(), message.size());
+    memory.AddWindow(last.invalidate_rkey);
+    ASSERT_TRUE(memory.Bind({.rkey = last.invalidate_rkey}));
+    ASSERT_EQ(to.PostRecv({.sges = OneSge(0x8000, 4096, 1)}), PostResult::kOk);
+    for (size_t i = 0; i < message.size(); ++i) {
+      OwnedPacket ours = sink.sent[i];
+      ours.head.udp_src_port = message[i].head.udp_src_port;
+      EXPECT_TRUE(SamePacket(ours.packet(), message[i].packet())) << "frame " << i;
+      to.OnPacket(0, message[i].packet(), memory);
+    }
+    Completion c;
+    ASSERT_TRUE(to.NextCompletion(&c));
+    EXPECT_TRUE(c.ok() && c.has_invalidated && c.invalidated_rkey == last.invalidate_rkey);
+    EXPECT_TRUE(std::ranges::equal(std::span(bytes).first(length), std::span(bytes).subspan(0x8000, length)));
+  }
+}
+
 TEST(GoldenReplayTest, Send) { Replay("rc_send.pcap").Run(); }
 TEST(GoldenReplayTest, Write) { Replay("rc_write.pcap").Run(); }
 TEST(GoldenReplayTest, Read) { Replay("rc_read.pcap").Run(); }

@@ -25,12 +25,23 @@ bool ForPieces(const SgeList& list, uint64_t offset, uint64_t length, const Piec
   return done == length;
 }
 
+// The list's first piece, if [offset, offset + length) lies in it, as it mostly does; else null.
+const Sge* FirstHolds(const SgeList& list, uint64_t offset, uint64_t length) {
+  const Sge& first = list.sge[0];
+  return list.count > 0 && offset + length <= first.length ? &first : nullptr;
+}
+
 }  // namespace
 
 bool Gather(const SgeList& list, uint64_t offset, uint32_t length, Memory& memory, std::span<uint8_t> scratch,
             std::span<const uint8_t>* out) {
   *out = {};
   if (length == 0) return true;
+  if (const Sge* const sge = FirstHolds(list, offset, length)) {
+    const auto bytes = memory.Map(Access::kLocalRead, sge->lkey, sge->address + offset, length);
+    if (bytes) *out = *bytes;
+    return bytes.has_value();
+  }
   return ForPieces(list, offset, length, [&](uint64_t address, uint32_t lkey, uint32_t here, uint64_t at) {
     const auto bytes = memory.Map(Access::kLocalRead, lkey, address, here);
     if (!bytes) return false;
@@ -45,6 +56,12 @@ bool Gather(const SgeList& list, uint64_t offset, uint32_t length, Memory& memor
 }
 
 bool Scatter(const SgeList& list, uint64_t offset, std::span<const uint8_t> data, Memory& memory) {
+  if (const Sge* const sge = FirstHolds(list, offset, data.size()); sge != nullptr && !data.empty()) {
+    const auto bytes =
+        memory.Map(Access::kLocalWrite, sge->lkey, sge->address + offset, static_cast<uint32_t>(data.size()));
+    if (bytes) std::memcpy(bytes->data(), data.data(), data.size());
+    return bytes.has_value();
+  }
   return ForPieces(list, offset, data.size(),
                    [&](uint64_t address, uint32_t lkey, uint32_t here, uint64_t at) {
                      const auto bytes = memory.Map(Access::kLocalWrite, lkey, address, here);

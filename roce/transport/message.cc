@@ -20,31 +20,45 @@ Opcode DataOpcode(WrOpcode op, bool first, bool last) {
   return imm ? Opcode::kRcSendLastImm : inv ? Opcode::kRcSendLastInv : Opcode::kRcSendLast;
 }
 
-}  // namespace
-
-bool IsWellFormed(const SendWr& wr, uint32_t max_inline_bytes) {
-  if (!wr.sges.whole()) return false;
-  const uint64_t length = wr.inline_bytes.empty() ? wr.sges.bytes() : wr.inline_bytes.size();
-  if (IsLocal(wr.opcode)) return length == 0;
-  if (wr.inline_bytes.empty()) return length <= kMaxMessageBytes;
-  return length <= max_inline_bytes && !IsReadOrAtomic(wr.opcode);
+// What Sends, Writes and Reads do not have.
+void TakeRare(const SendWr& wr, PostedSend* out) {
+  out->invalidate_rkey = wr.invalidate_rkey;
+  if (IsLocal(wr.opcode)) out->packets = 0;
+  if (wr.bind) out->bind = *wr.bind;
+  if (!IsAtomic(wr.opcode)) return;
+  out->length = kAtomicBytes;
+  out->packets = 1;
+  out->compare_add = wr.compare_add;
+  out->swap = wr.swap;
 }
 
-void TakePosted(const SendWr& wr, uint32_t path_mtu, size_t slot, uint32_t max_inline_bytes,
-                std::vector<uint8_t>* inline_bytes, PostedSend* out) {
-  out->wr = wr;
-  out->wr.inline_bytes = {};
-  out->is_inline = !wr.inline_bytes.empty();
-  out->requested = out->done = false;
-  const uint64_t length = IsAtomic(wr.opcode) ? kAtomicBytes
-                          : out->is_inline    ? wr.inline_bytes.size()
-                                              : wr.sges.bytes();
-  out->length = static_cast<uint32_t>(length);
-  out->packets =
-      IsLocal(wr.opcode) ? 0 : std::max<int64_t>(1, (static_cast<int64_t>(length) + path_mtu - 1) / path_mtu);
-  if (!out->is_inline) return;
-  out->inline_at = static_cast<uint32_t>(slot) * max_inline_bytes;
-  std::ranges::copy(wr.inline_bytes, inline_bytes->begin() + out->inline_at);
+}  // namespace
+
+PostedSend& TakePosted(const SendWr& wr, uint32_t path_mtu, uint32_t max_inline_bytes,
+                       std::vector<uint8_t>* inline_bytes, Ring<PostedSend>* sends) {
+  PostedSend& out = sends->grow();
+  out.wr_id = wr.wr_id;
+  out.opcode = wr.opcode;
+  out.signaled = wr.signaled;
+  out.solicited = wr.solicited;
+  out.fence = wr.fence;
+  out.is_inline = !wr.inline_bytes.empty();
+  out.requested = out.done = false;
+  out.remote_address = wr.remote_address;
+  out.rkey = wr.rkey;
+  out.imm = wr.imm;
+  if (out.is_inline) {
+    out.length = static_cast<uint32_t>(wr.inline_bytes.size());
+    out.inline_at = static_cast<uint32_t>(sends->back_place()) * max_inline_bytes;
+    std::ranges::copy(wr.inline_bytes, inline_bytes->begin() + out.inline_at);
+    out.sges.count = 0;
+  } else {
+    out.length = static_cast<uint32_t>(wr.sges.bytes());
+    out.sges.Take(wr.sges);
+  }
+  out.packets = out.length <= path_mtu ? 1 : (out.length - 1) / path_mtu + 1;
+  if (wr.opcode > WrOpcode::kRead) TakeRare(wr, &out);
+  return out;
 }
 
 bool CutPacket(const PostedSend& request, int64_t at, uint32_t path_mtu,
@@ -55,16 +69,16 @@ bool CutPacket(const PostedSend& request, int64_t at, uint32_t path_mtu,
   const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(path_mtu, request.length - begin));
   if (request.is_inline) {
     packet->payload = inline_bytes.subspan(request.inline_at + begin, bytes);
-  } else if (!Gather(request.wr.sges, begin, bytes, memory, scratch, &packet->payload)) {
+  } else if (!Gather(request.sges, begin, bytes, memory, scratch, &packet->payload)) {
     return false;
   }
   packet->payload_stays = !request.is_inline && packet->payload.data() != scratch.data();
-  packet->bth.opcode = DataOpcode(request.wr.opcode, at == 0, last);
+  packet->bth.opcode = DataOpcode(request.opcode, at == 0, last);
   const OpcodeInfo& info = Info(packet->bth.opcode);
-  if (info.imm) packet->imm = request.wr.imm;
-  if (info.ieth) packet->invalidate_rkey = request.wr.invalidate_rkey;
-  if (info.reth) packet->reth = {request.wr.remote_address, request.wr.rkey, request.length};
-  packet->bth.solicited = last && request.wr.solicited && request.wr.opcode != WrOpcode::kWrite;
+  if (info.imm) packet->imm = request.imm;
+  if (info.ieth) packet->invalidate_rkey = request.invalidate_rkey;
+  if (info.reth) packet->reth = {request.remote_address, request.rkey, request.length};
+  packet->bth.solicited = last && request.solicited && request.opcode != WrOpcode::kWrite;
   return true;
 }
 

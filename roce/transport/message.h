@@ -4,6 +4,7 @@
 // Opcodes here are RC's; those of UC differ in their transport alone (UcOf in roce/opcode.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,28 +17,53 @@
 
 namespace epic::roce {
 
-// A request as it waits in a send queue. UC needs no more of it than its packets.
+// A request as it waits in a send queue. UC needs no more of it than its packets. What SendWr has, too, means
+// the same here.
 struct PostedSend {
-  SendWr wr;               // its inline data are with the queue
-  int64_t first = 0;       // packet number; counts from 0 at sq_psn, a Read counts its responses
-  int64_t packets = 0;     // 0: local
-  int64_t number = 0;      // of the message; the first is 1 (the specification's SSN)
-  uint32_t length = 0;     // bytes
-  uint32_t inline_at = 0;  // in the queue's inline bytes; used if is_inline
+  uint64_t wr_id = 0;
+  WrOpcode opcode = WrOpcode::kSend;
+  bool signaled = true;
+  bool solicited = false;
+  bool fence = false;
   bool is_inline = false;
   bool requested = false;  // a Read or atomic that was sent since the last repetition began
   bool done = false;       // what is local: it waits for what is before it to complete
+  uint32_t length = 0;     // bytes
+  uint32_t inline_at = 0;  // in the queue's inline bytes; used if is_inline
+  int64_t first = 0;       // packet number; counts from 0 at sq_psn, a Read counts its responses
+  int64_t packets = 0;     // 0: local
+  int64_t number = 0;      // of the message; the first is 1 (the specification's SSN)
+  uint64_t remote_address = 0;
+  uint32_t rkey = 0;
+  uint32_t imm = 0;
+  SgeList sges;  // not of inline data
+  // Set and read only for the opcodes that have them.
+  uint32_t invalidate_rkey = 0;
+  uint64_t compare_add = 0, swap = 0;
+  WindowBind bind;
+
+  // As SgeList's.
+  void Release() { sges.Release(); }
 };
+// What every request touches lies in front, the rare rest behind: two cache lines, if it has one piece of
+// memory.
+static_assert(offsetof(PostedSend, sges) + offsetof(SgeList, sge) + sizeof(Sge) <= 128);
 
 // Whether a queue that takes so much inline data can take the request, as far as its pieces go.
-bool IsWellFormed(const SendWr& wr, uint32_t max_inline_bytes);
+inline bool IsWellFormed(const SendWr& wr, uint32_t max_inline_bytes) {
+  if (!wr.sges.whole()) return false;
+  const uint64_t length = wr.inline_bytes.empty() ? wr.sges.bytes() : wr.inline_bytes.size();
+  if (IsLocal(wr.opcode)) return length == 0 && (wr.opcode != WrOpcode::kBindMw || wr.bind);
+  if (wr.inline_bytes.empty()) return length <= kMaxMessageBytes;
+  return length <= max_inline_bytes && !IsReadOrAtomic(wr.opcode);
+}
 // Whether a queue can take the receive.
 inline bool IsWellFormed(const RecvWr& wr) { return wr.sges.whole() && wr.sges.bytes() <= UINT32_MAX; }
 
-// Takes in a request that is well-formed. Inline data are copied to their slot of inline_bytes, which has
-// slots of max_inline_bytes.
-void TakePosted(const SendWr& wr, uint32_t path_mtu, size_t slot, uint32_t max_inline_bytes,
-                std::vector<uint8_t>* inline_bytes, PostedSend* out);
+// Takes in a request that is well-formed, behind the others. Inline data are copied to inline_bytes, which
+// has max_inline_bytes for each place of the queue. Sets all but `first` and `number`.
+PostedSend& TakePosted(const SendWr& wr, uint32_t path_mtu, uint32_t max_inline_bytes,
+                       std::vector<uint8_t>* inline_bytes, Ring<PostedSend>* sends);
 
 // Sets what the request's packet number `at` (from 0) carries: opcode, RETH, immediate data, whether it is
 // solicited, payload. A payload that lies in several pieces is gathered into scratch, which holds path_mtu
@@ -64,7 +90,7 @@ enum class Message : uint8_t { kNone, kSend, kWrite };
 struct Arrival {
   Message message = Message::kNone;
   uint32_t filled = 0;  // bytes so far
-  Reth write;           // of a Write
+  Reth write{};         // of a Write
 };
 
 // What becomes of a packet's data.
@@ -111,7 +137,7 @@ void FlushRecvs(Ring<RecvWr>* recvs, Ring<Completion>* out);
 template <typename Entry>
 void FlushSends(Ring<Entry>* sends, Ring<Completion>* out) {
   for (; !sends->empty(); sends->pop_front())
-    out->push_back({.wr_id = sends->front().wr.wr_id, .status = WcStatus::kWrFlushErr});
+    out->push_back({.wr_id = sends->front().wr_id, .status = WcStatus::kWrFlushErr});
 }
 
 }  // namespace epic::roce

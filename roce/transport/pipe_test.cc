@@ -122,7 +122,7 @@ class Pipe {
       job.wr.sges.sge[0] = {at, a, kLkey};
       job.wr.sges.sge[1] = {at + a, a / 2, kLkey};
       job.wr.sges.sge[2] = {at + a + a / 2, length - a - a / 2, kLkey};
-      job.wr.invalidate_rkey = job.wr.bind.rkey =
+      job.wr.invalidate_rkey = job.wr.bind.emplace().rkey =
           kFirstWindow + 2 * i + (opcode == WrOpcode::kSendInv ? 1 : 0);
       if (IsLocal(opcode)) job.wr.sges.count = 0;
       at += length;
@@ -143,8 +143,8 @@ class Pipe {
   // Who invalidates it finds it bound.
   static void MakeWindow(const SendWr& wr, End& end, End& peer) {
     FlatMemory& memory = wr.opcode == WrOpcode::kSendInv ? peer.memory : end.memory;
-    memory.AddWindow(wr.bind.rkey);
-    EXPECT_TRUE(wr.opcode == WrOpcode::kBindMw || memory.Bind(wr.bind));
+    memory.AddWindow(wr.bind->rkey);
+    EXPECT_TRUE(wr.opcode == WrOpcode::kBindMw || memory.Bind(*wr.bind));
   }
 
   void Post(End& end, End& peer) {

@@ -59,7 +59,7 @@ class QueuePair {
   int64_t reads_awaited() const { return tx_.reads_awaited; }
   // Whether a Read or an atomic is next, and LimitReads keeps it back.
   bool read_waits() const {
-    return tx_.cur < tx_.sends.size() && IsReadOrAtomic(tx_.sends[tx_.cur].wr.opcode) &&
+    return tx_.cur < tx_.sends.size() && IsReadOrAtomic(tx_.sends[tx_.cur].opcode) &&
            tx_.reads_awaited >= read_window_;
   }
   // From now on up to so many acknowledgements that the peer asks for are one, at least 1, and none is later
@@ -95,9 +95,8 @@ class QueuePair {
   struct Requester {
     Ring<SendEntry> sends;
     std::vector<uint8_t> inline_bytes;
-    uint64_t posts = 0;   // of messages
-    uint64_t locals = 0;  // of what makes no packet
-    size_t cur = 0;       // the entry that nxt lies in
+    uint64_t posts = 0;  // of messages
+    size_t cur = 0;      // the entry that nxt lies in
     int64_t una = 0;
     int64_t nxt = 0;
     int64_t max = 0;
@@ -133,7 +132,7 @@ class QueuePair {
   struct ReadRecord {
     Opcode opcode = Opcode::kRcReadRequest;
     Psn first, last;
-    Reth reth;              // of an atomic: where and by which key
+    Reth reth{};            // of an atomic: where and by which key
     uint64_t original = 0;  // an atomic
   };
   struct Responder {
@@ -176,6 +175,7 @@ class QueuePair {
   void TakeCredits(const Aeth& aeth, int64_t named);
   void OnAck(Nanos now, int64_t named);
   void OnNak(Nanos now, uint8_t syndrome, int64_t named);
+  void NoteLate(Nanos now);
   bool TakeBefore(Nanos now, int64_t named);
   void TakeResponse(Nanos now, int64_t named);
   void OnReadResponse(Nanos now, const Packet& packet, int64_t named, Memory& memory);

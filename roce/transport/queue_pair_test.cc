@@ -67,6 +67,8 @@ TEST(QueuePairTest, RefusesWhatCannotBePosted) {
   EXPECT_EQ(qp.PostSend(wr), PostResult::kInvalid);
   wr = {.opcode = WrOpcode::kRead};
   EXPECT_EQ(qp.PostSend(wr), PostResult::kInvalid) << "no Reads were agreed on";
+  wr = {.opcode = WrOpcode::kBindMw};
+  EXPECT_EQ(qp.PostSend(wr), PostResult::kInvalid) << "no window";
   wr = {};
   wr.sges = OneSge(0, (1u << 30) + 1, 1);
   EXPECT_EQ(qp.PostSend(wr), PostResult::kInvalid);

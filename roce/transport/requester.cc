@@ -31,14 +31,11 @@ PostResult QueuePair::CheckSend(const SendWr& wr, size_t ahead) const {
 
 PostResult QueuePair::PostSend(const SendWr& wr) {
   if (const PostResult result = CheckSend(wr); result != PostResult::kOk) return result;
-  // Entries leave in order: the one that used this inline slot before has left, or the queue would be full.
-  SendEntry& entry = tx_.sends.grow();
-  TakePosted(wr, attr_.path_mtu, (tx_.posts + tx_.locals) % tx_.sends.capacity(), config_.max_inline_bytes,
-             &tx_.inline_bytes, &entry);
+  SendEntry& entry = TakePosted(wr, attr_.path_mtu, config_.max_inline_bytes, &tx_.inline_bytes, &tx_.sends);
   entry.first = tx_.posted;
   // What is local is no message: it has the number of the next one.
   entry.number = static_cast<int64_t>(tx_.posts) + 1;
-  ++(IsLocal(wr.opcode) ? tx_.locals : tx_.posts);
+  if (!IsLocal(wr.opcode)) ++tx_.posts;
   tx_.posted += entry.packets;
   if (state_ == QpState::kErr) FlushAll();
   return PostResult::kOk;
@@ -58,7 +55,7 @@ void QueuePair::Emit(const Packet& packet, PacketSink& sink) {
 
 // Whether the responder has said that it has no receive for the message.
 bool QueuePair::LacksCredit(const SendEntry& entry) const {
-  const WrOpcode op = entry.wr.opcode;
+  const WrOpcode op = entry.opcode;
   return (op == WrOpcode::kSend || op == WrOpcode::kSendInv || HasImm(op)) &&
          entry.number > tx_.message_limit;
 }
@@ -70,12 +67,12 @@ bool QueuePair::MaySend() const {
   const SendEntry& entry = tx_.sends[tx_.cur];
   const bool starts = tx_.nxt == entry.first;
   if (state_ == QpState::kSqd && starts && tx_.nxt >= tx_.max) return false;
-  if (IsLocal(entry.wr.opcode)) return !entry.wr.fence || tx_.cur == 0;
+  if (IsLocal(entry.opcode)) return !entry.fence || tx_.cur == 0;
   if (tx_.nxt >= tx_.una + window_) return false;
   // Without credit one packet at a time: its acknowledgement brings credits, or an RNR NAK (9.7.7.2).
   if (LacksCredit(entry) && tx_.nxt != tx_.una) return false;
-  if (starts && entry.wr.fence && tx_.reads_in_flight > 0) return false;
-  return !IsReadOrAtomic(entry.wr.opcode) || MayRead(entry);
+  if (starts && entry.fence && tx_.reads_in_flight > 0) return false;
+  return !IsReadOrAtomic(entry.opcode) || MayRead(entry);
 }
 
 bool QueuePair::MayRead(const SendEntry& entry) const {
@@ -106,7 +103,7 @@ bool QueuePair::EmitData(SendEntry& entry, Memory& memory, PacketSink& sink, uin
 void QueuePair::EmitRead(SendEntry& entry, PacketSink& sink) {
   const uint64_t begin = static_cast<uint64_t>(tx_.nxt - entry.first) * attr_.path_mtu;
   Packet packet = MakePacket(Opcode::kRcReadRequest, SendPsn(tx_.nxt));
-  packet.reth = {entry.wr.remote_address + begin, entry.wr.rkey, static_cast<uint32_t>(entry.length - begin)};
+  packet.reth = {entry.remote_address + begin, entry.rkey, static_cast<uint32_t>(entry.length - begin)};
   packet.bth.ack_req = true;  // as rdma_rxe has it; the responses are the acknowledgement
   Emit(packet, sink);
   entry.requested = true;
@@ -118,15 +115,15 @@ void QueuePair::EmitRead(SendEntry& entry, PacketSink& sink) {
 // Sends one request packet, or does what is local, if it may. False if not.
 bool QueuePair::EmitRequest(Nanos now, Memory& memory, PacketSink& sink) {
   if (!MaySend()) return false;
-  if (IsLocal(tx_.sends[tx_.cur].wr.opcode)) return DoLocal(memory);
+  SendEntry& entry = tx_.sends[tx_.cur];
+  if (IsLocal(entry.opcode)) return DoLocal(memory);
   rate_.Advance(now, config_.policy.rate);
   if (now < rate_.next_send_at()) return false;
-  SendEntry& entry = tx_.sends[tx_.cur];
   const int64_t number = tx_.nxt;
   uint32_t bytes = 0;
-  if (entry.wr.opcode == WrOpcode::kRead) {
+  if (entry.opcode == WrOpcode::kRead) {
     EmitRead(entry, sink);
-  } else if (IsAtomic(entry.wr.opcode)) {
+  } else if (IsAtomic(entry.opcode)) {
     EmitAtomic(entry, sink);
   } else if (!EmitData(entry, memory, sink, &bytes)) {
     tx_.stuck = true;
@@ -146,8 +143,8 @@ bool QueuePair::EmitRequest(Nanos now, Memory& memory, PacketSink& sink) {
 // completed.
 bool QueuePair::DoLocal(Memory& memory) {
   SendEntry& entry = tx_.sends[tx_.cur];
-  const bool binds = entry.wr.opcode == WrOpcode::kBindMw;
-  entry.done = binds ? memory.Bind(entry.wr.bind) : memory.Invalidate(entry.wr.invalidate_rkey);
+  const bool binds = entry.opcode == WrOpcode::kBindMw;
+  entry.done = binds ? memory.Bind(entry.bind) : memory.Invalidate(entry.invalidate_rkey);
   if (!entry.done) {
     tx_.stuck = true;
     if (tx_.cur == 0) FailSend(binds ? WcStatus::kMwBindErr : WcStatus::kLocQpOpErr);

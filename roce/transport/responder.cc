@@ -25,7 +25,7 @@ PostResult QueuePair::PostRecv(const RecvWr& wr) {
   if (state_ == QpState::kReset) return PostResult::kBadState;
   if (config_.shared_receives || !IsWellFormed(wr)) return PostResult::kInvalid;
   if (rx_.recvs.full() || !HasRoom()) return PostResult::kFull;
-  rx_.recvs.push_back(wr);
+  rx_.recvs.grow().Take(wr);
   if (state_ == QpState::kErr) FlushAll();
   return PostResult::kOk;
 }
@@ -111,7 +111,7 @@ void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
 bool QueuePair::TakeShared(Memory& memory) {
   if (!config_.shared_receives || !HasRoom()) return false;
   const std::optional<RecvWr> wr = memory.TakeSharedReceive();
-  if (wr) rx_.recvs.push_back(*wr);
+  if (wr) rx_.recvs.grow().Take(*wr);
   return wr.has_value();
 }
 

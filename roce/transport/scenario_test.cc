@@ -10,8 +10,10 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <variant>
 
 #include "roce/transport/transport_testing.h"
+#include "roce/transport/uc.h"
 
 namespace epic::roce::testing {
 namespace {
@@ -32,6 +34,11 @@ std::string Hex(uint64_t value) {
   return out.str();
 }
 
+// Those of unreliable connections have their own: "UC_SEND_ONLY".
+std::string WordOf(Opcode opcode) {
+  return IsUc(opcode) ? std::string("UC_") + OpcodeName(RcOf(opcode)) : OpcodeName(opcode);
+}
+
 // One line, in words: "SEND_ONLY psn=100 len=5 ackreq".
 std::string Describe(const Packet& p) {
   std::ostringstream out;
@@ -47,7 +54,7 @@ std::string Describe(const Packet& p) {
     if (IsRnrNak(p.aeth.syndrome)) out << " timer=" << (p.aeth.syndrome & 0x1f);
     return out.str();
   }
-  out << OpcodeName(p.bth.opcode);
+  out << WordOf(p.bth.opcode);
   if (p.bth.opcode == Opcode::kCnp) return out.str();
   out << " psn=" << p.bth.psn.raw();
   if (info.payload) out << " len=" << p.payload.size();
@@ -107,8 +114,7 @@ OwnedPacket ParsePacket(const Words& words) {
   p.bth.dest_qp = kLocalQpn;
   const std::string& name = words.bare.at(0);
   for (int byte = 0; byte < 256; ++byte) {
-    if (name == OpcodeName(Opcode{static_cast<uint8_t>(byte)}))
-      p.bth.opcode = Opcode{static_cast<uint8_t>(byte)};
+    if (name == WordOf(Opcode{static_cast<uint8_t>(byte)})) p.bth.opcode = Opcode{static_cast<uint8_t>(byte)};
   }
   p.aeth.syndrome = kSyndromeAck;
   if (const auto found = kSyndromes.find(name); found != kSyndromes.end()) {
@@ -122,13 +128,16 @@ OwnedPacket ParsePacket(const Words& words) {
   if (words.values.contains("credits")) p.aeth.syndrome = static_cast<uint8_t>(words.Get("credits"));
   p.bth.psn = Psn(static_cast<uint32_t>(words.Get("psn")));
   p.aeth.msn = static_cast<uint32_t>(words.Get("msn"));
-  p.reth = {words.Get("va"), static_cast<uint32_t>(words.Get("rkey")),
-            static_cast<uint32_t>(words.Get("dma"))};
-  p.atomic = {.virtual_address = words.Get("va"),
-              .rkey = static_cast<uint32_t>(words.Get("rkey")),
-              .swap_or_add = words.Get("swap", words.Get("add")),
-              .compare = words.Get("compare")};
-  p.original = words.Get("original");
+  const OpcodeInfo& info = Info(p.bth.opcode);
+  const auto rkey = static_cast<uint32_t>(words.Get("rkey"));
+  if (info.reth) p.reth = {words.Get("va"), rkey, static_cast<uint32_t>(words.Get("dma"))};
+  if (info.atomic_eth) {
+    p.atomic = {.virtual_address = words.Get("va"),
+                .rkey = rkey,
+                .swap_or_add = words.Get("swap", words.Get("add")),
+                .compare = words.Get("compare")};
+  }
+  if (info.atomic_ack_eth) p.original = words.Get("original");
   p.imm = static_cast<uint32_t>(words.Get("imm"));
   p.invalidate_rkey = static_cast<uint32_t>(words.Get("inv"));
   p.tos = words.Has("marked") ? 3 : 0;
@@ -144,7 +153,27 @@ Nanos ParseDuration(const std::string& text) {
   return number * (unit == "s" ? kSecond : unit == "ms" ? kMillisecond : unit == "us" ? kMicrosecond : 1);
 }
 
+// Of an unreliable connection, with the addresses and numbers of the other.
+UcQueuePair ConnectedUc(const Wiring& wiring) {
+  UcQueuePair qp({.local_ip = kLocalIp, .local_qpn = kLocalQpn});
+  EXPECT_EQ(qp.Modify({.state = QpState::kInit, .remote_write = true}), ModifyResult::kOk);
+  EXPECT_EQ(qp.Modify({.state = QpState::kRtr,
+                       .remote_ip = kRemoteIp,
+                       .remote_qpn = kRemoteQpn,
+                       .path_mtu = wiring.path_mtu,
+                       .rq_psn = Psn(wiring.rq_psn)}),
+            ModifyResult::kOk);
+  EXPECT_EQ(qp.Modify({.state = QpState::kRts, .sq_psn = Psn(wiring.sq_psn)}), ModifyResult::kOk);
+  return qp;
+}
+
 class Runner {
+  // Of whichever kind it is.
+  template <typename Action>
+  auto Do(const Action& action) {
+    return std::visit(action, qp_);
+  }
+
  public:
   Runner() : qp_(Connected({})) {
     memory_.Add(kLkey, 0, 0x10000);
@@ -158,7 +187,7 @@ class Runner {
     if (verb == ">") return Expect(&packets_, rest);
     if (verb == "complete") return Expect(&completions_, rest);
     if (verb == "state") {
-      EXPECT_EQ(static_cast<int>(qp_.state()), std::stoi(rest));
+      EXPECT_EQ(static_cast<int>(Do([](auto& qp) { return qp.state(); })), std::stoi(rest));
       return;
     }
     Finish();
@@ -168,11 +197,15 @@ class Runner {
       Post(words);
     } else if (verb == "<") {
       const OwnedPacket packet = ParsePacket(words);
-      qp_.OnPacket(now_, packet.packet(), memory_);
+      if (rc() != nullptr) {
+        rc()->OnPacket(now_, packet.packet(), memory_);
+      } else {
+        std::get<UcQueuePair>(qp_).OnPacket(packet.packet(), memory_);
+      }
     } else if (verb == "time") {
       const Nanos until = now_ + ParseDuration(rest.substr(1));
-      while (qp_.next_deadline() <= until) {
-        now_ = std::max(now_, qp_.next_deadline());
+      while (rc() != nullptr && rc()->next_deadline() <= until) {
+        now_ = std::max(now_, rc()->next_deadline());
         Poll();
       }
       now_ = until;
@@ -188,7 +221,8 @@ class Runner {
     } else if (verb == "deregister") {
       memory_.Remove(static_cast<uint32_t>(words.Get("key")));
     } else if (verb == "modify") {
-      EXPECT_EQ(qp_.Modify({.state = static_cast<QpState>(words.Get("state"))}), ModifyResult::kOk);
+      const QpChange change{.state = static_cast<QpState>(words.Get("state"))};
+      EXPECT_EQ(Do([&](auto& qp) { return qp.Modify(change); }), ModifyResult::kOk);
     } else {
       ADD_FAILURE() << "unknown verb " << verb;
     }
@@ -204,6 +238,9 @@ class Runner {
   }
 
  private:
+  // Null if the scenario is about an unreliable connection.
+  QueuePair* rc() { return std::get_if<QueuePair>(&qp_); }
+
   void Configure(const Words& words) {
     Wiring w;
     if (words.Has("rxe")) w.policy = RxeLike();
@@ -220,7 +257,11 @@ class Runner {
     w.policy.ack_after = static_cast<int>(words.Get("ack_after", 1));
     w.policy.ack_delay_ns = static_cast<Nanos>(words.Get("ack_delay_us", 0)) * kMicrosecond;
     w.policy.rate.line_rate_bps = static_cast<int64_t>(words.Get("line_mbps", 100'000)) * 1'000'000;
-    qp_ = Connected(w);
+    if (words.Has("uc")) {
+      qp_ = ConnectedUc(w);
+    } else {
+      qp_ = Connected(w);
+    }
   }
 
   void Post(const Words& words) {
@@ -229,7 +270,8 @@ class Runner {
     const auto length = static_cast<uint32_t>(words.Get("len"));
     const auto lkey = static_cast<uint32_t>(words.Get("lkey", kLkey));
     if (what == "recv") {
-      EXPECT_EQ(qp_.PostRecv({.wr_id = wr_id, .sges = OneSge(0x4000, length, lkey)}), PostResult::kOk);
+      const RecvWr recv{.wr_id = wr_id, .sges = OneSge(0x4000, length, lkey)};
+      EXPECT_EQ(Do([&](auto& qp) { return qp.PostRecv(recv); }), PostResult::kOk);
       return;
     }
     static const std::map<std::string, WrOpcode> kOpcodes = {
@@ -249,15 +291,20 @@ class Runner {
     wr.compare_add = words.Get("compare", words.Get("add"));
     wr.swap = words.Get("swap");
     wr.invalidate_rkey = static_cast<uint32_t>(words.Get("inv"));
-    wr.bind.rkey = wr.rkey;
-    EXPECT_EQ(qp_.PostSend(wr), PostResult::kOk);
+    wr.bind.emplace().rkey = wr.rkey;
+    EXPECT_EQ(Do([&](auto& qp) { return qp.PostSend(wr); }), PostResult::kOk);
   }
 
   void Poll() {
     KeepingSink sink;
-    qp_.Poll(now_, memory_, sink);
+    if (rc() != nullptr) {
+      rc()->Poll(now_, memory_, sink);
+    } else {
+      std::get<UcQueuePair>(qp_).Poll(memory_, sink);
+    }
     for (const OwnedPacket& packet : sink.sent) packets_.push_back(Describe(packet.packet()));
-    for (Completion c; qp_.NextCompletion(&c);) completions_.push_back(Describe(c));
+    for (Completion c; Do([&](auto& qp) { return qp.NextCompletion(&c); });)
+      completions_.push_back(Describe(c));
   }
 
   static void Expect(std::deque<std::string>* have, const std::string& want) {
@@ -267,7 +314,7 @@ class Runner {
   }
 
   FlatMemory memory_;
-  QueuePair qp_;
+  std::variant<QueuePair, UcQueuePair> qp_;
   Nanos now_ = 0;
   std::deque<std::string> packets_;
   std::deque<std::string> completions_;

@@ -83,6 +83,31 @@ TEST(SgesTest, FewLieInPlaceAndCopiesShareTheOthers) {
   for (size_t i = 0; i < kMaxSge; ++i) EXPECT_EQ(many[i].address, i);
 }
 
+// A queue holds the pieces of what is in it, and of nothing that has left.
+TEST(SgesTest, AreGivenBackWithTheirRequest) {
+  FlatMemory memory;
+  memory.Add(kFromKey, 0, 1000);
+  const SgeList list = SgeList::Of(std::vector<Sge>(kMaxSge, {0, 8, kFromKey}));
+  const auto holders = [&list] { return list.more.use_count() - 1; };
+  QueuePair rc = Connected({});
+  ASSERT_EQ(rc.PostRecv({.sges = list}), PostResult::kOk);
+  ASSERT_EQ(rc.PostSend({.sges = list}), PostResult::kOk);
+  EXPECT_EQ(holders(), 2);
+  ASSERT_EQ(rc.Modify({.state = QpState::kErr}), ModifyResult::kOk);
+  EXPECT_EQ(holders(), 0);
+
+  UdQueuePair ud({.local_ip = kLocalIp, .local_qpn = kLocalQpn});
+  ASSERT_EQ(ud.Modify(QpState::kInit, 1), ModifyResult::kOk);
+  ASSERT_EQ(ud.Modify(QpState::kRtr), ModifyResult::kOk);
+  ASSERT_EQ(ud.Modify(QpState::kRts, {}, Psn(0)), ModifyResult::kOk);
+  ASSERT_EQ(ud.PostSend({.sges = list, .ud = UdAddress{kRemoteIp, kRemoteQpn, 1}}), PostResult::kOk);
+  EXPECT_EQ(holders(), 1);
+  KeepingSink sink;
+  ud.Poll(memory, sink);
+  EXPECT_EQ(sink.sent.size(), 1u);
+  EXPECT_EQ(holders(), 0);
+}
+
 TEST(SgesTest, MoreThanThereAreOrMayBeAreRefused) {
   SgeList torn = OneSge(0, 8, kFromKey);
   torn.count = kSgesInPlace + 1;  // without the others
@@ -100,7 +125,7 @@ TEST(SgesTest, MoreThanThereAreOrMayBeAreRefused) {
     EXPECT_EQ(rc.PostSend({.sges = list}), PostResult::kInvalid);
     EXPECT_EQ(rc.PostRecv({.sges = list}), PostResult::kInvalid);
     EXPECT_EQ(uc.PostRecv({.sges = list}), PostResult::kInvalid);
-    EXPECT_EQ(ud.PostSend({.sges = list}), PostResult::kInvalid);
+    EXPECT_EQ(ud.PostSend({.sges = list, .ud = UdAddress{kRemoteIp, kRemoteQpn, 1}}), PostResult::kInvalid);
     EXPECT_EQ(ud.PostRecv({.sges = list}), PostResult::kInvalid);
   }
 }

@@ -105,7 +105,7 @@ void QueuePair::FlushAll() {
 // The oldest request ends in an error, signaled or not, and the queue pair with it (10.8.6, 10.7.3.1).
 void QueuePair::FailSend(WcStatus status) {
   if (tx_.sends.empty()) return;
-  completions_.push_back({.wr_id = tx_.sends.front().wr.wr_id, .status = status});
+  completions_.push_back({.wr_id = tx_.sends.front().wr_id, .status = status});
   tx_.sends.pop_front();
   rx_.responses.clear();
   EnterError();

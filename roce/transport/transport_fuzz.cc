@@ -151,7 +151,8 @@ class Trial {
       p.atomic.swap_or_add = Next32(in_);
       p.atomic.compare = (flags & 64) != 0 ? 0 : Next32(in_);
     }
-    p.original = in_.Next();
+    const uint8_t original = in_.Next();
+    if (info.atomic_ack_eth) p.original = original;
     p.invalidate_rkey = kWindowKey + (flags & 1);
     const uint64_t before = kind_.untimely();
     kind_.OnPacket(now_, p, memory_);
@@ -170,7 +171,7 @@ class Trial {
       wr.sges = OneSge(in_.Next(), length * 8, (how & 32) != 0 ? kLocalKey : in_.Next());
     }
     if (IsLocal(wr.opcode)) wr.sges.count = 0;
-    wr.invalidate_rkey = wr.bind.rkey = kWindowKey;
+    wr.invalidate_rkey = wr.bind.emplace().rkey = kWindowKey;
     if (kind_.qp.PostSend(wr) != PostResult::kOk) return;
     if (IsReadOrAtomic(wr.opcode)) read_wr_[reads_++] = posted_sends_;
     ++posted_sends_;

@@ -34,26 +34,6 @@ const char* Name(WcStatus status) {
   return "unknown";
 }
 
-WcOpcode DoneAs(WrOpcode op) {
-  switch (op) {
-    case WrOpcode::kWrite:
-    case WrOpcode::kWriteImm:
-      return WcOpcode::kWrite;
-    case WrOpcode::kRead:
-      return WcOpcode::kRead;
-    case WrOpcode::kCompareSwap:
-      return WcOpcode::kCompareSwap;
-    case WrOpcode::kFetchAdd:
-      return WcOpcode::kFetchAdd;
-    case WrOpcode::kLocalInv:
-      return WcOpcode::kLocalInv;
-    case WrOpcode::kBindMw:
-      return WcOpcode::kBindMw;
-    default:
-      return WcOpcode::kSend;
-  }
-}
-
 SgeList SgeList::Of(std::span<const Sge> pieces) {
   SgeList list;
   list.count = static_cast<uint8_t>(pieces.size());

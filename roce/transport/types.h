@@ -82,6 +82,19 @@ struct SgeList {
   // Of at most kMaxSge pieces.
   static SgeList Of(std::span<const Sge> pieces);
 
+  // Becomes `list`, which is whole, and of which no more is read than has to be: for the places of a queue,
+  // which were given back before.
+  void Take(const SgeList& list) {
+    count = list.count;
+    sge[0] = list.sge[0];
+    if (count <= 1) return;
+    sge = list.sge;
+    if (count > kSgesInPlace) more = list.more;
+  }
+  void Release() {
+    if (more != nullptr) more.reset();
+  }
+
   // i < count, of a list that is whole.
   const Sge& operator[](size_t i) const { return i < kSgesInPlace ? sge[i] : (*more)[i - kSgesInPlace]; }
   // Whether there are as many as count says, and no more than may be.
@@ -90,6 +103,7 @@ struct SgeList {
            (count <= kMaxSge && more != nullptr && more->size() >= count - kSgesInPlace);
   }
   uint64_t bytes() const {
+    if (count == 1) return sge[0].length;
     uint64_t sum = 0;
     for (size_t i = 0; i < count; ++i) sum += (*this)[i].length;
     return sum;
@@ -120,6 +134,7 @@ struct WindowBind {
   bool zero_based = false;  // the peer counts from the window's begin
 };
 
+// What a consumer hands over. The queue takes of it what the opcode has.
 struct SendWr {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kSend;
@@ -139,13 +154,21 @@ struct SendWr {
   uint64_t compare_add = 0;
   uint64_t swap = 0;
   uint32_t invalidate_rkey = 0;  // of kLocalInv and kSendInv
-  WindowBind bind;               // of kBindMw
-  UdAddress ud;
+  // Few requests have these, and the others do not pay for them.
+  std::optional<WindowBind> bind;  // of kBindMw
+  std::optional<UdAddress> ud;     // of datagrams
 };
 
 struct RecvWr {
   uint64_t wr_id = 0;
   SgeList sges;
+
+  // As SgeList's.
+  void Take(const RecvWr& wr) {
+    wr_id = wr.wr_id;
+    sges.Take(wr.sges);
+  }
+  void Release() { sges.Release(); }
 };
 
 // As ibv_wc_opcode.
@@ -161,7 +184,25 @@ enum class WcOpcode : uint8_t {
   kRecvWriteImm = 129,
 };
 // What the completion of a send says that it was.
-WcOpcode DoneAs(WrOpcode op);
+constexpr WcOpcode DoneAs(WrOpcode op) {
+  switch (op) {
+    case WrOpcode::kWrite:
+    case WrOpcode::kWriteImm:
+      return WcOpcode::kWrite;
+    case WrOpcode::kRead:
+      return WcOpcode::kRead;
+    case WrOpcode::kCompareSwap:
+      return WcOpcode::kCompareSwap;
+    case WrOpcode::kFetchAdd:
+      return WcOpcode::kFetchAdd;
+    case WrOpcode::kLocalInv:
+      return WcOpcode::kLocalInv;
+    case WrOpcode::kBindMw:
+      return WcOpcode::kBindMw;
+    default:
+      return WcOpcode::kSend;
+  }
+}
 
 struct Completion {
   uint64_t wr_id = 0;
@@ -169,17 +210,18 @@ struct Completion {
   WcOpcode opcode = WcOpcode::kSend;  // only if status is kSuccess; but is_recv() always holds
   bool has_imm = false;
   bool solicited = false;
-  uint32_t imm = 0;
-  uint32_t bytes = 0;  // received, read or sent
   bool has_invalidated = false;
+  uint32_t imm = 0;
+  uint32_t bytes = 0;             // received, read or sent
   uint32_t invalidated_rkey = 0;  // own key that the peer has invalidated
-  // Only of a received datagram; bytes then counts kGrhBytes as well.
-  Ip src_ip;
+  // Only of a received datagram; bytes then counts kGrhBytes as well, which say from which address it came.
   Qpn src_qpn{};
 
   bool is_recv() const { return opcode >= WcOpcode::kRecv; }
   bool ok() const { return status == WcStatus::kSuccess; }
 };
+// Every message has at least one, which passes through two queues: half a cache line.
+static_assert(sizeof(Completion) == 32);
 
 enum class PostResult : uint8_t {
   kOk,

@@ -68,17 +68,13 @@ PostResult UcQueuePair::CheckSend(const SendWr& wr, size_t ahead) const {
   if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kRtr)
     return PostResult::kBadState;
   if (sends_.size() + ahead >= sends_.capacity() || !HasRoom(ahead)) return PostResult::kFull;
-  if (!IsWellFormed(wr, config_.max_inline_bytes) || wr.opcode >= WrOpcode::kRead)
-    return PostResult::kInvalid;
-  return PostResult::kOk;
+  const bool known = wr.opcode < WrOpcode::kRead || IsLocal(wr.opcode);
+  return known && IsWellFormed(wr, config_.max_inline_bytes) ? PostResult::kOk : PostResult::kInvalid;
 }
 
 PostResult UcQueuePair::PostSend(const SendWr& wr) {
   if (const PostResult result = CheckSend(wr); result != PostResult::kOk) return result;
-  // Requests leave in order: the one that used this inline slot before has left, or the queue would be full.
-  TakePosted(wr, attr_.path_mtu, posts_ % sends_.capacity(), config_.max_inline_bytes, &inline_bytes_,
-             &sends_.grow());
-  ++posts_;
+  TakePosted(wr, attr_.path_mtu, config_.max_inline_bytes, &inline_bytes_, &sends_);
   if (state_ == QpState::kErr || state_ == QpState::kSqe) FlushSends(&sends_, &completions_);
   return PostResult::kOk;
 }
@@ -87,7 +83,7 @@ PostResult UcQueuePair::PostRecv(const RecvWr& wr) {
   if (state_ == QpState::kReset) return PostResult::kBadState;
   if (config_.shared_receives || !IsWellFormed(wr)) return PostResult::kInvalid;
   if (recvs_.full() || !HasRoom()) return PostResult::kFull;
-  recvs_.push_back(wr);
+  recvs_.grow().Take(wr);
   if (state_ == QpState::kErr) FlushRecvs(&recvs_, &completions_);
   return PostResult::kOk;
 }
@@ -157,7 +153,7 @@ bool UcQueuePair::HasReceive(Memory& memory) {
   if (!recvs_.empty()) return true;
   if (!config_.shared_receives || !HasRoom()) return false;
   const std::optional<RecvWr> wr = memory.TakeSharedReceive();
-  if (wr) recvs_.push_back(*wr);
+  if (wr) recvs_.grow().Take(*wr);
   return wr.has_value();
 }
 
@@ -170,13 +166,16 @@ void UcQueuePair::Poll(Memory& memory, PacketSink& sink, int budget) {
   std::array<uint8_t, kMaxPathMtu> scratch;
   for (; budget > 0 && wants_poll(); --budget) {
     const PostedSend& request = sends_.front();
+    if (IsLocal(request.opcode)) {
+      DoLocal(memory);
+      continue;
+    }
     Packet packet = PacketTo(attr_, config_.local_qpn, config_.tos);
     packet.bth.psn = psn_;
     if (!CutPacket(request, sent_, attr_.path_mtu, inline_bytes_, memory, scratch, &packet)) {
       // What the peer has of the message it gives up when the next one begins.
-      Complete(WcStatus::kLocProtErr);
-      state_ = QpState::kSqe;
-      return FlushSends(&sends_, &completions_);
+      FailSend(WcStatus::kLocProtErr);
+      continue;
     }
     packet.bth.opcode = UcOf(packet.bth.opcode);
     psn_ = psn_ + 1;
@@ -189,14 +188,31 @@ void UcQueuePair::Poll(Memory& memory, PacketSink& sink, int budget) {
 // The oldest send has ended.
 void UcQueuePair::Complete(WcStatus status) {
   const PostedSend& request = sends_.front();
-  if (request.wr.signaled || status != WcStatus::kSuccess) {
-    completions_.push_back({.wr_id = request.wr.wr_id,
+  if (request.signaled || status != WcStatus::kSuccess) {
+    completions_.push_back({.wr_id = request.wr_id,
                             .status = status,
-                            .opcode = DoneAs(request.wr.opcode),
+                            .opcode = DoneAs(request.opcode),
                             .bytes = request.length});
   }
   sends_.pop_front();
   sent_ = 0;
+}
+
+void UcQueuePair::FailSend(WcStatus status) {
+  Complete(status);
+  state_ = QpState::kSqe;
+  FlushSends(&sends_, &completions_);
+}
+
+// Binds or invalidates. All before it has gone, and is complete: there is nothing for a fence to wait for.
+void UcQueuePair::DoLocal(Memory& memory) {
+  const PostedSend& request = sends_.front();
+  const bool binds = request.opcode == WrOpcode::kBindMw;
+  if (binds ? memory.Bind(request.bind) : memory.Invalidate(request.invalidate_rkey)) {
+    Complete(WcStatus::kSuccess);
+  } else {
+    FailSend(binds ? WcStatus::kMwBindErr : WcStatus::kLocQpOpErr);
+  }
 }
 
 void UcQueuePair::EnterError() {

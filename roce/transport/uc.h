@@ -1,5 +1,6 @@
 // An unreliable connection (UC) queue pair: the sibling of QueuePair, in the same manner (no I/O, a copy is a
 // snapshot). Sends and Writes, with immediate data or not, to one peer; nothing is acknowledged or repeated.
+// Memory windows are bound and invalidated in their turn among them.
 // InfiniBand Architecture Specification 1.4, 9.8.2.
 //
 // A message arrives whole or not at all: one of which a packet is missing is dropped in silence, its receive
@@ -53,8 +54,8 @@ class UcQueuePair {
   QpState state() const { return state_; }
   const QpAttributes& attributes() const { return attr_; }
 
-  // Sends and Writes. One is complete when its last packet has been given to the sink, so that its memory may
-  // be the consumer's again as soon as the sink has let go of it.
+  // Sends, Writes, and what is local. One is complete when its last packet has been given to the sink, so
+  // that its memory may be the consumer's again as soon as the sink has let go of it.
   PostResult PostSend(const SendWr& wr);
   // As QueuePair's.
   PostResult CheckSend(const SendWr& wr, size_t ahead = 0) const;
@@ -77,6 +78,8 @@ class UcQueuePair {
   void GiveUp();
   void Execute(const Packet& packet, Message kind, Memory& memory);
   void Complete(WcStatus status);
+  void FailSend(WcStatus status);
+  void DoLocal(Memory& memory);
   void EnterError();
 
   UcConfig config_;
@@ -84,7 +87,6 @@ class UcQueuePair {
   QpAttributes attr_;
   Ring<PostedSend> sends_;
   std::vector<uint8_t> inline_bytes_;
-  uint64_t posts_ = 0;
   int64_t sent_ = 0;  // packets of the oldest send
   Psn psn_;           // of the next packet
   Ring<RecvWr> recvs_;

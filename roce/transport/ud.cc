@@ -92,7 +92,8 @@ PostResult UdQueuePair::CheckSend(const SendWr& wr, size_t ahead) const {
     return PostResult::kBadState;
   if (!wr.sges.whole() || (wr.opcode != WrOpcode::kSend && wr.opcode != WrOpcode::kSendImm))
     return PostResult::kInvalid;
-  if (wr.ud.ip.is_v4() != wr.ud.from.value_or(config_.local_ip).is_v4()) return PostResult::kInvalid;
+  if (!wr.ud || wr.ud->ip.is_v4() != wr.ud->from.value_or(config_.local_ip).is_v4())
+    return PostResult::kInvalid;
   const bool is_inline = !wr.inline_bytes.empty();
   const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.bytes();
   if (length > config_.mtu || (is_inline && length > config_.max_inline_bytes)) return PostResult::kInvalid;
@@ -104,15 +105,21 @@ PostResult UdQueuePair::PostSend(const SendWr& wr) {
   if (const PostResult result = CheckSend(wr); result != PostResult::kOk) return result;
   const bool is_inline = !wr.inline_bytes.empty();
   const uint64_t length = is_inline ? wr.inline_bytes.size() : wr.sges.bytes();
-  SendEntry entry{.wr = wr, .length = static_cast<uint32_t>(length), .is_inline = is_inline};
-  entry.wr.inline_bytes = {};
+  SendEntry& entry = sends_.grow();
+  entry.wr_id = wr.wr_id;
+  entry.signaled = wr.signaled;
+  entry.solicited = wr.solicited;
+  entry.has_imm = HasImm(wr.opcode);
+  entry.is_inline = is_inline;
+  entry.imm = wr.imm;
+  entry.length = static_cast<uint32_t>(length);
+  entry.to = *wr.ud;
   if (is_inline) {
-    // Entries leave in order: the one that used this slot before has left, or the queue would be full.
-    entry.inline_at = static_cast<uint32_t>(posts_ % sends_.capacity()) * config_.max_inline_bytes;
+    entry.inline_at = static_cast<uint32_t>(sends_.back_place()) * config_.max_inline_bytes;
     std::ranges::copy(wr.inline_bytes, inline_bytes_.begin() + entry.inline_at);
+  } else {
+    entry.sges.Take(wr.sges);
   }
-  ++posts_;
-  sends_.push_back(entry);
   if (state_ == QpState::kErr || state_ == QpState::kSqe) FlushSends();
   return PostResult::kOk;
 }
@@ -121,7 +128,7 @@ PostResult UdQueuePair::PostRecv(const RecvWr& wr) {
   if (state_ == QpState::kReset) return PostResult::kBadState;
   if (!IsWellFormed(wr)) return PostResult::kInvalid;
   if (recvs_.full() || !HasRoom()) return PostResult::kFull;
-  recvs_.push_back(wr);
+  recvs_.grow().Take(wr);
   if (state_ == QpState::kErr) FlushRecvs();
   return PostResult::kOk;
 }
@@ -141,22 +148,21 @@ void UdQueuePair::OnPacket(const Packet& packet, Memory& memory) {
     return void(++counters_.bad_state);
   if (packet.deth.qkey != qkey_) return void(++counters_.bad_qkey);
   if (recvs_.empty()) return void(++counters_.no_recv);
-  const RecvWr recv = recvs_.front();
+  const RecvWr& recv = recvs_.front();
   const uint64_t bytes = kGrhBytes + packet.payload.size();
   if (bytes > recv.sges.bytes()) return void(++counters_.too_long);
-  recvs_.pop_front();
   Completion completion{.wr_id = recv.wr_id,
                         .opcode = WcOpcode::kRecv,
                         .has_imm = info.imm,
                         .solicited = packet.bth.solicited,
                         .imm = info.imm ? packet.imm : 0,
                         .bytes = static_cast<uint32_t>(bytes),
-                        .src_ip = packet.src_ip,
                         .src_qpn = packet.deth.src_qp};
   const auto header = HeaderOf(packet);
   const bool written = Scatter(recv.sges, 0, header, memory) &&
                        (packet.payload.empty() || Scatter(recv.sges, kGrhBytes, packet.payload, memory));
   if (!written) completion.status = WcStatus::kLocProtErr;
+  recvs_.pop_front();
   completions_.push_back(completion);
   if (written) return;
   state_ = QpState::kErr;
@@ -169,23 +175,22 @@ bool UdQueuePair::Emit(const SendEntry& entry, Memory& memory, PacketSink& sink)
   Packet packet;
   if (entry.is_inline) {
     packet.payload = std::span(inline_bytes_).subspan(entry.inline_at, entry.length);
-  } else if (!Gather(entry.wr.sges, 0, entry.length, memory, scratch, &packet.payload)) {
+  } else if (!Gather(entry.sges, 0, entry.length, memory, scratch, &packet.payload)) {
     return false;
   }
-  packet.src_ip = entry.wr.ud.from.value_or(config_.local_ip);
-  packet.dst_ip = entry.wr.ud.ip;
+  packet.src_ip = entry.to.from.value_or(config_.local_ip);
+  packet.dst_ip = entry.to.ip;
   packet.udp_src_port = static_cast<uint16_t>(0xc000 | (Raw(config_.local_qpn) & 0x3fff));
   packet.tos = config_.tos;
-  const bool imm = entry.wr.opcode == WrOpcode::kSendImm;
-  packet.bth.opcode = imm ? Opcode::kUdSendOnlyImm : Opcode::kUdSendOnly;
-  packet.bth.solicited = entry.wr.solicited;
-  packet.bth.dest_qp = entry.wr.ud.ip.is_multicast() ? kMulticastQpn : entry.wr.ud.qpn;
+  packet.bth.opcode = entry.has_imm ? Opcode::kUdSendOnlyImm : Opcode::kUdSendOnly;
+  packet.bth.solicited = entry.solicited;
+  packet.bth.dest_qp = entry.to.ip.is_multicast() ? kMulticastQpn : entry.to.qpn;
   packet.bth.psn = psn_;
   psn_ = psn_ + 1;
   // A Q_Key with its top bit set stands for the queue pair's own (10.2.5).
-  const bool own = (entry.wr.ud.qkey & kPrivilegedQkey) != 0;
-  packet.deth = {.qkey = own ? qkey_ : entry.wr.ud.qkey, .src_qp = config_.local_qpn};
-  packet.imm = imm ? entry.wr.imm : 0;
+  const bool own = (entry.to.qkey & kPrivilegedQkey) != 0;
+  packet.deth = {.qkey = own ? qkey_ : entry.to.qkey, .src_qp = config_.local_qpn};
+  packet.imm = entry.has_imm ? entry.imm : 0;
   ++counters_.packets_sent;
   sink.Send(packet);
   return true;
@@ -194,10 +199,10 @@ bool UdQueuePair::Emit(const SendEntry& entry, Memory& memory, PacketSink& sink)
 void UdQueuePair::Poll(Memory& memory, PacketSink& sink, int budget) {
   for (; budget > 0 && wants_poll(); --budget) {
     const SendEntry& entry = sends_.front();
-    Completion completion{.wr_id = entry.wr.wr_id, .opcode = WcOpcode::kSend, .bytes = entry.length};
+    Completion completion{.wr_id = entry.wr_id, .opcode = WcOpcode::kSend, .bytes = entry.length};
     const bool sent = Emit(entry, memory, sink);
     if (!sent) completion.status = WcStatus::kLocProtErr;
-    if (entry.wr.signaled || !sent) completions_.push_back(completion);
+    if (entry.signaled || !sent) completions_.push_back(completion);
     sends_.pop_front();
     if (sent) continue;
     state_ = QpState::kSqe;
@@ -207,7 +212,7 @@ void UdQueuePair::Poll(Memory& memory, PacketSink& sink, int budget) {
 
 void UdQueuePair::FlushSends() {
   for (; !sends_.empty(); sends_.pop_front())
-    completions_.push_back({.wr_id = sends_.front().wr.wr_id, .status = WcStatus::kWrFlushErr});
+    completions_.push_back({.wr_id = sends_.front().wr_id, .status = WcStatus::kWrFlushErr});
 }
 
 void UdQueuePair::FlushRecvs() {

@@ -56,7 +56,7 @@ class UdQueuePair {
   bool Detach(Ip group);
   bool IsAttached(Ip group) const;
 
-  PostResult PostSend(const SendWr& wr);  // kSend and kSendImm, to wr.ud
+  PostResult PostSend(const SendWr& wr);  // kSend and kSendImm, to *wr.ud
   // As QueuePair says.
   PostResult CheckSend(const SendWr& wr, size_t ahead = 0) const;
   PostResult PostRecv(const RecvWr& wr);
@@ -68,11 +68,20 @@ class UdQueuePair {
   const UdCounters& counters() const { return counters_; }
 
  private:
+  // As SendWr.
   struct SendEntry {
-    SendWr wr;
-    uint32_t length = 0;
-    uint32_t inline_at = 0;
+    uint64_t wr_id = 0;
+    bool signaled = true;
+    bool solicited = false;
+    bool has_imm = false;
     bool is_inline = false;
+    uint32_t imm = 0;
+    uint32_t length = 0;     // bytes
+    uint32_t inline_at = 0;  // in inline_bytes_; used if is_inline
+    UdAddress to;
+    SgeList sges;  // not of inline data
+
+    void Release() { sges.Release(); }
   };
 
   bool IsForUs(const Packet& packet) const;
@@ -88,7 +97,6 @@ class UdQueuePair {
   std::vector<Ip> groups_;
   Ring<SendEntry> sends_;
   std::vector<uint8_t> inline_bytes_;
-  uint64_t posts_ = 0;
   Ring<RecvWr> recvs_;
   Ring<Completion> completions_;
   UdCounters counters_;

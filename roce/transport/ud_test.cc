@@ -59,7 +59,6 @@ TEST_F(UdTest, ADatagramArrivesBehindItsHeader) {
   EXPECT_EQ(c.wr_id, 9u);
   EXPECT_EQ(c.bytes, 140u);
   EXPECT_EQ(c.imm, 77u);
-  EXPECT_EQ(c.src_ip, kLocalIp);
   EXPECT_EQ(c.src_qpn, kLocalQpn);
   EXPECT_TRUE(std::equal(bytes() + 3, bytes() + 103, bytes() + 1040));
   EXPECT_EQ(bytes()[1020], 0x45);
@@ -101,8 +100,10 @@ TEST_F(UdTest, AQkeyWithTheTopBitStandsForOurOwn) {
 }
 
 TEST_F(UdTest, ASendErrorLeadsToSqeAndBack) {
-  ASSERT_EQ(from_.PostSend({.wr_id = 1, .signaled = false, .sges = OneSge(0, 10, 99)}), PostResult::kOk);
-  ASSERT_EQ(from_.PostSend({.wr_id = 2, .sges = OneSge(0, 10, 1)}), PostResult::kOk);
+  const UdAddress to{kRemoteIp, kRemoteQpn, kQkey};
+  ASSERT_EQ(from_.PostSend({.wr_id = 1, .signaled = false, .sges = OneSge(0, 10, 99), .ud = to}),
+            PostResult::kOk);
+  ASSERT_EQ(from_.PostSend({.wr_id = 2, .sges = OneSge(0, 10, 1), .ud = to}), PostResult::kOk);
   KeepingSink sink;
   from_.Poll(memory_, sink);
   EXPECT_TRUE(sink.sent.empty());
@@ -123,10 +124,12 @@ TEST_F(UdTest, StatesAndLimits) {
   EXPECT_EQ(qp.Modify(QpState::kInit, kQkey), ModifyResult::kOk);
   EXPECT_EQ(qp.PostSend({}), PostResult::kBadState);
   EXPECT_EQ(qp.Modify(QpState::kRts, {}, Psn(1)), ModifyResult::kBadTransition);
-  EXPECT_EQ(from_.PostSend({.sges = OneSge(0, 257, 1)}), PostResult::kInvalid);
-  EXPECT_EQ(from_.PostSend({.opcode = WrOpcode::kRead}), PostResult::kInvalid);
+  const UdAddress to{kRemoteIp, kRemoteQpn, kQkey};
+  EXPECT_EQ(from_.PostSend({.sges = OneSge(0, 257, 1), .ud = to}), PostResult::kInvalid);
+  EXPECT_EQ(from_.PostSend({.opcode = WrOpcode::kRead, .ud = to}), PostResult::kInvalid);
   const std::vector<uint8_t> inline_bytes = {1, 2, 3};
-  ASSERT_EQ(from_.PostSend({.inline_bytes = inline_bytes}), PostResult::kOk);
+  EXPECT_EQ(from_.PostSend({.inline_bytes = inline_bytes}), PostResult::kInvalid) << "to nobody";
+  ASSERT_EQ(from_.PostSend({.inline_bytes = inline_bytes, .ud = to}), PostResult::kOk);
   KeepingSink sink;
   from_.Poll(memory_, sink);
   EXPECT_EQ(sink.sent.front().payload, inline_bytes);

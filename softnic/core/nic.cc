@@ -36,7 +36,7 @@ class Nic::QpMemory final : public roce::Memory {
   std::optional<roce::RecvWr> TakeSharedReceive() override {
     Srq& srq = nic_->srqs_.at(*init_.srq);
     if (srq.receives.empty()) return std::nullopt;
-    const roce::RecvWr wr = srq.receives.front();
+    roce::RecvWr wr = std::move(srq.receives.front());
     srq.receives.pop_front();
     if (srq.receives.size() < srq.limit) {
       srq.limit = 0;
@@ -96,6 +96,10 @@ void Nic::CreateQp(const QpInit& init) {
                       .policy = policy_});
   };
   EPIC_CHECK(cqs_.contains(init.send_cq) && cqs_.contains(init.recv_cq));
+  // With room for each, so that what was posted is never left lying for want of memory.
+  for (std::vector<uint32_t>* list : {&dirty_, &running_}) {
+    if (list->capacity() <= qps_.size()) list->reserve(2 * qps_.size() + 1);
+  }
   EPIC_CHECK(qps_.try_emplace(Raw(init.qpn), Qp{.init = init, .qp = make()}).second);
 }
 
@@ -204,18 +208,22 @@ void Nic::MarkDirty(uint32_t qpn, Qp& qp) {
   dirty_.push_back(qpn);
 }
 
-void Nic::OnPacket(Nanos now, const Packet& packet) {
+bool Nic::OnPacket(Nanos now, const Packet& packet) {
   ++counters_.packets_received;
   now_ = now;
   if (packet.bth.dest_qp == roce::kMulticastQpn) {
     for (auto& [qpn, qp] : qps_) {
       if (qp.init.type == QpType::kUd) Deliver(now, qpn, qp, packet);
     }
-    return;
+    return true;
   }
   const auto found = qps_.find(Raw(packet.bth.dest_qp));
-  if (found == qps_.end() || !IsOwn(packet.dst_ip)) return void(++counters_.no_queue_pair);
+  if (found == qps_.end() || !IsOwn(packet.dst_ip)) {
+    ++counters_.no_queue_pair;
+    return found == qps_.end();
+  }
   Deliver(now, found->first, found->second, packet);
+  return true;
 }
 
 void Nic::Deliver(Nanos now, uint32_t qpn, Qp& qp, const Packet& packet) {
@@ -248,7 +256,9 @@ void Nic::Run(Nanos now, roce::PacketSink& out) {
     one.head.payload = one.payload;
     OnPacket(now, one.head);
   }
-  for (const uint32_t qpn : std::exchange(dirty_, {})) {
+  running_.clear();
+  running_.swap(dirty_);
+  for (const uint32_t qpn : running_) {
     const auto found = qps_.find(qpn);
     if (found != qps_.end()) RunQp(now, qpn, found->second, sink);
   }

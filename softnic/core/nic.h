@@ -81,6 +81,10 @@ class Nic {
   // What it has beside `ip`: datagrams to these are taken as well.
   void SetMoreAddresses(std::vector<Ip> more) { more_ips_ = std::move(more); }
 
+  // So many packets wait at its port at most before some are lost. RDMA Reads ask for no more than half as
+  // many together (nic_reads.cc).
+  void SetPlaces(size_t places);
+
   MemoryTable& memory() { return memory_; }
 
   // Packets that a reliable queue pair can have unacknowledged while few others are at work.
@@ -136,8 +140,9 @@ class Nic {
   roce::PostResult PostSends(Qpn qpn, std::span<const roce::SendWr> wrs);
   roce::PostResult PostRecv(Qpn qpn, const roce::RecvWr& wr);
 
-  // One packet from the network that was parsed and has a right ICRC.
-  void OnPacket(Nanos now, const roce::Packet& packet);
+  // One packet from the network that was parsed and has a right ICRC. False if it was dropped because it is
+  // to none of its addresses, though one of its queue pairs has the number.
+  bool OnPacket(Nanos now, const roce::Packet& packet);
   // Sends what is to be sent and handles timers that are due.
   void Run(Nanos now, roce::PacketSink& sink);
   // When Run is to be called again: 0 at once, kNever if only a call or a packet can change anything.
@@ -191,6 +196,8 @@ class Nic {
   void PushWork(uint32_t cq, const Work& work);
   void TellEnd(uint32_t qpn, Qp& qp);
 
+  static constexpr int64_t kMaxReadWindow = 512;
+
   Ip ip_;
   std::vector<Ip> more_ips_;
   uint32_t mtu_;
@@ -202,8 +209,10 @@ class Nic {
   int armed_cqs_ = 0;
   std::map<uint32_t, Srq> srqs_;
   std::map<uint32_t, Qp> qps_;  // by QPN
-  std::vector<uint32_t> dirty_;
-  int busy_ = 0;                  // reliable connections that wait for acknowledgements
+  // QPNs, each once; running_ those that Run looks at. Both have room for all.
+  std::vector<uint32_t> dirty_, running_;
+  int busy_ = 0;  // reliable connections that wait for acknowledgements
+  int64_t read_window_ = kMaxReadWindow;
   int64_t reads_awaited_ = 0;     // packets of responses, of all queue pairs
   std::deque<uint32_t> readers_;  // those that wait for the others' Reads, in turn
   TimerQueue timers_;

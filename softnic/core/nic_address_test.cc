@@ -45,10 +45,12 @@ TEST(NicAddressTest, DatagramsAreTakenAtEachOfThem) {
   for (const Ip to : {Ip(TwoQps::kIp), kOwn6, kForeign6, Ip(Ipv4{0x0a000009})}) {
     packet.src_ip = to.is_v4() ? Ip(Ipv4{0x0a000007}) : Ipv6(7);
     packet.dst_ip = to;
-    t.nic.OnPacket(0, packet);
+    EXPECT_EQ(t.nic.OnPacket(0, packet), to == Ip(TwoQps::kIp) || to == kOwn6);
   }
+  packet.bth.dest_qp = Qpn{Raw(qpn) + 1};
+  EXPECT_TRUE(t.nic.OnPacket(0, packet)) << "nobody's packet: its address does not matter";
   EXPECT_EQ(t.Poll().size(), 2u);
-  EXPECT_EQ(t.nic.counters().no_queue_pair, 2u) << "those to somebody else's address";
+  EXPECT_EQ(t.nic.counters().no_queue_pair, 3u) << "that, and those to somebody else's address";
 }
 
 TEST(NicAddressTest, WhatGoesToOneOfThemGoesRoundInside) {
@@ -58,7 +60,7 @@ TEST(NicAddressTest, WhatGoesToOneOfThemGoesRoundInside) {
   ASSERT_EQ(t.nic.PostRecv(qpn, t.Recv(1, 100, 100)), PostResult::kOk);
   roce::SendWr wr = t.Send(2, 0, 10);
   for (const Ip to : {kOwn6, kForeign6}) {
-    wr.ud = {to, qpn, kQkey, kOwn6};
+    wr.ud = roce::UdAddress{to, qpn, kQkey, kOwn6};
     ASSERT_EQ(t.nic.PostSend(qpn, wr), PostResult::kOk);
     t.Settle();
   }

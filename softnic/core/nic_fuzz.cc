@@ -7,26 +7,24 @@
 // AddressSanitizer watches the rest.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <vector>
 
 #include "base/check.h"
-#include "base/fuzz_input.h"
 #include "roce/transport/transport_testing.h"
 #include "softnic/core/nic.h"
-#include "softnic/core/nic_fuzz_ends.h"
-#include "softnic/core/nic_fuzz_testing.h"
-#include "softnic/core/nic_fuzz_windows.h"
+#include "softnic/core/nic_fuzz_choices.h"
 
 namespace epic::softnic::testing {
 namespace {
 
-using roce::Packet;
 using roce::QpState;
+using roce::testing::OwnedPacket;
 
-class Trial {
+class Trial final : private Choices {
  public:
-  Trial(const uint8_t* data, size_t size) : in_(data, size) {
+  Trial(const uint8_t* data, size_t size) : Choices(data, size) {
+    nic_.SetPlaces(10);  // so that Reads wait for each other
+    nic_.SetMoreAddresses({kIp6});
     std::ranges::fill(arena_, kGuard);
     for (size_t i = 0; i < kFixed; ++i) {
       const uint32_t pd = i < 4 ? kPd : i == 4 ? kOtherPd : kSecretPd;
@@ -42,11 +40,11 @@ class Trial {
   void Run() {
     while (!in_.empty()) {
       Step();
-      const std::vector<bool> allowed = Allowed();
       roce::testing::KeepingSink sink;
-      nic_.Run(now_, sink);
-      Check(allowed);
+      if (runs_) nic_.Run(now_, sink);
+      Check();
       CheckSent(sink);
+      NoteSent(sink);
       if (polls_) TakeCompletions();
       for (Event event; nic_.NextEvent(&event);) EPIC_CHECK(event.id != 0);
     }
@@ -57,15 +55,8 @@ class Trial {
   }
 
  private:
-  static size_t FixedOffset(size_t i) { return kGap + i * kStride; }
-  uint32_t Next32() {
-    uint32_t value = 0;
-    for (int i = 0; i < 4; ++i) value = value << 8 | in_.Next();
-    return value;
-  }
-
   void Step() {
-    switch (in_.Next() % 16) {
+    switch (in_.Next() % 24) {
       case 0:
         return PostSend();
       case 1:
@@ -74,25 +65,48 @@ class Trial {
         return PostRecv(true);
       case 3:
         now_ += in_.Next() * kMillisecond;
-        return;
+        return nic_.SetTime(now_);
       case 4:
         return ChangeState();
       case 5:
         return ChangeMemory();
       case 6:
-        polls_ = in_.Next() < 0xc0;
-        nic_.ArmCq(cqs_[in_.Next() % 2], (in_.Next() & 1) != 0);
-        return nic_.SetSrqLimit(srq_, in_.Next() % kDepth);
+        return ChangeQueues();
       case 7:
-        return ArriveDatagram();
+        return void(nic_.OnPacket(now_, SomeDatagram().packet()));
+      case 8:
+        return PostBatch();
+      case 9:
+        return Reregister();
+      case 10:
+        return ChangeEnd();
+      case 11:
+        return void(runs_ = !runs_);
+      case 12:
+      case 13:
+        for (const OwnedPacket& packet : AnswersTo(SomeEnd())) nic_.OnPacket(now_, packet.packet());
+        return;
+      case 23:
+        return Flood(SomeEnd());
       default:
-        return Arrive();
+        if (const auto packet = SomePacket(SomeEnd())) nic_.OnPacket(now_, packet->packet());
     }
   }
 
-  // --- calls
+  // The same packet with one PSN after the other: more answers than there is room for.
+  void Flood(End& end) {
+    constexpr int kFlood = 200;
+    auto packet = SomePacket(end);
+    if (!packet) return;
+    const bool asks = end.next_psn == packet->head.bth.psn.raw() + 1;
+    for (int i = 0; i < kFlood; ++i) {
+      nic_.OnPacket(now_, packet->packet());
+      packet->head.bth.psn = packet->head.bth.psn + 1;
+    }
+    if (asks) end.next_psn = packet->head.bth.psn.raw();
+  }
 
-  End& SomeEnd() { return ends_[in_.Next() % ends_.size()]; }
+  // --- calls
 
   void Open(End& end) {
     end.exists = true;
@@ -117,14 +131,17 @@ class Trial {
 
   void ChangeState() {
     End& end = SomeEnd();
-    const uint8_t how = in_.Next() % 4;
+    const uint8_t how = in_.Next() % 8;
     if (!end.exists) return Open(end);
-    if (how == 0) return Close(end);
     const bool ud = end.type == QpType::kUd;
-    Change(nic_, end, how == 1 ? QpState::kErr : how == 2 && !ud ? QpState::kSqd : QpState::kReset);
-    if (nic_.state(end.qpn) != QpState::kReset) return;
+    if (how == 0) return Close(end);
+    if (how == 1) return Change(nic_, end, QpState::kErr);
+    if (how == 2 && !ud) return Change(nic_, end, QpState::kSqd);
+    if (how == 3) return Change(nic_, end, QpState::kRts);  // from SQD or SQE, or refused
+    Change(nic_, end, QpState::kReset);
+    windows_.OnReset(end.qpn);
     ForgetBuffers(end);
-    Connect(nic_, end);
+    Connect(nic_, end, how == 4 ? QpState::kInit : how == 5 ? QpState::kRtr : QpState::kRts);
   }
 
   void Register(Mr mr) {
@@ -154,31 +171,50 @@ class Trial {
     mr.live = false;
   }
 
-  // Mostly a key that is or was one, sometimes any number.
-  uint32_t SomeKey() {
-    const uint8_t how = in_.Next();
-    return how < 0xb0 ? mrs_[how % mrs_.size()].key : how < 0xf0 ? windows_.KeyOf(how) : Next32();
-  }
-
-  // Mostly in or close to what the key names.
-  uint64_t SomeAddress(uint32_t key) {
-    const uint8_t how = in_.Next();
-    const auto mr = std::ranges::find(mrs_, key, &Mr::key);
-    if (how < 0xc0 && mr == mrs_.end()) return windows_.AddressIn(key, how);
-    if (how >= 0xf0 || mr == mrs_.end()) return uint64_t{Next32()} << (in_.Next() % 33);
-    return kBase + mr->offset + (how < 0x80 ? how : mr->length + how - 0xb0);
-  }
-
-  // Mostly one piece, sometimes more than lie in place.
-  std::vector<roce::Sge> SomeSges() {
-    const uint8_t how = in_.Next();
-    std::vector<roce::Sge> sges(how < 0xd0 ? 1 : how % 8);
-    for (roce::Sge& sge : sges) {
-      sge.lkey = SomeKey();
-      sge.address = SomeAddress(sge.lkey);
-      sge.length = in_.Next() * 3u;
+  // Any part of the fixed regions' bytes, but for the secret ones, in any domain with any rights; windows
+  // that are bound, or may be before long, keep it as it is.
+  void Reregister() {
+    Mr& mr = mrs_[in_.Next() % mrs_.size()];
+    const uint8_t what = in_.Next();
+    const size_t region = in_.Next() % (kFixed - 1), from = in_.Next(), length = in_.Next();
+    if (mr.pd == kSecretPd || nic_.memory().HasWindows(mr.key) || windows_.IsAwaited(mr.key)) return;
+    std::optional<MemoryRange> range;
+    std::optional<uint32_t> pd;
+    std::optional<MemoryRights> rights;
+    const size_t offset = FixedOffset(region) + from;
+    if ((what & 1) != 0) range = {arena_.data() + offset, kBase + offset, length};
+    if ((what & 2) != 0) pd = (what & 8) != 0 ? kPd : kOtherPd;
+    if ((what & 4) != 0) rights = Rights(what >> 3);
+    const bool may = mr.live && (!range || length != 0);
+    EPIC_CHECK(nic_.memory().Reregister(mr.key, range, pd, rights) == may);
+    if (!may) return;
+    if (range) {
+      mr.offset = offset;
+      mr.length = length;
     }
-    return sges;
+    mr.pd = pd.value_or(mr.pd);
+    mr.rights = rights.value_or(mr.rights);
+  }
+
+  void ChangeQueues() {
+    const uint8_t how = in_.Next();
+    const uint32_t cq = cqs_[how % 2];
+    if (how >= 0xf0) return void(nic_.ResizeCq(cq, 4u + how % 16));
+    if (how >= 0xe0) return void(nic_.DisarmCq(cq));
+    polls_ = how < 0xc0;
+    nic_.ArmCq(cq, (how & 2) != 0);
+    nic_.SetSrqLimit(srq_, in_.Next() % kDepth);
+  }
+
+  // What may be asked of an end at any time.
+  void ChangeEnd() {
+    End& end = SomeEnd();
+    const uint8_t how = in_.Next();
+    if (!end.exists) return;
+    if (end.type == QpType::kRc) return nic_.ShareAcks(end.qpn, 1 + how % 4, (how >> 4) * kMillisecond);
+    const Ip group = (how & 1) != 0 ? Ip(kGroup) : kGroup6;
+    if ((how & 2) != 0) return void(nic_.DetachMulticast(end.qpn, group));
+    EPIC_CHECK(nic_.AttachMulticast(end.qpn, group) == (end.type == QpType::kUd));
   }
 
   void NoteBuffer(const End& end, bool shared, std::span<const roce::Sge> sges) {
@@ -187,57 +223,32 @@ class Trial {
       buffers_.push_back({next_id_, shared ? Qpn{} : end.qpn, shared ? kPd : end.pd, sge});
   }
 
+  void NotePosted(const End& end, const roce::SendWr& wr, std::span<const roce::Sge> sges) {
+    windows_.OnPosted(wr.wr_id, end, wr, mrs_);
+    if (roce::IsReadOrAtomic(wr.opcode)) NoteBuffer(end, false, sges);
+    next_id_ = wr.wr_id + 1;
+  }
+
   void PostSend() {
     const End& end = SomeEnd();
     if (!end.exists) return;
-    const uint8_t how = in_.Next();
-    roce::SendWr wr{.wr_id = next_id_, .opcode = static_cast<roce::WrOpcode>(how % 10)};
-    wr.signaled = (how & 8) != 0 || roce::IsReadOrAtomic(wr.opcode);
-    wr.fence = (how & 16) != 0;
-    wr.solicited = (how & 32) != 0;
-    const std::vector<roce::Sge> sges = SomeSges();
-    wr.sges = roce::SgeList::Of(sges);
-    static constexpr std::array<uint8_t, 32> kInline{};
-    if ((how & 192) == 192) wr.inline_bytes = kInline;
-    wr.rkey = SomeKey();
-    wr.remote_address = SomeAddress(wr.rkey);
-    if (roce::IsAtomic(wr.opcode)) SetAtomic(wr);
-    wr.ud = {(how & 64) != 0 ? kIp : kPeerIp, ends_[in_.Next() % ends_.size()].qpn, kQkey};
-    wr.invalidate_rkey = wr.rkey;
-    if (roce::IsLocal(wr.opcode)) SetLocal(wr);
-    if (nic_.PostSend(end.qpn, wr) != roce::PostResult::kOk) return;
-    windows_.OnPosted(next_id_, end, wr, mrs_);
-    if (roce::IsReadOrAtomic(wr.opcode)) NoteBuffer(end, false, sges);
-    ++next_id_;
+    const auto [wr, sges] = SomeRequest(next_id_);
+    if (nic_.PostSend(end.qpn, wr) == roce::PostResult::kOk) NotePosted(end, wr, sges);
   }
 
-  void SetLocal(roce::SendWr& wr) {
-    wr.signaled = true;
-    wr.inline_bytes = {};
-    wr.sges.count = 0;
-    if (wr.opcode != roce::WrOpcode::kBindMw) return;
-    const uint8_t which = in_.Next();
-    wr.bind = windows_.SomeBind(which, which >> 4);
-    // Mostly a part of the first region, or of the third, which peers may use by windows only.
-    const uint8_t how = in_.Next();
-    const size_t region = (how & 1) != 0 ? 0 : 2;
-    if (how < 0xe0) {
-      wr.bind.lkey = mrs_[region].key;
-      wr.bind.address = kBase + FixedOffset(region) + in_.Next();
-      wr.bind.length = 1 + in_.Next();
-    } else {
-      wr.bind.lkey = wr.sges.sge[0].lkey;
-      wr.bind.address = wr.sges.sge[0].address;
-      wr.bind.length = wr.sges.sge[0].length;
+  // Of one that is refused nothing is posted: its numbers are used again.
+  void PostBatch() {
+    const End& end = SomeEnd();
+    if (!end.exists) return;
+    std::vector<roce::SendWr> wrs;
+    std::vector<std::vector<roce::Sge>> sges;
+    for (size_t left = in_.Next() % 4u; left > 0; --left) {
+      auto one = SomeRequest(next_id_ + wrs.size());
+      wrs.push_back(std::move(one.first));
+      sges.push_back(std::move(one.second));
     }
-  }
-
-  void SetAtomic(roce::SendWr& wr) {
-    const uint8_t how = in_.Next();
-    if ((how & 1) != 0) wr.remote_address &= ~uint64_t{7};
-    const bool swaps = wr.opcode == roce::WrOpcode::kCompareSwap;
-    wr.compare_add = !swaps ? 0 : (how & 2) != 0 ? kOrdinaryWord : kArrivingWord;
-    wr.swap = (how & 4) != 0 ? kOrdinaryWord : kArrivingWord;
+    if (nic_.PostSends(end.qpn, wrs) != roce::PostResult::kOk) return;
+    for (size_t i = 0; i < wrs.size(); ++i) NotePosted(end, wrs[i], sges[i]);
   }
 
   // By a queue pair, or to the shared queue.
@@ -250,70 +261,6 @@ class Trial {
     if (posted != roce::PostResult::kOk) return;
     NoteBuffer(end, shared, sges);
     ++next_id_;
-  }
-
-  // --- packets
-
-  uint32_t SomePsn(uint32_t due) {
-    const uint8_t how = in_.Next();
-    return how < 0xf0 ? due + (how & 0xf) - 2 : Next32();
-  }
-
-  void Arrive() {
-    End& end = SomeEnd();
-    const uint8_t flags = in_.Next();
-    Packet p;
-    p.src_ip = end.peer_ip;
-    p.dst_ip = kIp;
-    // Those of RC, or of UC; sometimes of the other one.
-    const uint8_t operation = in_.Next();
-    const bool uc = (end.type == QpType::kUc) != (operation >= 0xf0);
-    p.bth.opcode = roce::Opcode{static_cast<uint8_t>(operation % 0x18)};
-    if (uc && p.bth.opcode <= roce::Opcode::kRcWriteOnlyImm) p.bth.opcode = roce::UcOf(p.bth.opcode);
-    if (!roce::Info(p.bth.opcode).known) return;
-    const roce::OpcodeInfo& info = roce::Info(p.bth.opcode);
-    p.bth.dest_qp = end.qpn;
-    p.bth.ack_req = (flags & 1) != 0;
-    p.bth.solicited = (flags & 2) != 0;
-    const bool response = info.aeth || p.bth.opcode == roce::Opcode::kRcReadResponseMiddle;
-    p.bth.psn = Psn(SomePsn(response ? 100u + in_.Next() : end.next_psn));
-    p.aeth.syndrome = (flags & 4) != 0 ? roce::kSyndromeAck : in_.Next();
-    const size_t bytes = !info.payload ? 0 : (flags & 8) != 0 ? kMtu : in_.Next() * 2u;
-    const std::vector<uint8_t> payload(bytes, kArriving);
-    p.payload = payload;
-    if (info.reth) {
-      p.reth.rkey = SomeKey();
-      p.reth.virtual_address = SomeAddress(p.reth.rkey);
-      const uint32_t more = info.only && info.payload ? 0 : in_.Next() * 4u;
-      p.reth.dma_length = (flags & 16) != 0 ? static_cast<uint32_t>(payload.size()) + more : Next32();
-    }
-    if (info.atomic_eth) {
-      roce::SendWr same{.opcode = p.bth.opcode == roce::Opcode::kRcCompareSwap ? roce::WrOpcode::kCompareSwap
-                                                                               : roce::WrOpcode::kFetchAdd};
-      same.rkey = SomeKey();
-      same.remote_address = SomeAddress(same.rkey);
-      SetAtomic(same);
-      const bool swaps = same.opcode == roce::WrOpcode::kCompareSwap;
-      p.atomic = {same.remote_address, same.rkey, swaps ? same.swap : same.compare_add,
-                  swaps ? same.compare_add : 0};
-    }
-    p.original = kArrivingWord;
-    if (info.ieth) p.invalidate_rkey = SomeKey();
-    nic_.OnPacket(now_, p);
-    if (end.exists && end.type != QpType::kUd && !response) end.next_psn = p.bth.psn.raw() + 1;
-  }
-
-  void ArriveDatagram() {
-    const uint8_t flags = in_.Next();
-    Packet p;
-    p.src_ip = kPeerIp;
-    p.dst_ip = (flags & 1) != 0 ? kGroup : kIp;
-    p.bth.opcode = (flags & 2) != 0 ? roce::Opcode::kUdSendOnly : roce::Opcode::kUdSendOnlyImm;
-    p.bth.dest_qp = (flags & 1) != 0 ? roce::kMulticastQpn : SomeEnd().qpn;
-    p.deth = {(flags & 4) != 0 ? kQkey : Next32(), kPeerQpn};
-    const std::vector<uint8_t> payload(in_.Next() * 2u, kArriving);
-    p.payload = payload;
-    nic_.OnPacket(now_, p);
   }
 
   // --- what must hold
@@ -337,10 +284,26 @@ class Trial {
     return allowed;
   }
 
-  void Check(const std::vector<bool>& allowed) {
+  // Before completions are taken, which say that buffers are written no more.
+  void Check() {
     if (arena_ == shadow_) return;
+    const std::vector<bool> allowed = Allowed();
     for (size_t i = 0; i < kArena; ++i) EPIC_CHECK(arena_[i] == shadow_[i] || allowed[i]);
     shadow_ = arena_;
+  }
+
+  // The last request of each end, so that it can be answered. Its source port tells whose it is.
+  void NoteSent(const roce::testing::KeepingSink& sink) {
+    for (const OwnedPacket& packet : sink.sent) {
+      const roce::Packet& p = packet.head;
+      const roce::OpcodeInfo& info = roce::Info(p.bth.opcode);
+      if (info.aeth || p.bth.opcode == roce::Opcode::kRcReadResponseMiddle) continue;
+      const auto end = std::ranges::find(ends_, Qpn{p.udp_src_port & 0x3fffu}, &End::qpn);
+      EPIC_CHECK(end != ends_.end());
+      end->sent_psn = p.bth.psn.raw();
+      end->sent_opcode = p.bth.opcode;
+      end->sent_bytes = p.reth.dma_length;
+    }
   }
 
   void TakeCompletions() {
@@ -362,19 +325,14 @@ class Trial {
     std::erase_if(buffers_, [&](const Buffer& b) { return b.qpn == end.qpn; });
   }
 
-  FuzzInput in_;
-  std::vector<uint8_t> arena_ = std::vector<uint8_t>(kArena), shadow_;
-  Nic nic_{kIp, kMtu, roce::Policy{}};
   std::array<uint32_t, 2> cqs_{};
   uint32_t srq_ = 0;
-  FuzzWindows windows_{nic_.memory()};
-  std::vector<Mr> mrs_;
   std::vector<Buffer> buffers_;
   std::array<Work, 64> works_;
   bool polls_ = true;
+  bool runs_ = true;  // after each step; else packets and calls gather
   Nanos now_ = 0;
   uint64_t next_id_ = 0;
-  std::array<End, kEnds> ends_ = AllEnds();
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ namespace epic::softnic::testing {
 inline constexpr uint64_t kBase = 0x10000;  // the address of the arena's first byte
 inline constexpr size_t kRegion = 600, kGap = 72, kFixed = 6, kStride = kRegion + kGap;
 inline constexpr size_t kArena = kGap + kFixed * kStride;
+inline size_t FixedOffset(size_t i) { return kGap + i * kStride; }
 inline constexpr uint8_t kGuard = 0xee, kSecret = 0xdd, kOrdinary = 0x11, kArriving = 0xab;
 inline constexpr uint32_t kSecretPd = 3;
 inline constexpr size_t kMaxMrs = 24;

@@ -42,16 +42,17 @@ class FuzzWindows {
   void OnPosted(uint64_t id, const End& end, const roce::SendWr& wr, const std::vector<Mr>& mrs) {
     if (wr.opcode == roce::WrOpcode::kLocalInv) posted_.push_back({id, wr.invalidate_rkey, 0});
     if (wr.opcode != roce::WrOpcode::kBindMw) return;
-    const Window* window = Find(wr.bind.window);
+    awaited_.push_back({id, wr.bind->lkey, end.qpn});
+    const Window* window = Find(wr.bind->window);
     if (window == nullptr) return;
-    if (!window->type_2) posted_.push_back({id, 0, wr.bind.window});
-    const auto mr = std::ranges::find(mrs, wr.bind.lkey, &Mr::key);
+    if (!window->type_2) posted_.push_back({id, 0, wr.bind->window});
+    const auto mr = std::ranges::find(mrs, wr.bind->lkey, &Mr::key);
     if (mr == mrs.end() || mr->pd != end.pd || window->pd != end.pd || !mr->rights.mw_bind) return;
-    const bool writes = wr.bind.remote_write || wr.bind.remote_atomic;
-    if (wr.bind.length == 0 || (writes && !mr->rights.local_write)) return;
-    const uint64_t begin = wr.bind.address - kBase - mr->offset;
-    if (begin > mr->length || wr.bind.length > mr->length - begin) return;
-    bound_.push_back({id, end.qpn, *window, wr.bind});
+    const bool writes = wr.bind->remote_write || wr.bind->remote_atomic;
+    if (wr.bind->length == 0 || (writes && !mr->rights.local_write)) return;
+    const uint64_t begin = wr.bind->address - kBase - mr->offset;
+    if (begin > mr->length || wr.bind->length > mr->length - begin) return;
+    bound_.push_back({id, end.qpn, *window, *wr.bind});
   }
 
   // Queues are polled: what completes in one round may have happened in any order.
@@ -59,6 +60,7 @@ class FuzzWindows {
 
   void OnCompleted(const Work& work) {
     const roce::Completion& c = work.completion;
+    std::erase_if(awaited_, [&](const Awaited& a) { return a.id == c.wr_id; });
     if (c.has_invalidated) {
       std::erase_if(bound_, [&](const Bound& b) {
         return b.done_in != 0 && b.done_in < round_ && b.bind.rkey == c.invalidated_rkey;
@@ -82,7 +84,17 @@ class FuzzWindows {
     posted_.erase(posted);
   }
 
+  // Its requests are forgotten.
+  void OnReset(Qpn qpn) {
+    std::erase_if(awaited_, [&](const Awaited& a) { return a.qpn == qpn; });
+  }
+  // Whether a request may still bind a window to the region.
+  bool IsAwaited(uint32_t lkey) const {
+    return std::ranges::find(awaited_, lkey, &Awaited::lkey) != awaited_.end();
+  }
+
   void OnDestroyed(Qpn qpn) {
+    OnReset(qpn);
     std::erase_if(bound_, [&](const Bound& b) { return b.window.type_2 && b.qpn == qpn; });
   }
 
@@ -128,6 +140,11 @@ class FuzzWindows {
     roce::WindowBind bind;
     int done_in = 0;  // the round in which it completed; 0: not yet
   };
+  struct Awaited {
+    uint64_t id;
+    uint32_t lkey;
+    Qpn qpn;
+  };
   // A request that ends what was bound before: by key, or by window.
   struct Ending {
     uint64_t id;
@@ -146,6 +163,7 @@ class FuzzWindows {
   std::vector<Window> windows_;
   std::vector<Bound> bound_;
   std::vector<Ending> posted_;
+  std::vector<Awaited> awaited_;  // binds whose completion has not been seen
   int round_ = 0;
 };
 

@@ -90,7 +90,7 @@ roce::PostResult Nic::PostSrqRecv(uint32_t id, const roce::RecvWr& wr) {
   Srq& srq = srqs_.at(id);
   if (!roce::IsWellFormed(wr)) return roce::PostResult::kInvalid;
   if (srq.receives.full()) return roce::PostResult::kFull;
-  srq.receives.push_back(wr);
+  srq.receives.grow().Take(wr);
   return roce::PostResult::kOk;
 }
 

@@ -6,19 +6,19 @@
 #include "softnic/core/nic.h"
 
 namespace epic::softnic {
-namespace {
 
-// No Read is begun while so many packets of responses are awaited, of a ring of 1024 places at an MTU of 4200
-// (port/ethernet_port.cc): the others are for one more Read and for what comes unasked.
-constexpr int64_t kReadWindow = 512;
-
-}  // namespace
+// No Read is begun while half as many packets of responses are awaited as the port has places for: the others
+// are for one more Read and for what comes unasked. More than kMaxReadWindow at a time make nothing faster.
+void Nic::SetPlaces(size_t places) {
+  const size_t half = std::min<size_t>(places / 2, kMaxReadWindow);
+  read_window_ = std::max<int64_t>(1, static_cast<int64_t>(half));
+}
 
 // Those that wait go first, each until the window is full or it has no more to ask for; who finds it full
 // keeps its turn.
 void Nic::LimitReads(uint32_t qpn, Qp& qp, roce::QueuePair& rc) {
   const bool turn = readers_.empty() || readers_.front() == qpn;
-  const int64_t room = kReadWindow - (reads_awaited_ - qp.reads_awaited);
+  const int64_t room = read_window_ - (reads_awaited_ - qp.reads_awaited);
   if (turn && room > qp.reads_awaited && std::exchange(qp.waits_to_read, false)) readers_.pop_front();
   rc.LimitReads(turn ? std::max<int64_t>(0, room) : 0);
 }
@@ -38,7 +38,7 @@ void Nic::ForgetReads(uint32_t qpn, Qp& qp) {
 
 // The next in turn, if there is room, is looked at with the next Run; what it leaves is the next one's.
 void Nic::LetReadOn() {
-  if (readers_.empty() || reads_awaited_ >= kReadWindow) return;
+  if (readers_.empty() || reads_awaited_ >= read_window_) return;
   MarkDirty(readers_.front(), qps_.at(readers_.front()));
 }
 

@@ -146,6 +146,25 @@ TEST(NicReadsTest, WhatIsAskedForTogetherIsBounded) {
   EXPECT_EQ(std::count(completed.begin(), third, 0u), kQps);
 }
 
+// A ring of few places takes in few: half of them are asked for, and one Read more.
+TEST(NicReadsTest, ASmallRingIsNotOverrun) {
+  for (const size_t places : {1u, 64u, 256u, 1024u, 100000u}) {
+    SCOPED_TRACE(places);
+    constexpr uint32_t kQps = 32, kPackets = 16;
+    Readers t(kQps);
+    t.nic().SetPlaces(places);
+    for (uint64_t k = 0; k < 3; ++k) {
+      for (uint32_t qpn = 16; qpn < 16 + kQps; ++qpn) t.Read(Qpn{qpn}, k, kPackets);
+    }
+    int64_t most = 0;
+    for (; t.awaited() > 0; t.Arrive(1)) most = std::max(most, t.awaited());
+    const auto half = static_cast<int64_t>(std::min<size_t>(places / 2, 512));
+    EXPECT_GE(most, half);
+    EXPECT_LE(most, half + kPackets);
+    EXPECT_EQ(t.Completed().size(), 3 * kQps);
+  }
+}
+
 TEST(NicReadsTest, AQueuePairAloneIsBoundByItsOwnWindowOnly) {
   Readers t(1);
   for (uint64_t k = 0; k < 40; ++k) t.Read(Qpn{16}, k, 100);

@@ -202,12 +202,15 @@ TEST(NicTest, SendsArePostedTogetherOrNotAtAll) {
   t.nic.CreateQp(
       {.type = QpType::kUd, .qpn = ud, .pd = t.kPd, .send_cq = t.cq, .recv_cq = t.cq, .send_depth = 2});
   ASSERT_EQ(t.nic.ModifyUd(ud, QpState::kInit, 1, {}), roce::ModifyResult::kOk);
-  EXPECT_EQ(post(ud, {good, good}), PostResult::kBadState);
+  roce::SendWr datagram = good, longer = t.Send(2, 0, 1025);
+  datagram.ud = longer.ud = roce::UdAddress{Ipv4{0x0a000002}, Qpn{31}, 1};
+  EXPECT_EQ(post(ud, {datagram, datagram}), PostResult::kBadState);
   ASSERT_EQ(t.nic.ModifyUd(ud, QpState::kRtr, {}, {}), roce::ModifyResult::kOk);
   ASSERT_EQ(t.nic.ModifyUd(ud, QpState::kRts, {}, Psn(0)), roce::ModifyResult::kOk);
-  EXPECT_EQ(post(ud, {good, t.Send(2, 0, 1025)}), PostResult::kInvalid) << "longer than a datagram";
-  EXPECT_EQ(post(ud, {good, good, good}), PostResult::kFull);
-  EXPECT_EQ(post(ud, {good, good}), PostResult::kOk);
+  EXPECT_EQ(post(ud, {datagram, longer}), PostResult::kInvalid) << "longer than a datagram";
+  EXPECT_EQ(post(ud, {datagram, good}), PostResult::kInvalid) << "to nobody";
+  EXPECT_EQ(post(ud, {datagram, datagram, datagram}), PostResult::kFull);
+  EXPECT_EQ(post(ud, {datagram, datagram}), PostResult::kOk);
 }
 
 TEST(NicTest, RefusedRequestsAreEvents) {

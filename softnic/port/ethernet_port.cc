@@ -20,6 +20,8 @@ namespace {
 // One window of a queue pair is 128 packets.
 constexpr size_t kRingBytes = 8 << 20;
 constexpr size_t kLoopRingBytes = 4 << 20;
+// No RoCE packet is longer than IPv6 and UDP headers, BTH, RETH, immediate data, 4096 bytes and the ICRC.
+constexpr uint32_t kMaxMtu = 40 + 8 + 12 + 16 + 4 + 4096 + 4;
 
 // An interface that has gone down is an error of its sockets until somebody takes it off: nobody would sleep
 // until then.
@@ -36,6 +38,7 @@ StatusOr<std::unique_ptr<EthernetPort>> EthernetPort::Open(const io::AddressedIn
   io::PacketSocket::Options options{
       .interface = interface.name,
       .ring_bytes = kRingBytes,
+      .max_mtu = kMaxMtu,
       .super_frames = !single_frames && io::CarriesSuperFrames(io::ReadOffloads(interface.name)),
       .udp_port = roce::kUdpPort,
       .arp_replies = true};
@@ -43,7 +46,8 @@ StatusOr<std::unique_ptr<EthernetPort>> EthernetPort::Open(const io::AddressedIn
   if (!wire.ok()) return wire.status();
   std::unique_ptr<io::PacketSocket> loop;
   if (!interface.loopback) {
-    options = {.interface = "lo", .ring_bytes = kLoopRingBytes, .udp_port = roce::kUdpPort};
+    options = {
+        .interface = "lo", .ring_bytes = kLoopRingBytes, .max_mtu = kMaxMtu, .udp_port = roce::kUdpPort};
     // Without it processes of this machine do not reach each other over their own address; all else works.
     if (auto opened = io::PacketSocket::Open(options); opened.ok()) loop = std::move(*opened);
   }
@@ -140,6 +144,7 @@ bool EthernetPort::AddQpnBlock(uint16_t block) {
 // By the kernel's means: its IGMP or MLD tells switches that snoop, and the interface lets the group's frames
 // in.
 int EthernetPort::JoinGroup(Ip group) {
+  if (!group.is_v4() && !udp6_) return EAFNOSUPPORT;  // the kernel has no IPv6
   ReadAddresses();
   return io::JoinGroup(group.is_v4() ? udp_.get() : udp6_.get(), interface_.index, group);
 }
@@ -169,6 +174,15 @@ int EthernetPort::Receive(int max_packets, PacketHandler handler, void* user) {
     if (received.ok()) count += *received;
   }
   return count;
+}
+
+std::vector<Ip> EthernetPort::Addresses() {
+  ReadAddresses();
+  return gids_;
+}
+
+size_t EthernetPort::places() const {
+  return loop_ == nullptr ? wire_->places() : std::min(wire_->places(), loop_->places());
 }
 
 bool EthernetPort::IsOwn(Ip ip) const { return std::ranges::find(gids_, ip) != gids_.end(); }

@@ -37,6 +37,9 @@ class EthernetPort final : public Port {
   Nanos Now() const override;
   bool Wait(int wake_fd, bool for_packets, Nanos until) override;
   int Receive(int max_packets, PacketHandler handler, void* user) override;
+  std::vector<Ip> Addresses() override;
+  // Of the smaller ring: whose packets come by which is not the adapter's matter.
+  size_t places() const override;
   void Send(const roce::Packet& packet) override;
   void Flush() override;
   Reach Prepare(Ip to) override;

@@ -35,6 +35,12 @@ class Port : public roce::PacketSink {
   // the call. Returns how many frames were looked at: fewer than max_packets if none waits any more.
   virtual int Receive(int max_packets, PacketHandler handler, void* user) = 0;
 
+  // Its addresses as they are now; empty if they never change.
+  virtual std::vector<Ip> Addresses() { return {}; }
+
+  // Packets that wait for Receive at most: what comes when so many do is lost.
+  virtual size_t places() const { return SIZE_MAX; }
+
   // Send (of PacketSink): queues a copy, but for a payload that stays, at the least until Flush: the caller
   // flushes before it lets anybody take a completion. What cannot be sent is lost, as on any network.
   virtual void Flush() = 0;

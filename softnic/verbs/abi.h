@@ -80,6 +80,7 @@ struct Pd {
 struct Mr {
   ibv_mr base{};
   bool zero_based = false;  // peers count its bytes from 0
+  bool writable = false;    // its rights have local writes
 };
 
 // What lies between ibv_wr_start and ibv_wr_complete of a queue pair. Requests are kept as ibv_post_send

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <new>
 #include <system_error>
 #include <utility>
 
+#include "base/signals_blocked.h"
 #include "io/event_fd.h"
 
 namespace epic::softnic {
@@ -21,31 +21,30 @@ constexpr Nanos kMinDefer = 125 * kMicrosecond, kMaxDefer = kMillisecond;
 // Looks that find nothing for each reading of the clock, which takes longer than such a look.
 constexpr uint64_t kLooksPerClock = 8;
 constexpr Nanos kReachTimeout = kSecond;
+// For so long the interface's addresses are not read again, after a packet to none of them.
+constexpr Nanos kAddressLook = 100 * kMillisecond;
 constexpr int kReachPollMs = 10;
 
 }  // namespace
 
 Adapter::Adapter(std::unique_ptr<Port> port, Ipv4 ip, uint32_t mtu, const roce::Policy& policy,
                  EventHandler on_event)
-    : port_(std::move(port)), nic_(ip, mtu, policy), on_event_(std::move(on_event)), ip_(ip) {}
+    : port_(std::move(port)), nic_(ip, mtu, policy), on_event_(std::move(on_event)), ip_(ip) {
+  nic_.SetPlaces(port_->places());
+}
 
 int Adapter::Start() {
   wake_ = io::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return errno;
-  // Signals are the application's: its handlers must not run on this thread.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = 0;
+  const SignalsBlocked blocked;
   try {
     helper_ = std::thread([this] { HelperLoop(); });
   } catch (const std::system_error& e) {
-    error = e.code().value();
+    return e.code().value();
   } catch (const std::bad_alloc&) {
-    error = ENOMEM;
+    return ENOMEM;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error;
+  return 0;
 }
 
 Adapter::~Adapter() {
@@ -90,9 +89,22 @@ int Adapter::Receive() {
       [](void* user, const roce::Packet& packet) {
         auto* r = static_cast<Receiver*>(user);
         if (r->now == 0) r->now = r->adapter->port_->Now();
-        r->adapter->nic_.OnPacket(r->now, packet);
+        Nic& nic = r->adapter->nic_;
+        if (!nic.OnPacket(r->now, packet) && r->adapter->HasNow(packet.dst_ip, r->now))
+          nic.OnPacket(r->now, packet);
       },
       &receiver);
+}
+
+bool Adapter::HasNow(Ip address, Nanos now) {
+  if (now < next_address_look_) return false;
+  std::vector<Ip> addresses = port_->Addresses();
+  if (std::ranges::find(addresses, address) == addresses.end()) {
+    next_address_look_ = now + kAddressLook;  // packets that are not for us must not make us ask each time
+    return false;
+  }
+  nic_.SetMoreAddresses(std::move(addresses));
+  return true;
 }
 
 void Adapter::RunTimers(Nanos now) {

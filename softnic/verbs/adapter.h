@@ -142,6 +142,8 @@ class Adapter {
   void Tell(std::unique_lock<std::mutex>& lock);
   bool IsMember(Ip group) const;
   int Receive();
+  // Whether the interface has got the address since it was last asked; then the adapter knows it.
+  bool HasNow(Ip address, Nanos now);
   void RunTimers(Nanos now);
   // Ends the helper's staying away.
   void CallHelper();
@@ -162,6 +164,7 @@ class Adapter {
   // What the helper goes by; under the lock.
   uint64_t entries_ = 0;         // of the application into post and poll
   uint64_t looks_ = 0;           // of the application at the network
+  Nanos next_address_look_ = 0;  // not before
   Nanos helper_defers_ = 0;      // for so long it leaves the network to the application; 0: not at all
   Nanos helper_until_ = kNever;  // when it wakes by itself
   bool app_sleeps_ = false;      // between BeginSleep and EndSleep

@@ -46,7 +46,7 @@ ibv_port_attr PortAttributes(const Context& context) {
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = ToMtu(PathMtuOf(*context.device));
   attr.gid_tbl_len = static_cast<int>(PlacesOf(GidsNow(*context.device)));
-  attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+  attr.port_cap_flags = IBV_PORT_IP_BASED_GIDS;  // not CM_SUP, as rdma_rxe says: there is no such manager
   attr.max_msg_sz = uint32_t{roce::kMaxMessageBytes};
   attr.pkey_tbl_len = 1;
   attr.max_vl_num = 1;

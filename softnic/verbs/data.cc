@@ -41,7 +41,7 @@ int ToLocal(const Qp& qp, const ibv_send_wr& wr, roce::SendWr* out) {
   if (wr.num_sge != 0 || qp.is_ud()) return EINVAL;
   if (out->opcode != roce::WrOpcode::kBindMw) return 0;
   if (wr.bind_mw.mw != nullptr && wr.bind_mw.mw->type != IBV_MW_TYPE_2) return EINVAL;
-  return ToWindowBind(qp, wr.bind_mw.mw, wr.bind_mw.bind_info, wr.bind_mw.rkey, &out->bind);
+  return ToWindowBind(qp, wr.bind_mw.mw, wr.bind_mw.bind_info, wr.bind_mw.rkey, &out->bind.emplace());
 }
 
 // 0, or an errno. Inline data in several pieces is gathered into `bytes`, which must live until the request
@@ -89,7 +89,7 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
   if (qp.is_ud()) {
     if (wr.wr.ud.ah == nullptr || wr.wr.ud.ah->context != qp.base.context) return EINVAL;
     const Ah& ah = *Of(wr.wr.ud.ah);
-    out->ud = {ah.ip, Qpn{wr.wr.ud.remote_qpn & kQpnMask}, wr.wr.ud.remote_qkey, ah.from};
+    out->ud = roce::UdAddress{ah.ip, Qpn{wr.wr.ud.remote_qpn & kQpnMask}, wr.wr.ud.remote_qkey, ah.from};
   } else if (roce::IsAtomic(out->opcode)) {
     out->remote_address = wr.wr.atomic.remote_addr;
     out->rkey = wr.wr.atomic.rkey;
@@ -132,12 +132,13 @@ void NoteUnanswered(Context& context, const Work& work) {
   if (const auto qp = context.qps.find(Raw(work.qpn)); qp != context.qps.end()) TellUnanswered(*qp->second);
 }
 
-// Posts a chain until one cannot be; *bad is that one.
+// Posts a chain until one cannot be, or finds no memory; *bad is that one, and what is before it is sent.
 template <typename Wr, typename Post>
 int PostChain(ibv_context* context, Wr* wr, Wr** bad, const Post& post) {
   const auto post_all = [&](Nic& nic) {
     for (; wr != nullptr; wr = wr->next) {
-      if (const int refused = post(nic, *wr); refused != 0) return refused;
+      const int refused = Caught([&] { return post(nic, *wr); }, [](int error) { return error; });
+      if (refused != 0) return refused;
     }
     return 0;
   };

@@ -1,11 +1,13 @@
 // Protection domains and memory regions.
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"
+#include "softnic/verbs/pages.h"
 
 #undef ibv_reg_mr  // macros in front of the functions below
 #undef ibv_reg_mr_iova
@@ -32,6 +34,14 @@ int ToRights(unsigned access, MemoryRights* rights) {
              .remote_atomic = (access & IBV_ACCESS_REMOTE_ATOMIC) != 0,
              .mw_bind = (access & IBV_ACCESS_MW_BIND) != 0 && !zero_based};
   return 0;
+}
+
+// Whether there is memory that may be used so, from its begin and from where peers count: 0, or an errno.
+// What is not there would end the program when a packet names it.
+int CheckMemory(const void* base, size_t length, uint64_t iova, bool writes) {
+  const auto begin = reinterpret_cast<uintptr_t>(base);
+  if (length == 0 || begin + (length - 1) < begin || iova + (length - 1) < iova) return EINVAL;
+  return BringInPages(base, length, writes);
 }
 
 }  // namespace
@@ -63,6 +73,7 @@ EPIC_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* base, size_t length, uint6
   if (const int error = ToRights(access, &rights); error != 0) return Null(error);
   if ((access & IBV_ACCESS_ZERO_BASED) != 0) iova = 0;  // bytes are counted from the begin
   return ObjectOf(pd->context, [&]() -> ibv_mr* {
+    if (const int error = CheckMemory(base, length, iova, rights.local_write); error != 0) return Null(error);
     auto mr = std::make_unique<Mr>();
     mr->base = {.context = pd->context, .pd = pd, .addr = base, .length = length};
     const auto key = AdapterOf(pd->context).Do([&](Nic& nic) {
@@ -71,7 +82,8 @@ EPIC_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* base, size_t length, uint6
       if (registered) ++Of(pd)->users;
       return registered;
     });
-    if (!key) return Null(length == 0 ? EINVAL : ENOMEM);
+    if (!key) return Null(ENOMEM);
+    mr->writable = rights.local_write;
     mr->zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
     mr->base.handle = mr->base.lkey = mr->base.rkey = *key;
     return &mr.release()->base;
@@ -103,15 +115,22 @@ int Reregister(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length, int
   bool& zero_based = Of(mr)->zero_based;
   const bool becomes_zero_based = changes_access ? (access & IBV_ACCESS_ZERO_BASED) != 0 : zero_based;
   if (!moves && becomes_zero_based != zero_based) return EINVAL;
+  bool& writable = Of(mr)->writable;
+  const bool becomes_writable = changes_access ? rights.local_write : writable;
+  const uint64_t iova = becomes_zero_based ? 0 : reinterpret_cast<uint64_t>(addr);
+  if (moves || (becomes_writable && !writable)) {
+    const int error = moves ? CheckMemory(addr, length, iova, becomes_writable)
+                            : BringInPages(mr->addr, mr->length, becomes_writable);
+    if (error != 0) return error;
+  }
   return AdapterOf(mr->context).Do([&](Nic& nic) {
     if (nic.memory().HasWindows(mr->lkey)) return EINVAL;
     std::optional<MemoryRange> range;
-    if (moves)
-      range = {static_cast<uint8_t*>(addr), becomes_zero_based ? 0 : reinterpret_cast<uint64_t>(addr),
-               length};
+    if (moves) range = {static_cast<uint8_t*>(addr), iova, length};
     if (!nic.memory().Reregister(mr->lkey, range, changes_pd ? std::optional(Of(pd)->id) : std::nullopt,
                                  changes_access ? std::optional(rights) : std::nullopt))
       return EINVAL;
+    writable = becomes_writable;
     if (moves) {
       zero_based = becomes_zero_based;
       mr->addr = addr;

@@ -65,7 +65,7 @@ int BindMw(ibv_qp* base, ibv_mw* mw, ibv_mw_bind* bind) {
     wr.signaled = qp.signal_all || (bind->send_flags & IBV_SEND_SIGNALED) != 0;
     wr.fence = (bind->send_flags & IBV_SEND_FENCE) != 0;
     const uint32_t rkey = ibv_inc_rkey(mw->rkey);
-    if (const int error = ToWindowBind(qp, mw, info, rkey, &wr.bind); error != 0) return error;
+    if (const int error = ToWindowBind(qp, mw, info, rkey, &wr.bind.emplace()); error != 0) return error;
     const auto posted = AdapterOf(base->context).Do([&](Nic& nic) {
       const roce::PostResult result = nic.PostSend(qp.init.qpn, wr);
       // The next one that is posted counts on from it, whether this one has been done or not.

@@ -196,8 +196,8 @@ constexpr std::array kOperations = {
     Operation{IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, kRc,
               [](ibv_qp_ex& ex) { ex.wr_atomic_fetch_add = WrAtomicFetchAdd; }},
     Operation{IBV_QP_EX_WITH_SEND_WITH_INV, kRc, [](ibv_qp_ex& ex) { ex.wr_send_inv = WrSendInv; }},
-    Operation{IBV_QP_EX_WITH_LOCAL_INV, kRc, [](ibv_qp_ex& ex) { ex.wr_local_inv = WrLocalInv; }},
-    Operation{IBV_QP_EX_WITH_BIND_MW, kRc, [](ibv_qp_ex& ex) { ex.wr_bind_mw = WrBindMw; }},
+    Operation{IBV_QP_EX_WITH_LOCAL_INV, kConnected, [](ibv_qp_ex& ex) { ex.wr_local_inv = WrLocalInv; }},
+    Operation{IBV_QP_EX_WITH_BIND_MW, kConnected, [](ibv_qp_ex& ex) { ex.wr_bind_mw = WrBindMw; }},
 };
 
 // Fills in the functions: those that were asked for, and for all others one that refuses.

@@ -5,8 +5,9 @@
 
 namespace epic::rxe_peer {
 
-// Our end's; the guest's are chosen by rdma_rxe, and its program prints them.
-inline constexpr uint32_t kOurQpn = 0x77, kOurRkey = 7;
+// Our end's; the guest's are chosen by rdma_rxe, and its program prints them. kOurUcQpn is that of the
+// unreliable connection beside a reliable one.
+inline constexpr uint32_t kOurQpn = 0x77, kOurUcQpn = 0x78, kOurRkey = 7;
 // Of our first memory window; the others' follow.
 inline constexpr uint32_t kOurWindow = 0x100;
 // Of both directions: the numbers wrap after 16 packets.

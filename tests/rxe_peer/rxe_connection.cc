@@ -65,7 +65,7 @@ Connection Open(void* memory, size_t bytes, ibv_qp_type type) {
   init.send_cq = init.recv_cq = out.cq;
   init.qp_type = type;
   init.cap = {
-      .max_send_wr = 64, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+      .max_send_wr = 64, .max_recv_wr = 200, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
   init.sq_sig_all = 1;
   out.qp = ibv_create_qp(pd, &init);
   if (out.qp == nullptr) Die("ibv_create_qp");
@@ -78,8 +78,8 @@ Connection Open(void* memory, size_t bytes, ibv_qp_type type) {
   return out;
 }
 
-void Announce(const Connection& connection) {
-  std::printf("qpn %u rkey %u address %llu\n", connection.qp->qp_num, connection.mr->rkey,
+void Announce(const Connection& connection, const char* what) {
+  std::printf("%sqpn %u rkey %u address %llu\n", what, connection.qp->qp_num, connection.mr->rkey,
               static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(connection.memory())));
   std::fflush(stdout);
 }

@@ -23,8 +23,8 @@ struct Connection {
 
 // Everything up to INIT. `memory` is aligned to a page.
 Connection Open(void* memory, size_t bytes, ibv_qp_type type = IBV_QPT_RC);
-// Prints "qpn rkey address", with which the other end is started.
-void Announce(const Connection& connection);
+// Prints "qpn rkey address", with which the other end is started, behind `what`.
+void Announce(const Connection& connection, const char* what = "");
 // As in ibv_qp_attr; only of RC.
 struct Retries {
   uint8_t timeout = 0, retry_cnt = 0;

@@ -1,7 +1,10 @@
-// The rdma_rxe end of the exchange. Prints "ok" or what was wrong, and stays until its input ends, so that
-// its queue pair still answers.
+// The rdma_rxe end of the exchange, and beside it of the unreliable one, over a connection of its own. Prints
+// "done" when the first is and of the other all are sent, "all" when all of it have come, and at the end of
+// its input "ok arrived N" or what was wrong; until then its queue pairs answer.
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -13,6 +16,7 @@
 #include "tests/rxe_peer/ends.h"
 #include "tests/rxe_peer/exchange.h"
 #include "tests/rxe_peer/rxe_connection.h"
+#include "tests/rxe_peer/verbs_uc.h"
 
 namespace epic::rxe_peer {
 namespace {
@@ -80,28 +84,40 @@ uint64_t RnrNaksSent(const ibv_context* context) {
   return count;
 }
 
+// Until the input ends. An unreliable message a millisecond, from when something has completed: then the
+// other end is there. What is lost shall be lost on the way, not in a queue.
 bool Run(ibv_qp* qp, ibv_cq* cq, uint8_t* memory, uint32_t lkey, uint64_t rnr_naks_before,
-         const Exchange::Windows& windows) {
+         const Exchange::Windows& windows, VerbsUc& uc) {
   Exchange exchange(1, {memory, Exchange::kBytes}, windows);
   uint64_t rnr_naks = 0;
+  bool is_there = false, said = false;
   const auto start = std::chrono::steady_clock::now();
-  while (!exchange.done()) {
-    if (std::chrono::steady_clock::now() - start > std::chrono::seconds(20)) {
+  for (pollfd input{STDIN_FILENO, POLLIN, 0}; poll(&input, 1, 0) == 0;) {
+    if (!said && exchange.done() && uc.exchange().all_sent()) {
+      said = true;
+      std::printf("done\n");
+    }
+    uc.exchange().Tell();
+    if (!said && std::chrono::steady_clock::now() - start > std::chrono::seconds(20)) {
       std::printf("rxe_end: not done after 20 s\n");
       return false;
     }
     if (rnr_naks < kRefusals) rnr_naks = RnrNaksSent(qp->context) - rnr_naks_before;
     while (exchange.may_receive(rnr_naks)) PostReceive(qp, exchange.PostReceive(), memory, lkey);
     while (exchange.may_post()) PostRequest(qp, exchange.Post(), memory, lkey);
+    if (!uc.Take()) return false;
     ibv_wc wc;
     if (ibv_poll_cq(cq, 1, &wc) == 0) {
+      if (is_there) uc.Send();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } else if (!Finish(wc, exchange)) {
       return false;
+    } else {
+      is_there = true;
     }
   }
   exchange.CheckNumber();
-  return exchange.wrong() == 0;
+  return said && exchange.wrong() == 0 && uc.exchange().wrong() == 0;
 }
 
 // Windows of type 2, and the keys that they will have.
@@ -154,13 +170,16 @@ int main(int argc, char** argv) {
   // Filled before the peer may read it.
   Exchange(1, {memory, Exchange::kBytes}, {});
   Exchange::Windows keys;
+  VerbsUc uc(1);
+  Announce(uc.connection(), "unreliable ");
   const auto windows = AllocateWindows(connection.qp->pd, &keys);
   const uint64_t rnr_naks_before = RnrNaksSent(connection.context);
   Announce(connection);
+  uc.Connect(argv[1], {kOurUcQpn, kOurRkey, 0});
   Connect(connection, argv[1], kOurQpn, {.timeout = 14, .retry_cnt = 7});
   BindWindows(connection, windows, keys);
-  const bool ok = Run(connection.qp, connection.cq, memory, connection.mr->lkey, rnr_naks_before, keys);
-  std::printf(ok ? "ok\n" : "failed\n");
+  const bool ok = Run(connection.qp, connection.cq, memory, connection.mr->lkey, rnr_naks_before, keys, uc);
+  std::printf("%s arrived %d\n", ok ? "ok" : "failed", uc.exchange().arrived());
   std::fflush(stdout);
   WaitForEndOfInput();
   return ok ? 0 : 1;

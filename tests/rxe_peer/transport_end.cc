@@ -1,13 +1,16 @@
-// Our end of the exchange; may lose frames by seed in both directions. Prints "done" when the exchange is,
-// and at the end of input "ok" and its counters, or what was wrong.
+// Our end of the exchange, and beside it of the unreliable one; may lose frames by seed in both directions.
+// Prints "done" when the first is and of the other all are sent, "all" when all of it have come, and at the
+// end of input "ok" and its counters, or what was wrong.
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <numeric>
 #include <utility>
 
+#include "io/clock.h"
 #include "tests/rxe_peer/ends.h"
 #include "tests/rxe_peer/exchange.h"
+#include "tests/rxe_peer/transport_uc.h"
 #include "tests/rxe_peer/wire_end.h"
 
 namespace epic::rxe_peer {
@@ -15,6 +18,7 @@ namespace {
 
 struct Options : ExchangeOptions {
   std::vector<uint32_t> peer_windows;  // the keys of its windows
+  UcPeerOptions peer_uc;
 };
 
 // Windows are bound from the beginning, until the peer invalidates them.
@@ -54,7 +58,8 @@ class TransportEnd final : public WireEnd {
       : WireEnd(options.end, memory, port, loop),
         options_(options),
         losses_(options),
-        exchange_(0, memory.bytes, OurWindows()) {}
+        exchange_(0, memory.bytes, OurWindows()),
+        uc_(options.end, kOurUcQpn, options.peer_uc) {}
 
   void Send(const roce::Packet& packet) override {
     if (!losses_.Next()) Transmit(FrameOf(packet));
@@ -62,25 +67,40 @@ class TransportEnd final : public WireEnd {
 
   int Report() override {
     exchange_.CheckNumber();
-    const bool ok = exchange_.done() && exchange_.wrong() == 0 && !failed_;
+    const bool ok = exchange_.done() && exchange_.wrong() == 0 && !failed_ && uc_.exchange().all_sent() &&
+                    uc_.exchange().wrong() == 0 && !uc_.failed();
     const roce::QpCounters& c = qp().counters();
+    const roce::UcCounters& u = uc_.counters();
     std::printf(
-        "%s lost %d sent %lu repeated %lu timeouts %lu naks %lu/%lu rnr_naks %lu/%lu duplicates %lu\n",
+        "%s lost %d sent %lu repeated %lu timeouts %lu naks %lu/%lu rnr_naks %lu/%lu duplicates %lu "
+        "uc_arrived %d "
+        "uc_cut_short %lu uc_out_of_sequence %lu uc_others %lu\n",
         ok ? "ok" : "failed", losses_.count(), c.packets_sent, c.packets_repeated, c.timeouts,
-        c.naks_received, c.naks_sent, c.rnr_naks_received, c.rnr_naks_sent, c.duplicates);
+        c.naks_received, c.naks_sent, c.rnr_naks_received, c.rnr_naks_sent, c.duplicates,
+        uc_.exchange().arrived(), u.cut_short, u.out_of_sequence,
+        u.refused + u.no_recv + u.bad_state + u.not_ours);
     return ok ? 0 : 1;
   }
 
  private:
   void Hear(const roce::Packet& packet) override {
-    if (!losses_.Next()) WireEnd::Hear(packet);
+    if (losses_.Next()) return;
+    if (packet.bth.dest_qp == Qpn{kOurUcQpn}) return uc_.Hear(packet);
+    WireEnd::Hear(packet);
   }
 
   void Use(roce::QueuePair& qp) override {
     roce::Completion done;
     while (qp.NextCompletion(&done)) Take(done);
     if (heard()) Post(qp);
-    if (said_ || (!exchange_.done() && !failed_)) return;
+    // One a millisecond, as rxe_end.
+    const Nanos now = io::MonotonicNow();
+    const bool may_send = heard() && now >= next_unreliable_;
+    if (may_send) next_unreliable_ = now + kMillisecond;
+    uc_.Work(may_send, *this);
+    uc_.exchange().Tell();
+    failed_ |= uc_.failed();
+    if (said_ || (!(exchange_.done() && uc_.exchange().all_sent()) && !failed_)) return;
     said_ = true;
     std::printf(failed_ ? "stopped\n" : "done\n");
     std::fflush(stdout);
@@ -134,6 +154,8 @@ class TransportEnd final : public WireEnd {
   const Options& options_;
   Losses losses_;
   Exchange exchange_;
+  TransportUc uc_;
+  Nanos next_unreliable_ = 0;
   bool failed_ = false, said_ = false;
 };
 
@@ -148,6 +170,9 @@ int main(int argc, char** argv) {
   app.add_option("--peer-windows", options.peer_windows, "the keys of its windows")
       ->expected(kWindows)
       ->required();
+  app.add_option("--peer-uc-qpn", options.peer_uc.qpn, "of its unreliable queue pair")->required();
+  app.add_option("--peer-uc-rkey", options.peer_uc.rkey)->required();
+  app.add_option("--peer-uc-memory", options.peer_uc.memory)->required();
   CLI11_PARSE(app, argc, argv);
   WindowMemory memory;
   return RunEnd(options.end.interface, [&](epic::io::PcapPort& port, epic::io::EventLoop& loop) {

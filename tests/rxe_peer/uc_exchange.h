@@ -17,7 +17,8 @@ namespace epic::rxe_peer {
 class UcExchange {
  public:
   static constexpr int kMessages = 200;
-  static constexpr int kReceives = 16;  // posted all the time
+  // Posted all the time: as many as may come while a program stands still.
+  static constexpr int kReceives = kMessages;
   static constexpr uint32_t kMost = 8000;
   enum class Kind { kSend, kSendImm, kWriteImm };
   static Kind KindOf(int k) { return static_cast<Kind>(k % 3); }

@@ -80,7 +80,7 @@ void WireEnd::Work() {
   Use(qp_);
   qp_.Poll(now, memory_, *this);
   port_.sender().Flush();
-  loop_.SetTimer(1, std::min(std::max(qp_.next_deadline(), now), now + 10 * kMillisecond));
+  loop_.SetTimer(1, std::min(std::max(qp_.next_deadline(), now), now + kMillisecond));
 }
 
 std::vector<uint8_t> WireEnd::FrameOf(const roce::Packet& packet) {

@@ -35,9 +35,7 @@ def pytest_sessionstart(session):
 
 @pytest.fixture(name="all_pair", scope="module")
 def fixture_all_pair():
-    pair = pairs.Pair()
-    yield pair
-    pair.close()
+    yield from pairs.closed_at_the_end(pairs.Pair())
 
 
 @pytest.fixture(name="pair")
@@ -50,6 +48,17 @@ def fixture_pair(all_pair):
 @pytest.fixture(name="lossy_pair")
 def fixture_lossy_pair():
     """Two hosts with the fault box between them."""
-    pair = pairs.Pair(lossy=True)
-    yield pair
-    pair.close()
+    yield from pairs.closed_at_the_end(pairs.Pair(lossy=True))
+
+
+@pytest.fixture(name="all_lossy_guests", scope="module")
+def fixture_all_lossy_guests():
+    from test_interop import LossyGuestPair  # pylint: disable=import-outside-toplevel  # whose module is of tests
+    yield from pairs.closed_at_the_end(LossyGuestPair())
+
+
+@pytest.fixture(name="lossy_guests")
+def fixture_lossy_guests(all_lossy_guests):
+    """softnic and an rdma_rxe guest, with the fault box between them; programs and faults end with the test."""
+    yield all_lossy_guests
+    all_lossy_guests.end_programs()

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "commlib/session.h"
 #include "softnic/verbs/use_network.h"
@@ -19,7 +20,8 @@
 
 namespace epic::softnic {
 
-// Groups on one switch, made when all their ranks have joined. One at a time: sessions find it by themselves.
+// Groups on one switch, or between the hosts where the ranks ask for that, made when all their ranks have
+// joined. One at a time: sessions find it by themselves.
 class LocalManager {
  public:
   explicit LocalManager(VirtualSwitch* a_switch);
@@ -35,7 +37,15 @@ class LocalManager {
   // No handler of the rank runs when it has returned.
   void Forget(const std::string& group, uint32_t rank);
   void Abort(const std::string& group, uint32_t rank, const std::string& reason);
+  void TellMismatch(const std::string& group, uint32_t rank, const std::string& how);
   Error Leave(const std::string& group, uint32_t rank);
+
+  // What the switch has in groups that are made from now on; what it lacks goes between the hosts.
+  void SetAbilities(const internal::GroupAbilities& abilities);
+
+  // As of a session.
+  void SetPeerHandler(const std::string& group, uint32_t rank, internal::Session::PeerHandler handler);
+  void TellPeer(const std::string& group, uint32_t rank, const internal::PeerEndInfo& end);
 
   // The group fails for all ranks.
   void Fail(const std::string& group, const Error& error);
@@ -49,13 +59,19 @@ class LocalManager {
     bool installed = false;
     std::map<uint32_t, uint32_t> qpn_of_rank;
     std::map<uint32_t, internal::Session::FailureHandler> handlers;
+    std::map<uint32_t, internal::Session::PeerHandler> peer_handlers;
+    std::map<uint32_t, std::vector<internal::PeerEndInfo>> unheard;  // by ranks without a handler so far
     std::set<uint32_t> left;
     std::string aborted;
   };
   void Tell(Group& group, const Error& error);
   void Run();
 
+  // To the rank's handler, if it has one.
+  void TellPeers(Group& group, uint32_t rank);
+
   VirtualSwitch* const switch_;
+  internal::GroupAbilities abilities_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Group> groups_;
@@ -92,8 +108,9 @@ class LocalWorld {
 };
 
 // How a rank of a group joins it.
-inline Options LocalOptions(const std::string& group, int rank, int size) {
-  return {.group = group, .rank = rank, .size = size, .manager = "local"};
+inline Options LocalOptions(const std::string& group, int rank, int size,
+                            PathChoice path = PathChoice::kNetwork) {
+  return {.group = group, .rank = rank, .size = size, .manager = "local", .path = path};
 }
 
 }  // namespace epic::softnic

@@ -15,11 +15,12 @@ namespace epic::softnic {
 // A group of ranks in this process.
 class Group {
  public:
-  Group(const std::string& name, int size) : comms_(static_cast<size_t>(size)) {
+  Group(const std::string& name, int size, PathChoice path = PathChoice::kNetwork)
+      : comms_(static_cast<size_t>(size)) {
     std::vector<std::thread> joins;
     for (int rank = 0; rank < size; ++rank) {
-      joins.emplace_back([this, name, rank, size] {
-        const Error error = (*this)[rank].Init(LocalOptions(name, rank, size));
+      joins.emplace_back([this, name, rank, size, path] {
+        const Error error = (*this)[rank].Init(LocalOptions(name, rank, size, path));
         EXPECT_TRUE(error.ok()) << error.message();
       });
     }

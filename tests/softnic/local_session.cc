@@ -35,13 +35,47 @@ internal::JoinedInfo LocalManager::Join(const internal::JoinInfo& info) {
   Group& group = groups_[info.group];
   if (group.id == 0) group = {.id = groups_.size(), .size = info.size};
   group.qpn_of_rank[info.rank] = info.qpn;
+  const bool by_hosts = info.path == PathChoice::kHosts;
   if (group.qpn_of_rank.size() == group.size) {
-    switch_->Install(group.id, engine::Mode::kTranslated, group.qpn_of_rank);
+    if (!by_hosts) switch_->Install(group.id, engine::Mode::kTranslated, group.qpn_of_rank, abilities_.has);
     group.installed = true;
     changed_.notify_all();
   }
   changed_.wait(lock, [&group] { return group.installed; });
-  return JoinedAt(group.id, engine::Mode::kTranslated, info.rank);
+  if (by_hosts) return JoinedByHosts(group.id);
+  internal::JoinedInfo joined = JoinedAt(group.id, engine::Mode::kTranslated, info.rank);
+  joined.abilities = abilities_;
+  return joined;
+}
+
+void LocalManager::SetAbilities(const internal::GroupAbilities& abilities) {
+  const std::lock_guard lock(mutex_);
+  abilities_ = abilities;
+  abilities_.hosts_reach = true;
+}
+
+void LocalManager::SetPeerHandler(const std::string& name, uint32_t rank,
+                                  internal::Session::PeerHandler handler) {
+  const std::lock_guard lock(mutex_);
+  Group& group = groups_[name];
+  group.peer_handlers[rank] = std::move(handler);
+  TellPeers(group, rank);
+}
+
+void LocalManager::TellPeer(const std::string& name, uint32_t rank, const internal::PeerEndInfo& end) {
+  const std::lock_guard lock(mutex_);
+  Group& group = groups_[name];
+  group.unheard[end.rank].push_back(
+      {.rank = rank, .ip = kHostIp, .qpn = end.qpn, .psn = end.psn, .ready = end.ready});
+  TellPeers(group, end.rank);
+}
+
+void LocalManager::TellPeers(Group& group, uint32_t rank) {
+  const auto handler = group.peer_handlers.find(rank);
+  if (handler == group.peer_handlers.end()) return;
+  for (const internal::PeerEndInfo& end : std::exchange(group.unheard[rank], {}))
+    tell_.push([tell = handler->second, end] { tell(end); });
+  changed_.notify_all();
 }
 
 void LocalManager::SetFailureHandler(const std::string& group, uint32_t rank,
@@ -53,6 +87,7 @@ void LocalManager::SetFailureHandler(const std::string& group, uint32_t rank,
 void LocalManager::Forget(const std::string& group, uint32_t rank) {
   std::unique_lock lock(mutex_);
   groups_[group].handlers.erase(rank);
+  groups_[group].peer_handlers.erase(rank);
   changed_.wait(lock, [this] { return tell_.empty() && !telling_; });
 }
 
@@ -62,6 +97,15 @@ void LocalManager::Abort(const std::string& name, uint32_t rank, const std::stri
   group.handlers.erase(rank);
   if (group.aborted.empty()) group.aborted = reason;
   Tell(group, {ErrorCode::kAborted, reason});
+  changed_.notify_all();
+}
+
+void LocalManager::TellMismatch(const std::string& name, uint32_t rank, const std::string& how) {
+  const std::lock_guard lock(mutex_);
+  Group& group = groups_[name];
+  group.handlers.erase(rank);
+  if (group.aborted.empty()) group.aborted = how;
+  Tell(group, {ErrorCode::kMismatch, how});
   changed_.notify_all();
 }
 
@@ -137,8 +181,17 @@ Session::~Session() { softnic::LocalManager::Get().Forget(stream_->group(), stre
 void Session::SetFailureHandler(FailureHandler handler) {
   softnic::LocalManager::Get().SetFailureHandler(stream_->group(), stream_->rank(), std::move(handler));
 }
+void Session::SetPeerHandler(PeerHandler handler) {
+  softnic::LocalManager::Get().SetPeerHandler(stream_->group(), stream_->rank(), std::move(handler));
+}
+void Session::TellPeer(const PeerEndInfo& end) {
+  softnic::LocalManager::Get().TellPeer(stream_->group(), stream_->rank(), end);
+}
 void Session::Abort(const std::string& reason) {
   softnic::LocalManager::Get().Abort(stream_->group(), stream_->rank(), reason);
+}
+void Session::TellMismatch(const std::string& how) {
+  softnic::LocalManager::Get().TellMismatch(stream_->group(), stream_->rank(), how);
 }
 void Session::TellWindow(const WindowTrials::Found&) {}
 Error Session::Leave(std::chrono::milliseconds) {

@@ -114,8 +114,16 @@ class Hosts:
         return self.start(client, *argv, "-p", self._port, self.address[server]), listening
 
     def run_both(self, *argv, timeout_s=60, **hosts):
-        """As start_both, and waits for both; their outputs."""
-        return [program.finish(timeout_s) for program in self.start_both(*argv, **hosts)]
+        """As start_both, and waits for both; their outputs. Fails, with those of both, when the first has: the other may wait
+        for it without end."""
+        both = self.start_both(*argv, **hosts)
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and any(program.process.poll() is None for program in both) and \
+                not any(program.process.poll() for program in both):
+            time.sleep(0.01)
+        said = [f"{program.argv}: {program.process.poll()}\n{program.output}" for program in both]
+        assert all(program.process.poll() == 0 for program in both), f"not within {timeout_s} s:\n" + "\n".join(said)
+        return [program.output for program in both]
 
     def end_programs(self):
         """Ends what a test left behind."""
@@ -196,3 +204,9 @@ class Pair(Hosts):
                                   self._directory.name)
         self._fault_box.wait_for(lambda: os.path.exists(control), "control socket")
         self.wire = Wire(control)
+
+
+def closed_at_the_end(hosts):
+    """For `yield from` in a fixture: gives the hosts to tests, and closes them when those are through."""
+    yield hosts
+    hosts.close()

@@ -6,9 +6,7 @@ import re
 
 import pytest
 
-from test_interop import NAME, GuestPair
 from test_verbs import Peer
-from wire_client import Wire
 
 QPS = 4
 # 5 % of the frames of each direction, both.
@@ -54,19 +52,7 @@ def test_softnic_counts(lossy_pair, count):
     add_and_count(lossy_pair, lossy_pair.wire, count, "a", "b")
 
 
-@pytest.fixture(name="lossy_guests", scope="module")
-def fixture_lossy_guests():
-    pair = GuestPair("--wire", exec_timeout_s=600)
-    yield pair
-    pair.close()
-
-
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("requester,responder", [("softnic", "rxe"), ("rxe", "softnic")])
 def test_with_rxe(lossy_guests, count, requester, responder):
-    wire = Wire(f"/run/epic/{NAME}/wire.sock")
-    try:
-        add_and_count(lossy_guests, wire, count, requester, responder)
-    finally:
-        wire.close()
-        lossy_guests.end_programs()
+    add_and_count(lossy_guests, lossy_guests.wire, count, requester, responder)

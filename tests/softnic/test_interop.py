@@ -8,7 +8,8 @@ import sys
 import pytest
 
 import pair as pairs
-from perftest import ATOMIC, BW, LAT, result, run_perftest
+from perftest import ATOMIC, BW, LAT, PERFTEST, result, run_perftest
+from wire_client import Wire
 
 NAME = f"softnic{os.getpid() % 100000}"
 TESTBED = [sys.executable, str(pairs.ROOT / "scripts" / "testbed")]
@@ -60,11 +61,25 @@ class GuestPair(pairs.Hosts):
         subprocess.run(TESTBED + [command, "--name", NAME, *arguments], check=True)
 
 
+class LossyGuestPair(GuestPair):
+    """With the fault box between the two."""
+
+    def __init__(self):
+        super().__init__("--wire", exec_timeout_s=1600)
+        self.wire = Wire(f"/run/epic/{NAME}/wire.sock")
+
+    def end_programs(self):
+        self.wire.random_faults(0)
+        super().end_programs()
+
+    def close(self):
+        super().close()
+        self.wire.close()
+
+
 @pytest.fixture(name="all_guests", scope="module")
 def fixture_all_guests():
-    pair = GuestPair()
-    yield pair
-    pair.close()
+    yield from pairs.closed_at_the_end(GuestPair())
 
 
 @pytest.fixture(name="guests")
@@ -117,6 +132,20 @@ def test_sizes_and_path_mtu(guests, server, client):
 @ROLES
 def test_several_queue_pairs_by_events(guests, server, client):
     run_perftest(guests, "ib_send_bw", 16384, "-q", 4, "-e", iterations=25, server=server, client=client)
+
+
+@ROLES
+def test_reads_of_many_queue_pairs(guests, server, client):
+    run_perftest(guests, "ib_read_bw", 65536, "-q", 32, iterations=5, server=server, client=client)
+
+
+@pytest.mark.slow
+@ROLES
+@pytest.mark.parametrize("program", BW + LAT)
+def test_every_size(guests, program, server, client):
+    said, _ = guests.run_both(program, *PERFTEST, "-a", "-n", 10, timeout_s=300, server=server, client=client)
+    for power in range(1, 24):
+        assert result(said, 1 << power)[0] == 10
 
 
 @ROLES

@@ -67,6 +67,23 @@ def test_reads_of_many_queue_pairs(pair, mtu):
     run_perftest(pair, "ib_read_bw", 65536, "-q", 32, "-m", mtu, iterations=20)
 
 
+def test_reads_of_many_queue_pairs_on_one_machine(pair):
+    """They come by the loopback interface, whose ring has fewer places."""
+    run_perftest(pair, "ib_read_bw", 65536, "-q", 32, "-m", 4096, iterations=20, server="a", client="a")
+
+
+def test_reads_of_many_queue_pairs_over_long_frames(pair):
+    """The interface's MTU is no measure of the ring's places: no packet has more than 4096 bytes of data."""
+    ports = [["ip", "-n", pair.namespace(host), "link", "set", "eth0", "mtu"] for host in "ab"]
+    for port in ports:
+        pairs.net.run(port + ["9000"])
+    try:
+        run_perftest(pair, "ib_read_bw", 65536, "-q", 32, "-m", 4096, iterations=20)
+    finally:
+        for port in ports:
+            pairs.net.run(port + [str(pairs.MTU)])
+
+
 @pytest.mark.parametrize("program", BW)
 def test_both_directions(pair, program):
     run_perftest(pair, program, 16384, "-b")
@@ -209,6 +226,16 @@ def test_perftest_with_loss(lossy_pair):
         before = len(lossy_pair.wire.log())
         run_perftest(lossy_pair, program, 65536, iterations=30)
         assert len(lossy_pair.wire.log()) > before, "nothing was lost"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", BW + LAT)
+def test_every_size_with_loss(lossy_pair, program):
+    lossy_pair.wire.random_loss(10_000, seed=4)
+    client, _ = lossy_pair.run_both(program, *PERFTEST, "-a", "-n", 5, timeout_s=300)
+    for power in range(1, 24):
+        assert result(client, 1 << power)[0] == 5
+    assert lossy_pair.wire.log(), "nothing was lost"
 
 
 @pytest.mark.parametrize("program", ATOMIC)

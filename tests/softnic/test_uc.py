@@ -59,11 +59,15 @@ def test_every_size_that_the_ring_takes(pair, program, power):
 
 
 def connected_ends(pair):
-    """The program on both hosts, joined; they send at once."""
-    ends = [pair.start(host, UC_END, pair.address[other], side) for side, (host, other) in enumerate(("ab", "ba"))]
+    """The program on both hosts, joined; they send from now on."""
+    ends = [pair.start(host, UC_END, pair.address[other], side, "wait") for side, (host, other) in enumerate(("ab", "ba"))]
     numbers = [end.wait_for_line(r"^qpn (\d+) rkey (\d+) address (\d+)") for end in ends]
     for end, of_other in zip(ends, reversed(numbers)):
         end.write(" ".join(of_other.groups()) + "\n")
+    for end in ends:
+        end.wait_for_line("^connected")
+    for end in ends:
+        end.write("go\n")
     return ends
 
 

@@ -20,7 +20,7 @@ def fixture_programs():
         assert os.access(PROGRAMS / name, os.X_OK), f"cmake --build {pairs.BUILD} --target verbs_test verbs_peer"
 
 
-@pytest.mark.parametrize("suite", ["VerbsAtomics.*", "VerbsWindows.*", "VerbsOwnWindows.*", "VerbsCalls.*", "VerbsDevice.*",
+@pytest.mark.parametrize("suite", ["VerbsAtomics.*", "VerbsBatches.*", "VerbsWindows.*", "VerbsOwnWindows.*", "VerbsCalls.*", "VerbsDevice.*",
                                    "VerbsErrors.*", "VerbsExtended*", "VerbsMemory.*", "*RefusalTest.*", "VerbsThreads.*",
                                    "VerbsFork.*", "VerbsGid.*", "VerbsMulticast.*", "VerbsShortage.*", "VerbsUc.*", "*VerbsPieces.*"])
 def test_calls(pair, suite):

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -124,6 +125,33 @@ TEST(VerbsGid, TheHeaderOfADatagramSaysHowToAnswer) {
     for (ibv_qp* qp : {qp_a, qp_b}) EXPECT_EQ(ibv_destroy_qp(qp), 0);
     for (ibv_cq* cq : {cq_a, cq_b}) EXPECT_EQ(ibv_destroy_cq(cq), 0);
   }
+}
+
+// A receiver that is told of no addresses hears of one that the interface got when something comes to it.
+TEST(VerbsGid, AnAddressThatCameLaterReceives) {
+  Device a, b;
+  ibv_cq *cq_a = a.CreateCq(8), *cq_b = b.CreateCq(8);
+  ibv_qp *qp_a = CreateUd(a, cq_a), *qp_b = CreateUd(b, cq_b);
+  ASSERT_EQ(std::system("ip address add 10.8.0.77/32 dev eth0"), 0);
+  ibv_ah_attr attr = AttrOf(1, GidOf("10.8.0.77"));
+  ibv_ah* there = ibv_create_ah(a.pd, &attr);
+  ASSERT_NE(there, nullptr);
+  ASSERT_EQ(PostRecv(b, qp_b, 2, 512, kGrh + 64), 0);
+  ASSERT_EQ(PostDatagram(a, qp_a, there, qp_b->qp_num, 3, 0, 64), 0);
+  EXPECT_EQ(Await(cq_b).wr_id, 2u);
+  EXPECT_EQ(Await(cq_a).wr_id, 3u);
+  EXPECT_EQ(std::system("ip address del 10.8.0.77/32 dev eth0"), 0);
+  EXPECT_EQ(ibv_destroy_ah(there), 0);
+  for (ibv_qp* qp : {qp_a, qp_b}) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  for (ibv_cq* cq : {cq_a, cq_b}) EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+// There is no connection manager, so nobody is told of one.
+TEST(VerbsGid, ThePortSaysWhatItHas) {
+  Device device;
+  ibv_port_attr port;
+  ASSERT_EQ(ibv_query_port(device.context, 1, &port), 0);
+  EXPECT_EQ(port.port_cap_flags, uint32_t{IBV_PORT_IP_BASED_GIDS});
 }
 
 }  // namespace

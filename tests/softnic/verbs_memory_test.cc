@@ -1,8 +1,11 @@
 // Re-registration of memory: what each flag changes, and that bad input leaves the region as it was.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 
 #include "tests/softnic/verbs_testing.h"
 
@@ -148,6 +151,78 @@ TEST(VerbsMemory, BadInputLeavesTheRegionAsItWas) {
   EXPECT_EQ(region.mr->length, region.bytes.size());
   EXPECT_EQ(Write(c, region.mr), IBV_WC_SUCCESS);
   EXPECT_EQ(ibv_dealloc_pd(pd), 0) << "nobody uses it";
+}
+
+// Three pages, of which the one in the middle is what the test makes of it.
+class ThreePages {
+ public:
+  ThreePages() {
+    void* const at = mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) Die("mmap");
+    begin = static_cast<uint8_t*>(at);
+  }
+  ~ThreePages() { munmap(begin, 3 * kPage); }
+  ThreePages(const ThreePages&) = delete;
+  ThreePages& operator=(const ThreePages&) = delete;
+  const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  uint8_t* begin = nullptr;
+};
+
+// As rdma_rxe, which finds no page to pin: a packet that names it would end the program.
+TEST(VerbsMemory, WhatIsNotMappedIsNotRegistered) {
+  const Device device;
+  const ThreePages pages;
+  ASSERT_EQ(munmap(pages.begin + pages.kPage, pages.kPage), 0);
+  const auto refused_with = [&](void* begin, size_t length, int access) {
+    errno = 0;
+    EXPECT_EQ(ibv_reg_mr(device.pd, begin, length, access), nullptr);
+    return errno;
+  };
+  for (const int access : {0, int{IBV_ACCESS_REMOTE_READ}, int{IBV_ACCESS_LOCAL_WRITE}}) {
+    EXPECT_EQ(refused_with(pages.begin, 3 * pages.kPage, access), EFAULT);
+    EXPECT_EQ(refused_with(pages.begin + pages.kPage, 8, access), EFAULT);
+  }
+  EXPECT_EQ(refused_with(pages.begin, SIZE_MAX, 0), EINVAL) << "it wraps";
+  EXPECT_EQ(refused_with(pages.begin, 0, 0), EINVAL);
+}
+
+TEST(VerbsMemory, WhatMayNotBeWrittenIsRegisteredForReadingOnly) {
+  Connection c;
+  const ThreePages pages;
+  ASSERT_EQ(mprotect(pages.begin + pages.kPage, pages.kPage, PROT_READ), 0);
+  const auto begin = reinterpret_cast<uintptr_t>(pages.begin);
+  errno = 0;
+  EXPECT_EQ(ibv_reg_mr(c.b.pd, pages.begin, 3 * pages.kPage, int{IBV_ACCESS_LOCAL_WRITE}), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  ibv_mr* mr = ibv_reg_mr(c.b.pd, pages.begin, 3 * pages.kPage, int{IBV_ACCESS_REMOTE_READ});
+  ASSERT_NE(mr, nullptr);
+  *c.a.at(0) = 0x5c;
+  EXPECT_EQ(PostRdma(c.a, c.qp_a, IBV_WR_RDMA_READ, 1, 0, 8, {begin + pages.kPage, mr->rkey}), 0);
+  EXPECT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(*c.a.at(0), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+TEST(VerbsMemory, ARegionIsNotMovedToWhatIsNotThere) {
+  Connection c;
+  Region region(c.b, IBV_ACCESS_REMOTE_READ);
+  const ThreePages pages;
+  ASSERT_EQ(mprotect(pages.begin + pages.kPage, pages.kPage, PROT_READ), 0);
+  const auto rereg = [&](int flags, void* begin, size_t length, int access) {
+    errno = 0;
+    const int result = ibv_rereg_mr(region.mr, flags, nullptr, begin, length, access);
+    return result == IBV_REREG_MR_ERR_INPUT ? errno : result;
+  };
+  constexpr int kMove = IBV_REREG_MR_CHANGE_TRANSLATION, kAccess = IBV_REREG_MR_CHANGE_ACCESS;
+  constexpr int kWrites = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  EXPECT_EQ(rereg(kMove | kAccess, pages.begin, 3 * pages.kPage, kWrites), EFAULT);
+  EXPECT_EQ(region.mr->addr, region.bytes.data());
+  ASSERT_EQ(rereg(kMove, pages.begin, 3 * pages.kPage, 0), 0) << "it may be read";
+  EXPECT_EQ(rereg(kAccess, nullptr, 0, kWrites), EFAULT) << "and not written";
+  ASSERT_EQ(rereg(kMove, pages.begin, pages.kPage, 0), 0);
+  ASSERT_EQ(rereg(kAccess, nullptr, 0, kWrites), 0);
+  EXPECT_EQ(rereg(kMove, pages.begin, 2 * pages.kPage, 0), EFAULT) << "its rights are still those";
+  EXPECT_EQ(Write(c, region.mr), IBV_WC_SUCCESS);
 }
 
 }  // namespace

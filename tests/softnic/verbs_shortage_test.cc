@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -147,6 +148,42 @@ TEST(VerbsShortage, OfMemoryWhenObjectsAreMade) {
   ASSERT_EQ(PostSend(c.a, c.qp_a, 2, 0, 8), 0);
   EXPECT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
   EXPECT_EQ(Await(c.cq_b).wr_id, 1u);
+}
+
+// Of a chain whose second request needs memory: what is before it is posted and sent, the others are not.
+TEST(VerbsShortage, OfMemoryWithinAChain) {
+  Connection c;
+  std::vector<ibv_sge> pieces(8, {c.a.address(0), 1, c.a.mr->lkey});
+  std::array<ibv_send_wr, 3> wrs{};
+  for (uint64_t i = 0; i < wrs.size(); ++i) {
+    wrs[i] = {.wr_id = i,
+              .next = i < 2 ? &wrs[i + 1] : nullptr,
+              .sg_list = pieces.data(),
+              .num_sge = i == 1 ? 8 : 1,
+              .opcode = IBV_WR_SEND,
+              .send_flags = IBV_SEND_SIGNALED};
+  }
+  // Once with all memory, after which the device's own buffers are there.
+  for (int succeed = -1; succeed < 100; ++succeed) {
+    for (uint64_t i = 0; i < wrs.size(); ++i) ASSERT_EQ(PostRecv(c.b, c.qp_b, i, 1024, 64), 0);
+    ibv_send_wr* bad = nullptr;
+    allocations_left = succeed;
+    const int error = ibv_post_send(c.qp_a, wrs.data(), &bad);
+    const bool failed = succeed >= 0 && allocations_left < 0;
+    allocations_left = -1;
+    EXPECT_EQ(error, failed ? ENOMEM : 0);
+    if (failed) {
+      ASSERT_EQ(bad, &wrs[1]);
+      EXPECT_EQ(Await(c.cq_b).wr_id, 0u) << "nobody has entered the sender's device since";
+      ASSERT_EQ(ibv_post_send(c.qp_a, bad, &bad), 0);
+    }
+    for (uint64_t i = failed ? 1 : 0; i < wrs.size(); ++i) EXPECT_EQ(Await(c.cq_b).wr_id, i);
+    for (uint64_t i = 0; i < wrs.size(); ++i) EXPECT_EQ(Await(c.cq_a).wr_id, i);
+    if (failed || succeed < 0) continue;
+    EXPECT_GT(succeed, 0) << "it allocates nothing";
+    return;
+  }
+  FAIL() << "it never succeeds";
 }
 
 std::vector<int> OpenDescriptors() {

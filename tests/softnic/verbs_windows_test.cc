@@ -199,6 +199,26 @@ TEST(VerbsWindows, TakeNothingThatIsWrong) {
   EXPECT_EQ(Await(c.cq_b).status, IBV_WC_SUCCESS) << "nothing has happened to the queue pair";
 }
 
+TEST(VerbsWindows, OfUnreliableConnections) {
+  Connection c({.type = IBV_QPT_UC});
+  Window one(c, IBV_MW_TYPE_1), two(c, IBV_MW_TYPE_2);
+  ASSERT_EQ(BindType1(c, one.Info(c), one.mw), 0);
+  EXPECT_EQ(Await(c.cq_b).opcode, IBV_WC_BIND_MW);
+  const uint32_t rkey = (two.mw->rkey & ~0xffu) | 0x5a;
+  ASSERT_EQ(BindType2(c, two.Info(c), two.mw, rkey), 0);
+  EXPECT_EQ(Await(c.cq_b).opcode, IBV_WC_BIND_MW);
+  for (const uint32_t key : {one.mw->rkey, rkey}) {
+    std::memcpy(c.a.at(0), &key, sizeof key);
+    EXPECT_EQ(WriteByA(c, c.b.address(1024 + 64), key), IBV_WC_SUCCESS);
+    // What comes behind it tells that it is there.
+    ASSERT_EQ(PostRecv(c.b, c.qp_b, 5, 0, 64), 0);
+    ASSERT_EQ(PostSend(c.a, c.qp_a, 6, 0, 8), 0);
+    EXPECT_EQ(Await(c.cq_a).wr_id, 6u);
+    EXPECT_EQ(Await(c.cq_b).wr_id, 5u);
+    EXPECT_EQ(std::memcmp(c.b.at(1024 + 64), &key, sizeof key), 0);
+  }
+}
+
 TEST(VerbsWindows, TheDeviceSaysSo) {
   const Device device;
   ibv_device_attr attr;

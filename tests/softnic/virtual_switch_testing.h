@@ -30,7 +30,8 @@ class VirtualSwitch final : public engine::Effects {
     });
   }
   // Once the queue pair numbers of the ranks are known.
-  void Install(uint64_t group, engine::Mode mode, const std::map<uint32_t, uint32_t>& qpn_of_rank) {
+  void Install(uint64_t group, engine::Mode mode, const std::map<uint32_t, uint32_t>& qpn_of_rank,
+               const Abilities& abilities = Abilities::All()) {
     engine::GroupConfig config{.group_id = group,
                                .mode = mode,
                                .world_size = static_cast<uint32_t>(qpn_of_rank.size()),
@@ -38,7 +39,8 @@ class VirtualSwitch final : public engine::Effects {
                                .message_packets = kMessagePackets,
                                .window_messages = kWindowMessages,
                                .slots = 2 * kMessagePackets * kWindowMessages,
-                               .prompt_ns = kMillisecond};
+                               .prompt_ns = kMillisecond,
+                               .abilities = abilities};
     for (const auto& [rank, qpn] : qpn_of_rank) {
       config.children.push_back({.local_qpn = Qpn{SwitchQpn(group, rank)},
                                  .remote_ip = kHostIp,
@@ -88,6 +90,15 @@ inline internal::JoinedInfo JoinedAt(uint64_t group, engine::Mode mode, uint32_t
           .message_packets = kMessagePackets,
           .window_messages = kWindowMessages,
           .inline_bytes = kMessagePackets * kPathMtu - 64};
+}
+
+// The same of a group that goes by the hosts.
+inline internal::JoinedInfo JoinedByHosts(uint64_t group) {
+  return {
+      .group_id = group,
+      .path = PathChoice::kHosts,
+      .path_reason = "asked for",
+      .connect = {.path_mtu = kPathMtu, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .min_rnr_timer = 1}};
 }
 
 }  // namespace epic::softnic

@@ -1,0 +1,288 @@
+// Calls between the hosts themselves: the host library on softnic in virtual time, with a manager in this
+// process (local_manager_testing.h). Also under ThreadSanitizer.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/softnic/local_ranks_testing.h"
+
+namespace epic {
+namespace {
+
+using softnic::Group;
+using softnic::LocalWorld;
+using softnic::Sum;
+
+// Does the same on every rank of a group, a thread each.
+void OnAll(Group& group, const std::function<void(int rank, Communicator& comm)>& act) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < group.size(); ++rank) threads.emplace_back([&, rank] { act(rank, group[rank]); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+using Numbers = std::vector<int32_t>;
+
+// What rank r gives: 1000 r + element.
+Numbers Given(int rank, size_t count) {
+  Numbers out(count);
+  std::iota(out.begin(), out.end(), 1000 * rank);
+  return out;
+}
+
+Numbers SumOfAll(int ranks, size_t count) {
+  Numbers out(count);
+  for (size_t i = 0; i < count; ++i)
+    out[i] = 1000 * ranks * (ranks - 1) / 2 + ranks * static_cast<int32_t>(i);
+  return out;
+}
+
+Numbers PartOf(const Numbers& all, int rank, size_t count) {
+  const auto begin = all.begin() + rank * static_cast<ptrdiff_t>(count);
+  return {begin, begin + static_cast<ptrdiff_t>(count)};
+}
+
+void Succeed(const Error& error) { EXPECT_TRUE(error.ok()) << error.message(); }
+
+// All collectives of a group, each with `count` elements per rank.
+void AllCollectives(Group& group, size_t count) {
+  SCOPED_TRACE(fmt::format("{} ranks, {} elements", group.size(), count));
+  constexpr auto kInt = Datatype::kInt32;
+  const int n = group.size();
+  OnAll(group, [&](int rank, Communicator& comm) {
+    const Numbers mine = Given(rank, count), all = Given(rank, count * static_cast<size_t>(n));
+    Numbers out(count, -1), wide(all.size(), -1);
+    Succeed(AllReduce(mine.data(), out.data(), count, kInt, RedOp::kSum, comm));
+    EXPECT_EQ(out, SumOfAll(n, count));
+    out = mine;
+    Succeed(AllReduce(out.data(), out.data(), count, kInt, RedOp::kSum, comm));
+    EXPECT_EQ(out, SumOfAll(n, count)) << "in place";
+    for (const int root : {0, n - 1}) {
+      out.assign(count, -1);
+      Succeed(Reduce(mine.data(), out.data(), count, kInt, RedOp::kMax, root, comm));
+      EXPECT_EQ(out, rank == root ? Given(n - 1, count) : Numbers(count, -1));
+      Succeed(Broadcast(mine.data(), out.data(), count, kInt, root, comm));
+      EXPECT_EQ(out, Given(root, count));
+    }
+    Succeed(ReduceScatter(all.data(), out.data(), count, kInt, RedOp::kSum, comm));
+    EXPECT_EQ(out, PartOf(SumOfAll(n, all.size()), rank, count));
+    Succeed(AllGather(mine.data(), wide.data(), count, kInt, comm));
+    for (int r = 0; r < n; ++r) EXPECT_EQ(PartOf(wide, r, count), Given(r, count)) << "part " << r;
+    Succeed(Barrier(comm));
+  });
+}
+
+TEST(CommHostsTest, AllCollectivesOfAllLengths) {
+  for (const int size : {2, 3, 4, 5}) {
+    LocalWorld world;
+    Group group("g", size, PathChoice::kHosts);
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{100}, size_t{9000}, size_t{100000}})
+      AllCollectives(group, count);
+    EXPECT_EQ(group[0].Path().path, PathChoice::kHosts);
+    EXPECT_EQ(group[0].Path().reason, "asked for");
+    group.Destroy();
+  }
+}
+
+// Longer than what is staged at a time: slices, whose parts lie apart.
+TEST(CommHostsTest, CallsInSlices) {
+  LocalWorld world;
+  Group group("g", 3, PathChoice::kHosts);
+  AllCollectives(group, 3'000'001);
+  group.Destroy();
+}
+
+TEST(CommHostsTest, CallsThatOverlap) {
+  LocalWorld world;
+  Group group("g", 3, PathChoice::kHosts);
+  OnAll(group, [&](int rank, Communicator& comm) {
+    std::vector<Sum> sums;
+    for (int call = 0; call < 20; ++call) sums.emplace_back(rank, call, call % 3 == 0 ? 20000 : 10);
+    for (Sum& sum : sums) sum.Start(comm);
+    for (Sum& sum : sums) sum.Finish(3);
+  });
+  group.Destroy();
+}
+
+TEST(CommHostsTest, CallsThatDifferEndTheGroupOnEveryRank) {
+  LocalWorld world;
+  Group group("g", 3, PathChoice::kHosts);
+  OnAll(group, [](int rank, Communicator& comm) {
+    Numbers data(200);
+    const Error error =
+        AllReduce(data.data(), data.data(), rank == 2 ? 200 : 100, Datatype::kInt32, RedOp::kSum, comm);
+    EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.message();
+    EXPECT_NE(error.message().find("rank 2 called with another count"), std::string::npos) << error.message();
+    EXPECT_EQ(comm.AsyncError().code(), ErrorCode::kMismatch);
+    EXPECT_EQ(comm.Destroy().code(), ErrorCode::kMismatch);
+  });
+}
+
+// What one rank calls is the first slice of what the other calls. By doubling a slice has at most 32 KiB
+// - 64.
+TEST(CommHostsTest, CallsThatDifferInTheirSlicesAlone) {
+  LocalWorld world;
+  setenv("EPIC_ALGORITHM", "doubling", 1);
+  Group group("g", 2, PathChoice::kHosts);
+  unsetenv("EPIC_ALGORITHM");
+  OnAll(group, [](int rank, Communicator& comm) {
+    constexpr size_t kSlice = 31 * 1024;
+    std::vector<uint8_t> data(2 * kSlice, static_cast<uint8_t>(rank));
+    Succeed(Broadcast(data.data(), data.data(), 2 * kSlice, Datatype::kByte, 1, comm));
+    EXPECT_EQ(data, std::vector<uint8_t>(2 * kSlice, 1));
+    const Error error =
+        Broadcast(data.data(), data.data(), rank == 0 ? kSlice : 2 * kSlice, Datatype::kByte, 0, comm);
+    EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.message();
+    const std::string why = rank == 0
+                                ? "rank 1 called with another count than this rank and the group (31744)"
+                                : "rank 1 called with another count";
+    EXPECT_EQ(error.message(), why);
+    EXPECT_EQ(comm.Destroy().code(), ErrorCode::kMismatch);
+  });
+}
+
+// Slices are counted in 24 bits, and those of doubling are short. A call that is refused touches nothing.
+TEST(CommHostsTest, MoreSlicesThanCanBeCounted) {
+  LocalWorld world;
+  setenv("EPIC_ALGORITHM", "doubling", 1);
+  Group group("g", 2, PathChoice::kHosts);
+  unsetenv("EPIC_ALGORITHM");
+  OnAll(group, [](int, Communicator& comm) {
+    uint8_t data = 0;
+    const Error error = Broadcast(&data, &data, size_t{1} << 40, Datatype::kByte, 0, comm);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.message();
+    EXPECT_NE(error.message().find("at most 16777216 invocations"), std::string::npos) << error.message();
+    Succeed(Barrier(comm));
+  });
+  group.Destroy();
+}
+
+TEST(CommHostsTest, AnAbortEndsTheCallsOfAllRanks) {
+  LocalWorld world;
+  Group group("g", 3, PathChoice::kHosts);
+  OnAll(group, [](int rank, Communicator& comm) {
+    if (rank == 1) return comm.Abort("enough");
+    Numbers data(1 << 20);
+    const Error error = AllReduce(data.data(), data.data(), data.size(), Datatype::kInt32, RedOp::kSum, comm);
+    EXPECT_EQ(error.code(), ErrorCode::kAborted) << error.message();
+    EXPECT_EQ(error.message(), "enough");
+  });
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(group[rank].Destroy().code(), ErrorCode::kAborted);
+}
+
+// Rank 2 does not call.
+TEST(CommHostsTest, ADeadlineEndsTheCallsOfAllRanks) {
+  LocalWorld world;
+  Group group("g", 3, PathChoice::kHosts);
+  group[0].SetTimeout(std::chrono::milliseconds(50));
+  OnAll(group, [](int rank, Communicator& comm) {
+    if (rank == 2) return;
+    Numbers data(10);
+    const Error error = AllReduce(data.data(), data.data(), data.size(), Datatype::kInt32, RedOp::kSum, comm);
+    const ErrorCode expected = rank == 0 ? ErrorCode::kTimeout : ErrorCode::kAborted;
+    EXPECT_EQ(error.code(), expected) << error.message();
+    EXPECT_EQ(comm.Destroy().code(), expected);
+  });
+  EXPECT_EQ(group[2].Destroy().code(), ErrorCode::kAborted);
+}
+
+// In a group with a switch, which lacks some: their control packets go through it, the data between the
+// hosts.
+TEST(CommHostsTest, WhatTheSwitchLacksGoesBetweenTheHosts) {
+  LocalWorld world;
+  internal::GroupAbilities abilities{.has = Abilities::First(),
+                                     .where = {{"operation product", "s1 (version 0.1.0)"}}};
+  world.manager().SetAbilities(abilities);
+  Group group("g", 3);
+  EXPECT_EQ(group[0].Path().path, PathChoice::kNetwork);
+  EXPECT_EQ(group[0].PathOf(Datatype::kInt32, RedOp::kSum).path, PathChoice::kNetwork);
+  EXPECT_EQ(group[0].PathOf(Datatype::kInt32, RedOp::kProduct).path, PathChoice::kHosts);
+  EXPECT_EQ(group[0].PathOf(Datatype::kInt32, RedOp::kProduct).reason,
+            "operation product is not in s1 (version 0.1.0)");
+  EXPECT_EQ(group[0].PathOf(Datatype::kFloat64).path, PathChoice::kNetwork) << "as bytes";
+  EXPECT_EQ(group[0].PathOf(Datatype::kFloat64, RedOp::kBitOr).path, PathChoice::kDefault) << "refused";
+  OnAll(group, [](int rank, Communicator& comm) {
+    for (const size_t count : {size_t{1}, size_t{1000}, size_t{100000}}) {
+      // By the network and between the hosts in turn, several outstanding.
+      Sum before(rank, 1, count), after(rank, 2, count);
+      before.Start(comm);
+      Numbers product(count, rank + 1);
+      Request request;
+      Succeed(AllReduceAsync(product.data(), product.data(), count, Datatype::kInt32, RedOp::kProduct, comm,
+                             &request));
+      after.Start(comm);
+      Succeed(request.Wait());
+      EXPECT_EQ(product, Numbers(count, 6));
+      after.Finish(3);
+      before.Finish(3);
+      std::vector<int64_t> wide(count, rank), least(count, -1);
+      Succeed(Reduce(wide.data(), least.data(), count, Datatype::kInt64, RedOp::kMin, 1, comm));
+      EXPECT_EQ(least, std::vector<int64_t>(count, rank == 1 ? 0 : -1));
+    }
+  });
+  group.Destroy();
+}
+
+// The switch sees to the agreement of these too.
+TEST(CommHostsTest, CallsThatDifferInAGroupWithASwitch) {
+  LocalWorld world;
+  world.manager().SetAbilities({.has = Abilities::First()});
+  Group group("g", 3);
+  OnAll(group, [](int rank, Communicator& comm) {
+    Numbers data(100, 1);
+    const Error error = AllReduce(data.data(), data.data(), data.size(), Datatype::kInt32,
+                                  rank == 1 ? RedOp::kBitAnd : RedOp::kProduct, comm);
+    EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.message();
+    EXPECT_NE(error.message().find("another op"), std::string::npos) << error.message();
+    EXPECT_EQ(comm.Destroy().code(), ErrorCode::kMismatch);
+  });
+}
+
+// A group of one: no manager, no port; the calls are copies.
+TEST(CommHostsTest, OneRankNeedsNobody) {
+  Communicator comm;
+  Succeed(comm.Init({.rank = 0, .size = 1}));
+  EXPECT_EQ(comm.Path().path, PathChoice::kHosts);
+  EXPECT_EQ(comm.Path().reason, "the group has one rank");
+  const Numbers in = {0, 5, -7};
+  Numbers out(3);
+  Registration registration;
+  Succeed(Register(comm, out.data(), 12, &registration));
+  for (const RedOp op : {RedOp::kSum, RedOp::kAvg, RedOp::kProduct}) {
+    out.assign(3, 1);
+    Succeed(AllReduce(in.data(), out.data(), 3, Datatype::kInt32, op, comm));
+    EXPECT_EQ(out, in);
+  }
+  Succeed(AllReduce(in.data(), out.data(), 3, Datatype::kInt32, RedOp::kLogicalOr, comm));
+  EXPECT_EQ(out, (Numbers{0, 1, 1}));
+  out = in;
+  Succeed(ReduceScatter(out.data(), out.data(), 3, Datatype::kInt32, RedOp::kLogicalAnd, comm));
+  EXPECT_EQ(out, (Numbers{0, 1, 1})) << "in place";
+  Request request;
+  Succeed(AllGatherAsync(in.data(), out.data(), 3, Datatype::kInt32, comm, &request));
+  EXPECT_TRUE(request.Test());
+  Succeed(request.Wait());
+  EXPECT_EQ(out, in);
+  Succeed(Broadcast(in.data(), out.data(), 3, Datatype::kInt32, 0, comm));
+  Succeed(Reduce(in.data(), out.data(), 3, Datatype::kInt32, RedOp::kMax, 0, comm));
+  Succeed(Barrier(comm));
+  std::vector<TroubleCount> trouble(1);
+  Succeed(comm.Trouble(&trouble));
+  EXPECT_TRUE(trouble.empty());
+  EXPECT_EQ(AllReduce(in.data(), out.data(), 3, Datatype::kInt32, RedOp::kSum, comm).code(), ErrorCode::kOk);
+  registration.Reset();
+  Succeed(comm.AsyncError());
+  Succeed(comm.Destroy());
+  Succeed(comm.Init({.rank = 0, .size = 1}));
+  comm.Abort("enough");
+  EXPECT_EQ(Barrier(comm).code(), ErrorCode::kAborted);
+  EXPECT_EQ(comm.Destroy().code(), ErrorCode::kAborted);
+}
+
+}  // namespace
+}  // namespace epic

@@ -1,0 +1,45 @@
+"""perftest between softnic and the real rdma_rxe of a guest, in both roles, while 1 % of the frames get lost. Needs root and
+the guest kernel."""
+
+import pytest
+
+from perftest import ATOMIC, BW, LAT, PERFTEST, result, run_perftest
+from test_interop import ROLES
+
+PPM = 10_000
+# 1 s before something is repeated: seven times perftest's own 67 ms are less than a guest on a busy machine may stand still.
+TIMEOUT = ("-u", 18)
+EVERY_SIZE_S = 1500
+
+
+@ROLES
+@pytest.mark.parametrize("program,size,iterations", [(name, 65536, 30) for name in BW] + [(name, 8, 300) for name in ATOMIC])
+def test_perftest(lossy_guests, program, size, iterations, server, client):
+    lossy_guests.wire.random_loss(PPM, seed=4)
+    before = len(lossy_guests.wire.log())
+    run_perftest(lossy_guests, program, size, *TIMEOUT, iterations=iterations, server=server, client=client)
+    assert len(lossy_guests.wire.log()) > before, "nothing was lost"
+
+
+@ROLES
+def test_reads_of_many_queue_pairs(lossy_guests, server, client):
+    lossy_guests.wire.random_loss(PPM, seed=6)
+    run_perftest(lossy_guests, "ib_read_bw", 65536, "-q", 32, *TIMEOUT, iterations=5, server=server, client=client)
+
+
+@pytest.mark.slow
+@ROLES
+@pytest.mark.parametrize("program", BW + LAT)
+def test_every_size(lossy_guests, program, server, client):
+    # rdma_rxe as the requester waits for its time-out at all losses of a message but the first: minutes in all.
+    # By events where perftest has them: minutes of polling take a processor from the guest or the fault box, for
+    # seconds at once. ib_send_lat's are of no use here: its two completion queues have one channel, and it takes the other
+    # end's message, which comes before the acknowledgement that was lost, for the end of its own.
+    how = () if "write" in program or program == "ib_send_lat" else ("-e",)
+    # There and back of each message rdma_rxe always sends one: at 8 MiB some 80 such waits each, which are shorter here.
+    timeout = ("-u", 17) if program in ("ib_send_lat", "ib_write_lat") else TIMEOUT
+    lossy_guests.wire.random_loss(PPM, seed=7)
+    said, _ = lossy_guests.run_both(program, *PERFTEST, "-a", *how, *timeout, "-n", 5, timeout_s=EVERY_SIZE_S, server=server,
+                                    client=client)
+    for power in range(1, 24):
+        assert result(said, 1 << power)[0] == 5
