@@ -253,6 +253,21 @@ int main(int argc, char** argv) {
       "and says whether any is wrong or hung. What is not finished in a moment begins with an estimate of "
       "what "
       "it will take. Exit status: 0 right, 1 not, 2 usage, 3 not finished: a limit, or Ctrl-C."};
+  app.add_option(
+         "--path", s.path,
+         "network: by the switches of a tree; hosts: between the hosts, --ranks of them, each with the "
+         "library's path and a queue pair per peer")
+      ->check(CLI::IsMember({"network", "hosts"}))
+      ->capture_default_str();
+  app.add_option("--ranks", s.ranks, "with --path hosts: 2 to 8")->capture_default_str();
+  app.add_option("--algorithm", s.algorithm,
+                 "with --path hosts: ring, which has --messages in each block; or doubling")
+      ->check(CLI::IsMember({"ring", "doubling"}))
+      ->capture_default_str();
+  app.add_option(
+      "--different", s.different,
+      "with --path hosts: a rank makes the last call otherwise than all others, and all must end in "
+      "the same error: count@1, op@2, collective@0");
   app.add_option("--mode", s.mode,
                  "of all switches, by any of its names, " + epic::ModeChoice() +
                      "; or a digit per switch, root first: 133")

@@ -169,6 +169,22 @@ TEST(EpicCheckTest, TimersMayBeLate) {
   EXPECT_THAT(ran.out, HasSubstr(" losses=1 late-timers=2\nverdict: right\n"));
 }
 
+TEST(EpicCheckTest, CallsMayGoBetweenTheHosts) {
+  const Ran ran = EpicCheck("--path hosts --ranks 3 --collective allreduce --algorithm ring --losses 1");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_THAT(ran.out, StartsWith("path=hosts ranks=3 collective=allreduce algorithm=ring messages=1 "
+                                  "psn=0xfffffe losses=1\nverdict: right\n"));
+  const Ran replay = EpicCheck(
+      "--replay 'path=hosts ranks=2 collective=barrier algorithm=ring different=collective@1 "
+      "steps=S0,S1,D0,D1,D0,D1'");
+  EXPECT_EQ(replay.code, 0) << replay.out;
+  EXPECT_THAT(replay.out,
+              HasSubstr("   3  deliver host1 -> host0: packet 0, index 0, control, asks for an ack\n"));
+  const Ran wrong = EpicCheck("--path hosts --ranks 1");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.out, StartsWith("epic-check: ranks: 2 to 8\n"));
+}
+
 TEST(EpicCheckTest, NotFinishedIsThree) {
   const std::string large = "--losses 3 --duplicates 3 --messages 4";
   for (const char* limit : {"--max-states 1000", "--max-memory 0.01"}) {

@@ -6,27 +6,13 @@
 
 #include <set>
 
+#include "check/explored_testing.h"
 #include "check/replay.h"
 #include "check/seen.h"
-#include "check/setups_testing.h"
 
 namespace epic::check {
 namespace {
 
-Report Explored(const Setup& setup, const ExploreOptions& options = {}) {
-  Model model = ModelOf(setup);
-  return Explore(model, options);
-}
-
-struct Known {
-  Setup setup;
-  uint64_t states = 0;
-  int64_t diameter = 0;
-  size_t final_states = 0;
-};
-
-// Without reductions: what the numbers are is in the system alone. They change with the protocol; if they
-// change with anything else, something is wrong.
 TEST(ExplorerTest, KnownCounts) {
   const Known known[] = {
       {{.mode = "2", .topology = "star-2"}, 163, 18, 1},
@@ -43,15 +29,7 @@ TEST(ExplorerTest, KnownCounts) {
       {{.mode = "2", .collective = "barrier*2", .calls = "apart", .topology = "star-2"}, 420, 20, 1},
       {{.mode = "2", .collective = "reduce", .topology = "star-2", .reorder = "any"}, 141, 16, 2},
   };
-  for (const Known& k : known) {
-    SCOPED_TRACE(Line(k.setup));
-    const Report report = Explored(k.setup, {.reduced = false, .symmetric = false});
-    EXPECT_EQ(report.verdict, Verdict::kRight) << Text(report.breach);
-    EXPECT_EQ(report.progress.states, k.states);
-    EXPECT_EQ(report.progress.depth, k.diameter);
-    EXPECT_EQ(report.final_states.size(), k.final_states);
-    EXPECT_EQ(report.progress.expanded, report.progress.states);
-  }
+  ExpectKnown(known);
 }
 
 TEST(ExplorerTest, OtherElementsChangeNothingButBytes) {

@@ -35,7 +35,8 @@ struct InvariantInfo {
 inline constexpr std::array kInvariants = {
     InvariantInfo{Invariant::kResult, "result", "a call that ends in no error has the reference's result"},
     InvariantInfo{Invariant::kOutcome, "outcome",
-                  "a call ends in an error only after the control plane has ended its group"},
+                  "a call ends in an error only after the control plane has ended its group, or, between the hosts, "
+                  "where a rank's differs, and then on every rank in the same"},
     InvariantInfo{Invariant::kPayload, "payload",
                   "a packet carries the reduction of all ranks below (up) or the whole result (down)"},
     InvariantInfo{Invariant::kOpcode, "opcode", "a packet has the opcode and immediate data of its index"},

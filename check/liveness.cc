@@ -17,6 +17,11 @@ void FairRuns::NoEnd(const std::vector<Word>& state, const char* how) {
   finding_.breach = {Invariant::kFairEnd, how + model_.Standing(state)};
 }
 
+// Neither a packet nor time makes it happen.
+bool FairRuns::ByHand(Action action) {
+  return action.kind == ActionKind::kStart || action.kind == ActionKind::kFail;
+}
+
 // Delivers until nothing is under way.
 bool FairRuns::Settle(std::vector<Word>& state) {
   for (int round = 0; round < kMostRounds; ++round) {
@@ -31,12 +36,10 @@ bool FairRuns::Settle(std::vector<Word>& state) {
   return false;
 }
 
-// Every host that can; of its calls the next. False if that breaks an invariant.
+// Every host that can, of its calls the next; and the control plane, with nodes of a group that has failed.
+// False if that breaks an invariant.
 bool FairRuns::MakeCalls(std::vector<Word>& state) {
-  for (const Action action : actions_) {
-    if (action.kind == ActionKind::kStart && !Make(state, action)) return false;
-  }
-  return true;
+  return std::ranges::all_of(actions_, [&](Action action) { return !ByHand(action) || Make(state, action); });
 }
 
 FairRuns::Finding FairRuns::Check(std::span<const Word> quiet) {
@@ -49,7 +52,7 @@ FairRuns::Finding FairRuns::Check(std::span<const Word> quiet) {
     if (ends_.contains(fingerprint)) break;
     passed.push_back(fingerprint);
     model_.Enabled(state, /*reduced=*/false, &actions_);
-    const bool calls = std::ranges::find(actions_, ActionKind::kStart, &Action::kind) != actions_.end();
+    const bool calls = std::ranges::any_of(actions_, ByHand);
     if (!calls && std::ranges::find(actions_, kTimePasses) == actions_.end()) {
       NoEnd(state, "no timer is set, but calls have not ended: ");
     } else if (passed.size() > kMostPasses) {

@@ -13,9 +13,9 @@
 namespace epic::check {
 
 // Runs the schedule that a network without faults keeps to, from states in which nothing is under way: every
-// host that can make a call does, or, if none can, time passes until a timer is due; then all that is under
-// way is delivered, channel by channel in turn, each in its order; and so on. Remembers from where it has
-// ended.
+// host that can make a call does, and the control plane ends what has failed, or, if there is neither, time
+// passes until a timer is due; then all that is under way is delivered, channel by channel in turn, each in
+// its order; and so on. Remembers from where it has ended.
 class FairRuns {
  public:
   explicit FairRuns(Model& model) : model_(model) {}
@@ -35,6 +35,7 @@ class FairRuns {
 
  private:
   bool Make(std::vector<Word>& state, Action action);
+  static bool ByHand(Action action);
   bool MakeCalls(std::vector<Word>& state);
   void NoEnd(const std::vector<Word>& state, const char* how);
   bool Settle(std::vector<Word>& state);

@@ -39,14 +39,15 @@ Model::Model(const SystemConfig& config, const FaultBounds& bounds)
     const System& made = lives_.emplace_back(of_life);
     for (int n = 0; n < made.nodes(); ++n) {
       Place place;
-      place.node = made.is_host(n) ? MakeHostNode(made, n, packets_, blobs_)
-                                   : MakeSwitchNode(made, n, packets_, blobs_);
+      place.node = MakeNode(made, n, packets_, blobs_);
       std::string bytes;
       place.node->Save(bytes);
       InternState(place, bytes);  // the first: state 0
       places_.push_back(std::move(place));
     }
   }
+  inbound_.resize(nodes());
+  for (size_t c = 0; c < channels(); ++c) inbound_[static_cast<size_t>(Receiver(c))].push_back(c);
   width_ = nodes() + channels() + kCountWords;
   EPIC_CHECK(width_ <= kMostWords);
   initial_.assign(width_, 0);
@@ -60,7 +61,8 @@ Model::Model(const SystemConfig& config, const FaultBounds& bounds)
 // end to end: of an index that only some ranks receive when they have acknowledged it, of others when the
 // rank itself has acknowledged its result (docs/PROTOCOL.md, section 5.4).
 void Model::RequireReceivers() {
-  if (!Judges(Invariant::kEndToEnd) || !AcknowledgesEndToEnd(ModesOf(system()))) return;
+  if (!Judges(Invariant::kEndToEnd) || system().by_hosts() || !AcknowledgesEndToEnd(ModesOf(system())))
+    return;
   const auto hosts = static_cast<size_t>(system().hosts());
   const auto first = system().edges().end() - static_cast<ptrdiff_t>(hosts);
   required_.resize(hosts);
@@ -143,9 +145,9 @@ const Model::Step& Model::StepOf(std::span<const Word> state, int node, Event ev
   internal::SetCheckHandler(nullptr);
   Step step{.to = InternState(place, after), .sent = {}};
   for (const Sent& sent : effects.sent) {
-    const Edge& edge = system.EdgeAt(node, sent.port);
-    step.sent.emplace_back(static_cast<uint32_t>(2 * (edge.child - 1) + (edge.child == node ? 0 : 1)),
-                           sent.packet);
+    const size_t edge = system.EdgeNumber(node, sent.port);
+    const bool up = system.edges()[edge].child == node;
+    step.sent.emplace_back(static_cast<uint32_t>(2 * edge + (up ? 0 : 1)), sent.packet);
   }
   if (const auto& breach = effects.breach) {
     step.breach = NoteBreach(breach->invariant, fmt::format("{} {}", system.NodeName(node), breach->what));
@@ -213,20 +215,21 @@ void Model::AddNodeActions(std::span<const Word> state, int node, std::vector<Ac
 // the group or a new group; nor where there is no order.
 bool Model::Independent(std::span<const Word> state) const {
   return LastLife(state) && !bounds_.reorder_any && !MayHappen(state, ActionKind::kSwap) &&
-         !MayHappen(state, ActionKind::kCrash);
+         !MayHappen(state, ActionKind::kCrash) && !system().config().different;
 }
 
-// The reduction: where a packet is under way to a host, only that host's steps, its calls among them. A host
-// hears from one channel alone, in order, so nothing that others do before it takes the packet changes what
-// it does with it or with a call, nor whether it can; every other order of the same steps ends in the same
-// state.
+// The reduction: where packets are under way to a host, on every channel to it, only that host's steps, its
+// calls among them. A host hears from these channels alone, in the order of each, so nothing that others do
+// before it takes one of the packets changes what it does with it or with a call, nor whether it can; every
+// other order of the same steps ends in the same state. (Below a switch a host has one channel.)
 void Model::Enabled(std::span<const Word> state, bool reduced, std::vector<Action>* actions) const {
   actions->clear();
   if (reduced && Independent(state)) {
     for (int n = system().switches(); n < system().nodes(); ++n) {
-      const size_t channel = 2 * static_cast<size_t>(n - 1) + 1;
-      if (state[ChannelWord(channel)] == 0) continue;
-      AddChannelActions(state, channel, actions);
+      const std::vector<size_t>& channels = inbound_[static_cast<size_t>(n)];
+      const auto empty = [&](size_t channel) { return state[ChannelWord(channel)] == 0; };
+      if (std::ranges::any_of(channels, empty)) continue;
+      for (const size_t channel : channels) AddChannelActions(state, channel, actions);
       return AddNodeActions(state, n, actions);
     }
   }
@@ -329,7 +332,7 @@ const Breach* Model::CheckAll(std::span<const Word> state) {
 }
 
 bool Model::Broken(std::span<const Word> state) const {
-  if (bounds_.crashes == 0) return false;
+  if (bounds_.crashes == 0 && !system().config().different) return false;
   for (int n = 0; n < system().nodes(); ++n) {
     if (FactsOf(state, n).failed) return true;
   }

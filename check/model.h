@@ -54,7 +54,7 @@ class Model {
   bool Ended(std::span<const Word> state) const;
   // And no new group follows.
   bool Done(std::span<const Word> state) const { return Ended(state) && LastLife(state); }
-  // A switch has crashed.
+  // A switch has crashed, or, between the hosts, a rank has been refused.
   bool Broken(std::span<const Word> state) const;
   // No packet is under way.
   bool Quiet(std::span<const Word> state) const;
@@ -162,6 +162,7 @@ class Model {
   Contents contents_;
   std::vector<Nanos> times_;  // that pass, by event
   std::deque<Breach> breaches_;
+  std::vector<std::vector<size_t>> inbound_;  // channels to each node
   std::vector<Relabelling> symmetries_;
   // Terms of fingerprints: a row for each state of a place, and for each content, with a term for each
   // symmetry; 0 until asked for.

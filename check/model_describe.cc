@@ -55,9 +55,12 @@ std::string Model::Describe(std::span<const Word> state, Action action) const {
     return head + fmt::format("{} of packet {}", SyndromeName(p.aeth.syndrome), at);
   const std::vector<Carried>& carried = up ? edge.up : edge.down;
   const bool known = at >= 0 && at < static_cast<int32_t>(carried.size());
+  // Between the hosts every message has immediate data.
+  const bool is_piece = system().by_hosts() && known && carried[static_cast<size_t>(at)].has_data;
   return head + fmt::format("packet {}, index {}, {}{}", at,
                             known ? carried[static_cast<size_t>(at)].index : -1,
-                            p.bth.opcode == roce::Opcode::kRcSendOnlyImm   ? "control"
+                            is_piece                                       ? "data"
+                            : p.bth.opcode == roce::Opcode::kRcSendOnlyImm ? "control"
                             : p.bth.opcode == roce::Opcode::kRcSendLastImm ? "end of control"
                                                                            : "data",
                             p.bth.ack_req ? ", asks for an ack" : "");

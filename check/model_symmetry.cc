@@ -73,7 +73,8 @@ const uint64_t* Model::ContentTerms(size_t channel, uint32_t content) {
   uint64_t* terms = RowOf(content_terms_, content);
   if (terms[0] != 0) return terms;
   for (size_t s = 0; s < symmetries_.size(); ++s) {
-    const auto edge = static_cast<size_t>(symmetries_[s][channel / 2 + 1] - 1);
+    // Between the hosts, where edges have no numbers of nodes, every rank stays in its place.
+    const auto edge = s == 0 ? channel / 2 : static_cast<size_t>(symmetries_[s][channel / 2 + 1] - 1);
     terms[s] = Mixed(ChannelWord(2 * edge + channel % 2), RelabelledContent(s, content));
   }
   return terms;

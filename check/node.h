@@ -68,11 +68,18 @@ class Node {
   virtual void Start(Effects& effects) = 0;
   // A switch loses all state of the group.
   virtual void Crash() = 0;
-  // What the control plane does to a node when its group has failed.
+  // What the control plane does to a node when its group has failed, or another rank's call was refused.
   virtual void Fail(Effects& effects) = 0;
 };
 
 std::unique_ptr<Node> MakeSwitchNode(const System& system, int node, Packets& packets, Blobs& blobs);
 std::unique_ptr<Node> MakeHostNode(const System& system, int node, Packets& packets, Blobs& blobs);
+// A host of a system without switches.
+std::unique_ptr<Node> MakePathNode(const System& system, int node, Packets& packets, Blobs& blobs);
+// As the system's node is one of these.
+inline std::unique_ptr<Node> MakeNode(const System& system, int node, Packets& packets, Blobs& blobs) {
+  const auto make = system.by_hosts() ? MakePathNode : system.is_host(node) ? MakeHostNode : MakeSwitchNode;
+  return make(system, node, packets, blobs);
+}
 
 }  // namespace epic::check

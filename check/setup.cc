@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "check/action.h"
+#include "check/setup_hosts.h"
 #include "protocol/modes.h"
 #include "sim/scenario.h"
 
@@ -153,7 +154,34 @@ Status CheckRanges(const Setup& setup) {
     return Invalid(fmt::format("type: '{}' is no integer, as int32, uint8 or int64", setup.type));
   if (std::ranges::find(kOps, setup.op) == kOps.end())
     return Invalid(fmt::format("op: '{}' is none of {}", setup.op, fmt::join(kOps, ", ")));
+  if (setup.path != "network" && setup.path != "hosts")
+    return Invalid(fmt::format("path: '{}' is neither network nor hosts", setup.path));
   if (setup.faults.crashes > 8 || setup.faults.regroups > 8) return Invalid("crashes, regroups: at most 8");
+  return absl::OkStatus();
+}
+
+Status PlaceTree(const Setup& setup, SystemConfig* config) {
+  auto tree = sim::TopologyNamed(setup.topology);
+  if (!tree.ok()) return tree.status();
+  config->tree = *tree;
+  if (config->tree.rank_switch.size() > kMostHosts)
+    return Invalid(fmt::format("topology: at most {} hosts", kMostHosts));
+  auto mode = ModesOf(setup.mode, config->tree.switch_parent.size());
+  if (!mode.ok()) return mode.status();
+  config->mode = *mode;
+  const Setup plain;
+  const auto by_hosts_only = [](const char* option) {
+    return Invalid(fmt::format("{}: with path hosts only", option));
+  };
+  if (setup.ranks != plain.ranks) return by_hosts_only("ranks");
+  if (setup.algorithm != plain.algorithm) return by_hosts_only("algorithm");
+  if (!setup.different.empty()) return by_hosts_only("different");
+  return absl::OkStatus();
+}
+
+Status PlaceHosts(const Setup& setup, SystemConfig* config) {
+  if (Status status = CheckByHosts(setup); !status.ok()) return status;
+  config->tree = {.switch_parent = {}, .rank_switch = std::vector<int>(setup.ranks)};
   return absl::OkStatus();
 }
 
@@ -175,21 +203,20 @@ StatusOr<InvariantSet> InvariantsNamed(const std::string& names) {
 
 StatusOr<SystemConfig> Build(const Setup& setup) {
   if (Status status = CheckRanges(setup); !status.ok()) return status;
+  const bool by_hosts = setup.path == "hosts";
   SystemConfig config;
-  auto tree = sim::TopologyNamed(setup.topology);
-  if (!tree.ok()) return tree.status();
-  config.tree = *tree;
-  const size_t hosts = config.tree.rank_switch.size();
-  if (hosts > kMostHosts) return Invalid(fmt::format("topology: at most {} hosts", kMostHosts));
-  auto mode = ModesOf(setup.mode, config.tree.switch_parent.size());
-  if (!mode.ok()) return mode.status();
-  config.mode = *mode;
+  if (Status status = by_hosts ? PlaceHosts(setup, &config) : PlaceTree(setup, &config); !status.ok())
+    return status;
   for (const std::string& name : Split(setup.collective, ',')) {
-    const Status added = AddCalls(name, static_cast<uint32_t>(hosts), setup, &config.calls);
+    const auto hosts = static_cast<uint32_t>(config.tree.rank_switch.size());
+    const Status added = AddCalls(name, hosts, setup, &config.calls);
     if (!added.ok()) return added;
   }
   if (config.calls.empty() || config.calls.size() > kMostCalls)
     return Invalid(fmt::format("collective: 1 to {} calls", kMostCalls));
+  if (by_hosts) {
+    if (Status status = MakeByHosts(setup, &config); !status.ok()) return status;
+  }
   config.calls_made = static_cast<CallsMade>(std::ranges::find(kCallsMade, setup.calls) - kCallsMade.begin());
   config.message_packets = setup.message_packets;
   config.window_messages = setup.window;
@@ -211,8 +238,10 @@ FaultBounds BoundsOf(const Setup& setup) {
 
 std::string Line(const Setup& s) {
   std::string line =
-      fmt::format("mode={} collective={} topology={} messages={} packets={} window={} psn={:#x}", s.mode,
-                  s.collective, s.topology, s.messages, s.message_packets, s.window, s.psn);
+      s.path == "hosts"
+          ? LineByHosts(s)
+          : fmt::format("mode={} collective={} topology={} messages={} packets={} window={} psn={:#x}",
+                        s.mode, s.collective, s.topology, s.messages, s.message_packets, s.window, s.psn);
   const auto add = [&line](const char* key, uint32_t value) {
     if (value != 0) line += fmt::format(" {}={}", key, value);
   };
@@ -266,8 +295,9 @@ std::optional<Action> StepNamed(const std::string& text) {
 StatusOr<Replay> ParseReplay(const std::string& line) {
   Replay replay;
   Setup& setup = replay.setup;
-  const std::array<std::pair<std::string_view, uint32_t*>, 11> numbers = {
+  const std::array<std::pair<std::string_view, uint32_t*>, 12> numbers = {
       {{"messages", &setup.messages},
+       {"ranks", &setup.ranks},
        {"packets", &setup.message_packets},
        {"window", &setup.window},
        {"psn", &setup.psn},
@@ -278,8 +308,11 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"late-timers", &setup.faults.late_timers},
        {"crashes", &setup.faults.crashes},
        {"regroups", &setup.faults.regroups}}};
-  const std::array<std::pair<std::string_view, std::string*>, 11> texts = {
+  const std::array<std::pair<std::string_view, std::string*>, 14> texts = {
       {{"mode", &setup.mode},
+       {"path", &setup.path},
+       {"algorithm", &setup.algorithm},
+       {"different", &setup.different},
        {"collective", &setup.collective},
        {"calls", &setup.calls},
        {"send-windows", &setup.send_windows},

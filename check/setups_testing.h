@@ -63,6 +63,25 @@ inline Setup RandomSetup(sim::Choices& choices) {
   return setup;
 }
 
+// The same of calls between the hosts.
+inline Setup RandomHostsSetup(sim::Choices& choices) {
+  static constexpr const char* kCollectives[] = {"allreduce", "barrier", "allreduce*2", "barrier,allreduce"};
+  static constexpr const char* kDifferent[] = {"", "", "collective@1", "collective@0"};
+  Setup setup{.path = "hosts"};
+  setup.ranks = static_cast<uint32_t>(2 + choices.Below(4));
+  setup.algorithm = choices.Below(3) == 0 ? "doubling" : "ring";
+  setup.collective = OneOf(choices, kCollectives);
+  setup.different = OneOf(choices, kDifferent);
+  if (setup.algorithm == "ring") setup.messages = static_cast<uint32_t>(1 + choices.Below(3));
+  setup.psn = choices.Below(2) == 0 ? 0xfffffe : 5;
+  static constexpr const char* kCalls[] = {"together", "apart", "after-results"};
+  setup.calls = OneOf(choices, kCalls);
+  FaultBounds& f = setup.faults;
+  for (uint32_t* bound : {&f.losses, &f.duplicates, &f.reorderings, &f.timeouts, &f.late_timers})
+    *bound = static_cast<uint32_t>(choices.Below(3));
+  return setup;
+}
+
 // The seeds of a test: 0 to count - 1, or EPIC_SEED alone.
 inline std::vector<uint64_t> Seeds(uint64_t count) {
   if (const char* one = std::getenv("EPIC_SEED"); one != nullptr) return {std::strtoull(one, nullptr, 10)};

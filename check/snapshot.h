@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "check/archive.h"
+#include "check/path_host.h"
 #include "commlib/core/rank_calls.h"
 #include "incengine/core/engine.h"
 #include "incengine/modes/table.h"
@@ -35,6 +36,10 @@ struct Snapshot {
   };
   template <typename A>
   static void Host(A& a, Of<A, sim::Host>& host, Of<A, std::vector<Buffers>>& buffers);
+
+  // The same of a host whose calls go between the hosts.
+  template <typename A>
+  static void Path(A& a, Of<A, check::PathHost>& host, Of<A, std::vector<Buffers>>& buffers);
 
   // Packets that the queue pair has had acknowledged and has received, each in order.
   static int64_t Acknowledged(const roce::QueuePair& qp) { return qp.tx_.una; }
@@ -125,6 +130,16 @@ struct Snapshot {
   static void Core(A& a, Of<A, RankCore>& core);
   template <typename A>
   static void Calls(A& a, Of<A, RankCalls>& calls, Of<A, std::vector<Buffers>>& buffers);
+  template <typename A>
+  static void HostsCall(A& a, Of<A, HostCall>& call, Of<A, std::vector<Buffers>>& buffers);
+  template <typename A>
+  static void Exchange(A& a, Of<A, HostExchange>& exchange, Of<A, std::vector<Buffers>>& buffers);
+  template <typename A>
+  static void Ring(A& a, Of<A, HostRing>& ring, Of<A, std::vector<Buffers>>& buffers);
+  template <typename A>
+  static void HostsPath(A& a, Of<A, HostPath>& path, Of<A, std::vector<Buffers>>& buffers);
+  template <typename A>
+  static void Ended(A& a, Of<A, Finished>& ended);
   template <typename C, typename Action>
   static void Bounced(C& calls, const Action& action);
 };
@@ -132,3 +147,4 @@ struct Snapshot {
 }  // namespace epic
 
 #include "check/snapshot_fields.h"  // IWYU pragma: keep
+#include "check/snapshot_path.h"    // IWYU pragma: keep

@@ -15,16 +15,15 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
   [[maybe_unused]] const auto& [config, window, read_window, state, attr, tx, rx, rate, completions,
                                 counters] = qp;
   {
-    // Not saved: inline_bytes, locals, reads_in_flight, reads_awaited.
-    [[maybe_unused]] const auto& [sends, inline_bytes, posts, locals, cur, una, nxt, max, posted,
-                                  message_limit, since_ack_req, reads_in_flight, reads_awaited, started_retry,
-                                  stuck, retries_left, rnr_retries_left, timer_at, rnr_until] = tx;
-    // Not saved: inline_at, is_inline, done.
-    [[maybe_unused]] const auto& [wr, first, packets, number, length, inline_at, is_inline, requested, done] =
-        sends[0];
-    // Not saved: fence, inline_bytes, remote_address, rkey, compare_add, swap, invalidate_rkey, bind, ud.
-    [[maybe_unused]] const auto& [wr_id, opcode, signaled, solicited, fence, sges, data, imm, remote_address,
-                                  rkey, compare_add, swap, invalidate_rkey, bind, ud] = wr;
+    // Not saved: inline_bytes, reads_in_flight, reads_awaited.
+    [[maybe_unused]] const auto& [sends, inline_bytes, posts, cur, una, nxt, max, posted, message_limit,
+                                  since_ack_req, reads_in_flight, reads_awaited, started_retry, stuck,
+                                  retries_left, rnr_retries_left, timer_at, rnr_until] = tx;
+    // Not saved: fence, is_inline, done, inline_at, remote_address, rkey, invalidate_rkey, compare_add, swap,
+    // bind.
+    [[maybe_unused]] const auto& [wr_id, opcode, signaled, solicited, fence, is_inline, requested, done,
+                                  length, inline_at, first, packets, number, remote_address, rkey, imm, sges,
+                                  invalidate_rkey, compare_add, swap, bind] = sends[0];
     // Not saved: more.
     [[maybe_unused]] const auto& [count, sge, more] = sges;
     [[maybe_unused]] const auto& [address, bytes, lkey] = sge.front();
@@ -44,9 +43,9 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
     [[maybe_unused]] const auto& [active, rate_bps, target_bps, alpha, time_rounds, byte_rounds, bytes,
                                   alpha_at, increase_at, next_send_at] = rate;
   }
-  // Not saved: has_invalidated, invalidated_rkey, src_ip, src_qpn.
-  [[maybe_unused]] const auto& [wr_id, status, opcode, has_imm, solicited, imm, bytes, has_invalidated,
-                                invalidated_rkey, src_ip, src_qpn] = completions[0];
+  // Not saved: has_invalidated, invalidated_rkey, src_qpn.
+  [[maybe_unused]] const auto& [wr_id, status, opcode, has_imm, solicited, has_invalidated, imm, bytes,
+                                invalidated_rkey, src_qpn] = completions[0];
 }
 
 void Snapshot::EveryField(const sim::Host& host) {
@@ -61,8 +60,10 @@ void Snapshot::EveryField(const sim::Host& host) {
   [[maybe_unused]] const auto& [bounce_bytes, inline_bytes, slot_bytes, own_rank, world_size, memory, core,
                                 outstanding, first_call, ended, posted] = rank_calls;
   {
-    // The buffers, send and recv, are the node's.
-    [[maybe_unused]] const auto& [header, send, recv, send_bytes, recv_bytes, way] = outstanding.front();
+    // The buffers, send and recv, are the node's. Not saved: part_stride, of slices of calls, which those
+    // here are not.
+    [[maybe_unused]] const auto& [header, send, recv, send_bytes, recv_bytes, way, part_stride] =
+        outstanding.front();
   }
   // Not saved: config.
   [[maybe_unused]] const auto& [config, send_window, ops, first_op, ended_ops, next_index, recv_posted,

@@ -183,8 +183,8 @@ void Snapshot::QueuePair(A& a, Of<A, roce::QueuePair>& qp, const check::Regions&
   auto& rx = qp.rx_;
   a.Numbers(qp.state_);
   Queue(a, tx.sends, [&](auto& entry) {
-    a.Numbers(entry.wr.wr_id, entry.wr.opcode, entry.wr.signaled, entry.wr.solicited, entry.wr.imm);
-    Sges(a, entry.wr.sges, memory);
+    a.Numbers(entry.wr_id, entry.opcode, entry.signaled, entry.solicited, entry.imm);
+    Sges(a, entry.sges, memory);
     a.Numbers(entry.first, entry.packets, entry.number, entry.length, entry.requested);
   });
   a.Numbers(tx.posts, tx.cur, tx.una, tx.nxt, tx.max, tx.posted, tx.message_limit, tx.since_ack_req,

@@ -15,6 +15,7 @@ namespace {
 constexpr uint32_t kUpperQpn = 0x100;     // at the parent
 constexpr uint32_t kLowerQpn = 0x10000;   // at the child
 constexpr uint32_t kLifeQpns = 0x100000;  // from one life to the next
+constexpr uint32_t kPeerQpns = 0x100;     // from one host to the next, which have one for each peer
 
 // The low bytes of the value.
 void PutElement(std::vector<uint8_t>& bytes, uint64_t at, uint64_t value, size_t element_bytes) {
@@ -39,6 +40,10 @@ roce::Opcode OpcodeOf(int64_t packet, int64_t packets, uint32_t message_packets)
 }  // namespace
 
 System::System(const SystemConfig& config) : config_(config), ports_(static_cast<size_t>(nodes())) {
+  by_hosts() ? LayOutHosts() : LayOutTree();
+}
+
+void System::LayOutTree() {
   for (int n = 1; n < nodes(); ++n) {
     Edge edge{.child = n, .ranks = {}, .up = {}, .down = {}};
     edge.parent = is_host(n) ? config_.tree.rank_switch[static_cast<size_t>(n - switches())]
@@ -51,23 +56,24 @@ System::System(const SystemConfig& config) : config_(config), ports_(static_cast
       }
       if (at == n) edge.ranks.push_back(static_cast<uint32_t>(h));
     }
-    for (const auto& [node, port] :
-         {std::pair{edge.child, &edge.child_port}, std::pair{edge.parent, &edge.parent_port}}) {
-      *port = static_cast<PortId>(ports_[static_cast<size_t>(node)].size());
-      ports_[static_cast<size_t>(node)].push_back(n - 1);
-    }
+    AddPorts(edge);
     LayOut(edge);
     edges_.push_back(std::move(edge));
+  }
+}
+
+// Of the edge that comes next.
+void System::AddPorts(Edge& edge) {
+  for (const auto& [node, port] :
+       {std::pair{edge.child, &edge.child_port}, std::pair{edge.parent, &edge.parent_port}}) {
+    *port = static_cast<PortId>(ports(node));
+    ports_[static_cast<size_t>(node)].push_back(static_cast<int>(edges_.size()));
   }
 }
 
 std::string System::NodeName(int node) const {
   if (is_host(node)) return fmt::format("host{}", node - switches());
   return node == 0 ? "root" : fmt::format("switch{}", node);
-}
-
-const Edge& System::EdgeAt(int node, PortId port) const {
-  return edges_[static_cast<size_t>(ports_[static_cast<size_t>(node)][port])];
 }
 
 size_t System::ElementBytes() const {
@@ -124,7 +130,8 @@ std::vector<uint8_t> System::Reduced(size_t call, int64_t part, int64_t packet,
 }
 
 uint64_t System::ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks) const {
-  const ControlHeader& header = config_.calls[call];
+  // Ranks whose calls differ have nothing in common.
+  const ControlHeader& header = CallOf(call, ranks.empty() ? 0 : ranks.front());
   uint64_t value = NeutralOf(header.op);
   for (const uint32_t rank : ranks) {
     if (Reduces(header.collective) || rank == PartRoot(header, part))
@@ -194,7 +201,7 @@ void System::LayOut(Edge& edge) const {
 }
 
 std::vector<uint8_t> System::SendBuffer(size_t call, uint32_t rank) const {
-  const ControlHeader& header = config_.calls[call];
+  const ControlHeader& header = CallOf(call, rank);
   std::vector<uint8_t> bytes(SendBytes(header, rank));
   const uint64_t elements = bytes.size() / ElementBytes();
   for (uint64_t i = 0; i < elements; ++i) {
@@ -220,6 +227,8 @@ std::vector<uint8_t> System::Expected(size_t call, uint32_t rank) const {
 }
 
 Qpn System::QpnAt(int node, int neighbour) const {
+  if (by_hosts())
+    return Qpn{kLowerQpn + static_cast<uint32_t>(node) * kPeerQpns + static_cast<uint32_t>(neighbour)};
   // Of the two the child has the higher number.
   const bool upper = node < neighbour;
   const uint32_t life = config_.reuse_qpns ? 0 : config_.life * kLifeQpns;
@@ -331,10 +340,11 @@ std::optional<Breach> System::JudgeData(int node, PortId port, const roce::Packe
   }
   const Carried& contents = up && is_host(node) ? ContentsAtHost(edge, want, taken) : want;
   if (Judges(Invariant::kPayload) && !std::ranges::equal(packet.payload, contents.payload)) {
-    const bool is_sum = up && &contents == &want;
+    const char* const what = by_hosts()                 ? "the one"
+                             : up && &contents == &want ? "the reduction of the ranks below"
+                                                        : "the result";
     return Breach{Invariant::kPayload,
-                  fmt::format("carries a payload that is not {} for index {}",
-                              is_sum ? "the reduction of the ranks below" : "the result", want.index)};
+                  fmt::format("carries a payload that is not {} for index {}", what, want.index)};
   }
   return {};
 }

@@ -1,5 +1,6 @@
-// What is explored: a tree of switches and hosts in given modes, and the calls that every rank makes; with it
-// what every packet of a run must say, computed from the collectives' definitions and not by the cores.
+// What is explored: a tree of switches and hosts in given modes, or hosts alone, and the calls that every
+// rank makes; with it what every packet of a run must say, computed from the collectives' definitions and not
+// by the cores.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "check/invariant.h"
+#include "commlib/core/host_path.h"
 #include "incengine/state/config.h"
 #include "protocol/flow.h"
 #include "roce/packet.h"
@@ -28,7 +30,14 @@ enum class CallsMade : uint8_t {
   kAfterResults,  // each at any time after the one before it has ended
 };
 
+// A rank that makes the last of the calls with another header than all others.
+struct DifferentCall {
+  uint32_t rank = 0;
+  ControlHeader header;
+};
+
 struct SystemConfig {
+  // Without switches: calls go between the hosts.
   sim::TreeSpec tree;
   sim::ModeSpec mode = kDefaultMode;
   // Of every rank, in order; INT32 sums, count a multiple of full packets. Those with kInlinedFlag, and no
@@ -48,6 +57,9 @@ struct SystemConfig {
   // with reuse_qpns, which no manager that keeps to the quarantine allows, only data.
   uint32_t life = 0;
   bool reuse_qpns = false;
+  // Between the hosts: by which their calls go, all of them either ring or doubling.
+  Algorithm algorithm = Algorithm::kRing;
+  std::optional<DifferentCall> different;  // between the hosts
   // By which nothing is judged: a state or step that breaks one of them counts as right. A core that stops at
   // a check of its own cannot go on, so with kCore the step is the last of its branch.
   InvariantSet without;
@@ -65,7 +77,8 @@ struct Carried {
   std::vector<uint8_t> payload;  // what it must carry, whichever way it came about
 };
 
-// An edge of the tree. Edges are numbered by their lower ends: that of node n is n - 1.
+// An edge of the tree, numbered by its lower end: that of node n is n - 1. Between the hosts: a pair of
+// peers, of which the lower rank counts as the parent, and the ranks below are none.
 struct Edge {
   int child = 0;
   int parent = 0;
@@ -86,14 +99,28 @@ class System {
   int nodes() const { return switches() + hosts(); }
   const std::vector<Edge>& edges() const { return edges_; }
   bool is_host(int node) const { return node >= switches(); }
+  // Calls go between the hosts: there is no switch.
+  bool by_hosts() const { return switches() == 0; }
   bool Judges(Invariant invariant) const { return !config_.without[static_cast<size_t>(invariant)]; }
   // "root", "leaf1", "host0".
   std::string NodeName(int node) const;
 
   // The edge at a node's port.
-  const Edge& EdgeAt(int node, PortId port) const;
+  const Edge& EdgeAt(int node, PortId port) const { return edges_[EdgeNumber(node, port)]; }
+  size_t EdgeNumber(int node, PortId port) const {
+    return static_cast<size_t>(ports_[static_cast<size_t>(node)][port]);
+  }
   size_t ports(int node) const { return ports_[static_cast<size_t>(node)].size(); }
 
+  // The call as a rank makes it.
+  const ControlHeader& CallOf(size_t call, uint32_t rank) const {
+    const auto& different = config_.different;
+    const bool differs = different && different->rank == rank && call + 1 == config_.calls.size();
+    return differs ? different->header : config_.calls[call];
+  }
+  // With which every rank's call must be refused, between the hosts, since one rank's differs; empty if none
+  // does.
+  std::optional<ControlHeader> RefusalOf(size_t call) const;
   // What a rank gives to a call and what it must have after it.
   std::vector<uint8_t> SendBuffer(size_t call, uint32_t rank) const;
   std::vector<uint8_t> Expected(size_t call, uint32_t rank) const;
@@ -101,6 +128,9 @@ class System {
   // To be installed on a switch, and the host's end.
   engine::GroupConfig GroupOf(int node) const;
   sim::HostConfig HostOf(int node) const;
+  // A host's path to other hosts, and its queue pair to the one at a port, which can send and receive.
+  HostPathConfig PathOf(int node) const;
+  roce::QueuePair PeerQueuePair(int node, PortId port) const;
   // Of the endpoint at `node` of its edge to a neighbour.
   Qpn QpnAt(int node, int neighbour) const;
   Ipv4 AddressOf(int node) const { return Ipv4{0x0a000001u + static_cast<uint32_t>(node)}; }
@@ -127,6 +157,13 @@ class System {
                                std::span<const uint32_t> ranks) const;
   uint64_t BounceBytes() const;
   void LayOut(Edge& edge) const;
+  void LayOutTree();
+  void LayOutHosts();
+  void AddPorts(Edge& edge);
+  ControlHeader SaidBy(size_t call, uint32_t begin, uint32_t end) const;
+  std::optional<Carried> ExchangeMessage(size_t call, uint32_t from, uint32_t to) const;
+  Carried RingMessage(size_t call, uint32_t from, int64_t step, int64_t piece) const;
+  std::vector<Carried> Messages(uint32_t from, uint32_t to) const;
   std::vector<Carried> Direction(std::span<const uint32_t> ranks, bool up) const;
   const Carried& ContentsAtHost(const Edge& edge, const Carried& sent, int64_t taken) const;
 

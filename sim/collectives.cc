@@ -163,11 +163,16 @@ const std::vector<uint8_t>& CollectiveCall::Results() const {
   return results_;
 }
 
-void CollectiveCall::Start(World& world, int rank, int group) {
+RankBuffers CollectiveCall::BuffersOf(int rank) {
   const auto r = static_cast<size_t>(rank);
-  world.host(rank, group)
-      .Start(header_, BytesAt(*this, r, SendPlace(r)), BytesAt(*this, r, RecvPlace(r)),
-             buffers_ != Buffers::kCopied);
+  return {.send = BytesAt(*this, r, SendPlace(r)),
+          .recv = BytesAt(*this, r, RecvPlace(r)),
+          .registered = buffers_ != Buffers::kCopied};
+}
+
+void CollectiveCall::Start(World& world, int rank, int group) {
+  const RankBuffers own = BuffersOf(rank);
+  world.host(rank, group).Start(header_, own.send, own.recv, own.registered);
 }
 
 size_t CollectiveCall::Wrong(int rank) const {
@@ -219,14 +224,13 @@ void ChooseType(Choices& choices, ControlHeader* header) {
 }
 
 Nanos StartCalls(World& world, int group, int rank, std::span<CollectiveCall> calls, Nanos begin,
-                 Nanos spread, const std::function<void(const CollectiveCall&)>& on_start) {
+                 Nanos spread, const std::function<void(CollectiveCall&)>& start) {
   Nanos at = begin;
   for (CollectiveCall& call : calls) {
     if (spread > 0) at += static_cast<Nanos>(world.choices().Below(static_cast<uint64_t>(spread)));
-    world.At(at, [&world, &call, rank, group, on_start] {
+    world.At(at, [&world, &call, rank, group, start] {
       if (!world.host(rank, group).alive()) return;
-      if (on_start) on_start(call);
-      call.Start(world, rank, group);
+      return start ? start(call) : call.Start(world, rank, group);
     });
   }
   return at;

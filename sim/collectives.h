@@ -9,6 +9,7 @@
 
 #include "protocol/flow.h"
 #include "sim/choices.h"
+#include "sim/path_rank.h"
 #include "sim/world.h"
 
 namespace epic::sim {
@@ -24,6 +25,9 @@ class CollectiveCall {
 
   // Starts it on one rank of a group of the world.
   void Start(World& world, int rank, int group = 0);
+
+  // What the rank gives to it, and where its result comes.
+  RankBuffers BuffersOf(int rank);
 
   // Elements of the rank's receive buffer that are not as they must be.
   size_t Wrong(int rank) const;
@@ -80,10 +84,10 @@ void ChooseType(Choices& choices, ControlHeader* header);
 using Calls = std::vector<CollectiveCall>;
 
 // Starts the calls in order on one rank from `begin` on, each at most `spread` after the one before, while
-// the rank is alive; returns when the last starts. on_start is told of each just before. The calls are
-// borrowed until the world is gone.
+// the rank is alive; returns when the last starts. `start` starts it, if it is not CollectiveCall::Start. The
+// calls are borrowed until the world is gone.
 Nanos StartCalls(World& world, int group, int rank, std::span<CollectiveCall> calls, Nanos begin,
-                 Nanos spread, const std::function<void(const CollectiveCall&)>& on_start = {});
+                 Nanos spread, const std::function<void(CollectiveCall&)>& start = {});
 
 // Every rank of the group that is alive has made all calls, and all have ended.
 bool Finished(World& world, int group, const Calls& calls);

@@ -163,7 +163,10 @@ int main(int argc, char** argv) {
       run.add_option("--timers", options.scenario.timers,
                      "of switches and hosts: exact; late, as on a loaded machine, half of them"),
       run.add_option("--types", options.scenario.types,
-                     "of calls: first (float32, int32, float16, bfloat16, byte); all, with all operations")};
+                     "of calls: first (float32, int32, float16, bfloat16, byte); all, with all operations"),
+      run.add_option("--path", options.scenario.path,
+                     "of calls: network; hosts; mixed, each group one of these, or what its switches lack "
+                     "between the hosts")};
   run.add_option("--jobs", options.jobs, "processes for --seeds; default one for each processor")
       ->check(epic::InRange(1L, kMostJobs, "processes"));
   seed->excludes(seeds);

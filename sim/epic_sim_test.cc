@@ -51,14 +51,13 @@ TEST(EpicSimTest, OneTraceForOneLine) {
   EXPECT_EQ(first.out, EpicSim("run --trace - --replay " + line).out);
 }
 
-TEST(EpicSimTest, LateTimersAndAllTypesAreInTheLine) {
-  const Ran ran =
-      EpicSim("run --seed 7 --topology star-4 --mode 3 --scenario loss --timers late --types all");
+TEST(EpicSimTest, LateTimersAllTypesAndThePathAreInTheLine) {
+  const Ran ran = EpicSim(
+      "run --seed 7 --topology star-4 --mode 3 --scenario loss --timers late --types all --path hosts");
   EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_THAT(
-      ran.out,
-      HasSubstr("right: seed=7 topology=star-4 mode=3 scenario=loss calls=20 timers=late types=all\n"));
-  EXPECT_THAT(ran.out, testing::ContainsRegex("; [1-9][0-9]* late timers\n"));
+  EXPECT_THAT(ran.out, HasSubstr("right: seed=7 topology=star-4 mode=3 scenario=loss calls=20 timers=late "
+                                 "types=all path=hosts\n"));
+  EXPECT_THAT(ran.out, testing::ContainsRegex("; [1-9][0-9]* late timers; [1-9][0-9]* by the hosts\n"));
 }
 
 TEST(EpicSimTest, AnythingElseIsTwo) {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/types.h"
+#include "sim/clock.h"
 
 namespace epic::sim {
 
@@ -39,7 +39,7 @@ class EventQueue {
   using Action = std::function<void()>;
 
   struct Event {
-    Nanos time = 0;
+    Picos time = 0;
     int64_t order = 0;
     bool is_packet = false;
     uint32_t number = 0;  // of the packet, or of the action in the queue's pool
@@ -49,17 +49,17 @@ class EventQueue {
     }
   };
 
-  void AddAction(Nanos time, Action action) {
+  void AddAction(Picos time, Action action) {
     const uint32_t number = actions_.Take();
     actions_[number] = std::move(action);
     events_.push({.time = time, .order = order_++, .is_packet = false, .number = number});
   }
-  void AddPacket(Nanos time, uint32_t number) {
+  void AddPacket(Picos time, uint32_t number) {
     events_.push({.time = time, .order = order_++, .is_packet = true, .number = number});
   }
 
   bool empty() const { return events_.empty(); }
-  Nanos next_time() const { return events_.top().time; }
+  Picos next_time() const { return events_.top().time; }
   Event Pop() {
     const Event event = events_.top();
     events_.pop();

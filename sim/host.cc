@@ -1,31 +1,10 @@
 #include "sim/host.h"
 
-#include <bit>
-
 #include "base/check.h"
+#include "sim/own_memory.h"
 
 namespace epic::sim {
 namespace {
-
-constexpr uint32_t kLkey = 1;
-
-// The simulating process' own memory at its own addresses; nobody writes to it from afar.
-class OwnMemory final : public roce::Memory {
- public:
-  std::optional<std::span<uint8_t>> Map(roce::Access access, uint32_t key, uint64_t address,
-                                        uint32_t length) override {
-    const bool local = access == roce::Access::kLocalRead || access == roce::Access::kLocalWrite;
-    if (!local || key != kLkey) return std::nullopt;
-    return std::span(std::bit_cast<uint8_t*>(address), length);
-  }
-};
-
-roce::SgeList SgesOf(const RankCalls::Request& request) {
-  roce::SgeList list;
-  list.count = 1;
-  list.sge[0] = {std::bit_cast<uint64_t>(request.address), request.length, kLkey};
-  return list;
-}
 
 roce::QueuePair Connected(const HostConfig& config) {
   roce::Policy policy = roce::RxeLike();
@@ -74,10 +53,12 @@ Host::Host(const HostConfig& config)
 int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv,
                 bool registered) {
   EPIC_CHECK(!stopped_ && alive());
-  const bool own_broadcast = header.collective == Collective::kBroadcast && rank_ == header.root;
-  EPIC_CHECK(send.size() == SendBytes(header, rank_));
-  EPIC_CHECK(recv.size() == RecvBytes(header, rank_) || (own_broadcast && recv.empty()));
-  CopyOwnPart(header, rank_, send.data(), recv.data());
+  if (!IsByHosts(header)) {
+    const bool own_broadcast = header.collective == Collective::kBroadcast && rank_ == header.root;
+    EPIC_CHECK(send.size() == SendBytes(header, rank_));
+    EPIC_CHECK(recv.size() == RecvBytes(header, rank_) || (own_broadcast && recv.empty()));
+    CopyOwnPart(header, rank_, send.data(), recv.data());
+  }
   const Way way = registered || !core_.Fits(header) ? Way::kDirect : Way::kBounce;
   if (ack_delay_ > 0) {
     acks_.Posted(core_.WantsAcks(header), core_.idle());
@@ -102,7 +83,7 @@ int Host::AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint
 int Host::Barrier() { return Start({.collective = Collective::kBarrier}, {}, {}); }
 
 void Host::OnPacket(Nanos now, const roce::Packet& packet) {
-  OwnMemory memory;
+  OwnMemory memory(/*open_to_peers=*/false);
   qp_.OnPacket(now, packet, memory);
   EPIC_CHECK(qp_.counters().ack_beyond == 0 && qp_.counters().not_ours == 0);
   EPIC_CHECK(qp_.state() == roce::QpState::kRts);
@@ -110,10 +91,11 @@ void Host::OnPacket(Nanos now, const roce::Packet& packet) {
 
 void Host::Post(const RankCalls::Request& request) {
   if (request.is_recv) {
-    EPIC_CHECK(qp_.PostRecv({.wr_id = request.wr_id, .sges = SgesOf(request)}) == roce::PostResult::kOk);
+    EPIC_CHECK(qp_.PostRecv({.wr_id = request.wr_id, .sges = SgesOf(request.address, request.length)}) ==
+               roce::PostResult::kOk);
     return;
   }
-  roce::SendWr send{.wr_id = request.wr_id, .sges = SgesOf(request)};
+  roce::SendWr send{.wr_id = request.wr_id, .sges = SgesOf(request.address, request.length)};
   if (request.has_imm) {
     send.opcode = roce::WrOpcode::kSendImm;
     send.imm = request.imm;
@@ -136,7 +118,6 @@ void Host::WantPoll() {
   if (wake_ != nullptr) *wake_ = true;
 }
 
-// What the library does: completions in, work requests and finished calls out.
 void Host::RunProcess(Nanos now) {
   wants_poll_ = false;
   for (roce::Completion c; qp_.NextCompletion(&c);)
@@ -177,10 +158,10 @@ void Host::Kill() {
   unfinished_ = 0;
 }
 
-void Host::Poll(Nanos now, roce::PacketSink& sink) {
+void Host::Poll(Nanos now, roce::PacketSink& sink, int budget) {
   if (!stopped_) RunProcess(now);
-  OwnMemory memory;
-  qp_.Poll(now, memory, sink);
+  OwnMemory memory(/*open_to_peers=*/false);
+  qp_.Poll(now, memory, sink, budget);
 }
 
 }  // namespace epic::sim

@@ -47,6 +47,9 @@ struct HostConfig {
   bool retries_end = false;   // after seven, as the specification has it; those of rdma_rxe have no end
 };
 
+// That a queue pair sends without a pause, as those of rdma_rxe: more is another event.
+inline constexpr int kPollPackets = 256;
+
 class Host {
  public:
   explicit Host(const HostConfig& config);
@@ -55,7 +58,7 @@ class Host {
   // call. Their lengths are SendBytes and RecvBytes of the header; they may be in place, as the library's.
   // What of the receive buffer is this rank's own (AllGather, Broadcast at the root) is copied at once. A
   // root may leave a Broadcast's `recv` empty. `registered`: the data travel in these buffers, also if they
-  // fit into the rank's own.
+  // fit into the rank's own. A call by the hosts has no buffers here, and ends when all ranks have made it.
   int Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv,
             bool registered = false);
   int AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint8_t> recv);
@@ -75,8 +78,14 @@ class Host {
 
   // Checks that the switch never tells the queue pair what real hosts would take for an error.
   void OnPacket(Nanos now, const roce::Packet& packet);
-  void Poll(Nanos now, roce::PacketSink& sink);
+  // Of a rank that is alive: its process acts, unless it stands still, and its queue pair sends so many
+  // packets at most.
+  void Poll(Nanos now, roce::PacketSink& sink, int budget = kPollPackets);
+  // What the library does: completions in, work requests and finished calls out. Of a process that does not
+  // stand still.
+  void RunProcess(Nanos now);
   Nanos next_deadline() const { return qp_.next_deadline(); }
+  bool stopped() const { return stopped_; }
   // A call was started, or the process goes on, since the last Poll.
   bool wants_poll() const { return wants_poll_ && !stopped_; }
 
@@ -108,7 +117,6 @@ class Host {
   };
 
   void Post(const RankCalls::Request& request);
-  void RunProcess(Nanos now);
   void TakeFinished(Nanos now);
 
   void WantPoll();

@@ -41,7 +41,7 @@ PortId Links::Connect(int child, int parent, bool super_frames) {
   return parent_port;
 }
 
-void Links::Send(Nanos now, int node, PortId port, const Outgoing& out) {
+void Links::Send(Picos now, int node, PortId port, const Outgoing& out) {
   Link& link = links_[static_cast<size_t>(node)][port];
   if (!out.joins) {
     if (link.open) Launch(now, link, *std::exchange(link.open, std::nullopt));
@@ -74,7 +74,7 @@ bool Links::Joins(const Link& link, const roce::FramePieces& head, size_t bytes)
                                head.head(), bytes);
 }
 
-void Links::Flush(Nanos now) {
+void Links::Flush(Picos now) {
   for (const auto& [node, port] : collecting_) {
     Link& link = links_[static_cast<size_t>(node)][port];
     if (link.open) Launch(now, link, *std::exchange(link.open, std::nullopt));
@@ -130,36 +130,37 @@ void Links::ShareOut(Fate fate, LinkFrame& frame) {
   }
 }
 
-void Links::Launch(Nanos now, Link& link, uint32_t number) {
+void Links::Launch(Picos now, Link& link, uint32_t number) {
   LinkFrame& frame = frames_[number];
   if (frame.count_ > 1) ++super_frames_;
   const Fate fate = Decide(frame);
   ShareOut(fate, frame);
-  link.free_at = std::max(link.free_at, now);
+  Picos left_at = now;
   bool arrives = false;
   for (size_t k = 0; k < frame.count_; ++k) {
     const LinkFrame::Part& part = frame.packets_[k];
-    link.free_at += WireBytes(part.packet) * 8 * kSecond / config_.bits_per_second;
+    left_at = link.clock.Take(now, WireBytes(part.packet), config_.rate);
     arrives = arrives || part.arrives;
   }
   if (!arrives) return frames_.GiveBack(number);
-  const auto arrives_at = [&](Nanos time) {
+  const auto arrives_at = [&](Picos time) {
     ++frame.arrivals_;
     events_.AddPacket(std::max(time, now), number);
   };
   // Links keep their order, unless the rule holds a frame back.
-  Nanos arrival = std::max(link.free_at + config_.delay_ns, link.last_arrival);
+  const Picos delay = ToPicos(config_.delay_ns);
+  Picos arrival = std::max(left_at + delay, link.last_arrival);
   if (fate == Fate::kDelay) {
-    arrival += static_cast<Nanos>(1 + choices_.Below(16)) * config_.delay_ns;
+    arrival += static_cast<Picos>(1 + choices_.Below(16)) * delay;
   } else {
-    if (fate == Fate::kHold) arrival += static_cast<Nanos>(1 + choices_.Below(64)) * config_.delay_ns;
+    if (fate == Fate::kHold) arrival += static_cast<Picos>(1 + choices_.Below(64)) * delay;
     link.last_arrival = arrival;
   }
   arrives_at(arrival);
-  if (fate == Fate::kDuplicate) arrives_at(arrival + config_.delay_ns);
+  if (fate == Fate::kDuplicate) arrives_at(arrival + delay);
   if (fate == Fate::kLinger)
-    arrives_at(arrival + 1 +
-               static_cast<Nanos>(choices_.Below(static_cast<uint64_t>(config_.packet_life_ns))));
+    arrives_at(arrival + ToPicos(1 + static_cast<Nanos>(
+                                         choices_.Below(static_cast<uint64_t>(config_.packet_life_ns)))));
 }
 
 void Links::Arrived(uint32_t number) {

@@ -14,6 +14,7 @@
 #include "base/types.h"
 #include "roce/frame.h"
 #include "sim/choices.h"
+#include "sim/clock.h"
 #include "sim/event_queue.h"
 
 namespace epic::sim {
@@ -88,7 +89,7 @@ class Links {
  public:
   struct Config {
     Nanos delay_ns = 0;
-    int64_t bits_per_second = 0;
+    LinkRate rate;
     Nanos packet_life_ns = 0;  // longest time by which a copy that lingers comes late
   };
   using FaultRule = std::function<Fate(const LinkPacket&)>;
@@ -101,6 +102,10 @@ class Links {
   PortId Connect(int child, int parent, bool super_frames);
   size_t ports(int node) const { return links_[static_cast<size_t>(node)].size(); }
   int peer(int node, PortId port) const { return links_[static_cast<size_t>(node)][port].peer; }
+  // When all that was put on the link at a node's port has left it, but for what waits for others to join.
+  Picos free_at(int node, PortId port) const {
+    return links_[static_cast<size_t>(node)][port].clock.free_at();
+  }
   bool TakesSuperFrames(int node, PortId port) const {
     return links_[static_cast<size_t>(node)][port].super_frames;
   }
@@ -119,9 +124,9 @@ class Links {
     int group = 0;
     bool joins = false;
   };
-  void Send(Nanos now, int node, PortId port, const Outgoing& out);
+  void Send(Picos now, int node, PortId port, const Outgoing& out);
   // The event is over: what waits for others to join leaves.
-  void Flush(Nanos now);
+  void Flush(Picos now);
 
   // Of a packet event that was popped from the queue; when it has been taken, Arrived.
   const LinkFrame& frame(uint32_t number) { return frames_[number]; }
@@ -137,8 +142,8 @@ class Links {
     int peer = 0;
     PortId peer_port = 0;
     bool super_frames = false;
-    Nanos free_at = 0;
-    Nanos last_arrival = 0;
+    LinkClock clock;
+    Picos last_arrival = 0;
     std::optional<uint32_t> open;  // the frame that others may join
     roce::FramePieces first;       // its first packet's head
     size_t open_bytes = 0;         // as it would be on a real port
@@ -150,7 +155,7 @@ class Links {
   bool Joins(const Link& link, const roce::FramePieces& head, size_t bytes);
   Fate Decide(LinkFrame& frame);
   void ShareOut(Fate fate, LinkFrame& frame);
-  void Launch(Nanos now, Link& link, uint32_t number);
+  void Launch(Picos now, Link& link, uint32_t number);
 
   const Config config_;
   Choices& choices_;

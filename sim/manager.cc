@@ -53,7 +53,7 @@ void Manager::TellRank(int group, int rank, std::string_view why) {
   if (host.alive() && up_at > world_.now())
     return world_.At(up_at, [this, group, rank, why] { TellRank(group, rank, why); });
   if (host.alive()) {
-    host.Abort(world_.now());
+    world_.AbortRank(rank, group);
     trace_.Aborted(world_.now(), group, rank, why);
   }
   RankGone(group);

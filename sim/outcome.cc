@@ -20,6 +20,7 @@ const char* Name(Verdict verdict) {
 Counts& Counts::operator+=(const Counts& other) {
   runs += other.runs;
   calls += other.calls;
+  by_hosts += other.by_hosts;
   packets += other.packets;
   super_frames += other.super_frames;
   lost += other.lost;
@@ -41,10 +42,10 @@ std::string Describe(const Counts& counts) {
   return fmt::format(
       "{} calls, {} packets, {} super-frames, {:.6f} virtual seconds; {} lost, {} cut, {} corrupted, {} "
       "repeated, {} delayed, {} unheard; {} crashes, {} groups failed, {} calls of ranks aborted, {} packets "
-      "of failed groups; {} late timers",
+      "of failed groups; {} late timers; {} by the hosts",
       counts.calls, counts.packets, counts.super_frames, static_cast<double>(counts.time) / 1e9, counts.lost,
       counts.cut, counts.corrupted, counts.repeated, counts.delayed, counts.unheard, counts.crashes,
-      counts.failed, counts.aborted, counts.old, counts.late_timers);
+      counts.failed, counts.aborted, counts.old, counts.late_timers, counts.by_hosts);
 }
 
 }  // namespace epic::sim

@@ -214,6 +214,8 @@ Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists) {
     scenario.timers = Choices(scenario.seed * 7919 + 6).Below(4) == 0 ? "late" : "exact";
   if (scenario.types.empty())
     scenario.types = Choices(scenario.seed * 7919 + 10).Below(2) == 0 ? "all" : "first";
+  if (scenario.path.empty())
+    scenario.path = Choices(scenario.seed * 7919 + 12).Below(2) == 0 ? "mixed" : "network";
   return scenario;
 }
 
@@ -245,6 +247,8 @@ StatusOr<Scenario> Complete(Scenario given) {
     return Invalid(fmt::format("timers '{}': exact or late", scenario.timers));
   if (scenario.types != "first" && scenario.types != "all")
     return Invalid(fmt::format("types '{}': first or all", scenario.types));
+  if (scenario.path != "network" && scenario.path != "hosts" && scenario.path != "mixed")
+    return Invalid(fmt::format("path '{}': network, hosts or mixed", scenario.path));
   return scenario;
 }
 
@@ -261,11 +265,12 @@ std::string ReplayLine(const Scenario& scenario) {
   if (!scenario.super_frames.empty()) line += " super-frames=" + scenario.super_frames;
   if (scenario.timers == "late") line += " timers=late";
   if (scenario.types == "all") line += " types=all";
+  if (scenario.path != "network") line += " path=" + scenario.path;
   return line;
 }
 
 StatusOr<Scenario> ParseReplayLine(const std::string& line) {
-  Scenario scenario{.timers = "exact", .types = "first"};
+  Scenario scenario{.timers = "exact", .types = "first", .path = "network"};
   bool seed_given = false;
   std::istringstream words(line);
   for (std::string word; words >> word;) {
@@ -293,6 +298,8 @@ StatusOr<Scenario> ParseReplayLine(const std::string& line) {
       scenario.timers = value;
     } else if (key == "types" && !value.empty()) {
       scenario.types = value;
+    } else if (key == "path" && !value.empty()) {
+      scenario.path = value;
     } else if (key == "topology") {
       scenario.topology = value;
     } else if (key == "mode") {

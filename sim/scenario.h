@@ -36,6 +36,9 @@ struct Scenario {
   // Of calls: "first", those with which lines began; "all", with all operations; empty: the seed's choice,
   // made by Complete, and the first where that was not asked.
   std::string types = {};
+  // Of groups' calls: "network"; "hosts"; "mixed", each group one of the two, or both, what its switches lack
+  // between the hosts. Empty: the seed's choice, made by Complete, and the network where that was not asked.
+  std::string path = {};
 
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
@@ -85,10 +88,10 @@ const SeedLists& ListsOfSeeds();
 // What a scenario's mode may be: each of the table by its number, and mixed.
 std::vector<std::string> ModesOfScenarios();
 
-// Topology, mode, name, timers and types chosen by the seed where they are empty. Of those with which each
-// list began, any run of as many consecutive seeds as there are combinations has each once. What was added to
-// a list since takes its share, equal to that of the others, by draws of its own. A quarter of the seeds has
-// late timers, half of them calls of all types.
+// Topology, mode, name, timers, types and path chosen by the seed where they are empty. Of those with which
+// each list began, any run of as many consecutive seeds as there are combinations has each once. What was
+// added to a list since takes its share, equal to that of the others, by draws of its own. A quarter of the
+// seeds has late timers, half of them calls of all types, half of them mixed paths.
 Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists);
 
 // The same from ListsOfSeeds, with the mode's number in place of its name. An error names the first value
@@ -96,8 +99,8 @@ Scenario ChosenBySeed(Scenario scenario, const SeedLists& lists);
 StatusOr<Scenario> Complete(Scenario scenario);
 
 // The line, and back. Parse takes keys in any order; each must be there, but for calls, inline,
-// send-windows, acks, super-frames, timers, which are exact unless the line says that they are late, and
-// types, which are the first unless it says all.
+// send-windows, acks, super-frames, timers, which are exact unless the line says that they are late, types,
+// which are the first unless it says all, and path, which is the network unless it says another.
 std::string ReplayLine(const Scenario& scenario);
 StatusOr<Scenario> ParseReplayLine(const std::string& line);
 

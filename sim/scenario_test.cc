@@ -16,7 +16,8 @@ TEST(ScenarioTest, ALineIsTheScenario) {
                           .name = "bursts",
                           .calls = 7,
                           .timers = "exact",
-                          .types = "first"};
+                          .types = "first",
+                          .path = "network"};
   const auto again = ParseReplayLine(ReplayLine(scenario));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, scenario);
@@ -37,7 +38,8 @@ TEST(ScenarioTest, ALineSaysWhetherWindowsChange) {
                             .calls = 7,
                             .send_windows = windows,
                             .timers = "exact",
-                            .types = "first"};
+                            .types = "first",
+                            .path = "network"};
     const auto again = ParseReplayLine(ReplayLine(scenario));
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, scenario);
@@ -90,6 +92,24 @@ TEST(ScenarioTest, ALineSaysWhetherCallsAreOfAllTypes) {
   EXPECT_EQ(all->types, "all");
   EXPECT_EQ(ReplayLine(*all), line + " types=all");
   for (const char* types : {"", "1", "All"}) EXPECT_FALSE(ParseReplayLine(line + " types=" + types).ok());
+}
+
+// A line from before calls could go between the hosts means what it did.
+TEST(ScenarioTest, ALineSaysByWhichPathCallsGo) {
+  const std::string line = "seed=1 topology=star-4 mode=1 scenario=loss calls=7";
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto before = ParseReplayLine("topology=star-4 mode=1 scenario=loss seed=" + std::to_string(seed));
+    ASSERT_TRUE(before.ok()) << before.status();
+    EXPECT_EQ(before->path, "network");
+  }
+  EXPECT_EQ(ReplayLine(*ParseReplayLine(line + " path=network")), line);
+  for (const char* path : {"hosts", "mixed"}) {
+    const auto other = ParseReplayLine(line + " path=" + path);
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_EQ(other->path, path);
+    EXPECT_EQ(ReplayLine(*other), line + " path=" + path);
+  }
+  for (const char* path : {"", "1", "Hosts"}) EXPECT_FALSE(ParseReplayLine(line + " path=" + path).ok());
 }
 
 TEST(ScenarioTest, ALineMayLeaveOutTheCalls) {
@@ -233,6 +253,19 @@ TEST(ScenarioTest, HalfOfTheSeedsHaveAllTypes) {
   EXPECT_LT(all, 550);
   EXPECT_EQ(Complete({.seed = 1, .types = "first"})->types, "first");
   EXPECT_FALSE(Complete({.seed = 1, .types = "new"}).ok());
+}
+
+TEST(ScenarioTest, HalfOfTheSeedsHaveMixedPaths) {
+  int mixed = 0;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    const auto scenario = Complete({.seed = seed});
+    mixed += scenario->path == "mixed" ? 1 : 0;
+    EXPECT_NE(scenario->path, "hosts");
+  }
+  EXPECT_GT(mixed, 450);
+  EXPECT_LT(mixed, 550);
+  EXPECT_EQ(Complete({.seed = 1, .path = "hosts"})->path, "hosts");
+  EXPECT_FALSE(Complete({.seed = 1, .path = "switches"}).ok());
 }
 
 TEST(ScenarioTest, WhatIsGivenStays) {

@@ -26,6 +26,28 @@ const char* OpcodeName(roce::Opcode opcode) {
       return "send_only_imm";
     case roce::Opcode::kRcAck:
       return "ack";
+    case roce::Opcode::kRcWriteFirst:
+      return "write_first";
+    case roce::Opcode::kRcWriteMiddle:
+      return "write_middle";
+    case roce::Opcode::kRcWriteLast:
+      return "write_last";
+    case roce::Opcode::kRcWriteLastImm:
+      return "write_last_imm";
+    case roce::Opcode::kRcWriteOnly:
+      return "write_only";
+    case roce::Opcode::kRcWriteOnlyImm:
+      return "write_only_imm";
+    case roce::Opcode::kRcReadRequest:
+      return "read_request";
+    case roce::Opcode::kRcReadResponseFirst:
+      return "read_response_first";
+    case roce::Opcode::kRcReadResponseMiddle:
+      return "read_response_middle";
+    case roce::Opcode::kRcReadResponseLast:
+      return "read_response_last";
+    case roce::Opcode::kRcReadResponseOnly:
+      return "read_response_only";
     default:
       return "other";
   }

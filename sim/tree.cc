@@ -28,6 +28,20 @@ TreeSpec FullTree(int levels, int fan) {
   return tree;
 }
 
+TreeSpec LeafSpine(int leaves, int spines, int fan) {
+  TreeSpec tree = Star(0);
+  for (int leaf = 1; leaf <= leaves; ++leaf) {
+    tree.switch_parent.push_back(0);
+    tree.rank_switch.insert(tree.rank_switch.end(), static_cast<size_t>(fan), leaf);
+  }
+  for (int spine = 1; spine < spines; ++spine) {
+    const auto number = static_cast<int>(tree.switch_parent.size());
+    tree.switch_parent.push_back(-1);
+    for (int leaf = 1; leaf <= leaves; ++leaf) tree.more_links.emplace_back(leaf, number);
+  }
+  return tree;
+}
+
 TreeSpec UnevenTree() { return {.switch_parent = {-1, 0, 1}, .rank_switch = {0, 1, 2, 2, 2}}; }
 
 TreeSpec InterleavedTree() { return {.switch_parent = {-1, 0, 0}, .rank_switch = {1, 2, 1, 2, 1}}; }

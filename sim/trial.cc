@@ -8,6 +8,8 @@
 
 #include "base/check.h"
 #include "sim/collectives.h"
+#include "sim/group_ranks.h"
+#include "sim/hosts_way.h"
 #include "sim/manager.h"
 
 namespace epic::sim {
@@ -25,7 +27,8 @@ struct Shape {
   explicit Shape(const Scenario& scenario)
       : choices(scenario.seed * 7919 + 1),
         window_choices(scenario.seed * 7919 + 3),
-        type_choices(scenario.seed * 7919 + 9) {
+        type_choices(scenario.seed * 7919 + 9),
+        path_choices(scenario.seed * 7919 + 11) {
     tree = *TopologyNamed(scenario.topology);
     const auto hosts = static_cast<int>(tree.rank_switch.size());
     config = {.mode = ModesNamed(scenario.mode, tree, choices),
@@ -33,6 +36,7 @@ struct Shape {
               .path_mtu = 256u << choices.Below(3),
               .message_packets = static_cast<uint32_t>(1 + choices.Below(8)),
               .window_messages = static_cast<uint32_t>(1 + choices.Below(8)),
+              .whole_nanos = true,  // a line that was found then is the same run for ever
               .prompt_ns = OneOf({50, 200, 2000}) * kMicrosecond,
               // 1 ms, 67 ms, 1 s.
               .host_timeout = static_cast<uint8_t>(OneOf({8, 14, 18}))};
@@ -108,6 +112,7 @@ struct Shape {
   Choices choices;
   Choices window_choices;  // apart, as those of the inline limit
   Choices type_choices;    // of calls, where they are of all types
+  Choices path_choices;    // of ways between the hosts
   TreeSpec tree;
   WorldConfig config;
   std::vector<GroupSpec> others;
@@ -119,9 +124,9 @@ struct Shape {
   std::vector<Crash> crashes;
 };
 
-const char* HowEnded(const Host& host, int call) {
-  if (host.state(call) == CallState::kDone) return "done";
-  return host.outcome(call) == epic::Outcome::kAborted ? "aborted" : "failed";
+const char* HowEnded(const GroupRanks& ranks, int rank, int call) {
+  if (ranks.state(rank, call) == CallState::kDone) return "done";
+  return ranks.outcome(rank, call) == epic::Outcome::kAborted ? "aborted" : "failed";
 }
 
 class Trial {
@@ -169,6 +174,7 @@ class Trial {
   void StopHosts();
   void Happen(const Crash& crash);
   void StartGroup(int group);
+  GroupRanks& RanksOf(int group) { return ranks_[static_cast<size_t>(group)]; }
   void ChangeWindows(int group, int rank, Nanos from, Nanos to);
   bool AllEnded();
   void TraceEnds();
@@ -186,6 +192,7 @@ class Trial {
   bool faulty_ = true;
   Nanos last_start_ = 0;
   std::vector<Calls> calls_;            // by group
+  std::vector<GroupRanks> ranks_;       // by group
   std::vector<std::vector<int>> ends_;  // by group and rank: calls whose end is in the trace
   int ended_groups_ = 0;
 };
@@ -254,18 +261,23 @@ void Trial::StartGroup(int group) {
   }
   ends_.emplace_back(static_cast<size_t>(ranks));
   counts_.calls += scenario_.calls;
+  const GroupRanks& made = ranks_.emplace_back(
+      world_, group, ChooseWay(scenario_, shape_.config, shape_.path_choices), shape_.path_choices);
+  counts_.by_hosts += std::ranges::count_if(
+      calls, [&made](const CollectiveCall& call) { return made.IsByHosts(call.header()); });
   const std::span<CollectiveCall> all = calls;
   const auto early = all.first(all.size() * 3 / 4);
   const Nanos now = world_.now();
   const auto late_rank = static_cast<int>(shape_.choices.Below(static_cast<uint64_t>(ranks)));
   for (int r = 0; r < ranks; ++r) {
-    const auto on_start = [this, group, r](const CollectiveCall& call) {
+    const auto start = [this, group, r](CollectiveCall& call) {
       trace_.Started(world_.now(), group, r, call.number() % kMaxCalls, call.header());
+      RanksOf(group).Start(r, call);
     };
     const Nanos spread = shape_.spread * (plan_.late_ranks && r == late_rank ? 8 : 1);
-    const Nanos at = StartCalls(world_, group, r, early, now, spread, on_start);
+    const Nanos at = StartCalls(world_, group, r, early, now, spread, start);
     const Nanos last = StartCalls(world_, group, r, all.subspan(early.size()),
-                                  std::max(at, shape_.faults_end), shape_.spread, on_start);
+                                  std::max(at, shape_.faults_end), shape_.spread, start);
     last_start_ = std::max(last_start_, last);
     if (shape_.changes_windows) ChangeWindows(group, r, now, last);
   }
@@ -299,9 +311,9 @@ Outcome Trial::Run() {
   counts_.aborted = Aborted();
   Outcome outcome{.verdict = ended ? Verdict::kRight : Verdict::kHung, .detail = {}, .counts = counts_};
   if (!ended) {
-    outcome.detail =
-        fmt::format("group {} has not ended {} ms after the last call and the last fault\n{}", ended_groups_,
-                    kLivenessBound / kMillisecond, Standing(world_, ended_groups_));
+    outcome.detail = fmt::format("group {} has not ended {} ms after the last call and the last fault\n{}",
+                                 ended_groups_, kLivenessBound / kMillisecond,
+                                 Standing(world_, ended_groups_) + RanksOf(ended_groups_).Standing());
   }
   for (int g = 0; g < world_.groups(); ++g) {
     for (int r = 0; r < world_.ranks(g); ++r) {
@@ -318,7 +330,7 @@ Outcome Trial::Run() {
 bool Trial::AllEnded() {
   if (trace_.on()) TraceEnds();
   while (ended_groups_ < world_.groups() &&
-         Finished(world_, ended_groups_, calls_[static_cast<size_t>(ended_groups_)]))
+         RanksOf(ended_groups_).Finished(calls_[static_cast<size_t>(ended_groups_)].size()))
     ++ended_groups_;
   return ended_groups_ == world_.groups() && manager_.idle();
 }
@@ -326,10 +338,10 @@ bool Trial::AllEnded() {
 void Trial::TraceEnds() {
   for (int g = 0; g < world_.groups(); ++g) {
     for (int r = 0; r < world_.ranks(g); ++r) {
-      const Host& host = world_.host(r, g);
+      const GroupRanks& ranks = RanksOf(g);
       int& next = ends_[static_cast<size_t>(g)][static_cast<size_t>(r)];
-      for (; next < static_cast<int>(host.calls()) && host.state(next) != CallState::kRunning; ++next)
-        trace_.Ended(world_.now(), g, r, next, HowEnded(host, next));
+      for (; next < static_cast<int>(ranks.calls(r)) && ranks.state(r, next) != CallState::kRunning; ++next)
+        trace_.Ended(world_.now(), g, r, next, HowEnded(ranks, r, next));
     }
   }
 }
@@ -338,8 +350,9 @@ int64_t Trial::Aborted() {
   int64_t aborted = 0;
   for (int g = 0; g < world_.groups(); ++g) {
     for (int r = 0; r < world_.ranks(g); ++r) {
-      const Host& host = world_.host(r, g);
-      for (int k = 0; k < static_cast<int>(host.calls()); ++k) aborted += host.state(k) != CallState::kDone;
+      const GroupRanks& ranks = RanksOf(g);
+      for (int k = 0; k < static_cast<int>(ranks.calls(r)); ++k)
+        aborted += ranks.state(r, k) != CallState::kDone;
     }
   }
   return aborted;
@@ -348,15 +361,15 @@ int64_t Trial::Aborted() {
 // The first of the rank's calls that ended in an error without cause or with wrong elements; empty if there
 // is none.
 std::string Trial::WrongIn(int group, int rank) {
-  const Host& host = world_.host(rank, group);
-  for (size_t k = 0; k < host.calls(); ++k) {
+  const GroupRanks& ranks = RanksOf(group);
+  for (size_t k = 0; k < ranks.calls(rank); ++k) {
     const CollectiveCall& call = calls_[static_cast<size_t>(group)][k];
-    const CallState state = host.state(static_cast<int>(k));
-    if (state == CallState::kRunning) break;
+    const CallState state = ranks.state(rank, static_cast<int>(k));
+    if (state == CallState::kRunning) continue;
     const size_t wrong = state == CallState::kDone ? call.Wrong(rank) : 0;
-    const bool may_abort = manager_.hit(group) && host.life() == RankLife::kAborted;
+    const bool may_abort = manager_.hit(group) && ranks.life(rank) == RankLife::kAborted;
     if (state == CallState::kFailed &&
-        !(may_abort && host.outcome(static_cast<int>(k)) == epic::Outcome::kAborted))
+        !(may_abort && ranks.outcome(rank, static_cast<int>(k)) == epic::Outcome::kAborted))
       return fmt::format("group {}, {}: rank {} got an error\n", group, call.Describe(), rank);
     if (wrong > 0)
       return fmt::format("group {}, {}: rank {} has {} wrong elements\n", group, call.Describe(), rank,

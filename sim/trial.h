@@ -25,7 +25,8 @@ const char* Name(Verdict verdict);
 
 struct Counts {
   int64_t runs = 0;
-  int64_t calls = 0;  // one per group and call, not per rank
+  int64_t calls = 0;     // one per group and call, not per rank
+  int64_t by_hosts = 0;  // of them, whose data go between the hosts
   int64_t packets = 0;
   int64_t super_frames = 0;  // of packets, all of which count below
   int64_t lost = 0;

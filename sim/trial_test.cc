@@ -51,6 +51,29 @@ TEST(TrialTest, EachModeWithEachScenarioEndsRight) {
   }
 }
 
+// The same where calls go between the hosts, all of them or what the switches lack.
+TEST(TrialTest, EachPathWithEachScenarioEndsRight) {
+  for (const FaultPlan& plan : FaultPlans()) {
+    if (plan.reuses || plan.aborts) continue;
+    Counts counts;
+    for (uint64_t seed = 1; seed <= 520; seed += 52) {
+      for (const char* path : {"hosts", "mixed"}) {
+        Scenario scenario = Named(plan.name, seed % 3 == 0 ? "2" : "mixed", seed);
+        scenario.path = path;
+        if (plan.canary()) scenario.path = "hosts";
+        SCOPED_TRACE("replay: epic-sim run --replay '" + ReplayLine(scenario) + "'");
+        const Outcome outcome = RunTrial(scenario);
+        const Verdict must = plan.flips ? Verdict::kWrong : plan.swallows ? Verdict::kHung : Verdict::kRight;
+        ASSERT_EQ(outcome.verdict, must) << outcome.detail;
+        counts += outcome.counts;
+      }
+    }
+    EXPECT_GT(counts.by_hosts, counts.calls / 2);
+    EXPECT_EQ(counts.by_hosts == counts.calls, plan.canary());
+    EXPECT_EQ(counts.failed > 0, plan.crashes_engines || plan.kills_hosts);
+  }
+}
+
 // Lines that once failed.
 TEST(TrialTest, WhatWasFoundStaysRepaired) {
   for (const char* line : {
@@ -119,6 +142,7 @@ int CountOfPairs(const Scenario& base, std::string Scenario::*field, const char*
     for (uint64_t seed = 1; seed <= 20; ++seed) {
       Scenario scenario = Named("all", mode, seed);
       scenario.inline_bytes = base.inline_bytes;
+      scenario.path = "network";
       scenario.*field = one;
       const Outcome first = RunTrial(scenario);
       scenario.*field = other;

@@ -3,75 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "incengine/modes/table.h"
 
 namespace epic::sim {
-namespace {
-
-// QPNs say which group they belong to, and which end of the edge above a switch or a rank.
-constexpr uint32_t kGroupQpns = 1 << 17;
-constexpr uint32_t kUpperQpn = 0x100;    // at the parent
-constexpr uint32_t kLowerQpn = 0x10000;  // at the child
-
-uint64_t GroupId(int group) { return static_cast<uint64_t>(group) + 1; }
-static_assert(kQpnBlocks == (kQpnMask + 1) / kGroupQpns);
-
-Ipv4 AddressOf(int node) { return Ipv4{0x0a000001u + static_cast<uint32_t>(node)}; }
-
-uint32_t SlotsFor(uint32_t window_packets) {
-  uint32_t n = 1;
-  while (n < 2 * window_packets) n *= 2;
-  return n;
-}
-
-// The group's ranks below a switch.
-std::vector<uint32_t> RanksBelow(int s, const GroupSpec& spec, const TreeSpec& tree) {
-  std::vector<uint32_t> below;
-  for (size_t r = 0; r < spec.rank_host.size(); ++r) {
-    int at = tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
-    while (at >= 0 && at != s) at = tree.switch_parent[static_cast<size_t>(at)];
-    if (at >= 0) below.push_back(static_cast<uint32_t>(r));
-  }
-  return below;
-}
-
-// What a group is on a switch, but for its id and its endpoints.
-engine::GroupConfig ContextOf(const GroupSpec& spec, size_t s, const WorldConfig& config) {
-  engine::GroupConfig context;
-  context.world_size = static_cast<uint32_t>(spec.rank_host.size());
-  context.path_mtu = config.path_mtu;
-  context.message_packets = config.message_packets;
-  context.window_messages = config.window_messages;
-  context.slots = SlotsFor(config.message_packets * config.window_messages);
-  context.prompt_ns = config.prompt_ns;
-  context.mode = spec.mode.At(s);
-  return context;
-}
-
-}  // namespace
-
-size_t ArenaBytesOf(const GroupSpec& spec, const WorldConfig& config) {
-  const TreeSpec& tree = config.tree;
-  std::vector<engine::GroupConfig> configs;
-  for (size_t s = 0; s < tree.switch_parent.size(); ++s) {
-    configs.push_back(ContextOf(spec, s, config));
-    if (s == 0) continue;
-    configs[s].parent.emplace();
-    if (!RanksBelow(static_cast<int>(s), spec, tree).empty())
-      configs[static_cast<size_t>(tree.switch_parent[s])].children.emplace_back();
-  }
-  for (const int host : spec.rank_host)
-    configs[static_cast<size_t>(tree.rank_switch[static_cast<size_t>(host)])].children.emplace_back();
-  size_t most = 0;
-  for (const engine::GroupConfig& c : configs) most = std::max(most, engine::ArenaBytes(c));
-  return engine::Arena::RoundUp(most);
-}
-
-GroupSpec FirstGroupOf(const WorldConfig& config) {
-  GroupSpec first{.mode = config.mode, .rank_host = {}};
-  for (size_t h = 0; h < config.tree.rank_switch.size(); ++h) first.rank_host.push_back(static_cast<int>(h));
-  return first;
-}
 
 class World::SwitchEffects final : public engine::Effects {
  public:
@@ -116,7 +49,7 @@ World::World(const WorldConfig& config, uint64_t seed)
       choices_(seed),
       timer_choices_(seed * 7919 + 7),
       links_({.delay_ns = config.link_delay_ns,
-              .bits_per_second = config.bits_per_second,
+              .rate = {.bits_per_second = config.bits_per_second, .whole_nanos = config.whole_nanos},
               .packet_life_ns = config.packet_life_ns},
              static_cast<int>(config.tree.switch_parent.size() + config.tree.rank_switch.size()), choices_,
              events_) {
@@ -126,8 +59,12 @@ World::World(const WorldConfig& config, uint64_t seed)
   parent_port_.resize(nodes);
   ip_id_.resize(nodes);
   down_until_.assign(nodes, 0);
-  for (int s = 1; s < switches; ++s) Connect(s, config.tree.switch_parent[static_cast<size_t>(s)]);
+  nics_.resize(static_cast<size_t>(hosts));
+  for (int s = 1; s < switches; ++s) {
+    if (const int parent = config.tree.switch_parent[static_cast<size_t>(s)]; parent >= 0) Connect(s, parent);
+  }
   for (int h = 0; h < hosts; ++h) Connect(switches + h, config.tree.rank_switch[static_cast<size_t>(h)]);
+  for (const auto& [a, b] : config.tree.more_links) links_.Connect(a, b, LinkTakesSuperFrames(a));
   for (int s = 0; s < switches; ++s) engines_.emplace_back(AddressOf(s), links_.ports(s), config.arena_bytes);
   AddGroup(FirstGroupOf(config));
 }
@@ -152,94 +89,6 @@ bool World::LinkTakesSuperFrames(int child) const {
   EPIC_CHECK(false);
 }
 
-// One tree edge: an endpoint at each end. What is returned is that of a rank, if it is one.
-HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
-                               std::vector<engine::GroupConfig>& configs) {
-  const bool is_host = edge.child_switch < 0;
-  const int child =
-      is_host ? node_of_host(spec.rank_host[static_cast<size_t>(edge.rank)]) : edge.child_switch;
-  const uint32_t number = static_cast<uint32_t>(*spec.qpns) * kGroupQpns +
-                          static_cast<uint32_t>(is_host ? switches() + edge.rank : edge.child_switch);
-  const Psn up(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
-  const Psn down(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
-  const Qpn parent_qpn{number + kUpperQpn};
-  const Qpn child_qpn{number + kLowerQpn};
-  const auto rank = static_cast<uint32_t>(edge.rank);
-  configs[static_cast<size_t>(edge.parent)].children.push_back(
-      {.local_qpn = parent_qpn,
-       .remote_ip = AddressOf(child),
-       .remote_qpn = child_qpn,
-       .port = parent_port_[static_cast<size_t>(child)],
-       .in_psn = up,
-       .out_psn = down,
-       .is_host = is_host,
-       .super_frames = LinkTakesSuperFrames(child),
-       .ranks = is_host ? std::vector{rank} : RanksBelow(edge.child_switch, spec, config_.tree)});
-  if (!is_host) {
-    configs[static_cast<size_t>(child)].parent =
-        engine::EndpointConfig{.local_qpn = child_qpn,
-                               .remote_ip = AddressOf(edge.parent),
-                               .remote_qpn = parent_qpn,
-                               .port = 0,
-                               .in_psn = down,
-                               .out_psn = up,
-                               .super_frames = LinkTakesSuperFrames(child)};
-  }
-  return {.local_ip = AddressOf(child),
-          .local_qpn = child_qpn,
-          .remote_ip = AddressOf(edge.parent),
-          .remote_qpn = parent_qpn,
-          .send_psn = up,
-          .recv_psn = down,
-          .path_mtu = config_.path_mtu,
-          .message_packets = config_.message_packets,
-          .window_messages = config_.window_messages,
-          .rank = rank,
-          .world_size = static_cast<uint32_t>(spec.rank_host.size()),
-          .wake = &wanting_,
-          .timeout = config_.host_timeout,
-          .bounce_bytes = config_.bounce_bytes,
-          .inline_bytes = config_.inline_bytes,
-          .ack_delay = config_.host_ack_delay_ns,
-          .retries_end = config_.host_retries_end};
-}
-
-int World::AddGroup(const GroupSpec& as_given) {
-  const int group = groups();
-  GroupSpec spec = as_given;
-  if (!spec.qpns) spec.qpns = static_cast<int>(group_of_block_.size());
-  const auto block = static_cast<size_t>(*spec.qpns);
-  EPIC_CHECK(*spec.qpns < kQpnBlocks);
-  group_of_block_.resize(std::max(group_of_block_.size(), block + 1), -1);
-  group_of_block_[block] = group;
-  std::vector<engine::GroupConfig> configs;
-  for (size_t s = 0; s < engines_.size(); ++s) {
-    configs.push_back(ContextOf(spec, s, config_));
-    configs[s].group_id = GroupId(group);
-  }
-  for (int s = 1; s < switches(); ++s) {
-    if (!IsInTree(s, spec)) continue;
-    ConnectGroup({.child_switch = s, .parent = config_.tree.switch_parent[static_cast<size_t>(s)]}, spec,
-                 configs);
-  }
-  Group& added = groups_.emplace_back();
-  added.spec = spec;
-  added.deadline.assign(spec.rank_host.size(), kNever);
-  for (size_t r = 0; r < spec.rank_host.size(); ++r) {
-    const int parent = config_.tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
-    added.ranks.push_back(
-        std::make_unique<Host>(ConnectGroup({.rank = static_cast<int>(r), .parent = parent}, spec, configs)));
-  }
-  for (size_t s = 0; s < configs.size(); ++s) {
-    if (!configs[s].children.empty()) EPIC_CHECK(engines_[s].Install(configs[s]).ok());
-  }
-  return group;
-}
-
-bool World::IsInTree(int switch_number, const GroupSpec& spec) const {
-  return !RanksBelow(switch_number, spec, config_.tree).empty();
-}
-
 const engine::Context& World::context(int switch_number, int group) const {
   return engines_[static_cast<size_t>(switch_number)].groups().at(GroupId(group));
 }
@@ -253,14 +102,14 @@ bool World::AllDone(int group) const {
 }
 
 void World::At(Nanos time, EventQueue::Action action) {
-  events_.AddAction(std::max(time, now_), std::move(action));
+  events_.AddAction(std::max(ToPicos(time), clock_), std::move(action));
 }
 
 void World::Transmit(int node, PortId port, const roce::Packet& packet, uint16_t ip_id, bool joins) {
-  links_.Send(now_, node, port,
+  links_.Send(clock_, node, port,
               {.packet = packet,
                .ip_id = ip_id,
-               .group = group_of_block_[Raw(packet.bth.dest_qp) / kGroupQpns],
+               .group = group_of_block_[BlockOf(packet.bth.dest_qp)],
                .joins = joins});
 }
 
@@ -269,17 +118,19 @@ void World::Transmit(int node, PortId port, const roce::Packet& packet, uint16_t
 void World::Arrive(const LinkFrame& frame) {
   const int node = frame.to();
   const bool is_host = node >= switches();
-  const bool heard = now_ >= down_until_[static_cast<size_t>(node)];
+  const bool heard = !IsDown(node);
   int group = 0;
   int rank = -1;
   frame.ForEach([&](const LinkPacket& seen) {
     if (arrival_watch_) arrival_watch_(seen, heard);
     if (!heard) return;
     if (!is_host) {
+      if (seen.packet->dst_ip != AddressOf(node)) return Forward(node, frame.to_port(), seen);
       SwitchEffects effects(*this, node);
       engines_[static_cast<size_t>(node)].OnPacket(now_, frame.to_port(), *seen.packet, effects);
       return;
     }
+    if (IsPeerQpn(seen.packet->bth.dest_qp)) return TakeAtHost(node - switches(), *seen.packet);
     // All are of one queue pair.
     group = seen.group;
     rank = static_cast<int>(Raw(seen.packet->bth.dest_qp) % kGroupQpns - kLowerQpn) - switches();
@@ -290,15 +141,32 @@ void World::Arrive(const LinkFrame& frame) {
 }
 
 void World::PollRank(int group, int rank) {
-  Group& of = Of(group);
-  const int node = node_of_host(of.spec.rank_host[static_cast<size_t>(rank)]);
+  const int host_number = HostOf(rank, group);
+  if (IsDown(node_of_host(host_number))) return;
+  SettleRank(group, rank);
+  if (!fabric_ && !config_.ranks_take_turns) return;  // nobody stands in line in this world
+  RunPeers(group, rank);
+  // Who drives the rank's queue pairs to others may have made a call.
+  if (host(rank, group).wants_poll()) SettleRank(group, rank);
+  RunNic(host_number);
+}
+
+// The rank's process acts, its queue pair sends or stands in line, and its timer is set.
+void World::SettleRank(int group, int rank) {
   Host& h = host(rank, group);
-  if (now_ < down_until_[static_cast<size_t>(node)] || !h.alive()) return;
-  HostSink sink(*this, node);
-  h.Poll(now_, sink);
+  if (!h.alive()) return;
+  const int host_number = HostOf(rank, group);
+  if (config_.ranks_take_turns) {
+    if (!h.stopped()) h.RunProcess(now_);
+    if (h.next_deadline() <= now_)
+      return nics_[static_cast<size_t>(host_number)].StandInLine(*Of(group).turns[static_cast<size_t>(rank)]);
+  } else {
+    HostSink sink(*this, node_of_host(host_number));
+    h.Poll(now_, sink);
+  }
   const Nanos deadline = h.next_deadline();
-  Nanos& armed = of.deadline[static_cast<size_t>(rank)];
-  if (deadline == kNever || (armed > now_ && armed <= deadline)) return;
+  Nanos& armed = Of(group).deadline[static_cast<size_t>(rank)];
+  if (!IsNews(deadline, armed)) return;
   armed = deadline;
   At(RunsAt(deadline), [this, group, rank] { PollRank(group, rank); });
 }
@@ -334,33 +202,49 @@ void World::KillHost(int host_number, Nanos until) {
   down = std::max(down, until);
   for (Group& group : groups_) {
     for (size_t r = 0; r < group.ranks.size(); ++r) {
-      if (group.spec.rank_host[r] == host_number && group.ranks[r]->alive()) group.ranks[r]->Kill();
+      if (group.spec.rank_host[r] != host_number) continue;
+      nics_[static_cast<size_t>(host_number)].Forget(*group.turns[r]);
+      if (group.ranks[r]->alive()) group.ranks[r]->Kill();
+      if (group.peers[r].peers) group.peers[r].peers->Kill();
     }
   }
 }
 
 void World::FailContext(int s, int group) { engines_[static_cast<size_t>(s)].Fail(GroupId(group), 0); }
 
+void World::AbortRank(int rank, int group) {
+  host(rank, group).Abort(now_);
+  if (Peers* const others = Of(group).peers[static_cast<size_t>(rank)].peers.get()) others->WantPoll();
+}
+
 void World::RemoveContext(int s, int group) { engines_[static_cast<size_t>(s)].Remove(GroupId(group), 0); }
+
+bool World::WantsPoll(int group, int rank) const {
+  const Host& h = *Of(group).ranks[static_cast<size_t>(rank)];
+  if (!fabric_) return h.wants_poll();
+  const Peers* const others = Of(group).peers[static_cast<size_t>(rank)].peers.get();
+  return h.wants_poll() || (others != nullptr && others->wants_poll() && !h.stopped());
+}
 
 void World::PollRanks(bool all) {
   if (!all && !wanting_) return;
   wanting_ = false;
   for (int g = 0; g < groups(); ++g) {
     for (int r = 0; r < ranks(g); ++r) {
-      if (all || host(r, g).wants_poll()) PollRank(g, r);
+      if (all || WantsPoll(g, r)) PollRank(g, r);
       // Its host stands still.
-      wanting_ = wanting_ || host(r, g).wants_poll();
+      wanting_ = wanting_ || WantsPoll(g, r);
     }
   }
 }
 
 bool World::RunUntil(const std::function<bool()>& done, Nanos limit) {
   PollRanks(/*all=*/true);
-  links_.Flush(now_);
+  links_.Flush(clock_);
   while (!done()) {
-    if (events_.empty() || events_.next_time() > limit) return false;
-    now_ = events_.next_time();
+    if (events_.empty() || events_.next_time() > ToPicos(limit)) return false;
+    clock_ = events_.next_time();
+    now_ = WholeNanos(clock_);
     const EventQueue::Event event = events_.Pop();
     if (event.is_packet) {
       Arrive(links_.frame(event.number));
@@ -369,7 +253,7 @@ bool World::RunUntil(const std::function<bool()>& done, Nanos limit) {
       events_.TakeAction(event)();
     }
     PollRanks(/*all=*/false);
-    links_.Flush(now_);
+    links_.Flush(clock_);
   }
   return true;
 }

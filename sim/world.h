@@ -1,6 +1,7 @@
 // Many switches and hosts in one process in virtual time. The switches run the daemon's own engine, the hosts
 // the host library's own core on the RC transport; links have rate and delay, and every packet on them can be
-// lost, repeated or held back (sim/links.h). All groups of a world share its switches, hosts and links.
+// lost, repeated or held back (sim/links.h). All groups of a world share its switches, hosts and links. Ranks
+// may also speak to each other (sim/peers.h).
 #pragma once
 
 #include <functional>
@@ -13,8 +14,12 @@
 #include "incengine/core/engine.h"
 #include "sim/choices.h"
 #include "sim/event_queue.h"
+#include "sim/fabric.h"
 #include "sim/host.h"
 #include "sim/links.h"
+#include "sim/nic.h"
+#include "sim/peers.h"
+#include "sim/qpns.h"
 #include "sim/tree.h"
 
 namespace epic::sim {
@@ -37,8 +42,6 @@ struct GroupSpec {
   std::optional<int> qpns = std::nullopt;
 };
 
-inline constexpr int kQpnBlocks = 128;
-
 struct WorldConfig;
 // Arena bytes that a group takes of the switch of the world on which it takes most.
 size_t ArenaBytesOf(const GroupSpec& spec, const WorldConfig& config);
@@ -54,6 +57,7 @@ struct WorldConfig {
   uint32_t window_messages = 8;
   Nanos link_delay_ns = 1 * kMicrosecond;
   int64_t bits_per_second = 100'000'000'000;
+  bool whole_nanos = false;  // a packet's time on a link is cut to such, as when seeds began (sim/clock.h)
   Nanos prompt_ns = 200 * kMicrosecond;
   uint8_t host_timeout = 18;          // exponent: 4.096 us * 2^18 is about a second
   bool host_retries_end = false;      // after seven, as the specification has it; rdma_rxe's have no end
@@ -67,6 +71,10 @@ struct WorldConfig {
   // If more: each timer of a switch or a rank runs late by up to so much, half of them; packets do not wait
   // for it. So a machine does that is busy with something else.
   Nanos late_timers_ns = 0;
+  // The ranks' queue pairs to their switches stand in line at their hosts' NICs, as those to other ranks
+  // always do, and no host sends super-frames. Else what they may send is put on the link at once, as when
+  // seeds began.
+  bool ranks_take_turns = false;
 };
 
 class World {
@@ -88,6 +96,18 @@ class World {
   int ranks(int group = 0) const { return static_cast<int>(Of(group).ranks.size()); }
   int groups() const { return static_cast<int>(groups_.size()); }
   int switches() const { return static_cast<int>(engines_.size()); }
+
+  // Gives a rank queue pairs to other ranks and who drives them; the driver is borrowed.
+  Peers& AddPeers(int rank, PeerDriver& driver, const PeerConfig& config = {}, int group = 0);
+  // Joins two ranks of a group, which have been given peers, by a queue pair at each, in RTS. At any time; of
+  // ranks that are alive.
+  void ConnectPeers(int a, int b, int group = 0);
+  Peers& peers(int rank, int group = 0) { return *Of(group).peers[static_cast<size_t>(rank)].peers; }
+  // What the switches forward; there since the first AddPeers.
+  const Fabric& fabric() const { return *fabric_; }
+  // Packets that came to a host for a queue pair between ranks that it has not.
+  int64_t unclaimed() const { return unclaimed_; }
+
   // No call of the group is running, and all that its ranks have sent is acknowledged.
   bool AllDone(int group = 0) const;
   // Of a switch that has ranks of the group below it.
@@ -97,6 +117,8 @@ class World {
   bool IsInTree(int switch_number, const GroupSpec& spec) const;
   Choices& choices() { return choices_; }
   Nanos now() const { return now_; }
+  // The same time, not cut.
+  Picos clock() const { return clock_; }
   // Put on links so far, and super-frames of them.
   int64_t packets() const { return links_.packets(); }
   int64_t super_frames() const { return links_.super_frames(); }
@@ -121,7 +143,8 @@ class World {
   // The host, NIC and all, stands still until then: what arrives is lost, its timers fire late.
   void Freeze(int host, Nanos until);
 
-  // The switch's engine loses all its groups and hears nothing until then.
+  // The switch's engine loses all its groups and hears nothing until then, when the manager has told it again
+  // where ordinary traffic goes.
   void CrashEngine(int s, Nanos until);
   // The host is gone with the processes of all its ranks, until then; it comes back without them.
   void KillHost(int host, Nanos until);
@@ -131,16 +154,33 @@ class World {
 
   // What the manager does to a group: its context on a switch is stopped, or removed, if it is there.
   void FailContext(int s, int group);
+  // And to a rank, which is alive: on both of its ways (Host::Abort, Peers::WantPoll).
+  void AbortRank(int rank, int group);
   void RemoveContext(int s, int group);
 
   // Advances until done() or until nothing can happen before `limit`. True if done.
   bool RunUntil(const std::function<bool()>& done, Nanos limit);
 
  private:
+  // A rank's queue pair to its switch, at the NIC.
+  struct RankTurn final : TurnTaker {
+    RankTurn(int its_group, int its_rank, Host& its_host) : TurnTaker(its_group, its_rank), host(its_host) {}
+    void TakeTurn(Nanos now, roce::PacketSink& sink) override {
+      if (host.alive()) host.Poll(now, sink, /*budget=*/1);
+    }
+    Host& host;
+  };
+  struct RankPeers {
+    std::unique_ptr<Peers> peers;  // of a rank that has been given some
+    Nanos deadline = kNever;       // of their one timer
+  };
   struct Group {
     GroupSpec spec;
     std::vector<std::unique_ptr<Host>> ranks;
     std::vector<Nanos> deadline;  // of each rank's one timer
+    std::vector<std::unique_ptr<RankTurn>> turns;
+    std::vector<RankPeers> peers;
+    uint32_t peer_qpns = 0;  // given out
   };
   struct Edge {
     int child_switch = -1;  // or
@@ -149,17 +189,33 @@ class World {
   };
   class SwitchEffects;
   class HostSink;
+  class NicSink;
 
   Group& Of(int group) { return groups_[static_cast<size_t>(group)]; }
   const Group& Of(int group) const { return groups_[static_cast<size_t>(group)]; }
+  static uint64_t GroupId(int group) { return static_cast<uint64_t>(group) + 1; }
+  int HostOf(int rank, int group) const { return Of(group).spec.rank_host[static_cast<size_t>(rank)]; }
+  bool IsDown(int node) const { return now_ < down_until_[static_cast<size_t>(node)]; }
+  // Whether a timer that is armed for a time must be set anew to be there at the deadline.
+  bool IsNews(Nanos deadline, Nanos armed) const {
+    return deadline != kNever && (armed <= now_ || armed > deadline);
+  }
   void Connect(int child, int parent);
   bool LinkTakesSuperFrames(int child) const;
   HostConfig ConnectGroup(const Edge& edge, const GroupSpec& spec, std::vector<engine::GroupConfig>& configs);
   void Transmit(int node, PortId port, const roce::Packet& packet, uint16_t ip_id, bool joins);
   void Arrive(const LinkFrame& frame);
   void PollRank(int group, int rank);
+  void SettleRank(int group, int rank);
+  bool WantsPoll(int group, int rank) const;
   void PollRanks(bool all);
   Nanos RunsAt(Nanos deadline);
+  // Traffic between hosts.
+  void Forward(int s, PortId ingress, const LinkPacket& packet);
+  void TakeAtHost(int host, const roce::Packet& packet);
+  void LoopBack(int host, const roce::Packet& packet);
+  void RunPeers(int group, int rank);
+  void RunNic(int host);
 
   WorldConfig config_;
   Choices choices_;
@@ -171,12 +227,17 @@ class World {
   std::vector<uint16_t> ip_id_;      // by node: the next packet's of a host
   std::vector<Group> groups_;
   std::vector<int> group_of_block_;  // by block of QPNs: the newest group, or -1
-  std::vector<Nanos> down_until_;    // by node: standing still, or gone
+  std::vector<Nic> nics_;            // by host
+  std::unique_ptr<Fabric> fabric_;
+  std::map<Qpn, std::pair<int, int>> rank_of_peer_qpn_;               // group and rank
+  std::vector<Nanos> down_until_;                                     // by node: standing still, or gone
   std::map<std::pair<int, engine::TimerId>, Nanos> switch_deadline_;  // by node
   ArrivalWatch arrival_watch_;
-  Nanos now_ = 0;
+  Picos clock_ = 0;
+  Nanos now_ = 0;         // the same, as cores are told it
   bool wanting_ = false;  // some rank may want a poll
   int64_t late_timers_ = 0;
+  int64_t unclaimed_ = 0;
 };
 
 }  // namespace epic::sim

@@ -130,6 +130,17 @@ TEST(ExpectedTest, MinimaHaveNoTolerance) {
   EXPECT_NE(WrongPayload(header, all, Floats({std::nextafter(1.0f, 2.0f)}), false), "");
 }
 
+TEST(ExpectedTest, ACallByTheHostsIsServedByEveryone) {
+  engine::GroupConfig group{.world_size = 8};
+  group.abilities = Abilities::First();
+  ControlHeader header = Sum(DataType::kFloat64);
+  EXPECT_FALSE(CanServe(header, group));
+  header.flags = kByHostsFlag;
+  EXPECT_TRUE(CanServe(header, group));
+  header.root = 8;
+  EXPECT_FALSE(CanServe(header, group)) << "its fields must fit the group all the same";
+}
+
 TEST(ExpectedTest, TheFirstDifferenceAndItsCulprit) {
   ControlHeader a = Sum(DataType::kInt32), b = a;
   b.count = 2;

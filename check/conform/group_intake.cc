@@ -114,7 +114,15 @@ bool GroupModel::TakeControl(size_t child, Index index, const roce::Packet& pack
   const auto header = HeaderOf(packet.payload);
   Call own;  // its length is what its own header says
   if (header && header->status == ControlStatus::kOk) own.layout = LayoutOf(*header, config_.path_mtu);
-  const Shape shape = ShapeOf(own, 0);
+  Shape shape = ShapeOf(own, 0);
+  // Of a type that the switch does not know, any length.
+  const bool any_length = header && IsLengthUnknown(*header);
+  const bool goes_on = any_length && packet.bth.opcode == roce::Opcode::kRcSendFirst;
+  if (goes_on) {
+    shape = {roce::Opcode::kRcSendFirst, config_.path_mtu};
+  } else if (any_length) {
+    shape.bytes = static_cast<uint32_t>(packet.payload.size());
+  }
   if (!header || packet.bth.opcode != shape.opcode || packet.payload.size() != shape.bytes ||
       header->invocation != static_cast<uint64_t>(number) ||
       (end.config.is_host && header->status != ControlStatus::kOk)) {
@@ -125,7 +133,7 @@ bool GroupModel::TakeControl(size_t child, Index index, const roce::Packet& pack
   if (failed_ && packet.payload.size() > kControlBytes && !Terminated()) return false;
   if (call == nullptr) OpenCall(*header);
   // A message of another length than the reference's: what follows lies elsewhere.
-  end.misfit |= own.layout.control_packets != CallOf(index)->layout.control_packets;
+  end.misfit |= goes_on || own.layout.control_packets != CallOf(index)->layout.control_packets;
   items_[index].from.push_back({child, BytesOf(packet)});
   return true;
 }

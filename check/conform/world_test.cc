@@ -125,6 +125,51 @@ TEST_P(ConformWorldTest, ADifferentCall) {
   }
 }
 
+// Ranks of a later version than the switches' agree there on a call by the hosts whose type and operation the
+// switches have no row for; with one that calls otherwise, they are told so.
+TEST_P(ConformWorldTest, ACallByTheHostsOfALaterVersion) {
+  const sim::TreeSpec tree = sim::FullTree(2, 2);
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const bool differs = seed % 2 == 0;
+    sim::World world({.mode = ModesFor(GetParam(), tree), .tree = tree, .message_packets = 2}, seed);
+    const Monitors monitors(
+        world, [&](const sim::LinkPacket& p) { return sim::RandomFate(kAll, p.packets, world.choices()); });
+    const ControlHeader sum{
+        .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kInt32, .count = 300};
+    ControlHeader later = sum;
+    later.flags = kByHostsFlag;
+    later.type = DataType{40};
+    later.op = ReduceOp{41};
+    ControlHeader other = later;
+    if (differs) other.type = DataType::kInt32;
+    Calls calls, others;
+    for (int k = 0; k < 3; ++k) {
+      calls.emplace_back(k == 1 ? later : sum, world.ranks(), k);
+      others.emplace_back(k == 1 ? other : sum, world.ranks(), k);
+    }
+    for (int r = 0; r < world.ranks(); ++r)
+      sim::StartCalls(world, 0, r, r == 2 ? others : calls, 0, 5 * kMicrosecond);
+    const auto ended = [&] {
+      for (int r = 0; r < world.ranks(); ++r) {
+        if (world.host(r).calls() < 3 || world.host(r).state(2) == sim::CallState::kRunning) return false;
+      }
+      return true;
+    };
+    ASSERT_TRUE(world.RunUntil(ended, 600 * kSecond));
+    for (int r = 0; r < world.ranks(); ++r) {
+      EXPECT_EQ(world.host(r).state(1), differs ? sim::CallState::kFailed : sim::CallState::kDone);
+      if (!differs) {
+        EXPECT_EQ((r == 2 ? others : calls)[2].Wrong(r), 0u);
+        continue;
+      }
+      EXPECT_EQ(world.host(r).reply(1).status, ControlStatus::kMismatch);
+      EXPECT_EQ(world.host(r).reply(1).field, ControlField::kType);
+    }
+    if (!Accepted(monitors)) return;
+  }
+}
+
 // A host that stands still while the root of Broadcasts goes on. Mode II asks it for its acknowledgement; in
 // the others who sends is told of nothing until there is room, so that nothing is refused.
 TEST_P(ConformWorldTest, AHostThatStandsStill) {

@@ -1,0 +1,94 @@
+#include "check/setup_hosts.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+
+namespace epic::check {
+namespace {
+
+constexpr uint32_t kMostRanks = 8;
+constexpr uint32_t kMostMessages = 64;
+
+Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
+
+// "count@1": the field and the rank.
+StatusOr<DifferentCall> DifferenceNamed(const std::string& text, uint32_t ranks, const ControlHeader& call) {
+  const size_t at = std::min(text.find('@'), text.size());
+  const std::string field = text.substr(0, at);
+  DifferentCall different{.header = call};
+  const char* const end = text.data() + text.size();
+  const auto [read, error] =
+      std::from_chars(text.data() + std::min(at + 1, text.size()), end, different.rank);
+  if (error != std::errc{} || read != end || different.rank >= ranks)
+    return Invalid(fmt::format("different: '{}' names none of {} ranks, as in count@1", text, ranks));
+  const bool has_data = call.type != DataType::kNone;
+  if (field == "count" && has_data) {
+    --different.header.count;
+  } else if (field == "op" && has_data) {
+    different.header.op = call.op == ReduceOp::kSum ? ReduceOp::kBitXor : ReduceOp::kSum;
+  } else if (field == "collective") {
+    const ControlHeader barrier{.collective = Collective::kBarrier};
+    different.header = has_data ? barrier
+                                : ControlHeader{.collective = Collective::kAllReduce,
+                                                .op = ReduceOp::kSum,
+                                                .type = DataType::kInt32,
+                                                .count = ranks};
+  } else {
+    return Invalid(fmt::format(
+        "different: '{}' is neither collective nor, of a last call with data, count or op", field));
+  }
+  return different;
+}
+
+}  // namespace
+
+Status CheckByHosts(const Setup& setup) {
+  const Setup plain;
+  if (setup.ranks < 2 || setup.ranks > kMostRanks) return Invalid(fmt::format("ranks: 2 to {}", kMostRanks));
+  if (setup.algorithm != "ring" && setup.algorithm != "doubling")
+    return Invalid(fmt::format("algorithm: '{}' is neither ring nor doubling", setup.algorithm));
+  if (setup.algorithm == "doubling" && setup.messages != 1)
+    return Invalid("messages: by doubling a call's data are in one message");
+  if (setup.messages > kMostMessages / setup.ranks)
+    return Invalid(
+        fmt::format("messages: {} at most in each of {} blocks", kMostMessages / setup.ranks, setup.ranks));
+  const auto only_below = [](const char* option) {
+    return Invalid(fmt::format("{}: not between the hosts, which have no switches", option));
+  };
+  if (setup.mode != plain.mode) return only_below("mode");
+  if (setup.topology != plain.topology) return only_below("topology");
+  if (setup.window != plain.window) return only_below("window");
+  if (setup.send_windows != plain.send_windows) return only_below("send-windows");
+  if (setup.buffers != plain.buffers) return only_below("buffers");
+  if (setup.faults.crashes > 0) return only_below("crashes");
+  if (setup.faults.regroups > 0) return only_below("regroups");
+  if (setup.message_packets != 1) return Invalid("packets: between the hosts a message is one packet");
+  return absl::OkStatus();
+}
+
+Status MakeByHosts(const Setup& setup, SystemConfig* config) {
+  const bool is_ring = setup.algorithm == "ring";
+  config->algorithm = is_ring ? Algorithm::kRing : Algorithm::kDoubling;
+  for (ControlHeader& call : config->calls) {
+    if (call.collective == Collective::kBarrier) continue;
+    if (call.collective != Collective::kAllReduce || IsInlined(call))
+      return Invalid("collective: between the hosts allreduce and barrier are explored");
+    call.count = is_ring ? call.count * setup.ranks : (kPathMtu - kControlBytes) / ElementBytes(call.type);
+  }
+  if (setup.different.empty()) return absl::OkStatus();
+  const auto different = DifferenceNamed(setup.different, setup.ranks, config->calls.back());
+  if (!different.ok()) return different.status();
+  config->different = *different;
+  return absl::OkStatus();
+}
+
+std::string LineByHosts(const Setup& s) {
+  std::string line = fmt::format("path=hosts ranks={} collective={} algorithm={} messages={} psn={:#x}",
+                                 s.ranks, s.collective, s.algorithm, s.messages, s.psn);
+  if (!s.different.empty()) line += " different=" + s.different;
+  return line;
+}
+
+}  // namespace epic::check

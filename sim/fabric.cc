@@ -1,0 +1,103 @@
+#include "sim/fabric.h"
+
+#include <string>
+
+#include "base/check.h"
+
+namespace epic::sim {
+namespace {
+
+roce::MacAddress MacOf(int node) {
+  return {0x02, 0, 0, 0, static_cast<uint8_t>(node >> 8), static_cast<uint8_t>(node)};
+}
+
+// The MAC address of the node that has an address: what ARP would have answered.
+roce::MacAddress MacOf(Ip address) { return MacOf(static_cast<int>(Raw(address.v4()) - Raw(AddressOf(0)))); }
+
+std::string PortName(PortId port) { return std::to_string(port); }
+
+// As its operator would describe it. The links of a node are in the order of its ports, so that a hop of the
+// manager's is a port.
+manager::Topology Describe(const Links& links, int switches, int nodes) {
+  manager::Topology topology;
+  topology.switch_count = static_cast<uint32_t>(switches);
+  for (int n = 0; n < nodes; ++n) {
+    const bool is_host = n >= switches;
+    manager::Node node{.name = is_host ? "host" + std::to_string(n - switches) : "switch" + std::to_string(n),
+                       .is_host = is_host,
+                       .address = AddressOf(n),
+                       .mac = MacOf(n),
+                       .source_guard = is_host,
+                       .hops = {}};
+    for (PortId port = 0; port < links.ports(n); ++port)
+      node.hops.push_back(
+          {.peer = static_cast<manager::NodeId>(links.peer(n, port)), .port = PortName(port)});
+    topology.nodes.push_back(std::move(node));
+  }
+  return topology;
+}
+
+// What the manager tells a switch.
+engine::ForwardingTable TableOf(const manager::Topology& topology, int s,
+                                const manager::Forwarding& forwarding) {
+  engine::ForwardingTable table;
+  for (size_t target = 0; target < forwarding.hop_to.size(); ++target) {
+    const uint32_t hop = forwarding.hop_to[target];
+    if (hop == manager::Forwarding::kNoHop) continue;
+    const manager::Node& node = topology.nodes[target];
+    const bool is_next = topology.nodes[static_cast<size_t>(s)].hops[hop].peer == target;
+    table.entries.push_back({.mac = node.mac,
+                             .ip = node.address,
+                             .port = static_cast<PortId>(hop),
+                             .source_guard = node.source_guard && is_next});
+  }
+  for (const std::string& port : forwarding.flood_ports)
+    table.flood_ports.push_back(static_cast<PortId>(std::stoul(port)));
+  return table;
+}
+
+// What a switch sends on.
+class Leaving final : public engine::FrameSink {
+ public:
+  explicit Leaving(std::vector<PortId>& ports) : ports_(ports) {}
+  void Send(PortId port, std::span<const uint8_t>) override { ports_.push_back(port); }
+  void SetTimer(engine::TimerId, Nanos) override { EPIC_CHECK(false); }
+
+ private:
+  std::vector<PortId>& ports_;
+};
+
+}  // namespace
+
+Fabric::Fabric(const Links& links, int switches, int nodes)
+    : topology_(Describe(links, switches, nodes)), tables_(manager::ComputeForwarding(topology_)) {
+  for (int s = 0; s < switches; ++s) {
+    switches_.emplace_back(engine::SwitchConfig{.address = AddressOf(s),
+                                                .mac = MacOf(s),
+                                                .port_count = links.ports(s),
+                                                .forwarding = engine::ForwardingMode::kStatic});
+    const engine::ForwardingTable table = TableOf(topology_, s, tables_[static_cast<size_t>(s)]);
+    EPIC_CHECK(switches_.back().forwarding().SetTable(table).ok());
+  }
+}
+
+std::span<const PortId> Fabric::Route(Nanos now, int s, PortId ingress, const roce::Packet& packet) {
+  // Forwarding looks at no payload, and changes nothing: a frame without it says where the packet goes.
+  roce::Packet bare = packet;
+  bare.payload = {};
+  roce::FramePieces head;
+  roce::WritePieces({.dst = MacOf(packet.dst_ip), .src = MacOf(packet.src_ip), .ip_id = 0, .vlan = {}}, bare,
+                    nullptr, &head);
+  out_.clear();
+  Leaving sink(out_);
+  switches_[static_cast<size_t>(s)].OnFrame(now, ingress, head.head(), sink);
+  return out_;
+}
+
+std::vector<int> Fabric::Path(int from, int to) const {
+  const std::vector<manager::NodeId> path =
+      manager::Walk(topology_, tables_, static_cast<manager::NodeId>(from), static_cast<manager::NodeId>(to));
+  return {path.begin(), path.end()};
+}
+
+}  // namespace epic::sim

@@ -1,0 +1,94 @@
+#include "sim/group_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace epic::sim {
+
+GroupRanks::GroupRanks(World& world, int group, const std::optional<HostsWay>& way, Choices& choices)
+    : at_(new At{
+          .world = world, .group = group, .choices = choices, .way = way.value_or(HostsWay{}), .ranks = {}}) {
+  if (!way) return;
+  At* const at = at_.get();
+  at->way.path.world_size = static_cast<uint32_t>(world.ranks(group));
+  for (int r = 0; r < world.ranks(group); ++r) {
+    HostPathConfig config = at->way.path;
+    config.rank = static_cast<uint32_t>(r);
+    PathRank::Asks asks{.connect = [at, r](int peer) { at->Tell([at, r, peer] { at->Connect(r, peer); }); },
+                        .tell = [at, r](int peer) { at->Tell([at, r, peer] { at->SetReady(peer, r); }); }};
+    at->ranks.push_back(std::make_unique<PathRank>(config, world.host(r, group), std::move(asks)));
+    world.AddPeers(r, *at->ranks.back(), {.send_depth = kHostQueueDepth, .recv_depth = kHostQueueDepth},
+                   group);
+  }
+}
+
+// A message through the manager: it comes late, but is never lost.
+void GroupRanks::At::Tell(std::function<void()> action) {
+  const auto late = static_cast<Nanos>(choices.Below(static_cast<uint64_t>(way.tell_ns)));
+  world.At(world.now() + 1 + late, std::move(action));
+}
+
+// Each end has its queue pair, and knows of it at a time of its own. Both may have asked.
+void GroupRanks::At::Connect(int a, int b) {
+  if (!IsAlive(a) || !IsAlive(b) || world.peers(a, group).IsConnected(b)) return;
+  world.ConnectPeers(a, b, group);
+  Tell([this, a, b] { SetConnected(a, b); });
+  Tell([this, a, b] { SetConnected(b, a); });
+}
+
+void GroupRanks::At::SetConnected(int rank, int peer) {
+  if (!IsAlive(rank)) return;
+  ranks[static_cast<size_t>(rank)]->SetConnected(peer);
+  world.peers(rank, group).WantPoll();
+}
+
+void GroupRanks::At::SetReady(int rank, int peer) {
+  if (!IsAlive(rank)) return;
+  ranks[static_cast<size_t>(rank)]->SetReady(peer);
+  world.peers(rank, group).WantPoll();
+}
+
+bool GroupRanks::IsByHosts(const ControlHeader& header) const {
+  return !at_->ranks.empty() && (at_->way.path.exchanges || !CanServe(at_->way.abilities, header));
+}
+
+void GroupRanks::Start(int rank, CollectiveCall& call) {
+  if (at_->ranks.empty()) return call.Start(at_->world, rank, at_->group);
+  at_->ranks[static_cast<size_t>(rank)]->Start(call.header(), call.BuffersOf(rank), IsByHosts(call.header()));
+  at_->world.peers(rank, at_->group).WantPoll();
+}
+
+size_t GroupRanks::calls(int rank) const {
+  return at_->ranks.empty() ? host(rank).calls() : path_rank(rank).calls();
+}
+
+CallState GroupRanks::state(int rank, int call) const {
+  return at_->ranks.empty() ? host(rank).state(call) : path_rank(rank).state(call);
+}
+
+epic::Outcome GroupRanks::outcome(int rank, int call) const {
+  return at_->ranks.empty() ? host(rank).outcome(call) : path_rank(rank).outcome(call);
+}
+
+bool GroupRanks::Finished(size_t calls) const {
+  for (int r = 0; r < at_->world.ranks(at_->group); ++r) {
+    if (host(r).alive() && this->calls(r) != calls) return false;
+    if (!at_->ranks.empty() && life(r) != RankLife::kKilled && !path_rank(r).all_done()) return false;
+  }
+  return at_->world.AllDone(at_->group);
+}
+
+std::string GroupRanks::Standing() const {
+  std::string out;
+  for (size_t r = 0; r < at_->ranks.size(); ++r) {
+    const PathRank& rank = *at_->ranks[r];
+    size_t ended = 0;
+    while (ended < rank.calls() && rank.state(static_cast<int>(ended)) != CallState::kRunning) ++ended;
+    out += fmt::format("rank {}: {} calls, the first {} have ended; posted {} between the hosts{}\n", r,
+                       rank.calls(), ended, rank.path().posted(), rank.path().failed() ? ", failed" : "");
+  }
+  return out;
+}
+
+}  // namespace epic::sim

@@ -1,0 +1,25 @@
+// How the ranks of a group are connected with each other, where their calls go between the hosts.
+#pragma once
+
+#include <optional>
+
+#include "base/types.h"
+#include "commlib/core/host_path.h"
+#include "protocol/abilities.h"
+#include "sim/choices.h"
+#include "sim/scenario.h"
+#include "sim/world.h"
+
+namespace epic::sim {
+
+struct HostsWay {
+  HostPathConfig path;  // rank and size are filled in; exchanges: all calls go between the hosts
+  // Of the switches, if not: what they lack goes between the hosts.
+  Abilities abilities = Abilities::All();
+  Nanos tell_ns = 1;  // longest time of a message from rank to rank through the manager
+};
+
+// That of a group of a scenario: empty if its calls go by the network.
+std::optional<HostsWay> ChooseWay(const Scenario& scenario, const WorldConfig& config, Choices& choices);
+
+}  // namespace epic::sim

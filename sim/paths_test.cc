@@ -1,0 +1,281 @@
+// Calls between the hosts of a world, by the core that the library runs: every collective, type, operation
+// and algorithm while links misbehave; ranks that disagree, or come late; and exact times where nothing goes
+// wrong.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/faults.h"
+#include "sim/group_ranks.h"
+#include "sim/seeds_testing.h"
+
+namespace epic::sim {
+namespace {
+
+constexpr Nanos kForEver = 60 * kSecond;
+constexpr FaultRates kBadLinks{
+    .loss_ppm = 10'000, .duplicate_ppm = 10'000, .delay_ppm = 10'000, .corrupt_ppm = 10'000};
+
+// Messages, staging and inlined data so small that calls take several of each.
+HostsWay SmallWay(Algorithm algorithm) {
+  return {.path = {.algorithm = algorithm, .message_bytes = 96, .staging_bytes = 1024, .inline_bytes = 512},
+          .tell_ns = 5 * kMicrosecond};
+}
+
+WorldConfig ConfigOf(const TreeSpec& tree) {
+  return {.tree = tree, .path_mtu = 256, .host_timeout = 8, .arena_bytes = 4 << 20};
+}
+
+// A world whose links misbehave, with one group.
+struct BadWorld {
+  BadWorld(const TreeSpec& tree, const HostsWay& way, uint64_t seed)
+      : world(ConfigOf(tree), seed), faults(kBadLinks), choices(seed), ranks(world, 0, way, choices) {
+    world.SetFaultRule([this](const LinkPacket& p) { return faults.Next(p, world.now(), world.choices()); });
+  }
+  void StartAll(Calls& calls) {
+    for (int r = 0; r < world.ranks(); ++r) {
+      for (CollectiveCall& call : calls) ranks.Start(r, call);
+    }
+  }
+  bool Run(size_t calls) {
+    return world.RunUntil([this, calls] { return ranks.Finished(calls); }, world.now() + kForEver);
+  }
+
+  World world;
+  RandomFaults faults;
+  Choices choices;
+  GroupRanks ranks;
+};
+
+ControlHeader HeaderOf(Collective collective, DataType type, ReduceOp op, int n, Choices& choices) {
+  ControlHeader header{.collective = collective, .type = type};
+  if (Reduces(collective)) header.op = op;
+  if (HasPartPerRank(collective)) header.parts = static_cast<uint32_t>(n);
+  if (collective == Collective::kReduce || collective == Collective::kBroadcast)
+    header.root = static_cast<uint32_t>(choices.Below(static_cast<uint64_t>(n)));
+  header.count = choices.Below(choices.Below(2) == 0 ? 8 : 300 / header.parts);
+  return header;
+}
+
+// A call of each collective with each type and operation that it can have.
+Calls OneOfEach(int n, Choices& choices) {
+  Calls calls;
+  const auto add = [&](const ControlHeader& header) {
+    calls.emplace_back(header, n, static_cast<int>(calls.size()));
+  };
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
+                                      Collective::kReduceScatter, Collective::kAllGather}) {
+    for (const auto& type : kDataTypes) {
+      for (const auto& op : kReduceOps) {
+        if (Reduces(collective) ? !CanReduce(op.op, type.type) : op.op != kReduceOps[0].op) continue;
+        add(HeaderOf(collective, type.type, op.op, n, choices));
+      }
+    }
+    add({.collective = Collective::kBarrier});
+  }
+  return calls;
+}
+
+void ExpectRight(const BadWorld& world, const Calls& calls, int n) {
+  for (int r = 0; r < n; ++r) {
+    for (size_t k = 0; k < calls.size(); ++k) {
+      ASSERT_EQ(world.ranks.state(r, static_cast<int>(k)), CallState::kDone) << calls[k].Describe();
+      ASSERT_EQ(calls[k].Wrong(r), 0u) << calls[k].Describe() << ", rank " << r << " of " << n;
+    }
+  }
+}
+
+class PathsTest : public testing::TestWithParam<Algorithm> {};
+
+TEST_P(PathsTest, EveryCallIsRightOverBadLinks) {
+  const TestSeeds seeds = SeedsToRun(2);
+  for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    SCOPED_TRACE(testing::Message() << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter");
+    for (int n = 2; n <= 8; ++n) {
+      BadWorld bad(Star(n), SmallWay(GetParam()), seed);
+      Choices choices(seed + 100 * static_cast<uint64_t>(n));
+      Calls calls = OneOfEach(n, choices);
+      bad.StartAll(calls);
+      ASSERT_TRUE(bad.Run(calls.size())) << n << " ranks\n" << bad.ranks.Standing();
+      ExpectRight(bad, calls, n);
+      EXPECT_EQ(bad.world.host(0).calls(), 0u) << "nothing of them goes by the network";
+    }
+  }
+}
+
+// Through the switches of trees, with several spines and several ranks on a host.
+TEST_P(PathsTest, TreesAndSeveralRanksOnAHost) {
+  for (const TreeSpec& tree : {FullTree(2, 2), LeafSpine(2, 2, 2), UnevenTree()}) {
+    World world(ConfigOf(tree), 1);
+    GroupSpec spec{.mode = kDefaultMode, .rank_host = {0, 1, 0, 2, 2}};
+    const int group = world.AddGroup(spec);
+    Choices choices(2);
+    GroupRanks ranks(world, group, SmallWay(GetParam()), choices);
+    Calls calls = OneOfEach(5, choices);
+    for (int r = 0; r < 5; ++r) {
+      for (CollectiveCall& call : calls) ranks.Start(r, call);
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return ranks.Finished(calls.size()); }, kForEver)) << ranks.Standing();
+    for (int r = 0; r < 5; ++r) {
+      for (const CollectiveCall& call : calls) ASSERT_EQ(call.Wrong(r), 0u) << call.Describe();
+    }
+  }
+}
+
+// Nobody has a result before the last has called, and everybody has it then.
+TEST_P(PathsTest, ALateRankIsWaitedFor) {
+  for (int n = 2; n <= 8; ++n) {
+    for (int late = 0; late < n; ++late) {
+      BadWorld bad(Star(n), SmallWay(GetParam()), static_cast<uint64_t>(n));
+      Calls calls;
+      calls.emplace_back(ControlHeader{.collective = Collective::kBroadcast,
+                                       .type = DataType::kByte,
+                                       .count = 700,
+                                       .root = static_cast<uint32_t>((late + 1) % n)},
+                         n, 0);
+      for (int r = 0; r < n; ++r) {
+        if (r != late) bad.ranks.Start(r, calls[0]);
+      }
+      ASSERT_FALSE(bad.world.RunUntil([] { return false; }, 10 * kSecond));
+      for (int r = 0; r < n; ++r) {
+        EXPECT_EQ(r != late && bad.ranks.state(r, 0) != CallState::kRunning, false) << r;
+      }
+      bad.ranks.Start(late, calls[0]);
+      ASSERT_TRUE(bad.Run(1)) << bad.ranks.Standing();
+      ExpectRight(bad, calls, n);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, PathsTest,
+                         testing::Values(Algorithm::kAuto, Algorithm::kDoubling, Algorithm::kRing),
+                         [](const auto& each) {
+                           return std::string(AlgorithmName(AlgorithmFlags(each.param)));
+                         });
+
+struct Difference {
+  ControlField field;
+  std::function<void(ControlHeader&)> make;
+};
+const Difference kDifferences[] = {
+    {ControlField::kCollective, [](ControlHeader& h) { h.collective = Collective::kAllReduce, h.root = 0; }},
+    {ControlField::kOp, [](ControlHeader& h) { h.op = ReduceOp::kMax; }},
+    {ControlField::kType, [](ControlHeader& h) { h.type = DataType::kUint64; }},
+    {ControlField::kCount, [](ControlHeader& h) { h.count += 100; }},
+    {ControlField::kRoot, [](ControlHeader& h) { h.root = 1; }},
+};
+
+// One rank calls otherwise: all end in the same error, which names it and what differs. `by_hosts`: the ranks
+// agree by their own connections; else by the switches.
+void ExpectMismatch(const Difference& difference, int n, int culprit, bool by_hosts) {
+  SCOPED_TRACE(testing::Message() << "field " << static_cast<int>(difference.field) << ", rank " << culprit
+                                  << " of " << n << (by_hosts ? "" : ", by the switches"));
+  HostsWay way = SmallWay(Algorithm::kAuto);
+  way.path.exchanges = by_hosts;
+  way.abilities = {};  // that serve nothing
+  BadWorld bad(Star(n), way, static_cast<uint64_t>(n * 10 + culprit));
+  const ControlHeader header{
+      .collective = Collective::kReduce, .op = ReduceOp::kSum, .type = DataType::kInt64, .count = 100};
+  ControlHeader other = header;
+  difference.make(other);
+  Calls barriers, reduces, others;
+  barriers.emplace_back(ControlHeader{.collective = Collective::kBarrier}, n, 0);
+  reduces.emplace_back(header, n, 1);
+  others.emplace_back(other, n, 1);
+  for (int r = 0; r < n; ++r) {
+    bad.ranks.Start(r, barriers[0]);
+    bad.ranks.Start(r, r == culprit ? others[0] : reduces[0]);
+    bad.ranks.Start(r, barriers[0]);
+  }
+  const auto all_ended = [&] {
+    for (int r = 0; r < n; ++r) {
+      if (bad.ranks.state(r, 2) == CallState::kRunning) return false;
+    }
+    return true;
+  };
+  // One whose last message's acknowledgement is lost repeats it to a queue pair that is gone, and ends when
+  // the manager tells it that the others have.
+  if (!bad.world.RunUntil(all_ended, kSecond)) {
+    for (int r = 0; r < n; ++r) bad.world.AbortRank(r, 0);
+  }
+  ASSERT_TRUE(bad.world.RunUntil(all_ended, kForEver)) << bad.ranks.Standing();
+  for (int r = 0; r < n; ++r) {
+    EXPECT_EQ(bad.ranks.state(r, 0), CallState::kDone);
+    EXPECT_EQ(bad.ranks.outcome(r, 1), Outcome::kRefused) << r;
+    const ControlHeader& reply =
+        by_hosts ? bad.ranks.path_rank(r).path().failure_reply() : bad.world.host(r).reply(1);
+    EXPECT_EQ(reply.status, ControlStatus::kMismatch);
+    EXPECT_EQ(reply.field, difference.field);
+    // If rank 0 differs, so do all others from it, and rank 1 is the first.
+    if (!by_hosts) continue;
+    EXPECT_EQ(reply.culprit, static_cast<uint32_t>(std::max(culprit, 1))) << r;
+  }
+}
+
+TEST(PathsMismatchTest, AllRanksEndInTheSameErrorThatNamesFieldAndRank) {
+  for (const Difference& difference : kDifferences) {
+    for (const int n : {2, 3, 4, 5, 8}) {
+      for (int culprit = 0; culprit < n; ++culprit) ExpectMismatch(difference, n, culprit, true);
+    }
+    for (int culprit = 0; culprit < 3; ++culprit) ExpectMismatch(difference, 3, culprit, false);
+  }
+}
+
+// What so many bytes of payload take of a link at 200 Gbit/s, and of two links with a switch between.
+constexpr Picos OnLink(int64_t bytes) { return (bytes + 80) * 40; }
+constexpr Picos ThroughStar(int64_t bytes) { return 2 * ToPicos(kMicrosecond) + 2 * OnLink(bytes); }
+
+// A ring AllReduce of chunks of so many full packets, all connections there, all ranks calling at once: when
+// it ends, and where `without_acks` holds, when the last rank has its result.
+Picos TimeOfRing(int n, int packets) {
+  World world({.tree = Star(n), .path_mtu = 256, .bits_per_second = 200'000'000'000}, 1);
+  Choices choices(1);
+  const uint64_t chunk = 256 * static_cast<uint64_t>(packets);
+  HostsWay way{.path = {.algorithm = Algorithm::kRing,
+                        .message_bytes = static_cast<uint32_t>(chunk),
+                        .staging_bytes = chunk * static_cast<uint64_t>(n),
+                        .inline_bytes = 256}};
+  GroupRanks ranks(world, 0, way, choices);
+  Calls calls;
+  const ControlHeader header{.collective = Collective::kAllReduce,
+                             .op = ReduceOp::kSum,
+                             .type = DataType::kInt32,
+                             .count = chunk / 4 * static_cast<uint64_t>(n)};
+  for (int k = 0; k < 2; ++k) calls.emplace_back(header, n, k);
+  // The first makes the connections.
+  for (int r = 0; r < n; ++r) ranks.Start(r, calls[0]);
+  EXPECT_TRUE(world.RunUntil([&] { return ranks.Finished(1); }, kSecond));
+  const Nanos begin = world.now() + kMillisecond;
+  Picos first = 0;
+  world.At(begin, [&] {
+    first = world.clock();
+    for (int r = 0; r < n; ++r) ranks.Start(r, calls[1]);
+  });
+  EXPECT_TRUE(world.RunUntil([&] { return ranks.Finished(2); }, kSecond));
+  for (int r = 0; r < n; ++r) EXPECT_EQ(calls[1].Wrong(r), 0u);
+  return world.clock() - first;
+}
+
+TEST(PathsTimeTest, ARingTakesTheClosedFormBehindItsExchange) {
+  for (const int n : {2, 4, 8}) {
+    int rounds = 0;
+    while (1 << rounds < n) ++rounds;
+    for (const int packets : {1, 3, 8}) {
+      const Picos delay = 2 * ToPicos(kMicrosecond) + OnLink(256);
+      const Picos ring = 2 * (n - 1) * (delay + packets * OnLink(256));
+      // Each round is a header's way, and what is received is acknowledged before anything else is sent.
+      const Picos exchange = rounds * (ThroughStar(kControlBytes) + OnLink(0));
+      const Picos acks = (2 * (n - 1) - 1) * OnLink(0);
+      // The call ends when its last message is acknowledged.
+      EXPECT_EQ(TimeOfRing(n, packets), exchange + ring + acks + ThroughStar(0))
+          << n << " ranks, " << packets << " packets";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace epic::sim

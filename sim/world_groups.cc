@@ -1,0 +1,157 @@
+// The groups of a world: what each is on its switches and at its ranks.
+#include <algorithm>
+
+#include "base/check.h"
+#include "incengine/modes/table.h"
+#include "sim/qpns.h"
+#include "sim/world.h"
+
+namespace epic::sim {
+namespace {
+
+uint32_t SlotsFor(uint32_t window_packets) {
+  uint32_t n = 1;
+  while (n < 2 * window_packets) n *= 2;
+  return n;
+}
+
+// The group's ranks below a switch.
+std::vector<uint32_t> RanksBelow(int s, const GroupSpec& spec, const TreeSpec& tree) {
+  std::vector<uint32_t> below;
+  for (size_t r = 0; r < spec.rank_host.size(); ++r) {
+    int at = tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
+    while (at >= 0 && at != s) at = tree.switch_parent[static_cast<size_t>(at)];
+    if (at >= 0) below.push_back(static_cast<uint32_t>(r));
+  }
+  return below;
+}
+
+// What a group is on a switch, but for its id and its endpoints.
+engine::GroupConfig ContextOf(const GroupSpec& spec, size_t s, const WorldConfig& config) {
+  engine::GroupConfig context;
+  context.world_size = static_cast<uint32_t>(spec.rank_host.size());
+  context.path_mtu = config.path_mtu;
+  context.message_packets = config.message_packets;
+  context.window_messages = config.window_messages;
+  context.slots = SlotsFor(config.message_packets * config.window_messages);
+  context.prompt_ns = config.prompt_ns;
+  context.mode = spec.mode.At(s);
+  return context;
+}
+
+}  // namespace
+
+size_t ArenaBytesOf(const GroupSpec& spec, const WorldConfig& config) {
+  const TreeSpec& tree = config.tree;
+  std::vector<engine::GroupConfig> configs;
+  for (size_t s = 0; s < tree.switch_parent.size(); ++s) {
+    configs.push_back(ContextOf(spec, s, config));
+    if (s == 0) continue;
+    configs[s].parent.emplace();
+    if (!RanksBelow(static_cast<int>(s), spec, tree).empty())
+      configs[static_cast<size_t>(tree.switch_parent[s])].children.emplace_back();
+  }
+  for (const int host : spec.rank_host)
+    configs[static_cast<size_t>(tree.rank_switch[static_cast<size_t>(host)])].children.emplace_back();
+  size_t most = 0;
+  for (const engine::GroupConfig& c : configs) most = std::max(most, engine::ArenaBytes(c));
+  return engine::Arena::RoundUp(most);
+}
+
+GroupSpec FirstGroupOf(const WorldConfig& config) {
+  GroupSpec first{.mode = config.mode, .rank_host = {}};
+  for (size_t h = 0; h < config.tree.rank_switch.size(); ++h) first.rank_host.push_back(static_cast<int>(h));
+  return first;
+}
+
+// One tree edge: an endpoint at each end. What is returned is that of a rank, if it is one.
+HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
+                               std::vector<engine::GroupConfig>& configs) {
+  const bool is_host = edge.child_switch < 0;
+  const int child =
+      is_host ? node_of_host(spec.rank_host[static_cast<size_t>(edge.rank)]) : edge.child_switch;
+  const uint32_t number = static_cast<uint32_t>(*spec.qpns) * kGroupQpns +
+                          static_cast<uint32_t>(is_host ? switches() + edge.rank : edge.child_switch);
+  const Psn up(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
+  const Psn down(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
+  const Qpn parent_qpn{number + kUpperQpn};
+  const Qpn child_qpn{number + kLowerQpn};
+  const auto rank = static_cast<uint32_t>(edge.rank);
+  configs[static_cast<size_t>(edge.parent)].children.push_back(
+      {.local_qpn = parent_qpn,
+       .remote_ip = AddressOf(child),
+       .remote_qpn = child_qpn,
+       .port = parent_port_[static_cast<size_t>(child)],
+       .in_psn = up,
+       .out_psn = down,
+       .is_host = is_host,
+       .super_frames = LinkTakesSuperFrames(child),
+       .ranks = is_host ? std::vector{rank} : RanksBelow(edge.child_switch, spec, config_.tree)});
+  if (!is_host) {
+    configs[static_cast<size_t>(child)].parent =
+        engine::EndpointConfig{.local_qpn = child_qpn,
+                               .remote_ip = AddressOf(edge.parent),
+                               .remote_qpn = parent_qpn,
+                               .port = 0,
+                               .in_psn = down,
+                               .out_psn = up,
+                               .super_frames = LinkTakesSuperFrames(child)};
+  }
+  return {.local_ip = AddressOf(child),
+          .local_qpn = child_qpn,
+          .remote_ip = AddressOf(edge.parent),
+          .remote_qpn = parent_qpn,
+          .send_psn = up,
+          .recv_psn = down,
+          .path_mtu = config_.path_mtu,
+          .message_packets = config_.message_packets,
+          .window_messages = config_.window_messages,
+          .rank = rank,
+          .world_size = static_cast<uint32_t>(spec.rank_host.size()),
+          .wake = &wanting_,
+          .timeout = config_.host_timeout,
+          .bounce_bytes = config_.bounce_bytes,
+          .inline_bytes = config_.inline_bytes,
+          .ack_delay = config_.host_ack_delay_ns,
+          .retries_end = config_.host_retries_end};
+}
+
+int World::AddGroup(const GroupSpec& as_given) {
+  const int group = groups();
+  GroupSpec spec = as_given;
+  if (!spec.qpns) spec.qpns = static_cast<int>(group_of_block_.size());
+  const auto block = static_cast<size_t>(*spec.qpns);
+  EPIC_CHECK(*spec.qpns < kQpnBlocks);
+  group_of_block_.resize(std::max(group_of_block_.size(), block + 1), -1);
+  group_of_block_[block] = group;
+  std::vector<engine::GroupConfig> configs;
+  for (size_t s = 0; s < engines_.size(); ++s) {
+    configs.push_back(ContextOf(spec, s, config_));
+    configs[s].group_id = GroupId(group);
+  }
+  for (int s = 1; s < switches(); ++s) {
+    if (!IsInTree(s, spec)) continue;
+    ConnectGroup({.child_switch = s, .parent = config_.tree.switch_parent[static_cast<size_t>(s)]}, spec,
+                 configs);
+  }
+  Group& added = groups_.emplace_back();
+  added.spec = spec;
+  added.deadline.assign(spec.rank_host.size(), kNever);
+  added.peers.resize(spec.rank_host.size());
+  for (size_t r = 0; r < spec.rank_host.size(); ++r) {
+    const int parent = config_.tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
+    added.ranks.push_back(
+        std::make_unique<Host>(ConnectGroup({.rank = static_cast<int>(r), .parent = parent}, spec, configs)));
+    added.turns.push_back(std::make_unique<RankTurn>(group, static_cast<int>(r), *added.ranks.back()));
+  }
+  for (size_t s = 0; s < configs.size(); ++s) {
+    if (!configs[s].children.empty()) EPIC_CHECK(engines_[s].Install(configs[s]).ok());
+  }
+  return group;
+}
+
+bool World::IsInTree(int switch_number, const GroupSpec& spec) const {
+  return !RanksBelow(switch_number, spec, config_.tree).empty();
+}
+
+}  // namespace epic::sim

@@ -1,0 +1,153 @@
+// Hosts that speak to hosts: queue pairs between ranks, turns at the NICs, and what the switches forward.
+#include <algorithm>
+
+#include "base/check.h"
+#include "sim/world.h"
+
+namespace epic::sim {
+namespace {
+
+struct PeerEnd {
+  Ipv4 ip{};
+  Qpn qpn{};
+  Psn send_psn;
+};
+
+roce::QueuePair Connected(const PeerEnd& local, const PeerEnd& remote, const WorldConfig& world,
+                          const PeerConfig& config) {
+  roce::Policy policy = roce::RxeLike();
+  policy.retry_7_is_forever = !world.host_retries_end;
+  policy.ack_after = config.ack_after;
+  policy.ack_delay_ns = config.ack_delay_ns;
+  roce::QueuePair qp({.local_ip = local.ip,
+                      .local_qpn = local.qpn,
+                      .send_depth = config.send_depth,
+                      .recv_depth = config.recv_depth,
+                      .max_inline_bytes = 0,
+                      .max_rd_atomic = std::max<uint8_t>(1, config.max_rd_atomic),
+                      .policy = policy});
+  EPIC_CHECK(qp.Modify({.state = roce::QpState::kInit, .remote_read = true, .remote_write = true}) ==
+             roce::ModifyResult::kOk);
+  EPIC_CHECK(qp.Modify({.state = roce::QpState::kRtr,
+                        .remote_ip = remote.ip,
+                        .remote_qpn = remote.qpn,
+                        .path_mtu = world.path_mtu,
+                        .rq_psn = remote.send_psn,
+                        .max_dest_rd_atomic = config.max_rd_atomic,
+                        .min_rnr_timer = 14}) == roce::ModifyResult::kOk);
+  EPIC_CHECK(qp.Modify({.state = roce::QpState::kRts,
+                        .sq_psn = local.send_psn,
+                        .timeout = world.host_timeout,
+                        .retry_cnt = 7,
+                        .rnr_retry = 7,
+                        .max_rd_atomic = config.max_rd_atomic}) == roce::ModifyResult::kOk);
+  return qp;
+}
+
+}  // namespace
+
+// What leaves a host in turn: packet by packet, so that no two are of one event and none share a super-frame.
+// What is for the host itself goes round inside, as in softnic.
+class World::NicSink final : public roce::PacketSink {
+ public:
+  NicSink(World& world, int host) : world_(world), host_(host) {}
+  void Send(const roce::Packet& packet) override {
+    const int node = world_.node_of_host(host_);
+    if (packet.dst_ip == AddressOf(node)) return world_.LoopBack(host_, packet);
+    world_.Transmit(node, 0, packet, world_.ip_id_[static_cast<size_t>(node)]++, /*joins=*/false);
+  }
+
+ private:
+  World& world_;
+  int host_;
+};
+
+Peers& World::AddPeers(int rank, PeerDriver& driver, const PeerConfig& config, int group) {
+  const int nodes = node_of_host(static_cast<int>(nics_.size()));
+  if (!fabric_) fabric_ = std::make_unique<Fabric>(links_, switches(), nodes);
+  RankPeers& of = Of(group).peers[static_cast<size_t>(rank)];
+  EPIC_CHECK(of.peers == nullptr && host(rank, group).alive());
+  Nic& nic = nics_[static_cast<size_t>(HostOf(rank, group))];
+  of.peers = std::make_unique<Peers>(
+      Peers::Place{.group = group, .rank = rank, .nic = &nic, .wake = &wanting_}, driver, config);
+  return *of.peers;
+}
+
+void World::ConnectPeers(int a, int b, int group) {
+  EPIC_CHECK(a != b);
+  Group& of = Of(group);
+  const auto next = [&](int rank) {
+    EPIC_CHECK(kPeerQpn + of.peer_qpns < kGroupQpns);
+    const Qpn qpn{static_cast<uint32_t>(*of.spec.qpns) * kGroupQpns + kPeerQpn + of.peer_qpns++};
+    rank_of_peer_qpn_[qpn] = {group, rank};
+    return qpn;
+  };
+  const auto psn = [&] {
+    return Psn(config_.start_psn ? *config_.start_psn : static_cast<uint32_t>(choices_.Below(1 << 24)));
+  };
+  const PeerEnd end_a{.ip = AddressOf(node_of_host(HostOf(a, group))), .qpn = next(a), .send_psn = psn()};
+  const PeerEnd end_b{.ip = AddressOf(node_of_host(HostOf(b, group))), .qpn = next(b), .send_psn = psn()};
+  peers(a, group).Connect(b, Connected(end_a, end_b, config_, peers(a, group).config()));
+  peers(b, group).Connect(a, Connected(end_b, end_a, config_, peers(b, group).config()));
+}
+
+void World::Forward(int s, PortId ingress, const LinkPacket& packet) {
+  for (const PortId port : fabric_->Route(now_, s, ingress, *packet.packet))
+    Transmit(s, port, *packet.packet, 0, /*joins=*/false);
+}
+
+void World::TakeAtHost(int host_number, const roce::Packet& packet) {
+  const auto found = rank_of_peer_qpn_.find(packet.bth.dest_qp);
+  const bool ours = found != rank_of_peer_qpn_.end() &&
+                    packet.dst_ip == AddressOf(node_of_host(host_number)) &&
+                    HostOf(found->second.second, found->second.first) == host_number;
+  if (!ours || !peers(found->second.second, found->second.first).OnPacket(now_, packet))
+    return void(++unclaimed_);
+  RunPeers(found->second.first, found->second.second);
+  RunNic(host_number);
+}
+
+// Takes no time, but is not taken from within the call that sends.
+void World::LoopBack(int host_number, const roce::Packet& packet) {
+  std::vector<uint8_t> payload(packet.payload.begin(), packet.payload.end());
+  events_.AddAction(clock_, [this, host_number, head = packet, payload = std::move(payload)] {
+    if (IsDown(node_of_host(host_number))) return;
+    roce::Packet whole = head;
+    whole.payload = payload;
+    TakeAtHost(host_number, whole);
+  });
+}
+
+void World::RunPeers(int group, int rank) {
+  RankPeers& of = Of(group).peers[static_cast<size_t>(rank)];
+  if (of.peers == nullptr) return;
+  of.peers->Run(now_, host(rank, group).stopped());
+  const Nanos deadline = of.peers->next_deadline(now_);
+  if (!IsNews(deadline, of.deadline)) return;
+  of.deadline = deadline;
+  At(RunsAt(deadline), [this, group, rank] { PollRank(group, rank); });
+}
+
+// Each in turn while the link is free: the next packet begins where the one before has ended, to the fraction
+// of a picosecond.
+void World::RunNic(int host_number) {
+  Nic& nic = nics_[static_cast<size_t>(host_number)];
+  const int node = node_of_host(host_number);
+  while (nic.has_line() && !nic.waits_for_link && !IsDown(node)) {
+    if (const Picos free_at = links_.free_at(node, 0); free_at > clock_) {
+      nic.waits_for_link = true;
+      events_.AddAction(free_at, [this, host_number] {
+        nics_[static_cast<size_t>(host_number)].waits_for_link = false;
+        RunNic(host_number);
+      });
+      return;
+    }
+    TurnTaker& first = nic.Next();
+    NicSink sink(*this, host_number);
+    first.TakeTurn(now_, sink);
+    if (config_.ranks_take_turns) SettleRank(first.group, first.rank);
+    RunPeers(first.group, first.rank);
+  }
+}
+
+}  // namespace epic::sim
