@@ -1,6 +1,7 @@
 // The C++ interface: checks arguments and hands over to Comm.
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 
 #include "commlib/arguments.h"
 #include "commlib/comm.h"
@@ -72,6 +73,13 @@ Error Communicator::Trouble(std::vector<TroubleCount>* counts) const {
 Error Communicator::AsyncError() const { return impl_ ? impl_->AsyncError() : NotInitialised(); }
 int Communicator::rank() const { return impl_ ? impl_->rank() : -1; }
 int Communicator::size() const { return impl_ ? impl_->size() : 0; }
+PathTaken Communicator::Path() const { return impl_ ? impl_->path() : PathTaken{}; }
+PathTaken Communicator::PathOf(Datatype type) const {
+  return impl_ ? impl_->PathOf(type, std::nullopt) : PathTaken{};
+}
+PathTaken Communicator::PathOf(Datatype type, RedOp op) const {
+  return impl_ ? impl_->PathOf(type, op) : PathTaken{};
+}
 int Communicator::path_mtu() const { return impl_ ? impl_->path_mtu() : 0; }
 
 void Communicator::SetTimeout(std::chrono::milliseconds timeout) {

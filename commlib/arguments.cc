@@ -137,15 +137,27 @@ Error CheckAbilities(const GroupAbilities& group, ControlHeader* header) {
       return {};
     }
   }
-  const std::string what = LackOf(group.has, *header);
-  const auto at = group.where.find(what);
-  return {
-      ErrorCode::kUnsupported,
-      fmt::format("{} is not in {}", what,
-                  at == group.where.end() ? "what the manager knows of the group's switches" : at->second)};
+  if (group.hosts_reach) {
+    header->flags |= kByHostsFlag;
+    return {};
+  }
+  const std::string lack = LackInWords(group, *header);
+  if (group.why_not_hosts.empty()) return {ErrorCode::kUnsupported, lack};
+  return {ErrorCode::kUnsupported,
+          fmt::format("{}; between the hosts it cannot go: {}", lack, group.why_not_hosts)};
 }
 
 }  // namespace
+
+std::string LackInWords(const GroupAbilities& group, const ControlHeader& header) {
+  ControlHeader call = header;
+  call.flags &= ~kByHostsFlag;
+  const std::string what = LackOf(group.has, call);
+  if (what.empty()) return what;
+  const auto at = group.where.find(what);
+  return fmt::format("{} is not in {}", what,
+                     at == group.where.end() ? "what the manager knows of the group's switches" : at->second);
+}
 
 Error CheckArguments(const CallArguments& a, int rank, int size, const GroupAbilities& group,
                      ControlHeader* header) {
@@ -158,10 +170,10 @@ Error CheckArguments(const CallArguments& a, int rank, int size, const GroupAbil
   header->root = static_cast<uint32_t>(a.root);
   header->count = a.count;
   if (HasPartPerRank(a.collective)) header->parts = static_cast<uint32_t>(size);
-  if (WrongField(*header, static_cast<uint32_t>(size)) == ControlField::kCount) {
+  if (a.count > kMaxCallBytes / ElementBytes(header->type) / header->parts) {
     return Invalid(header->parts == 1
-                       ? fmt::format("count {}: more than 1 GiB", a.count)
-                       : fmt::format("count {} for each of {} ranks: more than 1 GiB", a.count, size));
+                       ? fmt::format("count {}: more than 64 TiB", a.count)
+                       : fmt::format("count {} for each of {} ranks: more than 64 TiB", a.count, size));
   }
   if (a.count == 0) return {};
   if (Error e = CheckBuffers(a, *header, rank); !e.ok()) return e;

@@ -29,11 +29,23 @@ struct CallArguments {
 struct GroupAbilities {
   Abilities has = Abilities::All();
   std::map<std::string, std::string> where;
+  // What they lack may go between the hosts; else why not, if that is known.
+  bool hosts_reach = false;
+  std::string why_not_hosts;
 };
 
-// Fills in *header but for the invocation. kInvalidArgument (root, buffer, overlap, size) or kUnsupported
-// (type, operation, or that a switch lacks them), with the culprit's name. A copy whose type a switch lacks
-// travels as bytes: its count is then that of its bytes.
+// What the group's switches lack for a call, with where: "operation product is not in leaf1 (version 0.1.0)".
+// Empty if it is nothing.
+std::string LackInWords(const GroupAbilities& group, const ControlHeader& header);
+
+// All shares of a call together are at most so many bytes.
+inline constexpr uint64_t kMaxCallBytes = 1ull << 46;
+
+// Fills in *header but for the invocation; its count is the whole call's, which may be more than an
+// invocation has. kInvalidArgument (root, buffer, overlap, size) or kUnsupported (type, operation, or that a
+// switch lacks them), with the culprit's name. A copy whose type a switch lacks travels as bytes: its count
+// is then that of its bytes. What a switch lacks all the same goes between the hosts, where they reach:
+// kByHostsFlag.
 Error CheckArguments(const CallArguments& arguments, int rank, int size, const GroupAbilities& group,
                      ControlHeader* header);
 

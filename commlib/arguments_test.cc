@@ -155,13 +155,47 @@ TEST_F(ArgumentsTest, CopiesOfATypeThatASwitchLacksTravelAsBytes) {
   ExpectWrong(a, ErrorCode::kUnsupported, "type float64 is not in leaf1");
 }
 
-TEST_F(ArgumentsTest, AllPartsTogetherAreAtMostAGibibyte) {
-  CallArguments a{.collective = Collective::kAllGather, .send = At(0), .recv = At(0)};
+TEST_F(ArgumentsTest, WhatSwitchesLackGoesBetweenTheHostsIfTheyReachOneAnother) {
+  group_.has = Abilities::First();
+  group_.where["operation product"] = "leaf1 (version 0.1.0)";
+  CallArguments a{.collective = Collective::kAllReduce, .send = At(0), .recv = At(0), .count = 10};
+  a.op = RedOp::kProduct;
+  group_.why_not_hosts = "router1 lies between h1 and h2";
+  ExpectWrong(
+      a, ErrorCode::kUnsupported,
+      "operation product is not in leaf1 (version 0.1.0); between the hosts it cannot go: router1 lies "
+      "between h1 and h2");
+  group_.hosts_reach = true;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.flags, kByHostsFlag);
+  EXPECT_EQ(LackInWords(group_, header_), "operation product is not in leaf1 (version 0.1.0)");
+  a.op = RedOp::kAvg;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.flags, kAverageFlag) << "what they have goes through them";
+  EXPECT_EQ(LackInWords(group_, header_), "");
+  a = {.collective = Collective::kAllGather, .send = At(0), .recv = At(100), .count = 10};
+  a.type = Datatype::kFloat64;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.type, DataType::kByte) << "as bytes, if that is enough";
+  EXPECT_EQ(header_.flags, 0u);
+  group_.has = {};
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.type, DataType::kFloat64);
+  EXPECT_EQ(header_.flags, kByHostsFlag);
+}
+
+// What is more than an invocation has is made in slices.
+TEST_F(ArgumentsTest, AllPartsTogetherAreAtMost64Tebibytes) {
+  CallArguments a{.collective = Collective::kAllGather, .send = At(0), .recv = nullptr};
   a.type = Datatype::kByte;
-  a.count = (1 << 28) + 1;
-  ExpectWrong(a, ErrorCode::kInvalidArgument, "1 GiB");
+  a.recv = reinterpret_cast<void*>(uintptr_t{1} << 50);
+  a.count = kMaxCallBytes / kSize;
+  EXPECT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.count, kMaxCallBytes / kSize);
+  ++a.count;
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "64 TiB");
   a.count = SIZE_MAX;
-  ExpectWrong(a, ErrorCode::kInvalidArgument, "1 GiB");
+  ExpectWrong(a, ErrorCode::kInvalidArgument, "64 TiB");
 }
 
 TEST_F(ArgumentsTest, BuffersAreTheSameOrApart) {

@@ -9,12 +9,15 @@
 
 struct epicComm {
   epic::Communicator comm;
+  std::string path_reason;  // given out
 };
 struct epicRequest {
   epic::Request request;
 };
 
 static_assert(epicInternalError == static_cast<int>(epic::ErrorCode::kInternal));
+static_assert(epicPathNetwork == static_cast<int>(epic::PathChoice::kNetwork) &&
+              epicPathHosts == static_cast<int>(epic::PathChoice::kHosts));
 static_assert(epicLinkLost == static_cast<int>(epic::ErrorCode::kLinkLost));
 
 namespace {
@@ -125,6 +128,7 @@ epicResult_t epicCommInitRank(epicComm_t* comm, int nranks, const char* group, c
   options.size = nranks > 0 ? nranks : -1;
   auto result = std::make_unique<epicComm>();
   if (const epic::Error e = result->comm.Init(options); !e.ok()) return Result(e);
+  result->path_reason = result->comm.Path().reason;
   *comm = result.release();
   return epicSuccess;
 }
@@ -156,6 +160,13 @@ epicResult_t epicCommCount(epicComm_t comm, int* count) {
 epicResult_t epicCommUserRank(epicComm_t comm, int* rank) {
   if (comm == nullptr || rank == nullptr) return Invalid("an argument is null");
   *rank = comm->comm.rank();
+  return epicSuccess;
+}
+
+epicResult_t epicCommPath(epicComm_t comm, epicPath_t* path, const char** reason) {
+  if (comm == nullptr || path == nullptr) return Invalid("an argument is null");
+  *path = static_cast<epicPath_t>(comm->comm.Path().path);
+  if (reason != nullptr) *reason = comm->path_reason.c_str();
   return epicSuccess;
 }
 

@@ -8,10 +8,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/fork.h"
 #include "commlib/arguments.h"
+#include "commlib/comm_slices.h"
 #include "commlib/log.h"
 #include "commlib/messages.h"
 #include "commlib/progress.h"
@@ -28,7 +30,10 @@ constexpr auto kDrainTimeout = std::chrono::seconds(2);
 }  // namespace
 
 Comm::Comm(const Options& options)
-    : fork_depth_(ForkDepth()), options_(options), core_(kBounceBytes, kMaxInlineBytes) {}
+    : fork_depth_(ForkDepth()),
+      options_(options),
+      alone_(options.size == 1),
+      core_(kBounceBytes, kMaxInlineBytes) {}
 
 Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool wait_follows,
                  std::shared_ptr<Call>* out) {
@@ -41,23 +46,50 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
   Way way = Way::kDirect;
   std::unique_lock lock(mutex_);
   if (!error_.ok()) return error_;
-  if (calls_.size() >= kMaxCalls) {
+  if (open_calls_ >= kMaxCalls) {
     return {ErrorCode::kNoResource,
             fmt::format("{} calls are outstanding on this communicator: wait for some", kMaxCalls)};
+  }
+  if (alone_) {
+    lock.unlock();
+    RunAlone(*call);
+    call->done = true;  // nobody else has it yet
+    *out = std::move(call);
+    return {};
+  }
+  const bool by_hosts = GoesByHosts(header);
+  if (by_hosts) {
+    if (Error e = EnsureHosts(); !e.ok()) return e;
+    if (Error e = hosts_->CheckLength(header); !e.ok()) return e;
   }
   if (Error e = PrepareBuffers(call.get(), &way, lock); !e.ok()) return e;
   if (!error_.ok()) return error_;  // registering let go of the mutex
   call->deadline = DeadlineAfter(Clock::now(), options_.timeout);
   next_deadline_ = std::min(next_deadline_, call->deadline);
-  calls_.push_back(call);
-  KeepAcks(call->header);
-  const OpId op = core_.Post(call->header, call->send, call->recv, way);
-  windows_.Posted(op, LayoutOf(call->header, path_mtu_).packets(), /*alone=*/calls_.size() == 1);
-  KeepWindow();
+  ++open_calls_;
+  by_hosts ? StartByHosts(call) : StartByNetwork(call, way);
   *out = std::move(call);
   MakeProgress();
   if (!wait_follows) PassOn();
   return {};
+}
+
+void Comm::StartByNetwork(const std::shared_ptr<Call>& call, Way way) {
+  Slice(call.get(), kMaxBytes, [&](const ControlHeader& header, uint64_t offset, uint64_t part_stride) {
+    const Invocation invocation = {call, header, offset, part_stride, way, std::nullopt};
+    waiting_.empty() ? StartInvocation(invocation) : waiting_.push_back(invocation);
+  });
+}
+
+void Comm::StartInvocation(const Invocation& invocation) {
+  const ControlHeader& header = invocation.header;
+  const Call& call = *invocation.call;
+  calls_.push_back(invocation.call);
+  KeepAcks(header);
+  const OpId op = core_.Post(header, At(call.send, invocation.offset), At(call.recv, invocation.offset),
+                             invocation.way, invocation.part_stride);
+  windows_.Posted(op, LayoutOf(header, path_mtu_).packets(), /*alone=*/calls_.size() == 1);
+  KeepWindow();
 }
 
 Error Comm::PrepareBuffers(Call* call, Way* way, Lock& lock) {
@@ -65,11 +97,12 @@ Error Comm::PrepareBuffers(Call* call, Way* way, Lock& lock) {
   const uint64_t send_bytes = SendBytes(call->header, rank);
   const uint64_t recv_bytes = NetworkRecvBytes(call->header, rank);
   const bool sends = send_bytes > 0, receives = recv_bytes > 0;
-  if (core_.Inlines(call->header)) return {};
+  const bool by_hosts = GoesByHosts(call->header);
+  if (by_hosts ? !hosts_->NeedsBuffers(call->header) : core_.Inlines(call->header)) return {};
   if (sends) call->send_memory = FindRegion(call->send, send_bytes);
   if (receives) call->recv_memory = FindRegion(call->recv, recv_bytes);
   if ((!sends || call->send_memory) && (!receives || call->recv_memory)) return {};
-  if (core_.Fits(call->header)) {
+  if (!by_hosts && core_.Fits(call->header)) {
     // Half a call through the bounce buffer would save nothing.
     *way = Way::kBounce;
     call->send_memory = call->recv_memory = nullptr;
@@ -99,18 +132,19 @@ std::shared_ptr<verbs::Memory> Comm::FindRegion(const void* base, uint64_t bytes
 }
 
 void Comm::MakeProgress() {
-  if (phase_ == Phase::kDrained || !qp_) return;
+  if (phase_ == Phase::kDrained || !cq_) return;
   do {
     if (core_.failed()) Fail(CoreError(), core_.failure() != Outcome::kRefused);
     DeliverFinished();
+    if (hosts_) ProgressHosts();
     PostWork();
   } while (PollCompletions());
-  if (phase_ == Phase::kDraining && core_.posted() == 0) EndDrain();
+  if (phase_ == Phase::kDraining && posted() == 0) EndDrain();
 }
 
 bool Comm::PollCompletions() {
   std::array<ibv_wc, kBatch> completions;
-  const int count = qp_->Poll(completions);
+  const int count = cq_->Poll(completions);
   if (count < 0) {
     Fail({ErrorCode::kTransport, "the completion queue is broken"}, true);
     EndDrain();  // no flush can be seen
@@ -124,6 +158,13 @@ bool Comm::PollCompletions() {
 }
 
 void Comm::HandleCompletion(const ibv_wc& completion) {
+  if (hosts_) {
+    Error error;
+    if (hosts_->OnCompletion(completion, &error)) {
+      if (!error.ok()) Fail(error, true);
+      return;
+    }
+  }
   if (completion.status == IBV_WC_SUCCESS) {
     std::optional<uint32_t> imm;
     if ((completion.wc_flags & IBV_WC_WITH_IMM) != 0) imm = ntohl(completion.imm_data);
@@ -204,18 +245,31 @@ void Comm::DeliverFinished() {
     const std::shared_ptr<Call> call = std::move(calls_.front());
     calls_.pop_front();
     ++first_call_;
-    if (finished->outcome != Outcome::kOk) {
-      call->error = error_;
-    } else if (windows_.measured() == finished->op) {
+    const bool ok = finished->outcome == Outcome::kOk;
+    if (ok && windows_.measured() == finished->op) {
       windows_.Ended(SinceStart(Clock::now()));
       KeepWindow();
     }
-    call->send_memory = call->recv_memory = nullptr;
-    call->done = true;
-    any = true;
+    if (IsByHosts(call->header)) {
+      // Every rank has made the call. It ends where its data are.
+      if (ok) hosts_->path().Agreed(next_agreed_++);
+    } else {
+      any |= EndSlice(call.get(), ok);
+    }
   }
-  if (calls_.empty() && phase_ != Phase::kDraining) next_deadline_ = Clock::time_point::max();
+  if (hosts_) any |= DeliverFromHosts();
+  if (open_calls_ == 0 && phase_ != Phase::kDraining) next_deadline_ = Clock::time_point::max();
   if (any && watch_.followers() > 0) changed_.notify_all();
+}
+
+bool Comm::EndSlice(Call* call, bool ok) {
+  if (!ok) call->error = error_;
+  if (++call->ended < call->slices) return false;
+  call->send_memory = call->recv_memory = nullptr;
+  call->done = true;
+  --open_calls_;
+  ++ended_calls_;
+  return true;
 }
 
 void Comm::KeepAcks(const ControlHeader& header) {
@@ -237,13 +291,21 @@ void Comm::KeepWindow() {
 
 void Comm::Fail(const Error& error, bool tell_manager) {
   if (!error_.ok()) return;
-  error_ = error;
   refused_ = core_.failed() && core_.failure() == Outcome::kRefused;
-  Log(error.code() == ErrorCode::kAborted ? LogLevel::kInfo : LogLevel::kWarn, "group {} rank {}: {}: {}",
-      options_.group, options_.rank, ErrorName(error.code()), error.message());
   core_.Abort();
+  if (hosts_) hosts_->path().Abort();
+  // What the ranks have found out among themselves comes before what follows from it: a connection may fail
+  // because the other end knows already, and is gone.
+  const bool mismatch = hosts_ && hosts_->path().failure() == Outcome::kRefused;
+  error_ = mismatch ? HostsError() : error;
+  Log(error_.code() == ErrorCode::kAborted ? LogLevel::kInfo : LogLevel::kWarn, "group {} rank {}: {}: {}",
+      options_.group, options_.rank, ErrorName(error_.code()), error_.message());
   BeginDrain();
-  if (tell_manager && session_) session_->Abort(error.message());
+  if (mismatch && session_) {
+    session_->TellMismatch(MismatchInWords(hosts_->path().failure_reply()));
+  } else if (tell_manager && session_) {
+    session_->Abort(error.message());
+  }
   const uint64_t one = 1;
   EPIC_CHECK(write(wake_fd_, &one, sizeof one) == sizeof one);
 }
@@ -254,18 +316,24 @@ void Comm::BeginDrain() {
   if (phase_ != Phase::kRunning) return;
   phase_ = Phase::kDraining;
   if (qp_) qp_->ToError();
+  if (hosts_) hosts_->ToError();
   next_deadline_ = Clock::now() + kDrainTimeout;
-  if (core_.posted() == 0) EndDrain();
+  if (posted() == 0) EndDrain();
 }
 
 void Comm::EndDrain() {
   if (phase_ == Phase::kDrained) return;
   phase_ = Phase::kDrained;
   // What was not flushed in time cannot do harm either.
-  if (core_.posted() > 0) Log(LogLevel::kInfo, "{} requests were not flushed", core_.posted());
+  if (posted() > 0) Log(LogLevel::kInfo, "{} requests were not flushed", posted());
   if (qp_) qp_->DestroyQp();
+  if (hosts_) hosts_->DestroyQps();
   if (core_.failed()) core_.OnDrained();
+  if (hosts_ && hosts_->path().failed()) hosts_->path().OnDrained();
   DeliverFinished();
+  for (const Invocation& invocation : std::exchange(waiting_, {})) {
+    if (!invocation.host_op) EndSlice(invocation.call.get(), false);
+  }
   changed_.notify_all();
 }
 
@@ -274,7 +342,7 @@ Error Comm::CoreError() const {
     const ControlHeader& reply = core_.failure_reply();
     const auto op = static_cast<OpId>(reply.invocation);
     const bool ours = op >= first_call_ && op < first_call_ + static_cast<OpId>(calls_.size());
-    return RefusalError(reply, ours ? CallOf(op).header : ControlHeader{});
+    return RefusalError(reply, ours ? CallOf(op).header : ControlHeader{}, ours && CallOf(op).slices > 1);
   }
   if (core_.failure() == Outcome::kDisorder)
     return {ErrorCode::kTransport,
@@ -286,11 +354,16 @@ void Comm::CheckDeadlines(Clock::time_point now) {
   if (now < next_deadline_) return;
   if (phase_ != Phase::kRunning) return EndDrain();
   next_deadline_ = Clock::time_point::max();
-  for (const auto& call : calls_) next_deadline_ = std::min(next_deadline_, call->deadline);
-  if (calls_.empty() || now < next_deadline_) return;
+  const auto look = [this](const Call& call) {
+    if (!call.done) next_deadline_ = std::min(next_deadline_, call.deadline);
+  };
+  for (const auto& call : calls_) look(*call);
+  for (const Invocation& invocation : waiting_) look(*invocation.call);
+  if (hosts_) hosts_->ForEachCall(look);
+  if (now < next_deadline_) return;
   Fail({ErrorCode::kTimeout, fmt::format("call {} did not end before its deadline: some rank has not made "
                                          "it, or the network does not carry it",
-                                         first_call_)},
+                                         ended_calls_)},
        true);
 }
 

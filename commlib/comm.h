@@ -1,5 +1,5 @@
 // A communicator: the core of a rank on a queue pair, its calls and buffers, and the session with the
-// manager.
+// manager; and beside that queue pair those to other ranks, if calls go between the hosts.
 //
 // One mutex guards everything. Whoever holds it may make progress; core/watch.h says who waits for
 // completions meanwhile.
@@ -11,37 +11,29 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/spin.h"
+#include "commlib/call.h"
 #include "commlib/core/rank_calls.h"
 #include "commlib/core/shared_acks.h"
 #include "commlib/core/wait_trials.h"
 #include "commlib/core/watch.h"
 #include "commlib/core/window_trials.h"
+#include "commlib/host_links.h"
 #include "commlib/progress.h"
 #include "commlib/session.h"
 #include "commlib/timeouts.h"
 #include "commlib/turn_mutex.h"
+#include "commlib/verbs/completion_queue.h"
 #include "commlib/verbs/device.h"
 #include "commlib/verbs/queue_pair.h"
 #include "epic/epic.h"
 
 namespace epic::internal {
-
-// One call, from being posted until its request is dropped. Guarded by its communicator's mutex.
-struct Call {
-  ControlHeader header;
-  const uint8_t* send = nullptr;
-  uint8_t* recv = nullptr;
-  // Where the NIC reads and writes, if not in the bounce buffers.
-  std::shared_ptr<verbs::Memory> send_memory;
-  std::shared_ptr<verbs::Memory> recv_memory;
-  Clock::time_point deadline;
-  bool done = false;
-  Error error;  // once done
-};
 
 // Memory that the user has registered.
 class Region {
@@ -87,6 +79,9 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Error Trouble(std::vector<TroubleCount>* counts);
   int path_mtu() const { return static_cast<int>(path_mtu_); }
   const GroupAbilities& abilities() const { return abilities_; }
+  // As Communicator's. comm_hosts.cc.
+  const PathTaken& path() const { return path_; }
+  PathTaken PathOf(Datatype type, std::optional<RedOp> op) const;
 
   // Progressing.
   void OnChannelReady() override;
@@ -98,11 +93,53 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   explicit Comm(const Options& options);
   Error Open();
   Error Connect(const JoinedInfo& joined);
+  Error ConnectToSwitch(const JoinedInfo& joined);
+  // The group goes by the hosts; comm_hosts.cc.
+  Error ConnectByHosts(const JoinedInfo& joined);
   void OnSessionFailure(const Error& error);
+  // Another rank has told of its end of a connection; makes ours. Blocks while the address is resolved,
+  // without the mutex. comm_hosts.cc.
+  void OnPeerEnd(const PeerEndInfo& end);
   void LeaveFailedGroup();
   void Shutdown();
 
+  // A group of one rank, without manager and port: what it calls is done at once. comm_hosts.cc.
+  void RunAlone(const Call& call);
+
   // All below: with the mutex held.
+
+  // One slice of a call, as an invocation in the network.
+  struct Invocation {
+    std::shared_ptr<Call> call;
+    ControlHeader header;
+    uint64_t offset = 0;  // bytes, of its elements in each part
+    uint64_t part_stride = 0;
+    Way way = Way::kDirect;
+    // Of a slice whose data go between the hosts: the network is told when these are ready for them.
+    std::optional<OpId> host_op;
+  };
+  // Calls start(header, offset, part_stride) for each slice of the call, if one may have so many bytes.
+  template <typename Start>
+  static void Slice(Call* call, uint64_t most_bytes, const Start& start);
+  void StartByNetwork(const std::shared_ptr<Call>& call, Way way);
+  void StartByHosts(const std::shared_ptr<Call>& call);
+  void StartInvocation(const Invocation& invocation);
+  // True if its call has ended with it.
+  bool EndSlice(Call* call, bool ok);
+  // The hosts' connections, which a group with switches makes when it first needs them.
+  Error EnsureHosts();
+  Error MakeEnds();
+  // Once for each reason, and from rank 0 only.
+  void TellOfWay(const ControlHeader& header);
+  bool GoesByHosts(const ControlHeader& header) const {
+    return path_.path == PathChoice::kHosts || IsByHosts(header);
+  }
+  // What MakeProgress does if there are hosts' connections, before the network's work is posted.
+  void ProgressHosts();
+  bool DeliverFromHosts();
+  Error HostsError() const;
+  int64_t posted() const { return core_.posted() + (hosts_ ? hosts_->path().posted() : 0); }
+
   Error PrepareBuffers(Call* call, Way* way, Lock& lock);
   std::shared_ptr<verbs::Memory> FindRegion(const void* base, uint64_t bytes) const;
   void MakeProgress();
@@ -136,6 +173,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // Makes progress, and leads if nobody does, until done().
   template <typename Done>
   void Await(Lock& lock, const Done& done);
+  void AwaitCalls();    // without the mutex
   void AwaitDrained();  // without the mutex
   // Sleeps until completions come, Fail is called, or a deadline is near; the mutex is released meanwhile.
   void Sleep(Lock& lock);
@@ -145,8 +183,11 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
 
   const uint32_t fork_depth_;  // of the process that joined
   Options options_;
+  const bool alone_;  // see RunAlone
   uint32_t path_mtu_ = 0;
+  PathTaken path_;
   GroupAbilities abilities_;
+  verbs::ConnectInfo connect_;  // what the manager said
   // Of the thread that leads.
   Spin spin_{0};
   bool always_polls_ = false;  // the environment says how long to poll
@@ -158,11 +199,19 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   std::shared_ptr<verbs::Memory> own_memory_;  // of core_
 
   TurnMutex mutex_;
-  std::condition_variable_any changed_;  // a call is done, or nobody leads
-  std::unique_ptr<verbs::QueuePair> qp_;
+  std::condition_variable_any changed_;         // a call is done, or nobody leads
+  std::shared_ptr<verbs::CompletionQueue> cq_;  // null if alone
+  std::unique_ptr<verbs::QueuePair> qp_;        // to the switch; null by the hosts' path
+  std::unique_ptr<HostLinks> hosts_;            // null until calls go between the hosts
   std::unique_ptr<Session> session_;
-  std::deque<std::shared_ptr<Call>> calls_;  // outstanding, in program order
+  std::deque<std::shared_ptr<Call>> calls_;  // of invocations in the network that are outstanding, in order
   OpId first_call_ = 0;
+  // Invocations that wait for one before them, or are the first and wait for their connections.
+  std::deque<Invocation> waiting_;
+  OpId next_agreed_ = 0;  // of the hosts' path
+  std::set<std::string> told_ways_;
+  size_t open_calls_ = 0;
+  int64_t ended_calls_ = 0;
   uint64_t completions_ = 0;  // taken from the queue so far
   WindowTrials windows_;
   SharedAcks acks_{1};
@@ -173,7 +222,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Phase phase_ = Phase::kRunning;
   Clock::time_point next_deadline_ = Clock::time_point::max();  // no call's, nor the draining's, is earlier
   Error error_;                                                 // what ended the group
-  bool refused_ = false;                                        // ... was a reply that every rank got
+  bool refused_ = false;                                        // ... was a switch's reply that every rank got
   Watch watch_;
 };
 

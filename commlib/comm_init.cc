@@ -58,17 +58,19 @@ Error Comm::Open() {
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (wake_fd_ < 0)
     return {ErrorCode::kNoResource, fmt::format("cannot create an eventfd: {}", std::strerror(errno))};
+  if (alone_) {
+    path_ = {.path = PathChoice::kHosts, .reason = "the group has one rank"};
+    return {};
+  }
   if (Error e = verbs::Device::Open(options_.ifname, &device_); !e.ok()) return e;
   if (Error e =
           verbs::Memory::Register(device_, core_.memory().data(), core_.memory().size(), true, &own_memory_);
       !e.ok()) {
     return e;
   }
-  if (Error e = verbs::QueuePair::Create(device_, MaxSendRequests(kMaxWindowPackets),
-                                         MaxRecvRequests(kMaxWindowPackets), &qp_);
-      !e.ok()) {
-    return e;
-  }
+  constexpr uint32_t kSends = MaxSendRequests(kMaxWindowPackets), kRecvs = MaxRecvRequests(kMaxWindowPackets);
+  if (Error e = verbs::CompletionQueue::Create(device_, kSends + kRecvs, &cq_); !e.ok()) return e;
+  if (Error e = verbs::QueuePair::Create(device_, cq_, kSends, kRecvs, &qp_); !e.ok()) return e;
   JoinInfo join{.group = options_.group,
                 .rank = static_cast<uint32_t>(options_.rank),
                 .size = static_cast<uint32_t>(options_.size),
@@ -78,7 +80,8 @@ Error Comm::Open() {
                 .max_outstanding = device_->max_outstanding(),
                 .join_timeout = options_.join_timeout,
                 .mode = options_.mode,
-                .super_frames = device_->takes_super_frames()};
+                .super_frames = device_->takes_super_frames(),
+                .path = options_.path};
   Log(LogLevel::kInfo, "rank {} of {} joins group {} at {} with {}", options_.rank, options_.size,
       options_.group, options_.manager, device_->description());
   JoinedInfo joined;
@@ -92,6 +95,27 @@ Error Comm::Open() {
 }
 
 Error Comm::Connect(const JoinedInfo& joined) {
+  const bool by_hosts = joined.path == PathChoice::kHosts;
+  if (options_.path == (by_hosts ? PathChoice::kNetwork : PathChoice::kHosts)) {
+    return {ErrorCode::kUnsupported,
+            fmt::format("group {} goes by the {}, not by the {}", options_.group,
+                        by_hosts ? "hosts" : "network", by_hosts ? "network" : "hosts")};
+  }
+  path_ = {.path = joined.path, .reason = joined.path_reason};
+  abilities_ = joined.abilities;
+  connect_ = joined.connect;
+  if (Error e = by_hosts ? ConnectByHosts(joined) : ConnectToSwitch(joined); !e.ok()) return e;
+  Progress::Get().Add(shared_from_this(), cq_->channel_fd());
+  session_->SetFailureHandler([weak = weak_from_this()](const Error& error) {
+    if (const auto comm = weak.lock()) comm->OnSessionFailure(error);
+  });
+  session_->SetPeerHandler([weak = weak_from_this()](const PeerEndInfo& end) {
+    if (const auto comm = weak.lock()) comm->OnPeerEnd(end);
+  });
+  return {};
+}
+
+Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
   if (options_.mode != 0 && options_.mode != joined.mode) {
     return {ErrorCode::kUnsupported,
             fmt::format("group {} has mode {}, not mode {}", options_.group, joined.mode, options_.mode)};
@@ -105,7 +129,6 @@ Error Comm::Connect(const JoinedInfo& joined) {
   }
   if (Error e = qp_->Connect(joined.connect); !e.ok()) return e;
   path_mtu_ = joined.connect.path_mtu;
-  abilities_ = joined.abilities;
   core_.SetConfig({.path_mtu = path_mtu_,
                    .message_packets = joined.message_packets,
                    .window_messages = joined.window_messages,
@@ -123,10 +146,6 @@ Error Comm::Connect(const JoinedInfo& joined) {
       options_.rank, options_.group, joined.group_id, verbs::ToString(joined.connect.remote_ip),
       joined.connect.remote_qpn, joined.mode, path_mtu_, joined.message_packets, joined.window_messages,
       windows_.window(), joined.inline_bytes);
-  Progress::Get().Add(shared_from_this(), qp_->channel_fd());
-  session_->SetFailureHandler([weak = weak_from_this()](const Error& error) {
-    if (const auto comm = weak.lock()) comm->OnSessionFailure(error);
-  });
   return {};
 }
 
@@ -140,19 +159,16 @@ void Comm::OnSessionFailure(const Error& error) {
 
 Error Comm::Destroy() {
   if (InChild()) return ForkedError();
+  AwaitCalls();
   std::unique_lock lock(mutex_);
-  while (!calls_.empty()) {
-    const std::shared_ptr<Call> last = calls_.back();
-    lock.unlock();
-    static_cast<void>(Wait(*last));  // its own error is its request's; the group's is looked at below
-    lock.lock();
-  }
   // Nothing that a switch waits for is left when the queue pair goes.
   if (qp_) qp_->ShareAcks(1, 0);
   Error result = error_;
   const auto timeout = options_.timeout;
   lock.unlock();
-  if (result.ok()) {
+  if (alone_) {
+    // Nobody else is there to leave.
+  } else if (result.ok()) {
     result = session_->Leave(timeout);
     if (result.code() == ErrorCode::kTimeout) {
       // Whoever makes another call instead would wait for this rank.
@@ -166,8 +182,9 @@ Error Comm::Destroy() {
   return result;
 }
 
-// Every rank gets a refusal by itself: leaving in order keeps the manager from telling those that are slower
-// to read theirs that this rank is lost. After other errors the manager must only have heard the reason.
+// Every rank gets a switch's refusal by itself: leaving in order keeps the manager from telling those that
+// are slower to read theirs that this rank is lost. After other errors the manager must only have heard the
+// reason.
 void Comm::LeaveFailedGroup() {
   AwaitDrained();
   if (refused_) {
@@ -180,7 +197,7 @@ void Comm::LeaveFailedGroup() {
 void Comm::Drop() {
   if (InChild()) return;
   Abort("the communicator was dropped without Destroy");
-  LeaveFailedGroup();
+  if (!alone_) LeaveFailedGroup();
   Shutdown();
 }
 
@@ -193,7 +210,7 @@ void Comm::Abort(const std::string& reason) {
 
 // Afterwards nothing calls into this object but requests that are still held.
 void Comm::Shutdown() {
-  if (qp_) Progress::Get().Remove(qp_->channel_fd());
+  if (cq_) Progress::Get().Remove(cq_->channel_fd());
   std::unique_ptr<Session> session;
   {
     const std::lock_guard lock(mutex_);
@@ -228,6 +245,10 @@ Error Comm::Trouble(std::vector<TroubleCount>* counts) {
     const std::lock_guard lock(mutex_);
     session = session_.get();
   }
+  if (alone_) {
+    counts->clear();
+    return {};
+  }
   if (session == nullptr) return {ErrorCode::kInvalidArgument, "the communicator was destroyed"};
   return session->Trouble(counts);  // takes its time: not with the mutex
 }
@@ -241,7 +262,9 @@ void Comm::SetTimeout(std::chrono::milliseconds timeout) {
 Error Comm::Register(void* base, size_t bytes, std::shared_ptr<Region>* region) {
   if (InChild()) return ForkedError();
   std::shared_ptr<verbs::Memory> memory;
-  if (Error e = verbs::Memory::Register(device_, base, bytes, true, &memory); !e.ok()) return e;
+  if (!alone_) {
+    if (Error e = verbs::Memory::Register(device_, base, bytes, true, &memory); !e.ok()) return e;
+  }
   auto result = std::make_shared<Region>(std::move(memory));
   const std::lock_guard lock(mutex_);
   regions_.push_back(result);

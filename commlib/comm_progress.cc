@@ -23,17 +23,17 @@ constexpr int kLooks = 4;
 
 void Comm::PassOn() {
   while (true) {
-    switch (watch_.PassOn(!calls_.empty())) {
+    switch (watch_.PassOn(open_calls_ > 0)) {
       case Watch::Next::kNothing:
         return;
       case Watch::Next::kWakeFollowers:
         return changed_.notify_all();
       case Watch::Next::kRequestNotify:
-        qp_->RequestNotify();
+        cq_->RequestNotify();
         MakeProgress();
         break;
       case Watch::Next::kArmThread:
-        return Progress::Get().Arm(qp_->channel_fd());
+        return Progress::Get().Arm(cq_->channel_fd());
     }
   }
 }
@@ -41,7 +41,7 @@ void Comm::PassOn() {
 void Comm::OnChannelReady() {
   const std::lock_guard lock(mutex_);
   if (!watch_.OnThreadWoken()) return;
-  qp_->ConsumeEvent();
+  cq_->ConsumeEvent();
   watch_.OnEvents();
   MakeProgress();
   PassOn();
@@ -49,7 +49,7 @@ void Comm::OnChannelReady() {
 
 void Comm::OnTick() {
   const std::lock_guard lock(mutex_);
-  if (watch_.leads() || calls_.empty()) return;
+  if (watch_.leads() || open_calls_ == 0) return;
   MakeProgress();
   CheckDeadlines(Clock::now());
   PassOn();
@@ -83,7 +83,7 @@ template <typename Done>
 void Comm::Lead(Lock& lock, const Done& done) {
   MakeProgress();
   if (done()) return;
-  const OpId call = first_call_;
+  const OpId call = ended_calls_;
   const bool polls = always_polls_ || trials_.WayOf(call) == WaitTrials::Way::kPoll;
   uint64_t seen = completions_;
   auto now = Clock::now();
@@ -121,6 +121,11 @@ Error Comm::Wait(const Call& call) {
   return call.error;
 }
 
+void Comm::AwaitCalls() {
+  Lock lock(mutex_);
+  Await(lock, [this] { return open_calls_ == 0; });
+}
+
 void Comm::AwaitDrained() {
   Lock lock(mutex_);
   Await(lock, [this] { return phase_ == Phase::kDrained; });
@@ -129,8 +134,8 @@ void Comm::AwaitDrained() {
 void Comm::SleepOn(Lock& lock) {
   // An event that was asked for just now comes for new completions only: poll once more before sleeping.
   if (watch_.RequestNotify()) {
-    nic_fd_ = qp_->BeginSleep();
-    if (nic_fd_ < 0) qp_->RequestNotify();
+    nic_fd_ = cq_->BeginSleep();
+    if (nic_fd_ < 0) cq_->RequestNotify();
   } else {
     Sleep(lock);
     EndSleep();
@@ -140,14 +145,14 @@ void Comm::SleepOn(Lock& lock) {
 
 // No longer asleep at the NIC: what was asked for meanwhile is taken back if it has not come.
 void Comm::EndSleep() {
-  if (std::exchange(nic_fd_, -1) >= 0 && qp_->EndSleep()) watch_.OnEvents();
+  if (std::exchange(nic_fd_, -1) >= 0 && cq_->EndSleep()) watch_.OnEvents();
 }
 
 void Comm::Sleep(Lock& lock) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_deadline_ - Clock::now());
   const auto sleep = std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(0), kMaxSleep);
   // One that is negative is passed over.
-  std::array<pollfd, 3> fds = {{{.fd = qp_->channel_fd(), .events = POLLIN, .revents = 0},
+  std::array<pollfd, 3> fds = {{{.fd = cq_->channel_fd(), .events = POLLIN, .revents = 0},
                                 {.fd = wake_fd_, .events = POLLIN, .revents = 0},
                                 {.fd = nic_fd_, .events = POLLIN, .revents = 0}}};
   lock.unlock();
@@ -156,7 +161,7 @@ void Comm::Sleep(Lock& lock) {
   uint64_t wakes = 0;
   if (fds[1].revents != 0 && read(wake_fd_, &wakes, sizeof wakes) < 0) fds[1].revents = 0;  // taken already
   if (fds[0].revents == 0) return;
-  qp_->ConsumeEvent();
+  cq_->ConsumeEvent();
   watch_.OnEvents();
 }
 

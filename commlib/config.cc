@@ -13,9 +13,12 @@
 namespace epic::internal {
 namespace {
 
-constexpr std::array<std::string_view, 11> kKnown = {
-    "EPIC_GROUP",   "EPIC_RANK",         "EPIC_SIZE",    "EPIC_MANAGER", "EPIC_IFNAME",    "EPIC_MODE",
-    "EPIC_TIMEOUT", "EPIC_JOIN_TIMEOUT", "EPIC_SPIN_US", "EPIC_DEBUG",   "EPIC_DEBUG_FILE"};
+// The last ones are of programs that use MPI (docs/MPI.md).
+constexpr std::array<std::string_view, 17> kKnown = {
+    "EPIC_GROUP",         "EPIC_RANK",         "EPIC_SIZE",       "EPIC_MANAGER", "EPIC_IFNAME",
+    "EPIC_MODE",          "EPIC_PATH",         "EPIC_ALGORITHM",  "EPIC_TIMEOUT", "EPIC_JOIN_TIMEOUT",
+    "EPIC_SPIN_US",       "EPIC_DEBUG",        "EPIC_DEBUG_FILE", "EPIC_MPI",     "EPIC_MPI_REPORT",
+    "EPIC_MPI_MIN_BYTES", "EPIC_MPI_MAX_BYTES"};
 
 struct Launcher {
   const char* rank;
@@ -48,6 +51,34 @@ Error ReadMode(const char* name, const char* text, int* value) {
   const auto mode = ModeNamed(text);
   if (!mode && std::string_view(text) != "0") return NoMode(fmt::format("{}={}", name, text));
   *value = mode ? NumberOf(*mode) : 0;
+  return {};
+}
+
+template <typename Value>
+struct Named {
+  std::string_view name;
+  Value value;
+};
+constexpr std::array<Named<PathChoice>, 3> kPaths = {
+    {{"auto", PathChoice::kAuto}, {"network", PathChoice::kNetwork}, {"hosts", PathChoice::kHosts}}};
+constexpr std::array<Named<HostAlgorithm>, 3> kAlgorithms = {
+    {{"auto", HostAlgorithm::kAuto}, {"doubling", HostAlgorithm::kDoubling}, {"ring", HostAlgorithm::kRing}}};
+
+// One of the names, unless the value is set already, or the fallback.
+template <typename Value, size_t n>
+Error ReadName(const GetEnv& get_env, const char* name, const std::array<Named<Value>, n>& names,
+               Value fallback, Value* value) {
+  const char* const text = get_env(name);
+  if (*value == Value::kDefault && text != nullptr) {
+    const auto at = std::ranges::find(names, std::string_view(text), &Named<Value>::name);
+    if (at == names.end()) {
+      std::string known;
+      for (const auto& row : names) known.append(known.empty() ? "" : ", ").append(row.name);
+      return Invalid(fmt::format("{}={} is none of {}", name, text, known));
+    }
+    *value = at->value;
+  }
+  if (*value == Value::kDefault) *value = fallback;
   return {};
 }
 
@@ -101,15 +132,25 @@ Error ResolveOptions(const GetEnv& get_env, Options* options) {
   }
   if (options->mode != 0 && !ModeOfNumber(options->mode))
     return NoMode(fmt::format("mode {}", options->mode));
+  if (Error e = ReadName(get_env, "EPIC_PATH", kPaths, PathChoice::kDefault, &options->path); !e.ok())
+    return e;
+  if (Error e = ReadName(get_env, "EPIC_ALGORITHM", kAlgorithms, HostAlgorithm::kAuto, &options->algorithm);
+      !e.ok())
+    return e;
+  const auto none_of = [](auto value, const auto& names) {
+    return static_cast<int>(value) != 0 &&
+           std::ranges::find(names, value, [](const auto& row) { return row.value; }) == names.end();
+  };
+  if (none_of(options->path, kPaths))
+    return Invalid(fmt::format("path {} is none", static_cast<int>(options->path)));
+  if (none_of(options->algorithm, kAlgorithms))
+    return Invalid(fmt::format("algorithm {} is none", static_cast<int>(options->algorithm)));
   if (options->timeout.count() == 0) options->timeout = std::chrono::minutes(30);
   if (Error e = ReadRankAndSize(get_env, options); !e.ok()) return e;
   if (options->timeout.count() < 0 || options->join_timeout.count() < 0)
     return Invalid("a timeout is negative");
   for (std::chrono::milliseconds* timeout : {&options->timeout, &options->join_timeout})
     *timeout = std::min<std::chrono::milliseconds>(*timeout, kLongestTimeout);
-  if (options->manager.empty()) {
-    return Invalid("nobody says where the manager is: set Options::manager or EPIC_MANAGER to HOST:PORT");
-  }
   if (options->rank == -1 || options->size == -1) {
     return Invalid(
         fmt::format("nobody says this process's {}: set it in Options, or set EPIC_RANK and EPIC_SIZE, or "
@@ -119,6 +160,9 @@ Error ResolveOptions(const GetEnv& get_env, Options* options) {
   if (options->rank < 0 || options->rank >= options->size) {
     return Invalid(
         fmt::format("rank {} is not in a group of {} (ranks count from 0)", options->rank, options->size));
+  }
+  if (options->manager.empty() && options->size != 1) {
+    return Invalid("nobody says where the manager is: set Options::manager or EPIC_MANAGER to HOST:PORT");
   }
   return {};
 }

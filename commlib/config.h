@@ -14,7 +14,8 @@ namespace epic::internal {
 using GetEnv = std::function<const char*(const char*)>;
 
 // Fills in what `options` leaves open and checks the result: afterwards every field is set, except ifname
-// (empty: any) and join_timeout (0: the manager's default), and no timeout is longer than 10^9 s.
+// (empty: any), join_timeout (0: the manager's default), path (kDefault: as the group was created) and, of a
+// group of one rank that does not ask for the network, manager; and no timeout is longer than 10^9 s.
 // kInvalidArgument names the option and the variable.
 Error ResolveOptions(const GetEnv& get_env, Options* options);
 

@@ -113,15 +113,55 @@ TEST(ConfigTest, ModesHaveNumbersAndNames) {
   EXPECT_EQ(options.mode, 1);
 }
 
+TEST(ConfigTest, PathsAndAlgorithmsHaveNames) {
+  Options options{.rank = 0, .size = 2, .manager = "m:1"};
+  EXPECT_TRUE(ResolveOptions(From({}), &options).ok());
+  EXPECT_EQ(options.path, PathChoice::kDefault) << "as the group was created";
+  EXPECT_EQ(options.algorithm, HostAlgorithm::kAuto);
+  options = {.rank = 0, .size = 2, .manager = "m:1"};
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_PATH", "hosts"}, {"EPIC_ALGORITHM", "ring"}}), &options).ok());
+  EXPECT_EQ(options.path, PathChoice::kHosts);
+  EXPECT_EQ(options.algorithm, HostAlgorithm::kRing);
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_PATH", "network"}, {"EPIC_ALGORITHM", "x"}}), &options).ok());
+  EXPECT_EQ(options.path, PathChoice::kHosts) << "what the program says beats the environment";
+  for (const auto& [name, known] : std::map<std::string, std::string>{
+           {"EPIC_PATH", "auto, network, hosts"}, {"EPIC_ALGORITHM", "auto, doubling, ring"}}) {
+    options = {.rank = 0, .size = 2, .manager = "m:1"};
+    const Error error = ResolveOptions(From({{name, "Ring"}}), &options);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.message(), testing::HasSubstr(name + "=Ring is none of " + known));
+  }
+  options = {.rank = 0, .size = 2, .manager = "m:1", .path = static_cast<PathChoice>(4)};
+  EXPECT_EQ(ResolveOptions(From({}), &options).code(), ErrorCode::kInvalidArgument);
+  options = {.rank = 0, .size = 2, .manager = "m:1", .algorithm = static_cast<HostAlgorithm>(-1)};
+  EXPECT_EQ(ResolveOptions(From({}), &options).code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(ConfigTest, AGroupOfOneNeedsNoManagerWhateverItsPath) {
+  for (const char* path : {"auto", "network", "hosts"}) {
+    Options options{.rank = 0, .size = 1};
+    EXPECT_TRUE(ResolveOptions(From({{"EPIC_PATH", path}}), &options).ok()) << path;
+  }
+}
+
 TEST(ConfigTest, NoManagerIsAnError) {
   Options options{.rank = 0, .size = 2};
   EXPECT_THAT(ResolveOptions(From({}), &options).message(), testing::HasSubstr("EPIC_MANAGER"));
 }
 
 TEST(ConfigTest, UnknownVariablesAreFound) {
-  const char* environment[] = {
-      "PATH=/bin", "EPIC_GROUP=a", "EPIC_TIMEOUTS=1", "EPICS=2", "EPIC_SOFTNIC_DEVICES=eth0", nullptr};
-  EXPECT_THAT(UnknownVariables(environment), testing::ElementsAre("EPIC_TIMEOUTS"));
+  const char* environment[] = {"PATH=/bin",
+                               "EPIC_GROUP=a",
+                               "EPIC_TIMEOUTS=1",
+                               "EPICS=2",
+                               "EPIC_SOFTNIC_DEVICES=eth0",
+                               "EPIC_MPI=off",
+                               "EPIC_MPI_REPORT=1",
+                               "EPIC_MPI_MIN_BYTES=1",
+                               "EPIC_MPI_MAX_BYTES=2",
+                               "EPIC_MPIS=1",
+                               nullptr};
+  EXPECT_THAT(UnknownVariables(environment), testing::ElementsAre("EPIC_TIMEOUTS", "EPIC_MPIS"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "commlib/arguments.h"
+#include "commlib/core/host_algorithm.h"
 
 namespace epic {
 
@@ -86,8 +87,13 @@ std::string CollectiveName(Collective collective) {
   return fmt::format("collective {}", static_cast<int>(collective));
 }
 
+// What a rank of a later version calls has a number alone.
+std::string NameOrNumber(auto value) {
+  return IsLater(value) ? fmt::format("number {}", static_cast<int>(value)) : std::string(NameOf(value));
+}
+
 std::string OpName(const ControlHeader& header) {
-  return (header.flags & kAverageFlag) != 0 ? "avg" : std::string(NameOf(header.op));
+  return (header.flags & kAverageFlag) != 0 ? "avg" : NameOrNumber(header.op);
 }
 
 std::string Value(const ControlHeader& header, ControlField field) {
@@ -98,7 +104,7 @@ std::string Value(const ControlHeader& header, ControlField field) {
     case ControlField::kFlags:  // tell SUM and AVG apart
       return OpName(header);
     case ControlField::kType:
-      return std::string(NameOf(header.type));
+      return NameOrNumber(header.type);
     case ControlField::kRoot:
       return std::to_string(header.root);
     case ControlField::kCount:
@@ -107,33 +113,51 @@ std::string Value(const ControlHeader& header, ControlField field) {
       return std::to_string(header.parts);
     case ControlField::kInvocation:
       return std::to_string(header.invocation);
+    case ControlField::kAlgorithm:
+      return AlgorithmName(header.flags);
     case ControlField::kNone:
       break;
   }
   return "?";
 }
 
-// The reply has the group's values, not the culprit's.
-Error MismatchError(const ControlHeader& reply, const ControlHeader& here) {
+// The reply has the group's values, not the culprit's; of a slice, if the call has several.
+Error MismatchError(const ControlHeader& reply, const ControlHeader& here, bool in_slices) {
+  const bool sliced = in_slices || SlicesLeft(reply) > 0;
   const std::string mine = Value(here, reply.field), group = Value(reply, reply.field);
-  const ControlField field = reply.field == ControlField::kFlags ? ControlField::kOp : reply.field;
-  const std::string which = fmt::format("rank {} called with another {}", reply.culprit, Name(field));
+  const std::string which = MismatchInWords(reply);
+  if (sliced && reply.field == ControlField::kCount) return {ErrorCode::kMismatch, which};
   if (mine == group)
     return {ErrorCode::kMismatch, fmt::format("{} than this rank and the group ({})", which, group)};
   return {ErrorCode::kMismatch, fmt::format("{} (here {}, group {})", which, mine, group)};
 }
 
+// The reply has the first call that came to the switch, which may be another rank's and differ from this
+// one's.
+Error UnsupportedError(const ControlHeader& reply, const ControlHeader& here) {
+  const bool same = reply.collective == here.collective && reply.type == here.type && reply.op == here.op;
+  const std::string whose = same ? "this" : fmt::format("rank {}'s", reply.culprit);
+  const std::string what = reply.field == ControlField::kOp ? OpName(reply) + " of " : "";
+  return {ErrorCode::kUnsupported,
+          fmt::format("a switch cannot do {} {} of {}{}", whose, CollectiveName(reply.collective), what,
+                      NameOrNumber(reply.type))};
+}
+
 }  // namespace
 
-Error RefusalError(const ControlHeader& reply, const ControlHeader& here) {
+std::string MismatchInWords(const ControlHeader& reply) {
+  const ControlField field = reply.field == ControlField::kFlags ? ControlField::kOp : reply.field;
+  return fmt::format("rank {} called with another {}", reply.culprit, Name(field));
+}
+
+Error RefusalError(const ControlHeader& reply, const ControlHeader& here, bool in_slices) {
   switch (reply.status) {
     case ControlStatus::kMismatch:
-      return MismatchError(reply, here);
+      return MismatchError(reply, here, in_slices);
     case ControlStatus::kNoResource:
       return {ErrorCode::kNoResource, "a switch has no resources left for this call"};
     case ControlStatus::kUnsupported:
-      return {ErrorCode::kUnsupported, fmt::format("a switch cannot do this {} of {}",
-                                                   CollectiveName(here.collective), NameOf(here.type))};
+      return UnsupportedError(reply, here);
     case ControlStatus::kAborted:
       return {ErrorCode::kAborted, "the switches have stopped the group"};
     case ControlStatus::kOk:

@@ -1,6 +1,7 @@
 #include "commlib/messages.h"
 
 #include "commlib/arguments.h"
+#include "commlib/core/host_algorithm.h"
 #include "commlib/log.h"
 #include "gtest/gtest.h"
 
@@ -30,11 +31,66 @@ TEST(MessagesTest, SumAndAverageDifferInTheOperation) {
   EXPECT_EQ(RefusalError(reply, sum).message(), "rank 0 called with another op (here sum, group avg)");
 }
 
+TEST(MessagesTest, RanksWithAnotherAlgorithmAreNamed) {
+  const ControlHeader ring{.collective = Collective::kAllReduce, .flags = AlgorithmFlags(Algorithm::kRing)};
+  ControlHeader reply = ring;
+  reply.flags = 0;
+  reply.status = ControlStatus::kMismatch;
+  reply.field = ControlField::kAlgorithm;
+  reply.culprit = 3;
+  EXPECT_EQ(RefusalError(reply, ring).message(),
+            "rank 3 called with another algorithm (here ring, group auto)");
+}
+
+TEST(MessagesTest, TheCountOfASliceIsNotTheCalls) {
+  const ControlHeader here{.collective = Collective::kAllReduce, .op = ReduceOp::kSum, .count = 100};
+  ControlHeader reply = here;
+  reply.status = ControlStatus::kMismatch;
+  reply.field = ControlField::kCount;
+  reply.culprit = 1;
+  EXPECT_EQ(RefusalError(reply, here, true).message(), "rank 1 called with another count");
+  reply.flags = 1u << kSlicesLeftShift;
+  EXPECT_EQ(RefusalError(reply, here).message(), "rank 1 called with another count");
+}
+
 TEST(MessagesTest, RefusalsHaveTheirOwnCodes) {
   const auto code = [](ControlStatus status) { return RefusalError({.status = status}, {}).code(); };
   EXPECT_EQ(code(ControlStatus::kNoResource), ErrorCode::kNoResource);
   EXPECT_EQ(code(ControlStatus::kAborted), ErrorCode::kAborted);
   EXPECT_EQ(code(ControlStatus::kUnsupported), ErrorCode::kUnsupported);
+}
+
+// The reply has the first call that came to the switch.
+TEST(MessagesTest, WhatASwitchCannotDoIsNamedWithWhoCalledIt) {
+  const ControlHeader here{
+      .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kFloat32, .count = 1};
+  ControlHeader reply = here;
+  reply.status = ControlStatus::kUnsupported;
+  reply.culprit = 2;
+  EXPECT_EQ(RefusalError(reply, here).message(), "a switch cannot do this AllReduce of float32");
+  reply.type = DataType{40};
+  reply.field = ControlField::kType;
+  EXPECT_EQ(RefusalError(reply, here).message(), "a switch cannot do rank 2's AllReduce of number 40");
+  reply.type = here.type;
+  reply.op = ReduceOp{41};
+  reply.field = ControlField::kOp;
+  EXPECT_EQ(RefusalError(reply, here).message(),
+            "a switch cannot do rank 2's AllReduce of number 41 of float32");
+}
+
+TEST(MessagesTest, ALaterTypeOrOperationHasItsNumber) {
+  const ControlHeader here{
+      .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kFloat32, .count = 1};
+  ControlHeader reply = here;
+  reply.status = ControlStatus::kMismatch;
+  reply.culprit = 1;
+  reply.field = ControlField::kType;
+  reply.type = DataType{40};
+  EXPECT_EQ(RefusalError(reply, here).message(),
+            "rank 1 called with another type (here float32, group number 40)");
+  reply.field = ControlField::kOp;
+  reply.op = ReduceOp{41};
+  EXPECT_EQ(RefusalError(reply, here).message(), "rank 1 called with another op (here sum, group number 41)");
 }
 
 TEST(MessagesTest, EveryCodeHasItsName) {

@@ -7,12 +7,12 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <thread>
 #include <vector>
 
 #include "base/check.h"
+#include "base/signals_blocked.h"
 
 namespace epic::internal {
 namespace {
@@ -47,12 +47,8 @@ void Progress::Add(const std::shared_ptr<Progressing>& comm, int channel_fd) {
   EPIC_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, channel_fd, &event) == 0);
   if (!started_) {
     started_ = true;
-    // The program's signals are not for this thread.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const SignalsBlocked blocked;
     std::thread([this] { Run(); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   const uint64_t one = 1;  // the thread may be asleep without its tick
   EPIC_CHECK(write(wake_fd_, &one, sizeof one) == sizeof one);

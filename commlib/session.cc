@@ -8,7 +8,9 @@
 #include <mutex>
 #include <optional>
 #include <queue>
+#include <thread>
 
+#include "base/signals_blocked.h"
 #include "commlib/echo_probe.h"
 #include "commlib/log.h"
 #include "commlib/timeouts.h"
@@ -24,6 +26,10 @@ constexpr auto kFinishTimeout = std::chrono::seconds(1);
 constexpr auto kJoinGrace = std::chrono::seconds(2);
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
+
+static_assert(static_cast<int>(PathChoice::kAuto) == proto::PATH_AUTO &&
+              static_cast<int>(PathChoice::kNetwork) == proto::PATH_NETWORK &&
+              static_cast<int>(PathChoice::kHosts) == proto::PATH_HOSTS);
 
 proto::ClientMessage ToProto(const JoinInfo& info) {
   proto::ClientMessage message;
@@ -43,6 +49,7 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
   join.set_version(fmt::format("{}.{}.{}", EPIC_VERSION_MAJOR, EPIC_VERSION_MINOR, EPIC_VERSION_PATCH));
   join.set_join_timeout_ms(WireMilliseconds(info.join_timeout));
   join.set_mode(static_cast<proto::Mode>(info.mode));
+  join.set_path(static_cast<proto::Path>(info.path));
   return message;
 }
 
@@ -153,13 +160,23 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     handler(failure);
   }
 
+  void SetPeerHandler(PeerHandler handler) {
+    const std::lock_guard lock(mutex_);
+    peer_handler_ = std::move(handler);
+    TellPeers();
+  }
+
   // No handler runs when this has returned.
   void Close() {
     std::unique_lock lock(mutex_);
     handler_ = nullptr;
+    peer_handler_ = nullptr;
     state_.SetLeft();
+    closing_ = true;
+    changed_.notify_all();
     changed_.wait(lock, [this] { return !handling_; });
     lock.unlock();
+    if (peers_teller_.joinable()) peers_teller_.join();
     if (!started_) return;
     context_.TryCancel();
     End();
@@ -180,6 +197,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     if (in_.has_waiting()) Log(LogLevel::kInfo, "{}", state_.waiting());
     changed_.notify_all();
     if (const std::optional<Ipv4> about = state_.TakeProbe()) AnswerProbe(*about);
+    TellPeers();
     if (failed) TellFailure(&lock);
     lock.unlock();
     StartRead(&in_);
@@ -241,6 +259,29 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     changed_.notify_all();
   }
 
+  // With the lock held. Handlers block while they make connections: a thread of their own, from when there is
+  // something to tell, leaves gRPC's to read what the manager says meanwhile.
+  void TellPeers() {
+    if (closing_ || !peer_handler_ || !state_.has_peers()) return;
+    changed_.notify_all();
+    if (peers_teller_.joinable()) return;
+    const SignalsBlocked blocked;
+    peers_teller_ = std::thread([this] { RunPeersTeller(); });
+  }
+
+  void RunPeersTeller() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return closing_ || state_.has_peers(); });
+      if (closing_) return;
+      const PeerHandler handler = peer_handler_;
+      const std::vector<PeerEndInfo> ends = state_.TakePeers();
+      lock.unlock();
+      for (const PeerEndInfo& end : ends) handler(end);
+      lock.lock();
+    }
+  }
+
   void End() {
     {
       const std::lock_guard lock(mutex_);
@@ -265,7 +306,10 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   SessionState state_;
   EchoProbe echo_probe_;
   FailureHandler handler_;
+  PeerHandler peer_handler_;
   bool handling_ = false;
+  bool closing_ = false;
+  std::thread peers_teller_;  // joinable once it is needed
   bool finishing_ = false;
   bool ended_ = false;
 };
@@ -290,9 +334,28 @@ Session::~Session() { stream_->Close(); }
 
 void Session::SetFailureHandler(FailureHandler handler) { stream_->SetFailureHandler(std::move(handler)); }
 
+void Session::SetPeerHandler(PeerHandler handler) { stream_->SetPeerHandler(std::move(handler)); }
+
+void Session::TellPeer(const PeerEndInfo& end) {
+  proto::ClientMessage message;
+  proto::PeerEnd& peer = *message.mutable_peer();
+  peer.set_rank(end.rank);
+  peer.set_qpn(end.qpn);
+  peer.set_psn(end.psn);
+  peer.set_ready(end.ready);
+  stream_->Send(std::move(message));
+}
+
 void Session::Abort(const std::string& reason) {
   proto::ClientMessage message;
   message.mutable_abort()->set_reason(reason);
+  stream_->Send(std::move(message));
+}
+
+void Session::TellMismatch(const std::string& how) {
+  proto::ClientMessage message;
+  message.mutable_abort()->set_reason(how);
+  message.mutable_abort()->set_mismatch(true);
   stream_->Send(std::move(message));
 }
 

@@ -27,12 +27,14 @@ struct JoinInfo {
   std::chrono::milliseconds join_timeout{0};
   int mode = 0;               // wanted; 0: any
   bool super_frames = false;  // the NIC takes them
+  PathChoice path = PathChoice::kDefault;
 };
 
-// Thread-safe. gRPC's own threads do the work; the handler runs on one of them.
+// Thread-safe. gRPC's own threads do the work; the failure handler runs on them.
 class Session {
  public:
   using FailureHandler = std::function<void(const Error&)>;
+  using PeerHandler = std::function<void(const PeerEndInfo&)>;
 
   // Connects and joins; blocks until all ranks are there or the manager refuses. kManagerUnreachable within
   // 10 s.
@@ -45,8 +47,18 @@ class Session {
   // already.
   void SetFailureHandler(FailureHandler handler);
 
+  // Called for each thing that another rank says of its end of a connection, in order, also for those said
+  // before; one at a time, on a thread of the session's. It may block: what else the manager says is heard.
+  void SetPeerHandler(PeerHandler handler);
+
+  // Tells another rank of this one's end. Does not wait.
+  void TellPeer(const PeerEndInfo& end);
+
   // Tells the manager that this rank gives up; the group fails for all others. Does not wait.
   void Abort(const std::string& reason);
+  // Tells the manager that calls differ, and `how`: the group ends with kMismatch for all others. Does not
+  // wait.
+  void TellMismatch(const std::string& how);
 
   // Tells the manager which send window this rank uses, and why. Does not wait.
   void TellWindow(const WindowTrials::Found& found);

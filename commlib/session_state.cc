@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 
+#include "commlib/core/host_peers.h"
 #include "protocol/types.h"
 
 namespace epic::internal {
@@ -18,15 +20,27 @@ Error FromProto(const proto::Failure& failure) {
   return {known ? static_cast<ErrorCode>(code) : ErrorCode::kInternal, failure.message()};
 }
 
+struct Field {
+  const char* name;
+  uint32_t value;
+  uint32_t max;
+};
+constexpr uint32_t kBits24 = (1u << 24) - 1;
+// Each rank says at most two things of its end of a connection.
+constexpr size_t kMaxPeerEnds = 2 * kMaxHostRanks;
+
+Error CheckFields(const char* of, std::span<const Field> fields) {
+  for (const Field& field : fields) {
+    if (field.value <= field.max) continue;
+    return {ErrorCode::kUnsupported,
+            fmt::format("{} has {} {}, which is above {}", of, field.name, field.value, field.max)};
+  }
+  return {};
+}
+
 // What does not fit into a queue pair's attributes; the window and the path MTU are checked where they are
 // used.
 Error CheckJoined(const proto::Joined& joined) {
-  struct Field {
-    const char* name;
-    uint32_t value;
-    uint32_t max;
-  };
-  constexpr uint32_t kBits24 = (1u << 24) - 1;
   const Field fields[] = {{"remote_qpn", joined.remote_qpn(), kBits24},
                           {"send_psn", joined.send_psn(), kBits24},
                           {"recv_psn", joined.recv_psn(), kBits24},
@@ -35,19 +49,26 @@ Error CheckJoined(const proto::Joined& joined) {
                           {"rnr_retry", joined.rnr_retry(), 7},
                           {"min_rnr_timer", joined.min_rnr_timer(), 31},
                           {"inline_bytes", joined.inline_bytes(), kMaxInlineBytes}};
-  for (const Field& field : fields) {
-    if (field.value <= field.max) continue;
-    return {ErrorCode::kUnsupported,
-            fmt::format("the manager's answer to the join has {} {}, which is above {}", field.name,
-                        field.value, field.max)};
-  }
-  return {};
+  return CheckFields("the manager's answer to the join", fields);
 }
 
-// A manager that tells of no operations knows of no others than the first.
+Error CheckPeerEnd(const proto::PeerEnd& end) {
+  const Field fields[] = {
+      {"rank", end.rank(), kMaxHostRanks - 1}, {"qpn", end.qpn(), kBits24}, {"psn", end.psn(), kBits24}};
+  return CheckFields("what the manager says of another rank's queue pair", fields);
+}
+
+bool GoesByHosts(const proto::Joined& joined) { return joined.path() == proto::PATH_HOSTS; }
+
+// A manager that tells neither of operations nor of who lacks some knows of no others than the first. Where
+// switches have no operation in common, who lacks them is told.
 GroupAbilities AbilitiesOf(const proto::Joined& joined) {
   GroupAbilities out;
-  if (joined.operations().empty()) {
+  if (GoesByHosts(joined)) return out;
+  out.hosts_reach = joined.hosts_reach();
+  out.why_not_hosts = joined.path_reason();
+  if (joined.operations().empty() && joined.lacks().empty()) {
+    out.hosts_reach = false;  // its switches know of no calls whose data go elsewhere
     out.has = Abilities::First();
     return out;
   }
@@ -61,6 +82,9 @@ GroupAbilities AbilitiesOf(const proto::Joined& joined) {
 JoinedInfo FromProto(const proto::Joined& joined) {
   JoinedInfo info;
   info.group_id = joined.group_id();
+  info.path = GoesByHosts(joined) ? PathChoice::kHosts : PathChoice::kNetwork;
+  // Of the network's path it is why single calls may not go by the hosts.
+  if (GoesByHosts(joined)) info.path_reason = joined.path_reason();
   info.mode = joined.mode();
   info.message_packets = joined.message_packets();
   info.window_messages = joined.window_messages();
@@ -89,6 +113,13 @@ bool SessionState::OnMessage(const proto::ServerMessage& message) {
     joined_ = FromProto(message.joined());
   }
   if (message.has_left()) left_ = true;
+  if (message.has_peer()) {
+    const proto::PeerEnd& end = message.peer();
+    if (Error e = CheckPeerEnd(end); !e.ok()) return Fail(e);
+    if (peers_.size() == kMaxPeerEnds)
+      return Fail({ErrorCode::kInternal, "the manager says more of other ranks than there are"});
+    peers_.push_back({end.rank(), Ipv4{end.ip()}, end.qpn(), end.psn(), end.ready(), end.super_frames()});
+  }
   if (message.has_probe()) probe_ = Ipv4{message.probe().ip()};
   if (message.has_waiting()) {
     waiting_ =

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/types.h"
 #include "commlib/arguments.h"
@@ -15,8 +16,24 @@
 
 namespace epic::internal {
 
+// One end of a connection between two ranks (proto/manager.proto, PeerEnd).
+struct PeerEndInfo {
+  uint32_t rank = 0;  // said by us: whom it is for; said to us: who says it
+  Ipv4 ip{};          // of the end; filled in by the manager
+  uint32_t qpn = 0;
+  uint32_t psn = 0;  // of its first packet
+  bool ready = false;
+  bool super_frames = false;  // it takes them, and so does the way to it; filled in by the manager
+
+  friend bool operator==(const PeerEndInfo&, const PeerEndInfo&) = default;
+};
+
 struct JoinedInfo {
   uint64_t group_id = 0;
+  // kNetwork or kHosts, and why the latter. By the hosts' path there is no switch, and what tells of one is
+  // not set: `mode`, the other end's address, QPN and PSNs in `connect`, M, W.
+  PathChoice path = PathChoice::kNetwork;
+  std::string path_reason;
   int mode = 0;
   verbs::ConnectInfo connect;
   uint32_t message_packets = 0;  // M
@@ -28,8 +45,8 @@ struct JoinedInfo {
 
 class SessionState {
  public:
-  // True if the session has failed by this message: by a Failure, or a Joined that no queue pair can be given
-  // (kUnsupported, naming the field). Only the first answer to the join counts.
+  // True if the session has failed by this message: by a Failure, or a Joined or a PeerEnd that no queue pair
+  // can be given (kUnsupported, naming the field). Only the first answer to the join counts.
   bool OnMessage(const proto::ServerMessage& message);
   // True if that is news: the first failure stays, and there is none after Left.
   bool Fail(const Error& failure);
@@ -41,6 +58,9 @@ class SessionState {
   bool left() const { return left_; }
   // The switch that the manager wants to be asked for an echo; once.
   std::optional<Ipv4> TakeProbe() { return std::exchange(probe_, std::nullopt); }
+  // What other ranks have said of their ends since the last time, in order.
+  std::vector<PeerEndInfo> TakePeers() { return std::exchange(peers_, {}); }
+  bool has_peers() const { return !peers_.empty(); }
   // Which ranks have not come, in words.
   const std::string& waiting() const { return waiting_; }
 
@@ -48,6 +68,7 @@ class SessionState {
   std::optional<JoinedInfo> joined_;
   std::optional<Error> failure_;
   std::optional<Ipv4> probe_;
+  std::vector<PeerEndInfo> peers_;
   std::string waiting_ = "it has said nothing about missing ranks";
   bool left_ = false;
 };

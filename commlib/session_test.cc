@@ -87,6 +87,8 @@ void WriteFailure(Stream* stream, proto::ErrorCode code, const std::string& text
 const JoinInfo kJoin{
     .group = "g", .rank = 1, .size = 2, .ip = Ipv4{0x0a000002}, .qpn = 17, .max_path_mtu = 1024};
 
+constexpr std::chrono::seconds kLongEnough(20);
+
 TEST(SessionTest, JoinsAndLeaves) {
   proto::Join seen;
   bool drained = false;
@@ -114,7 +116,7 @@ TEST(SessionTest, JoinsAndLeaves) {
   EXPECT_EQ(joined.connect.timeout, 18);
   EXPECT_EQ(joined.window_messages, 4u);
   EXPECT_EQ(joined.start_messages, 3u);
-  EXPECT_TRUE(session->Leave(std::chrono::seconds(20)).ok());
+  EXPECT_TRUE(session->Leave(kLongEnough).ok());
   EXPECT_TRUE(drained);
 }
 
@@ -168,48 +170,6 @@ TEST(SessionTest, TheManagerIsToldOfTheWindow) {
   EXPECT_EQ(told.before_ns_per_packet(), 402u);
 }
 
-TEST(SessionStateTest, AWindowToBeginWithIsNoMoreThanTheGroups) {
-  proto::ServerMessage message;
-  message.mutable_joined()->set_window_messages(4);
-  message.mutable_joined()->set_start_messages(5);
-  SessionState state;
-  EXPECT_FALSE(state.OnMessage(message));
-  ASSERT_TRUE(state.joined());
-  EXPECT_EQ(state.joined()->start_messages, 4u);
-}
-
-TEST(SessionStateTest, TheGroupHasWhatTheManagerSays) {
-  proto::ServerMessage message;
-  message.mutable_joined()->add_types("float64");
-  message.mutable_joined()->add_types("complex128");  // of a later version
-  message.mutable_joined()->add_operations("sum");
-  proto::Lack& lack = *message.mutable_joined()->add_lacks();
-  lack.set_what("operation product");
-  lack.set_where("leaf1 (version 0.1.0)");
-  SessionState state;
-  EXPECT_FALSE(state.OnMessage(message));
-  EXPECT_EQ(NamesOf(state.joined()->abilities.has), "type float64, operation sum");
-  EXPECT_EQ(state.joined()->abilities.where.at("operation product"), "leaf1 (version 0.1.0)");
-}
-
-TEST(SessionStateTest, AnEarlierManagersGroupsHaveTheFirst) {
-  proto::ServerMessage message;
-  message.mutable_joined()->set_window_messages(4);
-  SessionState state;
-  EXPECT_FALSE(state.OnMessage(message));
-  EXPECT_EQ(state.joined()->abilities.has, Abilities::First());
-}
-
-TEST(SessionStateTest, AnAnswerThatFitsNoQueuePairIsRefused) {
-  proto::ServerMessage message;
-  message.mutable_joined()->set_qp_timeout(256);  // as a byte it would be 0, without end
-  SessionState state;
-  EXPECT_TRUE(state.OnMessage(message));
-  EXPECT_FALSE(state.joined());
-  EXPECT_EQ(state.failure()->code(), ErrorCode::kUnsupported);
-  EXPECT_THAT(state.failure()->message(), testing::HasSubstr("qp_timeout 256"));
-}
-
 // Joins, sets a handler, lets the manager run `then`, and returns what the handler got.
 Error FailureAfterJoin(const FakeManager::Script& then) {
   std::promise<void> handler_set;
@@ -233,6 +193,85 @@ TEST(SessionTest, FailuresReachTheHandler) {
       [](Stream* stream) { WriteFailure(stream, proto::ERROR_RANK_LOST, "rank 0 (h0) is gone"); });
   EXPECT_EQ(e.code(), ErrorCode::kRankLost);
   EXPECT_EQ(e.message(), "rank 0 (h0) is gone");
+}
+
+// What ranks say of their ends goes both ways, also what came before there was a handler.
+TEST(SessionTest, EndsOfConnectionsArePassedOn) {
+  proto::Join join;
+  proto::PeerEnd told;
+  FakeManager manager([&](Stream* stream) {
+    join = ReadOne(stream).join();
+    WriteJoined(stream);
+    proto::ServerMessage message;
+    for (const bool ready : {false, true}) {
+      message.mutable_peer()->set_rank(0);
+      message.mutable_peer()->set_qpn(21);
+      message.mutable_peer()->set_ready(ready);
+      stream->Write(message);
+    }
+    told = ReadOne(stream).peer();
+    message.mutable_peer()->set_rank(2);
+    stream->Write(message);
+    ReadOne(stream);
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  JoinInfo info = kJoin;
+  info.path = PathChoice::kHosts;
+  ASSERT_TRUE(Session::Join(manager.address(), info, &session, &joined).ok());
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<PeerEndInfo> heard;
+  session->SetPeerHandler([&](const PeerEndInfo& end) {
+    if (end.ready && end.rank == 0) session->TellPeer({.rank = 0, .qpn = 5, .psn = 6, .ready = true});
+    const std::lock_guard lock(mutex);
+    heard.push_back(end);
+    changed.notify_all();
+  });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return heard.size() == 3; });
+  }
+  EXPECT_EQ(join.path(), proto::PATH_HOSTS);
+  EXPECT_EQ(heard[0], (PeerEndInfo{.rank = 0, .qpn = 21}));
+  EXPECT_EQ(heard[1], (PeerEndInfo{.rank = 0, .qpn = 21, .ready = true}));
+  EXPECT_EQ(heard[2].rank, 2u);
+  EXPECT_EQ(told.rank(), 0u);
+  EXPECT_EQ(told.qpn(), 5u);
+  EXPECT_EQ(told.psn(), 6u);
+  EXPECT_TRUE(told.ready());
+}
+
+// A handler makes a connection, which may take seconds: meanwhile the manager is heard.
+TEST(SessionTest, WhatTheManagerSaysIsHeardWhileAHandlerBlocks) {
+  std::promise<void> handler_set, in_handler, over;
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    handler_set.get_future().wait();
+    proto::ServerMessage message;
+    message.mutable_peer()->set_rank(0);
+    message.mutable_peer()->set_qpn(21);
+    stream->Write(message);
+    in_handler.get_future().wait();
+    WriteFailure(stream, proto::ERROR_RANK_LOST, "rank 0 (h0) is gone");
+    over.get_future().wait();
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+  std::promise<Error> failure;
+  session->SetFailureHandler([&](const Error& e) { failure.set_value(e); });
+  std::future<Error> told = failure.get_future();
+  std::promise<bool> heard;
+  session->SetPeerHandler([&](const PeerEndInfo&) {
+    in_handler.set_value();
+    heard.set_value(told.wait_for(kLongEnough) == std::future_status::ready);
+  });
+  handler_set.set_value();
+  EXPECT_TRUE(heard.get_future().get());
+  EXPECT_EQ(told.get().code(), ErrorCode::kRankLost);
+  over.set_value();
 }
 
 TEST(SessionTest, ProbesAreAnsweredAtOnce) {
@@ -280,7 +319,7 @@ TEST(SessionTest, FailureBeforeTheHandlerIsNotForgotten) {
   JoinedInfo joined;
   ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
   have_joined.set_value();
-  EXPECT_EQ(session->Leave(std::chrono::seconds(20)).code(), ErrorCode::kSwitchLost);
+  EXPECT_EQ(session->Leave(kLongEnough).code(), ErrorCode::kSwitchLost);
   ErrorCode seen = ErrorCode::kOk;
   session->SetFailureHandler([&](const Error& e) { seen = e.code(); });
   EXPECT_EQ(seen, ErrorCode::kSwitchLost);
@@ -300,6 +339,24 @@ TEST(SessionTest, AbortReachesTheManager) {
   session->Finish();
   session.reset();
   EXPECT_EQ(reason.get_future().get(), "no more");
+}
+
+TEST(SessionTest, AMismatchReachesTheManagerAsOne) {
+  std::promise<proto::Abort> told;
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    told.set_value(ReadOne(stream).abort());
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+  session->TellMismatch("rank 2 called with another count");
+  session->Finish();
+  session.reset();
+  const proto::Abort abort = told.get_future().get();
+  EXPECT_TRUE(abort.mismatch());
+  EXPECT_EQ(abort.reason(), "rank 2 called with another count");
 }
 
 TEST(SessionTest, LocalJoinTimeoutNamesWhoIsMissing) {

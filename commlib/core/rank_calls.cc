@@ -43,12 +43,19 @@ void RankCalls::SetConfig(const CoreConfig& config) {
 
 RankCalls::Call RankCalls::MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv,
                                     Way way) const {
+  const bool by_hosts = IsByHosts(header);  // nothing of it comes this way
   return {.header = header,
           .send = send,
           .recv = recv,
-          .send_bytes = SendBytes(header, rank_),
-          .recv_bytes = NetworkRecvBytes(header, rank_),
+          .send_bytes = by_hosts ? 0 : SendBytes(header, rank_),
+          .recv_bytes = by_hosts ? 0 : NetworkRecvBytes(header, rank_),
           .way = way};
+}
+
+uint64_t RankCalls::PlaceOf(const Call& call, uint64_t offset) {
+  if (call.part_stride == 0) return offset;
+  const uint64_t part = call.header.count * ElementBytes(call.header.type);
+  return offset / part * call.part_stride + offset % part;
 }
 
 uint64_t RankCalls::BounceBytes(const Call& call) {
@@ -80,8 +87,11 @@ uint8_t* RankCalls::BounceRecv(OpId op) {
   return BounceSend(op) + (SendersReceive(call.header.collective) ? 0 : call.send_bytes);
 }
 
-OpId RankCalls::Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) {
-  const Call& call = calls_.emplace_back(MakeCall(header, send, recv, Inlines(header) ? Way::kInline : way));
+OpId RankCalls::Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
+                     uint64_t part_stride) {
+  Call& call = calls_.emplace_back(MakeCall(header, send, recv, Inlines(header) ? Way::kInline : way));
+  EPIC_CHECK(part_stride == 0 || call.way == Way::kDirect);
+  call.part_stride = part_stride;
   return core_.Post(header, call.way != Way::kDirect || call.send_bytes == 0);
 }
 
@@ -103,7 +113,8 @@ bool RankCalls::NextRequest(Request* request) {
     request->address = (work.is_recv ? BounceRecv(work.op) : BounceSend(work.op)) + work.offset;
   } else {
     // What is sent is only read.
-    request->address = (work.is_recv ? call.recv : const_cast<uint8_t*>(call.send)) + work.offset;
+    request->address =
+        (work.is_recv ? call.recv : const_cast<uint8_t*>(call.send)) + PlaceOf(call, work.offset);
   }
   ++posted_;
   return true;

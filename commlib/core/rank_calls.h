@@ -68,8 +68,11 @@ class RankCalls {
   bool WantsAcks(const ControlHeader& header) const { return core_.WantsAcks(header); }
 
   // Starts a call; see RankCore::Post and CopyOwnPart. The buffers must outlive the call, and have SendBytes
-  // and RecvBytes of it. One that is inlined takes that way, whatever `way` says.
-  OpId Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way);
+  // and RecvBytes of it. One that is inlined takes that way, whatever `way` says; one by the hosts has
+  // nothing to do with its buffers. `part_stride`: bytes from one part to the next where the caller's buffer
+  // has several, of a call that goes kDirect; 0: a part's bytes.
+  OpId Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
+            uint64_t part_stride = 0);
   // As RankCore's.
   void SetSendWindow(uint32_t messages) { core_.SetSendWindow(messages); }
   bool HasReply(OpId op) const { return core_.HasReply(op); }
@@ -105,8 +108,11 @@ class RankCalls {
     uint64_t send_bytes = 0;
     uint64_t recv_bytes = 0;  // from the network
     Way way = Way::kDirect;
+    uint64_t part_stride = 0;
   };
   Call MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way) const;
+  // Where in the caller's buffer lies what is at `offset` of parts that lie side by side.
+  static uint64_t PlaceOf(const Call& call, uint64_t offset);
   const Call& At(OpId op) const { return calls_[static_cast<size_t>(op - first_call_)]; }
   uint8_t* ControlSend(OpId op);
   uint8_t* ControlRecv(OpId op);

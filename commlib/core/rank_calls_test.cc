@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -145,6 +146,64 @@ TEST(RankCallsTest, ABufferIsNotUsedAgainWhileItsCallIsOpen) {
   EXPECT_EQ(ended, static_cast<size_t>(kMaxOpenInvocations)) << "or MW, where that is less";
   for (const auto& out : sends) world.calls.OnComplete(out.wr_id, 0, std::nullopt);
   EXPECT_FALSE(world.Post().empty()) << "the last call's";
+}
+
+// Its data go between the hosts: here it is a control message, and the switches' reply ends it.
+TEST(RankCallsTest, ACallByTheHostsIsItsControlMessageAlone) {
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduce}) {
+    World world;
+    const Numbers send(17, 5);
+    Numbers recv(17, 3);
+    ControlHeader header = Sum(17, kByHostsFlag | kAverageFlag);
+    header.collective = collective;
+    world.calls.Post(header, Bytes(send), Bytes(recv), Way::kDirect);
+    const auto requests = world.Post();
+    ASSERT_EQ(requests.size(), 2u);
+    std::memcpy(requests[0].address, requests[1].address, kControlBytes);
+    world.calls.OnComplete(requests[0].wr_id, kControlBytes, requests[1].imm);
+    world.calls.OnComplete(requests[1].wr_id, 0, std::nullopt);
+    const auto finished = world.calls.NextFinished();
+    ASSERT_TRUE(finished);
+    EXPECT_EQ(finished->outcome, Outcome::kOk);
+    EXPECT_EQ(recv, Numbers(17, 3)) << "untouched, an average too";
+  }
+}
+
+// A slice of a call has its stretch of every part.
+TEST(RankCallsTest, PartsMayLieApart) {
+  for (const bool gathers : {false, true}) {
+    RankCalls calls(0);
+    calls.SetConfig({.path_mtu = 256, .message_packets = 1, .world_size = 3});
+    ControlHeader header = Sum(100);
+    header.collective = gathers ? Collective::kAllGather : Collective::kReduceScatter;
+    header.parts = 3;
+    if (gathers) header.op = ReduceOp::kNone;
+    Numbers parts(3000), one(100);
+    calls.Post(header, Bytes(gathers ? one : parts), Bytes(gathers ? parts : one), Way::kDirect, 4000);
+    std::vector<std::pair<size_t, uint32_t>> seen;  // place in the buffer with all parts, length
+    RankCalls::Request request;
+    const auto look = [&] {
+      while (calls.NextRequest(&request)) {
+        if (request.is_own_memory) {
+          if (!request.is_recv && !gathers) continue;
+          if (request.is_recv) {
+            Encode(header, std::span<uint8_t, kControlBytes>(request.address, kControlBytes));
+          }
+        } else if (request.is_recv == gathers) {
+          seen.emplace_back(static_cast<size_t>(request.address - Bytes(parts)), request.length);
+        }
+      }
+    };
+    look();
+    if (!gathers) {  // data follow the reply
+      calls.OnComplete(1, kControlBytes, 0);
+      look();
+    }
+    const std::vector<std::pair<size_t, uint32_t>> all = {{0, 256},    {256, 144},  {4000, 256},
+                                                          {4256, 144}, {8000, 256}, {8256, 144}};
+    const std::vector<std::pair<size_t, uint32_t>> others(all.begin() + 2, all.end());
+    EXPECT_EQ(seen, gathers ? others : all);
+  }
 }
 
 TEST(RankCallsTest, AnAbortedCallLeavesTheCallersBufferAlone) {

@@ -222,9 +222,9 @@ TEST(RankCoreTest, RefusalIsFatalAndKeepsWhatWasWhole) {
     if (r.is_recv) recvs.push_back(r);
   }
   CompleteRecv(core, recvs[0], {});  // whole, though its send is not acknowledged
-  ControlHeader bad = AllReduceHeader(200);
+  ControlHeader bad{.collective = Collective::kAllReduce, .op = ReduceOp{41}, .type = DataType{40}};
   bad.status = ControlStatus::kMismatch;
-  bad.field = ControlField::kCount;
+  bad.field = ControlField::kType;
   bad.culprit = 2;
   CompleteRecv(core, recvs[1], bad);
   EXPECT_TRUE(core.failed());
@@ -237,7 +237,7 @@ TEST(RankCoreTest, RefusalIsFatalAndKeepsWhatWasWhole) {
   const auto refused = core.NextFinished();
   EXPECT_EQ(refused->outcome, Outcome::kRefused);
   EXPECT_EQ(refused->reply.culprit, 2u);
-  EXPECT_EQ(refused->reply.field, ControlField::kCount);
+  EXPECT_EQ(refused->reply.field, ControlField::kType) << "of a later version";
   EXPECT_EQ(core.NextFinished()->outcome, Outcome::kRefused);
   EXPECT_FALSE(core.NextFinished());
 }

@@ -1,6 +1,5 @@
 #include "commlib/verbs/queue_pair.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <bit>
@@ -14,8 +13,6 @@ namespace {
 
 // Each attempt blocks for about a second in the kernel while ARP goes unanswered.
 constexpr int kConnectAttempts = 4;
-// Acknowledging an event takes a mutex: done in batches.
-constexpr unsigned kAckBatch = 64;
 
 Error VerbsError(ErrorCode code, const char* what, int error) {
   return {code, fmt::format("{}: {}", what, std::strerror(error))};
@@ -31,23 +28,13 @@ std::string ToString(Ipv4 ip) {
   return fmt::format("{}.{}.{}.{}", raw >> 24, raw >> 16 & 255, raw >> 8 & 255, raw & 255);
 }
 
-Error QueuePair::Create(std::shared_ptr<Device> device, uint32_t max_sends, uint32_t max_recvs,
-                        std::unique_ptr<QueuePair>* qp) {
+Error QueuePair::Create(std::shared_ptr<Device> device, std::shared_ptr<CompletionQueue> cq,
+                        uint32_t max_sends, uint32_t max_recvs, std::unique_ptr<QueuePair>* qp) {
   std::unique_ptr<QueuePair> result(new QueuePair);
   result->device_ = device;
-  result->channel_ = ibv_create_comp_channel(device->context());
-  if (result->channel_ == nullptr)
-    return VerbsError(ErrorCode::kNoResource, "cannot create a completion channel", errno);
-  const int flags = fcntl(result->channel_->fd, F_GETFL);
-  if (fcntl(result->channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    return VerbsError(ErrorCode::kInternal, "cannot make the completion channel non-blocking", errno);
-  }
-  result->cq_ =
-      ibv_create_cq(device->context(), static_cast<int>(max_sends + max_recvs), nullptr, result->channel_, 0);
-  if (result->cq_ == nullptr)
-    return VerbsError(ErrorCode::kNoResource, "cannot create a completion queue", errno);
+  result->cq_ = std::move(cq);
   ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = result->cq_;
+  init.send_cq = init.recv_cq = result->cq_->cq_;
   init.cap = {.max_send_wr = max_sends,
               .max_recv_wr = max_recvs,
               .max_send_sge = 1,
@@ -66,14 +53,7 @@ Error QueuePair::Create(std::shared_ptr<Device> device, uint32_t max_sends, uint
   return {};
 }
 
-QueuePair::~QueuePair() {
-  DestroyQp();
-  if (cq_ != nullptr) {
-    ibv_ack_cq_events(cq_, unacked_events_);
-    ibv_destroy_cq(cq_);
-  }
-  if (channel_ != nullptr) ibv_destroy_comp_channel(channel_);
-}
+QueuePair::~QueuePair() { DestroyQp(); }
 
 Error QueuePair::Connect(const ConnectInfo& info) {
   if (!std::has_single_bit(info.path_mtu) || info.path_mtu < 256 || info.path_mtu > 4096) {
@@ -110,14 +90,15 @@ Error QueuePair::ToReadyToReceive(const ConnectInfo& info) {
     if (error == 0) return {};
     if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH) break;
   }
-  const std::string switch_ip = ToString(info.remote_ip);
+  const std::string ip = ToString(info.remote_ip);
   if (error == ETIMEDOUT) {
-    return {ErrorCode::kTransport, fmt::format("no ARP answer from the switch at {} over {}: is the switch "
-                                               "engine up, and is this host cabled to it?",
-                                               switch_ip, device_->description())};
+    return {ErrorCode::kTransport,
+            fmt::format("no ARP answer from {} at {} over {}: is it up, and is this host "
+                        "cabled to it?",
+                        info.name, ip, device_->description())};
   }
-  return {ErrorCode::kTransport, fmt::format("cannot connect {} to the switch at {}: {}",
-                                             device_->description(), switch_ip, std::strerror(error))};
+  return {ErrorCode::kTransport, fmt::format("cannot connect {} to {} at {}: {}", device_->description(),
+                                             info.name, ip, std::strerror(error))};
 }
 
 Error QueuePair::ToReadyToSend(const ConnectInfo& info) {
@@ -151,28 +132,8 @@ int QueuePair::PostSends(ibv_send_wr* first, ibv_send_wr** rest) { return ibv_po
 
 int QueuePair::PostRecvs(ibv_recv_wr* first, ibv_recv_wr** rest) { return ibv_post_recv(qp_, first, rest); }
 
-int QueuePair::Poll(std::span<ibv_wc> completions) {
-  return ibv_poll_cq(cq_, static_cast<int>(completions.size()), completions.data());
-}
-
-void QueuePair::RequestNotify() { ibv_req_notify_cq(cq_, 0); }
-
 void QueuePair::ShareAcks(uint32_t messages, uint32_t delay_us) {
   if (qp_ != nullptr) verbs::ShareAcks(qp_, messages, delay_us);
-}
-
-int QueuePair::BeginSleep() { return verbs::BeginSleep(cq_); }
-
-bool QueuePair::EndSleep() { return verbs::EndSleep(cq_); }
-
-void QueuePair::ConsumeEvent() {
-  ibv_cq* cq = nullptr;
-  void* unused = nullptr;
-  if (ibv_get_cq_event(channel_, &cq, &unused) == 0) ++unacked_events_;
-  if (unacked_events_ >= kAckBatch) {
-    ibv_ack_cq_events(cq_, unacked_events_);
-    unacked_events_ = 0;
-  }
 }
 
 }  // namespace epic::verbs

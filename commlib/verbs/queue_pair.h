@@ -1,15 +1,14 @@
-// A reliable connection to a switch endpoint with its completion queue and channel: plain libibverbs, nothing
-// private.
+// A reliable connection, to a switch endpoint or to another rank: plain libibverbs, nothing private.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "base/types.h"
+#include "commlib/verbs/completion_queue.h"
 #include "commlib/verbs/device.h"
 #include "epic/epic.h"
 
@@ -17,6 +16,7 @@ namespace epic::verbs {
 
 // The other end and the manager's choices (docs/PROTOCOL.md, "What a host does about trouble").
 struct ConnectInfo {
+  std::string name = "the switch";  // the other end's, for messages
   Ipv4 remote_ip{};
   uint32_t remote_qpn = 0;
   uint32_t send_psn = 0;
@@ -32,9 +32,9 @@ struct ConnectInfo {
 // Not thread-safe; its owner has a lock.
 class QueuePair {
  public:
-  // A queue pair in state INIT. kNoResource or kInternal if verbs refuse.
-  static Error Create(std::shared_ptr<Device> device, uint32_t max_sends, uint32_t max_recvs,
-                      std::unique_ptr<QueuePair>* qp);
+  // A queue pair in state INIT, whose completions go to `cq`. kNoResource or kInternal if verbs refuse.
+  static Error Create(std::shared_ptr<Device> device, std::shared_ptr<CompletionQueue> cq, uint32_t max_sends,
+                      uint32_t max_recvs, std::unique_ptr<QueuePair>* qp);
   ~QueuePair();
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
@@ -60,32 +60,14 @@ class QueuePair {
   // changed. Without effect if the NIC does not offer that.
   void ShareAcks(uint32_t messages, uint32_t delay_us);
 
-  // Fills `completions`; the number is 0 if there are none, negative if the queue is broken.
-  int Poll(std::span<ibv_wc> completions);
-
-  // Readable when completions have come since RequestNotify; non-blocking.
-  int channel_fd() const { return channel_->fd; }
-  // Asks for an event at the next completion. To be followed by Poll, for those that came before.
-  void RequestNotify();
-  // Takes the event off the channel: there is one for each time that it was asked for.
-  void ConsumeEvent();
-  // As RequestNotify, of a thread that sleeps on the descriptor returned beside the channel's: readable when
-  // it had better poll, though there may be no event. Until EndSleep. -1 if the NIC has none, or another
-  // communicator's thread sleeps so: nothing has been asked for.
-  int BeginSleep();
-  // True if the event that was asked for will not come any more.
-  bool EndSleep();
-
  private:
   QueuePair() = default;
   Error ToReadyToReceive(const ConnectInfo& info);
   Error ToReadyToSend(const ConnectInfo& info);
 
   std::shared_ptr<Device> device_;
-  ibv_comp_channel* channel_ = nullptr;
-  ibv_cq* cq_ = nullptr;
+  std::shared_ptr<CompletionQueue> cq_;
   ibv_qp* qp_ = nullptr;
-  unsigned unacked_events_ = 0;
 };
 
 // "10.0.0.1".

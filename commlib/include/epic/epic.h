@@ -119,10 +119,34 @@ enum class RedOp : int {
   kLogicalOr = 10,
 };
 
+// Which way data go: through the switches, which compute on the way, or between the hosts themselves.
+enum class PathChoice : int {
+  kDefault = 0,  // what the environment says, else how the group was created, else kAuto
+  kAuto = 1,     // the network's where a tree of switches can be had, else the hosts'
+  kNetwork = 2,  // where no tree can be had, Init returns why
+  kHosts = 3,
+};
+
+// How the hosts compute a call among themselves (docs/HOST.md, "Which way a call goes").
+enum class HostAlgorithm : int {
+  kDefault = 0,  // what the environment says, else kAuto
+  kAuto = 1,     // by size and number of ranks
+  kDoubling =
+      2,      // in the messages by which the ranks agree on the call; data too long for them: kUnsupported
+  kRing = 3,  // in pieces around the ring of ranks
+};
+
+// The way taken, and if it is the hosts' the reason: "leaf3 has 0.2 of 1.0 MiB free".
+struct PathTaken {
+  PathChoice path = PathChoice::kDefault;  // kNetwork or kHosts; kDefault of no communicator, or no call
+  std::string reason;
+};
+
 // How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
-// EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_TIMEOUT and EPIC_JOIN_TIMEOUT (seconds); else rank
-// and size from RANK and WORLD_SIZE (torchrun), SLURM_PROCID and SLURM_NTASKS, or OMPI_COMM_WORLD_RANK and
-// OMPI_COMM_WORLD_SIZE.
+// EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_PATH (auto, network, hosts), EPIC_ALGORITHM (auto,
+// doubling, ring), EPIC_TIMEOUT and EPIC_JOIN_TIMEOUT (seconds); else rank and size from RANK and WORLD_SIZE
+// (torchrun), SLURM_PROCID and SLURM_NTASKS, or OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE. A group of one
+// rank needs neither manager nor port, whatever path it asks for: what it calls is a copy.
 struct Options {
   std::string group;  // name; "default" if nobody says otherwise
   int rank = -1;
@@ -133,6 +157,9 @@ struct Options {
   // milliseconds::max() is for ever.
   std::chrono::milliseconds timeout{0};       // deadline of each call; 30 minutes if nobody says otherwise
   std::chrono::milliseconds join_timeout{0};  // wait for the other ranks; else the manager's default
+  // If this rank's join creates the group, by this path; if it has another one then, Init is refused.
+  PathChoice path = PathChoice::kDefault;
+  HostAlgorithm algorithm = HostAlgorithm::kDefault;  // of the calls between hosts; the same on every rank
 };
 
 // What a switch has counted of a group and what is zero where no packet is lost and no host is late: what it
@@ -173,6 +200,13 @@ class EPIC_API Communicator {
   int size() const;
   // RoCE payload of a packet, bytes.
   int path_mtu() const;
+  // Which way the group's calls go. Where that is the network's, a call that its switches lack may go between
+  // the hosts all the same: PathOf.
+  PathTaken Path() const;
+  // Which way a call of this type goes, and of this operation, if it reduces. kDefault of what is refused, with
+  // why.
+  PathTaken PathOf(Datatype type) const;
+  PathTaken PathOf(Datatype type, RedOp op) const;
   // Deadline of the calls made from now on; milliseconds::max() is for ever. Ignored if it is not positive.
   void SetTimeout(std::chrono::milliseconds timeout);
 
@@ -202,7 +236,7 @@ class EPIC_API Request {
 };
 
 // The collectives. `count` elements of `datatype` are one rank's share; all shares of a call together are at
-// most 1 GiB. All ranks give the same count, type, operation and root. In place costs nothing: the buffers
+// most 64 TiB. All ranks give the same count, type, operation and root. In place costs nothing: the buffers
 // may be as said for each, else they must not overlap. FP types are reduced in the order of arrival
 // (docs/PROTOCOL.md, "Numbers"), INT32 modulo 2^32.
 

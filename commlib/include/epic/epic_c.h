@@ -103,6 +103,11 @@ EPIC_C_API epicResult_t epicCommAbort(epicComm_t comm);
 EPIC_C_API epicResult_t epicCommGetAsyncError(epicComm_t comm, epicResult_t* async_error);
 EPIC_C_API epicResult_t epicCommCount(epicComm_t comm, int* count);
 EPIC_C_API epicResult_t epicCommUserRank(epicComm_t comm, int* rank);
+/* Which way the group's calls go, and if by the hosts, why; else "". reason may be null; the string is the
+ * communicator's, valid until that is destroyed. Calls that the switches lack may go by the hosts all the
+ * same (epic.h, PathOf). */
+typedef enum { epicPathNetwork = 2, epicPathHosts = 3 } epicPath_t;
+EPIC_C_API epicResult_t epicCommPath(epicComm_t comm, epicPath_t* path, const char** reason);
 /* Deadline of the calls made from now on. */
 EPIC_C_API epicResult_t epicCommSetTimeout(epicComm_t comm, double seconds);
 

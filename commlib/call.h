@@ -1,0 +1,30 @@
+// A call of a communicator, from being posted until its request is dropped.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "commlib/timeouts.h"
+#include "commlib/verbs/device.h"
+#include "epic/epic.h"
+#include "protocol/control.h"
+
+namespace epic::internal {
+
+// Guarded by its communicator's mutex.
+struct Call {
+  ControlHeader header;  // of the whole call
+  const uint8_t* send = nullptr;
+  uint8_t* recv = nullptr;
+  // Where the NIC reads and writes, if not in the bounce buffers.
+  std::shared_ptr<verbs::Memory> send_memory;
+  std::shared_ptr<verbs::Memory> recv_memory;
+  Clock::time_point deadline;
+  uint64_t slices = 1;  // that it is made in
+  uint64_t ended = 0;   // of them
+  bool done = false;
+  Error error;  // once done
+};
+
+}  // namespace epic::internal

@@ -1,0 +1,43 @@
+#include "commlib/core/host_algorithm.h"
+
+#include <algorithm>
+#include <array>
+
+#include "protocol/flow.h"
+
+namespace epic {
+namespace {
+
+// The most bytes, of all parts together, that go with the exchange, by the number of ranks. An exchange has
+// log2 n messages in a row anyway, and the ring adds n - 1 or 2 (n - 1); what data cost in it depends on how
+// often they are sent.
+struct Row {
+  Collective collective;
+  uint64_t few;   // up to 8 ranks
+  uint64_t many;  // more
+};
+constexpr std::array kMostInlined = {
+    Row{Collective::kAllReduce, 32704, 32704},      // all of them in each round
+    Row{Collective::kReduce, 32704, 32704},         // at most once per rank
+    Row{Collective::kBroadcast, 32704, 32704},      // log2 n times by the root
+    Row{Collective::kReduceScatter, 16384, 32704},  // all in each round, of which a rank needs an n-th
+    Row{Collective::kAllGather, 32704, 32704},      // no byte twice
+};
+
+}  // namespace
+
+const char* AlgorithmName(uint32_t flags) {
+  constexpr std::array kNames = {"auto", "doubling", "ring", "unknown"};
+  return kNames[(flags & kAlgorithmFlags) >> 4];
+}
+
+bool IsInlinedByHosts(const ControlHeader& header, uint32_t world_size, Algorithm algorithm,
+                      uint64_t inline_bytes) {
+  const uint64_t bytes = CallBytes(header);
+  if (bytes == 0 || bytes > inline_bytes || algorithm == Algorithm::kRing) return false;
+  if (algorithm == Algorithm::kDoubling) return true;
+  const auto* const row = std::ranges::find(kMostInlined, header.collective, &Row::collective);
+  return row != kMostInlined.end() && bytes <= (world_size <= 8 ? row->few : row->many);
+}
+
+}  // namespace epic

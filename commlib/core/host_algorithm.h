@@ -1,0 +1,29 @@
+// By which algorithm the hosts compute a call (docs/PROTOCOL.md, section 11.5).
+#pragma once
+
+#include <cstdint>
+
+#include "protocol/control.h"
+
+namespace epic {
+
+enum class Algorithm : uint8_t {
+  kAuto = 0,  // by size and number of ranks
+  kDoubling =
+      1,      // data in the messages by which the ranks agree on the call: recursive doubling, binomial trees
+  kRing = 2,  // data in pieces around the ring of ranks
+};
+
+// In ControlHeader::flags, which algorithm a rank was told to use.
+constexpr uint32_t AlgorithmFlags(Algorithm algorithm) { return static_cast<uint32_t>(algorithm) << 4; }
+static_assert(AlgorithmFlags(Algorithm::kRing) <= kAlgorithmFlags);
+
+// "auto", "doubling" or "ring": the one in a header's flags.
+const char* AlgorithmName(uint32_t flags);
+
+// Whether the call's data travel in the exchange (its kInlinedFlag); if not, around the ring. False for a
+// call without data. inline_bytes: the most that fit there.
+bool IsInlinedByHosts(const ControlHeader& header, uint32_t world_size, Algorithm algorithm,
+                      uint64_t inline_bytes);
+
+}  // namespace epic

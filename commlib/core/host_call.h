@@ -1,0 +1,26 @@
+// A call between the hosts, as those who compute it see it.
+#pragma once
+
+#include <cstdint>
+
+#include "protocol/control.h"
+#include "protocol/flow.h"
+
+namespace epic {
+
+// Whose memory an address is in: the rank's own (HostPath::memory), or the call's buffers.
+enum class HostWhere : uint8_t { kOwn, kSend, kRecv };
+
+// A call, or a slice of one.
+struct HostCall {
+  ControlHeader header;  // its invocation and the flags of the hosts' path are filled in
+  const uint8_t* send = nullptr;
+  uint8_t* recv = nullptr;
+  uint64_t part_stride =
+      0;  // bytes from one part to the next, where there is one per rank; 0: a part's bytes
+
+  uint64_t part_bytes() const { return header.count * ElementBytes(header.type); }
+  uint64_t stride() const { return part_stride != 0 ? part_stride : part_bytes(); }
+};
+
+}  // namespace epic

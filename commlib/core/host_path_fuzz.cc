@@ -1,0 +1,224 @@
+// What peers send to a rank between the hosts, in any order with all that may happen to it: never a crash, no
+// byte outside what was posted, nothing given out or changed after a failure, and no call that ends well
+// unless every header that came for it agreed.
+#include <array>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/check.h"
+#include "base/fuzz_input.h"
+#include "commlib/core/host_path.h"
+#include "reduce/reduce.h"
+
+namespace epic {
+namespace {
+
+constexpr uint64_t kInlineBytes = 128;
+constexpr uint32_t kExchangeBytes = kControlBytes + kInlineBytes;
+
+class Fuzz {
+ public:
+  explicit Fuzz(FuzzInput* in) : in_(*in), config_(MakeConfig()), path_(config_) {
+    peers_ = PeersOf(config_.rank, config_.world_size);
+  }
+
+  void Run() {
+    while (!in_.empty()) {
+      Act();
+      TakeFinished();
+      EPIC_CHECK(path_.posted() == Outstanding());
+      if (path_.failed()) {
+        if (!failure_) failure_ = path_.failure();
+        EPIC_CHECK(path_.failure() == *failure_ && *failure_ != Outcome::kDisorder);
+      }
+    }
+    path_.Abort();
+    Drain();
+    EPIC_CHECK(finished_ == headers_.size() && path_.idle());
+  }
+
+ private:
+  HostPathConfig MakeConfig() {
+    const uint32_t n = 2 + in_.Next() % 7;
+    const uint8_t how = in_.Next();
+    return {.rank = in_.Next() % n,
+            .world_size = n,
+            .algorithm = static_cast<Algorithm>(how % 3),
+            .exchanges = how / 4 % 8 != 0,
+            .message_bytes = 24,
+            .staging_bytes = 128,
+            .inline_bytes = kInlineBytes};
+  }
+
+  void Act() {
+    const uint8_t what = in_.Next();
+    const uint32_t peer = peers_[what / 16 % peers_.size()];
+    switch (what % 16) {
+      case 0:
+        return Post();
+      case 1:
+        return path_.SetConnected(peer);
+      case 2:
+        return path_.SetReady(peer);
+      case 3:
+        for (const uint32_t p : peers_) path_.SetConnected(p), path_.SetReady(p);
+        return;
+      case 4:
+        return Acknowledge(peer);
+      case 5:
+      case 6:
+        return Deliver(peer, true);
+      case 7:
+        return Deliver(peer, false);
+      case 8:
+        if (what > 250) path_.Abort();
+        return;
+      case 9:
+        if (!config_.exchanges && path_.MayAgree(static_cast<OpId>(finished_)) &&
+            finished_ < headers_.size() && agreed_ <= finished_) {
+          path_.Agreed(static_cast<OpId>(finished_));
+          agreed_ = finished_ + 1;
+        }
+        return;
+      default:
+        return GiveOut();
+    }
+  }
+
+  void Post() {
+    if (headers_.size() > 8) return;
+    const uint32_t n = config_.world_size;
+    ControlHeader h{.collective = static_cast<Collective>(1 + in_.Next() % 6)};
+    if (h.collective != Collective::kBarrier) {
+      h.type = kDataTypes[in_.Next() % kDataTypes.size()].type;
+      if (h.collective == Collective::kReduce || h.collective == Collective::kBroadcast)
+        h.root = in_.Next() % n;
+      if (Reduces(h.collective)) h.op = kReduceOps[in_.Next() % kReduceOps.size()].op;
+      if (Reduces(h.collective) && !CanReduce(h.op, h.type)) return;
+      if (HasPartPerRank(h.collective)) h.parts = n;
+      const uint64_t most = path_.MostBytes(h) / ElementBytes(h.type) / h.parts;
+      h.count = std::min<uint64_t>(in_.Next() % 64, most);
+    }
+    // Of their own, so that a byte beyond them is seen.
+    auto& send = buffers_.emplace_back(SendBytes(h, config_.rank));
+    auto& recv = buffers_.emplace_back(RecvBytes(h, config_.rank));
+    path_.Post({.header = h, .send = send.data(), .recv = recv.data()});
+    headers_.push_back(h);
+  }
+
+  void GiveOut() {
+    HostPath::Request request;
+    const bool had_failed = path_.failed();  // it may fail by what it finds behind this one
+    if (!path_.NextRequest(&request)) return;
+    EPIC_CHECK(!had_failed && request.length > 0);
+    auto& link = links_[request.peer];
+    (request.is_recv ? link.recvs : link.sends).push_back(request);
+    // Reads what a NIC would read.
+    if (!request.is_recv) sum_ += request.address[0] + request.address[request.length - 1];
+  }
+
+  void Acknowledge(uint32_t peer) {
+    auto& sends = links_[peer].sends;
+    if (sends.empty()) return;
+    const HostPath::Request request = sends.front();
+    sends.pop_front();
+    path_.OnComplete(peer, request.wr_id, 0, std::nullopt);
+  }
+
+  // A message of the peer: as it should be, but for what the input edits, or of any bytes.
+  void Deliver(uint32_t peer, bool is_valid) {
+    auto& link = links_[peer];
+    if (link.recvs.empty()) return;
+    const HostPath::Request request = link.recvs.front();
+    link.recvs.pop_front();
+    uint32_t bytes = request.length, imm = request.imm;
+    if (request.length == kExchangeBytes) {
+      const size_t op = link.exchanges++;
+      // Of a call that this rank has not made yet it may be anything.
+      ControlHeader h = op < headers_.size() ? Sent(op) : ControlHeader{.invocation = op};
+      bytes = kControlBytes;
+      if (is_valid && IsInlined(h)) bytes += static_cast<uint32_t>(in_.Next() % 2 * CallBytes(h));
+      std::array<uint8_t, kControlBytes> message;
+      Encode(h, message);
+      if (!is_valid) message[in_.Next() % 64] = in_.Next();
+      std::memcpy(request.address, message.data(), message.size());
+      const auto header = DecodeControl(message);
+      came_[op].push_back(header);
+    }
+    if (!is_valid) {
+      const uint8_t how = in_.Next();
+      if (how % 4 == 0) bytes = std::min<uint32_t>(in_.Next(), request.length);
+      if (how % 4 == 1) imm += in_.Next();
+      for (uint32_t i = how / 4; i < bytes && i < 8; ++i) request.address[bytes - 1 - i] = in_.Next();
+    }
+    path_.OnComplete(peer, request.wr_id, bytes, imm);
+  }
+
+  // As this rank sends it.
+  ControlHeader Sent(size_t op) const {
+    ControlHeader h = headers_[op];
+    h.invocation = op;
+    h.flags = AlgorithmFlags(config_.algorithm);
+    if (IsInlinedByHosts(h, config_.world_size, config_.algorithm, kInlineBytes)) h.flags |= kInlinedFlag;
+    return h;
+  }
+
+  void TakeFinished() {
+    while (const auto done = path_.NextFinished()) {
+      EPIC_CHECK(done->op == static_cast<OpId>(finished_) && finished_ < headers_.size());
+      if (done->outcome == Outcome::kOk) {
+        for (const auto& header : came_[finished_]) {
+          EPIC_CHECK(header && header->status == ControlStatus::kOk);
+          EPIC_CHECK(FirstDifference(*header, Sent(finished_)) == ControlField::kNone);
+        }
+        EPIC_CHECK(config_.exchanges ? !came_[finished_].empty() : agreed_ > finished_);
+      } else {
+        EPIC_CHECK(path_.failed() && done->outcome == path_.failure());
+      }
+      ++finished_;
+    }
+  }
+
+  void Drain() {
+    for (auto& [peer, link] : links_) {
+      for (size_t i = link.recvs.size() + link.sends.size(); i > 0; --i) path_.OnFlushed();
+    }
+    EPIC_CHECK(path_.posted() == 0);
+    path_.OnDrained();
+    TakeFinished();
+  }
+
+  int64_t Outstanding() const {
+    size_t all = 0;
+    for (const auto& [peer, link] : links_) all += link.recvs.size() + link.sends.size();
+    return static_cast<int64_t>(all);
+  }
+
+  struct Link {
+    std::deque<HostPath::Request> recvs, sends;
+    size_t exchanges = 0;
+  };
+  FuzzInput& in_;
+  HostPathConfig config_;
+  HostPath path_;
+  std::vector<uint32_t> peers_;
+  std::map<uint32_t, Link> links_;
+  std::deque<std::vector<uint8_t>> buffers_;
+  std::vector<ControlHeader> headers_;
+  std::map<size_t, std::vector<std::optional<ControlHeader>>> came_;
+  size_t finished_ = 0, agreed_ = 0;
+  std::optional<Outcome> failure_;
+  uint64_t sum_ = 0;
+};
+
+}  // namespace
+}  // namespace epic
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  epic::FuzzInput in(data, size);
+  epic::Fuzz(&in).Run();
+  return 0;
+}

@@ -1,0 +1,132 @@
+#include "commlib/core/host_path.h"
+
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "commlib/core/host_calls_testing.h"
+#include "gtest/gtest.h"
+
+namespace epic {
+namespace {
+
+constexpr std::array kCollectives = {Collective::kAllReduce,     Collective::kReduce,
+                                     Collective::kBroadcast,     Collective::kBarrier,
+                                     Collective::kReduceScatter, Collective::kAllGather};
+
+using Calls = std::vector<std::unique_ptr<HostTestCall>>;
+
+HostPathConfig SmallConfig(uint32_t n, Algorithm algorithm) {
+  return {.world_size = n,
+          .algorithm = algorithm,
+          .message_bytes = 64,
+          .staging_bytes = 64 * (n - 1),
+          .inline_bytes = 24 * n};
+}
+
+uint64_t FirstSeed() {
+  const char* const seed = std::getenv("EPIC_SEED");
+  return seed != nullptr ? std::stoull(seed) : 1;
+}
+
+// Every collective by every algorithm, of counts that fill blocks and do not, in place and not, from every
+// root, in one slice and in several.
+class HostPathTest : public testing::TestWithParam<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, HostPathTest, testing::Range(2u, 10u));
+
+TEST_P(HostPathTest, EachCollectiveByEachAlgorithm) {
+  const uint32_t n = GetParam();
+  uint64_t seed = FirstSeed();
+  for (const Algorithm algorithm : {Algorithm::kAuto, Algorithm::kDoubling, Algorithm::kRing}) {
+    for (const Collective collective : kCollectives) {
+      for (const Buffers buffers : {Buffers::kApart, Buffers::kInPlace, Buffers::kMixed}) {
+        Calls calls;
+        const bool has_root = collective == Collective::kReduce || collective == Collective::kBroadcast;
+        for (uint32_t root = 0; root < (has_root ? n : 1); ++root) {
+          for (const uint64_t count :
+               {uint64_t{0}, uint64_t{1}, uint64_t{n - 1}, uint64_t{n}, uint64_t{37}, uint64_t{301}}) {
+            const auto header = MakeHeader(collective, n, count, DataType::kFloat16, ReduceOp::kSum, root);
+            calls.push_back(std::make_unique<HostTestCall>(header, n, buffers, seed + calls.size()));
+          }
+        }
+        RunHostCalls(SmallConfig(n, algorithm), seed++, calls);
+        if (HasFatalFailure() || HasNonfatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(HostPathTest, EachTypeWithEachOperation) {
+  const uint32_t n = GetParam();
+  uint64_t seed = FirstSeed();
+  for (const Algorithm algorithm : {Algorithm::kDoubling, Algorithm::kRing}) {
+    Calls calls;
+    for (const TypeInfo& row : kDataTypes) {
+      for (const Collective collective : kCollectives) {
+        if (!Reduces(collective)) {
+          const auto header = MakeHeader(collective, n, 19, row.type, ReduceOp::kNone, n - 1);
+          calls.push_back(std::make_unique<HostTestCall>(header, n, Buffers::kMixed, calls.size()));
+          continue;
+        }
+        for (const ReduceOp op :
+             row.kind == ElementKind::kBytes ? std::vector<ReduceOp>{} : OpsOf(row.type)) {
+          auto header = MakeHeader(collective, n, 19, row.type, op, n / 2);
+          calls.push_back(std::make_unique<HostTestCall>(header, n, Buffers::kMixed, calls.size()));
+          if (op != ReduceOp::kSum) continue;
+          header.flags = kAverageFlag;
+          calls.push_back(std::make_unique<HostTestCall>(header, n, Buffers::kMixed, calls.size()));
+        }
+      }
+    }
+    RunHostCalls(SmallConfig(n, algorithm), seed++, calls);
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+TEST_P(HostPathTest, RandomCalls) {
+  const uint32_t n = GetParam();
+  const char* const given = std::getenv("EPIC_SEEDS");
+  const uint64_t seeds = given != nullptr ? std::stoull(given) : 40;
+  for (uint64_t seed = FirstSeed(); seed < FirstSeed() + seeds; ++seed) {
+    std::mt19937_64 random(seed);
+    HostPathConfig config = {.world_size = n,
+                             .algorithm = static_cast<Algorithm>(random() % 3),
+                             .message_bytes = static_cast<uint32_t>(8 + random() % 300),
+                             .staging_bytes = 8 * n + random() % 4000,
+                             .inline_bytes = 8 * n + random() % 600};
+    Calls calls;
+    for (int i = 0; i < 12; ++i) {
+      const DataType type = kDataTypes[random() % kDataTypes.size()].type;
+      Collective collective = kCollectives[random() % 6];
+      if (type == DataType::kByte && Reduces(collective)) collective = Collective::kAllGather;
+      const auto ops = OpsOf(type);
+      const ReduceOp op = ops.empty() ? ReduceOp::kNone : ops[random() % ops.size()];
+      const auto header = MakeHeader(collective, n, random() % (random() % 8 == 0 ? 700 : 60), type, op,
+                                     static_cast<uint32_t>(random() % n));
+      calls.push_back(
+          std::make_unique<HostTestCall>(header, n, static_cast<Buffers>(random() % 3), random()));
+    }
+    RunHostCalls(config, seed, calls);
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+// Beyond the cubes of the other tests: by both algorithms where the ring is not too long for a test.
+TEST(HostPathLargeTest, ManyRanks) {
+  for (const uint32_t n : {16u, 31u, 33u, 64u}) {
+    for (const Algorithm algorithm : {Algorithm::kDoubling, Algorithm::kRing}) {
+      if (algorithm == Algorithm::kRing && n > 31) continue;
+      Calls calls;
+      for (const Collective collective : kCollectives) {
+        const auto header = MakeHeader(collective, n, 3, DataType::kFloat32, ReduceOp::kSum, n - 2);
+        calls.push_back(std::make_unique<HostTestCall>(header, n, Buffers::kMixed, n));
+      }
+      RunHostCalls(SmallConfig(n, algorithm), n, calls);
+      if (HasFatalFailure() || HasNonfatalFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace epic

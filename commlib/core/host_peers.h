@@ -1,0 +1,39 @@
+// Who speaks with whom between the hosts: a cube of ranks for agreement and small data, a ring for large data
+// (docs/PROTOCOL.md, section 11.1).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace epic {
+
+// More would have more messages around a ring than a queue pair holds.
+inline constexpr uint32_t kMaxHostRanks = 512;
+
+// The cube of n ranks: `members`, the largest power of two that is at most n, and as many folded ranks as
+// are left.
+struct HostCube {
+  uint32_t ranks = 2;
+  uint32_t members = 2;
+  uint32_t folded = 0;
+
+  // world_size is from 2 to kMaxHostRanks.
+  static HostCube Of(uint32_t world_size);
+
+  // An odd rank of the first ones: it speaks with the rank before it, its proxy, only.
+  bool IsFolded(uint32_t rank) const { return rank < 2 * folded && rank % 2 == 1; }
+  bool IsProxy(uint32_t rank) const { return rank < 2 * folded && rank % 2 == 0; }
+  // The member that the rank is, or that its proxy is.
+  uint32_t MemberOf(uint32_t rank) const { return rank < 2 * folded ? rank / 2 : rank - folded; }
+  // The rank that the member is. Of `members`, the number of ranks: ranks of members a to b - 1 and of those
+  // folded to them are RankOf(a) to RankOf(b) - 1.
+  uint32_t RankOf(uint32_t member) const { return member < folded ? 2 * member : member + folded; }
+};
+
+// The ranks that this one has a connection with, if it uses all algorithms: ascending, at most log2 n + 2.
+std::vector<uint32_t> PeersOf(uint32_t rank, uint32_t world_size);
+
+// Those of them that it exchanges with: ascending.
+std::vector<uint32_t> CubePeersOf(uint32_t rank, uint32_t world_size);
+
+}  // namespace epic

@@ -1,0 +1,141 @@
+#include "commlib/session_state.h"
+
+#include <string>
+
+#include "commlib/core/host_peers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/manager.pb.h"
+#include "protocol/abilities.h"
+
+namespace epic::internal {
+namespace {
+
+TEST(SessionStateTest, AWindowToBeginWithIsNoMoreThanTheGroups) {
+  proto::ServerMessage message;
+  message.mutable_joined()->set_window_messages(4);
+  message.mutable_joined()->set_start_messages(5);
+  SessionState state;
+  EXPECT_FALSE(state.OnMessage(message));
+  ASSERT_TRUE(state.joined());
+  EXPECT_EQ(state.joined()->start_messages, 4u);
+}
+
+TEST(SessionStateTest, TheGroupHasWhatTheManagerSays) {
+  proto::ServerMessage message;
+  message.mutable_joined()->add_types("float64");
+  message.mutable_joined()->add_types("complex128");  // of a later version
+  message.mutable_joined()->add_operations("sum");
+  proto::Lack& lack = *message.mutable_joined()->add_lacks();
+  lack.set_what("operation product");
+  lack.set_where("leaf1 (version 0.1.0)");
+  SessionState state;
+  EXPECT_FALSE(state.OnMessage(message));
+  EXPECT_EQ(NamesOf(state.joined()->abilities.has), "type float64, operation sum");
+  EXPECT_EQ(state.joined()->abilities.where.at("operation product"), "leaf1 (version 0.1.0)");
+}
+
+TEST(SessionStateTest, AnEarlierManagersGroupsHaveTheFirst) {
+  proto::ServerMessage message;
+  message.mutable_joined()->set_window_messages(4);
+  SessionState state;
+  EXPECT_FALSE(state.OnMessage(message));
+  EXPECT_EQ(state.joined()->abilities.has, Abilities::First());
+}
+
+// One switch has sums alone, another one maxima: they have no operation in common.
+TEST(SessionStateTest, SwitchesWithNothingInCommonAreOfNoEarlierVersion) {
+  proto::ServerMessage message;
+  proto::Joined& joined = *message.mutable_joined();
+  joined.set_path(proto::PATH_NETWORK);
+  joined.set_hosts_reach(true);
+  joined.add_types("float32");
+  for (const OpInfo& row : kReduceOps) {
+    proto::Lack& lack = *joined.add_lacks();
+    lack.set_what("operation " + std::string(row.name));
+    lack.set_where(row.op == ReduceOp::kSum ? "leaf2 (version 0.1.0)" : "leaf1 (version 0.1.0)");
+  }
+  SessionState state;
+  EXPECT_FALSE(state.OnMessage(message));
+  EXPECT_EQ(NamesOf(state.joined()->abilities.has), "type float32");
+  EXPECT_TRUE(state.joined()->abilities.hosts_reach);
+  EXPECT_EQ(state.joined()->abilities.where.at("operation sum"), "leaf2 (version 0.1.0)");
+}
+
+TEST(SessionStateTest, AGroupByTheHostsHasTheReasonAndAllTypes) {
+  proto::ServerMessage message;
+  message.mutable_joined()->set_path(proto::PATH_HOSTS);
+  message.mutable_joined()->set_path_reason("leaf3 has 0.2 of 1.0 MiB free");
+  SessionState state;
+  EXPECT_FALSE(state.OnMessage(message));
+  EXPECT_EQ(state.joined()->path, PathChoice::kHosts);
+  EXPECT_EQ(state.joined()->path_reason, "leaf3 has 0.2 of 1.0 MiB free");
+  EXPECT_EQ(state.joined()->abilities.has, Abilities::All());
+}
+
+TEST(SessionStateTest, WhatSwitchesLackMayGoByTheHostsIfTheySayWhatTheyHave) {
+  proto::ServerMessage message;
+  message.mutable_joined()->set_path(proto::PATH_NETWORK);
+  message.mutable_joined()->set_hosts_reach(true);
+  SessionState earlier;
+  EXPECT_FALSE(earlier.OnMessage(message));
+  EXPECT_EQ(earlier.joined()->path, PathChoice::kNetwork);
+  EXPECT_FALSE(earlier.joined()->abilities.hosts_reach);
+  message.mutable_joined()->add_operations("sum");
+  message.mutable_joined()->set_path_reason("a router");
+  SessionState state;
+  EXPECT_FALSE(state.OnMessage(message));
+  EXPECT_TRUE(state.joined()->abilities.hosts_reach);
+  EXPECT_EQ(state.joined()->abilities.why_not_hosts, "a router");
+  EXPECT_EQ(state.joined()->path_reason, "") << "the way taken needs none";
+}
+
+TEST(SessionStateTest, OtherRanksEndsAreTakenInOrder) {
+  SessionState state;
+  proto::ServerMessage message;
+  message.mutable_peer()->set_rank(3);
+  message.mutable_peer()->set_ip(0x0a000004);
+  message.mutable_peer()->set_qpn(17);
+  message.mutable_peer()->set_psn(99);
+  EXPECT_FALSE(state.OnMessage(message));
+  message.mutable_peer()->set_ready(true);
+  message.mutable_peer()->set_super_frames(true);
+  EXPECT_FALSE(state.OnMessage(message));
+  const PeerEndInfo end{.rank = 3, .ip = Ipv4{0x0a000004}, .qpn = 17, .psn = 99};
+  PeerEndInfo ready = end;
+  ready.ready = ready.super_frames = true;
+  EXPECT_THAT(state.TakePeers(), testing::ElementsAre(end, ready));
+  EXPECT_THAT(state.TakePeers(), testing::IsEmpty());
+}
+
+TEST(SessionStateTest, AnEndThatFitsNoQueuePairIsRefused) {
+  SessionState state;
+  proto::ServerMessage message;
+  message.mutable_peer()->set_qpn(1u << 24);
+  EXPECT_TRUE(state.OnMessage(message));
+  EXPECT_EQ(state.failure()->code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(state.failure()->message(), testing::HasSubstr("qpn 16777216"));
+}
+
+TEST(SessionStateTest, MoreEndsThanThereMayBeAreAnError) {
+  SessionState state;
+  proto::ServerMessage message;
+  message.mutable_peer()->set_rank(1);
+  int taken = 0;
+  while (taken < 100000 && !state.OnMessage(message)) ++taken;
+  EXPECT_EQ(taken, 2 * static_cast<int>(kMaxHostRanks));
+  EXPECT_EQ(state.failure()->code(), ErrorCode::kInternal);
+}
+
+TEST(SessionStateTest, AnAnswerThatFitsNoQueuePairIsRefused) {
+  proto::ServerMessage message;
+  message.mutable_joined()->set_qp_timeout(256);  // as a byte it would be 0, without end
+  SessionState state;
+  EXPECT_TRUE(state.OnMessage(message));
+  EXPECT_FALSE(state.joined());
+  EXPECT_EQ(state.failure()->code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(state.failure()->message(), testing::HasSubstr("qp_timeout 256"));
+}
+
+}  // namespace
+}  // namespace epic::internal
