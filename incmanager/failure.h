@@ -35,7 +35,9 @@ struct Failure {
   std::string message;
   int32_t rank = -1;        // culprit, -1 if not a rank
   std::string switch_name;  // culprit, empty if not a switch
+  std::string brief;        // the message in few words, of what is gone round; empty: they are the same
 
+  const std::string& Brief() const { return brief.empty() ? message : brief; }
   bool ok() const { return code == ErrorCode::kOk; }
 };
 

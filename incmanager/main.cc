@@ -137,6 +137,13 @@ class CommandLine {
             "--switch-mode", [this](const std::vector<std::string>& texts) { AddSwitchModes(texts); },
             "SWITCH=MODE: another mode for one switch; repeated. Not all modes may share a tree")
         ->allow_extra_args(false);
+    create
+        ->add_option(
+            "--path", create_.path,
+            "which way its data go: through switches (network), between the hosts (hosts), or through "
+            "switches if they can and else between the hosts (auto)")
+        ->check(CLI::IsMember({"auto", "network", "hosts"}))
+        ->capture_default_str();
     create->add_flag("--reproducible", create_.reproducible,
                      "sums in the order of children, the same bits each time; takes more switch memory");
     create->add_option("--path-mtu", create_.path_mtu, "bytes; else the largest that the path carries");
@@ -151,9 +158,10 @@ class CommandLine {
                      "0: none; else the manager's choice")
         ->check(InRange(0u, kMostInlineBytes, "bytes; 0: none"));
     create
-        ->add_option("--types", create_.types,
-                     "that the group needs, as float64,int32: it goes through switches that have them, or is "
-                     "refused with the reason")
+        ->add_option(
+            "--types", create_.types,
+            "that the group needs, as float64,int32: it goes through switches that have them, else by the "
+            "hosts; with --path network it is refused with the reason")
         ->delimiter(',');
     create->add_option("--operations", create_.operations, "the same of operations, as product,bxor")
         ->delimiter(',');

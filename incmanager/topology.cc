@@ -109,12 +109,12 @@ class Reader {
     return *mac;
   }
 
-  static bool ReadGuard(const YAML::Node& host) {
-    const YAML::Node value = host["source_guard"];
-    bool guard = true;
-    if (value && !YAML::convert<bool>::decode(value, guard))
-      Fail(value, "source_guard: must be true or false");
-    return guard;
+  static bool Flag(const YAML::Node& map, const char* key, bool fallback) {
+    const YAML::Node value = map[key];
+    bool flag = fallback;
+    if (value && !YAML::convert<bool>::decode(value, flag))
+      Fail(value, fmt::format("{}: must be true or false", key));
+    return flag;
   }
 
   void ReadNode(const YAML::Node& yaml, bool is_host) {
@@ -135,7 +135,7 @@ class Reader {
       Fail(yaml["address"], fmt::format("address: {} is not an IPv4 address", address));
     node.address = *ip;
     node.mac = ReadMac(yaml, "mac", node.name);
-    node.source_guard = is_host && ReadGuard(yaml);
+    node.source_guard = is_host && Flag(yaml, "source_guard", true);
     Unique(yaml["name"], "name", node.name, node.name);
     Unique(yaml["address"], "address", ToString(node.address), node.name);
     Unique(yaml["mac"], "mac", ToString(node.mac), node.name);
@@ -192,7 +192,8 @@ class Reader {
   }
 
   void ReadLink(const YAML::Node& yaml) {
-    CheckKeys(yaml, {"a", "b", "a_next_hop_mac", "b_next_hop_mac", "rate_gbps", "delay_us"}, "links");
+    CheckKeys(yaml, {"a", "b", "a_next_hop_mac", "b_next_hop_mac", "rate_gbps", "delay_us", "port_security"},
+              "links");
     const auto [a, a_port] = ReadEnd(yaml, "a");
     const auto [b, b_port] = ReadEnd(yaml, "b");
     if (a == b) Fail(yaml, fmt::format("links: {} is linked to itself", topology_.nodes[a].name));
@@ -202,8 +203,11 @@ class Reader {
     }
     const double rate = Number(yaml, "rate_gbps", rate_gbps_);
     const double delay = Number(yaml, "delay_us", delay_us_);
-    topology_.nodes[a].hops.push_back({b, a_port, rate, delay, ReadNextHop(yaml, "a_next_hop_mac", a, b)});
-    topology_.nodes[b].hops.push_back({a, b_port, rate, delay, ReadNextHop(yaml, "b_next_hop_mac", b, a)});
+    const bool secure = Flag(yaml, "port_security", false);
+    topology_.nodes[a].hops.push_back(
+        {b, a_port, rate, delay, ReadNextHop(yaml, "a_next_hop_mac", a, b), secure});
+    topology_.nodes[b].hops.push_back(
+        {a, b_port, rate, delay, ReadNextHop(yaml, "b_next_hop_mac", b, a), secure});
   }
 
   Topology topology_;

@@ -10,7 +10,8 @@
 //
 // A host with `source_guard: false` may also send with other addresses than its own, as one that routes must.
 // A link may carry its own rate_gbps and delay_us. Where an IP router is in a link, a_next_hop_mac and
-// b_next_hop_mac state the MAC to which that end sends: the router's port on its side.
+// b_next_hop_mac state the MAC to which that end sends: the router's port on its side. `port_security: true`
+// says of a link that its ports pass frames with the addresses of their own node only.
 #pragma once
 
 #include <array>
@@ -39,6 +40,9 @@ struct Hop {
   double delay_us = 0;  // one way
   // Of the router in the link, as this end sees it; nothing where the peer's own MAC is reached.
   std::optional<Mac> next_hop_mac = std::nullopt;
+  // A filter in the link lets each port send with the addresses of its own node only: nothing passes between
+  // hosts there, nor between nodes farther apart than the link's ends.
+  bool port_security = false;
 };
 
 // One end of a link: a node and the place of the link in its hops.

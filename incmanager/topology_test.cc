@@ -67,6 +67,18 @@ TEST(Topology, AnEndSendsToTheRouterInItsLink) {
   EXPECT_EQ(topology.NextHopMac(leaf1, "swp3", root), topology.nodes[root].mac);
 }
 
+TEST(Topology, PortSecurityIsOfALink) {
+  const Topology topology =
+      testing::Tree32ButOneLink().Link("root", "leaf2", ", port_security: true").Build();
+  for (const char* name : {"root", "leaf1", "leaf2"}) {
+    for (const Hop& hop : topology.nodes[*topology.FindNode(name)].hops) {
+      const std::string peer = topology.nodes[hop.peer].name;
+      EXPECT_EQ(hop.port_security, (name + peer == "rootleaf2" || name + peer == "leaf2root"))
+          << name << peer;
+    }
+  }
+}
+
 struct BadCase {
   const char* from;
   const char* to;
@@ -99,6 +111,7 @@ TEST(Topology, NamesLineAndKeyOfWhatIsBad) {
       {"a: h1", "a: h0", "t:10: links: host h0 has 2 links, not 1"},
       {"swp1, swp2", "swp1, swp1", "t:5: ports: s1 lists swp1 twice"},
       {"delay_us: 7", "b_next_hop: x", "t:11: links: unknown key b_next_hop"},
+      {"delay_us: 7", "port_security: perhaps", "t:11: port_security: must be true or false"},
       {"delay_us: 7", "b_next_hop_mac: x", "t:11: b_next_hop_mac: x is not a MAC address"},
       {"delay_us: 7", "b_next_hop_mac: \"03:00:00:00:00:01\"",
        "t:11: b_next_hop_mac: 03:00:00:00:00:01 is a multicast address"},

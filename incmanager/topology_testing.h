@@ -92,6 +92,15 @@ inline TopologyBuilder RoutedTree32() {
   return Tree32ButOneLink().RoutedLink("root", "leaf2", "02:f0:00:00:00:0a", "02:f0:00:00:00:0b");
 }
 
+// Two leaves with two hosts each, and two spines that join them; the tree takes spine1 if both are as good.
+inline TopologyBuilder TwoSpines() {
+  TopologyBuilder builder;
+  builder.Switch("spine1").Switch("spine2").Switch("leaf1").Switch("leaf2");
+  for (const char* host : {"h0", "h1", "h2", "h3"}) builder.Host(host);
+  for (const char* leaf : {"leaf1", "leaf2"}) builder.Link("spine1", leaf).Link("spine2", leaf);
+  return builder.Link("leaf1", "h0").Link("leaf1", "h1").Link("leaf2", "h2").Link("leaf2", "h3");
+}
+
 // k = 4: core1-4, agg1-8, edge1-8, h0-h15.
 inline TopologyBuilder FatTree4() {
   TopologyBuilder builder;

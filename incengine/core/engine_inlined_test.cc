@@ -194,6 +194,38 @@ TEST_P(InlinedTest, MoreThanAMessageIsRefusedByTheReply) {
   for (const PortId port : kHosts) ExpectRefusal(port, ControlStatus::kUnsupported, ControlField::kFlags);
 }
 
+// Of a type that the switch does not know nor does it know the length of the data behind the header.
+TEST_P(InlinedTest, ATypeOfALaterVersionIsAMismatchWhateverItsLength) {
+  for (const size_t bytes : {1, 37, 192, 300}) {
+    engine = Engine(kOwn, 4, 1 << 20);
+    InstallMode(true);
+    Call(0, Header(48), 5);
+    ControlHeader later = Header(48);
+    later.type = DataType{40};
+    std::vector<uint8_t> message(kControlBytes + bytes, 3);
+    Encode(later, std::span(message).first<kControlBytes>());
+    Say(1, message);
+    for (const PortId port : kHosts) ExpectRefusal(port, ControlStatus::kMismatch, ControlField::kType);
+    EXPECT_FALSE(SaysInvalidRequest()) << bytes;
+  }
+}
+
+TEST_P(InlinedTest, ATypeOfALaterVersionIsRefusedByTheReply) {
+  for (const size_t bytes : {1, 37, 192, 300}) {
+    engine = Engine(kOwn, 4, 1 << 20);
+    InstallMode(true);
+    ControlHeader later = Header(48);
+    later.type = DataType{40};
+    std::vector<uint8_t> message(kControlBytes + bytes, 3);
+    Encode(later, std::span(message).first<kControlBytes>());
+    Say(0, message);
+    EXPECT_FALSE(SaysInvalidRequest()) << bytes;
+    Say(1, message);
+    for (const PortId port : kHosts) ExpectRefusal(port, ControlStatus::kUnsupported, ControlField::kType);
+    EXPECT_FALSE(SaysInvalidRequest()) << bytes;
+  }
+}
+
 TEST_P(InlinedTest, NoMoreDataAfterAMismatch) {
   InstallMode(true);
   Call(0, Header(48), 5);

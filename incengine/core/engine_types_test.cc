@@ -153,6 +153,47 @@ TEST_P(TypesTest, ASwitchWithoutTheTypeEndsTheCall) {
   }
 }
 
+// Whose data go between the hosts: the switch answers the control packet, and awaits nothing else.
+TEST_P(TypesTest, ACallByTheHostsIsItsControlPacketAlone) {
+  GroupConfig config = Config(true);
+  config.mode = GetParam().mode;
+  config.abilities = Abilities::First();
+  ASSERT_TRUE(engine.Install(config).ok());
+  ControlHeader header = Call(ReduceOp::kProduct, DataType::kFloat64, 64);
+  header.flags = kByHostsFlag;
+  EXPECT_EQ(ReplyTo(header), ControlStatus::kOk);
+}
+
+// Hosts of a later version than the switch's agree there on calls of which it has not even the names.
+TEST_P(TypesTest, ACallByTheHostsMayNameWhatALaterVersionHas) {
+  GroupConfig config = Config(true);
+  config.mode = GetParam().mode;
+  ASSERT_TRUE(engine.Install(config).ok());
+  const ControlHeader header{.collective = Collective::kAllReduce,
+                             .op = ReduceOp{41},
+                             .type = DataType{40},
+                             .count = 1000,
+                             .flags = kByHostsFlag};
+  EXPECT_EQ(ReplyTo(header), ControlStatus::kOk);
+}
+
+TEST_P(TypesTest, WhatALaterVersionHasEndsTheCall) {
+  for (const bool type : {false, true}) {
+    GroupConfig config = Config(true);
+    config.mode = GetParam().mode;
+    engine = Engine(kOwn, 4, 1 << 20);
+    ASSERT_TRUE(engine.Install(config).ok());
+    ControlHeader header = Call(ReduceOp::kSum, DataType::kInt32, 64);
+    header.flags = 0;
+    if (type) {
+      header.type = DataType{40};
+    } else {
+      header.op = ReduceOp{41};
+    }
+    EXPECT_EQ(ReplyTo(header), ControlStatus::kUnsupported);
+  }
+}
+
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
   for (const Mode mode : AllModes()) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include "incengine/core/switch.h"
@@ -40,8 +41,14 @@ class Sink final : public FrameSink {
   void SendPacket(PortId port, const roce::FramePieces& packet, bool joins) override {
     sent.push_back({port, roce::Join(packet), joins});
   }
+  bool SendSuperFrame(PortId port, const roce::SuperFrameView& frame) override {
+    if (!carriers.contains(port)) return false;
+    sent.push_back({port, Bytes(frame.bytes().begin(), frame.bytes().end()), false});
+    return true;
+  }
   void SetTimer(TimerId, Nanos) override {}
   std::vector<Sent> sent;
+  std::set<PortId> carriers;  // ports that carry super-frames
 };
 
 // A star of two hosts; host 1 takes super-frames. The call is an AllReduce of four packets of INT32.
@@ -115,6 +122,12 @@ class SuperFrameSwitchTest : public ::testing::Test {
   void Receive(PortId port, const Bytes& super) {
     sink_.sent.clear();
     switch_.OnSuperFrame(0, port, super, kSegment, sink_);
+  }
+
+  // The switch learns where host 1 is.
+  void LearnHost1() {
+    const roce::MacAddress nobody = {2, 9, 9, 9, 9, 9};
+    switch_.OnFrame(0, 1, roce::Join(Packet(1, roce::Opcode::kRcSendOnly, 0, {}, nobody)), sink_);
   }
 
   // The results sent by a port: their first elements.
@@ -205,9 +218,9 @@ TEST_F(SuperFrameSwitchTest, ADamagedOneIsCounted) {
   EXPECT_EQ(Bad(roce::ParseResult::kBadIpChecksum), 1u);
 }
 
-TEST_F(SuperFrameSwitchTest, WhatIsForOthersLeavesInFramesOfItsOwn) {
-  switch_.OnFrame(0, 1, roce::Join(Packet(1, roce::Opcode::kRcSendOnly, 0, {}, {2, 9, 9, 9, 9, 9})), sink_);
-  Receive(0, Data(0, 5, HostMac(1)));  // the switch has learnt where host 1 is
+TEST_F(SuperFrameSwitchTest, WhatIsForOthersLeavesByAPortThatCarriesNoneInFramesOfItsOwn) {
+  LearnHost1();
+  Receive(0, Data(0, 5, HostMac(1)));
   ASSERT_EQ(sink_.sent.size(), kPackets);
   for (size_t k = 0; k < kPackets; ++k) {
     roce::FrameAddress address;
@@ -219,6 +232,56 @@ TEST_F(SuperFrameSwitchTest, WhatIsForOthersLeavesInFramesOfItsOwn) {
     EXPECT_EQ(address.dst, HostMac(1));
   }
   EXPECT_EQ(switch_.counters().forwarded_frames, kPackets + 1);
+}
+
+TEST_F(SuperFrameSwitchTest, WhatIsForOthersLeavesWholeByAPortThatCarriesThem) {
+  LearnHost1();
+  const std::vector<SwitchPortCounters> before = switch_.port_counters();
+  sink_.carriers = {1};
+  const Bytes whole = Data(0, 5, HostMac(1));
+  Receive(0, whole);
+  ASSERT_EQ(sink_.sent.size(), 1u);
+  EXPECT_EQ(sink_.sent[0].port, 1);
+  EXPECT_EQ(sink_.sent[0].frame, whole);
+  // It counts as its packets.
+  EXPECT_EQ(switch_.counters().forwarded_frames, kPackets + 1);
+  EXPECT_EQ(switch_.port_counters()[0].rx_frames - before[0].rx_frames, kPackets);
+  EXPECT_EQ(switch_.port_counters()[1].tx_frames - before[1].tx_frames, kPackets);
+  EXPECT_EQ(switch_.port_counters()[1].tx_bytes - before[1].tx_bytes, whole.size());
+}
+
+TEST_F(SuperFrameSwitchTest, WhatIsCutShortOrHasNoPortOfItsOwnGoesPacketByPacket) {
+  sink_.carriers = {0, 1, 2};
+  Receive(0, Data(0, 5, HostMac(1)));
+  EXPECT_EQ(sink_.sent.size(), 2 * kPackets) << "flooded by two ports";
+  LearnHost1();
+  Bytes cut = Data(0, 5, HostMac(1));
+  cut.resize(cut.size() - 1);
+  Receive(0, cut);
+  EXPECT_EQ(sink_.sent.size(), kPackets - 1);
+  EXPECT_EQ(Bad(roce::ParseResult::kTruncated), 1u);
+  Receive(1, Data(0, 5, HostMac(1)));
+  EXPECT_TRUE(sink_.sent.empty()) << "back to where it came from";
+  EXPECT_EQ(switch_.counters().forward_drops[static_cast<size_t>(ForwardDrop::kBackToIngress)], kPackets);
+}
+
+// A host at a guarded port cannot send them in another's name either.
+TEST_F(SuperFrameSwitchTest, AForgedOneIsDroppedPacketByPacket) {
+  Switch guarded(SwitchConfig{.address = kSwitchIp,
+                              .mac = kSwitchMac,
+                              .port_count = 3,
+                              .arena_bytes = 1 << 20,
+                              .forwarding = ForwardingMode::kStatic});
+  ForwardingTable table;
+  for (size_t h = 0; h < 3; ++h)
+    table.entries.push_back({HostMac(h), HostIp(h), static_cast<PortId>(h), /*source_guard=*/true});
+  ASSERT_TRUE(guarded.forwarding().SetTable(table).ok());
+  sink_.carriers = {0, 1, 2};
+  guarded.OnSuperFrame(0, 2, Data(0, 5, HostMac(1)), kSegment, sink_);
+  EXPECT_TRUE(sink_.sent.empty());
+  EXPECT_EQ(guarded.counters().forward_drops[static_cast<size_t>(ForwardDrop::kForgedSource)], kPackets);
+  guarded.OnSuperFrame(0, 0, Data(0, 5, HostMac(1)), kSegment, sink_);
+  EXPECT_EQ(sink_.sent.size(), 1u);
 }
 
 }  // namespace

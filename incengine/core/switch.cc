@@ -45,6 +45,8 @@ void FrameSink::SendPacket(PortId port, const roce::FramePieces& packet, bool) {
   Send(port, roce::Join(packet));
 }
 
+bool FrameSink::SendSuperFrame(PortId, const roce::SuperFrameView&) { return false; }
+
 // The engine's effects as frames.
 class Switch::EngineWorld final : public Effects {
  public:
@@ -92,6 +94,7 @@ void Switch::OnSuperFrame(Nanos now, PortId port, std::span<const uint8_t> frame
   const auto ethernet = roce::EthernetView::Of(frame);
   EPIC_CHECK(ethernet.has_value());
   const bool own = ethernet->dst() == config_.mac && ethernet->src() != config_.mac;
+  if (!own && view.whole() && ForwardWhole(now, port, view, sink)) return;
   if (own) CountFrame(port, view.packets(), frame.size());
   for (size_t k = 0; k < view.packets(); ++k) {
     if (!own) {
@@ -168,6 +171,22 @@ void Switch::Forward(Nanos now, PortId port, std::span<const uint8_t> frame, Fra
   ++counters_.forwarded_frames;
   if (ports.size() > 1) ++counters_.flooded_frames;
   for (const PortId out : ports) Send(out, frame, sink);
+}
+
+// False, and nothing is done or counted, of one that is not to leave as it is by one port: whatever its
+// packets meet with, they meet with one by one.
+bool Switch::ForwardWhole(Nanos now, PortId port, const roce::SuperFrameView& frame, FrameSink& sink) {
+  const auto ethernet = roce::EthernetView::Of(frame.bytes());
+  if (ethernet->src() == config_.mac || !BearsSourceOf(forwarding_.GuardedHost(port), *ethernet))
+    return false;
+  ForwardDrop drop = ForwardDrop::kCount;
+  const auto ports = forwarding_.Route(now, port, ethernet->src(), ethernet->dst(), &drop);
+  if (ports.size() != 1 || !sink.SendSuperFrame(ports.front(), frame)) return false;
+  CountFrame(port, frame.packets(), frame.bytes().size());
+  counters_.forwarded_frames += frame.packets();
+  port_counters_[ports.front()].tx_frames += frame.packets();
+  port_counters_[ports.front()].tx_bytes += frame.bytes().size();
+  return true;
 }
 
 void Switch::Send(PortId port, std::span<const uint8_t> frame, FrameSink& sink) {

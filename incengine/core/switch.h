@@ -19,6 +19,7 @@
 #include "incengine/core/forwarding.h"
 #include "incengine/core/probe.h"
 #include "roce/frame.h"
+#include "roce/super_frame.h"
 
 namespace epic::engine {
 
@@ -32,6 +33,10 @@ class FrameSink {
   // unchanged for ever: a sink that still reads it when its slot is used again sends what its ICRC unmasks.
   // joins: it may share a super-frame with its neighbours. Without more ado: Send.
   virtual void SendPacket(PortId port, const roce::FramePieces& packet, bool joins);
+  // A super-frame on its way to another, whole: the receiver takes it, or it would not have been sent
+  // (docs/PROTOCOL.md, section 9). Its bytes lie in the frame that is being processed. False, and nothing is
+  // sent, by a port that carries none: its packets are then sent by Send.
+  virtual bool SendSuperFrame(PortId port, const roce::SuperFrameView& frame);
   // Asks for Switch::OnTimer(now, id) at or soon after the deadline; setting a timer that is set moves it.
   virtual void SetTimer(TimerId id, Nanos deadline) = 0;
 
@@ -87,7 +92,8 @@ class Switch {
 
   void OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   // A super-frame (roce/super_frame.h) whose packets but the last have segment_bytes. Its packets are taken
-  // as if each had come in a frame of its own; those that are not for the switch itself leave in such.
+  // as if each had come in a frame of its own; those that are not for the switch itself leave together where
+  // they leave by one port that carries super-frames, else in frames of their own.
   void OnSuperFrame(Nanos now, PortId port, std::span<const uint8_t> frame, size_t segment_bytes,
                     FrameSink& sink);
   void OnTimer(Nanos now, TimerId id, FrameSink& sink);
@@ -110,6 +116,7 @@ class Switch {
                    FrameSink& sink);
   bool AnswerArp(PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   void Forward(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  bool ForwardWhole(Nanos now, PortId port, const roce::SuperFrameView& frame, FrameSink& sink);
   void Send(PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   void SendPacket(PortId port, const OutPacket& out, FrameSink& sink);
   void CountFrame(PortId port, size_t packets, size_t bytes) {

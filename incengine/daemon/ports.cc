@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "io/offloads.h"
 #include "io/packet_socket.h"
 #include "io/pcap_port.h"
@@ -98,6 +99,13 @@ void Ports::SendPacket(PortId port, const roce::FramePieces& packet, bool joins)
   // 10).
   const bool stays = switch_.engine().arena().Holds(packet.payload) || LiesIn(packet.payload, kept_);
   ports_[port].open->sender().Send(packet, {.joins = joins, .stays = stays});
+}
+
+bool Ports::SendSuperFrame(PortId port, const roce::SuperFrameView& frame) {
+  EPIC_CHECK(trace_ == nullptr);  // with a trace they come one by one
+  if (ports_[port].open == nullptr || !ports_[port].open->super_frames()) return false;
+  ports_[port].open->sender().Send(frame, LiesIn(frame.bytes(), kept_));
+  return true;
 }
 
 void Ports::SetTimer(engine::TimerId id, Nanos deadline) {

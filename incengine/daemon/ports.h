@@ -50,6 +50,7 @@ class Ports final : public engine::FrameSink {
   // For the core.
   void Send(PortId port, std::span<const uint8_t> frame) override;
   void SendPacket(PortId port, const roce::FramePieces& packet, bool joins) override;
+  bool SendSuperFrame(PortId port, const roce::SuperFrameView& frame) override;
   void SetTimer(engine::TimerId id, Nanos deadline) override;
 
  private:

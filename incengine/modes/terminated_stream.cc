@@ -85,7 +85,7 @@ uint64_t ControlBytesOf(const ControlHeader& header) {
 std::optional<ControlHeader> ControlOf(Call& call, const Message& message) {
   if (!message.control) return std::nullopt;
   const auto header = HeaderOf(call.Bytes(message.at, message.bytes));
-  if (!header || message.bytes != ControlBytesOf(*header)) return std::nullopt;
+  if (!header || (message.bytes != ControlBytesOf(*header) && !IsLengthUnknown(*header))) return std::nullopt;
   return header;
 }
 

@@ -8,6 +8,11 @@ namespace {
 
 // Is the packet the first of a control message with this header?
 bool BeginsMessage(const Context& ctx, const roce::Packet& packet, const ControlHeader& header) {
+  if (IsLengthUnknown(header)) {
+    const size_t bytes = packet.payload.size(), most = ctx.config.path_mtu;
+    if (packet.bth.opcode == roce::Opcode::kRcSendFirst) return bytes == most;
+    return packet.bth.opcode == roce::Opcode::kRcSendOnlyImm && bytes <= most;
+  }
   const bool alone = header.status != ControlStatus::kOk;
   const DataLayout layout = alone ? DataLayout{} : LayoutOf(header, ctx.config.path_mtu);
   return packet.bth.opcode == ControlOpcode(0, layout.control_packets) &&

@@ -102,6 +102,9 @@ int CreateGroup(const ClientOptions& options, const CreateOptions& create) {
   if (create.start_psn) request.set_start_psn(*create.start_psn);
   for (const std::string& type : create.types) request.add_types(type);
   for (const std::string& operation : create.operations) request.add_operations(operation);
+  request.set_path(create.path == "network" ? proto::PATH_NETWORK
+                   : create.path == "hosts" ? proto::PATH_HOSTS
+                                            : proto::PATH_AUTO);
   return Ask(options, &Stub::CreateGroup, request, [](const proto::GroupState& group) {
     return fmt::format("group {} is reserved for {} ranks\n", group.name(), group.world_size());
   });

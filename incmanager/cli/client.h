@@ -35,6 +35,7 @@ struct CreateOptions {
   std::optional<uint32_t> inline_bytes;
   std::optional<uint32_t> start_psn;
   std::vector<std::string> types, operations;  // that each switch must have
+  std::string path = "auto";                   // or "network", "hosts"
 };
 
 // Each returns an exit code.

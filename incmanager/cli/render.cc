@@ -75,6 +75,44 @@ std::string Lacks(const proto::GroupState& group) {
   return out;
 }
 
+std::string PathName(proto::Path path) {
+  switch (path) {
+    case proto::PATH_AUTO:
+      return "auto";
+    case proto::PATH_NETWORK:
+      return "network";
+    case proto::PATH_HOSTS:
+      return "hosts";
+    default:
+      return "-";
+  }
+}
+
+// By what is decided, else by what was asked for. Such a group has no mode, window nor slots.
+bool GoesByHosts(const proto::GroupState& group) {
+  return (group.path_taken() == proto::PATH_UNSPECIFIED ? group.path() : group.path_taken()) ==
+         proto::PATH_HOSTS;
+}
+
+// "hosts: leaf3 has 0.2 of 1.0 MiB free, 0.5 needed", or what was asked for as long as nothing is decided.
+std::string PathOf(const proto::GroupState& group) {
+  if (group.path_taken() != proto::PATH_HOSTS)
+    return PathName(group.path_taken() == proto::PATH_UNSPECIFIED ? group.path() : group.path_taken());
+  return fmt::format("hosts: {}", group.path_reason());
+}
+
+// "path        network, of auto; calls that its switches lack go by the hosts".
+std::string PathLine(const proto::GroupState& group) {
+  std::string out = "path        " + PathOf(group);
+  if (group.path_taken() == proto::PATH_UNSPECIFIED) return out + "\n";
+  if (group.path_taken() == proto::PATH_NETWORK) {
+    out += group.path_reason().empty()
+               ? "; calls that its switches lack go by the hosts"
+               : fmt::format("; calls that its switches lack are refused: {}", group.path_reason());
+  }
+  return fmt::format("{} ({} was asked for)\n", out, PathName(group.path()));
+}
+
 std::string CounterLines(const google::protobuf::RepeatedPtrField<proto::Counter>& counters,
                          const std::string& indent) {
   std::string out;
@@ -286,13 +324,16 @@ std::string RenderTables(const proto::DumpReply& reply) {
 std::string RenderGroups(const proto::ListGroupsReply& reply) {
   if (reply.groups().empty()) return "no groups\n";
   std::vector<std::vector<std::string>> rows{
-      {"group", "state", "ranks", "mode", "path MTU", "M", "W", "switches", "failure"}};
+      {"group", "state", "ranks", "mode", "path MTU", "M", "W", "switches", "path", "failure"}};
   for (const proto::GroupState& group : reply.groups()) {
-    rows.push_back(
-        {group.name(), group.state(), fmt::format("{} of {}", group.joined_ranks_size(), group.world_size()),
-         ModeName(group.mode()), fmt::format("{}", group.path_mtu()),
-         fmt::format("{}", group.message_packets()), fmt::format("{}", group.window_messages()),
-         fmt::format("{}", group.tree_size()), group.has_failure() ? group.failure().message() : "-"});
+    const bool by_hosts = GoesByHosts(group);
+    const auto of_switches = [by_hosts](auto value) { return by_hosts ? "-" : fmt::format("{}", value); };
+    rows.push_back({group.name(), group.state(),
+                    fmt::format("{} of {}", group.joined_ranks_size(), group.world_size()),
+                    of_switches(ModeName(group.mode())), fmt::format("{}", group.path_mtu()),
+                    of_switches(group.message_packets()), of_switches(group.window_messages()),
+                    of_switches(group.tree_size()), PathOf(group),
+                    group.has_failure() ? group.failure().message() : "-"});
   }
   return Table(rows);
 }
@@ -308,16 +349,23 @@ std::string RenderGroup(const proto::GroupState& group) {
     out += fmt::format("failure     {}: {}\n", proto::ErrorCode_Name(group.failure().code()),
                        group.failure().message());
   }
-  out += fmt::format("mode        {}{}\n", ModeName(group.mode()), SwitchModes(group));
-  out += fmt::format("order       {}\n", group.reproducible() ? "reproducible: sums in the order of children"
-                                                              : "as packets arrive");
+  out += PathLine(group);
+  const bool by_hosts = GoesByHosts(group);
+  if (!by_hosts) {
+    out += fmt::format("mode        {}{}\n", ModeName(group.mode()), SwitchModes(group));
+    out +=
+        fmt::format("order       {}\n", group.reproducible() ? "reproducible: sums in the order of children"
+                                                             : "as packets arrive");
+  }
   if (!group.needs().empty()) out += fmt::format("needs       {}\n", group.needs());
   out += Lacks(group);
   out += fmt::format("ranks       {} of {} joined\n", group.joined_ranks_size(), group.world_size());
   out += fmt::format("path MTU    {}\n", chosen(group.path_mtu(), " bytes"));
-  out += fmt::format("message M   {}\n", chosen(group.message_packets(), " packets"));
-  out += fmt::format("window W    {}\n", Window(group));
-  out += fmt::format("slots N     {}\n", chosen(group.slots(), ""));
+  if (!by_hosts) {
+    out += fmt::format("message M   {}\n", chosen(group.message_packets(), " packets"));
+    out += fmt::format("window W    {}\n", Window(group));
+    out += fmt::format("slots N     {}\n", chosen(group.slots(), ""));
+  }
   if (group.slots() != 0) {
     if (!group.has_failure()) out += WindowsInUse(group);
     out += fmt::format("inline      {}\n",
@@ -325,7 +373,7 @@ std::string RenderGroup(const proto::GroupState& group) {
                            ? std::string("never: data follow their control packet")
                            : fmt::format("calls of up to {} bytes are one message", group.inline_bytes()));
   }
-  if (!group.tree().empty() && !group.has_failure()) {
+  if ((!group.tree().empty() || group.path_taken() == proto::PATH_HOSTS) && !group.has_failure()) {
     out +=
         fmt::format("watched     {}\n", group.watched() ? "yes: a switch that dies as a whole is found"
                                                         : "no: not every switch has answered a witness yet");

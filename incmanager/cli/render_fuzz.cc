@@ -26,6 +26,8 @@ proto::GroupState Group() {
   group.set_world_size(2);
   (*group.mutable_switch_modes())["leaf1"] = proto::MODE_TERMINATED;
   group.set_slots(32);
+  group.set_path(proto::PATH_AUTO);
+  group.set_path_taken(proto::PATH_NETWORK);
   group.set_start_messages(2);
   (*group.mutable_windows())[1].set_messages(1);
   proto::TreeNode& root = *group.add_tree();

@@ -19,6 +19,54 @@ TEST(RenderGroup, ShowsAHostWithoutRanks) {
   EXPECT_THAT(RenderGroup(group), HasSubstr("rank 0"));
 }
 
+TEST(RenderGroup, SaysWhichPathAndWhy) {
+  proto::GroupState group;
+  group.set_path(proto::PATH_AUTO);
+  EXPECT_THAT(RenderGroup(group), HasSubstr("path        auto\n"));
+  group.set_path_taken(proto::PATH_NETWORK);
+  EXPECT_THAT(
+      RenderGroup(group),
+      HasSubstr("path        network; calls that its switches lack go by the hosts (auto was asked for)\n"));
+  group.set_path_reason("h0 does not reach h2: no links join them");
+  EXPECT_THAT(RenderGroup(group),
+              HasSubstr("path        network; calls that its switches lack are refused: h0 does "
+                        "not reach h2: no links join them (auto was asked for)\n"));
+  group.set_path_taken(proto::PATH_HOSTS);
+  group.set_path_reason("leaf3 has 0.2 of 1.0 MiB free, 0.5 needed");
+  const std::string by_hosts = RenderGroup(group);
+  EXPECT_THAT(
+      by_hosts,
+      HasSubstr("path        hosts: leaf3 has 0.2 of 1.0 MiB free, 0.5 needed (auto was asked for)\n"));
+  EXPECT_THAT(by_hosts, Not(HasSubstr("window W")));
+  EXPECT_THAT(by_hosts, Not(HasSubstr("slots N")));
+  EXPECT_THAT(by_hosts, HasSubstr("watched     no"));
+  proto::ListGroupsReply list;
+  *list.add_groups() = group;
+  EXPECT_THAT(RenderGroups(list), HasSubstr("hosts: leaf3 has 0.2 of 1.0 MiB free"));
+}
+
+// What switches would have of a group is nothing that one by the hosts has, nor will have.
+TEST(RenderGroup, AGroupByTheHostsHasNothingOfSwitches) {
+  proto::GroupState group;
+  group.set_name("g");
+  group.set_state("running");
+  group.set_world_size(4);
+  group.set_mode(proto::MODE_TRANSLATED);
+  group.set_path(proto::PATH_HOSTS);
+  for (const auto taken : {proto::PATH_UNSPECIFIED, proto::PATH_HOSTS}) {
+    group.set_path_taken(taken);
+    const std::string shown = RenderGroup(group);
+    for (const char* word : {"mode  ", "order  ", "message M", "window W", "slots N"})
+      EXPECT_THAT(shown, Not(HasSubstr(word)));
+    EXPECT_EQ(shown.find("watched") != std::string::npos, taken == proto::PATH_HOSTS);
+    group.set_path_mtu(taken == proto::PATH_HOSTS ? 4096 : 0);
+    proto::ListGroupsReply list;
+    *list.add_groups() = group;
+    EXPECT_THAT(RenderGroups(list),
+                ::testing::ContainsRegex("running  0 of 4  -     [0-9]+ +-  -  -         hosts"));
+  }
+}
+
 TEST(RenderGroup, SaysWhetherAGroupIsWatched) {
   proto::GroupState group;
   EXPECT_THAT(RenderGroup(group), Not(HasSubstr("watched")));
@@ -45,7 +93,8 @@ TEST(RenderGroup, SaysWhichWindowsRanksUseAndWhy) {
   EXPECT_THAT(RenderGroup(group), HasSubstr("window W    8 messages at most, 7 to begin with (why)\n"));
   EXPECT_THAT(RenderGroup(group), HasSubstr("in use      7 messages: no trials yet\n"));
 
-  const auto tell = [&group](uint32_t rank, uint32_t messages, uint32_t ns, uint32_t before, uint32_t ns_before) {
+  const auto tell = [&group](uint32_t rank, uint32_t messages, uint32_t ns, uint32_t before,
+                             uint32_t ns_before) {
     proto::WindowInUse& window = (*group.mutable_windows())[rank];
     window.set_messages(messages);
     window.set_ns_per_packet(ns);

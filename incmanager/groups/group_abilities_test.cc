@@ -1,5 +1,6 @@
 // Groups and what their switches can do: types, operations and payloads (docs/DEPLOY.md, "Types and
 // operations").
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,17 +14,10 @@ namespace epic::manager {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using testing::GroupWorldFixture;
 using ::testing::HasSubstr;
-
-// Two leaves with two hosts each, and two spines that join them; the tree takes spine1 if both are as good.
-testing::TopologyBuilder TwoSpines() {
-  testing::TopologyBuilder builder;
-  builder.Switch("spine1").Switch("spine2").Switch("leaf1").Switch("leaf2");
-  for (const char* host : {"h0", "h1", "h2", "h3"}) builder.Host(host);
-  for (const char* leaf : {"leaf1", "leaf2"}) builder.Link("spine1", leaf).Link("spine2", leaf);
-  return builder.Link("leaf1", "h0").Link("leaf1", "h1").Link("leaf2", "h2").Link("leaf2", "h3");
-}
+using ::testing::UnorderedElementsAre;
 
 // The switch states these abilities from now on.
 void State(GroupWorldFixture* w, const std::string& name, const Abilities& abilities,
@@ -42,21 +36,22 @@ std::vector<std::string> Placed(GroupWorldFixture* w) {
   return names;
 }
 
-GroupSpec Needing(const std::string& types, const std::string& operations) {
+GroupSpec Needing(const std::string& types, const std::string& operations, uint32_t world_size = 4) {
   GroupSpec spec;
   spec.name = "g";
-  spec.world_size = 4;
+  spec.world_size = world_size;
+  spec.path = Path::kNetwork;
   if (!types.empty()) EPIC_CHECK(AddTypes(types, &spec.needs).empty());
   if (!operations.empty()) EPIC_CHECK(AddOps(operations, &spec.needs).empty());
   return spec;
 }
 
 TEST(GroupAbilities, ATreeOfSwitchesThatHaveEverythingComesFirst) {
-  GroupWorldFixture w(TwoSpines());
+  GroupWorldFixture w(testing::TwoSpines());
   w.JoinAll(4);
   EXPECT_THAT(Placed(&w), Contains("spine1"));
 
-  GroupWorldFixture around(TwoSpines());
+  GroupWorldFixture around(testing::TwoSpines());
   State(&around, "spine1", Abilities::First());
   around.JoinAll(4);
   EXPECT_THAT(Placed(&around), Contains("spine2"));
@@ -80,9 +75,18 @@ TEST(GroupAbilities, WithoutAnotherTreeRanksAreToldWhatIsMissingWhere) {
     EXPECT_EQ(joined->lacks.size(), 8u + 6u) << "each once";
   }
   EXPECT_THAT(w.world.notes,
-              Contains(HasSubstr("operations product, band, bor, bxor, land and lor are refused: "
+              Contains(HasSubstr("operations product, band, bor, bxor, land and lor go by the hosts: "
                                  "not in leaf1 (version 0.1.0)")));
   EXPECT_EQ(w.table.Find("g")->lacks.size(), 14u);
+  EXPECT_TRUE(w.Last<JoinedReply>(100)->hosts_reach);
+
+  GroupWorldFixture network(testing::Tree32());
+  State(&network, "leaf1", Abilities::First());
+  network.path = Path::kNetwork;
+  network.JoinAll(4);
+  network.AnswerInstalls();
+  EXPECT_THAT(network.world.notes, Contains(HasSubstr("are refused: not in leaf1 (version 0.1.0)")));
+  EXPECT_FALSE(network.Last<JoinedReply>(100)->hosts_reach);
 }
 
 TEST(GroupAbilities, EachLackIsTheFirstSwitchs) {
@@ -134,7 +138,7 @@ TEST(GroupAbilities, WhatAGroupNeedsIsHadOrTheRefusalSaysWhy) {
 
 // spine2 has all but INT8, spine1 the first only.
 TEST(GroupAbilities, WhereNoTreeHasEverythingOneHasWhatIsNeeded) {
-  GroupWorldFixture w(TwoSpines());
+  GroupWorldFixture w(testing::TwoSpines());
   State(&w, "spine1", Abilities::First());
   Abilities int8;
   int8.Add(DataType::kInt8);
@@ -148,7 +152,7 @@ TEST(GroupAbilities, WhereNoTreeHasEverythingOneHasWhatIsNeeded) {
 }
 
 TEST(GroupAbilities, AGroupGoesAroundASwitchWithASmallerPayload) {
-  GroupWorldFixture w(TwoSpines());
+  GroupWorldFixture w(testing::TwoSpines());
   State(&w, "spine1", Abilities::All(), 1024);
   GroupSpec spec = Needing("", "");
   spec.path_mtu = 4096;
@@ -163,6 +167,130 @@ TEST(GroupAbilities, AGroupGoesAroundASwitchWithASmallerPayload) {
   tree.JoinAll(4);
   EXPECT_EQ(tree.Last<Failure>(100)->code, ErrorCode::kMtu);
   EXPECT_THAT(tree.Last<Failure>(100)->message, HasSubstr("the engine of leaf1"));
+}
+
+// The ranks of group "g" join, one on each of these hosts.
+void JoinFrom(GroupWorldFixture* w, const std::vector<std::string>& hosts) {
+  const auto size = static_cast<uint32_t>(hosts.size());
+  for (uint32_t rank = 0; rank < size; ++rank)
+    w->table.OnJoin(w->now, 100 + rank, w->Request(hosts[rank], rank, size));
+}
+
+// Leaf1 has one rank, whose packets it passes on to root.
+TEST(GroupAbilities, WhoOnlyForwardsMayLackWhatTheGroupNeeds) {
+  GroupWorldFixture w(testing::Tree32());
+  State(&w, "leaf1", Abilities::First(), 1024);
+  GroupSpec spec = Needing("float64", "product", 3);
+  spec.path_mtu = 4096;
+  ASSERT_TRUE(w.table.Create(spec).ok());
+  JoinFrom(&w, {"h0", "h2", "h3"});
+  EXPECT_THAT(Placed(&w), ElementsAre("root", "leaf2"));
+  w.AnswerInstalls();
+  ASSERT_NE(w.Last<JoinedReply>(100), nullptr);
+  EXPECT_EQ(w.Last<JoinedReply>(100)->abilities, Abilities::All());
+}
+
+TEST(GroupAbilities, OfAFatTreeWithOneRankBelowEachEdgeTheEdgesMayLack) {
+  GroupWorldFixture w(testing::FatTree4());
+  for (int edge = 1; edge <= 8; ++edge) State(&w, fmt::format("edge{}", edge), Abilities::First());
+  State(&w, "agg1", Abilities::First());
+  ASSERT_TRUE(w.table.Create(Needing("", "product", 8)).ok());
+  JoinFrom(&w, {"h0", "h2", "h4", "h6", "h8", "h10", "h12", "h14"});
+  EXPECT_THAT(Placed(&w), UnorderedElementsAre("core3", "agg2", "agg4", "agg6", "agg8"))
+      << "the aggregation switch that lacks it is none of them";
+}
+
+// a and b with two hosts each, and mid between them.
+TEST(GroupAbilities, ALongerWayIsGoneForWhatTheGroupNeedsOnly) {
+  testing::TopologyBuilder chain;
+  chain.Switch("a").Switch("mid").Switch("b").Host("h0").Host("h1").Host("h2").Host("h3");
+  chain.Link("a", "mid").Link("mid", "b");
+  chain.Link("a", "h0").Link("a", "h1").Link("b", "h2").Link("b", "h3");
+
+  GroupWorldFixture needing(chain);
+  State(&needing, "mid", Abilities::First());
+  ASSERT_TRUE(needing.table.Create(Needing("", "product")).ok());
+  needing.JoinAll(4);
+  EXPECT_THAT(Placed(&needing), ElementsAre("a", "b"));
+
+  GroupWorldFixture any(chain);
+  State(&any, "mid", Abilities::First());
+  any.JoinAll(4);
+  EXPECT_THAT(Placed(&any), ElementsAre("mid", "a", "b"));
+}
+
+// From r to both leaves: by a, which is the shortest way, or by d1 and d2 to the one and e1 and e2 to the
+// other.
+TEST(GroupAbilities, ALongerWayMayBeThatOfSeveralLinks) {
+  testing::TopologyBuilder builder;
+  for (const char* name : {"a", "d1", "d2", "e1", "e2", "leaf1", "leaf2", "r"}) builder.Switch(name);
+  builder.Host("h0").Host("h1").Host("h2").Link("r", "h0").Link("leaf1", "h1").Link("leaf2", "h2");
+  builder.Link("r", "a").Link("a", "leaf1").Link("a", "leaf2");
+  builder.Link("r", "d1").Link("d1", "d2").Link("d2", "leaf1");
+  builder.Link("r", "e1").Link("e1", "e2").Link("e2", "leaf2");
+  GroupWorldFixture w(builder);
+  State(&w, "a", Abilities::First());
+  ASSERT_TRUE(w.table.Create(Needing("", "product", 3)).ok());
+  w.JoinAll(3);
+  EXPECT_THAT(Placed(&w), ElementsAre("r"));
+}
+
+// Below core two pods: that of leaf1 and leaf2 has a or c, which are as near, the other one has x.
+TEST(GroupAbilities, OfEqualPathsThatOverASwitchThatHasMoreIsTaken) {
+  testing::TopologyBuilder builder;
+  for (const char* name : {"a", "c", "core", "leaf1", "leaf2", "leaf3", "leaf4", "x"}) builder.Switch(name);
+  for (uint32_t host = 0; host < 8; ++host) builder.Host(fmt::format("h{}", host));
+  for (const char* middle : {"a", "c", "x"}) builder.Link("core", middle);
+  for (const char* leaf : {"leaf1", "leaf2"}) builder.Link("a", leaf).Link("c", leaf);
+  for (const char* leaf : {"leaf3", "leaf4"}) builder.Link("x", leaf);
+  for (uint32_t host = 0; host < 8; ++host)
+    builder.Link(fmt::format("leaf{}", 1 + host / 2), fmt::format("h{}", host));
+  for (const char* operations : {"", "product"}) {
+    GroupWorldFixture w(builder);
+    State(&w, "a", Abilities::First());
+    ASSERT_TRUE(w.table.Create(Needing("", operations, 8)).ok());
+    w.JoinAll(8);
+    EXPECT_THAT(Placed(&w), UnorderedElementsAre("c", "core", "leaf1", "leaf2", "leaf3", "leaf4", "x"))
+        << operations;
+  }
+}
+
+// Leaf1 can not be avoided, and has all but INT8.
+TEST(GroupAbilities, OneLackThatCannotBeAvoidedLeavesAllOtherWishes) {
+  GroupWorldFixture w(testing::TwoSpines());
+  Abilities int8;
+  int8.Add(DataType::kInt8);
+  State(&w, "leaf1", int8.Lacking(Abilities::All()));
+  State(&w, "spine1", Abilities::First());
+  w.JoinAll(4);
+  EXPECT_THAT(Placed(&w), Contains("spine2"));
+  w.AnswerInstalls();
+  ASSERT_EQ(w.Last<JoinedReply>(100)->lacks.size(), 1u);
+  EXPECT_EQ(w.Last<JoinedReply>(100)->lacks[0].what, "type int8");
+}
+
+// Leaf1 has one rank, so that the payload which it takes is nothing to the choice between the spines.
+TEST(GroupAbilities, TheSmallPayloadOfWhoOnlyForwardsDoesNotCount) {
+  GroupWorldFixture w(testing::TwoSpines());
+  State(&w, "leaf1", Abilities::All(), 1024);
+  State(&w, "spine1", Abilities::All(), 1024);
+  GroupSpec spec = Needing("", "", 3);
+  spec.path_mtu = 4096;
+  ASSERT_TRUE(w.table.Create(spec).ok());
+  JoinFrom(&w, {"h0", "h2", "h3"});
+  EXPECT_THAT(Placed(&w), ElementsAre("spine2", "leaf2"));
+}
+
+TEST(GroupAbilities, EverySwitchThatMustAggregateAndLacksIsNamed) {
+  GroupWorldFixture w(testing::Tree32());
+  State(&w, "leaf1", Abilities::First());
+  State(&w, "leaf2", Abilities::First());
+  ASSERT_TRUE(w.table.Create(Needing("", "product")).ok());
+  w.JoinAll(4);
+  ASSERT_NE(w.Last<Failure>(100), nullptr);
+  EXPECT_EQ(w.Last<Failure>(100)->message,
+            "no tree: operation product is not in leaf1 (version 0.1.0); operation product is not in leaf2 "
+            "(version 0.1.0)");
 }
 
 }  // namespace

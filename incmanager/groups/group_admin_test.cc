@@ -34,6 +34,7 @@ TEST(GroupTable, SwitchTrouble) {
   for (NodeId node = 0; node < w.topology.switch_count; ++node)
     EXPECT_EQ(w.switches.OnVerdict(node, watch.VerdictOf(later, node)), node == leaf2);
   EXPECT_EQ(w.Phase(), "running");
+  w.path = Path::kNetwork;
   w.table.OnJoin(w.now, 200, w.Request("h1", 0, 2, "other"));
   w.table.OnJoin(w.now, 201, w.Request("h2", 1, 2, "other"));
   const auto* refused = w.Last<Failure>(201);
@@ -110,6 +111,7 @@ TEST(GroupTable, PathMtuIsTheLeastOfAllAndMayNotBeExceeded) {
   GroupSpec spec;
   spec.name = "big";
   spec.world_size = 2;
+  spec.path = Path::kNetwork;
   spec.path_mtu = 2048;
   ASSERT_TRUE(w.table.Create(spec).ok());
   small.group = "big";

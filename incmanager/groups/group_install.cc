@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "base/psn.h"
 #include "incmanager/groups/group_table.h"
@@ -15,8 +16,6 @@ constexpr size_t kMaxNameBytes = 64;
 // The header before inlined data (docs/PROTOCOL.md, section 3).
 constexpr uint32_t kControlBytes = 64;
 constexpr uint32_t kPathMtus[] = {256, 512, 1024, 2048, 4096};
-// IPv4, UDP, BTH, immediate and ICRC around the payload.
-constexpr uint32_t kHeaderBytes = 20 + 8 + 12 + 4 + 4;
 
 bool IsPathMtu(uint32_t mtu) {
   return std::find(std::begin(kPathMtus), std::end(kPathMtus), mtu) != std::end(kPathMtus);
@@ -26,6 +25,35 @@ bool IsPathMtu(uint32_t mtu) {
 bool IsName(const std::string& name) {
   return !name.empty() && name.size() <= kMaxNameBytes &&
          std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+// "leaf3 has 0.2 of 1.0 MiB free, 0.5 needed", of the words of an engine (Engine::Install); empty if they are
+// others.
+std::string BriefMemory(const std::string& name, const std::string& message) {
+  unsigned long long needed = 0, left = 0, all = 0;
+  if (std::sscanf(message.c_str(), "arena: %llu bytes needed, %llu of %llu bytes left", &needed, &left,
+                  &all) != 3)
+    return {};
+  struct Unit {
+    const char* name;
+    double bytes;
+  };
+  for (const Unit unit : {Unit{"MiB", 1 << 20}, Unit{"KiB", 1 << 10}}) {
+    const auto in = [unit](unsigned long long bytes) {
+      return fmt::format("{:.1f}", static_cast<double>(bytes) / unit.bytes);
+    };
+    if (static_cast<double>(all) < unit.bytes || in(needed) == in(left)) continue;
+    return fmt::format("{} has {} of {} {} free, {} needed", name, in(left), in(all), unit.name, in(needed));
+  }
+  return fmt::format("{} has {} of {} bytes free, {} needed", name, left, all, needed);
+}
+
+// Without what gRPC has to say of it, which is long.
+std::string BriefSilence(const std::string& name, const std::string& message) {
+  constexpr std::string_view kSilent = " does not answer";
+  const size_t at = message.find(kSilent);
+  return at == std::string::npos ? ""
+                                 : fmt::format("switch {}: {}", name, message.substr(0, at + kSilent.size()));
 }
 
 Failure Invalid(const std::string& message) { return {ErrorCode::kInvalidArgument, message, -1, ""}; }
@@ -51,6 +79,10 @@ Failure GroupTable::CheckJoin(const JoinRequest& join) const {
     return RankFailure(ErrorCode::kInvalidArgument, join.rank,
                        fmt::format("mode: rank {} asks for {}, which is none of {}", join.rank,
                                    NumberOf(join.mode), ModeChoice()));
+  if (join.path != Path::kUnspecified && !IsPath(join.path))
+    return RankFailure(ErrorCode::kInvalidArgument, join.rank,
+                       fmt::format("path: rank {} asks for {}, which is none of auto, network and hosts",
+                                   join.rank, static_cast<int>(join.path)));
   if (!topology_->FindHostByAddress(join.ip)) {
     return RankFailure(ErrorCode::kNotFound, join.rank,
                        fmt::format("ip: the topology {} has no host with the address {} (rank {}, {})",
@@ -70,6 +102,12 @@ Failure GroupTable::CheckAgainst(const Group& group, const JoinRequest& join, No
     return RankFailure(ErrorCode::kMismatch, join.rank,
                        fmt::format("mode: rank {} asks for mode {}, the group {} has mode {}", join.rank,
                                    NumeralOf(join.mode), spec.name, NumeralOf(spec.mode)));
+  }
+  // Any path is right for a rank that asks for none.
+  if (join.path != Path::kUnspecified && join.path != Path::kAuto && join.path != spec.path) {
+    return RankFailure(ErrorCode::kMismatch, join.rank,
+                       fmt::format("path: rank {} asks for path {}, the group {} has path {}", join.rank,
+                                   Name(join.path), spec.name, Name(spec.path)));
   }
   if (group.phase == GroupPhase::kLeaving) {
     return {ErrorCode::kAlreadyExists,
@@ -97,48 +135,6 @@ Failure GroupTable::CheckAgainst(const Group& group, const JoinRequest& join, No
   return {};
 }
 
-std::variant<uint32_t, Failure> GroupTable::ChoosePathMtu(const Group& group, const Tree& tree) const {
-  uint32_t possible = std::min(options_.max_path_mtu, topology_->path_mtu);
-  std::string by = fmt::format("the links of topology {}", topology_->name);
-  Failure culprit{ErrorCode::kMtu, "", -1, ""};
-  const auto limit = [&](uint32_t mtu, const std::string& what, int32_t rank,
-                         const std::string& switch_name) {
-    if (mtu >= possible) return;
-    possible = mtu;
-    by = what;
-    culprit.rank = rank;
-    culprit.switch_name = switch_name;
-  };
-  for (const auto& [rank, member] : group.members) {
-    limit(member.join.max_path_mtu,
-          fmt::format("host {} (rank {})", topology_->nodes[member.host].name, rank),
-          static_cast<int32_t>(rank), "");
-  }
-  for (const TreeInner& inner : tree.inner) {
-    const EngineReport& engine = switches_->entry(inner.node).engine;
-    limit(engine.max_path_mtu, fmt::format("the engine of {}", engine.name), -1, engine.name);
-    for (const PortState& port : engine.ports) {
-      const bool used = port.name == inner.parent_port ||
-                        std::any_of(inner.children.begin(), inner.children.end(),
-                                    [&port](const TreeChild& c) { return c.port == port.name; });
-      if (!used || port.mtu == 0) continue;
-      const uint32_t carried = port.mtu < kHeaderBytes ? 0 : port.mtu - kHeaderBytes;
-      limit(carried, fmt::format("the link at {}:{} (MTU {})", engine.name, port.name, port.mtu), -1,
-            engine.name);
-    }
-  }
-  uint32_t chosen = 0;
-  for (const uint32_t mtu : kPathMtus) {
-    if (mtu <= possible) chosen = mtu;
-  }
-  if (chosen == 0 || group.spec.path_mtu > chosen) {
-    culprit.message = fmt::format("path_mtu: {} is more than {} carries ({})",
-                                  std::max(group.spec.path_mtu, kPathMtus[0]), by, chosen);
-    return culprit;
-  }
-  return group.spec.path_mtu != 0 ? group.spec.path_mtu : chosen;
-}
-
 std::variant<Window, Failure> GroupTable::ChooseGroupWindow(const Group& group, const Tree& tree,
                                                             uint32_t path_mtu) const {
   WindowRequest request;
@@ -157,8 +153,7 @@ std::variant<Window, Failure> GroupTable::ChooseGroupWindow(const Group& group, 
   return ChooseWindow(request);
 }
 
-void GroupTable::Install(Nanos now, Group* group) {
-  group->phase = GroupPhase::kInstalling;
+Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   std::vector<NodeId> hosts;
   std::vector<JoinRequest> ranks;
   for (const auto& [rank, member] : group->members) {
@@ -167,13 +162,13 @@ void GroupTable::Install(Nanos now, Group* group) {
   }
   const SwitchModes switch_modes = ModesOf(group->spec);
   const auto tree = ChooseTree(*group, switch_modes, hosts);
-  if (const auto* failure = std::get_if<Failure>(&tree)) return FailGroup(now, group, *failure);
+  if (const auto* failure = std::get_if<Failure>(&tree)) return *failure;
   const auto& built = std::get<Tree>(tree);
   const auto mtu = ChoosePathMtu(*group, built);
-  if (const auto* failure = std::get_if<Failure>(&mtu)) return FailGroup(now, group, *failure);
+  if (const auto* failure = std::get_if<Failure>(&mtu)) return *failure;
   group->path_mtu = std::get<uint32_t>(mtu);
   const auto window = ChooseGroupWindow(*group, built, group->path_mtu);
-  if (const auto* failure = std::get_if<Failure>(&window)) return FailGroup(now, group, *failure);
+  if (const auto* failure = std::get_if<Failure>(&window)) return *failure;
   const auto& chosen = std::get<Window>(window);
   group->message_packets = chosen.message_packets;
   group->window_messages = chosen.window_messages;
@@ -209,8 +204,10 @@ void GroupTable::Install(Nanos now, Group* group) {
   }
   auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, super_frame_ports, start_psn, now,
                        &random_, &qpns_);
-  if (const auto* failure = std::get_if<Failure>(&plan)) return FailGroup(now, group, *failure);
+  if (const auto* failure = std::get_if<Failure>(&plan)) return *failure;
   group->plan = std::move(std::get<GroupPlan>(plan));
+  group->path_taken = Path::kNetwork;
+  TellHostsReach(group);
   TellAbilities(group);
   if (const auto& half = group->plan.half_super_frames; !half.empty()) {
     world_->Note(
@@ -222,6 +219,7 @@ void GroupTable::Install(Nanos now, Group* group) {
   group->placed = now;
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);
   for (const ContextPlan& context : group->plan.contexts) world_->Install(context.node, context);
+  return {};
 }
 
 void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status,
@@ -237,7 +235,9 @@ void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const St
     if (status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kDeadlineExceeded) {
       code = ErrorCode::kSwitchLost;
     }
-    return FailGroup(now, &group, SwitchFailure(code, name, fmt::format("switch {}: {}", name, message)));
+    Failure failure = SwitchFailure(code, name, fmt::format("switch {}: {}", name, message));
+    failure.brief = code == ErrorCode::kSwitchLost ? BriefSilence(name, message) : BriefMemory(name, message);
+    return RefuseNetwork(now, &group, failure);
   }
   for (ContextPlan& context : group.plan.contexts) {
     if (context.node == node) context.arena_bytes = arena_bytes;
@@ -248,11 +248,16 @@ void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const St
 
 void GroupTable::Run(Group* group) {
   group->phase = GroupPhase::kRunning;
-  world_->Note(
-      fmt::format("group {}: running with {} ranks over {} switches, root {}, path MTU {}, M {}, W {}",
-                  group->spec.name, group->spec.world_size, group->plan.contexts.size(),
-                  topology_->nodes[group->plan.contexts[0].node].name, group->path_mtu,
-                  group->message_packets, group->window_messages));
+  const std::string running =
+      fmt::format("group {}: running with {} ranks", group->spec.name, group->spec.world_size);
+  if (group->path_taken == Path::kHosts) {
+    world_->Note(
+        fmt::format("{} by the hosts, path MTU {}: {}", running, group->path_mtu, group->path_reason));
+  } else {
+    world_->Note(fmt::format("{} over {} switches, root {}, path MTU {}, M {}, W {}", running,
+                             group->plan.contexts.size(), topology_->nodes[group->plan.contexts[0].node].name,
+                             group->path_mtu, group->message_packets, group->window_messages));
+  }
   for (const auto& [rank, member] : group->members) world_->Send(member.session, group->plan.replies[rank]);
 }
 
@@ -280,6 +285,7 @@ Status GroupTable::CheckModes(const GroupSpec& spec) const {
 Status GroupTable::Create(const GroupSpec& asked) {
   GroupSpec spec = asked;
   if (spec.mode == Mode::kUnspecified) spec.mode = kDefaultMode;
+  if (spec.path == Path::kUnspecified) spec.path = Path::kAuto;
   const auto invalid = [](const std::string& message) {
     return MakeStatus(StatusCode::kInvalidArgument, message);
   };
@@ -291,6 +297,13 @@ Status GroupTable::Create(const GroupSpec& asked) {
   }
   if (spec.world_size < 2 || spec.world_size > kMaxWorldSize) {
     return invalid(fmt::format("size: {} is not between 2 and {}", spec.world_size, kMaxWorldSize));
+  }
+  if (!IsPath(spec.path)) {
+    return invalid(fmt::format("path: {} is none of auto, network and hosts", static_cast<int>(spec.path)));
+  }
+  if (spec.path == Path::kHosts && spec.world_size > kMostHostRanks) {
+    return invalid(
+        fmt::format("size: {} is more than the {} ranks of path hosts", spec.world_size, kMostHostRanks));
   }
   if (!spec.hosts.empty() && spec.hosts.size() != spec.world_size) {
     return invalid(fmt::format("hosts: {} are named for {} ranks", spec.hosts.size(), spec.world_size));

@@ -107,7 +107,9 @@ TEST(GroupModes, SwitchesThatDoNotOfferTheModeAreNamed) {
   report.modes = {};
   report.modes.Add(Mode::kTranslated);
   ASSERT_TRUE(w.switches.Heartbeat(w.now, "leaf2", &report).ok());
-  ASSERT_TRUE(w.table.Create(Spec(Mode::kAugmented, 4)).ok());
+  GroupSpec spec = Spec(Mode::kAugmented, 4);
+  spec.path = Path::kNetwork;
+  ASSERT_TRUE(w.table.Create(spec).ok());
   w.JoinAll(4);
   const auto* failure = w.Last<Failure>(100);
   ASSERT_NE(failure, nullptr);

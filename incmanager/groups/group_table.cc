@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace epic::manager {
 namespace {
@@ -78,10 +79,13 @@ Group& GroupTable::NewGroup(const JoinRequest& join) {
     group.spec = reserved->second;
     group.reserved = true;
     group.generation = ++generations_[join.group];
+    group.path_asked_by = "its operator";
   } else {
     group.spec.name = join.group;
     group.spec.world_size = join.world_size;
     group.spec.mode = join.mode == Mode::kUnspecified ? kDefaultMode : join.mode;
+    group.spec.path = join.path == Path::kUnspecified ? Path::kAuto : join.path;
+    group.path_asked_by = fmt::format("rank {}", join.rank);
   }
   group.id = next_id_++;
   group.phase = GroupPhase::kJoining;
@@ -155,6 +159,13 @@ void GroupTable::OnAbort(Nanos now, SessionId session, const std::string& reason
   FailGroup(now, group,
             RankFailure(ErrorCode::kAborted, rank,
                         fmt::format("rank {} on {} aborted: {}", rank, Describe(*member), reason)));
+}
+
+void GroupTable::OnMismatch(Nanos now, SessionId session, const std::string& how) {
+  Member* member = nullptr;
+  Group* group = OfSession(session, &member);
+  if (group == nullptr) return;
+  FailGroup(now, group, {ErrorCode::kMismatch, how.empty() ? "the ranks' calls differ" : how, -1, ""});
 }
 
 void GroupTable::OnWindow(SessionId session, const WindowInUse& window) {
@@ -254,15 +265,24 @@ void GroupTable::StartRemoval(Nanos now, Group* group) {
   if (group->removal_started) return;
   group->removal_started = true;
   for (const ContextPlan& context : group->plan.contexts) group->removing.insert(context.node);
-  if (group->removing.empty()) return FinishRemoval(now, group->id);
   for (const ContextPlan& context : group->plan.contexts)
     world_->Remove(context.node, group->id, group->generation);
+  FinishIfRemoved(now, group);
 }
 
 void GroupTable::OnRemoved(Nanos now, NodeId node, uint64_t group_id) {
   const auto found = groups_.find(group_id);
-  if (found == groups_.end() || found->second.removing.erase(node) == 0) return;
-  if (found->second.removing.empty()) FinishRemoval(now, group_id);
+  if (found == groups_.end()) return;
+  Group& group = found->second;
+  // A group has contexts or it goes by the hosts, so that the answer can be to one removal only.
+  if (group.removing.erase(node) + group.removing_refused.erase(node) == 0) return;
+  if (group.removing_refused.empty()) ReleasePlan(std::exchange(group.refused, {}), now, &qpns_);
+  FinishIfRemoved(now, &group);
+}
+
+void GroupTable::FinishIfRemoved(Nanos now, Group* group) {
+  if (group->removal_started && group->removing.empty() && group->removing_refused.empty())
+    FinishRemoval(now, group->id);
 }
 
 void GroupTable::FinishRemoval(Nanos now, uint64_t id) {
@@ -289,7 +309,11 @@ void GroupTable::FailWhere(Nanos now, const std::function<bool(const Group&)>& i
   for (auto& [id, group] : groups_) {
     if (group.phase != GroupPhase::kFailed && is_hit(group)) hit.push_back(&group);
   }
-  for (Group* group : hit) FailGroup(now, group, failure);
+  // A switch that goes while it is asked for its part of the tree refuses it.
+  for (Group* group : hit) {
+    group->phase == GroupPhase::kInstalling ? RefuseNetwork(now, group, failure)
+                                            : FailGroup(now, group, failure);
+  }
 }
 
 void GroupTable::OnContextsLost(Nanos now, NodeId node) {
@@ -336,7 +360,9 @@ WatchedSwitches GroupTable::Watched() const {
 std::optional<std::set<NodeId>> GroupTable::Removing(uint64_t group_id) const {
   const auto found = groups_.find(group_id);
   if (found == groups_.end()) return std::nullopt;
-  return found->second.removing;
+  std::set<NodeId> removing = found->second.removing;
+  removing.insert(found->second.removing_refused.begin(), found->second.removing_refused.end());
+  return removing;
 }
 
 std::vector<uint64_t> GroupTable::GroupsOn(NodeId node) const {

@@ -33,8 +33,17 @@ struct WaitingNote {
   std::vector<uint32_t> missing_ranks;
 };
 struct LeftNote {};
+// One end of a connection between two ranks; see PeerEnd in proto/manager.proto.
+struct PeerEnd {
+  uint32_t rank = 0;  // said by a rank: whom it is for; said to a rank: who says it
+  Ipv4 ip{};          // said to a rank
+  uint32_t qpn = 0;
+  uint32_t psn = 0;
+  bool ready = false;
+  bool super_frames = false;  // said to a rank: it may send them
+};
 // What a rank is told; a Failure and a LeftNote end its session.
-using SessionEvent = std::variant<WaitingNote, JoinedReply, Failure, LeftNote>;
+using SessionEvent = std::variant<WaitingNote, JoinedReply, Failure, LeftNote, PeerEnd>;
 
 class GroupWorld {
  public:
@@ -51,6 +60,8 @@ class GroupWorld {
 
 // What ranks take; kMaxInlineBytes in protocol/types.h.
 inline constexpr uint32_t kMostInlineBytes = 32 * 1024 - 64;
+// How many ranks go by the hosts; kMaxHostRanks in commlib/core/host_path.h.
+inline constexpr uint32_t kMostHostRanks = 512;
 
 struct GroupOptions {
   Nanos join_timeout = 120 * kSecond;
@@ -80,6 +91,7 @@ struct GroupSpec {
   std::optional<uint32_t> inline_bytes;  // most data of a call that travel in its control message
   Abilities needs;                       // that each switch of the tree must have
   std::string wrong;                     // with what was asked for, as far as it did not fit here
+  Path path = Path::kUnspecified;        // auto
 };
 
 enum class GroupPhase : uint8_t { kReserved, kJoining, kInstalling, kRunning, kLeaving, kFailed };
@@ -101,6 +113,7 @@ struct Member {
   bool open = true;    // the session still lives
   bool left = false;
   std::optional<WindowInUse> window;  // once it has tried others
+  std::map<uint32_t, PeerEnd> ends;   // that it has said last, by the rank that they are for
 };
 
 // One life of a group, from the first join to the removal of its contexts.
@@ -121,7 +134,16 @@ struct Group {
   uint32_t slots = 0;
   uint32_t inline_bytes = 0;
   std::string window_reason;
-  std::vector<Lack> lacks;  // of the switches of the plan
+  std::vector<Lack> lacks;               // of the switches of the plan
+  Path path_taken = Path::kUnspecified;  // kNetwork or kHosts, once that is decided
+  std::string path_asked_by;             // of a path other than auto: "its operator" or "rank 2"
+  std::string path_reason;               // as in JoinedReply
+  bool hosts_reach = false;
+  bool hosts_connect = false;  // its footprint has the ways between its hosts
+  // Of a group that goes by the hosts since a switch refused its context: what was asked of the switches, and
+  // those that have not removed it yet.
+  GroupPlan refused;
+  std::set<NodeId> removing_refused;
   Failure failure;
   Nanos next_waiting = 0;
   Nanos remove_at = kNever;     // of a failed group
@@ -140,8 +162,16 @@ class GroupTable {
   void OnJoin(Nanos now, SessionId session, const JoinRequest& join);
   void OnLeave(Nanos now, SessionId session);
   void OnAbort(Nanos now, SessionId session, const std::string& reason);
+  // The ranks' calls differ, which one of them has found out between the hosts: all are told it in its words,
+  // if it has any.
+  void OnMismatch(Nanos now, SessionId session, const std::string& how);
   // Of use to people only. Passed over if the group does not run, or its ranks may not use such a window.
   void OnWindow(SessionId session, const WindowInUse& window);
+  // Passed on to the rank that it is for, while both are in the group and it runs; else passed over. What no
+  // rank may say (another rank than those of the group, a QPN or PSN that is none, a second queue pair for
+  // the same rank, readiness twice, connections in a group whose hosts make none) ends the group as an abort
+  // does, with INVALID_ARGUMENT and who said it.
+  void OnPeer(Nanos now, SessionId session, const PeerEnd& end);
   void OnSessionClosed(Nanos now, SessionId session);
   bool HasSession(SessionId session) const { return sessions_.contains(session); }
 
@@ -181,15 +211,32 @@ class GroupTable {
   Group* Live(const std::string& name);
   Group* OfSession(SessionId session, Member** member);
 
+  // Which path: group_path.cc.
   void Install(Nanos now, Group* group);
+  void RefuseNetwork(Nanos now, Group* group, const Failure& failure);
+  void GoByHosts(Nanos now, Group* group, const Failure& refused);
+  struct HostsWay {
+    Footprint footprint;
+    uint32_t path_mtu = 0;
+  };
+  // The way between the hosts, with this path MTU (0: the largest that it carries). Errors: kNoTree naming
+  // two hosts and what is between them, kUnsupported (too many ranks), kMtu.
+  std::variant<HostsWay, Failure> WayOfHosts(const Group& group, uint32_t path_mtu) const;
+  void TellHostsReach(Group* group) const;
+  Failure CrossHostsWay(Group* group) const;
+  bool CarriesSuperFrames(NodeId from, NodeId to) const;
+  void FinishIfRemoved(Nanos now, Group* group);
+
+  Failure InstallInNetwork(Nanos now, Group* group);
   std::variant<uint32_t, Failure> ChoosePathMtu(const Group& group, const Tree& tree) const;
+  std::variant<uint32_t, Failure> ChooseHostsMtu(const Group& group, const Footprint& footprint,
+                                                 uint32_t wanted) const;
   std::variant<Window, Failure> ChooseGroupWindow(const Group& group, const Tree& tree,
                                                   uint32_t path_mtu) const;
   SwitchModes ModesOf(const GroupSpec& spec) const;
   std::variant<Tree, Failure> ChooseTree(const Group& group, const SwitchModes& switch_modes,
                                          const std::vector<NodeId>& hosts) const;
-  std::vector<SwitchOffer> Offers(const GroupSpec& spec, const SwitchModes& switch_modes,
-                                  const Abilities& needs, uint32_t path_mtu) const;
+  std::vector<SwitchOffer> Offers(const GroupSpec& spec, const SwitchModes& switch_modes) const;
   void TellAbilities(Group* group) const;
 
   void Run(Group* group);

@@ -281,6 +281,7 @@ TEST(GroupTable, FailedGroupIsRemovedAfterALingerAndItsNameIsFreeAtOnce) {
 
 TEST(GroupTable, RefusedInstallUndoesTheOthers) {
   GroupWorldFixture w(testing::Tree32());
+  w.path = Path::kNetwork;
   w.JoinAll(4);
   ASSERT_EQ(w.world.installs.size(), 3u);
   const uint64_t id = w.world.installs[0].second.group_id;

@@ -62,6 +62,7 @@ class GroupWorldFixture {
     join.max_outstanding = 129;
     join.host_name = host;
     join.pid = 1000 + rank;
+    join.path = path;
     return join;
   }
   // Sessions are numbered 100 + rank.
@@ -97,6 +98,7 @@ class GroupWorldFixture {
   SwitchTable switches;
   GroupTable table;
   std::vector<ContextPlan> installed;
+  Path path = Path::kUnspecified;  // that ranks ask for from now on
 };
 
 // What a join is answered with at once.

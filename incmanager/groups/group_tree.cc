@@ -11,14 +11,17 @@ SwitchModes GroupTable::ModesOf(const GroupSpec& spec) const {
   return modes;
 }
 
-std::vector<SwitchOffer> GroupTable::Offers(const GroupSpec& spec, const SwitchModes& switch_modes,
-                                            const Abilities& needs, uint32_t path_mtu) const {
+std::vector<SwitchOffer> GroupTable::Offers(const GroupSpec& spec, const SwitchModes& switch_modes) const {
   std::vector<SwitchOffer> offers(topology_->switch_count);
   for (NodeId node = 0; node < topology_->switch_count; ++node) {
+    SwitchOffer& offer = offers[node];
+    const EngineReport& engine = switches_->entry(node).engine;
     const auto own = switch_modes.find(node);
-    offers[node].unusable = switches_->Unusable(node, own == switch_modes.end() ? spec.mode : own->second);
-    if (offers[node].unusable.empty()) offers[node].unusable = switches_->Lacks(node, needs, path_mtu);
-    offers[node].max_children = switches_->entry(node).engine.max_children;
+    offer.unusable = switches_->Unusable(node, own == switch_modes.end() ? spec.mode : own->second);
+    offer.lacks = switches_->Lacks(node, spec.needs);
+    offer.small_payload = spec.path_mtu > engine.max_path_mtu;
+    offer.abilities = engine.abilities;
+    offer.max_children = engine.max_children;
   }
   for (const auto& [id, group] : groups_) {
     for (const ContextPlan& context : group.plan.contexts) ++offers[context.node].groups;
@@ -26,24 +29,11 @@ std::vector<SwitchOffer> GroupTable::Offers(const GroupSpec& spec, const SwitchM
   return offers;
 }
 
-// Nobody knows what a group's calls will ask for: switches that have everything come first, then those that
-// have what the group was created with. The payload that was asked for is left to ChoosePathMtu where it can
-// not be had, which names who is in the way.
+// The payload that was asked for is left to ChoosePathMtu where it can not be had, which names who is in the
+// way.
 std::variant<Tree, Failure> GroupTable::ChooseTree(const Group& group, const SwitchModes& switch_modes,
                                                    const std::vector<NodeId>& hosts) const {
-  struct Wish {
-    Abilities abilities;
-    uint32_t path_mtu = 0;
-  };
-  const GroupSpec& spec = group.spec;
-  const Wish wishes[] = {{Abilities::All(), spec.path_mtu}, {spec.needs, spec.path_mtu}, {spec.needs, 0}};
-  std::variant<Tree, Failure> tree;
-  for (const Wish& wish : wishes) {
-    tree =
-        BuildTree(*topology_, forwarding_, Offers(spec, switch_modes, wish.abilities, wish.path_mtu), hosts);
-    if (std::holds_alternative<Tree>(tree)) break;
-  }
-  return tree;
+  return BuildTree(*topology_, forwarding_, Offers(group.spec, switch_modes), hosts);
 }
 
 // What all switches of the plan have, and of all else one that lacks it, for the ranks and for people.
@@ -61,13 +51,15 @@ void GroupTable::TellAbilities(Group* group) const {
     }
     all = all.With(switches_->entry(context.node).engine.abilities);
     if (!news.empty()) {
-      world_->Note(fmt::format("group {}: calls that need {} are refused: not in {}", group->spec.name,
-                               NamesOf(news), where));
+      world_->Note(fmt::format("group {}: calls that need {} {}: not in {}", group->spec.name, NamesOf(news),
+                               group->hosts_reach ? "go by the hosts" : "are refused", where));
     }
   }
   for (JoinedReply& reply : group->plan.replies) {
     reply.abilities = all;
     reply.lacks = group->lacks;
+    reply.path_reason = group->path_reason;
+    reply.hosts_reach = group->hosts_reach;
   }
 }
 

@@ -208,21 +208,21 @@ class Planner {
   std::vector<std::vector<uint32_t>> taken_;  // QPNs by inner node, for as many endpoints as it has
 };
 
-// Adds the way to a node that begins at this end of a link.
-void Cross(const Topology& topology, const std::vector<Forwarding>& tables, LinkEnd from, NodeId to,
-           Footprint* footprint) {
-  for (size_t steps = 0; steps < topology.nodes.size(); ++steps) {
-    const LinkEnd there = topology.Across(from);
-    footprint->links.insert(std::min(from, there));
-    if (there.node == to || !topology.IsSwitch(there.node)) return;
-    footprint->switches.insert(there.node);
-    const uint32_t hop = tables[there.node].hop_to[to];
-    if (hop == Forwarding::kNoHop) return;
-    from = {there.node, hop};
-  }
-}
-
 }  // namespace
+
+const char* Name(Path path) {
+  switch (path) {
+    case Path::kUnspecified:
+      return "unspecified";
+    case Path::kAuto:
+      return "auto";
+    case Path::kNetwork:
+      return "network";
+    case Path::kHosts:
+      return "hosts";
+  }
+  return "unknown";
+}
 
 std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
                                           const ContextPlan& common, const SwitchModes& switch_modes,

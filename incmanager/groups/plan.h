@@ -14,11 +14,19 @@
 #include "incmanager/failure.h"
 #include "incmanager/groups/qpn_pool.h"
 #include "incmanager/policies/modes.h"
+#include "incmanager/policies/reach.h"
 #include "incmanager/policies/tree.h"
 #include "incmanager/topology.h"
 #include "protocol/abilities.h"
 
 namespace epic::manager {
+
+// Which way a group's data go; the numbers are those of Path in proto/manager.proto (asserted in
+// rpc/convert.cc).
+enum class Path : uint8_t { kUnspecified = 0, kAuto = 1, kNetwork = 2, kHosts = 3 };
+inline bool IsPath(Path path) { return path >= Path::kAuto && path <= Path::kHosts; }
+// "auto", "network", "hosts".
+const char* Name(Path path);
 
 // What a rank says when it joins; see Join in proto/manager.proto.
 struct JoinRequest {
@@ -34,6 +42,7 @@ struct JoinRequest {
   uint32_t join_timeout_ms = 0;
   Mode mode = Mode::kUnspecified;
   bool super_frames = false;
+  Path path = Path::kUnspecified;
 };
 
 // A type or an operation that not all switches of a group have.
@@ -59,6 +68,9 @@ struct JoinedReply {
   uint32_t start_messages = 0;
   Abilities abilities = Abilities::All();  // that all switches have
   std::vector<Lack> lacks;                 // of all others
+  Path path = Path::kNetwork;              // that the group takes
+  std::string path_reason;                 // why it goes by the hosts, or why no call may
+  bool hosts_reach = false;                // by the network's path: calls may go by the hosts
 };
 
 // One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.
@@ -106,12 +118,7 @@ struct GroupPlan {
   std::vector<std::string> half_super_frames;
 };
 
-// The switches and links that a group's packets cross, also those between the ends of a tree edge.
-struct Footprint {
-  std::set<NodeId> switches;
-  std::set<LinkEnd> links;  // by the end that compares less
-};
-// tables: ComputeForwarding.
+// What the plan crosses. tables: ComputeForwarding.
 Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& tables, const GroupPlan& plan);
 
 // The modes of single switches, where they differ from their group's.

@@ -24,6 +24,7 @@ class SuperFramesTest : public ::testing::Test {
   void Run(const testing::TopologyBuilder& builder, const std::set<std::string>& plain_ports = {},
            const std::set<uint32_t>& plain_ranks = {}) {
     w_ = std::make_unique<GroupWorldFixture>(builder);
+    w_->path = path_;
     for (NodeId node = 0; node < w_->topology.switch_count; ++node) {
       EngineReport report = w_->Report(node);
       for (PortState& port : report.ports)
@@ -60,6 +61,14 @@ class SuperFramesTest : public ::testing::Test {
     return parent.super_frames;
   }
 
+  // What the rank `to` is told of an end that the rank `from` has made for it.
+  bool Between(uint32_t from, uint32_t to) {
+    w_->table.OnPeer(w_->now, 100 + from, {.rank = to, .qpn = 0x77, .psn = 1});
+    const auto* told = w_->Last<PeerEnd>(100 + to);
+    EXPECT_NE(told, nullptr);
+    return told != nullptr && told->rank == from && told->super_frames;
+  }
+
   // What the log says of links with one willing end.
   std::vector<std::string> NotesOfHalf() const {
     std::vector<std::string> found;
@@ -69,6 +78,7 @@ class SuperFramesTest : public ::testing::Test {
     return found;
   }
 
+  Path path_ = Path::kUnspecified;
   std::unique_ptr<GroupWorldFixture> w_;
 };
 
@@ -121,6 +131,30 @@ TEST_F(SuperFramesTest, NotThroughARouter) {
   EXPECT_FALSE(Above("leaf2"));
   EXPECT_TRUE(Above("leaf1"));
   EXPECT_TRUE(AtHost(3));
+}
+
+TEST_F(SuperFramesTest, BetweenHostsWhereBothAndAllLinksOnTheWayTakeThem) {
+  for (const Path path : {Path::kHosts, Path::kUnspecified}) {
+    path_ = path;
+    Run(testing::Tree32());
+    EXPECT_TRUE(Between(0, 1));
+    EXPECT_TRUE(Between(3, 0)) << "through three switches";
+    Run(testing::Tree32(), {}, {1});
+    EXPECT_FALSE(Between(0, 1));
+    EXPECT_FALSE(Between(1, 0));
+    EXPECT_TRUE(Between(0, 2));
+    GroupWorldFixture shape(testing::Tree32());
+    for (const auto& [at, peer] : {std::pair{"leaf2", "root"}, {"root", "leaf2"}}) {
+      std::string port;
+      for (const Hop& hop : shape.topology.nodes[shape.Id(at)].hops) {
+        if (hop.peer == shape.Id(peer)) port = hop.port;
+      }
+      Run(testing::Tree32(), {std::string(at) + ":" + port});
+      EXPECT_TRUE(Between(2, 3)) << "both at leaf2";
+      EXPECT_FALSE(Between(2, 1));
+      EXPECT_FALSE(Between(1, 2));
+    }
+  }
 }
 
 TEST_F(SuperFramesTest, NobodyIsToldOfThemUnasked) {

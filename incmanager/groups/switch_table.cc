@@ -147,18 +147,30 @@ std::string SwitchTable::NameAndVersion(NodeId node) const {
   return fmt::format("{} (version {})", topology_->nodes[node].name, version.empty() ? "unknown" : version);
 }
 
-std::string SwitchTable::Lacks(NodeId node, const Abilities& needs, uint32_t path_mtu) const {
+std::string SwitchTable::Lacks(NodeId node, const Abilities& needs) const {
   const EngineReport& engine = entries_[node].engine;
   if (const Abilities lacking = engine.abilities.Lacking(needs); !lacking.empty()) {
     const std::string what = NamesOf(lacking);
     const bool one = what.find(',') == std::string::npos && what.find(" and ") == std::string::npos;
     return fmt::format("{} {} not in {}", what, one ? "is" : "are", NameAndVersion(node));
   }
-  if (path_mtu > engine.max_path_mtu) {
-    return fmt::format("a payload of {} bytes is more than the {} of {}", path_mtu, engine.max_path_mtu,
-                       NameAndVersion(node));
-  }
   return {};
+}
+
+std::string SwitchTable::Stopped(NodeId node) const {
+  switch (entries_[node].state) {
+    case SwitchState::kUp:
+    case SwitchState::kConfiguring:
+    case SwitchState::kAgentLost:
+      return "";
+    case SwitchState::kNeverSeen:
+      return "its agent has never registered";
+    case SwitchState::kEngineDown:
+      return "its engine is down";
+    case SwitchState::kLost:
+      return "it is lost";
+  }
+  return "its state is unknown";
 }
 
 std::string SwitchTable::Unusable(NodeId node, Mode mode) const {

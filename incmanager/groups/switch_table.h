@@ -36,6 +36,7 @@ struct EngineReport {
   bool repeated = false;                   // the engine is slow to answer: this is what it said before
   Abilities abilities = Abilities::All();  // that it states
   std::string version;                     // of the engine
+  bool by_hosts = true;  // calls of which the ranks only agree there may pass it, their data go by the hosts
 };
 
 enum class SwitchState : uint8_t { kNeverSeen, kConfiguring, kUp, kEngineDown, kAgentLost, kLost };
@@ -82,9 +83,12 @@ class SwitchTable {
   const SwitchEntry& entry(NodeId node) const { return entries_[node]; }
   // The switch's name and version, as "leaf1 (version 0.1.0)".
   std::string NameAndVersion(NodeId node) const;
-  // Why the switch cannot take part in a group that needs these abilities and packets with so many bytes of
-  // payload (0: any), as "operation product is not in leaf1 (version 0.1.0)"; empty if it can.
-  std::string Lacks(NodeId node, const Abilities& needs, uint32_t path_mtu) const;
+  // Why the switch cannot aggregate for a group that needs these abilities, as "operation product is not in
+  // leaf1 (version 0.1.0)"; empty if it can.
+  std::string Lacks(NodeId node, const Abilities& needs) const;
+  // Why the switch passes nothing on between hosts; empty if it does, as far as one knows. Its agent need not
+  // live for that; and a table that is on its way to its engine is there soon.
+  std::string Stopped(NodeId node) const;
   // Why the switch cannot take part in a new group in this mode; empty if it can.
   std::string Unusable(NodeId node, Mode mode) const;
 

@@ -83,6 +83,11 @@ TEST(BuildTree, KeepsASwitchWithOneChildBehindARouter) {
   EXPECT_EQ(tree.TreeOf({"h0", "h2"}), "root(0 leaf2(1))") << "no router is in the way to h0";
 }
 
+TEST(BuildTree, KeepsASwitchWithOneChildBehindPortSecurity) {
+  const Policies tree(testing::Tree32ButOneLink().Link("root", "leaf2", ", port_security: true").Build());
+  EXPECT_EQ(tree.TreeOf({"h0", "h2"}), "root(0 leaf2(1))");
+}
+
 TEST(BuildTree, RanksMayShareAHost) {
   const Policies tree(testing::Tree32().Build());
   EXPECT_EQ(tree.TreeOf({"h0", "h0"}), "leaf1(0 1)");

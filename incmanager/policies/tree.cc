@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
+#include <array>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -11,9 +11,12 @@
 namespace epic::manager {
 namespace {
 
-// The shortest-path tree from one root over usable switches.
+// What a tree of paths is to spare first.
+enum class Spare : uint8_t { kLinks, kLacks };
+
+// The tree of best paths from one root over usable switches.
 struct Paths {
-  std::vector<uint32_t> distance;  // by NodeId; UINT32_MAX: not reached
+  std::vector<uint32_t> distance;  // in links, by NodeId; UINT32_MAX: not reached
   std::vector<NodeId> parent;
   std::vector<uint32_t> down_hop;  // index into the parent's hops
 };
@@ -26,19 +29,19 @@ class Builder {
 
   std::variant<Tree, Failure> Build() {
     if (Failure failure = CheckAttached(); !failure.ok()) return failure;
-    using Cost = std::tuple<bool, uint32_t, size_t, uint32_t, std::string>;
     std::optional<std::pair<Cost, Tree>> best;
     for (NodeId root = 0; root < topology_.switch_count; ++root) {
       if (!Usable(root)) continue;
-      const Paths paths = ShortestPaths(root);
-      if (Unreached(paths) != kNoNode) continue;
-      Tree tree = Grow(paths, root);
-      const NodeId top = tree.inner[0].node;
-      Cost cost{Overfull(tree) != nullptr, tree.depth_links, tree.inner.size(), offers_[top].groups,
-                topology_.nodes[top].name};
-      if (!best || cost < best->first) best.emplace(std::move(cost), std::move(tree));
+      for (const Spare spare : {Spare::kLinks, Spare::kLacks}) {
+        const Paths paths = BestPaths(root, spare);
+        if (Unreached(paths) != kNoNode) break;
+        Tree tree = Grow(paths, root);
+        Cost cost = CostOf(tree);
+        if (!best || cost < best->first) best.emplace(std::move(cost), std::move(tree));
+      }
     }
     if (!best) return NoTree();
+    if (Failure failure = CheckLacks(best->second); !failure.ok()) return failure;
     if (const TreeInner* inner = Overfull(best->second)) {
       const std::string& name = topology_.nodes[inner->node].name;
       return SwitchFailure(ErrorCode::kNoResource, name,
@@ -49,6 +52,50 @@ class Builder {
   }
 
  private:
+  // In the order in which trees are compared (tree.h).
+  using Cost = std::tuple<size_t, bool, size_t, uint32_t, uint32_t, size_t, uint32_t, std::string>;
+
+  Cost CostOf(const Tree& tree) const {
+    size_t lacking = 0;
+    size_t small = 0;
+    Abilities common = Abilities::All();
+    for (const TreeInner& inner : tree.inner) {
+      const SwitchOffer& offer = offers_[inner.node];
+      lacking += offer.lacks.empty() ? 0 : 1;
+      small += offer.small_payload ? 1 : 0;
+      common = common.With(offer.abilities);
+    }
+    const NodeId top = tree.inner[0].node;
+    return {lacking,
+            Overfull(tree) != nullptr,
+            small,
+            tree.depth_links,
+            MissingIn(common),
+            tree.inner.size(),
+            offers_[top].groups,
+            topology_.nodes[top].name};
+  }
+
+  static uint32_t MissingIn(const Abilities& abilities) {
+    return abilities.Lacking(Abilities::All()).Count();
+  }
+
+  // Names every switch of the tree that cannot aggregate what the group needs.
+  Failure CheckLacks(const Tree& tree) const {
+    std::string lacks;
+    std::string culprit;
+    for (const TreeInner& inner : tree.inner) {
+      const SwitchOffer& offer = offers_[inner.node];
+      if (offer.lacks.empty()) continue;
+      if (culprit.empty()) culprit = topology_.nodes[inner.node].name;
+      lacks += (lacks.empty() ? "" : "; ") + offer.lacks;
+    }
+    if (lacks.empty()) return {};
+    Failure failure = SwitchFailure(ErrorCode::kNoTree, culprit, "no tree: " + lacks);
+    failure.brief = lacks;
+    return failure;
+  }
+
   bool Usable(NodeId id) const { return topology_.IsSwitch(id) && offers_[id].unusable.empty(); }
 
   // The commonest refusal deserves the clearest words: a host's own switch cannot take part.
@@ -58,9 +105,13 @@ class Builder {
       const NodeId at = host.hops.front().peer;
       if (Usable(at)) continue;
       const std::string& name = topology_.nodes[at].name;
-      return SwitchFailure(ErrorCode::kNoTree, name,
-                           fmt::format("no tree: {} (rank {}) hangs on {}, which cannot take part: {}",
-                                       host.name, rank, name, offers_[at].unusable));
+      const std::string& why = offers_[at].unusable;
+      Failure failure =
+          SwitchFailure(ErrorCode::kNoTree, name,
+                        fmt::format("no tree: {} (rank {}) hangs on {}, which cannot take part: {}",
+                                    host.name, rank, name, why));
+      failure.brief = why.find(name) == std::string::npos ? fmt::format("{}: {}", name, why) : why;
+      return failure;
     }
     return {};
   }
@@ -75,30 +126,50 @@ class Builder {
                               offers_[id].unusable);
     }
     const NodeId first = rank_hosts_.front();
-    const NodeId cut_off = Unreached(ShortestPaths(topology_.nodes[first].hops.front().peer));
-    return SwitchFailure(ErrorCode::kNoTree, culprit,
-                         fmt::format("no tree: no path over usable switches joins {} and {}; not usable: {}",
-                                     topology_.nodes[first].name, topology_.nodes[cut_off].name,
-                                     unusable.empty() ? "none" : unusable));
+    const NodeId cut_off = Unreached(BestPaths(topology_.nodes[first].hops.front().peer, Spare::kLinks));
+    const std::string why = fmt::format("no path over usable switches joins {} and {}; not usable: {}",
+                                        topology_.nodes[first].name, topology_.nodes[cut_off].name,
+                                        unusable.empty() ? "none" : unusable);
+    Failure failure = SwitchFailure(ErrorCode::kNoTree, culprit, "no tree: " + why);
+    failure.brief = why;
+    return failure;
   }
 
-  Paths ShortestPaths(NodeId root) const {
+  // What it takes to have this switch on a path, in the order in which paths are compared.
+  using PathCost = std::array<uint32_t, 3>;
+  PathCost CostOfPassing(NodeId node, Spare spare) const {
+    if (!topology_.IsSwitch(node)) return {};
+    const SwitchOffer& offer = offers_[node];
+    const uint32_t lacks = !offer.lacks.empty() || offer.small_payload ? 1 : 0;
+    const uint32_t missing = MissingIn(offer.abilities);
+    return spare == Spare::kLinks ? PathCost{1, lacks, missing} : PathCost{lacks, 1, missing};
+  }
+
+  // Dijkstra's algorithm; of equal paths the first found, in the order of the hops.
+  Paths BestPaths(NodeId root, Spare spare) const {
     const size_t count = topology_.nodes.size();
     Paths paths{std::vector<uint32_t>(count, UINT32_MAX), std::vector<NodeId>(count, kNoNode),
                 std::vector<uint32_t>(count, 0)};
+    std::vector<PathCost> costs(count, {UINT32_MAX, UINT32_MAX, UINT32_MAX});
     paths.distance[root] = 0;
-    std::deque<NodeId> queue{root};
+    costs[root] = {};
+    uint32_t found = 0;
+    std::set<std::tuple<PathCost, uint32_t, NodeId>> queue{{costs[root], found, root}};
     while (!queue.empty()) {
-      const NodeId at = queue.front();
-      queue.pop_front();
+      const auto [cost, order, at] = queue.extract(queue.begin()).value();
+      if (cost != costs[at]) continue;  // a better path has been found since
       const std::vector<Hop>& hops = topology_.nodes[at].hops;
       for (uint32_t i = 0; i < hops.size(); ++i) {
         const NodeId peer = hops[i].peer;
-        if (paths.distance[peer] != UINT32_MAX || (topology_.IsSwitch(peer) && !Usable(peer))) continue;
+        if (topology_.IsSwitch(peer) && !Usable(peer)) continue;
+        PathCost beyond = CostOfPassing(peer, spare);
+        for (size_t part = 0; part < beyond.size(); ++part) beyond[part] += cost[part];
+        if (beyond >= costs[peer]) continue;
+        costs[peer] = beyond;
         paths.distance[peer] = paths.distance[at] + 1;
         paths.parent[peer] = at;
         paths.down_hop[peer] = i;
-        if (topology_.IsSwitch(peer)) queue.push_back(peer);
+        if (topology_.IsSwitch(peer)) queue.insert({beyond, ++found, peer});
       }
     }
     return paths;
@@ -177,8 +248,10 @@ class Builder {
       for (const NodeId node : path) {
         if (!topology_.IsSwitch(node)) continue;
         if (!Usable(node)) return false;
-        // A router passes only what is for the switch behind it.
-        if (node != b && topology_.nodes[node].hops[tables_[node].hop_to[b]].next_hop_mac) return false;
+        if (node == b) continue;
+        // A router passes only what is for the switch behind it, port security what its own node sends.
+        const Hop& hop = topology_.nodes[node].hops[tables_[node].hop_to[b]];
+        if (hop.next_hop_mac || hop.port_security) return false;
       }
     }
     return true;

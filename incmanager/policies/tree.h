@@ -10,12 +10,17 @@
 #include "incmanager/failure.h"
 #include "incmanager/policies/forwarding.h"
 #include "incmanager/topology.h"
+#include "protocol/abilities.h"
 
 namespace epic::manager {
 
-// What the policy needs to know of a switch.
+// What the policy needs to know of a switch. Nothing passes an unusable one. One that lacks something may
+// forward a group's packets, as any switch does: only who aggregates must have what the group needs.
 struct SwitchOffer {
-  std::string unusable;  // why the switch cannot take part, as "its agent is lost"; empty if it can
+  std::string unusable;        // why the switch cannot take part, as "its agent is lost"; empty if it can
+  std::string lacks;           // why it cannot aggregate, as "type int8 is not in leaf1"; empty if it can
+  bool small_payload = false;  // it cannot aggregate packets of the size that is asked for
+  Abilities abilities = Abilities::All();  // that it has
   uint32_t max_children = 64;
   uint32_t groups = 0;  // contexts that it holds already
 };
@@ -47,13 +52,17 @@ struct Tree {
 };
 
 // Builds the tree with its root at the lowest common switch: for each switch the shortest-path tree to the
-// hosts; of these the least deep, then that with fewest switches, then the least loaded root, then by name. A
-// switch with one child is left out, where ordinary forwarding between its neighbours stays on usable
-// switches and crosses no router: a tree edge may span several links.
+// hosts, and that which passes the fewest switches that lack something or take smaller payloads. Of these it
+// is the one whose switches (Tree::inner) lack nothing, are not overfull and take the payload; then the least
+// deep; then that whose switches have most abilities in common; then that with fewest switches, then the
+// least loaded root, then by name. A longer way is so gone for what the group needs, never for what it has
+// not asked for. A switch with one child is left out, where ordinary forwarding between its neighbours stays
+// on usable switches and crosses no router: a tree edge may span several links.
 //
 // rank_hosts: the host of each rank (ranks may share one); offers: by NodeId of the switch; tables:
-// ComputeForwarding. Errors: kNoTree naming the host or switch in the way, kNoResource naming a switch with
-// more children than it takes.
+// ComputeForwarding. Errors: kNoTree naming the host or switch in the way, or what is lacking where;
+// kNoResource naming a switch with more children than it takes. A payload that the tree's switches do not
+// take is no error here.
 std::variant<Tree, Failure> BuildTree(const Topology& topology, const std::vector<Forwarding>& tables,
                                       const std::vector<SwitchOffer>& offers,
                                       const std::vector<NodeId>& rank_hosts);

@@ -124,7 +124,11 @@ TEST(ControlPlane, LostRankFailsTheOthersAtOnce) {
 TEST(ControlPlane, ArenaTooSmallNamesTheSwitchAndUndoesTheRest) {
   ControlPlane plane(testing::Tree32());
   plane.engines["leaf2"]->SetArenaLeft(4096);
-  for (uint32_t rank = 0; rank < 4; ++rank) plane.Join(plane.Request(rank, 4));
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    proto::Join join = plane.Request(rank, 4);
+    join.set_path(proto::PATH_NETWORK);
+    plane.Join(join);
+  }
   for (const auto& rank : plane.ranks) {
     const proto::Failure failure = rank->Next().failure();
     EXPECT_EQ(failure.code(), proto::ERROR_NO_RESOURCE);
@@ -132,6 +136,27 @@ TEST(ControlPlane, ArenaTooSmallNamesTheSwitchAndUndoesTheRest) {
     EXPECT_THAT(failure.message(), HasSubstr("bytes needed, 4096 left"));
   }
   EXPECT_TRUE(Eventually([&plane] { return plane.Contexts() == 0; }));
+}
+
+// The same, where nobody has asked for the switches: what they hold is given back, and the ranks run.
+TEST(ControlPlane, ArenaTooSmallSendsTheGroupByTheHosts) {
+  ControlPlane plane(testing::Tree32());
+  plane.engines["leaf2"]->SetArenaLeft(4096);
+  const std::vector<proto::Joined> joined = plane.Run(4);
+  EXPECT_EQ(joined[3].path(), proto::PATH_HOSTS);
+  EXPECT_THAT(joined[3].path_reason(), HasSubstr("leaf2: arena: "));
+  EXPECT_TRUE(Eventually([&plane] { return plane.Contexts() == 0; }));
+  EXPECT_EQ(plane.Show("g").state(), "running");
+  proto::PeerEnd end;
+  end.set_rank(3);
+  end.set_qpn(0x55);
+  plane.ranks[1]->Tell(end);
+  const proto::PeerEnd told = plane.ranks[3]->Next().peer();
+  EXPECT_EQ(told.rank(), 1u);
+  EXPECT_EQ(told.qpn(), 0x55u);
+  for (const auto& rank : plane.ranks) rank->Leave();
+  for (const auto& rank : plane.ranks) EXPECT_TRUE(rank->Next().has_left());
+  EXPECT_EQ(plane.Show("g").state(), "none");
 }
 
 TEST(ControlPlane, EngineThatRestartsFailsItsGroups) {
@@ -157,7 +182,11 @@ TEST(ControlPlane, LostAgentDisturbsNobodyButTakesNoNewGroups) {
   EXPECT_TRUE(Eventually([&plane] { return plane.StateOf("leaf2") == "agent lost"; }));
   EXPECT_EQ(plane.Show("g").state(), "running");
   const size_t first = plane.ranks.size();
-  for (uint32_t rank = 0; rank < 3; ++rank) plane.Join(plane.Request(rank, 3, "new"));
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    proto::Join join = plane.Request(rank, 3, "new");
+    join.set_path(proto::PATH_NETWORK);
+    plane.Join(join);
+  }
   const proto::Failure failure = plane.ranks[first]->Next().failure();
   EXPECT_EQ(failure.code(), proto::ERROR_NO_TREE);
   EXPECT_THAT(failure.message(), HasSubstr("leaf2, which cannot take part: its agent is lost"));

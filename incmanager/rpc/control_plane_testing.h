@@ -200,6 +200,11 @@ class Rank {
     message.mutable_abort()->set_reason(reason);
     stream_->Write(message);
   }
+  void Tell(const proto::PeerEnd& end) {
+    proto::ClientMessage message;
+    *message.mutable_peer() = end;
+    stream_->Write(message);
+  }
   void Tell(const proto::WindowInUse& window) {
     proto::ClientMessage message;
     *message.mutable_window() = window;

@@ -21,6 +21,9 @@ static_assert(static_cast<int>(ErrorCode::kUnsupported) == proto::ERROR_UNSUPPOR
 static_assert(static_cast<int>(ErrorCode::kInternal) == proto::ERROR_INTERNAL);
 static_assert(static_cast<int>(ErrorCode::kLinkLost) == proto::ERROR_LINK_LOST);
 static_assert(static_cast<int>(ErrorCode::kMismatch) == proto::ERROR_MISMATCH);
+static_assert(static_cast<int>(Path::kAuto) == proto::PATH_AUTO);
+static_assert(static_cast<int>(Path::kNetwork) == proto::PATH_NETWORK);
+static_assert(static_cast<int>(Path::kHosts) == proto::PATH_HOSTS && proto::Path_MAX == proto::PATH_HOSTS);
 // Rows of modes have the numbers from 1 on: a mode that only the table or only the messages have does not
 // compile. Convert.ModesHaveTheirNames looks at the names.
 static_assert(proto::Mode_MIN == proto::MODE_UNSPECIFIED &&
@@ -35,6 +38,9 @@ constexpr uint32_t kMinRnrTimer = 1;
 
 // What is no mode stays none.
 Mode FromProto(proto::Mode mode) { return static_cast<Mode>(std::clamp<int>(mode, 0, UINT8_MAX)); }
+
+// What is no path stays none.
+Path FromProto(proto::Path path) { return static_cast<Path>(std::clamp<int>(path, 0, UINT8_MAX)); }
 
 // What hosts say about themselves is told to all others and kept: not more than a line of it, and whole UTF-8
 // characters, else no message with it could be parsed.
@@ -110,6 +116,20 @@ proto::Joined ToProto(const JoinedReply& reply) {
     if (reply.abilities.Has(row.op)) out.add_operations(std::string(row.name));
   }
   for (const Lack& lack : reply.lacks) *out.add_lacks() = ToProto(lack);
+  out.set_path(static_cast<proto::Path>(reply.path));
+  out.set_path_reason(reply.path_reason);
+  out.set_hosts_reach(reply.hosts_reach);
+  return out;
+}
+
+proto::PeerEnd ToProto(const PeerEnd& end) {
+  proto::PeerEnd out;
+  out.set_rank(end.rank);
+  out.set_ip(Raw(end.ip));
+  out.set_qpn(end.qpn);
+  out.set_psn(end.psn);
+  out.set_ready(end.ready);
+  out.set_super_frames(end.super_frames);
   return out;
 }
 
@@ -136,6 +156,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.pid = join.pid();
   out.join_timeout_ms = join.join_timeout_ms();
   out.mode = FromProto(join.mode());
+  out.path = FromProto(join.path());
   return out;
 }
 
@@ -150,6 +171,7 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   for (const int mode : info.capability().modes()) out.modes.Add(FromProto(static_cast<proto::Mode>(mode)));
   out.abilities = AbilitiesOf(info.capability());
   out.version = Shortened(info.version());
+  out.by_hosts = !info.capability().operations().empty();
   for (const proto::PortInfo& port : info.ports())
     out.ports.push_back({port.name(), port.mtu(), port.up(), port.super_frames()});
   return out;
@@ -164,6 +186,7 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   for (const auto& [name, mode] : request.switch_modes()) out.switch_modes[name] = FromProto(mode);
   out.reproducible = request.reproducible();
   out.path_mtu = request.path_mtu();
+  out.path = FromProto(request.path());
   out.message_packets = request.message_packets();
   out.window_messages = request.window_messages();
   if (request.has_inline_bytes()) out.inline_bytes = request.inline_bytes();
@@ -186,6 +209,10 @@ WindowInUse FromProto(const proto::WindowInUse& window) {
           .before_ns_per_packet = window.before_ns_per_packet()};
 }
 
+PeerEnd FromProto(const proto::PeerEnd& end) {
+  return {.rank = end.rank(), .qpn = end.qpn(), .psn = end.psn(), .ready = end.ready()};
+}
+
 proto::Failure ToProto(const Failure& failure) {
   proto::Failure out;
   out.set_code(static_cast<proto::ErrorCode>(failure.code));
@@ -204,6 +231,8 @@ proto::ServerMessage ToProto(const SessionEvent& event) {
     *out.mutable_joined() = ToProto(*joined);
   } else if (const auto* failure = std::get_if<Failure>(&event)) {
     *out.mutable_failure() = ToProto(*failure);
+  } else if (const auto* peer = std::get_if<PeerEnd>(&event)) {
+    *out.mutable_peer() = ToProto(*peer);
   } else {
     out.mutable_left();
   }
@@ -291,6 +320,9 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   }
   out.set_needs(NamesOf(group.spec.needs));
   for (const Lack& lack : group.lacks) *out.add_lacks() = ToProto(lack);
+  out.set_path(static_cast<proto::Path>(group.spec.path));
+  out.set_path_taken(static_cast<proto::Path>(group.path_taken));
+  out.set_path_reason(group.path_reason);
   if (!group.failure.ok()) *out.mutable_failure() = ToProto(group.failure);
   return out;
 }

@@ -18,6 +18,7 @@ JoinRequest FromProto(const proto::Join& join);
 EngineReport FromProto(const proto::EngineInfo& info);
 GroupSpec FromProto(const proto::CreateGroupRequest& request);
 WindowInUse FromProto(const proto::WindowInUse& window);
+PeerEnd FromProto(const proto::PeerEnd& end);
 
 proto::Failure ToProto(const Failure& failure);
 proto::ServerMessage ToProto(const SessionEvent& event);

@@ -58,6 +58,48 @@ TEST(Convert, RanksAreToldWhatAllSwitchesHaveAndWhoLacksTheRest) {
   EXPECT_EQ(joined.lacks(0).where(), "leaf1 (version 0.1.0)");
 }
 
+TEST(Convert, ByTheHostsNothingTellsOfASwitch) {
+  JoinedReply reply;
+  reply.group_id = 7;
+  reply.mode = Mode::kUnspecified;
+  reply.path_mtu = 4096;
+  reply.path = Path::kHosts;
+  reply.path_reason = "asked for by rank 0";
+  const proto::Joined joined = ToProto(SessionEvent(reply)).joined();
+  EXPECT_EQ(joined.path(), proto::PATH_HOSTS);
+  EXPECT_EQ(joined.path_reason(), "asked for by rank 0");
+  EXPECT_EQ(joined.mode(), proto::MODE_UNSPECIFIED);
+  EXPECT_EQ(joined.remote_ip() + joined.remote_qpn() + joined.message_packets() + joined.window_messages(),
+            0u);
+  EXPECT_GT(joined.qp_timeout(), 0u) << "connections of ranks have these, too";
+  EXPECT_EQ(static_cast<size_t>(joined.operations_size()), kReduceOps.size()) << "hosts have them all";
+  reply.path = Path::kNetwork;
+  reply.hosts_reach = true;
+  EXPECT_TRUE(ToProto(SessionEvent(reply)).joined().hosts_reach());
+  EXPECT_EQ(ToProto(SessionEvent(reply)).joined().path(), proto::PATH_NETWORK);
+}
+
+TEST(Convert, WhatIsNoPathStaysNone) {
+  for (const int number : {4, 99, -1, 256 + 1, 1 << 20}) {
+    proto::Join join;
+    join.set_path(static_cast<proto::Path>(number));
+    EXPECT_TRUE(FromProto(join).path == Path::kUnspecified ? number < 0 : !IsPath(FromProto(join).path))
+        << number;
+    proto::CreateGroupRequest create;
+    create.set_path(static_cast<proto::Path>(number));
+    EXPECT_FALSE(IsPath(FromProto(create).path)) << number;
+  }
+}
+
+// An engine that states no operations is of before it let calls pass of which the ranks only agree there.
+TEST(Convert, AnEarlierVersionDoesNotKnowOfCallsByTheHosts) {
+  proto::EngineInfo info;
+  info.mutable_capability()->add_types("float32");
+  EXPECT_FALSE(FromProto(info).by_hosts);
+  info.mutable_capability()->add_operations("sum");
+  EXPECT_TRUE(FromProto(info).by_hosts);
+}
+
 TEST(Convert, WhatIsNoTypeIsWrongWithTheGroup) {
   proto::CreateGroupRequest request;
   request.add_types("int64");

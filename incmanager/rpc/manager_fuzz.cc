@@ -5,6 +5,7 @@
 //   - a failure that a rank is told has a code and a reason, and can be parsed;
 //   - what the manager installs passes the agent's checks and the engine's (no room is all that may be in the
 //   way);
+//   - a rank that is told to run is told by which path, and why where it is not the network's;
 //   - when all have gone and everything is answered, no context is left, neither here nor on a switch.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -165,7 +166,13 @@ class Trial : private ManagerWorld {
   proto::ClientMessage ValidMessage(size_t slot) {
     proto::ClientMessage message;
     const uint8_t how = in_.Next();
-    if (how >= 0xf8) {
+    if (how >= 0xf8 && (how & 1) != 0) {
+      proto::PeerEnd& end = *message.mutable_peer();
+      end.set_rank((how >> 1 & 1) == slot % 2 ? 2 : how >> 1 & 1);
+      end.set_qpn(0x100 + static_cast<uint32_t>(slot));
+      end.set_psn(how);
+      end.set_ready((how & 4) != 0);
+    } else if (how >= 0xf8) {
       proto::WindowInUse& window = *message.mutable_window();
       window.set_messages(1);
       window.set_ns_per_packet(how);
@@ -192,6 +199,7 @@ class Trial : private ManagerWorld {
       join.set_max_outstanding(129);
       join.set_host_name(fmt::format("h{}", rank));
       join.set_pid(1000);
+      if ((how & 0x40) != 0) join.set_path(static_cast<proto::Path>(1 + (how >> 2) % 3));
     }
     return message;
   }
@@ -217,6 +225,7 @@ class Trial : private ManagerWorld {
     valid.set_world_size((how & 2) != 0 ? 4 : 2);
     valid.set_mode(static_cast<proto::Mode>(how / 4 % proto::Mode_ARRAYSIZE));
     valid.set_reproducible((how & 0x10) != 0);
+    valid.set_path(static_cast<proto::Path>(how / 4 % proto::Path_ARRAYSIZE));
     if ((how & 0x80) != 0) {
       valid.add_types("float64");
       valid.add_operations("product");
@@ -299,6 +308,14 @@ class Trial : private ManagerWorld {
     EPIC_CHECK(last == ends && message.kind_case() != proto::ServerMessage::KIND_NOT_SET);
     proto::ServerMessage parsed;
     EPIC_CHECK(parsed.ParseFromString(message.SerializeAsString()));
+    if (message.has_peer()) EPIC_CHECK(message.peer().ip() != 0 && message.peer().qpn() != 0);
+    if (message.has_joined()) {
+      const proto::Joined& joined = message.joined();
+      const bool by_hosts = joined.path() == proto::PATH_HOSTS;
+      EPIC_CHECK(by_hosts || joined.path() == proto::PATH_NETWORK);
+      EPIC_CHECK(by_hosts == (joined.remote_qpn() == 0) && joined.path_mtu() != 0);
+      EPIC_CHECK(joined.path_reason().empty() == (!by_hosts && joined.hosts_reach()));
+    }
     if (!message.has_failure()) return;
     const proto::Failure& failure = message.failure();
     EPIC_CHECK(failure.code() != proto::ERROR_OK && !failure.message().empty());

@@ -52,7 +52,8 @@ void ManagerState::Judge(Nanos now) {
     if (!switches_.OnVerdict(node, verdict)) continue;
     const std::string& name = topology_.nodes[node].name;
     if (verdict == Verdict::kSwitchLost) {
-      const std::string why = fmt::format("its agent is silent, and {} no echo from it", WhoMisses(now, node));
+      const std::string why =
+          fmt::format("its agent is silent, and {} no echo from it", WhoMisses(now, node));
       spdlog::warn("switch {}: lost: {}", name, why);
       groups_.OnSwitchLost(now, node, why);
     } else {
@@ -170,8 +171,11 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
       return groups_.OnJoin(now, id, FromProto(message.join()));
     case proto::ClientMessage::kLeave:
       return groups_.OnLeave(now, id);
-    case proto::ClientMessage::kAbort:
-      return groups_.OnAbort(now, id, Shortened(message.abort().reason()));
+    case proto::ClientMessage::kAbort: {
+      const std::string reason = Shortened(message.abort().reason());
+      return message.abort().mismatch() ? groups_.OnMismatch(now, id, reason)
+                                        : groups_.OnAbort(now, id, reason);
+    }
     case proto::ClientMessage::kProbed: {
       const proto::Probed& probed = message.probed();
       const std::optional<NodeId> about = topology_.FindSwitchByAddress(Ipv4{probed.ip()});
@@ -180,9 +184,11 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
     }
     case proto::ClientMessage::kWindow:
       return groups_.OnWindow(id, FromProto(message.window()));
+    case proto::ClientMessage::kPeer:
+      return groups_.OnPeer(now, id, FromProto(message.peer()));
     case proto::ClientMessage::KIND_NOT_SET:
       return Send(id, Failure{ErrorCode::kInvalidArgument,
-                              "a message is join, leave, abort, probed or window", -1, ""});
+                              "a message is join, leave, abort, probed, window or peer", -1, ""});
   }
 }
 

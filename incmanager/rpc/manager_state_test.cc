@@ -73,6 +73,57 @@ TEST(ManagerState, PassesOnALineOfAHostsText) {
   EXPECT_TRUE(parsed.ParseFromString(told.SerializeAsString())) << "not UTF-8";
 }
 
+// Without a switch that has ever registered there is no way either; with one whose agent is lost there is.
+TEST(ManagerState, ByTheHostsRanksHearOfEachOthersEnds) {
+  const Topology topology = testing::Star(3).Build();
+  World world;
+  ManagerState state(topology, {}, 1, 1, &world);
+  const auto join_all = [&](proto::Path path) {
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      proto::ClientMessage join = Join(topology, rank, "h");
+      join.mutable_join()->set_path(path);
+      state.OnMessage(kSecond, 1 + rank, join);
+    }
+  };
+  join_all(proto::PATH_AUTO);
+  EXPECT_THAT(
+      world.told[1].failure().message(),
+      ::testing::HasSubstr("; nor by the hosts: h0 does not reach h1: s1 is between them, and its agent "
+                           "has never registered"));
+  testing::SwitchModel model(topology.nodes[0]);
+  proto::RegisterRequest registers;
+  registers.set_name("s1");
+  registers.set_agent_address("10.0.0.1:7401");
+  *registers.mutable_engine() = model.Describe();
+  ASSERT_TRUE(state.Register(kSecond, registers).ok());
+  state.OnForwardingSet(0, absl::OkStatus());
+  join_all(proto::PATH_HOSTS);
+  ASSERT_TRUE(world.told[1].has_joined()) << world.told[1].ShortDebugString();
+  EXPECT_EQ(world.told[1].joined().path(), proto::PATH_HOSTS);
+  const proto::GroupState shown = *state.ShowGroup("g");
+  EXPECT_EQ(shown.path(), proto::PATH_HOSTS);
+  EXPECT_EQ(shown.path_taken(), proto::PATH_HOSTS);
+  EXPECT_EQ(shown.path_reason(), "asked for by rank 0");
+  EXPECT_EQ(shown.tree_size(), 0);
+
+  proto::ClientMessage message;
+  proto::PeerEnd& end = *message.mutable_peer();
+  end.set_rank(2);
+  end.set_ip(0x01020304);
+  end.set_qpn(0x1234);
+  end.set_psn(5);
+  end.set_ready(true);
+  state.OnMessage(kSecond, 1, message);
+  ASSERT_TRUE(world.told[3].has_peer());
+  end.set_rank(0);
+  end.set_ip(Raw(topology.nodes[topology.switch_count].address));  // as it has joined, whatever it says
+  EXPECT_EQ(world.told[3].peer().SerializeAsString(), end.SerializeAsString());
+  end.set_rank(7);
+  state.OnMessage(kSecond, 2, message);
+  EXPECT_EQ(world.told[3].failure().code(), proto::ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(world.told[3].failure().rank(), 1);
+}
+
 // From a group that runs to the verdict, in virtual time, through the messages.
 TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
   const Topology topology = testing::RoutedTree32().Build();
@@ -152,7 +203,8 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
   };
   expect_all_well();
 
-  // The manager stands still. A carrier that is away before is back meanwhile, and the words that say so wait.
+  // The manager stands still. A carrier that is away before is back meanwhile, and the words that say so
+  // wait.
   cut = dead;
   heartbeats(kNoNode);
   state.Tick(now);

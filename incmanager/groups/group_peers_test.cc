@@ -1,0 +1,137 @@
+// What ranks say of the connections between them, and who hears it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_table_testing.h"
+
+namespace epic::manager {
+namespace {
+
+using testing::GroupWorldFixture;
+using ::testing::HasSubstr;
+
+// Three ranks by the hosts.
+struct Ring : GroupWorldFixture {
+  Ring() : GroupWorldFixture(testing::Star(3)) {
+    path = Path::kHosts;
+    JoinAll(3);
+    EXPECT_EQ(Phase(), "running");
+  }
+  void Say(uint32_t rank, const PeerEnd& end) { table.OnPeer(now, 100 + rank, end); }
+  size_t Told(uint32_t rank) { return world.sent[100 + rank].size(); }
+};
+
+constexpr PeerEnd kToRank2{.rank = 2, .qpn = 0x77, .psn = 0xabcdef};
+
+TEST(GroupPeers, AnEndIsToldToTheRankThatItIsFor) {
+  Ring w;
+  w.Say(0, kToRank2);
+  const auto* told = w.Last<PeerEnd>(102);
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->rank, 0u);
+  EXPECT_EQ(ToString(told->ip), "10.10.0.1");
+  EXPECT_EQ(told->qpn, 0x77u);
+  EXPECT_EQ(told->psn, 0xabcdefu);
+  EXPECT_FALSE(told->ready);
+  EXPECT_EQ(w.Last<PeerEnd>(101), nullptr);
+  PeerEnd ready = kToRank2;
+  ready.ready = true;
+  w.Say(0, ready);
+  EXPECT_TRUE(w.Last<PeerEnd>(102)->ready);
+  w.Say(2, {.rank = 0, .qpn = 0x78, .psn = 1, .ready = true});
+  EXPECT_EQ(w.Last<PeerEnd>(100)->rank, 2u) << "both at once";
+  EXPECT_EQ(w.Phase(), "running");
+}
+
+TEST(GroupPeers, WhatCannotBeEndsTheGroupAndNamesWhoSaidIt) {
+  const auto failure = [](const std::vector<PeerEnd>& said) {
+    Ring w;
+    for (const PeerEnd& end : said) w.Say(1, end);
+    for (SessionId session = 100; session < 103; ++session) {
+      const auto* told = w.Last<Failure>(session);
+      if (told == nullptr) return Failure{};
+      EXPECT_EQ(told->code, ErrorCode::kInvalidArgument);
+      EXPECT_EQ(told->rank, 1);
+    }
+    return *w.Last<Failure>(100);
+  };
+  PeerEnd ready = kToRank2;
+  ready.ready = true;
+  PeerEnd other = ready;
+  other.psn = 1;
+  EXPECT_TRUE(failure({kToRank2, ready}).ok());
+  EXPECT_EQ(failure({{.rank = 3, .qpn = 1}}).message,
+            "rank 1 of group g spoke of a connection that cannot be: rank: 3 is not below the world size 3");
+  EXPECT_THAT(failure({{.rank = 1, .qpn = 1}}).message, HasSubstr("rank: 1 is its own"));
+  EXPECT_THAT(failure({{.rank = 2, .qpn = 0}}).message, HasSubstr("qpn: 0x0 is not a 24-bit QPN"));
+  EXPECT_THAT(failure({{.rank = 2, .qpn = 1 << 24}}).message, HasSubstr("qpn: 0x1000000 is not"));
+  EXPECT_THAT(failure({{.rank = 2, .qpn = 1, .psn = 1 << 24}}).message, HasSubstr("psn: 0x1000000 is not"));
+  EXPECT_THAT(failure({kToRank2, kToRank2}).message, HasSubstr("qpn: there is one for rank 2 already"));
+  EXPECT_THAT(failure({kToRank2, other}).message, HasSubstr("qpn: there is one for rank 2 already"));
+  EXPECT_THAT(failure({ready, ready}).message, HasSubstr("ready: said already to rank 2"));
+}
+
+TEST(GroupPeers, InAGroupWhoseHostsMakeNoConnectionsThereAreNone) {
+  GroupWorldFixture w(testing::Star(3));
+  w.path = Path::kNetwork;
+  w.JoinAll(3);
+  w.AnswerInstalls();
+  w.table.OnPeer(w.now, 100, kToRank2);
+  EXPECT_THAT(w.Last<Failure>(100)->message,
+              HasSubstr("its hosts make no connections: path network was asked for by rank 0"));
+
+  GroupWorldFixture both(testing::Star(3));
+  both.JoinAll(3);
+  both.AnswerInstalls();
+  both.table.OnPeer(both.now, 100, kToRank2);
+  EXPECT_NE(both.Last<PeerEnd>(102), nullptr) << "for calls that the switches lack";
+}
+
+// Who knows of a mismatch is gone, and acknowledges nothing any more; and who is told twice knows it once.
+TEST(GroupPeers, AMismatchThatOneRankTellsIsEverybodys) {
+  Ring w;
+  w.table.OnMismatch(w.now, 999, "nobody's");
+  EXPECT_EQ(w.Last<Failure>(101), nullptr);
+  w.table.OnMismatch(w.now, 100, "rank 2 called with another count");
+  w.table.OnMismatch(w.now, 101, "rank 1 called with another type");
+  for (SessionId session = 100; session < 103; ++session) {
+    const auto* failure = w.Last<Failure>(session);
+    ASSERT_NE(failure, nullptr);
+    EXPECT_EQ(failure->code, ErrorCode::kMismatch);
+    EXPECT_EQ(failure->message, "rank 2 called with another count");
+  }
+}
+
+TEST(GroupPeers, AMismatchWithoutWordsIsTold) {
+  Ring w;
+  w.table.OnMismatch(w.now, 100, "");
+  const auto* failure = w.Last<Failure>(102);
+  ASSERT_NE(failure, nullptr);
+  EXPECT_EQ(failure->message, "the ranks' calls differ");
+}
+
+// What comes too early or too late is nobody's fault, or cannot be told from it.
+TEST(GroupPeers, WhatComesAtAnotherTimeIsPassedOver) {
+  GroupWorldFixture early(testing::Star(3));
+  early.Join(0, 3);
+  early.table.OnPeer(early.now, 100, kToRank2);
+  early.table.OnPeer(early.now, 999, kToRank2);
+  EXPECT_TRUE(early.world.sent.empty());
+
+  Ring w;
+  const size_t before = w.Told(2);
+  w.table.OnLeave(w.now, 102);
+  w.Say(0, kToRank2);
+  EXPECT_EQ(w.Told(2), before) << "it has left";
+  w.Say(2, {.rank = 0, .qpn = 1});
+  EXPECT_EQ(w.Last<PeerEnd>(100), nullptr);
+  w.Say(0, {.rank = 1, .qpn = 1});
+  EXPECT_NE(w.Last<PeerEnd>(101), nullptr) << "those two go on";
+  w.table.OnAbort(w.now, 100, "enough");
+  w.Say(1, {.rank = 0, .qpn = 1});
+  EXPECT_NE(w.Last<Failure>(100), nullptr);
+}
+
+}  // namespace
+}  // namespace epic::manager
