@@ -1,0 +1,100 @@
+// A communicator's state, and its calls under way.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "mpi/binding/binding.h"
+#include "mpi/core/decide.h"
+#include "mpi/core/join.h"
+#include "mpi/group/group.h"
+
+// A call that has been started. Belongs to the front end, and must live until it has ended.
+struct EpicMpiRequest {
+  EpicMpiComm* comm;
+  EpicMpiCall call;
+  const void* send;
+  void* recv;
+  std::unique_ptr<epic::mpi::Pending> pending{};  // null: it waits for its turn
+  EpicMpiRequest* next = nullptr;                 // the one that was started after it
+  int error = 0;                                  // of one that has ended
+  std::atomic<bool> ended = false;
+};
+
+struct EpicMpiComm {
+  // So many calls are the library's at a time, which takes 1024, of which 16 travel: what more of them held
+  // would be memory registered for nothing.
+  static constexpr int kMostPending = 64;
+  static constexpr size_t kMostPersistent = 8;
+
+  int rank;
+  int ranks;
+  const EpicMpiFunctions* mpi;
+  void* mpi_comm;
+  std::string softnic;
+  bool of_one_call = false;  // a persistent one
+
+  bool asked = false;  // for a group
+  bool asks = false;   // right now: what the MPI itself calls meanwhile is its own
+  bool ignored = false;
+  bool joined = false;
+  bool placed = false;  // `place` is known
+  EpicMpiPlace place{};
+  std::unique_ptr<epic::mpi::Group> group{};  // of ranks that are in it
+  int refused = 0;                            // without a group: how the report calls it
+  // Groups of persistent calls, in the order in which these were made: the same on all ranks.
+  std::vector<EpicMpiComm*> of_persistent{};
+  int persistent_refused = 0;  // as `refused`, of the first persistent call without a group
+
+  // The code with which all later calls end.
+  std::atomic<int> error = 0;
+
+  // Guards what follows: any thread that makes progress tests requests.
+  std::mutex mutex{};
+  EpicMpiRequest* oldest = nullptr;  // of those that have not ended, by their `next`
+  EpicMpiRequest* newest = nullptr;
+  EpicMpiRequest* waiting = nullptr;  // the oldest that waits for its turn
+  int pending = 0;
+  bool freed = false;  // by the program, with calls under way
+  // Of the calls of a type and an operation; copies and barriers are at [0][0] and [0][1].
+  struct Kind {
+    int way = 0;           // how the report calls it; 0: not known yet
+    bool refused = false;  // by the group
+  };
+  std::array<std::array<Kind, kEpicMpiOps>, kEpicMpiTypes> kinds{};
+
+  // Whether the call could be EPIC's; if not, it is counted.
+  bool CouldTake(const EpicMpiCall& call) const;
+  // An error of the MPI's; collective.
+  int Place();
+  int MakeGroup();
+  // Counts a call that is the MPI's, and says so.
+  int Leaves(const EpicMpiCall& call, epic::mpi::Reason reason) const;
+  // `parts`: of how many ranks the call is.
+  void Count(const EpicMpiCall& call, int parts, int way) const;
+
+  // Whether the group refuses such calls, on every rank; they are counted then.
+  bool Refuses(const EpicMpiCall& call);
+  // Puts a request behind the others, and starts what can be started.
+  void Add(EpicMpiRequest* request);
+  // Ends requests that have ended, and starts those that waited for that. Returns at once if another thread
+  // does. The communicator may be gone afterwards if it has been freed.
+  void Progress();
+  // Ends the group; returns the error's code.
+  int Fail(const std::string& text);
+  // Leaves the group, in a thread, and ends this object. Nothing is under way.
+  void Leave();
+
+ private:
+  int AskForGroup();
+  int Agree(epic::mpi::JoinAgreement* agreement);
+  epic::mpi::JoinResult Join(const std::string& name);
+  Kind KindOf(const EpicMpiCall& call);
+  void EndOldest(int with_error);
+  bool StartWaiting();
+  int FailLocked(const std::string& text);
+};

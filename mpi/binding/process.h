@@ -1,0 +1,40 @@
+// What a process has of EPIC under its MPI, once.
+#pragma once
+
+#include <sched.h>
+
+#include <mutex>
+
+#include "mpi/binding/binding.h"
+#include "mpi/binding/leavers.h"
+#include "mpi/core/report.h"
+#include "mpi/core/settings.h"
+
+namespace epic::mpi {
+
+// A process's only ones, as MPI's state is.
+struct Process {
+  Settings settings;  // not changed any more when communicators are made
+  std::mutex mutex;   // of the report
+  Report report;
+  Leavers leavers;
+};
+
+// Never ended: the MPI ends it (EpicMpiFinalize), or nobody does, as after exit without MPI_Finalize.
+Process& ThisProcess();
+
+// The number of a way in the report; any thread may ask.
+int WayOf(const std::string& text);
+
+// Polls what does not know of the MPI, which goes on meanwhile, until it is true.
+template <typename Condition>
+void ProgressUntil(const EpicMpiFunctions& mpi, const Condition& condition) {
+  constexpr int kPollsBeforeYields = 100;
+  for (int polls = 0; !condition(); ++polls) {
+    mpi.progress();
+    // Who ends the call may want this processor.
+    if (polls >= kPollsBeforeYields) (void)sched_yield();
+  }
+}
+
+}  // namespace epic::mpi

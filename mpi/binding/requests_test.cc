@@ -1,0 +1,221 @@
+// The order of a communicator's calls under way, how many there are at a time, and how they end.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mpi/binding/binding.h"
+#include "mpi/binding/comm.h"
+
+namespace epic::mpi {
+namespace {
+
+constexpr int kErrorCode = 77;
+
+// What the test wants of a group, and what it has been asked for.
+struct World {
+  std::vector<int64_t> started;  // the calls' counts
+  size_t ended = 0;              // how many of them have ended
+  size_t most = SIZE_MAX;        // how many at a time the group has room for
+  std::string refusal;           // of the next call that is started
+  std::string failure;           // of the next call that ends
+  std::string aborted;
+  int left = 0;
+};
+
+class FakePending : public Pending {
+ public:
+  FakePending(World* world, size_t number) : world_(world), number_(number) {}
+  bool Test() override { return number_ < world_->ended; }
+  std::string Result() override { return std::exchange(world_->failure, ""); }
+
+ private:
+  World* world_;
+  size_t number_;
+};
+
+class FakeGroup : public Group {
+ public:
+  explicit FakeGroup(World* world) : world_(world) {}
+  JoinResult Join(const std::string&, int, int, const Settings&) override { return {}; }
+  bool Takes(const EpicMpiCall& call, std::string* text) override {
+    *text = call.op == kEpicMpiProduct ? "operation product is not in leaf1" : "through the switches";
+    return call.op != kEpicMpiProduct;
+  }
+  Started Start(const EpicMpiCall& call, const void*, void*, std::unique_ptr<Pending>* pending,
+                std::string* message) override {
+    *message = world_->refusal;
+    if (!world_->refusal.empty()) return Started::kFailed;
+    *message = "no locked memory";
+    if (world_->started.size() - world_->ended >= world_->most) return Started::kLater;
+    *pending = std::make_unique<FakePending>(world_, world_->started.size());
+    world_->started.push_back(call.count);
+    return Started::kYes;
+  }
+  void Abort(const std::string& reason) override { world_->aborted = reason; }
+  void Leave(std::chrono::milliseconds) override { ++world_->left; }
+
+ private:
+  World* world_;
+};
+
+const EpicMpiFunctions kFunctions = {.min = nullptr,
+                                     .broadcast = nullptr,
+                                     .progress = [] {},
+                                     .error_code = [](const char*) { return kErrorCode; },
+                                     .place = nullptr};
+
+class RequestsTest : public testing::Test {
+ protected:
+  RequestsTest() { Join(comm_); }
+  ~RequestsTest() override {
+    EpicMpiCommFree(comm_);
+    EpicMpiFinalize(0);
+    EXPECT_EQ(world_.left, 1);
+    for (EpicMpiRequest* const request : requests_) EpicMpiRequestFree(request);
+  }
+
+  void Join(EpicMpiComm* comm) {
+    comm->asked = comm->joined = comm->placed = true;
+    comm->place = {.group_rank = 0, .group_ranks = 4, .even = 1};
+    comm->group = std::make_unique<FakeGroup>(&world_);
+  }
+
+  static EpicMpiCall Call(int64_t count, EpicMpiOp op = kEpicMpiSum) {
+    return {
+        .collective = kEpicMpiAllreduce, .type = kEpicMpiInt32, .op = op, .count = count, .bytes = 4 * count};
+  }
+
+  // Starts so many calls, of 1 and more elements.
+  void Start(int calls) {
+    for (int i = 0; i < calls; ++i) {
+      const EpicMpiCall call = Call(static_cast<int64_t>(requests_.size()) + 1);
+      int error = 0;
+      EpicMpiRequest* const request = EpicMpiStart(comm_, &call, nullptr, nullptr, &error);
+      ASSERT_EQ(error, 0);
+      requests_.push_back(request);
+    }
+  }
+
+  // What Test says of a request; -1: it has not ended.
+  int Test(size_t number) {
+    int error = 0;
+    return EpicMpiTest(requests_[number], &error) != 0 ? error : -1;
+  }
+
+  World world_;
+  EpicMpiComm* comm_ = EpicMpiCommNew(0, 4, &kFunctions, nullptr, nullptr);
+  std::vector<EpicMpiRequest*> requests_;
+};
+
+TEST_F(RequestsTest, CallsEndInTheOrderInWhichTheyWereStarted) {
+  Start(3);
+  EXPECT_EQ(world_.started, (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(Test(0), -1);
+  world_.ended = 2;
+  EXPECT_EQ(Test(2), -1);
+  EXPECT_EQ(Test(1), 0);
+  EXPECT_EQ(Test(0), 0);
+  world_.ended = 3;
+  EXPECT_EQ(Test(2), 0);
+}
+
+TEST_F(RequestsTest, MoreThanTheLibraryGetsWaitForTheirTurn) {
+  constexpr size_t kMost = EpicMpiComm::kMostPending;
+  Start(1500);
+  EXPECT_EQ(world_.started.size(), kMost);
+  world_.ended = 10;
+  EXPECT_EQ(Test(1499), -1) << "tests the oldest, too";
+  EXPECT_EQ(world_.started.size(), kMost + 10);
+  while (world_.started.size() < 1500) {
+    world_.ended = world_.started.size();
+    EXPECT_EQ(Test(1499), -1);
+  }
+  for (size_t i = 0; i < 1500; ++i) ASSERT_EQ(world_.started[i], static_cast<int64_t>(i) + 1);
+  world_.ended = 1500;
+  EXPECT_EQ(Test(1499), 0);
+}
+
+TEST_F(RequestsTest, WithoutRoomACallWaitsForThoseBeforeIt) {
+  world_.most = 2;
+  Start(3);
+  EXPECT_EQ(world_.started.size(), 2u);
+  world_.ended = 1;
+  EXPECT_EQ(Test(0), 0);
+  EXPECT_EQ(world_.started.size(), 3u);
+  world_.ended = 3;
+  EXPECT_EQ(Test(2), 0);
+  EXPECT_EQ(world_.aborted, "");
+}
+
+TEST_F(RequestsTest, WithoutRoomAndWithNothingToWaitForItIsAnError) {
+  world_.most = 0;
+  Start(1);
+  EXPECT_EQ(Test(0), kErrorCode);
+  EXPECT_EQ(world_.aborted, "no locked memory");
+}
+
+TEST_F(RequestsTest, ACallThatFailsEndsThoseThatWaitAndThoseThatCome) {
+  constexpr int kCalls = EpicMpiComm::kMostPending + 2;
+  Start(kCalls);
+  world_.failure = "rank lost: rank 3";
+  world_.ended = 1;
+  EXPECT_EQ(Test(0), kErrorCode);
+  EXPECT_EQ(world_.aborted, "rank lost: rank 3");
+  EXPECT_EQ(Test(kCalls - 1), -1) << "the library has buffers of calls before it";
+  world_.ended = EpicMpiComm::kMostPending;
+  EXPECT_EQ(Test(kCalls - 1), kErrorCode);
+  EXPECT_EQ(world_.started.size(), static_cast<size_t>(EpicMpiComm::kMostPending));
+  int error = 0;
+  const EpicMpiCall call = Call(1);
+  EXPECT_EQ(EpicMpiStart(comm_, &call, nullptr, nullptr, &error), nullptr);
+  EXPECT_EQ(error, kErrorCode);
+  EXPECT_EQ(EpicMpiRun(comm_, &call, nullptr, nullptr), kErrorCode);
+}
+
+TEST_F(RequestsTest, ACallThatCannotBeStartedIsAnErrorForAll) {
+  world_.refusal = "internal: out of order";
+  Start(1);
+  EXPECT_EQ(Test(0), kErrorCode);
+  EXPECT_EQ(world_.aborted, "internal: out of order");
+}
+
+TEST_F(RequestsTest, WhatTheGroupLacksIsTheMpis) {
+  const EpicMpiCall sum = Call(1);
+  const EpicMpiCall product = Call(1, kEpicMpiProduct);
+  EXPECT_EQ(EpicMpiTakesRequest(comm_, &sum), 1);
+  EXPECT_EQ(EpicMpiTakesRequest(comm_, &product), 0);
+  EXPECT_EQ(EpicMpiRun(comm_, &product, nullptr, nullptr), kEpicMpiFallBack);
+}
+
+TEST_F(RequestsTest, WithSeveralRanksOnAHostOrWithoutAGroupNonblockingCallsAreTheMpis) {
+  const EpicMpiCall sum = Call(1);
+  comm_->place.group_ranks = 2;
+  EXPECT_EQ(EpicMpiTakesRequest(comm_, &sum), 0);
+  comm_->place.group_ranks = 4;
+  comm_->asked = false;
+  EXPECT_EQ(EpicMpiTakesRequest(comm_, &sum), 0);
+  comm_->asked = true;
+  EXPECT_EQ(EpicMpiTakesRequest(comm_, &sum), 1);
+}
+
+TEST_F(RequestsTest, ACommunicatorThatWasFreedGoesWithItsLastCall) {
+  EpicMpiComm* const other = EpicMpiCommNew(0, 4, &kFunctions, nullptr, nullptr);
+  Join(other);
+  const EpicMpiCall call = Call(1);
+  int error = 0;
+  EpicMpiRequest* const request = EpicMpiStart(other, &call, nullptr, nullptr, &error);
+  EpicMpiCommFree(other);
+  EpicMpiFinalize(0);
+  EXPECT_EQ(world_.left, 0);
+  world_.ended = 1;
+  EXPECT_EQ(EpicMpiTest(request, &error), 1);
+  EpicMpiRequestFree(request);
+  EpicMpiFinalize(0);
+  EXPECT_EQ(std::exchange(world_.left, 0), 1);
+}
+
+}  // namespace
+}  // namespace epic::mpi

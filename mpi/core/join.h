@@ -1,0 +1,71 @@
+// How the ranks of a communicator agree on a group: either all are in it afterwards, or none, with one
+// reason.
+#pragma once
+
+#include <array>
+#include <string>
+
+namespace epic::mpi {
+
+// A text that travels between ranks: at most kTextBytes - 1 bytes, the rest zeros.
+inline constexpr size_t kTextBytes = 256;
+using Text = std::array<char, kTextBytes>;
+
+// What came of a rank's join.
+struct JoinResult {
+  std::string refusal;      // empty: it went well
+  bool for_others = false;  // other ranks did not come: it is they who know why
+};
+
+// Tells what to do next; whoever asks does it by the MPI's own functions, which wait for every rank.
+//
+//   kMin        the least of all ranks' `value`, then OnMin
+//   kBroadcast  `text` from rank `root` to all, then OnBroadcast
+//   kJoin       joins the group of that name, then OnJoin
+//   kJoined, kRefused: done. Refused after a join of this rank that went well: it leaves, as far as it has
+//   joined.
+//
+//   ready? (least rank that is not) --none--> name from rank 0 -> join -> joined? (least that has not)
+//   --none--> kJoined
+//                    \--one--> its reason to all -> kRefused <- its reason to all --one--/
+//
+// The first agreement is also where all wait for each other, so that no join waits for a rank that comes
+// late.
+class JoinAgreement {
+ public:
+  enum class Step { kMin, kBroadcast, kJoin, kJoined, kRefused };
+
+  // `why_not` is empty if this rank can join at all. `name` is used of rank 0 only.
+  JoinAgreement(int rank, int ranks, const std::string& why_not, const std::string& name);
+
+  Step step() const { return step_; }
+  int value() const { return value_; }
+  int root() const { return root_; }
+  Text& text() { return text_; }
+
+  void OnMin(int least);
+  void OnBroadcast();
+  void OnJoin(const JoinResult& result);
+
+  // The group's name, from kJoin on; "rank 3: no such host" in kRefused.
+  std::string name() const;
+  const std::string& reason() const { return reason_; }
+
+ private:
+  void Agree(const JoinResult& result);
+
+  const int rank_;
+  const int ranks_;
+  Step step_ = Step::kMin;
+  int value_ = 0;
+  int root_ = 0;
+  bool has_joined_ = false;
+  bool refused_ = false;  // by somebody
+  std::string own_name_;
+  std::string name_;
+  std::string why_not_;
+  std::string reason_;
+  Text text_{};
+};
+
+}  // namespace epic::mpi

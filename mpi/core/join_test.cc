@@ -1,0 +1,104 @@
+#include "mpi/core/join.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+namespace epic::mpi {
+namespace {
+
+using Step = JoinAgreement::Step;
+
+// Ranks of one communicator, and the MPI between them: every step is made by all, or the test fails.
+class Ranks {
+ public:
+  explicit Ranks(const std::vector<std::string>& why_not) {
+    const auto n = static_cast<int>(why_not.size());
+    for (int rank = 0; rank < n; ++rank) {
+      ranks_.emplace_back(rank, n, why_not[rank], "group" + std::to_string(rank));
+    }
+  }
+
+  // To the end; what comes of each rank's join is in `results`. Returns the steps made, the last one
+  // included.
+  std::vector<Step> Run(const std::vector<JoinResult>& results) {
+    std::vector<Step> steps;
+    while (steps.empty() || (steps.back() != Step::kJoined && steps.back() != Step::kRefused)) {
+      steps.push_back(ranks_[0].step());
+      for (const JoinAgreement& rank : ranks_) EXPECT_EQ(rank.step(), steps.back());
+      if (testing::Test::HasFailure() || steps.size() > 10) break;
+      if (steps.back() == Step::kMin) Min();
+      if (steps.back() == Step::kBroadcast) Broadcast();
+      if (steps.back() == Step::kJoin) {
+        for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r].OnJoin(results[r]);
+      }
+    }
+    return steps;
+  }
+
+  void Min() {
+    int least = ranks_[0].value();
+    for (const JoinAgreement& rank : ranks_) least = std::min(least, rank.value());
+    for (JoinAgreement& rank : ranks_) rank.OnMin(least);
+  }
+  void Broadcast() {
+    const int root = ranks_[0].root();
+    const Text text = ranks_[root].text();
+    for (JoinAgreement& rank : ranks_) {
+      EXPECT_EQ(rank.root(), root);
+      rank.text() = text;
+      rank.OnBroadcast();
+    }
+  }
+
+  std::vector<JoinAgreement> ranks_;
+};
+
+TEST(JoinAgreementTest, AllJoinTheGroupThatRankZeroNames) {
+  Ranks ranks({"", "", ""});
+  EXPECT_EQ(ranks.Run(std::vector<JoinResult>(3)),
+            (std::vector<Step>{Step::kMin, Step::kBroadcast, Step::kJoin, Step::kMin, Step::kJoined}));
+  for (const JoinAgreement& rank : ranks.ranks_) EXPECT_EQ(rank.name(), "group0");
+}
+
+TEST(JoinAgreementTest, WhoeverIsNotReadyIsTheReasonOnAllRanksAndNobodyJoins) {
+  Ranks ranks({"", "no library", "no port"});
+  EXPECT_EQ(ranks.Run({}), (std::vector<Step>{Step::kMin, Step::kBroadcast, Step::kRefused}));
+  for (const JoinAgreement& rank : ranks.ranks_) EXPECT_EQ(rank.reason(), "rank 1: no library");
+}
+
+TEST(JoinAgreementTest, AJoinRefusedOnOneRankIsRefusedOnAll) {
+  for (size_t refused = 0; refused < 4; ++refused) {
+    Ranks ranks({"", "", "", ""});
+    // The others wait in vain for the one that knows.
+    std::vector<JoinResult> results(4, {.refusal = "somebody did not come", .for_others = true});
+    results[refused] = {.refusal = "no room"};
+    results[(refused + 2) % 4] = {};
+    EXPECT_EQ(ranks.Run(results), (std::vector<Step>{Step::kMin, Step::kBroadcast, Step::kJoin, Step::kMin,
+                                                     Step::kBroadcast, Step::kRefused}));
+    for (const JoinAgreement& rank : ranks.ranks_) {
+      EXPECT_EQ(rank.reason(), "rank " + std::to_string(refused) + ": no room");
+    }
+  }
+}
+
+TEST(JoinAgreementTest, IfNobodyKnowsWhyTheLeastRankSaysWhatItSaw) {
+  Ranks ranks({"", "", ""});
+  ranks.Run(
+      {{}, {.refusal = "nobody came", .for_others = true}, {.refusal = "nor here", .for_others = true}});
+  for (const JoinAgreement& rank : ranks.ranks_) {
+    EXPECT_EQ(rank.step(), Step::kRefused);
+    EXPECT_EQ(rank.reason(), "rank 1: nobody came");
+  }
+}
+
+TEST(JoinAgreementTest, ALongReasonIsCut) {
+  Ranks ranks({"", std::string(1000, 'x')});
+  ranks.Run({});
+  EXPECT_EQ(ranks.ranks_[0].reason(), "rank 1: " + std::string(kTextBytes - 1, 'x'));
+}
+
+}  // namespace
+}  // namespace epic::mpi

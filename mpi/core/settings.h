@@ -1,0 +1,41 @@
+// What the user has set of EPIC under MPI: read on every rank, of which rank 0's are used by all.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace epic::mpi {
+
+struct Settings {
+  std::string manager;                   // HOST:PORT; empty: no EPIC
+  std::string ifname;                    // for the ranks that have none of their own
+  std::string path;                      // "auto", "network", "hosts", or empty: auto
+  std::string algorithm;                 // "auto", "doubling", "ring", or empty: auto
+  int mode = 0;                          // a mode's number; 0: the manager's choice
+  std::chrono::milliseconds timeout{0};  // of a call; 0: none
+  // All ranks are there when they join: whoever is missing then has been refused.
+  std::chrono::milliseconds join_timeout{20'000};
+  uint64_t min_bytes = 0;           // smaller calls are the MPI's
+  uint64_t max_bytes = UINT64_MAX;  // larger ones, too
+  bool off = false;                 // EPIC_MPI=off
+  bool report = false;              // EPIC_MPI_REPORT=1
+  std::string wrong;                // a variable with a value that it cannot have; EPIC is not used then
+
+  // Whether communicators may get groups.
+  bool usable() const { return !off && !manager.empty() && wrong.empty(); }
+  bool operator==(const Settings&) const = default;
+};
+
+using GetEnv = std::function<const char*(const char*)>;
+
+// From EPIC_… variables. `manager` is what the MPI's own means of configuration say; EPIC_MANAGER goes first.
+Settings FromEnvironment(const GetEnv& get_env, std::string_view manager);
+
+// As lines of text that travel to other ranks, and back. What cannot be read gives settings with `wrong` set.
+std::string Encode(const Settings& settings);
+Settings Decode(std::string_view text);
+
+}  // namespace epic::mpi

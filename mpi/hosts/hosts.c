@@ -1,0 +1,279 @@
+/* Communicators with several ranks on a host: the MPI reduces and copies within the host, and one rank of
+ * each, its leader, is in the group. Every call ends within the host with the leader's word on how it went.
+ */
+#include "mpi/hosts/hosts.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { kTag = 1, kWordTag = 2 };
+
+static int RankIn(MPI_Comm comm) {
+  int rank;
+  PMPI_Comm_rank(comm, &rank);
+  return rank;
+}
+
+static int RanksOf(MPI_Comm comm) {
+  int ranks;
+  PMPI_Comm_size(comm, &ranks);
+  return ranks;
+}
+
+int EpicMpiErrorCode(int error_class, const char* text) {
+  char cut[MPI_MAX_ERROR_STRING];
+  int code;
+  snprintf(cut, sizeof cut, "EPIC: %s", text);
+  if (PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS ||
+      PMPI_Add_error_string(code, cut) != MPI_SUCCESS) {
+    return error_class;
+  }
+  return code;
+}
+
+static int IsLeader(const EpicMpiHosts* module) { return RankIn(module->local) == 0; }
+static int Host(const EpicMpiHosts* module) { return module->host_of[RankIn(module->comm)]; }
+
+/* From each rank's leader: hosts in the order of their leaders. Returns how many; `even` as EpicMpiPlace has
+ * it. */
+static int Number(EpicMpiHosts* module, const int* leaders, int* even) {
+  const int ranks = RanksOf(module->comm);
+  int hosts = 0;
+  int most = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    /* The leader is the first of its host, and has been seen. */
+    module->host_of[rank] = leaders[rank] == rank ? hosts++ : module->host_of[leaders[rank]];
+    module->local_of[rank] = 0;
+    for (int other = 0; other < rank; ++other) module->local_of[rank] += leaders[other] == leaders[rank];
+    if (module->local_of[rank] + 1 > most) most = module->local_of[rank] + 1;
+  }
+  *even = hosts * most == ranks;
+  return hosts;
+}
+
+int EpicMpiHostsPlace(void* of, EpicMpiPlace* place) {
+  EpicMpiHosts* const module = of;
+  const int ranks = RanksOf(module->comm);
+  const int rank = RankIn(module->comm);
+  *place = (EpicMpiPlace){.group_rank = -1, .group_ranks = 1, .even = 1};
+  int* const leaders = malloc((size_t)ranks * sizeof(int));
+  module->host_of = malloc((size_t)ranks * sizeof(int));
+  module->local_of = malloc((size_t)ranks * sizeof(int));
+  int error =
+      leaders == NULL || module->host_of == NULL || module->local_of == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+  if (error == MPI_SUCCESS) error = EpicMpiLeaders(module, leaders);
+  if (error == MPI_SUCCESS) {
+    place->group_ranks = Number(module, leaders, &place->even);
+    if (leaders[rank] == rank) place->group_rank = module->host_of[rank];
+    if (place->group_ranks > 1 && place->group_ranks < ranks) {
+      error = PMPI_Comm_split(module->comm, module->host_of[rank], rank, &module->local);
+      module->several = error == MPI_SUCCESS;
+      if (module->several) {
+        PMPI_Comm_set_errhandler(module->local, MPI_ERRORS_RETURN);
+        EpicMpiLocalMade(module->local);
+      }
+    }
+  }
+  free(leaders);
+  return error;
+}
+
+void EpicMpiHostsFree(EpicMpiHosts* module) {
+  free(module->host_of);
+  free(module->local_of);
+}
+
+/* From the leader to this rank. While it waits, whom it waits for may want this processor. */
+static int Hear(const EpicMpiHosts* module, void* word, int bytes) {
+  enum { kPollsBeforeYields = 100 };
+  MPI_Request request;
+  int heard = 0;
+  int error = PMPI_Irecv(word, bytes, MPI_BYTE, 0, kWordTag, module->local, &request);
+  for (int polls = 0; error == MPI_SUCCESS && !heard; ++polls) {
+    error = PMPI_Test(&request, &heard, MPI_STATUS_IGNORE);
+    if (polls >= kPollsBeforeYields) sched_yield();
+  }
+  return error;
+}
+
+/* From the leader to all ranks of the host. */
+static int Tell(const EpicMpiHosts* module, void* word, int bytes) {
+  int error = MPI_SUCCESS;
+  if (!IsLeader(module)) return Hear(module, word, bytes);
+  for (int rank = 1; error == MPI_SUCCESS && rank < RanksOf(module->local); ++rank) {
+    error = PMPI_Send(word, bytes, MPI_BYTE, rank, kWordTag, module->local);
+  }
+  return error;
+}
+
+/* Hands the leader's word to all ranks of the host: 0, kEpicMpiFallBack, or an error, of which every rank
+ * makes a code of its own with the same text. */
+static int Share(EpicMpiHosts* module, int result) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length;
+  if (IsLeader(module) && result != 0 && result != kEpicMpiFallBack) {
+    PMPI_Error_string(result, text, &length);
+    /* If it is the MPI's: the other hosts' leaders have to learn of it. */
+    result = EpicMpiFail(module->epic, text);
+  }
+  int error = Tell(module, &result, sizeof result);
+  if (error != MPI_SUCCESS || result == 0 || result == kEpicMpiFallBack) return error ? error : result;
+  error = Tell(module, text, sizeof text);
+  if (error != MPI_SUCCESS || IsLeader(module)) return error ? error : result;
+  static const char prefix[] = "EPIC: ";
+  const size_t skip = strncmp(text, prefix, sizeof prefix - 1) == 0 ? sizeof prefix - 1 : 0;
+  return EpicMpiFail(module->epic, text + skip);
+}
+
+static int NoMemory(EpicMpiHosts* module) {
+  return Share(module,
+               IsLeader(module) ? EpicMpiFail(module->epic, "no memory for the ranks of this host") : 0);
+}
+
+/* Memory that the leader needs; Share's result in `error` of all ranks is 0 if it has it. */
+static char* LeadersMemory(EpicMpiHosts* module, int64_t bytes, int* error) {
+  char* const memory = IsLeader(module) ? malloc((size_t)bytes) : NULL;
+  *error = IsLeader(module) && memory == NULL ? NoMemory(module) : Share(module, 0);
+  return memory;
+}
+
+/* The whole buffer of a part's call in the order of hosts, from that of ranks, or back. */
+static void Order(const EpicMpiHosts* module, size_t part, const char* from, char* to, int by_ranks) {
+  const int ranks = RanksOf(module->comm);
+  const size_t per_host = (size_t)RanksOf(module->local);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const size_t at = ((size_t)module->host_of[rank] * per_host + (size_t)module->local_of[rank]) * part;
+    memcpy(to + (by_ranks ? (size_t)rank * part : at), from + (by_ranks ? at : (size_t)rank * part), part);
+  }
+}
+
+/* The MPI counts in int: how much of the rest goes at once. */
+static int AtOnce(int64_t rest) { return rest < 1 << 30 ? (int)rest : 1 << 30; }
+
+/* Bytes in a row, of any number, from the leader to its host's ranks. */
+static int LocalBcast(const EpicMpiHosts* module, char* bytes, int64_t count) {
+  int error = MPI_SUCCESS;
+  for (int64_t done = 0; error == MPI_SUCCESS && done < count; done += AtOnce(count - done)) {
+    error = PMPI_Bcast(bytes + done, AtOnce(count - done), MPI_BYTE, 0, module->local);
+  }
+  return error;
+}
+
+/* The same from one rank of the host to another, which may be itself; the others do nothing. */
+static int Move(const EpicMpiHosts* module, int sender, const char* from, int receiver, char* to,
+                int64_t count) {
+  const int rank = RankIn(module->local);
+  int error = MPI_SUCCESS;
+  if (sender == receiver) {
+    if (rank == sender && from != to) memcpy(to, from, (size_t)count);
+    return error;
+  }
+  for (int64_t done = 0; error == MPI_SUCCESS && done < count; done += AtOnce(count - done)) {
+    const int length = AtOnce(count - done);
+    if (rank == sender) error = PMPI_Send(from + done, length, MPI_BYTE, receiver, kTag, module->local);
+    if (rank == receiver)
+      error = PMPI_Recv(to + done, length, MPI_BYTE, sender, kTag, module->local, MPI_STATUS_IGNORE);
+  }
+  return error;
+}
+
+int EpicMpiHostsReduce(EpicMpiHosts* module, const EpicMpiCall* call, const void* in, void* out,
+                       MPI_Datatype type, MPI_Op op) {
+  const int count = (int)call->count;
+  const int to_all = call->collective == kEpicMpiAllreduce;
+  const int root_is_here = !to_all && module->host_of[call->root] == Host(module);
+  int error;
+  char* const sum = LeadersMemory(module, call->bytes, &error);
+  if (error != 0) return error;
+  EpicMpiLocalKind(call, &type, &op);
+  error = PMPI_Reduce(in, sum, count, type, op, 0, module->local);
+  if (error == 0 && IsLeader(module)) {
+    EpicMpiCall of_hosts = *call;
+    if (!to_all) of_hosts.root = module->host_of[call->root];
+    error = EpicMpiRun(module->epic, &of_hosts, sum, sum);
+  }
+  error = Share(module, error);
+  if (error == 0 && to_all) {
+    if (IsLeader(module)) memcpy(out, sum, (size_t)call->bytes);
+    error = LocalBcast(module, out, call->bytes);
+  }
+  if (error == 0 && root_is_here)
+    error = Move(module, 0, sum, module->local_of[call->root], out, call->bytes);
+  free(sum);
+  return error;
+}
+
+int EpicMpiHostsScatter(EpicMpiHosts* module, const EpicMpiCall* call, const void* in, void* out,
+                        MPI_Datatype type, MPI_Op op) {
+  const int per_host = RanksOf(module->local);
+  const int64_t all = call->bytes * RanksOf(module->comm);
+  int error;
+  char* const sum = LeadersMemory(module, 2 * all, &error);
+  if (error != 0) return error;
+  const int64_t elements = call->count * RanksOf(module->comm);
+  const size_t size = (size_t)(call->bytes / call->count);
+  EpicMpiLocalKind(call, &type, &op);
+  for (int64_t done = 0; error == 0 && done < elements; done += AtOnce(elements - done)) {
+    const size_t at = (size_t)done * size;
+    error = PMPI_Reduce((const char*)in + at, sum == NULL ? NULL : sum + at, AtOnce(elements - done), type,
+                        op, 0, module->local);
+  }
+  if (error == 0 && IsLeader(module)) {
+    EpicMpiCall of_hosts = *call;
+    of_hosts.count *= per_host;
+    of_hosts.bytes *= per_host;
+    Order(module, (size_t)call->bytes, sum, sum + all, 0);
+    error = EpicMpiRun(module->epic, &of_hosts, sum + all, sum);
+  }
+  error = Share(module, error);
+  for (int rank = 0; error == 0 && rank < per_host; ++rank) {
+    error = Move(module, 0, sum == NULL ? NULL : sum + rank * call->bytes, rank, out, call->bytes);
+  }
+  free(sum);
+  return error;
+}
+
+int EpicMpiHostsBcast(EpicMpiHosts* module, const EpicMpiCall* call, char* bytes) {
+  int error = 0;
+  if (module->host_of[call->root] == Host(module)) {
+    error = Move(module, module->local_of[call->root], bytes, 0, bytes, call->bytes);
+  }
+  if (error == 0 && IsLeader(module)) {
+    EpicMpiCall of_hosts = *call;
+    of_hosts.root = module->host_of[call->root];
+    error = EpicMpiRun(module->epic, &of_hosts, bytes, bytes);
+  }
+  error = Share(module, error);
+  return error != 0 ? error : LocalBcast(module, bytes, call->bytes);
+}
+
+int EpicMpiHostsAllgather(EpicMpiHosts* module, const EpicMpiCall* call, const char* in, char* out) {
+  const int per_host = RanksOf(module->local);
+  const int64_t all = call->bytes * RanksOf(module->comm);
+  int error;
+  char* const parts = LeadersMemory(module, all + call->bytes * per_host, &error);
+  if (error != 0) return error;
+  char* const own = parts == NULL ? NULL : parts + all;
+  for (int rank = 0; error == 0 && rank < per_host; ++rank) {
+    error = Move(module, rank, in, 0, own == NULL ? NULL : own + rank * call->bytes, call->bytes);
+  }
+  if (error == 0 && IsLeader(module)) {
+    EpicMpiCall of_hosts = *call;
+    of_hosts.count *= per_host;
+    of_hosts.bytes *= per_host;
+    error = EpicMpiRun(module->epic, &of_hosts, own, parts);
+    if (error == 0) Order(module, (size_t)call->bytes, parts, out, 1);
+  }
+  error = Share(module, error);
+  if (error == 0) error = LocalBcast(module, out, all);
+  free(parts);
+  return error;
+}
+
+int EpicMpiHostsBarrier(EpicMpiHosts* module, const EpicMpiCall* call) {
+  int error = PMPI_Barrier(module->local);
+  if (error == 0 && IsLeader(module)) error = EpicMpiRun(module->epic, call, NULL, NULL);
+  return Share(module, error);
+}

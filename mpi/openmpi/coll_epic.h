@@ -1,0 +1,90 @@
+/* The component "epic" of Open MPI's framework "coll": MPI's collectives by EPIC, and by the component that
+ * would have made them otherwise where EPIC cannot. In C, as Open MPI's headers are. */
+#ifndef EPIC_MPI_OPENMPI_COLL_EPIC_H_
+#define EPIC_MPI_OPENMPI_COLL_EPIC_H_
+
+#include "mpi/hosts/hosts.h"
+#include "ompi/communicator/communicator.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/mca/coll/coll.h"
+#include "ompi/op/op.h"
+
+typedef struct {
+  mca_coll_base_component_t super;
+  /* Parameters of the component, which mpirun hands to all ranks: OMPI_MCA_coll_epic_… */
+  int priority;
+  char* manager; /* as EPIC_MANAGER, which goes before it */
+  char* softnic; /* file of a libibverbs to use in place of the system's */
+} CollEpicComponent;
+
+OMPI_MODULE_DECLSPEC extern CollEpicComponent mca_coll_epic_component;
+
+/* Runs f(a function that we have, by its name in coll.h). */
+#define COLL_EPIC_EACH(f)                                                                           \
+  f(allreduce) f(reduce) f(bcast) f(allgather) f(reduce_scatter_block) f(reduce_scatter) f(barrier) \
+      f(iallreduce) f(ireduce) f(ibcast) f(iallgather) f(ireduce_scatter_block) f(ireduce_scatter)  \
+          f(ibarrier) f(allreduce_init) f(reduce_init) f(bcast_init) f(allgather_init)              \
+              f(reduce_scatter_block_init) f(reduce_scatter_init) f(barrier_init)
+
+/* The functions that a communicator would have without us, with their modules. */
+#define COLL_EPIC_MEMBER(name)             \
+  mca_coll_base_module_##name##_fn_t name; \
+  mca_coll_base_module_t* name##_module;
+typedef struct {
+  COLL_EPIC_EACH(COLL_EPIC_MEMBER)
+} CollEpicOthers;
+
+/* One for each communicator that could have a group. */
+typedef struct {
+  mca_coll_base_module_t super;
+  EpicMpiHosts hosts;
+  unsigned long stalled; /* the last walk through the requests that found a call of ours that has not ended */
+  CollEpicOthers others;
+} CollEpicModule;
+OBJ_CLASS_DECLARATION(CollEpicModule);
+
+/* A new module for a communicator, or null: all its collectives stay as they are. */
+mca_coll_base_module_t* CollEpicQuery(ompi_communicator_t* comm, int* priority);
+
+/* What EPIC reduces of a type and an operation of MPI's; kEpicMpiNoType, kEpicMpiNoOp: nothing. */
+EpicMpiType CollEpicTypeOf(const ompi_datatype_t* type);
+EpicMpiOp CollEpicOpOf(const ompi_op_t* op);
+
+/* Data of any layout as bytes in a row. */
+typedef struct {
+  char* bytes;  /* where they are: the buffer itself, or memory of its own */
+  char* memory; /* to be freed, or null */
+} CollEpicBytes;
+/* Finds room for `count` elements, and with `pack` fills it with those of the buffer. 0 without memory. */
+int CollEpicBytesOf(const void* buffer, size_t count, ompi_datatype_t* type, int pack, CollEpicBytes* bytes);
+/* Puts what is there into the buffer, if it is not there already. An MPI error code. */
+int CollEpicUnpack(const CollEpicBytes* bytes, void* buffer, size_t count, ompi_datatype_t* type);
+
+/* A call as it is described to the binding: of bytes, and one that reduces. */
+EpicMpiCall CollEpicCallOf(EpicMpiCollective collective, int64_t count, const ompi_datatype_t* type);
+EpicMpiCall CollEpicReductionOf(EpicMpiCollective collective, int64_t count, const ompi_datatype_t* type,
+                                const ompi_op_t* op);
+EpicMpiCall CollEpicReduceScatterOf(const int* counts, const ompi_datatype_t* type, const ompi_op_t* op,
+                                    ompi_communicator_t* comm);
+/* This rank's part of a buffer with all ranks'. */
+void* CollEpicOwnPart(void* buffer, int count, ompi_datatype_t* type, ompi_communicator_t* comm);
+
+/* The calls that wait; coll.h has their arguments. */
+int CollEpicAllreduce(const void* sbuf, void* rbuf, int count, ompi_datatype_t* type, ompi_op_t* op,
+                      ompi_communicator_t* comm, mca_coll_base_module_t* module);
+int CollEpicReduce(const void* sbuf, void* rbuf, int count, ompi_datatype_t* type, ompi_op_t* op, int root,
+                   ompi_communicator_t* comm, mca_coll_base_module_t* module);
+int CollEpicBcast(void* buffer, int count, ompi_datatype_t* type, int root, ompi_communicator_t* comm,
+                  mca_coll_base_module_t* module);
+int CollEpicAllgather(const void* sbuf, int scount, ompi_datatype_t* stype, void* rbuf, int rcount,
+                      ompi_datatype_t* rtype, ompi_communicator_t* comm, mca_coll_base_module_t* module);
+int CollEpicReduceScatterBlock(const void* sbuf, void* rbuf, int rcount, ompi_datatype_t* type, ompi_op_t* op,
+                               ompi_communicator_t* comm, mca_coll_base_module_t* module);
+int CollEpicReduceScatter(const void* sbuf, void* rbuf, const int* rcounts, ompi_datatype_t* type,
+                          ompi_op_t* op, ompi_communicator_t* comm, mca_coll_base_module_t* module);
+int CollEpicBarrier(ompi_communicator_t* comm, mca_coll_base_module_t* module);
+
+/* Puts those that do not, nonblocking and persistent, into a new module. */
+void CollEpicInstallRequests(mca_coll_base_module_t* module);
+
+#endif

@@ -1,0 +1,66 @@
+"""A test bed of four hosts on softnic, and mpirun of each MPI on it."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+# pylint: disable=wrong-import-position
+import harness  # noqa: E402
+import launcher  # noqa: E402
+
+BED = ("tree-3-2", "--hosts", "softnic")
+
+
+def pytest_sessionstart(session):
+    # A test that cannot run has not passed: say what is missing instead of skipping.
+    missing = [] if os.geteuid() == 0 else ["root"]
+    targets = {"incengine": "incengine/incengine", "incagent": "incagent/incagent",
+               "incmanager": "incmanager/incmanager",
+               "epic_softnic": "softnic/lib/libibverbs.so.1", "mca_coll_epic": "mpi/lib/mca_coll_epic.so",
+               "mpi_collectives": "tests/mpi/mpi_collectives", "mpi_traps": "tests/mpi/mpi_traps",
+               "mpi_requests": "tests/mpi/mpi_requests",
+               "mpi_fortran": "tests/mpi/mpi_sums", "epic_mpi": "mpi/lib/libepic_mpi.so",
+               "mpich_collectives": "tests/mpi/mpich_collectives", "mpich_traps": "tests/mpi/mpich_traps",
+               "mpich_fortran": "tests/mpi/mpich_sums"}
+    absent = [target for target, path in targets.items() if not os.access(harness.BUILD / path, os.X_OK)]
+    if absent:
+        missing.append("Open MPI 4.1, MPICH and gfortran (scripts/install-deps), and a build: cmake --preset release && "
+                       "cmake --build --preset release --target " + " ".join(absent))
+    if missing and not session.config.option.collectonly:
+        pytest.exit("the tests of MPI need " + "; ".join(missing), returncode=1)
+
+
+@pytest.fixture(scope="session", name="bed")
+def fixture_bed():
+    bed = harness.Bed(BED)
+    yield bed
+    bed.down()
+
+
+@pytest.fixture(name="mpirun", params=[launcher.OpenMpi, launcher.Mpich])
+def fixture_mpirun(bed, tmp_path, request):
+    """mpirun(PROGRAM, ARGUMENT...) runs it on all hosts (launcher.py), by each MPI in turn."""
+    return request.param(bed, tmp_path)
+
+
+@pytest.fixture(name="openmpi")
+def fixture_openmpi(bed, tmp_path):
+    return launcher.OpenMpi(bed, tmp_path)
+
+
+@pytest.fixture(name="mpich")
+def fixture_mpich(bed, tmp_path):
+    return launcher.Mpich(bed, tmp_path)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    bed = getattr(item, "funcargs", {}).get("bed")
+    if report.when == "call" and report.failed and bed:
+        report.sections.append(("test bed", bed.diagnosis()))

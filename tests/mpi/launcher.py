@@ -1,0 +1,131 @@
+"""Runs MPI programs on the hosts of a test bed, by an mpirun that has not been changed: its remote shell enters a
+host's namespace, in place of ssh, with an environment of that host's own."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import threading
+import time
+
+import harness
+
+import epic_ranks
+
+PROGRAMS = harness.BUILD / "tests" / "mpi"
+EPIC_RUN = harness.ROOT / "scripts" / "epic-run"
+MANAGER = "10.255.0.1:7400"
+
+
+class Done:
+    """A run that has ended: exit `status`, all it said (`output`), `seconds`."""
+
+    def __init__(self, status, output, seconds):
+        self.status, self.output, self.seconds = status, output, seconds
+
+    def assert_right(self, ranks=4):
+        """Every rank has told that nothing was wrong."""
+        told = re.findall(r"^rank (\d+): .* (\d+) wrong$", self.output, re.M)
+        assert self.status == 0 and sorted(told) == [(str(r), "0") for r in range(ranks)], self.output
+
+    def report(self):
+        """{(function, way): (calls, bytes)} of EPIC_MPI_REPORT."""
+        rows = re.findall(r"^EPIC: (MPI_\w+): (\d+) calls?, (\d+) bytes: (.*)$", self.output, re.M)
+        return {(function, way): (int(calls), int(size)) for function, calls, size, way in rows}
+
+    def said(self):
+        """What else EPIC said, line by line."""
+        return re.findall(r"^EPIC: (?!MPI_).*$", self.output, re.M)
+
+
+class Launcher:
+    def __init__(self, bed, folder):
+        self.bed, self.shell = bed, folder / "shell"
+        # The MPI's own messages have a network of their own, as their traffic is not what is tested here.
+        data = [epic_ranks.node_of(bed.name, host)["address"] for host in bed.hosts]
+        self.addresses = [address.replace("10.10.0.", "10.255.2.") for address in data]
+
+    def _write_shell(self, of_hosts):
+        """The remote shell: [OPTION...] ADDRESS COMMAND. `of_hosts`: variables of single hosts."""
+        cases = []
+        for host, address in zip(self.bed.hosts, self.addresses):
+            own = " ".join(f"{k}={v}" for k, v in {"EPIC_IFNAME": "vec0", **of_hosts.get(host, {})}.items())
+            cases.append(f"  {address}) node=epic-{self.bed.name}-{host}; own='{own}'; break;;")
+        # Nothing of the environment goes along, as with ssh.
+        self.shell.write_text("#!/bin/bash\nwhile :; do case $1 in\n" + "\n".join(cases) + "\nesac; shift; done\n"
+                              "address=$1; shift\n"
+                              'exec env -i PATH="$PATH" HOME="$HOME" $own ip netns exec "$node" '
+                              'unshare -u sh -c "hostname $address; $*"\n', encoding="utf-8")
+        self.shell.chmod(0o700)
+
+    def _mpirun(self, hosts, ranks):
+        """The command that starts so many ranks on these hosts: ADDRESS:RANKS with commas between."""
+        raise NotImplementedError
+
+    def _prefix(self, of_hosts):
+        """What starts a rank's program, if it is not mpirun itself."""
+        raise NotImplementedError
+
+    def __call__(self, program, *arguments, env=None, of_hosts=None, per_host=1, ranks=None,
+                 through=(EPIC_RUN, "--mpi"), at_line=None, timeout_s=300):
+        """Runs a program of this folder, built for this MPI, on all hosts, or as many ranks as said, host by host.
+        `env`: variables of mpirun, and so of rank 0, on its host; None takes one away. `at_line`: (text, what to call when a line with
+        it has come)."""
+        self._write_shell(of_hosts or {})
+        variables = {"EPIC_MANAGER": MANAGER, "EPIC_MPI_REPORT": "1", **(env or {})}
+        hosts = ",".join(f"{address}:{per_host}" for address in self.addresses)
+        argv = ["env", *(f"{k}={v}" for k, v in variables.items() if v is not None), *through,
+                *self._mpirun(hosts, ranks or len(self.addresses) * per_host), *self._prefix(of_hosts or {}),
+                PROGRAMS / f"{self.PROGRAMS_OF}_{program}", *arguments]
+        begin = time.monotonic()
+        command = [str(self.shell), self.addresses[0], shlex.join(map(str, argv))]
+        lines = []
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace", start_new_session=True) as process:
+            # All that mpirun has started here: whoever lives has the other end of the output.
+            alarm = threading.Timer(timeout_s, os.killpg, (process.pid, signal.SIGKILL))
+            alarm.start()
+            for line in process.stdout:
+                lines.append(line)
+                if at_line and at_line[0] in line:
+                    at_line[1]()
+            alarm.cancel()
+        return Done(process.returncode, "".join(lines), time.monotonic() - begin)
+
+
+class OpenMpi(Launcher):
+    PROGRAMS_OF = "mpi"
+
+    def _mpirun(self, hosts, ranks):
+        # Who waits yields: there are fewer processors than ranks.
+        return ["mpirun.openmpi", "--allow-run-as-root", "--host", hosts, "-np", ranks, "--bind-to", "none",
+                "--mca", "plm_rsh_agent", self.shell, "--mca", "btl_tcp_if_include", "vec1",
+                "--mca", "oob_tcp_if_include", "vec1", "--mca", "mpi_yield_when_idle", "1"]
+
+    def _prefix(self, _of_hosts):
+        return []
+
+
+class Mpich(Launcher):
+    """Its mpirun hands all its variables to all hosts, where they go before the host's own."""
+
+    PROGRAMS_OF = "mpich"
+
+    def __init__(self, bed, folder):
+        super().__init__(bed, folder)
+        self.starter = folder / "starter"
+
+    def _mpirun(self, hosts, ranks):
+        return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", self.shell, "-hosts", hosts,
+                "-localhost", self.addresses[0], "-iface", "vec1", "-n", ranks]
+
+    def _prefix(self, of_hosts):
+        if not of_hosts:
+            return []
+        cases = [f"{address}) export {' '.join(f'{k}={v}' for k, v in of_hosts[host].items())};;"
+                 for host, address in zip(self.bed.hosts, self.addresses) if host in of_hosts]
+        self.starter.write_text('#!/bin/sh\ncase $(hostname) in\n' + "\n".join(cases) + '\nesac\nexec "$@"\n',
+                                encoding="utf-8")
+        self.starter.chmod(0o700)
+        return [self.starter]

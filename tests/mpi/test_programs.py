@@ -1,0 +1,168 @@
+"""Unchanged programs of Open MPI and of MPICH on EPIC: the MPI's own results, by the switches where EPIC can, and else as before."""
+
+import epic_ranks
+import launcher
+import pytest
+
+SWITCHES = "by EPIC, through the switches"
+
+
+def summed(bed):
+    """Contributions that each switch has summed so far."""
+    return [epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches]
+
+
+def ways(done):
+    """How calls went, whichever."""
+    return {way for _, way in done.report()}
+
+
+def test_every_collective_type_and_form_is_as_the_mpi_has_it_and_summed_by_the_switches(bed, mpirun):
+    before = summed(bed)
+    done = mpirun("collectives")
+    done.assert_right()
+    assert all(after > first + 1000 for first, after in zip(before, summed(bed))), (before, summed(bed))
+    report = done.report()
+    for function in ("Allreduce", "Reduce", "Reduce_scatter_block", "Reduce_scatter", "Bcast", "Allgather", "Barrier"):
+        assert (f"MPI_{function}", SWITCHES) in report, done.output
+    # MINLOC, and an operation of the program's own.
+    assert report[("MPI_Allreduce", "the MPI's own, an operation that EPIC does not have")][0] == 2
+    assert report[("MPI_Allreduce", "the MPI's own, a type that EPIC does not reduce")] == (1, 16)
+    assert report[("MPI_Reduce_scatter", "the MPI's own, counts that differ from rank to rank")][0] == 1
+    assert done.said() == []
+    bed.wait_clean()
+
+
+def test_two_ranks_on_each_host_of_which_one_is_in_the_group(bed, mpirun):
+    before = summed(bed)
+    # MPICH's ranks do not yield while they wait for each other, and there are four on a processor.
+    done = mpirun("collectives", per_host=2, timeout_s=300)
+    done.assert_right(8)
+    assert all(after > first + 1000 for first, after in zip(before, summed(bed))), (before, summed(bed))
+    for function in ("Allreduce", "Reduce", "Reduce_scatter_block", "Reduce_scatter", "Bcast", "Allgather", "Barrier"):
+        assert (f"MPI_{function}", SWITCHES) in done.report(), done.output
+    assert done.said() == []
+    bed.wait_clean()
+
+
+@pytest.mark.parametrize("scene", ["message", "mismatch"])
+def test_a_trap_with_two_ranks_on_each_host(bed, mpirun, scene):
+    mpirun("traps", scene, per_host=2).assert_right(8)
+    bed.wait_clean()
+
+
+def test_a_join_refused_with_two_ranks_on_each_host(bed, mpirun):
+    done = mpirun("traps", "usual", per_host=2, env={"EPIC_JOIN_TIMEOUT": "3"},
+                  of_hosts={"h2": {"EPIC_IFNAME": "none"}})
+    done.assert_right(8)
+    assert len(done.said()) == 1 and "no active RoCE port on none" in done.said()[0], done.output
+    bed.wait_clean()
+
+
+def test_hosts_with_different_numbers_of_ranks(bed, mpirun):
+    """What has a part for each rank is the MPI's then."""
+    done = mpirun("traps", "splits", per_host=2, ranks=7)
+    done.assert_right(7)
+    uneven = "the MPI's own, hosts with different numbers of ranks"
+    report = done.report()
+    assert ("MPI_Allgather", uneven) in report, done.output
+    # Rank 0 is the second of its host where ranks are reversed.
+    handed = "by EPIC, handed to another rank of the host"
+    assert report[("MPI_Allreduce", SWITCHES)][0] == 12 and report[("MPI_Allreduce", handed)][0] == 6, done.output
+    assert report[("MPI_Bcast", handed)] == (1, 4), done.output
+    bed.wait_clean()
+
+
+def test_all_ranks_on_one_host_is_the_mpis(bed, mpirun):
+    done = mpirun("traps", "usual", per_host=4, ranks=4)
+    done.assert_right(4)
+    assert ways(done) == {"the MPI's own, all ranks are on one host"} and done.said() == [], done.output
+    bed.assert_clean()
+
+
+def test_a_fortran_program(bed, mpirun):
+    done = mpirun("sums")
+    done.assert_right()
+    assert ways(done) == {SWITCHES}, done.output
+    bed.wait_clean()
+
+
+@pytest.mark.parametrize("scene, calls", [("message", 2), ("splits", 18), ("late", 4)])
+def test_a_trap(bed, mpirun, scene, calls):
+    """Messages go on while a rank waits; communicators with ranks in any order; ranks that come late."""
+    done = mpirun("traps", scene)
+    done.assert_right()
+    assert ways(done) == {SWITCHES}, done.output
+    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == calls, done.output
+    bed.wait_clean()
+
+
+def test_communicators_without_a_call_make_no_groups(mpirun):
+    done = mpirun("traps", "many")
+    done.assert_right()
+    assert done.report() == {}
+
+
+def test_calls_that_differ_are_an_error_on_every_rank(bed, mpirun):
+    mpirun("traps", "mismatch").assert_right()
+    bed.wait_clean()
+
+
+def test_mpi_abort_ends_all_ranks(bed, mpirun):
+    done = mpirun("traps", "gone")
+    assert done.status == 9 and done.seconds < 30, done.output
+    bed.wait_clean()
+
+
+def test_between_the_hosts_by_rank_0s_wish(bed, mpirun):
+    done = mpirun("traps", "usual", env={"EPIC_PATH": "hosts"})
+    done.assert_right()
+    assert len(ways(done)) == 1 and ways(done).pop().startswith("by EPIC, between the hosts"), done.output
+    bed.wait_clean()
+
+
+def test_a_wrong_managers_address_leaves_the_mpi_as_it_is(mpirun):
+    done = mpirun("traps", "usual", env={"EPIC_MANAGER": "10.255.0.1:7499"})
+    done.assert_right()
+    assert len(done.said()) == 1 and "10.255.0.1:7499" in done.said()[0], done.output
+    assert all(way.startswith("the MPI's own, no group: rank 0: manager unreachable") for way in ways(done))
+    assert done.report()[("MPI_Allreduce", ways(done).pop())][0] == 10
+
+
+def test_a_join_refused_on_one_rank_only(bed, mpirun):
+    """All use the MPI then; the line names the rank that knows why, not those that waited for it."""
+    done = mpirun("traps", "usual", env={"EPIC_JOIN_TIMEOUT": "3"}, of_hosts={"h2": {"EPIC_IFNAME": "none"}})
+    done.assert_right()
+    assert len(done.said()) == 1 and "rank 2: not found: no active RoCE port on none" in done.said()[0], done.output
+    assert done.report()[("MPI_Allreduce", ways(done).pop())][0] == 10
+    bed.wait_clean()
+
+
+def test_a_setting_that_cannot_be_is_said_once(mpirun):
+    done = mpirun("traps", "usual", env={"EPIC_PATH": "switches"})
+    done.assert_right()
+    wrong = "EPIC_PATH=switches is none of auto, network, hosts"
+    assert done.said() == [f"EPIC: the MPI's own collectives are used: {wrong}"]
+
+
+@pytest.mark.parametrize("of_hosts", [{}, {"h2": {"EPIC_MPI": "on"}}])
+def test_off_by_rank_0_is_off_for_all(bed, mpirun, of_hosts):
+    before = summed(bed)
+    done = mpirun("traps", "usual", env={"EPIC_MPI": "off"}, of_hosts=of_hosts)
+    done.assert_right()
+    assert done.said() == [] and done.report() == {} and summed(bed) == before
+
+
+def test_another_ranks_settings_count_for_nothing(bed, mpirun):
+    wrong = {"EPIC_MPI": "off", "EPIC_MANAGER": "10.255.0.1:1", "EPIC_PATH": "hosts", "EPIC_TIMEOUT": "0"}
+    done = mpirun("traps", "usual", of_hosts={"h2": wrong})
+    done.assert_right()
+    assert ways(done) == {SWITCHES}, done.output
+    bed.wait_clean()
+
+
+def test_bounds_of_size(bed, mpirun):
+    done = mpirun("traps", "usual", env={"EPIC_MPI_MIN_BYTES": "5"})
+    done.assert_right()
+    assert done.report() == {("MPI_Allreduce", "the MPI's own, smaller than EPIC_MPI_MIN_BYTES"): (10, 40)}
+    bed.assert_clean()

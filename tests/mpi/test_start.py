@@ -1,0 +1,84 @@
+"""How programs get EPIC and how they do not: without epic-run, and where there is no MPI, another one, or less of us."""
+
+import os
+import shutil
+import subprocess
+
+import harness
+import launcher
+import pytest
+
+SWITCHES = "by EPIC, through the switches"
+PRELOAD = harness.BUILD / "mpi" / "lib" / "libepic_mpi.so"
+
+
+def ways(done):
+    return {way for _, way in done.report()}
+
+
+@pytest.mark.parametrize("parameter", [None, launcher.MANAGER])
+def test_the_component_alone_needs_a_manager_and_no_more(openmpi, parameter):
+    """As packages have it; softnic is loaded by a parameter, as there are no other devices here."""
+    component = ["env", f"OMPI_MCA_mca_base_component_path={harness.BUILD}/mpi/lib:SYS_DEFAULT:USER_DEFAULT",
+                 f"OMPI_MCA_coll_epic_softnic={harness.BUILD}/softnic/lib/libibverbs.so.1"]
+    if parameter:
+        component.append(f"OMPI_MCA_coll_epic_manager={parameter}")
+    done = openmpi("traps", "usual", env={"EPIC_MANAGER": None}, through=component)
+    done.assert_right()
+    assert done.said() == [] and ways(done) == ({SWITCHES} if parameter else set()), done.output
+
+
+@pytest.mark.parametrize("manager", [None, launcher.MANAGER])
+def test_the_preloaded_library_alone_needs_a_manager_and_no_more(bed, mpich, manager):
+    """In mpirun itself, too; softnic is in the library path, as there are no other devices here."""
+    preload = ["env", f"LD_PRELOAD={PRELOAD}", f"LD_LIBRARY_PATH={harness.BUILD}/softnic/lib",
+               "UCX_TLS=tcp,self,sm", "UCX_MODULES=^ib,rdmacm"]
+    done = mpich("traps", "usual", env={"EPIC_MANAGER": manager}, through=preload)
+    done.assert_right()
+    assert done.said() == [] and ways(done) == ({SWITCHES} if manager else set()), done.output
+    bed.wait_clean()
+
+
+def test_a_program_that_forgets_to_free_its_communicators(bed, mpirun):
+    done = mpirun("traps", "kept")
+    done.assert_right()
+    assert ways(done) == {SWITCHES} and done.seconds < 25, done.output
+    bed.wait_clean()
+
+
+@pytest.mark.parametrize("argv, says", [(["true"], ""), (["sh", "-c", "echo fine; exit 3"], "fine\n"),
+                                        (["/usr/bin/python3", "-c", "print('fine')"], "fine\n")])
+def test_a_program_without_mpi_does_not_notice_the_library(argv, says):
+    env = {**os.environ, "EPIC_MANAGER": launcher.MANAGER}
+    plain = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    env |= {"LD_PRELOAD": str(PRELOAD), "LD_BIND_NOW": "1"}
+    preloaded = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert (preloaded.returncode, preloaded.stdout, preloaded.stderr) == (plain.returncode, says, "")
+
+
+def test_the_library_stands_on_the_c_library_alone():
+    needed = subprocess.run(["readelf", "-d", PRELOAD], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[-1] for line in needed.splitlines() if "(NEEDED)" in line] == ["[libc.so.6]"]
+
+
+def test_a_program_of_open_mpi_does_not_notice_the_library(bed, openmpi):
+    """Nor does its mpirun. Its handles are addresses, MPICH's are numbers of half their size."""
+    done = openmpi("traps", "splits", env={"LD_PRELOAD": str(PRELOAD)})
+    done.assert_right()
+    assert ways(done) == {SWITCHES} and done.said() == [], done.output
+    bed.wait_clean()
+
+
+def test_a_host_with_half_of_the_library_leaves_the_mpi_as_it_is(mpich, tmp_path):
+    half = shutil.copy(PRELOAD, tmp_path)
+    done = mpich("traps", "usual", of_hosts={"h2": {"LD_PRELOAD": half}})
+    done.assert_right()
+    assert len(done.said()) == 1 and "libepic_mpi_mpich.so" in done.said()[0] and done.report() == {}, done.output
+
+
+def test_arguments_that_the_mpi_refuses_are_refused_by_the_mpi(bed, mpirun):
+    """Before and after there is a group, which works afterwards as it did."""
+    done = mpirun("traps", "refused")
+    done.assert_right()
+    assert done.report() == {("MPI_Allreduce", SWITCHES): (2, 8)}, done.output
+    bed.wait_clean()

@@ -1,0 +1,330 @@
+/* One scene of an MPI program, by its name: what goes wrong where a collective is not made as MPI demands. An
+ * ordinary MPI program. Exit status 0: all was right. */
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/mpi/checks.h"
+
+static int rank, size;
+
+static void sums(MPI_Comm comm, int times) {
+  int members, own;
+  MPI_Comm_size(comm, &members);
+  MPI_Comm_rank(comm, &own);
+  for (int i = 0; i < times; ++i) {
+    int x = 1 << (own * 3), sum = 0;
+    MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_SUM, comm);
+    right("sum", sum == 011111111 >> (24 - 3 * members));
+  }
+}
+
+/* Rank 0 has a large message under way while it calls, rank 1 receives it before it calls; first where the
+ * call makes the group, then where there is one. */
+static void message(void) {
+  enum { kInts = 4 << 20 };
+  int* const data = calloc(kInts, sizeof(int));
+  for (int round = 0; round < 2; ++round) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (rank == 0) {
+      for (int i = 0; i < kInts; ++i) data[i] = i + round;
+      MPI_Isend(data, kInts, MPI_INT, 1, 0, MPI_COMM_WORLD, &request);
+    }
+    if (rank == 1) {
+      MPI_Recv(data, kInts, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      for (int i = 0; i < kInts; ++i) right("message", data[i] == i + round);
+    }
+    sums(MPI_COMM_WORLD, 1);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  free(data);
+}
+
+/* Communicators with ranks in another order, of some ranks only, and of one rank. */
+static void splits(void) {
+  MPI_Comm reversed, halves, alone;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &reversed);
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &halves);
+  MPI_Comm_split(MPI_COMM_WORLD, rank, rank, &alone);
+  for (int i = 0; i < 3; ++i) {
+    sums(reversed, 2);
+    sums(halves, 2);
+    sums(alone, 2);
+    sums(MPI_COMM_WORLD, 2);
+  }
+  int all[64] = {0};
+  MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, reversed);
+  for (int r = 0; r < size; ++r) right("reversed ranks", all[r] == size - 1 - r);
+  int from = rank;
+  MPI_Bcast(&from, 1, MPI_INT, 0, reversed);
+  right("reversed root", from == size - 1);
+  MPI_Comm_free(&reversed);
+  MPI_Comm_free(&halves);
+  MPI_Comm_free(&alone);
+}
+
+/* Communicators that come and go without a call make no groups. */
+static void many(void) {
+  for (int i = 0; i < 100; ++i) {
+    MPI_Comm copy;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_free(&copy);
+  }
+  right("made and freed", 1);
+}
+
+/* Each rank in turn comes late, at every collective. */
+static void late(void) {
+  for (int who = 0; who < size; ++who) {
+    if (rank == who) sleep(1);
+    sums(MPI_COMM_WORLD, 1);
+  }
+  if (rank == size - 1) sleep(1);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Ranks that call with different counts: an error with EPIC's text on every rank, and at every later call. */
+static void mismatch(void) {
+  int x[4] = {0}, error, class, length;
+  char text[MPI_MAX_ERROR_STRING];
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sums(MPI_COMM_WORLD, 1);
+  for (int i = 0; i < 2; ++i) {
+    error = MPI_Allreduce(MPI_IN_PLACE, x, rank == 2 ? 4 : 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    right("an error", error != MPI_SUCCESS);
+    MPI_Error_class(error, &class);
+    right("its class", class == MPI_ERR_OTHER);
+    MPI_Error_string(error, text, &length);
+    right(text,
+          strstr(text, "EPIC: mismatch: ") == text && strstr(text, "called with another count") != NULL);
+  }
+}
+
+/* Communicators that the program leaves to MPI_Finalize. */
+static void kept(void) {
+  MPI_Comm copies[3];
+  for (int i = 0; i < 3; ++i) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &copies[i]);
+    sums(copies[i], 2);
+  }
+}
+
+static void is_refused(const char* what, int error, int wanted) {
+  int class = MPI_SUCCESS;
+  MPI_Error_class(error, &class);
+  right(what, error != MPI_SUCCESS && class == wanted);
+}
+
+/* What an MPI finds out on each rank by itself. */
+static void refused(void) {
+  int x = 0, sum = 0;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  for (int round = 0; round < 2; ++round) {
+    is_refused("root", MPI_Bcast(&x, 1, MPI_INT, size, MPI_COMM_WORLD), MPI_ERR_ROOT);
+    is_refused("root of Reduce", MPI_Reduce(&x, &sum, 1, MPI_INT, MPI_SUM, -7, MPI_COMM_WORLD), MPI_ERR_ROOT);
+    is_refused("communicator", MPI_Barrier(MPI_COMM_NULL), MPI_ERR_COMM);
+    is_refused("type", MPI_Bcast(&x, 1, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD), MPI_ERR_TYPE);
+    is_refused("operation", MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD), MPI_ERR_OP);
+    sums(MPI_COMM_WORLD, 1);
+  }
+}
+
+static void usual(void) { sums(MPI_COMM_WORLD, 10); }
+
+/* More calls under way than the library takes at a time, on two communicators by turns, beside messages. */
+static void outstanding(void) {
+  enum { kCalls = 1500, kMessages = 10, kInts = 3 };
+  static int in[kCalls][kInts], out[kCalls][kInts], from[kMessages], to[kMessages];
+  static MPI_Request requests[kCalls + 2 * kMessages];
+  static int indices[kCalls + 2 * kMessages];
+  MPI_Comm other;
+  int done = 0, some;
+  MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(other);
+  for (int i = 0; i < kMessages; ++i) {
+    to[i] = rank + i;
+    MPI_Irecv(&from[i], 1, MPI_INT, (rank + size - 1) % size, i, other, &requests[kCalls + 2 * i]);
+    MPI_Isend(&to[i], 1, MPI_INT, (rank + 1) % size, i, other, &requests[kCalls + 2 * i + 1]);
+  }
+  for (int i = 0; i < kCalls; ++i) {
+    for (int k = 0; k < kInts; ++k) in[i][k] = (i + k) << (2 * rank);
+    MPI_Iallreduce(in[i], out[i], kInts, MPI_INT, MPI_SUM, i % 3 == 0 ? other : MPI_COMM_WORLD, &requests[i]);
+  }
+  /* Messages may come in between: their requests are among those that end. */
+  while (done < 500) {
+    MPI_Testsome(kCalls + 2 * kMessages, requests, &some, indices, MPI_STATUSES_IGNORE);
+    done += some;
+  }
+  while (done < 600) {
+    MPI_Waitany(kCalls + 2 * kMessages, requests, &some, MPI_STATUS_IGNORE);
+    ++done;
+  }
+  MPI_Waitall(kCalls + 2 * kMessages, requests, MPI_STATUSES_IGNORE);
+  const int ones = (1 << (2 * size)) / 3;
+  for (int i = 0; i < kCalls; ++i) {
+    for (int k = 0; k < kInts; ++k) right("one of many", out[i][k] == (i + k) * ones);
+  }
+  for (int i = 0; i < kMessages; ++i) right("message", from[i] == (rank + size - 1) % size + i);
+  MPI_Comm_free(&other);
+}
+
+/* A communicator that is freed with calls under way, which it outlives. */
+static void freed(void) {
+  enum { kCalls = 100 };
+  static int out[kCalls][2];
+  MPI_Request requests[kCalls];
+  MPI_Comm other;
+  MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  MPI_Barrier(other);
+  for (int i = 0; i < kCalls; ++i) {
+    out[i][0] = out[i][1] = i + rank;
+    MPI_Iallreduce(MPI_IN_PLACE, out[i], 2, MPI_INT, MPI_SUM, other, &requests[i]);
+  }
+  MPI_Comm_free(&other);
+  sums(MPI_COMM_WORLD, 1);
+  MPI_Waitall(kCalls, requests, MPI_STATUSES_IGNORE);
+  for (int i = 0; i < kCalls; ++i)
+    right("of a freed communicator", out[i][1] == i * size + size * (size - 1) / 2);
+}
+
+/* A vector on one rank is plain ints on the others; none of the ints between. */
+static void vector(void) {
+  enum { kInts = 5000 };
+  static int ints[2 * kInts];
+  MPI_Datatype every_second;
+  MPI_Request request;
+  MPI_Type_vector(kInts, 1, 2, MPI_INT, &every_second);
+  MPI_Type_commit(&every_second);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int round = 0; round < 2 * size; ++round) {
+    const int root = round % size, gaps = (rank + round / size) % 2;
+    for (int i = 0; i < 2 * kInts; ++i) ints[i] = rank != root ? -1 : gaps && i % 2 ? -1 : 3 * i / (1 + gaps);
+    MPI_Ibcast(ints, gaps ? 1 : kInts, gaps ? every_second : MPI_INT, root, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < kInts; ++i) right("Ibcast of layouts", ints[gaps ? 2 * i : i] == 3 * i);
+    for (int i = 0; gaps && i < kInts - 1; ++i) right("gaps of Ibcast", ints[2 * i + 1] == -1);
+    if (round % 2 == 0)
+      MPI_Bcast(ints, gaps ? 1 : kInts, gaps ? every_second : MPI_INT, root, MPI_COMM_WORLD);
+  }
+  MPI_Type_free(&every_second);
+}
+
+/* An Iallreduce that a rank has not called yet, when what sums it is gone: an error on every rank, also on
+ * that one, which calls after the others have theirs. */
+static void broken(void) {
+  static double x[20000];
+  MPI_Request request;
+  int error, class;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sums(MPI_COMM_WORLD, 1);
+  if (rank == size - 1) MPI_Recv(NULL, 0, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  error = MPI_Iallreduce(MPI_IN_PLACE, x, 20000, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+  if (rank == 0) {
+    printf("under way\n");
+    fflush(stdout);
+  }
+  if (error == MPI_SUCCESS) error = MPI_Wait(&request, MPI_STATUS_IGNORE);
+  right("an error", error != MPI_SUCCESS);
+  MPI_Error_class(error, &class);
+  right("its class", class == MPI_ERR_OTHER);
+  if (rank == 0) MPI_Send(NULL, 0, MPI_INT, size - 1, 7, MPI_COMM_WORLD);
+  error = MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  right("an error at once", error != MPI_SUCCESS);
+}
+
+/* Each rank in turn comes late at nonblocking calls, for which the others wait, or which they test. */
+static void late_requests(void) {
+  int x[2], sum[2], ended;
+  MPI_Request request;
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int who = 0; who < size; ++who) {
+    if (rank == who) sleep(1);
+    x[0] = x[1] = rank + who;
+    MPI_Iallreduce(x, sum, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    do MPI_Test(&request, &ended, MPI_STATUS_IGNORE);
+    while (!ended && who % 2 == 0);
+    if (!ended) MPI_Wait(&request, MPI_STATUS_IGNORE);
+    right("sum of late ranks", sum[1] == size * who + size * (size - 1) / 2);
+  }
+}
+
+/* One of several threads, with a communicator of its own: blocking and nonblocking calls, and messages. */
+static void* thread_of(void* of) {
+  enum { kRounds = 100, kTogether = 3 };
+  const MPI_Comm comm = *(MPI_Comm*)of;
+  static _Thread_local int out[kTogether][2];
+  for (int round = 0; round < kRounds; ++round) {
+    MPI_Request requests[kTogether + 2];
+    int from = -1, to = rank + round, wrong = 0, x[2] = {rank, round}, sum[2];
+    MPI_Irecv(&from, 1, MPI_INT, (rank + size - 1) % size, 0, comm, &requests[kTogether]);
+    MPI_Isend(&to, 1, MPI_INT, (rank + 1) % size, 0, comm, &requests[kTogether + 1]);
+    for (int i = 0; i < kTogether; ++i) {
+      out[i][0] = out[i][1] = i + rank;
+      MPI_Iallreduce(MPI_IN_PLACE, out[i], 2, MPI_INT, MPI_SUM, comm, &requests[i]);
+    }
+    if (round % 2 == 0) MPI_Allreduce(x, sum, 2, MPI_INT, MPI_MAX, comm);
+    MPI_Waitall(kTogether + 2, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < kTogether; ++i) wrong += out[i][1] != i * size + size * (size - 1) / 2;
+    wrong += from != (rank + size - 1) % size + round;
+    wrong += round % 2 == 0 && (sum[0] != size - 1 || sum[1] != round);
+    if (wrong != 0) return "a thread's results";
+  }
+  return NULL;
+}
+
+static void threads(void) {
+  enum { kThreads = 3 };
+  MPI_Comm comms[kThreads];
+  pthread_t running[kThreads];
+  for (int i = 0; i < kThreads; ++i) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    MPI_Barrier(comms[i]);
+  }
+  for (int i = 0; i < kThreads; ++i)
+    right("a thread", pthread_create(&running[i], NULL, thread_of, &comms[i]) == 0);
+  for (int i = 0; i < kThreads; ++i) {
+    void* wrong = NULL;
+    pthread_join(running[i], &wrong);
+    right("a thread's results", wrong == NULL);
+  }
+  for (int i = 0; i < kThreads; ++i) MPI_Comm_free(&comms[i]);
+}
+
+/* Ends without MPI_Finalize while others wait in a call. */
+static void gone(void) {
+  int x = 0;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sums(MPI_COMM_WORLD, 1);
+  if (rank == 1) MPI_Abort(MPI_COMM_WORLD, 9);
+  MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  sleep(60);
+}
+
+static const struct {
+  const char* name;
+  void (*play)(void);
+} scenes[] = {
+    {"usual", usual},     {"message", message},   {"splits", splits},  {"many", many},
+    {"late", late},       {"mismatch", mismatch}, {"gone", gone},      {"outstanding", outstanding},
+    {"freed", freed},     {"vector", vector},     {"broken", broken},  {"late requests", late_requests},
+    {"threads", threads}, {"kept", kept},         {"refused", refused}};
+
+int main(int argc, char** argv) {
+  int wrong = 2, provided;
+  const int has_threads = argc == 2 && strcmp(argv[1], "threads") == 0;
+  MPI_Init_thread(&argc, &argv, has_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+  right("threads", !has_threads || provided == MPI_THREAD_MULTIPLE);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof scenes[0]; ++i) {
+    if (strcmp(argv[1], scenes[i].name) != 0) continue;
+    scenes[i].play();
+    wrong = tell_checks(rank);
+  }
+  MPI_Finalize();
+  return wrong;
+}
