@@ -1,0 +1,190 @@
+#include "pytorch/call_queue.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+
+namespace epic::pytorch {
+namespace {
+
+// commlib takes 1024; some room for those that its own thread has not counted as ended.
+constexpr size_t kMostOutstanding = 1000;
+// What the end of a program waits for other ranks to end theirs.
+constexpr std::chrono::seconds kLeaving(30);
+// What a callback that is still running may take then.
+constexpr std::chrono::seconds kCallbacks(5);
+
+// All queues of the process whose threads have not ended. Never destroyed: threads may outlive exit().
+struct Queues {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<CallQueue>> all;
+};
+Queues& AllQueues() {
+  static auto* const queues = new Queues;
+  return *queues;
+}
+
+bool Overlap(const Span& a, const Span& b) {
+  return a.begin < b.end && b.begin < a.end && (a.written || b.written);
+}
+
+}  // namespace
+
+std::string TextOf(const Error& error) {
+  std::string text = std::string(ErrorName(error.code())) + ": " + error.message();
+  if (error.code() == ErrorCode::kMismatch && text.find("another collective") != std::string::npos) {
+    text += "; a rank that leaves its group calls Barrier";
+  }
+  return text;
+}
+
+std::shared_ptr<CallQueue> CallQueue::Join(const Options& options, Refusal* refusal) {
+  std::shared_ptr<CallQueue> queue(new CallQueue);
+  if (const Error error = queue->comm_.Init(options); !error.ok()) {
+    *refusal = {TextOf(error), error.code() == ErrorCode::kJoinTimeout};
+    return nullptr;
+  }
+  queue->timeout_ = options.timeout;
+  // Signals are for the threads of the program.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  queue->thread_ = std::thread([raw = queue.get()] { raw->Run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+
+  Queues& queues = AllQueues();
+  const std::lock_guard lock(queues.mutex);
+  std::erase_if(queues.all, [](const auto& old) { return old->WaitLeft({}); });
+  queues.all.push_back(queue);
+  return queue;
+}
+
+CallQueue::~CallQueue() {
+  if (thread_.joinable()) thread_.join();
+}
+
+bool CallQueue::Start(Call call) {
+  std::unique_lock lock(mutex_);
+  const auto can_go = [&] {
+    return leaving_ || (calls_.size() < kMostOutstanding && !SharesMemory(call.spans));
+  };
+  if (!can_go() && std::this_thread::get_id() == thread_.get_id()) {
+    throw std::runtime_error("EPIC: a callback cannot wait for calls of its own group");
+  }
+  changed_.wait(lock, can_go);
+  if (leaving_) throw std::runtime_error("EPIC: the group has been left");
+  Outstanding outstanding;
+  if (call.timeout.count() > 0) comm_.SetTimeout(call.timeout);
+  const Error error = call.post(comm_, &outstanding.request);
+  if (call.timeout.count() > 0) comm_.SetTimeout(timeout_);
+  if (error.code() == ErrorCode::kUnsupported && comm_.AsyncError().ok()) return false;
+  if (!error.ok()) throw std::runtime_error("EPIC: " + TextOf(error));
+  outstanding.call = std::move(call);
+  calls_.push_back(std::move(outstanding));
+  changed_.notify_all();
+  return true;
+}
+
+bool CallQueue::SharesMemory(const std::vector<Span>& spans) const {
+  for (const Outstanding& outstanding : calls_) {
+    for (const Span& theirs : outstanding.call.spans) {
+      for (const Span& ours : spans) {
+        if (Overlap(theirs, ours)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+void CallQueue::Run() {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return leaving_ || !calls_.empty(); });
+    if (calls_.empty()) break;
+    // Others only add calls behind it.
+    Outstanding& oldest = calls_.front();
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      if (const Error error = oldest.request.Wait(); !error.ok()) {
+        throw std::runtime_error("EPIC: " + TextOf(error));
+      }
+      if (oldest.call.finish) oldest.call.finish();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    const Outstanding ended = std::move(calls_.front());
+    calls_.pop_front();
+    changed_.notify_all();
+    lock.unlock();
+    ended.call.work->Complete(failure);
+  }
+  LeaveGroup();
+  const std::lock_guard lock(mutex_);
+  left_ = true;
+  changed_.notify_all();
+}
+
+void CallQueue::LeaveGroup() {
+  // Destroy ends what others still do when its time is over, so it is called when all ranks are here. Abort,
+  // or a rank that is lost, ends this.
+  Request all_are_here;
+  if (comm_.size() > 1 && BarrierAsync(comm_, &all_are_here).ok()) (void)all_are_here.Wait();
+  {
+    const std::lock_guard lock(mutex_);
+    destroying_ = true;
+  }
+  comm_.SetTimeout(kLeaving);
+  // What has ended the group was told to those who waited for a call.
+  (void)comm_.Destroy();
+}
+
+void CallQueue::Abort(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!destroying_) comm_.Abort(reason);
+}
+
+PathTaken CallQueue::Path() {
+  const std::lock_guard lock(mutex_);
+  return destroying_ ? PathTaken() : comm_.Path();
+}
+
+void CallQueue::Leave() {
+  const std::lock_guard lock(mutex_);
+  leaving_ = true;
+  changed_.notify_all();
+}
+
+bool CallQueue::WaitLeft(std::chrono::steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, until, [this] { return left_; });
+}
+
+void CallQueue::LeaveAll(const std::string& reason) {
+  Queues& queues = AllQueues();
+  std::vector<std::shared_ptr<CallQueue>> all;
+  {
+    const std::lock_guard lock(queues.mutex);
+    all = queues.all;
+  }
+  for (const auto& queue : all) {
+    if (!reason.empty()) queue->Abort(reason);
+    queue->Leave();
+  }
+  const auto deadline = std::chrono::steady_clock::now() + kLeaving;
+  for (const auto& queue : all) {
+    if (!queue->WaitLeft(deadline))
+      queue->Abort("a rank's program has ended before others have left the group");
+  }
+  // One whose callback never returns stays in the list, and so is never joined.
+  const auto last = std::chrono::steady_clock::now() + kCallbacks;
+  const std::lock_guard lock(queues.mutex);
+  std::erase_if(queues.all, [last](const auto& queue) { return queue->WaitLeft(last); });
+}
+
+}  // namespace epic::pytorch

@@ -1,0 +1,56 @@
+// Tensors as EPIC takes them: types, operations, and memory that lies in one piece.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <epic/epic.h>
+
+#include <optional>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+#include <vector>
+
+#include "pytorch/call_queue.h"
+
+namespace epic::pytorch {
+
+struct Reduction {
+  Datatype type;
+  RedOp op;
+};
+
+// How EPIC reduces this type by this operation; nothing if it does not, or does it otherwise than torch
+// (bool, complex). The same on every rank that is given the same.
+std::optional<Reduction> ReductionOf(at::ScalarType type, const c10d::ReduceOp& op);
+
+// Tensors with memory of this process in which each element has a place: on the CPU, neither sparse nor
+// quantized.
+bool IsPlain(const at::Tensor& tensor);
+bool ArePlain(const std::vector<at::Tensor>& tensors);
+// Plain and all of one type and number of elements.
+bool AreAlike(const std::vector<at::Tensor>& tensors, const at::Tensor& model);
+
+// The tensor itself if its elements lie in one piece as they are, else a copy in which they do.
+at::Tensor InOnePiece(const at::Tensor& tensor);
+// Throws if elements of the tensor share memory, so that it cannot be a result.
+void CheckResult(const at::Tensor& tensor);
+// For a result: the tensor itself if its elements lie in one piece, else a new one of its shape, to be copied
+// from. Throws as CheckResult.
+at::Tensor PlaceFor(const at::Tensor& tensor);
+// Unseen by autograd, like all that a collective writes. Nothing to do if they are the same.
+void Copy(const at::Tensor& from, const at::Tensor& to);
+// Its memory; not null, also if it has no elements.
+void* DataOf(const at::Tensor& tensor);
+
+// A new tensor of `count` elements of the type.
+at::Tensor Staging(const at::Tensor& model, int64_t count);
+at::Tensor StagingBytes(int64_t bytes);
+// Bytes of all tensors one after the other in `flat`, which has room for them; and back.
+void Gather(const std::vector<at::Tensor>& tensors, const at::Tensor& flat);
+void Scatter(const at::Tensor& flat, const std::vector<at::Tensor>& tensors);
+// Bytes of all of them.
+int64_t BytesOf(const std::vector<at::Tensor>& tensors);
+
+// From the first to the last of its elements.
+Span Reads(const at::Tensor& tensor);
+Span Writes(const at::Tensor& tensor);
+
+}  // namespace epic::pytorch
