@@ -1,8 +1,9 @@
 // One rank that makes the calls of a list, checks every element and writes what happened as JSON lines. One
 // process goes through any number of groups, so that a matrix of cases costs one process per rank:
 //   {"pid": 17}
-//   {"group": "g1", "calls": 60, "wrong": 0, "wrong_calls": []}
-//   {"group": "g2", "calls": 3, "wrong": 0, "wrong_calls": [], "error": "mismatch", "message": "..."}
+//   {"group": "g1", "path": "network", "calls": 60, "wrong": 0, "wrong_calls": []}
+//   {"group": "g2", "path": "hosts", "calls": 3, "wrong": 0, "wrong_calls": [], "error": "mismatch",
+//    "message": "..."}
 // Exit status 0 if no element was wrong and every error was one that the list expects.
 //
 // The list is a JSON file, the same for all ranks:
@@ -10,7 +11,9 @@
 //     "calls": [{"collective": "reduce", "type": "half", "op": "sum", "count": 100, "root": 1, "in_place":
 //     true,
 //                "ranks": {"2": {"count": 101}}}]}]
-// "ranks" overrides fields for one rank; "error" is the error that the group must end with on every rank.
+// "ranks" overrides fields for one rank; "error" is the error that the group must end with on every rank. A
+// group may have a "size", the ranks below which take part in it, a "path" (auto, network, hosts), and an
+// "algorithm" (auto, doubling, ring).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,6 +23,7 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -34,6 +38,11 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr uint8_t kNothing = 0xee;
+
+const std::map<std::string, PathChoice> kPaths = {
+    {"auto", PathChoice::kAuto}, {"network", PathChoice::kNetwork}, {"hosts", PathChoice::kHosts}};
+const std::map<std::string, HostAlgorithm> kAlgorithms = {
+    {"auto", HostAlgorithm::kAuto}, {"doubling", HostAlgorithm::kDoubling}, {"ring", HostAlgorithm::kRing}};
 
 void Say(const Json& line) {
   std::puts(line.dump().c_str());
@@ -52,7 +61,7 @@ struct Pending {
 
 class Rank {
  public:
-  explicit Rank(const Options& options) : options_(options) {}
+  explicit Rank(const Options& options) : given_(options), options_(options) {}
 
   // All groups of the list, one after the other. True if everything was as it must be.
   bool Run(const Json& groups) {
@@ -63,20 +72,28 @@ class Rank {
 
  private:
   bool RunGroup(const Json& group) {
-    Options options = options_;
-    options.group = group.at("group");
-    options.mode = group.value("mode", 0);
+    options_ = given_;
+    options_.group = group.at("group");
+    options_.mode = group.value("mode", 0);
+    options_.size = group.value("size", given_.size);
+    if (options_.rank >= options_.size) return true;
+    if (group.contains("path")) options_.path = kPaths.at(group["path"]);
+    if (group.contains("algorithm")) options_.algorithm = kAlgorithms.at(group["algorithm"]);
     Communicator comm;
     calls_ = wrong_ = 0;
     wrong_calls_.clear();
-    Error error = comm.Init(options);
+    Error error = comm.Init(options_);
+    const bool by_hosts = comm.Path().path == PathChoice::kHosts;
     if (error.ok()) {
       error = RunCalls(group, comm);
       const Error left = comm.Destroy();
       if (error.ok()) error = left;
     }
-    Json line = {
-        {"group", options.group}, {"calls", calls_}, {"wrong", wrong_}, {"wrong_calls", wrong_calls_}};
+    Json line = {{"group", options_.group},
+                 {"path", by_hosts ? "hosts" : "network"},
+                 {"calls", calls_},
+                 {"wrong", wrong_},
+                 {"wrong_calls", wrong_calls_}};
     const std::string name = error.ok() ? "" : ErrorName(error.code());
     if (!error.ok()) {
       line["error"] = name;
@@ -148,7 +165,8 @@ class Rank {
     return {};
   }
 
-  Options options_;
+  const Options given_;
+  Options options_;  // of the group that runs
   uint64_t calls_ = 0, wrong_ = 0;
   std::vector<size_t> wrong_calls_;
 };

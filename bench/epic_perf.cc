@@ -17,8 +17,12 @@
 namespace epic::perf {
 namespace {
 
-// Sums of wrong elements travel as INT32.
-constexpr uint64_t kWrongCap = 1 << 20;
+// What a rank tells the others of a row: a multiple of every element's size.
+struct Figures {
+  uint64_t ns = 0;
+  uint64_t wrong = 0;
+};
+static_assert(sizeof(Figures) % 8 == 0);
 
 // What an out-of-place result buffer holds before the call.
 constexpr uint8_t kNothing = 0xee;
@@ -38,7 +42,9 @@ class Runner {
   Error Check(const Job& job, bool in_place, Measured* measured);
   // The slowest rank's time and the number of wrong elements of all ranks.
   Error Combine(Measured* measured);
-  // All sizes of one collective with one type and operation.
+  Error Gather(std::vector<Figures>* all);
+  // All sizes of one collective with one type and operation. What the group's switches lack, where no hosts
+  // help out, is told and left out.
   Error RunSizes(Kind kind, Datatype type, RedOp op, Report* report, bool* any_wrong);
   void Print(const std::string& text) const;
 
@@ -49,6 +55,7 @@ class Runner {
   std::vector<Registration> registrations_;
   uint32_t run_ = 0;  // numbers the verified runs: what an earlier one left behind is wrong in a later one
   bool wrong_here_ = false;
+  Error refused_;  // the last that was left out
 };
 
 Error Runner::Allocate() {
@@ -126,29 +133,30 @@ Error Runner::Check(const Job& job, bool in_place, Measured* measured) {
   return {};
 }
 
-// One call for sums and maxima: each rank puts its figures into a row of its own.
-Error Runner::Combine(Measured* measured) {
-  constexpr size_t kFields = 3;
-  const auto ranks = static_cast<size_t>(comm_.size());
-  std::vector<int32_t> table(ranks * kFields);
-  const auto ns = static_cast<uint64_t>(measured->time_us * 1000);
-  int32_t* mine = &table[static_cast<size_t>(comm_.rank()) * kFields];
-  mine[0] = static_cast<int32_t>(ns >> 30);
-  mine[1] = static_cast<int32_t>(ns & ((1u << 30) - 1));
-  const bool verified = measured->wrong >= 0;
-  mine[2] = static_cast<int32_t>(
-      std::min<uint64_t>(kWrongCap, verified ? static_cast<uint64_t>(measured->wrong) : 0));
-  const Error e = AllReduce(table.data(), table.data(), table.size(), Datatype::kInt32, RedOp::kSum, comm_);
-  if (!e.ok()) return e;
-  uint64_t slowest = 0;
-  int64_t wrong = 0;
-  for (size_t r = 0; r < ranks; ++r) {
-    const int32_t* row = &table[r * kFields];
-    slowest = std::max(slowest, (static_cast<uint64_t>(row[0]) << 30) + static_cast<uint64_t>(row[1]));
-    wrong += row[2];
+// Copies have the same bits whatever their type: the first that the group has will do.
+Error Runner::Gather(std::vector<Figures>* all) {
+  const Figures* const mine = &(*all)[static_cast<size_t>(comm_.rank())];
+  Error error;
+  for (const Datatype type : AllTypes()) {
+    error = AllGather(mine, all->data(), sizeof(Figures) / ElementBytes(type), type, comm_);
+    if (error.code() != ErrorCode::kUnsupported) break;
   }
-  measured->time_us = static_cast<double>(slowest) / 1000;
-  if (verified) measured->wrong = wrong;
+  return error;
+}
+
+Error Runner::Combine(Measured* measured) {
+  std::vector<Figures> all(static_cast<size_t>(comm_.size()));
+  const bool verified = measured->wrong >= 0;
+  all[static_cast<size_t>(comm_.rank())] = {.ns = static_cast<uint64_t>(measured->time_us * 1000),
+                                            .wrong = verified ? static_cast<uint64_t>(measured->wrong) : 0};
+  if (Error e = Gather(&all); !e.ok()) return e;
+  Figures total;
+  for (const Figures& one : all) {
+    total.ns = std::max(total.ns, one.ns);
+    total.wrong += one.wrong;
+  }
+  measured->time_us = static_cast<double>(total.ns) / 1000;
+  if (verified) measured->wrong = static_cast<int64_t>(total.wrong);
   return {};
 }
 
@@ -159,6 +167,10 @@ Error Runner::RunJob(const Job& job, const Series& series, Row* row) {
   row->type = job.kind == Kind::kBarrier ? "none" : Name(job.type);
   row->redop = Reduces(job.kind) ? Name(job.op) : "none";
   if (HasRoot(job.kind)) row->root = job.root;
+  // A barrier has neither type nor operation that a switch could lack.
+  row->path = job.kind == Kind::kBarrier ? comm_.Path()
+              : Reduces(job.kind)        ? comm_.PathOf(job.type, job.op)
+                                         : comm_.PathOf(job.type);
   for (const bool in_place : {false, true}) {
     Measured& half = in_place ? row->in_place : row->out_of_place;
     if (in_place && job.kind == Kind::kBarrier) {
@@ -185,7 +197,13 @@ Error Runner::RunSizes(Kind kind, Datatype type, RedOp op, Report* report, bool*
                   .rank = comm_.rank(),
                   .ranks = comm_.size()};
     Row row;
-    if (Error e = RunJob(job, series, &row); !e.ok()) return e;
+    if (Error e = RunJob(job, series, &row); !e.ok()) {
+      // Refused before anything was sent, and on every rank: else the communicator is of no more use.
+      if (e.code() != ErrorCode::kUnsupported || !comm_.AsyncError().ok()) return e;
+      Print(report->Skip(row, e.message()));
+      refused_ = e;
+      return {};
+    }
     *any_wrong |= wrong_here_ || row.out_of_place.wrong > 0 || row.in_place.wrong > 0;
     Print(report->Add(row));
   }
@@ -213,6 +231,7 @@ Error Runner::Run(Report* report, bool* any_wrong) {
       }
     }
   }
+  if (!report->has_rows() && !refused_.ok()) return refused_;
   // Nobody's figures change by it, so that a manager that does not answer is no failure.
   std::vector<TroubleCount> trouble;
   if (comm_.rank() == 0 && comm_.Trouble(&trouble).ok()) report->SetTrouble(std::move(trouble));

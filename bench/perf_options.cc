@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <sstream>
+#include <string_view>
 
 #include "base/option_range.h"
 #include "protocol/modes.h"
@@ -13,7 +14,7 @@ namespace epic::perf {
 namespace {
 
 constexpr uint64_t kSmallestStep = 4;
-constexpr uint64_t kMaxCallBytes = 1ull << 30;
+constexpr uint64_t kMaxCallBytes = 64ull << 30;
 constexpr int kMaxIterations = 1000000;
 
 // One of them by name, or all.
@@ -45,7 +46,7 @@ std::string ParseCalls(const std::string& text, PerfOptions* options) {
   for (std::string item; std::getline(items, item, ',');) {
     const std::optional<Series> series = ParseSeries(item);
     if (!series) {
-      return "--calls takes sizes up to 1G with 1 to 1000000 calls of each, as in 4K:200,1M:15; '" + item +
+      return "--calls takes sizes up to 64G with 1 to 1000000 calls of each, as in 4K:200,1M:15; '" + item +
              "' is none";
     }
     options->series.push_back(*series);
@@ -57,16 +58,29 @@ std::string ParseCalls(const std::string& text, PerfOptions* options) {
 // Texts as they came; CLI11 fills them.
 struct Raw {
   std::string min = "4K", max = "4M", step = "1M", type = "float", op = "sum", collective = "allreduce";
-  std::optional<std::string> calls;
+  std::optional<std::string> calls, path, algorithm;
   int64_t factor = 2, registered = 0;
   double timeout = 0, join_timeout = 0;
 };
+
+// kDefault if it has no such name.
+PathChoice PathNamed(std::string_view name) {
+  if (name == "auto") return PathChoice::kAuto;
+  if (name == "network") return PathChoice::kNetwork;
+  return name == "hosts" ? PathChoice::kHosts : PathChoice::kDefault;
+}
+
+HostAlgorithm AlgorithmNamed(std::string_view name) {
+  if (name == "auto") return HostAlgorithm::kAuto;
+  if (name == "doubling") return HostAlgorithm::kDoubling;
+  return name == "ring" ? HostAlgorithm::kRing : HostAlgorithm::kDefault;
+}
 
 std::string CheckRaw(const Raw& raw, PerfOptions* options) {
   const auto min = ParseSize(raw.min), max = ParseSize(raw.max), step = ParseSize(raw.step);
   if (!min || !max || !step) return "-b, -e and -i take bytes, as in 4096, 4K or 1M";
   if (*min > *max) return "-b is above -e";
-  if (*max > kMaxCallBytes) return "-e is above 1G, the largest call";
+  if (*max > kMaxCallBytes) return "-e is above 64G";
   if (raw.factor < 1) return "-f must be at least 1";
   if (raw.factor == 1 && *step < kSmallestStep) return "-i must be at least 4";
   options->min_bytes = *min;
@@ -91,6 +105,12 @@ std::string CheckRaw(const Raw& raw, PerfOptions* options) {
     return "-d " + raw.type + " has no -o " + raw.op +
            ": bytes cannot be reduced, and bitwise and logical operations are of integers";
   }
+  if (raw.path) options->communicator.path = PathNamed(*raw.path);
+  if (raw.path && options->communicator.path == PathChoice::kDefault)
+    return "--path is auto, network or hosts, not " + *raw.path;
+  if (raw.algorithm) options->communicator.algorithm = AlgorithmNamed(*raw.algorithm);
+  if (raw.algorithm && options->communicator.algorithm == HostAlgorithm::kDefault)
+    return "--algorithm is auto, doubling or ring, not " + *raw.algorithm;
   options->registered = raw.registered != 0;
   if (raw.timeout < 0 || raw.join_timeout < 0) return "a time is negative";
   options->communicator.timeout = std::chrono::milliseconds(static_cast<int64_t>(raw.timeout * 1000));
@@ -178,6 +198,9 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
                  "mode of the group, by any of its names: " + ModeChoice() + "; 0: as it is")
       ->transform(CLI::Validator([](std::string& text) { return text == "0" ? "" : ModeToNumber(text); }, ""))
       ->capture_default_str();
+  app.add_option("--path", raw.path,
+                 "auto, network or hosts: which way the group's data go, if it is made by this");
+  app.add_option("--algorithm", raw.algorithm, "auto, doubling or ring: how hosts compute among themselves");
   app.add_option("-g,--group", options.communicator.group, "name of the group");
   app.add_option("--rank", options.communicator.rank, "this rank, from 0 on");
   app.add_option("--size", options.communicator.size, "ranks in the group");

@@ -51,6 +51,18 @@ TEST(PerfOptionsTest, FlagsAreThoseOfNcclTests) {
   EXPECT_THAT(options->types, testing::ElementsAre(Datatype::kInt32));
 }
 
+TEST(PerfOptionsTest, PathAndAlgorithmAreTheCommunicators) {
+  auto options = Parsed({"--path", "hosts", "--algorithm", "ring"});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->communicator.path, PathChoice::kHosts);
+  EXPECT_EQ(options->communicator.algorithm, HostAlgorithm::kRing);
+  options = Parsed({});
+  EXPECT_EQ(options->communicator.path, PathChoice::kDefault);
+  EXPECT_EQ(options->communicator.algorithm, HostAlgorithm::kDefault);
+  EXPECT_FALSE(Parsed({"--path", "host"}));
+  EXPECT_FALSE(Parsed({"--algorithm", ""}));
+}
+
 TEST(PerfOptionsTest, FactorOneSteps) {
   PerfOptions options{.min_bytes = 4, .max_bytes = 30, .step_bytes = 13, .step_factor = 1};
   EXPECT_THAT(Sizes(options, Kind::kReduce), testing::ElementsAre(4, 17, 30));
@@ -73,7 +85,7 @@ TEST(PerfOptionsTest, CallsAreSizesWithANumberOfEach) {
 }
 
 TEST(PerfOptionsTest, AnItemOfCallsThatIsNoneIsNamed) {
-  for (const char* bad : {"4K", "4K:", ":5", "4X:5", "4K:0", "4K:-1", "4K:5x", "4K:1000001", "2G:5", ""}) {
+  for (const char* bad : {"4K", "4K:", ":5", "4X:5", "4K:0", "4K:-1", "4K:5x", "4K:1000001", "65G:5", ""}) {
     testing::internal::CaptureStderr();
     EXPECT_FALSE(Parsed({"--calls", ("8:1," + std::string(bad) + ",8:1").c_str()})) << bad;
     EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("'" + std::string(bad) + "'"));
@@ -116,7 +128,7 @@ TEST(PerfOptionsTest, UsageErrorsExitWithTwo) {
                                               {"epic-perf", "-o", "lxor"},
                                               {"epic-perf", "-o", "band"},
                                               {"epic-perf", "-b", "2K", "-e", "1K"},
-                                              {"epic-perf", "-e", "2G"},
+                                              {"epic-perf", "-e", "65G"},
                                               {"epic-perf", "--nonsense"},
                                               {"epic-perf", "--collective", "alltoall"},
                                               {"epic-perf", "-d", "byte"},
@@ -147,17 +159,18 @@ TEST(ReportTest, ColumnsAreThoseOfNcclTests) {
   Report report("allreduce", "g", 4, 1024, false);
   EXPECT_THAT(report.Header(),
               testing::HasSubstr("#       size         count      type   redop    root     time   algbw"
-                                 "   busbw #wrong     time   algbw   busbw #wrong\n"));
+                                 "   busbw #wrong     time   algbw   busbw #wrong     path\n"));
   const Row row{.bytes = 4096,
                 .count = 1024,
                 .type = "float",
                 .redop = "sum",
+                .path = {.path = PathChoice::kNetwork, .reason = ""},
                 .out_of_place = {.time_us = 4.096, .wrong = 0},
                 .in_place = {.time_us = 20480, .wrong = 3}};
   EXPECT_EQ(report.Add(row),
             "        4096          1024     float     sum      -1     4.10    1.00    1.50      0    20480   "
             " 0.00    0.00"
-            "      3\n");
+            "      3  network\n");
   EXPECT_THAT(report.Footer(),
               testing::HasSubstr("# Out of bounds values : 3 FAILED\n# Avg bus bandwidth    : 0.75"));
 }
@@ -206,6 +219,20 @@ TEST(ReportTest, JsonHasPercentilesOfCallsMadeOneByOne) {
   EXPECT_EQ(text.find("p50_us"), text.rfind("p50_us")) << "there is none of the other half";
 }
 
+TEST(ReportTest, WhatIsRefusedIsLeftOutAndSaid) {
+  Report text("allreduce", "g", 2, 1024, false), json("allreduce", "g", 2, 1024, true);
+  const Row row{.type = "double", .redop = "sum"};
+  EXPECT_EQ(text.Skip(row, "type float64 is not in leaf1"),
+            "# left out: allreduce double sum: type float64 is not in leaf1\n");
+  EXPECT_FALSE(text.has_rows());
+  EXPECT_EQ(json.Footer().find("left_out"), std::string::npos);
+  EXPECT_EQ(json.Skip(row, "type float64 is not in leaf1"), "");
+  EXPECT_THAT(json.Footer(),
+              testing::AllOf(testing::HasSubstr("\"left_out\": ["),
+                             testing::HasSubstr("\"reason\": \"type float64 is not in leaf1\""),
+                             testing::HasSubstr("\"type\": \"double\"")));
+}
+
 TEST(ReportTest, JsonHasEverything) {
   Report report("allreduce", "g", 2, 1024, true);
   EXPECT_EQ(report.Header(), "");
@@ -213,12 +240,15 @@ TEST(ReportTest, JsonHasEverything) {
                         .count = 1,
                         .type = "int32",
                         .redop = "sum",
+                        .path = {.path = PathChoice::kHosts, .reason = "leaf3 has 0.2 of 1.0 MiB free"},
                         .out_of_place = {.time_us = 1},
                         .in_place = {.time_us = 1, .wrong = 0}}),
             "");
-  EXPECT_THAT(report.Footer(),
-              testing::AllOf(testing::HasSubstr("\"wrong\": null"), testing::HasSubstr("\"wrong\": 0"),
-                             testing::HasSubstr("\"out_of_bounds\": 0")));
+  EXPECT_THAT(
+      report.Footer(),
+      testing::AllOf(testing::HasSubstr("\"wrong\": null"), testing::HasSubstr("\"wrong\": 0"),
+                     testing::HasSubstr("\"out_of_bounds\": 0"), testing::HasSubstr("\"path\": \"hosts\""),
+                     testing::HasSubstr("\"path_reason\": \"leaf3 has 0.2 of 1.0 MiB free\"")));
 }
 
 }  // namespace

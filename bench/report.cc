@@ -14,6 +14,9 @@ std::string TimeText(double us) {
   return us >= 100 ? fmt::format("{:.1f}", us) : fmt::format("{:.2f}", us);
 }
 
+// As EPIC_PATH has it.
+const char* NameOf(PathChoice path) { return path == PathChoice::kHosts ? "hosts" : "network"; }
+
 std::string HalfText(const Row& row, const Measured& half, int ranks) {
   const std::string wrong = half.wrong < 0 ? "N/A" : std::to_string(half.wrong);
   return fmt::format("  {:>7}  {:6.2f}  {:6.2f}  {:>5}", TimeText(half.time_us),
@@ -56,13 +59,12 @@ std::string Report::Header() const {
   std::string text = fmt::format("# epic-perf: {} over {} ranks, group {}, path MTU {}\n#\n", collective_,
                                  ranks_, group_, path_mtu_);
   text += fmt::format(
-      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}           out-of-place                       in-place          "
-      "\n",
-      "", "", "", "", "");
+      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}           out-of-place                       in-place\n", "", "",
+      "", "", "");
   text += fmt::format(
-      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6} {:>6}  {:>7}  {:>6}  {:>6} {:>6}\n", "size",
-      "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
-      "#wrong");
+      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6} {:>6}  {:>7}  {:>6}  {:>6} {:>6}  {:>7}\n",
+      "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
+      "#wrong", "path");
   text += fmt::format(
       "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6} {:>6}  {:>7}  {:>6}  {:>6} {:>6}\n", "(B)",
       "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
@@ -74,8 +76,15 @@ std::string Report::Section(Kind kind) const { return json_ ? "" : fmt::format("
 std::string Report::Add(const Row& row) {
   rows_.push_back(row);
   if (json_) return {};
-  return fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", row.bytes, row.count, row.type, row.redop,
-                     row.root, HalfText(row, row.out_of_place, ranks_), HalfText(row, row.in_place, ranks_));
+  return fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}{}{}  {:>7}\n", row.bytes, row.count, row.type,
+                     row.redop, row.root, HalfText(row, row.out_of_place, ranks_),
+                     HalfText(row, row.in_place, ranks_), NameOf(row.path.path));
+}
+
+std::string Report::Skip(const Row& row, std::string reason) {
+  std::string line = fmt::format("# left out: {} {} {}: {}\n", Name(row.kind), row.type, row.redop, reason);
+  skipped_.emplace_back(row, std::move(reason));
+  return json_ ? std::string() : line;
 }
 
 std::string Report::Footer() const {
@@ -131,8 +140,14 @@ std::string Report::JsonText() const {
                                {"type", row.type},
                                {"redop", row.redop},
                                {"root", row.root},
+                               {"path", NameOf(row.path.path)},
                                {"out_of_place", HalfJson(row, row.out_of_place, ranks_)},
                                {"in_place", HalfJson(row, row.in_place, ranks_)}});
+    if (!row.path.reason.empty()) json["results"].back()["path_reason"] = row.path.reason;
+  }
+  for (const auto& [row, reason] : skipped_) {
+    json["left_out"].push_back(
+        {{"collective", Name(row.kind)}, {"type", row.type}, {"redop", row.redop}, {"reason", reason}});
   }
   return json.dump(2) + "\n";
 }

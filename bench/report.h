@@ -26,6 +26,7 @@ struct Row {
   std::string type;   // "float"
   std::string redop;  // "sum"
   int root = -1;      // -1: it has none
+  PathTaken path;     // that calls like these take
   Measured out_of_place;
   Measured in_place;
 };
@@ -53,6 +54,9 @@ class Report {
   // Before the rows of one of several collectives.
   std::string Section(Kind kind) const;
   std::string Add(const Row& row);
+  // Calls like those of the row, which has no figures, are refused for that reason.
+  std::string Skip(const Row& row, std::string reason);
+  bool has_rows() const { return !rows_.empty(); }
   std::string Footer() const;
   // What the switches had to send again or refuse, for the footer; without it nothing is said of that.
   void SetTrouble(std::vector<TroubleCount> trouble) { trouble_ = std::move(trouble); }
@@ -69,6 +73,7 @@ class Report {
   int path_mtu_;
   bool json_;
   std::vector<Row> rows_;
+  std::vector<std::pair<Row, std::string>> skipped_;  // and why
   std::optional<std::vector<TroubleCount>> trouble_;
 };
 

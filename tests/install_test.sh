@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# install_test.sh BUILD_DIR: installs the host library and softnic below a temporary root, moves the tree, and builds the
-# examples against it, with find_package and with pkg-config. Exit 0 if both build and run as far as a machine without EPIC
-# lets them, wherever the tree lies.
+# install_test.sh BUILD_DIR: installs the host library, softnic and Open MPI's component below a temporary root, moves the
+# tree, and builds the examples against it, with find_package and with pkg-config. Exit 0 if both build and run as far as a
+# machine without EPIC lets them, wherever the tree lies, and if Open MPI finds the component there.
 set -euo pipefail
 
 [ $# -eq 1 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "install_test: $*" >&2; exit 1; }
 
 # A package is built like this: installed below DESTDIR, used somewhere else later.
-for component in commlib softnic; do
+for component in commlib softnic mpi; do
   DESTDIR=$work/root cmake --install "$build" --component $component --prefix /opt/epic >>"$work/install.log"
 done
 [ ! -e /opt/epic/include/epic/epic.h ] || fail "DESTDIR was ignored"
@@ -63,4 +63,27 @@ expect_refusal env LD_LIBRARY_PATH="$work/moved/lib" "$built/pc"
 build_and_run "$work/moved"
 [ "$("$work/moved/bin/epic-run" --version)" = "softnic in $work/moved/lib/epic/softnic" ] || fail "epic-run does not find softnic"
 expect_refusal "$work/moved/bin/epic-run" --devices lo "$built/pc"
+
+# MPICH's libraries, where cmake has found it: no program without it notices the preload.
+if [ -e "$build/mpi/lib/libepic_mpi.so" ]; then
+  for file in libepic_mpi.so libepic_mpi_mpich.so; do
+    [ -e "$work/moved/lib/epic/mpi/$file" ] || fail "$file is not installed"
+    grep -qF "$file" "$source/docs/MPI.md" || fail "docs/MPI.md does not list $file"
+  done
+  [ -z "$(LD_PRELOAD=$work/moved/lib/epic/mpi/libepic_mpi.so sh -c true 2>&1)" ] || fail "sh does not run with libepic_mpi.so preloaded"
+fi
+
+# Open MPI's component, where cmake has found Open MPI: epic-run of the same prefix starts MPI programs with it.
+if [ -e "$build/mpi/lib/mca_coll_epic.so" ]; then
+  mpi=$work/moved/lib/epic/mpi
+  for file in mca_coll_epic.so libepic_mpi_group.so; do
+    [ -e "$mpi/$file" ] || fail "$file is not installed"
+    grep -qF "$file" "$source/docs/MPI.md" || fail "docs/MPI.md does not list $file"
+  done
+  found=$(EPIC_MANAGER=127.0.0.1:1 "$work/moved/bin/epic-run" --mpi ompi_info --param coll epic --level 9)
+  for parameter in coll_epic_priority coll_epic_manager coll_epic_softnic; do
+    [[ $found == *"$parameter"* ]] || fail "Open MPI does not find the component: ompi_info says $found"
+  done
+  [[ $(ldd "$mpi/libepic_mpi_group.so") == *"$work/moved/lib/"*libcommlib.so.0* ]] || fail "the groups' library finds no libcommlib beside it"
+fi
 echo "find_package and pkg-config both work, wherever the tree is"

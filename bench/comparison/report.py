@@ -2,11 +2,13 @@
 import json
 
 import rounds
-from systems import SYSTEMS, Epic
+from systems import SYSTEMS, Epic, Link
 
 OURS = tuple(name for name, system in SYSTEMS.items() if isinstance(system, Epic))
-COLOURS = dict(zip(OURS, ("tab:blue", "tab:green", "tab:purple", "tab:olive", "tab:cyan", "tab:pink"), strict=False))
-COLOURS |= {"openmpi": "tab:red", "openmpi-switches": "tab:orange", "mpich": "tab:brown", "gloo": "tab:gray"}
+MODES = tuple(name for name in OURS if name.startswith("epic"))
+COLOURS = dict(zip(MODES, ("tab:blue", "tab:green", "tab:purple"), strict=True))
+COLOURS |= {"hosts": "tab:olive", "hosts-ring": "tab:cyan", "hosts-doubling": "tab:pink", "link": "black", "links": "dimgray",
+            "openmpi": "tab:red", "openmpi-switches": "tab:orange", "mpich": "tab:brown", "gloo": "tab:gray"}
 
 
 def size_text(size):
@@ -32,11 +34,15 @@ def _ratio_text(figures, key, system, base):
 
 
 def table(figures, topology, collective, sizes, systems):
-    """Median times, and how many times as fast as each baseline our best and our slowest mode are."""
-    ours = [s for s in systems if s in OURS]
+    """Median times, and how many times as fast as each baseline our best and our slowest mode and the hosts are."""
+    ours = [s for s in systems if s in MODES]
+    hosts = [s for s in systems if s in OURS and s not in MODES]
     bases = [s for s in systems if s not in OURS]
+    bounds = [s for s in bases if isinstance(SYSTEMS[s], Link)]  # of the hosts' path
     head = ["size"] + [SYSTEMS[s].name for s in systems]
-    head += [f"{which} mode, of {SYSTEMS[b].name}" for b in bases for which in ("best", "slowest") if ours]
+    for base in bases:
+        head += [f"{which} mode, of {SYSTEMS[base].name}" for which in ("best", "slowest") if ours and base not in bounds]
+        head += [f"{SYSTEMS[h].name.removeprefix('EPIC ')}, of {SYSTEMS[base].name}" for h in hosts]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     for size in sizes:
         key = (topology, collective, size)
@@ -47,9 +53,11 @@ def table(figures, topology, collective, sizes, systems):
                 text += f" ±{50 * spread:.0f} %"
             row.append(f"({text})" if figures.noisy(*key, system) else text)
         there = [s for s in ours if figures.median(*key, s) is not None]
-        for base in bases if ours else ():
+        for base in bases:
             by_time = sorted(there, key=lambda s: figures.median(*key, s))
-            row += [_ratio_text(figures, key, by_time[i], base) if by_time else "–" for i in (0, -1)]
+            if ours and base not in bounds:
+                row += [_ratio_text(figures, key, by_time[i], base) if by_time else "–" for i in (0, -1)]
+            row += [_ratio_text(figures, key, host, base) for host in hosts]
         lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines)
 

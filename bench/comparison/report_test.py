@@ -31,6 +31,13 @@ class ReportTest(unittest.TestCase):
     def test_what_is_noisy_is_in_brackets(self):
         self.assertEqual(self.rows()["4 KB"], ["100 µs", "(90 µs ±22 %)", "100 µs", "(1.11)", "1.00"])
 
+    def test_hosts_stand_beside_the_modes_and_alone_have_a_bound(self):
+        for number in range(5):
+            self.figures.add(*KEY, "hosts", number, {4096: 200, 1 << 20: 8000})
+            self.figures.add(*KEY, "links", number, {4096: 20, 1 << 20: 4000})
+        self.run["systems"] = ["epic1", "hosts", "openmpi", "links"]
+        self.assertEqual(self.rows()["1 MB"], ["9.00 ms", "8.00 ms", "12 ms", "4.00 ms", "1.33", "1.33", "1.50", "0.50"])
+
     def test_what_was_not_measured_is_a_dash(self):
         self.assertEqual(self.rows()["8 B"], ["–"] * 5)
 

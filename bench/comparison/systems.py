@@ -1,14 +1,17 @@
-"""What bench/compare measures side by side: EPIC in each mode, and what a user would take instead of it.
+"""What bench/compare measures side by side: EPIC by each path, and what a user would take instead of it.
 
 A system runs on a test bed that is up, over the bed's first RANKS hosts, and times one collective at several sizes.
 """
 import json
+import math
 import os
 import pathlib
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
@@ -81,11 +84,11 @@ def _run(argv, what):
 
 
 class Epic:
-    """epic-perf in one mode. Every size is verified once."""
+    """epic-perf by one path: options of it that say which. Every size is verified once."""
     groups = 0
 
-    def __init__(self, mode):
-        self.mode, self.name, self.bed_kind = mode, f"EPIC mode {modes.numeral(mode)}", "switches"
+    def __init__(self, name, *path):
+        self.name, self.path, self.bed_kind = f"EPIC {name}", path, "switches"
 
     def can(self, _collective):
         return True
@@ -97,7 +100,7 @@ class Epic:
         calls = ",".join(f"{max(size, 4)}:{n}" for size, n in sizes.items())
         results = epic_ranks.run_ranks(
             bed.name, bed.hosts,
-            lambda rank: [PERF, "--group", f"compare{Epic.groups}", "--rank", rank, "--size", RANKS, "--mode", self.mode,
+            lambda rank: [PERF, "--group", f"compare{Epic.groups}", "--rank", rank, "--size", RANKS, *self.path,
                           "--collective", collective, "--calls", calls, "--json"],
             TIMEOUT_S)
         if any(result.status != 0 for result in results):
@@ -105,6 +108,62 @@ class Epic:
                          + "\n".join(result.output for result in results if result.status != 0))
         rows = json.loads(results[0].output)["results"]
         return {size: row["out_of_place"]["time_us"] for size, row in zip(sizes, rows, strict=True)}
+
+
+class Link:
+    """The least time that a collective between the hosts can take: what must cross each host's link, at the rate that
+    ib_send_bw has between neighbours of the ring, in super-frames as the library's own; a pair alone, or all of them at
+    once, as the ring needs it."""
+    MESSAGE, MESSAGES = 65536, 2000
+    PORT = 18800
+    # Of a call's size, what each link carries in one direction.
+    CARRIES = {"allreduce": 2 * (RANKS - 1) / RANKS, "reduce": 1, "broadcast": 1,
+               "reducescatter": (RANKS - 1) / RANKS, "allgather": (RANKS - 1) / RANKS}
+
+    def __init__(self, name, pairs):
+        self.name, self.pairs, self.bed_kind = name, pairs, "switches"
+
+    def can(self, collective):
+        return collective in self.CARRIES
+
+    def time(self, bed, collective, sizes):
+        rate = self._rate(bed)  # bytes per microsecond
+        return {size: size * self.CARRIES[collective] / rate for size in sizes}
+
+    def _rate(self, bed):
+        """The mean of the pairs' rates while all run, in MB/s."""
+        peers = ",".join(bed.addresses)
+        # By events: ends that spin while they wait take the processors from those that carry their packets.
+        argv = ["env", f"EPIC_SOFTNIC_SUPER_FRAMES={peers}", "ib_send_bw", "-F", "-e", "-x", "1", "-s", self.MESSAGE,
+                "-n", self.MESSAGES, "-p"]
+        ends = []  # (thread, result) of servers, then of clients
+        for pair in range(self.pairs):
+            ends.append(epic_ranks.start_rank(bed.name, bed.hosts[(pair + 1) % RANKS], [*argv, self.PORT + pair], TIMEOUT_S))
+        for pair in range(self.pairs):
+            self._await_server(bed, pair)
+        for pair in range(self.pairs):
+            server = bed.addresses[(pair + 1) % RANKS]
+            ends.append(epic_ranks.start_rank(bed.name, bed.hosts[pair], [*argv, self.PORT + pair, server], TIMEOUT_S))
+        for thread, _ in ends:
+            thread.join()
+        rates = [self._rate_in(result.output) for _, result in ends[self.pairs:]]
+        if any(result.status != 0 for _, result in ends) or None in rates:
+            raise Failed(f"{self.name}: " + "\n".join(result.output for _, result in ends))
+        return statistics.mean(rates)
+
+    def _await_server(self, bed, pair):
+        argv = ["ip", "netns", "exec", bed.namespace(bed.hosts[(pair + 1) % RANKS]), "ss", "-ltnH"]
+        deadline = time.monotonic() + 20
+        while f":{self.PORT + pair} " not in net.run(argv):
+            if time.monotonic() > deadline:
+                raise Failed(f"{self.name}: ib_send_bw does not listen")
+            time.sleep(0.1)
+
+    def _rate_in(self, output):
+        """The average of the row of an output: bytes, iterations, peak, average in MB/s (2^20), messages."""
+        rows = [line.split() for line in output.splitlines() if line.split()[:1] == [str(self.MESSAGE)]]
+        rate = float(rows[-1][3]) * (1 << 20) / 1e6 if rows and len(rows[-1]) == 5 else 0
+        return rate if math.isfinite(rate) and rate > 0 else None
 
 
 class Mpi:
@@ -173,12 +232,19 @@ class Gloo:
 
 
 SYSTEMS = {
-    **{f"epic{mode}": Epic(mode) for mode in modes.NUMBERS},
+    **{f"epic{mode}": Epic(f"mode {modes.numeral(mode)}", "--path", "network", "--mode", mode) for mode in modes.NUMBERS},
+    "hosts": Epic("between hosts", "--path", "hosts"),
+    "hosts-ring": Epic("between hosts, ring", "--path", "hosts", "--algorithm", "ring"),
+    "hosts-doubling": Epic("between hosts, doubling", "--path", "hosts", "--algorithm", "doubling"),
+    "link": Link("bound by a pair's link", 1),
+    "links": Link("bound by all links at once", RANKS),
     "openmpi": Mpi("OpenMPI, bridges", "openmpi", "bridges"),
     "openmpi-switches": Mpi("OpenMPI, our switches", "openmpi", "switches"),
     "mpich": Mpi("MPICH, bridges", "mpich", "bridges"),
     "gloo": Gloo(),
 }
+# What is measured unless one says otherwise: hosts choose between their algorithms by themselves.
+USUAL = tuple(name for name in SYSTEMS if name not in ("hosts-ring", "hosts-doubling"))
 
 
 def version_lines(names):
@@ -192,6 +258,9 @@ def version_lines(names):
         lines.append(f"MPICH {version}: as it is, over TCP")
     if "gloo" in names:
         lines.append(f"Gloo {net.run(['dpkg-query', '-W', '-f=${Version}', 'libgloo-dev'])}: TCP, as it is")
+    if {"link", "links"} & set(names):
+        lines.append("bounds: what must cross each host's link between hosts (an AllReduce: 2(n - 1)/n of its size), at the rate of "
+                     f"ib_send_bw -e with {Link.MESSAGE} bytes over the same links; a pair alone has both processors for itself")
     if any(SYSTEMS[name].bed_kind == "bridges" for name in names):
         lines.append("bridges: Linux bridges, veths with tx, tso and gso on, as they are by themselves")
     if "openmpi-switches" in names:

@@ -46,16 +46,55 @@ class EpicTest(unittest.TestCase):
         # Of one byte there is no call: an element has four. A size's row has the bytes that were possible.
         rows = [{"size": 4, "out_of_place": {"time_us": us}} for us in (7.0, 8.0, 9.0)]
         with self.ranks_that_say(0, json.dumps({"results": rows})):
-            times = systems.Epic(2).time(self.BED, "allreduce", {1: 200, 4: 100, 1 << 20: 15})
+            times = systems.Epic("mode II", "--mode", 2).time(self.BED, "allreduce", {1: 200, 4: 100, 1 << 20: 15})
         self.assertEqual(times, {1: 7.0, 4: 8.0, 1 << 20: 9.0})
         self.assertEqual(len(self.asked), 1)
         for rank, argv in enumerate(self.asked[0]):
             self.assertEqual(argv[argv.index("--rank") + 1], str(rank))
             self.assertEqual(argv[argv.index("--calls") + 1], "4:200,4:100,1048576:15")
+            self.assertEqual(argv[argv.index("--mode") + 1], "2")
 
     def test_a_rank_that_fails_says_what_it_said(self):
         with self.ranks_that_say(1, "why not"), self.assertRaisesRegex(systems.Failed, "EPIC mode II, reduce: why not"):
-            systems.Epic(2).time(self.BED, "reduce", {4: 1})
+            systems.Epic("mode II", "--mode", 2).time(self.BED, "reduce", {4: 1})
+
+
+class LinkTest(unittest.TestCase):
+    OUTPUT = """ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 65536      4242           0.00               1000.00               0.016000
+---------------------------------------------------------------------------------------
+"""
+
+    def run_at_once(self, statuses, outputs):
+        """In place of a host's program: each in turn has one of these ends."""
+        ends = iter(zip(statuses, outputs))
+
+        def start_rank(_bed, host, argv, _timeout):
+            self.asked.append((host, list(map(str, argv))))
+            status, output = next(ends)
+            return mock.Mock(), types.SimpleNamespace(status=status, output=output)
+
+        self.asked = []
+        return mock.patch.object(systems.epic_ranks, "start_rank", start_rank)
+
+    def time(self, pairs, statuses, outputs):
+        hosts = [f"h{i}" for i in range(systems.RANKS)]
+        bed = types.SimpleNamespace(name="bed", hosts=hosts, addresses=[f"10.0.0.{i}" for i in range(systems.RANKS)],
+                                    namespace=lambda host: host)
+        with self.run_at_once(statuses, outputs), mock.patch.object(systems.Link, "_await_server"):
+            return systems.Link("the bound", pairs).time(bed, "allreduce", {1 << 20: 3})
+
+    def test_a_bound_is_what_crosses_a_link_at_the_mean_rate(self):
+        times = self.time(2, [0] * 4, ["", "", self.OUTPUT, self.OUTPUT.replace("1000.00", "3000.00")])
+        self.assertAlmostEqual(times[1 << 20], 1.5 * (1 << 20) / (2000 * 1.048576))
+        self.assertEqual([host for host, _ in self.asked], ["h1", "h2", "h0", "h1"])
+        self.assertEqual(self.asked[2][1][-2:], ["18800", "10.0.0.1"])
+
+    def test_an_end_that_fails_or_has_no_figure_says_what_it_said(self):
+        with self.assertRaisesRegex(systems.Failed, "the bound: why not"):
+            self.time(1, [1, 0], ["why not", self.OUTPUT])
+        with self.assertRaisesRegex(systems.Failed, "(?s)the bound: .*inf"):
+            self.time(1, [0, 0], ["", self.OUTPUT.replace("1000.00", "inf")])
 
 
 if __name__ == "__main__":

@@ -21,10 +21,12 @@ from epic_testbed import net
 
 PAGE = epic_ranks.ROOT / "docs" / "PERFORMANCE.md"
 BEDS = {"softnic": "benchsn", "rxe": "benchrxe"}
+BESIDE = "benchold"  # with --beside: the bed of another build's softnic
 PEERS = "10.10.0.0/24"
 # What runs: the bed, and the environment of both ends.
-KINDS = {"softnic": ("softnic", []), "super-frames": ("softnic", ["--env", f"EPIC_SOFTNIC_SUPER_FRAMES={PEERS}"]),
-         "rxe": ("rxe", [])}
+SUPER_FRAMES = ["--env", f"EPIC_SOFTNIC_SUPER_FRAMES={PEERS}"]
+KINDS = {"softnic": (BEDS["softnic"], []), "super-frames": (BEDS["softnic"], SUPER_FRAMES), "rxe": (BEDS["rxe"], [])}
+OF_ANOTHER_BUILD = {"before": (BESIDE, []), "before, super-frames": (BESIDE, SUPER_FRAMES)}
 # Program and size; what is taken is a column of perftest's last line.
 RUNS = [("ib_send_bw", 4096), ("ib_send_bw", 65536), ("ib_write_bw", 4096), ("ib_write_bw", 65536), ("ib_read_bw", 65536),
         ("ib_send_lat", 8), ("ib_send_lat", 4096), ("ib_send_lat", 65536)]
@@ -54,9 +56,9 @@ def measure(kind, program, size, port):
 
 def run_once(kind, program, size, port):
     """One run between h0 and h1: the figure of the client."""
-    bed, environment = KINDS[kind]
+    bed, environment = (KINDS | OF_ANOTHER_BUILD)[kind]
     argv = [program, "-x", "1", "-F", "-s", str(size), "-n", str(ITERATIONS[family(program)][size]), "-p", str(port)]
-    command = [str(epic_ranks.TESTBED), "exec", "--name", BEDS[bed], "--timeout", "60", *environment]
+    command = [str(epic_ranks.TESTBED), "exec", "--name", bed, "--timeout", "60", *environment]
     with subprocess.Popen(command + ["h0", "--"] + argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True) as server:
         for attempt in range(5):  # until the server listens
@@ -90,15 +92,15 @@ def udp_latency(size):
     return float(latency[1])
 
 
-def all_figures(repeat):
+def all_figures(repeat, kinds, udp=True):
     """{(program, size): {kind: [figure, ...]}}; "udp" is a kind of the small latencies."""
-    figures = {run: {kind: [] for kind in KINDS} for run in RUNS}
+    figures = {run: {kind: [] for kind in kinds} for run in RUNS}
     for number, (program, size) in enumerate(RUNS):
         for turn in range(repeat):
             for kind, of_kind in figures[program, size].items():
                 if kind != "udp":
                     of_kind.append(measure(kind, program, size, 18600 + 10 * number + turn))
-            if family(program) == "lat" and size in UDP_SIZES:
+            if udp and family(program) == "lat" and size in UDP_SIZES:
                 figures[program, size].setdefault("udp", []).append(udp_latency(size))
         print(f"bench: {program}, {size} bytes: done", file=sys.stderr, flush=True)
     return figures
@@ -122,18 +124,50 @@ def tables(figures):
     return "\n".join(lines)
 
 
+def beside_table(figures):
+    """How this build's softnic does beside another build's: above 1 it is better. The spread is that of both, half of
+    the way from the worst run to the best, of the median."""
+    lines = ["| program | size | before | now | ratio | spread | before, super-frames | now | ratio | spread |",
+             "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    for (program, size), of_run in figures.items():
+        row = f"| {program} | {size:,} "
+        for old, new in (("before", "softnic"), ("before, super-frames", "super-frames")):
+            middle = {kind: statistics.median(of_run[kind]) for kind in (old, new)}
+            ratio = middle[new] / middle[old] if family(program) == "bw" else middle[old] / middle[new]
+            spread = max((max(of_run[kind]) - min(of_run[kind])) / 2 / middle[kind] for kind in (old, new))
+            row += f"| {middle[old]:.1f} | {middle[new]:.1f} {COLUMNS[family(program)][1]} | {ratio:.2f} | {spread:.0%} "
+        lines.append(row + "|")
+    return "\n".join(lines)
+
+
+def beside(build, repeat):
+    """Brings the other build's bed up, too, and takes it down whatever happens."""
+    try:
+        epic_ranks.testbed("up", "star-2", "--name", BESIDE, "--bridge", "--hosts", "softnic", "--build", build)
+        net.set_offloads(f"epic-{BESIDE}-", net.SUPER_FRAMES)
+        kinds = ["before", "softnic", "before, super-frames", "super-frames"]
+        print(beside_table(all_figures(repeat, kinds, udp=False)))
+    finally:
+        epic_ranks.testbed("down", "--name", BESIDE, check=False)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=3, help="runs of each, of which the median counts")
+    parser.add_argument("--beside", metavar="BUILD", help="instead: beside the softnic of another build, by turns")
     parser.add_argument("--write-page", action="store_true", help="put the tables into docs/PERFORMANCE.md, too")
     args = parser.parse_args()
     subprocess.run([epic_ranks.ROOT / "scripts" / "install-deps", "--bench"], check=True)
     try:
         for kind, bed in BEDS.items():
-            epic_ranks.testbed("up", "star-2", "--name", bed, "--bridge", "--hosts", kind,
-                               "--build", epic_ranks.BUILD)
+            if kind == "softnic" or not args.beside:
+                epic_ranks.testbed("up", "star-2", "--name", bed, "--bridge", "--hosts", kind,
+                                   "--build", epic_ranks.BUILD)
         net.set_offloads(f"epic-{BEDS['softnic']}-", net.SUPER_FRAMES)
-        text = tables(all_figures(args.repeat))
+        if args.beside:
+            beside(args.beside, args.repeat)
+            return 0
+        text = tables(all_figures(args.repeat, KINDS))
         print(text)
         print("\nsoftnic, from a frame to the thread that sleeps for it:", flush=True)
         print(epic_ranks.testbed("exec", "--name", BEDS["softnic"], "h0", "--",

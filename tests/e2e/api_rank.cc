@@ -18,6 +18,8 @@
 //   fill                 starts Barriers until one is refused; "started" is how many were not
 //   refused:WHAT         a call with an argument that is wrong, or where it may not be made
 //   registered:C         an AllReduce in memory that was registered for it
+//   path                 Path: "path" and "reason"
+//   path:TYPE[,OP]       PathOf
 //   timeout:MS           SetTimeout
 //   option:MS            Options::timeout of later groups; 0: as EPIC_TIMEOUT says
 //   async, until-error   AsyncError; the same until it is one
@@ -225,7 +227,7 @@ class Rank {
 
   Error Refused(const std::string& what, Json*) {
     std::vector<float> data(8, 1.0f), other(8);
-    constexpr size_t kTooMany = (size_t{1} << 30) / sizeof(float) + 1;
+    constexpr size_t kTooMany = (size_t{1} << 46) / sizeof(float) + 1;
     const auto sum = [&](const void* send, void* recv, size_t count, int type, int op) {
       return AllReduce(send, recv, count, static_cast<Datatype>(type), static_cast<RedOp>(op), comm_);
     };
@@ -275,6 +277,19 @@ class Rank {
     Error error = Call(call, line);
     send.Reset();
     return error;
+  }
+
+  Error PathOf(const std::string& argument, Json* line) {
+    constexpr const char* kNames[] = {"none", "auto", "network", "hosts"};
+    const std::vector<std::string> words = Words(argument, {"", ""});
+    PathTaken taken = comm_.Path();
+    if (!words[0].empty()) {
+      const Datatype type = ParseType(words[0]).value();
+      taken = words[1].empty() ? comm_.PathOf(type) : comm_.PathOf(type, ParseOp(words[1]).value());
+    }
+    (*line)["path"] = kNames[static_cast<int>(taken.path)];
+    (*line)["reason"] = taken.reason;
+    return {};
   }
 
   Error SetTimeout(const std::string& ms, Json*) {
@@ -348,7 +363,8 @@ const std::map<std::string, Rank::Step> Rank::kSteps = {
     {"async", &Rank::Async},        {"until-error", &Rank::UntilError},
     {"abort", &Rank::Abort},        {"abort-later", &Rank::AbortLater},
     {"destroy", &Rank::Destroy},    {"drop", &Rank::Drop},
-    {"move", &Rank::Move},          {"pause", &Rank::Pause}};
+    {"move", &Rank::Move},          {"pause", &Rank::Pause},
+    {"path", &Rank::PathOf}};
 
 int Main(int argc, char** argv) {
   Options options;

@@ -230,8 +230,8 @@ static void Refusals(void) {
   Refuse(epicInvalidArgument, epicAllReduce(NULL, b, 8, epicInt32, epicSum, comm), "sendbuff is null");
   Refuse(epicInvalidArgument, epicAllReduce(a, NULL, 8, epicInt32, epicSum, comm), "recvbuff is null");
   Refuse(epicInvalidArgument, epicAllReduce(a, a + 1, 4, epicInt32, epicSum, comm), "overlap");
-  Refuse(epicInvalidArgument, epicAllReduce(a, b, (size_t)1 << 40, epicInt32, epicSum, comm),
-         "more than 1 GiB");
+  Refuse(epicInvalidArgument, epicAllReduce(a, b, (size_t)1 << 45, epicInt32, epicSum, comm),
+         "more than 64 TiB");
   Refuse(epicInvalidArgument, epicReduce(a, b, 8, epicInt32, epicSum, size, comm), "root");
   Refuse(epicInvalidArgument, epicBroadcast(a, b, 8, epicInt32, -1, comm), "root");
   Refuse(epicUnsupported, epicAllReduce(a, b, 8, no_type, epicSum, comm), "unsupported type 77");

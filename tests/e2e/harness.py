@@ -143,6 +143,12 @@ class Bed:
         self._groups += 1
         return f"g{self._groups}"
 
+    def network_group(self, *options):
+        """A group for all hosts that goes through switches or is refused; to be destroyed when it has ended."""
+        group = self.new_group()
+        self.manager("group", "create", group, "--size", str(len(self.hosts)), "--path", "network", *options)
+        return group
+
     def loop(self, rank, *options, group, size=None, host=None, timeout_s=120):
         """Starts loop_rank as a rank, on the host of that number unless another is named."""
         return self.start(host or self.hosts[rank], LOOP, "--group", group, "--rank", rank,
@@ -167,8 +173,9 @@ class Bed:
 
     def manager_cli(self, *args):
         """Runs the incmanager CLI as a user does; returns the finished process."""
-        return epic_ranks.testbed("exec", "--name", self.name, "mgmt", "--", MANAGER, *args,
-                                  "--manager", "10.255.0.1:7400", check=False, timeout=60)
+        argv = ["nsenter", f"--net=/run/netns/epic-{self.name}-mgmt", "--", MANAGER, *map(str, args),
+                "--manager", "10.255.0.1:7400"]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
     def topology(self):
         with open(f"/run/epic/{self.name}/topology.yaml", encoding="utf-8") as file:
@@ -200,19 +207,23 @@ class Bed:
 
     def assert_clean(self):
         """Nothing of any group is left on manager and switches."""
-        assert self.groups() == []
+        assert self.groups() == [], "the manager still has groups"
         for switch in self.switches:
             dump = self.tables(switch)
             assert dump.get("groups", []) == [], f"{switch} still has groups"
             capability = dump["info"]["capability"]
             assert capability["arena_free_bytes"] == capability["arena_bytes"], f"{switch}: {capability}"
 
-    def wait_clean(self, timeout_s=15):
-        """As assert_clean, after a group has failed: it is removed within some seconds."""
+    def wait_clean(self, timeout_s=30):
+        """As assert_clean, after a group has failed: manager and switches let go of it within some seconds."""
         deadline = time.monotonic() + timeout_s
-        while self.groups() and time.monotonic() < deadline:
+        while True:
+            try:
+                return self.assert_clean()
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
             time.sleep(0.3)
-        self.assert_clean()
 
     # --- daemons
 
@@ -228,8 +239,12 @@ class Bed:
         return argv
 
     def revive(self, daemon, argv):
-        """Starts a daemon again and notes it in the test bed's record."""
+        """Starts a daemon again, when the one that was killed has gone, and notes it in the test bed's record."""
         record = self.record()
+        deadline = time.monotonic() + 30
+        while daemon in record["processes"] and procs.alive(record["processes"][daemon]):
+            assert time.monotonic() < deadline, f"{daemon} has been killed and is still there"
+            time.sleep(0.01)
         node = "mgmt" if daemon == "manager" else daemon.partition(".")[0]
         record["processes"][daemon] = procs.spawn(argv, f"/run/epic/{self.name}/logs/{daemon}.log",
                                                   f"epic-{self.name}-{node}")

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from epic_testbed import net
-from harness import MANAGER, assert_all_right, errors, finish
+from harness import LOOP, MANAGER, assert_all_right, errors, finish
 
 LONG = ("--counts", "1000", "--iterations", "2000", "--pause-ms", "20")
 
@@ -26,9 +26,10 @@ def test_a_duplicate_rank_is_refused_and_the_group_goes_on(bed):
     assert_all_right([first] + [bed.loop(rank, group=group) for rank in (1, 2, 3)])
 
 
-def test_a_world_of_one_is_refused(bed):
-    error = errors([bed.loop(0, group=bed.new_group(), size=1)])[0]
-    assert error["error"] == "invalid argument" and error["us"] < 5e6
+def test_a_world_of_one_needs_no_switch_whatever_was_asked_for(bed):
+    alone = ["--rank", 0, "--size", 1, "--iterations", 1]
+    assert_all_right([bed.start(bed.hosts[0], "env", f"EPIC_PATH={path}", LOOP, "--group", bed.new_group(), *alone)
+                      for path in ("auto", "network", "hosts")])
 
 
 def test_another_world_size_is_refused(bed):
@@ -142,7 +143,7 @@ def test_a_group_in_use_is_destroyed_only_by_force(bed):
 def test_a_path_mtu_above_the_link_is_refused(beds):
     bed = beds.get("star-2", "--mtu", "1024")
     group = bed.new_group()
-    done = bed.manager_cli("group", "create", group, "--size", "2", "--path-mtu", "4096")
+    done = bed.manager_cli("group", "create", group, "--size", "2", "--path-mtu", "4096", "--path", "network")
     if done.returncode == 0:  # hosts and so the path are known only when the ranks join
         for error in errors(bed.loops(group=group)):
             assert error["error"] == "path MTU" and "1024" in error["message"] and error["us"] < 10e6, error
@@ -153,7 +154,9 @@ def test_a_path_mtu_above_the_link_is_refused(beds):
 
 def test_an_arena_that_is_too_small_names_switch_and_bytes(beds):
     bed = beds.get("star-2", "--sram", "64K")
-    for error in errors(bed.loops()):
+    group = bed.network_group()
+    for error in errors(bed.loops(group=group)):
         assert error["error"] == "no resource", error
         assert "s1" in error["message"] and "65536" in error["message"], error
+    bed.manager("group", "destroy", group, "--force")
     bed.assert_clean()

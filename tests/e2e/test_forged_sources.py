@@ -123,7 +123,7 @@ def test_nor_that_of_a_rank_whose_edge_spans_its_own_switch(bed, mode, tmp_path)
 
 
 def test_nor_answer_arp_for_another(bed, tmp_path):
-    ping = ("ping", "-c", "1", "-W", "2", "10.10.0.1")
+    ping = ("ping", "-c", "1", "-w", "20", "10.10.0.1")
     bed.run("h2", *ping)
     # Linux believes nothing new of a neighbour for some time after it has heard of it.
     bed.run("h2", "sysctl", "-qw", "net.ipv4.neigh.vec0.locktime=0")

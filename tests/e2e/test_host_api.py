@@ -45,7 +45,7 @@ def test_registered_memory(bed):
 
 
 REFUSED = {"no-sendbuff": "sendbuff is null", "no-recvbuff": "recvbuff is null", "overlap": "overlap",
-           "size": "more than 1 GiB", "type": "unsupported type 77", "bytes": "bytes cannot be reduced",
+           "size": "more than 64 TiB", "type": "unsupported type 77", "bytes": "bytes cannot be reduced",
            "operation": "unsupported operation 77", "root": "root 4", "no-request": "request is null",
            "no-memory": "nothing to register", "no-registration": "registration is null",
            "second-init": "initialised already", "forked-init": "fork before the first Init"}

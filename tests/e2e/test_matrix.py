@@ -1,5 +1,5 @@
-"""Every mode x collective x type x operation over real rdma_rxe, over softnic and over both in one group; random mixes
-of them, and mismatched calls.
+"""Every way (mode of the network, or between the hosts) x collective x type x operation over real rdma_rxe, over softnic
+and over both in one group; random mixes of them, and mismatched calls. Groups of other sizes: test_matrix_sizes.py.
 
 One process per rank goes through all groups of a topology (calls_rank); the tests look at what it told of each.
 """
@@ -21,6 +21,7 @@ BEDS = {
 }
 RANKS = 4
 MODES = modes.NUMBERS
+WAYS = (*MODES, "hosts")
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reducescatter", "allgather")
 REDUCTIONS = ("allreduce", "reduce", "reducescatter")
 FLOATS = ("float", "double", "half", "bfloat16")
@@ -45,8 +46,17 @@ MISMATCHES = {
 }
 
 
-def group_name(what, mode):
-    return f"{what}-{mode}".replace(",", "").replace(" ", "-")
+def group_name(what, way):
+    return f"{what}-{way}".replace(",", "").replace(" ", "-")
+
+
+def asked_for(way):
+    """What a group's entry in the list says, so that it goes this way and no other."""
+    return {"path": "hosts"} if way == "hosts" else {"path": "network", "mode": way}
+
+
+def seed_of(way):
+    return SEED + 1 + WAYS.index(way)
 
 
 def ops_of(collective, datatype):
@@ -56,7 +66,7 @@ def ops_of(collective, datatype):
     return () if datatype == "byte" else OPS + INTEGER_OPS if datatype in INTEGERS else OPS
 
 
-def cases_of(collective, full):
+def cases_of(collective, full, ranks=RANKS):
     """The calls of a group: every type and operation that the collective has, sizes, roots and places in turn. Each pair
     has all sizes in a full run, else two."""
     if collective == "barrier":
@@ -67,11 +77,11 @@ def cases_of(collective, full):
         for count in LARGE if full else (SMALL[at % 4], SMALL[(at + 2) % 4]):
             number = len(calls)
             calls.append({"collective": collective, "type": datatype, "op": op, "count": count,
-                          "root": number % RANKS, "in_place": number % 3 == 0})
+                          "root": number % ranks, "in_place": number % 3 == 0})
     return calls
 
 
-def random_calls(seed, number):
+def random_calls(seed, number, ranks=RANKS):
     """Random invocations of random collectives, roots, sizes and types; the same on every rank."""
     choose = random.Random(seed)
     calls = []
@@ -80,7 +90,7 @@ def random_calls(seed, number):
         datatype = choose.choice([t for t in TYPES if ops_of(collective, t)])
         largest = choose.choice((4, 600, 5000, 30000))
         calls.append({"collective": collective, "type": datatype, "op": choose.choice(ops_of(collective, datatype)),
-                      "count": choose.randrange(largest), "root": choose.randrange(RANKS),
+                      "count": choose.randrange(largest), "root": choose.randrange(ranks),
                       "in_place": choose.random() < 0.5})
     return calls
 
@@ -96,26 +106,27 @@ def large_calls():
     return calls
 
 
-def mismatched(field, mode):
+def mismatched(field, way):
     """Two good calls, then one that rank 2 makes in another way; the group must end with a mismatch."""
     good = {"collective": "allreduce", "type": "float", "count": 100}
     # Only collectives with a root can differ in it.
     bad = dict(good, collective="broadcast") if field == "root" else dict(good)
-    return {"group": group_name("mismatch-" + field, mode), "mode": mode, "error": "mismatch",
+    return {"group": group_name("mismatch-" + field, way), **asked_for(way), "error": "mismatch",
             "calls": [good, good, dict(bad, ranks={"2": MISMATCHES[field]})]}
 
 
 def groups_of(full):
     """All groups that the ranks go through, in order."""
     groups = []
-    for mode in MODES:
+    for way in WAYS:
         for collective in COLLECTIVES:
-            groups.append({"group": group_name(collective, mode), "mode": mode, "outstanding": 3,
+            groups.append({"group": group_name(collective, way), **asked_for(way), "outstanding": 3,
                            "calls": cases_of(collective, full)})
-        groups.append({"group": group_name("random", mode), "mode": mode, "outstanding": 6,
-                       "calls": random_calls(SEED + mode, RANDOM_CALLS[full])})
-        groups.append({"group": group_name("windows", mode), "mode": mode, "outstanding": 1, "calls": large_calls()})
-        groups.extend(mismatched(field, mode) for field in MISMATCHES)
+        groups.append({"group": group_name("random", way), **asked_for(way), "outstanding": 6,
+                       "calls": random_calls(seed_of(way), RANDOM_CALLS[full])})
+        groups.append({"group": group_name("windows", way), **asked_for(way), "outstanding": 1,
+                       "calls": large_calls()})
+        groups.extend(mismatched(field, way) for field in MISMATCHES)
     return groups
 
 
@@ -128,61 +139,76 @@ def fixture_bed_spec(request):
 def fixture_told(all_beds, bed_spec, request):
     """What each rank told of each group: told[rank][group]."""
     full = request.config.getoption("--full")
-    bed = all_beds.get(*bed_spec)
+    return run_all(all_beds.get(*bed_spec), RANKS, groups_of(full), 3000 if full else 900)
+
+
+def run_all(bed, ranks, groups, seconds):
+    """Ranks, by turns on the bed's hosts, go through the groups; what each told of each: told[rank][group]. Those that are
+    not in one are at the next before the others, and wait there."""
     # Guests see the build directory.
     path = harness.BUILD / f"calls-{harness.NAME}.json"
-    path.write_text(json.dumps(groups_of(full)), encoding="utf-8")
-    seconds = 3000 if full else 900
+    path.write_text(json.dumps(groups), encoding="utf-8")
     try:
-        ranks = [bed.start(host, harness.CALLS, "--calls", path, "--rank", rank, "--size", RANKS,
-                           timeout_s=seconds) for rank, host in enumerate(bed.hosts)]
-        harness.finish(ranks, seconds + 20)
+        programs = [bed.start(bed.hosts[rank % len(bed.hosts)], harness.CALLS, "--calls", path, "--rank", rank,
+                              "--size", ranks, "--timeout-s", seconds, timeout_s=seconds) for rank in range(ranks)]
+        harness.finish(programs, seconds + 20)
     finally:
         path.unlink()
-    told = [{line["group"]: line for line in rank.json_lines() if "group" in line} for rank in ranks]
-    missing = [rank.output[-2000:] for rank, lines in zip(ranks, told) if len(lines) < len(groups_of(full))]
+    told = [{line["group"]: line for line in program.json_lines() if "group" in line} for program in programs]
+    expected = [sum(rank < group.get("size", ranks) for group in groups) for rank in range(ranks)]
+    missing = [program.output[-2000:] for program, lines, groups_of_rank in zip(programs, told, expected)
+               if len(lines) < groups_of_rank]
     if missing:
         print("\n".join(missing), bed.diagnosis())
     bed.end_programs()
     return told
 
 
-def expect_right(told, group, calls):
-    for rank, lines in enumerate(told):
+def expect_right(told, group, path, calls, ranks=RANKS):
+    for rank, lines in enumerate(told[:ranks]):
         assert group in lines, f"rank {rank} never came to the end of {group}"
         line = lines[group]
         assert "error" not in line, f"rank {rank}: {line}"
         wrong = [calls[number] for number in line["wrong_calls"]]
         assert line["wrong"] == 0, f"rank {rank}: {line['wrong']} wrong elements; first in {wrong}"
         assert line["calls"] == len(calls)
+        assert line["path"] == path, line
 
 
-@pytest.mark.parametrize("collective", COLLECTIVES)
-@pytest.mark.parametrize("mode", MODES)
-def test_every_type_and_operation(told, mode, collective, request):
-    full = request.config.getoption("--full")
-    expect_right(told, group_name(collective, mode), cases_of(collective, full))
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_random_calls_in_one_group(told, mode, request):
-    calls = random_calls(SEED + mode, RANDOM_CALLS[request.config.getoption("--full")])
-    expect_right(told, group_name("random", mode), calls)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_large_calls_while_ranks_try_send_windows(told, mode):
-    expect_right(told, group_name("windows", mode), large_calls())
-
-
-@pytest.mark.parametrize("field", MISMATCHES)
-@pytest.mark.parametrize("mode", MODES)
-def test_mismatched_calls_end_in_the_same_error_everywhere(told, mode, field):
-    group = group_name("mismatch-" + field, mode)
-    named = field.partition(",")[0]
-    for rank, lines in enumerate(told):
+def expect_mismatch(told, group, path, field, ranks=RANKS):
+    """After two right calls all ranks have the same error, with the field and who differs. Switches name whoever differs
+    from the first that came to them, hosts the one that differs from rank 0."""
+    culprits = set()
+    for rank, lines in enumerate(told[:ranks]):
         assert group in lines, f"rank {rank} never came to the end of {group}"
         line = lines[group]
         assert line.get("error") == "mismatch", f"rank {rank}: {line}"
-        assert f"another {named}" in line["message"], line
-        assert line["calls"] == 2 and line["wrong"] == 0, line
+        culprit, says, _ = line["message"].partition(f" called with another {field}")
+        assert says, line
+        culprits.add(culprit)
+        assert line["calls"] == 2 and line["wrong"] == 0 and line["path"] == path, line
+    assert culprits == {"rank 2"} if path == "hosts" else len(culprits) == 1, culprits
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_type_and_operation(told, way, collective, request):
+    full = request.config.getoption("--full")
+    expect_right(told, group_name(collective, way), asked_for(way)["path"], cases_of(collective, full))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_random_calls_in_one_group(told, way, request):
+    calls = random_calls(seed_of(way), RANDOM_CALLS[request.config.getoption("--full")])
+    expect_right(told, group_name("random", way), asked_for(way)["path"], calls)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_large_calls_while_ranks_try_send_windows(told, way):
+    expect_right(told, group_name("windows", way), asked_for(way)["path"], large_calls())
+
+
+@pytest.mark.parametrize("field", MISMATCHES)
+@pytest.mark.parametrize("way", WAYS)
+def test_mismatched_calls_end_in_the_same_error_everywhere(told, way, field):
+    expect_mismatch(told, group_name("mismatch-" + field, way), asked_for(way)["path"], field.partition(",")[0])

@@ -44,8 +44,7 @@ def test_collectives_are_right_over_every_edge(bed):
 def test_hosts_still_reach_each_other(bed):
     # A router passes only what is for the switches; hosts at one leaf are not behind it.
     peer = "h1" if bed.spec[-1] == "routed" else "h3"
-    ping = bed.run("h0", "ping", "-c", "2", "-i", "0.2", "-W", "2", "-M", "do", "-s", "4148", peer)
-    assert "2 received" in ping
+    bed.run("h0", "ping", "-c", "2", "-i", "0.2", "-w", "20", "-M", "do", "-s", "4148", peer)
 
 
 def bindings(bed):

@@ -1,43 +1,73 @@
-"""Random calls of all kinds in one group of each mode over bad links: loss, duplicates, reordering, corruption, and where
-links carry super-frames, some of them cut short."""
+"""Random calls of all kinds in one group of each mode, and in one between the hosts, over bad links: loss, duplicates,
+reordering, corruption, and where links carry super-frames, some of them cut short. Then calls that differ."""
 
 import json
+import time
 
 import pytest
 
 import harness
-from test_matrix import MODES, RANKS, random_calls
+from test_matrix import MISMATCHES, RANKS, WAYS, asked_for, expect_mismatch, mismatched, random_calls
 
 SPECS = {"rxe": ("tree-3-2", "--mtu", "1024", "--wire"),
          "super-frames": ("tree-3-2", "--hosts", "softnic", "--mtu", "1024", "--wire", "--super-frames")}
 RATES = {"drop_ppm": 10000, "duplicate_ppm": 10000, "reorder_ppm": 10000, "depth": 16, "corrupt_ppm": 1000}
 
 
-@pytest.mark.parametrize("seed, calls", [(1, 60), pytest.param(2, 1000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("links", SPECS)
-def test_random_calls_over_bad_links(beds, links, mode, seed, calls):
-    bed = beds.get(*SPECS[links])
-    rates = {**RATES, "corrupt_ppm": 10000, "cut_ppm": 20000} if links == "super-frames" else RATES
-    seconds = 60 + calls
+def run_groups(bed, groups, seconds):
+    """What each rank told of the groups, which must end as they should."""
     path = harness.BUILD / f"calls-{harness.NAME}.json"
-    group = {"group": bed.new_group(), "mode": mode, "outstanding": 6, "calls": random_calls(seed, calls)}
-    path.write_text(json.dumps([group]), encoding="utf-8")
-    bed.wire.random_faults(seed, **rates)
+    path.write_text(json.dumps(groups), encoding="utf-8")
     try:
         ranks = [bed.start(host, harness.CALLS, "--calls", path, "--rank", rank, "--size", RANKS, "--timeout-s",
                            seconds, timeout_s=seconds) for rank, host in enumerate(bed.hosts)]
         harness.assert_all_right(ranks, seconds + 20)
     finally:
         path.unlink()
-    told = [line for rank in ranks for line in rank.json_lines() if "group" in line]
-    assert [line["calls"] for line in told] == [calls] * RANKS
+    return [{line["group"]: line for line in rank.json_lines() if "group" in line} for rank in ranks]
+
+
+def rates_of(links, way):
+    """What a link does. Between hosts nobody repairs on the way: there it is what the up to four links do together."""
+    rates = {**RATES, "corrupt_ppm": 10000, "cut_ppm": 20000} if links == "super-frames" else RATES
+    if way != "hosts":
+        return rates
+    return {name: rate // 4 if name.endswith("_ppm") else rate for name, rate in rates.items()}
+
+
+@pytest.mark.parametrize("seed, calls", [(1, 60), pytest.param(2, 1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("links", SPECS)
+def test_random_calls_over_bad_links(beds, links, way, seed, calls):
+    bed, rates = beds.get(*SPECS[links]), rates_of(links, way)
+    bed.wire.random_faults(seed, **rates)
+    group = bed.new_group()
+    told = run_groups(bed, [{"group": group, **asked_for(way), "outstanding": 6, "calls": random_calls(seed, calls)}],
+                      60 + calls)
+    for lines in told:
+        assert (lines[group]["calls"], lines[group]["path"]) == (calls, asked_for(way)["path"]), lines
     count = bed.wire.count()
-    print(f"\nmode {mode}: {calls} calls, {count['frames']} frames, {count['faults']}")
+    print(f"\nway {way}: {calls} calls, {count['frames']} frames, {count['faults']}")
     assert set(count["faults"]) == {name.removesuffix("_ppm") for name in rates if name != "depth"}, count
     struck = {entry["super_frame"] for entry in bed.wire.faults()}
     assert struck == ({False, True} if links == "super-frames" else {False})
 
 
+@pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("way", (2, "hosts"))
+@pytest.mark.parametrize("links", SPECS)
+def test_calls_that_differ_over_bad_links_end_in_the_same_error_everywhere(beds, links, way, times):
+    """Also on a rank whose last word is acknowledged by nobody any more, since its peers know and have gone."""
+    bed = beds.get(*SPECS[links])
+    bed.wire.random_faults(7, **{**rates_of(links, way), "drop_ppm": 50000})
+    fields = [list(MISMATCHES)[number % len(MISMATCHES)] for number in range(times)]
+    groups = [{**mismatched(field, way), "group": bed.new_group()} for field in fields]
+    begin = time.monotonic()
+    told = run_groups(bed, groups, 60 + 5 * times)
+    print(f"\nway {way}: {times} groups in {time.monotonic() - begin:.1f} s, {bed.wire.count()['faults']}")
+    for field, group in zip(fields, groups):
+        expect_mismatch(told, group["group"], asked_for(way)["path"], field.partition(",")[0])
+
+
 def test_nothing_remains(beds):
-    beds.get(*SPECS["super-frames"]).assert_clean()
+    beds.get(*SPECS["super-frames"]).wait_clean()

@@ -104,6 +104,28 @@ def test_they_carry_the_collectives_between_softnic_hosts_and_switches(beds, mod
         assert not wrong, f"{switch}: {wrong}"
 
 
+def test_they_carry_the_collectives_between_softnic_hosts(beds):
+    bed = beds.get("tree-3-2", *SOFTNIC)
+    before = {switch: sent(bed, switch) for switch in bed.switches}
+    assert_all_right(bed.perf("--path", "hosts", *CALLS))
+    for switch in bed.switches:
+        now = sent(bed, switch)
+        assert all(now[port] > before[switch][port] + 20 for port in now), f"{switch}: {before[switch]}, {now}"
+
+
+def test_between_hosts_only_those_get_them_that_said_so(beds):
+    bed = beds.get("tree-3-2", "--hosts", "softnic,h1=rxe")
+    kinds = {h["name"]: h for h in bed.record()["hosts"]}
+    watch = Watch(f"epic-{bed.name}-hosts", "d-h1")
+    before = sent(bed, "leaf1")
+    # By the ring h0 has to do with h1 and h3, and h1 with h0 and h2.
+    assert_all_right(bed.perf("--path", "hosts", "--algorithm", "ring", "-b", "1M", "-e", "1M", "-n", "2", "-w", "0"))
+    counts = sent(bed, "leaf1")
+    assert counts[kinds["h1"]["port"]] == 0 and counts[kinds["h0"]["port"]] > before[kinds["h0"]["port"]] + 20, counts
+    assert watch.longer == 0 and watch.others > 100
+    watch.close()
+
+
 def test_each_packet_of_a_super_frame_is_what_it_would_be_alone(beds):
     bed = beds.get("tree-3-2", *SOFTNIC)
     watches = [Watch(f"epic-{bed.name}-{node}", port) for node, port in (("leaf1", "swp1"), ("leaf1", "swp3"), ("h0", "vec0"))]

@@ -33,8 +33,8 @@ def run(argv, timeout=30, check=True):
     return done
 
 
-def wait_until(condition, timeout=10.0, what="condition"):
-    """Polls until condition() is true; bounded."""
+def wait_until(condition, timeout=30.0, what="condition"):
+    """Polls until condition() is true; bounded, by more than a busy machine needs."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -143,14 +143,19 @@ class SwitchBed:
     def counters(self):
         return {c["name"]: int(c["value"]) for c in self.call("dump")["counters"]}
 
+    def statistic(self, name, device, counter):
+        """What the kernel counts of an interface of sw or hN."""
+        return int(self.inside(name, ["cat", f"/sys/class/net/{device}/statistics/{counter}"]).stdout)
+
     def set_static_table(self, hosts, flood_ports):
         """Entries for some hosts, as a manager would install them."""
         entries = [{"mac": mac_base64(host_mac(i)), "ip": 0x0a090001 + i, "port": f"p{i}"} for i in hosts]
         self.call("set-forwarding", {"table": {"entries": entries, "flood_ports": flood_ports}})
 
     def ping(self, source, address, *arguments, check=True):
-        """True if all pings were answered."""
-        argv = ["ping", "-q", "-c", "3", "-i", "0.05", "-W", "1"] + list(arguments) + [address]
+        """True if three pings were answered: with check within 20 s, which a busy machine may need, else each in 1 s."""
+        patience = ["-w", "20"] if check else ["-W", "1"]
+        argv = ["ping", "-q", "-c", "3", "-i", "0.05", *patience, *arguments, address]
         return self.inside(f"h{source}", argv, check=check).returncode == 0
 
     def cpu_seconds(self):

@@ -30,6 +30,10 @@ MAY_INCLUDE = {
     "io": ["base", "roce"],
     "commlib/core": ["base", "protocol", "reduce"],
     "commlib": ["base", "protocol", "reduce", "proto", "commlib", "epic"],
+    "mpi/core": ["base", "protocol"],
+    "mpi/group": ["mpi/core", "epic"],
+    "mpi": ["base", "mpi/core", "mpi/group/group.h", "mpi/binding", "mpi/hosts", "mpi/mpich", "ompi", "opal"],
+    "pytorch": ["epic"],
     "softnic/core": ["base", "roce"],
     "softnic": ["base", "roce", "io", "softnic"],
     "incagent": ["base", "proto"],
@@ -38,7 +42,7 @@ MAY_INCLUDE = {
     "incmanager/cli": ["base", "protocol", "proto", "incmanager"],
     "incmanager": ["base", "protocol", "incmanager"],
     "sim": ["base", "roce", "protocol", "incengine/core", "incengine/modes/table.h", "incengine/state", "incengine/modules",
-            "commlib/core"],
+            "commlib/core", "incmanager/policies/forwarding.h"],
     "bench": ["base", "commlib", "protocol", "epic"],
     "check": ["base", "roce", "protocol", "incengine/core", "incengine/modes/table.h", "incengine/state", "commlib/core",
               "sim"],
@@ -47,6 +51,7 @@ MAY_INCLUDE = {
     "examples/leaf_buffered_mode": ["incengine/modes", "incengine/modules"],
     "examples/paced_mode": ["incengine/modes", "incengine/modules"],
     "tests/e2e": ["bench", "protocol", "epic"],
+    "tests/engines": ["incagent"],
     "tests/softnic": ["base", "roce", "incengine", "proto", "softnic", "epic"],
     "tests": ["base", "roce", "protocol", "reduce", "io", "incengine", "commlib", "sim"],
 }
@@ -55,14 +60,14 @@ MAY_INCLUDE = {
 EDGE_HEADERS = {
     r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "incengine/daemon", "commlib", "softnic/verbs", "bench", "tests"],
     r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc",
-                        "tests/softnic"],
+                        "tests/softnic", "tests/engines"],
     r"<infiniband/": ["commlib", "softnic/verbs", "tests/rxe_peer"],
     r"<spdlog": ["io", "incengine/daemon", "incagent", "incmanager"],
     r"<(thread|mutex|condition_variable)>": ["io", "incengine/daemon", "incagent", "incmanager", "commlib", "bench",
-                                                "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
+                                                "mpi/binding", "pytorch", "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
 }
 CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules", "incengine/modes",
-        "incengine/core", "commlib/core", "softnic/core", "incmanager/policies", "sim", "check/conform"]
+        "incengine/core", "commlib/core", "mpi/core", "softnic/core", "incmanager/policies", "sim", "check/conform"]
 NOT_IN_CORES = r"std::chrono::\w*clock|\bclock_gettime\b|\bgettimeofday\b|\brand\(\)|std::random_device|\bgetenv\b"
 
 MAX_LINES = 400

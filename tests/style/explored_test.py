@@ -50,6 +50,10 @@ def test_the_most_is_said_and_nothing_twice(tmp_path):
             ) in "\n".join(explored.by_order(found))
 
 
+def test_what_goes_between_the_hosts_is_in_no_tree(tmp_path):
+    assert of_file(tmp_path, "--path hosts --ranks 3 --collective allreduce --losses 1\n") == set()
+
+
 def test_the_papers_cases_are_six(tmp_path):
     found = of_file(tmp_path, "--paper --window 3\n")
     assert {(one.collective, one.mode) for one in found} == {

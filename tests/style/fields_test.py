@@ -6,15 +6,22 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Where fields are bound, and how a function ends there.
-FILES = {"check/snapshot_fields.h": r"^}$", "check/snapshot.h": r"^  }$"}
+FILES = {"check/snapshot_fields.h": r"^}$", "check/snapshot_path.h": r"^}$", "check/snapshot.h": r"^  }$"}
 # The plain structs of a context, to which modes add fields. A struct within another one is told of only where that one is whole.
-STRUCTS = (("Context", "Endpoint", "Slot"), ("Invocation", "ControlSlot", "IndexRange"))
+STRUCTS = (("incengine/state/context.h", ("Context", "Endpoint", "Slot")),
+           ("incengine/state/context.h", ("Invocation", "ControlSlot", "IndexRange")),
+           ("commlib/core/host_call.h", ("HostCall",)), ("commlib/core/host_path.h", ("HostPath",)),
+           ("commlib/core/host_path.h", ("Connection",)), ("commlib/core/host_exchange.h", ("HostExchange",)),
+           ("commlib/core/host_exchange.h", ("HostBlock", "Round")), ("commlib/core/host_ring.h", ("HostRing",)),
+           ("check/path_host.h", ("PathHost",)))
 WRITER = "epic::check::Writer"
 SAVES = f"""#include "check/snapshot.h"
 template void epic::Snapshot::Engine<{WRITER}>({WRITER}&, const epic::engine::Engine&, uint64_t);
 template void epic::Snapshot::Endpoint<{WRITER}>({WRITER}&, const epic::engine::Endpoint&);
 template void epic::Snapshot::Slots<{WRITER}>({WRITER}&, const epic::engine::Engine&, const epic::engine::Context&,
                                               const epic::engine::Pipe&);
+template void epic::Snapshot::Path<{WRITER}>({WRITER}&, const epic::check::PathHost&,
+                                             const std::vector<epic::Snapshot::Buffers>&);
 """
 
 
@@ -44,13 +51,13 @@ def test_times_are_saved_as_times():
     assert [f"{name}: by Deadline or Past" for name in times if not re.search(rf"a\.(Deadline|Past)\({name}\b", saved)] == []
 
 
-def compiling_with_more(structs, folder):
-    """A compiler that reads a copy of the contexts' header with a field more in each of these."""
-    context = (ROOT / "incengine/state/context.h").read_text(encoding="utf-8")
+def compiling_with_more(header, structs, folder):
+    """A compiler that reads a copy of the header with a field more in each of these."""
+    context = (ROOT / header).read_text(encoding="utf-8")
     for struct in structs:
-        context, times = re.subn(rf"^struct {struct} {{$", rf"struct {struct} {{\n  bool added = false;", context, flags=re.M)
+        context, times = re.subn(rf"^( *(?:struct|class) {struct} {{)$", r"\1\n  bool added = false;", context, flags=re.M)
         assert times == 1, struct
-    changed = folder / "incengine/state/context.h"
+    changed = folder / header
     changed.parent.mkdir(parents=True)
     changed.write_text(context, encoding="utf-8")
     (folder / "saves.cc").write_text(SAVES, encoding="utf-8")
@@ -59,9 +66,9 @@ def compiling_with_more(structs, folder):
 
 
 def test_a_field_that_is_not_named_does_not_compile(tmp_path):
-    compilers = [(structs, compiling_with_more(structs, tmp_path / structs[0])) for structs in STRUCTS]
+    compilers = [(structs, compiling_with_more(header, structs, tmp_path / structs[0])) for header, structs in STRUCTS]
     for structs, compiler in compilers:
         _, said = compiler.communicate()
         assert compiler.returncode != 0
         for struct in structs:
-            assert re.search(rf"engine::{struct}['’] decomposes into", said), f"{struct}\n{said}"
+            assert re.search(rf"::{struct}['’] decomposes into", said), f"{struct}\n{said}"

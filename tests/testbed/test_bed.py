@@ -11,11 +11,11 @@ def up(testbed, *arguments, check=True):
 
 def test_hosts_reach_each_other_with_the_whole_mtu(testbed):
     up(testbed, "tree-3-2")
-    ping = testbed("exec", "h0", "--", "ping", "-c", "1", "-W", "2", "-M", "do", "-s", "4148", "10.10.0.4")
+    ping = testbed("exec", "h0", "--", "ping", "-c", "1", "-w", "20", "-M", "do", "-s", "4148", "10.10.0.4")
     assert "1 received" in ping.stdout
     ping = testbed("exec", "h0", "--", "ping", "-c", "1", "-M", "do", "-s", "4200", "10.10.0.4", check=False)
     assert ping.returncode != 0
-    testbed("exec", "h3", "--", "ping", "-c", "1", "-W", "2", "10.255.0.1")
+    testbed("exec", "h3", "--", "ping", "-c", "1", "-w", "20", "10.255.0.1")
 
 
 def test_up_twice_is_fine_and_another_topology_is_refused(testbed):
@@ -49,7 +49,7 @@ def test_up_removes_what_a_killed_up_left_behind(testbed):
     # As a killed `up` leaves it: namespaces without a record.
     os.unlink(testbed.path("record.json"))
     assert "left behind" in up(testbed, "star-3").stderr
-    testbed("exec", "h2", "--", "ping", "-c", "1", "-W", "2", "10.10.0.1")
+    testbed("exec", "h2", "--", "ping", "-c", "1", "-w", "20", "10.10.0.1")
 
 
 def test_bridges_on_redundant_paths_are_refused(testbed):
@@ -64,7 +64,7 @@ def test_capture_sees_a_ping(testbed):
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while "listening on swp2" not in capture.stderr.readline():
         assert capture.poll() is None
-    testbed("exec", "h0", "--", "ping", "-c", "1", "-W", "2", "10.10.0.2")
+    testbed("exec", "h0", "--", "ping", "-c", "1", "-w", "20", "10.10.0.2")
     assert "10.10.0.1 > 10.10.0.2: ICMP echo request" in capture.communicate(timeout=10)[0]
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from epic_testbed import procs
+from epic_testbed import procs, ranks
 
 HOSTS = 3
 
@@ -114,6 +114,28 @@ def test_each_ctrl_c_is_stronger_than_the_one_before(bed):
         assert process.stdout.readline() == f"[0] {line}\n"
         process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) == 128 + signal.SIGKILL
+
+
+class Sent:
+    """A rank of which only the signals that it is sent matter."""
+
+    def __init__(self):
+        self.signals = []
+        self.send = self.signals.append
+
+
+def test_ctrl_c_reaches_also_a_rank_that_begins_just_then():
+    running, before, then = set(), Sent(), Sent()
+    ending = ranks._Ending(running, None)  # pylint: disable=protected-access
+    try:
+        ending.add(before)
+        signal.raise_signal(signal.SIGINT)
+        ending.add(then)
+        assert before.signals == then.signals == [signal.SIGINT]
+        signal.raise_signal(signal.SIGINT)
+        assert before.signals == then.signals == [signal.SIGINT, signal.SIGTERM]
+    finally:
+        ending.over()
 
 
 def test_a_timeout_ends_the_ranks(bed):

@@ -103,9 +103,11 @@ def test_what_the_file_states_is_kept():
 
 def test_what_a_link_states_is_kept():
     raw = small()
-    raw["links"] = ["s1 h1", {"a": "s1", "b": "h0", "delay_us": 3, "a_next_hop_mac": "02:f0:00:00:00:01"}]
+    raw["links"] = ["s1 h1", {"a": "s1", "b": "h0", "delay_us": 3, "port_security": True,
+                              "a_next_hop_mac": "02:f0:00:00:00:01"}]
     topo = topology.expand(raw)
-    assert topo["links"][1] == {"a": "s1:swp2", "b": "h0", "delay_us": 3, "a_next_hop_mac": "02:f0:00:00:00:01"}
+    assert topo["links"][1] == {"a": "s1:swp2", "b": "h0", "delay_us": 3, "port_security": True,
+                                "a_next_hop_mac": "02:f0:00:00:00:01"}
     assert yaml.safe_load(topology.dump(topo)) == topo
 
 

@@ -126,10 +126,18 @@ class _Ending:
         self.reason = None  # the exit status that it gives a run whose ranks say 0
         self._running = running
         self._told = set()
+        self._last = None  # the signal that was sent last
         self._steps = list(_STEPS)
         self._previous = {signum: signal.signal(signum, self._asked) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._late)
         signal.setitimer(signal.ITIMER_REAL, timeout_s or 0)
+
+    def add(self, rank):
+        """One that has begun. A signal that came when it had, and was not here yet, is sent to it now."""
+        self._running.add(rank)
+        if self._last is not None and rank not in self._told:
+            self._told.add(rank)
+            rank.send(self._last)
 
     def over(self):
         """After the last has ended, or if not all could be started. What ranks that were told to end have left in the
@@ -154,6 +162,7 @@ class _Ending:
 
     def _step(self):
         signum = self._steps.pop(0) if len(self._steps) > 1 else self._steps[0]
+        self._last = signum
         self._told |= self._running
         for rank in list(self._running):
             rank.send(signum)
@@ -170,7 +179,7 @@ def run(commands, timeout_s=None):
         for number, (host, argv, env) in enumerate(commands):
             if ending.reason is None:
                 prefix = f"[{number:{width}}] ".encode()
-                running.add(_Rank(f"rank {number} ({host})", argv, env, prefix, ended))
+                ending.add(_Rank(f"rank {number} ({host})", argv, env, prefix, ended))
         while running:
             rank, status = ended.get()
             running.remove(rank)

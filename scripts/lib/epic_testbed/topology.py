@@ -24,7 +24,7 @@ _FAT_TREE = re.compile(r"^fat-tree-(\d+)$")
 RESERVED = ("mgmt", "hosts", "wire", "fabric")  # namespaces of a test bed
 _KEYS = {"name", "path_mtu", "link", "generate", "switches", "hosts", "links"}
 _NEXT_HOPS = ("a_next_hop_mac", "b_next_hop_mac")
-_LINK_KEYS = ("a", "b", "rate_gbps", "delay_us") + _NEXT_HOPS
+_LINK_KEYS = ("a", "b", "rate_gbps", "delay_us", "port_security") + _NEXT_HOPS
 
 
 class TopologyError(Exception):

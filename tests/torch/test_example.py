@@ -1,0 +1,34 @@
+"""examples/torch/train.py, as it is."""
+
+import pathlib
+import re
+
+import torch_ranks
+
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "torch" / "train.py"
+SIZE = ("--steps", 4, "--width", 64, "--layers", 2)
+
+
+def told(done):
+    """What rank 0 said of its training; the others say nothing."""
+    assert done.statuses == [0] * 4, str(done)
+    assert all("loss" not in output for output in done.outputs[1:]), str(done)
+    line = re.search(r"^(?:\[default0\]:)?(\d+) parameters, 4 steps: loss ([\d.]+), [\d.]+ steps/s$", done.outputs[0], re.M)
+    assert line, str(done)
+    return int(line[1]), float(line[2])
+
+
+def test_the_example_trains_as_with_gloo(bed, ranks):
+    parameters, loss = told(ranks.finish(ranks.start(EXAMPLE, *SIZE)))
+    by_gloo = told(ranks.finish(ranks.start(EXAMPLE, *SIZE, "--backend", "gloo")))
+    assert by_gloo[0] == parameters and abs(by_gloo[1] - loss) < 1e-4, (loss, by_gloo)
+    assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 60
+    bed.wait_clean()
+
+
+def test_the_example_by_torchrun(bed, ranks):
+    """As docs/TORCH.md starts it; torchrun takes options from PET_ variables."""
+    nodes = {rank: {"PET_NODE_RANK": rank} for rank in range(4)}
+    told(ranks.finish(ranks.start("-m", "torch.distributed.run", "--redirects", 1, "--tee", 1, "--nnodes", 4, "--master_addr",
+                                  torch_ranks.OUTSIDE + "1", EXAMPLE, *SIZE, of_rank=nodes)))
+    bed.wait_clean()
