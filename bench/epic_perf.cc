@@ -254,9 +254,12 @@ int Main(int argc, const char* const* argv) {
   Report report(options->kinds.size() == 1 ? Name(options->kinds[0]) : "all collectives",
                 group.empty() ? "from the environment" : group, comm.size(), comm.path_mtu(), options->json);
   bool any_wrong = false;
-  {
-    Runner runner(*options, comm);
-    if (const Error e = runner.Run(&report, &any_wrong); !e.ok()) return Fail("the run failed", e);
+  const Error ran = Runner(*options, comm).Run(&report, &any_wrong);
+  if (!ran.ok()) {
+    // Who was refused leaves a communicator that is whole in order: dropped, it would end a call that is not
+    // over at another rank, which then told of that and not of what was refused.
+    if (comm.AsyncError().ok()) (void)comm.Destroy();
+    return Fail("the run failed", ran);
   }
   if (const Error e = comm.Destroy(); !e.ok()) return Fail("cannot leave", e);
   if (any_wrong) fmt::print(stderr, "epic-perf: there were wrong elements\n");
