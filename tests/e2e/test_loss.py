@@ -89,8 +89,8 @@ def test_rxe_alone_repairs_what_the_forwarder_loses(beds):
     bed = beds.get("star-2", "--bridge", "--wire")
     bed.wire.random_loss(20000, seed=3)
     pingpong = "timeout 30 ibv_rc_pingpong -e -g 1 -m 1024 -n 100 -s 4096 -c"
-    # Both begin anew where one end gives up: on a busy machine a guest stands still for longer than rdma_rxe repeats.
-    # It would, without end, for the ACK of the server's last message, if that is lost and the client has gone.
+    # An end may be gone when the ACK of the other's last message is lost, which rdma_rxe then repeats without end: that
+    # one is ended, and both begin anew.
     server = bed.start("h1", "sh", "-c", f"while :; do {pingpong}; done")
     shown = bed.run("h0", "sh", "-c", f"until {pingpong} h1; do sleep 0.1; done")
     assert "100 iters" in shown
