@@ -216,6 +216,7 @@ TEST(VerbsWindows, OfUnreliableConnections) {
     EXPECT_EQ(Await(c.cq_a).wr_id, 6u);
     EXPECT_EQ(Await(c.cq_b).wr_id, 5u);
     EXPECT_EQ(std::memcmp(c.b.at(1024 + 64), &key, sizeof key), 0);
+    c.SeeWritesAtB();  // and what is read here comes before what arrives
   }
 }
 
