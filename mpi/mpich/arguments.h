@@ -22,23 +22,16 @@ typedef struct {
 
 /* Describe a call, all of whose members are 0 before. 0: it is the MPI's, which must refuse it, or whose
  * communicator can have no group. */
-int EpicMpichAllreduceOf(const void* sbuf, void* rbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                         EpicMpichCall* it);
-int EpicMpichReduceOf(const void* sbuf, void* rbuf, int count, MPI_Datatype type, MPI_Op op, int root,
-                      MPI_Comm comm, EpicMpichCall* it);
-int EpicMpichBcastOf(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm, EpicMpichCall* it);
-int EpicMpichAllgatherOf(const void* sbuf, int scount, MPI_Datatype stype, void* rbuf, int rcount,
-                         MPI_Datatype rtype, MPI_Comm comm, EpicMpichCall* it);
-int EpicMpichReduceScatterBlockOf(const void* sbuf, void* rbuf, int rcount, MPI_Datatype type, MPI_Op op,
-                                  MPI_Comm comm, EpicMpichCall* it);
-int EpicMpichReduceScatterOf(const void* sbuf, void* rbuf, const int* rcounts, MPI_Datatype type, MPI_Op op,
-                             MPI_Comm comm, EpicMpichCall* it);
-int EpicMpichBarrierOf(MPI_Comm comm, EpicMpichCall* it);
+#define EPIC_MPICH_DESCRIBE(name, member, parameters, arguments) \
+  int EpicMpich##name##Of(EPIC_MPICH_BARE parameters, EpicMpichCall* it);
+EPIC_MPICH_EACH(EPIC_MPICH_DESCRIBE)
+#undef EPIC_MPICH_DESCRIBE
 
 /* With what bytes EPIC makes a call: the program's, or memory of its own. */
 typedef struct {
   EpicMpichBytes send, recv;
 } EpicMpichBuffers;
+#define EPIC_MPICH_DIFFERS "MPI_Allgather sends and receives parts of different sizes"
 #define EPIC_MPICH_NO_MEMORY "no memory for a buffer that is not in a row or in place"
 /* Packs what is sent, and finds room for what is received. 0 without memory; to be freed then, too. */
 int EpicMpichPack(const EpicMpichCall* it, EpicMpichBuffers* buffers);

@@ -1,8 +1,8 @@
-/* The collectives that wait. */
+/* The collectives: those that wait are made here, the others in requests.c. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/mpich/arguments.h"
+#include "mpi/mpich/requests.h"
 
 int EpicMpichPack(const EpicMpichCall* it, EpicMpichBuffers* buffers) {
   const EpicMpichData *const in = &it->in, *const out = &it->out;
@@ -59,7 +59,7 @@ static int RunOnHosts(const EpicMpichCall* it, char* send, char* recv) {
 static int Make(const EpicMpichCall* it) {
   EpicMpichBuffers buffers;
   if (it->differs) {
-    return EpicMpiFail(it->hosts->epic, "MPI_Allgather sends and receives parts of different sizes");
+    return EpicMpiFail(it->hosts->epic, EPIC_MPICH_DIFFERS);
   }
   if (!EpicMpichPack(it, &buffers)) {
     EpicMpichFreeBuffers(&buffers);
@@ -83,43 +83,20 @@ static int Call(const EpicMpichCall* it) {
   return error;
 }
 
-int EpicMpichAllreduce(const void* sbuf, void* rbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  EpicMpichCall it = {0};
-  return EpicMpichAllreduceOf(sbuf, rbuf, count, type, op, comm, &it) ? Call(&it) : kEpicMpiFallBack;
-}
-
-int EpicMpichReduce(const void* sbuf, void* rbuf, int count, MPI_Datatype type, MPI_Op op, int root,
-                    MPI_Comm comm) {
-  EpicMpichCall it = {0};
-  return EpicMpichReduceOf(sbuf, rbuf, count, type, op, root, comm, &it) ? Call(&it) : kEpicMpiFallBack;
-}
-
-int EpicMpichBcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
-  EpicMpichCall it = {0};
-  return EpicMpichBcastOf(buffer, count, type, root, comm, &it) ? Call(&it) : kEpicMpiFallBack;
-}
-
-int EpicMpichAllgather(const void* sbuf, int scount, MPI_Datatype stype, void* rbuf, int rcount,
-                       MPI_Datatype rtype, MPI_Comm comm) {
-  EpicMpichCall it = {0};
-  return EpicMpichAllgatherOf(sbuf, scount, stype, rbuf, rcount, rtype, comm, &it) ? Call(&it)
-                                                                                   : kEpicMpiFallBack;
-}
-
-int EpicMpichReduceScatterBlock(const void* sbuf, void* rbuf, int rcount, MPI_Datatype type, MPI_Op op,
-                                MPI_Comm comm) {
-  EpicMpichCall it = {0};
-  return EpicMpichReduceScatterBlockOf(sbuf, rbuf, rcount, type, op, comm, &it) ? Call(&it)
-                                                                                : kEpicMpiFallBack;
-}
-
-int EpicMpichReduceScatter(const void* sbuf, void* rbuf, const int* rcounts, MPI_Datatype type, MPI_Op op,
-                           MPI_Comm comm) {
-  EpicMpichCall it = {0};
-  return EpicMpichReduceScatterOf(sbuf, rbuf, rcounts, type, op, comm, &it) ? Call(&it) : kEpicMpiFallBack;
-}
-
-int EpicMpichBarrier(MPI_Comm comm) {
-  EpicMpichCall it = {0};
-  return EpicMpichBarrierOf(comm, &it) ? Call(&it) : kEpicMpiFallBack;
-}
+#define FORMS(name, member, parameters, arguments)                                                        \
+  int EpicMpich##name parameters {                                                                        \
+    EpicMpichCall it = {0};                                                                               \
+    return EpicMpich##name##Of(EPIC_MPICH_BARE arguments, &it) ? Call(&it) : kEpicMpiFallBack;            \
+  }                                                                                                       \
+  int EpicMpichI##name(EPIC_MPICH_BARE parameters, MPI_Request* request) {                                \
+    EpicMpichCall it = {0};                                                                               \
+    if (request == NULL || !EpicMpich##name##Of(EPIC_MPICH_BARE arguments, &it)) return kEpicMpiFallBack; \
+    return EpicMpichStart(&it, request);                                                                  \
+  }                                                                                                       \
+  int EpicMpich##name##Init(EPIC_MPICH_BARE parameters, MPI_Info info, MPI_Request* request) {            \
+    EpicMpichCall it = {0};                                                                               \
+    (void)info;                                                                                           \
+    if (request == NULL || !EpicMpich##name##Of(EPIC_MPICH_BARE arguments, &it)) return kEpicMpiFallBack; \
+    return EpicMpichMake(&it, request);                                                                   \
+  }
+EPIC_MPICH_EACH(FORMS)

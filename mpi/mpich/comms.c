@@ -4,17 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/mpich/mpich.h"
+#include "mpi/mpich/requests.h"
 
-/* Those that could have a group, in the order of their first calls. `hosts` is first, for the binding. */
-typedef struct Comm {
-  EpicMpiHosts hosts;
-  struct Comm *before, *after;
-} Comm;
+typedef EpicMpichComm Comm;
 
 static struct {
   pthread_mutex_t mutex; /* of the list, and of the class */
-  Comm *first, *last;
+  Comm *first, *last;    /* those that could have a group, in the order of their first calls */
   int keyval;
   MPI_Comm own;
   MPI_Group world;
@@ -39,9 +35,10 @@ static int Broadcast(void* mpi_comm, void* data, size_t bytes, int root) {
   return PMPI_Bcast(data, (int)bytes, MPI_BYTE, root, hosts->comm);
 }
 
-/* Looking for a message where none can come. */
+/* Looking for a message where none can come: what this rank sends itself there is waited for already. */
 static void Progress(void) {
   int found;
+  EpicMpichProgress();
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, process.own, &found, MPI_STATUS_IGNORE);
 }
 
@@ -140,8 +137,9 @@ static int OnDelete(MPI_Comm mpi_comm, int keyval, void* value, void* extra) {
   *(comm->before == NULL ? &process.first : &comm->before->after) = comm->after;
   *(comm->after == NULL ? &process.last : &comm->after->before) = comm->before;
   pthread_mutex_unlock(&process.mutex);
+  EpicMpichQueueEnd(&comm->queue);
   EpicMpiCommFree(comm->hosts.epic);
-  if (comm->hosts.several) PMPI_Comm_free(&comm->hosts.local);
+  if (comm->hosts.several) epic_mpich.Comm_free(&comm->hosts.local);
   EpicMpiHostsFree(&comm->hosts);
   free(comm);
   return MPI_SUCCESS;
@@ -166,12 +164,14 @@ static Comm* New(MPI_Comm mpi_comm) {
   Comm* const comm = calloc(1, sizeof *comm);
   if (comm == NULL) return NULL;
   comm->hosts.comm = mpi_comm;
+  comm->keeper = MPI_REQUEST_NULL;
   /* softnic, if it is to be used, is in the library path (epic-run): MPICH itself asks for the libibverbs. */
   comm->hosts.epic = EpicMpiCommNew(rank, ranks, &functions, &comm->hosts, NULL);
   if (comm->hosts.epic == NULL) {
     free(comm);
     return NULL;
   }
+  comm->queue.epic = comm->hosts.epic;
   pthread_mutex_lock(&process.mutex);
   comm->before = process.last;
   *(process.last == NULL ? &process.first : &process.last->after) = comm;
@@ -186,31 +186,90 @@ static int IsComm(MPI_Comm comm) {
   return (kind & 0xf) == ((unsigned)MPI_COMM_WORLD >> 26 & 0xf) && kind >> 4 != 0;
 }
 
+/* Whether it is a communicator; `value` is null if nothing is known of it. */
+static int Look(MPI_Comm mpi_comm, void** value) {
+  int found;
+  if (!IsComm(mpi_comm) || PMPI_Comm_get_attr(mpi_comm, process.keyval, value, &found) != MPI_SUCCESS) {
+    return 0;
+  }
+  if (!found) *value = NULL;
+  return 1;
+}
+
 EpicMpiHosts* EpicMpichHosts(MPI_Comm mpi_comm) {
   void* value;
-  int found;
-  if (!IsComm(mpi_comm) || PMPI_Comm_get_attr(mpi_comm, process.keyval, &value, &found) != MPI_SUCCESS) {
-    return NULL;
-  }
-  if (!found) {
+  if (!Look(mpi_comm, &value)) return NULL;
+  if (value == NULL) {
     value = CanHaveGroup(mpi_comm) ? (void*)New(mpi_comm) : &no_group;
     if (value == NULL || PMPI_Comm_set_attr(mpi_comm, process.keyval, value) != MPI_SUCCESS) return NULL;
   }
   return value == &no_group ? NULL : &((Comm*)value)->hosts;
 }
 
-/* Finds out which ranks of the world are on one host. */
+/* Null: it could have no group, or there has been no call. */
+static Comm* Known(MPI_Comm mpi_comm) {
+  void* value;
+  return Look(mpi_comm, &value) && value != &no_group ? value : NULL;
+}
+
+void EpicMpichKeep(EpicMpiHosts* hosts, int more) {
+  Comm* const comm = (Comm*)hosts;
+  MPI_Request keeper = MPI_REQUEST_NULL;
+  pthread_mutex_lock(&process.mutex);
+  comm->requests += more;
+  if (comm->requests == 0) {
+    keeper = comm->keeper;
+    comm->keeper = MPI_REQUEST_NULL;
+  }
+  pthread_mutex_unlock(&process.mutex);
+  /* With it the communicator may go. */
+  if (keeper != MPI_REQUEST_NULL) epic_mpich.Request_free(&keeper);
+}
+
+/* Has the MPI keep a communicator that is about to be freed until its requests of EPIC's have ended, as it
+ * does for its own: a request that is never started. Whether there are such. */
+static int Outlives(MPI_Comm mpi_comm, int* error) {
+  Comm* const comm = Known(mpi_comm);
+  int outlives;
+  *error = MPI_SUCCESS;
+  if (comm == NULL) return 0;
+  pthread_mutex_lock(&process.mutex);
+  outlives = comm->requests > 0;
+  if (outlives && comm->keeper == MPI_REQUEST_NULL)
+    *error = PMPI_Recv_init(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, mpi_comm, &comm->keeper);
+  pthread_mutex_unlock(&process.mutex);
+  return outlives;
+}
+
+int EpicMpichCommFree(MPI_Comm* comm) {
+  int error;
+  if (comm == NULL || !Outlives(*comm, &error) || error == MPI_SUCCESS) return kEpicMpiFallBack;
+  return error;
+}
+
+/* Waits for the communicator's requests. MPICH itself would wait for persistent ones, too, which may never be
+ * freed: they keep it as they do when it is freed. */
+int EpicMpichCommDisconnect(MPI_Comm* mpi_comm) {
+  Comm* const comm = mpi_comm == NULL ? NULL : Known(*mpi_comm);
+  int error;
+  if (comm == NULL) return kEpicMpiFallBack;
+  while (EpicMpichIsBusyOf(&comm->hosts)) Progress();
+  if (!Outlives(*mpi_comm, &error)) return kEpicMpiFallBack;
+  return error != MPI_SUCCESS ? error : epic_mpich.Comm_free(mpi_comm);
+}
+
+/* Finds out which ranks of the world are on one host; 0 if any rank cannot go on. */
 static int FindLeaders(void) {
   MPI_Comm local;
   int leader;
   process.leaders = malloc((size_t)process.ranks * sizeof(int));
-  int good = process.leaders != NULL;
+  int good = process.leaders != NULL && EpicMpichFindOwn();
   PMPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (!good) return 0;
   PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
   PMPI_Comm_rank(MPI_COMM_WORLD, &leader);
   PMPI_Bcast(&leader, 1, MPI_INT, 0, local);
-  PMPI_Comm_free(&local);
+  epic_mpich.Comm_free(&local);
   PMPI_Allgather(&leader, 1, MPI_INT, process.leaders, 1, MPI_INT, MPI_COMM_WORLD);
   return 1;
 }
@@ -232,7 +291,7 @@ void EpicMpichEndComms(void) {
   PMPI_Comm_free_keyval(&process.keyval);
   PMPI_Op_free(&process.least);
   PMPI_Op_free(&process.most);
-  PMPI_Comm_free(&process.own);
+  epic_mpich.Comm_free(&process.own);
   PMPI_Group_free(&process.world);
   free(process.leaders);
 }

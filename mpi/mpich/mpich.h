@@ -5,6 +5,35 @@
 #include "mpi/hosts/hosts.h"
 #include "mpi/mpich/front.h"
 
+/* MPICH's own functions, of those that libepic_mpi.so has by both of their names. */
+#define EPIC_MPICH_OWN(f)                                                                                 \
+  f(Wait) f(Waitany) f(Waitsome) f(Test) f(Testall) f(Testany) f(Testsome) f(Request_get_status) f(Start) \
+      f(Request_free) f(Cancel) f(Send) f(Comm_free)
+#define EPIC_MPICH_OWN_MEMBER(name) __typeof__(PMPI_##name)* name;
+typedef struct {
+  EPIC_MPICH_OWN(EPIC_MPICH_OWN_MEMBER)
+} EpicMpichOwnFunctions;
+extern EpicMpichOwnFunctions epic_mpich;
+/* Before they are called; 0: MPICH has not all of them. */
+int EpicMpichFindOwn(void);
+
+/* Calls of one order that do not wait, those of a communicator or of one persistent call, from the oldest. */
+typedef struct EpicMpichQueue {
+  EpicMpiComm* epic;
+  int tag; /* 0: there has been no call, else one more than that of the messages that end its requests */
+  struct EpicMpichRequest *oldest, *newest;
+  struct EpicMpichQueue* next; /* of those with calls */
+} EpicMpichQueue;
+
+/* What EPIC knows of a communicator. `hosts` is first, for the binding. */
+typedef struct EpicMpichComm {
+  EpicMpiHosts hosts;
+  EpicMpichQueue queue;
+  int requests;       /* of the program, those of persistent calls too */
+  MPI_Request keeper; /* of one that the program has freed before its requests */
+  struct EpicMpichComm *before, *after;
+} EpicMpichComm;
+
 /* comms.c: what EPIC knows of communicators.
  *
  * Once for a process, collective over all ranks; 0 if it has no memory. */
@@ -15,6 +44,8 @@ void EpicMpichEndComms(void);
 EpicMpiHosts* EpicMpichHosts(MPI_Comm comm);
 /* A communicator of this rank alone that the program does not know. */
 MPI_Comm EpicMpichOwn(void);
+/* What has been returned stays, with its MPI_Comm, until this has been called as often with -1 as with 1. */
+void EpicMpichKeep(EpicMpiHosts* hosts, int more);
 
 /* The class of an error as a program is to see it: EPIC's own is MPI_ERR_OTHER. */
 int EpicMpichErrorClass(int error_class);
@@ -39,17 +70,37 @@ int EpicMpichBytesOf(const void* buffer, int64_t count, MPI_Datatype type, int p
 /* Puts what is there into the buffer, if it is not there already. An MPI error code. */
 int EpicMpichUnpack(const EpicMpichBytes* bytes, void* buffer, int64_t count, MPI_Datatype type);
 
-/* calls.c: the calls of EpicMpichFront. */
-int EpicMpichAllreduce(const void* sbuf, void* rbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
-int EpicMpichReduce(const void* sbuf, void* rbuf, int count, MPI_Datatype type, MPI_Op op, int root,
-                    MPI_Comm comm);
-int EpicMpichBcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm);
-int EpicMpichAllgather(const void* sbuf, int scount, MPI_Datatype stype, void* rbuf, int rcount,
-                       MPI_Datatype rtype, MPI_Comm comm);
-int EpicMpichReduceScatterBlock(const void* sbuf, void* rbuf, int rcount, MPI_Datatype type, MPI_Op op,
-                                MPI_Comm comm);
-int EpicMpichReduceScatter(const void* sbuf, void* rbuf, const int* rcounts, MPI_Datatype type, MPI_Op op,
-                           MPI_Comm comm);
-int EpicMpichBarrier(MPI_Comm comm);
+/* calls.c: the collectives of EpicMpichFront. */
+#define EPIC_MPICH_FORMS(name, member, parameters, arguments)             \
+  int EpicMpich##name parameters;                                         \
+  int EpicMpichI##name(EPIC_MPICH_BARE parameters, MPI_Request* request); \
+  int EpicMpich##name##Init(EPIC_MPICH_BARE parameters, MPI_Info info, MPI_Request* request);
+EPIC_MPICH_EACH(EPIC_MPICH_FORMS)
+#undef EPIC_MPICH_FORMS
+
+/* comms.c: others of its functions. */
+int EpicMpichCommFree(MPI_Comm* comm);
+int EpicMpichCommDisconnect(MPI_Comm* comm);
+
+/* waits.c: and those that wait or test. */
+int EpicMpichWait(MPI_Request* request, MPI_Status* status);
+int EpicMpichWaitall(int count, MPI_Request* requests, MPI_Status* statuses);
+int EpicMpichWaitany(int count, MPI_Request* requests, int* index, MPI_Status* status);
+int EpicMpichWaitsome(int count, MPI_Request* requests, int* ended, int* indices, MPI_Status* statuses);
+int EpicMpichTest(MPI_Request* request, int* flag, MPI_Status* status);
+int EpicMpichTestall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses);
+int EpicMpichTestany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status);
+int EpicMpichTestsome(int count, MPI_Request* requests, int* ended, int* indices, MPI_Status* statuses);
+int EpicMpichRequestGetStatus(MPI_Request request, int* flag, MPI_Status* status);
+
+/* messages.c: and those that wait for messages. */
+int EpicMpichSend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm);
+int EpicMpichSsend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm);
+int EpicMpichRecv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+                  MPI_Status* status);
+int EpicMpichSendrecv(const void* sbuf, int scount, MPI_Datatype stype, int to, int stag, void* rbuf,
+                      int rcount, MPI_Datatype rtype, int from, int rtag, MPI_Comm comm, MPI_Status* status);
+int EpicMpichProbe(int from, int tag, MPI_Comm comm, MPI_Status* status);
+int EpicMpichMprobe(int from, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status);
 
 #endif

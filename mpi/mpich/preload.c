@@ -2,28 +2,22 @@
  * those of MPICH, and hand on what EPIC does not do. It is also in processes that are none of MPICH's, down
  * to the shell that starts one, and does nothing there but hand on. */
 #define _GNU_SOURCE
+#include "mpi/mpich/preload.h"
+
 #include <dlfcn.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/binding/binding.h"
-#include "mpi/mpich/front.h"
-
 #define OWN_MPI "libmpich.so.12"
 #define OPEN_MPI "libmpi.so.40"
 
-/* MPICH's handles are int, Open MPI's are addresses: what is handed on must have room for either. */
-typedef intptr_t Handle;
-
-/* Null unless EPIC is used. Set by MPI_Init, before the program can have threads that call MPI. */
-static const EpicMpichFront* front;
+const EpicMpichFront* epic_preload_front;
+int epic_preload_requests;
 
 static void* Loaded(const char* library) { return dlopen(library, RTLD_LAZY | RTLD_NOLOAD); }
 
-/* The function that the program would have without us. */
-static void* Next(const char* name) {
+void* EpicPreloadNext(const char* name) {
   void* next = dlsym(RTLD_NEXT, name);
   void* library = NULL;
   /* A program may have loaded its MPI by itself, for itself. */
@@ -40,7 +34,7 @@ static void* Next(const char* name) {
 static const EpicMpichFront* Load(void) {
   Dl_info own;
   char file[4096] = "";
-  if (dladdr((void*)&front, &own) != 0 && own.dli_fname != NULL) {
+  if (dladdr((void*)&epic_preload_front, &own) != 0 && own.dli_fname != NULL) {
     const char* const slash = strrchr(own.dli_fname, '/');
     const int folder = slash == NULL ? 0 : (int)(slash + 1 - own.dli_fname);
     snprintf(file, sizeof file, "%.*s%s", folder, own.dli_fname, EPIC_MPICH_LIBRARY);
@@ -63,90 +57,88 @@ static void Begin(void) {
       allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) != MPI_SUCCESS) {
     return;
   }
-  if (all && found->begin()) front = found;
+  if (all && found->begin(&epic_preload_requests)) epic_preload_front = found;
 }
 
-/* Defines MPI_NAME with these parameters, beside mpi.h's declaration of it. */
-#define EXPORTED(name, parameters)                                                               \
-  __attribute__((visibility("default"))) int EpicPreload##name parameters __asm__("MPI_" #name); \
-  int EpicPreload##name parameters
-
-/* Hands a call on to who would have it without us. */
-#define HAND_ON(name, parameters, arguments)                            \
-  static int(*next) parameters;                                         \
-  int(*function) parameters = __atomic_load_n(&next, __ATOMIC_RELAXED); \
-  if (function == NULL) {                                               \
-    function = (int(*) parameters)Next("MPI_" #name);                   \
-    __atomic_store_n(&next, function, __ATOMIC_RELAXED);                \
-  }                                                                     \
-  return function arguments
-
-/* A collective: of the front end's, and if that does not take it, of the MPI's. */
 #define COLLECTIVE(name, member, parameters, arguments, front_arguments) \
-  EXPORTED(name, parameters) {                                           \
-    if (front != NULL) {                                                 \
-      const int result = front->member front_arguments;                  \
-      if (result != kEpicMpiFallBack) return result;                     \
-    }                                                                    \
-    HAND_ON(name, parameters, arguments);                                \
+  BEFORE(epic_preload_front != NULL, MPI_##name, member, parameters, arguments, front_arguments)
+
+/* The three forms of a collective: MPI_Allreduce, MPI_Iallreduce and MPI_Allreduce_init. */
+#define COLLECTIVES(name, member, parameters, arguments, front_arguments)                          \
+  COLLECTIVE(name, member, parameters, arguments, front_arguments)                                 \
+  COLLECTIVE(I##member, i##member, (EPIC_MPICH_BARE parameters, void* request),                    \
+             (EPIC_MPICH_BARE arguments, request), (EPIC_MPICH_BARE front_arguments, request))     \
+  COLLECTIVE(name##_init, member##_init, (EPIC_MPICH_BARE parameters, Handle info, void* request), \
+             (EPIC_MPICH_BARE arguments, info, request),                                           \
+             (EPIC_MPICH_BARE front_arguments, (MPI_Info)info, request))
+
+COLLECTIVES(Allreduce, allreduce,
+            (const void* sbuf, void* rbuf, int count, Handle type, Handle op, Handle comm),
+            (sbuf, rbuf, count, type, op, comm),
+            (sbuf, rbuf, count, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))
+COLLECTIVES(Reduce, reduce,
+            (const void* sbuf, void* rbuf, int count, Handle type, Handle op, int root, Handle comm),
+            (sbuf, rbuf, count, type, op, root, comm),
+            (sbuf, rbuf, count, (MPI_Datatype)type, (MPI_Op)op, root, (MPI_Comm)comm))
+COLLECTIVES(Bcast, bcast, (void* buffer, int count, Handle type, int root, Handle comm),
+            (buffer, count, type, root, comm), (buffer, count, (MPI_Datatype)type, root, (MPI_Comm)comm))
+COLLECTIVES(Allgather, allgather,
+            (const void* sbuf, int scount, Handle stype, void* rbuf, int rcount, Handle rtype, Handle comm),
+            (sbuf, scount, stype, rbuf, rcount, rtype, comm),
+            (sbuf, scount, (MPI_Datatype)stype, rbuf, rcount, (MPI_Datatype)rtype, (MPI_Comm)comm))
+COLLECTIVES(Reduce_scatter_block, reduce_scatter_block,
+            (const void* sbuf, void* rbuf, int rcount, Handle type, Handle op, Handle comm),
+            (sbuf, rbuf, rcount, type, op, comm),
+            (sbuf, rbuf, rcount, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))
+COLLECTIVES(Reduce_scatter, reduce_scatter,
+            (const void* sbuf, void* rbuf, const int* rcounts, Handle type, Handle op, Handle comm),
+            (sbuf, rbuf, rcounts, type, op, comm),
+            (sbuf, rbuf, rcounts, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))
+COLLECTIVES(Barrier, barrier, (Handle comm), (comm), ((MPI_Comm)comm))
+
+/* By both of their names, as MPICH's Fortran 2008 calls PMPI's, and so may a tool that stands before MPI's.
+ */
+#define ENDS(prefix)                                                                                   \
+  static int Next##prefix##Init(int* argc, char*** argv) {                                             \
+    HAND_ON(prefix##_Init, (int*, char***), (argc, argv));                                             \
+  }                                                                                                    \
+  static int Next##prefix##InitThread(int* argc, char*** argv, int required, int* provided) {          \
+    HAND_ON(prefix##_Init_thread, (int*, char***, int, int*), (argc, argv, required, provided));       \
+  }                                                                                                    \
+  static int Next##prefix##Finalize(void) { HAND_ON(prefix##_Finalize, (void), ()); }                  \
+  static int Next##prefix##ErrorClass(int code, int* error_class) {                                    \
+    HAND_ON(prefix##_Error_class, (int, int*), (code, error_class));                                   \
+  }                                                                                                    \
+  EXPORTED(prefix##_Init, (int* argc, char*** argv)) { return Begun(Next##prefix##Init(argc, argv)); } \
+  EXPORTED(prefix##_Init_thread, (int* argc, char*** argv, int required, int* provided)) {             \
+    return Begun(Next##prefix##InitThread(argc, argv, required, provided));                            \
+  }                                                                                                    \
+  EXPORTED(prefix##_Finalize, (void)) {                                                                \
+    End();                                                                                             \
+    return Next##prefix##Finalize();                                                                   \
+  }                                                                                                    \
+  EXPORTED(prefix##_Error_class, (int code, int* error_class)) {                                       \
+    const int error = Next##prefix##ErrorClass(code, error_class);                                     \
+    if (error == MPI_SUCCESS && epic_preload_front != NULL)                                            \
+      *error_class = epic_preload_front->error_class(*error_class);                                    \
+    return error;                                                                                      \
   }
 
-COLLECTIVE(Allreduce, allreduce,
-           (const void* sbuf, void* rbuf, int count, Handle type, Handle op, Handle comm),
-           (sbuf, rbuf, count, type, op, comm),
-           (sbuf, rbuf, count, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))
-COLLECTIVE(Reduce, reduce,
-           (const void* sbuf, void* rbuf, int count, Handle type, Handle op, int root, Handle comm),
-           (sbuf, rbuf, count, type, op, root, comm),
-           (sbuf, rbuf, count, (MPI_Datatype)type, (MPI_Op)op, root, (MPI_Comm)comm))
-COLLECTIVE(Bcast, bcast, (void* buffer, int count, Handle type, int root, Handle comm),
-           (buffer, count, type, root, comm), (buffer, count, (MPI_Datatype)type, root, (MPI_Comm)comm))
-COLLECTIVE(Allgather, allgather,
-           (const void* sbuf, int scount, Handle stype, void* rbuf, int rcount, Handle rtype, Handle comm),
-           (sbuf, scount, stype, rbuf, rcount, rtype, comm),
-           (sbuf, scount, (MPI_Datatype)stype, rbuf, rcount, (MPI_Datatype)rtype, (MPI_Comm)comm))
-COLLECTIVE(Reduce_scatter_block, reduce_scatter_block,
-           (const void* sbuf, void* rbuf, int rcount, Handle type, Handle op, Handle comm),
-           (sbuf, rbuf, rcount, type, op, comm),
-           (sbuf, rbuf, rcount, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))
-COLLECTIVE(Reduce_scatter, reduce_scatter,
-           (const void* sbuf, void* rbuf, const int* rcounts, Handle type, Handle op, Handle comm),
-           (sbuf, rbuf, rcounts, type, op, comm),
-           (sbuf, rbuf, rcounts, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))
-COLLECTIVE(Barrier, barrier, (Handle comm), (comm), ((MPI_Comm)comm))
-
-static int NextInit(int* argc, char*** argv) { HAND_ON(Init, (int*, char***), (argc, argv)); }
-
-static int NextInitThread(int* argc, char*** argv, int required, int* provided) {
-  HAND_ON(Init_thread, (int*, char***, int, int*), (argc, argv, required, provided));
-}
-
-static int NextFinalize(void) { HAND_ON(Finalize, (void), ()); }
-
-static int NextErrorClass(int code, int* error_class) {
-  HAND_ON(Error_class, (int, int*), (code, error_class));
-}
-
-EXPORTED(Error_class, (int code, int* error_class)) {
-  const int error = NextErrorClass(code, error_class);
-  if (error == MPI_SUCCESS && front != NULL) *error_class = front->error_class(*error_class);
+/* What MPI_Init has returned. */
+static int Begun(int error) {
+  static int has_begun;
+  if (error == MPI_SUCCESS && !has_begun) {
+    has_begun = 1;
+    Begin();
+  }
   return error;
 }
 
-EXPORTED(Init, (int* argc, char*** argv)) {
-  const int error = NextInit(argc, argv);
-  if (error == MPI_SUCCESS) Begin();
-  return error;
+static void End(void) {
+  if (epic_preload_front != NULL) epic_preload_front->end();
+  epic_preload_front = NULL;
+  epic_preload_requests = 0;
 }
 
-EXPORTED(Init_thread, (int* argc, char*** argv, int required, int* provided)) {
-  const int error = NextInitThread(argc, argv, required, provided);
-  if (error == MPI_SUCCESS) Begin();
-  return error;
-}
-
-EXPORTED(Finalize, (void)) {
-  if (front != NULL) front->end();
-  front = NULL;
-  return NextFinalize();
-}
+ENDS(MPI)
+ENDS(PMPI)

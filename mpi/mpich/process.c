@@ -1,11 +1,23 @@
 /* The begin and the end of a program: rank 0's settings on their way to all ranks. */
-#include "mpi/mpich/mpich.h"
+#include <dlfcn.h>
+
+#include "mpi/mpich/requests.h"
 
 enum { kSettingsBytes = 4096 };
 
+EpicMpichOwnFunctions epic_mpich;
+
 static int is_first;
 
-static int Begin(void) {
+int EpicMpichFindOwn(void) {
+  void* const mpich = dlopen("libmpich.so.12", RTLD_LAZY | RTLD_NOLOAD);
+  if (mpich == NULL) return 0;
+#define IS_THERE(name) ((epic_mpich.name = (__typeof__(epic_mpich.name))dlsym(mpich, "PMPI_" #name)) != NULL)&
+  return EPIC_MPICH_OWN(IS_THERE) 1;
+#undef IS_THERE
+}
+
+static int Begin(int* requests) {
   static char text[kSettingsBytes];
   int rank, ranks;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -16,24 +28,45 @@ static int Begin(void) {
   if (PMPI_Bcast(text, kSettingsBytes, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) return 0;
   int usable = EpicMpiConfigure(text, is_first) && ranks > 1;
   if (usable) usable = EpicMpichBeginComms();
+  EpicMpichBeginRequests(requests);
   return usable;
 }
 
 static void End(void) {
-  /* Whoever is late may wait for a message from who is here: the MPI's own way to wait sees to it. */
-  PMPI_Barrier(MPI_COMM_WORLD);
+  /* Whoever is late may wait for a message from who is here, or for its part of a call. */
+  MPI_Request all_are_here;
+  PMPI_Ibarrier(MPI_COMM_WORLD, &all_are_here);
+  EpicMpichWait(&all_are_here, MPI_STATUS_IGNORE);
+  EpicMpichEndRequests();
   EpicMpichEndComms();
   EpicMpiFinalize(is_first);
 }
 
 __attribute__((visibility("default"))) extern const EpicMpichFront EpicMpichFrontEnd;
+#define FORMS(name, member, parameters, arguments) \
+  .member = EpicMpich##name, .i##member = EpicMpichI##name, .member##_init = EpicMpich##name##Init,
 const EpicMpichFront EpicMpichFrontEnd = {.begin = Begin,
                                           .end = End,
                                           .error_class = EpicMpichErrorClass,
-                                          .allreduce = EpicMpichAllreduce,
-                                          .reduce = EpicMpichReduce,
-                                          .bcast = EpicMpichBcast,
-                                          .allgather = EpicMpichAllgather,
-                                          .reduce_scatter_block = EpicMpichReduceScatterBlock,
-                                          .reduce_scatter = EpicMpichReduceScatter,
-                                          .barrier = EpicMpichBarrier};
+                                          .wait = EpicMpichWait,
+                                          .waitall = EpicMpichWaitall,
+                                          .waitany = EpicMpichWaitany,
+                                          .waitsome = EpicMpichWaitsome,
+                                          .test = EpicMpichTest,
+                                          .testall = EpicMpichTestall,
+                                          .testany = EpicMpichTestany,
+                                          .testsome = EpicMpichTestsome,
+                                          .request_get_status = EpicMpichRequestGetStatus,
+                                          .start = EpicMpichStartRequest,
+                                          .startall = EpicMpichStartall,
+                                          .request_free = EpicMpichRequestFree,
+                                          .cancel = EpicMpichCancel,
+                                          .send = EpicMpichSend,
+                                          .ssend = EpicMpichSsend,
+                                          .recv = EpicMpichRecv,
+                                          .sendrecv = EpicMpichSendrecv,
+                                          .probe = EpicMpichProbe,
+                                          .mprobe = EpicMpichMprobe,
+                                          .comm_free = EpicMpichCommFree,
+                                          .comm_disconnect = EpicMpichCommDisconnect,
+                                          EPIC_MPICH_EACH(FORMS)};

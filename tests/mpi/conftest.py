@@ -25,6 +25,7 @@ def pytest_sessionstart(session):
                "mpi_requests": "tests/mpi/mpi_requests",
                "mpi_fortran": "tests/mpi/mpi_sums", "epic_mpi": "mpi/lib/libepic_mpi.so",
                "mpich_collectives": "tests/mpi/mpich_collectives", "mpich_traps": "tests/mpi/mpich_traps",
+               "mpich_requests": "tests/mpi/mpich_requests",
                "mpich_fortran": "tests/mpi/mpich_sums"}
     absent = [target for target, path in targets.items() if not os.access(harness.BUILD / path, os.X_OK)]
     if absent:

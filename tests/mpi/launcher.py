@@ -40,6 +40,8 @@ class Done:
 
 
 class Launcher:
+    """`OWN_REQUESTS`: the program of requests with what it can have of this MPI's own."""
+
     def __init__(self, bed, folder):
         self.bed, self.shell = bed, folder / "shell"
         # The MPI's own messages have a network of their own, as their traffic is not what is tested here.
@@ -96,6 +98,7 @@ class Launcher:
 
 class OpenMpi(Launcher):
     PROGRAMS_OF = "mpi"
+    OWN_REQUESTS = ("requests", "persistent")
 
     def _mpirun(self, hosts, ranks):
         # Who waits yields: there are fewer processors than ranks.
@@ -111,6 +114,7 @@ class Mpich(Launcher):
     """Its mpirun hands all its variables to all hosts, where they go before the host's own."""
 
     PROGRAMS_OF = "mpich"
+    OWN_REQUESTS = ("requests", "nonblocking")
 
     def __init__(self, bed, folder):
         super().__init__(bed, folder)

@@ -87,7 +87,7 @@ def test_a_fortran_program(bed, mpirun):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene, calls", [("message", 2), ("splits", 18), ("late", 4)])
+@pytest.mark.parametrize("scene, calls", [("message", 3), ("splits", 18), ("late", 4)])
 def test_a_trap(bed, mpirun, scene, calls):
     """Messages go on while a rank waits; communicators with ranks in any order; ranks that come late."""
     done = mpirun("traps", scene)

@@ -23,12 +23,13 @@ static void sums(MPI_Comm comm, int times) {
 }
 
 /* Rank 0 has a large message under way while it calls, rank 1 receives it before it calls; first where the
- * call makes the group, then where there is one. */
+ * call makes the group, then where there is one, then waiting for a nonblocking call. */
 static void message(void) {
   enum { kInts = 4 << 20 };
   int* const data = calloc(kInts, sizeof(int));
-  for (int round = 0; round < 2; ++round) {
-    MPI_Request request = MPI_REQUEST_NULL;
+  for (int round = 0; round < 3; ++round) {
+    MPI_Request request = MPI_REQUEST_NULL, call;
+    int x[2] = {rank, round};
     if (rank == 0) {
       for (int i = 0; i < kInts; ++i) data[i] = i + round;
       MPI_Isend(data, kInts, MPI_INT, 1, 0, MPI_COMM_WORLD, &request);
@@ -37,7 +38,13 @@ static void message(void) {
       MPI_Recv(data, kInts, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       for (int i = 0; i < kInts; ++i) right("message", data[i] == i + round);
     }
-    sums(MPI_COMM_WORLD, 1);
+    if (round < 2) {
+      sums(MPI_COMM_WORLD, 1);
+    } else {
+      MPI_Iallreduce(MPI_IN_PLACE, x, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &call);
+      MPI_Wait(&call, MPI_STATUS_IGNORE);
+      right("maximum", x[0] == size - 1 && x[1] == round);
+    }
     MPI_Wait(&request, MPI_STATUS_IGNORE);
   }
   free(data);
@@ -172,8 +179,8 @@ static void outstanding(void) {
   MPI_Comm_free(&other);
 }
 
-/* A communicator that is freed with calls under way, which it outlives. */
-static void freed(void) {
+/* A communicator that is given up with calls under way, which it outlives. */
+static void given_up(int (*give_up)(MPI_Comm*)) {
   enum { kCalls = 100 };
   static int out[kCalls][2];
   MPI_Request requests[kCalls];
@@ -184,12 +191,16 @@ static void freed(void) {
     out[i][0] = out[i][1] = i + rank;
     MPI_Iallreduce(MPI_IN_PLACE, out[i], 2, MPI_INT, MPI_SUM, other, &requests[i]);
   }
-  MPI_Comm_free(&other);
+  give_up(&other);
+  right("no communicator", other == MPI_COMM_NULL);
   sums(MPI_COMM_WORLD, 1);
   MPI_Waitall(kCalls, requests, MPI_STATUSES_IGNORE);
   for (int i = 0; i < kCalls; ++i)
     right("of a freed communicator", out[i][1] == i * size + size * (size - 1) / 2);
 }
+
+static void freed(void) { given_up(MPI_Comm_free); }
+static void disconnected(void) { given_up(MPI_Comm_disconnect); }
 
 /* A vector on one rank is plain ints on the others; none of the ints between. */
 static void vector(void) {
@@ -213,27 +224,63 @@ static void vector(void) {
   MPI_Type_free(&every_second);
 }
 
-/* An Iallreduce that a rank has not called yet, when what sums it is gone: an error on every rank, also on
- * that one, which calls after the others have theirs. */
+static void is_other(const char* what, int error) {
+  int class = MPI_SUCCESS;
+  MPI_Error_class(error, &class);
+  right(what, error != MPI_SUCCESS && class == MPI_ERR_OTHER);
+}
+
+/* Iallreduces that a rank has not called yet, when what sums them is gone: errors on every rank, in each way
+ * of waiting, also on that one, which calls after the others have theirs. Beside them is a message. */
 static void broken(void) {
-  static double x[20000];
-  MPI_Request request;
-  int error, class;
+  enum { kCalls = 5, kDoubles = 20000 };
+  static double x[kCalls][kDoubles];
+  MPI_Request requests[kCalls + 1];
+  MPI_Status statuses[kCalls];
+  int started = 0, index, flag, length;
+  char text[MPI_MAX_ERROR_STRING];
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   sums(MPI_COMM_WORLD, 1);
   if (rank == size - 1) MPI_Recv(NULL, 0, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  error = MPI_Iallreduce(MPI_IN_PLACE, x, 20000, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+  for (int i = 0; i < kCalls; ++i) {
+    const int error =
+        MPI_Iallreduce(MPI_IN_PLACE, x[i], kDoubles, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &requests[i]);
+    if (error == MPI_SUCCESS) ++started;
+    if (error != MPI_SUCCESS) is_other("an error at once", error);
+  }
   if (rank == 0) {
     printf("under way\n");
     fflush(stdout);
   }
-  if (error == MPI_SUCCESS) error = MPI_Wait(&request, MPI_STATUS_IGNORE);
-  right("an error", error != MPI_SUCCESS);
-  MPI_Error_class(error, &class);
-  right("its class", class == MPI_ERR_OTHER);
+  right("started", started == kCalls || rank == size - 1);
+  for (int i = 0; started != kCalls && i < started; ++i)
+    is_other("Wait", MPI_Wait(&requests[i], MPI_STATUS_IGNORE));
+  if (started == kCalls) {
+    const int error = MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    is_other("Wait", error);
+    MPI_Error_string(error, text, &length);
+    right(text, strstr(text, "EPIC: ") == text);
+    is_other("Waitany", MPI_Waitany(1, &requests[1], &index, MPI_STATUS_IGNORE));
+    do flag = MPI_Test(&requests[2], &index, MPI_STATUS_IGNORE);
+    while (flag == MPI_SUCCESS && !index);
+    is_other("Test", flag);
+    MPI_Isend(NULL, 0, MPI_INT, rank, 8, MPI_COMM_WORLD, &requests[kCalls]);
+    right("Waitall", MPI_Waitall(3, &requests[3], statuses) == MPI_ERR_IN_STATUS);
+    is_other("the first of Waitall", statuses[0].MPI_ERROR);
+    is_other("the second of Waitall", statuses[1].MPI_ERROR);
+    right("the message beside", statuses[2].MPI_ERROR == MPI_SUCCESS);
+    MPI_Recv(NULL, 0, MPI_INT, rank, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
   if (rank == 0) MPI_Send(NULL, 0, MPI_INT, size - 1, 7, MPI_COMM_WORLD);
-  error = MPI_Ibarrier(MPI_COMM_WORLD, &request);
-  right("an error at once", error != MPI_SUCCESS);
+  is_other("an error at once", MPI_Ibarrier(MPI_COMM_WORLD, &requests[0]));
+}
+
+/* Ends without having waited for a call. */
+static void left(void) {
+  MPI_Request request;
+  sums(MPI_COMM_WORLD, 1);
+  if (rank == 0) MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  right("started", 1);
 }
 
 /* Each rank in turn comes late at nonblocking calls, for which the others wait, or which they test. */
@@ -307,11 +354,23 @@ static void gone(void) {
 static const struct {
   const char* name;
   void (*play)(void);
-} scenes[] = {
-    {"usual", usual},     {"message", message},   {"splits", splits},  {"many", many},
-    {"late", late},       {"mismatch", mismatch}, {"gone", gone},      {"outstanding", outstanding},
-    {"freed", freed},     {"vector", vector},     {"broken", broken},  {"late requests", late_requests},
-    {"threads", threads}, {"kept", kept},         {"refused", refused}};
+} scenes[] = {{"usual", usual},
+              {"message", message},
+              {"splits", splits},
+              {"many", many},
+              {"late", late},
+              {"mismatch", mismatch},
+              {"gone", gone},
+              {"outstanding", outstanding},
+              {"freed", freed},
+              {"vector", vector},
+              {"broken", broken},
+              {"late requests", late_requests},
+              {"threads", threads},
+              {"left", left},
+              {"disconnected", disconnected},
+              {"kept", kept},
+              {"refused", refused}};
 
 int main(int argc, char** argv) {
   int wrong = 2, provided;

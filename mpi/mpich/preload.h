@@ -1,0 +1,46 @@
+/* How functions of libepic_mpi.so stand before MPICH's. */
+#ifndef EPIC_MPI_MPICH_PRELOAD_H_
+#define EPIC_MPI_MPICH_PRELOAD_H_
+
+#include <stdint.h>
+
+#include "mpi/binding/binding.h"
+#include "mpi/mpich/front.h"
+
+/* MPICH's handles are int, Open MPI's are addresses: what is handed on must have room for either. */
+typedef intptr_t Handle;
+
+/* Null unless EPIC is used. Set by MPI_Init, before the program can have threads that call MPI. */
+extern const EpicMpichFront* epic_preload_front;
+/* EPIC's requests that the program has; 0 without EPIC. */
+extern int epic_preload_requests;
+
+/* The function that the program would have without us. */
+void* EpicPreloadNext(const char* name);
+
+/* Defines a function of MPI's with these parameters, beside mpi.h's declaration of it. */
+#define EXPORTED(name, parameters)                                                        \
+  __attribute__((visibility("default"))) int EpicPreload##name parameters __asm__(#name); \
+  int EpicPreload##name parameters
+
+/* Hands a call on to who would have it without us. */
+#define HAND_ON(name, parameters, arguments)                            \
+  static int(*next) parameters;                                         \
+  int(*function) parameters = __atomic_load_n(&next, __ATOMIC_RELAXED); \
+  if (function == NULL) {                                               \
+    function = (int(*) parameters)EpicPreloadNext(#name);               \
+    __atomic_store_n(&next, function, __ATOMIC_RELAXED);                \
+  }                                                                     \
+  return function arguments
+
+/* A function that is the front end's if a condition holds, and if that does not take it, the MPI's. */
+#define BEFORE(condition, name, member, parameters, arguments, front_arguments) \
+  EXPORTED(name, parameters) {                                                  \
+    if (condition) {                                                            \
+      const int result = epic_preload_front->member front_arguments;            \
+      if (result != kEpicMpiFallBack) return result;                            \
+    }                                                                           \
+    HAND_ON(name, parameters, arguments);                                       \
+  }
+
+#endif
