@@ -52,6 +52,11 @@ def test_a_rank_that_is_killed_is_named(bed, ranks):
     bed.wait_clean()
 
 
+def test_a_rank_that_dies_while_all_join_is_named(bed, ranks):
+    assert_others_right(ranks("dies_joining", env={"EPIC_JOIN_TIMEOUT": 3}), 2, -9)
+    bed.wait_clean()
+
+
 def test_a_rank_that_ends_by_an_error_is_named_with_it(bed, ranks):
     assert_others_right(ranks("raises"), 1, 1)
     bed.wait_clean()
