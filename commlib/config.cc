@@ -120,7 +120,9 @@ Error ReadRankAndSize(const GetEnv& get_env, Options* options) {
 
 }  // namespace
 
-Error ResolveOptions(const GetEnv& get_env, Options* options) {
+Error ResolveOptions(const GetEnv& environment, Options* options) {
+  const GetEnv get_env =
+      options->environment ? environment : [](const char*) -> const char* { return nullptr; };
   ReadString(get_env, "EPIC_GROUP", &options->group);
   ReadString(get_env, "EPIC_MANAGER", &options->manager);
   ReadString(get_env, "EPIC_IFNAME", &options->ifname);

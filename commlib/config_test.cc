@@ -113,6 +113,24 @@ TEST(ConfigTest, ModesHaveNumbersAndNames) {
   EXPECT_EQ(options.mode, 1);
 }
 
+TEST(ConfigTest, TheEnvironmentCountsForNothingIfOptionsSaySo) {
+  Options options{.group = "g", .rank = 1, .size = 2, .manager = "m:1", .environment = false};
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_MODE", "3"},
+                                   {"EPIC_PATH", "x"},
+                                   {"EPIC_ALGORITHM", "ring"},
+                                   {"EPIC_TIMEOUT", "x"},
+                                   {"EPIC_IFNAME", "eth1"}}),
+                             &options)
+                  .ok());
+  EXPECT_EQ(options.mode, 0);
+  EXPECT_EQ(options.path, PathChoice::kDefault);
+  EXPECT_EQ(options.algorithm, HostAlgorithm::kAuto);
+  EXPECT_EQ(options.ifname, "");
+  options = {.manager = "m:1", .environment = false};
+  EXPECT_THAT(ResolveOptions(From({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), &options).message(),
+              testing::HasSubstr("nobody says this process's rank"));
+}
+
 TEST(ConfigTest, PathsAndAlgorithmsHaveNames) {
   Options options{.rank = 0, .size = 2, .manager = "m:1"};
   EXPECT_TRUE(ResolveOptions(From({}), &options).ok());

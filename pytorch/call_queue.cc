@@ -1,12 +1,11 @@
 #include "pytorch/call_queue.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <csignal>
 #include <exception>
 #include <stdexcept>
 #include <utility>
+
+#include "base/signals_blocked.h"
 
 namespace epic::pytorch {
 namespace {
@@ -49,13 +48,7 @@ std::shared_ptr<CallQueue> CallQueue::Join(const Options& options, Refusal* refu
     return nullptr;
   }
   queue->timeout_ = options.timeout;
-  // Signals are for the threads of the program.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  queue->thread_ = std::thread([raw = queue.get()] { raw->Run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-
+  queue->AddThread();
   Queues& queues = AllQueues();
   const std::lock_guard lock(queues.mutex);
   std::erase_if(queues.all, [](const auto& old) { return old->WaitLeft({}); });
@@ -64,7 +57,20 @@ std::shared_ptr<CallQueue> CallQueue::Join(const Options& options, Refusal* refu
 }
 
 CallQueue::~CallQueue() {
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void CallQueue::AddThread() {
+  const SignalsBlocked blocked;
+  threads_.emplace_back([this] { Run(); });
+}
+
+void CallQueue::HandOnEnding() {
+  if (ender_ != std::this_thread::get_id()) return;
+  if (idle_ == 0) AddThread();
+  ender_ = {};
+  ++in_callbacks_;
+  changed_.notify_all();
 }
 
 bool CallQueue::Start(Call call) {
@@ -72,9 +78,7 @@ bool CallQueue::Start(Call call) {
   const auto can_go = [&] {
     return leaving_ || (calls_.size() < kMostOutstanding && !SharesMemory(call.spans));
   };
-  if (!can_go() && std::this_thread::get_id() == thread_.get_id()) {
-    throw std::runtime_error("EPIC: a callback cannot wait for calls of its own group");
-  }
+  HandOnEnding();
   changed_.wait(lock, can_go);
   if (leaving_) throw std::runtime_error("EPIC: the group has been left");
   Outstanding outstanding;
@@ -101,33 +105,53 @@ bool CallQueue::SharesMemory(const std::vector<Span>& spans) const {
 }
 
 void CallQueue::Run() {
+  const std::thread::id own = std::this_thread::get_id();
+  std::unique_lock lock(mutex_);
   for (;;) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return leaving_ || !calls_.empty(); });
-    if (calls_.empty()) break;
-    // Others only add calls behind it.
-    Outstanding& oldest = calls_.front();
-    lock.unlock();
-    std::exception_ptr failure;
-    try {
-      if (const Error error = oldest.request.Wait(); !error.ok()) {
-        throw std::runtime_error("EPIC: " + TextOf(error));
-      }
-      if (oldest.call.finish) oldest.call.finish();
-    } catch (...) {
-      failure = std::current_exception();
+    ++idle_;
+    changed_.wait(lock, [this] { return left_ || ender_ == std::thread::id(); });
+    --idle_;
+    if (left_) return;
+    ender_ = own;
+    bool more = true;
+    while (more && ender_ == own) more = EndOldest(&lock);
+    if (!more) break;
+    --in_callbacks_;
+    changed_.notify_all();
+  }
+  lock.unlock();
+  LeaveGroup();
+  lock.lock();
+  changed_.wait(lock, [this] { return in_callbacks_ == 0; });
+  left_ = true;
+  changed_.notify_all();
+}
+
+bool CallQueue::EndOldest(std::unique_lock<std::mutex>* lock) {
+  changed_.wait(*lock, [this] { return leaving_ || !calls_.empty(); });
+  if (calls_.empty()) return false;
+  // Others only add calls behind it.
+  Outstanding& oldest = calls_.front();
+  lock->unlock();
+  std::exception_ptr failure;
+  try {
+    if (const Error error = oldest.request.Wait(); !error.ok()) {
+      throw std::runtime_error("EPIC: " + TextOf(error));
     }
-    lock.lock();
+    if (oldest.call.finish) oldest.call.finish();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  lock->lock();
+  {
     const Outstanding ended = std::move(calls_.front());
     calls_.pop_front();
     changed_.notify_all();
-    lock.unlock();
+    lock->unlock();
     ended.call.work->Complete(failure);
   }
-  LeaveGroup();
-  const std::lock_guard lock(mutex_);
-  left_ = true;
-  changed_.notify_all();
+  lock->lock();
+  return true;
 }
 
 void CallQueue::LeaveGroup() {

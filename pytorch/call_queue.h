@@ -1,4 +1,4 @@
-// A group's calls of EPIC, in the order in which they were made, and the thread that ends them.
+// A group's calls of EPIC, in the order in which they were made, and the threads that end them.
 #pragma once
 
 #include <epic/epic.h>
@@ -30,7 +30,7 @@ struct Span {
 struct Call {
   std::function<Error(Communicator&, Request*)> post;
   std::vector<Span> spans;
-  std::function<void()> finish;          // runs on the queue's thread if the call has gone well; may be empty
+  std::function<void()> finish;          // runs in the queue's thread if the call has gone well; may be empty
   std::chrono::milliseconds timeout{0};  // 0: the group's
   c10::intrusive_ptr<EpicWork> work;
 };
@@ -50,7 +50,7 @@ class CallQueue {
 
   // Posts a call. False: a switch lacks its type or operation, on every rank, and nothing was sent. Throws
   // what else keeps it from being posted. Waits while too many calls are outstanding, or one that shares
-  // memory with this one.
+  // memory with this one. A callback may make calls, and wait for them: another thread ends them meanwhile.
   bool Start(Call call);
 
   // Ends all calls of all ranks, unless this rank has left.
@@ -76,21 +76,30 @@ class CallQueue {
   };
 
   CallQueue() = default;
+  // With the lock held, or by the only thread: one more thread that ends calls when nobody does.
+  void AddThread();
   void Run();
+  // Waits for the oldest call and ends it. False: this rank leaves, and no call is left.
+  bool EndOldest(std::unique_lock<std::mutex>* lock);
   void LeaveGroup();
+  // A callback that makes a call may wait for it, so that its thread cannot be the one that ends it.
+  void HandOnEnding();
   bool SharesMemory(const std::vector<Span>& spans) const;
   bool WaitLeft(std::chrono::steady_clock::time_point until);
 
   Communicator comm_;
   std::chrono::milliseconds timeout_{0};
-  std::thread thread_;
+  std::vector<std::thread> threads_;  // as many as callbacks have waited at a time, and one more
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Outstanding> calls_;
+  std::thread::id ender_;  // which of them ends calls; none: the next that looks
+  int idle_ = 0;           // of them, those that would
+  int in_callbacks_ = 0;   // of them, those whose callbacks have made calls
   bool leaving_ = false;
-  bool destroying_ = false;  // the thread is in Destroy, beside which nothing may be called, or behind it
-  bool left_ = false;
+  bool destroying_ = false;  // a thread is in Destroy, beside which nothing may be called, or behind it
+  bool left_ = false;        // and no callback runs: the threads end
 };
 
 // "rank lost: rank 3 ...".

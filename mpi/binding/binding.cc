@@ -40,7 +40,7 @@ size_t EpicMpiOwnSettings(const char* manager, char* text, size_t size) {
 int EpicMpiConfigure(const char* text, int is_first) {
   epic::mpi::Settings& settings = ThisProcess().settings;
   settings = epic::mpi::Decode(text);
-  if (is_first != 0 && !settings.wrong.empty() && !settings.off) {
+  if (is_first != 0 && !settings.wrong.empty() && !settings.off && !settings.manager.empty()) {
     (void)std::fprintf(stderr, "EPIC: the MPI's own collectives are used: %s\n", settings.wrong.c_str());
   }
   return settings.usable() ? 1 : 0;

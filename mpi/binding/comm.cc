@@ -17,6 +17,11 @@ std::string RandomName() {
   return name.data();
 }
 
+std::string RefusalOfAll() {
+  const std::lock_guard lock(ThisProcess().mutex);
+  return ThisProcess().refusal;
+}
+
 }  // namespace
 }  // namespace epic::mpi
 
@@ -60,8 +65,8 @@ int EpicMpiComm::AskForGroup() {
     refused = epic::mpi::WayOf("the MPI's own, all ranks are on one host");
     return 0;
   }
-  std::string reason;
-  if (place.group_rank >= 0) group = epic::mpi::MakeGroup(softnic, &reason);
+  std::string reason = epic::mpi::RefusalOfAll();
+  if (place.group_rank >= 0 && reason.empty()) group = epic::mpi::MakeGroup(softnic, &reason);
   JoinAgreement agreement(rank, ranks, reason, rank == 0 ? epic::mpi::RandomName() : "");
   const int mpi_error = Agree(&agreement);
   joined = agreement.step() == JoinAgreement::Step::kJoined;
@@ -112,6 +117,10 @@ epic::mpi::JoinResult EpicMpiComm::Join(const std::string& name) {
   });
   epic::mpi::ProgressUntil(*mpi, [&] { return has_ended.load(std::memory_order_acquire); });
   thread.join();
+  if (result.lasting) {
+    const std::lock_guard lock(ThisProcess().mutex);
+    ThisProcess().refusal = result.refusal;
+  }
   return result;
 }
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/signals_blocked.h"
+
 namespace epic::mpi {
 namespace {
 
@@ -13,7 +15,10 @@ constexpr std::chrono::seconds kAtMost(30);
 void Leavers::Leave(std::unique_ptr<Group> group) {
   const std::lock_guard lock(mutex_);
   groups_.push_back(std::move(group));
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  if (!thread_.joinable()) {
+    const SignalsBlocked blocked;
+    thread_ = std::thread([this] { Run(); });
+  }
   changed_.notify_all();
 }
 

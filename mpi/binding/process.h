@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <mutex>
+#include <string>
 
 #include "mpi/binding/binding.h"
 #include "mpi/binding/leavers.h"
@@ -15,8 +16,11 @@ namespace epic::mpi {
 // A process's only ones, as MPI's state is.
 struct Process {
   Settings settings;  // not changed any more when communicators are made
-  std::mutex mutex;   // of the report
+  std::mutex mutex;   // of the report and the refusal
   Report report;
+  // Why no communicator gets a group from now on: what it took to find out is not waited for again. Ranks of
+  // a communicator may differ in it, as they agree before they join.
+  std::string refusal;
   Leavers leavers;
 };
 

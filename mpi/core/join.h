@@ -15,6 +15,7 @@ using Text = std::array<char, kTextBytes>;
 struct JoinResult {
   std::string refusal;      // empty: it went well
   bool for_others = false;  // other ranks did not come: it is they who know why
+  bool lasting = false;     // any other group would be refused for the same
 };
 
 // Tells what to do next; whoever asks does it by the MPI's own functions, which wait for every rank.

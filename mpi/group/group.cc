@@ -52,8 +52,11 @@ class EpicGroup : public Group {
     options.rank = rank;
     options.size = ranks;
     options.manager = settings.manager;
-    // Interfaces may be called otherwise on another host: a rank's own variable is right there.
-    if (std::getenv("EPIC_IFNAME") == nullptr) options.ifname = settings.ifname;
+    // Rank 0's settings hold for all. But interfaces may be called otherwise on another host: a rank's own
+    // variable is right there.
+    options.environment = false;
+    const char* const own_ifname = std::getenv("EPIC_IFNAME");
+    options.ifname = own_ifname != nullptr ? own_ifname : settings.ifname;
     options.mode = settings.mode;
     options.path = PathNamed(settings.path);
     options.algorithm = AlgorithmNamed(settings.algorithm);
@@ -61,7 +64,10 @@ class EpicGroup : public Group {
     options.timeout = settings.timeout.count() > 0 ? settings.timeout : std::chrono::milliseconds::max();
     options.join_timeout = settings.join_timeout;
     const Error error = comm_.Init(options);
-    return {.refusal = TextOf(error), .for_others = error.code() == ErrorCode::kJoinTimeout};
+    return {
+        .refusal = TextOf(error),
+        .for_others = error.code() == ErrorCode::kJoinTimeout,
+        .lasting = error.code() == ErrorCode::kManagerUnreachable || error.code() == ErrorCode::kNotFound};
   }
 
   bool Takes(const EpicMpiCall& call, std::string* text) override {

@@ -4,6 +4,7 @@
 #include "mpi/hosts/hosts.h"
 
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,16 +128,40 @@ static int Share(EpicMpiHosts* module, int result) {
   return EpicMpiFail(module->epic, text + skip);
 }
 
-static int NoMemory(EpicMpiHosts* module) {
-  return Share(module,
-               IsLeader(module) ? EpicMpiFail(module->epic, "no memory for the ranks of this host") : 0);
+/* The ranks of the host agree that all of them can make the call, and that it is the same one: a rank that
+ * went away by itself would leave the others waiting. `why_not`: null if this rank can. Returns 0, or on
+ * every rank the code of an error, which has ended the group. */
+static int Agree(EpicMpiHosts* module, const EpicMpiCall* call, const char* why_not) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  const int64_t what =
+      (int64_t)(((int)call->collective * kEpicMpiTypes + (int)call->type) * kEpicMpiOps + (int)call->op)
+          << 32 |
+      call->root;
+  /* The least of all: who cannot, and of what must not differ the least and the greatest. */
+  int64_t least[] = {why_not == NULL ? INT64_MAX : RankIn(module->local), what, -what, call->bytes,
+                     -call->bytes};
+  int error = PMPI_Allreduce(MPI_IN_PLACE, least, 5, MPI_INT64_T, MPI_MIN, module->local);
+  if (error != MPI_SUCCESS) return error;
+  if (least[0] == INT64_MAX) {
+    if (least[1] == -least[2] && least[3] == -least[4]) return 0;
+    return EpicMpiFail(module->epic, "mismatch: the ranks of one host have called with different arguments");
+  }
+  if (why_not != NULL) snprintf(text, sizeof text, "%s", why_not);
+  error = PMPI_Bcast(text, sizeof text, MPI_BYTE, (int)least[0], module->local);
+  return error != MPI_SUCCESS ? error : EpicMpiFail(module->epic, text);
 }
 
-/* Memory that the leader needs; Share's result in `error` of all ranks is 0 if it has it. */
-static char* LeadersMemory(EpicMpiHosts* module, int64_t bytes, int* error) {
-  char* const memory = IsLeader(module) ? malloc((size_t)bytes) : NULL;
-  *error = IsLeader(module) && memory == NULL ? NoMemory(module) : Share(module, 0);
-  return memory;
+int EpicMpiHostsFail(EpicMpiHosts* module, const EpicMpiCall* call, const char* why_not) {
+  return module->several ? Agree(module, call, why_not) : EpicMpiFail(module->epic, why_not);
+}
+
+/* Agrees, with memory that the leader needs. */
+static int AgreeWithMemory(EpicMpiHosts* module, const EpicMpiCall* call, int64_t bytes, char** memory) {
+  *memory = IsLeader(module) ? malloc((size_t)bytes) : NULL;
+  const int lacks = IsLeader(module) && *memory == NULL;
+  const int error = Agree(module, call, lacks ? "no memory for the ranks of this host" : NULL);
+  if (error != 0) free(*memory);
+  return error;
 }
 
 /* The whole buffer of a part's call in the order of hosts, from that of ranks, or back. */
@@ -184,8 +209,8 @@ int EpicMpiHostsReduce(EpicMpiHosts* module, const EpicMpiCall* call, const void
   const int count = (int)call->count;
   const int to_all = call->collective == kEpicMpiAllreduce;
   const int root_is_here = !to_all && module->host_of[call->root] == Host(module);
-  int error;
-  char* const sum = LeadersMemory(module, call->bytes, &error);
+  char* sum;
+  int error = AgreeWithMemory(module, call, call->bytes, &sum);
   if (error != 0) return error;
   EpicMpiLocalKind(call, &type, &op);
   error = PMPI_Reduce(in, sum, count, type, op, 0, module->local);
@@ -209,8 +234,8 @@ int EpicMpiHostsScatter(EpicMpiHosts* module, const EpicMpiCall* call, const voi
                         MPI_Datatype type, MPI_Op op) {
   const int per_host = RanksOf(module->local);
   const int64_t all = call->bytes * RanksOf(module->comm);
-  int error;
-  char* const sum = LeadersMemory(module, 2 * all, &error);
+  char* sum;
+  int error = AgreeWithMemory(module, call, 2 * all, &sum);
   if (error != 0) return error;
   const int64_t elements = call->count * RanksOf(module->comm);
   const size_t size = (size_t)(call->bytes / call->count);
@@ -236,7 +261,8 @@ int EpicMpiHostsScatter(EpicMpiHosts* module, const EpicMpiCall* call, const voi
 }
 
 int EpicMpiHostsBcast(EpicMpiHosts* module, const EpicMpiCall* call, char* bytes) {
-  int error = 0;
+  int error = Agree(module, call, NULL);
+  if (error != 0) return error;
   if (module->host_of[call->root] == Host(module)) {
     error = Move(module, module->local_of[call->root], bytes, 0, bytes, call->bytes);
   }
@@ -252,8 +278,8 @@ int EpicMpiHostsBcast(EpicMpiHosts* module, const EpicMpiCall* call, char* bytes
 int EpicMpiHostsAllgather(EpicMpiHosts* module, const EpicMpiCall* call, const char* in, char* out) {
   const int per_host = RanksOf(module->local);
   const int64_t all = call->bytes * RanksOf(module->comm);
-  int error;
-  char* const parts = LeadersMemory(module, all + call->bytes * per_host, &error);
+  char* parts;
+  int error = AgreeWithMemory(module, call, all + call->bytes * per_host, &parts);
   if (error != 0) return error;
   char* const own = parts == NULL ? NULL : parts + all;
   for (int rank = 0; error == 0 && rank < per_host; ++rank) {
@@ -273,7 +299,8 @@ int EpicMpiHostsAllgather(EpicMpiHosts* module, const EpicMpiCall* call, const c
 }
 
 int EpicMpiHostsBarrier(EpicMpiHosts* module, const EpicMpiCall* call) {
-  int error = PMPI_Barrier(module->local);
-  if (error == 0 && IsLeader(module)) error = EpicMpiRun(module->epic, call, NULL, NULL);
+  int error = Agree(module, call, NULL);
+  if (error != 0) return error;
+  if (IsLeader(module)) error = EpicMpiRun(module->epic, call, NULL, NULL);
   return Share(module, error);
 }

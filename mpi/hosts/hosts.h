@@ -47,5 +47,8 @@ int EpicMpiHostsScatter(EpicMpiHosts* module, const EpicMpiCall* call, const voi
 int EpicMpiHostsBcast(EpicMpiHosts* module, const EpicMpiCall* call, char* bytes);
 int EpicMpiHostsAllgather(EpicMpiHosts* module, const EpicMpiCall* call, const char* in, char* out);
 int EpicMpiHostsBarrier(EpicMpiHosts* module, const EpicMpiCall* call);
+/* In place of a call that this rank cannot make, with several ranks on a host or without: an error on all
+ * ranks, whose code it returns. */
+int EpicMpiHostsFail(EpicMpiHosts* module, const EpicMpiCall* call, const char* why_not);
 
 #endif

@@ -22,8 +22,8 @@ static int Reduce(mca_coll_base_module_t* module, const EpicMpiCall* call, const
   return hosts->several ? EpicMpiHostsReduce(hosts, call, in, rbuf, type, op) : Run(module, call, in, rbuf);
 }
 
-static int NoMemory(mca_coll_base_module_t* module) {
-  return EpicMpiFail(((CollEpicModule*)module)->hosts.epic, "no memory to pack a derived type into");
+static int Fail(mca_coll_base_module_t* module, const EpicMpiCall* call, const char* why_not) {
+  return EpicMpiHostsFail(&((CollEpicModule*)module)->hosts, call, why_not);
 }
 
 EpicMpiCall CollEpicCallOf(EpicMpiCollective collective, int64_t count, const ompi_datatype_t* type) {
@@ -32,6 +32,12 @@ EpicMpiCall CollEpicCallOf(EpicMpiCollective collective, int64_t count, const om
   ompi_datatype_type_size(type, &size);
   call.bytes = count * (int64_t)size;
   return call;
+}
+
+int CollEpicIsPart(const EpicMpiCall* call, size_t count, const ompi_datatype_t* type) {
+  size_t size;
+  ompi_datatype_type_size(type, &size);
+  return count * size == (size_t)call->bytes;
 }
 
 EpicMpiCall CollEpicReductionOf(EpicMpiCollective collective, int64_t count, const ompi_datatype_t* type,
@@ -88,7 +94,8 @@ static int Bcast(void* buffer, int count, ompi_datatype_t* type, const EpicMpiCa
                  ompi_communicator_t* comm, mca_coll_base_module_t* module) {
   CollEpicBytes bytes;
   const int is_root = ompi_comm_rank(comm) == call->root;
-  if (!CollEpicBytesOf(buffer, (size_t)count, type, is_root, &bytes)) return NoMemory(module);
+  if (!CollEpicBytesOf(buffer, (size_t)count, type, is_root, &bytes))
+    return Fail(module, call, COLL_EPIC_NO_MEMORY);
   EpicMpiHosts* const hosts = &((CollEpicModule*)module)->hosts;
   int error = hosts->several ? EpicMpiHostsBcast(hosts, call, bytes.bytes)
                              : Run(module, call, bytes.bytes, bytes.bytes);
@@ -117,10 +124,11 @@ static int Allgather(const void* sbuf, int scount, ompi_datatype_t* stype, void*
                      mca_coll_base_module_t* module) {
   const size_t all = (size_t)rcount * (size_t)ompi_comm_size(comm);
   CollEpicBytes send, recv;
-  if (!CollEpicBytesOf(sbuf, (size_t)scount, stype, 1, &send)) return NoMemory(module);
+  if (!CollEpicIsPart(call, (size_t)scount, stype)) return Fail(module, call, COLL_EPIC_NO_PART);
+  if (!CollEpicBytesOf(sbuf, (size_t)scount, stype, 1, &send)) return Fail(module, call, COLL_EPIC_NO_MEMORY);
   if (!CollEpicBytesOf(rbuf, all, rtype, 0, &recv)) {
     free(send.memory);
-    return NoMemory(module);
+    return Fail(module, call, COLL_EPIC_NO_MEMORY);
   }
   EpicMpiHosts* const hosts = &((CollEpicModule*)module)->hosts;
   int error = hosts->several ? EpicMpiHostsAllgather(hosts, call, send.bytes, recv.bytes)
@@ -160,8 +168,7 @@ static int ReduceScatter(const void* sbuf, void* rbuf, const EpicMpiCall* call, 
   }
   if (sbuf != MPI_IN_PLACE) return Run(module, call, sbuf, rbuf);
   void* const result = malloc((size_t)call->bytes);
-  if (result == NULL)
-    return EpicMpiFail(((CollEpicModule*)module)->hosts.epic, "no memory for a result that is made in place");
+  if (result == NULL) return Fail(module, call, "no memory for a result that is made in place");
   const int error = Run(module, call, rbuf, result);
   if (error == 0) memcpy(rbuf, result, (size_t)call->bytes);
   free(result);

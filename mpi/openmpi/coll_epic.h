@@ -66,6 +66,10 @@ EpicMpiCall CollEpicReductionOf(EpicMpiCollective collective, int64_t count, con
                                 const ompi_op_t* op);
 EpicMpiCall CollEpicReduceScatterOf(const int* counts, const ompi_datatype_t* type, const ompi_op_t* op,
                                     ompi_communicator_t* comm);
+/* Whether what a rank gives to an Allgather is a part of its result: EPIC would read what is not there. */
+int CollEpicIsPart(const EpicMpiCall* call, size_t count, const ompi_datatype_t* type);
+#define COLL_EPIC_NO_MEMORY "no memory to pack a derived type into"
+#define COLL_EPIC_NO_PART "MPI_Allgather sends and receives parts of different sizes"
 /* This rank's part of a buffer with all ranks'. */
 void* CollEpicOwnPart(void* buffer, int count, ompi_datatype_t* type, ompi_communicator_t* comm);
 

@@ -125,8 +125,11 @@ int CollEpicRequestStart(CollEpicRequest* request) {
   super->req_state = OMPI_REQUEST_ACTIVE;
   request->error = 0;
   request->under_way = NULL;
-  if (!Pack(request)) {
-    request->error = EpicMpiFail(request->epic, "no memory to pack a derived type into");
+  if (request->call.collective == kEpicMpiAllgather &&
+      !CollEpicIsPart(&request->call, request->in.count, request->in.type)) {
+    request->error = EpicMpiFail(request->epic, COLL_EPIC_NO_PART);
+  } else if (!Pack(request)) {
+    request->error = EpicMpiFail(request->epic, COLL_EPIC_NO_MEMORY);
   } else {
     request->under_way = EpicMpiStart(request->epic, &request->call, request->send.bytes, request->recv.bytes,
                                       &request->error);

@@ -4,6 +4,8 @@ import atexit
 import os
 import secrets
 import sys
+import time
+from datetime import timedelta
 
 import torch  # noqa: F401  its libraries come first
 from torch import distributed
@@ -13,11 +15,26 @@ from torch_epic import _C
 
 # Which has groups: its children do not.
 _process = None
+# All ranks know at about the same time how joining went; whoever does not say it then has died.
+_TELLING_S = 120
 
 
 def path(group=None):
     """Which way a group's calls go: "through the switches", or "between the hosts" and why."""
     return (group or distributed.group.WORLD).path()
+
+
+def _told(store, size):
+    """What each rank says of its join: "0" or "1" if others are the reason, then why it was refused, if it was."""
+    deadline = time.monotonic() + _TELLING_S
+    told = []
+    for rank in range(size):
+        try:
+            store.wait([f"joined{rank}"], timedelta(seconds=max(0.1, deadline - time.monotonic())))
+            told.append(store.get(f"joined{rank}").decode())
+        except RuntimeError:
+            told.append("1it has not said whether it has joined")
+    return told
 
 
 def _create(store, rank, size, timeout):
@@ -32,8 +49,7 @@ def _create(store, rank, size, timeout):
     refusal, for_others = group._join(store.get("name").decode())
     # All ranks have the group, or none.
     store.set(f"joined{rank}", f"{int(for_others)}{refusal}")
-    told = [store.get(f"joined{other}").decode() for other in range(size)]
-    refusals = sorted((text[0], other, text[1:]) for other, text in enumerate(told) if text[1:])
+    refusals = sorted((text[0], other, text[1:]) for other, text in enumerate(_told(store, size)) if text[1:])
     if refusals:
         _, other, why = refusals[0]
         group._abort(f"rank {other}: {why}")

@@ -21,11 +21,12 @@ def pytest_sessionstart(session):
     targets = {"incengine": "incengine/incengine", "incagent": "incagent/incagent",
                "incmanager": "incmanager/incmanager",
                "epic_softnic": "softnic/lib/libibverbs.so.1", "mca_coll_epic": "mpi/lib/mca_coll_epic.so",
-               "mpi_collectives": "tests/mpi/mpi_collectives", "mpi_traps": "tests/mpi/mpi_traps",
+               "mpi_collectives": "tests/mpi/mpi_collectives", "mpi_traps": "tests/mpi/mpi_traps", "mpi_ends": "tests/mpi/mpi_ends",
                "mpi_requests": "tests/mpi/mpi_requests",
                "mpi_fortran": "tests/mpi/mpi_sums", "epic_mpi": "mpi/lib/libepic_mpi.so",
                "mpich_collectives": "tests/mpi/mpich_collectives", "mpich_traps": "tests/mpi/mpich_traps",
                "mpich_requests": "tests/mpi/mpich_requests",
+               "mpich_ends": "tests/mpi/mpich_ends",
                "mpich_fortran": "tests/mpi/mpich_sums"}
     absent = [target for target, path in targets.items() if not os.access(harness.BUILD / path, os.X_OK)]
     if absent:

@@ -154,7 +154,7 @@ def test_off_by_rank_0_is_off_for_all(bed, mpirun, of_hosts):
 
 
 def test_another_ranks_settings_count_for_nothing(bed, mpirun):
-    wrong = {"EPIC_MPI": "off", "EPIC_MANAGER": "10.255.0.1:1", "EPIC_PATH": "hosts", "EPIC_TIMEOUT": "0"}
+    wrong = {"EPIC_MPI": "off", "EPIC_MANAGER": "10.255.0.1:1", "EPIC_PATH": "hosts", "EPIC_TIMEOUT": "0", "EPIC_MODE": "99"}
     done = mpirun("traps", "usual", of_hosts={"h2": wrong})
     done.assert_right()
     assert ways(done) == {SWITCHES}, done.output

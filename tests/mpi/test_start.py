@@ -12,6 +12,10 @@ SWITCHES = "by EPIC, through the switches"
 PRELOAD = harness.BUILD / "mpi" / "lib" / "libepic_mpi.so"
 
 
+# What is wrong with it is nobody's concern without a manager.
+WRONG = {"EPIC_PATH": "switches"}
+
+
 def ways(done):
     return {way for _, way in done.report()}
 
@@ -23,7 +27,7 @@ def test_the_component_alone_needs_a_manager_and_no_more(openmpi, parameter):
                  f"OMPI_MCA_coll_epic_softnic={harness.BUILD}/softnic/lib/libibverbs.so.1"]
     if parameter:
         component.append(f"OMPI_MCA_coll_epic_manager={parameter}")
-    done = openmpi("traps", "usual", env={"EPIC_MANAGER": None}, through=component)
+    done = openmpi("traps", "usual", env={"EPIC_MANAGER": None, **({} if parameter else WRONG)}, through=component)
     done.assert_right()
     assert done.said() == [] and ways(done) == ({SWITCHES} if parameter else set()), done.output
 
@@ -33,7 +37,7 @@ def test_the_preloaded_library_alone_needs_a_manager_and_no_more(bed, mpich, man
     """In mpirun itself, too; softnic is in the library path, as there are no other devices here."""
     preload = ["env", f"LD_PRELOAD={PRELOAD}", f"LD_LIBRARY_PATH={harness.BUILD}/softnic/lib",
                "UCX_TLS=tcp,self,sm", "UCX_MODULES=^ib,rdmacm"]
-    done = mpich("traps", "usual", env={"EPIC_MANAGER": manager}, through=preload)
+    done = mpich("traps", "usual", env={"EPIC_MANAGER": manager, **({} if manager else WRONG)}, through=preload)
     done.assert_right()
     assert done.said() == [] and ways(done) == ({SWITCHES} if manager else set()), done.output
     bed.wait_clean()

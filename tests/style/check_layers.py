@@ -33,7 +33,7 @@ MAY_INCLUDE = {
     "mpi/core": ["base", "protocol"],
     "mpi/group": ["mpi/core", "epic"],
     "mpi": ["base", "mpi/core", "mpi/group/group.h", "mpi/binding", "mpi/hosts", "mpi/mpich", "ompi", "opal"],
-    "pytorch": ["epic"],
+    "pytorch": ["base", "epic"],
     "softnic/core": ["base", "roce"],
     "softnic": ["base", "roce", "io", "softnic"],
     "incagent": ["base", "proto"],

@@ -253,6 +253,38 @@ def scene_asynchronous():
     dist.destroy_process_group()
 
 
+def scene_callbacks():
+    """Callbacks that make calls of their group and wait for them, several of them at a time, also one within another."""
+    rank, size = begin()
+    total = float(sum(range(size)))
+
+    def summed(depth):
+        tensor = torch.full((3,), float(rank))
+        future = dist.all_reduce(tensor, async_op=True).get_future()
+        return (future if depth == 0 else future.then(lambda _: summed(depth - 1))).wait()
+
+    futures = [dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda _: summed(0)) for _ in range(2)]
+    for future in futures:
+        same(future.wait()[0], torch.full((3,), total), "in a callback")
+    future = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda _: summed(20))
+    same(future.wait()[0], torch.full((3,), total), "within one another")
+
+    # One that shares memory with a call that is under way, in a callback of another one before it.
+    shared = torch.full((1 << 18,), float(rank))
+
+    def again(_):
+        dist.all_reduce(shared)
+        return shared
+
+    future = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(again)
+    same(future.wait(), torch.full((1 << 18,), total), "shared memory")
+    # A callback's own error is that of its future alone.
+    future = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda _: dist.broadcast(torch.ones(1), size))
+    refused(future.wait, "invalid root rank")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def scene_groups():
     """Groups of some ranks, also while others are in use; made again after the end of all."""
     for _ in range(2):

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+import torch_epic
 from collectives_scenes import begin, refused
 from torch.utils.data import DataLoader, Dataset
 
@@ -73,6 +74,14 @@ def scene_refused(*words):
     """init_process_group says why, on every rank."""
     refused(begin, *words)
     assert not dist.is_initialized()
+
+
+def scene_dies_joining():
+    """Rank 2 dies before it has joined: the others are told, and do not wait for its word."""
+    if os.environ["RANK"] == "2":
+        torch_epic._C.ProcessGroupEpic._join = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    torch_epic._TELLING_S = 5
+    refused(begin, "no group of 4 ranks", "join timeout", "2")
 
 
 def scene_late():

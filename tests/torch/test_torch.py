@@ -18,7 +18,7 @@ def test_all_collectives_and_types_are_as_they_should_be_and_summed_by_the_switc
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene", ["through_gloo", "tensors", "asynchronous", "groups"])
+@pytest.mark.parametrize("scene", ["through_gloo", "tensors", "asynchronous", "callbacks", "groups"])
 def test_scene(bed, ranks, scene):
     ranks(scene).assert_right()
     bed.wait_clean()
@@ -49,6 +49,11 @@ def assert_others_right(done, ended, status):
 
 def test_a_rank_that_is_killed_is_named(bed, ranks):
     assert_others_right(ranks("killed"), 2, -9)
+    bed.wait_clean()
+
+
+def test_a_rank_that_dies_while_all_join_is_named(bed, ranks):
+    assert_others_right(ranks("dies_joining", env={"EPIC_JOIN_TIMEOUT": 3}), 2, -9)
     bed.wait_clean()
 
 

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from collectives_scenes import begin
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
@@ -102,6 +102,13 @@ def scene_training():
         model.register_comm_hook(None, hook)
         train(model, 3)
         same_bits_everywhere(model, rank)
+
+    # A hook whose callbacks wait for calls that they make, in order where there is one bucket. torch's batched one fails by itself.
+    model = DistributedDataParallel(Model())
+    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2, min_compression_rate=1)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    train(model, 6, odd=lambda step: True)
+    same_bits_everywhere(model, rank)
 
     # Gloo refuses these gradients.
     model = DistributedDataParallel(Model(torch.bfloat16), find_unused_parameters=True)

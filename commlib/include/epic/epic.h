@@ -160,6 +160,7 @@ struct Options {
   // If this rank's join creates the group, by this path; if it has another one then, Init is refused.
   PathChoice path = PathChoice::kDefault;
   HostAlgorithm algorithm = HostAlgorithm::kDefault;  // of the calls between hosts; the same on every rank
+  bool environment = true;  // false: what is left at its default is not looked for in the environment
 };
 
 // What a switch has counted of a group and what is zero where no packet is lost and no host is late: what it
@@ -203,8 +204,8 @@ class EPIC_API Communicator {
   // Which way the group's calls go. Where that is the network's, a call that its switches lack may go between
   // the hosts all the same: PathOf.
   PathTaken Path() const;
-  // Which way a call of this type goes, and of this operation, if it reduces. kDefault of what is refused, with
-  // why.
+  // Which way a call of this type goes, and of this operation, if it reduces. kDefault of what is refused,
+  // with why.
   PathTaken PathOf(Datatype type) const;
   PathTaken PathOf(Datatype type, RedOp op) const;
   // Deadline of the calls made from now on; milliseconds::max() is for ever. Ignored if it is not positive.

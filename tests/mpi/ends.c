@@ -1,0 +1,197 @@
+/* One scene of an MPI program, by its name: how programs, their children and what they stand on come to an
+ * end. An ordinary MPI program. Exit status 0: all was right. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/mpi/checks.h"
+
+static int rank, size;
+
+static void sum(MPI_Comm comm) {
+  int x = 1 << (3 * rank), all = 0;
+  MPI_Allreduce(&x, &all, 1, MPI_INT, MPI_SUM, comm);
+  right("sum", all == 011111111 >> (24 - 3 * size));
+}
+
+/* The error of a call is EPIC's, with this in its text. */
+static void is_epics(const char* what, int error, const char* text) {
+  int class = MPI_SUCCESS, length;
+  char told[MPI_MAX_ERROR_STRING] = "";
+  MPI_Error_class(error, &class);
+  MPI_Error_string(error, told, &length);
+  right(what, class == MPI_ERR_OTHER);
+  right(told, strncmp(told, "EPIC: ", 6) == 0 && strstr(told, text) != NULL);
+}
+
+/* Communicators that are made, used and freed, one after the other. */
+static void fleeting(void) {
+  for (int i = 0; i < 20; ++i) {
+    MPI_Comm copy;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    sum(copy);
+    MPI_Comm_free(&copy);
+  }
+}
+
+/* Rank 0 frees before the others do, and they learn from it that it has. */
+static void freed_early(void) {
+  MPI_Comm copy;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  sum(copy);
+  if (rank == 0) MPI_Comm_free(&copy);
+  for (int r = 1; rank == 0 && r < size; ++r) MPI_Send(NULL, 0, MPI_INT, r, 0, MPI_COMM_WORLD);
+  if (rank != 0) {
+    MPI_Recv(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Comm_free(&copy);
+  }
+  sum(MPI_COMM_WORLD);
+}
+
+static void exits(void) { exit(5); }
+static void exits_at_once(void) { _exit(6); }
+static void dies(void) { abort(); }
+static void becomes_another(void) { execlp("false", "false", (char*)NULL); }
+
+/* Returns how a child ended that does this. */
+static int child(void (*what)(void)) {
+  int status = -1;
+  fflush(stdout);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    what();
+    _exit(99);
+  }
+  waitpid(pid, &status, 0);
+  return status;
+}
+
+/* Children, before there is a group and with a call under way, end as they would without us, and end nothing
+ * else. */
+static void children(void) {
+  int x[2] = {rank, 1}, all[2];
+  MPI_Request request;
+  for (int round = 0; round < 2; ++round) {
+    if (round > 0) MPI_Iallreduce(x, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    int status = child(exits);
+    right("a child that exits", WIFEXITED(status) && WEXITSTATUS(status) == 5);
+    status = child(exits_at_once);
+    right("a child that exits at once", WIFEXITED(status) && WEXITSTATUS(status) == 6);
+    status = child(becomes_another);
+    right("a child that becomes another", WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    status = child(dies);
+    right("a child that dies", WIFSIGNALED(status));
+    status = system("exit 7");
+    right("a shell", WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    if (round > 0) {
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      right("what was under way", all[0] == size * (size - 1) / 2 && all[1] == size);
+    }
+    sum(MPI_COMM_WORLD);
+  }
+}
+
+/* What has been summed is lost: each call until then is right, and then there are errors. */
+static void lost(void) {
+  int error = MPI_SUCCESS, x, all;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sum(MPI_COMM_WORLD);
+  if (rank == 0) printf("under way\n");
+  fflush(stdout);
+  while (error == MPI_SUCCESS) {
+    x = 1;
+    error = MPI_Allreduce(&x, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (error == MPI_SUCCESS) right("until then", all == size);
+  }
+  is_epics("an error", error, "");
+  is_epics("the same later", MPI_Barrier(MPI_COMM_WORLD), "");
+}
+
+/* The program has set a deadline, and rank 1 does not call until the others have been told. */
+static void deadline(void) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sum(MPI_COMM_WORLD);
+  if (rank == 1) {
+    for (int r = 0; r < size; ++r)
+      if (r != 1) MPI_Recv(NULL, 0, MPI_INT, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  is_epics("an error", MPI_Barrier(MPI_COMM_WORLD), "did not end before its deadline");
+  if (rank != 1) MPI_Send(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD);
+}
+
+/* A rank gives less than its part: an error everywhere, and nothing is read that is not there. */
+static void parts(void) {
+  int in[2] = {rank, rank}, out[128];
+  const int gives = rank == 1 ? 1 : 2;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sum(MPI_COMM_WORLD);
+  is_epics("parts that differ", MPI_Allgather(in, gives, MPI_INT, out, 2, MPI_INT, MPI_COMM_WORLD),
+           "parts of different sizes");
+}
+
+/* The same of a call that does not wait; Open MPI's alone are EPIC's. */
+static void parts_later(void) {
+  int in[2] = {rank, rank}, out[128];
+  MPI_Request request;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sum(MPI_COMM_WORLD);
+  int error = MPI_Iallgather(in, rank == 1 ? 1 : 2, MPI_INT, out, 2, MPI_INT, MPI_COMM_WORLD, &request);
+  if (error == MPI_SUCCESS) error = MPI_Wait(&request, MPI_STATUS_IGNORE);
+  is_epics("parts that differ", error, "parts of different sizes");
+}
+
+/* The last rank gives less than the others, or makes another call than they: an error everywhere, no wrong
+ * sum. */
+static void differs(void) {
+  int in[2] = {rank, rank}, out[2];
+  MPI_Comm copy;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  sum(MPI_COMM_WORLD);
+  sum(copy);
+  is_epics("another count",
+           MPI_Allreduce(in, out, rank == size - 1 ? 1 : 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "mismatch: ");
+  is_epics("another call",
+           rank == size - 1 ? MPI_Barrier(copy) : MPI_Allreduce(in, out, 2, MPI_INT, MPI_MAX, copy),
+           "mismatch: ");
+  MPI_Comm_free(&copy);
+}
+
+/* Without MPI_Finalize: rank 1 while the others wait for it. */
+static void one_exits(void) {
+  sum(MPI_COMM_WORLD);
+  if (rank == 1) exit(4);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void all_exit(void) {
+  sum(MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+  exit(tell_checks(rank));
+}
+
+static const struct {
+  const char* name;
+  void (*play)(void);
+} scenes[] = {{"fleeting", fleeting},       {"freed early", freed_early},
+              {"children", children},       {"lost", lost},
+              {"deadline", deadline},       {"parts", parts},
+              {"parts later", parts_later}, {"differs", differs},
+              {"one exits", one_exits},     {"all exit", all_exit}};
+
+int main(int argc, char** argv) {
+  int wrong = 2;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof scenes[0]; ++i) {
+    if (strcmp(argv[1], scenes[i].name) != 0) continue;
+    scenes[i].play();
+    wrong = tell_checks(rank);
+  }
+  MPI_Finalize();
+  return wrong;
+}

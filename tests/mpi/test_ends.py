@@ -1,0 +1,99 @@
+"""How programs of either MPI end, and what ends under them: the others are told, and nobody waits for ever."""
+
+import pytest
+
+SWITCHES = "by EPIC, through the switches"
+
+
+def test_communicators_come_and_go_with_their_groups(bed, mpirun):
+    done = mpirun("ends", "fleeting")
+    done.assert_right()
+    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == 20 and done.said() == [], done.output
+    bed.wait_clean()
+
+
+def test_a_communicator_is_freed_without_waiting_for_the_others(bed, mpirun):
+    mpirun("ends", "freed early").assert_right()
+    bed.wait_clean()
+
+
+def test_a_wrong_managers_address_is_waited_for_once(mpirun):
+    """10 s, which 20 communicators would make 200."""
+    done = mpirun("ends", "fleeting", env={"EPIC_MANAGER": "10.255.0.1:7499"})
+    done.assert_right()
+    assert len(done.said()) == 20 and all("manager unreachable" in line for line in done.said()), done.output
+    assert done.seconds < 100
+
+
+def test_a_rank_that_can_join_nothing_is_waited_for_once(bed, mpirun):
+    done = mpirun("ends", "fleeting", env={"EPIC_JOIN_TIMEOUT": "10"}, of_hosts={"h2": {"EPIC_IFNAME": "none"}})
+    done.assert_right()
+    assert len(done.said()) == 20 and all("rank 2: not found: " in line for line in done.said()), done.output
+    assert done.seconds < 100
+    bed.wait_clean()
+
+
+def test_a_manager_that_answers_nothing(bed, mpirun):
+    silent = bed.start("mgmt", "/usr/bin/python3", "-uc",
+                       "import socket, time; s = socket.create_server(('10.255.0.1', 7498)); print('here'); time.sleep(600)",
+                       timeout_s=700)
+    silent.wait_for("here")
+    done = mpirun("ends", "fleeting", env={"EPIC_MANAGER": "10.255.0.1:7498"})
+    silent.end()
+    done.assert_right()
+    assert all("manager unreachable" in line for line in done.said()), done.output
+
+
+def test_a_manager_that_goes_away_is_an_error_on_every_rank(bed, mpirun):
+    killed = []
+    done = mpirun("ends", "lost", at_line=("under way", lambda: killed.append(bed.kill("manager"))))
+    bed.revive("manager", killed[0])
+    bed.wait_for_manager()
+    done.assert_right()
+    bed.wait_clean()
+
+
+def test_a_deadline_of_the_users(bed, mpirun):
+    mpirun("ends", "deadline", env={"EPIC_TIMEOUT": "2"}).assert_right()
+    bed.wait_clean()
+
+
+def test_an_allgather_whose_parts_differ_is_an_error_on_every_rank(bed, mpirun):
+    mpirun("ends", "parts").assert_right()
+    bed.wait_clean()
+
+
+def test_a_nonblocking_one_too(bed, openmpi):
+    openmpi("ends", "parts later").assert_right()
+    bed.wait_clean()
+
+
+def test_a_call_that_a_rank_beside_the_group_cannot_make_is_an_error_on_every_rank(bed, openmpi):
+    openmpi("ends", "parts", per_host=2).assert_right(8)
+    bed.wait_clean()
+
+
+@pytest.mark.parametrize("per_host", [1, 2])
+def test_calls_that_differ_are_an_error_also_of_a_rank_that_is_not_in_the_group(bed, mpirun, per_host):
+    mpirun("ends", "differs", per_host=per_host).assert_right(4 * per_host)
+    bed.wait_clean()
+
+
+def test_children_end_nothing_but_themselves(bed, mpirun):
+    done = mpirun("ends", "children")
+    done.assert_right()
+    assert ("MPI_Allreduce", SWITCHES) in done.report(), done.output
+    bed.wait_clean()
+
+
+def test_a_rank_that_exits_without_mpi_finalize_ends_all(bed, mpirun):
+    done = mpirun("ends", "one exits")
+    assert done.status != 0 and done.seconds < 60, done.output
+    bed.wait_clean()
+
+
+def test_a_program_without_mpi_finalize(bed, mpirun):
+    """The MPI may not like it; that is all."""
+    done = mpirun("ends", "all exit")
+    assert all(f"rank {rank}: 1 checks, 0 wrong" in done.output for rank in range(4)) and done.seconds < 60, done.output
+    bed.wait_clean()
