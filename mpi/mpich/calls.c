@@ -59,11 +59,11 @@ static int RunOnHosts(const EpicMpichCall* it, char* send, char* recv) {
 static int Make(const EpicMpichCall* it) {
   EpicMpichBuffers buffers;
   if (it->differs) {
-    return EpicMpiFail(it->hosts->epic, EPIC_MPICH_DIFFERS);
+    return EpicMpiHostsFail(it->hosts, &it->call, EPIC_MPICH_DIFFERS);
   }
   if (!EpicMpichPack(it, &buffers)) {
     EpicMpichFreeBuffers(&buffers);
-    return EpicMpiFail(it->hosts->epic, EPIC_MPICH_NO_MEMORY);
+    return EpicMpiHostsFail(it->hosts, &it->call, EPIC_MPICH_NO_MEMORY);
   }
   int error = it->hosts->several
                   ? RunOnHosts(it, buffers.send.bytes, buffers.recv.bytes)

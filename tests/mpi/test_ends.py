@@ -63,13 +63,13 @@ def test_an_allgather_whose_parts_differ_is_an_error_on_every_rank(bed, mpirun):
     bed.wait_clean()
 
 
-def test_a_nonblocking_one_too(bed, openmpi):
-    openmpi("ends", "parts later").assert_right()
+def test_a_nonblocking_one_too(bed, mpirun):
+    mpirun("ends", "parts later").assert_right()
     bed.wait_clean()
 
 
-def test_a_call_that_a_rank_beside_the_group_cannot_make_is_an_error_on_every_rank(bed, openmpi):
-    openmpi("ends", "parts", per_host=2).assert_right(8)
+def test_a_call_that_a_rank_beside_the_group_cannot_make_is_an_error_on_every_rank(bed, mpirun):
+    mpirun("ends", "parts", per_host=2).assert_right(8)
     bed.wait_clean()
 
 
