@@ -44,12 +44,14 @@ def build_programs():
 
 class Bed:
     """A test bed of one shape. kind is "switches" (our daemons, hosts on softnic or rdma_rxe) or "bridges" (a Linux
-    bridge in each switch, plain hosts with the offloads that a veth has by itself)."""
+    bridge in each switch, plain hosts with the offloads that a veth has by itself). rate: of every link, as `testbed up`
+    takes it; without one it is what the processors make of it."""
 
-    def __init__(self, shape, kind, hosts="softnic"):
-        self.name = f"cmp{kind[0]}{shape.replace('-', '')}"
+    def __init__(self, shape, kind, hosts="softnic", rate=None, prefix="cmp"):
+        self.name = f"{prefix}{kind[0]}{shape.replace('-', '')}"
         self.kind = kind
         options = ("--bridge", "--hosts", "none") if kind == "bridges" else ("--hosts", hosts, "--build", epic_ranks.BUILD)
+        options += ("--rate", rate) if rate else ()
         epic_ranks.testbed("up", shape, "--name", self.name, *options)
         self.hosts = epic_ranks.hosts_of(self.name)[:RANKS]
         self.addresses = [epic_ranks.node_of(self.name, host)["address"] for host in self.hosts]

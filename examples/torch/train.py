@@ -52,7 +52,7 @@ def main():
     seconds, mean = time.monotonic() - begin, loss.detach() / distributed.get_world_size()
     distributed.all_reduce(mean)
     if distributed.get_rank() == 0:
-        print(f"{parameters} parameters, {args.steps} steps: loss {mean:.6f}, {args.steps / seconds:.2f} steps/s")
+        print(f"{parameters} parameters, {args.steps} steps: loss {mean:.6f}, {args.steps / seconds:.3f} steps/s")
     distributed.destroy_process_group()
 
 
