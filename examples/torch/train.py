@@ -41,7 +41,7 @@ def main():
     torch.manual_seed(1)
     model = DistributedDataParallel(Transformer(args.width, args.layers, args.length))
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    optimizer, begin = torch.optim.AdamW(model.parameters(), lr=1e-3), time.monotonic()
+    optimizer, begin = torch.optim.AdamW(model.parameters(), lr=2e-4), time.monotonic()
     generator = torch.Generator().manual_seed(2 + distributed.get_rank())
     for _ in range(args.steps):
         text = batch(generator, args.batch, args.length)
