@@ -2,13 +2,14 @@
 import json
 
 import rounds
-from systems import SYSTEMS, Epic, Link
+from systems import ON_EPIC, SYSTEMS, Epic, Link
 
 OURS = tuple(name for name, system in SYSTEMS.items() if isinstance(system, Epic))
 MODES = tuple(name for name in OURS if name.startswith("epic"))
 COLOURS = dict(zip(MODES, ("tab:blue", "tab:green", "tab:purple"), strict=True))
 COLOURS |= {"hosts": "tab:olive", "hosts-ring": "tab:cyan", "hosts-doubling": "tab:pink", "link": "black", "links": "dimgray",
-            "openmpi": "tab:red", "openmpi-switches": "tab:orange", "mpich": "tab:brown", "gloo": "tab:gray"}
+            "openmpi": "tab:red", "openmpi-switches": "tab:orange", "mpich": "tab:brown", "gloo": "tab:gray", "openmpi-epic": "gold",
+            "mpich-epic": "tan"}
 
 
 def size_text(size):
@@ -33,16 +34,34 @@ def _ratio_text(figures, key, system, base):
     return f"({ratio:.2f})" if figures.noisy_ratio(*key, system, base) else f"{ratio:.2f}"
 
 
+def _on_epic(systems, base):
+    """Of these systems the MPI `base` on EPIC."""
+    return [name for name in systems if ON_EPIC.get(name) == base]
+
+
+def thresholds(figures, topology, collective, sizes, systems):
+    """From which size on each MPI is not slower on EPIC, a line each."""
+    lines = []
+    for name in systems:
+        base = ON_EPIC.get(name)
+        if base not in systems or collective == "barrier":
+            continue
+        least = figures.not_slower_from(topology, collective, sizes, name, base)
+        where = f"from {size_text(least)} on" if least is not None else f"not at {size_text(max(sizes))}"
+        lines += ["", f"{SYSTEMS[name].name} is as fast as {SYSTEMS[base].name}, or faster, {where}."]
+    return lines
+
+
 def table(figures, topology, collective, sizes, systems):
     """Median times, and how many times as fast as each baseline our best and our slowest mode and the hosts are."""
     ours = [s for s in systems if s in MODES]
     hosts = [s for s in systems if s in OURS and s not in MODES]
-    bases = [s for s in systems if s not in OURS]
+    bases = [s for s in systems if s not in OURS and s not in ON_EPIC]
     bounds = [s for s in bases if isinstance(SYSTEMS[s], Link)]  # of the hosts' path
     head = ["size"] + [SYSTEMS[s].name for s in systems]
     for base in bases:
         head += [f"{which} mode, of {SYSTEMS[base].name}" for which in ("best", "slowest") if ours and base not in bounds]
-        head += [f"{SYSTEMS[h].name.removeprefix('EPIC ')}, of {SYSTEMS[base].name}" for h in hosts]
+        head += [f"{SYSTEMS[h].name.removeprefix('EPIC ')}, of {SYSTEMS[base].name}" for h in [*hosts, *_on_epic(systems, base)]]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     for size in sizes:
         key = (topology, collective, size)
@@ -57,14 +76,15 @@ def table(figures, topology, collective, sizes, systems):
             by_time = sorted(there, key=lambda s: figures.median(*key, s))
             if ours and base not in bounds:
                 row += [_ratio_text(figures, key, by_time[i], base) if by_time else "–" for i in (0, -1)]
-            row += [_ratio_text(figures, key, host, base) for host in hosts]
+            row += [_ratio_text(figures, key, host, base) for host in [*hosts, *_on_epic(systems, base)]]
         lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines)
 
 
 def markdown(figures, run):
     """The whole report. `run` is what was measured: see bench/compare."""
-    lines = [f"`{run['command']}`: {run['rounds']} rounds, {run['ranks']} ranks, hosts on {run['hosts']}; "
+    rate = f" links of {run['rate']}," if run["rate"] else ""
+    lines = [f"`{run['command']}`: {run['rounds']} rounds, {run['ranks']} ranks,{rate} hosts on {run['hosts']}; "
              f"{run['machine']}. Times are medians of a call (the slowest rank's mean), ratios medians of the rounds' "
              "ratios, all taken by turns. ± is half the distance of the quartiles, of the median; in brackets is what is not to "
              "be quoted, because that distance, of the times or of the rounds' ratios, is over a quarter of the median.", ""]
@@ -76,16 +96,18 @@ def markdown(figures, run):
     for topology in run["topologies"]:
         for collective in run["collectives"]:
             lines += [f"### {collective}, {topology}", "",
-                      table(figures, topology, collective, run["sizes"][collective], run["systems"]), ""]
+                      table(figures, topology, collective, run["sizes"][collective], run["systems"]),
+                      *thresholds(figures, topology, collective, run["sizes"][collective], run["systems"]), ""]
     lines += [f"- failed: {failure}" for failure in figures.failures]
     return "\n".join(lines)
 
 
 def as_json(figures, run):
-    bases = [system for system in run["systems"] if system not in OURS]
+    ours = (*OURS, *ON_EPIC)
+    bases = [system for system in run["systems"] if system not in ours]
     rows = [{"topology": t, "collective": c, "size": s, "system": name, "times_us_by_round": times,
              "median_us": figures.median(t, c, s, name), "spread": figures.spread(t, c, s, name),
-             "ratios_by_round": {base: figures.ratios(t, c, s, name, base) for base in bases if name in OURS}}
+             "ratios_by_round": {base: figures.ratios(t, c, s, name, base) for base in bases if name in ours}}
             for (t, c, s, name), times in sorted(figures.times.items())]
     return json.dumps({"run": run, "figures": rows, "failures": figures.failures}, indent=1)
 

@@ -17,7 +17,7 @@ class ReportTest(unittest.TestCase):
             self.figures.add(*KEY, "openmpi", number, {4096: 100, 1 << 20: 12000})
         self.run = {"command": "bench/compare", "rounds": 5, "ranks": 4, "hosts": "softnic", "machine": "two", "settings": ["s"],
                     "busy": 0.0, "topologies": ["star-4"], "collectives": ["allreduce"],
-                    "systems": ["epic1", "epic2", "openmpi"], "sizes": {"allreduce": [4096, 1 << 20, 8]}}
+                    "systems": ["epic1", "epic2", "openmpi"], "rate": None, "sizes": {"allreduce": [4096, 1 << 20, 8]}}
 
     def rows(self):
         """The cells of the table, by size."""
@@ -37,6 +37,21 @@ class ReportTest(unittest.TestCase):
             self.figures.add(*KEY, "links", number, {4096: 20, 1 << 20: 4000})
         self.run["systems"] = ["epic1", "hosts", "openmpi", "links"]
         self.assertEqual(self.rows()["1 MB"], ["9.00 ms", "8.00 ms", "12 ms", "4.00 ms", "1.33", "1.33", "1.50", "0.50"])
+
+    def test_an_mpi_on_epic_stands_beside_its_own_and_has_a_least_size(self):
+        for number in range(5):
+            self.figures.add(*KEY, "openmpi-epic", number, {4096: 200, 1 << 20: 8000})
+            self.figures.add(*KEY, "mpich", number, {4096: 10, 1 << 20: 10})
+        self.run["systems"], self.run["sizes"]["allreduce"] = ["openmpi", "openmpi-epic", "mpich"], [4096, 1 << 20]
+        self.assertEqual(self.rows()["1 MB"], ["12 ms", "8.00 ms", "10 µs", "1.50"])
+        told = "OpenMPI on EPIC is as fast as OpenMPI, bridges, or faster, "
+        self.assertIn(told + "from 1 MB on.", report.markdown(self.figures, self.run))
+        self.run["sizes"]["allreduce"] = [4096]
+        self.assertIn(told + "not at 4 KB.", report.markdown(self.figures, self.run))
+
+    def test_a_rate_is_told(self):
+        self.run["rate"] = "100mbit"
+        self.assertIn("4 ranks, links of 100mbit, hosts on", report.markdown(self.figures, self.run))
 
     def test_what_was_not_measured_is_a_dash(self):
         self.assertEqual(self.rows()["8 B"], ["–"] * 5)

@@ -87,5 +87,15 @@ class Figures:
         found = self.ratios(*key)
         return statistics.median(found) if found else None
 
+    def not_slower_from(self, topology, collective, sizes, system, base):
+        """The least of the sizes from which on the system is as fast as `base` at all of them, or None."""
+        found = None
+        for size in sorted(sizes, reverse=True):
+            ratio = self.ratio(topology, collective, size, system, base)
+            if ratio is None or ratio < 1:
+                break
+            found = size
+        return found
+
     def noisy_ratio(self, *key):
         return spread(self.ratios(*key)) > NOISY

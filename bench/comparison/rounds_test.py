@@ -37,6 +37,16 @@ class FiguresTest(unittest.TestCase):
         self.assertTrue(self.figures.noisy_ratio("t", "c", 8, "one", "steady"))
         self.assertFalse(self.figures.noisy_ratio("t", "c", 8, "one", "none"))
 
+    def test_the_size_from_which_on_all_are_as_fast(self):
+        sizes = (4, 8, 16, 32)
+        for ratios, least in (((2, 0.9, 1, 3), 16), ((1, 1, 1, 1), 4), ((2, 2, 2, 0.9), None)):
+            figures = rounds.Figures()
+            figures.add("t", "c", "theirs", 0, dict(zip(sizes, ratios)))
+            figures.add("t", "c", "ours", 0, dict.fromkeys(sizes, 1))
+            self.assertEqual(figures.not_slower_from("t", "c", sizes, "ours", "theirs"), least)
+            # One that failed at a size has not been as fast there.
+            self.assertEqual(figures.not_slower_from("t", "c", (*sizes, 24), "ours", "theirs"), least and 32)
+
     def test_a_wide_spread_is_noisy(self):
         self.assertTrue(self.figures.noisy("t", "c", 4, "ours"))
         for number in range(5):

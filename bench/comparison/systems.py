@@ -1,4 +1,4 @@
-"""What bench/compare measures side by side: EPIC by each path, and what a user would take instead of it.
+"""What bench/compare measures side by side: EPIC by each path, what a user would take instead of it, and MPI on EPIC.
 
 A system runs on a test bed that is up, over the bed's first RANKS hosts, and times one collective at several sizes.
 """
@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -20,12 +21,14 @@ sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 import epic_ranks  # noqa: E402
 import modes  # noqa: E402
 from epic_testbed import net  # noqa: E402
+from epic_testbed.bed import MANAGER  # noqa: E402
 
 RANKS = 4
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = ROOT / "build" / "comparison"
 PERF = epic_ranks.BUILD / "bench" / "epic-perf"
 TIMEOUT_S = 300
+CONGESTION = "cubic"
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "reducescatter", "allgather", "barrier")
 
 
@@ -44,17 +47,25 @@ def build_programs():
 
 class Bed:
     """A test bed of one shape. kind is "switches" (our daemons, hosts on softnic or rdma_rxe) or "bridges" (a Linux
-    bridge in each switch, plain hosts with the offloads that a veth has by itself)."""
+    bridge in each switch, plain hosts with the offloads that a veth has by itself). rate: of every link, as `testbed up`
+    takes it; without one it is what the processors make of it."""
 
-    def __init__(self, shape, kind, hosts="softnic"):
-        self.name = f"cmp{kind[0]}{shape.replace('-', '')}"
+    def __init__(self, shape, kind, hosts="softnic", rate=None, prefix="cmp"):
+        self.name = f"{prefix}{kind[0]}{shape.replace('-', '')}"
         self.kind = kind
         options = ("--bridge", "--hosts", "none") if kind == "bridges" else ("--hosts", hosts, "--build", epic_ranks.BUILD)
+        options += ("--rate", rate) if rate else ()
         epic_ranks.testbed("up", shape, "--name", self.name, *options)
         self.hosts = epic_ranks.hosts_of(self.name)[:RANKS]
         self.addresses = [epic_ranks.node_of(self.name, host)["address"] for host in self.hosts]
         if kind == "bridges":
             net.set_offloads(f"epic-{self.name}-", "tx on tso on gso on")
+        if rate:
+            # Of the kernel's algorithms that which fills such a link best, whatever the machine's own is: EPIC is to gain
+            # nothing from one that does not.
+            for host, address in zip(self.hosts, self.addresses):
+                net.batch([f"route change 10.10.0.0/16 dev vec0 proto kernel scope link src {address} congctl {CONGESTION}"],
+                          self.namespace(host))
 
     def namespace(self, host):
         return f"epic-{self.name}-{host}"
@@ -68,7 +79,8 @@ def _json_lines(text):
 
 
 def _run(argv, what):
-    """What a command printed. In a session of its own, which ends with it: a launcher's ranks would outlive it."""
+    """What a command printed, and what on standard error. In a session of its own, which ends with it: a launcher's ranks
+    would outlive it."""
     with subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           start_new_session=True) as process:
         try:
@@ -80,7 +92,7 @@ def _run(argv, what):
             raise
     if process.returncode != 0:
         raise Failed(f"{what}: exit status {process.returncode}\n{out}{err}")
-    return out
+    return out, err
 
 
 class Epic:
@@ -186,9 +198,17 @@ class Mpi:
                            'exec ip netns exec "$node" unshare -u sh -c "hostname $address; $*"\n')
             os.chmod(shell, 0o700)
             calls = [PROGRAMS / self.program, collective, *(f"{size}:{n}" for size, n in sizes.items())]
-            out = _run([shell, bed.addresses[0], *self._launcher(shell, bed), *map(str, calls)],
-                       f"{self.name}, {collective}")
+            out, err = _run([shell, bed.addresses[0], *self._before(), *self._launcher(shell, bed), *map(str, calls)],
+                            f"{self.name}, {collective}")
+        self._check(collective, out, err)
         return _json_lines(out)
+
+    def _before(self):
+        """What mpirun's command begins with."""
+        return []
+
+    def _check(self, collective, out, err):
+        """Raises Failed if something else was measured than this system."""
 
     def _launcher(self, shell, bed):
         hosts = ",".join(bed.addresses)
@@ -200,6 +220,21 @@ class Mpi:
                 "--mca", "plm_rsh_agent", shell, "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "pml", "ob1",
                 "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "vec0", "--mca", "oob_tcp_if_include", "vec0",
                 "--mca", "mpi_yield_when_idle", "1"]
+
+
+class MpiOnEpic(Mpi):
+    """The same programs, with EPIC under their collectives, by the switches."""
+    FUNCTIONS = {"allreduce": "Allreduce", "reduce": "Reduce", "broadcast": "Bcast", "reducescatter": "Reduce_scatter_block",
+                 "allgather": "Allgather", "barrier": "Barrier"}
+
+    def _before(self):
+        return ["env", f"EPIC_MANAGER={MANAGER}", "EPIC_IFNAME=vec0", "EPIC_PATH=network", "EPIC_MPI_REPORT=1",
+                f"EPIC_BUILD={epic_ranks.BUILD}", str(ROOT / "scripts" / "epic-run"), "--mpi"]
+
+    def _check(self, collective, out, err):
+        ways = re.findall(rf"^EPIC: MPI_{self.FUNCTIONS[collective]}: .*: (.*)$", out + err, re.M)
+        if ways != ["by EPIC, through the switches"]:
+            raise Failed(f"{self.name}, {collective}: not all calls went through the switches\n{out}{err}")
 
 
 class Gloo:
@@ -240,22 +275,29 @@ SYSTEMS = {
     "links": Link("bound by all links at once", RANKS),
     "openmpi": Mpi("OpenMPI, bridges", "openmpi", "bridges"),
     "openmpi-switches": Mpi("OpenMPI, our switches", "openmpi", "switches"),
+    "openmpi-epic": MpiOnEpic("OpenMPI on EPIC", "openmpi", "switches"),
     "mpich": Mpi("MPICH, bridges", "mpich", "bridges"),
+    "mpich-epic": MpiOnEpic("MPICH on EPIC", "mpich", "switches"),
     "gloo": Gloo(),
 }
+# An MPI on EPIC, and the same without.
+ON_EPIC = {"openmpi-epic": "openmpi", "mpich-epic": "mpich"}
 # What is measured unless one says otherwise: hosts choose between their algorithms by themselves.
-USUAL = tuple(name for name in SYSTEMS if name not in ("hosts-ring", "hosts-doubling"))
+USUAL = tuple(name for name in SYSTEMS if name not in ("hosts-ring", "hosts-doubling", *ON_EPIC))
 
 
-def version_lines(names):
-    """With which settings these systems were measured."""
+def version_lines(names, rate=None):
+    """With which settings these systems were measured, over links of this rate."""
     lines = []
-    if {"openmpi", "openmpi-switches"} & set(names):
+    if {"openmpi", "openmpi-switches", "openmpi-epic"} & set(names):
         lines.append(f"{net.run(['mpirun.openmpi', '--version']).splitlines()[0]}: pml ob1, btl tcp; mpi_yield_when_idle 1, "
                      "--bind-to none (its best with more ranks than processors)")
-    if "mpich" in names:
+    if {"mpich", "mpich-epic"} & set(names):
         version = next(l for l in net.run(["mpirun.mpich", "--version"]).splitlines() if "Version:" in l).split()[-1]
         lines.append(f"MPICH {version}: as it is, over TCP")
+    if set(ON_EPIC) & set(names):
+        lines.append("on EPIC: the same program by `epic-run --mpi`, its own messages over TCP through our switches; groups are made "
+                     "before the clock starts")
     if "gloo" in names:
         lines.append(f"Gloo {net.run(['dpkg-query', '-W', '-f=${Version}', 'libgloo-dev'])}: TCP, as it is")
     if {"link", "links"} & set(names):
@@ -263,6 +305,8 @@ def version_lines(names):
                      f"ib_send_bw -e with {Link.MESSAGE} bytes over the same links; a pair alone has both processors for itself")
     if any(SYSTEMS[name].bed_kind == "bridges" for name in names):
         lines.append("bridges: Linux bridges, veths with tx, tso and gso on, as they are by themselves")
+        if rate:
+            lines.append(f"TCP over bridges: {CONGESTION}")
     if "openmpi-switches" in names:
         lines.append("our switches: incengine with --forwarding static, on the links that EPIC has, which carry its super-frames "
                      f"(ethtool -K {net.SUPER_FRAMES}); a plain forwarder needs TCP's segments one by one")

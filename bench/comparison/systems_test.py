@@ -59,6 +59,31 @@ class EpicTest(unittest.TestCase):
             systems.Epic("mode II", "--mode", 2).time(self.BED, "reduce", {4: 1})
 
 
+class MpiOnEpicTest(unittest.TestCase):
+    BED = types.SimpleNamespace(name="bed", hosts=["h1"], addresses=["10.0.0.1"], namespace=lambda host: host)
+    REPORT = "EPIC: MPI_Reduce: 1 call, 8 bytes: the MPI's own, a type\nEPIC: MPI_Allreduce: 241 calls, 99 bytes: by EPIC, {}\n"
+
+    def time(self, err):
+        """In place of mpirun: what it writes. `asked` gets the command."""
+        def run(argv, _what):
+            self.asked = argv
+            return '{"size": 8, "time_us": 7.5}\n', err
+
+        with mock.patch.object(systems, "_run", run):
+            return systems.SYSTEMS["openmpi-epic"].time(self.BED, "allreduce", {8: 200})
+
+    def test_calls_that_the_switches_made_have_a_time(self):
+        self.assertEqual(self.time(self.REPORT.format("through the switches")), {8: 7.5})
+        self.assertIn("--mpi", self.asked)
+        self.assertLess(self.asked.index("--mpi"), self.asked.index("mpirun.openmpi"))
+
+    def test_what_was_not_through_the_switches_is_no_figure(self):
+        own = "EPIC: MPI_Allreduce: 1 call, 8 bytes: the MPI's own, smaller than EPIC_MPI_MIN_BYTES\n"
+        for err in ("", self.REPORT.format("between the hosts"), self.REPORT.format("through the switches") + own):
+            with self.subTest(err), self.assertRaisesRegex(systems.Failed, "(?s)OpenMPI on EPIC, allreduce: not all calls"):
+                self.time(err)
+
+
 class LinkTest(unittest.TestCase):
     OUTPUT = """ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
  65536      4242           0.00               1000.00               0.016000

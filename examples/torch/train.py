@@ -41,7 +41,7 @@ def main():
     torch.manual_seed(1)
     model = DistributedDataParallel(Transformer(args.width, args.layers, args.length))
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    optimizer, begin = torch.optim.AdamW(model.parameters(), lr=1e-3), time.monotonic()
+    optimizer, begin = torch.optim.AdamW(model.parameters(), lr=2e-4), time.monotonic()
     generator = torch.Generator().manual_seed(2 + distributed.get_rank())
     for _ in range(args.steps):
         text = batch(generator, args.batch, args.length)
@@ -52,7 +52,7 @@ def main():
     seconds, mean = time.monotonic() - begin, loss.detach() / distributed.get_world_size()
     distributed.all_reduce(mean)
     if distributed.get_rank() == 0:
-        print(f"{parameters} parameters, {args.steps} steps: loss {mean:.6f}, {args.steps / seconds:.2f} steps/s")
+        print(f"{parameters} parameters, {args.steps} steps: loss {mean:.6f}, {args.steps / seconds:.3f} steps/s")
     distributed.destroy_process_group()
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from . import fabric, guest, guest_death, net, procs, topology
+from . import fabric, guest, guest_death, net, procs, rate, topology
 from .bed import (FABRIC, HOSTS, MANAGER, MGMT, WIRE, Bed, BedError, host_kinds, numbered, say,
                   switch_mgmt)
 
@@ -149,6 +149,9 @@ class BringUp:
         """Joins two data ports, given as (namespace, device), through fault box and fabric if asked for. kind: of
         the second, "switch" or that of a host."""
         super_frames = self._super_frames(kind)
+        if self.options["rate_mbit"]:
+            for namespace, device in (a, b):
+                devices.queue(namespace, rate.limit(device, self.options["rate_mbit"]))
         if self.options["wire"]:
             number, wire = len(self.wire_links) + 1, self.bed.namespace(WIRE)
             inner = {"a": f"w{number}a", "b": f"w{number}b"}

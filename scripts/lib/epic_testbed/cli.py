@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from . import bed as beds
-from . import bring_up, fabric, guest, net, procs, ranks, topology
+from . import bring_up, fabric, guest, net, procs, ranks, rate, topology
 from .bed import BedError, say
 
 DESCRIPTION = """Brings up switches (each in its own network namespace) and hosts (namespaces with the userspace NIC
@@ -69,6 +69,7 @@ def _parser():
     up.add_argument("--fabric", choices=fabric.KINDS, default="direct",
                     help="what is in the middle of every link: nothing (direct), a Linux bridge, Open "
                          "vSwitch with the userspace datapath, or, between switches only, an IP router")
+    up.add_argument("--rate", metavar="RATE", help="limits every link, each way, to so many mbit or gbit a second, as 100mbit")
     size = up.add_mutually_exclusive_group()
     size.add_argument("--single-frames", dest="frames", action="store_const", const="single", default="auto",
                       help="each packet in a frame of its own, also between switches and to softnic hosts")
@@ -130,13 +131,16 @@ def up(bed, args):
     topo = topology.load(args.topology, args.mtu, args.hosts_per_edge)
     if args.fabric == "routed":
         topo = topology.with_routers(topo)
+    rate_mbit = rate.mbit_of(args.rate) if args.rate is not None else None
+    if rate_mbit:
+        topo = topology.with_rate(topo, rate_mbit / 1000)
     if not 64 <= args.guest_mem <= 16384:
         raise BedError("a guest's memory is 64 to 16384 MB")
     options = {"hosts": args.hosts,
                "daemons": "bridge" if args.bridge else "none" if args.no_daemons else "engine",
                "build": os.path.realpath(args.build) if args.build else None, "guest_mem": args.guest_mem,
                "sram": args.sram, "manager_args": args.manager_arg, "engine_args": args.engine_arg,
-               "wire": args.wire, "fabric": args.fabric, "frames": args.frames}
+               "wire": args.wire, "fabric": args.fabric, "frames": args.frames, "rate_mbit": rate_mbit}
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, _interrupt)
     with beds.lock():
@@ -197,7 +201,7 @@ def status(bed, args):
         return 0
     print(f"{record['topology']} in test bed '{bed.name}', {record['phase']}; path MTU {topo['path_mtu']}; "
           f"hosts: {record['options']['hosts']}; switches: {record['options']['daemons']}; "
-          f"links: {record['options']['fabric']}; "
+          f"links: {record['options']['fabric']}{_rate(record['options']['rate_mbit'])}; "
           f"files: {bed.run_dir}")
     print(f"{'node':<12}{'address':<16}{'management':<16}{'state':<26}ports")
     for index, switch in enumerate(topo["switches"]):
@@ -212,6 +216,10 @@ def status(bed, args):
     manager = f"manager {_word(alive, 'manager')}" if "manager" in alive else "no manager"
     print(f"{beds.MGMT:<12}{'':<16}{beds.MANAGER.split(':')[0]:<16}{manager}")
     return 0
+
+
+def _rate(mbit):
+    return f", {mbit} Mbit/s" if mbit else ""
 
 
 def _word(alive, name):

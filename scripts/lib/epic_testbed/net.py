@@ -1,4 +1,4 @@
-"""Namespaces, veth pairs and bridges of a test bed, made with few calls of `ip -batch`."""
+"""Namespaces, veth pairs and bridges of a test bed, made with few calls of `ip -batch` and `tc -batch`."""
 
 import contextlib
 import ctypes
@@ -51,11 +51,11 @@ def run(argv, check=True, text=None):
     return done.stdout
 
 
-def batch(lines, namespace=None):
-    """Runs lines of iproute2 in one process, in a namespace or here."""
+def batch(lines, namespace=None, program="ip"):
+    """Runs lines of iproute2's ip or tc in one process, in a namespace or here."""
     if lines:
         where = ["-n", namespace] if namespace else []
-        run(["ip"] + where + ["-batch", "-"], text="\n".join(lines) + "\n")
+        run([program] + where + ["-batch", "-"], text="\n".join(lines) + "\n")
 
 
 def namespaces(prefix):
@@ -101,6 +101,7 @@ class Devices:
     def __init__(self):
         self._veths = []
         self._super_frames = set()
+        self._queues = {}
         self._lines = {}
         self._names = {}
 
@@ -113,6 +114,10 @@ class Devices:
                            f"peer name {b[1]} mtu {mtu} netns {b[0]}")
         for namespace, name in (a, b):
             self._add(namespace, name, [f"link set {name} up"])
+
+    def queue(self, namespace, line):
+        """A line of `tc` for a device that was added before."""
+        self._queues.setdefault(namespace, []).append(line)
 
     def bridge(self, namespace, name, ports, mtu):
         """A bridge of the namespace's ports, which must have been added before."""
@@ -139,6 +144,9 @@ class Devices:
         """Makes everything, with offloads off: checksums must be in the packets, which must not be merged; but where
         super-frames are wanted, what they need is on."""
         batch(self._veths)
+        # Before any device is up: a queue that takes the place of another under traffic loses what is sent meanwhile.
+        for namespace, lines in self._queues.items():
+            batch(lines, namespace, "tc")
         for namespace, lines in self._lines.items():
             batch(lines, namespace)
             wanted = [n for n in self._names[namespace] if (namespace, n) in self._super_frames]

@@ -212,6 +212,12 @@ def with_routers(topo):
     return {**topo, "links": links}
 
 
+def with_rate(topo, gbps):
+    """The topology with the same rate on every link: what the manager plans for is what there is."""
+    links = [{key: value for key, value in link.items() if key != "rate_gbps"} for link in topo["links"]]
+    return {**topo, "link": {**topo["link"], "rate_gbps": gbps}, "links": links}
+
+
 def _end(end):
     return end[0] if end[1] is None else f"{end[0]}:{end[1]}"
 

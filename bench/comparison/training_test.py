@@ -1,0 +1,75 @@
+"""How bench/train starts trainings, and what it makes of what they tell."""
+import re
+import types
+import unittest
+from unittest import mock
+
+import training
+
+TOLD = "noise\n3181083 parameters, 50 steps: loss 1.234567, 0.812 steps/s\n"
+RUN = {"command": "bench/train", "machine": "a machine", "topology": "star-4", "rate": "100mbit", "mbit": 100, "rounds": 5,
+       "steps": 50, "busy": 0.0}
+
+
+class TrainTest(unittest.TestCase):
+    BED = types.SimpleNamespace(name="bed", hosts=["h0", "h1"], addresses=["10.0.0.1", "10.0.0.2"])
+
+    def ranks_that_say(self, *ends):
+        """In place of the ranks, each (status, output); `asked` gets the command of each."""
+        self.asked = []
+
+        def run_ranks(_bed, hosts, argv_of_rank, _timeout):
+            self.asked = [list(map(str, argv_of_rank(rank))) for rank in range(len(hosts))]
+            return [types.SimpleNamespace(status=status, output=output) for status, output in ends]
+
+        return mock.patch.object(training.epic_ranks, "run_ranks", run_ranks)
+
+    def test_every_rank_is_told_who_it_is_and_rank_0_tells_the_figures(self):
+        with self.ranks_that_say((0, TOLD), (0, "")):
+            done = training.train(self.BED, "gloo", 29400, 50)
+        self.assertEqual(done, training.Training(3181083, 1.234567, 0.812))
+        for rank, argv in enumerate(self.asked):
+            self.assertIn(f"RANK={rank}", argv)
+            self.assertIn("MASTER_ADDR=10.0.0.1", argv)
+            self.assertEqual(argv[argv.index("--backend") + 1], "gloo")
+            self.assertEqual(argv[argv.index("--steps") + 1], "50")
+
+    def test_a_rank_that_fails_says_what_it_said(self):
+        with self.ranks_that_say((0, TOLD), (1, "why not")), \
+                self.assertRaisesRegex(training.Failed, "(?s)training by epic: .*rank 1: status 1\nwhy not"):
+            training.train(self.BED, "epic", 29400, 50)
+
+    def test_no_figure_is_a_failure(self):
+        with self.ranks_that_say((0, "loss nan"), (0, "")), self.assertRaisesRegex(training.Failed, "loss nan"):
+            training.train(self.BED, "epic", 29400, 50)
+
+
+class ReportTest(unittest.TestCase):
+    @staticmethod
+    def trainings(ours, theirs, losses=(1.5, 1.5)):
+        return {backend: [training.Training(3_125_000, loss, speed) for speed in speeds]
+                for backend, speeds, loss in (("epic", ours, losses[0]), ("gloo", theirs, losses[1]))}
+
+    def test_ratios_are_the_rounds_own_and_a_ring_carries_half_as_much_again(self):
+        text = training.markdown(self.trainings([0.8, 0.9, 0.4], [0.4, 0.6, 0.4]), RUN)
+        self.assertIn("`epic` makes 1.50 times as many steps ±16.7 % (1.00 to 2.00)", text)
+        # 12.5 MB over 100 Mbit/s take a second.
+        rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.M))
+        self.assertEqual(rows["epic"].split(" | "), ["0.800 ±15.6 %", "1.000", "1.500000"])
+        self.assertEqual(rows["gloo"].split(" | ")[1], "0.667")
+        self.assertNotIn("**", text)
+
+    def test_what_is_not_to_be_quoted_says_so(self):
+        text = training.markdown(self.trainings([1], [1]), {**RUN, "rounds": 1, "busy": 0.5})
+        self.assertIn("Fewer than 5 rounds", text)
+        self.assertIn("The machine was not quiet", text)
+
+    def test_the_difference_is_that_of_the_losses_farthest_apart(self):
+        trainings = self.trainings([1, 1], [1, 1], (1.5, 1.50002))
+        trainings["epic"][1].loss = 1.49999
+        self.assertAlmostEqual(training.difference(trainings), 3e-5)
+        self.assertIn("the losses differ by 3.0e-05 at most", training.markdown(trainings, RUN))
+
+
+if __name__ == "__main__":
+    unittest.main()
