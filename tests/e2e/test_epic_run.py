@@ -3,6 +3,7 @@
 import os
 import pathlib
 import pwd
+import shutil
 import signal
 import subprocess
 import time
@@ -38,7 +39,8 @@ def fixture_start(beds, tmp_path):
     """start(ARGUMENT...) starts epic-run, by default with what enters a host's namespace in place of ssh."""
     bed = beds.get(*BED)
     env = {key: value for key, value in os.environ.items() if not key.startswith("EPIC_")}
-    env |= {"EPIC_MANAGER": "10.255.0.1:7400", "EPIC_IFNAME": "vec0", "EPIC_SSH": str(bed.shell(tmp_path)), "EPIC_SOFTNIC_LIB": f"{harness.BUILD}/softnic/lib"}
+    env |= {"EPIC_MANAGER": "10.255.0.1:7400", "EPIC_IFNAME": "vec0", "EPIC_SSH": str(bed.shell(tmp_path)),
+            "EPIC_SOFTNIC_LIB": f"{harness.BUILD}/softnic/lib"}
     started = []
 
     def start(*argv, inside=()):
@@ -88,7 +90,8 @@ def test_several_ranks_on_a_host(beds, start, programs):
 def test_a_rank_that_never_joins_ends_the_run_and_the_group(beds, start, programs):
     """The others wait for it in Init."""
     bed = beds.get(*BED)
-    (programs / "wait").write_text(f'#!/bin/sh\n[ $EPIC_RANK = 3 ] || exec {programs}/allreduce.cc\nuntil [ -e {programs}/on ]; do sleep 0.05; done\nexit 5\n')
+    (programs / "wait").write_text(f"#!/bin/sh\n[ $EPIC_RANK = 3 ] || exec {programs}/allreduce.cc\n"
+                                   f"until [ -e {programs}/on ]; do sleep 0.05; done\nexit 5\n")
     (programs / "wait").chmod(0o755)
     process = start("--hosts", ",".join(bed.hosts), "--group", "mine", programs / "wait")
     for rank in range(RANKS - 1):
@@ -101,7 +104,9 @@ def test_a_rank_that_never_joins_ends_the_run_and_the_group(beds, start, program
 
 @pytest.fixture(name="sshd")
 def fixture_sshd(beds, tmp_path):
-    """A real sshd in each host's namespace, to which root's home is another; the ssh command that finds it, and their addresses."""
+    """A real sshd in each host's namespace, to which root's home is another: where to start epic-run, with which ssh, and
+    the hosts' addresses."""
+    assert all(map(shutil.which, ("dropbear", "ssh"))), "no sshd: scripts/install-deps"
     bed = beds.get(*BED)
     key, home = tmp_path / "key", tmp_path / "home"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
@@ -157,8 +162,10 @@ def test_nothing_remains_behind_a_real_sshd_whoever_is_killed(start, sshd, who):
         os.kill(pid, signal.SIGKILL)
     status, _, errors = end(process)
     assert status == (255 if who == "ssh" else -signal.SIGKILL), errors
+    deadline = time.monotonic() + 60
     for pid in ranks:
         while procs.start_time(pid) is not None:
+            assert time.monotonic() < deadline, f"{pid} is still there"
             time.sleep(0.01)
 
 

@@ -25,16 +25,20 @@ case $host in
   silent) exec sleep 1000;;
   chatty) echo "Welcome, there are 3 updates";;
 esac
-cat | setsid env -i PATH=/usr/bin:/bin HOME={folder} sh -c "$*" | cat
+mkfifo {folder}/$$
+exec 3<&0
+cat <&3 >{folder}/$$ &
+setsid env -i PATH=/usr/bin:/bin HOME={folder} sh -c "$*" <{folder}/$$ 3<&- | cat
+kill $! 2>/dev/null
 """
 
 
 class Run:
     """A run of epic-run --hosts, and what it has started."""
 
-    def __init__(self, argv, folder, env, **more):
+    def __init__(self, argv, folder, env, through=(), **more):
         self.folder = folder
-        self.process = subprocess.Popen([EPIC_RUN, *argv], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        self.process = subprocess.Popen([*through, EPIC_RUN, *argv], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         start_new_session=True, **more)
 
     def lines(self, count):
@@ -84,12 +88,15 @@ def fixture_run(start):
     """run(ARGUMENT...) is (status, lines of output by rank, errors)."""
     def run(*argv, **more):
         status, output, errors = start(*argv, **more).end()
-        return status, sorted(output.splitlines(), key=lambda line: line.partition(" ")[0]), errors
+        return status, sorted(output.splitlines(), key=lambda line: line.partition("]")[0]), errors
 
     return run
 
 
 def wait_until_gone(pids):
+    """Ends with the processes; a failure if they do not end at all."""
+    deadline = time.monotonic() + 60
     for pid in pids:
         while procs.start_time(pid) is not None:
+            assert time.monotonic() < deadline, f"{pid} is still there"
             time.sleep(0.01)

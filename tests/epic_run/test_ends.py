@@ -1,12 +1,15 @@
 """epic-run --hosts: how runs end, and that nothing of them remains, however they do."""
 
+import os
 import signal
+import time
 
 import pytest
 from conftest import wait_until_gone
 
 # Its pid, and those of what it leaves in its session, in another one, and to nobody. None heeds what can be ignored.
-STUBBORN = "trap '' INT TERM HUP; sleep 1000 & echo $!; setsid sleep 1000 & echo $!; (setsid sh -c 'echo $$; sleep 1000' &); echo $$; while :; do sleep 0.05; done"
+STUBBORN = ("trap '' INT TERM HUP; sleep 1000 & echo $!; setsid sleep 1000 & echo $!; (setsid sh -c 'echo $$; sleep 1000' &); echo $$; "
+            "while :; do sleep 0.05; done")
 STUBBORN_PIDS = 4
 
 
@@ -19,7 +22,8 @@ def test_the_status_is_that_of_the_first_rank_that_failed(run):
 
 
 def test_ranks_that_end_well_leave_the_others_alone(start, tmp_path):
-    run = start("--hosts", "a,b", "sh", "-c", f"[ $EPIC_RANK = 1 ] || {{ echo left; exit 0; }}; until [ -e {tmp_path}/on ]; do sleep 0.05; done; echo on")
+    run = start("--hosts", "a,b", "sh", "-c",
+                f"[ $EPIC_RANK = 1 ] || {{ echo left; exit 0; }}; until [ -e {tmp_path}/on ]; do sleep 0.05; done; echo on")
     assert run.lines(1) == ["[0] left\n"]
     (tmp_path / "on").touch()
     assert run.end() == (0, "[1] on\n", "")
@@ -56,6 +60,16 @@ def test_who_heeds_no_signal_is_killed_with_all_that_it_has_started(start):
     wait_until_gone(pids)
 
 
+def test_a_hangup_that_is_ignored_ends_nobody(start, tmp_path):
+    """As nohup has it."""
+    run = start("--hosts", "a", "sh", "-c", f"echo ready; until [ -e {tmp_path}/on ]; do sleep 0.05; done; echo on",
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert run.lines(1) == ["[0] ready\n"]
+    run.process.send_signal(signal.SIGHUP)
+    (tmp_path / "on").touch()
+    assert run.end() == (0, "[0] on\n", "")
+
+
 def test_other_signals_are_passed_on_and_end_nobody(start):
     run = start("--hosts", "a,b", "sh", "-c", "trap 'echo one' USR1; trap 'echo two; exit 0' USR2; echo ready; while :; do sleep 0.05; done")
     assert run.lines(2) == ["[0] ready\n", "[1] ready\n"]
@@ -88,6 +102,15 @@ def test_nothing_remains_when_ssh_is_killed(start):
     wait_until_gone(pids)
 
 
+def test_a_program_ends_with_what_has_started_it(start):
+    run = start("--hosts", "a", "sh", "-c", "echo $PPID; echo $$; exec sleep 1000")
+    agent, program = (int(run.process.stdout.readline().split()[1]) for _ in range(2))
+    os.kill(agent, signal.SIGKILL)
+    status, _, errors = run.end()
+    assert status == 255 and "epic-run: the connection to a has ended" in errors
+    wait_until_gone([program])
+
+
 def test_a_host_that_cannot_be_reached_is_named(run):
     status, _, errors = run("--hosts", "a,gone", "sleep", "1000")
     assert status == 255 and "[1] ssh: connect to host gone port 22: No route to host\n" in errors
@@ -106,9 +129,27 @@ def test_a_host_that_does_not_answer_can_be_left(start):
     wait_until_gone(pids)
 
 
+def test_a_host_that_answers_no_more_can_be_left(start):
+    """And when it is there again, nothing remains on it."""
+    run = start("--hosts", "a", "sh", "-c", "echo $PPID; echo $$; exec sleep 1000")
+    agent, program = (int(run.process.stdout.readline().split()[1]) for _ in range(2))
+    os.kill(agent, signal.SIGSTOP)
+    assert run.end(signal.SIGINT)[0] == 128 + signal.SIGINT
+    os.kill(agent, signal.SIGCONT)
+    wait_until_gone([agent, program])
+
+
+def test_hosts_that_do_not_answer_can_be_left_also_if_more_would_be_asked(start, tmp_path):
+    run = start("--hosts", "silent:20", "true")
+    while not (tmp_path / "silent.pid").exists():
+        time.sleep(0.01)
+    assert run.end(signal.SIGINT)[0] == 128 + signal.SIGINT
+
+
 def test_a_program_that_does_not_start_is_named(run, tmp_path):
     (tmp_path / "plain").touch()
-    for program, status, why in (("./nothing", 127, "there is no program './nothing' in /"), (f"{tmp_path}/plain", 126, "does not start there: Permission denied")):
+    for program, status, why in (("./nothing", 127, "there is no program './nothing' in /"),
+                                 (f"{tmp_path}/plain", 126, "does not start there: Permission denied")):
         assert run("--hosts", "a", program)[0] == status and why in run("--hosts", "a", program)[2]
     status, _, errors = run("--hosts", "a", "--wdir", "/nowhere", "true")
     assert status == 127 and "epic-run: a: there is no folder /nowhere there: make it, or say another with --wdir" in errors

@@ -175,9 +175,6 @@ class Agent:
             os.set_blocking(descriptor, False)
 
     def _signal(self, signum):
-        if signum == signal.SIGKILL:
-            self._kill_all()
-            return
         try:
             os.killpg(self._process.pid, signum)
         except OSError:

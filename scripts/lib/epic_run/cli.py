@@ -56,6 +56,7 @@ def environment(passed, manager):
 
 
 def parse(argv):
+    """Options, and behind -- the program and its arguments."""
     parser = argparse.ArgumentParser(prog="epic-run", add_help=False, allow_abbrev=False)
     parser.add_argument("--hosts")
     parser.add_argument("--group")
@@ -66,8 +67,10 @@ def parse(argv):
     parser.add_argument("--no-prefix", action="store_true")
     parser.add_argument("--softnic", help="the folder of its library, which epic-run has found")
     parser.add_argument("--no-softnic", action="store_true")
-    parser.add_argument("program", nargs="+")
-    return parser.parse_args(argv)
+    cut = argv.index("--")  # epic-run puts it in front of the program
+    args = parser.parse_args(argv[:cut])
+    args.program = argv[cut + 1:]
+    return args
 
 
 def starts(args):

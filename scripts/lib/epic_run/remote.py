@@ -30,8 +30,8 @@ def first_line():
 
 
 class Rank:
-    """Begins at once. `ssh` is a command and its options, `request` is the agent's, `say` gets messages of ours. `ended` is called with the exit status,
-    128 + n after signal n."""
+    """Begins at once. `ssh` is a command and its options, `request` is the agent's, `say` gets messages of ours. `ended` is
+    called with the exit status, 128 + n after signal n."""
 
     def __init__(self, ssh, host, request, prefix, say, ended):
         self._ssh, self._host, self._request, self._prefix, self._say = ssh, host, request, prefix, say

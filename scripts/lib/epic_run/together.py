@@ -100,7 +100,10 @@ class Ending:
         self._told = set()
         self._last = None  # the signal that was sent last
         self._steps = list(_STEPS)
-        self._previous = {signum: signal.signal(signum, self._asked) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        asks = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+            asks.append(signal.SIGHUP)
+        self._previous = {signum: signal.signal(signum, self._asked) for signum in asks}
         self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._late)
         for signum in hand_on:
             self._previous[signum] = signal.signal(signum, self._handed_on)
@@ -183,7 +186,8 @@ def variables(size, group=None):
 def run(starts, say, timeout_s=None, one_ends_all=False, hand_on=()):
     """Runs ranks 0, 1, ... to their end. `starts` has a name for each and a function that starts it: it gets a function to
     be called with the exit status, once, from any thread, and returns what has send(SIGNUM). Ctrl-C ends all; so does a rank
-    that fails if one_ends_all; signals of hand_on are passed on to all. Returns the statuses, and what ended the ranks before their time, as an exit status, or None."""
+    that fails if one_ends_all; signals of hand_on are passed on to all. Returns the statuses, and what ended the ranks before
+    their time, as an exit status, or None."""
     ended, running, statuses = queue.Queue(), set(), Statuses()
     ending = Ending(running, timeout_s, hand_on)
     ranks = {}
