@@ -19,6 +19,9 @@ def test_the_status_is_that_of_the_first_rank_that_failed(run):
     assert status == 7 and errors == "epic-run: rank 1 (b) ended with status 7; the others are ended\n"
     assert run("--hosts", "a,b", "sh", "-c", "[ $EPIC_RANK = 1 ] && kill -9 $$; exec sleep 1000")[0] == 128 + signal.SIGKILL
     assert run("--hosts", "a", "sh", "-c", "exit 3") == (3, [], "")
+    status, lines, _ = run("--hosts", "a,b", "sh", "-c", "if [ $EPIC_RANK = 1 ]; then exit 3; fi; trap 'echo later; exit 9' TERM; "
+                           "while :; do sleep 0.05; done")
+    assert status == 3 and lines in ([], ["[0] later"])  # none if it had not come so far
 
 
 def test_ranks_that_end_well_leave_the_others_alone(start, tmp_path):

@@ -1,7 +1,9 @@
 """epic-run --hosts: what ranks are told, and what is told of them."""
 
 import os
+import signal
 import subprocess
+import time
 
 import pytest
 
@@ -96,6 +98,14 @@ def test_input_comes_while_it_is_typed(start):
 def test_a_descriptor_that_is_missing_is_no_others(start, closed, output):
     run = start("--hosts", "a", "sh", "-c", "cat; echo out", through=("sh", "-c", f'exec "$@" {closed}', "sh"))
     assert run.end() == (0, output, "")
+
+
+def test_output_without_a_place_does_not_go_into_the_connection(start, tmp_path):
+    run = start("--hosts", "a", "sh", "-c", f"trap 'exit 5' USR1; seq 1000; : >{tmp_path}/ready; while :; do sleep 0.05; done",
+                through=("sh", "-c", 'exec "$@" <&- >&-', "sh"))
+    while not (tmp_path / "ready").exists():
+        time.sleep(0.01)
+    assert run.end(signal.SIGUSR1)[:2] == (5, "")
 
 
 LISTS = {"a": ["a"], "a,b": ["a", "b"], "a:2,b": ["a", "a", "b"], "a,b,a": ["a", "b", "a"], "u@a:2": ["u@a"] * 2, "10.0.0.1:1": ["10.0.0.1"],

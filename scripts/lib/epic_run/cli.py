@@ -107,5 +107,5 @@ def main(argv):
     # In the background a terminal's input is none, and its output ours as well.
     for signum in (signal.SIGTTIN, signal.SIGTTOU):
         signal.signal(signum, signal.SIG_IGN)
-    statuses, reason = together.run(ranks, say, one_ends_all=True, hand_on=(signal.SIGUSR1, signal.SIGUSR2))
-    return reason or statuses.first
+    worst, reason = together.run(ranks, say, one_ends_all=True, hand_on=(signal.SIGUSR1, signal.SIGUSR2))
+    return reason or worst  # of the first that failed, where one ends all

@@ -161,16 +161,6 @@ class Ending:
         signal.setitimer(signal.ITIMER_REAL, _NEXT_STEP_S)
 
 
-class Statuses:
-    """How ranks ended: the first that failed, and the worst."""
-
-    def __init__(self):
-        self.first = self.worst = 0
-
-    def add(self, status):
-        self.first, self.worst = self.first or status, max(self.worst, status)
-
-
 def prefixes(count):
     """What stands in front of the lines of ranks 0, 1, ..."""
     width = len(str(count - 1))
@@ -186,9 +176,9 @@ def variables(size, group=None):
 def run(starts, say, timeout_s=None, one_ends_all=False, hand_on=()):
     """Runs ranks 0, 1, ... to their end. `starts` has a name for each and a function that starts it: it gets a function to
     be called with the exit status, once, from any thread, and returns what has send(SIGNUM). Ctrl-C ends all; so does a rank
-    that fails if one_ends_all; signals of hand_on are passed on to all. Returns the statuses, and what ended the ranks before
-    their time, as an exit status, or None."""
-    ended, running, statuses = queue.Queue(), set(), Statuses()
+    that fails if one_ends_all; signals of hand_on are passed on to all. Returns the worst status, and what ended the ranks
+    before their time, as an exit status, or None: 128 + n for a signal, 124 for the timeout, a rank's own."""
+    ended, running, worst = queue.Queue(), set(), 0
     ending = Ending(running, timeout_s, hand_on)
     ranks = {}
     try:
@@ -199,7 +189,7 @@ def run(starts, say, timeout_s=None, one_ends_all=False, hand_on=()):
         while running:
             number, status = ended.get()
             running.remove(ranks[number])
-            statuses.add(status)
+            worst = max(worst, status)
             if status != 0 and running and ending.reason is None:
                 others = "the others are ended" if one_ends_all else "the others go on, Ctrl-C ends them"
                 say(f"rank {number} ({starts[number][0]}) ended with status {status}; {others}")
@@ -207,4 +197,4 @@ def run(starts, say, timeout_s=None, one_ends_all=False, hand_on=()):
                     ending.begin(status)
     finally:
         ending.over()
-    return statuses, ending.reason
+    return worst, ending.reason

@@ -49,5 +49,5 @@ def run(commands, timeout_s=None):
     timeout_s seconds were not enough. Ctrl-C ends all ranks; the status is then at least 130."""
     starts = [(host, lambda ended, command=(argv, env, prefix): together.Process(*command, ended))
               for (host, argv, env), prefix in zip(commands, together.prefixes(len(commands)))]
-    statuses, reason = together.run(starts, say, timeout_s)
-    return reason if reason == together.EXIT_TIMEOUT else max(statuses.worst, reason or 0)
+    worst, reason = together.run(starts, say, timeout_s)
+    return reason if reason == together.EXIT_TIMEOUT else max(worst, reason or 0)
