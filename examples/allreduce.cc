@@ -1,6 +1,6 @@
-// Every rank contributes a million ones; each gets the number of ranks. Start one per host, for example with
-// EPIC_RANK=0 EPIC_SIZE=4 EPIC_MANAGER=10.0.0.1:7400 ./allreduce, or on the test bed with scripts/testbed run
-// ./allreduce
+// Every rank contributes a million ones; each gets the number of ranks. One per host is started by
+// epic-run --hosts a,b,c,d --manager 10.0.0.1:7400 ./allreduce, on the test bed by scripts/testbed run
+// ./allreduce, or by hand: EPIC_RANK=0 EPIC_SIZE=4 EPIC_MANAGER=10.0.0.1:7400 ./allreduce
 #include <epic/epic.h>
 
 #include <cstdio>

@@ -20,7 +20,7 @@ mv "$work/root/opt/epic" "$work/epic"
 
 # What docs/HOST.md lists.
 for file in include/epic/epic.h include/epic/epic_c.h lib/libcommlib.so lib/pkgconfig/epic.pc lib/cmake/epic/epicConfig.cmake \
-            bin/epic-run lib/epic/softnic/libibverbs.so.1; do
+            bin/epic-run lib/epic/softnic/libibverbs.so.1 lib/epic/run/epic_run; do
   [ -e "$work/epic/$file" ] || fail "$file is not installed"
   grep -qF "$file" "$source/docs/HOST.md" || fail "docs/HOST.md does not list $file"
 done
@@ -63,6 +63,11 @@ expect_refusal env LD_LIBRARY_PATH="$work/moved/lib" "$built/pc"
 build_and_run "$work/moved"
 [ "$("$work/moved/bin/epic-run" --version)" = "softnic in $work/moved/lib/epic/softnic" ] || fail "epic-run does not find softnic"
 expect_refusal "$work/moved/bin/epic-run" --devices lo "$built/pc"
+# Without a host: `epic-run --hosts` of the tree runs a program here, and leaves nothing in the tree.
+printf '#!/bin/sh\nshift; exec sh -c "$*"\n' >"$work/ssh" && chmod +x "$work/ssh"
+out=$(EPIC_SSH=$work/ssh "$work/moved/bin/epic-run" --hosts a sh -c 'echo $EPIC_RANK $LD_LIBRARY_PATH' </dev/null)
+[ "$out" = "[0] 0 $work/moved/lib/epic/softnic" ] || fail "epic-run --hosts said: $out"
+[ -z "$(find "$work/moved" -name __pycache__)" ] || fail "epic-run --hosts has written into the installed tree"
 
 # MPICH's libraries, where cmake has found it: no program without it notices the preload.
 if [ -e "$build/mpi/lib/libepic_mpi.so" ]; then

@@ -13,7 +13,7 @@ RANKS = 4
 SECTION = "\n## From a clone to a program on N hosts\n"
 PAGE = (harness.ROOT / "docs" / "HOST.md").read_text(encoding="utf-8")
 # All of its blocks; one that is added has no name here, and nothing runs before it has.
-(INSTALL, PROGRAM, BY_PKG_CONFIG, CMAKE_LISTS, BY_CMAKE, ON_THE_BED, WHO, WITH_RDMA, WITHOUT) = re.findall(
+(INSTALL, PROGRAM, BY_PKG_CONFIG, CMAKE_LISTS, BY_CMAKE, ON_THE_BED, WHO, WITH_RDMA, WITHOUT, BY_SSH) = re.findall(
     r"^```\w+\n(.*?)^```$", PAGE.partition(SECTION)[2].partition("\n## ")[0], re.M | re.S)
 PROGRAMS = ("./sum", "build/sum")
 # Guests see the build tree, and not /tmp.
@@ -91,3 +91,11 @@ def test_the_programs_run_on_hosts_of_ones_own(beds, program):
     outputs = [guest.output for guest in guests] + outputs
     # Before it there may be warnings: exec passes variables of the tests on to guests.
     assert [output.splitlines()[-1:] for output in outputs] == [[said(rank)] for rank in range(RANKS)], outputs
+
+
+def test_all_ranks_are_started_by_ssh(beds, tmp_path):
+    """By what is installed. A command that enters a host's namespace stands in for ssh."""
+    bed = beds.get(f"star-{RANKS}", "--hosts", "softnic")
+    output = run(BY_SSH.replace("a,b,c,d", ",".join(bed.hosts)), EPIC_SSH=str(bed.shell(tmp_path)))
+    assert sorted(output.splitlines()) == [f"[{rank}] {said(rank)}" for rank in range(RANKS)]
+    bed.wait_clean()

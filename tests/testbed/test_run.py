@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from epic_testbed import procs, ranks
+from epic_run import together
+from epic_testbed import procs
 
 HOSTS = 3
 
@@ -126,7 +127,7 @@ class Sent:
 
 def test_ctrl_c_reaches_also_a_rank_that_begins_just_then():
     running, before, then = set(), Sent(), Sent()
-    ending = ranks._Ending(running, None)  # pylint: disable=protected-access
+    ending = together.Ending(running)
     try:
         ending.add(before)
         signal.raise_signal(signal.SIGINT)

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 
+from epic_run import together
+
 from . import bed as beds
 from . import bring_up, fabric, guest, net, procs, ranks, rate, topology
 from .bed import BedError, say
@@ -272,7 +274,7 @@ def run(bed, args):
         raise BedError("run needs a program: testbed run ./PROGRAM [ARGUMENT ...]")
     ranks.check(bed, hosts, args.rest[0])
     commands = []
-    for host, own in zip(hosts, ranks.variables(len(hosts), args.group)):
+    for host, own in zip(hosts, together.variables(len(hosts), args.group)):
         extra = {**own, **dict(item.partition("=")[::2] for item in args.env)}
         if host["kind"] == "rxe":
             # Its client has a signal handler and a connection of its own.
