@@ -8,8 +8,9 @@
 namespace epic {
 namespace {
 
-// A block is cut into some pieces even where it would be one message, so that combining one overlaps with the
-// transfer of the next; but not into smaller ones than these.
+// What goes along a chain is cut into some pieces even where it would be one message: ranks behind the first
+// work only when something has come. But not into smaller ones than these. Around the ring all work at once,
+// and a message costs as much as tens of KiB of data.
 constexpr uint64_t kLeastPieceBytes = 16 * 1024;
 constexpr uint64_t kPiecesAtLeast = 4;
 
@@ -60,8 +61,8 @@ void HostRing::Begin(const HostCall& call) {
   first_step_ = header.collective == Collective::kAllGather ? int64_t{n} - 1 : 0;
   block_bytes_ = block * element_bytes_;
   const uint64_t message_elements = config_.message_bytes / element_bytes_;
-  const uint64_t wanted = std::max(CeilDiv(block, message_elements),
-                                   std::min(CeilDiv(block_bytes_, kLeastPieceBytes), kPiecesAtLeast));
+  uint64_t wanted = CeilDiv(block, message_elements);
+  if (is_chain_) wanted = std::max(wanted, std::min(CeilDiv(block_bytes_, kLeastPieceBytes), kPiecesAtLeast));
   const uint64_t piece =
       CeilDiv(block, std::min(wanted, static_cast<uint64_t>(config_.most_messages / steps)));
   piece_bytes_ = piece * element_bytes_;
