@@ -33,6 +33,12 @@ kill $! 2>/dev/null
 """
 
 
+def heed_signals():
+    """As at a terminal, also where the tests run by nohup or in the background."""
+    for signum in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(signum, signal.SIG_DFL)
+
+
 class Run:
     """A run of epic-run --hosts, and what it has started."""
 
@@ -74,7 +80,7 @@ def fixture_start(tmp_path):
     runs = []
 
     def start(*argv, variables=None, **more):
-        runs.append(Run(argv, tmp_path, {**env, **(variables or {})}, **{"stdin": subprocess.DEVNULL, **more}))
+        runs.append(Run(argv, tmp_path, {**env, **(variables or {})}, **{"stdin": subprocess.DEVNULL, "preexec_fn": heed_signals, **more}))
         return runs[-1]
 
     yield start
