@@ -110,7 +110,8 @@ static void lost(void) {
   is_epics("the same later", MPI_Barrier(MPI_COMM_WORLD), "");
 }
 
-/* The program has set a deadline, and rank 1 does not call until the others have been told. */
+/* The program has set a deadline, and rank 1 does not call until the others have been told. Its own call may
+ * end well, as the others have made it, too, if it does before rank 1 hears of them; the next does not. */
 static void deadline(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   sum(MPI_COMM_WORLD);
@@ -118,7 +119,9 @@ static void deadline(void) {
     for (int r = 0; r < size; ++r)
       if (r != 1) MPI_Recv(NULL, 0, MPI_INT, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
-  is_epics("an error", MPI_Barrier(MPI_COMM_WORLD), "did not end before its deadline");
+  int error = MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1 && error == MPI_SUCCESS) error = MPI_Barrier(MPI_COMM_WORLD);
+  is_epics("an error", error, "did not end before its deadline");
   if (rank != 1) MPI_Send(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD);
 }
 
