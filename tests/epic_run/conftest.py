@@ -1,5 +1,6 @@
 """epic-run --hosts with another program in place of ssh, which starts everything on this machine. Needs no root."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -87,6 +88,11 @@ def fixture_start(tmp_path):
     for run in runs:
         run.process.kill()
         run.process.communicate()
+    for file in tmp_path.glob("*.pid"):  # a test may have stopped it
+        pid = int(file.read_text())
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if str(ssh).encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(name="run")
