@@ -16,10 +16,11 @@ sys.path.insert(0, str(REPO / "scripts" / "lib"))
 
 from epic_testbed import procs  # noqa: E402  pylint: disable=wrong-import-position
 
-# HOST COMMAND. What it starts outlives it, as it does sshd's client, and has nothing of our environment. It leaves its pid.
+# HOST COMMAND. What it starts outlives it, as it does sshd's client, and has nothing of our environment. It leaves its pid, in
+# a file that is never seen empty: several may begin at once, and any of them may be killed meanwhile.
 SSH = """#!/bin/sh
 host=$1; shift
-echo $$ >{folder}/$host.pid
+echo $$ >{folder}/$$.new && mv {folder}/$$.new {folder}/$host.pid
 case $host in
   gone) echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255;;
   bare) exit 127;;
