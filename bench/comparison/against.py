@@ -103,34 +103,38 @@ def table(figures, topology, collective, sizes, systems):
     return "\n".join(lines)
 
 
-def too_slow(figures, run):
-    """A line for each topology, collective and way that is slower than between the hosts by more than a round trip at some size."""
+def _listed(run, told):
+    """A line for each topology, collective and way, with the sizes at which told(key), {way: text or None}, has a text."""
     lines = []
     for topology in run["topologies"]:
         for collective in run["collectives"]:
             found = {}
             for size in run["sizes"][collective]:
-                for name, excess in ways(figures, (topology, collective, size), run["systems"]):
-                    if excess.too_slow():
-                        where = [] if collective == "barrier" else [size_text(size)]
-                        trips = f"{excess.trips:.1f}"
-                        found.setdefault(name, []).append(" ".join([*where, f"({trips}, unclear)" if excess.unclear() else trips]))
-            lines += [f"{collective}, {topology}, {_title(name)}: {', '.join(found[name])}" for name in _names(run["systems"])
-                      if name in found]
+                for way, text in told((topology, collective, size)).items():
+                    where = "" if collective == "barrier" else size_text(size)
+                    found.setdefault(way, []).extend([f"{where} {text}".strip()] if text is not None else [])
+            for way, texts in found.items():
+                if texts:
+                    name = f"{collective}, {topology}" + (f", {way}" if way else "")
+                    lines.append(f"{name}: {', '.join(texts)}".removesuffix(": "))
     return lines
 
 
-def _not_judged(figures, run):
-    """Of what there is no figure, so that it is not taken for as fast."""
-    missing = []
-    for topology in run["topologies"]:
-        for collective in run["collectives"]:
-            for size in run["sizes"][collective]:
-                judged = [excess for _, excess in ways(figures, (topology, collective, size), run["systems"])
-                          if measured.SYSTEMS[excess.system].can(collective)]
-                if not all(judged):
-                    missing.append(f"{collective}, {topology}" + ("" if collective == "barrier" else f", {size_text(size)}"))
-    return missing
+def too_slow(figures, run):
+    """What is slower than between the hosts by more than a round trip, and by how many."""
+    def told(excess):
+        if not excess.too_slow():
+            return None
+        return f"({excess.trips:.1f}, unclear)" if excess.unclear() else f"{excess.trips:.1f}"
+    return _listed(run, lambda key: {_title(way): told(excess) for way, excess in ways(figures, key, run["systems"])})
+
+
+def not_judged(figures, run):
+    """What has no figure, so that it is not taken for as fast."""
+    def told(key):
+        judged = [bool(excess) for _, excess in ways(figures, key, run["systems"]) if measured.SYSTEMS[excess.system].can(key[1])]
+        return {"": None if all(judged) else ""}
+    return _listed(run, told)
 
 
 def markdown(figures, run):
@@ -142,11 +146,13 @@ def markdown(figures, run):
         for collective in run["collectives"]:
             lines += [f"### {collective}, {topology}, against the hosts", "",
                       table(figures, topology, collective, run["sizes"][collective], run["systems"]), ""]
-    slow = too_slow(figures, run)
+    slow, missing = too_slow(figures, run), not_judged(figures, run)
     if slow:
         lines += ["Slower than between the hosts by more than one round trip (by how many):", "", *(f"- {line}" for line in slow)]
-    else:
+    elif not missing:
         lines += ["Nothing is slower than between the hosts by more than one round trip."]
-    if missing := _not_judged(figures, run):
-        lines += ["", "Not judged, for want of a figure: " + "; ".join(missing) + "."]
+    else:
+        lines += ["Nothing of what was judged is slower than between the hosts by more than one round trip."]
+    if missing:
+        lines += ["", "Not judged, for want of a figure:", "", *(f"- {line}" for line in missing)]
     return "\n".join(lines)

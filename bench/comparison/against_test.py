@@ -70,12 +70,15 @@ class AgainstTest(unittest.TestCase):
     def test_what_has_no_figure_is_not_taken_for_fast(self):
         self.run["sizes"]["allreduce"] = [1024, 8]
         self.assertEqual(self.rows("allreduce")["8 B"], ["–"] * 4)
-        self.assertIn("Not judged, for want of a figure: allreduce, star-4, 8 B.", against.markdown(self.figures, self.run))
+        self.assertEqual(against.not_judged(self.figures, self.run), ["allreduce, star-4: 8 B"])
         # A round in which the hosts' Barrier failed has no measure.
         del self.figures.times[STAR, "barrier", 4, "hosts"]
         self.assertIn("A round trip on star-4: –.", against.markdown(self.figures, self.run))
         self.assertEqual(self.slow(), [])
-        self.assertIn("allreduce, star-4, 1 KB; allreduce, star-4, 8 B; barrier, star-4.", against.markdown(self.figures, self.run))
+        self.assertEqual(against.not_judged(self.figures, self.run), ["allreduce, star-4: 1 KB, 8 B", "barrier, star-4"])
+        text = against.markdown(self.figures, self.run)
+        self.assertIn("Nothing of what was judged is slower", text)
+        self.assertIn("\n- allreduce, star-4: 1 KB, 8 B\n- barrier, star-4", text)
 
     def test_without_the_default_mode_the_best_of_the_others_is_judged(self):
         self.run["systems"] = [OTHER, "hosts"]
