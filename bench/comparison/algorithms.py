@@ -9,8 +9,9 @@ DOUBLING, RING = "hosts-doubling", "hosts-ring"
 # Bytes of data that one message of doubling holds at most (docs/PROTOCOL.md, section 11.5): above it a call is several.
 MOST = 32704
 FEW = 8  # ranks, up to which the table's first column counts
-# Bytes of all parts together, and calls of each in a round.
-SIZES = {1 << 10: 200, 2 << 10: 200, 4 << 10: 200, 8 << 10: 200, 12 << 10: 100, 16 << 10: 100, 24 << 10: 100, MOST: 100}
+# Bytes of all parts together, and calls of each in a round: as many as there are from one trial of how to wait to the next
+# (commlib/core/wait_trials.h), so that no size is waited for only as another one was.
+SIZES = dict.fromkeys((1 << 10, 2 << 10, 4 << 10, 8 << 10, 12 << 10, 16 << 10, 24 << 10, MOST), 256)
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "reducescatter", "allgather")
 _ROW = re.compile(r"Row\{Collective::k(\w+), (\d+), (\d+)\}")
 
