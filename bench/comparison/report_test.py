@@ -38,6 +38,20 @@ class ReportTest(unittest.TestCase):
         self.run["systems"] = ["epic1", "hosts", "openmpi", "links"]
         self.assertEqual(self.rows()["1 MB"], ["9.00 ms", "8.00 ms", "12 ms", "4.00 ms", "1.33", "1.33", "1.50", "0.50"])
 
+    def test_the_ring_with_registered_memory_has_a_bound_of_its_own(self):
+        for number in range(5):
+            self.figures.add(*KEY, "hosts-ring", number, {1 << 20: 8000})
+            self.figures.add(*KEY, "hosts-ring-registered", number, {1 << 20: 5000})
+            self.figures.add(*KEY, "links", number, {1 << 20: 4000})
+        self.run["systems"] = ["hosts-ring", "hosts-ring-registered", "links"]
+        text = report.markdown(self.figures, self.run)
+        self.assertIn("| between hosts, ring, of bound by all links at once | between hosts, ring, registered, of bound by all links at once |",
+                      text)
+        self.assertEqual(self.rows()["1 MB"], ["8.00 ms", "5.00 ms", "4.00 ms", "0.50", "0.80"])
+
+    def test_every_system_has_a_colour(self):
+        self.assertEqual(set(report.COLOURS), set(report.SYSTEMS))
+
     def test_an_mpi_on_epic_stands_beside_its_own_and_has_a_least_size(self):
         for number in range(5):
             self.figures.add(*KEY, "openmpi-epic", number, {4096: 200, 1 << 20: 8000})

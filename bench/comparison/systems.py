@@ -29,6 +29,7 @@ PROGRAMS = ROOT / "build" / "comparison"
 PERF = epic_ranks.BUILD / "bench" / "epic-perf"
 TIMEOUT_S = 300
 CONGESTION = "cubic"
+LACKING_ARGUMENT = "--operations=sum,min,max"
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "reducescatter", "allgather", "barrier")
 
 
@@ -46,17 +47,19 @@ def build_programs():
 
 
 class Bed:
-    """A test bed of one shape. kind is "switches" (our daemons, hosts on softnic or rdma_rxe) or "bridges" (a Linux
-    bridge in each switch, plain hosts with the offloads that a veth has by itself). rate: of every link, as `testbed up`
-    takes it; without one it is what the processors make of it."""
+    """A test bed of one shape. kind is "switches" (our daemons, hosts on softnic or rdma_rxe), "lacking" (the same, with
+    switches that cannot multiply) or "bridges" (a Linux bridge in each switch, plain hosts with the offloads that a veth has
+    by itself). rate: of every link, as `testbed up` takes it; without one it is what the processors make of it. Ranks run on
+    the first hosts."""
 
-    def __init__(self, shape, kind, hosts="softnic", rate=None, prefix="cmp"):
+    def __init__(self, shape, kind, hosts="softnic", rate=None, prefix="cmp", ranks=RANKS):
         self.name = f"{prefix}{kind[0]}{shape.replace('-', '')}"
         self.kind = kind
         options = ("--bridge", "--hosts", "none") if kind == "bridges" else ("--hosts", hosts, "--build", epic_ranks.BUILD)
+        options += (f"--engine-arg={LACKING_ARGUMENT}",) if kind == "lacking" else ()
         options += ("--rate", rate) if rate else ()
         epic_ranks.testbed("up", shape, "--name", self.name, *options)
-        self.hosts = epic_ranks.hosts_of(self.name)[:RANKS]
+        self.hosts = epic_ranks.hosts_of(self.name)[:ranks]
         self.addresses = [epic_ranks.node_of(self.name, host)["address"] for host in self.hosts]
         if kind == "bridges":
             net.set_offloads(f"epic-{self.name}-", "tx on tso on gso on")
@@ -112,14 +115,37 @@ class Epic:
         calls = ",".join(f"{max(size, 4)}:{n}" for size, n in sizes.items())
         results = epic_ranks.run_ranks(
             bed.name, bed.hosts,
-            lambda rank: [PERF, "--group", f"compare{Epic.groups}", "--rank", rank, "--size", RANKS, *self.path,
+            lambda rank: [PERF, "--group", f"compare{Epic.groups}", "--rank", rank, "--size", len(bed.hosts), *self.path,
                           "--collective", collective, "--calls", calls, "--json"],
             TIMEOUT_S)
         if any(result.status != 0 for result in results):
             raise Failed(f"{self.name}, {collective}: "
                          + "\n".join(result.output for result in results if result.status != 0))
-        rows = json.loads(results[0].output)["results"]
+        rows = self._rows(collective, results[0].output)
         return {size: row["out_of_place"]["time_us"] for size, row in zip(sizes, rows, strict=True)}
+
+    def _rows(self, _collective, output):
+        return json.loads(output)["results"]
+
+
+class Lacking(Epic):
+    """Products in a group with switches that cannot multiply: the group has its tree, and these calls go between the hosts."""
+
+    def __init__(self, name):
+        super().__init__(name, "--path", "auto", "--op", "prod")
+        self.bed_kind = "lacking"
+
+    def can(self, collective):
+        return collective in ("allreduce", "reduce", "reducescatter")
+
+    def _rows(self, collective, output):
+        # What epic-perf says of a group without a tree comes first.
+        told = json.loads(output[output.index("{\n"):output.rindex("}") + 1])
+        for row in told["results"]:
+            why = row.get("path_reason", "")
+            if row["path"] != "hosts" or "operation product is not in" not in why:
+                raise Failed(f"{self.name}, {collective}: by the {row['path']}, {why or 'without a reason'}")
+        return told["results"]
 
 
 class Link:
@@ -270,7 +296,9 @@ SYSTEMS = {
     **{f"epic{mode}": Epic(f"mode {modes.numeral(mode)}", "--path", "network", "--mode", mode) for mode in modes.NUMBERS},
     "hosts": Epic("between hosts", "--path", "hosts"),
     "hosts-ring": Epic("between hosts, ring", "--path", "hosts", "--algorithm", "ring"),
+    "hosts-ring-registered": Epic("between hosts, ring, registered", "--path", "hosts", "--algorithm", "ring", "-R", "1"),
     "hosts-doubling": Epic("between hosts, doubling", "--path", "hosts", "--algorithm", "doubling"),
+    "hosts-lacking": Lacking("between hosts, for want of an operation"),
     "link": Link("bound by a pair's link", 1),
     "links": Link("bound by all links at once", RANKS),
     "openmpi": Mpi("OpenMPI, bridges", "openmpi", "bridges"),
@@ -283,7 +311,7 @@ SYSTEMS = {
 # An MPI on EPIC, and the same without.
 ON_EPIC = {"openmpi-epic": "openmpi", "mpich-epic": "mpich"}
 # What is measured unless one says otherwise: hosts choose between their algorithms by themselves.
-USUAL = tuple(name for name in SYSTEMS if name not in ("hosts-ring", "hosts-doubling", *ON_EPIC))
+USUAL = tuple(name for name in SYSTEMS if not name.startswith("hosts-") and name not in ON_EPIC)
 
 
 def version_lines(names, rate=None):
@@ -303,6 +331,12 @@ def version_lines(names, rate=None):
     if {"link", "links"} & set(names):
         lines.append("bounds: what must cross each host's link between hosts (an AllReduce: 2(n - 1)/n of its size), at the rate of "
                      f"ib_send_bw -e with {Link.MESSAGE} bytes over the same links; a pair alone has both processors for itself")
+    if "hosts-ring-registered" in names:
+        lines.append("registered: the ranks' memory once, before the clock starts (epic-perf -R 1), as ib_send_bw's is; else each large call "
+                     "registers its own")
+    if "hosts-lacking" in names:
+        lines.append("for want of an operation: products (epic-perf -o prod) in a group with path auto, whose switches run with "
+                     f"{LACKING_ARGUMENT}; the others sum")
     if any(SYSTEMS[name].bed_kind == "bridges" for name in names):
         lines.append("bridges: Linux bridges, veths with tx, tso and gso on, as they are by themselves")
         if rate:

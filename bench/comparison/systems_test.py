@@ -29,7 +29,7 @@ class RunTest(unittest.TestCase):
             os.close(reader)
 
 
-class EpicTest(unittest.TestCase):
+class Ranks:
     BED = types.SimpleNamespace(name="bed", hosts=["h1", "h2"])
 
     def ranks_that_say(self, status, output):
@@ -42,6 +42,8 @@ class EpicTest(unittest.TestCase):
 
         return mock.patch.object(systems.epic_ranks, "run_ranks", run_ranks)
 
+
+class EpicTest(Ranks, unittest.TestCase):
     def test_all_sizes_are_one_run_and_each_has_its_own_time(self):
         # Of one byte there is no call: an element has four. A size's row has the bytes that were possible.
         rows = [{"size": 4, "out_of_place": {"time_us": us}} for us in (7.0, 8.0, 9.0)]
@@ -53,10 +55,63 @@ class EpicTest(unittest.TestCase):
             self.assertEqual(argv[argv.index("--rank") + 1], str(rank))
             self.assertEqual(argv[argv.index("--calls") + 1], "4:200,4:100,1048576:15")
             self.assertEqual(argv[argv.index("--mode") + 1], "2")
+            self.assertEqual(argv[argv.index("--size") + 1], str(len(self.BED.hosts)))
+
+    def test_memory_is_registered_once_only_where_the_name_says_so(self):
+        rows = json.dumps({"results": [{"size": 4, "out_of_place": {"time_us": 7.0}}]})
+        for name in ("hosts-ring", "hosts-ring-registered"):
+            with self.ranks_that_say(0, rows):
+                systems.SYSTEMS[name].time(self.BED, "allreduce", {4: 1})
+            argv = self.asked[0][0]
+            self.assertEqual([argv[argv.index(option) + 1] for option in ("--path", "--algorithm")], ["hosts", "ring"])
+            self.assertEqual("-R 1" in " ".join(argv), name == "hosts-ring-registered")
 
     def test_a_rank_that_fails_says_what_it_said(self):
         with self.ranks_that_say(1, "why not"), self.assertRaisesRegex(systems.Failed, "EPIC mode II, reduce: why not"):
             systems.Epic("mode II", "--mode", 2).time(self.BED, "reduce", {4: 1})
+
+
+class LackingTest(Ranks, unittest.TestCase):
+    WHY = "operation product is not in root (version 0.1.0)"
+
+    def time(self, **row):
+        told = "epic: group compare1: hosts: {operation}\n" + json.dumps({"results": [{"out_of_place": {"time_us": 7.5}} | row]}, indent=2)
+        with self.ranks_that_say(0, told + "\n"):
+            return systems.SYSTEMS["hosts-lacking"].time(self.BED, "reduce", {8: 200})
+
+    def test_calls_between_the_hosts_for_want_of_an_operation_have_a_time(self):
+        self.assertEqual(self.time(path="hosts", path_reason=self.WHY), {8: 7.5})
+        argv = self.asked[0][0]
+        self.assertEqual([argv[argv.index(option) + 1] for option in ("--path", "--op")], ["auto", "prod"])
+
+    def test_calls_that_went_another_way_or_for_another_reason_have_none(self):
+        for row in ({"path": "network"}, {"path": "hosts"}, {"path": "hosts", "path_reason": "no tree"}):
+            with self.subTest(row), self.assertRaisesRegex(systems.Failed, f"want of an operation, reduce: by the {row['path']}, "):
+                self.time(**row)
+
+    def test_only_what_reduces_can_lack_an_operation(self):
+        self.assertEqual([c for c in systems.COLLECTIVES if systems.SYSTEMS["hosts-lacking"].can(c)],
+                         ["allreduce", "reduce", "reducescatter"])
+
+
+class BedTest(unittest.TestCase):
+    def up(self, *args, **more):
+        """The command by which a bed comes up."""
+        bed = systems.epic_ranks
+        with mock.patch.object(bed, "testbed") as testbed, mock.patch.object(bed, "hosts_of", lambda _: [f"h{i}" for i in range(16)]), \
+                mock.patch.object(bed, "node_of", lambda _, host: {"address": host}), mock.patch.object(systems.net, "set_offloads"):
+            self.bed = systems.Bed(*args, **more)
+        return testbed.call_args.args
+
+    def test_only_switches_that_are_to_lack_an_operation_do(self):
+        for kind, lacking in (("switches", False), ("lacking", True), ("bridges", False)):
+            self.assertEqual("--engine-arg=--operations=sum,min,max" in self.up("star-4", kind), lacking)
+
+    def test_ranks_are_on_the_first_hosts(self):
+        self.up("tree-21-4", "switches")
+        self.assertEqual(self.bed.hosts, ["h0", "h1", "h2", "h3"])
+        self.up("star-16", "switches", ranks=16)
+        self.assertEqual(len(self.bed.hosts), 16)
 
 
 class MpiOnEpicTest(unittest.TestCase):

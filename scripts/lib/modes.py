@@ -34,7 +34,14 @@ def read(table=TABLE):
     return [Mode(numbers[row[0]], row) for row in _ROW.findall(text)]
 
 
+def default(table=TABLE):
+    """The number of the mode that a group has unless somebody chooses."""
+    text = table.read_text(encoding="utf-8")
+    return enumerators(text)[re.search(r"kDefaultMode = Mode::k(\w+);", text).group(1)]
+
+
 ALL = read()
+DEFAULT = default()
 NUMBERS = tuple(mode.number for mode in ALL)
 BY_NUMBER = {mode.number: mode for mode in ALL}
 CHOICE = ", ".join(f"{mode.number} ({mode.numeral}, {mode.name})" for mode in ALL)

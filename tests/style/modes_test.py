@@ -37,6 +37,7 @@ def test_the_enumeration_the_table_and_the_messages_have_the_same_modes():
     numbers = modes.enumerators(modes.TABLE.read_text(encoding="utf-8"))
     rows = {mode.enumerator: mode.number for mode in modes.ALL}
     assert rows == numbers, "each mode has a row of protocol/modes.h, as scripts/lib/modes.py reads them"
+    assert modes.DEFAULT in modes.NUMBERS
     proto = (ROOT / "proto" / "switch.proto").read_text(encoding="utf-8")
     of_messages = {name: int(number) for name, number in re.findall(r"^  (MODE_\w+) = (\d+);", proto, re.M)}
     assert of_messages == {"MODE_UNSPECIFIED": 0} | {mode.proto: mode.number for mode in modes.ALL}

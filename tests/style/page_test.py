@@ -1,5 +1,6 @@
 """What programs write into pages takes the place of what they wrote before, and of nothing else."""
 import pathlib
+import re
 import sys
 
 import pytest
@@ -36,3 +37,16 @@ def test_a_page_without_a_place_for_it_is_an_error():
         page.put(PAGE, "c", "new")
     with pytest.raises(ValueError, match="end of a"):
         page.put(PAGE.replace("<!-- end of a -->", ""), "a", "new")
+
+
+def test_marks_name_the_command_that_fills_them():
+    found = 0
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        for name, command in re.findall(r"<!-- ([\w-]+): written by ([^>]*) -->", text):
+            found += 1
+            page.put(text, name, "")  # its end is there
+            assert (ROOT / command.split()[0]).is_file(), f"{path.name}, {name}: no such program"
+            into = re.search(r"--write-page ([\w-]+)", command)
+            assert into is None or into[1] == name, f"{path.name}, {name}: '{command}' writes to {into[1]}"
+    assert found > 0
