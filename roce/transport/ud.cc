@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "roce/icrc.h"
 #include "roce/transport/message.h"
@@ -58,7 +59,9 @@ ModifyResult UdQueuePair::Modify(QpState to, std::optional<uint32_t> qkey, std::
   if ((to == QpState::kInit && !qkey) || (to_rts && !sq_psn)) return ModifyResult::kMissingAttribute;
   if ((qkey && to != QpState::kInit) || (sq_psn && !to_rts)) return ModifyResult::kAttributeNotNow;
   if (to == QpState::kReset) {
-    *this = UdQueuePair(config_);
+    UdQueuePair fresh(config_);
+    fresh.groups_ = std::move(groups_);
+    *this = std::move(fresh);
     return ModifyResult::kOk;
   }
   if (qkey) qkey_ = *qkey;

@@ -50,7 +50,8 @@ class UdQueuePair {
   ModifyResult Modify(QpState to, std::optional<uint32_t> qkey = {}, std::optional<Psn> sq_psn = {});
   QpState state() const { return state_; }
 
-  // Receive what is sent to a multicast address. False if it is none, or for the 17th.
+  // Receive what is sent to a multicast address, from now on and also after a RESET. False if it is none, or
+  // for the 17th.
   bool Attach(Ip group);
   // False if it was not attached.
   bool Detach(Ip group);

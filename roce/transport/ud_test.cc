@@ -13,11 +13,15 @@ namespace {
 constexpr uint32_t kQkey = 0x11111111;
 constexpr Ipv4 kGroup{0xef010101};  // 239.1.1.1
 
-UdQueuePair Ready(Ipv4 ip, Qpn qpn) {
-  UdQueuePair qp({.local_ip = ip, .local_qpn = qpn, .mtu = 256});
+void MakeReady(UdQueuePair& qp) {
   EXPECT_EQ(qp.Modify(QpState::kInit, kQkey), ModifyResult::kOk);
   EXPECT_EQ(qp.Modify(QpState::kRtr), ModifyResult::kOk);
   EXPECT_EQ(qp.Modify(QpState::kRts, {}, Psn(7)), ModifyResult::kOk);
+}
+
+UdQueuePair Ready(Ipv4 ip, Qpn qpn) {
+  UdQueuePair qp({.local_ip = ip, .local_qpn = qpn, .mtu = 256});
+  MakeReady(qp);
   return qp;
 }
 
@@ -93,6 +97,20 @@ TEST_F(UdTest, Multicast) {
   to_.Detach(kGroup);
   SendTo({kGroup, {}, kQkey});
   EXPECT_EQ(to_.counters().not_ours, 1u);
+}
+
+TEST_F(UdTest, MembershipsOutliveAReset) {
+  ASSERT_TRUE(to_.Attach(kGroup));
+  ASSERT_EQ(to_.Modify(QpState::kReset), ModifyResult::kOk);
+  EXPECT_TRUE(to_.IsAttached(kGroup));
+  SendTo({kGroup, {}, kQkey});
+  EXPECT_EQ(to_.counters().bad_state, 1u);
+  MakeReady(to_);
+  ASSERT_EQ(to_.PostRecv({.sges = OneSge(1000, 200, 1)}), PostResult::kOk);
+  SendTo({kGroup, {}, kQkey});
+  Completion c;
+  EXPECT_TRUE(to_.NextCompletion(&c));
+  EXPECT_TRUE(to_.Detach(kGroup));
 }
 
 TEST_F(UdTest, AQkeyWithTheTopBitStandsForOurOwn) {
