@@ -248,7 +248,7 @@ int Query(ibv_qp* base, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
   *attr = qp.attr;
   AdapterOf(base->context).Do([&](Nic& nic) {
     attr->qp_state = static_cast<ibv_qp_state>(nic.state(qp.init.qpn));
-    if (!qp.is_ud()) attr->sq_draining = attr->qp_state == IBV_QPS_SQD && !nic.sq_drained(qp.init.qpn);
+    attr->sq_draining = attr->qp_state == IBV_QPS_SQD && !nic.sq_drained(qp.init.qpn);
   });
   base->state = attr->cur_qp_state = attr->qp_state;
   attr->cap = qp.cap;
