@@ -44,14 +44,20 @@ std::array<uint8_t, kGrhBytes> HeaderOf(const Packet& packet) {
   return header;
 }
 
+// With a shared receive queue, the queue pair holds one receive at most.
+UdConfig Normal(UdConfig config) {
+  if (config.shared_receives) config.recv_depth = 1;
+  return config;
+}
+
 }  // namespace
 
 UdQueuePair::UdQueuePair(const UdConfig& config)
-    : config_(config),
+    : config_(Normal(config)),
       sends_(config.send_depth),
       inline_bytes_(size_t{config.send_depth} * config.max_inline_bytes),
-      recvs_(config.recv_depth),
-      completions_(size_t{config.send_depth} + config.recv_depth) {}
+      recvs_(config_.recv_depth),
+      completions_(size_t{config.send_depth} + config_.recv_depth) {}
 
 ModifyResult UdQueuePair::Modify(QpState to, std::optional<uint32_t> qkey, std::optional<Psn> sq_psn) {
   if (!IsTransition(state_, to)) return ModifyResult::kBadTransition;
@@ -129,7 +135,7 @@ PostResult UdQueuePair::PostSend(const SendWr& wr) {
 
 PostResult UdQueuePair::PostRecv(const RecvWr& wr) {
   if (state_ == QpState::kReset) return PostResult::kBadState;
-  if (!IsWellFormed(wr)) return PostResult::kInvalid;
+  if (config_.shared_receives || !IsWellFormed(wr)) return PostResult::kInvalid;
   if (recvs_.full() || !HasRoom()) return PostResult::kFull;
   recvs_.grow().Take(wr);
   if (state_ == QpState::kErr) FlushRecvs();
@@ -150,7 +156,7 @@ void UdQueuePair::OnPacket(const Packet& packet, Memory& memory) {
   if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kErr)
     return void(++counters_.bad_state);
   if (packet.deth.qkey != qkey_) return void(++counters_.bad_qkey);
-  if (recvs_.empty()) return void(++counters_.no_recv);
+  if (!HasReceive(memory)) return void(++counters_.no_recv);
   const RecvWr& recv = recvs_.front();
   const uint64_t bytes = kGrhBytes + packet.payload.size();
   if (bytes > recv.sges.bytes()) return void(++counters_.too_long);
@@ -171,6 +177,14 @@ void UdQueuePair::OnPacket(const Packet& packet, Memory& memory) {
   state_ = QpState::kErr;
   FlushSends();
   FlushRecvs();
+}
+
+bool UdQueuePair::HasReceive(Memory& memory) {
+  if (!recvs_.empty()) return true;
+  if (!config_.shared_receives || !HasRoom()) return false;
+  const std::optional<RecvWr> wr = memory.TakeSharedReceive();
+  if (wr) recvs_.grow().Take(*wr);
+  return wr.has_value();
 }
 
 bool UdQueuePair::Emit(const SendEntry& entry, Memory& memory, PacketSink& sink) {

@@ -28,6 +28,9 @@ struct UdConfig {
   uint32_t send_depth = 64;
   uint32_t recv_depth = 64;
   uint32_t max_inline_bytes = 64;
+  // Receives come from a shared receive queue, as QpConfig says. One that is too short for the datagram stays
+  // with the queue pair for the next.
+  bool shared_receives = false;
   uint8_t tos = 0;
 };
 
@@ -87,6 +90,7 @@ class UdQueuePair {
 
   bool IsForUs(const Packet& packet) const;
   bool HasRoom(size_t ahead = 0) const;
+  bool HasReceive(Memory& memory);
   bool Emit(const SendEntry& entry, Memory& memory, PacketSink& sink);
   void FlushSends();
   void FlushRecvs();

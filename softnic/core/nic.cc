@@ -84,7 +84,8 @@ void Nic::CreateQp(const QpInit& init) {
                           .mtu = mtu_,
                           .send_depth = init.send_depth,
                           .recv_depth = init.recv_depth,
-                          .max_inline_bytes = init.max_inline_bytes});
+                          .max_inline_bytes = init.max_inline_bytes,
+                          .shared_receives = init.srq.has_value()});
     }
     return QueuePair({.local_ip = ip_,
                       .local_qpn = init.qpn,

@@ -67,7 +67,7 @@ struct QpInit {
   Qpn qpn{};  // the caller sees to it that it is free
   uint32_t pd = 0;
   uint32_t send_cq = 0, recv_cq = 0;
-  std::optional<uint32_t> srq;  // not for UD
+  std::optional<uint32_t> srq;
   uint32_t send_depth = 1, recv_depth = 1;
   uint32_t max_inline_bytes = 0;
 };

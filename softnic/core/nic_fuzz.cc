@@ -128,6 +128,7 @@ class Trial final : private Choices {
 
   void Close(End& end) {
     end.exists = false;
+    if (end.type == QpType::kUd) end.shared = !end.shared;  // when it is opened again
     nic_.DestroyQp(end.qpn);
     windows_.OnDestroyed(end.qpn);
     ForgetBuffers(end);

@@ -19,7 +19,8 @@ constexpr uint32_t kPd = 1, kQkey = 5, kBytes = 100, kHalf = 1 << 10;
 
 // Two UD queue pairs of one adapter.
 struct Pair {
-  Pair() {
+  explicit Pair(bool shared = false) {
+    if (shared) srq = nic.CreateSrq(8);
     key = *nic.memory().Register(kPd, bytes.data(), 0, bytes.size(), {.local_write = true});
     for (const Qpn qpn : {from, to}) {
       nic.CreateQp({.type = QpType::kUd,
@@ -27,6 +28,7 @@ struct Pair {
                     .pd = kPd,
                     .send_cq = cq,
                     .recv_cq = cq,
+                    .srq = shared && qpn == to ? std::optional(srq) : std::nullopt,
                     .send_depth = 16,
                     .recv_depth = 16});
       Change(qpn, QpState::kInit, kQkey);
@@ -63,7 +65,7 @@ struct Pair {
 
   std::vector<uint8_t> bytes = std::vector<uint8_t>(2 * kHalf);
   Nic nic{kIp, 1024, roce::Policy{}};
-  uint32_t key = 0, cq = nic.CreateCq(64);
+  uint32_t key = 0, cq = nic.CreateCq(64), srq = 0;
   Qpn from{16}, to{17};
   roce::testing::KeepingSink sink;
 };
@@ -92,6 +94,25 @@ TEST(NicUdTest, ADrainedQueueIsTold) {
   EXPECT_FALSE(t.nic.sq_drained(t.from));
   t.Change(t.from, QpState::kSqd);
   EXPECT_EQ(t.Events(), Events{Event::Kind::kSqDrained});
+}
+
+TEST(NicUdTest, WithASharedReceiveQueue) {
+  using Events = std::vector<Event::Kind>;
+  Pair t(/*shared=*/true);
+  EXPECT_EQ(t.nic.PostRecv(t.to, t.Recv(1)), PostResult::kInvalid);
+  for (uint64_t id = 1; id <= 2; ++id) ASSERT_EQ(t.nic.PostSrqRecv(t.srq, t.Recv(id)), PostResult::kOk);
+  t.nic.SetSrqLimit(t.srq, 2);
+  ASSERT_EQ(t.Send(3), PostResult::kOk);
+  t.Settle();
+  const std::vector<Work> works = t.Poll();
+  ASSERT_EQ(works.size(), 2u);
+  EXPECT_EQ(works[1].completion.wr_id, 1u);
+  EXPECT_TRUE(works[1].is_ud);
+  EXPECT_EQ(t.Events(), Events{Event::Kind::kSrqLimitReached});
+  for (int i = 0; i < 2; ++i) t.Change(t.to, QpState::kErr);
+  EXPECT_EQ(t.Events(), Events{Event::Kind::kLastWqeReached}) << "once";
+  t.Change(t.from, QpState::kErr);
+  EXPECT_EQ(t.Events(), Events{}) << "it has receives of its own";
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ bool Fits(const ibv_pd& pd, const ibv_qp_init_attr& init) {
   return cap.max_send_wr <= kMaxQpWr && cap.max_recv_wr <= kMaxQpWr && cap.max_send_sge <= roce::kMaxSge &&
          cap.max_recv_sge <= roce::kMaxSge && cap.max_inline_data <= kMaxInline && init.send_cq != nullptr &&
          is_here(init.send_cq) && init.recv_cq != nullptr && is_here(init.recv_cq) &&
-         (init.srq == nullptr || (init.qp_type != IBV_QPT_UD && is_here(init.srq)));
+         (init.srq == nullptr || is_here(init.srq));
 }
 
 // Who uses what, so that nothing goes before its user.
