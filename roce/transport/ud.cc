@@ -61,9 +61,12 @@ UdQueuePair::UdQueuePair(const UdConfig& config)
 
 ModifyResult UdQueuePair::Modify(QpState to, std::optional<uint32_t> qkey, std::optional<Psn> sq_psn) {
   if (!IsTransition(state_, to)) return ModifyResult::kBadTransition;
+  const bool begins = state_ == QpState::kReset && to == QpState::kInit;
   const bool to_rts = state_ == QpState::kRtr && to == QpState::kRts;
-  if ((to == QpState::kInit && !qkey) || (to_rts && !sq_psn)) return ModifyResult::kMissingAttribute;
-  if ((qkey && to != QpState::kInit) || (sq_psn && !to_rts)) return ModifyResult::kAttributeNotNow;
+  const bool drains = state_ == QpState::kRts && to == QpState::kSqd;
+  if ((begins && !qkey) || (to_rts && !sq_psn)) return ModifyResult::kMissingAttribute;
+  const bool takes_qkey = to != QpState::kReset && to != QpState::kErr && !drains;
+  if ((qkey && !takes_qkey) || (sq_psn && !to_rts)) return ModifyResult::kAttributeNotNow;
   if (to == QpState::kReset) {
     UdQueuePair fresh(config_);
     fresh.groups_ = std::move(groups_);

@@ -48,8 +48,9 @@ class UdQueuePair {
  public:
   explicit UdQueuePair(const UdConfig& config);
 
-  // To INIT with the Q_Key that arriving datagrams must have; to RTS with the first PSN. Other transitions
-  // take neither. A send error leads to SQE, from where RTS goes on.
+  // From RESET to INIT with the Q_Key that arriving datagrams must have, which may be another one later: in
+  // all transitions, or in none, but for those to RESET and ERR and from RTS to SQD. From RTR to RTS with the
+  // first PSN. A send error leads to SQE, from where RTS goes on.
   ModifyResult Modify(QpState to, std::optional<uint32_t> qkey = {}, std::optional<Psn> sq_psn = {});
   QpState state() const { return state_; }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "roce/transport/transport_testing.h"
@@ -133,6 +134,30 @@ TEST_F(UdTest, ASendErrorLeadsToSqeAndBack) {
   EXPECT_EQ(from_.state(), QpState::kSqe);
   EXPECT_EQ(from_.Modify(QpState::kRts), ModifyResult::kOk);
   EXPECT_EQ(SendTo({kRemoteIp, kRemoteQpn, kQkey}).head.bth.psn, Psn(7));
+}
+
+TEST_F(UdTest, TheQkeyMayChange) {
+  UdQueuePair qp({.local_ip = kLocalIp, .local_qpn = kLocalQpn});
+  const auto modify = [&](QpState to, std::optional<Psn> psn = {}) { return qp.Modify(to, kQkey, psn); };
+  for (const QpState to : {QpState::kInit, QpState::kInit, QpState::kRtr})
+    EXPECT_EQ(modify(to), ModifyResult::kOk);
+  EXPECT_EQ(qp.Modify(QpState::kRtr), ModifyResult::kBadTransition);
+  EXPECT_EQ(modify(QpState::kRts, Psn(1)), ModifyResult::kOk);
+  EXPECT_EQ(modify(QpState::kRts), ModifyResult::kOk);
+  EXPECT_EQ(modify(QpState::kSqd), ModifyResult::kAttributeNotNow);
+  EXPECT_EQ(qp.Modify(QpState::kSqd), ModifyResult::kOk);
+  EXPECT_EQ(modify(QpState::kSqd), ModifyResult::kOk);
+  EXPECT_EQ(modify(QpState::kRts), ModifyResult::kOk);
+  for (const QpState to : {QpState::kErr, QpState::kReset})
+    EXPECT_EQ(modify(to), ModifyResult::kAttributeNotNow);
+  // It holds for the next datagram.
+  ASSERT_EQ(to_.PostRecv({.sges = OneSge(1000, 200, 1)}), PostResult::kOk);
+  ASSERT_EQ(to_.Modify(QpState::kRts, kQkey + 1), ModifyResult::kOk);
+  SendTo({kRemoteIp, kRemoteQpn, kQkey});
+  EXPECT_EQ(to_.counters().bad_qkey, 1u);
+  SendTo({kRemoteIp, kRemoteQpn, kQkey + 1});
+  Completion c;
+  EXPECT_TRUE(to_.NextCompletion(&c));
 }
 
 TEST_F(UdTest, StatesAndLimits) {

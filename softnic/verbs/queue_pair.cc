@@ -9,13 +9,12 @@
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"
 #include "softnic/verbs/super_frames.h"
+#include "softnic/verbs/transitions.h"
 
 using namespace epic::softnic;
 namespace roce = epic::roce;
 
 namespace {
-
-constexpr int kInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
 int ToErrno(roce::ModifyResult result) { return result == roce::ModifyResult::kOk ? 0 : EINVAL; }
 
@@ -61,14 +60,17 @@ int PathOf(ibv_context* context, const ibv_ah_attr& ah, Path* path) {
   return 0;
 }
 
-// What may be said at all in the transition, beyond what the transport checks.
+// What may be said at all in the transition, beyond the values that the transport checks. The state is the
+// adapter's: an error may have led to another one than the application has asked for.
 bool IsPlausible(const Qp& qp, const ibv_qp_attr& attr, int mask) {
+  const auto now = static_cast<ibv_qp_state>(
+      AdapterOf(qp.base.context).Note([&](const Nic& nic) { return nic.state(qp.init.qpn); }));
+  const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : now;
+  if (!MayModify(now, to, qp.base.qp_type, mask)) return false;
+  if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != now) return false;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index != 0) return false;
-  if ((mask & IBV_QP_PORT) != 0 && attr.port_num != 1) return false;
-  if ((mask & (IBV_QP_ALT_PATH | IBV_QP_CAP | IBV_QP_RATE_LIMIT)) != 0) return false;
-  const bool to_init = (mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_INIT;
-  const int needed = kInitMask | (qp.is_ud() ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
-  return !to_init || qp.base.state != IBV_QPS_RESET || (mask & needed) == needed;
+  if ((mask & IBV_QP_PATH_MIG_STATE) != 0 && attr.path_mig_state != IBV_MIG_MIGRATED) return false;
+  return (mask & IBV_QP_PORT) == 0 || attr.port_num == 1;
 }
 
 int ModifyConnected(Qp& qp, const ibv_qp_attr& attr, int mask) {
@@ -106,12 +108,12 @@ int ModifyConnected(Qp& qp, const ibv_qp_attr& attr, int mask) {
 }
 
 int ModifyUd(Qp& qp, const ibv_qp_attr& attr, int mask) {
-  if ((mask & IBV_QP_STATE) == 0) return EINVAL;
   return AdapterOf(qp.base.context).DoNow([&](Nic& nic) {
+    const epic::Qpn qpn = qp.init.qpn;
+    const roce::QpState to = (mask & IBV_QP_STATE) != 0 ? ToState(attr.qp_state) : nic.state(qpn);
     std::optional<epic::Psn> psn;
     if ((mask & IBV_QP_SQ_PSN) != 0) psn = epic::Psn(attr.sq_psn);
-    return ToErrno(
-        nic.ModifyUd(qp.init.qpn, ToState(attr.qp_state), If<uint32_t>(mask, IBV_QP_QKEY, attr.qkey), psn));
+    return ToErrno(nic.ModifyUd(qpn, to, If<uint32_t>(mask, IBV_QP_QKEY, attr.qkey), psn));
   });
 }
 
@@ -121,6 +123,7 @@ void Remember(const ibv_qp_attr& from, int mask, ibv_qp_attr* to) {
     if ((mask & bit) != 0) to->*field = from.*field;
   };
   take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+  take(IBV_QP_EN_SQD_ASYNC_NOTIFY, &ibv_qp_attr::en_sqd_async_notify);
   take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
   take(IBV_QP_PORT, &ibv_qp_attr::port_num);
   take(IBV_QP_QKEY, &ibv_qp_attr::qkey);
@@ -233,7 +236,6 @@ int Destroy(Qp* qp) {
 int Modify(ibv_qp* base, const ibv_qp_attr& attr, int mask) {
   Qp& qp = *Of(base);
   if (!IsPlausible(qp, attr, mask)) return EINVAL;
-  if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != base->state) return EINVAL;
   const int error = qp.is_ud() ? ModifyUd(qp, attr, mask) : ModifyConnected(qp, attr, mask);
   if (error != 0) return error;
   Remember(attr, mask, &qp.attr);
