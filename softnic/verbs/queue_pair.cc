@@ -296,6 +296,16 @@ EPIC_VERBS int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Detach(Of(qp)->init.qpn, IpOf(*gid)); });
 }
 
+namespace {
+
+// Of addresses, so that their protection domain does not go before them.
+void CountHandles(ibv_pd& pd, int by) {
+  const std::lock_guard lock(AdapterOf(pd.context).mutex());
+  Of(&pd)->users += by;
+}
+
+}  // namespace
+
 EPIC_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   return ObjectOf(pd->context, [&]() -> ibv_ah* {
     Path path;
@@ -305,12 +315,14 @@ EPIC_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     ah->base = {.context = pd->context, .pd = pd, .handle = 0};
     ah->ip = path.to;
     ah->from = path.from;
+    CountHandles(*pd, 1);
     return &ah->base;
   });
 }
 
 EPIC_VERBS int ibv_destroy_ah(ibv_ah* ah) {
   return ErrnoOf(ah->context, [&] {
+    CountHandles(*ah->pd, -1);
     delete Of(ah);
     return 0;
   });
