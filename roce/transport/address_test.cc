@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
 #include <optional>
 
 #include "roce/frame.h"
 #include "roce/transport/queue_pair.h"
 #include "roce/transport/transport_testing.h"
+#include "roce/transport/uc.h"
 #include "roce/transport/ud.h"
 #include "roce/view_ipv6.h"
 
@@ -84,6 +86,39 @@ TEST(AddressTest, BothEndsHaveOneVersion) {
   EXPECT_EQ(qp.state(), QpState::kInit);
   EXPECT_EQ(qp.Modify(RtrTo(kRemoteIp, {})), ModifyResult::kOk);
   EXPECT_EQ(qp.Modify({.local_ip = kLocalIp}), ModifyResult::kAttributeNotNow);
+}
+
+// Where the next packet goes from and to.
+template <typename Connection>
+void ExpectOtherPathInSqd(Connection& qp, const std::function<void(KeepingSink&)>& poll) {
+  EXPECT_EQ(qp.Modify({.remote_ip = kRemote6, .local_ip = kLocal6}), ModifyResult::kAttributeNotNow);
+  ASSERT_EQ(qp.Modify({.state = QpState::kSqd}), ModifyResult::kOk);
+  EXPECT_EQ(qp.Modify({.remote_ip = kRemote6}), ModifyResult::kBadAttribute);
+  EXPECT_EQ(qp.Modify({.local_ip = kLocal6}), ModifyResult::kBadAttribute);
+  for (const QpChange& change : {QpChange{.remote_qpn = Qpn{3}}, {.path_mtu = 512}, {.rq_psn = Psn(3)}})
+    EXPECT_EQ(qp.Modify(change), ModifyResult::kAttributeNotNow);
+  EXPECT_EQ(qp.Modify({.sq_psn = Psn(3)}), ModifyResult::kAttributeNotNow);
+  ASSERT_EQ(qp.Modify({.remote_ip = kRemote6, .local_ip = kLocal6}), ModifyResult::kOk);
+  ASSERT_EQ(qp.Modify({.state = QpState::kRts}), ModifyResult::kOk);
+  ASSERT_EQ(qp.PostSend({}), PostResult::kOk);
+  KeepingSink sink;
+  poll(sink);
+  ASSERT_EQ(sink.sent.size(), 1u);
+  EXPECT_EQ(sink.sent.front().head.src_ip, kLocal6);
+  EXPECT_EQ(sink.sent.front().head.dst_ip, kRemote6);
+}
+
+TEST(AddressTest, ADrainedConnectionMayTakeAnotherPath) {
+  FlatMemory memory;
+  QueuePair rc = Connected({});
+  ExpectOtherPathInSqd(rc, [&](KeepingSink& sink) { rc.Poll(0, memory, sink); });
+  UcQueuePair uc({.local_ip = kLocalIp, .local_qpn = kLocalQpn});
+  ASSERT_EQ(uc.Modify({.state = QpState::kInit}), ModifyResult::kOk);
+  QpChange rtr = RtrTo(kRemoteIp, {});
+  rtr.max_dest_rd_atomic = rtr.min_rnr_timer = std::nullopt;
+  ASSERT_EQ(uc.Modify(rtr), ModifyResult::kOk);
+  ASSERT_EQ(uc.Modify({.state = QpState::kRts, .sq_psn = Psn(1)}), ModifyResult::kOk);
+  ExpectOtherPathInSqd(uc, [&](KeepingSink& sink) { uc.Poll(memory, sink); });
 }
 
 class UdAddressTest : public ::testing::Test {

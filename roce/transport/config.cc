@@ -22,6 +22,11 @@ bool InRange(const QpChange& c, uint8_t max_rd_atomic) {
          Raw(c.remote_qpn.value_or(Qpn{0})) <= kQpnMask;
 }
 
+bool IsOneVersion(const QpChange& c, const QpAttributes& now) {
+  return (!c.remote_ip && !c.local_ip) ||
+         c.remote_ip.value_or(now.remote_ip).is_v4() == c.local_ip.value_or(now.local_ip).is_v4();
+}
+
 void TakeAttributes(const QpChange& change, QpAttributes* to) {
   Take(change.remote_read, &to->remote_read);
   Take(change.remote_write, &to->remote_write);

@@ -71,20 +71,22 @@ struct QpConfig {
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 30;
 inline constexpr uint32_t kMaxPathMtu = 4096;
 
-// As ibv_modify_qp: what is not set stays as it is.
+// As ibv_modify_qp: what is not set stays as it is. What is marked so may be set again in SQD.
 struct QpChange {
   std::optional<QpState> state;
   // To INIT.
   std::optional<bool> remote_read, remote_write, remote_atomic;  // access flags
   // To RTR.
-  std::optional<Ip> remote_ip;
-  std::optional<Ip> local_ip;  // of the same version, if it is another one than the configuration's
+  std::optional<Ip> remote_ip;  // again in SQD
+  // Of the same version, if it is another one than the configuration's; again in SQD.
+  std::optional<Ip> local_ip;
   std::optional<Qpn> remote_qpn;
   std::optional<uint32_t> path_mtu;  // 256, 512, 1024, 2048 or 4096
   std::optional<Psn> rq_psn;
-  std::optional<uint8_t> max_dest_rd_atomic;  // RDMA Reads and atomics that the peer may have outstanding
-  std::optional<uint8_t> min_rnr_timer;       // code
-  // To RTS.
+  // RDMA Reads and atomics that the peer may have outstanding; again in SQD.
+  std::optional<uint8_t> max_dest_rd_atomic;
+  std::optional<uint8_t> min_rnr_timer;  // code
+  // To RTS; all but the PSN again in SQD.
   std::optional<Psn> sq_psn;
   std::optional<uint8_t> timeout;  // exponent; 0 is for ever
   std::optional<uint8_t> retry_cnt, rnr_retry;
@@ -113,6 +115,8 @@ struct QpAttributes {
 
 // Whether every value that is given lies in its range; at most so many Reads either way.
 bool InRange(const QpChange& change, uint8_t max_rd_atomic);
+// Whether both ends' addresses are of one version, if the change names one.
+bool IsOneVersion(const QpChange& change, const QpAttributes& now);
 // Sets what is given.
 void TakeAttributes(const QpChange& change, QpAttributes* to);
 

@@ -267,5 +267,30 @@ TEST(QueuePairTest, MessagesMayShareAnAcknowledgement) {
   EXPECT_EQ(AcksAt(500, qp, memory), std::vector{Psn(6)});
 }
 
+TEST(QueuePairTest, RetriesMayChangeInSqd) {
+  QueuePair qp = Connected({.timeout = 14, .retry_cnt = 3});
+  QpChange change{.max_dest_rd_atomic = 1, .timeout = 10, .retry_cnt = 1, .rnr_retry = 2, .max_rd_atomic = 2};
+  EXPECT_EQ(qp.Modify(change), ModifyResult::kAttributeNotNow) << "in RTS";
+  ASSERT_EQ(qp.Modify({.state = QpState::kSqd}), ModifyResult::kOk);
+  change.retry_cnt = 8;
+  EXPECT_EQ(qp.Modify(change), ModifyResult::kBadAttribute);
+  change.retry_cnt = 1;
+  ASSERT_EQ(qp.Modify(change), ModifyResult::kOk);
+  EXPECT_EQ(qp.attributes().max_rd_atomic, 2);
+  EXPECT_EQ(qp.attributes().max_dest_rd_atomic, 1);
+  ASSERT_EQ(qp.Modify({.state = QpState::kRts}), ModifyResult::kOk);
+  ASSERT_EQ(qp.PostSend({.wr_id = 4}), PostResult::kOk);
+  FlatMemory memory;
+  KeepingSink sink;
+  Nanos now = 0;
+  qp.Poll(now, memory, sink);
+  EXPECT_EQ(qp.next_deadline(), 4096 * 1024) << "as timeout 10 says";
+  while (qp.state() == QpState::kRts) qp.Poll(now = qp.next_deadline(), memory, sink);
+  EXPECT_EQ(sink.sent.size(), 2u) << "with one repetition";
+  Completion c;
+  ASSERT_TRUE(qp.NextCompletion(&c));
+  EXPECT_EQ(c.status, WcStatus::kRetryExcErr);
+}
+
 }  // namespace
 }  // namespace epic::roce::testing

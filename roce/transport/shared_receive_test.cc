@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "roce/transport/transport_testing.h"
+#include "roce/transport/ud.h"
 
 namespace epic::roce::testing {
 namespace {
@@ -101,6 +102,42 @@ TEST_F(SharedReceiveTest, ErrorsLeaveTheSharedQueueAlone) {
   EXPECT_EQ(c.status, WcStatus::kRemInvReqErr);
   EXPECT_FALSE(qp_.NextCompletion(&c));
   EXPECT_EQ(memory_.queue.size(), 1u);
+}
+
+TEST_F(SharedReceiveTest, DatagramsTakeOneEach) {
+  constexpr uint32_t kQkey = 5;
+  UdQueuePair ud({.local_ip = kLocalIp, .local_qpn = kLocalQpn, .shared_receives = true});
+  EXPECT_EQ(ud.Modify(QpState::kInit, kQkey), ModifyResult::kOk);
+  EXPECT_EQ(ud.Modify(QpState::kRtr), ModifyResult::kOk);
+  const auto arrive = [&](uint32_t qkey, size_t bytes) {
+    const std::vector<uint8_t> payload(bytes);
+    Packet packet{.src_ip = kRemoteIp, .dst_ip = kLocalIp, .payload = payload};
+    packet.bth = {.opcode = Opcode::kUdSendOnly, .dest_qp = kLocalQpn};
+    packet.deth = {.qkey = qkey, .src_qp = kRemoteQpn};
+    ud.OnPacket(packet, memory_);
+  };
+  EXPECT_EQ(ud.PostRecv({}), PostResult::kInvalid) << "it has no receives of its own";
+  arrive(kQkey, 10);
+  EXPECT_EQ(ud.counters().no_recv, 1u);
+  for (uint64_t id = 1; id <= 3; ++id) Post(id);
+  arrive(kQkey + 1, 10);
+  EXPECT_EQ(memory_.queue.size(), 3u) << "what is dropped takes none";
+  arrive(kQkey, 10);
+  Completion c;
+  ASSERT_TRUE(ud.NextCompletion(&c));
+  EXPECT_EQ(c.wr_id, 1u);
+  EXPECT_EQ(c.bytes, kGrhBytes + 10);
+  arrive(kQkey, 512);
+  EXPECT_EQ(ud.counters().too_long, 1u);
+  EXPECT_EQ(memory_.queue.size(), 1u);
+  arrive(kQkey, 10);
+  ASSERT_TRUE(ud.NextCompletion(&c));
+  EXPECT_EQ(c.wr_id, 2u) << "it has stayed";
+  arrive(kQkey, 512);
+  EXPECT_EQ(ud.Modify(QpState::kErr), ModifyResult::kOk);
+  ASSERT_TRUE(ud.NextCompletion(&c));
+  EXPECT_EQ(c.wr_id, 3u);
+  EXPECT_EQ(c.status, WcStatus::kWrFlushErr);
 }
 
 }  // namespace

@@ -46,17 +46,19 @@ ModifyResult QueuePair::Modify(const QpChange& c) {
   const bool to_rts = state_ == QpState::kRtr && to == QpState::kRts;
   if (to_rtr && !HasRtrAttributes(c)) return ModifyResult::kMissingAttribute;
   if (to_rts && !HasRtsAttributes(c)) return ModifyResult::kMissingAttribute;
-  if (to_rtr && c.remote_ip->is_v4() != c.local_ip.value_or(config_.local_ip).is_v4())
-    return ModifyResult::kBadAttribute;
-  // Addresses, path MTU and initial PSNs are set once, in their transition.
-  const bool path =
-      c.remote_ip || c.local_ip || c.remote_qpn || c.path_mtu || c.rq_psn || c.max_dest_rd_atomic;
-  const bool sending = c.sq_psn || c.timeout || c.retry_cnt || c.rnr_retry || c.max_rd_atomic;
-  if ((path && !to_rtr) || (sending && !to_rts)) return ModifyResult::kAttributeNotNow;
+  // The peer's number, path MTU and initial PSNs are set once, in their transition; the others again in SQD.
+  const bool in_sqd = state_ == QpState::kSqd && to == QpState::kSqd;
+  const bool path = c.remote_ip || c.local_ip || c.max_dest_rd_atomic;
+  const bool sending = c.timeout || c.retry_cnt || c.rnr_retry || c.max_rd_atomic;
+  if (((c.remote_qpn || c.path_mtu || c.rq_psn) && !to_rtr) || (c.sq_psn && !to_rts) ||
+      (path && !to_rtr && !in_sqd) || (sending && !to_rts && !in_sqd))
+    return ModifyResult::kAttributeNotNow;
+  if (!IsOneVersion(c, attr_)) return ModifyResult::kBadAttribute;
   if ((to == QpState::kReset || to == QpState::kErr) &&
       (c.remote_read || c.remote_write || c.remote_atomic || c.min_rnr_timer))
     return ModifyResult::kAttributeNotNow;
   TakeAttributes(c, &attr_);
+  if (in_sqd && (c.retry_cnt || c.rnr_retry)) ResetRetries();
   if (c.state) Start(to);
   return ModifyResult::kOk;
 }

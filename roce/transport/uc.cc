@@ -37,10 +37,12 @@ ModifyResult UcQueuePair::Modify(const QpChange& c) {
   const bool to_rtr = state_ == QpState::kInit && to == QpState::kRtr;
   const bool to_rts = state_ == QpState::kRtr && to == QpState::kRts;
   if ((to_rtr && !HasRtrAttributes(c)) || (to_rts && !c.sq_psn)) return ModifyResult::kMissingAttribute;
-  if (to_rtr && c.remote_ip->is_v4() != c.local_ip.value_or(config_.local_ip).is_v4())
-    return ModifyResult::kBadAttribute;
-  const bool path = c.remote_ip || c.local_ip || c.remote_qpn || c.path_mtu || c.rq_psn;
-  if ((path && !to_rtr) || (c.sq_psn && !to_rts)) return ModifyResult::kAttributeNotNow;
+  // The addresses may be set again in SQD.
+  const bool in_sqd = state_ == QpState::kSqd && to == QpState::kSqd;
+  if (((c.remote_qpn || c.path_mtu || c.rq_psn) && !to_rtr) || (c.sq_psn && !to_rts) ||
+      ((c.remote_ip || c.local_ip) && !to_rtr && !in_sqd))
+    return ModifyResult::kAttributeNotNow;
+  if (!IsOneVersion(c, attr_)) return ModifyResult::kBadAttribute;
   if ((to == QpState::kReset || to == QpState::kErr) && (c.remote_read || c.remote_write))
     return ModifyResult::kAttributeNotNow;
   TakeAttributes(c, &attr_);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "roce/icrc.h"
 #include "roce/transport/message.h"
@@ -43,22 +44,33 @@ std::array<uint8_t, kGrhBytes> HeaderOf(const Packet& packet) {
   return header;
 }
 
+// With a shared receive queue, the queue pair holds one receive at most.
+UdConfig Normal(UdConfig config) {
+  if (config.shared_receives) config.recv_depth = 1;
+  return config;
+}
+
 }  // namespace
 
 UdQueuePair::UdQueuePair(const UdConfig& config)
-    : config_(config),
+    : config_(Normal(config)),
       sends_(config.send_depth),
       inline_bytes_(size_t{config.send_depth} * config.max_inline_bytes),
-      recvs_(config.recv_depth),
-      completions_(size_t{config.send_depth} + config.recv_depth) {}
+      recvs_(config_.recv_depth),
+      completions_(size_t{config.send_depth} + config_.recv_depth) {}
 
 ModifyResult UdQueuePair::Modify(QpState to, std::optional<uint32_t> qkey, std::optional<Psn> sq_psn) {
   if (!IsTransition(state_, to)) return ModifyResult::kBadTransition;
+  const bool begins = state_ == QpState::kReset && to == QpState::kInit;
   const bool to_rts = state_ == QpState::kRtr && to == QpState::kRts;
-  if ((to == QpState::kInit && !qkey) || (to_rts && !sq_psn)) return ModifyResult::kMissingAttribute;
-  if ((qkey && to != QpState::kInit) || (sq_psn && !to_rts)) return ModifyResult::kAttributeNotNow;
+  const bool drains = state_ == QpState::kRts && to == QpState::kSqd;
+  if ((begins && !qkey) || (to_rts && !sq_psn)) return ModifyResult::kMissingAttribute;
+  const bool takes_qkey = to != QpState::kReset && to != QpState::kErr && !drains;
+  if ((qkey && !takes_qkey) || (sq_psn && !to_rts)) return ModifyResult::kAttributeNotNow;
   if (to == QpState::kReset) {
-    *this = UdQueuePair(config_);
+    UdQueuePair fresh(config_);
+    fresh.groups_ = std::move(groups_);
+    *this = std::move(fresh);
     return ModifyResult::kOk;
   }
   if (qkey) qkey_ = *qkey;
@@ -126,7 +138,7 @@ PostResult UdQueuePair::PostSend(const SendWr& wr) {
 
 PostResult UdQueuePair::PostRecv(const RecvWr& wr) {
   if (state_ == QpState::kReset) return PostResult::kBadState;
-  if (!IsWellFormed(wr)) return PostResult::kInvalid;
+  if (config_.shared_receives || !IsWellFormed(wr)) return PostResult::kInvalid;
   if (recvs_.full() || !HasRoom()) return PostResult::kFull;
   recvs_.grow().Take(wr);
   if (state_ == QpState::kErr) FlushRecvs();
@@ -147,7 +159,7 @@ void UdQueuePair::OnPacket(const Packet& packet, Memory& memory) {
   if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kErr)
     return void(++counters_.bad_state);
   if (packet.deth.qkey != qkey_) return void(++counters_.bad_qkey);
-  if (recvs_.empty()) return void(++counters_.no_recv);
+  if (!HasReceive(memory)) return void(++counters_.no_recv);
   const RecvWr& recv = recvs_.front();
   const uint64_t bytes = kGrhBytes + packet.payload.size();
   if (bytes > recv.sges.bytes()) return void(++counters_.too_long);
@@ -168,6 +180,14 @@ void UdQueuePair::OnPacket(const Packet& packet, Memory& memory) {
   state_ = QpState::kErr;
   FlushSends();
   FlushRecvs();
+}
+
+bool UdQueuePair::HasReceive(Memory& memory) {
+  if (!recvs_.empty()) return true;
+  if (!config_.shared_receives || !HasRoom()) return false;
+  const std::optional<RecvWr> wr = memory.TakeSharedReceive();
+  if (wr) recvs_.grow().Take(*wr);
+  return wr.has_value();
 }
 
 bool UdQueuePair::Emit(const SendEntry& entry, Memory& memory, PacketSink& sink) {

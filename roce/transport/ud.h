@@ -28,6 +28,9 @@ struct UdConfig {
   uint32_t send_depth = 64;
   uint32_t recv_depth = 64;
   uint32_t max_inline_bytes = 64;
+  // Receives come from a shared receive queue, as QpConfig says. One that is too short for the datagram stays
+  // with the queue pair for the next.
+  bool shared_receives = false;
   uint8_t tos = 0;
 };
 
@@ -45,12 +48,14 @@ class UdQueuePair {
  public:
   explicit UdQueuePair(const UdConfig& config);
 
-  // To INIT with the Q_Key that arriving datagrams must have; to RTS with the first PSN. Other transitions
-  // take neither. A send error leads to SQE, from where RTS goes on.
+  // From RESET to INIT with the Q_Key that arriving datagrams must have, which may be another one later: in
+  // all transitions, or in none, but for those to RESET and ERR and from RTS to SQD. From RTR to RTS with the
+  // first PSN. A send error leads to SQE, from where RTS goes on.
   ModifyResult Modify(QpState to, std::optional<uint32_t> qkey = {}, std::optional<Psn> sq_psn = {});
   QpState state() const { return state_; }
 
-  // Receive what is sent to a multicast address. False if it is none, or for the 17th.
+  // Receive what is sent to a multicast address, from now on and also after a RESET. False if it is none, or
+  // for the 17th.
   bool Attach(Ip group);
   // False if it was not attached.
   bool Detach(Ip group);
@@ -86,6 +91,7 @@ class UdQueuePair {
 
   bool IsForUs(const Packet& packet) const;
   bool HasRoom(size_t ahead = 0) const;
+  bool HasReceive(Memory& memory);
   bool Emit(const SendEntry& entry, Memory& memory, PacketSink& sink);
   void FlushSends();
   void FlushRecvs();

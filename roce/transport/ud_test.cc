@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "roce/transport/transport_testing.h"
@@ -13,11 +14,15 @@ namespace {
 constexpr uint32_t kQkey = 0x11111111;
 constexpr Ipv4 kGroup{0xef010101};  // 239.1.1.1
 
-UdQueuePair Ready(Ipv4 ip, Qpn qpn) {
-  UdQueuePair qp({.local_ip = ip, .local_qpn = qpn, .mtu = 256});
+void MakeReady(UdQueuePair& qp) {
   EXPECT_EQ(qp.Modify(QpState::kInit, kQkey), ModifyResult::kOk);
   EXPECT_EQ(qp.Modify(QpState::kRtr), ModifyResult::kOk);
   EXPECT_EQ(qp.Modify(QpState::kRts, {}, Psn(7)), ModifyResult::kOk);
+}
+
+UdQueuePair Ready(Ipv4 ip, Qpn qpn) {
+  UdQueuePair qp({.local_ip = ip, .local_qpn = qpn, .mtu = 256});
+  MakeReady(qp);
   return qp;
 }
 
@@ -95,6 +100,20 @@ TEST_F(UdTest, Multicast) {
   EXPECT_EQ(to_.counters().not_ours, 1u);
 }
 
+TEST_F(UdTest, MembershipsOutliveAReset) {
+  ASSERT_TRUE(to_.Attach(kGroup));
+  ASSERT_EQ(to_.Modify(QpState::kReset), ModifyResult::kOk);
+  EXPECT_TRUE(to_.IsAttached(kGroup));
+  SendTo({kGroup, {}, kQkey});
+  EXPECT_EQ(to_.counters().bad_state, 1u);
+  MakeReady(to_);
+  ASSERT_EQ(to_.PostRecv({.sges = OneSge(1000, 200, 1)}), PostResult::kOk);
+  SendTo({kGroup, {}, kQkey});
+  Completion c;
+  EXPECT_TRUE(to_.NextCompletion(&c));
+  EXPECT_TRUE(to_.Detach(kGroup));
+}
+
 TEST_F(UdTest, AQkeyWithTheTopBitStandsForOurOwn) {
   EXPECT_EQ(SendTo({kRemoteIp, kRemoteQpn, 0x80000000}).head.deth.qkey, kQkey);
 }
@@ -115,6 +134,30 @@ TEST_F(UdTest, ASendErrorLeadsToSqeAndBack) {
   EXPECT_EQ(from_.state(), QpState::kSqe);
   EXPECT_EQ(from_.Modify(QpState::kRts), ModifyResult::kOk);
   EXPECT_EQ(SendTo({kRemoteIp, kRemoteQpn, kQkey}).head.bth.psn, Psn(7));
+}
+
+TEST_F(UdTest, TheQkeyMayChange) {
+  UdQueuePair qp({.local_ip = kLocalIp, .local_qpn = kLocalQpn});
+  const auto modify = [&](QpState to, std::optional<Psn> psn = {}) { return qp.Modify(to, kQkey, psn); };
+  for (const QpState to : {QpState::kInit, QpState::kInit, QpState::kRtr})
+    EXPECT_EQ(modify(to), ModifyResult::kOk);
+  EXPECT_EQ(qp.Modify(QpState::kRtr), ModifyResult::kBadTransition);
+  EXPECT_EQ(modify(QpState::kRts, Psn(1)), ModifyResult::kOk);
+  EXPECT_EQ(modify(QpState::kRts), ModifyResult::kOk);
+  EXPECT_EQ(modify(QpState::kSqd), ModifyResult::kAttributeNotNow);
+  EXPECT_EQ(qp.Modify(QpState::kSqd), ModifyResult::kOk);
+  EXPECT_EQ(modify(QpState::kSqd), ModifyResult::kOk);
+  EXPECT_EQ(modify(QpState::kRts), ModifyResult::kOk);
+  for (const QpState to : {QpState::kErr, QpState::kReset})
+    EXPECT_EQ(modify(to), ModifyResult::kAttributeNotNow);
+  // It holds for the next datagram.
+  ASSERT_EQ(to_.PostRecv({.sges = OneSge(1000, 200, 1)}), PostResult::kOk);
+  ASSERT_EQ(to_.Modify(QpState::kRts, kQkey + 1), ModifyResult::kOk);
+  SendTo({kRemoteIp, kRemoteQpn, kQkey});
+  EXPECT_EQ(to_.counters().bad_qkey, 1u);
+  SendTo({kRemoteIp, kRemoteQpn, kQkey + 1});
+  Completion c;
+  EXPECT_TRUE(to_.NextCompletion(&c));
 }
 
 TEST_F(UdTest, StatesAndLimits) {

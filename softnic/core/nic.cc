@@ -84,7 +84,8 @@ void Nic::CreateQp(const QpInit& init) {
                           .mtu = mtu_,
                           .send_depth = init.send_depth,
                           .recv_depth = init.recv_depth,
-                          .max_inline_bytes = init.max_inline_bytes});
+                          .max_inline_bytes = init.max_inline_bytes,
+                          .shared_receives = init.srq.has_value()});
     }
     return QueuePair({.local_ip = ip_,
                       .local_qpn = init.qpn,
@@ -115,14 +116,19 @@ void Nic::DestroyQp(Qpn qpn) {
 template <typename Kind>
 ModifyResult Nic::ModifyConnected(uint32_t qpn, const roce::QpChange& change) {
   Qp& qp = qps_.at(qpn);
+  const QpState from = state(Qpn{qpn});
   const ModifyResult result = std::get<Kind>(qp.qp).Modify(change);
-  if (result != ModifyResult::kOk || !change.state) return result;
-  // An error that the consumer asked for is no news, but the end of receiving is.
-  qp.told_end = *change.state == QpState::kErr && !qp.init.srq;
-  if (*change.state == QpState::kReset) ForgetWorks(Qpn{qpn});
+  if (result == ModifyResult::kOk && change.state) Entered(qpn, qp, from, *change.state);
+  return result;
+}
+
+void Nic::Entered(uint32_t qpn, Qp& qp, QpState from, QpState to) {
+  // Where it was before has been told. An error that the consumer asked for is no news, but the end of
+  // receiving is.
+  if (from != to) qp.told_end = to == QpState::kErr && !qp.init.srq;
+  if (to == QpState::kReset) ForgetWorks(Qpn{qpn});
   TakeCompletions(qpn, qp);
   MarkDirty(qpn, qp);
-  return result;
 }
 
 ModifyResult Nic::ModifyRc(Qpn qpn, const roce::QpChange& change) {
@@ -135,10 +141,9 @@ ModifyResult Nic::ModifyUc(Qpn qpn, const roce::QpChange& change) {
 
 ModifyResult Nic::ModifyUd(Qpn qpn, QpState to, std::optional<uint32_t> qkey, std::optional<Psn> sq_psn) {
   Qp& qp = qps_.at(Raw(qpn));
+  const QpState from = state(qpn);
   const ModifyResult result = std::get<UdQueuePair>(qp.qp).Modify(to, qkey, sq_psn);
-  if (result != ModifyResult::kOk) return result;
-  if (to == QpState::kReset) ForgetWorks(qpn);
-  TakeCompletions(Raw(qpn), qp);
+  if (result == ModifyResult::kOk) Entered(Raw(qpn), qp, from, to);
   return result;
 }
 
@@ -149,6 +154,7 @@ QpState Nic::state(Qpn qpn) const {
 bool Nic::sq_drained(Qpn qpn) const {
   const auto& qp = qps_.at(Raw(qpn)).qp;
   if (const auto* uc = std::get_if<UcQueuePair>(&qp)) return uc->sq_drained();
+  if (const auto* ud = std::get_if<UdQueuePair>(&qp)) return ud->state() == QpState::kSqd;
   return std::get<QueuePair>(qp).sq_drained();
 }
 
@@ -302,9 +308,9 @@ void Nic::TakeCompletions(uint32_t qpn, Qp& qp) {
 }
 
 void Nic::TellEnd(uint32_t qpn, Qp& qp) {
-  if (qp.told_end || qp.init.type == QpType::kUd) return;
+  if (qp.told_end) return;
   const auto* rc = std::get_if<QueuePair>(&qp.qp);
-  const QpState reached = rc != nullptr ? rc->state() : std::get<UcQueuePair>(qp.qp).state();
+  const QpState reached = std::visit([](const auto& q) { return q.state(); }, qp.qp);
   if (reached == QpState::kSqd && sq_drained(Qpn{qpn})) {
     qp.told_end = true;
     events_.push_back({Event::Kind::kSqDrained, qpn});

@@ -67,7 +67,7 @@ struct QpInit {
   Qpn qpn{};  // the caller sees to it that it is free
   uint32_t pd = 0;
   uint32_t send_cq = 0, recv_cq = 0;
-  std::optional<uint32_t> srq;  // not for UD
+  std::optional<uint32_t> srq;
   uint32_t send_depth = 1, recv_depth = 1;
   uint32_t max_inline_bytes = 0;
 };
@@ -125,7 +125,7 @@ class Nic {
   roce::ModifyResult ModifyUd(Qpn qpn, roce::QpState to, std::optional<uint32_t> qkey,
                               std::optional<Psn> sq_psn);
   roce::QpState state(Qpn qpn) const;
-  // Of a connection, in SQD: what was begun has completed. No datagram is ever half sent.
+  // In SQD: what was begun has completed. No datagram is ever half sent.
   bool sq_drained(Qpn qpn) const;
   // Of a reliable connection.
   const roce::QueuePair& rc(Qpn qpn) const { return std::get<roce::QueuePair>(qps_.at(Raw(qpn)).qp); }
@@ -182,6 +182,8 @@ class Nic {
 
   template <typename Kind>
   roce::ModifyResult ModifyConnected(uint32_t qpn, const roce::QpChange& change);
+  // A queue pair was told to go from one state to the other, or to stay.
+  void Entered(uint32_t qpn, Qp& qp, roce::QpState from, roce::QpState to);
   bool IsOwn(Ip ip) const;
   void MarkDirty(uint32_t qpn, Qp& qp);
   void Deliver(Nanos now, uint32_t qpn, Qp& qp, const roce::Packet& packet);

@@ -7,6 +7,7 @@
 // AddressSanitizer watches the rest.
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -119,11 +120,15 @@ class Trial final : private Choices {
                    .send_depth = kDepth,
                    .recv_depth = kDepth,
                    .max_inline_bytes = 32});
+    const bool ud = end.type == QpType::kUd;
+    EPIC_CHECK(nic_.AttachMulticast(end.qpn, kGroup) == ud);
+    end.attached = {ud, false};
     Connect(nic_, end);
   }
 
   void Close(End& end) {
     end.exists = false;
+    if (end.type == QpType::kUd) end.shared = !end.shared;  // when it is opened again
     nic_.DestroyQp(end.qpn);
     windows_.OnDestroyed(end.qpn);
     ForgetBuffers(end);
@@ -133,10 +138,9 @@ class Trial final : private Choices {
     End& end = SomeEnd();
     const uint8_t how = in_.Next() % 8;
     if (!end.exists) return Open(end);
-    const bool ud = end.type == QpType::kUd;
     if (how == 0) return Close(end);
     if (how == 1) return Change(nic_, end, QpState::kErr);
-    if (how == 2 && !ud) return Change(nic_, end, QpState::kSqd);
+    if (how == 2) return Change(nic_, end, QpState::kSqd);
     if (how == 3) return Change(nic_, end, QpState::kRts);  // from SQD or SQE, or refused
     Change(nic_, end, QpState::kReset);
     windows_.OnReset(end.qpn);
@@ -212,9 +216,15 @@ class Trial final : private Choices {
     const uint8_t how = in_.Next();
     if (!end.exists) return;
     if (end.type == QpType::kRc) return nic_.ShareAcks(end.qpn, 1 + how % 4, (how >> 4) * kMillisecond);
-    const Ip group = (how & 1) != 0 ? Ip(kGroup) : kGroup6;
-    if ((how & 2) != 0) return void(nic_.DetachMulticast(end.qpn, group));
-    EPIC_CHECK(nic_.AttachMulticast(end.qpn, group) == (end.type == QpType::kUd));
+    const bool first = (how & 1) != 0, attaches = (how & 2) == 0;
+    const Ip group = first ? Ip(kGroup) : kGroup6;
+    bool& attached = end.attached[first ? 0 : 1];
+    if (attaches) {
+      attached = end.type == QpType::kUd;
+      EPIC_CHECK(nic_.AttachMulticast(end.qpn, group) == attached);
+    } else {
+      EPIC_CHECK(nic_.DetachMulticast(end.qpn, group) == std::exchange(attached, false));
+    }
   }
 
   void NoteBuffer(const End& end, bool shared, std::span<const roce::Sge> sges) {

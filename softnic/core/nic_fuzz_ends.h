@@ -32,6 +32,7 @@ struct End {
   bool exists = false;
   uint32_t next_psn = 0;  // of the peer's requests
   Ip own_ip = kIp;
+  std::array<bool, 2> attached{};  // to kGroup, kGroup6; a RESET changes nothing of it
   // The last request that it has sent.
   roce::Opcode sent_opcode = roce::Opcode::kRcSendOnly;
   uint32_t sent_psn = 0, sent_bytes = 0;
@@ -118,7 +119,6 @@ inline void Connect(Nic& nic, End& end, roce::QpState to = roce::QpState::kRts) 
       nic.ModifyUd(end.qpn, *change.state, is_init ? std::optional(kQkey) : std::nullopt, change.sq_psn);
     }
   }
-  if (end.type == QpType::kUd) nic.AttachMulticast(end.qpn, kGroup);
   EPIC_CHECK(nic.state(end.qpn) == to);
 }
 

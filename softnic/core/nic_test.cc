@@ -231,6 +231,23 @@ TEST(NicTest, RefusedRequestsAreEvents) {
   EXPECT_EQ(t.nic.state(t.b), QpState::kErr);
 }
 
+TEST(NicTest, TheEndIsToldOnce) {
+  TwoQps t(/*cq_depth=*/16, /*shared=*/true);
+  roce::SendWr write = t.Send(1, 0, 3);
+  write.opcode = roce::WrOpcode::kWrite;
+  write.rkey = 12345;
+  ASSERT_EQ(t.nic.PostSend(t.a, write), PostResult::kOk);
+  t.Settle();
+  std::vector<Kind> told;
+  Event event;
+  while (t.nic.NextEvent(&event)) told.push_back(event.kind);
+  EXPECT_EQ(told, (std::vector{Kind::kQpAccessError, Kind::kLastWqeReached, Kind::kLastWqeReached}));
+  for (const Qpn qpn : {t.a, t.b}) {
+    ASSERT_EQ(t.nic.ModifyRc(qpn, {.state = QpState::kErr}), roce::ModifyResult::kOk);
+    EXPECT_FALSE(t.nic.NextEvent(&event)) << "it was in ERR before";
+  }
+}
+
 TEST(NicTest, SharedReceiveQueueServesBothAndTellsItsLimit) {
   TwoQps t(/*cq_depth=*/16, /*shared=*/true);
   for (uint64_t i = 0; i < 3; ++i)

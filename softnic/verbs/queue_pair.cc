@@ -9,13 +9,12 @@
 #include "softnic/verbs/abi.h"
 #include "softnic/verbs/call.h"
 #include "softnic/verbs/super_frames.h"
+#include "softnic/verbs/transitions.h"
 
 using namespace epic::softnic;
 namespace roce = epic::roce;
 
 namespace {
-
-constexpr int kInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
 int ToErrno(roce::ModifyResult result) { return result == roce::ModifyResult::kOk ? 0 : EINVAL; }
 
@@ -61,14 +60,17 @@ int PathOf(ibv_context* context, const ibv_ah_attr& ah, Path* path) {
   return 0;
 }
 
-// What may be said at all in the transition, beyond what the transport checks.
+// What may be said at all in the transition, beyond the values that the transport checks. The state is the
+// adapter's: an error may have led to another one than the application has asked for.
 bool IsPlausible(const Qp& qp, const ibv_qp_attr& attr, int mask) {
+  const auto now = static_cast<ibv_qp_state>(
+      AdapterOf(qp.base.context).Note([&](const Nic& nic) { return nic.state(qp.init.qpn); }));
+  const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : now;
+  if (!MayModify(now, to, qp.base.qp_type, mask)) return false;
+  if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != now) return false;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index != 0) return false;
-  if ((mask & IBV_QP_PORT) != 0 && attr.port_num != 1) return false;
-  if ((mask & (IBV_QP_ALT_PATH | IBV_QP_CAP | IBV_QP_RATE_LIMIT)) != 0) return false;
-  const bool to_init = (mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_INIT;
-  const int needed = kInitMask | (qp.is_ud() ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
-  return !to_init || qp.base.state != IBV_QPS_RESET || (mask & needed) == needed;
+  if ((mask & IBV_QP_PATH_MIG_STATE) != 0 && attr.path_mig_state != IBV_MIG_MIGRATED) return false;
+  return (mask & IBV_QP_PORT) == 0 || attr.port_num == 1;
 }
 
 int ModifyConnected(Qp& qp, const ibv_qp_attr& attr, int mask) {
@@ -106,12 +108,12 @@ int ModifyConnected(Qp& qp, const ibv_qp_attr& attr, int mask) {
 }
 
 int ModifyUd(Qp& qp, const ibv_qp_attr& attr, int mask) {
-  if ((mask & IBV_QP_STATE) == 0) return EINVAL;
   return AdapterOf(qp.base.context).DoNow([&](Nic& nic) {
+    const epic::Qpn qpn = qp.init.qpn;
+    const roce::QpState to = (mask & IBV_QP_STATE) != 0 ? ToState(attr.qp_state) : nic.state(qpn);
     std::optional<epic::Psn> psn;
     if ((mask & IBV_QP_SQ_PSN) != 0) psn = epic::Psn(attr.sq_psn);
-    return ToErrno(
-        nic.ModifyUd(qp.init.qpn, ToState(attr.qp_state), If<uint32_t>(mask, IBV_QP_QKEY, attr.qkey), psn));
+    return ToErrno(nic.ModifyUd(qpn, to, If<uint32_t>(mask, IBV_QP_QKEY, attr.qkey), psn));
   });
 }
 
@@ -121,6 +123,7 @@ void Remember(const ibv_qp_attr& from, int mask, ibv_qp_attr* to) {
     if ((mask & bit) != 0) to->*field = from.*field;
   };
   take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+  take(IBV_QP_EN_SQD_ASYNC_NOTIFY, &ibv_qp_attr::en_sqd_async_notify);
   take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
   take(IBV_QP_PORT, &ibv_qp_attr::port_num);
   take(IBV_QP_QKEY, &ibv_qp_attr::qkey);
@@ -145,7 +148,7 @@ bool Fits(const ibv_pd& pd, const ibv_qp_init_attr& init) {
   return cap.max_send_wr <= kMaxQpWr && cap.max_recv_wr <= kMaxQpWr && cap.max_send_sge <= roce::kMaxSge &&
          cap.max_recv_sge <= roce::kMaxSge && cap.max_inline_data <= kMaxInline && init.send_cq != nullptr &&
          is_here(init.send_cq) && init.recv_cq != nullptr && is_here(init.recv_cq) &&
-         (init.srq == nullptr || (init.qp_type != IBV_QPT_UD && is_here(init.srq)));
+         (init.srq == nullptr || is_here(init.srq));
 }
 
 // Who uses what, so that nothing goes before its user.
@@ -233,7 +236,6 @@ int Destroy(Qp* qp) {
 int Modify(ibv_qp* base, const ibv_qp_attr& attr, int mask) {
   Qp& qp = *Of(base);
   if (!IsPlausible(qp, attr, mask)) return EINVAL;
-  if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != base->state) return EINVAL;
   const int error = qp.is_ud() ? ModifyUd(qp, attr, mask) : ModifyConnected(qp, attr, mask);
   if (error != 0) return error;
   Remember(attr, mask, &qp.attr);
@@ -248,7 +250,7 @@ int Query(ibv_qp* base, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
   *attr = qp.attr;
   AdapterOf(base->context).Do([&](Nic& nic) {
     attr->qp_state = static_cast<ibv_qp_state>(nic.state(qp.init.qpn));
-    if (!qp.is_ud()) attr->sq_draining = attr->qp_state == IBV_QPS_SQD && !nic.sq_drained(qp.init.qpn);
+    attr->sq_draining = attr->qp_state == IBV_QPS_SQD && !nic.sq_drained(qp.init.qpn);
   });
   base->state = attr->cur_qp_state = attr->qp_state;
   attr->cap = qp.cap;
@@ -294,6 +296,16 @@ EPIC_VERBS int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   return ErrnoOf(qp->context, [&] { return AdapterOf(qp->context).Detach(Of(qp)->init.qpn, IpOf(*gid)); });
 }
 
+namespace {
+
+// Of addresses, so that their protection domain does not go before them.
+void CountHandles(ibv_pd& pd, int by) {
+  const std::lock_guard lock(AdapterOf(pd.context).mutex());
+  Of(&pd)->users += by;
+}
+
+}  // namespace
+
 EPIC_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   return ObjectOf(pd->context, [&]() -> ibv_ah* {
     Path path;
@@ -303,12 +315,14 @@ EPIC_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     ah->base = {.context = pd->context, .pd = pd, .handle = 0};
     ah->ip = path.to;
     ah->from = path.from;
+    CountHandles(*pd, 1);
     return &ah->base;
   });
 }
 
 EPIC_VERBS int ibv_destroy_ah(ibv_ah* ah) {
   return ErrnoOf(ah->context, [&] {
+    CountHandles(*ah->pd, -1);
     delete Of(ah);
     return 0;
   });

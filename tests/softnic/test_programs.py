@@ -105,6 +105,10 @@ def test_shared_receive_queue(pair):
     run_perftest(pair, "ib_send_bw", 4096, "--use-srq", "-q", 2)
 
 
+def test_datagrams_to_a_shared_receive_queue(pair):
+    run_perftest(pair, "ib_send_bw", 1024, "-c", "UD", "--use-srq", iterations=64)
+
+
 def test_inline(pair):
     run_perftest(pair, "ib_write_lat", 64, "-I", 64)
 

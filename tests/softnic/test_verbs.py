@@ -22,7 +22,7 @@ def fixture_programs():
 
 @pytest.mark.parametrize("suite", ["VerbsAtomics.*", "VerbsBatches.*", "VerbsWindows.*", "VerbsOwnWindows.*", "VerbsCalls.*", "VerbsDevice.*",
                                    "VerbsErrors.*", "VerbsExtended*", "VerbsMemory.*", "*RefusalTest.*", "VerbsThreads.*",
-                                   "VerbsFork.*", "VerbsGid.*", "VerbsMulticast.*", "VerbsShortage.*", "VerbsUc.*", "*VerbsPieces.*"])
+                                   "VerbsFork.*", "VerbsGid.*", "VerbsMulticast.*", "VerbsShortage.*", "VerbsStates.*", "VerbsUc.*", "*VerbsPieces.*"])
 def test_calls(pair, suite):
     said = pair.run("a", PROGRAMS / "verbs_test", f"--gtest_filter={suite}", timeout_s=120)
     assert "[  PASSED  ]" in said and " 0 tests" not in said

@@ -183,6 +183,14 @@ TEST(VerbsCalls, WhatIsInUseStays) {
   EXPECT_EQ(ibv_destroy_cq(c.cq_a), EBUSY);
   EXPECT_EQ(ibv_dealloc_pd(c.a.pd), EBUSY);
   EXPECT_EQ(ibv_destroy_comp_channel(c.a.channel), EBUSY);
+  ibv_pd* pd = ibv_alloc_pd(c.a.context);
+  ibv_ah_attr attr{.is_global = 1, .port_num = 1};
+  attr.grh = {.dgid = c.b.gid(), .sgid_index = 1};
+  ibv_ah* ah = ibv_create_ah(pd, &attr);
+  ASSERT_NE(ah, nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(pd), EBUSY);
+  EXPECT_EQ(ibv_destroy_ah(ah), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
 TEST(VerbsCalls, EventsComeOnceForEachRequest) {

@@ -1,6 +1,7 @@
 // Datagrams to a group whose members are on the sending machine. Other processes are test_multicast.py's.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <vector>
 
 #include "tests/softnic/verbs_testing.h"
@@ -70,6 +71,29 @@ TEST(VerbsMulticast, EveryMemberInTheProcessHasEachDatagramOnce) {
       EXPECT_FALSE(member->HasMore());
       EXPECT_EQ(ibv_detach_mcast(member->qp, member == &elsewhere ? &other_group : &group, 0), 0);
     }
+    EXPECT_EQ(ibv_destroy_ah(ah), 0);
+  }
+}
+
+// As the network is told: a group is left when the queue pair is detached from it, and not before.
+TEST(VerbsMulticast, AMembershipOutlivesAReset) {
+  Device device;
+  {
+    Member member(device), source(device);
+    const ibv_gid group = GidOf("239.1.9.3");
+    ASSERT_EQ(ibv_attach_mcast(member.qp, &group, 0), 0);
+    ibv_qp_attr attr{.qp_state = IBV_QPS_RESET};
+    ASSERT_EQ(ibv_modify_qp(member.qp, &attr, IBV_QP_STATE), 0);
+    EXPECT_EQ(ibv_destroy_qp(member.qp), EBUSY);
+    MakeReady(member.qp);
+    member.Post(0);
+    ibv_ah* ah = CreateAh(device, group);
+    *device.at(0xf000) = 7;
+    ASSERT_EQ(PostDatagram(device, source.qp, ah, kMulticastQpn, 1, 0xf000, kBytes), 0);
+    EXPECT_EQ(member.Take(1), std::vector{7});
+    ASSERT_EQ(ibv_modify_qp(member.qp, &attr, IBV_QP_STATE), 0);
+    EXPECT_EQ(ibv_detach_mcast(member.qp, &group, 0), 0);
+    EXPECT_EQ(ibv_detach_mcast(member.qp, &group, 0), EINVAL);
     EXPECT_EQ(ibv_destroy_ah(ah), 0);
   }
 }

@@ -168,16 +168,20 @@ ibv_qp* CreateUd(Device& device, ibv_cq* cq) {
   init.sq_sig_all = 1;
   ibv_qp* qp = ibv_create_qp(device.pd, &init);
   if (qp == nullptr) Die("ibv_create_qp");
+  MakeReady(qp);
+  return qp;
+}
+
+void MakeReady(ibv_qp* ud) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
   attr.qkey = kQkey;
-  Modify(qp, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "to INIT");
+  Modify(ud, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "to INIT");
   attr.qp_state = IBV_QPS_RTR;
-  Modify(qp, attr, 0, "to RTR");
+  Modify(ud, attr, 0, "to RTR");
   attr.qp_state = IBV_QPS_RTS;
-  Modify(qp, attr, IBV_QP_SQ_PSN, "to RTS");
-  return qp;
+  Modify(ud, attr, IBV_QP_SQ_PSN, "to RTS");
 }
 
 ibv_gid GidOf(const char* address) {

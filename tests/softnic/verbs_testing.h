@@ -69,6 +69,8 @@ int PostAtomic(Device& device, ibv_qp* qp, ibv_wr_opcode opcode, uint64_t id, si
 // Datagrams. The queue pair is in RTS, and has this Q_Key, as what it sends.
 inline constexpr uint32_t kQkey = 0x1234;
 ibv_qp* CreateUd(Device& device, ibv_cq* cq);
+// From RESET to RTS.
+void MakeReady(ibv_qp* ud);
 // Of an IPv4 or IPv6 address, one of a group included.
 ibv_gid GidOf(const char* address);
 // From the first address of the same version; what fails is told by errno.
