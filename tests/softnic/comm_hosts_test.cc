@@ -146,6 +146,44 @@ TEST(CommHostsTest, CallsThatDifferInTheirSlicesAlone) {
   });
 }
 
+// Each call is its rank's; who is told by the manager first has the bare words.
+void ExpectMismatch(Group& group, const std::function<Error(int rank, Communicator& comm)>& call,
+                    const std::string& told, const std::vector<std::string>& values) {
+  OnAll(group, [&](int rank, Communicator& comm) {
+    const Error error = call(rank, comm);
+    EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.message();
+    const std::string& more = values[static_cast<size_t>(rank)];
+    EXPECT_TRUE(error.message() == told || error.message() == told + more) << error.message();
+    EXPECT_EQ(comm.Destroy().code(), ErrorCode::kMismatch);
+  });
+}
+
+// By another type or algorithm a call has slices of another length; that is not what differs.
+TEST(CommHostsTest, CallsInSlicesThatDifferInMoreThanTheirLength) {
+  LocalWorld world;
+  {
+    Group group("types", 2, PathChoice::kHosts);
+    std::vector<double> data(2 * 3'000'000);
+    ExpectMismatch(group,
+                   [&data](int rank, Communicator& comm) {
+                     double* const mine = data.data() + rank * 3'000'000;
+                     return AllReduce(mine, mine, 3'000'000,
+                                      rank == 0 ? Datatype::kFloat64 : Datatype::kFloat32, RedOp::kSum, comm);
+                   },
+                   "rank 1 called with another type",
+                   {" than this rank and the group (float64)", " (here float32, group float64)"});
+  }
+  Group group("algorithms", 2, PathChoice::kHosts, {HostAlgorithm::kRing, HostAlgorithm::kDoubling});
+  Numbers data(2 * 100'000);
+  ExpectMismatch(group,
+                 [&data](int rank, Communicator& comm) {
+                   int32_t* const mine = data.data() + rank * 100'000;
+                   return AllReduce(mine, mine, 100'000, Datatype::kInt32, RedOp::kSum, comm);
+                 },
+                 "rank 1 called with another algorithm",
+                 {" than this rank and the group (ring)", " (here doubling, group ring)"});
+}
+
 // Slices are counted in 24 bits, and those of doubling are short. A call that is refused touches nothing.
 TEST(CommHostsTest, MoreSlicesThanCanBeCounted) {
   LocalWorld world;
