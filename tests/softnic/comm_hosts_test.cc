@@ -281,6 +281,52 @@ TEST(CommHostsTest, CallsThatDifferInAGroupWithASwitch) {
   });
 }
 
+// They agree on how the hosts compute what a switch lacks, which is nothing to calls by the network.
+TEST(CommHostsTest, AlgorithmsThatDifferInAGroupWithASwitch) {
+  LocalWorld world;
+  world.manager().SetAbilities({.has = Abilities::First()});
+  Group group("g", 3, PathChoice::kNetwork,
+              {HostAlgorithm::kDoubling, HostAlgorithm::kRing, HostAlgorithm::kDoubling});
+  OnAll(group, [](int rank, Communicator& comm) {
+    Sum sum(rank, 1, 100);
+    sum.Start(comm);
+    sum.Finish(3);
+    int64_t product = 2;
+    const Error error = AllReduce(&product, &product, 1, Datatype::kInt64, RedOp::kProduct, comm);
+    EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.message();
+    EXPECT_NE(error.message().find("called with another algorithm"), std::string::npos) << error.message();
+    EXPECT_EQ(comm.Destroy().code(), ErrorCode::kMismatch);
+  });
+}
+
+// By each algorithm, calls with an exchange and around the ring in turn; the slices of doubling are short.
+TEST(CommHostsTest, TheAlgorithmHoldsForWhatTheSwitchLacks) {
+  for (const auto algorithm : {HostAlgorithm::kAuto, HostAlgorithm::kDoubling, HostAlgorithm::kRing}) {
+    LocalWorld world;
+    world.manager().SetAbilities({.has = Abilities::First()});
+    Group group("g", 5, PathChoice::kNetwork, std::vector(5, algorithm));
+    OnAll(group, [algorithm](int rank, Communicator& comm) {
+      for (int call = 0; call < 6; ++call) {
+        const size_t count = call % 2 == 0 ? 1 : 20'000;
+        std::vector<int64_t> least(count, rank - call), sum(count, rank);
+        Request request;
+        Succeed(
+            AllReduceAsync(least.data(), least.data(), count, Datatype::kInt64, RedOp::kMin, comm, &request));
+        Succeed(AllReduce(sum.data(), sum.data(), count, Datatype::kInt64, RedOp::kProduct, comm));
+        Succeed(request.Wait());
+        EXPECT_EQ(least, std::vector<int64_t>(count, -call));
+        EXPECT_EQ(sum, std::vector<int64_t>(count, 0));
+      }
+      if (algorithm != HostAlgorithm::kDoubling) return;
+      uint8_t data = 1;
+      const Error error = AllReduce(&data, &data, size_t{1} << 40, Datatype::kUint8, RedOp::kBitOr, comm);
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.message();
+      EXPECT_NE(error.message().find("at most 16777216 invocations"), std::string::npos) << error.message();
+    });
+    group.Destroy();
+  }
+}
+
 // A group of one: no manager, no port; the calls are copies.
 TEST(CommHostsTest, OneRankNeedsNobody) {
   Communicator comm;
