@@ -59,20 +59,20 @@ void Snapshot::Ended(A& a, Of<A, Finished>& ended) {
 
 template <typename A>
 void Snapshot::HostsPath(A& a, Of<A, HostPath>& path, Of<A, std::vector<Buffers>>& buffers) {
-  auto& [config, exchange, ring, memory, connections, calls, first_op, phase, ahead, next, previous, unopened,
-         unacked, posted, failure, failure_reply, finished] = path;
+  auto& [config, exchange, ring, memory, connections, calls, first_op, phase, exchange_number, ahead, next,
+         previous, unopened, unacked, posted, failure, failure_reply, finished] = path;
   NotSaved(config, next, previous);
   Exchange(a, exchange, buffers);
   Ring(a, ring, buffers);
   a.Blob(memory);
   for (auto& connection : connections) {
-    auto& [peer, exchanges, connected, ready, recvs, recvs_done, sends, sends_done, exchange_recvs,
+    auto& [peer, in_cube, connected, ready, recvs, recvs_done, sends, sends_done, exchange_recvs,
            exchange_recvs_done] = connection;
-    NotSaved(peer, exchanges);
+    NotSaved(peer, in_cube);
     a.Numbers(connected, ready, recvs, recvs_done, sends, sends_done, exchange_recvs, exchange_recvs_done);
   }
   Sequence(a, calls, [&](auto& call) { HostsCall(a, call, buffers); });
-  a.Numbers(first_op, phase, ahead, unopened, unacked, posted);
+  a.Numbers(first_op, phase, exchange_number, ahead, unopened, unacked, posted);
   Maybe(a, failure, [&a](auto& outcome) { a.Numbers(outcome); });
   Header(a, failure_reply);
   Sequence(a, finished, [&a](auto& ended) { Ended(a, ended); });

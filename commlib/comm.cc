@@ -96,8 +96,9 @@ Error Comm::PrepareBuffers(Call* call, Way* way, Lock& lock) {
   const auto rank = static_cast<uint32_t>(options_.rank);
   const uint64_t send_bytes = SendBytes(call->header, rank);
   const uint64_t recv_bytes = NetworkRecvBytes(call->header, rank);
-  const bool sends = send_bytes > 0, receives = recv_bytes > 0;
   const bool by_hosts = GoesByHosts(call->header);
+  const bool sends = send_bytes > 0;
+  const bool receives = recv_bytes > 0 && (!by_hosts || RingReceivesResults(call->header.collective));
   if (by_hosts ? !hosts_->NeedsBuffers(call->header) : core_.Inlines(call->header)) return {};
   if (sends) call->send_memory = FindRegion(call->send, send_bytes);
   if (receives) call->recv_memory = FindRegion(call->recv, recv_bytes);

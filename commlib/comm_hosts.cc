@@ -61,7 +61,7 @@ Error Comm::EnsureHosts() {
   config.rank = static_cast<uint32_t>(options_.rank);
   config.world_size = size;
   config.algorithm = ToCore(options_.algorithm);
-  config.exchanges = path_.path == PathChoice::kHosts;
+  config.agrees_by_exchange = path_.path == PathChoice::kHosts;
   return HostLinks::Create(device_, cq_, config, connect_, &hosts_);
 }
 
@@ -102,6 +102,8 @@ void Comm::OnPeerEnd(const PeerEndInfo& end) {
 
 void Comm::StartByHosts(const std::shared_ptr<Call>& call) {
   TellOfWay(call->header);
+  // The ranks agree on it, whoever makes them.
+  call->header.flags |= AlgorithmFlags(ToCore(options_.algorithm));
   Slice(call.get(), hosts_->MostBytes(call->header),
         [&](const ControlHeader& header, uint64_t offset, uint64_t part_stride) {
           const OpId op = hosts_->Post({.header = header,
@@ -143,9 +145,8 @@ Error Comm::HostsError() const {
   if (path.failure() == Outcome::kRefused) {
     const ControlHeader& reply = path.failure_reply();
     const Call* const call = hosts_->CallOf(static_cast<OpId>(reply.invocation));
-    ControlHeader here = call != nullptr ? call->header : ControlHeader{};
-    here.flags |= AlgorithmFlags(ToCore(options_.algorithm));
-    return RefusalError(reply, here, call != nullptr && call->slices > 1);
+    return RefusalError(reply, call != nullptr ? call->header : ControlHeader{},
+                        call != nullptr && call->slices > 1);
   }
   if (path.failure() == Outcome::kDisorder)
     return {ErrorCode::kTransport,

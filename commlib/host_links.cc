@@ -93,7 +93,6 @@ Error HostLinks::CheckLength(const ControlHeader& header) const {
 
 bool HostLinks::NeedsBuffers(const ControlHeader& header) const {
   if (CallBytes(header) == 0) return false;
-  if (!config_.exchanges) return true;
   const ControlHeader slice = HeaderOfSlice(header, MostElements(header), 0);
   return !IsInlinedByHosts(slice, config_.world_size, config_.algorithm, config_.inline_bytes);
 }

@@ -43,7 +43,7 @@ class HostLinks {
   uint64_t MostBytes(const ControlHeader& header) const;
   // Whether so many slices can be counted: kInvalidArgument if not.
   Error CheckLength(const ControlHeader& header) const;
-  // Whether the NIC reads and writes the call's own buffers.
+  // Whether the NIC reads the call's own buffers; it writes them if RingReceivesResults.
   bool NeedsBuffers(const ControlHeader& header) const;
   // The call of an op that has not been taken by NextFinished; null if there is none.
   const Call* CallOf(OpId op) const;

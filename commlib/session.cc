@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <queue>
+#include <system_error>
 #include <thread>
 
 #include "base/signals_blocked.h"
@@ -161,9 +162,9 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   }
 
   void SetPeerHandler(PeerHandler handler) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     peer_handler_ = std::move(handler);
-    TellPeers();
+    if (!TellPeers()) TellFailure(&lock);
   }
 
   // No handler runs when this has returned.
@@ -193,11 +194,11 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
       lock.unlock();
       return End();
     }
-    const bool failed = state_.OnMessage(in_);
+    bool failed = state_.OnMessage(in_);
     if (in_.has_waiting()) Log(LogLevel::kInfo, "{}", state_.waiting());
     changed_.notify_all();
     if (const std::optional<Ipv4> about = state_.TakeProbe()) AnswerProbe(*about);
-    TellPeers();
+    failed |= !TellPeers();
     if (failed) TellFailure(&lock);
     lock.unlock();
     StartRead(&in_);
@@ -260,13 +261,29 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   }
 
   // With the lock held. Handlers block while they make connections: a thread of their own, from when there is
-  // something to tell, leaves gRPC's to read what the manager says meanwhile.
-  void TellPeers() {
-    if (closing_ || !peer_handler_ || !state_.has_peers()) return;
+  // something to tell, leaves gRPC's to read what the manager says meanwhile. False if there can be none, and
+  // the session has failed by that.
+  bool TellPeers() {
+    if (closing_ || !peer_handler_ || !state_.has_peers()) return true;
     changed_.notify_all();
-    if (peers_teller_.joinable()) return;
-    const SignalsBlocked blocked;
-    peers_teller_ = std::thread([this] { RunPeersTeller(); });
+    if (peers_teller_.joinable()) return true;
+    try {
+      const SignalsBlocked blocked;
+      peers_teller_ = std::thread([this] { RunPeersTeller(); });
+      return true;
+    } catch (const std::system_error& e) {
+      return !FailHere({ErrorCode::kNoResource,
+                        fmt::format("no thread for the connections with other ranks: {}", e.what())});
+    }
+  }
+
+  // What the manager does not know of: it tells the other ranks. False if the session had failed before.
+  bool FailHere(const Error& failure) {
+    if (!state_.Fail(failure)) return false;
+    proto::ClientMessage message;
+    message.mutable_abort()->set_reason(failure.message());
+    SendLocked(std::move(message));
+    return true;
   }
 
   void RunPeersTeller() {

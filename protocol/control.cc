@@ -82,20 +82,23 @@ std::optional<ControlHeader> HeaderOf(std::span<const uint8_t> message) {
   return DecodeControl(message.first(std::min(message.size(), kControlBytes)));
 }
 
+// What a call is comes before how long it is: types and algorithms have slices of lengths of their own, whose
+// count and number differ as well.
 ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b) {
+  constexpr uint32_t kSlicesLeft = ~uint32_t{0} << kSlicesLeftShift;
+  const uint32_t flags = a.flags ^ b.flags;
   if (a.invocation != b.invocation) return ControlField::kInvocation;
   if (a.collective != b.collective) return ControlField::kCollective;
-  if (a.count != b.count || SlicesLeft(a) != SlicesLeft(b)) return ControlField::kCount;
+  // Of a call by the network there is no algorithm; by type or operation the other one goes another way.
+  if (IsByHosts(a) == IsByHosts(b) && (flags & kAlgorithmFlags) != 0) return ControlField::kAlgorithm;
   if (a.type != b.type) return ControlField::kType;
   if (a.op != b.op) return ControlField::kOp;
+  if ((flags & ~(kSlicesLeft | kInlinedFlag)) != 0) return ControlField::kFlags;
   if (a.root != b.root) return ControlField::kRoot;
   if (a.parts != b.parts) return ControlField::kParts;
-  if (a.flags != b.flags) {
-    // What an algorithm makes of the call says less than that it is another one.
-    const uint32_t others = (a.flags ^ b.flags) & ~kInlinedFlag;
-    return others != 0 && (others & ~kAlgorithmFlags) == 0 ? ControlField::kAlgorithm : ControlField::kFlags;
-  }
-  return ControlField::kNone;
+  if (a.count != b.count || (flags & kSlicesLeft) != 0) return ControlField::kCount;
+  // Which of them are inlined follows from all others.
+  return (flags & kInlinedFlag) != 0 ? ControlField::kFlags : ControlField::kNone;
 }
 
 const char* Name(ControlField field) {

@@ -21,7 +21,8 @@ inline constexpr uint32_t kInlinedFlag = 2;
 // it that the ranks agree on the call, in its place among the others; of its data they see nothing.
 inline constexpr uint32_t kByHostsFlag = 4;
 
-// Between the hosts (docs/PROTOCOL.md, section 11), which algorithm a rank was told to use.
+// In ControlHeader::flags, of calls whose data go between the hosts (docs/PROTOCOL.md, section 11): which
+// algorithm a rank was told to use.
 inline constexpr uint32_t kAlgorithmFlags = 0x30;
 
 enum class ControlStatus : uint8_t {
@@ -94,8 +95,8 @@ std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes);
 // The header that a control message begins with, whatever follows it; empty as above, or if it is shorter.
 std::optional<ControlHeader> HeaderOf(std::span<const uint8_t> message);
 
-// The first field in which two requests differ, kNone if they agree. Status, field and culprit are not
-// compared.
+// The first field in which two requests differ, kNone if they agree; in the order of docs/PROTOCOL.md,
+// section 3. Status, field and culprit are not compared.
 ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b);
 
 // A field's name for error messages, for example "count".

@@ -47,7 +47,7 @@ TEST(ControlTest, ReadsTypesAndOperationsOfALaterVersion) {
   std::array<uint8_t, kControlBytes> bytes;
   Encode(h, bytes);
   EXPECT_EQ(DecodeControl(bytes), h);
-  EXPECT_EQ(FirstDifference(*DecodeControl(bytes), Sample()), ControlField::kCount);
+  EXPECT_EQ(FirstDifference(*DecodeControl(bytes), Sample()), ControlField::kType);
   ++h.count;
   Encode(h, bytes);
   EXPECT_EQ(DecodeControl(bytes), std::nullopt);
@@ -73,16 +73,42 @@ TEST(ControlTest, CallsThatDifferInTheSlicesThatFollowDifferInTheCount) {
   EXPECT_EQ(SlicesLeft(b), SlicesLeft(a) + 1);
 }
 
-TEST(ControlTest, NamesTheFieldThatDiffers) {
+// One after the other, from the last in the order to the first: what comes later in it does not matter.
+TEST(ControlTest, NamesTheFirstFieldThatDiffers) {
   ControlHeader other = Sample();
   EXPECT_EQ(FirstDifference(Sample(), other), ControlField::kNone);
-  other.type = DataType::kInt32;
-  EXPECT_EQ(FirstDifference(Sample(), other), ControlField::kType);
+  const auto expect = [&other](ControlField field) {
+    EXPECT_EQ(FirstDifference(Sample(), other), field) << Name(field);
+    EXPECT_EQ(FirstDifference(other, Sample()), field) << Name(field);
+  };
+  other.flags ^= kInlinedFlag;
+  expect(ControlField::kFlags);
+  other.flags ^= 1u << kSlicesLeftShift;
+  expect(ControlField::kCount);
   other.count = 1;
-  EXPECT_EQ(FirstDifference(Sample(), other), ControlField::kCount);
+  expect(ControlField::kCount);
+  other.flags = Sample().flags ^ kInlinedFlag;
+  expect(ControlField::kCount);
+  other.flags ^= 1u << kSlicesLeftShift;
+  other.parts = 1;
+  expect(ControlField::kParts);
+  other.root = 0;
+  expect(ControlField::kRoot);
+  other.flags ^= 1;  // an average
+  expect(ControlField::kFlags);
+  other.op = ReduceOp::kMax;
+  expect(ControlField::kOp);
+  other.type = DataType::kInt32;
+  expect(ControlField::kType);
+  other.flags ^= 0x20;
+  expect(ControlField::kAlgorithm);
+  other.collective = Collective::kReduce;
+  expect(ControlField::kCollective);
+  ++other.invocation;
+  expect(ControlField::kInvocation);
 }
 
-// What another algorithm does with the data follows from it; an average is another call.
+// What another algorithm does with the data follows from it.
 TEST(ControlTest, NamesTheAlgorithmApartFromOtherFlags) {
   ControlHeader here, there;
   there.flags = 0x10;
@@ -90,10 +116,22 @@ TEST(ControlTest, NamesTheAlgorithmApartFromOtherFlags) {
   there.flags = 0x20 | kInlinedFlag;
   EXPECT_EQ(FirstDifference(here, there), ControlField::kAlgorithm);
   EXPECT_STREQ(Name(ControlField::kAlgorithm), "algorithm");
-  there.flags = 0x20 | 1;
+  there.flags = 1;
   EXPECT_EQ(FirstDifference(here, there), ControlField::kFlags);
   there.flags = kInlinedFlag;
   EXPECT_EQ(FirstDifference(here, there), ControlField::kFlags);
+}
+
+// A call by the network has no algorithm: it differs in what sends the other one between the hosts.
+TEST(ControlTest, ACallByTheNetworkDiffersFromOneByTheHostsInWhatTheSwitchesLack) {
+  ControlHeader network = Sample(), hosts = Sample();
+  hosts.flags |= kByHostsFlag | 0x20;
+  EXPECT_EQ(FirstDifference(network, hosts), ControlField::kFlags);
+  hosts.op = ReduceOp::kProduct;
+  EXPECT_EQ(FirstDifference(network, hosts), ControlField::kOp);
+  EXPECT_EQ(FirstDifference(hosts, network), ControlField::kOp);
+  network.flags |= kByHostsFlag | 0x10;
+  EXPECT_EQ(FirstDifference(network, hosts), ControlField::kAlgorithm);
 }
 
 }  // namespace

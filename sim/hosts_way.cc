@@ -12,7 +12,8 @@ std::optional<HostsWay> ChooseWay(const Scenario& scenario, const WorldConfig& c
   const auto one_of = [&choices](std::initializer_list<uint64_t> values) {
     return *(values.begin() + static_cast<ptrdiff_t>(choices.Below(values.size())));
   };
-  HostsWay hosts{.path = {.algorithm = static_cast<Algorithm>(choices.Below(3)), .exchanges = way == 1}};
+  HostsWay hosts{
+      .path = {.algorithm = static_cast<Algorithm>(choices.Below(3)), .agrees_by_exchange = way == 1}};
   hosts.path.message_bytes = static_cast<uint32_t>(one_of({200, config.path_mtu, 4096, 65536}));
   hosts.path.staging_bytes = one_of({2048, 8192, 131072});
   hosts.path.inline_bytes = hosts.path.algorithm == Algorithm::kDoubling ? one_of({4096, kMaxInlineBytes})

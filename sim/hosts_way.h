@@ -13,7 +13,7 @@
 namespace epic::sim {
 
 struct HostsWay {
-  HostPathConfig path;  // rank and size are filled in; exchanges: all calls go between the hosts
+  HostPathConfig path;  // rank and size are filled in; agrees_by_exchange: all calls go between the hosts
   // Of the switches, if not: what they lack goes between the hosts.
   Abilities abilities = Abilities::All();
   Nanos tell_ns = 1;  // longest time of a message from rank to rank through the manager

@@ -10,7 +10,7 @@
 namespace epic::sim {
 
 int PathRank::Start(const ControlHeader& header, const RankBuffers& buffers, bool by_hosts) {
-  EPIC_CHECK(host_.alive() && (by_hosts || !config_.exchanges));
+  EPIC_CHECK(host_.alive() && (by_hosts || !config_.agrees_by_exchange));
   const auto call = static_cast<int>(calls_.size());
   calls_.emplace_back();
   ++unfinished_;
@@ -37,8 +37,8 @@ void PathRank::StartByHosts(const ControlHeader& header, const RankBuffers& buff
     if (HasPartPerRank(header.collective)) slice.part_stride = header.count * element;
     const OpId op = path_.Post(slice);
     on_path_.push_back(calls_.size() - 1);
-    if (config_.exchanges) continue;
-    slice.header.flags |= kByHostsFlag;
+    if (config_.agrees_by_exchange) continue;
+    slice.header.flags |= kByHostsFlag | AlgorithmFlags(config_.algorithm);
     waiting_.push_back(
         {.call = calls_.size() - 1, .header = slice.header, .buffers = {.registered = true}, .op = op});
   }

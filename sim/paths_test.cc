@@ -175,7 +175,7 @@ void ExpectMismatch(const Difference& difference, int n, int culprit, bool by_ho
   SCOPED_TRACE(testing::Message() << "field " << static_cast<int>(difference.field) << ", rank " << culprit
                                   << " of " << n << (by_hosts ? "" : ", by the switches"));
   HostsWay way = SmallWay(Algorithm::kAuto);
-  way.path.exchanges = by_hosts;
+  way.path.agrees_by_exchange = by_hosts;
   way.abilities = {};  // that serve nothing
   BadWorld bad(Star(n), way, static_cast<uint64_t>(n * 10 + culprit));
   const ControlHeader header{
@@ -275,6 +275,40 @@ TEST(PathsTimeTest, ARingTakesTheClosedFormBehindItsExchange) {
           << n << " ranks, " << packets << " packets";
     }
   }
+}
+
+// When a product of 8 bytes of eight ranks ends that all call at once, all connections there.
+Picos TimeOfSmallProduct(Algorithm algorithm, bool agrees_by_exchange) {
+  World world({.tree = Star(8), .path_mtu = 256, .bits_per_second = 200'000'000'000}, 1);
+  Choices choices(1);
+  HostsWay way{.path = {.algorithm = algorithm, .agrees_by_exchange = agrees_by_exchange}};
+  way.abilities = {};  // that serve nothing
+  GroupRanks ranks(world, 0, way, choices);
+  Calls calls;
+  const ControlHeader header{
+      .collective = Collective::kAllReduce, .op = ReduceOp::kProduct, .type = DataType::kInt64, .count = 1};
+  for (int k = 0; k < 2; ++k) calls.emplace_back(header, 8, k);
+  for (int r = 0; r < 8; ++r) ranks.Start(r, calls[0]);
+  EXPECT_TRUE(world.RunUntil([&] { return ranks.Finished(1); }, kSecond));
+  Picos first = 0;
+  world.At(world.now() + kMillisecond, [&] {
+    first = world.clock();
+    for (int r = 0; r < 8; ++r) ranks.Start(r, calls[1]);
+  });
+  EXPECT_TRUE(world.RunUntil([&] { return ranks.Finished(2); }, world.now() + kSecond));
+  for (int r = 0; r < 8; ++r) EXPECT_EQ(calls[1].Wrong(r), 0u);
+  return world.clock() - first;
+}
+
+// What a switch lacks is slower than by the hosts alone by the switch's agreement: a round trip.
+TEST(PathsTimeTest, WhatASwitchLacksTakesARoundTripMoreThanByTheHosts) {
+  // What has come of it is acknowledged before anything else is sent.
+  const Picos round_trip = ThroughStar(kControlBytes) + OnLink(0);
+  for (const Algorithm algorithm : {Algorithm::kAuto, Algorithm::kDoubling}) {
+    const Picos by_hosts = TimeOfSmallProduct(algorithm, true);
+    EXPECT_EQ(TimeOfSmallProduct(algorithm, false), by_hosts + round_trip);
+  }
+  EXPECT_GT(TimeOfSmallProduct(Algorithm::kRing, false), TimeOfSmallProduct(Algorithm::kAuto, false));
 }
 
 }  // namespace

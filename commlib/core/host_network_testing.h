@@ -48,7 +48,7 @@ class HostNetwork {
   void Call(uint32_t rank, const HostCall& call) { ranks_[rank].program.push_back(call); }
   // It does nothing in so many steps, or until nothing else happens; its NIC does.
   void Late(uint32_t rank, int64_t steps) { ranks_[rank].late_until = steps_ + steps; }
-  // Without exchanges: it is told that all ranks have made the call.
+  // If they do not agree by exchange: it is told that all ranks have made the call.
   void Agree(uint32_t rank, OpId op) {
     ranks_[rank].path.Agreed(op);
     Heard(rank);

@@ -17,17 +17,14 @@ constexpr uint64_t kMostElementBytes = 8;
 }  // namespace
 
 HostPath::HostPath(const HostPathConfig& config)
-    : config_(config),
-      exchange_(config.rank, config.world_size, config.exchanges ? config.inline_bytes : 0),
-      ring_(RingConfig()) {
+    : config_(config), exchange_(config.rank, config.world_size, config.inline_bytes), ring_(RingConfig()) {
   const uint64_t least = kMostElementBytes * config.world_size;
   EPIC_CHECK(config.rank < config.world_size && config.message_bytes >= kMostElementBytes);
   EPIC_CHECK(config.staging_bytes >= least && config.inline_bytes >= least);
   memory_.resize(exchange_.memory_bytes() + config.staging_bytes);
   const std::vector<uint32_t> cube = CubePeersOf(config.rank, config.world_size);
   for (const uint32_t peer : PeersOf(config.rank, config.world_size)) {
-    const bool exchanges = config.exchanges && std::ranges::binary_search(cube, peer);
-    connections_.push_back({.peer = peer, .exchanges = exchanges});
+    connections_.push_back({.peer = peer, .in_cube = std::ranges::binary_search(cube, peer)});
   }
   next_ = IndexOf((config.rank + 1) % config.world_size);
   previous_ = IndexOf((config.rank + config.world_size - 1) % config.world_size);
@@ -48,8 +45,7 @@ size_t HostPath::IndexOf(uint32_t peer) const {
 }
 
 uint64_t HostPath::MostBytes(const ControlHeader& header) const {
-  if (!config_.exchanges || config_.algorithm != Algorithm::kDoubling)
-    return MostRingBytes(RingConfig(), header);
+  if (config_.algorithm != Algorithm::kDoubling) return MostRingBytes(RingConfig(), header);
   if (header.type == DataType::kNone) return kMaxBytes;
   const uint64_t elements = uint64_t{ElementBytes(header.type)} * std::max(header.parts, 1u);
   return config_.inline_bytes / elements * elements;
@@ -64,33 +60,33 @@ OpId HostPath::Post(const Call& call) {
   const OpId op = first_op_ + static_cast<OpId>(calls_.size());
   header.invocation = static_cast<uint64_t>(op);
   header.flags &= ~(kInlinedFlag | kAlgorithmFlags);
-  if (config_.exchanges) {
-    header.flags |= AlgorithmFlags(config_.algorithm);
-    if (IsInlinedByHosts(header, n, config_.algorithm, config_.inline_bytes)) header.flags |= kInlinedFlag;
-  }
+  header.flags |= AlgorithmFlags(config_.algorithm);
+  if (IsInlinedByHosts(header, n, config_.algorithm, config_.inline_bytes)) header.flags |= kInlinedFlag;
   calls_.push_back(call);
   calls_.back().header = header;
   Advance();
   return op;
 }
 
-bool HostPath::Needs(size_t connection, bool is_ring) const {
-  return connections_[connection].exchanges || (is_ring && (connection == next_ || connection == previous_));
+bool HostPath::Needs(const Call& call, size_t connection) const {
+  const bool in_ring = connection == next_ || connection == previous_;
+  return (HasExchange(call) && connections_[connection].in_cube) || (IsRing(call) && in_ring);
 }
 
-bool HostPath::IsConnected(bool is_ring) const {
+bool HostPath::IsConnected(const Call& call) const {
   for (size_t i = 0; i < connections_.size(); ++i) {
-    if (!connections_[i].connected && Needs(i, is_ring)) return false;
+    if (!connections_[i].connected && Needs(call, i)) return false;
   }
   return true;
 }
 
 std::vector<uint32_t> HostPath::Wanted() const {
   std::vector<uint32_t> wanted;
-  if (failed() || calls_.empty()) return wanted;
-  const bool is_ring = std::ranges::any_of(calls_, [this](const Call& call) { return IsRing(call); });
+  if (failed()) return wanted;
   for (size_t i = 0; i < connections_.size(); ++i) {
-    if (!connections_[i].connected && Needs(i, is_ring)) wanted.push_back(connections_[i].peer);
+    const auto needs = [this, i](const Call& call) { return Needs(call, i); };
+    if (!connections_[i].connected && std::ranges::any_of(calls_, needs))
+      wanted.push_back(connections_[i].peer);
   }
   return wanted;
 }
@@ -99,7 +95,7 @@ void HostPath::SetConnected(uint32_t peer) {
   Connection& to = To(peer);
   if (to.connected) return;
   to.connected = true;
-  if (to.exchanges) ++unopened_;
+  if (config_.agrees_by_exchange && to.in_cube) ++unopened_;
   Advance();
 }
 
@@ -107,13 +103,13 @@ void HostPath::SetReady(uint32_t peer) { To(peer).ready = true; }
 
 void HostPath::Agreed(OpId op) {
   if (failed()) return;
-  EPIC_CHECK(!config_.exchanges && op == first_op_ && phase_ == Phase::kExchange);
-  phase_ = Phase::kData;
+  EPIC_CHECK(op == first_op_ && phase_ == Phase::kAgree);
+  phase_ = HasExchange(calls_.front()) ? Phase::kExchange : Phase::kData;
   Advance();
 }
 
 bool HostPath::MayAgree(OpId op) const {
-  return op < first_op_ || (op == first_op_ && phase_ >= Phase::kExchange);
+  return op < first_op_ || (op == first_op_ && phase_ >= Phase::kAgree);
 }
 
 void HostPath::Begin() {
@@ -123,7 +119,7 @@ void HostPath::Begin() {
   } else {
     ring_.Clear();
   }
-  if (config_.exchanges) exchange_.Begin(call, first_op_, memory_.data());
+  if (HasExchange(call)) exchange_.Begin(call, exchange_number_, memory_.data());
   ahead_ = 0;
   phase_ = Phase::kPost;
 }
@@ -132,12 +128,11 @@ void HostPath::Begin() {
 void HostPath::Advance() {
   while (!failed() && !calls_.empty()) {
     if (phase_ == Phase::kConnect) {
-      if (IsConnected(IsRing(calls_.front()))) Begin();
+      if (IsConnected(calls_.front())) Begin();
       return;
     }
-    if (phase_ == Phase::kPost) return;
+    if (phase_ == Phase::kPost || phase_ == Phase::kAgree) return;
     if (phase_ == Phase::kExchange) {
-      if (!config_.exchanges) return;
       if (!exchange_.Proceed(memory_.data())) return Fail(Outcome::kProtocol);
       if (!exchange_.done()) return;
       phase_ = Phase::kData;
@@ -155,7 +150,8 @@ void HostPath::Refuse() {
 }
 
 bool HostPath::Agrees() const {
-  return phase_ == Phase::kData && (!config_.exchanges || exchange_.header().status == ControlStatus::kOk);
+  if (phase_ != Phase::kData) return false;
+  return !HasExchange(calls_.front()) || exchange_.header().status == ControlStatus::kOk;
 }
 
 void HostPath::EndCall() {
@@ -163,6 +159,7 @@ void HostPath::EndCall() {
   const uint64_t bytes = RecvBytes(call.header, config_.rank);
   if ((call.header.flags & kAverageFlag) != 0 && Reduces(call.header.collective) && bytes > 0)
     ScaleToAverage(call.header.type, {call.recv, bytes}, config_.world_size);
+  if (HasExchange(call)) ++exchange_number_;
   finished_.push_back({.op = first_op_++});
   calls_.pop_front();
   phase_ = Phase::kConnect;
@@ -193,8 +190,8 @@ bool HostPath::Give(Connection* on, bool is_recv, Where where, uint8_t* address,
 }
 
 bool HostPath::GiveExchangeReceive(Connection* on, Request* request) {
-  const OpId invocation = on->exchange_recvs++;
-  return Give(on, true, Where::kOwn, memory_.data() + exchange_.ReceivePlace(on->peer, invocation),
+  const int64_t number = on->exchange_recvs++;
+  return Give(on, true, Where::kOwn, memory_.data() + exchange_.ReceivePlace(on->peer, number),
               exchange_.message_bytes(), request);
 }
 
@@ -202,34 +199,38 @@ bool HostPath::NextRequest(Request* request) {
   if (failed()) return false;
   if (unopened_ > 0) {
     const auto is_unopened = [](const Connection& c) {
-      return c.exchanges && c.connected && c.exchange_recvs == 0;
+      return c.in_cube && c.connected && c.exchange_recvs == 0;
     };
     --unopened_;
     return GiveExchangeReceive(&*std::ranges::find_if(connections_, is_unopened), request);
   }
   if (phase_ == Phase::kPost) {
     if (NextReceive(request)) return true;
-    phase_ = Phase::kExchange;
+    phase_ = config_.agrees_by_exchange ? Phase::kExchange : Phase::kAgree;
     Advance();
   }
   return NextSend(request);
 }
 
-// Data first: the next exchange comes behind them.
+// Data first: the next exchange comes behind them. Where somebody else makes the ranks agree, nobody sends
+// what belongs to a call before all have posted for it, and what comes next may be data: nothing is posted
+// ahead.
 bool HostPath::NextReceive(Request* request) {
   HostPiece piece;
   if (ring_.NextReceive(&piece))
     return Give(&connections_[previous_], true, piece.where, Address(piece), piece.length, request);
+  if (!HasExchange(calls_.front())) return false;
+  const int64_t recvs = exchange_number_ + (config_.agrees_by_exchange ? 2 : 1);
   for (; ahead_ < connections_.size(); ++ahead_) {
     Connection& connection = connections_[ahead_];
-    if (connection.exchanges && connection.exchange_recvs < first_op_ + 2)
+    if (connection.in_cube && connection.exchange_recvs < recvs)
       return GiveExchangeReceive(&connection, request);
   }
   return false;
 }
 
 bool HostPath::NextSend(Request* request) {
-  if (phase_ == Phase::kExchange && config_.exchanges) {
+  if (phase_ == Phase::kExchange) {
     const auto peer = exchange_.NextPeer();
     if (!peer || !To(*peer).ready) return false;
     const HostExchange::Message message = exchange_.Send(memory_.data());
@@ -260,9 +261,10 @@ void HostPath::OnComplete(uint32_t peer, uint64_t wr_id, uint32_t bytes, std::op
   Advance();
 }
 
-// The exchange of this invocation, its data, the exchange of the next one.
+// The exchange of this invocation, its data, the exchange of the next one; or one of the first two.
 bool HostPath::OnReceived(Connection* from, uint32_t bytes) {
-  const bool is_first = from->exchanges && from->exchange_recvs_done == first_op_;
+  const bool is_first =
+      config_.agrees_by_exchange && from->in_cube && from->exchange_recvs_done == exchange_number_;
   const bool is_previous = from == &connections_[previous_];
   const uint32_t expected = is_previous && !is_first ? ring_.ExpectedBytes() : 0;
   if (expected > 0) {
@@ -276,7 +278,7 @@ bool HostPath::OnReceived(Connection* from, uint32_t bytes) {
 
 void HostPath::Abort() {
   if (failed()) return;
-  const bool is_refused = config_.exchanges && phase_ == Phase::kData && !Agrees();
+  const bool is_refused = phase_ == Phase::kData && !Agrees();
   return is_refused ? Refuse() : Fail(Outcome::kAborted);
 }
 

@@ -28,9 +28,10 @@ struct HostPathConfig {
   uint32_t rank = 0;
   uint32_t world_size = 2;  // 2 to kMaxHostRanks
   Algorithm algorithm = Algorithm::kAuto;
-  // Whether the ranks agree on each call over their own connections. If not, somebody else sees to that,
-  // before Agreed: in a group with switches, those do.
-  bool exchanges = true;
+  // Whether the ranks agree on each call by its exchange, over their own connections. If not, somebody else
+  // sees to that, before Agreed: in a group with switches, those do. Then only calls whose data are inlined
+  // have an exchange, for these.
+  bool agrees_by_exchange = true;
   uint32_t message_bytes = 64 * 1024;  // most of a data message
   // For what a rank receives and may not put into its result yet; at least 8 bytes per rank, as message_bytes
   // and inline_bytes. All three are the same on all ranks.
@@ -71,7 +72,7 @@ class HostPath {
   // WrongField(header, world_size) must be kNone, and the type have the operation. Calls run in program
   // order, one at a time; the rest wait here.
   OpId Post(const Call& call);
-  // Without exchanges: every rank has made the call, and the same one.
+  // If they do not agree by exchange: every rank has made the call, and the same one.
   void Agreed(OpId op);
   // All receives of the call have been given out: a rank may say that it has made the call.
   bool MayAgree(OpId op) const;
@@ -90,7 +91,8 @@ class HostPath {
   // failed, or were flushed: OnFlushed. What the peer sent against the rules makes this fail.
   void OnComplete(uint32_t peer, uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm);
   void OnFlushed() { --posted_; }
-  // Requests that the queue pairs have not given back. Receives for the next exchange are always among them.
+  // Requests that the queue pairs have not given back. Where the ranks agree by exchange, receives for the
+  // next one are always among them.
   int64_t posted() const { return posted_; }
 
   // As RankCore's, but that ranks which have been refused stay so: once failed no work is given out and
@@ -110,18 +112,19 @@ class HostPath {
   friend struct epic::Snapshot;
   struct Connection {
     uint32_t peer = 0;
-    bool exchanges = false;  // it is one of the cube, and exchanges are here
+    bool in_cube = false;
     bool connected = false;
     bool ready = false;
     // So many messages, in each direction; receives and sends that have been given out, and completed.
     uint64_t recvs = 0, recvs_done = 0;
     uint64_t sends = 0, sends_done = 0;
-    OpId exchange_recvs = 0, exchange_recvs_done = 0;  // of these receives
+    int64_t exchange_recvs = 0, exchange_recvs_done = 0;  // of these receives
   };
   enum class Phase : uint8_t {
     kConnect,   // of the first call; or there is none
     kPost,      // receives
-    kExchange,  // or whatever else makes the ranks agree
+    kAgree,     // if they do not by exchange
+    kExchange,  // if it has one
     kData,      // and its end
   };
 
@@ -129,9 +132,10 @@ class HostPath {
   size_t IndexOf(uint32_t peer) const;
   Connection& To(uint32_t peer) { return connections_[IndexOf(peer)]; }
   bool IsRing(const Call& call) const { return !IsInlined(call.header) && CallBytes(call.header) > 0; }
-  // Does a call need the connection, one around the ring or another?
-  bool Needs(size_t connection, bool is_ring) const;
-  bool IsConnected(bool is_ring) const;
+  bool HasExchange(const Call& call) const { return config_.agrees_by_exchange || IsInlined(call.header); }
+  // Does the call need the connection?
+  bool Needs(const Call& call, size_t connection) const;
+  bool IsConnected(const Call& call) const;
   // Whether all ranks have made the same call.
   bool Agrees() const;
   bool NextReceive(Request* request);
@@ -156,7 +160,8 @@ class HostPath {
   std::deque<Call> calls_;  // not ended, in program order; the first one runs
   OpId first_op_ = 0;       // of calls_, also the invocation
   Phase phase_ = Phase::kConnect;
-  size_t ahead_ = 0;                // of connections_, those before it have the next exchange's receive
+  int64_t exchange_number_ = 0;  // of the first call's exchange, or the next one
+  size_t ahead_ = 0;  // of connections_, those before it have the last exchange receive of the call
   size_t next_ = 0, previous_ = 0;  // around the ring, of connections_
   size_t unopened_ = 0;             // connected ones whose first exchange's receive has not been given out
   int64_t unacked_ = 0;             // sends that have not completed

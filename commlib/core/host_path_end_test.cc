@@ -165,13 +165,14 @@ TEST(HostPathEndTest, ABrokenDriverIsDisorder) {
   }
 }
 
-// Nothing goes before all have posted, and then around the ring, whatever its size.
+// Nothing goes before all have posted, and then as by ranks that agree themselves; behind it nothing is
+// posted.
 TEST(HostPathEndTest, WithoutExchangesSomebodyElseAgrees) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const uint32_t n = 2 + static_cast<uint32_t>(seed % 7);
-    HostPathConfig config = Config(n);
-    config.exchanges = false;
+    HostPathConfig config = Config(n, static_cast<Algorithm>(seed % 3));
+    config.agrees_by_exchange = false;
     HostNetwork network(config, seed);
     Calls calls = OneOfEach(n, seed);
     Start(network, calls);
@@ -196,8 +197,32 @@ TEST(HostPathEndTest, WithoutExchangesSomebodyElseAgrees) {
     network.Run();
     for (uint32_t r = 0; r < n; ++r) {
       ASSERT_TRUE(network.path(r).idle());
-      for (const auto& call : calls) call->Check(r, Algorithm::kRing, 0);
+      EXPECT_EQ(network.path(r).posted(), 0);
+      for (const auto& call : calls) call->Check(r, config.algorithm, config.inline_bytes);
     }
+  }
+}
+
+// Small data take the messages of an exchange, not those of the ring, and only the connections of that.
+TEST(HostPathEndTest, SmallDataTakeAnExchangeWhoeverMakesTheRanksAgree) {
+  for (const bool agrees_by_exchange : {true, false}) {
+    HostPathConfig config = Config(8);
+    config.agrees_by_exchange = agrees_by_exchange;
+    HostNetwork network(config, 1);
+    HostTestCall call(MakeHeader(Collective::kAllReduce, 8, 1, DataType::kInt64, ReduceOp::kProduct), 8,
+                      Buffers::kInPlace, 1);
+    for (uint32_t r = 0; r < 8; ++r) call.Start(network, r);
+    network.Run();
+    for (uint32_t r = 0; r < 8 && !agrees_by_exchange; ++r) {
+      ASSERT_TRUE(network.path(r).MayAgree(0));
+      network.Agree(r, 0);
+    }
+    network.Run();
+    for (uint32_t r = 0; r < 8; ++r) {
+      EXPECT_TRUE(network.path(r).idle());
+      call.Check(r, config.algorithm, config.inline_bytes);
+    }
+    EXPECT_EQ(network.messages(), 8u * 3);
   }
 }
 

@@ -47,7 +47,7 @@ class Fuzz {
     return {.rank = in_.Next() % n,
             .world_size = n,
             .algorithm = static_cast<Algorithm>(how % 3),
-            .exchanges = how / 4 % 8 != 0,
+            .agrees_by_exchange = how / 4 % 8 != 0,
             .message_bytes = 24,
             .staging_bytes = 128,
             .inline_bytes = kInlineBytes};
@@ -77,7 +77,7 @@ class Fuzz {
         if (what > 250) path_.Abort();
         return;
       case 9:
-        if (!config_.exchanges && path_.MayAgree(static_cast<OpId>(finished_)) &&
+        if (!config_.agrees_by_exchange && path_.MayAgree(static_cast<OpId>(finished_)) &&
             finished_ < headers_.size() && agreed_ <= finished_) {
           path_.Agreed(static_cast<OpId>(finished_));
           agreed_ = finished_ + 1;
@@ -136,7 +136,7 @@ class Fuzz {
     link.recvs.pop_front();
     uint32_t bytes = request.length, imm = request.imm;
     if (request.length == kExchangeBytes) {
-      const size_t op = link.exchanges++;
+      const size_t op = OpOf(link.exchanges++);
       // Of a call that this rank has not made yet it may be anything.
       ControlHeader h = op < headers_.size() ? Sent(op) : ControlHeader{.invocation = op};
       bytes = kControlBytes;
@@ -157,6 +157,14 @@ class Fuzz {
     path_.OnComplete(peer, request.wr_id, bytes, imm);
   }
 
+  // The call that has the exchange of that number; past the calls made if there is none.
+  size_t OpOf(size_t exchange) const {
+    if (config_.agrees_by_exchange) return exchange;
+    size_t op = 0;
+    while (op < headers_.size() && (!IsInlined(Sent(op)) || exchange-- > 0)) ++op;
+    return op;
+  }
+
   // As this rank sends it.
   ControlHeader Sent(size_t op) const {
     ControlHeader h = headers_[op];
@@ -174,7 +182,9 @@ class Fuzz {
           EPIC_CHECK(header && header->status == ControlStatus::kOk);
           EPIC_CHECK(FirstDifference(*header, Sent(finished_)) == ControlField::kNone);
         }
-        EPIC_CHECK(config_.exchanges ? !came_[finished_].empty() : agreed_ > finished_);
+        const bool has_exchange = config_.agrees_by_exchange || IsInlined(Sent(finished_));
+        EPIC_CHECK(has_exchange ? !came_[finished_].empty() : came_[finished_].empty());
+        EPIC_CHECK(config_.agrees_by_exchange || agreed_ > finished_);
       } else {
         EPIC_CHECK(path_.failed() && done->outcome == path_.failure());
       }

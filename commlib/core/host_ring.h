@@ -24,6 +24,12 @@ struct HostRingConfig {
 // what one element of each part takes.
 uint64_t MostRingBytes(const HostRingConfig& config, const ControlHeader& header);
 
+// Whether messages are received into the caller's result, and sent on from there. Of the others a rank puts
+// what it has combined into its result by itself.
+constexpr bool RingReceivesResults(Collective collective) {
+  return collective != Collective::kReduce && collective != Collective::kReduceScatter;
+}
+
 // A message: bytes in the staging memory (an offset), or in the call's buffer.
 struct HostPiece {
   HostWhere where = HostWhere::kOwn;

@@ -90,6 +90,27 @@ TEST(HostRingTest, BothEndsSeeTheSameMessages) {
   }
 }
 
+// Where the NIC needs the caller's result, and where it does not.
+TEST(HostRingTest, ResultsThatAreCombinedLastAreNotTheNicsToTouch) {
+  for (uint32_t n = 2; n <= 6; ++n) {
+    for (const Collective collective :
+         {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather, Collective::kBroadcast,
+          Collective::kReduce}) {
+      bool any = false;
+      for (uint32_t r = 0; r < n; ++r) {
+        std::vector<uint8_t> buffers, staging(4096);
+        HostRing ring(Config(r, n));
+        ring.Begin(Call(collective, 50, &buffers, n));
+        HostPiece piece;
+        while (ring.NextReceive(&piece)) any |= piece.where == HostWhere::kRecv;
+        while (ring.ExpectedBytes() > 0) ring.OnReceived(staging.data());
+        while (ring.NextSend(&piece)) any |= piece.where == HostWhere::kRecv;
+      }
+      EXPECT_EQ(any, RingReceivesResults(collective)) << static_cast<int>(collective) << " among " << n;
+    }
+  }
+}
+
 // However many ranks: what is posted at once fits into a queue pair.
 TEST(HostRingTest, AllReceivesFitIntoTheQueue) {
   for (const uint32_t n : {2u, 3u, 64u, 511u, 512u}) {

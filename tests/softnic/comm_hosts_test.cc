@@ -146,6 +146,44 @@ TEST(CommHostsTest, CallsThatDifferInTheirSlicesAlone) {
   });
 }
 
+// Each call is its rank's; who is told by the manager first has the bare words.
+void ExpectMismatch(Group& group, const std::function<Error(int rank, Communicator& comm)>& call,
+                    const std::string& told, const std::vector<std::string>& values) {
+  OnAll(group, [&](int rank, Communicator& comm) {
+    const Error error = call(rank, comm);
+    EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.message();
+    const std::string& more = values[static_cast<size_t>(rank)];
+    EXPECT_TRUE(error.message() == told || error.message() == told + more) << error.message();
+    EXPECT_EQ(comm.Destroy().code(), ErrorCode::kMismatch);
+  });
+}
+
+// By another type or algorithm a call has slices of another length; that is not what differs.
+TEST(CommHostsTest, CallsInSlicesThatDifferInMoreThanTheirLength) {
+  LocalWorld world;
+  {
+    Group group("types", 2, PathChoice::kHosts);
+    std::vector<double> data(2 * 3'000'000);
+    ExpectMismatch(group,
+                   [&data](int rank, Communicator& comm) {
+                     double* const mine = data.data() + rank * 3'000'000;
+                     return AllReduce(mine, mine, 3'000'000,
+                                      rank == 0 ? Datatype::kFloat64 : Datatype::kFloat32, RedOp::kSum, comm);
+                   },
+                   "rank 1 called with another type",
+                   {" than this rank and the group (float64)", " (here float32, group float64)"});
+  }
+  Group group("algorithms", 2, PathChoice::kHosts, {HostAlgorithm::kRing, HostAlgorithm::kDoubling});
+  Numbers data(2 * 100'000);
+  ExpectMismatch(group,
+                 [&data](int rank, Communicator& comm) {
+                   int32_t* const mine = data.data() + rank * 100'000;
+                   return AllReduce(mine, mine, 100'000, Datatype::kInt32, RedOp::kSum, comm);
+                 },
+                 "rank 1 called with another algorithm",
+                 {" than this rank and the group (ring)", " (here doubling, group ring)"});
+}
+
 // Slices are counted in 24 bits, and those of doubling are short. A call that is refused touches nothing.
 TEST(CommHostsTest, MoreSlicesThanCanBeCounted) {
   LocalWorld world;
@@ -241,6 +279,52 @@ TEST(CommHostsTest, CallsThatDifferInAGroupWithASwitch) {
     EXPECT_NE(error.message().find("another op"), std::string::npos) << error.message();
     EXPECT_EQ(comm.Destroy().code(), ErrorCode::kMismatch);
   });
+}
+
+// They agree on how the hosts compute what a switch lacks, which is nothing to calls by the network.
+TEST(CommHostsTest, AlgorithmsThatDifferInAGroupWithASwitch) {
+  LocalWorld world;
+  world.manager().SetAbilities({.has = Abilities::First()});
+  Group group("g", 3, PathChoice::kNetwork,
+              {HostAlgorithm::kDoubling, HostAlgorithm::kRing, HostAlgorithm::kDoubling});
+  OnAll(group, [](int rank, Communicator& comm) {
+    Sum sum(rank, 1, 100);
+    sum.Start(comm);
+    sum.Finish(3);
+    int64_t product = 2;
+    const Error error = AllReduce(&product, &product, 1, Datatype::kInt64, RedOp::kProduct, comm);
+    EXPECT_EQ(error.code(), ErrorCode::kMismatch) << error.message();
+    EXPECT_NE(error.message().find("called with another algorithm"), std::string::npos) << error.message();
+    EXPECT_EQ(comm.Destroy().code(), ErrorCode::kMismatch);
+  });
+}
+
+// By each algorithm, calls with an exchange and around the ring in turn; the slices of doubling are short.
+TEST(CommHostsTest, TheAlgorithmHoldsForWhatTheSwitchLacks) {
+  for (const auto algorithm : {HostAlgorithm::kAuto, HostAlgorithm::kDoubling, HostAlgorithm::kRing}) {
+    LocalWorld world;
+    world.manager().SetAbilities({.has = Abilities::First()});
+    Group group("g", 5, PathChoice::kNetwork, std::vector(5, algorithm));
+    OnAll(group, [algorithm](int rank, Communicator& comm) {
+      for (int call = 0; call < 6; ++call) {
+        const size_t count = call % 2 == 0 ? 1 : 20'000;
+        std::vector<int64_t> least(count, rank - call), sum(count, rank);
+        Request request;
+        Succeed(
+            AllReduceAsync(least.data(), least.data(), count, Datatype::kInt64, RedOp::kMin, comm, &request));
+        Succeed(AllReduce(sum.data(), sum.data(), count, Datatype::kInt64, RedOp::kProduct, comm));
+        Succeed(request.Wait());
+        EXPECT_EQ(least, std::vector<int64_t>(count, -call));
+        EXPECT_EQ(sum, std::vector<int64_t>(count, 0));
+      }
+      if (algorithm != HostAlgorithm::kDoubling) return;
+      uint8_t data = 1;
+      const Error error = AllReduce(&data, &data, size_t{1} << 40, Datatype::kUint8, RedOp::kBitOr, comm);
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.message();
+      EXPECT_NE(error.message().find("at most 16777216 invocations"), std::string::npos) << error.message();
+    });
+    group.Destroy();
+  }
 }
 
 // A group of one: no manager, no port; the calls are copies.

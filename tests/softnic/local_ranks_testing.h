@@ -15,12 +15,16 @@ namespace epic::softnic {
 // A group of ranks in this process.
 class Group {
  public:
-  Group(const std::string& name, int size, PathChoice path = PathChoice::kNetwork)
+  // `algorithms`: of each rank, where they differ.
+  Group(const std::string& name, int size, PathChoice path = PathChoice::kNetwork,
+        const std::vector<HostAlgorithm>& algorithms = {})
       : comms_(static_cast<size_t>(size)) {
     std::vector<std::thread> joins;
     for (int rank = 0; rank < size; ++rank) {
-      joins.emplace_back([this, name, rank, size, path] {
-        const Error error = (*this)[rank].Init(LocalOptions(name, rank, size, path));
+      Options options = LocalOptions(name, rank, size, path);
+      if (!algorithms.empty()) options.algorithm = algorithms[static_cast<size_t>(rank)];
+      joins.emplace_back([this, rank, options] {
+        const Error error = (*this)[rank].Init(options);
         EXPECT_TRUE(error.ok()) << error.message();
       });
     }
