@@ -119,7 +119,10 @@ ModifyResult Nic::ModifyConnected(uint32_t qpn, const roce::QpChange& change) {
   if (result != ModifyResult::kOk || !change.state) return result;
   // An error that the consumer asked for is no news, but the end of receiving is.
   qp.told_end = *change.state == QpState::kErr && !qp.init.srq;
-  if (*change.state == QpState::kReset) ForgetWorks(Qpn{qpn});
+  if (*change.state == QpState::kReset) {
+    ForgetWorks(Qpn{qpn});
+    ForgetReads(qpn, qp);
+  }
   TakeCompletions(qpn, qp);
   MarkDirty(qpn, qp);
   return result;
@@ -241,6 +244,7 @@ void Nic::Deliver(Nanos now, uint32_t qpn, Qp& qp, const Packet& packet) {
 
 void Nic::Run(Nanos now, roce::PacketSink& out) {
   now_ = now;
+  if (now >= read_tick_at_) OnReadTick();
   LoopSink sink(this, out);
   while (const std::optional<uint64_t> due = timers_.PopDue(now)) {
     const auto found = qps_.find(static_cast<uint32_t>(*due));

@@ -6,6 +6,7 @@
 // id that is not there stops the program, but for packets, which may name anything.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -146,7 +147,9 @@ class Nic {
   // Sends what is to be sent and handles timers that are due.
   void Run(Nanos now, roce::PacketSink& sink);
   // When Run is to be called again: 0 at once, kNever if only a call or a packet can change anything.
-  Nanos next_deadline() const { return dirty_.empty() && loop_.empty() ? timers_.NextDeadline() : 0; }
+  Nanos next_deadline() const {
+    return dirty_.empty() && loop_.empty() ? std::min(timers_.NextDeadline(), read_tick_at_) : 0;
+  }
 
   bool NextEvent(Event* out);
   const NicCounters& counters() const { return counters_; }
@@ -170,7 +173,10 @@ class Nic {
     bool busy = false;           // counted in busy_
     bool told_end = false;       // of ERR or of a drained send queue
     bool waits_to_read = false;  // in readers_
-    int64_t reads_awaited = 0;   // counted in reads_awaited_
+    int64_t reads_counted = 0;   // in reads_awaited_, if it was in this round
+    int64_t reads_asked = 0;     // so far, as it says
+    int64_t asked_before = 0;    // of those, in earlier rounds
+    uint64_t read_round = 0;     // that it was last counted in
     Nanos timer_at = kNever;     // in timers_; may be earlier than the queue pair needs
   };
   class QpMemory;
@@ -189,9 +195,11 @@ class Nic {
   void CountBusy(Qp& qp, bool busy);
   // RDMA Reads, of which few enough are under way that their responses find room (nic_reads.cc).
   void LimitReads(uint32_t qpn, Qp& qp, roce::QueuePair& rc);
+  int64_t ReadsCounted(const Qp& qp) const { return qp.read_round == read_round_ ? qp.reads_counted : 0; }
   void CountReads(uint32_t qpn, Qp& qp, const roce::QueuePair& rc);
   void ForgetReads(uint32_t qpn, Qp& qp);
   void LetReadOn();
+  void OnReadTick();
   void TakeCompletions(uint32_t qpn, Qp& qp);
   void PushWork(uint32_t cq, const Work& work);
   void TellEnd(uint32_t qpn, Qp& qp);
@@ -213,8 +221,12 @@ class Nic {
   std::vector<uint32_t> dirty_, running_;
   int busy_ = 0;  // reliable connections that wait for acknowledgements
   int64_t read_window_ = kMaxReadWindow;
-  int64_t reads_awaited_ = 0;     // packets of responses, of all queue pairs
+  int64_t reads_awaited_ = 0;     // packets of responses, of all queue pairs, asked for in this round
   std::deque<uint32_t> readers_;  // those that wait for the others' Reads, in turn
+  uint64_t read_round_ = 0;
+  Nanos read_tick_at_ = kNever;  // while some wait
+  int idle_ticks_ = 0;           // since one of them was let on
+  int round_ticks_ = 0;          // since the round began
   TimerQueue timers_;
   std::deque<Looped> loop_;
   std::deque<Event> events_;
