@@ -1,5 +1,7 @@
 #include "softnic/core/nic.h"
 
+#include <absl/cleanup/cleanup.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -100,6 +102,7 @@ void Nic::CreateQp(const QpInit& init) {
   for (std::vector<uint32_t>* list : {&dirty_, &running_}) {
     if (list->capacity() <= qps_.size()) list->reserve(2 * qps_.size() + 1);
   }
+  ReserveEvents();
   EPIC_CHECK(qps_.try_emplace(Raw(init.qpn), Qp{.init = init, .qp = make()}).second);
 }
 
@@ -109,6 +112,7 @@ void Nic::DestroyQp(Qpn qpn) {
   EPIC_CHECK(qps_.erase(Raw(qpn)) == 1);
   memory_.ForgetQueuePair(qpn);
   std::erase(dirty_, Raw(qpn));
+  std::erase(running_, Raw(qpn));
   ForgetWorks(qpn);
 }
 
@@ -260,12 +264,15 @@ void Nic::Run(Nanos now, roce::PacketSink& out) {
     one.head.payload = one.payload;
     OnPacket(now, one.head);
   }
-  running_.clear();
-  running_.swap(dirty_);
-  for (const uint32_t qpn : running_) {
-    const auto found = qps_.find(qpn);
-    if (found != qps_.end()) RunQp(now, qpn, found->second, sink);
-  }
+  // If the last call found no memory, its rest is first.
+  if (running_.empty()) running_.swap(dirty_);
+  auto next = running_.begin();
+  const absl::Cleanup keep_rest = [&] {
+    // Who found no memory is run again, if it is not in line anyway.
+    if (next != running_.end() && std::exchange(qps_.at(*next).dirty, true)) ++next;
+    running_.erase(running_.begin(), next);
+  };
+  for (; next != running_.end(); ++next) RunQp(now, *next, qps_.at(*next), sink);
 }
 
 void Nic::RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink) {
@@ -290,7 +297,9 @@ void Nic::RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink) {
   TakeCompletions(qpn, qp);
   if (deadline <= now) return MarkDirty(qpn, qp);
   // A timer that fires too early costs one look; moving it with every packet would cost more.
-  if (deadline < qp.timer_at) timers_.Set(qpn, qp.timer_at = deadline);
+  if (deadline >= qp.timer_at) return;
+  timers_.Set(qpn, deadline);
+  qp.timer_at = deadline;
 }
 
 void Nic::CountBusy(Qp& qp, bool busy) {
@@ -324,10 +333,23 @@ void Nic::TellEnd(uint32_t qpn, Qp& qp) {
   if (qp.init.srq) events_.push_back({Event::Kind::kLastWqeReached, qpn});
 }
 
+// Before one more of what raises them.
+void Nic::ReserveEvents() {
+  const size_t enough = 4 * (cqs_.size() + srqs_.size() + qps_.size() + 1);
+  if (events_.capacity() < enough) events_.reserve(2 * enough);
+}
+
+void Nic::TakeEvent() {
+  if (++next_event_ < events_.size()) return;
+  events_.clear();
+  next_event_ = 0;
+}
+
 bool Nic::NextEvent(Event* out) {
-  if (events_.empty()) return false;
-  *out = events_.front();
-  events_.pop_front();
+  const Event* const first = FirstEvent();
+  if (first == nullptr) return false;
+  *out = *first;
+  TakeEvent();
   return true;
 }
 

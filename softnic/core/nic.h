@@ -144,13 +144,19 @@ class Nic {
   // One packet from the network that was parsed and has a right ICRC. False if it was dropped because it is
   // to none of its addresses, though one of its queue pairs has the number.
   bool OnPacket(Nanos now, const roce::Packet& packet);
-  // Sends what is to be sent and handles timers that are due.
+  // Sends what is to be sent and handles timers that are due. If it finds no memory (bad_alloc), the next
+  // call goes on with what is left.
   void Run(Nanos now, roce::PacketSink& sink);
   // When Run is to be called again: 0 at once, kNever if only a call or a packet can change anything.
   Nanos next_deadline() const {
-    return dirty_.empty() && loop_.empty() ? std::min(timers_.NextDeadline(), read_tick_at_) : 0;
+    return dirty_.empty() && running_.empty() && loop_.empty()
+               ? std::min(timers_.NextDeadline(), read_tick_at_)
+               : 0;
   }
 
+  // The oldest event, null if there is none; it stays until it is taken.
+  const Event* FirstEvent() const { return next_event_ < events_.size() ? &events_[next_event_] : nullptr; }
+  void TakeEvent();
   bool NextEvent(Event* out);
   const NicCounters& counters() const { return counters_; }
 
@@ -169,7 +175,7 @@ class Nic {
   struct Qp {
     QpInit init;
     std::variant<roce::QueuePair, roce::UcQueuePair, roce::UdQueuePair> qp;
-    bool dirty = false;          // in dirty_
+    bool dirty = false;          // in dirty_, or still in running_
     bool busy = false;           // counted in busy_
     bool told_end = false;       // of ERR or of a drained send queue
     bool waits_to_read = false;  // in readers_
@@ -203,6 +209,7 @@ class Nic {
   void TakeCompletions(uint32_t qpn, Qp& qp);
   void PushWork(uint32_t cq, const Work& work);
   void TellEnd(uint32_t qpn, Qp& qp);
+  void ReserveEvents();
 
   static constexpr int64_t kMaxReadWindow = 512;
 
@@ -229,7 +236,9 @@ class Nic {
   int round_ticks_ = 0;          // since the round began
   TimerQueue timers_;
   std::deque<Looped> loop_;
-  std::deque<Event> events_;
+  // With room for those that may be raised before somebody takes them: none is lost for want of memory.
+  std::vector<Event> events_;
+  size_t next_event_ = 0;
   NicCounters counters_;
 };
 
