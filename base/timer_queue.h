@@ -13,13 +13,13 @@ namespace epic {
 
 class TimerQueue {
  public:
+  // Without memory (bad_alloc) one that is set stays as it is.
   void Set(uint64_t id, Nanos deadline) {
     const auto [it, fresh] = deadlines_.try_emplace(id, deadline);
-    if (!fresh) {
-      order_.erase({it->second, id});
-      it->second = deadline;
-    }
     order_.insert({deadline, id});
+    if (it->second == deadline) return;
+    order_.erase({it->second, id});
+    it->second = deadline;
   }
 
   // kNever if there is none.

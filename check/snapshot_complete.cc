@@ -15,10 +15,11 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
   [[maybe_unused]] const auto& [config, window, read_window, state, attr, tx, rx, rate, completions,
                                 counters] = qp;
   {
-    // Not saved: inline_bytes, reads_in_flight, reads_awaited.
+    // Not saved: inline_bytes, and what is of Reads, which these hosts do not send.
     [[maybe_unused]] const auto& [sends, inline_bytes, posts, cur, una, nxt, max, posted, message_limit,
-                                  since_ack_req, reads_in_flight, reads_awaited, started_retry, stuck,
-                                  retries_left, rnr_retries_left, timer_at, rnr_until] = tx;
+                                  since_ack_req, reads_in_flight, reads_awaited, reads_asked, reads_late,
+                                  started_retry, stuck, retries_left, rnr_retries_left, timer_at, rnr_until] =
+        tx;
     // Not saved: fence, is_inline, done, inline_at, remote_address, rkey, invalidate_rkey, compare_add, swap,
     // bind.
     [[maybe_unused]] const auto& [wr_id, opcode, signaled, solicited, fence, is_inline, requested, done,

@@ -20,6 +20,7 @@ void QueuePair::EmitAtomic(SendEntry& entry, PacketSink& sink) {
   entry.requested = true;
   ++tx_.reads_in_flight;
   ++tx_.reads_awaited;
+  ++tx_.reads_asked;
   ++tx_.nxt;
 }
 

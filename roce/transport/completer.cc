@@ -126,8 +126,10 @@ void QueuePair::OnNak(Nanos now, uint8_t syndrome, int64_t named) {
 
 // The peer answers what was asked for before the last repetition, and that comes behind it: the time-out
 // begins anew. Else a Read whose rest takes longer than all retries would fail for one loss. It ends, since
-// only so much was asked for.
+// only so much was asked for: a peer that says the same for ever is not waited for any longer than that.
 void QueuePair::NoteLate(Nanos now) {
+  if (tx_.reads_late == 0) return;
+  --tx_.reads_late;
   if (tx_.timer_at != kNever) tx_.timer_at = now + TimeoutNanos(attr_.timeout);
 }
 

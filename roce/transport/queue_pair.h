@@ -57,6 +57,8 @@ class QueuePair {
   // The same for RDMA Reads and atomics: none is begun while so many packets of responses are awaited.
   void LimitReads(int64_t packets) { read_window_ = packets; }
   int64_t reads_awaited() const { return tx_.reads_awaited; }
+  // As many of them as were ever asked for, again or for the first time. Goes back in RESET only.
+  int64_t reads_asked() const { return tx_.reads_asked; }
   // Whether a Read or an atomic is next, and LimitReads keeps it back.
   bool read_waits() const {
     return tx_.cur < tx_.sends.size() && IsReadOrAtomic(tx_.sends[tx_.cur].opcode) &&
@@ -106,6 +108,8 @@ class QueuePair {
     int since_ack_req = 0;
     int reads_in_flight = 0;
     int64_t reads_awaited = 0;  // packets of responses to those
+    int64_t reads_asked = 0;    // of all that were ever asked for
+    int64_t reads_late = 0;     // that may still come, asked for before a repetition
     bool started_retry = false;
     // A request that could not be read from memory: it fails when it is the oldest.
     bool stuck = false;

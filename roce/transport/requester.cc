@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "roce/rnr_timer.h"
 #include "roce/transport/queue_pair.h"
@@ -108,8 +109,10 @@ void QueuePair::EmitRead(SendEntry& entry, PacketSink& sink) {
   Emit(packet, sink);
   entry.requested = true;
   ++tx_.reads_in_flight;
-  tx_.reads_awaited += entry.first + entry.packets - tx_.nxt;
-  tx_.nxt = entry.first + entry.packets;
+  const int64_t packets = entry.first + entry.packets - tx_.nxt;
+  tx_.reads_awaited += packets;
+  tx_.reads_asked += packets;
+  tx_.nxt += packets;
 }
 
 // Sends one request packet, or does what is local, if it may. False if not.
@@ -169,7 +172,7 @@ void QueuePair::Rewind() {
   tx_.cur = 0;
   tx_.nxt = tx_.una;
   tx_.reads_in_flight = 0;
-  tx_.reads_awaited = 0;
+  tx_.reads_late += std::exchange(tx_.reads_awaited, 0);
   tx_.stuck = false;
 }
 

@@ -101,8 +101,9 @@ void QueuePair::Execute(Nanos now, const Packet& packet, Memory& memory) {
   }
   NoteTaken(now, packet, ends);
   if (invalidated) return;
-  // The data is here, and as rdma_rxe has it that is acknowledged; it is the receiver who learns of the error
-  // (9.9.3, class J).
+  // The data is here, and as rdma_rxe has it that is acknowledged, now: in ERR none is held back any longer.
+  // It is the receiver who learns of the error (9.9.3, class J).
+  if (rx_.acks_held > 0) QueueAck();
   rx_.in.message = Message::kSend;
   EndRefused(kSyndromeNakInvalidRequest, WcStatus::kRemInvReqErr);
 }

@@ -1,5 +1,7 @@
 #include "softnic/core/nic.h"
 
+#include <absl/cleanup/cleanup.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -101,6 +103,7 @@ void Nic::CreateQp(const QpInit& init) {
   for (std::vector<uint32_t>* list : {&dirty_, &running_}) {
     if (list->capacity() <= qps_.size()) list->reserve(2 * qps_.size() + 1);
   }
+  ReserveEvents();
   EPIC_CHECK(qps_.try_emplace(Raw(init.qpn), Qp{.init = init, .qp = make()}).second);
 }
 
@@ -110,6 +113,7 @@ void Nic::DestroyQp(Qpn qpn) {
   EPIC_CHECK(qps_.erase(Raw(qpn)) == 1);
   memory_.ForgetQueuePair(qpn);
   std::erase(dirty_, Raw(qpn));
+  std::erase(running_, Raw(qpn));
   ForgetWorks(qpn);
 }
 
@@ -126,7 +130,10 @@ void Nic::Entered(uint32_t qpn, Qp& qp, QpState from, QpState to) {
   // Where it was before has been told. An error that the consumer asked for is no news, but the end of
   // receiving is.
   if (from != to) qp.told_end = to == QpState::kErr && !qp.init.srq;
-  if (to == QpState::kReset) ForgetWorks(Qpn{qpn});
+  if (to == QpState::kReset) {
+    ForgetWorks(Qpn{qpn});
+    ForgetReads(qpn, qp);
+  }
   TakeCompletions(qpn, qp);
   MarkDirty(qpn, qp);
 }
@@ -247,6 +254,7 @@ void Nic::Deliver(Nanos now, uint32_t qpn, Qp& qp, const Packet& packet) {
 
 void Nic::Run(Nanos now, roce::PacketSink& out) {
   now_ = now;
+  if (now >= read_tick_at_) OnReadTick();
   LoopSink sink(this, out);
   while (const std::optional<uint64_t> due = timers_.PopDue(now)) {
     const auto found = qps_.find(static_cast<uint32_t>(*due));
@@ -262,12 +270,15 @@ void Nic::Run(Nanos now, roce::PacketSink& out) {
     one.head.payload = one.payload;
     OnPacket(now, one.head);
   }
-  running_.clear();
-  running_.swap(dirty_);
-  for (const uint32_t qpn : running_) {
-    const auto found = qps_.find(qpn);
-    if (found != qps_.end()) RunQp(now, qpn, found->second, sink);
-  }
+  // If the last call found no memory, its rest is first.
+  if (running_.empty()) running_.swap(dirty_);
+  auto next = running_.begin();
+  const absl::Cleanup keep_rest = [&] {
+    // Who found no memory is run again, if it is not in line anyway.
+    if (next != running_.end() && std::exchange(qps_.at(*next).dirty, true)) ++next;
+    running_.erase(running_.begin(), next);
+  };
+  for (; next != running_.end(); ++next) RunQp(now, *next, qps_.at(*next), sink);
 }
 
 void Nic::RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink) {
@@ -292,7 +303,9 @@ void Nic::RunQp(Nanos now, uint32_t qpn, Qp& qp, roce::PacketSink& sink) {
   TakeCompletions(qpn, qp);
   if (deadline <= now) return MarkDirty(qpn, qp);
   // A timer that fires too early costs one look; moving it with every packet would cost more.
-  if (deadline < qp.timer_at) timers_.Set(qpn, qp.timer_at = deadline);
+  if (deadline >= qp.timer_at) return;
+  timers_.Set(qpn, deadline);
+  qp.timer_at = deadline;
 }
 
 void Nic::CountBusy(Qp& qp, bool busy) {
@@ -326,10 +339,23 @@ void Nic::TellEnd(uint32_t qpn, Qp& qp) {
   if (qp.init.srq) events_.push_back({Event::Kind::kLastWqeReached, qpn});
 }
 
+// Before one more of what raises them.
+void Nic::ReserveEvents() {
+  const size_t enough = 4 * (cqs_.size() + srqs_.size() + qps_.size() + 1);
+  if (events_.capacity() < enough) events_.reserve(2 * enough);
+}
+
+void Nic::TakeEvent() {
+  if (++next_event_ < events_.size()) return;
+  events_.clear();
+  next_event_ = 0;
+}
+
 bool Nic::NextEvent(Event* out) {
-  if (events_.empty()) return false;
-  *out = events_.front();
-  events_.pop_front();
+  const Event* const first = FirstEvent();
+  if (first == nullptr) return false;
+  *out = *first;
+  TakeEvent();
   return true;
 }
 

@@ -6,6 +6,7 @@
 // id that is not there stops the program, but for packets, which may name anything.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -143,11 +144,19 @@ class Nic {
   // One packet from the network that was parsed and has a right ICRC. False if it was dropped because it is
   // to none of its addresses, though one of its queue pairs has the number.
   bool OnPacket(Nanos now, const roce::Packet& packet);
-  // Sends what is to be sent and handles timers that are due.
+  // Sends what is to be sent and handles timers that are due. If it finds no memory (bad_alloc), the next
+  // call goes on with what is left.
   void Run(Nanos now, roce::PacketSink& sink);
   // When Run is to be called again: 0 at once, kNever if only a call or a packet can change anything.
-  Nanos next_deadline() const { return dirty_.empty() && loop_.empty() ? timers_.NextDeadline() : 0; }
+  Nanos next_deadline() const {
+    return dirty_.empty() && running_.empty() && loop_.empty()
+               ? std::min(timers_.NextDeadline(), read_tick_at_)
+               : 0;
+  }
 
+  // The oldest event, null if there is none; it stays until it is taken.
+  const Event* FirstEvent() const { return next_event_ < events_.size() ? &events_[next_event_] : nullptr; }
+  void TakeEvent();
   bool NextEvent(Event* out);
   const NicCounters& counters() const { return counters_; }
 
@@ -166,11 +175,14 @@ class Nic {
   struct Qp {
     QpInit init;
     std::variant<roce::QueuePair, roce::UcQueuePair, roce::UdQueuePair> qp;
-    bool dirty = false;          // in dirty_
+    bool dirty = false;          // in dirty_, or still in running_
     bool busy = false;           // counted in busy_
     bool told_end = false;       // of ERR or of a drained send queue
     bool waits_to_read = false;  // in readers_
-    int64_t reads_awaited = 0;   // counted in reads_awaited_
+    int64_t reads_counted = 0;   // in reads_awaited_, if it was in this round
+    int64_t reads_asked = 0;     // so far, as it says
+    int64_t asked_before = 0;    // of those, in earlier rounds
+    uint64_t read_round = 0;     // that it was last counted in
     Nanos timer_at = kNever;     // in timers_; may be earlier than the queue pair needs
   };
   class QpMemory;
@@ -191,12 +203,15 @@ class Nic {
   void CountBusy(Qp& qp, bool busy);
   // RDMA Reads, of which few enough are under way that their responses find room (nic_reads.cc).
   void LimitReads(uint32_t qpn, Qp& qp, roce::QueuePair& rc);
+  int64_t ReadsCounted(const Qp& qp) const { return qp.read_round == read_round_ ? qp.reads_counted : 0; }
   void CountReads(uint32_t qpn, Qp& qp, const roce::QueuePair& rc);
   void ForgetReads(uint32_t qpn, Qp& qp);
   void LetReadOn();
+  void OnReadTick();
   void TakeCompletions(uint32_t qpn, Qp& qp);
   void PushWork(uint32_t cq, const Work& work);
   void TellEnd(uint32_t qpn, Qp& qp);
+  void ReserveEvents();
 
   static constexpr int64_t kMaxReadWindow = 512;
 
@@ -215,11 +230,17 @@ class Nic {
   std::vector<uint32_t> dirty_, running_;
   int busy_ = 0;  // reliable connections that wait for acknowledgements
   int64_t read_window_ = kMaxReadWindow;
-  int64_t reads_awaited_ = 0;     // packets of responses, of all queue pairs
+  int64_t reads_awaited_ = 0;     // packets of responses, of all queue pairs, asked for in this round
   std::deque<uint32_t> readers_;  // those that wait for the others' Reads, in turn
+  uint64_t read_round_ = 0;
+  Nanos read_tick_at_ = kNever;  // while some wait
+  int idle_ticks_ = 0;           // since one of them was let on
+  int round_ticks_ = 0;          // since the round began
   TimerQueue timers_;
   std::deque<Looped> loop_;
-  std::deque<Event> events_;
+  // With room for those that may be raised before somebody takes them: none is lost for want of memory.
+  std::vector<Event> events_;
+  size_t next_event_ = 0;
   NicCounters counters_;
 };
 

@@ -53,6 +53,10 @@ class Trial final : private Choices {
       if (end.exists) Close(end);
     }
     EPIC_CHECK(nic_.PollCq(cqs_[0], works_) == 0 && nic_.PollCq(cqs_[1], works_) == 0);
+    for (const uint32_t cq : cqs_) nic_.DestroyCq(cq);
+    nic_.DestroySrq(srq_);
+    for (Event event; nic_.NextEvent(&event);)
+      EPIC_CHECK(event.kind != Event::Kind::kCompletion && event.kind != Event::Kind::kCqOverrun);
   }
 
  private:

@@ -8,6 +8,7 @@
 namespace epic::softnic {
 
 uint32_t Nic::CreateCq(uint32_t depth, bool tells_overrun) {
+  ReserveEvents();
   cqs_.try_emplace(next_id_, depth, tells_overrun);
   return next_id_++;
 }
@@ -15,6 +16,7 @@ uint32_t Nic::CreateCq(uint32_t depth, bool tells_overrun) {
 void Nic::DestroyCq(uint32_t id) {
   if (cqs_.at(id).arm != Cq::Arm::kNo) --armed_cqs_;
   cqs_.erase(id);
+  events_.erase(events_.begin(), events_.begin() + static_cast<ptrdiff_t>(std::exchange(next_event_, 0)));
   std::erase_if(events_, [id](const Event& e) {
     return e.id == id && (e.kind == Event::Kind::kCompletion || e.kind == Event::Kind::kCqOverrun);
   });
@@ -80,6 +82,7 @@ void Nic::ForgetWorks(Qpn qpn) {
 }
 
 uint32_t Nic::CreateSrq(uint32_t depth) {
+  ReserveEvents();
   srqs_.emplace(next_id_, depth);
   return next_id_++;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "roce/rnr_timer.h"
 #include "roce/transport/transport_testing.h"
 #include "softnic/core/nic.h"
 
@@ -24,7 +25,7 @@ constexpr uint32_t kMtu = 256;
 // until it is let arrive.
 class Readers {
  public:
-  explicit Readers(uint32_t qps) {
+  explicit Readers(uint32_t qps, uint8_t timeout = 14) : timeout_(timeout) {
     for (size_t i = 0; i < 2; ++i) {
       nics_.emplace_back(i == 0 ? kIp : kPeerIp, 4096, roce::Policy{});
       key_[i] =
@@ -61,7 +62,7 @@ class Readers {
       const roce::testing::OwnedPacket packet = responses_.front();
       responses_.pop_front();
       --awaited_;
-      nics_[0].OnPacket(0, packet.packet());
+      nics_[0].OnPacket(now_, packet.packet());
       Settle();
     }
   }
@@ -82,9 +83,35 @@ class Readers {
     responses_.clear();
   }
   Nic& nic() { return nics_[0]; }
+  // From RESET; its peer begins anew as well.
+  void ConnectReader(Qpn qpn) {
+    ASSERT_EQ(nics_[1].ModifyRc(qpn, {.state = QpState::kReset}), ModifyResult::kOk);
+    for (const size_t i : {0, 1}) ToRts(i, qpn);
+  }
+  // Time passes; the readers are looked at as often as they ask for it.
+  void Pass(Nanos time) {
+    for (const Nanos until = now_ + time; now_ < until;) {
+      now_ = std::clamp(nics_[0].next_deadline(), now_, until);
+      Jump(0);
+    }
+  }
+  // Or not before all of it has passed.
+  void Jump(Nanos time) {
+    now_ += time;
+    roce::testing::KeepingSink asked;
+    nics_[0].Run(now_, asked);
+    Answer(asked);
+    Settle();
+  }
   void Settle() {
-    roce::testing::KeepingSink asked, answered;
-    for (int i = 0; i < 1000 && nics_[0].next_deadline() == 0; ++i) nics_[0].Run(0, asked);
+    roce::testing::KeepingSink asked;
+    for (int i = 0; i < 1000 && nics_[0].next_deadline() == 0; ++i) nics_[0].Run(now_, asked);
+    Answer(asked);
+  }
+
+ private:
+  void Answer(const roce::testing::KeepingSink& asked) {
+    roce::testing::KeepingSink answered;
     for (const auto& packet : asked.sent) {
       const bool read = packet.head.bth.opcode == Opcode::kRcReadRequest;
       EXPECT_TRUE(read || packet.head.bth.opcode == Opcode::kRcFetchAdd);
@@ -94,10 +121,11 @@ class Readers {
     for (int i = 0; i < 1000 && nics_[1].next_deadline() == 0; ++i) nics_[1].Run(0, answered);
     responses_.insert(responses_.end(), answered.sent.begin(), answered.sent.end());
   }
-
- private:
   void Connect(size_t i, Qpn qpn) {
     nics_[i].CreateQp({.qpn = qpn, .pd = 1, .send_cq = cq_[i], .recv_cq = cq_[i], .send_depth = 64});
+    ToRts(i, qpn);
+  }
+  void ToRts(size_t i, Qpn qpn) {
     const auto change = [&](const roce::QpChange& c) {
       ASSERT_EQ(nics_[i].ModifyRc(qpn, c), ModifyResult::kOk);
     };
@@ -111,7 +139,7 @@ class Readers {
             .min_rnr_timer = 1});
     change({.state = QpState::kRts,
             .sq_psn = Psn(0),
-            .timeout = 14,
+            .timeout = timeout_,
             .retry_cnt = 3,
             .rnr_retry = 7,
             .max_rd_atomic = 16});
@@ -122,6 +150,8 @@ class Readers {
   std::array<uint32_t, 2> key_{}, cq_{};
   std::deque<roce::testing::OwnedPacket> responses_;
   int64_t awaited_ = 0;
+  const uint8_t timeout_;
+  Nanos now_ = 0;
 };
 
 TEST(NicReadsTest, WhatIsAskedForTogetherIsBounded) {
@@ -251,7 +281,7 @@ TEST(NicReadsTest, AReadThatEndsBadlyLetsOthersOn) {
 
 // What got lost is asked for again, and counted once.
 TEST(NicReadsTest, ARepeatedReadIsCountedOnce) {
-  Readers t(3);
+  Readers t(3, /*timeout=*/8);
   t.Read(Qpn{16}, 0, 600);
   t.Read(Qpn{17}, 1, 500);
   t.Read(Qpn{18}, 2, 100);
@@ -259,12 +289,98 @@ TEST(NicReadsTest, ARepeatedReadIsCountedOnce) {
   EXPECT_EQ(t.awaited(), 520);
   t.Lose();
   roce::testing::KeepingSink asked;
-  const Nanos due = t.nic().next_deadline();
+  const Nanos due = roce::TimeoutNanos(8);
   for (int i = 0; i < 100 && t.nic().next_deadline() <= due; ++i) t.nic().Run(due, asked);
   // Nothing is under way any more: those that waited are first, as far as there is room.
   ASSERT_EQ(asked.sent.size(), 2u);
   EXPECT_EQ(asked.sent[0].head.reth.dma_length, 500 * kMtu);
   EXPECT_EQ(asked.sent[1].head.reth.dma_length, 100 * kMtu);
+}
+
+// Whose peer says nothing keeps the others back for a moment only, also if it waits for ever.
+TEST(NicReadsTest, ASilentPeerKeepsNobodyElseBack) {
+  Readers t(4, /*timeout=*/0);
+  t.Read(Qpn{16}, 0, 600);
+  t.Lose();
+  t.Read(Qpn{17}, 1, 100);
+  t.Add(Qpn{18}, 2);
+  EXPECT_EQ(t.awaited(), 0);
+  t.Pass(10 * kMillisecond);
+  EXPECT_EQ(t.awaited(), 101);
+  t.Arrive(101);
+  EXPECT_EQ(t.Completed(), (std::vector<uint64_t>{1, 2}));
+  // From then on they need not wait at all.
+  for (uint64_t k = 0; k < 40; ++k) {
+    for (const uint32_t qpn : {17, 18, 19}) t.Read(Qpn{qpn}, k, 50);
+  }
+  while (t.awaited() > 0) t.Arrive(1);
+  EXPECT_EQ(t.Completed().size(), 120u);
+}
+
+// One that leaves them a little is not better off: the whole window comes back.
+TEST(NicReadsTest, WhatIsNotSentDoesNotNarrowTheWindow) {
+  Readers t(10, /*timeout=*/0);
+  t.Read(Qpn{16}, 0, 500);
+  t.Lose();
+  int64_t most = 0;
+  for (int i = 0; i < 200; ++i) {
+    for (uint32_t qpn = 17; i < 20 && qpn < 26; ++qpn) t.Read(Qpn{qpn}, 0, 20);
+    t.Arrive(20);
+    t.Pass(kMillisecond);
+    most = std::max(most, t.awaited());
+    EXPECT_LT(i < 50 ? most : 0, 512 - 500 + 20);
+  }
+  EXPECT_GT(most, 100);
+}
+
+// What comes late is taken as ever, and then all is as it was before.
+TEST(NicReadsTest, WhatComesLateIsNotCountedTwice) {
+  Readers t(3, /*timeout=*/0);
+  t.Read(Qpn{16}, 0, 600);
+  t.Read(Qpn{17}, 1, 600);
+  t.Read(Qpn{18}, 2, 100);
+  t.Pass(5 * kMillisecond);
+  EXPECT_EQ(t.awaited(), 1200) << "17's are counted, and keep 18 back";
+  t.Arrive(700);
+  EXPECT_EQ(t.awaited(), 500 + 100);
+  while (t.awaited() > 0) t.Arrive(1);
+  EXPECT_EQ(t.Completed(), (std::vector<uint64_t>{0, 1, 2}));
+  t.Read(Qpn{16}, 3, 600);
+  t.Read(Qpn{17}, 4, 600);
+  EXPECT_EQ(t.awaited(), 600);
+  t.Arrive(89);
+  EXPECT_EQ(t.awaited(), 511 + 600);
+}
+
+// A queue pair begins anew, and what it asked for before is forgotten with the rest.
+TEST(NicReadsTest, AResetTakesAllBack) {
+  for (const bool silent : {false, true}) {
+    SCOPED_TRACE(silent);
+    Readers t(3, /*timeout=*/0);
+    t.Read(Qpn{16}, 0, 600);
+    t.Read(Qpn{17}, 1, 10);
+    t.Lose();
+    if (silent) t.Pass(5 * kMillisecond);
+    ASSERT_EQ(t.nic().ModifyRc(Qpn{16}, {.state = QpState::kReset}), ModifyResult::kOk);
+    t.ConnectReader(Qpn{16});
+    t.Settle();
+    EXPECT_EQ(t.awaited(), 10);
+    t.Read(Qpn{16}, 2, 501);
+    EXPECT_EQ(t.awaited(), 511);
+    t.Read(Qpn{18}, 3, 10);
+    EXPECT_EQ(t.awaited(), 521);
+    t.Read(Qpn{17}, 4, 10);
+    EXPECT_EQ(t.awaited(), 521) << "all are counted";
+  }
+}
+
+// The responses may lie in the port, at which nobody has looked for so long: that is no silence.
+TEST(NicReadsTest, AReaderThatStoodStillHasNotWaited) {
+  Readers t(2, /*timeout=*/0);
+  t.Read(Qpn{16}, 0, 600);
+  t.Read(Qpn{17}, 1, 100);
+  for (int i = 0; i < 3; ++i) t.Jump(kSecond);
+  EXPECT_EQ(t.awaited(), 600);
 }
 
 }  // namespace

@@ -22,23 +22,26 @@ struct TwoQps {
                     .srq = shared ? std::optional(srq) : std::nullopt,
                     .send_depth = 4,
                     .recv_depth = 4});
-      Change(qpn, {.state = roce::QpState::kInit, .remote_read = true, .remote_write = true});
-      Change(qpn, {.state = roce::QpState::kRtr,
-                   .remote_ip = kIp,
-                   .remote_qpn = qpn == a ? b : a,
-                   .path_mtu = 1024,
-                   .rq_psn = Psn(0),
-                   .max_dest_rd_atomic = 1,
-                   .min_rnr_timer = 1});
-      Change(qpn, {.state = roce::QpState::kRts,
-                   .sq_psn = Psn(0),
-                   .timeout = 14,
-                   .retry_cnt = 3,
-                   .rnr_retry = 7,
-                   .max_rd_atomic = 1});
+      ToRts(qpn, kIp, qpn == a ? b : a);
     }
   }
 
+  void ToRts(Qpn qpn, Ipv4 peer_ip, Qpn peer) {
+    Change(qpn, {.state = roce::QpState::kInit, .remote_read = true, .remote_write = true});
+    Change(qpn, {.state = roce::QpState::kRtr,
+                 .remote_ip = peer_ip,
+                 .remote_qpn = peer,
+                 .path_mtu = 1024,
+                 .rq_psn = Psn(0),
+                 .max_dest_rd_atomic = 1,
+                 .min_rnr_timer = 1});
+    Change(qpn, {.state = roce::QpState::kRts,
+                 .sq_psn = Psn(0),
+                 .timeout = 14,
+                 .retry_cnt = 3,
+                 .rnr_retry = 7,
+                 .max_rd_atomic = 1});
+  }
   // Runs until nothing is left to be done at once.
   void Settle() {
     for (int i = 0; i < 100 && nic.next_deadline() == 0; ++i) nic.Run(0, sink);

@@ -23,6 +23,9 @@ constexpr size_t kLoopRingBytes = 4 << 20;
 // No RoCE packet is longer than IPv6 and UDP headers, BTH, RETH, immediate data, 4096 bytes and the ICRC.
 constexpr uint32_t kMaxMtu = 40 + 8 + 12 + 16 + 4 + 4096 + 4;
 
+// For so long the interface's addresses are not read again for a datagram from another one of the machine's.
+constexpr Nanos kSourceLook = 100 * kMillisecond;
+
 // An interface that has gone down is an error of its sockets until somebody takes it off: nobody would sleep
 // until then.
 void TakeErrorsOf(std::span<const pollfd> fds) {
@@ -189,10 +192,17 @@ bool EthernetPort::IsOwn(Ip ip) const { return std::ranges::find(gids_, ip) != g
 
 // Of a datagram to a group one copy counts: that by the loopback interface if it comes from this interface's
 // address, else that by the wire. So nobody has it twice where the network gives frames back, and members on
-// another interface of the machine have only what its network brings.
-bool EthernetPort::IsEcho(const roce::Packet& packet, bool looped) const {
+// another interface of the machine have only what its network brings. The interface may have got the address
+// since its addresses were last read.
+bool EthernetPort::IsEcho(const roce::Packet& packet, bool looped) {
   if (interface_.loopback || !packet.dst_ip.is_multicast()) return false;
-  return looped != (IsOwn(packet.src_ip));
+  if (looped && !IsOwn(packet.src_ip)) {
+    const Nanos now = Now();
+    if (now < next_source_look_) return true;
+    next_source_look_ = now + kSourceLook;
+    ReadAddresses();
+  }
+  return looped != IsOwn(packet.src_ip);
 }
 
 void EthernetPort::OnFrame(const io::ReceivedFrame& frame, bool looped, PacketHandler handler, void* user) {

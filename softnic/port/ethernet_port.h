@@ -68,7 +68,7 @@ class EthernetPort final : public Port {
                io::Descriptor long_udp);
   int WatchSockets();  // 0, or an errno
   void OnFrame(const io::ReceivedFrame& frame, bool looped, PacketHandler handler, void* user);
-  bool IsEcho(const roce::Packet& packet, bool looped) const;
+  bool IsEcho(const roce::Packet& packet, bool looped);
   bool Joins(Ip to, Qpn qpn);
   bool IsOwn(Ip ip) const;
   // ethernet_neighbours.cc
@@ -83,6 +83,7 @@ class EthernetPort final : public Port {
   io::AddressedInterface interface_;
   std::vector<Ip> gids_;                     // its addresses, when they were last read
   std::vector<io::AddressedInterface> all_;  // of the machine, at the same time
+  Nanos next_source_look_ = INT64_MIN / 2;   // for a datagram of this machine
   std::unique_ptr<io::PacketSocket> wire_, loop_;
   io::Descriptor udp_, udp6_, long_udp_, epoll_;
   static constexpr size_t kMaxSockets = 4;  // a short and a long one for each of the two

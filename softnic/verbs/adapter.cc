@@ -57,23 +57,39 @@ Adapter::~Adapter() {
   helper_.join();
 }
 
-void Adapter::Send() {
-  for (int i = 0; i < kMaxRuns && nic_.next_deadline() == 0; ++i) nic_.Run(port_->Now(), *port_);
+bool Adapter::Run(Nanos now) {
+  try {
+    nic_.Run(now, *port_);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+bool Adapter::Send() {
+  bool all = true;
+  for (int i = 0; i < kMaxRuns && all && nic_.next_deadline() == 0; ++i) all = Run(port_->Now());
   port_->Flush();
   // A helper that sleeps for longer than until the next timer would let it pass.
   if (helper_defers_ == 0 && nic_.next_deadline() < helper_until_) {
     helper_until_ = nic_.next_deadline();
     io::SignalEventFd(wake_.get());
   }
+  return all;
 }
 
 void Adapter::Tell(std::unique_lock<std::mutex>& lock) {
-  Event event;
-  if (!nic_.NextEvent(&event)) return lock.unlock();
+  if (nic_.FirstEvent() == nullptr) return lock.unlock();
   const std::lock_guard telling(telling_);
-  do {
-    if (const int fd = on_event_(event); fd >= 0) signals_.push_back(fd);
-  } while (nic_.NextEvent(&event));
+  try {
+    while (const Event* const event = nic_.FirstEvent()) {
+      signals_.reserve(signals_.size() + 1);
+      if (const int fd = on_event_(*event); fd >= 0) signals_.push_back(fd);
+      nic_.TakeEvent();
+    }
+  } catch (const std::bad_alloc&) {
+    io::SignalEventFd(wake_.get());
+  }
   lock.unlock();
   for (const int fd : signals_) io::SignalEventFd(fd);
   signals_.clear();
@@ -108,7 +124,7 @@ bool Adapter::HasNow(Ip address, Nanos now) {
 }
 
 void Adapter::RunTimers(Nanos now) {
-  if (nic_.next_deadline() <= now) nic_.Run(now, *port_);
+  if (nic_.next_deadline() <= now) Run(now);
 }
 
 size_t Adapter::Poll(uint32_t cq, std::span<Work> out) {
@@ -177,15 +193,18 @@ void Adapter::HelperLoop() {
     // What has woken the helper has woken the thread that sleeps on the port.
     const bool app_wakes = app_sleeps_ && helper_defers_ == 0;
     int received = 0;
+    bool all = true;
     if ((!app_looks && !app_wakes) || app_waits) {
       received = Receive();
       RunTimers(now);
-      Send();
+      all = Send();
     } else if (app_wakes && nic_.next_deadline() <= now) {
       RunTimers(now);  // or a timer has, of which the thread knows nothing
-      Send();
+      all = Send();
     }
-    helper_defers_ = app_wakes ? kMaxDefer : NextDefer(app_waits, app_looks, entries_ != seen, received);
+    // Memory that is not there now may be in a moment.
+    helper_defers_ =
+        app_wakes || !all ? kMaxDefer : NextDefer(app_waits, app_looks, entries_ != seen, received);
     seen = entries_;
     helper_until_ = helper_defers_ > 0 ? now + helper_defers_ : nic_.next_deadline();
     const Nanos until = helper_until_;

@@ -45,7 +45,8 @@ class Adapter {
   // Starts the helper thread, once: 0, or an errno. Nothing else may be called before.
   int Start();
 
-  // Calls action(nic), with the lock held, then sends and tells what it has caused.
+  // Calls action(nic), with the lock held, then sends and tells what it has caused: if there is no memory for
+  // that, later, by the helper or the next call. What is thrown is thrown by the action.
   template <typename Action>
   auto Do(Action action) {
     std::unique_lock lock(mutex_);
@@ -82,7 +83,7 @@ class Adapter {
     return result;
   }
 
-  // Takes completions; if there are none, looks at the network first.
+  // Takes completions; if there are none, looks at the network first. What throws has taken none.
   size_t Poll(uint32_t cq, std::span<Work> out);
 
   // Arms a queue whose events somebody waits for: from now on the helper watches the network.
@@ -136,14 +137,18 @@ class Adapter {
   // What goes round inside the adapter may lead to more that does.
   static constexpr int kMaxRuns = 64;
 
-  // Sends what there is to send, and sees to it that the helper wakes for the next timer.
-  void Send();
+  // Sends what there is to send, and sees to it that the helper wakes for the next timer. False if there was
+  // no memory for all of it.
+  bool Send();
   // Tells of events and lets go of the lock, in the order that does not wake anybody into waiting for it.
+  // What there is no memory for stays, and the helper is woken to tell it.
   void Tell(std::unique_lock<std::mutex>& lock);
   bool IsMember(Ip group) const;
   int Receive();
   // Whether the interface has got the address since it was last asked; then the adapter knows it.
   bool HasNow(Ip address, Nanos now);
+  // False if there was no memory for all of it; the next call goes on.
+  bool Run(Nanos now);
   void RunTimers(Nanos now);
   // Ends the helper's staying away.
   void CallHelper();

@@ -125,11 +125,19 @@ ibv_wc ToWc(const Work& work) {
   return wc;
 }
 
-// The lock that the queue pairs are under is not held.
+// The lock that the queue pairs are under is not held. Words for the user: where there is no memory for them,
+// the completion counts.
 void NoteUnanswered(Context& context, const Work& work) {
   if (work.completion.status != roce::WcStatus::kRetryExcErr) return;
   const std::lock_guard lock(context.adapter->mutex());
-  if (const auto qp = context.qps.find(Raw(work.qpn)); qp != context.qps.end()) TellUnanswered(*qp->second);
+  const auto qp = context.qps.find(Raw(work.qpn));
+  if (qp == context.qps.end()) return;
+  Caught(
+      [&] {
+        TellUnanswered(*qp->second);
+        return 0;
+      },
+      [](int error) { return error; });
 }
 
 // Posts a chain until one cannot be, or finds no memory; *bad is that one, and what is before it is sent.
@@ -202,7 +210,9 @@ int PollCq(ibv_cq* cq, int count, ibv_wc* out) {
     int taken = 0;
     while (taken < count) {
       const size_t room = std::min(works.size(), static_cast<size_t>(count - taken));
-      const size_t got = AdapterOf(cq->context).Poll(Of(cq)->id, std::span(works).first(room));
+      const auto poll = [&] { return AdapterOf(cq->context).Poll(Of(cq)->id, std::span(works).first(room)); };
+      // Those that were taken must not be lost for one that needs memory.
+      const size_t got = taken == 0 ? poll() : Caught(poll, [](int) { return size_t{0}; });
       for (size_t i = 0; i < got; ++i) {
         out[taken++] = ToWc(works[i]);
         NoteUnanswered(*Of(cq->context), works[i]);

@@ -3,7 +3,7 @@ windows at the same time, with and without loss; a Write and a Read of the guest
 messages over unreliable connections, alone and beside all of the first.
 
 Needs root, the guest kernel, and a build: cmake --build build/release --target rxe_end rxe_reader uc_end transport_end
-answering_end transport_uc_end; another tree with EPIC_BUILD=DIR. EPIC_RXE_RUNS=N does each exchange of everything N times, with other losses
+answering_end transport_uc_end; another tree with EPIC_BUILD=DIR. EPIC_RXE_RUNS=N does each exchange N times, with other losses
 each time.
 """
 
@@ -156,7 +156,7 @@ def test_a_read_that_is_cut_off_is_no_success(packets, status):
 OUR_END = "119 7 0"  # its QPN, rkey and memory (ends.h)
 
 
-@pytest.mark.parametrize("loss,seed", LOSSES)
+@pytest.mark.parametrize("loss,seed", EXCHANGES)
 def test_unreliable_messages_both_ways(loss, seed):
     """Nothing is repeated: of what is not lost each end has whole messages, in order."""
     rxe = End("h0", "uc_end", SWITCH, 1)

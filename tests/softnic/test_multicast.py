@@ -50,3 +50,18 @@ def test_a_network_that_gives_frames_back_makes_no_duplicates(pair):
     for receiver in started:
         assert "got 1\ngot 2\ngot 3\n" in receiver.finish(20)
     assert reflector.output.count("reflected") >= 3
+
+
+def test_a_member_hears_an_address_that_came_later(pair):
+    """The sender opens its device when the interface has another address than when the member did."""
+    receiver, = receivers(pair, "a")
+    change = ["ip", "-n", pair.namespace("a"), "addr"]
+    old, new = f"{pair.address['a']}/24", "10.8.0.7/24"
+    try:
+        pairs.net.run(change + ["del", old, "dev", "eth0"])
+        pairs.net.run(change + ["add", new, "dev", "eth0"])
+        pair.run("a", PROGRAM, "send", GROUP, 3)
+        assert "got 1\ngot 2\ngot 3\n" in receiver.finish(20)
+    finally:
+        pairs.net.run(change + ["flush", "dev", "eth0", "scope", "global"])
+        pairs.net.run(change + ["add", old, "dev", "eth0"])

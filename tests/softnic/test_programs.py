@@ -232,6 +232,13 @@ def test_perftest_with_loss(lossy_pair):
         assert len(lossy_pair.wire.log()) > before, "nothing was lost"
 
 
+def test_reads_of_many_queue_pairs_with_loss(lossy_pair):
+    """What does not come any more is not waited for by the others."""
+    lossy_pair.wire.random_loss(10_000, seed=5)
+    run_perftest(lossy_pair, "ib_read_bw", 65536, "-q", 32, iterations=5)
+    assert lossy_pair.wire.log(), "nothing was lost"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", BW + LAT)
 def test_every_size_with_loss(lossy_pair, program):

@@ -58,9 +58,10 @@ def test_every_size_that_the_ring_takes(pair, program, power):
     run_perftest(pair, program, 1 << power, "-c", "UC", iterations=5)
 
 
-def connected_ends(pair):
-    """The program on both hosts, joined; they send from now on."""
-    ends = [pair.start(host, UC_END, pair.address[other], side, "wait") for side, (host, other) in enumerate(("ab", "ba"))]
+def connected_ends(pair, hosts="ab"):
+    """The program on both hosts, joined; they send from now on. The first is side 0."""
+    ends = [pair.start(host, UC_END, pair.address[other], side, "wait")
+            for side, (host, other) in enumerate((hosts, hosts[::-1]))]
     numbers = [end.wait_for_line(r"^qpn (\d+) rkey (\d+) address (\d+)") for end in ends]
     for end, of_other in zip(ends, reversed(numbers)):
         end.write(" ".join(of_other.groups()) + "\n")

@@ -2,6 +2,7 @@
 // half made, no exception; and once there is enough again it works.
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/resource.h>
 
@@ -184,6 +185,60 @@ TEST(VerbsShortage, OfMemoryWithinAChain) {
     return;
   }
   FAIL() << "it never succeeds";
+}
+
+// What goes round inside the device is copied, has timers, and raises events: whatever of that finds no
+// memory, what was posted is done, and what was done is told, once.
+TEST(VerbsShortage, OfMemoryWhileItIsSent) {
+  Device device;
+  ibv_cq *send_cq = device.CreateCq(8), *recv_cq = device.CreateCq(8);
+  ibv_qp *from = CreateRc(device, send_cq), *to = CreateRc(device, recv_cq);
+  Connect(from, device.gid(), to->qp_num);
+  Connect(to, device.gid(), from->qp_num);
+  int failures = 0;
+  for (uint64_t i = 0; i < 3000; ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_EQ(ibv_req_notify_cq(recv_cq, 0), 0);
+    ASSERT_EQ(PostRecv(device, to, i, 1024, 8), 0);
+    ibv_sge piece{device.address(0), 8, device.mr->lkey};
+    ibv_send_wr wr{.wr_id = i, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND};
+    wr.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* bad = nullptr;
+    allocations_left = static_cast<int>(i % 12);
+    const int error = ibv_post_send(from, &wr, &bad);
+    failures += allocations_left < 0 ? 1 : 0;
+    allocations_left = -1;
+    ASSERT_EQ(error, 0) << "it needs no memory to be posted";
+    ASSERT_EQ(Await(recv_cq).wr_id, i);
+    ASSERT_EQ(Await(send_cq).wr_id, i);
+    pollfd event{device.channel->fd, POLLIN, 0};
+    ASSERT_EQ(poll(&event, 1, 5000), 1) << "no event";
+    ibv_cq* told = nullptr;
+    void* user = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(device.channel, &told, &user), 0);
+    ASSERT_EQ(told, recv_cq);
+    ibv_ack_cq_events(told, 1);
+  }
+  EXPECT_GT(failures, 100);
+  for (ibv_qp* qp : {from, to}) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  for (ibv_cq* cq : {send_cq, recv_cq}) EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+// To a device that nothing was sent from so far: whom it sends to is looked up, and kept.
+TEST(VerbsShortage, OfMemoryWhenSomethingIsSentForTheFirstTime) {
+  for (int succeed = 0;; ++succeed) {
+    ASSERT_LT(succeed, 200);
+    Connection c;
+    ASSERT_EQ(PostRecv(c.b, c.qp_b, 1, 0, 8), 0);
+    allocations_left = succeed;
+    const int error = PostSend(c.a, c.qp_a, 2, 0, 8);
+    const bool failed = allocations_left < 0;
+    allocations_left = -1;
+    ASSERT_EQ(error, 0);
+    EXPECT_EQ(Await(c.cq_b).wr_id, 1u);
+    EXPECT_EQ(Await(c.cq_a).status, IBV_WC_SUCCESS);
+    if (!failed) break;
+  }
 }
 
 std::vector<int> OpenDescriptors() {
