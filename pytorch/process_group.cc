@@ -136,10 +136,10 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::allreduce_coalesced(
   int64_t count = 0;
   for (const at::Tensor& tensor : tensors) {
     if (tensor.scalar_type() != tensors[0].scalar_type()) return by_gloo();
-    CheckResult(tensor);
     call.spans.push_back(Writes(tensor));
     count += tensor.numel();
   }
+  CheckResults(tensors);
   const at::Tensor flat = Staging(tensors[0], count);
   call.timeout = TimeoutOf(options.timeout);
   call.post = [tensors, flat, how](Communicator& comm, Request* request) {

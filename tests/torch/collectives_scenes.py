@@ -165,6 +165,34 @@ def refused(call, *words):
 
 def scene_tensors():
     """Tensors of any layout and size; what cannot be is refused before anything is sent."""
+def shared_results(rank, size):
+    """Elements of results that share memory are refused, those that only lie between one another are not."""
+    words = "more than one element"
+    overlapping = torch.zeros(1).expand(5)
+    refused(lambda: dist.all_reduce(overlapping), words)
+    refused(lambda: dist.all_reduce(torch.zeros(9).as_strided((4, 3), (2, 1))), words)
+    refused(lambda: dist.all_reduce(torch.zeros(9).as_strided((3, 2), (2, 4))), words)
+    refused(lambda: dist.all_gather_into_tensor(torch.zeros(9).as_strided((size, 3), (2, 1)), torch.zeros(3)), words)
+    one = torch.zeros(3)
+    refused(lambda: dist.all_gather([one] * size, torch.zeros(3)), words)
+    refused(lambda: dist.all_gather([torch.zeros(3) for _ in range(size - 2)] + [one, one[:3]], torch.zeros(3)), words)
+    refused(lambda: dist.all_gather_coalesced([[one[:2], one[1:]] for _ in range(size)], [torch.zeros(2), torch.zeros(2)]), words)
+    refused(lambda: dist.all_reduce_coalesced([one, torch.zeros(1), one[2:]]), words)
+
+    total = of_all(torch.float32, ReduceOp.SUM, 4)
+    odd = torch.zeros(9).as_strided((2, 2), (3, 2))  # 0, 2, 3 and 5
+    odd.copy_(own(rank, torch.float32, 4).reshape(2, 2))
+    dist.all_reduce(odd)
+    same(odd, total.reshape(2, 2), "between one another")
+    table = torch.zeros(3, size)
+    dist.all_gather(list(table.unbind(1)), own(rank, torch.float32, 3))
+    for other in range(size):
+        same(table[:, other], own(other, torch.float32, 3), "a column")
+    halves = own(rank, torch.float32, 8).reshape(4, 2).clone()
+    dist.all_reduce_coalesced([halves[:, 0], halves[:, 1]])
+    same(halves, of_all(torch.float32, ReduceOp.SUM, 8).reshape(4, 2), "columns")
+
+
     rank, size = begin()
     total = of_all(torch.float32, ReduceOp.SUM, 12)
     # Layouts may differ from rank to rank.
@@ -196,8 +224,11 @@ def scene_tensors():
     dist.all_reduce(scalar)
     assert scalar.item() == sum(range(size))
 
-    overlapping = torch.zeros(1).expand(5)
-    refused(lambda: dist.all_reduce(overlapping), "more than one element")
+    shared_results(rank, size)
+    without_memory = torch.ones(5)
+    without_memory.storage().resize_(0)
+    refused(lambda: dist.all_reduce(without_memory), "no memory")
+    refused(lambda: dist.all_gather([torch.ones(5) for _ in range(size)], without_memory), "no memory")
     if rank == 0:
         refused(lambda: dist.broadcast(torch.zeros(2, device="meta"), 0))
     refused(lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool)), "Invalid scalar type")
