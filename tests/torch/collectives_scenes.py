@@ -2,6 +2,8 @@
 
 import functools
 import os
+import time
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -163,8 +165,6 @@ def refused(call, *words):
     raise AssertionError(f"not refused, though {words}")
 
 
-def scene_tensors():
-    """Tensors of any layout and size; what cannot be is refused before anything is sent."""
 def shared_results(rank, size):
     """Elements of results that share memory are refused, those that only lie between one another are not."""
     words = "more than one element"
@@ -193,6 +193,8 @@ def shared_results(rank, size):
     same(halves, of_all(torch.float32, ReduceOp.SUM, 8).reshape(4, 2), "columns")
 
 
+def scene_tensors():
+    """Tensors of any layout and size; what cannot be is refused before anything is sent."""
     rank, size = begin()
     total = of_all(torch.float32, ReduceOp.SUM, 12)
     # Layouts may differ from rank to rank.
@@ -245,6 +247,22 @@ def shared_results(rank, size):
     expected = of_all(torch.float32, ReduceOp.SUM, 1 << 20) * size
     same(long, expected, "twice")
     same(gathered[1], expected, "what came after")
+    dist.destroy_process_group()
+
+
+def scene_own_deadline():
+    """A call that could not be made has its own deadline, and leaves the group's to those after it."""
+    rank, size = begin()
+    if rank == 0:
+        options = dist.BroadcastOptions()
+        options.rootRank, options.timeout = 0, timedelta(milliseconds=200)
+        refused(lambda: dist.group.WORLD.broadcast([torch.zeros(1).expand(1 << 50)], options), "memory")
+    else:
+        time.sleep(1)
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    same(tensor, torch.full((1,), float(size)))
+    dist.barrier()
     dist.destroy_process_group()
 
 

@@ -18,7 +18,7 @@ def test_all_collectives_and_types_are_as_they_should_be_and_summed_by_the_switc
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene", ["through_gloo", "tensors", "asynchronous", "callbacks", "groups"])
+@pytest.mark.parametrize("scene", ["through_gloo", "tensors", "own_deadline", "asynchronous", "callbacks", "groups"])
 def test_scene(bed, ranks, scene):
     ranks(scene).assert_right()
     bed.wait_clean()
