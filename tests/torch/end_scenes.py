@@ -124,6 +124,22 @@ def child_ends(how):
 
 
 def fails():
+def ends_without_leaving():
+    """In a child: what its end must not do is its end."""
+    torch_epic._C.leave_all = lambda *_: os._exit(7)
+
+
+def makes_a_group():
+    ends_without_leaving()
+    refused(dist.new_group, "a child of fork")
+
+
+def begins_anew():
+    ends_without_leaving()
+    dist.destroy_process_group()
+    refused(lambda: dist.init_process_group("epic", store=dist.HashStore(), rank=0, world_size=1), "a child of fork")
+
+
     sys.stderr.close()
     raise ValueError("a child's own error")
 
@@ -136,7 +152,8 @@ def scene_forks():
     ends = {lambda: None: 0, lambda: os._exit(3): 3, lambda: os.kill(os.getpid(), signal.SIGKILL): -9,
             dist.destroy_process_group: 0,
             lambda: refused(lambda: dist.all_reduce(torch.ones(1)), "child of fork"): 0,
-            lambda: refused(lambda: group.send([torch.ones(1)], 0, 0), "child of fork"): 0}
+            lambda: refused(lambda: group.send([torch.ones(1)], 0, 0), "child of fork"): 0,
+            makes_a_group: 0, begins_anew: 0}
     for how, expected in ends.items():
         assert child_ends(how) == expected
         sums_right()
