@@ -1,7 +1,10 @@
 """torch.distributed on EPIC, on four hosts: results, training, and what happens when something ends."""
 
+import re
+
 import epic_ranks
 import pytest
+from host_api import AT_ONCE_S, assert_within
 
 MANAGER = "10.255.0.1:7499"
 
@@ -48,7 +51,12 @@ def assert_others_right(done, ended, status):
 
 
 def test_a_rank_that_is_killed_is_named(bed, ranks):
-    assert_others_right(ranks("killed"), 2, -9)
+    done = ranks("killed")
+    assert_others_right(done, 2, -9)
+    killed = float(re.search(r"^killed at (\S+) s$", done.outputs[2], re.M)[1])
+    for rank in (0, 1, 3):
+        called, told = map(float, re.search(r"^called at (\S+) s, told at (\S+) s$", done.outputs[rank], re.M).groups())
+        assert_within(AT_ONCE_S, told - max(called, killed))
     bed.wait_clean()
 
 
