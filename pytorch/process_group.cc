@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
+#include "pytorch/python_lock.h"
 #include "pytorch/tensors.h"
 
 namespace epic::pytorch {
@@ -33,7 +34,11 @@ ProcessGroupEpic::~ProcessGroupEpic() {
     new std::shared_ptr<CallQueue>(std::move(queue_));
     return;
   }
+  // Gloo's destructor waits for its threads, which take the lock to give up a tensor of Python's.
+  const WithoutPythonLock without_lock;
   if (queue_) queue_->Leave();
+  queue_.reset();
+  gloo_.reset();
 }
 
 std::pair<std::string, bool> ProcessGroupEpic::Join(const std::string& name) {

@@ -71,6 +71,13 @@ def scene_no_destroy():
     dist.all_reduce(torch.ones(1 << 18), async_op=True)
 
 
+def scene_destroyed_under_a_call():
+    """Gloo's thread ends a call of tensors that nobody else holds any more while it is waited for."""
+    _, size = begin()
+    dist.all_to_all_single(torch.zeros(size), torch.ones(size), async_op=True)
+    dist.destroy_process_group()
+
+
 def scene_refused(*words):
     """init_process_group says why, on every rank."""
     refused(begin, *words)

@@ -39,6 +39,11 @@ def test_children_of_fork_neither_use_nor_end_a_group(bed, ranks):
     bed.wait_clean()
 
 
+def test_a_group_is_destroyed_while_a_call_is_under_way(bed, ranks):
+    ranks("destroyed_under_a_call").assert_right()
+    bed.wait_clean()
+
+
 def test_a_program_that_destroys_nothing_ends_by_itself(bed, ranks):
     ranks("no_destroy").assert_right()
     bed.wait_clean()
