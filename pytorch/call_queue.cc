@@ -1,5 +1,7 @@
 #include "pytorch/call_queue.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <algorithm>
 #include <exception>
 #include <stdexcept>
@@ -82,9 +84,13 @@ bool CallQueue::Start(Call call) {
   changed_.wait(lock, can_go);
   if (leaving_) throw std::runtime_error("EPIC: the group has been left");
   Outstanding outstanding;
-  if (call.timeout.count() > 0) comm_.SetTimeout(call.timeout);
+  const bool has_timeout = call.timeout.count() > 0;
+  if (has_timeout) comm_.SetTimeout(call.timeout);
+  // Also if it throws, as for lack of memory for a copy.
+  const auto back = c10::make_scope_exit([&] {
+    if (has_timeout) comm_.SetTimeout(timeout_);
+  });
   const Error error = call.post(comm_, &outstanding.request);
-  if (call.timeout.count() > 0) comm_.SetTimeout(timeout_);
   if (error.code() == ErrorCode::kUnsupported && comm_.AsyncError().ok()) return false;
   if (!error.ok()) throw std::runtime_error("EPIC: " + TextOf(error));
   outstanding.call = std::move(call);

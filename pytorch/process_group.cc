@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
+#include "pytorch/python_lock.h"
 #include "pytorch/tensors.h"
 
 namespace epic::pytorch {
@@ -33,7 +34,11 @@ ProcessGroupEpic::~ProcessGroupEpic() {
     new std::shared_ptr<CallQueue>(std::move(queue_));
     return;
   }
+  // Gloo's destructor waits for its threads, which take the lock to give up a tensor of Python's.
+  const WithoutPythonLock without_lock;
   if (queue_) queue_->Leave();
+  queue_.reset();
+  gloo_.reset();
 }
 
 std::pair<std::string, bool> ProcessGroupEpic::Join(const std::string& name) {
@@ -136,10 +141,10 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::allreduce_coalesced(
   int64_t count = 0;
   for (const at::Tensor& tensor : tensors) {
     if (tensor.scalar_type() != tensors[0].scalar_type()) return by_gloo();
-    CheckResult(tensor);
     call.spans.push_back(Writes(tensor));
     count += tensor.numel();
   }
+  CheckResults(tensors);
   const at::Tensor flat = Staging(tensors[0], count);
   call.timeout = TimeoutOf(options.timeout);
   call.post = [tensors, flat, how](Communicator& comm, Request* request) {

@@ -41,7 +41,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::allgather(std::vector<Tensors>& outp
     return by_gloo();
   }
   const Tensors to = outputs[0];
-  for (const at::Tensor& tensor : to) CheckResult(tensor);
+  CheckResults(to);
   const at::Tensor flat = StagingBytes(BytesOf(to));
   Call call;
   call.spans = Spans(inputs, to);
@@ -64,10 +64,10 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::allgather_coalesced(std::vector<Tens
     if (of_rank.size() != inputs.size()) return by_gloo();
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!AreAlike({of_rank[i]}, inputs[i])) return by_gloo();
-      CheckResult(of_rank[i]);
       to.push_back(of_rank[i]);
     }
   }
+  CheckResults(to);
   const at::Tensor flat = StagingBytes(BytesOf(to));
   Call call;
   call.spans = Spans(inputs, to);

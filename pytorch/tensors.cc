@@ -1,7 +1,7 @@
 #include "pytorch/tensors.h"
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cstring>
@@ -63,6 +63,13 @@ bool IsInOnePiece(const at::Tensor& tensor) {
 
 uintptr_t AddressOf(const at::Tensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.data_ptr()); }
 
+// As PlaceFor, for what has been checked.
+at::Tensor Place(const at::Tensor& tensor) {
+  if (IsInOnePiece(tensor)) return tensor;
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  return at::empty(tensor.sizes(), tensor.options());
+}
+
 }  // namespace
 
 std::optional<Reduction> ReductionOf(at::ScalarType type, const c10d::ReduceOp& op) {
@@ -94,13 +101,9 @@ at::Tensor InOnePiece(const at::Tensor& tensor) {
   return IsInOnePiece(tensor) ? tensor : tensor.resolve_conj().resolve_neg().contiguous();
 }
 
-void CheckResult(const at::Tensor& tensor) { at::assert_no_internal_overlap(tensor); }
-
 at::Tensor PlaceFor(const at::Tensor& tensor) {
-  if (IsInOnePiece(tensor)) return tensor;
-  CheckResult(tensor);
-  const at::AutoDispatchBelowADInplaceOrView guard;
-  return at::empty(tensor.sizes(), tensor.options());
+  if (!IsInOnePiece(tensor)) CheckResults({tensor});
+  return Place(tensor);
 }
 
 void Copy(const at::Tensor& from, const at::Tensor& to) {
@@ -138,7 +141,7 @@ void Scatter(const at::Tensor& flat, const std::vector<at::Tensor>& tensors) {
   const auto* from = static_cast<const char*>(flat.data_ptr());
   for (const at::Tensor& tensor : tensors) {
     if (tensor.nbytes() == 0) continue;
-    const at::Tensor place = PlaceFor(tensor);
+    const at::Tensor place = Place(tensor);
     std::memcpy(place.data_ptr(), from, tensor.nbytes());
     Copy(place, tensor);
     from += tensor.nbytes();
@@ -155,6 +158,8 @@ Span Reads(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return {};
   int64_t last = 0;
   for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
+  const auto bytes = static_cast<size_t>(tensor.storage_offset() + last + 1) * tensor.itemsize();
+  TORCH_CHECK(tensor.has_storage() && tensor.storage().nbytes() >= bytes, "EPIC: a tensor has no memory");
   const uintptr_t begin = AddressOf(tensor);
   return {begin, begin + static_cast<uintptr_t>(last + 1) * tensor.itemsize(), false};
 }

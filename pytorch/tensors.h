@@ -30,10 +30,11 @@ bool AreAlike(const std::vector<at::Tensor>& tensors, const at::Tensor& model);
 
 // The tensor itself if its elements lie in one piece as they are, else a copy in which they do.
 at::Tensor InOnePiece(const at::Tensor& tensor);
-// Throws if elements of the tensor share memory, so that it cannot be a result.
-void CheckResult(const at::Tensor& tensor);
+// Throws if elements of these tensors, of one or of several, share memory, so that they cannot be the results
+// of a call.
+void CheckResults(const std::vector<at::Tensor>& tensors);
 // For a result: the tensor itself if its elements lie in one piece, else a new one of its shape, to be copied
-// from. Throws as CheckResult.
+// from. Throws as CheckResults.
 at::Tensor PlaceFor(const at::Tensor& tensor);
 // Unseen by autograd, like all that a collective writes. Nothing to do if they are the same.
 void Copy(const at::Tensor& from, const at::Tensor& to);
@@ -49,7 +50,7 @@ void Scatter(const at::Tensor& flat, const std::vector<at::Tensor>& tensors);
 // Bytes of all of them.
 int64_t BytesOf(const std::vector<at::Tensor>& tensors);
 
-// From the first to the last of its elements.
+// From the first to the last of its elements. Throws if it has them without memory.
 Span Reads(const at::Tensor& tensor);
 Span Writes(const at::Tensor& tensor);
 

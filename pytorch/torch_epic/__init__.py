@@ -13,7 +13,7 @@ from torch.distributed import PrefixStore, ProcessGroupGloo
 
 from torch_epic import _C
 
-# Which has groups: its children do not.
+# Which makes groups: its children can neither use nor make any, and have none to leave.
 _process = None
 # All ranks know at about the same time how joining went; whoever does not say it then has died.
 _TELLING_S = 120
@@ -40,12 +40,14 @@ def _told(store, size):
 def _create(store, rank, size, timeout):
     """What torch calls for init_process_group and new_group, on every rank of the group."""
     global _process
-    _process = os.getpid()
+    if _process not in (None, os.getpid()):
+        raise RuntimeError("EPIC: a child of fork cannot make a process group when its parent has made one")
     # Made at once: at its first use other ranks might not be there.
     gloo = ProcessGroupGloo(PrefixStore("gloo", store), rank, size, timeout=timeout)
     if rank == 0:
         store.set("name", f"torch-{secrets.token_hex(8)}")
     group = _C.ProcessGroupEpic(gloo, rank, size, timeout)
+    _process = os.getpid()
     refusal, for_others = group._join(store.get("name").decode())
     # All ranks have the group, or none.
     store.set(f"joined{rank}", f"{int(for_others)}{refusal}")

@@ -2,6 +2,8 @@
 
 import functools
 import os
+import time
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -163,6 +165,34 @@ def refused(call, *words):
     raise AssertionError(f"not refused, though {words}")
 
 
+def shared_results(rank, size):
+    """Elements of results that share memory are refused, those that only lie between one another are not."""
+    words = "more than one element"
+    overlapping = torch.zeros(1).expand(5)
+    refused(lambda: dist.all_reduce(overlapping), words)
+    refused(lambda: dist.all_reduce(torch.zeros(9).as_strided((4, 3), (2, 1))), words)
+    refused(lambda: dist.all_reduce(torch.zeros(9).as_strided((3, 2), (2, 4))), words)
+    refused(lambda: dist.all_gather_into_tensor(torch.zeros(9).as_strided((size, 3), (2, 1)), torch.zeros(3)), words)
+    one = torch.zeros(3)
+    refused(lambda: dist.all_gather([one] * size, torch.zeros(3)), words)
+    refused(lambda: dist.all_gather([torch.zeros(3) for _ in range(size - 2)] + [one, one[:3]], torch.zeros(3)), words)
+    refused(lambda: dist.all_gather_coalesced([[one[:2], one[1:]] for _ in range(size)], [torch.zeros(2), torch.zeros(2)]), words)
+    refused(lambda: dist.all_reduce_coalesced([one, torch.zeros(1), one[2:]]), words)
+
+    total = of_all(torch.float32, ReduceOp.SUM, 4)
+    odd = torch.zeros(9).as_strided((2, 2), (3, 2))  # 0, 2, 3 and 5
+    odd.copy_(own(rank, torch.float32, 4).reshape(2, 2))
+    dist.all_reduce(odd)
+    same(odd, total.reshape(2, 2), "between one another")
+    table = torch.zeros(3, size)
+    dist.all_gather(list(table.unbind(1)), own(rank, torch.float32, 3))
+    for other in range(size):
+        same(table[:, other], own(other, torch.float32, 3), "a column")
+    halves = own(rank, torch.float32, 8).reshape(4, 2).clone()
+    dist.all_reduce_coalesced([halves[:, 0], halves[:, 1]])
+    same(halves, of_all(torch.float32, ReduceOp.SUM, 8).reshape(4, 2), "columns")
+
+
 def scene_tensors():
     """Tensors of any layout and size; what cannot be is refused before anything is sent."""
     rank, size = begin()
@@ -196,8 +226,11 @@ def scene_tensors():
     dist.all_reduce(scalar)
     assert scalar.item() == sum(range(size))
 
-    overlapping = torch.zeros(1).expand(5)
-    refused(lambda: dist.all_reduce(overlapping), "more than one element")
+    shared_results(rank, size)
+    without_memory = torch.ones(5)
+    without_memory.storage().resize_(0)
+    refused(lambda: dist.all_reduce(without_memory), "no memory")
+    refused(lambda: dist.all_gather([torch.ones(5) for _ in range(size)], without_memory), "no memory")
     if rank == 0:
         refused(lambda: dist.broadcast(torch.zeros(2, device="meta"), 0))
     refused(lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool)), "Invalid scalar type")
@@ -214,6 +247,22 @@ def scene_tensors():
     expected = of_all(torch.float32, ReduceOp.SUM, 1 << 20) * size
     same(long, expected, "twice")
     same(gathered[1], expected, "what came after")
+    dist.destroy_process_group()
+
+
+def scene_own_deadline():
+    """A call that could not be made has its own deadline, and leaves the group's to those after it."""
+    rank, size = begin()
+    if rank == 0:
+        options = dist.BroadcastOptions()
+        options.rootRank, options.timeout = 0, timedelta(milliseconds=200)
+        refused(lambda: dist.group.WORLD.broadcast([torch.zeros(1).expand(1 << 50)], options), "memory")
+    else:
+        time.sleep(1)
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    same(tensor, torch.full((1,), float(size)))
+    dist.barrier()
     dist.destroy_process_group()
 
 

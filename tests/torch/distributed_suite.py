@@ -1,7 +1,7 @@
 """distributed_suite.py BED OUTPUT [TEST...]: torch's own tests of torch.distributed (distributed_test.py, in python3-torch) with the
 backend epic, or $BACKEND, and four ranks, each in the namespace of a host of a test bed that is up.
 
-test_suite.py runs it. Writes {test: "passed", "failed" or "skipped: why"} to OUTPUT."""
+test_suite.py runs it. Writes {test: "passed", "failed", "skipped: why" or, by suite_list.txt, "left out: why"} to OUTPUT."""
 
 import ctypes
 import json
@@ -20,17 +20,11 @@ os.environ["BACKEND"] = "gloo"
 os.environ["WORLD_SIZE"] = str(RANKS)
 os.environ.setdefault("TEMP_DIR", "/tmp")
 
-# What Gloo passes and EPIC cannot (docs/TORCH.md).
-MONITORED = "torch has monitored_barrier for a backend called gloo only"
-WORDS = "wants Gloo's words for a timeout; scene_late of end_scenes.py has EPIC's"
-NOT_FOR_EPIC = {"test_monitored_barrier_failure_order": MONITORED, "test_monitored_barrier_gloo": MONITORED,
-                "test_monitored_barrier_gloo_subgroup": MONITORED, "test_monitored_barrier_wait_all_ranks": MONITORED,
-                "test_barrier_timeout_full_group": WORDS, "test_barrier_timeout_group": WORDS}
-
 # Not in Debian 12; torch's helpers derive a class from it, of which nothing here uses more.
 sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase, ACCEPT=False)
 
 # pylint: disable=wrong-import-position
+import suite_list  # noqa: E402
 import torch  # noqa: E402
 import torch_epic  # noqa: E402,F401
 from torch.nn.parallel import _replicated_tensor_ddp_utils  # noqa: E402
@@ -64,35 +58,35 @@ class Results(unittest.TestResult):
         super().__init__()
         self.results = {}
 
-    def _note(self, test, result):
+    def note(self, test, result):
         self.results[test.id().split(".")[-1]] = result
         print(test.id().split(".")[-1], result, flush=True)
         with open(sys.argv[2], "w", encoding="utf-8") as file:
             json.dump(self.results, file, indent=1)
 
     def addSuccess(self, test):
-        self._note(test, "passed")
+        self.note(test, "passed")
 
     def addSkip(self, test, reason):
-        self._note(test, f"skipped: {reason}")
+        self.note(test, f"skipped: {reason}")
 
     def addExpectedFailure(self, test, err):
-        self._note(test, "passed")
+        self.note(test, "passed")
 
     def _failed(self, test, err):
         traceback.print_exception(*err)
-        self._note(test, "failed")
+        self.note(test, "failed")
 
     addError = addFailure = _failed
 
 
 def main():
     names = sys.argv[3:] or unittest.TestLoader().getTestCaseNames(Suite)
-    results = Results()
+    results, listed = Results(), suite_list.expected(BACKEND)
     for name in names:
         test = Suite(name)
-        if BACKEND == "epic" and name in NOT_FOR_EPIC:
-            results.addSkip(test, NOT_FOR_EPIC[name])
+        if listed.get(name, "").startswith(suite_list.LEFT_OUT):
+            results.note(test, listed[name])
         else:
             test.run(results)
     return 0

@@ -25,10 +25,11 @@ def scene_killed():
     rank, _ = begin()
     sums_right()
     if rank == 2:
+        print(f"killed at {time.monotonic()} s", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     began = time.monotonic()
     refused(lambda: dist.all_reduce(torch.ones(5)), "rank 2")
-    print(f"told after {time.monotonic() - began:.1f} s", flush=True)
+    print(f"called at {began} s, told at {time.monotonic()} s", flush=True)
     refused(dist.barrier, "rank 2")
     future = None
     try:
@@ -68,6 +69,13 @@ def scene_no_destroy():
     sums_right()
     dist.new_group([0, 1])
     dist.all_reduce(torch.ones(1 << 18), async_op=True)
+
+
+def scene_destroyed_under_a_call():
+    """Gloo's thread ends a call of tensors that nobody else holds any more while it is waited for."""
+    _, size = begin()
+    dist.all_to_all_single(torch.zeros(size), torch.ones(size), async_op=True)
+    dist.destroy_process_group()
 
 
 def scene_refused(*words):
@@ -123,6 +131,22 @@ def child_ends(how):
         time.sleep(0.01)
 
 
+def ends_without_leaving():
+    """In a child: what its end must not do is its end."""
+    torch_epic._C.leave_all = lambda *_: os._exit(7)
+
+
+def makes_a_group():
+    ends_without_leaving()
+    refused(dist.new_group, "a child of fork")
+
+
+def begins_anew():
+    ends_without_leaving()
+    dist.destroy_process_group()
+    refused(lambda: dist.init_process_group("epic", store=dist.HashStore(), rank=0, world_size=1), "a child of fork")
+
+
 def fails():
     sys.stderr.close()
     raise ValueError("a child's own error")
@@ -136,7 +160,8 @@ def scene_forks():
     ends = {lambda: None: 0, lambda: os._exit(3): 3, lambda: os.kill(os.getpid(), signal.SIGKILL): -9,
             dist.destroy_process_group: 0,
             lambda: refused(lambda: dist.all_reduce(torch.ones(1)), "child of fork"): 0,
-            lambda: refused(lambda: group.send([torch.ones(1)], 0, 0), "child of fork"): 0}
+            lambda: refused(lambda: group.send([torch.ones(1)], 0, 0), "child of fork"): 0,
+            makes_a_group: 0, begins_anew: 0}
     for how, expected in ends.items():
         assert child_ends(how) == expected
         sums_right()

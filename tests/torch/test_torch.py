@@ -1,7 +1,10 @@
 """torch.distributed on EPIC, on four hosts: results, training, and what happens when something ends."""
 
+import re
+
 import epic_ranks
 import pytest
+from host_api import AT_ONCE_S, assert_within
 
 MANAGER = "10.255.0.1:7499"
 
@@ -18,7 +21,7 @@ def test_all_collectives_and_types_are_as_they_should_be_and_summed_by_the_switc
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene", ["through_gloo", "tensors", "asynchronous", "callbacks", "groups"])
+@pytest.mark.parametrize("scene", ["through_gloo", "tensors", "own_deadline", "asynchronous", "callbacks", "groups"])
 def test_scene(bed, ranks, scene):
     ranks(scene).assert_right()
     bed.wait_clean()
@@ -36,6 +39,11 @@ def test_children_of_fork_neither_use_nor_end_a_group(bed, ranks):
     bed.wait_clean()
 
 
+def test_a_group_is_destroyed_while_a_call_is_under_way(bed, ranks):
+    ranks("destroyed_under_a_call").assert_right()
+    bed.wait_clean()
+
+
 def test_a_program_that_destroys_nothing_ends_by_itself(bed, ranks):
     ranks("no_destroy").assert_right()
     bed.wait_clean()
@@ -48,7 +56,12 @@ def assert_others_right(done, ended, status):
 
 
 def test_a_rank_that_is_killed_is_named(bed, ranks):
-    assert_others_right(ranks("killed"), 2, -9)
+    done = ranks("killed")
+    assert_others_right(done, 2, -9)
+    killed = float(re.search(r"^killed at (\S+) s$", done.outputs[2], re.M)[1])
+    for rank in (0, 1, 3):
+        called, told = map(float, re.search(r"^called at (\S+) s, told at (\S+) s$", done.outputs[rank], re.M).groups())
+        assert_within(AT_ONCE_S, told - max(called, killed))
     bed.wait_clean()
 
 
