@@ -225,14 +225,15 @@ TEST(PathsMismatchTest, AllRanksEndInTheSameErrorThatNamesFieldAndRank) {
   }
 }
 
-// What so many bytes of payload take of a link at 200 Gbit/s, and of two links with a switch between.
+// What so many bytes of payload take of a link at 200 Gbit/s, and of several with switches between.
 constexpr Picos OnLink(int64_t bytes) { return (bytes + 80) * 40; }
-constexpr Picos ThroughStar(int64_t bytes) { return 2 * ToPicos(kMicrosecond) + 2 * OnLink(bytes); }
+constexpr Picos Through(int links, int64_t bytes) { return links * (ToPicos(kMicrosecond) + OnLink(bytes)); }
 
 // A ring AllReduce of chunks of so many full packets, all connections there, all ranks calling at once: when
-// it ends, and where `without_acks` holds, when the last rank has its result.
-Picos TimeOfRing(int n, int packets) {
-  World world({.tree = Star(n), .path_mtu = 256, .bits_per_second = 200'000'000'000}, 1);
+// it ends.
+Picos TimeOfRing(const TreeSpec& tree, int packets) {
+  World world({.tree = tree, .path_mtu = 256, .bits_per_second = 200'000'000'000}, 1);
+  const int n = world.ranks();
   Choices choices(1);
   const uint64_t chunk = 256 * static_cast<uint64_t>(packets);
   HostsWay way{.path = {.algorithm = Algorithm::kRing,
@@ -260,20 +261,43 @@ Picos TimeOfRing(int n, int packets) {
   return world.clock() - first;
 }
 
+// Each round is a header's way, and what is received is acknowledged before anything else is sent. Beside a
+// cube of p ranks the folded one costs a round, not two: a cube's other ranks do not wait for it, so that
+// only the last round is later.
+Picos ExchangeOnStar(int n) {
+  int rounds = 0;
+  while (2 << rounds <= n) ++rounds;
+  if (n > 1 << rounds) ++rounds;
+  // With three the headers of both others are on the proxy's link at once, and so are its two
+  // acknowledgements before the outcome for the folded rank, which begins last.
+  const Picos behind = n == 3 ? OnLink(kControlBytes) + OnLink(0) : 0;
+  return rounds * (Through(2, kControlBytes) + OnLink(0)) + behind;
+}
+
 TEST(PathsTimeTest, ARingTakesTheClosedFormBehindItsExchange) {
-  for (const int n : {2, 4, 8}) {
-    int rounds = 0;
-    while (1 << rounds < n) ++rounds;
+  for (const int n : {2, 3, 4, 5, 8}) {
     for (const int packets : {1, 3, 8}) {
-      const Picos delay = 2 * ToPicos(kMicrosecond) + OnLink(256);
+      const Picos delay = Through(2, 256) - OnLink(256);
       const Picos ring = 2 * (n - 1) * (delay + packets * OnLink(256));
-      // Each round is a header's way, and what is received is acknowledged before anything else is sent.
-      const Picos exchange = rounds * (ThroughStar(kControlBytes) + OnLink(0));
       const Picos acks = (2 * (n - 1) - 1) * OnLink(0);
       // The call ends when its last message is acknowledged.
-      EXPECT_EQ(TimeOfRing(n, packets), exchange + ring + acks + ThroughStar(0))
+      EXPECT_EQ(TimeOfRing(Star(n), packets), ExchangeOnStar(n) + ring + acks + Through(2, 0))
           << n << " ranks, " << packets << " packets";
     }
+  }
+}
+
+// Two ranks on each of two leaves: every other step is from leaf to leaf, by four links, whichever rank one
+// follows. Of the exchange the second round goes there, of both ranks by the same links.
+TEST(PathsTimeTest, ARingTakesTheClosedFormOverATree) {
+  for (const int packets : {1, 3, 8}) {
+    const Picos chunk = packets * OnLink(256), first = OnLink(256);
+    const Picos ring = 3 * (Through(2, 256) - first + chunk) + 3 * (Through(4, 256) - first + chunk);
+    const Picos exchange =
+        Through(2, kControlBytes) + OnLink(0) + Through(4, kControlBytes) + OnLink(kControlBytes) + OnLink(0);
+    const Picos acks = 5 * OnLink(0);
+    EXPECT_EQ(TimeOfRing(FullTree(2, 2), packets), exchange + ring + acks + Through(4, 0))
+        << packets << " packets";
   }
 }
 
