@@ -75,10 +75,11 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
 }
 
 void Comm::StartByNetwork(const std::shared_ptr<Call>& call, Way way) {
-  Slice(call.get(), kMaxBytes, [&](const ControlHeader& header, uint64_t offset, uint64_t part_stride) {
-    const Invocation invocation = {call, header, offset, part_stride, way, std::nullopt};
-    waiting_.empty() ? StartInvocation(invocation) : waiting_.push_back(invocation);
-  });
+  Slice(call.get(), invocation_bytes_,
+        [&](const ControlHeader& header, uint64_t offset, uint64_t part_stride) {
+          const Invocation invocation = {call, header, offset, part_stride, way, std::nullopt};
+          waiting_.empty() ? StartInvocation(invocation) : waiting_.push_back(invocation);
+        });
 }
 
 void Comm::StartInvocation(const Invocation& invocation) {

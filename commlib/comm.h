@@ -32,6 +32,7 @@
 #include "commlib/verbs/device.h"
 #include "commlib/verbs/queue_pair.h"
 #include "epic/epic.h"
+#include "protocol/types.h"
 
 namespace epic::internal {
 
@@ -185,6 +186,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Options options_;
   const bool alone_;  // see RunAlone
   uint32_t path_mtu_ = 0;
+  uint64_t invocation_bytes_ = kMaxBytes;  // in the network
   PathTaken path_;
   GroupAbilities abilities_;
   verbs::ConnectInfo connect_;  // what the manager said

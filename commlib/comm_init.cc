@@ -129,6 +129,7 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
   }
   if (Error e = qp_->Connect(joined.connect); !e.ok()) return e;
   path_mtu_ = joined.connect.path_mtu;
+  invocation_bytes_ = joined.invocation_bytes;
   core_.SetConfig({.path_mtu = path_mtu_,
                    .message_packets = joined.message_packets,
                    .window_messages = joined.window_messages,

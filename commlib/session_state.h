@@ -13,6 +13,7 @@
 #include "commlib/verbs/queue_pair.h"
 #include "epic/epic.h"
 #include "proto/manager.pb.h"
+#include "protocol/types.h"
 
 namespace epic::internal {
 
@@ -40,7 +41,11 @@ struct JoinedInfo {
   uint32_t window_messages = 0;  // W
   uint32_t start_messages = 0;   // the send window to begin with, at most W; 0: W, and no other is tried
   uint32_t inline_bytes = 0;     // most data of a call that travel in its control message
-  GroupAbilities abilities;      // of its switches
+  // Most data of an invocation in the network, all parts together: a longer call is made in slices. All ranks
+  // have the same; the manager does not choose it. At least what fits into a rank's bounce buffer, since calls
+  // that travel there are not cut.
+  uint64_t invocation_bytes = kMaxBytes;
+  GroupAbilities abilities;  // of its switches
 };
 
 class SessionState {

@@ -225,33 +225,21 @@ TEST(PathsMismatchTest, AllRanksEndInTheSameErrorThatNamesFieldAndRank) {
   }
 }
 
-// What so many bytes of payload take of a link at 200 Gbit/s, and of two links with a switch between.
+// What so many bytes of payload take of a link at 200 Gbit/s, and of several with switches between.
 constexpr Picos OnLink(int64_t bytes) { return (bytes + 80) * 40; }
-constexpr Picos ThroughStar(int64_t bytes) { return 2 * ToPicos(kMicrosecond) + 2 * OnLink(bytes); }
+constexpr Picos Through(int links, int64_t bytes) { return links * (ToPicos(kMicrosecond) + OnLink(bytes)); }
 
-// A ring AllReduce of chunks of so many full packets, all connections there, all ranks calling at once: when
-// it ends, and where `without_acks` holds, when the last rank has its result.
-Picos TimeOfRing(int n, int packets) {
-  World world({.tree = Star(n), .path_mtu = 256, .bits_per_second = 200'000'000'000}, 1);
+// How long a call takes of all ranks at once, the connections made by one like it before.
+Picos TimeOfSecond(World& world, const HostsWay& way, const ControlHeader& header) {
+  const int n = world.ranks();
   Choices choices(1);
-  const uint64_t chunk = 256 * static_cast<uint64_t>(packets);
-  HostsWay way{.path = {.algorithm = Algorithm::kRing,
-                        .message_bytes = static_cast<uint32_t>(chunk),
-                        .staging_bytes = chunk * static_cast<uint64_t>(n),
-                        .inline_bytes = 256}};
   GroupRanks ranks(world, 0, way, choices);
   Calls calls;
-  const ControlHeader header{.collective = Collective::kAllReduce,
-                             .op = ReduceOp::kSum,
-                             .type = DataType::kInt32,
-                             .count = chunk / 4 * static_cast<uint64_t>(n)};
   for (int k = 0; k < 2; ++k) calls.emplace_back(header, n, k);
-  // The first makes the connections.
   for (int r = 0; r < n; ++r) ranks.Start(r, calls[0]);
   EXPECT_TRUE(world.RunUntil([&] { return ranks.Finished(1); }, kSecond));
-  const Nanos begin = world.now() + kMillisecond;
   Picos first = 0;
-  world.At(begin, [&] {
+  world.At(world.now() + kMillisecond, [&] {
     first = world.clock();
     for (int r = 0; r < n; ++r) ranks.Start(r, calls[1]);
   });
@@ -260,55 +248,81 @@ Picos TimeOfRing(int n, int packets) {
   return world.clock() - first;
 }
 
+// Of a ring AllReduce of chunks of so many full packets.
+Picos TimeOfRing(const TreeSpec& tree, int packets) {
+  World world({.tree = tree, .path_mtu = 256, .bits_per_second = 200'000'000'000}, 1);
+  const auto n = static_cast<uint64_t>(world.ranks());
+  const uint64_t chunk = 256 * static_cast<uint64_t>(packets);
+  const HostsWay way{.path = {.algorithm = Algorithm::kRing,
+                              .message_bytes = static_cast<uint32_t>(chunk),
+                              .staging_bytes = chunk * n,
+                              .inline_bytes = 256}};
+  return TimeOfSecond(world, way,
+                      {.collective = Collective::kAllReduce,
+                       .op = ReduceOp::kSum,
+                       .type = DataType::kInt32,
+                       .count = chunk / 4 * n});
+}
+
+// Each round is a header's way, and what is received is acknowledged before anything else is sent. Beside a
+// cube of p ranks the folded one costs a round, not two: a cube's other ranks do not wait for it, so that
+// only the last round is later.
+Picos ExchangeOnStar(int n) {
+  int rounds = 0;
+  while (2 << rounds <= n) ++rounds;
+  if (n > 1 << rounds) ++rounds;
+  // With three the headers of both others are on the proxy's link at once, and so are its two
+  // acknowledgements before the outcome for the folded rank, which begins last.
+  const Picos behind = n == 3 ? OnLink(kControlBytes) + OnLink(0) : 0;
+  return rounds * (Through(2, kControlBytes) + OnLink(0)) + behind;
+}
+
 TEST(PathsTimeTest, ARingTakesTheClosedFormBehindItsExchange) {
-  for (const int n : {2, 4, 8}) {
-    int rounds = 0;
-    while (1 << rounds < n) ++rounds;
+  for (const int n : {2, 3, 4, 5, 8}) {
     for (const int packets : {1, 3, 8}) {
-      const Picos delay = 2 * ToPicos(kMicrosecond) + OnLink(256);
+      const Picos delay = Through(2, 256) - OnLink(256);
       const Picos ring = 2 * (n - 1) * (delay + packets * OnLink(256));
-      // Each round is a header's way, and what is received is acknowledged before anything else is sent.
-      const Picos exchange = rounds * (ThroughStar(kControlBytes) + OnLink(0));
       const Picos acks = (2 * (n - 1) - 1) * OnLink(0);
       // The call ends when its last message is acknowledged.
-      EXPECT_EQ(TimeOfRing(n, packets), exchange + ring + acks + ThroughStar(0))
+      EXPECT_EQ(TimeOfRing(Star(n), packets), ExchangeOnStar(n) + ring + acks + Through(2, 0))
           << n << " ranks, " << packets << " packets";
     }
   }
 }
 
-// When a product of 8 bytes of eight ranks ends that all call at once, all connections there.
+// Of a product of 8 bytes of eight ranks, whose switch serves nothing.
 Picos TimeOfSmallProduct(Algorithm algorithm, bool agrees_by_exchange) {
   World world({.tree = Star(8), .path_mtu = 256, .bits_per_second = 200'000'000'000}, 1);
-  Choices choices(1);
   HostsWay way{.path = {.algorithm = algorithm, .agrees_by_exchange = agrees_by_exchange}};
-  way.abilities = {};  // that serve nothing
-  GroupRanks ranks(world, 0, way, choices);
-  Calls calls;
-  const ControlHeader header{
-      .collective = Collective::kAllReduce, .op = ReduceOp::kProduct, .type = DataType::kInt64, .count = 1};
-  for (int k = 0; k < 2; ++k) calls.emplace_back(header, 8, k);
-  for (int r = 0; r < 8; ++r) ranks.Start(r, calls[0]);
-  EXPECT_TRUE(world.RunUntil([&] { return ranks.Finished(1); }, kSecond));
-  Picos first = 0;
-  world.At(world.now() + kMillisecond, [&] {
-    first = world.clock();
-    for (int r = 0; r < 8; ++r) ranks.Start(r, calls[1]);
-  });
-  EXPECT_TRUE(world.RunUntil([&] { return ranks.Finished(2); }, world.now() + kSecond));
-  for (int r = 0; r < 8; ++r) EXPECT_EQ(calls[1].Wrong(r), 0u);
-  return world.clock() - first;
+  way.abilities = {};
+  return TimeOfSecond(
+      world, way,
+      {.collective = Collective::kAllReduce, .op = ReduceOp::kProduct, .type = DataType::kInt64, .count = 1});
 }
 
 // What a switch lacks is slower than by the hosts alone by the switch's agreement: a round trip.
 TEST(PathsTimeTest, WhatASwitchLacksTakesARoundTripMoreThanByTheHosts) {
   // What has come of it is acknowledged before anything else is sent.
-  const Picos round_trip = ThroughStar(kControlBytes) + OnLink(0);
+  const Picos round_trip = Through(2, kControlBytes) + OnLink(0);
   for (const Algorithm algorithm : {Algorithm::kAuto, Algorithm::kDoubling}) {
     const Picos by_hosts = TimeOfSmallProduct(algorithm, true);
     EXPECT_EQ(TimeOfSmallProduct(algorithm, false), by_hosts + round_trip);
   }
   EXPECT_GT(TimeOfSmallProduct(Algorithm::kRing, false), TimeOfSmallProduct(Algorithm::kAuto, false));
+}
+
+// Two ranks on each of two leaves: every other step is from leaf to leaf, by four links, whichever rank one
+// follows. Of the exchange the second round goes there, of both ranks by the same links.
+TEST(PathsTimeTest, ARingTakesTheClosedFormOverATree) {
+  for (const int packets : {1, 3, 8}) {
+    const Picos chunk = packets * OnLink(256), first = OnLink(256);
+    const Picos ring = 3 * (Through(2, 256) - first + chunk) + 3 * (Through(4, 256) - first + chunk);
+    const Picos exchange =
+        Through(2, kControlBytes) + OnLink(0) + Through(4, kControlBytes) + OnLink(kControlBytes) + OnLink(0);
+    const Picos acks = 5 * OnLink(0);
+    EXPECT_EQ(TimeOfRing(FullTree(2, 2), packets), exchange + ring + acks + Through(4, 0))
+        << packets << " packets";
+  }
 }
 
 }  // namespace

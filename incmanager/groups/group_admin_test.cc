@@ -246,14 +246,18 @@ TEST(GroupTable, DestroyNeedsForceWhileRanksAreIn) {
 
 TEST(GroupTable, CreateRefusesWhatCannotBe) {
   GroupWorldFixture w(testing::Star(2));
-  const auto code = [&w](const std::function<void(GroupSpec*)>& spoil) {
+  const auto create = [&w](const std::function<void(GroupSpec*)>& spoil) {
     GroupSpec spec;
     spec.name = "g";
     spec.world_size = 2;
     spoil(&spec);
-    return w.table.Create(spec).code();
+    return w.table.Create(spec);
   };
+  const auto code = [&create](const std::function<void(GroupSpec*)>& spoil) { return create(spoil).code(); };
   EXPECT_EQ(code([](GroupSpec* s) { s->world_size = 1; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(create([](GroupSpec* s) { s->world_size = 1; }).message(),
+            "size: 1 is less than 2: a group of one rank needs no manager");
+  EXPECT_EQ(create([](GroupSpec* s) { s->world_size = 0; }).message(), "size: 0 is not between 2 and 4096");
   EXPECT_EQ(code([](GroupSpec* s) { s->name = ""; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](GroupSpec* s) { s->hosts = {"h0"}; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](GroupSpec* s) { s->hosts = {"h0", "s1"}; }), StatusCode::kNotFound);

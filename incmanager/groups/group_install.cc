@@ -15,6 +15,7 @@ constexpr uint32_t kMaxWorldSize = 4096;
 constexpr size_t kMaxNameBytes = 64;
 // The header before inlined data (docs/PROTOCOL.md, section 3).
 constexpr uint32_t kControlBytes = 64;
+constexpr char kOfOneRank[] = "1 is less than 2: a group of one rank needs no manager";
 constexpr uint32_t kPathMtus[] = {256, 512, 1024, 2048, 4096};
 
 bool IsPathMtu(uint32_t mtu) {
@@ -62,6 +63,7 @@ Failure Invalid(const std::string& message) { return {ErrorCode::kInvalidArgumen
 
 Failure GroupTable::CheckJoin(const JoinRequest& join) const {
   if (!IsName(join.group)) return Invalid("group: must be 1 to 64 printable characters without spaces");
+  if (join.world_size == 1) return Invalid(fmt::format("world_size: {}", kOfOneRank));
   if (join.world_size < 2) return Invalid(fmt::format("world_size: {} is less than 2", join.world_size));
   if (join.world_size > kMaxWorldSize) {
     return Invalid(fmt::format("world_size: {} is more than {}", join.world_size, kMaxWorldSize));
@@ -295,6 +297,7 @@ Status GroupTable::Create(const GroupSpec& asked) {
   if (reserved_.contains(spec.name) || live_.contains(spec.name)) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group {} exists", spec.name));
   }
+  if (spec.world_size == 1) return invalid(fmt::format("size: {}", kOfOneRank));
   if (spec.world_size < 2 || spec.world_size > kMaxWorldSize) {
     return invalid(fmt::format("size: {} is not between 2 and {}", spec.world_size, kMaxWorldSize));
   }

@@ -146,7 +146,8 @@ TEST(GroupTable, JoinsThatCannotBeAreRefused) {
   EXPECT_EQ(size.code, ErrorCode::kSizeMismatch);
   EXPECT_EQ(size.message, "world_size: rank 1 says 3, the group g has 4");
   EXPECT_EQ(size.rank, 1);
-  EXPECT_EQ(Refusal(&w, w.Request("h1", 0, 1)).message, "world_size: 1 is less than 2");
+  EXPECT_EQ(Refusal(&w, w.Request("h1", 0, 1)).message, "world_size: 1 is less than 2: a group of one rank needs no manager");
+  EXPECT_EQ(Refusal(&w, w.Request("h1", 0, 0)).message, "world_size: 0 is less than 2");
   EXPECT_EQ(Refusal(&w, w.Request("h1", 4, 4)).message, "rank: 4 is not below the world size 4");
   JoinRequest stranger = w.Request("h1", 1, 4);
   stranger.ip = *ParseIpv4("10.10.0.77");

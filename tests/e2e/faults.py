@@ -2,6 +2,7 @@
 """Breaks one thing at a time under a running group, and says what each rank's call returned, and when.
 
     tests/e2e/faults.py                                       # softnic and rdma_rxe, each mode, once
+    tests/e2e/faults.py --hosts softnic --path hosts          # of a group whose data go between the hosts
     tests/e2e/faults.py --hosts rxe --modes 2 --runs 10 --faults engine,switch
 
 Tells of each run on standard error as soon as it is over, and prints a table in Markdown at the end (docs/FAULTS.md has
@@ -24,6 +25,7 @@ AT_ONCE_S = 1 + 2           # there, and what a loaded machine may take longer
 SWITCH = "leaf1"            # of h0 and h1, in tree-3-2
 UNDISTURBED_S = 8           # how long nothing may happen to ranks that are not to notice
 CALLS = ("--counts", "1000,50000", "--timeout-s", "60")
+BY_HOSTS = "hosts"          # the way of a group that has no mode
 
 
 class Fault:
@@ -98,6 +100,25 @@ class Signal(Fault):
         return begin
 
 
+class Manager(Fault):
+    """The manager is killed; it begins anew without the groups that there were."""
+
+    def __init__(self, what, **more):
+        super().__init__(what, **more)
+        self._argv = None
+
+    def strike(self, bed, ranks):
+        begin = time.monotonic()
+        self._argv = bed.kill("manager")
+        return begin
+
+    def mend(self, bed):
+        if self._argv:
+            bed.revive("manager", self._argv)
+        self._argv = None
+        bed.wait_for_manager()
+
+
 ALL_PORTS = ("swp1", "swp2", "swp3", "mgmt0")
 FAULTS = {
     "engine": Daemons("engine killed", ["engine"], error="switch lost", names=[SWITCH]),
@@ -113,19 +134,30 @@ FAULTS = {
     "rank": Signal("rank killed", signal.SIGKILL, error="rank lost", names=["rank 1"], spared=[1],
                    promised_s=AT_ONCE_S),
     "stopped": Signal(f"rank stopped for {UNDISTURBED_S // 2} s", signal.SIGSTOP),
+    "manager": Manager("manager killed", error="manager lost", promised_s=AT_ONCE_S),
 }
 
 
-def run_fault(bed, fault, mode):
+def asked_for(way):
+    """What ranks are told, so that their group goes this way: a mode's number, or between the hosts."""
+    return ("--path", "hosts") if way == BY_HOSTS else ("--path", "network", "--mode", way)
+
+
+def in_words(way):
+    return "between hosts" if way == BY_HOSTS else modes.numeral(modes.number_of(way))
+
+
+def run_fault(bed, fault, way):
     """Breaks it under a group of all hosts. Returns [(error or "right", message, seconds)] by rank."""
     # What must notice nothing has to end by itself, later than it could have noticed.
     iterations, pause_ms = (1_000_000, 5) if fault.error else (400, UNDISTURBED_S * 1000 // 400)
     group = bed.new_group()
-    ranks = bed.loops("--mode", mode, *CALLS, "--iterations", iterations, "--pause-ms", pause_ms, group=group,
+    ranks = bed.loops(*asked_for(way), *CALLS, "--each", "--iterations", iterations, "--pause-ms", pause_ms, group=group,
                       timeout_s=180)
     try:
         for rank in ranks:
             rank.wait_for("joined", 60)
+            rank.wait_for('"iteration": 1,')  # a call of each size has been made, and with them all connections
         bed.wait_until_watched(group)  # a switch that dies before is not found
         begin = fault.strike(bed, ranks)
         found = []
@@ -155,10 +187,10 @@ def complaint(fault, found):
     return None
 
 
-def line(kind, mode, fault, found):
+def line(kind, way, fault, found):
     """A run: what each rank returned, after how many seconds."""
     ranks = (ended if not fault.error else f"{ended} {seconds:.1f} s" for ended, _, seconds in found)
-    return f"{kind:8} mode {mode}  {fault.what}: {', '.join(ranks)}"
+    return f"{kind:8} {'by the hosts' if way == BY_HOSTS else f'mode {way}'}  {fault.what}: {', '.join(ranks)}"
 
 
 def cell(fault, runs):
@@ -174,29 +206,32 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", default="softnic,rxe", help="kinds of hosts")
     parser.add_argument("--modes", default=",".join(map(str, modes.NUMBERS)))
+    parser.add_argument("--path", choices=("network", "hosts"), default="network",
+                        help="of the groups; between the hosts there are no modes")
     parser.add_argument("--faults", default=",".join(FAULTS), help=f"of {', '.join(FAULTS)}")
     parser.add_argument("--runs", type=int, default=1, help="of each cell")
     options = parser.parse_args()
-    numbers, names = options.modes.split(","), options.faults.split(",")
+    ways = [BY_HOSTS] if options.path == "hosts" else options.modes.split(",")
+    names = options.faults.split(",")
     table, bad = {}, []
     for hosts in options.hosts.split(","):
         bed = harness.Bed(("tree-3-2", "--hosts", hosts))
         try:
             for name in names:
-                for mode in numbers:
+                for way in ways:
                     runs = []
                     for _ in range(options.runs):
-                        runs.append(run_fault(bed, FAULTS[name], mode))
-                        print(line(hosts, mode, FAULTS[name], runs[-1]), file=sys.stderr, flush=True)
+                        runs.append(run_fault(bed, FAULTS[name], way))
+                        print(line(hosts, way, FAULTS[name], runs[-1]), file=sys.stderr, flush=True)
                         wrong = complaint(FAULTS[name], runs[-1])
                         if wrong:
-                            bad.append(f"{hosts}, mode {mode}, {FAULTS[name].what}: {wrong}")
+                            bad.append(f"{hosts}, {in_words(way)}, {FAULTS[name].what}: {wrong}")
                             print(bad[-1], file=sys.stderr, flush=True)
-                    table[name, hosts, mode] = cell(FAULTS[name], runs)
+                    table[name, hosts, way] = cell(FAULTS[name], runs)
         finally:
             bed.down()
-    columns = [(hosts, mode) for hosts in options.hosts.split(",") for mode in numbers]
-    print("| fault | " + " | ".join(f"{hosts}, {modes.numeral(modes.number_of(mode))}" for hosts, mode in columns) + " |")
+    columns = [(hosts, way) for hosts in options.hosts.split(",") for way in ways]
+    print("| fault | " + " | ".join(f"{hosts}, {in_words(way)}" for hosts, way in columns) + " |")
     print("|---" * (len(columns) + 1) + "|")
     for name in names:
         print(f"| {FAULTS[name].what} | " + " | ".join(table[name, *column] for column in columns) + " |")

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -191,6 +192,11 @@ int main(int argc, char** argv) {
   app.add_option("--manager", flags.join.manager);
   app.add_option("--mode", flags.join.mode, "Of a group that is not created beforehand, by any of its names")
       ->transform(CLI::Validator(epic::ModeToNumber, ""));
+  const std::map<std::string, epic::PathChoice> paths = {{"auto", epic::PathChoice::kAuto},
+                                                         {"network", epic::PathChoice::kNetwork},
+                                                         {"hosts", epic::PathChoice::kHosts}};
+  app.add_option("--path", flags.join.path, "Of a group that is not created beforehand")
+      ->transform(CLI::CheckedTransformer(paths));
   app.add_option("--type", flags.type)->check(CLI::IsMember({"int32", "float32"}));
   app.add_option("--counts", flags.counts, "Elements; iterations take them in turn")->delimiter(',');
   app.add_option("--iterations", flags.iterations);

@@ -10,14 +10,16 @@ import modes
 pytestmark = pytest.mark.endings
 
 KINDS = ("softnic", "rxe")
+# Of groups between the hosts, on every push; all of them with --full.
+OFTEN = ("switch", "uplink", "rank", "manager")
 
 
-def run(beds, kind, name, mode, runs=1):
+def run(beds, kind, name, way, runs=1):
     fault = faults.FAULTS[name]
     bed = beds.get("tree-3-2", "--hosts", kind)
     for _ in range(runs):
-        found = faults.run_fault(bed, fault, mode)
-        print("\n" + faults.line(kind, mode, fault, found))
+        found = faults.run_fault(bed, fault, way)
+        print("\n" + faults.line(kind, way, fault, found))
         assert faults.complaint(fault, found) is None
     bed.wait_clean()
 
@@ -27,6 +29,11 @@ def run(beds, kind, name, mode, runs=1):
 def test_a_fault_ends_as_promised(beds, kind, name):
     # The modes take turns: what a mode could change is the transport, which the kinds of hosts differ in more.
     run(beds, kind, name, 1 + list(faults.FAULTS).index(name) % 3)
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_a_fault_between_hosts_ends_as_promised(beds, name):
+    run(beds, "softnic", name, faults.BY_HOSTS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -42,8 +49,8 @@ def test_ranks_are_the_witnesses_of_a_switch_without_neighbours(beds, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", modes.NUMBERS)
+@pytest.mark.parametrize("way", (*modes.NUMBERS, faults.BY_HOSTS))
 @pytest.mark.parametrize("name", faults.FAULTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fault_ends_as_promised_each_time(beds, kind, name, mode):
-    run(beds, kind, name, mode, runs=int(os.environ.get("EPIC_FAULT_RUNS", "10")))
+def test_a_fault_ends_as_promised_each_time(beds, kind, name, way):
+    run(beds, kind, name, way, runs=int(os.environ.get("EPIC_FAULT_RUNS", "10")))

@@ -42,6 +42,8 @@ class LocalManager {
 
   // What the switch has in groups that are made from now on; what it lacks goes between the hosts.
   void SetAbilities(const internal::GroupAbilities& abilities);
+  // How much data an invocation has at most (JoinedInfo), in groups on the switch that are made from now on.
+  void SetInvocationBytes(uint64_t bytes);
 
   // As of a session.
   void SetPeerHandler(const std::string& group, uint32_t rank, internal::Session::PeerHandler handler);
@@ -72,6 +74,7 @@ class LocalManager {
 
   VirtualSwitch* const switch_;
   internal::GroupAbilities abilities_;
+  uint64_t invocation_bytes_ = kMaxBytes;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Group> groups_;

@@ -45,6 +45,7 @@ internal::JoinedInfo LocalManager::Join(const internal::JoinInfo& info) {
   if (by_hosts) return JoinedByHosts(group.id);
   internal::JoinedInfo joined = JoinedAt(group.id, engine::Mode::kTranslated, info.rank);
   joined.abilities = abilities_;
+  joined.invocation_bytes = invocation_bytes_;
   return joined;
 }
 
@@ -52,6 +53,11 @@ void LocalManager::SetAbilities(const internal::GroupAbilities& abilities) {
   const std::lock_guard lock(mutex_);
   abilities_ = abilities;
   abilities_.hosts_reach = true;
+}
+
+void LocalManager::SetInvocationBytes(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  invocation_bytes_ = bytes;
 }
 
 void LocalManager::SetPeerHandler(const std::string& name, uint32_t rank,
