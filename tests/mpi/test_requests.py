@@ -52,14 +52,29 @@ def test_1500_calls_under_way_on_two_communicators_beside_messages(bed, mpirun):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene, function, calls", [("vector", "Bcast", 12), ("late requests", "Allreduce", 4),
-                                                     ("threads", "Allreduce", 3 * 350)])
-def test_a_trap(bed, mpirun, scene, function, calls):
-    """A vector on one rank that is plain ints on another; ranks that come late, one after the other; threads with
-    communicators of their own."""
+@pytest.mark.parametrize("scene, calls", [("late requests", 4), ("threads", 3 * 350)])
+def test_a_trap(bed, mpirun, scene, calls):
+    """Ranks that come late, one after the other; threads with communicators of their own."""
     done = mpirun("traps", scene)
     done.assert_right()
-    assert done.report()[(f"MPI_{function}", SWITCHES)][0] == calls, done.output
+    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == calls, done.output
+    bed.wait_clean()
+
+
+@pytest.mark.parametrize("scene, calls", [("vector", 12), ("freed types", 3)])
+def test_derived_types(bed, mpirun, scene, calls):
+    """A vector on one rank that is plain ints on another; types that are freed before their calls begin or end."""
+    done = mpirun("layouts", scene)
+    done.assert_right()
+    assert done.report()[("MPI_Bcast", SWITCHES)][0] == calls, done.output
+    bed.wait_clean()
+
+
+def test_bytes_that_open_mpi_may_have_called_itself(bed, mpirun):
+    """Whatever a rank calls them: one element, or four."""
+    done = mpirun("layouts", "four bytes", timeout_s=60)
+    done.assert_right()
+    assert done.report().get(("MPI_Bcast", SWITCHES), (0,))[0] == (0 if mpirun.PROGRAMS_OF == "mpi" else 4), done.output
     bed.wait_clean()
 
 
