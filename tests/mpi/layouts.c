@@ -114,10 +114,79 @@ static void freed_types(void) {
   }
 }
 
+/* Ranks that call MPI's functions with large counts and ranks that call the others, in the same calls; those
+ * of barriers by both of their names, one of which is what Fortran 2008 calls. */
+static void large_counts(void) {
+#ifdef MPICH
+  enum { kInts = 100, kMostRanks = 64, kWays = 3 };
+  static int in[kInts * kMostRanks], sum[kInts * kMostRanks], part[kInts], all[kInts * kMostRanks];
+  int few[kMostRanks];
+  MPI_Count many[kMostRanks];
+  MPI_Request r[5];
+  const MPI_Comm w = MPI_COMM_WORLD;
+  const MPI_Info info = MPI_INFO_NULL;
+  const int large = rank % 2, n = kInts * size;
+  for (int i = 0; i < size; ++i) few[i] = kInts, many[i] = kInts;
+  for (int way = 0; way < kWays; ++way) {
+    int from[kInts];
+    for (int i = 0; i < n; ++i) in[i] = i * (rank + 1), sum[i] = all[i] = -1;
+    for (int i = 0; i < kInts; ++i) from[i] = rank == 1 ? 7 * i : -1, part[i] = -1;
+    if (way == 0 && large) {
+      MPI_Allreduce_c(in, sum, n, MPI_INT, MPI_SUM, w);
+      MPI_Bcast_c(from, kInts, MPI_INT, 1, w);
+      MPI_Allgather_c(in, kInts, MPI_INT, all, kInts, MPI_INT, w);
+      MPI_Reduce_scatter_c(in, part, many, MPI_INT, MPI_SUM, w);
+      PMPI_Barrier(w);
+    } else if (way == 0) {
+      MPI_Allreduce(in, sum, n, MPI_INT, MPI_SUM, w);
+      MPI_Bcast(from, kInts, MPI_INT, 1, w);
+      MPI_Allgather(in, kInts, MPI_INT, all, kInts, MPI_INT, w);
+      MPI_Reduce_scatter(in, part, few, MPI_INT, MPI_SUM, w);
+      MPI_Barrier(w);
+    } else if (way == 1 && large) {
+      MPI_Iallreduce_c(in, sum, n, MPI_INT, MPI_SUM, w, &r[0]);
+      MPI_Ibcast_c(from, kInts, MPI_INT, 1, w, &r[1]);
+      MPI_Iallgather_c(in, kInts, MPI_INT, all, kInts, MPI_INT, w, &r[2]);
+      MPI_Ireduce_scatter_c(in, part, many, MPI_INT, MPI_SUM, w, &r[3]);
+      PMPI_Ibarrier(w, &r[4]);
+    } else if (way == 1) {
+      MPI_Iallreduce(in, sum, n, MPI_INT, MPI_SUM, w, &r[0]);
+      MPI_Ibcast(from, kInts, MPI_INT, 1, w, &r[1]);
+      MPI_Iallgather(in, kInts, MPI_INT, all, kInts, MPI_INT, w, &r[2]);
+      MPI_Ireduce_scatter(in, part, few, MPI_INT, MPI_SUM, w, &r[3]);
+      MPI_Ibarrier(w, &r[4]);
+    } else if (large) {
+      MPI_Allreduce_init_c(in, sum, n, MPI_INT, MPI_SUM, w, info, &r[0]);
+      MPI_Bcast_init_c(from, kInts, MPI_INT, 1, w, info, &r[1]);
+      MPI_Allgather_init_c(in, kInts, MPI_INT, all, kInts, MPI_INT, w, info, &r[2]);
+      MPI_Reduce_scatter_init_c(in, part, many, MPI_INT, MPI_SUM, w, info, &r[3]);
+      PMPI_Barrier_init(w, info, &r[4]);
+    } else {
+      MPI_Allreduce_init(in, sum, n, MPI_INT, MPI_SUM, w, info, &r[0]);
+      MPI_Bcast_init(from, kInts, MPI_INT, 1, w, info, &r[1]);
+      MPI_Allgather_init(in, kInts, MPI_INT, all, kInts, MPI_INT, w, info, &r[2]);
+      MPI_Reduce_scatter_init(in, part, few, MPI_INT, MPI_SUM, w, info, &r[3]);
+      MPI_Barrier_init(w, info, &r[4]);
+    }
+    if (way == 2) MPI_Startall(5, r);
+    for (int i = 0; way > 0 && i < 5; ++i) MPI_Wait(&r[i], MPI_STATUS_IGNORE);
+    for (int i = 0; way == 2 && i < 5; ++i) MPI_Request_free(&r[i]);
+    const int ranks = size * (size + 1) / 2;
+    for (int i = 0; i < n; ++i) right("Allreduce", sum[i] == i * ranks);
+    for (int i = 0; i < n; ++i) right("Allgather", all[i] == i % kInts * (i / kInts + 1));
+    for (int i = 0; i < kInts; ++i) right("Bcast", from[i] == 7 * i);
+    for (int i = 0; i < kInts; ++i) right("Reduce_scatter", part[i] == (rank * kInts + i) * ranks);
+  }
+#endif
+}
+
 static const struct {
   const char* name;
   void (*play)(void);
-} scenes[] = {{"vector", vector}, {"four bytes", four_bytes}, {"freed types", freed_types}};
+} scenes[] = {{"vector", vector},
+              {"four bytes", four_bytes},
+              {"freed types", freed_types},
+              {"large counts", large_counts}};
 
 int main(int argc, char** argv) {
   int wrong = 2;

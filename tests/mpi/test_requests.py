@@ -78,6 +78,15 @@ def test_bytes_that_open_mpi_may_have_called_itself(bed, mpirun):
     bed.wait_clean()
 
 
+def test_ranks_may_call_the_functions_with_large_counts_or_the_others(bed, mpich):
+    """And barriers by either name. Open MPI 4.1 has one of each only."""
+    done = mpich("layouts", "large counts", timeout_s=60)
+    done.assert_right()
+    functions = ("Allreduce", "Bcast", "Allgather", "Reduce_scatter", "Barrier")
+    assert {key: calls for key, (calls, _) in done.report().items()} == {(f"MPI_{f}", SWITCHES): 3 for f in functions}, done.output
+    bed.wait_clean()
+
+
 def test_what_waits_for_a_message_starts_calls_that_wait_for_their_turn(bed, mpirun):
     done = mpirun("requests", "queued")
     done.assert_right()
