@@ -24,6 +24,7 @@ def pytest_sessionstart(session):
                "mpi_collectives": "tests/mpi/mpi_collectives", "mpi_traps": "tests/mpi/mpi_traps", "mpi_ends": "tests/mpi/mpi_ends",
                "mpi_layouts": "tests/mpi/mpi_layouts", "mpich_layouts": "tests/mpi/mpich_layouts",
                "mpi_requests": "tests/mpi/mpi_requests", "mpi_fit": "tests/mpi/mpi_fit", "mpich_fit": "tests/mpi/mpich_fit",
+               "mpi_unlocked": "tests/mpi/libmpi_unlocked.so",
                "mpi_fortran": "tests/mpi/mpi_sums", "epic_mpi": "mpi/lib/libepic_mpi.so",
                "mpich_collectives": "tests/mpi/mpich_collectives", "mpich_traps": "tests/mpi/mpich_traps",
                "mpich_requests": "tests/mpi/mpich_requests",
