@@ -95,9 +95,10 @@ def test_what_waits_for_a_message_starts_calls_that_wait_for_their_turn(bed, mpi
 
 
 def test_a_program_in_fortran_2008(bed, mpirun):
-    """MPICH's module for it calls PMPI's functions to wait."""
+    """MPICH's module for it calls PMPI's functions to wait, and its barrier."""
     done = mpirun("waits")
     done.assert_right()
+    assert done.report()[("MPI_Barrier", SWITCHES)] == (1, 0), done.output
     assert done.report()[("MPI_Allreduce", SWITCHES)] == (16, 16 * 2000), done.output
     bed.wait_clean()
 
