@@ -24,11 +24,12 @@ struct Launcher {
   const char* rank;
   const char* size;
 };
-// In this order; a launcher counts if both of its variables are set.
-constexpr std::array<Launcher, 4> kLaunchers = {{{"EPIC_RANK", "EPIC_SIZE"},
+// In this order; a launcher counts if both of its variables are set. The last one is MPICH's.
+constexpr std::array<Launcher, 5> kLaunchers = {{{"EPIC_RANK", "EPIC_SIZE"},
                                                  {"RANK", "WORLD_SIZE"},
                                                  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                                 {"SLURM_PROCID", "SLURM_NTASKS"}}};
+                                                 {"SLURM_PROCID", "SLURM_NTASKS"},
+                                                 {"PMI_RANK", "PMI_SIZE"}}};
 
 // A time that a clock can still be moved by: longer ones, such as milliseconds::max(), are as good as this.
 constexpr std::chrono::seconds kLongestTimeout(1'000'000'000);  // 31 years

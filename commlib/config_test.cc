@@ -33,13 +33,28 @@ TEST(ConfigTest, LaunchersAreRead) {
        std::map<std::string, std::string>{{"EPIC_RANK", "EPIC_SIZE"},
                                           {"RANK", "WORLD_SIZE"},
                                           {"SLURM_PROCID", "SLURM_NTASKS"},
-                                          {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}}) {
+                                          {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                          {"PMI_RANK", "PMI_SIZE"}}) {
     Options options;
     const auto error = ResolveOptions(From({{rank, "2"}, {size, "3"}, {"EPIC_MANAGER", "m:1"}}), &options);
     EXPECT_TRUE(error.ok()) << error.message();
     EXPECT_EQ(options.rank, 2);
     EXPECT_EQ(options.size, 3);
   }
+}
+
+// Slurm sets those of MPICH's launcher as well.
+TEST(ConfigTest, TheFirstLauncherCounts) {
+  Options options;
+  const auto error = ResolveOptions(From({{"SLURM_PROCID", "2"},
+                                          {"SLURM_NTASKS", "3"},
+                                          {"PMI_RANK", "4"},
+                                          {"PMI_SIZE", "5"},
+                                          {"EPIC_MANAGER", "m:1"}}),
+                                    &options);
+  EXPECT_TRUE(error.ok()) << error.message();
+  EXPECT_EQ(options.rank, 2);
+  EXPECT_EQ(options.size, 3);
 }
 
 TEST(ConfigTest, HalfALauncherDoesNotCount) {

@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "base/signals_blocked.h"
 #include "mpi/binding/group_library.h"
 #include "mpi/binding/process.h"
 
@@ -72,6 +73,10 @@ int EpicMpiComm::AskForGroup() {
   joined = agreement.step() == JoinAgreement::Step::kJoined;
   if (joined) return 0;
   group = nullptr;
+  if (agreement.lasts()) {
+    const std::lock_guard lock(ThisProcess().mutex);
+    ThisProcess().refusal = agreement.own_refusal();
+  }
   refused = epic::mpi::WayOf("the MPI's own, no group: " + agreement.reason());
   if (rank == 0 && mpi_error == 0) {
     (void)std::fprintf(stderr, "EPIC: %s of %d ranks %s the MPI's own collectives: %s\n",
@@ -106,21 +111,21 @@ int EpicMpiComm::Agree(JoinAgreement* agreement) {
   }
 }
 
-// In a thread: while ranks join, messages between them go on.
+// In a thread, which takes none of the program's signals: while ranks join, messages between them go on.
 epic::mpi::JoinResult EpicMpiComm::Join(const std::string& name) {
   if (group == nullptr) return {};
   epic::mpi::JoinResult result;
   std::atomic<bool> has_ended = false;
-  std::thread thread([&] {
-    result = group->Join(name, place.group_rank, place.group_ranks, ThisProcess().settings);
-    has_ended.store(true, std::memory_order_release);
-  });
+  std::thread thread;
+  {
+    const epic::SignalsBlocked blocked;
+    thread = std::thread([&] {
+      result = group->Join(name, place.group_rank, place.group_ranks, ThisProcess().settings);
+      has_ended.store(true, std::memory_order_release);
+    });
+  }
   epic::mpi::ProgressUntil(*mpi, [&] { return has_ended.load(std::memory_order_acquire); });
   thread.join();
-  if (result.lasting) {
-    const std::lock_guard lock(ThisProcess().mutex);
-    ThisProcess().refusal = result.refusal;
-  }
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "mpi/binding/leavers.h"
 
 #include <utility>
+#include <vector>
 
 #include "base/signals_blocked.h"
 
@@ -23,12 +24,25 @@ void Leavers::Leave(std::unique_ptr<Group> group) {
 }
 
 void Leavers::Wait() {
+  std::deque<std::unique_ptr<Group>> last;
   {
     const std::lock_guard lock(mutex_);
     if (!thread_.joinable()) return;
     ends_ = true;
+    last.swap(groups_);
     changed_.notify_all();
   }
+  std::vector<std::thread> threads;
+  {
+    const SignalsBlocked blocked;
+    for (std::unique_ptr<Group>& group : last) {
+      threads.emplace_back([&group] {
+        group->Leave(kAtMost);
+        group.reset();
+      });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
   thread_.join();
   ends_ = false;
 }

@@ -13,7 +13,7 @@ namespace epic::mpi {
 
 // A thread that leaves one group after the other, in the order in which communicators were freed. MPI lets
 // MPI_Comm_free wait for the other ranks, so that a program frees them in an order in which nobody waits in a
-// circle.
+// circle. At the end all that are left go together, so that whoever does not come is waited for once.
 class Leavers {
  public:
   Leavers() = default;
@@ -21,7 +21,7 @@ class Leavers {
 
   // Returns at once.
   void Leave(std::unique_ptr<Group> group);
-  // Returns when all groups have been left.
+  // Returns when all groups have been left, or given up.
   void Wait();
 
  private:

@@ -32,6 +32,11 @@ void JoinAgreement::Agree(const JoinResult& result) {
 
 void JoinAgreement::OnMin(int least) {
   EPIC_CHECK(step_ == Step::kMin);
+  if (asks_for_waits_) {
+    lasts_ = result_.lasting || (result_.lacking && least == 0);
+    step_ = Step::kRefused;
+    return;
+  }
   refused_ = least < 2 * ranks_;
   if (!refused_ && has_joined_) {
     step_ = Step::kJoined;
@@ -46,16 +51,24 @@ void JoinAgreement::OnBroadcast() {
   EPIC_CHECK(step_ == Step::kBroadcast);
   if (refused_) {
     reason_ = "rank " + std::to_string(root_) + ": " + Get(text_);
-    step_ = Step::kRefused;
+    EndRefused();
     return;
   }
   name_ = Get(text_);
   step_ = Step::kJoin;
 }
 
+// After joins: what a switch lacks every rank has been told at once, what a host lacks its rank alone.
+void JoinAgreement::EndRefused() {
+  step_ = has_joined_ ? Step::kMin : Step::kRefused;
+  asks_for_waits_ = true;
+  value_ = result_.for_others ? 0 : 1;
+}
+
 void JoinAgreement::OnJoin(const JoinResult& result) {
   EPIC_CHECK(step_ == Step::kJoin);
   has_joined_ = true;
+  result_ = result;
   Agree(result);
 }
 

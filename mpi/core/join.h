@@ -16,6 +16,7 @@ struct JoinResult {
   std::string refusal;      // empty: it went well
   bool for_others = false;  // other ranks did not come: it is they who know why
   bool lasting = false;     // any other group would be refused for the same
+  bool lacking = false;     // memory or queue pairs: of this host, if others waited for it, else of a switch
 };
 
 // Tells what to do next; whoever asks does it by the MPI's own functions, which wait for every rank.
@@ -28,7 +29,7 @@ struct JoinResult {
 //
 //   ready? (least rank that is not) --none--> name from rank 0 -> join -> joined? (least that has not)
 //   --none--> kJoined
-//                    \--one--> its reason to all -> kRefused <- its reason to all --one--/
+//                    \--one--> its reason to all -> kRefused <- waited? <- its reason to all --one--/
 //
 // The first agreement is also where all wait for each other, so that no join waits for a rank that comes
 // late.
@@ -51,9 +52,14 @@ class JoinAgreement {
   // The group's name, from kJoin on; "rank 3: no such host" in kRefused.
   std::string name() const;
   const std::string& reason() const { return reason_; }
+  // In kRefused: whether this rank would be refused any other group, too, which others need not wait for
+  // then.
+  bool lasts() const { return lasts_; }
+  const std::string& own_refusal() const { return result_.refusal; }
 
  private:
   void Agree(const JoinResult& result);
+  void EndRefused();
 
   const int rank_;
   const int ranks_;
@@ -62,6 +68,9 @@ class JoinAgreement {
   int root_ = 0;
   bool has_joined_ = false;
   bool refused_ = false;  // by somebody
+  bool asks_for_waits_ = false;
+  bool lasts_ = false;
+  JoinResult result_;  // of the join
   std::string own_name_;
   std::string name_;
   std::string why_not_;

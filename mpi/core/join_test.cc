@@ -77,9 +77,10 @@ TEST(JoinAgreementTest, AJoinRefusedOnOneRankIsRefusedOnAll) {
     results[refused] = {.refusal = "no room"};
     results[(refused + 2) % 4] = {};
     EXPECT_EQ(ranks.Run(results), (std::vector<Step>{Step::kMin, Step::kBroadcast, Step::kJoin, Step::kMin,
-                                                     Step::kBroadcast, Step::kRefused}));
+                                                     Step::kBroadcast, Step::kMin, Step::kRefused}));
     for (const JoinAgreement& rank : ranks.ranks_) {
       EXPECT_EQ(rank.reason(), "rank " + std::to_string(refused) + ": no room");
+      EXPECT_FALSE(rank.lasts());
     }
   }
 }
@@ -91,6 +92,31 @@ TEST(JoinAgreementTest, IfNobodyKnowsWhyTheLeastRankSaysWhatItSaw) {
   for (const JoinAgreement& rank : ranks.ranks_) {
     EXPECT_EQ(rank.step(), Step::kRefused);
     EXPECT_EQ(rank.reason(), "rank 1: nobody came");
+  }
+}
+
+TEST(JoinAgreementTest, WhatIsOfNoGroupLastsOnTheRankThatHasIt) {
+  Ranks ranks({"", "", ""});
+  const JoinResult in_vain = {.refusal = "nobody came", .for_others = true};
+  ranks.Run({in_vain, {.refusal = "no port", .lasting = true}, in_vain});
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.ranks_[rank].lasts(), rank == 1) << rank;
+}
+
+// Others would wait for this rank in vain at every communicator.
+TEST(JoinAgreementTest, WhatAHostLacksLasts) {
+  Ranks ranks({"", "", ""});
+  const JoinResult in_vain = {.refusal = "nobody came", .for_others = true};
+  ranks.Run({in_vain, in_vain, {.refusal = "no locked memory", .lacking = true}});
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.ranks_[rank].lasts(), rank == 2) << rank;
+}
+
+// Another group may be smaller, or come when that one has gone.
+TEST(JoinAgreementTest, WhatASwitchLacksDoesNot) {
+  Ranks ranks({"", "", ""});
+  ranks.Run(std::vector<JoinResult>(3, {.refusal = "leaf1 would have 65 children", .lacking = true}));
+  for (const JoinAgreement& rank : ranks.ranks_) {
+    EXPECT_EQ(rank.reason(), "rank 0: leaf1 would have 65 children");
+    EXPECT_FALSE(rank.lasts());
   }
 }
 

@@ -64,10 +64,10 @@ class EpicGroup : public Group {
     options.timeout = settings.timeout.count() > 0 ? settings.timeout : std::chrono::milliseconds::max();
     options.join_timeout = settings.join_timeout;
     const Error error = comm_.Init(options);
-    return {
-        .refusal = TextOf(error),
-        .for_others = error.code() == ErrorCode::kJoinTimeout,
-        .lasting = error.code() == ErrorCode::kManagerUnreachable || error.code() == ErrorCode::kNotFound};
+    return {.refusal = TextOf(error),
+            .for_others = error.code() == ErrorCode::kJoinTimeout,
+            .lasting = error.code() == ErrorCode::kManagerUnreachable || error.code() == ErrorCode::kNotFound,
+            .lacking = error.code() == ErrorCode::kNoResource};
   }
 
   bool Takes(const EpicMpiCall& call, std::string* text) override {

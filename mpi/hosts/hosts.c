@@ -204,16 +204,28 @@ static int Move(const EpicMpiHosts* module, int sender, const char* from, int re
   return error;
 }
 
+/* The sum of the host's ranks, of any number of elements, to the leader. */
+static int LocalReduce(const EpicMpiHosts* module, const EpicMpiCall* call, const char* in, char* sum,
+                       int64_t elements, MPI_Datatype type, MPI_Op op) {
+  const size_t size = (size_t)(call->bytes / call->count);
+  int error = MPI_SUCCESS;
+  EpicMpiLocalKind(call, &type, &op);
+  for (int64_t done = 0; error == MPI_SUCCESS && done < elements; done += AtOnce(elements - done)) {
+    const size_t at = (size_t)done * size;
+    error = PMPI_Reduce(in + at, sum == NULL ? NULL : sum + at, AtOnce(elements - done), type, op, 0,
+                        module->local);
+  }
+  return error;
+}
+
 int EpicMpiHostsReduce(EpicMpiHosts* module, const EpicMpiCall* call, const void* in, void* out,
                        MPI_Datatype type, MPI_Op op) {
-  const int count = (int)call->count;
   const int to_all = call->collective == kEpicMpiAllreduce;
   const int root_is_here = !to_all && module->host_of[call->root] == Host(module);
   char* sum;
   int error = AgreeWithMemory(module, call, call->bytes, &sum);
   if (error != 0) return error;
-  EpicMpiLocalKind(call, &type, &op);
-  error = PMPI_Reduce(in, sum, count, type, op, 0, module->local);
+  error = LocalReduce(module, call, in, sum, call->count, type, op);
   if (error == 0 && IsLeader(module)) {
     EpicMpiCall of_hosts = *call;
     if (!to_all) of_hosts.root = module->host_of[call->root];
@@ -237,14 +249,7 @@ int EpicMpiHostsScatter(EpicMpiHosts* module, const EpicMpiCall* call, const voi
   char* sum;
   int error = AgreeWithMemory(module, call, 2 * all, &sum);
   if (error != 0) return error;
-  const int64_t elements = call->count * RanksOf(module->comm);
-  const size_t size = (size_t)(call->bytes / call->count);
-  EpicMpiLocalKind(call, &type, &op);
-  for (int64_t done = 0; error == 0 && done < elements; done += AtOnce(elements - done)) {
-    const size_t at = (size_t)done * size;
-    error = PMPI_Reduce((const char*)in + at, sum == NULL ? NULL : sum + at, AtOnce(elements - done), type,
-                        op, 0, module->local);
-  }
+  error = LocalReduce(module, call, in, sum, call->count * RanksOf(module->comm), type, op);
   if (error == 0 && IsLeader(module)) {
     EpicMpiCall of_hosts = *call;
     of_hosts.count *= per_host;

@@ -46,16 +46,16 @@ static int Reduction(EpicMpiCollective collective, const void* sbuf, void* rbuf,
   return 1;
 }
 
-int EpicMpichAllreduceOf(const void* sbuf, void* rbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                         EpicMpichCall* it) {
-  it->hosts = EpicMpichHosts(comm);
+int EpicMpichAllreduceOf(const void* sbuf, void* rbuf, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                         MPI_Comm comm, EpicMpichCall* it) {
+  it->hosts = EpicMpichHosts(comm, &it->error);
   return it->hosts != NULL && Reduction(kEpicMpiAllreduce, sbuf, rbuf, count, type, op, it) &&
          AreBuffers(sbuf, rbuf, type);
 }
 
-int EpicMpichReduceOf(const void* sbuf, void* rbuf, int count, MPI_Datatype type, MPI_Op op, int root,
+int EpicMpichReduceOf(const void* sbuf, void* rbuf, MPI_Count count, MPI_Datatype type, MPI_Op op, int root,
                       MPI_Comm comm, EpicMpichCall* it) {
-  it->hosts = EpicMpichHosts(comm);
+  it->hosts = EpicMpichHosts(comm, &it->error);
   if (it->hosts == NULL || root < 0 || root >= Ranks(it->hosts) ||
       !Reduction(kEpicMpiReduce, sbuf, rbuf, count, type, op, it)) {
     return 0;
@@ -64,8 +64,9 @@ int EpicMpichReduceOf(const void* sbuf, void* rbuf, int count, MPI_Datatype type
   return RankIn(it->hosts) == root ? AreBuffers(sbuf, rbuf, type) : IsBuffer(sbuf, type);
 }
 
-int EpicMpichBcastOf(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm, EpicMpichCall* it) {
-  it->hosts = EpicMpichHosts(comm);
+int EpicMpichBcastOf(void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm,
+                     EpicMpichCall* it) {
+  it->hosts = EpicMpichHosts(comm, &it->error);
   if (it->hosts == NULL || root < 0 || root >= Ranks(it->hosts) ||
       !Describe(kEpicMpiBcast, count, type, &it->call)) {
     return 0;
@@ -76,14 +77,14 @@ int EpicMpichBcastOf(void* buffer, int count, MPI_Datatype type, int root, MPI_C
   return IsBuffer(buffer, type);
 }
 
-int EpicMpichAllgatherOf(const void* sbuf, int scount, MPI_Datatype stype, void* rbuf, int rcount,
+int EpicMpichAllgatherOf(const void* sbuf, MPI_Count scount, MPI_Datatype stype, void* rbuf, MPI_Count rcount,
                          MPI_Datatype rtype, MPI_Comm comm, EpicMpichCall* it) {
   EpicMpiCall send;
-  it->hosts = EpicMpichHosts(comm);
+  it->hosts = EpicMpichHosts(comm, &it->error);
   if (it->hosts == NULL || !Describe(kEpicMpiAllgather, rcount, rtype, &it->call) || !IsBuffer(rbuf, rtype)) {
     return 0;
   }
-  it->out = (EpicMpichData){rbuf, (int64_t)rcount * Ranks(it->hosts), rtype};
+  it->out = (EpicMpichData){rbuf, rcount * Ranks(it->hosts), rtype};
   if (sbuf == MPI_IN_PLACE) {
     MPI_Aint lower, extent;
     PMPI_Type_get_extent(rtype, &lower, &extent);
@@ -96,29 +97,33 @@ int EpicMpichAllgatherOf(const void* sbuf, int scount, MPI_Datatype stype, void*
   return 1;
 }
 
-int EpicMpichReduceScatterBlockOf(const void* sbuf, void* rbuf, int rcount, MPI_Datatype type, MPI_Op op,
-                                  MPI_Comm comm, EpicMpichCall* it) {
-  it->hosts = EpicMpichHosts(comm);
+int EpicMpichReduceScatterBlockOf(const void* sbuf, void* rbuf, MPI_Count rcount, MPI_Datatype type,
+                                  MPI_Op op, MPI_Comm comm, EpicMpichCall* it) {
+  it->hosts = EpicMpichHosts(comm, &it->error);
   return it->hosts != NULL && Reduction(kEpicMpiReduceScatterBlock, sbuf, rbuf, rcount, type, op, it) &&
          AreBuffers(sbuf, rbuf, type);
 }
 
-int EpicMpichReduceScatterOf(const void* sbuf, void* rbuf, const int* rcounts, MPI_Datatype type, MPI_Op op,
-                             MPI_Comm comm, EpicMpichCall* it) {
-  it->hosts = EpicMpichHosts(comm);
-  if (it->hosts == NULL || rcounts == NULL ||
-      !Reduction(kEpicMpiReduceScatter, sbuf, rbuf, rcounts[0], type, op, it)) {
+static MPI_Count CountOf(EpicMpichCounts counts, int rank) {
+  return counts.few != NULL ? counts.few[rank] : counts.many[rank];
+}
+
+int EpicMpichReduceScatterOf(const void* sbuf, void* rbuf, EpicMpichCounts rcounts, MPI_Datatype type,
+                             MPI_Op op, MPI_Comm comm, EpicMpichCall* it) {
+  it->hosts = EpicMpichHosts(comm, &it->error);
+  if (it->hosts == NULL || (rcounts.few == NULL && rcounts.many == NULL) ||
+      !Reduction(kEpicMpiReduceScatter, sbuf, rbuf, CountOf(rcounts, 0), type, op, it)) {
     return 0;
   }
   for (int rank = 1; rank < Ranks(it->hosts); ++rank) {
-    if (rcounts[rank] < 0) return 0;
-    if (rcounts[rank] != rcounts[0]) it->call.equal_counts = 0;
+    if (CountOf(rcounts, rank) < 0) return 0;
+    if (CountOf(rcounts, rank) != it->call.count) it->call.equal_counts = 0;
   }
   return !it->call.equal_counts || AreBuffers(sbuf, rbuf, type);
 }
 
 int EpicMpichBarrierOf(MPI_Comm comm, EpicMpichCall* it) {
-  it->hosts = EpicMpichHosts(comm);
+  it->hosts = EpicMpichHosts(comm, &it->error);
   it->call.collective = kEpicMpiBarrier;
   return it->hosts != NULL;
 }

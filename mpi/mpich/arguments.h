@@ -18,6 +18,7 @@ typedef struct {
   MPI_Op op;
   int is_root; /* of Bcast */
   int differs; /* Allgather: what is sent has not the size of a part, and the call cannot be made */
+  int error;   /* of a call that is not described: 0, or it ends with this */
 } EpicMpichCall;
 
 /* Describe a call, all of whose members are 0 before. 0: it is the MPI's, which must refuse it, or whose

@@ -83,20 +83,23 @@ static int Call(const EpicMpichCall* it) {
   return error;
 }
 
-#define FORMS(name, member, parameters, arguments)                                                        \
-  int EpicMpich##name parameters {                                                                        \
-    EpicMpichCall it = {0};                                                                               \
-    return EpicMpich##name##Of(EPIC_MPICH_BARE arguments, &it) ? Call(&it) : kEpicMpiFallBack;            \
-  }                                                                                                       \
-  int EpicMpichI##name(EPIC_MPICH_BARE parameters, MPI_Request* request) {                                \
-    EpicMpichCall it = {0};                                                                               \
-    if (request == NULL || !EpicMpich##name##Of(EPIC_MPICH_BARE arguments, &it)) return kEpicMpiFallBack; \
-    return EpicMpichStart(&it, request);                                                                  \
-  }                                                                                                       \
-  int EpicMpich##name##Init(EPIC_MPICH_BARE parameters, MPI_Info info, MPI_Request* request) {            \
-    EpicMpichCall it = {0};                                                                               \
-    (void)info;                                                                                           \
-    if (request == NULL || !EpicMpich##name##Of(EPIC_MPICH_BARE arguments, &it)) return kEpicMpiFallBack; \
-    return EpicMpichMake(&it, request);                                                                   \
+/* A call that has not been described: the MPI's, unless it has ended. */
+static int NotDescribed(const EpicMpichCall* it) { return it->error != 0 ? it->error : kEpicMpiFallBack; }
+
+#define FORMS(name, member, parameters, arguments)                                                         \
+  int EpicMpich##name parameters {                                                                         \
+    EpicMpichCall it = {0};                                                                                \
+    return EpicMpich##name##Of(EPIC_MPICH_BARE arguments, &it) ? Call(&it) : NotDescribed(&it);            \
+  }                                                                                                        \
+  int EpicMpichI##name(EPIC_MPICH_BARE parameters, MPI_Request* request) {                                 \
+    EpicMpichCall it = {0};                                                                                \
+    if (request == NULL || !EpicMpich##name##Of(EPIC_MPICH_BARE arguments, &it)) return NotDescribed(&it); \
+    return EpicMpichStart(&it, request);                                                                   \
+  }                                                                                                        \
+  int EpicMpich##name##Init(EPIC_MPICH_BARE parameters, MPI_Info info, MPI_Request* request) {             \
+    EpicMpichCall it = {0};                                                                                \
+    (void)info;                                                                                            \
+    if (request == NULL || !EpicMpich##name##Of(EPIC_MPICH_BARE arguments, &it)) return NotDescribed(&it); \
+    return EpicMpichMake(&it, request);                                                                    \
   }
 EPIC_MPICH_EACH(FORMS)

@@ -1,6 +1,7 @@
 /* What EPIC knows of a communicator is an attribute of it, which a duplicate does not inherit and which the
  * MPI gives back when nothing uses the communicator any more; and what the binding needs of MPICH. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,18 +146,21 @@ static int OnDelete(MPI_Comm mpi_comm, int keyval, void* value, void* extra) {
   return MPI_SUCCESS;
 }
 
-static int CanHaveGroup(MPI_Comm comm) {
+/* 0 without memory. */
+static int CanHaveGroup(MPI_Comm comm, int* can) {
   int is_inter, ranks;
   PMPI_Comm_test_inter(comm, &is_inter);
-  if (is_inter) return 0;
+  *can = 0;
+  if (is_inter) return 1;
   int* const numbers = WorldRanks(comm, &ranks);
-  int can = numbers != NULL && ranks > 1;
-  for (int rank = 0; can && rank < ranks; ++rank) can = numbers[rank] != MPI_UNDEFINED;
+  if (numbers == NULL) return 0;
+  *can = ranks > 1;
+  for (int rank = 0; *can && rank < ranks; ++rank) *can = numbers[rank] != MPI_UNDEFINED;
   free(numbers);
-  return can;
+  return 1;
 }
 
-/* Null without memory: this rank could not take part in a call then, and says so at once. */
+/* Null without memory. */
 static Comm* New(MPI_Comm mpi_comm) {
   int rank, ranks;
   PMPI_Comm_rank(mpi_comm, &rank);
@@ -196,12 +200,24 @@ static int Look(MPI_Comm mpi_comm, void** value) {
   return 1;
 }
 
-EpicMpiHosts* EpicMpichHosts(MPI_Comm mpi_comm) {
+/* This rank could not take part in a call then, nor make it by the MPI alone: the others would wait. */
+static EpicMpiHosts* WithoutMemory(MPI_Comm mpi_comm, int* error) {
+  fprintf(stderr, "EPIC: no memory for what it knows of a communicator\n");
+  *error = MPI_ERR_NO_MEM;
+  PMPI_Comm_call_errhandler(mpi_comm, *error);
+  return NULL;
+}
+
+EpicMpiHosts* EpicMpichHosts(MPI_Comm mpi_comm, int* error) {
   void* value;
   if (!Look(mpi_comm, &value)) return NULL;
   if (value == NULL) {
-    value = CanHaveGroup(mpi_comm) ? (void*)New(mpi_comm) : &no_group;
-    if (value == NULL || PMPI_Comm_set_attr(mpi_comm, process.keyval, value) != MPI_SUCCESS) return NULL;
+    int can;
+    if (!CanHaveGroup(mpi_comm, &can)) return WithoutMemory(mpi_comm, error);
+    value = can ? (void*)New(mpi_comm) : &no_group;
+    if (value == NULL) return WithoutMemory(mpi_comm, error);
+    *error = PMPI_Comm_set_attr(mpi_comm, process.keyval, value);
+    if (*error != MPI_SUCCESS) return NULL; /* the MPI has called the handler */
   }
   return value == &no_group ? NULL : &((Comm*)value)->hosts;
 }

@@ -5,29 +5,35 @@
 
 #include <mpi.h>
 
-/* The collectives, each blocking, nonblocking and persistent: f(Allreduce, allreduce, what MPI_Allreduce is
- * called with, the same as it is handed on). The nonblocking one has a request more, the persistent one an
- * info before that. */
-#define EPIC_MPICH_EACH(f)                                                                                   \
-  f(Allreduce, allreduce,                                                                                    \
-    (const void* sbuf, void* rbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm),                  \
-    (sbuf, rbuf, count, type, op, comm))                                                                     \
-      f(Reduce, reduce,                                                                                      \
-        (const void* sbuf, void* rbuf, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm),    \
-        (sbuf, rbuf, count, type, op, root, comm))                                                           \
-          f(Bcast, bcast, (void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm),             \
-            (buffer, count, type, root, comm))                                                               \
-              f(Allgather, allgather,                                                                        \
-                (const void* sbuf, int scount, MPI_Datatype stype, void* rbuf, int rcount,                   \
-                 MPI_Datatype rtype, MPI_Comm comm),                                                         \
-                (sbuf, scount, stype, rbuf, rcount, rtype, comm))                                            \
-                  f(ReduceScatterBlock, reduce_scatter_block,                                                \
-                    (const void* sbuf, void* rbuf, int rcount, MPI_Datatype type, MPI_Op op, MPI_Comm comm), \
-                    (sbuf, rbuf, rcount, type, op, comm))                                                    \
-                      f(ReduceScatter, reduce_scatter,                                                       \
-                        (const void* sbuf, void* rbuf, const int* rcounts, MPI_Datatype type, MPI_Op op,     \
-                         MPI_Comm comm),                                                                     \
-                        (sbuf, rbuf, rcounts, type, op, comm)) f(Barrier, barrier, (MPI_Comm comm), (comm))
+/* One count for each rank: the one that is not null. */
+typedef struct {
+  const int* few;
+  const MPI_Count* many;
+} EpicMpichCounts;
+
+/* The collectives, each blocking, nonblocking and persistent: f(Allreduce, allreduce, what MPI_Allreduce_c is
+ * called with, the same as it is handed on); MPI_Allreduce comes here, too, so that ranks may call the one or
+ * the other. The nonblocking one has a request more, the persistent one an info before that. */
+#define EPIC_MPICH_EACH(f)                                                                                  \
+  f(Allreduce, allreduce,                                                                                   \
+    (const void* sbuf, void* rbuf, MPI_Count count, MPI_Datatype type, MPI_Op op, MPI_Comm comm),           \
+    (sbuf, rbuf, count, type, op, comm)) f(Reduce, reduce,                                                  \
+                                           (const void* sbuf, void* rbuf, MPI_Count count,                  \
+                                            MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm),         \
+                                           (sbuf, rbuf, count, type, op, root, comm))                       \
+      f(Bcast, bcast, (void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm),          \
+        (buffer, count, type, root, comm)) f(Allgather, allgather,                                          \
+                                             (const void* sbuf, MPI_Count scount, MPI_Datatype stype,       \
+                                              void* rbuf, MPI_Count rcount, MPI_Datatype rtype,             \
+                                              MPI_Comm comm),                                               \
+                                             (sbuf, scount, stype, rbuf, rcount, rtype, comm))              \
+          f(ReduceScatterBlock, reduce_scatter_block,                                                       \
+            (const void* sbuf, void* rbuf, MPI_Count rcount, MPI_Datatype type, MPI_Op op, MPI_Comm comm),  \
+            (sbuf, rbuf, rcount, type, op, comm)) f(ReduceScatter, reduce_scatter,                          \
+                                                    (const void* sbuf, void* rbuf, EpicMpichCounts rcounts, \
+                                                     MPI_Datatype type, MPI_Op op, MPI_Comm comm),          \
+                                                    (sbuf, rbuf, rcounts, type, op, comm))                  \
+              f(Barrier, barrier, (MPI_Comm comm), (comm))
 #define EPIC_MPICH_BARE(...) __VA_ARGS__
 
 #define EPIC_MPICH_MEMBERS(name, member, parameters, arguments)        \

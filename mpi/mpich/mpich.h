@@ -8,7 +8,7 @@
 /* MPICH's own functions, of those that libepic_mpi.so has by both of their names. */
 #define EPIC_MPICH_OWN(f)                                                                                 \
   f(Wait) f(Waitany) f(Waitsome) f(Test) f(Testall) f(Testany) f(Testsome) f(Request_get_status) f(Start) \
-      f(Request_free) f(Cancel) f(Send) f(Comm_free)
+      f(Request_free) f(Cancel) f(Send) f(Ibarrier) f(Comm_free)
 #define EPIC_MPICH_OWN_MEMBER(name) __typeof__(PMPI_##name)* name;
 typedef struct {
   EPIC_MPICH_OWN(EPIC_MPICH_OWN_MEMBER)
@@ -40,8 +40,9 @@ typedef struct EpicMpichComm {
 int EpicMpichBeginComms(void);
 /* Gives up every group, in the order in which all ranks have come to the communicators. */
 void EpicMpichEndComms(void);
-/* A communicator that could have a group; null: all its calls are the MPI's, as of one that is none. */
-EpicMpiHosts* EpicMpichHosts(MPI_Comm comm);
+/* A communicator that could have a group; null: all its calls are the MPI's, as of one that is none. Or there
+ * is no memory: `error` is not 0 then, and the communicator's error handler has been called. */
+EpicMpiHosts* EpicMpichHosts(MPI_Comm comm, int* error);
 /* A communicator of this rank alone that the program does not know. */
 MPI_Comm EpicMpichOwn(void);
 /* What has been returned stays, with its MPI_Comm, until this has been called as often with -1 as with 1. */

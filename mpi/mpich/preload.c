@@ -61,40 +61,52 @@ static void Begin(void) {
 }
 
 #define COLLECTIVE(name, member, parameters, arguments, front_arguments) \
-  BEFORE(epic_preload_front != NULL, MPI_##name, member, parameters, arguments, front_arguments)
+  BEFORE(epic_preload_front != NULL, name, member, parameters, arguments, front_arguments)
 
-/* The three forms of a collective: MPI_Allreduce, MPI_Iallreduce and MPI_Allreduce_init. */
-#define COLLECTIVES(name, member, parameters, arguments, front_arguments)                          \
-  COLLECTIVE(name, member, parameters, arguments, front_arguments)                                 \
-  COLLECTIVE(I##member, i##member, (EPIC_MPICH_BARE parameters, void* request),                    \
-             (EPIC_MPICH_BARE arguments, request), (EPIC_MPICH_BARE front_arguments, request))     \
-  COLLECTIVE(name##_init, member##_init, (EPIC_MPICH_BARE parameters, Handle info, void* request), \
-             (EPIC_MPICH_BARE arguments, info, request),                                           \
+/* The three forms of a collective: MPI_Allreduce, MPI_Iallreduce and MPI_Allreduce_init; with the suffix
+ * those with large counts. */
+#define COLLECTIVES(prefix, name, suffix, member, parameters, arguments, front_arguments)       \
+  COLLECTIVE(prefix##name##suffix, member, parameters, arguments, front_arguments)              \
+  COLLECTIVE(prefix##I##member##suffix, i##member, (EPIC_MPICH_BARE parameters, void* request), \
+             (EPIC_MPICH_BARE arguments, request), (EPIC_MPICH_BARE front_arguments, request))  \
+  COLLECTIVE(prefix##name##_init##suffix, member##_init,                                        \
+             (EPIC_MPICH_BARE parameters, Handle info, void* request),                          \
+             (EPIC_MPICH_BARE arguments, info, request),                                        \
              (EPIC_MPICH_BARE front_arguments, (MPI_Info)info, request))
 
-COLLECTIVES(Allreduce, allreduce,
-            (const void* sbuf, void* rbuf, int count, Handle type, Handle op, Handle comm),
-            (sbuf, rbuf, count, type, op, comm),
-            (sbuf, rbuf, count, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))
-COLLECTIVES(Reduce, reduce,
-            (const void* sbuf, void* rbuf, int count, Handle type, Handle op, int root, Handle comm),
-            (sbuf, rbuf, count, type, op, root, comm),
-            (sbuf, rbuf, count, (MPI_Datatype)type, (MPI_Op)op, root, (MPI_Comm)comm))
-COLLECTIVES(Bcast, bcast, (void* buffer, int count, Handle type, int root, Handle comm),
-            (buffer, count, type, root, comm), (buffer, count, (MPI_Datatype)type, root, (MPI_Comm)comm))
-COLLECTIVES(Allgather, allgather,
-            (const void* sbuf, int scount, Handle stype, void* rbuf, int rcount, Handle rtype, Handle comm),
-            (sbuf, scount, stype, rbuf, rcount, rtype, comm),
-            (sbuf, scount, (MPI_Datatype)stype, rbuf, rcount, (MPI_Datatype)rtype, (MPI_Comm)comm))
-COLLECTIVES(Reduce_scatter_block, reduce_scatter_block,
-            (const void* sbuf, void* rbuf, int rcount, Handle type, Handle op, Handle comm),
-            (sbuf, rbuf, rcount, type, op, comm),
-            (sbuf, rbuf, rcount, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))
-COLLECTIVES(Reduce_scatter, reduce_scatter,
-            (const void* sbuf, void* rbuf, const int* rcounts, Handle type, Handle op, Handle comm),
-            (sbuf, rbuf, rcounts, type, op, comm),
-            (sbuf, rbuf, rcounts, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))
-COLLECTIVES(Barrier, barrier, (Handle comm), (comm), ((MPI_Comm)comm))
+/* With counts of one type or the other; `counts`: of EpicMpichCounts. */
+#define WITH_COUNTS(Count, suffix, counts)                                                                  \
+  COLLECTIVES(MPI_, Allreduce, suffix, allreduce,                                                           \
+              (const void* sbuf, void* rbuf, Count count, Handle type, Handle op, Handle comm),             \
+              (sbuf, rbuf, count, type, op, comm),                                                          \
+              (sbuf, rbuf, count, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))                          \
+  COLLECTIVES(MPI_, Reduce, suffix, reduce,                                                                 \
+              (const void* sbuf, void* rbuf, Count count, Handle type, Handle op, int root, Handle comm),   \
+              (sbuf, rbuf, count, type, op, root, comm),                                                    \
+              (sbuf, rbuf, count, (MPI_Datatype)type, (MPI_Op)op, root, (MPI_Comm)comm))                    \
+  COLLECTIVES(MPI_, Bcast, suffix, bcast, (void* buffer, Count count, Handle type, int root, Handle comm),  \
+              (buffer, count, type, root, comm), (buffer, count, (MPI_Datatype)type, root, (MPI_Comm)comm)) \
+  COLLECTIVES(                                                                                              \
+      MPI_, Allgather, suffix, allgather,                                                                   \
+      (const void* sbuf, Count scount, Handle stype, void* rbuf, Count rcount, Handle rtype, Handle comm),  \
+      (sbuf, scount, stype, rbuf, rcount, rtype, comm),                                                     \
+      (sbuf, scount, (MPI_Datatype)stype, rbuf, rcount, (MPI_Datatype)rtype, (MPI_Comm)comm))               \
+  COLLECTIVES(MPI_, Reduce_scatter_block, suffix, reduce_scatter_block,                                     \
+              (const void* sbuf, void* rbuf, Count rcount, Handle type, Handle op, Handle comm),            \
+              (sbuf, rbuf, rcount, type, op, comm),                                                         \
+              (sbuf, rbuf, rcount, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))                         \
+  COLLECTIVES(                                                                                              \
+      MPI_, Reduce_scatter, suffix, reduce_scatter,                                                         \
+      (const void* sbuf, void* rbuf, const Count* rcounts, Handle type, Handle op, Handle comm),            \
+      (sbuf, rbuf, rcounts, type, op, comm),                                                                \
+      (sbuf, rbuf, (EpicMpichCounts){.counts = rcounts}, (MPI_Datatype)type, (MPI_Op)op, (MPI_Comm)comm))
+WITH_COUNTS(int, , few)
+WITH_COUNTS(MPI_Count, _c, many)
+
+/* By both of their names: MPICH's Fortran 2008 calls PMPI's. So do files of MPICH's, on communicators of
+ * their own. */
+COLLECTIVES(MPI_, Barrier, , barrier, (Handle comm), (comm), ((MPI_Comm)comm))
+COLLECTIVES(PMPI_, Barrier, , barrier, (Handle comm), (comm), ((MPI_Comm)comm))
 
 /* By both of their names, as MPICH's Fortran 2008 calls PMPI's, and so may a tool that stands before MPI's.
  */

@@ -35,7 +35,7 @@ static int Begin(int* requests) {
 static void End(void) {
   /* Whoever is late may wait for a message from who is here, or for its part of a call. */
   MPI_Request all_are_here;
-  PMPI_Ibarrier(MPI_COMM_WORLD, &all_are_here);
+  epic_mpich.Ibarrier(MPI_COMM_WORLD, &all_are_here);
   EpicMpichWait(&all_are_here, MPI_STATUS_IGNORE);
   EpicMpichEndRequests();
   EpicMpichEndComms();

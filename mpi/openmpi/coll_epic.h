@@ -15,6 +15,8 @@ typedef struct {
   int priority;
   char* manager; /* as EPIC_MANAGER, which goes before it */
   char* softnic; /* file of a libibverbs to use in place of the system's */
+  /* As EPIC_SOFTNIC_DEVICES and EPIC_SOFTNIC_SUPER_FRAMES, which mpirun does not hand to other hosts. */
+  char *softnic_devices, *softnic_super_frames;
 } CollEpicComponent;
 
 OMPI_MODULE_DECLSPEC extern CollEpicComponent mca_coll_epic_component;

@@ -1,5 +1,7 @@
 /* How Open MPI finds the component, and rank 0's settings on their way to all ranks: each publishes its own
  * with the addresses that processes exchange in MPI_Init, before communicators are made. */
+#include <stdlib.h>
+
 #include "mpi/openmpi/coll_epic.h"
 #include "mpi/openmpi/requests.h"
 #include "ompi/mca/rte/rte.h"
@@ -12,22 +14,30 @@ enum { kSettingsBytes = 4096 };
 /* Whether EPIC is to be used at all; asked for the first communicator, MPI_COMM_WORLD. */
 static int configured, usable, is_first;
 
+static void RegisterText(const char* name, const char* help, char** value) {
+  *value = NULL;
+  (void)mca_base_component_var_register(&mca_coll_epic_component.super.collm_version, name, help,
+                                        MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_3,
+                                        MCA_BASE_VAR_SCOPE_READONLY, value);
+}
+
 static int RegisterParameters(void) {
   CollEpicComponent* const c = &mca_coll_epic_component;
-  const mca_base_component_t* const base = &c->super.collm_version;
   c->priority = 90;
-  c->manager = NULL;
-  c->softnic = NULL;
-  (void)mca_base_component_var_register(base, "priority", "Priority over other components",
+  (void)mca_base_component_var_register(&c->super.collm_version, "priority", "Priority over other components",
                                         MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_9,
                                         MCA_BASE_VAR_SCOPE_READONLY, &c->priority);
-  (void)mca_base_component_var_register(
-      base, "manager", "HOST:PORT of EPIC's manager; EPIC_MANAGER goes before it", MCA_BASE_VAR_TYPE_STRING,
-      NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY, &c->manager);
-  (void)mca_base_component_var_register(
-      base, "softnic", "File of the libibverbs to use in place of the system's", MCA_BASE_VAR_TYPE_STRING,
-      NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY, &c->softnic);
+  RegisterText("manager", "HOST:PORT of EPIC's manager; EPIC_MANAGER goes before it", &c->manager);
+  RegisterText("softnic", "File of the libibverbs to use in place of the system's", &c->softnic);
+  RegisterText("softnic_devices", "EPIC_SOFTNIC_DEVICES, which goes before it", &c->softnic_devices);
+  RegisterText("softnic_super_frames", "EPIC_SOFTNIC_SUPER_FRAMES, which goes before it",
+               &c->softnic_super_frames);
   return OMPI_SUCCESS;
+}
+
+/* For softnic, which is loaded later. */
+static void Export(const char* name, const char* value) {
+  if (value != NULL) (void)setenv(name, value, 0);
 }
 
 static int Open(void) {
@@ -36,6 +46,8 @@ static int Open(void) {
   int status;
   /* Tools such as ompi_info open components, too, and speak with nobody. */
   if (opal_pmix.put == NULL || opal_pmix.initialized == NULL || !opal_pmix.initialized()) return OMPI_SUCCESS;
+  Export("EPIC_SOFTNIC_DEVICES", mca_coll_epic_component.softnic_devices);
+  Export("EPIC_SOFTNIC_SUPER_FRAMES", mca_coll_epic_component.softnic_super_frames);
   size = EpicMpiOwnSettings(mca_coll_epic_component.manager, text, sizeof text);
   OPAL_MODEX_SEND_STRING(status, OPAL_PMIX_GLOBAL, KEY, text, (int32_t)size);
   return status == OPAL_SUCCESS ? OMPI_SUCCESS : OMPI_ERROR;

@@ -36,11 +36,11 @@ static Described Gathering(const void* sbuf, int scount, ompi_datatype_t* stype,
 
 /* Open MPI itself makes such calls when it makes communicators, from its progress, so that ranks may have
  * them in different orders among the program's. They are not counted either, as it cannot be told whose they
- * are. */
+ * are. Of a Bcast ranks have only the bytes in common, not the count. */
 static int MayBeTheMpisOwn(const EpicMpiCall* call) {
-  const int is_one_int = call->count == 1 && call->bytes == (int64_t)sizeof(int);
-  return is_one_int && (call->collective == kEpicMpiAllreduce || call->collective == kEpicMpiReduce ||
-                        call->collective == kEpicMpiBcast);
+  if (call->bytes != (int64_t)sizeof(int)) return 0;
+  const int reduces = call->collective == kEpicMpiAllreduce || call->collective == kEpicMpiReduce;
+  return call->collective == kEpicMpiBcast || (reduces && call->count == 1);
 }
 
 /* Starts a nonblocking call: 0 with the request, an MPI error code, or kEpicMpiFallBack. */

@@ -153,8 +153,19 @@ static int StartPersistent(size_t count, ompi_request_t** requests) {
   return MPI_SUCCESS;
 }
 
+/* The program may free a derived type when the call that has it has been described. Only such are counted. */
+static void Keep(const CollEpicData* data) {
+  if (data->type != NULL && !ompi_datatype_is_predefined(data->type)) OBJ_RETAIN(data->type);
+}
+
+static void GiveBack(CollEpicData* data) {
+  if (data->type != NULL && !ompi_datatype_is_predefined(data->type)) OBJ_RELEASE(data->type);
+}
+
 void CollEpicRequestDrop(CollEpicRequest* request) {
   ompi_communicator_t* comm = request->module->hosts.comm;
+  GiveBack(&request->in);
+  GiveBack(&request->out);
   OMPI_REQUEST_FINI(&request->super.super);
   OBJ_RELEASE(comm);
   opal_mutex_lock(&lock);
@@ -207,6 +218,8 @@ CollEpicRequest* CollEpicRequestNew(CollEpicModule* module, const EpicMpiCall* c
   request->call = *call;
   request->in = in;
   request->out = out;
+  Keep(&in);
+  Keep(&out);
   const int is_root = ompi_comm_rank(module->hosts.comm) == call->root;
   request->packs_in = call->collective == kEpicMpiBcast && is_root;
   request->unpacks_out = !request->packs_in;

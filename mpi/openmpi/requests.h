@@ -13,13 +13,15 @@ typedef struct {
   ompi_datatype_t* type;
 } CollEpicData;
 
-/* Open MPI keeps types and operations that a request needs in what it begins with. */
+/* In what it begins with Open MPI keeps the types that a nonblocking call needs, but not those of persistent
+ * ones, which it takes for ended: the request keeps its own. */
 typedef struct CollEpicRequest {
   ompi_coll_base_nbc_request_t super;
   CollEpicModule* module; /* kept with its communicator, also when the program has freed that */
   EpicMpiComm* epic;      /* the module's, or a persistent call's own */
   EpicMpiCall call;
-  CollEpicData in, out; /* as the program gave them; Bcast has only `out`. Without a type they are bytes */
+  CollEpicData in, out; /* as the program gave them; Bcast has only `out`. Without a type they are bytes;
+                           with one it is kept */
   int packs_in, unpacks_out;
   CollEpicBytes send, recv;  /* what EPIC has of them, while the call is under way */
   EpicMpiRequest* under_way; /* null, with `error`: the call could not be started */

@@ -1,7 +1,15 @@
 /* Calls MPI's collectives in every form, type and operation that EPIC has and some that it has not, and
  * compares each element of each result with what the MPI itself makes of all ranks' inputs
- * (MPI_Reduce_local). An ordinary MPI program: it knows nothing of EPIC. Exit status 0: all was right. */
+ * (MPI_Reduce_local). An ordinary MPI program: it knows nothing of EPIC. Exit status 0: all was right.
+ *
+ * With the argument "own" the MPI makes nonblocking and persistent calls, and the least and the most of
+ * unsigned numbers are left out of them: both MPIs compare some as signed ones. */
+/* clang-format off */
 #include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h> /* needs mpi.h */
+#endif
+/* clang-format on */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +17,14 @@
 
 #include "tests/mpi/checks.h"
 
-enum { kLongest = 70000 };
+/* Open MPI 4.1 has them as an extension. */
+#ifdef OPEN_MPI
+#define PERSISTENT(name) MPIX_##name##_init
+#else
+#define PERSISTENT(name) MPI_##name##_init
+#endif
+
+enum { kLongest = 70000, kShort = 1000 };
 
 /* With the type that the MPI's own result is made of: Open MPI 4.1.4 compares MPI_UNSIGNED_LONG as signed
  * numbers. */
@@ -29,7 +44,7 @@ static const MPI_Op ops[] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_BAND,
                              MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR};
 enum { kOps = sizeof ops / sizeof ops[0], kFloatOps = 4 };
 
-static int rank, size;
+static int rank, size, of_the_mpi;
 static char *in, *out, *want, *other;
 
 /* What a rank gives at an index: exact in every type, also multiplied by all ranks. */
@@ -53,28 +68,35 @@ static void fill(char* buffer, int t, int count, int of_rank) {
   for (int i = 0; i < count; ++i) put(buffer, t, i, of_rank);
 }
 
+/* Whether these are unsigned numbers that are compared. */
+static int compares_unsigned(int t, MPI_Op op) {
+  static const MPI_Datatype no_signs[] = {MPI_UINT8_T,  MPI_UINT16_T, MPI_UINT32_T,
+                                          MPI_UINT64_T, MPI_UNSIGNED, MPI_UNSIGNED_LONG};
+  int has_sign = 1;
+  for (size_t i = 0; i < sizeof no_signs / sizeof no_signs[0]; ++i) has_sign &= types[t].type != no_signs[i];
+  return (op == MPI_MIN || op == MPI_MAX) && !has_sign;
+}
+
 /* Where the MPI compares unsigned numbers as signed ones, as MPICH 4.0.2 does, these are in the right order
  * with the top bit turned round. */
 static void turn_round(char* buffer, int t, MPI_Op op, int count) {
 #ifdef MPICH
-  static const MPI_Datatype no_signs[] = {MPI_UINT8_T,  MPI_UINT16_T, MPI_UINT32_T,
-                                          MPI_UINT64_T, MPI_UNSIGNED, MPI_UNSIGNED_LONG};
-  int bytes, has_sign = 1;
-  for (size_t i = 0; i < sizeof no_signs / sizeof no_signs[0]; ++i) has_sign &= types[t].type != no_signs[i];
+  int bytes;
   MPI_Type_size(types[t].type, &bytes);
-  for (int i = 1; (op == MPI_MIN || op == MPI_MAX) && !has_sign && i <= count; ++i)
+  for (int i = 1; compares_unsigned(t, op) && i <= count; ++i)
     buffer[(size_t)i * (size_t)bytes - 1] ^= (char)0x80;
 #else
   (void)buffer, (void)t, (void)op, (void)count;
 #endif
 }
 
-/* The MPI's own result of all ranks' inputs, into `want`. */
-static void expect(int t, MPI_Op op, int count) {
-  fill(want, t, count, 0);
+/* The MPI's own result of all ranks' inputs in a round, which are those of the next ranks in the first, into
+ * `want`. */
+static void expect(int t, MPI_Op op, int count, int round) {
+  fill(want, t, count, round);
   turn_round(want, t, op, count);
   for (int r = 1; r < size; ++r) {
-    fill(other, t, count, r);
+    fill(other, t, count, r + round);
     turn_round(other, t, op, count);
     MPI_Reduce_local(other, want, count, types[t].reference, op);
   }
@@ -90,7 +112,7 @@ static void reduce_all_forms(int t, int o, int count) {
   MPI_Type_size(type, &bytes);
   const size_t all = (size_t)count * (size_t)bytes;
   snprintf(what, sizeof what, "type %d, operation %d, %d elements", t, o, count);
-  expect(t, ops[o], count);
+  expect(t, ops[o], count, 0);
   for (int in_place = 0; in_place < 2; ++in_place) {
     fill(in, t, count, rank);
     fill(out, t, in_place ? count : 0, rank);
@@ -114,6 +136,107 @@ static void reduce_all_forms(int t, int o, int count) {
     MPI_Reduce_scatter(in_place ? MPI_IN_PLACE : in, out, counts, type, ops[o], MPI_COMM_WORLD);
     same("Reduce_scatter", what, out, want + (size_t)rank * own, own);
   }
+}
+
+enum { kAllreduce, kReduce, kBlock, kScatter, kReductions };
+static const char* const names[kReductions] = {"Allreduce", "Reduce", "Reduce_scatter_block",
+                                               "Reduce_scatter"};
+
+/* A reduction that does not wait. */
+typedef struct {
+  int form, t, o, count, in_place, root;
+  char out[8 * kShort];
+  MPI_Request request;
+} Reduction;
+static int parts[64]; /* of all ranks */
+
+static void fill_reduction(Reduction* it, int round) {
+  fill(in, it->t, it->count, rank + round);
+  memset(it->out, 0x55, sizeof it->out);
+  if (it->in_place && (it->form != kReduce || rank == it->root))
+    fill(it->out, it->t, it->count, rank + round);
+}
+
+static void begin(Reduction* it) {
+  const MPI_Datatype type = types[it->t].type;
+  const int in_place = it->in_place && (it->form != kReduce || rank == it->root);
+  const void* const from = in_place ? MPI_IN_PLACE : in;
+  for (int r = 0; r < size; ++r) parts[r] = it->count / size;
+  if (it->form == kAllreduce)
+    MPI_Iallreduce(from, it->out, it->count, type, ops[it->o], MPI_COMM_WORLD, &it->request);
+  if (it->form == kReduce)
+    MPI_Ireduce(from, it->out, it->count, type, ops[it->o], it->root, MPI_COMM_WORLD, &it->request);
+  if (it->form == kBlock)
+    MPI_Ireduce_scatter_block(from, it->out, parts[0], type, ops[it->o], MPI_COMM_WORLD, &it->request);
+  if (it->form == kScatter)
+    MPI_Ireduce_scatter(from, it->out, parts, type, ops[it->o], MPI_COMM_WORLD, &it->request);
+}
+
+static void make(Reduction* it, MPI_Comm comm) {
+  const MPI_Datatype type = types[it->t].type;
+  const MPI_Info info = MPI_INFO_NULL;
+  for (int r = 0; r < size; ++r) parts[r] = it->count / size;
+  if (it->form == kAllreduce)
+    PERSISTENT(Allreduce)(in, it->out, it->count, type, ops[it->o], comm, info, &it->request);
+  if (it->form == kReduce)
+    PERSISTENT(Reduce)(in, it->out, it->count, type, ops[it->o], it->root, comm, info, &it->request);
+  if (it->form == kBlock)
+    PERSISTENT(Reduce_scatter_block)(in, it->out, parts[0], type, ops[it->o], comm, info, &it->request);
+  if (it->form == kScatter)
+    PERSISTENT(Reduce_scatter)(in, it->out, parts, type, ops[it->o], comm, info, &it->request);
+}
+
+static void check(const Reduction* it, const char* how) {
+  char what[80];
+  int bytes;
+  MPI_Type_size(types[it->t].type, &bytes);
+  snprintf(what, sizeof what, "%s, type %d, operation %d, %d elements", how, it->t, it->o, it->count);
+  const size_t all = (size_t)it->count * (size_t)bytes, own = (size_t)(it->count / size) * (size_t)bytes;
+  if (it->form == kBlock || it->form == kScatter)
+    same(names[it->form], what, it->out, want + (size_t)rank * own, own);
+  else if (it->form != kReduce || rank == it->root)
+    same(names[it->form], what, it->out, want, all);
+}
+
+/* All that reduce, under way together. */
+static void nonblocking(int t, int o, int count) {
+  static Reduction all[kReductions];
+  const int forms = count < size ? kBlock : kReductions;
+  if (of_the_mpi && compares_unsigned(t, ops[o])) return;
+  expect(t, ops[o], count, 0);
+  for (int form = 0; form < forms; ++form) {
+    all[form] = (Reduction){form, t, o, count, (t + o) % 2, (t + o) % size, "", MPI_REQUEST_NULL};
+    fill_reduction(&all[form], 0);
+    begin(&all[form]);
+  }
+  for (int form = 0; form < forms; ++form) MPI_Wait(&all[form].request, MPI_STATUS_IGNORE);
+  for (int form = 0; form < forms; ++form) check(&all[form], "nonblocking");
+}
+
+/* One for each type, so that all operations and forms come; as many of a communicator as have groups. */
+static void persistent(void) {
+  enum { kOfComm = 8 };
+  static Reduction it;
+  MPI_Comm comm = MPI_COMM_NULL;
+  for (int t = 0; t < kTypes; ++t) {
+    const int o = t % (types[t].is_float ? kFloatOps : kOps);
+    if (t % kOfComm == 0) {
+      if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
+      MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    }
+    if (of_the_mpi && compares_unsigned(t, ops[o])) continue;
+    it = (Reduction){t % kReductions, t, o, kShort, 0, t % size, "", MPI_REQUEST_NULL};
+    make(&it, comm);
+    for (int round = 0; round < 2; ++round) {
+      expect(t, ops[o], kShort, round);
+      fill_reduction(&it, round);
+      MPI_Start(&it.request);
+      MPI_Wait(&it.request, MPI_STATUS_IGNORE);
+      check(&it, "persistent");
+    }
+    MPI_Request_free(&it.request);
+  }
+  MPI_Comm_free(&comm);
 }
 
 /* Bytes of every rank, and where gaps are, what was there before. */
@@ -214,6 +337,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  of_the_mpi = argc == 2 && strcmp(argv[1], "own") == 0;
   in = malloc(8 * kLongest);
   out = malloc(8 * kLongest);
   want = malloc(8 * kLongest);
@@ -221,11 +345,14 @@ int main(int argc, char** argv) {
   for (int t = 0; t < kTypes; ++t) {
     for (int o = 0; o < (types[t].is_float ? kFloatOps : kOps); ++o) {
       reduce_all_forms(t, o, 1);
-      reduce_all_forms(t, o, 1000);
+      reduce_all_forms(t, o, kShort);
+      if (!of_the_mpi) nonblocking(t, o, 1);
+      nonblocking(t, o, kShort);
     }
   }
   reduce_all_forms(0, 0, kLongest);
   reduce_all_forms(1, 2, kLongest);
+  persistent();
   copies(4);
   copies(3000);
   copies(kLongest);

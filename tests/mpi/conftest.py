@@ -22,12 +22,14 @@ def pytest_sessionstart(session):
                "incmanager": "incmanager/incmanager",
                "epic_softnic": "softnic/lib/libibverbs.so.1", "mca_coll_epic": "mpi/lib/mca_coll_epic.so",
                "mpi_collectives": "tests/mpi/mpi_collectives", "mpi_traps": "tests/mpi/mpi_traps", "mpi_ends": "tests/mpi/mpi_ends",
+               "mpi_layouts": "tests/mpi/mpi_layouts", "mpich_layouts": "tests/mpi/mpich_layouts",
                "mpi_requests": "tests/mpi/mpi_requests", "mpi_fit": "tests/mpi/mpi_fit", "mpich_fit": "tests/mpi/mpich_fit",
-               "mpi_fortran": "tests/mpi/mpi_sums", "epic_mpi": "mpi/lib/libepic_mpi.so",
+               "mpi_unlocked": "tests/mpi/libmpi_unlocked.so", "mpi_fallback": "tests/mpi/mpi_fallback",
+               "mpi_fortran": "tests/mpi/mpi_forms", "epic_mpi": "mpi/lib/libepic_mpi.so",
                "mpich_collectives": "tests/mpi/mpich_collectives", "mpich_traps": "tests/mpi/mpich_traps",
                "mpich_requests": "tests/mpi/mpich_requests",
                "mpich_ends": "tests/mpi/mpich_ends",
-               "mpich_fortran": "tests/mpi/mpich_sums"}
+               "mpich_fortran": "tests/mpi/mpich_forms"}
     absent = [target for target, path in targets.items() if not os.access(harness.BUILD / path, os.X_OK)]
     if absent:
         missing.append("Open MPI 4.1, MPICH and gfortran (scripts/install-deps), and a build: cmake --preset release && "

@@ -52,14 +52,38 @@ def test_1500_calls_under_way_on_two_communicators_beside_messages(bed, mpirun):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene, function, calls", [("vector", "Bcast", 12), ("late requests", "Allreduce", 4),
-                                                     ("threads", "Allreduce", 3 * 350)])
-def test_a_trap(bed, mpirun, scene, function, calls):
-    """A vector on one rank that is plain ints on another; ranks that come late, one after the other; threads with
-    communicators of their own."""
+@pytest.mark.parametrize("scene, calls", [("late requests", 4), ("threads", 3 * 350)])
+def test_a_trap(bed, mpirun, scene, calls):
+    """Ranks that come late, one after the other; threads with communicators of their own."""
     done = mpirun("traps", scene)
     done.assert_right()
-    assert done.report()[(f"MPI_{function}", SWITCHES)][0] == calls, done.output
+    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == calls, done.output
+    bed.wait_clean()
+
+
+@pytest.mark.parametrize("scene, calls", [("vector", 12), ("freed types", 3)])
+def test_derived_types(bed, mpirun, scene, calls):
+    """A vector on one rank that is plain ints on another; types that are freed before their calls begin or end."""
+    done = mpirun("layouts", scene)
+    done.assert_right()
+    assert done.report()[("MPI_Bcast", SWITCHES)][0] == calls, done.output
+    bed.wait_clean()
+
+
+def test_bytes_that_open_mpi_may_have_called_itself(bed, mpirun):
+    """Whatever a rank calls them: one element, or four."""
+    done = mpirun("layouts", "four bytes", timeout_s=60)
+    done.assert_right()
+    assert done.report().get(("MPI_Bcast", SWITCHES), (0,))[0] == (0 if mpirun.PROGRAMS_OF == "mpi" else 4), done.output
+    bed.wait_clean()
+
+
+def test_ranks_may_call_the_functions_with_large_counts_or_the_others(bed, mpich):
+    """And barriers by either name. Open MPI 4.1 has one of each only."""
+    done = mpich("layouts", "large counts", timeout_s=60)
+    done.assert_right()
+    functions = ("Allreduce", "Bcast", "Allgather", "Reduce_scatter", "Barrier")
+    assert {key: calls for key, (calls, _) in done.report().items()} == {(f"MPI_{f}", SWITCHES): 3 for f in functions}, done.output
     bed.wait_clean()
 
 
@@ -71,9 +95,10 @@ def test_what_waits_for_a_message_starts_calls_that_wait_for_their_turn(bed, mpi
 
 
 def test_a_program_in_fortran_2008(bed, mpirun):
-    """MPICH's module for it calls PMPI's functions to wait."""
+    """MPICH's module for it calls PMPI's functions to wait, and its barrier."""
     done = mpirun("waits")
     done.assert_right()
+    assert done.report()[("MPI_Barrier", SWITCHES)] == (1, 0), done.output
     assert done.report()[("MPI_Allreduce", SWITCHES)] == (16, 16 * 2000), done.output
     bed.wait_clean()
 

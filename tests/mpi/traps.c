@@ -211,28 +211,6 @@ static void given_up(int (*give_up)(MPI_Comm*)) {
 static void freed(void) { given_up(MPI_Comm_free); }
 static void disconnected(void) { given_up(MPI_Comm_disconnect); }
 
-/* A vector on one rank is plain ints on the others; none of the ints between. */
-static void vector(void) {
-  enum { kInts = 5000 };
-  static int ints[2 * kInts];
-  MPI_Datatype every_second;
-  MPI_Request request;
-  MPI_Type_vector(kInts, 1, 2, MPI_INT, &every_second);
-  MPI_Type_commit(&every_second);
-  MPI_Barrier(MPI_COMM_WORLD);
-  for (int round = 0; round < 2 * size; ++round) {
-    const int root = round % size, gaps = (rank + round / size) % 2;
-    for (int i = 0; i < 2 * kInts; ++i) ints[i] = rank != root ? -1 : gaps && i % 2 ? -1 : 3 * i / (1 + gaps);
-    MPI_Ibcast(ints, gaps ? 1 : kInts, gaps ? every_second : MPI_INT, root, MPI_COMM_WORLD, &request);
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
-    for (int i = 0; i < kInts; ++i) right("Ibcast of layouts", ints[gaps ? 2 * i : i] == 3 * i);
-    for (int i = 0; gaps && i < kInts - 1; ++i) right("gaps of Ibcast", ints[2 * i + 1] == -1);
-    if (round % 2 == 0)
-      MPI_Bcast(ints, gaps ? 1 : kInts, gaps ? every_second : MPI_INT, root, MPI_COMM_WORLD);
-  }
-  MPI_Type_free(&every_second);
-}
-
 static void is_other(const char* what, int error) {
   int class = MPI_SUCCESS;
   MPI_Error_class(error, &class);
@@ -372,7 +350,6 @@ static const struct {
               {"gone", gone},
               {"outstanding", outstanding},
               {"freed", freed},
-              {"vector", vector},
               {"broken", broken},
               {"late requests", late_requests},
               {"threads", threads},

@@ -14,6 +14,7 @@ program waits
   in = rank
   call MPI_Bcast(in, n, MPI_INTEGER, 1, MPI_COMM_WORLD)
   wrong = count(in(:, 1) /= 1)
+  call MPI_Barrier(MPI_COMM_WORLD)
   do way = 1, 4
     out = 0
     do i = 1, calls

@@ -145,8 +145,9 @@ struct PathTaken {
 // How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
 // EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_PATH (auto, network, hosts), EPIC_ALGORITHM (auto,
 // doubling, ring), EPIC_TIMEOUT and EPIC_JOIN_TIMEOUT (seconds); else rank and size from RANK and WORLD_SIZE
-// (torchrun), SLURM_PROCID and SLURM_NTASKS, or OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE. A group of one
-// rank needs neither manager nor port, whatever path it asks for: what it calls is a copy.
+// (torchrun), OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or PMI_RANK and
+// PMI_SIZE (MPICH). A group of one rank needs neither manager nor port, whatever path it asks for: what it
+// calls is a copy.
 struct Options {
   std::string group;  // name; "default" if nobody says otherwise
   int rank = -1;

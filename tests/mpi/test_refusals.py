@@ -1,0 +1,64 @@
+"""Groups that a program is refused: every rank uses the MPI then, and hears why from the rank that knows."""
+
+import contextlib
+
+import harness
+import launcher
+PRELOAD = harness.BUILD / "mpi" / "lib" / "libepic_mpi.so"
+UNLOCKED = harness.BUILD / "tests" / "mpi" / "libmpi_unlocked.so"
+
+
+@contextlib.contextmanager
+def without_leaf1(bed):
+    """While leaf1 has no engine; the command line is that of the one that it gets afterwards."""
+    engine = bed.kill("leaf1.engine")
+    try:
+        yield engine
+    finally:
+        bed.revive("leaf1.engine", engine)
+        bed.wait_for_switch("leaf1")
+
+
+def test_no_tree_where_only_the_switches_would_do(bed, mpirun):
+    """Every rank comes, and is told at once."""
+    with without_leaf1(bed):
+        done = mpirun("traps", "usual", env={"EPIC_PATH": "network"})
+    done.assert_right()
+    assert len(done.said()) == 1 and "rank 0: no tree: " in done.said()[0], done.output
+    assert done.report() == {("MPI_Allreduce", "the MPI's own, no group: " + done.said()[0].split(" collectives: ")[1]): (10, 40)}
+    bed.wait_clean()
+
+
+def test_a_switch_without_memory_refuses_each_communicator(bed, mpirun):
+    """Every rank is told at once."""
+    with without_leaf1(bed) as engine:
+        small = [*engine]
+        small[small.index("--sram") + 1] = "1M"
+        bed.revive("leaf1.engine", small)
+        bed.wait_for_switch("leaf1")
+        done = mpirun("ends", "fleeting", env={"EPIC_PATH": "network"})
+        bed.kill("leaf1.engine")
+    done.assert_right()
+    assert len(done.said()) == 20, done.output
+    assert all("rank 0: no resource: " in line for line in done.said()), done.output
+    bed.wait_clean()
+
+
+def test_a_host_without_locked_memory_is_waited_for_once(bed, mpirun):
+    """Its rank is refused before it asks the manager, and 20 communicators would wait 5 s each for it."""
+    unlocked = {"h2": {"LD_PRELOAD": f"{PRELOAD}:{UNLOCKED}"}}
+    done = mpirun("ends", "fleeting", env={"EPIC_JOIN_TIMEOUT": "5"}, of_hosts=unlocked)
+    done.assert_right()
+    assert len(done.said()) == 20, done.output
+    assert all("rank 2: no resource: cannot register " in line for line in done.said()), done.output
+    assert done.seconds < 100
+    bed.wait_clean()
+
+
+def test_devices_of_epic_run_are_those_of_every_host(bed, mpirun):
+    """The one that h2 wants is none of them."""
+    done = mpirun("traps", "usual", env={"EPIC_JOIN_TIMEOUT": "3"}, of_hosts={"h2": {"EPIC_IFNAME": "vec1"}},
+                  through=(launcher.EPIC_RUN, "--devices", "vec0", "--mpi"))
+    done.assert_right()
+    assert len(done.said()) == 1 and "rank 2: not found: no active RoCE port on vec1" in done.said()[0], done.output
+    bed.wait_clean()
