@@ -76,7 +76,7 @@ int EpicMpiTakes(EpicMpiComm* comm, const EpicMpiCall* call, int* error) {
     return comm->Leaves(*call, Reason::kUnevenHosts);
   }
   if (comm->joined && comm->group == nullptr) {
-    comm->Count(*call, comm->ranks, epic::mpi::WayOf("by EPIC, handed to another rank of the host"));
+    EpicMpiCountHanded(comm, call);
   }
   return comm->joined ? 1 : 0;
 }
@@ -88,7 +88,8 @@ int EpicMpiTakesRequest(EpicMpiComm* comm, const EpicMpiCall* call) {
     comm->Count(*call, comm->ranks, comm->refused);
     return 0;
   }
-  if (comm->place.group_ranks < comm->ranks) return comm->Leaves(*call, Reason::kSharedHosts);
+  const Reason reason = comm->WhyNotRequest(*call);
+  if (reason != Reason::kEpic) return comm->Leaves(*call, reason);
   return comm->Refuses(*call) ? 0 : 1;
 }
 
@@ -97,8 +98,7 @@ EpicMpiComm* EpicMpiCommOfPersistent(EpicMpiComm* comm, const EpicMpiCall* call,
   if (!comm->CouldTake(*call)) return nullptr;
   *error = comm->Place();
   if (*error != 0) return nullptr;
-  Reason reason = Reason::kEpic;
-  if (comm->place.group_ranks > 1 && comm->place.group_ranks < comm->ranks) reason = Reason::kSharedHosts;
+  Reason reason = comm->WhyNotRequest(*call);
   if (comm->of_persistent.size() >= EpicMpiComm::kMostPersistent) reason = Reason::kManyPersistent;
   // A refusal is likely to be the next call's, too, and costs all of them a time out.
   if (comm->persistent_refused != 0) {
@@ -118,7 +118,7 @@ EpicMpiComm* EpicMpiCommOfPersistent(EpicMpiComm* comm, const EpicMpiCall* call,
                                     .placed = true,
                                     .place = comm->place};
   *error = own->MakeGroup();
-  if (!own->joined) {
+  if (!own->joined || *error != 0) {
     if (*error == 0) comm->Count(*call, comm->ranks, own->refused);
     comm->persistent_refused = own->refused;
     delete own;
@@ -126,6 +126,10 @@ EpicMpiComm* EpicMpiCommOfPersistent(EpicMpiComm* comm, const EpicMpiCall* call,
   }
   comm->of_persistent.push_back(own);
   return own->Refuses(*call) ? nullptr : own;
+}
+
+void EpicMpiCountHanded(EpicMpiComm* comm, const EpicMpiCall* call) {
+  comm->Count(*call, comm->ranks, epic::mpi::WayOf(epic::mpi::kHanded));
 }
 
 EpicMpiRequest* EpicMpiStart(EpicMpiComm* comm, const EpicMpiCall* call, const void* send, void* recv,

@@ -29,6 +29,9 @@ typedef struct {
   void (*progress)(void);                            /* of the MPI's messages */
   int (*error_code)(const char* text);               /* a new code of class MPI_ERR_OTHER with this text */
   int (*place)(void* mpi_comm, EpicMpiPlace* place); /* collective; asked once, before there is a group */
+  /* Whether there are nonblocking and persistent calls with several ranks on a host (mpi/hosts/stages.h);
+   * else these are the MPI's. */
+  int has_stages;
 } EpicMpiFunctions;
 
 /* This rank's settings as text that ends with a zero, for the others; `manager` is what the MPI's
@@ -55,8 +58,7 @@ void EpicMpiCommFree(EpicMpiComm* comm);
 int EpicMpiTakes(EpicMpiComm* comm, const EpicMpiCall* call, int* error);
 
 /* Whether EPIC makes this call if it is not to wait for other ranks; the same on every rank. Never makes a
- * group, which would wait, so that calls before the first that waits are the MPI's; so are all of a
- * communicator with several ranks on a host. */
+ * group, which would wait, so that calls before the first that waits are the MPI's. */
 int EpicMpiTakesRequest(EpicMpiComm* comm, const EpicMpiCall* call);
 /* For a persistent call, when it is made: a communicator of its own, with a group of its own, as ranks may
  * start persistent calls in different orders, and EPIC's calls have one. Waits for all ranks. Null if the
@@ -71,9 +73,13 @@ EpicMpiComm* EpicMpiCommOfPersistent(EpicMpiComm* comm, const EpicMpiCall* call,
 enum { kEpicMpiFallBack = -1000 };
 int EpicMpiRun(EpicMpiComm* comm, const EpicMpiCall* call, const void* send, void* recv);
 
-/* Starts a call that EpicMpiTakesRequest has taken, or one of a communicator of EpicMpiCommOfPersistent; does
- * not wait. It ends after those that were started before it. The buffers are the request's until it has
- * ended; the request is the caller's, to be freed when it has. Null: the code of an MPI error is in `error`.
+/* Counts a call that EPIC has taken, on a rank that is not in the group: each time that it is made. */
+void EpicMpiCountHanded(EpicMpiComm* comm, const EpicMpiCall* call);
+
+/* Starts a call that EpicMpiTakesRequest has taken, or one of a communicator of EpicMpiCommOfPersistent, on a
+ * rank that is in the group, whose count and root are those of the group; does not wait. It ends after those
+ * that were started before it. The buffers are the request's until it has ended; the request is the caller's,
+ * to be freed when it has. Null: the code of an MPI error is in `error`.
  */
 typedef struct EpicMpiRequest EpicMpiRequest;
 EpicMpiRequest* EpicMpiStart(EpicMpiComm* comm, const EpicMpiCall* call, const void* send, void* recv,

@@ -1,5 +1,6 @@
 #include "mpi/binding/comm.h"
 
+#include <climits>
 #include <cstdio>
 #include <random>
 #include <thread>
@@ -27,19 +28,27 @@ std::string RefusalOfAll() {
 }  // namespace epic::mpi
 
 using epic::mpi::JoinAgreement;
+using epic::mpi::Reason;
 using epic::mpi::ThisProcess;
 
 bool EpicMpiComm::CouldTake(const EpicMpiCall& call) const {
   if (asks || ignored) return false;
-  const epic::mpi::Reason reason = Decide(call, ranks, ThisProcess().settings);
-  if (reason == epic::mpi::Reason::kEpic) return true;
+  const Reason reason = Decide(call, ranks, ThisProcess().settings);
+  if (reason == Reason::kEpic) return true;
   Leaves(call, reason);
   return false;
 }
 
-int EpicMpiComm::Leaves(const EpicMpiCall& call, epic::mpi::Reason reason) const {
+int EpicMpiComm::Leaves(const EpicMpiCall& call, Reason reason) const {
   Count(call, ranks, static_cast<int>(reason));
   return 0;
+}
+
+Reason EpicMpiComm::WhyNotRequest(const EpicMpiCall& call) const {
+  if (!HasSeveral()) return Reason::kEpic;
+  if (mpi->has_stages == 0) return Reason::kSharedHosts;
+  if (place.even == 0 && epic::mpi::HasParts(call.collective)) return Reason::kUnevenHosts;
+  return epic::mpi::WholeBytes(call, ranks) > INT_MAX ? Reason::kTooLongInStages : Reason::kEpic;
 }
 
 int EpicMpiComm::Place() {
@@ -71,7 +80,7 @@ int EpicMpiComm::AskForGroup() {
   JoinAgreement agreement(rank, ranks, reason, rank == 0 ? epic::mpi::RandomName() : "");
   const int mpi_error = Agree(&agreement);
   joined = agreement.step() == JoinAgreement::Step::kJoined;
-  if (joined) return 0;
+  if (joined) return HasSeveral() && mpi->has_stages != 0 ? ShareRefusals() : 0;
   group = nullptr;
   if (agreement.lasts()) {
     const std::lock_guard lock(ThisProcess().mutex);
@@ -84,6 +93,36 @@ int EpicMpiComm::AskForGroup() {
                        of_one_call ? "use" : "uses", agreement.reason().c_str());
   }
   return mpi_error;
+}
+
+// What the group refuses, for those that are not in it: what has been started in stages cannot be given back
+// to the MPI. Rank 0 is in it, as each host's first rank is.
+int EpicMpiComm::ShareRefusals() {
+  std::array<std::array<char, kEpicMpiOps>, kEpicMpiTypes> refuses{};
+  if (rank == 0) {
+    EpicMpiCall call{};
+    std::string text;
+    for (int type = 1; type < kEpicMpiTypes; ++type) {
+      for (int op = 1; op < kEpicMpiOps; ++op) {
+        call.collective = kEpicMpiAllreduce;
+        call.type = static_cast<EpicMpiType>(type);
+        call.op = static_cast<EpicMpiOp>(op);
+        refuses[type][op] = group->Takes(call, &text) ? 0 : 1;
+      }
+    }
+    call = {.collective = kEpicMpiBcast};
+    refuses[0][0] = group->Takes(call, &text) ? 0 : 1;
+    call.collective = kEpicMpiBarrier;
+    refuses[0][1] = group->Takes(call, &text) ? 0 : 1;
+  }
+  const int mpi_error = mpi->broadcast(mpi_comm, refuses.data(), sizeof refuses, 0);
+  if (mpi_error != 0 || group != nullptr) return mpi_error;
+  const int way = epic::mpi::WayOf("the MPI's own, the group lacks the type or the operation");
+  for (int type = 0; type < kEpicMpiTypes; ++type) {
+    for (int op = 0; op < kEpicMpiOps; ++op)
+      kinds[type][op] = {.way = way, .refused = refuses[type][op] != 0};
+  }
+  return 0;
 }
 
 int EpicMpiComm::Agree(JoinAgreement* agreement) {

@@ -60,7 +60,8 @@ struct EpicMpiComm {
   EpicMpiRequest* waiting = nullptr;  // the oldest that waits for its turn
   int pending = 0;
   bool freed = false;  // by the program, with calls under way
-  // Of the calls of a type and an operation; copies and barriers are at [0][0] and [0][1].
+  // Of the calls of a type and an operation; copies and barriers are at [0][0] and [0][1]. All are known from
+  // the begin on where this rank is not in the group.
   struct Kind {
     int way = 0;           // how the report calls it; 0: not known yet
     bool refused = false;  // by the group
@@ -69,9 +70,13 @@ struct EpicMpiComm {
 
   // Whether the call could be EPIC's; if not, it is counted.
   bool CouldTake(const EpicMpiCall& call) const;
+  // Whether there are several ranks on a host, and other hosts; known when `placed`.
+  bool HasSeveral() const { return place.group_ranks > 1 && place.group_ranks < ranks; }
   // An error of the MPI's; collective.
   int Place();
   int MakeGroup();
+  // Why a call that does not wait is the MPI's where it could be EPIC's otherwise; the same on every rank.
+  epic::mpi::Reason WhyNotRequest(const EpicMpiCall& call) const;
   // Counts a call that is the MPI's, and says so.
   int Leaves(const EpicMpiCall& call, epic::mpi::Reason reason) const;
   // `parts`: of how many ranks the call is.
@@ -92,6 +97,7 @@ struct EpicMpiComm {
  private:
   int AskForGroup();
   int Agree(epic::mpi::JoinAgreement* agreement);
+  int ShareRefusals();
   epic::mpi::JoinResult Join(const std::string& name);
   Kind KindOf(const EpicMpiCall& call);
   void EndOldest(int with_error);

@@ -27,6 +27,9 @@ struct Process {
 // Never ended: the MPI ends it (EpicMpiFinalize), or nobody does, as after exit without MPI_Finalize.
 Process& ThisProcess();
 
+// The way of a call in the report, of a rank that is not in the group.
+inline constexpr const char* kHanded = "by EPIC, handed to another rank of the host";
+
 // The number of a way in the report; any thread may ask.
 int WayOf(const std::string& text);
 

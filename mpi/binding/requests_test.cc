@@ -1,6 +1,8 @@
 // The order of a communicator's calls under way, how many there are at a time, and how they end.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -199,6 +201,57 @@ TEST_F(RequestsTest, WithSeveralRanksOnAHostOrWithoutAGroupNonblockingCallsAreTh
   EXPECT_EQ(EpicMpiTakesRequest(comm_, &sum), 0);
   comm_->asked = true;
   EXPECT_EQ(EpicMpiTakesRequest(comm_, &sum), 1);
+}
+
+// Of a front end that has such calls in stages.
+TEST_F(RequestsTest, WithSeveralRanksOnAHostCallsAreEpicsWhatTheMpiCanCountAndHostsHaveInEqualParts) {
+  EpicMpiFunctions functions = kFunctions;
+  functions.has_stages = 1;
+  comm_->mpi = &functions;
+  comm_->place = {.group_rank = 0, .group_ranks = 2, .even = 1};
+  const EpicMpiCall sum = Call(1);
+  const EpicMpiCall product = Call(1, kEpicMpiProduct);
+  EpicMpiCall parts = {.collective = kEpicMpiAllgather, .count = 1 << 29, .bytes = 1 << 29};
+  EXPECT_EQ(EpicMpiTakesRequest(comm_, &sum), 1);
+  EXPECT_EQ(EpicMpiTakesRequest(comm_, &product), 0);
+  EXPECT_EQ(EpicMpiTakesRequest(comm_, &parts), 0) << "2 GiB of four ranks";
+  --parts.bytes;
+  EXPECT_EQ(EpicMpiTakesRequest(comm_, &parts), 1);
+  comm_->place.even = 0;
+  EXPECT_EQ(EpicMpiTakesRequest(comm_, &parts), 0);
+  EXPECT_EQ(EpicMpiTakesRequest(comm_, &sum), 1);
+  comm_->mpi = &kFunctions;
+}
+
+// Rank 0 has said that the group lacks products.
+int TellOfProducts(void*, void* data, size_t bytes, int) {
+  std::array<std::array<char, kEpicMpiOps>, kEpicMpiTypes> refused{};
+  if (bytes != sizeof refused) return 0;  // of the join
+  refused[kEpicMpiInt32][kEpicMpiProduct] = 1;
+  std::memcpy(data, refused.data(), bytes);
+  return 0;
+}
+
+int BesideTheGroup(void*, EpicMpiPlace* place) {
+  *place = {.group_rank = -1, .group_ranks = 2, .even = 1};
+  return 0;
+}
+
+TEST_F(RequestsTest, ARankBesideTheGroupKnowsWhatItRefuses) {
+  EpicMpiFunctions functions = kFunctions;
+  functions.min = [](void*, int*) { return 0; };
+  functions.broadcast = TellOfProducts;
+  functions.place = BesideTheGroup;
+  functions.has_stages = 1;
+  EpicMpiComm* const beside = EpicMpiCommNew(1, 4, &functions, nullptr, nullptr);
+  const EpicMpiCall sum = Call(1);
+  const EpicMpiCall product = Call(1, kEpicMpiProduct);
+  int error = -1;
+  EXPECT_EQ(EpicMpiTakes(beside, &sum, &error), 1);
+  EXPECT_EQ(error, 0);
+  EXPECT_EQ(EpicMpiTakesRequest(beside, &sum), 1);
+  EXPECT_EQ(EpicMpiTakesRequest(beside, &product), 0);
+  EpicMpiCommFree(beside);
 }
 
 TEST_F(RequestsTest, ACommunicatorThatWasFreedGoesWithItsLastCall) {

@@ -42,6 +42,8 @@ const char* TextOf(Reason reason) {
       return "nonblocking, before the first blocking call";
     case Reason::kSharedHosts:
       return "nonblocking or persistent, with several ranks on a host";
+    case Reason::kTooLongInStages:
+      return "2 GiB or more, nonblocking or persistent, with several ranks on a host";
     case Reason::kManyPersistent:
       return "more persistent calls than a communicator has groups for";
     case Reason::kCount:

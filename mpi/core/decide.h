@@ -17,10 +17,11 @@ enum class Reason {
   kTooSmall,
   kTooLarge,
   kUnevenHosts,
-  kNoGroupYet,      // a nonblocking call, before one that could make the group
-  kSharedHosts,     // nonblocking or persistent, with several ranks on a host
-  kManyPersistent,  // persistent, and all groups that a communicator has for such are taken
-  kCount            // how many there are
+  kNoGroupYet,       // a nonblocking call, before one that could make the group
+  kSharedHosts,      // nonblocking or persistent, with several ranks on a host
+  kTooLongInStages,  // the same, for what the MPI counts in int
+  kManyPersistent,   // persistent, and all groups that a communicator has for such are taken
+  kCount             // how many there are
 };
 
 // "a type that EPIC does not reduce", for the report. Never null.

@@ -109,6 +109,12 @@ static int Tell(const EpicMpiHosts* module, void* word, int bytes) {
   return error;
 }
 
+int EpicMpiHear(EpicMpiComm* epic, const char* text) {
+  static const char prefix[] = "EPIC: ";
+  const size_t skip = strncmp(text, prefix, sizeof prefix - 1) == 0 ? sizeof prefix - 1 : 0;
+  return EpicMpiFail(epic, text + skip);
+}
+
 /* Hands the leader's word to all ranks of the host: 0, kEpicMpiFallBack, or an error, of which every rank
  * makes a code of its own with the same text. */
 static int Share(EpicMpiHosts* module, int result) {
@@ -123,28 +129,33 @@ static int Share(EpicMpiHosts* module, int result) {
   if (error != MPI_SUCCESS || result == 0 || result == kEpicMpiFallBack) return error ? error : result;
   error = Tell(module, text, sizeof text);
   if (error != MPI_SUCCESS || IsLeader(module)) return error ? error : result;
-  static const char prefix[] = "EPIC: ";
-  const size_t skip = strncmp(text, prefix, sizeof prefix - 1) == 0 ? sizeof prefix - 1 : 0;
-  return EpicMpiFail(module->epic, text + skip);
+  return EpicMpiHear(module->epic, text);
 }
+
+void EpicMpiPropose(const EpicMpiCall* call, int64_t why_not, int64_t* numbers) {
+  const int64_t what =
+      (int64_t)(((int)call->collective * kEpicMpiTypes + (int)call->type) * kEpicMpiOps + (int)call->op)
+          << 32 |
+      call->root;
+  /* Of what must not differ the least and the greatest. */
+  const int64_t own[kEpicMpiAgreed] = {why_not, what, -what, call->bytes, -call->bytes};
+  memcpy(numbers, own, sizeof own);
+}
+
+int EpicMpiAreOneCall(const int64_t* least) { return least[1] == -least[2] && least[3] == -least[4]; }
 
 /* The ranks of the host agree that all of them can make the call, and that it is the same one: a rank that
  * went away by itself would leave the others waiting. `why_not`: null if this rank can. Returns 0, or on
  * every rank the code of an error, which has ended the group. */
 static int Agree(EpicMpiHosts* module, const EpicMpiCall* call, const char* why_not) {
   char text[MPI_MAX_ERROR_STRING] = "";
-  const int64_t what =
-      (int64_t)(((int)call->collective * kEpicMpiTypes + (int)call->type) * kEpicMpiOps + (int)call->op)
-          << 32 |
-      call->root;
-  /* The least of all: who cannot, and of what must not differ the least and the greatest. */
-  int64_t least[] = {why_not == NULL ? INT64_MAX : RankIn(module->local), what, -what, call->bytes,
-                     -call->bytes};
-  int error = PMPI_Allreduce(MPI_IN_PLACE, least, 5, MPI_INT64_T, MPI_MIN, module->local);
+  int64_t least[kEpicMpiAgreed];
+  EpicMpiWaitForStages(module);
+  EpicMpiPropose(call, why_not == NULL ? INT64_MAX : RankIn(module->local), least);
+  int error = PMPI_Allreduce(MPI_IN_PLACE, least, kEpicMpiAgreed, MPI_INT64_T, MPI_MIN, module->local);
   if (error != MPI_SUCCESS) return error;
   if (least[0] == INT64_MAX) {
-    if (least[1] == -least[2] && least[3] == -least[4]) return 0;
-    return EpicMpiFail(module->epic, "mismatch: the ranks of one host have called with different arguments");
+    return EpicMpiAreOneCall(least) ? 0 : EpicMpiFail(module->epic, EPIC_MPI_MISMATCH);
   }
   if (why_not != NULL) snprintf(text, sizeof text, "%s", why_not);
   error = PMPI_Bcast(text, sizeof text, MPI_BYTE, (int)least[0], module->local);
@@ -164,8 +175,26 @@ static int AgreeWithMemory(EpicMpiHosts* module, const EpicMpiCall* call, int64_
   return error;
 }
 
-/* The whole buffer of a part's call in the order of hosts, from that of ranks, or back. */
-static void Order(const EpicMpiHosts* module, size_t part, const char* from, char* to, int by_ranks) {
+EpicMpiCall EpicMpiOfHosts(const EpicMpiHosts* module, const EpicMpiCall* call) {
+  EpicMpiCall of_hosts = *call;
+  switch (call->collective) {
+    case kEpicMpiReduce:
+    case kEpicMpiBcast:
+      of_hosts.root = module->host_of[call->root];
+      break;
+    case kEpicMpiAllgather:
+    case kEpicMpiReduceScatterBlock:
+    case kEpicMpiReduceScatter:
+      of_hosts.count *= RanksOf(module->local);
+      of_hosts.bytes *= RanksOf(module->local);
+      break;
+    default:
+      break;
+  }
+  return of_hosts;
+}
+
+void EpicMpiOrder(const EpicMpiHosts* module, size_t part, const char* from, char* to, int by_ranks) {
   const int ranks = RanksOf(module->comm);
   const size_t per_host = (size_t)RanksOf(module->local);
   for (int rank = 0; rank < ranks; ++rank) {
@@ -227,8 +256,7 @@ int EpicMpiHostsReduce(EpicMpiHosts* module, const EpicMpiCall* call, const void
   if (error != 0) return error;
   error = LocalReduce(module, call, in, sum, call->count, type, op);
   if (error == 0 && IsLeader(module)) {
-    EpicMpiCall of_hosts = *call;
-    if (!to_all) of_hosts.root = module->host_of[call->root];
+    const EpicMpiCall of_hosts = EpicMpiOfHosts(module, call);
     error = EpicMpiRun(module->epic, &of_hosts, sum, sum);
   }
   error = Share(module, error);
@@ -251,10 +279,8 @@ int EpicMpiHostsScatter(EpicMpiHosts* module, const EpicMpiCall* call, const voi
   if (error != 0) return error;
   error = LocalReduce(module, call, in, sum, call->count * RanksOf(module->comm), type, op);
   if (error == 0 && IsLeader(module)) {
-    EpicMpiCall of_hosts = *call;
-    of_hosts.count *= per_host;
-    of_hosts.bytes *= per_host;
-    Order(module, (size_t)call->bytes, sum, sum + all, 0);
+    const EpicMpiCall of_hosts = EpicMpiOfHosts(module, call);
+    EpicMpiOrder(module, (size_t)call->bytes, sum, sum + all, 0);
     error = EpicMpiRun(module->epic, &of_hosts, sum + all, sum);
   }
   error = Share(module, error);
@@ -272,8 +298,7 @@ int EpicMpiHostsBcast(EpicMpiHosts* module, const EpicMpiCall* call, char* bytes
     error = Move(module, module->local_of[call->root], bytes, 0, bytes, call->bytes);
   }
   if (error == 0 && IsLeader(module)) {
-    EpicMpiCall of_hosts = *call;
-    of_hosts.root = module->host_of[call->root];
+    const EpicMpiCall of_hosts = EpicMpiOfHosts(module, call);
     error = EpicMpiRun(module->epic, &of_hosts, bytes, bytes);
   }
   error = Share(module, error);
@@ -291,11 +316,9 @@ int EpicMpiHostsAllgather(EpicMpiHosts* module, const EpicMpiCall* call, const c
     error = Move(module, rank, in, 0, own == NULL ? NULL : own + rank * call->bytes, call->bytes);
   }
   if (error == 0 && IsLeader(module)) {
-    EpicMpiCall of_hosts = *call;
-    of_hosts.count *= per_host;
-    of_hosts.bytes *= per_host;
+    const EpicMpiCall of_hosts = EpicMpiOfHosts(module, call);
     error = EpicMpiRun(module->epic, &of_hosts, own, parts);
-    if (error == 0) Order(module, (size_t)call->bytes, parts, out, 1);
+    if (error == 0) EpicMpiOrder(module, (size_t)call->bytes, parts, out, 1);
   }
   error = Share(module, error);
   if (error == 0) error = LocalBcast(module, out, all);

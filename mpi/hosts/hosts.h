@@ -27,6 +27,9 @@ void EpicMpiLocalMade(MPI_Comm local);
 /* With what to reduce within a host what the call reduces, if the MPI's own has results that are not right.
  */
 void EpicMpiLocalKind(const EpicMpiCall* call, MPI_Datatype* type, MPI_Op* op);
+/* Waits until the communicator's calls in stages (stages.h) have ended, if there are such: a call that waits
+ * must not overtake them on any host. */
+void EpicMpiWaitForStages(const EpicMpiHosts* module);
 
 /* A new error code of a class, with this text of EPIC's; the class itself if the MPI has no room. */
 int EpicMpiErrorCode(int error_class, const char* text);
@@ -50,5 +53,20 @@ int EpicMpiHostsBarrier(EpicMpiHosts* module, const EpicMpiCall* call);
 /* In place of a call that this rank cannot make, with several ranks on a host or without: an error on all
  * ranks, whose code it returns. */
 int EpicMpiHostsFail(EpicMpiHosts* module, const EpicMpiCall* call, const char* why_not);
+
+/* What calls that wait share with those in stages.
+ *
+ * What the ranks of a host agree on is the least of all ranks' numbers: INT64_MAX of a rank that can make the
+ * call, less of one that cannot, and what must not differ. */
+enum { kEpicMpiAgreed = 5 };
+void EpicMpiPropose(const EpicMpiCall* call, int64_t why_not, int64_t* numbers);
+int EpicMpiAreOneCall(const int64_t* least);
+#define EPIC_MPI_MISMATCH "mismatch: the ranks of one host have called with different arguments"
+/* The call among hosts. */
+EpicMpiCall EpicMpiOfHosts(const EpicMpiHosts* module, const EpicMpiCall* call);
+/* The whole buffer of a part's call in the order of hosts, from that of ranks, or back. */
+void EpicMpiOrder(const EpicMpiHosts* module, size_t part, const char* from, char* to, int by_ranks);
+/* Takes up an error of the leader's, which has this text, on another rank of the host. */
+int EpicMpiHear(EpicMpiComm* epic, const char* text);
 
 #endif

@@ -93,6 +93,10 @@ int EpicMpiLeaders(const EpicMpiHosts* module, int* leaders) {
 
 void EpicMpiLocalMade(MPI_Comm local) { (void)local; }
 
+/* There are none: a rank that waits in a function of MPICH's alone would not take them on, and others may
+ * wait for it before they come to that function. */
+void EpicMpiWaitForStages(const EpicMpiHosts* module) { (void)module; }
+
 /* Runs `step` with pointers to elements that the type has. */
 #define OF_UNSIGNED(bits, is_better)                             \
   case bits / 8:                                                 \

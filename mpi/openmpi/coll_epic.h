@@ -3,7 +3,7 @@
 #ifndef EPIC_MPI_OPENMPI_COLL_EPIC_H_
 #define EPIC_MPI_OPENMPI_COLL_EPIC_H_
 
-#include "mpi/hosts/hosts.h"
+#include "mpi/hosts/stages.h"
 #include "ompi/communicator/communicator.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "ompi/mca/coll/coll.h"
@@ -36,10 +36,18 @@ typedef struct {
   COLL_EPIC_EACH(COLL_EPIC_MEMBER)
 } CollEpicOthers;
 
+/* A persistent call's line; goes with its communicator, as the call's group does. */
+typedef struct CollEpicOwnLine {
+  EpicMpiLine line;
+  struct CollEpicOwnLine* next;
+} CollEpicOwnLine;
+
 /* One for each communicator that could have a group. */
 typedef struct {
   mca_coll_base_module_t super;
   EpicMpiHosts hosts;
+  EpicMpiLine line; /* of nonblocking calls, with several ranks on a host */
+  CollEpicOwnLine* own_lines;
   unsigned long stalled; /* the last walk through the requests that found a call of ours that has not ended */
   CollEpicOthers others;
 } CollEpicModule;
@@ -71,7 +79,7 @@ EpicMpiCall CollEpicReduceScatterOf(const int* counts, const ompi_datatype_t* ty
 /* Whether what a rank gives to an Allgather is a part of its result: EPIC would read what is not there. */
 int CollEpicIsPart(const EpicMpiCall* call, size_t count, const ompi_datatype_t* type);
 #define COLL_EPIC_NO_MEMORY "no memory to pack a derived type into"
-#define COLL_EPIC_NO_PART "MPI_Allgather sends and receives parts of different sizes"
+#define COLL_EPIC_NO_PART EPIC_MPI_NO_PART
 /* This rank's part of a buffer with all ranks'. */
 void* CollEpicOwnPart(void* buffer, int count, ompi_datatype_t* type, ompi_communicator_t* comm);
 

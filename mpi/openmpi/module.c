@@ -1,8 +1,10 @@
 /* A communicator's module, and what the binding needs of Open MPI. */
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "mpi/openmpi/coll_epic.h"
 #include "ompi/proc/proc.h"
+#include "ompi/request/request.h"
 #include "opal/runtime/opal_progress.h"
 
 static int Min(void* mpi_comm, int* value) {
@@ -20,7 +22,10 @@ static int Broadcast(void* mpi_comm, void* data, size_t bytes, int root) {
 static int ErrorCode(const char* text) { return EpicMpiErrorCode(MPI_ERR_OTHER, text); }
 
 static int Place(void* mpi_comm, EpicMpiPlace* place) {
-  return EpicMpiHostsPlace(&((CollEpicModule*)mpi_comm)->hosts, place);
+  CollEpicModule* const module = mpi_comm;
+  const int error = EpicMpiHostsPlace(&module->hosts, place);
+  if (error != MPI_SUCCESS || !module->hosts.several) return error;
+  return EpicMpiLineOfComm(&module->line, &module->hosts);
 }
 
 /* The lowest rank on this rank's host. */
@@ -31,9 +36,12 @@ static int Leader(ompi_communicator_t* comm) {
   return ompi_comm_rank(comm);
 }
 
+static const CollEpicModule* ModuleOf(const EpicMpiHosts* hosts) {
+  return (const CollEpicModule*)((const char*)hosts - offsetof(CollEpicModule, hosts));
+}
+
 int EpicMpiLeaders(const EpicMpiHosts* hosts, int* leaders) {
-  const CollEpicModule* const module =
-      (const CollEpicModule*)((const char*)hosts - offsetof(CollEpicModule, hosts));
+  const CollEpicModule* const module = ModuleOf(hosts);
   const int leader = Leader(hosts->comm);
   return module->others.allgather(&leader, 1, MPI_INT, leaders, 1, MPI_INT, hosts->comm,
                                   module->others.allgather_module);
@@ -51,8 +59,29 @@ void EpicMpiLocalKind(const EpicMpiCall* call, MPI_Datatype* type, MPI_Op* op) {
   if (call->type == kEpicMpiUint64) *type = MPI_UINT64_T;
 }
 
-static const EpicMpiFunctions functions = {
-    .min = Min, .broadcast = Broadcast, .progress = opal_progress, .error_code = ErrorCode, .place = Place};
+void EpicMpiWaitForStages(const EpicMpiHosts* hosts) { EpicMpiLineWait(&ModuleOf(hosts)->line); }
+
+void EpicMpiMakeProgress(void) {
+  EpicMpiProgressStages();
+  opal_progress();
+}
+
+/* MPI_Test would make progress for one that has not ended, and call an error handler. */
+int EpicMpiHasEnded(MPI_Request* request, int* error) {
+  int flag;
+  if (!REQUEST_COMPLETE(*request)) return 0;
+  *error = ompi_request_test(request, &flag, MPI_STATUS_IGNORE);
+  if (*error != MPI_SUCCESS) (void)ompi_request_free(request);
+  *request = MPI_REQUEST_NULL;
+  return 1;
+}
+
+static const EpicMpiFunctions functions = {.min = Min,
+                                           .broadcast = Broadcast,
+                                           .progress = opal_progress,
+                                           .error_code = ErrorCode,
+                                           .place = Place,
+                                           .has_stages = 1};
 
 static int Enable(mca_coll_base_module_t* base, ompi_communicator_t* comm) {
   CollEpicModule* const module = (CollEpicModule*)base;
@@ -72,12 +101,23 @@ static int Enable(mca_coll_base_module_t* base, ompi_communicator_t* comm) {
 
 static void Construct(CollEpicModule* module) {
   memset(&module->hosts, 0, sizeof module->hosts);
+  module->line = (EpicMpiLine){.up = MPI_COMM_NULL, .down = MPI_COMM_NULL};
+  module->own_lines = NULL;
   module->stalled = 0;
   memset(&module->others, 0, sizeof module->others);
 }
 
+static void FreeComm(MPI_Comm* comm) { (void)ompi_comm_free(comm); }
+
 static void Destruct(CollEpicModule* module) {
   if (module->hosts.epic != NULL) EpicMpiCommFree(module->hosts.epic);
+  EpicMpiLineEnd(&module->line, FreeComm);
+  while (module->own_lines != NULL) {
+    CollEpicOwnLine* const own = module->own_lines;
+    module->own_lines = own->next;
+    EpicMpiLineEnd(&own->line, FreeComm);
+    free(own);
+  }
   if (module->hosts.several) ompi_comm_free(&module->hosts.local);
   EpicMpiHostsFree(&module->hosts);
 #define RELEASE(name) \

@@ -1,4 +1,6 @@
 /* The collectives that do not wait, nonblocking and persistent: described here, under way in requests.c. */
+#include <stdlib.h>
+
 #include "mpi/openmpi/requests.h"
 
 /* A call of EPIC's with its buffers; where `in` is `out`, it is in place. */
@@ -43,18 +45,42 @@ static int MayBeTheMpisOwn(const EpicMpiCall* call) {
   return call->collective == kEpicMpiBcast || (reduces && call->count == 1);
 }
 
+/* With several ranks on a host, of a call for which there is not even a request: the host's other ranks hear
+ * of it in this function only. */
+static void TellHost(CollEpicModule* module, const EpicMpiCall* call) {
+  EpicMpiStaged staged;
+  int error;
+  EpicMpiStageCall(&module->line, call, NULL, NULL, kEpicMpiNoMemory, &staged);
+  while (!EpicMpiStagedHasEnded(&staged, &error)) EpicMpiMakeProgress();
+}
+
 /* Starts a nonblocking call: 0 with the request, an MPI error code, or kEpicMpiFallBack. */
 static int Begin(const Described* it, ompi_request_t** out, mca_coll_base_module_t* base) {
   CollEpicModule* const module = (CollEpicModule*)base;
   if (MayBeTheMpisOwn(&it->call) || !EpicMpiTakesRequest(module->hosts.epic, &it->call))
     return kEpicMpiFallBack;
   CollEpicRequest* const request = CollEpicRequestNew(module, &it->call, NULL, it->in, it->out);
+  if (request == NULL && module->hosts.several) TellHost(module, &it->call);
   if (request == NULL) return MPI_ERR_NO_MEM;
+  if (module->hosts.several) request->line = &module->line;
   const int error = CollEpicRequestStart(request);
   if (error != MPI_SUCCESS)
     CollEpicRequestDrop(request);
   else
     *out = &request->super.super;
+  return error;
+}
+
+/* A persistent call's line; waits for the ranks of the host. */
+static int OwnLine(CollEpicModule* module, EpicMpiComm* epic, EpicMpiLine** line) {
+  CollEpicOwnLine* const own = malloc(sizeof *own);
+  if (own == NULL) return MPI_ERR_NO_MEM;
+  /* What duplicates a communicator is a collective among those of calls before it. */
+  EpicMpiLineWait(&module->line);
+  const int error = EpicMpiLineOfPersistent(&own->line, &module->hosts, epic);
+  own->next = module->own_lines;
+  module->own_lines = own;
+  *line = &own->line;
   return error;
 }
 
@@ -64,8 +90,11 @@ static int Make(const Described* it, ompi_request_t** out, mca_coll_base_module_
   int error;
   EpicMpiComm* const own = EpicMpiCommOfPersistent(module->hosts.epic, &it->call, &error);
   if (own == NULL) return error != 0 ? error : kEpicMpiFallBack;
+  EpicMpiLine* line = NULL;
+  if (module->hosts.several && (error = OwnLine(module, own, &line)) != MPI_SUCCESS) return error;
   CollEpicRequest* const request = CollEpicRequestNew(module, &it->call, own, it->in, it->out);
   if (request == NULL) return MPI_ERR_NO_MEM;
+  request->line = line;
   *out = &request->super.super;
   return MPI_SUCCESS;
 }

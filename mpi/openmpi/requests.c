@@ -34,7 +34,7 @@ static int Pack(CollEpicRequest* request) {
     case kEpicMpiReduceScatterBlock:
     case kEpicMpiReduceScatter:
       /* In place MPI has the result at the buffer's begin, EPIC at this rank's part. */
-      if (in->buffer != out->buffer) return 1;
+      if (in->buffer != out->buffer || request->line != NULL) return 1;
       request->recv.bytes = request->recv.memory = malloc((size_t)request->call.bytes);
       return request->recv.memory != NULL;
     default:
@@ -56,6 +56,11 @@ static void FreeBytes(CollEpicRequest* request) {
   request->send.memory = request->recv.memory = NULL;
 }
 
+static int HasEnded(CollEpicRequest* request) {
+  if (request->line != NULL) return EpicMpiStagedHasEnded(&request->staged, &request->error);
+  return request->under_way == NULL || EpicMpiTest(request->under_way, &request->error);
+}
+
 /* Takes requests that have ended out of the list, and returns them as one. */
 static CollEpicRequest* TakeEnded(void) {
   static unsigned long walk;
@@ -69,8 +74,7 @@ static CollEpicRequest* TakeEnded(void) {
     /* A communicator's calls end in order. */
     unsigned long* const stalled =
         request->super.super.req_persistent ? &request->stalled : &request->module->stalled;
-    if (*stalled != walk &&
-        (request->under_way == NULL || EpicMpiTest(request->under_way, &request->error))) {
+    if (*stalled != walk && HasEnded(request)) {
       *(before == NULL ? &oldest : &before->next) = next;
       if (newest == request) newest = before;
       request->next = NULL;
@@ -90,6 +94,8 @@ static void Complete(CollEpicRequest* request) {
     EpicMpiRequestFree(request->under_way);
     request->under_way = NULL;
     if (request->error == 0) request->error = Unpack(request);
+  } else if (request->line != NULL && request->error == 0) {
+    request->error = Unpack(request);
   }
   FreeBytes(request);
   super->req_status.MPI_ERROR = request->error;
@@ -98,6 +104,7 @@ static void Complete(CollEpicRequest* request) {
 
 static int Progress(void) {
   int completed = 0;
+  EpicMpiProgressStages();
   if (oldest == NULL || opal_mutex_trylock(&lock) != 0) return 0;
   CollEpicRequest* request = TakeEnded();
   opal_mutex_unlock(&lock);
@@ -118,6 +125,22 @@ static void Append(CollEpicRequest* request) {
   opal_mutex_unlock(&lock);
 }
 
+static int GivesItsPart(const CollEpicRequest* request) {
+  return request->call.collective != kEpicMpiAllgather ||
+         CollEpicIsPart(&request->call, request->in.count, request->in.type);
+}
+
+static void StartInStages(CollEpicRequest* request) {
+  EpicMpiWhyNot why_not = kEpicMpiCan;
+  if (!GivesItsPart(request))
+    why_not = kEpicMpiNoPart;
+  else if (!Pack(request))
+    why_not = kEpicMpiNoMemory;
+  EpicMpiStageCall(request->line, &request->call, request->send.bytes, request->recv.bytes, why_not,
+                   &request->staged);
+  Append(request);
+}
+
 int CollEpicRequestStart(CollEpicRequest* request) {
   ompi_request_t* const super = &request->super.super;
   super->req_status.MPI_ERROR = MPI_SUCCESS;
@@ -125,8 +148,11 @@ int CollEpicRequestStart(CollEpicRequest* request) {
   super->req_state = OMPI_REQUEST_ACTIVE;
   request->error = 0;
   request->under_way = NULL;
-  if (request->call.collective == kEpicMpiAllgather &&
-      !CollEpicIsPart(&request->call, request->in.count, request->in.type)) {
+  if (request->line != NULL) {
+    StartInStages(request);
+    return MPI_SUCCESS;
+  }
+  if (!GivesItsPart(request)) {
     request->error = EpicMpiFail(request->epic, COLL_EPIC_NO_PART);
   } else if (!Pack(request)) {
     request->error = EpicMpiFail(request->epic, COLL_EPIC_NO_MEMORY);
@@ -225,6 +251,7 @@ CollEpicRequest* CollEpicRequestNew(CollEpicModule* module, const EpicMpiCall* c
   request->unpacks_out = !request->packs_in;
   request->send = request->recv = (CollEpicBytes){0};
   request->under_way = NULL;
+  request->line = NULL;
   request->stalled = 0;
   return request;
 }

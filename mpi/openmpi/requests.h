@@ -25,6 +25,8 @@ typedef struct CollEpicRequest {
   int packs_in, unpacks_out;
   CollEpicBytes send, recv;  /* what EPIC has of them, while the call is under way */
   EpicMpiRequest* under_way; /* null, with `error`: the call could not be started */
+  EpicMpiLine* line;    /* with several ranks on a host, by whoever has asked for the request: else null */
+  EpicMpiStaged staged; /* of that line, in place of `under_way`; it is always started */
   int error;
   unsigned long stalled; /* of a persistent call: as the module's */
   struct CollEpicRequest* next;

@@ -163,6 +163,20 @@ static void differs(void) {
   MPI_Comm_free(&copy);
 }
 
+/* The same of calls that do not wait. */
+static void differs_later(void) {
+  int in[3] = {rank, rank, rank}, out[3];
+  MPI_Request request;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sum(MPI_COMM_WORLD);
+  for (int i = 0; i < 2; ++i) {
+    int error =
+        MPI_Iallreduce(in, out, rank == size - 1 ? 3 : 2, MPI_UNSIGNED, MPI_SUM, MPI_COMM_WORLD, &request);
+    if (error == MPI_SUCCESS) error = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    is_epics("another count", error, "mismatch: ");
+  }
+}
+
 /* Without MPI_Finalize: rank 1 while the others wait for it. */
 static void one_exits(void) {
   sum(MPI_COMM_WORLD);
@@ -179,11 +193,17 @@ static void all_exit(void) {
 static const struct {
   const char* name;
   void (*play)(void);
-} scenes[] = {{"fleeting", fleeting},       {"freed early", freed_early},
-              {"children", children},       {"lost", lost},
-              {"deadline", deadline},       {"parts", parts},
-              {"parts later", parts_later}, {"differs", differs},
-              {"one exits", one_exits},     {"all exit", all_exit}};
+} scenes[] = {{"fleeting", fleeting},
+              {"freed early", freed_early},
+              {"children", children},
+              {"lost", lost},
+              {"deadline", deadline},
+              {"parts", parts},
+              {"parts later", parts_later},
+              {"differs", differs},
+              {"differs later", differs_later},
+              {"one exits", one_exits},
+              {"all exit", all_exit}};
 
 int main(int argc, char** argv) {
   int wrong = 2;

@@ -68,6 +68,12 @@ def test_a_nonblocking_one_too(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.parametrize("scene", ["parts later", "differs later"])
+def test_nonblocking_calls_that_a_rank_beside_the_group_makes_otherwise(bed, openmpi, scene):
+    openmpi("ends", scene, per_host=2).assert_right(8)
+    bed.wait_clean()
+
+
 def test_a_call_that_a_rank_beside_the_group_cannot_make_is_an_error_on_every_rank(bed, mpirun):
     mpirun("ends", "parts", per_host=2).assert_right(8)
     bed.wait_clean()

@@ -1,11 +1,13 @@
 """Nonblocking and persistent calls of unchanged programs of Open MPI and of MPICH, as requests of the MPI beside others."""
 
+import epic_ranks
 import pytest
 
 SWITCHES = "by EPIC, through the switches"
 BEFORE = "the MPI's own, nonblocking, before the first blocking call"
 MANY = "the MPI's own, more persistent calls than a communicator has groups for"
 SHARED = "the MPI's own, nonblocking or persistent, with several ranks on a host"
+UNEVEN = "the MPI's own, hosts with different numbers of ranks"
 FUNCTIONS = ("Allreduce", "Reduce", "Reduce_scatter_block", "Reduce_scatter", "Bcast", "Allgather", "Barrier")
 
 
@@ -33,15 +35,58 @@ def test_every_collective_in_every_way_of_waiting(bed, mpirun):
     bed.wait_clean()
 
 
-def test_several_ranks_on_a_host_are_the_mpis(bed, mpirun):
-    done = mpirun(*mpirun.OWN_REQUESTS, per_host=2)
+def test_several_ranks_on_a_host_are_mpichs(bed, mpich):
+    done = mpich(*mpich.OWN_REQUESTS, per_host=2)
     done.assert_right(8)
     report = done.report()
-    # Persistent ones, too, of which Allreduce has more.
-    others = 2 if "persistent" in mpirun.OWN_REQUESTS else 0
-    assert all(report[(f"MPI_{function}", SHARED)][0] == 16 + others for function in FUNCTIONS[1:]), done.output
-    assert report[("MPI_Allreduce", SHARED)][0] == 16 + others * 5 / 2, done.output
+    assert all(report[(f"MPI_{function}", SHARED)][0] == 16 for function in FUNCTIONS), done.output
     assert report[("MPI_Barrier", SWITCHES)][0] == 1 and done.said() == [], done.output
+    bed.wait_clean()
+
+
+def summed(bed):
+    """Contributions that each switch has summed so far."""
+    return [epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches]
+
+
+def test_several_ranks_on_a_host_of_open_mpi_in_every_way_of_waiting(bed, openmpi):
+    """As with one on each: also where a communicator is freed before its persistent call begins."""
+    before = summed(bed)
+    done = openmpi("requests", per_host=2)
+    done.assert_right(8)
+    assert all(after > first + 1000 for first, after in zip(before, summed(bed))), (before, summed(bed))
+    report = done.report()
+    for function in FUNCTIONS:
+        assert report[(f"MPI_{function}", BEFORE)][0] == 16, done.output
+        extra = {"Allreduce": 6, "Barrier": 2}.get(function, 0)
+        assert by_epic(report, f"MPI_{function}") == 32 + extra, done.output
+        assert report[(f"MPI_{function}", SWITCHES)][0] >= 24, done.output
+    assert report[("MPI_Allreduce", MANY)][0] == 2, done.output
+    assert done.said() == []
+    bed.wait_clean()
+
+
+def test_hosts_with_different_numbers_of_ranks(bed, openmpi):
+    """What has a part for each rank is the MPI's then."""
+    done = openmpi("requests", "nonblocking", per_host=2, ranks=7)
+    done.assert_right(7)
+    report = done.report()
+    for function in ("Allreduce", "Reduce", "Bcast"):
+        assert report[(f"MPI_{function}", SWITCHES)][0] == 16, done.output
+    for function in ("Allgather", "Reduce_scatter", "Reduce_scatter_block"):
+        assert report[(f"MPI_{function}", UNEVEN)][0] == 16, done.output
+    bed.wait_clean()
+
+
+@pytest.mark.parametrize("scene, function, calls", [("outstanding", "Allreduce", 1500), ("freed", "Allreduce", 101),
+                                                     ("disconnected", "Allreduce", 101),
+                                                     ("vector", "Bcast", 12), ("threads", "Allreduce", 3 * 350)])
+def test_a_trap_with_two_ranks_on_each_of_two_hosts(bed, openmpi, scene, function, calls):
+    """Calls that wait for their turn, waited for with Testsome, Waitany and Waitall beside messages; whose communicator has
+    been freed or left; of other layouts; beside calls that wait, of several threads."""
+    done = openmpi("traps", scene, per_host=2, ranks=4)
+    done.assert_right()
+    assert done.report()[(f"MPI_{function}", SWITCHES)][0] == calls, done.output
     bed.wait_clean()
 
 
@@ -125,6 +170,16 @@ def test_a_switch_that_dies_in_the_middle_of_a_call_is_an_error_on_every_rank(be
     bed.revive("leaf1.engine", killed[0])
     bed.wait_for_switch("leaf1")
     done.assert_right()
+    bed.wait_clean()
+
+
+def test_that_with_two_ranks_on_each_host(bed, openmpi):
+    killed = []
+    done = openmpi("traps", "broken", per_host=2,
+                   at_line=("under way", lambda: killed.append(bed.kill("leaf1.engine"))))
+    bed.revive("leaf1.engine", killed[0])
+    bed.wait_for_switch("leaf1")
+    done.assert_right(8)
     bed.wait_clean()
 
 
