@@ -86,10 +86,10 @@ def test_an_abort_ends_the_calls_of_all_ranks_at_once(bed):
     bed.wait_clean()
 
 
-def results_of(bed, *options):
+def results_of(bed, *options, calls=2, timeout_s=harness.END_S):
     """What epic-perf tells of its rows, and what rank 0 wrote beside it."""
-    ranks = bed.perf("-n", "2", "-w", "0", "--json", *options)
-    harness.assert_all_right(ranks)
+    ranks = bed.perf("-n", calls, "-w", "0", "--json", *options, timeout_s=timeout_s)
+    harness.assert_all_right(ranks, timeout_s)
     text = ranks[0].output
     return json.loads(text[text.index("{\n"):text.rindex("}") + 1])["results"], text[:text.index("{\n")], ranks[1].output
 
@@ -113,6 +113,17 @@ def test_the_way_is_in_every_row_and_the_reason_in_one_line_of_rank_0(bed):
     rows, said, _ = results_of(bed, "-b", "4K", "-e", "4K", "--path", "hosts")
     assert [row["path"] for row in rows] == ["hosts"] and "hosts:" not in said
     bed.wait_clean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["network", "hosts"])
+def test_a_call_longer_than_an_invocation_may_be(bed, path):
+    """More than 1 GiB, so that the network makes it in two slices; between the hosts slices are shorter anyway. epic-perf
+    looks at every element."""
+    rows, _, _ = results_of(bed, "-b", "1100M", "-e", "1100M", "-d", "int32", "--path", path, calls=1, timeout_s=1200)
+    print(f"\n{path}: {rows}")
+    assert [row["path"] for row in rows] == [path] and rows[0]["size"] > 1 << 30, rows
+    assert rows[0]["out_of_place"]["wrong"] == rows[0]["in_place"]["wrong"] == 0, rows
 
 
 def test_without_a_manager_a_group_of_one_copies(bed):
