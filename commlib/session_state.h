@@ -42,8 +42,8 @@ struct JoinedInfo {
   uint32_t start_messages = 0;   // the send window to begin with, at most W; 0: W, and no other is tried
   uint32_t inline_bytes = 0;     // most data of a call that travel in its control message
   // Most data of an invocation in the network, all parts together: a longer call is made in slices. All ranks
-  // have the same; the manager does not choose it. At least what fits into a rank's bounce buffer, since calls
-  // that travel there are not cut.
+  // have the same; the manager does not choose it. At least what fits into a rank's bounce buffer, since
+  // calls that travel there are not cut.
   uint64_t invocation_bytes = kMaxBytes;
   GroupAbilities abilities;  // of its switches
 };
