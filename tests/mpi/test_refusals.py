@@ -1,28 +1,28 @@
 """Groups that a program is refused: every rank uses the MPI then, and hears why from the rank that knows."""
 
-import contextlib
-
 import harness
 import launcher
 PRELOAD = harness.BUILD / "mpi" / "lib" / "libepic_mpi.so"
 UNLOCKED = harness.BUILD / "tests" / "mpi" / "libmpi_unlocked.so"
 
 
-@contextlib.contextmanager
-def without_leaf1(bed):
-    """While leaf1 has no engine; the command line is that of the one that it gets afterwards."""
+def kill_leaf1(bed):
+    """Its engine, which the manager has noticed; returns the command line."""
     engine = bed.kill("leaf1.engine")
-    try:
-        yield engine
-    finally:
-        bed.revive("leaf1.engine", engine)
-        bed.wait_for_switch("leaf1")
+    bed.wait_for_switch("leaf1", "engine down")
+    return engine
+
+
+def revive_leaf1(bed, engine):
+    bed.revive("leaf1.engine", engine)
+    bed.wait_for_switch("leaf1")
 
 
 def test_no_tree_where_only_the_switches_would_do(bed, mpirun):
     """Every rank comes, and is told at once."""
-    with without_leaf1(bed):
-        done = mpirun("traps", "usual", env={"EPIC_PATH": "network"})
+    engine = kill_leaf1(bed)
+    done = mpirun("traps", "usual", env={"EPIC_PATH": "network"})
+    revive_leaf1(bed, engine)
     done.assert_right()
     assert len(done.said()) == 1 and "rank 0: no tree: " in done.said()[0], done.output
     assert done.report() == {("MPI_Allreduce", "the MPI's own, no group: " + done.said()[0].split(" collectives: ")[1]): (10, 40)}
@@ -31,13 +31,13 @@ def test_no_tree_where_only_the_switches_would_do(bed, mpirun):
 
 def test_a_switch_without_memory_refuses_each_communicator(bed, mpirun):
     """Every rank is told at once."""
-    with without_leaf1(bed) as engine:
-        small = [*engine]
-        small[small.index("--sram") + 1] = "1M"
-        bed.revive("leaf1.engine", small)
-        bed.wait_for_switch("leaf1")
-        done = mpirun("ends", "fleeting", env={"EPIC_PATH": "network"})
-        bed.kill("leaf1.engine")
+    engine = kill_leaf1(bed)
+    small = [*engine]
+    small[small.index("--sram") + 1] = "1M"
+    revive_leaf1(bed, small)
+    done = mpirun("ends", "fleeting", env={"EPIC_PATH": "network"})
+    kill_leaf1(bed)
+    revive_leaf1(bed, engine)
     done.assert_right()
     assert len(done.said()) == 20, done.output
     assert all("rank 0: no resource: " in line for line in done.said()), done.output
