@@ -2,8 +2,8 @@
  * compares each element of each result with what the MPI itself makes of all ranks' inputs
  * (MPI_Reduce_local). An ordinary MPI program: it knows nothing of EPIC. Exit status 0: all was right.
  *
- * With the argument "own" the MPI makes nonblocking and persistent calls, and the least and the most of
- * unsigned numbers are left out of them: both MPIs compare some as signed ones. */
+ * With the argument "own" the MPI makes nonblocking and persistent calls, or what of them is within a host,
+ * and the least and the most of unsigned numbers are left out of them: both MPIs compare some as signed. */
 /* clang-format off */
 #include <mpi.h>
 #ifdef OPEN_MPI

@@ -111,6 +111,8 @@ def test_a_fortran_program_with_two_ranks_on_each_host(bed, mpirun, program):
     done = mpirun(*program, per_host=2)
     done.assert_right(8)
     assert SWITCHES in ways(done) and all(after > first for first, after in zip(before, summed(bed))), done.output
+    if program[0] == "forms" and mpirun.PROGRAMS_OF == "mpi":  # blocking, nonblocking, and persistent; MPICH's are the first alone
+        assert {key: calls for key, (calls, _) in done.report().items()} == {(f"MPI_{f}", SWITCHES): 3 for f in FUNCTIONS}, done.output
     bed.wait_clean()
 
 
