@@ -11,18 +11,6 @@
 
 enum { kTag = 1, kWordTag = 2 };
 
-static int RankIn(MPI_Comm comm) {
-  int rank;
-  PMPI_Comm_rank(comm, &rank);
-  return rank;
-}
-
-static int RanksOf(MPI_Comm comm) {
-  int ranks;
-  PMPI_Comm_size(comm, &ranks);
-  return ranks;
-}
-
 int EpicMpiErrorCode(int error_class, const char* text) {
   char cut[MPI_MAX_ERROR_STRING];
   int code;
@@ -34,13 +22,13 @@ int EpicMpiErrorCode(int error_class, const char* text) {
   return code;
 }
 
-static int IsLeader(const EpicMpiHosts* module) { return RankIn(module->local) == 0; }
-static int Host(const EpicMpiHosts* module) { return module->host_of[RankIn(module->comm)]; }
+static int IsLeader(const EpicMpiHosts* module) { return EpicMpiRankIn(module->local) == 0; }
+static int Host(const EpicMpiHosts* module) { return module->host_of[EpicMpiRankIn(module->comm)]; }
 
 /* From each rank's leader: hosts in the order of their leaders. Returns how many; `even` as EpicMpiPlace has
  * it. */
 static int Number(EpicMpiHosts* module, const int* leaders, int* even) {
-  const int ranks = RanksOf(module->comm);
+  const int ranks = EpicMpiRanksOf(module->comm);
   int hosts = 0;
   int most = 0;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -56,8 +44,8 @@ static int Number(EpicMpiHosts* module, const int* leaders, int* even) {
 
 int EpicMpiHostsPlace(void* of, EpicMpiPlace* place) {
   EpicMpiHosts* const module = of;
-  const int ranks = RanksOf(module->comm);
-  const int rank = RankIn(module->comm);
+  const int ranks = EpicMpiRanksOf(module->comm);
+  const int rank = EpicMpiRankIn(module->comm);
   *place = (EpicMpiPlace){.group_rank = -1, .group_ranks = 1, .even = 1};
   int* const leaders = malloc((size_t)ranks * sizeof(int));
   module->host_of = malloc((size_t)ranks * sizeof(int));
@@ -103,7 +91,7 @@ static int Hear(const EpicMpiHosts* module, void* word, int bytes) {
 static int Tell(const EpicMpiHosts* module, void* word, int bytes) {
   int error = MPI_SUCCESS;
   if (!IsLeader(module)) return Hear(module, word, bytes);
-  for (int rank = 1; error == MPI_SUCCESS && rank < RanksOf(module->local); ++rank) {
+  for (int rank = 1; error == MPI_SUCCESS && rank < EpicMpiRanksOf(module->local); ++rank) {
     error = PMPI_Send(word, bytes, MPI_BYTE, rank, kWordTag, module->local);
   }
   return error;
@@ -151,7 +139,7 @@ static int Agree(EpicMpiHosts* module, const EpicMpiCall* call, const char* why_
   char text[MPI_MAX_ERROR_STRING] = "";
   int64_t least[kEpicMpiAgreed];
   EpicMpiWaitForStages(module);
-  EpicMpiPropose(call, why_not == NULL ? INT64_MAX : RankIn(module->local), least);
+  EpicMpiPropose(call, why_not == NULL ? INT64_MAX : EpicMpiRankIn(module->local), least);
   int error = PMPI_Allreduce(MPI_IN_PLACE, least, kEpicMpiAgreed, MPI_INT64_T, MPI_MIN, module->local);
   if (error != MPI_SUCCESS) return error;
   if (least[0] == INT64_MAX) {
@@ -185,8 +173,8 @@ EpicMpiCall EpicMpiOfHosts(const EpicMpiHosts* module, const EpicMpiCall* call) 
     case kEpicMpiAllgather:
     case kEpicMpiReduceScatterBlock:
     case kEpicMpiReduceScatter:
-      of_hosts.count *= RanksOf(module->local);
-      of_hosts.bytes *= RanksOf(module->local);
+      of_hosts.count *= EpicMpiRanksOf(module->local);
+      of_hosts.bytes *= EpicMpiRanksOf(module->local);
       break;
     default:
       break;
@@ -195,8 +183,8 @@ EpicMpiCall EpicMpiOfHosts(const EpicMpiHosts* module, const EpicMpiCall* call) 
 }
 
 void EpicMpiOrder(const EpicMpiHosts* module, size_t part, const char* from, char* to, int by_ranks) {
-  const int ranks = RanksOf(module->comm);
-  const size_t per_host = (size_t)RanksOf(module->local);
+  const int ranks = EpicMpiRanksOf(module->comm);
+  const size_t per_host = (size_t)EpicMpiRanksOf(module->local);
   for (int rank = 0; rank < ranks; ++rank) {
     const size_t at = ((size_t)module->host_of[rank] * per_host + (size_t)module->local_of[rank]) * part;
     memcpy(to + (by_ranks ? (size_t)rank * part : at), from + (by_ranks ? at : (size_t)rank * part), part);
@@ -218,7 +206,7 @@ static int LocalBcast(const EpicMpiHosts* module, char* bytes, int64_t count) {
 /* The same from one rank of the host to another, which may be itself; the others do nothing. */
 static int Move(const EpicMpiHosts* module, int sender, const char* from, int receiver, char* to,
                 int64_t count) {
-  const int rank = RankIn(module->local);
+  const int rank = EpicMpiRankIn(module->local);
   int error = MPI_SUCCESS;
   if (sender == receiver) {
     if (rank == sender && from != to) memcpy(to, from, (size_t)count);
@@ -272,12 +260,12 @@ int EpicMpiHostsReduce(EpicMpiHosts* module, const EpicMpiCall* call, const void
 
 int EpicMpiHostsScatter(EpicMpiHosts* module, const EpicMpiCall* call, const void* in, void* out,
                         MPI_Datatype type, MPI_Op op) {
-  const int per_host = RanksOf(module->local);
-  const int64_t all = call->bytes * RanksOf(module->comm);
+  const int per_host = EpicMpiRanksOf(module->local);
+  const int64_t all = call->bytes * EpicMpiRanksOf(module->comm);
   char* sum;
   int error = AgreeWithMemory(module, call, 2 * all, &sum);
   if (error != 0) return error;
-  error = LocalReduce(module, call, in, sum, call->count * RanksOf(module->comm), type, op);
+  error = LocalReduce(module, call, in, sum, call->count * EpicMpiRanksOf(module->comm), type, op);
   if (error == 0 && IsLeader(module)) {
     const EpicMpiCall of_hosts = EpicMpiOfHosts(module, call);
     EpicMpiOrder(module, (size_t)call->bytes, sum, sum + all, 0);
@@ -306,8 +294,8 @@ int EpicMpiHostsBcast(EpicMpiHosts* module, const EpicMpiCall* call, char* bytes
 }
 
 int EpicMpiHostsAllgather(EpicMpiHosts* module, const EpicMpiCall* call, const char* in, char* out) {
-  const int per_host = RanksOf(module->local);
-  const int64_t all = call->bytes * RanksOf(module->comm);
+  const int per_host = EpicMpiRanksOf(module->local);
+  const int64_t all = call->bytes * EpicMpiRanksOf(module->comm);
   char* parts;
   int error = AgreeWithMemory(module, call, all + call->bytes * per_host, &parts);
   if (error != 0) return error;

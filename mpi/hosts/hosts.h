@@ -18,6 +18,18 @@ typedef struct {
   int* local_of;  /* each rank's number in the communicator of its host */
 } EpicMpiHosts;
 
+static inline int EpicMpiRankIn(MPI_Comm comm) {
+  int rank;
+  PMPI_Comm_rank(comm, &rank);
+  return rank;
+}
+
+static inline int EpicMpiRanksOf(MPI_Comm comm) {
+  int ranks;
+  PMPI_Comm_size(comm, &ranks);
+  return ranks;
+}
+
 /* What a front end has to say.
  *
  * For every rank of the communicator the lowest one on its host. Collective; 0 or an error of the MPI's. */

@@ -26,26 +26,14 @@ static const MPI_Datatype types[kEpicMpiTypes] = {MPI_DATATYPE_NULL, MPI_FLOAT, 
 static const MPI_Op ops[kEpicMpiOps] = {MPI_OP_NULL, MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX,
                                         MPI_BAND,    MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR};
 
-static int RankIn(MPI_Comm comm) {
-  int rank;
-  PMPI_Comm_rank(comm, &rank);
-  return rank;
-}
-
-static int RanksOf(MPI_Comm comm) {
-  int ranks;
-  PMPI_Comm_size(comm, &ranks);
-  return ranks;
-}
-
 static EpicMpiHosts* HostsOf(const Call* call) { return call->line->hosts; }
-static int IsLeader(const Call* call) { return RankIn(HostsOf(call)->local) == 0; }
+static int IsLeader(const Call* call) { return EpicMpiRankIn(HostsOf(call)->local) == 0; }
 
 /* The root's number on this host; -1: it is on another one. */
 static int RootHere(const Call* call) {
   const EpicMpiHosts* const hosts = HostsOf(call);
   const int root = call->call.root;
-  return hosts->host_of[root] == hosts->host_of[RankIn(hosts->comm)] ? hosts->local_of[root] : -1;
+  return hosts->host_of[root] == hosts->host_of[EpicMpiRankIn(hosts->comm)] ? hosts->local_of[root] : -1;
 }
 
 static int IsScatter(const Call* call) {
@@ -56,10 +44,10 @@ static int IsScatter(const Call* call) {
 /* The bytes of all ranks' parts, and of those of this host's. The binding takes no call of which an int does
  * not have them. */
 static size_t All(const Call* call) {
-  return (size_t)call->call.bytes * (size_t)RanksOf(HostsOf(call)->comm);
+  return (size_t)call->call.bytes * (size_t)EpicMpiRanksOf(HostsOf(call)->comm);
 }
 static size_t OfHost(const Call* call) {
-  return (size_t)call->call.bytes * (size_t)RanksOf(HostsOf(call)->local);
+  return (size_t)call->call.bytes * (size_t)EpicMpiRanksOf(HostsOf(call)->local);
 }
 
 /* What the leader needs beside the program's buffers. */
@@ -126,7 +114,7 @@ static void GoUp(Call* call) {
   switch (it->collective) {
     case kEpicMpiBcast:
       if (sender <= 0) return; /* of another host, or the leader */
-      if (RankIn(comm) == sender)
+      if (EpicMpiRankIn(comm) == sender)
         Started(call, request, PMPI_Isend(call->out, bytes, MPI_BYTE, 0, kUpTag, comm, request));
       else if (IsLeader(call))
         Started(call, request, PMPI_Irecv(call->out, bytes, MPI_BYTE, sender, kUpTag, comm, request));
@@ -139,7 +127,7 @@ static void GoUp(Call* call) {
     case kEpicMpiBarrier:
       return;
     default: {
-      const int count = (int)it->count * (IsScatter(call) ? RanksOf(HostsOf(call)->comm) : 1);
+      const int count = (int)it->count * (IsScatter(call) ? EpicMpiRanksOf(HostsOf(call)->comm) : 1);
       Started(call, request,
               PMPI_Ireduce(call->in, call->memory, count, types[it->type], ops[it->op], 0, comm, request));
     }
@@ -179,7 +167,7 @@ static void GiveToRoot(Call* call) {
   if (root <= 0) return;
   if (IsLeader(call))
     Started(call, request, PMPI_Isend(call->memory, bytes, MPI_BYTE, root, kDownTag, comm, request));
-  else if (RankIn(comm) == root)
+  else if (EpicMpiRankIn(comm) == root)
     Started(call, request, PMPI_Irecv(call->out, bytes, MPI_BYTE, 0, kDownTag, comm, request));
 }
 
