@@ -190,31 +190,23 @@ static void all_exit(void) {
   exit(tell_checks(rank));
 }
 
-static const struct {
-  const char* name;
-  void (*play)(void);
-} scenes[] = {{"fleeting", fleeting},
-              {"freed early", freed_early},
-              {"children", children},
-              {"lost", lost},
-              {"deadline", deadline},
-              {"parts", parts},
-              {"parts later", parts_later},
-              {"differs", differs},
-              {"differs later", differs_later},
-              {"one exits", one_exits},
-              {"all exit", all_exit}};
+static const Scene scenes[] = {{"fleeting", fleeting},
+                               {"freed early", freed_early},
+                               {"children", children},
+                               {"lost", lost},
+                               {"deadline", deadline},
+                               {"parts", parts},
+                               {"parts later", parts_later},
+                               {"differs", differs},
+                               {"differs later", differs_later},
+                               {"one exits", one_exits},
+                               {"all exit", all_exit}};
 
 int main(int argc, char** argv) {
-  int wrong = 2;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof scenes[0]; ++i) {
-    if (strcmp(argv[1], scenes[i].name) != 0) continue;
-    scenes[i].play();
-    wrong = tell_checks(rank);
-  }
+  const int wrong = play_scene(scenes, sizeof scenes / sizeof scenes[0], argc, argv, rank);
   MPI_Finalize();
   return wrong;
 }

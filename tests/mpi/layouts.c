@@ -180,24 +180,16 @@ static void large_counts(void) {
 #endif
 }
 
-static const struct {
-  const char* name;
-  void (*play)(void);
-} scenes[] = {{"vector", vector},
-              {"four bytes", four_bytes},
-              {"freed types", freed_types},
-              {"large counts", large_counts}};
+static const Scene scenes[] = {{"vector", vector},
+                               {"four bytes", four_bytes},
+                               {"freed types", freed_types},
+                               {"large counts", large_counts}};
 
 int main(int argc, char** argv) {
-  int wrong = 2;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof scenes[0]; ++i) {
-    if (strcmp(argv[1], scenes[i].name) != 0) continue;
-    scenes[i].play();
-    wrong = tell_checks(rank);
-  }
+  const int wrong = play_scene(scenes, sizeof scenes / sizeof scenes[0], argc, argv, rank);
   MPI_Finalize();
   return wrong;
 }

@@ -340,38 +340,31 @@ static void gone(void) {
   sleep(60);
 }
 
-static const struct {
-  const char* name;
-  void (*play)(void);
-} scenes[] = {{"usual", usual},
-              {"message", message},
-              {"splits", splits},
-              {"many", many},
-              {"late", late},
-              {"mismatch", mismatch},
-              {"gone", gone},
-              {"outstanding", outstanding},
-              {"freed", freed},
-              {"broken", broken},
-              {"late requests", late_requests},
-              {"threads", threads},
-              {"left", left},
-              {"disconnected", disconnected},
-              {"kept", kept},
-              {"refused", refused}};
+static const Scene scenes[] = {{"usual", usual},
+                               {"message", message},
+                               {"splits", splits},
+                               {"many", many},
+                               {"late", late},
+                               {"mismatch", mismatch},
+                               {"gone", gone},
+                               {"outstanding", outstanding},
+                               {"freed", freed},
+                               {"broken", broken},
+                               {"late requests", late_requests},
+                               {"threads", threads},
+                               {"left", left},
+                               {"disconnected", disconnected},
+                               {"kept", kept},
+                               {"refused", refused}};
 
 int main(int argc, char** argv) {
-  int wrong = 2, provided;
+  int provided;
   const int has_threads = argc == 2 && strcmp(argv[1], "threads") == 0;
   MPI_Init_thread(&argc, &argv, has_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   right("threads", !has_threads || provided == MPI_THREAD_MULTIPLE);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof scenes[0]; ++i) {
-    if (strcmp(argv[1], scenes[i].name) != 0) continue;
-    scenes[i].play();
-    wrong = tell_checks(rank);
-  }
+  const int wrong = play_scene(scenes, sizeof scenes / sizeof scenes[0], argc, argv, rank);
   MPI_Finalize();
   return wrong;
 }
