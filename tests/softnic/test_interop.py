@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import pair as pairs
-from perftest import ATOMIC, BW, LAT, PERFTEST, result, run_perftest
+from perftest import ATOMIC, BW, LAT, PATIENCE, PERFTEST, result, run_perftest
 from wire_client import Wire
 
 NAME = f"softnic{os.getpid() % 100000}"
@@ -106,14 +106,14 @@ def test_pingpong(guests, program, server, client):
 @ROLES
 @pytest.mark.parametrize("program", BW + LAT)
 def test_perftest(guests, program, server, client):
-    run_perftest(guests, program, 65536 if program in BW else 4096, iterations=50, server=server, client=client)
+    run_perftest(guests, program, 65536 if program in BW else 4096, *PATIENCE, iterations=50, server=server, client=client)
 
 
 @ROLES
 @pytest.mark.parametrize("program", ATOMIC)
 @pytest.mark.parametrize("operation", ["CMP_AND_SWAP", "FETCH_AND_ADD"])
 def test_atomics(guests, program, operation, server, client):
-    run_perftest(guests, program, 8, "-A", operation, iterations=50, server=server, client=client)
+    run_perftest(guests, program, 8, "-A", operation, *PATIENCE, iterations=50, server=server, client=client)
 
 
 def test_rxe_does_the_same(guests):
@@ -126,24 +126,24 @@ def test_rxe_does_the_same(guests):
 @ROLES
 def test_sizes_and_path_mtu(guests, server, client):
     for size, mtu in ((2, 4096), (10000, 256), (1 << 20, 1024)):
-        run_perftest(guests, "ib_write_bw", size, "-m", mtu, iterations=10, server=server, client=client)
+        run_perftest(guests, "ib_write_bw", size, "-m", mtu, *PATIENCE, iterations=10, server=server, client=client)
 
 
 @ROLES
 def test_several_queue_pairs_by_events(guests, server, client):
-    run_perftest(guests, "ib_send_bw", 16384, "-q", 4, "-e", iterations=25, server=server, client=client)
+    run_perftest(guests, "ib_send_bw", 16384, "-q", 4, "-e", *PATIENCE, iterations=25, server=server, client=client)
 
 
 @ROLES
 def test_reads_of_many_queue_pairs(guests, server, client):
-    run_perftest(guests, "ib_read_bw", 65536, "-q", 32, iterations=5, server=server, client=client)
+    run_perftest(guests, "ib_read_bw", 65536, "-q", 32, *PATIENCE, iterations=5, server=server, client=client)
 
 
 @pytest.mark.slow
 @ROLES
 @pytest.mark.parametrize("program", BW + LAT)
 def test_every_size(guests, program, server, client):
-    said, _ = guests.run_both(program, *PERFTEST, "-a", "-n", 10, timeout_s=300, server=server, client=client)
+    said, _ = guests.run_both(program, *PERFTEST, "-a", *PATIENCE, "-n", 10, timeout_s=300, server=server, client=client)
     for power in range(1, 24):
         assert result(said, 1 << power)[0] == 10
 
@@ -167,7 +167,7 @@ def test_pingpong_over_ipv6(ipv6_guests, guests, program, gid, server, client):
 @pytest.mark.parametrize("program", BW)
 def test_perftest_over_ipv6(ipv6_guests, guests, program, server, client):
     assert guests is ipv6_guests
-    said, _ = guests.run_both(program, "-x", 2, "-F", "-s", 65536, "-n", 50, server=server, client=client)
+    said, _ = guests.run_both(program, "-x", 2, "-F", "-s", 65536, "-n", 50, *PATIENCE, server=server, client=client)
     assert result(said, 65536)[0] == 50
 
 

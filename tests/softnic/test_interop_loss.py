@@ -3,13 +3,11 @@ frames get lost. Needs root, the guest kernel, and a build of uc_end."""
 
 import pytest
 
-from perftest import ATOMIC, BW, LAT, PERFTEST, result, run_perftest
+from perftest import ATOMIC, BW, LAT, PATIENCE, PERFTEST, result, run_perftest
 from test_interop import ROLES
 from test_uc import UC_MESSAGES, arrived, connected_ends
 
 PPM = 10_000
-# 1 s before something is repeated: seven times perftest's own 67 ms are less than a guest on a busy machine may stand still.
-TIMEOUT = ("-u", 18)
 EVERY_SIZE_S = 1500
 
 
@@ -18,14 +16,14 @@ EVERY_SIZE_S = 1500
 def test_perftest(lossy_guests, program, size, iterations, server, client):
     lossy_guests.wire.random_loss(PPM, seed=4)
     before = len(lossy_guests.wire.log())
-    run_perftest(lossy_guests, program, size, *TIMEOUT, iterations=iterations, server=server, client=client)
+    run_perftest(lossy_guests, program, size, *PATIENCE, iterations=iterations, server=server, client=client)
     assert len(lossy_guests.wire.log()) > before, "nothing was lost"
 
 
 @ROLES
 def test_reads_of_many_queue_pairs(lossy_guests, server, client):
     lossy_guests.wire.random_loss(PPM, seed=6)
-    run_perftest(lossy_guests, "ib_read_bw", 65536, "-q", 32, *TIMEOUT, iterations=5, server=server, client=client)
+    run_perftest(lossy_guests, "ib_read_bw", 65536, "-q", 32, *PATIENCE, iterations=5, server=server, client=client)
 
 
 def test_unreliable_messages(lossy_guests):
@@ -54,7 +52,7 @@ def test_every_size(lossy_guests, program, server, client):
     # end's message, which comes before the acknowledgement that was lost, for the end of its own.
     how = () if "write" in program or program == "ib_send_lat" else ("-e",)
     # There and back of each message rdma_rxe always sends one: at 8 MiB some 80 such waits each, which are shorter here.
-    timeout = ("-u", 17) if program in ("ib_send_lat", "ib_write_lat") else TIMEOUT
+    timeout = ("-u", 17) if program in ("ib_send_lat", "ib_write_lat") else PATIENCE
     lossy_guests.wire.random_loss(PPM, seed=7)
     said, _ = lossy_guests.run_both(program, *PERFTEST, "-a", *how, *timeout, "-n", 5, timeout_s=EVERY_SIZE_S, server=server,
                                     client=client)
