@@ -41,6 +41,27 @@ def heed_signals():
         signal.signal(signum, signal.SIG_DFL)
 
 
+# A program that tells its pid, and of each signal a word; it ends by those that have a status. No shell in a loop of commands
+# does that: a signal that comes while it starts one may be lost, or end it.
+_HEEDING = """
+import os, signal, sys
+heard = {{getattr(signal, name): what for name, what in {signals!r}.items()}}
+signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+print(os.getpid(), flush=True)
+{begin}
+while True:
+    word, status = heard[signal.sigwait(heard)]
+    print(word, flush=True)
+    if status is not None:
+        sys.exit(status)
+"""
+
+
+def heeding(begin="", **signals):
+    """Its command line. heeding(SIGUSR1=("one", None), SIGTERM=("told", 0)); `begin` is Python that runs behind the pid."""
+    return ["python3", "-c", _HEEDING.format(signals=signals, begin=begin)]
+
+
 class Run:
     """A run of epic-run --hosts, and what it has started."""
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from conftest import heeding
 from epic_run import cli
 
 
@@ -101,7 +102,7 @@ def test_a_descriptor_that_is_missing_is_no_others(start, closed, output):
 
 
 def test_output_without_a_place_does_not_go_into_the_connection(start, tmp_path):
-    run = start("--hosts", "a", "sh", "-c", f"trap 'exit 5' USR1; seq 1000; : >{tmp_path}/ready; while :; do sleep 0.05; done",
+    run = start("--hosts", "a", *heeding(f"print(*range(1000), sep='\\n', flush=True)\nopen('{tmp_path}/ready', 'w')", SIGUSR1=("heard", 5)),
                 through=("sh", "-c", 'exec "$@" <&- >&-', "sh"))
     while not (tmp_path / "ready").exists():
         time.sleep(0.01)
