@@ -78,13 +78,14 @@ def test_hosts_with_different_numbers_of_ranks(bed, openmpi):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene, function, calls", [("outstanding", "Allreduce", 1500), ("freed", "Allreduce", 101),
-                                                     ("disconnected", "Allreduce", 101),
-                                                     ("vector", "Bcast", 12), ("threads", "Allreduce", 3 * 350)])
-def test_a_trap_with_two_ranks_on_each_of_two_hosts(bed, openmpi, scene, function, calls):
+@pytest.mark.parametrize("program, scene, function, calls",
+                         [("traps", "outstanding", "Allreduce", 1500), ("traps", "freed", "Allreduce", 101),
+                          ("traps", "disconnected", "Allreduce", 101), ("layouts", "vector", "Bcast", 12),
+                          ("layouts", "freed types", "Bcast", 3), ("traps", "threads", "Allreduce", 3 * 350)])
+def test_a_trap_with_two_ranks_on_each_of_two_hosts(bed, openmpi, program, scene, function, calls):
     """Calls that wait for their turn, waited for with Testsome, Waitany and Waitall beside messages; whose communicator has
     been freed or left; of other layouts; beside calls that wait, of several threads."""
-    done = openmpi("traps", scene, per_host=2, ranks=4)
+    done = openmpi(program, scene, per_host=2, ranks=4)
     done.assert_right()
     assert done.report()[(f"MPI_{function}", SWITCHES)][0] == calls, done.output
     bed.wait_clean()
