@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "io/virtio_header.h"
@@ -19,6 +22,12 @@ constexpr size_t kHead = roce::kSuperFrameHeadBytes;
 constexpr size_t kMinBorrowed = 512;
 constexpr size_t kMaxParts = 1024;  // of one message: UIO_MAXIOV
 constexpr uint16_t kUdpStart = 34, kUdpChecksum = 6;
+constexpr size_t kPartsOfFrame = 3;  // at most, that one call adds: head, payload, tail
+
+template <typename T>
+void ReserveMore(std::vector<T>& to, size_t more) {
+  if (to.capacity() - to.size() < more) to.reserve(std::max(to.size() + more, 2 * to.capacity()));
+}
 
 }  // namespace
 
@@ -74,12 +83,21 @@ bool FrameSender::Joins(const roce::FramePieces& packet) const {
                                packet.head(), packet.size());
 }
 
-// False if there is none; counted.
+// False if there is none; counted. Behind it a frame is added whole: what throws here has changed nothing.
 bool FrameSender::MakeRoom(size_t bytes, size_t packets) {
   if (frames_.size() >= kBatchFrames || bytes_ + bytes > kMaxWaitingBytes) Flush();
-  if (bytes_ + bytes <= kMaxWaitingBytes && frames_.size() < kMaxWaitingFrames) return true;
+  if (bytes_ + bytes <= kMaxWaitingBytes && frames_.size() < kMaxWaitingFrames) {
+    Reserve(bytes);
+    return true;
+  }
   counters_.no_buffer += packets;
   return false;
+}
+
+void FrameSender::Reserve(size_t bytes) {
+  ReserveMore(frames_, 1);
+  ReserveMore(parts_, kPartsOfFrame);
+  ReserveMore(own_, bytes);
 }
 
 void FrameSender::StartFrame(bool open) {
@@ -147,27 +165,46 @@ void FrameSender::Discard() {
   waiting_ = false;
 }
 
-// Forgets the first frames. What is left is copied: it leaves when its payload may be gone.
+// Forgets the first frames. What is left is copied: it leaves when its payload may be gone. Without memory
+// for that it is lost, as in a queue that is full.
 void FrameSender::Drop(size_t frames) {
-  const std::vector<Frame> left(frames_.begin() + static_cast<ptrdiff_t>(frames), frames_.end());
-  const size_t first_part = left.empty() ? parts_.size() : left.front().first_part;
-  const std::vector<Part> parts(parts_.begin() + static_cast<ptrdiff_t>(first_part), parts_.end());
-  frames_.clear();
-  parts_.clear();
-  bytes_ = 0;
-  if (left.empty()) return own_.clear();
-  const std::vector<uint8_t> own = std::move(own_);
-  own_.clear();
-  for (size_t i = 0; i < left.size(); ++i) {
-    StartFrame(/*open=*/false);
-    frames_.back().packet_bytes = left[i].packet_bytes;
-    frames_.back().packets = left[i].packets;
-    const size_t end = i + 1 < left.size() ? left[i + 1].first_part - first_part : parts.size();
-    for (size_t p = left[i].first_part - first_part; p < end; ++p) {
-      const uint8_t* const at = parts[p].borrowed != nullptr ? parts[p].borrowed : &own[parts[p].offset];
-      Own({at, parts[p].bytes});
+  if (frames < frames_.size()) {
+    try {
+      return KeepFrom(frames);
+    } catch (const std::bad_alloc&) {
+      for (; frames < frames_.size(); ++frames) counters_.no_buffer += frames_[frames].packets;
     }
   }
+  frames_.clear();
+  parts_.clear();
+  own_.clear();
+  bytes_ = 0;
+}
+
+// All or nothing.
+void FrameSender::KeepFrom(size_t frame) {
+  std::vector<Frame> frames;
+  std::vector<Part> parts;
+  std::vector<uint8_t> own;
+  size_t bytes = 0;
+  for (; frame < frames_.size(); ++frame) {
+    Frame left = frames_[frame];
+    left.head = own.size();
+    left.first_part = parts.size();
+    left.open = false;
+    for (size_t p = frames_[frame].first_part; p < EndOfParts(frame); ++p) {
+      const Part& part = parts_[p];
+      const uint8_t* const at = part.borrowed != nullptr ? part.borrowed : &own_[part.offset];
+      own.insert(own.end(), at, at + part.bytes);
+    }
+    parts.push_back({nullptr, left.head, left.bytes});
+    bytes += left.bytes;
+    frames.push_back(left);
+  }
+  frames_ = std::move(frames);
+  parts_ = std::move(parts);
+  own_ = std::move(own);
+  bytes_ = bytes;
 }
 
 // Sends a batch of frames from `first` on; returns how many left. If none, errno says why.

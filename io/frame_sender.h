@@ -76,6 +76,7 @@ class FrameSender {
   };
 
   bool MakeRoom(size_t bytes, size_t packets);
+  void Reserve(size_t bytes);
   bool Joins(const roce::FramePieces& packet) const;
   void StartFrame(bool open);
   void Own(std::span<const uint8_t> bytes);
@@ -84,6 +85,7 @@ class FrameSender {
   void Seal();
   size_t SendBatch(size_t first);
   void Drop(size_t frames);
+  void KeepFrom(size_t frame);
 
   const int fd_;
   const size_t max_frame_bytes_;

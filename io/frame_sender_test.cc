@@ -6,13 +6,33 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "io/descriptor.h"
 #include "io/virtio_header.h"
 #include "roce/super_frame.h"
+
+namespace {
+
+// How many allocations of this thread succeed before one fails; negative: all do.
+thread_local int allocations_left = -1;
+
+}  // namespace
+
+// For the whole program. Inlined, the compiler would take them for a mismatched pair.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  const bool fails = allocations_left == 0;
+  if (allocations_left >= 0) --allocations_left;
+  void* const memory = fails ? nullptr : std::malloc(std::max<size_t>(bytes, 1));
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace epic::io {
 namespace {
@@ -277,6 +297,64 @@ TEST_F(FrameSenderTest, ErrorsAreCountedByPacket) {
   std::signal(SIGPIPE, SIG_IGN);
   sender.Flush();
   EXPECT_EQ(sender.counters().failed, 3u);
+}
+
+// A packet for which there is no memory is not there at all, and the others leave whole.
+TEST_F(FrameSenderTest, WithoutMemoryAPacketIsNotTaken) {
+  for (const bool joins : {false, true}) {
+    int refused = 0;
+    for (int succeed = 0; succeed < 4; ++succeed) {
+      FrameSender sender = Sender();
+      const FrameSender::Terms terms{.joins = joins};
+      sender.Send(Packet(1000, 'a'), terms);
+      const roce::FramePieces packet = Packet(1000, 'b');
+      allocations_left = succeed;
+      try {
+        sender.Send(packet, terms);
+      } catch (const std::bad_alloc&) {
+        ++refused;
+      }
+      const bool failed = allocations_left < 0;
+      allocations_left = -1;
+      sender.Flush();
+      Bytes fills;
+      for (const Bytes& message : Sent()) {
+        const Bytes of_message = Fills(message);
+        fills.insert(fills.end(), of_message.begin(), of_message.end());
+      }
+      EXPECT_EQ(fills, failed ? Bytes{'a'} : (Bytes{'a', 'b'})) << succeed;
+    }
+    EXPECT_GT(refused, 0);
+  }
+}
+
+// What the kernel has no room for is copied, or is lost and counted.
+TEST_F(FrameSenderTest, WithoutMemoryForWhatWaitsItIsLost) {
+  for (int succeed = 0;; ++succeed) {
+    ASSERT_LT(succeed, 100);
+    FrameSender sender = Sender(/*virtio=*/false);
+    uint64_t taken = 0;
+    while (true) {
+      sender.Send(Packet(4000, 'x'), {.stays = true});
+      ++taken;
+      allocations_left = succeed;
+      sender.Flush();
+      const bool failed = allocations_left < 0;
+      allocations_left = -1;
+      if (failed) {
+        EXPECT_GT(sender.counters().no_buffer, 0u);
+        payloads_.clear();
+        sender.Resume();
+        EXPECT_FALSE(sender.waiting());
+        EXPECT_EQ(Sent().size() + sender.counters().no_buffer, taken);
+        break;
+      }
+      if (!sender.waiting()) continue;
+      EXPECT_EQ(sender.counters().no_buffer, 0u);
+      (void)Sent();
+      return;
+    }
+  }
 }
 
 }  // namespace
