@@ -98,14 +98,41 @@ void ExpectOtherPathInSqd(Connection& qp, const std::function<void(KeepingSink&)
   for (const QpChange& change : {QpChange{.remote_qpn = Qpn{3}}, {.path_mtu = 512}, {.rq_psn = Psn(3)}})
     EXPECT_EQ(qp.Modify(change), ModifyResult::kAttributeNotNow);
   EXPECT_EQ(qp.Modify({.sq_psn = Psn(3)}), ModifyResult::kAttributeNotNow);
-  ASSERT_EQ(qp.Modify({.remote_ip = kRemote6, .local_ip = kLocal6}), ModifyResult::kOk);
+  ASSERT_EQ(qp.Modify({.remote_ip = kRemote6, .local_ip = kLocal6, .traffic_class = 0x2a}),
+            ModifyResult::kOk);
   ASSERT_EQ(qp.Modify({.state = QpState::kRts}), ModifyResult::kOk);
+  EXPECT_EQ(qp.Modify({.traffic_class = 1}), ModifyResult::kAttributeNotNow);
   ASSERT_EQ(qp.PostSend({}), PostResult::kOk);
   KeepingSink sink;
   poll(sink);
   ASSERT_EQ(sink.sent.size(), 1u);
   EXPECT_EQ(sink.sent.front().head.src_ip, kLocal6);
   EXPECT_EQ(sink.sent.front().head.dst_ip, kRemote6);
+  EXPECT_EQ(sink.sent.front().head.tos, 0x2a);
+}
+
+TEST(AddressTest, AnswersHaveTheirOwnSidesClass) {
+  FlatMemory memory;
+  QueuePair qp({.local_ip = kLocalIp, .local_qpn = kLocalQpn});
+  ASSERT_EQ(qp.Modify({.state = QpState::kInit}), ModifyResult::kOk);
+  QpChange rtr = RtrTo(kRemoteIp, {});
+  rtr.traffic_class = 0x68;
+  ASSERT_EQ(qp.Modify(rtr), ModifyResult::kOk);
+  ASSERT_EQ(qp.PostRecv({}), PostResult::kOk);
+  Packet packet;
+  packet.src_ip = kRemoteIp;
+  packet.dst_ip = kLocalIp;
+  packet.tos = 0x04;
+  packet.bth.opcode = Opcode::kRcSendOnly;
+  packet.bth.ack_req = true;
+  packet.bth.dest_qp = kLocalQpn;
+  packet.bth.psn = *rtr.rq_psn;
+  qp.OnPacket(0, packet, memory);
+  KeepingSink sink;
+  qp.Poll(0, memory, sink);
+  ASSERT_EQ(sink.sent.size(), 1u);
+  EXPECT_EQ(sink.sent.front().head.bth.opcode, Opcode::kRcAck);
+  EXPECT_EQ(sink.sent.front().head.tos, 0x68);
 }
 
 TEST(AddressTest, ADrainedConnectionMayTakeAnotherPath) {
@@ -180,6 +207,20 @@ TEST_F(UdAddressTest, AGroupMayBeOneOfIpv6) {
   EXPECT_EQ(SendTo({kGroup6, {}, kQkey, kLocal6}).bth.dest_qp, kMulticastQpn);
   Completion c;
   EXPECT_TRUE(to_.NextCompletion(&c));
+}
+
+TEST_F(UdAddressTest, ADatagramHasTheClassAndTheLimitOfItsAddress) {
+  UdAddress to{.ip = kRemoteIp, .qpn = kRemoteQpn, .qkey = kQkey, .traffic_class = 0xb8, .hop_limit = 3};
+  for (const auto& [ip, from] : {std::pair<Ip, Ip>{kRemoteIp, kLocalIp}, {kRemote6, kLocal6}}) {
+    to.ip = ip;
+    to.from = from;
+    ASSERT_EQ(Post(to), PostResult::kOk);
+    KeepingSink sink;
+    from_.Poll(memory_, sink);
+    ASSERT_EQ(sink.sent.size(), 1u);
+    EXPECT_EQ(sink.sent.front().head.tos, 0xb8);
+    EXPECT_EQ(sink.sent.front().head.ttl, 3);
+  }
 }
 
 TEST_F(UdAddressTest, BothEndsHaveOneVersion) {

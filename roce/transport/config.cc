@@ -33,6 +33,7 @@ void TakeAttributes(const QpChange& change, QpAttributes* to) {
   Take(change.remote_atomic, &to->remote_atomic);
   Take(change.remote_ip, &to->remote_ip);
   Take(change.local_ip, &to->local_ip);
+  Take(change.traffic_class, &to->traffic_class);
   Take(change.remote_qpn, &to->remote_qpn);
   Take(change.path_mtu, &to->path_mtu);
   Take(change.rq_psn, &to->rq_psn);

@@ -38,7 +38,6 @@ struct Policy {
   bool give_credits = false;
   // At most one congestion notification in this time (RoCEv2 annex A17.9.3, and DCQCN's notification point).
   Nanos cnp_interval_ns = 50 * kMicrosecond;
-  uint8_t tos = 0;  // of every packet; ECT(0) = 2 lets switches mark it
   RateConfig rate;
 };
 
@@ -80,6 +79,9 @@ struct QpChange {
   std::optional<Ip> remote_ip;  // again in SQD
   // Of the same version, if it is another one than the configuration's; again in SQD.
   std::optional<Ip> local_ip;
+  // Of every packet, requests and answers; of IPv4 the type of service. ECT(0) = 2 in its last two bits lets
+  // switches mark it. Again in SQD.
+  std::optional<uint8_t> traffic_class;
   std::optional<Qpn> remote_qpn;
   std::optional<uint32_t> path_mtu;  // 256, 512, 1024, 2048 or 4096
   std::optional<Psn> rq_psn;
@@ -104,6 +106,7 @@ enum class ModifyResult : uint8_t {
 struct QpAttributes {
   bool remote_read = false, remote_write = false, remote_atomic = false;
   Ip remote_ip, local_ip;
+  uint8_t traffic_class = 0;
   Qpn remote_qpn{};
   uint32_t path_mtu = 1024;
   Psn rq_psn, sq_psn;

@@ -73,13 +73,13 @@ bool CutPacket(const PostedSend& request, int64_t at, uint32_t path_mtu,
                Packet* packet);
 
 // A packet from one end of a connection to the other, without opcode, PSN and content.
-inline Packet PacketTo(const QpAttributes& attr, Qpn local_qpn, uint8_t tos) {
+inline Packet PacketTo(const QpAttributes& attr, Qpn local_qpn) {
   Packet packet;
   packet.src_ip = attr.local_ip;
   packet.dst_ip = attr.remote_ip;
   // One port per queue pair, so that its packets stay on one path (annex A17.9.2).
   packet.udp_src_port = static_cast<uint16_t>(0xc000 | (Raw(local_qpn) & 0x3fff));
-  packet.tos = tos;
+  packet.tos = attr.traffic_class;
   packet.bth.dest_qp = attr.remote_qpn;
   return packet;
 }

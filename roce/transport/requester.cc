@@ -43,7 +43,7 @@ PostResult QueuePair::PostSend(const SendWr& wr) {
 }
 
 Packet QueuePair::MakePacket(Opcode opcode, Psn psn) const {
-  Packet packet = PacketTo(attr_, config_.local_qpn, config_.policy.tos);
+  Packet packet = PacketTo(attr_, config_.local_qpn);
   packet.bth.opcode = opcode;
   packet.bth.psn = psn;
   return packet;

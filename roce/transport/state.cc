@@ -48,7 +48,7 @@ ModifyResult QueuePair::Modify(const QpChange& c) {
   if (to_rts && !HasRtsAttributes(c)) return ModifyResult::kMissingAttribute;
   // The peer's number, path MTU and initial PSNs are set once, in their transition; the others again in SQD.
   const bool in_sqd = state_ == QpState::kSqd && to == QpState::kSqd;
-  const bool path = c.remote_ip || c.local_ip || c.max_dest_rd_atomic;
+  const bool path = c.remote_ip || c.local_ip || c.traffic_class || c.max_dest_rd_atomic;
   const bool sending = c.timeout || c.retry_cnt || c.rnr_retry || c.max_rd_atomic;
   if (((c.remote_qpn || c.path_mtu || c.rq_psn) && !to_rtr) || (c.sq_psn && !to_rts) ||
       (path && !to_rtr && !in_sqd) || (sending && !to_rts && !in_sqd))

@@ -117,6 +117,8 @@ struct UdAddress {
   uint32_t qkey = 0;
   // Where it comes from, of the same version; nothing: from the queue pair's own address.
   std::optional<Ip> from;
+  uint8_t traffic_class = 0;  // of IPv4 the type of service
+  uint8_t hop_limit = 64;     // of IPv4 the time to live
 };
 
 // A datagram is received behind so many bytes, which tell where it came from: for RoCEv2 the IPv6 header, or

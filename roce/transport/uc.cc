@@ -40,7 +40,7 @@ ModifyResult UcQueuePair::Modify(const QpChange& c) {
   // The addresses may be set again in SQD.
   const bool in_sqd = state_ == QpState::kSqd && to == QpState::kSqd;
   if (((c.remote_qpn || c.path_mtu || c.rq_psn) && !to_rtr) || (c.sq_psn && !to_rts) ||
-      ((c.remote_ip || c.local_ip) && !to_rtr && !in_sqd))
+      ((c.remote_ip || c.local_ip || c.traffic_class) && !to_rtr && !in_sqd))
     return ModifyResult::kAttributeNotNow;
   if (!IsOneVersion(c, attr_)) return ModifyResult::kBadAttribute;
   if ((to == QpState::kReset || to == QpState::kErr) && (c.remote_read || c.remote_write))
@@ -172,7 +172,7 @@ void UcQueuePair::Poll(Memory& memory, PacketSink& sink, int budget) {
       DoLocal(memory);
       continue;
     }
-    Packet packet = PacketTo(attr_, config_.local_qpn, config_.tos);
+    Packet packet = PacketTo(attr_, config_.local_qpn);
     packet.bth.psn = psn_;
     if (!CutPacket(request, sent_, attr_.path_mtu, inline_bytes_, memory, scratch, &packet)) {
       // What the peer has of the message it gives up when the next one begins.

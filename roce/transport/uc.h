@@ -28,7 +28,6 @@ struct UcConfig {
   // Receives come from a shared receive queue, as QpConfig says. One that a message took and did not use up
   // stays with the queue pair for the next.
   bool shared_receives = false;
-  uint8_t tos = 0;  // of every packet
 };
 
 struct UcCounters {

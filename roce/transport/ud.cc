@@ -201,7 +201,8 @@ bool UdQueuePair::Emit(const SendEntry& entry, Memory& memory, PacketSink& sink)
   packet.src_ip = entry.to.from.value_or(config_.local_ip);
   packet.dst_ip = entry.to.ip;
   packet.udp_src_port = static_cast<uint16_t>(0xc000 | (Raw(config_.local_qpn) & 0x3fff));
-  packet.tos = config_.tos;
+  packet.tos = entry.to.traffic_class;
+  packet.ttl = entry.to.hop_limit;
   packet.bth.opcode = entry.has_imm ? Opcode::kUdSendOnlyImm : Opcode::kUdSendOnly;
   packet.bth.solicited = entry.solicited;
   packet.bth.dest_qp = entry.to.ip.is_multicast() ? kMulticastQpn : entry.to.qpn;

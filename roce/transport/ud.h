@@ -31,7 +31,6 @@ struct UdConfig {
   // Receives come from a shared receive queue, as QpConfig says. One that is too short for the datagram stays
   // with the queue pair for the next.
   bool shared_receives = false;
-  uint8_t tos = 0;
 };
 
 struct UdCounters {

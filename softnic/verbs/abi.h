@@ -158,6 +158,7 @@ struct Mw {
 struct Ah {
   ibv_ah base{};
   Ip ip, from;
+  uint8_t traffic_class = 0, hop_limit = 64;
 };
 
 // The structures that the application sees begin alike.

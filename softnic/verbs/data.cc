@@ -89,7 +89,12 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
   if (qp.is_ud()) {
     if (wr.wr.ud.ah == nullptr || wr.wr.ud.ah->context != qp.base.context) return EINVAL;
     const Ah& ah = *Of(wr.wr.ud.ah);
-    out->ud = roce::UdAddress{ah.ip, Qpn{wr.wr.ud.remote_qpn & kQpnMask}, wr.wr.ud.remote_qkey, ah.from};
+    out->ud = roce::UdAddress{.ip = ah.ip,
+                              .qpn = Qpn{wr.wr.ud.remote_qpn & kQpnMask},
+                              .qkey = wr.wr.ud.remote_qkey,
+                              .from = ah.from,
+                              .traffic_class = ah.traffic_class,
+                              .hop_limit = ah.hop_limit};
   } else if (roce::IsAtomic(out->opcode)) {
     out->remote_address = wr.wr.atomic.remote_addr;
     out->rkey = wr.wr.atomic.rkey;

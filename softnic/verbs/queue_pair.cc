@@ -87,6 +87,7 @@ int ModifyConnected(Qp& qp, const ibv_qp_attr& attr, int mask) {
     if (const int error = AdapterOf(qp.base.context).Reach(path.to); error != 0) return error;
     change.remote_ip = path.to;
     change.local_ip = path.from;
+    change.traffic_class = attr.ah_attr.grh.traffic_class;
   }
   if ((mask & IBV_QP_PATH_MTU) != 0) {
     if (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096) return EINVAL;
@@ -315,6 +316,8 @@ EPIC_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     ah->base = {.context = pd->context, .pd = pd, .handle = 0};
     ah->ip = path.to;
     ah->from = path.from;
+    ah->traffic_class = attr->grh.traffic_class;
+    if (path.to.is_multicast()) ah->hop_limit = attr->grh.hop_limit;
     CountHandles(*pd, 1);
     return &ah->base;
   });
@@ -330,11 +333,18 @@ EPIC_VERBS int ibv_destroy_ah(ibv_ah* ah) {
 
 namespace {
 
-// Of the header in front of a datagram: IPv6's, or IPv4's in its last 20 bytes.
-Path PathBack(const ibv_grh& grh) {
+// Of the header in front of a datagram: IPv6's, or IPv4's in its last 20 bytes. Path and class are those of
+// an answer.
+Path PathBack(const ibv_grh& grh, ibv_global_route* to) {
   const auto* header = reinterpret_cast<const uint8_t*>(&grh);
-  if (header[0] >> 4 == 6) return {.from = epic::Ip::Of(header + 24), .to = epic::Ip::Of(header + 8)};
+  if (header[0] >> 4 == 6) {
+    to->traffic_class = static_cast<uint8_t>(roce::LoadBe16(header) >> 4);
+    to->hop_limit = header[7];
+    return {.from = epic::Ip::Of(header + 24), .to = epic::Ip::Of(header + 8)};
+  }
   const uint8_t* ip = header + 20;
+  to->traffic_class = ip[1];
+  to->hop_limit = ip[8];
   return {.from = epic::Ipv4{roce::LoadBe32(ip + 16)}, .to = epic::Ipv4{roce::LoadBe32(ip + 12)}};
 }
 
@@ -355,12 +365,11 @@ EPIC_VERBS int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* w
                                    ibv_ah_attr* attr) {
   const auto init = [&] {
     if ((wc->wc_flags & IBV_WC_GRH) == 0 || port != 1) return EINVAL;
-    const Path path = PathBack(*grh);
     *attr = {};
+    const Path path = PathBack(*grh, &attr->grh);
     attr->is_global = 1;
     attr->port_num = port;
     attr->grh.sgid_index = IndexOf(path.from, *Of(context)->device);
-    attr->grh.hop_limit = 64;
     attr->grh.dgid = GidOf(path.to);
     return 0;
   };

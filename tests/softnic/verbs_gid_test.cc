@@ -1,7 +1,17 @@
 // The GID table, and what addresses may be put together. Traffic over IPv6 is test_ipv6.py's, but for that of
 // a link-local address with itself, which needs nothing of the kernel.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/if_ether.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +23,7 @@ namespace epic::softnic::testing {
 namespace {
 
 constexpr uint32_t kGrh = 40;
+constexpr int kCaptureTimeoutMs = 10000;
 
 ibv_gid GidAt(Device& device, int index) {
   ibv_gid gid{};
@@ -102,6 +113,7 @@ TEST(VerbsGid, TheHeaderOfADatagramSaysHowToAnswer) {
     ibv_cq *cq_a = a.CreateCq(8), *cq_b = b.CreateCq(8);
     ibv_qp *qp_a = CreateUd(a, cq_a), *qp_b = CreateUd(b, cq_b);
     ibv_ah_attr attr = AttrOf(static_cast<uint8_t>(index), GidAt(b, index));
+    attr.grh.traffic_class = 0x68;
     ibv_ah* there = ibv_create_ah(a.pd, &attr);
     ASSERT_NE(there, nullptr);
     ASSERT_EQ(PostRecv(a, qp_a, 1, 512, kGrh + 64), 0);
@@ -114,6 +126,8 @@ TEST(VerbsGid, TheHeaderOfADatagramSaysHowToAnswer) {
     auto* grh = reinterpret_cast<ibv_grh*>(b.at(512));
     ASSERT_EQ(ibv_init_ah_from_wc(b.context, 1, &wc, grh, &attr), 0);
     EXPECT_EQ(attr.grh.sgid_index, index);
+    EXPECT_EQ(attr.grh.traffic_class, 0x68);
+    EXPECT_EQ(attr.grh.hop_limit, 64) << "the kernel's, whatever the address says";
     const ibv_gid from = GidAt(a, index);
     EXPECT_EQ(std::memcmp(&attr.grh.dgid, &from, sizeof from), 0);
     ibv_ah* back = ibv_create_ah_from_wc(b.pd, &wc, grh, 1);
@@ -125,6 +139,46 @@ TEST(VerbsGid, TheHeaderOfADatagramSaysHowToAnswer) {
     for (ibv_qp* qp : {qp_a, qp_b}) EXPECT_EQ(ibv_destroy_qp(qp), 0);
     for (ibv_cq* cq : {cq_a, cq_b}) EXPECT_EQ(ibv_destroy_cq(cq), 0);
   }
+}
+
+// The types of service of the RoCEv2 packets that pass the loopback interface, until so many have.
+std::vector<int> TypesOfService(int sniffer, size_t packets) {
+  std::vector<int> found;
+  pollfd readable{sniffer, POLLIN, 0};
+  std::array<uint8_t, 2048> ip;
+  while (found.size() < packets && poll(&readable, 1, kCaptureTimeoutMs) == 1) {
+    sockaddr_ll from{};
+    socklen_t size = sizeof from;
+    const ssize_t bytes =
+        recvfrom(sniffer, ip.data(), ip.size(), 0, reinterpret_cast<sockaddr*>(&from), &size);
+    const bool roce = bytes > 28 && ip[9] == IPPROTO_UDP && ip[22] == 4791 >> 8 && ip[23] == (4791 & 0xff);
+    if (roce && from.sll_pkttype == PACKET_OUTGOING) found.push_back(ip[1]);
+  }
+  return found;
+}
+
+TEST(VerbsGid, EachSideOfAConnectionSendsWithItsClass) {
+  Device a, b;
+  ibv_cq *cq_a = a.CreateCq(8), *cq_b = b.CreateCq(8);
+  ibv_qp *qp_a = CreateRc(a, cq_a), *qp_b = CreateRc(b, cq_b);
+  Connect(qp_a, GidAt(b, 1), qp_b->qp_num, {}, {.traffic_class = 0x68});
+  Connect(qp_b, GidAt(a, 1), qp_a->qp_num, {}, {.traffic_class = 0xb8});
+  const int sniffer = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETH_P_ALL));
+  ASSERT_GE(sniffer, 0);
+  sockaddr_ll loopback{};
+  loopback.sll_family = AF_PACKET;
+  loopback.sll_protocol = htons(ETH_P_ALL);
+  loopback.sll_ifindex = static_cast<int>(if_nametoindex("lo"));
+  ASSERT_EQ(bind(sniffer, reinterpret_cast<const sockaddr*>(&loopback), sizeof loopback), 0);
+  ASSERT_EQ(PostRecv(b, qp_b, 2, 512, 64), 0);
+  ASSERT_EQ(PostSend(a, qp_a, 3, 0, 64), 0);
+  EXPECT_EQ(Await(cq_b).wr_id, 2u);
+  EXPECT_EQ(Await(cq_a).wr_id, 3u);
+  EXPECT_THAT(TypesOfService(sniffer, 2), ::testing::ElementsAre(0x68, 0xb8))
+      << "the message, its acknowledgement";
+  close(sniffer);
+  for (ibv_qp* qp : {qp_a, qp_b}) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  for (ibv_cq* cq : {cq_a, cq_b}) EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
 // A receiver that is told of no addresses hears of one that the interface got when something comes to it.

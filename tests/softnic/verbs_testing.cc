@@ -113,6 +113,7 @@ void Connect(ibv_qp* qp, const ibv_gid& gid, uint32_t qpn, const QpOptions& opti
   attr.ah_attr.port_num = 1;
   attr.ah_attr.grh.sgid_index = kGidIndex;
   attr.ah_attr.grh.hop_limit = 64;
+  attr.ah_attr.grh.traffic_class = path.traffic_class;
   attr.ah_attr.grh.dgid = gid;
   const bool rc = qp->qp_type == IBV_QPT_RC;
   Modify(qp, attr,

@@ -47,6 +47,7 @@ ibv_qp* CreateRc(Device& device, ibv_cq* cq, const QpOptions& options = {});
 
 struct PathOptions {
   uint8_t timeout = 14, retry_cnt = 7;
+  uint8_t traffic_class = 0;
 };
 // From RESET, or wherever it is, to RTS.
 void Connect(ibv_qp* qp, const ibv_gid& gid, uint32_t qpn, const QpOptions& options = {},
