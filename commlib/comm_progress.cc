@@ -15,7 +15,9 @@ namespace epic::internal {
 namespace {
 
 // Sleeps are cut so that an event that the kernel lost costs a second, not the call's deadline.
-constexpr auto kMaxSleep = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kMaxSleep = std::chrono::seconds(1);
+// With Options::while_waiting, which takes some microseconds: a hundredth of a processor's time.
+constexpr std::chrono::nanoseconds kMaxSleepBetween = std::chrono::microseconds(250);
 // Looks for each yield and reading of the clock, which cost as much as some looks that find nothing.
 constexpr int kLooks = 4;
 
@@ -95,6 +97,11 @@ void Comm::Lead(Lock& lock, const Done& done) {
     const bool came = std::exchange(seen, completions_) != completions_;
     const bool worth_while = spin_.KeepPolling(SinceStart(now), came);
     if (done()) break;
+    if (options_.while_waiting) {
+      lock.unlock();
+      options_.while_waiting();
+      lock.lock();
+    }
     if (polls && worth_while) {
       PollOn(lock);
     } else {
@@ -149,14 +156,17 @@ void Comm::EndSleep() {
 }
 
 void Comm::Sleep(Lock& lock) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_deadline_ - Clock::now());
-  const auto sleep = std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(0), kMaxSleep);
+  const std::chrono::nanoseconds left = next_deadline_ - Clock::now();
+  const std::chrono::nanoseconds sleep =
+      std::clamp(left, std::chrono::nanoseconds(0), options_.while_waiting ? kMaxSleepBetween : kMaxSleep);
+  const timespec timeout = {.tv_sec = sleep / std::chrono::seconds(1),
+                            .tv_nsec = (sleep % std::chrono::seconds(1)).count()};
   // One that is negative is passed over.
   std::array<pollfd, 3> fds = {{{.fd = cq_->channel_fd(), .events = POLLIN, .revents = 0},
                                 {.fd = wake_fd_, .events = POLLIN, .revents = 0},
                                 {.fd = nic_fd_, .events = POLLIN, .revents = 0}}};
   lock.unlock();
-  poll(fds.data(), fds.size(), static_cast<int>(sleep.count()));
+  ppoll(fds.data(), fds.size(), &timeout, nullptr);
   lock.lock();
   uint64_t wakes = 0;
   if (fds[1].revents != 0 && read(wake_fd_, &wakes, sizeof wakes) < 0) fds[1].revents = 0;  // taken already

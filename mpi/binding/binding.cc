@@ -157,11 +157,7 @@ void EpicMpiRequestFree(EpicMpiRequest* request) { delete request; }
 int EpicMpiRun(EpicMpiComm* comm, const EpicMpiCall* call, const void* send, void* recv) {
   if (comm->error != 0) return comm->error;
   if (comm->Refuses(*call)) return kEpicMpiFallBack;
-  EpicMpiRequest request{comm, *call, send, recv};
-  int error = 0;
-  comm->Add(&request);
-  epic::mpi::ProgressUntil(*comm->mpi, [&] { return EpicMpiTest(&request, &error) != 0; });
-  return error;
+  return comm->Run(*call, send, recv);
 }
 
 int EpicMpiFail(EpicMpiComm* comm, const char* text) { return comm->Fail(text); }

@@ -159,7 +159,7 @@ epic::mpi::JoinResult EpicMpiComm::Join(const std::string& name) {
   {
     const epic::SignalsBlocked blocked;
     thread = std::thread([&] {
-      result = group->Join(name, place.group_rank, place.group_ranks, ThisProcess().settings);
+      result = group->Join(name, place.group_rank, place.group_ranks, ThisProcess().settings, mpi->progress);
       has_ended.store(true, std::memory_order_release);
     });
   }

@@ -84,6 +84,8 @@ struct EpicMpiComm {
 
   // Whether the group refuses such calls, on every rank; they are counted then.
   bool Refuses(const EpicMpiCall& call);
+  // Makes a call that the group takes, to its end: 0, or the error's code.
+  int Run(const EpicMpiCall& call, const void* send, void* recv);
   // Puts a request behind the others, and starts what can be started.
   void Add(EpicMpiRequest* request);
   // Ends requests that have ended, and starts those that waited for that. Returns at once if another thread

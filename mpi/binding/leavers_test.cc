@@ -35,11 +35,12 @@ class Meeting {
 class FakeGroup : public Group {
  public:
   FakeGroup(Meeting* meeting, std::atomic<int>* met) : meeting_(meeting), met_(met) {}
-  JoinResult Join(const std::string&, int, int, const Settings&) override { return {}; }
+  JoinResult Join(const std::string&, int, int, const Settings&, void (*)()) override { return {}; }
   bool Takes(const EpicMpiCall&, std::string*) override { return true; }
   Started Start(const EpicMpiCall&, const void*, void*, std::unique_ptr<Pending>*, std::string*) override {
     return Started::kFailed;
   }
+  std::string Run(const EpicMpiCall&, const void*, void*) override { return ""; }
   void Abort(const std::string&) override {}
   void Leave(std::chrono::milliseconds at_most) override {
     if (meeting_->Wait(at_most)) ++*met_;

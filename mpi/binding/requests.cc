@@ -12,6 +12,25 @@ void EpicMpiComm::Add(EpicMpiRequest* request) {
   while (StartWaiting()) continue;
 }
 
+int EpicMpiComm::Run(const EpicMpiCall& call, const void* send, void* recv) {
+  std::unique_lock lock(mutex);
+  if (oldest == nullptr) {
+    // Nobody needs the mutex meanwhile: a communicator's collective calls come one after the other.
+    lock.unlock();
+    const std::string message = group->Run(call, send, recv);
+    lock.lock();
+    if (!message.empty()) return FailLocked(message);
+    Count(call, place.group_ranks, KindOf(call).way);
+    return 0;
+  }
+  lock.unlock();
+  EpicMpiRequest request{this, call, send, recv};
+  Add(&request);
+  int with_error = 0;
+  epic::mpi::ProgressUntil(*mpi, [&] { return EpicMpiTest(&request, &with_error) != 0; });
+  return with_error;
+}
+
 void EpicMpiComm::Progress() {
   std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;

@@ -20,6 +20,7 @@ constexpr int kErrorCode = 77;
 struct World {
   std::vector<int64_t> started;  // the calls' counts
   size_t ended = 0;              // how many of them have ended
+  std::vector<int64_t> run;      // the counts of those that were made to their end at once
   size_t most = SIZE_MAX;        // how many at a time the group has room for
   std::string refusal;           // of the next call that is started
   std::string failure;           // of the next call that ends
@@ -41,7 +42,7 @@ class FakePending : public Pending {
 class FakeGroup : public Group {
  public:
   explicit FakeGroup(World* world) : world_(world) {}
-  JoinResult Join(const std::string&, int, int, const Settings&) override { return {}; }
+  JoinResult Join(const std::string&, int, int, const Settings&, void (*)()) override { return {}; }
   bool Takes(const EpicMpiCall& call, std::string* text) override {
     *text = call.op == kEpicMpiProduct ? "operation product is not in leaf1" : "through the switches";
     return call.op != kEpicMpiProduct;
@@ -55,6 +56,10 @@ class FakeGroup : public Group {
     *pending = std::make_unique<FakePending>(world_, world_->started.size());
     world_->started.push_back(call.count);
     return Started::kYes;
+  }
+  std::string Run(const EpicMpiCall& call, const void*, void*) override {
+    world_->run.push_back(call.count);
+    return std::exchange(world_->failure, "");
   }
   void Abort(const std::string& reason) override { world_->aborted = reason; }
   void Leave(std::chrono::milliseconds) override { ++world_->left; }
@@ -175,6 +180,32 @@ TEST_F(RequestsTest, ACallThatFailsEndsThoseThatWaitAndThoseThatCome) {
   EXPECT_EQ(EpicMpiStart(comm_, &call, nullptr, nullptr, &error), nullptr);
   EXPECT_EQ(error, kErrorCode);
   EXPECT_EQ(EpicMpiRun(comm_, &call, nullptr, nullptr), kErrorCode);
+}
+
+TEST_F(RequestsTest, ACallThatWaitsIsMadeAtOnceIfNoneIsUnderWay) {
+  const EpicMpiCall call = Call(9);
+  EXPECT_EQ(EpicMpiRun(comm_, &call, nullptr, nullptr), 0);
+  EXPECT_EQ(world_.run, (std::vector<int64_t>{9}));
+  EXPECT_EQ(world_.started.size(), 0u);
+  world_.failure = "rank lost: rank 3";
+  EXPECT_EQ(EpicMpiRun(comm_, &call, nullptr, nullptr), kErrorCode);
+  EXPECT_EQ(world_.aborted, "rank lost: rank 3");
+}
+
+TEST_F(RequestsTest, ACallThatWaitsComesBehindThoseUnderWay) {
+  static World* world;
+  world = &world_;
+  EpicMpiFunctions functions = kFunctions;
+  functions.progress = [] { ++world->ended; };
+  comm_->mpi = &functions;
+  Start(2);
+  const EpicMpiCall call = Call(9);
+  EXPECT_EQ(EpicMpiRun(comm_, &call, nullptr, nullptr), 0);
+  EXPECT_EQ(world_.started, (std::vector<int64_t>{1, 2, 9}));
+  EXPECT_EQ(world_.run.size(), 0u);
+  EXPECT_EQ(Test(0), 0);
+  EXPECT_EQ(Test(1), 0);
+  comm_->mpi = &kFunctions;
 }
 
 TEST_F(RequestsTest, ACallThatCannotBeStartedIsAnErrorForAll) {

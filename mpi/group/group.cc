@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <type_traits>
 #include <utility>
 
 namespace epic::mpi {
@@ -44,9 +45,19 @@ class EpicPending : public Pending {
   Request request_;
 };
 
+// Calls the one of both that takes these arguments.
+template <typename Waiting, typename Starting, typename... Arguments>
+Error Fitting(Waiting wait, Starting start, Arguments&&... arguments) {
+  if constexpr (std::is_invocable_v<Waiting, Arguments...>)
+    return wait(arguments...);
+  else
+    return start(arguments...);
+}
+
 class EpicGroup : public Group {
  public:
-  JoinResult Join(const std::string& name, int rank, int ranks, const Settings& settings) override {
+  JoinResult Join(const std::string& name, int rank, int ranks, const Settings& settings,
+                  void (*progress)()) override {
     Options options;
     options.group = name;
     options.rank = rank;
@@ -63,6 +74,7 @@ class EpicGroup : public Group {
     // A rank may come to a barrier an hour late: no deadline but one that the user has set.
     options.timeout = settings.timeout.count() > 0 ? settings.timeout : std::chrono::milliseconds::max();
     options.join_timeout = settings.join_timeout;
+    options.while_waiting = progress;
     const Error error = comm_.Init(options);
     return {.refusal = TextOf(error),
             .for_others = error.code() == ErrorCode::kJoinTimeout,
@@ -95,6 +107,10 @@ class EpicGroup : public Group {
                                                                              : Started::kFailed;
   }
 
+  std::string Run(const EpicMpiCall& call, const void* send, void* recv) override {
+    return TextOf(Post(call, send, recv));
+  }
+
   void Abort(const std::string& reason) override { comm_.Abort(reason); }
 
   void Leave(std::chrono::milliseconds at_most) override {
@@ -116,25 +132,29 @@ class EpicGroup : public Group {
     }
   }
 
-  Error Post(const EpicMpiCall& call, const void* send, void* recv, Request* request) {
+  // Starts a call, with a request, or makes it, without.
+  template <typename... AsRequest>
+  Error Post(const EpicMpiCall& call, const void* send, void* recv, AsRequest*... request) {
     const auto count = static_cast<size_t>(call.count);
     const auto bytes = static_cast<size_t>(call.bytes);
     const Datatype type = kDatatypes[call.type];
     const RedOp op = kRedOps[call.op];
+    const int root = call.root;
     switch (call.collective) {
       case kEpicMpiAllreduce:
-        return AllReduceAsync(send, recv, count, type, op, comm_, request);
+        return Fitting(AllReduce, AllReduceAsync, send, recv, count, type, op, comm_, request...);
       case kEpicMpiReduce:
-        return ReduceAsync(send, recv, count, type, op, call.root, comm_, request);
+        return Fitting(Reduce, ReduceAsync, send, recv, count, type, op, root, comm_, request...);
       case kEpicMpiBcast:
-        return BroadcastAsync(send, recv, bytes, Datatype::kByte, call.root, comm_, request);
+        return Fitting(Broadcast, BroadcastAsync, send, recv, bytes, Datatype::kByte, root, comm_,
+                       request...);
       case kEpicMpiAllgather:
-        return AllGatherAsync(send, recv, bytes, Datatype::kByte, comm_, request);
+        return Fitting(AllGather, AllGatherAsync, send, recv, bytes, Datatype::kByte, comm_, request...);
       case kEpicMpiReduceScatterBlock:
       case kEpicMpiReduceScatter:
-        return ReduceScatterAsync(send, recv, count, type, op, comm_, request);
+        return Fitting(ReduceScatter, ReduceScatterAsync, send, recv, count, type, op, comm_, request...);
       case kEpicMpiBarrier:
-        return BarrierAsync(comm_, request);
+        return Fitting(Barrier, BarrierAsync, comm_, request...);
       case kEpicMpiCollectives:
         break;
     }

@@ -34,8 +34,9 @@ class Group {
   virtual ~Group() = default;
 
   // Returns when all ranks have joined, or with why not. Needs no MPI, so any thread may call
-  // it.
-  virtual JoinResult Join(const std::string& name, int rank, int ranks, const Settings& settings) = 0;
+  // it. `progress` is of the MPI's messages: Run calls it while it waits.
+  virtual JoinResult Join(const std::string& name, int rank, int ranks, const Settings& settings,
+                          void (*progress)()) = 0;
 
   // Whether the group makes calls of this type and operation; the same on every rank. `text` is which way
   // they go, "through the switches", or "between the hosts: " and why; else why it does not.
@@ -46,6 +47,9 @@ class Group {
   // says why it was not started.
   virtual Started Start(const EpicMpiCall& call, const void* send, void* recv,
                         std::unique_ptr<Pending>* pending, std::string* message) = 0;
+  // Makes a call that the group takes, to its end; nothing is under way. Empty, or what went wrong, which is
+  // the end of the group.
+  virtual std::string Run(const EpicMpiCall& call, const void* send, void* recv) = 0;
   // Ends the group on all ranks.
   virtual void Abort(const std::string& reason) = 0;
 

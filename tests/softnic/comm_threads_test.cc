@@ -76,6 +76,35 @@ TEST(CommThreadsTest, ALongCallGoesOnWhenThoseThatWaitedForShortOnesHaveLeft) {
   for (int round = 0; round < 10; ++round) LongCallBehindShortOnes(1 << 20);
 }
 
+// The other rank's call comes only when this one's thread has called the function so often that it sleeps in
+// between (docs/HOST.md, "Polling and sleeping").
+TEST(CommThreadsTest, AThreadThatWaitsGoesOnWithWhatElseThereIs) {
+  constexpr int kEnough = 2000;
+  LocalWorld world;
+  std::array<Communicator, 2> comms;
+  std::atomic<int> calls = 0;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      Communicator& comm = comms[static_cast<size_t>(rank)];
+      Options options = softnic::LocalOptions("g", rank, 2, PathChoice::kNetwork);
+      if (rank == 0) {
+        options.while_waiting = [&] {
+          if (++calls == kEnough) calls.notify_all();
+        };
+      }
+      Error error = comm.Init(options);
+      ASSERT_TRUE(error.ok()) << error.message();
+      for (int now = calls; rank == 1 && now < kEnough; now = calls) calls.wait(now);
+      error = Barrier(comm);
+      EXPECT_TRUE(error.ok()) << error.message();
+      EXPECT_GE(calls, kEnough);
+      EXPECT_TRUE(comm.Destroy().ok());
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
 // Calls of each rank are made in order by one thread; others wait for them, test them, or drop them.
 void RandomMixture(uint32_t seed) {
   SCOPED_TRACE(fmt::format("EPIC_SEED={}", seed));

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -162,6 +163,9 @@ struct Options {
   PathChoice path = PathChoice::kDefault;
   HostAlgorithm algorithm = HostAlgorithm::kDefault;  // of the calls between hosts; the same on every rank
   bool environment = true;  // false: what is left at its default is not looked for in the environment
+  // Called again and again by a thread that waits in a call, every quarter of a millisecond at least, so that
+  // what else the process has under way goes on. Must not wait for calls of the same communicator.
+  std::function<void()> while_waiting;
 };
 
 // What a switch has counted of a group and what is zero where no packet is lost and no host is late: what it
