@@ -10,7 +10,8 @@ namespace {
 
 // The most bytes, of all parts together, that go with the exchange, by the number of ranks. An exchange has
 // log2 n messages in a row anyway, and the ring adds n - 1 or 2 (n - 1); what data cost in it depends on how
-// often they are sent.
+// often they are sent. Measured by bench/algorithms with 3 to 16 ranks (docs/PERFORMANCE.md): what fits
+// into a message was faster inlined everywhere.
 struct Row {
   Collective collective;
   uint64_t few;   // up to 8 ranks
@@ -20,7 +21,7 @@ constexpr std::array kMostInlined = {
     Row{Collective::kAllReduce, 32704, 32704},      // all of them in each round
     Row{Collective::kReduce, 32704, 32704},         // at most once per rank
     Row{Collective::kBroadcast, 32704, 32704},      // log2 n times by the root
-    Row{Collective::kReduceScatter, 16384, 32704},  // all in each round, of which a rank needs an n-th
+    Row{Collective::kReduceScatter, 32704, 32704},  // all in each round, of which a rank needs an n-th
     Row{Collective::kAllGather, 32704, 32704},      // no byte twice
 };
 
