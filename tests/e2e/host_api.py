@@ -12,7 +12,6 @@ API_RANK = harness.BUILD / "tests" / "e2e" / "api_rank"
 C_RANK = harness.BUILD / "tests" / "e2e" / "c_rank"
 C_OWNER = harness.BUILD / "tests" / "e2e" / "c_owner"
 C_PATH = harness.BUILD / "tests" / "e2e" / "c_path"
-OTHER_ENGINE = harness.BUILD / "tests" / "engines" / "other_engine"
 RANKS = 4
 # One bed for all. The bridge in each link is for cutting it as a dead port would: no end sees its carrier go.
 BED = ("tree-3-2", "--hosts", "softnic", "--fabric", "bridge")

@@ -9,15 +9,14 @@ Four processes go through all groups, since what is slow is to bring a situation
 
 import contextlib
 import dataclasses
-import json
 import os
 import pathlib
 import signal
-import time
 
 import pytest
 
 from epic_testbed import net
+from altered import Altered, state_of, wait_for
 import host_api
 from host_api import Rank
 
@@ -108,41 +107,14 @@ def port_mtu(bed, switch, port, mtu):
     set_to(before)
 
 
-def state_of(bed, switch):
-    return next(state for state in bed.manager("switches")["switches"] if state["name"] == switch)
-
-
-def wait_for(bed, switch, is_so):
-    """Until the manager knows of a switch that is up."""
-    deadline = time.monotonic() + 20
-    while True:
-        state = state_of(bed, switch)
-        if state["state"] == "up" and is_so(state):
-            return
-        assert time.monotonic() < deadline, state
-        time.sleep(0.1)
-
-
-class Leaf1:
+def leaf1_of(bed):
     """The engine of leaf1 with 1 MiB, and with the first types and operations alone; what it states can be altered."""
-
-    def __init__(self, bed):
-        self.bed, self.states = bed, pathlib.Path(f"/run/epic/{bed.name}/leaf1.states")
-        agent, engine = bed.kill("leaf1.agent"), bed.kill("leaf1.engine")
-        control = agent[agent.index("--engine") + 1]
+    def small(engine):
         engine[engine.index("--sram") + 1] = "1M"
-        bed.revive("leaf1.engine", engine + ["--types=float32,int32,float16,bfloat16,byte", "--operations=sum,min,max"])
-        bed.revive("leaf1.other", [str(host_api.OTHER_ENGINE), control, control + ".other", str(self.states)])
-        agent[agent.index("--engine") + 1] = control + ".other"
-        bed.revive("leaf1.agent", agent)
-        wait_for(bed, "leaf1", lambda state: state["engine"]["capability"]["arena_bytes"] == str(1 << 20))
-
-    def alter(self, version, **changes):
-        """It states this from now on; the version, another one each time, tells that the manager knows."""
-        new = self.states.with_suffix(".new")
-        new.write_text(json.dumps({"version": version, **changes}), encoding="utf-8")
-        new.rename(self.states)
-        wait_for(self.bed, "leaf1", lambda state: state["engine"]["version"] == version)
+        return engine + ["--types=float32,int32,float16,bfloat16,byte", "--operations=sum,min,max"]
+    leaf1 = Altered(bed, "leaf1", small)
+    wait_for(bed, "leaf1", lambda state: state["engine"]["capability"]["arena_bytes"] == str(1 << 20))
+    return leaf1
 
 
 # --- the groups
@@ -265,7 +237,7 @@ def fixture_seen(all_beds):
     go(next(names))
     with port_mtu(bed, "leaf2", "swp3", 1500):
         go(next(names))
-    leaf1 = Leaf1(bed)
+    leaf1 = leaf1_of(bed)
     others = bed.loops("--hold", "--counts", "100", group=bed.network_group(*SMALL))
     for rank in others:
         rank.wait_for("joined")

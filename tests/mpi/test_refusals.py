@@ -2,6 +2,8 @@
 
 import harness
 import launcher
+from altered import Altered
+
 PRELOAD = harness.BUILD / "mpi" / "lib" / "libepic_mpi.so"
 UNLOCKED = harness.BUILD / "tests" / "mpi" / "libmpi_unlocked.so"
 
@@ -41,6 +43,20 @@ def test_a_switch_without_memory_refuses_each_communicator(bed, mpirun):
     done.assert_right()
     assert len(done.said()) == 20, done.output
     assert all("rank 0: no resource: " in line for line in done.said()), done.output
+    bed.wait_clean()
+
+
+def test_a_switch_takes_no_more_children(bed, mpirun):
+    """As a 65th of one that takes 64. The group goes between the hosts, or is refused where only the switches would do."""
+    words = "leaf1 would have 2 children in this group; it takes at most 1"
+    with Altered(bed, "leaf1") as leaf1:
+        leaf1.alter("0.1.1", max_children=1)
+        by_hosts = mpirun("traps", "usual")
+        refused = mpirun("traps", "usual", env={"EPIC_PATH": "network"})
+    by_hosts.assert_right()
+    assert by_hosts.report() == {("MPI_Allreduce", f"by EPIC, between the hosts: {words}"): (10, 40)}, by_hosts.output
+    refused.assert_right()
+    assert len(refused.said()) == 1 and f"rank 0: no resource: {words}" in refused.said()[0], refused.output
     bed.wait_clean()
 
 
