@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -166,18 +167,19 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   void PassOn();
   // The calling thread leads: makes progress until done(), polls and sleeps between.
   template <typename Done>
-  void Lead(Lock& lock, const Done& done);
+  void Lead(Lock& lock, const Done& done, const std::function<void()>& meanwhile);
   // Makes progress some times over, but for once something comes; the mutex is released before.
   void PollOn(Lock& lock);
   // Sleeps until there is progress to make, and makes it.
-  void SleepOn(Lock& lock);
-  // Makes progress, and leads if nobody does, until done().
+  void SleepOn(Lock& lock, std::chrono::nanoseconds at_most);
+  // Makes progress, and leads if nobody does, until done(). `meanwhile`, if it is not empty, is called
+  // without the mutex, as Options::while_waiting says.
   template <typename Done>
-  void Await(Lock& lock, const Done& done);
+  void Await(Lock& lock, const Done& done, const std::function<void()>& meanwhile = {});
   void AwaitCalls();    // without the mutex
   void AwaitDrained();  // without the mutex
   // Sleeps until completions come, Fail is called, or a deadline is near; the mutex is released meanwhile.
-  void Sleep(Lock& lock);
+  void Sleep(Lock& lock, std::chrono::nanoseconds at_most);
   // The thread that leads sleeps no more.
   void EndSleep();
   const Call& CallOf(OpId op) const { return *calls_[static_cast<size_t>(op - first_call_)]; }
@@ -224,7 +226,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Phase phase_ = Phase::kRunning;
   Clock::time_point next_deadline_ = Clock::time_point::max();  // no call's, nor the draining's, is earlier
   Error error_;                                                 // what ended the group
-  bool refused_ = false;                                        // ... was a switch's reply that every rank got
+  bool refused_ = false;  // ... was a switch's reply that every rank got
   Watch watch_;
 };
 

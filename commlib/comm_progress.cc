@@ -68,10 +68,10 @@ bool Comm::Test(const Call& call) {
 }
 
 template <typename Done>
-void Comm::Await(Lock& lock, const Done& done) {
+void Comm::Await(Lock& lock, const Done& done, const std::function<void()>& meanwhile) {
   while (!done()) {
     if (watch_.Lead()) {
-      Lead(lock, done);
+      Lead(lock, done, meanwhile);
       watch_.Resign();
     } else {
       changed_.wait(lock, [&] { return done() || !watch_.leads(); });
@@ -82,7 +82,7 @@ void Comm::Await(Lock& lock, const Done& done) {
 }
 
 template <typename Done>
-void Comm::Lead(Lock& lock, const Done& done) {
+void Comm::Lead(Lock& lock, const Done& done, const std::function<void()>& meanwhile) {
   MakeProgress();
   if (done()) return;
   const OpId call = ended_calls_;
@@ -97,15 +97,16 @@ void Comm::Lead(Lock& lock, const Done& done) {
     const bool came = std::exchange(seen, completions_) != completions_;
     const bool worth_while = spin_.KeepPolling(SinceStart(now), came);
     if (done()) break;
-    if (options_.while_waiting) {
+    // Not between what begins a sleep and the sleep: softnic leaves packets to this thread from then on.
+    if (meanwhile && nic_fd_ < 0) {
       lock.unlock();
-      options_.while_waiting();
+      meanwhile();
       lock.lock();
     }
     if (polls && worth_while) {
       PollOn(lock);
     } else {
-      SleepOn(lock);
+      SleepOn(lock, meanwhile ? kMaxSleepBetween : kMaxSleep);
     }
     now = Clock::now();
   }
@@ -124,7 +125,8 @@ void Comm::PollOn(Lock& lock) {
 Error Comm::Wait(const Call& call) {
   if (InChild()) return ForkedError();
   Lock lock(mutex_);
-  Await(lock, [&call] { return call.done; });
+  Await(
+      lock, [&call] { return call.done; }, options_.while_waiting);
   return call.error;
 }
 
@@ -138,13 +140,13 @@ void Comm::AwaitDrained() {
   Await(lock, [this] { return phase_ == Phase::kDrained; });
 }
 
-void Comm::SleepOn(Lock& lock) {
+void Comm::SleepOn(Lock& lock, std::chrono::nanoseconds at_most) {
   // An event that was asked for just now comes for new completions only: poll once more before sleeping.
   if (watch_.RequestNotify()) {
     nic_fd_ = cq_->BeginSleep();
     if (nic_fd_ < 0) cq_->RequestNotify();
   } else {
-    Sleep(lock);
+    Sleep(lock, at_most);
     EndSleep();
   }
   MakeProgress();
@@ -155,10 +157,9 @@ void Comm::EndSleep() {
   if (std::exchange(nic_fd_, -1) >= 0 && cq_->EndSleep()) watch_.OnEvents();
 }
 
-void Comm::Sleep(Lock& lock) {
+void Comm::Sleep(Lock& lock, std::chrono::nanoseconds at_most) {
   const std::chrono::nanoseconds left = next_deadline_ - Clock::now();
-  const std::chrono::nanoseconds sleep =
-      std::clamp(left, std::chrono::nanoseconds(0), options_.while_waiting ? kMaxSleepBetween : kMaxSleep);
+  const std::chrono::nanoseconds sleep = std::clamp(left, std::chrono::nanoseconds(0), at_most);
   const timespec timeout = {.tv_sec = sleep / std::chrono::seconds(1),
                             .tv_nsec = (sleep % std::chrono::seconds(1)).count()};
   // One that is negative is passed over.

@@ -76,33 +76,55 @@ TEST(CommThreadsTest, ALongCallGoesOnWhenThoseThatWaitedForShortOnesHaveLeft) {
   for (int round = 0; round < 10; ++round) LongCallBehindShortOnes(1 << 20);
 }
 
-// The other rank's call comes only when this one's thread has called the function so often that it sleeps in
-// between (docs/HOST.md, "Polling and sleeping").
-TEST(CommThreadsTest, AThreadThatWaitsGoesOnWithWhatElseThereIs) {
-  constexpr int kEnough = 2000;
+// Two ranks, the first of which counts how often it is called while it waits.
+struct WithMoreToDo {
+  WithMoreToDo() {
+    std::vector<std::thread> joins;
+    for (int rank = 0; rank < 2; ++rank) {
+      joins.emplace_back([&, rank] {
+        Options options = softnic::LocalOptions("g", rank, 2, PathChoice::kNetwork);
+        if (rank == 0) {
+          options.while_waiting = [&] {
+            if (++calls == kEnough) calls.notify_all();
+          };
+        }
+        Succeed(comms[static_cast<size_t>(rank)].Init(options));
+      });
+    }
+    for (std::thread& join : joins) join.join();
+  }
+  static void Succeed(const Error& error) { EXPECT_TRUE(error.ok()) << error.message(); }
+
+  // Then it sleeps in between (docs/HOST.md, "Polling and sleeping").
+  static constexpr int kEnough = 2000;
   LocalWorld world;
   std::array<Communicator, 2> comms;
   std::atomic<int> calls = 0;
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back([&, rank] {
-      Communicator& comm = comms[static_cast<size_t>(rank)];
-      Options options = softnic::LocalOptions("g", rank, 2, PathChoice::kNetwork);
-      if (rank == 0) {
-        options.while_waiting = [&] {
-          if (++calls == kEnough) calls.notify_all();
-        };
-      }
-      Error error = comm.Init(options);
-      ASSERT_TRUE(error.ok()) << error.message();
-      for (int now = calls; rank == 1 && now < kEnough; now = calls) calls.wait(now);
-      error = Barrier(comm);
-      EXPECT_TRUE(error.ok()) << error.message();
-      EXPECT_GE(calls, kEnough);
-      EXPECT_TRUE(comm.Destroy().ok());
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
+};
+
+TEST(CommThreadsTest, AThreadThatWaitsGoesOnWithWhatElseThereIs) {
+  WithMoreToDo ranks;
+  std::thread first([&] {
+    ranks.Succeed(Barrier(ranks.comms[0]));
+    EXPECT_GE(ranks.calls, ranks.kEnough);
+    ranks.Succeed(ranks.comms[0].Destroy());
+  });
+  for (int now = ranks.calls; now < ranks.kEnough; now = ranks.calls) ranks.calls.wait(now);
+  ranks.Succeed(Barrier(ranks.comms[1]));
+  ranks.Succeed(ranks.comms[1].Destroy());
+  first.join();
+}
+
+// Whichever thread that is, as one that MPI knows nothing of.
+TEST(CommThreadsTest, AThreadThatLeavesWaitsForCallsAndDoesNothingElse) {
+  WithMoreToDo ranks;
+  std::array<Request, 2> requests;
+  ranks.Succeed(BarrierAsync(ranks.comms[0], &requests[0]));
+  Sleeper leaver([&] { ranks.Succeed(ranks.comms[0].Destroy()); });
+  ranks.Succeed(BarrierAsync(ranks.comms[1], &requests[1]));
+  ranks.Succeed(ranks.comms[1].Destroy());
+  leaver.Join();
+  EXPECT_EQ(ranks.calls, 0);
 }
 
 // Calls of each rank are made in order by one thread; others wait for them, test them, or drop them.

@@ -163,8 +163,10 @@ struct Options {
   PathChoice path = PathChoice::kDefault;
   HostAlgorithm algorithm = HostAlgorithm::kDefault;  // of the calls between hosts; the same on every rank
   bool environment = true;  // false: what is left at its default is not looked for in the environment
-  // Called again and again by a thread that waits in a call, every quarter of a millisecond at least, so that
-  // what else the process has under way goes on. Must not wait for calls of the same communicator.
+  // Called again and again by a thread that waits for a call, in the collective itself or in Request::Wait,
+  // every quarter of a millisecond at least, so that what else it has to do goes on; not by Destroy, nor
+  // while another thread waits for calls of this communicator already. Must not throw, wait for calls of this
+  // communicator, nor end it.
   std::function<void()> while_waiting;
 };
 
