@@ -42,7 +42,10 @@ WireEnd::WireEnd(const EndOptions& options, roce::Memory& memory, io::PcapPort& 
       memory_(memory),
       port_(port),
       loop_(loop),
-      qp_({.local_ip = Ipv4{options.address}, .local_qpn = Qpn{kOurQpn}, .policy = {}}) {
+      // As rdma_rxe has it: a guest on a busy machine may stand still for longer than seven repetitions take.
+      qp_({.local_ip = Ipv4{options.address},
+           .local_qpn = Qpn{kOurQpn},
+           .policy = {.retry_7_is_forever = true}}) {
   unsigned byte[6] = {};
   std::sscanf(options.peer_mac.c_str(), "%x:%x:%x:%x:%x:%x", byte, byte + 1, byte + 2, byte + 3, byte + 4,
               byte + 5);
