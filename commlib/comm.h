@@ -171,7 +171,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // Makes progress some times over, but for once something comes; the mutex is released before.
   void PollOn(Lock& lock);
   // Sleeps until there is progress to make, and makes it.
-  void SleepOn(Lock& lock, std::chrono::nanoseconds at_most);
+  void SleepOn(Lock& lock);
   // Makes progress, and leads if nobody does, until done(). `meanwhile`, if it is not empty, is called
   // without the mutex, as Options::while_waiting says.
   template <typename Done>
@@ -179,7 +179,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   void AwaitCalls();    // without the mutex
   void AwaitDrained();  // without the mutex
   // Sleeps until completions come, Fail is called, or a deadline is near; the mutex is released meanwhile.
-  void Sleep(Lock& lock, std::chrono::nanoseconds at_most);
+  void Sleep(Lock& lock);
   // The thread that leads sleeps no more.
   void EndSleep();
   const Call& CallOf(OpId op) const { return *calls_[static_cast<size_t>(op - first_call_)]; }

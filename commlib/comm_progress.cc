@@ -15,9 +15,7 @@ namespace epic::internal {
 namespace {
 
 // Sleeps are cut so that an event that the kernel lost costs a second, not the call's deadline.
-constexpr std::chrono::nanoseconds kMaxSleep = std::chrono::seconds(1);
-// With Options::while_waiting, which takes some microseconds: a hundredth of a processor's time.
-constexpr std::chrono::nanoseconds kMaxSleepBetween = std::chrono::microseconds(250);
+constexpr auto kMaxSleep = std::chrono::seconds(1);
 // Looks for each yield and reading of the clock, which cost as much as some looks that find nothing.
 constexpr int kLooks = 4;
 
@@ -86,7 +84,7 @@ void Comm::Lead(Lock& lock, const Done& done, const std::function<void()>& meanw
   MakeProgress();
   if (done()) return;
   const OpId call = ended_calls_;
-  const bool polls = always_polls_ || trials_.WayOf(call) == WaitTrials::Way::kPoll;
+  const bool polls = meanwhile || always_polls_ || trials_.WayOf(call) == WaitTrials::Way::kPoll;
   uint64_t seen = completions_;
   auto now = Clock::now();
   const Nanos begin = SinceStart(now);
@@ -95,10 +93,9 @@ void Comm::Lead(Lock& lock, const Done& done, const std::function<void()>& meanw
     CheckDeadlines(now);
     // Others may have taken what came: Post and Test make progress too.
     const bool came = std::exchange(seen, completions_) != completions_;
-    const bool worth_while = spin_.KeepPolling(SinceStart(now), came);
+    const bool worth_while = spin_.KeepPolling(SinceStart(now), came) || meanwhile;
     if (done()) break;
-    // Not between what begins a sleep and the sleep: softnic leaves packets to this thread from then on.
-    if (meanwhile && nic_fd_ < 0) {
+    if (meanwhile) {
       lock.unlock();
       meanwhile();
       lock.lock();
@@ -106,12 +103,12 @@ void Comm::Lead(Lock& lock, const Done& done, const std::function<void()>& meanw
     if (polls && worth_while) {
       PollOn(lock);
     } else {
-      SleepOn(lock, meanwhile ? kMaxSleepBetween : kMaxSleep);
+      SleepOn(lock);
     }
     now = Clock::now();
   }
   EndSleep();
-  trials_.Ended(call, SinceStart(now) - begin);
+  if (!meanwhile) trials_.Ended(call, SinceStart(now) - begin);
 }
 
 void Comm::PollOn(Lock& lock) {
@@ -140,13 +137,13 @@ void Comm::AwaitDrained() {
   Await(lock, [this] { return phase_ == Phase::kDrained; });
 }
 
-void Comm::SleepOn(Lock& lock, std::chrono::nanoseconds at_most) {
+void Comm::SleepOn(Lock& lock) {
   // An event that was asked for just now comes for new completions only: poll once more before sleeping.
   if (watch_.RequestNotify()) {
     nic_fd_ = cq_->BeginSleep();
     if (nic_fd_ < 0) cq_->RequestNotify();
   } else {
-    Sleep(lock, at_most);
+    Sleep(lock);
     EndSleep();
   }
   MakeProgress();
@@ -157,17 +154,15 @@ void Comm::EndSleep() {
   if (std::exchange(nic_fd_, -1) >= 0 && cq_->EndSleep()) watch_.OnEvents();
 }
 
-void Comm::Sleep(Lock& lock, std::chrono::nanoseconds at_most) {
-  const std::chrono::nanoseconds left = next_deadline_ - Clock::now();
-  const std::chrono::nanoseconds sleep = std::clamp(left, std::chrono::nanoseconds(0), at_most);
-  const timespec timeout = {.tv_sec = sleep / std::chrono::seconds(1),
-                            .tv_nsec = (sleep % std::chrono::seconds(1)).count()};
+void Comm::Sleep(Lock& lock) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_deadline_ - Clock::now());
+  const auto sleep = std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(0), kMaxSleep);
   // One that is negative is passed over.
   std::array<pollfd, 3> fds = {{{.fd = cq_->channel_fd(), .events = POLLIN, .revents = 0},
                                 {.fd = wake_fd_, .events = POLLIN, .revents = 0},
                                 {.fd = nic_fd_, .events = POLLIN, .revents = 0}}};
   lock.unlock();
-  ppoll(fds.data(), fds.size(), &timeout, nullptr);
+  poll(fds.data(), fds.size(), static_cast<int>(sleep.count()));
   lock.lock();
   uint64_t wakes = 0;
   if (fds[1].revents != 0 && read(wake_fd_, &wakes, sizeof wakes) < 0) fds[1].revents = 0;  // taken already

@@ -164,9 +164,9 @@ struct Options {
   HostAlgorithm algorithm = HostAlgorithm::kDefault;  // of the calls between hosts; the same on every rank
   bool environment = true;  // false: what is left at its default is not looked for in the environment
   // Called again and again by a thread that waits for a call, in the collective itself or in Request::Wait,
-  // every quarter of a millisecond at least, so that what else it has to do goes on; not by Destroy, nor
-  // while another thread waits for calls of this communicator already. Must not throw, wait for calls of this
-  // communicator, nor end it.
+  // so that what else it has to do goes on; the thread polls then, however long that takes. Not by Destroy,
+  // nor while another thread waits for calls of this communicator already. Must not throw, wait for calls of
+  // this communicator, nor end it.
   std::function<void()> while_waiting;
 };
 
