@@ -169,7 +169,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   template <typename Done>
   void Lead(Lock& lock, const Done& done, const std::function<void()>& meanwhile);
   // Makes progress some times over, but for once something comes; the mutex is released before.
-  void PollOn(Lock& lock);
+  void PollOn(Lock& lock, const std::function<void()>& meanwhile);
   // Sleeps until there is progress to make, and makes it.
   void SleepOn(Lock& lock);
   // Makes progress, and leads if nobody does, until done(). `meanwhile`, if it is not empty, is called

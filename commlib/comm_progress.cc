@@ -84,7 +84,7 @@ void Comm::Lead(Lock& lock, const Done& done, const std::function<void()>& meanw
   MakeProgress();
   if (done()) return;
   const OpId call = ended_calls_;
-  const bool polls = meanwhile || always_polls_ || trials_.WayOf(call) == WaitTrials::Way::kPoll;
+  const bool polls = always_polls_ || trials_.WayOf(call) == WaitTrials::Way::kPoll;
   uint64_t seen = completions_;
   auto now = Clock::now();
   const Nanos begin = SinceStart(now);
@@ -93,15 +93,10 @@ void Comm::Lead(Lock& lock, const Done& done, const std::function<void()>& meanw
     CheckDeadlines(now);
     // Others may have taken what came: Post and Test make progress too.
     const bool came = std::exchange(seen, completions_) != completions_;
-    const bool worth_while = spin_.KeepPolling(SinceStart(now), came) || meanwhile;
+    const bool worth_while = spin_.KeepPolling(SinceStart(now), came);
     if (done()) break;
-    if (meanwhile) {
-      lock.unlock();
-      meanwhile();
-      lock.lock();
-    }
-    if (polls && worth_while) {
-      PollOn(lock);
+    if (meanwhile || (polls && worth_while)) {
+      PollOn(lock, meanwhile);
     } else {
       SleepOn(lock);
     }
@@ -111,8 +106,9 @@ void Comm::Lead(Lock& lock, const Done& done, const std::function<void()>& meanw
   if (!meanwhile) trials_.Ended(call, SinceStart(now) - begin);
 }
 
-void Comm::PollOn(Lock& lock) {
+void Comm::PollOn(Lock& lock, const std::function<void()>& meanwhile) {
   lock.unlock();
+  if (meanwhile) meanwhile();
   mutex_.YieldTurn();
   lock.lock();
   const uint64_t seen = completions_;

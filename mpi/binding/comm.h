@@ -102,6 +102,7 @@ struct EpicMpiComm {
   int ShareRefusals();
   epic::mpi::JoinResult Join(const std::string& name);
   Kind KindOf(const EpicMpiCall& call);
+  bool IsIdle();
   void EndOldest(int with_error);
   bool StartWaiting();
   int FailLocked(const std::string& text);

@@ -13,22 +13,24 @@ void EpicMpiComm::Add(EpicMpiRequest* request) {
 }
 
 int EpicMpiComm::Run(const EpicMpiCall& call, const void* send, void* recv) {
-  std::unique_lock lock(mutex);
-  if (oldest == nullptr) {
-    // Nobody needs the mutex meanwhile: a communicator's collective calls come one after the other.
-    lock.unlock();
+  if (IsIdle()) {
+    // And stays so: a communicator's collective calls come one after the other.
     const std::string message = group->Run(call, send, recv);
-    lock.lock();
+    const std::lock_guard lock(mutex);
     if (!message.empty()) return FailLocked(message);
     Count(call, place.group_ranks, KindOf(call).way);
     return 0;
   }
-  lock.unlock();
   EpicMpiRequest request{this, call, send, recv};
   Add(&request);
   int with_error = 0;
   epic::mpi::ProgressUntil(*mpi, [&] { return EpicMpiTest(&request, &with_error) != 0; });
   return with_error;
+}
+
+bool EpicMpiComm::IsIdle() {
+  const std::lock_guard lock(mutex);
+  return oldest == nullptr;
 }
 
 void EpicMpiComm::Progress() {
