@@ -36,6 +36,7 @@ class Runner {
  private:
   Error Allocate();
   Error RunJob(const Job& job, const Series& series, Row* row);
+  PathTaken PathOf(const Job& job) const;
   Buffers BuffersOf(const Job& job, bool in_place, size_t pair);
   Error Time(const Job& job, const Series& series, bool in_place, Measured* measured);
   Error TimeCalls(int calls, const Job& job, bool in_place);
@@ -160,6 +161,13 @@ Error Runner::Combine(Measured* measured) {
   return {};
 }
 
+// A barrier has neither type nor operation that a switch could lack.
+PathTaken Runner::PathOf(const Job& job) const {
+  if (job.kind == Kind::kBarrier) return comm_.Path();
+  if (job.kind == Kind::kReduceScatter) return comm_.PathOfReduceScatter(job.count, job.type, job.op);
+  return Reduces(job.kind) ? comm_.PathOf(job.type, job.op) : comm_.PathOf(job.type);
+}
+
 Error Runner::RunJob(const Job& job, const Series& series, Row* row) {
   row->kind = job.kind;
   row->bytes = job.total_bytes();
@@ -167,10 +175,7 @@ Error Runner::RunJob(const Job& job, const Series& series, Row* row) {
   row->type = job.kind == Kind::kBarrier ? "none" : Name(job.type);
   row->redop = Reduces(job.kind) ? Name(job.op) : "none";
   if (HasRoot(job.kind)) row->root = job.root;
-  // A barrier has neither type nor operation that a switch could lack.
-  row->path = job.kind == Kind::kBarrier ? comm_.Path()
-              : Reduces(job.kind)        ? comm_.PathOf(job.type, job.op)
-                                         : comm_.PathOf(job.type);
+  row->path = PathOf(job);
   for (const bool in_place : {false, true}) {
     Measured& half = in_place ? row->in_place : row->out_of_place;
     if (in_place && job.kind == Kind::kBarrier) {

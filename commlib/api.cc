@@ -75,10 +75,17 @@ int Communicator::rank() const { return impl_ ? impl_->rank() : -1; }
 int Communicator::size() const { return impl_ ? impl_->size() : 0; }
 PathTaken Communicator::Path() const { return impl_ ? impl_->path() : PathTaken{}; }
 PathTaken Communicator::PathOf(Datatype type) const {
-  return impl_ ? impl_->PathOf(type, std::nullopt) : PathTaken{};
+  return impl_ ? impl_->PathOf({.collective = Collective::kBroadcast, .count = 1, .type = type})
+               : PathTaken{};
 }
 PathTaken Communicator::PathOf(Datatype type, RedOp op) const {
-  return impl_ ? impl_->PathOf(type, op) : PathTaken{};
+  return impl_ ? impl_->PathOf({.collective = Collective::kAllReduce, .count = 1, .type = type, .op = op})
+               : PathTaken{};
+}
+PathTaken Communicator::PathOfReduceScatter(size_t recvcount, Datatype type, RedOp op) const {
+  return impl_ ? impl_->PathOf(
+                     {.collective = Collective::kReduceScatter, .count = recvcount, .type = type, .op = op})
+               : PathTaken{};
 }
 int Communicator::path_mtu() const { return impl_ ? impl_->path_mtu() : 0; }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "commlib/core/host_algorithm.h"
+#include "commlib/core/host_peers.h"
 #include "protocol/flow.h"
 
 namespace epic::internal {
@@ -124,9 +126,25 @@ Error CheckBuffers(const CallArguments& a, const ControlHeader& header, int rank
   return Invalid("sendbuff and recvbuff overlap without being the same");
 }
 
-// Of a call that is right otherwise.
-Error CheckAbilities(const GroupAbilities& group, ControlHeader* header) {
-  if (LackOf(group.has, *header).empty()) return {};
+// "operation product is not in leaf1 (version 0.1.0)"; empty if nothing lacks.
+std::string LackInWords(const GroupAbilities& group, const ControlHeader& header) {
+  ControlHeader call = header;
+  call.flags &= ~kByHostsFlag;
+  const std::string what = LackOf(group.has, call);
+  if (what.empty()) return what;
+  const auto at = group.where.find(what);
+  return fmt::format("{} is not in {}", what,
+                     at == group.where.end() ? "what the manager knows of the group's switches" : at->second);
+}
+
+}  // namespace
+
+Error ChooseWay(const GroupAbilities& group, ControlHeader* header) {
+  if (LackOf(group.has, *header).empty()) {
+    if (group.hosts_reach && header->parts <= kMaxHostRanks && IsShorterByHosts(*header))
+      header->flags |= kByHostsFlag;
+    return {};
+  }
   if (!Reduces(header->collective)) {
     // All ranks know of the same abilities, and so do the same.
     ControlHeader bytes = *header;
@@ -147,20 +165,16 @@ Error CheckAbilities(const GroupAbilities& group, ControlHeader* header) {
           fmt::format("{}; between the hosts it cannot go: {}", lack, group.why_not_hosts)};
 }
 
-}  // namespace
-
-std::string LackInWords(const GroupAbilities& group, const ControlHeader& header) {
-  ControlHeader call = header;
-  call.flags &= ~kByHostsFlag;
-  const std::string what = LackOf(group.has, call);
-  if (what.empty()) return what;
-  const auto at = group.where.find(what);
-  return fmt::format("{} is not in {}", what,
-                     at == group.where.end() ? "what the manager knows of the group's switches" : at->second);
+std::string WhyByHosts(const GroupAbilities& group, const ControlHeader& header) {
+  const std::string lack = LackInWords(group, header);
+  if (!lack.empty()) return lack;
+  return fmt::format(
+      "reducescatter of {} KiB and more: around the ring {}/{} of the data pass a host's link, "
+      "through the switches all of them",
+      LeastShorterByHosts(header.parts) / 1024, header.parts - 1, header.parts);
 }
 
-Error CheckArguments(const CallArguments& a, int rank, int size, const GroupAbilities& group,
-                     ControlHeader* header) {
+Error MakeHeader(const CallArguments& a, int size, ControlHeader* header) {
   *header = {.collective = a.collective};
   if (a.collective == Collective::kBarrier) return {};
   if (Error e = CheckTypeAndOp(a, header); !e.ok()) return e;
@@ -175,9 +189,15 @@ Error CheckArguments(const CallArguments& a, int rank, int size, const GroupAbil
                        ? fmt::format("count {}: more than 64 TiB", a.count)
                        : fmt::format("count {} for each of {} ranks: more than 64 TiB", a.count, size));
   }
-  if (a.count == 0) return {};
+  return {};
+}
+
+Error CheckArguments(const CallArguments& a, int rank, int size, const GroupAbilities& group,
+                     ControlHeader* header) {
+  if (Error e = MakeHeader(a, size, header); !e.ok()) return e;
+  if (header->count == 0) return {};
   if (Error e = CheckBuffers(a, *header, rank); !e.ok()) return e;
-  return CheckAbilities(group, header);
+  return ChooseWay(group, header);
 }
 
 }  // namespace epic::internal

@@ -34,18 +34,24 @@ struct GroupAbilities {
   std::string why_not_hosts;
 };
 
-// What the group's switches lack for a call, with where: "operation product is not in leaf1 (version 0.1.0)".
-// Empty if it is nothing.
-std::string LackInWords(const GroupAbilities& group, const ControlHeader& header);
+// Why a call that has kByHostsFlag goes between the hosts: what switches lack, with where, "operation product
+// is not in leaf1 (version 0.1.0)"; else that less passes a link, and from which size on.
+std::string WhyByHosts(const GroupAbilities& group, const ControlHeader& header);
 
 // All shares of a call together are at most so many bytes.
 inline constexpr uint64_t kMaxCallBytes = 1ull << 46;
 
 // Fills in *header but for the invocation; its count is the whole call's, which may be more than an
-// invocation has. kInvalidArgument (root, buffer, overlap, size) or kUnsupported (type, operation, or that a
-// switch lacks them), with the culprit's name. A copy whose type a switch lacks travels as bytes: its count
-// is then that of its bytes. What a switch lacks all the same goes between the hosts, where they reach:
-// kByHostsFlag.
+// invocation has. kInvalidArgument (root, count) or kUnsupported (type, operation), with the culprit's name.
+// Not looked at: the buffers.
+Error MakeHeader(const CallArguments& arguments, int size, ControlHeader* header);
+
+// By switches or hosts. A copy whose type a switch lacks travels as bytes: its count is then that of its
+// bytes. What a switch lacks all the same, and what takes less time there, goes between the hosts, where they
+// reach: kByHostsFlag. kUnsupported of what a switch lacks if they do not, with the culprit's name.
+Error ChooseWay(const GroupAbilities& group, ControlHeader* header);
+
+// Both, and the buffers between: kInvalidArgument if one is missing or they overlap.
 Error CheckArguments(const CallArguments& arguments, int rank, int size, const GroupAbilities& group,
                      ControlHeader* header);
 

@@ -168,11 +168,10 @@ TEST_F(ArgumentsTest, WhatSwitchesLackGoesBetweenTheHostsIfTheyReachOneAnother) 
   group_.hosts_reach = true;
   ASSERT_TRUE(Check(a).ok());
   EXPECT_EQ(header_.flags, kByHostsFlag);
-  EXPECT_EQ(LackInWords(group_, header_), "operation product is not in leaf1 (version 0.1.0)");
+  EXPECT_EQ(WhyByHosts(group_, header_), "operation product is not in leaf1 (version 0.1.0)");
   a.op = RedOp::kAvg;
   ASSERT_TRUE(Check(a).ok());
   EXPECT_EQ(header_.flags, kAverageFlag) << "what they have goes through them";
-  EXPECT_EQ(LackInWords(group_, header_), "");
   a = {.collective = Collective::kAllGather, .send = At(0), .recv = At(100), .count = 10};
   a.type = Datatype::kFloat64;
   ASSERT_TRUE(Check(a).ok());
@@ -182,6 +181,28 @@ TEST_F(ArgumentsTest, WhatSwitchesLackGoesBetweenTheHostsIfTheyReachOneAnother) 
   ASSERT_TRUE(Check(a).ok());
   EXPECT_EQ(header_.type, DataType::kFloat64);
   EXPECT_EQ(header_.flags, kByHostsFlag);
+}
+
+TEST_F(ArgumentsTest, ALargeReduceScatterGoesBetweenTheHostsIfTheyReachOneAnother) {
+  constexpr size_t kLeast = size_t{kSize} * (kSize - 1) * (24 << 10) / (4 * kSize);  // of a rank's share
+  CallArguments a{.collective = Collective::kReduceScatter, .recv = At(0), .count = kLeast};
+  a.send = reinterpret_cast<void*>(uintptr_t{1} << 50);
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.flags, 0u) << "they do not";
+  group_.hosts_reach = true;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.flags, kByHostsFlag);
+  EXPECT_EQ(
+      WhyByHosts(group_, header_),
+      "reducescatter of 288 KiB and more: around the ring 3/4 of the data pass a host's link, through the "
+      "switches all of them");
+  --a.count;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.flags, 0u) << "one element less";
+  a.collective = Collective::kAllGather;
+  a.count = 100 * kLeast;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.flags, 0u) << "of which no more passes a link by the switches";
 }
 
 // What is more than an invocation has is made in slices.

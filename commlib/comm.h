@@ -81,9 +81,9 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Error Trouble(std::vector<TroubleCount>* counts);
   int path_mtu() const { return static_cast<int>(path_mtu_); }
   const GroupAbilities& abilities() const { return abilities_; }
-  // As Communicator's. comm_hosts.cc.
+  // As Communicator's; the buffers do not matter. comm_hosts.cc.
   const PathTaken& path() const { return path_; }
-  PathTaken PathOf(Datatype type, std::optional<RedOp> op) const;
+  PathTaken PathOf(const CallArguments& call) const;
 
   // Progressing.
   void OnChannelReady() override;

@@ -118,7 +118,7 @@ void Comm::StartByHosts(const std::shared_ptr<Call>& call) {
 
 void Comm::TellOfWay(const ControlHeader& header) {
   if (options_.rank != 0 || !IsByHosts(header)) return;
-  const std::string why = LackInWords(abilities_, header);
+  const std::string why = WhyByHosts(abilities_, header);
   if (told_ways_.insert(why).second) Log(LogLevel::kWarn, "group {}: hosts: {}", options_.group, why);
 }
 
@@ -154,22 +154,16 @@ Error Comm::HostsError() const {
   return {ErrorCode::kTransport, "another rank sent what the protocol between hosts does not allow"};
 }
 
-PathTaken Comm::PathOf(Datatype type, std::optional<RedOp> op) const {
+PathTaken Comm::PathOf(const CallArguments& call) const {
   if (path_.path != PathChoice::kNetwork) return path_;
-  char buffer[8];
-  const CallArguments call{.collective = op ? Collective::kAllReduce : Collective::kBroadcast,
-                           .send = buffer,
-                           .recv = buffer,
-                           .count = 1,
-                           .type = type,
-                           .op = op.value_or(RedOp::kSum)};
   ControlHeader header;
-  const Error error = CheckArguments(call, options_.rank, options_.size, abilities_, &header);
+  Error error = MakeHeader(call, options_.size, &header);
+  if (error.ok()) error = ChooseWay(abilities_, &header);
   if (!error.ok()) return {.path = PathChoice::kDefault, .reason = error.message()};
   if (!IsByHosts(header)) return path_;
   if (Error e = CheckHostRanks(static_cast<uint32_t>(options_.size)); !e.ok())
     return {.path = PathChoice::kDefault, .reason = e.message()};
-  return {.path = PathChoice::kHosts, .reason = LackInWords(abilities_, header)};
+  return {.path = PathChoice::kHosts, .reason = WhyByHosts(abilities_, header)};
 }
 
 void Comm::RunAlone(const Call& call) {

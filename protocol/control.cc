@@ -86,19 +86,21 @@ std::optional<ControlHeader> HeaderOf(std::span<const uint8_t> message) {
 // count and number differ as well.
 ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b) {
   constexpr uint32_t kSlicesLeft = ~uint32_t{0} << kSlicesLeftShift;
+  // What follows from all other fields, or is looked at where it matters.
+  constexpr uint32_t kFollow = kSlicesLeft | kInlinedFlag | kByHostsFlag | kAlgorithmFlags;
   const uint32_t flags = a.flags ^ b.flags;
   if (a.invocation != b.invocation) return ControlField::kInvocation;
   if (a.collective != b.collective) return ControlField::kCollective;
-  // Of a call by the network there is no algorithm; by type or operation the other one goes another way.
+  // Of a call by the network there is no algorithm; by type, operation or count the other one goes another
+  // way.
   if (IsByHosts(a) == IsByHosts(b) && (flags & kAlgorithmFlags) != 0) return ControlField::kAlgorithm;
   if (a.type != b.type) return ControlField::kType;
   if (a.op != b.op) return ControlField::kOp;
-  if ((flags & ~(kSlicesLeft | kInlinedFlag)) != 0) return ControlField::kFlags;
+  if ((flags & ~kFollow) != 0) return ControlField::kFlags;
   if (a.root != b.root) return ControlField::kRoot;
   if (a.parts != b.parts) return ControlField::kParts;
   if (a.count != b.count || (flags & kSlicesLeft) != 0) return ControlField::kCount;
-  // Which of them are inlined follows from all others.
-  return (flags & kInlinedFlag) != 0 ? ControlField::kFlags : ControlField::kNone;
+  return (flags & (kInlinedFlag | kByHostsFlag)) != 0 ? ControlField::kFlags : ControlField::kNone;
 }
 
 const char* Name(ControlField field) {

@@ -123,10 +123,13 @@ TEST(ControlTest, NamesTheAlgorithmApartFromOtherFlags) {
 }
 
 // A call by the network has no algorithm: it differs in what sends the other one between the hosts.
-TEST(ControlTest, ACallByTheNetworkDiffersFromOneByTheHostsInWhatTheSwitchesLack) {
+TEST(ControlTest, ACallByTheNetworkDiffersFromOneByTheHostsInWhatSendsItThere) {
   ControlHeader network = Sample(), hosts = Sample();
   hosts.flags |= kByHostsFlag | 0x20;
   EXPECT_EQ(FirstDifference(network, hosts), ControlField::kFlags);
+  // By its length another call goes another way, which is not what the user gave otherwise.
+  hosts.count += 1000;
+  EXPECT_EQ(FirstDifference(network, hosts), ControlField::kCount);
   hosts.op = ReduceOp::kProduct;
   EXPECT_EQ(FirstDifference(network, hosts), ControlField::kOp);
   EXPECT_EQ(FirstDifference(hosts, network), ControlField::kOp);

@@ -50,7 +50,8 @@ void GroupRanks::At::SetReady(int rank, int peer) {
 }
 
 bool GroupRanks::IsByHosts(const ControlHeader& header) const {
-  return !at_->ranks.empty() && (at_->way.path.agrees_by_exchange || !CanServe(at_->way.abilities, header));
+  return !at_->ranks.empty() && (at_->way.path.agrees_by_exchange || !CanServe(at_->way.abilities, header) ||
+                                 IsShorterByHosts(header));
 }
 
 void GroupRanks::Start(int rank, CollectiveCall& call) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -230,7 +231,7 @@ constexpr Picos OnLink(int64_t bytes) { return (bytes + 80) * 40; }
 constexpr Picos Through(int links, int64_t bytes) { return links * (ToPicos(kMicrosecond) + OnLink(bytes)); }
 
 // How long a call takes of all ranks at once, the connections made by one like it before.
-Picos TimeOfSecond(World& world, const HostsWay& way, const ControlHeader& header) {
+Picos TimeOfSecond(World& world, const std::optional<HostsWay>& way, const ControlHeader& header) {
   const int n = world.ranks();
   Choices choices(1);
   GroupRanks ranks(world, 0, way, choices);
@@ -309,6 +310,68 @@ TEST(PathsTimeTest, WhatASwitchLacksTakesARoundTripMoreThanByTheHosts) {
     EXPECT_EQ(TimeOfSmallProduct(algorithm, false), by_hosts + round_trip);
   }
   EXPECT_GT(TimeOfSmallProduct(Algorithm::kRing, false), TimeOfSmallProduct(Algorithm::kAuto, false));
+}
+
+// Every collective through the switches and between the hosts, of all shares so many bytes together.
+struct Race {
+  Picos by_choice = 0, by_switches = 0, by_hosts = 0, round_trip = 0;
+};
+
+Race RaceOf(const TreeSpec& tree, ModeSpec mode, Collective collective, uint64_t bytes) {
+  const auto time = [&](const std::optional<HostsWay>& way, Collective what) {
+    World world({.mode = mode,
+                 .tree = tree,
+                 .window_messages = 16,
+                 .inline_bytes = 4096,
+                 .arena_bytes = 4 << 20,
+                 .ranks_take_turns = true},
+                1);
+    ControlHeader header{.collective = what};
+    if (what == Collective::kBarrier) return TimeOfSecond(world, way, header);
+    const auto n = static_cast<uint32_t>(world.ranks());
+    header.parts = HasPartPerRank(what) ? n : 1;
+    header.op = Reduces(what) ? ReduceOp::kSum : ReduceOp::kNone;
+    header.type = DataType::kInt32;
+    header.count = bytes / 4 / header.parts;
+    return TimeOfSecond(world, way, header);
+  };
+  const HostsWay exchange{.path = {.agrees_by_exchange = true}};
+  return {.by_choice = time(HostsWay{.path = {.agrees_by_exchange = false}}, collective),
+          .by_switches = time(std::nullopt, collective),
+          .by_hosts = time(exchange, collective),
+          .round_trip = time(exchange, Collective::kBarrier)};
+}
+
+constexpr std::array kWithData = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
+                                  Collective::kReduceScatter, Collective::kAllGather};
+
+// Where links are what is scarce. A round trip is a Barrier between the hosts, as in bench/compare
+// --against-hosts. Parts of an AllGather that are longer than the window go one after the other, so that a
+// rank receives nothing while its own is sent: an n-th of the whole (docs/PERFORMANCE.md, "Against the
+// hosts").
+TEST(PathsTimeTest, NoCallButAnAllGatherTakesMoreThanARoundTripLongerThanBetweenTheHosts) {
+  const auto expect = [](const TreeSpec& tree, Mode mode, Collective collective, uint64_t bytes) {
+    const Race race = RaceOf(tree, mode, collective, bytes);
+    const Picos own = collective == Collective::kAllGather ? 80 * static_cast<Picos>(bytes / 4) : 0;
+    EXPECT_LE(race.by_choice, race.by_hosts + race.round_trip + own)
+        << "collective " << static_cast<int>(collective) << " of " << bytes << " bytes, by the switches "
+        << race.by_switches;
+  };
+  for (const Collective collective : kWithData) {
+    for (const uint64_t bytes : {64, 4 << 10, 32 << 10, 280 << 10, 700 << 10, 1 << 20}) {
+      expect(Star(4), kDefaultMode, collective, bytes);
+      expect(FullTree(2, 2), kDefaultMode, collective, bytes);
+    }
+    for (const ModeInfo& mode : kModes) expect(Star(4), mode.mode, collective, 280 << 10);
+  }
+}
+
+TEST(PathsTimeTest, ALargeReduceScatterIsShorterAroundTheRing) {
+  const Race race = RaceOf(Star(4), kDefaultMode, Collective::kReduceScatter, 4 << 20);
+  EXPECT_GT(race.by_switches, race.by_hosts + race.round_trip) << "why it is not left to them";
+  EXPECT_LE(race.by_choice, race.by_hosts + race.round_trip);
+  const Race small = RaceOf(Star(4), kDefaultMode, Collective::kReduceScatter, 256 << 10);
+  EXPECT_EQ(small.by_choice, small.by_switches);
 }
 
 // Two ranks on each of two leaves: every other step is from leaf to leaf, by four links, whichever rank one

@@ -98,6 +98,11 @@ def _run(argv, what):
     return out, err
 
 
+def _told(output):
+    """What epic-perf says in JSON, behind lines that the library writes about ways."""
+    return json.loads(output[re.search(r"^\{", output, re.MULTILINE).start():output.rindex("}") + 1])
+
+
 class Epic:
     """epic-perf by one path: options of it that say which. Every size is verified once."""
     groups = 0
@@ -125,7 +130,7 @@ class Epic:
         return {size: row["out_of_place"]["time_us"] for size, row in zip(sizes, rows, strict=True)}
 
     def _rows(self, _collective, output):
-        return json.loads(output)["results"]
+        return _told(output)["results"]
 
 
 class Lacking(Epic):
@@ -139,8 +144,7 @@ class Lacking(Epic):
         return collective in ("allreduce", "reduce", "reducescatter")
 
     def _rows(self, collective, output):
-        # What epic-perf says of a group without a tree comes first.
-        told = json.loads(output[output.index("{\n"):output.rindex("}") + 1])
+        told = _told(output)
         for row in told["results"]:
             why = row.get("path_reason", "")
             if row["path"] != "hosts" or "operation product is not in" not in why:
@@ -294,6 +298,7 @@ class Gloo:
 
 SYSTEMS = {
     **{f"epic{mode}": Epic(f"mode {modes.numeral(mode)}", "--path", "network", "--mode", mode) for mode in modes.NUMBERS},
+    "auto": Epic("by the path that auto takes", "--path", "auto"),
     "hosts": Epic("between hosts", "--path", "hosts"),
     "hosts-ring": Epic("between hosts, ring", "--path", "hosts", "--algorithm", "ring"),
     "hosts-ring-registered": Epic("between hosts, ring, registered", "--path", "hosts", "--algorithm", "ring", "-R", "1"),
@@ -310,8 +315,8 @@ SYSTEMS = {
 }
 # An MPI on EPIC, and the same without.
 ON_EPIC = {"openmpi-epic": "openmpi", "mpich-epic": "mpich"}
-# What is measured unless one says otherwise: hosts choose between their algorithms by themselves.
-USUAL = tuple(name for name in SYSTEMS if not name.startswith("hosts-") and name not in ON_EPIC)
+# What is measured unless one says otherwise: each path, and hosts choose between their algorithms by themselves.
+USUAL = tuple(name for name in SYSTEMS if name != "auto" and not name.startswith("hosts-") and name not in ON_EPIC)
 
 
 def version_lines(names, rate=None):

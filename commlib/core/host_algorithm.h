@@ -26,4 +26,12 @@ const char* AlgorithmName(uint32_t flags);
 bool IsInlinedByHosts(const ControlHeader& header, uint32_t world_size, Algorithm algorithm,
                       uint64_t inline_bytes);
 
+// Bytes of all shares of a ReduceScatter together from which on it takes less time between the hosts than
+// through switches: the ring has (n - 1)/n of them on a host's link, the switches' way all, and so much saves
+// more than the ring's n - 1 steps cost (docs/adr/0020).
+uint64_t LeastShorterByHosts(uint32_t world_size);
+
+// Whether a call is such a ReduceScatter.
+bool IsShorterByHosts(const ControlHeader& header);
+
 }  // namespace epic

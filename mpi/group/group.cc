@@ -127,6 +127,10 @@ class EpicGroup : public Group {
       case kEpicMpiBcast:
       case kEpicMpiAllgather:
         return comm_.PathOf(Datatype::kByte);
+      case kEpicMpiReduceScatterBlock:
+      case kEpicMpiReduceScatter:
+        return comm_.PathOfReduceScatter(static_cast<size_t>(call.count), kDatatypes[call.type],
+                                         kRedOps[call.op]);
       default:
         return comm_.PathOf(kDatatypes[call.type], kRedOps[call.op]);
     }

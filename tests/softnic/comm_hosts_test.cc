@@ -223,6 +223,59 @@ TEST(CommHostsTest, CallsThatDifferInAGroupWithASwitch) {
   });
 }
 
+// A group's switch could serve it; by the switch all of the data would pass a host's link.
+TEST(CommHostsTest, ALargeReduceScatterGoesBetweenTheHosts) {
+  LocalWorld world;
+  world.manager().SetAbilities({});
+  Group group("g", 3);
+  constexpr size_t kLeast = size_t{3} * 2 * (24 << 10) / (3 * 4);  // elements of a share
+  const auto path_of = [&](size_t count) {
+    return group[0].PathOfReduceScatter(count, Datatype::kInt32, RedOp::kSum);
+  };
+  EXPECT_EQ(path_of(kLeast - 1).path, PathChoice::kNetwork);
+  EXPECT_EQ(path_of(kLeast).path, PathChoice::kHosts);
+  EXPECT_EQ(
+      path_of(kLeast).reason,
+      "reducescatter of 144 KiB and more: around the ring 2/3 of the data pass a host's link, through the "
+      "switches all of them");
+  OnAll(group, [](int rank, Communicator& comm) {
+    for (const size_t count : {kLeast - 1, kLeast, 3 * kLeast}) {
+      Sum before(rank, 1, 1000), after(rank, 2, 1000);
+      before.Start(comm);
+      Numbers shares(3 * count), mine(count, -1);
+      for (size_t i = 0; i < shares.size(); ++i) shares[i] = rank + static_cast<int32_t>(i);
+      Request request;
+      Succeed(ReduceScatterAsync(shares.data(), mine.data(), count, Datatype::kInt32, RedOp::kSum, comm,
+                                 &request));
+      after.Start(comm);
+      Succeed(request.Wait());
+      Numbers expected(count);
+      for (size_t i = 0; i < count; ++i)
+        expected[i] = 3 + 3 * static_cast<int32_t>(static_cast<size_t>(rank) * count + i);
+      EXPECT_EQ(mine, expected);
+      after.Finish(3);
+      before.Finish(3);
+    }
+  });
+  group.Destroy();
+}
+
+// One of them is long enough to go between the hosts.
+TEST(CommHostsTest, ReduceScattersThatDifferInTheirLengthAreNamedByIt) {
+  LocalWorld world;
+  world.manager().SetAbilities({});
+  Group group("g", 2);
+  std::vector<Numbers> data(2, Numbers(2 * 100'000));
+  ExpectMismatch(group,
+                 [&data](int rank, Communicator& comm) {
+                   Numbers& mine = data[static_cast<size_t>(rank)];
+                   return ReduceScatter(mine.data(), mine.data() + rank * (rank == 0 ? 100 : 100'000),
+                                        rank == 0 ? 100 : 100'000, Datatype::kInt32, RedOp::kSum, comm);
+                 },
+                 "rank 1 called with another count",
+                 {" than this rank and the group (100)", " (here 100000, group 100)"});
+}
+
 // They agree on how the hosts compute what a switch lacks, which is nothing to calls by the network.
 TEST(CommHostsTest, AlgorithmsThatDifferInAGroupWithASwitch) {
   LocalWorld world;

@@ -208,13 +208,15 @@ class EPIC_API Communicator {
   int size() const;
   // RoCE payload of a packet, bytes.
   int path_mtu() const;
-  // Which way the group's calls go. Where that is the network's, a call that its switches lack may go between
-  // the hosts all the same: PathOf.
+  // Which way the group's calls go. Where that is the network's, a call that its switches lack, and a large
+  // ReduceScatter, may go between the hosts all the same: PathOf, PathOfReduceScatter.
   PathTaken Path() const;
   // Which way a call of this type goes, and of this operation, if it reduces. kDefault of what is refused,
-  // with why.
+  // with why. Of a ReduceScatter by its size: below.
   PathTaken PathOf(Datatype type) const;
   PathTaken PathOf(Datatype type, RedOp op) const;
+  // Which way a ReduceScatter goes; arguments as its own.
+  PathTaken PathOfReduceScatter(size_t recvcount, Datatype type, RedOp op) const;
   // Deadline of the calls made from now on; milliseconds::max() is for ever. Ignored if it is not positive.
   void SetTimeout(std::chrono::milliseconds timeout);
 

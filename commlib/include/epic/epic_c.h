@@ -104,8 +104,8 @@ EPIC_C_API epicResult_t epicCommGetAsyncError(epicComm_t comm, epicResult_t* asy
 EPIC_C_API epicResult_t epicCommCount(epicComm_t comm, int* count);
 EPIC_C_API epicResult_t epicCommUserRank(epicComm_t comm, int* rank);
 /* Which way the group's calls go, and if by the hosts, why; else "". reason may be null; the string is the
- * communicator's, valid until that is destroyed. Calls that the switches lack may go by the hosts all the
- * same (epic.h, PathOf). */
+ * communicator's, valid until that is destroyed. Calls that the switches lack, and a large ReduceScatter, may
+ * go by the hosts all the same (epic.h, PathOf). */
 typedef enum { epicPathNetwork = 2, epicPathHosts = 3 } epicPath_t;
 EPIC_C_API epicResult_t epicCommPath(epicComm_t comm, epicPath_t* path, const char** reason);
 /* Deadline of the calls made from now on. */
