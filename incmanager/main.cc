@@ -158,10 +158,16 @@ class CommandLine {
                      "0: none; else the manager's choice")
         ->check(InRange(0u, kMostInlineBytes, "bytes; 0: none"));
     create
+        ->add_option("--max-bytes", create_.max_bytes,
+                     "of the longest call that it is for, all ranks' shares together, as 4096 or 64K: its "
+                     "switches keep no more slots than that fills; longer ones work, and take longer")
+        ->transform(CLI::AsSizeValue(false));
+    create
         ->add_option(
             "--types", create_.types,
             "that the group needs, as float64,int32: it goes through switches that have them, else by the "
-            "hosts; with --path network it is refused with the reason")
+            "hosts; with --path network it is refused with the reason. Without float16 and bfloat16 among "
+            "them its slots take less memory")
         ->delimiter(',');
     create->add_option("--operations", create_.operations, "the same of operations, as product,bxor")
         ->delimiter(',');

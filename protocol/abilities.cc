@@ -76,6 +76,14 @@ Abilities Abilities::With(const Abilities& other) const {
   return both;
 }
 
+Abilities Abilities::Narrow() const {
+  Abilities narrow = *this;
+  for (const TypeInfo& row : kDataTypes) {
+    if (IsWidened(row.type)) narrow.types_ &= ~BitOf(row.type);
+  }
+  return narrow;
+}
+
 Abilities Abilities::Lacking(const Abilities& other) const {
   Abilities lacking = other;
   lacking.types_ &= ~types_;

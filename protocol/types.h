@@ -104,6 +104,9 @@ constexpr const TypeInfo* FindType(DataType type) {
   return row < kDataTypes.size() ? &kDataTypes[row] : nullptr;
 }
 
+// Is it combined in more bytes than it has on the wire? FP16 and BF16 are, in FP32.
+constexpr bool IsWidened(DataType type) { return type == DataType::kFloat16 || type == DataType::kBFloat16; }
+
 // Its row; null for kNone and what is no operation.
 constexpr const OpInfo* FindOp(ReduceOp op) {
   const size_t row = static_cast<size_t>(op) - 1;

@@ -332,9 +332,6 @@ void CheckSizes(ReduceOp op, DataType type, size_t accumulator, size_t wire) {
              accumulator == AccumulatorBytes(op, type, wire));
 }
 
-// FP16 and BF16 are combined in FP32.
-constexpr bool IsWidened(DataType type) { return type == DataType::kFloat16 || type == DataType::kBFloat16; }
-
 constexpr bool IsLogical(ReduceOp op) { return op == ReduceOp::kLogicalAnd || op == ReduceOp::kLogicalOr; }
 
 }  // namespace

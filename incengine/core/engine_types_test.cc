@@ -153,6 +153,33 @@ TEST_P(TypesTest, ASwitchWithoutTheTypeEndsTheCall) {
   }
 }
 
+// What takes more bytes while it is combined has no room in a narrow group: its slots lie an MTU apart.
+TEST_P(TypesTest, ANarrowGroupCombinesWhatIsNotWidened) {
+  const Case& how = GetParam();
+  GroupConfig config = Config(true);
+  config.mode = how.mode;
+  config.reproducible = how.reproducible;
+  const size_t wide = ArenaBytes(config);
+  config.narrow = true;
+  EXPECT_LT(ArenaBytes(config), wide);
+  for (const TypeInfo& type : kDataTypes) {
+    SCOPED_TRACE(type.name);
+    engine = Engine(kOwn, 4, ArenaBytes(config));
+    ASSERT_TRUE(engine.Install(config).ok());
+    ControlHeader header = Call(ReduceOp::kSum, type.type, 512 - (how.inlined ? kControlBytes : 0));
+    if (type.type != DataType::kByte && !IsWidened(type.type)) {
+      std::array<Bytes, 2> data;
+      for (Bytes& one : data) one.assign(header.count * type.bytes, 1);
+      Bytes want = data[0];
+      Accumulate(ReduceOp::kSum, type.type, want, data[1]);
+      EXPECT_EQ(Results(header, data), want);
+      continue;
+    }
+    header.flags = 0;
+    EXPECT_EQ(ReplyTo(header), ControlStatus::kUnsupported);
+  }
+}
+
 // Whose data go between the hosts: the switch answers the control packet, and awaits nothing else.
 TEST_P(TypesTest, ACallByTheHostsIsItsControlPacketAlone) {
   GroupConfig config = Config(true);

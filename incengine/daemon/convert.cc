@@ -83,7 +83,8 @@ StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const
                              .message_packets = message.message_packets(),
                              .window_messages = message.window_messages(),
                              .slots = message.slots(),
-                             .reproducible = message.reproducible()};
+                             .reproducible = message.reproducible(),
+                             .narrow = message.narrow()};
   // What is beyond its range becomes negative and is refused by Validate.
   if (message.prompt_ns() != 0) config.prompt_ns = static_cast<Nanos>(message.prompt_ns());
   if (message.has_parent()) {
@@ -164,6 +165,7 @@ proto::GroupConfig ToProto(const engine::GroupConfig& config, const PortNames& p
   for (const auto& child : config.children) *message.add_children() = ToProto(child, ports);
   message.set_prompt_ns(static_cast<uint64_t>(config.prompt_ns));
   message.set_reproducible(config.reproducible);
+  message.set_narrow(config.narrow);
   return message;
 }
 

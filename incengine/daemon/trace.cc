@@ -54,6 +54,7 @@ nlohmann::ordered_json ToJson(const engine::GroupConfig& config) {
                                   {"window_messages", config.window_messages},
                                   {"slots", config.slots},
                                   {"reproducible", config.reproducible},
+                                  {"narrow", config.narrow},
                                   {"prompt_ns", config.prompt_ns}};
   // Only where calls are refused for it.
   if (config.abilities != Abilities::All()) {

@@ -19,7 +19,7 @@ Slot& SlotOf(const Context& ctx, Index index, Arena& arena) {
 std::span<uint8_t> PayloadOf(const Context& ctx, Index index, size_t bytes, Arena& arena) {
   const size_t n = ctx.config.slots;
   const size_t at = static_cast<size_t>(index) & (n - 1);
-  EPIC_CHECK(bytes <= size_t{kAccumulatorFactor} * ctx.config.path_mtu);
+  EPIC_CHECK(bytes <= AccumulatorRoom(ctx.config));
   return arena.At(ctx.arena_offset + Arena::RoundUp(n * sizeof(Slot)) + at * SlotPayloadBytes(ctx.config),
                   bytes);
 }
@@ -29,7 +29,7 @@ namespace {
 // Where a reproducible group keeps a child's contribution: behind the slot's accumulator.
 std::span<uint8_t> ContributionOf(const Context& ctx, Index index, size_t child, size_t bytes, Arena& arena) {
   uint8_t* payload = PayloadOf(ctx, index, 0, arena).data();
-  return {payload + (kAccumulatorFactor + child) * ctx.config.path_mtu, bytes};
+  return {payload + AccumulatorRoom(ctx.config) + child * ctx.config.path_mtu, bytes};
 }
 
 }  // namespace

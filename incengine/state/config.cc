@@ -92,9 +92,14 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   return absl::OkStatus();
 }
 
+size_t AccumulatorRoom(const GroupConfig& config) {
+  constexpr size_t kWidening = 2;  // 16-bit elements accumulate in 32 bits
+  return (config.narrow ? 1 : kWidening) * config.path_mtu;
+}
+
 size_t SlotPayloadBytes(const GroupConfig& config) {
   const size_t contributions = config.reproducible ? config.children.size() : 0;
-  return (kAccumulatorFactor + contributions) * config.path_mtu;
+  return AccumulatorRoom(config) + contributions * config.path_mtu;
 }
 
 size_t UpPipeBytes(const GroupConfig& config) {

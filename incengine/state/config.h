@@ -52,6 +52,7 @@ struct GroupConfig {
   uint32_t window_messages = 1;          // W
   uint32_t slots = 2;                    // N
   bool reproducible = false;             // sums in the order of children, the same bits each time
+  bool narrow = false;                   // it combines no FP16 and BF16: a slot need not hold two MTUs
   std::optional<EndpointConfig> parent;  // none at the root
   std::vector<EndpointConfig> children;
   Nanos prompt_ns = 20 * kMillisecond;
@@ -62,6 +63,9 @@ struct GroupConfig {
 constexpr uint64_t MessageBytes(const GroupConfig& config) {
   return uint64_t{config.message_packets} * config.path_mtu;
 }
+
+// Bytes for the sum of a packet while it is built: two MTUs, in a narrow group one.
+size_t AccumulatorRoom(const GroupConfig& config);
 
 // OK, or INVALID_ARGUMENT with a message that names the field: sizes out of range, N not a power of two or
 // below 2MW, a QPN used twice, a port that the switch does not have (port_count ports).

@@ -148,10 +148,7 @@ struct Context {
   }
 };
 
-// 16-bit elements accumulate in 32 bits: a slot's payload has room for two MTUs.
-inline constexpr uint32_t kAccumulatorFactor = 2;
-
-// Payload bytes of one slot: an accumulator, and in a reproducible group a contribution per child.
+// Payload bytes of one slot: the accumulator, and in a reproducible group a contribution per child.
 size_t SlotPayloadBytes(const GroupConfig& config);
 
 // Arena bytes of the N slots and payloads for packets on their way up.

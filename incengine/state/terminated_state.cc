@@ -69,10 +69,11 @@ size_t ReceivedRingBytes(const GroupConfig& config) {
   return (size_t{config.window_messages} + 2) * RoundUp(TerminatedMessageBytes(config));
 }
 
-// A sum of 16-bit elements takes twice its bytes while it is built, and what is lost at the end of the ring
-// may be as much.
+// The sum that is being built may take more than its bytes, and what is lost at the end of the ring may be as
+// much.
 size_t SumsRingBytes(const GroupConfig& config) {
-  return (size_t{config.window_messages} + 4) * RoundUp(TerminatedMessageBytes(config));
+  const size_t built = AccumulatorRoom(config) / config.path_mtu;  // messages
+  return (size_t{config.window_messages} + 2 * built) * RoundUp(TerminatedMessageBytes(config));
 }
 
 size_t RingMessages(const GroupConfig& config) {

@@ -95,6 +95,7 @@ int CreateGroup(const ClientOptions& options, const CreateOptions& create) {
   for (const auto& [name, mode] : create.switch_modes)
     (*request.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);
   request.set_reproducible(create.reproducible);
+  request.set_max_bytes(create.max_bytes);
   request.set_path_mtu(create.path_mtu);
   request.set_message_packets(create.message_packets);
   request.set_window_messages(create.window_messages);

@@ -33,6 +33,7 @@ struct CreateOptions {
   uint32_t message_packets = 0;
   uint32_t window_messages = 0;
   std::optional<uint32_t> inline_bytes;
+  uint64_t max_bytes = 0;
   std::optional<uint32_t> start_psn;
   std::vector<std::string> types, operations;  // that each switch must have
   std::string path = "auto";                   // or "network", "hosts"

@@ -111,6 +111,28 @@ TEST(GroupAbilities, EachLackIsTheFirstSwitchs) {
   EXPECT_FALSE(joined->abilities.Has(DataType::kInt32) || joined->abilities.Has(ReduceOp::kLogicalOr));
 }
 
+// Of a group that says which types it has, and none that is combined in more bytes, switches keep no memory
+// for that; ranks know what it cannot have.
+TEST(GroupAbilities, AGroupOfTypesThatAreNotWidenedIsNarrow) {
+  for (const bool widened : {false, true}) {
+    GroupWorldFixture w(testing::Tree32());
+    ASSERT_TRUE(w.table.Create(Needing(widened ? "float32,bfloat16" : "float32,int64", "")).ok());
+    w.JoinAll(4);
+    w.AnswerInstalls();
+    const auto group = w.table.Find("g");
+    ASSERT_TRUE(group && !group->plan.contexts.empty());
+    for (const ContextPlan& context : group->plan.contexts) EXPECT_EQ(context.narrow, !widened);
+    const auto* joined = w.Last<JoinedReply>(100);
+    ASSERT_NE(joined, nullptr);
+    EXPECT_EQ(joined->abilities.Has(DataType::kFloat16), widened);
+    EXPECT_TRUE(joined->abilities.Has(DataType::kUint8)) << "not declared, and takes no more memory";
+    const auto lack = std::ranges::find(joined->lacks, "type float16", &Lack::what);
+    ASSERT_EQ(lack == joined->lacks.end(), widened);
+    if (widened) continue;
+    EXPECT_EQ(lack->where, "the types that the group was created for");
+  }
+}
+
 TEST(GroupAbilities, WhatAGroupNeedsIsHadOrTheRefusalSaysWhy) {
   GroupWorldFixture w(testing::Tree32());
   State(&w, "leaf1", Abilities::First());
@@ -143,7 +165,7 @@ TEST(GroupAbilities, WhereNoTreeHasEverythingOneHasWhatIsNeeded) {
   Abilities int8;
   int8.Add(DataType::kInt8);
   State(&w, "spine2", int8.Lacking(Abilities::All()));
-  ASSERT_TRUE(w.table.Create(Needing("float64", "product")).ok());
+  ASSERT_TRUE(w.table.Create(Needing("float64,float16", "product")).ok());
   w.JoinAll(4);
   EXPECT_THAT(Placed(&w), Contains("spine2"));
   w.AnswerInstalls();
@@ -180,7 +202,7 @@ void JoinFrom(GroupWorldFixture* w, const std::vector<std::string>& hosts) {
 TEST(GroupAbilities, WhoOnlyForwardsMayLackWhatTheGroupNeeds) {
   GroupWorldFixture w(testing::Tree32());
   State(&w, "leaf1", Abilities::First(), 1024);
-  GroupSpec spec = Needing("float64", "product", 3);
+  GroupSpec spec = Needing("float64,float16", "product", 3);
   spec.path_mtu = 4096;
   ASSERT_TRUE(w.table.Create(spec).ok());
   JoinFrom(&w, {"h0", "h2", "h3"});

@@ -147,6 +147,8 @@ std::variant<Window, Failure> GroupTable::ChooseGroupWindow(const Group& group, 
   request.window_packets = options_.window_packets;
   request.message_packets = group.spec.message_packets;
   request.window_messages = group.spec.window_messages;
+  request.max_bytes = group.spec.max_bytes;
+  request.inline_bytes = group.spec.inline_bytes.value_or(options_.inline_bytes);
   for (const auto& [rank, member] : group.members) {
     const uint32_t packets = member.join.max_outstanding;
     if (packets != 0 && (request.nic_packets == 0 || packets < request.nic_packets))
@@ -187,6 +189,7 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   common.name = group->spec.name;
   common.mode = group->spec.mode;
   common.reproducible = group->spec.reproducible;
+  common.narrow = IsNarrow(group->spec);
   common.world_size = group->spec.world_size;
   common.path_mtu = group->path_mtu;
   common.message_packets = chosen.message_packets;

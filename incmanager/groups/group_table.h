@@ -90,9 +90,14 @@ struct GroupSpec {
   std::optional<uint32_t> start_psn;
   std::optional<uint32_t> inline_bytes;  // most data of a call that travel in its control message
   Abilities needs;                       // that each switch of the tree must have
+  uint64_t max_bytes = 0;                // of the longest call that it is for; 0: of any length
   std::string wrong;                     // with what was asked for, as far as it did not fit here
   Path path = Path::kUnspecified;        // auto
 };
+
+// Whether types were declared, and none of them is combined in more bytes than it has: then no switch keeps
+// memory for that, and what is not declared and would need it is not for the switches.
+bool IsNarrow(const GroupSpec& spec);
 
 enum class GroupPhase : uint8_t { kReserved, kJoining, kInstalling, kRunning, kLeaving, kFailed };
 const char* Name(GroupPhase phase);

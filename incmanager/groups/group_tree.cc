@@ -5,6 +5,8 @@
 
 namespace epic::manager {
 
+bool IsNarrow(const GroupSpec& spec) { return spec.needs.HasTypes() && spec.needs == spec.needs.Narrow(); }
+
 SwitchModes GroupTable::ModesOf(const GroupSpec& spec) const {
   SwitchModes modes;
   for (const auto& [name, mode] : spec.switch_modes) modes[*topology_->FindSwitch(name)] = mode;
@@ -40,6 +42,14 @@ std::variant<Tree, Failure> GroupTable::ChooseTree(const Group& group, const Swi
 void GroupTable::TellAbilities(Group* group) const {
   Abilities all = Abilities::All();
   group->lacks.clear();
+  if (IsNarrow(group->spec)) {
+    all = all.Narrow();
+    for (const TypeInfo& row : kDataTypes) {
+      if (IsWidened(row.type))
+        group->lacks.push_back(
+            {fmt::format("type {}", row.name), "the types that the group was created for"});
+    }
+  }
   for (const ContextPlan& context : group->plan.contexts) {
     const Abilities news = switches_->entry(context.node).engine.abilities.Lacking(all);
     const std::string where = switches_->NameAndVersion(context.node);

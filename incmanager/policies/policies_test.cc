@@ -384,5 +384,27 @@ TEST(ChooseWindow, WishesAreKeptOrRefused) {
             "M*W: 65 packets are more than the 64 that may be in flight");
 }
 
+// Of a group whose longest call is known no more is in flight than that has, with its header.
+TEST(ChooseWindow, HoldsNoMoreThanTheLongestCall) {
+  WindowRequest request{.path_mtu = 4096, .rate_gbps = 10, .round_trip_us = 80, .inline_bytes = 8128};
+  const auto sizes = [&request](uint64_t max_bytes) {
+    request.max_bytes = max_bytes;
+    const Window window = Choose(request);
+    return std::array{window.message_packets, window.window_messages, window.start_messages, window.slots};
+  };
+  using Sizes = std::array<uint32_t, 4>;
+  EXPECT_EQ(sizes(1), (Sizes{1, 1, 1, 2})) << "one packet, with the header in it";
+  EXPECT_EQ(sizes(4096 - 64), (Sizes{1, 1, 1, 2}));
+  EXPECT_EQ(sizes(4096 - 63), (Sizes{2, 1, 1, 4}));
+  EXPECT_EQ(sizes(8129), (Sizes{3, 1, 1, 8})) << "the header before the data";
+  EXPECT_EQ(sizes(uint64_t{1} << 60), sizes(0)) << "more than may be in flight";
+  request.max_bytes = 1000;
+  EXPECT_THAT(Choose(request).reason, ::testing::HasSubstr("; a call of 1000 bytes has 1"));
+  // Wishes go first.
+  request.message_packets = 2;
+  request.window_messages = 3;
+  EXPECT_EQ(Choose(request).slots, 16u);
+}
+
 }  // namespace
 }  // namespace epic::manager

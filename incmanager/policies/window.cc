@@ -15,6 +15,20 @@ constexpr uint32_t kMinWindowPackets = 16;
 // of the links alone.
 constexpr double kCrossingUs = 50;
 
+constexpr uint64_t kControlBytes = 64;
+
+// Of the longest call, its header's included, but no more than `bound`.
+uint32_t PacketsOfCall(const WindowRequest& request, uint32_t bound) {
+  if (request.max_bytes == 0) return bound;
+  const auto packets = [&](uint64_t bytes) {
+    return bytes / request.path_mtu + (bytes % request.path_mtu != 0);
+  };
+  const uint64_t of_call = request.max_bytes <= request.inline_bytes
+                               ? packets(kControlBytes + request.max_bytes)
+                               : 1 + packets(request.max_bytes);
+  return static_cast<uint32_t>(std::min<uint64_t>(of_call, bound));
+}
+
 }  // namespace
 
 std::variant<Window, Failure> ChooseWindow(const WindowRequest& request) {
@@ -27,6 +41,8 @@ std::variant<Window, Failure> ChooseWindow(const WindowRequest& request) {
                    fmt::format("M*W: {} packets are more than the {} that may be in flight", wished, bound),
                    -1, ""};
   }
+  const uint32_t of_call = PacketsOfCall(request, bound);
+  if (of_call < bound && wished <= of_call) bound = of_call;
   Window window;
   const double round_trip_us = request.round_trip_us + kCrossingUs * request.crossings;
   const double bdp_bytes = request.rate_gbps * 1e9 / 8 * round_trip_us * 1e-6;
@@ -56,6 +72,8 @@ std::variant<Window, Failure> ChooseWindow(const WindowRequest& request) {
       "packets of {} bytes; at most {}",
       request.rate_gbps, round_trip_us, request.round_trip_us, kCrossingUs, request.crossings, wanted,
       request.path_mtu, bound);
+  if (request.max_bytes != 0)
+    window.reason += fmt::format("; a call of {} bytes has {}", request.max_bytes, of_call);
   return window;
 }
 

@@ -185,6 +185,7 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   out.mode = FromProto(request.mode());
   for (const auto& [name, mode] : request.switch_modes()) out.switch_modes[name] = FromProto(mode);
   out.reproducible = request.reproducible();
+  out.max_bytes = request.max_bytes();
   out.path_mtu = request.path_mtu();
   out.path = FromProto(request.path());
   out.message_packets = request.message_packets();
@@ -252,6 +253,7 @@ proto::GroupConfig ToProto(const ContextPlan& context) {
   out.set_slots(context.slots);
   out.set_prompt_ns(context.prompt_ns);
   out.set_reproducible(context.reproducible);
+  out.set_narrow(context.narrow);
   if (context.parent) *out.mutable_parent() = ToProto(*context.parent);
   for (const EndpointPlan& child : context.children) *out.add_children() = ToProto(child);
   return out;
@@ -307,6 +309,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_window_reason(group.window_reason);
   out.set_inline_bytes(group.inline_bytes);
   out.set_reproducible(group.spec.reproducible);
+  out.set_max_bytes(group.spec.max_bytes);
   for (const auto& [name, mode] : group.spec.switch_modes)
     (*out.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);
   for (const ContextPlan& context : group.plan.contexts) {

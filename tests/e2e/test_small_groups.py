@@ -1,0 +1,121 @@
+"""Memory to fit: groups that say how long their calls are, and of which types, take so much of a switch and no more."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+import harness
+import host_api
+import modes
+
+GROUPS_RANK = harness.BUILD / "tests" / "e2e" / "groups_rank"
+RANKS = 2
+MIB = 1 << 20
+# What a thousand take of 16 MiB, a sixteenth of them may take of 1.
+FULL, FEW = 1000, 62
+SMALL = ("--max-bytes", "1K", "--types", "int32,uint32,float32")
+
+
+def wait_until_free(bed, switch, free):
+    """Until the switch has told the manager, with one of its signs of life, that so many bytes of its arena are free."""
+    deadline = time.monotonic() + harness.SOON_S
+    while True:
+        states = {s["name"]: s for s in bed.manager("switches")["switches"]}
+        capability = states[switch]["engine"]["capability"]
+        if int(capability.get("arena_free_bytes", 0)) == free:
+            return
+        assert time.monotonic() < deadline, (capability, free)
+        time.sleep(0.1)
+
+
+def taken(bed, group, switch):
+    """Arena bytes of a switch that a running group takes."""
+    return {node["switch_name"]: int(node["arena_bytes"]) for node in bed.manager("group", "show", group)["tree"]}[switch]
+
+
+def run_one(bed, *options, iterations=3, counts="1,256,5000", kind="int32"):
+    """A group of its own, with such options; what `group show` and `group show --json` say while its ranks hold it."""
+    group = bed.network_group(*options)
+    ranks = bed.loops("--counts", counts, "--iterations", iterations, "--hold", "--type", kind, group=group)
+    for rank in ranks:
+        rank.wait_for("joined")
+    shown, text = bed.manager("group", "show", group), bed.manager_cli("group", "show", group).stdout
+    bed.release(ranks)
+    harness.assert_all_right(ranks)
+    bed.manager("group", "destroy", group)
+    return shown, text
+
+
+@pytest.mark.parametrize("number, sram", [pytest.param(FEW, MIB, id="62 in 1 MiB"),
+                                          pytest.param(FULL, 16 * MIB, id="1000 in 16 MiB", marks=pytest.mark.slow)])
+def test_a_thousand_small_groups_fit_into_a_switch(beds, number, sram):
+    """All at once, and every one of them is right. Without saying that they are small, as many would take 127 times as much."""
+    bed = beds.get("star-2", "--hosts", "softnic", f"--sram={sram}")
+    prefix = bed.new_group() + "-"
+    for at in range(number):
+        bed.manager("group", "create", f"{prefix}{at}", "--size", str(RANKS), "--path", "network", *SMALL)
+    ranks = [bed.start(host, GROUPS_RANK, "--prefix", prefix, "--rank", rank, "--size", RANKS, "--groups", number,
+                       timeout_s=600) for rank, host in enumerate(bed.hosts)]
+    try:
+        for rank in ranks:
+            said = json.loads(rank.wait_for('"groups"', timeout_s=500))
+            assert said == {"groups": number, "by_network": number, "wrong": 0}
+        wait_until_free(bed, "s1", sram - number * taken(bed, f"{prefix}0", "s1"))
+    finally:
+        for rank in ranks:
+            os.kill(json.loads(rank.wait_for('"pid"'))["pid"], signal.SIGUSR1)
+    for rank in ranks:
+        assert rank.wait() == 0, rank.output
+    wait_until_free(bed, "s1", sram)
+    for at in range(number):
+        bed.manager("group", "destroy", f"{prefix}{at}")
+
+
+@pytest.fixture(name="bed")
+def fixture_bed(beds):
+    return beds.get("tree-3-2", "--hosts", "softnic")
+
+
+@pytest.mark.parametrize("mode", modes.NUMBERS)
+def test_what_a_group_declares_is_what_it_takes(bed, mode):
+    """In every mode. Calls that are longer than was said are right all the same."""
+    memory, text = {}, {}
+    for name, options in {"all": (), "types": ("--types", "int32"), "bytes": ("--max-bytes", "4K"),
+                          "both": ("--max-bytes", "4K", "--types", "int32")}.items():
+        shown, text[name] = run_one(bed, "--mode", str(mode), *options)
+        assert shown["path_taken"] == "PATH_NETWORK"
+        memory[name] = sum(int(node["arena_bytes"]) for node in shown["tree"])
+    assert memory["both"] < memory["bytes"] < memory["types"] < memory["all"], memory
+    assert memory["both"] * 10 < memory["all"], memory
+    assert "for         calls of up to 4096 bytes\n" in text["both"] and "calls of up to" in text["bytes"]
+    assert "a call of 4096 bytes has 2" in text["both"], text["both"]
+    assert "lacks       type float16, type bfloat16: the types that the group was created for\n" in text["types"], text["types"]
+
+
+@pytest.mark.parametrize("path, way", [("network", "refused"), ("auto", "hosts")])
+def test_a_type_that_is_wider_while_it_is_summed_is_not_for_the_switches_of_a_group_without_it(bed, path, way):
+    group, why = bed.new_group(), "type float16 is not in the types that the group was created for"
+    bed.manager("group", "create", group, "--size", str(len(bed.hosts)), "--path", path, "--types", "float32")
+    steps = ["init", "allreduce:1000,float,sum", "path:half,sum", "allreduce:1000,half,sum", "broadcast:1000,half,sum,1",
+             "allreduce:1000,int64,sum", "destroy"]
+    for rank in host_api.start(bed, *[steps] * len(bed.hosts), group=group):
+        told = {line["did"]: line for line in rank.told()}
+        assert why in told["path:half,sum"]["reason"], told
+        sum_of_halves = told["allreduce:1000,half,sum"]
+        if way == "refused":
+            assert sum_of_halves["error"] == "unsupported" and why in sum_of_halves["message"], told
+        assert [line for did, line in told.items() if "error" in line and line is not sum_of_halves] == [], told
+        assert ("error" in sum_of_halves) == (way == "refused"), told
+    bed.manager("group", "destroy", group)
+
+
+def test_sizes_are_read_as_people_write_them(bed):
+    wrong = bed.manager_cli("group", "create", "no", "--size", 4, "--max-bytes", "some")
+    assert wrong.returncode != 0 and "--max-bytes" in wrong.stderr, wrong
+    group = bed.new_group()
+    bed.manager("group", "create", group, "--size", "4", "--max-bytes", "64KB")
+    assert int(bed.manager("group", "show", group)["max_bytes"]) == 65536
+    bed.manager("group", "destroy", group)
