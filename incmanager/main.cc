@@ -110,6 +110,16 @@ class CommandLine {
               [this] { return ShowTables(client_, name_); })
         ->add_option("switch", name_, "name of the switch")
         ->required();
+    CLI::App* events = AddClient(&app_, "events",
+                                 "what has happened: joins, placements, refusals with their reasons, losses; "
+                                 "the manager keeps the last 10,000 since it was started",
+                                 [this] { return ShowEvents(client_, events_); });
+    events->add_option("--last", events_.last, "the newest so many of them; 0: all that are kept")
+        ->capture_default_str();
+    CLI::Option* of_group = events->add_option("--group", events_.group, "of this group alone");
+    events->add_option("--switch", events_.switch_name, "of this switch alone")->excludes(of_group);
+    events->add_flag("--follow", events_.follow, "go on with what happens, until Ctrl-C")
+        ->excludes(events->get_option("--json"));
   }
 
   void AddGroup() {
@@ -201,6 +211,7 @@ class CommandLine {
   std::string name_;
   bool force_ = false;
   CreateOptions create_;
+  EventsOptions events_;
 };
 
 }  // namespace

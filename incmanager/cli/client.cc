@@ -5,7 +5,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <cstdio>
 #include <memory>
+#include <thread>
 
 #include "incmanager/cli/render.h"
 #include "proto/manager.grpc.pb.h"
@@ -37,19 +39,28 @@ int Report(const ClientOptions& options, const grpc::Status& status) {
   return kExitRefused;
 }
 
+std::unique_ptr<Stub> Connect(const ClientOptions& options) {
+  grpc::ChannelArguments args;
+  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return proto::Manager::NewStub(
+      grpc::CreateCustomChannel(options.manager, grpc::InsecureChannelCredentials(), args));
+}
+
+template <typename Request, typename Reply>
+grpc::Status Call(Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                  const Request& request, Reply* reply) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kTimeout);
+  return (stub->*method)(&context, request, reply);
+}
+
 // Calls method; on success prints the reply as JSON or as render makes it.
 template <typename Request, typename Reply, typename Render>
 int Ask(const ClientOptions& options,
         grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), const Request& request,
         const Render& render) {
-  grpc::ChannelArguments args;
-  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto stub = proto::Manager::NewStub(
-      grpc::CreateCustomChannel(options.manager, grpc::InsecureChannelCredentials(), args));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kTimeout);
   Reply reply;
-  const grpc::Status status = ((*stub).*method)(&context, request, &reply);
+  const grpc::Status status = Call(Connect(options).get(), method, request, &reply);
   if (!status.ok()) return Report(options, status);
   if (options.json) {
     PrintJson(reply);
@@ -57,6 +68,33 @@ int Ask(const ClientOptions& options,
     fmt::print("{}", render(reply));
   }
   return kExitOk;
+}
+
+// Of this machine's clock.
+int64_t UnixMillis() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// All that is there behind request->after, which is left at the newest; printed, or, in JSON, kept in *all.
+grpc::Status PrintEvents(Stub* stub, bool json, proto::EventsRequest* request, proto::EventsReply* all) {
+  for (bool more = true; more;) {
+    proto::EventsReply reply;
+    if (const grpc::Status status = Call(stub, &Stub::Events, *request, &reply); !status.ok()) return status;
+    if (json) {
+      all->mutable_events()->MergeFrom(reply.events());
+      all->set_newest(reply.newest());
+    } else {
+      fmt::print("{}", RenderEvents(reply, UnixMillis()));
+      std::fflush(stdout);
+    }
+    more = reply.more();
+    // Of a manager that was started anew numbers begin anew.
+    request->set_after(more ? reply.events(reply.events_size() - 1).number() : reply.newest());
+    request->set_last(0);
+  }
+  return grpc::Status::OK;
 }
 
 }  // namespace
@@ -118,6 +156,23 @@ int DestroyGroup(const ClientOptions& options, const std::string& name, bool for
   return Ask(options, &Stub::DestroyGroup, request, [&name](const proto::DestroyGroupReply&) {
     return fmt::format("group {} is destroyed\n", name);
   });
+}
+
+int ShowEvents(const ClientOptions& options, const EventsOptions& events) {
+  constexpr auto kPause = std::chrono::milliseconds(500);
+  proto::EventsRequest request;
+  request.set_last(events.last);
+  if (!events.group.empty()) request.set_about("group " + events.group);
+  if (!events.switch_name.empty()) request.set_about("switch " + events.switch_name);
+  const auto stub = Connect(options);
+  proto::EventsReply all;
+  do {
+    const grpc::Status status = PrintEvents(stub.get(), options.json, &request, &all);
+    if (!status.ok()) return Report(options, status);
+    if (events.follow) std::this_thread::sleep_for(kPause);
+  } while (events.follow);
+  if (options.json) PrintJson(all);
+  return kExitOk;
 }
 
 }  // namespace epic::manager

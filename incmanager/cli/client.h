@@ -39,6 +39,12 @@ struct CreateOptions {
   std::string path = "auto";                   // or "network", "hosts"
 };
 
+struct EventsOptions {
+  std::string group, switch_name;  // about which; at most one of them
+  uint32_t last = 100;             // of these the newest so many; 0: all
+  bool follow = false;             // and then what happens, until the process ends
+};
+
 // Each returns an exit code.
 int ShowTopology(const ClientOptions& options);
 int ListSwitches(const ClientOptions& options);
@@ -47,5 +53,6 @@ int ListGroups(const ClientOptions& options);
 int ShowGroup(const ClientOptions& options, const std::string& name);
 int CreateGroup(const ClientOptions& options, const CreateOptions& create);
 int DestroyGroup(const ClientOptions& options, const std::string& name, bool force);
+int ShowEvents(const ClientOptions& options, const EventsOptions& events);
 
 }  // namespace epic::manager

@@ -1,6 +1,7 @@
 // Tables for people.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "proto/manager.pb.h"
@@ -13,5 +14,8 @@ std::string RenderTables(const proto::DumpReply& reply);
 std::string RenderGroups(const proto::ListGroupsReply& reply);
 // The group's parameters and its tree, each edge with both ends.
 std::string RenderGroup(const proto::GroupState& group);
+
+// A line each, with the local time: now_ms, since 1970, is when the reply came.
+std::string RenderEvents(const proto::EventsReply& reply, int64_t now_ms);
 
 }  // namespace epic::manager

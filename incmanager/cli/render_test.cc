@@ -11,6 +11,22 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+TEST(RenderEvents, IsALineForEachWithItsTime) {
+  proto::EventsReply reply;
+  for (const uint32_t times : {1u, 3u}) {
+    proto::Event& event = *reply.add_events();
+    event.set_ms_ago(5000 * times);
+    event.set_times(times);
+    event.set_about("group g");
+    event.set_text("removed");
+  }
+  // The time zone is the machine's.
+  const std::string text = RenderEvents(reply, 1'700'000'000'000);
+  EXPECT_THAT(text, ::testing::MatchesRegex("2023-11-1[45] ..:.[0-9]:15  group g: removed\n"
+                                            "2023-11-1[45] ..:.[0-9]:05  group g: removed \\(3 times\\)\n"));
+  EXPECT_EQ(RenderEvents({}, 0), "");
+}
+
 TEST(RenderGroup, ShowsAHostWithoutRanks) {
   proto::GroupState group;
   proto::TreeNode& root = *group.add_tree();

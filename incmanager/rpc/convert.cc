@@ -330,6 +330,16 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   return out;
 }
 
+proto::Event ToProto(const Event& event, Nanos now) {
+  proto::Event out;
+  out.set_number(event.number);
+  out.set_ms_ago((now - event.at) / kMillisecond);
+  out.set_times(event.times);
+  out.set_about(event.about);
+  out.set_text(event.text);
+  return out;
+}
+
 void AddTrouble(const proto::DumpReply& tables, uint64_t group_id, proto::TreeNode* node) {
   using Counters = google::protobuf::RepeatedPtrField<proto::Counter>;
   const auto value = [](const Counters& counters, std::string_view name) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "incmanager/failure.h"
+#include "incmanager/groups/event_log.h"
 #include "incmanager/groups/group_table.h"
 #include "incmanager/groups/switch_table.h"
 #include "proto/manager.pb.h"
@@ -27,6 +28,9 @@ proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forw
 // What a switch is asked for to probe another one by the link at this port.
 proto::ProbeRequest ProbeOf(const Topology& topology, NodeId from, const std::string& port, NodeId to);
 proto::GroupState ToProto(const Topology& topology, const Group& group);
+
+// now: on the clock of the event's time.
+proto::Event ToProto(const Event& event, Nanos now);
 
 // Fills in what the group has had to send again or refuse at the node's switch, by that switch's tables.
 void AddTrouble(const proto::DumpReply& tables, uint64_t group_id, proto::TreeNode* node);

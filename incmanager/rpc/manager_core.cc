@@ -192,6 +192,11 @@ StatusOr<proto::GroupState> ManagerCore::ShowGroup(const std::string& name) {
   return state_.ShowGroup(name);
 }
 
+proto::EventsReply ManagerCore::Events(const proto::EventsRequest& request) {
+  const std::lock_guard lock(mutex_);
+  return state_.Events(Now(), request);
+}
+
 Status ManagerCore::DestroyGroup(const std::string& name, bool force) {
   std::unique_lock lock(mutex_);
   const StatusOr<uint64_t> id = state_.DestroyGroup(Now(), name, force);

@@ -253,6 +253,14 @@ class Trial : private ManagerWorld {
     const auto shown = state_.ShowGroup(name);
     EPIC_CHECK(shown.ok() ? shown->name() == name : shown.status().code() == StatusCode::kNotFound);
     EPIC_CHECK(state_.DescribeTopology().yaml() == topology_.text);
+    proto::EventsRequest request;
+    request.set_about("group " + name);
+    const proto::EventsReply events = state_.Events(now_, request);
+    proto::EventsReply parsed;
+    EPIC_CHECK(parsed.ParseFromString(events.SerializeAsString()));  // or it is not UTF-8
+    for (const proto::Event& event : events.events())
+      EPIC_CHECK(event.about() == request.about() && event.number() <= events.newest() &&
+                 event.ms_ago() >= 0);
   }
 
   // --- time and answers

@@ -33,6 +33,7 @@ ManagerState::ManagerState(Topology topology, const GroupOptions& options, uint6
       engines_(topology_.switch_count) {}
 
 void ManagerState::Tick(Nanos now) {
+  now_ = now;
   if (watch_.IsDue(now)) {
     for (const HealthWatch::Ask& ask : watch_.Due(now, groups_.Watched())) Probe(ask);
   }
@@ -54,11 +55,11 @@ void ManagerState::Judge(Nanos now) {
     if (verdict == Verdict::kSwitchLost) {
       const std::string why =
           fmt::format("its agent is silent, and {} no echo from it", WhoMisses(now, node));
-      spdlog::warn("switch {}: lost: {}", name, why);
+      Warn(fmt::format("switch {}: lost: {}", name, why));
       groups_.OnSwitchLost(now, node, why);
     } else {
-      spdlog::warn("switch {}: agent lost: nothing heard for {} s; its groups go on", name,
-                   kAgentLostAfter / kSecond);
+      Warn(fmt::format("switch {}: agent lost: nothing heard for {} s; its groups go on", name,
+                       kAgentLostAfter / kSecond));
     }
   }
   for (const LinkEnd& end : watch_.DownLinks()) {
@@ -99,11 +100,11 @@ void ManagerState::OnProbed(Nanos now, NodeId witness, NodeId about,
 void ManagerState::Apply(Nanos now, NodeId node, const SwitchChange& change) {
   const std::string& name = topology_.nodes[node].name;
   if (change.contexts_lost) {
-    spdlog::warn("switch {}: engine started anew", name);
+    Warn(fmt::format("switch {}: engine started anew", name));
     groups_.OnContextsLost(now, node);
   }
   if (change.engine_down) {
-    spdlog::warn("switch {}: engine stopped", name);
+    Warn(fmt::format("switch {}: engine stopped", name));
     groups_.OnSwitchLost(now, node, "its engine has stopped");
   }
   if (change.set_forwarding) world_->SetForwarding(node, ToProto(topology_, node, forwarding_[node]));
@@ -112,13 +113,14 @@ void ManagerState::Apply(Nanos now, NodeId node, const SwitchChange& change) {
 void ManagerState::OnForwardingSet(NodeId node, const Status& status) {
   switches_.OnForwardingSet(node, status.ok());
   if (status.ok()) {
-    spdlog::info("switch {}: up", topology_.nodes[node].name);
+    Note(fmt::format("switch {}: up", topology_.nodes[node].name));
   } else {
-    spdlog::warn("switch {}: forwarding table not set: {}", topology_.nodes[node].name, Message(status));
+    Warn(fmt::format("switch {}: forwarding table not set: {}", topology_.nodes[node].name, Message(status)));
   }
 }
 
 StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::RegisterRequest& request) {
+  now_ = now;
   if (request.agent_address().empty()) {
     return MakeStatus(StatusCode::kInvalidArgument, "agent_address: missing");
   }
@@ -126,13 +128,13 @@ StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::Re
   const StatusOr<SwitchChange> change =
       switches_.Register(now, request.name(), request.agent_address(), report);
   if (!change.ok()) {
-    spdlog::warn("agent of {} at {} refused: {}", request.name(), request.agent_address(),
-                 Message(change.status()));
+    Warn(fmt::format("switch {}: agent at {} refused: {}", Shortened(request.name()),
+                     Shortened(request.agent_address()), Message(change.status())));
     return change.status();
   }
   const NodeId node = *topology_.FindSwitch(request.name());
-  spdlog::info("switch {}: agent registered at {}, engine {}", request.name(), request.agent_address(),
-               request.engine().version());
+  Note(fmt::format("switch {}: agent registered at {}, engine {}", request.name(), request.agent_address(),
+                   request.engine().version()));
   world_->SetAgent(node, request.agent_address());
   engines_[node] = request.engine();
   Apply(now, node, *change);
@@ -144,6 +146,7 @@ StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::Re
 }
 
 StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::HeartbeatRequest& request) {
+  now_ = now;
   proto::HeartbeatReply reply;
   if (request.epoch() != epoch_) {
     reply.set_register_again(true);
@@ -163,6 +166,7 @@ StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::
 }
 
 void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage& message) {
+  now_ = now;
   switch (message.kind_case()) {
     case proto::ClientMessage::kJoin:
       if (groups_.HasSession(id)) {
@@ -192,18 +196,23 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
   }
 }
 
-void ManagerState::OnClosed(Nanos now, SessionId id) { groups_.OnSessionClosed(now, id); }
+void ManagerState::OnClosed(Nanos now, SessionId id) {
+  now_ = now;
+  groups_.OnSessionClosed(now, id);
+}
 
 void ManagerState::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status,
                                uint64_t arena_bytes) {
+  now_ = now;
   groups_.OnInstalled(now, node, group_id, status, arena_bytes);
 }
 
 void ManagerState::OnRemoved(Nanos now, NodeId node, uint64_t group_id, const Status& status) {
+  now_ = now;
   if (!status.ok()) {
     switches_.OnLeftover(node);
-    spdlog::warn("switch {}: group {:#x} not removed: {}; its agent removes it when it registers again",
-                 topology_.nodes[node].name, group_id, Message(status));
+    Warn(fmt::format("switch {}: group {:#x} not removed: {}; its agent removes it when it registers again",
+                     topology_.nodes[node].name, group_id, Message(status)));
   }
   groups_.OnRemoved(now, node, group_id);
 }
@@ -225,7 +234,25 @@ void ManagerState::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
   world_->Remove(node, group_id, generation);
 }
 
-void ManagerState::Note(const std::string& line) { spdlog::info("{}", line); }
+void ManagerState::Note(const std::string& line) {
+  spdlog::info("{}", line);
+  events_.Add(now_, line);
+}
+
+void ManagerState::Warn(const std::string& line) {
+  spdlog::warn("{}", line);
+  events_.Add(now_, line);
+}
+
+proto::EventsReply ManagerState::Events(Nanos now, const proto::EventsRequest& request) const {
+  proto::EventsReply reply;
+  bool more = false;
+  const EventQuery query{.after = request.after(), .about = request.about(), .last = request.last()};
+  for (const Event& event : events_.Find(query, &more)) *reply.add_events() = ToProto(event, now);
+  reply.set_more(more);
+  reply.set_newest(events_.newest());
+  return reply;
+}
 
 proto::TopologyReply ManagerState::DescribeTopology() const {
   proto::TopologyReply reply;
@@ -275,6 +302,7 @@ StatusOr<proto::GroupState> ManagerState::ShowGroup(const std::string& name) con
 }
 
 StatusOr<uint64_t> ManagerState::DestroyGroup(Nanos now, const std::string& name, bool force) {
+  now_ = now;
   const std::optional<Group> group = groups_.Find(name);
   const Status status = groups_.Destroy(now, name, force);
   if (!status.ok()) return status;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "incmanager/groups/event_log.h"
 #include "incmanager/groups/group_table.h"
 #include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/switch_table.h"
@@ -68,6 +69,7 @@ class ManagerState : private GroupWorld {
   StatusOr<proto::GroupState> ShowGroup(const std::string& name) const;
   // Returns the id of the group whose contexts are being removed now, one of no group if there are none.
   StatusOr<uint64_t> DestroyGroup(Nanos now, const std::string& name, bool force);
+  proto::EventsReply Events(Nanos now, const proto::EventsRequest& request) const;
   // The switches that have not yet removed the contexts of a group; nothing when it is gone.
   std::optional<std::set<NodeId>> Removing(uint64_t group_id) const { return groups_.Removing(group_id); }
 
@@ -84,6 +86,8 @@ class ManagerState : private GroupWorld {
   void Fail(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Note(const std::string& line) override;
+  // The same, of what somebody should look at.
+  void Warn(const std::string& line);
 
   const Topology topology_;
   const std::vector<Forwarding> forwarding_;
@@ -92,8 +96,10 @@ class ManagerState : private GroupWorld {
   SwitchTable switches_;
   GroupTable groups_;
   HealthWatch watch_;
+  EventLog events_;
   std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId
   Nanos ticked_at_ = 0;
+  Nanos now_ = 0;                     // the newest time that has come in: that of what happens
   std::optional<Nanos> judges_from_;  // it stood still: nobody is judged before
 };
 

@@ -73,6 +73,41 @@ TEST(ManagerState, PassesOnALineOfAHostsText) {
   EXPECT_TRUE(parsed.ParseFromString(told.SerializeAsString())) << "not UTF-8";
 }
 
+TEST(ManagerState, TellsWhatHasHappened) {
+  const Topology topology = testing::Star(3).Build();
+  World world;
+  ManagerState state(topology, {}, 1, 1, &world);
+  proto::RegisterRequest registers;
+  registers.set_name("s7");
+  registers.set_agent_address("10.0.0.1:7401");
+  EXPECT_FALSE(state.Register(2 * kSecond, registers).ok());
+  proto::CreateGroupRequest create;
+  create.set_name("g");
+  create.set_world_size(3);
+  ASSERT_TRUE(state.CreateGroup(create).ok());
+  state.OnMessage(3 * kSecond, 1, Join(topology, 0, "h0"));
+  state.OnMessage(4 * kSecond, 2, Join(topology, 0, "h0"));
+  const auto said = [&state](const std::string& about) {
+    proto::EventsRequest request;
+    request.set_about(about);
+    const proto::EventsReply reply = state.Events(10 * kSecond, request);
+    EXPECT_FALSE(reply.more());
+    EXPECT_EQ(reply.newest(), 4u);
+    std::vector<std::string> texts;
+    for (const proto::Event& event : reply.events())
+      texts.push_back(std::to_string(event.ms_ago()) + ": " + event.text());
+    return texts;
+  };
+  EXPECT_THAT(said("switch s7"), ::testing::ElementsAre(::testing::StartsWith(
+                                     "8000: agent at 10.0.0.1:7401 refused: name: the topology has no switch s7")));
+  EXPECT_THAT(
+      said("group g"),
+      ::testing::ElementsAre(
+          "8000: reserved for 3 ranks", ::testing::StartsWith("7000: rank 0 of 3 joined"),
+          ::testing::AllOf(::testing::StartsWith("6000: rank 0 of "), ::testing::HasSubstr(" refused: "))));
+  EXPECT_EQ(said("").size(), 4u);
+}
+
 // Without a switch that has ever registered there is no way either; with one whose agent is lost there is.
 TEST(ManagerState, ByTheHostsRanksHearOfEachOthersEnds) {
   const Topology topology = testing::Star(3).Build();

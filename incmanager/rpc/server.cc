@@ -79,6 +79,11 @@ class Service : public proto::Manager::WithCallbackMethod_Session<proto::Manager
                             proto::DestroyGroupReply*) override {
     return ToGrpc(core_->DestroyGroup(request->name(), request->force()));
   }
+  grpc::Status Events(grpc::ServerContext*, const proto::EventsRequest* request,
+                      proto::EventsReply* reply) override {
+    *reply = core_->Events(*request);
+    return grpc::Status::OK;
+  }
 
  private:
   template <typename T>

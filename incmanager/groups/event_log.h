@@ -1,0 +1,52 @@
+// What has happened lately, for operators: joins, placements, refusals with their reasons, losses. Bounded.
+// Not thread-safe; no clock, the time comes in.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+
+namespace epic::manager {
+
+struct Event {
+  uint64_t number = 0;  // from 1 on, ascending
+  Nanos at = 0;         // when it happened last
+  uint32_t times = 1;   // how often in a row, of all that is about the same
+  std::string about;    // "group train", "switch leaf1"
+  std::string text;
+};
+
+struct EventQuery {
+  uint64_t after = 0;  // those with higher numbers
+  std::string about;   // empty: of all
+  uint32_t last = 0;   // of them the newest so many; 0: all
+};
+
+class EventLog {
+ public:
+  static constexpr size_t kKept = 10'000;
+  // Of one answer, so that it stays below a megabyte.
+  static constexpr size_t kPage = 1'000;
+  static constexpr size_t kMaxTextBytes = 500;
+
+  // "group train: running with 4 ranks": what it is about, and what happened. Of a line that says the same as
+  // the newest about it, the first stays and counts. What is longer than kMaxTextBytes is cut between
+  // characters; control characters become '?'.
+  void Add(Nanos now, const std::string& line);
+
+  // In the order of their numbers, at most kPage: more behind them if *more.
+  std::vector<Event> Find(const EventQuery& query, bool* more) const;
+  // The number of the newest; 0 if there is none.
+  uint64_t newest() const { return next_ - 1; }
+
+ private:
+  std::deque<Event> events_;                   // neighbours' numbers differ by one
+  std::map<std::string, uint64_t> newest_of_;  // by what they are about, of those kept
+  uint64_t next_ = 1;
+};
+
+}  // namespace epic::manager

@@ -1,0 +1,88 @@
+#include "incmanager/groups/event_log.h"
+
+#include <gtest/gtest.h>
+
+namespace epic::manager {
+namespace {
+
+std::vector<std::string> Texts(const EventLog& log, const EventQuery& query = {}) {
+  bool more = false;
+  std::vector<std::string> texts;
+  for (const Event& event : log.Find(query, &more)) texts.push_back(event.text);
+  EXPECT_FALSE(more);
+  return texts;
+}
+
+using Strings = std::vector<std::string>;
+
+TEST(EventLog, FindsWhatIsAskedFor) {
+  EventLog log;
+  EXPECT_EQ(log.newest(), 0u);
+  EXPECT_EQ(Texts(log), Strings());
+  log.Add(1, "group a: reserved for 2 ranks");
+  log.Add(2, "switch leaf1: up");
+  log.Add(3, "group a: failed: no tree: h0 hangs on leaf1");
+  log.Add(4, "it stood still");
+  EXPECT_EQ(log.newest(), 4u);
+  EXPECT_EQ(Texts(log).size(), 4u);
+  EXPECT_EQ(Texts(log, {.about = "group a"}),
+            (Strings{"reserved for 2 ranks", "failed: no tree: h0 hangs on leaf1"}));
+  EXPECT_EQ(Texts(log, {.after = 2, .about = "group a"}), (Strings{"failed: no tree: h0 hangs on leaf1"}));
+  EXPECT_EQ(Texts(log, {.last = 2}), (Strings{"failed: no tree: h0 hangs on leaf1", "it stood still"}));
+  EXPECT_EQ(Texts(log, {.about = "manager"}), Strings{"it stood still"});
+  EXPECT_EQ(Texts(log, {.after = 4}), Strings());
+  EXPECT_EQ(Texts(log, {.after = UINT64_MAX, .last = 7}), Strings());
+}
+
+// An agent that is refused each second does not push out all else; a group that is made again and again is
+// told of.
+TEST(EventLog, CountsWhatIsSaidAgain) {
+  EventLog log;
+  for (Nanos now = 1; now <= 100; ++now) {
+    log.Add(now, "switch x: agent refused: the topology has no switch x");
+    log.Add(now, now % 2 == 0 ? "group a: removed" : "group a: reserved for 2 ranks");
+  }
+  bool more = false;
+  const auto refused = log.Find({.about = "switch x"}, &more);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].times, 100u);
+  EXPECT_EQ(refused[0].at, 100);
+  EXPECT_EQ(log.Find({.about = "group a"}, &more).size(), 100u);
+}
+
+TEST(EventLog, KeepsTheNewestAndHandsThemOutInPages) {
+  EventLog log;
+  for (int i = 0; i < 25'000; ++i)
+    log.Add(i, "group g" + std::to_string(i % 7) + ": event " + std::to_string(i));
+  EventQuery query;
+  bool more = true;
+  int next = 15'000;
+  while (more) {
+    const auto page = log.Find(query, &more);
+    ASSERT_EQ(page.size(), EventLog::kPage);
+    for (const Event& event : page) ASSERT_EQ(event.text, "event " + std::to_string(next++));
+    query.after = page.back().number;
+  }
+  EXPECT_EQ(next, 25'000);
+  // Whose last event has been pushed out begins anew.
+  log.Add(1, "switch s: up");
+  for (int i = 0; i < 10'000; ++i) log.Add(i, "group g: event " + std::to_string(i));
+  log.Add(2, "switch s: up");
+  EXPECT_EQ(Texts(log, {.about = "switch s"}), Strings{"up"});
+  EXPECT_EQ(Texts(log, {.last = 1}), Strings{"up"});
+}
+
+TEST(EventLog, TextOfOthersIsCutAndPrintable) {
+  EventLog log;
+  std::string text = "x";
+  for (int i = 0; i < 1000; ++i) text += "\u00e4";
+  log.Add(1, "group g: " + text);
+  log.Add(2, "group g: \x1b[2J\n\x7f\u00e4");
+  const Strings texts = Texts(log);
+  EXPECT_LE(texts[0].size(), EventLog::kMaxTextBytes + 3);
+  EXPECT_EQ(texts[0].substr(texts[0].size() - 5), "\u00e4...") << "between characters";
+  EXPECT_EQ(texts[1], "?[2J??\u00e4");
+}
+
+}  // namespace
+}  // namespace epic::manager

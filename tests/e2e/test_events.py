@@ -1,0 +1,77 @@
+"""What `incmanager events` says of joins, placements, refusals and losses."""
+
+import re
+import signal
+import subprocess
+
+import pytest
+
+import harness
+import host_api
+
+LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  (?P<about>\S+ \S+|manager): (?P<text>.*)$")
+
+
+@pytest.fixture(name="bed")
+def fixture_bed(beds):
+    return beds.get("tree-3-2", "--hosts", "softnic")
+
+
+def told(bed, *options):
+    """(about, text) of each line."""
+    lines = bed.manager_cli("events", *options).stdout.splitlines()
+    matches = [LINE.match(line) for line in lines]
+    assert all(matches), lines
+    return [(match["about"], match["text"]) for match in matches]
+
+
+def test_the_life_of_a_group(bed):
+    group = bed.network_group()
+    harness.assert_all_right(bed.loops(group=group))
+    bed.manager("group", "destroy", group)
+    texts = [text for about, text in told(bed, "--group", group, "--last", 0) if about == f"group {group}"]
+    assert texts[0] == "reserved for 4 ranks"
+    assert sorted(re.match(r"rank (\d) of 4 joined from \S+ \(pid \d+\) at h\d", text)[1] for text in texts[1:5]) == ["0", "1", "2", "3"]
+    assert texts[5].startswith("running with 4 ranks over 3 switches, root root, path MTU "), texts
+    assert texts[6:] == ["removed", "destroyed"], texts
+    # The same in JSON, by their numbers; and the newest alone.
+    events = bed.manager("events", "--group", group, "--last", "0")["events"]
+    assert [event["text"] for event in events] == texts
+    numbers = [int(event["number"]) for event in events]
+    assert numbers == sorted(numbers) and len(set(numbers)) == len(numbers)
+    assert told(bed, "--group", group, "--last", 1) == [(f"group {group}", "destroyed")]
+
+
+def test_why_a_group_was_refused_or_goes_by_the_hosts(bed):
+    group = bed.new_group()
+    ranks = [host_api.Rank(bed, number, ["init", "destroy"], group, before=("EPIC_PATH=hosts",)) for number in range(4)]
+    assert [rank.errors() for rank in ranks] == [[]] * 4
+    texts = [text for _, text in told(bed, "--group", group)]
+    assert any(re.fullmatch(r"running with 4 ranks by the hosts, path MTU \d+: asked for by rank \d", text) for text in texts), texts
+
+    bed.manager("group", "create", group, "--size", "4", "--path", "network")
+    refused = host_api.Rank(bed, 1, ["init"], group, before=("EPIC_PATH=hosts",))
+    assert len(refused.errors()) == 1
+    assert told(bed, "--group", group, "--last", 1)[0][1].endswith(f"refused: path: rank 1 asks for path hosts, the group {group} has path network")
+    bed.manager("group", "destroy", group)
+
+
+def test_a_switch_that_comes_and_goes_is_told_as_it_happens(bed):
+    follower = bed.start("mgmt", harness.MANAGER, "events", "--switch", "leaf2", "--last", 1, "--follow",
+                         "--manager", "10.255.0.1:7400")
+    follower.wait_for("switch leaf2: ")
+    argv = bed.kill("leaf2.engine")
+    follower.wait_for("switch leaf2: engine stopped")
+    bed.revive("leaf2.engine", argv)
+    bed.wait_for_switch("leaf2")
+    follower.wait_for("switch leaf2: up")
+    follower.end(signal.SIGTERM)
+    assert all(LINE.match(line) for line in follower.output.splitlines()), follower.output
+
+
+def test_what_cannot_be_asked_for_is_refused(bed):
+    both = bed.manager_cli("events", "--group", "a", "--switch", "b")
+    assert both.returncode != 0 and "--group" in both.stderr, both
+    assert told(bed, "--group", "nobody") == []
+    nobody = subprocess.run([harness.MANAGER, "events", "--manager", "127.0.0.1:1"], capture_output=True, text=True, timeout=60, check=False)
+    assert nobody.returncode != 0 and "no manager answers at 127.0.0.1:1" in nobody.stderr, nobody
