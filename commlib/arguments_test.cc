@@ -196,7 +196,12 @@ TEST_F(ArgumentsTest, ALargeReduceScatterGoesBetweenTheHostsIfTheyReachOneAnothe
       WhyByHosts(group_, header_),
       "reducescatter of 288 KiB and more: around the ring 3/4 of the data pass a host's link, through the "
       "switches all of them");
-  --a.count;
+  a.type = Datatype::kBFloat16;
+  a.count *= 2;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.flags, 0u) << "which switches round less often";
+  a.type = Datatype::kFloat32;
+  a.count = kLeast - 1;
   ASSERT_TRUE(Check(a).ok());
   EXPECT_EQ(header_.flags, 0u) << "one element less";
   a.collective = Collective::kAllGather;

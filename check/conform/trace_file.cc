@@ -69,7 +69,7 @@ engine::GroupConfig ToGroup(const Json& json) {
   config.window_messages = json.at("window_messages");
   config.slots = json.at("slots");
   config.reproducible = json.at("reproducible");
-  config.narrow = json.at("narrow");
+  config.narrow = json.value("narrow", false);  // earlier versions have no such groups
   config.prompt_ns = json.at("prompt_ns");
   if (json.contains("types")) {
     config.abilities = {};

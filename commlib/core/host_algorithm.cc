@@ -51,7 +51,7 @@ uint64_t LeastShorterByHosts(uint32_t world_size) {
 }
 
 bool IsShorterByHosts(const ControlHeader& header) {
-  return header.collective == Collective::kReduceScatter &&
+  return header.collective == Collective::kReduceScatter && !IsWidened(header.type) &&
          CallBytes(header) >= LeastShorterByHosts(header.parts);
 }
 

@@ -137,9 +137,10 @@ bool AdvanceControl(Call& call) {
   for (; state.next_child < state.children.size(); ++state.next_child) {
     const MessageRing& received = state.children[state.next_child].received;
     if (received.empty() || !MayGoUp(call, received.front().bytes)) return false;
-    // Inlined data need room for their sum, which takes less than two messages.
+    // Inlined data need room for their sum, which takes less than two messages, in a narrow group one.
     if (!state.sum_at && received.front().bytes > kControlBytes) {
-      state.sum_at = state.sums.Place(2 * size_t{received.front().bytes});
+      const size_t messages = AccumulatorRoom(call.ctx.config) / call.ctx.config.path_mtu;
+      state.sum_at = state.sums.Place(messages * received.front().bytes);
       if (!state.sum_at) return false;
     }
     if (!MergeFrom(call, state.next_child)) {

@@ -398,12 +398,51 @@ TEST(ChooseWindow, HoldsNoMoreThanTheLongestCall) {
   EXPECT_EQ(sizes(4096 - 63), (Sizes{2, 1, 1, 4}));
   EXPECT_EQ(sizes(8129), (Sizes{3, 1, 1, 8})) << "the header before the data";
   EXPECT_EQ(sizes(uint64_t{1} << 60), sizes(0)) << "more than may be in flight";
+  EXPECT_EQ(sizes(32 << 10), (Sizes{5, 2, 2, 32})) << "messages of one length, and a place for each packet";
+  request.path_mtu = 256;
+  EXPECT_EQ(sizes(4000), (Sizes{6, 3, 3, 64})) << "more than a message is not inlined";
+  request.path_mtu = 4096;
   request.max_bytes = 1000;
   EXPECT_THAT(Choose(request).reason, ::testing::HasSubstr("; a call of 1000 bytes has 1"));
   // Wishes go first.
   request.message_packets = 2;
   request.window_messages = 3;
   EXPECT_EQ(Choose(request).slots, 16u);
+  request.window_messages = 0;
+  EXPECT_EQ(sizes(1000), (Sizes{2, 1, 1, 4}));
+  request.message_packets = 0;
+  request.window_messages = 4;
+  EXPECT_EQ(sizes(1000), (Sizes{1, 4, 0, 8}));
+}
+
+// Whatever is wished and declared: what is in flight has slots, and stays below what may be.
+TEST(ChooseWindow, EveryWindowOfADeclaredCallFitsItsSlots) {
+  for (uint32_t m = 0; m <= 20; ++m) {
+    for (uint32_t w = 0; w <= 20; ++w) {
+      for (const uint32_t nic : {0u, 1u, 7u, 30u, 128u}) {
+        for (uint64_t bytes = 1; bytes < 200'000; bytes += 1 + bytes / 3) {
+          const WindowRequest request{.path_mtu = 1024,
+                                      .rate_gbps = 100,
+                                      .round_trip_us = 100,
+                                      .nic_packets = nic,
+                                      .message_packets = m,
+                                      .window_messages = w,
+                                      .max_bytes = bytes,
+                                      .inline_bytes = 8128};
+          const auto chosen = ChooseWindow(request);
+          if (!std::holds_alternative<Window>(chosen)) continue;
+          const Window& window = std::get<Window>(chosen);
+          SCOPED_TRACE(::testing::Message() << m << ' ' << w << ' ' << nic << ' ' << bytes);
+          const uint32_t packets = window.message_packets * window.window_messages;
+          ASSERT_GE(packets, 1u);
+          ASSERT_LE(2 * packets, window.slots);
+          ASSERT_LE(packets, nic == 0 ? 64 : std::min(nic, 64u));
+          if (m != 0 || w != 0) continue;
+          ASSERT_LT(packets, (bytes + 64) / 1024 + 10) << "no more than it fills";
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -17,15 +17,16 @@ constexpr double kCrossingUs = 50;
 
 constexpr uint64_t kControlBytes = 64;
 
+constexpr uint64_t CeilDiv(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
 // Of the longest call, its header's included, but no more than `bound`.
 uint32_t PacketsOfCall(const WindowRequest& request, uint32_t bound) {
   if (request.max_bytes == 0) return bound;
-  const auto packets = [&](uint64_t bytes) {
-    return bytes / request.path_mtu + (bytes % request.path_mtu != 0);
-  };
-  const uint64_t of_call = request.max_bytes <= request.inline_bytes
-                               ? packets(kControlBytes + request.max_bytes)
-                               : 1 + packets(request.max_bytes);
+  const uint32_t message =
+      request.message_packets != 0 ? request.message_packets : std::min(kDefaultMessagePackets, bound);
+  const uint64_t in_message = CeilDiv(kControlBytes + request.max_bytes, request.path_mtu);
+  const bool inlined = request.max_bytes <= request.inline_bytes && in_message <= message;
+  const uint64_t of_call = inlined ? in_message : 1 + CeilDiv(request.max_bytes, request.path_mtu);
   return static_cast<uint32_t>(std::min<uint64_t>(of_call, bound));
 }
 
@@ -42,14 +43,26 @@ std::variant<Window, Failure> ChooseWindow(const WindowRequest& request) {
                    -1, ""};
   }
   const uint32_t of_call = PacketsOfCall(request, bound);
-  if (of_call < bound && wished <= of_call) bound = of_call;
   Window window;
+  window.message_packets = request.message_packets;
+  if (of_call < bound) {
+    // Messages as long as each other, with a place for each packet of the call.
+    const auto messages =
+        request.window_messages != 0
+            ? request.window_messages
+            : static_cast<uint32_t>(CeilDiv(
+                  of_call, request.message_packets != 0 ? request.message_packets : kDefaultMessagePackets));
+    if (request.message_packets == 0) {
+      const auto even = static_cast<uint32_t>(CeilDiv(of_call, messages));
+      window.message_packets = std::min({kDefaultMessagePackets, even, bound / messages});
+    }
+    bound = std::min(bound, window.message_packets * messages);
+  }
   const double round_trip_us = request.round_trip_us + kCrossingUs * request.crossings;
   const double bdp_bytes = request.rate_gbps * 1e9 / 8 * round_trip_us * 1e-6;
   const double wanted = std::ceil(2 * bdp_bytes / request.path_mtu);
   const uint32_t low = std::min(kMinWindowPackets, bound);
   const auto packets = static_cast<uint32_t>(std::clamp<double>(wanted, low, bound));
-  window.message_packets = request.message_packets;
   if (window.message_packets == 0) {
     window.message_packets = std::min(kDefaultMessagePackets, bound / std::max(request.window_messages, 1u));
   }

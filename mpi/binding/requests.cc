@@ -90,7 +90,11 @@ bool EpicMpiComm::StartWaiting() {
 EpicMpiComm::Kind EpicMpiComm::KindOf(const EpicMpiCall& call) {
   const bool copies = call.collective == kEpicMpiBcast || call.collective == kEpicMpiAllgather;
   const bool barrier = call.collective == kEpicMpiBarrier;
-  Kind& kind = copies || barrier ? kinds[0][barrier ? 1 : 0] : kinds[call.type][call.op];
+  // Which way it goes is by its size, too.
+  const bool by_size =
+      call.collective == kEpicMpiReduceScatter || call.collective == kEpicMpiReduceScatterBlock;
+  Kind once;
+  Kind& kind = by_size ? once : copies || barrier ? kinds[0][barrier ? 1 : 0] : kinds[call.type][call.op];
   if (kind.way == 0) {
     std::string text;
     kind.refused = !group->Takes(call, &text);

@@ -35,7 +35,7 @@ def counts_of_a_run(beds, mode, collective):
     bed = beds.get("tree-3-2", "--hosts", "softnic", "--manager-arg=--prompt-ms=10000")
     for _ in range(RUNS):
         before = counters_of(bed)
-        programs = bed.perf("--mode", mode, "--collective", collective, "-b", "4K", "-e", "16M", "-f", "64",
+        programs = bed.perf("--path", "network", "--mode", mode, "--collective", collective, "-b", "4K", "-e", "16M", "-f", "64",
                             "-n", "2", "-w", "1")
         for program in programs:
             assert program.wait() == 0, program.output

@@ -90,7 +90,7 @@ def edges(bed, switch, group):
 def test_they_carry_the_collectives_between_softnic_hosts_and_switches(beds, mode):
     bed = beds.get("tree-3-2", *SOFTNIC)
     before = {switch: sent(bed, switch) for switch in bed.switches}
-    assert_all_right(bed.perf("--mode", mode, *CALLS))
+    assert_all_right(bed.perf("--path", "network", "--mode", mode, *CALLS))
     # Where something is repeated, as on a loaded machine, it may wait beside newer data and then has a wrong ICRC (ADR 10).
     excused = {"bad_roce_bad_icrc"} if any(bed.counters(switch)["repeats"] for switch in bed.switches) else set()
     for switch in bed.switches:
@@ -152,7 +152,7 @@ def test_the_manager_tells_both_ends_and_only_those_that_said_so(beds):
     assert edges(bed, "root", group)[1] == {"swp1": True, "swp2": True}
     bed.end_programs()
     bed.wait_clean()
-    assert_all_right(bed.perf(*CALLS))
+    assert_all_right(bed.perf("--path", "network", *CALLS))
     counts = sent(bed, "leaf1")
     assert counts[kinds["h1"]["port"]] == 0 and counts[kinds["h0"]["port"]] > 20, counts
     assert watch.longer == 0 and watch.others > 100
@@ -161,16 +161,16 @@ def test_the_manager_tells_both_ends_and_only_those_that_said_so(beds):
 
 def test_single_frames_if_somebody_wants_them(beds):
     bed = beds.get("star-2", *SOFTNIC, "--single-frames")
-    assert_all_right(bed.perf(*CALLS))
+    assert_all_right(bed.perf("--path", "network", *CALLS))
     assert set(sent(bed, "s1").values()) == {0}
     bed = beds.get("star-2", *SOFTNIC, "--engine-arg=--single-frames")
-    assert_all_right(bed.perf(*CALLS))
+    assert_all_right(bed.perf("--path", "network", *CALLS))
     assert set(sent(bed, "s1").values()) == {0}
     bed = beds.get("star-2", *SOFTNIC)
     group = bed.new_group()
     watch = Watch(f"epic-{bed.name}-s1", "swp1")
     single = [["env", "EPIC_SOFTNIC_SINGLE_FRAMES=1"], []]
-    ranks = [bed.start(host, *single[rank], PERF, "--group", group, "--rank", rank, "--size", 2, *CALLS)
+    ranks = [bed.start(host, *single[rank], PERF, "--group", group, "--rank", rank, "--size", 2, "--path", "network", *CALLS)
              for rank, host in enumerate(bed.hosts)]
     assert_all_right(ranks)
     counts = sent(bed, "s1")
@@ -192,7 +192,7 @@ FAULTS = {
 def test_those_that_meet_with_faults_change_no_result(beds, faults, mode):
     bed = beds.get("tree-3-2", *SOFTNIC, "--wire", "--super-frames")
     bed.wire.random_faults(seed=mode, **FAULTS[faults])
-    assert_all_right(bed.perf("--mode", mode, "--collective", "all", "-b", "512K", "-e", "512K", "-n", "1", "-w", "0"))
+    assert_all_right(bed.perf("--path", "network", "--mode", mode, "--collective", "all", "-b", "512K", "-e", "512K", "-n", "1", "-w", "0"))
     hit = [entry for entry in bed.wire.faults() if entry["super_frame"]]
     assert hit, "nothing happened to a super-frame"
     bed.wire.clear()
