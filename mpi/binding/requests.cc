@@ -90,17 +90,21 @@ bool EpicMpiComm::StartWaiting() {
 EpicMpiComm::Kind EpicMpiComm::KindOf(const EpicMpiCall& call) {
   const bool copies = call.collective == kEpicMpiBcast || call.collective == kEpicMpiAllgather;
   const bool barrier = call.collective == kEpicMpiBarrier;
-  // Which way it goes is by its size, too.
-  const bool by_size =
+  const bool scatters =
       call.collective == kEpicMpiReduceScatter || call.collective == kEpicMpiReduceScatterBlock;
-  Kind once;
-  Kind& kind = by_size ? once : copies || barrier ? kinds[0][barrier ? 1 : 0] : kinds[call.type][call.op];
-  if (kind.way == 0) {
+  const auto ask = [this](const EpicMpiCall& of) {
     std::string text;
-    kind.refused = !group->Takes(call, &text);
-    kind.way = epic::mpi::WayOf((kind.refused ? "the MPI's own, " : "by EPIC, ") + text);
+    const bool takes = group->Takes(of, &text);
+    return Kind{.way = epic::mpi::WayOf((takes ? "by EPIC, " : "the MPI's own, ") + text), .refused = !takes};
+  };
+  Kind& kind = copies || barrier ? kinds[0][barrier ? 1 : 0] : kinds[call.type][call.op];
+  if (kind.way == 0) {
+    EpicMpiCall of_any_length = call;
+    if (scatters) of_any_length.collective = kEpicMpiAllreduce;
+    kind = ask(of_any_length);
   }
-  return kind;
+  // Which way it goes is by its length, too.
+  return scatters && group != nullptr && !kind.refused ? ask(call) : kind;
 }
 
 bool EpicMpiComm::Refuses(const EpicMpiCall& call) {
