@@ -124,7 +124,7 @@ PacketBytes Reduced(const ControlHeader& header, const std::vector<Contribution>
 
 bool CanServe(const ControlHeader& header, const engine::GroupConfig& group) {
   if (WrongField(header, group.world_size, MessageBytes(group)) != ControlField::kNone) return false;
-  return epic::CanServe(group.narrow ? group.abilities.Narrow() : group.abilities, header);
+  return epic::CanServe(engine::AbilitiesOf(group), header);
 }
 
 PacketBytes MergedControl(const std::vector<Contribution>& contributions, const std::vector<uint32_t>& ranks,

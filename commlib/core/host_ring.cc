@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "base/check.h"
 #include "reduce/reduce.h"
 
@@ -13,8 +14,6 @@ namespace {
 // and a message costs as much as tens of KiB of data.
 constexpr uint64_t kLeastPieceBytes = 16 * 1024;
 constexpr uint64_t kPiecesAtLeast = 4;
-
-uint64_t CeilDiv(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 bool IsChain(Collective collective) {
   return collective == Collective::kBroadcast || collective == Collective::kReduce;

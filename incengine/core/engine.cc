@@ -23,7 +23,7 @@ Endpoint MakeEndpoint(const EndpointConfig& config) {
 Context MakeContext(const GroupConfig& config) {
   Context ctx;
   ctx.config = config;
-  if (config.narrow) ctx.config.abilities = config.abilities.Narrow();
+  ctx.config.abilities = AbilitiesOf(config);
   for (const EndpointConfig& child : config.children) ctx.children.push_back(MakeEndpoint(child));
   if (config.parent) ctx.parent = MakeEndpoint(*config.parent);
   for (const EndpointConfig& child : config.children)

@@ -64,6 +64,11 @@ constexpr uint64_t MessageBytes(const GroupConfig& config) {
   return uint64_t{config.message_packets} * config.path_mtu;
 }
 
+// What the group's calls may need: what this switch has, of a narrow group without FP16 and BF16.
+inline Abilities AbilitiesOf(const GroupConfig& config) {
+  return config.narrow ? config.abilities.Narrow() : config.abilities;
+}
+
 // Bytes for the sum of a packet while it is built: two MTUs, in a narrow group one.
 size_t AccumulatorRoom(const GroupConfig& config);
 

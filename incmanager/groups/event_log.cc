@@ -1,16 +1,15 @@
 #include "incmanager/groups/event_log.h"
 
 #include <algorithm>
+#include <cstdint>
+
+#include "incmanager/text.h"
 
 namespace epic::manager {
 namespace {
 
-std::string Printable(std::string text) {
-  if (text.size() > EventLog::kMaxTextBytes) {
-    size_t end = EventLog::kMaxTextBytes;
-    while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;  // not within a character
-    text = text.substr(0, end) + "...";
-  }
+std::string Printable(const std::string& from) {
+  std::string text = Shortened(from, EventLog::kMaxTextBytes);
   std::ranges::replace_if(
       text, [](char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7f; }, '?');
   return text;

@@ -7,14 +7,13 @@
 
 #include "base/psn.h"
 #include "incmanager/groups/group_table.h"
+#include "protocol/control.h"
 
 namespace epic::manager {
 namespace {
 
 constexpr uint32_t kMaxWorldSize = 4096;
 constexpr size_t kMaxNameBytes = 64;
-// The header before inlined data (docs/PROTOCOL.md, section 3).
-constexpr uint32_t kControlBytes = 64;
 constexpr char kOfOneRank[] = "1 is less than 2: a group of one rank needs no manager";
 constexpr uint32_t kPathMtus[] = {256, 512, 1024, 2048, 4096};
 
@@ -179,7 +178,7 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   group->start_messages = chosen.start_messages;
   group->slots = chosen.slots;
   // What a message takes.
-  const uint32_t most = chosen.message_packets * group->path_mtu - kControlBytes;
+  const uint32_t most = chosen.message_packets * group->path_mtu - static_cast<uint32_t>(kControlBytes);
   group->inline_bytes = std::min(group->spec.inline_bytes.value_or(options_.inline_bytes), most);
   group->window_reason = chosen.reason;
 

@@ -6,6 +6,9 @@
 #include <bit>
 #include <cmath>
 
+#include "base/ceil_div.h"
+#include "protocol/control.h"
+
 namespace epic::manager {
 namespace {
 
@@ -15,17 +18,17 @@ constexpr uint32_t kMinWindowPackets = 16;
 // of the links alone.
 constexpr double kCrossingUs = 50;
 
-constexpr uint64_t kControlBytes = 64;
-
-constexpr uint64_t CeilDiv(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+// What M is at most.
+uint32_t LongestMessage(const WindowRequest& request, uint32_t bound) {
+  return request.message_packets != 0 ? request.message_packets : std::min(kDefaultMessagePackets, bound);
+}
 
 // Of the longest call, its header's included, but no more than `bound`.
 uint32_t PacketsOfCall(const WindowRequest& request, uint32_t bound) {
   if (request.max_bytes == 0) return bound;
-  const uint32_t message =
-      request.message_packets != 0 ? request.message_packets : std::min(kDefaultMessagePackets, bound);
   const uint64_t in_message = CeilDiv(kControlBytes + request.max_bytes, request.path_mtu);
-  const bool inlined = request.max_bytes <= request.inline_bytes && in_message <= message;
+  const bool inlined =
+      request.max_bytes <= request.inline_bytes && in_message <= LongestMessage(request, bound);
   const uint64_t of_call = inlined ? in_message : 1 + CeilDiv(request.max_bytes, request.path_mtu);
   return static_cast<uint32_t>(std::min<uint64_t>(of_call, bound));
 }
@@ -47,15 +50,11 @@ std::variant<Window, Failure> ChooseWindow(const WindowRequest& request) {
   window.message_packets = request.message_packets;
   if (of_call < bound) {
     // Messages as long as each other, with a place for each packet of the call.
-    const auto messages =
-        request.window_messages != 0
-            ? request.window_messages
-            : static_cast<uint32_t>(CeilDiv(
-                  of_call, request.message_packets != 0 ? request.message_packets : kDefaultMessagePackets));
-    if (request.message_packets == 0) {
-      const auto even = static_cast<uint32_t>(CeilDiv(of_call, messages));
-      window.message_packets = std::min({kDefaultMessagePackets, even, bound / messages});
-    }
+    const uint32_t longest = LongestMessage(request, bound);
+    const auto enough = static_cast<uint32_t>(CeilDiv(of_call, longest));
+    const uint32_t messages = request.window_messages != 0 ? request.window_messages : enough;
+    const auto even = static_cast<uint32_t>(CeilDiv(of_call, messages));
+    if (request.message_packets == 0) window.message_packets = std::min({longest, even, bound / messages});
     bound = std::min(bound, window.message_packets * messages);
   }
   const double round_trip_us = request.round_trip_us + kCrossingUs * request.crossings;

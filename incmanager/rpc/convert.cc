@@ -4,6 +4,8 @@
 #include <string_view>
 #include <variant>
 
+#include "incmanager/text.h"
+
 namespace epic::manager {
 namespace {
 
@@ -41,10 +43,6 @@ Mode FromProto(proto::Mode mode) { return static_cast<Mode>(std::clamp<int>(mode
 
 // What is no path stays none.
 Path FromProto(proto::Path path) { return static_cast<Path>(std::clamp<int>(path, 0, UINT8_MAX)); }
-
-// What hosts say about themselves is told to all others and kept: not more than a line of it, and whole UTF-8
-// characters, else no message with it could be parsed.
-constexpr size_t kMaxTextBytes = 256;
 
 std::string Bytes(const Mac& mac) { return {mac.begin(), mac.end()}; }
 
@@ -134,13 +132,6 @@ proto::PeerEnd ToProto(const PeerEnd& end) {
 }
 
 }  // namespace
-
-std::string Shortened(const std::string& text) {
-  if (text.size() <= kMaxTextBytes) return text;
-  size_t end = kMaxTextBytes;
-  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end) + "...";
-}
 
 JoinRequest FromProto(const proto::Join& join) {
   JoinRequest out;

@@ -12,9 +12,6 @@
 
 namespace epic::manager {
 
-// The beginning of a text of a host's, if it is long.
-std::string Shortened(const std::string& text);
-
 JoinRequest FromProto(const proto::Join& join);
 EngineReport FromProto(const proto::EngineInfo& info);
 GroupSpec FromProto(const proto::CreateGroupRequest& request);

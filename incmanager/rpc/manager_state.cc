@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "incmanager/rpc/convert.h"
+#include "incmanager/text.h"
 
 namespace epic::manager {
 namespace {

@@ -67,6 +67,14 @@ struct EpicMpiComm {
     bool refused = false;  // by the group
   };
   std::array<std::array<Kind, kEpicMpiOps>, kEpicMpiTypes> kinds{};
+  // Of a Reduce_scatter, whose way is by its length, too: that of the last one.
+  struct Scatter {
+    EpicMpiType type{};
+    EpicMpiOp op{};
+    int64_t count = 0;
+    Kind kind;
+  };
+  Scatter scatter{};
 
   // Whether the call could be EPIC's; if not, it is counted.
   bool CouldTake(const EpicMpiCall& call) const;

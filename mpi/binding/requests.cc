@@ -103,8 +103,11 @@ EpicMpiComm::Kind EpicMpiComm::KindOf(const EpicMpiCall& call) {
     if (scatters) of_any_length.collective = kEpicMpiAllreduce;
     kind = ask(of_any_length);
   }
-  // Which way it goes is by its length, too.
-  return scatters && group != nullptr && !kind.refused ? ask(call) : kind;
+  if (!scatters || group == nullptr || kind.refused) return kind;
+  if (scatter.kind.way == 0 || scatter.type != call.type || scatter.op != call.op ||
+      scatter.count != call.count)
+    scatter = {.type = call.type, .op = call.op, .count = call.count, .kind = ask(call)};
+  return scatter.kind;
 }
 
 bool EpicMpiComm::Refuses(const EpicMpiCall& call) {

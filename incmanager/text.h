@@ -1,0 +1,20 @@
+// What others have written, as the manager passes it on and keeps it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace epic::manager {
+
+// What hosts say about themselves is told to all others and kept: not more than a line of it, and whole UTF-8
+// characters, else no message with it could be parsed. Of what is longer the first `most` bytes, or a few
+// less, and "...".
+inline std::string Shortened(const std::string& text, size_t most = 256) {
+  if (text.size() <= most) return text;
+  size_t end = most;
+  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+}  // namespace epic::manager
