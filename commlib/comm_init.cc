@@ -81,7 +81,9 @@ Error Comm::Open() {
                 .join_timeout = options_.join_timeout,
                 .mode = options_.mode,
                 .super_frames = device_->takes_super_frames(),
-                .path = options_.path};
+                .path = options_.path,
+                .max_bytes = options_.max_bytes,
+                .types = options_.types};
   Log(LogLevel::kInfo, "rank {} of {} joins group {} at {} with {}", options_.rank, options_.size,
       options_.group, options_.manager, device_->description());
   JoinedInfo joined;

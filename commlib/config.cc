@@ -8,17 +8,18 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "protocol/abilities.h"
 #include "protocol/modes.h"
 
 namespace epic::internal {
 namespace {
 
 // The last ones are of programs that use MPI (docs/MPI.md).
-constexpr std::array<std::string_view, 17> kKnown = {
-    "EPIC_GROUP",         "EPIC_RANK",         "EPIC_SIZE",       "EPIC_MANAGER", "EPIC_IFNAME",
-    "EPIC_MODE",          "EPIC_PATH",         "EPIC_ALGORITHM",  "EPIC_TIMEOUT", "EPIC_JOIN_TIMEOUT",
-    "EPIC_SPIN_US",       "EPIC_DEBUG",        "EPIC_DEBUG_FILE", "EPIC_MPI",     "EPIC_MPI_REPORT",
-    "EPIC_MPI_MIN_BYTES", "EPIC_MPI_MAX_BYTES"};
+constexpr std::array<std::string_view, 19> kKnown = {
+    "EPIC_GROUP",         "EPIC_RANK",          "EPIC_SIZE",       "EPIC_MANAGER", "EPIC_IFNAME",
+    "EPIC_MODE",          "EPIC_PATH",          "EPIC_ALGORITHM",  "EPIC_TIMEOUT", "EPIC_JOIN_TIMEOUT",
+    "EPIC_SPIN_US",       "EPIC_DEBUG",         "EPIC_DEBUG_FILE", "EPIC_MPI",     "EPIC_MPI_REPORT",
+    "EPIC_MPI_MIN_BYTES", "EPIC_MPI_MAX_BYTES", "EPIC_MAX_BYTES",  "EPIC_TYPES"};
 
 struct Launcher {
   const char* rank;
@@ -36,7 +37,8 @@ constexpr std::chrono::seconds kLongestTimeout(1'000'000'000);  // 31 years
 
 Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
-Error ReadInt(const char* name, const char* text, int* value) {
+template <typename Number>
+Error ReadNumber(const char* name, const char* text, Number* value) {
   const std::string_view view = text;
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), *value);
   if (error == std::errc() && end == view.data() + view.size() && *value >= 0) return {};
@@ -110,10 +112,10 @@ Error ReadRankAndSize(const GetEnv& get_env, Options* options) {
     const bool own = std::string_view(launcher.rank).starts_with("EPIC_");
     if (!own && (rank == nullptr || size == nullptr)) continue;
     if (rank != nullptr && options->rank == -1) {
-      if (Error e = ReadInt(launcher.rank, rank, &options->rank); !e.ok()) return e;
+      if (Error e = ReadNumber(launcher.rank, rank, &options->rank); !e.ok()) return e;
     }
     if (size != nullptr && options->size == -1) {
-      if (Error e = ReadInt(launcher.size, size, &options->size); !e.ok()) return e;
+      if (Error e = ReadNumber(launcher.size, size, &options->size); !e.ok()) return e;
     }
   }
   return {};
@@ -148,6 +150,13 @@ Error ResolveOptions(const GetEnv& environment, Options* options) {
     return Invalid(fmt::format("path {} is none", static_cast<int>(options->path)));
   if (none_of(options->algorithm, kAlgorithms))
     return Invalid(fmt::format("algorithm {} is none", static_cast<int>(options->algorithm)));
+  ReadString(get_env, "EPIC_TYPES", &options->types);
+  Abilities types;
+  if (const std::string wrong = AddTypes(options->types, &types); !options->types.empty() && !wrong.empty())
+    return Invalid("types (EPIC_TYPES): " + wrong);
+  if (const char* bytes = get_env("EPIC_MAX_BYTES"); bytes != nullptr && options->max_bytes == 0) {
+    if (Error e = ReadNumber("EPIC_MAX_BYTES", bytes, &options->max_bytes); !e.ok()) return e;
+  }
   if (options->timeout.count() == 0) options->timeout = std::chrono::minutes(30);
   if (Error e = ReadRankAndSize(get_env, options); !e.ok()) return e;
   if (options->timeout.count() < 0 || options->join_timeout.count() < 0)

@@ -146,6 +146,23 @@ TEST(ConfigTest, TheEnvironmentCountsForNothingIfOptionsSaySo) {
               testing::HasSubstr("nobody says this process's rank"));
 }
 
+TEST(ConfigTest, WhatAGroupIsForIsReadAndChecked) {
+  Options options{.rank = 0, .size = 2, .manager = "m:1"};
+  EXPECT_TRUE(
+      ResolveOptions(From({{"EPIC_MAX_BYTES", "65536"}, {"EPIC_TYPES", "int32,float32"}}), &options).ok());
+  EXPECT_EQ(options.max_bytes, 65536U);
+  EXPECT_EQ(options.types, "int32,float32");
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_MAX_BYTES", "x"}, {"EPIC_TYPES", "x"}}), &options).ok())
+      << "what the program says beats the environment";
+  for (const auto& [name, text] : std::multimap<std::string, std::string>{
+           {"EPIC_MAX_BYTES", "64K"}, {"EPIC_MAX_BYTES", "-1"}, {"EPIC_TYPES", "int33"}}) {
+    Options wrong{.rank = 0, .size = 2, .manager = "m:1"};
+    const Error error = ResolveOptions(From({{name, text}}), &wrong);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.message(), testing::AllOf(testing::HasSubstr(name), testing::HasSubstr(text)));
+  }
+}
+
 TEST(ConfigTest, PathsAndAlgorithmsHaveNames) {
   Options options{.rank = 0, .size = 2, .manager = "m:1"};
   EXPECT_TRUE(ResolveOptions(From({}), &options).ok());

@@ -51,6 +51,8 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
   join.set_join_timeout_ms(WireMilliseconds(info.join_timeout));
   join.set_mode(static_cast<proto::Mode>(info.mode));
   join.set_path(static_cast<proto::Path>(info.path));
+  join.set_max_bytes(info.max_bytes);
+  if (!info.types.empty()) join.add_types(info.types);
   return message;
 }
 

@@ -28,6 +28,8 @@ struct JoinInfo {
   int mode = 0;               // wanted; 0: any
   bool super_frames = false;  // the NIC takes them
   PathChoice path = PathChoice::kDefault;
+  uint64_t max_bytes = 0;  // as in Options, like the types
+  std::string types;
 };
 
 // Thread-safe. gRPC's own threads do the work; the failure handler runs on them.

@@ -111,6 +111,48 @@ TEST(GroupAbilities, EachLackIsTheFirstSwitchs) {
   EXPECT_FALSE(joined->abilities.Has(DataType::kInt32) || joined->abilities.Has(ReduceOp::kLogicalOr));
 }
 
+// What ranks declare when they make a group is what their operator would, and the same for all of them.
+TEST(GroupAbilities, RanksThatMakeAGroupSayWhatItIsFor) {
+  GroupWorldFixture w(testing::Tree32());
+  const auto join = [&w](uint32_t rank, uint64_t max_bytes, const std::string& types) {
+    JoinRequest request = w.Request("h" + std::to_string(rank), rank, 4, "g");
+    request.max_bytes = max_bytes;
+    if (!types.empty()) EPIC_CHECK(AddTypes(types, &request.needs).empty());
+    w.table.OnJoin(w.now, 100 + rank, request);
+  };
+  join(0, 1024, "int32,float32");
+  join(1, 0, "float32,int32");
+  const auto* refused = w.Last<Failure>(101);
+  ASSERT_NE(refused, nullptr);
+  EXPECT_EQ(refused->code, ErrorCode::kMismatch);
+  EXPECT_EQ(refused->rank, 1);
+  EXPECT_EQ(refused->message,
+            "max_bytes: rank 1 has calls of any length, the group g is for calls of up to 1024 bytes");
+  join(2, 1024, "");
+  refused = w.Last<Failure>(102);
+  ASSERT_NE(refused, nullptr);
+  EXPECT_EQ(refused->message,
+            "types: rank 2 has calls of any type, the group g is for types float32 and int32");
+  for (const uint32_t rank : {1, 2, 3}) join(rank, 1024, "float32,int32");
+  w.AnswerInstalls();
+  const auto group = w.table.Find("g");
+  ASSERT_TRUE(group && !group->plan.contexts.empty());
+  for (const ContextPlan& context : group->plan.contexts) {
+    EXPECT_TRUE(context.narrow);
+    EXPECT_LE(context.slots, 8U) << "for calls of one packet";
+  }
+}
+
+TEST(GroupAbilities, InAGroupOfItsOperatorNothingIsDeclared) {
+  GroupWorldFixture w(testing::Tree32());
+  ASSERT_TRUE(w.table.Create(Needing("float32,bfloat16", "")).ok());
+  JoinRequest request = w.Request("h0", 0, 4, "g");
+  request.max_bytes = 1;
+  w.table.OnJoin(w.now, 100, request);
+  EXPECT_EQ(w.Last<Failure>(100), nullptr);
+  EXPECT_EQ(w.table.Find("g")->spec.max_bytes, 0U);
+}
+
 // Of a group that says which types it has, and none that is combined in more bytes, switches keep no memory
 // for that; ranks know what it cannot have.
 TEST(GroupAbilities, AGroupOfTypesThatAreNotWidenedIsNarrow) {

@@ -85,6 +85,8 @@ Group& GroupTable::NewGroup(const JoinRequest& join) {
     group.spec.world_size = join.world_size;
     group.spec.mode = join.mode == Mode::kUnspecified ? kDefaultMode : join.mode;
     group.spec.path = join.path == Path::kUnspecified ? Path::kAuto : join.path;
+    group.spec.max_bytes = join.max_bytes;
+    group.spec.needs = join.needs;
     group.path_asked_by = fmt::format("rank {}", join.rank);
   }
   group.id = next_id_++;
@@ -103,6 +105,7 @@ void GroupTable::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
     } else if (reserved != reserved_.end()) {
       Group blank;
       blank.spec = reserved->second;
+      blank.reserved = true;
       blank.phase = GroupPhase::kJoining;
       failure = CheckAgainst(blank, join, *host);
     }

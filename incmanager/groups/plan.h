@@ -43,6 +43,9 @@ struct JoinRequest {
   Mode mode = Mode::kUnspecified;
   bool super_frames = false;
   Path path = Path::kUnspecified;
+  uint64_t max_bytes = 0;  // as in GroupSpec, like these
+  Abilities needs;         // types alone
+  std::string wrong;
 };
 
 // A type or an operation that not all switches of a group have.

@@ -131,6 +131,15 @@ proto::PeerEnd ToProto(const PeerEnd& end) {
   return out;
 }
 
+// What is wrong with a name is in `wrong` then.
+void AddTypes(const google::protobuf::RepeatedPtrField<std::string>& names, Abilities* types,
+              std::string* wrong) {
+  for (const std::string& name : names) {
+    if (const std::string why = epic::AddTypes(name, types); !why.empty())
+      *wrong = "types: " + Shortened(why);
+  }
+}
+
 }  // namespace
 
 JoinRequest FromProto(const proto::Join& join) {
@@ -148,6 +157,8 @@ JoinRequest FromProto(const proto::Join& join) {
   out.join_timeout_ms = join.join_timeout_ms();
   out.mode = FromProto(join.mode());
   out.path = FromProto(join.path());
+  out.max_bytes = join.max_bytes();
+  AddTypes(join.types(), &out.needs, &out.wrong);
   return out;
 }
 
@@ -183,10 +194,7 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   out.window_messages = request.window_messages();
   if (request.has_inline_bytes()) out.inline_bytes = request.inline_bytes();
   if (request.has_start_psn()) out.start_psn = request.start_psn();
-  for (const std::string& name : request.types()) {
-    if (std::string wrong = AddTypes(name, &out.needs); !wrong.empty())
-      out.wrong = "types: " + Shortened(wrong);
-  }
+  AddTypes(request.types(), &out.needs, &out.wrong);
   for (const std::string& name : request.operations()) {
     if (std::string wrong = AddOps(name, &out.needs); !wrong.empty())
       out.wrong = "operations: " + Shortened(wrong);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "protocol/abilities.h"
 #include "protocol/modes.h"
 
 namespace epic::mpi {
@@ -56,6 +57,13 @@ class Reader {
     const char* text = Get(name);
     if (text != nullptr && !ReadNumber(text, value)) Wrong(name, text, "is not a number of bytes");
   }
+  void Types(const char* name, std::string* value) {
+    const char* text = Get(name);
+    if (text == nullptr) return;
+    Abilities types;
+    *value = text;
+    if (const std::string wrong = AddTypes(text, &types); !wrong.empty()) Wrong(name, text, "- " + wrong);
+  }
   // Two words, of which the second is true.
   void Switch(const char* name, std::string_view no, std::string_view yes, bool* value) {
     const char* text = Get(name);
@@ -81,7 +89,7 @@ class Reader {
 
 // A field's place in the text that travels; order and number are the same on all ranks, which run one
 // version.
-std::array<std::string, 12> Fields(const Settings& s) {
+std::array<std::string, 13> Fields(const Settings& s) {
   return {s.manager,
           s.ifname,
           s.path,
@@ -93,7 +101,8 @@ std::array<std::string, 12> Fields(const Settings& s) {
           std::to_string(s.min_bytes),
           std::to_string(s.max_bytes),
           s.off ? "1" : "0",
-          s.report ? "1" : "0"};
+          s.report ? "1" : "0",
+          s.types};
 }
 
 }  // namespace
@@ -106,6 +115,7 @@ Settings FromEnvironment(const GetEnv& get_env, std::string_view manager) {
   reader.Text("EPIC_IFNAME", &settings.ifname);
   reader.Choice("EPIC_PATH", "auto, network, hosts", &settings.path);
   reader.Choice("EPIC_ALGORITHM", "auto, doubling, ring", &settings.algorithm);
+  reader.Types("EPIC_TYPES", &settings.types);
   reader.Mode("EPIC_MODE", &settings.mode);
   reader.Seconds("EPIC_TIMEOUT", &settings.timeout);
   reader.Seconds("EPIC_JOIN_TIMEOUT", &settings.join_timeout);
@@ -129,7 +139,7 @@ std::string Encode(const Settings& settings) {
 }
 
 Settings Decode(std::string_view text) {
-  std::array<std::string_view, 12> lines;
+  std::array<std::string_view, 13> lines;
   bool good = true;
   for (std::string_view& line : lines) {
     const size_t end = text.find('\n');
@@ -158,6 +168,7 @@ Settings Decode(std::string_view text) {
   s.join_timeout = milliseconds(join_timeout);
   s.off = lines[10] == "1";
   s.report = lines[11] == "1";
+  s.types = lines[12];
   return s;
 }
 

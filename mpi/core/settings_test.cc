@@ -38,7 +38,9 @@ TEST(SettingsTest, AllTravels) {
                                   {"EPIC_JOIN_TIMEOUT", "7"},
                                   {"EPIC_MPI_MIN_BYTES", "64"},
                                   {"EPIC_MPI_MAX_BYTES", "18446744073709551615"},
+                                  {"EPIC_TYPES", "int32,float64"},
                                   {"EPIC_MPI_REPORT", "1"}});
+  EXPECT_EQ(settings.types, "int32,float64");
   EXPECT_EQ(settings.mode, 3);
   EXPECT_EQ(settings.timeout.count(), 1500);
   EXPECT_EQ(settings.min_bytes, 64U);
@@ -54,7 +56,8 @@ TEST(SettingsTest, AWrongValueIsNamed) {
   const std::map<std::string, std::string> wrong = {
       {"EPIC_PATH", "auto,"},       {"EPIC_ALGORITHM", "rings"}, {"EPIC_MODE", "9"},
       {"EPIC_TIMEOUT", "-1"},       {"EPIC_JOIN_TIMEOUT", "1s"}, {"EPIC_MPI_MIN_BYTES", "1K"},
-      {"EPIC_MPI_MAX_BYTES", "-1"}, {"EPIC_MPI", "false"},       {"EPIC_MPI_REPORT", "yes"}};
+      {"EPIC_MPI_MAX_BYTES", "-1"}, {"EPIC_MPI", "false"},       {"EPIC_MPI_REPORT", "yes"},
+      {"EPIC_TYPES", "int32,int33"}};
   for (const auto& [name, text] : wrong) {
     const Settings settings = Read({{"EPIC_MANAGER", "h:1"}, {name, text}});
     EXPECT_FALSE(settings.usable()) << name;

@@ -71,6 +71,9 @@ class EpicGroup : public Group {
     options.mode = settings.mode;
     options.path = PathNamed(settings.path);
     options.algorithm = AlgorithmNamed(settings.algorithm);
+    // Longer calls are the MPI's.
+    options.max_bytes = settings.max_bytes == UINT64_MAX ? 0 : settings.max_bytes;
+    options.types = settings.types;
     // A rank may come to a barrier an hour late: no deadline but one that the user has set.
     options.timeout = settings.timeout.count() > 0 ? settings.timeout : std::chrono::milliseconds::max();
     options.join_timeout = settings.join_timeout;

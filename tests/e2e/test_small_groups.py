@@ -110,6 +110,33 @@ def test_a_type_that_is_wider_while_it_is_summed_is_not_for_the_switches_of_a_gr
     bed.manager("group", "destroy", group)
 
 
+def test_ranks_that_make_a_group_declare_what_it_is_for(bed):
+    """As an operator would; a rank that says something else is told so, and the others go on."""
+    declared = ("EPIC_MAX_BYTES=4096", "EPIC_TYPES=int32")
+    memory = {}
+    for name, before in {"any": (), "declared": declared}.items():
+        group = bed.new_group()
+        ranks = [host_api.Rank(bed, number, ["init", "pause", "allreduce:1000,int32,sum", "destroy"], group, before=before)
+                 for number in range(len(bed.hosts))]
+        for rank in ranks:
+            rank.wait_until_doing("pause")
+        memory[name] = sum(int(node["arena_bytes"]) for node in bed.manager("group", "show", group)["tree"])
+        for rank in ranks:
+            rank.signal()
+        assert [rank.errors() for rank in ranks] == [[]] * len(ranks)
+    assert memory["declared"] * 10 < memory["any"], memory
+
+
+def test_a_rank_that_declares_something_else_is_told_so(bed):
+    group = bed.new_group()
+    first = host_api.Rank(bed, 0, ["init"], group, before=("EPIC_TYPES=int32", "EPIC_JOIN_TIMEOUT=5"))
+    bed.wait_for_rank(group, 0)
+    other = host_api.Rank(bed, 1, ["init"], group)
+    said = other.told()[0]
+    assert said["error"] == "mismatch" and said["message"].startswith("types: rank 1 has calls of any type"), said
+    assert first.told()[0]["error"] == "join_timeout"
+
+
 def test_sizes_are_read_as_people_write_them(bed):
     wrong = bed.manager_cli("group", "create", "no", "--size", 4, "--max-bytes", "some")
     assert wrong.returncode != 0 and "--max-bytes" in wrong.stderr, wrong

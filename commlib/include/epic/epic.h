@@ -145,10 +145,10 @@ struct PathTaken {
 
 // How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
 // EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_PATH (auto, network, hosts), EPIC_ALGORITHM (auto,
-// doubling, ring), EPIC_TIMEOUT and EPIC_JOIN_TIMEOUT (seconds); else rank and size from RANK and WORLD_SIZE
-// (torchrun), OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or PMI_RANK and
-// PMI_SIZE (MPICH). A group of one rank needs neither manager nor port, whatever path it asks for: what it
-// calls is a copy.
+// doubling, ring), EPIC_MAX_BYTES, EPIC_TYPES, EPIC_TIMEOUT and EPIC_JOIN_TIMEOUT (seconds); else rank and
+// size from RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, SLURM_PROCID and
+// SLURM_NTASKS, or PMI_RANK and PMI_SIZE (MPICH). A group of one rank needs neither manager nor port,
+// whatever path it asks for: what it calls is a copy.
 struct Options {
   std::string group;  // name; "default" if nobody says otherwise
   int rank = -1;
@@ -162,6 +162,12 @@ struct Options {
   // If this rank's join creates the group, by this path; if it has another one then, Init is refused.
   PathChoice path = PathChoice::kDefault;
   HostAlgorithm algorithm = HostAlgorithm::kDefault;  // of the calls between hosts; the same on every rank
+  // What the group is for, so that switches keep less memory for it (docs/DEPLOY.md, "Memory to fit"): how
+  // long its calls are at most, all ranks' shares together, in bytes (0: of any length; longer ones work, and
+  // take longer), and of which types (names as "int32,float32"; empty: of any). All ranks say the same, or
+  // Init is refused; in a group that its operator created these are not looked at.
+  uint64_t max_bytes = 0;
+  std::string types;
   bool environment = true;  // false: what is left at its default is not looked for in the environment
   // Called again and again by a thread that waits for a call, in the collective itself or in Request::Wait,
   // so that what else it has to do goes on; the thread polls then, however long that takes. Not by Destroy,
