@@ -28,34 +28,6 @@ constexpr auto kJoinGrace = std::chrono::seconds(2);
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 
-static_assert(static_cast<int>(PathChoice::kAuto) == proto::PATH_AUTO &&
-              static_cast<int>(PathChoice::kNetwork) == proto::PATH_NETWORK &&
-              static_cast<int>(PathChoice::kHosts) == proto::PATH_HOSTS);
-
-proto::ClientMessage ToProto(const JoinInfo& info) {
-  proto::ClientMessage message;
-  proto::Join& join = *message.mutable_join();
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  join.set_group(info.group);
-  join.set_rank(info.rank);
-  join.set_world_size(info.size);
-  join.set_ip(Raw(info.ip));
-  join.set_qpn(info.qpn);
-  join.set_max_path_mtu(info.max_path_mtu);
-  join.set_max_outstanding(info.max_outstanding);
-  join.set_super_frames(info.super_frames);
-  join.set_host_name(host);
-  join.set_pid(getpid());
-  join.set_version(fmt::format("{}.{}.{}", EPIC_VERSION_MAJOR, EPIC_VERSION_MINOR, EPIC_VERSION_PATCH));
-  join.set_join_timeout_ms(WireMilliseconds(info.join_timeout));
-  join.set_mode(static_cast<proto::Mode>(info.mode));
-  join.set_path(static_cast<proto::Path>(info.path));
-  join.set_max_bytes(info.max_bytes);
-  if (!info.types.empty()) join.add_types(info.types);
-  return message;
-}
-
 }  // namespace
 
 // A hold keeps the call open for writes from our threads; it is given back when the stream has ended or

@@ -11,26 +11,11 @@
 
 #include "base/types.h"
 #include "commlib/core/window_trials.h"
+#include "commlib/join_info.h"
 #include "commlib/session_state.h"
 #include "epic/epic.h"
 
 namespace epic::internal {
-
-struct JoinInfo {
-  std::string group;
-  uint32_t rank = 0;
-  uint32_t size = 0;
-  Ipv4 ip{};
-  uint32_t qpn = 0;
-  uint32_t max_path_mtu = 0;
-  uint32_t max_outstanding = 0;  // packets that the NIC can have unacknowledged
-  std::chrono::milliseconds join_timeout{0};
-  int mode = 0;               // wanted; 0: any
-  bool super_frames = false;  // the NIC takes them
-  PathChoice path = PathChoice::kDefault;
-  uint64_t max_bytes = 0;  // as in Options, like the types
-  std::string types;
-};
 
 // Thread-safe. gRPC's own threads do the work; the failure handler runs on them.
 class Session {

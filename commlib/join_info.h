@@ -1,0 +1,36 @@
+// What a rank says of itself when it joins a group.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "base/types.h"
+#include "epic/epic.h"
+
+namespace epic::proto {
+class ClientMessage;
+}
+
+namespace epic::internal {
+
+struct JoinInfo {
+  std::string group;
+  uint32_t rank = 0;
+  uint32_t size = 0;
+  Ipv4 ip{};
+  uint32_t qpn = 0;
+  uint32_t max_path_mtu = 0;
+  uint32_t max_outstanding = 0;  // packets that the NIC can have unacknowledged
+  std::chrono::milliseconds join_timeout{0};
+  int mode = 0;               // wanted; 0: any
+  bool super_frames = false;  // the NIC takes them
+  PathChoice path = PathChoice::kDefault;
+  uint64_t max_bytes = 0;  // as in Options, like the types
+  std::string types;
+};
+
+// As the first message of a session, with this process and its host.
+proto::ClientMessage ToProto(const JoinInfo& info);
+
+}  // namespace epic::internal
