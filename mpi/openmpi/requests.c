@@ -88,6 +88,12 @@ static CollEpicRequest* TakeEnded(void) {
   return ended;
 }
 
+/* Open MPI 4.1 gives the errors of collective requests to MPI_COMM_WORLD's handler, and those of messages to
+ * that of their communicator, which it may have dropped by then if the program has freed it. */
+static int TypeOfFailed(const CollEpicRequest* request) {
+  return OMPI_COMM_IS_FREED(request->module->hosts.comm) ? OMPI_REQUEST_COLL : OMPI_REQUEST_PML;
+}
+
 static void Complete(CollEpicRequest* request) {
   ompi_request_t* const super = &request->super.super;
   if (request->under_way != NULL) {
@@ -99,6 +105,7 @@ static void Complete(CollEpicRequest* request) {
   }
   FreeBytes(request);
   super->req_status.MPI_ERROR = request->error;
+  if (request->error != MPI_SUCCESS) super->req_type = TypeOfFailed(request);
   ompi_request_complete(super, true);
 }
 
@@ -143,6 +150,7 @@ static void StartInStages(CollEpicRequest* request) {
 
 int CollEpicRequestStart(CollEpicRequest* request) {
   ompi_request_t* const super = &request->super.super;
+  super->req_type = OMPI_REQUEST_COLL;
   super->req_status.MPI_ERROR = MPI_SUCCESS;
   super->req_complete = REQUEST_PENDING;
   super->req_state = OMPI_REQUEST_ACTIVE;

@@ -122,6 +122,80 @@ static void lost(void) {
   is_epics("the same later", MPI_Barrier(MPI_COMM_WORLD), "");
 }
 
+static struct {
+  int calls, code;
+  MPI_Comm comm;
+} handled;
+
+static void handle(MPI_Comm* comm, int* code, ...) {
+  ++handled.calls;
+  handled.code = *code;
+  handled.comm = *comm;
+}
+
+/* The program's own handler has had the error that the function has returned, of this communicator, once. */
+static void was_handled(const char* what, int error, MPI_Comm comm) {
+  is_epics(what, error, "");
+  right("the handler is called once", handled.calls == 1);
+  right("with the error", handled.code == error);
+  right("and its communicator", handled.comm == comm);
+  handled.calls = 0;
+}
+
+/* Sums until there is an error. Rank 0 tells when there is something to be lost. */
+static int sums_until_error(MPI_Comm comm) {
+  int error = try_sum(comm);
+  if (error == MPI_SUCCESS && rank == 0) printf("under way\n");
+  fflush(stdout);
+  while (error == MPI_SUCCESS) error = try_sum(comm);
+  return error;
+}
+
+/* The same with calls that do not wait. */
+static int later_sums_until_error(MPI_Comm comm) {
+  int error = try_sum(comm), x[2], all[2];
+  if (error == MPI_SUCCESS && rank == 0) printf("under way\n");
+  fflush(stdout);
+  while (error == MPI_SUCCESS) {
+    MPI_Request request;
+    x[0] = x[1] = 1;
+    error = MPI_Iallreduce(x, all, 2, MPI_INT, MPI_SUM, comm, &request);
+    if (error == MPI_SUCCESS) error = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (error == MPI_SUCCESS) right("until then", all[0] == size && all[1] == size);
+  }
+  return error;
+}
+
+/* A handler of the program's own gets what is lost, at every call of its communicator and of no other; the
+ * world's would end the job. */
+static void own_handler(int (*until_error)(MPI_Comm)) {
+  MPI_Comm copy;
+  MPI_Errhandler handler;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_create_errhandler(handle, &handler);
+  MPI_Comm_set_errhandler(copy, handler);
+  MPI_Errhandler_free(&handler);
+  was_handled("an error", until_error(copy), copy);
+  was_handled("a later call", MPI_Barrier(copy), copy);
+  sum(MPI_COMM_WORLD); /* has a group of its own, made now */
+  right("no other communicator's", handled.calls == 0);
+  MPI_Comm_free(&copy);
+}
+
+static void handler(void) { own_handler(sums_until_error); }
+static void handler_later(void) { own_handler(later_sums_until_error); }
+
+/* MPI's own handler, as a communicator has it if the program has said nothing. */
+static void fatal(void) {
+  sums_until_error(MPI_COMM_WORLD);
+  right("has not come so far", 0);
+}
+
+static void fatal_later(void) {
+  later_sums_until_error(MPI_COMM_WORLD);
+  right("has not come so far", 0);
+}
+
 /* The program has set a deadline, and rank 1 does not call until the others have been told. Its own call may
  * end well, as the others have made it, too, if it does before rank 1 hears of them; the next does not. */
 static void deadline(void) {
@@ -206,6 +280,10 @@ static const Scene scenes[] = {{"fleeting", fleeting},
                                {"freed early", freed_early},
                                {"children", children},
                                {"lost", lost},
+                               {"handler", handler},
+                               {"handler later", handler_later},
+                               {"fatal", fatal},
+                               {"fatal later", fatal_later},
                                {"deadline", deadline},
                                {"parts", parts},
                                {"parts later", parts_later},

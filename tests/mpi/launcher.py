@@ -88,11 +88,16 @@ class Launcher:
             # All that mpirun has started here: whoever lives has the other end of the output.
             alarm = threading.Timer(timeout_s, os.killpg, (process.pid, signal.SIGKILL))
             alarm.start()
-            for line in process.stdout:
-                lines.append(line)
-                if at_line and at_line[0] in line:
-                    at_line[1]()
-            alarm.cancel()
+            try:
+                for line in process.stdout:
+                    lines.append(line)
+                    if at_line and at_line[0] in line:
+                        at_line[1]()
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+            finally:
+                alarm.cancel()
         return Done(process.returncode, "".join(lines), time.monotonic() - begin)
 
 

@@ -53,6 +53,34 @@ def test_a_manager_that_goes_away_is_an_error_on_every_rank(bed, mpirun):
     bed.wait_clean()
 
 
+def destroy_groups(bed):
+    for group in bed.groups():
+        bed.manager("group", "destroy", group["name"], "--force")
+
+
+@pytest.mark.parametrize("scene, per_host", [("handler", 1), ("handler", 2), ("handler later", 1)])
+def test_an_error_handler_of_the_programs_gets_epics_error(bed, mpirun, scene, per_host):
+    """Of the communicator whose group the operator has destroyed, and of no other."""
+    done = mpirun("ends", scene, per_host=per_host, at_line=("under way", lambda: destroy_groups(bed)))
+    done.assert_right(4 * per_host)
+    bed.wait_clean()
+
+
+def test_an_error_handler_of_the_programs_gets_epics_error_of_a_call_in_stages(bed, openmpi):
+    """With several ranks on a host MPICH makes such calls itself."""
+    done = openmpi("ends", "handler later", per_host=2, at_line=("under way", lambda: destroy_groups(bed)))
+    done.assert_right(8)
+    bed.wait_clean()
+
+
+@pytest.mark.parametrize("scene", ["fatal", "fatal later"])
+def test_errors_that_are_fatal_end_the_job_with_epics_message(bed, mpirun, scene):
+    done = mpirun("ends", scene, at_line=("under way", lambda: destroy_groups(bed)))
+    assert done.status != 0 and "wrong" not in done.output and done.seconds < 60, done.output
+    assert "EPIC: aborted: " in done.output, done.output
+    bed.wait_clean()
+
+
 def test_a_deadline_of_the_users(bed, mpirun):
     mpirun("ends", "deadline", env={"EPIC_TIMEOUT": "2"}).assert_right()
     bed.wait_clean()
