@@ -128,13 +128,15 @@ def test_ranks_that_make_a_group_declare_what_it_is_for(bed):
 
 
 def test_a_rank_that_declares_something_else_is_told_so(bed):
-    group = bed.new_group()
-    first = host_api.Rank(bed, 0, ["init"], group, before=("EPIC_TYPES=int32", "EPIC_JOIN_TIMEOUT=5"))
+    """And may come again; the one that waits knows nothing of it."""
+    group, declared, steps = bed.new_group(), ("EPIC_TYPES=int32",), ["init", "allreduce:1000,int32,sum", "destroy"]
+    first = host_api.Rank(bed, 0, steps, group, before=declared)
     bed.wait_for_rank(group, 0)
-    other = host_api.Rank(bed, 1, ["init"], group)
-    said = other.told()[0]
-    assert said["error"] == "mismatch" and said["message"].startswith("types: rank 1 has calls of any type"), said
-    assert first.told()[0]["error"] == "join_timeout"
+    refused = host_api.Rank(bed, 1, ["init"], group).told()[0]
+    assert refused["error"] == "mismatch", refused
+    assert refused["message"] == f"types: rank 1 has calls of any type, the group {group} is for type int32", refused
+    others = [host_api.Rank(bed, number, steps, group, before=declared) for number in range(1, len(bed.hosts))]
+    assert [rank.errors() for rank in (first, *others)] == [[]] * len(bed.hosts)
 
 
 def test_sizes_are_read_as_people_write_them(bed):
