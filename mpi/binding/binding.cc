@@ -55,6 +55,8 @@ EpicMpiComm* EpicMpiCommNew(int rank, int ranks, const EpicMpiFunctions* mpi, vo
                                         .softnic = softnic == nullptr ? "" : softnic};
 }
 
+void EpicMpiCommKeepOut(EpicMpiComm* comm, EpicMpiOutside why) { comm->outside = epic::mpi::ReasonOf(why); }
+
 void EpicMpiCommIgnore(EpicMpiComm* comm) { comm->ignored = true; }
 
 void EpicMpiCommFree(EpicMpiComm* comm) {

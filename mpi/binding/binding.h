@@ -42,11 +42,13 @@ size_t EpicMpiOwnSettings(const char* manager, char* text, size_t size);
  * `is_first`: of rank 0 itself, which says on standard error what is wrong with them. */
 int EpicMpiConfigure(const char* text, int is_first);
 
-/* The state of a communicator of two ranks or more. `softnic`: a libibverbs to be used in place of the
+/* The state of a communicator. `softnic`: a libibverbs to be used in place of the
  * system's, or null. Null without memory. */
 typedef struct EpicMpiComm EpicMpiComm;
 EpicMpiComm* EpicMpiCommNew(int rank, int ranks, const EpicMpiFunctions* mpi, void* mpi_comm,
                             const char* softnic);
+/* All calls of this one are the MPI's, and counted as such. */
+void EpicMpiCommKeepOut(EpicMpiComm* comm, EpicMpiOutside why);
 /* A communicator of the front end's own: no call is EPIC's, none is in the report. */
 void EpicMpiCommIgnore(EpicMpiComm* comm);
 /* Does not wait for other ranks: a thread leaves the group. Calls under way go on, if their requests are

@@ -33,7 +33,8 @@ using epic::mpi::ThisProcess;
 
 bool EpicMpiComm::CouldTake(const EpicMpiCall& call) const {
   if (asks || ignored) return false;
-  const Reason reason = Decide(call, ranks, ThisProcess().settings);
+  Reason reason = outside;
+  if (reason == Reason::kEpic) reason = Decide(call, ranks, ThisProcess().settings);
   if (reason == Reason::kEpic) return true;
   Leaves(call, reason);
   return false;

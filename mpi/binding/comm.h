@@ -38,6 +38,8 @@ struct EpicMpiComm {
   std::string softnic;
   bool of_one_call = false;  // a persistent one
 
+  epic::mpi::Reason outside = epic::mpi::Reason::kEpic;  // why it can never have a group
+
   bool asked = false;  // for a group
   bool asks = false;   // right now: what the MPI itself calls meanwhile is its own
   bool ignored = false;

@@ -46,6 +46,14 @@ typedef enum {
   kEpicMpiOps
 } EpicMpiOp;
 
+/* Communicators that can never have a group, which is the same on every rank of them. */
+typedef enum {
+  kEpicMpiInside, /* one that could */
+  kEpicMpiInter,
+  kEpicMpiOneRank,
+  kEpicMpiSeveralJobs
+} EpicMpiOutside;
+
 typedef struct {
   EpicMpiCollective collective;
   EpicMpiType type; /* of calls that reduce */

@@ -22,6 +22,12 @@ const char* TextOf(Reason reason) {
   switch (reason) {
     case Reason::kEpic:
       return "by EPIC";
+    case Reason::kInter:
+      return "an intercommunicator";
+    case Reason::kOneRank:
+      return "a communicator of one rank";
+    case Reason::kSeveralJobs:
+      return "a communicator with ranks of several jobs";
     case Reason::kNothing:
       return "no elements";
     case Reason::kType:
@@ -76,6 +82,20 @@ const char* NameOf(EpicMpiCollective collective) {
 
 int64_t WholeBytes(const EpicMpiCall& call, int ranks) {
   return HasParts(call.collective) ? call.bytes * ranks : call.bytes;
+}
+
+Reason ReasonOf(EpicMpiOutside outside) {
+  switch (outside) {
+    case kEpicMpiInter:
+      return Reason::kInter;
+    case kEpicMpiOneRank:
+      return Reason::kOneRank;
+    case kEpicMpiSeveralJobs:
+      return Reason::kSeveralJobs;
+    case kEpicMpiInside:
+      break;
+  }
+  return Reason::kEpic;
 }
 
 Reason Decide(const EpicMpiCall& call, int ranks, const Settings& settings) {

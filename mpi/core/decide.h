@@ -9,6 +9,9 @@ namespace epic::mpi {
 // Why the MPI makes a call itself; kEpic: it does not.
 enum class Reason {
   kEpic,
+  kInter,  // of an intercommunicator
+  kOneRank,
+  kSeveralJobs,
   kNothing,  // no elements
   kType,
   kOp,
@@ -29,6 +32,9 @@ const char* TextOf(Reason reason);
 
 // The name of the MPI's function, "MPI_Allreduce". Never null.
 const char* NameOf(EpicMpiCollective collective);
+
+// Of a communicator; kEpic where it could have a group.
+Reason ReasonOf(EpicMpiOutside outside);
 
 // Arguments that the MPI must refuse have been refused before; what is left of such is given to it
 // (kNothing).

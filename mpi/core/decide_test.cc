@@ -69,6 +69,13 @@ TEST(DecideTest, BoundsAreOfTheWholeBuffer) {
   EXPECT_EQ(WholeBytes(Call(kEpicMpiReduce), 4), 80);
 }
 
+TEST(DecideTest, WhatCanHaveNoGroupHasAReasonOfItsOwn) {
+  EXPECT_EQ(ReasonOf(kEpicMpiInside), Reason::kEpic);
+  EXPECT_EQ(ReasonOf(kEpicMpiInter), Reason::kInter);
+  EXPECT_EQ(ReasonOf(kEpicMpiOneRank), Reason::kOneRank);
+  EXPECT_EQ(ReasonOf(kEpicMpiSeveralJobs), Reason::kSeveralJobs);
+}
+
 TEST(DecideTest, EverythingHasAName) {
   for (int r = 0; r < static_cast<int>(Reason::kCount); ++r) EXPECT_STRNE(TextOf(static_cast<Reason>(r)), "");
   for (int c = 0; c < kEpicMpiCollectives; ++c) {

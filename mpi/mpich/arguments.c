@@ -14,6 +14,15 @@ static int Ranks(const EpicMpiHosts* hosts) {
   return ranks;
 }
 
+/* Of such a communicator the roots are in the other group, and which buffers count is by the group. */
+static int IsInter(const EpicMpiHosts* hosts) {
+  return ((const EpicMpichComm*)hosts)->outside == kEpicMpiInter;
+}
+
+static int IsRoot(const EpicMpiHosts* hosts, int root) {
+  return IsInter(hosts) || (root >= 0 && root < Ranks(hosts));
+}
+
 /* Whether there can be data: of the MPI's own types there is none at address 0. */
 static int IsBuffer(const void* buffer, MPI_Datatype type) {
   return buffer != MPI_IN_PLACE && (buffer != NULL || !EpicMpichIsNamed(type));
@@ -56,25 +65,25 @@ int EpicMpichAllreduceOf(const void* sbuf, void* rbuf, MPI_Count count, MPI_Data
 int EpicMpichReduceOf(const void* sbuf, void* rbuf, MPI_Count count, MPI_Datatype type, MPI_Op op, int root,
                       MPI_Comm comm, EpicMpichCall* it) {
   it->hosts = EpicMpichHosts(comm, &it->error);
-  if (it->hosts == NULL || root < 0 || root >= Ranks(it->hosts) ||
+  if (it->hosts == NULL || !IsRoot(it->hosts, root) ||
       !Reduction(kEpicMpiReduce, sbuf, rbuf, count, type, op, it)) {
     return 0;
   }
   it->call.root = root;
+  if (IsInter(it->hosts)) return 1;
   return RankIn(it->hosts) == root ? AreBuffers(sbuf, rbuf, type) : IsBuffer(sbuf, type);
 }
 
 int EpicMpichBcastOf(void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm,
                      EpicMpichCall* it) {
   it->hosts = EpicMpichHosts(comm, &it->error);
-  if (it->hosts == NULL || root < 0 || root >= Ranks(it->hosts) ||
-      !Describe(kEpicMpiBcast, count, type, &it->call)) {
+  if (it->hosts == NULL || !IsRoot(it->hosts, root) || !Describe(kEpicMpiBcast, count, type, &it->call)) {
     return 0;
   }
   it->call.root = root;
   it->in = it->out = (EpicMpichData){buffer, count, type};
   it->is_root = RankIn(it->hosts) == root;
-  return IsBuffer(buffer, type);
+  return IsInter(it->hosts) || IsBuffer(buffer, type);
 }
 
 int EpicMpichAllgatherOf(const void* sbuf, MPI_Count scount, MPI_Datatype stype, void* rbuf, MPI_Count rcount,

@@ -21,8 +21,7 @@ typedef struct {
   int error;   /* of a call that is not described: 0, or it ends with this */
 } EpicMpichCall;
 
-/* Describe a call, all of whose members are 0 before. 0: it is the MPI's, which must refuse it, or whose
- * communicator can have no group. */
+/* Describe a call, all of whose members are 0 before. 0: it is the MPI's, which must refuse it. */
 #define EPIC_MPICH_DESCRIBE(name, member, parameters, arguments) \
   int EpicMpich##name##Of(EPIC_MPICH_BARE parameters, EpicMpichCall* it);
 EPIC_MPICH_EACH(EPIC_MPICH_DESCRIBE)

@@ -11,7 +11,7 @@ typedef EpicMpichComm Comm;
 
 static struct {
   pthread_mutex_t mutex; /* of the list, and of the class */
-  Comm *first, *last;    /* those that could have a group, in the order of their first calls */
+  Comm *first, *last;    /* all that are known, in the order of their first calls */
   int keyval;
   MPI_Comm own;
   MPI_Group world;
@@ -20,9 +20,6 @@ static struct {
   int error_class;    /* 0: there has been no error */
   MPI_Op least, most; /* of unsigned numbers */
 } process = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-/* The attribute of communicators that can have no group. */
-static char no_group;
 
 MPI_Comm EpicMpichOwn(void) { return process.own; }
 
@@ -136,7 +133,6 @@ static int OnDelete(MPI_Comm mpi_comm, int keyval, void* value, void* extra) {
   (void)mpi_comm;
   (void)keyval;
   (void)extra;
-  if (value == &no_group) return MPI_SUCCESS;
   Comm* const comm = value;
   pthread_mutex_lock(&process.mutex);
   *(comm->before == NULL ? &process.first : &comm->before->after) = comm->after;
@@ -151,15 +147,17 @@ static int OnDelete(MPI_Comm mpi_comm, int keyval, void* value, void* extra) {
 }
 
 /* 0 without memory. */
-static int CanHaveGroup(MPI_Comm comm, int* can) {
+static int FindOutside(MPI_Comm comm, EpicMpiOutside* outside) {
   int is_inter, ranks;
   PMPI_Comm_test_inter(comm, &is_inter);
-  *can = 0;
+  *outside = kEpicMpiInter;
   if (is_inter) return 1;
   int* const numbers = WorldRanks(comm, &ranks);
   if (numbers == NULL) return 0;
-  *can = ranks > 1;
-  for (int rank = 0; *can && rank < ranks; ++rank) *can = numbers[rank] != MPI_UNDEFINED;
+  *outside = ranks > 1 ? kEpicMpiInside : kEpicMpiOneRank;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (numbers[rank] == MPI_UNDEFINED) *outside = kEpicMpiSeveralJobs;
+  }
   free(numbers);
   return 1;
 }
@@ -170,7 +168,10 @@ static Comm* New(MPI_Comm mpi_comm) {
   PMPI_Comm_rank(mpi_comm, &rank);
   PMPI_Comm_size(mpi_comm, &ranks);
   Comm* const comm = calloc(1, sizeof *comm);
-  if (comm == NULL) return NULL;
+  if (comm == NULL || !FindOutside(mpi_comm, &comm->outside)) {
+    free(comm);
+    return NULL;
+  }
   comm->hosts.comm = mpi_comm;
   comm->keeper = MPI_REQUEST_NULL;
   /* softnic, if it is to be used, is in the library path (epic-run): MPICH itself asks for the libibverbs. */
@@ -179,6 +180,7 @@ static Comm* New(MPI_Comm mpi_comm) {
     free(comm);
     return NULL;
   }
+  EpicMpiCommKeepOut(comm->hosts.epic, comm->outside);
   comm->queue.epic = comm->hosts.epic;
   pthread_mutex_lock(&process.mutex);
   comm->before = process.last;
@@ -216,20 +218,18 @@ EpicMpiHosts* EpicMpichHosts(MPI_Comm mpi_comm, int* error) {
   void* value;
   if (!Look(mpi_comm, &value)) return NULL;
   if (value == NULL) {
-    int can;
-    if (!CanHaveGroup(mpi_comm, &can)) return WithoutMemory(mpi_comm, error);
-    value = can ? (void*)New(mpi_comm) : &no_group;
+    value = New(mpi_comm);
     if (value == NULL) return WithoutMemory(mpi_comm, error);
     *error = PMPI_Comm_set_attr(mpi_comm, process.keyval, value);
     if (*error != MPI_SUCCESS) return NULL; /* the MPI has called the handler */
   }
-  return value == &no_group ? NULL : &((Comm*)value)->hosts;
+  return &((Comm*)value)->hosts;
 }
 
-/* Null: it could have no group, or there has been no call. */
+/* Null: there has been no call. */
 static Comm* Known(MPI_Comm mpi_comm) {
   void* value;
-  return Look(mpi_comm, &value) && value != &no_group ? value : NULL;
+  return Look(mpi_comm, &value) ? value : NULL;
 }
 
 void EpicMpichKeep(EpicMpiHosts* hosts, int more) {

@@ -28,6 +28,7 @@ typedef struct EpicMpichQueue {
 /* What EPIC knows of a communicator. `hosts` is first, for the binding. */
 typedef struct EpicMpichComm {
   EpicMpiHosts hosts;
+  EpicMpiOutside outside;
   EpicMpichQueue queue;
   int requests;       /* of the program, those of persistent calls too */
   MPI_Request keeper; /* of one that the program has freed before its requests */
@@ -40,7 +41,7 @@ typedef struct EpicMpichComm {
 int EpicMpichBeginComms(void);
 /* Gives up every group, in the order in which all ranks have come to the communicators. */
 void EpicMpichEndComms(void);
-/* A communicator that could have a group; null: all its calls are the MPI's, as of one that is none. Or there
+/* A communicator, also one that can have no group; null: it is none, and its calls are the MPI's. Or there
  * is no memory: `error` is not 0 then, and the communicator's error handler has been called. */
 EpicMpiHosts* EpicMpichHosts(MPI_Comm comm, int* error);
 /* A communicator of this rank alone that the program does not know. */

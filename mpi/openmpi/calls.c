@@ -4,10 +4,15 @@
 
 #include "mpi/openmpi/coll_epic.h"
 #include "ompi/proc/proc.h"
+#include "ompi/runtime/mpiruntime.h"
+
+int CollEpicIsTheProgramsOwn(void) { return ompi_mpi_state >= OMPI_MPI_STATE_INIT_COMPLETED; }
 
 /* Whether EPIC makes the call. Otherwise `error` is that of an MPI function, and the call is to end with it,
  * or 0. */
 static int Takes(mca_coll_base_module_t* module, const EpicMpiCall* call, int* error) {
+  *error = 0;
+  if (!CollEpicIsTheProgramsOwn()) return 0;
   return EpicMpiTakes(((CollEpicModule*)module)->hosts.epic, call, error);
 }
 

@@ -42,10 +42,11 @@ typedef struct CollEpicOwnLine {
   struct CollEpicOwnLine* next;
 } CollEpicOwnLine;
 
-/* One for each communicator that could have a group. */
+/* One for each communicator, also those that can have no group, whose calls are to be counted. */
 typedef struct {
   mca_coll_base_module_t super;
   EpicMpiHosts hosts;
+  EpicMpiOutside outside;
   EpicMpiLine line; /* of nonblocking calls, with several ranks on a host */
   CollEpicOwnLine* own_lines;
   unsigned long stalled; /* the last walk through the requests that found a call of ours that has not ended */
@@ -54,7 +55,7 @@ typedef struct {
 OBJ_CLASS_DECLARATION(CollEpicModule);
 
 /* A new module for a communicator, or null: all its collectives stay as they are. */
-mca_coll_base_module_t* CollEpicQuery(ompi_communicator_t* comm, int* priority);
+mca_coll_base_module_t* CollEpicQuery(ompi_communicator_t* comm, EpicMpiOutside outside, int* priority);
 
 /* What EPIC reduces of a type and an operation of MPI's; kEpicMpiNoType, kEpicMpiNoOp: nothing. */
 EpicMpiType CollEpicTypeOf(const ompi_datatype_t* type);
@@ -82,6 +83,10 @@ int CollEpicIsPart(const EpicMpiCall* call, size_t count, const ompi_datatype_t*
 #define COLL_EPIC_NO_PART EPIC_MPI_NO_PART
 /* This rank's part of a buffer with all ranks'. */
 void* CollEpicOwnPart(void* buffer, int count, ompi_datatype_t* type, ompi_communicator_t* comm);
+
+/* Whether a call made now is not one of MPI_Init, which in a program that another one has started joins the
+ * two: no function of MPI's may be called before it is over. The same on all ranks. */
+int CollEpicIsTheProgramsOwn(void);
 
 /* The calls that wait; coll.h has their arguments. */
 int CollEpicAllreduce(const void* sbuf, void* rbuf, int count, ompi_datatype_t* type, ompi_op_t* op,

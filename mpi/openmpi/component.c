@@ -106,10 +106,15 @@ static int OfOneJob(ompi_communicator_t* comm) {
   return 1;
 }
 
+static EpicMpiOutside OutsideOf(ompi_communicator_t* comm) {
+  if (OMPI_COMM_IS_INTER(comm)) return kEpicMpiInter;
+  if (ompi_comm_size(comm) < 2) return kEpicMpiOneRank;
+  return OfOneJob(comm) ? kEpicMpiInside : kEpicMpiSeveralJobs;
+}
+
 static mca_coll_base_module_t* Query(ompi_communicator_t* comm, int* priority) {
   if (!configured) Configure();
-  if (!usable || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 || !OfOneJob(comm)) return NULL;
-  return CollEpicQuery(comm, priority);
+  return usable ? CollEpicQuery(comm, OutsideOf(comm), priority) : NULL;
 }
 
 CollEpicComponent mca_coll_epic_component = {

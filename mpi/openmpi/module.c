@@ -96,7 +96,9 @@ static int Enable(mca_coll_base_module_t* base, ompi_communicator_t* comm) {
 #undef SAVE
   module->hosts.epic = EpicMpiCommNew(ompi_comm_rank(comm), ompi_comm_size(comm), &functions, module,
                                       mca_coll_epic_component.softnic);
-  return module->hosts.epic != NULL ? OMPI_SUCCESS : OMPI_ERR_OUT_OF_RESOURCE;
+  if (module->hosts.epic == NULL) return OMPI_ERR_OUT_OF_RESOURCE;
+  EpicMpiCommKeepOut(module->hosts.epic, module->outside);
+  return OMPI_SUCCESS;
 }
 
 static void Construct(CollEpicModule* module) {
@@ -128,11 +130,12 @@ static void Destruct(CollEpicModule* module) {
 
 OBJ_CLASS_INSTANCE(CollEpicModule, mca_coll_base_module_t, Construct, Destruct);
 
-mca_coll_base_module_t* CollEpicQuery(ompi_communicator_t* comm, int* priority) {
+mca_coll_base_module_t* CollEpicQuery(ompi_communicator_t* comm, EpicMpiOutside outside, int* priority) {
   CollEpicModule* const module = OBJ_NEW(CollEpicModule);
   if (module == NULL) return NULL;
   *priority = mca_coll_epic_component.priority;
   module->hosts.comm = comm;
+  module->outside = outside;
   module->super.coll_module_enable = Enable;
   module->super.coll_allreduce = CollEpicAllreduce;
   module->super.coll_reduce = CollEpicReduce;

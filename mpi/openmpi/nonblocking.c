@@ -57,7 +57,8 @@ static void TellHost(CollEpicModule* module, const EpicMpiCall* call) {
 /* Starts a nonblocking call: 0 with the request, an MPI error code, or kEpicMpiFallBack. */
 static int Begin(const Described* it, ompi_request_t** out, mca_coll_base_module_t* base) {
   CollEpicModule* const module = (CollEpicModule*)base;
-  if (MayBeTheMpisOwn(&it->call) || !EpicMpiTakesRequest(module->hosts.epic, &it->call))
+  if (!CollEpicIsTheProgramsOwn() || MayBeTheMpisOwn(&it->call) ||
+      !EpicMpiTakesRequest(module->hosts.epic, &it->call))
     return kEpicMpiFallBack;
   CollEpicRequest* const request = CollEpicRequestNew(module, &it->call, NULL, it->in, it->out);
   if (request == NULL && module->hosts.several) TellHost(module, &it->call);

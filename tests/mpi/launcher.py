@@ -18,6 +18,12 @@ EPIC_RUN = harness.ROOT / "scripts" / "epic-run"
 MANAGER = "10.255.0.1:7400"
 
 
+def groups_told_of(bed):
+    """The groups of which the manager has said anything since it was started."""
+    events = bed.manager("events", "--last", "0").get("events", [])
+    return {event["about"] for event in events if event["about"].startswith("group ")}
+
+
 class Done:
     """A run that has ended: exit `status`, all it said (`output`), `seconds`."""
 

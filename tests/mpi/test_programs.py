@@ -131,10 +131,13 @@ def test_a_trap(bed, mpirun, scene, calls):
     bed.wait_clean()
 
 
-def test_communicators_without_a_call_make_no_groups(mpirun):
-    done = mpirun("traps", "many")
+def test_communicators_without_a_call_make_no_groups(bed, mpirun):
+    """By the manager's own word, while there are such and afterwards."""
+    before, seen = launcher.groups_told_of(bed), []
+    done = mpirun("traps", "many", at_line=("half are made", lambda: seen.append(bed.groups())))
     done.assert_right()
-    assert done.report() == {}
+    assert done.report() == {} and seen == [[]] and launcher.groups_told_of(bed) <= before
+    bed.assert_clean()
 
 
 def test_calls_that_differ_are_an_error_on_every_rank(bed, mpirun):

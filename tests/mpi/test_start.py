@@ -86,3 +86,11 @@ def test_arguments_that_the_mpi_refuses_are_refused_by_the_mpi(bed, mpirun):
     done.assert_right()
     assert done.report() == {("MPI_Allreduce", SWITCHES): (2, 8)}, done.output
     bed.wait_clean()
+
+
+@pytest.mark.parametrize("manager", [launcher.MANAGER, None])
+def test_what_the_mpi_does_not_survive_is_not_survived_with_epic_either(mpich, manager):
+    """MPICH looks at the count of a Bcast, not at that of an Allreduce."""
+    through = (launcher.EPIC_RUN, "--mpi") if manager else ("env",)
+    done = mpich("traps", "negative", env={"EPIC_MANAGER": manager}, through=through)
+    assert done.status != 0 and "checks" not in done.output and done.seconds < 60, done.output
