@@ -21,6 +21,16 @@ def test_all_collectives_and_types_are_as_they_should_be_and_summed_by_the_switc
     bed.wait_clean()
 
 
+@pytest.mark.parametrize("path", ["auto", "network"])
+def test_long_reduce_scatters_go_around_the_ring_of_hosts(bed, ranks, path):
+    """Unless the group is to go by the switches. Each of 20 calls would be 4096 packets there."""
+    before = summed(bed)
+    ranks("long_reduce_scatter", env={"EPIC_PATH": path}).assert_right()
+    packets = [after - first for first, after in zip(before, summed(bed))]
+    assert all(count > 20 * 4096 if path == "network" else count < 4096 for count in packets), packets
+    bed.wait_clean()
+
+
 @pytest.mark.parametrize("scene", ["through_gloo", "tensors", "own_deadline", "asynchronous", "callbacks", "groups"])
 def test_scene(bed, ranks, scene):
     ranks(scene).assert_right()
