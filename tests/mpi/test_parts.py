@@ -1,4 +1,4 @@
-"""What is built of the MPI parts where an MPI is missing or not whole, and what a call may cost that falls back."""
+"""What is built of the MPI parts, and of PyTorch's, where something is missing or not whole, and what a call may cost that falls back."""
 
 import os
 import subprocess
@@ -24,6 +24,47 @@ def test_without_an_mpi_the_rest_is_built(tmp_path, openmpi, says):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     assert done.returncode == 0 and f"-- {says}\n" in done.stdout, done.stdout
     assert "-- MPI: no MPICH 4 with its headers (libmpich-dev): libepic_mpi.so is not built\n" in done.stdout, done.stdout
+
+
+def configure_without(hidden, build):
+    """What cmake says where these files and folders are not; those that are not installed need not be hidden."""
+    hide = [f"mount -t tmpfs none {path}" if os.path.isdir(path) else f"mount --bind /dev/null {path}"
+            for path in hidden if os.path.exists(path)]
+    # A machine's others do not notice.
+    done = subprocess.run(["unshare", "--mount", "sh", "-ec", "\n".join([*hide, 'exec "$@"']), "sh", *CMAKE, "-B", build],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+PKG_CONFIG = "/usr/lib/x86_64-linux-gnu/pkgconfig"
+NO_OPEN_MPI = "MPI: no Open MPI 4.1 with its headers (libopenmpi-dev): mca_coll_epic.so is not built"
+NO_MPICH = "MPI: no MPICH 4 with its headers (libmpich-dev): libepic_mpi.so is not built"
+NO_FORTRAN = "MPI: no {} with gfortran: the tests' programs and the example in Fortran are not built"
+OF_OPEN_MPI, OF_MPICH = {"mca_coll_epic", "mpi_fit"}, {"epic_mpi", "mpich_fit"}
+FORTRAN = {"mpi_fortran", "mpich_fortran"}
+
+
+@pytest.mark.parametrize("hidden, says, missing", [
+    (["/usr/bin/gfortran"], [NO_FORTRAN.format("mpifort.openmpi"), NO_FORTRAN.format("mpifort.mpich")], FORTRAN),
+    (["/usr/include/torch"], ["PyTorch: no torch 1.13 with its headers (libtorch-dev, python3-torch)"], {"torch_epic"}),
+    (["/usr/include/pybind11"], ["PyTorch: no "], {"torch_epic"}),
+    ([f"{PKG_CONFIG}/ompi-c.pc"], [NO_OPEN_MPI], {*OF_OPEN_MPI, "mpi_fortran"}),
+    ([f"{PKG_CONFIG}/mpich.pc"], [NO_MPICH], {*OF_MPICH, "mpich_fortran"}),
+    ([f"{PKG_CONFIG}/ompi-c.pc", f"{PKG_CONFIG}/mpich.pc", "/usr/bin/gfortran", "/usr/include/torch"],
+     [NO_OPEN_MPI, NO_MPICH, "PyTorch: no "], {*OF_OPEN_MPI, *OF_MPICH, *FORTRAN, "torch_epic"})])
+def test_what_is_not_installed_is_not_built_and_said_so(tmp_path, hidden, says, missing):
+    """The rest is; torch is not on every machine that runs this."""
+    said = configure_without(hidden, tmp_path)
+    lines = [line.removeprefix("-- ") for line in said.splitlines() if "not built" in line]
+    assert all(any(line.startswith(text) for line in lines) for text in says), said
+    if "torch_epic" in missing:
+        assert any(line.startswith("PyTorch: ") and line.endswith(": torch_epic is not built") for line in lines), said
+    assert len(lines) <= len(says) + 1, said
+    listed = subprocess.run(["ninja", "-C", tmp_path, "-t", "targets", "all"], capture_output=True, text=True, check=True)
+    targets = {line.split(":")[0] for line in listed.stdout.splitlines()}
+    ours = {*OF_OPEN_MPI, *OF_MPICH, *FORTRAN, "epic_commlib", "epic_softnic", "incengine"}
+    assert ours - targets == missing - {"torch_epic"} and not missing & targets, sorted((ours - targets) ^ missing)
 
 
 MPIRUN = """#!/bin/bash
