@@ -11,6 +11,8 @@ PROGRAM = ROOT / "examples" / "torch" / "train.py"
 BACKENDS = {"epic": "switches", "gloo": "bridges"}
 # What one rank may differ from the other in after STEPS steps; sums in another order have other last bits.
 STEPS, TOLERANCE = 50, 1e-4
+# How many times as many steps as Gloo EPIC has to make, in the median of rounds, over links of 100 Mbit/s.
+LEAST_RATIO = 1.25
 _TIMEOUT_S = 900
 _TOLD = re.compile(r"^(\d+) parameters, (\d+) steps: loss ([\d.]+), ([\d.]+) steps/s$", re.M)
 
@@ -42,6 +44,11 @@ def train(bed, backend, port, steps):
     return Training(int(told[1]), float(told[3]), float(told[4]))
 
 
+def _ratios(trainings):
+    """How many times as many steps EPIC makes, by round."""
+    return [ours.steps_per_s / theirs.steps_per_s for ours, theirs in zip(trainings["epic"], trainings["gloo"])]
+
+
 def _share(spread):
     return f" ±{50 * spread:.1f} %"
 
@@ -49,7 +56,7 @@ def _share(spread):
 def markdown(trainings, run):
     """The report of {backend: [Training of each round]}. run: what was measured, see bench/train."""
     ours, theirs = trainings["epic"], trainings["gloo"]
-    ratios = [a.steps_per_s / b.steps_per_s for a, b in zip(ours, theirs)]
+    ratios = _ratios(trainings)
     mb = 4 * ours[0].parameters / 1e6
     lines = [f"`{run['command']}`: {ours[0].parameters} parameters, {RANKS} ranks, {run['topology']}, links of {run['rate']}, "
              f"{run['rounds']} rounds of {run['steps']} steps by turns; {run['machine']}. ± is half the distance of the quartiles, "
@@ -74,3 +81,14 @@ def difference(trainings):
     """The most that the losses of two trainings are apart, of whatever backend."""
     losses = [row.loss for rows in trainings.values() for row in rows]
     return max(losses) - min(losses)
+
+
+def shortcomings(trainings, steps, least_ratio):
+    """What a run does not come up to, a line each. After more steps losses may differ by more."""
+    ratio, apart = statistics.median(_ratios(trainings)), difference(trainings)
+    lines = []
+    if ratio < least_ratio:
+        lines.append(f"epic makes {ratio:.3f} times as many steps as gloo, fewer than {least_ratio:g} times")
+    if steps <= STEPS and apart > TOLERANCE:
+        lines.append(f"the losses differ by {apart:.1e}, more than {TOLERANCE:g}")
+    return lines

@@ -70,6 +70,17 @@ class ReportTest(unittest.TestCase):
         self.assertAlmostEqual(training.difference(trainings), 3e-5)
         self.assertIn("the losses differ by 3.0e-05 at most", training.markdown(trainings, RUN))
 
+    def test_a_run_that_comes_up_to_its_bounds_is_no_failure(self):
+        self.assertEqual(training.shortcomings(self.trainings([1.25, 1, 2], [1, 1, 1], (1.5, 1.50009)), 50, 1.25), [])
+
+    def test_fewer_steps_and_losses_that_differ_are_told(self):
+        slow = self.trainings([1.24, 1, 2], [1, 1, 1])
+        self.assertEqual(training.shortcomings(slow, 50, 1.25), ["epic makes 1.240 times as many steps as gloo, fewer than 1.25 times"])
+        self.assertEqual(training.shortcomings(slow, 50, 0), [])
+        apart = self.trainings([2], [1], (1.5, 1.50011))
+        self.assertEqual(training.shortcomings(apart, 50, 1.25), ["the losses differ by 1.1e-04, more than 0.0001"])
+        self.assertEqual(training.shortcomings(apart, 51, 1.25), [])
+
 
 if __name__ == "__main__":
     unittest.main()
