@@ -179,9 +179,9 @@ void CallQueue::Abort(const std::string& reason) {
   if (!destroying_) comm_.Abort(reason);
 }
 
-PathTaken CallQueue::Path() {
+PathTaken CallQueue::Path(const std::function<PathTaken(const Communicator&)>& ask) {
   const std::lock_guard lock(mutex_);
-  return destroying_ ? PathTaken() : comm_.Path();
+  return destroying_ ? PathTaken() : ask(comm_);
 }
 
 void CallQueue::Leave() {

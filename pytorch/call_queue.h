@@ -58,8 +58,8 @@ class CallQueue {
   // No more calls: the thread leaves the group when all have ended and all ranks leave. Returns at once.
   void Leave();
 
-  // Which way calls go; nothing if this rank has left.
-  PathTaken Path();
+  // Which way calls go, as `ask` asks the communicator; nothing if this rank has left.
+  PathTaken Path(const std::function<PathTaken(const Communicator&)>& ask);
 
   // At the end of the program: leaves all groups of the process, waits for other ranks for 30 s at most, then
   // aborts. `reason`: not empty if the program ends by an error, which ends the groups at once.

@@ -19,7 +19,11 @@ PYBIND11_MODULE(_C, module) {
            py::arg("gloo"), py::arg("rank"), py::arg("size"), py::arg("timeout"))
       .def("_join", &ProcessGroupEpic::Join, py::arg("name"), py::call_guard<py::gil_scoped_release>())
       .def("_abort", &ProcessGroupEpic::Abort, py::arg("reason"), py::call_guard<py::gil_scoped_release>())
-      .def("path", &ProcessGroupEpic::Path, py::call_guard<py::gil_scoped_release>());
+      .def("path", &ProcessGroupEpic::Path, py::call_guard<py::gil_scoped_release>())
+      .def("path_of", &ProcessGroupEpic::PathOf, py::arg("tensor"), py::arg("op"),
+           py::call_guard<py::gil_scoped_release>())
+      .def("path_of_reduce_scatter", &ProcessGroupEpic::PathOfReduceScatter, py::arg("output"), py::arg("op"),
+           py::call_guard<py::gil_scoped_release>());
   module.def("leave_all", &CallQueue::LeaveAll, py::arg("reason"), py::call_guard<py::gil_scoped_release>());
 }
 

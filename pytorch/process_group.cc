@@ -14,6 +14,8 @@ c10::TypePtr TypeOfValue(bool lists) {
   return lists ? c10::ListType::create(list) : list;
 }
 
+constexpr const char* kByGloo = "by Gloo";
+
 }  // namespace
 
 std::chrono::milliseconds ProcessGroupEpic::TimeoutOf(std::chrono::milliseconds timeout) {
@@ -58,11 +60,34 @@ void ProcessGroupEpic::Abort(const std::string& reason) {
   if (queue_) queue_->Abort(reason);
 }
 
-std::string ProcessGroupEpic::Path() {
+std::string ProcessGroupEpic::TextOfPath(const std::function<PathTaken(const Communicator&)>& ask) {
   CheckProcess();
-  const PathTaken taken = queue_ ? queue_->Path() : PathTaken();
+  const PathTaken taken = queue_ ? queue_->Path(ask) : PathTaken();
   if (taken.path == PathChoice::kNetwork) return "through the switches";
-  return taken.reason.empty() ? "between the hosts" : "between the hosts: " + taken.reason;
+  // What is refused has a reason; of a group that has been left there is none.
+  const bool refused = taken.path == PathChoice::kDefault && !taken.reason.empty();
+  const std::string way = refused ? kByGloo : "between the hosts";
+  return taken.reason.empty() ? way : way + ": " + taken.reason;
+}
+
+std::string ProcessGroupEpic::Path() {
+  return TextOfPath([](const Communicator& comm) { return comm.Path(); });
+}
+
+std::string ProcessGroupEpic::PathOfReduceScatter(const at::Tensor& output, const c10d::ReduceOp& op) {
+  const auto how = ReductionOf(output.scalar_type(), op);
+  if (!how || !IsPlain(output)) return kByGloo;
+  return TextOfPath([&](const Communicator& comm) {
+    return comm.PathOfReduceScatter(static_cast<size_t>(output.numel()), how->type, how->op);
+  });
+}
+
+std::string ProcessGroupEpic::PathOf(const at::Tensor& tensor, const std::optional<c10d::ReduceOp>& op) {
+  const auto how = op ? ReductionOf(tensor.scalar_type(), *op) : Reduction{Datatype::kByte, {}};
+  if (!how || !IsPlain(tensor)) return kByGloo;
+  return TextOfPath([&](const Communicator& comm) {
+    return op ? comm.PathOf(how->type, how->op) : comm.PathOf(how->type);
+  });
 }
 
 void ProcessGroupEpic::CheckProcess() const {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
@@ -38,6 +39,10 @@ class ProcessGroupEpic : public c10d::ProcessGroup {
   void Abort(const std::string& reason);
   // "through the switches", or "between the hosts" and why.
   std::string Path();
+  // The same, or "by Gloo" and why, of a reduce_scatter whose output is like this, and of other calls of such
+  // a tensor: reductions by `op`, or copies without.
+  std::string PathOfReduceScatter(const at::Tensor& output, const c10d::ReduceOp& op);
+  std::string PathOf(const at::Tensor& tensor, const std::optional<c10d::ReduceOp>& op);
 
   const std::string getBackendName() const override { return "epic"; }
 
@@ -85,6 +90,7 @@ class ProcessGroupEpic : public c10d::ProcessGroup {
   static std::chrono::milliseconds TimeoutOf(std::chrono::milliseconds timeout);
   c10d::ProcessGroup& Gloo();
   void CheckProcess() const;
+  std::string TextOfPath(const std::function<PathTaken(const Communicator&)>& ask);
   // Starts a call; if a switch lacks what it needs, what `by_gloo` does instead.
   WorkPtr Start(Kind kind, const Tensors& inputs, Result result, Call call,
                 const std::function<WorkPtr()>& by_gloo);

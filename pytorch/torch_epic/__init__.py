@@ -24,6 +24,16 @@ def path(group=None):
     return (group or distributed.group.WORLD).path()
 
 
+def path_of(tensor, op=None, group=None):
+    """Which way a call of such a tensor goes, of all but reduce_scatter: a reduction by `op`, or a copy without; as path, or "by Gloo"."""
+    return (group or distributed.group.WORLD).path_of(tensor, op)
+
+
+def path_of_reduce_scatter(output, op=distributed.ReduceOp.SUM, group=None):
+    """The same of a reduce_scatter with such an output, whose way is by its length, too."""
+    return (group or distributed.group.WORLD).path_of_reduce_scatter(output, op)
+
+
 def _told(store, size):
     """What each rank says of its join: "0" or "1" if others are the reason, then why it was refused, if it was."""
     deadline = time.monotonic() + _TELLING_S

@@ -125,33 +125,6 @@ def scene_collectives():
     dist.destroy_process_group()
 
 
-def scene_long_reduce_scatter():
-    """16 MB, which go around the ring of hosts unless EPIC_PATH says otherwise: as what Gloo, which has none, sums is scattered."""
-    rank, size = begin()
-    gloo = dist.new_group(backend="gloo")
-    for dtype in (torch.float32, torch.int64):
-        count = (16 << 20) // torch.tensor([], dtype=dtype).element_size()
-        generator = torch.Generator().manual_seed(rank)
-        # Any sum of four is exact, and no two elements of a part are likely to be one another's.
-        whole = torch.randint(-1 << 20, 1 << 20, (count,), generator=generator).to(dtype)
-        for op in (ReduceOp.SUM, ReduceOp.MAX):
-            expected = by_gloo(gloo, whole, op).chunk(size)[rank]
-            what = (dtype, NAMES[op])
-            part = torch.zeros(count // size, dtype=dtype)
-            dist.reduce_scatter(part, list(whole.chunk(size)), op)
-            same(part, expected, what)
-            dist.reduce_scatter_tensor(part.zero_(), whole, op)
-            same(part, expected, what)
-            copy = whole.clone()
-            dist.reduce_scatter_tensor(copy.chunk(size)[rank], copy, op)
-            same(copy.chunk(size)[rank], expected, what)
-            works = [dist.reduce_scatter_tensor(out, whole, op, async_op=True) for out in (part.zero_(), part.clone())]
-            for work in works:
-                work.wait()
-                same(work.result()[0], expected, what)
-    dist.destroy_process_group()
-
-
 def scene_through_gloo():
     """What EPIC has nothing for."""
     rank, size = begin()
