@@ -68,19 +68,40 @@ def test_what_is_not_installed_is_not_built_and_said_so(tmp_path, hidden, says, 
 
 
 MPIRUN = """#!/bin/bash
-case "$EPIC_MPI_MIN_BYTES $*" in *1000000*) more={more} ;; *) more=0 ;; esac
-for call in MPI_Bcast MPI_Ibcast MPI_Wait MPI_Send; do echo "$call $((50 + more)).0"; done
+calls=${!#}
+case $calls in unbounded) ns=$((50 + MORE)) ;; *) ns=50 ;; esac
+row() {
+  case $calls in all | $1) echo "$2|$3|$ns.0"; echo "EPIC: $4: 1 call, 8 bytes: the MPI's own, $5" >&2 ;; esac
+}
+row small MPI_Bcast 'too small' MPI_Bcast 'too small'
+row unbounded MPI_Ibcast 'no elements' MPI_Bcast 'no elements'
+row unbounded 'MPI_Reduce, own' operation MPI_Reduce "${SAID:-operation}"
+row unbounded MPI_Send - none none
 """
 
 
-@pytest.mark.parametrize("more, status", [(900, 0), (1100, 1)])
-def test_what_falls_back_may_cost_a_microsecond(tmp_path, more, status):
+@pytest.fixture(name="fallback")
+def fixture_fallback(tmp_path):
     """bench/mpi-fallback, with an mpirun that says what it is to have measured."""
     for mpirun in ("mpirun.openmpi", "mpirun.mpich"):
-        (tmp_path / mpirun).write_text(MPIRUN.format(more=more), encoding="utf-8")
+        (tmp_path / mpirun).write_text(MPIRUN, encoding="utf-8")
         (tmp_path / mpirun).chmod(0o700)
-    done = subprocess.run([harness.ROOT / "bench" / "mpi-fallback", "2"], stdout=subprocess.PIPE, text=True, check=False,
-                          env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+
+    def run(**env):
+        return subprocess.run([harness.ROOT / "bench" / "mpi-fallback", "2"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", **env})
+    return run
+
+
+@pytest.mark.parametrize("more, status", [(900, 0), (1100, 1)])
+def test_what_falls_back_may_cost_a_microsecond(fallback, more, status):
+    done = fallback(MORE=str(more))
     rows = [line.split() for line in done.stdout.splitlines() if " MPI_" in line]
-    assert [row[2:] for row in rows] == [["50.0", "50.0", f"{50 + more}.0", f"{more}.0"]] * 8, done.stdout
+    small, dear = ["50.0", "50.0", "50.0", "0.0"], ["50.0", "50.0", f"{50 + more}.0", f"{more}.0"]
+    assert [row[-4:] for row in rows] == [small, dear, dear, dear] * 2, done.stdout
     assert done.returncode == status and ("over 1000 ns more" in done.stdout) == (status == 1), done.stdout
+
+
+def test_a_call_that_is_left_for_another_reason_is_no_figure(fallback):
+    done = fallback(MORE="0", SAID="type")
+    assert done.returncode == 1 and "openmpi: no MPI_Reduce, own was the MPI's for 'operation'" in done.stderr, done.stderr
