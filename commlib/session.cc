@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
-#include <unistd.h>
 
 #include <condition_variable>
 #include <mutex>

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/psn.h"
 #include "incmanager/groups/group_table.h"
 #include "protocol/control.h"
 

@@ -131,12 +131,12 @@ proto::PeerEnd ToProto(const PeerEnd& end) {
   return out;
 }
 
-// What is wrong with a name is in `wrong` then.
-void AddTypes(const google::protobuf::RepeatedPtrField<std::string>& names, Abilities* types,
-              std::string* wrong) {
+// `add` is AddTypes or AddOps. What is wrong with a name is in `wrong` then, behind the field's.
+void AddNames(const char* field, const google::protobuf::RepeatedPtrField<std::string>& names,
+              std::string (*add)(std::string_view, Abilities*), Abilities* to, std::string* wrong) {
   for (const std::string& name : names) {
-    if (const std::string why = epic::AddTypes(name, types); !why.empty())
-      *wrong = "types: " + Shortened(why);
+    if (const std::string why = add(name, to); !why.empty())
+      *wrong = std::string(field) + ": " + Shortened(why);
   }
 }
 
@@ -158,7 +158,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.mode = FromProto(join.mode());
   out.path = FromProto(join.path());
   out.max_bytes = join.max_bytes();
-  AddTypes(join.types(), &out.needs, &out.wrong);
+  AddNames("types", join.types(), AddTypes, &out.needs, &out.wrong);
   return out;
 }
 
@@ -194,11 +194,8 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   out.window_messages = request.window_messages();
   if (request.has_inline_bytes()) out.inline_bytes = request.inline_bytes();
   if (request.has_start_psn()) out.start_psn = request.start_psn();
-  AddTypes(request.types(), &out.needs, &out.wrong);
-  for (const std::string& name : request.operations()) {
-    if (std::string wrong = AddOps(name, &out.needs); !wrong.empty())
-      out.wrong = "operations: " + Shortened(wrong);
-  }
+  AddNames("types", request.types(), AddTypes, &out.needs, &out.wrong);
+  AddNames("operations", request.operations(), AddOps, &out.needs, &out.wrong);
   return out;
 }
 

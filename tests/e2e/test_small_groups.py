@@ -111,7 +111,7 @@ def test_a_type_that_is_wider_while_it_is_summed_is_not_for_the_switches_of_a_gr
 
 
 def test_ranks_that_make_a_group_declare_what_it_is_for(bed):
-    """As an operator would; a rank that says something else is told so, and the others go on."""
+    """As an operator would."""
     declared = ("EPIC_MAX_BYTES=4096", "EPIC_TYPES=int32")
     memory = {}
     for name, before in {"any": (), "declared": declared}.items():
