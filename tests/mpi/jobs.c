@@ -86,8 +86,19 @@ static void spawn(void) {
   char* arguments[] = {"child", NULL};
   MPI_Comm children;
   sum_of("before", MPI_COMM_WORLD, rank, size * (size - 1) / 2);
-  MPI_Comm_spawn(program, arguments, kChildren, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
-                 MPI_ERRCODES_IGNORE);
+  /* Told by the program itself: of one that its MPI ends, the last words may be lost. */
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int error = MPI_Comm_spawn(program, arguments, kChildren, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
+                                   MPI_ERRCODES_IGNORE);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  if (error != MPI_SUCCESS) {
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(error, text, &length);
+    printf("%s\n", text);
+    right("spawned", 0);
+    return;
+  }
   together(children, 1, size);
   sum_of("afterwards", MPI_COMM_WORLD, rank, size * (size - 1) / 2);
 }
