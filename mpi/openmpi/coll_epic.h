@@ -51,6 +51,7 @@ typedef struct {
   CollEpicOwnLine* own_lines;
   unsigned long stalled; /* the last walk through the requests that found a call of ours that has not ended */
   CollEpicOthers others;
+  int stays; /* it and its communicator are there until MPI_Finalize, which releases what is left */
 } CollEpicModule;
 OBJ_CLASS_DECLARATION(CollEpicModule);
 

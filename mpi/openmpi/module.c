@@ -106,6 +106,7 @@ static void Construct(CollEpicModule* module) {
   module->line = (EpicMpiLine){.up = MPI_COMM_NULL, .down = MPI_COMM_NULL};
   module->own_lines = NULL;
   module->stalled = 0;
+  module->stays = 0;
   memset(&module->others, 0, sizeof module->others);
 }
 

@@ -88,12 +88,6 @@ static CollEpicRequest* TakeEnded(void) {
   return ended;
 }
 
-/* Open MPI 4.1 gives the errors of collective requests to MPI_COMM_WORLD's handler, and those of messages to
- * that of their communicator, which it may have dropped by then if the program has freed it. */
-static int TypeOfFailed(const CollEpicRequest* request) {
-  return OMPI_COMM_IS_FREED(request->module->hosts.comm) ? OMPI_REQUEST_COLL : OMPI_REQUEST_PML;
-}
-
 static void Complete(CollEpicRequest* request) {
   ompi_request_t* const super = &request->super.super;
   if (request->under_way != NULL) {
@@ -105,7 +99,9 @@ static void Complete(CollEpicRequest* request) {
   }
   FreeBytes(request);
   super->req_status.MPI_ERROR = request->error;
-  if (request->error != MPI_SUCCESS) super->req_type = TypeOfFailed(request);
+  /* Open MPI 4.1 gives the errors of collective requests to MPI_COMM_WORLD's handler, and those of messages
+   * to that of their communicator. */
+  if (request->error != MPI_SUCCESS) super->req_type = OMPI_REQUEST_PML;
   ompi_request_complete(super, true);
 }
 
@@ -210,7 +206,14 @@ void CollEpicRequestDrop(CollEpicRequest* request) {
 static int Free(ompi_request_t** super) {
   /* MPI forbids to free a collective call under way. */
   if (!REQUEST_COMPLETE(*super)) return MPI_ERR_REQUEST;
-  CollEpicRequestDrop((CollEpicRequest*)*super);
+  CollEpicRequest* const request = (CollEpicRequest*)*super;
+  /* Open MPI frees a request that has failed before it looks for its communicator's handler: one that the
+   * program has freed has to be there then, and is so until MPI_Finalize. */
+  if (request->error != MPI_SUCCESS && !request->module->stays) {
+    request->module->stays = 1;
+    OBJ_RETAIN(request->module->hosts.comm);
+  }
+  CollEpicRequestDrop(request);
   *super = MPI_REQUEST_NULL;
   return OMPI_SUCCESS;
 }

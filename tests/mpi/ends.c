@@ -185,6 +185,35 @@ static void own_handler(int (*until_error)(MPI_Comm)) {
 static void handler(void) { own_handler(sums_until_error); }
 static void handler_later(void) { own_handler(later_sums_until_error); }
 
+/* Of a communicator that the program has freed, too. The last rank makes no call, and frees when the others
+ * have been told. */
+static void handler_of_freed(void) {
+  MPI_Comm copy, freed;
+  MPI_Errhandler handler;
+  MPI_Request request;
+  const int last = size - 1;
+  int x[2] = {1, 1}, all[2]; /* of one Open MPI makes the call itself, and does not survive it */
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_create_errhandler(handle, &handler);
+  MPI_Comm_set_errhandler(copy, handler);
+  MPI_Errhandler_free(&handler);
+  sum(copy);
+  freed = copy;
+  for (int step = 0; rank == last && step < 2; ++step) {
+    for (int r = 0; r < last; ++r) MPI_Recv(NULL, 0, MPI_INT, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (step == 0) printf("under way\n");
+    fflush(stdout);
+  }
+  if (rank != last) MPI_Iallreduce(x, all, 2, MPI_INT, MPI_SUM, copy, &request);
+  MPI_Comm_free(&copy);
+  if (rank != last) {
+    MPI_Send(NULL, 0, MPI_INT, last, 0, MPI_COMM_WORLD);
+    was_handled("an error", MPI_Wait(&request, MPI_STATUS_IGNORE), freed);
+    MPI_Send(NULL, 0, MPI_INT, last, 0, MPI_COMM_WORLD);
+  }
+  sum(MPI_COMM_WORLD);
+}
+
 /* MPI's own handler, as a communicator has it if the program has said nothing. */
 static void fatal(void) {
   sums_until_error(MPI_COMM_WORLD);
@@ -282,6 +311,7 @@ static const Scene scenes[] = {{"fleeting", fleeting},
                                {"lost", lost},
                                {"handler", handler},
                                {"handler later", handler_later},
+                               {"handler of freed", handler_of_freed},
                                {"fatal", fatal},
                                {"fatal later", fatal_later},
                                {"deadline", deadline},

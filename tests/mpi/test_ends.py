@@ -58,7 +58,7 @@ def destroy_groups(bed):
         bed.manager("group", "destroy", group["name"], "--force")
 
 
-@pytest.mark.parametrize("scene, per_host", [("handler", 1), ("handler", 2), ("handler later", 1)])
+@pytest.mark.parametrize("scene, per_host", [("handler", 1), ("handler", 2), ("handler later", 1), ("handler of freed", 1)])
 def test_an_error_handler_of_the_programs_gets_epics_error(bed, mpirun, scene, per_host):
     """Of the communicator whose group the operator has destroyed, and of no other."""
     done = mpirun("ends", scene, per_host=per_host, at_line=("under way", lambda: destroy_groups(bed)))
