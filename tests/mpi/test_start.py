@@ -89,8 +89,12 @@ def test_arguments_that_the_mpi_refuses_are_refused_by_the_mpi(bed, mpirun):
 
 
 @pytest.mark.parametrize("manager", [launcher.MANAGER, None])
-def test_what_the_mpi_does_not_survive_is_not_survived_with_epic_either(mpich, manager):
+def test_what_the_mpi_does_not_survive_is_not_survived_with_epic_either(bed, mpich, manager):
     """MPICH looks at the count of a Bcast, not at that of an Allreduce."""
     through = (launcher.EPIC_RUN, "--mpi") if manager else ("env",)
+    before = launcher.groups_told_of(bed)
     done = mpich("traps", "negative", env={"EPIC_MANAGER": manager}, through=through)
     assert done.status != 0 and "checks" not in done.output and done.seconds < 60, done.output
+    assert "all is well so far" in done.output, done.output
+    assert len(launcher.groups_told_of(bed) - before) == (1 if manager else 0)
+    bed.wait_clean()

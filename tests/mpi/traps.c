@@ -135,6 +135,8 @@ static void is_refused(const char* what, int error, int wanted) {
 static void negative(void) {
   int x = 0, sum;
   sums(MPI_COMM_WORLD, 1);
+  if (rank == 0) fprintf(stderr, "all is well so far\n");
+  MPI_Barrier(MPI_COMM_WORLD);
   MPI_Allreduce(&x, &sum, -1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
 

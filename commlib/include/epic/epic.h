@@ -164,7 +164,8 @@ struct Options {
   HostAlgorithm algorithm = HostAlgorithm::kDefault;  // of the calls between hosts; the same on every rank
   // What the group is for, so that switches keep less memory for it (docs/DEPLOY.md, "Memory to fit"): how
   // long its calls are at most, all ranks' shares together, in bytes (0: of any length; longer ones work, and
-  // take longer), and of which types (names as "int32,float32"; empty: of any). All ranks say the same, or
+  // take longer), and of which types (names as "int32,float32"; empty: of any), which its switches must have
+  // then, while sums of FP16 and BF16 that are not named are not for them. All ranks say the same, or
   // Init is refused; in a group that its operator created these are not looked at.
   uint64_t max_bytes = 0;
   std::string types;
