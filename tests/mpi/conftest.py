@@ -22,6 +22,7 @@ def pytest_sessionstart(session):
                "incmanager": "incmanager/incmanager",
                "epic_softnic": "softnic/lib/libibverbs.so.1", "mca_coll_epic": "mpi/lib/mca_coll_epic.so",
                "mpi_collectives": "tests/mpi/mpi_collectives", "mpi_traps": "tests/mpi/mpi_traps", "mpi_ends": "tests/mpi/mpi_ends",
+               "mpi_threads": "tests/mpi/mpi_threads", "mpich_threads": "tests/mpi/mpich_threads",
                "mpi_jobs": "tests/mpi/mpi_jobs", "mpich_jobs": "tests/mpi/mpich_jobs",
                "mpi_layouts": "tests/mpi/mpi_layouts", "mpich_layouts": "tests/mpi/mpich_layouts",
                "mpi_requests": "tests/mpi/mpi_requests", "mpi_fit": "tests/mpi/mpi_fit", "mpich_fit": "tests/mpi/mpich_fit",

@@ -182,7 +182,7 @@ static void large_counts(void) {
 
 static const Scene scenes[] = {{"vector", vector},
                                {"four bytes", four_bytes},
-                               {"freed types", freed_types},
+                               {"freed-types", freed_types},
                                {"large counts", large_counts}};
 
 int main(int argc, char** argv) {

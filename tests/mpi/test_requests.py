@@ -78,14 +78,14 @@ def test_hosts_with_different_numbers_of_ranks(bed, openmpi):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("program, scene, function, calls",
-                         [("traps", "outstanding", "Allreduce", 1500), ("traps", "freed", "Allreduce", 101),
-                          ("traps", "disconnected", "Allreduce", 101), ("layouts", "vector", "Bcast", 12),
-                          ("layouts", "freed types", "Bcast", 3), ("traps", "threads", "Allreduce", 3 * 350)])
-def test_a_trap_with_two_ranks_on_each_of_two_hosts(bed, openmpi, program, scene, function, calls):
+@pytest.mark.parametrize("program, function, calls",
+                         [("traps outstanding", "Allreduce", 1500), ("traps freed", "Allreduce", 101),
+                          ("traps disconnected", "Allreduce", 101), ("layouts vector", "Bcast", 12),
+                          ("layouts freed-types", "Bcast", 3), ("threads", "Allreduce", 3 * 350)])
+def test_a_trap_with_two_ranks_on_each_of_two_hosts(bed, openmpi, program, function, calls):
     """Calls that wait for their turn, waited for with Testsome, Waitany and Waitall beside messages; whose communicator has
     been freed or left; of other layouts; beside calls that wait, of several threads."""
-    done = openmpi(program, scene, per_host=2, ranks=4)
+    done = openmpi(*program.split(), per_host=2, ranks=4)
     done.assert_right()
     assert done.report()[(f"MPI_{function}", SWITCHES)][0] == calls, done.output
     bed.wait_clean()
@@ -98,16 +98,16 @@ def test_1500_calls_under_way_on_two_communicators_beside_messages(bed, mpirun):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene, calls", [("late requests", 4), ("threads", 3 * 350)])
-def test_a_trap(bed, mpirun, scene, calls):
+@pytest.mark.parametrize("program, calls", [("traps late-requests", 4), ("threads", 3 * 350)])
+def test_a_trap(bed, mpirun, program, calls):
     """Ranks that come late, one after the other; threads with communicators of their own."""
-    done = mpirun("traps", scene)
+    done = mpirun(*program.split())
     done.assert_right()
     assert done.report()[("MPI_Allreduce", SWITCHES)][0] == calls, done.output
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene, calls", [("vector", 12), ("freed types", 3)])
+@pytest.mark.parametrize("scene, calls", [("vector", 12), ("freed-types", 3)])
 def test_derived_types(bed, mpirun, scene, calls):
     """A vector on one rank that is plain ints on another; types that are freed before their calls begin or end."""
     done = mpirun("layouts", scene)
