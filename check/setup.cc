@@ -78,7 +78,10 @@ StatusOr<ControlHeader> CallNamed(const std::string& text, uint32_t hosts, const
   if (Reduces(header.collective)) header.op = *OpNamed(setup.op);
   if (HasPartPerRank(header.collective)) header.parts = hosts;
   header.count = uint64_t{packets} * kPathMtu / ElementBytes(header.type);
-  if (!inlined) return header;
+  if (!inlined) {
+    header.turn = TurnOf(header, kPathMtu, message_packets, setup.window);
+    return header;
+  }
   // As much as a message takes.
   header.flags = kInlinedFlag;
   header.count =

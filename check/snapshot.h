@@ -99,13 +99,13 @@ struct Snapshot {
 
   template <typename A>
   static void Header(A& a, Of<A, ControlHeader>& h) {
-    auto& [collective, op, type, invocation, count, root, parts, flags, status, field, culprit] = h;
-    a.Numbers(collective, op, type, invocation, count, root, parts, flags, status, field, culprit);
+    auto& [collective, op, type, invocation, count, root, parts, flags, turn, status, field, culprit] = h;
+    a.Numbers(collective, op, type, invocation, count, root, parts, flags, turn, status, field, culprit);
   }
   template <typename A>
   static void Layout(A& a, Of<A, DataLayout>& l) {
-    auto& [parts, part_packets, part_bytes, control_packets, inlined_bytes] = l;
-    a.Numbers(parts, part_packets, part_bytes, control_packets, inlined_bytes);
+    auto& [parts, part_packets, part_bytes, control_packets, inlined_bytes, turn_packets] = l;
+    a.Numbers(parts, part_packets, part_bytes, control_packets, inlined_bytes, turn_packets);
   }
   template <typename A>
   static void Direction(A& a, Of<A, engine::Direction>& d);

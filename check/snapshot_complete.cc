@@ -71,7 +71,8 @@ void Snapshot::EveryField(const sim::Host& host) {
                                 send_posted, recv_done, send_done, failure, failure_reply, finished] = core;
   {
     [[maybe_unused]] const auto& [header, layout, first_index, keeps_data] = ops.front();
-    [[maybe_unused]] const auto& [direction, message, op, part, in_part] = recv_posted;
+    [[maybe_unused]] const auto& [direction, message, op, place] = recv_posted;
+    [[maybe_unused]] const auto& [part, message_of_part] = place;
   }
   [[maybe_unused]] const auto& [op, outcome, reply] = finished.front();
 }

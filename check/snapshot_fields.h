@@ -20,9 +20,13 @@ template <typename A>
 void Snapshot::Direction(A& a, Of<A, engine::Direction>& d) {
   auto& [segments, message_packets, next_index, next_wire, next_msn, next_invocation] = d;
   Sequence(a, segments, [&a](auto& segment) {
-    auto& [invocation, control, first_index, length, wire_base, msn_base, part_packets, part_messages] =
-        segment;
-    a.Numbers(invocation, control, first_index, length, msn_base, part_packets, part_messages);
+    auto& [invocation, first_index, layout, runs, parts, unbroken, end, wire_base, msn_base] = segment;
+    a.Numbers(invocation, first_index, parts, unbroken, end, msn_base);
+    Layout(a, layout);
+    Sequence(a, runs, [&a](auto& run) {
+      auto& [first_part, of_run, before] = run;
+      a.Numbers(first_part, of_run, before);
+    });
     a.Number(wire_base);
   });
   a.Numbers(message_packets, next_index, next_msn, next_invocation);
@@ -79,7 +83,8 @@ void Snapshot::Messages(A& a, Of<A, engine::MessageRing>& ring) {
 
 template <typename A>
 void Snapshot::Place(A& a, Of<A, engine::StreamPlace>& place) {
-  auto& [invocation, control, header, layout, part, message, control_index] = place;
+  auto& [invocation, control, header, layout, data, control_index] = place;
+  auto& [part, message] = data;
   a.Numbers(invocation, control, part, message, control_index);
   Header(a, header);
   Layout(a, layout);
@@ -222,7 +227,7 @@ void Snapshot::Core(A& a, Of<A, RankCore>& core) {
   });
   a.Numbers(core.send_window_, core.first_op_, core.ended_ops_, core.next_index_);
   for (auto* cursor : {&core.recv_posted_, &core.send_posted_, &core.recv_done_, &core.send_done_})
-    a.Numbers(cursor->direction, cursor->message, cursor->op, cursor->part, cursor->in_part);
+    a.Numbers(cursor->direction, cursor->message, cursor->op, cursor->place.part, cursor->place.message);
   Maybe(a, core.failure_, [&a](auto& outcome) { a.Numbers(outcome); });
   Header(a, core.failure_reply_);
   Sequence(a, core.finished_, [&a](auto& finished) {

@@ -144,7 +144,7 @@ uint64_t System::ElementOf(size_t call, int64_t part, uint64_t at, std::span<con
 std::vector<Carried> System::ControlMessage(size_t call, std::span<const uint32_t> ranks, Index first) const {
   ControlHeader header = config_.calls[call];
   header.invocation = call;
-  const DataLayout layout = LayoutOf(header, kPathMtu);
+  const DataLayout layout = LayoutOf(header, kPathMtu, config_.message_packets);
   std::vector<uint8_t> message(layout.control_bytes());
   Encode(header, std::span(message).first<kControlBytes>());
   const uint64_t elements = layout.inlined_bytes / ElementBytes();
@@ -179,17 +179,17 @@ std::vector<Carried> System::Direction(std::span<const uint32_t> ranks, bool up)
       carried.push_back(std::move(control));
       ++index;
     }
-    const DataLayout layout = LayoutOf(header, kPathMtu);
-    for (int64_t part = 0; part < layout.parts; ++part) {
-      for (int64_t k = 0; k < layout.part_packets; ++k, ++index) {
-        if (!(up ? Sends(header, part, ranks) : Receives(header, part, ranks))) continue;
-        carried.push_back({.index = index,
-                           .has_data = true,
-                           .tracked = !SendersReceive(header.collective),
-                           .shares_bytes = config_.bounces && SendersReceive(header.collective),
-                           .opcode = OpcodeOf(k, layout.part_packets, config_.message_packets),
-                           .payload = Reduced(c, part, k, up && Reduces(header.collective) ? ranks : all)});
-      }
+    const DataLayout layout = LayoutOf(header, kPathMtu, config_.message_packets);
+    for (int64_t at = 0; at < layout.packets(); ++at, ++index) {
+      const DataPlace place = PlaceOf(layout, at);
+      if (!(up ? Sends(header, place.part, ranks) : Receives(header, place.part, ranks))) continue;
+      carried.push_back(
+          {.index = index,
+           .has_data = true,
+           .tracked = !SendersReceive(header.collective),
+           .shares_bytes = config_.bounces && SendersReceive(header.collective),
+           .opcode = OpcodeOf(place.in_part, layout.part_packets, config_.message_packets),
+           .payload = Reduced(c, place.part, place.in_part, up && Reduces(header.collective) ? ranks : all)});
     }
   }
   return carried;

@@ -89,7 +89,7 @@ void Comm::StartInvocation(const Invocation& invocation) {
   KeepAcks(header);
   const OpId op = core_.Post(header, At(call.send, invocation.offset), At(call.recv, invocation.offset),
                              invocation.way, invocation.part_stride);
-  windows_.Posted(op, LayoutOf(header, path_mtu_).packets(), /*alone=*/calls_.size() == 1);
+  windows_.Posted(op, LayoutOf(header, path_mtu_, 1).packets(), /*alone=*/calls_.size() == 1);
   KeepWindow();
 }
 

@@ -137,7 +137,8 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
                    .window_messages = joined.window_messages,
                    .rank = static_cast<uint32_t>(options_.rank),
                    .world_size = static_cast<uint32_t>(options_.size),
-                   .inline_bytes = joined.inline_bytes});
+                   .inline_bytes = joined.inline_bytes,
+                   .turns = joined.abilities.has.turns});
   windows_ = WindowTrials({.message_packets = joined.message_packets,
                            .bound = joined.window_messages,
                            .start = joined.start_messages});

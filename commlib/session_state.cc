@@ -73,6 +73,7 @@ GroupAbilities AbilitiesOf(const proto::Joined& joined) {
     return out;
   }
   out.has = {};
+  out.has.turns = joined.turns();
   for (const std::string& name : joined.types()) out.has.Add(TypeNamed(name).value_or(DataType::kNone));
   for (const std::string& name : joined.operations()) out.has.Add(OpNamed(name).value_or(ReduceOp::kNone));
   for (const proto::Lack& lack : joined.lacks()) out.where.emplace(lack.what(), lack.where());

@@ -33,6 +33,11 @@ TEST(SessionStateTest, TheGroupHasWhatTheManagerSays) {
   EXPECT_FALSE(state.OnMessage(message));
   EXPECT_EQ(NamesOf(state.joined()->abilities.has), "type float64, operation sum");
   EXPECT_EQ(state.joined()->abilities.where.at("operation product"), "leaf1 (version 0.1.0)");
+  EXPECT_FALSE(state.joined()->abilities.has.turns);
+  message.mutable_joined()->set_turns(true);
+  SessionState later;
+  EXPECT_FALSE(later.OnMessage(message));
+  EXPECT_TRUE(later.joined()->abilities.has.turns);
 }
 
 TEST(SessionStateTest, AnEarlierManagersGroupsHaveTheFirst) {

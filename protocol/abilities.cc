@@ -43,6 +43,7 @@ std::string ForEachItem(std::string_view list, const auto& add) {
 
 Abilities Abilities::All() {
   Abilities all;
+  all.turns = true;
   for (const TypeInfo& row : kDataTypes) all.Add(row.type);
   for (const OpInfo& row : kReduceOps) all.Add(row.op);
   return all;
@@ -71,6 +72,7 @@ bool Abilities::Has(ReduceOp op) const { return FindOp(op) != nullptr && (ops_ &
 
 Abilities Abilities::With(const Abilities& other) const {
   Abilities both = *this;
+  both.turns = turns && other.turns;
   both.types_ &= other.types_;
   both.ops_ &= other.ops_;
   return both;
@@ -86,6 +88,7 @@ Abilities Abilities::Narrow() const {
 
 Abilities Abilities::Lacking(const Abilities& other) const {
   Abilities lacking = other;
+  lacking.turns = false;
   lacking.types_ &= ~types_;
   lacking.ops_ &= ~ops_;
   return lacking;

@@ -1,5 +1,6 @@
 // The types and operations that somebody has: a switch, all switches of a group, or nobody yet who is asked
-// for them.
+// for them. Of switches also whether they know of parts that take turns (ControlHeader::turn), which no call
+// needs.
 #pragma once
 
 #include <bit>
@@ -15,6 +16,8 @@ namespace epic {
 
 class Abilities {
  public:
+  bool turns = false;
+
   // All of this version.
   static Abilities All();
   // Those of versions that stated no operations, and had these: FP32, INT32, FP16, BF16 and bytes; SUM, MIN

@@ -12,7 +12,7 @@ constexpr uint8_t kVersion = 1;
 // Offsets in the header; what lies between and behind is zero.
 constexpr size_t kMagicAt = 0, kVersionAt = 4, kCollectiveAt = 5, kOpAt = 6, kTypeAt = 7, kInvocationAt = 8,
                  kCountAt = 16, kRootAt = 24, kPartsAt = 28, kFlagsAt = 32, kStatusAt = 36, kFieldAt = 37,
-                 kCulpritAt = 40, kUnusedAt = 44;
+                 kCulpritAt = 40, kTurnAt = 44, kUnusedAt = 48;
 
 template <typename T>
 void Put(std::span<uint8_t> out, size_t at, T value) {
@@ -50,6 +50,7 @@ void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out) 
   Put(out, kStatusAt, static_cast<uint8_t>(header.status));
   Put(out, kFieldAt, static_cast<uint8_t>(header.field));
   Put(out, kCulpritAt, header.culprit);
+  Put(out, kTurnAt, header.turn);
 }
 
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
@@ -69,6 +70,7 @@ std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
   h.status = static_cast<ControlStatus>(bytes[kStatusAt]);
   h.field = static_cast<ControlField>(bytes[kFieldAt]);
   h.culprit = Get<uint32_t>(bytes, kCulpritAt);
+  h.turn = Get<uint32_t>(bytes, kTurnAt);
   const bool rest_is_zero =
       bytes[kFieldAt + 1] == 0 && bytes[kFieldAt + 2] == 0 &&
       std::all_of(bytes.begin() + kUnusedAt, bytes.end(), [](uint8_t b) { return b == 0; });
@@ -100,7 +102,8 @@ ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b) {
   if (a.root != b.root) return ControlField::kRoot;
   if (a.parts != b.parts) return ControlField::kParts;
   if (a.count != b.count || (flags & kSlicesLeft) != 0) return ControlField::kCount;
-  return (flags & (kInlinedFlag | kByHostsFlag)) != 0 ? ControlField::kFlags : ControlField::kNone;
+  const bool same_way = (flags & (kInlinedFlag | kByHostsFlag)) == 0 && a.turn == b.turn;
+  return same_way ? ControlField::kNone : ControlField::kFlags;
 }
 
 const char* Name(ControlField field) {

@@ -14,6 +14,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   epic::Encode(*header, bytes);
   EPIC_CHECK(size == bytes.size() && std::memcmp(bytes.data(), data, size) == 0);
   if (epic::WrongField(*header, 64) != epic::ControlField::kNone) return 0;
-  EPIC_CHECK(epic::LayoutOf(*header, 256).packets() <= (int64_t{1} << 22) + 64);
+  EPIC_CHECK(epic::LayoutOf(*header, 256, 4).packets() <= (int64_t{1} << 22) + 64);
   return 0;
 }

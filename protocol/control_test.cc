@@ -18,6 +18,7 @@ ControlHeader Sample() {
   h.status = ControlStatus::kMismatch;
   h.field = ControlField::kCount;
   h.culprit = 7;
+  h.turn = 9;
   return h;
 }
 
@@ -30,7 +31,7 @@ TEST(ControlTest, DecodesWhatItEncodes) {
 TEST(ControlTest, RefusesEveryByteThatMustBeZeroOrKnown) {
   std::array<uint8_t, kControlBytes> good;
   Encode(Sample(), good);
-  for (const size_t at : {0, 1, 2, 3, 4, 5, 36, 37, 38, 39, 44, 63}) {
+  for (const size_t at : {0, 1, 2, 3, 4, 5, 36, 37, 38, 39, 48, 63}) {
     auto bad = good;
     bad[at] = 0xff;
     EXPECT_EQ(DecodeControl(bad), std::nullopt) << "byte " << at;
@@ -81,6 +82,8 @@ TEST(ControlTest, NamesTheFirstFieldThatDiffers) {
     EXPECT_EQ(FirstDifference(Sample(), other), field) << Name(field);
     EXPECT_EQ(FirstDifference(other, Sample()), field) << Name(field);
   };
+  other.turn = 0;
+  expect(ControlField::kFlags);
   other.flags ^= kInlinedFlag;
   expect(ControlField::kFlags);
   other.flags ^= 1u << kSlicesLeftShift;

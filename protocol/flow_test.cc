@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 namespace epic {
@@ -44,7 +45,7 @@ TEST(Flow, CopiesGoFromTheRootOfThePartToAllOthers) {
 }
 
 TEST(Flow, EveryPartEndsWithAShortPacketOfItsOwn) {
-  const DataLayout layout = LayoutOf(Of(Collective::kAllGather, 0, 3), 256);
+  const DataLayout layout = LayoutOf(Of(Collective::kAllGather, 0, 3), 256, 4);
   EXPECT_EQ(layout.part_packets, 2);
   EXPECT_EQ(layout.packets(), 6);
   EXPECT_EQ(PartMessages(layout, 4), 1);
@@ -54,18 +55,102 @@ TEST(Flow, EveryPartEndsWithAShortPacketOfItsOwn) {
   EXPECT_EQ(DataPacketBytes(layout, 256, 5), 144u);
 }
 
+// Parts of 3 of 5 packets in messages of 2, a message at a time.
+TEST(Flow, PartsThatTakeTurnsLieStretchByStretch) {
+  ControlHeader header = Of(Collective::kAllGather, 0, 3);
+  header.count = 320 - 10;
+  header.turn = 1;
+  EXPECT_EQ(WrongField(header, 3), ControlField::kNone);
+  const DataLayout layout = LayoutOf(header, 256, 2);
+  EXPECT_EQ(layout.part_packets, 5);
+  EXPECT_EQ(layout.turn_packets, 2);
+  const std::vector<std::vector<int64_t>> lies = {// part, packet of it, begin and length of its stretch
+                                                  {0, 0, 0, 2},  {0, 1, 0, 2},  {1, 0, 2, 2},  {1, 1, 2, 2},
+                                                  {2, 0, 4, 2},  {2, 1, 4, 2},  {0, 2, 6, 2},  {0, 3, 6, 2},
+                                                  {1, 2, 8, 2},  {1, 3, 8, 2},  {2, 2, 10, 2}, {2, 3, 10, 2},
+                                                  {0, 4, 12, 1}, {1, 4, 13, 1}, {2, 4, 14, 1}};
+  ASSERT_EQ(layout.packets(), std::ssize(lies));
+  for (int64_t at = 0; at < layout.packets(); ++at) {
+    const DataPlace place = PlaceOf(layout, at);
+    EXPECT_EQ((std::vector<int64_t>{place.part, place.in_part, place.begin, place.stretch}),
+              lies[static_cast<size_t>(at)])
+        << at;
+    EXPECT_EQ(DataPacketAt(layout, place.part, place.in_part), at);
+    EXPECT_EQ(DataPacketBytes(layout, 256, at), place.in_part == 4 ? 1240u - 1024 : 256u) << at;
+  }
+  header.turn = 3;
+  EXPECT_EQ(LayoutOf(header, 256, 2).turn_packets, 0) << "one turn is enough";
+}
+
+TEST(Flow, StepsThroughTheMessagesOfTheOrder) {
+  DataLayout layout{.parts = 4, .part_packets = 7, .turn_packets = 4};
+  const auto listed = [&layout](const auto& carried) {
+    std::vector<std::pair<int64_t, int64_t>> all;
+    MessagePlace place;
+    while (StepToNext(layout, 2, carried, &place)) all.emplace_back(place.part, place.message);
+    EXPECT_EQ(place.part, -1) << "ready for the next call";
+    EXPECT_EQ(place.message, 0);
+    return all;
+  };
+  using Messages = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(listed([](int64_t part) { return part == 1 || part == 2; }),
+            (Messages{{1, 0}, {1, 1}, {2, 0}, {2, 1}, {1, 2}, {1, 3}, {2, 2}, {2, 3}}));
+  EXPECT_EQ(listed([](int64_t) { return false; }), Messages{});
+  layout.turn_packets = 0;
+  EXPECT_EQ(listed([](int64_t part) { return part > 1; }),
+            (Messages{{2, 0}, {2, 1}, {2, 2}, {2, 3}, {3, 0}, {3, 1}, {3, 2}, {3, 3}}));
+  layout.part_packets = 0;
+  EXPECT_EQ(listed([](int64_t) { return true; }), Messages{});
+}
+
+TEST(Flow, PartsTakeTurnsWhereTheyAreLongerThanTheWindow) {
+  ControlHeader header = Of(Collective::kAllGather, 0, 4);
+  const auto turn = [&header](uint64_t packets_of_part, uint32_t window) {
+    header.count = packets_of_part * 64;
+    return TurnOf(header, 256, 2, window);
+  };
+  EXPECT_EQ(turn(32, 64), 0u) << "all of them fit";
+  EXPECT_EQ(turn(33, 64), 12u) << "three quarters of the window";
+  EXPECT_EQ(turn(33, 11), 2u);
+  EXPECT_EQ(turn(33, 10), 5u) << "two windows";
+  EXPECT_EQ(turn(33, 1), 1u);
+  EXPECT_EQ(turn(4, 3), 0u) << "a part is no longer than its turn";
+  header.parts = 2;
+  EXPECT_EQ(turn(100, 64), 1u) << "of two ranks";
+  EXPECT_EQ(turn(2, 1), 0u);
+  header.parts = 4;
+  for (const Collective other :
+       {Collective::kReduceScatter, Collective::kBroadcast, Collective::kAllReduce}) {
+    header.collective = other;
+    EXPECT_EQ(turn(1000, 4), 0u);
+  }
+}
+
+TEST(Flow, RefusesTurnsOfCallsThatHaveNone) {
+  ControlHeader header = Of(Collective::kAllGather, 0, 4);
+  header.turn = 7;
+  EXPECT_EQ(WrongField(header, 4), ControlField::kNone);
+  header.flags = kInlinedFlag;
+  EXPECT_EQ(WrongField(header, 4), ControlField::kFlags);
+  header.flags = kByHostsFlag;
+  EXPECT_EQ(WrongField(header, 4), ControlField::kFlags);
+  header = Of(Collective::kReduceScatter, 0, 4);
+  header.turn = 1;
+  EXPECT_EQ(WrongField(header, 4), ControlField::kFlags);
+}
+
 TEST(Flow, AnInlinedCallHasItsDataBehindTheHeader) {
   ControlHeader header = Of(Collective::kAllGather, 0, 3);
   header.count = 16;
   header.flags = kInlinedFlag;
   EXPECT_EQ(CallBytes(header), 192u);
-  DataLayout layout = LayoutOf(header, 256);
+  DataLayout layout = LayoutOf(header, 256, 4);
   EXPECT_EQ(layout.control_packets, 1);
   EXPECT_EQ(layout.packets(), 0);
   EXPECT_EQ(layout.indices(), 1);
   EXPECT_EQ(ControlPacketBytes(layout, 256, 0), 256u);
   header.count = 17;
-  layout = LayoutOf(header, 256);
+  layout = LayoutOf(header, 256, 4);
   EXPECT_EQ(layout.control_packets, 2);
   EXPECT_EQ(ControlPacketBytes(layout, 256, 0), 256u);
   EXPECT_EQ(ControlPacketBytes(layout, 256, 1), 64u + 204 - 256);
@@ -98,14 +183,14 @@ TEST(Flow, OfACallByTheHostsTheGroupHasTheControlPacketAlone) {
     ControlHeader header = Of(collective, 0, HasPartPerRank(collective) ? 3 : 1);
     header.flags = kByHostsFlag;
     EXPECT_EQ(WrongField(header, 3, 4096), ControlField::kNone);
-    const DataLayout layout = LayoutOf(header, 256);
+    const DataLayout layout = LayoutOf(header, 256, 4);
     EXPECT_EQ(layout.indices(), 1);
     EXPECT_EQ(layout.control_bytes(), kControlBytes);
     EXPECT_EQ(PartMessages(layout, 4), 0);
     EXPECT_FALSE(MayInline(header, 4096, 4096));
     header.flags |= kInlinedFlag;
     EXPECT_FALSE(IsInlined(header)) << "a header of both has no data behind it either";
-    EXPECT_EQ(LayoutOf(header, 256).indices(), 1);
+    EXPECT_EQ(LayoutOf(header, 256, 4).indices(), 1);
     EXPECT_EQ(WrongField(header, 3, 4096), ControlField::kFlags);
   }
 }
@@ -119,7 +204,7 @@ TEST(Flow, ALaterTypeOrOperationGoesByTheHostsAlone) {
   header.op = ReduceOp{41};
   header.count = kMaxBytes;
   EXPECT_EQ(WrongField(header, 3, 4096), ControlField::kNone);
-  EXPECT_EQ(LayoutOf(header, 256).indices(), 1);
+  EXPECT_EQ(LayoutOf(header, 256, 4).indices(), 1);
   header.collective = Collective::kReduceScatter;
   header.parts = 3;
   EXPECT_EQ(WrongField(header, 3), ControlField::kCount);

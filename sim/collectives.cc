@@ -261,8 +261,8 @@ std::string Standing(const World& world, int group) {
       const engine::StreamPlace& down = ctx.terminated->down;
       out += fmt::format(
           "; up: invocation {} part {} message {}, child {} is next; down: {} part {} message {}\n",
-          up.invocation, up.part, up.message, ctx.terminated->next_child, down.invocation, down.part,
-          down.message);
+          up.invocation, up.data.part, up.data.message, ctx.terminated->next_child, down.invocation,
+          down.data.part, down.data.message);
       continue;
     }
     if (ctx.invocations.empty()) {

@@ -47,7 +47,8 @@ Host::Host(const HostConfig& config)
                    .window_messages = config.window_messages,
                    .rank = config.rank,
                    .world_size = config.world_size,
-                   .inline_bytes = config.inline_bytes});
+                   .inline_bytes = config.inline_bytes,
+                   .turns = true});
 }
 
 int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv,

@@ -32,7 +32,7 @@ GroupModel::Shape GroupModel::ShapeOf(const Call& call, Index index) const {
     return {opcode, ControlPacketBytes(call.layout, config_.path_mtu, at)};
   }
   const int64_t at = index - call.data_index();
-  const int64_t in_part = at % call.layout.part_packets;
+  const int64_t in_part = PlaceOf(call.layout, at).in_part;
   const bool starts = in_part % config_.message_packets == 0;
   const bool ends = index == MessageEnd(call, index);
   roce::Opcode opcode = starts ? roce::Opcode::kRcSendFirst : roce::Opcode::kRcSendMiddle;
@@ -48,7 +48,7 @@ GroupModel::Shape GroupModel::ShapeOf(const Call& call, Index index, const roce:
 
 Index GroupModel::MessageEnd(const Call& call, Index index) const {
   if (call.InControl(index)) return call.data_index() - 1;
-  const int64_t in_part = (index - call.data_index()) % call.layout.part_packets;
+  const int64_t in_part = PlaceOf(call.layout, index - call.data_index()).in_part;
   const int64_t m = config_.message_packets;
   return index - in_part + std::min(in_part / m * m + m, call.layout.part_packets) - 1;
 }

@@ -43,7 +43,7 @@ void GroupModel::OpenCall(const ControlHeader& header) {
             .header = header,
             .control_index = calls_.empty() ? 0 : calls_.back().end(),
             .layout = {}};
-  if (CanServe(header, config_)) call.layout = LayoutOf(header, config_.path_mtu);
+  if (CanServe(header, config_)) call.layout = LayoutOf(header, config_.path_mtu, config_.message_packets);
   calls_.push_back(call);
   std::vector<uint32_t> below;
   for (const auto& child : config_.children)
@@ -113,7 +113,8 @@ bool GroupModel::TakeControl(size_t child, Index index, const roce::Packet& pack
   const int64_t number = call != nullptr ? call->number : calls_opened_;
   const auto header = HeaderOf(packet.payload);
   Call own;  // its length is what its own header says
-  if (header && header->status == ControlStatus::kOk) own.layout = LayoutOf(*header, config_.path_mtu);
+  if (header && header->status == ControlStatus::kOk)
+    own.layout = LayoutOf(*header, config_.path_mtu, config_.message_packets);
   Shape shape = ShapeOf(own, 0);
   // Of a type that the switch does not know, any length.
   const bool any_length = header && IsLengthUnknown(*header);

@@ -18,22 +18,28 @@ void Stream::Open(const Call& call, const std::vector<int64_t>& parts) {
           .length = call.layout.control_packets,
           .part_packets = call.layout.control_packets});
   const int64_t packets = call.layout.part_packets;
-  const int64_t messages = PartMessages(call.layout, message_packets_);
-  for (size_t i = 0; packets > 0 && i < parts.size(); ++i) {
-    const Index index = call.data_index() + parts[i] * packets;
+  const int64_t turn = call.layout.turn_packets > 0 ? call.layout.turn_packets : packets;
+  for (int64_t first = 0; first < packets; first += turn)
+    OpenTurn(call, parts, first, std::min(turn, packets - first));
+  next_index_ = call.end();
+}
+
+void Stream::OpenTurn(const Call& call, const std::vector<int64_t>& parts, int64_t first, int64_t packets) {
+  const Index begin = call.data_index() + call.layout.parts * first;
+  const int64_t messages = (packets + message_packets_ - 1) / message_packets_;
+  for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0 && parts[i] == parts[i - 1] + 1) {  // goes on where the part before it ends
       runs_.back().length += packets;
       length_ += packets;
       messages_ += static_cast<uint32_t>(messages);
     } else {
       Append({.call = call.number,
-              .index = index,
+              .index = begin + parts[i] * packets,
               .length = packets,
               .part_packets = packets,
               .part_messages = messages});
     }
   }
-  next_index_ = call.end();
 }
 
 void Stream::Forget(int64_t call) {

@@ -71,6 +71,8 @@ class Stream {
     uint32_t messages_before = 0;
     int64_t part_messages = 1;
   };
+  // The parts' stretches of one turn, each of so many packets, from packet `first` of the part on.
+  void OpenTurn(const Call& call, const std::vector<int64_t>& parts, int64_t first, int64_t packets);
   const Run* Find(int64_t position) const;
   void Append(Run run);
 

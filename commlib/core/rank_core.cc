@@ -7,7 +7,7 @@
 namespace epic {
 
 uint64_t SendBytes(const ControlHeader& header, uint32_t rank) {
-  const DataLayout layout = LayoutOf(header, 1);
+  const DataLayout layout = LayoutOf(header, 1, 1);
   if (header.collective == Collective::kBroadcast && rank != header.root) return 0;
   return header.collective == Collective::kReduceScatter
              ? static_cast<uint64_t>(layout.parts) * layout.part_bytes
@@ -15,7 +15,7 @@ uint64_t SendBytes(const ControlHeader& header, uint32_t rank) {
 }
 
 uint64_t RecvBytes(const ControlHeader& header, uint32_t rank) {
-  const DataLayout layout = LayoutOf(header, 1);
+  const DataLayout layout = LayoutOf(header, 1, 1);
   if (header.collective == Collective::kReduce && rank != header.root) return 0;
   return header.collective == Collective::kAllGather ? static_cast<uint64_t>(layout.parts) * layout.part_bytes
                                                      : layout.part_bytes;
@@ -32,7 +32,12 @@ bool RankCore::Inlines(const ControlHeader& header) const {
 
 bool RankCore::WantsAcks(const ControlHeader& header) const {
   if (Inlines(header)) return false;
-  return !SendersReceive(header.collective) || LayoutOf(header, config_.path_mtu).packets() > 0;
+  return !SendersReceive(header.collective) || LayoutOf(header, config_.path_mtu, 1).packets() > 0;
+}
+
+uint32_t RankCore::TurnFor(const ControlHeader& header) const {
+  if (!config_.turns || IsInlined(header) || IsByHosts(header)) return 0;
+  return TurnOf(header, config_.path_mtu, config_.message_packets, config_.window_messages);
 }
 
 OpId RankCore::Post(const ControlHeader& header, bool keeps_data) {
@@ -42,7 +47,8 @@ OpId RankCore::Post(const ControlHeader& header, bool keeps_data) {
   op.header = header;
   op.header.invocation = static_cast<uint64_t>(id);
   if (Inlines(header)) op.header.flags |= kInlinedFlag;
-  op.layout = LayoutOf(op.header, config_.path_mtu);
+  op.header.turn = TurnFor(op.header);
+  op.layout = LayoutOf(op.header, config_.path_mtu, config_.message_packets);
   op.first_index = next_index_;
   op.keeps_data = keeps_data;
   next_index_ += op.layout.indices();
@@ -64,35 +70,29 @@ bool RankCore::HasNext(const Cursor& cursor) const {
 void RankCore::Advance(Cursor* cursor) const {
   const Op& op = OpAt(cursor->op);
   ++cursor->message;
-  const int64_t messages = PartMessages(op.layout, config_.message_packets);
-  if (cursor->part >= 0 && ++cursor->in_part < messages) return;
-  cursor->in_part = 0;
-  while (messages > 0 && ++cursor->part < op.layout.parts) {
-    if (Carries(op, cursor->direction, cursor->part)) return;
-  }
-  cursor->part = -1;
-  ++cursor->op;
+  const auto carried = [&](int64_t part) { return Carries(op, cursor->direction, part); };
+  if (!StepToNext(op.layout, config_.message_packets, carried, &cursor->place)) ++cursor->op;
 }
 
 Index RankCore::BeginIndex(const Cursor& cursor) const {
   if (cursor.op == next_op()) return next_index_;
   const Op& op = OpAt(cursor.op);
-  if (cursor.part < 0) return op.first_index;
-  return op.first_index + op.layout.control_packets + cursor.part * op.layout.part_packets +
-         cursor.in_part * config_.message_packets;
+  if (cursor.place.part < 0) return op.first_index;
+  return op.first_index + op.layout.control_packets +
+         DataPacketAt(op.layout, cursor.place.part, cursor.place.message * config_.message_packets);
 }
 
 Index RankCore::EndIndex(const Cursor& cursor) const {
   const DataLayout& layout = OpAt(cursor.op).layout;
-  if (cursor.part < 0) return BeginIndex(cursor) + layout.control_packets;
-  const int64_t left = layout.part_packets - cursor.in_part * config_.message_packets;
+  if (cursor.place.part < 0) return BeginIndex(cursor) + layout.control_packets;
+  const int64_t left = layout.part_packets - cursor.place.message * config_.message_packets;
   return BeginIndex(cursor) + std::min<int64_t>(config_.message_packets, left);
 }
 
 uint32_t RankCore::MessageBytes(const Cursor& cursor) const {
-  if (cursor.part < 0) return static_cast<uint32_t>(OpAt(cursor.op).layout.control_bytes());
+  if (cursor.place.part < 0) return static_cast<uint32_t>(OpAt(cursor.op).layout.control_bytes());
   const uint64_t per_message = static_cast<uint64_t>(config_.message_packets) * config_.path_mtu;
-  const uint64_t offset = static_cast<uint64_t>(cursor.in_part) * per_message;
+  const uint64_t offset = static_cast<uint64_t>(cursor.place.message) * per_message;
   return static_cast<uint32_t>(std::min(per_message, OpAt(cursor.op).layout.part_bytes - offset));
 }
 
@@ -100,7 +100,7 @@ WorkRequest RankCore::MakeRequest(const Cursor& cursor) const {
   const Op& op = OpAt(cursor.op);
   WorkRequest request;
   request.is_recv = cursor.direction == Direction::kRecv;
-  request.is_control = cursor.part < 0;
+  request.is_control = cursor.place.part < 0;
   request.wr_id = static_cast<uint64_t>(cursor.message);
   request.op = cursor.op;
   request.length = MessageBytes(cursor);
@@ -109,10 +109,10 @@ WorkRequest RankCore::MakeRequest(const Cursor& cursor) const {
     request.header = op.header;
     return request;
   }
-  request.offset = static_cast<uint64_t>(cursor.in_part) * config_.message_packets * config_.path_mtu;
+  request.offset = static_cast<uint64_t>(cursor.place.message) * config_.message_packets * config_.path_mtu;
   // A buffer for one part starts with that part.
   const bool all_parts = request.is_recv == (op.header.collective == Collective::kAllGather);
-  if (all_parts) request.offset += static_cast<uint64_t>(cursor.part) * op.layout.part_bytes;
+  if (all_parts) request.offset += static_cast<uint64_t>(cursor.place.part) * op.layout.part_bytes;
   return request;
 }
 
@@ -129,7 +129,7 @@ bool RankCore::MaySend() const {
   if (!HasNext(send_posted_) || BeginIndex(recv_posted_) < EndIndex(send_posted_)) return false;
   const Op& op = OpAt(send_posted_.op);
   const Index received = BeginIndex(recv_done_);
-  const bool is_data = send_posted_.part >= 0;
+  const bool is_data = send_posted_.place.part >= 0;
   if (is_data && !SendersReceive(op.header.collective) && received <= op.first_index) return false;
   return EndIndex(send_posted_) <= std::min(BeginIndex(send_done_), received) + send_window_packets();
 }
@@ -169,7 +169,7 @@ void RankCore::OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint
   const Op& op = OpAt(recv_done_.op);
   // A sum contains something of every rank.
   const bool has_our_part = BeginIndex(send_posted_) >= EndIndex(recv_done_);
-  if (recv_done_.part < 0) {
+  if (recv_done_.place.part < 0) {
     CheckReply(op, bytes, imm, control, has_our_part);
   } else if (bytes != MessageBytes(recv_done_) || imm.has_value() ||
              (Reduces(op.header.collective) && !has_our_part)) {
@@ -220,11 +220,11 @@ void RankCore::EndOps() {
 std::optional<OpId> RankCore::ControlOf(uint64_t recv_wr_id) const {
   const bool is_next =
       static_cast<int64_t>(recv_wr_id) == recv_done_.message && recv_done_.message < recv_posted_.message;
-  return is_next && recv_done_.part < 0 ? std::optional(recv_done_.op) : std::nullopt;
+  return is_next && recv_done_.place.part < 0 ? std::optional(recv_done_.op) : std::nullopt;
 }
 
 bool RankCore::HasReply(OpId op) const {
-  return recv_done_.op > op || (recv_done_.op == op && recv_done_.part >= 0);
+  return recv_done_.op > op || (recv_done_.op == op && recv_done_.place.part >= 0);
 }
 
 void RankCore::Abort() {

@@ -30,11 +30,12 @@ struct CoreConfig {
   uint32_t rank = 0;
   uint32_t world_size = 1;
   uint64_t inline_bytes = 0;  // most data that travel in the control message, at most kMaxInlineBytes
+  bool turns = false;         // the switches know of parts that take turns (TurnOf)
 };
 
-// Receives are posted so many windows ahead. Who only receives acknowledges by its NIC alone, whether its process
-// runs or not: one that waits for a processor longer than these last is told of by RNR NAKs, and held up by
-// them.
+// Receives are posted so many windows ahead. Who only receives acknowledges by its NIC alone, whether its
+// process runs or not: one that waits for a processor longer than these last is told of by RNR NAKs, and held
+// up by them.
 inline constexpr uint32_t kReceiveWindows = 8;
 
 // Work requests that can be outstanding on the queue pair: what to ask for when creating it. `window_packets`
@@ -87,13 +88,14 @@ class RankCore {
 
   // Will the call's data travel in its control message?
   bool Inlines(const ControlHeader& header) const;
-  // Does anybody wait for acknowledgements of the call? Not if the answer to its control message is all of its
-  // result, and says that every rank's has come.
+  // Does anybody wait for acknowledgements of the call? Not if the answer to its control message is all of
+  // its result, and says that every rank's has come.
   bool WantsAcks(const ControlHeader& header) const;
 
   // Starts a call; its invocation number is filled in. WrongField(header, world_size) must be kNone. Calls
-  // run in program order, at most kMaxOpenInvocations at a time; the rest wait here. `keeps_data`: what it sends
-  // stays where it is while the call is open, also when it has ended, so that its result alone may end it.
+  // run in program order, at most kMaxOpenInvocations at a time; the rest wait here. `keeps_data`: what it
+  // sends stays where it is while the call is open, also when it has ended, so that its result alone may end
+  // it.
   OpId Post(const ControlHeader& header, bool keeps_data = false);
 
   // How many messages of M packets may be under way from now on, 1 to W; W at first. What is posted stays so
@@ -155,17 +157,16 @@ class RankCore {
     Direction direction;
     int64_t message = 0;
     OpId op = 0;
-    int64_t part = -1;    // -1: the control message
-    int64_t in_part = 0;  // message of the part
+    MessagePlace place;  // part -1: the control message
   };
 
   const Op& OpAt(OpId op) const { return ops_[static_cast<size_t>(op - first_op_)]; }
   int64_t window_packets() const {
     return static_cast<int64_t>(config_.message_packets) * config_.window_messages;
   }
-  int64_t send_window_packets() const {
-    return static_cast<int64_t>(config_.message_packets) * send_window_;
-  }
+  int64_t send_window_packets() const { return static_cast<int64_t>(config_.message_packets) * send_window_; }
+  // What its parts do in ControlHeader::turn.
+  uint32_t TurnFor(const ControlHeader& header) const;
   // Does this rank send (receive) the part?
   bool Carries(const Op& op, Direction direction, int64_t part) const;
   bool HasNext(const Cursor& cursor) const;
@@ -187,9 +188,9 @@ class RankCore {
 
   CoreConfig config_;
   uint32_t send_window_;  // messages
-  std::deque<Op> ops_;  // open, in program order
-  OpId first_op_ = 0;   // of ops_
-  OpId ended_ops_ = 0;  // so many have ended, the first ones
+  std::deque<Op> ops_;    // open, in program order
+  OpId first_op_ = 0;     // of ops_
+  OpId ended_ops_ = 0;    // so many have ended, the first ones
   Index next_index_ = 0;
 
   Cursor recv_posted_{Direction::kRecv};  // the next message to post

@@ -82,13 +82,15 @@ class Group {
     message_packets_ = 1 + Below(8);
     window_messages_ = 1 + Below(8);
     inline_bytes_ = Below(2) * Below(3000);
+    turns_ = Below(2) == 0;
     for (uint32_t r = 0; r < size; ++r) {
       ranks_.push_back({.core = RankCore({.path_mtu = kMtu,
                                           .message_packets = message_packets_,
                                           .window_messages = window_messages_,
                                           .rank = r,
                                           .world_size = size,
-                                          .inline_bytes = inline_bytes_}),
+                                          .inline_bytes = inline_bytes_,
+                                          .turns = turns_}),
                         .send_window = window_messages_,
                         .send = {},
                         .recv = {}});
@@ -140,6 +142,17 @@ class Group {
     return bytes > 0 && bytes <= inline_bytes_ && bytes + 64 <= uint64_t{message_packets_} * kMtu;
   }
 
+  // Messages of a part at a time, where the parts of an AllGather take turns; else 0.
+  uint32_t TurnOf(const ControlHeader& h) const {
+    if (!turns_ || h.collective != Collective::kAllGather || h.parts == 1 || IsInlined(h)) return 0;
+    const uint64_t packets = (h.count * ElementBytes(h.type) + kMtu - 1) / kMtu;
+    if (static_cast<int64_t>(packets * h.parts) <= window()) return 0;
+    uint32_t turn = 3 * window_messages_ / 4 / h.parts;
+    if (turn < 2) turn = (2 * window_messages_ + h.parts - 1) / h.parts;
+    if (h.parts < 3) turn = 1;
+    return uint64_t{turn} * message_packets_ < packets ? turn : 0;
+  }
+
   // Lists the messages of a call in both directions.
   void Expect(Rank& rank, uint32_t self, OpId op, const ControlHeader& h) {
     Message control{
@@ -153,19 +166,27 @@ class Group {
     rank.total = control.end;
     if (IsInlined(h)) return;
     const uint64_t part_bytes = h.count * ElementBytes(h.type);
-    for (uint32_t part = 0; part < h.parts; ++part) {
-      const uint64_t step = uint64_t{message_packets_} * kMtu;
-      for (uint64_t at = 0; at < part_bytes; at += step) {
-        Message m{.op = op,
-                  .op_begin = control.begin,
-                  .length = static_cast<uint32_t>(std::min(step, part_bytes - at))};
-        m.begin = rank.total;
-        m.end = rank.total += (m.length + kMtu - 1) / kMtu;
-        m.offset = at + (h.collective == Collective::kReduceScatter ? part * part_bytes : 0);
-        if (SendsPart(h, part, self)) rank.send.messages.push_back(m);
-        m.offset = at + (h.collective == Collective::kAllGather ? part * part_bytes : 0);
-        if (ReceivesPart(h, part, self)) rank.recv.messages.push_back(m);
-      }
+    const uint64_t turn = uint64_t{TurnOf(h)} * message_packets_ * kMtu;
+    const uint64_t at_a_time = turn > 0 ? turn : part_bytes;
+    for (uint64_t first = 0; first < part_bytes; first += at_a_time) {
+      for (uint32_t part = 0; part < h.parts; ++part)
+        ExpectStretch(rank, self, {.op = op, .op_begin = control.begin}, h, part, first,
+                      std::min(first + at_a_time, part_bytes));
+    }
+  }
+
+  // The messages of a part from byte `first` to `end`.
+  void ExpectStretch(Rank& rank, uint32_t self, Message m, const ControlHeader& h, uint32_t part,
+                     uint64_t first, uint64_t end) {
+    const uint64_t step = uint64_t{message_packets_} * kMtu, part_bytes = h.count * ElementBytes(h.type);
+    for (uint64_t at = first; at < end; at += step) {
+      m.length = static_cast<uint32_t>(std::min(step, end - at));
+      m.begin = rank.total;
+      m.end = rank.total += (m.length + kMtu - 1) / kMtu;
+      m.offset = at + (h.collective == Collective::kReduceScatter ? part * part_bytes : 0);
+      if (SendsPart(h, part, self)) rank.send.messages.push_back(m);
+      m.offset = at + (h.collective == Collective::kAllGather ? part * part_bytes : 0);
+      if (ReceivesPart(h, part, self)) rank.recv.messages.push_back(m);
     }
   }
 
@@ -248,6 +269,7 @@ class Group {
       ControlHeader reply = headers_[static_cast<size_t>(m.op)];
       reply.invocation = static_cast<uint64_t>(m.op);
       if (IsInlined(reply)) reply.flags |= kInlinedFlag;
+      reply.turn = TurnOf(reply);
       Encode(reply, bytes);
     }
     const auto imm = m.is_control ? std::optional<uint32_t>(m.op) : std::nullopt;
@@ -272,6 +294,7 @@ class Group {
   std::mt19937 random_;
   uint32_t message_packets_ = 1, window_messages_ = 1;
   uint64_t inline_bytes_ = 0;
+  bool turns_ = false;
   std::vector<Rank> ranks_;
   std::vector<ControlHeader> headers_;
 };

@@ -97,6 +97,7 @@ proto::EngineInfo SwitchControl::Describe() const {
   for (const OpInfo& row : kReduceOps) {
     if (abilities.Has(row.op)) capability.add_operations(std::string(row.name));
   }
+  capability.set_turns(abilities.turns);
   capability.set_max_path_mtu(kMaxPathMtu);
   capability.set_max_children(engine::kMaxChildren);
   const engine::Arena& arena = switch_.engine().arena();

@@ -49,6 +49,7 @@ roce::MacAddress MacFor(Ipv4 address) {
 // Of two lists of names; an empty one stands for all.
 std::string ParseAbilities(const std::string& types, const std::string& operations, Abilities* out) {
   Abilities has;
+  has.turns = true;
   for (const TypeInfo& row : kDataTypes) {
     if (types.empty()) has.Add(row.type);
   }

@@ -16,18 +16,16 @@ bool IsTracked(const StreamPlace& place) {
 
 uint32_t BytesOf(const Context& ctx, const StreamPlace& place) {
   const uint64_t most = TerminatedMessageBytes(ctx.config);
-  const uint64_t begin = static_cast<uint64_t>(place.message) * most;
+  const uint64_t begin = static_cast<uint64_t>(place.data.message) * most;
   return static_cast<uint32_t>(std::min(most, place.layout.part_bytes - begin));
 }
 
 namespace {
 
-// Steps over parts that the stream does not carry, and behind the last one to the next control packet.
+// To the next message of data that the stream carries, and behind the last one to the next control packet.
 template <typename Carried>
-void StepOver(StreamPlace& place, const Carried& carried) {
-  const bool has_data = place.layout.part_packets > 0;
-  while (has_data && place.part < place.layout.parts && !carried(place)) ++place.part;
-  if (has_data && place.part < place.layout.parts) return;
+void StepData(const Context& ctx, StreamPlace& place, const Carried& carried) {
+  if (StepToNext(place.layout, ctx.config.message_packets, carried(place), &place.data)) return;
   const Index next = place.control_index + place.layout.indices();
   place = StreamPlace{.invocation = place.invocation + 1, .control_index = next};
 }
@@ -37,24 +35,19 @@ template <typename Carried>
 void OpenData(const Context& ctx, StreamPlace& place, const ControlHeader& header, const Carried& carried) {
   place.control = false;
   place.header = header;
-  place.layout = LayoutOf(header, ctx.config.path_mtu);
-  StepOver(place, carried);
+  place.layout = LayoutOf(header, ctx.config.path_mtu, ctx.config.message_packets);
+  StepData(ctx, place, carried);
 }
 
-template <typename Carried>
-void StepData(const Context& ctx, StreamPlace& place, const Carried& carried) {
-  ++place.message;
-  if (place.message < PartMessages(place.layout, ctx.config.message_packets)) return;
-  place.message = 0;
-  ++place.part;
-  StepOver(place, carried);
-}
-
+// Of a place's invocation, whether the stream carries a part.
 auto CarriedUp(const Context& ctx) {
-  return [&ctx](const StreamPlace& p) { return Sends(p.header, p.part, ctx.ranks); };
+  return
+      [&ctx](const StreamPlace& p) { return [&](int64_t part) { return Sends(p.header, part, ctx.ranks); }; };
 }
 auto CarriedDown(const Context& ctx) {
-  return [&ctx](const StreamPlace& p) { return Receives(p.header, p.part, ctx.ranks); };
+  return [&ctx](const StreamPlace& p) {
+    return [&](int64_t part) { return Receives(p.header, part, ctx.ranks); };
+  };
 }
 
 }  // namespace
@@ -72,7 +65,7 @@ uint64_t ReceiversOf(const Context& ctx, const StreamPlace& place) {
   if (place.control) return ctx.all_children();
   uint64_t outs = 0;
   for (size_t c = 0; c < ctx.children.size(); ++c) {
-    if (Receives(place.header, place.part, ctx.children[c].config.ranks)) outs |= uint64_t{1} << c;
+    if (Receives(place.header, place.data.part, ctx.children[c].config.ranks)) outs |= uint64_t{1} << c;
   }
   return outs;
 }

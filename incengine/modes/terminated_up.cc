@@ -177,7 +177,7 @@ bool AdvanceData(Call& call) {
   if (!state.sum_at && MayGoUp(call, bytes)) state.sum_at = state.sums.Place(SumBytes(header, bytes));
   if (!state.sum_at) return false;
   for (; state.next_child < state.children.size(); ++state.next_child) {
-    if (!Sends(header, state.up.part, call.ctx.children[state.next_child].config.ranks)) continue;
+    if (!Sends(header, state.up.data.part, call.ctx.children[state.next_child].config.ranks)) continue;
     const TerminatedEndpoint& from = state.children[state.next_child];
     if (from.received.empty()) return false;
     const Message message = from.received.front();

@@ -16,12 +16,12 @@ bool HasAcknowledged(const Invocation& invocation) {
 }
 
 // The end of the stretch of indices from index on that has the same position rules: a control message, all
-// data of an invocation that is not tracked, or one part.
+// data of an invocation that is not tracked, or a stretch of one part.
 Index EndOfRule(const Position& position) {
   const Invocation& invocation = *position.invocation;
   if (position.control) return invocation.data_index();
   if (!IsTracked(position)) return invocation.end();
-  return invocation.data_index() + (PartOf(position) + 1) * invocation.layout.part_packets;
+  return invocation.data_index() + PlaceOf(position).end();
 }
 
 Index OldestOpen(const Context& ctx) {

@@ -14,7 +14,8 @@ bool BeginsMessage(const Context& ctx, const roce::Packet& packet, const Control
     return packet.bth.opcode == roce::Opcode::kRcSendOnlyImm && bytes <= most;
   }
   const bool alone = header.status != ControlStatus::kOk;
-  const DataLayout layout = alone ? DataLayout{} : LayoutOf(header, ctx.config.path_mtu);
+  const DataLayout layout =
+      alone ? DataLayout{} : LayoutOf(header, ctx.config.path_mtu, ctx.config.message_packets);
   return packet.bth.opcode == ControlOpcode(0, layout.control_packets) &&
          packet.payload.size() == ControlPacketBytes(layout, ctx.config.path_mtu, 0);
 }

@@ -1,6 +1,7 @@
 #include "incengine/modules/position.h"
 
 #include <bit>
+#include <utility>
 #include <vector>
 
 namespace epic::engine {
@@ -17,8 +18,6 @@ std::optional<Position> Locate(const Context& ctx, Index index) {
   return std::nullopt;
 }
 
-int64_t PartOf(const Position& position) { return position.at / position.invocation->layout.part_packets; }
-
 bool IsTracked(const Position& position) {
   return !position.control && !SendersReceive(position.invocation->header.collective);
 }
@@ -27,7 +26,7 @@ namespace {
 
 // The child with the part's root below it, as a mask: empty if it is elsewhere.
 uint64_t ChildOfRoot(const Context& ctx, const Position& position) {
-  const uint8_t child = ctx.child_of_rank[PartRoot(position.invocation->header, PartOf(position))];
+  const uint8_t child = ctx.child_of_rank[PartRoot(position.invocation->header, PlaceOf(position).part)];
   return child == kNoChild ? 0 : uint64_t{1} << child;
 }
 
@@ -57,10 +56,9 @@ roce::Opcode ControlOpcode(int64_t at, int64_t packets) {
 roce::Opcode OpcodeAt(const Context& ctx, const Position& position) {
   if (position.control) return ControlOpcode(position.at, position.invocation->layout.control_packets);
   const int64_t m = ctx.config.message_packets;
-  const int64_t part_packets = position.invocation->layout.part_packets;
-  const int64_t at = position.at % part_packets;
+  const int64_t at = PlaceOf(position).in_part;
   const bool first = at % m == 0;
-  const bool last = at % m == m - 1 || at == part_packets - 1;
+  const bool last = at % m == m - 1 || at == position.invocation->layout.part_packets - 1;
   if (first && last) return roce::Opcode::kRcSendOnly;
   if (first) return roce::Opcode::kRcSendFirst;
   return last ? roce::Opcode::kRcSendLast : roce::Opcode::kRcSendMiddle;
@@ -70,7 +68,7 @@ Index MessageStart(const Context& ctx, Index index) {
   const auto position = Locate(ctx, index);
   if (!position) return index;
   if (position->control) return index - position->at;
-  return index - position->at % position->invocation->layout.part_packets % ctx.config.message_packets;
+  return index - PlaceOf(*position).in_part % ctx.config.message_packets;
 }
 
 uint32_t BytesAt(const Context& ctx, const Position& position) {
@@ -96,19 +94,19 @@ std::vector<PartRun> RunsOf(const Invocation& invocation, std::span<const uint32
   return runs;
 }
 
-void Open(const Context& ctx, const Invocation& invocation, const std::vector<PartRun>& runs,
-          Direction& direction) {
-  direction.Open(invocation.number, invocation.layout, runs, ctx.config.message_packets);
+void Open(const Context& ctx, const Invocation& invocation, std::vector<PartRun> runs, Direction& direction) {
+  direction.Open(invocation.number, invocation.layout, std::move(runs), ctx.config.message_packets);
 }
 
 }  // namespace
 
 void OpenInvocation(Context& ctx, const ControlHeader& header, bool has_data) {
   const Invocation* last = ctx.invocations.empty() ? nullptr : &ctx.invocations.back();
-  const Invocation invocation{.number = last ? last->number + 1 : 0,
-                              .header = header,
-                              .control_index = last ? last->end() : 0,
-                              .layout = has_data ? LayoutOf(header, ctx.config.path_mtu) : DataLayout{}};
+  const Invocation invocation{
+      .number = last ? last->number + 1 : 0,
+      .header = header,
+      .control_index = last ? last->end() : 0,
+      .layout = has_data ? LayoutOf(header, ctx.config.path_mtu, ctx.config.message_packets) : DataLayout{}};
   ctx.invocations.push_back(invocation);
   while (static_cast<int64_t>(ctx.invocations.size()) > kKeptInvocations) ctx.invocations.pop_front();
   if (ctx.is_root()) return;

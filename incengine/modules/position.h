@@ -18,8 +18,10 @@ struct Position {
 // Nothing if the invocation of the index is not open (any more).
 std::optional<Position> Locate(const Context& ctx, Index index);
 
-// Which part of the invocation a data position lies in.
-int64_t PartOf(const Position& position);
+// Where a data position lies in the invocation's parts.
+inline DataPlace PlaceOf(const Position& position) {
+  return epic::PlaceOf(position.invocation->layout, position.at);
+}
 
 // Do senders learn from their own results that their packet has arrived everywhere? Not so in Reduce,
 // Broadcast, ReduceScatter and AllGather: their data is "tracked" by acknowledgements through the tree.

@@ -2,10 +2,10 @@
 // section 2).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <optional>
-#include <span>
+#include <vector>
 
 #include "base/psn.h"
 #include "base/snapshot.h"
@@ -18,22 +18,28 @@ namespace epic::engine {
 // 16).
 inline constexpr int64_t kKeptInvocations = 32;
 
-struct Segment {
-  int64_t invocation = 0;
-  bool control = false;
-  Index first_index = 0;
-  int64_t length = 0;
-  Psn wire_base;
-  uint32_t msn_base = 0;      // messages that lie before this segment
-  int64_t part_packets = 1;   // messages start anew after as many packets
-  int64_t part_messages = 1;  // and there are as many in each
-  Index end() const { return first_index + length; }
-};
-
 // Neighbouring parts of an invocation that travel in a direction.
 struct PartRun {
   int64_t first_part = 0;
   int64_t parts = 0;
+  int64_t before = 0;  // parts that travel in the direction, before these
+};
+
+// What a direction has of one invocation: its control message, then of each turn the parts that the direction
+// carries.
+struct Segment {
+  int64_t invocation = 0;
+  Index first_index = 0;  // of the control message
+  DataLayout layout;
+  std::vector<PartRun> runs;  // ascending; none if there are no data
+  int64_t parts = 0;          // in all runs
+  int64_t unbroken = 0;       // packets from the first on between which no index is left out
+  Index end = 0;              // behind the last index that the direction carries
+  Psn wire_base;
+  uint32_t msn_base = 0;  // messages that lie before this segment
+  Index data_index() const { return first_index + layout.control_packets; }
+  // Packets that the direction carries.
+  int64_t length() const { return layout.control_packets + parts * layout.part_packets; }
 };
 
 // A stretch of indices that a direction carries, or does not.
@@ -49,19 +55,19 @@ class Direction {
   Direction() = default;
   explicit Direction(Psn initial) : next_wire_(initial) {}
 
-  // Appends the segments of the next invocation: its control message and the runs of parts (ascending) that
+  // Appends the segment of the next invocation: its control message and the runs of parts (ascending) that
   // this direction carries; message_packets is M. Forgets the oldest invocation when more than
   // kKeptInvocations are open.
-  void Open(int64_t invocation, const DataLayout& layout, std::span<const PartRun> runs,
+  void Open(int64_t invocation, const DataLayout& layout, std::vector<PartRun> runs,
             uint32_t message_packets);
 
-  // False if Open would forget a segment that covers needed or something after it.
+  // False if Open would forget something that the direction carries at `needed` or after it.
   bool CanOpenKeeping(Index needed) const;
 
   // The index that travels at psn; nothing if no open segment covers it.
   std::optional<Index> IndexOf(Psn psn) const;
   // Does this direction carry the index, in an open segment?
-  bool Carries(Index index) const { return Find(index) != nullptr; }
+  bool Carries(Index index) const;
   // The first index at or after this one that the direction carries; next_index() if no open one is left.
   Index Next(Index index) const;
   // The last index before this one that it carries; -1 if none is open.
@@ -80,12 +86,14 @@ class Direction {
 
  private:
   friend struct epic::Snapshot;
-  const Segment* Find(Index index) const;
-  // The first segment that ends after index; end() if there is none.
-  std::deque<Segment>::const_iterator From(Index index) const;
-  void Append(const Segment& segment);
+  const Segment& At(int64_t invocation) const {
+    return segments_[static_cast<size_t>(invocation % kKeptInvocations)];
+  }
+  int64_t oldest() const { return std::max<int64_t>(0, next_invocation_ - kKeptInvocations); }
+  // The segment that ends after index, of the first such invocation; null if there is none.
+  const Segment* From(Index index) const;
 
-  std::deque<Segment> segments_;
+  std::vector<Segment> segments_;  // a ring, by invocation modulo kKeptInvocations
   uint32_t message_packets_ = 1;
   Index next_index_ = 0;
   Psn next_wire_;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <random>
 #include <vector>
 
 namespace epic::engine {
@@ -9,8 +12,7 @@ namespace {
 
 // One part that the direction carries.
 void OpenWhole(Direction& d, int64_t invocation, int64_t packets, uint32_t message_packets) {
-  const PartRun all{.first_part = 0, .parts = 1};
-  d.Open(invocation, {.part_packets = packets}, std::span(&all, 1), message_packets);
+  d.Open(invocation, {.part_packets = packets}, {{.first_part = 0, .parts = 1}}, message_packets);
 }
 
 TEST(DirectionTest, MapsIndexAndPsnThroughTheWrap) {
@@ -80,6 +82,91 @@ TEST(DirectionTest, StepsOverPartsThatItDoesNotCarry) {
   EXPECT_EQ(d.Next(16), d.next_index());
   EXPECT_EQ(d.WireOf(16), d.next_wire());
   EXPECT_EQ(d.Previous(0), -1);
+}
+
+// A direction against a list of all that it carries.
+class Listed {
+ public:
+  Listed() : direction(kFirst) {}
+
+  void Open(const DataLayout& layout, const std::vector<bool>& carries, uint32_t message_packets) {
+    std::vector<PartRun> runs;
+    for (size_t part = 0; part < carries.size(); ++part) {
+      if (!carries[part]) continue;
+      if (part > 0 && carries[part - 1]) {
+        ++runs.back().parts;
+      } else {
+        runs.push_back({.first_part = static_cast<int64_t>(part), .parts = 1});
+      }
+    }
+    direction.Open(direction.next_invocation(), layout, runs, message_packets);
+    for (int64_t k = 0; k < layout.control_packets; ++k) Append(k == layout.control_packets - 1);
+    for (int64_t at = 0; at < layout.packets(); ++at) {
+      const DataPlace place = PlaceOf(layout, at);
+      if (!carries[static_cast<size_t>(place.part)]) {
+        ++next_;
+        continue;
+      }
+      Append(place.in_part % message_packets == message_packets - 1 ||
+             place.in_part == layout.part_packets - 1);
+    }
+  }
+
+  void ExpectAll() const {
+    ASSERT_EQ(direction.next_index(), next_);
+    ASSERT_EQ(direction.next_wire(), kFirst + std::ssize(carried_));
+    for (size_t n = 0; n < carried_.size(); ++n) {
+      const Index index = carried_[n];
+      ASSERT_EQ(direction.IndexOf(kFirst + static_cast<int64_t>(n)), index);
+      ASSERT_EQ(direction.WireOf(index), kFirst + static_cast<int64_t>(n));
+      ASSERT_EQ(direction.MsnAfter(index), messages_[n]) << index;
+    }
+    for (Index index = 0; index < next_; ++index) {
+      const auto at = std::ranges::lower_bound(carried_, index);
+      const bool carries = at != carried_.end() && *at == index;
+      ASSERT_EQ(direction.Carries(index), carries) << index;
+      ASSERT_EQ(direction.Next(index), at == carried_.end() ? next_ : *at) << index;
+      ASSERT_EQ(direction.Previous(index), at == carried_.begin() ? -1 : *std::prev(at)) << index;
+      const Stretch stretch = direction.StretchAt(index);
+      ASSERT_EQ(stretch.carried, carries) << index;
+      ASSERT_GT(stretch.end, index);
+      for (Index i = index; i < stretch.end; ++i) ASSERT_EQ(direction.Carries(i), carries) << index;
+    }
+  }
+
+  Direction direction;
+
+ private:
+  static constexpr Psn kFirst{0xffffc0};
+
+  void Append(bool ends_message) {
+    carried_.push_back(next_++);
+    messages_.push_back((messages_.empty() ? 0 : messages_.back()) + (ends_message ? 1 : 0));
+  }
+
+  std::vector<Index> carried_;
+  std::vector<uint32_t> messages_;  // complete with each
+  Index next_ = 0;
+};
+
+TEST(DirectionTest, MapsEveryIndexAsAListOfAllDoes) {
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    const auto below = [&random](uint32_t n) { return static_cast<int64_t>(random() % n); };
+    Listed listed;
+    const auto message_packets = static_cast<uint32_t>(1 + below(3));
+    for (int64_t calls = 1 + below(6); calls > 0; --calls) {
+      DataLayout layout{.parts = 1 + below(5), .part_packets = below(3) == 0 ? 0 : 1 + below(14)};
+      if (layout.part_packets == 0) layout.control_packets = 1 + below(message_packets);
+      const int64_t turn = (1 + below(3)) * message_packets;
+      if (below(3) > 0 && turn < layout.part_packets) layout.turn_packets = turn;
+      std::vector<bool> carries(static_cast<size_t>(layout.parts));
+      for (size_t part = 0; part < carries.size(); ++part) carries[part] = below(2) == 0;
+      listed.Open(layout, carries, message_packets);
+    }
+    ASSERT_NO_FATAL_FAILURE(listed.ExpectAll());
+  }
 }
 
 }  // namespace

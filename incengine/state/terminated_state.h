@@ -21,15 +21,14 @@ struct StreamPlace {
   // Of the open invocation, if not at its control packet.
   ControlHeader header;
   DataLayout layout;
-  int64_t part = 0;
-  int64_t message = 0;
+  MessagePlace data;        // if not the control packet
   Index control_index = 0;  // of the invocation's control packet
 
   // The index of the message's first packet.
   Index index(uint32_t message_packets) const {
     return control ? control_index
-                   : control_index + layout.control_packets + part * layout.part_packets +
-                         message * message_packets;
+                   : control_index + layout.control_packets +
+                         DataPacketAt(layout, data.part, data.message * message_packets);
   }
 };
 

@@ -83,6 +83,7 @@ proto::Lack ToProto(const Lack& lack) {
 Abilities AbilitiesOf(const proto::Capability& capability) {
   if (capability.operations().empty()) return Abilities::First();
   Abilities out;
+  out.turns = capability.turns();
   for (const std::string& name : capability.types()) out.Add(TypeNamed(name).value_or(DataType::kNone));
   for (const std::string& name : capability.operations()) out.Add(OpNamed(name).value_or(ReduceOp::kNone));
   return out;
@@ -113,6 +114,7 @@ proto::Joined ToProto(const JoinedReply& reply) {
   for (const OpInfo& row : kReduceOps) {
     if (reply.abilities.Has(row.op)) out.add_operations(std::string(row.name));
   }
+  out.set_turns(reply.abilities.turns);
   for (const Lack& lack : reply.lacks) *out.add_lacks() = ToProto(lack);
   out.set_path(static_cast<proto::Path>(reply.path));
   out.set_path_reason(reply.path_reason);

@@ -54,6 +54,9 @@ TEST(Convert, ASwitchHasWhatItStates) {
   info.mutable_capability()->add_operations("median");
   const Abilities has = FromProto(info).abilities;
   EXPECT_EQ(NamesOf(has), "type float64, operation product");
+  EXPECT_FALSE(has.turns);
+  info.mutable_capability()->set_turns(true);
+  EXPECT_TRUE(FromProto(info).abilities.turns);
 }
 
 TEST(Convert, RanksAreToldWhatAllSwitchesHaveAndWhoLacksTheRest) {
@@ -67,6 +70,9 @@ TEST(Convert, RanksAreToldWhatAllSwitchesHaveAndWhoLacksTheRest) {
   ASSERT_EQ(joined.lacks_size(), 1);
   EXPECT_EQ(joined.lacks(0).what(), "operation product");
   EXPECT_EQ(joined.lacks(0).where(), "leaf1 (version 0.1.0)");
+  EXPECT_FALSE(joined.turns());
+  reply.abilities.turns = true;
+  EXPECT_TRUE(ToProto(SessionEvent(reply)).joined().turns());
 }
 
 TEST(Convert, ByTheHostsNothingTellsOfASwitch) {
