@@ -222,9 +222,13 @@ class TreeDrawing {
                        node.paper_bytes());
   }
 
-  static std::string Edge(const proto::EndpointConfig& down) {
-    return fmt::format("{} QPN {:#08x}, PSN up {} down {}", down.port(), down.local_qpn(), down.in_psn(),
-                       down.out_psn());
+  // An earlier manager says nothing of rates.
+  static std::string Edge(const proto::TreeNode& node, int child) {
+    const proto::EndpointConfig& down = node.config().children(child);
+    const std::string rate =
+        child < node.child_gbps_size() ? fmt::format(", {} Gbit/s", node.child_gbps(child)) : "";
+    return fmt::format("{} QPN {:#08x}, PSN up {} down {}{}", down.port(), down.local_qpn(), down.in_psn(),
+                       down.out_psn(), rate);
   }
 
   void Children(const proto::TreeNode& node, const std::string& indent) {
@@ -232,7 +236,7 @@ class TreeDrawing {
     for (int i = 0; i < children.size(); ++i) {
       const proto::EndpointConfig& child = children[i];
       const bool last = i + 1 == children.size();
-      out_ += fmt::format("{}{}-- [{}] ", indent, last ? "`" : "|", Edge(child));
+      out_ += fmt::format("{}{}-- [{}] ", indent, last ? "`" : "|", Edge(node, i));
       const std::string deeper = indent + (last ? "    " : "|   ");
       if (child.is_host()) {
         const uint32_t rank = child.ranks().empty() ? 0 : child.ranks(0);

@@ -36,6 +36,7 @@ proto::GroupState Group() {
     group.add_joined_ranks(i);
     group.add_rank_hosts("h0");
     *root.mutable_config()->add_children() = Endpoint(0x100 + i, 0x200 + i);
+    root.add_child_gbps(10);
     proto::TreeNode& leaf = *group.add_tree();
     leaf.set_switch_name("leaf1");
     leaf.set_parent("root");

@@ -117,6 +117,7 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
                     "not: {} (ethtool -k at both; docs/DEPLOY.md, \"Super-frames\")",
                     group->spec.name, fmt::join(half, "; ")));
   }
+  TellRates(*topology_, forwarding_, &group->plan);
   group->footprint = FootprintOf(*topology_, forwarding_, group->plan);
   group->placed = now;
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);

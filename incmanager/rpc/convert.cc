@@ -316,6 +316,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
     node.set_paper_bytes(context.paper.bytes);
     node.set_paper_formula(context.paper.formula);
     *node.mutable_config() = ToProto(context);
+    for (const EndpointPlan& child : context.children) node.add_child_gbps(child.rate_gbps);
   }
   out.set_needs(NamesOf(group.spec.needs));
   for (const Lack& lack : group.lacks) *out.add_lacks() = ToProto(lack);

@@ -108,6 +108,19 @@ TEST(Convert, APlacementHasARowForEachSwitch) {
   EXPECT_EQ(ToProto(topology, none).root(), "");
 }
 
+TEST(Convert, EachEdgeOfATreeHasItsRate) {
+  Group group;
+  ContextPlan root{.node = 0};
+  root.children.resize(2);
+  root.children[0].rate_gbps = 2.5;
+  root.children[1].rate_gbps = 40;
+  group.plan.contexts.push_back(root);
+  const proto::GroupState state = ToProto(testing::Tree32().Build(), group);
+  ASSERT_EQ(state.tree(0).child_gbps_size(), 2);
+  EXPECT_EQ(state.tree(0).child_gbps(0), 2.5);
+  EXPECT_EQ(state.tree(0).child_gbps(1), 40);
+}
+
 TEST(Convert, ByTheHostsNothingTellsOfASwitch) {
   JoinedReply reply;
   reply.group_id = 7;

@@ -1,4 +1,4 @@
-"""What `incmanager explain` says of a group is what the group gets."""
+"""What `incmanager explain` says of a group is what the group gets; and `group show` has the rate of each edge of its tree."""
 
 import harness
 import pytest
@@ -37,11 +37,18 @@ def test_the_group_made_then_has_that_root(bed):
     ranks = bed.loops("--hold", group=group)
     for rank in ranks:
         rank.wait_for("joined")
-    shown = bed.manager("group", "show", group)
+    shown, text = bed.manager("group", "show", group), bed.manager_cli("group", "show", group).stdout
     bed.release(ranks)
     harness.assert_all_right(ranks)
     bed.manager("group", "destroy", group)
     assert shown["tree"][0]["switch_name"] == told["root"] and len(shown["tree"]) == told["switches"]
+
+    # Each edge of its tree with the rate that the topology file gives its link, each switch with what it keeps.
+    rate = bed.topology()["link"]["rate_gbps"]
+    for node in shown["tree"]:
+        assert node["child_gbps"] == [rate] * 2
+        assert f"{node['switch_name']}  mode III (augmented)  arena {node['arena_bytes']} bytes" in text
+    assert text.count(f", {rate} Gbit/s] ") == 6, text
 
 
 def test_what_is_asked_for_decides(bed):
