@@ -33,6 +33,7 @@ class CommandLine {
     AddServe();
     AddShows();
     AddGroup();
+    AddExplain();
   }
 
   int Run(int argc, char** argv) {
@@ -138,52 +139,73 @@ class CommandLine {
     create->add_option("name", create_.name, "name of the group")->required();
     create->add_option("--size", create_.size, "number of ranks")->required();
     create->add_option("--host", create_.hosts, "host of each rank, in order; else learned when they join");
-    create
-        ->add_option("--mode", create_.mode, "how switches realise it, by any of its names: " + ModeChoice())
-        ->transform(CLI::Validator(ModeToNumber, ""))
-        ->capture_default_str();
-    create
-        ->add_option_function<std::vector<std::string>>(
-            "--switch-mode", [this](const std::vector<std::string>& texts) { AddSwitchModes(texts); },
-            "SWITCH=MODE: another mode for one switch; repeated. Not all modes may share a tree")
-        ->allow_extra_args(false);
-    create
-        ->add_option(
-            "--path", create_.path,
-            "which way its data go: through switches (network), between the hosts (hosts), or through "
-            "switches if they can and else between the hosts (auto)")
-        ->check(CLI::IsMember({"auto", "network", "hosts"}))
-        ->capture_default_str();
+    AddPlacement(create);
     create->add_flag("--reproducible", create_.reproducible,
                      "sums in the order of children, the same bits each time; takes more switch memory");
-    create->add_option("--path-mtu", create_.path_mtu, "bytes; else the largest that the path carries");
-    create->add_option("-M,--message-packets", create_.message_packets,
-                       "packets per message; else the manager's choice");
-    create->add_option("-W,--window-messages", create_.window_messages,
-                       "messages in flight, always; else where ranks begin is the manager's choice, and they "
-                       "go on by what they measure");
     create
         ->add_option("--inline-bytes", create_.inline_bytes,
                      "calls with at most so many bytes of data, all ranks' shares together, are one message; "
                      "0: none; else the manager's choice")
         ->check(InRange(0u, kMostInlineBytes, "bytes; 0: none"));
     create
+        ->add_option("--start-psn", create_.start_psn, "for tests: first PSN of every endpoint; else random")
+        ->check(InRange(0u, kMaxPsn, "a PSN has 24 bits"));
+  }
+
+  void AddExplain() {
+    CLI::App* explain = AddClient(
+        &app_, "explain",
+        "what a group of these hosts would get if its ranks joined now: each switch as the root of its tree, "
+        "why it is that one, and by which path it would go. Nothing is changed. Whether switches have the "
+        "memory for it is not looked at. Exit code 1 also if the group would fail",
+        [this] { return Explain(client_, create_); });
+    explain
+        ->add_option("--hosts", create_.hosts,
+                     "host of each rank, in order, as h0,h1,h2; one that has several ranks so many times")
+        ->delimiter(',')
+        ->required();
+    AddPlacement(explain);
+  }
+
+  // Options that decide where a group is placed, and by which path it goes.
+  void AddPlacement(CLI::App* command) {
+    command
+        ->add_option("--mode", create_.mode, "how switches realise it, by any of its names: " + ModeChoice())
+        ->transform(CLI::Validator(ModeToNumber, ""))
+        ->capture_default_str();
+    command
+        ->add_option_function<std::vector<std::string>>(
+            "--switch-mode", [this](const std::vector<std::string>& texts) { AddSwitchModes(texts); },
+            "SWITCH=MODE: another mode for one switch; repeated. Not all modes may share a tree")
+        ->allow_extra_args(false);
+    command
+        ->add_option(
+            "--path", create_.path,
+            "which way its data go: through switches (network), between the hosts (hosts), or through "
+            "switches if they can and else between the hosts (auto)")
+        ->check(CLI::IsMember({"auto", "network", "hosts"}))
+        ->capture_default_str();
+    command->add_option("--path-mtu", create_.path_mtu, "bytes; else the largest that the path carries");
+    command->add_option("-M,--message-packets", create_.message_packets,
+                        "packets per message; else the manager's choice");
+    command->add_option(
+        "-W,--window-messages", create_.window_messages,
+        "messages in flight, always; else where ranks begin is the manager's choice, and they "
+        "go on by what they measure");
+    command
         ->add_option("--max-bytes", create_.max_bytes,
                      "of the longest call that it is for, all ranks' shares together, as 4096 or 64K: its "
                      "switches keep no more slots than that fills; longer ones work, and take longer")
         ->transform(CLI::AsSizeValue(false));
-    create
+    command
         ->add_option(
             "--types", create_.types,
             "that the group needs, as float64,int32: it goes through switches that have them, else by the "
             "hosts; with --path network it is refused with the reason. Without float16 and bfloat16 among "
             "them its slots take less memory")
         ->delimiter(',');
-    create->add_option("--operations", create_.operations, "the same of operations, as product,bxor")
+    command->add_option("--operations", create_.operations, "the same of operations, as product,bxor")
         ->delimiter(',');
-    create
-        ->add_option("--start-psn", create_.start_psn, "for tests: first PSN of every endpoint; else random")
-        ->check(InRange(0u, kMaxPsn, "a PSN has 24 bits"));
   }
 
   void AddSwitchModes(const std::vector<std::string>& texts) {

@@ -42,6 +42,8 @@ int Report(const ClientOptions& options, const grpc::Status& status) {
 std::unique_ptr<Stub> Connect(const ClientOptions& options) {
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // An explanation grows with the square of the number of switches.
+  args.SetMaxReceiveMessageSize(-1);
   return proto::Manager::NewStub(
       grpc::CreateCustomChannel(options.manager, grpc::InsecureChannelCredentials(), args));
 }
@@ -54,6 +56,15 @@ grpc::Status Call(Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*,
   return (stub->*method)(&context, request, reply);
 }
 
+template <typename Reply, typename Render>
+void Print(const ClientOptions& options, const Reply& reply, const Render& render) {
+  if (options.json) {
+    PrintJson(reply);
+  } else {
+    fmt::print("{}", render(reply));
+  }
+}
+
 // Calls method; on success prints the reply as JSON or as render makes it.
 template <typename Request, typename Reply, typename Render>
 int Ask(const ClientOptions& options,
@@ -62,12 +73,31 @@ int Ask(const ClientOptions& options,
   Reply reply;
   const grpc::Status status = Call(Connect(options).get(), method, request, &reply);
   if (!status.ok()) return Report(options, status);
-  if (options.json) {
-    PrintJson(reply);
-  } else {
-    fmt::print("{}", render(reply));
-  }
+  Print(options, reply, render);
   return kExitOk;
+}
+
+proto::CreateGroupRequest RequestOf(const CreateOptions& create) {
+  proto::CreateGroupRequest request;
+  request.set_name(create.name);
+  request.set_world_size(create.size);
+  for (const std::string& host : create.hosts) request.add_hosts(host);
+  request.set_mode(static_cast<proto::Mode>(create.mode));
+  for (const auto& [name, mode] : create.switch_modes)
+    (*request.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);
+  request.set_reproducible(create.reproducible);
+  request.set_max_bytes(create.max_bytes);
+  request.set_path_mtu(create.path_mtu);
+  request.set_message_packets(create.message_packets);
+  request.set_window_messages(create.window_messages);
+  if (create.inline_bytes) request.set_inline_bytes(*create.inline_bytes);
+  if (create.start_psn) request.set_start_psn(*create.start_psn);
+  for (const std::string& type : create.types) request.add_types(type);
+  for (const std::string& operation : create.operations) request.add_operations(operation);
+  request.set_path(create.path == "network" ? proto::PATH_NETWORK
+                   : create.path == "hosts" ? proto::PATH_HOSTS
+                                            : proto::PATH_AUTO);
+  return request;
 }
 
 // Of this machine's clock.
@@ -124,27 +154,18 @@ int ShowGroup(const ClientOptions& options, const std::string& name) {
   return Ask(options, &Stub::ShowGroup, request, RenderGroup);
 }
 
+int Explain(const ClientOptions& options, const CreateOptions& create) {
+  proto::ExplainRequest request;
+  *request.mutable_group() = RequestOf(create);
+  proto::ExplainReply reply;
+  const grpc::Status status = Call(Connect(options).get(), &Stub::Explain, request, &reply);
+  if (!status.ok()) return Report(options, status);
+  Print(options, reply, RenderExplanation);
+  return reply.has_failure() ? kExitRefused : kExitOk;
+}
+
 int CreateGroup(const ClientOptions& options, const CreateOptions& create) {
-  proto::CreateGroupRequest request;
-  request.set_name(create.name);
-  request.set_world_size(create.size);
-  for (const std::string& host : create.hosts) request.add_hosts(host);
-  request.set_mode(static_cast<proto::Mode>(create.mode));
-  for (const auto& [name, mode] : create.switch_modes)
-    (*request.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);
-  request.set_reproducible(create.reproducible);
-  request.set_max_bytes(create.max_bytes);
-  request.set_path_mtu(create.path_mtu);
-  request.set_message_packets(create.message_packets);
-  request.set_window_messages(create.window_messages);
-  if (create.inline_bytes) request.set_inline_bytes(*create.inline_bytes);
-  if (create.start_psn) request.set_start_psn(*create.start_psn);
-  for (const std::string& type : create.types) request.add_types(type);
-  for (const std::string& operation : create.operations) request.add_operations(operation);
-  request.set_path(create.path == "network" ? proto::PATH_NETWORK
-                   : create.path == "hosts" ? proto::PATH_HOSTS
-                                            : proto::PATH_AUTO);
-  return Ask(options, &Stub::CreateGroup, request, [](const proto::GroupState& group) {
+  return Ask(options, &Stub::CreateGroup, RequestOf(create), [](const proto::GroupState& group) {
     return fmt::format("group {} is reserved for {} ranks\n", group.name(), group.world_size());
   });
 }

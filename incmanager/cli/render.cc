@@ -9,25 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/modes.h"
+#include "incmanager/cli/table.h"
 
 namespace epic::manager {
 namespace {
-
-// Rows of equal length; the first is the head.
-std::string Table(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "") {
-  std::vector<size_t> widths(rows.front().size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    out += indent;
-    for (size_t i = 0; i + 1 < row.size(); ++i) out += fmt::format("{:<{}}  ", row[i], widths[i]);
-    out += row.back() + "\n";
-  }
-  return out;
-}
 
 std::string Ip(uint32_t raw) {
   return fmt::format("{}.{}.{}.{}", raw >> 24, raw >> 16 & 255, raw >> 8 & 255, raw & 255);
@@ -43,13 +28,6 @@ std::string Bytes(uint64_t bytes) {
   if (bytes >= 1u << 20) return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1u << 20));
   if (bytes >= 1u << 10) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1u << 10));
   return fmt::format("{} B", bytes);
-}
-
-std::string ModeName(proto::Mode number) {
-  const auto mode = ModeOfNumber(number);
-  if (!mode) return "-";
-  const ModeInfo& row = *FindMode(*mode);
-  return fmt::format("{} ({})", row.numeral, row.name);
 }
 
 // ", but I (terminated) on leaf1"; nothing where all switches have the group's.
@@ -244,9 +222,13 @@ class TreeDrawing {
                        node.paper_bytes());
   }
 
-  static std::string Edge(const proto::EndpointConfig& down) {
-    return fmt::format("{} QPN {:#08x}, PSN up {} down {}", down.port(), down.local_qpn(), down.in_psn(),
-                       down.out_psn());
+  // An earlier manager says nothing of rates.
+  static std::string Edge(const proto::TreeNode& node, int child) {
+    const proto::EndpointConfig& down = node.config().children(child);
+    const std::string rate =
+        child < node.child_gbps_size() ? fmt::format(", {} Gbit/s", node.child_gbps(child)) : "";
+    return fmt::format("{} QPN {:#08x}, PSN up {} down {}{}", down.port(), down.local_qpn(), down.in_psn(),
+                       down.out_psn(), rate);
   }
 
   void Children(const proto::TreeNode& node, const std::string& indent) {
@@ -254,7 +236,7 @@ class TreeDrawing {
     for (int i = 0; i < children.size(); ++i) {
       const proto::EndpointConfig& child = children[i];
       const bool last = i + 1 == children.size();
-      out_ += fmt::format("{}{}-- [{}] ", indent, last ? "`" : "|", Edge(child));
+      out_ += fmt::format("{}{}-- [{}] ", indent, last ? "`" : "|", Edge(node, i));
       const std::string deeper = indent + (last ? "    " : "|   ");
       if (child.is_host()) {
         const uint32_t rank = child.ranks().empty() ? 0 : child.ranks(0);

@@ -15,6 +15,9 @@ std::string RenderGroups(const proto::ListGroupsReply& reply);
 // The group's parameters and its tree, each edge with both ends.
 std::string RenderGroup(const proto::GroupState& group);
 
+// A row for each switch, and what the group would get.
+std::string RenderExplanation(const proto::ExplainReply& reply);
+
 // A line each, with the local time: now_ms, since 1970, is when the reply came.
 std::string RenderEvents(const proto::EventsReply& reply, int64_t now_ms);
 

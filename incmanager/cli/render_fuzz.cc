@@ -36,6 +36,7 @@ proto::GroupState Group() {
     group.add_joined_ranks(i);
     group.add_rank_hosts("h0");
     *root.mutable_config()->add_children() = Endpoint(0x100 + i, 0x200 + i);
+    root.add_child_gbps(10);
     proto::TreeNode& leaf = *group.add_tree();
     leaf.set_switch_name("leaf1");
     leaf.set_parent("root");
@@ -62,6 +63,21 @@ proto::DumpReply Tables() {
   return reply;
 }
 
+proto::ExplainReply Explanation() {
+  proto::ExplainReply reply;
+  proto::RootChoice& choice = *reply.add_roots();
+  choice.set_root("root");
+  choice.set_chosen(true);
+  choice.set_depth_links(2);
+  choice.set_rate_gbps(10);
+  choice.set_delay_us(40);
+  choice.add_switches()->set_switch_name("root");
+  reply.add_roots()->set_why("its agent is lost");
+  reply.set_path(proto::PATH_NETWORK);
+  reply.set_root("root");
+  return reply;
+}
+
 template <typename Reply, typename Render>
 void Show(FuzzInput& in, const Reply& valid, const Render& render) {
   const auto reply = fuzz::Received(in, kWords, valid);
@@ -74,7 +90,9 @@ void Show(FuzzInput& in, const Reply& valid, const Render& render) {
 
 void Run(const uint8_t* data, size_t size) {
   FuzzInput in(data, size);
-  switch (in.Next() % 4) {
+  const uint8_t what = in.Next();
+  if (what >= 0xf0) return Show(in, Explanation(), RenderExplanation);
+  switch (what % 4) {
     case 0:
       return Show(in, Group(), RenderGroup);
     case 1:

@@ -143,6 +143,25 @@ TEST(RenderGroup, SumsWhatSwitchesHadToSendAgain) {
   EXPECT_THAT(RenderGroup(group), HasSubstr("trouble     repeats 5\n"));
 }
 
+TEST(RenderGroup, HasTheRateOfEachEdge) {
+  proto::GroupState group;
+  proto::TreeNode& root = *group.add_tree();
+  root.set_switch_name("leaf1");
+  root.set_arena_bytes(16384);
+  for (const char* port : {"swp1", "swp2"}) {
+    proto::EndpointConfig& child = *root.mutable_config()->add_children();
+    child.set_is_host(true);
+    child.set_port(port);
+  }
+  EXPECT_THAT(RenderGroup(group), Not(HasSubstr("Gbit/s"))) << "an earlier manager's";
+  root.add_child_gbps(2.5);
+  root.add_child_gbps(100);
+  const std::string text = RenderGroup(group);
+  EXPECT_THAT(text, HasSubstr("|-- [swp1 QPN 0x000000, PSN up 0 down 0, 2.5 Gbit/s] rank 0"));
+  EXPECT_THAT(text, HasSubstr("`-- [swp2 QPN 0x000000, PSN up 0 down 0, 100 Gbit/s] rank 0"));
+  EXPECT_THAT(text, HasSubstr("leaf1  mode -  arena 16384 bytes"));
+}
+
 // A switch without a name is its own parent.
 TEST(RenderGroup, EndsWhereTheTreeIsNone) {
   proto::GroupState group;

@@ -51,6 +51,12 @@ Failure CheckDeclared(const GroupSpec& spec, const JoinRequest& join) {
 
 }  // namespace
 
+GroupSpec WithDefaults(GroupSpec spec) {
+  if (spec.mode == Mode::kUnspecified) spec.mode = kDefaultMode;
+  if (spec.path == Path::kUnspecified) spec.path = Path::kAuto;
+  return spec;
+}
+
 Failure GroupTable::CheckJoin(const JoinRequest& join) const {
   if (!IsName(join.group)) return Invalid("group: must be 1 to 64 printable characters without spaces");
   if (join.world_size == 1) return Invalid(fmt::format("world_size: {}", kOfOneRank));
@@ -151,19 +157,13 @@ Status GroupTable::CheckModes(const GroupSpec& spec) const {
   return absl::OkStatus();
 }
 
-Status GroupTable::Create(const GroupSpec& asked) {
-  GroupSpec spec = asked;
-  if (spec.mode == Mode::kUnspecified) spec.mode = kDefaultMode;
-  if (spec.path == Path::kUnspecified) spec.path = Path::kAuto;
+// All but the name.
+Status GroupTable::CheckSpec(const GroupSpec& spec) const {
   const auto invalid = [](const std::string& message) {
     return MakeStatus(StatusCode::kInvalidArgument, message);
   };
-  if (!IsName(spec.name)) return invalid("name: must be 1 to 64 printable characters without spaces");
   if (!spec.wrong.empty()) return invalid(spec.wrong);
   if (Status status = CheckModes(spec); !status.ok()) return status;
-  if (reserved_.contains(spec.name) || live_.contains(spec.name)) {
-    return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group {} exists", spec.name));
-  }
   if (spec.world_size == 1) return invalid(fmt::format("size: {}", kOfOneRank));
   if (spec.world_size < 2 || spec.world_size > kMaxWorldSize) {
     return invalid(fmt::format("size: {} is not between 2 and {}", spec.world_size, kMaxWorldSize));
@@ -195,6 +195,18 @@ Status GroupTable::Create(const GroupSpec& asked) {
   if (spec.inline_bytes.value_or(0) > kMostInlineBytes)
     return invalid(fmt::format("inline_bytes: {} is more than {}", *spec.inline_bytes, kMostInlineBytes));
   if (spec.start_psn && *spec.start_psn > Psn::kMask) return invalid("start_psn: must be below 2^24");
+  return absl::OkStatus();
+}
+
+Status GroupTable::Create(const GroupSpec& asked) {
+  const GroupSpec spec = WithDefaults(asked);
+  if (!IsName(spec.name))
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      "name: must be 1 to 64 printable characters without spaces");
+  if (reserved_.contains(spec.name) || live_.contains(spec.name)) {
+    return MakeStatus(StatusCode::kAlreadyExists, fmt::format("group {} exists", spec.name));
+  }
+  if (Status status = CheckSpec(spec); !status.ok()) return status;
   reserved_[spec.name] = spec;
   world_->Note(fmt::format("group {}: reserved for {} ranks", spec.name, spec.world_size));
   return absl::OkStatus();

@@ -63,22 +63,14 @@ std::variant<Window, Failure> GroupTable::ChooseGroupWindow(const Group& group, 
 }
 
 Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
-  std::vector<NodeId> hosts;
   std::vector<JoinRequest> ranks;
-  for (const auto& [rank, member] : group->members) {
-    hosts.push_back(member.host);
-    ranks.push_back(member.join);
-  }
+  for (const auto& [rank, member] : group->members) ranks.push_back(member.join);
   const SwitchModes switch_modes = ModesOf(group->spec);
-  const auto tree = ChooseTree(*group, switch_modes, hosts);
-  if (const auto* failure = std::get_if<Failure>(&tree)) return *failure;
-  const auto& built = std::get<Tree>(tree);
-  const auto mtu = ChoosePathMtu(*group, built);
-  if (const auto* failure = std::get_if<Failure>(&mtu)) return *failure;
-  group->path_mtu = std::get<uint32_t>(mtu);
-  const auto window = ChooseGroupWindow(*group, built, group->path_mtu);
-  if (const auto* failure = std::get_if<Failure>(&window)) return *failure;
-  const auto& chosen = std::get<Window>(window);
+  const auto way = WayOfNetwork(*group, switch_modes);
+  if (const auto* failure = std::get_if<Failure>(&way)) return *failure;
+  const Tree& built = std::get<NetworkWay>(way).tree;
+  const Window& chosen = std::get<NetworkWay>(way).window;
+  group->path_mtu = std::get<NetworkWay>(way).path_mtu;
   group->message_packets = chosen.message_packets;
   group->window_messages = chosen.window_messages;
   group->start_messages = chosen.start_messages;
@@ -125,6 +117,7 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
                     "not: {} (ethtool -k at both; docs/DEPLOY.md, \"Super-frames\")",
                     group->spec.name, fmt::join(half, "; ")));
   }
+  TellRates(*topology_, forwarding_, &group->plan);
   group->footprint = FootprintOf(*topology_, forwarding_, group->plan);
   group->placed = now;
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);

@@ -37,17 +37,24 @@ void GroupTable::RefuseNetwork(Nanos now, Group* group, const Failure& failure) 
   GoByHosts(now, group, failure);
 }
 
-// refused: the network's path; none if that was not tried.
-void GroupTable::GoByHosts(Nanos now, Group* group, const Failure& refused) {
-  auto found = WayOfHosts(*group, group->spec.path_mtu);
+std::variant<GroupTable::HostsWay, Failure> GroupTable::ChooseHostsWay(const Group& group,
+                                                                       const Failure& refused) const {
+  auto found = WayOfHosts(group, group.spec.path_mtu);
+  if (refused.ok()) return found;
   // With a path MTU that the network's path refused, the largest that there is.
-  if (!refused.ok() && std::holds_alternative<Failure>(found)) found = WayOfHosts(*group, 0);
+  if (std::holds_alternative<Failure>(found)) found = WayOfHosts(group, 0);
   if (const auto* no_way = std::get_if<Failure>(&found)) {
-    if (refused.ok()) return FailGroup(now, group, *no_way);
     Failure both = refused;
     both.message += fmt::format("; nor by the hosts: {}", no_way->message);
-    return FailGroup(now, group, both);
+    return both;
   }
+  return found;
+}
+
+// refused: the network's path; none if that was not tried.
+void GroupTable::GoByHosts(Nanos now, Group* group, const Failure& refused) {
+  auto found = ChooseHostsWay(*group, refused);
+  if (const auto* no_way = std::get_if<Failure>(&found)) return FailGroup(now, group, *no_way);
   auto& way = std::get<HostsWay>(found);
   group->hosts_connect = true;
   group->path_taken = Path::kHosts;

@@ -25,6 +25,7 @@
 #include "incmanager/groups/plan.h"
 #include "incmanager/groups/qpn_pool.h"
 #include "incmanager/groups/switch_table.h"
+#include "incmanager/policies/explain.h"
 #include "incmanager/policies/window.h"
 
 namespace epic::manager {
@@ -95,9 +96,23 @@ struct GroupSpec {
   Path path = Path::kUnspecified;        // auto
 };
 
+// With mode and path where none are asked for.
+GroupSpec WithDefaults(GroupSpec spec);
+
 // Whether types were declared, and none of them is combined in more bytes than it has: then no switch keeps
 // memory for that, and what is not declared and would need it is not for the switches.
 bool IsNarrow(const GroupSpec& spec);
+
+// What a group would get if its ranks joined now.
+struct Placement {
+  std::vector<RootChoice> roots;   // every switch, by NodeId
+  Path path = Path::kUnspecified;  // kNetwork or kHosts; else it would fail
+  std::string path_reason;         // of kHosts
+  NodeId root = kNoNode;           // of kNetwork, like this
+  uint32_t switches = 0;           // that would aggregate
+  Mode mode = Mode::kUnspecified;
+  Failure failure;
+};
 
 enum class GroupPhase : uint8_t { kReserved, kJoining, kInstalling, kRunning, kLeaving, kFailed };
 const char* Name(GroupPhase phase);
@@ -202,6 +217,12 @@ class GroupTable {
   Status Create(const GroupSpec& spec);
   Status Destroy(Nanos now, const std::string& name, bool force);
 
+  // What a group of this spec, with a rank for each of its hosts, would get now: by the code that places
+  // groups, and without that anything is changed or taken. What only ranks and switches can say is not
+  // known: the memory of switches, their QPNs, and what the ranks' NICs carry. Errors: NOT_FOUND and
+  // INVALID_ARGUMENT as Create, but for the name.
+  StatusOr<Placement> Explain(const GroupSpec& spec) const;
+
   // By name; a group that is reserved only is shown as one without members. Nothing if there is none.
   std::optional<Group> Find(const std::string& name) const;
   std::vector<Group> List() const;
@@ -209,6 +230,7 @@ class GroupTable {
   std::optional<std::set<NodeId>> Removing(uint64_t group_id) const;
 
  private:
+  Status CheckSpec(const GroupSpec& spec) const;
   Status CheckModes(const GroupSpec& spec) const;
   Failure CheckJoin(const JoinRequest& join) const;
   Failure CheckAgainst(const Group& group, const JoinRequest& join, NodeId host) const;
@@ -227,11 +249,23 @@ class GroupTable {
   // The way between the hosts, with this path MTU (0: the largest that it carries). Errors: kNoTree naming
   // two hosts and what is between them, kUnsupported (too many ranks), kMtu.
   std::variant<HostsWay, Failure> WayOfHosts(const Group& group, uint32_t path_mtu) const;
+  // The way of a group that goes by the hosts. refused: why not through switches; none if that was not tried.
+  // Errors: those of WayOfHosts, behind the refusal.
+  std::variant<HostsWay, Failure> ChooseHostsWay(const Group& group, const Failure& refused) const;
   void TellHostsReach(Group* group) const;
   Failure CrossHostsWay(Group* group) const;
   bool CarriesSuperFrames(NodeId from, NodeId to) const;
   void FinishIfRemoved(Nanos now, Group* group);
 
+  struct NetworkWay {
+    Tree tree;
+    uint32_t path_mtu = 0;
+    Window window;
+  };
+  // The way of a group that goes through switches, before anything is taken for it. candidates: as BuildTree.
+  // Errors: those of BuildTree and ChooseWindow, kMtu.
+  std::variant<NetworkWay, Failure> WayOfNetwork(const Group& group, const SwitchModes& switch_modes,
+                                                 std::vector<RootCandidate>* candidates = nullptr) const;
   Failure InstallInNetwork(Nanos now, Group* group);
   std::variant<uint32_t, Failure> ChoosePathMtu(const Group& group, const Tree& tree) const;
   std::variant<uint32_t, Failure> ChooseHostsMtu(const Group& group, const Footprint& footprint,
@@ -239,8 +273,6 @@ class GroupTable {
   std::variant<Window, Failure> ChooseGroupWindow(const Group& group, const Tree& tree,
                                                   uint32_t path_mtu) const;
   SwitchModes ModesOf(const GroupSpec& spec) const;
-  std::variant<Tree, Failure> ChooseTree(const Group& group, const SwitchModes& switch_modes,
-                                         const std::vector<NodeId>& hosts) const;
   std::vector<SwitchOffer> Offers(const GroupSpec& spec, const SwitchModes& switch_modes) const;
   void TellAbilities(Group* group) const;
 

@@ -1,6 +1,8 @@
 // Which switches a new group goes through, and what they have.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "incmanager/groups/group_table.h"
 
 namespace epic::manager {
@@ -33,9 +35,20 @@ std::vector<SwitchOffer> GroupTable::Offers(const GroupSpec& spec, const SwitchM
 
 // The payload that was asked for is left to ChoosePathMtu where it can not be had, which names who is in the
 // way.
-std::variant<Tree, Failure> GroupTable::ChooseTree(const Group& group, const SwitchModes& switch_modes,
-                                                   const std::vector<NodeId>& hosts) const {
-  return BuildTree(*topology_, forwarding_, Offers(group.spec, switch_modes), hosts);
+std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayOfNetwork(
+    const Group& group, const SwitchModes& switch_modes, std::vector<RootCandidate>* candidates) const {
+  std::vector<NodeId> hosts;
+  for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
+  auto tree = BuildTree(*topology_, forwarding_, Offers(group.spec, switch_modes), hosts, candidates);
+  if (const auto* failure = std::get_if<Failure>(&tree)) return *failure;
+  NetworkWay way{.tree = std::move(std::get<Tree>(tree))};
+  const auto mtu = ChoosePathMtu(group, way.tree);
+  if (const auto* failure = std::get_if<Failure>(&mtu)) return *failure;
+  way.path_mtu = std::get<uint32_t>(mtu);
+  const auto window = ChooseGroupWindow(group, way.tree, way.path_mtu);
+  if (const auto* failure = std::get_if<Failure>(&window)) return *failure;
+  way.window = std::get<Window>(window);
+  return way;
 }
 
 // What all switches of the plan have, and of all else one that lacks it, for the ranks and for people.

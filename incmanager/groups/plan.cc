@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/psn.h"
 
@@ -208,6 +209,23 @@ class Planner {
   std::vector<std::vector<uint32_t>> taken_;  // QPNs by inner node, for as many endpoints as it has
 };
 
+// Both ways: equal paths may be taken differently.
+void CrossEdge(const Topology& topology, const std::vector<Forwarding>& tables, const GroupPlan& plan,
+               const ContextPlan& upper, const EndpointPlan& child, Footprint* footprint) {
+  const LinkEnd end = *topology.EndAt(upper.node, child.port);
+  if (child.is_host) {
+    const NodeId host = *topology.FindHostByAddress(child.remote_ip);
+    Cross(topology, tables, end, host, footprint);
+    Cross(topology, tables, {host, 0}, upper.node, footprint);
+    return;
+  }
+  for (const ContextPlan& below : plan.contexts) {
+    if (topology.nodes[below.node].address != child.remote_ip) continue;
+    Cross(topology, tables, end, below.node, footprint);
+    Cross(topology, tables, *topology.EndAt(below.node, below.parent->port), upper.node, footprint);
+  }
+}
+
 }  // namespace
 
 const char* Name(Path path) {
@@ -237,28 +255,24 @@ std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& 
 Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& tables,
                       const GroupPlan& plan) {
   Footprint footprint;
-  // Both ways: equal paths may be taken differently.
   for (const ContextPlan& context : plan.contexts) {
     footprint.switches.insert(context.node);
-    if (context.parent) {
-      Cross(topology, tables, *topology.EndAt(context.node, context.parent->port), context.parent_node,
-            &footprint);
-    }
-    for (const EndpointPlan& child : context.children) {
-      const LinkEnd end = *topology.EndAt(context.node, child.port);
-      if (child.is_host) {
-        const NodeId host = *topology.FindHostByAddress(child.remote_ip);
-        Cross(topology, tables, end, host, &footprint);
-        Cross(topology, tables, {host, 0}, context.node, &footprint);
-        continue;
-      }
-      for (const ContextPlan& below : plan.contexts) {
-        if (topology.nodes[below.node].address == child.remote_ip)
-          Cross(topology, tables, end, below.node, &footprint);
-      }
-    }
+    for (const EndpointPlan& child : context.children)
+      CrossEdge(topology, tables, plan, context, child, &footprint);
   }
   return footprint;
+}
+
+void TellRates(const Topology& topology, const std::vector<Forwarding>& tables, GroupPlan* plan) {
+  for (ContextPlan& context : plan->contexts) {
+    for (EndpointPlan& child : context.children) {
+      Footprint edge;
+      CrossEdge(topology, tables, *plan, context, child, &edge);
+      child.rate_gbps = std::numeric_limits<double>::max();
+      for (const LinkEnd& link : edge.links)
+        child.rate_gbps = std::min(child.rate_gbps, topology.nodes[link.node].hops[link.hop].rate_gbps);
+    }
+  }
 }
 
 void ReleasePlan(const GroupPlan& plan, Nanos now, QpnPool* qpns) {

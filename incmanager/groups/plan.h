@@ -89,6 +89,7 @@ struct EndpointPlan {
   bool is_host = false;
   bool super_frames = false;
   std::vector<uint32_t> ranks;
+  double rate_gbps = 0;  // of a child: of the slowest link that the edge crosses (TellRates)
 };
 
 // One switch's context; see GroupConfig there.
@@ -124,6 +125,9 @@ struct GroupPlan {
 
 // What the plan crosses. tables: ComputeForwarding.
 Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& tables, const GroupPlan& plan);
+
+// Sets the rate of each edge.
+void TellRates(const Topology& topology, const std::vector<Forwarding>& tables, GroupPlan* plan);
 
 // The modes of single switches, where they differ from their group's.
 using SwitchModes = std::map<NodeId, Mode>;

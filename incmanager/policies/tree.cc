@@ -27,50 +27,76 @@ class Builder {
           const std::vector<SwitchOffer>& offers, const std::vector<NodeId>& rank_hosts)
       : topology_(topology), tables_(tables), offers_(offers), rank_hosts_(rank_hosts) {}
 
-  std::variant<Tree, Failure> Build() {
-    if (Failure failure = CheckAttached(); !failure.ok()) return failure;
-    std::optional<std::pair<Cost, Tree>> best;
+  std::variant<Tree, Failure> Build(std::vector<RootCandidate>* candidates) {
+    std::optional<Found> best;
     for (NodeId root = 0; root < topology_.switch_count; ++root) {
-      if (!Usable(root)) continue;
-      for (const Spare spare : {Spare::kLinks, Spare::kLacks}) {
-        const Paths paths = BestPaths(root, spare);
-        if (Unreached(paths) != kNoNode) break;
-        Tree tree = Grow(paths, root);
-        Cost cost = CostOf(tree);
-        if (!best || cost < best->first) best.emplace(std::move(cost), std::move(tree));
-      }
+      NodeId unreached = kNoNode;
+      std::optional<Found> found = FindAt(root, &unreached);
+      if (candidates != nullptr) candidates->push_back(Describe(root, unreached, found));
+      if (found && (!best || found->cost < best->cost)) best = std::move(found);
     }
     if (!best) return NoTree();
-    if (Failure failure = CheckLacks(best->second); !failure.ok()) return failure;
-    if (const TreeInner* inner = Overfull(best->second)) {
-      const std::string& name = topology_.nodes[inner->node].name;
-      return SwitchFailure(ErrorCode::kNoResource, name,
-                           fmt::format("{} would have {} children in this group; it takes at most {}", name,
-                                       inner->children.size(), offers_[inner->node].max_children));
-    }
-    return std::move(best->second);
+    if (candidates != nullptr) (*candidates)[best->at].best = true;
+    if (Failure failure = Excludes(best->tree); !failure.ok()) return failure;
+    return std::move(best->tree);
   }
 
  private:
-  // In the order in which trees are compared (tree.h).
-  using Cost = std::tuple<size_t, bool, size_t, uint32_t, uint32_t, size_t, uint32_t, std::string>;
+  struct Found {
+    NodeId at = kNoNode;
+    Tree tree;
+    TreeCost cost;
+  };
 
-  Cost CostOf(const Tree& tree) const {
+  // The best tree with its root there, or above the switch that all ways from there go through. Nothing if
+  // the switch is unusable, or does not reach a host, which is put into unreached.
+  std::optional<Found> FindAt(NodeId root, NodeId* unreached) const {
+    std::optional<Found> best;
+    if (!Usable(root)) return best;
+    for (const Spare spare : {Spare::kLinks, Spare::kLacks}) {
+      const Paths paths = BestPaths(root, spare);
+      *unreached = Unreached(paths);
+      if (*unreached != kNoNode) break;
+      Tree tree = Grow(paths, root);
+      TreeCost cost = CostOf(tree);
+      if (!best || cost < best->cost) best.emplace(Found{root, std::move(tree), std::move(cost)});
+    }
+    return best;
+  }
+
+  RootCandidate Describe(NodeId root, NodeId unreached, const std::optional<Found>& found) const {
+    RootCandidate out{.root = root, .unreached = unreached};
+    if (!found) return out;
+    for (const TreeInner& inner : found->tree.inner)
+      out.switches.push_back({inner.node, static_cast<uint32_t>(inner.children.size())});
+    out.rate_gbps = found->tree.rate_gbps;
+    out.delay_us = found->tree.delay_us;
+    out.common = CommonOf(found->tree);
+    out.cost = found->cost;
+    out.failure = Excludes(found->tree);
+    return out;
+  }
+
+  Abilities CommonOf(const Tree& tree) const {
+    Abilities common = Abilities::All();
+    for (const TreeInner& inner : tree.inner) common = common.With(offers_[inner.node].abilities);
+    return common;
+  }
+
+  TreeCost CostOf(const Tree& tree) const {
     size_t lacking = 0;
     size_t small = 0;
-    Abilities common = Abilities::All();
     for (const TreeInner& inner : tree.inner) {
       const SwitchOffer& offer = offers_[inner.node];
       lacking += offer.lacks.empty() ? 0 : 1;
       small += offer.small_payload ? 1 : 0;
-      common = common.With(offer.abilities);
     }
     const NodeId top = tree.inner[0].node;
     return {lacking,
             Overfull(tree) != nullptr,
             small,
             tree.depth_links,
-            MissingIn(common),
+            MissingIn(CommonOf(tree)),
             tree.inner.size(),
             offers_[top].groups,
             topology_.nodes[top].name};
@@ -78,6 +104,17 @@ class Builder {
 
   static uint32_t MissingIn(const Abilities& abilities) {
     return abilities.Lacking(Abilities::All()).Count();
+  }
+
+  // Why no group can have the tree.
+  Failure Excludes(const Tree& tree) const {
+    if (Failure failure = CheckLacks(tree); !failure.ok()) return failure;
+    const TreeInner* inner = Overfull(tree);
+    if (inner == nullptr) return {};
+    const std::string& name = topology_.nodes[inner->node].name;
+    return SwitchFailure(ErrorCode::kNoResource, name,
+                         fmt::format("{} would have {} children in this group; it takes at most {}", name,
+                                     inner->children.size(), offers_[inner->node].max_children));
   }
 
   // Names every switch of the tree that cannot aggregate what the group needs.
@@ -117,6 +154,7 @@ class Builder {
   }
 
   Failure NoTree() const {
+    if (Failure failure = CheckAttached(); !failure.ok()) return failure;
     std::string unusable;
     std::string culprit;
     for (NodeId id = 0; id < topology_.switch_count; ++id) {
@@ -310,8 +348,9 @@ class Builder {
 
 std::variant<Tree, Failure> BuildTree(const Topology& topology, const std::vector<Forwarding>& tables,
                                       const std::vector<SwitchOffer>& offers,
-                                      const std::vector<NodeId>& rank_hosts) {
-  return Builder(topology, tables, offers, rank_hosts).Build();
+                                      const std::vector<NodeId>& rank_hosts,
+                                      std::vector<RootCandidate>* candidates) {
+  return Builder(topology, tables, offers, rank_hosts).Build(candidates);
 }
 
 }  // namespace epic::manager

@@ -2,6 +2,8 @@
 // function.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -51,20 +53,54 @@ struct Tree {
   double rate_gbps = 0;          // of the slowest link
 };
 
+// What is compared of two trees, in this order: the one that has less is better.
+struct TreeCost {
+  size_t lacking = 0;        // switches that lack something that is asked for
+  bool overfull = false;     // a switch has more children than it takes
+  size_t small = 0;          // switches that take smaller payloads than are asked for
+  uint32_t depth_links = 0;  // from where the tree was looked for to its farthest host
+  uint32_t missing = 0;      // types and operations that not all switches have
+  size_t switches = 0;       // that aggregate
+  uint32_t groups = 0;       // that the root holds already
+  std::string name;          // of the root
+
+  friend auto operator<=>(const TreeCost&, const TreeCost&) = default;
+};
+
+// A switch that aggregates.
+struct Aggregator {
+  NodeId node = kNoNode;
+  uint32_t children = 0;
+};
+
+// What was found with the root at one switch: the best tree from there, if there is one.
+struct RootCandidate {
+  NodeId root = kNoNode;
+  NodeId unreached = kNoNode;        // the first host that a usable switch does not reach
+  std::vector<Aggregator> switches;  // of the tree, its root first; none: there is no tree from here
+  double rate_gbps = 0;              // as in Tree
+  double delay_us = 0;
+  Abilities common;  // that all its switches have
+  TreeCost cost;
+  Failure failure;    // why no group can have the tree
+  bool best = false;  // of all roots, whether a group can have it or not
+};
+
 // Builds the tree with its root at the lowest common switch: for each switch the shortest-path tree to the
 // hosts, and that which passes the fewest switches that lack something or take smaller payloads. Of these it
 // is the one whose switches (Tree::inner) lack nothing, are not overfull and take the payload; then the least
 // deep; then that whose switches have most abilities in common; then that with fewest switches, then the
-// least loaded root, then by name. A longer way is so gone for what the group needs, never for what it has
-// not asked for. A switch with one child is left out, where ordinary forwarding between its neighbours stays
-// on usable switches and crosses no router: a tree edge may span several links.
+// least loaded root, then by name (TreeCost). A longer way is so gone for what the group needs, never for
+// what it has not asked for. A switch with one child is left out, where ordinary forwarding between its
+// neighbours stays on usable switches and crosses no router: a tree edge may span several links.
 //
-// rank_hosts: the host of each rank (ranks may share one); offers: by NodeId of the switch; tables:
-// ComputeForwarding. Errors: kNoTree naming the host or switch in the way, or what is lacking where;
-// kNoResource naming a switch with more children than it takes. A payload that the tree's switches do not
-// take is no error here.
+// rank_hosts: the host of each rank (ranks may share one), at least one; offers: by NodeId of the switch;
+// tables: ComputeForwarding. candidates: if given, what was found at each switch is put there, by NodeId.
+// Errors: kNoTree naming the host or switch in the way, or what is lacking where; kNoResource naming a switch
+// with more children than it takes. A payload that the tree's switches do not take is no error here.
 std::variant<Tree, Failure> BuildTree(const Topology& topology, const std::vector<Forwarding>& tables,
                                       const std::vector<SwitchOffer>& offers,
-                                      const std::vector<NodeId>& rank_hosts);
+                                      const std::vector<NodeId>& rank_hosts,
+                                      std::vector<RootCandidate>* candidates = nullptr);
 
 }  // namespace epic::manager

@@ -318,6 +318,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
     node.set_paper_bytes(context.paper.bytes);
     node.set_paper_formula(context.paper.formula);
     *node.mutable_config() = ToProto(context);
+    for (const EndpointPlan& child : context.children) node.add_child_gbps(child.rate_gbps);
   }
   out.set_needs(NamesOf(group.spec.needs));
   for (const Lack& lack : group.lacks) *out.add_lacks() = ToProto(lack);
@@ -325,6 +326,31 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_path_taken(static_cast<proto::Path>(group.path_taken));
   out.set_path_reason(group.path_reason);
   if (!group.failure.ok()) *out.mutable_failure() = ToProto(group.failure);
+  return out;
+}
+
+proto::ExplainReply ToProto(const Topology& topology, const Placement& placement) {
+  proto::ExplainReply out;
+  for (const RootChoice& choice : placement.roots) {
+    proto::RootChoice& root = *out.add_roots();
+    root.set_root(topology.nodes[choice.root].name);
+    root.set_chosen(choice.chosen);
+    root.set_why(choice.why);
+    root.set_depth_links(choice.depth_links);
+    root.set_rate_gbps(choice.rate_gbps);
+    root.set_delay_us(choice.delay_us);
+    for (const Aggregator& inner : choice.switches) {
+      proto::Aggregator& aggregator = *root.add_switches();
+      aggregator.set_switch_name(topology.nodes[inner.node].name);
+      aggregator.set_children(inner.children);
+    }
+  }
+  out.set_path(static_cast<proto::Path>(placement.path));
+  out.set_path_reason(placement.path_reason);
+  if (placement.root != kNoNode) out.set_root(topology.nodes[placement.root].name);
+  out.set_switches(placement.switches);
+  out.set_mode(static_cast<proto::Mode>(placement.mode));
+  if (!placement.failure.ok()) *out.mutable_failure() = ToProto(placement.failure);
   return out;
 }
 

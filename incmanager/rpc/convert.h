@@ -26,6 +26,8 @@ proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forw
 proto::ProbeRequest ProbeOf(const Topology& topology, NodeId from, const std::string& port, NodeId to);
 proto::GroupState ToProto(const Topology& topology, const Group& group);
 
+proto::ExplainReply ToProto(const Topology& topology, const Placement& placement);
+
 // now: on the clock of the event's time.
 proto::Event ToProto(const Event& event, Nanos now);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "incmanager/topology_testing.h"
 #include "protocol/modes.h"
 
 namespace epic::manager {
@@ -73,6 +74,57 @@ TEST(Convert, RanksAreToldWhatAllSwitchesHaveAndWhoLacksTheRest) {
   EXPECT_FALSE(joined.turns());
   reply.abilities.turns = true;
   EXPECT_TRUE(ToProto(SessionEvent(reply)).joined().turns());
+}
+
+TEST(Convert, APlacementHasARowForEachSwitch) {
+  const Topology topology = testing::Tree32().Build();
+  Placement placement;
+  placement.roots.push_back({.root = 0, .why = "its agent is lost"});
+  placement.roots.push_back({.root = 1,
+                             .chosen = true,
+                             .switches = {{1, 3}, {2, 2}},
+                             .depth_links = 3,
+                             .rate_gbps = 2.5,
+                             .delay_us = 60});
+  placement.path = Path::kNetwork;
+  placement.root = 1;
+  placement.switches = 2;
+  placement.mode = Mode::kAugmented;
+  const proto::ExplainReply reply = ToProto(topology, placement);
+  ASSERT_EQ(reply.roots_size(), 2);
+  EXPECT_EQ(reply.roots(0).root(), "root");
+  EXPECT_EQ(reply.roots(0).why(), "its agent is lost");
+  EXPECT_FALSE(reply.roots(0).chosen());
+  EXPECT_TRUE(reply.roots(1).chosen());
+  EXPECT_EQ(reply.roots(1).depth_links(), 3U);
+  EXPECT_EQ(reply.roots(1).rate_gbps(), 2.5);
+  EXPECT_EQ(reply.roots(1).delay_us(), 60);
+  ASSERT_EQ(reply.roots(1).switches_size(), 2);
+  EXPECT_EQ(reply.roots(1).switches(1).switch_name(), "leaf2");
+  EXPECT_EQ(reply.roots(1).switches(1).children(), 2U);
+  EXPECT_EQ(reply.path(), proto::PATH_NETWORK);
+  EXPECT_EQ(reply.root(), "leaf1");
+  EXPECT_EQ(reply.switches(), 2U);
+  EXPECT_EQ(reply.mode(), proto::MODE_AUGMENTED);
+  EXPECT_FALSE(reply.has_failure());
+
+  Placement none;
+  none.failure = {ErrorCode::kNoTree, "no tree: why", -1, "leaf2"};
+  EXPECT_EQ(ToProto(topology, none).failure().switch_name(), "leaf2");
+  EXPECT_EQ(ToProto(topology, none).root(), "");
+}
+
+TEST(Convert, EachEdgeOfATreeHasItsRate) {
+  Group group;
+  ContextPlan root{.node = 0};
+  root.children.resize(2);
+  root.children[0].rate_gbps = 2.5;
+  root.children[1].rate_gbps = 40;
+  group.plan.contexts.push_back(root);
+  const proto::GroupState state = ToProto(testing::Tree32().Build(), group);
+  ASSERT_EQ(state.tree(0).child_gbps_size(), 2);
+  EXPECT_EQ(state.tree(0).child_gbps(0), 2.5);
+  EXPECT_EQ(state.tree(0).child_gbps(1), 40);
 }
 
 TEST(Convert, ByTheHostsNothingTellsOfASwitch) {

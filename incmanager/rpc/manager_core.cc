@@ -192,6 +192,11 @@ StatusOr<proto::GroupState> ManagerCore::ShowGroup(const std::string& name) {
   return state_.ShowGroup(name);
 }
 
+StatusOr<proto::ExplainReply> ManagerCore::Explain(const proto::ExplainRequest& request) {
+  const std::lock_guard lock(mutex_);
+  return state_.Explain(request);
+}
+
 proto::EventsReply ManagerCore::Events(const proto::EventsRequest& request) {
   const std::lock_guard lock(mutex_);
   return state_.Events(Now(), request);

@@ -42,6 +42,7 @@ class ManagerCore : public ManagerWorld, public SessionSink {
   proto::ListGroupsReply ListGroups();
   StatusOr<proto::GroupState> ShowGroup(const std::string& name);
   Status DestroyGroup(const std::string& name, bool force);
+  StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request);
   proto::EventsReply Events(const proto::EventsRequest& request);
 
   // SessionSink.

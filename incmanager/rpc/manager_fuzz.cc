@@ -5,6 +5,7 @@
 //   - a failure that a rank is told has a code and a reason, and can be parsed;
 //   - what the manager installs passes the agent's checks and the engine's (no room is all that may be in the
 //   way);
+//   - an explanation changes nothing, and says of each switch why it is not the root, or that it is;
 //   - a rank that is told to run is told by which path, and why where it is not the network's;
 //   - when all have gone and everything is answered, no context is left, neither here nor on a switch.
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 
 #include "base/check.h"
 #include "incmanager/rpc/manager_state.h"
+#include "incmanager/rpc/rank_messages_testing.h"
 #include "incmanager/rpc/switch_model_testing.h"
 #include "incmanager/topology_testing.h"
 #include "tests/fuzz/message_testing.h"
@@ -27,7 +29,6 @@ namespace {
 
 constexpr size_t kMaxSteps = 400;
 constexpr size_t kSessions = 6;
-constexpr uint32_t kHosts = 4;
 constexpr size_t kMaxFailureBytes = 1024;
 const fuzz::Words kWords = {"g",  "k",  "root", "leaf1", "leaf2", "h0",
                             "h1", "h3", "swp1", "swp2",  "swp3",  "nobody"};
@@ -163,49 +164,8 @@ class Trial : private ManagerWorld {
 
   // --- ranks
 
-  proto::ClientMessage ValidMessage(size_t slot) {
-    proto::ClientMessage message;
-    const uint8_t how = in_.Next();
-    if (how >= 0xf8 && (how & 1) != 0) {
-      proto::PeerEnd& end = *message.mutable_peer();
-      end.set_rank((how >> 1 & 1) == slot % 2 ? 2 : how >> 1 & 1);
-      end.set_qpn(0x100 + static_cast<uint32_t>(slot));
-      end.set_psn(how);
-      end.set_ready((how & 4) != 0);
-    } else if (how >= 0xf8) {
-      proto::WindowInUse& window = *message.mutable_window();
-      window.set_messages(1);
-      window.set_ns_per_packet(how);
-      window.set_before_messages(1);
-      window.set_before_ns_per_packet(400);
-    } else if (how >= 0xf0) {
-      proto::Probed& probed = *message.mutable_probed();
-      probed.set_ip(Raw(topology_.nodes[how % switches_.size()].address));
-      probed.set_asked(true);
-      probed.set_answered(how & 7);
-    } else if (how >= 0xe0) {
-      message.mutable_leave()->set_drained(true);
-    } else if (how >= 0xd0) {
-      message.mutable_abort()->set_reason("no more");
-    } else {
-      const auto rank = static_cast<uint32_t>(slot % kHosts);
-      proto::Join& join = *message.mutable_join();
-      join.set_group((how & 1) != 0 ? "k" : "g");
-      join.set_world_size((how & 2) != 0 ? 4 : 2);
-      join.set_rank(rank % join.world_size());
-      join.set_ip(Raw(topology_.nodes[*topology_.FindNode(fmt::format("h{}", rank))].address));
-      join.set_qpn(0x11 + static_cast<uint32_t>(slot));
-      join.set_max_path_mtu(256u << (how >> 2) % 5);
-      join.set_max_outstanding(129);
-      join.set_host_name(fmt::format("h{}", rank));
-      join.set_pid(1000);
-      if ((how & 0x40) != 0) join.set_path(static_cast<proto::Path>(1 + (how >> 2) % 3));
-    }
-    return message;
-  }
-
   void Say(size_t slot) {
-    const auto message = fuzz::Received(in_, kWords, ValidMessage(slot));
+    const auto message = fuzz::Received(in_, kWords, testing::ValidMessage(topology_, in_.Next(), slot));
     if (!message) return;
     if (sessions_[slot] == 0) sessions_[slot] = next_session_++;
     state_.OnMessage(now_, sessions_[slot], *message);
@@ -235,7 +195,29 @@ class Trial : private ManagerWorld {
       for (uint32_t rank = 0; rank < valid.world_size(); ++rank) valid.add_hosts(fmt::format("h{}", rank));
     }
     const auto request = fuzz::Received(in_, kWords, valid);
-    if (request) static_cast<void>(Checked([&] { return state_.CreateGroup(*request); }));
+    if (!request) return;
+    Explain(*request);
+    static_cast<void>(Checked([&] { return state_.CreateGroup(*request); }));
+  }
+
+  // Whatever the answer is, nothing is changed by it.
+  void Explain(const proto::CreateGroupRequest& group) {
+    proto::ExplainRequest request;
+    *request.mutable_group() = group;
+    const std::string before = Shown();
+    const uint64_t newest = state_.Events(now_, {}).newest();
+    const auto reply = Checked([&] { return state_.Explain(request); });
+    EPIC_CHECK(before == Shown() && state_.Events(now_, {}).newest() == newest);
+    if (!reply.ok()) return;
+    proto::ExplainReply parsed;
+    EPIC_CHECK(parsed.ParseFromString(reply->SerializeAsString()));
+    EPIC_CHECK(reply->roots_size() == static_cast<int>(topology_.switch_count));
+    EPIC_CHECK(reply->has_failure() == (reply->path() == proto::PATH_UNSPECIFIED));
+    EPIC_CHECK(reply->path_reason().empty() == (reply->path() != proto::PATH_HOSTS));
+    for (const proto::RootChoice& root : reply->roots()) {
+      EPIC_CHECK(root.chosen() == root.why().empty());
+      EPIC_CHECK(root.chosen() == (reply->path() == proto::PATH_NETWORK && root.root() == reply->root()));
+    }
   }
 
   void Destroy() {

@@ -245,6 +245,12 @@ void ManagerState::Warn(const std::string& line) {
   events_.Add(now_, line);
 }
 
+StatusOr<proto::ExplainReply> ManagerState::Explain(const proto::ExplainRequest& request) const {
+  const StatusOr<Placement> placement = groups_.Explain(FromProto(request.group()));
+  if (!placement.ok()) return placement.status();
+  return ToProto(topology_, *placement);
+}
+
 proto::EventsReply ManagerState::Events(Nanos now, const proto::EventsRequest& request) const {
   proto::EventsReply reply;
   bool more = false;

@@ -69,6 +69,7 @@ class ManagerState : private GroupWorld {
   StatusOr<proto::GroupState> ShowGroup(const std::string& name) const;
   // Returns the id of the group whose contexts are being removed now, one of no group if there are none.
   StatusOr<uint64_t> DestroyGroup(Nanos now, const std::string& name, bool force);
+  StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request) const;
   proto::EventsReply Events(Nanos now, const proto::EventsRequest& request) const;
   // The switches that have not yet removed the contexts of a group; nothing when it is gone.
   std::optional<std::set<NodeId>> Removing(uint64_t group_id) const { return groups_.Removing(group_id); }

@@ -98,14 +98,32 @@ TEST(ManagerState, TellsWhatHasHappened) {
       texts.push_back(std::to_string(event.ms_ago()) + ": " + event.text());
     return texts;
   };
-  EXPECT_THAT(said("switch s7"), ::testing::ElementsAre(::testing::StartsWith(
-                                     "8000: agent at 10.0.0.1:7401 refused: name: the topology has no switch s7")));
+  EXPECT_THAT(said("switch s7"),
+              ::testing::ElementsAre(::testing::StartsWith(
+                  "8000: agent at 10.0.0.1:7401 refused: name: the topology has no switch s7")));
   EXPECT_THAT(
       said("group g"),
       ::testing::ElementsAre(
           "8000: reserved for 3 ranks", ::testing::StartsWith("7000: rank 0 of 3 joined"),
           ::testing::AllOf(::testing::StartsWith("6000: rank 0 of "), ::testing::HasSubstr(" refused: "))));
   EXPECT_EQ(said("").size(), 4u);
+}
+
+TEST(ManagerState, ExplainsWhatAGroupWouldGetAndKeepsNothingOfIt) {
+  World world;
+  ManagerState state(testing::Star(3).Build(), {}, 1, 1, &world);
+  proto::ExplainRequest request;
+  for (const char* host : {"h0", "h1"}) request.mutable_group()->add_hosts(host);
+  request.mutable_group()->set_path(proto::PATH_NETWORK);
+  const proto::ExplainReply reply = *state.Explain(request);
+  ASSERT_EQ(reply.roots_size(), 1);
+  EXPECT_EQ(reply.roots(0).why(), "its agent has never registered");
+  EXPECT_EQ(reply.failure().code(), proto::ERROR_NO_TREE);
+  EXPECT_EQ(reply.failure().switch_name(), "s1");
+  request.mutable_group()->add_hosts("h9");
+  EXPECT_EQ(state.Explain(request).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(state.ListGroups().groups_size(), 0);
+  EXPECT_EQ(state.Events(kSecond, {}).newest(), 0U);
 }
 
 // Without a switch that has ever registered there is no way either; with one whose agent is lost there is.

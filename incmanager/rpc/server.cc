@@ -79,6 +79,10 @@ class Service : public proto::Manager::WithCallbackMethod_Session<proto::Manager
                             proto::DestroyGroupReply*) override {
     return ToGrpc(core_->DestroyGroup(request->name(), request->force()));
   }
+  grpc::Status Explain(grpc::ServerContext*, const proto::ExplainRequest* request,
+                       proto::ExplainReply* reply) override {
+    return Answer(core_->Explain(*request), reply);
+  }
   grpc::Status Events(grpc::ServerContext*, const proto::EventsRequest* request,
                       proto::EventsReply* reply) override {
     *reply = core_->Events(*request);

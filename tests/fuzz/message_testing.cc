@@ -4,6 +4,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 
 namespace epic::fuzz {
@@ -64,6 +65,23 @@ std::string Text(FuzzInput& in, const Words& words, std::string old, bool is_tex
   }
 }
 
+// A double that is no number of 64 bits counts as none.
+template <typename Type>
+uint64_t WholeOf(Type old) {
+  if constexpr (std::is_floating_point_v<Type>)
+    return old >= 0 && old < 9e18 ? static_cast<uint64_t>(old) : 0;
+  return static_cast<uint64_t>(old);
+}
+
+// Doubles are also what these bits stand for: fractions, infinities, and no numbers.
+template <typename Type>
+Type Made(FuzzInput& in, uint64_t number) {
+  if constexpr (std::is_same_v<Type, double>) {
+    if (in.Next() % 2 != 0) return std::bit_cast<double>(number);
+  }
+  return static_cast<Type>(number);
+}
+
 // Reads and writes one scalar: element `index` of a list, or with kSingle a field of its own; index == size
 // appends.
 constexpr int kSingle = -1;
@@ -78,7 +96,7 @@ void EditScalar(FuzzInput& in, const Words& words, Message* m, const FieldDescri
     const auto old = single   ? r.Get##Name(*m, field)                                          \
                      : append ? Type{}                                                          \
                               : r.GetRepeated##Name(*m, field, index);                          \
-    const auto value = static_cast<Type>(Number(in, static_cast<uint64_t>(old)));               \
+    const auto value = Made<Type>(in, Number(in, WholeOf<Type>(old)));                          \
     if (single) return r.Set##Name(m, field, value);                                            \
     return append ? r.Add##Name(m, field, value) : r.SetRepeated##Name(m, field, index, value); \
   }

@@ -1,0 +1,32 @@
+#include "incmanager/cli/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "protocol/modes.h"
+
+namespace epic::manager {
+
+std::string Table(const std::vector<std::vector<std::string>>& rows, const std::string& indent) {
+  std::vector<size_t> widths(rows.front().size(), 0);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    out += indent;
+    for (size_t i = 0; i + 1 < row.size(); ++i) out += fmt::format("{:<{}}  ", row[i], widths[i]);
+    out += row.back() + "\n";
+  }
+  return out;
+}
+
+std::string ModeName(proto::Mode number) {
+  const auto mode = ModeOfNumber(number);
+  if (!mode) return "-";
+  const ModeInfo& row = *FindMode(*mode);
+  return fmt::format("{} ({})", row.numeral, row.name);
+}
+
+}  // namespace epic::manager

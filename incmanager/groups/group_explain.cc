@@ -1,0 +1,59 @@
+// What a group would get if its ranks joined now, and why (docs/DEPLOY.md, "What a group would get").
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "incmanager/groups/group_table.h"
+
+namespace epic::manager {
+
+StatusOr<Placement> GroupTable::Explain(const GroupSpec& asked) const {
+  Group group;
+  group.spec = WithDefaults(asked);
+  GroupSpec& spec = group.spec;
+  spec.world_size = static_cast<uint32_t>(spec.hosts.size());
+  if (spec.world_size < 2)
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      fmt::format("hosts: {} named, and a group has at least 2 ranks", spec.world_size));
+  if (Status status = CheckSpec(spec); !status.ok()) return status;
+  for (uint32_t rank = 0; rank < spec.world_size; ++rank) {
+    Member member;
+    member.join.rank = rank;
+    member.join.max_path_mtu = options_.max_path_mtu;
+    member.host = *topology_->FindNode(spec.hosts[rank]);
+    group.members.emplace(rank, std::move(member));
+  }
+
+  const SwitchModes switch_modes = ModesOf(spec);
+  std::vector<RootCandidate> candidates;
+  const auto network = WayOfNetwork(group, switch_modes, &candidates);
+  Placement out;
+  out.roots = ExplainRoots(*topology_, Offers(spec, switch_modes), candidates);
+  const bool by_hosts = spec.path == Path::kHosts;
+  const auto* failure = std::get_if<Failure>(&network);
+  if (failure == nullptr && !by_hosts) {
+    const Tree& tree = std::get<NetworkWay>(network).tree;
+    out.path = Path::kNetwork;
+    out.root = tree.inner[0].node;
+    out.switches = static_cast<uint32_t>(tree.inner.size());
+    out.mode = spec.mode;
+    return out;
+  }
+  const Failure refused = by_hosts ? Failure{} : *failure;
+  // The tree is there, and is not taken.
+  for (RootChoice& choice : out.roots) {
+    if (choice.chosen) choice.why = by_hosts ? "path hosts is asked for" : refused.Brief();
+    choice.chosen = false;
+  }
+  const auto hosts =
+      spec.path == Path::kNetwork ? std::variant<HostsWay, Failure>(refused) : ChooseHostsWay(group, refused);
+  if (const auto* no_way = std::get_if<Failure>(&hosts)) {
+    out.failure = *no_way;
+  } else {
+    out.path = Path::kHosts;
+    out.path_reason = by_hosts ? "asked for by its operator" : refused.Brief();
+  }
+  return out;
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,58 @@
+// What ranks say to the manager, for tests with messages by chance.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/types.h"
+#include "incmanager/topology.h"
+#include "proto/manager.pb.h"
+
+namespace epic::manager::testing {
+
+// A message that is right by itself, of the kind that `how` chooses, from a session of this number. topology:
+// that of Tree32, whose hosts are h0 to h3.
+inline proto::ClientMessage ValidMessage(const Topology& topology, uint8_t how, size_t slot) {
+  constexpr uint32_t kHosts = 4;
+  proto::ClientMessage message;
+  if (how >= 0xf8 && (how & 1) != 0) {
+    proto::PeerEnd& end = *message.mutable_peer();
+    end.set_rank((how >> 1 & 1) == slot % 2 ? 2 : how >> 1 & 1);
+    end.set_qpn(0x100 + static_cast<uint32_t>(slot));
+    end.set_psn(how);
+    end.set_ready((how & 4) != 0);
+  } else if (how >= 0xf8) {
+    proto::WindowInUse& window = *message.mutable_window();
+    window.set_messages(1);
+    window.set_ns_per_packet(how);
+    window.set_before_messages(1);
+    window.set_before_ns_per_packet(400);
+  } else if (how >= 0xf0) {
+    proto::Probed& probed = *message.mutable_probed();
+    probed.set_ip(Raw(topology.nodes[how % topology.switch_count].address));
+    probed.set_asked(true);
+    probed.set_answered(how & 7);
+  } else if (how >= 0xe0) {
+    message.mutable_leave()->set_drained(true);
+  } else if (how >= 0xd0) {
+    message.mutable_abort()->set_reason("no more");
+  } else {
+    const auto rank = static_cast<uint32_t>(slot % kHosts);
+    proto::Join& join = *message.mutable_join();
+    join.set_group((how & 1) != 0 ? "k" : "g");
+    join.set_world_size((how & 2) != 0 ? 4 : 2);
+    join.set_rank(rank % join.world_size());
+    join.set_ip(Raw(topology.nodes[*topology.FindNode(fmt::format("h{}", rank))].address));
+    join.set_qpn(0x11 + static_cast<uint32_t>(slot));
+    join.set_max_path_mtu(256u << (how >> 2) % 5);
+    join.set_max_outstanding(129);
+    join.set_host_name(fmt::format("h{}", rank));
+    join.set_pid(1000);
+    if ((how & 0x40) != 0) join.set_path(static_cast<proto::Path>(1 + (how >> 2) % 3));
+  }
+  return message;
+}
+
+}  // namespace epic::manager::testing
