@@ -39,7 +39,7 @@ def main():
     args = parser.parse_args()
     distributed.init_process_group(args.backend)
     torch.manual_seed(1)
-    model = DistributedDataParallel(Transformer(args.width, args.layers, args.length))
+    model = DistributedDataParallel(Transformer(args.width, args.layers, args.length), bucket_cap_mb=2)  # sent meanwhile
     parameters = sum(parameter.numel() for parameter in model.parameters())
     optimizer, begin = torch.optim.AdamW(model.parameters(), lr=2e-4), time.monotonic()
     generator = torch.Generator().manual_seed(2 + distributed.get_rank())
