@@ -126,6 +126,7 @@ Error MismatchError(const ControlHeader& reply, const ControlHeader& here, bool 
   const bool sliced = in_slices || SlicesLeft(reply) > 0;
   const std::string mine = Value(here, reply.field), group = Value(reply, reply.field);
   const std::string which = MismatchInWords(reply);
+  if (reply.field == ControlField::kFlags && !Reduces(reply.collective)) return {ErrorCode::kMismatch, which};
   if (sliced && reply.field == ControlField::kCount) return {ErrorCode::kMismatch, which};
   if (mine == group)
     return {ErrorCode::kMismatch, fmt::format("{} than this rank and the group ({})", which, group)};
@@ -146,6 +147,9 @@ Error UnsupportedError(const ControlHeader& reply, const ControlHeader& here) {
 }  // namespace
 
 std::string MismatchInWords(const ControlHeader& reply) {
+  // SUM and AVG differ in the flags, of reductions; what else does follows from the call.
+  if (reply.field == ControlField::kFlags && !Reduces(reply.collective))
+    return fmt::format("rank {} called by another version of the library", reply.culprit);
   const ControlField field = reply.field == ControlField::kFlags ? ControlField::kOp : reply.field;
   return fmt::format("rank {} called with another {}", reply.culprit, Name(field));
 }

@@ -50,7 +50,8 @@ void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out) 
   Put(out, kStatusAt, static_cast<uint8_t>(header.status));
   Put(out, kFieldAt, static_cast<uint8_t>(header.field));
   Put(out, kCulpritAt, header.culprit);
-  Put(out, kTurnAt, header.turn);
+  // What refuses is read by earlier versions too, which want zeros there.
+  if (header.status == ControlStatus::kOk) Put(out, kTurnAt, header.turn);
 }
 
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {

@@ -56,7 +56,8 @@ struct ControlHeader {
   uint32_t root = 0;
   uint32_t parts = 1;
   uint32_t flags = 0;
-  uint32_t turn = 0;  // messages that a part has at a time, before the next part has its turn; 0: all
+  // Messages that a part has at a time, before the next part has its turn; 0: all. Of status kOk alone.
+  uint32_t turn = 0;
   // Meaningful on the way down; kOk on the way up unless a switch below has found a mismatch.
   ControlStatus status = ControlStatus::kOk;
   ControlField field = ControlField::kNone;

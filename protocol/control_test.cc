@@ -18,7 +18,6 @@ ControlHeader Sample() {
   h.status = ControlStatus::kMismatch;
   h.field = ControlField::kCount;
   h.culprit = 7;
-  h.turn = 9;
   return h;
 }
 
@@ -26,6 +25,19 @@ TEST(ControlTest, DecodesWhatItEncodes) {
   std::array<uint8_t, kControlBytes> bytes;
   Encode(Sample(), bytes);
   EXPECT_EQ(DecodeControl(bytes), Sample());
+}
+
+// A header that refuses is for ranks of before there were turns as well.
+TEST(ControlTest, OnlyACallHasATurn) {
+  ControlHeader h = Sample();
+  h.turn = 9;
+  std::array<uint8_t, kControlBytes> bytes;
+  Encode(h, bytes);
+  EXPECT_EQ(DecodeControl(bytes), Sample());
+  h.status = ControlStatus::kOk;
+  Encode(h, bytes);
+  EXPECT_EQ(DecodeControl(bytes), h);
+  EXPECT_EQ(bytes[44], 9);
 }
 
 TEST(ControlTest, RefusesEveryByteThatMustBeZeroOrKnown) {
@@ -82,7 +94,7 @@ TEST(ControlTest, NamesTheFirstFieldThatDiffers) {
     EXPECT_EQ(FirstDifference(Sample(), other), field) << Name(field);
     EXPECT_EQ(FirstDifference(other, Sample()), field) << Name(field);
   };
-  other.turn = 0;
+  other.turn = 1;
   expect(ControlField::kFlags);
   other.flags ^= kInlinedFlag;
   expect(ControlField::kFlags);

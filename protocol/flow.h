@@ -50,8 +50,9 @@ inline DataPlace PlaceOf(const DataLayout& layout, int64_t at) {
 int64_t DataPacketAt(const DataLayout& layout, int64_t part, int64_t in_part);
 
 // The turn of an AllGather (ControlHeader::turn) in a group with a window of so many messages: where its
-// parts together are longer than that, so many messages of each at a time that all ranks send, and receive,
-// all the time (docs/PROTOCOL.md, section 2). 0 for all other calls, and if a part is not longer.
+// parts together are longer than that, so many messages of each at a time that several ranks always have some
+// in the window, and links have no time without (docs/PROTOCOL.md, section 2). 0 for all other calls, and if
+// a part is not longer.
 uint32_t TurnOf(const ControlHeader& header, uint32_t path_mtu, uint32_t message_packets,
                 uint32_t window_messages);
 

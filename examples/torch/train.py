@@ -33,7 +33,7 @@ def batch(generator, count, length):  # text that repeats a word of three to eig
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, value in {"steps": 50, "width": 256, "layers": 4, "length": 32, "batch": 4}.items():
+    for name, value in {"steps": 50, "width": 256, "layers": 4, "length": 32, "batch": 2}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--backend", default="epic")
     args = parser.parse_args()

@@ -156,7 +156,8 @@ roce::Packet MakePacket(FuzzInput& in, const Engine& engine, const Sink& sink, u
     }
     if (kind & 0x10) header.status = static_cast<ControlStatus>(in.Next() % 5);
     if (kind & 0x20) header.flags = kInlinedFlag;
-    if (kind & 0x40) header.turn = in.Next() % 4;
+    const bool has_turns = header.collective == Collective::kAllGather || (kind & 0x18) == 0x18;
+    if ((kind & 0x40) && has_turns) header.turn = in.Next() % 4;
     payload->assign(kControlBytes, 0);
     Encode(header, std::span<uint8_t, kControlBytes>(payload->data(), kControlBytes));
     // Of inlined data as many as the header says, and the first packet of a message if they are many.

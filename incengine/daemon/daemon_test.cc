@@ -174,6 +174,7 @@ TEST_F(DaemonTest, DescribesItself) {
                           "uint32", "int8", "uint8", "int16", "uint16"));
   EXPECT_THAT(info.capability().operations(),
               ElementsAre("sum", "min", "max", "product", "band", "bor", "bxor", "land", "lor"));
+  EXPECT_TRUE(info.capability().turns());
   EXPECT_EQ(info.capability().arena_bytes(), 65536u);
   EXPECT_EQ(info.capability().arena_free_bytes(), 65536u);
   EXPECT_EQ(info.capability().max_children(), 64u);

@@ -42,11 +42,11 @@ Index MessageStart(const Context& ctx, Index index);
 // Its payload bytes.
 uint32_t BytesAt(const Context& ctx, const Position& position);
 
-// Makes the invocation that header opens known to the context, and opens its segments at the parent endpoint.
-// With has_data false it gets no data indices, whatever the header says.
+// Makes the invocation that header opens known to the context, and opens its segments at the parent endpoint,
+// one for each direction. With has_data false it gets no data indices, whatever the header says.
 void OpenInvocation(Context& ctx, const ControlHeader& header, bool has_data);
 
-// Opens the invocation's segments at a child that has called it.
+// Opens the invocation's two segments at a child that has called it.
 void OpenAtChild(const Context& ctx, const Invocation& invocation, Endpoint& child);
 
 }  // namespace epic::engine

@@ -35,6 +35,11 @@ int Report(const ClientOptions& options, const grpc::Status& status) {
                options.manager, status.error_message());
     return kExitUnreachable;
   }
+  if (status.error_code() == grpc::UNIMPLEMENTED) {
+    fmt::print(stderr, "incmanager: the manager at {} is of an earlier version, which cannot do this\n",
+               options.manager);
+    return kExitRefused;
+  }
   fmt::print(stderr, "incmanager: {}\n", status.error_message());
   return kExitRefused;
 }

@@ -52,7 +52,8 @@ int ShowTables(const ClientOptions& options, const std::string& switch_name);
 int ListGroups(const ClientOptions& options);
 int ShowGroup(const ClientOptions& options, const std::string& name);
 int CreateGroup(const ClientOptions& options, const CreateOptions& create);
-// Of create all but name and size are looked at. kExitRefused also if the group would fail.
+// Of create what decides on a tree is looked at: not name, size, reproducible, inline bytes and start PSN.
+// kExitRefused also if the group would fail.
 int Explain(const ClientOptions& options, const CreateOptions& create);
 int DestroyGroup(const ClientOptions& options, const std::string& name, bool force);
 int ShowEvents(const ClientOptions& options, const EventsOptions& events);

@@ -60,6 +60,24 @@ TEST(GroupAbilities, ATreeOfSwitchesThatHaveEverythingComesFirst) {
   EXPECT_TRUE(around.Last<JoinedReply>(100)->lacks.empty());
 }
 
+// One that does not would refuse the header of a call with turns.
+TEST(GroupAbilities, PartsTakeTurnsWhereAllSwitchesOfTheTreeKnowOfThem) {
+  Abilities without = Abilities::All();
+  without.turns = false;
+  for (const bool all : {true, false}) {
+    GroupWorldFixture w(testing::Tree32());
+    if (!all) State(&w, "leaf2", without);
+    w.JoinAll(4);
+    w.AnswerInstalls();
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      const auto* joined = w.Last<JoinedReply>(100 + rank);
+      ASSERT_NE(joined, nullptr);
+      EXPECT_EQ(joined->abilities.turns, all);
+      EXPECT_TRUE(joined->lacks.empty()) << "no call needs them";
+    }
+  }
+}
+
 TEST(GroupAbilities, WithoutAnotherTreeRanksAreToldWhatIsMissingWhere) {
   GroupWorldFixture w(testing::Tree32());
   State(&w, "leaf1", Abilities::First());
