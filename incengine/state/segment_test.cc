@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <random>
-#include <ranges>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -126,10 +126,9 @@ class Listed {
       ASSERT_EQ(direction.WireOf(index), kFirst + static_cast<int64_t>(n));
       ASSERT_EQ(direction.MsnAfter(index), messages_[n]) << index;
     }
-    const auto kept =
-        std::ranges::subrange(carried_.begin() + static_cast<int64_t>(carried_before), carried_.end());
+    const std::span<const Index> kept = std::span(carried_).subspan(carried_before);
     for (Index index = first_kept; index < next_; ++index) {
-      const auto at = std::ranges::lower_bound(kept, index);
+      const auto at = std::lower_bound(kept.begin(), kept.end(), index);
       const bool carries = at != kept.end() && *at == index;
       ASSERT_EQ(direction.Carries(index), carries) << index;
       ASSERT_EQ(direction.Next(index), at == kept.end() ? next_ : *at) << index;
