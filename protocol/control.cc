@@ -75,7 +75,8 @@ std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
   const bool rest_is_zero =
       bytes[kFieldAt + 1] == 0 && bytes[kFieldAt + 2] == 0 &&
       std::all_of(bytes.begin() + kUnusedAt, bytes.end(), [](uint8_t b) { return b == 0; });
-  if (!Known(h) || !rest_is_zero) return std::nullopt;
+  const bool has_stray_turn = h.turn != 0 && h.status != ControlStatus::kOk;
+  if (!Known(h) || !rest_is_zero || has_stray_turn) return std::nullopt;
   const uint64_t most = h.type == DataType::kNone ? 0 : kMaxBytes / LeastElementBytes(h.type);
   if (h.count > most) return std::nullopt;
   return h;

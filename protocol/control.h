@@ -89,9 +89,9 @@ constexpr bool IsLengthUnknown(const ControlHeader& header) {
 void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out);
 
 // Empty when the bytes are not a control header of this version: wrong length, magic or version, an unknown
-// collective or status, unused bytes that are not zero, or more than kMaxBytes of data. Types and operations
-// may be later ones (IsLater in types.h): of a call by the hosts switches need not know them, and who cannot
-// do a call has to say so.
+// collective or status, unused bytes that are not zero, a turn of one that refuses, or more than kMaxBytes of
+// data. Types and operations may be later ones (IsLater in types.h): of a call by the hosts switches need not
+// know them, and who cannot do a call has to say so.
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes);
 
 // The header that a control message begins with, whatever follows it; empty as above, or if it is shorter.

@@ -43,7 +43,7 @@ TEST(ControlTest, OnlyACallHasATurn) {
 TEST(ControlTest, RefusesEveryByteThatMustBeZeroOrKnown) {
   std::array<uint8_t, kControlBytes> good;
   Encode(Sample(), good);
-  for (const size_t at : {0, 1, 2, 3, 4, 5, 36, 37, 38, 39, 48, 63}) {
+  for (const size_t at : {0, 1, 2, 3, 4, 5, 36, 37, 38, 39, 44, 48, 63}) {
     auto bad = good;
     bad[at] = 0xff;
     EXPECT_EQ(DecodeControl(bad), std::nullopt) << "byte " << at;
