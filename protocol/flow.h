@@ -40,7 +40,8 @@ struct DataPlace {
   int64_t stretch = 0;  // packets of that
   int64_t end() const { return begin + stretch; }
 };
-DataPlace PlaceAmongParts(const DataLayout& layout, int64_t at);
+// Of a layout with data packets; `at` is below packets().
+DataPlace PlaceAmongParts(const DataLayout& layout, int64_t at);  // of several parts
 inline DataPlace PlaceOf(const DataLayout& layout, int64_t at) {
   if (layout.parts > 1) return PlaceAmongParts(layout, at);
   return {.in_part = at, .stretch = layout.part_packets};

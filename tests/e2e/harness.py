@@ -201,6 +201,17 @@ class Bed:
     def groups(self):
         return (self.manager("group", "list") or {}).get("groups", [])
 
+    def shown_while_held(self, group, *options):
+        """Runs a loop rank on each host; what `group show` says of the group while they hold it, as JSON and as text. Destroys it."""
+        ranks = self.loops(*options, "--hold", group=group)
+        for rank in ranks:
+            rank.wait_for("joined")
+        shown, text = self.manager("group", "show", group), self.manager_cli("group", "show", group).stdout
+        self.release(ranks)
+        assert_all_right(ranks)
+        self.manager("group", "destroy", group)
+        return shown, text
+
     def wait_for_rank(self, group, rank, timeout_s=SOON_S):
         """Waits until the manager knows that a rank has asked to join a group."""
         deadline = time.monotonic() + timeout_s

@@ -1,6 +1,5 @@
 """What `incmanager explain` says of a group is what the group gets; and `group show` has the rate of each edge of its tree."""
 
-import harness
 import pytest
 
 HOSTS = "h0,h1,h2,h3"
@@ -33,14 +32,7 @@ def test_the_group_made_then_has_that_root(bed):
     # Nothing has happened by that.
     assert bed.groups() == [] and bed.manager("events", "--last", "1")["newest"] == newest
 
-    group = bed.network_group("--mode", "3")
-    ranks = bed.loops("--hold", group=group)
-    for rank in ranks:
-        rank.wait_for("joined")
-    shown, text = bed.manager("group", "show", group), bed.manager_cli("group", "show", group).stdout
-    bed.release(ranks)
-    harness.assert_all_right(ranks)
-    bed.manager("group", "destroy", group)
+    shown, text = bed.shown_while_held(bed.network_group("--mode", "3"))
     assert shown["tree"][0]["switch_name"] == told["root"] and len(shown["tree"]) == told["switches"]
 
     # Each edge of its tree with the rate that the topology file gives its link, each switch with what it keeps.

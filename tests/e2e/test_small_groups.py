@@ -39,14 +39,7 @@ def taken(bed, group, switch):
 def run_one(bed, *options, iterations=3, counts="1,256,5000", kind="int32"):
     """A group of its own, with such options; what `group show` and `group show --json` say while its ranks hold it."""
     group = bed.network_group(*options)
-    ranks = bed.loops("--counts", counts, "--iterations", iterations, "--hold", "--type", kind, group=group)
-    for rank in ranks:
-        rank.wait_for("joined")
-    shown, text = bed.manager("group", "show", group), bed.manager_cli("group", "show", group).stdout
-    bed.release(ranks)
-    harness.assert_all_right(ranks)
-    bed.manager("group", "destroy", group)
-    return shown, text
+    return bed.shown_while_held(group, "--counts", counts, "--iterations", iterations, "--type", kind)
 
 
 @pytest.mark.parametrize("number, sram", [pytest.param(FEW, MIB // 2, id="62 in 0.5 MiB"),
