@@ -20,8 +20,16 @@ class RankResult:
 
 
 def testbed(*args, check=True, timeout=300):
-    """Runs scripts/testbed and returns the finished process, its output captured as text."""
-    done = subprocess.run([str(TESTBED), *map(str, args)], capture_output=True, text=True, timeout=timeout, check=False)
+    """Runs scripts/testbed and returns the finished process, its output captured as text. Ends as it does where this one is
+    interrupted: an `up` then takes down what it has made."""
+    with subprocess.Popen([str(TESTBED), *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            process.terminate()
+            process.communicate()
+            raise
+    done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
     if check and done.returncode != 0:
         raise RuntimeError(f"testbed {' '.join(map(str, args))} failed:\n{done.stdout}{done.stderr}")
     return done

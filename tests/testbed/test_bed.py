@@ -1,8 +1,12 @@
 """Brings small test beds up and down: needs root, namespaces and veth pairs, but no guests and no daemons."""
 
 import os
+import pathlib
 import signal
 import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def up(testbed, *arguments, check=True):
@@ -87,4 +91,21 @@ def test_up_fails_with_the_log_of_a_daemon_that_ends(testbed, build):
 def test_a_build_tree_without_daemons_is_refused(testbed, tmp_path):
     done = testbed("up", "star-2", "--hosts", "none", "--build", str(tmp_path), check=False)
     assert done.returncode == 1 and "--no-daemons" in done.stderr
+    assert not testbed.remains()
+
+
+def test_a_program_that_is_ended_while_it_brings_one_up_leaves_nothing(testbed, build):
+    # Its manager knows of no switch: `up` waits for them.
+    (build / "incmanager" / "incmanager").write_text("#!/bin/sh\n[ \"$1\" = serve ] && exec sleep 1000\necho '{\"switches\": []}'\n")
+    program = f"""
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+import epic_ranks
+epic_ranks.testbed("up", "star-2", "--name", "{testbed.name}", "--hosts", "none", "--build", "{build}")
+"""
+    with subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT / "scripts" / "lib")}) as process:
+        while not os.path.exists(testbed.path("record.json")):
+            assert process.poll() is None
+        process.terminate()
+        assert process.wait(timeout=60) == 143
     assert not testbed.remains()
