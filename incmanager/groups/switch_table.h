@@ -16,11 +16,29 @@
 
 namespace epic::manager {
 
+enum class NeighbourKind : uint8_t { kUnknown, kSwitch, kHost, kBridge };
+enum class HeardBy : uint8_t { kUnknown, kLldp, kSecondAddress, kArp };
+
+// What is at a switch's port, as it says of itself: unjudged. See Neighbour in proto/switch.proto.
+struct Neighbour {
+  NeighbourKind kind = NeighbourKind::kUnknown;
+  std::string name;  // empty if not told, as are the others
+  std::string port;
+  Ipv4 ip{};
+  Mac mac{};
+  std::string version;
+  HeardBy heard_by = HeardBy::kUnknown;
+
+  friend bool operator==(const Neighbour&, const Neighbour&) = default;
+};
+
 struct PortState {
   std::string name;
   uint32_t mtu = 0;
   bool up = false;            // with a carrier
   bool super_frames = false;  // it takes them, and sends them in one piece
+  std::vector<Neighbour> neighbours;
+  uint32_t rate_mbps = 0;  // 0 if it is not known
 };
 
 // The parts of an engine's description that decisions depend on; see EngineInfo in proto/switch.proto.

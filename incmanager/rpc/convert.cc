@@ -78,17 +78,6 @@ proto::Lack ToProto(const Lack& lack) {
   return out;
 }
 
-// Who states no operations is of an earlier version, and has those that it had. Names that are not known here
-// are a later version's.
-Abilities AbilitiesOf(const proto::Capability& capability) {
-  if (capability.operations().empty()) return Abilities::First();
-  Abilities out;
-  out.turns = capability.turns();
-  for (const std::string& name : capability.types()) out.Add(TypeNamed(name).value_or(DataType::kNone));
-  for (const std::string& name : capability.operations()) out.Add(OpNamed(name).value_or(ReduceOp::kNone));
-  return out;
-}
-
 proto::Joined ToProto(const JoinedReply& reply) {
   proto::Joined out;
   out.set_group_id(reply.group_id);
@@ -161,23 +150,6 @@ JoinRequest FromProto(const proto::Join& join) {
   out.path = FromProto(join.path());
   out.max_bytes = join.max_bytes();
   AddNames("types", join.types(), AddTypes, &out.needs, &out.wrong);
-  return out;
-}
-
-EngineReport FromProto(const proto::EngineInfo& info) {
-  EngineReport out;
-  out.name = info.name();
-  out.address = Ipv4{info.address()};
-  if (info.mac().size() == out.mac.size()) std::copy(info.mac().begin(), info.mac().end(), out.mac.begin());
-  out.boot_id = info.boot_id();
-  out.max_path_mtu = info.capability().max_path_mtu();
-  out.max_children = info.capability().max_children();
-  for (const int mode : info.capability().modes()) out.modes.Add(FromProto(static_cast<proto::Mode>(mode)));
-  out.abilities = AbilitiesOf(info.capability());
-  out.version = Shortened(info.version());
-  out.by_hosts = !info.capability().operations().empty();
-  for (const proto::PortInfo& port : info.ports())
-    out.ports.push_back({port.name(), port.mtu(), port.up(), port.super_frames()});
   return out;
 }
 

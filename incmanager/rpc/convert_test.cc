@@ -60,6 +60,39 @@ TEST(Convert, ASwitchHasWhatItStates) {
   EXPECT_TRUE(FromProto(info).abilities.turns);
 }
 
+TEST(Convert, APortHasItsNeighbours) {
+  proto::EngineInfo info;
+  proto::PortInfo& port = *info.add_ports();
+  port.set_name("swp1");
+  port.set_mtu(4200);
+  port.set_up(true);
+  port.set_rate_mbps(10000);
+  proto::Neighbour& leaf = *port.add_neighbours();
+  leaf.set_kind(proto::NEIGHBOUR_SWITCH);
+  leaf.set_name("leaf1");
+  leaf.set_port("swp3");
+  leaf.set_ip(0x0a000001);
+  leaf.set_mac("\x02\x01\x01\x01\x01\x01");
+  leaf.set_version("0.2.0");
+  leaf.set_heard_by(proto::HEARD_BY_SECOND_ADDRESS);
+  proto::Neighbour& later = *port.add_neighbours();
+  later.set_kind(static_cast<proto::NeighbourKind>(9));  // of a later version
+  later.set_heard_by(static_cast<proto::HeardBy>(9));
+  later.set_mac("short");
+  const EngineReport report = FromProto(info);
+  ASSERT_EQ(report.ports.size(), 1U);
+  EXPECT_EQ(report.ports[0].rate_mbps, 10000U);
+  ASSERT_EQ(report.ports[0].neighbours.size(), 2U);
+  EXPECT_EQ(report.ports[0].neighbours[0], (Neighbour{.kind = NeighbourKind::kSwitch,
+                                                      .name = "leaf1",
+                                                      .port = "swp3",
+                                                      .ip = Ipv4{0x0a000001},
+                                                      .mac = {2, 1, 1, 1, 1, 1},
+                                                      .version = "0.2.0",
+                                                      .heard_by = HeardBy::kSecondAddress}));
+  EXPECT_EQ(report.ports[0].neighbours[1], Neighbour{});
+}
+
 TEST(Convert, RanksAreToldWhatAllSwitchesHaveAndWhoLacksTheRest) {
   JoinedReply reply;
   reply.abilities = Abilities::First();

@@ -1,0 +1,76 @@
+// What an engine says of itself and its ports.
+#include "incmanager/rpc/convert.h"
+
+#include <algorithm>
+
+#include "incmanager/text.h"
+
+namespace epic::manager {
+namespace {
+
+static_assert(static_cast<int>(NeighbourKind::kBridge) == proto::NEIGHBOUR_BRIDGE &&
+              proto::NeighbourKind_MAX == proto::NEIGHBOUR_BRIDGE);
+static_assert(static_cast<int>(HeardBy::kArp) == proto::HEARD_BY_ARP &&
+              proto::HeardBy_MAX == proto::HEARD_BY_ARP);
+
+Mac MacOf(const std::string& bytes) {
+  Mac mac{};
+  if (bytes.size() == mac.size()) std::copy(bytes.begin(), bytes.end(), mac.begin());
+  return mac;
+}
+
+// Of a kind, or heard in a way, that only a later version knows: unknown.
+Neighbour FromProto(const proto::Neighbour& neighbour) {
+  return {
+      .kind = proto::NeighbourKind_IsValid(neighbour.kind()) ? static_cast<NeighbourKind>(neighbour.kind())
+                                                             : NeighbourKind::kUnknown,
+      .name = Shortened(neighbour.name()),
+      .port = Shortened(neighbour.port()),
+      .ip = Ipv4{neighbour.ip()},
+      .mac = MacOf(neighbour.mac()),
+      .version = Shortened(neighbour.version()),
+      .heard_by = proto::HeardBy_IsValid(neighbour.heard_by()) ? static_cast<HeardBy>(neighbour.heard_by())
+                                                               : HeardBy::kUnknown};
+}
+
+PortState FromProto(const proto::PortInfo& port) {
+  PortState out{.name = port.name(),
+                .mtu = port.mtu(),
+                .up = port.up(),
+                .super_frames = port.super_frames(),
+                .rate_mbps = port.rate_mbps()};
+  for (const proto::Neighbour& neighbour : port.neighbours()) out.neighbours.push_back(FromProto(neighbour));
+  return out;
+}
+
+// Who states no operations is of an earlier version, and has those that it had. Names that are not known here
+// are a later version's.
+Abilities AbilitiesOf(const proto::Capability& capability) {
+  if (capability.operations().empty()) return Abilities::First();
+  Abilities out;
+  out.turns = capability.turns();
+  for (const std::string& name : capability.types()) out.Add(TypeNamed(name).value_or(DataType::kNone));
+  for (const std::string& name : capability.operations()) out.Add(OpNamed(name).value_or(ReduceOp::kNone));
+  return out;
+}
+
+}  // namespace
+
+EngineReport FromProto(const proto::EngineInfo& info) {
+  EngineReport out;
+  out.name = info.name();
+  out.address = Ipv4{info.address()};
+  out.mac = MacOf(info.mac());
+  out.boot_id = info.boot_id();
+  out.max_path_mtu = info.capability().max_path_mtu();
+  out.max_children = info.capability().max_children();
+  for (const int mode : info.capability().modes())
+    out.modes.Add(static_cast<Mode>(std::clamp<int>(mode, 0, UINT8_MAX)));  // none stays none
+  out.abilities = AbilitiesOf(info.capability());
+  out.version = Shortened(info.version());
+  out.by_hosts = !info.capability().operations().empty();
+  for (const proto::PortInfo& port : info.ports()) out.ports.push_back(FromProto(port));
+  return out;
+}
+
+}  // namespace epic::manager
