@@ -2,6 +2,8 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
@@ -44,6 +46,19 @@ InterfaceState ReadInterface(const std::string& interface, int any_socket) {
     if (ioctl(any_socket, SIOCGIFMTU, &request) == 0) state.mtu = static_cast<uint32_t>(request.ifr_mtu);
   }
   return state;
+}
+
+uint32_t ReadRateMbps(const std::string& interface) {
+  const Descriptor socket_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  if (!socket_fd || interface.empty() || interface.size() >= sizeof request.ifr_name) return 0;
+  interface.copy(request.ifr_name, interface.size());
+  ethtool_cmd settings{};
+  settings.cmd = ETHTOOL_GSET;  // the old way: one question, and every driver answers it
+  request.ifr_data = reinterpret_cast<char*>(&settings);
+  if (ioctl(socket_fd.get(), SIOCETHTOOL, &request) != 0) return 0;
+  const uint32_t mbps = ethtool_cmd_speed(&settings);
+  return mbps == static_cast<uint32_t>(SPEED_UNKNOWN) || mbps == UINT16_MAX ? 0 : mbps;
 }
 
 namespace {

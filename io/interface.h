@@ -24,6 +24,9 @@ std::optional<InterfaceState> TryReadInterface(const std::string& interface);
 // For those that have one: a socket of any kind.
 InterfaceState ReadInterface(const std::string& interface, int any_socket);
 
+// The rate of the interface's link in Mbit/s as its driver says it; 0 if it does not.
+uint32_t ReadRateMbps(const std::string& interface);
+
 // An Ethernet interface, or the loopback one, that has an IPv4 address.
 struct AddressedInterface {
   std::string name;

@@ -1,0 +1,74 @@
+#include "io/link_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+
+#include <cstring>
+
+namespace epic::io {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+using Bytes = std::vector<uint8_t>;
+
+template <typename Head>
+void Append(const Head& head, Bytes* to) {
+  to->resize(to->size() + sizeof head);
+  std::memcpy(&to->end()[-static_cast<std::ptrdiff_t>(sizeof head)], &head, sizeof head);
+}
+
+void AppendAttribute(uint16_t type, const std::string& value, Bytes* to) {
+  Append(rtattr{.rta_len = static_cast<uint16_t>(RTA_LENGTH(value.size())), .rta_type = type}, to);
+  to->insert(to->end(), value.begin(), value.end());
+  to->resize((to->size() + 3) / 4 * 4);
+}
+
+// As the kernel says it: the name is not the first attribute.
+Bytes LinkMessage(uint16_t type, const std::string& name) {
+  Bytes body;
+  Append(ifinfomsg{}, &body);
+  AppendAttribute(IFLA_MTU, "\x68\x10\x01", &body);
+  AppendAttribute(IFLA_IFNAME, name + '\0', &body);
+  AppendAttribute(IFLA_QDISC, "noqueue", &body);
+  Bytes message;
+  Append(nlmsghdr{.nlmsg_len = static_cast<uint32_t>(sizeof(nlmsghdr) + body.size()), .nlmsg_type = type},
+         &message);
+  message.insert(message.end(), body.begin(), body.end());
+  return message;
+}
+
+TEST(LinkWatch, SaysWhichInterfacesMessagesAreAbout) {
+  Bytes all = LinkMessage(RTM_NEWLINK, "swp1");
+  for (const Bytes& more : {LinkMessage(RTM_NEWADDR, "swp2"), LinkMessage(RTM_DELLINK, "swp12345")})
+    all.insert(all.end(), more.begin(), more.end());
+  EXPECT_THAT(InterfacesIn(all), ElementsAre("swp1", "swp12345"));
+  EXPECT_THAT(InterfacesIn({}), IsEmpty());
+}
+
+TEST(LinkWatch, ReadsNothingBehindTheEnd) {
+  const Bytes whole = LinkMessage(RTM_NEWLINK, "swp1");
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_THAT(InterfacesIn(cut), IsEmpty()) << size;
+  }
+  // An attribute that is longer than its message, and one without room for its own head.
+  for (const uint16_t length : {uint16_t{0xffff}, uint16_t{3}}) {
+    Bytes bad = whole;
+    std::memcpy(&bad[sizeof(nlmsghdr) + sizeof(ifinfomsg)], &length, sizeof length);
+    EXPECT_THAT(InterfacesIn(bad), IsEmpty()) << length;
+  }
+}
+
+TEST(LinkWatch, NothingToReadIsNoChange) {
+  auto watch = LinkWatch::Open();
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  const std::vector<std::string> interfaces = {"no-such-port"};
+  EXPECT_FALSE(watch->Read(interfaces));
+}
+
+}  // namespace
+}  // namespace epic::io
