@@ -1,7 +1,7 @@
 # The switch as a core of its own, and the daemon round it.
-epic_library(switch SOURCES core/echo.cc core/forwarding.cc core/probe.cc core/source_guard.cc core/switch.cc
+epic_library(switch SOURCES core/echo.cc core/forwarding.cc core/neighbours.cc core/probe.cc core/source_guard.cc core/switch.cc
              PUBLIC epic_engine PRIVATE fmt::fmt)
-epic_test(switch_test SOURCES core/echo_test.cc core/forwarding_test.cc core/source_guard_test.cc core/super_frame_test.cc core/switch_test.cc
+epic_test(switch_test SOURCES core/echo_test.cc core/forwarding_test.cc core/neighbours_hosts_test.cc core/neighbours_test.cc core/source_guard_test.cc core/super_frame_test.cc core/switch_test.cc
           LIBS epic_switch)
 
 find_package(CLI11 REQUIRED)
@@ -22,7 +22,7 @@ target_compile_definitions(incengine PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
 set_target_properties(incengine PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/incengine")
 install(TARGETS incengine RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
-epic_test(daemon_test SOURCES daemon/daemon_test.cc LIBS epic_switch_daemon spdlog::spdlog)
+epic_test(daemon_test SOURCES daemon/daemon_test.cc daemon/watch_test.cc LIBS epic_switch_daemon spdlog::spdlog)
 epic_test(shards_test THREADED SOURCES daemon/shards_test.cc LIBS epic_switch_daemon spdlog::spdlog)
 
 # Tests of the daemon between network namespaces; they need root.

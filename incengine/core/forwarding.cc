@@ -4,12 +4,15 @@
 
 #include <algorithm>
 
+#include "roce/lldp.h"
+
 namespace epic::engine {
 namespace {
 
 bool IsGroup(const roce::MacAddress& mac) { return (mac[0] & 1) != 0; }
 
 bool IsReservedGroup(const roce::MacAddress& mac) {
+  if (mac == roce::kHelloMac) return true;
   return mac[0] == 0x01 && mac[1] == 0x80 && mac[2] == 0xc2 && mac[3] == 0 && mac[4] == 0 && mac[5] <= 0x0f;
 }
 

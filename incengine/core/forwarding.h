@@ -45,7 +45,8 @@ enum class ForwardDrop : uint8_t {
   kUnknownUnicast,  // static mode, or an unknown address on a port that may not flood
   kNoFloodPort,     // broadcast or multicast, and its ingress (or no other port) is a flood port
   kBackToIngress,   // its destination is where it came from
-  kReservedGroup,   // 01:80:c2:00:00:00 to :0f, which bridges never forward (IEEE 802.1D, 7.12.6)
+  kReservedGroup,   // 01:80:c2:00:00:00 to :0f, which bridges never forward (IEEE 802.1D, 7.12.6), and
+                    // roce::kHelloMac
   kBadSource,       // a group address as source
   kForgedSource,    // not the addresses of the host that is guarded at the port
   kCount,

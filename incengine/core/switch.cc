@@ -6,6 +6,7 @@
 #include "incengine/core/echo.h"
 #include "incengine/core/source_guard.h"
 #include "roce/arp.h"
+#include "roce/lldp.h"
 #include "roce/super_frame.h"
 #include "roce/view.h"
 
@@ -21,6 +22,10 @@ constexpr uint16_t kVlanIdMask = 0x0fff;
 size_t ShiftIndex(size_t payload) {
   if (!std::has_single_bit(payload) || payload < kMinPathMtu) return SIZE_MAX;
   return static_cast<size_t>(std::countr_zero(payload) - std::countr_zero(kMinPathMtu));
+}
+
+bool IsHello(const roce::EthernetView& frame) {
+  return frame.ether_type() == roce::kEtherTypeLldp && !frame.vlan() && roce::IsLldpAddress(frame.dst());
 }
 
 }  // namespace
@@ -66,6 +71,7 @@ Switch::Switch(const SwitchConfig& config)
     : config_(config),
       engine_(config.address, config.port_count, config.arena_bytes),
       forwarding_(config.forwarding, config.port_count),
+      neighbours_(config.hello, config.mac, config.address, config.port_count),
       port_counters_(config.port_count),
       cut_(roce::MaxFrameBytes(kMaxPathMtu)) {
   for (size_t mtu = kMinPathMtu; mtu <= kMaxPathMtu; mtu *= 2) shifts_.emplace_back(mtu);
@@ -76,12 +82,18 @@ void Switch::OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, Fra
   CountFrame(port, 1, frame.size());
   const auto ethernet = roce::EthernetView::Of(frame);
   if (!ethernet) return Count(FrameDrop::kRunt);
-  if (ethernet->src() == config_.mac) return Count(FrameDrop::kOwnSource);
+  if (ethernet->src() == config_.mac) {
+    if (IsHello(*ethernet)) neighbours_.OnOwnHello(port);
+    return Count(FrameDrop::kOwnSource);
+  }
+  const bool own = ethernet->dst() == config_.mac;
+  // Hellos are heard also where a host is guarded: whoever takes its place is to be found.
+  if (!own && IsHello(*ethernet)) return OnHello(now, port, frame, sink);
   // What is for this switch goes no further, and whose it is the engine decides.
-  if (ethernet->dst() != config_.mac && !BearsSourceOf(forwarding_.GuardedHost(port), *ethernet))
+  if (!own && !BearsSourceOf(forwarding_.GuardedHost(port), *ethernet))
     return Count(ForwardDrop::kForgedSource);
-  if (ethernet->ether_type() == roce::kEtherTypeArp && AnswerArp(port, frame, sink)) return;
-  if (ethernet->dst() == config_.mac) return OnOwnFrame(now, port, frame, sink);
+  if (ethernet->ether_type() == roce::kEtherTypeArp && OnArp(now, port, frame, sink)) return;
+  if (own) return OnOwnFrame(now, port, frame, sink);
   Forward(now, port, frame, sink);
 }
 
@@ -146,18 +158,71 @@ void Switch::OnOwnPacket(Nanos now, PortId port, const roce::FrameAddress& addre
   engine_.OnPacket(now, port, packet, world);
 }
 
-bool Switch::AnswerArp(PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
+void Switch::OnHello(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
+  ++port_counters_[port].rx_hellos;
+  bool answer = false;
+  if (neighbours_.OnHello(now, port, frame, &answer)) sink.NeighboursChanged();
+  if (answer) SayHello(port, sink);
+}
+
+void Switch::SayHello(PortId port, FrameSink& sink) {
+  if (!neighbours_.Speaks(port)) return;
+  std::array<uint8_t, roce::kMaxLldpFrameBytes> hello;
+  for (const roce::MacAddress& dst : {roce::kLldpMac, roce::kHelloMac}) {
+    ++port_counters_[port].tx_hellos;
+    Send(port, std::span(hello).first(neighbours_.WriteHello(port, dst, hello)), sink);
+  }
+}
+
+void Switch::OnHelloTime(Nanos now, FrameSink& sink) {
+  if (neighbours_.OnTime(now)) sink.NeighboursChanged();
+  for (size_t port = 0; port < config_.port_count; ++port) SayHello(static_cast<PortId>(port), sink);
+}
+
+void Switch::OnPort(Nanos now, PortId port, bool up, FrameSink& sink) {
+  EPIC_CHECK(port < config_.port_count);
+  if (neighbours_.OnPort(now, port, up)) sink.NeighboursChanged();
+  SayHello(port, sink);
+}
+
+bool Switch::Locate(Nanos now, Ipv4 ip, FrameSink& sink) {
+  if (!neighbours_.MayLocate(now)) return false;
+  std::array<uint8_t, roce::kMaxArpFrameBytes> request;
+  const size_t bytes = roce::WriteArp({.dst = roce::kBroadcastMac,
+                                       .src = config_.mac,
+                                       .vlan = {},
+                                       .op = roce::ArpOp::kRequest,
+                                       .sender_mac = config_.mac,
+                                       .sender_ip = config_.address,
+                                       .target_mac = {},
+                                       .target_ip = ip},
+                                      request);
+  for (size_t i = 0; i < config_.port_count; ++i) {
+    const auto port = static_cast<PortId>(i);
+    if (neighbours_.Locates(port)) Send(port, std::span(request).first(bytes), sink);
+  }
+  return true;
+}
+
+// True if nobody else is to have the frame.
+bool Switch::OnArp(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
   const auto arp = roce::ParseArp(frame);
-  if (!arp || arp->op != roce::ArpOp::kRequest) return false;
+  if (!arp) return false;
+  if (neighbours_.OnArp(now, port, *arp)) sink.NeighboursChanged();
+  if (arp->op == roce::ArpOp::kRequest) return AnswerArp(port, *arp, sink);
+  return arp->dst == config_.mac && arp->target_ip == config_.address;  // what Locate has asked for
+}
+
+bool Switch::AnswerArp(PortId port, const roce::Arp& arp, FrameSink& sink) {
   roce::MacAddress answer = config_.mac;
-  if (arp->target_ip != config_.address) {
-    const ForwardingEntry* entry = forwarding_.FindIp(arp->target_ip);
+  if (arp.target_ip != config_.address) {
+    const ForwardingEntry* entry = forwarding_.FindIp(arp.target_ip);
     // Whoever sits on the asker's own port answers for itself (and may be the asker, probing its address).
     if (entry == nullptr || entry->port == port) return false;
     answer = entry->mac;
   }
   std::array<uint8_t, roce::kMaxArpFrameBytes> reply;
-  const size_t bytes = roce::WriteArp(roce::ArpReplyTo(*arp, answer), reply);
+  const size_t bytes = roce::WriteArp(roce::ArpReplyTo(arp, answer), reply);
   ++counters_.arp_replies;
   Send(port, std::span(reply).first(bytes), sink);
   return true;

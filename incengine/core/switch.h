@@ -17,6 +17,7 @@
 #include "base/types.h"
 #include "incengine/core/engine.h"
 #include "incengine/core/forwarding.h"
+#include "incengine/core/neighbours.h"
 #include "incengine/core/probe.h"
 #include "roce/frame.h"
 #include "roce/super_frame.h"
@@ -39,6 +40,8 @@ class FrameSink {
   virtual bool SendSuperFrame(PortId port, const roce::SuperFrameView& frame);
   // Asks for Switch::OnTimer(now, id) at or soon after the deadline; setting a timer that is set moves it.
   virtual void SetTimer(TimerId id, Nanos deadline) = 0;
+  // What Neighbours::At says of some port is no longer what it was.
+  virtual void NeighboursChanged() {}
 
  protected:
   ~FrameSink() = default;
@@ -63,6 +66,7 @@ struct SwitchConfig {
   size_t arena_bytes = 0;
   ForwardingMode forwarding = ForwardingMode::kLearning;
   Abilities abilities = Abilities::All();  // that it states, and that its groups have
+  HelloIdentity hello;                     // what it says of itself by its ports; without names nothing
 };
 
 // A super-frame counts as many frames as it has packets.
@@ -71,6 +75,8 @@ struct SwitchPortCounters {
   uint64_t rx_bytes = 0;
   uint64_t tx_frames = 0;  // handed to the sink
   uint64_t tx_bytes = 0;
+  uint64_t rx_hellos = 0;  // of these frames, hellos and what else is LLDP
+  uint64_t tx_hellos = 0;
 };
 
 struct SwitchCounters {
@@ -97,12 +103,21 @@ class Switch {
   void OnSuperFrame(Nanos now, PortId port, std::span<const uint8_t> frame, size_t segment_bytes,
                     FrameSink& sink);
   void OnTimer(Nanos now, TimerId id, FrameSink& sink);
+  // Says hello by all ports, and forgets neighbours that are silent: to be called every
+  // Neighbours::kHelloInterval.
+  void OnHelloTime(Nanos now, FrameSink& sink);
+  // A port has come up or gone down: what its neighbours are is known only of ports that are said to be up.
+  void OnPort(Nanos now, PortId port, bool up, FrameSink& sink);
 
   // For the control plane. Probe asks another switch for an echo and says what became of the requests
   // before this one.
   ProbeAnswer Probe(const ProbeTarget& target, FrameSink& sink);
+  // Asks by ARP, at ports without a switch, who has the address; who answers is a neighbour soon. False, and
+  // nothing is sent, if too much has been asked for lately.
+  bool Locate(Nanos now, Ipv4 ip, FrameSink& sink);
   Engine& engine() { return engine_; }
   Forwarding& forwarding() { return forwarding_; }
+  const Neighbours& neighbours() const { return neighbours_; }
 
   const SwitchConfig& config() const { return config_; }
   const SwitchCounters& counters() const { return counters_; }
@@ -114,7 +129,10 @@ class Switch {
   void OnOwnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   void OnOwnPacket(Nanos now, PortId port, const roce::FrameAddress& address, const roce::Packet& packet,
                    FrameSink& sink);
-  bool AnswerArp(PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  void OnHello(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  void SayHello(PortId port, FrameSink& sink);
+  bool OnArp(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  bool AnswerArp(PortId port, const roce::Arp& arp, FrameSink& sink);
   void Forward(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   bool ForwardWhole(Nanos now, PortId port, const roce::SuperFrameView& frame, FrameSink& sink);
   void Send(PortId port, std::span<const uint8_t> frame, FrameSink& sink);
@@ -131,6 +149,7 @@ class Switch {
   Engine engine_;
   Forwarding forwarding_;
   Prober prober_;
+  Neighbours neighbours_;
   SwitchCounters counters_;
   std::vector<SwitchPortCounters> port_counters_;
   std::vector<uint8_t> cut_;            // a packet of a super-frame that is not for the switch

@@ -70,13 +70,14 @@ proto::EndpointDump DumpEndpoint(const engine::Endpoint& endpoint, const PortNam
 }  // namespace
 
 SwitchControl::SwitchControl(Identity identity, PortNames ports, engine::Switch& sw, PortReader read_ports,
-                             Trace* trace, ProbeSender send_probe)
+                             Trace* trace, ProbeSender send_probe, LocateSender send_locate)
     : identity_(std::move(identity)),
       ports_(std::move(ports)),
       switch_(sw),
       read_ports_(std::move(read_ports)),
       trace_(trace),
-      send_probe_(std::move(send_probe)) {}
+      send_probe_(std::move(send_probe)),
+      send_locate_(std::move(send_locate)) {}
 
 proto::EngineInfo SwitchControl::Describe() const {
   proto::EngineInfo info;
@@ -112,6 +113,9 @@ proto::EngineInfo SwitchControl::Describe() const {
     port.set_rx_frames(switch_.port_counters()[i].rx_frames);
     port.set_tx_frames(switch_.port_counters()[i].tx_frames);
     port.set_super_frames(states[i].super_frames);
+    port.set_rate_mbps(states[i].rate_mbps);
+    for (const engine::Neighbour& neighbour : switch_.neighbours().At(static_cast<PortId>(i)))
+      *port.add_neighbours() = ToProto(neighbour);
   }
   for (const auto& [id, group] : switch_.engine().groups()) info.add_group_ids(id);
   return info;
@@ -169,6 +173,8 @@ void SwitchControl::DumpCounters(proto::DumpReply* reply) const {
     out.Add(port + "rx_bytes", frames.rx_bytes);
     out.Add(port + "tx_frames", frames.tx_frames);
     out.Add(port + "tx_bytes", frames.tx_bytes);
+    out.Add(port + "rx_hellos", frames.rx_hellos);
+    out.Add(port + "tx_hellos", frames.tx_hellos);
     out.Add(port + "rx_dropped", states[i].counters.rx_dropped);
     out.Add(port + "rx_too_long", states[i].counters.rx_too_long);
     out.Add(port + "tx_no_buffer", states[i].counters.tx_no_buffer);
@@ -177,6 +183,7 @@ void SwitchControl::DumpCounters(proto::DumpReply* reply) const {
     out.Add(port + "rx_super_frames", states[i].counters.rx_super_frames);
     out.Add(port + "tx_super_frames", states[i].counters.tx_super_frames);
     out.Add(port + "times_lost", states[i].times_lost);
+    out.AddReasons<engine::HelloCount>(port + "hello_", switch_.neighbours().counts(static_cast<PortId>(i)));
   }
 }
 
@@ -236,6 +243,14 @@ StatusOr<proto::ProbeReply> SwitchControl::Probe(const proto::ProbeRequest& requ
   proto::ProbeReply reply;
   reply.set_asked(answer.asked);
   reply.set_answered(answer.answered);
+  return reply;
+}
+
+StatusOr<proto::LocateReply> SwitchControl::Locate(const proto::LocateRequest& request) {
+  if (request.ip() == 0) return MakeStatus(StatusCode::kInvalidArgument, "ip: missing");
+  if (send_locate_ == nullptr) return MakeStatus(StatusCode::kInvalidArgument, "ip: nothing can be sent");
+  proto::LocateReply reply;
+  reply.set_asked(send_locate_(Ipv4{request.ip()}));
   return reply;
 }
 

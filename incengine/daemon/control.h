@@ -26,11 +26,13 @@ class SwitchControl {
 
   // Has Switch::Probe's frame sent.
   using ProbeSender = std::function<engine::ProbeAnswer(const engine::ProbeTarget&)>;
+  // Has Switch::Locate's frames sent.
+  using LocateSender = std::function<bool(Ipv4)>;
 
   // sw and trace (which may be none) outlive this. read_ports tells the state of the ports, in their order;
-  // without send_probe, probes are refused.
+  // without send_probe probes are refused, and without send_locate nobody is located.
   SwitchControl(Identity identity, PortNames ports, engine::Switch& sw, PortReader read_ports,
-                Trace* trace = nullptr, ProbeSender send_probe = nullptr);
+                Trace* trace = nullptr, ProbeSender send_probe = nullptr, LocateSender send_locate = nullptr);
 
   // Errors are those of switch.proto.
   proto::EngineInfo Describe() const;
@@ -40,6 +42,7 @@ class SwitchControl {
   StatusOr<proto::FailReply> Fail(const proto::FailRequest& request);
   StatusOr<proto::SetForwardingReply> SetForwarding(const proto::SetForwardingRequest& request);
   StatusOr<proto::ProbeReply> Probe(const proto::ProbeRequest& request);
+  StatusOr<proto::LocateReply> Locate(const proto::LocateRequest& request);
   // Whether a group of this id is installed.
   bool Has(uint64_t group_id) const;
 
@@ -55,6 +58,7 @@ class SwitchControl {
   PortReader read_ports_;
   Trace* trace_;
   ProbeSender send_probe_;
+  LocateSender send_locate_;
   engine::ContextCounters removed_;  // sums over the groups that have been removed
 };
 

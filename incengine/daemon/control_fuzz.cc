@@ -89,6 +89,9 @@ class Trial {
       case 4:
         return Check(Call<proto::ProbeRequest>(ValidProbe(),
                                                [this](const auto& r) { return control_.Probe(r).status(); }));
+      case 5:
+        return Check(Call<proto::LocateRequest>(
+            ValidLocate(), [this](const auto& r) { return control_.Locate(r).status(); }));
       case 3:
         Packet();
         shown_ = State();
@@ -188,6 +191,12 @@ class Trial {
     return request;
   }
 
+  static proto::LocateRequest ValidLocate() {
+    proto::LocateRequest request;
+    request.set_ip(0x0a000001);
+    return request;
+  }
+
   // Something moves: a packet that is due at some endpoint of a group, or its timer.
   void Packet() {
     const auto& groups = switch_.engine().groups();
@@ -220,17 +229,17 @@ class Trial {
   FrameCheck frames_;
   engine::Switch switch_{
       {.address = kAddress, .mac = {2, 0, 0, 0, 0, 9}, .port_count = kPorts.size(), .arena_bytes = kArena}};
-  SwitchControl control_{
-      {"s1", "1.2.3", 77},
-      kPorts,
-      switch_,
-      [] {
-        std::vector<PortState> states;
-        for (const std::string& name : kPorts) states.push_back({.name = name});
-        return states;
-      },
-      nullptr,
-      [this](const engine::ProbeTarget& target) { return switch_.Probe(target, frames_); }};
+  SwitchControl control_{{"s1", "1.2.3", 77},
+                         kPorts,
+                         switch_,
+                         [] {
+                           std::vector<PortState> states;
+                           for (const std::string& name : kPorts) states.push_back({.name = name});
+                           return states;
+                         },
+                         nullptr,
+                         [this](const engine::ProbeTarget& target) { return switch_.Probe(target, frames_); },
+                         [this](Ipv4 ip) { return switch_.Locate(now_, ip, frames_); }};
   std::string shown_ = State();  // before the call
 };
 

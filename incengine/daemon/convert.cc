@@ -182,4 +182,18 @@ proto::ForwardingTable ToProto(const engine::ForwardingTable& table, const PortN
   return message;
 }
 
+proto::Neighbour ToProto(const engine::Neighbour& neighbour) {
+  static_assert(static_cast<int>(engine::NeighbourKind::kBridge) == proto::NEIGHBOUR_BRIDGE);
+  static_assert(static_cast<int>(engine::HeardBy::kArp) == proto::HEARD_BY_ARP);
+  proto::Neighbour message;
+  message.set_kind(static_cast<proto::NeighbourKind>(neighbour.kind));
+  message.set_name(neighbour.name);
+  message.set_port(neighbour.port);
+  if (neighbour.ip) message.set_ip(Raw(*neighbour.ip));
+  message.set_mac(MacBytes(neighbour.mac));
+  message.set_version(neighbour.version);
+  message.set_heard_by(static_cast<proto::HeardBy>(neighbour.heard_by));
+  return message;
+}
+
 }  // namespace epic::daemon

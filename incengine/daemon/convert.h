@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "incengine/core/forwarding.h"
+#include "incengine/core/neighbours.h"
 #include "incengine/core/probe.h"
 #include "incengine/state/config.h"
 #include "proto/switch.pb.h"
@@ -23,6 +24,7 @@ StatusOr<engine::ProbeTarget> FromProto(const proto::ProbeRequest& message, cons
 proto::EndpointConfig ToProto(const engine::EndpointConfig& config, const PortNames& ports);
 proto::GroupConfig ToProto(const engine::GroupConfig& config, const PortNames& ports);
 proto::ForwardingTable ToProto(const engine::ForwardingTable& table, const PortNames& ports);
+proto::Neighbour ToProto(const engine::Neighbour& neighbour);
 std::string MacBytes(const roce::MacAddress& mac);
 
 }  // namespace epic::daemon

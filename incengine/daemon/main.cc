@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "incengine/daemon/changes.h"
 #include "incengine/daemon/options.h"
 #include "incengine/daemon/service.h"
 #include "incengine/daemon/shard.h"
@@ -82,6 +83,7 @@ int Run(const Options& options) {
   if (const Status status = io::ClaimSocketPath(options.control_path); !status.ok()) return Fail(status);
   WarnOfProcessors(options.cores);
   const Identity identity{options.name, EPIC_VERSION, RandomId()};
+  Changes changes;  // outlives the shards, whose threads note them
   std::vector<std::unique_ptr<Shard>> shards;
   std::vector<ShardedControl::Shard> controls;
   for (uint32_t number = 0; number < options.cores; ++number) {
@@ -91,8 +93,9 @@ int Run(const Options& options) {
     controls.push_back(shards.back()->control());
   }
   ShardedControl control(std::move(controls));
+  for (const auto& shard : shards) shard->OnChange([&changes] { changes.Note(); });
   for (const auto& shard : shards) shard->Start();
-  auto server = ControlServer::Start(options.control_path, control);
+  auto server = ControlServer::Start(options.control_path, control, changes);
   int exit_code = 0;
   if (server.ok()) {
     spdlog::info("{} runs with {} ports on {} {}, control on {}", options.name,

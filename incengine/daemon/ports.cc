@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "io/clock.h"
 #include "io/offloads.h"
 #include "io/packet_socket.h"
 #include "io/pcap_port.h"
@@ -20,7 +21,8 @@ namespace {
 constexpr int kPacketsPerRound = 64;
 // Packets of all ports before what they have led to leaves, so that it need not wait for every port's turn.
 constexpr int kPacketsPerFlush = 128;
-constexpr Nanos kCheckInterval = kSecond;
+// Between two looks at the interfaces, if the kernel does not tell of them; and between hellos.
+constexpr Nanos kCheckInterval = engine::Neighbours::kHelloInterval;
 
 void Add(const io::PortCounters& more, io::PortCounters* sum) {
   sum->rx_dropped += more.rx_dropped;
@@ -65,7 +67,25 @@ Ports::Ports(const Options& options, io::EventLoop& loop, engine::Switch& sw, Tr
     switch_.OnTimer(now, engine::TimerId{id}, *this);
   });
   loop_.AfterRound([this] { EndRound(); });
-  loop_.CallEvery(kCheckInterval, [this] { CheckInterfaces(); });
+  loop_.CallEvery(kCheckInterval, [this] {
+    if (trace_ != nullptr) trace_->Flush();
+    CheckInterfaces();
+    if (Reports()) switch_.OnHelloTime(io::MonotonicNow(), *this);
+  });
+  WatchLinks();
+}
+
+void Ports::WatchLinks() {
+  auto links = io::LinkWatch::Open();
+  if (!links.ok()) {
+    if (Reports()) spdlog::warn("{}; ports are looked at each second", std::string(links.status().message()));
+    return;
+  }
+  links_ = *std::move(links);
+  loop_.Watch(links_->fd(), [this](Nanos) {
+    if (links_->Read(options_.interfaces)) CheckInterfaces();
+    return false;
+  });
 }
 
 std::vector<PortState> Ports::States() {
@@ -79,11 +99,14 @@ std::vector<PortState> Ports::States() {
     if (port.open != nullptr) Add(port.open->counters(), &state.counters);
     state.super_frames = port.open != nullptr && port.open->super_frames();
     state.times_lost = port.times_lost;
+    state.rate_mbps = io::ReadRateMbps(port.name);
   }
   return states;
 }
 
 engine::ProbeAnswer Ports::Probe(const engine::ProbeTarget& target) { return switch_.Probe(target, *this); }
+
+bool Ports::Locate(Ipv4 ip) { return switch_.Locate(io::MonotonicNow(), ip, *this); }
 
 void Ports::Send(PortId port, std::span<const uint8_t> frame) {
   if (trace_ != nullptr) trace_->OnSend(port, frame);
@@ -144,6 +167,7 @@ Status Ports::OpenPort(PortId port) {
   ports_[port].up = io::ReadInterface(name).up;
   for (const int fd : ports_[port].open->fds())
     loop_.Watch(fd, [this, port](Nanos now) { return Receive(port, now); });
+  TellOfPort(port);
   return {};
 }
 
@@ -159,6 +183,7 @@ void Ports::LosePort(PortId port, const std::string& why) {
   lost.open.reset();
   lost.up = false;
   lost.waiting = false;
+  TellOfPort(port);
 }
 
 void Ports::OnFrame(Nanos now, PortId port, const io::ReceivedFrame& frame) {
@@ -218,6 +243,7 @@ void Ports::EndRound() {
   for (Port& port : ports_) {
     if (std::exchange(port.taken_from, false) && port.open != nullptr) port.open->Release();
   }
+  if (std::exchange(changed_, false)) on_change_();
 }
 
 void Ports::NoteWaiting(Port& port) {
@@ -226,7 +252,9 @@ void Ports::NoteWaiting(Port& port) {
   loop_.WatchWritable(port.open->fds().front(), port.waiting);
 }
 
-void Ports::NoteLink(Port& port, bool up) const {
+void Ports::NoteLink(PortId id, bool up) {
+  Port& port = ports_[id];
+  if (port.up == up) return;
   if (Reports() && port.up && !up && port.open != nullptr) {
     spdlog::warn("port {} is down", port.name);
     ++port.times_lost;
@@ -234,10 +262,16 @@ void Ports::NoteLink(Port& port, bool up) const {
     spdlog::info("port {} is up", port.name);
   }
   port.up = up;
+  TellOfPort(id);
+}
+
+void Ports::TellOfPort(PortId id) {
+  changed_ = true;
+  const bool up = ports_[id].up && ports_[id].open != nullptr;
+  if (Reports()) switch_.OnPort(io::MonotonicNow(), id, up, *this);
 }
 
 void Ports::CheckInterfaces() {
-  if (trace_ != nullptr) trace_->Flush();
   for (size_t i = 0; i < ports_.size(); ++i) {
     const auto id = static_cast<PortId>(i);
     Port& port = ports_[i];
@@ -251,7 +285,7 @@ void Ports::CheckInterfaces() {
       if (Reports()) spdlog::info("port {} is back", port.name);
       continue;  // opening it looked at the link later than this has
     }
-    NoteLink(port, state.up);
+    NoteLink(id, state.up);
   }
 }
 

@@ -3,7 +3,9 @@
 // meanwhile.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "io/event_loop.h"
 #include "io/frame_port.h"
 #include "io/interface.h"
+#include "io/link_watch.h"
 
 namespace epic::daemon {
 
@@ -22,6 +25,7 @@ struct PortState {
   io::PortCounters counters;
   uint64_t times_lost = 0;
   bool super_frames = false;  // taken, and sent in one piece
+  uint32_t rate_mbps = 0;     // 0 if it is not known
 };
 
 class Ports final : public engine::FrameSink {
@@ -31,7 +35,7 @@ class Ports final : public engine::FrameSink {
     size_t ring_bytes = 0;
     bool single_frames = false;  // no super-frames by any port
     // Of `shards` that have ports on these interfaces, each frame comes to one (io::FrameShard). Shard 0 is
-    // the one that logs and counts what becomes of interfaces and links.
+    // the one that logs and counts what becomes of interfaces and links, and that says and hears hellos.
     uint32_t shard = 0;
     uint32_t shards = 1;
   };
@@ -44,14 +48,20 @@ class Ports final : public engine::FrameSink {
 
   std::vector<PortState> States();
 
+  // Calls back, on the loop's thread, when the state of a port or its neighbours have changed.
+  void OnChange(std::function<void()> call) { on_change_ = std::move(call); }
+
   // Asks another switch for an echo (Switch::Probe).
   engine::ProbeAnswer Probe(const engine::ProbeTarget& target);
+  // Asks who has an address (Switch::Locate).
+  bool Locate(Ipv4 ip);
 
   // For the core.
   void Send(PortId port, std::span<const uint8_t> frame) override;
   void SendPacket(PortId port, const roce::FramePieces& packet, bool joins) override;
   bool SendSuperFrame(PortId port, const roce::SuperFrameView& frame) override;
   void SetTimer(engine::TimerId id, Nanos deadline) override;
+  void NeighboursChanged() override { changed_ = true; }
 
  private:
   struct Port {
@@ -77,7 +87,10 @@ class Ports final : public engine::FrameSink {
   // Watches for room in the kernel where frames wait for it.
   void NoteWaiting(Port& port);
   // Logs and counts a link that has gone down or come up.
-  void NoteLink(Port& port, bool up) const;
+  void NoteLink(PortId id, bool up);
+  // Tells the core, if it is to know, and who has asked for changes.
+  void TellOfPort(PortId id);
+  void WatchLinks();
   void CheckInterfaces();
   // Of what all shards see alike, one speaks.
   bool Reports() const { return options_.shard == 0; }
@@ -89,7 +102,10 @@ class Ports final : public engine::FrameSink {
   std::vector<Port> ports_;
   // The frame that is being processed, if it stays as it is until EndRound has returned; else empty.
   std::span<const uint8_t> kept_;
-  int taken_ = 0;  // packets since EndRound
+  int taken_ = 0;                       // packets since EndRound
+  std::optional<io::LinkWatch> links_;  // none: interfaces are looked at each second only
+  bool changed_ = false;                // since on_change_ was called
+  std::function<void()> on_change_ = [] {};
 };
 
 }  // namespace epic::daemon

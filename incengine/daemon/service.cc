@@ -4,7 +4,9 @@
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "proto/switch.grpc.pb.h"
 
@@ -12,6 +14,11 @@ namespace epic::daemon {
 namespace {
 
 constexpr std::chrono::seconds kShutdownTimeout(1);
+// Who has gone is noticed so soon.
+constexpr std::chrono::milliseconds kWatchInterval(500);
+// What changes all the time is told so often.
+constexpr std::chrono::milliseconds kBetweenChanges(20);
+constexpr int kMostWatchers = 8;
 
 // The one place where a Status becomes gRPC's: the codes are the same by definition.
 grpc::Status ToGrpc(const Status& status) {
@@ -21,7 +28,7 @@ grpc::Status ToGrpc(const Status& status) {
 
 class Service final : public proto::SwitchTable::Service {
  public:
-  explicit Service(ShardedControl& control) : control_(control) {}
+  Service(ShardedControl& control, Changes& changes) : control_(control), changes_(changes) {}
 
   grpc::Status Describe(grpc::ServerContext*, const proto::DescribeRequest*,
                         proto::EngineInfo* reply) override {
@@ -50,8 +57,49 @@ class Service final : public proto::SwitchTable::Service {
                      proto::ProbeReply* reply) override {
     return Answer(control_.Probe(*request), reply);
   }
+  grpc::Status Locate(grpc::ServerContext*, const proto::LocateRequest* request,
+                      proto::LocateReply* reply) override {
+    return Answer(control_.Locate(*request), reply);
+  }
+  // On a thread of its own for as long as the caller watches.
+  grpc::Status Watch(grpc::ServerContext* context, const proto::WatchRequest*,
+                     grpc::ServerWriter<proto::EngineInfo>* writer) override {
+    const Watcher watcher(&watchers_);
+    if (watcher.number() > kMostWatchers) return {grpc::RESOURCE_EXHAUSTED, "too many watch this engine"};
+    uint64_t seen = 0;
+    for (bool tell = true; !ended_ && !context->IsCancelled();) {
+      if (tell) {
+        seen = changes_.Await(0, {});
+        const auto info = control_.Describe();
+        if (!info.ok()) return ToGrpc(info.status());
+        if (!writer->Write(*info)) break;
+        std::this_thread::sleep_for(kBetweenChanges);
+      }
+      tell = changes_.Await(seen + 1, kWatchInterval) > seen;
+    }
+    return grpc::Status::OK;
+  }
+  // Watch returns soon.
+  void End() {
+    ended_ = true;
+    changes_.Note();
+  }
 
  private:
+  // Counts itself for as long as it lives.
+  class Watcher {
+   public:
+    explicit Watcher(std::atomic<int>* count) : count_(*count), number_(++count_) {}
+    ~Watcher() { --count_; }
+    Watcher(const Watcher&) = delete;
+    Watcher& operator=(const Watcher&) = delete;
+    int number() const { return number_; }
+
+   private:
+    std::atomic<int>& count_;
+    const int number_;
+  };
+
   template <typename Reply>
   static grpc::Status Answer(StatusOr<Reply> result, Reply* reply) {
     if (result.ok()) *reply = *std::move(result);
@@ -59,18 +107,22 @@ class Service final : public proto::SwitchTable::Service {
   }
 
   ShardedControl& control_;
+  Changes& changes_;
+  std::atomic<int> watchers_ = 0;
+  std::atomic<bool> ended_ = false;
 };
 
 class GrpcControlServer final : public ControlServer {
  public:
-  explicit GrpcControlServer(ShardedControl& control) : service_(control) {}
+  GrpcControlServer(ShardedControl& control, Changes& changes) : service_(control, changes) {}
   ~GrpcControlServer() override {
+    service_.End();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownTimeout);
   }
 
   bool Listen(const std::string& socket_path) {
     grpc::ServerBuilder builder;
-    // One caller, the agent: two threads do.
+    // One caller, the agent: two threads do, and one more for as long as it watches.
     builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
@@ -90,8 +142,8 @@ class GrpcControlServer final : public ControlServer {
 }  // namespace
 
 StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& socket_path,
-                                                              ShardedControl& control) {
-  auto server = std::make_unique<GrpcControlServer>(control);
+                                                              ShardedControl& control, Changes& changes) {
+  auto server = std::make_unique<GrpcControlServer>(control, changes);
   if (!server->Listen(socket_path)) {
     return MakeStatus(StatusCode::kUnavailable, fmt::format("{}: cannot listen there", socket_path));
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "incengine/daemon/changes.h"
 #include "incengine/daemon/sharded_control.h"
 
 namespace epic::daemon {
@@ -13,9 +14,10 @@ namespace epic::daemon {
 class ControlServer {
  public:
   // Listens on the socket; its file belongs to this user and group only. UNAVAILABLE if it cannot. control
-  // outlives the server, and its shards' loops run until it is gone.
+  // and changes, which are noted of what Describe says of ports, outlive the server, and the loops of
+  // control's shards run until it is gone.
   static StatusOr<std::unique_ptr<ControlServer>> Start(const std::string& socket_path,
-                                                        ShardedControl& control);
+                                                        ShardedControl& control, Changes& changes);
   // Ends the calls that are under way and removes the socket's file.
   virtual ~ControlServer() = default;
 };

@@ -22,6 +22,7 @@ Options OptionsOfShard(const Options& options, uint32_t number) {
   Options of = options;
   of.config.arena_bytes = options.config.arena_bytes / options.cores;
   if (number > 0) of.config.forwarding = engine::ForwardingMode::kStatic;
+  if (number == 0) of.config.hello = {options.name, EPIC_VERSION, options.ports.interfaces};
   of.ports.shard = number;
   of.ports.shards = options.cores;
   of.trace_path = TracePath(options.trace_path, number);
@@ -55,7 +56,8 @@ Status Shard::OpenPorts(const Identity& identity) {
   ports_ = *std::move(ports);
   control_ = std::make_unique<SwitchControl>(
       identity, options_.ports.interfaces, switch_, [this] { return ports_->States(); }, trace_.get(),
-      [this](const engine::ProbeTarget& target) { return ports_->Probe(target); });
+      [this](const engine::ProbeTarget& target) { return ports_->Probe(target); },
+      [this](Ipv4 ip) { return ports_->Locate(ip); });
   return {};
 }
 

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/status.h"
 #include "incengine/core/switch.h"
@@ -19,8 +21,8 @@
 
 namespace epic::daemon {
 
-// The options of one of options.cores shards: its part of the arena, its trace, and that only shard 0 learns
-// and floods.
+// The options of one of options.cores shards: its part of the arena, its trace, and that only shard 0 learns,
+// floods and says hello.
 Options OptionsOfShard(const Options& options, uint32_t number);
 
 class Shard {
@@ -32,6 +34,9 @@ class Shard {
   ~Shard();
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
+
+  // To be called back, on its thread, when its ports or their neighbours have changed. Before Start.
+  void OnChange(std::function<void()> call) { ports_->OnChange(std::move(call)); }
 
   // Begins the thread, "shard 0".
   void Start();

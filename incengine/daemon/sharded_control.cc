@@ -202,4 +202,8 @@ StatusOr<proto::ProbeReply> ShardedControl::Probe(const proto::ProbeRequest& req
   return Ask<proto::ProbeReply>(0, [request](SwitchControl& control) { return control.Probe(request); });
 }
 
+StatusOr<proto::LocateReply> ShardedControl::Locate(const proto::LocateRequest& request) {
+  return Ask<proto::LocateReply>(0, [request](SwitchControl& control) { return control.Locate(request); });
+}
+
 }  // namespace epic::daemon

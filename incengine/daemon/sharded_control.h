@@ -38,6 +38,7 @@ class ShardedControl {
   // On shard 0, which has the traffic that they are about.
   StatusOr<proto::SetForwardingReply> SetForwarding(const proto::SetForwardingRequest& request);
   StatusOr<proto::ProbeReply> Probe(const proto::ProbeRequest& request);
+  StatusOr<proto::LocateReply> Locate(const proto::LocateRequest& request);
 
  private:
   // What is to be done with a shard's control, on its thread.

@@ -42,7 +42,7 @@ int Call(SwitchTable::Stub& stub,
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: switch_call SOCKET describe|dump|install|remove|fail|set-forwarding [JSON]\n";
+    std::cerr << "usage: switch_call SOCKET describe|dump|install|remove|fail|locate|set-forwarding [JSON]\n";
     return 2;
   }
   const std::string method = argv[2];
@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   if (method == "install") return Call(*stub, &Stub::Install, json);
   if (method == "remove") return Call(*stub, &Stub::Remove, json);
   if (method == "fail") return Call(*stub, &Stub::Fail, json);
+  if (method == "locate") return Call(*stub, &Stub::Locate, json);
   if (method == "set-forwarding") return Call(*stub, &Stub::SetForwarding, json);
   std::cerr << "switch_call: no method " << method << "\n";
   return 2;
