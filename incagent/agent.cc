@@ -21,6 +21,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kRetry{1000};
+// Until an engine that cannot be watched is asked again: another one may have taken its place.
+constexpr milliseconds kRetryWatch{10000};
 constexpr std::chrono::seconds kManagerTimeout{2};
 // An engine whose machine is overloaded is not down yet; meanwhile the manager must hear of its agent.
 constexpr milliseconds kEngineTimeout{1000};
@@ -54,9 +56,11 @@ class Agent::Impl {
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
+      if (watch_ != nullptr) watch_->TryCancel();
     }
     changed_.notify_all();
     if (thread_.joinable()) thread_.join();
+    if (watcher_.joinable()) watcher_.join();
     if (server_ != nullptr) {
       server_->Shutdown(std::chrono::system_clock::now() + milliseconds(200));
       server_->Wait();
@@ -79,6 +83,7 @@ class Agent::Impl {
     const std::string ip = options_.listen.substr(0, options_.listen.rfind(':'));
     address_ = options_.advertise.empty() ? fmt::format("{}:{}", ip, port) : options_.advertise;
     thread_ = std::thread([this] { Loop(); });
+    watcher_ = std::thread([this] { WatchEngine(); });
     return absl::OkStatus();
   }
 
@@ -98,10 +103,34 @@ class Agent::Impl {
     }
   }
 
-  // False when the agent is to stop.
+  // Until then, or until the engine tells of its ports. False when the agent is to stop.
   bool Wait(milliseconds time) {
     std::unique_lock lock(mutex_);
-    return !changed_.wait_for(lock, time, [this] { return stop_; });
+    changed_.wait_for(lock, time, [this] { return stop_ || told_; });
+    told_ = false;
+    return !stop_;
+  }
+
+  // Ends each wait of the loop when something has changed at the switch's ports. An engine of an earlier
+  // version does not tell: then there is the heartbeat.
+  void WatchEngine() {
+    for (;;) {
+      grpc::ClientContext context;
+      {
+        const std::lock_guard lock(mutex_);
+        if (stop_) return;
+        watch_ = &context;
+      }
+      const grpc::Status ended = engine_.Watch(&context, [this] {
+        const std::lock_guard lock(mutex_);
+        told_ = true;
+        changed_.notify_all();
+      });
+      std::unique_lock lock(mutex_);
+      watch_ = nullptr;
+      const milliseconds pause = ended.error_code() == grpc::UNIMPLEMENTED ? kRetryWatch : kRetry;
+      if (changed_.wait_for(lock, pause, [this] { return stop_; })) return;
+    }
   }
 
   // One line per change of state, however often the same thing is tried.
@@ -212,8 +241,11 @@ class Agent::Impl {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool stop_ = false;
+  bool stop_ = false;                     // these, too, are guarded by mutex_
+  bool told_ = false;                     // the engine has, since the loop looked last
+  grpc::ClientContext* watch_ = nullptr;  // of the watcher's call
   std::thread thread_;
+  std::thread watcher_;
 };
 
 StatusOr<std::unique_ptr<Agent>> Agent::Start(const AgentOptions& options) {

@@ -1,6 +1,6 @@
 // The agent of one switch: serves SwitchTable to the manager and passes it on to the engine; registers the
-// switch and says once a second that it lives. Never in the data path: its end disturbs no running
-// collective.
+// switch and says once a second that it lives, and at once what has changed at its ports. Never in the data
+// path: its end disturbs no running collective.
 #pragma once
 
 #include <memory>

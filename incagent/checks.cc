@@ -137,4 +137,8 @@ Status CheckProbe(const proto::ProbeRequest& probe, const proto::EngineInfo& eng
   return absl::OkStatus();
 }
 
+Status CheckLocate(const proto::LocateRequest& locate) {
+  return locate.ip() == 0 ? Invalid("ip: missing") : absl::OkStatus();
+}
+
 }  // namespace epic::agent

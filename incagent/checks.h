@@ -10,5 +10,6 @@ namespace epic::agent {
 Status CheckGroup(const proto::GroupConfig& group, const proto::EngineInfo& engine);
 Status CheckForwarding(const proto::ForwardingTable& table, const proto::EngineInfo& engine);
 Status CheckProbe(const proto::ProbeRequest& probe, const proto::EngineInfo& engine);
+Status CheckLocate(const proto::LocateRequest& locate);
 
 }  // namespace epic::agent

@@ -121,6 +121,13 @@ TEST(CheckForwarding, NamesTheEntryThatIsBad) {
               testing::StartsWith("flood_ports[0]:"));
 }
 
+TEST(CheckLocate, AnAddressMustBeThere) {
+  proto::LocateRequest locate;
+  EXPECT_EQ(CheckLocate(locate).message(), "ip: missing");
+  locate.set_ip(0x0a000001);
+  EXPECT_TRUE(CheckLocate(locate).ok());
+}
+
 TEST(CheckProbe, NamesTheFieldThatIsBad) {
   proto::ProbeRequest good;
   good.set_ip(1);

@@ -35,6 +35,13 @@ proto::EngineInfo EngineClient::info() const {
   return info_;
 }
 
+grpc::Status EngineClient::Watch(grpc::ClientContext* context, const std::function<void()>& told) {
+  const auto reader = stub_->Watch(context, proto::WatchRequest());
+  proto::EngineInfo info;
+  while (reader->Read(&info)) told();
+  return reader->Finish();
+}
+
 grpc::Status EngineClient::Explain(const grpc::Status& status) const {
   if (status.error_code() != grpc::UNAVAILABLE && status.error_code() != grpc::DEADLINE_EXCEEDED)
     return status;

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,6 +33,10 @@ class EngineClient {
   // Asks the engine who it is; what it says is kept for info().
   grpc::Status Describe(proto::EngineInfo* info, std::chrono::milliseconds timeout = kTimeout);
   proto::EngineInfo info() const;
+
+  // Calls back each time that the engine tells of its ports, the first time at once. Returns when the engine
+  // has gone or the context is cancelled; UNIMPLEMENTED from an engine of an earlier version.
+  grpc::Status Watch(grpc::ClientContext* context, const std::function<void()>& told);
 
  private:
   grpc::Status Explain(const grpc::Status& status) const;

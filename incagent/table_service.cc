@@ -52,6 +52,12 @@ grpc::Status TableService::Probe(grpc::ServerContext*, const proto::ProbeRequest
   return status.ok() ? engine_->Call(&Stub::Probe, *request, reply) : ToGrpc(status);
 }
 
+grpc::Status TableService::Locate(grpc::ServerContext*, const proto::LocateRequest* request,
+                                  proto::LocateReply* reply) {
+  const Status status = CheckLocate(*request);
+  return status.ok() ? engine_->Call(&Stub::Locate, *request, reply) : ToGrpc(status);
+}
+
 grpc::Status TableService::Dump(grpc::ServerContext*, const proto::DumpRequest* request,
                                 proto::DumpReply* reply) {
   return engine_->Call(&Stub::Dump, *request, reply);

@@ -1,4 +1,4 @@
-// SwitchTable over TCP: checks, then the engine.
+// SwitchTable over TCP: checks, then the engine. All but Watch, of which the agent makes heartbeats.
 #pragma once
 
 #include "incagent/engine_client.h"
@@ -17,6 +17,7 @@ class TableService : public proto::SwitchTable::Service {
   grpc::Status SetForwarding(grpc::ServerContext*, const proto::SetForwardingRequest*,
                              proto::SetForwardingReply*) override;
   grpc::Status Probe(grpc::ServerContext*, const proto::ProbeRequest*, proto::ProbeReply*) override;
+  grpc::Status Locate(grpc::ServerContext*, const proto::LocateRequest*, proto::LocateReply*) override;
   grpc::Status Dump(grpc::ServerContext*, const proto::DumpRequest*, proto::DumpReply*) override;
 
  private:

@@ -1,0 +1,177 @@
+// An agent between an engine and a manager that only say and keep what the test asks for, over gRPC on
+// loopback.
+#include "incagent/agent.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "proto/manager.grpc.pb.h"
+#include "proto/switch.grpc.pb.h"
+
+namespace epic::agent {
+namespace {
+
+// More than any machine needs, and less than the time between two heartbeats below.
+constexpr std::chrono::seconds kPatience(40);
+
+// A value that threads wait for.
+template <typename Value>
+class Seen {
+ public:
+  void Set(const std::function<void(Value*)>& change) {
+    const std::lock_guard lock(mutex_);
+    change(&value_);
+    changed_.notify_all();
+  }
+  Value Get() const {
+    const std::lock_guard lock(mutex_);
+    return value_;
+  }
+  bool Await(const std::function<bool(const Value&)>& holds, std::chrono::milliseconds timeout) const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, timeout, [&] { return holds(value_); });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  Value value_{};
+};
+
+class Engine : public proto::SwitchTable::Service {
+ public:
+  explicit Engine(bool can_be_watched) : can_be_watched_(can_be_watched) {
+    info_.Set([](proto::EngineInfo* info) {
+      info->set_name("s1");
+      info->add_ports()->set_name("p0");
+    });
+  }
+  grpc::Status Describe(grpc::ServerContext*, const proto::DescribeRequest*,
+                        proto::EngineInfo* reply) override {
+    *reply = info_.Get();
+    return grpc::Status::OK;
+  }
+  grpc::Status Watch(grpc::ServerContext* context, const proto::WatchRequest*,
+                     grpc::ServerWriter<proto::EngineInfo>* writer) override {
+    watched_.Set([](int* times) { ++*times; });
+    if (!can_be_watched_) return {grpc::UNIMPLEMENTED, ""};
+    int told = -1;
+    while (!context->IsCancelled()) {
+      const int neighbours = info_.Get().ports(0).neighbours_size();
+      if (neighbours != told && !writer->Write(info_.Get())) break;
+      told = neighbours;
+      info_.Await([told](const auto& info) { return info.ports(0).neighbours_size() != told; },
+                  std::chrono::milliseconds(50));
+    }
+    return grpc::Status::OK;
+  }
+  void AddNeighbour(const std::string& name) {
+    info_.Set([&](proto::EngineInfo* info) { info->mutable_ports(0)->add_neighbours()->set_name(name); });
+  }
+  const Seen<int>& watched() const { return watched_; }
+
+ private:
+  const bool can_be_watched_;
+  Seen<proto::EngineInfo> info_;
+  Seen<int> watched_;
+};
+
+class Manager : public proto::Manager::Service {
+ public:
+  explicit Manager(uint32_t heartbeat_ms) : heartbeat_ms_(heartbeat_ms) {}
+  grpc::Status Register(grpc::ServerContext*, const proto::RegisterRequest*,
+                        proto::RegisterReply* reply) override {
+    reply->set_heartbeat_ms(heartbeat_ms_);
+    registered_.Set([](int* times) { ++*times; });
+    return grpc::Status::OK;
+  }
+  grpc::Status Heartbeat(grpc::ServerContext*, const proto::HeartbeatRequest* request,
+                         proto::HeartbeatReply*) override {
+    heard_.Set([request](proto::HeartbeatRequest* heard) { *heard = *request; });
+    return grpc::Status::OK;
+  }
+  const Seen<int>& registered() const { return registered_; }
+  // True when the manager has been told of so many neighbours.
+  bool HearsOf(int neighbours) const {
+    return heard_.Await(
+        [neighbours](const auto& heard) {
+          return heard.engine().ports_size() == 1 && heard.engine().ports(0).neighbours_size() == neighbours;
+        },
+        kPatience);
+  }
+
+ private:
+  const uint32_t heartbeat_ms_;
+  Seen<int> registered_;
+  Seen<proto::HeartbeatRequest> heard_;
+};
+
+class AgentTest : public ::testing::Test {
+ protected:
+  AgentTest() {
+    std::string name = std::filesystem::temp_directory_path() / "epic-agent-test-XXXXXX";
+    directory_ = mkdtemp(name.data());
+  }
+  ~AgentTest() override {
+    agent_.reset();
+    for (auto* server : {&engine_server_, &manager_server_}) {
+      if (*server != nullptr) (*server)->Shutdown(std::chrono::system_clock::now());
+    }
+    std::filesystem::remove_all(directory_);
+  }
+  void Start(bool can_be_watched, uint32_t heartbeat_ms) {
+    engine_ = std::make_unique<Engine>(can_be_watched);
+    manager_ = std::make_unique<Manager>(heartbeat_ms);
+    const std::string socket = directory_ + "/engine.sock";
+    grpc::ServerBuilder engine_builder;
+    engine_builder.AddListeningPort("unix:" + socket, grpc::InsecureServerCredentials());
+    engine_builder.RegisterService(engine_.get());
+    engine_server_ = engine_builder.BuildAndStart();
+    int port = 0;
+    grpc::ServerBuilder manager_builder;
+    manager_builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    manager_builder.RegisterService(manager_.get());
+    manager_server_ = manager_builder.BuildAndStart();
+    auto agent = Agent::Start({.name = "s1",
+                               .engine = socket,
+                               .manager = "127.0.0.1:" + std::to_string(port),
+                               .listen = "127.0.0.1:0"});
+    ASSERT_TRUE(agent.ok()) << agent.status();
+    agent_ = *std::move(agent);
+    ASSERT_TRUE(manager_->registered().Await([](int times) { return times > 0; }, kPatience));
+  }
+
+  std::string directory_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Manager> manager_;
+  std::unique_ptr<grpc::Server> engine_server_, manager_server_;
+  std::unique_ptr<Agent> agent_;
+};
+
+TEST_F(AgentTest, WhatChangesAtAPortIsToldAtOnce) {
+  Start(true, 60'000);
+  for (const int neighbours : {1, 2}) {
+    engine_->AddNeighbour("leaf1");
+    EXPECT_TRUE(manager_->HearsOf(neighbours)) << neighbours;
+  }
+}
+
+TEST_F(AgentTest, AnEngineThatCannotBeWatchedIsToldOfByHeartbeats) {
+  Start(false, 100);
+  ASSERT_TRUE(engine_->watched().Await([](int times) { return times > 0; }, kPatience));
+  engine_->AddNeighbour("leaf1");
+  EXPECT_TRUE(manager_->HearsOf(1));
+}
+
+}  // namespace
+}  // namespace epic::agent
