@@ -14,16 +14,6 @@
 namespace epic::manager {
 namespace {
 
-std::string Ip(uint32_t raw) {
-  return fmt::format("{}.{}.{}.{}", raw >> 24, raw >> 16 & 255, raw >> 8 & 255, raw & 255);
-}
-
-std::string MacText(const std::string& bytes) {
-  std::vector<std::string> parts;
-  for (const char byte : bytes) parts.push_back(fmt::format("{:02x}", static_cast<uint8_t>(byte)));
-  return fmt::format("{}", fmt::join(parts, ":"));
-}
-
 std::string Bytes(uint64_t bytes) {
   if (bytes >= 1u << 20) return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1u << 20));
   if (bytes >= 1u << 10) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1u << 10));
@@ -286,17 +276,12 @@ std::string RenderTables(const proto::DumpReply& reply) {
   const proto::EngineInfo& info = reply.info();
   std::string out = fmt::format("{}  {}  {}  boot {:#x}  version {}\n", info.name(), Ip(info.address()),
                                 MacText(info.mac()), info.boot_id(), info.version());
-  std::vector<std::vector<std::string>> ports{{"port", "state", "MTU", "rx frames", "tx frames"}};
-  for (const proto::PortInfo& port : info.ports()) {
-    ports.push_back({port.name(), port.up() ? "up" : "down", fmt::format("{}", port.mtu()),
-                     fmt::format("{}", port.rx_frames()), fmt::format("{}", port.tx_frames())});
-  }
   std::vector<std::vector<std::string>> entries{{"MAC", "IP", "port", "source"}};
   for (const proto::ForwardingEntry& entry : reply.forwarding().entries()) {
     entries.push_back({MacText(entry.mac()), entry.ip() == 0 ? "-" : Ip(entry.ip()), entry.port(),
                        entry.source_guard() ? "guarded" : "-"});
   }
-  out += "ports\n" + Table(ports, "  ") + "forwarding\n" + Table(entries, "  ");
+  out += RenderPorts(info) + "forwarding\n" + Table(entries, "  ");
   out += fmt::format("  flood: {}\n", fmt::join(reply.forwarding().flood_ports(), " "));
   out += fmt::format("groups: {}\n", reply.groups_size());
   for (const proto::GroupDump& group : reply.groups()) out += RenderGroupDump(group);

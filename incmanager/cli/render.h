@@ -11,6 +11,8 @@ namespace epic::manager {
 
 std::string RenderSwitches(const proto::ListSwitchesReply& reply);
 std::string RenderTables(const proto::DumpReply& reply);
+// The part of it about ports and who is there.
+std::string RenderPorts(const proto::EngineInfo& info);
 std::string RenderGroups(const proto::ListGroupsReply& reply);
 // The group's parameters and its tree, each edge with both ends.
 std::string RenderGroup(const proto::GroupState& group);

@@ -51,7 +51,9 @@ proto::GroupState Group() {
 
 proto::DumpReply Tables() {
   proto::DumpReply reply;
-  reply.mutable_info()->add_ports()->set_name("swp1");
+  proto::PortInfo& port = *reply.mutable_info()->add_ports();
+  port.set_name("swp1");
+  port.add_neighbours()->set_name("leaf2");
   reply.mutable_forwarding()->add_entries()->set_port("swp1");
   proto::GroupDump& group = *reply.add_groups();
   *group.mutable_parent()->mutable_config() = Endpoint(1, 2);

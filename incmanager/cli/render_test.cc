@@ -27,6 +27,34 @@ TEST(RenderEvents, IsALineForEachWithItsTime) {
   EXPECT_EQ(RenderEvents({}, 0), "");
 }
 
+TEST(RenderPorts, HasALineForEachNeighbour) {
+  proto::EngineInfo info;
+  proto::PortInfo& port = *info.add_ports();
+  port.set_name("swp1");
+  port.set_up(true);
+  port.set_mtu(4200);
+  port.set_rate_mbps(10000);
+  proto::Neighbour& leaf = *port.add_neighbours();
+  leaf.set_kind(proto::NEIGHBOUR_SWITCH);
+  leaf.set_name("leaf1");
+  leaf.set_port("swp3");
+  leaf.set_ip(0x0a00ff01);
+  leaf.set_mac(std::string("\x02\xe1\x0a\x00\xff\x01", 6));
+  leaf.set_version("0.1.0");
+  leaf.set_heard_by(proto::HEARD_BY_LLDP);
+  proto::Neighbour& host = *port.add_neighbours();
+  host.set_kind(proto::NEIGHBOUR_HOST);
+  host.set_ip(0x0a000001);
+  host.set_mac(std::string("\x02\0\0\0\0\x01", 6));
+  host.set_heard_by(proto::HEARD_BY_ARP);
+  info.add_ports()->set_name("swp2");
+  const std::string text = RenderPorts(info);
+  EXPECT_THAT(text, HasSubstr("switch leaf1 swp3 10.0.255.1 02:e1:0a:00:ff:01 version 0.1.0 (LLDP)\n"));
+  EXPECT_THAT(text, HasSubstr("  host 10.0.0.1 02:00:00:00:00:01 (ARP)\n"));
+  EXPECT_THAT(text, HasSubstr("swp1  up     4200  10000 "));
+  EXPECT_THAT(text, ::testing::MatchesRegex("(.*\n)*  swp2  down   0     -  .* -\n"));
+}
+
 TEST(RenderGroup, ShowsAHostWithoutRanks) {
   proto::GroupState group;
   proto::TreeNode& root = *group.add_tree();

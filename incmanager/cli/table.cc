@@ -1,6 +1,7 @@
 #include "incmanager/cli/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -27,6 +28,16 @@ std::string ModeName(proto::Mode number) {
   if (!mode) return "-";
   const ModeInfo& row = *FindMode(*mode);
   return fmt::format("{} ({})", row.numeral, row.name);
+}
+
+std::string Ip(uint32_t raw) {
+  return fmt::format("{}.{}.{}.{}", raw >> 24, raw >> 16 & 255, raw >> 8 & 255, raw & 255);
+}
+
+std::string MacText(const std::string& bytes) {
+  std::vector<std::string> parts;
+  for (const char byte : bytes) parts.push_back(fmt::format("{:02x}", static_cast<uint8_t>(byte)));
+  return fmt::format("{}", fmt::join(parts, ":"));
 }
 
 }  // namespace epic::manager

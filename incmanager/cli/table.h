@@ -1,6 +1,7 @@
 // What all tables of the command line are made of.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,5 +15,9 @@ std::string Table(const std::vector<std::vector<std::string>>& rows, const std::
 
 // "II (translated)"; of what is no mode "-".
 std::string ModeName(proto::Mode number);
+
+// What stands in cells: an IPv4 address, and a MAC address by its bytes.
+std::string Ip(uint32_t raw);
+std::string MacText(const std::string& bytes);
 
 }  // namespace epic::manager
