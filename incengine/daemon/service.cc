@@ -17,7 +17,7 @@ constexpr std::chrono::seconds kShutdownTimeout(1);
 // Who has gone is noticed so soon.
 constexpr std::chrono::milliseconds kWatchInterval(500);
 // What changes all the time is told so often.
-constexpr std::chrono::milliseconds kBetweenChanges(20);
+constexpr std::chrono::milliseconds kBetweenChanges(100);
 constexpr int kMostWatchers = 8;
 
 // The one place where a Status becomes gRPC's: the codes are the same by definition.
