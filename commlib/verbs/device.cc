@@ -1,7 +1,6 @@
 #include "commlib/verbs/device.h"
 
 #include <fmt/format.h>
-#include <net/if.h>
 
 #include <cerrno>
 #include <chrono>
@@ -9,9 +8,9 @@
 #include <map>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "commlib/verbs/extensions.h"
+#include "commlib/verbs/ports.h"
 
 namespace epic::verbs {
 namespace {
@@ -20,17 +19,6 @@ namespace {
 // 128), and others have more.
 constexpr uint32_t kMaxOutstanding = 128;
 constexpr auto kGidWait = std::chrono::seconds(2);
-
-bool IsMappedIpv4(const ibv_gid& gid) {
-  static constexpr uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  return std::memcmp(gid.raw, kPrefix, sizeof kPrefix) == 0;
-}
-
-Ipv4 MappedIpv4(const ibv_gid& gid) {
-  uint32_t ip = 0;
-  for (size_t i = 12; i < 16; ++i) ip = ip << 8 | gid.raw[i];
-  return Ipv4{ip};
-}
 
 struct Cache {
   std::mutex mutex;
@@ -92,23 +80,15 @@ std::shared_ptr<Device> Device::OpenOne(ibv_device* candidate, const std::string
 }
 
 bool Device::FindGid(const std::string& ifname) {
-  std::vector<ibv_gid_entry> entries(256);
-  const ssize_t count = ibv_query_gid_table(context_, entries.data(), entries.size(), 0);
-  for (ssize_t i = 0; i < count; ++i) {
-    const ibv_gid_entry& entry = entries[static_cast<size_t>(i)];
-    if (entry.gid_type != IBV_GID_TYPE_ROCE_V2 || !IsMappedIpv4(entry.gid)) continue;
-    char netdev[IF_NAMESIZE] = "";
-    if_indextoname(entry.ndev_ifindex, netdev);
-    if (!ifname.empty() && ifname != netdev) continue;
-    ibv_port_attr port{};
-    if (ibv_query_port(context_, static_cast<uint8_t>(entry.port_num), &port) != 0) continue;
-    if (port.state != IBV_PORT_ACTIVE) continue;
-    port_ = static_cast<uint8_t>(entry.port_num);
-    gid_index_ = static_cast<uint8_t>(entry.gid_index);
-    ip_ = MappedIpv4(entry.gid);
-    max_path_mtu_ = 128u << port.active_mtu;  // IBV_MTU_256 is 1
-    description_ = fmt::format("{} port {} ({}, {}.{}.{}.{})", context_->device->name, port_, netdev,
-                               entry.gid.raw[12], entry.gid.raw[13], entry.gid.raw[14], entry.gid.raw[15]);
+  for (const Port& port : PortsOf(context_)) {
+    if (!ifname.empty() && ifname != port.ifname) continue;
+    port_ = port.number;
+    gid_index_ = port.gid_index;
+    ip_ = port.ip;
+    max_path_mtu_ = port.max_path_mtu;
+    const uint32_t ip = Raw(port.ip);
+    description_ = fmt::format("{} port {} ({}, {}.{}.{}.{})", port.device, port_, port.ifname, ip >> 24,
+                               ip >> 16 & 255, ip >> 8 & 255, ip & 255);
     return true;
   }
   return false;
