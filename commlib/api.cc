@@ -51,7 +51,7 @@ Error Communicator::Init(const Options& options) {
   WarnOfUnknownVariables();
   Options resolved = options;
   const auto get_env = [](const char* name) -> const char* { return std::getenv(name); };
-  if (Error e = internal::ResolveOptions(get_env, &resolved); !e.ok()) return e;
+  if (Error e = internal::ResolveOptions(get_env, &resolved, internal::HostDaemon()); !e.ok()) return e;
   return Comm::Create(resolved, &impl_);
 }
 

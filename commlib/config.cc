@@ -1,6 +1,7 @@
 #include "commlib/config.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -31,6 +32,9 @@ constexpr std::array<Launcher, 5> kLaunchers = {{{"EPIC_RANK", "EPIC_SIZE"},
                                                  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                                  {"SLURM_PROCID", "SLURM_NTASKS"},
                                                  {"PMI_RANK", "PMI_SIZE"}}};
+
+// Of inchost, as it is by default.
+constexpr const char* kHostSocket = "/run/epic/host.sock";
 
 // A time that a clock can still be moved by: longer ones, such as milliseconds::max(), are as good as this.
 constexpr std::chrono::seconds kLongestTimeout(1'000'000'000);  // 31 years
@@ -123,11 +127,17 @@ Error ReadRankAndSize(const GetEnv& get_env, Options* options) {
 
 }  // namespace
 
-Error ResolveOptions(const GetEnv& environment, Options* options) {
+std::string HostDaemon() {
+  struct stat file {};
+  return stat(kHostSocket, &file) == 0 && S_ISSOCK(file.st_mode) ? std::string("unix:") + kHostSocket : "";
+}
+
+Error ResolveOptions(const GetEnv& environment, Options* options, const std::string& host_daemon) {
   const GetEnv get_env =
       options->environment ? environment : [](const char*) -> const char* { return nullptr; };
   ReadString(get_env, "EPIC_GROUP", &options->group);
   ReadString(get_env, "EPIC_MANAGER", &options->manager);
+  if (options->manager.empty()) options->manager = host_daemon;
   ReadString(get_env, "EPIC_IFNAME", &options->ifname);
   if (options->group.empty()) options->group = "default";
   if (Error e = ReadSeconds(get_env, "EPIC_TIMEOUT", &options->timeout); !e.ok()) return e;
@@ -174,7 +184,9 @@ Error ResolveOptions(const GetEnv& environment, Options* options) {
         fmt::format("rank {} is not in a group of {} (ranks count from 0)", options->rank, options->size));
   }
   if (options->manager.empty() && options->size != 1) {
-    return Invalid("nobody says where the manager is: set Options::manager or EPIC_MANAGER to HOST:PORT");
+    return Invalid(
+        "nobody says where the manager is: set Options::manager or EPIC_MANAGER to HOST:PORT (this host has "
+        "no inchost)");
   }
   return {};
 }

@@ -47,12 +47,11 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     channel_ = grpc::CreateCustomChannel(manager_, grpc::InsecureChannelCredentials(), args);
     if (!channel_->WaitForConnected(std::chrono::system_clock::now() + kConnectTimeout)) {
-      return {
-          ErrorCode::kManagerUnreachable,
-          fmt::format(
-              "cannot reach the manager at {} within {} s (Options::manager, EPIC_MANAGER): is incmanager "
-              "running there?",
-              manager_, kConnectTimeout.count())};
+      return {ErrorCode::kManagerUnreachable,
+              fmt::format("cannot reach the manager at {} within {} s (Options::manager, EPIC_MANAGER): is "
+                          "{} running there?",
+                          manager_, kConnectTimeout.count(),
+                          manager_.starts_with("unix:") ? "inchost" : "incmanager")};
     }
     stub_ = proto::Manager::NewStub(channel_);
     started_ = true;

@@ -107,6 +107,8 @@ class CommandLine {
     AddClient(&app_, "topology", "the topology file that the manager serves",
               [this] { return ShowTopology(client_); });
     AddClient(&app_, "switches", "switches and their agents", [this] { return ListSwitches(client_); });
+    AddClient(&app_, "hosts", "hosts with a daemon (inchost), their RoCE ports and their ranks' sessions",
+              [this] { return ListHosts(client_); });
     AddClient(&app_, "tables", "forwarding, groups, endpoints and counters of a switch",
               [this] { return ShowTables(client_, name_); })
         ->add_option("switch", name_, "name of the switch")

@@ -143,6 +143,10 @@ int ListSwitches(const ClientOptions& options) {
   return Ask(options, &Stub::ListSwitches, proto::ListSwitchesRequest(), RenderSwitches);
 }
 
+int ListHosts(const ClientOptions& options) {
+  return Ask(options, &Stub::ListHosts, proto::ListHostsRequest(), RenderHosts);
+}
+
 int ShowTables(const ClientOptions& options, const std::string& switch_name) {
   proto::TablesRequest request;
   request.set_switch_name(switch_name);

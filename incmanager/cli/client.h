@@ -48,6 +48,7 @@ struct EventsOptions {
 // Each returns an exit code.
 int ShowTopology(const ClientOptions& options);
 int ListSwitches(const ClientOptions& options);
+int ListHosts(const ClientOptions& options);
 int ShowTables(const ClientOptions& options, const std::string& switch_name);
 int ListGroups(const ClientOptions& options);
 int ShowGroup(const ClientOptions& options, const std::string& name);

@@ -10,6 +10,7 @@
 namespace epic::manager {
 
 std::string RenderSwitches(const proto::ListSwitchesReply& reply);
+std::string RenderHosts(const proto::ListHostsReply& reply);
 std::string RenderTables(const proto::DumpReply& reply);
 // The part of it about ports and who is there.
 std::string RenderPorts(const proto::EngineInfo& info);

@@ -184,7 +184,7 @@ void GroupTable::OnWindow(SessionId session, const WindowInUse& window) {
   member->window = window;
 }
 
-void GroupTable::OnSessionClosed(Nanos now, SessionId session) {
+void GroupTable::OnSessionClosed(Nanos now, SessionId session, const std::string& why) {
   Member* member = nullptr;
   Group* group = OfSession(session, &member);
   if (group == nullptr) return;
@@ -203,10 +203,9 @@ void GroupTable::OnSessionClosed(Nanos now, SessionId session) {
     case GroupPhase::kRunning:
     case GroupPhase::kLeaving:
       if (member->left) return;
-      return FailGroup(
-          now, group,
-          RankFailure(ErrorCode::kRankLost, rank,
-                      fmt::format("rank {} on {} is gone: its session broke", rank, Describe(*member))));
+      return FailGroup(now, group,
+                       RankFailure(ErrorCode::kRankLost, rank,
+                                   fmt::format("rank {} on {} is gone: {}", rank, Describe(*member), why)));
     case GroupPhase::kFailed: {
       const bool open = std::any_of(group->members.begin(), group->members.end(),
                                     [](const auto& m) { return m.second.open; });

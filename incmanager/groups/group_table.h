@@ -192,7 +192,8 @@ class GroupTable {
   // the same rank, readiness twice, connections in a group whose hosts make none) ends the group as an abort
   // does, with INVALID_ARGUMENT and who said it.
   void OnPeer(Nanos now, SessionId session, const PeerEnd& end);
-  void OnSessionClosed(Nanos now, SessionId session);
+  // why: for the other ranks.
+  void OnSessionClosed(Nanos now, SessionId session, const std::string& why = "its session broke");
   bool HasSession(SessionId session) const { return sessions_.contains(session); }
 
   // Switches.

@@ -7,6 +7,7 @@
 #include "incmanager/groups/event_log.h"
 #include "incmanager/groups/group_table.h"
 #include "incmanager/groups/switch_table.h"
+#include "incmanager/hosts/host_table.h"
 #include "proto/manager.pb.h"
 #include "proto/switch.pb.h"
 
@@ -27,6 +28,12 @@ proto::ProbeRequest ProbeOf(const Topology& topology, NodeId from, const std::st
 proto::GroupState ToProto(const Topology& topology, const Group& group);
 
 proto::ExplainReply ToProto(const Topology& topology, const Placement& placement);
+
+// Errors: INVALID_ARGUMENT naming the port.
+StatusOr<HostInfo> FromProto(const proto::HostInfo& info);
+proto::HostInfo ToProto(const HostInfo& info);
+// Its ports, as "vec0 10.0.0.1, vec1 10.0.1.1".
+std::string InWords(const HostInfo& info);
 
 // now: on the clock of the event's time.
 proto::Event ToProto(const Event& event, Nanos now);

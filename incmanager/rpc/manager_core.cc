@@ -9,6 +9,8 @@
 #include <random>
 #include <utility>
 
+#include "incmanager/rpc/status.h"
+
 namespace epic::manager {
 namespace {
 
@@ -67,7 +69,8 @@ void ManagerCore::TickLoop() {
 void ManagerCore::SendSignsOfLife(Nanos now) {
   if (now - last_signs_of_life_ < kSignOfLifePeriod) return;
   last_signs_of_life_ = now;
-  for (const auto& [id, session] : sessions_) session->SendSignOfLife();
+  for (const auto& [id, stream] : sessions_.streams) stream->SendSignOfLife();
+  for (const auto& [id, stream] : hosts_.streams) stream->SendSignOfLife();
 }
 
 StatusOr<proto::RegisterReply> ManagerCore::Register(const proto::RegisterRequest& request) {
@@ -80,36 +83,73 @@ StatusOr<proto::HeartbeatReply> ManagerCore::Heartbeat(const proto::HeartbeatReq
   return state_.Heartbeat(Now(), request);
 }
 
-SessionReactor* ManagerCore::NewSession() {
+ManagerCore::SessionStream* ManagerCore::NewSession() {
   const std::lock_guard lock(mutex_);
-  const SessionId id = next_session_++;
-  auto* reactor = new SessionReactor(id, this);
-  sessions_[id] = reactor;
-  reactor->Start();
-  return reactor;
+  const SessionId id = state_.NewSession();
+  auto* stream = new SessionStream(id, &sessions_);
+  sessions_.streams[id] = stream;
+  stream->Start();
+  return stream;
 }
 
-void ManagerCore::OnMessage(SessionId id, const proto::ClientMessage& message) {
+ManagerCore::HostStream* ManagerCore::NewHost() {
   const std::lock_guard lock(mutex_);
-  state_.OnMessage(Now(), id, message);
+  const HostId id = hosts_.next++;
+  auto* stream = new HostStream(id, &hosts_);
+  hosts_.streams[id] = stream;
+  stream->Start();
+  return stream;
 }
 
-void ManagerCore::OnClosed(SessionId id) {
-  const std::lock_guard lock(mutex_);
+void ManagerCore::Sessions::OnMessage(SessionId id, const proto::ClientMessage& message) {
+  const std::lock_guard lock(core->mutex_);
+  core->state_.OnMessage(Now(), id, message);
+}
+
+void ManagerCore::Sessions::OnClosed(SessionId id) {
+  const std::lock_guard lock(core->mutex_);
   // When the manager itself ends, no rank is lost.
-  if (stop_) return;
-  state_.OnClosed(Now(), id);
-  changed_.notify_all();
+  if (core->stop_) return;
+  core->state_.OnClosed(Now(), id);
+  core->changed_.notify_all();
 }
 
-void ManagerCore::OnGone(SessionId id) {
-  const std::lock_guard lock(mutex_);
-  sessions_.erase(id);
+void ManagerCore::Sessions::OnGone(SessionId id) {
+  const std::lock_guard lock(core->mutex_);
+  streams.erase(id);
+}
+
+void ManagerCore::Hosts::OnMessage(HostId id, const proto::FromHost& message) {
+  const std::lock_guard lock(core->mutex_);
+  core->state_.OnHostMessage(Now(), id, message);
+  core->changed_.notify_all();
+}
+
+void ManagerCore::Hosts::OnClosed(HostId id) {
+  const std::lock_guard lock(core->mutex_);
+  if (core->stop_) return;
+  core->state_.OnHostClosed(Now(), id);
+  core->changed_.notify_all();
+}
+
+void ManagerCore::Hosts::OnGone(HostId id) {
+  const std::lock_guard lock(core->mutex_);
+  streams.erase(id);
 }
 
 void ManagerCore::Send(SessionId session, const proto::ServerMessage& message, bool last) {
-  const auto found = sessions_.find(session);
-  if (found != sessions_.end()) found->second->Send(message, last);
+  const auto found = sessions_.streams.find(session);
+  if (found != sessions_.streams.end()) found->second->Send(message, last);
+}
+
+void ManagerCore::SendToHost(HostId host, const proto::ToHost& message) {
+  const auto found = hosts_.streams.find(host);
+  if (found != hosts_.streams.end()) found->second->Send(message, false);
+}
+
+void ManagerCore::EndHost(HostId host, const Status& status) {
+  const auto found = hosts_.streams.find(host);
+  if (found != hosts_.streams.end()) found->second->End(ToGrpc(status));
 }
 
 void ManagerCore::SetAgent(NodeId node, const std::string& address) { links_[node]->SetAddress(address); }
@@ -163,6 +203,11 @@ void ManagerCore::TakeProbeReplies(Nanos now) {
 proto::ListSwitchesReply ManagerCore::ListSwitches() {
   const std::lock_guard lock(mutex_);
   return state_.ListSwitches(Now());
+}
+
+proto::ListHostsReply ManagerCore::ListHosts() {
+  const std::lock_guard lock(mutex_);
+  return state_.ListHosts(Now());
 }
 
 StatusOr<proto::DumpReply> ManagerCore::Tables(const std::string& switch_name) {

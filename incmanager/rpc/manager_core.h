@@ -10,15 +10,18 @@
 #include <thread>
 #include <vector>
 
+#include "base/grpc/server_stream.h"
 #include "incmanager/rpc/agent_link.h"
 #include "incmanager/rpc/manager_state.h"
-#include "incmanager/rpc/session.h"
 #include "proto/manager.pb.h"
 
 namespace epic::manager {
 
-class ManagerCore : public ManagerWorld, public SessionSink {
+class ManagerCore : public ManagerWorld {
  public:
+  using SessionStream = ServerStream<proto::ClientMessage, proto::ServerMessage>;
+  using HostStream = ServerStream<proto::FromHost, proto::ToHost>;
+
   ManagerCore(Topology topology, const GroupOptions& options);
   // All sessions must have ended.
   ~ManagerCore() override;
@@ -30,13 +33,15 @@ class ManagerCore : public ManagerWorld, public SessionSink {
   StatusOr<proto::RegisterReply> Register(const proto::RegisterRequest& request);
   StatusOr<proto::HeartbeatReply> Heartbeat(const proto::HeartbeatRequest& request);
 
-  // A new session; the reactor deletes itself.
-  SessionReactor* NewSession();
+  // A new session of a rank, or of a host's daemon; the stream deletes itself.
+  SessionStream* NewSession();
+  HostStream* NewHost();
 
   // Of operators; errors as GroupTable's. DestroyGroup returns when the group's contexts are removed, or with
   // DEADLINE_EXCEEDED naming the switches that did not answer.
   proto::TopologyReply DescribeTopology() const { return state_.DescribeTopology(); }
   proto::ListSwitchesReply ListSwitches();
+  proto::ListHostsReply ListHosts();
   StatusOr<proto::DumpReply> Tables(const std::string& switch_name);
   StatusOr<proto::GroupState> CreateGroup(const proto::CreateGroupRequest& request);
   proto::ListGroupsReply ListGroups();
@@ -45,13 +50,10 @@ class ManagerCore : public ManagerWorld, public SessionSink {
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request);
   proto::EventsReply Events(const proto::EventsRequest& request);
 
-  // SessionSink.
-  void OnMessage(SessionId id, const proto::ClientMessage& message) override;
-  void OnClosed(SessionId id) override;
-  void OnGone(SessionId id) override;
-
   // ManagerWorld; called by state_ with the lock held.
   void Send(SessionId session, const proto::ServerMessage& message, bool last) override;
+  void SendToHost(HostId host, const proto::ToHost& message) override;
+  void EndHost(HostId host, const Status& status) override;
   void SetAgent(NodeId node, const std::string& address) override;
   void SetForwarding(NodeId node, const proto::ForwardingTable& table) override;
   void Install(NodeId node, const proto::GroupConfig& group) override;
@@ -61,6 +63,25 @@ class ManagerCore : public ManagerWorld, public SessionSink {
 
  private:
   const std::string& NameOf(NodeId node) const;
+  // What streams tell; each takes the lock.
+  struct Sessions : SessionStream::Sink {
+    explicit Sessions(ManagerCore* of) : core(of) {}
+    void OnMessage(SessionId id, const proto::ClientMessage& message) override;
+    void OnClosed(SessionId id) override;
+    void OnGone(SessionId id) override;
+    ManagerCore* const core;
+    std::map<SessionId, SessionStream*> streams;
+  };
+  struct Hosts : HostStream::Sink {
+    explicit Hosts(ManagerCore* of) : core(of) {}
+    void OnMessage(HostId id, const proto::FromHost& message) override;
+    void OnClosed(HostId id) override;
+    void OnGone(HostId id) override;
+    ManagerCore* const core;
+    std::map<HostId, HostStream*> streams;
+    HostId next = 1;
+  };
+
   void TickLoop();
   void SendSignsOfLife(Nanos now);
   void TakeProbeReplies(Nanos now);
@@ -68,8 +89,8 @@ class ManagerCore : public ManagerWorld, public SessionSink {
   std::mutex mutex_;
   std::condition_variable changed_;  // state_ or stop_
   ManagerState state_;
-  std::map<SessionId, SessionReactor*> sessions_;
-  SessionId next_session_ = 1;
+  Sessions sessions_{this};
+  Hosts hosts_{this};
   Nanos last_signs_of_life_ = 0;
   bool stop_ = false;
 

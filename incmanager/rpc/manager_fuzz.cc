@@ -29,7 +29,6 @@ namespace {
 
 constexpr size_t kMaxSteps = 400;
 constexpr size_t kSessions = 6;
-constexpr size_t kMaxFailureBytes = 1024;
 const fuzz::Words kWords = {"g",  "k",  "root", "leaf1", "leaf2", "h0",
                             "h1", "h3", "swp1", "swp2",  "swp3",  "nobody"};
 
@@ -167,13 +166,34 @@ class Trial : private ManagerWorld {
   void Say(size_t slot) {
     const auto message = fuzz::Received(in_, kWords, testing::ValidMessage(topology_, in_.Next(), slot));
     if (!message) return;
-    if (sessions_[slot] == 0) sessions_[slot] = next_session_++;
+    if (ByHost(slot)) return SayByHost(slot, &*message);
+    if (sessions_[slot] == 0) sessions_[slot] = state_.NewSession();
     state_.OnMessage(now_, sessions_[slot], *message);
   }
 
   void Close(size_t slot) {
-    if (sessions_[slot] != 0) state_.OnClosed(now_, sessions_[slot]);
+    if (sessions_[slot] != 0)
+      ByHost(slot) ? SayByHost(slot, nullptr) : state_.OnClosed(now_, sessions_[slot]);
     sessions_[slot] = 0;
+  }
+
+  // Half of the ranks are on a host with a daemon.
+  static bool ByHost(size_t slot) { return slot % 2 == 1; }
+
+  void SayByHost(size_t slot, const proto::ClientMessage* message) {
+    if (std::exchange(host_ends_, false)) {
+      state_.OnHostClosed(now_, host_++);
+      host_is_up_ = false;
+    }
+    proto::FromHost info;
+    info.mutable_info()->set_name("h1");
+    if (!std::exchange(host_is_up_, true)) state_.OnHostMessage(now_, host_, info);
+    proto::FromHost valid;
+    if (sessions_[slot] == 0) sessions_[slot] = ++numbers_;
+    valid.mutable_said()->set_session(sessions_[slot]);
+    if (message != nullptr) *valid.mutable_said()->mutable_message() = *message;
+    const auto received = fuzz::Received(in_, kWords, valid);
+    if (received) state_.OnHostMessage(now_, host_, *received);
   }
 
   // --- operators
@@ -293,23 +313,16 @@ class Trial : private ManagerWorld {
   // --- ManagerWorld
 
   void Send(SessionId session, const proto::ServerMessage& message, bool last) override {
-    EPIC_CHECK(session < next_session_);
-    const bool ends = message.has_failure() || message.has_left();
-    EPIC_CHECK(last == ends && message.kind_case() != proto::ServerMessage::KIND_NOT_SET);
-    proto::ServerMessage parsed;
-    EPIC_CHECK(parsed.ParseFromString(message.SerializeAsString()));
-    if (message.has_peer()) EPIC_CHECK(message.peer().ip() != 0 && message.peer().qpn() != 0);
-    if (message.has_joined()) {
-      const proto::Joined& joined = message.joined();
-      const bool by_hosts = joined.path() == proto::PATH_HOSTS;
-      EPIC_CHECK(by_hosts || joined.path() == proto::PATH_NETWORK);
-      EPIC_CHECK(by_hosts == (joined.remote_qpn() == 0) && joined.path_mtu() != 0);
-      EPIC_CHECK(joined.path_reason().empty() == (!by_hosts && joined.hosts_reach()));
-    }
-    if (!message.has_failure()) return;
-    const proto::Failure& failure = message.failure();
-    EPIC_CHECK(failure.code() != proto::ERROR_OK && !failure.message().empty());
-    EPIC_CHECK(failure.ByteSizeLong() <= kMaxFailureBytes);
+    EPIC_CHECK(session < state_.NewSession());
+    testing::CheckTold(message, last);
+  }
+  void SendToHost(HostId host, const proto::ToHost& message) override {
+    EPIC_CHECK(host == host_);
+    if (message.has_told()) testing::CheckTold(message.told().message(), message.told().last());
+  }
+  void EndHost(HostId, const Status& status) override {
+    EPIC_CHECK(!status.ok() && !status.message().empty());
+    host_ends_ = true;
   }
 
   void SetAgent(NodeId, const std::string& address) override { EPIC_CHECK(!address.empty()); }
@@ -366,7 +379,9 @@ class Trial : private ManagerWorld {
   std::vector<std::deque<std::function<void(bool carry_out, bool answer)>>> calls_;  // by switch
   std::vector<std::deque<std::function<void(uint8_t what)>>> probes_;                // by witness
   std::array<SessionId, kSessions> sessions_{};                                      // 0: none
-  SessionId next_session_ = 1;
+  HostId host_ = 1;
+  bool host_is_up_ = false, host_ends_ = false;
+  uint64_t numbers_ = 0;  // of sessions by the host
   ManagerState state_{topology_, SmallGroups(), 42, 1, this};
 };
 

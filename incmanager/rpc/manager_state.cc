@@ -44,6 +44,7 @@ void ManagerState::Tick(Nanos now) {
   if (!judges_from_ || now >= *judges_from_) {
     judges_from_.reset();
     Judge(now);
+    JudgeHosts(now);
   }
   groups_.Tick(now);
 }
@@ -73,7 +74,7 @@ void ManagerState::Probe(const HealthWatch::Ask& ask) {
   if (ask.witness.is_rank) {
     proto::ServerMessage message;
     message.mutable_probe()->set_ip(Raw(about.address));
-    return world_->Send(ask.witness.id, message, false);
+    return Tell(ask.witness.id, message, false);
   }
   const auto witness = static_cast<NodeId>(ask.witness.id);
   // Of parallel links one that has a carrier.
@@ -220,7 +221,7 @@ void ManagerState::OnRemoved(Nanos now, NodeId node, uint64_t group_id, const St
 
 void ManagerState::Send(SessionId session, const SessionEvent& event) {
   const bool last = std::holds_alternative<Failure>(event) || std::holds_alternative<LeftNote>(event);
-  world_->Send(session, ToProto(event), last);
+  Tell(session, ToProto(event), last);
 }
 
 void ManagerState::Install(NodeId node, const ContextPlan& context) {

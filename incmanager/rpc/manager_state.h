@@ -12,6 +12,7 @@
 #include "incmanager/groups/group_table.h"
 #include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/switch_table.h"
+#include "incmanager/hosts/host_table.h"
 #include "incmanager/topology.h"
 #include "proto/manager.pb.h"
 
@@ -23,6 +24,9 @@ class ManagerWorld {
   virtual ~ManagerWorld() = default;
   // To a rank; last: its session ends when it has been sent.
   virtual void Send(SessionId session, const proto::ServerMessage& message, bool last) = 0;
+  // To a host's daemon, and its end with an error.
+  virtual void SendToHost(HostId host, const proto::ToHost& message) = 0;
+  virtual void EndHost(HostId host, const Status& status) = 0;
   // Where the switch's agent serves from now on.
   virtual void SetAgent(NodeId node, const std::string& address) = 0;
   // Calls to a switch, carried out in this order. Each is answered by ManagerState's function of that name,
@@ -47,9 +51,15 @@ class ManagerState : private GroupWorld {
   StatusOr<proto::RegisterReply> Register(Nanos now, const proto::RegisterRequest& request);
   StatusOr<proto::HeartbeatReply> Heartbeat(Nanos now, const proto::HeartbeatRequest& request);
 
-  // Of hosts. What is refused is answered by a Failure.
+  // Names a session that begins.
+  SessionId NewSession() { return next_session_++; }
+  // Of ranks with a stream of their own. What is refused is answered by a Failure.
   void OnMessage(Nanos now, SessionId id, const proto::ClientMessage& message);
   void OnClosed(Nanos now, SessionId id);
+
+  // Of hosts' daemons (rpc/manager_hosts.cc). What is refused ends the daemon's stream.
+  void OnHostMessage(Nanos now, HostId host, const proto::FromHost& message);
+  void OnHostClosed(Nanos now, HostId host);
 
   // Answers of switches.
   void OnForwardingSet(NodeId node, const Status& status);
@@ -64,6 +74,7 @@ class ManagerState : private GroupWorld {
   // Of operators; errors as GroupTable's.
   proto::TopologyReply DescribeTopology() const;
   proto::ListSwitchesReply ListSwitches(Nanos now) const;
+  proto::ListHostsReply ListHosts(Nanos now) const;
   StatusOr<proto::GroupState> CreateGroup(const proto::CreateGroupRequest& request);
   proto::ListGroupsReply ListGroups() const;
   StatusOr<proto::GroupState> ShowGroup(const std::string& name) const;
@@ -78,6 +89,10 @@ class ManagerState : private GroupWorld {
   void Apply(Nanos now, NodeId node, const SwitchChange& change);
   void Probe(const HealthWatch::Ask& ask);
   void Judge(Nanos now);
+  void JudgeHosts(Nanos now);
+  void RemoveHost(Nanos now, HostId host, const std::string& why);
+  // To a rank, by its own stream or its host's.
+  void Tell(SessionId session, const proto::ServerMessage& message, bool last);
   std::string WhoMisses(Nanos now, NodeId node) const;
   proto::GroupState Describe(const Group& group) const;
 
@@ -96,6 +111,8 @@ class ManagerState : private GroupWorld {
   ManagerWorld* const world_;
   SwitchTable switches_;
   GroupTable groups_;
+  HostTable hosts_;
+  SessionId next_session_ = 1;
   HealthWatch watch_;
   EventLog events_;
   std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId

@@ -20,6 +20,8 @@ class World : public ManagerWorld {
   void Send(SessionId session, const proto::ServerMessage& message, bool) override {
     told[session] = message;
   }
+  void SendToHost(HostId, const proto::ToHost&) override {}
+  void EndHost(HostId, const Status&) override {}
   void SetAgent(NodeId, const std::string&) override {}
   void SetForwarding(NodeId, const proto::ForwardingTable&) override {}
   void Install(NodeId node, const proto::GroupConfig& group) override {

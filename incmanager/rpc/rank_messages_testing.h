@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/types.h"
 #include "incmanager/topology.h"
 #include "proto/manager.pb.h"
@@ -53,6 +54,28 @@ inline proto::ClientMessage ValidMessage(const Topology& topology, uint8_t how, 
     if ((how & 0x40) != 0) join.set_path(static_cast<proto::Path>(1 + (how >> 2) % 3));
   }
   return message;
+}
+
+inline constexpr size_t kMaxFailureBytes = 1024;
+
+// What any rank may be told; last: its session ends with it.
+inline void CheckTold(const proto::ServerMessage& message, bool last) {
+  const bool ends = message.has_failure() || message.has_left();
+  EPIC_CHECK(last == ends && message.kind_case() != proto::ServerMessage::KIND_NOT_SET);
+  proto::ServerMessage parsed;
+  EPIC_CHECK(parsed.ParseFromString(message.SerializeAsString()));
+  if (message.has_peer()) EPIC_CHECK(message.peer().ip() != 0 && message.peer().qpn() != 0);
+  if (message.has_joined()) {
+    const proto::Joined& joined = message.joined();
+    const bool by_hosts = joined.path() == proto::PATH_HOSTS;
+    EPIC_CHECK(by_hosts || joined.path() == proto::PATH_NETWORK);
+    EPIC_CHECK(by_hosts == (joined.remote_qpn() == 0) && joined.path_mtu() != 0);
+    EPIC_CHECK(joined.path_reason().empty() == (!by_hosts && joined.hosts_reach()));
+  }
+  if (!message.has_failure()) return;
+  const proto::Failure& failure = message.failure();
+  EPIC_CHECK(failure.code() != proto::ERROR_OK && !failure.message().empty());
+  EPIC_CHECK(failure.ByteSizeLong() <= kMaxFailureBytes);
 }
 
 }  // namespace epic::manager::testing

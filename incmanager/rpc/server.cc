@@ -23,9 +23,10 @@ constexpr int kMinPingIntervalMs = 5'000;
 constexpr int kIdleMs = 60'000;
 constexpr auto kShutdownGrace = std::chrono::milliseconds(200);
 
-// Sessions live as long as their ranks, so they are not to hold a thread each: they alone use the callback
-// API.
-class Service : public proto::Manager::WithCallbackMethod_Session<proto::Manager::Service> {
+// Sessions live as long as their ranks and hosts, so they are not to hold a thread each: they alone use the
+// callback API.
+class Service : public proto::Manager::WithCallbackMethod_Session<
+                    proto::Manager::WithCallbackMethod_HostSession<proto::Manager::Service>> {
  public:
   explicit Service(ManagerCore* core) : core_(core) {}
 
@@ -40,6 +41,15 @@ class Service : public proto::Manager::WithCallbackMethod_Session<proto::Manager
   grpc::ServerBidiReactor<proto::ClientMessage, proto::ServerMessage>* Session(
       grpc::CallbackServerContext*) override {
     return core_->NewSession();
+  }
+  grpc::ServerBidiReactor<proto::FromHost, proto::ToHost>* HostSession(
+      grpc::CallbackServerContext*) override {
+    return core_->NewHost();
+  }
+  grpc::Status ListHosts(grpc::ServerContext*, const proto::ListHostsRequest*,
+                         proto::ListHostsReply* reply) override {
+    *reply = core_->ListHosts();
+    return grpc::Status::OK;
   }
   grpc::Status Topology(grpc::ServerContext*, const proto::TopologyRequest*,
                         proto::TopologyReply* reply) override {

@@ -15,6 +15,7 @@ import sys
 # Folder -> project folders whose headers it may include (itself always). The longest matching prefix counts.
 MAY_INCLUDE = {
     "base": [],
+    "base/grpc": [],
     "roce": ["base"],
     "roce/transport": ["base", "roce"],
     "protocol": ["base"],
@@ -37,6 +38,7 @@ MAY_INCLUDE = {
     "softnic/core": ["base", "roce"],
     "softnic": ["base", "roce", "io", "softnic"],
     "incagent": ["base", "proto"],
+    "inchost": ["base", "proto", "commlib/verbs/ports.h"],
     "incmanager/policies": ["base", "protocol", "incmanager"],
     "incmanager/rpc": ["base", "protocol", "proto", "incmanager"],
     "incmanager/cli": ["base", "protocol", "proto", "incmanager"],
@@ -58,12 +60,12 @@ MAY_INCLUDE = {
 
 # Header pattern -> folders in which it is allowed.
 EDGE_HEADERS = {
-    r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "incengine/daemon", "commlib", "softnic/verbs", "bench", "tests"],
-    r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc",
+    r"<(sys/socket|netinet/|arpa/|net/if|linux/|pcap)": ["io", "incengine/daemon", "inchost", "commlib", "softnic/verbs", "bench", "tests"],
+    r"<(grpc|grpcpp)": ["incengine/daemon", "incagent", "inchost", "incmanager/rpc", "incmanager/cli", "commlib", "base/grpc",
                         "tests/softnic", "tests/engines"],
     r"<infiniband/": ["commlib", "softnic/verbs", "tests/rxe_peer"],
-    r"<spdlog": ["io", "incengine/daemon", "incagent", "incmanager"],
-    r"<(thread|mutex|condition_variable)>": ["io", "incengine/daemon", "incagent", "incmanager", "commlib", "bench",
+    r"<spdlog": ["io", "incengine/daemon", "incagent", "inchost", "incmanager"],
+    r"<(thread|mutex|condition_variable)>": ["io", "incengine/daemon", "incagent", "inchost", "incmanager", "commlib", "bench", "base/grpc",
                                                 "mpi/binding", "pytorch", "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
 }
 CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules", "incengine/modes",

@@ -1,0 +1,309 @@
+#include "inchost/daemon.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/grpc/server_stream.h"
+#include "inchost/ports.h"
+#include "inchost/relay.h"
+#include "proto/manager.grpc.pb.h"
+
+namespace epic::host {
+namespace {
+
+using RankStream = ServerStream<proto::ClientMessage, proto::ServerMessage>;
+using ManagerStream = grpc::ClientReaderWriter<proto::FromHost, proto::ToHost>;
+
+constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr auto kRetry = std::chrono::seconds(1);
+constexpr auto kReadPorts = std::chrono::seconds(5);
+constexpr auto kAskTimeout = std::chrono::seconds(12);
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
+// A rank whose process is stopped is late, not lost: it is never pinged. Its own pings are answered.
+constexpr int kPingPeriodMs = 2'000'000'000;
+constexpr int kMinPingIntervalMs = 5'000;
+constexpr auto kShutdownGrace = std::chrono::milliseconds(200);
+
+Nanos Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// Whether somebody serves on the socket.
+bool IsServed(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool served = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return served;
+}
+
+}  // namespace
+
+class Daemon::Impl : public RelayWorld, public RankStream::Sink {
+ public:
+  explicit Impl(const HostOptions& options)
+      : options_(options), service_(this), relay_(options.manager, this) {
+    info_.set_name(options.name.empty() ? HostName() : options.name);
+    info_.set_version(options.version);
+    ReadPorts(&info_);
+    grpc::ChannelArguments args;
+    args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+    args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+    args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+    args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    manager_ = proto::Manager::NewStub(
+        grpc::CreateCustomChannel(options.manager, grpc::InsecureChannelCredentials(), args));
+  }
+
+  ~Impl() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+      if (context_ != nullptr) context_->TryCancel();
+    }
+    changed_.notify_all();
+    if (server_ != nullptr) {
+      server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+      server_->Wait();
+      unlink(options_.socket.c_str());
+    }
+    if (reader_.joinable()) reader_.join();
+    if (writer_.joinable()) writer_.join();
+  }
+
+  Status Serve() {
+    if (IsServed(options_.socket)) {
+      return MakeStatus(StatusCode::kAlreadyExists,
+                        fmt::format("socket: another inchost serves on {}", options_.socket));
+    }
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix:" + options_.socket, grpc::InsecureServerCredentials());
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingPeriodMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    // Programs of all users of the host connect to it.
+    if (server_ == nullptr || chmod(options_.socket.c_str(), 0666) != 0) {
+      return MakeStatus(
+          StatusCode::kUnavailable,
+          fmt::format("socket: cannot serve on {}: is its folder there, and may we write to it?",
+                      options_.socket));
+    }
+    reader_ = std::thread([this] { ReadManager(); });
+    writer_ = std::thread([this] { WriteManager(); });
+    return absl::OkStatus();
+  }
+
+  // RelayWorld; with the lock held.
+  void ToManager(const proto::FromHost& message) override {
+    to_manager_.push_back(message);
+    changed_.notify_all();
+  }
+  void ToRank(RankId rank, const proto::ServerMessage& message, bool last) override {
+    const auto found = ranks_.find(rank);
+    if (found != ranks_.end()) found->second->Send(message, last);
+  }
+
+  // RankStream::Sink.
+  void OnMessage(uint64_t rank, const proto::ClientMessage& message) override {
+    const std::lock_guard lock(mutex_);
+    relay_.OnRank(Now(), rank, message);
+  }
+  void OnClosed(uint64_t rank) override {
+    const std::lock_guard lock(mutex_);
+    relay_.OnRankClosed(rank);
+  }
+  void OnGone(uint64_t rank) override {
+    const std::lock_guard lock(mutex_);
+    ranks_.erase(rank);
+  }
+
+ private:
+  // What a rank asks of the manager, served to the ranks of this host.
+  class Service : public proto::Manager::WithCallbackMethod_Session<proto::Manager::Service> {
+   public:
+    explicit Service(Impl* daemon) : daemon_(daemon) {}
+    grpc::ServerBidiReactor<proto::ClientMessage, proto::ServerMessage>* Session(
+        grpc::CallbackServerContext*) override {
+      return daemon_->NewRank();
+    }
+    grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
+                           proto::GroupState* reply) override {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + kAskTimeout);
+      return daemon_->manager_->ShowGroup(&context, *request, reply);
+    }
+
+   private:
+    Impl* const daemon_;
+  };
+
+  RankStream* NewRank() {
+    const std::lock_guard lock(mutex_);
+    const RankId rank = next_rank_++;
+    auto* stream = new RankStream(rank, this);
+    ranks_[rank] = stream;
+    stream->Start();
+    return stream;
+  }
+
+  // One line per change of state, however often the same thing is tried.
+  void Say(const std::string& state, bool good) {
+    if (state == said_) return;
+    said_ = state;
+    good ? spdlog::info("{}: {}", info_.name(), state) : spdlog::warn("{}: {}", info_.name(), state);
+  }
+
+  void ReadManager() {
+    std::unique_lock lock(mutex_);
+    while (!stop_) {
+      grpc::ClientContext context;
+      context_ = &context;
+      lock.unlock();
+      const std::shared_ptr<ManagerStream> stream = manager_->HostSession(&context);
+      lock.lock();
+      to_manager_.clear();
+      stream_ = stream;
+      relay_.OnStream(Now(), info_);
+      proto::ToHost message;
+      while (true) {
+        lock.unlock();
+        const bool ok = stream->Read(&message);
+        lock.lock();
+        if (!ok) break;
+        relay_.OnManager(Now(), message);
+        if (message.has_welcome()) Say(fmt::format("registered at the manager {}", options_.manager), true);
+      }
+      stream_ = nullptr;
+      changed_.wait(lock, [this] { return !writing_; });
+      lock.unlock();
+      const grpc::Status status = stream->Finish();
+      lock.lock();
+      context_ = nullptr;
+      const std::string why = Why(status);
+      relay_.OnStreamEnd(why);
+      if (!stop_) Say(fmt::format("waiting for the manager at {}: {}", options_.manager, why), false);
+      changed_.wait_for(lock, kRetry, [this] { return stop_; });
+    }
+  }
+
+  static std::string Why(const grpc::Status& status) {
+    switch (status.error_code()) {
+      case grpc::UNAVAILABLE:
+      case grpc::CANCELLED:
+        return "it does not answer";
+      case grpc::OK:
+        return "it has ended";
+      case grpc::UNIMPLEMENTED:
+        return "it is of a version that knows of no host daemons";
+      default:
+        return "it refuses this host: " + status.error_message();
+    }
+  }
+
+  // Writes what is to be written, and keeps the time.
+  void WriteManager() {
+    std::unique_lock lock(mutex_);
+    auto read_ports = std::chrono::steady_clock::now() + kReadPorts;
+    while (!stop_) {
+      if (stream_ != nullptr && !to_manager_.empty()) {
+        const std::shared_ptr<ManagerStream> stream = stream_;
+        const proto::FromHost message = std::move(to_manager_.front());
+        to_manager_.pop_front();
+        writing_ = true;
+        lock.unlock();
+        stream->Write(message);
+        lock.lock();
+        writing_ = false;
+        changed_.notify_all();
+        continue;
+      }
+      changed_.wait_for(lock, kTick,
+                        [this] { return stop_ || (stream_ != nullptr && !to_manager_.empty()); });
+      relay_.Tick(Now());
+      if (std::chrono::steady_clock::now() < read_ports) continue;
+      ReadPortsAgain(&lock);
+      read_ports = std::chrono::steady_clock::now() + kReadPorts;
+    }
+  }
+
+  // NICs and addresses come and go.
+  void ReadPortsAgain(std::unique_lock<std::mutex>* lock) {
+    lock->unlock();
+    proto::HostInfo read;
+    ReadPorts(&read);
+    lock->lock();
+    read.set_name(info_.name());
+    read.set_version(info_.version());
+    if (read.SerializeAsString() == info_.SerializeAsString()) return;
+    info_ = read;
+    if (relay_.connected()) relay_.OnStream(Now(), info_);
+  }
+
+  const HostOptions options_;
+  Service service_;
+  std::unique_ptr<proto::Manager::Stub> manager_;
+  std::unique_ptr<grpc::Server> server_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // to_manager_, stream_, writing_ or stop_
+  bool stop_ = false;
+  proto::HostInfo info_;
+  Relay relay_;
+  std::map<RankId, RankStream*> ranks_;
+  RankId next_rank_ = 1;
+  std::shared_ptr<ManagerStream> stream_;  // while it is read
+  grpc::ClientContext* context_ = nullptr;
+  std::deque<proto::FromHost> to_manager_;
+  bool writing_ = false;  // the writer uses the stream, without the lock
+  std::string said_;
+  std::thread reader_, writer_;
+};
+
+StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const HostOptions& options) {
+  const auto invalid = [](const std::string& message) {
+    return MakeStatus(StatusCode::kInvalidArgument, message);
+  };
+  if (options.manager.rfind(':') == std::string::npos)
+    return invalid(fmt::format("manager: '{}' is not IP:PORT", options.manager));
+  if (options.socket.empty() || options.socket.size() >= sizeof(sockaddr_un::sun_path))
+    return invalid(fmt::format("socket: '{}' is no path of 1 to {} bytes", options.socket,
+                               sizeof(sockaddr_un::sun_path) - 1));
+  auto impl = std::make_unique<Impl>(options);
+  if (const Status status = impl->Serve(); !status.ok()) return status;
+  return std::unique_ptr<Daemon>(new Daemon(std::move(impl)));
+}
+
+Daemon::Daemon(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Daemon::~Daemon() = default;
+
+}  // namespace epic::host

@@ -1,0 +1,36 @@
+// The daemon of one host (EPIC paper, section 3.3.1): registers the host's RoCE ports at the manager, and
+// carries the sessions of all ranks of the host in its one stream. Never in the data path.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+
+namespace epic::host {
+
+struct HostOptions {
+  std::string name;     // of this host; empty: as the kernel says
+  std::string manager;  // "IP:PORT"
+  std::string socket;   // path of the Unix socket that ranks connect to
+  std::string version;
+};
+
+class Daemon {
+ public:
+  // Serves ranks and speaks to the manager on threads of its own; a manager that is away is tried again every
+  // second. INVALID_ARGUMENT naming the option; ALREADY_EXISTS if another daemon serves on this socket;
+  // UNAVAILABLE if the socket cannot be had.
+  static StatusOr<std::unique_ptr<Daemon>> Start(const HostOptions& options);
+  // Ends all sessions and removes the socket.
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+ private:
+  class Impl;
+  explicit Daemon(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace epic::host

@@ -1,0 +1,64 @@
+// inchost: the daemon of one host. Command line, signals, log.
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "inchost/daemon.h"
+
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // gRPC's own messages would bury ours, which say the same; the user's setting wins.
+  setenv("GRPC_VERBOSITY", "NONE", 0);
+  epic::host::HostOptions options{
+      .name = "", .manager = "", .socket = "/run/epic/host.sock", .version = EPIC_VERSION};
+  std::string log_level = "info";
+  CLI::App app(
+      "Registers this host's RoCE ports at the manager, and carries the sessions of all its ranks in one "
+      "stream.\nPrograms reach it by its socket, by themselves where nobody says another manager.\n"
+      "Exit codes: 0 ended by SIGTERM or SIGINT, 1 cannot serve, 2 usage.");
+  app.set_version_flag("--version", EPIC_VERSION);
+  app.add_option("--manager", options.manager, "address of the manager, IP:PORT")
+      ->required()
+      ->envname("EPIC_MANAGER");
+  app.add_option("--name", options.name, "name of this host (default: as the kernel says)");
+  app.add_option("--socket", options.socket, "Unix socket to serve programs on")->capture_default_str();
+  app.add_option("--log-level", log_level, "trace, debug, info, warn or error")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("inchost"));
+  spdlog::set_level(spdlog::level::from_str(log_level));
+
+  // Blocked before any thread starts, so that only sigwait below sees them.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+
+  const auto daemon = epic::host::Daemon::Start(options);
+  if (!daemon.ok()) {
+    fmt::print(stderr, "inchost: {}\n", std::string(daemon.status().message()));
+    return daemon.status().code() == epic::StatusCode::kInvalidArgument ? kExitUsage : kExitFailed;
+  }
+  spdlog::info("serving programs on {}", options.socket);
+  int signal = 0;
+  sigwait(&ends, &signal);
+  spdlog::info("ends on signal {}", signal);
+  return 0;
+}

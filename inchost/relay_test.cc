@@ -1,0 +1,166 @@
+#include "inchost/relay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace epic::host {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Keeps what is said.
+class World : public RelayWorld {
+ public:
+  void ToManager(const proto::FromHost& message) override {
+    to_manager.push_back(message.ShortDebugString());
+  }
+  void ToRank(RankId rank, const proto::ServerMessage& message, bool last) override {
+    to_ranks[rank].push_back(message);
+    if (last) ended.push_back(rank);
+  }
+  std::vector<std::string> to_manager;
+  std::map<RankId, std::vector<proto::ServerMessage>> to_ranks;
+  std::vector<RankId> ended;
+};
+
+proto::ClientMessage Join(const std::string& group) {
+  proto::ClientMessage message;
+  message.mutable_join()->set_group(group);
+  return message;
+}
+
+proto::ToHost Welcome() {
+  proto::ToHost message;
+  message.mutable_welcome();
+  return message;
+}
+
+proto::ToHost Told(RankId rank, bool last) {
+  proto::ToHost message;
+  message.mutable_told()->set_session(rank);
+  proto::ServerMessage& told = *message.mutable_told()->mutable_message();
+  if (last) {
+    told.mutable_left();
+  } else {
+    told.mutable_waiting();
+  }
+  message.mutable_told()->set_last(last);
+  return message;
+}
+
+class RelayTest : public ::testing::Test {
+ protected:
+  void Connect() {
+    proto::HostInfo info;
+    info.set_name("h0");
+    relay_.OnStream(kSecond, info);
+    relay_.OnManager(kSecond, Welcome());
+    world_.to_manager.clear();
+  }
+
+  World world_;
+  Relay relay_{"192.0.2.1:7400", &world_};
+};
+
+TEST_F(RelayTest, SaysFirstWhoItIsAndPassesRanksOnWhenWelcomed) {
+  relay_.OnRank(0, 7, Join("g"));
+  proto::HostInfo info;
+  info.set_name("h0");
+  relay_.OnStream(kSecond, info);
+  EXPECT_THAT(world_.to_manager, ElementsAre("info { name: \"h0\" }"));
+  EXPECT_FALSE(relay_.connected());
+  relay_.OnManager(kSecond, Welcome());
+  EXPECT_TRUE(relay_.connected());
+  EXPECT_THAT(world_.to_manager,
+              ElementsAre("info { name: \"h0\" }", "said { session: 7 message { join { group: \"g\" } } }"));
+}
+
+TEST_F(RelayTest, EachRankHearsWhatIsForIt) {
+  Connect();
+  relay_.OnRank(kSecond, 1, Join("g"));
+  relay_.OnRank(kSecond, 2, Join("g"));
+  relay_.OnManager(kSecond, Told(2, false));
+  relay_.OnManager(kSecond, Told(2, true));
+  relay_.OnManager(kSecond, Told(2, false));  // after its end
+  relay_.OnManager(kSecond, Told(3, false));  // of no rank here
+  EXPECT_THAT(world_.to_ranks[1], IsEmpty());
+  EXPECT_EQ(world_.to_ranks[2].size(), 2u);
+  EXPECT_THAT(world_.ended, ElementsAre(2));
+  EXPECT_FALSE(world_.to_ranks.contains(3));
+}
+
+TEST_F(RelayTest, ARankThatGoesIsToldOnceAndOnlyOfWhomTheManagerKnows) {
+  relay_.OnRank(0, 1, Join("g"));
+  relay_.OnRankClosed(1);
+  EXPECT_THAT(world_.to_manager, IsEmpty());
+  Connect();
+  relay_.OnRank(kSecond, 2, Join("g"));
+  world_.to_manager.clear();
+  relay_.OnRankClosed(1);
+  relay_.OnRankClosed(2);
+  relay_.OnRankClosed(2);
+  EXPECT_THAT(world_.to_manager, ElementsAre("said { session: 2 }"));
+  EXPECT_EQ(relay_.ranks(), 0u);
+}
+
+TEST_F(RelayTest, WithTheManagerItsRanksAreLostAndOthersWait) {
+  Connect();
+  relay_.OnRank(kSecond, 1, Join("g"));
+  relay_.OnStreamEnd("it does not answer");
+  ASSERT_THAT(world_.ended, ElementsAre(1));
+  const proto::Failure& failure = world_.to_ranks[1].back().failure();
+  EXPECT_EQ(failure.code(), proto::ERROR_MANAGER_LOST);
+  EXPECT_EQ(failure.message(), "this host has lost the manager at 192.0.2.1:7400: it does not answer");
+  relay_.OnRank(2 * kSecond, 2, Join("g"));
+  world_.to_manager.clear();
+  relay_.OnRankClosed(1);
+  EXPECT_THAT(world_.to_manager, IsEmpty()) << "the stream that knew of it is gone";
+  Connect();
+  EXPECT_THAT(world_.ended, ElementsAre(1)) << "the other one is passed on";
+}
+
+TEST_F(RelayTest, WhoHasWaitedTenSecondsForTheManagerIsToldWhy) {
+  relay_.OnRank(0, 1, Join("g"));
+  relay_.OnStreamEnd("it refuses this host: name: there is a host h0 already");
+  relay_.OnRank(5 * kSecond, 2, Join("g"));
+  relay_.Tick(10 * kSecond - 1);
+  EXPECT_THAT(world_.ended, IsEmpty());
+  relay_.Tick(10 * kSecond);
+  EXPECT_THAT(world_.ended, ElementsAre(1));
+  EXPECT_EQ(world_.to_ranks[1].back().failure().code(), proto::ERROR_MANAGER_UNREACHABLE);
+  EXPECT_THAT(
+      world_.to_ranks[1].back().failure().message(),
+      HasSubstr("cannot reach the manager at 192.0.2.1:7400 within 10 s: it refuses this host: name: there"));
+}
+
+TEST_F(RelayTest, ASessionBeginsWithAJoinAndSaysLittleMoreBeforeItsAnswer) {
+  proto::ClientMessage leave;
+  leave.mutable_leave();
+  relay_.OnRank(0, 1, leave);
+  EXPECT_EQ(world_.to_ranks[1].back().failure().code(), proto::ERROR_INVALID_ARGUMENT);
+  for (int i = 0; i < 100; ++i) relay_.OnRank(0, 2, Join("g"));
+  EXPECT_EQ(world_.to_ranks[2].size(), 1u);
+  EXPECT_THAT(world_.ended, ElementsAre(1, 2));
+  Connect();
+  EXPECT_THAT(world_.to_manager, IsEmpty());
+}
+
+TEST_F(RelayTest, TellsTheManagerEachSecondThatItLives) {
+  relay_.Tick(5 * kSecond);
+  EXPECT_THAT(world_.to_manager, IsEmpty()) << "there is no stream";
+  Connect();
+  relay_.Tick(2 * kSecond - 1);
+  EXPECT_THAT(world_.to_manager, IsEmpty());
+  relay_.Tick(2 * kSecond);
+  relay_.Tick(2 * kSecond + 1);
+  EXPECT_THAT(world_.to_manager, ElementsAre(""));
+}
+
+}  // namespace
+}  // namespace epic::host

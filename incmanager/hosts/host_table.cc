@@ -1,0 +1,90 @@
+#include "incmanager/hosts/host_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "incmanager/text.h"
+#include "incmanager/topology.h"
+
+namespace epic::manager {
+
+Status HostTable::Register(Nanos now, HostId host, const HostInfo& info) {
+  if (info.name.empty()) return MakeStatus(StatusCode::kInvalidArgument, "name: missing");
+  const auto known = hosts_.find(host);
+  if (known != hosts_.end() && known->second.info.name != info.name) {
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      fmt::format("name: {}, which was {} before", Shortened(info.name),
+                                  Shortened(known->second.info.name)));
+  }
+  for (const auto& [id, other] : hosts_) {
+    if (id == host) continue;
+    if (other.info.name == info.name) {
+      return MakeStatus(StatusCode::kAlreadyExists,
+                        fmt::format("name: there is a host {} already", Shortened(info.name)));
+    }
+    for (const HostPort& port : info.ports) {
+      const auto same = std::ranges::find(other.info.ports, port.ip, &HostPort::ip);
+      if (same == other.info.ports.end()) continue;
+      return MakeStatus(StatusCode::kAlreadyExists,
+                        fmt::format("address: {} of {} is also that of host {} ({})", ToString(port.ip),
+                                    Shortened(info.name), Shortened(other.info.name), same->ifname));
+    }
+  }
+  hosts_[host].info = info;
+  hosts_[host].last_heard = now;
+  return absl::OkStatus();
+}
+
+void HostTable::OnHeard(Nanos now, HostId host) {
+  const auto found = hosts_.find(host);
+  if (found != hosts_.end()) found->second.last_heard = now;
+}
+
+std::optional<uint64_t> HostTable::FindSession(HostId host, uint64_t number) const {
+  const auto found = hosts_.find(host);
+  if (found == hosts_.end()) return std::nullopt;
+  const auto session = found->second.sessions.find(number);
+  if (session == found->second.sessions.end()) return std::nullopt;
+  return session->second;
+}
+
+void HostTable::AddSession(HostId host, uint64_t number, uint64_t session) {
+  hosts_.at(host).sessions[number] = session;
+  ranks_[session] = {host, number};
+}
+
+std::optional<HostTable::RankSession> HostTable::HostOf(uint64_t session) const {
+  const auto found = ranks_.find(session);
+  if (found == ranks_.end()) return std::nullopt;
+  return found->second;
+}
+
+void HostTable::RemoveSession(uint64_t session) {
+  const auto found = ranks_.find(session);
+  if (found == ranks_.end()) return;
+  hosts_.at(found->second.host).sessions.erase(found->second.number);
+  ranks_.erase(found);
+}
+
+std::vector<uint64_t> HostTable::Remove(HostId host) {
+  std::vector<uint64_t> gone;
+  const auto found = hosts_.find(host);
+  if (found == hosts_.end()) return gone;
+  for (const auto& [number, session] : found->second.sessions) {
+    gone.push_back(session);
+    ranks_.erase(session);
+  }
+  hosts_.erase(found);
+  return gone;
+}
+
+std::vector<HostId> HostTable::Silent(Nanos now) const {
+  std::vector<HostId> silent;
+  for (const auto& [id, entry] : hosts_) {
+    if (now - entry.last_heard > kHostLostAfter) silent.push_back(id);
+  }
+  return silent;
+}
+
+}  // namespace epic::manager

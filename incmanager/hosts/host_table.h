@@ -1,0 +1,79 @@
+// Hosts whose daemon (inchost) has registered them, and the sessions of their ranks (EPIC paper,
+// section 3.3.1). Sans-IO: what daemons say and time come in. The daemon's stream is its host's lease.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace epic::manager {
+
+// Of a daemon's stream: another one each time that it connects.
+using HostId = uint64_t;
+// Silent for longer, a host is lost with its ranks.
+inline constexpr Nanos kHostLostAfter = 4 * kSecond;
+
+// A RoCE port with an IPv4 GID; see HostPort in proto/manager.proto.
+struct HostPort {
+  std::string ifname;
+  std::string device;
+  uint32_t port = 0;  // of the device
+  Ipv4 ip{};
+  std::array<uint8_t, 6> mac{};
+  uint32_t rate_mbps = 0;  // 0: unknown
+  uint32_t max_path_mtu = 0;
+};
+
+struct HostInfo {
+  std::string name;
+  std::vector<HostPort> ports;
+  std::string version;
+};
+
+class HostTable {
+ public:
+  // A session as its daemon numbers it.
+  struct RankSession {
+    HostId host = 0;
+    uint64_t number = 0;
+  };
+  struct Entry {
+    HostInfo info;
+    Nanos last_heard = 0;
+    std::map<uint64_t, uint64_t> sessions;  // number -> session of the manager
+  };
+
+  // A daemon says who its host is, or what has changed. Errors: INVALID_ARGUMENT (no name, another one than
+  // before), ALREADY_EXISTS (the name or an address is that of another host with a daemon; names both). After
+  // an error what it said before holds.
+  Status Register(Nanos now, HostId host, const HostInfo& info);
+  void OnHeard(Nanos now, HostId host);
+  bool IsRegistered(HostId host) const { return hosts_.contains(host); }
+
+  // The manager's session for the daemon's number; nothing if there is none.
+  std::optional<uint64_t> FindSession(HostId host, uint64_t number) const;
+  void AddSession(HostId host, uint64_t number, uint64_t session);
+  // The daemon whose rank has this session; nothing if the rank has a stream of its own.
+  std::optional<RankSession> HostOf(uint64_t session) const;
+  void RemoveSession(uint64_t session);
+
+  // The daemon's stream has ended. Returns the sessions of its ranks, which go with it.
+  std::vector<uint64_t> Remove(HostId host);
+  // Who has not been heard for longer than kHostLostAfter.
+  std::vector<HostId> Silent(Nanos now) const;
+
+  const std::map<HostId, Entry>& hosts() const { return hosts_; }
+
+ private:
+  std::map<HostId, Entry> hosts_;
+  std::map<uint64_t, RankSession> ranks_;  // by session of the manager
+};
+
+}  // namespace epic::manager

@@ -1,0 +1,73 @@
+#include "incmanager/hosts/host_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace epic::manager {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+HostInfo Info(const std::string& name, uint32_t last) {
+  HostInfo info{.name = name, .ports = {}, .version = "1"};
+  info.ports.push_back({.ifname = "vec0", .device = "rxe0", .port = 1, .ip = Ipv4{0x0a000000 | last}});
+  return info;
+}
+
+TEST(HostTable, ANameAndAnAddressBelongToOneHost) {
+  HostTable table;
+  EXPECT_TRUE(table.Register(0, 1, Info("h0", 1)).ok());
+  const Status name = table.Register(0, 2, Info("h0", 2));
+  EXPECT_EQ(name.code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(name.message(), "name: there is a host h0 already");
+  EXPECT_EQ(table.Register(0, 2, Info("h1", 1)).message(),
+            "address: 10.0.0.1 of h1 is also that of host h0 (vec0)");
+  EXPECT_FALSE(table.IsRegistered(2));
+  EXPECT_TRUE(table.Register(0, 2, Info("h1", 2)).ok());
+  EXPECT_EQ(table.Register(0, 3, Info("", 3)).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(HostTable, AHostSaysAgainWhatHasChangedAndKeepsItsSessions) {
+  HostTable table;
+  ASSERT_TRUE(table.Register(0, 1, Info("h0", 1)).ok());
+  table.AddSession(1, 7, 70);
+  EXPECT_TRUE(table.Register(1, 1, Info("h0", 2)).ok());
+  EXPECT_EQ(table.hosts().at(1).info.ports[0].ip, Ipv4{0x0a000002});
+  EXPECT_EQ(table.FindSession(1, 7), 70u);
+  EXPECT_EQ(table.Register(2, 1, Info("h9", 2)).message(), "name: h9, which was h0 before");
+  EXPECT_EQ(table.hosts().at(1).info.name, "h0");
+}
+
+TEST(HostTable, SessionsAreFoundBothWaysAndGoWithTheirHost) {
+  HostTable table;
+  ASSERT_TRUE(table.Register(0, 1, Info("h0", 1)).ok());
+  ASSERT_TRUE(table.Register(0, 2, Info("h1", 2)).ok());
+  table.AddSession(1, 7, 70);
+  table.AddSession(2, 7, 71);
+  table.AddSession(1, 8, 72);
+  EXPECT_EQ(table.FindSession(2, 7), 71u);
+  EXPECT_EQ(table.HostOf(72)->host, 1u);
+  EXPECT_EQ(table.HostOf(72)->number, 8u);
+  table.RemoveSession(72);
+  EXPECT_FALSE(table.HostOf(72) || table.FindSession(1, 8));
+  EXPECT_THAT(table.Remove(1), ElementsAre(70));
+  EXPECT_FALSE(table.HostOf(70) || table.FindSession(1, 7));
+  EXPECT_EQ(table.FindSession(2, 7), 71u);
+  EXPECT_THAT(table.Remove(1), IsEmpty());
+}
+
+TEST(HostTable, WhoIsSilentForMoreThanFourSecondsIsLost) {
+  HostTable table;
+  ASSERT_TRUE(table.Register(0, 1, Info("h0", 1)).ok());
+  ASSERT_TRUE(table.Register(0, 2, Info("h1", 2)).ok());
+  table.OnHeard(kSecond, 2);
+  EXPECT_THAT(table.Silent(4 * kSecond), IsEmpty());
+  EXPECT_THAT(table.Silent(4 * kSecond + 1), ElementsAre(1));
+  EXPECT_THAT(table.Silent(5 * kSecond + 1), ElementsAre(1, 2));
+}
+
+}  // namespace
+}  // namespace epic::manager

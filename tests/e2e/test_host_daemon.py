@@ -1,0 +1,179 @@
+"""inchost: ranks that reach the manager by their host's daemon, beside one with a stream of its own."""
+
+import os
+import signal
+import time
+
+import pytest
+
+import harness
+import host_api
+
+INCHOST = harness.BUILD / "inchost" / "inchost"
+BY_DAEMON = 3  # hosts with one; h3 has none
+MANAGER = "10.255.0.1:7400"
+
+
+class Daemon:
+    """inchost on a host of the bed, on a socket of its own: the hosts share this machine's files."""
+
+    def __init__(self, bed, host, folder, manager=MANAGER):
+        self.host, self.socket = host, folder / f"{host}.sock"
+        self.program = bed.start(host, INCHOST, "--manager", manager, "--name", host, "--socket", self.socket)
+        self.program.wait_for("serving programs")
+
+    def pid(self):
+        """Softnic's hosts share this machine's process numbers."""
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                try:
+                    with open(f"/proc/{entry}/cmdline", "rb") as file:
+                        argv = file.read().split(b"\0")
+                except OSError:
+                    continue
+                if argv[0] == bytes(INCHOST) and bytes(self.socket) in argv:
+                    return int(entry)
+        raise AssertionError(f"inchost of {self.host} does not run")
+
+    def signal(self, signum):
+        os.kill(self.pid(), signum)
+
+    @property
+    def before(self):
+        return (f"EPIC_MANAGER=unix:{self.socket}",)
+
+
+@pytest.fixture(name="bed")
+def fixture_bed(beds):
+    return beds.get(*host_api.BED)
+
+
+@pytest.fixture(name="daemons")
+def fixture_daemons(bed, tmp_path):
+    """Daemons of h0, h1 and h2, registered."""
+    wait_for_hosts(bed, [])  # those of the test before are gone
+    daemons = [Daemon(bed, host, tmp_path) for host in bed.hosts[:BY_DAEMON]]
+    for daemon in daemons:
+        daemon.program.wait_for("registered at the manager")
+    yield daemons
+    for daemon in daemons:
+        daemon.program.end()
+
+
+def registered(bed):
+    return {host["info"]["name"]: host for host in bed.manager("hosts").get("hosts", [])}
+
+
+def wait_for_hosts(bed, names):
+    deadline = time.monotonic() + harness.SOON_S
+    while sorted(registered(bed)) != names:
+        assert time.monotonic() < deadline, registered(bed)
+        time.sleep(0.1)
+
+
+def start(bed, daemons, *steps):
+    """Ranks 0 to 3 of a group, those with a daemon by it."""
+    group = bed.new_group()
+    return [host_api.Rank(bed, rank, own, group, before=daemons[rank].before if rank < BY_DAEMON else ())
+            for rank, own in enumerate(steps)]
+
+
+def test_ranks_compute_by_their_daemons_and_beside_them(bed, daemons):
+    ranks = start(bed, daemons, *[["init", "allreduce:300", "pause", "allreduce:300", "destroy"]] * 4)
+    for rank in ranks:
+        rank.wait_until_doing("pause")
+    hosts = registered(bed)
+    assert sorted(hosts) == ["h0", "h1", "h2"]
+    for host in bed.topology()["hosts"][:BY_DAEMON]:
+        told = hosts[host["name"]]
+        assert told["sessions"] == 1, told
+        ip = ".".join(str(told["info"]["ports"][0]["ip"] >> shift & 255) for shift in (24, 16, 8, 0))
+        assert ip == host["address"], told
+    table = bed.manager_cli("hosts").stdout
+    assert "10.10.0.1" in table and "h2" in table, table
+    for rank in ranks:
+        rank.signal()
+    assert [rank.errors() for rank in ranks] == [[]] * 4
+    assert all(host["sessions"] == 0 for host in registered(bed).values() if "sessions" in host)
+
+
+def test_a_killed_rank_is_lost_at_once_and_a_stopped_one_is_late(bed, daemons):
+    ranks = start(bed, daemons, ["init", "barrier", "pause"], *[["init", "barrier", "allreduce:100", "destroy"]] * 3)
+    ranks[0].wait_until_doing("pause")
+    for rank in ranks[1:]:
+        rank.wait_until_doing("allreduce:100")
+    ranks[0].signal(signal.SIGSTOP)
+    # Longer than a host may be silent.
+    time.sleep(6)
+    assert all(rank.program.json_lines()[-1].get("doing") == "allreduce:100" for rank in ranks[1:]), "a stopped rank is not lost"
+    killed_us = time.monotonic() * 1e6
+    ranks[0].signal(signal.SIGKILL)
+    for rank in ranks[1:]:
+        error = host_api.first_error(rank)
+        assert error["error"] == "rank lost" and error["message"].startswith("rank 0 on "), error
+        host_api.assert_within(host_api.AT_ONCE_S, (error["at_us"] - killed_us) / 1e6)
+
+
+@pytest.mark.parametrize("signum, seconds, says", [(signal.SIGKILL, host_api.AT_ONCE_S, "its host's daemon is gone"),
+                                                   (signal.SIGSTOP, 5, "nothing heard of its host for 4 s")], ids=["killed", "stopped"])
+def test_with_its_daemon_a_host_is_lost(bed, daemons, signum, seconds, says):
+    ranks = start(bed, daemons, *[["init", "barrier", "allreduce:100", "destroy"]] * 3, ["init", "barrier", "pause", "destroy"])
+    for rank in ranks[:3]:
+        rank.wait_until_doing("allreduce:100")
+    ranks[3].wait_until_doing("pause")
+    since_us = time.monotonic() * 1e6
+    daemons[0].signal(signum)
+    for rank in ranks[1:3]:
+        error = host_api.first_error(rank)
+        assert error["error"] == "rank lost" and error["message"].startswith("rank 0 on ") and error["message"].endswith(says), error
+        host_api.assert_within(seconds, (error["at_us"] - since_us) / 1e6)
+    if signum == signal.SIGSTOP:
+        daemons[0].signal(signal.SIGCONT)
+    else:
+        assert host_api.first_error(ranks[0])["error"] == "manager lost"
+    ranks[3].signal()
+    # What ends with it disturbs nobody else: the others' daemons carry the next group.
+    hosts = bed.hosts[1:]
+    group = bed.new_group()
+    anew = [host_api.Rank(bed, number, ["init", "allreduce:300", "destroy"], group, 3, host,
+                          before=daemons[number + 1].before if number < 2 else ()) for number, host in enumerate(hosts)]
+    assert [rank.errors() for rank in anew] == [[]] * 3
+    if signum == signal.SIGSTOP:
+        wait_for_hosts(bed, ["h0", "h1", "h2"])
+
+
+def test_who_is_refused_is_told_whose_name_it_is(bed, daemons, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    second = Daemon(bed, bed.hosts[0], other)
+    assert "it refuses this host: name: there is a host h0 already" in second.program.wait_for("waiting for the manager")
+    taken = bed.start(bed.hosts[0], INCHOST, "--manager", MANAGER, "--socket", daemons[0].socket)
+    assert taken.wait() == 1 and f"another inchost serves on {daemons[0].socket}" in taken.output
+    # The first one goes: its name is free.
+    daemons[0].program.end()
+    second.program.wait_for("registered at the manager")
+    second.program.end()
+
+
+def test_a_manager_that_does_not_answer_is_said_to_the_rank(bed, tmp_path):
+    daemon = Daemon(bed, bed.hosts[0], tmp_path, manager="10.255.0.1:7499")
+    rank = host_api.Rank(bed, 0, ["init"], bed.new_group(), before=daemon.before)
+    error, = rank.errors()
+    assert error["error"] == "manager unreachable", error
+    assert "cannot reach the manager at 10.255.0.1:7499 within 10 s: it does not answer" in error["message"], error
+    daemon.program.end()
+    none = host_api.Rank(bed, 0, ["init"], bed.new_group(), before=daemon.before)
+    error, = none.errors()
+    assert "is inchost running there?" in error["message"], error
+
+
+def test_a_program_that_nobody_tells_finds_its_hosts_daemon(bed):
+    # A file system of its own: the path is one for the whole machine.
+    group = bed.new_group()
+    script = ("mkdir -p /run/epic; mount -t tmpfs none /run/epic; \"$1\" --manager \"$EPIC_MANAGER\" --name h0 & daemon=$!; "
+              "while ! [ -S /run/epic/host.sock ]; do kill -0 $daemon || exit 9; sleep 0.1; done; shift; "
+              "env -u EPIC_MANAGER \"$@\"; status=$?; kill $daemon; wait $daemon; exit $status")
+    first = bed.start(bed.hosts[0], "unshare", "-m", "sh", "-c", script, "sh", INCHOST, harness.LOOP, "--group", group, "--rank", 0, "--size", 2)
+    second = bed.loop(1, group=group, size=2)
+    harness.assert_all_right([first, second])
+    wait_for_hosts(bed, [])
