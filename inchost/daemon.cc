@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/grpc/server_stream.h"
+#include "inchost/hello.h"
 #include "inchost/ports.h"
 #include "inchost/relay.h"
 #include "proto/manager.grpc.pb.h"
@@ -30,6 +31,7 @@ using ManagerStream = grpc::ClientReaderWriter<proto::FromHost, proto::ToHost>;
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kRetry = std::chrono::seconds(1);
+constexpr auto kHello = std::chrono::seconds(1);
 constexpr auto kReadPorts = std::chrono::seconds(5);
 constexpr auto kAskTimeout = std::chrono::seconds(12);
 constexpr int kKeepaliveMs = 10'000;
@@ -234,6 +236,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   void WriteManager() {
     std::unique_lock lock(mutex_);
     auto read_ports = std::chrono::steady_clock::now() + kReadPorts;
+    auto say_hello = std::chrono::steady_clock::now();
     while (!stop_) {
       if (stream_ != nullptr && !to_manager_.empty()) {
         const std::shared_ptr<ManagerStream> stream = stream_;
@@ -250,9 +253,26 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
       changed_.wait_for(lock, kTick,
                         [this] { return stop_ || (stream_ != nullptr && !to_manager_.empty()); });
       relay_.Tick(Now());
+      if (std::chrono::steady_clock::now() >= say_hello) {
+        SayHello(&lock);
+        say_hello = std::chrono::steady_clock::now() + kHello;
+      }
       if (std::chrono::steady_clock::now() < read_ports) continue;
       ReadPortsAgain(&lock);
       read_ports = std::chrono::steady_clock::now() + kReadPorts;
+    }
+  }
+
+  void SayHello(std::unique_lock<std::mutex>* lock) {
+    const proto::HostInfo info = info_;
+    lock->unlock();
+    const std::string wrong = hellos_.Say(info);
+    lock->lock();
+    if (wrong == hello_wrong_) return;
+    hello_wrong_ = wrong;
+    if (!wrong.empty()) {
+      spdlog::warn("{}: cannot say hello by {}; switches know this host by its ARP alone", info_.name(),
+                   wrong);
     }
   }
 
@@ -285,7 +305,8 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   grpc::ClientContext* context_ = nullptr;
   std::deque<proto::FromHost> to_manager_;
   bool writing_ = false;  // the writer uses the stream, without the lock
-  std::string said_;
+  Hellos hellos_;         // of the writer
+  std::string said_, hello_wrong_;
   std::thread reader_, writer_;
 };
 

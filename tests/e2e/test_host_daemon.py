@@ -89,6 +89,11 @@ def test_ranks_compute_by_their_daemons_and_beside_them(bed, daemons):
         assert told["sessions"] == 1, told
         ip = ".".join(str(told["info"]["ports"][0]["ip"] >> shift & 255) for shift in (24, 16, 8, 0))
         assert ip == host["address"], told
+    # Its switch hears who it is.
+    for host in bed.record()["hosts"][:BY_DAEMON]:
+        port = next(port for port in bed.tables(host["switch"])["info"]["ports"] if port["name"] == host["port"])
+        heard = [neighbour["name"] for neighbour in port.get("neighbours", []) if "name" in neighbour]
+        assert heard == [host["name"]], port
     table = bed.manager_cli("hosts").stdout
     assert "10.10.0.1" in table and "h2" in table, table
     for rank in ranks:
