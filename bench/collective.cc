@@ -171,11 +171,11 @@ Error Start(const Job& j, const Buffers& b, Communicator& comm, Request* request
 }
 
 void Fill(const Job& job, uint32_t run, uint8_t* send) {
-  FillInput({job.type, job.ranks, run, job.op}, job.rank, 0, {send, job.send_bytes()});
+  FillInput({job.type, job.ranks, run, job.op, job.scale}, job.rank, 0, {send, job.send_bytes()});
 }
 
 uint64_t Wrong(const Job& job, uint32_t run, const uint8_t* recv) {
-  const Inputs inputs{job.type, job.ranks, run, job.op};
+  const Inputs inputs{job.type, job.ranks, run, job.op, job.scale};
   const std::span<const uint8_t> data(recv, job.recv_bytes());
   if (data.empty()) return 0;
   if (job.kind == Kind::kBroadcast) return CountWrongCopies(inputs, job.root, 0, data);

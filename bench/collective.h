@@ -51,6 +51,7 @@ struct Job {
   int root = 0;
   int rank = 0;
   int ranks = 1;
+  float scale = 0;  // of the group (epic::Quantisation)
 
   uint64_t share_bytes() const { return count * ElementBytes(type); }
   // Of all shares, as nccl-tests count: what a size is.

@@ -200,7 +200,8 @@ Error Runner::RunSizes(Kind kind, Datatype type, RedOp op, Report* report, bool*
                   .count = empty ? 0 : CountOf(series.bytes, kind, type, comm_.size()),
                   .root = options_.root,
                   .rank = comm_.rank(),
-                  .ranks = comm_.size()};
+                  .ranks = comm_.size(),
+                  .scale = comm_.Quantised().scale};
     Row row;
     if (Error e = RunJob(job, series, &row); !e.ok()) {
       // Refused before anything was sent, and on every rank: else the communicator is of no more use.
@@ -240,6 +241,8 @@ Error Runner::Run(Report* report, bool* any_wrong) {
   // Nobody's figures change by it, so that a manager that does not answer is no failure.
   std::vector<TroubleCount> trouble;
   if (comm_.rank() == 0 && comm_.Trouble(&trouble).ok()) report->SetTrouble(std::move(trouble));
+  if (const Quantisation quantised = comm_.Quantised(); quantised.scale != 0)
+    report->SetQuantisation(quantised);
   Print(report->Footer());
   return {};
 }

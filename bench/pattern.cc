@@ -78,6 +78,13 @@ uint64_t ToWire(Datatype type, double value, int divisor) {
   return type == Datatype::kBFloat16 ? ToBFloat16(divided) : std::bit_cast<uint32_t>(divided);
 }
 
+// An FP32 number of a group with a scale, of the integer that stands for it there.
+uint64_t Unscaled(double whole, double divisor) {
+  return std::bit_cast<uint32_t>(static_cast<float>(whole / divisor));
+}
+
+bool IsScaled(const Inputs& inputs) { return inputs.scale != 0 && inputs.type == Datatype::kFloat32; }
+
 uint64_t Hash(uint64_t key, uint64_t element) { return Mix(key + element * 0x9e3779b97f4a7c15); }
 
 // A rank's FP element.
@@ -96,6 +103,7 @@ uint64_t IntegerOf(const Inputs& inputs, uint64_t key, uint64_t element) {
 }
 
 uint64_t ElementOf(const Inputs& inputs, int rank, uint64_t key, uint64_t element) {
+  if (IsScaled(inputs)) return Unscaled(FloatOf(inputs, rank, key, element), inputs.scale);
   return IsFloat(inputs.type) ? ToWire(inputs.type, FloatOf(inputs, rank, key, element), 1)
                               : IntegerOf(inputs, key, element);
 }
@@ -175,7 +183,9 @@ uint64_t ReducedOf(const Inputs& inputs, const std::vector<uint64_t>& keys, uint
   double value = FloatOf(inputs, 0, keys[0], element);
   for (size_t rank = 1; rank < keys.size(); ++rank)
     value = Combine(inputs.op, value, FloatOf(inputs, static_cast<int>(rank), keys[rank], element));
-  return ToWire(inputs.type, value, inputs.op == RedOp::kAvg ? inputs.ranks : 1);
+  const int divisor = inputs.op == RedOp::kAvg ? inputs.ranks : 1;
+  if (IsScaled(inputs)) return Unscaled(value, double{inputs.scale} * divisor);
+  return ToWire(inputs.type, value, divisor);
 }
 
 bool Same(const uint8_t* data, uint64_t expected, uint32_t bytes) {

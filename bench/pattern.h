@@ -6,7 +6,9 @@
 // for every partial sum, in any order, to be exact in their type, so that results are compared bit by bit:
 // with 64 ranks FP64 has 46 bits, FP32 17, FP16 4 and BF16 one. For products they are powers of two of either
 // sign, which are exact in any order too. An average is the exact sum, divided in FP32 (FP64 in FP64) and
-// rounded once, or the wrapped sum of integers, divided and truncated.
+// rounded once, or the wrapped sum of integers, divided and truncated. In a group with a scale FP32 elements
+// are such integers divided by it, which become these integers again, and results those of the integers
+// divided by the scale, and of an average by the ranks, in FP64.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +29,7 @@ struct Inputs {
   int ranks = 1;
   uint32_t run = 0;  // numbers runs: what an earlier one has left behind is wrong in a later one
   RedOp op = RedOp::kSum;
+  float scale = 0;  // of the group; 0: it has none
 };
 
 // Writes a rank's elements from number `first` on; `data` is whole elements.

@@ -9,6 +9,7 @@
 
 #include "base/option_range.h"
 #include "protocol/modes.h"
+#include "protocol/types.h"
 
 namespace epic::perf {
 namespace {
@@ -201,6 +202,9 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
   app.add_option("--path", raw.path,
                  "auto, network or hosts: which way the group's data go, if it is made by this");
   app.add_option("--algorithm", raw.algorithm, "auto, doubling or ring: how hosts compute among themselves");
+  app.add_option("--quantise", options.communicator.quantise,
+                 "what float is multiplied by to be summed as int32, if the group is made by this, or has it")
+      ->check(InRange(kLeastScale, kLargestScale, "a scale"));
   app.add_option("-g,--group", options.communicator.group, "name of the group");
   app.add_option("--rank", options.communicator.rank, "this rank, from 0 on");
   app.add_option("--size", options.communicator.size, "ranks in the group");

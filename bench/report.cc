@@ -89,8 +89,15 @@ std::string Report::Skip(const Row& row, std::string reason) {
 
 std::string Report::Footer() const {
   if (json_) return JsonText();
-  return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n{}#\n", Wrong(),
-                     Wrong() == 0 ? "OK" : "FAILED", AverageBusBandwidth(), TroubleText());
+  return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n{}{}#\n", Wrong(),
+                     Wrong() == 0 ? "OK" : "FAILED", AverageBusBandwidth(), QuantisationText(),
+                     TroubleText());
+}
+
+std::string Report::QuantisationText() const {
+  if (!quantised_) return {};
+  return fmt::format("# Saturated, times {}: {} of inputs, {} of results\n", quantised_->scale,
+                     quantised_->saturated_inputs, quantised_->saturated_results);
 }
 
 std::string Report::TroubleText() const {
@@ -129,6 +136,11 @@ std::string Report::JsonText() const {
                          {"out_of_bounds", Wrong()},
                          {"avg_busbw", AverageBusBandwidth()},
                          {"results", nlohmann::json::array()}};
+  if (quantised_) {
+    json["quantised"] = {{"scale", quantised_->scale},
+                         {"saturated_inputs", quantised_->saturated_inputs},
+                         {"saturated_results", quantised_->saturated_results}};
+  }
   if (trouble_) {
     json["trouble"] = nlohmann::json::object();
     for (const TroubleCount& one : *trouble_) json["trouble"][one.switch_name][one.what] = one.count;

@@ -60,12 +60,15 @@ class Report {
   std::string Footer() const;
   // What the switches had to send again or refuse, for the footer; without it nothing is said of that.
   void SetTrouble(std::vector<TroubleCount> trouble) { trouble_ = std::move(trouble); }
+  // How the group quantises, and what has saturated at this rank, for the footer.
+  void SetQuantisation(const Quantisation& quantised) { quantised_ = quantised; }
 
  private:
   std::string JsonText() const;
   int64_t Wrong() const;
   double AverageBusBandwidth() const;
   std::string TroubleText() const;
+  std::string QuantisationText() const;
 
   std::string collective_;
   std::string group_;
@@ -75,6 +78,7 @@ class Report {
   std::vector<Row> rows_;
   std::vector<std::pair<Row, std::string>> skipped_;  // and why
   std::optional<std::vector<TroubleCount>> trouble_;
+  std::optional<Quantisation> quantised_;
 };
 
 }  // namespace epic::perf

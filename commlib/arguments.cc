@@ -8,6 +8,7 @@
 
 #include "commlib/core/host_algorithm.h"
 #include "commlib/core/host_peers.h"
+#include "commlib/core/rank_calls.h"
 #include "protocol/flow.h"
 
 namespace epic::internal {
@@ -53,10 +54,13 @@ ReduceOp InNetwork(RedOp op) {
   return ReduceOp::kNone;
 }
 
-// "sum, min, max, ...": the names in a table of protocol/types.h.
+// "sum, min, max, ...": the names in a table of protocol/types.h, but for what only the library asks for.
 std::string NamesOf(const auto& table, std::string_view also = {}) {
   std::string names;
-  for (const auto& row : table) names.append(names.empty() ? "" : ", ").append(row.name);
+  for (const auto& row : table) {
+    if (row.name != NameOf(ReduceOp::kSaturatingSum))
+      names.append(names.empty() ? "" : ", ").append(row.name);
+  }
   return also.empty() ? names : names.append(", ").append(also);
 }
 
@@ -137,9 +141,26 @@ std::string LackInWords(const GroupAbilities& group, const ControlHeader& header
                      at == group.where.end() ? "what the manager knows of the group's switches" : at->second);
 }
 
+// In a group with a scale.
+Error MakeQuantised(ControlHeader* header) {
+  if (header->op == ReduceOp::kProduct) {
+    return {ErrorCode::kUnsupported,
+            "unsupported operation product of type float32: the group sums float32 as whole numbers "
+            "(quantise), and has sum, avg, min and max of it"};
+  }
+  header->type = DataType::kInt32;
+  if (!Reduces(header->collective)) return {};
+  if (header->op == ReduceOp::kSum) header->op = ReduceOp::kSaturatingSum;
+  header->flags |= kQuantisedFlag;
+  return {};
+}
+
 }  // namespace
 
 Error ChooseWay(const GroupAbilities& group, ControlHeader* header) {
+  if (group.scale != 0 && header->type == DataType::kFloat32) {
+    if (Error e = MakeQuantised(header); !e.ok()) return e;
+  }
   if (LackOf(group.has, *header).empty()) {
     if (group.hosts_reach && header->parts <= kMaxHostRanks && IsShorterByHosts(*header))
       header->flags |= kByHostsFlag;

@@ -32,6 +32,8 @@ struct GroupAbilities {
   // What they lack may go between the hosts; else why not, if that is known.
   bool hosts_reach = false;
   std::string why_not_hosts;
+  // What FP32 is multiplied by to be summed as INT32 (docs/PROTOCOL.md, section 8); 0: it is not.
+  float scale = 0;
 };
 
 // Why a call that has kByHostsFlag goes between the hosts: what switches lack, with where, "operation product
@@ -46,9 +48,11 @@ inline constexpr uint64_t kMaxCallBytes = 1ull << 46;
 // Not looked at: the buffers.
 Error MakeHeader(const CallArguments& arguments, int size, ControlHeader* header);
 
-// By switches or hosts. A copy whose type a switch lacks travels as bytes: its count is then that of its
-// bytes. What a switch lacks all the same, and what takes less time there, goes between the hosts, where they
-// reach: kByHostsFlag. kUnsupported of what a switch lacks if they do not, with the culprit's name.
+// By switches or hosts. In a group with a scale reductions of FP32 are those of INT32 with kQuantisedFlag,
+// and copies of FP32 travel as INT32, too; kUnsupported of what has no meaning then (a product). A copy whose
+// type a switch lacks travels as bytes: its count is then that of its bytes. What a switch lacks all the
+// same, and what takes less time there, goes between the hosts, where they reach: kByHostsFlag. kUnsupported
+// of what a switch lacks if they do not, with the culprit's name.
 Error ChooseWay(const GroupAbilities& group, ControlHeader* header);
 
 // Both, and the buffers between: kInvalidArgument if one is missing or they overlap.

@@ -210,6 +210,50 @@ TEST_F(ArgumentsTest, ALargeReduceScatterGoesBetweenTheHostsIfTheyReachOneAnothe
   EXPECT_EQ(header_.flags, 0u) << "of which no more passes a link by the switches";
 }
 
+TEST_F(ArgumentsTest, InAGroupWithAScaleFloat32IsInt32) {
+  group_.scale = 1000;
+  group_.has = {};
+  group_.has.Add(DataType::kInt32);
+  for (const ReduceOp op : {ReduceOp::kSaturatingSum, ReduceOp::kMin}) group_.has.Add(op);
+  CallArguments a{.collective = Collective::kAllReduce, .send = At(0), .recv = At(0), .count = 10};
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.type, DataType::kInt32);
+  EXPECT_EQ(header_.op, ReduceOp::kSaturatingSum);
+  EXPECT_EQ(header_.flags, kQuantisedFlag);
+  a.op = RedOp::kAvg;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.op, ReduceOp::kSaturatingSum);
+  EXPECT_EQ(header_.flags, kQuantisedFlag | kAverageFlag);
+  a.op = RedOp::kMin;
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.op, ReduceOp::kMin);
+  EXPECT_EQ(header_.flags, kQuantisedFlag);
+  a.op = RedOp::kProduct;
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation product of type float32");
+  a.op = RedOp::kBitAnd;
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation band of type float32");
+  a.op = RedOp::kMax;
+  ExpectWrong(a, ErrorCode::kUnsupported, "operation max is not in");
+  a.op = RedOp::kSum;
+  a.type = Datatype::kFloat64;
+  ExpectWrong(a, ErrorCode::kUnsupported, "type float64 is not in");
+  a = {.collective = Collective::kAllGather, .send = At(0), .recv = At(100), .count = 10};
+  ASSERT_TRUE(Check(a).ok());
+  EXPECT_EQ(header_.type, DataType::kInt32) << "as it is";
+  EXPECT_EQ(header_.flags, 0u);
+  group_.scale = 0;
+  ExpectWrong(a, ErrorCode::kUnsupported, "type float32 is not in");
+}
+
+TEST_F(ArgumentsTest, TheSaturatingSumIsNobodysToAskFor) {
+  CallArguments a{.collective = Collective::kAllReduce, .send = At(0), .recv = At(0), .count = 10};
+  a.type = Datatype::kInt32;
+  a.op = static_cast<RedOp>(77);
+  const Error error = Check(a);
+  EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(error.message().find("saturating"), std::string::npos) << error.message();
+}
+
 // What is more than an invocation has is made in slices.
 TEST_F(ArgumentsTest, AllPartsTogetherAreAtMost64Tebibytes) {
   CallArguments a{.collective = Collective::kAllGather, .send = At(0), .recv = nullptr};

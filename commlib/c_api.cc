@@ -18,7 +18,8 @@ struct epicRequest {
 static_assert(epicInternalError == static_cast<int>(epic::ErrorCode::kInternal));
 static_assert(epicPathNetwork == static_cast<int>(epic::PathChoice::kNetwork) &&
               epicPathHosts == static_cast<int>(epic::PathChoice::kHosts));
-static_assert(epicLinkLost == static_cast<int>(epic::ErrorCode::kLinkLost));
+static_assert(epicLinkLost == static_cast<int>(epic::ErrorCode::kLinkLost) &&
+              epicNotFinite == static_cast<int>(epic::ErrorCode::kNotFinite));
 
 namespace {
 
@@ -62,9 +63,10 @@ constexpr Pair<epicRedOp_t, epic::RedOp> kOps[] = {
     {epicBor, epic::RedOp::kBitOr, "epicBor"},        {epicBxor, epic::RedOp::kBitXor, "epicBxor"},
     {epicLand, epic::RedOp::kLogicalAnd, "epicLand"}, {epicLor, epic::RedOp::kLogicalOr, "epicLor"},
 };
-// C has every type but bytes, which are epicUint8 there, and every operation and the average.
+// C has every type but bytes, which are epicUint8 there, and the average and every operation but the
+// saturating sum, which the library makes of a sum.
 static_assert(std::size(kTypes) == epic::kDataTypes.size() - 1);
-static_assert(std::size(kOps) == epic::kReduceOps.size() + 1);
+static_assert(std::size(kOps) == epic::kReduceOps.size());
 
 // What the C++ interface does not know either is refused here, with the caller's own number.
 template <typename C, typename Cpp, size_t n>
@@ -167,6 +169,16 @@ epicResult_t epicCommPath(epicComm_t comm, epicPath_t* path, const char** reason
   if (comm == nullptr || path == nullptr) return Invalid("an argument is null");
   *path = static_cast<epicPath_t>(comm->comm.Path().path);
   if (reason != nullptr) *reason = comm->path_reason.c_str();
+  return epicSuccess;
+}
+
+epicResult_t epicCommQuantised(epicComm_t comm, float* scale, uint64_t* saturated_inputs,
+                               uint64_t* saturated_results) {
+  if (comm == nullptr) return Invalid("comm is null");
+  const epic::Quantisation quantised = comm->comm.Quantised();
+  if (scale != nullptr) *scale = quantised.scale;
+  if (saturated_inputs != nullptr) *saturated_inputs = quantised.saturated_inputs;
+  if (saturated_results != nullptr) *saturated_results = quantised.saturated_results;
   return epicSuccess;
 }
 

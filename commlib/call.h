@@ -20,6 +20,11 @@ struct Call {
   // Where the NIC reads and writes, if not in the bounce buffers.
   std::shared_ptr<verbs::Memory> send_memory;
   std::shared_ptr<verbs::Memory> recv_memory;
+  // Of a quantised call that goes between the hosts: what `send` and `recv` point into, and where the result
+  // goes when it has come; may be null.
+  std::unique_ptr<uint8_t[]> quantised;
+  uint8_t* result = nullptr;
+  uint64_t saturated_inputs = 0;
   Clock::time_point deadline;
   uint64_t slices = 1;  // that it is made in
   uint64_t ended = 0;   // of them

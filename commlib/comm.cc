@@ -44,12 +44,17 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
   call->recv = static_cast<uint8_t*>(recv);
   CopyOwnPart(header, static_cast<uint32_t>(options_.rank), call->send, call->recv);
   Way way = Way::kDirect;
+  std::string refusal;
+  if (IsQuantised(header)) {
+    if (Error e = PrepareQuantised(call.get(), &refusal); !e.ok()) return e;
+  }
   std::unique_lock lock(mutex_);
   if (!error_.ok()) return error_;
   if (open_calls_ >= kMaxCalls) {
     return {ErrorCode::kNoResource,
             fmt::format("{} calls are outstanding on this communicator: wait for some", kMaxCalls)};
   }
+  if (!refusal.empty() || !held_.empty()) return Hold(std::move(call), refusal, wait_follows, out);
   if (alone_) {
     lock.unlock();
     RunAlone(*call);
@@ -67,6 +72,7 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
   call->deadline = DeadlineAfter(Clock::now(), options_.timeout);
   next_deadline_ = std::min(next_deadline_, call->deadline);
   ++open_calls_;
+  saturation_.inputs += call->saturated_inputs;
   by_hosts ? StartByHosts(call) : StartByNetwork(call, way);
   *out = std::move(call);
   MakeProgress();
@@ -75,11 +81,13 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
 }
 
 void Comm::StartByNetwork(const std::shared_ptr<Call>& call, Way way) {
-  Slice(call.get(), invocation_bytes_,
-        [&](const ControlHeader& header, uint64_t offset, uint64_t part_stride) {
-          const Invocation invocation = {call, header, offset, part_stride, way, std::nullopt};
-          waiting_.empty() ? StartInvocation(invocation) : waiting_.push_back(invocation);
-        });
+  const uint64_t most = IsQuantised(call->header)
+                            ? std::min(invocation_bytes_, core_.MostQuantised(call->header.collective))
+                            : invocation_bytes_;
+  Slice(call.get(), most, [&](const ControlHeader& header, uint64_t offset, uint64_t part_stride) {
+    const Invocation invocation = {call, header, offset, part_stride, way, std::nullopt};
+    waiting_.empty() ? StartInvocation(invocation) : waiting_.push_back(invocation);
+  });
 }
 
 void Comm::StartInvocation(const Invocation& invocation) {
@@ -101,6 +109,10 @@ Error Comm::PrepareBuffers(Call* call, Way* way, Lock& lock) {
   const bool sends = send_bytes > 0;
   const bool receives = recv_bytes > 0 && (!by_hosts || RingReceivesResults(call->header.collective));
   if (by_hosts ? !hosts_->NeedsBuffers(call->header) : core_.Inlines(call->header)) return {};
+  if (!by_hosts && IsQuantised(call->header)) {
+    *way = Way::kBounce;
+    return {};
+  }
   if (sends) call->send_memory = FindRegion(call->send, send_bytes);
   if (receives) call->recv_memory = FindRegion(call->recv, recv_bytes);
   if ((!sends || call->send_memory) && (!receives || call->recv_memory)) return {};
@@ -261,6 +273,7 @@ void Comm::DeliverFinished() {
   }
   if (hosts_) any |= DeliverFromHosts();
   if (open_calls_ == 0 && phase_ != Phase::kDraining) next_deadline_ = Clock::time_point::max();
+  if (any && abilities_.scale != 0) TellOfSaturation();
   if (any && watch_.followers() > 0) changed_.notify_all();
 }
 
@@ -268,6 +281,7 @@ bool Comm::EndSlice(Call* call, bool ok) {
   if (!ok) call->error = error_;
   if (++call->ended < call->slices) return false;
   call->send_memory = call->recv_memory = nullptr;
+  if (call->quantised) FinishQuantised(call);
   call->done = true;
   --open_calls_;
   ++ended_calls_;
@@ -336,6 +350,7 @@ void Comm::EndDrain() {
   for (const Invocation& invocation : std::exchange(waiting_, {})) {
     if (!invocation.host_op) EndSlice(invocation.call.get(), false);
   }
+  for (const auto& call : std::exchange(held_, {})) EndSlice(call.get(), false);
   changed_.notify_all();
 }
 
@@ -361,6 +376,7 @@ void Comm::CheckDeadlines(Clock::time_point now) {
   };
   for (const auto& call : calls_) look(*call);
   for (const Invocation& invocation : waiting_) look(*invocation.call);
+  for (const auto& call : held_) look(*call);
   if (hosts_) hosts_->ForEachCall(look);
   if (now < next_deadline_) return;
   Fail({ErrorCode::kTimeout, fmt::format("call {} did not end before its deadline: some rank has not made "

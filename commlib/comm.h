@@ -84,6 +84,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // As Communicator's; the buffers do not matter. comm_hosts.cc.
   const PathTaken& path() const { return path_; }
   PathTaken PathOf(const CallArguments& call) const;
+  // As Communicator's. comm_quantise.cc.
+  Quantisation Quantised();
 
   // Progressing.
   void OnChannelReady() override;
@@ -108,7 +110,20 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // A group of one rank, without manager and port: what it calls is done at once. comm_hosts.cc.
   void RunAlone(const Call& call);
 
+  // Of calls that are quantised; comm_quantise.cc. Before such a call is posted: `refusal` is what to tell
+  // the ranks if its input has what is not finite; what goes between the hosts becomes INT32.
+  Error PrepareQuantised(Call* call, std::string* refusal) const;
+  void RunAloneQuantised(const Call& call);
+
   // All below: with the mutex held.
+
+  // A call whose input is refused, and what is called behind it, waits for the manager to end the group.
+  Error Hold(std::shared_ptr<Call> call, const std::string& refusal, bool wait_follows,
+             std::shared_ptr<Call>* out);
+  // What has come between the hosts becomes FP32.
+  void FinishQuantised(Call* call);
+  // Once.
+  void TellOfSaturation();
 
   // One slice of a call, as an invocation in the network.
   struct Invocation {
@@ -212,7 +227,10 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   OpId first_call_ = 0;
   // Invocations that wait for one before them, or are the first and wait for their connections.
   std::deque<Invocation> waiting_;
-  OpId next_agreed_ = 0;  // of the hosts' path
+  OpId next_agreed_ = 0;                    // of the hosts' path
+  std::deque<std::shared_ptr<Call>> held_;  // Hold; in no other queue
+  Saturation saturation_;                   // of what core_ has nothing to do with
+  bool told_saturation_ = false;
   std::set<std::string> told_ways_;
   size_t open_calls_ = 0;
   int64_t ended_calls_ = 0;

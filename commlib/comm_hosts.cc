@@ -170,6 +170,7 @@ void Comm::RunAlone(const Call& call) {
   const ControlHeader& header = call.header;
   const uint64_t bytes = CallBytes(header);
   if (!Reduces(header.collective) || bytes == 0) return;  // copies: CopyOwnPart has done it
+  if (IsQuantised(header)) return RunAloneQuantised(call);
   if (header.op != ReduceOp::kLogicalAnd && header.op != ReduceOp::kLogicalOr) {
     if (call.recv != call.send) std::memcpy(call.recv, call.send, bytes);
     return;

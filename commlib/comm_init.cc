@@ -60,6 +60,7 @@ Error Comm::Open() {
     return {ErrorCode::kNoResource, fmt::format("cannot create an eventfd: {}", std::strerror(errno))};
   if (alone_) {
     path_ = {.path = PathChoice::kHosts, .reason = "the group has one rank"};
+    abilities_.scale = options_.quantise;
     return {};
   }
   if (Error e = verbs::Device::Open(options_.ifname, &device_); !e.ok()) return e;
@@ -83,7 +84,8 @@ Error Comm::Open() {
                 .super_frames = device_->takes_super_frames(),
                 .path = options_.path,
                 .max_bytes = options_.max_bytes,
-                .types = options_.types};
+                .types = options_.types,
+                .quantise = options_.quantise};
   Log(LogLevel::kInfo, "rank {} of {} joins group {} at {} with {}", options_.rank, options_.size,
       options_.group, options_.manager, device_->description());
   JoinedInfo joined;
@@ -102,6 +104,11 @@ Error Comm::Connect(const JoinedInfo& joined) {
     return {ErrorCode::kUnsupported,
             fmt::format("group {} goes by the {}, not by the {}", options_.group,
                         by_hosts ? "hosts" : "network", by_hosts ? "network" : "hosts")};
+  }
+  // A manager that knows of scales has seen to it.
+  if (options_.quantise != 0 && options_.quantise != joined.abilities.scale) {
+    return {ErrorCode::kUnsupported, fmt::format("group {} has the scale {}, not {} (quantise; 0: none)",
+                                                 options_.group, joined.abilities.scale, options_.quantise)};
   }
   path_ = {.path = joined.path, .reason = joined.path_reason};
   abilities_ = joined.abilities;
@@ -138,7 +145,8 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
                    .rank = static_cast<uint32_t>(options_.rank),
                    .world_size = static_cast<uint32_t>(options_.size),
                    .inline_bytes = joined.inline_bytes,
-                   .turns = joined.abilities.has.turns});
+                   .turns = joined.abilities.has.turns,
+                   .scale = joined.abilities.scale});
   windows_ = WindowTrials({.message_packets = joined.message_packets,
                            .bound = joined.window_messages,
                            .start = joined.start_messages});

@@ -16,11 +16,11 @@ namespace epic::internal {
 namespace {
 
 // The last ones are of programs that use MPI (docs/MPI.md).
-constexpr std::array<std::string_view, 19> kKnown = {
+constexpr std::array<std::string_view, 20> kKnown = {
     "EPIC_GROUP",         "EPIC_RANK",          "EPIC_SIZE",       "EPIC_MANAGER", "EPIC_IFNAME",
     "EPIC_MODE",          "EPIC_PATH",          "EPIC_ALGORITHM",  "EPIC_TIMEOUT", "EPIC_JOIN_TIMEOUT",
     "EPIC_SPIN_US",       "EPIC_DEBUG",         "EPIC_DEBUG_FILE", "EPIC_MPI",     "EPIC_MPI_REPORT",
-    "EPIC_MPI_MIN_BYTES", "EPIC_MPI_MAX_BYTES", "EPIC_MAX_BYTES",  "EPIC_TYPES"};
+    "EPIC_MPI_MIN_BYTES", "EPIC_MPI_MAX_BYTES", "EPIC_MAX_BYTES",  "EPIC_TYPES",   "EPIC_QUANTISE"};
 
 struct Launcher {
   const char* rank;
@@ -103,6 +103,19 @@ Error ReadSeconds(const GetEnv& get_env, const char* name, std::chrono::millisec
   return {};
 }
 
+Error ReadScale(const GetEnv& get_env, const char* name, float* value) {
+  const char* text = get_env(name);
+  const std::string_view view = text == nullptr ? "" : text;
+  if (text != nullptr && *value == 0) {
+    const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), *value);
+    if (error != std::errc() || end != view.data() + view.size())
+      return Invalid(fmt::format("{}={} is not a number", name, view));
+  }
+  if (*value == 0 || IsScale(*value)) return {};
+  return Invalid(fmt::format("quantise ({}): {} is not a number from {} to {}", name, *value, kLeastScale,
+                             kLargestScale));
+}
+
 void ReadString(const GetEnv& get_env, const char* name, std::string* value) {
   const char* text = get_env(name);
   if (value->empty() && text != nullptr) *value = text;
@@ -167,6 +180,7 @@ Error ResolveOptions(const GetEnv& environment, Options* options, const std::str
   if (const char* bytes = get_env("EPIC_MAX_BYTES"); bytes != nullptr && options->max_bytes == 0) {
     if (Error e = ReadNumber("EPIC_MAX_BYTES", bytes, &options->max_bytes); !e.ok()) return e;
   }
+  if (Error e = ReadScale(get_env, "EPIC_QUANTISE", &options->quantise); !e.ok()) return e;
   if (options->timeout.count() == 0) options->timeout = std::chrono::minutes(30);
   if (Error e = ReadRankAndSize(get_env, options); !e.ok()) return e;
   if (options->timeout.count() < 0 || options->join_timeout.count() < 0)

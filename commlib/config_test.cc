@@ -163,6 +163,24 @@ TEST(ConfigTest, WhatAGroupIsForIsReadAndChecked) {
   }
 }
 
+TEST(ConfigTest, AScaleIsReadAndChecked) {
+  Options options{.rank = 0, .size = 2, .manager = "m:1"};
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_QUANTISE", "1e6"}}), &options).ok());
+  EXPECT_EQ(options.quantise, 1e6f);
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_QUANTISE", "x"}}), &options).ok()) << "the program has said it";
+  for (const char* const text : {"x", "", "1e6x", "-1", "nan", "inf", "1e30", "1e-30", "1e99"}) {
+    Options wrong{.rank = 0, .size = 2, .manager = "m:1"};
+    const Error error = ResolveOptions(From({{"EPIC_QUANTISE", text}}), &wrong);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << text;
+    EXPECT_THAT(error.message(), testing::HasSubstr("EPIC_QUANTISE"));
+  }
+  options = {.rank = 0, .size = 2, .manager = "m:1", .quantise = -3};
+  EXPECT_EQ(ResolveOptions(From({}), &options).code(), ErrorCode::kInvalidArgument);
+  options = {.rank = 0, .size = 2, .manager = "m:1", .environment = false};
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_QUANTISE", "1e6"}}), &options).ok());
+  EXPECT_EQ(options.quantise, 0);
+}
+
 TEST(ConfigTest, PathsAndAlgorithmsHaveNames) {
   Options options{.rank = 0, .size = 2, .manager = "m:1"};
   EXPECT_TRUE(ResolveOptions(From({}), &options).ok());

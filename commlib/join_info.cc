@@ -33,6 +33,7 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
   join.set_path(static_cast<proto::Path>(info.path));
   join.set_max_bytes(info.max_bytes);
   if (!info.types.empty()) join.add_types(info.types);
+  join.set_quantise(info.quantise);
   return message;
 }
 

@@ -28,6 +28,7 @@ struct JoinInfo {
   PathChoice path = PathChoice::kDefault;
   uint64_t max_bytes = 0;  // as in Options, like the types
   std::string types;
+  float quantise = 0;
 };
 
 // As the first message of a session, with this process and its host.

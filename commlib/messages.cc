@@ -51,6 +51,8 @@ const char* ErrorName(ErrorCode code) {
       return "internal";
     case ErrorCode::kLinkLost:
       return "link lost";
+    case ErrorCode::kNotFinite:
+      return "not finite";
   }
   return "unknown error";
 }
@@ -93,7 +95,25 @@ std::string NameOrNumber(auto value) {
 }
 
 std::string OpName(const ControlHeader& header) {
-  return (header.flags & kAverageFlag) != 0 ? "avg" : NameOrNumber(header.op);
+  if ((header.flags & kAverageFlag) != 0) return "avg";
+  // What was called, not what became of it.
+  return IsQuantised(header) && header.op == ReduceOp::kSaturatingSum ? "sum" : NameOrNumber(header.op);
+}
+
+// Beside another call's: FP32's are another operation on the way than INT32's.
+std::string OpInFull(const ControlHeader& header) {
+  return OpName(header) + (IsQuantised(header) ? " of float32" : "");
+}
+
+std::string TypeName(const ControlHeader& header) {
+  return IsQuantised(header) ? std::string(NameOf(DataType::kFloat32)) : NameOrNumber(header.type);
+}
+
+// Which field differs in the flags: MIN and MAX have no average, and so are of FP32 or INT32 there
+// (quantised).
+ControlField FieldOfFlags(const ControlHeader& reply) {
+  const bool extremum = reply.op == ReduceOp::kMin || reply.op == ReduceOp::kMax;
+  return extremum ? ControlField::kType : ControlField::kOp;
 }
 
 std::string Value(const ControlHeader& header, ControlField field) {
@@ -101,10 +121,9 @@ std::string Value(const ControlHeader& header, ControlField field) {
     case ControlField::kCollective:
       return CollectiveName(header.collective);
     case ControlField::kOp:
-    case ControlField::kFlags:  // tell SUM and AVG apart
-      return OpName(header);
+      return OpInFull(header);
     case ControlField::kType:
-      return NameOrNumber(header.type);
+      return TypeName(header);
     case ControlField::kRoot:
       return std::to_string(header.root);
     case ControlField::kCount:
@@ -116,6 +135,7 @@ std::string Value(const ControlHeader& header, ControlField field) {
     case ControlField::kAlgorithm:
       return AlgorithmName(header.flags);
     case ControlField::kNone:
+    case ControlField::kFlags:  // FieldOfFlags
       break;
   }
   return "?";
@@ -124,7 +144,8 @@ std::string Value(const ControlHeader& header, ControlField field) {
 // The reply has the group's values, not the culprit's; of a slice, if the call has several.
 Error MismatchError(const ControlHeader& reply, const ControlHeader& here, bool in_slices) {
   const bool sliced = in_slices || SlicesLeft(reply) > 0;
-  const std::string mine = Value(here, reply.field), group = Value(reply, reply.field);
+  const ControlField field = reply.field == ControlField::kFlags ? FieldOfFlags(reply) : reply.field;
+  const std::string mine = Value(here, field), group = Value(reply, field);
   const std::string which = MismatchInWords(reply);
   if (reply.field == ControlField::kFlags && !Reduces(reply.collective)) return {ErrorCode::kMismatch, which};
   if (sliced && reply.field == ControlField::kCount) return {ErrorCode::kMismatch, which};
@@ -139,9 +160,8 @@ Error UnsupportedError(const ControlHeader& reply, const ControlHeader& here) {
   const bool same = reply.collective == here.collective && reply.type == here.type && reply.op == here.op;
   const std::string whose = same ? "this" : fmt::format("rank {}'s", reply.culprit);
   const std::string what = reply.field == ControlField::kOp ? OpName(reply) + " of " : "";
-  return {ErrorCode::kUnsupported,
-          fmt::format("a switch cannot do {} {} of {}{}", whose, CollectiveName(reply.collective), what,
-                      NameOrNumber(reply.type))};
+  return {ErrorCode::kUnsupported, fmt::format("a switch cannot do {} {} of {}{}", whose,
+                                               CollectiveName(reply.collective), what, TypeName(reply))};
 }
 
 }  // namespace
@@ -150,8 +170,14 @@ std::string MismatchInWords(const ControlHeader& reply) {
   // SUM and AVG differ in the flags, of reductions; what else does follows from the call.
   if (reply.field == ControlField::kFlags && !Reduces(reply.collective))
     return fmt::format("rank {} called by another version of the library", reply.culprit);
-  const ControlField field = reply.field == ControlField::kFlags ? ControlField::kOp : reply.field;
+  const ControlField field = reply.field == ControlField::kFlags ? FieldOfFlags(reply) : reply.field;
   return fmt::format("rank {} called with another {}", reply.culprit, Name(field));
+}
+
+std::string NotFiniteInWords(const ControlHeader& call, uint32_t rank, uint64_t element, float value) {
+  return fmt::format(
+      "rank {} called {} with {} as element {}: what is not finite is no whole number (quantise)", rank,
+      CollectiveName(call.collective), value, element);
 }
 
 Error RefusalError(const ControlHeader& reply, const ControlHeader& here, bool in_slices) {

@@ -18,4 +18,8 @@ Error RefusalError(const ControlHeader& reply, const ControlHeader& here, bool i
 // What of a mismatch is the same on every rank: "rank 2 called with another count".
 std::string MismatchInWords(const ControlHeader& reply);
 
+// What all ranks are told of a quantised call whose input is not finite at this rank: "rank 2 called
+// AllReduce with nan as element 17: ...".
+std::string NotFiniteInWords(const ControlHeader& call, uint32_t rank, uint64_t element, float value);
+
 }  // namespace epic::internal

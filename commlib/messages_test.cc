@@ -1,5 +1,7 @@
 #include "commlib/messages.h"
 
+#include <cmath>
+
 #include "commlib/arguments.h"
 #include "commlib/core/host_algorithm.h"
 #include "commlib/log.h"
@@ -93,10 +95,41 @@ TEST(MessagesTest, ALaterTypeOrOperationHasItsNumber) {
   EXPECT_EQ(RefusalError(reply, here).message(), "rank 1 called with another op (here sum, group number 41)");
 }
 
+// What was called is told, not what it has become on its way.
+TEST(MessagesTest, QuantisedCallsAreToldAsTheyWereMade) {
+  const ControlHeader here{.collective = Collective::kAllReduce,
+                           .op = ReduceOp::kSaturatingSum,
+                           .type = DataType::kInt32,
+                           .flags = kQuantisedFlag};
+  ControlHeader reply = here;
+  reply.status = ControlStatus::kMismatch;
+  reply.culprit = 1;
+  reply.field = ControlField::kType;
+  reply.type = DataType::kFloat64;
+  reply.flags = 0;
+  EXPECT_EQ(RefusalError(reply, here).message(),
+            "rank 1 called with another type (here float32, group float64)");
+  reply = here;
+  reply.status = ControlStatus::kMismatch;
+  reply.culprit = 1;
+  reply.field = ControlField::kFlags;
+  reply.flags |= kAverageFlag;
+  EXPECT_EQ(RefusalError(reply, here).message(),
+            "rank 1 called with another op (here sum of float32, group avg of float32)");
+  reply.op = ReduceOp::kMin;
+  reply.flags = 0;
+  EXPECT_EQ(RefusalError(reply, here).message(),
+            "rank 1 called with another type (here float32, group int32)");
+  EXPECT_EQ(
+      NotFiniteInWords(here, 2, 17, -INFINITY),
+      "rank 2 called AllReduce with -inf as element 17: what is not finite is no whole number (quantise)");
+}
+
 TEST(MessagesTest, EveryCodeHasItsName) {
   for (int code = 0; code <= static_cast<int>(ErrorCode::kLinkLost); ++code) {
     EXPECT_STRNE(ErrorName(static_cast<ErrorCode>(code)), "unknown error") << code;
   }
+  EXPECT_STREQ(ErrorName(ErrorCode::kNotFinite), "not finite");
   EXPECT_STREQ(ErrorName(static_cast<ErrorCode>(99)), "unknown error");
 }
 

@@ -348,6 +348,13 @@ void Session::TellMismatch(const std::string& how) {
   stream_->Send(std::move(message));
 }
 
+void Session::TellNotFinite(const std::string& how) {
+  proto::ClientMessage message;
+  message.mutable_abort()->set_reason(how);
+  message.mutable_abort()->set_not_finite(true);
+  stream_->Send(std::move(message));
+}
+
 void Session::TellWindow(const WindowTrials::Found& found) {
   proto::ClientMessage message;
   proto::WindowInUse& window = *message.mutable_window();

@@ -47,6 +47,10 @@ class Session {
   // wait.
   void TellMismatch(const std::string& how);
 
+  // Tells the manager that this rank's input has what is not finite, and `how`: the group ends with
+  // kNotFinite for all, this rank included. Does not wait.
+  void TellNotFinite(const std::string& how);
+
   // Tells the manager which send window this rank uses, and why. Does not wait.
   void TellWindow(const WindowTrials::Found& found);
 

@@ -12,11 +12,13 @@
 namespace epic::internal {
 namespace {
 
-static_assert(static_cast<int>(ErrorCode::kLinkLost) == static_cast<int>(proto::ERROR_LINK_LOST));
+static_assert(static_cast<int>(ErrorCode::kLinkLost) == static_cast<int>(proto::ERROR_LINK_LOST) &&
+              static_cast<int>(ErrorCode::kNotFinite) == static_cast<int>(proto::ERROR_NOT_FINITE));
 
 Error FromProto(const proto::Failure& failure) {
   const int code = failure.code();
-  const bool known = code > 0 && code <= static_cast<int>(ErrorCode::kLinkLost);
+  const bool known = (code > 0 && code <= static_cast<int>(ErrorCode::kLinkLost)) ||
+                     code == static_cast<int>(ErrorCode::kNotFinite);
   return {known ? static_cast<ErrorCode>(code) : ErrorCode::kInternal, failure.message()};
 }
 
@@ -49,6 +51,11 @@ Error CheckJoined(const proto::Joined& joined) {
                           {"rnr_retry", joined.rnr_retry(), 7},
                           {"min_rnr_timer", joined.min_rnr_timer(), 31},
                           {"inline_bytes", joined.inline_bytes(), kMaxInlineBytes}};
+  if (joined.quantise() != 0 && !IsScale(joined.quantise())) {
+    return {ErrorCode::kUnsupported,
+            fmt::format("the manager's answer to the join has quantise {}, which is not from {} to {}",
+                        joined.quantise(), kLeastScale, kLargestScale)};
+  }
   return CheckFields("the manager's answer to the join", fields);
 }
 
@@ -64,6 +71,7 @@ bool GoesByHosts(const proto::Joined& joined) { return joined.path() == proto::P
 // switches have no operation in common, who lacks them is told.
 GroupAbilities AbilitiesOf(const proto::Joined& joined) {
   GroupAbilities out;
+  out.scale = joined.quantise();
   if (GoesByHosts(joined)) return out;
   out.hosts_reach = joined.hosts_reach();
   out.why_not_hosts = joined.path_reason();

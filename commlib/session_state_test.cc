@@ -132,6 +132,30 @@ TEST(SessionStateTest, MoreEndsThanThereMayBeAreAnError) {
   EXPECT_EQ(state.failure()->code(), ErrorCode::kInternal);
 }
 
+TEST(SessionStateTest, AGroupsScaleIsToldOnEitherPath) {
+  for (const auto path : {proto::PATH_NETWORK, proto::PATH_HOSTS}) {
+    proto::ServerMessage message;
+    message.mutable_joined()->set_path(path);
+    message.mutable_joined()->set_quantise(1e6f);
+    SessionState state;
+    EXPECT_FALSE(state.OnMessage(message));
+    EXPECT_EQ(state.joined()->abilities.scale, 1e6f);
+    message.mutable_joined()->set_quantise(-1);
+    SessionState other;
+    EXPECT_TRUE(other.OnMessage(message));
+    EXPECT_EQ(other.failure()->code(), ErrorCode::kUnsupported);
+    EXPECT_THAT(other.failure()->message(), testing::HasSubstr("quantise -1"));
+  }
+}
+
+TEST(SessionStateTest, AFailureThatIsNotFiniteKeepsItsCode) {
+  proto::ServerMessage message;
+  message.mutable_failure()->set_code(proto::ERROR_NOT_FINITE);
+  SessionState state;
+  EXPECT_TRUE(state.OnMessage(message));
+  EXPECT_EQ(state.failure()->code(), ErrorCode::kNotFinite);
+}
+
 TEST(SessionStateTest, AnAnswerThatFitsNoQueuePairIsRefused) {
   proto::ServerMessage message;
   message.mutable_joined()->set_qp_timeout(256);  // as a byte it would be 0, without end

@@ -27,6 +27,7 @@ enum class ErrorCode : uint8_t {
   kUnsupported = 16,
   kInternal = 19,
   kLinkLost = 20,
+  kNotFinite = 30,
 };
 
 // A code and the sentence for people; names the culprit where there is one.

@@ -10,6 +10,7 @@
 #include "incmanager/cli/client.h"
 #include "incmanager/cli/serve.h"
 #include "protocol/modes.h"
+#include "protocol/types.h"
 
 namespace epic::manager {
 namespace {
@@ -206,6 +207,12 @@ class CommandLine {
             "hosts; with --path network it is refused with the reason. Without float16 and bfloat16 among "
             "them its slots take less memory")
         ->delimiter(',');
+    command
+        ->add_option(
+            "--quantise", create_.quantise,
+            "FP32 is summed as whole numbers, over switches that have integers alone: each element times "
+            "this, rounded, as INT32 that stays at its limits, and divided again")
+        ->check(InRange(kLeastScale, kLargestScale, "a scale"));
     command->add_option("--operations", create_.operations, "the same of operations, as product,bxor")
         ->delimiter(',');
   }

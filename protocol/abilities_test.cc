@@ -31,7 +31,7 @@ TEST(AbilitiesTest, TheFirst) {
   EXPECT_EQ(
       NamesOf(Abilities::First().Lacking(Abilities::All())),
       "types float64, int64, uint64, uint32, int8, uint8, int16 and uint16, operations product, band, bor, "
-      "bxor, land and lor");
+      "bxor, land, lor and saturating_sum");
 }
 
 TEST(AbilitiesTest, ACallNeedsItsTypeAndIfItReducesItsOperation) {
@@ -82,7 +82,8 @@ TEST(AbilitiesTest, ListsAreNamesBetweenCommas) {
     EXPECT_NE(AddTypes(bad, &abilities), "") << bad;
   }
   EXPECT_EQ(AddOps("sum,avg", &abilities),
-            "'avg' is not an operation: sum, min, max, product, band, bor, bxor, land, lor");
+            "'avg' is not an operation: sum, min, max, product, band, bor, bxor, land, lor, "
+            "saturating_sum");
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ enum class ReduceOp : uint8_t {
   kBitXor = 7,
   kLogicalAnd = 8,
   kLogicalOr = 9,
+  kSaturatingSum = 10,  // a sum that stays at the limit that it has come to, of INT32
 };
 
 // What the elements of a type are. It decides which operations they have (docs/PROTOCOL.md, section 8).
@@ -81,8 +82,9 @@ inline constexpr std::array kDataTypes = {
 
 struct OpInfo {
   ReduceOp op = ReduceOp::kNone;
-  std::string_view name;       // as a type's
-  bool integers_only = false;  // floating-point types do not have it
+  std::string_view name;            // as a type's
+  bool integers_only = false;       // floating-point types do not have it
+  DataType only = DataType::kNone;  // the one type that has it; kNone: all of its kinds have
 };
 
 // Row n - 1 is operation n.
@@ -96,6 +98,7 @@ inline constexpr std::array kReduceOps = {
     OpInfo{ReduceOp::kBitXor, "bxor", true},
     OpInfo{ReduceOp::kLogicalAnd, "land", true},
     OpInfo{ReduceOp::kLogicalOr, "lor", true},
+    OpInfo{ReduceOp::kSaturatingSum, "saturating_sum", true, DataType::kInt32},
 };
 
 // Its row; null for kNone and what is no type, as of a later version.
@@ -150,14 +153,21 @@ constexpr uint32_t ElementBytes(DataType type) {
 // The same, and 1 of what is no type: an element of a later one has at least so many.
 constexpr uint32_t LeastElementBytes(DataType type) { return std::max(ElementBytes(type), 1u); }
 
-// Does the type have the operation? All integers have all; FP types have all but the bitwise and the logical
-// ones; bytes have none. False for kNone and unknown values.
+// Does the type have the operation? All integers have all but the saturating sum, which INT32 alone has; FP
+// types have all but these and the bitwise and the logical ones; bytes have none. False for kNone and unknown
+// values.
 constexpr bool CanReduce(ReduceOp op, DataType type) {
   const TypeInfo* const of = FindType(type);
   const OpInfo* const by = FindOp(op);
   if (of == nullptr || by == nullptr || of->kind == ElementKind::kBytes) return false;
+  if (by->only != DataType::kNone && by->only != type) return false;
   return of->kind != ElementKind::kFloat || !by->integers_only;
 }
+
+// What FP32 is multiplied by in a group that sums it as whole numbers (docs/PROTOCOL.md, section 8): within
+// these bounds no INT32 divided by it leaves the normal numbers of FP32. False of a NaN.
+inline constexpr float kLeastScale = 1e-20f, kLargestScale = 1e20f;
+constexpr bool IsScale(float scale) { return scale >= kLeastScale && scale <= kLargestScale; }
 
 // Ranks may run ahead of one another by at most this many invocations of a group: a host opens invocation k
 // only when its own invocation k - kMaxOpenInvocations has completed.

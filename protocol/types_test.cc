@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
 namespace epic {
@@ -18,7 +19,7 @@ TEST(TypesTest, NumbersOnTheWireStay) {
   ASSERT_GE(kDataTypes.size(), types.size());
   for (size_t i = 0; i < types.size(); ++i) EXPECT_EQ(NameOf(static_cast<DataType>(i + 1)), types[i]);
   const std::vector<std::string_view> ops = {"sum", "min",  "max",  "product", "band",
-                                             "bor", "bxor", "land", "lor"};
+                                             "bor", "bxor", "land", "lor",     "saturating_sum"};
   ASSERT_GE(kReduceOps.size(), ops.size());
   for (size_t i = 0; i < ops.size(); ++i) EXPECT_EQ(NameOf(static_cast<ReduceOp>(i + 1)), ops[i]);
 }
@@ -67,6 +68,18 @@ TEST(TypesTest, IntegersHaveAllOperationsAndFloatsNoBits) {
          {DataType::kFloat16, DataType::kBFloat16, DataType::kFloat32, DataType::kFloat64, DataType::kByte})
       EXPECT_FALSE(CanReduce(op, type)) << NameOf(op) << " " << NameOf(type);
   }
+}
+
+TEST(TypesTest, OneTypeHasASumThatSaturates) {
+  for (const TypeInfo& type : kDataTypes)
+    EXPECT_EQ(CanReduce(ReduceOp::kSaturatingSum, type.type), type.type == DataType::kInt32) << type.name;
+}
+
+TEST(TypesTest, ScalesHaveBounds) {
+  for (const float scale : {kLeastScale, 1.0f, 65536.0f, kLargestScale}) EXPECT_TRUE(IsScale(scale)) << scale;
+  for (const float scale : {0.0f, -1.0f, 1e-21f, 1e21f, std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN()})
+    EXPECT_FALSE(IsScale(scale)) << scale;
 }
 
 }  // namespace

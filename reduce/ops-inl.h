@@ -97,6 +97,23 @@ struct BitXor : TakesAny {
   }
 };
 
+// Of INT32. What has come to a limit stays there, whatever is added, so that a sum that is at none is exact
+// in any order.
+struct SaturatingSum : TakesAny {
+  template <class V>
+  static V Combine(V a, V b) {
+    const hn::DFromV<V> d;
+    const auto least = hn::Set(d, INT32_MIN), most = hn::Set(d, INT32_MAX);
+    const auto sum = hn::Add(a, b);
+    // It has overflown if its sign is that of neither.
+    const auto sign = hn::And(hn::Xor(a, sum), hn::Xor(b, sum));
+    const auto limit = hn::Xor(hn::ShiftRight<31>(a), most);
+    auto out = hn::IfThenElse(hn::Lt(sign, hn::Zero(d)), limit, sum);
+    out = hn::IfThenElse(hn::Or(hn::Eq(a, most), hn::Eq(b, most)), most, out);
+    return hn::IfThenElse(hn::Or(hn::Eq(a, least), hn::Eq(b, least)), least, out);
+  }
+};
+
 // 1 where an element is not zero.
 template <class V>
 V Truth(V v) {

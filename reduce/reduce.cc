@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "base/check.h"
 
@@ -149,6 +150,7 @@ void DoFloats(ReduceOp op, Do act, size_t elements) {
     case ReduceOp::kBitXor:
     case ReduceOp::kLogicalAnd:
     case ReduceOp::kLogicalOr:
+    case ReduceOp::kSaturatingSum:
       break;
   }
 }
@@ -177,6 +179,9 @@ void DoIntegers(ReduceOp op, Do act, size_t elements) {
       return act.template Run<Bits, LogicalAnd>(elements);
     case ReduceOp::kLogicalOr:
       return act.template Run<Bits, LogicalOr>(elements);
+    case ReduceOp::kSaturatingSum:
+      if constexpr (std::is_same_v<T, int32_t>) return act.template Run<WireSame<T>, SaturatingSum>(elements);
+      break;
     case ReduceOp::kNone:
       break;
   }

@@ -29,7 +29,7 @@ void Load(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<const ui
 
 // acc[i] = acc[i] op in[i] for every element; acc in accumulator form, in in wire form; conditions as for
 // Load. FP: IEEE 754-2019 addition, multiplication, minimum and maximum: NaN propagates, -0 < +0. Integers of
-// n bits: SUM and PRODUCT wrap modulo 2^n; LAND and LOR give 0 or 1.
+// n bits: SUM and PRODUCT wrap modulo 2^n; LAND and LOR give 0 or 1; a saturating sum stays at its limits.
 void Accumulate(ReduceOp op, DataType type, std::span<uint8_t> acc, std::span<const uint8_t> in);
 
 // out = acc in wire form, rounded to nearest, ties to even; too large becomes infinity. acc.size() must be

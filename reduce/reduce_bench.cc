@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "reduce/quantise.h"
 #include "reduce/reduce.h"
 
 namespace epic {
@@ -38,6 +39,13 @@ void Measure(const std::string& name, ReduceOp op, DataType type, Kernel kernel)
 void RegisterAll() {
   Measure("Copy", ReduceOp::kSum, DataType::kInt32,
           [](Operands& x) { std::memcpy(x.acc.data(), x.wire.data(), x.wire.size()); });
+  // Of small numbers, none of which is at a limit.
+  Measure("Quantise", ReduceOp::kSum, DataType::kFloat32,
+          [](Operands& x) { benchmark::DoNotOptimize(Quantise(1e6f, x.acc, x.wire.data())); });
+  Measure("Dequantise", ReduceOp::kSum, DataType::kInt32,
+          [](Operands& x) { benchmark::DoNotOptimize(Dequantise(1e6, x.acc, x.wire.data())); });
+  Measure("FirstNotFinite", ReduceOp::kSum, DataType::kFloat32,
+          [](Operands& x) { benchmark::DoNotOptimize(FirstNotFinite(x.wire)); });
   for (const TypeInfo& row : kDataTypes) {
     const DataType t = row.type;
     if (!CanReduce(ReduceOp::kSum, t)) continue;

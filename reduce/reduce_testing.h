@@ -140,6 +140,13 @@ inline uint64_t ReferenceInteger(ReduceOp op, DataType type, uint64_t a, uint64_
       return a != 0 && b != 0 ? 1 : 0;
     case ReduceOp::kLogicalOr:
       return a != 0 || b != 0 ? 1 : 0;
+    case ReduceOp::kSaturatingSum: {
+      const int64_t least = INT32_MIN, most = INT32_MAX, x = OrderOf(type, a), y = OrderOf(type, b);
+      int64_t sum = std::clamp(x + y, least, most);
+      if (x == most || y == most) sum = most;
+      if (x == least || y == least) sum = least;
+      return static_cast<uint64_t>(sum) & MaskOf(type);
+    }
     case ReduceOp::kNone:
       break;
   }

@@ -77,7 +77,11 @@ class CollectiveCall {
 // operations are those with which there began to be seeds.
 ControlHeader RandomHeader(Choices& choices, int ranks, uint64_t max_count);
 
-// Any type, and an operation of it, in place of those of a header.
+// Operations that are drawn: those that there were when calls began to be of all types.
+inline constexpr uint64_t kDrawnOps = 9;
+
+// Any type, and an operation of it, in place of those of a header. Of INT32's sums those of an odd number of
+// elements saturate.
 void ChooseType(Choices& choices, ControlHeader* header);
 
 // Of one group, in the order in which each of its ranks makes them.

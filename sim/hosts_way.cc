@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "protocol/types.h"
+#include "sim/collectives.h"
 
 namespace epic::sim {
 
@@ -25,7 +26,7 @@ std::optional<HostsWay> ChooseWay(const Scenario& scenario, const WorldConfig& c
   const DataType type =
       all ? kDataTypes[choices.Below(kDataTypes.size())].type : static_cast<DataType>(1 + choices.Below(5));
   const ReduceOp op =
-      all ? kReduceOps[choices.Below(kReduceOps.size())].op : static_cast<ReduceOp>(1 + choices.Below(3));
+      all ? kReduceOps[choices.Below(kDrawnOps)].op : static_cast<ReduceOp>(1 + choices.Below(3));
   hosts.abilities = {};
   for (const auto& has : kDataTypes) {
     if (has.type != type) hosts.abilities.Add(has.type);

@@ -104,9 +104,32 @@ bool NearProduct(DataType type, const std::vector<Contribution>& all, const Pack
   return std::abs(value - product) <= off;
 }
 
+// The same of a saturating sum: which partial sums come to a limit, and to which, depends on the order, but
+// one that has come to none is exact.
+bool NearSaturatingSum(const std::vector<Contribution>& all, const PacketBytes& seen, size_t at) {
+  const auto value_at = [at](const PacketBytes& bytes) {
+    int32_t value;
+    std::memcpy(&value, bytes.data() + 4 * at, 4);
+    return int64_t{value};
+  };
+  int64_t above = 0, below = 0;
+  bool stays = false;  // at a limit, in any order
+  for (const Contribution& c : all) {
+    const int64_t value = value_at(c.payload);
+    (value > 0 ? above : below) += value;
+    stays |= value == INT32_MAX || value == INT32_MIN;
+  }
+  const int64_t value = value_at(seen);
+  if (value == INT32_MAX) return above >= INT32_MAX;
+  if (value == INT32_MIN) return below <= INT32_MIN;
+  return !stays && value == above + below;
+}
+
 // Whether element `at` of a reduction whose result depends on the order may be as seen.
 bool NearResult(const ControlHeader& header, const std::vector<Contribution>& all, const PacketBytes& seen,
                 size_t at) {
+  if (header.op == ReduceOp::kSaturatingSum) return NearSaturatingSum(all, seen, at);
+  if (!IsFloat(header.type)) return false;
   if (header.op == ReduceOp::kSum) return NearSum(header.type, all, seen, at);
   return header.op == ReduceOp::kProduct && NearProduct(header.type, all, seen, at);
 }
@@ -168,11 +191,10 @@ std::string WrongPayload(const ControlHeader& header, const std::vector<Contribu
   const size_t size = ElementBytes(header.type);
   for (size_t at = 0; at < sum.size() / size; ++at) {
     if (std::memcmp(&sum[at * size], &seen[at * size], size) == 0) continue;
-    bool fits = false;
+    bool fits = !exact && NearResult(header, contributions, seen, at);
     if (IsFloat(header.type)) {
       const bool nan = std::isnan(ValueAt(header.type, sum, at));
-      fits = nan && std::isnan(ValueAt(header.type, seen, at));  // which NaN is not specified
-      fits |= !exact && NearResult(header, contributions, seen, at);
+      fits |= nan && std::isnan(ValueAt(header.type, seen, at));  // which NaN is not specified
     }
     if (fits) continue;
     const auto element = [&](const PacketBytes& bytes) {

@@ -110,6 +110,7 @@ TEST(ExpectedTest, IntegersHaveNoTolerance) {
   for (const OpInfo& row : kReduceOps) {
     ControlHeader header = Sum(DataType::kUint64);
     header.op = row.op;
+    if (!CanReduce(row.op, header.type)) continue;
     const std::vector<Contribution> all = {{0, Doubles({3.5})}, {1, Doubles({-7.25})}};  // any bits
     for (const bool exact : {false, true}) {
       PacketBytes seen(8);
@@ -120,6 +121,28 @@ TEST(ExpectedTest, IntegersHaveNoTolerance) {
       EXPECT_NE(WrongPayload(header, all, seen, exact), "") << row.name;
     }
   }
+}
+
+// What has come to a limit in some order may be at it; what is at none is exact.
+TEST(ExpectedTest, SaturatingSumsDependOnTheOrderAtTheirLimitsAlone) {
+  ControlHeader header = Sum(DataType::kInt32);
+  header.op = ReduceOp::kSaturatingSum;
+  const auto ints = [](std::vector<int32_t> values) {
+    PacketBytes bytes(4 * values.size());
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  };
+  const std::vector<Contribution> all = {
+      {0, ints({2'000'000'000})}, {1, ints({2'000'000'000})}, {2, ints({-2'100'000'000})}};
+  EXPECT_EQ(WrongPayload(header, all, ints({INT32_MAX}), true), "");
+  EXPECT_EQ(WrongPayload(header, all, ints({INT32_MAX}), false), "");
+  EXPECT_EQ(WrongPayload(header, all, ints({1'900'000'000}), false), "") << "the negative one in between";
+  EXPECT_NE(WrongPayload(header, all, ints({1'900'000'000}), true), "");
+  EXPECT_NE(WrongPayload(header, all, ints({1'900'000'001}), false), "");
+  EXPECT_NE(WrongPayload(header, all, ints({INT32_MIN}), false), "");
+  EXPECT_NE(WrongPayload(header, all, ints({INT32_MAX - 2'100'000'000}), false), "") << "it came back";
+  const std::vector<Contribution> stays = {{0, ints({INT32_MAX})}, {1, ints({-5})}};
+  EXPECT_NE(WrongPayload(header, stays, ints({INT32_MAX - 5}), false), "");
 }
 
 TEST(ExpectedTest, MinimaHaveNoTolerance) {

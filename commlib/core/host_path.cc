@@ -157,7 +157,9 @@ bool HostPath::Agrees() const {
 void HostPath::EndCall() {
   const Call& call = calls_.front();
   const uint64_t bytes = RecvBytes(call.header, config_.rank);
-  if ((call.header.flags & kAverageFlag) != 0 && Reduces(call.header.collective) && bytes > 0)
+  // Quantised data are the caller's to divide.
+  const bool averages = (call.header.flags & kAverageFlag) != 0 && !IsQuantised(call.header);
+  if (averages && Reduces(call.header.collective) && bytes > 0)
     ScaleToAverage(call.header.type, {call.recv, bytes}, config_.world_size);
   if (HasExchange(call)) ++exchange_number_;
   finished_.push_back({.op = first_op_++});

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "reduce/quantise.h"
 #include "reduce/reduce.h"
 
 namespace epic {
@@ -28,6 +29,10 @@ uint64_t NetworkRecvBytes(const ControlHeader& header, uint32_t rank) {
   return header.collective == Collective::kBroadcast && rank == header.root ? 0 : RecvBytes(header, rank);
 }
 
+double DivisorOf(const ControlHeader& header, float scale, uint32_t world_size) {
+  return double{scale} * ((header.flags & kAverageFlag) != 0 ? world_size : 1);
+}
+
 RankCalls::RankCalls(uint64_t bounce_bytes, uint64_t inline_bytes)
     : bounce_bytes_(bounce_bytes),
       inline_bytes_(inline_bytes),
@@ -38,6 +43,7 @@ void RankCalls::SetConfig(const CoreConfig& config) {
   EPIC_CHECK(config.inline_bytes <= inline_bytes_);
   rank_ = config.rank;
   world_size_ = config.world_size;
+  scale_ = config.scale;
   core_ = RankCore(config);
 }
 
@@ -90,7 +96,9 @@ uint8_t* RankCalls::BounceRecv(OpId op) {
 OpId RankCalls::Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
                      uint64_t part_stride) {
   Call& call = calls_.emplace_back(MakeCall(header, send, recv, Inlines(header) ? Way::kInline : way));
-  EPIC_CHECK(part_stride == 0 || call.way == Way::kDirect);
+  const bool loaded = IsQuantised(header) && call.send_bytes > 0;
+  EPIC_CHECK(part_stride == 0 || call.way == Way::kDirect || loaded);
+  EPIC_CHECK(!loaded || call.way == Way::kInline || (call.way == Way::kBounce && Fits(header)));
   call.part_stride = part_stride;
   return core_.Post(header, call.way != Way::kDirect || call.send_bytes == 0);
 }
@@ -120,12 +128,23 @@ bool RankCalls::NextRequest(Request* request) {
   return true;
 }
 
+void RankCalls::LoadData(const Call& call, uint8_t* to) {
+  if (!IsQuantised(call.header)) {
+    std::memcpy(to, call.send, call.send_bytes);
+    return;
+  }
+  const uint64_t part =
+      call.part_stride == 0 ? call.send_bytes : call.header.count * ElementBytes(call.header.type);
+  for (uint64_t at = 0; at < call.send_bytes; at += part)
+    saturation_.inputs += Quantise(scale_, {to + at, part}, call.send + PlaceOf(call, at));
+}
+
 void RankCalls::LoadControl(const WorkRequest& work) {
   Encode(work.header, std::span<uint8_t, kControlBytes>(ControlSend(work.op), kControlBytes));
   const Call& call = At(work.op);
   if (call.way == Way::kInline) return LoadInlined(work.op);
   if (call.way != Way::kBounce || call.send_bytes == 0) return;
-  std::memcpy(BounceSend(work.op), call.send, call.send_bytes);
+  LoadData(call, BounceSend(work.op));
   // All parts are copied out of the slot, also this rank's own.
   if (call.header.collective == Collective::kAllGather)
     std::memcpy(BounceRecv(work.op) + rank_ * call.send_bytes, call.send, call.send_bytes);
@@ -139,7 +158,7 @@ void RankCalls::LoadInlined(OpId op) {
   if (!reduces) std::memset(data, 0, CallBytes(call.header));
   if (call.send_bytes == 0) return;
   const bool gathers = call.header.collective == Collective::kAllGather;
-  std::memcpy(data + (gathers ? rank_ * call.send_bytes : 0), call.send, call.send_bytes);
+  LoadData(call, data + (gathers ? rank_ * call.send_bytes : 0));
 }
 
 // Where a call that travelled in this rank's own memory has what its caller is to receive.
@@ -176,6 +195,11 @@ void RankCalls::TakeFinished() {
 void RankCalls::Finish(OpId op) {
   const Call& call = At(op);
   if (call.recv_bytes == 0) return;
+  if (IsQuantised(call.header)) {
+    saturation_.results +=
+        Dequantise(DivisorOf(call.header, scale_, world_size_), {call.recv, call.recv_bytes}, Result(op));
+    return;
+  }
   if (call.way != Way::kDirect) std::memcpy(call.recv, Result(op), call.recv_bytes);
   if ((call.header.flags & kAverageFlag) != 0)
     ScaleToAverage(call.header.type, {call.recv, call.recv_bytes}, world_size_);

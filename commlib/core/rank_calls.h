@@ -21,6 +21,20 @@ namespace epic {
 // call one with SUM and one with AVG are told of a mismatch by it.
 inline constexpr uint32_t kAverageFlag = 1;
 
+// In ControlHeader::flags: the caller's data are FP32, and travel as INT32 (docs/PROTOCOL.md, section 8).
+// Ranks that call one with FP32 and one with INT32 are told of a mismatch by it.
+inline constexpr uint32_t kQuantisedFlag = 8;
+constexpr bool IsQuantised(const ControlHeader& header) { return (header.flags & kQuantisedFlag) != 0; }
+
+// What the INT32 of such a call's result are divided by.
+double DivisorOf(const ControlHeader& header, float scale, uint32_t world_size);
+
+// Elements that have come to a limit of INT32, of all calls so far.
+struct Saturation {
+  uint64_t inputs = 0;   // of this rank's input, when it was made INT32
+  uint64_t results = 0;  // of the results that it has received
+};
+
 // Where a call's data lie while they travel.
 enum class Way : uint8_t {
   kDirect,  // in the caller's buffers
@@ -66,11 +80,18 @@ class RankCalls {
   // Does it go into its control message? Then there is no other way for it.
   bool Inlines(const ControlHeader& header) const { return core_.Inlines(header); }
   bool WantsAcks(const ControlHeader& header) const { return core_.WantsAcks(header); }
+  // Most data of a quantised call, all parts together, on every rank: it travels in the bounce buffers, where
+  // it becomes INT32, and longer ones in slices.
+  uint64_t MostQuantised(Collective collective) const {
+    return SendersReceive(collective) ? bounce_bytes_ : bounce_bytes_ / 2;
+  }
+  const Saturation& saturation() const { return saturation_; }
 
   // Starts a call; see RankCore::Post and CopyOwnPart. The buffers must outlive the call, and have SendBytes
   // and RecvBytes of it. One that is inlined takes that way, whatever `way` says; one by the hosts has
   // nothing to do with its buffers. `part_stride`: bytes from one part to the next where the caller's buffer
-  // has several, of a call that goes kDirect; 0: a part's bytes.
+  // has several, of a call that goes kDirect or is quantised; 0: a part's bytes. A quantised one has at most
+  // MostQuantised and does not go kDirect; its data are finite.
   OpId Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
             uint64_t part_stride = 0);
   // As RankCore's.
@@ -120,6 +141,8 @@ class RankCalls {
   uint8_t* BounceRecv(OpId op);
   // Bytes of its bounce buffer that the call uses.
   static uint64_t BounceBytes(const Call& call);
+  // The caller's data, as they travel.
+  void LoadData(const Call& call, uint8_t* to);
   void LoadControl(const WorkRequest& work);
   void LoadInlined(OpId op);
   const uint8_t* Result(OpId op);
@@ -131,6 +154,8 @@ class RankCalls {
   uint64_t slot_bytes_;  // of the memory that an open invocation has beside the control packets
   uint32_t rank_ = 0;
   uint32_t world_size_ = 1;
+  float scale_ = 0;
+  Saturation saturation_;
   std::vector<uint8_t> memory_;
   RankCore core_{{}};
   std::deque<Call> calls_;  // open, in program order: also those that have ended and still send

@@ -31,6 +31,7 @@ struct CoreConfig {
   uint32_t world_size = 1;
   uint64_t inline_bytes = 0;  // most data that travel in the control message, at most kMaxInlineBytes
   bool turns = false;         // the switches know of parts that take turns (TurnOf)
+  float scale = 0;            // of calls that are quantised (RankCalls); 0: none are
 };
 
 // Receives are posted so many windows ahead. Who only receives acknowledges by its NIC alone, whether its

@@ -8,8 +8,6 @@
 namespace epic::daemon {
 namespace {
 
-constexpr uint32_t kMaxPathMtu = 4096;
-
 // Appends counters to a message.
 class CounterWriter {
  public:
@@ -99,7 +97,7 @@ proto::EngineInfo SwitchControl::Describe() const {
     if (abilities.Has(row.op)) capability.add_operations(std::string(row.name));
   }
   capability.set_turns(abilities.turns);
-  capability.set_max_path_mtu(kMaxPathMtu);
+  capability.set_max_path_mtu(switch_.config().max_payload);
   capability.set_max_children(engine::kMaxChildren);
   const engine::Arena& arena = switch_.engine().arena();
   capability.set_arena_bytes(arena.size());
@@ -191,6 +189,11 @@ StatusOr<proto::InstallReply> SwitchControl::Install(const proto::InstallRequest
   auto config = FromProto(request.group(), ports_);
   if (!config.ok()) return config.status();
   config->abilities = switch_.config().abilities;
+  if (config->path_mtu > switch_.config().max_payload) {
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      fmt::format("path_mtu: {} is more than the {} of --max-payload", config->path_mtu,
+                                  switch_.config().max_payload));
+  }
   const auto bytes = switch_.engine().Install(*config);
   if (!bytes.ok()) return bytes.status();
   if (trace_ != nullptr) trace_->OnInstall(io::MonotonicNow(), *config);

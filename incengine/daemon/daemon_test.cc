@@ -72,9 +72,10 @@ TEST_F(DaemonTest, DescribesItself) {
   EXPECT_THAT(info.capability().types(),
               ElementsAre("float32", "int32", "float16", "bfloat16", "byte", "float64", "int64", "uint64",
                           "uint32", "int8", "uint8", "int16", "uint16"));
-  EXPECT_THAT(info.capability().operations(),
-              ElementsAre("sum", "min", "max", "product", "band", "bor", "bxor", "land", "lor"));
+  EXPECT_THAT(info.capability().operations(), ElementsAre("sum", "min", "max", "product", "band", "bor",
+                                                          "bxor", "land", "lor", "saturating_sum"));
   EXPECT_TRUE(info.capability().turns());
+  EXPECT_EQ(info.capability().max_path_mtu(), 4096u);
   EXPECT_EQ(info.capability().arena_bytes(), 65536u);
   EXPECT_EQ(info.capability().arena_free_bytes(), 65536u);
   EXPECT_EQ(info.capability().max_children(), 64u);
@@ -110,6 +111,20 @@ TEST_F(DaemonTest, InstallsDumpsAndRemovesAGroup) {
     EXPECT_EQ(Describe().group_ids_size(), 0);
   }
   EXPECT_EQ(Describe().capability().arena_free_bytes(), 65536u);
+}
+
+// Of a switch that takes no longer payloads (--max-payload).
+TEST_F(DaemonTest, RefusesAGroupWithLongerPayloadsThanItHas) {
+  engine::Switch small({.port_count = 2, .arena_bytes = 65536, .max_payload = 256});
+  SwitchControl control({"s1", "1.2.3", 77}, kPorts, small, OneShard::PortStates, nullptr, nullptr);
+  EXPECT_EQ(control.Describe().capability().max_path_mtu(), 256u);
+  proto::InstallRequest request;
+  *request.mutable_group() = Group();
+  request.mutable_group()->set_path_mtu(512);
+  EXPECT_THAT(std::string(control.Install(request).status().message()),
+              ::testing::HasSubstr("path_mtu: 512 is more than the 256 of --max-payload"));
+  request.mutable_group()->set_path_mtu(256);
+  EXPECT_TRUE(control.Install(request).ok());
 }
 
 TEST_F(DaemonTest, InstallsEveryModeThatItOffers) {

@@ -119,6 +119,10 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
       "--operations", operations,
       "the operations, for example sum,max (default: all); calls that need others are refused, and "
       "the manager plans with what there is");
+  app.add_option("--max-payload", options->config.max_payload,
+                 "bytes of payload that a packet of a group may have here at most; the manager plans with it")
+      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
+      ->capture_default_str();
   app.add_flag("--single-frames", options->ports.single_frames,
                "each packet in a frame of its own: no super-frames, in or out");
   app.add_flag("--check-config", options->check_config,

@@ -92,6 +92,7 @@ proto::CreateGroupRequest RequestOf(const CreateOptions& create) {
     (*request.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);
   request.set_reproducible(create.reproducible);
   request.set_max_bytes(create.max_bytes);
+  request.set_quantise(create.quantise);
   request.set_path_mtu(create.path_mtu);
   request.set_message_packets(create.message_packets);
   request.set_window_messages(create.window_messages);

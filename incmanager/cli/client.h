@@ -34,6 +34,7 @@ struct CreateOptions {
   uint32_t window_messages = 0;
   std::optional<uint32_t> inline_bytes;
   uint64_t max_bytes = 0;
+  float quantise = 0;
   std::optional<uint32_t> start_psn;
   std::vector<std::string> types, operations;  // that each switch must have
   std::string path = "auto";                   // or "network", "hosts"

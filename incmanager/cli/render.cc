@@ -325,6 +325,9 @@ std::string RenderGroup(const proto::GroupState& group) {
                                                              : "as packets arrive");
   }
   if (!group.needs().empty()) out += fmt::format("needs       {}\n", group.needs());
+  if (group.quantise() != 0)
+    out += fmt::format("quantise    float32 times {}, summed as int32 that stays at its limits\n",
+                       group.quantise());
   if (group.max_bytes() != 0) out += fmt::format("for         calls of up to {} bytes\n", group.max_bytes());
   out += Lacks(group);
   out += fmt::format("ranks       {} of {} joined\n", group.joined_ranks_size(), group.world_size());

@@ -28,6 +28,14 @@ bool IsName(const std::string& name) {
 
 Failure Invalid(const std::string& message) { return {ErrorCode::kInvalidArgument, message, -1, ""}; }
 
+std::string ScaleInWords(float scale) { return scale == 0 ? "none" : fmt::format("{}", scale); }
+
+// What is wrong with a scale; empty if nothing is.
+std::string WrongScale(float scale) {
+  if (scale == 0 || IsScale(scale)) return {};
+  return fmt::format("quantise: {} is not a number from {} to {}", scale, kLeastScale, kLargestScale);
+}
+
 // Of a group that its ranks have made: whoever came first must not decide what the others may call.
 Failure CheckDeclared(const GroupSpec& spec, const JoinRequest& join) {
   if (join.max_bytes != spec.max_bytes) {
@@ -81,6 +89,8 @@ Failure GroupTable::CheckJoin(const JoinRequest& join) const {
     return RankFailure(ErrorCode::kInvalidArgument, join.rank,
                        fmt::format("path: rank {} asks for {}, which is none of auto, network and hosts",
                                    join.rank, static_cast<int>(join.path)));
+  if (const std::string wrong = WrongScale(join.scale); !wrong.empty())
+    return RankFailure(ErrorCode::kInvalidArgument, join.rank, wrong);
   if (!join.wrong.empty()) return RankFailure(ErrorCode::kInvalidArgument, join.rank, join.wrong);
   if (!topology_->FindHostByAddress(join.ip)) {
     return RankFailure(ErrorCode::kNotFound, join.rank,
@@ -107,6 +117,12 @@ Failure GroupTable::CheckAgainst(const Group& group, const JoinRequest& join, No
     return RankFailure(ErrorCode::kMismatch, join.rank,
                        fmt::format("path: rank {} asks for path {}, the group {} has path {}", join.rank,
                                    Name(join.path), spec.name, Name(spec.path)));
+  }
+  // Sums differ by it. Who says nothing takes what the operator chose.
+  if (join.scale != spec.scale && !(group.reserved && join.scale == 0)) {
+    return RankFailure(ErrorCode::kMismatch, join.rank,
+                       fmt::format("quantise: rank {} has the scale {}, the group {} has {}", join.rank,
+                                   ScaleInWords(join.scale), spec.name, ScaleInWords(spec.scale)));
   }
   // An operator knows what the group is for, whatever single ranks say.
   if (Failure differs = group.reserved ? Failure{} : CheckDeclared(spec, join); !differs.ok()) return differs;
@@ -163,6 +179,7 @@ Status GroupTable::CheckSpec(const GroupSpec& spec) const {
     return MakeStatus(StatusCode::kInvalidArgument, message);
   };
   if (!spec.wrong.empty()) return invalid(spec.wrong);
+  if (const std::string wrong = WrongScale(spec.scale); !wrong.empty()) return invalid(wrong);
   if (Status status = CheckModes(spec); !status.ok()) return status;
   if (spec.world_size == 1) return invalid(fmt::format("size: {}", kOfOneRank));
   if (spec.world_size < 2 || spec.world_size > kMaxWorldSize) {

@@ -68,6 +68,7 @@ void GroupTable::GoByHosts(Nanos now, Group* group, const Failure& refused) {
   reply.path_mtu = group->path_mtu;
   reply.path = Path::kHosts;
   reply.path_reason = group->path_reason;
+  reply.scale = group->spec.scale;
   group->plan.replies.assign(group->spec.world_size, reply);
   Run(group);
 }

@@ -87,6 +87,7 @@ Group& GroupTable::NewGroup(const JoinRequest& join) {
     group.spec.path = join.path == Path::kUnspecified ? Path::kAuto : join.path;
     group.spec.max_bytes = join.max_bytes;
     group.spec.needs = join.needs;
+    group.spec.scale = join.scale;
     group.path_asked_by = fmt::format("rank {}", join.rank);
   }
   group.id = next_id_++;
@@ -169,6 +170,17 @@ void GroupTable::OnMismatch(Nanos now, SessionId session, const std::string& how
   Group* group = OfSession(session, &member);
   if (group == nullptr) return;
   FailGroup(now, group, {ErrorCode::kMismatch, how.empty() ? "the ranks' calls differ" : how, -1, ""});
+}
+
+void GroupTable::OnNotFinite(Nanos now, SessionId session, const std::string& how) {
+  Member* member = nullptr;
+  Group* group = OfSession(session, &member);
+  if (group == nullptr) return;
+  if (group->spec.scale == 0) return OnAbort(now, session, how);
+  const uint32_t rank = member->join.rank;
+  FailGroup(now, group,
+            RankFailure(ErrorCode::kNotFinite, rank,
+                        how.empty() ? fmt::format("rank {} has an input that is not finite", rank) : how));
 }
 
 void GroupTable::OnWindow(SessionId session, const WindowInUse& window) {

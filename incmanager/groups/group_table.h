@@ -92,12 +92,17 @@ struct GroupSpec {
   std::optional<uint32_t> inline_bytes;  // most data of a call that travel in its control message
   Abilities needs;                       // that each switch of the tree must have
   uint64_t max_bytes = 0;                // of the longest call that it is for; 0: of any length
+  float scale = 0;                       // what FP32 is multiplied by to be summed as INT32; 0: it is not
   std::string wrong;                     // with what was asked for, as far as it did not fit here
   Path path = Path::kUnspecified;        // auto
 };
 
 // With mode and path where none are asked for.
 GroupSpec WithDefaults(GroupSpec spec);
+
+// What each switch of the tree must have: what was asked for; of a group with a scale INT32 and its
+// saturating sum, in place of FP32.
+Abilities NeedsOf(const GroupSpec& spec);
 
 // Whether types were declared, and none of them is combined in more bytes than it has: then no switch keeps
 // memory for that, and what is not declared and would need it is not for the switches.
@@ -185,6 +190,9 @@ class GroupTable {
   // The ranks' calls differ, which one of them has found out between the hosts: all are told it in its words,
   // if it has any.
   void OnMismatch(Nanos now, SessionId session, const std::string& how);
+  // A rank's input has what is not finite, in a group with a scale: all are told it in its words, as above,
+  // itself included. Of a group without one it is an abort.
+  void OnNotFinite(Nanos now, SessionId session, const std::string& how);
   // Of use to people only. Passed over if the group does not run, or its ranks may not use such a window.
   void OnWindow(SessionId session, const WindowInUse& window);
   // Passed on to the rank that it is for, while both are in the group and it runs; else passed over. What no

@@ -7,6 +7,20 @@
 
 namespace epic::manager {
 
+Abilities NeedsOf(const GroupSpec& spec) {
+  if (spec.scale == 0) return spec.needs;
+  Abilities needs;
+  for (const TypeInfo& row : kDataTypes) {
+    if (row.type != DataType::kFloat32 && spec.needs.Has(row.type)) needs.Add(row.type);
+  }
+  for (const OpInfo& row : kReduceOps) {
+    if (spec.needs.Has(row.op)) needs.Add(row.op);
+  }
+  needs.Add(DataType::kInt32);
+  needs.Add(ReduceOp::kSaturatingSum);
+  return needs;
+}
+
 bool IsNarrow(const GroupSpec& spec) { return spec.needs.HasTypes() && spec.needs == spec.needs.Narrow(); }
 
 SwitchModes GroupTable::ModesOf(const GroupSpec& spec) const {
@@ -22,7 +36,7 @@ std::vector<SwitchOffer> GroupTable::Offers(const GroupSpec& spec, const SwitchM
     const EngineReport& engine = switches_->entry(node).engine;
     const auto own = switch_modes.find(node);
     offer.unusable = switches_->Unusable(node, own == switch_modes.end() ? spec.mode : own->second);
-    offer.lacks = switches_->Lacks(node, spec.needs);
+    offer.lacks = switches_->Lacks(node, NeedsOf(spec));
     offer.small_payload = spec.path_mtu > engine.max_path_mtu;
     offer.abilities = engine.abilities;
     offer.max_children = engine.max_children;
@@ -83,6 +97,7 @@ void GroupTable::TellAbilities(Group* group) const {
     reply.lacks = group->lacks;
     reply.path_reason = group->path_reason;
     reply.hosts_reach = group->hosts_reach;
+    reply.scale = group->spec.scale;
   }
 }
 

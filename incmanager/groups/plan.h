@@ -45,6 +45,7 @@ struct JoinRequest {
   Path path = Path::kUnspecified;
   uint64_t max_bytes = 0;  // as in GroupSpec, like these
   Abilities needs;         // types alone
+  float scale = 0;
   std::string wrong;
 };
 
@@ -74,6 +75,7 @@ struct JoinedReply {
   Path path = Path::kNetwork;              // that the group takes
   std::string path_reason;                 // why it goes by the hosts, or why no call may
   bool hosts_reach = false;                // by the network's path: calls may go by the hosts
+  float scale = 0;                         // as in GroupSpec
 };
 
 // One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.

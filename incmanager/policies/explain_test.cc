@@ -97,7 +97,7 @@ TEST(ExplainRoots, NamesTheFirstThingInWhichTheChosenOneIsBetter) {
   spines.Offer("spine2").abilities = Abilities::First();
   EXPECT_EQ(spines.StateOf("spine1"), "chosen");
   EXPECT_THAT(spines.StateOf("spine2"),
-              AllOf(HasSubstr("lacks more: types "), HasSubstr(" and lor; spine1 lacks nothing")));
+              AllOf(HasSubstr("lacks more: types "), HasSubstr(" and saturating_sum; spine1 lacks nothing")));
   spines.Offer("leaf1").abilities = Abilities::First();
   spines.Offer("spine2").abilities = Abilities();
   EXPECT_THAT(spines.StateOf("spine2"), HasSubstr("; spine1 lacks types ")) << "by leaf1";

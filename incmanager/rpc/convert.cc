@@ -22,6 +22,7 @@ static_assert(static_cast<int>(ErrorCode::kAborted) == proto::ERROR_ABORTED);
 static_assert(static_cast<int>(ErrorCode::kUnsupported) == proto::ERROR_UNSUPPORTED);
 static_assert(static_cast<int>(ErrorCode::kInternal) == proto::ERROR_INTERNAL);
 static_assert(static_cast<int>(ErrorCode::kLinkLost) == proto::ERROR_LINK_LOST);
+static_assert(static_cast<int>(ErrorCode::kNotFinite) == proto::ERROR_NOT_FINITE);
 static_assert(static_cast<int>(ErrorCode::kMismatch) == proto::ERROR_MISMATCH);
 static_assert(static_cast<int>(Path::kAuto) == proto::PATH_AUTO);
 static_assert(static_cast<int>(Path::kNetwork) == proto::PATH_NETWORK);
@@ -108,6 +109,7 @@ proto::Joined ToProto(const JoinedReply& reply) {
   out.set_path(static_cast<proto::Path>(reply.path));
   out.set_path_reason(reply.path_reason);
   out.set_hosts_reach(reply.hosts_reach);
+  out.set_quantise(reply.scale);
   return out;
 }
 
@@ -149,6 +151,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.mode = FromProto(join.mode());
   out.path = FromProto(join.path());
   out.max_bytes = join.max_bytes();
+  out.scale = join.quantise();
   AddNames("types", join.types(), AddTypes, &out.needs, &out.wrong);
   return out;
 }
@@ -162,6 +165,7 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   for (const auto& [name, mode] : request.switch_modes()) out.switch_modes[name] = FromProto(mode);
   out.reproducible = request.reproducible();
   out.max_bytes = request.max_bytes();
+  out.scale = request.quantise();
   out.path_mtu = request.path_mtu();
   out.path = FromProto(request.path());
   out.message_packets = request.message_packets();
@@ -280,6 +284,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_inline_bytes(group.inline_bytes);
   out.set_reproducible(group.spec.reproducible);
   out.set_max_bytes(group.spec.max_bytes);
+  out.set_quantise(group.spec.scale);
   for (const auto& [name, mode] : group.spec.switch_modes)
     (*out.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);
   for (const ContextPlan& context : group.plan.contexts) {
@@ -292,7 +297,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
     *node.mutable_config() = ToProto(context);
     for (const EndpointPlan& child : context.children) node.add_child_gbps(child.rate_gbps);
   }
-  out.set_needs(NamesOf(group.spec.needs));
+  out.set_needs(NamesOf(NeedsOf(group.spec)));
   for (const Lack& lack : group.lacks) *out.add_lacks() = ToProto(lack);
   out.set_path(static_cast<proto::Path>(group.spec.path));
   out.set_path_taken(static_cast<proto::Path>(group.path_taken));

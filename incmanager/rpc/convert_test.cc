@@ -28,9 +28,11 @@ TEST(Convert, WhatIsNoModeStaysNone) {
 TEST(Convert, ARanksTypesAreThoseOfAGroup) {
   proto::Join join;
   join.set_max_bytes(4096);
+  join.set_quantise(0.5f);
   join.add_types("int32,float32");
   EXPECT_EQ(NamesOf(FromProto(join).needs), "types float32 and int32");
   EXPECT_EQ(FromProto(join).max_bytes, 4096U);
+  EXPECT_EQ(FromProto(join).scale, 0.5f);
   EXPECT_EQ(FromProto(join).wrong, "");
   join.add_types("int33");
   EXPECT_NE(FromProto(join).wrong.find("types: 'int33' is not a type"), std::string::npos);

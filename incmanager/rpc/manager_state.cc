@@ -179,8 +179,9 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
       return groups_.OnLeave(now, id);
     case proto::ClientMessage::kAbort: {
       const std::string reason = Shortened(message.abort().reason());
-      return message.abort().mismatch() ? groups_.OnMismatch(now, id, reason)
-                                        : groups_.OnAbort(now, id, reason);
+      if (message.abort().mismatch()) return groups_.OnMismatch(now, id, reason);
+      return message.abort().not_finite() ? groups_.OnNotFinite(now, id, reason)
+                                          : groups_.OnAbort(now, id, reason);
     }
     case proto::ClientMessage::kProbed: {
       const proto::Probed& probed = message.probed();

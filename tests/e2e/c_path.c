@@ -29,6 +29,15 @@ static void Refusals(epicComm_t comm) {
   if (path != (epicPath_t)77 || strcmp(reason, "as it was") != 0) Wrong("what was refused", "is told of");
   if (epicCommPath(comm, &path, NULL) != epicSuccess) Wrong("without a reason", epicGetLastError());
   if (path != epicPathNetwork && path != epicPathHosts) Wrong("without a reason", "no path");
+  float scale = 77;
+  uint64_t inputs = 77, results = 77;
+  if (epicCommQuantised(NULL, &scale, &inputs, &results) != epicInvalidArgument || scale != 77)
+    Wrong("what is quantised, without a communicator", "not refused");
+  if (epicCommQuantised(comm, NULL, NULL, NULL) != epicSuccess)
+    Wrong("epicCommQuantised", epicGetLastError());
+  if (epicCommQuantised(comm, &scale, &inputs, &results) != epicSuccess || scale != 0 || inputs != 0 ||
+      results != 0)
+    Wrong("epicCommQuantised", "tells of a scale that there is not");
 }
 
 static const char* Name(epicPath_t path) {

@@ -35,7 +35,8 @@ def pytest_sessionstart(session):
     targets = {"incengine": "incengine/incengine", "incagent": "incagent/incagent",
                "incmanager": "incmanager/incmanager", "epic_perf": "bench/epic-perf",
                "loop_rank": "tests/e2e/loop_rank", "calls_rank": "bench/calls_rank",
-               "api_rank": "tests/e2e/api_rank", "groups_rank": "tests/e2e/groups_rank", "c_rank": "tests/e2e/c_rank", "c_owner": "tests/e2e/c_owner",
+               "api_rank": "tests/e2e/api_rank", "groups_rank": "tests/e2e/groups_rank",
+               "quantise_rank": "tests/e2e/quantise_rank", "c_rank": "tests/e2e/c_rank", "c_owner": "tests/e2e/c_owner",
                "c_path": "tests/e2e/c_path", "other_engine": "tests/engines/other_engine",
                "epic_softnic": "softnic/lib/libibverbs.so.1"}
     absent = [target for target, path in targets.items() if not os.access(harness.BUILD / path, os.X_OK)]

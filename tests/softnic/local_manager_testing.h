@@ -38,6 +38,8 @@ class LocalManager {
   void Forget(const std::string& group, uint32_t rank);
   void Abort(const std::string& group, uint32_t rank, const std::string& reason);
   void TellMismatch(const std::string& group, uint32_t rank, const std::string& how);
+  // All ranks are told, the one that says it included.
+  void TellNotFinite(const std::string& group, const std::string& how);
   Error Leave(const std::string& group, uint32_t rank);
 
   // What the switch has in groups that are made from now on; what it lacks goes between the hosts.

@@ -42,7 +42,11 @@ internal::JoinedInfo LocalManager::Join(const internal::JoinInfo& info) {
     changed_.notify_all();
   }
   changed_.wait(lock, [&group] { return group.installed; });
-  if (by_hosts) return JoinedByHosts(group.id);
+  if (by_hosts) {
+    internal::JoinedInfo joined = JoinedByHosts(group.id);
+    joined.abilities.scale = abilities_.scale;
+    return joined;
+  }
   internal::JoinedInfo joined = JoinedAt(group.id, engine::Mode::kTranslated, info.rank);
   joined.abilities = abilities_;
   joined.invocation_bytes = invocation_bytes_;
@@ -112,6 +116,14 @@ void LocalManager::TellMismatch(const std::string& name, uint32_t rank, const st
   group.handlers.erase(rank);
   if (group.aborted.empty()) group.aborted = how;
   Tell(group, {ErrorCode::kMismatch, how});
+  changed_.notify_all();
+}
+
+void LocalManager::TellNotFinite(const std::string& name, const std::string& how) {
+  const std::lock_guard lock(mutex_);
+  Group& group = groups_[name];
+  if (group.aborted.empty()) group.aborted = how;
+  Tell(group, {ErrorCode::kNotFinite, how});
   changed_.notify_all();
 }
 
@@ -198,6 +210,9 @@ void Session::Abort(const std::string& reason) {
 }
 void Session::TellMismatch(const std::string& how) {
   softnic::LocalManager::Get().TellMismatch(stream_->group(), stream_->rank(), how);
+}
+void Session::TellNotFinite(const std::string& how) {
+  softnic::LocalManager::Get().TellNotFinite(stream_->group(), how);
 }
 void Session::TellWindow(const WindowTrials::Found&) {}
 Error Session::Leave(std::chrono::milliseconds) {

@@ -66,7 +66,8 @@ enum class ErrorCode : int {
   kTransport = 17,  // a queue pair failed
   kManagerLost = 18,
   kInternal = 19,
-  kLinkLost = 20,  // the message names both ends
+  kLinkLost = 20,   // the message names both ends
+  kNotFinite = 30,  // a rank's input has an infinity or a NaN where the group quantises; names the rank
 };
 
 // The name of a code in lower case, for example "rank lost". Never null.
@@ -145,10 +146,10 @@ struct PathTaken {
 
 // How to join a group. What is left at its default comes from the environment: EPIC_GROUP, EPIC_RANK,
 // EPIC_SIZE, EPIC_MANAGER, EPIC_IFNAME, EPIC_MODE, EPIC_PATH (auto, network, hosts), EPIC_ALGORITHM (auto,
-// doubling, ring), EPIC_MAX_BYTES, EPIC_TYPES, EPIC_TIMEOUT and EPIC_JOIN_TIMEOUT (seconds); else rank and
-// size from RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, SLURM_PROCID and
-// SLURM_NTASKS, or PMI_RANK and PMI_SIZE (MPICH). A group of one rank needs neither manager nor port,
-// whatever path it asks for: what it calls is a copy.
+// doubling, ring), EPIC_MAX_BYTES, EPIC_TYPES, EPIC_QUANTISE, EPIC_TIMEOUT and EPIC_JOIN_TIMEOUT (seconds);
+// else rank and size from RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE,
+// SLURM_PROCID and SLURM_NTASKS, or PMI_RANK and PMI_SIZE (MPICH). A group of one rank needs neither manager
+// nor port, whatever path it asks for: what it calls is a copy.
 struct Options {
   std::string group;  // name; "default" if nobody says otherwise
   int rank = -1;
@@ -169,6 +170,10 @@ struct Options {
   // Init is refused; in a group that its operator created these are not looked at.
   uint64_t max_bytes = 0;
   std::string types;
+  // What FP32 is multiplied by, to be summed as INT32 (docs/HOST.md, "FP32 over integers"), from 1e-20 to
+  // 1e20; 0: as the group was created, else FP32 is summed as such. If this rank's join creates the group,
+  // the others must say the same; else the group must have that scale. Init is refused if not.
+  float quantise = 0;
   bool environment = true;  // false: what is left at its default is not looked for in the environment
   // Called again and again by a thread that waits for a call, in the collective itself or in Request::Wait,
   // so that what else it has to do goes on; the thread polls then, however long that takes. Not by Destroy,
@@ -183,6 +188,15 @@ struct TroubleCount {
   std::string switch_name;
   std::string what;  // "repeats", "drop_duplicate", ...
   uint64_t count = 0;
+};
+
+// How a group sums FP32 as INT32 (docs/HOST.md, "FP32 over integers"), and elements that have come to a limit
+// of INT32 at this rank so far. A result that is counted in none of `saturated_results` is exact but for the
+// rounding of the inputs and its own.
+struct Quantisation {
+  float scale = 0;                 // 0: it does not
+  uint64_t saturated_inputs = 0;   // of this rank's inputs, when they were multiplied
+  uint64_t saturated_results = 0;  // of the results that it has received
 };
 
 // This process's rank in a group. Movable; a moved-from or default object refuses all calls with
@@ -224,6 +238,7 @@ class EPIC_API Communicator {
   PathTaken PathOf(Datatype type, RedOp op) const;
   // Which way a ReduceScatter goes; arguments as its own.
   PathTaken PathOfReduceScatter(size_t recvcount, Datatype type, RedOp op) const;
+  Quantisation Quantised() const;
   // Deadline of the calls made from now on; milliseconds::max() is for ever. Ignored if it is not positive.
   void SetTimeout(std::chrono::milliseconds timeout);
 

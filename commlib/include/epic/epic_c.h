@@ -10,6 +10,7 @@
 #define EPIC_EPIC_C_H_
 
 #include <stddef.h>
+#include <stdint.h>
 
 #if defined(__GNUC__)
 #define EPIC_C_API __attribute__((visibility("default")))
@@ -46,7 +47,8 @@ typedef enum {
   epicTransport = 17,
   epicManagerLost = 18,
   epicInternalError = 19,
-  epicLinkLost = 20
+  epicLinkLost = 20,
+  epicNotFinite = 30
 } epicResult_t;
 
 /* The values are NCCL's where NCCL has the type or the operation. Others are refused with epicUnsupported.
@@ -108,6 +110,11 @@ EPIC_C_API epicResult_t epicCommUserRank(epicComm_t comm, int* rank);
  * go by the hosts all the same (epic.h, PathOf). */
 typedef enum { epicPathNetwork = 2, epicPathHosts = 3 } epicPath_t;
 EPIC_C_API epicResult_t epicCommPath(epicComm_t comm, epicPath_t* path, const char** reason);
+/* What FP32 is multiplied by to be summed as INT32 (EPIC_QUANTISE, or as the group was created), 0 if it is
+ * not, and how many elements of this rank's inputs, and of the results that it has received, have come to a
+ * limit of INT32 so far. Each of the pointers may be null. */
+EPIC_C_API epicResult_t epicCommQuantised(epicComm_t comm, float* scale, uint64_t* saturated_inputs,
+                                          uint64_t* saturated_results);
 /* Deadline of the calls made from now on. */
 EPIC_C_API epicResult_t epicCommSetTimeout(epicComm_t comm, double seconds);
 

@@ -1,0 +1,113 @@
+// Calls of FP32 in a group that sums it as INT32 (docs/PROTOCOL.md, section 8), as far as they are not those
+// of INT32: what is not finite is refused, before anything of the call is sent, and what goes between the
+// hosts becomes INT32 in memory of its own. On the way through the network RankCalls does that, in its bounce
+// buffers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "commlib/comm.h"
+#include "commlib/core/slices.h"
+#include "commlib/log.h"
+#include "commlib/messages.h"
+#include "protocol/flow.h"
+#include "reduce/quantise.h"
+
+namespace epic::internal {
+
+Error Comm::PrepareQuantised(Call* call, std::string* refusal) const {
+  const ControlHeader& header = call->header;
+  const auto rank = static_cast<uint32_t>(options_.rank);
+  const uint64_t bytes = SendBytes(header, rank);
+  if (const auto at = FirstNotFinite({call->send, bytes})) {
+    float value;
+    std::memcpy(&value, call->send + *at * sizeof value, sizeof value);
+    *refusal = NotFiniteInWords(header, rank, *at, value);
+    return {};
+  }
+  if (alone_) return {};
+  if (!GoesByHosts(header)) {
+    const uint64_t most = core_.MostQuantised(header.collective) / ElementBytes(header.type) / header.parts;
+    if (SlicesOf(header.count, std::max<uint64_t>(1, most)) <= kMaxSlices) return {};
+    return {
+        ErrorCode::kInvalidArgument,
+        fmt::format(
+            "count {}: a call of float32 as whole numbers is made in at most {} invocations, of {} elements "
+            "each here",
+            header.count, kMaxSlices, most)};
+  }
+  call->quantised.reset(new (std::nothrow) uint8_t[bytes]);
+  if (!call->quantised) {
+    return {ErrorCode::kNoResource, fmt::format("there is no memory for {} bytes of whole numbers", bytes)};
+  }
+  call->saturated_inputs = Quantise(abilities_.scale, {call->quantised.get(), bytes}, call->send);
+  // What is received may take the place of what is sent, as in a call in place.
+  const bool scatters = header.collective == Collective::kReduceScatter;
+  const uint64_t own = scatters ? rank * (bytes / header.parts) : 0;
+  call->result = call->recv;
+  call->send = call->quantised.get();
+  call->recv = call->quantised.get() + own;
+  return {};
+}
+
+void Comm::FinishQuantised(Call* call) {
+  const std::unique_ptr<uint8_t[]> quantised = std::move(call->quantised);
+  const uint64_t bytes = RecvBytes(call->header, static_cast<uint32_t>(options_.rank));
+  if (!call->error.ok() || bytes == 0) return;
+  const double divisor = DivisorOf(call->header, abilities_.scale, static_cast<uint32_t>(options_.size));
+  saturation_.results += Dequantise(divisor, {call->result, bytes}, call->recv);
+}
+
+// Nothing of this call is sent, so that no rank has the answer to it, nor anything of the calls behind it: to
+// the others these would be it.
+Error Comm::Hold(std::shared_ptr<Call> call, const std::string& refusal, bool wait_follows,
+                 std::shared_ptr<Call>* out) {
+  if (alone_) {
+    Fail({ErrorCode::kNotFinite, refusal}, false);
+    return error_;
+  }
+  call->deadline = DeadlineAfter(Clock::now(), options_.timeout);
+  next_deadline_ = std::min(next_deadline_, call->deadline);
+  ++open_calls_;
+  if (held_.empty()) session_->TellNotFinite(refusal);
+  held_.push_back(call);
+  *out = std::move(call);
+  if (!wait_follows) PassOn();
+  return {};
+}
+
+void Comm::RunAloneQuantised(const Call& call) {
+  const uint64_t bytes = CallBytes(call.header);
+  const uint64_t inputs = Quantise(abilities_.scale, {call.recv, bytes}, call.send);
+  const uint64_t results =
+      Dequantise(DivisorOf(call.header, abilities_.scale, 1), {call.recv, bytes}, call.recv);
+  const std::lock_guard lock(mutex_);
+  saturation_.inputs += inputs;
+  saturation_.results += results;
+  TellOfSaturation();
+}
+
+Quantisation Comm::Quantised() {
+  if (InChild()) return {};
+  const std::lock_guard lock(mutex_);
+  return {.scale = abilities_.scale,
+          .saturated_inputs = core_.saturation().inputs + saturation_.inputs,
+          .saturated_results = core_.saturation().results + saturation_.results};
+}
+
+void Comm::TellOfSaturation() {
+  const uint64_t inputs = core_.saturation().inputs + saturation_.inputs;
+  const uint64_t results = core_.saturation().results + saturation_.results;
+  if (told_saturation_ || inputs + results == 0) return;
+  told_saturation_ = true;
+  Log(LogLevel::kWarn,
+      "group {} rank {}: float32 times {} has come to a limit of int32: so far {} elements of this rank's "
+      "input, {} of "
+      "results (Communicator::Quantised counts on)",
+      options_.group, options_.rank, abilities_.scale, inputs, results);
+}
+
+}  // namespace epic::internal
