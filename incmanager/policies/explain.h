@@ -17,6 +17,7 @@ struct RootChoice {
   std::vector<Aggregator> switches;  // of its tree, the root first; none: there is no tree from here
   uint32_t depth_links = 0;          // from this switch to the farthest host
   double rate_gbps = 0;              // of the slowest link
+  uint64_t width_kbps = 0;           // what its group would have of links and switches; 0: not known
   double delay_us = 0;               // one way from this switch to the farthest host
 };
 

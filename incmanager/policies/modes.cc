@@ -22,6 +22,18 @@ std::string NumeralsOf(Reliability reliability) {
   return fmt::format("{}", fmt::join(numerals, " and "));
 }
 
+const BufferFormula& FormulaOf(const ModeInfo& mode, const BufferRequest& request) {
+  return request.reproducible ? mode.reproducible_buffer : mode.buffer;
+}
+
+double EdgesOf(const BufferFormula& formula, const BufferRequest& request) {
+  return formula.per_edge ? request.children + 1.0 : 1.0;
+}
+
+double LengthOf(const BufferFormula& formula, const BufferRequest& request) {
+  return formula.whole_path ? request.path_us : request.hop_us;
+}
+
 }  // namespace
 
 void ModeSet::Add(Mode mode) {
@@ -49,11 +61,22 @@ std::string CannotMix(Mode one, Mode other) {
 PaperBuffer BufferOfPaper(const BufferRequest& request) {
   const ModeInfo* const row = FindMode(request.mode);
   if (row == nullptr) return {0, "none"};
-  const BufferFormula& formula = request.reproducible ? row->reproducible_buffer : row->buffer;
+  const BufferFormula& formula = FormulaOf(*row, request);
   const double bytes_per_us = request.rate_gbps * 1e9 / 8 * 1e-6;
-  const double length = bytes_per_us * (formula.whole_path ? request.path_us : request.hop_us);
-  const double edges = formula.per_edge ? request.children + 1.0 : 1.0;
-  return {static_cast<uint64_t>(std::ceil(formula.windows * length * edges)), std::string(formula.text)};
+  const double length = bytes_per_us * LengthOf(formula, request);
+  return {static_cast<uint64_t>(std::ceil(formula.windows * length * EdgesOf(formula, request))),
+          std::string(formula.text)};
+}
+
+uint64_t RateOfBuffer(const BufferRequest& request, uint64_t bytes) {
+  const ModeInfo* const row = FindMode(request.mode);
+  if (row == nullptr) return UINT64_MAX;
+  const BufferFormula& formula = FormulaOf(*row, request);
+  const double us = formula.windows * LengthOf(formula, request) * EdgesOf(formula, request);
+  if (us <= 0) return UINT64_MAX;
+  constexpr double kKbps = 8e3;  // of a byte in each microsecond
+  const double kbps = static_cast<double>(bytes) * kKbps / us;
+  return kbps >= 0x1p63 ? UINT64_MAX : static_cast<uint64_t>(kbps);
 }
 
 }  // namespace epic::manager

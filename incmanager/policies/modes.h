@@ -43,4 +43,8 @@ struct PaperBuffer {
 // EPIC paper, appendix F.3.
 PaperBuffer BufferOfPaper(const BufferRequest& request);
 
+// The same formula turned round: the rate, in kbit/s, that so many bytes sustain; rate_gbps is not looked at.
+// UINT64_MAX of what is no mode, and where there is no delay: then any rate is.
+uint64_t RateOfBuffer(const BufferRequest& request, uint64_t bytes);
+
 }  // namespace epic::manager

@@ -13,6 +13,7 @@
 #include "incmanager/policies/forwarding.h"
 #include "incmanager/topology.h"
 #include "protocol/abilities.h"
+#include "protocol/modes.h"
 
 namespace epic::manager {
 
@@ -24,7 +25,11 @@ struct SwitchOffer {
   bool small_payload = false;  // it cannot aggregate packets of the size that is asked for
   Abilities abilities = Abilities::All();  // that it has
   uint32_t max_children = 64;
-  uint32_t groups = 0;  // contexts that it holds already
+  uint32_t groups = 0;             // contexts that it holds already
+  Mode mode = Mode::kUnspecified;  // in which it would have the group
+  uint64_t arena_bytes = 0;        // of its memory; 0: it has not said
+  uint64_t room = UINT64_MAX;      // bytes of it that the group may have
+  std::string kept;                // what else there is to say of them, as "0.5 MiB are kept for tenants"
 };
 
 struct TreeChild {
@@ -71,6 +76,10 @@ struct TreeCost {
 struct Aggregator {
   NodeId node = kNoNode;
   uint32_t children = 0;
+  // Where they are known: what the group would take of its memory, of so much that the group may have. 0:
+  // not.
+  uint64_t bytes = 0;
+  uint64_t room = 0;
 };
 
 // What was found with the root at one switch: the best tree from there, if there is one.

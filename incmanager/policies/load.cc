@@ -1,0 +1,104 @@
+#include "incmanager/policies/load.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace epic::manager {
+namespace {
+
+// As if the shorter one had as many as the longer one, all of them free.
+template <typename T, typename Equal>
+bool EqualButForLength(const std::vector<T>& a, const std::vector<T>& b, const Equal& equal) {
+  static const T kFree{};
+  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    if (!equal(i < a.size() ? a[i] : kFree, i < b.size() ? b[i] : kFree)) return false;
+  }
+  return true;
+}
+
+template <typename T>
+T& Grown(std::vector<T>* all, size_t at) {
+  if (all->size() <= at) all->resize(at + 1);
+  return (*all)[at];
+}
+
+template <typename T>
+void Take(T* from, T what) {
+  EPIC_CHECK(*from >= what);
+  *from -= what;
+}
+
+}  // namespace
+
+LinkLoad& Load::Link(LinkEnd lesser) { return Grown(&Grown(&links_, lesser.node), lesser.hop); }
+
+SwitchLoad& Load::At(NodeId node) { return Grown(&switches_, node); }
+
+LinkLoad Load::link(LinkEnd lesser) const {
+  if (lesser.node >= links_.size() || lesser.hop >= links_[lesser.node].size()) return {};
+  return links_[lesser.node][lesser.hop];
+}
+
+SwitchLoad Load::at(NodeId node) const { return node < switches_.size() ? switches_[node] : SwitchLoad{}; }
+
+const TenantLoad& Load::of(const std::string& tenant) const {
+  static const TenantLoad kNothing;
+  const auto found = tenants_.find(tenant);
+  return found == tenants_.end() ? kNothing : found->second;
+}
+
+void Load::Apply(const Allocation& allocation) {
+  for (const LinkEnd& end : allocation.links) {
+    LinkLoad& link = Link(end);
+    link.reserved_kbps += allocation.reserved_kbps;
+    if (allocation.reserved_kbps == 0) ++link.sharing;
+    if (allocation.exclusive) ++link.exclusive;
+  }
+  for (const Allocation::Region& region : allocation.switches) {
+    SwitchLoad& at = At(region.node);
+    at.bytes += region.bytes;
+    ++at.groups;
+  }
+  if (allocation.tenant.empty()) return;
+  TenantLoad& tenant = tenants_[allocation.tenant];
+  ++tenant.groups;
+  tenant.reserved_kbps += allocation.reserved_kbps;
+  for (const Allocation::Region& region : allocation.switches) {
+    if (region.bytes != 0) tenant.bytes[region.node] += region.bytes;
+  }
+}
+
+void Load::Undo(const Allocation& allocation) {
+  for (const LinkEnd& end : allocation.links) {
+    LinkLoad& link = Link(end);
+    Take(&link.reserved_kbps, allocation.reserved_kbps);
+    if (allocation.reserved_kbps == 0) Take(&link.sharing, 1u);
+    if (allocation.exclusive) Take(&link.exclusive, 1u);
+  }
+  for (const Allocation::Region& region : allocation.switches) {
+    SwitchLoad& at = At(region.node);
+    Take(&at.bytes, region.bytes);
+    Take(&at.groups, 1u);
+  }
+  if (allocation.tenant.empty()) return;
+  TenantLoad& tenant = tenants_[allocation.tenant];
+  Take(&tenant.groups, uint64_t{1});
+  Take(&tenant.reserved_kbps, allocation.reserved_kbps);
+  for (const Allocation::Region& region : allocation.switches) {
+    if (region.bytes == 0) continue;
+    uint64_t& bytes = tenant.bytes[region.node];
+    Take(&bytes, region.bytes);
+    if (bytes == 0) tenant.bytes.erase(region.node);
+  }
+  if (tenant.groups == 0) tenants_.erase(allocation.tenant);
+}
+
+bool operator==(const Load& a, const Load& b) {
+  const auto same = [](const auto& x, const auto& y) { return x == y; };
+  return a.tenants_ == b.tenants_ && EqualButForLength(a.switches_, b.switches_, same) &&
+         EqualButForLength(a.links_, b.links_,
+                           [&same](const auto& x, const auto& y) { return EqualButForLength(x, y, same); });
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,166 @@
+// For tests of Place: networks in tiers, requests, and what can be said of every tree.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "incmanager/policies/place.h"
+#include "incmanager/topology_testing.h"
+
+namespace epic::manager::testing {
+
+using Random = std::mt19937;
+inline uint32_t Roll(Random* random, uint32_t sides) { return static_cast<uint32_t>((*random)() % sides); }
+
+// Up to 12 switches in up to three tiers, with links that are missing, twice there, or inside a tier.
+inline Topology RandomTiers(Random* random) {
+  const std::vector<uint32_t> sizes{2 + Roll(random, 4), 1 + Roll(random, 4), Roll(random, 4)};
+  TopologyBuilder builder;
+  std::vector<std::vector<std::string>> tiers(3);
+  for (size_t tier = sizes.size(); tier-- > 0;) {
+    for (uint32_t i = 0; i < sizes[tier]; ++i) {
+      tiers[tier].push_back(fmt::format("t{}s{}", tier, i));
+      builder.Switch(tiers[tier].back());
+    }
+  }
+  uint32_t hosts = 0;
+  std::vector<std::pair<std::string, std::string>> links;
+  for (const std::string& leaf : tiers[0]) {
+    for (uint32_t i = 0; i <= Roll(random, 2); ++i) {
+      const std::string host = fmt::format("h{}", hosts++);
+      builder.Host(host);
+      links.emplace_back(leaf, host);
+    }
+  }
+  for (size_t tier = 0; tier + 1 < tiers.size(); ++tier) {
+    for (const std::string& lower : tiers[tier]) {
+      for (const std::string& upper : tiers[tier + 1]) {
+        for (uint32_t i = 0; i < Roll(random, 5) / 2; ++i) links.emplace_back(upper, lower);
+      }
+    }
+    if (tiers[tier].size() > 1 && Roll(random, 4) == 0) links.emplace_back(tiers[tier][0], tiers[tier][1]);
+  }
+  for (const auto& [a, b] : links) {
+    const bool slow = Roll(random, 4) == 0;
+    builder.Link(a, b, slow ? ", rate_gbps: 2.5" : "");
+  }
+  return builder.Build();
+}
+
+// All switches alike: mode III, 1 MiB, nothing taken.
+inline std::vector<SwitchOffer> AllAlike(const Topology& topology, Mode mode = Mode::kAugmented) {
+  SwitchOffer offer;
+  offer.mode = mode;
+  offer.arena_bytes = offer.room = 1 << 20;
+  return std::vector<SwitchOffer>(topology.switch_count, offer);
+}
+
+inline PlaceRequest Request(std::vector<NodeId> hosts, Policy policy, uint64_t bytes = 100'000) {
+  PlaceRequest request;
+  request.policy = policy;
+  request.rank_hosts = std::move(hosts);
+  request.bytes_of = [bytes](const Tree& tree) -> std::variant<std::vector<uint64_t>, Failure> {
+    return std::vector<uint64_t>(tree.inner.size(), bytes);
+  };
+  return request;
+}
+
+inline Allocation AllocationOf(const Placed& placed, const PlaceRequest& request) {
+  Allocation out;
+  out.links = placed.links;
+  for (size_t i = 0; i < placed.bytes.size(); ++i)
+    out.switches.push_back({placed.tree.inner[i].node, placed.bytes[i]});
+  out.reserved_kbps = request.rate_kbps;
+  out.exclusive = request.policy == Policy::kEdt;
+  return out;
+}
+
+// What is free of the switches, as a load says.
+inline void Fill(const Load& load, std::vector<SwitchOffer>* offers) {
+  for (NodeId node = 0; node < offers->size(); ++node) {
+    SwitchOffer& offer = (*offers)[node];
+    ASSERT_LE(load.at(node).bytes, offer.arena_bytes) << "overcommitted";
+    offer.room = offer.arena_bytes - load.at(node).bytes;
+  }
+}
+
+// By another way than Place's: link for link, switch for switch.
+inline uint64_t WidthAnew(const Topology& topology, const Load& load, const std::vector<SwitchOffer>& offers,
+                          const Tree& tree, const std::vector<NodeId>& rank_hosts) {
+  uint64_t width = UINT64_MAX;
+  for (const TreeInner& inner : tree.inner) {
+    double hop_us = 0;
+    std::vector<std::string> ports;
+    for (const TreeChild& child : inner.children) ports.push_back(child.port);
+    if (!inner.parent_port.empty()) ports.push_back(inner.parent_port);
+    for (const std::string& port : ports) {
+      const LinkEnd end = *topology.EndAt(inner.node, port);
+      const Hop& hop = topology.nodes[end.node].hops[end.hop];
+      const LinkLoad taken = load.link(std::min(end, topology.Across(end)));
+      const auto rate = static_cast<uint64_t>(hop.rate_gbps * 1e6 + 0.5);
+      width = std::min(width, (rate - taken.reserved_kbps) / (taken.sharing + 1));
+      hop_us = std::max(hop_us, hop.delay_us);
+    }
+    const SwitchOffer& offer = offers[inner.node];
+    if (offer.arena_bytes == 0) continue;
+    const double room = static_cast<double>(offer.room);
+    // EPIC paper, F.3: III holds 4BL, II 4(H-1)BL.
+    const double us = 4 * (offer.mode == Mode::kTranslated ? tree.delay_us : hop_us);
+    width = std::min(width, static_cast<uint64_t>(room * 8e3 / us));
+  }
+  EXPECT_FALSE(rank_hosts.empty());
+  return width;
+}
+
+// It has every rank once, goes up tier by tier over links that are there, and names both their ends.
+inline void ExpectValid(const Topology& topology, const Placed& placed,
+                        const std::vector<NodeId>& rank_hosts) {
+  const std::vector<uint32_t> tiers = TiersOf(topology);
+  const Tree& tree = placed.tree;
+  std::set<NodeId> nodes;
+  std::set<uint32_t> ranks;
+  std::set<LinkEnd> links;
+  double deepest_us = 0;
+  std::vector<double> us{0};
+  for (size_t i = 0; i < tree.inner.size(); ++i) {
+    const TreeInner& inner = tree.inner[i];
+    EXPECT_TRUE(nodes.insert(inner.node).second) << "a switch is there twice";
+    EXPECT_EQ(i == 0, inner.parent == TreeInner::kNoParent);
+    us.resize(tree.inner.size());
+    EXPECT_FALSE(inner.children.empty());
+    for (const TreeChild& child : inner.children) {
+      const auto end = topology.EndAt(inner.node, child.port);
+      ASSERT_TRUE(end);
+      EXPECT_EQ(child.port, child.ingress_port);
+      const LinkEnd other = topology.Across(*end);
+      const double delay_us = topology.nodes[inner.node].hops[end->hop].delay_us;
+      links.insert(std::min(*end, other));
+      if (child.is_host) {
+        EXPECT_TRUE(ranks.insert(child.rank).second);
+        EXPECT_EQ(other.node, rank_hosts[child.rank]);
+        deepest_us = std::max(deepest_us, us[i] + delay_us);
+        continue;
+      }
+      ASSERT_GT(child.inner, i);
+      const TreeInner& below = tree.inner[child.inner];
+      us[child.inner] = us[i] + delay_us;
+      EXPECT_EQ(below.parent, i);
+      EXPECT_EQ(below.node, other.node);
+      EXPECT_EQ(below.parent_port, topology.nodes[other.node].hops[other.hop].port);
+      EXPECT_EQ(tiers[below.node] + 1, tiers[inner.node]);
+    }
+  }
+  EXPECT_EQ(ranks.size(), rank_hosts.size());
+  EXPECT_EQ(tree.depth_links, tiers[tree.inner[0].node] + 1);
+  EXPECT_DOUBLE_EQ(tree.delay_us, deepest_us);
+  EXPECT_TRUE(std::ranges::equal(placed.links, links));
+  EXPECT_EQ(placed.bytes.size(), tree.inner.size());
+}
+
+}  // namespace epic::manager::testing
