@@ -35,6 +35,8 @@ class CommandLine {
     AddShows();
     AddGroup();
     AddExplain();
+    AddPolicies();
+    AddTenants();
   }
 
   int Run(int argc, char** argv) {
@@ -159,8 +161,9 @@ class CommandLine {
     CLI::App* explain = AddClient(
         &app_, "explain",
         "what a group of these hosts would get if its ranks joined now: each switch as the root of its tree, "
-        "why it is that one, and by which path it would go. Nothing is changed. Whether switches have the "
-        "memory for it is not looked at. Exit code 1 also if the group would fail",
+        "why it is that one, and by which path it would go. Nothing is changed. Exit code 1 also if the "
+        "group "
+        "would fail",
         [this] { return Explain(client_, create_); });
     explain
         ->add_option("--hosts", create_.hosts,
@@ -168,6 +171,35 @@ class CommandLine {
         ->delimiter(',')
         ->required();
     AddPlacement(explain);
+  }
+
+  void AddPolicies() {
+    CLI::App* policy = app_.add_subcommand("policy", "which policy places groups that ask for none");
+    policy->require_subcommand(1);
+    AddClient(policy, "show", "the default policy", [this] { return DefaultPolicy(client_, ""); });
+    AddClient(policy, "set", "another one, of groups made from now on",
+              [this] { return DefaultPolicy(client_, create_.policy); })
+        ->add_option("policy", create_.policy, "shortest, edt or spatial")
+        ->required();
+  }
+
+  void AddTenants() {
+    CLI::App* tenant = app_.add_subcommand("tenant", "what all groups of a tenant may have together");
+    tenant->require_subcommand(1);
+    AddClient(tenant, "show", "all tenants, and what they have", [this] { return ListTenants(client_); });
+    AddClient(tenant, "remove", "a tenant without groups", [this] { return RemoveTenant(client_, name_); })
+        ->add_option("name", name_, "name of the tenant")
+        ->required();
+    CLI::App* set = AddClient(tenant, "set", "make a tenant, or change it: what is not given is no limit",
+                              [this] { return SetTenant(client_, tenant_); });
+    set->add_option("name", tenant_.name, "name of the tenant")->required();
+    set->add_option("--limit-bytes", tenant_.limit_bytes, "of each switch's memory, as 4M")
+        ->transform(CLI::AsSizeValue(false));
+    set->add_option("--limit-groups", tenant_.limit_groups, "groups that go through switches");
+    set->add_option("--limit-gbps", tenant_.limit_gbps, "that its groups reserve (--rate), together");
+    set->add_option("--guarantee-bytes", tenant_.guarantee_bytes,
+                    "of each switch's memory: so much no other group gets")
+        ->transform(CLI::AsSizeValue(false));
   }
 
   // Options that decide where a group is placed, and by which path it goes.
@@ -188,6 +220,17 @@ class CommandLine {
             "switches if they can and else between the hosts (auto)")
         ->check(CLI::IsMember({"auto", "network", "hosts"}))
         ->capture_default_str();
+    command->add_option(
+        "--policy", create_.policy,
+        "which tree: shortest (the least deep), edt (no link in two trees) or spatial (the widest "
+        "in rate and memory); else the manager's default");
+    command->add_option(
+        "--prefer", create_.prefer,
+        "of policy spatial: the least deep tree (latency), the widest (bandwidth), or the first "
+        "with the rate, without one the widest (auto)");
+    command->add_option("--rate", create_.rate_gbps,
+                        "of policy spatial: Gbit/s that are reserved on each link of the tree");
+    command->add_option("--tenant", create_.tenant, "whose it is: what that tenant may have is not exceeded");
     command->add_option("--path-mtu", create_.path_mtu, "bytes; else the largest that the path carries");
     command->add_option("-M,--message-packets", create_.message_packets,
                         "packets per message; else the manager's choice");
@@ -242,6 +285,7 @@ class CommandLine {
   std::string name_;
   bool force_ = false;
   CreateOptions create_;
+  TenantOptions tenant_;
   EventsOptions events_;
 };
 

@@ -103,6 +103,10 @@ proto::CreateGroupRequest RequestOf(const CreateOptions& create) {
   request.set_path(create.path == "network" ? proto::PATH_NETWORK
                    : create.path == "hosts" ? proto::PATH_HOSTS
                                             : proto::PATH_AUTO);
+  request.set_policy(create.policy);
+  request.set_prefer(create.prefer);
+  request.set_rate_gbps(create.rate_gbps);
+  request.set_tenant(create.tenant);
   return request;
 }
 
@@ -187,6 +191,35 @@ int DestroyGroup(const ClientOptions& options, const std::string& name, bool for
   return Ask(options, &Stub::DestroyGroup, request, [&name](const proto::DestroyGroupReply&) {
     return fmt::format("group {} is destroyed\n", name);
   });
+}
+
+int DefaultPolicy(const ClientOptions& options, const std::string& policy) {
+  proto::PolicyRequest request;
+  request.set_policy(policy);
+  return Ask(options, &Stub::Policy, request, [](const proto::PolicyReply& reply) {
+    return fmt::format("policy {}, of groups that ask for none\n", reply.policy());
+  });
+}
+
+int SetTenant(const ClientOptions& options, const TenantOptions& tenant) {
+  proto::SetTenantRequest request;
+  proto::Tenant& out = *request.mutable_tenant();
+  out.set_name(tenant.name);
+  if (tenant.limit_bytes) out.set_limit_bytes(*tenant.limit_bytes);
+  if (tenant.limit_groups) out.set_limit_groups(*tenant.limit_groups);
+  if (tenant.limit_gbps) out.set_limit_gbps(*tenant.limit_gbps);
+  out.set_guarantee_bytes(tenant.guarantee_bytes);
+  return Ask(options, &Stub::SetTenant, request, RenderTenants);
+}
+
+int RemoveTenant(const ClientOptions& options, const std::string& name) {
+  proto::RemoveTenantRequest request;
+  request.set_name(name);
+  return Ask(options, &Stub::RemoveTenant, request, RenderTenants);
+}
+
+int ListTenants(const ClientOptions& options) {
+  return Ask(options, &Stub::ListTenants, proto::ListTenantsRequest(), RenderTenants);
 }
 
 int ShowEvents(const ClientOptions& options, const EventsOptions& events) {

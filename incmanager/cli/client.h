@@ -38,6 +38,16 @@ struct CreateOptions {
   std::optional<uint32_t> start_psn;
   std::vector<std::string> types, operations;  // that each switch must have
   std::string path = "auto";                   // or "network", "hosts"
+  std::string policy, prefer;                  // empty: the manager's default
+  double rate_gbps = 0;
+  std::string tenant;
+};
+
+struct TenantOptions {
+  std::string name;
+  std::optional<uint64_t> limit_bytes, limit_groups;
+  std::optional<double> limit_gbps;
+  uint64_t guarantee_bytes = 0;
 };
 
 struct EventsOptions {
@@ -59,5 +69,10 @@ int CreateGroup(const ClientOptions& options, const CreateOptions& create);
 int Explain(const ClientOptions& options, const CreateOptions& create);
 int DestroyGroup(const ClientOptions& options, const std::string& name, bool force);
 int ShowEvents(const ClientOptions& options, const EventsOptions& events);
+// Sets it first, if it is not empty.
+int DefaultPolicy(const ClientOptions& options, const std::string& policy);
+int SetTenant(const ClientOptions& options, const TenantOptions& tenant);
+int RemoveTenant(const ClientOptions& options, const std::string& name);
+int ListTenants(const ClientOptions& options);
 
 }  // namespace epic::manager

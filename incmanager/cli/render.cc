@@ -316,7 +316,7 @@ std::string RenderGroup(const proto::GroupState& group) {
     out += fmt::format("failure     {}: {}\n", proto::ErrorCode_Name(group.failure().code()),
                        group.failure().message());
   }
-  out += PathLine(group);
+  out += PathLine(group) + PolicyLines(group);
   const bool by_hosts = GoesByHosts(group);
   if (!by_hosts) {
     out += fmt::format("mode        {}{}\n", ModeName(group.mode()), SwitchModes(group));

@@ -18,6 +18,10 @@ std::string RenderGroups(const proto::ListGroupsReply& reply);
 // The group's parameters and its tree, each edge with both ends.
 std::string RenderGroup(const proto::GroupState& group);
 
+// How a group is placed and whose it is: lines of RenderGroup. Nothing of an earlier manager.
+std::string PolicyLines(const proto::GroupState& group);
+std::string RenderTenants(const proto::TenantsReply& reply);
+
 // A row for each switch, and what the group would get.
 std::string RenderExplanation(const proto::ExplainReply& reply);
 

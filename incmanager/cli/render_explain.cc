@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "incmanager/cli/render.h"
 #include "incmanager/cli/table.h"
+#include "incmanager/policies/memory.h"
 
 namespace epic::manager {
 namespace {
@@ -24,6 +26,23 @@ std::string Switches(const proto::RootChoice& choice) {
   return out;
 }
 
+// "memory: root takes 0.5 MiB of 15.2 MiB, leaf1 ..." of the tree that is chosen; empty where it is not
+// known.
+std::string Memory(const proto::ExplainReply& reply) {
+  std::string out;
+  int named = 0;
+  for (const proto::RootChoice& choice : reply.roots()) {
+    if (!choice.chosen()) continue;
+    for (const proto::Aggregator& aggregator : choice.switches()) {
+      if (aggregator.bytes() == 0 || ++named > kMostNamed) continue;
+      out += fmt::format("{}{} takes {} of {}", out.empty() ? "memory: " : ", ", aggregator.switch_name(),
+                         BytesWords(aggregator.bytes()), BytesWords(aggregator.room_bytes()));
+    }
+  }
+  if (named > kMostNamed) out += fmt::format(" and {} more", named - kMostNamed);
+  return out.empty() ? "" : out + "\n";
+}
+
 // "network: root leaf1, 2 switches, mode II (translated)".
 std::string Outcome(const proto::ExplainReply& reply) {
   if (reply.has_failure()) {
@@ -31,23 +50,30 @@ std::string Outcome(const proto::ExplainReply& reply) {
                        reply.failure().message());
   }
   if (reply.path() == proto::PATH_HOSTS) return fmt::format("hosts: {}", reply.path_reason());
-  return fmt::format("network: root {}, {} {}, mode {}", reply.root(), reply.switches(),
-                     reply.switches() == 1 ? "switch" : "switches", ModeName(reply.mode()));
+  const bool by_tiers = reply.policy() == "edt" || reply.policy() == "spatial";
+  return fmt::format("network: root {}, {} {}, mode {}{}", reply.root(), reply.switches(),
+                     reply.switches() == 1 ? "switch" : "switches", ModeName(reply.mode()),
+                     by_tiers ? ", policy " + reply.policy() : "");
 }
 
 }  // namespace
 
 std::string RenderExplanation(const proto::ExplainReply& reply) {
+  // Policies that do not look at widths know none.
+  const bool has_widths =
+      std::ranges::any_of(reply.roots(), [](const proto::RootChoice& root) { return root.width_gbps() > 0; });
   std::vector<std::vector<std::string>> rows{
       {"root", "links", "Gbit/s", "delay us", "switches (children)", "state"}};
+  if (has_widths) rows[0].insert(rows[0].begin() + 3, "width");
   for (const proto::RootChoice& choice : reply.roots()) {
     const bool tree = !choice.switches().empty();
     const auto of_tree = [tree](auto value) { return tree ? fmt::format("{}", value) : std::string("-"); };
     rows.push_back({choice.root(), of_tree(choice.depth_links()), of_tree(choice.rate_gbps()),
                     of_tree(choice.delay_us()), of_tree(Switches(choice)),
                     choice.chosen() ? "chosen" : choice.why()});
+    if (has_widths) rows.back().insert(rows.back().begin() + 3, of_tree(choice.width_gbps()));
   }
-  return Table(rows) + Outcome(reply) + "\n";
+  return Table(rows) + Memory(reply) + Outcome(reply) + "\n";
 }
 
 }  // namespace epic::manager

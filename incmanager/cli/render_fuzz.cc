@@ -73,10 +73,21 @@ proto::ExplainReply Explanation() {
   choice.set_depth_links(2);
   choice.set_rate_gbps(10);
   choice.set_delay_us(40);
+  choice.set_width_gbps(5);
   choice.add_switches()->set_switch_name("root");
+  choice.mutable_switches(0)->set_bytes(1 << 20);
   reply.add_roots()->set_why("its agent is lost");
   reply.set_path(proto::PATH_NETWORK);
   reply.set_root("root");
+  return reply;
+}
+
+proto::TenantsReply Tenants() {
+  proto::TenantsReply reply;
+  proto::TenantState& state = *reply.add_tenants();
+  state.mutable_tenant()->set_name("red");
+  state.mutable_tenant()->set_limit_bytes(4096);
+  (*state.mutable_bytes())["leaf1"] = 640;
   return reply;
 }
 
@@ -94,6 +105,7 @@ void Run(const uint8_t* data, size_t size) {
   FuzzInput in(data, size);
   const uint8_t what = in.Next();
   if (what >= 0xf0) return Show(in, Explanation(), RenderExplanation);
+  if (what >= 0xe8) return Show(in, Tenants(), RenderTenants);
   switch (what % 4) {
     case 0:
       return Show(in, Group(), RenderGroup);

@@ -20,12 +20,6 @@ bool IsPathMtu(uint32_t mtu) {
   return std::find(std::begin(kPathMtus), std::end(kPathMtus), mtu) != std::end(kPathMtus);
 }
 
-// Names appear in logs and tables.
-bool IsName(const std::string& name) {
-  return !name.empty() && name.size() <= kMaxNameBytes &&
-         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
-}
-
 Failure Invalid(const std::string& message) { return {ErrorCode::kInvalidArgument, message, -1, ""}; }
 
 std::string ScaleInWords(float scale) { return scale == 0 ? "none" : fmt::format("{}", scale); }
@@ -58,6 +52,11 @@ Failure CheckDeclared(const GroupSpec& spec, const JoinRequest& join) {
 }
 
 }  // namespace
+
+bool IsName(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxNameBytes &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
 
 GroupSpec WithDefaults(GroupSpec spec) {
   if (spec.mode == Mode::kUnspecified) spec.mode = kDefaultMode;
@@ -181,6 +180,7 @@ Status GroupTable::CheckSpec(const GroupSpec& spec) const {
   if (!spec.wrong.empty()) return invalid(spec.wrong);
   if (const std::string wrong = WrongScale(spec.scale); !wrong.empty()) return invalid(wrong);
   if (Status status = CheckModes(spec); !status.ok()) return status;
+  if (Status status = CheckPolicy(spec); !status.ok()) return status;
   if (spec.world_size == 1) return invalid(fmt::format("size: {}", kOfOneRank));
   if (spec.world_size < 2 || spec.world_size > kMaxWorldSize) {
     return invalid(fmt::format("size: {} is not between 2 and {}", spec.world_size, kMaxWorldSize));
@@ -216,7 +216,7 @@ Status GroupTable::CheckSpec(const GroupSpec& spec) const {
 }
 
 Status GroupTable::Create(const GroupSpec& asked) {
-  const GroupSpec spec = WithDefaults(asked);
+  const GroupSpec spec = Defaulted(asked);
   if (!IsName(spec.name))
     return MakeStatus(StatusCode::kInvalidArgument,
                       "name: must be 1 to 64 printable characters without spaces");

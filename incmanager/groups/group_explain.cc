@@ -9,7 +9,7 @@ namespace epic::manager {
 
 StatusOr<Placement> GroupTable::Explain(const GroupSpec& asked) const {
   Group group;
-  group.spec = WithDefaults(asked);
+  group.spec = Defaulted(asked);
   GroupSpec& spec = group.spec;
   spec.world_size = static_cast<uint32_t>(spec.hosts.size());
   if (spec.world_size < 2)
@@ -24,11 +24,9 @@ StatusOr<Placement> GroupTable::Explain(const GroupSpec& asked) const {
     group.members.emplace(rank, std::move(member));
   }
 
-  const SwitchModes switch_modes = ModesOf(spec);
-  std::vector<RootCandidate> candidates;
-  const auto network = WayOfNetwork(group, switch_modes, &candidates);
   Placement out;
-  out.roots = ExplainRoots(*topology_, Offers(spec, switch_modes), candidates);
+  out.policy = spec.policy;
+  const auto network = WayOfNetwork(group, &out.roots);
   const bool by_hosts = spec.path == Path::kHosts;
   const auto* failure = std::get_if<Failure>(&network);
   if (failure == nullptr && !by_hosts) {
@@ -36,6 +34,7 @@ StatusOr<Placement> GroupTable::Explain(const GroupSpec& asked) const {
     out.path = Path::kNetwork;
     out.root = tree.inner[0].node;
     out.switches = static_cast<uint32_t>(tree.inner.size());
+    TellMemory(spec, std::get<NetworkWay>(network), &out.roots);
     out.mode = spec.mode;
     return out;
   }

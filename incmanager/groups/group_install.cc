@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "incmanager/groups/group_table.h"
+#include "incmanager/policies/memory.h"
 #include "protocol/control.h"
 
 namespace epic::manager {
@@ -18,18 +19,7 @@ std::string BriefMemory(const std::string& name, const std::string& message) {
   if (std::sscanf(message.c_str(), "arena: %llu bytes needed, %llu of %llu bytes left", &needed, &left,
                   &all) != 3)
     return {};
-  struct Unit {
-    const char* name;
-    double bytes;
-  };
-  for (const Unit unit : {Unit{"MiB", 1 << 20}, Unit{"KiB", 1 << 10}}) {
-    const auto in = [unit](unsigned long long bytes) {
-      return fmt::format("{:.1f}", static_cast<double>(bytes) / unit.bytes);
-    };
-    if (static_cast<double>(all) < unit.bytes || in(needed) == in(left)) continue;
-    return fmt::format("{} has {} of {} {} free, {} needed", name, in(left), in(all), unit.name, in(needed));
-  }
-  return fmt::format("{} has {} of {} bytes free, {} needed", name, left, all, needed);
+  return MemoryWords(name, needed, left, all);
 }
 
 // Without what gRPC has to say of it, which is long.
@@ -66,7 +56,7 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   std::vector<JoinRequest> ranks;
   for (const auto& [rank, member] : group->members) ranks.push_back(member.join);
   const SwitchModes switch_modes = ModesOf(group->spec);
-  const auto way = WayOfNetwork(*group, switch_modes);
+  const auto way = WayOfNetwork(*group);
   if (const auto* failure = std::get_if<Failure>(&way)) return *failure;
   const Tree& built = std::get<NetworkWay>(way).tree;
   const Window& chosen = std::get<NetworkWay>(way).window;
@@ -120,6 +110,8 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   TellRates(*topology_, forwarding_, &group->plan);
   group->footprint = FootprintOf(*topology_, forwarding_, group->plan);
   group->placed = now;
+  Claim(group, std::get<NetworkWay>(way).bytes);
+  group->width_kbps = std::get<NetworkWay>(way).width_kbps;
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);
   for (const ContextPlan& context : group->plan.contexts) world_->Install(context.node, context);
   return {};
@@ -145,6 +137,7 @@ void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const St
   for (ContextPlan& context : group.plan.contexts) {
     if (context.node == node) context.arena_bytes = arena_bytes;
   }
+  ClaimAsAnswered(&group, node, arena_bytes);
   group.installing.erase(node);
   if (group.installing.empty()) Run(&group);
 }

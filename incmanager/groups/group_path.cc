@@ -31,6 +31,7 @@ void GroupTable::RefuseNetwork(Nanos now, Group* group, const Failure& failure) 
   group->hosts_reach = false;
   group->path_mtu = group->message_packets = group->window_messages = group->start_messages = 0;
   group->slots = group->inline_bytes = 0;
+  group->width_kbps = 0;
   group->window_reason.clear();
   group->lacks.clear();
   group->path_reason = failure.Brief();

@@ -88,6 +88,7 @@ Group& GroupTable::NewGroup(const JoinRequest& join) {
     group.spec.max_bytes = join.max_bytes;
     group.spec.needs = join.needs;
     group.spec.scale = join.scale;
+    group.spec.policy = default_policy_;
     group.path_asked_by = fmt::format("rank {}", join.rank);
   }
   group.id = next_id_++;
@@ -290,7 +291,10 @@ void GroupTable::OnRemoved(Nanos now, NodeId node, uint64_t group_id) {
   Group& group = found->second;
   // A group has contexts or it goes by the hosts, so that the answer can be to one removal only.
   if (group.removing.erase(node) + group.removing_refused.erase(node) == 0) return;
-  if (group.removing_refused.empty()) ReleasePlan(std::exchange(group.refused, {}), now, &qpns_);
+  if (group.removing_refused.empty() && !group.refused.contexts.empty()) {
+    ReleasePlan(std::exchange(group.refused, {}), now, &qpns_);
+    GiveBack(&group);
+  }
   FinishIfRemoved(now, &group);
 }
 
@@ -302,6 +306,7 @@ void GroupTable::FinishIfRemoved(Nanos now, Group* group) {
 void GroupTable::FinishRemoval(Nanos now, uint64_t id) {
   Group& group = groups_.at(id);
   ReleasePlan(group.plan, now, &qpns_);
+  GiveBack(&group);
   world_->Note(fmt::format("group {}: removed", group.spec.name));
   for (const auto& [rank, member] : group.members) {
     if (member.open && group.phase == GroupPhase::kLeaving) world_->Send(member.session, LeftNote{});

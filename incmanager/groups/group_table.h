@@ -26,6 +26,9 @@
 #include "incmanager/groups/qpn_pool.h"
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/policies/explain.h"
+#include "incmanager/policies/load.h"
+#include "incmanager/policies/place.h"
+#include "incmanager/policies/tenants.h"
 #include "incmanager/policies/window.h"
 
 namespace epic::manager {
@@ -95,7 +98,14 @@ struct GroupSpec {
   float scale = 0;                       // what FP32 is multiplied by to be summed as INT32; 0: it is not
   std::string wrong;                     // with what was asked for, as far as it did not fit here
   Path path = Path::kUnspecified;        // auto
+  Policy policy = Policy::kUnspecified;  // the table's default
+  Prefer prefer = Prefer::kUnspecified;  // of policy spatial: auto
+  uint64_t rate_kbps = 0;                // of policy spatial: to be reserved; 0: none
+  std::string tenant;                    // empty: of none
 };
+
+// 1 to 64 printable characters without spaces: names appear in logs and tables.
+bool IsName(const std::string& name);
 
 // With mode and path where none are asked for.
 GroupSpec WithDefaults(GroupSpec spec);
@@ -116,6 +126,7 @@ struct Placement {
   NodeId root = kNoNode;           // of kNetwork, like this
   uint32_t switches = 0;           // that would aggregate
   Mode mode = Mode::kUnspecified;
+  Policy policy = Policy::kUnspecified;
   Failure failure;
 };
 
@@ -169,6 +180,9 @@ struct Group {
   // those that have not removed it yet.
   GroupPlan refused;
   std::set<NodeId> removing_refused;
+  // What it has of links and switches, until the last of these has removed its context.
+  std::optional<Allocation> allocation;
+  uint64_t width_kbps = 0;  // as RootChoice, when it was placed
   Failure failure;
   Nanos next_waiting = 0;
   Nanos remove_at = kNever;     // of a failed group
@@ -232,6 +246,15 @@ class GroupTable {
   // INVALID_ARGUMENT as Create, but for the name.
   StatusOr<Placement> Explain(const GroupSpec& spec) const;
 
+  // Of groups that ask for no policy, made from now on.
+  Policy default_policy() const { return default_policy_; }
+  void SetDefaultPolicy(Policy policy);
+  // Errors: those of Tenants, INVALID_ARGUMENT (its name), FAILED_PRECONDITION (groups are reserved for it).
+  Status SetTenant(const Tenant& tenant);
+  Status RemoveTenant(const std::string& name);
+  const Tenants& tenants() const { return tenants_; }
+  const Load& load() const { return load_; }
+
   // By name; a group that is reserved only is shown as one without members. Nothing if there is none.
   std::optional<Group> Find(const std::string& name) const;
   std::vector<Group> List() const;
@@ -241,6 +264,9 @@ class GroupTable {
  private:
   Status CheckSpec(const GroupSpec& spec) const;
   Status CheckModes(const GroupSpec& spec) const;
+  Status CheckPolicy(const GroupSpec& spec) const;
+  GroupSpec Defaulted(GroupSpec spec) const;
+  std::vector<SwitchMemory> Memories() const;
   Failure CheckJoin(const JoinRequest& join) const;
   Failure CheckAgainst(const Group& group, const JoinRequest& join, NodeId host) const;
   Group& NewGroup(const JoinRequest& join);
@@ -270,11 +296,23 @@ class GroupTable {
     Tree tree;
     uint32_t path_mtu = 0;
     Window window;
+    std::vector<uint64_t> bytes;  // of each switch of the tree, by Tree::inner
+    uint64_t width_kbps = 0;      // 0: not known
   };
-  // The way of a group that goes through switches, before anything is taken for it. candidates: as BuildTree.
-  // Errors: those of BuildTree and ChooseWindow, kMtu.
-  std::variant<NetworkWay, Failure> WayOfNetwork(const Group& group, const SwitchModes& switch_modes,
-                                                 std::vector<RootCandidate>* candidates = nullptr) const;
+  // The way of a group that goes through switches, before anything is taken for it. choices: if given, what
+  // there is to say of each switch as the root is put there. Errors: those of BuildTree and ChooseWindow,
+  // kMtu, kNoResource naming a switch with too little memory.
+  std::variant<NetworkWay, Failure> WayOfNetwork(const Group& group,
+                                                 std::vector<RootChoice>* choices = nullptr) const;
+  std::variant<NetworkWay, Failure> WayByTiers(const Group& group, const std::vector<NodeId>& hosts,
+                                               const std::vector<SwitchOffer>& offers,
+                                               std::vector<RootChoice>* choices) const;
+  std::variant<NetworkWay, Failure> SizesOf(const Group& group, Tree tree,
+                                            const std::vector<SwitchOffer>& offers) const;
+  void TellMemory(const GroupSpec& spec, const NetworkWay& way, std::vector<RootChoice>* choices) const;
+  void Claim(Group* group, const std::vector<uint64_t>& bytes);
+  void ClaimAsAnswered(Group* group, NodeId node, uint64_t arena_bytes);
+  void GiveBack(Group* group);
   Failure InstallInNetwork(Nanos now, Group* group);
   std::variant<uint32_t, Failure> ChoosePathMtu(const Group& group, const Tree& tree) const;
   std::variant<uint32_t, Failure> ChooseHostsMtu(const Group& group, const Footprint& footprint,
@@ -299,6 +337,9 @@ class GroupTable {
   const std::vector<Forwarding> forwarding_;
   std::mt19937_64 random_;
   QpnPool qpns_;
+  Load load_;
+  Tenants tenants_;
+  Policy default_policy_ = Policy::kShortest;
   uint64_t next_id_;
   std::map<std::string, GroupSpec> reserved_;
   std::map<std::string, uint32_t> generations_;  // of reserved groups: lives so far

@@ -35,34 +35,21 @@ std::vector<SwitchOffer> GroupTable::Offers(const GroupSpec& spec, const SwitchM
     SwitchOffer& offer = offers[node];
     const EngineReport& engine = switches_->entry(node).engine;
     const auto own = switch_modes.find(node);
-    offer.unusable = switches_->Unusable(node, own == switch_modes.end() ? spec.mode : own->second);
+    offer.mode = own == switch_modes.end() ? spec.mode : own->second;
+    offer.unusable = switches_->Unusable(node, offer.mode);
     offer.lacks = switches_->Lacks(node, NeedsOf(spec));
     offer.small_payload = spec.path_mtu > engine.max_path_mtu;
     offer.abilities = engine.abilities;
     offer.max_children = engine.max_children;
-  }
-  for (const auto& [id, group] : groups_) {
-    for (const ContextPlan& context : group.plan.contexts) ++offers[context.node].groups;
+    const SwitchLoad load = load_.at(node);
+    offer.groups = load.groups;
+    offer.arena_bytes = engine.arena_bytes;
+    if (engine.arena_bytes == 0) continue;
+    auto room = tenants_.RoomOf(spec.tenant, {node, topology_->nodes[node].name, engine.arena_bytes}, load_);
+    offer.room = room.bytes;
+    offer.kept = std::move(room.kept);
   }
   return offers;
-}
-
-// The payload that was asked for is left to ChoosePathMtu where it can not be had, which names who is in the
-// way.
-std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayOfNetwork(
-    const Group& group, const SwitchModes& switch_modes, std::vector<RootCandidate>* candidates) const {
-  std::vector<NodeId> hosts;
-  for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
-  auto tree = BuildTree(*topology_, forwarding_, Offers(group.spec, switch_modes), hosts, candidates);
-  if (const auto* failure = std::get_if<Failure>(&tree)) return *failure;
-  NetworkWay way{.tree = std::move(std::get<Tree>(tree))};
-  const auto mtu = ChoosePathMtu(group, way.tree);
-  if (const auto* failure = std::get_if<Failure>(&mtu)) return *failure;
-  way.path_mtu = std::get<uint32_t>(mtu);
-  const auto window = ChooseGroupWindow(group, way.tree, way.path_mtu);
-  if (const auto* failure = std::get_if<Failure>(&window)) return *failure;
-  way.window = std::get<Window>(window);
-  return way;
 }
 
 // What all switches of the plan have, and of all else one that lacks it, for the ranks and for people.

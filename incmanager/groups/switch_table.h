@@ -31,6 +31,8 @@ struct Neighbour {
 
   friend bool operator==(const Neighbour&, const Neighbour&) = default;
 };
+// More than any switch has; sums of it stay numbers.
+inline constexpr uint64_t kMostArenaBytes = uint64_t{1} << 40;
 
 struct PortState {
   std::string name;
@@ -55,6 +57,7 @@ struct EngineReport {
   Abilities abilities = Abilities::All();  // that it states
   std::string version;                     // of the engine
   bool by_hosts = true;  // calls of which the ranks only agree there may pass it, their data go by the hosts
+  uint64_t arena_bytes = 0;  // of its memory; 0: it does not say
 };
 
 enum class SwitchState : uint8_t { kNeverSeen, kConfiguring, kUp, kEngineDown, kAgentLost, kLost };

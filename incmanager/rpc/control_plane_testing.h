@@ -40,7 +40,7 @@ inline bool Eventually(const std::function<bool()>& holds) {
 // An engine without a data path.
 class FakeEngine : public proto::SwitchTable::Service {
  public:
-  static constexpr uint64_t kArena = 1 << 20;
+  static constexpr uint64_t kArena = 4 << 20;
 
   FakeEngine(const Node& node, const std::string& socket, uint64_t boot_id) : socket_(socket) {
     info_.set_name(node.name);

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <variant>
 
+#include "incmanager/rpc/convert_policy.h"
 #include "incmanager/text.h"
 
 namespace epic::manager {
@@ -174,6 +175,7 @@ GroupSpec FromProto(const proto::CreateGroupRequest& request) {
   if (request.has_start_psn()) out.start_psn = request.start_psn();
   AddNames("types", request.types(), AddTypes, &out.needs, &out.wrong);
   AddNames("operations", request.operations(), AddOps, &out.needs, &out.wrong);
+  AddPolicy(request, &out);
   return out;
 }
 
@@ -285,6 +287,7 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   out.set_reproducible(group.spec.reproducible);
   out.set_max_bytes(group.spec.max_bytes);
   out.set_quantise(group.spec.scale);
+  *out.mutable_placement() = PlacementOf(group);
   for (const auto& [name, mode] : group.spec.switch_modes)
     (*out.mutable_switch_modes())[name] = static_cast<proto::Mode>(mode);
   for (const ContextPlan& context : group.plan.contexts) {
@@ -316,16 +319,20 @@ proto::ExplainReply ToProto(const Topology& topology, const Placement& placement
     root.set_depth_links(choice.depth_links);
     root.set_rate_gbps(choice.rate_gbps);
     root.set_delay_us(choice.delay_us);
+    root.set_width_gbps(GbpsOf(choice.width_kbps));
     for (const Aggregator& inner : choice.switches) {
       proto::Aggregator& aggregator = *root.add_switches();
       aggregator.set_switch_name(topology.nodes[inner.node].name);
       aggregator.set_children(inner.children);
+      aggregator.set_bytes(inner.bytes);
+      aggregator.set_room_bytes(inner.room);
     }
   }
   out.set_path(static_cast<proto::Path>(placement.path));
   out.set_path_reason(placement.path_reason);
   if (placement.root != kNoNode) out.set_root(topology.nodes[placement.root].name);
   out.set_switches(placement.switches);
+  out.set_policy(Name(placement.policy));
   out.set_mode(static_cast<proto::Mode>(placement.mode));
   if (!placement.failure.ok()) *out.mutable_failure() = ToProto(placement.failure);
   return out;

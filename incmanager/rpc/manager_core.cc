@@ -247,6 +247,26 @@ proto::EventsReply ManagerCore::Events(const proto::EventsRequest& request) {
   return state_.Events(Now(), request);
 }
 
+StatusOr<proto::PolicyReply> ManagerCore::DefaultPolicy(const proto::PolicyRequest& request) {
+  const std::lock_guard lock(mutex_);
+  return state_.DefaultPolicy(Now(), request);
+}
+
+StatusOr<proto::TenantsReply> ManagerCore::SetTenant(const proto::SetTenantRequest& request) {
+  const std::lock_guard lock(mutex_);
+  return state_.SetTenant(Now(), request);
+}
+
+StatusOr<proto::TenantsReply> ManagerCore::RemoveTenant(const proto::RemoveTenantRequest& request) {
+  const std::lock_guard lock(mutex_);
+  return state_.RemoveTenant(Now(), request);
+}
+
+proto::TenantsReply ManagerCore::ListTenants() {
+  const std::lock_guard lock(mutex_);
+  return state_.ListTenants();
+}
+
 Status ManagerCore::DestroyGroup(const std::string& name, bool force) {
   std::unique_lock lock(mutex_);
   const StatusOr<uint64_t> id = state_.DestroyGroup(Now(), name, force);

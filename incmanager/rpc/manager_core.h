@@ -49,6 +49,10 @@ class ManagerCore : public ManagerWorld {
   Status DestroyGroup(const std::string& name, bool force);
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request);
   proto::EventsReply Events(const proto::EventsRequest& request);
+  StatusOr<proto::PolicyReply> DefaultPolicy(const proto::PolicyRequest& request);
+  StatusOr<proto::TenantsReply> SetTenant(const proto::SetTenantRequest& request);
+  StatusOr<proto::TenantsReply> RemoveTenant(const proto::RemoveTenantRequest& request);
+  proto::TenantsReply ListTenants();
 
   // ManagerWorld; called by state_ with the lock held.
   void Send(SessionId session, const proto::ServerMessage& message, bool last) override;

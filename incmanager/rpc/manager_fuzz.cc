@@ -90,7 +90,7 @@ class Trial : private ManagerWorld {
       case 8:
         return Destroy();
       case 9:
-        return Look();
+        return (what & 0x80) != 0 ? Share() : Look();
       case 10:
       case 11:
         return AnswerAll();
@@ -210,6 +210,8 @@ class Trial : private ManagerWorld {
       valid.add_types("float64");
       valid.add_operations("product");
     }
+    if ((how & 0xc) == 0xc) valid.set_tenant("k");
+    if ((how & 0xc) == 0x8) valid.set_policy((how & 0x20) != 0 ? "spatial" : "edt");
     if ((how & 0x20) != 0) (*valid.mutable_switch_modes())["leaf1"] = proto::MODE_TERMINATED;
     if ((how & 0x40) != 0) {
       for (uint32_t rank = 0; rank < valid.world_size(); ++rank) valid.add_hosts(fmt::format("h{}", rank));
@@ -245,9 +247,26 @@ class Trial : private ManagerWorld {
     valid.set_name("g");
     valid.set_force(true);
     const auto request = fuzz::Received(in_, kWords, valid);
-    if (request)
-      static_cast<void>(
-          Checked([&] { return state_.DestroyGroup(now_, request->name(), request->force()); }));
+    if (!request) return;
+    static_cast<void>(Checked([&] { return state_.DestroyGroup(now_, request->name(), request->force()); }));
+  }
+
+  void Share() {
+    proto::SetTenantRequest valid;
+    const uint8_t how = in_.Next();
+    valid.mutable_tenant()->set_name("k");
+    if ((how & 1) != 0) valid.mutable_tenant()->set_limit_bytes(how << 10);
+    if ((how & 2) != 0) valid.mutable_tenant()->set_limit_groups(how % 4);
+    if ((how & 4) != 0) valid.mutable_tenant()->set_guarantee_bytes(how << 8);
+    if (const auto request = fuzz::Received(in_, kWords, valid))
+      static_cast<void>(Checked([&] { return state_.SetTenant(now_, *request); }));
+    proto::PolicyRequest policy;
+    policy.set_policy((how & 8) != 0 ? "spatial" : "edt");
+    if ((how & 16) != 0) static_cast<void>(Checked([&] { return state_.DefaultPolicy(now_, policy); }));
+    proto::RemoveTenantRequest remove;
+    remove.set_name(kWords[how % kWords.size()]);
+    if ((how & 32) != 0) static_cast<void>(Checked([&] { return state_.RemoveTenant(now_, remove); }));
+    EPIC_CHECK(proto::TenantsReply().ParseFromString(state_.ListTenants().SerializeAsString()));
   }
 
   void Look() {

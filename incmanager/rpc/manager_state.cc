@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "incmanager/rpc/convert.h"
+#include "incmanager/rpc/convert_policy.h"
 #include "incmanager/text.h"
 
 namespace epic::manager {
@@ -261,6 +262,37 @@ proto::EventsReply ManagerState::Events(Nanos now, const proto::EventsRequest& r
   reply.set_more(more);
   reply.set_newest(events_.newest());
   return reply;
+}
+
+StatusOr<proto::PolicyReply> ManagerState::DefaultPolicy(Nanos now, const proto::PolicyRequest& request) {
+  now_ = now;
+  if (!request.policy().empty()) {
+    const auto policy = PolicyFromProto(request);
+    if (!policy.ok()) return policy.status();
+    groups_.SetDefaultPolicy(*policy);
+  }
+  proto::PolicyReply reply;
+  reply.set_policy(Name(groups_.default_policy()));
+  return reply;
+}
+
+StatusOr<proto::TenantsReply> ManagerState::SetTenant(Nanos now, const proto::SetTenantRequest& request) {
+  now_ = now;
+  const StatusOr<Tenant> tenant = FromProto(request.tenant());
+  if (!tenant.ok()) return tenant.status();
+  if (Status status = groups_.SetTenant(*tenant); !status.ok()) return status;
+  return ListTenants();
+}
+
+StatusOr<proto::TenantsReply> ManagerState::RemoveTenant(Nanos now,
+                                                         const proto::RemoveTenantRequest& request) {
+  now_ = now;
+  if (Status status = groups_.RemoveTenant(request.name()); !status.ok()) return status;
+  return ListTenants();
+}
+
+proto::TenantsReply ManagerState::ListTenants() const {
+  return ToProto(topology_, groups_.tenants(), groups_.load());
 }
 
 proto::TopologyReply ManagerState::DescribeTopology() const {

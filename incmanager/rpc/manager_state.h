@@ -82,6 +82,10 @@ class ManagerState : private GroupWorld {
   StatusOr<uint64_t> DestroyGroup(Nanos now, const std::string& name, bool force);
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request) const;
   proto::EventsReply Events(Nanos now, const proto::EventsRequest& request) const;
+  StatusOr<proto::PolicyReply> DefaultPolicy(Nanos now, const proto::PolicyRequest& request);
+  StatusOr<proto::TenantsReply> SetTenant(Nanos now, const proto::SetTenantRequest& request);
+  StatusOr<proto::TenantsReply> RemoveTenant(Nanos now, const proto::RemoveTenantRequest& request);
+  proto::TenantsReply ListTenants() const;
   // The switches that have not yet removed the contexts of a group; nothing when it is gone.
   std::optional<std::set<NodeId>> Removing(uint64_t group_id) const { return groups_.Removing(group_id); }
 

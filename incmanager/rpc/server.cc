@@ -98,6 +98,23 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
     *reply = core_->Events(*request);
     return grpc::Status::OK;
   }
+  grpc::Status Policy(grpc::ServerContext*, const proto::PolicyRequest* request,
+                      proto::PolicyReply* reply) override {
+    return Answer(core_->DefaultPolicy(*request), reply);
+  }
+  grpc::Status SetTenant(grpc::ServerContext*, const proto::SetTenantRequest* request,
+                         proto::TenantsReply* reply) override {
+    return Answer(core_->SetTenant(*request), reply);
+  }
+  grpc::Status RemoveTenant(grpc::ServerContext*, const proto::RemoveTenantRequest* request,
+                            proto::TenantsReply* reply) override {
+    return Answer(core_->RemoveTenant(*request), reply);
+  }
+  grpc::Status ListTenants(grpc::ServerContext*, const proto::ListTenantsRequest*,
+                           proto::TenantsReply* reply) override {
+    *reply = core_->ListTenants();
+    return grpc::Status::OK;
+  }
 
  private:
   template <typename T>

@@ -11,7 +11,7 @@ def fixture_bed(beds):
 
 
 def explain(bed, hosts, *options, status=0):
-    """The rows by their first column, and the last line."""
+    """The rows by their first column, that of the chosen tree's memory as "memory:", and the last line."""
     done = bed.manager_cli("explain", "--hosts", hosts, *options)
     assert done.returncode == status, done.stdout + done.stderr
     head, *rows, last = done.stdout.splitlines()
@@ -22,6 +22,8 @@ def explain(bed, hosts, *options, status=0):
 def test_the_group_made_then_has_that_root(bed):
     newest = bed.manager("events", "--last", "1")["newest"]
     rows, last = explain(bed, HOSTS, "--path", "network")
+    memory = rows.pop("memory:")
+    assert [word.split()[0] for word in memory.removeprefix("memory: ").split(", ")] == ["root", "leaf1", "leaf2"], memory
     assert list(rows) == bed.switches
     assert rows["root"].endswith("  root (2), leaf1 (2), leaf2 (2)  chosen"), rows
     assert rows["leaf1"].endswith("deeper: 3 links, root has 2"), rows

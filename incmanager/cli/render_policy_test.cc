@@ -1,0 +1,70 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "incmanager/cli/render.h"
+
+namespace epic::manager {
+namespace {
+
+TEST(RenderPolicy, SaysHowAGroupWasPlacedAndWhoseItIs) {
+  proto::GroupState group;
+  EXPECT_EQ(PolicyLines(group), "");
+  group.mutable_placement()->set_policy("shortest");
+  EXPECT_EQ(PolicyLines(group), "policy      shortest\n");
+  proto::GroupPlacement& placement = *group.mutable_placement();
+  placement.set_policy("spatial");
+  placement.set_prefer("auto");
+  placement.set_rate_gbps(2.5);
+  placement.set_width_gbps(10);
+  placement.set_tenant("red");
+  EXPECT_EQ(PolicyLines(group),
+            "policy      spatial, prefers auto, 2.5 Gbit/s reserved\n"
+            "width       10 Gbit/s of links and memory when it was placed\n"
+            "tenant      red\n");
+  EXPECT_THAT(RenderGroup(group), ::testing::HasSubstr("\npolicy      spatial"));
+}
+
+TEST(RenderPolicy, HasARowForEachTenant) {
+  proto::TenantsReply reply;
+  EXPECT_EQ(RenderTenants(reply), "no tenants\n");
+  proto::TenantState& state = *reply.add_tenants();
+  state.mutable_tenant()->set_name("red");
+  state.mutable_tenant()->set_limit_bytes(4 << 20);
+  state.mutable_tenant()->set_limit_groups(10);
+  state.set_groups(1);
+  (*state.mutable_bytes())["leaf1"] = 1 << 20;
+  reply.add_tenants()->mutable_tenant()->set_name("blue");
+  EXPECT_EQ(RenderTenants(reply),
+            "tenant  groups   Gbit/s reserved  bytes of a switch  kept for it  has\n"
+            "red     1 of 10  0                4.0 MiB            -            leaf1 1.0 MiB\n"
+            "blue    0        0                any                -            -\n");
+}
+
+TEST(RenderPolicy, AnExplanationHasWidthsAndMemoryWhereTheyAreKnown) {
+  proto::ExplainReply reply;
+  proto::RootChoice& choice = *reply.add_roots();
+  choice.set_root("agg1");
+  choice.set_chosen(true);
+  choice.set_depth_links(2);
+  choice.set_rate_gbps(10);
+  choice.set_width_gbps(2.5);
+  choice.set_delay_us(40);
+  proto::Aggregator& aggregator = *choice.add_switches();
+  aggregator.set_switch_name("agg1");
+  aggregator.set_children(2);
+  aggregator.set_bytes(1 << 20);
+  aggregator.set_room_bytes(15 << 20);
+  reply.set_path(proto::PATH_NETWORK);
+  reply.set_policy("edt");
+  reply.set_root("agg1");
+  reply.set_switches(1);
+  reply.set_mode(proto::MODE_TRANSLATED);
+  EXPECT_EQ(RenderExplanation(reply),
+            "root  links  Gbit/s  width  delay us  switches (children)  state\n"
+            "agg1  2      10      2.5    40        agg1 (2)             chosen\n"
+            "memory: agg1 takes 1.0 MiB of 15.0 MiB\n"
+            "network: root agg1, 1 switch, mode II (translated), policy edt\n");
+}
+
+}  // namespace
+}  // namespace epic::manager

@@ -1,0 +1,164 @@
+// What groups take of the switches' memory and of links: known before a switch is asked (docs/DEPLOY.md,
+// "Memory to fit").
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "incmanager/groups/group_table.h"
+#include "incmanager/policies/memory.h"
+
+namespace epic::manager {
+namespace {
+
+// In the engine's words (Engine::Install), as if it had been asked.
+Failure NoRoom(const std::string& name, uint64_t needed, const SwitchOffer& offer) {
+  Failure failure = SwitchFailure(ErrorCode::kNoResource, name,
+                                  fmt::format("switch {}: arena: {} bytes needed, {} of {} bytes left", name,
+                                              needed, offer.room, offer.arena_bytes));
+  failure.brief = MemoryWords(name, needed, offer.room, offer.arena_bytes);
+  if (!offer.kept.empty()) {
+    failure.message += "; " + offer.kept;
+    failure.brief += "; " + offer.kept;
+  }
+  return failure;
+}
+
+}  // namespace
+
+// The payload that was asked for is left to ChoosePathMtu where it can not be had, which names who is in the
+// way.
+std::variant<GroupTable::NetworkWay, Failure> GroupTable::SizesOf(
+    const Group& group, Tree tree, const std::vector<SwitchOffer>& offers) const {
+  NetworkWay way{.tree = std::move(tree)};
+  const auto mtu = ChoosePathMtu(group, way.tree);
+  if (const auto* failure = std::get_if<Failure>(&mtu)) return *failure;
+  way.path_mtu = std::get<uint32_t>(mtu);
+  const auto window = ChooseGroupWindow(group, way.tree, way.path_mtu);
+  if (const auto* failure = std::get_if<Failure>(&window)) return *failure;
+  way.window = std::get<Window>(window);
+  for (const TreeInner& inner : way.tree.inner) {
+    way.bytes.push_back(ContextBytes({.mode = offers[inner.node].mode,
+                                      .reproducible = group.spec.reproducible,
+                                      .narrow = IsNarrow(group.spec),
+                                      .path_mtu = way.path_mtu,
+                                      .message_packets = way.window.message_packets,
+                                      .window_messages = way.window.window_messages,
+                                      .slots = way.window.slots,
+                                      .children = static_cast<uint32_t>(inner.children.size()),
+                                      .has_parent = inner.parent != TreeInner::kNoParent}));
+  }
+  return way;
+}
+
+// Who has too little memory for a tree is one that lacks something: another tree may do without it. Each turn
+// finds at least one more such switch.
+std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayOfNetwork(
+    const Group& group, std::vector<RootChoice>* choices) const {
+  std::vector<NodeId> hosts;
+  for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
+  std::vector<SwitchOffer> offers = Offers(group.spec, ModesOf(group.spec));
+  const Failure quota = tenants_.Refuses(group.spec.tenant, group.spec.rate_kbps, load_);
+  if (!quota.ok() && choices == nullptr) return quota;
+  if (group.spec.policy != Policy::kShortest) {
+    auto way = WayByTiers(group, hosts, offers, choices);
+    if (!quota.ok()) return quota;
+    return way;
+  }
+  Failure no_room;
+  bool names_own = false;  // a switch that hosts of the group hang on
+  const auto is_own = [&](NodeId node) {
+    return std::ranges::any_of(hosts,
+                               [&](NodeId host) { return topology_->nodes[host].hops.front().peer == node; });
+  };
+  for (;;) {
+    std::vector<RootCandidate> candidates;
+    auto tree = BuildTree(*topology_, forwarding_, offers, hosts, choices == nullptr ? nullptr : &candidates);
+    if (choices != nullptr) *choices = ExplainRoots(*topology_, offers, candidates);
+    if (const auto* failure = std::get_if<Failure>(&tree)) return no_room.ok() ? *failure : no_room;
+    auto way = SizesOf(group, std::move(std::get<Tree>(tree)), offers);
+    const auto* sized = std::get_if<NetworkWay>(&way);
+    if (sized == nullptr) return way;
+    bool fits = true;
+    for (size_t i = 0; i < sized->bytes.size(); ++i) {
+      const NodeId node = sized->tree.inner[i].node;
+      if (sized->bytes[i] <= offers[node].room) continue;
+      const Failure failure = NoRoom(topology_->nodes[node].name, sized->bytes[i], offers[node]);
+      // No tree can do without a switch that a host hangs on.
+      if (no_room.ok() || (!names_own && is_own(node))) no_room = failure;
+      names_own = names_own || is_own(node);
+      offers[node].lacks = failure.Brief();
+      fits = false;
+    }
+    if (fits && !quota.ok()) return quota;
+    if (fits) return way;
+  }
+}
+
+std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayByTiers(const Group& group,
+                                                                     const std::vector<NodeId>& hosts,
+                                                                     const std::vector<SwitchOffer>& offers,
+                                                                     std::vector<RootChoice>* choices) const {
+  PlaceRequest request{
+      .policy = group.spec.policy,
+      .prefer = group.spec.prefer == Prefer::kUnspecified ? Prefer::kAuto : group.spec.prefer,
+      .rate_kbps = group.spec.rate_kbps,
+      .rank_hosts = hosts,
+      .reproducible = group.spec.reproducible,
+      .bytes_of = {}};
+  request.bytes_of = [&](const Tree& tree) -> std::variant<std::vector<uint64_t>, Failure> {
+    auto way = SizesOf(group, tree, offers);
+    if (const auto* failure = std::get_if<Failure>(&way)) return *failure;
+    return std::move(std::get<NetworkWay>(way).bytes);
+  };
+  auto outcome = Place(*topology_, load_, offers, request, choices);
+  if (auto* refusal = std::get_if<Refusal>(&outcome)) return std::move(refusal->failure);
+  auto& placed = std::get<Placed>(outcome);
+  auto way = SizesOf(group, std::move(placed.tree), offers);
+  if (auto* sized = std::get_if<NetworkWay>(&way)) sized->width_kbps = placed.width_kbps;
+  return way;
+}
+
+// Of the tree that is chosen.
+void GroupTable::TellMemory(const GroupSpec& spec, const NetworkWay& way,
+                            std::vector<RootChoice>* choices) const {
+  const std::vector<SwitchOffer> offers = Offers(spec, ModesOf(spec));
+  for (RootChoice& choice : *choices) {
+    for (size_t i = 0; choice.chosen && i < choice.switches.size(); ++i) {
+      Aggregator& aggregator = choice.switches[i];
+      if (offers[aggregator.node].arena_bytes == 0) continue;
+      aggregator.bytes = way.bytes[i];
+      aggregator.room = offers[aggregator.node].room;
+    }
+  }
+}
+
+void GroupTable::Claim(Group* group, const std::vector<uint64_t>& bytes) {
+  Allocation allocation;
+  allocation.links.assign(group->footprint.links.begin(), group->footprint.links.end());
+  for (size_t i = 0; i < group->plan.contexts.size(); ++i)
+    allocation.switches.push_back({group->plan.contexts[i].node, RoundUpToArena(bytes[i])});
+  allocation.reserved_kbps = group->spec.rate_kbps;
+  allocation.exclusive = group->spec.policy == Policy::kEdt;
+  allocation.tenant = group->spec.tenant;
+  load_.Apply(allocation);
+  group->allocation = std::move(allocation);
+}
+
+// An engine of another version may take more, or less, than was expected of it.
+void GroupTable::ClaimAsAnswered(Group* group, NodeId node, uint64_t arena_bytes) {
+  if (!group->allocation) return;
+  load_.Undo(*group->allocation);
+  for (Allocation::Region& region : group->allocation->switches) {
+    if (region.node == node) region.bytes = RoundUpToArena(std::min(arena_bytes, kMostArenaBytes));
+  }
+  load_.Apply(*group->allocation);
+}
+
+void GroupTable::GiveBack(Group* group) {
+  if (!group->allocation) return;
+  load_.Undo(*group->allocation);
+  group->allocation.reset();
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,109 @@
+#include "incmanager/rpc/convert_policy.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "incmanager/text.h"
+
+namespace epic::manager {
+namespace {
+
+constexpr double kKbps = 1e6;  // of a Gbit/s
+constexpr double kMostGbps = 1e6;
+
+std::string NoPolicy(const std::string& text) {
+  return fmt::format("policy: '{}' is none of shortest, edt and spatial", Shortened(text));
+}
+
+// Nothing if it is no rate, as what is less than nothing, or no number.
+std::optional<uint64_t> KbpsOf(double gbps) {
+  if (!(gbps >= 0) || gbps > kMostGbps) return std::nullopt;
+  return static_cast<uint64_t>(std::llround(gbps * kKbps));
+}
+
+std::string NoRate(const char* field, double gbps) {
+  return fmt::format("{}: {} is not between 0 and {} Gbit/s", field, gbps, kMostGbps);
+}
+
+}  // namespace
+
+double GbpsOf(uint64_t kbps) { return static_cast<double>(kbps) / kKbps; }
+
+void AddPolicy(const proto::CreateGroupRequest& request, GroupSpec* spec) {
+  if (!request.policy().empty()) {
+    const auto policy = PolicyNamed(request.policy());
+    if (policy) spec->policy = *policy;
+    if (!policy) spec->wrong = NoPolicy(request.policy());
+  }
+  if (!request.prefer().empty()) {
+    const auto prefer = PreferNamed(request.prefer());
+    if (prefer) spec->prefer = *prefer;
+    if (!prefer) {
+      spec->wrong =
+          fmt::format("prefer: '{}' is none of auto, latency and bandwidth", Shortened(request.prefer()));
+    }
+  }
+  const auto kbps = KbpsOf(request.rate_gbps());
+  spec->rate_kbps = kbps.value_or(0);
+  if (!kbps) spec->wrong = NoRate("rate", request.rate_gbps());
+  spec->tenant = Shortened(request.tenant());
+}
+
+proto::GroupPlacement PlacementOf(const Group& group) {
+  proto::GroupPlacement out;
+  const GroupSpec& spec = group.spec;
+  if (spec.policy != Policy::kUnspecified) out.set_policy(Name(spec.policy));
+  if (spec.policy == Policy::kSpatial)
+    out.set_prefer(Name(spec.prefer == Prefer::kUnspecified ? Prefer::kAuto : spec.prefer));
+  out.set_rate_gbps(GbpsOf(spec.rate_kbps));
+  out.set_tenant(spec.tenant);
+  out.set_width_gbps(GbpsOf(group.width_kbps));
+  return out;
+}
+
+StatusOr<Policy> PolicyFromProto(const proto::PolicyRequest& request) {
+  const auto policy = PolicyNamed(request.policy());
+  if (!policy) return MakeStatus(StatusCode::kInvalidArgument, NoPolicy(request.policy()));
+  return *policy;
+}
+
+StatusOr<Tenant> FromProto(const proto::Tenant& tenant) {
+  Tenant out{.name = Shortened(tenant.name()), .guaranteed_bytes = tenant.guarantee_bytes()};
+  for (const auto& [field, bytes] : {std::pair{"limit_bytes", tenant.limit_bytes()},
+                                     std::pair{"guarantee_bytes", tenant.guarantee_bytes()}}) {
+    if (bytes > kMostArenaBytes)
+      return MakeStatus(StatusCode::kInvalidArgument,
+                        fmt::format("{}: {} are more than any switch has", field, bytes));
+  }
+  if (tenant.has_limit_bytes()) out.limit_bytes = tenant.limit_bytes();
+  if (tenant.has_limit_groups()) out.limit_groups = tenant.limit_groups();
+  if (tenant.has_limit_gbps()) {
+    out.limit_kbps = KbpsOf(tenant.limit_gbps());
+    if (!out.limit_kbps)
+      return MakeStatus(StatusCode::kInvalidArgument, NoRate("limit_gbps", tenant.limit_gbps()));
+  }
+  return out;
+}
+
+proto::TenantsReply ToProto(const Topology& topology, const Tenants& tenants, const Load& load) {
+  proto::TenantsReply reply;
+  for (const Tenant& tenant : tenants.List()) {
+    proto::TenantState& state = *reply.add_tenants();
+    proto::Tenant& out = *state.mutable_tenant();
+    out.set_name(tenant.name);
+    if (tenant.limit_bytes) out.set_limit_bytes(*tenant.limit_bytes);
+    if (tenant.limit_groups) out.set_limit_groups(*tenant.limit_groups);
+    if (tenant.limit_kbps) out.set_limit_gbps(GbpsOf(*tenant.limit_kbps));
+    out.set_guarantee_bytes(tenant.guaranteed_bytes);
+    const TenantLoad& taken = load.of(tenant.name);
+    state.set_groups(taken.groups);
+    state.set_reserved_gbps(GbpsOf(taken.reserved_kbps));
+    for (const auto& [node, bytes] : taken.bytes) (*state.mutable_bytes())[topology.nodes[node].name] = bytes;
+  }
+  return reply;
+}
+
+}  // namespace epic::manager
