@@ -199,24 +199,7 @@ class Trial : private ManagerWorld {
   // --- operators
 
   void Create() {
-    proto::CreateGroupRequest valid;
-    const uint8_t how = in_.Next();
-    valid.set_name((how & 1) != 0 ? "k" : "g");
-    valid.set_world_size((how & 2) != 0 ? 4 : 2);
-    valid.set_mode(static_cast<proto::Mode>(how / 4 % proto::Mode_ARRAYSIZE));
-    valid.set_reproducible((how & 0x10) != 0);
-    valid.set_path(static_cast<proto::Path>(how / 4 % proto::Path_ARRAYSIZE));
-    if ((how & 0x80) != 0) {
-      valid.add_types("float64");
-      valid.add_operations("product");
-    }
-    if ((how & 0xc) == 0xc) valid.set_tenant("k");
-    if ((how & 0xc) == 0x8) valid.set_policy((how & 0x20) != 0 ? "spatial" : "edt");
-    if ((how & 0x20) != 0) (*valid.mutable_switch_modes())["leaf1"] = proto::MODE_TERMINATED;
-    if ((how & 0x40) != 0) {
-      for (uint32_t rank = 0; rank < valid.world_size(); ++rank) valid.add_hosts(fmt::format("h{}", rank));
-    }
-    const auto request = fuzz::Received(in_, kWords, valid);
+    const auto request = fuzz::Received(in_, kWords, testing::ValidCreation(in_.Next()));
     if (!request) return;
     Explain(*request);
     static_cast<void>(Checked([&] { return state_.CreateGroup(*request); }));

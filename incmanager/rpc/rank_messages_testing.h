@@ -1,4 +1,4 @@
-// What ranks say to the manager, for tests with messages by chance.
+// What ranks and operators say to the manager, for tests with messages by chance.
 #pragma once
 
 #include <fmt/format.h>
@@ -54,6 +54,27 @@ inline proto::ClientMessage ValidMessage(const Topology& topology, uint8_t how, 
     if ((how & 0x40) != 0) join.set_path(static_cast<proto::Path>(1 + (how >> 2) % 3));
   }
   return message;
+}
+
+// A group, the kind of which `how` chooses.
+inline proto::CreateGroupRequest ValidCreation(uint8_t how) {
+  proto::CreateGroupRequest valid;
+  valid.set_name((how & 1) != 0 ? "k" : "g");
+  valid.set_world_size((how & 2) != 0 ? 4 : 2);
+  valid.set_mode(static_cast<proto::Mode>(how / 4 % proto::Mode_ARRAYSIZE));
+  valid.set_reproducible((how & 0x10) != 0);
+  valid.set_path(static_cast<proto::Path>(how / 4 % proto::Path_ARRAYSIZE));
+  if ((how & 0x80) != 0) {
+    valid.add_types("float64");
+    valid.add_operations("product");
+  }
+  if ((how & 0xc) == 0xc) valid.set_tenant("k");
+  if ((how & 0xc) == 0x8) valid.set_policy((how & 0x20) != 0 ? "spatial" : "edt");
+  if ((how & 0x20) != 0) (*valid.mutable_switch_modes())["leaf1"] = proto::MODE_TERMINATED;
+  if ((how & 0x40) != 0) {
+    for (uint32_t rank = 0; rank < valid.world_size(); ++rank) valid.add_hosts(fmt::format("h{}", rank));
+  }
+  return valid;
 }
 
 inline constexpr size_t kMaxFailureBytes = 1024;
