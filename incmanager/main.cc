@@ -51,8 +51,15 @@ class CommandLine {
  private:
   void AddServe() {
     CLI::App* serve = app_.add_subcommand("serve", "run the manager until SIGTERM or SIGINT");
-    serve->add_option("--topology", serve_.topology, "YAML file that describes switches, hosts and links")
-        ->required();
+    serve->add_option("--topology", serve_.topology,
+                      "YAML file that describes switches, hosts and links; without it they are discovered");
+    serve->add_option("--link-rate", serve_.links.rate_gbps,
+                      "of discovered links whose interfaces state none, in Gbit/s")
+        ->check(InRange(0.001, 10'000.0, "Gbit/s"))
+        ->capture_default_str();
+    serve->add_option("--link-delay", serve_.links.delay_us, "of discovered links, one way, in microseconds")
+        ->check(InRange(0.0, 1e6, "microseconds"))
+        ->capture_default_str();
     serve->add_option("--listen", serve_.listen, "IP:PORT for agents, hosts and commands")
         ->capture_default_str();
     serve->add_option("--join-timeout", join_timeout_s_, "how long ranks wait for each other")
@@ -107,7 +114,7 @@ class CommandLine {
   }
 
   void AddShows() {
-    AddClient(&app_, "topology", "the topology file that the manager serves",
+    AddClient(&app_, "topology", "the network: the file that the manager serves, or with discovery what is known now",
               [this] { return ShowTopology(client_); });
     AddClient(&app_, "switches", "switches and their agents", [this] { return ListSwitches(client_); });
     AddClient(&app_, "hosts", "hosts with a daemon (inchost), their RoCE ports and their ranks' sessions",

@@ -29,7 +29,9 @@ class Reader {
   Topology Read(const YAML::Node& root) {
     if (!root.IsMap())
       Fail(root, "the file must be a mapping with name, path_mtu, switches, hosts and links");
-    CheckKeys(root, {"name", "path_mtu", "link", "switches", "hosts", "links"}, "topology");
+    CheckKeys(root, {"name", "path_mtu", "link", "switches", "hosts", "links", "discovery", "forbid"},
+              "topology");
+    topology_.discovery = Flag(root, "discovery", false);
     topology_.name = Text(root, "name", "topology");
     topology_.path_mtu = ReadPathMtu(root);
     if (const YAML::Node link = root["link"]) {
@@ -38,9 +40,13 @@ class Reader {
       delay_us_ = Number(link, "delay_us", delay_us_);
     }
     for (const YAML::Node& node : List(root, "switches")) ReadNode(node, false);
-    topology_.switch_count = static_cast<uint32_t>(topology_.nodes.size());
     for (const YAML::Node& node : List(root, "hosts")) ReadNode(node, true);
     for (const YAML::Node& link : List(root, "links")) ReadLink(link);
+    if (root["forbid"] && !topology_.discovery)
+      Fail(root["forbid"], "forbid: without discovery nothing is there that the file does not state");
+    if (root["forbid"]) {
+      for (const YAML::Node& forbidden : List(root, "forbid")) ReadForbidden(forbidden);
+    }
     for (const Node& node : topology_.nodes) {
       if (node.is_host && node.hops.size() != 1) {
         Fail(root["links"], fmt::format("links: host {} has {} links, not 1", node.name, node.hops.size()));
@@ -58,8 +64,10 @@ class Reader {
     }
   }
 
-  static YAML::Node List(const YAML::Node& map, const char* key) {
+  // Of what is to be discovered nothing need be stated.
+  YAML::Node List(const YAML::Node& map, const char* key) const {
     const YAML::Node list = map[key];
+    if (!list && topology_.discovery) return YAML::Node(YAML::NodeType::Sequence);
     if (!list) Fail(map, fmt::format("{}: missing", key));
     if (!list.IsSequence() || list.size() == 0)
       Fail(list, fmt::format("{}: must be a list that is not empty", key));
@@ -135,6 +143,7 @@ class Reader {
       Fail(yaml["address"], fmt::format("address: {} is not an IPv4 address", address));
     node.address = *ip;
     node.mac = ReadMac(yaml, "mac", node.name);
+    node.line = static_cast<uint32_t>(yaml.Mark().line) + 1;
     node.source_guard = is_host && Flag(yaml, "source_guard", true);
     Unique(yaml["name"], "name", node.name, node.name);
     Unique(yaml["address"], "address", ToString(node.address), node.name);
@@ -148,6 +157,7 @@ class Reader {
         }
       }
     }
+    if (!is_host) topology_.switches.push_back(static_cast<NodeId>(topology_.nodes.size()));
     topology_.nodes.push_back(std::move(node));
   }
 
@@ -191,6 +201,20 @@ class Reader {
     return mac;
   }
 
+  // "leaf1", "leaf1:swp3", or a host's name or address.
+  void ReadForbidden(const YAML::Node& yaml) {
+    if (!yaml.IsScalar() || yaml.Scalar().empty()) Fail(yaml, "forbid: a node, or a port as in leaf1:swp3");
+    const std::string& text = yaml.Scalar();
+    const size_t colon = text.find(':');
+    const Forbidden forbidden{.node = text.substr(0, colon),
+                              .port = colon == std::string::npos ? "" : text.substr(colon + 1),
+                              .line = static_cast<uint32_t>(yaml.Mark().line) + 1};
+    if (topology_.FindNode(forbidden.node) && forbidden.port.empty())
+      Fail(yaml, fmt::format("forbid: {} is stated above", text));
+    if (used_ports_.contains(text)) Fail(yaml, fmt::format("forbid: {} is in a link above", text));
+    topology_.forbidden.push_back(forbidden);
+  }
+
   void ReadLink(const YAML::Node& yaml) {
     CheckKeys(yaml, {"a", "b", "a_next_hop_mac", "b_next_hop_mac", "rate_gbps", "delay_us", "port_security"},
               "links");
@@ -204,10 +228,16 @@ class Reader {
     const double rate = Number(yaml, "rate_gbps", rate_gbps_);
     const double delay = Number(yaml, "delay_us", delay_us_);
     const bool secure = Flag(yaml, "port_security", false);
-    topology_.nodes[a].hops.push_back(
-        {b, a_port, rate, delay, ReadNextHop(yaml, "a_next_hop_mac", a, b), secure});
-    topology_.nodes[b].hops.push_back(
-        {a, b_port, rate, delay, ReadNextHop(yaml, "b_next_hop_mac", b, a), secure});
+    const auto hop = [&](const std::string& port, std::optional<Mac> next_hop) {
+      return Hop{.port = port,
+                 .rate_gbps = rate,
+                 .delay_us = delay,
+                 .next_hop_mac = next_hop,
+                 .port_security = secure,
+                 .line = static_cast<uint32_t>(yaml.Mark().line) + 1};
+    };
+    topology_.Link(a, hop(a_port, ReadNextHop(yaml, "a_next_hop_mac", a, b)), b,
+                   hop(b_port, ReadNextHop(yaml, "b_next_hop_mac", b, a)));
   }
 
   Topology topology_;
@@ -238,37 +268,43 @@ std::optional<NodeId> Topology::FindSwitch(const std::string& node_name) const {
 }
 
 std::optional<NodeId> Topology::FindHostByAddress(Ipv4 address) const {
-  for (NodeId id = switch_count; id < nodes.size(); ++id) {
-    if (nodes[id].address == address) return id;
+  for (NodeId id = 0; id < nodes.size(); ++id) {
+    if (nodes[id].is_host && nodes[id].address == address) return id;
   }
   return std::nullopt;
 }
 
 std::optional<NodeId> Topology::FindSwitchByAddress(Ipv4 address) const {
-  for (NodeId id = 0; id < switch_count; ++id) {
+  for (const NodeId id : switches) {
     if (nodes[id].address == address) return id;
   }
   return std::nullopt;
 }
 
-LinkEnd Topology::Across(LinkEnd end) const {
-  const std::vector<Hop>& hops = nodes[end.node].hops;
-  const NodeId peer = hops[end.hop].peer;
-  uint32_t before = 0;  // of the links between the two
-  for (uint32_t i = 0; i < end.hop; ++i) before += hops[i].peer == peer ? 1 : 0;
-  const std::vector<Hop>& back = nodes[peer].hops;
-  for (uint32_t i = 0; i < back.size(); ++i) {
-    if (back[i].peer == end.node && before-- == 0) return {peer, i};
-  }
-  return {};  // every link has two ends
+LinkEnd Topology::Link(NodeId a, Hop at_a, NodeId b, Hop at_b) {
+  at_a.peer = b;
+  at_b.peer = a;
+  at_a.peer_hop = static_cast<uint32_t>(nodes[b].hops.size());
+  at_b.peer_hop = static_cast<uint32_t>(nodes[a].hops.size());
+  nodes[a].hops.push_back(std::move(at_a));
+  nodes[b].hops.push_back(std::move(at_b));
+  return {a, static_cast<uint32_t>(nodes[a].hops.size()) - 1};
+}
+
+bool Topology::Carries(LinkEnd end) const {
+  const Hop& hop = nodes[end.node].hops[end.hop];
+  return hop.state == LinkState::kUp && nodes[end.node].passes && nodes[hop.peer].passes;
 }
 
 std::optional<LinkEnd> Topology::EndAt(NodeId node, const std::string& port) const {
   const std::vector<Hop>& hops = nodes[node].hops;
+  std::optional<LinkEnd> gone;
   for (uint32_t i = 0; i < hops.size(); ++i) {
-    if (hops[i].port == port) return LinkEnd{node, i};
+    if (hops[i].port != port) continue;
+    if (hops[i].state != LinkState::kGone) return LinkEnd{node, i};
+    if (!gone) gone = LinkEnd{node, i};
   }
-  return std::nullopt;
+  return gone;
 }
 
 std::string Topology::Describe(LinkEnd end) const {
@@ -277,9 +313,8 @@ std::string Topology::Describe(LinkEnd end) const {
 }
 
 Mac Topology::NextHopMac(NodeId from, const std::string& port, NodeId to) const {
-  for (const Hop& hop : nodes[from].hops) {
-    if (hop.port == port && hop.next_hop_mac) return *hop.next_hop_mac;
-  }
+  const std::optional<LinkEnd> end = EndAt(from, port);
+  if (end && nodes[from].hops[end->hop].next_hop_mac) return *nodes[from].hops[end->hop].next_hop_mac;
   return nodes[to].mac;
 }
 
@@ -287,6 +322,7 @@ StatusOr<Topology> ParseTopology(const std::string& text, const std::string& sou
   try {
     Topology topology = Reader().Read(YAML::Load(text));
     topology.text = text;
+    topology.source = source;
     return topology;
   } catch (const Bad& bad) {
     return BadAt(source, bad.mark, bad.message);

@@ -32,6 +32,11 @@ using Mac = std::array<uint8_t, 6>;
 using NodeId = uint32_t;
 inline constexpr NodeId kNoNode = UINT32_MAX;
 
+// Of a link. One that is down is still known: ways lead over it only where there are no others, so that
+// whatever has no other way is there at once when its carrier returns. No way leads over one that is gone; it
+// keeps its place in the hops of both ends, for when it comes back.
+enum class LinkState : uint8_t { kUp, kDown, kGone };
+
 // A link as seen from one of its ends.
 struct Hop {
   NodeId peer = kNoNode;
@@ -43,6 +48,9 @@ struct Hop {
   // A filter in the link lets each port send with the addresses of its own node only: nothing passes between
   // hosts there, nor between nodes farther apart than the link's ends.
   bool port_security = false;
+  uint32_t peer_hop = 0;  // the place of the link in the peer's hops
+  LinkState state = LinkState::kUp;
+  uint32_t line = 0;  // of the file that states the link; 0: it was found
 };
 
 // One end of a link: a node and the place of the link in its hops.
@@ -59,26 +67,52 @@ struct Node {
   Ipv4 address{};
   Mac mac{};
   bool source_guard = false;  // a host's switch takes from it only frames with these addresses
-  std::vector<Hop> hops;      // in the order of the file
+  // In the order of the file. Of a host one is its link, the others are where it was before.
+  std::vector<Hop> hops;
+  uint32_t attached = 0;  // a host's link, in its hops
+  bool passes = true;     // a switch that does not has stopped, or is lost: as if its links were down
+  uint32_t line = 0;      // of the file that states the node; 0: it was found
+};
+
+// What discovery is to leave out: a node, or what is at a port of a switch.
+struct Forbidden {
+  std::string node;
+  std::string port;  // empty: all of the node
+  uint32_t line = 0;
 };
 
 struct Topology {
   std::string name;
   uint32_t path_mtu = 0;    // largest RoCE path MTU that every link carries, in bytes
-  std::vector<Node> nodes;  // switches first, then hosts, each in the order of the file
-  uint32_t switch_count = 0;
-  std::string text;  // the file as it was read
+  // A node keeps its place, and a link its places in the hops of its ends, while the manager runs. In a file's
+  // order, switches first; what is found later comes behind.
+  std::vector<Node> nodes;
+  std::vector<NodeId> switches;  // ascending
+  std::string text;              // the file as it was read
+  std::string source;            // its name
+  bool discovery = false;        // what it does not state is found
+  std::vector<Forbidden> forbidden;
 
   std::optional<NodeId> FindNode(const std::string& node_name) const;
   std::optional<NodeId> FindSwitch(const std::string& node_name) const;
   std::optional<NodeId> FindHostByAddress(Ipv4 address) const;
   std::optional<NodeId> FindSwitchByAddress(Ipv4 address) const;
-  bool IsSwitch(NodeId id) const { return id < switch_count; }
+  bool IsSwitch(NodeId id) const { return !nodes[id].is_host; }
+  // A host's end of its link, and the link as it sees it.
+  LinkEnd AttachedEnd(NodeId host) const { return {host, nodes[host].attached}; }
+  const Hop& Attached(NodeId host) const { return nodes[host].hops[nodes[host].attached]; }
+  // Whether frames pass: it is up, and so are the switches at its ends.
+  bool Carries(LinkEnd end) const;
   // Where a switch's frames for a node go that leave by a port: to the router in that link, else to the node.
   Mac NextHopMac(NodeId from, const std::string& port, NodeId to) const;
-  // The other end of a link. Of parallel links the n-th of one node is the n-th of the other, as in the file.
-  LinkEnd Across(LinkEnd end) const;
-  // The node's end at a port; nothing if no link is there.
+  // The other end of a link.
+  LinkEnd Across(LinkEnd end) const {
+    const Hop& hop = nodes[end.node].hops[end.hop];
+    return {hop.peer, hop.peer_hop};
+  }
+  // Joins two nodes, and returns a's end; each end is the last of its node's hops. The hops' peers are set here.
+  LinkEnd Link(NodeId a, Hop at_a, NodeId b, Hop at_b);
+  // The node's end at a port; nothing if no link is there. Of several, what is not gone, then the first.
   std::optional<LinkEnd> EndAt(NodeId node, const std::string& port) const;
   // "leaf1:swp3"; of a host its name.
   std::string Describe(LinkEnd end) const;

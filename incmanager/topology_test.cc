@@ -28,7 +28,7 @@ TEST(Topology, ReadsNodesAndLinks) {
   ASSERT_TRUE(topology.ok()) << topology.status();
   EXPECT_EQ(topology->name, "small");
   EXPECT_EQ(topology->path_mtu, 4096u);
-  EXPECT_EQ(topology->switch_count, 1u);
+  EXPECT_EQ(topology->switches.size(), 1u);
   ASSERT_EQ(topology->nodes.size(), 3u);
   EXPECT_EQ(topology->text, kSmall);
   const Node& s1 = topology->nodes[0];

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -64,6 +65,24 @@ class TopologyBuilder {
   std::map<std::string, int> ports_;
   std::string links_;
 };
+
+// Links from each node to target, by NodeId, not through hosts; UINT32_MAX where there is no way.
+inline std::vector<uint32_t> Distances(const Topology& topology, NodeId target) {
+  std::vector<uint32_t> distance(topology.nodes.size(), UINT32_MAX);
+  distance[target] = 0;
+  std::deque<NodeId> queue{target};
+  for (; !queue.empty(); queue.pop_front()) {
+    const NodeId at = queue.front();
+    if (at != target && !topology.IsSwitch(at)) continue;
+    for (uint32_t i = 0; i < topology.nodes[at].hops.size(); ++i) {
+      const NodeId peer = topology.nodes[at].hops[i].peer;
+      if (!topology.Carries({at, i}) || distance[peer] != UINT32_MAX) continue;
+      distance[peer] = distance[at] + 1;
+      queue.push_back(peer);
+    }
+  }
+  return distance;
+}
 
 inline TopologyBuilder Star(int hosts) {
   TopologyBuilder builder;

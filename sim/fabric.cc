@@ -20,7 +20,6 @@ std::string PortName(PortId port) { return std::to_string(port); }
 // manager's is a port.
 manager::Topology Describe(const Links& links, int switches, int nodes) {
   manager::Topology topology;
-  topology.switch_count = static_cast<uint32_t>(switches);
   for (int n = 0; n < nodes; ++n) {
     const bool is_host = n >= switches;
     manager::Node node{.name = is_host ? "host" + std::to_string(n - switches) : "switch" + std::to_string(n),
@@ -29,9 +28,11 @@ manager::Topology Describe(const Links& links, int switches, int nodes) {
                        .mac = MacOf(n),
                        .source_guard = is_host,
                        .hops = {}};
+    if (!is_host) topology.switches.push_back(static_cast<manager::NodeId>(n));
     for (PortId port = 0; port < links.ports(n); ++port)
-      node.hops.push_back(
-          {.peer = static_cast<manager::NodeId>(links.peer(n, port)), .port = PortName(port)});
+      node.hops.push_back({.peer = static_cast<manager::NodeId>(links.peer(n, port)),
+                           .port = PortName(port),
+                           .peer_hop = static_cast<uint32_t>(links.peer_port(n, port))});
     topology.nodes.push_back(std::move(node));
   }
   return topology;

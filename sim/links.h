@@ -102,6 +102,7 @@ class Links {
   PortId Connect(int child, int parent, bool super_frames);
   size_t ports(int node) const { return links_[static_cast<size_t>(node)].size(); }
   int peer(int node, PortId port) const { return links_[static_cast<size_t>(node)][port].peer; }
+  PortId peer_port(int node, PortId port) const { return links_[static_cast<size_t>(node)][port].peer_port; }
   // When all that was put on the link at a node's port has left it, but for what waits for others to join.
   Picos free_at(int node, PortId port) const {
     return links_[static_cast<size_t>(node)][port].clock.free_at();

@@ -22,7 +22,8 @@ int Complain(const Status& status, int code) {
 }  // namespace
 
 int Serve(const ServeOptions& options) {
-  const StatusOr<Topology> topology = LoadTopology(options.topology);
+  StatusOr<Topology> topology = Topology{.name = "discovered", .path_mtu = 4096, .discovery = true};
+  if (!options.topology.empty()) topology = LoadTopology(options.topology);
   if (!topology.ok()) return Complain(topology.status(), kExitUsage);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("incmanager"));
   spdlog::set_level(spdlog::level::from_str(options.log_level));
@@ -34,10 +35,11 @@ int Serve(const ServeOptions& options) {
   sigaddset(&ends, SIGINT);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
 
-  const auto server = ManagerServer::Start(*topology, options.groups, options.listen);
+  const auto server = ManagerServer::Start(*topology, options.groups, options.listen, options.links);
   if (!server.ok()) return Complain(server.status(), kExitRefused);
-  spdlog::info("manager of {} ({} switches, {} hosts) on {}, port {}", topology->name, topology->switch_count,
-               topology->nodes.size() - topology->switch_count, options.listen, (*server)->port());
+  spdlog::info("manager of {} ({} switches, {} hosts{}) on {}, port {}", topology->name,
+               topology->switches.size(), topology->nodes.size() - topology->switches.size(),
+               topology->discovery ? ", and what is found" : "", options.listen, (*server)->port());
   int signal = 0;
   sigwait(&ends, &signal);
   spdlog::info("manager ends on signal {}", signal);

@@ -3,12 +3,14 @@
 
 #include <string>
 
+#include "incmanager/graph/graph.h"
 #include "incmanager/groups/group_table.h"
 
 namespace epic::manager {
 
 struct ServeOptions {
-  std::string topology;  // file
+  std::string topology;  // file; empty: all is discovered
+  LinkDefaults links;    // of discovered ones
   std::string listen = "127.0.0.1:7400";
   std::string log_level = "info";
   GroupOptions groups;

@@ -31,7 +31,7 @@ TEST(GroupTable, SwitchTrouble) {
     ASSERT_TRUE(w.switches.Heartbeat(later, report.name, &report).ok());
   }
   const HealthWatch watch(&w.topology, &w.switches);
-  for (NodeId node = 0; node < w.topology.switch_count; ++node)
+  for (const NodeId node : w.topology.switches)
     EXPECT_EQ(w.switches.OnVerdict(node, watch.VerdictOf(later, node)), node == leaf2);
   EXPECT_EQ(w.Phase(), "running");
   w.path = Path::kNetwork;

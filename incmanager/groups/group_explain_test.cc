@@ -142,7 +142,7 @@ TEST(GroupExplain, IsWhatAGroupThenGets) {
     SCOPED_TRACE(fmt::format("trial {}, which is the seed", trial));
     std::mt19937 random(static_cast<uint32_t>(trial));
     GroupWorldFixture w(trial % 2 == 0 ? testing::TwoSpines() : testing::RoutedTree32());
-    for (NodeId node = 0; node < w.topology.switch_count; ++node) {
+    for (const NodeId node : w.topology.switches) {
       EngineReport report = w.Report(node);
       if (random() % 6 == 0) report.abilities = Abilities::First();
       if (random() % 8 == 0) report.max_children = 1 + random() % 2;

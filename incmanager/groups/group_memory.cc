@@ -69,7 +69,7 @@ std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayOfNetwork(
   bool names_own = false;  // a switch that hosts of the group hang on
   const auto is_own = [&](NodeId node) {
     return std::ranges::any_of(hosts,
-                               [&](NodeId host) { return topology_->nodes[host].hops.front().peer == node; });
+                               [&](NodeId host) { return topology_->Attached(host).peer == node; });
   };
   for (;;) {
     std::vector<RootCandidate> candidates;

@@ -82,8 +82,8 @@ std::variant<GroupTable::HostsWay, Failure> GroupTable::WayOfHosts(const Group& 
                                kMostHostRanks),
                    -1, ""};
   }
-  std::vector<std::string> stopped;
-  for (NodeId node = 0; node < topology_->switch_count; ++node) stopped.push_back(switches_->Stopped(node));
+  std::vector<std::string> stopped(topology_->nodes.size());
+  for (const NodeId node : topology_->switches) stopped[node] = switches_->Stopped(node);
   std::vector<NodeId> hosts;
   for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
   auto reach = ReachAmong(*topology_, forwarding_, stopped, hosts);

@@ -34,7 +34,7 @@ std::string WrongWith(const Group& group, const Member& member, const PeerEnd& e
 bool GroupTable::CarriesSuperFrames(NodeId from, NodeId to) const {
   if (from == to) return false;
   Footprint way;
-  Cross(*topology_, forwarding_, {from, 0}, to, &way);
+  Cross(*topology_, forwarding_, topology_->AttachedEnd(from), to, &way);
   const auto carries = [this](LinkEnd end) {
     const Hop& hop = topology_->nodes[end.node].hops[end.hop];
     if (hop.next_hop_mac) return false;

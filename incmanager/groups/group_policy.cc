@@ -33,7 +33,7 @@ void GroupTable::SetDefaultPolicy(Policy policy) {
 
 std::vector<SwitchMemory> GroupTable::Memories() const {
   std::vector<SwitchMemory> out;
-  for (NodeId node = 0; node < topology_->switch_count; ++node) {
+  for (const NodeId node : topology_->switches) {
     const uint64_t bytes = switches_->entry(node).engine.arena_bytes;
     if (bytes != 0) out.push_back({node, topology_->nodes[node].name, bytes});
   }

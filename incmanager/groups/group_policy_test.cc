@@ -19,7 +19,7 @@ constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kTaken = 128 * (24 + 2 * 4096);
 
 void HaveArenas(GroupWorldFixture* w, uint64_t bytes) {
-  for (NodeId node = 0; node < w->topology.switch_count; ++node) {
+  for (const NodeId node : w->topology.switches) {
     EngineReport report = w->Report(node);
     report.arena_bytes = bytes;
     ASSERT_TRUE(w->switches.Heartbeat(w->now, report.name, &report).ok());

@@ -53,7 +53,7 @@ GroupTable::GroupTable(const Topology* topology, const SwitchTable* switches, Gr
       options_(options),
       forwarding_(ComputeForwarding(*topology)),
       random_(seed),
-      qpns_(topology->switch_count),
+      qpns_(topology->nodes.size()),
       // Ids must differ from those of a former manager, whose contexts may still be on switches.
       next_id_((random_() & 0xffffffff) << 20 | 1) {}
 
@@ -276,6 +276,7 @@ void GroupTable::FailGroup(Nanos now, Group* group, const Failure& failure) {
 }
 
 void GroupTable::StartRemoval(Nanos now, Group* group) {
+  ++endings_;
   group->remove_at = kNever;
   if (group->removal_started) return;
   group->removal_started = true;
@@ -370,7 +371,7 @@ WatchedSwitches GroupTable::Watched() const {
     for (const NodeId node : group.footprint.switches) watched.try_emplace(node);
     for (const auto& [rank, member] : group.members) {
       if (!member.open || member.left) continue;
-      watched[topology_->nodes[member.host].hops.front().peer][member.host].push_back(member.session);
+      watched[topology_->Attached(member.host).peer][member.host].push_back(member.session);
     }
   }
   return watched;

@@ -227,6 +227,12 @@ class GroupTable {
   // A link is told to have no carrier: groups that cross it fail if it is lost for those that have been there
   // since then; also those that have come to run over it since the last call.
   void OnLinkDown(Nanos now, LinkEnd end, const std::function<bool(Nanos since)>& is_lost);
+  // The network is another: how it forwards from now on. More nodes may be known.
+  void OnNetwork(const std::vector<Forwarding>& tables);
+  // By NodeId: to whom ways stay as they are, for groups that run rely on the ports by which packets come.
+  std::vector<bool> Stays() const;
+  // Counts up when one of these groups ends.
+  uint64_t endings() const { return endings_; }
   // What running groups cross.
   WatchedSwitches Watched() const;
   // Groups whose contexts the switch is to keep.
@@ -334,7 +340,8 @@ class GroupTable {
   const SwitchTable* switches_;
   GroupWorld* world_;
   const GroupOptions options_;
-  const std::vector<Forwarding> forwarding_;
+  std::vector<Forwarding> forwarding_;
+  uint64_t endings_ = 0;
   std::mt19937_64 random_;
   QpnPool qpns_;
   Load load_;

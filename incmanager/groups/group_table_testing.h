@@ -34,7 +34,7 @@ class GroupWorldFixture {
  public:
   explicit GroupWorldFixture(const TopologyBuilder& builder, const GroupOptions& options = {})
       : topology(builder.Build()), switches(&topology), table(&topology, &switches, &world, options, 1) {
-    for (NodeId node = 0; node < topology.switch_count; ++node) BringUp(node);
+    for (const NodeId node : topology.switches) BringUp(node);
   }
 
   EngineReport Report(NodeId node, uint64_t boot_id = 1) const {

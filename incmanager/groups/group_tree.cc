@@ -30,8 +30,8 @@ SwitchModes GroupTable::ModesOf(const GroupSpec& spec) const {
 }
 
 std::vector<SwitchOffer> GroupTable::Offers(const GroupSpec& spec, const SwitchModes& switch_modes) const {
-  std::vector<SwitchOffer> offers(topology_->switch_count);
-  for (NodeId node = 0; node < topology_->switch_count; ++node) {
+  std::vector<SwitchOffer> offers(topology_->nodes.size());
+  for (const NodeId node : topology_->switches) {
     SwitchOffer& offer = offers[node];
     const EngineReport& engine = switches_->entry(node).engine;
     const auto own = switch_modes.find(node);

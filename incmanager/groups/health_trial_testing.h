@@ -35,7 +35,7 @@ class Trial {
       if (watch.IsDue(w.now)) {
         for (const auto& ask : watch.Due(w.now, w.table.Watched())) Answer(ask);
       }
-      for (NodeId node = 0; node < w.topology.switch_count; ++node) {
+      for (const NodeId node : w.topology.switches) {
         const Verdict verdict = watch.VerdictOf(w.now, node);
         if (w.switches.OnVerdict(node, verdict) && verdict == Verdict::kSwitchLost)
           w.table.OnSwitchLost(w.now, node, "so it is");
@@ -73,7 +73,7 @@ class Trial {
 
  private:
   void Heartbeats() {
-    for (NodeId node = 0; node < w.topology.switch_count; ++node) {
+    for (const NodeId node : w.topology.switches) {
       const std::string& name = w.topology.nodes[node].name;
       if (silent_agents.contains(name)) continue;
       EngineReport report = w.Report(node);

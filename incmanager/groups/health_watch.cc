@@ -163,7 +163,7 @@ void HealthWatch::AddWordOf(Nanos now, LinkEnd end, LinkEvidence* link) const {
 
 std::vector<LinkEnd> HealthWatch::DownLinks() const {
   std::vector<LinkEnd> down;
-  for (NodeId node = 0; node < topology_->switch_count; ++node) {
+  for (const NodeId node : topology_->switches) {
     for (const auto& [port, since] : switches_->entry(node).down_since) {
       const std::optional<LinkEnd> end = topology_->EndAt(node, port);
       if (end) down.push_back(*end);

@@ -48,12 +48,12 @@ TEST(HealthWatch, AnAgentAloneDisturbsNobody) {
     t.silent_agents = {"leaf1", "s1"};
     EXPECT_TRUE(t.Outcome().first.ok());
     EXPECT_EQ(t.w.Phase(), "running");
-    EXPECT_STREQ(Name(t.w.switches.entry(t.w.topology.switch_count > 1 ? t.w.Id("leaf1") : 0).state),
+    EXPECT_STREQ(Name(t.w.switches.entry(t.w.topology.switches.size() > 1 ? t.w.Id("leaf1") : 0).state),
                  "agent lost");
     // It comes back.
     t.silent_agents.clear();
     EXPECT_TRUE(t.Outcome().first.ok());
-    EXPECT_STREQ(Name(t.w.switches.entry(t.w.topology.switch_count > 1 ? t.w.Id("leaf1") : 0).state), "up");
+    EXPECT_STREQ(Name(t.w.switches.entry(t.w.topology.switches.size() > 1 ? t.w.Id("leaf1") : 0).state), "up");
   }
 }
 
@@ -124,7 +124,7 @@ TEST(HealthWatch, AnotherRankOfAHostSpeaksForAMuteOne) {
 TEST(HealthWatch, OneRankThatLiesDoesNotKeepADeadSwitchAlive) {
   for (const auto& builder : {testing::Tree32(), testing::Star(4)}) {
     Trial t(builder);
-    const std::string name = t.w.topology.switch_count > 1 ? "leaf1" : "s1";
+    const std::string name = t.w.topology.switches.size() > 1 ? "leaf1" : "s1";
     t.lying_ranks = {100};
     t.Pass(3 * kSecond);
     t.silent_agents.insert(name);
@@ -139,7 +139,7 @@ TEST(HealthWatch, ASlowMachineIsNotTakenForADeadOne) {
   for (const Nanos delay : {600 * kMillisecond, kSecond, 1500 * kMillisecond}) {
     for (const auto& builder : {testing::Tree32(), testing::Star(4)}) {
       Trial t(builder);
-      const std::string name = t.w.topology.switch_count > 1 ? "leaf1" : "s1";
+      const std::string name = t.w.topology.switches.size() > 1 ? "leaf1" : "s1";
       t.echo_delay = delay;
       t.Pass(5 * kSecond);
       EXPECT_TRUE(t.watch.IsProven(t.w.Id(name)));

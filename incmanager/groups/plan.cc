@@ -216,7 +216,7 @@ void CrossEdge(const Topology& topology, const std::vector<Forwarding>& tables, 
   if (child.is_host) {
     const NodeId host = *topology.FindHostByAddress(child.remote_ip);
     Cross(topology, tables, end, host, footprint);
-    Cross(topology, tables, {host, 0}, upper.node, footprint);
+    Cross(topology, tables, topology.AttachedEnd(host), upper.node, footprint);
     return;
   }
   for (const ContextPlan& below : plan.contexts) {

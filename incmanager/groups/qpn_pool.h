@@ -26,7 +26,10 @@ class QpnPool {
   static constexpr uint32_t kQpnsPerSwitch = kTags * kQpnsPerTag;
   static constexpr Nanos kQuarantine = 10 * kSecond;
 
-  explicit QpnPool(uint32_t switch_count) : switches_(switch_count) {}
+  // By NodeId of the switch.
+  explicit QpnPool(size_t nodes) : switches_(nodes) {}
+  // More nodes are known now.
+  void Grow(size_t nodes) { switches_.resize(nodes); }
 
   // So many with one tag; nothing if no tag has them left, neither used nor in quarantine.
   std::optional<std::vector<uint32_t>> Take(NodeId node, size_t count, Nanos now);

@@ -75,7 +75,7 @@ TEST(QpnPoolTest, WhatAPlanThatCannotBeHasTakenIsGivenBack) {
   tree.inner[1].node = leaf;
   tree.inner[1].parent = 0;
   tree.inner[1].children.push_back({.is_host = true});
-  QpnPool pool(topology.switch_count);
+  QpnPool pool(topology.switches.size());
   while (pool.Take(leaf, 1, 0)) {
   }
   std::mt19937_64 random(1);

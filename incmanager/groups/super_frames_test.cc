@@ -25,7 +25,7 @@ class SuperFramesTest : public ::testing::Test {
            const std::set<uint32_t>& plain_ranks = {}) {
     w_ = std::make_unique<GroupWorldFixture>(builder);
     w_->path = path_;
-    for (NodeId node = 0; node < w_->topology.switch_count; ++node) {
+    for (const NodeId node : w_->topology.switches) {
       EngineReport report = w_->Report(node);
       for (PortState& port : report.ports)
         port.super_frames = !plain_ports.contains(w_->topology.nodes[node].name + ":" + port.name);

@@ -35,7 +35,7 @@ const char* Name(SwitchState state) {
   return "unknown";
 }
 
-SwitchTable::SwitchTable(const Topology* topology) : topology_(topology), entries_(topology->switch_count) {}
+SwitchTable::SwitchTable(const Topology* topology) : topology_(topology), entries_(topology->nodes.size()) {}
 
 StatusOr<NodeId> SwitchTable::Check(const std::string& name, const EngineReport* engine) const {
   const std::optional<NodeId> id = topology_->FindSwitch(name);
@@ -49,6 +49,7 @@ StatusOr<NodeId> SwitchTable::Check(const std::string& name, const EngineReport*
   if (engine->mac != node.mac)
     return Contradiction("engine.mac", name, ToString(engine->mac), ToString(node.mac));
   for (const Hop& hop : node.hops) {
+    if (hop.line == 0) continue;  // the file does not say so
     bool found = false;
     for (const PortState& port : engine->ports) found = found || port.name == hop.port;
     if (!found) {
@@ -65,6 +66,9 @@ void SwitchTable::Adopt(Nanos now, NodeId node, const EngineReport& engine, Swit
   SwitchEntry& entry = entries_[node];
   if (entry.engine.boot_id != engine.boot_id) {
     change->contexts_lost = entry.engine.boot_id != 0;
+    change->new_engine = true;
+  }
+  if (change->new_engine || entry.state == SwitchState::kEngineDown) {
     entry.forwarding_set = false;
     entry.forwarding_asked = false;
   }

@@ -82,6 +82,7 @@ struct SwitchChange {
   bool contexts_lost = false;   // the engine started anew: groups with a context on this switch are gone
   bool engine_down = false;     // the engine has stopped: so has whatever crosses this switch
   bool set_forwarding = false;  // the engine needs its forwarding table
+  bool new_engine = false;      // it has started since it was heard last, or is heard for the first time
   bool register_again = false;  // the manager does not know this agent (any more)
 };
 
@@ -96,6 +97,8 @@ class SwitchTable {
   // engine: null when the engine does not answer its agent. Errors as Register.
   StatusOr<SwitchChange> Heartbeat(Nanos now, const std::string& name, const EngineReport* engine);
   void OnForwardingSet(NodeId node, bool ok);
+  // More nodes are known now.
+  void Grow() { entries_.resize(topology_->nodes.size()); }
   // A context could not be removed: the agent is asked to register again, whereupon it removes what is left.
   void OnLeftover(NodeId node) { entries_[node].has_leftovers = true; }
   // Takes over what Judge has said of a switch. True if its agent, or itself, has been lost by it just now.

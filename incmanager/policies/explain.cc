@@ -46,6 +46,8 @@ class Explainer {
     const TreeCost& mine = candidate.cost;
     const TreeCost& best = best_->cost;
     const std::string& name = NameOf(best_->root);
+    if (mine.down != best.down)
+      return fmt::format("{} of its links {} no carrier", mine.down, mine.down == 1 ? "has" : "have");
     if (mine.small != best.small)
       return fmt::format("the payload that is asked for is too large for {}", SmallOf(candidate));
     if (mine.depth_links != best.depth_links)

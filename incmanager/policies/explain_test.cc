@@ -22,8 +22,8 @@ class Roots {
   explicit Roots(const testing::TopologyBuilder& builder)
       : topology(builder.Build()),
         tables(ComputeForwarding(topology)),
-        offers(topology.switch_count),
-        hosts(topology.nodes.size() - topology.switch_count) {
+        offers(topology.switches.size()),
+        hosts(topology.nodes.size() - topology.switches.size()) {
     for (size_t i = 0; i < hosts.size(); ++i) hosts[i] = fmt::format("h{}", i);
   }
 
@@ -164,7 +164,7 @@ TEST(ExplainRoots, TheChosenRootIsThatOfTheTree) {
     roots.hosts.resize(2 + random() % (roots.hosts.size() - 1));
     std::vector<RootChoice> choices;
     const auto tree = roots.Build(&choices);
-    ASSERT_EQ(choices.size(), roots.topology.switch_count);
+    ASSERT_EQ(choices.size(), roots.topology.switches.size());
     const auto chosen = std::ranges::count(choices, true, &RootChoice::chosen);
     for (const RootChoice& choice : choices) EXPECT_EQ(choice.chosen, choice.why.empty());
     if (const auto* built = std::get_if<Tree>(&tree)) {

@@ -2,102 +2,231 @@
 
 #include <algorithm>
 #include <deque>
+#include <queue>
+#include <utility>
 
-#include "base/check.h"
+#include "incmanager/policies/flooding.h"
 
 namespace epic::manager {
 namespace {
 
-// FNV-1a over both names: stable across runs and machines, unlike std::hash.
-uint32_t Hash(const std::string& a, const std::string& b) {
-  uint32_t hash = 2166136261u;
-  for (const std::string* text : {&a, &b}) {
-    for (const char c : *text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
-    hash = (hash ^ 0xffu) * 16777619u;
-  }
-  return hash ^ hash >> 15;
+// What a link costs that is down: more than any way over links that are up.
+constexpr uint32_t kDownCost = 1 << 16;
+constexpr uint32_t kFar = UINT32_MAX;
+
+// FNV-1a: stable across runs and machines, unlike std::hash.
+uint64_t HashOf(const std::string& text) {
+  uint64_t hash = 14695981039346656037u;
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
+  return hash;
 }
 
-// Marks the ports of a breadth-first spanning tree over the switches, and every port to a host.
-void ComputeFloodPorts(const Topology& topology, std::vector<Forwarding>* tables) {
-  std::vector<bool> seen(topology.switch_count, false);
-  for (NodeId start = 0; start < topology.switch_count; ++start) {
-    if (seen[start]) continue;
-    seen[start] = true;
-    std::deque<NodeId> queue{start};
+// Every bit of the sum decides on every bit of the result.
+uint64_t Mixed(uint64_t a, uint64_t b, uint64_t c) {
+  uint64_t x = a * 0x9e3779b97f4a7c15u + b * 0xc2b2ae3d27d4eb4fu + c;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+class Computer {
+ public:
+  Computer(const Topology& topology, const ForwardingHistory& before)
+      : topology_(topology), before_(before), links_(topology.nodes.size()), hosts_(topology.nodes.size()) {
+    for (const Node& node : topology.nodes) hashes_.push_back(HashOf(node.name));
+    for (const NodeId at : topology.switches) {
+      const std::vector<Hop>& hops = topology.nodes[at].hops;
+      for (uint32_t i = 0; i < hops.size(); ++i) {
+        if (hops[i].state == LinkState::kGone || !topology.IsSwitch(hops[i].peer)) continue;
+        const bool up = topology.Carries({at, i});
+        links_[at].push_back({i, hops[i].peer, up ? 1 : kDownCost, HashOf(hops[i].port)});
+        if (!up) down_.push_back({at, hops[i].peer});
+      }
+    }
+    for (NodeId host = 0; host < topology.nodes.size(); ++host) {
+      const Node& node = topology.nodes[host];
+      if (node.is_host && Raw(node.address) != 0 && topology.Attached(host).state != LinkState::kGone)
+        hosts_[topology.Attached(host).peer].push_back(host);
+    }
+  }
+
+  std::vector<Forwarding> Compute() {
+    tables_.resize(topology_.nodes.size());
+    for (const NodeId at : topology_.switches)
+      tables_[at].hop_to.assign(topology_.nodes.size(), Forwarding::kNoHop);
+    // All hosts of a switch are reached over it.
+    for (const NodeId last : topology_.switches) {
+      std::vector<uint32_t> cost(topology_.nodes.size(), kFar);
+      cost[last] = 0;
+      Spread(last, &cost);
+      Point(last, cost);
+    }
+    for (NodeId target = 0; target < topology_.nodes.size(); ++target) {
+      if (before_.tables != nullptr && target < before_.stay.size() && before_.stay[target]) Stay(target);
+    }
+    return std::move(tables_);
+  }
+
+  bool detours() const { return detours_; }
+
+ private:
+  struct Link {
+    uint32_t hop = 0;
+    NodeId peer = kNoNode;
+    uint32_t cost = 0;
+    uint64_t hash = 0;  // of the port
+  };
+
+  // From one switch, whose cost is known: over links that are up, and from there on over others.
+  void Spread(NodeId from_here, std::vector<uint32_t>* cost) const {
+    std::deque<NodeId> queue{from_here};
     while (!queue.empty()) {
       const NodeId at = queue.front();
       queue.pop_front();
-      for (const Hop& hop : topology.nodes[at].hops) {
-        if (!topology.IsSwitch(hop.peer)) {
-          (*tables)[at].flood_ports.push_back(hop.port);
-        } else if (!seen[hop.peer]) {
-          seen[hop.peer] = true;
-          queue.push_back(hop.peer);
-          (*tables)[at].flood_ports.push_back(hop.port);
-          // With parallel links the one that was taken is the first that leads back.
-          for (const Hop& back : topology.nodes[hop.peer].hops) {
-            if (back.peer == at) {
-              (*tables)[hop.peer].flood_ports.push_back(back.port);
-              break;
-            }
-          }
-        }
+      for (const Link& link : links_[at]) {
+        if (link.cost != 1 || (*cost)[link.peer] != kFar) continue;
+        (*cost)[link.peer] = (*cost)[at] + 1;
+        queue.push_back(link.peer);
+      }
+    }
+    Reached first;
+    for (const auto& [from, to] : down_) {
+      if ((*cost)[from] != kFar && (*cost)[to] == kFar) first.push({(*cost)[from] + kDownCost, to});
+    }
+    Reach(std::move(first), cost);
+  }
+
+  using Reached = std::priority_queue<std::pair<uint32_t, NodeId>, std::vector<std::pair<uint32_t, NodeId>>,
+                                      std::greater<>>;
+  void Reach(Reached queue, std::vector<uint32_t>* cost) const {
+    while (!queue.empty()) {
+      const auto [beyond, at] = queue.top();
+      queue.pop();
+      if ((*cost)[at] != kFar) continue;
+      (*cost)[at] = beyond;
+      for (const Link& link : links_[at]) {
+        if ((*cost)[link.peer] == kFar) queue.push({beyond + link.cost, link.peer});
       }
     }
   }
-}
 
-// The same link as its other node sees it. Parallel links are in the same order, the file's, at both ends.
-const Hop& OtherEnd(const Topology& topology, NodeId node, uint32_t hop) {
-  const std::vector<Hop>& hops = topology.nodes[node].hops;
-  const NodeId peer = hops[hop].peer;
-  const auto to = [](NodeId id) { return [id](const Hop& h) { return h.peer == id; }; };
-  auto parallel = std::count_if(hops.begin(), hops.begin() + hop, to(peer));
-  const std::vector<Hop>& others = topology.nodes[peer].hops;
-  auto end = std::find_if(others.begin(), others.end(), to(node));
-  for (; parallel > 0; --parallel) end = std::find_if(end + 1, others.end(), to(node));
-  EPIC_CHECK(end != others.end());
-  return *end;
-}
+  // The links of a switch that lie on shortest ways.
+  void FindShortest(NodeId at, const std::vector<uint32_t>& cost, std::vector<Link>* shortest) const {
+    shortest->clear();
+    for (const Link& link : links_[at]) {
+      if (cost[link.peer] != kFar && cost[link.peer] + link.cost == cost[at]) shortest->push_back(link);
+    }
+  }
+
+  // That with the greatest hash: when another one comes or goes, the others keep what they have.
+  uint32_t Choose(NodeId at, NodeId target, const std::vector<Link>& shortest) const {
+    uint32_t chosen = shortest.front().hop;
+    if (shortest.size() == 1) return chosen;
+    uint64_t most = 0;
+    for (const Link& link : shortest) {
+      const uint64_t weight = Mixed(hashes_[at], hashes_[target], link.hash);
+      if (weight <= most) continue;
+      most = weight;
+      chosen = link.hop;
+    }
+    return chosen;
+  }
+
+  // Sets the ways to a switch and to its hosts.
+  void Point(NodeId last, const std::vector<uint32_t>& cost) {
+    std::vector<Link> shortest;
+    for (const NodeId at : topology_.switches) {
+      std::vector<uint32_t>& hop_to = tables_[at].hop_to;
+      if (at == last) {
+        for (const NodeId host : hosts_[last]) hop_to[host] = topology_.Attached(host).peer_hop;
+        continue;
+      }
+      if (cost[at] == kFar) continue;
+      FindShortest(at, cost, &shortest);
+      hop_to[last] = Choose(at, last, shortest);
+      for (const NodeId host : hosts_[last]) hop_to[host] = Choose(at, host, shortest);
+    }
+  }
+
+  // Keeps all former ways to the target that frames still pass, and has the others join them.
+  void Stay(NodeId target) {
+    const auto former = [&](NodeId at) { return (*before_.tables)[at].HopTo(target); };
+    const auto known = [&](NodeId at) { return at < before_.tables->size(); };
+    if (std::ranges::all_of(topology_.switches,
+                            [&](NodeId at) { return known(at) && former(at) == tables_[at].hop_to[target]; }))
+      return;
+    std::vector<uint32_t> cost(topology_.nodes.size(), kFar);
+    std::deque<NodeId> kept;
+    for (const NodeId from : topology_.switches) {
+      std::vector<NodeId> way;
+      NodeId at = from;
+      while (at != target && cost[at] == kFar && known(at) && way.size() <= topology_.switches.size()) {
+        const uint32_t hop = former(at);
+        if (hop == Forwarding::kNoHop || !topology_.Carries({at, hop})) break;
+        way.push_back(at);
+        at = topology_.nodes[at].hops[hop].peer;
+        if (!topology_.IsSwitch(at)) break;
+      }
+      if (at != target && (!topology_.IsSwitch(at) || cost[at] == kFar)) continue;
+      uint32_t length = at == target ? 0 : cost[at];
+      for (auto it = way.rbegin(); it != way.rend(); ++it) {
+        cost[*it] = ++length;
+        kept.push_back(*it);
+      }
+    }
+    if (kept.empty()) return;
+    const std::vector<uint32_t> stays = cost;
+    if (topology_.IsSwitch(target)) {
+      cost[target] = 0;
+      kept.push_front(target);
+    }
+    Join(target, kept, stays, &cost);
+  }
+
+  void Join(NodeId target, const std::deque<NodeId>& kept, const std::vector<uint32_t>& stays,
+            std::vector<uint32_t>* cost) {
+    Reached first;
+    for (const NodeId at : kept) {
+      for (const Link& link : links_[at]) {
+        if ((*cost)[link.peer] == kFar) first.push({(*cost)[at] + link.cost, link.peer});
+      }
+    }
+    Reach(std::move(first), cost);
+    std::vector<Link> shortest;
+    for (const NodeId at : topology_.switches) {
+      if (at == target) continue;
+      uint32_t& hop = tables_[at].hop_to[target];
+      const uint32_t freely = hop;
+      if (stays[at] != kFar) {
+        hop = (*before_.tables)[at].HopTo(target);
+      } else if ((*cost)[at] != kFar) {
+        FindShortest(at, *cost, &shortest);
+        hop = Choose(at, target, shortest);
+      } else {
+        hop = Forwarding::kNoHop;
+      }
+      detours_ |= hop != freely;
+    }
+  }
+
+  const Topology& topology_;
+  const ForwardingHistory& before_;
+  std::vector<std::vector<Link>> links_;         // between switches, by NodeId
+  std::vector<std::pair<NodeId, NodeId>> down_;  // of these, both ways
+  std::vector<std::vector<NodeId>> hosts_;       // by their switch
+  std::vector<uint64_t> hashes_;                 // of names
+  std::vector<Forwarding> tables_;
+  bool detours_ = false;
+};
 
 }  // namespace
 
-std::vector<uint32_t> Distances(const Topology& topology, NodeId target) {
-  std::vector<uint32_t> distance(topology.nodes.size(), UINT32_MAX);
-  distance[target] = 0;
-  std::deque<NodeId> queue{target};
-  while (!queue.empty()) {
-    const NodeId at = queue.front();
-    queue.pop_front();
-    if (at != target && !topology.IsSwitch(at)) continue;
-    for (const Hop& hop : topology.nodes[at].hops) {
-      if (distance[hop.peer] != UINT32_MAX) continue;
-      distance[hop.peer] = distance[at] + 1;
-      queue.push_back(hop.peer);
-    }
-  }
-  return distance;
-}
-
-std::vector<Forwarding> ComputeForwarding(const Topology& topology) {
-  std::vector<Forwarding> tables(topology.switch_count);
-  for (Forwarding& table : tables) table.hop_to.assign(topology.nodes.size(), Forwarding::kNoHop);
-  for (NodeId target = 0; target < topology.nodes.size(); ++target) {
-    const std::vector<uint32_t> distance = Distances(topology, target);
-    for (NodeId at = 0; at < topology.switch_count; ++at) {
-      if (at == target || distance[at] == UINT32_MAX) continue;
-      std::vector<uint32_t> shortest;
-      const std::vector<Hop>& hops = topology.nodes[at].hops;
-      for (uint32_t i = 0; i < hops.size(); ++i) {
-        const bool passable = hops[i].peer == target || topology.IsSwitch(hops[i].peer);
-        if (passable && distance[hops[i].peer] == distance[at] - 1) shortest.push_back(i);
-      }
-      const uint32_t hash = Hash(topology.nodes[at].name, topology.nodes[target].name);
-      tables[at].hop_to[target] = shortest[hash % shortest.size()];
-    }
-  }
-  ComputeFloodPorts(topology, &tables);
+std::vector<Forwarding> ComputeForwarding(const Topology& topology, const ForwardingHistory& before,
+                                          bool* detours) {
+  Computer computer(topology, before);
+  std::vector<Forwarding> tables = computer.Compute();
+  if (detours != nullptr) *detours = computer.detours();
+  SetFloodPorts(topology, before.tables, &tables);
   return tables;
 }
 
@@ -109,11 +238,11 @@ std::vector<NodeId> Walk(const Topology& topology, const std::vector<Forwarding>
     // A walk longer than the number of nodes has met one twice.
     if (path.size() > topology.nodes.size()) return {};
     if (topology.IsSwitch(at)) {
-      const uint32_t hop = tables[at].hop_to[to];
+      const uint32_t hop = tables[at].HopTo(to);
       if (hop == Forwarding::kNoHop) return {};
       at = topology.nodes[at].hops[hop].peer;
     } else if (at == from) {
-      at = topology.nodes[at].hops.front().peer;
+      at = topology.Attached(at).peer;
     } else {
       return {};
     }
@@ -126,9 +255,11 @@ std::string ArrivalPort(const Topology& topology, const std::vector<Forwarding>&
                         NodeId to) {
   const std::vector<NodeId> path = Walk(topology, tables, from, to);
   if (path.size() < 2) return "";
-  const Node& last = topology.nodes[path[path.size() - 2]];
-  const uint32_t hop = last.is_host ? 0 : tables[path[path.size() - 2]].hop_to[to];
-  return OtherEnd(topology, path[path.size() - 2], hop).port;
+  const NodeId last = path[path.size() - 2];
+  const LinkEnd end =
+      topology.IsSwitch(last) ? LinkEnd{last, tables[last].HopTo(to)} : topology.AttachedEnd(last);
+  const LinkEnd there = topology.Across(end);
+  return topology.nodes[there.node].hops[there.hop].port;
 }
 
 }  // namespace epic::manager

@@ -10,22 +10,35 @@
 
 namespace epic::manager {
 
-// Links from each node to target, by NodeId; UINT32_MAX where there is no path. Paths never pass through
-// hosts.
-std::vector<uint32_t> Distances(const Topology& topology, NodeId target);
-
 // One switch's table.
 struct Forwarding {
   // By destination NodeId: index into the switch's hops, or kNoHop for itself and what it cannot reach.
   std::vector<uint32_t> hop_to;
-  std::vector<std::string> flood_ports;
+  std::vector<std::string> flood_ports;  // each once
 
   static constexpr uint32_t kNoHop = UINT32_MAX;
+
+  uint32_t HopTo(NodeId target) const { return target < hop_to.size() ? hop_to[target] : kNoHop; }
+  friend bool operator==(const Forwarding&, const Forwarding&) = default;
 };
 
-// The tables of all switches, by NodeId. Equal-cost paths are spread by a hash of switch and destination,
-// which is the same in every run.
-std::vector<Forwarding> ComputeForwarding(const Topology& topology);
+// What tables are to keep of those before them, so that a change of the network moves no more than it must.
+struct ForwardingHistory {
+  const std::vector<Forwarding>* tables = nullptr;  // nothing if there are none
+  // By NodeId: ways there stay as they are while they can, also when there are shorter ones. Who relies on
+  // the port by which packets come in has its destinations here.
+  std::vector<bool> stay;
+};
+
+// The tables of all switches, by NodeId; a host's is empty. Paths never pass through hosts. They lead over
+// links that are down, and through switches that pass nothing, only where there are no others, and then over
+// as few as they can; over links that are gone never. Each of several shortest ways gets its share of the
+// destinations, by a hash of switch, port and destination that is the same in every run: when one goes or
+// comes, only what it takes or took moves. The spanning tree keeps what it can of the one before.
+//
+// detours: if given, set to whether a way is longer than it need be because it had to stay.
+std::vector<Forwarding> ComputeForwarding(const Topology& topology, const ForwardingHistory& before = {},
+                                          bool* detours = nullptr);
 
 // The nodes that a frame from `from` to `to` crosses, both ends included; empty if there is no way.
 std::vector<NodeId> Walk(const Topology& topology, const std::vector<Forwarding>& tables, NodeId from,

@@ -58,7 +58,7 @@ TEST(BufferOfPaper, FollowsAppendixF3) {
 // An edge over a switch that is left out is as long as its links together.
 TEST(BufferOfPaper, HopsAreTreeEdges) {
   const Topology topology = testing::Tree32().Build();
-  const std::vector<SwitchOffer> offers(topology.switch_count);
+  const std::vector<SwitchOffer> offers(topology.switches.size());
   const auto tree = [&](const std::vector<const char*>& names) {
     std::vector<NodeId> hosts;
     for (const char* name : names) hosts.push_back(*topology.FindNode(name));

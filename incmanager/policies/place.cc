@@ -160,7 +160,7 @@ class Placer {
 
   void Explain(TierSearch* search, const std::optional<Found>& chosen, std::vector<RootChoice>* choices) {
     choices->clear();
-    for (NodeId node = 0; node < topology_.switch_count; ++node) {
+    for (const NodeId node : topology_.switches) {
       RootChoice choice{.root = node};
       if (const std::string why = NotAbove(*search, node); !why.empty()) {
         choice.why = why;
@@ -271,17 +271,22 @@ std::vector<uint32_t> TiersOf(const Topology& topology) {
     tiers[node] = tier;
     queue.push_back(node);
   };
-  for (NodeId host = topology.switch_count; host < topology.nodes.size(); ++host) {
-    for (const Hop& hop : topology.nodes[host].hops) reach(hop.peer, 0);
+  // By links that are there, up or not: no switch changes its tier because a link has lost its carrier.
+  const auto reach_from = [&](NodeId node, uint32_t tier) {
+    for (const Hop& hop : topology.nodes[node].hops) {
+      if (hop.state != LinkState::kGone) reach(hop.peer, tier);
+    }
+  };
+  for (NodeId host = 0; host < topology.nodes.size(); ++host) {
+    if (!topology.IsSwitch(host)) reach_from(host, 0);
   }
-  for (; !queue.empty(); queue.pop_front()) {
-    for (const Hop& hop : topology.nodes[queue.front()].hops) reach(hop.peer, tiers[queue.front()] + 1);
-  }
+  for (; !queue.empty(); queue.pop_front()) reach_from(queue.front(), tiers[queue.front()] + 1);
   return tiers;
 }
 
 uint64_t WidthOfLink(const Topology& topology, const Load& load, LinkEnd lesser) {
   constexpr double kKbps = 1e6;  // of a Gbit/s
+  if (!topology.Carries(lesser)) return 0;
   const auto rate =
       static_cast<uint64_t>(std::llround(topology.nodes[lesser.node].hops[lesser.hop].rate_gbps * kKbps));
   const LinkLoad taken = load.link(lesser);

@@ -44,10 +44,10 @@ struct Trial {
   }
 
   std::vector<NodeId> Hosts(Random* random) const {
-    const uint32_t all = static_cast<uint32_t>(topology.nodes.size()) - topology.switch_count;
+    const auto switches = static_cast<uint32_t>(topology.switches.size());
+    const uint32_t all = static_cast<uint32_t>(topology.nodes.size()) - switches;
     std::vector<NodeId> hosts;
-    for (uint32_t i = 0; i < 2 + Roll(random, 4); ++i)
-      hosts.push_back(topology.switch_count + Roll(random, all));
+    for (uint32_t i = 0; i < 2 + Roll(random, 4); ++i) hosts.push_back(switches + Roll(random, all));
     return hosts;
   }
   PlaceRequest Any(Random* random) const {
@@ -182,7 +182,7 @@ TEST(PlaceProperty, TierAndFrontierAreThoseOfTryingEveryTree) {
   int refusals = 0;
   ForSeeds([&](Random* random) {
     Trial trial = Loaded(random);
-    if (trial.topology.switch_count > 12) return;
+    if (trial.topology.switches.size() > 12) return;
     PlaceRequest request = trial.Any(random);
     const BruteForce every(trial, request);
     // What is wider than everything on the tiers below.

@@ -58,7 +58,7 @@ inline std::vector<SwitchOffer> AllAlike(const Topology& topology, Mode mode = M
   SwitchOffer offer;
   offer.mode = mode;
   offer.arena_bytes = offer.room = 1 << 20;
-  return std::vector<SwitchOffer>(topology.switch_count, offer);
+  return std::vector<SwitchOffer>(topology.nodes.size(), offer);
 }
 
 inline PlaceRequest Request(std::vector<NodeId> hosts, Policy policy, uint64_t bytes = 100'000) {

@@ -28,7 +28,7 @@ std::string Text(const Topology& topology, const Tree& tree, uint32_t index = 0)
 class Policies {
  public:
   explicit Policies(const Topology& t)
-      : topology(t), tables(ComputeForwarding(topology)), offers(t.switch_count) {}
+      : topology(t), tables(ComputeForwarding(topology)), offers(t.switches.size()) {}
 
   std::variant<Tree, Failure> Build(const std::vector<std::string>& hosts) const {
     std::vector<NodeId> ids;
@@ -213,7 +213,7 @@ TEST(Forwarding, EveryPairIsReachedOnAShortestPath) {
        {testing::Star(4).Build(), testing::Tree32().Build(), testing::FatTree4().Build()}) {
     const std::vector<Forwarding> tables = ComputeForwarding(topology);
     for (NodeId to = 0; to < topology.nodes.size(); ++to) {
-      const std::vector<uint32_t> distance = Distances(topology, to);
+      const std::vector<uint32_t> distance = testing::Distances(topology, to);
       for (NodeId from = 0; from < topology.nodes.size(); ++from) {
         const std::vector<NodeId> path = Walk(topology, tables, from, to);
         ASSERT_EQ(path.size(), distance[from] + 1)
@@ -259,7 +259,8 @@ TEST(Forwarding, FloodedFramesReachAllOnceAndEnd) {
   for (const Topology& topology :
        {testing::Star(4).Build(), testing::Tree32().Build(), testing::FatTree4().Build()}) {
     const std::vector<Forwarding> tables = ComputeForwarding(topology);
-    for (NodeId source = topology.switch_count; source < topology.nodes.size(); ++source) {
+    for (NodeId source = static_cast<NodeId>(topology.switches.size()); source < topology.nodes.size();
+         ++source) {
       // Where a frame is, and where it came from.
       std::vector<std::pair<NodeId, NodeId>> frames{{topology.nodes[source].hops[0].peer, source}};
       std::vector<int> received(topology.nodes.size(), 0);

@@ -18,9 +18,9 @@ class Walker {
   // Adds the way to the footprint. Hosts at the same switch go on from there alike: each such way is looked
   // at once.
   std::optional<Obstacle> Go(NodeId from, NodeId to) {
-    const NodeId first = topology_.nodes[from].hops.front().peer;
+    const NodeId first = topology_.Attached(from).peer;
     if (walked_.contains({from, kNoNode}) && walked_.contains({first, to})) return std::nullopt;
-    LinkEnd at{from, 0};
+    LinkEnd at = topology_.AttachedEnd(from);
     for (;;) {
       if (const std::string why = BlocksHosts(at); !why.empty()) return Obstacle{from, to, why, kNoNode};
       const LinkEnd there = topology_.Across(at);

@@ -11,7 +11,7 @@ namespace {
 
 struct Net {
   explicit Net(const testing::TopologyBuilder& builder)
-      : topology(builder.Build()), tables(ComputeForwarding(topology)), stopped(topology.switch_count) {}
+      : topology(builder.Build()), tables(ComputeForwarding(topology)), stopped(topology.switches.size()) {}
   NodeId Id(const std::string& name) const { return *topology.FindNode(name); }
   std::variant<Footprint, Obstacle> Among(const std::vector<std::string>& names) const {
     std::vector<NodeId> hosts;
@@ -64,8 +64,8 @@ TEST(ReachAmong, OnlySwitchesOnTheWayAreInTheWay) {
   const auto reach = fat.Among({"h0", "h4"});
   ASSERT_TRUE(std::holds_alternative<Footprint>(reach));
   const std::set<NodeId> crossed = std::get<Footprint>(reach).switches;
-  for (NodeId node = 0; node < fat.topology.switch_count; ++node) {
-    fat.stopped.assign(fat.topology.switch_count, "");
+  for (const NodeId node : fat.topology.switches) {
+    fat.stopped.assign(fat.topology.switches.size(), "");
     fat.stopped[node] = "its engine is down";
     EXPECT_EQ(std::holds_alternative<Obstacle>(fat.Among({"h0", "h4"})), crossed.contains(node))
         << fat.topology.nodes[node].name;

@@ -25,28 +25,29 @@ TierSearch::TierSearch(const Topology& topology, const Load& load, const std::ve
       request_(request),
       tiers_(tiers),
       relaxed_(relaxed),
-      ranks_at_(topology.switch_count),
-      up_(topology.switch_count),
-      down_(topology.switch_count),
-      hop_us_(topology.switch_count),
-      best_(topology.switch_count) {
+      ranks_at_(topology.nodes.size()),
+      up_(topology.nodes.size()),
+      down_(topology.nodes.size()),
+      hop_us_(topology.nodes.size()),
+      best_(topology.nodes.size()) {
   std::map<NodeId, std::vector<uint32_t>> leaves;
   for (uint32_t rank = 0; rank < request.rank_hosts.size(); ++rank) {
     const NodeId host = request.rank_hosts[rank];
-    const Hop& hop = topology.nodes[host].hops.front();
+    const Hop& hop = topology.Attached(host);
     leaves[hop.peer].push_back(rank);
     ++ranks_at_[hop.peer];
-    hosts_width_ = std::min(hosts_width_, WidthOfLink(topology, load, Lesser({host, 0})));
+    hosts_width_ = std::min(hosts_width_, WidthOfLink(topology, load, Lesser(topology_.AttachedEnd(host))));
     hosts_us_ = std::max(hosts_us_, hop.delay_us);
     hop_us_[hop.peer] = std::max(hop_us_[hop.peer], hop.delay_us);
   }
   for (auto& [node, ranks] : leaves) leaves_.push_back({node, std::move(ranks)});
   words_ = leaves_.size() / 64 + 1;
-  covers_.resize(topology.switch_count * words_);
+  covers_.resize(topology.nodes.size() * words_);
   Climb();
 }
 
 bool TierSearch::LinkIsFree(LinkEnd lesser) const {
+  if (!topology_.Carries(lesser)) return false;
   if (request_.policy == Policy::kEdt) return load_.link(lesser).exclusive == 0;
   return WidthOfLink(topology_, load_, lesser) >= std::max<uint64_t>(request_.rate_kbps, 1);
 }
@@ -57,6 +58,7 @@ std::string TierSearch::LinkBlocked(LinkEnd lesser) const {
                        topology_.Describe(topology_.Across(lesser)));
   };
   if (LinkIsFree(lesser)) return {};
+  if (!topology_.Carries(lesser)) return between() + " is down";
   if (request_.policy == Policy::kEdt) return between() + " is in another tree of policy edt";
   const uint64_t width = WidthOfLink(topology_, load_, lesser);
   return fmt::format("{} has {} Gbit/s for the group{}", between(), Gbps(width),
@@ -98,7 +100,9 @@ void TierSearch::Climb() {
   by_tier_.emplace_back();
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const Leaf& leaf = leaves_[i];
-    const auto link_ok = [this](uint32_t rank) { return LinkOk(Lesser({request_.rank_hosts[rank], 0})); };
+    const auto link_ok = [this](uint32_t rank) {
+      return LinkOk(Lesser(topology_.AttachedEnd(request_.rank_hosts[rank])));
+    };
     if (!SwitchOk(leaf.node) || leaf.ranks.size() > MostChildren(leaf.node) ||
         !std::ranges::all_of(leaf.ranks, link_ok))
       continue;
@@ -207,7 +211,7 @@ uint64_t TierSearch::Descend(NodeId root, const std::vector<bool>& without) {
 std::optional<std::vector<const TierSearch::Edge*>> TierSearch::Join(NodeId root, uint64_t width,
                                                                      const std::vector<bool>& without,
                                                                      Constraint* overfull) {
-  std::vector<const Edge*> up(topology_.switch_count, nullptr);
+  std::vector<const Edge*> up(topology_.nodes.size(), nullptr);
   std::vector<NodeId> level;
   for (const Leaf& leaf : leaves_) level.push_back(leaf.node);
   for (uint32_t tier = 0; tier < tiers_[root]; ++tier) {
@@ -258,7 +262,7 @@ std::optional<std::vector<const TierSearch::Edge*>> TierSearch::Join(NodeId root
 }
 
 std::optional<Placed> TierSearch::TreeAt(NodeId root, std::string* why, Failure* excluded) {
-  std::vector<bool> without(topology_.switch_count, false);
+  std::vector<bool> without(topology_.nodes.size(), false);
   for (;;) {
     const uint64_t width = Descend(root, without);
     if (width == 0) {
@@ -330,7 +334,7 @@ Placed TierSearch::Grow(NodeId root, const std::vector<const Edge*>& up) const {
     const auto leaf = leaf_at.find(at);
     if (leaf == leaf_at.end()) continue;
     for (const uint32_t rank : leaf->second->ranks) {
-      const LinkEnd end = topology_.Across({request_.rank_hosts[rank], 0});
+      const LinkEnd end = topology_.Across(topology_.AttachedEnd(request_.rank_hosts[rank]));
       const Hop& down = topology_.nodes[at].hops[end.hop];
       tree.inner[i].children.push_back({true, rank, 0, down.port, down.port});
       tree.inner[i].hop_us = std::max(tree.inner[i].hop_us, down.delay_us);
@@ -361,7 +365,8 @@ std::vector<Constraint> TierSearch::InTheWayOf(const Placed& placed) const {
   };
   std::set<LinkEnd> of_hosts;
   for (const NodeId host : request_.rank_hosts) {
-    if (const LinkEnd link = Lesser({host, 0}); of_hosts.insert(link).second) add_link(link);
+    if (const LinkEnd link = Lesser(topology_.AttachedEnd(host)); of_hosts.insert(link).second)
+      add_link(link);
   }
   for (const LinkEnd& link : placed.links) {
     if (!of_hosts.contains(link)) add_link(link);

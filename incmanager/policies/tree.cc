@@ -29,14 +29,14 @@ class Builder {
 
   std::variant<Tree, Failure> Build(std::vector<RootCandidate>* candidates) {
     std::optional<Found> best;
-    for (NodeId root = 0; root < topology_.switch_count; ++root) {
+    for (const NodeId root : topology_.switches) {
       NodeId unreached = kNoNode;
       std::optional<Found> found = FindAt(root, &unreached);
       if (candidates != nullptr) candidates->push_back(Describe(root, unreached, found));
       if (found && (!best || found->cost < best->cost)) best = std::move(found);
     }
     if (!best) return NoTree();
-    if (candidates != nullptr) (*candidates)[best->at].best = true;
+    if (candidates != nullptr) std::ranges::find(*candidates, best->at, &RootCandidate::root)->best = true;
     if (Failure failure = Excludes(best->tree); !failure.ok()) return failure;
     return std::move(best->tree);
   }
@@ -92,13 +92,10 @@ class Builder {
       small += offer.small_payload ? 1 : 0;
     }
     const NodeId top = tree.inner[0].node;
-    return {lacking,
-            Overfull(tree) != nullptr,
-            small,
-            tree.depth_links,
-            MissingIn(CommonOf(tree)),
-            tree.inner.size(),
-            offers_[top].groups,
+    return {tree.down_links,           lacking,
+            Overfull(tree) != nullptr, small,
+            tree.depth_links,          MissingIn(CommonOf(tree)),
+            tree.inner.size(),         offers_[top].groups,
             topology_.nodes[top].name};
   }
 
@@ -139,7 +136,7 @@ class Builder {
   Failure CheckAttached() const {
     for (uint32_t rank = 0; rank < rank_hosts_.size(); ++rank) {
       const Node& host = topology_.nodes[rank_hosts_[rank]];
-      const NodeId at = host.hops.front().peer;
+      const NodeId at = topology_.Attached(rank_hosts_[rank]).peer;
       if (Usable(at)) continue;
       const std::string& name = topology_.nodes[at].name;
       const std::string& why = offers_[at].unusable;
@@ -157,14 +154,14 @@ class Builder {
     if (Failure failure = CheckAttached(); !failure.ok()) return failure;
     std::string unusable;
     std::string culprit;
-    for (NodeId id = 0; id < topology_.switch_count; ++id) {
+    for (const NodeId id : topology_.switches) {
       if (Usable(id)) continue;
       if (culprit.empty()) culprit = topology_.nodes[id].name;
       unusable += fmt::format("{}{} ({})", unusable.empty() ? "" : ", ", topology_.nodes[id].name,
                               offers_[id].unusable);
     }
     const NodeId first = rank_hosts_.front();
-    const NodeId cut_off = Unreached(BestPaths(topology_.nodes[first].hops.front().peer, Spare::kLinks));
+    const NodeId cut_off = Unreached(BestPaths(topology_.Attached(first).peer, Spare::kLinks));
     const std::string why = fmt::format("no path over usable switches joins {} and {}; not usable: {}",
                                         topology_.nodes[first].name, topology_.nodes[cut_off].name,
                                         unusable.empty() ? "none" : unusable);
@@ -173,14 +170,15 @@ class Builder {
     return failure;
   }
 
-  // What it takes to have this switch on a path, in the order in which paths are compared.
-  using PathCost = std::array<uint32_t, 3>;
-  PathCost CostOfPassing(NodeId node, Spare spare) const {
-    if (!topology_.IsSwitch(node)) return {};
-    const SwitchOffer& offer = offers_[node];
+  // What it takes to have this switch on a path behind this link, in the order in which paths are compared.
+  using PathCost = std::array<uint32_t, 4>;
+  PathCost CostOfPassing(const Hop& hop, Spare spare) const {
+    const uint32_t down = hop.state == LinkState::kUp ? 0 : 1;
+    if (!topology_.IsSwitch(hop.peer)) return {down};
+    const SwitchOffer& offer = offers_[hop.peer];
     const uint32_t lacks = !offer.lacks.empty() || offer.small_payload ? 1 : 0;
     const uint32_t missing = MissingIn(offer.abilities);
-    return spare == Spare::kLinks ? PathCost{1, lacks, missing} : PathCost{lacks, 1, missing};
+    return spare == Spare::kLinks ? PathCost{down, 1, lacks, missing} : PathCost{down, lacks, 1, missing};
   }
 
   // Dijkstra's algorithm; of equal paths the first found, in the order of the hops.
@@ -188,7 +186,7 @@ class Builder {
     const size_t count = topology_.nodes.size();
     Paths paths{std::vector<uint32_t>(count, UINT32_MAX), std::vector<NodeId>(count, kNoNode),
                 std::vector<uint32_t>(count, 0)};
-    std::vector<PathCost> costs(count, {UINT32_MAX, UINT32_MAX, UINT32_MAX});
+    std::vector<PathCost> costs(count, {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX});
     paths.distance[root] = 0;
     costs[root] = {};
     uint32_t found = 0;
@@ -199,8 +197,8 @@ class Builder {
       const std::vector<Hop>& hops = topology_.nodes[at].hops;
       for (uint32_t i = 0; i < hops.size(); ++i) {
         const NodeId peer = hops[i].peer;
-        if (topology_.IsSwitch(peer) && !Usable(peer)) continue;
-        PathCost beyond = CostOfPassing(peer, spare);
+        if (hops[i].state == LinkState::kGone || (topology_.IsSwitch(peer) && !Usable(peer))) continue;
+        PathCost beyond = CostOfPassing(hops[i], spare);
         for (size_t part = 0; part < beyond.size(); ++part) beyond[part] += cost[part];
         if (beyond >= costs[peer]) continue;
         costs[peer] = beyond;
@@ -233,6 +231,7 @@ class Builder {
       for (NodeId at = host; at != root; at = paths.parent[at]) {
         const Hop& hop = topology_.nodes[paths.parent[at]].hops[paths.down_hop[at]];
         delay_us += hop.delay_us;
+        if (hop.state != LinkState::kUp && lowest[at] == UINT32_MAX) ++tree.down_links;
         tree.rate_gbps = std::min(tree.rate_gbps, hop.rate_gbps);
         if (lowest[at] != UINT32_MAX) continue;
         lowest[at] = rank;
@@ -287,6 +286,7 @@ class Builder {
         if (!topology_.IsSwitch(node)) continue;
         if (!Usable(node)) return false;
         if (node == b) continue;
+        if (!topology_.Carries({node, tables_[node].hop_to[b]})) return false;
         // A router passes only what is for the switch behind it, port security what its own node sends.
         const Hop& hop = topology_.nodes[node].hops[tables_[node].hop_to[b]];
         if (hop.next_hop_mac || hop.port_security) return false;
@@ -319,14 +319,11 @@ class Builder {
 
   std::string UpPort(const Paths& paths, NodeId at, NodeId far) const {
     if (paths.parent[far] != at) return topology_.nodes[far].hops[tables_[far].hop_to[at]].port;
-    for (const Hop& hop : topology_.nodes[far].hops) {
-      if (hop.peer == at) return hop.port;
-    }
-    return "";
+    return topology_.nodes[far].hops[topology_.nodes[at].hops[paths.down_hop[far]].peer_hop].port;
   }
 
   // The port of `to` by which packets of `from` come, the other end of an edge, whose own port leads there.
-  // Of neighbours both ends take the first link between them.
+  // Of neighbours both ends take the same link.
   std::string IngressPort(NodeId from, NodeId to, bool neighbours, const std::string& port) const {
     return neighbours ? port : ArrivalPort(topology_, tables_, from, to);
   }

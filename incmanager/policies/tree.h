@@ -56,10 +56,12 @@ struct Tree {
   uint32_t depth_links = 0;      // links from the root to its farthest host
   double delay_us = 0;           // one way from the root to its farthest host
   double rate_gbps = 0;          // of the slowest link
+  uint32_t down_links = 0;       // that it crosses
 };
 
 // What is compared of two trees, in this order: the one that has less is better.
 struct TreeCost {
+  uint32_t down = 0;         // links that are down
   size_t lacking = 0;        // switches that lack something that is asked for
   bool overfull = false;     // a switch has more children than it takes
   size_t small = 0;          // switches that take smaller payloads than are asked for
@@ -96,12 +98,13 @@ struct RootCandidate {
 };
 
 // Builds the tree with its root at the lowest common switch: for each switch the shortest-path tree to the
-// hosts, and that which passes the fewest switches that lack something or take smaller payloads. Of these it
-// is the one whose switches (Tree::inner) lack nothing, are not overfull and take the payload; then the least
-// deep; then that whose switches have most abilities in common; then that with fewest switches, then the
-// least loaded root, then by name (TreeCost). A longer way is so gone for what the group needs, never for
-// what it has not asked for. A switch with one child is left out, where ordinary forwarding between its
-// neighbours stays on usable switches and crosses no router: a tree edge may span several links.
+// hosts, over links that are up if there are such, and that which passes the fewest switches that lack
+// something or take smaller payloads. Of these it is the one whose switches (Tree::inner) lack nothing, are
+// not overfull and take the payload; then the least deep; then that whose switches have most abilities in
+// common; then that with fewest switches, then the least loaded root, then by name (TreeCost). A longer way
+// is so gone for what the group needs, never for what it has not asked for. A switch with one child is left
+// out, where ordinary forwarding between its neighbours stays on usable switches and crosses no router: a
+// tree edge may span several links.
 //
 // rank_hosts: the host of each rank (ranks may share one), at least one; offers: by NodeId of the switch;
 // tables: ComputeForwarding. candidates: if given, what was found at each switch is put there, by NodeId.

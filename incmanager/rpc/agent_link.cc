@@ -34,7 +34,7 @@ class AgentLink::Impl {
     changed_.notify_all();
     thread_.join();
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return probes_.empty(); });
+    changed_.wait(lock, [this] { return under_way_.empty(); });
   }
 
   void SetAddress(const std::string& address) {
@@ -72,18 +72,18 @@ class AgentLink::Impl {
     return FromGrpc(status);
   }
 
+  // A switch of an earlier version does not know the question.
+  void Locate(const proto::LocateRequest& request) {
+    auto* call = Begin<proto::LocateRequest, proto::LocateReply>(request);
+    if (call == nullptr) return;
+    call->stub->async()->Locate(&call->context, &call->request, &call->reply,
+                                [this, call](const grpc::Status&) { End(call); });
+  }
+
   using ProbeDone = std::function<void(const StatusOr<proto::ProbeReply>&)>;
   void Probe(const proto::ProbeRequest& request, ProbeDone done) {
-    auto owned = std::make_unique<ProbeCall>();
-    ProbeCall* call = owned.get();
-    call->stub = Current().first;
-    if (call->stub == nullptr) return done(NotRegistered());
-    call->request = request;
-    call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kProbeTimeoutS));
-    {
-      const std::lock_guard lock(mutex_);
-      probes_.emplace(call, std::move(owned));
-    }
+    auto* call = Begin<proto::ProbeRequest, proto::ProbeReply>(request);
+    if (call == nullptr) return done(NotRegistered());
     call->stub->async()->Probe(&call->context, &call->request, &call->reply,
                                [this, call, done = std::move(done)](const grpc::Status& status) {
                                  if (status.ok()) {
@@ -91,9 +91,7 @@ class AgentLink::Impl {
                                  } else {
                                    done(FromGrpc(status));
                                  }
-                                 const std::lock_guard lock(mutex_);
-                                 ended_probes_.push_back(std::move(probes_.extract(call).mapped()));
-                                 changed_.notify_all();
+                                 End(call);
                                });
   }
 
@@ -109,18 +107,37 @@ class AgentLink::Impl {
 
   // With its last call a channel may go whose address is not the agent's any more. That ends gRPC's threads
   // and waits for them, so that none of these may do it.
-  struct ProbeCall {
+  template <typename Request, typename Reply>
+  struct AsyncCall {
     std::shared_ptr<Stub> stub;
     grpc::ClientContext context;
-    proto::ProbeRequest request;
-    proto::ProbeReply reply;
+    Request request;
+    Reply reply;
   };
+
+  // Kept until End; null if the agent has not registered.
+  template <typename Request, typename Reply>
+  AsyncCall<Request, Reply>* Begin(const Request& request) {
+    auto call = std::make_shared<AsyncCall<Request, Reply>>();
+    call->stub = Current().first;
+    if (call->stub == nullptr) return nullptr;
+    call->request = request;
+    call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kProbeTimeoutS));
+    const std::lock_guard lock(mutex_);
+    under_way_.emplace(call.get(), call);
+    return call.get();
+  }
+  void End(const void* call) {
+    const std::lock_guard lock(mutex_);
+    ended_.push_back(std::move(under_way_.extract(call).mapped()));
+    changed_.notify_all();
+  }
 
   void Loop() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [this] { return stop_ || !calls_.empty() || !ended_probes_.empty(); });
-      if (auto ended = std::exchange(ended_probes_, {}); !ended.empty()) {
+      changed_.wait(lock, [this] { return stop_ || !calls_.empty() || !ended_.empty(); });
+      if (auto ended = std::exchange(ended_, {}); !ended.empty()) {
         lock.unlock();
         ended.clear();
         lock.lock();
@@ -142,9 +159,9 @@ class AgentLink::Impl {
   std::shared_ptr<Stub> stub_;
   std::deque<Call> calls_;
   bool stop_ = false;
-  std::map<ProbeCall*, std::unique_ptr<ProbeCall>> probes_;  // under way
-  std::vector<std::unique_ptr<ProbeCall>> ended_probes_;     // to be given free by the link's thread
-  std::thread thread_;                                       // last: it uses all of the above
+  std::map<const void*, std::shared_ptr<void>> under_way_;  // calls that are not in the queue
+  std::vector<std::shared_ptr<void>> ended_;                // to be given free by the link's thread
+  std::thread thread_;                                      // last: it uses all of the above
 };
 
 AgentLink::AgentLink(std::string switch_name) : impl_(std::make_unique<Impl>(std::move(switch_name))) {}
@@ -194,6 +211,8 @@ void AgentLink::SetForwarding(const proto::ForwardingTable& table, Done done) {
 void AgentLink::Probe(const proto::ProbeRequest& request, Impl::ProbeDone done) {
   impl_->Probe(request, std::move(done));
 }
+
+void AgentLink::Locate(const proto::LocateRequest& request) { impl_->Locate(request); }
 
 StatusOr<proto::DumpReply> AgentLink::Dump() {
   proto::DumpReply reply;

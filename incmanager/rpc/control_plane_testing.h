@@ -243,12 +243,12 @@ class ControlPlane {
     char name[] = "/tmp/epic-control-XXXXXX";
     directory_ = mkdtemp(name);
     StartManager("127.0.0.1:0");
-    for (NodeId node = 0; node < topology.switch_count; ++node) {
+    for (const NodeId node : topology.switches) {
       StartEngine(topology.nodes[node].name, 1);
       StartAgent(topology.nodes[node].name);
     }
     EXPECT_TRUE(Eventually([this] {
-      for (NodeId node = 0; node < topology.switch_count; ++node) {
+      for (const NodeId node : topology.switches) {
         if (StateOf(topology.nodes[node].name) != "up") return false;
       }
       return true;

@@ -34,10 +34,8 @@ std::string Message(const Status& status) { return {status.message().data(), sta
 
 }  // namespace
 
-ManagerCore::ManagerCore(Topology topology, const GroupOptions& options)
-    : state_(std::move(topology), options, RandomSeed(), RandomSeed(), this) {
-  for (NodeId node = 0; node < state_.topology().switch_count; ++node)
-    links_.push_back(std::make_unique<AgentLink>(NameOf(node)));
+ManagerCore::ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults)
+    : state_(std::move(topology), options, RandomSeed(), RandomSeed(), this, defaults) {
   ticker_ = std::thread([this] { TickLoop(); });
 }
 
@@ -152,44 +150,55 @@ void ManagerCore::EndHost(HostId host, const Status& status) {
   if (found != hosts_.streams.end()) found->second->End(ToGrpc(status));
 }
 
-void ManagerCore::SetAgent(NodeId node, const std::string& address) { links_[node]->SetAddress(address); }
+void ManagerCore::SetAgent(NodeId node, const std::string& address) { LinkTo(node).SetAddress(address); }
+
+AgentLink& ManagerCore::LinkTo(NodeId node) {
+  std::unique_ptr<AgentLink>& link = links_[node];
+  if (link == nullptr) link = std::make_unique<AgentLink>(NameOf(node));
+  return *link;
+}
 
 void ManagerCore::SetForwarding(NodeId node, const proto::ForwardingTable& table) {
-  links_[node]->SetForwarding(table, [this, node](const Status& status, uint64_t) {
+  LinkTo(node).SetForwarding(table, [this, node](const Status& status, uint64_t) {
     const std::lock_guard lock(mutex_);
-    state_.OnForwardingSet(node, status);
+    if (stop_) return;  // nothing more is asked of a link that goes
+    state_.OnForwardingSet(Now(), node, status);
   });
 }
 
 void ManagerCore::Install(NodeId node, const proto::GroupConfig& group) {
-  links_[node]->Install(group, [this, node, id = group.group_id()](const Status& status, uint64_t bytes) {
+  LinkTo(node).Install(group, [this, node, id = group.group_id()](const Status& status, uint64_t bytes) {
     const std::lock_guard lock(mutex_);
+    if (stop_) return;  // nothing more is asked of a link that goes
     state_.OnInstalled(Now(), node, id, status, bytes);
   });
 }
 
 void ManagerCore::Fail(NodeId node, uint64_t group_id, uint32_t generation) {
-  links_[node]->Fail(group_id, generation, [this, node](const Status& status, uint64_t) {
+  LinkTo(node).Fail(group_id, generation, [name = NameOf(node)](const Status& status, uint64_t) {
     // The context is removed soon in any case; a switch that does not answer drops leftovers when its agent
     // registers.
-    if (!status.ok()) spdlog::warn("switch {}: group not stopped: {}", NameOf(node), Message(status));
+    if (!status.ok()) spdlog::warn("switch {}: group not stopped: {}", name, Message(status));
   });
 }
 
 void ManagerCore::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
-  links_[node]->Remove(group_id, generation, [this, node, group_id](const Status& status, uint64_t) {
+  LinkTo(node).Remove(group_id, generation, [this, node, group_id](const Status& status, uint64_t) {
     const std::lock_guard lock(mutex_);
+    if (stop_) return;  // nothing more is asked of a link that goes
     state_.OnRemoved(Now(), node, group_id, status);
     changed_.notify_all();
   });
 }
 
 void ManagerCore::Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) {
-  links_[witness]->Probe(request, [this, witness, about](const StatusOr<proto::ProbeReply>& reply) {
+  LinkTo(witness).Probe(request, [this, witness, about](const StatusOr<proto::ProbeReply>& reply) {
     const std::lock_guard lock(probed_mutex_);
     probed_.push_back({witness, about, reply});
   });
 }
+
+void ManagerCore::Locate(NodeId node, const proto::LocateRequest& request) { LinkTo(node).Locate(request); }
 
 void ManagerCore::TakeProbeReplies(Nanos now) {
   std::vector<Probed> probed;
@@ -198,6 +207,11 @@ void ManagerCore::TakeProbeReplies(Nanos now) {
     probed.swap(probed_);
   }
   for (const Probed& answer : probed) state_.OnProbed(now, answer.witness, answer.about, answer.reply);
+}
+
+proto::TopologyReply ManagerCore::DescribeTopology() {
+  const std::lock_guard lock(mutex_);
+  return state_.DescribeTopology();
 }
 
 proto::ListSwitchesReply ManagerCore::ListSwitches() {
@@ -211,10 +225,15 @@ proto::ListHostsReply ManagerCore::ListHosts() {
 }
 
 StatusOr<proto::DumpReply> ManagerCore::Tables(const std::string& switch_name) {
-  const std::optional<NodeId> node = state_.topology().FindSwitch(switch_name);
-  if (!node)
-    return MakeStatus(StatusCode::kNotFound, fmt::format("the topology has no switch {}", switch_name));
-  StatusOr<proto::DumpReply> reply = links_[*node]->Dump();
+  AgentLink* link = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::optional<NodeId> node = state_.topology().FindSwitch(switch_name);
+    if (!node)
+      return MakeStatus(StatusCode::kNotFound, fmt::format("the topology has no switch {}", switch_name));
+    link = &LinkTo(*node);
+  }
+  StatusOr<proto::DumpReply> reply = link->Dump();
   // UNAVAILABLE would tell the operator that the manager is out of reach.
   if (reply.status().code() == StatusCode::kUnavailable) {
     return MakeStatus(StatusCode::kFailedPrecondition, Message(reply.status()));

@@ -22,7 +22,7 @@ class ManagerCore : public ManagerWorld {
   using SessionStream = ServerStream<proto::ClientMessage, proto::ServerMessage>;
   using HostStream = ServerStream<proto::FromHost, proto::ToHost>;
 
-  ManagerCore(Topology topology, const GroupOptions& options);
+  ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults);
   // All sessions must have ended.
   ~ManagerCore() override;
 
@@ -39,7 +39,7 @@ class ManagerCore : public ManagerWorld {
 
   // Of operators; errors as GroupTable's. DestroyGroup returns when the group's contexts are removed, or with
   // DEADLINE_EXCEEDED naming the switches that did not answer.
-  proto::TopologyReply DescribeTopology() const { return state_.DescribeTopology(); }
+  proto::TopologyReply DescribeTopology();
   proto::ListSwitchesReply ListSwitches();
   proto::ListHostsReply ListHosts();
   StatusOr<proto::DumpReply> Tables(const std::string& switch_name);
@@ -64,6 +64,7 @@ class ManagerCore : public ManagerWorld {
   void Fail(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) override;
+  void Locate(NodeId node, const proto::LocateRequest& request) override;
 
  private:
   const std::string& NameOf(NodeId node) const;
@@ -86,6 +87,8 @@ class ManagerCore : public ManagerWorld {
     HostId next = 1;
   };
 
+  // Made when it is first needed; stays where it is from then on. To be called with the lock held.
+  AgentLink& LinkTo(NodeId node);
   void TickLoop();
   void SendSignsOfLife(Nanos now);
   void TakeProbeReplies(Nanos now);
@@ -107,7 +110,7 @@ class ManagerCore : public ManagerWorld {
   std::vector<Probed> probed_;  // for the next tick: a reply may come on a thread that holds mutex_
 
   std::thread ticker_;
-  std::vector<std::unique_ptr<AgentLink>> links_;  // by NodeId; first to go, their threads call back
+  std::map<NodeId, std::unique_ptr<AgentLink>> links_;  // first to go, their threads call back
 };
 
 }  // namespace epic::manager

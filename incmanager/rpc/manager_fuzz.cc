@@ -46,7 +46,7 @@ GroupOptions SmallGroups() {
 class Trial : private ManagerWorld {
  public:
   Trial(const uint8_t* data, size_t size) : in_(data, size) {
-    for (NodeId node = 0; node < topology_.switch_count; ++node)
+    for (const NodeId node : topology_.switches)
       switches_.push_back(std::make_unique<testing::SwitchModel>(topology_.nodes[node]));
     calls_.resize(switches_.size());
     probes_.resize(switches_.size());
@@ -216,7 +216,7 @@ class Trial : private ManagerWorld {
     if (!reply.ok()) return;
     proto::ExplainReply parsed;
     EPIC_CHECK(parsed.ParseFromString(reply->SerializeAsString()));
-    EPIC_CHECK(reply->roots_size() == static_cast<int>(topology_.switch_count));
+    EPIC_CHECK(reply->roots_size() == static_cast<int>(topology_.switches.size()));
     EPIC_CHECK(reply->has_failure() == (reply->path() == proto::PATH_UNSPECIFIED));
     EPIC_CHECK(reply->path_reason().empty() == (reply->path() != proto::PATH_HOSTS));
     for (const proto::RootChoice& root : reply->roots()) {
@@ -334,7 +334,7 @@ class Trial : private ManagerWorld {
   void SetForwarding(NodeId node, const proto::ForwardingTable& table) override {
     calls_[node].push_back([this, node, table](bool carry_out, bool answer) {
       if (carry_out) EPIC_CHECK(switches_[node]->SetForwarding(table).ok());
-      state_.OnForwardingSet(node, answer ? absl::OkStatus() : Lost());
+      state_.OnForwardingSet(now_, node, answer ? absl::OkStatus() : Lost());
     });
   }
 
@@ -350,6 +350,8 @@ class Trial : private ManagerWorld {
       state_.OnInstalled(now_, node, group.group_id(), reply.status(), reply.ok() ? *reply : 0);
     });
   }
+
+  void Locate(NodeId, const proto::LocateRequest&) override { EPIC_CHECK(false); }  // the file has all hosts
 
   void Fail(NodeId node, uint64_t group_id, uint32_t generation) override {
     calls_[node].push_back([this, node, group_id, generation](bool carry_out, bool) {

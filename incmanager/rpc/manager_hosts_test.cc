@@ -49,7 +49,7 @@ class ManagerHosts : public ::testing::Test {
     join.set_group("g");
     join.set_rank(rank);
     join.set_world_size(3);
-    join.set_ip(Raw(topology_.nodes[topology_.switch_count + rank].address));
+    join.set_ip(Raw(topology_.nodes[topology_.switches.size() + rank].address));
     join.set_qpn(0x11);
     join.set_max_path_mtu(1024);
     join.set_join_timeout_ms(60'000);

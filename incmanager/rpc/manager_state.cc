@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "incmanager/graph/describe.h"
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/convert_policy.h"
 #include "incmanager/text.h"
@@ -24,15 +25,18 @@ std::string Message(const Status& status) { return {status.message().data(), sta
 }  // namespace
 
 ManagerState::ManagerState(Topology topology, const GroupOptions& options, uint64_t epoch, uint64_t seed,
-                           ManagerWorld* world)
-    : topology_(std::move(topology)),
-      forwarding_(ComputeForwarding(topology_)),
+                           ManagerWorld* world, const LinkDefaults& defaults)
+    : graph_(std::move(topology), defaults),
+      topology_(graph_.topology()),
       epoch_(epoch),
       world_(world),
       switches_(&topology_),
       groups_(&topology_, &switches_, this, options, seed),
       watch_(&topology_, &switches_),
-      engines_(topology_.switch_count) {}
+      engines_(topology_.nodes.size()),
+      update_(&topology_) {
+  if (!graph_.discovers()) ComputeTables(0);
+}
 
 void ManagerState::Tick(Nanos now) {
   now_ = now;
@@ -48,10 +52,12 @@ void ManagerState::Tick(Nanos now) {
     JudgeHosts(now);
   }
   groups_.Tick(now);
+  LookForHosts(now);
+  FollowGraph(now);
 }
 
 void ManagerState::Judge(Nanos now) {
-  for (NodeId node = 0; node < topology_.switch_count; ++node) {
+  for (const NodeId node : topology_.switches) {
     const Verdict verdict = watch_.VerdictOf(now, node);
     if (!switches_.OnVerdict(node, verdict)) continue;
     const std::string& name = topology_.nodes[node].name;
@@ -59,8 +65,11 @@ void ManagerState::Judge(Nanos now) {
       const std::string why =
           fmt::format("its agent is silent, and {} no echo from it", WhoMisses(now, node));
       Warn(fmt::format("switch {}: lost: {}", name, why));
+      update_.OnGone(node);
+      graph_.SetPasses(node, false);
       groups_.OnSwitchLost(now, node, why);
     } else {
+      update_.OnUnreachable(node);
       Warn(fmt::format("switch {}: agent lost: nothing heard for {} s; its groups go on", name,
                        kAgentLostAfter / kSecond));
     }
@@ -110,16 +119,9 @@ void ManagerState::Apply(Nanos now, NodeId node, const SwitchChange& change) {
     Warn(fmt::format("switch {}: engine stopped", name));
     groups_.OnSwitchLost(now, node, "its engine has stopped");
   }
-  if (change.set_forwarding) world_->SetForwarding(node, ToProto(topology_, node, forwarding_[node]));
-}
-
-void ManagerState::OnForwardingSet(NodeId node, const Status& status) {
-  switches_.OnForwardingSet(node, status.ok());
-  if (status.ok()) {
-    Note(fmt::format("switch {}: up", topology_.nodes[node].name));
-  } else {
-    Warn(fmt::format("switch {}: forwarding table not set: {}", topology_.nodes[node].name, Message(status)));
-  }
+  if (change.engine_down || change.new_engine) update_.OnGone(node);
+  if (change.engine_down) graph_.SetPasses(node, false);
+  if (change.set_forwarding) update_.OnReady(node, change.new_engine);
 }
 
 StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::RegisterRequest& request) {
@@ -128,8 +130,7 @@ StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::Re
     return MakeStatus(StatusCode::kInvalidArgument, "agent_address: missing");
   }
   const EngineReport report = FromProto(request.engine());
-  const StatusOr<SwitchChange> change =
-      switches_.Register(now, request.name(), request.agent_address(), report);
+  const StatusOr<SwitchChange> change = TakeIn(now, request, report);
   if (!change.ok()) {
     Warn(fmt::format("switch {}: agent at {} refused: {}", Shortened(request.name()),
                      Shortened(request.agent_address()), Message(change.status())));
@@ -141,6 +142,9 @@ StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::Re
   world_->SetAgent(node, request.agent_address());
   engines_[node] = request.engine();
   Apply(now, node, *change);
+  graph_.SetPasses(node, true);
+  graph_.OnReport(now, node, report);
+  FollowGraph(now);
   proto::RegisterReply reply;
   reply.set_epoch(epoch_);
   reply.set_heartbeat_ms(kHeartbeatMs);
@@ -163,8 +167,13 @@ StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::
   reply.set_register_again(change->register_again);
   if (change->register_again) return reply;
   const NodeId node = *topology_.FindSwitch(request.name());
-  if (request.engine_up()) engines_[node] = request.engine();
   Apply(now, node, *change);
+  if (request.engine_up()) {
+    engines_[node] = request.engine();
+    graph_.SetPasses(node, true);
+    graph_.OnReport(now, node, report);
+  }
+  FollowGraph(now);
   return reply;
 }
 
@@ -172,10 +181,10 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
   now_ = now;
   switch (message.kind_case()) {
     case proto::ClientMessage::kJoin:
-      if (groups_.HasSession(id)) {
+      if (groups_.HasSession(id) || waiting_.contains(id)) {
         return Send(id, Failure{ErrorCode::kInvalidArgument, "a session joins one group only", -1, ""});
       }
-      return groups_.OnJoin(now, id, FromProto(message.join()));
+      return OnJoin(now, id, FromProto(message.join()));
     case proto::ClientMessage::kLeave:
       return groups_.OnLeave(now, id);
     case proto::ClientMessage::kAbort: {
@@ -202,6 +211,7 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
 
 void ManagerState::OnClosed(Nanos now, SessionId id) {
   now_ = now;
+  waiting_.erase(id);
   groups_.OnSessionClosed(now, id);
 }
 
@@ -297,13 +307,13 @@ proto::TenantsReply ManagerState::ListTenants() const {
 
 proto::TopologyReply ManagerState::DescribeTopology() const {
   proto::TopologyReply reply;
-  reply.set_yaml(topology_.text);
+  reply.set_yaml(graph_.discovers() ? ToYaml(topology_) : topology_.text);
   return reply;
 }
 
 proto::ListSwitchesReply ManagerState::ListSwitches(Nanos now) const {
   proto::ListSwitchesReply reply;
-  for (NodeId node = 0; node < topology_.switch_count; ++node) {
+  for (const NodeId node : topology_.switches) {
     const SwitchEntry& entry = switches_.entry(node);
     proto::SwitchState& state = *reply.add_switches();
     state.set_name(topology_.nodes[node].name);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "incmanager/graph/graph.h"
+#include "incmanager/graph/table_update.h"
 #include "incmanager/groups/event_log.h"
 #include "incmanager/groups/group_table.h"
 #include "incmanager/groups/health_watch.h"
@@ -37,13 +39,16 @@ class ManagerWorld {
   virtual void Remove(NodeId node, uint64_t group_id, uint32_t generation) = 0;
   // Has a switch ask another one for an echo. Not queued behind the calls above; answered by OnProbed.
   virtual void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) = 0;
+  // Has a switch ask at its ports who has an address. Whoever answers is in a report of its soon.
+  virtual void Locate(NodeId node, const proto::LocateRequest& request) = 0;
 };
 
 class ManagerState : private GroupWorld {
  public:
   // world outlives this. epoch: differs from that of any former manager; seed: of PSNs and group ids.
+  // topology: as in Graph.
   ManagerState(Topology topology, const GroupOptions& options, uint64_t epoch, uint64_t seed,
-               ManagerWorld* world);
+               ManagerWorld* world, const LinkDefaults& defaults = {});
 
   const Topology& topology() const { return topology_; }
 
@@ -62,7 +67,7 @@ class ManagerState : private GroupWorld {
   void OnHostClosed(Nanos now, HostId host);
 
   // Answers of switches.
-  void OnForwardingSet(NodeId node, const Status& status);
+  void OnForwardingSet(Nanos now, NodeId node, const Status& status);
   void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status, uint64_t arena_bytes);
   void OnRemoved(Nanos now, NodeId node, uint64_t group_id, const Status& status);
   void OnProbed(Nanos now, NodeId witness, NodeId about, const StatusOr<proto::ProbeReply>& reply);
@@ -90,6 +95,14 @@ class ManagerState : private GroupWorld {
   std::optional<std::set<NodeId>> Removing(uint64_t group_id) const { return groups_.Removing(group_id); }
 
  private:
+  // The graph may have changed: manager_graph.cc.
+  StatusOr<SwitchChange> TakeIn(Nanos now, const proto::RegisterRequest& request, const EngineReport& report);
+  void FollowGraph(Nanos now);
+  void ComputeTables(Nanos now);
+  void SendTables(Nanos now);
+  void OnJoin(Nanos now, SessionId id, const JoinRequest& join);
+  void LookForHosts(Nanos now);
+
   void Apply(Nanos now, NodeId node, const SwitchChange& change);
   void Probe(const HealthWatch::Ask& ask);
   void Judge(Nanos now);
@@ -109,8 +122,8 @@ class ManagerState : private GroupWorld {
   // The same, of what somebody should look at.
   void Warn(const std::string& line);
 
-  const Topology topology_;
-  const std::vector<Forwarding> forwarding_;
+  Graph graph_;
+  const Topology& topology_;  // its
   const uint64_t epoch_;
   ManagerWorld* const world_;
   SwitchTable switches_;
@@ -120,6 +133,20 @@ class ManagerState : private GroupWorld {
   HealthWatch watch_;
   EventLog events_;
   std::vector<proto::EngineInfo> engines_;  // as last reported, by NodeId
+  TableUpdate update_;
+  size_t known_nodes_ = 0;         // to groups_
+  uint64_t computed_version_ = 0;  // of the graph
+  Nanos computed_at_ = 0;
+  bool detours_ = false;           // ways stay that would be shorter
+  uint64_t computed_endings_ = 0;  // of groups
+  std::optional<Nanos> started_;
+  // Ranks whose hosts are not known yet.
+  struct Waiting {
+    JoinRequest join;
+    Nanos until = 0;
+    Nanos ask_at = 0;
+  };
+  std::map<SessionId, Waiting> waiting_;
   Nanos ticked_at_ = 0;
   Nanos now_ = 0;                     // the newest time that has come in: that of what happens
   std::optional<Nanos> judges_from_;  // it stood still: nobody is judged before

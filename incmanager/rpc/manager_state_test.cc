@@ -33,6 +33,11 @@ class World : public ManagerWorld {
     probes.push_back({witness, about, request});
   }
 
+  void Locate(NodeId node, const proto::LocateRequest& request) override {
+    located.emplace_back(node, request.ip());
+  }
+
+  std::vector<std::pair<NodeId, uint32_t>> located;
   std::vector<std::pair<NodeId, uint64_t>> installs;  // not answered yet
   struct Probed {
     NodeId witness, about;
@@ -48,7 +53,7 @@ proto::ClientMessage Join(const Topology& topology, uint32_t rank, const std::st
   join.set_group("g");
   join.set_rank(rank);
   join.set_world_size(3);
-  join.set_ip(Raw(topology.nodes[topology.switch_count + rank].address));
+  join.set_ip(Raw(topology.nodes[topology.switches.size() + rank].address));
   join.set_qpn(0x11);
   join.set_max_path_mtu(1024);
   join.set_host_name(host_name);
@@ -151,7 +156,7 @@ TEST(ManagerState, ByTheHostsRanksHearOfEachOthersEnds) {
   registers.set_agent_address("10.0.0.1:7401");
   *registers.mutable_engine() = model.Describe();
   ASSERT_TRUE(state.Register(kSecond, registers).ok());
-  state.OnForwardingSet(0, absl::OkStatus());
+  state.OnForwardingSet(kSecond, 0, absl::OkStatus());
   join_all(proto::PATH_HOSTS);
   ASSERT_TRUE(world.told[1].has_joined()) << world.told[1].ShortDebugString();
   EXPECT_EQ(world.told[1].joined().path(), proto::PATH_HOSTS);
@@ -171,7 +176,7 @@ TEST(ManagerState, ByTheHostsRanksHearOfEachOthersEnds) {
   state.OnMessage(kSecond, 1, message);
   ASSERT_TRUE(world.told[3].has_peer());
   end.set_rank(0);
-  end.set_ip(Raw(topology.nodes[topology.switch_count].address));  // as it has joined, whatever it says
+  end.set_ip(Raw(topology.nodes[topology.switches.size()].address));  // as it has joined, whatever it says
   EXPECT_EQ(world.told[3].peer().SerializeAsString(), end.SerializeAsString());
   end.set_rank(7);
   state.OnMessage(kSecond, 2, message);
@@ -186,7 +191,7 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
   ManagerState state(topology, {}, 1, 1, &world);
   Nanos now = kSecond;
   std::vector<testing::SwitchModel> models;
-  for (NodeId node = 0; node < topology.switch_count; ++node) models.emplace_back(topology.nodes[node]);
+  for (const NodeId node : topology.switches) models.emplace_back(topology.nodes[node]);
   NodeId cut = kNoNode;  // whose first port has no carrier
   const auto heartbeats = [&](NodeId silent) {
     for (NodeId node = 0; node < models.size(); ++node) {
@@ -205,7 +210,7 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
       registers.set_agent_address("10.0.0.1:7401");
       *registers.mutable_engine() = request.engine();
       ASSERT_TRUE(state.Register(now, registers).ok());
-      state.OnForwardingSet(node, absl::OkStatus());
+      state.OnForwardingSet(now, node, absl::OkStatus());
     }
   };
   heartbeats(kNoNode);

@@ -32,7 +32,7 @@ inline proto::ClientMessage ValidMessage(const Topology& topology, uint8_t how, 
     window.set_before_ns_per_packet(400);
   } else if (how >= 0xf0) {
     proto::Probed& probed = *message.mutable_probed();
-    probed.set_ip(Raw(topology.nodes[how % topology.switch_count].address));
+    probed.set_ip(Raw(topology.nodes[how % topology.switches.size()].address));
     probed.set_asked(true);
     probed.set_answered(how & 7);
   } else if (how >= 0xe0) {

@@ -130,7 +130,8 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
 }  // namespace
 
 struct ManagerServer::Impl {
-  Impl(const Topology& topology, const GroupOptions& options) : core(topology, options), service(&core) {}
+  Impl(const Topology& topology, const GroupOptions& options, const LinkDefaults& defaults)
+      : core(topology, options, defaults), service(&core) {}
   ManagerCore core;
   Service service;
   std::unique_ptr<grpc::Server> server;
@@ -140,9 +141,10 @@ ManagerServer::ManagerServer() = default;
 
 StatusOr<std::unique_ptr<ManagerServer>> ManagerServer::Start(const Topology& topology,
                                                               const GroupOptions& options,
-                                                              const std::string& listen) {
+                                                              const std::string& listen,
+                                                              const LinkDefaults& defaults) {
   std::unique_ptr<ManagerServer> result(new ManagerServer());
-  result->impl_ = std::make_unique<Impl>(topology, options);
+  result->impl_ = std::make_unique<Impl>(topology, options, defaults);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &result->port_);
   // A second manager on the same address must not start quietly beside the first.

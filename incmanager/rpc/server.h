@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "incmanager/graph/graph.h"
 #include "incmanager/groups/group_table.h"
 #include "incmanager/topology.h"
 
@@ -15,7 +16,8 @@ class ManagerServer {
   // Serves on listen ("IP:PORT"; port 0: any) on threads of its own. UNAVAILABLE if the address cannot be
   // had.
   static StatusOr<std::unique_ptr<ManagerServer>> Start(const Topology& topology, const GroupOptions& options,
-                                                        const std::string& listen);
+                                                        const std::string& listen,
+                                                        const LinkDefaults& defaults = {});
   // Ends all sessions; the ranks see the manager as lost. Contexts stay on the switches until they register
   // again.
   ~ManagerServer();

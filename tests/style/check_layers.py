@@ -69,7 +69,7 @@ EDGE_HEADERS = {
                                                 "mpi/binding", "pytorch", "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
 }
 CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules", "incengine/modes",
-        "incengine/core", "commlib/core", "mpi/core", "softnic/core", "incmanager/policies", "sim", "check/conform"]
+        "incengine/core", "commlib/core", "mpi/core", "softnic/core", "incmanager/graph", "incmanager/policies", "sim", "check/conform"]
 NOT_IN_CORES = r"std::chrono::\w*clock|\bclock_gettime\b|\bgettimeofday\b|\brand\(\)|std::random_device|\bgetenv\b"
 
 MAX_LINES = 400

@@ -79,6 +79,8 @@ class BringUp:
             raise BedError(f"{topo['name']} has redundant paths: plain bridges would loop")
         if options["frames"] == "super" and options["fabric"] != "direct":
             raise BedError("--fabric: what is in the links there takes no super-frames")
+        if options["discover"] and (options["fabric"] == "routed" or options["daemons"] != "engine"):
+            raise BedError("--discover: our daemons hear each other, and not through --fabric routed")
         if options["daemons"] == "bridge" and options["fabric"] == "routed":
             raise BedError("--fabric routed passes what switches send to each other, which bridges do not")
 
@@ -260,8 +262,8 @@ class BringUp:
     def _start_daemons(self):
         bed, sram = self.bed, self.options["sram"]
         self._start("manager", MGMT, "incmanager",
-                    ["serve", "--topology", bed.file("topology.yaml"), "--listen", MANAGER] +
-                    self.options["manager_args"])
+                    ["serve"] + ([] if self.options["discover"] else ["--topology", bed.file("topology.yaml")]) +
+                    ["--listen", MANAGER] + self.options["manager_args"])
         for index, switch in enumerate(self.topo["switches"]):
             name, control = switch["name"], bed.file(switch["name"] + ".sock")
             ports = [argument for port in switch["ports"] for argument in ("--port", port)]

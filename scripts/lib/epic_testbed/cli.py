@@ -71,6 +71,8 @@ def _parser():
     up.add_argument("--fabric", choices=fabric.KINDS, default="direct",
                     help="what is in the middle of every link: nothing (direct), a Linux bridge, Open "
                          "vSwitch with the userspace datapath, or, between switches only, an IP router")
+    up.add_argument("--discover", action="store_true",
+                    help="the manager gets no topology file, and finds switches, hosts and links")
     up.add_argument("--rate", metavar="RATE", help="limits every link, each way, to so many mbit or gbit a second, as 100mbit")
     size = up.add_mutually_exclusive_group()
     size.add_argument("--single-frames", dest="frames", action="store_const", const="single", default="auto",
@@ -142,7 +144,8 @@ def up(bed, args):
                "daemons": "bridge" if args.bridge else "none" if args.no_daemons else "engine",
                "build": os.path.realpath(args.build) if args.build else None, "guest_mem": args.guest_mem,
                "sram": args.sram, "manager_args": args.manager_arg, "engine_args": args.engine_arg,
-               "wire": args.wire, "fabric": args.fabric, "frames": args.frames, "rate_mbit": rate_mbit}
+               "wire": args.wire, "fabric": args.fabric, "frames": args.frames, "rate_mbit": rate_mbit,
+               "discover": args.discover}
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, _interrupt)
     with beds.lock():

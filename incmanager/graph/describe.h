@@ -1,0 +1,14 @@
+// The live graph as a file, for people and for `incmanager serve --topology`.
+#pragma once
+
+#include <string>
+
+#include "incmanager/topology.h"
+
+namespace epic::manager {
+
+// What is known now, in the form that ParseTopology reads: links that are gone are left out, those that are
+// down have a comment.
+std::string ToYaml(const Topology& topology);
+
+}  // namespace epic::manager

@@ -1,0 +1,147 @@
+// The network as it is: what a file states of it, and what the switches report. Pure: reports come in; a
+// topology whose nodes and links keep their places, and a list of what has changed, come out
+// (docs/PROTOCOL.md, "The live graph").
+//
+//   stated      by a file: always there, up while both ends have a carrier
+//   found       a link between switches when both ends, both registered, name each other; a host where its
+//   LLDP
+//               or its ARP is heard, at a port without a switch
+//
+// Without discovery only what is stated counts, and reports are of its carriers alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "incmanager/groups/switch_table.h"
+#include "incmanager/topology.h"
+
+namespace epic::manager {
+
+// Of links that were found: nobody says their delay, and not all interfaces their rate.
+struct LinkDefaults {
+  double rate_gbps = 10;
+  double delay_us = 20;  // one way
+};
+
+struct GraphEvent {
+  std::string text;      // one sentence; names the culprits
+  bool warning = false;  // somebody should look at it
+};
+
+class Graph {
+ public:
+  static constexpr size_t kMaxNodes = 4096;
+  // Who calls itself a switch and has not registered by then is told of.
+  static constexpr Nanos kStrangerAfter = 10 * kSecond;
+  // A switch says hello within a second of when its port comes up.
+  static constexpr Nanos kEdgeAfter = 3 * kSecond;
+
+  // stated: of a file, or an empty one of which only `discovery` is set.
+  explicit Graph(Topology stated, const LinkDefaults& defaults = {});
+
+  const Topology& topology() const { return topology_; }
+  bool discovers() const { return topology_.discovery; }
+  // Counts up whenever ways may lead elsewhere than before.
+  uint64_t version() const { return version_; }
+
+  // A switch registers. With discovery it is taken in, if it is not known; without, nothing happens. lives:
+  // one of this name is heard at present, which only the same switch may replace. Errors: ALREADY_EXISTS
+  // naming both who have a name, an address or a MAC; PERMISSION_DENIED naming the line of the file that
+  // forbids it; RESOURCE_EXHAUSTED; INVALID_ARGUMENT (the name).
+  Status Admit(const EngineReport& engine, bool lives);
+  // What a registered switch says of its ports.
+  void OnReport(Nanos now, NodeId node, const EngineReport& engine);
+  // Whether its engine runs, as far as one knows.
+  void SetPasses(NodeId node, bool passes);
+  // A host of which only the address is known gets the name that its ranks give, if it is nobody's yet.
+  void NameHost(NodeId node, const std::string& name);
+
+  // Ports of a switch at which hosts may be that nobody has heard yet: with a carrier for kEdgeAfter, and in that
+  // time no switch was heard there. What is flooded goes there, too.
+  const std::set<std::string>& EdgePorts(NodeId node) const;
+
+  // What has happened since the last call.
+  std::vector<GraphEvent> TakeEvents();
+
+ private:
+  // A port of a switch, by its index in the last report.
+  using Port = std::pair<NodeId, uint32_t>;
+  // A host, as it is heard at a port.
+  struct Sighting {
+    Port at;
+    Ipv4 ip{};
+    std::string name;
+  };
+
+  bool IsForbidden(const std::string& node, const std::string& port, uint32_t* line) const;
+  const PortState& StateOf(const Port& port) const { return reports_.at(port.first)[port.second]; }
+  std::string NameOf(const Port& port) const;
+  bool IsUp(NodeId node, const std::string& port) const;
+  double RateOf(NodeId node, const std::string& port) const;
+  void Tell(std::string text, bool warning = false);
+  // Of what stands as long as it is not said by an update: told once.
+  void Complain(const std::string& text);
+
+  // What is heard: graph_find.cc.
+  void ReadClaims();
+  std::optional<Port> ReadClaim(const Port& at, const Neighbour& neighbour);
+  void CheckStated(const Port& at, const Port& heard);
+  void FindLinks();
+  void SetLink(const Port& a, const Port& b);
+  void FindHosts();
+  void SeeHost(const Port& at, const Neighbour& neighbour);
+  void PlaceHost(const Mac& mac, const std::vector<Sighting>& seen);
+  std::optional<NodeId> HostFor(const Mac& mac, const Sighting& seen);
+  std::optional<NodeId> NewHost(const Mac& mac, const Sighting& seen);
+  void Attach(NodeId host, const Port& at);
+  const Hop* StatedAt(const Port& port) const;
+  std::string StatedBy(const Hop& hop) const;
+
+  void FindEdges(NodeId node);
+  void Update();
+  void MakeIndex();
+  // A host's link of before it moved.
+  bool IsFormer(LinkEnd end) const;
+  // Another link is at the port.
+  bool IsTakenByAnother(LinkEnd end) const;
+  LinkState StateNow(LinkEnd end) const;
+  void SetState(LinkEnd end, LinkState state);
+  void SetStates();
+  LinkEnd MakeLink(NodeId a, const std::string& a_port, NodeId b, const std::string& b_port);
+  std::string HostName(const std::string& told, Ipv4 ip) const;
+
+  Topology topology_;
+  const LinkDefaults defaults_;
+  uint64_t version_ = 1;
+  Nanos now_ = 0;
+  std::map<NodeId, std::vector<PortState>> reports_;  // of switches that have registered
+  std::map<NodeId, std::map<std::string, Nanos>> quiet_since_;  // ports at which no switch is heard
+  std::map<NodeId, std::set<std::string>> edges_;
+  std::vector<GraphEvent> events_;
+  std::set<std::string> complaints_;  // that stand
+  // Switches that are heard and have not registered, and since when.
+  std::map<std::pair<Port, std::string>, Nanos> strangers_;
+  // Of the update under way, or the last one.
+  std::set<std::string> raised_;
+  struct Index {
+    std::map<std::string, NodeId> switches;
+    std::map<Ipv4, NodeId> switches_by_address;
+    std::map<Mac, NodeId> switches_by_mac;
+    std::map<Ipv4, NodeId> hosts_by_address;
+    std::map<Mac, NodeId> hosts_by_mac;
+  };
+  Index index_;
+  std::map<Port, Port> claims_;  // which switch's port is heard where, if that is one
+  std::set<Port> no_hosts_;      // ports whose neighbours count as no hosts
+  std::set<LinkEnd> present_;    // links that are found, by both ends
+  std::map<Mac, std::vector<Sighting>> sightings_;
+};
+
+}  // namespace epic::manager

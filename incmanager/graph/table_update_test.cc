@@ -1,0 +1,307 @@
+#include "incmanager/graph/table_update.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <deque>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "incmanager/policies/flooding.h"
+#include "incmanager/topology_testing.h"
+
+namespace epic::manager {
+namespace {
+
+// Engines that obey an order at some moment between when it is sent and when it is answered.
+class Network {
+ public:
+  explicit Network(Topology t) : topology(std::move(t)), update(&topology), engines(topology.nodes.size()) {}
+
+  void Want() {
+    tables = ComputeForwarding(topology, {.tables = tables.empty() ? nullptr : &tables, .stay = {}});
+    update.Want(tables);
+  }
+  void Ready(NodeId node, bool empty) {
+    if (empty) engines[node].table = {};
+    engines[node].runs = true;
+    update.OnReady(node, empty);
+  }
+  void Take(Nanos at) {
+    now = at;
+    for (TableUpdate::Order& order : update.Due(now)) {
+      ++sent;
+      EXPECT_FALSE(engines[order.node].order) << "one at a time";
+      engines[order.node].order = std::move(order.table);
+    }
+  }
+  void Obey(NodeId node) {
+    if (engines[node].order) engines[node].table = *engines[node].order;
+  }
+  void Answer(NodeId node, bool ok) {
+    if (!engines[node].order) return;
+    engines[node].order.reset();
+    update.OnAnswer(node, ok);
+  }
+  // Everybody obeys and answers until nobody is asked any more.
+  void Settle() {
+    for (int i = 0; i < 1000 && !update.settled(); ++i) {
+      Take(now + TableUpdate::kDrain);
+      for (const NodeId node : topology.switches) {
+        Obey(node);
+        Answer(node, true);
+      }
+    }
+  }
+
+  // Of a frame between any two nodes, and of one that any host floods: it ends, and nobody sees it twice.
+  void CheckThatAllEnds() const {
+    for (NodeId target = 0; target < topology.nodes.size(); ++target) {
+      for (const NodeId from : topology.switches) CheckWay(from, target);
+    }
+    for (NodeId host = 0; host < topology.nodes.size(); ++host) {
+      if (!topology.IsSwitch(host)) CheckFlood(host);
+    }
+  }
+  void CheckWay(NodeId from, NodeId target) const {
+    NodeId at = from;
+    for (size_t steps = 0; at != target && topology.IsSwitch(at) && engines[at].runs; ++steps) {
+      ASSERT_LE(steps, topology.nodes.size())
+          << "a loop from " << topology.nodes[from].name << " to " << topology.nodes[target].name;
+      const uint32_t hop = engines[at].table.HopTo(target);
+      if (hop == Forwarding::kNoHop) return;
+      at = topology.nodes[at].hops[hop].peer;
+    }
+  }
+  void CheckFlood(NodeId host) const {
+    std::vector<int> seen(topology.nodes.size());
+    std::deque<LinkEnd> arrived{topology.Across(topology.AttachedEnd(host))};
+    for (; !arrived.empty(); arrived.pop_front()) {
+      const LinkEnd in = arrived.front();
+      // A switch drops what comes in by a port that does not flood.
+      if (topology.IsSwitch(in.node) && (!engines[in.node].runs || !Floods(in))) continue;
+      ASSERT_EQ(++seen[in.node], 1) << topology.nodes[in.node].name << " sees a frame of "
+                                    << topology.nodes[host].name << " twice";
+      if (!topology.IsSwitch(in.node)) continue;
+      for (uint32_t hop = 0; hop < topology.nodes[in.node].hops.size(); ++hop) {
+        // A link that is down may be up again by now.
+        if (hop != in.hop && Floods({in.node, hop})) arrived.push_back(topology.Across({in.node, hop}));
+      }
+    }
+  }
+  bool Floods(LinkEnd end) const {
+    const std::vector<std::string>& ports = engines[end.node].table.flood_ports;
+    return std::ranges::find(ports, topology.nodes[end.node].hops[end.hop].port) != ports.end();
+  }
+
+  struct Engine {
+    bool runs = false;
+    Forwarding table;
+    std::optional<Forwarding> order;
+  };
+
+  Topology topology;
+  TableUpdate update;
+  std::vector<Engine> engines;
+  std::vector<Forwarding> tables;
+  Nanos now = kSecond;
+  int sent = 0;
+};
+
+void SetState(Topology* topology, LinkEnd end, LinkState state) {
+  const LinkEnd there = topology->Across(end);
+  topology->nodes[end.node].hops[end.hop].state = state;
+  topology->nodes[there.node].hops[there.hop].state = state;
+}
+
+Network Started(const testing::TopologyBuilder& builder) {
+  Network network(builder.Build());
+  network.Want();
+  for (const NodeId node : network.topology.switches) network.Ready(node, true);
+  network.Settle();
+  return network;
+}
+
+TEST(TableUpdate, OneThatStartsGetsWhatIsWanted) {
+  const Network network = Started(testing::FatTree4());
+  EXPECT_TRUE(network.update.settled());
+  EXPECT_EQ(network.sent, 20);
+  for (const NodeId node : network.topology.switches)
+    EXPECT_EQ(network.engines[node].table, network.tables[node]) << network.topology.nodes[node].name;
+}
+
+TEST(TableUpdate, OnlyTablesThatChangeAreSent) {
+  Network network = Started(testing::FatTree4());
+  const NodeId edge = *network.topology.FindNode("edge1");
+  SetState(&network.topology, {edge, 2}, LinkState::kDown);  // to agg1
+  const std::vector<Forwarding> before = network.tables;
+  network.Want();
+  int changed = 0;
+  for (const NodeId node : network.topology.switches) changed += before[node] == network.tables[node] ? 0 : 1;
+  EXPECT_GT(changed, 1);
+  EXPECT_LT(changed, 20);
+  network.sent = 0;
+  network.Settle();
+  EXPECT_LE(network.sent, 2 * changed);
+  EXPECT_GT(network.sent, changed) << "nothing was withdrawn";
+  for (const NodeId node : network.topology.switches)
+    EXPECT_EQ(network.engines[node].table, network.tables[node]);
+}
+
+TEST(TableUpdate, WhatIsNewWaitsForAllThatIsWithdrawn) {
+  Network network = Started(testing::TwoSpines());
+  const NodeId leaf1 = *network.topology.FindNode("leaf1");
+  const NodeId leaf2 = *network.topology.FindNode("leaf2");
+  SetState(&network.topology, {leaf1, 0}, LinkState::kDown);  // to spine1
+  network.Want();
+  network.Take(network.now);
+  std::vector<NodeId> asked;
+  for (const NodeId node : network.topology.switches) {
+    if (!network.engines[node].order) continue;
+    asked.push_back(node);
+    for (NodeId target = 0; target < network.tables.size(); ++target) {
+      const uint32_t hop = network.engines[node].order->HopTo(target);
+      EXPECT_TRUE(hop == Forwarding::kNoHop || hop == network.engines[node].table.HopTo(target));
+    }
+  }
+  ASSERT_GE(asked.size(), 2u);
+  for (const NodeId node : asked) {
+    if (node == leaf1) continue;
+    network.Obey(node);
+    network.Answer(node, true);
+  }
+  network.Take(network.now + TableUpdate::kPatience - 1);
+  EXPECT_FALSE(network.engines[leaf2].order) << "leaf1 has not answered";
+  network.Obey(leaf1);
+  network.Answer(leaf1, true);
+  network.Take(network.now);
+  EXPECT_FALSE(network.engines[leaf2].order) << "frames that were flooded are under way";
+  network.Take(network.now + TableUpdate::kDrain);
+  EXPECT_TRUE(network.engines[leaf2].order);
+}
+
+TEST(TableUpdate, WhoDoesNotAnswerHoldsUpNobodyForEver) {
+  Network network = Started(testing::TwoSpines());
+  const NodeId leaf1 = *network.topology.FindNode("leaf1");
+  const NodeId leaf2 = *network.topology.FindNode("leaf2");
+  SetState(&network.topology, {leaf1, 0}, LinkState::kDown);
+  network.Want();
+  network.Take(network.now);
+  for (const NodeId node : network.topology.switches) {
+    if (node == leaf1) continue;
+    network.Obey(node);
+    network.Answer(node, true);
+  }
+  network.Take(network.now + TableUpdate::kPatience);
+  network.Take(network.now + TableUpdate::kDrain);
+  ASSERT_TRUE(network.engines[leaf2].order);
+  network.Answer(leaf1, false);
+  network.Ready(leaf1, false);
+  network.Settle();
+  EXPECT_EQ(network.engines[leaf1].table, network.tables[leaf1]);
+}
+
+TEST(TableUpdate, AnEngineThatStartsAnewGetsItsTable) {
+  Network network = Started(testing::TwoSpines());
+  network.sent = 0;
+  network.update.OnGone(0);
+  network.engines[0].runs = false;
+  network.Settle();
+  EXPECT_EQ(network.sent, 0);
+  network.Ready(0, true);
+  network.Settle();
+  EXPECT_EQ(network.sent, 1);
+  EXPECT_EQ(network.engines[0].table, network.tables[0]);
+}
+
+// Switches in a ring with chords, some of them parallel, two hosts at each.
+testing::TopologyBuilder RandomNetwork(std::mt19937* random) {
+  testing::TopologyBuilder builder;
+  const int switches = 3 + static_cast<int>((*random)() % 6);
+  const auto name = [](int i) { return fmt::format("s{}", i); };
+  for (int i = 0; i < switches; ++i) builder.Switch(name(i));
+  for (int i = 0; i < switches; ++i) builder.Host(fmt::format("h{}", i));
+  for (int i = 0; i < switches; ++i) builder.Link(name(i), fmt::format("h{}", i));
+  for (int i = 0; i < switches; ++i) builder.Link(name(i), name((i + 1) % switches));
+  for (int i = 0; i < switches; ++i) {
+    const int a = static_cast<int>((*random)() % static_cast<unsigned>(switches));
+    const int b = static_cast<int>((*random)() % static_cast<unsigned>(switches));
+    if (a != b) builder.Link(name(a), name(b));
+  }
+  return builder;
+}
+
+// Links go and come, engines stop and start, agents come and go, orders get lost or are obeyed late, in any
+// order: at every moment every frame ends.
+void RunTrial(uint32_t seed) {
+  SCOPED_TRACE(fmt::format("replay: EPIC_SEED={} with this test as --gtest_filter", seed));
+  std::mt19937 random(seed);
+  Network network = Started(RandomNetwork(&random));
+  const Topology& topology = network.topology;
+  for (int step = 0; step < 150; ++step) {
+    const NodeId node = topology.switches[random() % topology.switches.size()];
+    switch (random() % 10) {
+      case 0: {
+        const LinkEnd end{node, static_cast<uint32_t>(random() % topology.nodes[node].hops.size())};
+        if (!topology.IsSwitch(topology.Across(end).node)) break;
+        constexpr LinkState kStates[] = {LinkState::kUp, LinkState::kDown, LinkState::kGone};
+        SetState(&network.topology, end, kStates[random() % 3]);
+        network.Want();
+        break;
+      }
+      case 1:
+        if (random() % 4 != 0) break;
+        network.engines[node].runs = false;
+        network.update.OnGone(node);
+        break;
+      case 2:
+        if (random() % 4 == 0) network.update.OnUnreachable(node);
+        break;
+      case 3:
+        if (!network.engines[node].runs) {
+          network.Ready(node, true);
+        } else {
+          network.Ready(node, false);
+        }
+        break;
+      case 4:
+        network.Take(network.now + static_cast<Nanos>(random() % (2 * TableUpdate::kPatience)));
+        break;
+      case 5:
+        if (random() % 2 == 0) network.Obey(node);
+        network.Answer(node, false);
+        break;
+      case 6:
+        network.Obey(node);
+        break;
+      default:
+        network.Obey(node);
+        network.Answer(node, true);
+        break;
+    }
+    network.Take(network.now + static_cast<Nanos>(random() % TableUpdate::kDrain));
+    network.CheckThatAllEnds();
+    if (::testing::Test::HasFatalFailure()) FAIL() << "at step " << step;
+  }
+  for (const NodeId node : topology.switches) {
+    network.Answer(node, false);
+    network.Ready(node, !network.engines[node].runs);
+  }
+  network.Settle();
+  EXPECT_TRUE(network.update.settled());
+  for (const NodeId node : topology.switches)
+    EXPECT_EQ(network.engines[node].table, network.tables[node]) << topology.nodes[node].name;
+}
+
+TEST(TableUpdate, NothingLoopsWhateverHappens) {
+  uint32_t first = 1;
+  uint32_t last = 300;
+  if (const char* one = std::getenv("EPIC_SEED")) first = last = static_cast<uint32_t>(std::atoi(one));
+  if (const char* many = std::getenv("EPIC_SEEDS")) last = static_cast<uint32_t>(std::atoi(many));
+  for (uint32_t seed = first; seed <= last && !::testing::Test::HasFailure(); ++seed) RunTrial(seed);
+}
+
+}  // namespace
+}  // namespace epic::manager

@@ -1,0 +1,133 @@
+// What the manager does when the network is another than before: tables, and ranks whose hosts were looked
+// for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "incmanager/rpc/convert.h"
+#include "incmanager/rpc/manager_state.h"
+
+namespace epic::manager {
+namespace {
+
+// With discovery switches that run register first, and their links are found: tables of a part of the network
+// would take away what they have of another manager.
+constexpr Nanos kGather = 2 * kSecond;
+// What changes at the same time is computed once.
+constexpr Nanos kPace = 100 * kMillisecond;
+// A rank whose host is not known waits for so long; switches are asked so often.
+constexpr Nanos kFindWithin = 3 * kSecond;
+constexpr Nanos kAskEvery = 500 * kMillisecond;
+
+}  // namespace
+
+StatusOr<SwitchChange> ManagerState::TakeIn(Nanos now, const proto::RegisterRequest& request,
+                                            const EngineReport& report) {
+  const std::optional<NodeId> known = topology_.FindSwitch(request.name());
+  const bool lives = known && switches_.entry(*known).state != SwitchState::kNeverSeen &&
+                     now - switches_.entry(*known).last_heard < kSilentAfter;
+  if (graph_.discovers() && report.name == request.name()) {
+    if (Status status = graph_.Admit(report, lives); !status.ok()) return status;
+    switches_.Grow();
+    engines_.resize(topology_.nodes.size());
+  }
+  return switches_.Register(now, request.name(), request.agent_address(), report);
+}
+
+void ManagerState::FollowGraph(Nanos now) {
+  for (const GraphEvent& event : graph_.TakeEvents())
+    event.warning ? Warn("network: " + event.text) : Note("network: " + event.text);
+  if (!started_) started_ = now;
+  const bool gathers = graph_.discovers() && now - *started_ < kGather;
+  const bool changed =
+      computed_version_ != graph_.version() || (detours_ && computed_endings_ != groups_.endings());
+  if (changed && !gathers && now - computed_at_ >= kPace) ComputeTables(now);
+  if (known_nodes_ != topology_.nodes.size()) {
+    // Until then nobody reaches who is new.
+    std::vector<Forwarding> tables = update_.wanted();
+    tables.resize(topology_.nodes.size());
+    for (const NodeId node : topology_.switches)
+      tables[node].hop_to.resize(topology_.nodes.size(), Forwarding::kNoHop);
+    groups_.OnNetwork(tables);
+    known_nodes_ = topology_.nodes.size();
+  }
+  SendTables(now);
+}
+
+void ManagerState::ComputeTables(Nanos now) {
+  computed_version_ = graph_.version();
+  computed_endings_ = groups_.endings();
+  computed_at_ = now;
+  switches_.Grow();
+  engines_.resize(topology_.nodes.size());
+  const std::vector<Forwarding>& before = update_.wanted();
+  std::vector<Forwarding> tables = ComputeForwarding(
+      topology_, {.tables = before.empty() ? nullptr : &before, .stay = groups_.Stays()}, &detours_);
+  for (const NodeId node : topology_.switches) {
+    std::vector<std::string>& ports = tables[node].flood_ports;
+    for (const std::string& port : graph_.EdgePorts(node)) {
+      if (std::ranges::find(ports, port) == ports.end()) ports.push_back(port);
+    }
+  }
+  groups_.OnNetwork(tables);
+  known_nodes_ = topology_.nodes.size();
+  update_.Want(std::move(tables));
+}
+
+void ManagerState::SendTables(Nanos now) {
+  for (const TableUpdate::Order& order : update_.Due(now))
+    world_->SetForwarding(order.node, ToProto(topology_, order.node, order.table));
+}
+
+void ManagerState::OnForwardingSet(Nanos now, NodeId node, const Status& status) {
+  now_ = now;
+  const bool was_up = switches_.entry(node).state == SwitchState::kUp;
+  switches_.OnForwardingSet(node, status.ok());
+  update_.OnAnswer(node, status.ok());
+  const std::string& name = topology_.nodes[node].name;
+  if (!status.ok()) {
+    Warn(fmt::format("switch {}: forwarding table not set: {}", name,
+                     std::string(status.message().data(), status.message().size())));
+  } else if (!was_up) {
+    Note(fmt::format("switch {}: up", name));
+  }
+  SendTables(now);
+}
+
+void ManagerState::OnJoin(Nanos now, SessionId id, const JoinRequest& join) {
+  const std::optional<NodeId> host = topology_.FindHostByAddress(join.ip);
+  if (!graph_.discovers() || (host && *host < update_.wanted().size())) {
+    if (host) graph_.NameHost(*host, join.host_name);
+    return groups_.OnJoin(now, id, join);
+  }
+  waiting_[id] = {join, now + kFindWithin, now};
+  LookForHosts(now);
+}
+
+void ManagerState::LookForHosts(Nanos now) {
+  std::vector<std::pair<SessionId, JoinRequest>> ready;
+  for (auto& [id, waiting] : waiting_) {
+    const std::optional<NodeId> host = topology_.FindHostByAddress(waiting.join.ip);
+    // Only what tables have been computed for can be reached.
+    const bool gone = !host && now >= waiting.until;
+    if (gone || (host && *host < update_.wanted().size())) {
+      ready.emplace_back(id, waiting.join);
+    } else if (!host && now >= waiting.ask_at) {
+      waiting.ask_at = now + kAskEvery;
+      proto::LocateRequest request;
+      request.set_ip(Raw(waiting.join.ip));
+      for (const NodeId node : topology_.switches) {
+        if (switches_.entry(node).state == SwitchState::kUp) world_->Locate(node, request);
+      }
+    }
+  }
+  for (const auto& [id, join] : ready) {
+    waiting_.erase(id);
+    if (const auto host = topology_.FindHostByAddress(join.ip)) graph_.NameHost(*host, join.host_name);
+    groups_.OnJoin(now, id, join);
+  }
+}
+
+}  // namespace epic::manager

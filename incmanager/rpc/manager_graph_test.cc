@@ -1,0 +1,233 @@
+// The manager without a topology file, and with a network that changes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "incmanager/rpc/manager_state.h"
+#include "incmanager/rpc/switch_model_testing.h"
+#include "incmanager/topology_testing.h"
+
+namespace epic::manager {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+// Agents that answer when they are told to.
+class World : public ManagerWorld {
+ public:
+  void Send(SessionId session, const proto::ServerMessage& message, bool) override {
+    told[session] = message;
+  }
+  void SetAgent(NodeId, const std::string&) override {}
+  void SetForwarding(NodeId node, const proto::ForwardingTable& table) override {
+    asked.push_back(node);
+    tables[node] = table;
+  }
+  void Install(NodeId, const proto::GroupConfig&) override {}
+  void Fail(NodeId, uint64_t, uint32_t) override {}
+  void Remove(NodeId, uint64_t, uint32_t) override {}
+  void Probe(NodeId, NodeId, const proto::ProbeRequest&) override {}
+  void Locate(NodeId node, const proto::LocateRequest& request) override {
+    located.emplace_back(node, request.ip());
+  }
+
+  std::vector<NodeId> asked;
+  std::map<NodeId, proto::ForwardingTable> tables;  // last
+  std::vector<std::pair<NodeId, uint32_t>> located;
+  std::map<SessionId, proto::ServerMessage> told;  // last
+};
+
+// Two switches and a link, as their engines tell of them.
+class Found {
+ public:
+  Found() {
+    for (int i = 0; i < 2; ++i) {
+      proto::EngineInfo& engine = engines[i];
+      engine.set_name("s" + std::to_string(i + 1));
+      engine.set_address(0x0a0affffu - static_cast<uint32_t>(i));
+      engine.set_mac(std::string("\x02\x00\x00\x00\x00", 5) + static_cast<char>(i + 1));
+      engine.set_boot_id(7);
+      for (const char* port : {"p1", "p2"}) {
+        engine.add_ports()->set_name(port);
+        engine.mutable_ports()->rbegin()->set_up(true);
+      }
+      engine.mutable_capability()->set_max_path_mtu(4096);
+    }
+    for (int i = 0; i < 2; ++i) {
+      proto::Neighbour& other = *engines[i].mutable_ports(0)->add_neighbours();
+      other.set_kind(proto::NEIGHBOUR_SWITCH);
+      other.set_name(engines[1 - i].name());
+      other.set_port("p1");
+      other.set_ip(engines[1 - i].address());
+      other.set_mac(engines[1 - i].mac());
+    }
+  }
+  void Register(int i) {
+    proto::RegisterRequest request;
+    request.set_name(engines[i].name());
+    request.set_agent_address("10.0.0.1:7401");
+    *request.mutable_engine() = engines[i];
+    ASSERT_TRUE(state.Register(now, request).ok());
+  }
+  void Beat(int i) {
+    proto::HeartbeatRequest request;
+    request.set_name(engines[i].name());
+    request.set_epoch(1);
+    request.set_engine_up(true);
+    *request.mutable_engine() = engines[i];
+    ASSERT_TRUE(state.Heartbeat(now, request).ok());
+  }
+  void Pass(Nanos time) {
+    for (const Nanos end = now + time; now < end;) {
+      now += 100 * kMillisecond;
+      state.Tick(now);
+      for (const NodeId node : std::exchange(world.asked, {}))
+        state.OnForwardingSet(now, node, absl::OkStatus());
+      for (int i = 0; i < 2; ++i) Beat(i);
+    }
+  }
+  void SeeHost(int i, uint32_t ip) {
+    proto::Neighbour& host = *engines[i].mutable_ports(1)->add_neighbours();
+    host.set_kind(proto::NEIGHBOUR_HOST);
+    host.set_ip(ip);
+    host.set_mac(std::string("\x02\x01\x00\x00\x00", 5) + static_cast<char>(ip));
+    host.set_heard_by(proto::HEARD_BY_ARP);
+  }
+  std::vector<std::string> StatesOf() const {
+    std::vector<std::string> states;
+    for (const proto::SwitchState& at : state.ListSwitches(now).switches()) states.push_back(at.state());
+    return states;
+  }
+  std::vector<std::string> Events() const {
+    std::vector<std::string> texts;
+    for (const proto::Event& event : state.Events(now, {}).events()) texts.push_back(event.text());
+    return texts;
+  }
+  proto::ClientMessage Join(uint32_t rank, uint32_t ip) const {
+    proto::ClientMessage message;
+    proto::Join& join = *message.mutable_join();
+    join.set_group("g");
+    join.set_rank(rank);
+    join.set_world_size(2);
+    join.set_ip(ip);
+    join.set_qpn(0x11 + rank);
+    join.set_max_path_mtu(1024);
+    join.set_host_name("alpha" + std::to_string(rank));
+    return message;
+  }
+
+  World world;
+  ManagerState state{Topology{.name = "found", .path_mtu = 4096, .discovery = true}, {}, 1, 1, &world};
+  Nanos now = kSecond;
+  proto::EngineInfo engines[2];
+};
+
+TEST(ManagerGraph, TablesAreSentWhenTheNetworkIsGathered) {
+  Found found;
+  found.state.Tick(found.now);
+  found.Register(0);
+  found.Register(1);
+  found.SeeHost(0, 0x0a0a0001);
+  found.Beat(0);
+  EXPECT_TRUE(found.world.tables.empty()) << "others may register yet";
+  found.Pass(3 * kSecond);
+  EXPECT_EQ(found.StatesOf(), (std::vector<std::string>{"up", "up"}));
+  ASSERT_EQ(found.world.tables[1].entries_size(), 2) << "s1 and the host";
+  EXPECT_EQ(found.world.tables[1].entries(1).ip(), 0x0a0a0001u);
+  EXPECT_EQ(found.world.tables[1].entries(1).port(), "p1");
+  EXPECT_THAT(found.Events(), Contains("host 10.10.0.1 at s1:p2 is new"));
+  EXPECT_THAT(found.state.DescribeTopology().yaml(), HasSubstr("{a: \"s1:p1\", b: \"s2:p1\""));
+}
+
+TEST(ManagerGraph, ARankWaitsUntilItsHostIsFound) {
+  Found found;
+  found.Register(0);
+  found.Register(1);
+  found.Pass(3 * kSecond);
+  found.world.located.clear();
+  found.state.OnMessage(found.now, 1, found.Join(0, 0x0a0a0001));
+  EXPECT_EQ(found.world.located,
+            (std::vector<std::pair<NodeId, uint32_t>>{{0, 0x0a0a0001}, {1, 0x0a0a0001}}));
+  EXPECT_TRUE(found.world.told.empty());
+  found.SeeHost(1, 0x0a0a0001);
+  found.Pass(kSecond);
+  EXPECT_THAT(found.Events(), Contains("host 10.10.0.1 is alpha0"));
+  EXPECT_EQ(found.state.ShowGroup("g")->rank_hosts(0), "alpha0");
+  found.state.OnMessage(found.now, 2, found.Join(1, 0x0a0a0002));
+  found.Pass(2 * kSecond);
+  EXPECT_FALSE(found.world.told.contains(2));
+  found.Pass(2 * kSecond);
+  EXPECT_EQ(found.world.told[2].failure().code(), proto::ERROR_NOT_FOUND);
+  EXPECT_THAT(found.world.told[2].failure().message(), HasSubstr("has no host with the address 10.10.0.2"));
+}
+
+TEST(ManagerGraph, ASecondSwitchOfTheSameNameIsRefusedWhileTheFirstIsHeard) {
+  Found found;
+  found.Register(0);
+  proto::RegisterRequest request;
+  request.set_name("s1");
+  request.set_agent_address("10.0.0.9:7401");
+  *request.mutable_engine() = found.engines[0];
+  request.mutable_engine()->set_mac(std::string("\x02\x09\x00\x00\x00\x09", 6));
+  const auto refused = found.state.Register(found.now, request);
+  EXPECT_EQ(refused.status().code(), StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("s1"));
+}
+
+// With a file the network is the file's, and its links' carriers are followed.
+TEST(ManagerGraph, ForwardingFollowsCarriers) {
+  const Topology topology = testing::TwoSpines().Build();
+  World world;
+  ManagerState state(topology, {}, 1, 1, &world);
+  Nanos now = kSecond;
+  std::vector<testing::SwitchModel> models;
+  for (const NodeId node : topology.switches) models.emplace_back(topology.nodes[node]);
+  const auto answer_all = [&] {
+    for (int i = 0; i < 10; ++i) {
+      for (const NodeId node : std::exchange(world.asked, {}))
+        state.OnForwardingSet(now, node, absl::OkStatus());
+      now += 100 * kMillisecond;
+      state.Tick(now);
+    }
+  };
+  for (const NodeId node : topology.switches) {
+    proto::RegisterRequest request;
+    request.set_name(topology.nodes[node].name);
+    request.set_agent_address("10.0.0.1:7401");
+    *request.mutable_engine() = models[node].Describe();
+    ASSERT_TRUE(state.Register(now, request).ok());
+  }
+  answer_all();
+  const std::map<NodeId, proto::ForwardingTable> before = world.tables;
+  const NodeId leaf1 = *topology.FindNode("leaf1");
+  const auto beat = [&](bool up) {
+    proto::HeartbeatRequest request;
+    request.set_name("leaf1");
+    request.set_epoch(1);
+    request.set_engine_up(true);
+    *request.mutable_engine() = models[leaf1].Describe();
+    request.mutable_engine()->mutable_ports(0)->set_up(up);
+    ASSERT_TRUE(state.Heartbeat(now, request).ok());
+  };
+  beat(false);
+  answer_all();
+  for (const proto::ForwardingEntry& entry : world.tables[leaf1].entries())
+    EXPECT_TRUE(entry.port() != "swp1" ||
+                entry.mac() == std::string(topology.nodes[0].mac.begin(), topology.nodes[0].mac.end()))
+        << "but for spine1 itself, if there is no other way";
+  beat(true);
+  answer_all();
+  for (const auto& [node, table] : before) {
+    EXPECT_EQ(world.tables[node].entries_size(), table.entries_size());
+    for (int i = 0; i < table.entries_size(); ++i)
+      EXPECT_EQ(world.tables[node].entries(i).SerializeAsString(), table.entries(i).SerializeAsString());
+  }
+}
+
+}  // namespace
+}  // namespace epic::manager
