@@ -53,8 +53,9 @@ class CommandLine {
     CLI::App* serve = app_.add_subcommand("serve", "run the manager until SIGTERM or SIGINT");
     serve->add_option("--topology", serve_.topology,
                       "YAML file that describes switches, hosts and links; without it they are discovered");
-    serve->add_option("--link-rate", serve_.links.rate_gbps,
-                      "of discovered links whose interfaces state none, in Gbit/s")
+    serve
+        ->add_option("--link-rate", serve_.links.rate_gbps,
+                     "of discovered links whose interfaces state none, in Gbit/s")
         ->check(InRange(0.001, 10'000.0, "Gbit/s"))
         ->capture_default_str();
     serve->add_option("--link-delay", serve_.links.delay_us, "of discovered links, one way, in microseconds")
@@ -114,7 +115,8 @@ class CommandLine {
   }
 
   void AddShows() {
-    AddClient(&app_, "topology", "the network: the file that the manager serves, or with discovery what is known now",
+    AddClient(&app_, "topology",
+              "the network: the file that the manager serves, or with discovery what is known now",
               [this] { return ShowTopology(client_); });
     AddClient(&app_, "switches", "switches and their agents", [this] { return ListSwitches(client_); });
     AddClient(&app_, "hosts", "hosts with a daemon (inchost), their RoCE ports and their ranks' sessions",

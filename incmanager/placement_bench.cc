@@ -3,7 +3,6 @@
 // hosts, on which 10,000 groups are. Each iteration is another group; none is taken. The counters are of
 // single placements, in milliseconds of processor time.
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "incmanager/paper_tree_testing.h"
 #include "incmanager/policies/forwarding.h"
 #include "incmanager/policies/place.h"
 #include "incmanager/policies/tree.h"
@@ -20,45 +20,9 @@
 namespace epic::manager {
 namespace {
 
-constexpr uint32_t kPods = 16;
-constexpr uint32_t kLeaves = 8;  // of a pod, and as many spines
-constexpr uint32_t kHosts = 16;  // of a leaf
-constexpr uint32_t kCores = 16;  // of a plane
 constexpr uint32_t kGroups = 10'000;
 constexpr uint32_t kRanks = 128;
 constexpr uint64_t kGroupBytes = 8'256;  // so that all of them have room
-
-void Link(Topology* topology, NodeId a, NodeId b, double rate_gbps) {
-  for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
-    std::vector<Hop>& hops = topology->nodes[from].hops;
-    const std::string port = topology->IsSwitch(from) ? fmt::format("swp{}", hops.size() + 1) : "";
-    hops.push_back({.peer = to, .port = port, .rate_gbps = rate_gbps, .delay_us = 1});
-  }
-}
-
-Topology PapersNetwork() {
-  Topology topology;
-  topology.path_mtu = 4096;
-  topology.switch_count = kLeaves * kCores + 2 * kPods * kLeaves;
-  const NodeId hosts = topology.switch_count;
-  topology.nodes.resize(hosts + kPods * kLeaves * kHosts);
-  const auto core = [](uint32_t plane, uint32_t at) { return plane * kCores + at; };
-  const auto spine = [](uint32_t pod, uint32_t at) { return kLeaves * kCores + pod * kLeaves + at; };
-  const auto leaf = [](uint32_t pod, uint32_t at) { return kLeaves * (kCores + kPods) + pod * kLeaves + at; };
-  for (NodeId node = 0; node < topology.nodes.size(); ++node) {
-    topology.nodes[node].is_host = node >= hosts;
-    topology.nodes[node].name = fmt::format("{}{:04}", node >= hosts ? "h" : "s", node);
-  }
-  for (uint32_t pod = 0; pod < kPods; ++pod) {
-    for (uint32_t at = 0; at < kLeaves; ++at) {
-      for (uint32_t i = 0; i < kHosts; ++i)
-        Link(&topology, leaf(pod, at), hosts + (pod * kLeaves + at) * kHosts + i, 100);
-      for (uint32_t up = 0; up < kLeaves; ++up) Link(&topology, spine(pod, up), leaf(pod, at), 100);
-      for (uint32_t i = 0; i < kCores; ++i) Link(&topology, core(at, i), spine(pod, at), 100);
-    }
-  }
-  return topology;
-}
 
 // The network with its groups; made once.
 struct World {
@@ -83,18 +47,19 @@ struct World {
     }
     Fill();
   }
-  static PlaceRequest Request(Policy policy, uint32_t ranks, std::mt19937* random) {
+  PlaceRequest Request(Policy policy, uint32_t ranks, std::mt19937* random) const {
     PlaceRequest request;
     request.policy = policy;
     for (uint32_t i = 0; i < ranks; ++i)
-      request.rank_hosts.push_back(static_cast<NodeId>(384 + (*random)() % (kPods * kLeaves * kHosts)));
+      request.rank_hosts.push_back(static_cast<NodeId>(
+          topology.switches.size() + (*random)() % (topology.nodes.size() - topology.switches.size())));
     request.bytes_of = [](const Tree& tree) -> std::variant<std::vector<uint64_t>, Failure> {
       return std::vector<uint64_t>(tree.inner.size(), kGroupBytes);
     };
     return request;
   }
   void Fill() {
-    for (NodeId node = 0; node < topology.switch_count; ++node) {
+    for (const NodeId node : topology.switches) {
       offers[node].groups = load.at(node).groups;
       offers[node].room = offers[node].arena_bytes - load.at(node).bytes;
     }
@@ -104,9 +69,9 @@ struct World {
     return world;
   }
 
-  const Topology topology = PapersNetwork();
+  const Topology topology = testing::PaperTree();
   const std::vector<Forwarding> tables = ComputeForwarding(topology);
-  std::vector<SwitchOffer> offers{topology.switch_count};
+  std::vector<SwitchOffer> offers{topology.nodes.size()};
   Load load;
   uint32_t groups = 0;
 };
@@ -126,7 +91,7 @@ void PlacesAGroup(benchmark::State& state) {
   std::vector<double> ms;
   for (auto _ : state) {
     state.PauseTiming();
-    const PlaceRequest request = World::Request(policy, kRanks, &random);
+    const PlaceRequest request = world.Request(policy, kRanks, &random);
     state.ResumeTiming();
     const double begin = ProcessorMs();
     if (policy == Policy::kShortest) {

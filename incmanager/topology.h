@@ -83,9 +83,9 @@ struct Forbidden {
 
 struct Topology {
   std::string name;
-  uint32_t path_mtu = 0;    // largest RoCE path MTU that every link carries, in bytes
-  // A node keeps its place, and a link its places in the hops of its ends, while the manager runs. In a file's
-  // order, switches first; what is found later comes behind.
+  uint32_t path_mtu = 0;  // largest RoCE path MTU that every link carries, in bytes
+  // A node keeps its place, and a link its places in the hops of its ends, while the manager runs. In a
+  // file's order, switches first; what is found later comes behind.
   std::vector<Node> nodes;
   std::vector<NodeId> switches;  // ascending
   std::string text;              // the file as it was read
@@ -110,7 +110,8 @@ struct Topology {
     const Hop& hop = nodes[end.node].hops[end.hop];
     return {hop.peer, hop.peer_hop};
   }
-  // Joins two nodes, and returns a's end; each end is the last of its node's hops. The hops' peers are set here.
+  // Joins two nodes, and returns a's end; each end is the last of its node's hops. The hops' peers are set
+  // here.
   LinkEnd Link(NodeId a, Hop at_a, NodeId b, Hop at_b);
   // The node's end at a port; nothing if no link is there. Of several, what is not gone, then the first.
   std::optional<LinkEnd> EndAt(NodeId node, const std::string& port) const;

@@ -43,7 +43,8 @@ void Run(const std::string& text) {
   const std::vector<Forwarding> tables = ComputeForwarding(*topology);
   EPIC_CHECK(tables.size() == topology->nodes.size());
   std::vector<NodeId> hosts;
-  for (auto id = static_cast<NodeId>(topology->switches.size()); id < topology->nodes.size(); ++id) hosts.push_back(id);
+  for (auto id = static_cast<NodeId>(topology->switches.size()); id < topology->nodes.size(); ++id)
+    hosts.push_back(id);
   const auto tree = BuildTree(*topology, tables, std::vector<SwitchOffer>(topology->switches.size()), hosts);
   if (const auto* built = std::get_if<Tree>(&tree)) {
     EPIC_CHECK(!built->inner.empty() && built->inner[0].parent == TreeInner::kNoParent);

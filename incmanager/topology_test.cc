@@ -45,6 +45,27 @@ TEST(Topology, ReadsNodesAndLinks) {
   EXPECT_FALSE(topology->FindSwitch("h0").has_value());
 }
 
+TEST(Topology, WithDiscoveryAFileNeedNotStateAll) {
+  const std::string head = "name: t\npath_mtu: 4096\n";
+  const auto topology = ParseTopology(head + "discovery: true\nforbid: [leaf9, \"leaf1:swp2\"]\n", "t.yaml");
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  EXPECT_TRUE(topology->nodes.empty() && topology->discovery);
+  ASSERT_EQ(topology->forbidden.size(), 2u);
+  EXPECT_EQ(topology->forbidden[1].node, "leaf1");
+  EXPECT_EQ(topology->forbidden[1].port, "swp2");
+  EXPECT_EQ(topology->forbidden[1].line, 4u);
+  const auto error = [&](const std::string& rest) {
+    return std::string(ParseTopology(rest, "t.yaml").status().message());
+  };
+  EXPECT_EQ(error(head), "t.yaml:1: switches: missing");
+  EXPECT_EQ(error(std::string(kSmall) + "forbid: [s2]\n"),
+            "t.yaml:12: forbid: without discovery nothing is there that the file does not state");
+  EXPECT_EQ(error(std::string(kSmall) + "discovery: true\nforbid: [s1]\n"),
+            "t.yaml:13: forbid: s1 is stated above");
+  EXPECT_EQ(error(std::string(kSmall) + "discovery: true\nforbid: [\"s1:swp1\"]\n"),
+            "t.yaml:13: forbid: s1:swp1 is in a link above");
+}
+
 TEST(Topology, HostsAreGuardedUnlessTheFileSaysOtherwise) {
   std::string text = kSmall;
   const std::string h1 = "mac: \"52:54:00:00:00:02\"";

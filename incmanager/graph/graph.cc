@@ -126,7 +126,8 @@ void Graph::FindEdges(NodeId node) {
   for (const PortState& port : reports_.at(node)) {
     uint32_t line = 0;
     const bool is_switchs =
-        std::ranges::any_of(port.neighbours, [](const Neighbour& n) { return n.kind == NeighbourKind::kSwitch; }) ||
+        std::ranges::any_of(port.neighbours,
+                            [](const Neighbour& n) { return n.kind == NeighbourKind::kSwitch; }) ||
         std::ranges::any_of(hops, [&](const Hop& hop) {
           return hop.port == port.name && hop.state != LinkState::kGone && topology_.IsSwitch(hop.peer);
         });

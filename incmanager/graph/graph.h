@@ -63,8 +63,8 @@ class Graph {
   // A host of which only the address is known gets the name that its ranks give, if it is nobody's yet.
   void NameHost(NodeId node, const std::string& name);
 
-  // Ports of a switch at which hosts may be that nobody has heard yet: with a carrier for kEdgeAfter, and in that
-  // time no switch was heard there. What is flooded goes there, too.
+  // Ports of a switch at which hosts may be that nobody has heard yet: with a carrier for kEdgeAfter, and in
+  // that time no switch was heard there. What is flooded goes there, too.
   const std::set<std::string>& EdgePorts(NodeId node) const;
 
   // What has happened since the last call.
@@ -121,7 +121,7 @@ class Graph {
   const LinkDefaults defaults_;
   uint64_t version_ = 1;
   Nanos now_ = 0;
-  std::map<NodeId, std::vector<PortState>> reports_;  // of switches that have registered
+  std::map<NodeId, std::vector<PortState>> reports_;            // of switches that have registered
   std::map<NodeId, std::map<std::string, Nanos>> quiet_since_;  // ports at which no switch is heard
   std::map<NodeId, std::set<std::string>> edges_;
   std::vector<GraphEvent> events_;

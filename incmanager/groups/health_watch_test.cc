@@ -53,7 +53,8 @@ TEST(HealthWatch, AnAgentAloneDisturbsNobody) {
     // It comes back.
     t.silent_agents.clear();
     EXPECT_TRUE(t.Outcome().first.ok());
-    EXPECT_STREQ(Name(t.w.switches.entry(t.w.topology.switches.size() > 1 ? t.w.Id("leaf1") : 0).state), "up");
+    EXPECT_STREQ(Name(t.w.switches.entry(t.w.topology.switches.size() > 1 ? t.w.Id("leaf1") : 0).state),
+                 "up");
   }
 }
 

@@ -1,8 +1,7 @@
 // What an engine says of itself and its ports.
-#include "incmanager/rpc/convert.h"
-
 #include <algorithm>
 
+#include "incmanager/rpc/convert.h"
 #include "incmanager/text.h"
 
 namespace epic::manager {

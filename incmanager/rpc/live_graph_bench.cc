@@ -9,55 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "incmanager/paper_tree_testing.h"
 #include "incmanager/policies/forwarding.h"
 #include "incmanager/rpc/manager_state.h"
 
 namespace epic::manager {
 namespace {
 
-constexpr int kPods = 16, kLeaves = 8, kHosts = 16, kCoresOfSpine = 16;
-
-// 16 pods of 8 leaves and 8 spines; each spine has 16 cores.
-Topology PaperTree() {
-  Topology topology{.name = "paper", .path_mtu = 4096};
-  const auto add = [&](const std::string& name, bool is_host) {
-    const auto id = static_cast<uint32_t>(topology.nodes.size());
-    topology.nodes.push_back({.name = name,
-                              .is_host = is_host,
-                              .address = Ipv4{0x0a000001 + id},
-                              .mac = {2, 0, 0, 0, static_cast<uint8_t>(id >> 8), static_cast<uint8_t>(id)}});
-    if (!is_host) topology.switches.push_back(id);
-    return id;
-  };
-  const auto link = [&](NodeId a, NodeId b) {
-    const auto hop = [&](NodeId at) {
-      const Node& node = topology.nodes[at];
-      return Hop{.port = node.is_host ? "" : fmt::format("swp{}", node.hops.size() + 1),
-                 .rate_gbps = 100,
-                 .delay_us = 1,
-                 .line = 1};
-    };
-    topology.Link(a, hop(a), b, hop(b));
-  };
-  std::vector<NodeId> cores, spines, leaves;
-  for (int i = 0; i < kLeaves * kCoresOfSpine; ++i) cores.push_back(add(fmt::format("core{}", i), false));
-  for (int i = 0; i < kPods * kLeaves; ++i) spines.push_back(add(fmt::format("spine{}", i), false));
-  for (int i = 0; i < kPods * kLeaves; ++i) leaves.push_back(add(fmt::format("leaf{}", i), false));
-  for (int pod = 0; pod < kPods; ++pod) {
-    for (int i = 0; i < kLeaves; ++i) {
-      const NodeId spine = spines[static_cast<size_t>(pod * kLeaves + i)];
-      for (int j = 0; j < kLeaves; ++j) link(spine, leaves[static_cast<size_t>(pod * kLeaves + j)]);
-      for (int j = 0; j < kCoresOfSpine; ++j) link(cores[static_cast<size_t>(i * kCoresOfSpine + j)], spine);
-    }
-  }
-  for (int i = 0; i < kPods * kLeaves * kHosts; ++i)
-    link(leaves[static_cast<size_t>(i / kHosts)], add(fmt::format("h{}", i), true));
-  return topology;
-}
-
 class Agents : public ManagerWorld {
  public:
   void Send(SessionId, const proto::ServerMessage&, bool) override {}
+  void SendToHost(HostId, const proto::ToHost&) override {}
+  void EndHost(HostId, const Status&) override {}
   void SetAgent(NodeId, const std::string&) override {}
   void SetForwarding(NodeId node, const proto::ForwardingTable& table) override {
     asked.push_back(node);
@@ -90,7 +53,7 @@ proto::EngineInfo Describe(const Node& node) {
 
 void BM_LinkChange(benchmark::State& state) {
   spdlog::set_level(spdlog::level::off);
-  const Topology topology = PaperTree();
+  const Topology topology = testing::PaperTree();
   Agents agents;
   ManagerState manager(topology, {}, 1, 1, &agents);
   Nanos now = kSecond;
@@ -133,7 +96,7 @@ void BM_LinkChange(benchmark::State& state) {
 BENCHMARK(BM_LinkChange)->ArgName("port")->Arg(0)->Arg(8)->Unit(benchmark::kMillisecond);
 
 void BM_ComputeForwarding(benchmark::State& state) {
-  const Topology topology = PaperTree();
+  const Topology topology = testing::PaperTree();
   for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(ComputeForwarding(topology));
 }
 BENCHMARK(BM_ComputeForwarding)->Unit(benchmark::kMillisecond);

@@ -23,6 +23,8 @@ class World : public ManagerWorld {
   void Send(SessionId session, const proto::ServerMessage& message, bool) override {
     told[session] = message;
   }
+  void SendToHost(HostId, const proto::ToHost&) override {}
+  void EndHost(HostId, const Status&) override {}
   void SetAgent(NodeId, const std::string&) override {}
   void SetForwarding(NodeId node, const proto::ForwardingTable& table) override {
     asked.push_back(node);
@@ -100,12 +102,14 @@ class Found {
   }
   std::vector<std::string> StatesOf() const {
     std::vector<std::string> states;
-    for (const proto::SwitchState& at : state.ListSwitches(now).switches()) states.push_back(at.state());
+    const proto::ListSwitchesReply reply = state.ListSwitches(now);
+    for (const proto::SwitchState& at : reply.switches()) states.push_back(at.state());
     return states;
   }
   std::vector<std::string> Events() const {
     std::vector<std::string> texts;
-    for (const proto::Event& event : state.Events(now, {}).events()) texts.push_back(event.text());
+    const proto::EventsReply reply = state.Events(now, {});
+    for (const proto::Event& event : reply.events()) texts.push_back(event.text());
     return texts;
   }
   proto::ClientMessage Join(uint32_t rank, uint32_t ip) const {

@@ -29,6 +29,7 @@ class World : public ManagerWorld {
   void Fail(NodeId, uint64_t, uint32_t) override {}
   void Remove(NodeId, uint64_t, uint32_t) override {}
   void Probe(NodeId, NodeId, const proto::ProbeRequest&) override {}
+  void Locate(NodeId, const proto::LocateRequest&) override {}
 
   std::map<SessionId, proto::ServerMessage> told;
   std::map<HostId, std::vector<proto::ToHost>> to_hosts;
