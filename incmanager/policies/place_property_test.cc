@@ -35,7 +35,8 @@ struct Trial {
   explicit Trial(Random* random)
       : topology(Roll(random, 8) == 0 ? testing::FatTree4().Build() : testing::RandomTiers(random)),
         offers(testing::AllAlike(topology, Roll(random, 2) == 0 ? Mode::kTranslated : Mode::kAugmented)) {
-    for (SwitchOffer& offer : offers) {
+    for (const NodeId node : topology.switches) {
+      SwitchOffer& offer = offers[node];
       if (Roll(random, 10) == 0) offer.unusable = "its agent is lost";
       if (Roll(random, 10) == 0) offer.lacks = "operation product is not in it";
       if (Roll(random, 6) == 0) offer.arena_bytes = 150'000;
@@ -254,8 +255,8 @@ TEST(PlaceProperty, TheSameAgainAndNeverNoForMoreMemory) {
     EXPECT_EQ(a.links, b.links);
     ASSERT_EQ(a.tree.inner.size(), b.tree.inner.size());
     for (size_t i = 0; i < a.tree.inner.size(); ++i) EXPECT_EQ(a.tree.inner[i].node, b.tree.inner[i].node);
-    for (SwitchOffer& offer : trial.offers) {
-      if (Roll(random, 3) == 0) offer.room += 1'000 * Roll(random, 1'000);
+    for (const NodeId node : trial.topology.switches) {
+      if (Roll(random, 3) == 0) trial.offers[node].room += 1'000 * Roll(random, 1'000);
     }
     EXPECT_EQ(trial.Place(request).index(), 0U);
   });
@@ -280,7 +281,8 @@ TEST(PlaceProperty, WhatARefusalNamesIsInTheWay) {
   std::map<Constraint::Kind, int> seen;
   ForSeeds([&](Random* random) {
     Trial trial = Loaded(random);
-    for (SwitchOffer& offer : trial.offers) offer.max_children = Roll(random, 4) == 0 ? 1 : 64;
+    for (const NodeId node : trial.topology.switches)
+      trial.offers[node].max_children = Roll(random, 4) == 0 ? 1 : 64;
     const PlaceRequest request = trial.Any(random);
     const auto outcome = trial.Place(request);
     const auto* refusal = std::get_if<Refusal>(&outcome);
