@@ -57,9 +57,11 @@ void Snapshot::EveryField(const sim::Host& host) {
     // Not saved: finished_at.
     [[maybe_unused]] const auto& [state, outcome, reply, finished_at] = calls.front();
   }
-  // Not saved: bounce_bytes, inline_bytes, slot_bytes, rank, world_size.
-  [[maybe_unused]] const auto& [bounce_bytes, inline_bytes, slot_bytes, own_rank, world_size, memory, core,
-                                outstanding, first_call, ended, posted] = rank_calls;
+  // Not saved: bounce_bytes, inline_bytes, slot_bytes, rank, world_size; scale and saturation, of quantised
+  // calls, which those here are not.
+  [[maybe_unused]] const auto& [bounce_bytes, inline_bytes, slot_bytes, own_rank, world_size, scale,
+                                saturation, memory, core, outstanding, first_call, ended, posted] =
+      rank_calls;
   {
     // The buffers, send and recv, are the node's. Not saved: part_stride, of slices of calls, which those
     // here are not.
