@@ -125,7 +125,8 @@ bool TableUpdate::EndsAt(NodeId target) const {
   for (const NodeId start : Known()) {
     stack.emplace_back(start, false);
     while (!stack.empty()) {
-      const auto [at, left] = stack.back();
+      const NodeId at = stack.back().first;
+      const bool left = stack.back().second;
       stack.pop_back();
       if (left) {
         marks[at] = Mark::kEnds;
