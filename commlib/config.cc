@@ -1,7 +1,9 @@
 #include "commlib/config.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -141,8 +143,15 @@ Error ReadRankAndSize(const GetEnv& get_env, Options* options) {
 }  // namespace
 
 std::string HostDaemon() {
-  struct stat file {};
-  return stat(kHostSocket, &file) == 0 && S_ISSOCK(file.st_mode) ? std::string("unix:") + kHostSocket : "";
+  // One that was killed leaves its socket there.
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::string_view(kHostSocket).copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return "";
+  const bool served = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return served ? std::string("unix:") + kHostSocket : "";
 }
 
 Error ResolveOptions(const GetEnv& environment, Options* options, const std::string& host_daemon) {

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include "roce/lldp.h"
 
@@ -68,11 +70,12 @@ Hellos::~Hellos() {
 std::string Hellos::Say(const proto::HostInfo& info) {
   std::string wrong;
   std::map<std::string, int> kept;
+  std::set<std::string> done;
   for (const proto::HostPort& port : info.ports()) {
+    // Of a device with several addresses the first: to a switch it is one neighbour.
+    if (!done.insert(port.ifname()).second) continue;
     const auto known = sockets_.extract(port.ifname());
-    int fd = !known.empty()                 ? known.mapped()
-             : kept.contains(port.ifname()) ? kept.at(port.ifname())
-                                            : OpenSocket(port.ifname());
+    const int fd = known.empty() ? OpenSocket(port.ifname()) : known.mapped();
     bool said = fd >= 0;
     for (const bool second_address : {false, true}) {
       if (!said) break;
@@ -84,7 +87,6 @@ std::string Hellos::Say(const proto::HostInfo& info) {
       kept[port.ifname()] = fd;
     } else if (fd >= 0) {
       close(fd);  // the device may have gone and come again
-      kept.erase(port.ifname());
     }
   }
   for (const auto& [device, fd] : sockets_) close(fd);

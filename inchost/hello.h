@@ -22,8 +22,8 @@ class Hellos {
   Hellos(const Hellos&) = delete;
   Hellos& operator=(const Hellos&) = delete;
 
-  // By all ports. To be called once a second. Returns why it cannot be said by one of them, as "vec0:
-  // Operation not permitted"; empty if it was.
+  // By all devices, with the first address of each. To be called once a second. Returns why it cannot be said
+  // by one of them, as "vec0: Operation not permitted"; empty if it was.
   std::string Say(const proto::HostInfo& info);
 
  private:

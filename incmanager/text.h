@@ -1,6 +1,7 @@
 // What others have written, as the manager passes it on and keeps it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,6 +16,13 @@ inline std::string Shortened(const std::string& text, size_t most = 256) {
   size_t end = most;
   while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end) + "...";
+}
+
+// 1 to 64 printable characters without spaces: names appear in logs and tables.
+inline bool IsName(const std::string& name) {
+  constexpr size_t kMaxNameBytes = 64;
+  return !name.empty() && name.size() <= kMaxNameBytes &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
 }  // namespace epic::manager

@@ -32,6 +32,9 @@ bool IsUnicast(Ipv4 ip) {
   return first != 0 && first != 127 && first < 224;
 }
 
+// Nobody has a group's address, or none.
+bool IsStation(const roce::MacAddress& mac) { return (mac[0] & 1) == 0 && mac != roce::MacAddress{}; }
+
 std::string_view BytesOf(const roce::MacAddress& mac) {
   return {reinterpret_cast<const char*>(mac.data()), mac.size()};
 }
@@ -124,6 +127,7 @@ bool Neighbours::OnHello(Nanos now, PortId id, std::span<const uint8_t> frame, b
   if (!port.hellos.Take(now, kPerHello, kHellosAtOnce)) return Count(id, HelloCount::kBeyondRate), false;
   roce::Lldp lldp;
   if (roce::ParseLldp(frame, &lldp) != roce::LldpResult::kOk) return Count(id, HelloCount::kMalformed), false;
+  if (!IsStation(lldp.src)) return Count(id, HelloCount::kMalformed), false;
   const bool is_switch = lldp.role == roce::EpicRole::kSwitch;
   if (roce::ChassisMac(lldp) == mac_) return Count(id, HelloCount::kFromItself), false;
   if (is_switch && roce::ChassisMac(lldp) != lldp.src) return Count(id, HelloCount::kOtherSource), false;
@@ -164,7 +168,8 @@ bool Neighbours::OnArp(Nanos now, PortId id, const roce::Arp& arp) {
   if (!port.up || port.has_switch || now - port.up_since < kArpWait) return false;
   // 0.0.0.0 is who has no address yet (RFC 5227). Who answers for another, or says that he has this switch's
   // address, is not believed.
-  if (!IsUnicast(arp.sender_ip) || arp.sender_ip == address_ || arp.sender_mac != arp.src || arp.vlan)
+  if (!IsStation(arp.sender_mac) || !IsUnicast(arp.sender_ip) || arp.sender_ip == address_ ||
+      arp.sender_mac != arp.src || arp.vlan)
     return false;
   const auto known = port.hosts.find(arp.sender_ip);
   if (known != port.hosts.end() && known->second.mac == arp.sender_mac) {

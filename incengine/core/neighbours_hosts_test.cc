@@ -84,6 +84,18 @@ TEST(Neighbours, ArpThatSaysNothingOfAHostIsNotHeard) {
   EXPECT_THAT(a.At(0), IsEmpty());
 }
 
+TEST(Neighbours, NobodyHasAGroupsAddress) {
+  Station a(1);
+  for (const roce::MacAddress& mac : {roce::MacAddress{1, 2, 3, 4, 5, 6}, roce::MacAddress{}}) {
+    a.Hear(5 * kSecond, 0, Written(HostArp(kHostIp, mac)));
+    roce::Lldp lldp = HostLldp();
+    lldp.src = mac;
+    a.Hear(5 * kSecond, 0, Written(lldp));
+  }
+  EXPECT_THAT(a.At(0), IsEmpty());
+  EXPECT_EQ(a.Changes(), 0);
+}
+
 TEST(Neighbours, TheHostsBehindASwitchAreNotThePorts) {
   Station a(1), b(2);
   a.Hear(5 * kSecond, 1, Written(HostArp()));

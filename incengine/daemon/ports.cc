@@ -99,7 +99,7 @@ std::vector<PortState> Ports::States() {
     if (port.open != nullptr) Add(port.open->counters(), &state.counters);
     state.super_frames = port.open != nullptr && port.open->super_frames();
     state.times_lost = port.times_lost;
-    state.rate_mbps = io::ReadRateMbps(port.name);
+    state.rate_mbps = port.rate_mbps;
   }
   return states;
 }
@@ -268,6 +268,8 @@ void Ports::NoteLink(PortId id, bool up) {
 void Ports::TellOfPort(PortId id) {
   changed_ = true;
   const bool up = ports_[id].up && ports_[id].open != nullptr;
+  // For one who asks what the shards see, the first of them answers.
+  if (up && Reports()) ports_[id].rate_mbps = io::ReadRateMbps(ports_[id].name);
   if (Reports()) switch_.OnPort(io::MonotonicNow(), id, up, *this);
 }
 

@@ -12,7 +12,6 @@ namespace epic::manager {
 namespace {
 
 constexpr uint32_t kMaxWorldSize = 4096;
-constexpr size_t kMaxNameBytes = 64;
 constexpr char kOfOneRank[] = "1 is less than 2: a group of one rank needs no manager";
 constexpr uint32_t kPathMtus[] = {256, 512, 1024, 2048, 4096};
 
@@ -52,11 +51,6 @@ Failure CheckDeclared(const GroupSpec& spec, const JoinRequest& join) {
 }
 
 }  // namespace
-
-bool IsName(const std::string& name) {
-  return !name.empty() && name.size() <= kMaxNameBytes &&
-         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
-}
 
 GroupSpec WithDefaults(GroupSpec spec) {
   if (spec.mode == Mode::kUnspecified) spec.mode = kDefaultMode;

@@ -45,7 +45,13 @@ Status GroupTable::SetTenant(const Tenant& tenant) {
     return MakeStatus(StatusCode::kInvalidArgument,
                       "tenant: its name must be 1 to 64 printable characters without spaces");
   }
-  if (Status status = tenants_.Set(tenant, Memories(), load_); !status.ok()) return status;
+  const std::vector<SwitchMemory> memories = Memories();
+  if (memories.empty() && (tenant.limit_bytes || tenant.guaranteed_bytes != 0)) {
+    return MakeStatus(StatusCode::kFailedPrecondition,
+                      fmt::format("{}: no switch has said yet how much it has",
+                                  tenant.guaranteed_bytes != 0 ? "guarantee_bytes" : "limit_bytes"));
+  }
+  if (Status status = tenants_.Set(tenant, memories, load_); !status.ok()) return status;
   world_->Note(fmt::format("tenant {}: set", tenant.name));
   return absl::OkStatus();
 }

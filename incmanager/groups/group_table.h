@@ -30,6 +30,7 @@
 #include "incmanager/policies/place.h"
 #include "incmanager/policies/tenants.h"
 #include "incmanager/policies/window.h"
+#include "incmanager/text.h"
 
 namespace epic::manager {
 
@@ -103,9 +104,6 @@ struct GroupSpec {
   uint64_t rate_kbps = 0;                // of policy spatial: to be reserved; 0: none
   std::string tenant;                    // empty: of none
 };
-
-// 1 to 64 printable characters without spaces: names appear in logs and tables.
-bool IsName(const std::string& name);
 
 // With mode and path where none are asked for.
 GroupSpec WithDefaults(GroupSpec spec);

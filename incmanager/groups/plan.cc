@@ -215,8 +215,10 @@ void CrossEdge(const Topology& topology, const std::vector<Forwarding>& tables, 
   const LinkEnd end = *topology.EndAt(upper.node, child.port);
   if (child.is_host) {
     const NodeId host = *topology.FindHostByAddress(child.remote_ip);
-    Cross(topology, tables, end, host, footprint);
-    Cross(topology, tables, topology.AttachedEnd(host), upper.node, footprint);
+    // Behind one port there may be several.
+    const LinkEnd at_host = topology.AttachedEnd(host), across = topology.Across(at_host);
+    Cross(topology, tables, across.node == upper.node ? across : end, host, footprint);
+    Cross(topology, tables, at_host, upper.node, footprint);
     return;
   }
   for (const ContextPlan& below : plan.contexts) {

@@ -10,7 +10,9 @@
 namespace epic::manager {
 
 Status HostTable::Register(Nanos now, HostId host, const HostInfo& info) {
-  if (info.name.empty()) return MakeStatus(StatusCode::kInvalidArgument, "name: missing");
+  if (!IsName(info.name))
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      "name: it must be 1 to 64 printable characters without spaces");
   const auto known = hosts_.find(host);
   if (known != hosts_.end() && known->second.info.name != info.name) {
     return MakeStatus(StatusCode::kInvalidArgument,

@@ -103,6 +103,8 @@ void TierSearch::Climb() {
     const auto link_ok = [this](uint32_t rank) {
       return LinkOk(Lesser(topology_.AttachedEnd(request_.rank_hosts[rank])));
     };
+    // Else its only hosts are where they no longer are.
+    if (tiers_[leaf.node] != 0) continue;
     if (!SwitchOk(leaf.node) || leaf.ranks.size() > MostChildren(leaf.node) ||
         !std::ranges::all_of(leaf.ranks, link_ok))
       continue;

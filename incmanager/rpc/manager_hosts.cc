@@ -20,6 +20,8 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
       if (!status.ok()) {
         Warn(fmt::format("host {}: refused: {}", Shortened(message.info().name()),
                          std::string(status.message())));
+        // Its ranks go on by what it said before.
+        if (hosts_.IsRegistered(host)) return;
         return world_->EndHost(host, status);
       }
       Note(fmt::format("host {}: registered, {}", Shortened(info->name), InWords(*info)));
@@ -62,7 +64,7 @@ void ManagerState::RemoveHost(Nanos now, HostId host, const std::string& why) {
   const std::vector<SessionId> gone = hosts_.Remove(host);
   const std::string line = fmt::format("host {}: lost, with {} sessions: {}", name, gone.size(), why);
   gone.empty() ? Note(line) : Warn(line);
-  for (const SessionId session : gone) groups_.OnSessionClosed(now, session, why);
+  for (const SessionId session : gone) CloseSession(now, session, why);
 }
 
 void ManagerState::JudgeHosts(Nanos now) {

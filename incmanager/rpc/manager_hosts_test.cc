@@ -128,6 +128,30 @@ TEST_F(ManagerHosts, WithItsDaemonAHostsRanksAreGone) {
   EXPECT_EQ(state_.ListHosts(2 * kSecond).hosts_size(), 0);
 }
 
+TEST_F(ManagerHosts, ARankThatWaitsForItsHostToBeFoundGoesWithItsDaemonToo) {
+  Topology nothing;
+  nothing.discovery = true;
+  ManagerState state(nothing, {}, 1, 1, &world_);
+  proto::FromHost message;
+  message.mutable_info()->set_name("h0");
+  state.OnHostMessage(kSecond, 5, message);
+  message.mutable_said()->set_session(1);
+  *message.mutable_said()->mutable_message() = Join(0);
+  state.OnHostMessage(kSecond, 5, message);
+  state.OnHostClosed(2 * kSecond, 5);
+  for (Nanos now = 2 * kSecond; now <= 10 * kSecond; now += 100 * kMillisecond) state.Tick(now);
+  EXPECT_EQ(world_.to_hosts[5].size(), 1u) << "it has not joined, nor been refused";
+}
+
+TEST_F(ManagerHosts, WhatAHostSaysLaterMayBeRefusedAndItGoesOn) {
+  Register(5, "h0");
+  Say(kSecond, 5, 1, Join(0));
+  Register(5, "h9");
+  EXPECT_FALSE(world_.ended.contains(5));
+  EXPECT_THAT(JoinedRanks(), ElementsAre(0));
+  EXPECT_EQ(state_.ListHosts(kSecond).hosts(0).info().name(), "h0");
+}
+
 TEST_F(ManagerHosts, ASilentHostIsLostAfterFourSecondsAndOneThatSpeaksIsNot) {
   Register(5, "h0");
   Register(6, "h1");

@@ -211,8 +211,12 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
 
 void ManagerState::OnClosed(Nanos now, SessionId id) {
   now_ = now;
+  CloseSession(now, id, "its session broke");
+}
+
+void ManagerState::CloseSession(Nanos now, SessionId id, const std::string& why) {
   waiting_.erase(id);
-  groups_.OnSessionClosed(now, id);
+  groups_.OnSessionClosed(now, id, why);
 }
 
 void ManagerState::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status,

@@ -107,6 +107,7 @@ class ManagerState : private GroupWorld {
   void Probe(const HealthWatch::Ask& ask);
   void Judge(Nanos now);
   void JudgeHosts(Nanos now);
+  void CloseSession(Nanos now, SessionId id, const std::string& why);
   void RemoveHost(Nanos now, HostId host, const std::string& why);
   // To a rank, by its own stream or its host's.
   void Tell(SessionId session, const proto::ServerMessage& message, bool last);
