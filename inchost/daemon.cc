@@ -32,7 +32,7 @@ using ManagerStream = grpc::ClientReaderWriter<proto::FromHost, proto::ToHost>;
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kRetry = std::chrono::seconds(1);
 constexpr auto kHello = std::chrono::seconds(1);
-constexpr auto kReadPorts = std::chrono::seconds(5);
+constexpr int kHellosPerRead = 5;
 constexpr auto kAskTimeout = std::chrono::seconds(12);
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
@@ -99,6 +99,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
     }
     if (reader_.joinable()) reader_.join();
     if (writer_.joinable()) writer_.join();
+    if (watcher_.joinable()) watcher_.join();
   }
 
   Status Serve() {
@@ -122,6 +123,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
     }
     reader_ = std::thread([this] { ReadManager(); });
     writer_ = std::thread([this] { WriteManager(); });
+    watcher_ = std::thread([this] { WatchPorts(); });
     return absl::OkStatus();
   }
 
@@ -232,11 +234,9 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
     }
   }
 
-  // Writes what is to be written, and keeps the time.
+  // Writes what is to be written, and keeps the time. The host lives as long as this thread is not held up.
   void WriteManager() {
     std::unique_lock lock(mutex_);
-    auto read_ports = std::chrono::steady_clock::now() + kReadPorts;
-    auto say_hello = std::chrono::steady_clock::now();
     while (!stop_) {
       if (stream_ != nullptr && !to_manager_.empty()) {
         const std::shared_ptr<ManagerStream> stream = stream_;
@@ -253,40 +253,34 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
       changed_.wait_for(lock, kTick,
                         [this] { return stop_ || (stream_ != nullptr && !to_manager_.empty()); });
       relay_.Tick(Now());
-      if (std::chrono::steady_clock::now() >= say_hello) {
-        SayHello(&lock);
-        say_hello = std::chrono::steady_clock::now() + kHello;
+    }
+  }
+
+  // Asks devices, which may take their time, and says hello by them.
+  void WatchPorts() {
+    std::unique_lock lock(mutex_);
+    for (int round = 1; !changed_.wait_for(lock, kHello, [this] { return stop_; }); ++round) {
+      proto::HostInfo info = info_;
+      lock.unlock();
+      // NICs and addresses come and go.
+      const bool read = round % kHellosPerRead == 0;
+      if (read) ReadPorts(&info);
+      const std::string wrong = hellos_.Say(info);
+      lock.lock();
+      if (read) TakeInfo(info);
+      if (wrong == hello_wrong_) continue;
+      hello_wrong_ = wrong;
+      if (!wrong.empty()) {
+        spdlog::warn("{}: cannot say hello by {}; switches know this host by its ARP alone", info_.name(),
+                     wrong);
       }
-      if (std::chrono::steady_clock::now() < read_ports) continue;
-      ReadPortsAgain(&lock);
-      read_ports = std::chrono::steady_clock::now() + kReadPorts;
     }
   }
 
-  void SayHello(std::unique_lock<std::mutex>* lock) {
-    const proto::HostInfo info = info_;
-    lock->unlock();
-    const std::string wrong = hellos_.Say(info);
-    lock->lock();
-    if (wrong == hello_wrong_) return;
-    hello_wrong_ = wrong;
-    if (!wrong.empty()) {
-      spdlog::warn("{}: cannot say hello by {}; switches know this host by its ARP alone", info_.name(),
-                   wrong);
-    }
-  }
-
-  // NICs and addresses come and go.
-  void ReadPortsAgain(std::unique_lock<std::mutex>* lock) {
-    lock->unlock();
-    proto::HostInfo read;
-    ReadPorts(&read);
-    lock->lock();
-    read.set_name(info_.name());
-    read.set_version(info_.version());
+  void TakeInfo(const proto::HostInfo& read) {
     if (read.SerializeAsString() == info_.SerializeAsString()) return;
     info_ = read;
-    if (relay_.connected()) relay_.OnStream(Now(), info_);
+    if (stream_ != nullptr) relay_.OnStream(Now(), info_);
   }
 
   const HostOptions options_;
@@ -307,7 +301,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   bool writing_ = false;  // the writer uses the stream, without the lock
   Hellos hellos_;         // of the writer
   std::string said_, hello_wrong_;
-  std::thread reader_, writer_;
+  std::thread reader_, writer_, watcher_;
 };
 
 StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const HostOptions& options) {
