@@ -71,6 +71,12 @@ def wait_for_hosts(bed, names):
         time.sleep(0.1)
 
 
+def names_heard(bed, switch, port):
+    """What hosts at a switch's port say that they are."""
+    ports = {known["name"]: known for known in bed.tables(switch)["info"]["ports"]}
+    return [heard["name"] for heard in ports[port].get("neighbours", []) if heard.get("name")]
+
+
 def start(bed, daemons, *steps):
     """Ranks 0 to 3 of a group, those with a daemon by it."""
     group = bed.new_group()
@@ -90,10 +96,11 @@ def test_ranks_compute_by_their_daemons_and_beside_them(bed, daemons):
         ip = ".".join(str(told["info"]["ports"][0]["ip"] >> shift & 255) for shift in (24, 16, 8, 0))
         assert ip == host["address"], told
     # Its switch hears who it is.
+    deadline = time.monotonic() + harness.SOON_S
     for host in bed.record()["hosts"][:BY_DAEMON]:
-        port = next(port for port in bed.tables(host["switch"])["info"]["ports"] if port["name"] == host["port"])
-        heard = [neighbour["name"] for neighbour in port.get("neighbours", []) if "name" in neighbour]
-        assert heard == [host["name"]], port
+        while names_heard(bed, host["switch"], host["port"]) != [host["name"]]:
+            assert time.monotonic() < deadline, bed.tables(host["switch"])
+            time.sleep(0.1)
     table = bed.manager_cli("hosts").stdout
     assert "10.10.0.1" in table and "h2" in table, table
     for rank in ranks:

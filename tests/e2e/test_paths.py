@@ -37,7 +37,6 @@ class Situation:
     reason: str
     error: str
     message: str
-    hosts_refused: str = None  # why the hosts' way is not to be had either
 
 
 def same(options, error, words):
@@ -81,9 +80,8 @@ SITUATIONS = {
         Situation(SMALL, "switch leaf2: the agent of leaf2 at 10.255.1.2:7401 does not answer", "", ""),
     "an agent that is lost":
         hangs_on((), 2, "leaf2", "its agent is lost"),
-    "no switch that reaches all, nor the hosts each other":
-        Situation((), None, "no tree", f"no tree: {CUT_OFF.format('h2')}",
-                  "h0 does not reach h2: spine2 is between them, and its engine is down"),
+    "no switch that reaches all, though spine1 forwards":
+        no_tree((), CUT_OFF.format("h2")),
 }
 
 
@@ -349,15 +347,6 @@ def test_single_calls_go_by_the_hosts_beside_those_through_switches(seen):
         assert sum("wrong" in line for line in rank.told()) == 8
         words = [line.partition(": hosts: ")[2] for line in rank.program.output.splitlines() if " warn: group " in line]
         assert words == ([product, double] if number == 0 else []), words
-
-
-def test_hosts_that_do_not_reach_each_other_either(seen):
-    """Both reasons, and both hosts by name."""
-    name = next(name for name, situation in SITUATIONS.items() if situation.hosts_refused)
-    ranks, group, _, _ = seen[name]
-    words = f"{SITUATIONS[name].message}; nor by the hosts: {SITUATIONS[name].hosts_refused}"
-    assert ranks.told(group) == [("no tree", words)] * RANKS
-    assert ranks.logged(group) == [[]] * RANKS
 
 
 def test_a_group_made_anew_without_its_switch_goes_by_the_hosts(seen):

@@ -111,7 +111,7 @@ def test_a_group_that_needs_what_a_switch_lacks_is_refused_with_its_name(bed):
         for rank in ranks:
             rank.wait_until_doing("pause")
         said = bed.manager_cli("group", "show", "has").stdout
-        assert "needs       type float16" in said and f"operation lor: {LEAF}" in said, said
+        assert "needs       type float16" in said and f"operation saturating_sum: {LEAF}" in said, said
         for rank in ranks:
             rank.program.end()
         bed.manager_cli("group", "destroy", "has", "--force")
