@@ -89,14 +89,14 @@ TEST(SwitchTable, ContradictionsWithTheTopologyAreNamed) {
   };
   EngineReport report = w.Report(0);
   report.address = Ipv4{0x0a000001};
-  EXPECT_EQ(message(report), "engine.address: the engine of s1 says 10.0.0.1, the topology says 10.10.255.1");
+  EXPECT_EQ(message(report), "engine.address: the engine of s1 says 10.0.0.1, test:5 says 10.10.255.1");
   report = w.Report(0);
   report.mac[5] = 9;
   EXPECT_THAT(message(report), ::testing::StartsWith("engine.mac:"));
   report = w.Report(0);
   report.ports.pop_back();
   EXPECT_EQ(message(report),
-            "engine.ports: the engine of s1 has no port swp2, which the topology links to h1");
+            "engine.ports: the engine of s1 has no port swp2, which test:11 links to h1");
 }
 
 TEST(GroupTable, PathMtuIsTheLeastOfAllAndMayNotBeExceeded) {

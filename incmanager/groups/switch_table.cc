@@ -9,10 +9,14 @@ namespace epic::manager {
 namespace {
 
 Status Contradiction(const char* field, const std::string& name, const std::string& theirs,
-                     const std::string& ours) {
-  return MakeStatus(
-      StatusCode::kInvalidArgument,
-      fmt::format("{}: the engine of {} says {}, the topology says {}", field, name, theirs, ours));
+                     const std::string& source, const std::string& ours) {
+  return MakeStatus(StatusCode::kInvalidArgument, fmt::format("{}: the engine of {} says {}, {} says {}",
+                                                              field, name, theirs, source, ours));
+}
+
+// "topology.yaml:12".
+std::string Stated(const Topology& topology, uint32_t line) {
+  return line == 0 ? "the topology" : fmt::format("{}:{}", topology.source, line);
 }
 
 }  // namespace
@@ -42,12 +46,13 @@ StatusOr<NodeId> SwitchTable::Check(const std::string& name, const EngineReport*
   if (!id) return MakeStatus(StatusCode::kNotFound, fmt::format("name: the topology has no switch {}", name));
   if (engine == nullptr) return *id;
   const Node& node = topology_->nodes[*id];
-  if (engine->name != name) return Contradiction("engine.name", name, engine->name, name);
+  const std::string source = Stated(*topology_, node.line);
+  if (engine->name != name) return Contradiction("engine.name", name, engine->name, source, name);
   if (engine->address != node.address) {
-    return Contradiction("engine.address", name, ToString(engine->address), ToString(node.address));
+    return Contradiction("engine.address", name, ToString(engine->address), source, ToString(node.address));
   }
   if (engine->mac != node.mac)
-    return Contradiction("engine.mac", name, ToString(engine->mac), ToString(node.mac));
+    return Contradiction("engine.mac", name, ToString(engine->mac), source, ToString(node.mac));
   for (const Hop& hop : node.hops) {
     if (hop.line == 0) continue;  // the file does not say so
     bool found = false;
@@ -55,8 +60,8 @@ StatusOr<NodeId> SwitchTable::Check(const std::string& name, const EngineReport*
     if (!found) {
       return MakeStatus(
           StatusCode::kInvalidArgument,
-          fmt::format("engine.ports: the engine of {} has no port {}, which the topology links to {}", name,
-                      hop.port, topology_->nodes[hop.peer].name));
+          fmt::format("engine.ports: the engine of {} has no port {}, which {} links to {}", name, hop.port,
+                      Stated(*topology_, hop.line), topology_->nodes[hop.peer].name));
     }
   }
   return *id;
