@@ -92,7 +92,7 @@ class GroupWorldFixture {
     return found == world.sent.end() ? nullptr : std::get_if<T>(&found->second.back());
   }
 
-  const Topology topology;
+  Topology topology;
   Nanos now = kSecond;
   RecordingWorld world;
   SwitchTable switches;

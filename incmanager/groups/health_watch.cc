@@ -28,7 +28,9 @@ std::vector<HealthWatch::Place> HealthWatch::PlacesAround(
     NodeId node, const std::map<NodeId, std::vector<SessionId>>& hosts) const {
   std::vector<Place> places;
   for (const Hop& hop : topology_->nodes[node].hops) {
-    if (topology_->IsSwitch(hop.peer)) places.push_back({hop.peer, {{false, hop.peer}}});
+    // What has gone from there is no neighbour any more.
+    if (hop.state != LinkState::kGone && topology_->IsSwitch(hop.peer))
+      places.push_back({hop.peer, {{false, hop.peer}}});
   }
   size_t taken = 0;
   for (const auto& [host, sessions] : hosts) {

@@ -218,6 +218,24 @@ TEST_F(HealthWatchAgain, AManagerThatStoodStillAsksFirst) {
   EXPECT_EQ(VerdictAfter(12 * kSecond), Verdict::kSwitchLost);
 }
 
+TEST(HealthWatch, WhatHasGoneFromAPortIsNoWitness) {
+  Trial t(testing::Tree32());
+  const NodeId root = t.w.Id("root");
+  const LinkEnd end = *t.w.topology.EndAt(root, "swp2");
+  const LinkEnd there = t.w.topology.Across(end);
+  const auto asked_root = [&] {
+    const auto due = t.watch.Due(t.w.now, t.w.table.Watched());
+    return std::ranges::any_of(due, [&](const HealthWatch::Ask& ask) {
+      return ask.about == there.node && !ask.witness.is_rank && ask.witness.id == root;
+    });
+  };
+  EXPECT_TRUE(asked_root());
+  t.w.topology.nodes[root].hops[end.hop].state = LinkState::kGone;
+  t.w.topology.nodes[there.node].hops[there.hop].state = LinkState::kGone;
+  t.w.now += kSecond;
+  EXPECT_FALSE(asked_root());
+}
+
 // A switch that only forwards between the ends of a tree edge.
 TEST(HealthWatch, ASwitchInsideATreeEdgeCounts) {
   testing::TopologyBuilder line;

@@ -91,8 +91,10 @@ void ManagerState::Probe(const HealthWatch::Ask& ask) {
   const auto& down = switches_.entry(witness).down_since;
   const std::string* port = nullptr;
   for (const Hop& hop : topology_.nodes[witness].hops) {
-    if (hop.peer == ask.about && (port == nullptr || down.contains(*port))) port = &hop.port;
+    if (hop.peer != ask.about || hop.state == LinkState::kGone) continue;
+    if (port == nullptr || down.contains(*port)) port = &hop.port;
   }
+  if (port == nullptr) return watch_.OnNoAnswer(ask.about, ask.witness);
   world_->Probe(witness, ask.about, ProbeOf(topology_, witness, *port, ask.about));
 }
 
