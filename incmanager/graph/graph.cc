@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "incmanager/groups/group_table.h"
+
 namespace epic::manager {
 namespace {
 
@@ -42,11 +44,16 @@ bool Graph::IsForbidden(const std::string& node, const std::string& port, uint32
   return false;
 }
 
+std::string Graph::WhoIs(const Node& node) const {
+  return node.line == 0 ? node.name : fmt::format("{} ({}:{})", node.name, topology_.source, node.line);
+}
+
 Status Graph::Admit(const EngineReport& engine, bool lives) {
   if (!discovers()) return absl::OkStatus();
-  const std::optional<NodeId> known = topology_.FindNode(engine.name);
-  if (engine.name.empty() || engine.name.size() > 64 || engine.name.find(':') != std::string::npos)
-    return Refused(StatusCode::kInvalidArgument, "name: must be 1 to 64 characters without a colon");
+  if (!IsName(engine.name) || engine.name.find(':') != std::string::npos) {
+    return Refused(StatusCode::kInvalidArgument,
+                   "name: must be 1 to 64 printable characters without spaces and colons");
+  }
   if (uint32_t line = 0; IsForbidden(engine.name, "", &line)) {
     return Refused(StatusCode::kPermissionDenied,
                    fmt::format("name: {}:{} forbids {}", topology_.source, line, engine.name));
@@ -54,10 +61,12 @@ Status Graph::Admit(const EngineReport& engine, bool lives) {
   if (Raw(engine.address) == 0 || (engine.mac[0] & 1) != 0 || engine.mac == Mac{})
     return Refused(StatusCode::kInvalidArgument,
                    fmt::format("engine: {} has no address or no MAC of its own", engine.name));
+  std::optional<NodeId> known = topology_.FindNode(engine.name);
   std::vector<NodeId> heard;
   for (NodeId id = 0; id < topology_.nodes.size(); ++id) {
     const Node& node = topology_.nodes[id];
-    if (id == known || (node.address != engine.address && node.mac != engine.mac)) continue;
+    const bool is_known = id == known && !node.is_host;
+    if (is_known || (node.address != engine.address && node.mac != engine.mac)) continue;
     // A host that was only heard gives way to a switch that registers.
     if (node.is_host && node.line == 0) {
       heard.push_back(id);
@@ -65,13 +74,19 @@ Status Graph::Admit(const EngineReport& engine, bool lives) {
     }
     const bool address = node.address == engine.address;
     return Refused(StatusCode::kAlreadyExists,
-                   fmt::format("engine.{}: {} and {} both have {}", address ? "address" : "mac", node.name,
+                   fmt::format("engine.{}: {} and {} both have {}", address ? "address" : "mac", WhoIs(node),
                                engine.name, address ? ToString(node.address) : ToString(node.mac)));
   }
   if (known && topology_.nodes[*known].is_host) {
-    return Refused(StatusCode::kAlreadyExists, fmt::format("name: {} is the host {}", engine.name,
-                                                           ToString(topology_.nodes[*known].address)));
+    const Node& host = topology_.nodes[*known];
+    if (host.line != 0) {
+      return Refused(StatusCode::kAlreadyExists,
+                     fmt::format("name: {}:{}: {} is the host {}", topology_.source, host.line, host.name,
+                                 ToString(host.address)));
+    }
   }
+  if ((!known || topology_.nodes[*known].is_host) && topology_.nodes.size() >= kMaxNodes)
+    return Refused(StatusCode::kResourceExhausted, fmt::format("more than {} nodes", kMaxNodes));
   for (const NodeId id : heard) {
     Node& host = topology_.nodes[id];
     Tell(fmt::format("host {} has an address of the switch {}", host.name, engine.name), true);
@@ -79,6 +94,15 @@ Status Graph::Admit(const EngineReport& engine, bool lives) {
     host.address = {};
     host.mac = {};
     ++version_;
+  }
+  if (known && topology_.nodes[*known].is_host) {
+    // So it does to one that has its name.
+    if (Node& host = topology_.nodes[*known]; host.name == engine.name) {
+      host.name = HostName("", host.address);
+      Tell(fmt::format("host {} has the name of the switch {}", host.name, engine.name), true);
+      ++version_;
+    }
+    known.reset();
   }
   if (known) {
     Node& node = topology_.nodes[*known];
@@ -97,8 +121,6 @@ Status Graph::Admit(const EngineReport& engine, bool lives) {
     ++version_;
     return absl::OkStatus();
   }
-  if (topology_.nodes.size() >= kMaxNodes)
-    return Refused(StatusCode::kResourceExhausted, fmt::format("more than {} nodes", kMaxNodes));
   topology_.switches.push_back(static_cast<NodeId>(topology_.nodes.size()));
   topology_.nodes.push_back({.name = engine.name, .address = engine.address, .mac = engine.mac});
   Tell(fmt::format("switch {} is new", engine.name));
@@ -109,14 +131,23 @@ Status Graph::Admit(const EngineReport& engine, bool lives) {
 void Graph::OnReport(Nanos now, NodeId node, const EngineReport& engine) {
   now_ = now;
   const auto [report, is_new] = reports_.try_emplace(node);
-  std::vector<PortState>& ports = report->second;
-  const bool waited = std::ranges::any_of(
-      strangers_, [now](const auto& stranger) { return now - stranger.second >= kStrangerAfter; });
-  if (is_new || waited || !SaysTheSame(ports, engine.ports)) {
-    ports = engine.ports;
-    Update();
+  if (is_new || !SaysTheSame(report->second, engine.ports)) {
+    report->second = engine.ports;
+    outdated_ = true;
   }
   if (discovers()) FindEdges(node);
+}
+
+void Graph::Follow(Nanos now) {
+  now_ = now;
+  const bool due = std::ranges::any_of(strangers_, [now](const auto& entry) {
+    return !entry.second.told && now - entry.second.since >= kStrangerAfter;
+  });
+  if (!(outdated_ || due) || now - updated_at_ < kUpdateEvery) return;
+  updated_at_ = now;
+  outdated_ = false;
+  ++updates_;
+  Update();
 }
 
 void Graph::FindEdges(NodeId node) {
@@ -235,6 +266,13 @@ bool Graph::IsTakenByAnother(LinkEnd end) const {
   return false;
 }
 
+bool Graph::IsWithoutPort(LinkEnd end) const {
+  const auto report = reports_.find(end.node);
+  if (report == reports_.end()) return false;
+  const std::string& port = topology_.nodes[end.node].hops[end.hop].port;
+  return std::ranges::find(report->second, port, &PortState::name) == report->second.end();
+}
+
 LinkState Graph::StateNow(LinkEnd end) const {
   const LinkEnd there = topology_.Across(end);
   if (IsFormer(end) || IsFormer(there)) return LinkState::kGone;
@@ -243,7 +281,8 @@ LinkState Graph::StateNow(LinkEnd end) const {
   };
   const bool is_there = topology_.nodes[end.node].hops[end.hop].line != 0 || present_.contains(end);
   if (is_there) return has_carrier(end) && has_carrier(there) ? LinkState::kUp : LinkState::kDown;
-  return IsTakenByAnother(end) || IsTakenByAnother(there) ? LinkState::kGone : LinkState::kDown;
+  const auto is_gone = [this](LinkEnd at) { return IsTakenByAnother(at) || IsWithoutPort(at); };
+  return is_gone(end) || is_gone(there) ? LinkState::kGone : LinkState::kDown;
 }
 
 void Graph::SetState(LinkEnd end, LinkState state) {
@@ -266,15 +305,31 @@ void Graph::SetStates() {
       const LinkEnd there = topology_.Across(end);
       if (topology_.IsSwitch(there.node) && there < end) continue;
       SetState(end, StateNow(end));
+      SetRate(end);
     }
   }
 }
 
-LinkEnd Graph::MakeLink(NodeId a, const std::string& a_port, NodeId b, const std::string& b_port) {
-  double rate = defaults_.rate_gbps;
+std::optional<double> Graph::RateBetween(NodeId a, const std::string& a_port, NodeId b,
+                                         const std::string& b_port) const {
   const double at_a = RateOf(a, a_port);
   const double at_b = RateOf(b, b_port);
-  if (at_a > 0 || at_b > 0) rate = at_a > 0 && at_b > 0 ? std::min(at_a, at_b) : std::max(at_a, at_b);
+  if (at_a > 0 && at_b > 0) return std::min(at_a, at_b);
+  return at_a > 0 || at_b > 0 ? std::optional(std::max(at_a, at_b)) : std::nullopt;
+}
+
+// Of a link that was found; interfaces may come up with another rate than before.
+void Graph::SetRate(LinkEnd end) {
+  const LinkEnd there = topology_.Across(end);
+  Hop& here = topology_.nodes[end.node].hops[end.hop];
+  Hop& back = topology_.nodes[there.node].hops[there.hop];
+  if (here.line != 0 || here.state != LinkState::kUp) return;
+  const auto rate = RateBetween(end.node, here.port, there.node, back.port);
+  if (rate) here.rate_gbps = back.rate_gbps = *rate;
+}
+
+LinkEnd Graph::MakeLink(NodeId a, const std::string& a_port, NodeId b, const std::string& b_port) {
+  const double rate = RateBetween(a, a_port, b, b_port).value_or(defaults_.rate_gbps);
   const auto hop = [&](const std::string& port) {
     return Hop{.port = port, .rate_gbps = rate, .delay_us = defaults_.delay_us};
   };

@@ -38,6 +38,12 @@ struct GraphEvent {
 class Graph {
  public:
   static constexpr size_t kMaxNodes = 4096;
+  // Of these hosts take no more than leave so many for switches; and at one port no more are known, with
+  // those that were heard there last and are silent now.
+  static constexpr size_t kForSwitches = 1024;
+  static constexpr size_t kMaxHostsAtPort = 64;
+  // What reports say is taken in no more often, however many of them say something new.
+  static constexpr Nanos kUpdateEvery = 100 * kMillisecond;
   // Who calls itself a switch and has not registered by then is told of.
   static constexpr Nanos kStrangerAfter = 10 * kSecond;
   // A switch says hello within a second of when its port comes up.
@@ -50,14 +56,18 @@ class Graph {
   bool discovers() const { return topology_.discovery; }
   // Counts up whenever ways may lead elsewhere than before.
   uint64_t version() const { return version_; }
+  // How often reports have been taken in.
+  uint64_t updates() const { return updates_; }
 
   // A switch registers. With discovery it is taken in, if it is not known; without, nothing happens. lives:
   // one of this name is heard at present, which only the same switch may replace. Errors: ALREADY_EXISTS
   // naming both who have a name, an address or a MAC; PERMISSION_DENIED naming the line of the file that
   // forbids it; RESOURCE_EXHAUSTED; INVALID_ARGUMENT (the name).
   Status Admit(const EngineReport& engine, bool lives);
-  // What a registered switch says of its ports.
+  // What a registered switch says of its ports. Follow takes it in.
   void OnReport(Nanos now, NodeId node, const EngineReport& engine);
+  // To be called after reports, and about ten times a second.
+  void Follow(Nanos now);
   // Whether its engine runs, as far as one knows.
   void SetPasses(NodeId node, bool passes);
   // A host of which only the address is known gets the name that its ranks give, if it is nobody's yet.
@@ -78,13 +88,26 @@ class Graph {
     Port at;
     Ipv4 ip{};
     std::string name;
+    // How good the address is: a daemon's of ours, which means that interface; one that it has spoken with;
+    // or one at which it says that it is managed.
+    enum class Source : uint8_t { kDaemon, kArp, kManaged } source = Source::kArp;
+  };
+  struct Stranger {
+    Nanos since = 0;
+    bool told = false;
   };
 
   bool IsForbidden(const std::string& node, const std::string& port, uint32_t* line) const;
   const PortState& StateOf(const Port& port) const { return reports_.at(port.first)[port.second]; }
   std::string NameOf(const Port& port) const;
+  // With its line in the file, if it has one.
+  std::string WhoIs(const Node& node) const;
   bool IsUp(NodeId node, const std::string& port) const;
   double RateOf(NodeId node, const std::string& port) const;
+  // That of the slower interface; nothing if the rate of neither is known.
+  std::optional<double> RateBetween(NodeId a, const std::string& a_port, NodeId b,
+                                    const std::string& b_port) const;
+  void SetRate(LinkEnd end);
   void Tell(std::string text, bool warning = false);
   // Of what stands as long as it is not said by an update: told once.
   void Complain(const std::string& text);
@@ -99,6 +122,8 @@ class Graph {
   void SeeHost(const Port& at, const Neighbour& neighbour);
   void PlaceHost(const Mac& mac, const std::vector<Sighting>& seen);
   std::optional<NodeId> HostFor(const Mac& mac, const Sighting& seen);
+  static Sighting SightingOf(const Port& at, const Neighbour& neighbour);
+  bool HasRoom(const Sighting& seen);
   std::optional<NodeId> NewHost(const Mac& mac, const Sighting& seen);
   void Attach(NodeId host, const Port& at);
   const Hop* StatedAt(const Port& port) const;
@@ -111,6 +136,8 @@ class Graph {
   bool IsFormer(LinkEnd end) const;
   // Another link is at the port.
   bool IsTakenByAnother(LinkEnd end) const;
+  // The engine does not report the port any more: no table may lead there.
+  bool IsWithoutPort(LinkEnd end) const;
   LinkState StateNow(LinkEnd end) const;
   void SetState(LinkEnd end, LinkState state);
   void SetStates();
@@ -120,6 +147,7 @@ class Graph {
   Topology topology_;
   const LinkDefaults defaults_;
   uint64_t version_ = 1;
+  uint64_t updates_ = 0;
   Nanos now_ = 0;
   std::map<NodeId, std::vector<PortState>> reports_;            // of switches that have registered
   std::map<NodeId, std::map<std::string, Nanos>> quiet_since_;  // ports at which no switch is heard
@@ -127,7 +155,9 @@ class Graph {
   std::vector<GraphEvent> events_;
   std::set<std::string> complaints_;  // that stand
   // Switches that are heard and have not registered, and since when.
-  std::map<std::pair<Port, std::string>, Nanos> strangers_;
+  std::map<std::pair<Port, std::string>, Stranger> strangers_;
+  bool outdated_ = false;  // reports have come that the graph does not have yet
+  Nanos updated_at_ = -kUpdateEvery;
   // Of the update under way, or the last one.
   std::set<std::string> raised_;
   struct Index {

@@ -53,8 +53,9 @@ void Graph::ReadClaims() {
   }
   std::erase_if(strangers_, [&](const auto& entry) { return !heard_strangers.contains(entry.first); });
   for (const auto& stranger : heard_strangers) {
-    const auto [since, is_new] = strangers_.try_emplace(stranger, now_);
-    if (now_ - since->second < kStrangerAfter) continue;
+    Stranger& known = strangers_.try_emplace(stranger, Stranger{.since = now_}).first->second;
+    if (now_ - known.since < kStrangerAfter) continue;
+    known.told = true;
     Complain(fmt::format("{} hears a switch {}, which has not registered", NameOf(stranger.first),
                          stranger.second));
   }
@@ -147,19 +148,33 @@ void Graph::SeeHost(const Port& at, const Neighbour& neighbour) {
     return id.has_value();
   };
   if (contradicts(Find(index_.switches_by_address, neighbour.ip), "the address " + ToString(neighbour.ip)) ||
-      contradicts(Find(index_.switches_by_mac, neighbour.mac), "the MAC " + ToString(neighbour.mac)) ||
-      contradicts(Find(index_.switches, neighbour.name), "the name"))
+      contradicts(Find(index_.switches_by_mac, neighbour.mac), "the MAC " + ToString(neighbour.mac)))
     return;
+  // Then it is known by its address.
+  contradicts(Find(index_.switches, neighbour.name), "the name");
   std::vector<Sighting>& seen = sightings_[neighbour.mac];
   const auto same = std::ranges::find(seen, at, &Sighting::at);
+  const Sighting now = SightingOf(at, neighbour);
   if (same == seen.end()) {
-    seen.push_back({at, neighbour.ip, neighbour.name});
+    seen.push_back(now);
     return;
   }
-  // Of several addresses that by which it is known, else the first.
-  if (same->name.empty()) same->name = neighbour.name;
-  const std::optional<NodeId> known = Find(index_.hosts_by_address, neighbour.ip);
-  if (Raw(same->ip) == 0 || (known && topology_.nodes[*known].mac == neighbour.mac)) same->ip = neighbour.ip;
+  if (same->name.empty()) same->name = now.name;
+  if (Raw(now.ip) == 0) return;
+  // Of several addresses of one kind that by which it is known, else the first.
+  const std::optional<NodeId> known = Find(index_.hosts_by_address, now.ip);
+  const bool is_known = known && topology_.nodes[*known].mac == neighbour.mac;
+  if (Raw(same->ip) != 0 && (now.source > same->source || (now.source == same->source && !is_known))) return;
+  same->ip = now.ip;
+  same->source = now.source;
+}
+
+Graph::Sighting Graph::SightingOf(const Port& at, const Neighbour& neighbour) {
+  Sighting seen{at, neighbour.ip, neighbour.name};
+  if (neighbour.heard_by == HeardBy::kArp) return seen;
+  // Daemons of ours alone say their version.
+  seen.source = neighbour.version.empty() ? Sighting::Source::kManaged : Sighting::Source::kDaemon;
+  return seen;
 }
 
 void Graph::PlaceHost(const Mac& mac, const std::vector<Sighting>& seen) {
@@ -206,7 +221,8 @@ std::optional<NodeId> Graph::HostFor(const Mac& mac, const Sighting& seen) {
   }
   const NodeId id = *by_mac;
   Node* found = &topology_.nodes[id];
-  if (Raw(seen.ip) == 0 || by_ip == id) return id;
+  // Where it is managed is no news of one that is known by what it has spoken with.
+  if (Raw(seen.ip) == 0 || by_ip == id || seen.source == Sighting::Source::kManaged) return id;
   if (found->line != 0) {
     Complain(fmt::format("{}:{}: {} has the address {}, but {} hears its MAC with {}", topology_.source,
                          found->line, found->name, ToString(found->address), NameOf(seen.at),
@@ -226,15 +242,28 @@ std::optional<NodeId> Graph::HostFor(const Mac& mac, const Sighting& seen) {
   return id;
 }
 
+bool Graph::HasRoom(const Sighting& seen) {
+  const auto left_out = [&](const std::string& bound) {
+    Complain(fmt::format("no more than {}: others at {} are left out", bound, NameOf(seen.at)));
+    return false;
+  };
+  const size_t hosts = topology_.nodes.size() - topology_.switches.size();
+  if (hosts >= kMaxNodes - kForSwitches) return left_out(fmt::format("{} hosts", kMaxNodes - kForSwitches));
+  if (topology_.nodes.size() >= kMaxNodes) return left_out(fmt::format("{} nodes", kMaxNodes));
+  const NodeId node = seen.at.first;
+  const auto here = std::ranges::count_if(topology_.nodes[node].hops, [&](const Hop& hop) {
+    return hop.port == StateOf(seen.at).name && !topology_.IsSwitch(hop.peer) &&
+           topology_.nodes[hop.peer].attached == hop.peer_hop;
+  });
+  return static_cast<size_t>(here) < kMaxHostsAtPort ||
+         left_out(fmt::format("{} hosts at one port", kMaxHostsAtPort));
+}
+
 std::optional<NodeId> Graph::NewHost(const Mac& mac, const Sighting& seen) {
   uint32_t line = 0;
   if (Raw(seen.ip) == 0 || IsForbidden(seen.name, "", &line) || IsForbidden(ToString(seen.ip), "", &line))
     return std::nullopt;
-  if (topology_.nodes.size() >= kMaxNodes) {
-    Complain(fmt::format("no more than {} nodes: {} at {} is left out", kMaxNodes, ToString(seen.ip),
-                         NameOf(seen.at)));
-    return std::nullopt;
-  }
+  if (!HasRoom(seen)) return std::nullopt;
   topology_.nodes.push_back(
       {.name = HostName(seen.name, seen.ip), .is_host = true, .address = seen.ip, .mac = mac});
   const auto host = static_cast<NodeId>(topology_.nodes.size() - 1);

@@ -3,97 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "incmanager/graph/describe.h"
+#include "incmanager/graph/graph_testing.h"
 #include "incmanager/topology_testing.h"
 
 namespace epic::manager {
 namespace {
 
+using testing::AddressOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-Mac MacOf(int number) { return {2, 0, 0, 0, 0, static_cast<uint8_t>(number)}; }
-Ipv4 AddressOf(int number) { return Ipv4{0x0a0a0000u + static_cast<uint32_t>(number)}; }
-
-// What the engines of a few switches report; s1 is number 1.
-class Reports {
- public:
-  explicit Reports(Topology stated = {.name = "found", .path_mtu = 4096, .discovery = true})
-      : graph(std::move(stated)) {}
-
-  // The ports of s1 are p1 to p4.
-  void Register(int number) {
-    EngineReport& report = engines_[number];
-    report.name = "s" + std::to_string(number);
-    report.address = AddressOf(200 + number);
-    report.mac = MacOf(200 + number);
-    for (int i = 1; i <= 4; ++i)
-      report.ports.push_back({.name = "p" + std::to_string(i), .mtu = 4200, .up = true});
-    EXPECT_TRUE(graph.Admit(report, false).ok());
-    Tell(number);
-  }
-  PortState& Port(int number, int port) { return engines_[number].ports[static_cast<size_t>(port) - 1]; }
-  EngineReport& Engine(int number) { return engines_[number]; }
-  void Tell(int number) {
-    graph.OnReport(now, *graph.topology().FindSwitch(engines_[number].name), engines_[number]);
-  }
-  void TellAll() {
-    for (const auto& [number, engine] : engines_) Tell(number);
-  }
-  // One end hears the other.
-  void Hear(int number, int port, int other, int other_port) {
-    Port(number, port).neighbours = {{.kind = NeighbourKind::kSwitch,
-                                      .name = "s" + std::to_string(other),
-                                      .port = "p" + std::to_string(other_port),
-                                      .ip = AddressOf(200 + other),
-                                      .mac = MacOf(200 + other)}};
-  }
-  void Join(int number, int port, int other, int other_port) {
-    Hear(number, port, other, other_port);
-    Hear(other, other_port, number, port);
-  }
-  void SeeHost(int number, int port, int host) {
-    Port(number, port)
-        .neighbours.push_back({.kind = NeighbourKind::kHost,
-                               .ip = AddressOf(host),
-                               .mac = MacOf(host),
-                               .heard_by = HeardBy::kArp});
-  }
-  std::vector<std::string> Events() {
-    std::vector<std::string> texts;
-    for (const GraphEvent& event : graph.TakeEvents()) texts.push_back(event.text);
-    return texts;
-  }
-  // "s1:p1 s2:p1", of those in this state.
-  std::vector<std::string> Links(LinkState state = LinkState::kUp) const {
-    std::vector<std::string> links;
-    const Topology& topology = graph.topology();
-    for (NodeId id = 0; id < topology.nodes.size(); ++id) {
-      for (uint32_t i = 0; i < topology.nodes[id].hops.size(); ++i) {
-        const LinkEnd there = topology.Across({id, i});
-        if (topology.nodes[id].is_host || (topology.IsSwitch(there.node) && there < LinkEnd{id, i})) continue;
-        if (topology.nodes[id].hops[i].state == state)
-          links.push_back(topology.Describe({id, i}) + " " + topology.Describe(there));
-      }
-    }
-    std::ranges::sort(links);
-    return links;
-  }
-
-  Graph graph;
-  Nanos now = kSecond;
-
- private:
-  std::map<int, EngineReport> engines_;
-};
+using testing::kPinned;
+using testing::MacOf;
+using testing::Reports;
 
 TEST(Graph, ALinkIsThereWhenBothEndsNameEachOther) {
   Reports reports;
@@ -233,19 +160,6 @@ TEST(Graph, AHostThatClaimsToBeASwitchIsNamed) {
   EXPECT_THAT(reports.Links(), IsEmpty());
 }
 
-constexpr const char* kPinned = R"(name: pinned
-path_mtu: 4096
-discovery: true
-switches:
-  - {name: s1, address: 10.10.0.201, mac: "02:00:00:00:00:c9"}
-  - {name: s2, address: 10.10.0.202, mac: "02:00:00:00:00:ca"}
-links:
-  - {a: "s1:p1", b: "s2:p1"}
-forbid:
-  - s4
-  - s1:p4
-)";
-
 TEST(Graph, AFileMayPinAndForbid) {
   Reports reports(*ParseTopology(kPinned, "net.yaml"));
   EXPECT_THAT(reports.Links(), ElementsAre("s1:p1 s2:p1"));
@@ -260,6 +174,10 @@ TEST(Graph, AFileMayPinAndForbid) {
   forbidden.name = "s4";
   EXPECT_THAT(std::string(reports.graph.Admit(forbidden, false).message()),
               HasSubstr("net.yaml:10 forbids s4"));
+  EngineReport second = reports.Engine(1);
+  second.name = "s5";
+  EXPECT_THAT(std::string(reports.graph.Admit(second, false).message()),
+              HasSubstr("s1 (net.yaml:5) and s5 both have"));
 }
 
 TEST(Graph, WithoutDiscoveryReportsAreOfCarriers) {
@@ -268,9 +186,11 @@ TEST(Graph, WithoutDiscoveryReportsAreOfCarriers) {
   EngineReport root{.name = "root"};
   for (const char* port : {"swp1", "swp2"}) root.ports.push_back({.name = port, .up = true});
   reports.graph.OnReport(kSecond, 0, root);
+  reports.graph.Follow(kSecond);
   EXPECT_THAT(reports.Links(LinkState::kDown), IsEmpty()) << "leaf1 has not said anything yet";
   root.ports[1].up = false;
-  reports.graph.OnReport(kSecond, 0, root);
+  reports.graph.OnReport(2 * kSecond, 0, root);
+  reports.graph.Follow(2 * kSecond);
   EXPECT_THAT(reports.Links(LinkState::kDown), ElementsAre("root:swp2 leaf2:swp3"));
   EXPECT_EQ(topology.nodes.size(), 7u);
 }
@@ -295,18 +215,6 @@ TEST(Graph, WhereNoSwitchIsHeardHostsMayBe) {
   reports.now += 10 * Graph::kEdgeAfter;
   reports.TellAll();
   EXPECT_THAT(reports.graph.EdgePorts(0), ElementsAre("p2", "p3")) << "the link at p1 is down, not gone";
-}
-
-TEST(Graph, IsAFileThatTheManagerReads) {
-  Reports reports;
-  for (const int number : {1, 2}) reports.Register(number);
-  reports.Join(1, 1, 2, 1);
-  reports.SeeHost(1, 2, 7);
-  reports.TellAll();
-  const StatusOr<Topology> again = ParseTopology(ToYaml(reports.graph.topology()), "t");
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->nodes.size(), 3u);
-  EXPECT_EQ(ToYaml(*again), ToYaml(reports.graph.topology()));
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ StatusOr<SwitchChange> ManagerState::TakeIn(Nanos now, const proto::RegisterRequ
 }
 
 void ManagerState::FollowGraph(Nanos now) {
+  graph_.Follow(now);
   for (const GraphEvent& event : graph_.TakeEvents())
     event.warning ? Warn("network: " + event.text) : Note("network: " + event.text);
   if (!started_) started_ = now;
