@@ -7,8 +7,8 @@
 
 namespace epic::manager {
 
-// What is known now, in the form that ParseTopology reads: links that are gone are left out, those that are
-// down have a comment.
+// What is known now, in the form that ParseTopology reads: links that are gone are left out, and what has no
+// link or no address; those that are down have a comment; of two at one port the second is a comment.
 std::string ToYaml(const Topology& topology);
 
 }  // namespace epic::manager
