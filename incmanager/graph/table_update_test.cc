@@ -21,7 +21,7 @@ class Network {
   explicit Network(Topology t) : topology(std::move(t)), update(&topology), engines(topology.nodes.size()) {}
 
   void Want() {
-    tables = ComputeForwarding(topology, {.tables = tables.empty() ? nullptr : &tables, .stay = {}});
+    tables = ComputeForwarding(topology, {.tables = tables.empty() ? nullptr : &tables, .ways = {}});
     update.Want(tables);
   }
   void Ready(NodeId node, bool empty) {

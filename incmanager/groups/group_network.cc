@@ -1,4 +1,6 @@
 // What a network that changes means for groups.
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "incmanager/groups/group_table.h"
@@ -10,22 +12,58 @@ void GroupTable::OnNetwork(const std::vector<Forwarding>& tables) {
   qpns_.Grow(topology_->nodes.size());
 }
 
-// Of a group whose tree's edges are single links, ways may change. A group that connects its hosts, or whose
-// edges span several links, crosses more links than its tree has edges.
-std::vector<bool> GroupTable::Stays() const {
-  std::vector<bool> stays(topology_->nodes.size());
-  std::vector<uint64_t> counted_for(topology_->nodes.size());
+std::vector<const std::vector<Way>*> GroupTable::Ways() const {
+  std::vector<const std::vector<Way>*> ways;
   for (const auto& [id, group] : groups_) {
-    if (group.footprint.links.empty() || group.phase == GroupPhase::kFailed) continue;
-    size_t edges = group.plan.contexts.empty() ? 0 : group.plan.contexts.size() - 1;
-    // Ranks of one host share its link.
-    for (const auto& [rank, member] : group.members)
-      edges += std::exchange(counted_for[member.host], id) == id ? 0 : 1;
-    if (group.footprint.links.size() <= edges) continue;
-    for (const ContextPlan& context : group.plan.contexts) stays[context.node] = true;
-    for (const auto& [rank, member] : group.members) stays[member.host] = true;
+    if (group.phase == GroupPhase::kFailed) continue;
+    if (!group.footprint.ways.empty()) ways.push_back(&group.footprint.ways);
   }
-  return stays;
+  // What only goes elsewhere comes behind what ends by it.
+  for (const auto& [id, group] : groups_) {
+    if (group.phase == GroupPhase::kFailed) continue;
+    if (!group.footprint.ways_of_hosts.empty()) ways.push_back(&group.footprint.ways_of_hosts);
+  }
+  return ways;
+}
+
+Failure GroupTable::Moved(const Group& group) const {
+  bool carries = true;
+  for (const LinkEnd& link : group.footprint.links) {
+    const LinkEnd there = topology_->Across(link);
+    carries &= topology_->Carries(link);
+    if (topology_->nodes[link.node].hops[link.hop].state != LinkState::kGone) continue;
+    const LinkEnd host = topology_->IsSwitch(link.node) ? there : link;
+    const LinkEnd at = topology_->IsSwitch(link.node) ? link : there;
+    std::string why = "another is at one of its ports, or a port is gone";
+    if (!topology_->IsSwitch(host.node) && topology_->AttachedEnd(host.node) != host) {
+      const LinkEnd now_at = topology_->Across(topology_->AttachedEnd(host.node));
+      why = fmt::format("{} has moved to {}", topology_->nodes[host.node].name, topology_->Describe(now_at));
+    }
+    return SwitchFailure(ErrorCode::kLinkLost, topology_->nodes[at.node].name,
+                         fmt::format("the link between {} and {} is lost: {}", topology_->Describe(link),
+                                     topology_->Describe(there), why));
+  }
+  // What is broken may come back, or is judged.
+  if (!carries) return {};
+  for (const Way& way : group.footprint.ways) {
+    if (forwarding_[way.at].HopTo(way.to) == way.hop) continue;
+    const std::string& name = topology_->nodes[way.at].name;
+    return SwitchFailure(
+        ErrorCode::kLinkLost, name,
+        fmt::format("the way from {} to {} has moved from {}: another group relies on that", name,
+                    topology_->nodes[way.to].name, topology_->Describe({way.at, way.hop})));
+  }
+  return {};
+}
+
+void GroupTable::FailMoved(Nanos now) {
+  std::vector<std::pair<Group*, Failure>> moved;
+  for (auto& [id, group] : groups_) {
+    if (group.phase == GroupPhase::kFailed) continue;
+    Failure failure = Moved(group);
+    if (failure.code != ErrorCode::kOk) moved.emplace_back(&group, std::move(failure));
+  }
+  for (const auto& [group, failure] : moved) FailOrRefuse(now, group, failure);
 }
 
 }  // namespace epic::manager

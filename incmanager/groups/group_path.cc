@@ -130,6 +130,7 @@ Failure GroupTable::CrossHostsWay(Group* group) const {
   Footprint& way = std::get<HostsWay>(found).footprint;
   group->footprint.switches.merge(way.switches);
   group->footprint.links.merge(way.links);
+  group->footprint.ways_of_hosts = std::move(way.ways_of_hosts);
   group->hosts_connect = true;
   return {};
 }

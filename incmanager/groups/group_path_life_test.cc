@@ -87,6 +87,88 @@ TEST(GroupPath, ASwitchBetweenTheHostsOfANetworkGroupCountsOnceTheyConnect) {
   }
 }
 
+void SetState(Topology* topology, LinkEnd end, LinkState state) {
+  const LinkEnd there = topology->Across(end);
+  topology->nodes[end.node].hops[end.hop].state = state;
+  topology->nodes[there.node].hops[there.hop].state = state;
+}
+
+// Between root and h0 others only forward. The way of the first group returns, and that of the second, which
+// was placed meanwhile, is the other one.
+TEST(GroupPath, WhoseWayAnOlderGroupTakesBackFails) {
+  testing::TopologyBuilder builder;
+  for (const char* name : {"root", "x", "y", "leaf", "z", "far"}) builder.Switch(name);
+  for (const char* host : {"h0", "h1", "h2"}) builder.Host(host);
+  for (const char* name : {"x", "y"}) builder.Link("root", name).Link(name, "leaf");
+  builder.Link("root", "z").Link("z", "far");  // so that root is in the middle
+  GroupWorldFixture w(builder.Link("leaf", "h0").Link("far", "h1").Link("root", "h2"));
+  std::vector<Forwarding> tables;
+  const auto compute = [&] {
+    const std::vector<Forwarding> before = tables;
+    tables =
+        ComputeForwarding(w.topology, {.tables = before.empty() ? nullptr : &before, .ways = w.table.Ways()});
+    w.table.OnNetwork(tables);
+    w.table.FailMoved(w.now);
+  };
+  compute();
+  w.path = Path::kNetwork;
+  const auto join_all = [&](SessionId first_session, uint32_t first_qpn, const std::string& group) {
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      JoinRequest join = w.Request("h" + std::to_string(rank), rank, 3, group);
+      join.qpn = first_qpn + rank;
+      w.table.OnJoin(w.now, first_session + rank, join);
+    }
+    w.AnswerInstalls();
+  };
+  join_all(100, 0x11, "g");
+  ASSERT_EQ(w.Phase(), "running");
+  const Footprint first = w.table.Find("g")->footprint;
+  ASSERT_FALSE(first.ways.empty());
+  const auto taken = std::ranges::find_if(
+      first.ways, [&](const Way& way) { return way.at == w.Id("leaf") && way.to == w.Id("root"); });
+  ASSERT_NE(taken, first.ways.end());
+  const LinkEnd link{taken->at, taken->hop};
+  SetState(&w.topology, link, LinkState::kDown);
+  compute();
+  EXPECT_EQ(w.Phase(), "running") << "it may come back";
+  join_all(200, 0x111, "later");
+  ASSERT_EQ(w.Phase("later"), "running");
+  SetState(&w.topology, link, LinkState::kUp);
+  compute();
+  EXPECT_EQ(w.Phase(), "running");
+  ASSERT_NE(w.Last<Failure>(200), nullptr);
+  EXPECT_EQ(w.Last<Failure>(200)->code, ErrorCode::kLinkLost);
+  EXPECT_THAT(w.Last<Failure>(200)->message, ::testing::HasSubstr("another group relies on that"));
+}
+
+// A cable that was swapped, or a host that has moved: the old ports may have carriers.
+TEST(GroupPath, ALinkThatIsGoneEndsTheGroup) {
+  for (const bool of_host : {false, true}) {
+    GroupWorldFixture w(testing::Tree32());
+    w.JoinAll(4);
+    w.AnswerInstalls();
+    const NodeId h3 = w.Id("h3");
+    w.table.FailMoved(w.now);
+    ASSERT_EQ(w.Phase(), "running");
+    if (of_host) {
+      w.topology.Link(w.Id("leaf1"), {.port = "swp9"}, h3, {});
+      w.topology.nodes[h3].attached = 1;
+    }
+    SetState(&w.topology, of_host ? LinkEnd{h3, 0} : *w.topology.EndAt(w.Id("root"), "swp2"),
+             LinkState::kGone);
+    w.table.FailMoved(w.now);
+    const auto* failure = w.Last<Failure>(103);
+    ASSERT_NE(failure, nullptr);
+    EXPECT_EQ(failure->code, ErrorCode::kLinkLost);
+    EXPECT_EQ(failure->switch_name, of_host ? "leaf2" : "root");
+    EXPECT_EQ(failure->message,
+              of_host
+                  ? "the link between leaf2:swp2 and h3 is lost: h3 has moved to leaf1:swp9"
+                  : "the link between root:swp2 and leaf2:swp3 is lost: another is at one of its ports, or "
+                    "a port is gone");
+  }
+}
+
 // While the tree is made a switch that is lost, or has forgotten its part, has refused it.
 TEST(GroupPath, ASwitchThatGoesWhileItIsAskedIsGoneRound) {
   for (const Path path : {Path::kAuto, Path::kNetwork}) {

@@ -329,11 +329,12 @@ void GroupTable::FailWhere(Nanos now, const std::function<bool(const Group&)>& i
   for (auto& [id, group] : groups_) {
     if (group.phase != GroupPhase::kFailed && is_hit(group)) hit.push_back(&group);
   }
-  // A switch that goes while it is asked for its part of the tree refuses it.
-  for (Group* group : hit) {
-    group->phase == GroupPhase::kInstalling ? RefuseNetwork(now, group, failure)
-                                            : FailGroup(now, group, failure);
-  }
+  for (Group* group : hit) FailOrRefuse(now, group, failure);
+}
+
+void GroupTable::FailOrRefuse(Nanos now, Group* group, const Failure& failure) {
+  group->phase == GroupPhase::kInstalling ? RefuseNetwork(now, group, failure)
+                                          : FailGroup(now, group, failure);
 }
 
 void GroupTable::OnContextsLost(Nanos now, NodeId node) {

@@ -227,8 +227,11 @@ class GroupTable {
   void OnLinkDown(Nanos now, LinkEnd end, const std::function<bool(Nanos since)>& is_lost);
   // The network is another: how it forwards from now on. More nodes may be known.
   void OnNetwork(const std::vector<Forwarding>& tables);
-  // By NodeId: to whom ways stay as they are, for groups that run rely on the ports by which packets come.
-  std::vector<bool> Stays() const;
+  // The ways that groups rely on, the oldest group first; valid until the next call of anything else.
+  std::vector<const std::vector<Way>*> Ways() const;
+  // After OnNetwork: groups that cross a link that is gone fail, and those whose tree edges have another way
+  // now though nothing is broken on the one that they were told.
+  void FailMoved(Nanos now);
   // Counts up when one of these groups ends.
   uint64_t endings() const { return endings_; }
   // What running groups cross.
@@ -329,6 +332,9 @@ class GroupTable {
 
   void Run(Group* group);
   void FailWhere(Nanos now, const std::function<bool(const Group&)>& is_hit, const Failure& failure);
+  // A switch that goes while it is asked for its part of the tree refuses it.
+  void FailOrRefuse(Nanos now, Group* group, const Failure& failure);
+  Failure Moved(const Group& group) const;
   void FailGroup(Nanos now, Group* group, const Failure& failure);
   void StartRemoval(Nanos now, Group* group);
   void FinishRemoval(Nanos now, uint64_t id);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <queue>
 #include <utility>
 
@@ -61,9 +62,7 @@ class Computer {
       Spread(last, &cost);
       Point(last, cost);
     }
-    for (NodeId target = 0; target < topology_.nodes.size(); ++target) {
-      if (before_.tables != nullptr && target < before_.stay.size() && before_.stay[target]) Stay(target);
-    }
+    for (const auto& [target, ways] : WaysByTarget()) Stay(target, ways);
     return std::move(tables_);
   }
 
@@ -148,34 +147,35 @@ class Computer {
     }
   }
 
-  // Keeps all former ways to the target that frames still pass, and has the others join them.
-  void Stay(NodeId target) {
-    const auto former = [&](NodeId at) { return (*before_.tables)[at].HopTo(target); };
-    const auto known = [&](NodeId at) { return at < before_.tables->size(); };
-    if (std::ranges::all_of(topology_.switches,
-                            [&](NodeId at) { return known(at) && former(at) == tables_[at].hop_to[target]; }))
-      return;
-    std::vector<uint32_t> cost(topology_.nodes.size(), kFar);
-    std::deque<NodeId> kept;
-    for (const NodeId from : topology_.switches) {
-      std::vector<NodeId> way;
-      NodeId at = from;
-      while (at != target && cost[at] == kFar && known(at) && way.size() <= topology_.switches.size()) {
-        const uint32_t hop = former(at);
-        if (hop == Forwarding::kNoHop || !topology_.Carries({at, hop})) break;
-        way.push_back(at);
-        at = topology_.nodes[at].hops[hop].peer;
-        if (!topology_.IsSwitch(at)) break;
-      }
-      if (at != target && (!topology_.IsSwitch(at) || cost[at] == kFar)) continue;
-      uint32_t length = at == target ? 0 : cost[at];
-      for (auto it = way.rbegin(); it != way.rend(); ++it) {
-        cost[*it] = ++length;
-        kept.push_back(*it);
+  // Of each who relies on ways to one target, by switch.
+  using Ways = std::vector<std::map<NodeId, uint32_t>>;
+
+  std::map<NodeId, Ways> WaysByTarget() const {
+    std::map<NodeId, Ways> by_target;
+    std::map<NodeId, size_t> last;  // whose ways were added to a target last
+    for (size_t who = 0; who < before_.ways.size(); ++who) {
+      for (const Way& way : *before_.ways[who]) {
+        Ways& ways = by_target[way.to];
+        const auto [added, is_first] = last.try_emplace(way.to, who);
+        if (is_first || added->second != who) ways.emplace_back();
+        added->second = who;
+        ways.back().emplace(way.at, way.hop);
       }
     }
+    return by_target;
+  }
+
+  // Keeps all of these ways to the target that frames pass, and has the others join them.
+  void Stay(NodeId target, const Ways& ways) {
+    const auto is_free = [&](const auto& way) { return tables_[way.first].HopTo(target) == way.second; };
+    if (std::ranges::all_of(ways, [&](const auto& of) { return std::ranges::all_of(of, is_free); })) return;
+    std::vector<uint32_t> cost(topology_.nodes.size(), kFar);
+    std::deque<NodeId> kept;
+    std::map<NodeId, uint32_t> stays;
+    for (const auto& of : ways) {
+      for (const auto& [from, first] : of) Keep(target, of, from, &cost, &kept, &stays);
+    }
     if (kept.empty()) return;
-    const std::vector<uint32_t> stays = cost;
     if (topology_.IsSwitch(target)) {
       cost[target] = 0;
       kept.push_front(target);
@@ -183,7 +183,26 @@ class Computer {
     Join(target, kept, stays, &cost);
   }
 
-  void Join(NodeId target, const std::deque<NodeId>& kept, const std::vector<uint32_t>& stays,
+  // The way from one switch, as far as it is not kept yet, if it ends.
+  void Keep(NodeId target, const std::map<NodeId, uint32_t>& ways, NodeId from, std::vector<uint32_t>* cost,
+            std::deque<NodeId>* kept, std::map<NodeId, uint32_t>* stays) const {
+    std::vector<Way> way;
+    NodeId at = from;
+    while (at != target && (*cost)[at] == kFar) {
+      const auto next = ways.find(at);
+      if (next == ways.end() || !topology_.Carries({at, next->second}) || way.size() > ways.size()) return;
+      way.push_back({target, at, next->second});
+      at = topology_.nodes[at].hops[next->second].peer;
+    }
+    uint32_t length = at == target ? 0 : (*cost)[at];
+    for (auto it = way.rbegin(); it != way.rend(); ++it) {
+      (*cost)[it->at] = ++length;
+      kept->push_back(it->at);
+      stays->emplace(it->at, it->hop);
+    }
+  }
+
+  void Join(NodeId target, const std::deque<NodeId>& kept, const std::map<NodeId, uint32_t>& stays,
             std::vector<uint32_t>* cost) {
     Reached first;
     for (const NodeId at : kept) {
@@ -197,8 +216,8 @@ class Computer {
       if (at == target) continue;
       uint32_t& hop = tables_[at].hop_to[target];
       const uint32_t freely = hop;
-      if (stays[at] != kFar) {
-        hop = (*before_.tables)[at].HopTo(target);
+      if (const auto stay = stays.find(at); stay != stays.end()) {
+        hop = stay->second;
       } else if ((*cost)[at] != kFar) {
         FindShortest(at, *cost, &shortest);
         hop = Choose(at, target, shortest);

@@ -22,12 +22,20 @@ struct Forwarding {
   friend bool operator==(const Forwarding&, const Forwarding&) = default;
 };
 
-// What tables are to keep of those before them, so that a change of the network moves no more than it must.
+// That a switch sends frames for a node by this hop.
+struct Way {
+  NodeId to = kNoNode;
+  NodeId at = kNoNode;
+  uint32_t hop = Forwarding::kNoHop;
+};
+
+// What tables are to keep, so that a change of the network moves no more than it must.
 struct ForwardingHistory {
-  const std::vector<Forwarding>* tables = nullptr;  // nothing if there are none
-  // By NodeId: ways there stay as they are while they can, also when there are shorter ones. Who relies on
-  // the port by which packets come in has its destinations here.
-  std::vector<bool> stay;
+  const std::vector<Forwarding>* tables = nullptr;  // those before; nothing if there are none
+  // Of everybody who relies on the ports by which packets come in, the ways that were told when that began:
+  // those over which frames pass are taken, also when there are shorter ones, or when others were taken
+  // meanwhile. Where two contradict each other the first one counts.
+  std::vector<const std::vector<Way>*> ways;
 };
 
 // The tables of all switches, by NodeId; a host's is empty. Paths never pass through hosts. They lead over

@@ -79,7 +79,7 @@ TEST(Forwarding, OnlyWhatALinkTookMoves) {
   const std::vector<Forwarding> before = ComputeForwarding(topology);
   const LinkEnd end = Between(topology, "edge1", "agg1");
   SetState(&topology, end, LinkState::kDown);
-  const std::vector<Forwarding> after = ComputeForwarding(topology, {.tables = &before, .stay = {}});
+  const std::vector<Forwarding> after = ComputeForwarding(topology, {.tables = &before, .ways = {}});
   size_t moved = 0;
   for (NodeId target = 0; target < topology.nodes.size(); ++target) {
     const bool moves = before[end.node].hop_to[target] != after[end.node].hop_to[target];
@@ -88,31 +88,52 @@ TEST(Forwarding, OnlyWhatALinkTookMoves) {
   }
   EXPECT_GT(moved, 0u);
   SetState(&topology, end, LinkState::kUp);
-  std::vector<Forwarding> again = ComputeForwarding(topology, {.tables = &after, .stay = {}});
+  std::vector<Forwarding> again = ComputeForwarding(topology, {.tables = &after, .ways = {}});
   for (const NodeId node : topology.switches) EXPECT_EQ(again[node].hop_to, before[node].hop_to);
+}
+
+// As whoever is placed now is told, from one host to another.
+std::vector<Way> ToldWay(const Topology& topology, const std::vector<Forwarding>& tables,
+                         const std::string& from, const std::string& to) {
+  std::vector<Way> ways;
+  const NodeId target = *topology.FindNode(to);
+  for (const NodeId at : Walk(topology, tables, *topology.FindNode(from), target)) {
+    if (topology.IsSwitch(at)) ways.push_back({target, at, tables[at].HopTo(target)});
+  }
+  return ways;
 }
 
 TEST(Forwarding, WaysStayForThoseWhoRelyOnThem) {
   Topology topology = testing::TwoSpines().Build();
-  const NodeId h0 = *topology.FindNode("h0");
-  const std::string taken =
-      topology.nodes[Walk(topology, ComputeForwarding(topology), *topology.FindNode("h2"), h0)[2]].name;
+  const std::vector<Forwarding> free = ComputeForwarding(topology);
+  const std::vector<Way> first = ToldWay(topology, free, "h2", "h0");
+  const std::string taken = topology.nodes[Walk(topology, free, 6, 4)[2]].name;
+  ASSERT_EQ(topology.nodes[6].name + topology.nodes[4].name, "h2h0");
   SetState(&topology, Between(topology, "leaf1", taken), LinkState::kDown);
-  const std::vector<Forwarding> cut = ComputeForwarding(topology);
-  SetState(&topology, Between(topology, "leaf1", taken), LinkState::kUp);
-  std::vector<bool> stay(topology.nodes.size(), false);
-  stay[h0] = true;
   bool detours = true;
-  const std::vector<Forwarding> kept = ComputeForwarding(topology, {.tables = &cut, .stay = stay}, &detours);
+  // Where it is broken another way is taken, which whoever comes then relies on.
+  const std::vector<Forwarding> cut =
+      ComputeForwarding(topology, {.tables = &free, .ways = {&first}}, &detours);
+  EXPECT_NE(WayOf(topology, cut, "h2", "h0"), WayOf(topology, free, "h2", "h0"));
+  EXPECT_FALSE(detours);
+  const std::vector<Way> second = ToldWay(topology, cut, "h2", "h0");
+  SetState(&topology, Between(topology, "leaf1", taken), LinkState::kUp);
+  const std::vector<Forwarding> mended = ComputeForwarding(topology, {.tables = &cut, .ways = {&first}});
+  EXPECT_EQ(WayOf(topology, mended, "h2", "h0"), WayOf(topology, free, "h2", "h0"));
+  const std::vector<Forwarding> kept =
+      ComputeForwarding(topology, {.tables = &cut, .ways = {&second}}, &detours);
   EXPECT_EQ(WayOf(topology, kept, "h2", "h0"), WayOf(topology, cut, "h2", "h0"));
   EXPECT_TRUE(detours);
+  // Of two that contradict each other the older one stays, also when it was not to be had meanwhile.
+  EXPECT_EQ(ComputeForwarding(topology, {.tables = &cut, .ways = {&first, &second}}), mended);
+  EXPECT_EQ(ComputeForwarding(topology, {.tables = &cut, .ways = {&second, &first}}), kept);
   // Nor is it longer for ever, or over what is broken.
-  const std::vector<Forwarding> freed = ComputeForwarding(topology, {.tables = &kept, .stay = {}}, &detours);
-  EXPECT_NE(WayOf(topology, freed, "h2", "h0"), WayOf(topology, cut, "h2", "h0"));
+  const std::vector<Forwarding> freed = ComputeForwarding(topology, {.tables = &kept, .ways = {}}, &detours);
+  EXPECT_EQ(WayOf(topology, freed, "h2", "h0"), WayOf(topology, free, "h2", "h0"));
   EXPECT_FALSE(detours);
   const std::string other = taken == "spine1" ? "spine2" : "spine1";
   SetState(&topology, Between(topology, "leaf1", other), LinkState::kDown);
-  const std::vector<Forwarding> moved = ComputeForwarding(topology, {.tables = &kept, .stay = stay});
+  const std::vector<Forwarding> moved = ComputeForwarding(topology, {.tables = &kept, .ways = {&second}});
   EXPECT_EQ(WayOf(topology, moved, "h2", "h0"), fmt::format("h2 leaf2 {} leaf1 h0", taken));
 }
 
@@ -122,7 +143,7 @@ TEST(Forwarding, TheFloodingTreeKeepsWhatItCan) {
   const std::vector<LinkEnd> links = FloodedLinks(topology, before);
   ASSERT_EQ(links.size(), 19u);
   SetState(&topology, links[5], LinkState::kDown);
-  const std::vector<Forwarding> after = ComputeForwarding(topology, {.tables = &before, .stay = {}});
+  const std::vector<Forwarding> after = ComputeForwarding(topology, {.tables = &before, .ways = {}});
   const std::vector<LinkEnd> now = FloodedLinks(topology, after);
   EXPECT_EQ(now.size(), 19u);
   size_t kept = 0;

@@ -34,6 +34,7 @@ class Walker {
       footprint_.switches.insert(there.node);
       const uint32_t hop = tables_[there.node].hop_to[to];
       if (hop == Forwarding::kNoHop) return Obstacle{from, to, "no links join them", kNoNode};
+      footprint_.ways_of_hosts.push_back({to, there.node, hop});
       at = {there.node, hop};
     }
     walked_.insert({from, kNoNode});
@@ -78,6 +79,7 @@ void Cross(const Topology& topology, const std::vector<Forwarding>& tables, Link
     footprint->switches.insert(there.node);
     const uint32_t hop = tables[there.node].hop_to[to];
     if (hop == Forwarding::kNoHop) return;
+    footprint->ways.push_back({to, there.node, hop});
     from = {there.node, hop};
   }
 }

@@ -16,6 +16,10 @@ namespace epic::manager {
 struct Footprint {
   std::set<NodeId> switches;
   std::set<LinkEnd> links;  // by the end that compares less
+  // The ways that ordinary forwarding takes there: between the ends of tree edges, which take packets by one
+  // port only, and between hosts.
+  std::vector<Way> ways;
+  std::vector<Way> ways_of_hosts;
 };
 
 // Adds the way to a node that begins at this end of a link. tables: ComputeForwarding.

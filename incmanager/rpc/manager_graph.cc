@@ -65,7 +65,7 @@ void ManagerState::ComputeTables(Nanos now) {
   engines_.resize(topology_.nodes.size());
   const std::vector<Forwarding>& before = update_.wanted();
   std::vector<Forwarding> tables = ComputeForwarding(
-      topology_, {.tables = before.empty() ? nullptr : &before, .stay = groups_.Stays()}, &detours_);
+      topology_, {.tables = before.empty() ? nullptr : &before, .ways = groups_.Ways()}, &detours_);
   for (const NodeId node : topology_.switches) {
     std::vector<std::string>& ports = tables[node].flood_ports;
     for (const std::string& port : graph_.EdgePorts(node)) {
@@ -73,6 +73,7 @@ void ManagerState::ComputeTables(Nanos now) {
     }
   }
   groups_.OnNetwork(tables);
+  groups_.FailMoved(now);
   known_nodes_ = topology_.nodes.size();
   update_.Want(std::move(tables));
 }

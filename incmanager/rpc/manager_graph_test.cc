@@ -30,16 +30,20 @@ class World : public ManagerWorld {
     asked.push_back(node);
     tables[node] = table;
   }
-  void Install(NodeId, const proto::GroupConfig&) override {}
+  void Install(NodeId node, const proto::GroupConfig& group) override { installs.emplace_back(node, group); }
   void Fail(NodeId, uint64_t, uint32_t) override {}
   void Remove(NodeId, uint64_t, uint32_t) override {}
-  void Probe(NodeId, NodeId, const proto::ProbeRequest&) override {}
+  void Probe(NodeId witness, NodeId, const proto::ProbeRequest& request) override {
+    probes.emplace_back(witness, request.port());
+  }
   void Locate(NodeId node, const proto::LocateRequest& request) override {
     located.emplace_back(node, request.ip());
   }
 
   std::vector<NodeId> asked;
-  std::map<NodeId, proto::ForwardingTable> tables;  // last
+  std::vector<std::pair<NodeId, proto::GroupConfig>> installs;
+  std::vector<std::pair<NodeId, std::string>> probes;  // by whom and by which port
+  std::map<NodeId, proto::ForwardingTable> tables;     // last
   std::vector<std::pair<NodeId, uint32_t>> located;
   std::map<SessionId, proto::ServerMessage> told;  // last
 };
@@ -170,6 +174,37 @@ TEST(ManagerGraph, ARankWaitsUntilItsHostIsFound) {
   EXPECT_THAT(found.world.told[2].failure().message(), HasSubstr("has no host with the address 10.10.0.2"));
 }
 
+// Where it was once another switch, or a host, may be now.
+TEST(ManagerGraph, ASwitchIsAskedForEchoesWhereItIs) {
+  Found found;
+  for (const int i : {0, 1}) found.Register(i);
+  found.Pass(3 * kSecond);
+  for (proto::EngineInfo& engine : found.engines) {
+    engine.mutable_ports()->Add()->set_name("p3");
+    engine.mutable_ports(2)->set_up(true);
+    *engine.mutable_ports(2)->mutable_neighbours() = engine.ports(0).neighbours();
+    engine.mutable_ports(2)->mutable_neighbours(0)->set_port("p3");
+    engine.mutable_ports(0)->clear_neighbours();
+    engine.mutable_capability()->add_modes(proto::MODE_TRANSLATED);
+    engine.mutable_capability()->set_max_children(64);
+    for (proto::PortInfo& port : *engine.mutable_ports()) port.set_mtu(4200);
+  }
+  for (uint32_t i = 0; i < 2; ++i) found.SeeHost(static_cast<int>(i), 0x0a0a0001 + i);
+  *found.engines[0].mutable_ports(0)->add_neighbours() = found.engines[0].ports(1).neighbours(0);
+  found.engines[0].mutable_ports(1)->clear_neighbours();
+  found.Pass(kSecond);
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    proto::ClientMessage join = found.Join(rank, 0x0a0a0001 + rank);
+    join.mutable_join()->set_path(proto::PATH_HOSTS);
+    join.mutable_join()->set_max_outstanding(129);
+    found.state.OnMessage(found.now, rank + 1, join);
+  }
+  ASSERT_EQ(found.state.ShowGroup("g")->state(), "running");
+  found.Pass(2 * kSecond);
+  ASSERT_FALSE(found.world.probes.empty());
+  for (const auto& [witness, port] : found.world.probes) EXPECT_EQ(port, "p3");
+}
+
 TEST(ManagerGraph, ASecondSwitchOfTheSameNameIsRefusedWhileTheFirstIsHeard) {
   Found found;
   found.Register(0);
@@ -184,52 +219,106 @@ TEST(ManagerGraph, ASecondSwitchOfTheSameNameIsRefusedWhileTheFirstIsHeard) {
 }
 
 // With a file the network is the file's, and its links' carriers are followed.
-TEST(ManagerGraph, ForwardingFollowsCarriers) {
-  const Topology topology = testing::TwoSpines().Build();
-  World world;
-  ManagerState state(topology, {}, 1, 1, &world);
-  Nanos now = kSecond;
-  std::vector<testing::SwitchModel> models;
-  for (const NodeId node : topology.switches) models.emplace_back(topology.nodes[node]);
-  const auto answer_all = [&] {
-    for (int i = 0; i < 10; ++i) {
+class Stated {
+ public:
+  Stated() {
+    for (const NodeId node : topology.switches) {
+      models.emplace_back(topology.nodes[node]);
+      engines.push_back(models.back().Describe());
+      proto::RegisterRequest request;
+      request.set_name(topology.nodes[node].name);
+      request.set_agent_address("10.0.0.1:7401");
+      *request.mutable_engine() = engines.back();
+      EXPECT_TRUE(state.Register(now, request).ok());
+    }
+    Pass(kSecond);
+  }
+  void Pass(Nanos time) {
+    for (const Nanos end = now + time; now < end;) {
       for (const NodeId node : std::exchange(world.asked, {}))
         state.OnForwardingSet(now, node, absl::OkStatus());
+      for (const auto& [node, group] : std::exchange(world.installs, {}))
+        state.OnInstalled(now, node, group.group_id(), absl::OkStatus(), 1000);
       now += 100 * kMillisecond;
       state.Tick(now);
+      for (const NodeId node : topology.switches) Beat(node);
     }
-  };
-  for (const NodeId node : topology.switches) {
-    proto::RegisterRequest request;
-    request.set_name(topology.nodes[node].name);
-    request.set_agent_address("10.0.0.1:7401");
-    *request.mutable_engine() = models[node].Describe();
-    ASSERT_TRUE(state.Register(now, request).ok());
   }
-  answer_all();
-  const std::map<NodeId, proto::ForwardingTable> before = world.tables;
-  const NodeId leaf1 = *topology.FindNode("leaf1");
-  const auto beat = [&](bool up) {
+  void Beat(NodeId node) {
     proto::HeartbeatRequest request;
-    request.set_name("leaf1");
+    request.set_name(topology.nodes[node].name);
     request.set_epoch(1);
     request.set_engine_up(true);
-    *request.mutable_engine() = models[leaf1].Describe();
-    request.mutable_engine()->mutable_ports(0)->set_up(up);
+    *request.mutable_engine() = engines[node];
     ASSERT_TRUE(state.Heartbeat(now, request).ok());
-  };
-  beat(false);
-  answer_all();
-  for (const proto::ForwardingEntry& entry : world.tables[leaf1].entries())
-    EXPECT_TRUE(entry.port() != "swp1" ||
-                entry.mac() == std::string(topology.nodes[0].mac.begin(), topology.nodes[0].mac.end()))
+  }
+  // The carrier of a switch's port comes or goes.
+  void Set(const std::string& name, int port, bool up) {
+    engines[*topology.FindNode(name)].mutable_ports(port)->set_up(up);
+    Beat(*topology.FindNode(name));
+  }
+  // By switch and MAC, in order: the ports.
+  std::map<std::pair<NodeId, std::string>, std::string> Ways() const {
+    std::map<std::pair<NodeId, std::string>, std::string> ways;
+    for (const auto& [node, table] : world.tables) {
+      for (const proto::ForwardingEntry& entry : table.entries()) ways[{node, entry.mac()}] = entry.port();
+    }
+    return ways;
+  }
+
+  const Topology topology = testing::TwoSpines().Build();
+  World world;
+  ManagerState state{topology, {}, 1, 1, &world};
+  Nanos now = kSecond;
+  std::vector<testing::SwitchModel> models;
+  std::vector<proto::EngineInfo> engines;
+};
+
+TEST(ManagerGraph, ForwardingFollowsCarriers) {
+  Stated stated;
+  const auto before = stated.Ways();
+  const NodeId leaf1 = *stated.topology.FindNode("leaf1");
+  const Mac& spine1 = stated.topology.nodes[0].mac;
+  stated.Set("leaf1", 0, false);
+  stated.Pass(kSecond);
+  for (const proto::ForwardingEntry& entry : stated.world.tables[leaf1].entries())
+    EXPECT_TRUE(entry.port() != "swp1" || entry.mac() == std::string(spine1.begin(), spine1.end()))
         << "but for spine1 itself, if there is no other way";
-  beat(true);
-  answer_all();
-  for (const auto& [node, table] : before) {
-    EXPECT_EQ(world.tables[node].entries_size(), table.entries_size());
-    for (int i = 0; i < table.entries_size(); ++i)
-      EXPECT_EQ(world.tables[node].entries(i).SerializeAsString(), table.entries(i).SerializeAsString());
+  stated.Set("leaf1", 0, true);
+  stated.Pass(kSecond);
+  EXPECT_EQ(stated.Ways(), before);
+}
+
+// With one host at leaf1 that has no part in the tree, so that it only forwards between the host and the
+// root, which takes packets by the port that it was told.
+TEST(ManagerGraph, ACarrierThatComesBackSoonEndsNoGroup) {
+  for (const int port : {0, 1}) {
+    Stated stated;
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      proto::ClientMessage message;
+      proto::Join& join = *message.mutable_join();
+      join.set_group("g");
+      join.set_rank(rank);
+      join.set_world_size(3);
+      join.set_ip(0x0a0a0001 + (rank == 0 ? 0 : rank + 1));
+      join.set_qpn(0x11 + rank);
+      join.set_max_path_mtu(1024);
+      join.set_max_outstanding(129);
+      join.set_path(proto::PATH_NETWORK);
+      stated.state.OnMessage(stated.now, rank + 1, message);
+    }
+    stated.Pass(kSecond);
+    ASSERT_EQ(stated.state.ShowGroup("g")->state(), "running");
+    const auto before = stated.Ways();
+    for (const char* leaf : {"leaf1", "leaf2"}) {
+      stated.Set(leaf, port, false);
+      stated.Pass(kSecond);
+      EXPECT_NE(stated.Ways(), before) << "others go round it";
+      stated.Set(leaf, port, true);
+      stated.Pass(kSecond);
+      EXPECT_EQ(stated.Ways(), before);
+      EXPECT_EQ(stated.state.ShowGroup("g")->state(), "running");
+    }
   }
 }
 
