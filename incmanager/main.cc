@@ -152,7 +152,8 @@ class CommandLine {
                                  [this] { return CreateGroup(client_, create_); });
     create->add_option("name", create_.name, "name of the group")->required();
     create->add_option("--size", create_.size, "number of ranks")->required();
-    create->add_option("--host", create_.hosts, "host of each rank, in order; else learned when they join");
+    create->add_option("--host", create_.hosts,
+                       "host of each rank, by name or address, in order; else learned when they join");
     AddPlacement(create);
     create->add_flag("--reproducible", create_.reproducible,
                      "sums in the order of children, the same bits each time; takes more switch memory");

@@ -267,7 +267,15 @@ std::optional<NodeId> Topology::FindSwitch(const std::string& node_name) const {
   return id && IsSwitch(*id) ? id : std::nullopt;
 }
 
+std::optional<NodeId> Topology::FindHost(const std::string& name_or_address) const {
+  const std::optional<NodeId> named = FindNode(name_or_address);
+  if (named) return IsSwitch(*named) ? std::nullopt : named;
+  const std::optional<Ipv4> address = ParseIpv4(name_or_address);
+  return address ? FindHostByAddress(*address) : std::nullopt;
+}
+
 std::optional<NodeId> Topology::FindHostByAddress(Ipv4 address) const {
+  if (Raw(address) == 0) return std::nullopt;
   for (NodeId id = 0; id < nodes.size(); ++id) {
     if (nodes[id].is_host && nodes[id].address == address) return id;
   }

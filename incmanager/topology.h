@@ -95,6 +95,9 @@ struct Topology {
 
   std::optional<NodeId> FindNode(const std::string& node_name) const;
   std::optional<NodeId> FindSwitch(const std::string& node_name) const;
+  // By its name, or by its address: one that was found is named by its address until its ranks say its name.
+  std::optional<NodeId> FindHost(const std::string& name_or_address) const;
+  // Nothing for 0, which a node has that was a host.
   std::optional<NodeId> FindHostByAddress(Ipv4 address) const;
   std::optional<NodeId> FindSwitchByAddress(Ipv4 address) const;
   bool IsSwitch(NodeId id) const { return !nodes[id].is_host; }

@@ -66,6 +66,17 @@ TEST(Topology, WithDiscoveryAFileNeedNotStateAll) {
             "t.yaml:13: forbid: s1:swp1 is in a link above");
 }
 
+TEST(Topology, AHostIsFoundByItsNameAndByItsAddress) {
+  Topology topology = *ParseTopology(kSmall, "small.yaml");
+  const std::optional<NodeId> host = topology.FindNode("h0");
+  EXPECT_EQ(topology.FindHost("h0"), host);
+  EXPECT_EQ(topology.FindHost("10.10.0.1"), host);
+  for (const char* none : {"s1", "10.10.255.1", "10.10.0.9", "0.0.0.0", ""})
+    EXPECT_EQ(topology.FindHost(none), std::nullopt) << none;
+  topology.nodes[*host].address = Ipv4{};
+  EXPECT_EQ(topology.FindHostByAddress(Ipv4{}), std::nullopt) << "it was a host";
+}
+
 TEST(Topology, HostsAreGuardedUnlessTheFileSaysOtherwise) {
   std::string text = kSmall;
   const std::string h1 = "mac: \"52:54:00:00:00:02\"";

@@ -137,7 +137,7 @@ Failure GroupTable::CheckAgainst(const Group& group, const JoinRequest& join, No
           fmt::format("qpn: {:#x} at {} is that of rank {} already", join.qpn, ToString(join.ip), rank));
     }
   }
-  if (!spec.hosts.empty() && spec.hosts[join.rank] != topology_->nodes[host].name) {
+  if (!spec.hosts.empty() && topology_->FindHost(spec.hosts[join.rank]) != host) {
     return RankFailure(ErrorCode::kInvalidArgument, join.rank,
                        fmt::format("rank {} of group {} is reserved for host {}, not {}", join.rank,
                                    spec.name, spec.hosts[join.rank], topology_->nodes[host].name));
@@ -190,10 +190,8 @@ Status GroupTable::CheckSpec(const GroupSpec& spec) const {
     return invalid(fmt::format("hosts: {} are named for {} ranks", spec.hosts.size(), spec.world_size));
   }
   for (const std::string& host : spec.hosts) {
-    const std::optional<NodeId> node = topology_->FindNode(host);
-    if (!node || topology_->IsSwitch(*node)) {
+    if (!topology_->FindHost(host))
       return MakeStatus(StatusCode::kNotFound, fmt::format("hosts: the topology has no host {}", host));
-    }
   }
   if (spec.path_mtu != 0 && !IsPathMtu(spec.path_mtu)) {
     return invalid(fmt::format("path_mtu: {} is not 256, 512, 1024, 2048 or 4096", spec.path_mtu));

@@ -159,6 +159,21 @@ TEST(GroupTable, ReservedGroupsComeBack) {
   EXPECT_EQ(w.Phase(), "none");
 }
 
+// A host that was found has no other name than its address until its ranks say one.
+TEST(GroupTable, AGroupMayBeReservedForAddresses) {
+  GroupWorldFixture w(testing::Star(2));
+  GroupSpec spec;
+  spec.name = "g";
+  spec.world_size = 2;
+  for (const char* host : {"h0", "h1"}) spec.hosts.push_back(ToString(w.topology.nodes[w.Id(host)].address));
+  ASSERT_TRUE(w.table.Create(spec).ok());
+  EXPECT_EQ(Refusal(&w, w.Request("h0", 1, 2)).message,
+            "rank 1 of group g is reserved for host " + spec.hosts[1] + ", not h0");
+  w.JoinAll(2);
+  w.AnswerInstalls();
+  EXPECT_EQ(w.Phase(), "running");
+}
+
 // Switches have room for W; ranks begin with what the topology's figures give, or with W if that was wished.
 TEST(GroupTable, RanksAreToldWhichWindowToBeginWith) {
   for (const uint32_t wished : {0u, 3u}) {

@@ -20,7 +20,7 @@ StatusOr<Placement> GroupTable::Explain(const GroupSpec& asked) const {
     Member member;
     member.join.rank = rank;
     member.join.max_path_mtu = options_.max_path_mtu;
-    member.host = *topology_->FindNode(spec.hosts[rank]);
+    member.host = *topology_->FindHost(spec.hosts[rank]);
     group.members.emplace(rank, std::move(member));
   }
 

@@ -82,6 +82,7 @@ TEST(GroupExplain, WhatNoGroupMayAskForIsRefused) {
     const auto placement = w.table.Explain(spec);
     return placement.ok() ? "none" : std::string(placement.status().message());
   };
+  EXPECT_EQ(error(Of({"h0", ToString(w.topology.nodes[w.Id("h1")].address)})), "none");
   EXPECT_EQ(error(Of({"h0", "h7"})), "hosts: the topology has no host h7");
   EXPECT_EQ(w.table.Explain(Of({"h0", "h7"})).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(error(Of({"h0", "leaf1"})), "hosts: the topology has no host leaf1");
