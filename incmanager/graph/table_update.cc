@@ -28,10 +28,21 @@ bool IsPart(const Forwarding& table, const Forwarding& wanted) {
 void TableUpdate::Want(std::vector<Forwarding> tables) {
   want_ = std::move(tables);
   switches_.resize(std::max(switches_.size(), want_.size()));
+  FollowAddresses();
   if (phase_ == Phase::kDraining) drain_ = true;
   phase_ = Phase::kWithdrawing;
   settled_ = false;
   for (const NodeId node : Known()) switches_[node].fits = Fits(node);
+}
+
+// An order under way was made with those before.
+void TableUpdate::FollowAddresses() {
+  std::vector<std::pair<Ipv4, Mac>> now;
+  for (const Node& node : topology_->nodes) now.emplace_back(node.address, node.mac);
+  if (!std::equal(addresses_.begin(), addresses_.end(), now.begin())) {
+    for (Switch& at : switches_) at.must_send = true;
+  }
+  addresses_ = std::move(now);
 }
 
 void TableUpdate::OnReady(NodeId node, bool empty) {

@@ -13,6 +13,7 @@
 
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/types.h"
@@ -34,7 +35,8 @@ class TableUpdate {
   // topology outlives this.
   explicit TableUpdate(const Topology* topology) : topology_(topology) {}
 
-  // The tables that are wanted from now on, by NodeId, for the topology as it is now.
+  // The tables that are wanted from now on, by NodeId, for the topology as it is now. If a node has another
+  // MAC or address than before, which are in what is sent, all are sent anew.
   void Want(std::vector<Forwarding> tables);
   const std::vector<Forwarding>& wanted() const { return want_; }
 
@@ -78,6 +80,7 @@ class TableUpdate {
   static std::vector<const Forwarding*> MayHave(const Switch& at);
   bool Fits(NodeId node) const;
   void Judge(NodeId node);
+  void FollowAddresses();
   Forwarding Withdrawn(NodeId node);
   // The ways to the target end, with all that switches may have that are not as is wanted.
   bool EndsAt(NodeId target) const;
@@ -93,8 +96,9 @@ class TableUpdate {
   bool drain_ = false;  // flood ports have been withdrawn since the last drain
   Nanos drained_at_ = 0;
   std::vector<Forwarding> want_;
-  std::vector<Forwarding> target_;  // in kSetting: what is wanted, but for what would not end
-  std::vector<Switch> switches_;    // by NodeId
+  std::vector<std::pair<Ipv4, Mac>> addresses_;  // by NodeId, when it was wanted
+  std::vector<Forwarding> target_;               // in kSetting: what is wanted, but for what would not end
+  std::vector<Switch> switches_;                 // by NodeId
 };
 
 }  // namespace epic::manager

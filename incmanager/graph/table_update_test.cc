@@ -150,6 +150,30 @@ TEST(TableUpdate, OnlyTablesThatChangeAreSent) {
     EXPECT_EQ(network.engines[node].table, network.tables[node]);
 }
 
+// Ways stay as they are; what is sent names other addresses.
+TEST(TableUpdate, AnotherMacOrAddressOfANodeIsSentToAll) {
+  Network network = Started(testing::TwoSpines());
+  const auto sent_anew = [&network] {
+    network.sent = 0;
+    network.Want();
+    network.Settle();
+    return network.sent;
+  };
+  const auto all = static_cast<int>(network.topology.switches.size());
+  EXPECT_EQ(sent_anew(), 0);
+  network.topology.nodes[*network.topology.FindNode("h0")].mac[5] ^= 0x40;
+  EXPECT_EQ(sent_anew(), all);
+  EXPECT_EQ(sent_anew(), 0) << "once";
+  network.topology.nodes[*network.topology.FindNode("h0")].address = Ipv4{0x0a0a0099};
+  EXPECT_EQ(sent_anew(), all);
+  // Also to one that is answering what it was sent before.
+  network.topology.nodes[*network.topology.FindNode("spine1")].mac[5] ^= 0x40;
+  network.Want();
+  network.Take(network.now);
+  network.topology.nodes[*network.topology.FindNode("spine1")].mac[5] ^= 0x20;
+  EXPECT_EQ(sent_anew(), all);
+}
+
 TEST(TableUpdate, WhatIsNewWaitsForAllThatIsWithdrawn) {
   Network network = Started(testing::TwoSpines());
   const NodeId leaf1 = *network.topology.FindNode("leaf1");
