@@ -261,7 +261,9 @@ bool Graph::IsTakenByAnother(LinkEnd end) const {
   const std::vector<Hop>& hops = topology_.nodes[end.node].hops;
   for (uint32_t i = 0; i < hops.size(); ++i) {
     if (i == end.hop || hops[i].port != hops[end.hop].port) continue;
-    if (present_.contains({end.node, i}) || hops[i].line != 0) return true;
+    // Several hosts may be at one port: one of them takes it from a switch, not from another.
+    const bool takes = topology_.IsSwitch(hops[i].peer) || topology_.IsSwitch(hops[end.hop].peer);
+    if ((takes && present_.contains({end.node, i})) || hops[i].line != 0) return true;
   }
   return false;
 }

@@ -100,6 +100,24 @@ TEST(Graph, HostsAreFoundAndMove) {
   EXPECT_EQ(reports.graph.topology().Attached(host).peer, 0u);
 }
 
+TEST(Graph, AHostThatFallsSilentBesideAnotherIsDown) {
+  Reports reports;
+  reports.Register(1);
+  reports.SeeHost(1, 2, 7);
+  reports.SeeHost(1, 2, 8);
+  reports.Tell(1);
+  EXPECT_THAT(reports.Links(), ElementsAre("s1:p2 10.10.0.7", "s1:p2 10.10.0.8"));
+  reports.Port(1, 2).neighbours.erase(reports.Port(1, 2).neighbours.begin());
+  reports.Tell(1);
+  EXPECT_THAT(reports.Links(LinkState::kDown), ElementsAre("s1:p2 10.10.0.7")) << "it may speak again";
+  EXPECT_THAT(reports.Links(LinkState::kGone), IsEmpty());
+  reports.Register(2);
+  reports.Port(1, 2).neighbours.clear();
+  reports.Join(1, 2, 2, 1);
+  reports.TellAll();
+  EXPECT_THAT(reports.Links(LinkState::kGone), ElementsAre("s1:p2 10.10.0.7", "s1:p2 10.10.0.8"));
+}
+
 TEST(Graph, TwoWithOneAddressOrMacAreBothNamed) {
   Reports reports;
   for (const int number : {1, 2}) reports.Register(number);

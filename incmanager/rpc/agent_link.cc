@@ -73,11 +73,19 @@ class AgentLink::Impl {
   }
 
   // A switch of an earlier version does not know the question.
-  void Locate(const proto::LocateRequest& request) {
+  using LocateDone = std::function<void(const StatusOr<proto::LocateReply>&)>;
+  void Locate(const proto::LocateRequest& request, LocateDone done) {
     auto* call = Begin<proto::LocateRequest, proto::LocateReply>(request);
-    if (call == nullptr) return;
+    if (call == nullptr) return done(NotRegistered());
     call->stub->async()->Locate(&call->context, &call->request, &call->reply,
-                                [this, call](const grpc::Status&) { End(call); });
+                                [this, call, done = std::move(done)](const grpc::Status& status) {
+                                  if (status.ok()) {
+                                    done(call->reply);
+                                  } else {
+                                    done(FromGrpc(status));
+                                  }
+                                  End(call);
+                                });
   }
 
   using ProbeDone = std::function<void(const StatusOr<proto::ProbeReply>&)>;
@@ -212,7 +220,9 @@ void AgentLink::Probe(const proto::ProbeRequest& request, Impl::ProbeDone done) 
   impl_->Probe(request, std::move(done));
 }
 
-void AgentLink::Locate(const proto::LocateRequest& request) { impl_->Locate(request); }
+void AgentLink::Locate(const proto::LocateRequest& request, Impl::LocateDone done) {
+  impl_->Locate(request, std::move(done));
+}
 
 StatusOr<proto::DumpReply> AgentLink::Dump() {
   proto::DumpReply reply;

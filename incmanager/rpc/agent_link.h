@@ -41,8 +41,9 @@ class AgentLink {
   void Probe(const proto::ProbeRequest& request,
              std::function<void(const StatusOr<proto::ProbeReply>&)> done);
 
-  // Neither; nobody waits for it.
-  void Locate(const proto::LocateRequest& request);
+  // As Probe.
+  void Locate(const proto::LocateRequest& request,
+              std::function<void(const StatusOr<proto::LocateReply>&)> done);
 
   // Blocks the caller; does not wait for calls in the queue.
   StatusOr<proto::DumpReply> Dump();

@@ -198,14 +198,22 @@ void ManagerCore::Probe(NodeId witness, NodeId about, const proto::ProbeRequest&
   });
 }
 
-void ManagerCore::Locate(NodeId node, const proto::LocateRequest& request) { LinkTo(node).Locate(request); }
+void ManagerCore::Locate(NodeId node, const proto::LocateRequest& request) {
+  LinkTo(node).Locate(request, [this, node, ip = request.ip()](const StatusOr<proto::LocateReply>& reply) {
+    const std::lock_guard lock(probed_mutex_);
+    located_.push_back({node, ip, reply});
+  });
+}
 
 void ManagerCore::TakeProbeReplies(Nanos now) {
   std::vector<Probed> probed;
+  std::vector<Located> located;
   {
     const std::lock_guard lock(probed_mutex_);
     probed.swap(probed_);
+    located.swap(located_);
   }
+  for (const Located& answer : located) state_.OnLocated(now, answer.node, answer.ip, answer.reply);
   for (const Probed& answer : probed) state_.OnProbed(now, answer.witness, answer.about, answer.reply);
 }
 

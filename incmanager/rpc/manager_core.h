@@ -106,8 +106,15 @@ class ManagerCore : public ManagerWorld {
     NodeId about = kNoNode;
     StatusOr<proto::ProbeReply> reply;
   };
-  std::mutex probed_mutex_;     // taken last
-  std::vector<Probed> probed_;  // for the next tick: a reply may come on a thread that holds mutex_
+  struct Located {
+    NodeId node = kNoNode;
+    uint32_t ip = 0;
+    StatusOr<proto::LocateReply> reply;
+  };
+  std::mutex probed_mutex_;  // taken last
+  // For the next tick: a reply may come on a thread that holds mutex_.
+  std::vector<Probed> probed_;
+  std::vector<Located> located_;
 
   std::thread ticker_;
   std::map<NodeId, std::unique_ptr<AgentLink>> links_;  // first to go, their threads call back

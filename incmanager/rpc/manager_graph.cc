@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -17,9 +18,6 @@ namespace {
 constexpr Nanos kGather = 2 * kSecond;
 // What changes at the same time is computed once.
 constexpr Nanos kPace = 100 * kMillisecond;
-// A rank whose host is not known waits for so long; switches are asked so often.
-constexpr Nanos kFindWithin = 3 * kSecond;
-constexpr Nanos kAskEvery = 500 * kMillisecond;
 
 }  // namespace
 
@@ -99,37 +97,64 @@ void ManagerState::OnForwardingSet(Nanos now, NodeId node, const Status& status)
 }
 
 void ManagerState::OnJoin(Nanos now, SessionId id, const JoinRequest& join) {
-  const std::optional<NodeId> host = topology_.FindHostByAddress(join.ip);
-  if (!graph_.discovers() || (host && *host < update_.wanted().size())) {
-    if (host) graph_.NameHost(*host, join.host_name);
+  if (!graph_.discovers() || IsReached(join.ip)) {
+    if (const auto host = topology_.FindHostByAddress(join.ip)) graph_.NameHost(*host, join.host_name);
     return groups_.OnJoin(now, id, join);
   }
-  waiting_[id] = {join, now + kFindWithin, now};
+  waiting_[id] = join;
   LookForHosts(now);
 }
 
+// It is heard, and there are tables that lead to where it is.
+bool ManagerState::IsReached(Ipv4 address) const {
+  const std::optional<NodeId> host = topology_.FindHostByAddress(address);
+  if (!host) return false;
+  const Hop& link = topology_.Attached(*host);
+  const std::vector<Forwarding>& tables = update_.wanted();
+  return link.state == LinkState::kUp && link.peer < tables.size() &&
+         tables[link.peer].HopTo(*host) == link.peer_hop;
+}
+
+// One that nobody hears joins with what there is of it. Only what tables have been computed for can be
+// planned.
+bool ManagerState::WaitsNoLonger(Nanos now, Ipv4 address) const {
+  if (IsReached(address)) return true;
+  const std::optional<NodeId> host = topology_.FindHostByAddress(address);
+  return search_.IsOver(now, address) && (!host || *host < update_.wanted().size());
+}
+
 void ManagerState::LookForHosts(Nanos now) {
+  const auto want = [&] {
+    std::set<Ipv4> addresses;
+    for (const auto& [id, join] : waiting_) addresses.insert(join.ip);
+    search_.Want(now, addresses);
+  };
+  want();
   std::vector<std::pair<SessionId, JoinRequest>> ready;
-  for (auto& [id, waiting] : waiting_) {
-    const std::optional<NodeId> host = topology_.FindHostByAddress(waiting.join.ip);
-    // Only what tables have been computed for can be reached.
-    const bool gone = !host && now >= waiting.until;
-    if (gone || (host && *host < update_.wanted().size())) {
-      ready.emplace_back(id, waiting.join);
-    } else if (!host && now >= waiting.ask_at) {
-      waiting.ask_at = now + kAskEvery;
-      proto::LocateRequest request;
-      request.set_ip(Raw(waiting.join.ip));
-      for (const NodeId node : topology_.switches) {
-        if (switches_.entry(node).state == SwitchState::kUp) world_->Locate(node, request);
-      }
-    }
+  for (const auto& [id, join] : waiting_) {
+    if (WaitsNoLonger(now, join.ip)) ready.emplace_back(id, join);
   }
   for (const auto& [id, join] : ready) {
     waiting_.erase(id);
     if (const auto host = topology_.FindHostByAddress(join.ip)) graph_.NameHost(*host, join.host_name);
     groups_.OnJoin(now, id, join);
   }
+  want();
+  std::vector<NodeId> up;
+  for (const NodeId node : topology_.switches) {
+    if (switches_.entry(node).state == SwitchState::kUp) up.push_back(node);
+  }
+  for (const HostSearch::Order& order : search_.Due(now, up)) {
+    proto::LocateRequest request;
+    request.set_ip(Raw(order.ip));
+    world_->Locate(order.node, request);
+  }
+}
+
+void ManagerState::OnLocated(Nanos now, NodeId node, uint32_t ip, const StatusOr<proto::LocateReply>& reply) {
+  now_ = now;
+  // Who cannot be asked holds up nobody.
+  search_.OnAnswer(now, node, Ipv4{ip}, !reply.ok() || reply->asked());
 }
 
 }  // namespace epic::manager

@@ -38,13 +38,14 @@ class World : public ManagerWorld {
   }
   void Locate(NodeId node, const proto::LocateRequest& request) override {
     located.emplace_back(node, request.ip());
+    unanswered.emplace_back(node, request.ip());
   }
 
   std::vector<NodeId> asked;
   std::vector<std::pair<NodeId, proto::GroupConfig>> installs;
   std::vector<std::pair<NodeId, std::string>> probes;  // by whom and by which port
   std::map<NodeId, proto::ForwardingTable> tables;     // last
-  std::vector<std::pair<NodeId, uint32_t>> located;
+  std::vector<std::pair<NodeId, uint32_t>> located, unanswered;
   std::map<SessionId, proto::ServerMessage> told;  // last
 };
 
@@ -94,6 +95,11 @@ class Found {
       state.Tick(now);
       for (const NodeId node : std::exchange(world.asked, {}))
         state.OnForwardingSet(now, node, absl::OkStatus());
+      for (const auto& [node, ip] : std::exchange(world.unanswered, {})) {
+        proto::LocateReply reply;
+        reply.set_asked(true);
+        state.OnLocated(now, node, ip, reply);
+      }
       for (int i = 0; i < 2; ++i) Beat(i);
     }
   }
@@ -203,6 +209,79 @@ TEST(ManagerGraph, ASwitchIsAskedForEchoesWhereItIs) {
   found.Pass(2 * kSecond);
   ASSERT_FALSE(found.world.probes.empty());
   for (const auto& [witness, port] : found.world.probes) EXPECT_EQ(port, "p3");
+}
+
+TEST(ManagerGraph, RanksOfOneHostAskForItOnce) {
+  Found found;
+  found.Register(0);
+  found.Register(1);
+  found.Pass(3 * kSecond);
+  for (uint32_t rank = 0; rank < 8; ++rank)
+    found.state.OnMessage(found.now, 1 + rank, found.Join(rank, 0x0a0a0001));
+  EXPECT_EQ(found.world.located.size(), 2u) << "at each switch";
+}
+
+// One that was known by ARP and was not heard for long is down, or gone if another is at its port.
+TEST(ManagerGraph, ARankOfAHostThatFellSilentWaits) {
+  Found found;
+  found.Register(0);
+  found.Register(1);
+  found.SeeHost(1, 0x0a0a0001);
+  found.Pass(3 * kSecond);
+  const proto::EngineInfo before = found.engines[1];
+  found.engines[1].mutable_ports(1)->clear_neighbours();
+  found.SeeHost(1, 0x0a0a0002);
+  found.Pass(kSecond);
+  found.state.OnMessage(found.now, 1, found.Join(0, 0x0a0a0001));
+  EXPECT_THAT(found.world.located, Contains(std::pair<NodeId, uint32_t>{1, 0x0a0a0001}));
+  EXPECT_FALSE(found.state.ShowGroup("g").ok());
+  found.SeeHost(1, 0x0a0a0001);
+  found.Pass(kSecond);
+  ASSERT_TRUE(found.state.ShowGroup("g").ok());
+  EXPECT_EQ(found.state.ShowGroup("g")->rank_hosts(0), "alpha0");
+  // Whoever says nothing at all joins with what is known of him.
+  found.engines[1] = before;
+  found.Pass(kSecond);
+  found.state.OnMessage(found.now, 2, found.Join(1, 0x0a0a0002));
+  found.Pass(2 * kSecond);
+  EXPECT_EQ(found.state.ShowGroup("g")->joined_ranks_size(), 1);
+  found.Pass(2 * kSecond);
+  EXPECT_TRUE(found.world.told.contains(2));
+}
+
+TEST(ManagerGraph, ARankMayLeaveWhileItWaits) {
+  Found found;
+  found.Register(0);
+  found.Register(1);
+  found.Pass(3 * kSecond);
+  proto::ClientMessage leave, abort;
+  leave.mutable_leave();
+  abort.mutable_abort();
+  found.state.OnMessage(found.now, 1, found.Join(0, 0x0a0a0001));
+  found.state.OnMessage(found.now, 1, leave);
+  EXPECT_TRUE(found.world.told[1].has_left());
+  found.state.OnMessage(found.now, 2, found.Join(0, 0x0a0a0001));
+  found.state.OnMessage(found.now, 2, abort);
+  found.SeeHost(1, 0x0a0a0001);
+  found.Pass(5 * kSecond);
+  EXPECT_FALSE(found.world.told.contains(2));
+  EXPECT_FALSE(found.state.ShowGroup("g").ok()) << "nobody joins any more";
+}
+
+TEST(ManagerGraph, SwitchesAreToldOfAHostsNewMac) {
+  Found found;
+  found.Register(0);
+  found.Register(1);
+  found.SeeHost(1, 0x0a0a0001);
+  found.Pass(3 * kSecond);
+  const std::string mac("\x02\x01\x00\x00\x00\x77", 6);
+  found.engines[1].mutable_ports(1)->mutable_neighbours(0)->set_mac(mac);
+  found.Pass(kSecond);
+  for (NodeId node : {0, 1}) {
+    ASSERT_EQ(found.world.tables[node].entries_size(), 2) << "the other switch and the host";
+    EXPECT_EQ(found.world.tables[node].entries(1).ip(), 0x0a0a0001u);
+    EXPECT_EQ(found.world.tables[node].entries(1).mac(), mac);
+  }
 }
 
 TEST(ManagerGraph, ASecondSwitchOfTheSameNameIsRefusedWhileTheFirstIsHeard) {

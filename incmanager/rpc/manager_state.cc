@@ -188,8 +188,10 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
       }
       return OnJoin(now, id, FromProto(message.join()));
     case proto::ClientMessage::kLeave:
+      if (waiting_.erase(id) != 0) return Send(id, LeftNote{});
       return groups_.OnLeave(now, id);
     case proto::ClientMessage::kAbort: {
+      if (waiting_.erase(id) != 0) return;
       const std::string reason = Shortened(message.abort().reason());
       if (message.abort().mismatch()) return groups_.OnMismatch(now, id, reason);
       return message.abort().not_finite() ? groups_.OnNotFinite(now, id, reason)

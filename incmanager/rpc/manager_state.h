@@ -3,12 +3,14 @@
 // owner holds one lock around every call.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "incmanager/graph/graph.h"
+#include "incmanager/graph/host_search.h"
 #include "incmanager/graph/table_update.h"
 #include "incmanager/groups/event_log.h"
 #include "incmanager/groups/group_table.h"
@@ -39,7 +41,8 @@ class ManagerWorld {
   virtual void Remove(NodeId node, uint64_t group_id, uint32_t generation) = 0;
   // Has a switch ask another one for an echo. Not queued behind the calls above; answered by OnProbed.
   virtual void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) = 0;
-  // Has a switch ask at its ports who has an address. Whoever answers is in a report of its soon.
+  // Has a switch ask at its ports who has an address. Whoever answers is in a report of its soon. Not queued
+  // either; answered by OnLocated.
   virtual void Locate(NodeId node, const proto::LocateRequest& request) = 0;
 };
 
@@ -72,6 +75,8 @@ class ManagerState : private GroupWorld {
   void OnRemoved(Nanos now, NodeId node, uint64_t group_id, const Status& status);
   void OnProbed(Nanos now, NodeId witness, NodeId about, const StatusOr<proto::ProbeReply>& reply);
 
+  void OnLocated(Nanos now, NodeId node, uint32_t ip, const StatusOr<proto::LocateReply>& reply);
+
   // To be called about ten times a second. After a pause nobody is judged for a while: those that spoke
   // meanwhile are to be heard first.
   void Tick(Nanos now);
@@ -101,6 +106,8 @@ class ManagerState : private GroupWorld {
   void ComputeTables(Nanos now);
   void SendTables(Nanos now);
   void OnJoin(Nanos now, SessionId id, const JoinRequest& join);
+  bool IsReached(Ipv4 address) const;
+  bool WaitsNoLonger(Nanos now, Ipv4 address) const;
   void LookForHosts(Nanos now);
 
   void Apply(Nanos now, NodeId node, const SwitchChange& change);
@@ -141,13 +148,8 @@ class ManagerState : private GroupWorld {
   bool detours_ = false;           // ways stay that would be shorter
   uint64_t computed_endings_ = 0;  // of groups
   std::optional<Nanos> started_;
-  // Ranks whose hosts are not known yet.
-  struct Waiting {
-    JoinRequest join;
-    Nanos until = 0;
-    Nanos ask_at = 0;
-  };
-  std::map<SessionId, Waiting> waiting_;
+  std::map<SessionId, JoinRequest> waiting_;  // ranks whose hosts are not heard yet
+  HostSearch search_;                         // for these hosts
   Nanos ticked_at_ = 0;
   Nanos now_ = 0;                     // the newest time that has come in: that of what happens
   std::optional<Nanos> judges_from_;  // it stood still: nobody is judged before
