@@ -12,26 +12,18 @@
 #include "incmanager/paper_tree_testing.h"
 #include "incmanager/policies/forwarding.h"
 #include "incmanager/rpc/manager_state.h"
+#include "incmanager/rpc/manager_world_testing.h"
 
 namespace epic::manager {
 namespace {
 
-class Agents : public ManagerWorld {
+class Agents : public testing::IdleWorld {
  public:
-  void Send(SessionId, const proto::ServerMessage&, bool) override {}
-  void SendToHost(HostId, const proto::ToHost&) override {}
-  void EndHost(HostId, const Status&) override {}
-  void SetAgent(NodeId, const std::string&) override {}
   void SetForwarding(NodeId node, const proto::ForwardingTable& table) override {
     asked.push_back(node);
     ++tables;
     entries += static_cast<size_t>(table.entries_size());
   }
-  void Install(NodeId, const proto::GroupConfig&) override {}
-  void Fail(NodeId, uint64_t, uint32_t) override {}
-  void Remove(NodeId, uint64_t, uint32_t) override {}
-  void Probe(NodeId, NodeId, const proto::ProbeRequest&) override {}
-  void Locate(NodeId, const proto::LocateRequest&) override {}
 
   std::vector<NodeId> asked;
   size_t tables = 0, entries = 0;

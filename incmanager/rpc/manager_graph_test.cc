@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "incmanager/rpc/manager_state.h"
+#include "incmanager/rpc/manager_world_testing.h"
 #include "incmanager/rpc/switch_model_testing.h"
 #include "incmanager/topology_testing.h"
 
@@ -18,21 +19,16 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 // Agents that answer when they are told to.
-class World : public ManagerWorld {
+class World : public testing::IdleWorld {
  public:
   void Send(SessionId session, const proto::ServerMessage& message, bool) override {
     told[session] = message;
   }
-  void SendToHost(HostId, const proto::ToHost&) override {}
-  void EndHost(HostId, const Status&) override {}
-  void SetAgent(NodeId, const std::string&) override {}
   void SetForwarding(NodeId node, const proto::ForwardingTable& table) override {
     asked.push_back(node);
     tables[node] = table;
   }
   void Install(NodeId node, const proto::GroupConfig& group) override { installs.emplace_back(node, group); }
-  void Fail(NodeId, uint64_t, uint32_t) override {}
-  void Remove(NodeId, uint64_t, uint32_t) override {}
   void Probe(NodeId witness, NodeId, const proto::ProbeRequest& request) override {
     probes.emplace_back(witness, request.port());
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "incmanager/rpc/manager_state.h"
+#include "incmanager/rpc/manager_world_testing.h"
 #include "incmanager/topology_testing.h"
 
 namespace epic::manager {
@@ -16,20 +17,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Keeps what ranks and hosts are told.
-class World : public ManagerWorld {
+class World : public testing::IdleWorld {
  public:
   void Send(SessionId session, const proto::ServerMessage& message, bool) override {
     told[session] = message;
   }
   void SendToHost(HostId host, const proto::ToHost& message) override { to_hosts[host].push_back(message); }
   void EndHost(HostId host, const Status& status) override { ended[host] = status; }
-  void SetAgent(NodeId, const std::string&) override {}
-  void SetForwarding(NodeId, const proto::ForwardingTable&) override {}
-  void Install(NodeId, const proto::GroupConfig&) override {}
-  void Fail(NodeId, uint64_t, uint32_t) override {}
-  void Remove(NodeId, uint64_t, uint32_t) override {}
-  void Probe(NodeId, NodeId, const proto::ProbeRequest&) override {}
-  void Locate(NodeId, const proto::LocateRequest&) override {}
 
   std::map<SessionId, proto::ServerMessage> told;
   std::map<HostId, std::vector<proto::ToHost>> to_hosts;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "incmanager/rpc/manager_world_testing.h"
 #include "incmanager/rpc/switch_model_testing.h"
 #include "incmanager/topology_testing.h"
 
@@ -15,20 +16,14 @@ namespace epic::manager {
 namespace {
 
 // Keeps what ranks are told.
-class World : public ManagerWorld {
+class World : public testing::IdleWorld {
  public:
   void Send(SessionId session, const proto::ServerMessage& message, bool) override {
     told[session] = message;
   }
-  void SendToHost(HostId, const proto::ToHost&) override {}
-  void EndHost(HostId, const Status&) override {}
-  void SetAgent(NodeId, const std::string&) override {}
-  void SetForwarding(NodeId, const proto::ForwardingTable&) override {}
   void Install(NodeId node, const proto::GroupConfig& group) override {
     installs.emplace_back(node, group.group_id());
   }
-  void Fail(NodeId, uint64_t, uint32_t) override {}
-  void Remove(NodeId, uint64_t, uint32_t) override {}
   void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) override {
     probes.push_back({witness, about, request});
   }
