@@ -10,7 +10,6 @@
 #include "incmanager/rpc/manager_state.h"
 #include "incmanager/rpc/manager_world_testing.h"
 #include "incmanager/rpc/switch_model_testing.h"
-#include "incmanager/topology_testing.h"
 
 namespace epic::manager {
 namespace {
