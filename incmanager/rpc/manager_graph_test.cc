@@ -10,11 +10,11 @@
 #include "incmanager/rpc/manager_state.h"
 #include "incmanager/rpc/manager_world_testing.h"
 #include "incmanager/rpc/switch_model_testing.h"
+#include "incmanager/topology_testing.h"
 
 namespace epic::manager {
 namespace {
 
-using ::testing::Contains;
 using ::testing::HasSubstr;
 
 // Agents that answer when they are told to.
@@ -149,7 +149,7 @@ TEST(ManagerGraph, TablesAreSentWhenTheNetworkIsGathered) {
   ASSERT_EQ(found.world.tables[1].entries_size(), 2) << "s1 and the host";
   EXPECT_EQ(found.world.tables[1].entries(1).ip(), 0x0a0a0001u);
   EXPECT_EQ(found.world.tables[1].entries(1).port(), "p1");
-  EXPECT_THAT(found.Events(), Contains("host 10.10.0.1 at s1:p2 is new"));
+  EXPECT_THAT(found.Events(), ::testing::Contains("host 10.10.0.1 at s1:p2 is new"));
   EXPECT_THAT(found.state.DescribeTopology().yaml(), HasSubstr("{a: \"s1:p1\", b: \"s2:p1\""));
 }
 
@@ -165,7 +165,7 @@ TEST(ManagerGraph, ARankWaitsUntilItsHostIsFound) {
   EXPECT_TRUE(found.world.told.empty());
   found.SeeHost(1, 0x0a0a0001);
   found.Pass(kSecond);
-  EXPECT_THAT(found.Events(), Contains("host 10.10.0.1 is alpha0"));
+  EXPECT_THAT(found.Events(), ::testing::Contains("host 10.10.0.1 is alpha0"));
   EXPECT_EQ(found.state.ShowGroup("g")->rank_hosts(0), "alpha0");
   found.state.OnMessage(found.now, 2, found.Join(1, 0x0a0a0002));
   found.Pass(2 * kSecond);
@@ -228,7 +228,7 @@ TEST(ManagerGraph, ARankOfAHostThatFellSilentWaits) {
   found.SeeHost(1, 0x0a0a0002);
   found.Pass(kSecond);
   found.state.OnMessage(found.now, 1, found.Join(0, 0x0a0a0001));
-  EXPECT_THAT(found.world.located, Contains(std::pair<NodeId, uint32_t>{1, 0x0a0a0001}));
+  EXPECT_THAT(found.world.located, ::testing::Contains(std::pair<NodeId, uint32_t>{1, 0x0a0a0001}));
   EXPECT_FALSE(found.state.ShowGroup("g").ok());
   found.SeeHost(1, 0x0a0a0001);
   found.Pass(kSecond);
