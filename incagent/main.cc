@@ -4,11 +4,11 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "base/end_signals.h"
 #include "incagent/agent.h"
 
 namespace {
@@ -45,12 +45,7 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("incagent"));
   spdlog::set_level(spdlog::level::from_str(log_level));
 
-  // Blocked before any thread starts, so that only sigwait below sees them.
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  const epic::EndSignals ends;
 
   const auto agent = epic::agent::Agent::Start(options);
   if (!agent.ok()) {
@@ -59,8 +54,7 @@ int main(int argc, char** argv) {
     return agent.status().code() == epic::StatusCode::kInvalidArgument ? kExitUsage : kExitFailed;
   }
   spdlog::info("{}: serving on {}", options.name, (*agent)->address());
-  int signal = 0;
-  sigwait(&ends, &signal);
+  const int signal = ends.Wait();
   spdlog::info("{}: ends on signal {}", options.name, signal);
   return 0;
 }

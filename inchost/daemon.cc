@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -21,6 +19,7 @@
 #include "inchost/hello.h"
 #include "inchost/ports.h"
 #include "inchost/relay.h"
+#include "io/unix_socket.h"
 #include "proto/manager.grpc.pb.h"
 
 namespace epic::host {
@@ -51,18 +50,6 @@ std::string HostName() {
   char name[256] = "";
   gethostname(name, sizeof(name) - 1);
   return name;
-}
-
-// Whether somebody serves on the socket.
-bool IsServed(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const bool served = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  close(fd);
-  return served;
 }
 
 }  // namespace
@@ -103,10 +90,8 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
   }
 
   Status Serve() {
-    if (IsServed(options_.socket)) {
-      return MakeStatus(StatusCode::kAlreadyExists,
-                        fmt::format("socket: another inchost serves on {}", options_.socket));
-    }
+    if (const Status claimed = io::ClaimSocketPath(options_.socket); !claimed.ok())
+      return MakeStatus(claimed.code(), fmt::format("socket: {}", std::string(claimed.message())));
     grpc::ServerBuilder builder;
     builder.AddListeningPort("unix:" + options_.socket, grpc::InsecureServerCredentials());
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingPeriodMs);
@@ -310,9 +295,6 @@ StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const HostOptions& options) {
   };
   if (options.manager.rfind(':') == std::string::npos)
     return invalid(fmt::format("manager: '{}' is not IP:PORT", options.manager));
-  if (options.socket.empty() || options.socket.size() >= sizeof(sockaddr_un::sun_path))
-    return invalid(fmt::format("socket: '{}' is no path of 1 to {} bytes", options.socket,
-                               sizeof(sockaddr_un::sun_path) - 1));
   auto impl = std::make_unique<Impl>(options);
   if (const Status status = impl->Serve(); !status.ok()) return status;
   return std::unique_ptr<Daemon>(new Daemon(std::move(impl)));

@@ -19,8 +19,8 @@ struct HostOptions {
 class Daemon {
  public:
   // Serves ranks and speaks to the manager on threads of its own; a manager that is away is tried again every
-  // second. INVALID_ARGUMENT naming the option; ALREADY_EXISTS if another daemon serves on this socket;
-  // UNAVAILABLE if the socket cannot be had.
+  // second. INVALID_ARGUMENT naming the option; ALREADY_EXISTS if another process listens on this socket,
+  // NOT_FOUND if its folder is missing, UNAVAILABLE if it cannot be had.
   static StatusOr<std::unique_ptr<Daemon>> Start(const HostOptions& options);
   // Ends all sessions and removes the socket.
   ~Daemon();

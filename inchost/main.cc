@@ -4,11 +4,11 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "base/end_signals.h"
 #include "inchost/daemon.h"
 
 namespace {
@@ -44,12 +44,7 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("inchost"));
   spdlog::set_level(spdlog::level::from_str(log_level));
 
-  // Blocked before any thread starts, so that only sigwait below sees them.
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  const epic::EndSignals ends;
 
   const auto daemon = epic::host::Daemon::Start(options);
   if (!daemon.ok()) {
@@ -57,8 +52,7 @@ int main(int argc, char** argv) {
     return daemon.status().code() == epic::StatusCode::kInvalidArgument ? kExitUsage : kExitFailed;
   }
   spdlog::info("serving programs on {}", options.socket);
-  int signal = 0;
-  sigwait(&ends, &signal);
+  const int signal = ends.Wait();
   spdlog::info("ends on signal {}", signal);
   return 0;
 }

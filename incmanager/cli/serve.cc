@@ -4,9 +4,9 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <csignal>
 #include <cstdio>
 
+#include "base/end_signals.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/rpc/server.h"
 #include "incmanager/topology.h"
@@ -28,20 +28,14 @@ int Serve(const ServeOptions& options) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("incmanager"));
   spdlog::set_level(spdlog::level::from_str(options.log_level));
 
-  // Blocked before any thread starts, so that only sigwait below sees them.
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  const EndSignals ends;
 
   const auto server = ManagerServer::Start(*topology, options.groups, options.listen, options.links);
   if (!server.ok()) return Complain(server.status(), kExitRefused);
   spdlog::info("manager of {} ({} switches, {} hosts{}) on {}, port {}", topology->name,
                topology->switches.size(), topology->nodes.size() - topology->switches.size(),
                topology->discovery ? ", and what is found" : "", options.listen, (*server)->port());
-  int signal = 0;
-  sigwait(&ends, &signal);
+  const int signal = ends.Wait();
   spdlog::info("manager ends on signal {}", signal);
   return kExitOk;
 }

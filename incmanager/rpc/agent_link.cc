@@ -72,35 +72,22 @@ class AgentLink::Impl {
     return FromGrpc(status);
   }
 
-  // A switch of an earlier version does not know the question.
-  using LocateDone = std::function<void(const StatusOr<proto::LocateReply>&)>;
-  void Locate(const proto::LocateRequest& request, LocateDone done) {
-    auto* call = Begin<proto::LocateRequest, proto::LocateReply>(request);
+  // Outside the queue; done is called on a thread of gRPC's, or at once.
+  template <typename Request, typename Reply>
+  void Ask(void (Stub::async_interface::*method)(grpc::ClientContext*, const Request*, Reply*,
+                                                 std::function<void(grpc::Status)>),
+           const Request& request, std::function<void(const StatusOr<Reply>&)> done) {
+    auto* call = Begin<Request, Reply>(request);
     if (call == nullptr) return done(NotRegistered());
-    call->stub->async()->Locate(&call->context, &call->request, &call->reply,
-                                [this, call, done = std::move(done)](const grpc::Status& status) {
-                                  if (status.ok()) {
-                                    done(call->reply);
-                                  } else {
-                                    done(FromGrpc(status));
-                                  }
-                                  End(call);
-                                });
-  }
-
-  using ProbeDone = std::function<void(const StatusOr<proto::ProbeReply>&)>;
-  void Probe(const proto::ProbeRequest& request, ProbeDone done) {
-    auto* call = Begin<proto::ProbeRequest, proto::ProbeReply>(request);
-    if (call == nullptr) return done(NotRegistered());
-    call->stub->async()->Probe(&call->context, &call->request, &call->reply,
-                               [this, call, done = std::move(done)](const grpc::Status& status) {
-                                 if (status.ok()) {
-                                   done(call->reply);
-                                 } else {
-                                   done(FromGrpc(status));
-                                 }
-                                 End(call);
-                               });
+    (call->stub->async()->*method)(&call->context, &call->request, &call->reply,
+                                   [this, call, done = std::move(done)](const grpc::Status& status) {
+                                     if (status.ok()) {
+                                       done(call->reply);
+                                     } else {
+                                       done(FromGrpc(status));
+                                     }
+                                     End(call);
+                                   });
   }
 
  private:
@@ -216,12 +203,17 @@ void AgentLink::SetForwarding(const proto::ForwardingTable& table, Done done) {
   });
 }
 
-void AgentLink::Probe(const proto::ProbeRequest& request, Impl::ProbeDone done) {
-  impl_->Probe(request, std::move(done));
+void AgentLink::Probe(const proto::ProbeRequest& request,
+                      std::function<void(const StatusOr<proto::ProbeReply>&)> done) {
+  impl_->Ask<proto::ProbeRequest, proto::ProbeReply>(&Impl::Stub::async_interface::Probe, request,
+                                                     std::move(done));
 }
 
-void AgentLink::Locate(const proto::LocateRequest& request, Impl::LocateDone done) {
-  impl_->Locate(request, std::move(done));
+// A switch of an earlier version does not know the question.
+void AgentLink::Locate(const proto::LocateRequest& request,
+                       std::function<void(const StatusOr<proto::LocateReply>&)> done) {
+  impl_->Ask<proto::LocateRequest, proto::LocateReply>(&Impl::Stub::async_interface::Locate, request,
+                                                       std::move(done));
 }
 
 StatusOr<proto::DumpReply> AgentLink::Dump() {

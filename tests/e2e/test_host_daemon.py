@@ -160,7 +160,7 @@ def test_who_is_refused_is_told_whose_name_it_is(bed, daemons, tmp_path):
     second = Daemon(bed, bed.hosts[0], other)
     assert "it refuses this host: name: there is a host h0 already" in second.program.wait_for("waiting for the manager")
     taken = bed.start(bed.hosts[0], INCHOST, "--manager", MANAGER, "--socket", daemons[0].socket)
-    assert taken.wait() == 1 and f"another inchost serves on {daemons[0].socket}" in taken.output
+    assert taken.wait() == 1 and f"inchost: socket: {daemons[0].socket}: another process listens there" in taken.output
     # The first one goes: its name is free.
     daemons[0].program.end()
     second.program.wait_for("registered at the manager")

@@ -38,7 +38,7 @@ MAY_INCLUDE = {
     "softnic/core": ["base", "roce"],
     "softnic": ["base", "roce", "io", "softnic"],
     "incagent": ["base", "proto"],
-    "inchost": ["base", "roce/lldp.h", "proto", "commlib/verbs/ports.h"],
+    "inchost": ["base", "roce/lldp.h", "io/unix_socket.h", "proto", "commlib/verbs/ports.h"],
     "incmanager/policies": ["base", "protocol", "incmanager"],
     "incmanager/rpc": ["base", "protocol", "proto", "incmanager"],
     "incmanager/cli": ["base", "protocol", "proto", "incmanager"],
