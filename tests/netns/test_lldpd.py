@@ -29,6 +29,8 @@ def start_lldpd(bed):
     bed.inside_in_background("h0", ["lldpd", "-d", "-u", control_socket(bed), "-I", "eth0", "-S", "a host"])
     wait_until(lambda: os.path.exists(control_socket(bed)), what="lldpd listens")
     wait_until(lambda: lldpcli(bed, "configure", "lldp", "tx-interval", "1").returncode == 0, what="lldpd answers")
+    # What it said first may have been before the switch's port was up, and the interval counts from the next time on.
+    wait_until(lambda: lldpcli(bed, "update").returncode == 0, what="lldpd says it again")
 
 
 def lldpcli(bed, *arguments):
