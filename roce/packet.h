@@ -20,6 +20,9 @@ inline constexpr uint16_t kDefaultPkey = 0xffff;
 
 using MacAddress = std::array<uint8_t, 6>;
 
+// Broadcast, too.
+inline bool IsGroup(const MacAddress& mac) { return (mac[0] & 1) != 0; }
+
 // Base Transport Header. TVer is always 0.
 struct Bth {
   Opcode opcode = Opcode::kRcSendOnly;

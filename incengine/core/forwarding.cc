@@ -9,8 +9,6 @@
 namespace epic::engine {
 namespace {
 
-bool IsGroup(const roce::MacAddress& mac) { return (mac[0] & 1) != 0; }
-
 bool IsReservedGroup(const roce::MacAddress& mac) {
   if (mac == roce::kHelloMac) return true;
   return mac[0] == 0x01 && mac[1] == 0x80 && mac[2] == 0xc2 && mac[3] == 0 && mac[4] == 0 && mac[5] <= 0x0f;
@@ -60,7 +58,7 @@ Status Forwarding::SetTable(const ForwardingTable& table) {
       return MakeStatus(StatusCode::kInvalidArgument, fmt::format("entries[{}].{}: {}", i, field, problem));
     };
     if (entry.port >= port_count_) return invalid("port", "no such port");
-    if (IsGroup(entry.mac)) return invalid("mac", "is a group address");
+    if (roce::IsGroup(entry.mac)) return invalid("mac", "is a group address");
     if (!macs.emplace(entry.mac, entry.port).second) return invalid("mac", "is there twice");
     if (entry.ip && !ips.emplace(*entry.ip, i).second) return invalid("ip", "is there twice");
     if (!entry.source_guard) continue;
@@ -84,7 +82,7 @@ Status Forwarding::SetTable(const ForwardingTable& table) {
 std::span<const PortId> Forwarding::Route(Nanos now, PortId ingress, const roce::MacAddress& src,
                                           const roce::MacAddress& dst, ForwardDrop* drop) {
   out_.clear();
-  if (IsGroup(src)) {
+  if (roce::IsGroup(src)) {
     *drop = ForwardDrop::kBadSource;
     return out_;
   }
@@ -93,7 +91,7 @@ std::span<const PortId> Forwarding::Route(Nanos now, PortId ingress, const roce:
     *drop = ForwardDrop::kReservedGroup;
     return out_;
   }
-  if (IsGroup(dst)) return Flood(ingress, ForwardDrop::kNoFloodPort, drop);
+  if (roce::IsGroup(dst)) return Flood(ingress, ForwardDrop::kNoFloodPort, drop);
   const PortId port = Find(now, dst);
   if (port == ingress) {
     *drop = ForwardDrop::kBackToIngress;
@@ -106,6 +104,11 @@ std::span<const PortId> Forwarding::Route(Nanos now, PortId ingress, const roce:
   if (mode_ == ForwardingMode::kLearning) return Flood(ingress, ForwardDrop::kUnknownUnicast, drop);
   *drop = ForwardDrop::kUnknownUnicast;
   return out_;
+}
+
+PortId Forwarding::TablePort(const roce::MacAddress& mac) const {
+  const auto it = static_.find(mac);
+  return it == static_.end() ? kNoPort : it->second;
 }
 
 const ForwardingEntry* Forwarding::FindIp(Ipv4 ip) const {
@@ -131,7 +134,7 @@ void Forwarding::Learn(Nanos now, PortId port, const roce::MacAddress& mac) {
 }
 
 PortId Forwarding::Find(Nanos now, const roce::MacAddress& mac) const {
-  if (const auto it = static_.find(mac); it != static_.end()) return it->second;
+  if (const PortId port = TablePort(mac); port != kNoPort) return port;
   const auto it = learned_.find(mac);
   if (it == learned_.end() || now - it->second.seen > kAgeing) return kNoPort;
   return it->second.port;

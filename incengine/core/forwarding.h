@@ -72,6 +72,9 @@ class Forwarding {
   std::span<const PortId> Route(Nanos now, PortId ingress, const roce::MacAddress& src,
                                 const roce::MacAddress& dst, ForwardDrop* drop);
 
+  // The port of the table's entry for this address, or kNoPort.
+  PortId TablePort(const roce::MacAddress& mac) const;
+
   // The entry that answers ARP for this address.
   const ForwardingEntry* FindIp(Ipv4 ip) const;
 

@@ -33,7 +33,7 @@ bool IsUnicast(Ipv4 ip) {
 }
 
 // Nobody has a group's address, or none.
-bool IsStation(const roce::MacAddress& mac) { return (mac[0] & 1) == 0 && mac != roce::MacAddress{}; }
+bool IsStation(const roce::MacAddress& mac) { return !roce::IsGroup(mac) && mac != roce::MacAddress{}; }
 
 std::string_view BytesOf(const roce::MacAddress& mac) {
   return {reinterpret_cast<const char*>(mac.data()), mac.size()};
@@ -110,13 +110,17 @@ bool Neighbours::OnPort(Nanos now, PortId id, bool up) {
   const bool changed = !port.heard.empty() || !port.hosts.empty();
   port.heard.clear();
   port.hosts.clear();
-  port.has_switch = false;
+  NoteSwitches(&port);
   return changed;
 }
 
 void Neighbours::NoteSwitches(Port* port) {
-  port->has_switch = std::ranges::any_of(
-      port->heard, [](const auto& entry) { return entry.second.neighbour.kind == NeighbourKind::kSwitch; });
+  port->has_switch = port->bridged_switch = false;
+  for (const auto& [key, heard] : port->heard) {
+    if (heard.neighbour.kind != NeighbourKind::kSwitch) continue;
+    port->has_switch = true;
+    port->bridged_switch |= heard.neighbour.heard_by == HeardBy::kSecondAddress;
+  }
   if (port->has_switch) port->hosts.clear();  // they may be that switch's
 }
 
@@ -228,6 +232,11 @@ size_t Neighbours::WriteHello(PortId port, const roce::MacAddress& dst, std::spa
        .role = roce::EpicRole::kSwitch,
        .version = identity_.version},
       out);
+}
+
+bool Neighbours::Hears(PortId port, const roce::MacAddress& mac) const {
+  return std::ranges::any_of(ports_[port].heard,
+                             [&](const auto& entry) { return entry.second.neighbour.mac == mac; });
 }
 
 bool Neighbours::MayLocate(Nanos now) { return locates_.Take(now, kPerLocate, kLocatesAtOnce); }

@@ -90,6 +90,11 @@ class Neighbours {
   // A hello to kLldpMac or kHelloMac. Returns its bytes; out has at least roce::kMaxLldpFrameBytes.
   size_t WriteHello(PortId port, const roce::MacAddress& dst, std::span<uint8_t> out) const;
 
+  // Whether a switch is heard there that something that bridges is in front of.
+  bool BridgedSwitch(PortId port) const { return ports_[port].bridged_switch; }
+  // Whether it is the address of a neighbour that is heard there by LLDP.
+  bool Hears(PortId port, const roce::MacAddress& mac) const;
+
   // Whether an address may be asked for now; and if so, whether by this port.
   bool MayLocate(Nanos now);
   bool Locates(PortId port) const { return ports_[port].up && !ports_[port].has_switch; }
@@ -119,6 +124,7 @@ class Neighbours {
     bool up = false;
     Nanos up_since = 0;
     bool has_switch = false;
+    bool bridged_switch = false;
     std::map<std::string, Heard> heard;  // by names of chassis and port
     std::map<Ipv4, Host> hosts;          // none while has_switch
     Bucket hellos, arps;

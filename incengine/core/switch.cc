@@ -1,8 +1,10 @@
 #include "incengine/core/switch.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/check.h"
+#include "incengine/core/announcement.h"
 #include "incengine/core/echo.h"
 #include "incengine/core/source_guard.h"
 #include "roce/arp.h"
@@ -73,6 +75,7 @@ Switch::Switch(const SwitchConfig& config)
       forwarding_(config.forwarding, config.port_count),
       neighbours_(config.hello, config.mac, config.address, config.port_count),
       port_counters_(config.port_count),
+      announced_(config.port_count),
       cut_(roce::MaxFrameBytes(kMaxPathMtu)) {
   for (size_t mtu = kMinPathMtu; mtu <= kMaxPathMtu; mtu *= 2) shifts_.emplace_back(mtu);
 }
@@ -176,7 +179,34 @@ void Switch::SayHello(PortId port, FrameSink& sink) {
 
 void Switch::OnHelloTime(Nanos now, FrameSink& sink) {
   if (neighbours_.OnTime(now)) sink.NeighboursChanged();
-  for (size_t port = 0; port < config_.port_count; ++port) SayHello(static_cast<PortId>(port), sink);
+  for (size_t i = 0; i < config_.port_count; ++i) {
+    const auto port = static_cast<PortId>(i);
+    SayHello(port, sink);
+    AnnounceNodes(port, sink);
+  }
+}
+
+void Switch::Announce(PortId port, const roce::MacAddress& node, FrameSink& sink) {
+  ++port_counters_[port].tx_hellos;
+  Send(port, WriteAnnouncement(node), sink);
+}
+
+// Those that are not behind the port itself, in turn; nor the switch there, which has other links, too.
+void Switch::AnnounceNodes(PortId port, FrameSink& sink) {
+  const std::vector<ForwardingEntry>& entries = forwarding_.table().entries;
+  if (!neighbours_.BridgedSwitch(port)) return;
+  for (size_t i = 0; i < std::min(entries.size(), kMostAnnounced); ++i) {
+    announced_[port] = (announced_[port] + 1) % entries.size();
+    const ForwardingEntry& entry = entries[announced_[port]];
+    if (entry.port != port && !neighbours_.Hears(port, entry.mac)) Announce(port, entry.mac, sink);
+  }
+}
+
+// What is flooded may come by another way than what goes back to its source.
+void Switch::PutRight(PortId port, const roce::MacAddress& flooded, FrameSink& sink) {
+  if (!neighbours_.BridgedSwitch(port)) return;
+  const PortId back = forwarding_.TablePort(flooded);
+  if (back != kNoPort && back != port) Announce(port, flooded, sink);
 }
 
 void Switch::OnPort(Nanos now, PortId port, bool up, FrameSink& sink) {
@@ -230,6 +260,10 @@ bool Switch::AnswerArp(PortId port, const roce::Arp& arp, FrameSink& sink) {
 
 void Switch::Forward(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
   const auto ethernet = roce::EthernetView::Of(frame);
+  if (roce::IsGroup(ethernet->dst())) {
+    if (IsAnnouncement(*ethernet)) return void(++port_counters_[port].rx_hellos);
+    PutRight(port, ethernet->src(), sink);
+  }
   ForwardDrop drop = ForwardDrop::kCount;
   const auto ports = forwarding_.Route(now, port, ethernet->src(), ethernet->dst(), &drop);
   if (ports.empty()) return Count(drop);

@@ -76,7 +76,7 @@ struct SwitchPortCounters {
   uint64_t rx_bytes = 0;
   uint64_t tx_frames = 0;  // handed to the sink
   uint64_t tx_bytes = 0;
-  uint64_t rx_hellos = 0;  // of these frames, hellos and what else is LLDP
+  uint64_t rx_hellos = 0;  // of these frames, hellos and what else is LLDP, and announcements
   uint64_t tx_hellos = 0;
 };
 
@@ -104,8 +104,10 @@ class Switch {
   void OnSuperFrame(Nanos now, PortId port, std::span<const uint8_t> frame, size_t segment_bytes,
                     FrameSink& sink);
   void OnTimer(Nanos now, TimerId id, FrameSink& sink);
-  // Says hello by all ports, and forgets neighbours that are silent: to be called every
+  // Says hello by all ports, tells bridges in front of other switches where nodes are (announcement.h), at
+  // most kMostAnnounced of them by a port, and forgets neighbours that are silent: to be called every
   // Neighbours::kHelloInterval.
+  static constexpr size_t kMostAnnounced = 256;
   void OnHelloTime(Nanos now, FrameSink& sink);
   // A port has come up or gone down: what its neighbours are is known only of ports that are said to be up.
   void OnPort(Nanos now, PortId port, bool up, FrameSink& sink);
@@ -132,6 +134,9 @@ class Switch {
                    FrameSink& sink);
   void OnHello(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   void SayHello(PortId port, FrameSink& sink);
+  void Announce(PortId port, const roce::MacAddress& node, FrameSink& sink);
+  void AnnounceNodes(PortId port, FrameSink& sink);
+  void PutRight(PortId port, const roce::MacAddress& flooded, FrameSink& sink);
   bool OnArp(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   bool AnswerArp(PortId port, const roce::Arp& arp, FrameSink& sink);
   void Forward(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
@@ -153,6 +158,7 @@ class Switch {
   Neighbours neighbours_;
   SwitchCounters counters_;
   std::vector<SwitchPortCounters> port_counters_;
+  std::vector<size_t> announced_;       // by port, the last one's place in the forwarding table
   std::vector<uint8_t> cut_;            // a packet of a super-frame that is not for the switch
   std::vector<uint8_t> echo_;           // the echo request or reply being made
   std::vector<roce::CrcShift> shifts_;  // for payloads of each path MTU, smallest first
