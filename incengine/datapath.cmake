@@ -31,5 +31,5 @@ target_link_libraries(switch_call PRIVATE epic_options epic_proto)
 add_test(NAME daemon_netns_test
   COMMAND /usr/bin/python3 -m pytest -q -p no:cacheprovider "${CMAKE_SOURCE_DIR}/tests/netns")
 set_tests_properties(daemon_netns_test PROPERTIES
-  LABELS netns RUN_SERIAL ON TIMEOUT 180
+  LABELS netns RUN_SERIAL ON TIMEOUT 400
   ENVIRONMENT "EPIC_INCENGINE=$<TARGET_FILE:incengine>;EPIC_SWITCH_CALL=$<TARGET_FILE:switch_call>")

@@ -108,7 +108,7 @@ void PlacesAGroup(benchmark::State& state) {
 BENCHMARK(PlacesAGroup)
     ->Arg(static_cast<int>(Policy::kShortest))
     ->Unit(benchmark::kMillisecond)
-    ->Iterations(20);
+    ->Iterations(500);
 BENCHMARK(PlacesAGroup)
     ->Arg(static_cast<int>(Policy::kEdt))
     ->Arg(static_cast<int>(Policy::kSpatial))

@@ -3,104 +3,121 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
-#include <set>
 #include <tuple>
+#include <utility>
+
+#include "incmanager/policies/outline.h"
+#include "incmanager/policies/paths.h"
 
 namespace epic::manager {
 namespace {
-
-// What a tree of paths is to spare first.
-enum class Spare : uint8_t { kLinks, kLacks };
-
-// The tree of best paths from one root over usable switches.
-struct Paths {
-  std::vector<uint32_t> distance;  // in links, by NodeId; UINT32_MAX: not reached
-  std::vector<NodeId> parent;
-  std::vector<uint32_t> down_hop;  // index into the parent's hops
-};
 
 class Builder {
  public:
   Builder(const Topology& topology, const std::vector<Forwarding>& tables,
           const std::vector<SwitchOffer>& offers, const std::vector<NodeId>& rank_hosts)
-      : topology_(topology), tables_(tables), offers_(offers), rank_hosts_(rank_hosts) {}
+      : topology_(topology),
+        tables_(tables),
+        offers_(offers),
+        rank_hosts_(rank_hosts),
+        finder_(topology, offers, rank_hosts),
+        outliner_(topology, tables, offers, rank_hosts) {}
 
   std::variant<Tree, Failure> Build(std::vector<RootCandidate>* candidates) {
-    std::optional<Found> best;
-    for (const NodeId root : topology_.switches) {
-      NodeId unreached = kNoNode;
-      std::optional<Found> found = FindAt(root, &unreached);
-      if (candidates != nullptr) candidates->push_back(Describe(root, unreached, found));
-      if (found && (!best || found->cost < best->cost)) best = std::move(found);
-    }
+    std::optional<Found> best = candidates == nullptr ? Best() : BestOfAll(candidates);
     if (!best) return NoTree();
-    if (candidates != nullptr) std::ranges::find(*candidates, best->at, &RootCandidate::root)->best = true;
-    if (Failure failure = Excludes(best->tree); !failure.ok()) return failure;
-    return std::move(best->tree);
+    Tree tree = Grow(*best);
+    if (Failure failure = Excludes(tree); !failure.ok()) return failure;
+    return tree;
   }
 
  private:
   struct Found {
     NodeId at = kNoNode;
-    Tree tree;
+    Spare spare{};
     TreeCost cost;
   };
 
-  // The best tree with its root there, or above the switch that all ways from there go through. Nothing if
-  // the switch is unusable, or does not reach a host, which is put into unreached.
-  std::optional<Found> FindAt(NodeId root, NodeId* unreached) const {
+  std::optional<Found> BestOfAll(std::vector<RootCandidate>* candidates) {
     std::optional<Found> best;
-    if (!Usable(root)) return best;
-    for (const Spare spare : {Spare::kLinks, Spare::kLacks}) {
-      const Paths paths = BestPaths(root, spare);
-      *unreached = Unreached(paths);
-      if (*unreached != kNoNode) break;
-      Tree tree = Grow(paths, root);
-      TreeCost cost = CostOf(tree);
-      if (!best || cost < best->cost) best.emplace(Found{root, std::move(tree), std::move(cost)});
+    for (const NodeId root : topology_.switches) {
+      NodeId unreached = kNoNode;
+      std::optional<Found> found = FindAt(root, &unreached);
+      candidates->push_back(Describe(root, unreached, found));
+      if (found && (!best || found->cost < best->cost)) best = std::move(found);
+    }
+    if (best) std::ranges::find(*candidates, best->at, &RootCandidate::root)->best = true;
+    return best;
+  }
+
+  // The same one. Roots that are too far from a host for a tree better than the best so far are not looked
+  // at: in a large network that is most of them.
+  std::optional<Found> Best() {
+    const std::vector<uint32_t> depths = finder_.LeastDepths();
+    std::vector<NodeId> roots = topology_.switches;
+    std::ranges::stable_sort(roots, {}, [&](NodeId root) { return depths[root]; });
+    std::optional<Found> best;
+    for (const NodeId root : roots) {
+      if (depths[root] == UINT32_MAX) break;
+      if (best && TreeCost{.depth_links = depths[root]} > best->cost) break;
+      NodeId unreached = kNoNode;
+      std::optional<Found> found = FindAt(root, &unreached);
+      if (!found) continue;
+      if (!best || std::tie(found->cost, found->at) < std::tie(best->cost, best->at)) best = std::move(found);
     }
     return best;
   }
 
-  RootCandidate Describe(NodeId root, NodeId unreached, const std::optional<Found>& found) const {
+  // The best tree with its root there, or above the switch that all ways from there go through. Nothing if
+  // the switch is unusable, or does not reach a host, which is put into unreached.
+  std::optional<Found> FindAt(NodeId root, NodeId* unreached) {
+    std::optional<Found> best;
+    if (!Usable(root)) return best;
+    for (const Spare spare : {Spare::kLinks, Spare::kLacks}) {
+      if (spare == Spare::kLacks && finder_.nothing_lacks()) break;
+      const Paths& paths = finder_.From(root, spare);
+      *unreached = Unreached(paths);
+      if (*unreached != kNoNode) break;
+      TreeCost cost = CostOf(outliner_.Of(paths, root));
+      if (!best || cost < best->cost) best.emplace(Found{root, spare, std::move(cost)});
+    }
+    return best;
+  }
+
+  RootCandidate Describe(NodeId root, NodeId unreached, const std::optional<Found>& found) {
     RootCandidate out{.root = root, .unreached = unreached};
     if (!found) return out;
-    for (const TreeInner& inner : found->tree.inner)
+    const Tree tree = Grow(*found);
+    out.common = Abilities::All();
+    for (const TreeInner& inner : tree.inner) {
       out.switches.push_back({inner.node, static_cast<uint32_t>(inner.children.size())});
-    out.rate_gbps = found->tree.rate_gbps;
-    out.delay_us = found->tree.delay_us;
-    out.common = CommonOf(found->tree);
+      out.common = out.common.With(offers_[inner.node].abilities);
+    }
+    out.rate_gbps = tree.rate_gbps;
+    out.delay_us = tree.delay_us;
     out.cost = found->cost;
-    out.failure = Excludes(found->tree);
+    out.failure = Excludes(tree);
     return out;
   }
 
-  Abilities CommonOf(const Tree& tree) const {
+  TreeCost CostOf(const Outline& outline) const {
+    const NodeId top = outline.inner[0].node;
+    TreeCost cost{.down = outline.down_links,
+                  .depth_links = outline.depth_links,
+                  .switches = outline.inner.size(),
+                  .groups = offers_[top].groups,
+                  .name = topology_.nodes[top].name};
     Abilities common = Abilities::All();
-    for (const TreeInner& inner : tree.inner) common = common.With(offers_[inner.node].abilities);
-    return common;
-  }
-
-  TreeCost CostOf(const Tree& tree) const {
-    size_t lacking = 0;
-    size_t small = 0;
-    for (const TreeInner& inner : tree.inner) {
+    for (const Outline::Inner& inner : outline.inner) {
       const SwitchOffer& offer = offers_[inner.node];
-      lacking += offer.lacks.empty() ? 0 : 1;
-      small += offer.small_payload ? 1 : 0;
+      cost.lacking += offer.lacks.empty() ? 0 : 1;
+      cost.small += offer.small_payload ? 1 : 0;
+      cost.overfull |= inner.degree > offer.max_children;
+      common = common.With(offer.abilities);
     }
-    const NodeId top = tree.inner[0].node;
-    return {tree.down_links,           lacking,
-            Overfull(tree) != nullptr, small,
-            tree.depth_links,          MissingIn(CommonOf(tree)),
-            tree.inner.size(),         offers_[top].groups,
-            topology_.nodes[top].name};
-  }
-
-  static uint32_t MissingIn(const Abilities& abilities) {
-    return abilities.Lacking(Abilities::All()).Count();
+    cost.missing = common.Lacking(Abilities::All()).Count();
+    return cost;
   }
 
   // Why no group can have the tree.
@@ -150,7 +167,7 @@ class Builder {
     return {};
   }
 
-  Failure NoTree() const {
+  Failure NoTree() {
     if (Failure failure = CheckAttached(); !failure.ok()) return failure;
     std::string unusable;
     std::string culprit;
@@ -161,54 +178,13 @@ class Builder {
                               offers_[id].unusable);
     }
     const NodeId first = rank_hosts_.front();
-    const NodeId cut_off = Unreached(BestPaths(topology_.Attached(first).peer, Spare::kLinks));
+    const NodeId cut_off = Unreached(finder_.From(topology_.Attached(first).peer, Spare::kLinks));
     const std::string why = fmt::format("no path over usable switches joins {} and {}; not usable: {}",
                                         topology_.nodes[first].name, topology_.nodes[cut_off].name,
                                         unusable.empty() ? "none" : unusable);
     Failure failure = SwitchFailure(ErrorCode::kNoTree, culprit, "no tree: " + why);
     failure.brief = why;
     return failure;
-  }
-
-  // What it takes to have this switch on a path behind this link, in the order in which paths are compared.
-  using PathCost = std::array<uint32_t, 4>;
-  PathCost CostOfPassing(const Hop& hop, Spare spare) const {
-    const uint32_t down = hop.state == LinkState::kUp ? 0 : 1;
-    if (!topology_.IsSwitch(hop.peer)) return {down};
-    const SwitchOffer& offer = offers_[hop.peer];
-    const uint32_t lacks = !offer.lacks.empty() || offer.small_payload ? 1 : 0;
-    const uint32_t missing = MissingIn(offer.abilities);
-    return spare == Spare::kLinks ? PathCost{down, 1, lacks, missing} : PathCost{down, lacks, 1, missing};
-  }
-
-  // Dijkstra's algorithm; of equal paths the first found, in the order of the hops.
-  Paths BestPaths(NodeId root, Spare spare) const {
-    const size_t count = topology_.nodes.size();
-    Paths paths{std::vector<uint32_t>(count, UINT32_MAX), std::vector<NodeId>(count, kNoNode),
-                std::vector<uint32_t>(count, 0)};
-    std::vector<PathCost> costs(count, {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX});
-    paths.distance[root] = 0;
-    costs[root] = {};
-    uint32_t found = 0;
-    std::set<std::tuple<PathCost, uint32_t, NodeId>> queue{{costs[root], found, root}};
-    while (!queue.empty()) {
-      const auto [cost, order, at] = queue.extract(queue.begin()).value();
-      if (cost != costs[at]) continue;  // a better path has been found since
-      const std::vector<Hop>& hops = topology_.nodes[at].hops;
-      for (uint32_t i = 0; i < hops.size(); ++i) {
-        const NodeId peer = hops[i].peer;
-        if (hops[i].state == LinkState::kGone || (topology_.IsSwitch(peer) && !Usable(peer))) continue;
-        PathCost beyond = CostOfPassing(hops[i], spare);
-        for (size_t part = 0; part < beyond.size(); ++part) beyond[part] += cost[part];
-        if (beyond >= costs[peer]) continue;
-        costs[peer] = beyond;
-        paths.distance[peer] = paths.distance[at] + 1;
-        paths.parent[peer] = at;
-        paths.down_hop[peer] = i;
-        if (topology_.IsSwitch(peer)) queue.insert({beyond, ++found, peer});
-      }
-    }
-    return paths;
   }
 
   // The first rank's host that paths do not reach, or kNoNode.
@@ -219,55 +195,47 @@ class Builder {
     return kNoNode;
   }
 
-  Tree Grow(const Paths& paths, NodeId root) const {
-    // Lowest rank below each node that lies between the root and a host.
-    std::vector<uint32_t> lowest(topology_.nodes.size(), UINT32_MAX);
-    std::vector<std::vector<NodeId>> children(topology_.nodes.size());
-    Tree tree;
-    tree.rate_gbps = 1e9;
-    for (uint32_t rank = 0; rank < rank_hosts_.size(); ++rank) {
-      const NodeId host = rank_hosts_[rank];
+  Tree Grow(const Found& found) {
+    const Paths& paths = finder_.From(found.at, found.spare);
+    const Outline& outline = outliner_.Of(paths, found.at);
+    Tree tree{
+        .inner = {}, .depth_links = outline.depth_links, .rate_gbps = 1e9, .down_links = outline.down_links};
+    for (const NodeId host : rank_hosts_) {
       double delay_us = 0;
-      for (NodeId at = host; at != root; at = paths.parent[at]) {
+      for (NodeId at = host; at != found.at; at = paths.parent[at]) {
         const Hop& hop = topology_.nodes[paths.parent[at]].hops[paths.down_hop[at]];
         delay_us += hop.delay_us;
-        if (hop.state != LinkState::kUp && lowest[at] == UINT32_MAX) ++tree.down_links;
         tree.rate_gbps = std::min(tree.rate_gbps, hop.rate_gbps);
-        if (lowest[at] != UINT32_MAX) continue;
-        lowest[at] = rank;
-        children[paths.parent[at]].push_back(at);  // in the order of the lowest rank
       }
-      tree.depth_links = std::max(tree.depth_links, paths.distance[host]);
       tree.delay_us = std::max(tree.delay_us, delay_us);
     }
-    while (children[root].size() == 1 && topology_.IsSwitch(children[root][0])) root = children[root][0];
-    tree.inner.push_back({.node = root});
-    for (uint32_t i = 0; i < tree.inner.size(); ++i) AddChildren(paths, children, lowest, i, &tree);
+    for (const Outline::Inner& inner : outline.inner)
+      tree.inner.push_back({.node = inner.node, .parent = inner.parent});
+    for (uint32_t i = 0; i < tree.inner.size(); ++i) AddChildren(paths, outline, i, &tree);
     return tree;
   }
 
-  void AddChildren(const Paths& paths, const std::vector<std::vector<NodeId>>& children,
-                   const std::vector<uint32_t>& lowest, uint32_t index, Tree* tree) const {
-    const NodeId at = tree->inner[index].node;
-    for (const NodeId child : children[at]) {
-      const NodeId far = Contract(children, at, child);
-      const std::string port = Port(paths, at, child, far);
-      const std::string ingress = IngressPort(far, at, far == child, port);
-      const double edge_us = Delay(paths, at, far);
-      tree->inner[index].hop_us = std::max(tree->inner[index].hop_us, edge_us);
-      if (!topology_.IsSwitch(far)) {
-        for (uint32_t rank = 0; rank < rank_hosts_.size(); ++rank) {
-          if (rank_hosts_[rank] == far) tree->inner[index].children.push_back({true, rank, 0, port, ingress});
-        }
+  void AddChildren(const Paths& paths, const Outline& outline, uint32_t index, Tree* tree) const {
+    TreeInner& inner = tree->inner[index];
+    const NodeId at = inner.node;
+    for (const Outline::Child& child : outline.ChildrenOf(outline.inner[index])) {
+      const bool neighbours = child.node == child.next;
+      const std::string port = Port(paths, at, child.next, child.node);
+      const std::string ingress = IngressPort(child.node, at, neighbours, port);
+      const double edge_us = Delay(paths, at, child.node);
+      inner.hop_us = std::max(inner.hop_us, edge_us);
+      if (!topology_.IsSwitch(child.node)) {
+        for (const uint32_t rank : outliner_.RanksOf(child.node))
+          inner.children.push_back({true, rank, 0, port, ingress});
         continue;
       }
-      const auto inner = static_cast<uint32_t>(tree->inner.size());
-      const std::string up_port = UpPort(paths, at, far);
-      tree->inner[index].children.push_back({false, lowest[far], inner, port, ingress});
-      tree->inner.push_back({far, index, up_port, IngressPort(at, far, far == child, up_port), {}, edge_us});
+      inner.children.push_back({false, child.rank, child.inner, port, ingress});
+      TreeInner& below = tree->inner[child.inner];
+      below.parent_port = UpPort(paths, at, child.node);
+      below.parent_ingress_port = IngressPort(at, child.node, neighbours, below.parent_port);
+      below.hop_us = edge_us;
     }
-    std::sort(tree->inner[index].children.begin(), tree->inner[index].children.end(),
-              [](const TreeChild& a, const TreeChild& b) { return a.rank < b.rank; });
+    std::ranges::sort(inner.children, {}, &TreeChild::rank);
   }
 
   // One way between a switch and what lies below it.
@@ -276,39 +244,6 @@ class Builder {
     for (NodeId at = lower; at != upper; at = paths.parent[at])
       delay_us += topology_.nodes[paths.parent[at]].hops[paths.down_hop[at]].delay_us;
     return delay_us;
-  }
-
-  bool ForwardingIsUsable(NodeId from, NodeId to) const {
-    for (const auto& [a, b] : {std::pair{from, to}, std::pair{to, from}}) {
-      const std::vector<NodeId> path = Walk(topology_, tables_, a, b);
-      if (path.empty()) return false;
-      for (const NodeId node : path) {
-        if (!topology_.IsSwitch(node)) continue;
-        if (!Usable(node)) return false;
-        if (node == b) continue;
-        if (!topology_.Carries({node, tables_[node].hop_to[b]})) return false;
-        // A router passes only what is for the switch behind it, port security what its own node sends.
-        const Hop& hop = topology_.nodes[node].hops[tables_[node].hop_to[b]];
-        if (hop.next_hop_mac || hop.port_security) return false;
-      }
-    }
-    return true;
-  }
-
-  // The node that becomes at's child: child itself, or what lies behind a chain of switches with one child
-  // each.
-  NodeId Contract(const std::vector<std::vector<NodeId>>& children, NodeId at, NodeId child) const {
-    NodeId far = child;
-    NodeId next = child;
-    while (topology_.IsSwitch(next) && children[next].size() == 1) {
-      // Two ranks on one host are two children of its switch.
-      const NodeId behind = children[next][0];
-      if (!topology_.IsSwitch(behind) && std::count(rank_hosts_.begin(), rank_hosts_.end(), behind) > 1)
-        break;
-      next = behind;
-      if (ForwardingIsUsable(at, next)) far = next;
-    }
-    return far;
   }
 
   // at's port towards far: that of the link if they are neighbours, else that of at's forwarding table.
@@ -339,6 +274,8 @@ class Builder {
   const std::vector<Forwarding>& tables_;
   const std::vector<SwitchOffer>& offers_;
   const std::vector<NodeId>& rank_hosts_;
+  PathFinder finder_;
+  Outliner outliner_;
 };
 
 }  // namespace
