@@ -27,6 +27,8 @@ constexpr std::chrono::seconds kManagerTimeout{2};
 // An engine whose machine is overloaded is not down yet; meanwhile the manager must hear of its agent.
 constexpr milliseconds kEngineTimeout{1000};
 constexpr int kSilencesUntilDown = 4;
+// Of what an engine has, so many at once.
+constexpr uint32_t kGroupsPerPage = 100;
 
 std::unique_ptr<proto::Manager::Stub> ConnectManager(const std::string& address) {
   grpc::ChannelArguments args;
@@ -176,16 +178,21 @@ class Agent::Impl {
   bool RemoveLeftovers(const proto::EngineInfo& engine, const proto::RegisterReply& reply) {
     if (!HasLeftovers(engine, reply)) return true;
     proto::DumpReply dump;
-    if (!engine_.Call(&EngineClient::Stub::Dump, proto::DumpRequest(), &dump).ok()) return false;
-    for (const proto::GroupConfig* group : Leftovers(engine, reply, dump)) {
-      proto::RemoveRequest remove;
-      remove.set_group_id(group->group_id());
-      remove.set_generation(group->generation());
-      proto::RemoveReply removed;
-      if (!engine_.Call(&EngineClient::Stub::Remove, remove, &removed).ok()) return false;
-      spdlog::info("{}: removed group {} ({:#x}), which the manager does not know", options_.name,
-                   group->name(), group->group_id());
-    }
+    proto::DumpRequest page;
+    page.set_most_groups(kGroupsPerPage);
+    do {
+      if (!engine_.Call(&EngineClient::Stub::Dump, page, &dump).ok()) return false;
+      for (const proto::GroupConfig* group : Leftovers(engine, reply, dump)) {
+        proto::RemoveRequest remove;
+        remove.set_group_id(group->group_id());
+        remove.set_generation(group->generation());
+        proto::RemoveReply removed;
+        if (!engine_.Call(&EngineClient::Stub::Remove, remove, &removed).ok()) return false;
+        spdlog::info("{}: removed group {} ({:#x}), which the manager does not know", options_.name,
+                     group->name(), group->group_id());
+      }
+      if (dump.more()) page.set_after_group(dump.groups(dump.groups_size() - 1).config().group_id());
+    } while (dump.more());
     return true;
   }
 

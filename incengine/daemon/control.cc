@@ -119,10 +119,17 @@ proto::EngineInfo SwitchControl::Describe() const {
   return info;
 }
 
-proto::DumpReply SwitchControl::Dump() const {
+proto::DumpReply SwitchControl::Dump(const proto::DumpRequest& page) const {
   proto::DumpReply reply;
+  const auto& groups = switch_.engine().groups();
+  const uint32_t most = page.most_groups() == 0 ? UINT32_MAX : page.most_groups();
+  auto group = groups.upper_bound(page.after_group());
+  if (page.after_group() == 0) group = groups.begin();
+  for (; group != groups.end() && static_cast<uint32_t>(reply.groups_size()) < most; ++group)
+    *reply.add_groups() = DumpGroup(group->second);
+  reply.set_more(group != groups.end());
+  if (page.after_group() != 0) return reply;
   *reply.mutable_info() = Describe();
-  for (const auto& [id, group] : switch_.engine().groups()) *reply.add_groups() = DumpGroup(group);
   *reply.mutable_forwarding() = ToProto(switch_.forwarding().table(), ports_);
   DumpCounters(&reply);
   return reply;

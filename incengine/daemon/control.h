@@ -36,7 +36,7 @@ class SwitchControl {
 
   // Errors are those of switch.proto.
   proto::EngineInfo Describe() const;
-  proto::DumpReply Dump() const;
+  proto::DumpReply Dump(const proto::DumpRequest& page = {}) const;
   StatusOr<proto::InstallReply> Install(const proto::InstallRequest& request);
   StatusOr<proto::RemoveReply> Remove(const proto::RemoveRequest& request);
   StatusOr<proto::FailReply> Fail(const proto::FailRequest& request);

@@ -190,6 +190,23 @@ TEST_F(DaemonTest, RefusalsHaveACodeAndNameTheField) {
 class TwoShardsTest : public DaemonTest {
  protected:
   TwoShardsTest() : DaemonTest(2) {}
+
+  // Of groups 7 and 8.
+  void ExpectPages() {
+    const proto::DumpReply first = Dump(0, 1);
+    ASSERT_EQ(first.groups_size(), 1);
+    EXPECT_EQ(first.groups(0).config().group_id(), 7u);
+    EXPECT_TRUE(first.more());
+    EXPECT_EQ(first.counters_size(), Dump().counters_size());
+    const proto::DumpReply second = Dump(7, 1);
+    ASSERT_EQ(second.groups_size(), 1);
+    EXPECT_EQ(second.groups(0).config().group_id(), 8u);
+    EXPECT_FALSE(second.more());
+    EXPECT_EQ(second.info().ports_size() + second.counters_size(), 0) << "has come with the first page";
+    EXPECT_EQ(Dump(8, 1).groups_size(), 0);
+    EXPECT_EQ(Dump(0, 2).groups_size(), 2);
+    EXPECT_FALSE(Dump(0, 2).more());
+  }
 };
 
 TEST_F(TwoShardsTest, GroupsOfBothAreInstalledDumpedAndRemoved) {
@@ -206,6 +223,7 @@ TEST_F(TwoShardsTest, GroupsOfBothAreInstalledDumpedAndRemoved) {
   }
   EXPECT_THAT(Describe().group_ids(), ElementsAre(7, 8));
   EXPECT_EQ(Dump().groups(1).config().SerializeAsString(), group.SerializeAsString());
+  ExpectPages();
   for (const auto& shard : shards_) {
     const auto groups = std::make_shared<std::promise<size_t>>();
     shard->loop.Post([&shard, groups] { groups->set_value(shard->sw.engine().groups().size()); });

@@ -71,9 +71,12 @@ class DaemonTest : public ::testing::Test {
     EXPECT_TRUE(Call(&Stub::Describe, proto::DescribeRequest(), &info).ok());
     return info;
   }
-  proto::DumpReply Dump() {
+  proto::DumpReply Dump(uint64_t after_group = 0, uint32_t most_groups = 0) {
+    proto::DumpRequest page;
+    page.set_after_group(after_group);
+    page.set_most_groups(most_groups);
     proto::DumpReply dump;
-    EXPECT_TRUE(Call(&Stub::Dump, proto::DumpRequest(), &dump).ok());
+    EXPECT_TRUE(Call(&Stub::Dump, page, &dump).ok());
     return dump;
   }
 

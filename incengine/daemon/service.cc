@@ -34,8 +34,8 @@ class Service final : public proto::SwitchTable::Service {
                         proto::EngineInfo* reply) override {
     return Answer(control_.Describe(), reply);
   }
-  grpc::Status Dump(grpc::ServerContext*, const proto::DumpRequest*, proto::DumpReply* reply) override {
-    return Answer(control_.Dump(), reply);
+  grpc::Status Dump(grpc::ServerContext*, const proto::DumpRequest* page, proto::DumpReply* reply) override {
+    return Answer(control_.Dump(*page), reply);
   }
   grpc::Status Install(grpc::ServerContext*, const proto::InstallRequest* request,
                        proto::InstallReply* reply) override {

@@ -90,10 +90,11 @@ void Add(const proto::EngineInfo& more, proto::EngineInfo* sum) {
   std::sort(sum->mutable_group_ids()->begin(), sum->mutable_group_ids()->end());
 }
 
-// The same; what forwards is shard 0 alone.
+// The same; what forwards is shard 0 alone. Nothing but groups has neither ports nor counters.
 void Add(const proto::DumpReply& more, proto::DumpReply* sum) {
-  Add(more.info(), sum->mutable_info());
+  if (more.has_info()) Add(more.info(), sum->mutable_info());
   sum->mutable_groups()->MergeFrom(more.groups());
+  sum->set_more(sum->more() || more.more());
   std::sort(sum->mutable_groups()->begin(), sum->mutable_groups()->end(),
             [](const proto::GroupDump& a, const proto::GroupDump& b) {
               return a.config().group_id() < b.config().group_id();
@@ -159,8 +160,16 @@ StatusOr<proto::EngineInfo> ShardedControl::Describe() {
   return Sum(AskAll<proto::EngineInfo>([](SwitchControl& control) { return control.Describe(); }));
 }
 
-StatusOr<proto::DumpReply> ShardedControl::Dump() {
-  return Sum(AskAll<proto::DumpReply>([](SwitchControl& control) { return control.Dump(); }));
+StatusOr<proto::DumpReply> ShardedControl::Dump(const proto::DumpRequest& page) {
+  StatusOr<proto::DumpReply> sum =
+      Sum(AskAll<proto::DumpReply>([page](SwitchControl& control) { return control.Dump(page); }));
+  const int most = static_cast<int>(page.most_groups());
+  // Each shard has said as many as asked for: of all these the first ones.
+  if (sum.ok() && most != 0 && sum->groups_size() > most) {
+    sum->mutable_groups()->DeleteSubrange(most, sum->groups_size() - most);
+    sum->set_more(true);
+  }
+  return sum;
 }
 
 StatusOr<proto::InstallReply> ShardedControl::Install(const proto::InstallRequest& request) {

@@ -29,7 +29,7 @@ class ShardedControl {
   // Counters, frames and bytes of the arena are sums, groups those of all shards by their ids; a port is up,
   // and carries super-frames, if it does so for all.
   StatusOr<proto::EngineInfo> Describe();
-  StatusOr<proto::DumpReply> Dump();
+  StatusOr<proto::DumpReply> Dump(const proto::DumpRequest& page = {});
   // On the shard of the group's QPNs. INVALID_ARGUMENT also if these are not all of one shard.
   StatusOr<proto::InstallReply> Install(const proto::InstallRequest& request);
   // On every shard: that which has the group acts.

@@ -82,6 +82,29 @@ int Ask(const ClientOptions& options,
   return kExitOk;
 }
 
+// Groups that are asked for at once: the manager does other things in between.
+constexpr uint32_t kGroupsPerPage = 100;
+
+// As Ask, page by page: next has the request ask for what comes after the last group of a reply.
+template <typename Request, typename Reply, typename Render>
+int AskForPages(const ClientOptions& options,
+                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), Request request,
+                void (*next)(const Reply& reply, Request* request), const Render& render) {
+  const auto stub = Connect(options);
+  Reply all;
+  for (bool more = true; more;) {
+    Reply reply;
+    if (const grpc::Status status = Call(stub.get(), method, request, &reply); !status.ok())
+      return Report(options, status);
+    more = reply.more();
+    if (more) next(reply, &request);
+    reply.clear_more();
+    all.MergeFrom(reply);
+  }
+  Print(options, all, render);
+  return kExitOk;
+}
+
 proto::CreateGroupRequest RequestOf(const CreateOptions& create) {
   proto::CreateGroupRequest request;
   request.set_name(create.name);
@@ -155,11 +178,22 @@ int ListHosts(const ClientOptions& options) {
 int ShowTables(const ClientOptions& options, const std::string& switch_name) {
   proto::TablesRequest request;
   request.set_switch_name(switch_name);
-  return Ask(options, &Stub::Tables, request, RenderTables);
+  request.mutable_page()->set_most_groups(kGroupsPerPage);
+  const auto next = [](const proto::DumpReply& reply, proto::TablesRequest* after) {
+    after->mutable_page()->set_after_group(reply.groups(reply.groups_size() - 1).config().group_id());
+  };
+  return AskForPages<proto::TablesRequest, proto::DumpReply>(options, &Stub::Tables, request, next,
+                                                             RenderTables);
 }
 
 int ListGroups(const ClientOptions& options) {
-  return Ask(options, &Stub::ListGroups, proto::ListGroupsRequest(), RenderGroups);
+  proto::ListGroupsRequest request;
+  request.set_most_groups(kGroupsPerPage);
+  const auto next = [](const proto::ListGroupsReply& reply, proto::ListGroupsRequest* after) {
+    after->set_after(reply.groups(reply.groups_size() - 1).name());
+  };
+  return AskForPages<proto::ListGroupsRequest, proto::ListGroupsReply>(options, &Stub::ListGroups, request,
+                                                                       next, RenderGroups);
 }
 
 int ShowGroup(const ClientOptions& options, const std::string& name) {

@@ -258,13 +258,11 @@ std::optional<Group> GroupTable::Find(const std::string& name) const {
   return group;
 }
 
-std::vector<Group> GroupTable::List() const {
+std::vector<std::string> GroupTable::Names(const std::string& after) const {
   std::set<std::string> names;
   for (const auto& [name, spec] : reserved_) names.insert(name);
   for (const auto& [id, group] : groups_) names.insert(group.spec.name);
-  std::vector<Group> list;
-  for (const std::string& name : names) list.push_back(*Find(name));
-  return list;
+  return {names.upper_bound(after), names.end()};
 }
 
 }  // namespace epic::manager

@@ -114,7 +114,7 @@ TEST(GroupExplain, ChangesNothing) {
     ASSERT_TRUE(asked.table.Explain(Of(Hosts(4))).ok());
     ASSERT_TRUE(asked.table.Explain(Of(Hosts(4), Path::kHosts)).ok());
   }
-  EXPECT_TRUE(asked.table.List().empty());
+  EXPECT_TRUE(asked.table.Names().empty());
   EXPECT_TRUE(asked.world.notes.empty());
   EXPECT_TRUE(asked.world.installs.empty());
   EXPECT_TRUE(asked.world.sent.empty());

@@ -264,7 +264,8 @@ class GroupTable {
 
   // By name; a group that is reserved only is shown as one without members. Nothing if there is none.
   std::optional<Group> Find(const std::string& name) const;
-  std::vector<Group> List() const;
+  // Of all groups whose names come after this one, in order.
+  std::vector<std::string> Names(const std::string& after = {}) const;
   // The switches that have not yet removed the contexts of a group's life; nothing when that life is over.
   std::optional<std::set<NodeId>> Removing(uint64_t group_id) const;
 

@@ -216,9 +216,9 @@ void AgentLink::Locate(const proto::LocateRequest& request,
                                                        std::move(done));
 }
 
-StatusOr<proto::DumpReply> AgentLink::Dump() {
+StatusOr<proto::DumpReply> AgentLink::Dump(const proto::DumpRequest& page) {
   proto::DumpReply reply;
-  const Status status = impl_->Invoke(&Impl::Stub::Dump, proto::DumpRequest(), &reply);
+  const Status status = impl_->Invoke(&Impl::Stub::Dump, page, &reply);
   if (!status.ok()) return status;
   return reply;
 }

@@ -46,7 +46,7 @@ class AgentLink {
               std::function<void(const StatusOr<proto::LocateReply>&)> done);
 
   // Blocks the caller; does not wait for calls in the queue.
-  StatusOr<proto::DumpReply> Dump();
+  StatusOr<proto::DumpReply> Dump(const proto::DumpRequest& page);
 
  private:
   class Impl;

@@ -232,16 +232,16 @@ proto::ListHostsReply ManagerCore::ListHosts() {
   return state_.ListHosts(Now());
 }
 
-StatusOr<proto::DumpReply> ManagerCore::Tables(const std::string& switch_name) {
+StatusOr<proto::DumpReply> ManagerCore::Tables(const proto::TablesRequest& request) {
   AgentLink* link = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    const std::optional<NodeId> node = state_.topology().FindSwitch(switch_name);
-    if (!node)
-      return MakeStatus(StatusCode::kNotFound, fmt::format("the topology has no switch {}", switch_name));
+    const std::string& name = request.switch_name();
+    const std::optional<NodeId> node = state_.topology().FindSwitch(name);
+    if (!node) return MakeStatus(StatusCode::kNotFound, fmt::format("the topology has no switch {}", name));
     link = &LinkTo(*node);
   }
-  StatusOr<proto::DumpReply> reply = link->Dump();
+  StatusOr<proto::DumpReply> reply = link->Dump(request.page());
   // UNAVAILABLE would tell the operator that the manager is out of reach.
   if (reply.status().code() == StatusCode::kUnavailable) {
     return MakeStatus(StatusCode::kFailedPrecondition, Message(reply.status()));
@@ -254,9 +254,9 @@ StatusOr<proto::GroupState> ManagerCore::CreateGroup(const proto::CreateGroupReq
   return state_.CreateGroup(request);
 }
 
-proto::ListGroupsReply ManagerCore::ListGroups() {
+proto::ListGroupsReply ManagerCore::ListGroups(const proto::ListGroupsRequest& page) {
   const std::lock_guard lock(mutex_);
-  return state_.ListGroups();
+  return state_.ListGroups(page);
 }
 
 StatusOr<proto::GroupState> ManagerCore::ShowGroup(const std::string& name) {

@@ -42,9 +42,9 @@ class ManagerCore : public ManagerWorld {
   proto::TopologyReply DescribeTopology();
   proto::ListSwitchesReply ListSwitches();
   proto::ListHostsReply ListHosts();
-  StatusOr<proto::DumpReply> Tables(const std::string& switch_name);
+  StatusOr<proto::DumpReply> Tables(const proto::TablesRequest& request);
   StatusOr<proto::GroupState> CreateGroup(const proto::CreateGroupRequest& request);
-  proto::ListGroupsReply ListGroups();
+  proto::ListGroupsReply ListGroups(const proto::ListGroupsRequest& page);
   StatusOr<proto::GroupState> ShowGroup(const std::string& name);
   Status DestroyGroup(const std::string& name, bool force);
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request);

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "incmanager/graph/describe.h"
@@ -348,9 +349,13 @@ proto::GroupState ManagerState::Describe(const Group& group) const {
   return state;
 }
 
-proto::ListGroupsReply ManagerState::ListGroups() const {
+proto::ListGroupsReply ManagerState::ListGroups(const proto::ListGroupsRequest& page) const {
   proto::ListGroupsReply reply;
-  for (const Group& group : groups_.List()) *reply.add_groups() = Describe(group);
+  const std::vector<std::string> names = groups_.Names(page.after());
+  const size_t most = page.most_groups() == 0 ? names.size() : page.most_groups();
+  for (const std::string& name : std::span(names).first(std::min(most, names.size())))
+    *reply.add_groups() = Describe(*groups_.Find(name));
+  reply.set_more(names.size() > most);
   return reply;
 }
 

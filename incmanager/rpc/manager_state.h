@@ -86,7 +86,7 @@ class ManagerState : private GroupWorld {
   proto::ListSwitchesReply ListSwitches(Nanos now) const;
   proto::ListHostsReply ListHosts(Nanos now) const;
   StatusOr<proto::GroupState> CreateGroup(const proto::CreateGroupRequest& request);
-  proto::ListGroupsReply ListGroups() const;
+  proto::ListGroupsReply ListGroups(const proto::ListGroupsRequest& page = {}) const;
   StatusOr<proto::GroupState> ShowGroup(const std::string& name) const;
   // Returns the id of the group whose contexts are being removed now, one of no group if there are none.
   StatusOr<uint64_t> DestroyGroup(Nanos now, const std::string& name, bool force);

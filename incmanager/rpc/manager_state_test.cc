@@ -128,6 +128,31 @@ TEST(ManagerState, ExplainsWhatAGroupWouldGetAndKeepsNothingOfIt) {
   EXPECT_EQ(state.Events(kSecond, {}).newest(), 0U);
 }
 
+TEST(ManagerState, ListsGroupsByPages) {
+  World world;
+  ManagerState state(testing::Star(3).Build(), {}, 1, 1, &world);
+  for (const char* name : {"c", "a", "b"}) {
+    proto::CreateGroupRequest request;
+    request.set_name(name);
+    request.set_world_size(2);
+    ASSERT_TRUE(state.CreateGroup(request).ok());
+  }
+  const auto names = [&state](const std::string& after, uint32_t most) {
+    proto::ListGroupsRequest page;
+    page.set_after(after);
+    page.set_most_groups(most);
+    const proto::ListGroupsReply reply = state.ListGroups(page);
+    std::string out;
+    for (const proto::GroupState& group : reply.groups()) out += group.name();
+    return out + (reply.more() ? "+" : "");
+  };
+  EXPECT_EQ(names("", 0), "abc");
+  EXPECT_EQ(names("", 2), "ab+");
+  EXPECT_EQ(names("b", 2), "c");
+  EXPECT_EQ(names("a", 2), "bc");
+  EXPECT_EQ(names("c", 2), "");
+}
+
 // Without a switch that has ever registered there is no way either; with one whose agent is lost there is.
 TEST(ManagerState, ByTheHostsRanksHearOfEachOthersEnds) {
   const Topology topology = testing::Star(3).Build();

@@ -63,22 +63,26 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
   }
   grpc::Status Tables(grpc::ServerContext*, const proto::TablesRequest* request,
                       proto::DumpReply* reply) override {
-    return Answer(core_->Tables(request->switch_name()), reply);
+    return Answer(core_->Tables(*request), reply);
   }
   grpc::Status CreateGroup(grpc::ServerContext*, const proto::CreateGroupRequest* request,
                            proto::GroupState* reply) override {
     return Answer(core_->CreateGroup(*request), reply);
   }
-  grpc::Status ListGroups(grpc::ServerContext*, const proto::ListGroupsRequest*,
+  grpc::Status ListGroups(grpc::ServerContext*, const proto::ListGroupsRequest* page,
                           proto::ListGroupsReply* reply) override {
-    *reply = core_->ListGroups();
+    *reply = core_->ListGroups(*page);
     return grpc::Status::OK;
   }
   grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
                          proto::GroupState* reply) override {
     const grpc::Status status = Answer(core_->ShowGroup(request->name()), reply);
     for (proto::TreeNode& node : *reply->mutable_tree()) {
-      const StatusOr<proto::DumpReply> dump = core_->Tables(node.switch_name());
+      proto::TablesRequest its;
+      its.set_switch_name(node.switch_name());
+      its.mutable_page()->set_after_group(reply->group_id() - 1);
+      its.mutable_page()->set_most_groups(1);
+      const StatusOr<proto::DumpReply> dump = core_->Tables(its);
       // One that does not answer takes its time: several would outlast the caller's patience.
       if (!dump.ok()) break;
       AddTrouble(*dump, reply->group_id(), &node);

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import time
 
@@ -63,6 +64,44 @@ def test_a_thousand_small_groups_fit_into_a_switch(beds, number, sram):
     wait_until_free(bed, "s1", sram)
     for at in range(number):
         bed.manager("group", "destroy", f"{prefix}{at}")
+
+
+def held_by(bed, daemon):
+    """What a daemon has of the system: (descriptors, resident KiB)."""
+    pid = bed.record()["processes"][daemon]["pid"]
+    status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    resident = next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]
+    return len(os.listdir(f"/proc/{pid}/fd")), int(resident)
+
+
+@pytest.mark.slow
+def test_ten_thousand_groups_leave_nothing_behind(beds):
+    """A thousand at a time, made by their ranks, used and left again by them: then all is as after the first thousand."""
+    bed = beds.get("star-2", "--hosts", "softnic", f"--sram={8 * MIB}")
+    daemons, after = ("manager", "s1.agent", "s1.engine"), []
+    for turn in range(10):
+        prefix = f"{bed.new_group()}-"
+        declared = ("env", "EPIC_MAX_BYTES=1024", "EPIC_TYPES=int32,uint32,float32")
+        ranks = [bed.start(host, *declared, GROUPS_RANK, "--prefix", prefix, "--rank", rank, "--size", RANKS, "--groups", FULL,
+                           timeout_s=600) for rank, host in enumerate(bed.hosts)]
+        for rank in ranks:
+            said = json.loads(rank.wait_for('"groups"', timeout_s=500))
+            assert said == {"groups": FULL, "by_network": FULL, "wrong": 0}
+        listed = [group["name"] for group in bed.manager("group", "list")["groups"]]
+        assert listed == sorted(f"{prefix}{at}" for at in range(FULL))
+        assert sorted(group["config"]["name"] for group in bed.manager("tables", "s1")["groups"]) == listed
+        for rank in ranks:
+            os.kill(json.loads(rank.wait_for('"pid"'))["pid"], signal.SIGUSR1)
+        for rank in ranks:
+            assert rank.wait() == 0, rank.output
+        wait_until_free(bed, "s1", 8 * MIB)
+        assert not bed.manager("group", "list").get("groups")
+        after.append({daemon: held_by(bed, daemon) for daemon in daemons})
+        print(f"{FULL * (turn + 1)} groups: {after[-1]}")
+    for daemon in daemons:
+        assert after[-1][daemon][0] <= after[0][daemon][0], (daemon, after)
+        # What a heap keeps of a thousand groups varies; what each group left behind would be there nine times more.
+        assert after[-1][daemon][1] <= after[0][daemon][1] * 1.1, (daemon, after)
 
 
 @pytest.fixture(name="bed")
