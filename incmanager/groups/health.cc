@@ -44,9 +44,10 @@ Verdict Judge(const SwitchEvidence& here, const LinkEvidence* link) {
   if (link->there && IsLost(OfSwitch(*link->there))) return verdict;
   // It may have come back since it was told; and what was before the group is not the group's.
   if (link->told >= link->crossed) return verdict;
-  const Nanos down = std::min(link->down, link->crossed);
   const bool doubtful = IsDoubtful(here) || (link->there && IsDoubtful(*link->there));
-  return down >= (doubtful ? kDoubtfulLinkLostAfter : kLinkLostAfter) ? Verdict::kLinkLost : verdict;
+  const bool lost = std::min(link->down, link->crossed) >= kDoubtfulLinkLostAfter ||
+                    (!doubtful && std::min(link->sure, link->crossed) >= kLinkLostAfter);
+  return lost ? Verdict::kLinkLost : verdict;
 }
 
 }  // namespace epic::manager

@@ -19,6 +19,9 @@ inline constexpr Nanos kHeardFor = 2 * kSecond;
 inline constexpr Nanos kMissedAfter = 1500 * kMillisecond;
 // A link whose carrier comes back sooner is not lost: what it lost meanwhile is repeated.
 inline constexpr Nanos kLinkLostAfter = 2 * kSecond;
+// A switch that dies may tell first of its ports, one by one: one that lives says so once more a second
+// later.
+inline constexpr Nanos kLinkSaidAgainAfter = 1 * kSecond;
 // With an end that may be dead itself the link waits for that verdict, but not for ever.
 inline constexpr Nanos kDoubtfulLinkLostAfter = 5 * kSecond;
 
@@ -43,6 +46,7 @@ struct SwitchEvidence {
 
 struct LinkEvidence {
   Nanos down = 0;  // for how long one of the two ends has reported no carrier; 0: neither
+  Nanos sure = 0;  // the same, of an end that has said so again kLinkSaidAgainAfter later
   std::optional<SwitchEvidence> there;  // the other end; nothing: a host
   Nanos told = 0;                       // since one of the ends has said so last
   Nanos crossed = kNever;               // for how long the group that it is about has run over the link

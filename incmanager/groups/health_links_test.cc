@@ -133,5 +133,25 @@ TEST(HealthLinks, AMachineThatDiesWithItsCarriersIsALostSwitch) {
   EXPECT_LE(seconds, 4.5);
 }
 
+// Its engine has told of each carrier that went before it, with words later than the first.
+TEST(HealthLinks, AMachineWhoseCarriersGoOneByOneBeforeItDiesIsALostSwitch) {
+  for (int phase = 0; phase < 10; ++phase) {
+    Trial t(testing::Tree32());
+    t.Pass(3 * kSecond + phase * kTick);
+    for (const char* port : {"swp1", "swp2", "swp3"}) {
+      t.Cut("leaf1", port);
+      t.Heartbeats();
+      t.Pass(kTick);
+    }
+    t.silent_agents.insert("leaf1");
+    t.dead_engines.insert("leaf1");
+    t.Cut("root", "swp1");
+    t.Heartbeats();
+    const auto [failure, seconds] = t.Outcome();
+    EXPECT_EQ(failure.code, ErrorCode::kSwitchLost) << phase << ": " << failure.message;
+    EXPECT_LE(seconds, 4.5) << phase;
+  }
+}
+
 }  // namespace
 }  // namespace epic::manager

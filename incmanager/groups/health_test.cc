@@ -101,18 +101,24 @@ TEST(Health, BoundsOfAWitness) {
 TEST(Health, ALinkWithoutCarrierIsLostAfterAWhile) {
   for (const std::optional<SwitchEvidence>& there :
        std::vector<std::optional<SwitchEvidence>>{std::nullopt, SwitchEvidence{}}) {
-    LinkEvidence link{.down = 0, .there = there};
+    LinkEvidence link{.there = there};
     EXPECT_EQ(Judge({}, &link), Verdict::kAlive);
-    link.down = kLinkLostAfter - 1;
+    link.down = link.sure = kLinkLostAfter - 1;
     EXPECT_EQ(Judge({}, &link), Verdict::kAlive);
-    link.down = kLinkLostAfter;
+    link.down = link.sure = kLinkLostAfter;
+    EXPECT_EQ(Judge({}, &link), Verdict::kLinkLost);
+    // Said once only: whoever said so may have died since.
+    link.sure = 0;
+    EXPECT_EQ(Judge({}, &link), Verdict::kAlive);
+    link.down = kDoubtfulLinkLostAfter;
     EXPECT_EQ(Judge({}, &link), Verdict::kLinkLost);
   }
 }
 
 TEST(Health, AWordFromBeforeTheGroupIsNoEvidence) {
   const auto judged = [](Nanos told, Nanos crossed) {
-    const LinkEvidence link{.down = kEver, .there = SwitchEvidence{}, .told = told, .crossed = crossed};
+    const LinkEvidence link{
+        .down = kEver, .sure = kEver, .there = SwitchEvidence{}, .told = told, .crossed = crossed};
     return Judge({}, &link);
   };
   EXPECT_EQ(judged(kLinkLostAfter, kLinkLostAfter), Verdict::kAlive);
@@ -126,9 +132,9 @@ TEST(Health, ALostEndIsNoLostLink) {
   const SwitchEvidence lost{kSwitchLostAfter, true, {kMissesIt}};
   const SwitchEvidence engine_lost{0, false, {}};
   for (const SwitchEvidence& end : {lost, engine_lost}) {
-    const LinkEvidence to_it{.down = kEver, .there = end};
+    const LinkEvidence to_it{.down = kEver, .sure = kEver, .there = end};
     EXPECT_EQ(Judge({}, &to_it), Verdict::kAlive);
-    const LinkEvidence from_it{.down = kEver, .there = SwitchEvidence{}};
+    const LinkEvidence from_it{.down = kEver, .sure = kEver, .there = SwitchEvidence{}};
     EXPECT_EQ(Judge(end, &from_it), Judge(end));
   }
 }
@@ -138,7 +144,7 @@ TEST(Health, AnEndInDoubtDelaysTheLinksVerdict) {
   const SwitchEvidence heard{kAgentLostAfter, true, {kHears}};
   for (const bool here : {true, false}) {
     const auto judged = [here](const SwitchEvidence& end, Nanos down) {
-      const LinkEvidence link{.down = down, .there = here ? SwitchEvidence{} : end};
+      const LinkEvidence link{.down = down, .sure = down, .there = here ? SwitchEvidence{} : end};
       return Judge(here ? end : SwitchEvidence{}, &link);
     };
     EXPECT_NE(judged(doubtful, kLinkLostAfter), Verdict::kLinkLost);
@@ -167,13 +173,14 @@ TEST(Health, EveryCombination) {
                     silent >= kSwitchLostAfter && a > kHeardFor && a != kNever && m >= kMissedAfter);
           EXPECT_EQ(verdict == Verdict::kEngineLost, silent < kSilentAfter && !engine_up);
           for (const Nanos d : down) {
-            const LinkEvidence to_host{.down = d, .there = std::nullopt}, to_it{.down = d, .there = end};
+            const LinkEvidence to_host{.down = d, .sure = d, .there = std::nullopt},
+                to_it{.down = d, .sure = d, .there = end};
             const Verdict host_link = Judge(end, &to_host);
             EXPECT_TRUE(host_link == Verdict::kLinkLost || host_link == verdict);
             const Verdict seen_from_there = Judge({}, &to_it);
             EXPECT_TRUE(seen_from_there == Verdict::kLinkLost || seen_from_there == Verdict::kAlive);
             // Both ends judge a link alike.
-            const LinkEvidence back{.down = d, .there = SwitchEvidence{}};
+            const LinkEvidence back{.down = d, .sure = d, .there = SwitchEvidence{}};
             EXPECT_EQ(Judge(end, &back) == Verdict::kLinkLost, seen_from_there == Verdict::kLinkLost);
             if (d < kLinkLostAfter) {
               EXPECT_NE(host_link, Verdict::kLinkLost);

@@ -71,7 +71,7 @@ class Trial {
   Nanos echo_delay = 0;
   int asks = 0;
 
- private:
+  // Agents say how things are: each second, and when an engine has told them of a change.
   void Heartbeats() {
     for (const NodeId node : w.topology.switches) {
       const std::string& name = w.topology.nodes[node].name;
@@ -91,6 +91,7 @@ class Trial {
     }
   }
 
+ private:
   void Answer(const HealthWatch::Ask& ask) {
     ++asks;
     if (ask.witness.is_rank && stopped_ranks.contains(ask.witness.id)) return;

@@ -160,7 +160,9 @@ void HealthWatch::AddWordOf(Nanos now, LinkEnd end, LinkEvidence* link) const {
   const auto found = entry.down_since.find(topology_->nodes[end.node].hops[end.hop].port);
   if (found == entry.down_since.end() || IsOutdated(now, end)) return;
   link->told = std::min(link->told, now - entry.ports_told);
-  link->down = std::max(link->down, now - found->second);
+  const Nanos down = now - found->second;
+  link->down = std::max(link->down, down);
+  if (entry.ports_told - found->second >= kLinkSaidAgainAfter) link->sure = std::max(link->sure, down);
 }
 
 std::vector<LinkEnd> HealthWatch::DownLinks() const {
@@ -176,7 +178,7 @@ std::vector<LinkEnd> HealthWatch::DownLinks() const {
 
 bool HealthWatch::IsLinkLost(Nanos now, LinkEnd end, Nanos since) const {
   const LinkEnd there = topology_->Across(end);
-  LinkEvidence link{.down = 0, .there = std::nullopt, .told = kNever, .crossed = now - since};
+  LinkEvidence link{.there = std::nullopt, .told = kNever, .crossed = now - since};
   AddWordOf(now, end, &link);
   AddWordOf(now, there, &link);
   if (topology_->IsSwitch(there.node)) link.there = EvidenceOf(now, there.node);
