@@ -100,8 +100,9 @@ def test_ten_thousand_groups_leave_nothing_behind(beds):
         print(f"{FULL * (turn + 1)} groups: {after[-1]}")
     for daemon in daemons:
         assert after[-1][daemon][0] <= after[0][daemon][0], (daemon, after)
-        # What a heap keeps of a thousand groups varies; what each group left behind would be there nine times more.
-        assert after[-1][daemon][1] <= after[0][daemon][1] * 1.1, (daemon, after)
+        # A heap keeps what a thousand groups at once took of it, and a little more each time that they are others. Of what
+        # each group left behind there would be nine times as much.
+        assert after[-1][daemon][1] <= after[0][daemon][1] * 1.25, (daemon, after)
 
 
 @pytest.fixture(name="bed")
