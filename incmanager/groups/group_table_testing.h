@@ -33,7 +33,9 @@ class RecordingWorld : public GroupWorld {
 class GroupWorldFixture {
  public:
   explicit GroupWorldFixture(const TopologyBuilder& builder, const GroupOptions& options = {})
-      : topology(builder.Build()), switches(&topology), table(&topology, &switches, &world, options, 1) {
+      : GroupWorldFixture(builder.Build(), options) {}
+  explicit GroupWorldFixture(Topology built, const GroupOptions& options = {})
+      : topology(std::move(built)), switches(&topology), table(&topology, &switches, &world, options, 1) {
     for (const NodeId node : topology.switches) BringUp(node);
   }
 
