@@ -110,6 +110,7 @@ void PlacesAGroup(benchmark::State& state) {
   state.counters["p50_ms"] = ms[ms.size() / 2];
   state.counters["p99_ms"] = ms[ms.size() * 99 / 100];
 }
+
 double ResidentMib() {
   size_t pages = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> pages >> resident;

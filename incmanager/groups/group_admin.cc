@@ -260,9 +260,12 @@ std::optional<Group> GroupTable::Find(const std::string& name) const {
 
 std::vector<std::string> GroupTable::Names(const std::string& after) const {
   std::set<std::string> names;
-  for (const auto& [name, spec] : reserved_) names.insert(name);
-  for (const auto& [id, group] : groups_) names.insert(group.spec.name);
-  return {names.upper_bound(after), names.end()};
+  const auto add = [&](const std::string& name) {
+    if (name > after) names.insert(name);
+  };
+  for (const auto& [name, spec] : reserved_) add(name);
+  for (const auto& [id, group] : groups_) add(group.spec.name);
+  return {names.begin(), names.end()};
 }
 
 }  // namespace epic::manager

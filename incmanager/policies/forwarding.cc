@@ -249,6 +249,13 @@ std::vector<Forwarding> ComputeForwarding(const Topology& topology, const Forwar
   return tables;
 }
 
+std::optional<LinkEnd> WayOut(const Topology& topology, const std::vector<Forwarding>& tables, NodeId at,
+                              NodeId to) {
+  if (!topology.IsSwitch(at)) return topology.AttachedEnd(at);
+  const uint32_t hop = tables[at].HopTo(to);
+  return hop == Forwarding::kNoHop ? std::nullopt : std::optional<LinkEnd>({at, hop});
+}
+
 std::vector<NodeId> Walk(const Topology& topology, const std::vector<Forwarding>& tables, NodeId from,
                          NodeId to) {
   std::vector<NodeId> path{from};
@@ -256,15 +263,10 @@ std::vector<NodeId> Walk(const Topology& topology, const std::vector<Forwarding>
   while (at != to) {
     // A walk longer than the number of nodes has met one twice.
     if (path.size() > topology.nodes.size()) return {};
-    if (topology.IsSwitch(at)) {
-      const uint32_t hop = tables[at].HopTo(to);
-      if (hop == Forwarding::kNoHop) return {};
-      at = topology.nodes[at].hops[hop].peer;
-    } else if (at == from) {
-      at = topology.Attached(at).peer;
-    } else {
-      return {};
-    }
+    if (!topology.IsSwitch(at) && at != from) return {};
+    const std::optional<LinkEnd> out = WayOut(topology, tables, at, to);
+    if (!out) return {};
+    at = topology.Across(*out).node;
     path.push_back(at);
   }
   return path;
@@ -274,10 +276,7 @@ std::string ArrivalPort(const Topology& topology, const std::vector<Forwarding>&
                         NodeId to) {
   const std::vector<NodeId> path = Walk(topology, tables, from, to);
   if (path.size() < 2) return "";
-  const NodeId last = path[path.size() - 2];
-  const LinkEnd end =
-      topology.IsSwitch(last) ? LinkEnd{last, tables[last].HopTo(to)} : topology.AttachedEnd(last);
-  const LinkEnd there = topology.Across(end);
+  const LinkEnd there = topology.Across(*WayOut(topology, tables, path[path.size() - 2], to));
   return topology.nodes[there.node].hops[there.hop].port;
 }
 

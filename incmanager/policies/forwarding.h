@@ -3,6 +3,7 @@
 // Pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,11 @@ struct ForwardingHistory {
 // detours: if given, set to whether a way is longer than it need be because it had to stay.
 std::vector<Forwarding> ComputeForwarding(const Topology& topology, const ForwardingHistory& before = {},
                                           bool* detours = nullptr);
+
+// The end of the link by which `at` sends a frame for another node: of a host its only one, of a switch that
+// of its table; nothing if there is no way.
+std::optional<LinkEnd> WayOut(const Topology& topology, const std::vector<Forwarding>& tables, NodeId at,
+                              NodeId to);
 
 // The nodes that a frame from `from` to `to` crosses, both ends included; empty if there is no way.
 std::vector<NodeId> Walk(const Topology& topology, const std::vector<Forwarding>& tables, NodeId from,

@@ -1,6 +1,7 @@
 #include "incmanager/policies/outline.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace epic::manager {
 
@@ -81,16 +82,15 @@ bool Outliner::Passes(NodeId from, NodeId to) const {
   // A way longer than the number of nodes has met one twice.
   for (size_t steps = 0; at != to; ++steps) {
     if (steps > topology_.nodes.size()) return false;
-    if (!topology_.IsSwitch(at)) {
-      if (at != from) return false;
-      at = topology_.Attached(at).peer;
-      continue;
+    const std::optional<LinkEnd> out = WayOut(topology_, tables_, at, to);
+    if (!out) return false;
+    const Hop& hop = topology_.nodes[at].hops[out->hop];
+    if (topology_.IsSwitch(at)) {
+      // A router passes only what is for the switch behind it, port security what its own node sends.
+      if (!Usable(at) || !topology_.Carries(*out) || hop.next_hop_mac || hop.port_security) return false;
+    } else if (at != from) {
+      return false;
     }
-    const uint32_t way = tables_[at].HopTo(to);
-    if (!Usable(at) || way == Forwarding::kNoHop || !topology_.Carries({at, way})) return false;
-    // A router passes only what is for the switch behind it, port security what its own node sends.
-    const Hop& hop = topology_.nodes[at].hops[way];
-    if (hop.next_hop_mac || hop.port_security) return false;
     at = hop.peer;
   }
   return !topology_.IsSwitch(to) || Usable(to);
