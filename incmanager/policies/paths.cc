@@ -22,7 +22,7 @@ PathFinder::PathFinder(const Topology& topology, const std::vector<SwitchOffer>&
     attached_.push_back(topology.Attached(host).peer);
   }
   std::ranges::sort(attached_);
-  attached_.erase(std::ranges::unique(attached_).begin(), attached_.end());
+  attached_.erase(std::unique(attached_.begin(), attached_.end()), attached_.end());
   for (const NodeId at : topology.switches) {
     const SwitchOffer& offer = offers[at];
     if (!offer.unusable.empty()) continue;
