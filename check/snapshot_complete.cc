@@ -69,10 +69,11 @@ void Snapshot::EveryField(const sim::Host& host) {
         outstanding.front();
   }
   // Not saved: config.
-  [[maybe_unused]] const auto& [config, send_window, ops, first_op, ended_ops, next_index, recv_posted,
-                                send_posted, recv_done, send_done, failure, failure_reply, finished] = core;
+  [[maybe_unused]] const auto& [config, send_window, granted_window, ops, first_op, ended_ops, next_index,
+                                recv_posted, send_posted, recv_done, send_done, failure, failure_reply,
+                                finished] = core;
   {
-    [[maybe_unused]] const auto& [header, layout, first_index, keeps_data] = ops.front();
+    [[maybe_unused]] const auto& [header, layout, first_index, keeps_data, busy] = ops.front();
     [[maybe_unused]] const auto& [direction, message, op, place] = recv_posted;
     [[maybe_unused]] const auto& [part, message_of_part] = place;
   }

@@ -131,11 +131,15 @@ void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>
 template <typename A>
 void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   auto& ctx = engine.groups_.at(group_id);
-  auto& [config, state, invocations, control, arena_offset, arena_bytes, children, parent, ranks,
+  auto& [config, state, invocations, control, arena_offset, arena_bytes, hold, children, parent, ranks,
          child_of_rank, results_end, up_sent, acked_end, up_acked_end, max_up_epsn, asked_from, asked_at,
          handed_down_at, uplink_at, uplink_backoff, timer_at, counters, terminated] = ctx;
   NotSaved(config, arena_offset, arena_bytes, ranks, child_of_rank);
-  a.Numbers(state);
+  auto& [has_memory, asking, granted_end, most_window, most_slots] = hold;
+  NotSaved(most_window, most_slots);
+  a.Numbers(state, has_memory, asking, granted_end);
+  // Those of the config as well, which grants change.
+  a.Numbers(ctx.config.window_messages, ctx.config.slots);
   Sequence(a, invocations, [&a](auto& invocation) {
     auto& [number, header, control_index, layout] = invocation;
     a.Numbers(number, control_index);
@@ -157,6 +161,7 @@ void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   a.Deadline(timer_at);
   if constexpr (A::kReads) counters = {};
   if (terminated) Rings(a, engine, ctx);
+  if (!has_memory) return;
   const engine::Memory memory = engine::MemoryOf(config);
   // A mode that lays its memory out by itself has it saved by itself, as Rings does.
   EPIC_CHECK(terminated || !memory.pipes().empty());
@@ -223,9 +228,9 @@ void Snapshot::Core(A& a, Of<A, RankCore>& core) {
   Sequence(a, core.ops_, [&a](auto& op) {
     Header(a, op.header);
     Layout(a, op.layout);
-    a.Numbers(op.first_index, op.keeps_data);
+    a.Numbers(op.first_index, op.keeps_data, op.busy);
   });
-  a.Numbers(core.send_window_, core.first_op_, core.ended_ops_, core.next_index_);
+  a.Numbers(core.send_window_, core.granted_window_, core.first_op_, core.ended_ops_, core.next_index_);
   for (auto* cursor : {&core.recv_posted_, &core.send_posted_, &core.recv_done_, &core.send_done_})
     a.Numbers(cursor->direction, cursor->message, cursor->op, cursor->place.part, cursor->place.message);
   Maybe(a, core.failure_, [&a](auto& outcome) { a.Numbers(outcome); });

@@ -12,7 +12,7 @@ constexpr uint8_t kVersion = 1;
 // Offsets in the header; what lies between and behind is zero.
 constexpr size_t kMagicAt = 0, kVersionAt = 4, kCollectiveAt = 5, kOpAt = 6, kTypeAt = 7, kInvocationAt = 8,
                  kCountAt = 16, kRootAt = 24, kPartsAt = 28, kFlagsAt = 32, kStatusAt = 36, kFieldAt = 37,
-                 kCulpritAt = 40, kTurnAt = 44, kUnusedAt = 48;
+                 kCulpritAt = 40, kTurnAt = 44, kWindowAt = 48, kUnusedAt = 52;
 
 template <typename T>
 void Put(std::span<uint8_t> out, size_t at, T value) {
@@ -29,7 +29,7 @@ T Get(std::span<const uint8_t> in, size_t at) {
 
 bool Known(const ControlHeader& h) {
   const auto collective = static_cast<uint8_t>(h.collective);
-  return collective >= 1 && collective <= 6 && static_cast<uint8_t>(h.status) <= 4 &&
+  return collective >= 1 && collective <= 6 && static_cast<uint8_t>(h.status) <= 5 &&
          static_cast<uint8_t>(h.field) <= 9;
 }
 
@@ -52,6 +52,7 @@ void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out) 
   Put(out, kCulpritAt, header.culprit);
   // What refuses is read by earlier versions too, which want zeros there.
   if (header.status == ControlStatus::kOk) Put(out, kTurnAt, header.turn);
+  if (IsRequest(header) && !IsFatal(header.status)) Put(out, kWindowAt, header.window);
 }
 
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
@@ -72,11 +73,15 @@ std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes) {
   h.field = static_cast<ControlField>(bytes[kFieldAt]);
   h.culprit = Get<uint32_t>(bytes, kCulpritAt);
   h.turn = Get<uint32_t>(bytes, kTurnAt);
+  h.window = Get<uint32_t>(bytes, kWindowAt);
   const bool rest_is_zero =
       bytes[kFieldAt + 1] == 0 && bytes[kFieldAt + 2] == 0 &&
       std::all_of(bytes.begin() + kUnusedAt, bytes.end(), [](uint8_t b) { return b == 0; });
   const bool has_stray_turn = h.turn != 0 && h.status != ControlStatus::kOk;
-  if (!Known(h) || !rest_is_zero || has_stray_turn) return std::nullopt;
+  const bool asks = IsRequest(h) && !IsFatal(h.status);
+  const bool is_busy = h.status == ControlStatus::kBusy;
+  if (!Known(h) || !rest_is_zero || has_stray_turn || (h.window != 0) != asks || (is_busy && !asks))
+    return std::nullopt;
   const uint64_t most = h.type == DataType::kNone ? 0 : kMaxBytes / LeastElementBytes(h.type);
   if (h.count > most) return std::nullopt;
   return h;
@@ -91,7 +96,8 @@ std::optional<ControlHeader> HeaderOf(std::span<const uint8_t> message) {
 ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b) {
   constexpr uint32_t kSlicesLeft = ~uint32_t{0} << kSlicesLeftShift;
   // What follows from all other fields, or is looked at where it matters.
-  constexpr uint32_t kFollow = kSlicesLeft | kInlinedFlag | kByHostsFlag | kAlgorithmFlags;
+  constexpr uint32_t kFollow =
+      kSlicesLeft | kInlinedFlag | kByHostsFlag | kAlgorithmFlags | kRequestFlag | kGrantedFlag;
   const uint32_t flags = a.flags ^ b.flags;
   if (a.invocation != b.invocation) return ControlField::kInvocation;
   if (a.collective != b.collective) return ControlField::kCollective;
@@ -104,7 +110,8 @@ ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b) {
   if (a.root != b.root) return ControlField::kRoot;
   if (a.parts != b.parts) return ControlField::kParts;
   if (a.count != b.count || (flags & kSlicesLeft) != 0) return ControlField::kCount;
-  const bool same_way = (flags & (kInlinedFlag | kByHostsFlag)) == 0 && a.turn == b.turn;
+  constexpr uint32_t kWays = kInlinedFlag | kByHostsFlag | kRequestFlag | kGrantedFlag;
+  const bool same_way = (flags & kWays) == 0 && a.turn == b.turn;
   return same_way ? ControlField::kNone : ControlField::kFlags;
 }
 

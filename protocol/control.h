@@ -25,13 +25,25 @@ inline constexpr uint32_t kByHostsFlag = 4;
 // algorithm a rank was told to use.
 inline constexpr uint32_t kAlgorithmFlags = 0x30;
 
+// In ControlHeader::flags, of a group whose memory in switches has several owners (docs/PROTOCOL-BLOCKS.md):
+// the control packet asks for that memory, for the call whose slices follow it as invocations of their own.
+inline constexpr uint32_t kRequestFlag = 0x40;
+// In ControlHeader::flags: the invocation's data use the memory that such a request was granted.
+inline constexpr uint32_t kGrantedFlag = 0x80;
+
 enum class ControlStatus : uint8_t {
   kOk = 0,
   kMismatch = 1,  // ranks called with different arguments
   kNoResource = 2,
   kAborted = 3,
   kUnsupported = 4,  // the engine cannot do this collective, type or operation
+  kBusy = 5,         // of a request alone: another group has the memory. The call goes by the hosts
 };
+
+// Ends the group.
+constexpr bool IsFatal(ControlStatus status) {
+  return status != ControlStatus::kOk && status != ControlStatus::kBusy;
+}
 
 // Which field of two control packets differs.
 enum class ControlField : uint8_t {
@@ -58,6 +70,9 @@ struct ControlHeader {
   uint32_t flags = 0;
   // Messages that a part has at a time, before the next part has its turn; 0: all. Of status kOk alone.
   uint32_t turn = 0;
+  // Of a request that is not refused: the send window that there is room for, in messages. A rank says W,
+  // each switch takes the least of what it hears and has.
+  uint32_t window = 0;
   // Meaningful on the way down; kOk on the way up unless a switch below has found a mismatch.
   ControlStatus status = ControlStatus::kOk;
   ControlField field = ControlField::kNone;
@@ -75,9 +90,15 @@ constexpr uint32_t SlicesLeft(const ControlHeader& header) { return header.flags
 // The data go between the hosts: no packets of the group carry them.
 constexpr bool IsByHosts(const ControlHeader& header) { return (header.flags & kByHostsFlag) != 0; }
 
+// Asks for memory; has no data itself.
+constexpr bool IsRequest(const ControlHeader& header) { return (header.flags & kRequestFlag) != 0; }
+
+// Its data use memory that was asked for.
+constexpr bool IsGranted(const ControlHeader& header) { return (header.flags & kGrantedFlag) != 0; }
+
 // The data follow the header in the control message.
 constexpr bool IsInlined(const ControlHeader& header) {
-  return (header.flags & kInlinedFlag) != 0 && !IsByHosts(header);
+  return (header.flags & kInlinedFlag) != 0 && !IsByHosts(header) && !IsRequest(header);
 }
 
 // Data follow the header in the control message, but how many is not known here: their type is a later one.
@@ -89,16 +110,16 @@ constexpr bool IsLengthUnknown(const ControlHeader& header) {
 void Encode(const ControlHeader& header, std::span<uint8_t, kControlBytes> out);
 
 // Empty when the bytes are not a control header of this version: wrong length, magic or version, an unknown
-// collective or status, unused bytes that are not zero, a turn of one that refuses, or more than kMaxBytes of
-// data. Types and operations may be later ones (IsLater in types.h): of a call by the hosts switches need not
-// know them, and who cannot do a call has to say so.
+// collective or status, unused bytes that are not zero, a turn of one that refuses, a window or the status
+// busy of what is no request, or more than kMaxBytes of data. Types and operations may be later ones (IsLater
+// in types.h): of a call by the hosts switches need not know them, and who cannot do a call has to say so.
 std::optional<ControlHeader> DecodeControl(std::span<const uint8_t> bytes);
 
 // The header that a control message begins with, whatever follows it; empty as above, or if it is shorter.
 std::optional<ControlHeader> HeaderOf(std::span<const uint8_t> message);
 
 // The first field in which two requests differ, kNone if they agree; in the order of docs/PROTOCOL.md,
-// section 3. Status, field and culprit are not compared.
+// section 3. Status, field, culprit and window are not compared.
 ControlField FirstDifference(const ControlHeader& a, const ControlHeader& b);
 
 // A field's name for error messages, for example "count".

@@ -33,7 +33,7 @@ DataLayout LayoutOf(const ControlHeader& header, uint32_t path_mtu, uint32_t mes
   if (IsInlined(header)) {
     layout.inlined_bytes = CallBytes(header);
     layout.control_packets = packets(layout.control_bytes());
-  } else if (!IsByHosts(header)) {
+  } else if (!IsByHosts(header) && !IsRequest(header)) {
     layout.part_packets = packets(bytes);
     const int64_t turn = int64_t{header.turn} * message_packets;
     layout.turn_packets = turn < layout.part_packets ? turn : 0;
@@ -77,7 +77,8 @@ uint64_t CallBytes(const ControlHeader& header) {
 
 bool MayInline(const ControlHeader& header, uint64_t message_bytes, uint64_t inline_bytes) {
   const uint64_t bytes = CallBytes(header);
-  return bytes > 0 && bytes <= inline_bytes && kControlBytes + bytes <= message_bytes && !IsByHosts(header);
+  return bytes > 0 && bytes <= inline_bytes && kControlBytes + bytes <= message_bytes && !IsByHosts(header) &&
+         !IsRequest(header);
 }
 
 uint32_t ControlPacketBytes(const DataLayout& layout, uint32_t path_mtu, int64_t at) {
@@ -89,6 +90,17 @@ uint32_t DataPacketBytes(const DataLayout& layout, uint32_t path_mtu, int64_t at
   const uint64_t begin = static_cast<uint64_t>(PlaceOf(layout, at).in_part) * path_mtu;
   return static_cast<uint32_t>(std::min<uint64_t>(path_mtu, layout.part_bytes - begin));
 }
+
+namespace {
+
+// One that asks for memory in switches, or has been granted some: with data that go there.
+bool MayHaveMemory(const ControlHeader& header) {
+  if (IsRequest(header) && (IsGranted(header) || (header.flags & kInlinedFlag) != 0 || header.turn != 0))
+    return false;
+  return header.count > 0 && header.collective != Collective::kBarrier && !IsByHosts(header);
+}
+
+}  // namespace
 
 uint32_t PartRoot(const ControlHeader& header, int64_t part) {
   return HasPartPerRank(header.collective) ? static_cast<uint32_t>(part) : header.root;
@@ -109,6 +121,8 @@ ControlField WrongField(const ControlHeader& header, uint32_t world_size) {
   if (header.parts != (HasPartPerRank(header.collective) ? world_size : 1)) return ControlField::kParts;
   if (header.turn != 0 &&
       (header.collective != Collective::kAllGather || IsInlined(header) || IsByHosts(header)))
+    return ControlField::kFlags;
+  if ((header.flags & (kRequestFlag | kGrantedFlag)) != 0 && !MayHaveMemory(header))
     return ControlField::kFlags;
   if (header.collective == Collective::kBarrier) {
     return header.count == 0 ? ControlField::kNone : ControlField::kCount;

@@ -28,8 +28,8 @@ struct DataLayout {
 };
 
 // Packets carry path_mtu bytes each, the last one of a part what is left; messages have message_packets (M).
-// A barrier and a count of 0 have no data packets, nor has an inlined call, or one whose data go between the
-// hosts.
+// A barrier and a count of 0 have no data packets, nor has an inlined call, a request for memory, or one
+// whose data go between the hosts.
 DataLayout LayoutOf(const ControlHeader& header, uint32_t path_mtu, uint32_t message_packets);
 
 // Where data packet number `at` (counted over all parts) lies.
@@ -142,7 +142,8 @@ constexpr bool HasPartPerRank(Collective collective) {
 // kNone if a group of world_size ranks can have such an invocation; else the field that is wrong: a root that
 // is no rank, parts that are not 1 or world_size, a barrier with elements, an operation on a copy, a later
 // type or operation unless the data go between the hosts, more than kMaxBytes in all parts together, turns
-// (kFlags) of a call that is no AllGather with data of its own.
+// (kFlags) of a call that is no AllGather with data of its own, a request or grant (kFlags) for a call
+// without data that could use it.
 ControlField WrongField(const ControlHeader& header, uint32_t world_size);
 
 // The same, and of one with kInlinedFlag kFlags if it cannot be inlined: without data, by the hosts besides,

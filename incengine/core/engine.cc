@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <new>
+#include <algorithm>
 
+#include "incengine/modes/hold.h"
 #include "incengine/modes/table.h"
 
 namespace epic::engine {
@@ -24,6 +25,8 @@ Context MakeContext(const GroupConfig& config) {
   Context ctx;
   ctx.config = config;
   ctx.config.abilities = AbilitiesOf(config);
+  ctx.hold = {
+      .has_memory = config.block == 0, .most_window = config.window_messages, .most_slots = config.slots};
   for (const EndpointConfig& child : config.children) ctx.children.push_back(MakeEndpoint(child));
   if (config.parent) ctx.parent = MakeEndpoint(*config.parent);
   for (const EndpointConfig& child : config.children)
@@ -36,8 +39,9 @@ Context MakeContext(const GroupConfig& config) {
   return ctx;
 }
 
-void MakeSlots(uint32_t count, uint8_t* slots) {
-  for (uint32_t i = 0; i < count; ++i) new (slots + i * sizeof(Slot)) Slot();
+Status NoRoom(const Arena& arena, size_t bytes) {
+  return MakeStatus(StatusCode::kResourceExhausted, fmt::format("arena: {} bytes needed, {} of {} bytes left",
+                                                                bytes, arena.free_bytes(), arena.size()));
 }
 
 // Of a mode that a group has been installed with.
@@ -72,17 +76,15 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config) {
                       fmt::format("QPN {:#x} is in use", Raw(config.parent->local_qpn)));
   }
   const ModeRow& row = *FindRow(config.mode);
-  const Memory memory = row.memory(config);
-  ctx.arena_bytes = memory.bytes();
-  const auto offset = arena_.Allocate(ctx.arena_bytes);
-  if (!offset) {
-    return MakeStatus(StatusCode::kResourceExhausted,
-                      fmt::format("arena: {} bytes needed, {} of {} bytes left", ctx.arena_bytes,
-                                  arena_.free_bytes(), arena_.size()));
+  if (config.block != 0) {
+    if (const Status status = InstallInBlock(ctx); !status.ok()) return status;
+  } else {
+    ctx.arena_bytes = ArenaBytes(config);
+    const auto offset = Allocate(ctx.arena_bytes);
+    if (!offset) return NoRoom(arena_, ctx.arena_bytes);
+    ctx.arena_offset = *offset;
+    MakeSlots(config, arena_.At(*offset, ctx.arena_bytes));
   }
-  ctx.arena_offset = *offset;
-  uint8_t* const region = arena_.At(*offset, ctx.arena_bytes).data();
-  for (const Pipe& pipe : memory.pipes()) MakeSlots(config.slots, region + pipe.at);
   if (row.add_state != nullptr) row.add_state(ctx, address_);
   for (size_t i = 0; i < config.children.size(); ++i) {
     by_qpn_[Raw(config.children[i].local_qpn)] = {config.group_id, EndpointId{static_cast<uint8_t>(i)}};
@@ -93,13 +95,74 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config) {
   return bytes;
 }
 
+std::optional<size_t> Engine::Allocate(size_t bytes) {
+  auto offset = arena_.Allocate(bytes);
+  if (offset || Arena::RoundUp(bytes) > arena_.free_bytes()) return offset;
+  Compact();
+  return arena_.Allocate(bytes);
+}
+
+void Engine::Compact() {
+  std::map<size_t, size_t> now_at;
+  arena_.Compact([&](size_t from, size_t to) { now_at[from] = to; });
+  const auto move = [&](size_t& offset) {
+    if (const auto it = now_at.find(offset); it != now_at.end()) offset = it->second;
+  };
+  for (auto& [id, ctx] : groups_) move(ctx.arena_offset);
+  for (auto& [id, block] : blocks_) move(block.offset);
+}
+
+Status Engine::InstallInBlock(Context& ctx) {
+  const GroupConfig& config = ctx.config;
+  const size_t bytes = Arena::RoundUp(config.block_bytes);
+  if (bytes > arena_.size() || RoomIn(config, bytes).window_messages == 0) {
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      fmt::format("block_bytes: {} of {} have no room for a message both ways",
+                                  config.block_bytes, arena_.size()));
+  }
+  auto it = blocks_.find(config.block);
+  if (it == blocks_.end()) {
+    const auto offset = Allocate(bytes);
+    if (!offset) return NoRoom(arena_, bytes);
+    it = blocks_.insert({config.block, {.offset = *offset, .bytes = bytes}}).first;
+  }
+  Block& block = it->second;
+  block.owners[config.group_id] = bytes;
+  Resize(block);
+  ctx.arena_bytes = block.bytes;
+  return absl::OkStatus();
+}
+
+void Engine::Resize(Block& block) {
+  size_t wanted = 0;
+  for (const auto& [group, bytes] : block.owners) wanted = std::max(wanted, bytes);
+  if (block.holder || wanted == block.bytes || wanted > block.bytes + arena_.free_bytes()) return;
+  arena_.Free(block.offset);
+  block.offset = *Allocate(wanted);
+  block.bytes = wanted;
+}
+
+void Engine::LeaveBlock(Context& ctx) {
+  const auto it = blocks_.find(ctx.config.block);
+  Block& block = it->second;
+  Free(ctx, block);
+  block.owners.erase(ctx.config.group_id);
+  if (!block.owners.empty()) return Resize(block);
+  arena_.Free(block.offset);
+  blocks_.erase(it);
+}
+
 void Engine::Remove(uint64_t group_id, uint32_t generation) {
   const auto it = groups_.find(group_id);
   if (it == groups_.end() || it->second.config.generation != generation) return;
   const GroupConfig& config = it->second.config;
   for (const EndpointConfig& child : config.children) by_qpn_.erase(Raw(child.local_qpn));
   if (config.parent) by_qpn_.erase(Raw(config.parent->local_qpn));
-  arena_.Free(it->second.arena_offset);
+  if (config.block != 0) {
+    LeaveBlock(it->second);
+  } else {
+    arena_.Free(it->second.arena_offset);
+  }
   groups_.erase(it);
 }
 
@@ -107,6 +170,10 @@ void Engine::Fail(uint64_t group_id, uint32_t generation) {
   const auto it = groups_.find(group_id);
   if (it == groups_.end() || it->second.config.generation != generation) return;
   it->second.state = GroupState::kStopped;
+  if (Block* const block = BlockOf(it->second)) {
+    Free(it->second, *block);
+    Resize(*block);
+  }
 }
 
 void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effects& effects) {
@@ -115,7 +182,7 @@ void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effect
   Context& ctx = groups_.at(it->second.group_id);
   const EndpointId from = it->second.endpoint;
   Endpoint& ep = from == kParent ? ctx.parent : ctx.children[Raw(from)];
-  Env env{.now = now, .address = address_, .arena = arena_, .effects = effects};
+  Env env{.now = now, .address = address_, .arena = arena_, .effects = effects, .block = BlockOf(ctx)};
   ++ep.counters.packets_in;
   DropReason reason = DropReason::kCount;
   if (packet.src_ip != ep.config.remote_ip) {
@@ -128,7 +195,10 @@ void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effect
     reason = DropReason::kGroupFailed;
   }
   if (reason != DropReason::kCount) return Drop(ctx, ep, reason, env);
-  ModeOf(ctx.config.mode)->OnPacket(ctx, from, packet, env);
+  const ModeLogic& mode = *ModeOf(ctx.config.mode);
+  mode.OnPacket(ctx, from, packet, env);
+  if (env.block == nullptr || !ctx.hold.has_memory) return;
+  if (FreeWhenDrained(ctx, *env.block, mode.FirstNeeded(ctx))) Resize(*env.block);
 }
 
 void Engine::OnTimer(Nanos now, TimerId id, Effects& effects) {
@@ -137,7 +207,7 @@ void Engine::OnTimer(Nanos now, TimerId id, Effects& effects) {
   Context& ctx = it->second;
   ctx.timer_at = kNever;
   if (ctx.state == GroupState::kStopped) return;
-  Env env{.now = now, .address = address_, .arena = arena_, .effects = effects};
+  Env env{.now = now, .address = address_, .arena = arena_, .effects = effects, .block = BlockOf(ctx)};
   ModeOf(ctx.config.mode)->OnTimer(ctx, env);
 }
 

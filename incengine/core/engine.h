@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "incengine/core/effects.h"
 #include "incengine/state/arena.h"
+#include "incengine/state/block.h"
 #include "incengine/state/config.h"
 #include "incengine/state/context.h"
 
@@ -25,7 +26,8 @@ class Engine {
   Engine(Ipv4 address, size_t port_count, size_t arena_bytes);
 
   // Adds a group. INVALID_ARGUMENT (names the field), ALREADY_EXISTS (id or QPN in use), UNIMPLEMENTED (mode)
-  // or RESOURCE_EXHAUSTED (bytes needed and left); nothing changes on error. Returns the arena bytes taken.
+  // or RESOURCE_EXHAUSTED (bytes needed and left); nothing changes on error. Returns the arena bytes that it
+  // takes: of its own, or those of its block. A block is made with its first owner, and goes with the last.
   StatusOr<size_t> Install(const GroupConfig& config);
 
   // Removes a group; one that is not there (or of another generation) is left alone without an error.
@@ -48,6 +50,8 @@ class Engine {
   const Arena& arena() const { return arena_; }
   // By group id.
   const std::map<uint64_t, Context>& groups() const { return groups_; }
+  // By their ids.
+  const std::map<uint64_t, Block>& blocks() const { return blocks_; }
 
  private:
   friend struct epic::Snapshot;
@@ -56,10 +60,22 @@ class Engine {
     EndpointId endpoint;
   };
 
+  // A region of so many bytes; if only the gaps are in the way, others are moved.
+  std::optional<size_t> Allocate(size_t bytes);
+  void Compact();
+  Status InstallInBlock(Context& ctx);
+  // A block that nobody holds becomes as large as its owners want, if there is room.
+  void Resize(Block& block);
+  void LeaveBlock(Context& ctx);
+  Block* BlockOf(const Context& ctx) {
+    return ctx.config.block == 0 ? nullptr : &blocks_.at(ctx.config.block);
+  }
+
   Ipv4 address_;
   size_t port_count_;
   Arena arena_;
   std::map<uint64_t, Context> groups_;
+  std::map<uint64_t, Block> blocks_;
   std::unordered_map<uint32_t, EndpointRef> by_qpn_;
 };
 

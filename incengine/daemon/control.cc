@@ -35,6 +35,8 @@ void AddContextCounters(const engine::ContextCounters& counters, CounterWriter& 
   out.Add("asks", counters.asks);
   out.Add("uplink_timeouts", counters.uplink_timeouts);
   out.Add("rnr_naks_received", counters.rnr_naks_received);
+  out.Add("grants", counters.grants);
+  out.Add("busy", counters.busy);
 }
 
 void Sum(const engine::ContextCounters& more, engine::ContextCounters* sum) {
@@ -45,6 +47,8 @@ void Sum(const engine::ContextCounters& more, engine::ContextCounters* sum) {
   sum->asks += more.asks;
   sum->uplink_timeouts += more.uplink_timeouts;
   sum->rnr_naks_received += more.rnr_naks_received;
+  sum->grants += more.grants;
+  sum->busy += more.busy;
 }
 
 proto::EndpointDump DumpEndpoint(const engine::Endpoint& endpoint, const PortNames& ports) {
@@ -97,6 +101,7 @@ proto::EngineInfo SwitchControl::Describe() const {
     if (abilities.Has(row.op)) capability.add_operations(std::string(row.name));
   }
   capability.set_turns(abilities.turns);
+  capability.set_blocks(true);
   capability.set_max_path_mtu(switch_.config().max_payload);
   capability.set_max_children(engine::kMaxChildren);
   const engine::Arena& arena = switch_.engine().arena();
@@ -139,6 +144,7 @@ proto::GroupDump SwitchControl::DumpGroup(const engine::Context& group) const {
   proto::GroupDump dump;
   *dump.mutable_config() = ToProto(group.config, ports_);
   dump.set_arena_bytes(group.arena_bytes);
+  dump.set_holds_block(group.config.block != 0 && group.hold.has_memory);
   dump.set_failed(group.state != engine::GroupState::kRunning);
   dump.set_invocations(group.invocations.empty() ? 0 : group.invocations.back().number + 1);
   CounterWriter out(dump.mutable_counters());

@@ -84,7 +84,9 @@ StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const
                              .window_messages = message.window_messages(),
                              .slots = message.slots(),
                              .reproducible = message.reproducible(),
-                             .narrow = message.narrow()};
+                             .narrow = message.narrow(),
+                             .block = message.block(),
+                             .block_bytes = message.block_bytes()};
   // What is beyond its range becomes negative and is refused by Validate.
   if (message.prompt_ns() != 0) config.prompt_ns = static_cast<Nanos>(message.prompt_ns());
   if (message.has_parent()) {
@@ -166,6 +168,8 @@ proto::GroupConfig ToProto(const engine::GroupConfig& config, const PortNames& p
   message.set_prompt_ns(static_cast<uint64_t>(config.prompt_ns));
   message.set_reproducible(config.reproducible);
   message.set_narrow(config.narrow);
+  message.set_block(config.block);
+  message.set_block_bytes(config.block_bytes);
   return message;
 }
 

@@ -56,6 +56,10 @@ nlohmann::ordered_json ToJson(const engine::GroupConfig& config) {
                                   {"reproducible", config.reproducible},
                                   {"narrow", config.narrow},
                                   {"prompt_ns", config.prompt_ns}};
+  if (config.block != 0) {
+    group["block"] = config.block;
+    group["block_bytes"] = config.block_bytes;
+  }
   // Only where calls are refused for it.
   if (config.abilities != Abilities::All()) {
     group["types"] = nlohmann::ordered_json::array();

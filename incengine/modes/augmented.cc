@@ -3,8 +3,10 @@
 // follow).
 #include <algorithm>
 
+#include "incengine/modes/hold.h"
 #include "incengine/modes/mode.h"
 #include "incengine/modules/admit.h"
+#include "incengine/modules/buffer.h"
 #include "incengine/modules/pipe.h"
 #include "incengine/modules/progress.h"
 #include "incengine/modules/prompt.h"
@@ -144,9 +146,7 @@ void AdvanceUp(Context& ctx, Env& env) {
     if (!MayPublish(ctx, index, *position)) break;
     std::array<uint8_t, kControlBytes> bytes;
     const auto payload = HeldPayload(ctx, index, *position, bytes, env);
-    if (position->header() && HeaderOf(payload)->status != ControlStatus::kOk) {
-      ctx.state = GroupState::kFailed;
-    }
+    if (position->header()) Decide(ctx, *HeaderOf(payload));
     PublishDown(ctx, index, *position, HeldAckReq(ctx, index, *position, env), payload, env);
   }
   TellChildren(ctx, env);
@@ -183,6 +183,7 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
               : !AdmitData(ctx, child, index, packet, env)) {
     return;
   }
+  if (control) Ask(ctx, ep, env);
   ep.nak_sent = false;
   ep.repeating = false;
   ep.rnr_backoff = 0;
@@ -212,12 +213,15 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
   if (const DropReason misfit = MisfitAt(ctx, *position, packet); misfit != DropReason::kCount)
     return Drop(ctx, parent, misfit, env);
   if (index >= DownPipeStart(ctx) + Slots(ctx)) return Defer(ctx, parent, due, env);
+  if (!ctx.hold.has_memory && LiesInSlot(ctx, *position))
+    return Drop(ctx, parent, DropReason::kTooEarly, env);
   if (position->header()) {
     const auto header = HeaderOf(packet.payload);
     if (!header || header->invocation != static_cast<uint64_t>(position->invocation->number)) {
       return Drop(ctx, parent, DropReason::kBadControl, env);
     }
-    if (header->status != ControlStatus::kOk) ctx.state = GroupState::kFailed;
+    if (!MayDecide(ctx, *header)) return Drop(ctx, parent, DropReason::kBadControl, env);
+    Decide(ctx, *header);
   }
   parent.nak_sent = false;
   parent.rnr_backoff = 0;
@@ -302,6 +306,8 @@ class Augmented final : public ModeLogic {
     }
     ArmTimer(ctx, next, env);
   }
+
+  Index FirstNeeded(Context& ctx) const override { return std::min(UpPipeStart(ctx), DownPipeStart(ctx)); }
 };
 
 }  // namespace

@@ -13,6 +13,9 @@ class ModeLogic {
   virtual void OnPacket(Context& ctx, EndpointId from, const roce::Packet& packet, Env& env) const = 0;
   // The group's timer. ctx.timer_at is kNever when this is called.
   virtual void OnTimer(Context& ctx, Env& env) const = 0;
+  // The first index of which the group's slots may still be asked for something, here or by a neighbour. Only
+  // of modes that can have a block.
+  virtual Index FirstNeeded(Context&) const { return 0; }
 
  protected:
   ~ModeLogic() = default;

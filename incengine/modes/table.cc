@@ -1,6 +1,7 @@
 #include "incengine/modes/table.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 
@@ -52,6 +53,13 @@ Memory MemoryOf(const GroupConfig& config) {
   const ModeRow* const row = FindRow(config.mode);
   EPIC_CHECK(row != nullptr);
   return row->memory(config);
+}
+
+void MakeSlots(const GroupConfig& config, std::span<uint8_t> region) {
+  const Memory memory = MemoryOf(config);
+  for (const Pipe& pipe : memory.pipes()) {
+    for (size_t i = 0; i < config.slots; ++i) new (&region[pipe.at + i * sizeof(Slot)]) Slot();
+  }
 }
 
 }  // namespace epic::engine

@@ -58,6 +58,9 @@ inline const ModeRow* FindRow(Mode mode) {
 // Of a group whose mode there is.
 Memory MemoryOf(const GroupConfig& config);
 
+// New slots in all pipes of the group's region.
+void MakeSlots(const GroupConfig& config, std::span<uint8_t> region);
+
 // Arena bytes that the group takes.
 inline size_t ArenaBytes(const GroupConfig& config) { return MemoryOf(config).bytes(); }
 

@@ -3,6 +3,7 @@
 // follow row by row).
 #include <algorithm>
 
+#include "incengine/modes/hold.h"
 #include "incengine/modes/mode.h"
 #include "incengine/modes/translated_state.h"
 #include "incengine/modules/admit.h"
@@ -33,10 +34,7 @@ void Advance(Context& ctx, Env& env) {
     }
     std::array<uint8_t, kControlBytes> bytes;
     const auto payload = HeldPayload(ctx, index, *position, bytes, env);
-    if (position->header() &&
-        ControlSlotOf(ctx, position->invocation->number).header.status != ControlStatus::kOk) {
-      ctx.state = GroupState::kFailed;
-    }
+    if (position->header()) Decide(ctx, ControlSlotOf(ctx, position->invocation->number).header);
     PublishResult(ctx, index, *position, payload, HeldAckReq(ctx, index, *position, env), env);
   }
 }
@@ -85,6 +83,7 @@ void UpData(Context& ctx, size_t child, const roce::Packet& packet, Env& env) {
   if (control ? !AdmitControl(ctx, child, packet, needed, ResultDue(ctx), env)
               : !AdmitData(ctx, child, index, packet, env))
     return;
+  if (control) Ask(ctx, ep, env);
   ep.nak_sent = false;
   ep.repeating = false;
   ctx.max_up_epsn = std::max(ctx.max_up_epsn, ep.up_epsn);
@@ -135,7 +134,8 @@ void DownData(Context& ctx, const roce::Packet& packet, Env& env) {
     if (!header || header->invocation != static_cast<uint64_t>(position->invocation->number)) {
       return Drop(ctx, parent, DropReason::kBadControl, env);
     }
-    if (header->status != ControlStatus::kOk) ctx.state = GroupState::kFailed;
+    if (!MayDecide(ctx, *header)) return Drop(ctx, parent, DropReason::kBadControl, env);
+    Decide(ctx, *header);
   }
   parent.nak_sent = false;
   PublishResult(ctx, *index, *position, packet.payload, packet.bth.ack_req, env);
@@ -278,6 +278,8 @@ class Translated final : public ModeLogic {
     }
     ArmTimer(ctx, next, env);
   }
+
+  Index FirstNeeded(Context& ctx) const override { return std::min(FirstHeld(ctx), ctx.acked_end); }
 };
 
 }  // namespace

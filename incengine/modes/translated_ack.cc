@@ -10,8 +10,9 @@ namespace epic::engine::translated {
 namespace {
 
 // Whether switches acknowledge anything of it to each other: tracked data, and the control message before
-// them.
+// them; of data in a block all, for it is free when they are acknowledged.
 bool HasAcknowledged(const Invocation& invocation) {
+  if (IsGranted(invocation.header)) return true;
   return invocation.end() > invocation.data_index() && !SendersReceive(invocation.header.collective);
 }
 
@@ -73,6 +74,7 @@ Index AcknowledgedByAll(Context& ctx) {
 }  // namespace
 
 bool IsAcknowledged(const Position& position) {
+  if (IsGranted(position.invocation->header)) return true;
   return position.control ? HasAcknowledged(*position.invocation) : IsTracked(position);
 }
 

@@ -10,7 +10,7 @@
 namespace epic::engine::translated {
 
 // Do switches acknowledge the index to each other? What is tracked, and the control packet of a tracked
-// invocation; hosts acknowledge everything.
+// invocation; all of one whose data lie in a block. Hosts acknowledge everything.
 bool IsAcknowledged(const Position& position);
 
 // The first index that this child has been sent, or is to be sent by an ancestor, and for which its

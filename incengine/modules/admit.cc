@@ -74,6 +74,12 @@ void Add(Context& ctx, size_t child, Index index, const Position& position, cons
   AggregateData(ctx, slot, child, position, packet.bth.ack_req, packet.payload, env.arena);
 }
 
+// Data of a group whose memory is a block come when it has been granted, and not otherwise.
+bool MayUseMemory(const Context& ctx, int64_t number, const ControlHeader& header) {
+  if (ctx.config.block == 0 || LayoutOf(header, ctx.config.path_mtu, 1).indices() == 1) return true;
+  return IsGranted(header) && ctx.hold.has_memory && number < ctx.hold.granted_end;
+}
+
 }  // namespace
 
 bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index needed, Index held,
@@ -97,14 +103,16 @@ bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index 
   const Index index = ep.in.next_index();
   if (BringsData(packet)) {
     const bool failed = ctx.state != GroupState::kRunning;
-    if (failed || SlotOf(ctx, index, env.arena).index > index) {
+    const bool stale = ctx.hold.has_memory && SlotOf(ctx, index, env.arena).index > index;
+    if (failed || stale) {
       Drop(ctx, ep, failed ? DropReason::kGroupFailed : DropReason::kStaleSlot, env);
       return false;
     }
   }
   ControlSlot& slot = ControlSlotOf(ctx, number);
   if (opens) {
-    const ControlField wrong = WrongField(*header, ctx.config.world_size, MessageBytes(ctx.config));
+    ControlField wrong = WrongField(*header, ctx.config.world_size, MessageBytes(ctx.config));
+    if (wrong == ControlField::kNone && !MayUseMemory(ctx, number, *header)) wrong = ControlField::kFlags;
     const bool can = wrong == ControlField::kNone && CanServe(ctx.config.abilities, *header);
     OpenInvocation(ctx, *header, can);
     slot = ControlSlot{.invocation = number, .header = *header};
@@ -133,7 +141,8 @@ bool AdmitData(Context& ctx, size_t child, Index index, const roce::Packet& pack
     reason = DropReason::kAboveWindow;
   } else if (position->control && !LiesInSlot(ctx, {.invocation = position->invocation, .control = true})) {
     reason = DropReason::kGroupFailed;  // the headers of this call differ
-  } else if (IsTracked(*position) && ctx.results_end <= position->invocation->control_index) {
+  } else if ((IsTracked(*position) && ctx.results_end <= position->invocation->control_index) ||
+             !ctx.hold.has_memory) {
     reason = DropReason::kTooEarly;
   } else if (SlotOf(ctx, index, env.arena).index > index) {
     reason = DropReason::kStaleSlot;

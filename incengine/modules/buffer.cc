@@ -89,8 +89,8 @@ void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& posit
 
 void MergeControl(Context& ctx, ControlSlot& slot, size_t child, const ControlHeader& header, bool ack_req) {
   const ControlField difference = FirstDifference(slot.header, header);
-  if (slot.header.status == ControlStatus::kOk) {
-    if (header.status != ControlStatus::kOk) {
+  if (!IsFatal(slot.header.status)) {
+    if (IsFatal(header.status)) {
       slot.header.status = header.status;
       slot.header.field = header.field;
       slot.header.culprit = header.culprit;
@@ -98,6 +98,9 @@ void MergeControl(Context& ctx, ControlSlot& slot, size_t child, const ControlHe
       slot.header.status = ControlStatus::kMismatch;
       slot.header.field = difference;
       slot.header.culprit = ctx.config.children[child].ranks.front();
+    } else {
+      if (header.status == ControlStatus::kBusy) slot.header.status = ControlStatus::kBusy;
+      slot.header.window = std::min(slot.header.window, header.window);
     }
   }
   slot.arrived |= uint64_t{1} << child;

@@ -37,7 +37,8 @@ void AggregateData(Context& ctx, Slot& slot, size_t child, const Position& posit
                    std::span<const uint8_t> payload, Arena& arena);
 
 // AggregateData for control packets: by equality. The first is the reference; a later one that differs makes
-// the status kMismatch with the field and culprit; a status that a switch below found is kept.
+// the status kMismatch with the field and culprit; a fatal status that a switch below found is kept, and a
+// request that one found busy is so.
 void MergeControl(Context& ctx, ControlSlot& slot, size_t child, const ControlHeader& header, bool ack_req);
 
 }  // namespace epic::engine

@@ -6,6 +6,7 @@
 #include "base/types.h"
 #include "incengine/core/effects.h"
 #include "incengine/state/arena.h"
+#include "incengine/state/block.h"
 #include "incengine/state/context.h"
 
 namespace epic::engine {
@@ -28,6 +29,7 @@ struct Env {
   Ipv4 address{};  // of this switch
   Arena& arena;
   Effects& effects;
+  Block* block = nullptr;              // of the group, if its memory here is one
   const ResultWay* results = nullptr;  // null: at once, as ReplicateData (modules/transmit.h)
 };
 

@@ -35,7 +35,7 @@ std::span<const uint8_t> DownPayload(Context& ctx, Index index, const Position& 
 
 bool HoldsDown(Context& ctx, Index index, const Position& position, Env& env) {
   if (!LiesInSlot(ctx, position)) return IsComplete(ctx, index, position, env);
-  return DownSlotOf(ctx, index, env.arena).index == index;
+  return ctx.hold.has_memory && DownSlotOf(ctx, index, env.arena).index == index;
 }
 
 bool DownAckReq(Context& ctx, Index index, const Position& position, Env& env) {

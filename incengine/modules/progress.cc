@@ -21,6 +21,7 @@ bool IsComplete(Context& ctx, Index index, const Position& position, Env& env) {
     if (slot.invocation != position.invocation->number || slot.arrived != ctx.all_children()) return false;
     if (!LiesInSlot(ctx, position)) return true;
   }
+  if (!ctx.hold.has_memory) return false;
   const Slot& slot = SlotOf(ctx, index, env.arena);
   return slot.index == index && slot.arrived == FanIn(ctx, position);
 }

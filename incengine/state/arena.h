@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace epic::engine {
@@ -21,6 +23,21 @@ class Arena {
 
   // Gives back a region that Allocate returned.
   void Free(size_t offset);
+
+  // Moves all regions down, with what is in them, so that no gap is left between them. moved(from, to) is
+  // called for each that is elsewhere then, in the order of offsets.
+  template <typename Moved>
+  void Compact(const Moved& moved) {
+    std::map<size_t, size_t> taken;
+    size_t end = 0;
+    for (const auto& [offset, bytes] : taken_) {
+      std::memmove(&memory_[end], &memory_[offset], bytes);
+      taken[end] = bytes;
+      if (end != offset) moved(offset, end);
+      end += bytes;
+    }
+    taken_ = std::move(taken);
+  }
 
   std::span<uint8_t> At(size_t offset, size_t bytes) { return std::span(memory_).subspan(offset, bytes); }
   std::span<const uint8_t> At(size_t offset, size_t bytes) const {

@@ -53,6 +53,8 @@ struct GroupConfig {
   uint32_t slots = 2;                    // N
   bool reproducible = false;             // sums in the order of children, the same bits each time
   bool narrow = false;                   // it combines no FP16 and BF16: a slot need not hold two MTUs
+  uint64_t block = 0;                    // its memory here is this block, of several owners; 0: its own
+  uint64_t block_bytes = 0;              // that the block is to have at least, for this owner
   std::optional<EndpointConfig> parent;  // none at the root
   std::vector<EndpointConfig> children;
   Nanos prompt_ns = 20 * kMillisecond;
@@ -73,7 +75,8 @@ inline Abilities AbilitiesOf(const GroupConfig& config) {
 size_t AccumulatorRoom(const GroupConfig& config);
 
 // OK, or INVALID_ARGUMENT with a message that names the field: sizes out of range, N not a power of two or
-// below 2MW, a QPN used twice, a port that the switch does not have (port_count ports).
+// below 2MW, a QPN used twice, a port that the switch does not have (port_count ports), a block in a mode
+// whose memory nobody else can have in between, or with less room than one message needs.
 Status Validate(const GroupConfig& config, size_t port_count);
 
 }  // namespace epic::engine

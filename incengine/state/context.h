@@ -103,6 +103,8 @@ struct ContextCounters {
   uint64_t asks = 0;                // requests to the parent
   uint64_t uplink_timeouts = 0;
   uint64_t rnr_naks_received = 0;  // of hosts that had no receive posted, for one
+  uint64_t grants = 0;             // requests for the block that were decided so
+  uint64_t busy = 0;
   std::array<uint64_t, static_cast<size_t>(DropReason::kCount)> drops{};
 };
 
@@ -113,14 +115,25 @@ enum class GroupState : uint8_t {
   kStopped,  // by the control plane: nothing moves any more
 };
 
+// Of a group whose memory here is a block: its part of the block's recorder (docs/PROTOCOL-BLOCKS.md). Of all
+// others the memory is theirs for life.
+struct Hold {
+  bool has_memory = true;    // nobody else has the slots at arena_offset
+  bool asking = false;       // a request of it has been merged here and is not decided
+  int64_t granted_end = 0;   // data of invocations below it may use the memory
+  uint32_t most_window = 0;  // W and N as the group was installed: those that hold are as the block has room
+  uint32_t most_slots = 0;
+};
+
 struct Context {
   GroupConfig config;
   GroupState state = GroupState::kRunning;
 
   std::deque<Invocation> invocations;  // oldest first, at most kKeptInvocations
   std::array<ControlSlot, kKeptInvocations> control;
-  size_t arena_offset = 0;
+  size_t arena_offset = 0;  // of its own region, or of its block
   size_t arena_bytes = 0;
+  Hold hold;
 
   std::vector<Endpoint> children;
   Endpoint parent;                     // unused at the root
