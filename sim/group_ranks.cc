@@ -17,7 +17,8 @@ GroupRanks::GroupRanks(World& world, int group, const std::optional<HostsWay>& w
     config.rank = static_cast<uint32_t>(r);
     PathRank::Asks asks{.connect = [at, r](int peer) { at->Tell([at, r, peer] { at->Connect(r, peer); }); },
                         .tell = [at, r](int peer) { at->Tell([at, r, peer] { at->SetReady(peer, r); }); }};
-    at->ranks.push_back(std::make_unique<PathRank>(config, world.host(r, group), std::move(asks)));
+    at->ranks.push_back(std::make_unique<PathRank>(config, world.host(r, group), std::move(asks),
+                                                   world.spec(group).block != 0));
     world.AddPeers(r, *at->ranks.back(), {.send_depth = kHostQueueDepth, .recv_depth = kHostQueueDepth},
                    group);
   }

@@ -54,7 +54,7 @@ Host::Host(const HostConfig& config)
 int Host::Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv,
                 bool registered) {
   EPIC_CHECK(!stopped_ && alive());
-  if (!IsByHosts(header)) {
+  if (!IsByHosts(header) && !IsRequest(header)) {
     const bool own_broadcast = header.collective == Collective::kBroadcast && rank_ == header.root;
     EPIC_CHECK(send.size() == SendBytes(header, rank_));
     EPIC_CHECK(recv.size() == RecvBytes(header, rank_) || (own_broadcast && recv.empty()));
@@ -132,7 +132,8 @@ void Host::RunProcess(Nanos now) {
 void Host::TakeFinished(Nanos now) {
   while (const auto finished = core_.NextFinished()) {
     Call& call = calls_[static_cast<size_t>(finished->op)];
-    call.state = finished->outcome == Outcome::kOk ? CallState::kDone : CallState::kFailed;
+    const bool ok = finished->outcome == Outcome::kOk || finished->outcome == Outcome::kBusy;
+    call.state = ok ? CallState::kDone : CallState::kFailed;
     call.outcome = finished->outcome;
     call.reply = finished->reply;
     call.finished_at = now;

@@ -58,7 +58,8 @@ class Host {
   // call. Their lengths are SendBytes and RecvBytes of the header; they may be in place, as the library's.
   // What of the receive buffer is this rank's own (AllGather, Broadcast at the root) is copied at once. A
   // root may leave a Broadcast's `recv` empty. `registered`: the data travel in these buffers, also if they
-  // fit into the rank's own. A call by the hosts has no buffers here, and ends when all ranks have made it.
+  // fit into the rank's own. A call by the hosts has no buffers here, and ends when all ranks have made it; and so does a
+  // request, with the outcome kOk or kBusy.
   int Start(const ControlHeader& header, std::span<const uint8_t> send, std::span<uint8_t> recv,
             bool registered = false);
   int AllReduce(DataType type, std::span<const uint8_t> send, std::span<uint8_t> recv);

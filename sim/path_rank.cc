@@ -14,20 +14,49 @@ int PathRank::Start(const ControlHeader& header, const RankBuffers& buffers, boo
   const auto call = static_cast<int>(calls_.size());
   calls_.emplace_back();
   ++unfinished_;
-  if (by_hosts) {
-    StartByHosts(header, buffers);
-  } else {
-    waiting_.push_back({.call = calls_.size() - 1, .header = header, .buffers = buffers});
-  }
+  held_.push_back({.call = calls_.size() - 1, .header = header, .buffers = buffers, .by_hosts = by_hosts});
+  BeginHeld();
   return call;
 }
 
+// Behind a request nothing begins, on neither way, until it has been answered: which way its call goes
+// decides what comes next there.
+void PathRank::BeginHeld() {
+  for (; !held_.empty() && !asking_; held_.pop_front()) Begin(held_.front());
+}
+
+void PathRank::Begin(const Held& held) {
+  if (held.by_hosts) return StartByHosts(held);
+  Invocation next{.call = held.call, .header = held.header, .buffers = held.buffers};
+  if (has_block_ && CallBytes(held.header) > 0) {
+    asking_ = held;
+    next.header.flags |= kRequestFlag;
+    next.buffers = {.registered = true};
+  }
+  waiting_.push_back(next);
+}
+
+void PathRank::OnDecided(bool granted) {
+  const Held asked = *asking_;
+  asking_.reset();
+  if (granted) {
+    Invocation next{.call = asked.call, .header = asked.header, .buffers = asked.buffers};
+    next.header.flags |= kGrantedFlag;
+    waiting_.push_back(next);
+  } else {
+    StartByHosts(asked);
+  }
+  BeginHeld();
+}
+
 // As the library cuts calls, and in the order in which it makes them.
-void PathRank::StartByHosts(const ControlHeader& header, const RankBuffers& buffers) {
+void PathRank::StartByHosts(const Held& held) {
+  const ControlHeader& header = held.header;
+  const RankBuffers& buffers = held.buffers;
   CopyOwnPart(header, config_.rank, buffers.send.data(), buffers.recv.data());
   const uint64_t element = ElementBytes(header.type);
   const uint64_t most = element == 0 ? 1 : path_.MostBytes(header) / element / header.parts;
-  Call& call = calls_.back();
+  Call& call = calls_[held.call];
   call.slices = SlicesOf(header.count, most);
   for (uint64_t at = 0; at < call.slices; ++at) {
     const uint64_t offset = SliceAt(header.count, most, at).first * element;
@@ -36,11 +65,11 @@ void PathRank::StartByHosts(const ControlHeader& header, const RankBuffers& buff
                    .recv = At(buffers.recv.data(), offset)};
     if (HasPartPerRank(header.collective)) slice.part_stride = header.count * element;
     const OpId op = path_.Post(slice);
-    on_path_.push_back(calls_.size() - 1);
+    on_path_.push_back(held.call);
     if (config_.agrees_by_exchange) continue;
     slice.header.flags |= kByHostsFlag | AlgorithmFlags(config_.algorithm);
     waiting_.push_back(
-        {.call = calls_.size() - 1, .header = slice.header, .buffers = {.registered = true}, .op = op});
+        {.call = held.call, .header = slice.header, .buffers = {.registered = true}, .op = op});
   }
 }
 
@@ -81,6 +110,10 @@ void PathRank::TakeReplies(Nanos now) {
     const Invocation ended = agreeing_.front();
     agreeing_.pop_front();
     const epic::Outcome outcome = host_.outcome(ended.at_host);
+    if (IsRequest(ended.header) && (outcome == epic::Outcome::kOk || outcome == epic::Outcome::kBusy)) {
+      OnDecided(outcome == epic::Outcome::kOk);
+      continue;
+    }
     if (ended.op && outcome == epic::Outcome::kOk) {
       path_.Agreed(*ended.op);
     } else {
@@ -127,6 +160,7 @@ void PathRank::TakeFinished(Nanos now) {
   if (!closed_) return;
   // What the switches have not been told of.
   for (; !waiting_.empty(); waiting_.pop_front()) End(waiting_.front().call, path_.failure(), now);
+  for (; !held_.empty(); held_.pop_front()) End(held_.front().call, path_.failure(), now);
 }
 
 // Of a call's slices that fail the first counts.

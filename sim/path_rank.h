@@ -34,9 +34,10 @@ class PathRank final : public PeerDriver {
   };
 
   // The host is the rank's end towards its switch, by which the ranks agree on calls unless the config says
-  // that they exchange; borrowed.
-  PathRank(const HostPathConfig& config, Host& host, Asks asks)
-      : config_(config), host_(host), asks_(std::move(asks)), path_(config) {}
+  // that they exchange; borrowed. `has_block`: the group's memory in switches has several owners, so that
+  // calls by the network ask for it (docs/PROTOCOL-BLOCKS.md).
+  PathRank(const HostPathConfig& config, Host& host, Asks asks, bool has_block = false)
+      : config_(config), host_(host), asks_(std::move(asks)), has_block_(has_block), path_(config) {}
 
   // Starts a call by the hosts, or, if `by_hosts` is not set, by the network: not of ranks that exchange. The
   // number returned counts the calls of both ways from 0. Then Peers::WantPoll is due. Only while the host is
@@ -69,7 +70,15 @@ class PathRank final : public PeerDriver {
     epic::Outcome outcome = epic::Outcome::kOk;
     uint64_t slices = 1;  // that have not ended
   };
-  // A call of the network, or a slice of one by the hosts on which the switches see to it that all agree.
+  // A call that has not begun.
+  struct Held {
+    size_t call = 0;
+    ControlHeader header;
+    RankBuffers buffers;
+    bool by_hosts = false;
+  };
+  // A call of the network, or a slice of one by the hosts on which the switches see to it that all agree; or
+  // a request, without buffers.
   struct Invocation {
     size_t call = 0;
     ControlHeader header;
@@ -79,7 +88,10 @@ class PathRank final : public PeerDriver {
   };
 
   bool HasNews() const;
-  void StartByHosts(const ControlHeader& header, const RankBuffers& buffers);
+  void Begin(const Held& held);
+  void BeginHeld();
+  void StartByHosts(const Held& held);
+  void OnDecided(bool granted);
   void TakeReplies(Nanos now);
   void MakeInvocations();
   void PostWork(Peers& peers);
@@ -90,6 +102,7 @@ class PathRank final : public PeerDriver {
   const HostPathConfig config_;
   Host& host_;
   const Asks asks_;
+  const bool has_block_;
   HostPath path_;
   std::vector<Call> calls_;
   size_t unfinished_ = 0;
@@ -97,6 +110,8 @@ class PathRank final : public PeerDriver {
   std::deque<size_t> on_path_;       // the calls of the path's invocations that have not ended
   std::deque<Invocation> waiting_;   // for the host, in program order
   std::deque<Invocation> agreeing_;  // made there
+  std::optional<Held> asking_;       // the call whose request has not been answered
+  std::deque<Held> held_;            // behind it
   std::vector<uint32_t> asked_;      // for connections with these peers
   std::vector<int> untold_;          // connected ones that have not been told
   bool closed_ = false;

@@ -40,6 +40,9 @@ struct GroupSpec {
   std::vector<int> rank_host;  // per rank; several may be on one host
   // The block of QPNs that it takes, below kQpnBlocks, free of any other group; else a block that none had.
   std::optional<int> qpns = std::nullopt;
+  // Its memory in every switch is this block; 0: its own.
+  uint64_t block = 0;
+  size_t block_bytes = 0;
 };
 
 struct WorldConfig;
@@ -113,6 +116,9 @@ class World {
   // Of a switch that has ranks of the group below it.
   const engine::Context& context(int switch_number, int group = 0) const;
   bool HasContext(int switch_number, int group) const;
+  const engine::Engine& engine(int switch_number) const {
+    return engines_[static_cast<size_t>(switch_number)];
+  }
   // The tree of such a group has the switch.
   bool IsInTree(int switch_number, const GroupSpec& spec) const;
   Choices& choices() { return choices_; }

@@ -36,6 +36,8 @@ engine::GroupConfig ContextOf(const GroupSpec& spec, size_t s, const WorldConfig
   context.slots = SlotsFor(config.message_packets * config.window_messages);
   context.prompt_ns = config.prompt_ns;
   context.mode = spec.mode.At(s);
+  context.block = spec.block;
+  context.block_bytes = spec.block_bytes;
   return context;
 }
 

@@ -49,7 +49,7 @@ void RankCalls::SetConfig(const CoreConfig& config) {
 
 RankCalls::Call RankCalls::MakeCall(const ControlHeader& header, const uint8_t* send, uint8_t* recv,
                                     Way way) const {
-  const bool by_hosts = IsByHosts(header);  // nothing of it comes this way
+  const bool by_hosts = IsByHosts(header) || IsRequest(header);  // nothing of it comes this way
   return {.header = header,
           .send = send,
           .recv = recv,

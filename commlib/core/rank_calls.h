@@ -88,8 +88,8 @@ class RankCalls {
   const Saturation& saturation() const { return saturation_; }
 
   // Starts a call; see RankCore::Post and CopyOwnPart. The buffers must outlive the call, and have SendBytes
-  // and RecvBytes of it. One that is inlined takes that way, whatever `way` says; one by the hosts has
-  // nothing to do with its buffers. `part_stride`: bytes from one part to the next where the caller's buffer
+  // and RecvBytes of it. One that is inlined takes that way, whatever `way` says; one by the hosts, and
+  // a request, has nothing to do with its buffers. `part_stride`: bytes from one part to the next where the caller's buffer
   // has several, of a call that goes kDirect or is quantised; 0: a part's bytes. A quantised one has at most
   // MostQuantised and does not go kDirect; its data are finite.
   OpId Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,

@@ -21,7 +21,8 @@ uint64_t RecvBytes(const ControlHeader& header, uint32_t rank) {
                                                      : layout.part_bytes;
 }
 
-RankCore::RankCore(const CoreConfig& config) : config_(config), send_window_(config.window_messages) {
+RankCore::RankCore(const CoreConfig& config)
+    : config_(config), send_window_(config.window_messages), granted_window_(config.window_messages) {
   EPIC_CHECK(config.path_mtu > 0 && config.message_packets > 0 && config.window_messages > 0);
   EPIC_CHECK(config.rank < config.world_size);
 }
@@ -31,23 +32,26 @@ bool RankCore::Inlines(const ControlHeader& header) const {
 }
 
 bool RankCore::WantsAcks(const ControlHeader& header) const {
-  if (Inlines(header)) return false;
+  if (IsGranted(header)) return true;  // the switches, until they give the memory back
+  if (Inlines(header) || IsRequest(header)) return false;
   return !SendersReceive(header.collective) || LayoutOf(header, config_.path_mtu, 1).packets() > 0;
 }
 
 uint32_t RankCore::TurnFor(const ControlHeader& header) const {
   if (!config_.turns || IsInlined(header) || IsByHosts(header)) return 0;
-  return TurnOf(header, config_.path_mtu, config_.message_packets, config_.window_messages);
+  return TurnOf(header, config_.path_mtu, config_.message_packets, granted_window_);
 }
 
 OpId RankCore::Post(const ControlHeader& header, bool keeps_data) {
   EPIC_CHECK(WrongField(header, config_.world_size) == ControlField::kNone);
+  EPIC_CHECK(ops_.empty() || !IsRequest(ops_.back().header) || HasReply(next_op() - 1));
   const OpId id = next_op();
   Op op;
   op.header = header;
   op.header.invocation = static_cast<uint64_t>(id);
   if (Inlines(header)) op.header.flags |= kInlinedFlag;
   op.header.turn = TurnFor(op.header);
+  op.header.window = IsRequest(header) ? config_.window_messages : 0;
   op.layout = LayoutOf(op.header, config_.path_mtu, config_.message_packets);
   op.first_index = next_index_;
   op.keeps_data = keeps_data;
@@ -166,7 +170,7 @@ void RankCore::OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint
   if (failed()) return;
   if (static_cast<int64_t>(wr_id) != recv_done_.message || recv_done_.message >= recv_posted_.message)
     return Fail(Outcome::kDisorder);
-  const Op& op = OpAt(recv_done_.op);
+  Op& op = ops_[static_cast<size_t>(recv_done_.op - first_op_)];
   // A sum contains something of every rank.
   const bool has_our_part = BeginIndex(send_posted_) >= EndIndex(recv_done_);
   if (recv_done_.place.part < 0) {
@@ -180,11 +184,11 @@ void RankCore::OnRecvComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint
   EndOps();
 }
 
-void RankCore::CheckReply(const Op& op, uint32_t bytes, std::optional<uint32_t> imm,
+void RankCore::CheckReply(Op& op, uint32_t bytes, std::optional<uint32_t> imm,
                           std::span<const uint8_t> control, bool has_our_part) {
   const std::optional<ControlHeader> reply = HeaderOf(control.first(std::min<size_t>(control.size(), bytes)));
   // What refuses is a header alone.
-  const bool refuses = reply && reply->status != ControlStatus::kOk;
+  const bool refuses = reply && IsFatal(reply->status);
   if (!reply || bytes != (refuses ? kControlBytes : op.layout.control_bytes()) ||
       imm != static_cast<uint32_t>(op.header.invocation) || !has_our_part) {
     return Fail(Outcome::kProtocol);
@@ -193,14 +197,18 @@ void RankCore::CheckReply(const Op& op, uint32_t bytes, std::optional<uint32_t> 
     failure_reply_ = *reply;
     return Fail(Outcome::kRefused);
   }
-  if (FirstDifference(*reply, op.header) != ControlField::kNone) Fail(Outcome::kProtocol);
+  if (FirstDifference(*reply, op.header) != ControlField::kNone) return Fail(Outcome::kProtocol);
+  if (!IsRequest(op.header)) return;
+  op.busy = reply->status == ControlStatus::kBusy;
+  if (reply->window > config_.window_messages) return Fail(Outcome::kProtocol);
+  if (!op.busy) granted_window_ = reply->window;
 }
 
 // Is what the call receives here, and does that say that what it sends has arrived? Where senders are not
 // receivers, only the acknowledgement does.
 bool RankCore::HasResult(OpId op) const {
   const ControlHeader& header = OpAt(op).header;
-  const bool mutual = SendersReceive(header.collective) || IsInlined(header);
+  const bool mutual = SendersReceive(header.collective) || IsInlined(header) || IsRequest(header);
   return recv_done_.op > op && (mutual || send_done_.op > op);
 }
 
@@ -210,7 +218,10 @@ bool RankCore::HasEnded(OpId op) const {
 }
 
 void RankCore::EndOps() {
-  while (ended_ops_ < next_op() && HasEnded(ended_ops_)) finished_.push_back({.op = ended_ops_++});
+  while (ended_ops_ < next_op() && HasEnded(ended_ops_)) {
+    const Outcome outcome = OpAt(ended_ops_).busy ? Outcome::kBusy : Outcome::kOk;
+    finished_.push_back({.op = ended_ops_++, .outcome = outcome});
+  }
   while (!ops_.empty() && recv_done_.op > first_op_ && send_done_.op > first_op_) {
     ops_.pop_front();
     ++first_op_;
@@ -236,7 +247,8 @@ void RankCore::Fail(Outcome outcome) { failure_ = outcome; }
 void RankCore::OnDrained() {
   EPIC_CHECK(failed());
   for (; ended_ops_ < next_op(); ++ended_ops_) {
-    const Outcome outcome = HasResult(ended_ops_) ? Outcome::kOk : *failure_;
+    const Outcome ok = OpAt(ended_ops_).busy ? Outcome::kBusy : Outcome::kOk;
+    const Outcome outcome = HasResult(ended_ops_) ? ok : *failure_;
     finished_.push_back({.op = ended_ops_, .outcome = outcome, .reply = failure_reply_});
   }
   first_op_ = next_op();

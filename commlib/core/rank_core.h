@@ -11,6 +11,7 @@
 // A value: copying it is a snapshot. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -71,6 +72,7 @@ uint64_t RecvBytes(const ControlHeader& header, uint32_t rank);
 
 enum class Outcome : uint8_t {
   kOk,
+  kBusy,      // of a request alone: another group has the memory, and this call goes by the hosts
   kRefused,   // the reply's status says why; the group is dead
   kProtocol,  // what came back is not what the protocol allows; the group is dead
   kAborted,   // Abort() was called
@@ -93,14 +95,15 @@ class RankCore {
   // its result, and says that every rank's has come.
   bool WantsAcks(const ControlHeader& header) const;
 
-  // Starts a call; its invocation number is filled in. WrongField(header, world_size) must be kNone. Calls
-  // run in program order, at most kMaxOpenInvocations at a time; the rest wait here. `keeps_data`: what it
-  // sends stays where it is while the call is open, also when it has ended, so that its result alone may end
-  // it.
+  // Starts a call; its invocation number is filled in, and the window of a request. WrongField(header,
+  // world_size) must be kNone. Calls run in program order, at most kMaxOpenInvocations at a time; the rest
+  // wait here. Nothing is posted behind a request until it has ended (docs/PROTOCOL-BLOCKS.md). `keeps_data`:
+  // what it sends stays where it is while the call is open, also when it has ended, so that its result alone
+  // may end it.
   OpId Post(const ControlHeader& header, bool keeps_data = false);
 
   // How many messages of M packets may be under way from now on, 1 to W; W at first. What is posted stays so
-  // (docs/PROTOCOL.md, section 4, "The send window").
+  // (docs/PROTOCOL.md, section 4, "The send window"). What the last request was granted is not exceeded.
   void SetSendWindow(uint32_t messages);
 
   // The next request to post, receives before the sends that need them. False if nothing may be posted now.
@@ -151,6 +154,7 @@ class RankCore {
     DataLayout layout;
     Index first_index = 0;  // of the control packet
     bool keeps_data = false;
+    bool busy = false;  // the reply said so
   };
   enum class Direction : uint8_t { kSend, kRecv };
   // A position in the stream of messages of one direction.
@@ -165,7 +169,9 @@ class RankCore {
   int64_t window_packets() const {
     return static_cast<int64_t>(config_.message_packets) * config_.window_messages;
   }
-  int64_t send_window_packets() const { return static_cast<int64_t>(config_.message_packets) * send_window_; }
+  int64_t send_window_packets() const {
+    return static_cast<int64_t>(config_.message_packets) * std::min(send_window_, granted_window_);
+  }
   // What its parts do in ControlHeader::turn.
   uint32_t TurnFor(const ControlHeader& header) const;
   // Does this rank send (receive) the part?
@@ -180,7 +186,7 @@ class RankCore {
   WorkRequest MakeRequest(const Cursor& cursor) const;
   bool MaySend() const;
   bool MayReceive() const;
-  void CheckReply(const Op& op, uint32_t bytes, std::optional<uint32_t> imm, std::span<const uint8_t> control,
+  void CheckReply(Op& op, uint32_t bytes, std::optional<uint32_t> imm, std::span<const uint8_t> control,
                   bool has_our_part);
   void Fail(Outcome outcome);
   bool HasResult(OpId op) const;
@@ -188,10 +194,11 @@ class RankCore {
   void EndOps();
 
   CoreConfig config_;
-  uint32_t send_window_;  // messages
-  std::deque<Op> ops_;    // open, in program order
-  OpId first_op_ = 0;     // of ops_
-  OpId ended_ops_ = 0;    // so many have ended, the first ones
+  uint32_t send_window_;     // messages
+  uint32_t granted_window_;  // W, or what the last request was granted
+  std::deque<Op> ops_;       // open, in program order
+  OpId first_op_ = 0;        // of ops_
+  OpId ended_ops_ = 0;       // so many have ended, the first ones
   Index next_index_ = 0;
 
   Cursor recv_posted_{Direction::kRecv};  // the next message to post
