@@ -87,6 +87,7 @@ PathTaken Communicator::PathOfReduceScatter(size_t recvcount, Datatype type, Red
                      {.collective = Collective::kReduceScatter, .count = recvcount, .type = type, .op = op})
                : PathTaken{};
 }
+Sharing Communicator::Shared() const { return impl_ ? impl_->Shared() : Sharing{}; }
 Quantisation Communicator::Quantised() const { return impl_ ? impl_->Quantised() : Quantisation{}; }
 int Communicator::path_mtu() const { return impl_ ? impl_->path_mtu() : 0; }
 

@@ -162,8 +162,8 @@ Error ChooseWay(const GroupAbilities& group, ControlHeader* header) {
     if (Error e = MakeQuantised(header); !e.ok()) return e;
   }
   if (LackOf(group.has, *header).empty()) {
-    if (group.hosts_reach && header->parts <= kMaxHostRanks && IsShorterByHosts(*header))
-      header->flags |= kByHostsFlag;
+    const bool shorter = header->parts <= kMaxHostRanks && IsShorterByHosts(*header);
+    if (group.hosts_reach && (shorter || (group.asks && IsQuantised(*header)))) header->flags |= kByHostsFlag;
     return {};
   }
   if (!Reduces(header->collective)) {
@@ -189,6 +189,10 @@ Error ChooseWay(const GroupAbilities& group, ControlHeader* header) {
 std::string WhyByHosts(const GroupAbilities& group, const ControlHeader& header) {
   const std::string lack = LackInWords(group, header);
   if (!lack.empty()) return lack;
+  if (group.asks && IsQuantised(header)) {
+    return "float32 as whole numbers (quantise) does not ask for the memory that the group shares with "
+           "others";
+  }
   return fmt::format(
       "reducescatter of {} KiB and more: around the ring {}/{} of the data pass a host's link, "
       "through the switches all of them",

@@ -34,10 +34,13 @@ struct GroupAbilities {
   std::string why_not_hosts;
   // What FP32 is multiplied by to be summed as INT32 (docs/PROTOCOL.md, section 8); 0: it is not.
   float scale = 0;
+  // The memory in switches has several owners: calls with data ask for it (docs/PROTOCOL-BLOCKS.md).
+  bool asks = false;
 };
 
 // Why a call that has kByHostsFlag goes between the hosts: what switches lack, with where, "operation product
-// is not in leaf1 (version 0.1.0)"; else that less passes a link, and from which size on.
+// is not in leaf1 (version 0.1.0)"; else that such calls do not ask for memory, or that less passes a link,
+// and from which size on.
 std::string WhyByHosts(const GroupAbilities& group, const ControlHeader& header);
 
 // All shares of a call together are at most so many bytes.

@@ -182,6 +182,15 @@ epicResult_t epicCommQuantised(epicComm_t comm, float* scale, uint64_t* saturate
   return epicSuccess;
 }
 
+epicResult_t epicCommShared(epicComm_t comm, int* shares, uint64_t* granted, uint64_t* busy) {
+  if (comm == nullptr) return Invalid("comm is null");
+  const epic::Sharing sharing = comm->comm.Shared();
+  if (shares != nullptr) *shares = sharing.shares ? 1 : 0;
+  if (granted != nullptr) *granted = sharing.granted;
+  if (busy != nullptr) *busy = sharing.busy;
+  return epicSuccess;
+}
+
 epicResult_t epicCommSetTimeout(epicComm_t comm, double seconds) {
   if (comm == nullptr || !(seconds > 0 && seconds < 1e9))
     return Invalid("comm is null or the time is not above 0");

@@ -26,6 +26,7 @@ struct Call {
   uint8_t* result = nullptr;
   uint64_t saturated_inputs = 0;
   Clock::time_point deadline;
+  bool busy = false;    // another group had the memory in switches
   uint64_t slices = 1;  // that it is made in
   uint64_t ended = 0;   // of them
   bool done = false;

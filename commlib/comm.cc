@@ -63,17 +63,23 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
     return {};
   }
   const bool by_hosts = GoesByHosts(header);
-  if (by_hosts) {
+  const bool asks = Asks(header);
+  if (by_hosts || asks) {
     if (Error e = EnsureHosts(); !e.ok()) return e;
     if (Error e = hosts_->CheckLength(header); !e.ok()) return e;
   }
-  if (Error e = PrepareBuffers(call.get(), &way, lock); !e.ok()) return e;
+  if (Error e = PrepareBuffers(call.get(), by_hosts, &way, lock); !e.ok()) return e;
+  if (asks) {
+    Way ignored;
+    if (Error e = PrepareBuffers(call.get(), true, &ignored, lock); !e.ok()) return e;
+  }
   if (!error_.ok()) return error_;  // registering let go of the mutex
   call->deadline = DeadlineAfter(Clock::now(), options_.timeout);
   next_deadline_ = std::min(next_deadline_, call->deadline);
   ++open_calls_;
   saturation_.inputs += call->saturated_inputs;
-  by_hosts ? StartByHosts(call) : StartByNetwork(call, way);
+  behind_.push_back({call, way});
+  BeginNext();
   *out = std::move(call);
   MakeProgress();
   if (!wait_follows) PassOn();
@@ -81,13 +87,11 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
 }
 
 void Comm::StartByNetwork(const std::shared_ptr<Call>& call, Way way) {
-  const uint64_t most = IsQuantised(call->header)
-                            ? std::min(invocation_bytes_, core_.MostQuantised(call->header.collective))
-                            : invocation_bytes_;
-  Slice(call.get(), most, [&](const ControlHeader& header, uint64_t offset, uint64_t part_stride) {
-    const Invocation invocation = {call, header, offset, part_stride, way, std::nullopt};
-    waiting_.empty() ? StartInvocation(invocation) : waiting_.push_back(invocation);
-  });
+  Slice(call.get(), MostByNetwork(call->header),
+        [&](const ControlHeader& header, uint64_t offset, uint64_t part_stride) {
+          const Invocation invocation = {call, header, offset, part_stride, way, std::nullopt};
+          waiting_.empty() ? StartInvocation(invocation) : waiting_.push_back(invocation);
+        });
 }
 
 void Comm::StartInvocation(const Invocation& invocation) {
@@ -97,15 +101,15 @@ void Comm::StartInvocation(const Invocation& invocation) {
   KeepAcks(header);
   const OpId op = core_.Post(header, At(call.send, invocation.offset), At(call.recv, invocation.offset),
                              invocation.way, invocation.part_stride);
+  if (IsRequest(header)) request_ = op;
   windows_.Posted(op, LayoutOf(header, path_mtu_, 1).packets(), /*alone=*/calls_.size() == 1);
   KeepWindow();
 }
 
-Error Comm::PrepareBuffers(Call* call, Way* way, Lock& lock) {
+Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
   const auto rank = static_cast<uint32_t>(options_.rank);
   const uint64_t send_bytes = SendBytes(call->header, rank);
   const uint64_t recv_bytes = NetworkRecvBytes(call->header, rank);
-  const bool by_hosts = GoesByHosts(call->header);
   const bool sends = send_bytes > 0;
   const bool receives = recv_bytes > 0 && (!by_hosts || RingReceivesResults(call->header.collective));
   if (by_hosts ? !hosts_->NeedsBuffers(call->header) : core_.Inlines(call->header)) return {};
@@ -264,7 +268,9 @@ void Comm::DeliverFinished() {
       windows_.Ended(SinceStart(Clock::now()));
       KeepWindow();
     }
-    if (IsByHosts(call->header)) {
+    if (request_ == finished->op && (ok || finished->outcome == Outcome::kBusy) && error_.ok()) {
+      OnAnswered(finished->outcome);
+    } else if (IsByHosts(call->header)) {
       // Every rank has made the call. It ends where its data are.
       if (ok) hosts_->path().Agreed(next_agreed_++);
     } else {
@@ -351,6 +357,7 @@ void Comm::EndDrain() {
     if (!invocation.host_op) EndSlice(invocation.call.get(), false);
   }
   for (const auto& call : std::exchange(held_, {})) EndSlice(call.get(), false);
+  for (const Waiting& start : std::exchange(behind_, {})) EndSlice(start.call.get(), false);
   changed_.notify_all();
 }
 
@@ -377,6 +384,7 @@ void Comm::CheckDeadlines(Clock::time_point now) {
   for (const auto& call : calls_) look(*call);
   for (const Invocation& invocation : waiting_) look(*invocation.call);
   for (const auto& call : held_) look(*call);
+  for (const Waiting& start : behind_) look(*start.call);
   if (hosts_) hosts_->ForEachCall(look);
   if (now < next_deadline_) return;
   Fail({ErrorCode::kTimeout, fmt::format("call {} did not end before its deadline: some rank has not made "

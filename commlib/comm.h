@@ -86,6 +86,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   PathTaken PathOf(const CallArguments& call) const;
   // As Communicator's. comm_quantise.cc.
   Quantisation Quantised();
+  // As Communicator's. comm_blocks.cc.
+  Sharing Shared();
 
   // Progressing.
   void OnChannelReady() override;
@@ -141,6 +143,19 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   void StartByNetwork(const std::shared_ptr<Call>& call, Way way);
   void StartByHosts(const std::shared_ptr<Call>& call);
   void StartInvocation(const Invocation& invocation);
+  // Of groups that share memory in switches; comm_blocks.cc. A call that has not begun.
+  struct Waiting {
+    std::shared_ptr<Call> call;
+    Way way = Way::kDirect;  // in the network
+  };
+  // Does the call ask for the memory before it goes by the network?
+  bool Asks(const ControlHeader& header) const;
+  // Begins it, and what is behind it, as far as nothing waits for an answer.
+  void BeginNext();
+  // Begins it with a request.
+  void Ask(const Waiting& waiting);
+  // That has been answered, by kOk or kBusy.
+  void OnAnswered(Outcome outcome);
   // True if its call has ended with it.
   bool EndSlice(Call* call, bool ok);
   // The hosts' connections, which a group with switches makes when it first needs them.
@@ -157,7 +172,12 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Error HostsError() const;
   int64_t posted() const { return core_.posted() + (hosts_ ? hosts_->path().posted() : 0); }
 
-  Error PrepareBuffers(Call* call, Way* way, Lock& lock);
+  // Most bytes of an invocation of the call in the network.
+  uint64_t MostByNetwork(const ControlHeader& header) const {
+    return IsQuantised(header) ? std::min(invocation_bytes_, core_.MostQuantised(header.collective))
+                               : invocation_bytes_;
+  }
+  Error PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock);
   std::shared_ptr<verbs::Memory> FindRegion(const void* base, uint64_t bytes) const;
   void MakeProgress();
   // False if there was nothing to poll.
@@ -229,7 +249,11 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   std::deque<Invocation> waiting_;
   OpId next_agreed_ = 0;                    // of the hosts' path
   std::deque<std::shared_ptr<Call>> held_;  // Hold; in no other queue
-  Saturation saturation_;                   // of what core_ has nothing to do with
+  std::deque<Waiting> behind_;              // calls that have not begun, in order
+  std::optional<Waiting> asking_;           // the one whose request has not been answered
+  std::optional<OpId> request_;             // that, once it has been posted
+  Sharing sharing_;
+  Saturation saturation_;  // of what core_ has nothing to do with
   bool told_saturation_ = false;
   std::set<std::string> told_ways_;
   size_t open_calls_ = 0;

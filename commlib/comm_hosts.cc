@@ -101,7 +101,7 @@ void Comm::OnPeerEnd(const PeerEndInfo& end) {
 }
 
 void Comm::StartByHosts(const std::shared_ptr<Call>& call) {
-  TellOfWay(call->header);
+  if (!call->busy) TellOfWay(call->header);
   // The ranks agree on it, whoever makes them.
   call->header.flags |= AlgorithmFlags(ToCore(options_.algorithm));
   Slice(call.get(), hosts_->MostBytes(call->header),

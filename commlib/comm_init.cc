@@ -136,6 +136,14 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
                         "takes 1 to {} packets",
                         joined.window_messages, joined.message_packets, kMaxWindowPackets)};
   }
+  if (joined.abilities.asks && !joined.abilities.hosts_reach) {
+    return {ErrorCode::kUnsupported,
+            fmt::format(
+                "group {} shares memory in switches, but its hosts do not reach each other, as calls do that "
+                "find it taken: {}",
+                options_.group, joined.abilities.why_not_hosts)};
+  }
+  sharing_.shares = joined.abilities.asks;
   if (Error e = qp_->Connect(joined.connect); !e.ok()) return e;
   path_mtu_ = joined.connect.path_mtu;
   invocation_bytes_ = joined.invocation_bytes;

@@ -191,6 +191,7 @@ Error RefusalError(const ControlHeader& reply, const ControlHeader& here, bool i
     case ControlStatus::kAborted:
       return {ErrorCode::kAborted, "the switches have stopped the group"};
     case ControlStatus::kOk:
+    case ControlStatus::kBusy:
       break;
   }
   return {ErrorCode::kInternal, "the switches refused the call without a reason"};

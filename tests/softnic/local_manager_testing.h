@@ -42,7 +42,8 @@ class LocalManager {
   void TellNotFinite(const std::string& group, const std::string& how);
   Error Leave(const std::string& group, uint32_t rank);
 
-  // What the switch has in groups that are made from now on; what it lacks goes between the hosts.
+  // What the switch has in groups that are made from now on; what it lacks goes between the hosts. Those that ask
+  // have one block together.
   void SetAbilities(const internal::GroupAbilities& abilities);
   // How much data an invocation has at most (JoinedInfo), in groups on the switch that are made from now on.
   void SetInvocationBytes(uint64_t bytes);
@@ -104,6 +105,7 @@ class LocalWorld {
   LocalWorld& operator=(const LocalWorld&) = delete;
   LocalManager& manager() { return *manager_; }
   VirtualNetwork& network() { return *network_; }
+  VirtualSwitch& a_switch() { return *switch_; }
 
  private:
   std::unique_ptr<VirtualNetwork> network_ =

@@ -37,7 +37,8 @@ internal::JoinedInfo LocalManager::Join(const internal::JoinInfo& info) {
   group.qpn_of_rank[info.rank] = info.qpn;
   const bool by_hosts = info.path == PathChoice::kHosts;
   if (group.qpn_of_rank.size() == group.size) {
-    if (!by_hosts) switch_->Install(group.id, engine::Mode::kTranslated, group.qpn_of_rank, abilities_.has);
+    if (!by_hosts) switch_->Install(group.id, engine::Mode::kTranslated, group.qpn_of_rank, abilities_.has,
+                                     abilities_.asks);
     group.installed = true;
     changed_.notify_all();
   }

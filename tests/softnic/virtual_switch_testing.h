@@ -8,6 +8,7 @@
 
 #include "commlib/session_state.h"
 #include "incengine/core/engine.h"
+#include "incengine/modes/table.h"
 #include "softnic/port/virtual_network.h"
 
 namespace epic::softnic {
@@ -29,9 +30,10 @@ class VirtualSwitch final : public engine::Effects {
       engine_.OnPacket(now, /*port=*/0, packet, *this);
     });
   }
-  // Once the queue pair numbers of the ranks are known.
+  // Once the queue pair numbers of the ranks are known. in_block: its memory is the switch's one block, of all groups
+  // of which that is said.
   void Install(uint64_t group, engine::Mode mode, const std::map<uint32_t, uint32_t>& qpn_of_rank,
-               const Abilities& abilities = Abilities::All()) {
+               const Abilities& abilities = Abilities::All(), bool in_block = false) {
     engine::GroupConfig config{.group_id = group,
                                .mode = mode,
                                .world_size = static_cast<uint32_t>(qpn_of_rank.size()),
@@ -51,7 +53,17 @@ class VirtualSwitch final : public engine::Effects {
                                  .is_host = true,
                                  .ranks = {rank}});
     }
+    if (in_block) {
+      config.block = 1;
+      config.block_bytes = engine::ArenaBytes(config);
+    }
     network_->Do([&] { ASSERT_TRUE(engine_.Install(config).ok()); });
+  }
+  // Whether a group has the block now, if there is one.
+  bool IsBlockHeld() {
+    bool held = false;
+    network_->Do([&] { held = engine_.blocks().contains(1) && engine_.blocks().at(1).holder; });
+    return held;
   }
 
   void Send(PortId, const engine::OutPacket& packet) override {

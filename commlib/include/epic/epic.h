@@ -199,6 +199,15 @@ struct Quantisation {
   uint64_t saturated_results = 0;  // of the results that it has received
 };
 
+// Of a group whose memory in switches other groups own, too (policy temporal; docs/HOST.md, "Memory that
+// groups share"): how many of this rank's calls so far were granted it, and how many went by the hosts
+// because another group had it. The same on all ranks, between calls.
+struct Sharing {
+  bool shares = false;
+  uint64_t granted = 0;
+  uint64_t busy = 0;
+};
+
 // This process's rank in a group. Movable; a moved-from or default object refuses all calls with
 // kInvalidArgument.
 class EPIC_API Communicator {
@@ -239,6 +248,7 @@ class EPIC_API Communicator {
   // Which way a ReduceScatter goes; arguments as its own.
   PathTaken PathOfReduceScatter(size_t recvcount, Datatype type, RedOp op) const;
   Quantisation Quantised() const;
+  Sharing Shared() const;
   // Deadline of the calls made from now on; milliseconds::max() is for ever. Ignored if it is not positive.
   void SetTimeout(std::chrono::milliseconds timeout);
 

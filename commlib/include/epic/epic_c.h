@@ -115,6 +115,9 @@ EPIC_C_API epicResult_t epicCommPath(epicComm_t comm, epicPath_t* path, const ch
  * limit of INT32 so far. Each of the pointers may be null. */
 EPIC_C_API epicResult_t epicCommQuantised(epicComm_t comm, float* scale, uint64_t* saturated_inputs,
                                           uint64_t* saturated_results);
+/* Whether other groups own the group's memory in switches, too, how many calls so far were granted it, and
+ * how many went by the hosts because another group had it. Each of the pointers may be null. */
+EPIC_C_API epicResult_t epicCommShared(epicComm_t comm, int* shares, uint64_t* granted, uint64_t* busy);
 /* Deadline of the calls made from now on. */
 EPIC_C_API epicResult_t epicCommSetTimeout(epicComm_t comm, double seconds);
 
