@@ -141,8 +141,9 @@ bool AdmitData(Context& ctx, size_t child, Index index, const roce::Packet& pack
     reason = DropReason::kAboveWindow;
   } else if (position->control && !LiesInSlot(ctx, {.invocation = position->invocation, .control = true})) {
     reason = DropReason::kGroupFailed;  // the headers of this call differ
-  } else if ((IsTracked(*position) && ctx.results_end <= position->invocation->control_index) ||
-             !ctx.hold.has_memory) {
+  } else if (IsTracked(*position) && ctx.results_end <= position->invocation->control_index) {
+    reason = DropReason::kTooEarly;
+  } else if (!ctx.hold.has_memory) {
     reason = DropReason::kTooEarly;
   } else if (SlotOf(ctx, index, env.arena).index > index) {
     reason = DropReason::kStaleSlot;
