@@ -243,6 +243,7 @@ Error Runner::Run(Report* report, bool* any_wrong) {
   if (comm_.rank() == 0 && comm_.Trouble(&trouble).ok()) report->SetTrouble(std::move(trouble));
   if (const Quantisation quantised = comm_.Quantised(); quantised.scale != 0)
     report->SetQuantisation(quantised);
+  if (const Sharing sharing = comm_.Shared(); sharing.shares) report->SetSharing(sharing);
   Print(report->Footer());
   return {};
 }

@@ -89,9 +89,16 @@ std::string Report::Skip(const Row& row, std::string reason) {
 
 std::string Report::Footer() const {
   if (json_) return JsonText();
-  return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n{}{}#\n", Wrong(),
-                     Wrong() == 0 ? "OK" : "FAILED", AverageBusBandwidth(), QuantisationText(),
+  return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n{}{}{}#\n", Wrong(),
+                     Wrong() == 0 ? "OK" : "FAILED", AverageBusBandwidth(), QuantisationText(), SharingText(),
                      TroubleText());
+}
+
+std::string Report::SharingText() const {
+  if (!sharing_) return {};
+  const uint64_t calls = sharing_->granted + sharing_->busy;
+  return fmt::format("# Memory shared        : {} of {} calls found it taken, and went by the hosts\n",
+                     sharing_->busy, calls);
 }
 
 std::string Report::QuantisationText() const {
@@ -141,6 +148,7 @@ std::string Report::JsonText() const {
                          {"saturated_inputs", quantised_->saturated_inputs},
                          {"saturated_results", quantised_->saturated_results}};
   }
+  if (sharing_) json["sharing"] = {{"granted", sharing_->granted}, {"busy", sharing_->busy}};
   if (trouble_) {
     json["trouble"] = nlohmann::json::object();
     for (const TroubleCount& one : *trouble_) json["trouble"][one.switch_name][one.what] = one.count;

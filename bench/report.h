@@ -62,6 +62,8 @@ class Report {
   void SetTrouble(std::vector<TroubleCount> trouble) { trouble_ = std::move(trouble); }
   // How the group quantises, and what has saturated at this rank, for the footer.
   void SetQuantisation(const Quantisation& quantised) { quantised_ = quantised; }
+  // Of all calls of this rank, warm-up included.
+  void SetSharing(const Sharing& sharing) { sharing_ = sharing; }
 
  private:
   std::string JsonText() const;
@@ -69,6 +71,7 @@ class Report {
   double AverageBusBandwidth() const;
   std::string TroubleText() const;
   std::string QuantisationText() const;
+  std::string SharingText() const;
 
   std::string collective_;
   std::string group_;
@@ -79,6 +82,7 @@ class Report {
   std::vector<std::pair<Row, std::string>> skipped_;  // and why
   std::optional<std::vector<TroubleCount>> trouble_;
   std::optional<Quantisation> quantised_;
+  std::optional<Sharing> sharing_;
 };
 
 }  // namespace epic::perf

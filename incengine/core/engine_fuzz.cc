@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/fuzz_input.h"
+#include "incengine/core/engine_block_testing.h"
 #include "incengine/core/switch.h"
 #include "protocol/control.h"
 #include "roce/super_frame.h"
@@ -50,8 +51,8 @@ class Sink final : public Effects {
   size_t sends = 0;
   uint8_t sum = 0;
   Nanos timer = kNever;
-  std::array<Psn, 3> next_in = {Psn(kPsn), Psn(kPsn), Psn(kPsn)};  // from the peer at the port
-  std::array<Psn, 3> next_out = next_in;                           // to it
+  std::array<Psn, 4> next_in = {Psn(kPsn), Psn(kPsn), Psn(kPsn), Psn(kPsn)};  // from the peer at the port
+  std::array<Psn, 4> next_out = next_in;                                      // to it
 };
 
 // What a switch sends, as frames, and asks for, in order.
@@ -154,8 +155,14 @@ roce::Packet MakePacket(FuzzInput& in, const Engine& engine, const Sink& sink, u
       header.root = in.Next() % 4;
       header.parts = HasPartPerRank(header.collective) ? kWorldSize : 1 + in.Next() / 250;
     }
-    if (kind & 0x10) header.status = static_cast<ControlStatus>(in.Next() % 5);
-    if (kind & 0x20) header.flags = kInlinedFlag;
+    const bool has_block = engine.groups().at(1).config.block != 0;
+    if (kind & 0x10) header.status = static_cast<ControlStatus>(in.Next() % (has_block ? 6 : 5));
+    if (has_block && (kind & 0x80)) {
+      const uint8_t ask = in.Next();
+      header.flags = (ask & 1) != 0 ? kRequestFlag | uint32_t{ask} >> 6 << kSlicesLeftShift : kGrantedFlag;
+      if (IsRequest(header)) header.window = ask >> 1 & 7;
+    }
+    if (kind & 0x20) header.flags |= kInlinedFlag;
     const bool has_turns = header.collective == Collective::kAllGather || (kind & 0x18) == 0x18;
     if ((kind & 0x40) && has_turns) header.turn = in.Next() % 4;
     payload->assign(kControlBytes, 0);
@@ -319,16 +326,27 @@ void Run(const uint8_t* data, size_t size) {
                      .message_packets = 2,
                      .window_messages = 4,
                      .slots = 16,
-                     .children = {MakeEndpoint(0, true), MakeEndpoint(1, in.Next() & 1)},
+                     .children = {MakeEndpoint(0, true), {}},
                      .prompt_ns = kMillisecond};
+  const uint8_t how = in.Next();
+  config.children[1] = MakeEndpoint(1, how & 1);
   if (in.Next() & 1) {
     config.parent = MakeEndpoint(2, false);
   } else {
     config.children[1].ranks = {1, 2};
     config.children[1].is_host = false;
   }
+  if ((how & 2) != 0 && mode != Mode::kTerminated) {
+    config.block = kBlock;
+    config.block_bytes = ArenaBytes(config);
+  }
   EPIC_CHECK(engine.Install(config).ok());
   Sink sink;
+  std::vector<uint8_t> of_other;
+  if (config.block != 0 && (how & 4) != 0) {
+    Sink to_other;
+    of_other = OtherTakesBlock(config, MakeEndpoint(3, true), engine, to_other);
+  }
   Nanos now = 0;
   std::vector<uint8_t> payload;
   while (!in.empty()) {
@@ -344,6 +362,7 @@ void Run(const uint8_t* data, size_t size) {
         const SuperFrame frame = MakeSuperFrame(in, packet, sink, from);
         OnSuperFrame(a_switch, now, from, frame, sink);
         CheckGroup(engine.groups().at(1), sink.sends, frame.packets);
+        CheckBlock(engine, of_other);
         continue;
       }
       if (step >= kByWrongPort) {
@@ -357,6 +376,7 @@ void Run(const uint8_t* data, size_t size) {
       engine.OnPacket(now, static_cast<PortId>(from), packet, sink);
     }
     CheckGroup(engine.groups().at(1), sink.sends, 1);
+    CheckBlock(engine, of_other);
   }
 }
 

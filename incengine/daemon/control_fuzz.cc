@@ -130,8 +130,22 @@ class Trial {
     const engine::Context& group = switch_.engine().groups().at(request.group().group_id());
     EPIC_CHECK(engine::Validate(group.config, kPorts.size()).ok());
     EPIC_CHECK(reply->arena_bytes() == group.arena_bytes);
-    EPIC_CHECK(free - switch_.engine().arena().free_bytes() == engine::Arena::RoundUp(group.arena_bytes));
+    if (group.config.block == 0) {
+      EPIC_CHECK(free - switch_.engine().arena().free_bytes() == engine::Arena::RoundUp(group.arena_bytes));
+    }
+    CheckArena();
     return absl::OkStatus();
+  }
+
+  // All that is taken is some group's own, or a block.
+  void CheckArena() {
+    const engine::Engine& engine = switch_.engine();
+    size_t taken = 0;
+    for (const auto& [id, group] : engine.groups()) {
+      if (group.config.block == 0) taken += engine::Arena::RoundUp(group.arena_bytes);
+    }
+    for (const auto& [id, block] : engine.blocks()) taken += block.bytes;
+    EPIC_CHECK(engine.arena().size() - engine.arena().free_bytes() == taken);
   }
 
   // A root or a leaf over two children, in any mode.
@@ -149,6 +163,10 @@ class Trial {
     group.set_window_messages(2);
     group.set_slots(8);
     group.set_prompt_ns(1'000'000);
+    if ((how & 0x60) == 0x60 && group.mode() != proto::MODE_TERMINATED) {
+      group.set_block(1 + number % 2);
+      group.set_block_bytes(size_t{8} * 2 * 4 * group.path_mtu());
+    }
     group.set_reproducible((how & 0x80) != 0);
     group.set_world_size((how & 0x40) != 0 ? 4 : 2);
     for (uint32_t i = 0; i < 2; ++i) {
