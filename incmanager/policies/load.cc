@@ -40,12 +40,52 @@ LinkLoad Load::link(LinkEnd lesser) const {
   return links_[lesser.node][lesser.hop];
 }
 
-SwitchLoad Load::at(NodeId node) const { return node < switches_.size() ? switches_[node] : SwitchLoad{}; }
+const SwitchLoad& Load::at(NodeId node) const {
+  static const SwitchLoad kNothing;
+  return node < switches_.size() ? switches_[node] : kNothing;
+}
 
 const TenantLoad& Load::of(const std::string& tenant) const {
   static const TenantLoad kNothing;
   const auto found = tenants_.find(tenant);
   return found == tenants_.end() ? kNothing : found->second;
+}
+
+// The bytes that are no longer free by it.
+uint64_t Load::Give(const Allocation& allocation, const Allocation::Region& region) {
+  SwitchLoad& at = At(region.node);
+  ++at.groups;
+  uint64_t bytes = region.bytes;
+  if (region.block != 0) {
+    BlockLoad& block = at.blocks[region.block];
+    if (block.owners == 0) {
+      block.bytes = region.bytes;
+      block.low_byte = region.low_byte;
+      block.tenant = allocation.tenant;
+    } else {
+      EPIC_CHECK(block.bytes == region.bytes && block.low_byte == region.low_byte &&
+                 block.tenant == allocation.tenant);
+      bytes = 0;
+    }
+    block.Add(allocation.share);
+  }
+  at.bytes += bytes;
+  return bytes;
+}
+
+// The bytes that are free by it.
+uint64_t Load::TakeBack(const Allocation& allocation, const Allocation::Region& region) {
+  SwitchLoad& at = At(region.node);
+  Take(&at.groups, 1u);
+  uint64_t bytes = region.bytes;
+  if (region.block != 0) {
+    const auto block = at.blocks.find(region.block);
+    EPIC_CHECK(block != at.blocks.end() && block->second.bytes == region.bytes);
+    block->second.Remove(allocation.share);
+    block->second.owners == 0 ? void(at.blocks.erase(block)) : void(bytes = 0);
+  }
+  Take(&at.bytes, bytes);
+  return bytes;
 }
 
 void Load::Apply(const Allocation& allocation) {
@@ -55,18 +95,14 @@ void Load::Apply(const Allocation& allocation) {
     if (allocation.reserved_kbps == 0) ++link.sharing;
     if (allocation.exclusive) ++link.exclusive;
   }
+  TenantLoad* const tenant = allocation.tenant.empty() ? nullptr : &tenants_[allocation.tenant];
   for (const Allocation::Region& region : allocation.switches) {
-    SwitchLoad& at = At(region.node);
-    at.bytes += region.bytes;
-    ++at.groups;
+    const uint64_t bytes = Give(allocation, region);
+    if (tenant != nullptr && bytes != 0) tenant->bytes[region.node] += bytes;
   }
-  if (allocation.tenant.empty()) return;
-  TenantLoad& tenant = tenants_[allocation.tenant];
-  ++tenant.groups;
-  tenant.reserved_kbps += allocation.reserved_kbps;
-  for (const Allocation::Region& region : allocation.switches) {
-    if (region.bytes != 0) tenant.bytes[region.node] += region.bytes;
-  }
+  if (tenant == nullptr) return;
+  ++tenant->groups;
+  tenant->reserved_kbps += allocation.reserved_kbps;
 }
 
 void Load::Undo(const Allocation& allocation) {
@@ -76,22 +112,18 @@ void Load::Undo(const Allocation& allocation) {
     if (allocation.reserved_kbps == 0) Take(&link.sharing, 1u);
     if (allocation.exclusive) Take(&link.exclusive, 1u);
   }
+  TenantLoad* const tenant = allocation.tenant.empty() ? nullptr : &tenants_[allocation.tenant];
   for (const Allocation::Region& region : allocation.switches) {
-    SwitchLoad& at = At(region.node);
-    Take(&at.bytes, region.bytes);
-    Take(&at.groups, 1u);
+    const uint64_t taken = TakeBack(allocation, region);
+    if (tenant == nullptr || taken == 0) continue;
+    uint64_t& bytes = tenant->bytes[region.node];
+    Take(&bytes, taken);
+    if (bytes == 0) tenant->bytes.erase(region.node);
   }
-  if (allocation.tenant.empty()) return;
-  TenantLoad& tenant = tenants_[allocation.tenant];
-  Take(&tenant.groups, uint64_t{1});
-  Take(&tenant.reserved_kbps, allocation.reserved_kbps);
-  for (const Allocation::Region& region : allocation.switches) {
-    if (region.bytes == 0) continue;
-    uint64_t& bytes = tenant.bytes[region.node];
-    Take(&bytes, region.bytes);
-    if (bytes == 0) tenant.bytes.erase(region.node);
-  }
-  if (tenant.groups == 0) tenants_.erase(allocation.tenant);
+  if (tenant == nullptr) return;
+  Take(&tenant->groups, uint64_t{1});
+  Take(&tenant->reserved_kbps, allocation.reserved_kbps);
+  if (tenant->groups == 0) tenants_.erase(allocation.tenant);
 }
 
 bool operator==(const Load& a, const Load& b) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "incmanager/policies/blocks.h"
 #include "incmanager/topology.h"
 
 namespace epic::manager {
@@ -14,7 +15,9 @@ namespace epic::manager {
 struct Allocation {
   struct Region {
     NodeId node = kNoNode;
-    uint64_t bytes = 0;  // of its arena
+    uint64_t bytes = 0;    // of its arena; of a block all that it has, whoever made it
+    uint32_t block = 0;    // its number, of policy temporal; 0: memory of the group's own
+    uint8_t low_byte = 0;  // of the group's QPNs there; of a block
     friend bool operator==(const Region&, const Region&) = default;
   };
   std::vector<LinkEnd> links;    // that its tree crosses, each once, by the end that compares less
@@ -22,6 +25,7 @@ struct Allocation {
   uint64_t reserved_kbps = 0;    // of each of its links; 0: it shares what is not reserved
   bool exclusive = false;        // no other exclusive tree may have its links (policy edt)
   std::string tenant;            // empty: of none
+  TimeShare share;               // of its blocks
 };
 
 struct LinkLoad {
@@ -33,8 +37,9 @@ struct LinkLoad {
 };
 
 struct SwitchLoad {
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;  // blocks each once, however many owners they have
   uint32_t groups = 0;
+  BlockLoads blocks;
 
   friend bool operator==(const SwitchLoad&, const SwitchLoad&) = default;
 };
@@ -49,13 +54,15 @@ struct TenantLoad {
 
 class Load {
  public:
+  // A block is made by its first owner, and goes with its last. Owners agree on what there is to say of it;
+  // aborts if they do not.
   void Apply(const Allocation& allocation);
   // Of an allocation that has been applied and not undone; aborts if that cannot be.
   void Undo(const Allocation& allocation);
 
   // Of a link, by the end that compares less.
   LinkLoad link(LinkEnd lesser) const;
-  SwitchLoad at(NodeId node) const;
+  const SwitchLoad& at(NodeId node) const;
   const TenantLoad& of(const std::string& tenant) const;
 
   friend bool operator==(const Load& a, const Load& b);
@@ -63,6 +70,8 @@ class Load {
  private:
   LinkLoad& Link(LinkEnd lesser);
   SwitchLoad& At(NodeId node);
+  uint64_t Give(const Allocation& allocation, const Allocation::Region& region);
+  uint64_t TakeBack(const Allocation& allocation, const Allocation::Region& region);
 
   std::vector<std::vector<LinkLoad>> links_;   // by node and hop; what is missing is free
   std::vector<SwitchLoad> switches_;           // by node; the same

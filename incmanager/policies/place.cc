@@ -12,7 +12,7 @@
 namespace epic::manager {
 namespace {
 
-constexpr std::array kPolicies = {Policy::kShortest, Policy::kEdt, Policy::kSpatial};
+constexpr std::array kPolicies = {Policy::kShortest, Policy::kEdt, Policy::kSpatial, Policy::kTemporal};
 constexpr std::array kPrefers = {Prefer::kAuto, Prefer::kLatency, Prefer::kBandwidth};
 
 template <typename T, size_t size>
@@ -58,7 +58,7 @@ class Placer {
     std::vector<Candidate> out;
     for (const NodeId root : search->RootsAt(tier)) out.push_back({root, search->WidestAt(root)});
     std::ranges::sort(out, [this](const Candidate& a, const Candidate& b) {
-      if (request_.policy == Policy::kSpatial && a.widest != b.widest) return a.widest > b.widest;
+      if (HasWidths(request_.policy) && a.widest != b.widest) return a.widest > b.widest;
       const uint32_t groups_a = load_.at(a.root).groups;
       const uint32_t groups_b = load_.at(b.root).groups;
       return std::tie(groups_a, NameOf(a.root)) < std::tie(groups_b, NameOf(b.root));
@@ -194,8 +194,10 @@ class Placer {
       const TreeInner& inner = placed.tree.inner[i];
       const SwitchOffer& offer = offers_[inner.node];
       const bool known = offer.arena_bytes != 0;
+      const BlockChoice& block = placed.blocks[i];
       choice->switches.push_back({inner.node, static_cast<uint32_t>(inner.children.size()),
-                                  known ? placed.bytes[i] : 0, known ? offer.room : 0});
+                                  known ? block.bytes : 0, known ? offer.room : 0,
+                                  block.joins ? block.number : 0});
     }
     choice->rate_gbps = placed.tree.rate_gbps;
     choice->delay_us = placed.tree.delay_us;
@@ -206,7 +208,7 @@ class Placer {
     const std::string& name = NameOf(chosen.root);
     const uint64_t mine = one.placed->width_kbps;
     const uint64_t best = chosen.placed->width_kbps;
-    const bool widths_count = request_.policy == Policy::kSpatial;
+    const bool widths_count = HasWidths(request_.policy);
     if (widths_count && mine < best)
       return fmt::format("narrower: {} Gbit/s, {} has {}", Gbps(mine), name, Gbps(best));
     if (one.tier > chosen.tier)
@@ -242,6 +244,8 @@ const char* Name(Policy policy) {
       return "edt";
     case Policy::kSpatial:
       return "spatial";
+    case Policy::kTemporal:
+      return "temporal";
   }
   return "unknown";
 }

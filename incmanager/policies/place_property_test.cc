@@ -1,12 +1,16 @@
-// What holds of policies edt and spatial in any network and under any load. Each failure prints the seed;
-// EPIC_PLACE_SEED=n runs that alone.
+// What holds of policies edt, spatial and temporal in any network and under any load. Each failure prints the
+// seed; EPIC_PLACE_SEED=n runs that alone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "incmanager/policies/place.h"
 #include "incmanager/policies/place_testing.h"
@@ -17,7 +21,7 @@ namespace {
 using testing::Random;
 using testing::Roll;
 
-constexpr uint32_t kSeeds = 250;
+constexpr uint32_t kSeeds = 350;
 
 void ForSeeds(const std::function<void(Random*)>& trial) {
   const char* only = std::getenv("EPIC_PLACE_SEED");
@@ -42,6 +46,14 @@ struct Trial {
       if (Roll(random, 6) == 0) offer.arena_bytes = 150'000;
     }
     testing::Fill(load, &offers);
+    if (Roll(random, 3) == 0) Crowd();
+  }
+  // Links are no obstacle, and all groups are of policy temporal: many share blocks.
+  void Crowd() {
+    crowded = true;
+    for (Node& node : topology.nodes) {
+      for (Hop& hop : node.hops) hop.rate_gbps *= 100;
+    }
   }
 
   std::vector<NodeId> Hosts(Random* random) const {
@@ -52,12 +64,20 @@ struct Trial {
     return hosts;
   }
   PlaceRequest Any(Random* random) const {
-    PlaceRequest request =
-        testing::Request(Hosts(random), Roll(random, 2) == 0 ? Policy::kEdt : Policy::kSpatial,
-                         50'000 + 1'000 * Roll(random, 200));
+    constexpr std::array kPolicies{Policy::kEdt, Policy::kSpatial, Policy::kTemporal, Policy::kTemporal};
+    const uint64_t bytes = 50'000 + 1'000 * Roll(random, crowded ? 500 : 200);
+    const Policy policy = crowded ? Policy::kTemporal : kPolicies[Roll(random, kPolicies.size())];
+    PlaceRequest request = testing::Request(Hosts(random), policy, bytes);
     if (request.policy == Policy::kEdt) return request;
+    if (request.policy == Policy::kTemporal) {
+      request.share.duty = 1 + Roll(random, Roll(random, 3) == 0 ? kWholeTime : kWholeTime / 2);
+      if (Roll(random, 2) == 0) request.share.job = fmt::format("job{}", Roll(random, 2));
+      if (!request.share.job.empty() && Roll(random, 4) != 0)
+        request.share.phase = fmt::format("phase{}", Roll(random, 2));
+      if (Roll(random, 6) == 0) request.tenant = "red";
+    }
     request.prefer = static_cast<Prefer>(1 + Roll(random, 3));
-    if (Roll(random, 2) == 0) request.rate_kbps = 500'000 + 1'000 * Roll(random, 3'000);
+    if (Roll(random, 2) == 0) request.rate_kbps = 500'000 + 1'000 * Roll(random, crowded ? 30'000 : 3'000);
     return request;
   }
   std::variant<Placed, Refusal> Place(const PlaceRequest& request) const {
@@ -73,12 +93,14 @@ struct Trial {
   std::vector<SwitchOffer> offers;
   Load load;
   std::vector<Allocation> taken;
+  bool crowded = false;
 };
 
 // Some trees that are there before, and no more than fit.
 Trial Loaded(Random* random) {
   Trial trial(random);
-  for (uint32_t i = 0; i < Roll(random, 5); ++i) {
+  const uint32_t groups = trial.crowded ? 12 + Roll(random, 12) : Roll(random, 5);
+  for (uint32_t i = 0; i < groups; ++i) {
     const PlaceRequest request = trial.Any(random);
     const auto outcome = trial.Place(request);
     if (const auto* placed = std::get_if<Placed>(&outcome)) trial.Take(*placed, request);
@@ -107,18 +129,23 @@ class BruteForce {
     if (request_.policy == Policy::kEdt) return trial_.load.link(link).exclusive == 0;
     return WidthOfLink(trial_.topology, trial_.load, link) >= std::max<uint64_t>(request_.rate_kbps, 1);
   }
+  // 0 of one that has not what it would have to give.
   uint64_t WidthOfSwitch(NodeId node, uint32_t root_tier) const {
     const SwitchOffer& offer = trial_.offers[node];
+    const uint64_t bytes = std::get<0>(request_.bytes_of(Tree{.inner = {TreeInner{}}}))[0];
     const double us = 4 * 20.0 * (offer.mode == Mode::kTranslated ? root_tier + 1 : 1);
-    return static_cast<uint64_t>(static_cast<double>(offer.room) * 8e3 / us);
+    const auto rate = [us](uint64_t usable) {
+      return static_cast<uint64_t>(static_cast<double>(usable) * 8e3 / us);
+    };
+    return rate(testing::UsableAnew(trial_.load, offer, node, bytes, request_,
+                                    [&](uint64_t its) { return rate(its) >= request_.rate_kbps; }));
   }
 
   // Every way in which these switches, all of one tier, may have their parents.
   void Level(const std::set<NodeId>& nodes, uint32_t tier) {
-    const std::vector<uint64_t> bytes = std::get<0>(request_.bytes_of(Tree{.inner = {TreeInner{}}}));
     for (const NodeId node : nodes) {
       const SwitchOffer& offer = trial_.offers[node];
-      if (!offer.unusable.empty() || !offer.lacks.empty() || offer.room < bytes[0]) return;
+      if (!offer.unusable.empty() || !offer.lacks.empty()) return;
     }
     for (const NodeId node : nodes) switches_.push_back(node);
     if (nodes.size() == 1) Count(tier);
@@ -148,7 +175,7 @@ class BruteForce {
     for (const LinkEnd& end : links_) narrow(end);
     for (const NodeId host : request_.rank_hosts) narrow({host, 0});
     for (const NodeId node : switches_) width = std::min(width, WidthOfSwitch(node, tier));
-    if (request_.policy == Policy::kSpatial && width < request_.rate_kbps) return;
+    if (width == 0 || (HasWidths(request_.policy) && width < request_.rate_kbps)) return;
     uint64_t& best = widest[tier];
     best = std::max(best, width);
   }
@@ -171,7 +198,7 @@ TEST(PlaceProperty, TreesAreValidAndAsWideAsTheyClaim) {
     ++trees;
     testing::ExpectValid(trial.topology, *placed, request.rank_hosts);
     EXPECT_EQ(placed->width_kbps,
-              testing::WidthAnew(trial.topology, trial.load, trial.offers, placed->tree, request.rank_hosts));
+              testing::WidthAnew(trial.topology, trial.load, trial.offers, *placed, request));
     EXPECT_GE(placed->width_kbps, request.rate_kbps);
   });
   if (std::getenv("EPIC_PLACE_SEED") != nullptr) return;
@@ -214,9 +241,11 @@ TEST(PlaceProperty, TierAndFrontierAreThoseOfTryingEveryTree) {
 }
 
 TEST(PlaceProperty, NothingIsTakenTwiceAndAllIsGivenBack) {
-  ForSeeds([](Random* random) {
+  int blocks = 0;
+  int shared = 0;
+  ForSeeds([&](Random* random) {
     Trial trial(random);
-    for (int step = 0; step < 12; ++step) {
+    for (int step = 0; step < 24; ++step) {
       const PlaceRequest request = trial.Any(random);
       const Load before = trial.load;
       const auto outcome = trial.Place(request);
@@ -225,6 +254,12 @@ TEST(PlaceProperty, NothingIsTakenTwiceAndAllIsGivenBack) {
         Load after = trial.load;
         after.Undo(trial.taken.back());
         EXPECT_TRUE(after == before);
+      }
+      for (const auto& [block, duty] : testing::TimeTaken(trial.taken)) {
+        EXPECT_LE(duty, kWholeTime);
+        EXPECT_EQ(trial.load.at(block.first).blocks.at(block.second).Taken(), duty);
+        ++blocks;
+        if (trial.load.at(block.first).blocks.at(block.second).owners > 1) ++shared;
       }
       for (NodeId node = 0; node < trial.topology.nodes.size(); ++node) {
         for (uint32_t hop = 0; hop < trial.topology.nodes[node].hops.size(); ++hop) {
@@ -235,9 +270,38 @@ TEST(PlaceProperty, NothingIsTakenTwiceAndAllIsGivenBack) {
         }
       }
     }
+    std::shuffle(trial.taken.begin(), trial.taken.end(), *random);
     for (const Allocation& allocation : trial.taken) trial.load.Undo(allocation);
     EXPECT_TRUE(trial.load == Load{});
   });
+  if (std::getenv("EPIC_PLACE_SEED") != nullptr) return;
+  EXPECT_GT(blocks, 1'000);
+  EXPECT_GT(shared, 500);
+}
+
+TEST(PlaceProperty, WhatAGroupGivesBackNeverTurnsYesIntoNo) {
+  int yes = 0;
+  ForSeeds([&](Random* random) {
+    Trial trial(random);
+    for (int step = 0; step < 16; ++step) {
+      const PlaceRequest request = trial.Any(random);
+      const auto outcome = trial.Place(request);
+      if (const auto* placed = std::get_if<Placed>(&outcome)) trial.Take(*placed, request);
+    }
+    const PlaceRequest request = trial.Any(random);
+    const bool before = trial.Place(request).index() == 0;
+    std::shuffle(trial.taken.begin(), trial.taken.end(), *random);
+    for (; !trial.taken.empty(); trial.taken.pop_back()) {
+      trial.load.Undo(trial.taken.back());
+      testing::Fill(trial.load, &trial.offers);
+      if (before) {
+        EXPECT_EQ(trial.Place(request).index(), 0U);
+      }
+    }
+    yes += before ? 1 : 0;
+  });
+  if (std::getenv("EPIC_PLACE_SEED") != nullptr) return;
+  EXPECT_GT(yes, 30);
 }
 
 TEST(PlaceProperty, TheSameAgainAndNeverNoForMoreMemory) {
@@ -254,7 +318,10 @@ TEST(PlaceProperty, TheSameAgainAndNeverNoForMoreMemory) {
     const auto& [a, b] = std::pair{std::get<Placed>(one), std::get<Placed>(other)};
     EXPECT_EQ(a.links, b.links);
     ASSERT_EQ(a.tree.inner.size(), b.tree.inner.size());
-    for (size_t i = 0; i < a.tree.inner.size(); ++i) EXPECT_EQ(a.tree.inner[i].node, b.tree.inner[i].node);
+    for (size_t i = 0; i < a.tree.inner.size(); ++i) {
+      EXPECT_EQ(a.tree.inner[i].node, b.tree.inner[i].node);
+      EXPECT_EQ(a.blocks[i].number, b.blocks[i].number);
+    }
     for (const NodeId node : trial.topology.switches) {
       if (Roll(random, 3) == 0) trial.offers[node].room += 1'000 * Roll(random, 1'000);
     }
@@ -268,6 +335,19 @@ void TakeAway(const Constraint& constraint, Trial* trial) {
     for (const LinkEnd& end : {constraint.link, trial->topology.Across(constraint.link)})
       trial->topology.nodes[end.node].hops[end.hop].rate_gbps = 1'000;
     for (Allocation& allocation : trial->taken) std::erase(allocation.links, constraint.link);
+    return;
+  }
+  if (constraint.kind == Constraint::Kind::kDuty) {
+    // Time there, and nothing else: whoever has a part of a block there has next to none.
+    std::vector<Allocation> there;
+    for (Allocation& allocation : trial->taken) {
+      const auto region = std::ranges::find(allocation.switches, constraint.node, &Allocation::Region::node);
+      if (region == allocation.switches.end()) continue;
+      there.push_back({.switches = {*region}, .tenant = allocation.tenant, .share = allocation.share});
+      there.back().share.duty = 1;
+      allocation.switches.erase(region);
+    }
+    trial->taken.insert(trial->taken.end(), there.begin(), there.end());
     return;
   }
   SwitchOffer& offer = trial->offers[constraint.node];
@@ -307,8 +387,9 @@ TEST(PlaceProperty, WhatARefusalNamesIsInTheWay) {
     }
   });
   if (std::getenv("EPIC_PLACE_SEED") != nullptr) return;
-  for (const Constraint::Kind kind : {Constraint::Kind::kLink, Constraint::Kind::kAbility,
-                                      Constraint::Kind::kChildren, Constraint::Kind::kMemory})
+  for (const Constraint::Kind kind :
+       {Constraint::Kind::kLink, Constraint::Kind::kAbility, Constraint::Kind::kChildren,
+        Constraint::Kind::kMemory, Constraint::Kind::kDuty, Constraint::Kind::kSustain})
     EXPECT_GT(seen[kind], 3) << static_cast<int>(kind);
 }
 

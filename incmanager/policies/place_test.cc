@@ -143,7 +143,8 @@ TEST(Place, NeedsTiers) {
 
 TEST(Policies, HaveTheirNames) {
   EXPECT_EQ(PolicyNamed("edt"), Policy::kEdt);
-  EXPECT_EQ(PolicyNamed("temporal"), std::nullopt);
+  EXPECT_EQ(PolicyNamed("temporal"), Policy::kTemporal);
+  EXPECT_EQ(PolicyNamed("luck"), std::nullopt);
   EXPECT_EQ(PolicyNamed("unspecified"), std::nullopt);
   EXPECT_EQ(PreferNamed("bandwidth"), Prefer::kBandwidth);
   EXPECT_EQ(PreferNamed(""), std::nullopt);

@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "incmanager/policies/place.h"
@@ -75,9 +79,11 @@ inline Allocation AllocationOf(const Placed& placed, const PlaceRequest& request
   Allocation out;
   out.links = placed.links;
   for (size_t i = 0; i < placed.bytes.size(); ++i)
-    out.switches.push_back({placed.tree.inner[i].node, placed.bytes[i]});
+    out.switches.push_back({placed.tree.inner[i].node, placed.blocks[i].bytes, placed.blocks[i].number});
   out.reserved_kbps = request.rate_kbps;
   out.exclusive = request.policy == Policy::kEdt;
+  out.tenant = request.tenant;
+  out.share = request.share;
   return out;
 }
 
@@ -90,9 +96,64 @@ inline void Fill(const Load& load, std::vector<SwitchOffer>* offers) {
   }
 }
 
+// What owners take of a block's time, counted by what each of them has: by the number of its switch and its
+// own. Of each job the fullest phase.
+inline std::map<std::pair<NodeId, uint32_t>, uint64_t> TimeTaken(const std::vector<Allocation>& taken) {
+  std::map<std::pair<NodeId, uint32_t>, uint64_t> out;
+  std::map<std::tuple<NodeId, uint32_t, std::string>, std::map<std::string, uint64_t>> scheduled;
+  for (const Allocation& allocation : taken) {
+    const auto& [duty, job, phase] = allocation.share;
+    for (const Allocation::Region& region : allocation.switches) {
+      if (region.block == 0) continue;
+      if (phase.empty()) {
+        out[{region.node, region.block}] += duty;
+      } else {
+        scheduled[{region.node, region.block, job}][phase] += duty;
+      }
+    }
+  }
+  for (const auto& [of, phases] : scheduled) {
+    uint64_t most = 0;
+    for (const auto& [phase, duty] : phases) most = std::max(most, duty);
+    out[{std::get<0>(of), std::get<1>(of)}] += most;
+  }
+  return out;
+}
+
+// The bytes by which the width of a switch is counted that has to give so many, by another way than Place's:
+// of temporal each block is tried with the group in it. 0 if it has none. sustains: whether so many do.
+inline uint64_t UsableAnew(const Load& load, const SwitchOffer& offer, NodeId node, uint64_t bytes,
+                           const PlaceRequest& request, const std::function<bool(uint64_t)>& sustains) {
+  if (request.policy != Policy::kTemporal) return offer.room >= bytes ? offer.room : 0;
+  if (offer.room >= bytes && sustains(offer.room)) return offer.room;
+  uint64_t most_left = 0;
+  uint64_t usable = 0;
+  for (const auto& [number, block] : load.at(node).blocks) {
+    BlockLoad with = block;
+    with.Add(request.share);
+    if (block.tenant != request.tenant || block.bytes < bytes || with.Taken() > kWholeTime) continue;
+    // As much more as would fit.
+    uint64_t least = request.share.duty, most = kWholeTime;
+    while (least < most) {
+      const uint64_t middle = (least + most + 1) / 2;
+      TimeShare more = request.share;
+      more.duty = static_cast<uint32_t>(middle);
+      BlockLoad other = block;
+      other.Add(more);
+      other.Taken() <= kWholeTime ? least = middle : most = middle - 1;
+    }
+    const uint64_t its = block.bytes * least / kWholeTime;
+    if (!sustains(its) || least <= most_left) continue;
+    most_left = least;
+    usable = its;
+  }
+  return usable;
+}
+
 // By another way than Place's: link for link, switch for switch.
 inline uint64_t WidthAnew(const Topology& topology, const Load& load, const std::vector<SwitchOffer>& offers,
-                          const Tree& tree, const std::vector<NodeId>& rank_hosts) {
+                          const Placed& placed, const PlaceRequest& request) {
+  const Tree& tree = placed.tree;
   uint64_t width = UINT64_MAX;
   for (const TreeInner& inner : tree.inner) {
     double hop_us = 0;
@@ -109,12 +170,16 @@ inline uint64_t WidthAnew(const Topology& topology, const Load& load, const std:
     }
     const SwitchOffer& offer = offers[inner.node];
     if (offer.arena_bytes == 0) continue;
-    const double room = static_cast<double>(offer.room);
     // EPIC paper, F.3: III holds 4BL, II 4(H-1)BL.
     const double us = 4 * (offer.mode == Mode::kTranslated ? tree.delay_us : hop_us);
-    width = std::min(width, static_cast<uint64_t>(room * 8e3 / us));
+    const auto rate = [us](uint64_t usable) {
+      return static_cast<uint64_t>(static_cast<double>(usable) * 8e3 / us);
+    };
+    const uint64_t bytes = std::get<0>(request.bytes_of(Tree{.inner = {TreeInner{}}}))[0];
+    const uint64_t usable = UsableAnew(load, offer, inner.node, bytes, request,
+                                       [&](uint64_t its) { return rate(its) >= request.rate_kbps; });
+    width = std::min(width, rate(usable));
   }
-  EXPECT_FALSE(rank_hosts.empty());
   return width;
 }
 
@@ -161,6 +226,8 @@ inline void ExpectValid(const Topology& topology, const Placed& placed,
   EXPECT_DOUBLE_EQ(tree.delay_us, deepest_us);
   EXPECT_TRUE(std::ranges::equal(placed.links, links));
   EXPECT_EQ(placed.bytes.size(), tree.inner.size());
+  ASSERT_EQ(placed.blocks.size(), tree.inner.size());
+  for (size_t i = 0; i < placed.blocks.size(); ++i) EXPECT_GE(placed.blocks[i].bytes, placed.bytes[i]);
 }
 
 }  // namespace epic::manager::testing

@@ -1,20 +1,12 @@
 #include "incmanager/policies/tier_search.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
 
-#include "incmanager/policies/memory.h"
 #include "incmanager/policies/modes.h"
 
 namespace epic::manager {
-namespace {
-
-std::string Gbps(uint64_t kbps) { return fmt::format("{:g}", static_cast<double>(kbps) * 1e-6); }
-
-}  // namespace
 
 TierSearch::TierSearch(const Topology& topology, const Load& load, const std::vector<SwitchOffer>& offers,
                        const PlaceRequest& request, const std::vector<uint32_t>& tiers,
@@ -43,6 +35,11 @@ TierSearch::TierSearch(const Topology& topology, const Load& load, const std::ve
   for (auto& [node, ranks] : leaves) leaves_.push_back({node, std::move(ranks)});
   words_ = leaves_.size() / 64 + 1;
   covers_.resize(topology.nodes.size() * words_);
+  for (NodeId node = 0; node < topology.nodes.size(); ++node) {
+    const bool blocks = request.policy == Policy::kTemporal && topology.IsSwitch(node);
+    most_usable_.push_back(blocks ? MostUsable(load.at(node).blocks, WishAt(node, 0, 0)) : offers[node].room);
+  }
+  usable_ = most_usable_;
   Climb();
 }
 
@@ -50,42 +47,6 @@ bool TierSearch::LinkIsFree(LinkEnd lesser) const {
   if (!topology_.Carries(lesser)) return false;
   if (request_.policy == Policy::kEdt) return load_.link(lesser).exclusive == 0;
   return WidthOfLink(topology_, load_, lesser) >= std::max<uint64_t>(request_.rate_kbps, 1);
-}
-
-std::string TierSearch::LinkBlocked(LinkEnd lesser) const {
-  const auto between = [&] {
-    return fmt::format("the link between {} and {}", topology_.Describe(lesser),
-                       topology_.Describe(topology_.Across(lesser)));
-  };
-  if (LinkIsFree(lesser)) return {};
-  if (!topology_.Carries(lesser)) return between() + " is down";
-  if (request_.policy == Policy::kEdt) return between() + " is in another tree of policy edt";
-  const uint64_t width = WidthOfLink(topology_, load_, lesser);
-  return fmt::format("{} has {} Gbit/s for the group{}", between(), Gbps(width),
-                     request_.rate_kbps == 0 ? "" : fmt::format(", {} needed", Gbps(request_.rate_kbps)));
-}
-
-std::string TierSearch::SwitchBlocked(NodeId node) const {
-  const SwitchOffer& offer = offers_[node];
-  const std::string& name = topology_.nodes[node].name;
-  if (!offer.unusable.empty()) return fmt::format("{}: {}", name, offer.unusable);
-  if (!offer.lacks.empty()) return offer.lacks;
-  if (offer.small_payload) return fmt::format("the payload that is asked for is too large for {}", name);
-  return {};
-}
-
-Constraint TierSearch::NoMemory(NodeId node, uint64_t needed) const {
-  const SwitchOffer& offer = offers_[node];
-  std::string text = MemoryWords(topology_.nodes[node].name, needed, offer.room, offer.arena_bytes);
-  if (!offer.kept.empty()) text += "; " + offer.kept;
-  return {.kind = Constraint::Kind::kMemory, .node = node, .text = std::move(text)};
-}
-
-Constraint TierSearch::TooManyChildren(NodeId node, uint64_t children) const {
-  return {.kind = Constraint::Kind::kChildren,
-          .node = node,
-          .text = fmt::format("{} would have {} children in this group; it takes at most {}",
-                              topology_.nodes[node].name, children, offers_[node].max_children)};
 }
 
 bool TierSearch::Covers(NodeId node) const {
@@ -157,7 +118,8 @@ std::optional<uint32_t> TierSearch::Unreached(NodeId node) const {
   return std::nullopt;
 }
 
-uint64_t TierSearch::Sustained(NodeId node, double path_us, double hop_us, uint64_t children) const {
+uint64_t TierSearch::Sustained(NodeId node, double path_us, double hop_us, uint64_t children,
+                               uint64_t usable_bytes) const {
   const SwitchOffer& offer = offers_[node];
   if (offer.arena_bytes == 0) return UINT64_MAX;
   return RateOfBuffer({.mode = offer.mode,
@@ -165,16 +127,16 @@ uint64_t TierSearch::Sustained(NodeId node, double path_us, double hop_us, uint6
                        .hop_us = hop_us,
                        .path_us = path_us,
                        .children = static_cast<uint32_t>(children)},
-                      offer.room);
+                      usable_bytes);
 }
 
 // Of what is known before there is a tree: with the slowest links and all children that it may get, so never
 // more than in a tree.
-uint64_t TierSearch::WidthAt(NodeId node, uint32_t root_tier) const {
+uint64_t TierSearch::WidthAt(NodeId node, uint32_t root_tier, uint64_t usable_bytes) const {
   double path_us = hosts_us_;
   for (uint32_t tier = 0; tier < root_tier; ++tier) path_us += tier_us_[tier];
   const uint64_t children = down_[node].size() + ranks_at_[node];
-  return std::max<uint64_t>(Sustained(node, path_us, hop_us_[node], children), 1);
+  return std::max<uint64_t>(Sustained(node, path_us, hop_us_[node], children, usable_bytes), 1);
 }
 
 // Leaves in best_ how wide the widest way from the root to each switch is, and returns the least of the
@@ -183,7 +145,7 @@ uint64_t TierSearch::Descend(NodeId root, const std::vector<bool>& without) {
   std::ranges::fill(best_, 0);
   const auto is_out = [&without](NodeId node) { return !without.empty() && without[node]; };
   const uint32_t root_tier = tiers_[root];
-  const uint64_t at_root = WidthAt(root, root_tier);
+  const uint64_t at_root = WidthAt(root, root_tier, usable_[root]);
   if (is_out(root) || !SustainOk(root, at_root)) return 0;
   best_[root] = at_root;
   std::vector<NodeId> level{root};
@@ -193,7 +155,7 @@ uint64_t TierSearch::Descend(NodeId root, const std::vector<bool>& without) {
       for (const uint32_t i : down_[upper]) {
         const Edge& edge = edges_[i];
         if (is_out(edge.lower)) continue;
-        const uint64_t own = WidthAt(edge.lower, root_tier);
+        const uint64_t own = WidthAt(edge.lower, root_tier, usable_[edge.lower]);
         if (!SustainOk(edge.lower, own)) continue;
         uint64_t& best = best_[edge.lower];
         if (best == 0) below.push_back(edge.lower);
@@ -265,6 +227,7 @@ std::optional<std::vector<const TierSearch::Edge*>> TierSearch::Join(NodeId root
 
 std::optional<Placed> TierSearch::TreeAt(NodeId root, std::string* why, Failure* excluded) {
   std::vector<bool> without(topology_.nodes.size(), false);
+  usable_ = most_usable_;
   for (;;) {
     const uint64_t width = Descend(root, without);
     if (width == 0) {
@@ -285,18 +248,33 @@ std::optional<Placed> TierSearch::TreeAt(NodeId root, std::string* why, Failure*
       return std::nullopt;
     }
     placed.bytes = std::move(std::get<std::vector<uint64_t>>(bytes));
-    bool fits = true;
-    for (size_t i = 0; i < placed.bytes.size(); ++i) {
-      const NodeId node = placed.tree.inner[i].node;
-      if (placed.bytes[i] <= offers_[node].room || relaxed_.Contains(Constraint::Kind::kMemory, node))
-        continue;
-      if (why->empty()) *why = NoMemory(node, placed.bytes[i]).text;
-      without[node] = true;
-      fits = false;
-    }
+    const Memory memory = GiveMemory(&placed, &without, why);
     placed.width_kbps = WidthOf(placed);
-    if (fits) return placed;
+    // Where a switch gives less than it might have, another tree may be wider.
+    if (memory.all_give && (!memory.some_give_less || placed.width_kbps >= width)) return placed;
   }
+}
+
+// What each switch of the tree gives for it. Who gives nothing is put into `without` and, if that is the
+// first, into why.
+TierSearch::Memory TierSearch::GiveMemory(Placed* placed, std::vector<bool>* without, std::string* why) {
+  Memory out;
+  for (size_t i = 0; i < placed->bytes.size(); ++i) {
+    const NodeId node = placed->tree.inner[i].node;
+    auto memory = MemoryAt(*placed, i);
+    const auto* blocked = std::get_if<Constraint>(&memory);
+    if (blocked != nullptr && !IsRelaxed(*blocked)) {
+      if (why->empty()) *why = blocked->text;
+      (*without)[node] = true;
+      out.all_give = false;
+    }
+    placed->blocks.push_back(blocked == nullptr ? std::get<BlockChoice>(memory)
+                                                : BlockChoice{.usable_bytes = usable_[node]});
+    const uint64_t usable = placed->blocks.back().usable_bytes;
+    out.some_give_less |= usable < usable_[node];
+    usable_[node] = std::min(usable_[node], usable);
+  }
+  return out;
 }
 
 Placed TierSearch::Grow(NodeId root, const std::vector<const Edge*>& up) const {
@@ -354,43 +332,12 @@ Placed TierSearch::Grow(NodeId root, const std::vector<const Edge*>& up) const {
 uint64_t TierSearch::WidthOf(const Placed& placed) const {
   uint64_t width = UINT64_MAX;
   for (const LinkEnd& link : placed.links) width = std::min(width, WidthOfLink(topology_, load_, link));
-  for (const TreeInner& inner : placed.tree.inner)
-    width = std::min(width, Sustained(inner.node, placed.tree.delay_us, inner.hop_us, inner.children.size()));
-  return width;
-}
-
-std::vector<Constraint> TierSearch::InTheWayOf(const Placed& placed) const {
-  std::vector<Constraint> out;
-  const auto add_link = [&](LinkEnd link) {
-    if (std::string text = LinkBlocked(link); !text.empty())
-      out.push_back({.kind = Constraint::Kind::kLink, .link = link, .text = std::move(text)});
-  };
-  std::set<LinkEnd> of_hosts;
-  for (const NodeId host : request_.rank_hosts) {
-    if (const LinkEnd link = Lesser(topology_.AttachedEnd(host)); of_hosts.insert(link).second)
-      add_link(link);
-  }
-  for (const LinkEnd& link : placed.links) {
-    if (!of_hosts.contains(link)) add_link(link);
-  }
-  for (size_t i = 0; i < placed.tree.inner.size(); ++i) {
+  for (size_t i = 0; i < placed.blocks.size(); ++i) {
     const TreeInner& inner = placed.tree.inner[i];
-    const SwitchOffer& offer = offers_[inner.node];
-    if (std::string text = SwitchBlocked(inner.node); !text.empty())
-      out.push_back({.kind = Constraint::Kind::kAbility, .node = inner.node, .text = std::move(text)});
-    if (inner.children.size() > offer.max_children)
-      out.push_back(TooManyChildren(inner.node, inner.children.size()));
-    const uint64_t width = WidthAt(inner.node, tiers_[placed.tree.inner[0].node]);
-    if (width < request_.rate_kbps) {
-      out.push_back(
-          {.kind = Constraint::Kind::kSustain,
-           .node = inner.node,
-           .text = fmt::format("the free memory of {} sustains {} Gbit/s, {} needed",
-                               topology_.nodes[inner.node].name, Gbps(width), Gbps(request_.rate_kbps))});
-    }
-    if (placed.bytes[i] > offer.room) out.push_back(NoMemory(inner.node, placed.bytes[i]));
+    width = std::min(width, Sustained(inner.node, placed.tree.delay_us, inner.hop_us, inner.children.size(),
+                                      placed.blocks[i].usable_bytes));
   }
-  return out;
+  return width;
 }
 
 }  // namespace epic::manager

@@ -43,7 +43,10 @@ class TierSearch {
 
   // No tree with this root is wider. Memory and children, which a tree of another width might need less of,
   // are not looked at.
-  uint64_t WidestAt(NodeId root) { return Descend(root, {}); }
+  uint64_t WidestAt(NodeId root) {
+    usable_ = most_usable_;
+    return Descend(root, {});
+  }
   // The widest tree with this root whose switches have the memory and take the children. why: if there is
   // none, what is in the way, first found; or what bytes_of said.
   std::optional<Placed> TreeAt(NodeId root, std::string* why, Failure* excluded);
@@ -79,17 +82,35 @@ class TierSearch {
   bool Covers(NodeId node) const;
   void Climb();
   void AddEdges(NodeId lower, std::vector<NodeId>* above);
-  uint64_t WidthAt(NodeId node, uint32_t root_tier) const;
-  uint64_t Sustained(NodeId node, double path_us, double hop_us, uint64_t children) const;
-  bool SustainOk(NodeId node, uint64_t width) const {
-    return width >= request_.rate_kbps || relaxed_.Contains(Constraint::Kind::kSustain, node);
+  uint64_t WidthAt(NodeId node, uint32_t root_tier, uint64_t usable_bytes) const;
+  uint64_t Sustained(NodeId node, double path_us, double hop_us, uint64_t children,
+                     uint64_t usable_bytes) const;
+  // Where a block is not to be in the way, nor is what it sustains: it is not known which that would be.
+  bool BlockIsRelaxed(NodeId node) const {
+    return request_.policy == Policy::kTemporal && (relaxed_.Contains(Constraint::Kind::kMemory, node) ||
+                                                    relaxed_.Contains(Constraint::Kind::kDuty, node));
   }
+  bool IsRelaxed(const Constraint& constraint) const {
+    return relaxed_.Contains(constraint.kind, constraint.node) || BlockIsRelaxed(constraint.node);
+  }
+  bool SustainOk(NodeId node, uint64_t width) const {
+    return width >= request_.rate_kbps || relaxed_.Contains(Constraint::Kind::kSustain, node) ||
+           BlockIsRelaxed(node);
+  }
+  BlockWish WishAt(NodeId node, uint64_t bytes, uint32_t root_tier) const;
+  std::variant<BlockChoice, Constraint> MemoryAt(const Placed& placed, size_t inner) const;
+  struct Memory {
+    bool all_give = true;
+    bool some_give_less = false;  // than usable_ had
+  };
+  Memory GiveMemory(Placed* placed, std::vector<bool>* without, std::string* why);
   uint64_t Descend(NodeId root, const std::vector<bool>& without);
   std::optional<std::vector<const Edge*>> Join(NodeId root, uint64_t width, const std::vector<bool>& without,
                                                Constraint* overfull);
   Placed Grow(NodeId root, const std::vector<const Edge*>& up) const;
   uint64_t WidthOf(const Placed& placed) const;
   Constraint NoMemory(NodeId node, uint64_t needed) const;
+  Constraint TooSlow(NodeId node, uint64_t width) const;
   Constraint TooManyChildren(NodeId node, uint64_t children) const;
 
   const Topology& topology_;
@@ -108,9 +129,12 @@ class TierSearch {
   std::vector<Edge> edges_;
   std::vector<std::vector<uint32_t>> up_, down_;  // by NodeId: indices of edges
   std::vector<double> hop_us_;                    // by NodeId: delay of the slowest of its links here
-  size_t words_ = 0;                              // of a set of leaves
-  std::vector<uint64_t> covers_;                  // by NodeId: the leaves that are reached from there
-  std::vector<uint64_t> best_;                    // by NodeId: Descend's; 0: not reached
+  // By NodeId: the bytes by which a switch's width is counted until it is known what it gives for a tree, and
+  // those that are left of them when that is known.
+  std::vector<uint64_t> most_usable_, usable_;
+  size_t words_ = 0;              // of a set of leaves
+  std::vector<uint64_t> covers_;  // by NodeId: the leaves that are reached from there
+  std::vector<uint64_t> best_;    // by NodeId: Descend's; 0: not reached
 };
 
 }  // namespace epic::manager

@@ -82,6 +82,7 @@ struct Aggregator {
   // not.
   uint64_t bytes = 0;
   uint64_t room = 0;
+  uint32_t block = 0;  // that it would share with others, so that the bytes are taken already; 0: none
 };
 
 // What was found with the root at one switch: the best tree from there, if there is one.
