@@ -189,7 +189,7 @@ class CommandLine {
     AddClient(policy, "show", "the default policy", [this] { return DefaultPolicy(client_, ""); });
     AddClient(policy, "set", "another one, of groups made from now on",
               [this] { return DefaultPolicy(client_, create_.policy); })
-        ->add_option("policy", create_.policy, "shortest, edt or spatial")
+        ->add_option("policy", create_.policy, "shortest, edt, spatial or temporal")
         ->required();
   }
 
@@ -232,14 +232,25 @@ class CommandLine {
         ->capture_default_str();
     command->add_option(
         "--policy", create_.policy,
-        "which tree: shortest (the least deep), edt (no link in two trees) or spatial (the widest "
-        "in rate and memory); else the manager's default");
+        "which tree: shortest (the least deep), edt (no link in two trees), spatial (the widest "
+        "in rate and memory) or temporal (the same, and groups share memory, of which one at a time has it); "
+        "else the manager's default");
     command->add_option(
         "--prefer", create_.prefer,
-        "of policy spatial: the least deep tree (latency), the widest (bandwidth), or the first "
-        "with the rate, without one the widest (auto)");
-    command->add_option("--rate", create_.rate_gbps,
-                        "of policy spatial: Gbit/s that are reserved on each link of the tree");
+        "of policies spatial and temporal: the least deep tree (latency), the widest (bandwidth), or the "
+        "first with the rate, without one the widest (auto)");
+    command->add_option(
+        "--rate", create_.rate_gbps,
+        "of policies spatial and temporal: Gbit/s that are reserved on each link of the tree");
+    command->add_option(
+        "--duty", create_.duty,
+        "of policy temporal: of the time that it has its memory in switches, as 0.3; of those "
+        "that share memory it is 1 together at most. Else 1");
+    command->add_option("--job", create_.job, "of policy temporal: whose phases are declared by --phase");
+    command->add_option(
+        "--phase", create_.phase,
+        "of policy temporal: groups of one job in different phases never call at the same time, so that of "
+        "their duties only those of the fullest phase count");
     command->add_option("--tenant", create_.tenant, "whose it is: what that tenant may have is not exceeded");
     command->add_option("--path-mtu", create_.path_mtu, "bytes; else the largest that the path carries");
     command->add_option("-M,--message-packets", create_.message_packets,

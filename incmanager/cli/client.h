@@ -41,6 +41,8 @@ struct CreateOptions {
   std::string policy, prefer;                  // empty: the manager's default
   double rate_gbps = 0;
   std::string tenant;
+  double duty = 0;  // of policy temporal, like these two; 0: all the time
+  std::string job, phase;
 };
 
 struct TenantOptions {

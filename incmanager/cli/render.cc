@@ -116,11 +116,12 @@ void AddEndpoint(const proto::EndpointDump& endpoint, const std::string& who,
 std::string RenderGroupDump(const proto::GroupDump& group) {
   const proto::GroupConfig& config = group.config();
   std::string out = fmt::format(
-      "  {} (id {:#x}, generation {}): mode {}, {} ranks, path MTU {}, M {}, W {}, N {}, arena {}, "
-      "{} invocations{}\n",
+      "  {} (id {:#x}, generation {}): mode {}, {} ranks, path MTU {}, M {}, W {}, N {}, {} {}, "
+      "{} invocations{}{}\n",
       config.name(), config.group_id(), config.generation(), ModeName(config.mode()), config.world_size(),
       config.path_mtu(), config.message_packets(), config.window_messages(), config.slots(),
-      Bytes(group.arena_bytes()), group.invocations(), group.failed() ? ", FAILED" : "");
+      config.block() == 0 ? "arena" : fmt::format("block {} of", config.block()), Bytes(group.arena_bytes()),
+      group.invocations(), group.holds_block() ? ", has the block" : "", group.failed() ? ", FAILED" : "");
   std::vector<std::vector<std::string>> rows{
       {"endpoint", "port", "local QPN", "remote", "in PSN", "out PSN", "up_epsn", "acked", "counters"}};
   if (group.has_parent()) AddEndpoint(group.parent(), "parent", &rows);
@@ -206,10 +207,17 @@ class TreeDrawing {
   }
 
  private:
-  static std::string Head(const proto::TreeNode& node) {
-    return fmt::format("{}  mode {}  arena {} bytes, paper {} = {} bytes", node.switch_name(),
-                       ModeName(node.config().mode()), node.arena_bytes(), node.paper_formula(),
+  std::string Head(const proto::TreeNode& node) const {
+    return fmt::format("{}  mode {}  {}, paper {} = {} bytes", node.switch_name(),
+                       ModeName(node.config().mode()), Memory(node), node.paper_formula(),
                        node.paper_bytes());
+  }
+
+  // "arena 1052672 bytes", or "block 2 of 1.0 MiB, duty 0.3 of 0.8".
+  std::string Memory(const proto::TreeNode& node) const {
+    if (node.config().block() == 0) return fmt::format("arena {} bytes", node.arena_bytes());
+    return fmt::format("block {} of {}, duty {} of {}", node.config().block(),
+                       Bytes(node.config().block_bytes()), group_.placement().duty(), node.block_duty());
   }
 
   // An earlier manager says nothing of rates.

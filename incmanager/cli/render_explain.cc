@@ -35,8 +35,11 @@ std::string Memory(const proto::ExplainReply& reply) {
     if (!choice.chosen()) continue;
     for (const proto::Aggregator& aggregator : choice.switches()) {
       if (aggregator.bytes() == 0 || ++named > kMostNamed) continue;
-      out += fmt::format("{}{} takes {} of {}", out.empty() ? "memory: " : ", ", aggregator.switch_name(),
-                         BytesWords(aggregator.bytes()), BytesWords(aggregator.room_bytes()));
+      out += fmt::format("{}{} ", out.empty() ? "memory: " : ", ", aggregator.switch_name());
+      out += aggregator.block() != 0
+                 ? fmt::format("shares block {} of {}", aggregator.block(), BytesWords(aggregator.bytes()))
+                 : fmt::format("takes {} of {}", BytesWords(aggregator.bytes()),
+                               BytesWords(aggregator.room_bytes()));
     }
   }
   if (named > kMostNamed) out += fmt::format(" and {} more", named - kMostNamed);
@@ -50,7 +53,7 @@ std::string Outcome(const proto::ExplainReply& reply) {
                        reply.failure().message());
   }
   if (reply.path() == proto::PATH_HOSTS) return fmt::format("hosts: {}", reply.path_reason());
-  const bool by_tiers = reply.policy() == "edt" || reply.policy() == "spatial";
+  const bool by_tiers = !reply.policy().empty() && reply.policy() != "shortest";
   return fmt::format("network: root {}, {} {}, mode {}{}", reply.root(), reply.switches(),
                      reply.switches() == 1 ? "switch" : "switches", ModeName(reply.mode()),
                      by_tiers ? ", policy " + reply.policy() : "");

@@ -18,11 +18,22 @@ std::string PolicyLines(const proto::GroupState& group) {
     out += fmt::format("policy      {}", placement.policy());
     if (!placement.prefer().empty()) out += fmt::format(", prefers {}", placement.prefer());
     if (placement.rate_gbps() > 0) out += fmt::format(", {} Gbit/s reserved", placement.rate_gbps());
+    if (placement.duty() > 0) out += fmt::format(", duty {}", placement.duty());
+    if (!placement.job().empty()) out += fmt::format(", job {}", placement.job());
+    if (!placement.phase().empty()) out += fmt::format(", phase {}", placement.phase());
     out += "\n";
   }
   if (placement.width_gbps() > 0)
     out +=
         fmt::format("width       {} Gbit/s of links and memory when it was placed\n", placement.width_gbps());
+  if (placement.has_grants() || placement.has_busy()) {
+    const double requests = static_cast<double>(placement.grants()) + static_cast<double>(placement.busy());
+    out += fmt::format("requests    {} granted, {} busy", placement.grants(), placement.busy());
+    if (requests > 0)
+      out += fmt::format(": {:.1f} % of its calls went between the hosts",
+                         100 * static_cast<double>(placement.busy()) / requests);
+    out += "\n";
+  }
   if (!placement.tenant().empty()) out += fmt::format("tenant      {}\n", placement.tenant());
   return out;
 }

@@ -24,6 +24,31 @@ TEST(RenderPolicy, SaysHowAGroupWasPlacedAndWhoseItIs) {
   EXPECT_THAT(RenderGroup(group), ::testing::HasSubstr("\npolicy      spatial"));
 }
 
+TEST(RenderPolicy, SaysWhatAGroupHasOfItsBlocks) {
+  proto::GroupState group;
+  proto::GroupPlacement& placement = *group.mutable_placement();
+  placement.set_policy("temporal");
+  placement.set_prefer("auto");
+  placement.set_duty(0.3);
+  placement.set_job("train");
+  placement.set_phase("forward");
+  EXPECT_EQ(PolicyLines(group), "policy      temporal, prefers auto, duty 0.3, job train, phase forward\n");
+  proto::TreeNode& leaf = *group.add_tree();
+  leaf.set_switch_name("leaf1");
+  leaf.set_block_duty(0.8);
+  leaf.mutable_config()->set_block(2);
+  leaf.mutable_config()->set_block_bytes(1 << 20);
+  EXPECT_THAT(RenderGroup(group), ::testing::HasSubstr("block 2 of 1.0 MiB, duty 0.3 of 0.8, paper"));
+  placement.set_grants(0);
+  placement.set_busy(0);
+  EXPECT_THAT(PolicyLines(group), ::testing::HasSubstr("\nrequests    0 granted, 0 busy\n"));
+  placement.set_grants(90);
+  placement.set_busy(10);
+  EXPECT_THAT(PolicyLines(group),
+              ::testing::HasSubstr(
+                  "\nrequests    90 granted, 10 busy: 10.0 % of its calls went between the hosts\n"));
+}
+
 TEST(RenderPolicy, HasARowForEachTenant) {
   proto::TenantsReply reply;
   EXPECT_EQ(RenderTenants(reply), "no tenants\n");
@@ -64,6 +89,8 @@ TEST(RenderPolicy, AnExplanationHasWidthsAndMemoryWhereTheyAreKnown) {
             "agg1  2      10      2.5    40        agg1 (2)             chosen\n"
             "memory: agg1 takes 1.0 MiB of 15.0 MiB\n"
             "network: root agg1, 1 switch, mode II (translated), policy edt\n");
+  reply.mutable_roots(0)->mutable_switches(0)->set_block(3);
+  EXPECT_THAT(RenderExplanation(reply), ::testing::HasSubstr("\nmemory: agg1 shares block 3 of 1.0 MiB\n"));
 }
 
 }  // namespace

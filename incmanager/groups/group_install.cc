@@ -94,8 +94,8 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
       if (end && port.super_frames) super_frame_ports.insert(*end);
     }
   }
-  auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, super_frame_ports, start_psn, now,
-                       &random_, &qpns_);
+  auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, super_frame_ports,
+                       LowBytesOf(std::get<NetworkWay>(way)), start_psn, now, &random_, &qpns_);
   if (const auto* failure = std::get_if<Failure>(&plan)) return *failure;
   group->plan = std::move(std::get<GroupPlan>(plan));
   group->path_taken = Path::kNetwork;
@@ -110,7 +110,8 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   TellRates(*topology_, forwarding_, &group->plan);
   group->footprint = FootprintOf(*topology_, forwarding_, group->plan);
   group->placed = now;
-  Claim(group, std::get<NetworkWay>(way).bytes);
+  Claim(group, std::get<NetworkWay>(way));
+  TellBlocks(group);
   group->width_kbps = std::get<NetworkWay>(way).width_kbps;
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);
   for (const ContextPlan& context : group->plan.contexts) world_->Install(context.node, context);

@@ -58,18 +58,18 @@ std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayOfNetwork(
   std::vector<NodeId> hosts;
   for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
   std::vector<SwitchOffer> offers = Offers(group.spec, ModesOf(group.spec));
-  const Failure quota = tenants_.Refuses(group.spec.tenant, group.spec.rate_kbps, load_);
-  if (!quota.ok() && choices == nullptr) return quota;
+  Failure refused = tenants_.Refuses(group.spec.tenant, group.spec.rate_kbps, load_);
+  if (refused.ok()) refused = RefusesMode(group.spec);
+  if (!refused.ok() && choices == nullptr) return refused;
   if (group.spec.policy != Policy::kShortest) {
     auto way = WayByTiers(group, hosts, offers, choices);
-    if (!quota.ok()) return quota;
+    if (!refused.ok()) return refused;
     return way;
   }
   Failure no_room;
   bool names_own = false;  // a switch that hosts of the group hang on
   const auto is_own = [&](NodeId node) {
-    return std::ranges::any_of(hosts,
-                               [&](NodeId host) { return topology_->Attached(host).peer == node; });
+    return std::ranges::any_of(hosts, [&](NodeId host) { return topology_->Attached(host).peer == node; });
   };
   for (;;) {
     std::vector<RootCandidate> candidates;
@@ -90,7 +90,7 @@ std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayOfNetwork(
       offers[node].lacks = failure.Brief();
       fits = false;
     }
-    if (fits && !quota.ok()) return quota;
+    if (fits && !refused.ok()) return refused;
     if (fits) return way;
   }
 }
@@ -105,7 +105,9 @@ std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayByTiers(const Group
       .rate_kbps = group.spec.rate_kbps,
       .rank_hosts = hosts,
       .reproducible = group.spec.reproducible,
-      .bytes_of = {}};
+      .bytes_of = {},
+      .share = ShareOf(group.spec),
+      .tenant = group.spec.tenant};
   request.bytes_of = [&](const Tree& tree) -> std::variant<std::vector<uint64_t>, Failure> {
     auto way = SizesOf(group, tree, offers);
     if (const auto* failure = std::get_if<Failure>(&way)) return *failure;
@@ -115,7 +117,10 @@ std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayByTiers(const Group
   if (auto* refusal = std::get_if<Refusal>(&outcome)) return std::move(refusal->failure);
   auto& placed = std::get<Placed>(outcome);
   auto way = SizesOf(group, std::move(placed.tree), offers);
-  if (auto* sized = std::get_if<NetworkWay>(&way)) sized->width_kbps = placed.width_kbps;
+  if (auto* sized = std::get_if<NetworkWay>(&way)) {
+    sized->width_kbps = placed.width_kbps;
+    if (group.spec.policy == Policy::kTemporal) sized->blocks = std::move(placed.blocks);
+  }
   return way;
 }
 
@@ -127,30 +132,41 @@ void GroupTable::TellMemory(const GroupSpec& spec, const NetworkWay& way,
     for (size_t i = 0; choice.chosen && i < choice.switches.size(); ++i) {
       Aggregator& aggregator = choice.switches[i];
       if (offers[aggregator.node].arena_bytes == 0) continue;
-      aggregator.bytes = way.bytes[i];
+      aggregator.bytes = way.blocks.empty() ? way.bytes[i] : way.blocks[i].bytes;
       aggregator.room = offers[aggregator.node].room;
     }
   }
 }
 
-void GroupTable::Claim(Group* group, const std::vector<uint64_t>& bytes) {
+void GroupTable::Claim(Group* group, const NetworkWay& way) {
   Allocation allocation;
   allocation.links.assign(group->footprint.links.begin(), group->footprint.links.end());
-  for (size_t i = 0; i < group->plan.contexts.size(); ++i)
-    allocation.switches.push_back({group->plan.contexts[i].node, RoundUpToArena(bytes[i])});
+  for (size_t i = 0; i < group->plan.contexts.size(); ++i) {
+    const ContextPlan& context = group->plan.contexts[i];
+    Allocation::Region region{context.node, RoundUpToArena(way.bytes[i])};
+    if (!way.blocks.empty()) {
+      region.bytes = RoundUpToArena(way.blocks[i].bytes);
+      region.block = way.blocks[i].number;
+      region.low_byte = LowByteOf(context);
+    }
+    allocation.switches.push_back(region);
+  }
   allocation.reserved_kbps = group->spec.rate_kbps;
   allocation.exclusive = group->spec.policy == Policy::kEdt;
   allocation.tenant = group->spec.tenant;
+  allocation.share = ShareOf(group->spec);
   load_.Apply(allocation);
   group->allocation = std::move(allocation);
 }
 
-// An engine of another version may take more, or less, than was expected of it.
+// An engine of another version may take more, or less, than was expected of it: but a block is as large as it
+// is told.
 void GroupTable::ClaimAsAnswered(Group* group, NodeId node, uint64_t arena_bytes) {
   if (!group->allocation) return;
   load_.Undo(*group->allocation);
   for (Allocation::Region& region : group->allocation->switches) {
-    if (region.node == node) region.bytes = RoundUpToArena(std::min(arena_bytes, kMostArenaBytes));
+    if (region.node == node && region.block == 0)
+      region.bytes = RoundUpToArena(std::min(arena_bytes, kMostArenaBytes));
   }
   load_.Apply(*group->allocation);
 }

@@ -14,13 +14,22 @@ GroupSpec GroupTable::Defaulted(GroupSpec spec) const {
 }
 
 Status GroupTable::CheckPolicy(const GroupSpec& spec) const {
-  const auto only_spatial = [&spec](const char* field) {
-    return MakeStatus(
-        StatusCode::kInvalidArgument,
-        fmt::format("{}: policy {} has no use for it, only spatial has", field, Name(spec.policy)));
+  const auto no_use = [&spec](const char* field, const char* who_has) {
+    return MakeStatus(StatusCode::kInvalidArgument, fmt::format("{}: policy {} has no use for it, only {}",
+                                                                field, Name(spec.policy), who_has));
   };
-  if (spec.policy != Policy::kSpatial && spec.prefer != Prefer::kUnspecified) return only_spatial("prefer");
-  if (spec.policy != Policy::kSpatial && spec.rate_kbps != 0) return only_spatial("rate");
+  if (!HasWidths(spec.policy)) {
+    constexpr char kWho[] = "spatial and temporal have";
+    if (spec.prefer != Prefer::kUnspecified) return no_use("prefer", kWho);
+    if (spec.rate_kbps != 0) return no_use("rate", kWho);
+  }
+  if (spec.policy != Policy::kTemporal) {
+    constexpr char kWho[] = "temporal has";
+    if (spec.duty != 0) return no_use("duty", kWho);
+    if (!spec.job.empty()) return no_use("job", kWho);
+    if (!spec.phase.empty()) return no_use("phase", kWho);
+  }
+  if (Status status = CheckShare(spec); !status.ok()) return status;
   if (!spec.tenant.empty() && tenants_.Find(spec.tenant) == nullptr)
     return MakeStatus(StatusCode::kNotFound, fmt::format("tenant: there is no tenant {}", spec.tenant));
   return absl::OkStatus();

@@ -118,10 +118,10 @@ TEST(GroupPolicy, WhatAPolicyHasNoUseForIsRefused) {
   GroupWorldFixture w(testing::FatTree4());
   GroupSpec spec = Spec("g", {"h0", "h2"}, Policy::kEdt);
   spec.rate_kbps = 1;
-  EXPECT_EQ(w.table.Create(spec).message(), "rate: policy edt has no use for it, only spatial has");
+  EXPECT_EQ(w.table.Create(spec).message(), "rate: policy edt has no use for it, only spatial and temporal have");
   spec = Spec("g", {"h0", "h2"}, Policy::kUnspecified);
   spec.prefer = Prefer::kLatency;
-  EXPECT_EQ(w.table.Create(spec).message(), "prefer: policy shortest has no use for it, only spatial has");
+  EXPECT_EQ(w.table.Create(spec).message(), "prefer: policy shortest has no use for it, only spatial and temporal have");
   spec = Spec("g", {"h0", "h2"}, Policy::kEdt);
   spec.tenant = "red";
   EXPECT_EQ(w.table.Create(spec).code(), StatusCode::kNotFound);

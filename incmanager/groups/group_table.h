@@ -100,10 +100,15 @@ struct GroupSpec {
   std::string wrong;                     // with what was asked for, as far as it did not fit here
   Path path = Path::kUnspecified;        // auto
   Policy policy = Policy::kUnspecified;  // the table's default
-  Prefer prefer = Prefer::kUnspecified;  // of policy spatial: auto
-  uint64_t rate_kbps = 0;                // of policy spatial: to be reserved; 0: none
+  Prefer prefer = Prefer::kUnspecified;  // of policies spatial and temporal: auto
+  uint64_t rate_kbps = 0;                // of the same: to be reserved; 0: none
   std::string tenant;                    // empty: of none
+  uint32_t duty = 0;                     // of policy temporal, in millionths, like these two; 0: all the time
+  std::string job, phase;
 };
+
+// What a group has of the time of its blocks.
+TimeShare ShareOf(const GroupSpec& spec);
 
 // With mode and path where none are asked for.
 GroupSpec WithDefaults(GroupSpec spec);
@@ -273,6 +278,7 @@ class GroupTable {
   Status CheckSpec(const GroupSpec& spec) const;
   Status CheckModes(const GroupSpec& spec) const;
   Status CheckPolicy(const GroupSpec& spec) const;
+  Status CheckShare(const GroupSpec& spec) const;
   GroupSpec Defaulted(GroupSpec spec) const;
   std::vector<SwitchMemory> Memories() const;
   Failure CheckJoin(const JoinRequest& join) const;
@@ -304,8 +310,9 @@ class GroupTable {
     Tree tree;
     uint32_t path_mtu = 0;
     Window window;
-    std::vector<uint64_t> bytes;  // of each switch of the tree, by Tree::inner
-    uint64_t width_kbps = 0;      // 0: not known
+    std::vector<uint64_t> bytes;      // of each switch of the tree, by Tree::inner
+    std::vector<BlockChoice> blocks;  // the same, of policy temporal; else none
+    uint64_t width_kbps = 0;          // 0: not known
   };
   // The way of a group that goes through switches, before anything is taken for it. choices: if given, what
   // there is to say of each switch as the root is put there. Errors: those of BuildTree and ChooseWindow,
@@ -318,9 +325,14 @@ class GroupTable {
   std::variant<NetworkWay, Failure> SizesOf(const Group& group, Tree tree,
                                             const std::vector<SwitchOffer>& offers) const;
   void TellMemory(const GroupSpec& spec, const NetworkWay& way, std::vector<RootChoice>* choices) const;
-  void Claim(Group* group, const std::vector<uint64_t>& bytes);
+  void Claim(Group* group, const NetworkWay& way);
   void ClaimAsAnswered(Group* group, NodeId node, uint64_t arena_bytes);
   void GiveBack(Group* group);
+  // Blocks: group_blocks.cc.
+  static Failure RefusesMode(const GroupSpec& spec);
+  std::string LacksBlocks(NodeId node, Mode mode) const;
+  LowBytes LowBytesOf(const NetworkWay& way) const;
+  void TellBlocks(Group* group);
   Failure InstallInNetwork(Nanos now, Group* group);
   std::variant<uint32_t, Failure> ChoosePathMtu(const Group& group, const Tree& tree) const;
   std::variant<uint32_t, Failure> ChooseHostsMtu(const Group& group, const Footprint& footprint,

@@ -38,11 +38,11 @@ std::vector<SwitchOffer> GroupTable::Offers(const GroupSpec& spec, const SwitchM
     offer.mode = own == switch_modes.end() ? spec.mode : own->second;
     offer.unusable = switches_->Unusable(node, offer.mode);
     offer.lacks = switches_->Lacks(node, NeedsOf(spec));
+    if (spec.policy == Policy::kTemporal && offer.lacks.empty()) offer.lacks = LacksBlocks(node, offer.mode);
     offer.small_payload = spec.path_mtu > engine.max_path_mtu;
     offer.abilities = engine.abilities;
     offer.max_children = engine.max_children;
-    const SwitchLoad load = load_.at(node);
-    offer.groups = load.groups;
+    offer.groups = load_.at(node).groups;
     offer.arena_bytes = engine.arena_bytes;
     if (engine.arena_bytes == 0) continue;
     auto room = tenants_.RoomOf(spec.tenant, {node, topology_->nodes[node].name, engine.arena_bytes}, load_);

@@ -14,14 +14,15 @@ class Planner {
  public:
   Planner(const Topology& topology, const Tree& tree, const ContextPlan& common,
           const SwitchModes& switch_modes, const std::vector<JoinRequest>& ranks,
-          const SuperFramePorts& super_frame_ports, std::optional<uint32_t> start_psn, Nanos now,
-          std::mt19937_64* random, QpnPool* qpns)
+          const SuperFramePorts& super_frame_ports, const LowBytes& low_bytes,
+          std::optional<uint32_t> start_psn, Nanos now, std::mt19937_64* random, QpnPool* qpns)
       : topology_(topology),
         tree_(tree),
         group_mode_(common.mode),
         switch_modes_(switch_modes),
         ranks_(ranks),
         super_frame_ports_(super_frame_ports),
+        low_bytes_(low_bytes),
         start_psn_(start_psn),
         now_(now),
         random_(random),
@@ -33,11 +34,16 @@ class Planner {
   std::variant<GroupPlan, Failure> Make() {
     for (const TreeInner& inner : tree_.inner) {
       const size_t endpoints = inner.children.size() + (inner.parent == TreeInner::kNoParent ? 0 : 1);
-      auto qpns = qpns_->Take(inner.node, endpoints, now_);
+      const auto low_byte = low_bytes_.find(inner.node);
+      const bool any = low_byte == low_bytes_.end();
+      auto qpns = any ? qpns_->Take(inner.node, endpoints, now_)
+                      : qpns_->Take(inner.node, endpoints, now_, low_byte->second);
       if (!qpns) {
         GiveBackAll();
         const std::string& name = topology_.nodes[inner.node].name;
-        return SwitchFailure(ErrorCode::kNoResource, name, fmt::format("{} has no QPN left", name));
+        return SwitchFailure(ErrorCode::kNoResource, name,
+                             fmt::format("{} has no QPN left{}", name,
+                                         any ? "" : " for the block that the group would share"));
       }
       taken_.push_back(*std::move(qpns));
     }
@@ -201,6 +207,7 @@ class Planner {
   const SwitchModes& switch_modes_;
   const std::vector<JoinRequest>& ranks_;
   const SuperFramePorts& super_frame_ports_;
+  const LowBytes& low_bytes_;
   const std::optional<uint32_t> start_psn_;
   const Nanos now_;
   std::mt19937_64* const random_;
@@ -247,11 +254,17 @@ const char* Name(Path path) {
 std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
                                           const ContextPlan& common, const SwitchModes& switch_modes,
                                           const std::vector<JoinRequest>& ranks,
-                                          const SuperFramePorts& super_frame_ports,
+                                          const SuperFramePorts& super_frame_ports, const LowBytes& low_bytes,
                                           std::optional<uint32_t> start_psn, Nanos now,
                                           std::mt19937_64* random, QpnPool* qpns) {
-  return Planner(topology, tree, common, switch_modes, ranks, super_frame_ports, start_psn, now, random, qpns)
+  return Planner(topology, tree, common, switch_modes, ranks, super_frame_ports, low_bytes, start_psn, now,
+                 random, qpns)
       .Make();
+}
+
+// A switch has at least one child.
+uint8_t LowByteOf(const ContextPlan& context) {
+  return static_cast<uint8_t>(context.children.front().local_qpn % QpnPool::kTags);
 }
 
 Footprint FootprintOf(const Topology& topology, const std::vector<Forwarding>& tables,

@@ -76,6 +76,7 @@ struct JoinedReply {
   std::string path_reason;                 // why it goes by the hosts, or why no call may
   bool hosts_reach = false;                // by the network's path: calls may go by the hosts
   float scale = 0;                         // as in GroupSpec
+  bool asks = false;                       // its memory in switches is in blocks: calls with data ask for it
 };
 
 // One end of a tree edge as its switch sees it; see EndpointConfig in proto/switch.proto.
@@ -112,6 +113,8 @@ struct ContextPlan {
   uint64_t prompt_ns = 0;
   uint32_t start_messages = 0;  // for the ranks: switches have room for W
   uint32_t inline_bytes = 0;    // for the ranks: switches go by what headers say
+  uint32_t block = 0;           // its memory there, of policy temporal; 0: its own
+  uint64_t block_bytes = 0;
   std::optional<EndpointPlan> parent;
   std::vector<EndpointPlan> children;
   uint64_t arena_bytes = 0;  // as the switch answered; 0 until then
@@ -137,6 +140,12 @@ using SwitchModes = std::map<NodeId, Mode>;
 // The ends of links at switches whose ports carry super-frames.
 using SuperFramePorts = std::set<LinkEnd>;
 
+// The low bytes of QPNs at switches where they are not free to choose.
+using LowBytes = std::map<NodeId, uint8_t>;
+
+// The low byte of a context's QPNs.
+uint8_t LowByteOf(const ContextPlan& context);
+
 // Gives every edge its two QPNs, those of one switch with the same low byte, and a PSN per direction: random,
 // or start_psn for all. `common` carries what
 // all contexts share, but for the modes of switch_modes. Super-frames are for edges that are one link,
@@ -145,7 +154,7 @@ using SuperFramePorts = std::set<LinkEnd>;
 std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
                                           const ContextPlan& common, const SwitchModes& switch_modes,
                                           const std::vector<JoinRequest>& ranks,
-                                          const SuperFramePorts& super_frame_ports,
+                                          const SuperFramePorts& super_frame_ports, const LowBytes& low_bytes,
                                           std::optional<uint32_t> start_psn, Nanos now,
                                           std::mt19937_64* random, QpnPool* qpns);
 

@@ -31,8 +31,10 @@ class QpnPool {
   // More nodes are known now.
   void Grow(size_t nodes) { switches_.resize(nodes); }
 
-  // So many with one tag; nothing if no tag has them left, neither used nor in quarantine.
-  std::optional<std::vector<uint32_t>> Take(NodeId node, size_t count, Nanos now);
+  // So many with one tag, or with this one; nothing if it, or no tag, has them left, neither used nor in
+  // quarantine.
+  std::optional<std::vector<uint32_t>> Take(NodeId node, size_t count, Nanos now,
+                                            std::optional<uint8_t> tag = std::nullopt);
   void GiveBack(NodeId node, uint32_t qpn, Nanos now);
 
  private:
@@ -47,6 +49,8 @@ class QpnPool {
     std::unordered_set<uint32_t> used;               // quarantined ones included
     std::deque<std::pair<Nanos, uint32_t>> resting;  // until when; oldest first
   };
+  static std::optional<std::vector<uint32_t>> TakeOf(Switch* at, uint32_t low_byte, size_t count);
+
   std::vector<Switch> switches_;
 };
 

@@ -80,7 +80,7 @@ TEST(QpnPoolTest, WhatAPlanThatCannotBeHasTakenIsGivenBack) {
   }
   std::mt19937_64 random(1);
   const auto plan =
-      MakePlan(topology, tree, {}, {}, std::vector<JoinRequest>(1), {}, std::nullopt, 0, &random, &pool);
+      MakePlan(topology, tree, {}, {}, std::vector<JoinRequest>(1), {}, {}, std::nullopt, 0, &random, &pool);
   const auto* failure = std::get_if<Failure>(&plan);
   ASSERT_NE(failure, nullptr);
   EXPECT_EQ(failure->code, ErrorCode::kNoResource);

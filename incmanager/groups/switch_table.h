@@ -58,6 +58,7 @@ struct EngineReport {
   std::string version;                     // of the engine
   bool by_hosts = true;  // calls of which the ranks only agree there may pass it, their data go by the hosts
   uint64_t arena_bytes = 0;  // of its memory; 0: it does not say
+  bool blocks = true;        // of which several groups may own a part (docs/PROTOCOL-BLOCKS.md)
 };
 
 enum class SwitchState : uint8_t { kNeverSeen, kConfiguring, kUp, kEngineDown, kAgentLost, kLost };

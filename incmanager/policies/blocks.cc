@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "incmanager/policies/memory.h"
 
 namespace epic::manager {
 namespace {
@@ -119,5 +120,10 @@ std::string NoBlockWords(const BlockLoads& blocks, const BlockWish& wish) {
 }
 
 std::string DutyWords(uint64_t duty) { return fmt::format("{:.7g}", static_cast<double>(duty) / kWholeTime); }
+
+std::string BlockWords(uint32_t number, uint64_t bytes, uint64_t duty, uint64_t taken) {
+  return fmt::format("block {} of {}, duty {} of {}", number, BytesWords(bytes), DutyWords(duty),
+                     DutyWords(taken));
+}
 
 }  // namespace epic::manager

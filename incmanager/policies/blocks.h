@@ -93,5 +93,7 @@ std::string NoBlockWords(const BlockLoads& blocks, const BlockWish& wish);
 
 // "0.3".
 std::string DutyWords(uint64_t duty);
+// "block 2 of 1.0 MiB, duty 0.3 of 0.8": what a group has of a block, and all owners together.
+std::string BlockWords(uint32_t number, uint64_t bytes, uint64_t duty, uint64_t taken);
 
 }  // namespace epic::manager

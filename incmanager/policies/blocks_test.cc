@@ -187,5 +187,27 @@ TEST_F(Temporal, ASwitchThatGivesLessThanItMightIsGoneRoundIfThatIsWider) {
   EXPECT_EQ(choices[agg1].why, "narrower: 6 Gbit/s, agg2 has 8");
 }
 
+// Below one root, too: the way that looked widest is not the only one.
+TEST_F(Temporal, ATreeThatTurnsOutNarrowerIsNotTheLastThatIsLookedAt) {
+  testing::TopologyBuilder builder;
+  for (const char* name : {"root", "left", "right", "other", "leaf1", "leaf2"}) builder.Switch(name);
+  builder.Host("h0").Host("h1").Link("leaf1", "h0").Link("leaf2", "h1");
+  builder.Link("root", "left").Link("root", "right").Link("root", "other");
+  builder.Link("left", "leaf1").Link("right", "leaf1").Link("other", "leaf2");
+  topology = builder.Build();
+  offers = testing::AllAlike(topology);
+  const NodeId left = *topology.FindNode("left");
+  const NodeId right = *topology.FindNode("right");
+  offers[left].arena_bytes = 184'000;
+  offers[right].arena_bytes = 110'000;
+  load.Apply({.switches = {{left, 100'000, 1}}, .share = Share(40)});
+  load.Apply({.switches = {{right, 100'000, 1}}, .share = Share(20)});
+  testing::Fill(load, &offers);
+  // 84,000 bytes of left are more than the 80,000 of right's block, but too few; and 60,000 of its block.
+  EXPECT_EQ(Put(85'000, Share(10)), "root 1");
+  EXPECT_EQ(width_kbps, 8'000'000U);
+  EXPECT_EQ(load.at(right).blocks.at(1).owners, 2U);
+}
+
 }  // namespace
 }  // namespace epic::manager

@@ -58,6 +58,11 @@ std::string CannotMix(Mode one, Mode other) {
       NumeralsOf(Reliability::kEndToEnd));
 }
 
+bool MayHaveBlocks(Mode mode) {
+  const ModeInfo* const row = FindMode(mode);
+  return row != nullptr && !row->ends_connections;
+}
+
 PaperBuffer BufferOfPaper(const BufferRequest& request) {
   const ModeInfo* const row = FindMode(request.mode);
   if (row == nullptr) return {0, "none"};

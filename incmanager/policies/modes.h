@@ -25,6 +25,10 @@ class ModeSet {
 // each hop, the other leaves it to the hosts.
 std::string CannotMix(Mode one, Mode other);
 
+// Whether a group's memory may be a block, which others have in between (docs/PROTOCOL-BLOCKS.md). Not of a
+// mode whose memory holds what the switch's own connections have under way, calls or not.
+bool MayHaveBlocks(Mode mode);
+
 // What a switch's buffers depend on in the paper's formulas.
 struct BufferRequest {
   Mode mode = Mode::kUnspecified;

@@ -106,6 +106,7 @@ proto::Joined ToProto(const JoinedReply& reply) {
     if (reply.abilities.Has(row.op)) out.add_operations(std::string(row.name));
   }
   out.set_turns(reply.abilities.turns);
+  out.set_asks(reply.asks);
   for (const Lack& lack : reply.lacks) *out.add_lacks() = ToProto(lack);
   out.set_path(static_cast<proto::Path>(reply.path));
   out.set_path_reason(reply.path_reason);
@@ -230,6 +231,8 @@ proto::GroupConfig ToProto(const ContextPlan& context) {
   out.set_prompt_ns(context.prompt_ns);
   out.set_reproducible(context.reproducible);
   out.set_narrow(context.narrow);
+  out.set_block(context.block);
+  out.set_block_bytes(context.block_bytes);
   if (context.parent) *out.mutable_parent() = ToProto(*context.parent);
   for (const EndpointPlan& child : context.children) *out.add_children() = ToProto(child);
   return out;
@@ -326,6 +329,7 @@ proto::ExplainReply ToProto(const Topology& topology, const Placement& placement
       aggregator.set_children(inner.children);
       aggregator.set_bytes(inner.bytes);
       aggregator.set_room_bytes(inner.room);
+      aggregator.set_block(inner.block);
     }
   }
   out.set_path(static_cast<proto::Path>(placement.path));

@@ -68,6 +68,7 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   out.abilities = AbilitiesOf(info.capability());
   out.version = Shortened(info.version());
   out.by_hosts = !info.capability().operations().empty();
+  out.blocks = info.capability().blocks();
   out.arena_bytes = std::min(info.capability().arena_bytes(), kMostArenaBytes);
   for (const proto::PortInfo& port : info.ports()) out.ports.push_back(FromProto(port));
   return out;

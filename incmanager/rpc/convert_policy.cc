@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -15,7 +16,7 @@ constexpr double kKbps = 1e6;  // of a Gbit/s
 constexpr double kMostGbps = 1e6;
 
 std::string NoPolicy(const std::string& text) {
-  return fmt::format("policy: '{}' is none of shortest, edt and spatial", Shortened(text));
+  return fmt::format("policy: '{}' is none of shortest, edt, spatial and temporal", Shortened(text));
 }
 
 // Nothing if it is no rate, as what is less than nothing, or no number.
@@ -27,6 +28,8 @@ std::optional<uint64_t> KbpsOf(double gbps) {
 std::string NoRate(const char* field, double gbps) {
   return fmt::format("{}: {} is not between 0 and {} Gbit/s", field, gbps, kMostGbps);
 }
+
+double DutyOf(uint64_t duty) { return static_cast<double>(duty) / kWholeTime; }
 
 }  // namespace
 
@@ -50,18 +53,52 @@ void AddPolicy(const proto::CreateGroupRequest& request, GroupSpec* spec) {
   spec->rate_kbps = kbps.value_or(0);
   if (!kbps) spec->wrong = NoRate("rate", request.rate_gbps());
   spec->tenant = Shortened(request.tenant());
+  spec->job = Shortened(request.job());
+  spec->phase = Shortened(request.phase());
+  if (request.duty() == 0) return;
+  const double duty = request.duty() * kWholeTime;
+  // What is less than a millionth is that much.
+  if (duty > 0 && duty <= kWholeTime) {
+    spec->duty = static_cast<uint32_t>(std::max(std::llround(duty), 1LL));
+  } else {
+    spec->wrong = fmt::format("duty: {} is not more than 0 and at most 1", request.duty());
+  }
 }
 
 proto::GroupPlacement PlacementOf(const Group& group) {
   proto::GroupPlacement out;
   const GroupSpec& spec = group.spec;
   if (spec.policy != Policy::kUnspecified) out.set_policy(Name(spec.policy));
-  if (spec.policy == Policy::kSpatial)
+  if (HasWidths(spec.policy))
     out.set_prefer(Name(spec.prefer == Prefer::kUnspecified ? Prefer::kAuto : spec.prefer));
   out.set_rate_gbps(GbpsOf(spec.rate_kbps));
   out.set_tenant(spec.tenant);
   out.set_width_gbps(GbpsOf(group.width_kbps));
+  if (spec.policy != Policy::kTemporal) return out;
+  out.set_duty(DutyOf(ShareOf(spec).duty));
+  out.set_job(spec.job);
+  out.set_phase(spec.phase);
   return out;
+}
+
+void AddBlocks(const Load& load, const Group& group, proto::GroupState* state) {
+  for (size_t i = 0; i < group.plan.contexts.size(); ++i) {
+    const ContextPlan& context = group.plan.contexts[i];
+    const BlockLoads& blocks = load.at(context.node).blocks;
+    const auto block = blocks.find(context.block);
+    if (block != blocks.end())
+      state->mutable_tree(static_cast<int>(i))->set_block_duty(DutyOf(block->second.Taken()));
+  }
+}
+
+void AddRequests(const proto::DumpReply& tables, uint64_t group_id, proto::GroupPlacement* placement) {
+  for (const proto::GroupDump& group : tables.groups()) {
+    if (group.config().group_id() != group_id || group.config().block() == 0) continue;
+    for (const proto::Counter& counter : group.counters()) {
+      if (counter.name() == "grants") placement->set_grants(counter.value());
+      if (counter.name() == "busy") placement->set_busy(counter.value());
+    }
+  }
 }
 
 StatusOr<Policy> PolicyFromProto(const proto::PolicyRequest& request) {

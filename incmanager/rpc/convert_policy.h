@@ -12,6 +12,10 @@ namespace epic::manager {
 // GroupSpec::wrong, by its field's name.
 void AddPolicy(const proto::CreateGroupRequest& request, GroupSpec* spec);
 proto::GroupPlacement PlacementOf(const Group& group);
+// What the owners of its blocks take together, into the tree's nodes.
+void AddBlocks(const Load& load, const Group& group, proto::GroupState* state);
+// How many of its requests were granted, by the tables of its root, and how many found a switch busy.
+void AddRequests(const proto::DumpReply& tables, uint64_t group_id, proto::GroupPlacement* placement);
 
 // Errors: INVALID_ARGUMENT naming the policy.
 StatusOr<Policy> PolicyFromProto(const proto::PolicyRequest& request);

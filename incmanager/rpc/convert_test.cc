@@ -60,6 +60,9 @@ TEST(Convert, ASwitchHasWhatItStates) {
   EXPECT_FALSE(has.turns);
   info.mutable_capability()->set_turns(true);
   EXPECT_TRUE(FromProto(info).abilities.turns);
+  EXPECT_FALSE(FromProto(info).blocks);
+  info.mutable_capability()->set_blocks(true);
+  EXPECT_TRUE(FromProto(info).blocks);
 }
 
 TEST(Convert, APortHasItsNeighbours) {
@@ -109,6 +112,9 @@ TEST(Convert, RanksAreToldWhatAllSwitchesHaveAndWhoLacksTheRest) {
   EXPECT_FALSE(joined.turns());
   reply.abilities.turns = true;
   EXPECT_TRUE(ToProto(SessionEvent(reply)).joined().turns());
+  EXPECT_FALSE(ToProto(SessionEvent(reply)).joined().asks());
+  reply.asks = true;
+  EXPECT_TRUE(ToProto(SessionEvent(reply)).joined().asks());
 }
 
 TEST(Convert, APlacementHasARowForEachSwitch) {
@@ -117,7 +123,7 @@ TEST(Convert, APlacementHasARowForEachSwitch) {
   placement.roots.push_back({.root = 0, .why = "its agent is lost"});
   placement.roots.push_back({.root = 1,
                              .chosen = true,
-                             .switches = {{1, 3}, {2, 2}},
+                             .switches = {{1, 3}, {.node = 2, .children = 2, .bytes = 640, .block = 5}},
                              .depth_links = 3,
                              .rate_gbps = 2.5,
                              .delay_us = 60});
@@ -137,6 +143,9 @@ TEST(Convert, APlacementHasARowForEachSwitch) {
   ASSERT_EQ(reply.roots(1).switches_size(), 2);
   EXPECT_EQ(reply.roots(1).switches(1).switch_name(), "leaf2");
   EXPECT_EQ(reply.roots(1).switches(1).children(), 2U);
+  EXPECT_EQ(reply.roots(1).switches(0).block(), 0U);
+  EXPECT_EQ(reply.roots(1).switches(1).block(), 5U);
+  EXPECT_EQ(reply.roots(1).switches(1).bytes(), 640U);
   EXPECT_EQ(reply.path(), proto::PATH_NETWORK);
   EXPECT_EQ(reply.root(), "leaf1");
   EXPECT_EQ(reply.switches(), 2U);

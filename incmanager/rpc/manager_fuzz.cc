@@ -244,7 +244,7 @@ class Trial : private ManagerWorld {
     if (const auto request = fuzz::Received(in_, kWords, valid))
       static_cast<void>(Checked([&] { return state_.SetTenant(now_, *request); }));
     proto::PolicyRequest policy;
-    policy.set_policy((how & 8) != 0 ? "spatial" : "edt");
+    policy.set_policy((how & 64) != 0 ? "temporal" : (how & 8) != 0 ? "spatial" : "edt");
     if ((how & 16) != 0) static_cast<void>(Checked([&] { return state_.DefaultPolicy(now_, policy); }));
     proto::RemoveTenantRequest remove;
     remove.set_name(kWords[how % kWords.size()]);

@@ -70,6 +70,12 @@ inline proto::CreateGroupRequest ValidCreation(uint8_t how) {
   }
   if ((how & 0xc) == 0xc) valid.set_tenant("k");
   if ((how & 0xc) == 0x8) valid.set_policy((how & 0x20) != 0 ? "spatial" : "edt");
+  if ((how & 0x3c) == 0x18) {
+    valid.set_policy("temporal");
+    valid.set_duty((how & 0x10) != 0 ? 0.4 : 0.7);
+    if ((how & 0x40) != 0) valid.set_job("k");
+    if ((how & 0x40) != 0) valid.set_phase((how & 1) != 0 ? "k" : "g");
+  }
   if ((how & 0x20) != 0) (*valid.mutable_switch_modes())["leaf1"] = proto::MODE_TERMINATED;
   if ((how & 0x40) != 0) {
     for (uint32_t rank = 0; rank < valid.world_size(); ++rank) valid.add_hosts(fmt::format("h{}", rank));

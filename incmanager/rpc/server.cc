@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "incmanager/rpc/convert.h"
+#include "incmanager/rpc/convert_policy.h"
 #include "incmanager/rpc/manager_core.h"
 #include "incmanager/rpc/status.h"
 #include "proto/manager.grpc.pb.h"
@@ -78,6 +79,7 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
                          proto::GroupState* reply) override {
     const grpc::Status status = Answer(core_->ShowGroup(request->name()), reply);
     for (proto::TreeNode& node : *reply->mutable_tree()) {
+      const bool is_root = node.parent().empty();
       proto::TablesRequest its;
       its.set_switch_name(node.switch_name());
       its.mutable_page()->set_after_group(reply->group_id() - 1);
@@ -86,6 +88,7 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
       // One that does not answer takes its time: several would outlast the caller's patience.
       if (!dump.ok()) break;
       AddTrouble(*dump, reply->group_id(), &node);
+      if (is_root) AddRequests(*dump, reply->group_id(), reply->mutable_placement());
     }
     return status;
   }
