@@ -281,7 +281,15 @@ int main(int argc, char** argv) {
                  "when a host makes its calls: together; apart, each at any time after the one before it was "
                  "made; after-results, each at any time after the one before it has ended")
       ->capture_default_str();
-  app.add_option("--topology", s.topology, "star-N, tree-S-F, uneven, interleaved; at most 8 hosts")
+  app.add_option(
+         "--topology", s.topology,
+         "star-N, tree-S-F, uneven, interleaved; at most 8 hosts; chain: a root and a leaf with a host "
+         "each; fork: two leaves with a host each")
+      ->capture_default_str();
+  app.add_option(
+         "--groups", s.groups,
+         "so many have the tree, each with hosts of its own; their memory in every switch is one block, "
+         "for which their calls ask; whose is taken ends there, as the hosts have it then")
       ->capture_default_str();
   app.add_option("--messages", s.messages, "of each call (of each of its parts)")->capture_default_str();
   app.add_option("--packets", s.message_packets, "of each message (M)")->capture_default_str();

@@ -76,7 +76,7 @@ class Exploration {
       if (action.kind == ActionKind::kTime && !model_.Broken(state)) {
         const FairRuns::Finding found = fair_.Check(state);
         if (found.breach) {
-          const bool hung = found.breach->invariant == Invariant::kFairEnd;
+          const bool hung = found.is_hang();
           const size_t shown = hung ? std::min(found.steps.size(), kShownAfter) : 0;
           report_.after.assign(found.steps.begin(), found.steps.begin() + static_cast<ptrdiff_t>(shown));
           return Fail(hung ? Verdict::kHung : Verdict::kViolated, *found.breach, number,
@@ -145,6 +145,11 @@ class Exploration {
       Fail(Verdict::kHung, {Invariant::kCanEnd, {}}, n, {});
       std::ranges::copy(model_.Initial(), state_.begin());
       for (const Action action : report_.path) model_.Apply(state_, action);
+      if (model_.CallsEnded(state_)) {
+        report_.breach = {Invariant::kGivenBack,
+                          "the block will not be given back: " + model_.Standing(state_)};
+        return;
+      }
       report_.breach->what =
           std::string(out_[e] == 0 ? "nothing can happen any more, but calls have not ended: "
                                    : "the calls cannot end any more: ") +

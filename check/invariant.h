@@ -21,7 +21,9 @@ enum class Invariant : uint8_t {
   kEndToEnd,
   kSlots,
   kInvocations,
+  kHolder,
   kCore,
+  kGivenBack,
   kCanEnd,
   kFairEnd,
 };
@@ -34,9 +36,11 @@ struct InvariantInfo {
 // By invariant.
 inline constexpr std::array kInvariants = {
     InvariantInfo{Invariant::kResult, "result", "a call that ends in no error has the reference's result"},
-    InvariantInfo{Invariant::kOutcome, "outcome",
-                  "a call ends in an error only after the control plane has ended its group, or, between the hosts, "
-                  "where a rank's differs, and then on every rank in the same"},
+    InvariantInfo{
+        Invariant::kOutcome, "outcome",
+        "a call ends in an error only after the control plane has ended its group, or, between the hosts, "
+        "where a rank's differs, and then on every rank in the same; and a request for a block, of a "
+        "group that shares one, ends in the same on every rank"},
     InvariantInfo{Invariant::kPayload, "payload",
                   "a packet carries the reduction of all ranks below (up) or the whole result (down)"},
     InvariantInfo{Invariant::kOpcode, "opcode", "a packet has the opcode and immediate data of its index"},
@@ -50,13 +54,22 @@ inline constexpr std::array kInvariants = {
                   "the data that a switch has accepted fit into its slots from the oldest sum that is due"},
     InvariantInfo{Invariant::kInvocations, "invocations",
                   "a switch keeps no more invocations than it has room for"},
+    InvariantInfo{Invariant::kHolder, "holder",
+                  "of the groups that share a block the one that the recorder names has it, and nobody else "
+                  "writes there"},
     InvariantInfo{Invariant::kCore, "core", "the checks of the cores themselves hold (EPIC_CHECK)"},
-    InvariantInfo{Invariant::kCanEnd, "can-end",
-                  "from every state one can be reached, without another fault, in which the calls have ended and "
-                  "what they sent is acknowledged"},
-    InvariantInfo{Invariant::kFairEnd, "fair-end",
-                  "from every quiet state the calls end and what they sent is acknowledged, if all goes as in a "
-                  "network without faults"},
+    InvariantInfo{
+        Invariant::kGivenBack, "given-back",
+        "from every state in which the calls of groups that share a block have ended, nobody comes to "
+        "have it, both by some way and by that of fair-end"},
+    InvariantInfo{
+        Invariant::kCanEnd, "can-end",
+        "from every state one can be reached, without another fault, in which the calls have ended and "
+        "what they sent is acknowledged"},
+    InvariantInfo{
+        Invariant::kFairEnd, "fair-end",
+        "from every quiet state the calls end and what they sent is acknowledged, if all goes as in a "
+        "network without faults"},
 };
 
 // Some of them: bits by invariant.

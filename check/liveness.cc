@@ -13,8 +13,9 @@ bool FairRuns::Make(std::vector<Word>& state, Action action) {
 }
 
 void FairRuns::NoEnd(const std::vector<Word>& state, const char* how) {
-  if (!model_.Judges(Invariant::kFairEnd)) return;
-  finding_.breach = {Invariant::kFairEnd, how + model_.Standing(state)};
+  const Invariant invariant = model_.CallsEnded(state) ? Invariant::kGivenBack : Invariant::kFairEnd;
+  if (!model_.Judges(invariant)) return;
+  finding_.breach = {invariant, how + model_.Standing(state)};
 }
 
 // Neither a packet nor time makes it happen.
@@ -54,7 +55,8 @@ FairRuns::Finding FairRuns::Check(std::span<const Word> quiet) {
     model_.Enabled(state, /*reduced=*/false, &actions_);
     const bool calls = std::ranges::any_of(actions_, ByHand);
     if (!calls && std::ranges::find(actions_, kTimePasses) == actions_.end()) {
-      NoEnd(state, "no timer is set, but calls have not ended: ");
+      NoEnd(state, model_.CallsEnded(state) ? "no timer is set, but a block is not given back: "
+                                            : "no timer is set, but calls have not ended: ");
     } else if (passed.size() > kMostPasses) {
       NoEnd(state, "the calls do not end, though nothing goes wrong any more: ");
     } else if ((calls ? MakeCalls(state) : Make(state, kTimePasses)) && Settle(state)) {

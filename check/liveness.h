@@ -22,8 +22,13 @@ class FairRuns {
 
   struct Finding {
     // Nothing: the calls end. kFairEnd: they do not within kMostPasses times that time passes, or what comes
-    // to be under way never ends. Others: a step broke them.
+    // to be under way never ends; kGivenBack: they do, and a block is not given back. Others: a step broke
+    // them.
     std::optional<Breach> breach;
+    bool is_hang() const {
+      return breach &&
+             (breach->invariant == Invariant::kFairEnd || breach->invariant == Invariant::kGivenBack);
+    }
     std::vector<Action> steps;  // from the quiet state to there
   };
   Finding Check(std::span<const Word> quiet);

@@ -64,13 +64,16 @@ void Model::RequireReceivers() {
   if (!Judges(Invariant::kEndToEnd) || system().by_hosts() || !AcknowledgesEndToEnd(ModesOf(system())))
     return;
   const auto hosts = static_cast<size_t>(system().hosts());
-  const auto first = system().edges().end() - static_cast<ptrdiff_t>(hosts);
   required_.resize(hosts);
   for (size_t a = 0; a < hosts; ++a) {
     for (size_t b = 0; b < hosts; ++b) {
       std::vector<Index> needed = {0};
-      const std::vector<Carried>& down = (first + static_cast<ptrdiff_t>(b))->down;
-      for (const Carried& sent : (first + static_cast<ptrdiff_t>(a))->up) {
+      // Of every group they are the same.
+      const auto edge_of = [&](size_t rank) -> const Edge& {
+        return system().EdgeAt(system().switches() + static_cast<int>(rank), 0);
+      };
+      const std::vector<Carried>& down = edge_of(b).down;
+      for (const Carried& sent : edge_of(a).up) {
         const bool receives = std::ranges::find(down, sent.index, &Carried::index) != down.end();
         needed.push_back(receives && (sent.tracked || a == b) ? sent.index + 1 : needed.back());
       }
@@ -107,12 +110,7 @@ void Model::Give(Place& place, const System& system, int node, Event event, Effe
       break;
   }
   const roce::Packet& packet = packets_[event.with];
-  PortId port = 0;
-  for (;; ++port) {
-    const Edge& edge = system.EdgeAt(node, port);
-    if (system.AddressOf(edge.child == node ? edge.parent : edge.child) == packet.src_ip) break;
-  }
-  place.node->Deliver(port, packet, *effects);
+  place.node->Deliver(system.PortOf(node, packet), packet, *effects);
 }
 
 // Of those that are not judged by, only a check within a core is noted.
@@ -311,21 +309,37 @@ void Model::Regroup(std::span<Word> state) const { std::ranges::fill(state.first
 
 // Invariants that take more than one node. Where a switch has lost what it knew, nothing can be said.
 const Breach* Model::CheckAll(std::span<const Word> state) {
+  if (const Breach* breach = CheckOutcomes(state)) return breach;
   if (required_.empty() || Broken(state)) return nullptr;
-  for (size_t a = 0; a < required_.size(); ++a) {
-    const auto sender =
-        static_cast<size_t>(FactsOf(state, system().switches() + static_cast<int>(a)).acknowledged);
-    for (size_t b = 0; b < required_.size(); ++b) {
-      const auto& needed = required_[a][b];
+  for (int a = system().switches(); a < system().nodes(); ++a) {
+    const auto sender = static_cast<size_t>(FactsOf(state, a).acknowledged);
+    for (int b = system().switches(); b < system().nodes(); ++b) {
+      if (system().GroupAt(a) != system().GroupAt(b)) continue;
+      const auto& needed = required_[system().RankAt(a)][system().RankAt(b)];
       const Index must = needed[std::min(sender, needed.size() - 1)];
-      const Edge& edge = system().edges()[static_cast<size_t>(system().switches()) + b - 1];
+      const Edge& edge = system().EdgeAt(b, 0);
       const Index heard = FactsOf(state, edge.parent).heard[edge.parent_port];
       if (heard >= must) continue;
-      return NoteBreach(
-          Invariant::kEndToEnd,
-          fmt::format(
-              "host{} has {} packets acknowledged, but host{} has acknowledged nothing from index {} on", a,
-              sender, b, heard));
+      return NoteBreach(Invariant::kEndToEnd,
+                        fmt::format("{} has {} packets acknowledged, but {} has acknowledged nothing from "
+                                    "index {} on",
+                                    system().NodeName(a), sender, system().NodeName(b), heard));
+    }
+  }
+  return nullptr;
+}
+
+// The ranks of a group that shares a block go one way.
+const Breach* Model::CheckOutcomes(std::span<const Word> state) {
+  if (system().groups() == 1 || !Judges(Invariant::kOutcome)) return nullptr;
+  for (int a = system().switches(); a < system().nodes(); ++a) {
+    for (int b = system().switches(); b < system().nodes(); ++b) {
+      if (system().GroupAt(a) != system().GroupAt(b)) continue;
+      const uint64_t both = FactsOf(state, a).granted & FactsOf(state, b).busy;
+      if (both == 0) continue;
+      return NoteBreach(Invariant::kOutcome,
+                        fmt::format("{} has been granted the block, and {} told that it is taken",
+                                    system().NodeName(a), system().NodeName(b)));
     }
   }
   return nullptr;
@@ -339,9 +353,18 @@ bool Model::Broken(std::span<const Word> state) const {
   return false;
 }
 
-bool Model::Ended(std::span<const Word> state) const {
+bool Model::CallsEnded(std::span<const Word> state) const {
   for (int n = system().switches(); n < system().nodes(); ++n) {
     if (!FactsOf(state, n).done) return false;
+  }
+  return true;
+}
+
+bool Model::Ended(std::span<const Word> state) const {
+  if (!CallsEnded(state)) return false;
+  if (system().groups() == 1 || !Judges(Invariant::kGivenBack)) return true;
+  for (int n = 0; n < system().switches(); ++n) {
+    if (FactsOf(state, n).holds) return false;
   }
   return true;
 }

@@ -51,6 +51,8 @@ class Model {
   bool Judges(Invariant invariant) const { return system().Judges(invariant); }
 
   // Every host has made its calls, and they have ended.
+  bool CallsEnded(std::span<const Word> state) const;
+  // And every block has been given back, unless nothing is judged by that.
   bool Ended(std::span<const Word> state) const;
   // And no new group follows.
   bool Done(std::span<const Word> state) const { return Ended(state) && LastLife(state); }
@@ -61,7 +63,8 @@ class Model {
   // Makes states the same that differ in nothing but which faults there were, and how late the calls.
   void ForgetFaults(std::span<Word> state) const;
 
-  // Where the ranks stand whose calls have not ended: "host1 in call 0, 2 acknowledged and 1 received".
+  // Where the ranks stand whose calls have not ended: "host1 in call 0, 2 acknowledged and 1 received"; or,
+  // if all have, who holds a block: "root".
   std::string Standing(std::span<const Word> state) const;
 
   // What an action does, for people: "deliver root -> host1: send_only psn 3 (index 3)".
@@ -106,6 +109,7 @@ class Model {
   const Breach* MoveAndCheck(std::span<Word> state, int node, Event event);
   const Breach* PassTime(std::span<Word> state, Nanos time, std::optional<int> late);
   const Breach* CheckAll(std::span<const Word> state);
+  const Breach* CheckOutcomes(std::span<const Word> state);
   void Regroup(std::span<Word> state) const;
   Event TimeEvent(Nanos time, ActionKind kind);
   Nanos NextTimer(std::span<const Word> state) const;

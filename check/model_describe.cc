@@ -44,22 +44,27 @@ std::string Model::Describe(std::span<const Word> state, Action action) const {
   const bool up = action.object % 2 == 0;
   const roce::Packet& p = packets_[contents_.At(state[ChannelWord(action.object)], action.place)];
   const int32_t at = p.bth.psn.DistanceFrom(Psn(system().config().first_psn));
-  const bool stray =
-      p.bth.dest_qp != SystemOf(state).QpnAt(up ? edge.parent : edge.child, up ? edge.child : edge.parent);
-  const std::string head =
-      fmt::format("{} {} -> {}: {}", kVerbs[static_cast<size_t>(action.kind)],
-                  system().NodeName(up ? edge.child : edge.parent),
-                  system().NodeName(up ? edge.parent : edge.child), stray ? "of an earlier group, " : "");
+  const bool stray = p.bth.dest_qp != SystemOf(state).QpnAt(up ? edge.parent : edge.child,
+                                                            up ? edge.child : edge.parent, edge.group);
+  const bool shared = system().groups() > 1 && !system().is_host(edge.child);
+  const std::string head = fmt::format(
+      "{} {} -> {}: {}{}", kVerbs[static_cast<size_t>(action.kind)],
+      system().NodeName(up ? edge.child : edge.parent), system().NodeName(up ? edge.parent : edge.child),
+      stray ? "of an earlier group, " : "", shared ? fmt::format("of group {}, ", edge.group + 1) : "");
   if (p.bth.opcode == roce::Opcode::kCnp) return head + "cnp";
   if (p.bth.opcode == roce::Opcode::kRcAck)
     return head + fmt::format("{} of packet {}", SyndromeName(p.aeth.syndrome), at);
   const std::vector<Carried>& carried = up ? edge.up : edge.down;
   const bool known = at >= 0 && at < static_cast<int32_t>(carried.size());
   // Between the hosts every message has immediate data.
+  // As its reply says.
+  const bool busy = known && std::ranges::equal(p.payload, carried[static_cast<size_t>(at)].busy);
+  const bool asks = known && system().groups() > 1 && carried[static_cast<size_t>(at)].is_request;
   const bool is_piece = system().by_hosts() && known && carried[static_cast<size_t>(at)].has_data;
   return head + fmt::format("packet {}, index {}, {}{}", at,
                             known ? carried[static_cast<size_t>(at)].index : -1,
-                            is_piece                                       ? "data"
+                            is_piece ? "data"
+                            : asks   ? busy ? "request, busy" : "request"
                             : p.bth.opcode == roce::Opcode::kRcSendOnlyImm ? "control"
                             : p.bth.opcode == roce::Opcode::kRcSendLastImm ? "end of control"
                                                                            : "data",
@@ -68,6 +73,12 @@ std::string Model::Describe(std::span<const Word> state, Action action) const {
 
 std::string Model::Standing(std::span<const Word> state) const {
   std::string text;
+  if (CallsEnded(state)) {
+    for (int n = 0; n < system().switches(); ++n) {
+      if (FactsOf(state, n).holds) text += (text.empty() ? "" : ", ") + system().NodeName(n);
+    }
+    return text;
+  }
   for (int n = system().switches(); n < system().nodes(); ++n) {
     const Facts& facts = FactsOf(state, n);
     if (facts.done) continue;

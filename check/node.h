@@ -36,6 +36,10 @@ struct Facts {
   // Switches in modes II and III, by port: the index before which everything has been acknowledged by the
   // child there; 0 at the parent's.
   std::vector<Index> heard;
+  // Hosts of several groups: a bit for each request that has been answered, by the number of its invocation.
+  uint64_t granted = 0;
+  uint64_t busy = 0;
+  bool holds = false;     // switches: a group has their block
   bool failed = false;    // the control plane has ended its part of the group, or it has crashed
   bool may_call = false;  // hosts: a call can be made now
   bool done = true;       // all calls have been made and have ended, and what was sent is acknowledged

@@ -19,7 +19,9 @@ namespace {
 
 constexpr uint32_t kMostMessages = 64;
 constexpr size_t kMostHosts = 8;
+constexpr uint32_t kMostGroups = 3;
 constexpr size_t kMostCalls = 40;
+constexpr size_t kMostAsking = 20;
 constexpr uint32_t kMostFaults = 200;
 
 struct CollectiveName {
@@ -163,8 +165,44 @@ Status CheckRanges(const Setup& setup) {
   return absl::OkStatus();
 }
 
+// The smallest trees in which two switches have a block: of a root and a leaf with a host each, and of a root
+// and two leaves with a host each.
+StatusOr<sim::TreeSpec> TreeNamed(const std::string& name) {
+  if (name == "chain") return sim::TreeSpec{.switch_parent = {-1, 0}, .rank_switch = {0, 1}};
+  if (name == "fork") return sim::TreeSpec{.switch_parent = {-1, 0, 0}, .rank_switch = {1, 2}};
+  return sim::TopologyNamed(name);
+}
+
+Status CheckGroups(const Setup& setup, const sim::ModeSpec& mode, size_t switches) {
+  if (setup.groups < 1 || setup.groups > kMostGroups)
+    return Invalid(fmt::format("groups: 1 to {}", kMostGroups));
+  if (setup.groups == 1) return absl::OkStatus();
+  for (size_t s = 0; s < switches; ++s) {
+    if (mode.At(s) == Mode::kTerminated) return Invalid("groups: in mode I there are no blocks");
+  }
+  if (setup.faults.crashes > 0) return Invalid("crashes: of one group only");
+  if (setup.faults.regroups > 0) return Invalid("regroups: of one group only");
+  return absl::OkStatus();
+}
+
+// In front of each call with data its request.
+void AskForMemory(std::vector<ControlHeader>* calls) {
+  std::vector<ControlHeader> invocations;
+  for (ControlHeader call : *calls) {
+    if (CallBytes(call) > 0) {
+      ControlHeader request = call;
+      request.flags = kRequestFlag;
+      request.turn = 0;
+      invocations.push_back(request);
+      call.flags |= kGrantedFlag;
+    }
+    invocations.push_back(call);
+  }
+  *calls = std::move(invocations);
+}
+
 Status PlaceTree(const Setup& setup, SystemConfig* config) {
-  auto tree = sim::TopologyNamed(setup.topology);
+  auto tree = TreeNamed(setup.topology);
   if (!tree.ok()) return tree.status();
   config->tree = *tree;
   if (config->tree.rank_switch.size() > kMostHosts)
@@ -172,6 +210,9 @@ Status PlaceTree(const Setup& setup, SystemConfig* config) {
   auto mode = ModesOf(setup.mode, config->tree.switch_parent.size());
   if (!mode.ok()) return mode.status();
   config->mode = *mode;
+  if (Status status = CheckGroups(setup, config->mode, config->tree.switch_parent.size()); !status.ok())
+    return status;
+  config->groups = setup.groups;
   const Setup plain;
   const auto by_hosts_only = [](const char* option) {
     return Invalid(fmt::format("{}: with path hosts only", option));
@@ -217,6 +258,9 @@ StatusOr<SystemConfig> Build(const Setup& setup) {
   }
   if (config.calls.empty() || config.calls.size() > kMostCalls)
     return Invalid(fmt::format("collective: 1 to {} calls", kMostCalls));
+  if (config.groups > 1 && config.calls.size() > kMostAsking)
+    return Invalid(fmt::format("collective: with several groups at most {} calls", kMostAsking));
+  if (config.groups > 1) AskForMemory(&config.calls);
   if (by_hosts) {
     if (Status status = MakeByHosts(setup, &config); !status.ok()) return status;
   }
@@ -248,6 +292,7 @@ std::string Line(const Setup& s) {
   const auto add = [&line](const char* key, uint32_t value) {
     if (value != 0) line += fmt::format(" {}={}", key, value);
   };
+  if (s.groups != 1) line += fmt::format(" groups={}", s.groups);
   if (s.calls != "together") line += " calls=" + s.calls;
   if (s.late_calls != "0") line += " late-calls=" + s.late_calls;
   if (s.reorder != "neighbours") line += " reorder=" + s.reorder;
@@ -298,8 +343,9 @@ std::optional<Action> StepNamed(const std::string& text) {
 StatusOr<Replay> ParseReplay(const std::string& line) {
   Replay replay;
   Setup& setup = replay.setup;
-  const std::array<std::pair<std::string_view, uint32_t*>, 12> numbers = {
+  const std::array<std::pair<std::string_view, uint32_t*>, 13> numbers = {
       {{"messages", &setup.messages},
+       {"groups", &setup.groups},
        {"ranks", &setup.ranks},
        {"packets", &setup.message_packets},
        {"window", &setup.window},

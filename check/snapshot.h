@@ -28,6 +28,10 @@ struct Snapshot {
   template <typename A>
   static void Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id);
 
+  // Of who has each block. Groups' contexts follow it: slots in a block are those of the group that has it.
+  template <typename A>
+  static void Blocks(A& a, Of<A, engine::Engine>& engine);
+
   // Of a host and what its calls have received. `buffers` has every call's buffers in the program's order:
   // calls that a restored host has made get theirs from it.
   struct Buffers {

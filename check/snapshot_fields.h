@@ -129,6 +129,17 @@ void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>
 }
 
 template <typename A>
+void Snapshot::Blocks(A& a, Of<A, engine::Engine>& engine) {
+  for (auto& [id, block] : engine.blocks_) {
+    auto& [offset, bytes, holder, owners] = block;
+    NotSaved(owners);
+    Maybe(a, holder, [&a](auto& group) { a.Numbers(group); });
+    // What lies there then is nobody's.
+    if constexpr (A::kReads) std::ranges::fill(engine.arena_.At(offset, bytes), uint8_t{0xee});
+  }
+}
+
+template <typename A>
 void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   auto& ctx = engine.groups_.at(group_id);
   auto& [config, state, invocations, control, arena_offset, arena_bytes, hold, children, parent, ranks,
@@ -162,6 +173,9 @@ void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
   if constexpr (A::kReads) counters = {};
   if (terminated) Rings(a, engine, ctx);
   if (!has_memory) return;
+  if constexpr (A::kReads) {
+    if (config.block != 0) arena_offset = engine.blocks_.at(config.block).offset;
+  }
   const engine::Memory memory = engine::MemoryOf(config);
   // A mode that lays its memory out by itself has it saved by itself, as Rings does.
   EPIC_CHECK(terminated || !memory.pipes().empty());

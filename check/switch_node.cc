@@ -26,7 +26,8 @@ class SwitchNode final : public Node {
     if (state.empty()) return Crash();
     if (!has_group()) Install();
     Reader reader(state, blobs_, now_);
-    Snapshot::Engine(reader, engine_, kGroupId);
+    Snapshot::Blocks(reader, engine_);
+    for (const auto& [id, context] : engine_.groups()) Snapshot::Engine(reader, engine_, id);
     EPIC_CHECK(reader.at_end());
   }
 
@@ -50,31 +51,37 @@ class SwitchNode final : public Node {
   void Save(std::string& out) override {
     if (!has_group()) return;
     Writer writer(out, blobs_, now_);
-    Snapshot::Engine<Writer>(writer, engine_, kGroupId);
+    Snapshot::Blocks<Writer>(writer, engine_);
+    for (const auto& [id, context] : engine_.groups()) Snapshot::Engine<Writer>(writer, engine_, id);
   }
 
   Facts Look() const override {
     if (!has_group()) return {.failed = true};
-    const Nanos timer = context().timer_at;
-    std::vector<Index> heard(system_.ports(node_), 0);
-    for (const engine::Endpoint& child : context().children) heard[child.config.port] = child.down_acked_end;
-    return {.heard = std::move(heard),
-            .failed = context().state == engine::GroupState::kStopped,
-            .timer_in = timer == kNever ? kNever : std::max<Nanos>(timer - now_, 0)};
+    Facts facts{.heard = std::vector<Index>(system_.ports(node_), 0)};
+    for (const auto& [id, ctx] : engine_.groups()) {
+      for (const engine::Endpoint& child : ctx.children)
+        facts.heard[child.config.port] = child.down_acked_end;
+      facts.failed = facts.failed || ctx.state == engine::GroupState::kStopped;
+      if (ctx.timer_at != kNever)
+        facts.timer_in = std::min(facts.timer_in, std::max<Nanos>(ctx.timer_at - now_, 0));
+    }
+    for (const auto& [id, block] : engine_.blocks()) facts.holds = facts.holds || block.holder.has_value();
+    return facts;
   }
 
   void Deliver(PortId port, const roce::Packet& packet, Effects& effects) override {
     Sink sink(*this, effects);
-    engine_.OnPacket(now_, port, packet, sink);
-    CheckState(effects);
+    Act(GroupId(system_.EdgeAt(node_, port).group), effects,
+        [&] { engine_.OnPacket(now_, port, packet, sink); });
   }
 
   void Advance(Nanos time, Effects& effects) override {
     now_ += time;
-    if (!has_group() || context().timer_at > now_) return;
     Sink sink(*this, effects);
-    engine_.OnTimer(now_, engine::TimerId{kGroupId}, sink);
-    CheckState(effects);
+    for (const auto& [id, ctx] : engine_.groups()) {
+      if (ctx.timer_at > now_) continue;
+      Act(id, effects, [&, group = id] { engine_.OnTimer(now_, engine::TimerId{group}, sink); });
+    }
   }
 
   void Wait(Nanos time) override { now_ += time; }
@@ -100,8 +107,8 @@ class SwitchNode final : public Node {
   };
 
   void Install() {
-    const auto installed = engine_.Install(system_.GroupOf(node_));
-    EPIC_CHECK(installed.ok());
+    for (int group = 0; group < system_.groups(); ++group)
+      EPIC_CHECK(engine_.Install(system_.GroupOf(node_, group)).ok());
   }
 
   bool has_group() const { return engine_.groups().contains(kGroupId); }
@@ -114,12 +121,38 @@ class SwitchNode final : public Node {
     return system_.JudgeData(node_, port, packet, taken);
   }
 
+  // A step of a group, and what is wrong after it.
+  template <typename Step>
+  void Act(uint64_t group, check::Effects& effects, const Step& step) {
+    const std::optional<engine::Block> before = BlockNow();
+    std::vector<uint8_t> there;
+    if (before) there = Bytes(*before);
+    step();
+    CheckState(effects);
+    if (!before || effects.breach || !system_.Judges(Invariant::kHolder)) return;
+    const std::optional<engine::Block> after = BlockNow();
+    if (before->holder == group || after->holder == group || Bytes(*before) == there) return;
+    effects.breach = {Invariant::kHolder, fmt::format("lets group {} write into a block that it has not got",
+                                                      group - kGroupId + 1)};
+  }
+
+  // Of groups that share one.
+  std::optional<engine::Block> BlockNow() const {
+    return engine_.blocks().empty() ? std::nullopt : std::optional(engine_.blocks().begin()->second);
+  }
+  std::vector<uint8_t> Bytes(const engine::Block& block) const {
+    const auto bytes = engine_.arena().At(block.offset, block.bytes);
+    return {bytes.begin(), bytes.end()};
+  }
+
   // Packets of the direction towards this node that it has taken in order.
   int64_t Accepted(PortId port) const {
-    const engine::Context& ctx = context();
     const Edge& edge = system_.EdgeAt(node_, port);
+    const engine::Context& ctx = engine_.groups().at(GroupId(edge.group));
     const bool from_parent = edge.child == node_;
-    const size_t child = ctx.is_root() ? port : port - size_t{1};
+    const auto child = static_cast<size_t>(
+        std::ranges::find(ctx.children, port, [](const auto& c) { return c.config.port; }) -
+        ctx.children.begin());
     if (ctx.terminated) {
       const auto& end = from_parent ? *ctx.terminated->parent : ctx.terminated->children[child];
       return Snapshot::Received(end.qp);
@@ -130,13 +163,26 @@ class SwitchNode final : public Node {
   }
 
   void CheckState(check::Effects& effects) const {
-    if (has_group() && !effects.breach) effects.breach = BreachOfState();
+    for (const auto& [id, ctx] : engine_.groups()) {
+      if (!effects.breach) effects.breach = BreachOfHolder(ctx);
+      if (!effects.breach) effects.breach = BreachOfState(ctx);
+    }
+  }
+
+  // Who has a block is who the recorder names.
+  std::optional<Breach> BreachOfHolder(const engine::Context& ctx) const {
+    const std::optional<engine::Block> block = BlockNow();
+    if (!block || !system_.Judges(Invariant::kHolder)) return {};
+    const uint64_t group = ctx.config.group_id;
+    if (ctx.hold.has_memory == (block->holder == group)) return {};
+    return Breach{Invariant::kHolder,
+                  fmt::format("{} group {} the block, and the recorder says otherwise",
+                              ctx.hold.has_memory ? "gives" : "denies", group - kGroupId + 1)};
   }
 
   // Nothing is held that the buffers have no room for. (A switch that refuses equal calls says so in a
   // packet, which Judge sees.)
-  std::optional<Breach> BreachOfState() const {
-    const engine::Context& ctx = context();
+  std::optional<Breach> BreachOfState(const engine::Context& ctx) const {
     if (ctx.terminated) return {};
     if (system_.Judges(Invariant::kInvocations) &&
         static_cast<int64_t>(ctx.invocations.size()) > engine::kKeptInvocations) {

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "commlib/core/rank_core.h"
+#include "incengine/modes/table.h"
 
 namespace epic::check {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 constexpr uint32_t kUpperQpn = 0x100;     // at the parent
 constexpr uint32_t kLowerQpn = 0x10000;   // at the child
 constexpr uint32_t kLifeQpns = 0x100000;  // from one life to the next
+constexpr uint32_t kGroupQpns = 0x1000;   // from one group to the next
 constexpr uint32_t kPeerQpns = 0x100;     // from one host to the next, which have one for each peer
 
 // The low bytes of the value.
@@ -40,12 +42,15 @@ roce::Opcode OpcodeOf(int64_t packet, int64_t packets, uint32_t message_packets)
 }  // namespace
 
 System::System(const SystemConfig& config) : config_(config), ports_(static_cast<size_t>(nodes())) {
-  by_hosts() ? LayOutHosts() : LayOutTree();
+  if (by_hosts()) LayOutHosts();
+  for (int group = 0; !by_hosts() && group < groups(); ++group) LayOutTree(group);
 }
 
-void System::LayOutTree() {
-  for (int n = 1; n < nodes(); ++n) {
-    Edge edge{.child = n, .ranks = {}, .up = {}, .down = {}};
+// As if there were no other group, but for the numbers of its hosts.
+void System::LayOutTree(int group) {
+  for (int n = 1; n < switches() + hosts(); ++n) {
+    Edge edge{.group = group, .ranks = {}, .up = {}, .down = {}};
+    edge.child = is_host(n) ? n + group * hosts() : n;
     edge.parent = is_host(n) ? config_.tree.rank_switch[static_cast<size_t>(n - switches())]
                              : config_.tree.switch_parent[static_cast<size_t>(n)];
     for (int h = 0; h < hosts(); ++h) {
@@ -72,6 +77,8 @@ void System::AddPorts(Edge& edge) {
 }
 
 std::string System::NodeName(int node) const {
+  if (is_host(node) && groups() > 1)
+    return fmt::format("host{} of group {}", RankAt(node), GroupAt(node) + 1);
   if (is_host(node)) return fmt::format("host{}", node - switches());
   return node == 0 ? "root" : fmt::format("switch{}", node);
 }
@@ -87,15 +94,15 @@ size_t System::ElementBytes() const {
 // A rank's contributions lie in its own lane: every hosts()-th element of a packet, others change nothing. So
 // a result shows who is in it and how often, and what it is when ranks change places follows from it
 // (Relabelled). Different for every call, part, packet and element of the lane, as far as the type has bits.
-uint64_t System::Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const {
+uint64_t System::Element(size_t call, uint32_t rank, int64_t part, uint64_t at, int group) const {
   const uint64_t elements = ElementsOfPacket();
   const uint64_t in_packet = at % elements;
   const auto lanes = static_cast<uint64_t>(hosts());
   if (in_packet % lanes != rank || in_packet >= elements / lanes * lanes)
     return NeutralOf(config_.calls[call].op);
   const uint64_t place = at / elements << 8 | in_packet / lanes;
-  uint64_t x = place + (static_cast<uint64_t>(part) << 40) + (uint64_t{call} << 48) +
-               (uint64_t{config_.life} << 56) + 1;
+  uint64_t x = place + (static_cast<uint64_t>(group) << 32) + (static_cast<uint64_t>(part) << 40) +
+               (uint64_t{call} << 48) + (uint64_t{config_.life} << 56) + 1;
   x = (x ^ (x >> 29)) * 0x9e3779b97f4a7c15u;
   // Odd and of 24 bits; the square of what is 3 modulo 8 differs from it in every type.
   const uint64_t value = x >> 40 | 1;
@@ -119,38 +126,42 @@ void System::Relabel(std::span<const int> to, std::span<uint8_t> data) const {
 }
 
 std::vector<uint8_t> System::Reduced(size_t call, int64_t part, int64_t packet,
-                                     std::span<const uint32_t> ranks) const {
+                                     std::span<const uint32_t> ranks, int group) const {
   std::vector<uint8_t> bytes(kPathMtu);
   const uint64_t elements = ElementsOfPacket();
   for (uint64_t i = 0; i < elements; ++i) {
     const uint64_t at = static_cast<uint64_t>(packet) * elements + i;
-    PutElement(bytes, i, ElementOf(call, part, at, ranks), ElementBytes());
+    PutElement(bytes, i, ElementOf(call, part, at, ranks, group), ElementBytes());
   }
   return bytes;
 }
 
-uint64_t System::ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks) const {
+uint64_t System::ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks,
+                           int group) const {
   // Ranks whose calls differ have nothing in common.
   const ControlHeader& header = CallOf(call, ranks.empty() ? 0 : ranks.front());
   uint64_t value = NeutralOf(header.op);
   for (const uint32_t rank : ranks) {
     if (Reduces(header.collective) || rank == PartRoot(header, part))
-      value = Combine(header.op, value, Element(call, rank, part, at));
+      value = Combine(header.op, value, Element(call, rank, part, at, group));
   }
   return value;
 }
 
 // The header, and behind it what inlined data are when these ranks have added theirs.
-std::vector<Carried> System::ControlMessage(size_t call, std::span<const uint32_t> ranks, Index first) const {
+std::vector<Carried> System::ControlMessage(size_t call, std::span<const uint32_t> ranks, Index first,
+                                            int group) const {
   ControlHeader header = config_.calls[call];
   header.invocation = call;
+  // Blocks have room for the group's whole window.
+  header.window = IsRequest(header) ? config_.window_messages : 0;
   const DataLayout layout = LayoutOf(header, kPathMtu, config_.message_packets);
   std::vector<uint8_t> message(layout.control_bytes());
   Encode(header, std::span(message).first<kControlBytes>());
   const uint64_t elements = layout.inlined_bytes / ElementBytes();
   for (uint64_t i = 0; i < elements; ++i) {
     PutElement(message, kControlBytes / ElementBytes() + i,
-               ElementOf(call, static_cast<int64_t>(i / header.count), i % header.count, ranks),
+               ElementOf(call, static_cast<int64_t>(i / header.count), i % header.count, ranks, group),
                ElementBytes());
   }
   std::vector<Carried> carried;
@@ -165,17 +176,22 @@ std::vector<Carried> System::ControlMessage(size_t call, std::span<const uint32_
                        .imm = last ? static_cast<uint32_t>(call) : 0,
                        .payload = {begin, begin + ControlPacketBytes(layout, kPathMtu, at)}});
   }
+  if (!IsRequest(header)) return carried;
+  header.status = ControlStatus::kBusy;
+  carried.front().is_request = true;
+  carried.front().busy.resize(kControlBytes);
+  Encode(header, std::span(carried.front().busy).first<kControlBytes>());
   return carried;
 }
 
-std::vector<Carried> System::Direction(std::span<const uint32_t> ranks, bool up) const {
+std::vector<Carried> System::Direction(std::span<const uint32_t> ranks, bool up, int group) const {
   std::vector<uint32_t> all(static_cast<size_t>(hosts()));
   std::iota(all.begin(), all.end(), 0u);
   std::vector<Carried> carried;
   Index index = 0;
   for (size_t c = 0; c < config_.calls.size(); ++c) {
     const ControlHeader& header = config_.calls[c];
-    for (Carried& control : ControlMessage(c, up ? ranks : all, index)) {
+    for (Carried& control : ControlMessage(c, up ? ranks : all, index, group)) {
       carried.push_back(std::move(control));
       ++index;
     }
@@ -183,36 +199,38 @@ std::vector<Carried> System::Direction(std::span<const uint32_t> ranks, bool up)
     for (int64_t at = 0; at < layout.packets(); ++at, ++index) {
       const DataPlace place = PlaceOf(layout, at);
       if (!(up ? Sends(header, place.part, ranks) : Receives(header, place.part, ranks))) continue;
-      carried.push_back(
-          {.index = index,
-           .has_data = true,
-           .tracked = !SendersReceive(header.collective),
-           .shares_bytes = config_.bounces && SendersReceive(header.collective),
-           .opcode = OpcodeOf(place.in_part, layout.part_packets, config_.message_packets),
-           .payload = Reduced(c, place.part, place.in_part, up && Reduces(header.collective) ? ranks : all)});
+      carried.push_back({.index = index,
+                         .has_data = true,
+                         .tracked = !SendersReceive(header.collective),
+                         .shares_bytes = config_.bounces && SendersReceive(header.collective),
+                         .opcode = OpcodeOf(place.in_part, layout.part_packets, config_.message_packets),
+                         .payload = Reduced(c, place.part, place.in_part,
+                                            up && Reduces(header.collective) ? ranks : all, group)});
     }
   }
   return carried;
 }
 
 void System::LayOut(Edge& edge) const {
-  edge.up = Direction(edge.ranks, true);
-  edge.down = Direction(edge.ranks, false);
+  edge.up = Direction(edge.ranks, true, edge.group);
+  edge.down = Direction(edge.ranks, false, edge.group);
+  if (!is_host(edge.child)) return;
+  for (Carried& carried : edge.up) carried.busy.clear();
 }
 
-std::vector<uint8_t> System::SendBuffer(size_t call, uint32_t rank) const {
+std::vector<uint8_t> System::SendBuffer(size_t call, uint32_t rank, int group) const {
   const ControlHeader& header = CallOf(call, rank);
   std::vector<uint8_t> bytes(SendBytes(header, rank));
   const uint64_t elements = bytes.size() / ElementBytes();
   for (uint64_t i = 0; i < elements; ++i) {
     auto part = static_cast<int64_t>(i / header.count);
     if (!Reduces(header.collective) && HasPartPerRank(header.collective)) part = rank;
-    PutElement(bytes, i, Element(call, rank, part, i % header.count), ElementBytes());
+    PutElement(bytes, i, Element(call, rank, part, i % header.count, group), ElementBytes());
   }
   return bytes;
 }
 
-std::vector<uint8_t> System::Expected(size_t call, uint32_t rank) const {
+std::vector<uint8_t> System::Expected(size_t call, uint32_t rank, int group) const {
   const ControlHeader& header = config_.calls[call];
   std::vector<uint32_t> all(static_cast<size_t>(hosts()));
   std::iota(all.begin(), all.end(), 0u);
@@ -221,24 +239,35 @@ std::vector<uint8_t> System::Expected(size_t call, uint32_t rank) const {
   const bool own_part = header.collective == Collective::kReduceScatter;
   for (uint64_t i = 0; i < bytes.size() / ElementBytes(); ++i) {
     const int64_t part = own_part ? rank : static_cast<int64_t>(i / header.count);
-    PutElement(bytes, i, ElementOf(call, part, i % header.count, all), ElementBytes());
+    PutElement(bytes, i, ElementOf(call, part, i % header.count, all, group), ElementBytes());
   }
   return bytes;
 }
 
-Qpn System::QpnAt(int node, int neighbour) const {
+Qpn System::QpnAt(int node, int neighbour, int group) const {
   if (by_hosts())
     return Qpn{kLowerQpn + static_cast<uint32_t>(node) * kPeerQpns + static_cast<uint32_t>(neighbour)};
   // Of the two the child has the higher number.
   const bool upper = node < neighbour;
   const uint32_t life = config_.reuse_qpns ? 0 : config_.life * kLifeQpns;
-  return Qpn{static_cast<uint32_t>(std::max(node, neighbour)) + (upper ? kUpperQpn : kLowerQpn) + life};
+  return Qpn{static_cast<uint32_t>(std::max(node, neighbour)) + (upper ? kUpperQpn : kLowerQpn) + life +
+             static_cast<uint32_t>(group) * kGroupQpns};
 }
 
-engine::GroupConfig System::GroupOf(int node) const {
+// Between two switches, where each group has an edge, by the queue pair.
+PortId System::PortOf(int node, const roce::Packet& packet) const {
+  for (PortId port = 0;; ++port) {
+    const Edge& edge = EdgeAt(node, port);
+    const int peer = edge.child == node ? edge.parent : edge.child;
+    if (AddressOf(peer) != packet.src_ip) continue;
+    if (groups() == 1 || QpnAt(node, peer, edge.group) == packet.bth.dest_qp) return port;
+  }
+}
+
+engine::GroupConfig System::GroupOf(int node, int group_number) const {
   uint32_t slots = 1;
   while (slots < 2 * config_.message_packets * config_.window_messages) slots *= 2;
-  engine::GroupConfig group{.group_id = kGroupId,
+  engine::GroupConfig group{.group_id = GroupId(group_number),
                             .name = {},
                             .mode = config_.mode.At(static_cast<size_t>(node)),
                             .world_size = static_cast<uint32_t>(hosts()),
@@ -251,12 +280,13 @@ engine::GroupConfig System::GroupOf(int node) const {
                             .prompt_ns = 20 * kMillisecond};
   for (PortId port = 0; port < ports(node); ++port) {
     const Edge& edge = EdgeAt(node, port);
+    if (edge.group != group_number) continue;
     const bool below = edge.parent == node;
     const int peer = below ? edge.child : edge.parent;
     const Psn psn(config_.first_psn);
-    engine::EndpointConfig end{.local_qpn = QpnAt(node, peer),
+    engine::EndpointConfig end{.local_qpn = QpnAt(node, peer, group_number),
                                .remote_ip = AddressOf(peer),
-                               .remote_qpn = QpnAt(peer, node),
+                               .remote_qpn = QpnAt(peer, node, group_number),
                                .port = port,
                                .in_psn = psn,
                                .out_psn = psn,
@@ -269,21 +299,25 @@ engine::GroupConfig System::GroupOf(int node) const {
     end.ranks = edge.ranks;
     group.children.push_back(end);
   }
+  if (groups() == 1) return group;
+  group.block = kBlock;
+  group.block_bytes = engine::ArenaBytes(group);
   return group;
 }
 
 sim::HostConfig System::HostOf(int node) const {
   const int parent = EdgeAt(node, 0).parent;
+  const int group = GroupAt(node);
   return {.local_ip = AddressOf(node),
-          .local_qpn = QpnAt(node, parent),
+          .local_qpn = QpnAt(node, parent, group),
           .remote_ip = AddressOf(parent),
-          .remote_qpn = QpnAt(parent, node),
+          .remote_qpn = QpnAt(parent, node, group),
           .send_psn = Psn(config_.first_psn),
           .recv_psn = Psn(config_.first_psn),
           .path_mtu = kPathMtu,
           .message_packets = config_.message_packets,
           .window_messages = config_.window_messages,
-          .rank = static_cast<uint32_t>(node - switches()),
+          .rank = RankAt(node),
           .world_size = static_cast<uint32_t>(hosts()),
           .bounce_bytes = config_.bounces ? BounceBytes() : 0,
           .inline_bytes = InlineBytes()};
@@ -339,7 +373,8 @@ std::optional<Breach> System::JudgeData(int node, PortId port, const roce::Packe
                   fmt::format("has the opcode or the immediate data of another index than {}", want.index)};
   }
   const Carried& contents = up && is_host(node) ? ContentsAtHost(edge, want, taken) : want;
-  if (Judges(Invariant::kPayload) && !std::ranges::equal(packet.payload, contents.payload)) {
+  const bool busy = !want.busy.empty() && std::ranges::equal(packet.payload, want.busy);
+  if (Judges(Invariant::kPayload) && !busy && !std::ranges::equal(packet.payload, contents.payload)) {
     const char* const what = by_hosts()                 ? "the one"
                              : up && &contents == &want ? "the reduction of the ranks below"
                                                         : "the result";

@@ -20,6 +20,9 @@
 namespace epic::check {
 
 inline constexpr uint64_t kGroupId = 1;
+// Of several.
+constexpr uint64_t GroupId(int group) { return kGroupId + static_cast<uint64_t>(group); }
+inline constexpr uint64_t kBlock = 1;
 // The smallest path MTU that the cores take. Every data packet is full.
 inline constexpr uint32_t kPathMtu = 256;
 
@@ -40,8 +43,12 @@ struct SystemConfig {
   // Without switches: calls go between the hosts.
   sim::TreeSpec tree;
   sim::ModeSpec mode = kDefaultMode;
+  // With several each has hosts and queue pairs of its own in the same tree, and makes the same calls with
+  // other data; in every switch their memory is one block (docs/PROTOCOL-BLOCKS.md).
+  uint32_t groups = 1;
   // Of every rank, in order; INT32 sums, count a multiple of full packets. Those with kInlinedFlag, and no
-  // others, are so small that they travel in their control messages.
+  // others, are so small that they travel in their control messages. With several groups these are
+  // invocations: in front of each one with data its request.
   std::vector<ControlHeader> calls;
   CallsMade calls_made = CallsMade::kTogether;
   uint32_t message_packets = 1;
@@ -75,11 +82,16 @@ struct Carried {
   roce::Opcode opcode = roce::Opcode::kRcSendOnly;
   uint32_t imm = 0;
   std::vector<uint8_t> payload;  // what it must carry, whichever way it came about
+  bool is_request = false;
+  // Or this: of a request that a switch has found the block taken for, and of its reply. Else empty.
+  std::vector<uint8_t> busy = {};
 };
 
-// An edge of the tree, numbered by its lower end: that of node n is n - 1. Between the hosts: a pair of
-// peers, of which the lower rank counts as the parent, and the ranks below are none.
+// An edge of the tree, numbered by its lower end: that of node n is n - 1; behind those of one group come
+// those of the next. Between the hosts: a pair of peers, of which the lower rank counts as the parent, and
+// the ranks below are none.
 struct Edge {
+  int group = 0;
   int child = 0;
   int parent = 0;
   PortId parent_port = 0;
@@ -95,14 +107,20 @@ class System {
 
   const SystemConfig& config() const { return config_; }
   int switches() const { return static_cast<int>(config_.tree.switch_parent.size()); }
+  int groups() const { return static_cast<int>(config_.groups); }
+  // Of each group.
   int hosts() const { return static_cast<int>(config_.tree.rank_switch.size()); }
-  int nodes() const { return switches() + hosts(); }
+  // The switches, then each group's hosts.
+  int nodes() const { return switches() + groups() * hosts(); }
   const std::vector<Edge>& edges() const { return edges_; }
   bool is_host(int node) const { return node >= switches(); }
+  // Of a host.
+  int GroupAt(int node) const { return (node - switches()) / hosts(); }
+  uint32_t RankAt(int node) const { return static_cast<uint32_t>((node - switches()) % hosts()); }
   // Calls go between the hosts: there is no switch.
   bool by_hosts() const { return switches() == 0; }
   bool Judges(Invariant invariant) const { return !config_.without[static_cast<size_t>(invariant)]; }
-  // "root", "leaf1", "host0".
+  // "root", "leaf1", "host0"; with several groups "host0 of group 1".
   std::string NodeName(int node) const;
 
   // The edge at a node's port.
@@ -111,6 +129,8 @@ class System {
     return static_cast<size_t>(ports_[static_cast<size_t>(node)][port]);
   }
   size_t ports(int node) const { return ports_[static_cast<size_t>(node)].size(); }
+  // By which a packet comes to a node.
+  PortId PortOf(int node, const roce::Packet& packet) const;
 
   // The call as a rank makes it.
   const ControlHeader& CallOf(size_t call, uint32_t rank) const {
@@ -122,17 +142,17 @@ class System {
   // does.
   std::optional<ControlHeader> RefusalOf(size_t call) const;
   // What a rank gives to a call and what it must have after it.
-  std::vector<uint8_t> SendBuffer(size_t call, uint32_t rank) const;
-  std::vector<uint8_t> Expected(size_t call, uint32_t rank) const;
+  std::vector<uint8_t> SendBuffer(size_t call, uint32_t rank, int group = 0) const;
+  std::vector<uint8_t> Expected(size_t call, uint32_t rank, int group = 0) const;
 
   // To be installed on a switch, and the host's end.
-  engine::GroupConfig GroupOf(int node) const;
+  engine::GroupConfig GroupOf(int node, int group = 0) const;
   sim::HostConfig HostOf(int node) const;
   // A host's path to other hosts, and its queue pair to the one at a port, which can send and receive.
   HostPathConfig PathOf(int node) const;
   roce::QueuePair PeerQueuePair(int node, PortId port) const;
-  // Of the endpoint at `node` of its edge to a neighbour.
-  Qpn QpnAt(int node, int neighbour) const;
+  // Of a group's endpoint at `node` of its edge to a neighbour.
+  Qpn QpnAt(int node, int neighbour, int group = 0) const;
   Ipv4 AddressOf(int node) const { return Ipv4{0x0a000001u + static_cast<uint32_t>(node)}; }
 
   // What data become when ranks change places: node n becomes to[n].
@@ -147,24 +167,26 @@ class System {
  private:
   // An element of what is known of a part when these ranks' contributions are: reductions, or the root's
   // copy.
-  uint64_t ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks) const;
-  std::vector<Carried> ControlMessage(size_t call, std::span<const uint32_t> ranks, Index first) const;
+  uint64_t ElementOf(size_t call, int64_t part, uint64_t at, std::span<const uint32_t> ranks,
+                     int group) const;
+  std::vector<Carried> ControlMessage(size_t call, std::span<const uint32_t> ranks, Index first,
+                                      int group) const;
   uint64_t InlineBytes() const;
   size_t ElementBytes() const;
   uint64_t ElementsOfPacket() const { return kPathMtu / ElementBytes(); }
-  uint64_t Element(size_t call, uint32_t rank, int64_t part, uint64_t at) const;
-  std::vector<uint8_t> Reduced(size_t call, int64_t part, int64_t packet,
-                               std::span<const uint32_t> ranks) const;
+  uint64_t Element(size_t call, uint32_t rank, int64_t part, uint64_t at, int group) const;
+  std::vector<uint8_t> Reduced(size_t call, int64_t part, int64_t packet, std::span<const uint32_t> ranks,
+                               int group = 0) const;
   uint64_t BounceBytes() const;
   void LayOut(Edge& edge) const;
-  void LayOutTree();
+  void LayOutTree(int group);
   void LayOutHosts();
   void AddPorts(Edge& edge);
   ControlHeader SaidBy(size_t call, uint32_t begin, uint32_t end) const;
   std::optional<Carried> ExchangeMessage(size_t call, uint32_t from, uint32_t to) const;
   Carried RingMessage(size_t call, uint32_t from, int64_t step, int64_t piece) const;
   std::vector<Carried> Messages(uint32_t from, uint32_t to) const;
-  std::vector<Carried> Direction(std::span<const uint32_t> ranks, bool up) const;
+  std::vector<Carried> Direction(std::span<const uint32_t> ranks, bool up, int group) const;
   const Carried& ContentsAtHost(const Edge& edge, const Carried& sent, int64_t taken) const;
 
   SystemConfig config_;
