@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "check/action.h"
+#include "check/setup_groups.h"
 #include "check/setup_hosts.h"
 #include "protocol/modes.h"
 #include "sim/scenario.h"
@@ -19,9 +20,7 @@ namespace {
 
 constexpr uint32_t kMostMessages = 64;
 constexpr size_t kMostHosts = 8;
-constexpr uint32_t kMostGroups = 3;
 constexpr size_t kMostCalls = 40;
-constexpr size_t kMostAsking = 20;
 constexpr uint32_t kMostFaults = 200;
 
 struct CollectiveName {
@@ -173,34 +172,6 @@ StatusOr<sim::TreeSpec> TreeNamed(const std::string& name) {
   return sim::TopologyNamed(name);
 }
 
-Status CheckGroups(const Setup& setup, const sim::ModeSpec& mode, size_t switches) {
-  if (setup.groups < 1 || setup.groups > kMostGroups)
-    return Invalid(fmt::format("groups: 1 to {}", kMostGroups));
-  if (setup.groups == 1) return absl::OkStatus();
-  for (size_t s = 0; s < switches; ++s) {
-    if (mode.At(s) == Mode::kTerminated) return Invalid("groups: in mode I there are no blocks");
-  }
-  if (setup.faults.crashes > 0) return Invalid("crashes: of one group only");
-  if (setup.faults.regroups > 0) return Invalid("regroups: of one group only");
-  return absl::OkStatus();
-}
-
-// In front of each call with data its request.
-void AskForMemory(std::vector<ControlHeader>* calls) {
-  std::vector<ControlHeader> invocations;
-  for (ControlHeader call : *calls) {
-    if (CallBytes(call) > 0) {
-      ControlHeader request = call;
-      request.flags = kRequestFlag;
-      request.turn = 0;
-      invocations.push_back(request);
-      call.flags |= kGrantedFlag;
-    }
-    invocations.push_back(call);
-  }
-  *calls = std::move(invocations);
-}
-
 Status PlaceTree(const Setup& setup, SystemConfig* config) {
   auto tree = TreeNamed(setup.topology);
   if (!tree.ok()) return tree.status();
@@ -258,9 +229,9 @@ StatusOr<SystemConfig> Build(const Setup& setup) {
   }
   if (config.calls.empty() || config.calls.size() > kMostCalls)
     return Invalid(fmt::format("collective: 1 to {} calls", kMostCalls));
-  if (config.groups > 1 && config.calls.size() > kMostAsking)
-    return Invalid(fmt::format("collective: with several groups at most {} calls", kMostAsking));
-  if (config.groups > 1) AskForMemory(&config.calls);
+  if (config.groups > 1) {
+    if (Status status = AskForMemory(&config.calls); !status.ok()) return status;
+  }
   if (by_hosts) {
     if (Status status = MakeByHosts(setup, &config); !status.ok()) return status;
   }

@@ -82,6 +82,23 @@ inline Setup RandomHostsSetup(sim::Choices& choices) {
   return setup;
 }
 
+// The same of groups that share a block in every switch.
+inline Setup RandomGroupsSetup(sim::Choices& choices) {
+  static constexpr const char* kTopologies[] = {"star-2", "star-3", "chain", "fork", "uneven"};
+  static constexpr const char* kCollectives[] = {"allreduce*2", "reduce@1", "broadcast,allreduce+",
+                                                 "barrier,allgather"};
+  static constexpr const char* kCalls[] = {"together", "apart", "after-results"};
+  Setup setup;
+  setup.mode = choices.Below(2) == 0 ? "2" : "3";
+  setup.topology = OneOf(choices, kTopologies);
+  setup.collective = OneOf(choices, kCollectives);
+  setup.calls = OneOf(choices, kCalls);
+  setup.groups = static_cast<uint32_t>(2 + choices.Below(2));
+  setup.messages = static_cast<uint32_t>(1 + choices.Below(3));
+  if (choices.Below(2) == 0) setup.buffers = "bounce";
+  return setup;
+}
+
 // The seeds of a test: 0 to count - 1, or EPIC_SEED alone.
 inline std::vector<uint64_t> Seeds(uint64_t count) {
   if (const char* one = std::getenv("EPIC_SEED"); one != nullptr) return {std::strtoull(one, nullptr, 10)};

@@ -87,8 +87,12 @@ class SwitchNode final : public Node {
   void Wait(Nanos time) override { now_ += time; }
 
   void Start(Effects&) override { EPIC_CHECK(false); }
-  void Crash() override { engine_.Remove(kGroupId, 0); }
-  void Fail(Effects&) override { engine_.Fail(kGroupId, 0); }
+  void Crash() override {
+    for (int group = 0; group < system_.groups(); ++group) engine_.Remove(GroupId(group), 0);
+  }
+  void Fail(Effects&) override {
+    for (int group = 0; group < system_.groups(); ++group) engine_.Fail(GroupId(group), 0);
+  }
 
  private:
   class Sink final : public engine::Effects {

@@ -13,8 +13,8 @@ using Relabelling = std::vector<int>;
 
 // Every relabelling of the nodes that leaves the tree, the modes and the roots of calls as they are, the
 // identity first. Only the identity where something else tells nodes apart: a part of the data for each rank,
-// or a mode whose row does not say that children are alike (protocol/modes.h); and where there would be more
-// than kMostRelabellings.
+// or a mode whose row does not say that children are alike (protocol/modes.h); of several groups; and where
+// there would be more than kMostRelabellings.
 inline constexpr size_t kMostRelabellings = 128;
 std::vector<Relabelling> Symmetries(const System& system);
 
