@@ -126,8 +126,8 @@ TEST(EpicCheckTest, AnInvariantThatIsNoneIsAUsageErrorWithThoseThatAre) {
   const Ran ran = EpicCheck("--topology star-2 --without core --without slot");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.out, StartsWith("epic-check: without: 'slot' is none of result, outcome, payload, opcode, "
-                                  "place, acknowledged, end-to-end, slots, invocations, core, can-end, "
-                                  "fair-end\n"));
+                                  "place, acknowledged, end-to-end, slots, invocations, holder, core, "
+                                  "given-back, can-end, fair-end\n"));
 }
 
 TEST(EpicCheckTest, CompareTellsWhetherReductionsMatter) {

@@ -82,7 +82,7 @@ TEST(GroupsTest, WithAndWithoutReductions) {
 TEST(GroupsTest, WhatTheyDoNotHaveIsRefused) {
   EXPECT_THAT(RefusalOf({.groups = 0}), HasSubstr("groups: 1 to 3"));
   EXPECT_THAT(RefusalOf({.groups = 4}), HasSubstr("groups: 1 to 3"));
-  EXPECT_THAT(RefusalOf({.mode = "1", .groups = 2}), HasSubstr("in mode I there are no blocks"));
+  EXPECT_THAT(RefusalOf({.mode = "1", .groups = 2}), HasSubstr("groups: block: in mode I"));
   EXPECT_THAT(RefusalOf({.groups = 2, .faults = {.crashes = 1}}), HasSubstr("crashes"));
   EXPECT_THAT(RefusalOf({.groups = 2, .faults = {.regroups = 1}}), HasSubstr("regroups"));
   EXPECT_THAT(RefusalOf({.collective = "barrier*21", .groups = 2}), HasSubstr("at most 20 calls"));

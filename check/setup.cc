@@ -181,9 +181,8 @@ Status PlaceTree(const Setup& setup, SystemConfig* config) {
   auto mode = ModesOf(setup.mode, config->tree.switch_parent.size());
   if (!mode.ok()) return mode.status();
   config->mode = *mode;
-  if (Status status = CheckGroups(setup, config->mode, config->tree.switch_parent.size()); !status.ok())
-    return status;
   config->groups = setup.groups;
+  if (Status status = CheckGroups(setup, *config); !status.ok()) return status;
   const Setup plain;
   const auto by_hosts_only = [](const char* option) {
     return Invalid(fmt::format("{}: with path hosts only", option));

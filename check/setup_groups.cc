@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <utility>
+
+#include "incengine/state/config.h"
 
 namespace epic::check {
 namespace {
@@ -14,12 +17,15 @@ Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInva
 
 }  // namespace
 
-Status CheckGroups(const Setup& setup, const sim::ModeSpec& mode, size_t switches) {
+Status CheckGroups(const Setup& setup, const SystemConfig& config) {
   if (setup.groups < 1 || setup.groups > kMostGroups)
     return Invalid(fmt::format("groups: 1 to {}", kMostGroups));
   if (setup.groups == 1) return absl::OkStatus();
-  for (size_t s = 0; s < switches; ++s) {
-    if (mode.At(s) == Mode::kTerminated) return Invalid("groups: in mode I there are no blocks");
+  // Not every mode has blocks: the engine says which.
+  const System system(config);
+  for (int s = 0; s < system.switches(); ++s) {
+    if (const Status valid = engine::Validate(system.GroupOf(s), system.ports(s)); !valid.ok())
+      return Invalid(fmt::format("groups: {}", std::string(valid.message())));
   }
   if (setup.faults.crashes > 0) return Invalid("crashes: not of several groups");
   if (setup.faults.regroups > 0) return Invalid("regroups: not of several groups");

@@ -8,8 +8,9 @@
 
 namespace epic::check {
 
-// An error names the first value that groups which share blocks do not have.
-Status CheckGroups(const Setup& setup, const sim::ModeSpec& mode, size_t switches);
+// An error names the first value that groups which share blocks do not have. Of a system whose tree and
+// modes are known, and the number of groups.
+Status CheckGroups(const Setup& setup, const SystemConfig& config);
 
 // Puts in front of each call with data its request; the calls are then the invocations that hosts make.
 Status AskForMemory(std::vector<ControlHeader>* calls);

@@ -133,8 +133,8 @@ def check_invariants(table, invariants):
             raise Wrong(f"{name}: {case['setup']}: what is not right breaks an invariant, which is named")
         if ("invariant" in case) != ("without" in case):
             raise Wrong(f"{name}: {case['setup']}: what is not right comes to something without that invariant, too")
-        if case["verdict"] == "hung" and not re.search(r"host\d", case.get("words", "")):
-            raise Wrong(f"{name}: {case['setup']}: the words do not say where the ranks stand")
+        if case["verdict"] == "hung" and not re.search(r"(host|switch)\d", case.get("words", "")):
+            raise Wrong(f"{name}: {case['setup']}: the words do not say where the ranks stand, or which switch has a block")
     named = {case["invariant"] for _, case in cases if "invariant" in case}
     alone = {case["invariant"] for _, case in cases if case.get("without") == "right"}
     if missing := sorted(set(invariants) - alone):
