@@ -38,9 +38,9 @@ inline constexpr std::array kInvariants = {
     InvariantInfo{Invariant::kResult, "result", "a call that ends in no error has the reference's result"},
     InvariantInfo{
         Invariant::kOutcome, "outcome",
-        "a call ends in an error only after the control plane has ended its group, or, between the hosts, "
-        "where a rank's differs, and then on every rank in the same; and a request for a block, of a "
-        "group that shares one, ends in the same on every rank"},
+        "a call ends in an error only after the control plane has ended its group, or, between the "
+        "hosts, where a rank's differs, and then on every rank in the same; and a request for a block, "
+        "of a group that shares one, ends in the same on every rank"},
     InvariantInfo{Invariant::kPayload, "payload",
                   "a packet carries the reduction of all ranks below (up) or the whole result (down)"},
     InvariantInfo{Invariant::kOpcode, "opcode", "a packet has the opcode and immediate data of its index"},
@@ -58,10 +58,9 @@ inline constexpr std::array kInvariants = {
                   "of the groups that share a block the one that the recorder names has it, and nobody else "
                   "writes there"},
     InvariantInfo{Invariant::kCore, "core", "the checks of the cores themselves hold (EPIC_CHECK)"},
-    InvariantInfo{
-        Invariant::kGivenBack, "given-back",
-        "from every state in which the calls of groups that share a block have ended, nobody comes to "
-        "have it, both by some way and by that of fair-end"},
+    InvariantInfo{Invariant::kGivenBack, "given-back",
+                  "when the calls of groups that share a block have ended it is given back: from each such "
+                  "state by some way, and by that of fair-end"},
     InvariantInfo{
         Invariant::kCanEnd, "can-end",
         "from every state one can be reached, without another fault, in which the calls have ended and "
