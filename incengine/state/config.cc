@@ -73,9 +73,10 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   if (config.children.empty() || config.children.size() > kMaxChildren) {
     return Invalid(fmt::format("children: {} is not between 1 and {}", config.children.size(), kMaxChildren));
   }
-  if (config.block != 0 && config.mode == Mode::kTerminated) {
+  if (config.block != 0 && IsMode(config.mode) && FindMode(config.mode)->ends_connections) {
     return Invalid(
-        "block: in mode I a group's memory holds what its queue pairs have under way, and cannot be lent");
+        "block: where connections end at the switch, a group's memory holds what its queue pairs have under "
+        "way, and cannot be lent");
   }
   if (config.prompt_ns <= 0 || config.prompt_ns > 3600 * kSecond) return Invalid("prompt_ns: out of range");
   std::set<uint32_t> qpns;
