@@ -41,6 +41,18 @@ Failure GroupTable::RefusesMode(const GroupSpec& spec) {
   return {ErrorCode::kUnsupported, NoBlocksIn(spec.mode), -1, ""};
 }
 
+// Calls that find the memory taken go between the hosts, also where the group was to go by the network.
+Failure GroupTable::RefusesHosts(const Group& group) const {
+  if (group.spec.policy != Policy::kTemporal) return {};
+  const auto way = WayOfHosts(group, group.path_mtu);
+  const auto* no_way = std::get_if<Failure>(&way);
+  if (no_way == nullptr) return {};
+  Failure failure = *no_way;
+  failure.message = fmt::format(
+      "policy temporal: calls that find their memory taken go between the hosts, and {}", no_way->message);
+  return failure;
+}
+
 // Why a switch has no blocks for a group in this mode; empty if it has.
 std::string GroupTable::LacksBlocks(NodeId node, Mode mode) const {
   if (IsMode(mode) && !MayHaveBlocks(mode))

@@ -142,6 +142,25 @@ TEST(GroupBlocks, OnlyGroupsOfThePolicyAsk) {
   EXPECT_FALSE(w.Last<JoinedReply>(w.first_session.at("hosts"))->asks);
 }
 
+// Calls that find their memory taken go between the hosts, whatever path was asked for.
+TEST(GroupBlocks, TheHostsMustReachEachOther) {
+  World w;
+  GroupSpec spec = Spec("network", 50);
+  spec.path = Path::kNetwork;
+  w.Made(spec);
+  const auto* joined = w.Last<JoinedReply>(w.first_session.at("network"));
+  ASSERT_NE(joined, nullptr);
+  EXPECT_TRUE(joined->asks && joined->hosts_reach) << joined->path_reason;
+
+  GroupWorldFixture routed(testing::RoutedTree32());
+  routed.table.SetDefaultPolicy(Policy::kTemporal);
+  routed.path = Path::kNetwork;
+  routed.JoinAll(4);
+  const auto* failed = routed.Last<Failure>(100);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_THAT(failed->message, HasSubstr("h0 does not reach h2")) << failed->message;
+}
+
 TEST(GroupBlocks, AModeAndASwitchWithoutThemAreNamed) {
   World w;
   GroupSpec spec = Spec("one", 50);

@@ -61,6 +61,7 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   const Tree& built = std::get<NetworkWay>(way).tree;
   const Window& chosen = std::get<NetworkWay>(way).window;
   group->path_mtu = std::get<NetworkWay>(way).path_mtu;
+  if (const Failure failure = RefusesHosts(*group); !failure.ok()) return failure;
   group->message_packets = chosen.message_packets;
   group->window_messages = chosen.window_messages;
   group->start_messages = chosen.start_messages;

@@ -105,7 +105,7 @@ std::variant<GroupTable::HostsWay, Failure> GroupTable::WayOfHosts(const Group& 
 // packets on.
 void GroupTable::TellHostsReach(Group* group) const {
   group->hosts_reach = false;
-  if (group->spec.path == Path::kNetwork) {
+  if (group->spec.path == Path::kNetwork && group->spec.policy != Policy::kTemporal) {
     group->path_reason = fmt::format("path network was asked for by {}", group->path_asked_by);
     return;
   }

@@ -330,6 +330,7 @@ class GroupTable {
   void GiveBack(Group* group);
   // Blocks: group_blocks.cc.
   static Failure RefusesMode(const GroupSpec& spec);
+  Failure RefusesHosts(const Group& group) const;
   std::string LacksBlocks(NodeId node, Mode mode) const;
   LowBytes LowBytesOf(const NetworkWay& way) const;
   void TellBlocks(Group* group);
