@@ -117,8 +117,8 @@ Error Comm::PrepareBuffers(Call* call, bool by_hosts, Way* way, Lock& lock) {
     *way = Way::kBounce;
     return {};
   }
-  if (sends) call->send_memory = FindRegion(call->send, send_bytes);
-  if (receives) call->recv_memory = FindRegion(call->recv, recv_bytes);
+  if (sends && !call->send_memory) call->send_memory = FindRegion(call->send, send_bytes);
+  if (receives && !call->recv_memory) call->recv_memory = FindRegion(call->recv, recv_bytes);
   if ((!sends || call->send_memory) && (!receives || call->recv_memory)) return {};
   if (!by_hosts && core_.Fits(call->header)) {
     // Half a call through the bounce buffer would save nothing.
