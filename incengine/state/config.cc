@@ -73,10 +73,12 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   if (config.children.empty() || config.children.size() > kMaxChildren) {
     return Invalid(fmt::format("children: {} is not between 1 and {}", config.children.size(), kMaxChildren));
   }
-  if (config.block != 0 && IsMode(config.mode) && FindMode(config.mode)->ends_connections) {
+  const ModeInfo* const mode = FindMode(config.mode);
+  if (config.block != 0 && mode != nullptr && mode->ends_connections) {
     return Invalid(
-        "block: where connections end at the switch, a group's memory holds what its queue pairs have under "
-        "way, and cannot be lent");
+        fmt::format("block: in mode {} a group's memory holds what the switch's queue pairs have under way, "
+                    "and cannot be lent",
+                    mode->numeral));
   }
   if (config.prompt_ns <= 0 || config.prompt_ns > 3600 * kSecond) return Invalid("prompt_ns: out of range");
   std::set<uint32_t> qpns;
