@@ -71,6 +71,10 @@ engine::GroupConfig ToGroup(const Json& json) {
   config.reproducible = json.at("reproducible");
   config.narrow = json.value("narrow", false);  // earlier versions have no such groups
   config.prompt_ns = json.at("prompt_ns");
+  if (json.contains("block")) {
+    throw BadLine(fmt::format(
+        "group \"{}\" has memory that other groups own, too, whose rules are not known here", config.name));
+  }
   if (json.contains("types")) {
     config.abilities = {};
     for (const std::string type : json.at("types"))

@@ -149,6 +149,22 @@ TEST_F(TraceFileTest, SaysWhatIsNoTrace) {
   EXPECT_NE(error(header + "\n{\"event\":\"in\"").find("line 2"), std::string::npos);
 }
 
+TEST_F(TraceFileTest, AGroupWithABlockIsNotJudged) {
+  Write(1 << 30);
+  std::ifstream file(path());
+  std::stringstream trace;
+  for (std::string text; std::getline(file, text);) {
+    if (const size_t at = text.find("\"prompt_ns\""); at != std::string::npos)
+      text.insert(at, "\"block\":1,");
+    trace << text << "\n";
+  }
+  const auto result = JudgeTrace(trace);
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(std::string(result.status().message()).find("has memory that other groups own, too"),
+            std::string::npos)
+      << result.status();
+}
+
 TEST_F(TraceFileTest, AFileThatCannotBeWrittenIsAnError) {
   const auto trace = daemon::Trace::Open(directory_ + "/no/such/folder", 1 << 20, "s", {});
   EXPECT_FALSE(trace.ok());
