@@ -25,12 +25,15 @@ def control_socket(bed):
 
 def start_lldpd(bed):
     os.chmod(bed.directory.name, 0o711)  # lldpcli goes on as another user
+    # The interval is in the file that lldpd's own client reads when it starts: that client writes back the whole
+    # configuration as it found it, over what another client may have set in between.
+    settings = os.path.join(bed.directory.name, "lldpd.conf")
+    with open(settings, "w", encoding="ascii") as file:
+        file.write("configure lldp tx-interval 1\n")
     # The name is the machine's: lldpd has no other.
-    bed.inside_in_background("h0", ["lldpd", "-d", "-u", control_socket(bed), "-I", "eth0", "-S", "a host"])
+    bed.inside_in_background("h0", ["lldpd", "-d", "-u", control_socket(bed), "-O", settings, "-I", "eth0",
+                                    "-S", "a host"])
     wait_until(lambda: os.path.exists(control_socket(bed)), what="lldpd listens")
-    wait_until(lambda: lldpcli(bed, "configure", "lldp", "tx-interval", "1").returncode == 0, what="lldpd answers")
-    # What it said first may have been before the switch's port was up, and the interval counts from the next time on.
-    wait_until(lambda: lldpcli(bed, "update").returncode == 0, what="lldpd says it again")
 
 
 def lldpcli(bed, *arguments):
