@@ -22,8 +22,9 @@ constexpr FaultRates kBadLinks{
     .loss_ppm = 10'000, .duplicate_ppm = 10'000, .delay_ppm = 10'000, .corrupt_ppm = 10'000};
 
 HostsWay SmallWay() {
-  return {.path = {.agrees_by_exchange = false, .message_bytes = 256, .staging_bytes = 4096, .inline_bytes = 512},
-          .tell_ns = 5 * kMicrosecond};
+  return {
+      .path = {.agrees_by_exchange = false, .message_bytes = 256, .staging_bytes = 4096, .inline_bytes = 512},
+      .tell_ns = 5 * kMicrosecond};
 }
 
 WorldConfig ConfigOf(const TreeSpec& tree, engine::Mode mode, uint64_t inline_bytes) {
@@ -175,8 +176,51 @@ TEST_P(BlocksTest, ASmallBlockIsASmallWindow) {
   }
 }
 
-// Both begin at the same moment at different switches: each has the block where it came first, both are told
-// that it is busy, and both have given it back.
+// How long the second of two such calls takes, with a block if it has one to itself: from where all ranks
+// make it until all have its result.
+Picos TimeOf(const WorldConfig& config, bool block, const ControlHeader& header) {
+  World world(config, 1);
+  GroupSpec spec = FirstGroupOf(config);
+  if (block) {
+    spec.block = kBlock;
+    spec.block_bytes = ArenaBytesOf(spec, config);
+  }
+  const int group = world.AddGroup(spec);
+  Choices choices(1);
+  GroupRanks ranks(world, group, SmallWay(), choices);
+  Calls calls;
+  Picos started = 0;
+  for (const size_t k : {0, 1}) {
+    calls.emplace_back(header, world.ranks(group), static_cast<int>(k));
+    started = world.clock();
+    for (int r = 0; r < world.ranks(group); ++r) ranks.Start(r, calls.back());
+    EXPECT_TRUE(world.RunUntil([&] { return ranks.Finished(k + 1); }, world.now() + kForEver));
+    if (k == 0) world.RunUntil([&] { return world.AllDone(group); }, world.now() + kForEver);
+  }
+  return world.clock() - started;
+}
+
+// To ask takes what a Barrier takes and no more, whatever is asked for.
+TEST_P(BlocksTest, AGrantedCallTakesARoundTripMore) {
+  for (const TreeSpec& tree : {Star(4), FullTree(2, 2)}) {
+    for (const uint64_t inline_bytes : {0, 200}) {
+      const WorldConfig config = ConfigOf(tree, GetParam(), inline_bytes);
+      const Picos round_trip = TimeOf(config, true, {.collective = Collective::kBarrier});
+      EXPECT_EQ(round_trip, TimeOf(config, false, {.collective = Collective::kBarrier}));
+      for (const uint64_t count : {1, 40, 4000}) {
+        const ControlHeader header = {.collective = Collective::kAllReduce,
+                                      .op = ReduceOp::kSum,
+                                      .type = DataType::kInt32,
+                                      .count = count};
+        const Picos own = TimeOf(config, false, header);
+        EXPECT_GT(TimeOf(config, true, header), own);
+        EXPECT_LE(TimeOf(config, true, header), own + round_trip)
+            << count << " elements, inlined " << inline_bytes;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, BlocksTest,
                          testing::Values(engine::Mode::kTranslated, engine::Mode::kAugmented),
                          [](const auto& of) { return "Mode" + std::to_string(static_cast<int>(of.param)); });
