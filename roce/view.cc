@@ -3,8 +3,11 @@
 namespace epic::roce {
 
 uint16_t InternetChecksum(Bytes header) {
-  uint32_t sum = 0;
-  for (size_t i = 0; i + 1 < header.size(); i += 2) sum += LoadBe16(&header[i]);
+  // Two words at a time: carries into the upper one are added below, as all are.
+  uint64_t sum = 0;
+  size_t i = 0;
+  for (; i + 4 <= header.size(); i += 4) sum += LoadBe32(&header[i]);
+  if (i + 2 <= header.size()) sum += LoadBe16(&header[i]);
   while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<uint16_t>(~sum);
 }
