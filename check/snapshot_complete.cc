@@ -67,6 +67,7 @@ void Snapshot::EveryField(const sim::Host& host) {
     // here are not.
     [[maybe_unused]] const auto& [header, send, recv, send_bytes, recv_bytes, way, part_stride] =
         outstanding.front();
+    [[maybe_unused]] const auto& [ended_call, is_request] = ended.front();
   }
   // Not saved: config.
   [[maybe_unused]] const auto& [config, send_window, granted_window, ops, first_op, ended_ops, next_index,

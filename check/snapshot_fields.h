@@ -269,9 +269,9 @@ void Snapshot::Calls(A& a, Of<A, RankCalls>& calls, Of<A, std::vector<Buffers>>&
     }
     ++number;
   });
-  Sequence(a, calls.ended_, [&a](auto& finished) {
-    a.Numbers(finished.op, finished.outcome);
-    Header(a, finished.reply);
+  Sequence(a, calls.ended_, [&a](auto& ended) {
+    a.Numbers(ended.finished.op, ended.finished.outcome, ended.is_request);
+    Header(a, ended.finished.reply);
   });
   const auto memory = std::span(calls.memory_);
   if constexpr (A::kReads) std::ranges::fill(memory, uint8_t{0});

@@ -268,7 +268,7 @@ void Comm::DeliverFinished() {
       windows_.Ended(SinceStart(Clock::now()));
       KeepWindow();
     }
-    if (request_ == finished->op && (ok || finished->outcome == Outcome::kBusy) && error_.ok()) {
+    if (request_ == finished->op && (ok || finished->outcome == Outcome::kBusy)) {
       OnAnswered(finished->outcome);
     } else if (IsByHosts(call->header)) {
       // Every rank has made the call. It ends where its data are.

@@ -185,8 +185,9 @@ void RankCalls::OnComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_
 // At once: when they are not open any more, the next work may use their bounce buffers.
 void RankCalls::TakeFinished() {
   while (const auto finished = core_.NextFinished()) {
-    if (finished->outcome == Outcome::kOk) Finish(finished->op);
-    ended_.push_back(*finished);
+    const bool is_request = IsRequest(At(finished->op).header);
+    if (finished->outcome == Outcome::kOk && !is_request) Finish(finished->op);
+    ended_.push_back({*finished, is_request});
   }
   for (; first_call_ < core_.first_open(); ++first_call_) calls_.pop_front();
 }
@@ -212,8 +213,9 @@ void RankCalls::OnDrained() {
 
 std::optional<Finished> RankCalls::NextFinished() {
   if (ended_.empty()) return std::nullopt;
-  const Finished done = ended_.front();
+  const auto [done, is_request] = ended_.front();
   ended_.pop_front();
+  if (is_request && failed()) return Finished{.op = done.op, .outcome = failure(), .reply = failure_reply()};
   return done;
 }
 

@@ -89,9 +89,9 @@ class RankCalls {
 
   // Starts a call; see RankCore::Post and CopyOwnPart. The buffers must outlive the call, and have SendBytes
   // and RecvBytes of it. One that is inlined takes that way, whatever `way` says; one by the hosts, and
-  // a request, has nothing to do with its buffers. `part_stride`: bytes from one part to the next where the caller's buffer
-  // has several, of a call that goes kDirect or is quantised; 0: a part's bytes. A quantised one has at most
-  // MostQuantised and does not go kDirect; its data are finite.
+  // a request, has nothing to do with its buffers. `part_stride`: bytes from one part to the next where the
+  // caller's buffer has several, of a call that goes kDirect or is quantised; 0: a part's bytes. A quantised
+  // one has at most MostQuantised and does not go kDirect; its data are finite.
   OpId Post(const ControlHeader& header, const uint8_t* send, uint8_t* recv, Way way,
             uint64_t part_stride = 0);
   // As RankCore's.
@@ -117,7 +117,8 @@ class RankCalls {
   bool failed() const { return core_.failed(); }
   Outcome failure() const { return core_.failure(); }
   const ControlHeader& failure_reply() const { return core_.failure_reply(); }
-  // Calls that ended, in program order; of those that ended with kOk the result is in the caller's buffer.
+  // Calls that ended, in program order; of those that ended with kOk the result is in the caller's buffer. A
+  // request of which the answer was not taken before the group failed has none: it ends as the group has.
   std::optional<Finished> NextFinished();
 
  private:
@@ -160,7 +161,11 @@ class RankCalls {
   RankCore core_{{}};
   std::deque<Call> calls_;  // open, in program order: also those that have ended and still send
   OpId first_call_ = 0;
-  std::deque<Finished> ended_;
+  struct Ended {
+    Finished finished;
+    bool is_request = false;
+  };
+  std::deque<Ended> ended_;
   int64_t posted_ = 0;
 };
 

@@ -97,6 +97,25 @@ TEST(RankCallsTest, ALargerOneTravelsInTheCallersBuffers) {
   EXPECT_EQ(recv, Numbers(17, 10)) << "an average over two ranks";
 }
 
+// What was asked for takes place behind the answer, which nobody takes of a group that has failed.
+TEST(RankCallsTest, ARequestThatIsAnsweredAsTheGroupFailsIsNotGranted) {
+  for (const bool fails : {false, true}) {
+    World world;
+    Numbers numbers = {1};
+    world.calls.Post(Sum(1, kRequestFlag), Bytes(numbers), Bytes(numbers), Way::kBounce);
+    const auto requests = world.Post();
+    ASSERT_EQ(requests.size(), 2u);
+    std::memcpy(requests[0].address, requests[1].address, kControlBytes);
+    world.calls.OnComplete(requests[0].wr_id, kControlBytes, requests[1].imm);
+    world.calls.OnComplete(requests[1].wr_id, 0, std::nullopt);
+    if (fails) world.calls.Abort();
+    const auto finished = world.calls.NextFinished();
+    ASSERT_TRUE(finished);
+    EXPECT_EQ(finished->outcome, fails ? Outcome::kAborted : Outcome::kOk);
+    EXPECT_EQ(numbers, Numbers{1}) << "a request has no data";
+  }
+}
+
 TEST(RankCallsTest, AResultIsCopiedOutBeforeItsBufferIsUsedAgain) {
   World world;
   constexpr size_t kCalls = kMaxOpenInvocations + 1;
