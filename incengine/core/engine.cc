@@ -103,6 +103,7 @@ std::optional<size_t> Engine::Allocate(size_t bytes) {
 }
 
 void Engine::Compact() {
+  if (before_moves_ != nullptr) before_moves_();
   std::map<size_t, size_t> now_at;
   arena_.Compact([&](size_t from, size_t to) { now_at[from] = to; });
   const auto move = [&](size_t& offset) {

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/snapshot.h"
@@ -48,6 +50,9 @@ class Engine {
 
   Ipv4 address() const { return address_; }
   const Arena& arena() const { return arena_; }
+  // `before` is called whenever regions of the arena are about to be moved, from within any other call:
+  // whoever has kept payloads of packets sent, which may lie there, in place of copies, lets go of them.
+  void BeforeMoves(std::function<void()> before) { before_moves_ = std::move(before); }
   // By group id.
   const std::map<uint64_t, Context>& groups() const { return groups_; }
   // By their ids.
@@ -74,6 +79,7 @@ class Engine {
   Ipv4 address_;
   size_t port_count_;
   Arena arena_;
+  std::function<void()> before_moves_;
   std::map<uint64_t, Context> groups_;
   std::map<uint64_t, Block> blocks_;
   std::unordered_map<uint32_t, EndpointRef> by_qpn_;

@@ -164,6 +164,39 @@ TEST_F(BlockTest, AGrantOfWhatIsNotHereIsNone) {
   EXPECT_TRUE(sent.empty());
 }
 
+TEST_F(BlockTest, AGrantOfMoreThanWasAskedForIsNone) {
+  for (const uint32_t window : {0u, 3u, 2u}) {
+    engine = Engine(kOwn, 4, 1 << 20);
+    drops.clear();
+    InstallOwner(Owner(7, false));
+    for (const uint32_t c : {0u, 1u}) Request(7, c);
+    ControlHeader grant = AllReduceOf(64, kRequestFlag, 0);
+    grant.window = window;
+    Say(7, 2, grant, 0);
+    EXPECT_EQ(drops.empty(), window == 2) << window;
+  }
+}
+
+// What it has asked for behind a call that fails is never answered.
+TEST_F(BlockTest, AGroupThatFailsGivesItBackThoughItAsks) {
+  for (const bool asks_first : {false, true}) {
+    engine = Engine(kOwn, 4, 1 << 20);
+    InstallOwner(Owner(7, false));
+    for (const uint32_t c : {0u, 1u}) Say(7, c, {.collective = Collective::kBarrier}, 0);
+    const auto ask = [this] {
+      for (const uint32_t c : {0u, 1u}) Request(7, c, 64, 1, 1);
+    };
+    if (asks_first) ask();
+    EXPECT_EQ(holder().has_value(), asks_first);
+    ControlHeader mismatch{.collective = Collective::kBarrier};
+    mismatch.status = ControlStatus::kMismatch;
+    Say(7, 2, mismatch, 0);
+    EXPECT_EQ(engine.groups().at(7).state, GroupState::kFailed);
+    if (!asks_first) ask();
+    EXPECT_FALSE(holder());
+  }
+}
+
 TEST_F(BlockTest, DataThatWereNotGrantedAreRefused) {
   for (const uint32_t flags : {0u, kGrantedFlag}) {
     engine = Engine(kOwn, 4, 1 << 20);
@@ -263,11 +296,18 @@ TEST_F(BlockTest, RegionsMoveTogetherWhenOnlyTheGapsAreInTheWay) {
   }
   engine.Remove(7, 1);
   engine.Remove(9, 1);
+  int moves = 0;
+  engine.BeforeMoves([&] {
+    ++moves;
+    EXPECT_EQ(engine.groups().at(8).arena_offset, bytes) << "nothing has been moved yet";
+  });
   GroupConfig wide = Owner(11);
   wide.block = 0;
   wide.slots *= 2;
   ASSERT_GT(ArenaBytes(wide), bytes);
   ASSERT_TRUE(engine.Install(wide).ok());
+  EXPECT_EQ(moves, 1);
+  EXPECT_EQ(engine.groups().at(8).arena_offset, 0u);
   EXPECT_LT(engine.arena().free_bytes(), bytes);
   for (const uint64_t group : {8u, 10u}) {
     DataOf(group, 1, 1, 100);

@@ -67,6 +67,7 @@ Ports::Ports(const Options& options, io::EventLoop& loop, engine::Switch& sw, Tr
     switch_.OnTimer(now, engine::TimerId{id}, *this);
   });
   loop_.AfterRound([this] { EndRound(); });
+  switch_.engine().BeforeMoves([this] { Flush(); });
   loop_.CallEvery(kCheckInterval, [this] {
     if (trace_ != nullptr) trace_->Flush();
     CheckInterfaces();
@@ -118,8 +119,8 @@ void Ports::SendPacket(PortId port, const roce::FramePieces& packet, bool joins)
   if (trace_ != nullptr) trace_->OnSend(port, roce::Join(packet));
   if (ports_[port].open == nullptr) return void(++ports_[port].closed.tx_failed);
   // A slot is hardly ever needed for anything else before all ports are flushed: who could make it so has not
-  // got yet what waits here. A repeat may wait beside newer data; what is changed then has a wrong ICRC (ADR
-  // 10).
+  // got yet what waits here, and the engine says when it moves slots. A repeat may wait beside newer data;
+  // what is changed then has a wrong ICRC (ADR 10).
   const bool stays = switch_.engine().arena().Holds(packet.payload) || LiesIn(packet.payload, kept_);
   ports_[port].open->sender().Send(packet, {.joins = joins, .stays = stays});
 }
@@ -233,13 +234,17 @@ bool Ports::Receive(PortId port, Nanos now) {
   return *received > 0;
 }
 
-void Ports::EndRound() {
-  taken_ = 0;
+void Ports::Flush() {
   for (Port& port : ports_) {
     if (port.open == nullptr) continue;
     port.open->sender().Flush();
     NoteWaiting(port);
   }
+}
+
+void Ports::EndRound() {
+  taken_ = 0;
+  Flush();
   for (Port& port : ports_) {
     if (std::exchange(port.taken_from, false) && port.open != nullptr) port.open->Release();
   }

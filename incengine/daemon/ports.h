@@ -84,6 +84,8 @@ class Ports final : public engine::FrameSink {
   void TraceSuperFrame(Nanos now, PortId port, const io::ReceivedFrame& frame);
   // Sends all that a round of the loop, or many packets, have led to: a frame for each port, where it can be,
   // instead of one for each port that something came by. Then nobody looks any more at what has come.
+  // Hands on what waits at all ports.
+  void Flush();
   void EndRound();
   // Watches for room in the kernel where frames wait for it.
   void NoteWaiting(Port& port);

@@ -40,7 +40,7 @@ Room RoomIn(const GroupConfig& config, size_t bytes) {
 void Ask(Context& ctx, const Endpoint& child, Env& env) {
   ControlSlot& slot = ControlSlotOf(ctx, child.in.next_invocation() - 1);
   if (!IsRequest(slot.header) || slot.arrived != ctx.all_children() ||
-      slot.header.status != ControlStatus::kOk) {
+      slot.header.status != ControlStatus::kOk || ctx.state != GroupState::kRunning) {
     return;
   }
   uint32_t window = ctx.hold.most_window;
@@ -58,8 +58,11 @@ void Ask(Context& ctx, const Endpoint& child, Env& env) {
   slot.header.window = std::min(slot.header.window, window);
 }
 
-bool MayDecide(const Context& ctx, const ControlHeader& reply) {
-  return !IsRequest(reply) || reply.status != ControlStatus::kOk || ctx.hold.asking;
+bool MayDecide(Context& ctx, const ControlHeader& reply) {
+  if (!IsRequest(reply) || reply.status != ControlStatus::kOk) return true;
+  if (!ctx.hold.asking) return false;
+  const ControlHeader& asked = ControlSlotOf(ctx, static_cast<int64_t>(reply.invocation)).header;
+  return reply.window > 0 && reply.window <= asked.window;
 }
 
 void Decide(Context& ctx, const ControlHeader& reply) {
@@ -82,8 +85,9 @@ void Free(Context& ctx, Block& block) {
 }
 
 bool FreeWhenDrained(Context& ctx, Block& block, Index needed) {
-  if (!ctx.hold.has_memory || ctx.hold.asking) return false;
+  if (!ctx.hold.has_memory) return false;
   if (ctx.state == GroupState::kRunning) {
+    if (ctx.hold.asking) return false;
     // What has been granted has begun, all of it, and is over. (The oldest invocation that is kept is no
     // later than the last that was granted, or everything granted has long been over.)
     const Invocation& last = ctx.invocations.back();

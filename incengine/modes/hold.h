@@ -11,7 +11,7 @@ namespace epic::engine {
 void Ask(Context& ctx, const Endpoint& child, Env& env);
 
 // May this be the reply to a control packet: not the grant of memory that this switch has not got.
-bool MayDecide(const Context& ctx, const ControlHeader& reply);
+bool MayDecide(Context& ctx, const ControlHeader& reply);
 
 // The reply to a control packet passes: a fatal status stops the data of the group, and a request is decided.
 void Decide(Context& ctx, const ControlHeader& reply);
