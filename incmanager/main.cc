@@ -18,6 +18,9 @@ namespace {
 constexpr uint32_t kMaxPsn = 0xffffff;
 constexpr uint32_t kMaxWindowPackets = 4096;
 
+// CLI11 reads -1 as the largest number of 64 bits.
+std::string NotNegative(std::string& text) { return text.starts_with('-') ? text + " is less than 0" : ""; }
+
 class CommandLine {
  public:
   CommandLine()
@@ -204,12 +207,15 @@ class CommandLine {
                               [this] { return SetTenant(client_, tenant_); });
     set->add_option("name", tenant_.name, "name of the tenant")->required();
     set->add_option("--limit-bytes", tenant_.limit_bytes, "of each switch's memory, as 4M")
-        ->transform(CLI::AsSizeValue(false));
-    set->add_option("--limit-groups", tenant_.limit_groups, "groups that go through switches");
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(CLI::Validator(NotNegative, ""));
+    set->add_option("--limit-groups", tenant_.limit_groups, "groups that go through switches")
+        ->transform(CLI::Validator(NotNegative, ""));
     set->add_option("--limit-gbps", tenant_.limit_gbps, "that its groups reserve (--rate), together");
     set->add_option("--guarantee-bytes", tenant_.guarantee_bytes,
                     "of each switch's memory: so much no other group gets")
-        ->transform(CLI::AsSizeValue(false));
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(CLI::Validator(NotNegative, ""));
   }
 
   // Options that decide where a group is placed, and by which path it goes.
@@ -263,7 +269,8 @@ class CommandLine {
         ->add_option("--max-bytes", create_.max_bytes,
                      "of the longest call that it is for, all ranks' shares together, as 4096 or 64K: its "
                      "switches keep no more slots than that fills; longer ones work, and take longer")
-        ->transform(CLI::AsSizeValue(false));
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(CLI::Validator(NotNegative, ""));
     command
         ->add_option(
             "--types", create_.types,

@@ -130,7 +130,7 @@ proto::CreateGroupRequest RequestOf(const CreateOptions& create) {
   request.set_prefer(create.prefer);
   request.set_rate_gbps(create.rate_gbps);
   request.set_tenant(create.tenant);
-  request.set_duty(create.duty);
+  if (create.duty) request.set_duty(*create.duty);
   request.set_job(create.job);
   request.set_phase(create.phase);
   return request;

@@ -41,7 +41,7 @@ struct CreateOptions {
   std::string policy, prefer;                  // empty: the manager's default
   double rate_gbps = 0;
   std::string tenant;
-  double duty = 0;  // of policy temporal, like these two; 0: all the time
+  std::optional<double> duty;  // of policy temporal, like these two; else all the time
   std::string job, phase;
 };
 

@@ -55,7 +55,7 @@ void AddPolicy(const proto::CreateGroupRequest& request, GroupSpec* spec) {
   spec->tenant = Shortened(request.tenant());
   spec->job = Shortened(request.job());
   spec->phase = Shortened(request.phase());
-  if (request.duty() == 0) return;
+  if (!request.has_duty()) return;
   const double duty = request.duty() * kWholeTime;
   // What is less than a millionth is that much.
   if (duty > 0 && duty <= kWholeTime) {

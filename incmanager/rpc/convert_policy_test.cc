@@ -53,7 +53,7 @@ TEST(ConvertPolicy, ADutyIsMoreThanNothingAndNotMoreThanAll) {
   EXPECT_EQ(FromProto(request).duty, 1U);
   request.set_duty(1);
   EXPECT_EQ(FromProto(request).duty, kWholeTime);
-  for (const double duty : {-0.1, 1.000001, 1e300, std::numeric_limits<double>::quiet_NaN()}) {
+  for (const double duty : {0.0, -0.1, 1.000001, 1e300, std::numeric_limits<double>::quiet_NaN()}) {
     request.set_duty(duty);
     EXPECT_NE(FromProto(request).wrong.find("duty: "), std::string::npos) << duty;
   }

@@ -1,5 +1,7 @@
 """Groups under each policy in a network with tiers, and two tenants who want more than there is: who gets what, and the lines that explain it."""
 
+import re
+
 import pytest
 
 import harness
@@ -51,9 +53,9 @@ def explained(bed, hosts, *options, status=0):
 HOSTS = (["h0", "h2"], ["h1", "h3"], ["h4", "h8"])
 
 
-@pytest.mark.parametrize("policy", ["shortest", "edt", "spatial"])
+@pytest.mark.parametrize("policy", ["shortest", "edt", "spatial", "temporal"])
 def test_three_groups_under_each_policy(bed, policy):
-    """Each is where it was explained to go; those of edt and spatial keep off each other's links."""
+    """Each is where it was explained to go; all but those of shortest keep off each other's links."""
     groups, links = [], []
     for hosts in HOSTS:
         told = explained(bed, hosts, "--policy", policy, "--path", "network")
@@ -62,6 +64,8 @@ def test_three_groups_under_each_policy(bed, policy):
         assert any(line.startswith("memory: ") and f"{group.root} takes " in line for line in told), told
         assert f"policy      {policy}" in group.text, group.text
         assert ("width       " in group.text) == (policy != "shortest"), group.text
+        blocks = re.findall(r"\bblock \d+ of 1\.0 MiB, duty 1 of 1", group.text)
+        assert len(blocks) == (len(group.shown["tree"]) if policy == "temporal" else 0), group.text
         groups.append(group)
         links += group.links()
     if policy != "shortest":
@@ -129,3 +133,8 @@ def test_what_is_no_policy_is_refused(bed):
     assert bed.manager_cli("policy", "set", "shortest").stdout == "policy shortest, of groups that ask for none\n"
     done = bed.manager_cli("group", "create", "no", "--size", "2", "--tenant", "nobody")
     assert (done.returncode, "tenant: there is no tenant nobody" in done.stderr) == (1, True), done
+    done = bed.manager_cli("group", "create", "no", "--size", "2", "--policy", "temporal", "--duty", "0")
+    assert (done.returncode, "duty: 0 is not more than 0 and at most 1" in done.stderr) == (1, True), done
+    for option in (("--limit-groups", "-1"), ("--limit-bytes", "-1K")):
+        done = bed.manager_cli("tenant", "set", "no", *option)
+        assert (done.returncode, " is less than 0" in done.stderr) == (2, True), done
