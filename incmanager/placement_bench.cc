@@ -1,8 +1,9 @@
 // How long it takes to place a group of 128 ranks on the paper's network (EPIC paper, appendix L): 16 pods of
 // 8 leaves and 8 spines, 16 hosts a leaf, 128 cores in 8 planes of 16: 384 switches, 5,120 links, 2,048
-// hosts, on which 10,000 groups are. Each iteration is another group; none is taken. The counters are of
-// single placements, in milliseconds of processor time. And what memory the manager has for 10,000 groups of
-// 2 to 16 ranks each, as `shortest` places them, all of them running.
+// hosts, on which 10,000 groups are; of `temporal` these share 64 blocks a switch. Each iteration is another
+// group; none is taken. The counters are of single placements, in milliseconds of processor time. And what
+// memory the manager has for 10,000 groups of 2 to 16 ranks each, as `shortest` places them, all of them
+// running.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -28,25 +29,28 @@ namespace {
 constexpr uint32_t kGroups = 10'000;
 constexpr uint32_t kRanks = 128;
 constexpr uint64_t kGroupBytes = 8'256;  // so that all of them have room
+constexpr uint64_t kBlocks = 64;         // for which a switch has room where groups share memory
+constexpr uint32_t kDuty = kWholeTime / 20;
 
-// The network with its groups; made once.
+// The network with its groups; made once for each policy of these.
 struct World {
-  World() {
+  explicit World(Policy of_groups) {
+    const bool shared = of_groups == Policy::kTemporal;
     for (SwitchOffer& offer : offers) {
       offer.mode = Mode::kTranslated;
       offer.max_children = 64;
-      offer.arena_bytes = 1 << 30;
+      offer.arena_bytes = shared ? kBlocks * kGroupBytes : 1 << 30;
     }
     std::mt19937 random(1);
     while (groups < kGroups) {
-      const PlaceRequest request =
-          Request(Policy::kSpatial, 2 + static_cast<uint32_t>(random() % 15), &random);
+      const PlaceRequest request = Request(of_groups, 2 + static_cast<uint32_t>(random() % 15), &random);
       Fill();
       const auto outcome = Place(topology, load, offers, request);
       const Placed& placed = std::get<Placed>(outcome);
-      Allocation taken{.links = placed.links, .switches = {}, .tenant = ""};
+      Allocation taken{.links = placed.links, .switches = {}, .tenant = "", .share = request.share};
       for (size_t i = 0; i < placed.bytes.size(); ++i)
-        taken.switches.push_back({placed.tree.inner[i].node, placed.bytes[i]});
+        taken.switches.push_back(
+            {placed.tree.inner[i].node, placed.bytes[i], shared ? placed.blocks[i].number : 0});
       load.Apply(taken);
       ++groups;
     }
@@ -55,6 +59,7 @@ struct World {
   PlaceRequest Request(Policy policy, uint32_t ranks, std::mt19937* random) const {
     PlaceRequest request;
     request.policy = policy;
+    request.share.duty = kDuty;
     for (uint32_t i = 0; i < ranks; ++i)
       request.rank_hosts.push_back(static_cast<NodeId>(
           topology.switches.size() + (*random)() % (topology.nodes.size() - topology.switches.size())));
@@ -69,9 +74,20 @@ struct World {
       offers[node].room = offers[node].arena_bytes - load.at(node).bytes;
     }
   }
-  static const World& Get() {
-    static const World world;
-    return world;
+  static const World& Get(Policy policy) {
+    static const World own(Policy::kSpatial);
+    if (policy != Policy::kTemporal) return own;
+    static const World shared(Policy::kTemporal);
+    return shared;
+  }
+  // On average over all blocks.
+  double OwnersOfABlock() const {
+    uint64_t owners = 0, blocks = 0;
+    for (const NodeId node : topology.switches) {
+      for (const auto& [number, block] : load.at(node).blocks) owners += block.owners;
+      blocks += load.at(node).blocks.size();
+    }
+    return static_cast<double>(owners) / static_cast<double>(blocks);
   }
 
   const Topology topology = testing::PaperTree();
@@ -89,8 +105,8 @@ double ProcessorMs() {
 }
 
 void PlacesAGroup(benchmark::State& state) {
-  const World& world = World::Get();
   const auto policy = static_cast<Policy>(state.range(0));
+  const World& world = World::Get(policy);
   state.SetLabel(Name(policy));
   std::mt19937 random(2);
   std::vector<double> ms;
@@ -109,6 +125,7 @@ void PlacesAGroup(benchmark::State& state) {
   std::ranges::sort(ms);
   state.counters["p50_ms"] = ms[ms.size() / 2];
   state.counters["p99_ms"] = ms[ms.size() * 99 / 100];
+  if (policy == Policy::kTemporal) state.counters["owners_of_a_block"] = world.OwnersOfABlock();
 }
 
 double ResidentMib() {
@@ -151,6 +168,7 @@ BENCHMARK(PlacesAGroup)
 BENCHMARK(PlacesAGroup)
     ->Arg(static_cast<int>(Policy::kEdt))
     ->Arg(static_cast<int>(Policy::kSpatial))
+    ->Arg(static_cast<int>(Policy::kTemporal))
     ->Unit(benchmark::kMillisecond)
     ->Iterations(500);
 

@@ -22,10 +22,6 @@ bool IsLargeEnough(const BlockLoad& block, const BlockWish& wish) {
   return block.tenant == wish.tenant && block.bytes >= wish.bytes;
 }
 
-bool HasTime(const BlockLoad& block, const BlockWish& wish) {
-  return block.LeftFor(wish.share) >= wish.share.duty;
-}
-
 uint32_t LowestFree(const BlockLoads& blocks) {
   uint32_t number = 1;
   for (const auto& [taken, block] : blocks) number += taken == number ? 1 : 0;
@@ -71,7 +67,7 @@ uint64_t BlockLoad::LeftFor(const TimeShare& share) const {
   return kWholeTime - std::min<uint64_t>(taken, kWholeTime);
 }
 
-uint64_t BlockLoad::UsableFor(const TimeShare& share) const { return bytes * LeftFor(share) / kWholeTime; }
+uint64_t BlockLoad::Usable(uint64_t left) const { return bytes * left / kWholeTime; }
 
 std::variant<BlockChoice, NoBlock> ChooseBlock(const BlockLoads& blocks, const BlockWish& wish) {
   NoBlock none;
@@ -83,21 +79,25 @@ std::variant<BlockChoice, NoBlock> ChooseBlock(const BlockLoads& blocks, const B
   if (wish.bytes <= wish.room && sustains(wish.room))
     return BlockChoice{LowestFree(blocks), false, wish.bytes, wish.room};
   const BlockLoads::value_type* best = nullptr;
+  uint64_t most_left = 0;
   for (const auto& block : blocks) {
     if (!IsLargeEnough(block.second, wish)) continue;
     if (none.why == NoBlock::Why::kMemory) none.why = NoBlock::Why::kDuty;
-    if (!HasTime(block.second, wish) || !sustains(block.second.UsableFor(wish.share))) continue;
-    if (best == nullptr || block.second.LeftFor(wish.share) > best->second.LeftFor(wish.share)) best = &block;
+    const uint64_t left = block.second.LeftFor(wish.share);
+    if (left < wish.share.duty || !sustains(block.second.Usable(left)) || left <= most_left) continue;
+    best = &block;
+    most_left = left;
   }
   if (best == nullptr) return none;
-  return BlockChoice{best->first, true, best->second.bytes, best->second.UsableFor(wish.share)};
+  return BlockChoice{best->first, true, best->second.bytes, best->second.Usable(most_left)};
 }
 
 uint64_t MostUsable(const BlockLoads& blocks, const BlockWish& wish) {
   uint64_t most = wish.room;
   for (const auto& [number, block] : blocks) {
-    if (block.tenant == wish.tenant && HasTime(block, wish))
-      most = std::max(most, block.UsableFor(wish.share));
+    if (block.tenant != wish.tenant) continue;
+    const uint64_t left = block.LeftFor(wish.share);
+    if (left >= wish.share.duty) most = std::max(most, block.Usable(left));
   }
   return most;
 }

@@ -42,8 +42,8 @@ struct BlockLoad {
   // What is left for one more: all that those do not take with whom it contends. It may join if that is no
   // less than its duty, and then what is taken stays within kWholeTime.
   uint64_t LeftFor(const TimeShare& share) const;
-  // Its bytes times the part of the time that is left.
-  uint64_t UsableFor(const TimeShare& share) const;
+  // Its bytes times the part of the time that is left, as LeftFor has it.
+  uint64_t Usable(uint64_t left) const;
 
   friend bool operator==(const BlockLoad&, const BlockLoad&) = default;
 };
@@ -65,7 +65,7 @@ struct BlockChoice {
   uint32_t number = 0;  // 0: it is no block, but memory of the group's own
   bool joins = false;   // it is there already
   uint64_t bytes = 0;
-  uint64_t usable_bytes = 0;  // by which its width is counted: all that are free, or UsableFor
+  uint64_t usable_bytes = 0;  // by which its width is counted: all that are free, or Usable
 };
 
 // Why there is none.

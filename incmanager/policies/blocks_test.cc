@@ -38,7 +38,7 @@ TEST(BlockLoad, PhasesOfAJobCountAsTheFullestAndAllElseAddsUp) {
   EXPECT_EQ(Percent(block.LeftFor(Share(1, "a", "down"))), 35U);
   EXPECT_EQ(Percent(block.LeftFor(Share(1, "a", "rest"))), 75U);
   EXPECT_EQ(Percent(block.LeftFor(Share(1, "c", "down"))), 35U);
-  EXPECT_EQ(block.UsableFor(Share(1, "a", "up")), 450U);
+  EXPECT_EQ(block.Usable(block.LeftFor(Share(1, "a", "up"))), 450U);
 }
 
 TEST(BlockLoad, WhatIsRemovedWasNeverThere) {
