@@ -116,7 +116,8 @@ void Engine::Compact() {
 Status Engine::InstallInBlock(Context& ctx) {
   const GroupConfig& config = ctx.config;
   const size_t bytes = Arena::RoundUp(config.block_bytes);
-  if (bytes > arena_.size() || RoomIn(config, bytes).window_messages == 0) {
+  if (bytes > arena_.size()) return NoRoom(arena_, bytes);
+  if (RoomIn(config, bytes).window_messages == 0) {
     return MakeStatus(StatusCode::kInvalidArgument,
                       fmt::format("block_bytes: {} of {} have no room for a message both ways",
                                   config.block_bytes, arena_.size()));

@@ -326,6 +326,9 @@ TEST_F(BlockTest, WhatCannotBeABlockIsRefused) {
   EXPECT_NE(refused.status().message().find("block_bytes: 100"), std::string::npos) << refused.status();
   config.block_bytes = SIZE_MAX;
   EXPECT_EQ(engine.Install(config).status().code(), absl::StatusCode::kInvalidArgument);
+  // More than there is, as of a group with memory of its own: another switch may have it.
+  config.block_bytes = 2 * engine.arena().size();
+  EXPECT_EQ(engine.Install(config).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(engine.blocks().empty());
   EXPECT_TRUE(engine.groups().empty());
 }
