@@ -28,6 +28,8 @@ class Fabric {
 
   // The nodes that a packet crosses by the tables, both ends included.
   std::vector<int> Path(int from, int to) const;
+  // As the tables were computed for it.
+  const manager::Topology& topology() const { return topology_; }
   const engine::SwitchCounters& counters(int s) const { return switches_[static_cast<size_t>(s)].counters(); }
 
  private:

@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace epic::sim {
 
-GroupRanks::GroupRanks(World& world, int group, const std::optional<HostsWay>& way, Choices& choices)
-    : at_(new At{
-          .world = world, .group = group, .choices = choices, .way = way.value_or(HostsWay{}), .ranks = {}}) {
+GroupRanks::GroupRanks(World& world, int group, const std::optional<HostsWay>& way, Choices& choices, Say say)
+    : at_(new At{.world = world,
+                 .group = group,
+                 .choices = choices,
+                 .way = way.value_or(HostsWay{}),
+                 .say = std::move(say),
+                 .ranks = {}}) {
   if (!way) return;
   At* const at = at_.get();
   at->way.path.world_size = static_cast<uint32_t>(world.ranks(group));
@@ -17,8 +22,12 @@ GroupRanks::GroupRanks(World& world, int group, const std::optional<HostsWay>& w
     config.rank = static_cast<uint32_t>(r);
     PathRank::Asks asks{.connect = [at, r](int peer) { at->Tell([at, r, peer] { at->Connect(r, peer); }); },
                         .tell = [at, r](int peer) { at->Tell([at, r, peer] { at->SetReady(peer, r); }); }};
-    at->ranks.push_back(std::make_unique<PathRank>(config, world.host(r, group), std::move(asks),
-                                                   world.spec(group).block != 0));
+    if (at->say) {
+      asks = {.connect = [at, r](int peer) { at->SayQueuePair(r, peer); },
+              .tell = [at, r](int peer) { at->say(r, peer, /*ready=*/true); }};
+    }
+    at->ranks.push_back(
+        std::make_unique<PathRank>(config, world.host(r, group), std::move(asks), world.asks(group)));
     world.AddPeers(r, *at->ranks.back(), {.send_depth = kHostQueueDepth, .recv_depth = kHostQueueDepth},
                    group);
   }
@@ -36,6 +45,19 @@ void GroupRanks::At::Connect(int a, int b) {
   world.ConnectPeers(a, b, group);
   Tell([this, a, b] { SetConnected(a, b); });
   Tell([this, a, b] { SetConnected(b, a); });
+}
+
+void GroupRanks::At::SayQueuePair(int rank, int to) {
+  if (said.emplace(rank, to).second) say(rank, to, /*ready=*/false);
+}
+
+// A rank that is told of another's queue pair makes its own, if it has none, and says so.
+void GroupRanks::At::OnPeerEnd(int rank, int from, bool ready) {
+  if (ready) return SetReady(rank, from);
+  if (!IsAlive(rank) || !IsAlive(from)) return;
+  if (!world.peers(rank, group).IsConnected(from)) world.ConnectPeers(rank, from, group);
+  SayQueuePair(rank, from);
+  SetConnected(rank, from);
 }
 
 void GroupRanks::At::SetConnected(int rank, int peer) {

@@ -6,7 +6,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/choices.h"
@@ -19,9 +21,13 @@ namespace epic::sim {
 
 class GroupRanks {
  public:
+  // Carries what a rank says to another through the manager: that it has a queue pair to it, or (ready) that
+  // it has posted what the other may send to. Then OnPeerEnd is due. Each is said once, in this order.
+  using Say = std::function<void(int rank, int to, bool ready)>;
+
   // Without a way between the hosts all calls go by the network. The world is borrowed, and so are the
-  // choices: of when messages through the manager arrive.
-  GroupRanks(World& world, int group, const std::optional<HostsWay>& way, Choices& choices);
+  // choices: of when messages through the manager arrive, if nobody else carries them.
+  GroupRanks(World& world, int group, const std::optional<HostsWay>& way, Choices& choices, Say say = {});
   GroupRanks(GroupRanks&&) = default;
 
   // The rank, which is alive, makes the next of its calls.
@@ -29,9 +35,16 @@ class GroupRanks {
   // Whether the call goes between the hosts.
   bool IsByHosts(const ControlHeader& header) const;
 
+  // What another rank has said reaches a rank.
+  void OnPeerEnd(int rank, int from, bool ready) { at_->OnPeerEnd(rank, from, ready); }
+
   // As Host's, of the calls of both ways.
   size_t calls(int rank) const;
   CallState state(int rank, int call) const;
+  // Whether the data of a call that ended went between the hosts.
+  bool went_by_hosts(int rank, int call) const {
+    return !at_->ranks.empty() && path_rank(rank).goes_by_hosts(call);
+  }
   epic::Outcome outcome(int rank, int call) const;
   RankLife life(int rank) const { return host(rank).life(); }
   // Of ranks that have connections with each other.
@@ -49,10 +62,14 @@ class GroupRanks {
     int group;
     Choices& choices;
     HostsWay way;
+    Say say;
     std::vector<std::unique_ptr<PathRank>> ranks;  // none without a way between the hosts
+    std::set<std::pair<int, int>> said = {};       // that a rank has told another of its queue pair
 
     void Tell(std::function<void()> action);
     void Connect(int a, int b);
+    void SayQueuePair(int rank, int to);
+    void OnPeerEnd(int rank, int from, bool ready);
     void SetConnected(int rank, int peer);
     void SetReady(int rank, int peer);
     bool IsAlive(int rank) const { return world.host(rank, group).alive(); }

@@ -57,6 +57,7 @@ void PathRank::StartByHosts(const Held& held) {
   const uint64_t element = ElementBytes(header.type);
   const uint64_t most = element == 0 ? 1 : path_.MostBytes(header) / element / header.parts;
   Call& call = calls_[held.call];
+  call.by_hosts = true;
   call.slices = SlicesOf(header.count, most);
   for (uint64_t at = 0; at < call.slices; ++at) {
     const uint64_t offset = SliceAt(header.count, most, at).first * element;

@@ -49,6 +49,9 @@ class PathRank final : public PeerDriver {
   epic::Outcome outcome(int call) const { return calls_[static_cast<size_t>(call)].outcome; }
   // Started so far.
   size_t calls() const { return calls_.size(); }
+  // Whether its data go between the hosts, of a call for which that has been decided: from the beginning, or
+  // since the switches have said so.
+  bool goes_by_hosts(int call) const { return calls_[static_cast<size_t>(call)].by_hosts; }
   // When the last of those that have ended did.
   Nanos finished_at() const { return finished_at_; }
   bool all_done() const { return unfinished_ == 0; }
@@ -69,6 +72,7 @@ class PathRank final : public PeerDriver {
     CallState state = CallState::kRunning;
     epic::Outcome outcome = epic::Outcome::kOk;
     uint64_t slices = 1;  // that have not ended
+    bool by_hosts = false;
   };
   // A call that has not begun.
   struct Held {

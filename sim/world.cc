@@ -66,7 +66,8 @@ World::World(const WorldConfig& config, uint64_t seed)
   for (int h = 0; h < hosts; ++h) Connect(switches + h, config.tree.rank_switch[static_cast<size_t>(h)]);
   for (const auto& [a, b] : config.tree.more_links) links_.Connect(a, b, LinkTakesSuperFrames(a));
   for (int s = 0; s < switches; ++s) engines_.emplace_back(AddressOf(s), links_.ports(s), config.arena_bytes);
-  AddGroup(FirstGroupOf(config));
+  group_of_block_.assign(kQpnBlocks, -1);
+  if (config.first_group) AddGroup(FirstGroupOf(config));
 }
 
 void World::Connect(int child, int parent) {
@@ -90,11 +91,11 @@ bool World::LinkTakesSuperFrames(int child) const {
 }
 
 const engine::Context& World::context(int switch_number, int group) const {
-  return engines_[static_cast<size_t>(switch_number)].groups().at(GroupId(group));
+  return engine(switch_number).groups().at(Of(group).id);
 }
 
 bool World::HasContext(int switch_number, int group) const {
-  return engines_[static_cast<size_t>(switch_number)].groups().contains(GroupId(group));
+  return engine(switch_number).groups().contains(Of(group).id);
 }
 
 bool World::AllDone(int group) const {
@@ -200,24 +201,29 @@ void World::CrashEngine(int s, Nanos until) {
 void World::KillHost(int host_number, Nanos until) {
   Nanos& down = down_until_[static_cast<size_t>(node_of_host(host_number))];
   down = std::max(down, until);
-  for (Group& group : groups_) {
-    for (size_t r = 0; r < group.ranks.size(); ++r) {
-      if (group.spec.rank_host[r] != host_number) continue;
-      nics_[static_cast<size_t>(host_number)].Forget(*group.turns[r]);
-      if (group.ranks[r]->alive()) group.ranks[r]->Kill();
-      if (group.peers[r].peers) group.peers[r].peers->Kill();
+  for (int g = 0; g < groups(); ++g) {
+    for (int r = 0; r < ranks(g); ++r) {
+      if (HostOf(r, g) == host_number) EndRank(r, g);
     }
   }
 }
 
-void World::FailContext(int s, int group) { engines_[static_cast<size_t>(s)].Fail(GroupId(group), 0); }
+void World::EndRank(int rank, int group) {
+  const auto r = static_cast<size_t>(rank);
+  Group& of = Of(group);
+  nics_[static_cast<size_t>(HostOf(rank, group))].Forget(*of.turns[r]);
+  if (of.ranks[r]->alive()) of.ranks[r]->Kill();
+  if (of.peers[r].peers) of.peers[r].peers->Kill();
+}
+
+void World::FailContext(int s, int group) { engine(s).Fail(Of(group).id, 0); }
 
 void World::AbortRank(int rank, int group) {
   host(rank, group).Abort(now_);
   if (Peers* const others = Of(group).peers[static_cast<size_t>(rank)].peers.get()) others->WantPoll();
 }
 
-void World::RemoveContext(int s, int group) { engines_[static_cast<size_t>(s)].Remove(GroupId(group), 0); }
+void World::RemoveContext(int s, int group) { engine(s).Remove(Of(group).id, 0); }
 
 bool World::WantsPoll(int group, int rank) const {
   const Host& h = *Of(group).ranks[static_cast<size_t>(rank)];

@@ -45,6 +45,15 @@ struct GroupSpec {
   size_t block_bytes = 0;
 };
 
+// A group that somebody else plans and installs on the world's engines: what the world makes are its ranks.
+struct PlannedGroup {
+  uint64_t id = 0;               // that its contexts have
+  int qpns = 0;                  // as GroupSpec's; its ranks have World::QpnOfRank of it
+  bool asks = false;             // its memory in switches is in blocks
+  std::vector<int> rank_host;    // as GroupSpec's
+  std::vector<HostConfig> ends;  // by rank; what all ranks of a world have alike is filled in
+};
+
 struct WorldConfig;
 // Arena bytes that a group takes of the switch of the world on which it takes most.
 size_t ArenaBytesOf(const GroupSpec& spec, const WorldConfig& config);
@@ -55,6 +64,7 @@ GroupSpec FirstGroupOf(const WorldConfig& config);
 struct WorldConfig {
   ModeSpec mode = kDefaultMode;
   TreeSpec tree = Star(4);
+  bool first_group = true;  // there is one from the beginning
   uint32_t path_mtu = 1024;
   uint32_t message_packets = 8;
   uint32_t window_messages = 8;
@@ -91,6 +101,15 @@ class World {
   // Adds a group and returns its number; the first is 0. Its tree is the world's, without switches that have
   // none of its ranks below them.
   int AddGroup(const GroupSpec& spec);
+  // Adds the ranks of a group whose contexts are Install's and Remove's to see to; returns its number.
+  int AddRanks(const PlannedGroup& planned);
+  // At the host, of its queue pair to the switch; qpns: as GroupSpec's.
+  Qpn QpnOfRank(int rank, int qpns) const {
+    return Qpn{static_cast<uint32_t>(qpns) * kGroupQpns + kLowerQpn +
+               static_cast<uint32_t>(switches() + rank)};
+  }
+  // Its calls with data ask for its memory in switches.
+  bool asks(int group) const { return Of(group).asks; }
   // As it was added; `qpns` is there.
   const GroupSpec& spec(int group) const { return Of(group).spec; }
 
@@ -106,8 +125,12 @@ class World {
   // ranks that are alive.
   void ConnectPeers(int a, int b, int group = 0);
   Peers& peers(int rank, int group = 0) { return *Of(group).peers[static_cast<size_t>(rank)].peers; }
-  // What the switches forward; there since the first AddPeers.
+  // Switches forward what is not for themselves, from now on or the first AddPeers.
+  const Fabric& Forwards();
+  // What they forward, since then.
   const Fabric& fabric() const { return *fabric_; }
+  // Whether the link at a node's port carries super-frames.
+  bool TakesSuperFrames(int node, PortId port) const { return links_.TakesSuperFrames(node, port); }
   // Packets that came to a host for a queue pair between ranks that it has not.
   int64_t unclaimed() const { return unclaimed_; }
 
@@ -119,6 +142,8 @@ class World {
   const engine::Engine& engine(int switch_number) const {
     return engines_[static_cast<size_t>(switch_number)];
   }
+  // For who plans groups: to install, fail and remove their contexts.
+  engine::Engine& engine(int switch_number) { return engines_[static_cast<size_t>(switch_number)]; }
   // The tree of such a group has the switch.
   bool IsInTree(int switch_number, const GroupSpec& spec) const;
   Choices& choices() { return choices_; }
@@ -163,6 +188,8 @@ class World {
   // And to a rank, which is alive: on both of its ways (Host::Abort, Peers::WantPoll).
   void AbortRank(int rank, int group);
   void RemoveContext(int s, int group);
+  // A rank's process ends, and its queue pairs are gone with it.
+  void EndRank(int rank, int group);
 
   // Advances until done() or until nothing can happen before `limit`. True if done.
   bool RunUntil(const std::function<bool()>& done, Nanos limit);
@@ -182,6 +209,8 @@ class World {
   };
   struct Group {
     GroupSpec spec;
+    uint64_t id = 0;  // that its contexts have
+    bool asks = false;
     std::vector<std::unique_ptr<Host>> ranks;
     std::vector<Nanos> deadline;  // of each rank's one timer
     std::vector<std::unique_ptr<RankTurn>> turns;
@@ -199,7 +228,6 @@ class World {
 
   Group& Of(int group) { return groups_[static_cast<size_t>(group)]; }
   const Group& Of(int group) const { return groups_[static_cast<size_t>(group)]; }
-  static uint64_t GroupId(int group) { return static_cast<uint64_t>(group) + 1; }
   int HostOf(int rank, int group) const { return Of(group).spec.rank_host[static_cast<size_t>(rank)]; }
   bool IsDown(int node) const { return now_ < down_until_[static_cast<size_t>(node)]; }
   // Whether a timer that is armed for a time must be set anew to be there at the deadline.
@@ -209,6 +237,8 @@ class World {
   void Connect(int child, int parent);
   bool LinkTakesSuperFrames(int child) const;
   HostConfig ConnectGroup(const Edge& edge, const GroupSpec& spec, std::vector<engine::GroupConfig>& configs);
+  HostConfig WithOwn(HostConfig end);
+  int AddRanks(const GroupSpec& spec, const PlannedGroup& planned);
   void Transmit(int node, PortId port, const roce::Packet& packet, uint16_t ip_id, bool joins);
   void Arrive(const LinkFrame& frame);
   void PollRank(int group, int rank);
@@ -233,6 +263,7 @@ class World {
   std::vector<uint16_t> ip_id_;      // by node: the next packet's of a host
   std::vector<Group> groups_;
   std::vector<int> group_of_block_;  // by block of QPNs: the newest group, or -1
+  int fresh_block_ = 0;              // none behind it has had a group
   std::vector<Nic> nics_;            // by host
   std::unique_ptr<Fabric> fabric_;
   std::map<Qpn, std::pair<int, int>> rank_of_peer_qpn_;               // group and rank

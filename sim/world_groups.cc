@@ -108,46 +108,64 @@ HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
           .path_mtu = config_.path_mtu,
           .message_packets = config_.message_packets,
           .window_messages = config_.window_messages,
-          .rank = rank,
-          .world_size = static_cast<uint32_t>(spec.rank_host.size()),
-          .wake = &wanting_,
-          .timeout = config_.host_timeout,
-          .bounce_bytes = config_.bounce_bytes,
-          .inline_bytes = config_.inline_bytes,
-          .ack_delay = config_.host_ack_delay_ns,
-          .retries_end = config_.host_retries_end};
+          .inline_bytes = config_.inline_bytes};
+}
+
+// With what all ranks of the world have alike.
+HostConfig World::WithOwn(HostConfig end) {
+  end.wake = &wanting_;
+  end.timeout = config_.host_timeout;
+  end.bounce_bytes = config_.bounce_bytes;
+  end.ack_delay = config_.host_ack_delay_ns;
+  end.retries_end = config_.host_retries_end;
+  return end;
 }
 
 int World::AddGroup(const GroupSpec& as_given) {
-  const int group = groups();
   GroupSpec spec = as_given;
-  if (!spec.qpns) spec.qpns = static_cast<int>(group_of_block_.size());
-  const auto block = static_cast<size_t>(*spec.qpns);
-  EPIC_CHECK(*spec.qpns < kQpnBlocks);
-  group_of_block_.resize(std::max(group_of_block_.size(), block + 1), -1);
-  group_of_block_[block] = group;
+  if (!spec.qpns) spec.qpns = fresh_block_;
+  PlannedGroup planned{.id = static_cast<uint64_t>(groups()) + 1, .asks = spec.block != 0};
   std::vector<engine::GroupConfig> configs;
   for (size_t s = 0; s < engines_.size(); ++s) {
     configs.push_back(ContextOf(spec, s, config_));
-    configs[s].group_id = GroupId(group);
+    configs[s].group_id = planned.id;
   }
   for (int s = 1; s < switches(); ++s) {
     if (!IsInTree(s, spec)) continue;
     ConnectGroup({.child_switch = s, .parent = config_.tree.switch_parent[static_cast<size_t>(s)]}, spec,
                  configs);
   }
-  Group& added = groups_.emplace_back();
-  added.spec = spec;
-  added.deadline.assign(spec.rank_host.size(), kNever);
-  added.peers.resize(spec.rank_host.size());
   for (size_t r = 0; r < spec.rank_host.size(); ++r) {
     const int parent = config_.tree.rank_switch[static_cast<size_t>(spec.rank_host[r])];
-    added.ranks.push_back(
-        std::make_unique<Host>(ConnectGroup({.rank = static_cast<int>(r), .parent = parent}, spec, configs)));
-    added.turns.push_back(std::make_unique<RankTurn>(group, static_cast<int>(r), *added.ranks.back()));
+    planned.ends.push_back(ConnectGroup({.rank = static_cast<int>(r), .parent = parent}, spec, configs));
   }
   for (size_t s = 0; s < configs.size(); ++s) {
     if (!configs[s].children.empty()) EPIC_CHECK(engines_[s].Install(configs[s]).ok());
+  }
+  return AddRanks(spec, planned);
+}
+
+int World::AddRanks(const PlannedGroup& planned) {
+  return AddRanks({.rank_host = planned.rank_host, .qpns = planned.qpns}, planned);
+}
+
+int World::AddRanks(const GroupSpec& spec, const PlannedGroup& planned) {
+  const int group = groups();
+  EPIC_CHECK(*spec.qpns >= 0 && *spec.qpns < kQpnBlocks && planned.ends.size() == spec.rank_host.size());
+  group_of_block_[static_cast<size_t>(*spec.qpns)] = group;
+  fresh_block_ = std::max(fresh_block_, *spec.qpns + 1);
+  Group& added = groups_.emplace_back();
+  added.spec = spec;
+  added.id = planned.id;
+  added.asks = planned.asks;
+  added.deadline.assign(spec.rank_host.size(), kNever);
+  added.peers.resize(spec.rank_host.size());
+  for (size_t r = 0; r < spec.rank_host.size(); ++r) {
+    HostConfig end = WithOwn(planned.ends[r]);
+    end.rank = static_cast<uint32_t>(r);
+    end.world_size = static_cast<uint32_t>(spec.rank_host.size());
+    added.ranks.push_back(std::make_unique<Host>(end));
+    added.turns.push_back(std::make_unique<RankTurn>(group, static_cast<int>(r), *added.ranks.back()));
   }
   return group;
 }

@@ -62,9 +62,14 @@ class World::NicSink final : public roce::PacketSink {
   int host_;
 };
 
-Peers& World::AddPeers(int rank, PeerDriver& driver, const PeerConfig& config, int group) {
+const Fabric& World::Forwards() {
   const int nodes = node_of_host(static_cast<int>(nics_.size()));
   if (!fabric_) fabric_ = std::make_unique<Fabric>(links_, switches(), nodes);
+  return *fabric_;
+}
+
+Peers& World::AddPeers(int rank, PeerDriver& driver, const PeerConfig& config, int group) {
+  Forwards();
   RankPeers& of = Of(group).peers[static_cast<size_t>(rank)];
   EPIC_CHECK(of.peers == nullptr && host(rank, group).alive());
   Nic& nic = nics_[static_cast<size_t>(HostOf(rank, group))];
