@@ -14,6 +14,7 @@
 #include "protocol/modes.h"
 #include "sim/many_seeds.h"
 #include "sim/scenario.h"
+#include "sim/shared/shared_trial.h"
 #include "sim/trial.h"
 
 namespace {
@@ -52,7 +53,7 @@ int RunHere(const Scenario& scenario, const std::string& trace_path) {
     return Usage(fmt::format("cannot write the trace to {}", trace_path));
   epic::sim::TraceSink sink;
   if (file != nullptr) sink = [file](std::string_view line) { fmt::print(file, "{}\n", line); };
-  const epic::sim::Outcome outcome = RunTrial(scenario, sink);
+  const epic::sim::Outcome outcome = RunScenario(scenario, sink);
   if (file != nullptr && file != stdout && std::fclose(file) != 0)
     return Usage(fmt::format("cannot write the trace to {}", trace_path));
   std::FILE* const out = trace_path == "-" ? stderr : stdout;
@@ -89,7 +90,8 @@ int RunMany(const Options& options) {
   const bool terminal = isatty(STDERR_FILENO) == 1;
   // A line that changes on a terminal; elsewhere ten lines in all.
   const auto step = static_cast<int64_t>(terminal ? 10 : std::max<uint64_t>(1, all / 10));
-  const auto result = epic::sim::RunSeeds(options.scenario, *range, [&](const Counts& counts) {
+  const auto run = [](const Scenario& scenario) { return RunScenario(scenario); };
+  const auto result = epic::sim::RunSeeds(options.scenario, *range, run, [&](const Counts& counts) {
     if (counts.runs % step == 0)
       fmt::print(stderr, "{}{} of {} seeds right{}", terminal ? "\r" : "", counts.runs, all,
                  terminal ? "" : "\n");
@@ -138,7 +140,7 @@ int main(int argc, char** argv) {
   CLI::App& run = *app.add_subcommand("run",
                                       "Random calls of up to three groups while things go wrong, then "
                                       "without: every call must end right. What "
-                                      "is not given is chosen by the seed; canaries never are.");
+                                      "is not given is chosen by the seed; canaries and shared never are.");
   CLI::Option* const replay = run.add_option("--replay", options.replay, "the line that a failure printed");
   CLI::Option* const seed = run.add_option("--seed", options.scenario.seed, "of all chance; default 1");
   CLI::Option* const seeds =

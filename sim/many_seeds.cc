@@ -34,10 +34,11 @@ Scenario WithSeed(Scenario scenario, uint64_t seed) {
 }
 
 // Does every jobs-th seed from `first` on and leaves.
-[[noreturn]] void Work(const Scenario& scenario, const SeedRange& range, uint64_t first, int pipe) {
+[[noreturn]] void Work(const Scenario& scenario, const SeedRange& range, const Runner& run, uint64_t first,
+                       int pipe) {
   const auto step = static_cast<uint64_t>(range.jobs);
   for (uint64_t seed = first; seed <= range.to; seed += step) {
-    const Outcome outcome = RunTrial(WithSeed(scenario, seed));
+    const Outcome outcome = run(WithSeed(scenario, seed));
     const Report report{.seed = seed, .verdict = outcome.verdict, .counts = outcome.counts};
     if (write(pipe, &report, sizeof report) != static_cast<ssize_t>(sizeof report)) _exit(1);
     if (outcome.verdict != Verdict::kRight || range.to - seed < step) break;
@@ -45,7 +46,7 @@ Scenario WithSeed(Scenario scenario, uint64_t seed) {
   _exit(0);
 }
 
-Worker StartWorker(const Scenario& scenario, const SeedRange& range, uint64_t first) {
+Worker StartWorker(const Scenario& scenario, const SeedRange& range, const Runner& run, uint64_t first) {
   int ends[2];
   EPIC_CHECK(pipe(ends) == 0);
   std::fflush(nullptr);
@@ -53,7 +54,7 @@ Worker StartWorker(const Scenario& scenario, const SeedRange& range, uint64_t fi
   EPIC_CHECK(pid >= 0);
   if (pid == 0) {
     close(ends[0]);
-    Work(scenario, range, first, ends[1]);
+    Work(scenario, range, run, first, ends[1]);
   }
   close(ends[1]);
   return {.pid = pid, .pipe = ends[0], .seed = first};
@@ -84,12 +85,12 @@ std::optional<int> InChild(const std::function<int()>& body) {
   return WIFEXITED(status) ? std::optional(WEXITSTATUS(status)) : std::nullopt;
 }
 
-RangeResult RunSeeds(const Scenario& scenario, const SeedRange& range,
+RangeResult RunSeeds(const Scenario& scenario, const SeedRange& range, const Runner& run,
                      const std::function<void(const Counts&)>& progress) {
   RangeResult result;
   std::vector<Worker> workers;
   for (int j = 0; j < range.jobs && range.to - range.from >= static_cast<uint64_t>(j); ++j)
-    workers.push_back(StartWorker(scenario, range, range.from + static_cast<uint64_t>(j)));
+    workers.push_back(StartWorker(scenario, range, run, range.from + static_cast<uint64_t>(j)));
   size_t running = workers.size();
   while (running > 0 && !result.violation) {
     std::vector<pollfd> ready;

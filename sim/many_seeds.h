@@ -23,8 +23,11 @@ struct RangeResult {
   Counts counts;                      // of the runs that were right
 };
 
+// Runs a scenario of one seed.
+using Runner = std::function<Outcome(const Scenario&)>;
+
 // Runs the scenario with each seed until one is not right. `progress` is called after each run.
-RangeResult RunSeeds(const Scenario& scenario, const SeedRange& range,
+RangeResult RunSeeds(const Scenario& scenario, const SeedRange& range, const Runner& run,
                      const std::function<void(const Counts&)>& progress);
 
 }  // namespace epic::sim

@@ -34,18 +34,34 @@ Counts& Counts::operator+=(const Counts& other) {
   aborted += other.aborted;
   old += other.old;
   late_timers += other.late_timers;
+  by_network += other.by_network;
+  with_block += other.with_block;
+  by_path_hosts += other.by_path_hosts;
+  refused += other.refused;
+  granted += other.granted;
+  busy += other.busy;
   time += other.time;
   return *this;
 }
 
 std::string Describe(const Counts& counts) {
-  return fmt::format(
+  const int64_t placed = counts.by_network + counts.with_block + counts.by_path_hosts + counts.refused;
+  std::string groups;
+  if (placed > 0) {
+    groups = fmt::format(
+        "; {} groups by the network, {} with blocks, {} between the hosts, {} refused; {} calls granted, {} "
+        "busy",
+        counts.by_network, counts.with_block, counts.by_path_hosts, counts.refused, counts.granted,
+        counts.busy);
+  }
+  const std::string all = fmt::format(
       "{} calls, {} packets, {} super-frames, {:.6f} virtual seconds; {} lost, {} cut, {} corrupted, {} "
       "repeated, {} delayed, {} unheard; {} crashes, {} groups failed, {} calls of ranks aborted, {} packets "
       "of failed groups; {} late timers; {} by the hosts",
       counts.calls, counts.packets, counts.super_frames, static_cast<double>(counts.time) / 1e9, counts.lost,
       counts.cut, counts.corrupted, counts.repeated, counts.delayed, counts.unheard, counts.crashes,
       counts.failed, counts.aborted, counts.old, counts.late_timers, counts.by_hosts);
+  return all + groups;
 }
 
 }  // namespace epic::sim

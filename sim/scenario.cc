@@ -119,6 +119,12 @@ const std::vector<FaultPlan>& FaultPlans() {
        .late_ranks = true,
        .crashes_engines = true,
        .kills_hosts = true},
+      {.name = "shared",
+       .meaning =
+           "groups that come and go on switches with room for few, placed by the manager's tables; by name "
+           "only",
+       .rates = {},
+       .shares = true},
       {.name = "canary-wrong", .meaning = "data changed unseen: must end wrong", .rates = {}, .flips = true},
       {.name = "canary-hung",
        .meaning = "all packets lost from when faults should end: must end hung",
@@ -181,7 +187,7 @@ const SeedLists& ListsOfSeeds() {
                     .modes = {kModesOfSeeds.begin(), kModesOfSeeds.end()},
                     .topologies = {kTopologies.begin(), kTopologies.end()}};
     for (const FaultPlan& plan : FaultPlans()) {
-      if (!plan.canary()) lists.names.emplace_back(plan.name);
+      if (plan.by_seed()) lists.names.emplace_back(plan.name);
     }
     return lists;
   }();

@@ -52,6 +52,8 @@ struct FaultPlan {
   bool late_ranks = false;
   bool crashes_engines = false;  // those of switches lose their groups and start anew
   bool kills_hosts = false;      // which come back without the ranks that they had
+  // Groups come and go, placed by the manager's own tables: RunShared (sim/shared) in place of RunTrial.
+  bool shares = false;
   // Of canaries, whose runs must not end right.
   bool flips = false;     // data reaches the hosts changed
   bool swallows = false;  // when the faults should end, all packets are lost
@@ -59,9 +61,11 @@ struct FaultPlan {
   bool reuses = false;    // a group has the QPNs and PSNs of the one before it, at once
 
   bool canary() const { return flips || swallows || aborts || reuses; }
+  // Seeds choose it; else it is run by name alone.
+  bool by_seed() const { return !canary() && !shares; }
 };
 
-// All of them; canaries last.
+// All of them, those that seeds choose first; canaries last.
 const std::vector<FaultPlan>& FaultPlans();
 // The plan of a name; the name must be one of FaultPlans().
 const FaultPlan& PlanNamed(std::string_view name);
@@ -79,7 +83,7 @@ bool SharesAcks(const Scenario& scenario);
 // What seeds choose from. Lists grow at their ends alone, and nothing leaves them: so a seed that does not
 // choose what was added means what it always has.
 struct SeedLists {
-  std::vector<std::string_view> names;  // of fault plans; no canaries
+  std::vector<std::string_view> names;  // of fault plans, by_seed
   std::vector<std::string_view> modes;
   std::vector<std::string_view> topologies;
 };

@@ -142,6 +142,7 @@ class Trial {
           ++counts_.failed;
           StartGroup(group);
         }) {
+    EPIC_CHECK(!plan_.shares);
     trace_.Run(ReplayLine(scenario));
     world_.SetFaultRule([this](const LinkPacket& p) { return FateOf(p); });
     world_.SetSendWatch([this](const LinkPacket& p, Fate fate) { Note(p, fate); });

@@ -40,6 +40,13 @@ struct Counts {
   int64_t aborted = 0;      // calls of one rank that ended in an error, or never, with their group
   int64_t old = 0;          // packets that came when their group had failed
   int64_t late_timers = 0;  // that were set and are late
+  // Of groups that the manager's tables place.
+  int64_t by_network = 0;  // with memory of their own in switches
+  int64_t with_block = 0;
+  int64_t by_path_hosts = 0;
+  int64_t refused = 0;
+  int64_t granted = 0;  // calls that asked for a block and got it
+  int64_t busy = 0;     // and that found it taken
   Nanos time = 0;
 
   Counts& operator+=(const Counts& other);
@@ -53,8 +60,8 @@ struct Outcome {
   Counts counts;
 };
 
-// The scenario must have come from Complete or ParseReplayLine. The same scenario has the same outcome and
-// trace, byte for byte. Aborts where a check of the engine or the host fails.
+// The scenario must have come from Complete or ParseReplayLine, and its plan share nothing. The same scenario
+// has the same outcome and trace, byte for byte. Aborts where a check of the engine or the host fails.
 Outcome RunTrial(const Scenario& scenario, const TraceSink& trace = {});
 
 }  // namespace epic::sim

@@ -13,13 +13,15 @@
 namespace epic::sim {
 namespace {
 
+Outcome RunOnce(const Scenario& scenario) { return RunTrial(scenario); }
+
 Scenario Named(const std::string& name, const std::string& mode, uint64_t seed) {
   return *Complete({.seed = seed, .mode = mode, .name = name});
 }
 
 TEST(TrialTest, EachModeWithEachScenarioEndsRight) {
   for (const FaultPlan& plan : FaultPlans()) {
-    if (plan.canary()) continue;
+    if (!plan.by_seed()) continue;
     for (const std::string& mode : ModesOfScenarios()) {
       Counts counts;
       // The next 52 seeds have the next topology (Complete): each twice.
@@ -54,7 +56,7 @@ TEST(TrialTest, EachModeWithEachScenarioEndsRight) {
 // The same where calls go between the hosts, all of them or what the switches lack.
 TEST(TrialTest, EachPathWithEachScenarioEndsRight) {
   for (const FaultPlan& plan : FaultPlans()) {
-    if (plan.reuses || plan.aborts) continue;
+    if (plan.reuses || plan.aborts || plan.shares) continue;
     Counts counts;
     for (uint64_t seed = 1; seed <= 520; seed += 52) {
       for (const char* path : {"hosts", "mixed"}) {
@@ -215,7 +217,8 @@ TEST(TrialTest, SeedsMakeTheCallsThatTheyAlwaysDid) {
 TEST(ManySeedsTest, PacketsOfTheGroupBeforeAreFatalWhereQpnsAreUsedAtOnce) {
   for (const std::string& mode : ModesOfScenarios()) {
     const Scenario scenario{.mode = mode, .name = "canary-reuse"};
-    EXPECT_TRUE(RunSeeds(scenario, {.from = 1, .to = 200, .jobs = 2}, [](const Counts&) {}).violation)
+    EXPECT_TRUE(
+        RunSeeds(scenario, {.from = 1, .to = 200, .jobs = 2}, RunOnce, [](const Counts&) {}).violation)
         << mode;
   }
 }
@@ -308,7 +311,7 @@ TEST(ManySeedsTest, TheCountsAreThoseOfTheRuns) {
   for (uint64_t seed = 3; seed <= 9; ++seed) want += RunTrial(*Complete({.seed = seed, .calls = 4})).counts;
   for (const int jobs : {1, 3, 20}) {
     int64_t told = 0;
-    const RangeResult result = RunSeeds(scenario, {.from = 3, .to = 9, .jobs = jobs},
+    const RangeResult result = RunSeeds(scenario, {.from = 3, .to = 9, .jobs = jobs}, RunOnce,
                                         [&](const Counts& counts) { told = counts.runs; });
     EXPECT_FALSE(result.violation);
     EXPECT_EQ(Describe(result.counts), Describe(want));
@@ -318,8 +321,8 @@ TEST(ManySeedsTest, TheCountsAreThoseOfTheRuns) {
 
 TEST(ManySeedsTest, TheFirstThatIsNotRightIsNamed) {
   for (const char* name : {"canary-wrong", "canary-hung", "canary-crash"}) {
-    const RangeResult result =
-        RunSeeds({.name = name, .calls = 4}, {.from = 5, .to = 1000, .jobs = 2}, [](const Counts&) {});
+    const RangeResult result = RunSeeds({.name = name, .calls = 4}, {.from = 5, .to = 1000, .jobs = 2},
+                                        RunOnce, [](const Counts&) {});
     ASSERT_TRUE(result.violation) << name;
     EXPECT_LE(*result.violation, 6u) << name;
     EXPECT_EQ(result.counts.runs, 0) << name;

@@ -266,6 +266,7 @@ class GroupTable {
   Status RemoveTenant(const std::string& name);
   const Tenants& tenants() const { return tenants_; }
   const Load& load() const { return load_; }
+  const QpnPool& qpns() const { return qpns_; }
 
   // By name; a group that is reserved only is shown as one without members. Nothing if there is none.
   std::optional<Group> Find(const std::string& name) const;

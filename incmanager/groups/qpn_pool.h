@@ -36,6 +36,8 @@ class QpnPool {
   std::optional<std::vector<uint32_t>> Take(NodeId node, size_t count, Nanos now,
                                             std::optional<uint8_t> tag = std::nullopt);
   void GiveBack(NodeId node, uint32_t qpn, Nanos now);
+  // Of a switch, taken and not given back.
+  size_t InUse(NodeId node) const { return switches_[node].used.size() - switches_[node].resting.size(); }
 
  private:
   struct Tag {

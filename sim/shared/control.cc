@@ -1,0 +1,144 @@
+#include "sim/shared/control.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "sim/shared/translate.h"
+
+namespace epic::sim {
+namespace {
+
+// GroupTable::Tick's.
+constexpr Nanos kTick = 100 * kMillisecond;
+
+std::vector<Qpn> QpnsOf(const engine::GroupConfig& config) {
+  std::vector<Qpn> qpns;
+  if (config.parent) qpns.push_back(config.parent->local_qpn);
+  for (const engine::EndpointConfig& child : config.children) qpns.push_back(child.local_qpn);
+  return qpns;
+}
+
+}  // namespace
+
+Control::Control(World& world, const WorldConfig& config, const ControlOptions& options, Choices& choices,
+                 RankSessions& ranks)
+    : world_(world),
+      options_(options),
+      choices_(choices),
+      ranks_(ranks),
+      topology_(TopologyOf(world, config)),
+      switches_(&topology_),
+      table_(&topology_, &switches_, this, options.groups, options.seed) {
+  for (const manager::NodeId node : topology_.switches) {
+    const auto report = ReportOf(world, topology_, node, options.states_arena ? config.arena_bytes : 0);
+    EPIC_CHECK(switches_.Register(0, report.name, "agent", report).ok());
+    switches_.OnForwardingSet(node, true);
+  }
+  TickFrom(kTick);
+}
+
+void Control::TickFrom(Nanos time) {
+  world_.At(time, [this, time] {
+    table_.Tick(world_.now());
+    TickFrom(time + kTick);
+  });
+}
+
+void Control::Complain(std::string what) {
+  if (wrong_.empty()) wrong_ = std::move(what);
+}
+
+void Control::Deliver(Channel channel, uint64_t number, EventQueue::Action action) {
+  Nanos& last = last_[{channel, number}];
+  const auto late = static_cast<Nanos>(choices_.Below(static_cast<uint64_t>(options_.message)));
+  last = std::max(last, world_.now() + 1 + late);
+  world_.At(last, std::move(action));
+}
+
+void Control::Say(manager::SessionId session, Request request) {
+  Deliver(Channel::kFromRank, session,
+          [this, request = std::move(request)] { request(table_, world_.now()); });
+}
+
+void Control::Send(manager::SessionId session, const manager::SessionEvent& event) {
+  ranks_.OnSent(session, event);
+  Deliver(Channel::kToRank, session, [this, session, event] { ranks_.OnEvent(session, event); });
+}
+
+void Control::Install(manager::NodeId node, const manager::ContextPlan& context) {
+  Deliver(Channel::kToSwitch, node, [this, node, context] { InstallAt(node, context); });
+}
+
+void Control::Fail(manager::NodeId node, uint64_t group_id, uint32_t generation) {
+  Deliver(Channel::kToSwitch, node, [this, node, group_id, generation] {
+    world_.engine(static_cast<int>(node)).Fail(group_id, generation);
+  });
+}
+
+void Control::Remove(manager::NodeId node, uint64_t group_id, uint32_t generation) {
+  Deliver(Channel::kToSwitch, node,
+          [this, node, group_id, generation] { RemoveAt(node, group_id, generation); });
+}
+
+void Control::InstallAt(manager::NodeId node, const manager::ContextPlan& context) {
+  const engine::GroupConfig config = ConfigOf(context);
+  const auto bytes = world_.engine(static_cast<int>(node)).Install(config);
+  const Status status = bytes.ok() ? Status() : bytes.status();
+  if (bytes.ok()) {
+    for (const Qpn qpn : QpnsOf(config)) TakeQpn(node, qpn);
+  } else if (options_.states_arena || status.code() != StatusCode::kResourceExhausted) {
+    Complain(fmt::format("switch {} refused group {}, for which there should be room: {}\n", node,
+                         context.name, std::string(status.message())));
+  }
+  const uint64_t taken = bytes.ok() ? *bytes : 0;
+  Deliver(Channel::kFromSwitch, node, [this, node, id = context.group_id, status, taken] {
+    table_.OnInstalled(world_.now(), node, id, status, taken);
+  });
+}
+
+void Control::RemoveAt(manager::NodeId node, uint64_t group_id, uint32_t generation) {
+  engine::Engine& engine = world_.engine(static_cast<int>(node));
+  if (const auto found = engine.groups().find(group_id); found != engine.groups().end()) {
+    for (const Qpn qpn : QpnsOf(found->second.config)) {
+      qpns_.erase({node, qpn});
+      resting_[{node, qpn}] = world_.now();
+    }
+  }
+  engine.Remove(group_id, generation);
+  Deliver(Channel::kFromSwitch, node,
+          [this, node, group_id] { table_.OnRemoved(world_.now(), node, group_id); });
+}
+
+void Control::TakeQpn(manager::NodeId node, Qpn qpn) {
+  const auto rested = resting_.find({node, qpn});
+  const bool again =
+      rested != resting_.end() && world_.now() < rested->second + manager::QpnPool::kQuarantine;
+  if (!qpns_.emplace(node, qpn).second || again)
+    Complain(fmt::format("switch {}: QPN {:#x} is in use, or has not rested\n", node, Raw(qpn)));
+}
+
+std::string Control::Leftovers() const {
+  std::string out;
+  for (int s = 0; s < world_.switches(); ++s) {
+    const engine::Engine& engine = static_cast<const World&>(world_).engine(s);
+    const engine::Arena& arena = engine.arena();
+    if (!engine.groups().empty() || !engine.blocks().empty() || arena.free_bytes() != arena.size()) {
+      out += fmt::format("switch {} has {} groups, {} blocks, {} of {} bytes free\n", s,
+                         engine.groups().size(), engine.blocks().size(), arena.free_bytes(), arena.size());
+    }
+    const size_t qpns = table_.qpns().InUse(static_cast<manager::NodeId>(s));
+    if (qpns > 0) out += fmt::format("{} QPNs of switch {} have not been given back\n", qpns, s);
+  }
+  if (!qpns_.empty()) out += fmt::format("contexts still have {} QPNs\n", qpns_.size());
+  for (const std::string& name : table_.Names()) {
+    const auto group = table_.Find(name);
+    if (group->phase == manager::GroupPhase::kReserved) continue;
+    out += fmt::format("group {} is {}\n", name, manager::Name(group->phase));
+  }
+  if (!(table_.load() == manager::Load())) out += "the load is not what it was at the beginning\n";
+  return out;
+}
+
+}  // namespace epic::sim

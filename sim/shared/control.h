@@ -1,0 +1,85 @@
+// The manager of a world: the shipped tables (incmanager/groups) between ranks and engines. Messages take a
+// random virtual time and are never lost; those of one session, or of one switch, keep their order, each way.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "incmanager/groups/group_table.h"
+#include "sim/choices.h"
+#include "sim/world.h"
+
+namespace epic::sim {
+
+struct ControlOptions {
+  manager::GroupOptions groups;
+  Nanos message = 1;         // longest time of a message
+  bool states_arena = true;  // switches say how much memory they have
+  uint64_t seed = 1;         // of PSNs and group ids
+};
+
+// What ranks are told.
+class RankSessions {
+ public:
+  virtual ~RankSessions() = default;
+  // The manager sends it; nobody has it yet. The table must not be called.
+  virtual void OnSent(manager::SessionId session, const manager::SessionEvent& event) = 0;
+  // It is there.
+  virtual void OnEvent(manager::SessionId session, const manager::SessionEvent& event) = 0;
+};
+
+class Control final : private manager::GroupWorld {
+ public:
+  using Request = std::function<void(manager::GroupTable&, Nanos now)>;
+
+  // All but the options are borrowed, until the world has run.
+  Control(World& world, const WorldConfig& config, const ControlOptions& options, Choices& choices,
+          RankSessions& ranks);
+
+  manager::GroupTable& table() { return table_; }
+  const manager::GroupTable& table() const { return table_; }
+  const manager::Topology& topology() const { return topology_; }
+
+  // What a rank says: carried out at the table when it is there.
+  void Say(manager::SessionId session, Request request);
+
+  // The first thing that went wrong between table and engines: an installation that the table had counted and
+  // an engine refused, a QPN that was given to two groups, or again before it had rested. Empty if nothing.
+  const std::string& wrong() const { return wrong_; }
+  // What a switch, the table or its QPNs still have of groups; empty if nothing.
+  std::string Leftovers() const;
+
+ private:
+  enum class Channel : uint8_t { kToRank, kFromRank, kToSwitch, kFromSwitch };
+
+  void Send(manager::SessionId session, const manager::SessionEvent& event) override;
+  void Install(manager::NodeId node, const manager::ContextPlan& context) override;
+  void Fail(manager::NodeId node, uint64_t group_id, uint32_t generation) override;
+  void Remove(manager::NodeId node, uint64_t group_id, uint32_t generation) override;
+  void Note(const std::string&) override {}
+
+  void Deliver(Channel channel, uint64_t number, EventQueue::Action action);
+  void InstallAt(manager::NodeId node, const manager::ContextPlan& context);
+  void RemoveAt(manager::NodeId node, uint64_t group_id, uint32_t generation);
+  void TakeQpn(manager::NodeId node, Qpn qpn);
+  void TickFrom(Nanos time);
+  void Complain(std::string what);
+
+  World& world_;
+  const ControlOptions options_;
+  Choices& choices_;
+  RankSessions& ranks_;
+  manager::Topology topology_;
+  manager::SwitchTable switches_;
+  manager::GroupTable table_;
+  std::map<std::pair<Channel, uint64_t>, Nanos> last_;        // when the last message of each comes
+  std::set<std::pair<manager::NodeId, Qpn>> qpns_;            // that contexts have
+  std::map<std::pair<manager::NodeId, Qpn>, Nanos> resting_;  // since when others had been given back
+  std::string wrong_;
+};
+
+}  // namespace epic::sim

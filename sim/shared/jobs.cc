@@ -1,0 +1,180 @@
+#include "sim/shared/jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "incmanager/policies/memory.h"
+#include "protocol/types.h"
+
+namespace epic::sim {
+namespace {
+
+// M and W of those that share blocks of one size.
+constexpr uint32_t kCrowdedMessage = 2;
+constexpr uint32_t kCrowdedWindow = 4;
+
+// Whose rates a run has until its faults end; no crashes.
+constexpr std::array kFaults = {"quiet", "loss", "heavy", "repeats", "reorder", "corrupt", "bursts", "all"};
+// Those of the manager are 20 ms, and rdma_rxe's slowest a second.
+constexpr std::array<uint8_t, 3> kHostTimeouts = {8, 14, 18};
+// An element of every part is of one rank: sums of more would not be exact in BF16.
+constexpr uint64_t kMostRanks = kMaxHosts;
+
+uint32_t SlotsFor(uint32_t window_packets) {
+  uint32_t slots = 1;
+  while (slots < 2 * window_packets) slots *= 2;
+  return slots;
+}
+
+}  // namespace
+
+SharedShape::SharedShape(const Scenario& scenario) : choices(scenario.seed * 7919 + 21) {
+  crowded = OneIn(2);
+  ChooseNetwork(scenario);
+  if (!crowded) ChooseTenants();
+  const auto policies = {manager::Policy::kShortest, manager::Policy::kEdt, manager::Policy::kSpatial,
+                         manager::Policy::kTemporal};
+  default_policy = *(policies.begin() + choices.Below(policies.size()));
+  faults = PlanNamed(kFaults[choices.Below(kFaults.size())]).rates;
+  faults_end = kMillisecond << choices.Below(6);
+  max_count = 200u << choices.Below(5);
+  calls = std::max(1, scenario.calls / 4);
+  spread = faults_end / OneOf({8, 32, 128, 512});
+  changes_windows = scenario.send_windows.empty() ? OneIn(2) : scenario.send_windows == "changing";
+  for (auto number = static_cast<int>(6 + choices.Below(7)); number > 0; --number)
+    jobs.push_back(ChooseJob(scenario, number));
+}
+
+// Switches have room for one to four groups of the usual size.
+void SharedShape::ChooseNetwork(const Scenario& scenario) {
+  config = {.tree = *TopologyNamed(scenario.topology),
+            .first_group = false,
+            .path_mtu = 256u << choices.Below(3),
+            .link_delay_ns = OneOf({500, 1000, 5000}),
+            .bits_per_second = OneOf({10, 100}) * 1'000'000'000,
+            .prompt_ns = OneOf({50, 200, 2000}) * kMicrosecond,
+            .host_timeout = kHostTimeouts[choices.Below(kHostTimeouts.size())]};
+  if (SharesAcks(scenario)) config.host_ack_delay_ns = config.prompt_ns / 4;
+  if (scenario.timers == "late") config.late_timers_ns = config.prompt_ns * OneOf({1, 8, 64}) / 4;
+  const std::array links = {SuperFrameLinks::kNone, SuperFrameLinks::kAll, SuperFrameLinks::kSwitches,
+                            SuperFrameLinks::kHosts};
+  config.super_frames =
+      SuperFrameLinksNamed(scenario.super_frames).value_or(links[choices.Below(links.size())]);
+  control.groups.max_path_mtu = config.path_mtu;
+  control.groups.window_packets = 8u << choices.Below(4);
+  control.groups.prompt_ns = static_cast<uint64_t>(config.prompt_ns);
+  control.groups.inline_bytes = scenario.inline_bytes.value_or(static_cast<uint32_t>(OneOf({0, 200, 8128})));
+  if (OneIn(4)) control.groups.start_psn = 0xffffff - static_cast<uint32_t>(choices.Below(100));
+  control.message = OneOf({1, 20, 500}) * kMicrosecond;
+  control.states_arena = !OneIn(8);
+  control.seed = scenario.seed;
+  const uint32_t window =
+      crowded ? kCrowdedMessage * kCrowdedWindow : std::min(16u, control.groups.window_packets);
+  const uint64_t usual = manager::ContextBytes({.mode = kDefaultMode,
+                                                .path_mtu = config.path_mtu,
+                                                .message_packets = 1,
+                                                .window_messages = window,
+                                                .slots = SlotsFor(window),
+                                                .children = 4,
+                                                .has_parent = true});
+  config.arena_bytes = manager::RoundUpToArena(usual * (2 + choices.Below(7)) / 2);
+}
+
+void SharedShape::ChooseTenants() {
+  for (uint64_t n = choices.Below(3); n > 0; --n) {
+    manager::Tenant tenant{.name = fmt::format("tenant{}", n)};
+    if (control.states_arena && OneIn(2)) tenant.limit_bytes = config.arena_bytes / (1 + choices.Below(3));
+    if (OneIn(2)) tenant.limit_groups = 1 + choices.Below(3);
+    if (control.states_arena && !tenant.limit_bytes && OneIn(2))
+      tenant.guaranteed_bytes = config.arena_bytes / 4;
+    tenants.push_back(tenant);
+  }
+}
+
+void SharedShape::ChoosePolicy(manager::GroupSpec* spec) {
+  const auto policies = {manager::Policy::kShortest, manager::Policy::kEdt,      manager::Policy::kSpatial,
+                         manager::Policy::kTemporal, manager::Policy::kTemporal, manager::Policy::kTemporal};
+  spec->policy = crowded && !OneIn(8) ? manager::Policy::kTemporal
+                                      : *(policies.begin() + choices.Below(policies.size()));
+  if (manager::HasWidths(spec->policy)) {
+    const auto prefers = {manager::Prefer::kAuto, manager::Prefer::kLatency, manager::Prefer::kBandwidth};
+    spec->prefer = *(prefers.begin() + choices.Below(prefers.size()));
+    if (OneIn(6))
+      spec->rate_kbps = static_cast<uint64_t>(config.bits_per_second) / 1000 / (2 + choices.Below(20));
+  }
+  if (spec->policy != manager::Policy::kTemporal) return;
+  spec->duty = static_cast<uint32_t>(crowded ? OneOf({100'000, 250'000, 300'000})
+                                             : OneOf({0, 100'000, 250'000, 300'000, 500'000, 1'000'000}));
+  if (OneIn(2)) return;
+  spec->job = OneIn(2) ? "train" : "serve";
+  if (!OneIn(4)) spec->phase = fmt::format("phase{}", choices.Below(3));
+}
+
+// Half of the groups have the mode that the run is for.
+void SharedShape::ChooseModes(const Scenario& scenario, manager::GroupSpec* spec) {
+  const auto any = [this] { return AllModes()[choices.Below(AllModes().size())]; };
+  const auto named = ModeNamed(scenario.mode);
+  spec->mode = named && OneIn(2) ? *named : any();
+  // Most of those that ask for a block may have one.
+  for (int tries = 0;
+       tries < 2 && spec->policy == manager::Policy::kTemporal && !manager::MayHaveBlocks(spec->mode);
+       ++tries)
+    spec->mode = any();
+  if (named && !OneIn(4)) return;
+  for (size_t s = 0; s < config.tree.switch_parent.size(); ++s) {
+    const Mode own = any();
+    if (OneIn(2) && MayMix(spec->mode, own)) spec->switch_modes[fmt::format("switch{}", s)] = own;
+  }
+}
+
+Job SharedShape::ChooseJob(const Scenario& scenario, int number) {
+  const uint64_t hosts = config.tree.rank_switch.size();
+  Job job{.reserved = !OneIn(crowded ? 16 : 4),
+          .lives = static_cast<int>(1 + choices.Below(3)),
+          .begin = static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end))),
+          .pause = 1 + faults_end / OneOf({2, 16, 256})};
+  // Some hosts, each once; one in four jobs has more ranks on some of them.
+  std::vector<int> all;
+  for (size_t h = 0; h < hosts; ++h) all.push_back(static_cast<int>(h));
+  for (size_t h = hosts - 1; h > 0; --h) std::swap(all[h], all[choices.Below(h + 1)]);
+  all.resize(2 + choices.Below(hosts - 1));
+  job.rank_host = all;
+  if (OneIn(4)) {
+    for (uint64_t more = 1 + choices.Below(3); more > 0 && job.rank_host.size() < kMostRanks; --more)
+      job.rank_host.push_back(all[choices.Below(all.size())]);
+  }
+  manager::GroupSpec& spec = job.spec;
+  spec.name = fmt::format("job{}", number);
+  spec.world_size = static_cast<uint32_t>(job.rank_host.size());
+  if (job.reserved && !OneIn(8)) ChoosePolicy(&spec);
+  ChooseModes(scenario, &spec);
+  if (!job.reserved) spec.switch_modes.clear();
+  spec.path = static_cast<manager::Path>(OneOf({1, 1, 1, 1, 1, 1, 1, 2, 2, 3}));
+  if (scenario.path == "hosts") spec.path = manager::Path::kHosts;
+  if (!crowded && OneIn(3)) spec.max_bytes = static_cast<uint64_t>(OneOf({64, 1024, 65536}));
+  if (OneIn(3)) {
+    for (const TypeInfo& row : kDataTypes) {
+      if (!IsWidened(row.type)) spec.needs.Add(row.type);
+    }
+  }
+  if (!job.reserved) return job;
+  spec.reproducible = OneIn(4);
+  if (OneIn(2)) {
+    for (const int host : job.rank_host) spec.hosts.push_back(fmt::format("host{}", host));
+  }
+  if (crowded) {
+    spec.message_packets = kCrowdedMessage;
+    spec.window_messages = kCrowdedWindow;
+  } else if (OneIn(3)) {
+    spec.message_packets = 1u << choices.Below(3);
+    spec.window_messages = 1u << choices.Below(4);
+    while (spec.message_packets * spec.window_messages > control.groups.window_packets)
+      spec.window_messages /= 2;
+  }
+  if (!tenants.empty() && OneIn(2)) spec.tenant = tenants[choices.Below(tenants.size())].name;
+  return job;
+}
+
+}  // namespace epic::sim

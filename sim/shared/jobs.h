@@ -1,0 +1,55 @@
+// What a seed of scenario `shared` chooses: a network with little memory in its switches, and jobs that come
+// and go on it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "incmanager/groups/group_table.h"
+#include "sim/scenario.h"
+#include "sim/shared/control.h"
+#include "sim/world.h"
+
+namespace epic::sim {
+
+// One group and its lives.
+struct Job {
+  manager::GroupSpec spec;
+  bool reserved = false;       // by the operator; else its ranks say what they want
+  std::vector<int> rank_host;  // several ranks may be on one host
+  int lives = 1;               // one after the other, however each ends
+  Nanos begin = 0;
+  Nanos pause = 0;  // longest between two lives
+};
+
+struct SharedShape {
+  explicit SharedShape(const Scenario& scenario);
+
+  Choices choices;
+  WorldConfig config;
+  ControlOptions control;
+  FaultRates faults;  // until faults_end
+  Nanos faults_end = 0;
+  Nanos spread = 0;        // longest between a rank's calls, and of what else a rank waits
+  uint64_t max_count = 0;  // of a call's elements
+  int calls = 0;           // of each life
+  bool changes_windows = false;
+  // Most groups ask for blocks of one size, which they share.
+  bool crowded = false;
+  manager::Policy default_policy = manager::Policy::kShortest;
+  std::vector<manager::Tenant> tenants;
+  std::vector<Job> jobs;
+
+ private:
+  void ChooseNetwork(const Scenario& scenario);
+  void ChooseTenants();
+  Job ChooseJob(const Scenario& scenario, int number);
+  void ChoosePolicy(manager::GroupSpec* spec);
+  void ChooseModes(const Scenario& scenario, manager::GroupSpec* spec);
+  bool OneIn(uint64_t n) { return choices.Below(n) == 0; }
+  int64_t OneOf(std::initializer_list<int64_t> values) {
+    return *(values.begin() + static_cast<ptrdiff_t>(choices.Below(values.size())));
+  }
+};
+
+}  // namespace epic::sim

@@ -1,0 +1,195 @@
+#include "sim/shared/shared_trial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "base/check.h"
+#include "sim/faults.h"
+#include "sim/shared/control.h"
+#include "sim/shared/jobs.h"
+#include "sim/shared/life.h"
+
+namespace epic::sim {
+namespace {
+
+class SharedTrial final : private RankSessions {
+ public:
+  SharedTrial(const Scenario& scenario, const TraceSink& sink)
+      : scenario_(scenario),
+        shape_(scenario),
+        faults_(shape_.faults),
+        world_(shape_.config, scenario.seed),
+        trace_(sink),
+        control_(world_, shape_.config, shape_.control, shape_.choices, *this) {
+    trace_.Run(ReplayLine(scenario));
+    world_.SetFaultRule([this](const LinkPacket& packet) {
+      if (world_.now() >= shape_.faults_end) return Fate::kDeliver;
+      return faults_.Next(packet, world_.now(), world_.choices());
+    });
+    world_.SetSendWatch([this](const LinkPacket& packet, Fate fate) { Note(packet, fate); });
+    world_.SetArrivalWatch(
+        [this](const LinkPacket& packet, bool heard) { trace_.Arrived(world_, packet, heard); });
+    world_.At(shape_.faults_end, [this] { trace_.FaultsOff(world_.now()); });
+    manager::GroupTable& table = control_.table();
+    for (const manager::Tenant& tenant : shape_.tenants) EPIC_CHECK(table.SetTenant(tenant).ok());
+    table.SetDefaultPolicy(shape_.default_policy);
+    for (const Job& job : shape_.jobs) {
+      if (job.reserved) EPIC_CHECK(table.Create(job.spec).ok());
+      lives_to_come_ += job.lives;
+      world_.At(job.begin, [this, &job] { BeginLife(job, job.lives); });
+    }
+    LookFrom(0);
+  }
+  SharedTrial(const SharedTrial&) = delete;
+  SharedTrial& operator=(const SharedTrial&) = delete;
+
+  Outcome Run();
+
+ private:
+  struct Lived {
+    Lived(const Life::Place& place, const Job& job, int number, manager::SessionId first, int left)
+        : life(place, job, number, first), lives_left(left) {}
+    Life life;
+    int lives_left;  // behind it
+  };
+
+  void OnSent(manager::SessionId session, const manager::SessionEvent& event) override {
+    const auto& [lived, rank] = sessions_[session];
+    lived->life.OnSent(rank, event);
+  }
+  void OnEvent(manager::SessionId session, const manager::SessionEvent& event) override {
+    const auto& [lived, rank] = sessions_[session];
+    lived->life.OnEvent(rank, event);
+  }
+  void Note(const LinkPacket& packet, Fate fate);
+  void BeginLife(const Job& job, int left);
+  void LookFrom(Nanos time);
+  void Look();
+  std::string WhatIsLeft();
+  std::string FirstWrong();
+
+  const Scenario scenario_;
+  SharedShape shape_;
+  RandomFaults faults_;
+  World world_;
+  Trace trace_;
+  Control control_;
+  Counts counts_{.runs = 1};
+  std::deque<Lived> lives_;
+  std::vector<Lived*> living_;
+  std::vector<std::pair<Lived*, int>> sessions_;  // by number: whose, and of which rank
+  int lives_to_come_ = 0;
+  bool ended_ = false;
+};
+
+void SharedTrial::Note(const LinkPacket& packet, Fate fate) {
+  counts_.lost += fate == Fate::kDrop;
+  counts_.cut += fate == Fate::kCut;
+  counts_.corrupted += fate == Fate::kCorrupt;
+  counts_.repeated += fate == Fate::kDuplicate;
+  counts_.delayed += fate == Fate::kDelay || fate == Fate::kLinger;
+  trace_.Sent(world_, packet, fate);
+}
+
+// left: this one and those behind it.
+void SharedTrial::BeginLife(const Job& job, int left) {
+  const auto number = static_cast<int>(lives_.size());
+  const Life::Place place{world_, control_, shape_, scenario_, trace_};
+  Lived& lived = lives_.emplace_back(place, job, number, sessions_.size(), left - 1);
+  for (size_t r = 0; r < job.rank_host.size(); ++r) sessions_.emplace_back(&lived, static_cast<int>(r));
+  living_.push_back(&lived);
+  --lives_to_come_;
+  lived.life.Begin();
+}
+
+// At what ranks have done, a few times in the time between two calls of one.
+void SharedTrial::LookFrom(Nanos time) {
+  world_.At(time, [this, time] {
+    Look();
+    if (!ended_) LookFrom(time + 1 + shape_.spread / 4);
+  });
+}
+
+void SharedTrial::Look() {
+  for (Lived* const lived : living_) lived->life.Settle();
+  const auto is_over = [this](Lived* lived) {
+    if (!lived->life.over()) return false;
+    const Job& job = lived->life.job();
+    const auto pause = static_cast<Nanos>(shape_.choices.Below(static_cast<uint64_t>(job.pause)));
+    if (lived->lives_left > 0)
+      world_.At(world_.now() + pause, [this, &job, left = lived->lives_left] { BeginLife(job, left); });
+    return true;
+  };
+  std::erase_if(living_, is_over);
+  ended_ = living_.empty() && lives_to_come_ == 0 && control_.Leftovers().empty();
+}
+
+// When all lives are over, and the operator has taken back what he had asked for.
+std::string SharedTrial::WhatIsLeft() {
+  manager::GroupTable& table = control_.table();
+  for (const Job& job : shape_.jobs) {
+    if (job.reserved && !table.Destroy(world_.now(), job.spec.name, /*force=*/false).ok())
+      return fmt::format("group {} cannot be destroyed\n", job.spec.name);
+  }
+  for (const manager::Tenant& tenant : shape_.tenants) {
+    if (const Status status = table.RemoveTenant(tenant.name); !status.ok())
+      return fmt::format("{} cannot be removed: {}\n", tenant.name, std::string(status.message()));
+  }
+  return table.Names().empty() ? "" : fmt::format("group {} is still there\n", table.Names()[0]);
+}
+
+std::string SharedTrial::FirstWrong() {
+  if (!control_.wrong().empty()) return control_.wrong();
+  for (const Lived& lived : lives_) {
+    if (std::string wrong = lived.life.Wrong(); !wrong.empty()) return wrong;
+  }
+  return {};
+}
+
+Outcome SharedTrial::Run() {
+  const auto last_start = [this] {
+    Nanos last = shape_.faults_end;
+    for (const Job& job : shape_.jobs) last = std::max(last, job.begin);
+    for (const Lived& lived : lives_) last = std::max(last, lived.life.last_start());
+    return last;
+  };
+  bool ended = false;
+  for (Nanos limit = 0; !ended && limit < last_start() + kLivenessBound;) {
+    limit = last_start() + kLivenessBound;
+    ended = world_.RunUntil([this] { return ended_; }, limit);
+  }
+  for (const Lived& lived : lives_) lived.life.AddTo(&counts_);
+  counts_.packets = world_.packets();
+  counts_.super_frames = world_.super_frames();
+  counts_.late_timers = world_.late_timers();
+  counts_.time = world_.now();
+  Outcome outcome{.verdict = ended ? Verdict::kRight : Verdict::kHung, .detail = {}, .counts = counts_};
+  if (!ended) {
+    outcome.detail = fmt::format("not all has ended {} ms after the last call and the last fault\n{}",
+                                 kLivenessBound / kMillisecond, control_.Leftovers());
+    for (const Lived* const lived : living_) outcome.detail += lived->life.Standing();
+  }
+  std::string wrong = FirstWrong();
+  if (ended && wrong.empty()) wrong = WhatIsLeft();
+  if (!wrong.empty()) {
+    outcome.verdict = Verdict::kWrong;
+    outcome.detail = wrong;
+  }
+  trace_.Verdict(world_.now(), Name(outcome.verdict));
+  return outcome;
+}
+
+}  // namespace
+
+Outcome RunShared(const Scenario& scenario, const TraceSink& trace) {
+  EPIC_CHECK(PlanNamed(scenario.name).shares);
+  return SharedTrial(scenario, trace).Run();
+}
+
+Outcome RunScenario(const Scenario& scenario, const TraceSink& trace) {
+  return PlanNamed(scenario.name).shares ? RunShared(scenario, trace) : RunTrial(scenario, trace);
+}
+
+}  // namespace epic::sim
