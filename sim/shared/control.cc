@@ -26,13 +26,14 @@ Control::Control(World& world, const WorldConfig& config, const ControlOptions& 
                  RankSessions& ranks)
     : world_(world),
       options_(options),
+      arena_bytes_(options.states_arena ? config.arena_bytes : 0),
       choices_(choices),
       ranks_(ranks),
       topology_(TopologyOf(world, config)),
       switches_(&topology_),
       table_(&topology_, &switches_, this, options.groups, options.seed) {
   for (const manager::NodeId node : topology_.switches) {
-    const auto report = ReportOf(world, topology_, node, options.states_arena ? config.arena_bytes : 0);
+    const manager::EngineReport report = ReportOf(node);
     EPIC_CHECK(switches_.Register(0, report.name, "agent", report).ok());
     switches_.OnForwardingSet(node, true);
   }
@@ -46,14 +47,46 @@ void Control::TickFrom(Nanos time) {
   });
 }
 
+manager::EngineReport Control::ReportOf(manager::NodeId node) const {
+  manager::EngineReport report = sim::ReportOf(world_, topology_, node, arena_bytes_);
+  if (const auto found = boot_ids_.find(node); found != boot_ids_.end()) report.boot_id = found->second;
+  return report;
+}
+
+void Control::CrashEngine(int s, Nanos until) {
+  const auto node = static_cast<manager::NodeId>(s);
+  for (const auto& [id, context] : world_.engine(s).groups()) ForgetQpns(node, context.config);
+  crashed_.insert(topology_.nodes[node].name);
+  boot_ids_[node] = boot_ids_.size() + static_cast<uint64_t>(world_.now()) + 2;
+  world_.CrashEngine(s, until);
+  if (choices_.Below(2) == 0) Deliver(Channel::kFromSwitch, node, [this, node] { Hear(node, nullptr); });
+  world_.At(world_.switch_up_at(s) + Within(options_.lease), [this, node] {
+    Deliver(Channel::kFromSwitch, node, [this, node, report = ReportOf(node)] { Hear(node, &report); });
+  });
+}
+
+// What an agent says of its engine; null: that it does not answer.
+void Control::Hear(manager::NodeId node, const manager::EngineReport* engine) {
+  const auto change = switches_.Heartbeat(world_.now(), topology_.nodes[node].name, engine);
+  EPIC_CHECK(change.ok() && !change->register_again);
+  if (change->contexts_lost) table_.OnContextsLost(world_.now(), node);
+  if (change->engine_down) table_.OnSwitchLost(world_.now(), node, "its engine has stopped");
+  if (change->set_forwarding) switches_.OnForwardingSet(node, true);
+}
+
+void Control::Miss(manager::SessionId session) {
+  world_.At(world_.now() + Within(options_.lease), [this, session] {
+    Say(session, [session](manager::GroupTable& table, Nanos now) { table.OnSessionClosed(now, session); });
+  });
+}
+
 void Control::Complain(std::string what) {
   if (wrong_.empty()) wrong_ = std::move(what);
 }
 
 void Control::Deliver(Channel channel, uint64_t number, EventQueue::Action action) {
   Nanos& last = last_[{channel, number}];
-  const auto late = static_cast<Nanos>(choices_.Below(static_cast<uint64_t>(options_.message)));
-  last = std::max(last, world_.now() + 1 + late);
+  last = std::max(last, world_.now() + Within(options_.message));
   world_.At(last, std::move(action));
 }
 
@@ -83,6 +116,12 @@ void Control::Remove(manager::NodeId node, uint64_t group_id, uint32_t generatio
 }
 
 void Control::InstallAt(manager::NodeId node, const manager::ContextPlan& context) {
+  if (world_.now() < world_.switch_up_at(static_cast<int>(node))) {
+    const Status silent = MakeStatus(StatusCode::kUnavailable, "the engine does not answer");
+    return Deliver(Channel::kFromSwitch, node, [this, node, id = context.group_id, silent] {
+      table_.OnInstalled(world_.now(), node, id, silent, 0);
+    });
+  }
   const engine::GroupConfig config = ConfigOf(context);
   const auto bytes = world_.engine(static_cast<int>(node)).Install(config);
   const Status status = bytes.ok() ? Status() : bytes.status();
@@ -100,15 +139,18 @@ void Control::InstallAt(manager::NodeId node, const manager::ContextPlan& contex
 
 void Control::RemoveAt(manager::NodeId node, uint64_t group_id, uint32_t generation) {
   engine::Engine& engine = world_.engine(static_cast<int>(node));
-  if (const auto found = engine.groups().find(group_id); found != engine.groups().end()) {
-    for (const Qpn qpn : QpnsOf(found->second.config)) {
-      qpns_.erase({node, qpn});
-      resting_[{node, qpn}] = world_.now();
-    }
-  }
+  if (const auto found = engine.groups().find(group_id); found != engine.groups().end())
+    ForgetQpns(node, found->second.config);
   engine.Remove(group_id, generation);
   Deliver(Channel::kFromSwitch, node,
           [this, node, group_id] { table_.OnRemoved(world_.now(), node, group_id); });
+}
+
+void Control::ForgetQpns(manager::NodeId node, const engine::GroupConfig& config) {
+  for (const Qpn qpn : QpnsOf(config)) {
+    qpns_.erase({node, qpn});
+    resting_[{node, qpn}] = world_.now();
+  }
 }
 
 void Control::TakeQpn(manager::NodeId node, Qpn qpn) {

@@ -15,8 +15,9 @@ namespace {
 constexpr uint32_t kCrowdedMessage = 2;
 constexpr uint32_t kCrowdedWindow = 4;
 
-// Whose rates a run has until its faults end; no crashes.
-constexpr std::array kFaults = {"quiet", "loss", "heavy", "repeats", "reorder", "corrupt", "bursts", "all"};
+// Whose rates a run has until its faults end.
+constexpr std::array kFaults = {"quiet",   "loss",   "heavy", "repeats", "reorder",
+                                "corrupt", "bursts", "all",   "worst"};
 // Those of the manager are 20 ms, and rdma_rxe's slowest a second.
 constexpr std::array<uint8_t, 3> kHostTimeouts = {8, 14, 18};
 // An element of every part is of one rank: sums of more would not be exact in BF16.
@@ -39,12 +40,31 @@ SharedShape::SharedShape(const Scenario& scenario) : choices(scenario.seed * 791
   default_policy = *(policies.begin() + choices.Below(policies.size()));
   faults = PlanNamed(kFaults[choices.Below(kFaults.size())]).rates;
   faults_end = kMillisecond << choices.Below(6);
+  config.packet_life_ns = faults_end / OneOf({2, 16});
   max_count = 200u << choices.Below(5);
   calls = std::max(1, scenario.calls / 4);
   spread = faults_end / OneOf({8, 32, 128, 512});
   changes_windows = scenario.send_windows.empty() ? OneIn(2) : scenario.send_windows == "changing";
   for (auto number = static_cast<int>(6 + choices.Below(7)); number > 0; --number)
     jobs.push_back(ChooseJob(scenario, number));
+  ChooseCrashes();
+}
+
+// In a third of the runs.
+void SharedShape::ChooseCrashes() {
+  control.lease = faults_end / OneOf({4, 16, 64});
+  control.groups.join_timeout = faults_end + kSecond;
+  if (!OneIn(3)) return;
+  for (uint64_t n = 1 + choices.Below(3); n > 0; --n) {
+    const bool is_host = OneIn(2);
+    const auto at = static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end)));
+    const auto down = static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end / OneOf({4, 64}))));
+    const size_t nodes = is_host ? config.tree.rank_switch.size() : config.tree.switch_parent.size();
+    crashes.push_back({.at = at,
+                       .until = at + 1 + down,
+                       .is_host = is_host,
+                       .number = static_cast<int>(choices.Below(nodes))});
+  }
 }
 
 // Switches have room for one to four groups of the usual size.

@@ -22,6 +22,13 @@ struct Job {
   Nanos pause = 0;  // longest between two lives
 };
 
+struct Crash {
+  Nanos at = 0;
+  Nanos until = 0;
+  bool is_host = false;
+  int number = 0;  // of the switch or host
+};
+
 struct SharedShape {
   explicit SharedShape(const Scenario& scenario);
 
@@ -39,10 +46,12 @@ struct SharedShape {
   manager::Policy default_policy = manager::Policy::kShortest;
   std::vector<manager::Tenant> tenants;
   std::vector<Job> jobs;
+  std::vector<Crash> crashes;
 
  private:
   void ChooseNetwork(const Scenario& scenario);
   void ChooseTenants();
+  void ChooseCrashes();
   Job ChooseJob(const Scenario& scenario, int number);
   void ChoosePolicy(manager::GroupSpec* spec);
   void ChooseModes(const Scenario& scenario, manager::GroupSpec* spec);

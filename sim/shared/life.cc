@@ -71,7 +71,9 @@ void Life::Begin() {
   for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
     Rank& rank = ranks_[static_cast<size_t>(r)];
     rank.join = JoinOf(r);
-    place_.world.At(Soon(), [this, r] {
+    const int host = job_.rank_host[static_cast<size_t>(r)];
+    place_.world.At(std::max(Soon(), place_.world.host_up_at(host)), [this, r] {
+      if (ranks_[static_cast<size_t>(r)].at == At::kGone) return;
       place_.control.Say(SessionOf(r), [this, r](manager::GroupTable& table, Nanos now) {
         table.OnJoin(now, SessionOf(r), ranks_[static_cast<size_t>(r)].join);
       });
@@ -109,6 +111,10 @@ void Life::Make() {
                          table.OnPeer(now, session, end);
                        });
   });
+  // Those of hosts that are gone meanwhile.
+  for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
+    if (ranks_[static_cast<size_t>(r)].at == At::kGone) place_.world.EndRank(r, group_);
+  }
 }
 
 // any: what switches lack goes between the hosts; else ranks make no such call.
@@ -135,6 +141,7 @@ std::optional<HostsWay> Life::WayOf(const manager::JoinedReply& reply) {
 }
 
 void Life::OnEvent(int rank, const manager::SessionEvent& event) {
+  if (ranks_[static_cast<size_t>(rank)].at == At::kGone) return;
   if (std::holds_alternative<manager::JoinedReply>(event)) return OnJoined(rank);
   if (const auto* failure = std::get_if<manager::Failure>(&event)) return OnFailure(rank, *failure);
   if (std::holds_alternative<manager::LeftNote>(event)) {
@@ -163,7 +170,7 @@ void Life::OnJoined(int rank) {
   if (!aborts_ || rank != 0) return;
   world.At(Soon(), [this] {
     if (ranks_[0].at != At::kRunning) return;
-    aborted_ = true;
+    hit_ = true;
     place_.control.Say(SessionOf(0), [session = SessionOf(0)](manager::GroupTable& table, Nanos now) {
       table.OnAbort(now, session, "it has had enough");
     });
@@ -186,9 +193,23 @@ void Life::OnFailure(int rank, const manager::Failure& failure) {
       Complain("refused: " + failure.message);
     return End(rank);
   }
-  if (!aborted_) Complain("its group failed: " + failure.message);
+  const bool is_lost =
+      failure.code == manager::ErrorCode::kSwitchLost && place_.control.HasCrashed(failure.switch_name);
+  hit_ = hit_ || is_lost;
+  if (!hit_) Complain("its group failed: " + failure.message);
   of.at = At::kAborting;
   place_.world.AbortRank(rank, group_);
+}
+
+void Life::OnHostKilled(int host) {
+  for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
+    Rank& rank = ranks_[static_cast<size_t>(r)];
+    if (job_.rank_host[static_cast<size_t>(r)] != host || rank.at == At::kGone) continue;
+    rank.at = At::kGone;
+    --open_;
+    hit_ = true;
+    place_.control.Miss(SessionOf(r));
+  }
 }
 
 // The rank's process ends, and its session with it.
@@ -242,7 +263,7 @@ std::string Life::WrongCall(int rank, int call) const {
     return wrong == 0 ? "" : fmt::format("rank {} has {} wrong elements", rank, wrong);
   }
   const bool may_abort =
-      aborted_ && (state == CallState::kRunning || made_->outcome(rank, call) == epic::Outcome::kAborted);
+      hit_ && (state == CallState::kRunning || made_->outcome(rank, call) == epic::Outcome::kAborted);
   return may_abort ? "" : fmt::format("rank {} got an error", rank);
 }
 
@@ -285,7 +306,7 @@ void Life::AddTo(Counts* counts) const {
   const manager::JoinedReply& reply = *ranks_[0].reply;
   const bool hosts = reply.path == manager::Path::kHosts;
   ++(hosts ? counts->by_path_hosts : reply.asks ? counts->with_block : counts->by_network);
-  counts->failed += aborted_;
+  counts->failed += hit_;
   counts->calls += static_cast<int64_t>(calls_.size());
   for (int call = 0; call < static_cast<int>(made_->calls(0)); ++call) {
     const ControlHeader& header = calls_[static_cast<size_t>(call)].header();

@@ -1,5 +1,5 @@
 // One life of a job: its ranks join, make random calls whichever way these go, and leave; or they are
-// refused, or one of them aborts.
+// refused, one of them aborts, or something of it is lost in a crash.
 #pragma once
 
 #include <optional>
@@ -36,6 +36,8 @@ class Life {
   // As RankSessions.
   void OnSent(int rank, const manager::SessionEvent& event);
   void OnEvent(int rank, const manager::SessionEvent& event);
+  // A host is gone with all ranks that it had.
+  void OnHostKilled(int host);
   // Ranks whose calls have all ended leave. To be called often.
   void Settle();
 
@@ -83,8 +85,8 @@ class Life {
   size_t open_;
   size_t told_ = 0;  // ranks to which the table has sent their replies
   bool aborts_ = false;
-  bool aborted_ = false;
-  int group_ = -1;  // of the world
+  bool hit_ = false;  // its calls may end in errors: a rank has aborted, or something is lost
+  int group_ = -1;    // of the world
   Calls calls_;
   std::optional<GroupRanks> made_;
   Nanos last_start_ = 0;

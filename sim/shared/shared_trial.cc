@@ -29,8 +29,11 @@ class SharedTrial final : private RankSessions {
       return faults_.Next(packet, world_.now(), world_.choices());
     });
     world_.SetSendWatch([this](const LinkPacket& packet, Fate fate) { Note(packet, fate); });
-    world_.SetArrivalWatch(
-        [this](const LinkPacket& packet, bool heard) { trace_.Arrived(world_, packet, heard); });
+    world_.SetArrivalWatch([this](const LinkPacket& packet, bool heard) {
+      trace_.Arrived(world_, packet, heard);
+      counts_.unheard += !heard;
+    });
+    for (const Crash& crash : shape_.crashes) world_.At(crash.at, [this, &crash] { Happen(crash); });
     world_.At(shape_.faults_end, [this] { trace_.FaultsOff(world_.now()); });
     manager::GroupTable& table = control_.table();
     for (const manager::Tenant& tenant : shape_.tenants) EPIC_CHECK(table.SetTenant(tenant).ok());
@@ -64,6 +67,7 @@ class SharedTrial final : private RankSessions {
     lived->life.OnEvent(rank, event);
   }
   void Note(const LinkPacket& packet, Fate fate);
+  void Happen(const Crash& crash);
   void BeginLife(const Job& job, int left);
   void LookFrom(Nanos time);
   void Look();
@@ -93,6 +97,19 @@ void SharedTrial::Note(const LinkPacket& packet, Fate fate) {
   trace_.Sent(world_, packet, fate);
 }
 
+void SharedTrial::Happen(const Crash& crash) {
+  const int node = crash.is_host ? world_.node_of_host(crash.number) : crash.number;
+  trace_.Crashed(world_, node, crash.until);
+  ++counts_.crashes;
+  if (crash.is_host) {
+    world_.KillHost(crash.number, crash.until);
+    for (Lived* const lived : living_) lived->life.OnHostKilled(crash.number);
+  } else {
+    control_.CrashEngine(crash.number, crash.until);
+  }
+  world_.At(crash.until, [this, node] { trace_.Restarted(world_, node); });
+}
+
 // left: this one and those behind it.
 void SharedTrial::BeginLife(const Job& job, int left) {
   const auto number = static_cast<int>(lives_.size());
@@ -119,7 +136,7 @@ void SharedTrial::Look() {
     const Job& job = lived->life.job();
     const auto pause = static_cast<Nanos>(shape_.choices.Below(static_cast<uint64_t>(job.pause)));
     if (lived->lives_left > 0)
-      world_.At(world_.now() + pause, [this, &job, left = lived->lives_left] { BeginLife(job, left); });
+      world_.At(control_.KnownBy() + pause, [this, &job, left = lived->lives_left] { BeginLife(job, left); });
     return true;
   };
   std::erase_if(living_, is_over);

@@ -15,7 +15,7 @@ Scenario Shared(uint64_t seed) { return *Complete({.seed = seed, .name = "shared
 
 // Every seed ends right, and over some hundreds all that can become of a group and of a call does.
 TEST(SharedTrialTest, AllThatCanBecomeOfAGroupDoesAndIsRight) {
-  const TestSeeds seeds = SeedsToRun(200);
+  const TestSeeds seeds = SeedsToRun(150);
   Counts counts;
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     const Scenario scenario = Shared(seed);
@@ -24,7 +24,7 @@ TEST(SharedTrialTest, AllThatCanBecomeOfAGroupDoesAndIsRight) {
     ASSERT_EQ(outcome.verdict, Verdict::kRight) << outcome.detail;
     counts += outcome.counts;
   }
-  if (seeds.count < 200) return;
+  if (seeds.count < 150) return;
   const auto runs = static_cast<int64_t>(seeds.count);
   EXPECT_GT(counts.by_network, runs / 2);
   EXPECT_GT(counts.with_block, runs / 2);
@@ -33,6 +33,8 @@ TEST(SharedTrialTest, AllThatCanBecomeOfAGroupDoesAndIsRight) {
   EXPECT_GT(counts.granted, runs);
   EXPECT_GT(counts.busy, runs / 10);
   EXPECT_GT(counts.failed, runs / 10);
+  EXPECT_GT(counts.aborted, runs / 10);
+  EXPECT_GT(counts.crashes, runs / 10);
   EXPECT_GT(counts.lost, 0);
 }
 
