@@ -148,8 +148,10 @@ int main(int argc, char** argv) {
   CLI::Option* const trace =
       run.add_option("--trace", options.trace, "write an NDJSON line per event to a file, or - for stdout");
   std::vector<CLI::Option*> shape = {
-      run.add_option("--topology", options.scenario.topology,
-                     "star-N, tree-S-F as tree-3-2 or tree-7-2, uneven, interleaved; at most 16 hosts"),
+      run.add_option(
+          "--topology", options.scenario.topology,
+          "star-N, tree-S-F as tree-3-2 or tree-7-2, spine-S-L-F as spine-2-3-2, uneven, interleaved; at "
+          "most 16 hosts"),
       run.add_option("--mode", options.scenario.mode,
                      "by any of its names: " + epic::ModeChoice() + "; mixed is 1 or 3 at each switch"),
       run.add_option("--scenario", options.scenario.name, "what goes wrong, see below"),

@@ -26,6 +26,17 @@ TEST(EpicSimTest, RightIsZero) {
   EXPECT_THAT(many.out, HasSubstr("\n20 of 20 seeds right\nright: 20 seeds, "));
 }
 
+TEST(EpicSimTest, SharedSaysWhatBecameOfItsGroups) {
+  const Ran one =
+      EpicSim("run --seed 7 --topology spine-2-3-2 --mode 2 --scenario shared --timers exact --types first");
+  EXPECT_EQ(one.code, 0) << one.out;
+  EXPECT_THAT(one.out, HasSubstr("right: seed=7 topology=spine-2-3-2 mode=2 scenario=shared calls=20\n"));
+  EXPECT_THAT(one.out, HasSubstr(" groups by the network, "));
+  const Ran many = EpicSim("run --seeds 1:20 --scenario shared --jobs 2");
+  EXPECT_EQ(many.code, 0) << many.out;
+  EXPECT_THAT(many.out, HasSubstr(" calls granted, "));
+}
+
 TEST(EpicSimTest, AViolationIsOneAndItsLineReplaysIt) {
   for (const char* verdict : {"wrong", "hung", "crash"}) {
     for (const char* seeds : {"--seed 5", "--seeds 5:5"}) {

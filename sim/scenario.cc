@@ -152,7 +152,7 @@ const FaultPlan& PlanNamed(std::string_view name) {
 StatusOr<TreeSpec> TopologyNamed(const std::string& name) {
   const std::string expected = fmt::format(
       "'{}' is not a topology of 2 to {} hosts: star-N, tree-S-F as tree-3-2 and tree-7-2 (S switches with F "
-      "children each), uneven, interleaved",
+      "children each), spine-S-L-F (S spines above L leaves with F hosts each), uneven, interleaved",
       name, kMaxHosts);
   if (name == "uneven") return UnevenTree();
   if (name == "interleaved") return InterleavedTree();
@@ -169,6 +169,18 @@ StatusOr<TreeSpec> TopologyNamed(const std::string& name) {
       // The hosts of a full tree: one more than (F - 1) times its switches.
       if (levels && *switches * (*fan - 1) + 1 <= kMaxHosts) return FullTree(*levels, *fan);
     }
+  }
+  if (name.starts_with("spine-")) {
+    const std::string_view sizes = std::string_view(name).substr(6);
+    const size_t first = std::min(sizes.find('-'), sizes.size() - 1);
+    const size_t second = std::min(sizes.find('-', first + 1), sizes.size() - 1);
+    const auto spines = Number<int>(sizes.substr(0, first));
+    const auto leaves = Number<int>(sizes.substr(first + 1, second - first - 1));
+    const auto fan = Number<int>(sizes.substr(second + 1));
+    const bool all = spines && leaves && fan && std::min({*spines, *leaves, *fan}) >= 1;
+    if (all && std::max({*spines, *leaves, *fan}) <= kMaxHosts && *leaves * *fan >= 2 &&
+        *leaves * *fan <= kMaxHosts)
+      return LeafSpine(*leaves, *spines, *fan);
   }
   return Invalid(expected);
 }

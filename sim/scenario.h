@@ -71,7 +71,8 @@ const std::vector<FaultPlan>& FaultPlans();
 const FaultPlan& PlanNamed(std::string_view name);
 
 // "star-N" (2 to 16 hosts), "tree-S-F" (S switches, each with F children: tree-3-2, tree-7-2, tree-4-3),
-// "uneven", "interleaved". An error says what there is.
+// "spine-S-L-F" (S spines, of which groups that the world plans use the first, above L leaves with F hosts
+// each), "uneven", "interleaved". An error says what there is.
 StatusOr<TreeSpec> TopologyNamed(const std::string& name);
 
 // A mode's number; "mixed" is mode 1 or 3 by chance at each switch (mode 2 mixes with none).

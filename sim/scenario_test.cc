@@ -138,17 +138,40 @@ TEST(ScenarioTest, OtherLinesAreRefused) {
 
 TEST(ScenarioTest, TopologiesByName) {
   const std::map<std::string, std::pair<size_t, size_t>> switches_and_hosts = {
-      {"star-2", {1, 2}},   {"star-16", {1, 16}}, {"tree-1-5", {1, 5}},
-      {"tree-3-2", {3, 4}}, {"tree-7-2", {7, 8}}, {"tree-15-2", {15, 16}},
-      {"tree-4-3", {4, 9}}, {"uneven", {3, 5}},   {"interleaved", {3, 5}}};
+      {"star-2", {1, 2}},      {"star-16", {1, 16}},    {"tree-1-5", {1, 5}}, {"tree-3-2", {3, 4}},
+      {"tree-7-2", {7, 8}},    {"tree-15-2", {15, 16}}, {"tree-4-3", {4, 9}}, {"uneven", {3, 5}},
+      {"interleaved", {3, 5}}, {"spine-2-3-2", {5, 6}}};
   for (const auto& [name, want] : switches_and_hosts) {
     const auto tree = TopologyNamed(name);
     ASSERT_TRUE(tree.ok()) << tree.status();
     EXPECT_EQ(tree->switch_parent.size(), want.first) << name;
     EXPECT_EQ(tree->rank_switch.size(), want.second) << name;
   }
-  for (const char* name : {"", "star", "star-", "star-1", "star-17", "star-4x", "tree-", "tree-3", "tree-3-",
-                           "tree-2-2", "tree-31-2", "tree-3-1", "tree--2", "tree-0-2", "tree-3-2-"}) {
+  for (const char* name : {"",
+                           "star",
+                           "star-",
+                           "star-1",
+                           "star-17",
+                           "star-4x",
+                           "tree-",
+                           "tree-3",
+                           "tree-3-",
+                           "tree-2-2",
+                           "tree-31-2",
+                           "tree-3-1",
+                           "tree--2",
+                           "tree-0-2",
+                           "tree-3-2-",
+                           "spine-",
+                           "spine-2",
+                           "spine-2-3",
+                           "spine-2-3-",
+                           "spine-2-3-2-",
+                           "spine-0-2-2",
+                           "spine-2-1-1",
+                           "spine-2-9-2",
+                           "spine--2-2-2",
+                           "spine-17-2-2"}) {
     EXPECT_FALSE(TopologyNamed(name).ok()) << name;
   }
 }
@@ -167,7 +190,7 @@ TEST(ScenarioTest, SeedsGoThroughAllCombinationsWithoutCanaries) {
   for (uint64_t seed = 12345; seed < 12345 + 260; ++seed) {
     const auto scenario = Complete({.seed = seed});
     ASSERT_TRUE(scenario.ok());
-    EXPECT_FALSE(PlanNamed(scenario->name).canary());
+    EXPECT_TRUE(PlanNamed(scenario->name).by_seed());
     ++times[{scenario->topology, scenario->mode, scenario->name}];
   }
   EXPECT_EQ(times.size(), 5u * 4u * 13u);
