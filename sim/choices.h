@@ -2,7 +2,9 @@
 // from its seed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 namespace epic::sim {
 
@@ -14,6 +16,10 @@ class Choices {
   uint64_t Below(uint64_t n) { return Next() % n; }
   // True with probability per_million / 1,000,000.
   bool Chance(uint64_t per_million) { return Below(1'000'000) < per_million; }
+  // Each as likely as the others; there is one.
+  int64_t OneOf(std::initializer_list<int64_t> values) {
+    return *(values.begin() + static_cast<ptrdiff_t>(Below(values.size())));
+  }
 
  private:
   uint64_t Next() {

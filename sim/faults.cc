@@ -21,4 +21,12 @@ Fate RandomFaults::Next(const LinkPacket& packet, Nanos now, Choices& choices) {
   return RandomFate(rates_, packet.packets, choices);
 }
 
+Crash RandomCrash(Nanos faults_end, bool is_host, size_t nodes, Choices& choices) {
+  const auto at = static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end)));
+  const auto down =
+      static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end / choices.OneOf({4, 64}))));
+  return {
+      .at = at, .until = at + 1 + down, .is_host = is_host, .number = static_cast<int>(choices.Below(nodes))};
+}
+
 }  // namespace epic::sim

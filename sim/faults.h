@@ -25,6 +25,17 @@ struct FaultRates {
 // The next one's, of faults that strike them one by one. packets: that are in it.
 Fate RandomFate(const FaultRates& rates, int packets, Choices& choices);
 
+// A switch's engine that loses its groups, or a host that goes with all its ranks.
+struct Crash {
+  Nanos at = 0;
+  Nanos until = 0;
+  bool is_host = false;
+  int number = 0;  // of the switch or host
+};
+
+// One before the faults end, of so many hosts or switches.
+Crash RandomCrash(Nanos faults_end, bool is_host, size_t nodes, Choices& choices);
+
 // Bursts too: each direction of a link has its own.
 class RandomFaults {
  public:

@@ -44,6 +44,14 @@ Counts& Counts::operator+=(const Counts& other) {
   return *this;
 }
 
+void Counts::Add(Fate fate) {
+  lost += fate == Fate::kDrop;
+  cut += fate == Fate::kCut;
+  corrupted += fate == Fate::kCorrupt;
+  repeated += fate == Fate::kDuplicate;
+  delayed += fate == Fate::kDelay || fate == Fate::kLinger;
+}
+
 std::string Describe(const Counts& counts) {
   const int64_t placed = counts.by_network + counts.with_block + counts.by_path_hosts + counts.refused;
   std::string groups;

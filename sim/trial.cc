@@ -15,13 +15,6 @@
 namespace epic::sim {
 namespace {
 
-struct Crash {
-  Nanos at = 0;
-  Nanos until = 0;
-  bool is_host = false;
-  int number = 0;  // of the switch or host
-};
-
 // What the seed chooses besides the faults themselves.
 struct Shape {
   explicit Shape(const Scenario& scenario)
@@ -37,9 +30,9 @@ struct Shape {
               .message_packets = static_cast<uint32_t>(1 + choices.Below(8)),
               .window_messages = static_cast<uint32_t>(1 + choices.Below(8)),
               .whole_nanos = true,  // a line that was found then is the same run for ever
-              .prompt_ns = OneOf({50, 200, 2000}) * kMicrosecond,
+              .prompt_ns = choices.OneOf({50, 200, 2000}) * kMicrosecond,
               // 1 ms, 67 ms, 1 s.
-              .host_timeout = static_cast<uint8_t>(OneOf({8, 14, 18}))};
+              .host_timeout = static_cast<uint8_t>(choices.OneOf({8, 14, 18}))};
     if (choices.Below(4) == 0) config.start_psn = 0xffffff - static_cast<uint32_t>(choices.Below(100));
     for (uint64_t n = choices.Below(3); n > 0; --n) {
       GroupSpec spec{.mode = ModesNamed(scenario.mode, tree, choices), .rank_host = {}};
@@ -59,7 +52,7 @@ struct Shape {
     config.super_frames = SuperFrameLinksNamed(scenario.super_frames).value_or(AgreedLinks(scenario.seed));
     max_count = 200u << choices.Below(5);
     faults_end = kMillisecond << choices.Below(7);
-    spread = faults_end / scenario.calls / OneOf({1, 4, 16});
+    spread = faults_end / scenario.calls / choices.OneOf({1, 4, 16});
     ChooseCrashes(PlanNamed(scenario.name));
   }
   // None, a packet's, two packets', a message's. Chosen apart: what else the seed chooses stays the same.
@@ -86,27 +79,18 @@ struct Shape {
   void ChooseCrashes(const FaultPlan& plan) {
     if (!plan.crashes_engines && !plan.kills_hosts) return;
     config.arena_bytes *= 4;  // for groups that are made while the ones before are being removed
-    config.packet_life_ns = plan.reuses ? faults_end : faults_end / OneOf({2, 16});
-    manager = {.lease = faults_end / OneOf({4, 16, 64}),
-               .message = faults_end / OneOf({64, 1024}),
+    config.packet_life_ns = plan.reuses ? faults_end : faults_end / choices.OneOf({2, 16});
+    manager = {.lease = faults_end / choices.OneOf({4, 16, 64}),
+               .message = faults_end / choices.OneOf({64, 1024}),
                .quarantine = config.packet_life_ns + kMillisecond,
                .reuses_at_once = plan.reuses};
     const auto crashes_of = [this](size_t nodes, bool are_hosts) {
       for (uint64_t n = 1 + choices.Below(3); n > 0; --n) {
-        const auto at = static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end)));
-        const auto down =
-            static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end / OneOf({4, 64}))));
-        crashes.push_back({.at = at,
-                           .until = at + 1 + down,
-                           .is_host = are_hosts,
-                           .number = static_cast<int>(choices.Below(nodes))});
+        crashes.push_back(RandomCrash(faults_end, are_hosts, nodes, choices));
       }
     };
     if (plan.crashes_engines) crashes_of(tree.switch_parent.size(), false);
     if (plan.kills_hosts) crashes_of(tree.rank_switch.size(), true);
-  }
-  Nanos OneOf(std::initializer_list<Nanos> values) {
-    return *(values.begin() + static_cast<ptrdiff_t>(choices.Below(values.size())));
   }
 
   Choices choices;
@@ -210,11 +194,7 @@ Fate Trial::FateOf(const LinkPacket& packet) {
 }
 
 void Trial::Note(const LinkPacket& packet, Fate fate) {
-  counts_.lost += fate == Fate::kDrop;
-  counts_.cut += fate == Fate::kCut;
-  counts_.corrupted += fate == Fate::kCorrupt;
-  counts_.repeated += fate == Fate::kDuplicate;
-  counts_.delayed += fate == Fate::kDelay || fate == Fate::kLinger;
+  counts_.Add(fate);
   trace_.Sent(world_, packet, fate);
 }
 

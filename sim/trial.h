@@ -50,6 +50,8 @@ struct Counts {
   Nanos time = 0;
 
   Counts& operator+=(const Counts& other);
+  // What has become of a packet.
+  void Add(Fate fate);
 };
 // In words, on one line.
 std::string Describe(const Counts& counts);

@@ -1,5 +1,6 @@
 // The groups of a world: what each is on its switches and at its ranks.
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "incengine/modes/table.h"
@@ -8,12 +9,6 @@
 
 namespace epic::sim {
 namespace {
-
-uint32_t SlotsFor(uint32_t window_packets) {
-  uint32_t n = 1;
-  while (n < 2 * window_packets) n *= 2;
-  return n;
-}
 
 // The group's ranks below a switch.
 std::vector<uint32_t> RanksBelow(int s, const GroupSpec& spec, const TreeSpec& tree) {
@@ -33,7 +28,7 @@ engine::GroupConfig ContextOf(const GroupSpec& spec, size_t s, const WorldConfig
   context.path_mtu = config.path_mtu;
   context.message_packets = config.message_packets;
   context.window_messages = config.window_messages;
-  context.slots = SlotsFor(config.message_packets * config.window_messages);
+  context.slots = std::bit_ceil(2 * config.message_packets * config.window_messages);
   context.prompt_ns = config.prompt_ns;
   context.mode = spec.mode.At(s);
   context.block = spec.block;

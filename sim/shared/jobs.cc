@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "incmanager/policies/memory.h"
 #include "protocol/types.h"
@@ -18,16 +19,6 @@ constexpr uint32_t kCrowdedWindow = 4;
 // Whose rates a run has until its faults end.
 constexpr std::array kFaults = {"quiet",   "loss",   "heavy", "repeats", "reorder",
                                 "corrupt", "bursts", "all",   "worst"};
-// Those of the manager are 20 ms, and rdma_rxe's slowest a second.
-constexpr std::array<uint8_t, 3> kHostTimeouts = {8, 14, 18};
-// An element of every part is of one rank: sums of more would not be exact in BF16.
-constexpr uint64_t kMostRanks = kMaxHosts;
-
-uint32_t SlotsFor(uint32_t window_packets) {
-  uint32_t slots = 1;
-  while (slots < 2 * window_packets) slots *= 2;
-  return slots;
-}
 
 }  // namespace
 
@@ -40,10 +31,10 @@ SharedShape::SharedShape(const Scenario& scenario) : choices(scenario.seed * 791
   default_policy = *(policies.begin() + choices.Below(policies.size()));
   faults = PlanNamed(kFaults[choices.Below(kFaults.size())]).rates;
   faults_end = kMillisecond << choices.Below(6);
-  config.packet_life_ns = faults_end / OneOf({2, 16});
+  config.packet_life_ns = faults_end / choices.OneOf({2, 16});
   max_count = 200u << choices.Below(5);
   calls = std::max(1, scenario.calls / 4);
-  spread = faults_end / OneOf({8, 32, 128, 512});
+  spread = faults_end / choices.OneOf({8, 32, 128, 512});
   changes_windows = scenario.send_windows.empty() ? OneIn(2) : scenario.send_windows == "changing";
   for (auto number = static_cast<int>(6 + choices.Below(7)); number > 0; --number)
     jobs.push_back(ChooseJob(scenario, number));
@@ -52,18 +43,13 @@ SharedShape::SharedShape(const Scenario& scenario) : choices(scenario.seed * 791
 
 // In a third of the runs.
 void SharedShape::ChooseCrashes() {
-  control.lease = faults_end / OneOf({4, 16, 64});
+  control.lease = faults_end / choices.OneOf({4, 16, 64});
   control.groups.join_timeout = faults_end + kSecond;
   if (!OneIn(3)) return;
   for (uint64_t n = 1 + choices.Below(3); n > 0; --n) {
     const bool is_host = OneIn(2);
-    const auto at = static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end)));
-    const auto down = static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end / OneOf({4, 64}))));
     const size_t nodes = is_host ? config.tree.rank_switch.size() : config.tree.switch_parent.size();
-    crashes.push_back({.at = at,
-                       .until = at + 1 + down,
-                       .is_host = is_host,
-                       .number = static_cast<int>(choices.Below(nodes))});
+    crashes.push_back(RandomCrash(faults_end, is_host, nodes, choices));
   }
 }
 
@@ -72,12 +58,12 @@ void SharedShape::ChooseNetwork(const Scenario& scenario) {
   config = {.tree = *TopologyNamed(scenario.topology),
             .first_group = false,
             .path_mtu = 256u << choices.Below(3),
-            .link_delay_ns = OneOf({500, 1000, 5000}),
-            .bits_per_second = OneOf({10, 100}) * 1'000'000'000,
-            .prompt_ns = OneOf({50, 200, 2000}) * kMicrosecond,
-            .host_timeout = kHostTimeouts[choices.Below(kHostTimeouts.size())]};
+            .link_delay_ns = choices.OneOf({500, 1000, 5000}),
+            .bits_per_second = choices.OneOf({10, 100}) * 1'000'000'000,
+            .prompt_ns = choices.OneOf({50, 200, 2000}) * kMicrosecond,
+            .host_timeout = static_cast<uint8_t>(choices.OneOf({8, 14, 18}))};
   if (SharesAcks(scenario)) config.host_ack_delay_ns = config.prompt_ns / 4;
-  if (scenario.timers == "late") config.late_timers_ns = config.prompt_ns * OneOf({1, 8, 64}) / 4;
+  if (scenario.timers == "late") config.late_timers_ns = config.prompt_ns * choices.OneOf({1, 8, 64}) / 4;
   const std::array links = {SuperFrameLinks::kNone, SuperFrameLinks::kAll, SuperFrameLinks::kSwitches,
                             SuperFrameLinks::kHosts};
   config.super_frames =
@@ -85,9 +71,10 @@ void SharedShape::ChooseNetwork(const Scenario& scenario) {
   control.groups.max_path_mtu = config.path_mtu;
   control.groups.window_packets = 8u << choices.Below(4);
   control.groups.prompt_ns = static_cast<uint64_t>(config.prompt_ns);
-  control.groups.inline_bytes = scenario.inline_bytes.value_or(static_cast<uint32_t>(OneOf({0, 200, 8128})));
+  control.groups.inline_bytes =
+      scenario.inline_bytes.value_or(static_cast<uint32_t>(choices.OneOf({0, 200, 8128})));
   if (OneIn(4)) control.groups.start_psn = 0xffffff - static_cast<uint32_t>(choices.Below(100));
-  control.message = OneOf({1, 20, 500}) * kMicrosecond;
+  control.message = choices.OneOf({1, 20, 500}) * kMicrosecond;
   control.states_arena = !OneIn(8);
   control.seed = scenario.seed;
   const uint32_t window =
@@ -96,7 +83,7 @@ void SharedShape::ChooseNetwork(const Scenario& scenario) {
                                                 .path_mtu = config.path_mtu,
                                                 .message_packets = 1,
                                                 .window_messages = window,
-                                                .slots = SlotsFor(window),
+                                                .slots = std::bit_ceil(2 * window),
                                                 .children = 4,
                                                 .has_parent = true});
   config.arena_bytes = manager::RoundUpToArena(usual * (2 + choices.Below(7)) / 2);
@@ -125,8 +112,9 @@ void SharedShape::ChoosePolicy(manager::GroupSpec* spec) {
       spec->rate_kbps = static_cast<uint64_t>(config.bits_per_second) / 1000 / (2 + choices.Below(20));
   }
   if (spec->policy != manager::Policy::kTemporal) return;
-  spec->duty = static_cast<uint32_t>(crowded ? OneOf({100'000, 250'000, 300'000})
-                                             : OneOf({0, 100'000, 250'000, 300'000, 500'000, 1'000'000}));
+  spec->duty =
+      static_cast<uint32_t>(crowded ? choices.OneOf({100'000, 250'000, 300'000})
+                                    : choices.OneOf({0, 100'000, 250'000, 300'000, 500'000, 1'000'000}));
   if (OneIn(2)) return;
   spec->job = OneIn(2) ? "train" : "serve";
   if (!OneIn(4)) spec->phase = fmt::format("phase{}", choices.Below(3));
@@ -154,7 +142,7 @@ Job SharedShape::ChooseJob(const Scenario& scenario, int number) {
   Job job{.reserved = !OneIn(crowded ? 16 : 4),
           .lives = static_cast<int>(1 + choices.Below(3)),
           .begin = static_cast<Nanos>(choices.Below(static_cast<uint64_t>(faults_end))),
-          .pause = 1 + faults_end / OneOf({2, 16, 256})};
+          .pause = 1 + faults_end / choices.OneOf({2, 16, 256})};
   // Some hosts, each once; one in four jobs has more ranks on some of them.
   std::vector<int> all;
   for (size_t h = 0; h < hosts; ++h) all.push_back(static_cast<int>(h));
@@ -162,7 +150,7 @@ Job SharedShape::ChooseJob(const Scenario& scenario, int number) {
   all.resize(2 + choices.Below(hosts - 1));
   job.rank_host = all;
   if (OneIn(4)) {
-    for (uint64_t more = 1 + choices.Below(3); more > 0 && job.rank_host.size() < kMostRanks; --more)
+    for (uint64_t more = 1 + choices.Below(3); more > 0 && job.rank_host.size() < kMaxHosts; --more)
       job.rank_host.push_back(all[choices.Below(all.size())]);
   }
   manager::GroupSpec& spec = job.spec;
@@ -171,9 +159,9 @@ Job SharedShape::ChooseJob(const Scenario& scenario, int number) {
   if (job.reserved && !OneIn(8)) ChoosePolicy(&spec);
   ChooseModes(scenario, &spec);
   if (!job.reserved) spec.switch_modes.clear();
-  spec.path = static_cast<manager::Path>(OneOf({1, 1, 1, 1, 1, 1, 1, 2, 2, 3}));
+  spec.path = static_cast<manager::Path>(choices.OneOf({1, 1, 1, 1, 1, 1, 1, 2, 2, 3}));
   if (scenario.path == "hosts") spec.path = manager::Path::kHosts;
-  if (!crowded && OneIn(3)) spec.max_bytes = static_cast<uint64_t>(OneOf({64, 1024, 65536}));
+  if (!crowded && OneIn(3)) spec.max_bytes = static_cast<uint64_t>(choices.OneOf({64, 1024, 65536}));
   if (OneIn(3)) {
     for (const TypeInfo& row : kDataTypes) {
       if (!IsWidened(row.type)) spec.needs.Add(row.type);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "incmanager/groups/group_table.h"
+#include "sim/faults.h"
 #include "sim/scenario.h"
 #include "sim/shared/control.h"
 #include "sim/world.h"
@@ -20,13 +21,6 @@ struct Job {
   int lives = 1;               // one after the other, however each ends
   Nanos begin = 0;
   Nanos pause = 0;  // longest between two lives
-};
-
-struct Crash {
-  Nanos at = 0;
-  Nanos until = 0;
-  bool is_host = false;
-  int number = 0;  // of the switch or host
 };
 
 struct SharedShape {
@@ -56,9 +50,6 @@ struct SharedShape {
   void ChoosePolicy(manager::GroupSpec* spec);
   void ChooseModes(const Scenario& scenario, manager::GroupSpec* spec);
   bool OneIn(uint64_t n) { return choices.Below(n) == 0; }
-  int64_t OneOf(std::initializer_list<int64_t> values) {
-    return *(values.begin() + static_cast<ptrdiff_t>(choices.Below(values.size())));
-  }
 };
 
 }  // namespace epic::sim

@@ -89,11 +89,7 @@ class SharedTrial final : private RankSessions {
 };
 
 void SharedTrial::Note(const LinkPacket& packet, Fate fate) {
-  counts_.lost += fate == Fate::kDrop;
-  counts_.cut += fate == Fate::kCut;
-  counts_.corrupted += fate == Fate::kCorrupt;
-  counts_.repeated += fate == Fate::kDuplicate;
-  counts_.delayed += fate == Fate::kDelay || fate == Fate::kLinger;
+  counts_.Add(fate);
   trace_.Sent(world_, packet, fate);
 }
 
