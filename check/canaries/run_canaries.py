@@ -4,7 +4,8 @@
 Each NAME.patch in this folder is a mistake; canaries.yaml says in which configurations it shows, and how. For
 each the program with the mistake must give the verdict that is stated, by the invariant that is stated, and the one
 without it, in the same configuration, must say that all is right. The program with the mistake runs once more without
-that invariant, and must then say what the line `without` states. Without names: all canaries.
+that invariant, and must then say what the line `without` states. What it printed must be what docs/CANARIES.md has of
+it. Without names: all canaries.
 """
 import argparse
 import pathlib
@@ -22,6 +23,7 @@ sys.path.append(str(ROOT / "scripts/lib"))
 import patches  # noqa: E402
 
 PAGE = ROOT / "docs/CANARIES.md"
+WRITES_IT = "run_canaries.py --build BUILD --write-page writes it anew"
 WIDTH = 120  # of the page's lines
 FIELDS = ("Mistake", "Source", "Rule", "Leads to")
 ALL_FIELDS = (*FIELDS, "Masked by")
@@ -39,9 +41,9 @@ The column "without it" says what the program with the mistake comes to when it 
 (`epic-check --without NAME`): which other invariant finds the mistake then, or **right**, if this one alone does. Each
 invariant has a canary that it alone finds: if its check were lost, nothing else would tell.
 
-`check/canaries/run_canaries.py --build build/release --write-page` writes this page from what they print; the test
-`canaries_page` fails when it is out of date, and `canaries_invariants` when an invariant has no canary that it alone
-finds.
+`check/canaries/run_canaries.py --build build/release --write-page` writes this page from what they print; a canary's
+test fails when its part is out of date, and `canaries_invariants` when one is missing, or when an invariant has no
+canary that it alone finds.
 
 """
 
@@ -157,36 +159,63 @@ def replay_of(replay):
     return "".join(f"  {line}\n" for line in [setup] + ["steps=" + line.replace(" ", "").rstrip(",") for line in wrapped])
 
 
-def page_of(results, invariants):
-    """The page: what each invariant is and who breaks it, a table, then the counterexamples."""
+def head_of(table, invariants):
+    """What is above the canaries: what each invariant is and who breaks it."""
     lines = [HEAD, "## What each invariant says, and the canaries that break it\n\n"]
     for invariant, meaning in invariants.items():
-        of_it = {name: [case for case in cases if case.invariant == invariant] for name, cases in results.items()}
-        alone = [name for name, cases in of_it.items() if any(case.without == "right" for case in cases)]
+        of_it = {name: [case for case in cases if case.get("invariant") == invariant] for name, cases in table.items()}
+        alone = [name for name, cases in of_it.items() if any(case["without"] == "right" for case in cases)]
         others = [name for name, cases in of_it.items() if cases and name not in alone]
         also = f" Others find as well: {', '.join(others)}." if others else ""
         lines.append(item(f"**{invariant}**: {meaning}. It alone finds: {', '.join(alone)}.{also}"))
     lines.append("\n## All of them\n\n| canary | verdict | invariant | without it | in | steps |\n"
                  "|---|---|---|---|---|---|\n")
-    for name, cases in results.items():
-        for number, found in enumerate(cases):
-            what = f"[{name}](#{name})" if number == 0 else ""
-            without = "**right**" if found.without == "right" else found.without
-            lines.append(f"| {what} | {found.verdict} | {found.invariant} | {without} | `{found.setup}` | "
-                         f"{len(folded(found.steps)) or ''} |\n")
-    for name, cases in results.items():
-        lines.append(f"\n## {name}\n\n")
-        lines += [item(f"{field}: {value}") for field, value in header_of(name).items()]
-        for found in cases:
-            shown = folded(found.steps)
-            numbered = "".join(f"{number:4}  {step}\n" for number, step in enumerate(shown, 1))
-            numbered += "      and so on\n" if len(shown) < len(found.steps) else ""
-            says = textwrap.fill(found.says(), WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-            lines.append(f"\n```\n{found.setup}\n{says}\n{numbered}```\n")
-            if found.replay:
-                lines.append(f"\n```\nbuild/release/check/canaries/canary-{name} --replay '\n"
-                             f"{replay_of(found.replay)}'\n```\n")
     return "".join(lines)
+
+
+def rows_of(name, results):
+    """A canary's lines in the table of all."""
+    lines = []
+    for number, found in enumerate(results):
+        what = f"[{name}](#{name})" if number == 0 else ""
+        without = "**right**" if found.without == "right" else found.without
+        lines.append(f"| {what} | {found.verdict} | {found.invariant} | {without} | `{found.setup}` | "
+                     f"{len(folded(found.steps)) or ''} |\n")
+    return "".join(lines)
+
+
+def section_of(name, results):
+    """What a canary changes, and its counterexamples."""
+    lines = [f"\n## {name}\n\n"]
+    lines += [item(f"{field}: {value}") for field, value in header_of(name).items()]
+    for found in results:
+        shown = folded(found.steps)
+        numbered = "".join(f"{number:4}  {step}\n" for number, step in enumerate(shown, 1))
+        numbered += "      and so on\n" if len(shown) < len(found.steps) else ""
+        says = textwrap.fill(found.says(), WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        lines.append(f"\n```\n{found.setup}\n{says}\n{numbered}```\n")
+        if found.replay:
+            lines.append(f"\n```\nbuild/release/check/canaries/canary-{name} --replay '\n"
+                         f"{replay_of(found.replay)}'\n```\n")
+    return "".join(lines)
+
+
+def check_part(name, results, page):
+    """The page has what the canary has just printed."""
+    if rows_of(name, results) not in page or section_of(name, results) + "\n## " not in page + "\n## ":
+        raise Wrong(f"{PAGE} is out of date for {name}: {WRITES_IT}")
+
+
+def check_frame(table, invariants, page):
+    """The page has its head and a part of each canary, in order, and nothing else; runs none."""
+    head = head_of(table, invariants)
+    rows, *sections = page[len(head):].split("\n## ")
+    named = re.findall(r"^\| \[(\S+)\]\(#\1\) \|", rows, re.M)
+    cases = [case["setup"] for name in table for case in table[name]]
+    titles = [section.split("\n", 1)[0] for section in sections]
+    shown = re.findall(r"^\|.*\| `(.*?)` \| \d* \|$", rows, re.M)
+    if not page.startswith(head) or named != list(table) or titles != list(table) or shown != cases:
+        raise Wrong(f"{PAGE} is out of date: {WRITES_IT}")
 
 
 def main():
@@ -194,9 +223,8 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, type=pathlib.Path, help="the build directory")
     parser.add_argument("--write-page", action="store_true", help="write docs/CANARIES.md; takes no names")
-    parser.add_argument("--check-page", action="store_true", help="is it what would be written?")
     parser.add_argument("--check-invariants", action="store_true",
-                        help="has every invariant a canary? Runs none")
+                        help="has every invariant a canary, and the page each of them? Runs none")
     parser.add_argument("name", nargs="*", help="canaries to run")
     args = parser.parse_args()
     table = yaml.safe_load((HERE / "canaries.yaml").read_text(encoding="utf-8"))
@@ -204,25 +232,26 @@ def main():
     unmatched = sorted(patches ^ set(table)) + sorted(set(args.name) - set(table))
     if unmatched:
         parser.error(f"no patch, or no line in canaries.yaml: {', '.join(unmatched)}")
-    if args.name and (args.write_page or args.check_page):
+    if args.name and args.write_page:
         parser.error("the page is that of all canaries; give no names")
     invariants = invariants_of(args.build)
     check_invariants(table, invariants)
+    page = "" if args.write_page else PAGE.read_text(encoding="utf-8")
     if args.check_invariants:
-        return
-    results = {}
+        return check_frame(table, invariants, page)
+    parts = {}
     for name in args.name or table:
-        results[name] = [check(name, case, args.build) for case in table[name]]
-        for found in results[name]:
+        results = [check(name, case, args.build) for case in table[name]]
+        for found in results:
             how = f" ({len(found.steps)} steps; without it {found.without})" if found.steps else ""
             print(f"{name}: {found.says()}{how}", flush=True)
-    if not args.write_page and not args.check_page:
-        return
-    page = page_of(results, invariants)
+        parts[name] = (rows_of(name, results), section_of(name, results))
+        if not args.write_page:
+            check_part(name, results, page)
     if args.write_page:
-        PAGE.write_text(page, encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != page:
-        raise Wrong(f"{PAGE} is out of date: run_canaries.py --build BUILD --write-page writes it anew")
+        rows, sections = zip(*parts.values())
+        PAGE.write_text(head_of(table, invariants) + "".join(rows + sections), encoding="utf-8")
+    return None
 
 
 if __name__ == "__main__":
