@@ -189,7 +189,7 @@ Error Comm::Destroy() {
   if (alone_) {
     // Nobody else is there to leave.
   } else if (result.ok()) {
-    result = session_->Leave(timeout);
+    result = session_->Leave(timeout, {});
     if (result.code() == ErrorCode::kTimeout) {
       // Whoever makes another call instead would wait for this rank.
       session_->Abort(result.message());
@@ -208,7 +208,7 @@ Error Comm::Destroy() {
 void Comm::LeaveFailedGroup() {
   AwaitDrained();
   if (refused_) {
-    static_cast<void>(session_->Leave(kLeaveAfterRefusal));
+    static_cast<void>(session_->Leave(kLeaveAfterRefusal, error_));
   } else {
     session_->Finish();
   }

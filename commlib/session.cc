@@ -365,9 +365,15 @@ void Session::TellWindow(const WindowTrials::Found& found) {
   stream_->Send(std::move(message));
 }
 
-Error Session::Leave(std::chrono::milliseconds timeout) {
+Error Session::Leave(std::chrono::milliseconds timeout, const Error& refused) {
   proto::ClientMessage message;
   message.mutable_leave()->set_drained(true);
+  if (!refused.ok()) {
+    proto::Failure& failure = *message.mutable_leave()->mutable_refused();
+    failure.set_code(static_cast<proto::ErrorCode>(refused.code()));
+    failure.set_message(refused.message());
+    failure.set_rank(-1);
+  }
   stream_->Send(std::move(message));
   return stream_->WaitLeft(timeout);
 }

@@ -55,8 +55,10 @@ class Session {
   void TellWindow(const WindowTrials::Found& found);
 
   // Says that the queue pair is drained, and waits until all ranks have said so: ok, the group's failure, or
-  // kTimeout.
-  Error Leave(std::chrono::milliseconds timeout);
+  // kTimeout. refused: with what a switch refused a call of this rank, if it leaves for that; then it need
+  // not wait for the others, who are told this error if they have not had it themselves when the session
+  // ends.
+  Error Leave(std::chrono::milliseconds timeout, const Error& refused);
 
   // As Communicator::Trouble, of the group that was joined.
   Error Trouble(std::vector<TroubleCount>* counts);

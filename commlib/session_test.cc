@@ -38,7 +38,7 @@ TEST(SessionTest, JoinsAndLeaves) {
   EXPECT_EQ(joined.connect.timeout, 18);
   EXPECT_EQ(joined.window_messages, 4u);
   EXPECT_EQ(joined.start_messages, 3u);
-  EXPECT_TRUE(session->Leave(kLongEnough).ok());
+  EXPECT_TRUE(session->Leave(kLongEnough, {}).ok());
   EXPECT_TRUE(drained);
 }
 
@@ -241,10 +241,27 @@ TEST(SessionTest, FailureBeforeTheHandlerIsNotForgotten) {
   JoinedInfo joined;
   ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
   have_joined.set_value();
-  EXPECT_EQ(session->Leave(kLongEnough).code(), ErrorCode::kSwitchLost);
+  EXPECT_EQ(session->Leave(kLongEnough, {}).code(), ErrorCode::kSwitchLost);
   ErrorCode seen = ErrorCode::kOk;
   session->SetFailureHandler([&](const Error& e) { seen = e.code(); });
   EXPECT_EQ(seen, ErrorCode::kSwitchLost);
+}
+
+TEST(SessionTest, LeavesWithWhatItsCallWasRefusedWith) {
+  proto::Leave seen;
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    seen = ReadOne(stream).leave();
+    WriteFailure(stream, proto::ERROR_RANK_LOST, "rank 0");
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+  EXPECT_EQ(session->Leave(kLongEnough, {ErrorCode::kMismatch, "count"}).code(), ErrorCode::kRankLost);
+  EXPECT_TRUE(seen.drained());
+  EXPECT_EQ(seen.refused().code(), proto::ERROR_MISMATCH);
+  EXPECT_EQ(seen.refused().message(), "count");
 }
 
 TEST(SessionTest, AbortReachesTheManager) {

@@ -66,4 +66,21 @@ void GroupTable::FailMoved(Nanos now) {
   for (const auto& [group, failure] : moved) FailOrRefuse(now, group, failure);
 }
 
+void GroupTable::OnSwitchLost(Nanos now, NodeId node, const std::string& why) {
+  const std::string& name = topology_->nodes[node].name;
+  FailWhere(
+      now, [node](const Group& group) { return group.footprint.switches.contains(node); },
+      SwitchFailure(ErrorCode::kSwitchLost, name, fmt::format("switch {} is lost: {}", name, why)));
+}
+
+void GroupTable::OnLinkDown(Nanos now, LinkEnd end, const std::function<bool(Nanos since)>& is_lost) {
+  const LinkEnd there = topology_->Across(end);
+  const LinkEnd link = std::min(end, there);
+  FailWhere(
+      now, [&](const Group& group) { return group.footprint.links.contains(link) && is_lost(group.placed); },
+      SwitchFailure(ErrorCode::kLinkLost, topology_->nodes[end.node].name,
+                    fmt::format("the link between {} and {} is lost: it has no carrier",
+                                topology_->Describe(link), topology_->Describe(topology_->Across(link)))));
+}
+
 }  // namespace epic::manager

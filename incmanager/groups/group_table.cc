@@ -25,6 +25,18 @@ std::vector<uint32_t> MissingRanks(const Group& group) {
   return missing;
 }
 
+// What those who are still there are told of a rank whose session has ended, for this reason. They all get a
+// switch's refusal themselves, but only as long as it can be repeated.
+Failure Gone(const Member& member, const std::string& why) {
+  const uint32_t rank = member.join.rank;
+  if (member.refused.ok())
+    return RankFailure(ErrorCode::kRankLost, rank,
+                       fmt::format("rank {} on {} is gone: {}", rank, Describe(member), why));
+  return RankFailure(member.refused.code, rank,
+                     fmt::format("rank {} on {} is gone, whose call was refused: {}", rank, Describe(member),
+                                 member.refused.message));
+}
+
 }  // namespace
 
 const char* Name(GroupPhase phase) {
@@ -135,7 +147,7 @@ void GroupTable::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
   if (group->members.size() == group->spec.world_size) Install(now, group);
 }
 
-void GroupTable::OnLeave(Nanos now, SessionId session) {
+void GroupTable::OnLeave(Nanos now, SessionId session, const Failure& refused) {
   Member* member = nullptr;
   Group* group = OfSession(session, &member);
   if (group == nullptr || member->left || group->phase == GroupPhase::kFailed) return;
@@ -150,6 +162,7 @@ void GroupTable::OnLeave(Nanos now, SessionId session) {
         RankFailure(ErrorCode::kAborted, rank, fmt::format("rank {} left before the group ran", rank)));
   }
   member->left = true;
+  member->refused = refused;
   group->phase = GroupPhase::kLeaving;
   const bool all =
       std::all_of(group->members.begin(), group->members.end(), [](const auto& m) { return m.second.left; });
@@ -215,10 +228,8 @@ void GroupTable::OnSessionClosed(Nanos now, SessionId session, const std::string
     case GroupPhase::kInstalling:
     case GroupPhase::kRunning:
     case GroupPhase::kLeaving:
-      if (member->left) return;
-      return FailGroup(now, group,
-                       RankFailure(ErrorCode::kRankLost, rank,
-                                   fmt::format("rank {} on {} is gone: {}", rank, Describe(*member), why)));
+      // Also of one that has left: who has not had its last acknowledgement would wait for it for ever.
+      return FailGroup(now, group, Gone(*member, why));
     case GroupPhase::kFailed: {
       const bool open = std::any_of(group->members.begin(), group->members.end(),
                                     [](const auto& m) { return m.second.open; });
@@ -346,23 +357,6 @@ void GroupTable::OnContextsLost(Nanos now, NodeId node) {
   FailWhere(now, has_context,
             SwitchFailure(ErrorCode::kSwitchLost, name,
                           fmt::format("switch {} lost its contexts: its engine started anew", name)));
-}
-
-void GroupTable::OnSwitchLost(Nanos now, NodeId node, const std::string& why) {
-  const std::string& name = topology_->nodes[node].name;
-  FailWhere(
-      now, [node](const Group& group) { return group.footprint.switches.contains(node); },
-      SwitchFailure(ErrorCode::kSwitchLost, name, fmt::format("switch {} is lost: {}", name, why)));
-}
-
-void GroupTable::OnLinkDown(Nanos now, LinkEnd end, const std::function<bool(Nanos since)>& is_lost) {
-  const LinkEnd there = topology_->Across(end);
-  const LinkEnd link = std::min(end, there);
-  FailWhere(
-      now, [&](const Group& group) { return group.footprint.links.contains(link) && is_lost(group.placed); },
-      SwitchFailure(ErrorCode::kLinkLost, topology_->nodes[end.node].name,
-                    fmt::format("the link between {} and {} is lost: it has no carrier",
-                                topology_->Describe(link), topology_->Describe(topology_->Across(link)))));
 }
 
 WatchedSwitches GroupTable::Watched() const {

@@ -151,6 +151,7 @@ struct Member {
   Nanos deadline = 0;  // of its join
   bool open = true;    // the session still lives
   bool left = false;
+  Failure refused;                    // with which it left
   std::optional<WindowInUse> window;  // once it has tried others
   std::map<uint32_t, PeerEnd> ends;   // that it has said last, by the rank that they are for
 };
@@ -202,7 +203,9 @@ class GroupTable {
 
   // Sessions. A refused join is answered by a Failure.
   void OnJoin(Nanos now, SessionId session, const JoinRequest& join);
-  void OnLeave(Nanos now, SessionId session);
+  // refused: what a switch refused a call of this rank with, if it leaves for that (Leave in
+  // proto/manager.proto).
+  void OnLeave(Nanos now, SessionId session, const Failure& refused = {});
   void OnAbort(Nanos now, SessionId session, const std::string& reason);
   // The ranks' calls differ, which one of them has found out between the hosts: all are told it in its words,
   // if it has any.

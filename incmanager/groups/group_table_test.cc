@@ -146,7 +146,8 @@ TEST(GroupTable, JoinsThatCannotBeAreRefused) {
   EXPECT_EQ(size.code, ErrorCode::kSizeMismatch);
   EXPECT_EQ(size.message, "world_size: rank 1 says 3, the group g has 4");
   EXPECT_EQ(size.rank, 1);
-  EXPECT_EQ(Refusal(&w, w.Request("h1", 0, 1)).message, "world_size: 1 is less than 2: a group of one rank needs no manager");
+  EXPECT_EQ(Refusal(&w, w.Request("h1", 0, 1)).message,
+            "world_size: 1 is less than 2: a group of one rank needs no manager");
   EXPECT_EQ(Refusal(&w, w.Request("h1", 0, 0)).message, "world_size: 0 is less than 2");
   EXPECT_EQ(Refusal(&w, w.Request("h1", 4, 4)).message, "rank: 4 is not below the world size 4");
   JoinRequest stranger = w.Request("h1", 1, 4);
@@ -313,18 +314,44 @@ TEST(GroupTable, RankLostWhileInstalling) {
   EXPECT_EQ(w.world.removals.size(), 1u);
 }
 
-TEST(GroupTable, RankThatHasLeftMayCloseItsSession) {
+// Its last acknowledgement may be lost, and nobody repeats it: who is still there would wait for ever.
+TEST(GroupTable, RankThatIsGoneBeforeTheOthersHaveLeftIsLost) {
   GroupWorldFixture w(testing::Star(2));
   w.JoinAll(2);
   w.AnswerInstalls();
   w.table.OnLeave(w.now, 100);
   w.table.OnSessionClosed(w.now, 100);
-  EXPECT_EQ(w.Phase(), "leaving");
+  const Failure* failure = w.Last<Failure>(101);
+  ASSERT_NE(failure, nullptr);
+  EXPECT_EQ(failure->code, ErrorCode::kRankLost);
+  EXPECT_EQ(failure->rank, 0);
+}
+
+TEST(GroupTable, RankThatIsGoneWhenAllHaveLeftIsNot) {
+  GroupWorldFixture w(testing::Star(2));
+  w.JoinAll(2);
+  w.AnswerInstalls();
+  w.table.OnLeave(w.now, 100);
   w.table.OnJoin(w.now, 200, w.Request("h0", 0, 2));
   EXPECT_EQ(w.Last<Failure>(200)->code, ErrorCode::kAlreadyExists);
   w.table.OnLeave(w.now, 101);
+  w.table.OnSessionClosed(w.now, 100);
   w.AnswerRemovals();
   EXPECT_NE(w.Last<LeftNote>(101), nullptr);
+}
+
+TEST(GroupTable, RankWhoseCallWasRefusedNeedNotWaitForTheOthers) {
+  GroupWorldFixture w(testing::Star(2));
+  w.JoinAll(2);
+  w.AnswerInstalls();
+  w.table.OnLeave(w.now, 100, {ErrorCode::kMismatch, "the calls differ in count"});
+  EXPECT_EQ(w.Last<Failure>(101), nullptr) << "its refusal may be on the way";
+  w.table.OnSessionClosed(w.now, 100);
+  const Failure* failure = w.Last<Failure>(101);
+  ASSERT_NE(failure, nullptr);
+  EXPECT_EQ(failure->code, ErrorCode::kMismatch);
+  EXPECT_EQ(failure->rank, 0);
+  EXPECT_THAT(failure->message, ::testing::EndsWith("the calls differ in count"));
 }
 
 }  // namespace

@@ -81,6 +81,19 @@ TEST(ControlPlane, TwoGroupsDoNotDisturbEachOther) {
   EXPECT_TRUE(plane.ranks[4]->Next().has_left());
 }
 
+TEST(ControlPlane, ARankThatIsGoneBetweenLeaveAndLeftIsLost) {
+  ControlPlane plane(testing::Star(4));
+  plane.Run(4, "a");
+  plane.ranks[2]->Leave();
+  EXPECT_TRUE(Eventually([&plane] { return plane.Show("a").state() == "leaving"; }));
+  plane.ranks[2]->Kill();
+  for (const size_t i : {0, 1, 3}) {
+    const proto::Failure failure = plane.ranks[i]->Next().failure();
+    EXPECT_EQ(failure.code(), proto::ERROR_RANK_LOST) << failure.message();
+    EXPECT_EQ(failure.rank(), 2);
+  }
+}
+
 TEST(ControlPlane, RefusedJoinsAreTyped) {
   ControlPlane plane(testing::Star(4));
   plane.Join(plane.Request(0, 4));

@@ -191,6 +191,17 @@ PeerEnd FromProto(const proto::PeerEnd& end) {
   return {.rank = end.rank(), .qpn = end.qpn(), .psn = end.psn(), .ready = end.ready()};
 }
 
+Failure RefusedOf(const proto::Leave& leave) {
+  if (!leave.has_refused()) return {};
+  const proto::Failure& refused = leave.refused();
+  // Ranks may be of another version; a switch refuses with one of these.
+  constexpr ErrorCode kCodes[] = {ErrorCode::kMismatch, ErrorCode::kNoResource, ErrorCode::kUnsupported,
+                                  ErrorCode::kAborted};
+  const auto code = static_cast<ErrorCode>(refused.code());
+  const bool known = refused.code() == static_cast<int>(code) && std::ranges::count(kCodes, code) != 0;
+  return {known ? code : ErrorCode::kInternal, Shortened(refused.message())};
+}
+
 proto::Failure ToProto(const Failure& failure) {
   proto::Failure out;
   out.set_code(static_cast<proto::ErrorCode>(failure.code));

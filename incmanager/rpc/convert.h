@@ -18,6 +18,8 @@ EngineReport FromProto(const proto::EngineInfo& info);
 GroupSpec FromProto(const proto::CreateGroupRequest& request);
 WindowInUse FromProto(const proto::WindowInUse& window);
 PeerEnd FromProto(const proto::PeerEnd& end);
+// What a rank says that a switch refused its call with, if it leaves for that; else ok.
+Failure RefusedOf(const proto::Leave& leave);
 
 proto::Failure ToProto(const Failure& failure);
 proto::ServerMessage ToProto(const SessionEvent& event);

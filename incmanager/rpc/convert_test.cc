@@ -49,6 +49,19 @@ TEST(Convert, AnEarlierVersionHasTheFirstTypesAndOperations) {
   EXPECT_EQ(FromProto(proto::EngineInfo()).abilities, Abilities::First());
 }
 
+TEST(Convert, ARankLeavesWithWhatASwitchRefusedItsCallWith) {
+  proto::Leave leave;
+  EXPECT_TRUE(RefusedOf(leave).ok());
+  leave.mutable_refused()->set_code(proto::ERROR_MISMATCH);
+  leave.mutable_refused()->set_message("count differs");
+  EXPECT_EQ(RefusedOf(leave).code, ErrorCode::kMismatch);
+  EXPECT_EQ(RefusedOf(leave).message, "count differs");
+  for (const int code : {0, static_cast<int>(proto::ERROR_RANK_LOST), 256 + 11, -1}) {
+    leave.mutable_refused()->set_code(static_cast<proto::ErrorCode>(code));
+    EXPECT_EQ(RefusedOf(leave).code, ErrorCode::kInternal) << code;
+  }
+}
+
 TEST(Convert, ASwitchHasWhatItStates) {
   proto::EngineInfo info;
   info.mutable_capability()->add_types("float64");

@@ -190,7 +190,7 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
       return OnJoin(now, id, FromProto(message.join()));
     case proto::ClientMessage::kLeave:
       if (waiting_.erase(id) != 0) return Send(id, LeftNote{});
-      return groups_.OnLeave(now, id);
+      return groups_.OnLeave(now, id, RefusedOf(message.leave()));
     case proto::ClientMessage::kAbort: {
       if (waiting_.erase(id) != 0) return;
       const std::string reason = Shortened(message.abort().reason());

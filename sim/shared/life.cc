@@ -201,13 +201,6 @@ void Life::OnFailure(int rank, const manager::Failure& failure) {
   place_.world.AbortRank(rank, group_);
 }
 
-bool Life::IsLeaving(int host) const {
-  for (size_t r = 0; r < ranks_.size(); ++r) {
-    if (job_.rank_host[r] == host && ranks_[r].at == At::kLeaving) return true;
-  }
-  return false;
-}
-
 void Life::OnHostKilled(int host) {
   for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
     Rank& rank = ranks_[static_cast<size_t>(r)];

@@ -36,8 +36,6 @@ class Life {
   // As RankSessions.
   void OnSent(int rank, const manager::SessionEvent& event);
   void OnEvent(int rank, const manager::SessionEvent& event);
-  // A rank there has said, or is about to say, that it leaves.
-  bool IsLeaving(int host) const;
   // A host is gone with all ranks that it had.
   void OnHostKilled(int host);
   // Ranks whose calls have all ended leave. To be called often.

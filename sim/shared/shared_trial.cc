@@ -93,11 +93,7 @@ void SharedTrial::Note(const LinkPacket& packet, Fate fate) {
   trace_.Sent(world_, packet, fate);
 }
 
-// Whose rank has said that it leaves the table counts as gone in order, with its session or without: others
-// may wait for an acknowledgement of it that nobody repeats, and are told nothing. So such a host stays.
 void SharedTrial::Happen(const Crash& crash) {
-  const auto is_leaving = [&crash](const Lived* lived) { return lived->life.IsLeaving(crash.number); };
-  if (crash.is_host && std::ranges::any_of(living_, is_leaving)) return;
   const int node = crash.is_host ? world_.node_of_host(crash.number) : crash.number;
   trace_.Crashed(world_, node, crash.until);
   ++counts_.crashes;

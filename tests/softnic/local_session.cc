@@ -37,8 +37,9 @@ internal::JoinedInfo LocalManager::Join(const internal::JoinInfo& info) {
   group.qpn_of_rank[info.rank] = info.qpn;
   const bool by_hosts = info.path == PathChoice::kHosts;
   if (group.qpn_of_rank.size() == group.size) {
-    if (!by_hosts) switch_->Install(group.id, engine::Mode::kTranslated, group.qpn_of_rank, abilities_.has,
-                                     abilities_.asks);
+    if (!by_hosts)
+      switch_->Install(group.id, engine::Mode::kTranslated, group.qpn_of_rank, abilities_.has,
+                       abilities_.asks);
     group.installed = true;
     changed_.notify_all();
   }
@@ -216,7 +217,7 @@ void Session::TellNotFinite(const std::string& how) {
   softnic::LocalManager::Get().TellNotFinite(stream_->group(), how);
 }
 void Session::TellWindow(const WindowTrials::Found&) {}
-Error Session::Leave(std::chrono::milliseconds) {
+Error Session::Leave(std::chrono::milliseconds, const Error&) {
   return softnic::LocalManager::Get().Leave(stream_->group(), stream_->rank());
 }
 Error Session::Trouble(std::vector<TroubleCount>*) {
