@@ -33,6 +33,14 @@ endif()
 if(EPIC_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+# What a test calls is optimised; its own matchers would be a third of the build's work, and run once. Those that compute
+# much themselves are (OPTIMISED), and all under sanitizers, which are too slow without.
+set(epic_test_options "")
+set(epic_optimised_test_options "")
+if(NOT EPIC_SANITIZE)
+  set(epic_test_options -O0)
+  set(epic_optimised_test_options $<$<CONFIG:Release>:-O1>)
+endif()
 
 # What nearly every source includes is parsed once for the libraries and once for the tests: half of a cold build. Sources
 # include what they use all the same; a build with EPIC_PRECOMPILE off says where one does not.
@@ -48,11 +56,13 @@ if(EPIC_PRECOMPILE)
   add_library(epic_headers STATIC EXCLUDE_FROM_ALL "${CMAKE_CURRENT_BINARY_DIR}/headers.cc")
   target_link_libraries(epic_headers PRIVATE epic_options absl::statusor)
   target_precompile_headers(epic_headers PRIVATE ${epic_headers})
-  # Programs are position-independent in another way than libraries, and tests optimised otherwise.
-  add_executable(epic_test_headers EXCLUDE_FROM_ALL "${CMAKE_CURRENT_BINARY_DIR}/headers.cc")
-  target_compile_options(epic_test_headers PRIVATE $<$<CONFIG:Release>:-O1>)
-  target_link_libraries(epic_test_headers PRIVATE epic_options absl::statusor GTest::gtest GTest::gmock)
-  target_precompile_headers(epic_test_headers PRIVATE ${epic_headers} <gtest/gtest.h> <gmock/gmock.h>)
+  # Programs are position-independent in another way than libraries, and tests are optimised otherwise.
+  foreach(kind test optimised_test)
+    add_executable(epic_${kind}_headers EXCLUDE_FROM_ALL "${CMAKE_CURRENT_BINARY_DIR}/headers.cc")
+    target_compile_options(epic_${kind}_headers PRIVATE ${epic_${kind}_options})
+    target_link_libraries(epic_${kind}_headers PRIVATE epic_options absl::statusor GTest::gtest GTest::gmock)
+    target_precompile_headers(epic_${kind}_headers PRIVATE ${epic_headers} <gtest/gtest.h> <gmock/gmock.h>)
+  endforeach()
 endif()
 
 # epic_library(NAME SOURCES a.cc ... [PUBLIC libs...] [PRIVATE libs...])
@@ -78,18 +88,22 @@ add_custom_target(sanitized_tests)
 # And under ThreadSanitizer, in a tree of the preset tsan.
 add_custom_target(threaded_tests)
 
-# epic_test(NAME [SANITIZED] [THREADED] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
+# epic_test(NAME [SANITIZED] [THREADED] [OPTIMISED] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
 # A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit". SANITIZED:
 # scripts/test also runs it under the sanitizers; for the cores and what parses (label sanitized, target sanitized_tests).
 # THREADED: under ThreadSanitizer, for what shares memory between threads (label threaded, target threaded_tests).
+# OPTIMISED: the test's own code, too.
 function(epic_test name)
-  cmake_parse_arguments(ARG "SANITIZED;THREADED" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED;THREADED;OPTIMISED" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  set(kind test)
+  if(ARG_OPTIMISED AND NOT EPIC_SANITIZE)
+    set(kind optimised_test)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
-  # What a test calls is optimised; its own matchers are a third of the build's work and run once.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name} PRIVATE ${epic_${kind}_options})
   target_link_libraries(${name} PRIVATE epic_options ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
   if(EPIC_PRECOMPILE)
-    target_precompile_headers(${name} REUSE_FROM epic_test_headers)
+    target_precompile_headers(${name} REUSE_FROM epic_${kind}_headers)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_LABELS)
