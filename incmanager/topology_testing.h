@@ -121,14 +121,14 @@ inline TopologyBuilder TwoSpines() {
 }
 
 // k = 4: core1-4, agg1-8, edge1-8, h0-h15.
-inline TopologyBuilder FatTree4() {
+inline TopologyBuilder FatTree4(int pods = 4) {
   TopologyBuilder builder;
   for (int i = 1; i <= 4; ++i) builder.Switch(fmt::format("core{}", i));
-  for (int i = 1; i <= 8; ++i) builder.Switch(fmt::format("agg{}", i));
-  for (int i = 1; i <= 8; ++i) builder.Switch(fmt::format("edge{}", i));
-  for (int i = 0; i < 16; ++i) builder.Host(fmt::format("h{}", i));
-  for (int i = 0; i < 16; ++i) builder.Link(fmt::format("edge{}", i / 2 + 1), fmt::format("h{}", i));
-  for (int pod = 0; pod < 4; ++pod) {
+  for (int i = 1; i <= 2 * pods; ++i) builder.Switch(fmt::format("agg{}", i));
+  for (int i = 1; i <= 2 * pods; ++i) builder.Switch(fmt::format("edge{}", i));
+  for (int i = 0; i < 4 * pods; ++i) builder.Host(fmt::format("h{}", i));
+  for (int i = 0; i < 4 * pods; ++i) builder.Link(fmt::format("edge{}", i / 2 + 1), fmt::format("h{}", i));
+  for (int pod = 0; pod < pods; ++pod) {
     for (int i = 0; i < 2; ++i) {
       const std::string agg = fmt::format("agg{}", pod * 2 + i + 1);
       for (int j = 0; j < 2; ++j) {

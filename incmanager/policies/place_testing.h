@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <random>
@@ -21,6 +22,19 @@ namespace epic::manager::testing {
 
 using Random = std::mt19937;
 inline uint32_t Roll(Random* random, uint32_t sides) { return static_cast<uint32_t>((*random)() % sides); }
+
+// Of each trial that fails the seed is printed; EPIC_PLACE_SEED=n runs that alone.
+inline void ForSeeds(const std::function<void(Random*)>& trial) {
+  constexpr uint32_t kSeeds = 350;
+  const char* only = std::getenv("EPIC_PLACE_SEED");
+  const uint32_t first = only == nullptr ? 0 : static_cast<uint32_t>(std::atoi(only));
+  for (uint32_t seed = first; seed < (only == nullptr ? kSeeds : first + 1); ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}; EPIC_PLACE_SEED={} runs it alone", seed, seed));
+    Random random(seed);
+    trial(&random);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
 
 // Up to 12 switches in up to three tiers, with links that are missing, twice there, or inside a tier.
 inline Topology RandomTiers(Random* random) {
@@ -57,6 +71,12 @@ inline Topology RandomTiers(Random* random) {
   return builder.Build();
 }
 
+// The same, or now and then a fat tree of 12 or 20 switches.
+inline Topology AnyTiers(Random* random) {
+  const uint32_t roll = Roll(random, 12);
+  return roll < 2 ? FatTree4(roll == 0 ? 2 : 4).Build() : RandomTiers(random);
+}
+
 // All switches alike: mode III, 1 MiB, nothing taken.
 inline std::vector<SwitchOffer> AllAlike(const Topology& topology, Mode mode = Mode::kAugmented) {
   SwitchOffer offer;
@@ -84,6 +104,25 @@ inline Allocation AllocationOf(const Placed& placed, const PlaceRequest& request
   out.exclusive = request.policy == Policy::kEdt;
   out.tenant = request.tenant;
   out.share = request.share;
+  return out;
+}
+
+// Everything that it says.
+inline std::string AllOf(const Placed& placed) {
+  std::string out = fmt::format("width {}, {} links deep, {} us, {} Gbit/s, {} down;", placed.width_kbps,
+                                placed.tree.depth_links, placed.tree.delay_us, placed.tree.rate_gbps,
+                                placed.tree.down_links);
+  for (const TreeInner& inner : placed.tree.inner) {
+    out += fmt::format(" {} below {} by {} from {} after {} us:", inner.node, inner.parent, inner.parent_port,
+                       inner.parent_ingress_port, inner.hop_us);
+    for (const TreeChild& child : inner.children)
+      out += fmt::format(" {} {} {} {} {}", child.is_host, child.rank, child.inner, child.port,
+                         child.ingress_port);
+  }
+  for (const uint64_t bytes : placed.bytes) out += fmt::format(" {} bytes", bytes);
+  for (const BlockChoice& block : placed.blocks)
+    out += fmt::format(" block {} {}", block.number, block.bytes);
+  for (const LinkEnd& link : placed.links) out += fmt::format(" link {} {}", link.node, link.hop);
   return out;
 }
 
