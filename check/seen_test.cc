@@ -11,14 +11,14 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/seeds_testing.h"
 #include "check/chunks.h"
-#include "sim/seeds_testing.h"
 
 namespace epic::check {
 namespace {
 
 TEST(SeenTest, NumbersStatesInTheOrderInWhichTheyAreFirstSeen) {
-  const sim::TestSeeds seeds = sim::SeedsToRun(3);
+  const TestSeeds seeds = SeedsToRun(3);
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     SCOPED_TRACE("EPIC_SEED=" + std::to_string(seed));
     std::mt19937_64 random(seed);
@@ -104,7 +104,7 @@ TEST(OmissionBoundTest, TheFactorIsThatOfTheLeastOfSeveral) {
 TEST(OmissionBoundTest, HoldsForSetsOfStates) {
   constexpr int kSets = 20'000, kStates = 40, kBits = 16;
   constexpr size_t kHashes = 8;
-  const sim::TestSeeds seeds = sim::SeedsToRun(1);
+  const TestSeeds seeds = SeedsToRun(1);
   SCOPED_TRACE("EPIC_SEED=" + std::to_string(seeds.first));
   std::mt19937_64 random(seeds.first);
   int collided = 0;
@@ -133,7 +133,7 @@ TEST(ChunksTest, KeepsWhatWasAppended) {
 
 TEST(RowsTest, AreTakenFromEitherEnd) {
   using Row = std::array<uint32_t, 3>;
-  const sim::TestSeeds seeds = sim::SeedsToRun(20);
+  const TestSeeds seeds = SeedsToRun(20);
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     SCOPED_TRACE("EPIC_SEED=" + std::to_string(seed));
     std::mt19937_64 random(seed);

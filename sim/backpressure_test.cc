@@ -6,9 +6,9 @@
 
 #include <string>
 
+#include "base/seeds_testing.h"
 #include "sim/collectives.h"
 #include "sim/realisations_testing.h"
-#include "sim/seeds_testing.h"
 
 namespace epic::sim {
 namespace {

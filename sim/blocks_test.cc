@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "base/seeds_testing.h"
 #include "incengine/modes/table.h"
 #include "sim/faults.h"
 #include "sim/group_ranks.h"
-#include "sim/seeds_testing.h"
 
 namespace epic::sim {
 namespace {

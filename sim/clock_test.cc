@@ -5,9 +5,9 @@
 
 #include <vector>
 
+#include "base/seeds_testing.h"
 #include "sim/choices.h"
 #include "sim/links.h"
-#include "sim/seeds_testing.h"
 
 namespace epic::sim {
 namespace {

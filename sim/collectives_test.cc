@@ -6,10 +6,10 @@
 
 #include <string>
 
+#include "base/seeds_testing.h"
 #include "sim/calls_testing.h"
 #include "sim/faults.h"
 #include "sim/realisations_testing.h"
-#include "sim/seeds_testing.h"
 
 namespace epic::sim {
 namespace {

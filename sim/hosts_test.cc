@@ -8,10 +8,10 @@
 #include <set>
 #include <vector>
 
+#include "base/seeds_testing.h"
 #include "sim/faults.h"
 #include "sim/jobs_testing.h"
 #include "sim/peers_testing.h"
-#include "sim/seeds_testing.h"
 
 namespace epic::sim {
 namespace {

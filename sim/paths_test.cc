@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "base/seeds_testing.h"
 #include "sim/faults.h"
 #include "sim/group_ranks.h"
-#include "sim/seeds_testing.h"
 
 namespace epic::sim {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <string>
 
+#include "base/seeds_testing.h"
 #include "check/conform/world_testing.h"
 #include "sim/faults.h"
 #include "sim/realisations_testing.h"
-#include "sim/seeds_testing.h"
 
 namespace epic::conform {
 namespace {
@@ -38,7 +38,7 @@ bool Accepted(const Monitors& monitors) {
 // Random calls of the first group and of the others at the same time, then the verdicts.
 void RandomCalls(const Realisation& realisation, const sim::TreeSpec& tree, const FaultRates& faults,
                  uint64_t seeds, const std::vector<sim::GroupSpec>& others = {}) {
-  const auto [first, count] = sim::SeedsToRun(seeds);
+  const auto [first, count] = SeedsToRun(seeds);
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(testing::Message() << "replay: EPIC_SEED=" << seed << " with this test as --gtest_filter");
     sim::Choices shape(seed * 7919);

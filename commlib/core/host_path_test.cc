@@ -1,10 +1,10 @@
 #include "commlib/core/host_path.h"
 
-#include <cstdlib>
 #include <memory>
 #include <random>
 #include <vector>
 
+#include "base/seeds_testing.h"
 #include "commlib/core/host_calls_testing.h"
 #include "gtest/gtest.h"
 
@@ -25,11 +25,6 @@ HostPathConfig SmallConfig(uint32_t n, Algorithm algorithm) {
           .inline_bytes = 24 * n};
 }
 
-uint64_t FirstSeed() {
-  const char* const seed = std::getenv("EPIC_SEED");
-  return seed != nullptr ? std::stoull(seed) : 1;
-}
-
 // Every collective by every algorithm, of counts that fill blocks and do not, in place and not, from every
 // root, in one slice and in several.
 class HostPathTest : public testing::TestWithParam<uint32_t> {};
@@ -37,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, HostPathTest, testing::Range(2u, 10u));
 
 TEST_P(HostPathTest, EachCollectiveByEachAlgorithm) {
   const uint32_t n = GetParam();
-  uint64_t seed = FirstSeed();
+  uint64_t seed = SeedsToRun(1).first;
   for (const Algorithm algorithm : {Algorithm::kAuto, Algorithm::kDoubling, Algorithm::kRing}) {
     for (const Collective collective : kCollectives) {
       for (const Buffers buffers : {Buffers::kApart, Buffers::kInPlace, Buffers::kMixed}) {
@@ -59,7 +54,7 @@ TEST_P(HostPathTest, EachCollectiveByEachAlgorithm) {
 
 TEST_P(HostPathTest, EachTypeWithEachOperation) {
   const uint32_t n = GetParam();
-  uint64_t seed = FirstSeed();
+  uint64_t seed = SeedsToRun(1).first;
   for (const Algorithm algorithm : {Algorithm::kDoubling, Algorithm::kRing}) {
     Calls calls;
     for (const TypeInfo& row : kDataTypes) {
@@ -86,9 +81,8 @@ TEST_P(HostPathTest, EachTypeWithEachOperation) {
 
 TEST_P(HostPathTest, RandomCalls) {
   const uint32_t n = GetParam();
-  const char* const given = std::getenv("EPIC_SEEDS");
-  const uint64_t seeds = given != nullptr ? std::stoull(given) : 40;
-  for (uint64_t seed = FirstSeed(); seed < FirstSeed() + seeds; ++seed) {
+  const auto [first, count] = SeedsToRun(40);
+  for (uint64_t seed = first; seed < first + count; ++seed) {
     std::mt19937_64 random(seed);
     HostPathConfig config = {.world_size = n,
                              .algorithm = static_cast<Algorithm>(random() % 3),

@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "base/seeds_testing.h"
 #include "sim/scenario.h"
-#include "sim/seeds_testing.h"
 
 namespace epic::sim {
 namespace {
