@@ -6,6 +6,7 @@
 #include <deque>
 #include <random>
 
+#include "base/seeds_testing.h"
 #include "roce/transport/transport_testing.h"
 
 namespace epic::roce::testing {
@@ -111,8 +112,9 @@ TEST(LongReadTest, WhatComesBehindAGapIsASignOfLife) {
 }
 
 TEST(LongReadTest, WithLosses) {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
-    SCOPED_TRACE(::testing::Message() << "replay: seed " << seed);
+  const auto [first, count] = SeedsToRun(40);
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "replay: EPIC_SEED=" << seed);
     SlowLink link(seed, 0.01);
     ASSERT_EQ(link.Read(seed % 2 == 0 ? 1 : 16), WcStatus::kSuccess);
     ASSERT_TRUE(link.all_came());
