@@ -1,7 +1,8 @@
 // Which seeds a random test runs: EPIC_SEED=n that one alone, EPIC_SEEDS=n that many from 1 on, EPIC_SEEDS=/n
-// the nth part of those that it has, rounded up.
+// the nth part of those that it has, but not below eight, since they choose configurations, too.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
@@ -19,7 +20,8 @@ inline TestSeeds SeedsToRun(uint64_t count) {
   if (many == nullptr) return {1, count};
   if (many[0] != '/') return {1, std::strtoull(many, nullptr, 10)};
   const uint64_t part = std::strtoull(many + 1, nullptr, 10);
-  return {1, part == 0 ? count : (count + part - 1) / part};
+  constexpr uint64_t kLeast = 8;
+  return {1, part == 0 ? count : std::max(count / part, std::min(count, kLeast))};
 }
 
 }  // namespace epic

@@ -33,8 +33,8 @@ endif()
 if(EPIC_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
-# What a test calls is optimised; its own matchers would be a third of the build's work, and run once. Those that compute
-# much themselves are (OPTIMISED), and all under sanitizers, which are too slow without.
+# What a test calls is optimised, but for what is instantiated in both; its own matchers would be a third of the build's
+# work, and run once. Those that compute much themselves are (OPTIMISED), and all under sanitizers, too slow without.
 set(epic_test_options "")
 set(epic_optimised_test_options "")
 if(NOT EPIC_SANITIZE)

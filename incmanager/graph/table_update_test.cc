@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <deque>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/seeds_testing.h"
 #include "incmanager/policies/flooding.h"
 #include "incmanager/topology_testing.h"
 
@@ -320,11 +320,9 @@ void RunTrial(uint32_t seed) {
 }
 
 TEST(TableUpdate, NothingLoopsWhateverHappens) {
-  uint32_t first = 1;
-  uint32_t last = 300;
-  if (const char* one = std::getenv("EPIC_SEED")) first = last = static_cast<uint32_t>(std::atoi(one));
-  if (const char* many = std::getenv("EPIC_SEEDS")) last = static_cast<uint32_t>(std::atoi(many));
-  for (uint32_t seed = first; seed <= last && !::testing::Test::HasFailure(); ++seed) RunTrial(seed);
+  const auto [first, count] = SeedsToRun(300);
+  for (uint64_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed)
+    RunTrial(static_cast<uint32_t>(seed));
 }
 
 }  // namespace

@@ -222,7 +222,8 @@ class EPIC_API Communicator {
   // the object is as it was before, with nothing left of the attempt, and Init can be called again.
   Error Init(const Options& options = {});
   // Collective: waits for this rank's outstanding calls and until every rank has called it, then leaves the
-  // group. The object can be initialised again afterwards, whatever was returned.
+  // group. The object can be initialised again afterwards, whatever was returned. kRankLost if a rank has
+  // gone before all have left, though it had called it.
   Error Destroy();
   // Ends all calls of all ranks with kAborted, here at once. Destroy afterwards releases what is left.
   void Abort(const std::string& reason = "");
