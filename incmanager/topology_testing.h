@@ -120,7 +120,7 @@ inline TopologyBuilder TwoSpines() {
   return builder.Link("leaf1", "h0").Link("leaf1", "h1").Link("leaf2", "h2").Link("leaf2", "h3");
 }
 
-// k = 4: core1-4, agg1-8, edge1-8, h0-h15.
+// k = 4, with so many of its four pods: core1-4, agg1-8, edge1-8, h0-h15 if with all.
 inline TopologyBuilder FatTree4(int pods = 4) {
   TopologyBuilder builder;
   for (int i = 1; i <= 4; ++i) builder.Switch(fmt::format("core{}", i));

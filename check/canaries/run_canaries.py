@@ -238,7 +238,8 @@ def main():
     check_invariants(table, invariants)
     page = "" if args.write_page else PAGE.read_text(encoding="utf-8")
     if args.check_invariants:
-        return check_frame(table, invariants, page)
+        check_frame(table, invariants, page)
+        return
     parts = {}
     for name in args.name or table:
         results = [check(name, case, args.build) for case in table[name]]
@@ -251,7 +252,6 @@ def main():
     if args.write_page:
         rows, sections = zip(*parts.values())
         PAGE.write_text(head_of(table, invariants) + "".join(rows + sections), encoding="utf-8")
-    return None
 
 
 if __name__ == "__main__":
