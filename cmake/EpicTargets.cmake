@@ -6,6 +6,11 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
+# What each object takes to compile is noted (scripts/lib/compile-ledger), before another launcher, such as ccache.
+foreach(language C CXX)
+  set(CMAKE_${language}_COMPILER_LAUNCHER "${CMAKE_SOURCE_DIR}/scripts/lib/compile-ledger" ${CMAKE_${language}_COMPILER_LAUNCHER})
+endforeach()
+
 option(EPIC_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
 set(EPIC_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (for example address,undefined)")
 

@@ -25,11 +25,6 @@ install(TARGETS incengine RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 epic_test(daemon_test SOURCES daemon/daemon_test.cc daemon/watch_test.cc LIBS epic_switch_daemon spdlog::spdlog)
 epic_test(shards_test THREADED SOURCES daemon/shards_test.cc LIBS epic_switch_daemon spdlog::spdlog)
 
-# Tests of the daemon between network namespaces; they need root.
+# What tests/netns, which scripts/test runs, calls the daemon with.
 add_executable(switch_call "${CMAKE_SOURCE_DIR}/tests/netns/switch_call_testing.cc")
 target_link_libraries(switch_call PRIVATE epic_options epic_proto)
-add_test(NAME daemon_netns_test
-  COMMAND /usr/bin/python3 -m pytest -q -p no:cacheprovider "${CMAKE_SOURCE_DIR}/tests/netns")
-set_tests_properties(daemon_netns_test PROPERTIES
-  LABELS netns RUN_SERIAL ON TIMEOUT 400
-  ENVIRONMENT "EPIC_INCENGINE=$<TARGET_FILE:incengine>;EPIC_SWITCH_CALL=$<TARGET_FILE:switch_call>")

@@ -3,7 +3,8 @@
 #
 # A stage is one process of its own, in a process group of its own, under `set -euo pipefail`: it ends at the first command
 # that fails. Its output is in $logs/NAME.log. A stage that fails shows the log's end, stops the others and ends the script;
-# with $keep_going=1 it is noted in $failed_stages instead.
+# with $keep_going=1 it is noted in $failed_stages instead. With a folder in $ledger a line of JSON about each stage goes into
+# $ledger/stages.jsonl: the seconds that it took, and that all of its processes computed.
 
 stage_times=()
 failed_stages=()
@@ -28,9 +29,45 @@ stop_stages() {
   stage_pid=()
 }
 
+# A control group for each stage, of version 2, which counts processor time without any controller. None where there is no
+# such or we may make none: the ledger has no processor seconds then.
+stage_groups=
+make_stage_groups() {
+  local place kind own
+  own=$(sed -n 's/^0:://p' /proc/self/cgroup)
+  while read -r _ place kind _; do
+    [ "$kind" = cgroup2 ] || continue
+    stage_groups=$place${own%/}/epic-stages-$$
+    mkdir "$stage_groups" 2>/dev/null || stage_groups=
+    return 0
+  done </proc/self/mounts
+}
+remove_stage_groups() { [ -z "$stage_groups" ] || rmdir "$stage_groups"/* "$stage_groups" 2>/dev/null || true; }
+
+# Processor seconds of a stage, or 0.
+_computed() {
+  local key value
+  [ -n "$stage_groups" ] || { echo 0; return 0; }
+  while read -r key value; do
+    [ "$key" = usage_usec ] && printf '%d.%03d\n' $((value / 1000000)) $((value % 1000000 / 1000))
+  done <"$stage_groups/$1/cpu.stat"
+  return 0
+}
+
+# The stages in $giving_way let others have processors first: those that test what is promised within a time.
+give_way() {
+  local group=/sys/fs/cgroup/cpu/epic-gives-way
+  renice -n 10 -p "$BASHPID" >/dev/null || true
+  # Niceness counts among processes of one session alone where the kernel groups them by session. It does not within a group.
+  if mkdir -p "$group" 2>/dev/null && [ -w "$group/cpu.shares" ]; then
+    echo 64 >"$group/cpu.shares" && echo "$BASHPID" >"$group/cgroup.procs" || true
+  fi
+}
+
 _start_stage() {
   local name=$1 log=$logs/$1.log
   shift
+  [ -z "$stage_groups" ] || mkdir -p "$stage_groups/$name"
   stage_begin[$name]=$EPOCHSECONDS
   : >"$log"
   # A process group of its own, and no ignored SIGINT, as background jobs of a script would have. Not within a
@@ -38,6 +75,9 @@ _start_stage() {
   set -m
   (
     set -euo pipefail
+    [ -z "$stage_groups" ] || echo $BASHPID >"$stage_groups/$name/cgroup.procs"
+    export EPIC_STAGE_NAME=$name
+    [[ " ${giving_way[*]-} " != *" $name "* ]] || give_way
     "$@"
   ) >"$log" 2>&1 &
   stage_pid[$name]=$!
@@ -53,6 +93,7 @@ _end_stage() {
   wait "${stage_pid[$name]}" || status=$?
   unset "stage_pid[$name]"
   seconds=$((EPOCHSECONDS - stage_begin[$name]))
+  [ -z "${ledger:-}" ] || printf '{"stage": "%s", "wall": %d, "cpu": %s}\n' "$name" $seconds "$(_computed "$name")" >>"$ledger/stages.jsonl"
   stage_times+=("$name ${seconds}s")
   if [ $status -eq 0 ]; then
     printf '%-18s ok (%s s)\n' "== $name" $seconds
@@ -71,7 +112,10 @@ _say_what_runs() {
   local now=$EPOCHSECONDS name
   [ $((now - ${stage_said:=$now})) -ge 30 ] && [ ${#stage_pid[@]} -gt 0 ] && [ "${verbose:-0}" = 0 ] || return 0
   stage_said=$now
-  for name in "${!stage_pid[@]}"; do printf '   %s: %s s' "$name" $((now - stage_begin[$name])); done
+  for name in "${!stage_pid[@]}"; do
+    printf '   %s: %s s' "$name" $((now - stage_begin[$name]))
+    [ ! -s "${ledger:-}/$name.progress" ] || printf ' (%s)' "$(<"$ledger/$name.progress")"
+  done
   echo
 }
 

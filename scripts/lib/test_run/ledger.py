@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+"""ledger.py [--begin | --reference | --report [--full]]: what each stage, test and compile of scripts/test took.
+
+While scripts/test runs, lines of JSON gather in build/ledger: stages.jsonl (scripts/lib/stages.sh), tasks.jsonl and
+tests.jsonl (the pool); compiles in build/TREE/compile-times (scripts/lib/compile-ledger).
+
+  --begin      a new run: what is left of the last one goes
+  --reference  measures a fixed compile and fixed seeds of epic-sim, by which machines are compared
+  --report     the tables, build/test-times.json, and the verdict by tests/budget.json; exit status 1 if something is dearer
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.dont_write_bytecode = True
+
+# pylint: disable=wrong-import-position
+from test_run import budget, compiles, stages  # noqa: E402
+
+PLACE = stages.ROOT / "build/ledger"
+STAGES, TASKS, TESTS, REFERENCE = (PLACE / name for name in ("stages.jsonl", "tasks.jsonl", "tests.jsonl", "reference.json"))
+TIMES = stages.ROOT / "build/test-times.json"
+COMMITTED = stages.ROOT / "tests/times.json"
+SHOWN = 10
+RUNS = 2  # of the reference, of which the least counts
+
+
+def append(file, line):
+    """One line of JSON."""
+    PLACE.mkdir(parents=True, exist_ok=True)
+    with open(file, "a", encoding="utf-8") as out:
+        out.write(json.dumps(line) + "\n")
+
+
+def say(text):
+    """How far a pool is, for those who watch scripts/test."""
+    PLACE.mkdir(parents=True, exist_ok=True)
+    name = os.environ.get("EPIC_STAGE_NAME")
+    if name:
+        (PLACE / f"{name}.progress").write_text(text + "\n", encoding="utf-8")
+
+
+def read(file):
+    """The lines of a file of this run."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+
+
+def last_times():
+    """{"STAGE TEST": [wall, cpu]}: as committed, and over it what the last run here measured."""
+    known = {}
+    for file in (COMMITTED, TIMES):
+        if file.exists():
+            known |= json.loads(file.read_text(encoding="utf-8")).get("tests", {})
+    return known
+
+
+def begin():
+    PLACE.mkdir(parents=True, exist_ok=True)
+    for file in PLACE.iterdir():
+        file.unlink()
+    compiles.forget()
+
+
+def computed(argv):
+    """Processor seconds of a program: the least of some runs."""
+    least = None
+    for _ in range(RUNS):
+        before = os.times()
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=stages.ROOT)
+        after = os.times()
+        spent = sum(after[2:4]) - sum(before[2:4])
+        least = spent if least is None else min(least, spent)
+    return least
+
+
+def reference():
+    """Measures what does not change with the project, but for the machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = computed(["g++", "-std=c++20", "-O2", "-c", "tests/reference/reference.cc", "-o", f"{folder}/reference.o"])
+    seeds = computed(["build/release/sim/epic-sim", "run", "--seeds", "1:200", "--jobs", "1"])
+    measured = {"compile": round(compiled, 3), "seeds": round(seeds, 3)}
+    REFERENCE.write_text(json.dumps(measured) + "\n", encoding="utf-8")
+    print(f"reference: a fixed compile takes {compiled:.2f} processor seconds, 200 seeds {seeds:.2f}")
+
+
+class Run:
+    """What was measured."""
+
+    def __init__(self):
+        self.stages = {line["stage"]: line for line in read(STAGES)}
+        pooled = {}
+        for task in read(TASKS):
+            row = pooled.setdefault(task["stage"], {"stage": task["stage"], "wall": 0.0, "cpu": 0.0, "in_pool": True})
+            row["wall"] += task["wall"]
+            row["cpu"] += task["cpu"]
+        self.pooled = pooled
+        self.tests = {f"{line['stage']} {line['test']}": line for line in read(TESTS)}
+        self.trees = compiles.of_trees()
+        self.cached = shutil.which("ccache") is not None
+        self.reference = json.loads(REFERENCE.read_text(encoding="utf-8")) if REFERENCE.exists() else None
+
+    def rows(self):
+        """Of the table by stages: the pool's are shown under it, with the time of its tasks added up."""
+        return list(self.stages.values()) + [self.pooled[name] for name in stages.ALL if name in self.pooled]
+
+    def cost(self):
+        """{name: processor seconds} of what the budget has a figure for: stages of the pool by themselves."""
+        cost = {name: row["cpu"] for name, row in self.stages.items() if not row.get("pool")}
+        cost |= {name: row["cpu"] for name, row in self.pooled.items()}
+        return cost
+
+    def write(self):
+        """build/test-times.json. What this run did not run keeps its figures."""
+        old = json.loads(TIMES.read_text(encoding="utf-8")) if TIMES.exists() else {}
+        tests = old.get("tests", {}) | {name: [line["wall"], line["cpu"]] for name, line in self.tests.items()}
+        objects = old.get("objects", {}) | {f"{tree} {name}": cpu for tree, of in self.trees.items() for name, cpu in of.items()}
+        text = {"reference": self.reference, "stages": self.rows(), "tests": dict(sorted(tests.items())),
+                "objects": dict(sorted(objects.items()))}
+        TIMES.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
+
+
+def table(run):
+    """Lines about stages, and about the tests and compiles that cost most."""
+    yield f"{'stage':16}{'wall s':>9}{'processor s':>13}{'waits':>8}"
+    for row in run.rows():
+        waits = max(0.0, 1 - row["cpu"] / row["wall"]) if row["wall"] else 0.0
+        name = ("  " if row.get("in_pool") else "") + row["stage"]
+        yield f"{name:16}{row['wall']:>9.0f}{row['cpu']:>13.1f}{100 * waits:>6.0f} %"
+    yield f"{'sum':16}{'':>9}{sum(row['cpu'] for row in run.stages.values()):>13.1f}"
+    tests = list(run.tests.items())
+    for title, key in ((f"the {SHOWN} tests that computed most", lambda t: t["cpu"]),
+                       (f"the {SHOWN} tests that waited longest", lambda t: t["wall"] - t["cpu"] - t["stalled"])):
+        dearest = sorted(tests, key=lambda item: -key(item[1]))[:SHOWN]  # pylint: disable=cell-var-from-loop
+        if dearest:
+            yield f"{title}:"
+        for name, line in dearest:
+            yield f"  {line['wall']:>7.1f} s {line['cpu']:>7.1f} processor s  {name}"
+    for tree, objects in run.trees.items():
+        yield (f"compiled in build/{tree}: {len(objects)} objects, {sum(objects.values()):.0f} processor s; the dearest: "
+               + ", ".join(f"{name} {cpu:.1f}" for name, cpu in sorted(objects.items(), key=lambda item: -item[1])[:3]))
+
+
+def report():
+    run = Run()
+    run.write()
+    print("\n".join(table(run)))
+    wrong = budget.verdict(run, json.loads(budget.FILE.read_text(encoding="utf-8")),
+                           json.loads(COMMITTED.read_text(encoding="utf-8")) if COMMITTED.exists() else {})
+    print("\n".join(wrong))
+    return 1 if any(line.startswith("budget: ") for line in wrong) else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    group = parser.add_mutually_exclusive_group(required=True)
+    for option in ("begin", "reference", "report"):
+        group.add_argument(f"--{option}", action="store_true")
+    args = parser.parse_args()
+    if args.begin:
+        return begin()
+    if args.reference:
+        return reference()
+    return report()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""tests/budget.json, and what scripts/lib/test_run/budget.py says of a run."""
+import json
+import pathlib
+import sys
+import types
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts/lib"))
+from test_run import budget, compiles, stages, tasks  # noqa: E402  pylint: disable=wrong-import-position
+
+COMMITTED = json.loads(budget.FILE.read_text(encoding="utf-8"))
+BUDGET = {"reference": {"compile": 2.0, "seeds": 1.0}, "bounds": {}, "stages": {"softnic": 100.0}, "compiles": {"release": 200.0},
+          "kernel": 0.0, "reasons": {"softnic tests/softnic/test_a.py::test_long": "it has a reason"}}
+TIMES = {"tests": {"softnic tests/softnic/test_a.py::test_one": [1.0, 1.0]},
+         "objects": {"release a.cc.o": 100.0, "release b.cc.o": 100.0}}
+
+
+def a_run(tests=None, objects=None, reference=None, cached=False):
+    lines = {f"softnic {name}": {"stage": "softnic", "wall": wall, "cpu": cpu, "stalled": 0.0}
+             for name, (wall, cpu) in (tests or {}).items()}
+    cost = {"softnic": sum(line["cpu"] for line in lines.values())}
+    return types.SimpleNamespace(tests=lines, trees={"release": objects} if objects else {}, reference=reference, cached=cached,
+                                 cost=lambda: cost)
+
+
+def wrong(run):
+    return [line for line in budget.verdict(run, BUDGET, TIMES) if line.startswith("budget: ")]
+
+
+def test_the_figures_add_up_to_no_more_than_their_bounds():
+    for name, figure in budget.sums(COMMITTED).items():
+        assert figure <= COMMITTED["bounds"][name], f"{name}: {figure:.0f} s; a new system gets its share from what others give up"
+
+
+def test_every_stage_and_reason_of_the_budget_is_of_something_that_is_there():
+    assert set(stages.ALL) <= set(COMMITTED["stages"])
+    files = {f"{stage.name} {file}" for stage in stages.BEDS for file in stages.test_files(stage)}
+    of_ctest = {stage.name for stage in stages.ALL.values() if stage.label}
+    for name, reason in COMMITTED["reasons"].items():
+        stage, _, test = name.partition(" ")
+        assert stage in of_ctest or f"{stage} {test.partition('::')[0]}" in files, f"{name}: no such test"
+        assert len(reason) > 10, name
+
+
+def test_as_much_as_before_is_right():
+    assert wrong(a_run({"tests/softnic/test_a.py::test_one": (5.0, 5.0)}, {"a.cc.o": 110.0, "b.cc.o": 110.0})) == []
+
+
+def test_a_test_that_is_slowed_down_is_named():
+    assert "test_one" in wrong(a_run({"tests/softnic/test_a.py::test_one": (30.0, 0.1)}))[0], "it waits for 30 s"
+    assert "test_one (120.0 s, was 1.0)" in wrong(a_run({"tests/softnic/test_a.py::test_one": (130.0, 120.0)}))[0]
+    assert wrong(a_run({"tests/softnic/test_a.py::test_long[x]": (30.0, 1.0)})) == []
+
+
+def test_waiting_for_a_processor_is_not_waiting():
+    run = a_run({"tests/softnic/test_a.py::test_one": (30.0, 2.0)})
+    next(iter(run.tests.values()))["stalled"] = 25.0
+    assert wrong(run) == []
+
+
+def test_a_header_that_costs_much_is_seen_at_the_objects():
+    line, = wrong(a_run(objects={"a.cc.o": 190.0, "b.cc.o": 105.0}))
+    assert "a.cc.o (190.0 s, was 100.0)" in line
+    line, = wrong(a_run(objects={"a.cc.o": 190.0}))
+    assert "a.cc.o" in line, "of a tree that was compiled in part each object counts"
+    assert wrong(a_run(objects={"a.cc.o": 190.0, "b.cc.o": 105.0}, cached=True)) == []
+
+
+def test_a_slow_machine_has_the_same_figures():
+    slow = {"compile": 4.0, "seeds": 2.0}
+    assert wrong(a_run({f"tests/softnic/test_a.py::test_{n}": (20.0, 20.0) for n in range(10)}, {"a.cc.o": 210.0, "b.cc.o": 200.0}, slow)) == []
+    assert wrong(a_run({"tests/softnic/test_a.py::test_one": (21.0, 21.0)}, None, slow)), "of a test, too"
+
+
+@pytest.mark.parametrize("text, seconds", [("0m0.00s", 0.0), ("1m2.50s", 62.5)])
+def test_what_the_shell_prints_of_times_is_read(text, seconds):
+    assert compiles.seconds(text) == seconds
+
+
+def test_of_an_object_that_was_compiled_twice_the_last_counts(tmp_path):
+    file = tmp_path / "compile-times"
+    file.write_text("0m1.00s 0m0.50s base/CMakeFiles/epic_base.dir/a.cc.o\n0m2.00s 0m0.50s base/CMakeFiles/epic_base.dir/a.cc.o\n")
+    assert compiles.of_tree(file) == {"base/epic_base/a.cc.o": 2.5}
+
+
+def test_a_task_is_known_by_its_file():
+    known = tasks.Known({"softnic tests/softnic/test_a.py::test_one": [3.0, 1.0], "softnic tests/softnic/test_a.py::test_two": [4.0, 1.0],
+                         "unit base_test": [2.0, 2.0]})
+    assert known.of("softnic", "tests/softnic/test_a.py") == (7.0, 2.0) and known.of("unit", "base_test") == (2.0, 2.0)
