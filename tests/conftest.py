@@ -8,7 +8,23 @@ import sys
 import pytest
 
 REPO = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))
-sys.path.insert(0, os.path.join(REPO, "scripts", "lib"))
+sys.path[:0] = [os.path.join(REPO, "scripts", "lib"), os.path.dirname(os.path.realpath(__file__))]
+
+import covers  # noqa: E402  pylint: disable=wrong-import-position
+
+
+def pytest_report_header():
+    """How to have the covers of this run again (covers.py)."""
+    return f"covers: {covers.replay()}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What the covers of this run leave out."""
+    if not covers.made:
+        return
+    terminalreporter.section(f"covers, the same with {covers.replay()}")
+    for name, rows, all_rows in covers.made:
+        terminalreporter.write_line(f"{name}: {rows} of {all_rows}; --full runs all")
 
 
 class Testbed:
