@@ -1,4 +1,4 @@
-"""What the tests of scripts/testbed and of the fault box share: a test bed of their own, gone when they end."""
+"""What all tests share: the option --full, and for those of scripts/testbed and of the fault box a test bed of their own, gone when they end."""
 
 import glob
 import os
@@ -25,6 +25,21 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.section(f"covers, the same with {covers.replay()}")
     for name, rows, all_rows in covers.made:
         terminalreporter.write_line(f"{name}: {rows} of {all_rows}; --full runs all")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="also the tests that take minutes (marked slow)")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes minutes; runs with --full")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--full", default=False):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
 
 
 class Testbed:

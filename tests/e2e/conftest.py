@@ -8,20 +8,8 @@ import pytest
 import harness
 
 
-def pytest_addoption(parser):
-    parser.addoption("--full", action="store_true", help="also the tests that take minutes (marked slow)")
-
-
 def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: takes minutes; runs with --full")
     config.addinivalue_line("markers", "endings: something breaks, is late or ends; mostly waits, and is a stage of its own")
-
-
-def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--full"):
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
 
 
 def pytest_sessionstart(session):
