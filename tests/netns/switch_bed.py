@@ -158,12 +158,6 @@ class SwitchBed:
         argv = ["ping", "-q", "-c", "3", "-i", "0.05", *patience, *arguments, address]
         return self.inside(f"h{source}", argv, check=check).returncode == 0
 
-    def cpu_seconds(self):
-        """CPU time that the daemon has used."""
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def close(self):
         for process in [self.process] + self.others:
             if process is not None and process.poll() is None:

@@ -3,13 +3,14 @@
 import os
 import pathlib
 import re
-import subprocess
 
 import pytest
 
+import at_rest
 from switch_bed import (SWITCH_IP, SwitchBed, host_ip, host_mac, mac_base64, roce_frame, run, send_frames, wait_until)
 
 CORES = 3
+IDLE_TURNS = 40  # as in test_daemon.py
 
 
 @pytest.fixture(name="bed", scope="module", params=[False, True], ids=["pcap", "super-frames"])
@@ -115,14 +116,8 @@ def test_packets_come_to_their_group_on_whichever_core_it_is(bed):
 
 
 def test_idle_cores_use_no_processor(bed):
-    def rests():
-        begin = bed.cpu_seconds()
-        wait_until(lambda: bed.call("describe"), what="it answers")
-        return bed.cpu_seconds() - begin <= 0.01
-    wait_until(rests, what="the daemon rests")
-    begin = bed.cpu_seconds()
-    subprocess.run(["sleep", "2"], check=True)
-    assert bed.cpu_seconds() - begin <= 0.08  # four per cent of a processor, for three
+    done = at_rest.within(1, bed.process.pid)
+    assert done.turns <= IDLE_TURNS and done.seconds <= 0.04, done  # four per cent of a processor, for three
 
 
 def test_an_interface_that_goes_comes_back_to_every_core():

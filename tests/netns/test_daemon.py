@@ -3,10 +3,10 @@
 import json
 import os
 import socket
-import time
 
 import pytest
 
+import at_rest
 from switch_bed import (MTU, SWITCH_IP, SwitchBed, host_ip, host_mac, roce_frame, run, send_frames, wait_until)
 
 
@@ -60,6 +60,10 @@ def test_tcp_passes(bed):
     assert megabits > 50
 
 
+# Of all threads in a second: timers of a few tenths of a second (hellos, ports), RPC's, what hosts say unasked. A thread that
+# looked every 10 ms would have 100 by itself.
+IDLE_TURNS = 40
+
 # Without an end: some 40 MB/s, which any port carries that is not slowed down.
 STREAM = """
 import socket, sys, time
@@ -82,10 +86,10 @@ def test_a_port_slower_than_what_is_sent_to_it_holds_up_no_other(static_bed):
     bed.inside("sw", ["tc", "qdisc", "add", *limit, "10gbit"])
     bed.inside_in_background("h0", ["/usr/bin/python3", "-c", STREAM, header])
     wait_until(lambda: bed.counters()["port.p2.tx_frames"] > 100, what="the stream goes to p2")
-    # By turns, and the best of three: what else the machine does may come and go between two runs, but a port that
+    # By turns, and up to three times: what else the machine does may come and go between two runs, but a port that
     # held up the others would do so in each.
     ratios = []
-    for _ in range(3):
+    while len(ratios) < 3 and max(ratios, default=0) <= 1 / 3:
         bed.inside("sw", ["tc", "qdisc", "change", *limit, "10gbit"])
         fast = tcp_megabits(bed)
         bed.inside("sw", ["tc", "qdisc", "change", *limit, "10mbit"])
@@ -136,15 +140,8 @@ def test_broken_roce_is_counted_by_reason(bed):
 
 
 def test_an_idle_daemon_uses_no_cpu(bed):
-    # What came before has ended when a tenth of a second takes nothing.
-    def rests():
-        begin = bed.cpu_seconds()
-        time.sleep(0.1)
-        return bed.cpu_seconds() == begin
-    wait_until(rests, what="the daemon rests")
-    begin = bed.cpu_seconds()
-    time.sleep(2)
-    assert bed.cpu_seconds() - begin <= 0.04  # two per cent
+    done = at_rest.within(1, bed.process.pid)
+    assert done.turns <= IDLE_TURNS and done.seconds <= 0.02, done
 
 
 def test_a_second_daemon_does_not_take_over_the_socket(bed):

@@ -68,11 +68,6 @@ class Program:
         assert status == 0, f"{self.argv}: {status}\n{self.output}"
         return self.output
 
-    def cpu_seconds(self):
-        """CPU time that all threads of the program have used."""
-        stat = pathlib.Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-
     def kill(self):
         if self.process.poll() is None:
             self.process.kill()
