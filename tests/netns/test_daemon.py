@@ -7,6 +7,7 @@ import socket
 import pytest
 
 import at_rest
+import covers
 from switch_bed import (MTU, SWITCH_IP, SwitchBed, host_ip, host_mac, roce_frame, run, send_frames, wait_until)
 
 
@@ -77,6 +78,9 @@ while True:
 """
 
 
+# It computes for seconds: of the two kinds of port one, in turn with the commit, and the other with --full.
+@pytest.mark.parametrize("static_bed", [pytest.param(kind, id=name, marks=[] if covers.seed() % 2 == kind else pytest.mark.slow)
+                                        for kind, name in enumerate(("pcap", "super-frames"))], indirect=True)
 def test_a_port_slower_than_what_is_sent_to_it_holds_up_no_other(static_bed):
     bed = static_bed
     bed.set_static_table([0, 1, 2], ["p0", "p1"])

@@ -36,7 +36,7 @@ def fixture_lossy_pair():
     yield from pairs.closed_at_the_end(pairs.Pair(lossy=True))
 
 
-@pytest.fixture(name="all_lossy_guests", scope="module")
+@pytest.fixture(name="all_lossy_guests", scope="session")
 def fixture_all_lossy_guests():
     from test_interop import LossyGuestPair  # pylint: disable=import-outside-toplevel  # whose module is of tests
     yield from pairs.closed_at_the_end(LossyGuestPair())

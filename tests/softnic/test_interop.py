@@ -1,4 +1,7 @@
-"""softnic against the real rdma_rxe of a guest, in both roles. Needs root and the guest kernel."""
+"""softnic against the real rdma_rxe of a guest, in both roles. Needs root and the guest kernel.
+
+What is marked slow as a product is in the default run as a cover.
+"""
 
 import os
 import re
@@ -7,46 +10,55 @@ import sys
 
 import pytest
 
+import covers
 import pair as pairs
 from perftest import ATOMIC, BW, LAT, PATIENCE, PERFTEST, result, run_perftest
+from rows import AXES, impossible, named, run_row
 from wire_client import Wire
 
-NAME = f"softnic{os.getpid() % 100000}"
 TESTBED = [sys.executable, str(pairs.ROOT / "scripts" / "testbed")]
+OTHER = {"softnic": "rxe", "rxe": "softnic"}
 ROLES = pytest.mark.parametrize("server,client", [("rxe", "softnic"), ("softnic", "rxe")])
+
+
+ROOM = 80  # packets that the guest's device takes in at once, of which nothing is lost
+NOT_WITH_A_GUEST = ("both", "inline")  # what softnic has tests for by itself, and rdma_rxe has no part in
 
 
 class GuestPair(pairs.Hosts):
     """Hosts "rxe", a guest, and "softnic", the namespace of the switch that the guest is connected to."""
 
+    serial = 0
+
     def __init__(self, *options, guest_mb=160, exec_timeout_s=60):
         super().__init__({"rxe": "10.10.0.1", "softnic": "10.10.255.1"})
+        GuestPair.serial += 1
+        self.name = f"sn{os.getpid() % 100000}x{GuestPair.serial}"  # of twelve characters at most
         self._exec_timeout_s = exec_timeout_s
         self._testbed("up", "star-1", "--hosts", "rxe", "--no-daemons", "--guest-mem", str(guest_mb), *options)
-        pairs.net.run(["ip", "-n", f"epic-{NAME}-s1", "addr", "add", "10.10.255.1/16", "dev", "swp1"])
+        pairs.net.run(["ip", "-n", self._switch, "addr", "add", "10.10.255.1/16", "dev", "swp1"])
 
     def start(self, host, *argv):
         if host == "softnic":
-            return self._begin(["ip", "netns", "exec", f"epic-{NAME}-s1", pairs.EPIC_RUN, "--devices", "swp1",
+            return self._begin(["ip", "netns", "exec", self._switch, pairs.EPIC_RUN, "--devices", "swp1",
                                 *argv])
-        return self._begin(TESTBED + ["exec", "--name", NAME, "--timeout", str(self._exec_timeout_s), "-i", "h0", "--",
+        return self._begin(TESTBED + ["exec", "--name", self.name, "--timeout", str(self._exec_timeout_s), "-i", "h0", "--",
                                       *argv])
 
     def wait_for_listener(self, host, program, port):
         wait = f"until ss -ltn | grep -q :{port}; do sleep 0.1; done"
         if host == "softnic":
-            where = ["ip", "netns", "exec", f"epic-{NAME}-s1"]
+            where = ["ip", "netns", "exec", self._switch]
         else:
-            where = TESTBED + ["exec", "--name", NAME, "--timeout", "30", "h0", "--"]
+            where = TESTBED + ["exec", "--name", self.name, "--timeout", "30", "h0", "--"]
         done = subprocess.run(where + ["timeout", "30", "sh", "-c", wait], check=False)
         assert done.returncode == 0, f"nothing listens:\n{program.output}"
 
     def add_ipv6(self):
         """Gives both a link-local and a global IPv6 address, which are in use at once: GID indices 0 and 2."""
-        namespace = f"epic-{NAME}-s1"
         settings = [f"net.ipv6.conf.swp1.{name}=0" for name in ("accept_dad", "disable_ipv6")]
-        pairs.net.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", *settings])
-        pairs.net.run(["ip", "-n", namespace, "addr", "add", "2001:db8::ff/64", "dev", "swp1"])
+        pairs.net.run(["ip", "netns", "exec", self._switch, "sysctl", "-qw", *settings])
+        pairs.net.run(["ip", "-n", self._switch, "addr", "add", "2001:db8::ff/64", "dev", "swp1"])
         conf = "/proc/sys/net/ipv6/conf/vec0"
         gid = "/sys/class/infiniband/rxe0/ports/1/gids/2"
         self.run("rxe", "sh", "-c", f"echo 0 >{conf}/accept_dad; echo 0 >{conf}/disable_ipv6; "
@@ -56,9 +68,13 @@ class GuestPair(pairs.Hosts):
         super().close()
         self._testbed("down")
 
-    @staticmethod
-    def _testbed(command, *arguments):
-        subprocess.run(TESTBED + [command, "--name", NAME, *arguments], check=True)
+    @property
+    def _switch(self):
+        """The namespace of the switch."""
+        return f"epic-{self.name}-s1"
+
+    def _testbed(self, command, *arguments):
+        subprocess.run(TESTBED + [command, "--name", self.name, *arguments], check=True)
 
 
 class LossyGuestPair(GuestPair):
@@ -66,7 +82,7 @@ class LossyGuestPair(GuestPair):
 
     def __init__(self):
         super().__init__("--wire", exec_timeout_s=1600)
-        self.wire = Wire(f"/run/epic/{NAME}/wire.sock")
+        self.wire = Wire(f"/run/epic/{self.name}/wire.sock")
 
     def end_programs(self):
         self.wire.random_faults(0)
@@ -94,6 +110,27 @@ def fixture_ipv6_guests(all_guests):
     return all_guests
 
 
+@pytest.mark.parametrize("row", named(covers.cover(
+    {**AXES, "client": ["softnic", "rxe"]}, lambda row: impossible(row, ROOM) or row["shape"] in NOT_WITH_A_GUEST or
+    (row["transport"] != "RC" and row["shape"] == "qps"), name="perftest between softnic and rdma_rxe")))
+def test_cover_of_perftest(ipv6_guests, guests, row):
+    assert guests is ipv6_guests
+    patience = PATIENCE if row["transport"] == "RC" else ()
+    run_row(guests, row, ROOM, 50, *patience, client=row["client"], server=OTHER[row["client"]])
+
+
+@pytest.mark.parametrize("row", named(covers.cover(
+    {"program": ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong", "ibv_uc_pingpong"], "gid": [0, 1, 2],
+     "client": ["softnic", "rxe"]}, name="pingpong between softnic and rdma_rxe")))
+def test_cover_of_pingpong(ipv6_guests, guests, row):
+    assert guests is ipv6_guests
+    for one in guests.run_both(row["program"], "-g", row["gid"], "-c", "-e", "-n", "100", client=row["client"],
+                               server=OTHER[row["client"]]):
+        assert "invalid data" not in one
+        assert re.search(r"^\d+ bytes in [\d.]+ seconds", one, re.M), one
+
+
+@pytest.mark.slow
 @ROLES
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong", "ibv_uc_pingpong"])
 def test_pingpong(guests, program, server, client):
@@ -103,12 +140,14 @@ def test_pingpong(guests, program, server, client):
         assert re.search(r"^\d+ bytes in [\d.]+ seconds", one, re.M), one
 
 
+@pytest.mark.slow
 @ROLES
 @pytest.mark.parametrize("program", BW + LAT)
 def test_perftest(guests, program, server, client):
     run_perftest(guests, program, 65536 if program in BW else 4096, *PATIENCE, iterations=50, server=server, client=client)
 
 
+@pytest.mark.slow
 @ROLES
 @pytest.mark.parametrize("program", ATOMIC)
 @pytest.mark.parametrize("operation", ["CMP_AND_SWAP", "FETCH_AND_ADD"])
@@ -124,11 +163,13 @@ def test_rxe_does_the_same(guests):
 
 
 @ROLES
-def test_sizes_and_path_mtu(guests, server, client):
-    for size, mtu in ((2, 4096), (10000, 256), (1 << 20, 1024)):
-        run_perftest(guests, "ib_write_bw", size, "-m", mtu, *PATIENCE, iterations=10, server=server, client=client)
+@pytest.mark.parametrize("size,mtu", [pytest.param(2, 4096, marks=pytest.mark.slow), pytest.param(10000, 256, marks=pytest.mark.slow),
+                                      (1 << 20, 1024)])
+def test_sizes_and_path_mtu(guests, size, mtu, server, client):
+    run_perftest(guests, "ib_write_bw", size, "-m", mtu, *PATIENCE, iterations=10, server=server, client=client)
 
 
+@pytest.mark.slow
 @ROLES
 def test_several_queue_pairs_by_events(guests, server, client):
     run_perftest(guests, "ib_send_bw", 16384, "-q", 4, "-e", *PATIENCE, iterations=25, server=server, client=client)
@@ -148,11 +189,13 @@ def test_every_size(guests, program, server, client):
         assert result(said, 1 << power)[0] == 10
 
 
+@pytest.mark.slow
 @ROLES
 def test_datagrams(guests, server, client):
     run_perftest(guests, "ib_send_lat", 1024, "-c", "UD", iterations=50, server=server, client=client)
 
 
+@pytest.mark.slow
 @ROLES
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"])
 @pytest.mark.parametrize("gid", [0, 2])
@@ -163,6 +206,7 @@ def test_pingpong_over_ipv6(ipv6_guests, guests, program, gid, server, client):
         assert re.search(r"^\d+ bytes in [\d.]+ seconds", one, re.M), one
 
 
+@pytest.mark.slow
 @ROLES
 @pytest.mark.parametrize("program", BW)
 def test_perftest_over_ipv6(ipv6_guests, guests, program, server, client):
@@ -171,6 +215,7 @@ def test_perftest_over_ipv6(ipv6_guests, guests, program, server, client):
     assert result(said, 65536)[0] == 50
 
 
+@pytest.mark.slow
 @ROLES
 @pytest.mark.parametrize("program", ["ib_send_bw", "ib_write_bw", "ib_send_lat", "ib_write_lat"])
 @pytest.mark.parametrize("size,iterations", [(64, 40), (4096, 40), (65536, 5)])

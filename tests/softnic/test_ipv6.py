@@ -1,4 +1,7 @@
-"""RoCEv2 over IPv6: programs of Debian between two namespaces and within one, by every index of the GID table."""
+"""RoCEv2 over IPv6: programs of Debian between two namespaces and within one, by every index of the GID table.
+
+What is marked slow as a product is in the default run as a cover (test_covers.py).
+"""
 
 import re
 import subprocess
@@ -6,26 +9,11 @@ import subprocess
 import pytest
 
 import pair as pairs
+from ipv6_pair import Ipv6Pair
 from perftest import BW, result
 
 PERFTEST = ("-F", "-n", "100")
 MULTICAST = pairs.BUILD / "tests" / "softnic" / "verbs_multicast"
-
-
-class Ipv6Pair(pairs.Pair):
-    """Both hosts have IPv6 addresses, too."""
-
-    def _make_network(self, lossy):
-        super()._make_network(lossy)
-        for number, host in enumerate(("a", "b"), start=1):
-            self.allow_ipv6(host)
-            pairs.net.run(["ip", "-n", self.namespace(host), "addr", "add", f"2001:db8::{number}/64", "dev", "eth0"])
-            pairs.net.run(["ip", "-n", self.namespace(host), "addr", "add", f"2001:db8:1::{number}/64", "dev", "eth0"])
-
-    def allow_ipv6(self, host, device="eth0"):
-        """Addresses are there at once, without a second in which the kernel looks for duplicates."""
-        settings = [f"net.ipv6.conf.{device}.{name}={value}" for name, value in (("accept_dad", 0), ("disable_ipv6", 0))]
-        pairs.net.run(["ip", "netns", "exec", self.namespace(host), "sysctl", "-qw", *settings])
 
 
 @pytest.fixture(name="all_pair", scope="module")
@@ -47,15 +35,21 @@ def test_every_address_has_an_index(pair):
     assert re.search(r"gid_tbl_len:\s*16", said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"])
 @pytest.mark.parametrize("gid", [0, 2, 3])
 def test_pingpong(pair, program, gid):
     for said in pair.run_both(program, "-g", gid, "-c", "-e", "-n", "100"):
         assert "invalid data" not in said
         assert re.search(r"^\d+ bytes in [\d.]+ seconds", said, re.M), said
+
+
+def test_who_is_asked_for_is_a_neighbour_of_the_kernel(pair):
+    pair.run_both("ibv_rc_pingpong", "-g", 2, "-c", "-e", "-n", "100")
     assert "eth0 lladdr" in neighbours(pair, "a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_ud_pingpong"])
 @pytest.mark.parametrize("gid", [0, 2])
 def test_pingpong_within_one_namespace(pair, program, gid):
@@ -63,6 +57,7 @@ def test_pingpong_within_one_namespace(pair, program, gid):
     assert "invalid data" not in client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", BW)
 @pytest.mark.parametrize("gid", [0, 2])
 def test_perftest(pair, program, gid):
@@ -70,11 +65,13 @@ def test_perftest(pair, program, gid):
     assert result(client, 65536)[0] == 100
 
 
+@pytest.mark.slow
 def test_datagrams(pair):
     client, _ = pair.run_both("ib_send_lat", "-x", 0, "-c", "UD", "-F", "-n", 64, "-s", 1024)
     assert result(client, 1024)[0] == 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mtu", [256, 4096])
 def test_path_mtu(pair, mtu):
     client, _ = pair.run_both("ibv_rc_pingpong", "-g", 2, "-c", "-n", "20", "-s", "100000", "-m", mtu)

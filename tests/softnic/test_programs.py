@@ -1,4 +1,7 @@
-"""Unmodified Debian programs over softnic, between two namespaces and within one. Needs root, and no kernel module."""
+"""Unmodified Debian programs over softnic, between two namespaces and within one. Needs root, and no kernel module.
+
+What is marked slow as a product is in the default run as a cover (test_covers.py).
+"""
 
 import json
 import re
@@ -6,6 +9,7 @@ import subprocess
 
 import pytest
 
+import covers
 import pair as pairs
 from perftest import ATOMIC, BW, LAT, PERFTEST, result, run_perftest
 
@@ -24,6 +28,7 @@ def test_devices_are_named_by_configuration(pair):
     assert "softnic_lo" not in pair.run("a", "ibv_devices"), "the loopback interface has to be asked for"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"])
 @pytest.mark.parametrize("events", [(), ("-e",)], ids=["poll", "events"])
 def test_pingpong(pair, program, events):
@@ -33,6 +38,7 @@ def test_pingpong(pair, program, events):
         assert re.search(r"^\d+ bytes in [\d.]+ seconds", said, re.M), said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mtu", [256, 512, 1024, 2048, 4096])
 def test_path_mtu(pair, mtu):
     client, _ = pair.run_both("ibv_rc_pingpong", "-g", "1", "-c", "-n", "20", "-s", "10000", "-m", str(mtu))
@@ -40,12 +46,14 @@ def test_path_mtu(pair, mtu):
     run_perftest(pair, "ib_write_bw", 100000, "-m", mtu, iterations=20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", BW + LAT)
 @pytest.mark.parametrize("size", [2, 4096, 65536])
 def test_perftest(pair, program, size):
     run_perftest(pair, program, size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ATOMIC)
 @pytest.mark.parametrize("operation", ["CMP_AND_SWAP", "FETCH_AND_ADD"])
 def test_atomics(pair, program, operation):
@@ -56,6 +64,7 @@ def test_atomics_of_several_queue_pairs(pair):
     run_perftest(pair, "ib_atomic_bw", 8, "-q", 4, iterations=1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", BW)
 def test_several_queue_pairs(pair, program):
     run_perftest(pair, program, 16384, "-q", 4)
@@ -84,16 +93,19 @@ def test_reads_of_many_queue_pairs_over_long_frames(pair):
             pairs.net.run(port + [str(pairs.MTU)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", BW)
 def test_both_directions(pair, program):
     run_perftest(pair, program, 16384, "-b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["ib_send_bw", "ib_send_lat", "ib_read_lat"])
 def test_events(pair, program):
     run_perftest(pair, program, 4096, "-e")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["ib_send_bw", "ib_send_lat"])
 @pytest.mark.parametrize("options", [(), ("-e",)], ids=["poll", "events"])
 def test_datagrams(pair, program, options):
@@ -109,11 +121,13 @@ def test_datagrams_to_a_shared_receive_queue(pair):
     run_perftest(pair, "ib_send_bw", 1024, "-c", "UD", "--use-srq", iterations=64)
 
 
+@pytest.mark.slow
 def test_inline(pair):
     run_perftest(pair, "ib_write_lat", 64, "-I", 64)
 
 
-@pytest.mark.parametrize("program", BW)
+@pytest.mark.parametrize("program", [pytest.param(name, marks=[] if name == BW[covers.seed() % len(BW)] else pytest.mark.slow)
+                                     for name in BW])
 def test_eight_mebibytes(pair, program):
     run_perftest(pair, program, 8 << 20, iterations=5)
 
@@ -184,11 +198,13 @@ def test_many_queue_pairs(pair, program, mtu):
 
 
 # Over the interface's own address the packets take the loopback interface.
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["ib_send_bw", "ib_write_lat", "ib_read_bw"])
 def test_within_one_namespace(pair, program):
     run_perftest(pair, program, 65536, server="a", client="a")
 
 
+@pytest.mark.slow
 def test_pingpong_within_one_namespace(pair):
     for program in ("ibv_rc_pingpong", "ibv_ud_pingpong"):
         client, _ = pair.run_both(program, "-g", "1", "-c", "-n", "50", "-e", server="a", client="a")

@@ -1,7 +1,8 @@
 """Unreliable connections over softnic: unmodified programs, and one of ours that counts what a lossy network leaves.
 
 Nothing is repeated: perftest waits for ever where a message is lost. What the receiver's ring can take (a thousand
-packets) is not lost, and the runs here are no longer; so there is no -a of programs that wait for 8 MiB.
+packets) is not lost, and the runs here are no longer; so there is no -a of programs that wait for 8 MiB. What is marked slow as a product is in the default run as a cover
+(test_covers.py).
 
 Needs a build of uc_end: cmake --build build/release --target uc_end.
 """
@@ -18,6 +19,7 @@ UC_MESSAGES = 200
 UNRELIABLE = [program for program in BW + LAT if "read" not in program]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("events", [(), ("-e",)], ids=["poll", "events"])
 def test_pingpong(pair, events):
     for said in pair.run_both("ibv_uc_pingpong", "-g", "1", "-c", "-n", "200", *events):
@@ -25,25 +27,35 @@ def test_pingpong(pair, events):
         assert re.search(r"^\d+ bytes in [\d.]+ seconds", said, re.M), said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", UNRELIABLE)
 @pytest.mark.parametrize("size,iterations", [(2, 200), (4096, 200), (65536, 40)])
 def test_perftest(pair, program, size, iterations):
     run_perftest(pair, program, size, "-c", "UC", iterations=iterations)
 
 
+@pytest.mark.slow
 def test_several_queue_pairs_and_events(pair):
     run_perftest(pair, "ib_send_bw", 4096, "-c", "UC", "-q", 4, "-e", iterations=50)
 
 
+@pytest.mark.slow
 def test_inline_and_small_packets(pair):
     run_perftest(pair, "ib_write_lat", 64, "-c", "UC", "-I", 64)
     run_perftest(pair, "ib_send_bw", 4096, "-c", "UC", "-m", 256, iterations=30)
 
 
+@pytest.mark.slow
 def test_within_one_namespace(pair):
     run_perftest(pair, "ib_send_lat", 4096, "-c", "UC", server="a", client="a")
 
 
+def test_a_write_that_the_ring_has_no_room_for(pair):
+    """Nobody waits for it to arrive."""
+    run_perftest(pair, "ib_write_bw", 8 << 20, "-c", "UC", iterations=5)
+
+
+@pytest.mark.slow
 def test_writes_of_every_size(pair):
     """Nobody waits for them to arrive."""
     client, _ = pair.run_both("ib_write_bw", *PERFTEST, "-c", "UC", "-a", "-n", 5)
