@@ -111,7 +111,7 @@ def fixture_ipv6_guests(all_guests):
 
 
 @pytest.mark.parametrize("row", named(covers.cover(
-    {**AXES, "client": ["softnic", "rxe"]}, lambda row: impossible(row, ROOM) or row["shape"] in NOT_WITH_A_GUEST or
+    {**AXES, "gid": [1, 2], "mtu": [256, 4096], "client": ["softnic", "rxe"]}, lambda row: impossible(row, ROOM) or row["shape"] in NOT_WITH_A_GUEST or
     (row["transport"] != "RC" and row["shape"] == "qps"), name="perftest between softnic and rdma_rxe")))
 def test_cover_of_perftest(ipv6_guests, guests, row):
     assert guests is ipv6_guests
