@@ -17,7 +17,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -29,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "base/command_line.h"
 #include "bench/collective.h"
 #include "epic/epic.h"
 
@@ -175,13 +175,13 @@ int Main(int argc, char** argv) {
   Options options;
   std::string path;
   int timeout_s = 60;
-  CLI::App app("One rank of a test: the calls of a list, checked element by element, told as JSON lines");
-  app.add_option("--calls", path, "The list, a JSON file")->required()->check(CLI::ExistingFile);
-  app.add_option("--rank", options.rank)->required();
-  app.add_option("--size", options.size)->required();
-  app.add_option("--manager", options.manager);
-  app.add_option("--timeout-s", timeout_s, "Deadline of a call, and of joining");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine line("One rank of a test: the calls of a list, checked element by element, told as JSON lines");
+  line.Add("--calls", &path, "The list, a JSON file").Required().ExistingFile();
+  line.Add("--rank", &options.rank).Required();
+  line.Add("--size", &options.size).Required();
+  line.Add("--manager", &options.manager);
+  line.Add("--timeout-s", &timeout_s, "Deadline of a call, and of joining");
+  if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;
   options.timeout = options.join_timeout = std::chrono::seconds(timeout_s);
   Say({{"pid", getpid()}});
   std::ifstream file(path);

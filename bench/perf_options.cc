@@ -1,13 +1,12 @@
 #include "bench/perf_options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <limits>
 #include <sstream>
 #include <string_view>
 
-#include "base/option_range.h"
+#include "base/command_line.h"
 #include "protocol/modes.h"
 #include "protocol/types.h"
 
@@ -56,7 +55,7 @@ std::string ParseCalls(const std::string& text, PerfOptions* options) {
   return {};
 }
 
-// Texts as they came; CLI11 fills them.
+// Texts as they came; Parse fills them.
 struct Raw {
   std::string min = "4K", max = "4M", step = "1M", type = "float", op = "sum", collective = "allreduce";
   std::optional<std::string> calls, path, algorithm;
@@ -157,66 +156,64 @@ uint64_t CountOf(uint64_t bytes, Kind kind, Datatype type, int ranks) {
 std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, int* exit_code) {
   PerfOptions options;
   Raw raw;
-  CLI::App app(
+  CommandLine line(
       "Measures and verifies EPIC's collectives. Start one per rank; rank 0 prints. Rank, size, group and "
       "manager may "
       "also come from EPIC_* variables, torchrun, srun or mpirun. Exit status: 0 all right, 1 wrong elements "
       "or an "
       "error, 2 usage.",
       "epic-perf");
-  app.set_version_flag("--version", std::string("epic-perf 0.1.0"));
-  app.add_option("-b,--minbytes", raw.min, "smallest size, bytes, with K, M or G")->capture_default_str();
-  app.add_option("-e,--maxbytes", raw.max, "largest size")->capture_default_str();
-  app.add_option("-i,--stepbytes", raw.step, "increment between sizes, with -f 1")->capture_default_str();
-  app.add_option("-f,--stepfactor", raw.factor, "factor between sizes")->capture_default_str();
-  app.add_option("-n,--iters", options.iterations, "timed iterations")
-      ->check(InRange(1, kMaxIterations, "timed iterations"))
-      ->capture_default_str();
-  app.add_option("-w,--warmup_iters", options.warmup, "iterations before them")
-      ->check(InRange(0, kMaxIterations, "iterations before the timed ones"))
-      ->capture_default_str();
-  auto* calls = app.add_option(
-      "--calls", raw.calls,
+  line.Version("epic-perf 0.1.0");
+  line.Add("-b,--minbytes", &raw.min, "smallest size, bytes, with K, M or G").ShowDefault();
+  line.Add("-e,--maxbytes", &raw.max, "largest size").ShowDefault();
+  line.Add("-i,--stepbytes", &raw.step, "increment between sizes, with -f 1").ShowDefault();
+  line.Add("-f,--stepfactor", &raw.factor, "factor between sizes").ShowDefault();
+  line.Add("-n,--iters", &options.iterations, "timed iterations")
+      .From(1, kMaxIterations, "timed iterations")
+      .ShowDefault();
+  line.Add("-w,--warmup_iters", &options.warmup, "iterations before them")
+      .From(0, kMaxIterations, "iterations before the timed ones")
+      .ShowDefault();
+  const Option calls = line.Add(
+      "--calls", &raw.calls,
       "SIZE:N,...: N timed iterations of each size, after 1 + N/10 others; in place of the options above");
-  for (const char* other : {"-b", "-e", "-i", "-f", "-n", "-w"}) calls->excludes(app.get_option(other));
-  app.add_option("-c,--check", options.checks, "verified runs of each size; 0 verifies nothing")
-      ->check(InRange(0, kMaxIterations, "verified runs; 0 verifies nothing"))
-      ->capture_default_str();
-  app.add_option("-d,--datatype", raw.type, NamesOf(AllTypes()) + " or all")->capture_default_str();
-  app.add_option("-o,--op", raw.op, NamesOf(AllOps()) + " or all")->capture_default_str();
-  app.add_option("-m,--agg_iters", options.aggregated, "calls outstanding at a time")
-      ->check(InRange(1, 256, "calls outstanding at a time"))
-      ->capture_default_str();
-  app.add_option("-R,--local_register", raw.registered, "1: register the buffers once, with epic::Register")
-      ->capture_default_str();
-  app.add_option("--collective", raw.collective,
-                 "allreduce, reduce, broadcast, barrier, reducescatter, allgather or all")
-      ->capture_default_str();
-  app.add_option("-r,--root", options.root, "root of reduce and broadcast")
-      ->check(InRange(0, std::numeric_limits<int>::max(), "a rank"))
-      ->capture_default_str();
-  app.add_option("--mode", options.communicator.mode,
-                 "mode of the group, by any of its names: " + ModeChoice() + "; 0: as it is")
-      ->transform(CLI::Validator([](std::string& text) { return text == "0" ? "" : ModeToNumber(text); }, ""))
-      ->capture_default_str();
-  app.add_option("--path", raw.path,
-                 "auto, network or hosts: which way the group's data go, if it is made by this");
-  app.add_option("--algorithm", raw.algorithm, "auto, doubling or ring: how hosts compute among themselves");
-  app.add_option("--quantise", options.communicator.quantise,
-                 "what float is multiplied by to be summed as int32, if the group is made by this, or has it")
-      ->check(InRange(kLeastScale, kLargestScale, "a scale"));
-  app.add_option("-g,--group", options.communicator.group, "name of the group");
-  app.add_option("--rank", options.communicator.rank, "this rank, from 0 on");
-  app.add_option("--size", options.communicator.size, "ranks in the group");
-  app.add_option("--manager", options.communicator.manager, "HOST:PORT of incmanager");
-  app.add_option("--ifname", options.communicator.ifname, "network device of the RoCE port");
-  app.add_option("--timeout", raw.timeout, "seconds that one call may take");
-  app.add_option("--join-timeout", raw.join_timeout, "seconds to wait for the other ranks");
-  app.add_flag("--json", options.json, "one JSON object instead of the table");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error) == 0 ? 0 : 2;
+  for (const char* other : {"-b", "-e", "-i", "-f", "-n", "-w"}) calls.Excludes(line.Get(other));
+  line.Add("-c,--check", &options.checks, "verified runs of each size; 0 verifies nothing")
+      .From(0, kMaxIterations, "verified runs; 0 verifies nothing")
+      .ShowDefault();
+  line.Add("-d,--datatype", &raw.type, NamesOf(AllTypes()) + " or all").ShowDefault();
+  line.Add("-o,--op", &raw.op, NamesOf(AllOps()) + " or all").ShowDefault();
+  line.Add("-m,--agg_iters", &options.aggregated, "calls outstanding at a time")
+      .From(1, 256, "calls outstanding at a time")
+      .ShowDefault();
+  line.Add("-R,--local_register", &raw.registered, "1: register the buffers once, with epic::Register")
+      .ShowDefault();
+  line.Add("--collective", &raw.collective,
+           "allreduce, reduce, broadcast, barrier, reducescatter, allgather or all")
+      .ShowDefault();
+  line.Add("-r,--root", &options.root, "root of reduce and broadcast")
+      .From(0, std::numeric_limits<int>::max(), "a rank")
+      .ShowDefault();
+  line.Add("--mode", &options.communicator.mode,
+           "mode of the group, by any of its names: " + ModeChoice() + "; 0: as it is")
+      .Changed([](std::string& text) { return text == "0" ? "" : ModeToNumber(text); })
+      .ShowDefault();
+  line.Add("--path", &raw.path,
+           "auto, network or hosts: which way the group's data go, if it is made by this");
+  line.Add("--algorithm", &raw.algorithm, "auto, doubling or ring: how hosts compute among themselves");
+  line.Add("--quantise", &options.communicator.quantise,
+           "what float is multiplied by to be summed as int32, if the group is made by this, or has it")
+      .From(kLeastScale, kLargestScale, "a scale");
+  line.Add("-g,--group", &options.communicator.group, "name of the group");
+  line.Add("--rank", &options.communicator.rank, "this rank, from 0 on");
+  line.Add("--size", &options.communicator.size, "ranks in the group");
+  line.Add("--manager", &options.communicator.manager, "HOST:PORT of incmanager");
+  line.Add("--ifname", &options.communicator.ifname, "network device of the RoCE port");
+  line.Add("--timeout", &raw.timeout, "seconds that one call may take");
+  line.Add("--join-timeout", &raw.join_timeout, "seconds to wait for the other ranks");
+  line.AddFlag("--json", &options.json, "one JSON object instead of the table");
+  if (const auto ended = line.Parse(argc, argv, 2)) {
+    *exit_code = *ended;
     return std::nullopt;
   }
   if (const std::string wrong = CheckRaw(raw, &options); !wrong.empty()) {

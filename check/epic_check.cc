@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/command_line.h"
 #include "check/estimate.h"
 #include "check/explorer.h"
 #include "check/replay.h"
@@ -49,8 +49,12 @@ struct Options {
   double max_memory_gib = ThreeQuartersOfMemory();
 };
 
+std::string UsageText(const std::string& message) {
+  return fmt::format("epic-check: {}\nTry epic-check --help.\n", message);
+}
+
 int Usage(const std::string& message) {
-  fmt::print(stderr, "epic-check: {}\nTry epic-check --help.\n", message);
+  fmt::print(stderr, "{}", UsageText(message));
   return kUsage;
 }
 
@@ -247,127 +251,110 @@ int Paper(Options options) {
 int main(int argc, char** argv) {
   Options options;
   Setup& s = options.setup;
-  CLI::App app{
+  epic::CommandLine line{
       "Visits every state that a small group can get into, over the code of engine, transport and host "
       "library, "
       "and says whether any is wrong or hung. What is not finished in a moment begins with an estimate of "
       "what "
       "it will take. Exit status: 0 right, 1 not, 2 usage, 3 not finished: a limit, or Ctrl-C."};
-  app.add_option(
-         "--path", s.path,
-         "network: by the switches of a tree; hosts: between the hosts, --ranks of them, each with the "
-         "library's path and a queue pair per peer")
-      ->check(CLI::IsMember({"network", "hosts"}))
-      ->capture_default_str();
-  app.add_option("--ranks", s.ranks, "with --path hosts: 2 to 8")->capture_default_str();
-  app.add_option("--algorithm", s.algorithm,
-                 "with --path hosts: ring, which has --messages in each block; or doubling")
-      ->check(CLI::IsMember({"ring", "doubling"}))
-      ->capture_default_str();
-  app.add_option(
-      "--different", s.different,
-      "with --path hosts: a rank makes the last call otherwise than all others, and all must end in "
-      "the same error: count@1, op@2, collective@0");
-  app.add_option("--mode", s.mode,
-                 "of all switches, by any of its names, " + epic::ModeChoice() +
-                     "; or a digit per switch, root first: 133")
-      ->capture_default_str();
-  app.add_option("--collective", s.collective,
-                 "the calls that every rank makes: allreduce, reduce, broadcast, barrier, reducescatter, "
-                 "allgather, with "
-                 "commas between them, a root after @, how often after *: reduce@2,barrier*3")
-      ->capture_default_str();
-  app.add_option("--calls", s.calls,
-                 "when a host makes its calls: together; apart, each at any time after the one before it was "
-                 "made; after-results, each at any time after the one before it has ended")
-      ->capture_default_str();
-  app.add_option(
-         "--topology", s.topology,
-         "star-N, tree-S-F, uneven, interleaved; at most 8 hosts; chain: a root and a leaf with a host "
-         "each; fork: two leaves with a host each")
-      ->capture_default_str();
-  app.add_option(
-         "--groups", s.groups,
-         "so many have the tree, each with hosts of its own; their memory in every switch is one block, "
-         "for which their calls ask; whose is taken ends there, as the hosts have it then")
-      ->capture_default_str();
-  app.add_option("--messages", s.messages, "of each call (of each of its parts)")->capture_default_str();
-  app.add_option("--packets", s.message_packets, "of each message (M)")->capture_default_str();
-  app.add_option("--window", s.window, "messages in flight (W); there are 2MW slots")->capture_default_str();
-  app.add_option("--send-windows", s.send_windows,
-                 "fixed: W; changing: from W down to one message and then W again, by what of a host's "
-                 "packets is acknowledged")
-      ->check(CLI::IsMember({"fixed", "changing"}))
-      ->capture_default_str();
-  app.add_option("--buffers", s.buffers,
-                 "bounce: hosts receive an AllReduce into the bytes that they send it from")
-      ->check(CLI::IsMember({"separate", "bounce"}))
-      ->capture_default_str();
-  app.add_option("--type", s.type, "of elements: an integer, as int32, uint8 or int64")
-      ->capture_default_str();
-  app.add_option("--op", s.op, "sum, product or bxor, which show who is in a result, and how often")
-      ->capture_default_str();
-  app.add_option("--psn", s.psn, "the first of every direction")->capture_default_str();
-  app.add_option("--losses", s.faults.losses, "at most so many packets lost")->capture_default_str();
-  app.add_option("--duplicates", s.faults.duplicates, "repeated")->capture_default_str();
-  app.add_option("--reorderings", s.faults.reorderings, "swapped with the next")->capture_default_str();
-  app.add_option(
-         "--reorder", s.reorder,
-         "neighbours: by --reorderings alone; any: channels keep no order, whatever is under way may come "
-         "next")
-      ->capture_default_str();
-  app.add_option("--late-calls", s.late_calls,
-                 "so often the next timer runs out although a host could make a call; any: however often")
-      ->capture_default_str();
-  app.add_option("--timeouts", s.faults.timeouts, "timers that run out early")->capture_default_str();
-  app.add_option("--late-timers", s.faults.late_timers,
-                 "so often time passes until the next timer is due while one that is due does not run, which "
-                 "then runs at any later time")
-      ->capture_default_str();
-  app.add_option("--crashes", s.faults.crashes,
-                 "switches that lose their state; the control plane then ends the group")
-      ->capture_default_str();
-  app.add_option("--regroups", s.faults.regroups,
-                 "so often a new group follows, with packets of the old left")
-      ->capture_default_str();
-  app.add_flag(
-      "--reuse-qpns", s.faults.reuse_qpns,
+  line.Add("--path", &s.path,
+           "network: by the switches of a tree; hosts: between the hosts, --ranks of them, each with the "
+           "library's path and a queue pair per peer")
+      .OneOf({"network", "hosts"})
+      .ShowDefault();
+  line.Add("--ranks", &s.ranks, "with --path hosts: 2 to 8").ShowDefault();
+  line.Add("--algorithm", &s.algorithm,
+           "with --path hosts: ring, which has --messages in each block; or doubling")
+      .OneOf({"ring", "doubling"})
+      .ShowDefault();
+  line.Add("--different", &s.different,
+           "with --path hosts: a rank makes the last call otherwise than all others, and all must end in "
+           "the same error: count@1, op@2, collective@0");
+  line.Add("--mode", &s.mode,
+           "of all switches, by any of its names, " + epic::ModeChoice() +
+               "; or a digit per switch, root first: 133")
+      .ShowDefault();
+  line.Add("--collective", &s.collective,
+           "the calls that every rank makes: allreduce, reduce, broadcast, barrier, reducescatter, "
+           "allgather, with "
+           "commas between them, a root after @, how often after *: reduce@2,barrier*3")
+      .ShowDefault();
+  line.Add("--calls", &s.calls,
+           "when a host makes its calls: together; apart, each at any time after the one before it was "
+           "made; after-results, each at any time after the one before it has ended")
+      .ShowDefault();
+  line.Add("--topology", &s.topology,
+           "star-N, tree-S-F, uneven, interleaved; at most 8 hosts; chain: a root and a leaf with a host "
+           "each; fork: two leaves with a host each")
+      .ShowDefault();
+  line.Add("--groups", &s.groups,
+           "so many have the tree, each with hosts of its own; their memory in every switch is one block, "
+           "for which their calls ask; whose is taken ends there, as the hosts have it then")
+      .ShowDefault();
+  line.Add("--messages", &s.messages, "of each call (of each of its parts)").ShowDefault();
+  line.Add("--packets", &s.message_packets, "of each message (M)").ShowDefault();
+  line.Add("--window", &s.window, "messages in flight (W); there are 2MW slots").ShowDefault();
+  line.Add("--send-windows", &s.send_windows,
+           "fixed: W; changing: from W down to one message and then W again, by what of a host's "
+           "packets is acknowledged")
+      .OneOf({"fixed", "changing"})
+      .ShowDefault();
+  line.Add("--buffers", &s.buffers,
+           "bounce: hosts receive an AllReduce into the bytes that they send it from")
+      .OneOf({"separate", "bounce"})
+      .ShowDefault();
+  line.Add("--type", &s.type, "of elements: an integer, as int32, uint8 or int64").ShowDefault();
+  line.Add("--op", &s.op, "sum, product or bxor, which show who is in a result, and how often").ShowDefault();
+  line.Add("--psn", &s.psn, "the first of every direction").ShowDefault();
+  line.Add("--losses", &s.faults.losses, "at most so many packets lost").ShowDefault();
+  line.Add("--duplicates", &s.faults.duplicates, "repeated").ShowDefault();
+  line.Add("--reorderings", &s.faults.reorderings, "swapped with the next").ShowDefault();
+  line.Add("--reorder", &s.reorder,
+           "neighbours: by --reorderings alone; any: channels keep no order, whatever is under way may come "
+           "next")
+      .ShowDefault();
+  line.Add("--late-calls", &s.late_calls,
+           "so often the next timer runs out although a host could make a call; any: however often")
+      .ShowDefault();
+  line.Add("--timeouts", &s.faults.timeouts, "timers that run out early").ShowDefault();
+  line.Add("--late-timers", &s.faults.late_timers,
+           "so often time passes until the next timer is due while one that is due does not run, which "
+           "then runs at any later time")
+      .ShowDefault();
+  line.Add("--crashes", &s.faults.crashes,
+           "switches that lose their state; the control plane then ends the group")
+      .ShowDefault();
+  line.Add("--regroups", &s.faults.regroups, "so often a new group follows, with packets of the old left")
+      .ShowDefault();
+  line.AddFlag(
+      "--reuse-qpns", &s.faults.reuse_qpns,
       "new groups take the old one's QPNs at once, which the manager never does: this must go wrong");
-  app.add_option("--search", options.search, "breadth or depth first")
-      ->check(CLI::IsMember({"breadth", "depth"}))
-      ->capture_default_str();
-  app.add_flag("--no-reduction", options.no_reduction, "every order of independent steps too");
-  app.add_flag("--no-symmetry", options.no_symmetry, "states that are alike but for names, each");
-  app.add_flag("--compare", options.compare,
+  line.Add("--search", &options.search, "breadth or depth first").OneOf({"breadth", "depth"}).ShowDefault();
+  line.AddFlag("--no-reduction", &options.no_reduction, "every order of independent steps too");
+  line.AddFlag("--no-symmetry", &options.no_symmetry, "states that are alike but for names, each");
+  line.AddFlag("--compare", &options.compare,
                "with and without reductions: the same verdict and final states?");
-  app.add_flag(
-      "--paper", options.paper,
+  line.AddFlag(
+      "--paper", &options.paper,
       "the paper's six cases (tables 7 and 8): modes 2 and 3; three messages and one loss unless given");
-  app.add_flag("--invariants", options.invariants, "what is checked: names and meanings, no more");
-  app.add_option(
-         "--without", s.without,
-         "judge nothing by this invariant; repeated, or names with commas between them. Without core, "
-         "what follows a check that fails in a core is not explored")
-      ->join(',');
-  app.add_option("--max-minutes", options.max_minutes, "stop then; 0: never")->capture_default_str();
-  app.add_option("--max-states", options.max_states, "stop at so many distinct states")
-      ->capture_default_str();
-  app.add_option("--max-memory,--memory", options.max_memory_gib,
-                 "stop at so many GiB; three quarters of the machine's unless given");
-  app.add_option("--replay", options.replay, "a line that a counterexample printed");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    return Usage(error.what());
-  }
+  line.AddFlag("--invariants", &options.invariants, "what is checked: names and meanings, no more");
+  line.Add("--without", &s.without,
+           "judge nothing by this invariant; repeated, or names with commas between them. Without core, "
+           "what follows a check that fails in a core is not explored")
+      .Join(',');
+  line.Add("--max-minutes", &options.max_minutes, "stop then; 0: never").ShowDefault();
+  line.Add("--max-states", &options.max_states, "stop at so many distinct states").ShowDefault();
+  line.Add("--max-memory,--memory", &options.max_memory_gib,
+           "stop at so many GiB; three quarters of the machine's unless given");
+  line.Add("--replay", &options.replay, "a line that a counterexample printed");
+  line.ErrorText(UsageText);
+  if (const auto exit_code = line.Parse(argc, argv, kUsage)) return *exit_code;
   std::signal(SIGINT, [](int) { g_interrupted = 1; });
   if (options.invariants) return ListInvariants();
   if (!options.replay.empty()) return ReplayLine(options.replay);
   if (options.paper) {
-    if (app.count("--messages") == 0) s.messages = 3;
-    if (app.count("--losses") == 0) s.faults.losses = 1;
+    if (line.Get("--messages").count() == 0) s.messages = 3;
+    if (line.Get("--losses").count() == 0) s.faults.losses = 1;
     return Paper(options);
   }
   return options.compare ? Compare(options) : ExploreOne(options);

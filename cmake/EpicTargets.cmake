@@ -82,12 +82,6 @@ function(epic_library name)
   endif()
 endfunction()
 
-# epic_command_line(FILE...): sources that read the command line. CLI11's templates are not optimised: they run once, and
-# would be a tenth of the build.
-function(epic_command_line)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
-endfunction()
-
 # All tests that also run under AddressSanitizer and UBSan, in a tree of the preset asan-ubsan.
 add_custom_target(sanitized_tests)
 # And under ThreadSanitizer, in a tree of the preset tsan.

@@ -3,11 +3,11 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "base/command_line.h"
 #include "base/end_signals.h"
 #include "incagent/agent.h"
 
@@ -23,25 +23,18 @@ int main(int argc, char** argv) {
   setenv("GRPC_VERBOSITY", "NONE", 0);
   epic::agent::AgentOptions options;
   std::string log_level = "info";
-  CLI::App app(
+  epic::CommandLine line(
       "Registers a switch at the manager and passes the manager's calls on to the switch's engine.\n"
       "Exit codes: 0 ended by SIGTERM or SIGINT, 1 cannot serve, 2 usage.");
-  app.set_version_flag("--version", EPIC_VERSION);
-  app.add_option("--name", options.name, "name of the switch in the topology")->required();
-  app.add_option("--engine", options.engine, "control socket of the engine (a path)")->required();
-  app.add_option("--manager", options.manager, "address of the manager, IP:PORT")
-      ->required()
-      ->envname("EPIC_MANAGER");
-  app.add_option("--listen", options.listen, "address to serve the manager on, IP:PORT")->required();
-  app.add_option("--advertise", options.advertise,
-                 "address under which the manager reaches --listen, if another");
-  app.add_option("--log-level", log_level, "trace, debug, info, warn or error")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
-  }
+  line.Version(EPIC_VERSION);
+  line.Add("--name", &options.name, "name of the switch in the topology").Required();
+  line.Add("--engine", &options.engine, "control socket of the engine (a path)").Required();
+  line.Add("--manager", &options.manager, "address of the manager, IP:PORT").Required().Env("EPIC_MANAGER");
+  line.Add("--listen", &options.listen, "address to serve the manager on, IP:PORT").Required();
+  line.Add("--advertise", &options.advertise, "address under which the manager reaches --listen, if another");
+  line.Add("--log-level", &log_level, "trace, debug, info, warn or error")
+      .OneOf({"trace", "debug", "info", "warn", "error"});
+  if (const auto exit_code = line.Parse(argc, argv, kExitUsage)) return *exit_code;
   spdlog::set_default_logger(spdlog::stderr_logger_mt("incagent"));
   spdlog::set_level(spdlog::level::from_str(log_level));
 

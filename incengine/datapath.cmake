@@ -4,17 +4,15 @@ epic_library(switch SOURCES core/announcement.cc core/echo.cc core/forwarding.cc
 epic_test(switch_test SOURCES core/announcement_test.cc core/echo_test.cc core/forwarding_test.cc core/neighbours_hosts_test.cc core/neighbours_test.cc core/source_guard_test.cc core/super_frame_test.cc core/switch_test.cc
           LIBS epic_switch)
 
-find_package(CLI11 REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 epic_library(switch_trace SOURCES daemon/trace.cc
              PUBLIC epic_switch PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json)
-epic_command_line(daemon/options.cc)
 epic_library(switch_daemon
   SOURCES daemon/control.cc daemon/convert.cc daemon/options.cc daemon/ports.cc daemon/service.cc daemon/shard.cc
           daemon/sharded_control.cc
   PUBLIC epic_switch epic_switch_trace epic_io epic_proto
-  PRIVATE fmt::fmt spdlog::spdlog CLI11::CLI11 Threads::Threads)
+  PRIVATE fmt::fmt spdlog::spdlog epic_command_line Threads::Threads)
 target_compile_definitions(epic_switch_daemon PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
 add_executable(incengine daemon/main.cc)
 target_link_libraries(incengine PRIVATE epic_options epic_switch_daemon spdlog::spdlog Threads::Threads)

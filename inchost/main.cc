@@ -3,11 +3,11 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "base/command_line.h"
 #include "base/end_signals.h"
 #include "inchost/daemon.h"
 
@@ -24,23 +24,17 @@ int main(int argc, char** argv) {
   epic::host::HostOptions options{
       .name = "", .manager = "", .socket = "/run/epic/host.sock", .version = EPIC_VERSION};
   std::string log_level = "info";
-  CLI::App app(
+  epic::CommandLine line(
       "Registers this host's RoCE ports at the manager, and carries the sessions of all its ranks in one "
       "stream.\nPrograms reach it by its socket, by themselves where nobody says another manager.\n"
       "Exit codes: 0 ended by SIGTERM or SIGINT, 1 cannot serve, 2 usage.");
-  app.set_version_flag("--version", EPIC_VERSION);
-  app.add_option("--manager", options.manager, "address of the manager, IP:PORT")
-      ->required()
-      ->envname("EPIC_MANAGER");
-  app.add_option("--name", options.name, "name of this host (default: as the kernel says)");
-  app.add_option("--socket", options.socket, "Unix socket to serve programs on")->capture_default_str();
-  app.add_option("--log-level", log_level, "trace, debug, info, warn or error")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
-  }
+  line.Version(EPIC_VERSION);
+  line.Add("--manager", &options.manager, "address of the manager, IP:PORT").Required().Env("EPIC_MANAGER");
+  line.Add("--name", &options.name, "name of this host (default: as the kernel says)");
+  line.Add("--socket", &options.socket, "Unix socket to serve programs on").ShowDefault();
+  line.Add("--log-level", &log_level, "trace, debug, info, warn or error")
+      .OneOf({"trace", "debug", "info", "warn", "error"});
+  if (const auto exit_code = line.Parse(argc, argv, kExitUsage)) return *exit_code;
   spdlog::set_default_logger(spdlog::stderr_logger_mt("inchost"));
   spdlog::set_level(spdlog::level::from_str(log_level));
 

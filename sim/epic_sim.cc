@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -10,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "base/option_range.h"
+#include "base/command_line.h"
 #include "protocol/modes.h"
 #include "sim/many_seeds.h"
 #include "sim/scenario.h"
@@ -133,55 +132,50 @@ std::string Scenarios() {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{
-      "The engine of the switches and the core of the host library on simulated links in virtual time."};
-  app.name("epic-sim");
-  app.require_subcommand(1);
-  CLI::App& run = *app.add_subcommand("run",
-                                      "Random calls of up to three groups while things go wrong, then "
-                                      "without: every call must end right. What "
-                                      "is not given is chosen by the seed; canaries and shared never are.");
-  CLI::Option* const replay = run.add_option("--replay", options.replay, "the line that a failure printed");
-  CLI::Option* const seed = run.add_option("--seed", options.scenario.seed, "of all chance; default 1");
-  CLI::Option* const seeds =
-      run.add_option("--seeds", options.seeds, "FROM:TO, many runs; stops at the first that is not right");
-  CLI::Option* const trace =
-      run.add_option("--trace", options.trace, "write an NDJSON line per event to a file, or - for stdout");
-  std::vector<CLI::Option*> shape = {
-      run.add_option(
-          "--topology", options.scenario.topology,
-          "star-N, tree-S-F as tree-3-2 or tree-7-2, spine-S-L-F as spine-2-3-2, uneven, interleaved; at "
-          "most 16 hosts"),
-      run.add_option("--mode", options.scenario.mode,
-                     "by any of its names: " + epic::ModeChoice() + "; mixed is 1 or 3 at each switch"),
-      run.add_option("--scenario", options.scenario.name, "what goes wrong, see below"),
-      run.add_option("--calls", options.scenario.calls, "of each group; default 20"),
-      run.add_option("--inline", options.scenario.inline_bytes,
-                     "bytes of data that travel in a control message at most; 0: never"),
-      run.add_option("--send-windows", options.scenario.send_windows,
-                     "of what ranks send: fixed; changing, at any moment to any that the group allows"),
-      run.add_option("--acks", options.scenario.acks,
-                     "of hosts: each message; shared, by those of small calls"),
-      run.add_option("--super-frames", options.scenario.super_frames,
-                     "which links carry them: none, all, switches (between switches), hosts"),
-      run.add_option("--timers", options.scenario.timers,
-                     "of switches and hosts: exact; late, as on a loaded machine, half of them"),
-      run.add_option("--types", options.scenario.types,
-                     "of calls: first (float32, int32, float16, bfloat16, byte); all, with all operations"),
-      run.add_option("--path", options.scenario.path,
-                     "of calls: network; hosts; mixed, each group one of these, or what its switches lack "
-                     "between the hosts")};
-  run.add_option("--jobs", options.jobs, "processes for --seeds; default one for each processor")
-      ->check(epic::InRange(1L, kMostJobs, "processes"));
-  seed->excludes(seeds);
-  trace->excludes(seeds);
-  for (CLI::Option* const option : shape) replay->excludes(option);
-  replay->excludes(seed)->excludes(seeds);
-  run.footer(Scenarios());
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kRight : kUsage;
-  }
-  return Run(options, replay->count() > 0);
+  epic::CommandLine line{
+      "The engine of the switches and the core of the host library on simulated links in virtual time.",
+      "epic-sim"};
+  line.RequireCommand();
+  const epic::Command run =
+      line.AddCommand("run",
+                      "Random calls of up to three groups while things go wrong, then "
+                      "without: every call must end right. What "
+                      "is not given is chosen by the seed; canaries and shared never are.");
+  const epic::Option replay = run.Add("--replay", &options.replay, "the line that a failure printed");
+  const epic::Option seed = run.Add("--seed", &options.scenario.seed, "of all chance; default 1");
+  const epic::Option seeds =
+      run.Add("--seeds", &options.seeds, "FROM:TO, many runs; stops at the first that is not right");
+  const epic::Option trace =
+      run.Add("--trace", &options.trace, "write an NDJSON line per event to a file, or - for stdout");
+  const std::vector<epic::Option> shape = {
+      run.Add("--topology", &options.scenario.topology,
+              "star-N, tree-S-F as tree-3-2 or tree-7-2, spine-S-L-F as spine-2-3-2, uneven, interleaved; at "
+              "most 16 hosts"),
+      run.Add("--mode", &options.scenario.mode,
+              "by any of its names: " + epic::ModeChoice() + "; mixed is 1 or 3 at each switch"),
+      run.Add("--scenario", &options.scenario.name, "what goes wrong, see below"),
+      run.Add("--calls", &options.scenario.calls, "of each group; default 20"),
+      run.Add("--inline", &options.scenario.inline_bytes,
+              "bytes of data that travel in a control message at most; 0: never"),
+      run.Add("--send-windows", &options.scenario.send_windows,
+              "of what ranks send: fixed; changing, at any moment to any that the group allows"),
+      run.Add("--acks", &options.scenario.acks, "of hosts: each message; shared, by those of small calls"),
+      run.Add("--super-frames", &options.scenario.super_frames,
+              "which links carry them: none, all, switches (between switches), hosts"),
+      run.Add("--timers", &options.scenario.timers,
+              "of switches and hosts: exact; late, as on a loaded machine, half of them"),
+      run.Add("--types", &options.scenario.types,
+              "of calls: first (float32, int32, float16, bfloat16, byte); all, with all operations"),
+      run.Add("--path", &options.scenario.path,
+              "of calls: network; hosts; mixed, each group one of these, or what its switches lack "
+              "between the hosts")};
+  run.Add("--jobs", &options.jobs, "processes for --seeds; default one for each processor")
+      .From(1L, kMostJobs, "processes");
+  seed.Excludes(seeds);
+  trace.Excludes(seeds);
+  for (const epic::Option& option : shape) replay.Excludes(option);
+  replay.Excludes(seed).Excludes(seeds);
+  run.Footer(Scenarios());
+  if (const auto exit_code = line.Parse(argc, argv, kUsage)) return *exit_code;
+  return Run(options, replay.count() > 0);
 }

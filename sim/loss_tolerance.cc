@@ -3,11 +3,11 @@
 // and 32. The same arguments print the same lines on every machine.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "base/command_line.h"
 #include "protocol/modes.h"
 #include "sim/world.h"
 
@@ -114,27 +114,25 @@ Result Run(Mode mode, const Options& options, uint64_t seed) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{
+  epic::CommandLine line{
       "Goodput of AllReduce (bytes of one rank over the time until the last rank is done) of 8 ranks on one "
       "switch, links of 100 Gbit/s and 1 us, in virtual time. Prints CSV."};
-  app.add_option("--modes", options.modes, "default 2,3; there are " + epic::ModeChoice())
-      ->delimiter(',')
-      ->transform(CLI::Validator(epic::ModeToNumber, ""));
-  app.add_option("--loss-ppm", options.loss_ppm, "packets lost per million, each direction of a lossy link")
-      ->check(CLI::Range(0, 500'000));
-  app.add_option("--lossy-links", options.lossy_links, "how many of the 8 links lose packets")
-      ->check(CLI::Range(0, kRanks));
-  app.add_option("--seeds", options.seeds, "one run for each")->delimiter(',');
-  app.add_option("--bytes", options.bytes, "of each rank's vector, a multiple of 4")
-      ->check(CLI::Range(size_t{4}, size_t{1} << 28));
-  app.add_option("--mtu", options.path_mtu, "path MTU")->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
-  app.add_option("--message-packets", options.message_packets, "M")->check(CLI::Range(1, 64));
-  app.add_option("--window", options.window_messages, "W")->check(CLI::Range(1, 64));
-  app.add_option("--prompt-us", options.prompt_us, "prompt and resend interval of the switch, microseconds")
-      ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--host-timeout", options.host_timeout, "of the hosts' NICs: 4.096 us * 2^this")
-      ->check(CLI::Range(1, 31));
-  CLI11_PARSE(app, argc, argv);
+  line.Add("--modes", &options.modes, "default 2,3; there are " + epic::ModeChoice())
+      .Delimiter(',')
+      .Changed(epic::ModeToNumber);
+  line.Add("--loss-ppm", &options.loss_ppm, "packets lost per million, each direction of a lossy link")
+      .From(0, 500'000);
+  line.Add("--lossy-links", &options.lossy_links, "how many of the 8 links lose packets").From(0, kRanks);
+  line.Add("--seeds", &options.seeds, "one run for each").Delimiter(',');
+  line.Add("--bytes", &options.bytes, "of each rank's vector, a multiple of 4")
+      .From(size_t{4}, size_t{1} << 28);
+  line.Add("--mtu", &options.path_mtu, "path MTU").OneOf({256, 512, 1024, 2048, 4096});
+  line.Add("--message-packets", &options.message_packets, "M").From(1, 64);
+  line.Add("--window", &options.window_messages, "W").From(1, 64);
+  line.Add("--prompt-us", &options.prompt_us, "prompt and resend interval of the switch, microseconds")
+      .From(1, 1'000'000);
+  line.Add("--host-timeout", &options.host_timeout, "of the hosts' NICs: 4.096 us * 2^this").From(1, 31);
+  if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;
   options.bytes -= options.bytes % 4;
 
   fmt::print("mode,loss_ppm,lossy_links,seed,gbit_per_s,microseconds,packets,lost,naks,rnr_naks,repeats\n");

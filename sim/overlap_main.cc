@@ -2,9 +2,9 @@
 // time, each alone and both at once (EPIC paper, Figure 14). Prints the table in docs/PERFORMANCE.md.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <vector>
 
+#include "base/command_line.h"
 #include "sim/overlap.h"
 
 namespace {
@@ -31,13 +31,13 @@ int main(int argc, char** argv) {
   std::vector<uint64_t> sizes = {64 << 10, 512 << 10, 4 << 20};
   int calls = 8;
   int ranks = 8;
-  CLI::App app{
+  epic::CommandLine line{
       "ReduceScatter of one group and AllGather of another on the same hosts, links of 100 Gbit/s and 1 us, "
       "each alone and both at once, in virtual time. Prints a table."};
-  app.add_option("--bytes", sizes, "of all parts of a call together; one row for each")->delimiter(',');
-  app.add_option("--calls", calls, "of each group, without a pause between them")->check(CLI::Range(1, 1000));
-  app.add_option("--ranks", ranks, "on one switch")->check(CLI::Range(2, 64));
-  CLI11_PARSE(app, argc, argv);
+  line.Add("--bytes", &sizes, "of all parts of a call together; one row for each").Delimiter(',');
+  line.Add("--calls", &calls, "of each group, without a pause between them").From(1, 1000);
+  line.Add("--ranks", &ranks, "on one switch").From(2, 64);
+  if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;
 
   fmt::print(
       "| mode | ranks | calls x bytes | ReduceScatter, us | AllGather, us | both at once, us | of the sum "

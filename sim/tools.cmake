@@ -1,14 +1,12 @@
 # Programs that measure or run in virtual time.
-find_package(CLI11 REQUIRED)
-epic_command_line(epic_sim.cc loss_tolerance.cc overlap_main.cc)
 add_executable(epic-loss-tolerance loss_tolerance.cc)
-target_link_libraries(epic-loss-tolerance PRIVATE epic_options epic_sim fmt::fmt CLI11::CLI11)
+target_link_libraries(epic-loss-tolerance PRIVATE epic_options epic_sim fmt::fmt epic_command_line)
 add_executable(epic-overlap overlap_main.cc overlap.cc)
-target_link_libraries(epic-overlap PRIVATE epic_options epic_sim epic_commlib_core fmt::fmt CLI11::CLI11)
+target_link_libraries(epic-overlap PRIVATE epic_options epic_sim epic_commlib_core fmt::fmt epic_command_line)
 
 add_subdirectory(shared)
 add_executable(epic-sim epic_sim.cc many_seeds.cc)
-target_link_libraries(epic-sim PRIVATE epic_options epic_sim_shared epic_sim fmt::fmt CLI11::CLI11)
+target_link_libraries(epic-sim PRIVATE epic_options epic_sim_shared epic_sim fmt::fmt epic_command_line)
 find_package(benchmark REQUIRED)
 add_executable(sim_bench sim_bench.cc)
 target_link_libraries(sim_bench PRIVATE epic_options epic_sim benchmark::benchmark_main benchmark::benchmark)

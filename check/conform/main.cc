@@ -1,9 +1,9 @@
 // epic-conform: whether a switch has sent only what the protocol allows, by its daemon's own trace.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <fstream>
 
+#include "base/command_line.h"
 #include "check/conform/trace_file.h"
 
 namespace epic::conform {
@@ -56,17 +56,13 @@ int Run(const std::vector<std::string>& paths) {
 }  // namespace epic::conform
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  epic::CommandLine line(
       "epic-conform: judges traces of incengine (--trace) by the protocol: whether each packet that the "
       "switch\n"
       "sent was allowed by what it had been sent before. docs/TRACE.md has the rules.\n"
       "Exit status: 0 all accepted, 1 one refused, 2 a file that is no trace.\n");
   std::vector<std::string> paths;
-  app.add_option("trace", paths, "trace files")->required()->type_name("TRACE");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : epic::conform::kExitUsage;
-  }
+  line.Add("trace", &paths, "trace files").Required().TypeName("TRACE");
+  if (const auto exit_code = line.Parse(argc, argv, epic::conform::kExitUsage)) return *exit_code;
   return epic::conform::Run(paths);
 }

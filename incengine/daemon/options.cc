@@ -3,12 +3,11 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
 #include <set>
 
-#include "base/option_range.h"
+#include "base/command_line.h"
 
 namespace epic::daemon {
 namespace {
@@ -16,7 +15,7 @@ namespace {
 constexpr size_t kMaxPorts = 256;
 constexpr uint32_t kMaxCores = 16;
 
-// Parsers in CLI11's manner: they change *out or return what is wrong.
+// Parsers: they change *out or return what is wrong.
 std::string ParseIpv4(const std::string& text, Ipv4* out) {
   in_addr address{};
   if (inet_pton(AF_INET, text.c_str(), &address) != 1) return fmt::format("{} is no IPv4 address", text);
@@ -78,73 +77,67 @@ std::string CheckPorts(const std::vector<std::string>& ports) {
 }  // namespace
 
 ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
-  CLI::App app(
+  CommandLine line(
       "incengine: a switch that forwards Ethernet frames and sums RoCE collectives on their way.\n"
       "Needs CAP_NET_RAW; the interfaces must be up, with the offloads tso, gso and gro off at both ends,\n"
       "and tx as well, but on veths between switches, or a switch and a softnic host.\n");
   std::string address, mac, forwarding = "learning", types, operations;
   uint64_t sram = 16 << 20, spin_us = 200, ring_mb = 4, trace_limit = 64 << 20;
   options->log_level = "info";
-  app.add_option("--name", options->name, "the switch's name in the topology")->required();
-  app.add_option("--address", address, "its IPv4 address: RoCE endpoint, ARP, ping")->required();
-  app.add_option("--mac", mac, "its MAC address (default: 02:e1: and the bytes of the address)");
-  app.add_option("--port", options->ports.interfaces,
-                 "an interface that is a port; repeated, in the order of the port numbers")
-      ->required()
-      ->allow_extra_args(false);
-  app.add_option("--control", options->control_path, "path of the Unix socket on which the agent controls it")
-      ->required();
-  app.add_option("--cores", options->cores,
-                 "threads of the data path; a group is on one of them, and --sram is divided among them")
-      ->check(InRange(uint32_t{1}, kMaxCores, "threads"))
-      ->capture_default_str();
-  app.add_option("--sram", sram, "buffer memory for all groups, for example 16M")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(InRange(uint64_t{4096}, uint64_t{64} << 30, "bytes; 16M is 16777216"))
-      ->capture_default_str();
-  app.add_option("--forwarding", forwarding,
-                 "ordinary traffic: static (by the manager's entries only) or learning (as a bridge does)")
-      ->check(CLI::IsMember({"static", "learning"}))
-      ->capture_default_str();
-  app.add_option("--spin-us", spin_us, "poll for so long after traffic before sleeping, in microseconds")
-      ->check(InRange(uint64_t{0}, uint64_t{100000}, "microseconds"))
-      ->capture_default_str();
-  app.add_option("--ring-mb", ring_mb,
-                 "receive ring of each port and core in MiB; this memory cannot be swapped")
-      ->check(InRange(uint64_t{1}, uint64_t{1024}, "MiB"))
-      ->capture_default_str();
-  app.add_option("--types", types,
-                 "the element types that groups may have here, for example float32,int32 (default: all)");
-  app.add_option(
-      "--operations", operations,
-      "the operations, for example sum,max (default: all); calls that need others are refused, and "
-      "the manager plans with what there is");
-  app.add_option("--max-payload", options->config.max_payload,
-                 "bytes of payload that a packet of a group may have here at most; the manager plans with it")
-      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
-      ->capture_default_str();
-  app.add_flag("--single-frames", options->ports.single_frames,
+  line.Add("--name", &options->name, "the switch's name in the topology").Required();
+  line.Add("--address", &address, "its IPv4 address: RoCE endpoint, ARP, ping").Required();
+  line.Add("--mac", &mac, "its MAC address (default: 02:e1: and the bytes of the address)");
+  line.Add("--port", &options->ports.interfaces,
+           "an interface that is a port; repeated, in the order of the port numbers")
+      .Required()
+      .OneValueEach();
+  line.Add("--control", &options->control_path, "path of the Unix socket on which the agent controls it")
+      .Required();
+  line.Add("--cores", &options->cores,
+           "threads of the data path; a group is on one of them, and --sram is divided among them")
+      .From(uint32_t{1}, kMaxCores, "threads")
+      .ShowDefault();
+  line.Add("--sram", &sram, "buffer memory for all groups, for example 16M")
+      .Bytes()
+      .From(uint64_t{4096}, uint64_t{64} << 30, "bytes; 16M is 16777216")
+      .ShowDefault();
+  line.Add("--forwarding", &forwarding,
+           "ordinary traffic: static (by the manager's entries only) or learning (as a bridge does)")
+      .OneOf({"static", "learning"})
+      .ShowDefault();
+  line.Add("--spin-us", &spin_us, "poll for so long after traffic before sleeping, in microseconds")
+      .From(uint64_t{0}, uint64_t{100000}, "microseconds")
+      .ShowDefault();
+  line.Add("--ring-mb", &ring_mb, "receive ring of each port and core in MiB; this memory cannot be swapped")
+      .From(uint64_t{1}, uint64_t{1024}, "MiB")
+      .ShowDefault();
+  line.Add("--types", &types,
+           "the element types that groups may have here, for example float32,int32 (default: all)");
+  line.Add("--operations", &operations,
+           "the operations, for example sum,max (default: all); calls that need others are refused, and "
+           "the manager plans with what there is");
+  line.Add("--max-payload", &options->config.max_payload,
+           "bytes of payload that a packet of a group may have here at most; the manager plans with it")
+      .OneOf({256, 512, 1024, 2048, 4096})
+      .ShowDefault();
+  line.AddFlag("--single-frames", &options->ports.single_frames,
                "each packet in a frame of its own: no super-frames, in or out");
-  app.add_flag("--check-config", options->check_config,
+  line.AddFlag("--check-config", &options->check_config,
                "say what super-frames the ports carry, and what is set wrongly, and exit: 0 if nothing is");
-  app.add_option("--log-level", options->log_level, "what is logged to stderr")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
-      ->capture_default_str();
-  app.add_option(
-         "--trace", options->trace_path,
-         "write what crosses the boundary of the engine to this file, for epic-conform; of core 1 and on, "
-         "to files beside it, as trace.1.ndjson")
-      ->type_name("FILE");
-  app.add_option("--trace-limit", trace_limit, "cut each trace after so many bytes, for example 64M")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(InRange(uint64_t{4096}, uint64_t{1} << 40, "bytes; 64M is 67108864"))
-      ->capture_default_str();
-  app.set_version_flag("--version", "incengine " EPIC_VERSION);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? ParseOutcome::kExitOk : ParseOutcome::kUsageError;
-  }
+  line.Add("--log-level", &options->log_level, "what is logged to stderr")
+      .OneOf({"trace", "debug", "info", "warn", "error", "off"})
+      .ShowDefault();
+  line.Add("--trace", &options->trace_path,
+           "write what crosses the boundary of the engine to this file, for epic-conform; of core 1 and on, "
+           "to files beside it, as trace.1.ndjson")
+      .TypeName("FILE");
+  line.Add("--trace-limit", &trace_limit, "cut each trace after so many bytes, for example 64M")
+      .Bytes()
+      .From(uint64_t{4096}, uint64_t{1} << 40, "bytes; 64M is 67108864")
+      .ShowDefault();
+  line.Version("incengine " EPIC_VERSION);
+  if (const auto exit_code = line.Parse(argc, argv))
+    return *exit_code == 0 ? ParseOutcome::kExitOk : ParseOutcome::kUsageError;
 
   std::string wrong = ParseIpv4(address, &options->config.address);
   options->config.mac = MacFor(options->config.address);

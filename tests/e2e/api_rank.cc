@@ -4,8 +4,7 @@
 //   {"doing": "allreduce:1000"}                                                     before a step
 //   {"did": "allreduce:1000", "us": 812, "at_us": 93211, "wrong": 0}                after it
 //   {"did": "wait", "us": 4, "at_us": 93215, "error": "aborted", "message": "..."}
-// `us` is the step's time, `at_us` the machine's monotonic clock, the same for all its processes. Exit status
-// 0 if no element was wrong.
+// `us` is the step's time, `at_us` the machine's monotonic clock. Exit status 0: no element was wrong.
 //
 // Steps, C being "COUNT[,TYPE[,OP[,ROOT]]]" with float, sum and 0 left out:
 //   init                 joins the group of the command line
@@ -34,7 +33,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -51,6 +49,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/command_line.h"
 #include "bench/collective.h"
 #include "epic/epic.h"
 
@@ -370,16 +369,17 @@ int Main(int argc, char** argv) {
   Options options;
   std::vector<std::string> steps;
   int64_t timeout_ms = 60'000, join_timeout_ms = 30'000;
-  CLI::App app("One rank of a test that does the steps of its command line and tells of each as JSON lines");
-  app.add_option("--group", options.group)->required();
-  app.add_option("--rank", options.rank)->required();
-  app.add_option("--size", options.size)->required();
-  app.add_option("--manager", options.manager);
-  app.add_option("--ifname", options.ifname);
-  app.add_option("--timeout-ms", timeout_ms, "As the step option");
-  app.add_option("--join-timeout-ms", join_timeout_ms);
-  app.add_option("steps", steps)->required();
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app(
+      "One rank of a test that does the steps of its command line and tells of each as JSON lines");
+  app.Add("--group", &options.group).Required();
+  app.Add("--rank", &options.rank).Required();
+  app.Add("--size", &options.size).Required();
+  app.Add("--manager", &options.manager);
+  app.Add("--ifname", &options.ifname);
+  app.Add("--timeout-ms", &timeout_ms, "As the step option");
+  app.Add("--join-timeout-ms", &join_timeout_ms);
+  app.Add("steps", &steps).Required();
+  if (const auto exit_code = app.Parse(argc, argv)) return *exit_code;
   options.timeout = std::chrono::milliseconds(timeout_ms);
   options.join_timeout = std::chrono::milliseconds(join_timeout_ms);
   Say({{"pid", getpid()}});

@@ -9,13 +9,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "base/command_line.h"
 #include "epic/epic.h"
 
 namespace {
@@ -92,12 +92,12 @@ int Run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   Flags flags;
-  CLI::App app("One rank of a test: in many groups at once, told as JSON lines");
-  app.add_option("--prefix", flags.prefix, "of the groups' names, which are numbered from 0 on")->required();
-  app.add_option("--rank", flags.join.rank)->required();
-  app.add_option("--size", flags.join.size)->required();
-  app.add_option("--groups", flags.groups)->required();
-  app.add_option("--count", flags.count, "elements of 4 bytes of each AllReduce");
-  CLI11_PARSE(app, argc, argv);
+  epic::CommandLine line("One rank of a test: in many groups at once, told as JSON lines");
+  line.Add("--prefix", &flags.prefix, "of the groups' names, which are numbered from 0 on").Required();
+  line.Add("--rank", &flags.join.rank).Required();
+  line.Add("--size", &flags.join.size).Required();
+  line.Add("--groups", &flags.groups).Required();
+  line.Add("--count", &flags.count, "elements of 4 bytes of each AllReduce");
+  if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;
   return Run(flags);
 }

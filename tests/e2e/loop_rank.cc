@@ -3,14 +3,14 @@
 //   {"pid": 17}                                          before it joins
 //   {"joined": true}
 //   {"iteration": 3, "count": 256, "us": 812, "wrong": 0}   one per AllReduce, with --each
-//   {"iterations": 64, "wrong": 0, "p10_us": 610, "p50_us": 790, "p99_us": 980, "slowest_us": 1034, "slowest_iteration": 9}
+//   {"iterations": 64, "wrong": 0, "p10_us": 610, "p50_us": 790, "p99_us": 980, "slowest_us": 1034,
+//   "slowest_iteration": 9}
 //   {"error": "rank lost", "message": "...", "iteration": 4, "us": 1020}   instead of the last, and exit
 //   status 1
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/command_line.h"
 #include "epic/epic.h"
 #include "protocol/modes.h"
 
@@ -90,10 +91,12 @@ class Loop {
     if (flags_.hold) AwaitSignal();
     const Clock::time_point end = Clock::now();
     if (const epic::Error error = comm_.Destroy(); !error.ok()) return Fail(error, flags_.iterations, end);
-    Say(fmt::format(
-        "{{\"iterations\": {}, \"wrong\": {}, \"p10_us\": {}, \"p50_us\": {}, \"p99_us\": {}, \"slowest_us\": {}, "
-        "\"slowest_iteration\": {}}}",
-        flags_.iterations, wrong_, Percentile(10), Percentile(50), Percentile(99), slowest_us_, slowest_iteration_));
+    Say(
+        fmt::format("{{\"iterations\": {}, \"wrong\": {}, \"p10_us\": {}, \"p50_us\": {}, \"p99_us\": {}, "
+                    "\"slowest_us\": {}, "
+                    "\"slowest_iteration\": {}}}",
+                    flags_.iterations, wrong_, Percentile(10), Percentile(50), Percentile(99), slowest_us_,
+                    slowest_iteration_));
     return wrong_ == 0 ? 0 : 1;
   }
 
@@ -185,31 +188,32 @@ class Loop {
 
 int main(int argc, char** argv) {
   Flags flags;
-  CLI::App app("One rank of a test: AllReduces, checked element by element, told as JSON lines");
-  app.add_option("--group", flags.join.group)->required();
-  app.add_option("--rank", flags.join.rank)->required();
-  app.add_option("--size", flags.join.size)->required();
-  app.add_option("--manager", flags.join.manager);
-  app.add_option("--mode", flags.join.mode, "Of a group that is not created beforehand, by any of its names")
-      ->transform(CLI::Validator(epic::ModeToNumber, ""));
-  const std::map<std::string, epic::PathChoice> paths = {{"auto", epic::PathChoice::kAuto},
-                                                         {"network", epic::PathChoice::kNetwork},
-                                                         {"hosts", epic::PathChoice::kHosts}};
-  app.add_option("--path", flags.join.path, "Of a group that is not created beforehand")
-      ->transform(CLI::CheckedTransformer(paths));
-  app.add_option("--type", flags.type)->check(CLI::IsMember({"int32", "float32"}));
-  app.add_option("--counts", flags.counts, "Elements; iterations take them in turn")->delimiter(',');
-  app.add_option("--iterations", flags.iterations);
-  app.add_option("--pause-ms", flags.pause_ms, "Between two calls");
-  app.add_option("--delay-ms", flags.delay_ms, "Before joining");
-  app.add_option("--timeout-s", flags.timeout_s, "Deadline of a call");
-  app.add_option("--join-timeout-s", flags.join_timeout_s);
-  app.add_flag("--each", flags.each, "Tell of each call");
-  app.add_flag("--in-place", flags.in_place);
-  app.add_flag("--hold", flags.hold, "Stay in the group after the last call, until SIGUSR1 comes");
-  app.add_flag("--stop", flags.stop, "Stop the process after the first call, until SIGCONT comes");
-  app.add_flag("--barrier", flags.barrier, "Barriers instead");
-  CLI11_PARSE(app, argc, argv);
+  epic::CommandLine line("One rank of a test: AllReduces, checked element by element, told as JSON lines");
+  line.Add("--group", &flags.join.group).Required();
+  line.Add("--rank", &flags.join.rank).Required();
+  line.Add("--size", &flags.join.size).Required();
+  line.Add("--manager", &flags.join.manager);
+  line.Add("--mode", &flags.join.mode, "Of a group that is not created beforehand, by any of its names")
+      .Changed(epic::ModeToNumber);
+  const std::map<std::string, int> paths = {{"auto", static_cast<int>(epic::PathChoice::kAuto)},
+                                            {"network", static_cast<int>(epic::PathChoice::kNetwork)},
+                                            {"hosts", static_cast<int>(epic::PathChoice::kHosts)}};
+  int path = static_cast<int>(flags.join.path);
+  line.Add("--path", &path, "Of a group that is not created beforehand").OneOf(paths).TypeName("ENUM");
+  line.Add("--type", &flags.type).OneOf({"int32", "float32"});
+  line.Add("--counts", &flags.counts, "Elements; iterations take them in turn").Delimiter(',');
+  line.Add("--iterations", &flags.iterations);
+  line.Add("--pause-ms", &flags.pause_ms, "Between two calls");
+  line.Add("--delay-ms", &flags.delay_ms, "Before joining");
+  line.Add("--timeout-s", &flags.timeout_s, "Deadline of a call");
+  line.Add("--join-timeout-s", &flags.join_timeout_s);
+  line.AddFlag("--each", &flags.each, "Tell of each call");
+  line.AddFlag("--in-place", &flags.in_place);
+  line.AddFlag("--hold", &flags.hold, "Stay in the group after the last call, until SIGUSR1 comes");
+  line.AddFlag("--stop", &flags.stop, "Stop the process after the first call, until SIGCONT comes");
+  line.AddFlag("--barrier", &flags.barrier, "Barriers instead");
+  if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;
+  flags.join.path = static_cast<epic::PathChoice>(path);
   flags.join.timeout = std::chrono::seconds(flags.timeout_s);
   flags.join.join_timeout = std::chrono::seconds(flags.join_timeout_s);
   return Loop(flags).Run();

@@ -6,12 +6,12 @@
 //   {"did": "0.5", "first": 2.0, "last": 2.0, "saturated_inputs": 0, "saturated_results": 0}
 //   {"did": "destroy"}
 // Exit status 0 whatever was returned.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/command_line.h"
 #include "epic/epic.h"
 
 namespace epic {
@@ -32,13 +32,13 @@ int Main(int argc, char** argv) {
   Options options;
   std::vector<std::string> values;
   size_t count = 1000;
-  CLI::App app("One rank of a test that sums FP32 as INT32");
-  app.add_option("--group", options.group)->required();
-  app.add_option("--rank", options.rank)->required();
-  app.add_option("--size", options.size)->required();
-  app.add_option("--count", count);
-  app.add_option("values", values);
-  CLI11_PARSE(app, argc, argv);
+  CommandLine line("One rank of a test that sums FP32 as INT32");
+  line.Add("--group", &options.group).Required();
+  line.Add("--rank", &options.rank).Required();
+  line.Add("--size", &options.size).Required();
+  line.Add("--count", &count);
+  line.Add("values", &values);
+  if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;
   options.timeout = std::chrono::seconds(60);
   options.join_timeout = std::chrono::seconds(30);
   Communicator comm;

@@ -6,11 +6,11 @@
 //   --cut-after N   the memory that is read goes away when N packets of it have been sent.
 //
 // Prints how many answers it kept back, and of what requests.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>
 #include <set>
 
+#include "base/command_line.h"
 #include "tests/rxe_peer/ends.h"
 #include "tests/rxe_peer/wire_end.h"
 
@@ -95,12 +95,13 @@ class AnsweringEnd final : public WireEnd {
 int main(int argc, char** argv) {
   using namespace epic::rxe_peer;
   Options options;
-  CLI::App app("The responder to a Write and a Read of an rdma_rxe host, in trouble; needs CAP_NET_RAW");
-  options.end.AddTo(app);
-  app.add_flag("--lose", options.lose, "lose the first answer to each request");
-  app.add_option("--late", options.late, "of the lost packets, so many come late");
-  app.add_option("--cut-after", options.cut_after, "packets of the Read, after which its memory is gone");
-  CLI11_PARSE(app, argc, argv);
+  epic::CommandLine line(
+      "The responder to a Write and a Read of an rdma_rxe host, in trouble; needs CAP_NET_RAW");
+  options.end.AddTo(line);
+  line.AddFlag("--lose", &options.lose, "lose the first answer to each request");
+  line.Add("--late", &options.late, "of the lost packets, so many come late");
+  line.Add("--cut-after", &options.cut_after, "packets of the Read, after which its memory is gone");
+  if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;
   ReadableMemory memory;
   return RunEnd(options.end.interface, [&](epic::io::PcapPort& port, epic::io::EventLoop& loop) {
     return std::make_unique<AnsweringEnd>(options, memory, port, loop);

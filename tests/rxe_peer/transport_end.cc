@@ -1,12 +1,12 @@
 // Our end of the exchange, and beside it of the unreliable one; may lose frames by seed in both directions.
 // Prints "done" when the first is and of the other all are sent, "all" when all of it have come, and at the
 // end of input "ok" and its counters, or what was wrong.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <numeric>
 #include <utility>
 
+#include "base/command_line.h"
 #include "io/clock.h"
 #include "tests/rxe_peer/ends.h"
 #include "tests/rxe_peer/exchange.h"
@@ -165,15 +165,13 @@ class TransportEnd final : public WireEnd {
 int main(int argc, char** argv) {
   using namespace epic::rxe_peer;
   Options options;
-  CLI::App app("The transport's end of an exchange with an rdma_rxe host; needs CAP_NET_RAW");
-  options.AddTo(app);
-  app.add_option("--peer-windows", options.peer_windows, "the keys of its windows")
-      ->expected(kWindows)
-      ->required();
-  app.add_option("--peer-uc-qpn", options.peer_uc.qpn, "of its unreliable queue pair")->required();
-  app.add_option("--peer-uc-rkey", options.peer_uc.rkey)->required();
-  app.add_option("--peer-uc-memory", options.peer_uc.memory)->required();
-  CLI11_PARSE(app, argc, argv);
+  epic::CommandLine line("The transport's end of an exchange with an rdma_rxe host; needs CAP_NET_RAW");
+  options.AddTo(line);
+  line.Add("--peer-windows", &options.peer_windows, "the keys of its windows").Expected(kWindows).Required();
+  line.Add("--peer-uc-qpn", &options.peer_uc.qpn, "of its unreliable queue pair").Required();
+  line.Add("--peer-uc-rkey", &options.peer_uc.rkey).Required();
+  line.Add("--peer-uc-memory", &options.peer_uc.memory).Required();
+  if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;
   WindowMemory memory;
   return RunEnd(options.end.interface, [&](epic::io::PcapPort& port, epic::io::EventLoop& loop) {
     return std::make_unique<TransportEnd>(options, memory, port, loop);

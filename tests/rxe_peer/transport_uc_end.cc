@@ -1,8 +1,8 @@
 // Our end of an unreliable exchange; may lose frames by seed in both directions. Says what uc_end says, and
 // counts what it lost.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "base/command_line.h"
 #include "tests/rxe_peer/ends.h"
 #include "tests/rxe_peer/transport_uc.h"
 
@@ -50,9 +50,10 @@ class TransportUcEnd final : public WireEnd {
 int main(int argc, char** argv) {
   using namespace epic::rxe_peer;
   ExchangeOptions options;
-  CLI::App app("The transport's end of an unreliable exchange with an rdma_rxe host; needs CAP_NET_RAW");
-  options.AddTo(app);
-  CLI11_PARSE(app, argc, argv);
+  epic::CommandLine line(
+      "The transport's end of an unreliable exchange with an rdma_rxe host; needs CAP_NET_RAW");
+  options.AddTo(line);
+  if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;
   FlatMemory idle(0);
   return RunEnd(options.end.interface, [&](epic::io::PcapPort& port, epic::io::EventLoop& loop) {
     return std::make_unique<TransportUcEnd>(options, idle, port, loop);

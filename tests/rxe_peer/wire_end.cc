@@ -15,20 +15,20 @@ constexpr roce::MacAddress kMac = {0x02, 0xe0, 0, 0, 0, 1};
 
 }  // namespace
 
-void EndOptions::AddTo(CLI::App& app) {
-  app.add_option("--interface", interface, "where the peer is")->required();
-  app.add_option("--address", address, "own IPv4 address as a number")->required();
-  app.add_option("--peer-address", peer_address, "the peer's, as a number")->required();
-  app.add_option("--peer-mac", peer_mac, "aa:bb:cc:dd:ee:ff")->required();
-  app.add_option("--peer-qpn", peer_qpn)->required();
+void EndOptions::AddTo(const Command& line) {
+  line.Add("--interface", &interface, "where the peer is").Required();
+  line.Add("--address", &address, "own IPv4 address as a number").Required();
+  line.Add("--peer-address", &peer_address, "the peer's, as a number").Required();
+  line.Add("--peer-mac", &peer_mac, "aa:bb:cc:dd:ee:ff").Required();
+  line.Add("--peer-qpn", &peer_qpn).Required();
 }
 
-void ExchangeOptions::AddTo(CLI::App& app) {
-  end.AddTo(app);
-  app.add_option("--peer-rkey", peer_rkey)->required();
-  app.add_option("--peer-memory", peer_memory, "where its memory begins")->required();
-  app.add_option("--loss", loss_per_mille, "frames lost in each direction, of a thousand");
-  app.add_option("--seed", seed, "of the losses");
+void ExchangeOptions::AddTo(const Command& line) {
+  end.AddTo(line);
+  line.Add("--peer-rkey", &peer_rkey).Required();
+  line.Add("--peer-memory", &peer_memory, "where its memory begins").Required();
+  line.Add("--loss", &loss_per_mille, "frames lost in each direction, of a thousand");
+  line.Add("--seed", &seed, "of the losses");
 }
 
 std::optional<std::span<uint8_t>> FlatMemory::Map(roce::Access, uint32_t key, uint64_t address,

@@ -3,7 +3,6 @@
 // ends, so that the host gets its answers for as long as it may want them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/command_line.h"
 #include "io/event_loop.h"
 #include "io/pcap_port.h"
 #include "roce/arp.h"
@@ -26,7 +26,7 @@ struct EndOptions {
   std::string peer_mac;
   uint32_t peer_qpn = 0;
 
-  void AddTo(CLI::App& app);
+  void AddTo(const Command& line);
 };
 
 // Of an end that does something to the peer's memory, and loses frames.
@@ -37,7 +37,7 @@ struct ExchangeOptions {
   uint32_t loss_per_mille = 0;
   uint64_t seed = 1;
 
-  void AddTo(CLI::App& app);
+  void AddTo(const Command& line);
 };
 
 // Which frames are lost, by seed.

@@ -4,6 +4,7 @@
 - which folder may include which;
 - only the world's edges may include sockets, gRPC, verbs or logging headers;
 - cores read no clock and roll no dice;
+- CLI11, whose templates take six seconds in each source, is in base/command_line.cc alone;
 - nothing uses the parts of <ranges> that the sanitizers' compiler refuses;
 - C++ files have at most 400 lines, functions are left to review.
 
@@ -54,7 +55,7 @@ MAY_INCLUDE = {
     "examples": ["epic"],
     "examples/leaf_buffered_mode": ["incengine/modes", "incengine/modules"],
     "examples/paced_mode": ["incengine/modes", "incengine/modules"],
-    "tests/e2e": ["bench", "protocol", "epic"],
+    "tests/e2e": ["base/command_line.h", "bench", "protocol", "epic"],
     "tests/engines": ["incagent"],
     "tests/softnic": ["base", "roce", "incengine", "proto", "softnic", "epic"],
     "tests": ["base", "roce", "protocol", "reduce", "io", "incengine", "commlib", "sim"],
@@ -112,6 +113,8 @@ def check_file(path, text, report):
                     report(path, number, f"{line.strip()} is not for {folder}/")
         if not is_test(path) and folder_of(path, dict.fromkeys(CORE)) and re.search(NOT_IN_CORES, line):
             report(path, number, "cores read no clock and roll no dice")
+        if line.startswith("#include <CLI/") and path != "base/command_line.cc":
+            report(path, number, "CLI11 is for base/command_line.cc; take base/command_line.h")
         if re.search(NOT_FOR_CLANG, line):
             report(path, number, "clang 14 cannot compile this part of <ranges>; take the algorithm of std::")
 

@@ -1,0 +1,169 @@
+#include "base/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <deque>
+#include <sstream>
+#include <utility>
+
+namespace epic {
+namespace {
+
+// CLI11's own check says "not in range 1 to 256", and not of what.
+template <typename T>
+CLI::Validator InRange(T least, T most, const std::string& meaning) {
+  const CLI::Range range(least, most);
+  if (meaning.empty()) return range;
+  std::ostringstream refusal;
+  refusal << " is not from " << least << " to " << most << " (" << meaning << ")";
+  return {[range, refused = refusal.str()](std::string& text) {
+            return range(text).empty() ? std::string() : text + refused;
+          },
+          range.get_description()};
+}
+
+}  // namespace
+
+struct Option::Rep {
+  CLI::Option* option;
+};
+
+struct Command::Rep {
+  CLI::App* app;
+  std::deque<Option::Rep> options = {};  // handles point to them
+  std::deque<Command::Rep> commands = {};
+  std::unique_ptr<CLI::App> own = nullptr;  // of the whole command line
+
+  Option Handle(CLI::Option* option) { return Option(&options.emplace_back(Option::Rep{option})); }
+};
+
+#define EPIC_SAY(call) \
+  rep_->option->call;  \
+  return *this
+
+Option Option::Required() const { EPIC_SAY(required()); }
+Option Option::Env(const std::string& variable) const { EPIC_SAY(envname(variable)); }
+Option Option::ShowDefault() const { EPIC_SAY(capture_default_str()); }
+Option Option::ShowDefault(const std::string& text) const { EPIC_SAY(default_str(text)); }
+Option Option::TypeName(const std::string& name) const { EPIC_SAY(type_name(name)); }
+Option Option::Delimiter(char between) const { EPIC_SAY(delimiter(between)); }
+Option Option::Join(char between) const { EPIC_SAY(join(between)); }
+Option Option::Expected(int values) const { EPIC_SAY(expected(values)); }
+Option Option::OneValueEach() const { EPIC_SAY(allow_extra_args(false)); }
+Option Option::OneOf(std::initializer_list<const char*> values) const {
+  EPIC_SAY(check(CLI::IsMember(std::vector<std::string>(values.begin(), values.end()))));
+}
+Option Option::OneOf(std::initializer_list<int> values) const {
+  EPIC_SAY(check(CLI::IsMember(std::vector<int>(values))));
+}
+Option Option::OneOf(const std::map<std::string, int>& names) const {
+  EPIC_SAY(transform(CLI::CheckedTransformer(names)));
+}
+Option Option::From(int least, int most, const std::string& meaning) const {
+  return From(int64_t{least}, int64_t{most}, meaning);
+}
+Option Option::From(int64_t least, int64_t most, const std::string& meaning) const {
+  EPIC_SAY(check(InRange(least, most, meaning)));
+}
+Option Option::From(uint32_t least, uint32_t most, const std::string& meaning) const {
+  return From(uint64_t{least}, uint64_t{most}, meaning);
+}
+Option Option::From(uint64_t least, uint64_t most, const std::string& meaning) const {
+  EPIC_SAY(check(InRange(least, most, meaning)));
+}
+Option Option::From(float least, float most, const std::string& meaning) const {
+  EPIC_SAY(check(InRange(least, most, meaning)));
+}
+Option Option::From(double least, double most, const std::string& meaning) const {
+  EPIC_SAY(check(InRange(least, most, meaning)));
+}
+Option Option::ExistingFile() const { EPIC_SAY(check(CLI::ExistingFile)); }
+Option Option::Bytes() const { EPIC_SAY(transform(CLI::AsSizeValue(false))); }
+Option Option::Units(const std::map<std::string, double>& units) const {
+  EPIC_SAY(transform(CLI::AsNumberWithUnit(units)));
+}
+Option Option::Changed(std::function<std::string(std::string&)> change) const {
+  EPIC_SAY(transform(CLI::Validator(std::move(change), "")));
+}
+Option Option::Excludes(const Option& other) const { EPIC_SAY(excludes(other.rep_->option)); }
+size_t Option::count() const { return rep_->option->count(); }
+
+#undef EPIC_SAY
+
+#define EPIC_ADD(Type)                                                                       \
+  Option Command::Add(const std::string& names, Type* into, const std::string& help) const { \
+    return rep_->Handle(rep_->app->add_option(names, *into, help));                          \
+  }
+EPIC_ADD(std::string)
+EPIC_ADD(int)
+EPIC_ADD(int64_t)
+EPIC_ADD(uint32_t)
+EPIC_ADD(uint64_t)
+EPIC_ADD(float)
+EPIC_ADD(double)
+EPIC_ADD(std::optional<std::string>)
+EPIC_ADD(std::optional<uint32_t>)
+EPIC_ADD(std::optional<uint64_t>)
+EPIC_ADD(std::optional<double>)
+EPIC_ADD(std::vector<std::string>)
+EPIC_ADD(std::vector<int>)
+EPIC_ADD(std::vector<uint32_t>)
+EPIC_ADD(std::vector<uint64_t>)
+#undef EPIC_ADD
+
+Option Command::AddTaken(const std::string& name,
+                         std::function<std::string(const std::vector<std::string>&)> take,
+                         const std::string& help) const {
+  const auto taken = [name, take = std::move(take)](const std::vector<std::string>& values) {
+    if (const std::string wrong = take(values); !wrong.empty()) throw CLI::ValidationError(name, wrong);
+  };
+  return rep_->Handle(rep_->app->add_option_function<std::vector<std::string>>(name, taken, help));
+}
+
+Option Command::AddFlag(const std::string& names, bool* into, const std::string& help) const {
+  return rep_->Handle(rep_->app->add_flag(names, *into, help));
+}
+
+Option Command::Get(const std::string& name) const { return rep_->Handle(rep_->app->get_option(name)); }
+
+Command Command::AddCommand(const std::string& name, const std::string& help,
+                            std::function<void()> chosen) const {
+  CLI::App* const app = rep_->app->add_subcommand(name, help);
+  if (chosen) app->callback(std::move(chosen));
+  return Command(&rep_->commands.emplace_back(Rep{.app = app}));
+}
+
+void Command::RequireCommand() const { rep_->app->require_subcommand(1); }
+void Command::Footer(const std::string& text) const { rep_->app->footer(text); }
+
+CommandLine::CommandLine(const std::string& description, const std::string& name)
+    : Command(nullptr), own_(std::make_unique<Rep>()) {
+  own_->own = std::make_unique<CLI::App>(description, name);
+  own_->app = own_->own.get();
+  rep_ = own_.get();
+}
+
+CommandLine::~CommandLine() = default;
+
+void CommandLine::Version(const std::string& text) { rep_->app->set_version_flag("--version", text); }
+
+void CommandLine::ErrorText(std::function<std::string(const std::string&)> text) {
+  rep_->app->failure_message(
+      [text = std::move(text)](const CLI::App*, const CLI::Error& error) { return text(error.what()); });
+}
+
+std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
+  try {
+    rep_->app->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return rep_->app->exit(error);
+  }
+  return std::nullopt;
+}
+
+std::optional<int> CommandLine::Parse(int argc, const char* const* argv, int usage) {
+  std::optional<int> exit_code = Parse(argc, argv);
+  if (exit_code && *exit_code != 0) exit_code = usage;
+  return exit_code;
+}
+
+}  // namespace epic
