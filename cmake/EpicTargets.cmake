@@ -68,6 +68,10 @@ if(EPIC_PRECOMPILE)
     target_link_libraries(epic_${kind}_headers PRIVATE epic_options absl::statusor GTest::gtest GTest::gmock)
     target_precompile_headers(epic_${kind}_headers PRIVATE ${epic_headers} <gtest/gtest.h> <gmock/gmock.h>)
   endforeach()
+  add_executable(epic_program_headers EXCLUDE_FROM_ALL "${CMAKE_CURRENT_BINARY_DIR}/headers.cc")
+  target_compile_options(epic_program_headers PRIVATE ${epic_test_options})
+  target_link_libraries(epic_program_headers PRIVATE epic_options absl::statusor)
+  target_precompile_headers(epic_program_headers PRIVATE ${epic_headers})
 endif()
 
 # epic_library(NAME SOURCES a.cc ... [PUBLIC libs...] [PRIVATE libs...])
@@ -82,6 +86,56 @@ function(epic_library name)
   endif()
 endfunction()
 
+# epic_program(NAME SOURCES a.cc ... [LIBS libs...])
+# A program in C++ that only tests run. Its own code is not optimised, as that of tests.
+function(epic_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_compile_options(${name} PRIVATE ${epic_test_options})
+  target_link_libraries(${name} PRIVATE epic_options ${ARG_LIBS})
+  if(EPIC_PRECOMPILE)
+    target_precompile_headers(${name} REUSE_FROM epic_program_headers)
+  endif()
+endfunction()
+
+# epic_program_library(NAME SOURCES a.cc ... [LIBS libs...])
+# A static library epic_NAME of what several such programs share.
+function(epic_program_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(epic_${name} STATIC ${ARG_SOURCES})
+  target_compile_options(epic_${name} PRIVATE ${epic_test_options})
+  target_link_libraries(epic_${name} PUBLIC ${ARG_LIBS} PRIVATE epic_options)
+endfunction()
+
+# What a default run of scripts/test starts from this tree: all that a plain build makes, but for what epic_not_by_default
+# names and for tests that a default run has under the sanitizers alone.
+add_custom_target(default_programs)
+# All unit tests, also those, and what they start.
+add_custom_target(unit_programs)
+
+# epic_not_by_default(TARGET...): programs that no test of a default run starts, as benchmarks.
+function(epic_not_by_default)
+  set_target_properties(${ARGN} PROPERTIES EPIC_NOT_BY_DEFAULT ON)
+endfunction()
+
+# What is built in `dir` and below goes into default_programs.
+function(epic_collect_programs dir)
+  get_property(targets DIRECTORY "${dir}" PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target ${targets})
+    get_target_property(type ${target} TYPE)
+    get_target_property(left_out ${target} EXCLUDE_FROM_ALL)
+    get_target_property(not_by_default ${target} EPIC_NOT_BY_DEFAULT)
+    if(type MATCHES "EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY|UTILITY" AND NOT left_out AND NOT not_by_default)
+      add_dependencies(default_programs ${target})
+    endif()
+  endforeach()
+  get_property(folders DIRECTORY "${dir}" PROPERTY SUBDIRECTORIES)
+  foreach(folder ${folders})
+    epic_collect_programs("${folder}")
+  endforeach()
+endfunction()
+cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL epic_collect_programs "${CMAKE_SOURCE_DIR}")
+
 # All tests that also run under AddressSanitizer and UBSan, in a tree of the preset asan-ubsan.
 add_custom_target(sanitized_tests)
 # And under ThreadSanitizer, in a tree of the preset tsan.
@@ -89,7 +143,8 @@ add_custom_target(threaded_tests)
 
 # epic_test(NAME [SANITIZED] [THREADED] [OPTIMISED] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
 # A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit". SANITIZED:
-# scripts/test also runs it under the sanitizers; for the cores and what parses (label sanitized, target sanitized_tests).
+# scripts/test runs it under the sanitizers; for the cores and what parses (label sanitized, target sanitized_tests). Unless
+# it is OPTIMISED, a default run has it there alone (label sanitized-only), and --full and --quick without them too.
 # THREADED: under ThreadSanitizer, for what shares memory between threads (label threaded, target threaded_tests).
 # OPTIMISED: the test's own code, too.
 function(epic_test name)
@@ -108,9 +163,16 @@ function(epic_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
+  if("unit" IN_LIST ARG_LABELS)
+    add_dependencies(unit_programs ${name})
+  endif()
   if(ARG_SANITIZED)
     list(APPEND ARG_LABELS sanitized)
     add_dependencies(sanitized_tests ${name})
+    if(NOT ARG_OPTIMISED)
+      list(APPEND ARG_LABELS sanitized-only)
+      epic_not_by_default(${name})
+    endif()
   endif()
   if(ARG_THREADED)
     list(APPEND ARG_LABELS threaded)
@@ -128,7 +190,9 @@ endfunction()
 
 # epic_fuzzer(NAME [SECONDS n] SOURCES a_fuzz.cc ... [LIBS libs...])
 # With EPIC_FUZZ a libFuzzer program NAME; its corpus is tests/corpus/NAME. SECONDS: how long a short run is, 8 if not
-# given. scripts/dev fuzz runs all of them; it reads their names, programs and seconds from BUILD/fuzzers.txt.
+# given. scripts/dev fuzz runs all of them; it reads their names, programs, seconds and kinds from BUILD/fuzzers.txt. The
+# kind is grpc (target fuzzers_grpc) if gRPC is among what it links, which is most of the fuzzers' compiling, else cores
+# (target fuzzers_cores).
 function(epic_fuzzer name)
   if(NOT EPIC_FUZZ)
     return()
@@ -140,13 +204,51 @@ function(epic_fuzzer name)
   if(NOT ARG_SECONDS)
     set(ARG_SECONDS 8)
   endif()
-  set_property(GLOBAL APPEND_STRING PROPERTY EPIC_FUZZERS "${name} $<TARGET_FILE:${name}> ${ARG_SECONDS}\n")
+  set_property(TARGET ${name} PROPERTY EPIC_SECONDS ${ARG_SECONDS})
+  set_property(GLOBAL APPEND PROPERTY EPIC_FUZZERS ${name})
+endfunction()
+
+# All that the target is linked with, directly or not, goes into *out.
+function(epic_linked_with target out)
+  set(found "")
+  set(open ${target})
+  while(open)
+    list(POP_FRONT open next)
+    foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
+      set(libraries "")
+      get_target_property(type ${next} TYPE)
+      if(property STREQUAL "INTERFACE_LINK_LIBRARIES" OR NOT type STREQUAL "INTERFACE_LIBRARY")
+        get_target_property(libraries ${next} ${property})
+      endif()
+      foreach(library ${libraries})
+        string(REGEX REPLACE "^.<LINK_ONLY:(.*)>$" "\\1" library "${library}")
+        if(TARGET "${library}" AND NOT library IN_LIST found)
+          list(APPEND found ${library})
+          list(APPEND open ${library})
+        endif()
+      endforeach()
+    endforeach()
+  endwhile()
+  set(${out} ${found} PARENT_SCOPE)
 endfunction()
 
 function(epic_write_fuzzers)
   get_property(fuzzers GLOBAL PROPERTY EPIC_FUZZERS)
-  file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/fuzzers.txt" CONTENT "${fuzzers}")
+  set(lines "")
+  foreach(name ${fuzzers})
+    epic_linked_with(${name} libraries)
+    set(kind cores)
+    if("epic_proto" IN_LIST libraries)
+      set(kind grpc)
+    endif()
+    add_dependencies(fuzzers_${kind} ${name})
+    get_target_property(seconds ${name} EPIC_SECONDS)
+    string(APPEND lines "${name} $<TARGET_FILE:${name}> ${seconds} ${kind}\n")
+  endforeach()
+  file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/fuzzers.txt" CONTENT "${lines}")
 endfunction()
 if(EPIC_FUZZ)
+  add_custom_target(fuzzers_cores)
+  add_custom_target(fuzzers_grpc)
   cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL epic_write_fuzzers)
 endif()

@@ -24,5 +24,4 @@ epic_test(daemon_test SOURCES daemon/daemon_test.cc daemon/watch_test.cc LIBS ep
 epic_test(shards_test THREADED SOURCES daemon/shards_test.cc LIBS epic_switch_daemon spdlog::spdlog)
 
 # What tests/netns, which scripts/test runs, calls the daemon with.
-add_executable(switch_call "${CMAKE_SOURCE_DIR}/tests/netns/switch_call_testing.cc")
-target_link_libraries(switch_call PRIVATE epic_options epic_proto)
+epic_program(switch_call SOURCES "${CMAKE_SOURCE_DIR}/tests/netns/switch_call_testing.cc" LIBS epic_proto)

@@ -4,11 +4,14 @@ target_link_libraries(epic-loss-tolerance PRIVATE epic_options epic_sim fmt::fmt
 add_executable(epic-overlap overlap_main.cc overlap.cc)
 target_link_libraries(epic-overlap PRIVATE epic_options epic_sim epic_commlib_core fmt::fmt epic_command_line)
 
+epic_not_by_default(epic-loss-tolerance epic-overlap)
+
 add_subdirectory(shared)
 add_executable(epic-sim epic_sim.cc many_seeds.cc)
 target_link_libraries(epic-sim PRIVATE epic_options epic_sim_shared epic_sim fmt::fmt epic_command_line)
 find_package(benchmark REQUIRED)
 add_executable(sim_bench sim_bench.cc)
+epic_not_by_default(sim_bench)
 target_link_libraries(sim_bench PRIVATE epic_options epic_sim benchmark::benchmark_main benchmark::benchmark)
 epic_test(epic_sim_test SOURCES epic_sim_test.cc LIBS fmt::fmt TIMEOUT 300)
 target_compile_definitions(epic_sim_test PRIVATE EPIC_SIM_PROGRAM="$<TARGET_FILE:epic-sim>")
