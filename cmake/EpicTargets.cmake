@@ -87,7 +87,8 @@ function(epic_library name)
 endfunction()
 
 # epic_program(NAME SOURCES a.cc ... [LIBS libs...])
-# A program in C++ that only tests run. Its own code is not optimised, as that of tests.
+# A program in C++ whose own code computes little: what only tests run, and what reads a command line and calls a library.
+# That code is not optimised, as that of tests.
 function(epic_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

@@ -1,6 +1,5 @@
 # Programs that measure or run in virtual time.
-add_executable(epic-loss-tolerance loss_tolerance.cc)
-target_link_libraries(epic-loss-tolerance PRIVATE epic_options epic_sim fmt::fmt epic_command_line)
+epic_program(epic-loss-tolerance SOURCES loss_tolerance.cc LIBS epic_sim fmt::fmt epic_command_line)
 add_executable(epic-overlap overlap_main.cc overlap.cc)
 target_link_libraries(epic-overlap PRIVATE epic_options epic_sim epic_commlib_core fmt::fmt epic_command_line)
 
