@@ -13,8 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts" / "lib"), str(ROOT / "tests" / "wire")]
 
 # pylint: disable=wrong-import-position
-from epic_testbed import net  # noqa: E402
-from wire_client import Wire, WireError  # noqa: E402
+from epic_testbed import net, procs  # noqa: E402
+from wire_client import Wire  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("EPIC_BUILD", ROOT / "build" / "release")).resolve()
 EPIC_RUN = ROOT / "scripts" / "epic-run"
@@ -197,21 +197,8 @@ class Pair(Hosts):
         self._fault_box = Program(["ip", "netns", "exec", self.namespace("mid"), sys.executable,
                                    ROOT / "tests" / "wire" / "forwarder.py", "--links", links, "--control", control],
                                   self._directory.name)
-        self.wire = self._fault_box.wait_for(lambda: answering(control), "answer on its control socket")
-
-
-def answering(control):
-    """A connection to the fault box at this path that has given an answer; None while nobody does."""
-    try:
-        wire = Wire(control)
-    except WireError:
-        return None
-    try:
-        wire.count()
-    except (OSError, WireError):
-        wire.close()
-        return None
-    return wire
+        self._fault_box.wait_for(lambda: procs.answers(control), "control socket")
+        self.wire = Wire(control)
 
 
 def closed_at_the_end(hosts):

@@ -3,8 +3,11 @@
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
+
+from epic_testbed import procs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -109,3 +112,32 @@ epic_ranks.testbed("up", "star-2", "--name", "{testbed.name}", "--hosts", "none"
         process.terminate()
         assert process.wait(timeout=60) == 143
     assert not testbed.remains()
+
+
+def test_a_socket_answers_when_somebody_listens_there(tmp_path):
+    """Not when its file is there: that is so from bind on, and after the end of who listened."""
+    path = str(tmp_path / "socket")
+    assert not procs.answers(path)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        assert not procs.answers(path)
+        server.listen()
+        assert procs.answers(path)
+    assert os.path.exists(path) and not procs.answers(path)
+
+
+def test_six_test_beds_come_up_at_once_each_with_its_own(testbed):
+    """And of one bed two `up`s take turns."""
+    beds = [type(testbed)(f"{testbed.name[:11]}{letter}") for letter in "abcdef"]
+    try:
+        ups = [subprocess.Popen(bed.argv("up", "star-2", "--hosts", "none", "--bridge"), stderr=subprocess.PIPE, text=True)
+               for bed in [*beds, beds[0]]]
+        said = [process.communicate(timeout=180)[1] for process in ups]
+        assert [process.returncode for process in ups] == [0] * len(ups), said
+        assert "is up already" in said[0] + said[-1], said
+        for bed in beds:
+            bed("exec", "h0", "--", "ping", "-c", "1", "-w", "20", "10.10.0.2")
+    finally:
+        for bed in beds:
+            bed("down")
+    assert not [path for bed in beds for path in bed.remains()]

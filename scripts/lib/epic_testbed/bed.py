@@ -27,23 +27,29 @@ class BedError(Exception):
 
 
 @contextlib.contextmanager
-def lock():
-    """One `up` or `down` at a time. The lock is the directory itself, so that no lock file is left behind."""
+def lock(name):
+    """One `up` or `down` of a test bed at a time; those of other beds go on beside it, for what beds share they do not touch.
+    Nothing is left behind: who has the lock removes its file, and who has waited for a removed one begins anew."""
+    path = os.path.join(ROOT, f".{name}.lock")
     while True:
         os.makedirs(ROOT, exist_ok=True)
-        fd = os.open(ROOT, os.O_RDONLY)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            continue  # the directory has just been removed
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("waiting for another testbed up or down to end")
+            say(f"waiting for another up or down of test bed '{name}' to end")
             fcntl.flock(fd, fcntl.LOCK_EX)
         with contextlib.suppress(FileNotFoundError):
-            if os.stat(ROOT).st_ino == os.fstat(fd).st_ino:
+            if os.stat(path).st_ino == os.fstat(fd).st_ino:
                 break
         os.close(fd)
     try:
         yield
     finally:
+        os.unlink(path)
         with contextlib.suppress(OSError):
             os.rmdir(ROOT)  # only if it is empty
         os.close(fd)

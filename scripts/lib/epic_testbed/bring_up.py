@@ -200,7 +200,7 @@ class BringUp:
         argv = [sys.executable, "-B", FORWARDER, "--links", links, "--control", bed.file("wire.sock")]
         bed.add_process("wire", procs.spawn(argv, bed.log("wire"), bed.namespace(WIRE)))
         deadline = time.monotonic() + FORWARDER_TIMEOUT_S
-        while not os.path.exists(bed.file("wire.sock")):
+        while not procs.answers(bed.file("wire.sock")):
             if not procs.alive(bed.record["processes"]["wire"]) or time.monotonic() > deadline:
                 raise BedError(f"the forwarder did not start; {self._tail('wire')}")
             time.sleep(0.02)

@@ -148,7 +148,7 @@ def up(bed, args):
                "discover": args.discover}
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, _interrupt)
-    with beds.lock():
+    with beds.lock(bed.name):
         if bed.load() and bed.record["phase"] == "up":
             return _already_up(bed, topo, options)
         run = bring_up.BringUp(bed, topo, options)
@@ -183,7 +183,7 @@ def _already_up(bed, topo, options):
 
 
 def down(bed, _args):
-    with beds.lock():
+    with beds.lock(bed.name):
         if bed.leftovers():
             for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(signum, signal.SIG_IGN)  # half a removal helps nobody; it takes seconds

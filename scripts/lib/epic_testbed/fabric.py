@@ -95,7 +95,7 @@ class Fabric:
 
     def _wait_for_database(self):
         deadline = time.monotonic() + _START_TIMEOUT_S
-        while not os.path.exists(self._socket()):
+        while not procs.answers(self._socket()):
             if not procs.alive(self.bed.record["processes"]["fabric.ovsdb-server"]):
                 raise BedError(f"ovsdb-server ended; see {self.bed.log('fabric.ovsdb-server')}")
             if time.monotonic() > deadline:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import time
 
@@ -43,6 +44,16 @@ def _reap(pid):
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         pass
+
+
+def answers(path):
+    """True if somebody takes connections at a Unix socket: its file alone is there before, and after its owner's death."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        try:
+            client.connect(path)
+        except OSError:
+            return False
+        return True
 
 
 def session_members(records):
