@@ -67,6 +67,10 @@ def psn(frame):
     return int.from_bytes(frame[51:54], "big")
 
 
+def destination_qpn(frame):
+    return int.from_bytes(frame[47:50], "big")
+
+
 def is_data(frame):
     """A Send of any position with payload: control packets have an opcode of their own (with immediate)."""
     return opcode(frame) in (0x00, 0x01, 0x02, 0x04)

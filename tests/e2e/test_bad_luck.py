@@ -8,6 +8,7 @@ import pytest
 
 from epic_testbed import net
 from harness import LOOP, MANAGER, assert_all_right, errors, finish
+from host_api import AT_ONCE_S, assert_within
 
 LONG = ("--counts", "1000", "--iterations", "2000", "--pause-ms", "20")
 
@@ -22,7 +23,8 @@ def test_a_duplicate_rank_is_refused_and_the_group_goes_on(bed):
     first = bed.loop(0, group=group)
     bed.wait_for_rank(group, 0)
     error = errors([bed.loop(0, group=group, host="h1")])[0]
-    assert error["error"] == "duplicate rank" and "rank 0" in error["message"] and error["us"] < 5e6
+    assert error["error"] == "duplicate rank" and "rank 0" in error["message"], error
+    assert_within(AT_ONCE_S, error["us"] / 1e6)
     assert_all_right([first] + [bed.loop(rank, group=group) for rank in (1, 2, 3)])
 
 
@@ -46,7 +48,7 @@ def test_a_rank_that_never_comes_is_named(bed):
     ended = errors([bed.loop(rank, "--join-timeout-s", 3, group=group) for rank in (0, 1, 3)])
     for error in ended:
         assert error["error"] == "join timeout" and "2" in error["message"], error
-        assert error["us"] < 10e6, error
+        assert_within(3, error["us"] / 1e6)
     # The time is the group's, from the first rank's coming: who came later waits for what is left of it.
     assert max(error["us"] for error in ended) >= 3e6, ended
     assert bed.groups() == []
@@ -59,7 +61,7 @@ def test_calls_that_differ_end_in_the_same_error_everywhere(bed, field, options)
     ranks = [bed.loop(rank, *(options if rank == 3 else []), group=group) for rank in range(4)]
     ended = errors(ranks)
     for error in ended:
-        assert error["error"] == "mismatch" and field in error["message"] and error["us"] < 10e6, error
+        assert error["error"] == "mismatch" and field in error["message"], error
     # Each rank also tells its own value; who differs and in what is the same everywhere.
     said = {re.match(r"rank \d+ called with another \w+", error["message"]).group(0) for error in ended}
     assert len(said) == 1, said
@@ -87,7 +89,7 @@ def test_a_killed_rank_is_named_to_the_others(bed):
     seconds = time.monotonic() - begin
     for error in ended:
         assert error["error"] == "rank lost" and "2" in error["message"], error
-    assert seconds < 10, f"the others were told after {seconds:.1f} s"
+    assert_within(AT_ONCE_S, seconds)
     finish(ranks)
     bed.wait_clean()
 
@@ -107,7 +109,8 @@ def test_a_host_that_is_gone_is_named_to_the_others(bed):
         net.run(port + ["forwarding"])
     for error in ended:
         assert error["error"] == "rank lost" and "rank 2" in error["message"], error
-    assert 4 < seconds < 30, f"the others were told after {seconds:.1f} s"
+    assert seconds > 4, "a host that is silent for a moment is waited for"
+    assert_within(15, seconds)
     finish(ranks)
     bed.wait_clean()
 
@@ -146,7 +149,7 @@ def test_a_path_mtu_above_the_link_is_refused(beds):
     done = bed.manager_cli("group", "create", group, "--size", "2", "--path-mtu", "4096", "--path", "network")
     if done.returncode == 0:  # hosts and so the path are known only when the ranks join
         for error in errors(bed.loops(group=group)):
-            assert error["error"] == "path MTU" and "1024" in error["message"] and error["us"] < 10e6, error
+            assert error["error"] == "path MTU" and "1024" in error["message"], error
         bed.manager("group", "destroy", group)
     else:
         assert "1024" in done.stderr, done.stderr

@@ -9,13 +9,13 @@ from harness import assert_all_right, describe
 BASELINE = 8          # invocations before the first loss, to count their frames
 MAX_FRAMES = 64
 PAUSE_MS = 150        # longer than the last acknowledgements take, so that invocations do not share a count
-# How to bring the bed up; elements; packets that a run has at least: those of every edge up and down, and the
+# Of rdma_rxe's frames, whichever hosts other tests have: softnic acknowledges otherwise. How to bring the bed up; elements; packets that a run has at least: those of every edge up and down, and the
 # acknowledgements of two messages at every host, from it and to it.
 SETUPS = {
-    "tree-3-2": (("tree-3-2", "--mtu", "256", "--wire", "--manager-arg=--inline-bytes=0"), 128,
+    "tree-3-2": (("tree-3-2", "--hosts", "rxe", "--mtu", "256", "--wire", "--manager-arg=--inline-bytes=0"), 128,
                  6 * 3 * 2 + 4 * 2 * 2),
-    "star-2": (("star-2", "--mtu", "256", "--wire", "--manager-arg=--inline-bytes=0"), 384, 2 * 7 * 2 + 2 * 2 * 2),
-    "tree-3-2, one message": (("tree-3-2", "--mtu", "256", "--wire"), 128, 6 * 3 * 2 + 4 * 2),
+    "star-2": (("star-2", "--hosts", "rxe", "--mtu", "256", "--wire", "--manager-arg=--inline-bytes=0"), 384, 2 * 7 * 2 + 2 * 2 * 2),
+    "tree-3-2, one message": (("tree-3-2", "--hosts", "rxe", "--mtu", "256", "--wire"), 128, 6 * 3 * 2 + 4 * 2),
 }
 
 
@@ -86,7 +86,7 @@ def test_nothing_remains(beds):
 
 def test_rxe_alone_repairs_what_the_forwarder_loses(beds):
     """The forwarder itself, with bridges instead of our switches: what it loses, rdma_rxe sends again."""
-    bed = beds.get("star-2", "--bridge", "--wire")
+    bed = beds.get("star-2", "--hosts", "rxe", "--bridge", "--wire")
     bed.wire.random_loss(20000, seed=3)
     pingpong = "timeout 30 ibv_rc_pingpong -e -g 1 -m 1024 -n 100 -s 4096 -c"
     # An end may be gone when the ACK of the other's last message is lost, which rdma_rxe then repeats without end: that

@@ -1,5 +1,6 @@
 """Brings a test bed up, step by step; the caller removes it if a step fails."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -93,13 +94,14 @@ class BringUp:
             self.fabric.start()
         if self.options["wire"]:
             self._start_forwarder()
-        # Guests take the longest, so they boot while the daemons start.
-        if self.kernel:
-            self._start_guests()
-        if self.build:
-            self._start_daemons()
-        if self.kernel:
-            self._wait_for_guests(time.monotonic())
+        with guest.turn_to_boot(self.kernel) if self.kernel else contextlib.nullcontext():
+            # Guests take the longest, so they boot while the daemons start.
+            if self.kernel:
+                self._start_guests()
+            if self.build:
+                self._start_daemons()
+            if self.kernel:
+                self._wait_for_guests(time.monotonic())
         if self.build:
             self._wait_for_agents(time.monotonic())
         self.bed.record["phase"] = "up"
