@@ -138,6 +138,10 @@ FAULTS = {
 }
 
 
+# Those that nobody is to notice, at different switches, so that they can strike at once.
+UNNOTICED = (FAULTS["agent"], Link("manager's link to another agent cut", lambda bed: ("leaf2", "mgmt0")), FAULTS["stopped"])
+
+
 def asked_for(way):
     """What ranks are told, so that their group goes this way: a mode's number, or between the hosts."""
     return ("--path", "hosts") if way == BY_HOSTS else ("--path", "network", "--mode", way)
@@ -149,30 +153,45 @@ def in_words(way):
 
 def run_fault(bed, fault, way):
     """Breaks it under a group of all hosts. Returns [(error or "right", message, seconds)] by rank."""
-    # What must notice nothing has to end by itself, later than it could have noticed.
-    iterations, pause_ms = (1_000_000, 5) if fault.error else (400, UNDISTURBED_S * 1000 // 400)
-    group = bed.new_group()
-    ranks = bed.loops(*asked_for(way), *CALLS, "--each", "--iterations", iterations, "--pause-ms", pause_ms, group=group,
-                      timeout_s=180)
+    return run_at_once(bed, [(fault, way)])[0]
+
+
+def run_at_once(bed, faults):
+    """Each (fault, way) has a group of all hosts; the faults strike one right after the other, one that takes its time the last.
+    As run_fault, for each of them."""
+    groups = []
     try:
-        for rank in ranks:
-            rank.wait_for("joined", 60)
-            rank.wait_for('"iteration": 1,')  # a call of each size has been made, and with them all connections
-        bed.wait_until_watched(group)  # a switch that dies before is not found
-        begin = fault.strike(bed, ranks)
-        found = []
-        for number, (rank, error) in enumerate(zip(ranks, harness.errors(ranks, 120))):
-            if number in fault.spared:
-                continue
-            ended = "right" if error is None and rank.wait() == 0 else (error or {}).get("error", "no error told")
-            seconds = max(0.0, rank.time_of_last_line() - begin)
-            found.append((ended, (error or {}).get("message", ""), seconds))
-        return found
+        for fault, way in faults:
+            # What must notice nothing has to end by itself, later than it could have noticed.
+            iterations, pause_ms = (1_000_000, 5) if fault.error else (100, UNDISTURBED_S * 1000 // 100)
+            group = bed.new_group()
+            groups.append((group, bed.loops(*asked_for(way), *CALLS, "--each", "--iterations", iterations, "--pause-ms", pause_ms,
+                                            group=group, timeout_s=180)))
+        for group, ranks in groups:
+            for rank in ranks:
+                rank.wait_for("joined", 60)
+                rank.wait_for('"iteration": 1,')  # a call of each size has been made, and with them all connections
+            bed.wait_until_watched(group)  # a switch that dies before is not found
+        begins = [fault.strike(bed, ranks) for (fault, _), (_, ranks) in zip(faults, groups)]
+        return [how_they_ended(fault, ranks, begin) for (fault, _), (_, ranks), begin in zip(faults, groups, begins)]
     finally:
         bed.end_programs()
-        fault.mend(bed)
+        for fault, _ in faults:
+            fault.mend(bed)
         for switch in bed.switches:
             bed.wait_for_switch(switch, timeout_s=40)
+
+
+def how_they_ended(fault, ranks, begin):
+    """[(error or "right", message, seconds since begin)] of the ranks of which something is asked."""
+    found = []
+    for number, (rank, error) in enumerate(zip(ranks, harness.errors(ranks, 120))):
+        if number in fault.spared:
+            continue
+        ended = "right" if error is None and rank.wait() == 0 else (error or {}).get("error", "no error told")
+        seconds = max(0.0, rank.time_of_last_line() - begin)
+        found.append((ended, (error or {}).get("message", ""), seconds))
+    return found
 
 
 def complaint(fault, found):

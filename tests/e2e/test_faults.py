@@ -24,11 +24,22 @@ def run(beds, kind, name, way, runs=1):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("name", faults.FAULTS)
+@pytest.mark.parametrize("name", [name for name, fault in faults.FAULTS.items() if fault.error])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_ends_as_promised(beds, kind, name):
     # The modes take turns: what a mode could change is the transport, which the kinds of hosts differ in more.
     run(beds, kind, name, 1 + list(faults.FAULTS).index(name) % 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_faults_that_nobody_is_to_notice(beds, kind):
+    """At once, on groups of three modes; each for itself with --full."""
+    bed = beds.get("tree-3-2", "--hosts", kind)
+    struck = list(zip(faults.UNNOTICED, modes.NUMBERS))
+    for (fault, way), found in zip(struck, faults.run_at_once(bed, struck)):
+        print("\n" + faults.line(kind, way, fault, found))
+        assert faults.complaint(fault, found) is None
+    bed.wait_clean()
 
 
 @pytest.mark.parametrize("name", OFTEN)

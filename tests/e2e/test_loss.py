@@ -19,7 +19,8 @@ SETUPS = {
 }
 
 
-@pytest.mark.parametrize("setup", SETUPS)
+# In virtual time each packet of a run is lost in turn, in each mode (sim_test); here rdma_rxe repeats, and once will do.
+@pytest.mark.parametrize("setup", [setup if setup == "tree-3-2" else pytest.param(setup, marks=pytest.mark.slow) for setup in SETUPS])
 def test_each_frame_of_a_run_lost_in_turn(beds, setup):
     spec, count, least = SETUPS[setup]
     bed = beds.get(*spec)
@@ -64,18 +65,17 @@ def test_bursts(beds):
     assert len(again) >= 12  # up and down on each of the six edges
 
 
-@pytest.mark.parametrize("seconds", [20, pytest.param(60, marks=pytest.mark.slow)])
-def test_random_loss(beds, seconds):
-    """Half a percent of all RoCE frames, on every link, in both directions."""
+@pytest.mark.parametrize("lost", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_random_loss(beds, lost):
+    """Half a percent of all RoCE frames, on every link, in both directions, until so many have been lost."""
     bed = beds.get(*SETUPS["tree-3-2"][0])
-    bed.wire.random_loss(5000, seed=seconds)
-    begin = time.monotonic()
+    bed.wire.random_loss(5000, seed=lost)
+    begin, before = time.monotonic(), bed.wire.count()["dropped"]
     done = 0
-    while time.monotonic() < begin + seconds:
+    while bed.wire.count()["dropped"] - before < lost:
         assert_all_right(bed.loops("--counts", "1,129,4000,20001", "--iterations", 20, timeout_s=180), 180)
         done += 20
     count = bed.wire.count()
-    assert count["dropped"] > 50
     print(f"\n{done} AllReduces right in {time.monotonic() - begin:.0f} s with {count['dropped']} of "
           f"{count['frames']} frames lost")
 
