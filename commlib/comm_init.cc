@@ -80,6 +80,7 @@ Error Comm::Open() {
                 .max_path_mtu = device_->max_path_mtu(),
                 .max_outstanding = device_->max_outstanding(),
                 .join_timeout = options_.join_timeout,
+                .manager_timeout = options_.manager_timeout,
                 .mode = options_.mode,
                 .super_frames = device_->takes_super_frames(),
                 .path = options_.path,

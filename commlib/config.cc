@@ -18,11 +18,12 @@ namespace epic::internal {
 namespace {
 
 // The last ones are of programs that use MPI (docs/MPI.md).
-constexpr std::array<std::string_view, 20> kKnown = {
+constexpr std::array<std::string_view, 21> kKnown = {
     "EPIC_GROUP",         "EPIC_RANK",          "EPIC_SIZE",       "EPIC_MANAGER", "EPIC_IFNAME",
     "EPIC_MODE",          "EPIC_PATH",          "EPIC_ALGORITHM",  "EPIC_TIMEOUT", "EPIC_JOIN_TIMEOUT",
     "EPIC_SPIN_US",       "EPIC_DEBUG",         "EPIC_DEBUG_FILE", "EPIC_MPI",     "EPIC_MPI_REPORT",
-    "EPIC_MPI_MIN_BYTES", "EPIC_MPI_MAX_BYTES", "EPIC_MAX_BYTES",  "EPIC_TYPES",   "EPIC_QUANTISE"};
+    "EPIC_MPI_MIN_BYTES", "EPIC_MPI_MAX_BYTES", "EPIC_MAX_BYTES",  "EPIC_TYPES",   "EPIC_QUANTISE",
+    "EPIC_MANAGER_TIMEOUT"};
 
 struct Launcher {
   const char* rank;
@@ -40,6 +41,7 @@ constexpr const char* kHostSocket = "/run/epic/host.sock";
 
 // A time that a clock can still be moved by: longer ones, such as milliseconds::max(), are as good as this.
 constexpr std::chrono::seconds kLongestTimeout(1'000'000'000);  // 31 years
+constexpr std::chrono::seconds kManagerTimeout(10);
 
 Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
@@ -164,6 +166,7 @@ Error ResolveOptions(const GetEnv& environment, Options* options, const std::str
   if (options->group.empty()) options->group = "default";
   if (Error e = ReadSeconds(get_env, "EPIC_TIMEOUT", &options->timeout); !e.ok()) return e;
   if (Error e = ReadSeconds(get_env, "EPIC_JOIN_TIMEOUT", &options->join_timeout); !e.ok()) return e;
+  if (Error e = ReadSeconds(get_env, "EPIC_MANAGER_TIMEOUT", &options->manager_timeout); !e.ok()) return e;
   if (const char* mode = get_env("EPIC_MODE"); mode != nullptr && options->mode == 0) {
     if (Error e = ReadMode("EPIC_MODE", mode, &options->mode); !e.ok()) return e;
   }
@@ -191,11 +194,13 @@ Error ResolveOptions(const GetEnv& environment, Options* options, const std::str
   }
   if (Error e = ReadScale(get_env, "EPIC_QUANTISE", &options->quantise); !e.ok()) return e;
   if (options->timeout.count() == 0) options->timeout = std::chrono::minutes(30);
+  if (options->manager_timeout.count() == 0) options->manager_timeout = kManagerTimeout;
   if (Error e = ReadRankAndSize(get_env, options); !e.ok()) return e;
-  if (options->timeout.count() < 0 || options->join_timeout.count() < 0)
-    return Invalid("a timeout is negative");
-  for (std::chrono::milliseconds* timeout : {&options->timeout, &options->join_timeout})
+  for (std::chrono::milliseconds* timeout :
+       {&options->timeout, &options->join_timeout, &options->manager_timeout}) {
+    if (timeout->count() < 0) return Invalid("a timeout is negative");
     *timeout = std::min<std::chrono::milliseconds>(*timeout, kLongestTimeout);
+  }
   if (options->rank == -1 || options->size == -1) {
     return Invalid(
         fmt::format("nobody says this process's {}: set it in Options, or set EPIC_RANK and EPIC_SIZE, or "

@@ -49,7 +49,8 @@ void Run(const uint8_t* data, size_t size) {
   EPIC_CHECK(0 <= options.rank && options.rank < options.size &&
              (options.mode == 0 || ModeOfNumber(options.mode)));
   EPIC_CHECK(!options.group.empty() && !options.manager.empty());
-  EPIC_CHECK(options.timeout.count() > 0 && options.join_timeout.count() >= 0);
+  EPIC_CHECK(options.timeout.count() > 0 && options.join_timeout.count() >= 0 &&
+             options.manager_timeout.count() > 0);
 }
 
 }  // namespace

@@ -64,6 +64,17 @@ TEST(ConfigTest, HalfALauncherDoesNotCount) {
   EXPECT_THAT(error.message(), testing::HasSubstr("rank"));
 }
 
+TEST(ConfigTest, TheManagerIsTriedForTenSecondsIfNobodySaysOtherwise) {
+  Options options{.rank = 0, .size = 2, .manager = "m:1"};
+  EXPECT_TRUE(ResolveOptions(From({}), &options).ok());
+  EXPECT_EQ(options.manager_timeout, std::chrono::seconds(10));
+  options.manager_timeout = std::chrono::milliseconds(0);
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_MANAGER_TIMEOUT", "0.5"}}), &options).ok());
+  EXPECT_EQ(options.manager_timeout, std::chrono::milliseconds(500));
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_MANAGER_TIMEOUT", "3"}}), &options).ok());
+  EXPECT_EQ(options.manager_timeout, std::chrono::milliseconds(500)) << "what Options say goes first";
+}
+
 TEST(ConfigTest, SecondsMayBeFractions) {
   Options options{.rank = 0, .size = 2, .manager = "m:1"};
   EXPECT_TRUE(ResolveOptions(From({{"EPIC_TIMEOUT", "1.5"}}), &options).ok());
@@ -73,11 +84,12 @@ TEST(ConfigTest, SecondsMayBeFractions) {
 // What an application gives for ever; the sum with any clock's time stays in range.
 TEST(ConfigTest, TimeoutsHaveAnUpperBound) {
   constexpr auto kForEver = std::chrono::milliseconds::max();
-  Options options{.rank = 0, .size = 2, .manager = "m:1", .timeout = kForEver, .join_timeout = kForEver};
+  Options options{.rank = 0, .size = 2, .manager = "m:1", .timeout = kForEver, .join_timeout = kForEver,
+                  .manager_timeout = kForEver};
   ASSERT_TRUE(ResolveOptions(From({}), &options).ok());
-  for (const auto timeout : {options.timeout, options.join_timeout})
+  for (const auto timeout : {options.timeout, options.join_timeout, options.manager_timeout})
     EXPECT_EQ(timeout, std::chrono::seconds(1'000'000'000));
-  for (const char* name : {"EPIC_TIMEOUT", "EPIC_JOIN_TIMEOUT"}) {
+  for (const char* name : {"EPIC_TIMEOUT", "EPIC_JOIN_TIMEOUT", "EPIC_MANAGER_TIMEOUT"}) {
     options = {.rank = 0, .size = 2, .manager = "m:1"};
     EXPECT_TRUE(ResolveOptions(From({{name, "1e9"}}), &options).ok());
     for (const char* text : {"1000000001", "1e300", "inf", "nan", "-1"}) {

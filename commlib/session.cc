@@ -19,7 +19,6 @@
 namespace epic::internal {
 namespace {
 
-constexpr auto kConnectTimeout = std::chrono::seconds(10);
 constexpr auto kAskTimeout = std::chrono::seconds(15);
 constexpr auto kFinishTimeout = std::chrono::seconds(1);
 // Beyond the time in which the manager itself must have answered.
@@ -38,7 +37,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   Stream(std::string manager, std::string group, Ipv4 own)
       : manager_(std::move(manager)), group_(std::move(group)), echo_probe_(own) {}
 
-  Error Connect() {
+  Error Connect(std::chrono::milliseconds timeout) {
     grpc::ChannelArguments args;
     args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
     args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
@@ -46,11 +45,11 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
     args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     channel_ = grpc::CreateCustomChannel(manager_, grpc::InsecureChannelCredentials(), args);
-    if (!channel_->WaitForConnected(std::chrono::system_clock::now() + kConnectTimeout)) {
+    if (!channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) {
       return {ErrorCode::kManagerUnreachable,
-              fmt::format("cannot reach the manager at {} within {} s (Options::manager, EPIC_MANAGER): is "
+              fmt::format("cannot reach the manager at {} within {:g} s (Options::manager, EPIC_MANAGER): is "
                           "{} running there?",
-                          manager_, kConnectTimeout.count(),
+                          manager_, static_cast<double>(timeout.count()) / 1000,
                           manager_.starts_with("unix:") ? "inchost" : "incmanager")};
     }
     stub_ = proto::Manager::NewStub(channel_);
@@ -307,7 +306,7 @@ Error Session::Join(const std::string& manager, const JoinInfo& info, std::uniqu
                     JoinedInfo* joined) {
   std::unique_ptr<Session> result(new Session(std::make_unique<Stream>(manager, info.group, info.ip)));
   Stream* stream = result->stream_.get();
-  if (Error e = stream->Connect(); !e.ok()) return e;
+  if (Error e = stream->Connect(info.manager_timeout); !e.ok()) return e;
   stream->Send(ToProto(info));
   std::optional<Clock::time_point> deadline;
   if (info.join_timeout.count() > 0)

@@ -57,7 +57,7 @@ std::string HostName() {
 class Daemon::Impl : public RelayWorld, public RankStream::Sink {
  public:
   explicit Impl(const HostOptions& options)
-      : options_(options), service_(this), relay_(options.manager, this) {
+      : options_(options), service_(this), relay_(options.manager, this, options.manager_wait) {
     info_.set_name(options.name.empty() ? HostName() : options.name);
     info_.set_version(options.version);
     ReadPorts(&info_);

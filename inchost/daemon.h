@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "base/types.h"
 
 namespace epic::host {
 
@@ -14,6 +15,7 @@ struct HostOptions {
   std::string manager;  // "IP:PORT"
   std::string socket;   // path of the Unix socket that ranks connect to
   std::string version;
+  Nanos manager_wait;  // how long a rank waits for a manager that is away, above 0
 };
 
 class Daemon {

@@ -22,7 +22,8 @@ int main(int argc, char** argv) {
   // gRPC's own messages would bury ours, which say the same; the user's setting wins.
   setenv("GRPC_VERBOSITY", "NONE", 0);
   epic::host::HostOptions options{
-      .name = "", .manager = "", .socket = "/run/epic/host.sock", .version = EPIC_VERSION};
+      .name = "", .manager = "", .socket = "/run/epic/host.sock", .version = EPIC_VERSION, .manager_wait = 0};
+  double manager_timeout_s = 10;
   std::string log_level = "info";
   epic::CommandLine line(
       "Registers this host's RoCE ports at the manager, and carries the sessions of all its ranks in one "
@@ -32,9 +33,13 @@ int main(int argc, char** argv) {
   line.Add("--manager", &options.manager, "address of the manager, IP:PORT").Required().Env("EPIC_MANAGER");
   line.Add("--name", &options.name, "name of this host (default: as the kernel says)");
   line.Add("--socket", &options.socket, "Unix socket to serve programs on").ShowDefault();
+  line.Add("--manager-timeout", &manager_timeout_s, "how long ranks wait for the manager, in seconds")
+      .From(0.1, 1e6)
+      .ShowDefault();
   line.Add("--log-level", &log_level, "trace, debug, info, warn or error")
       .OneOf({"trace", "debug", "info", "warn", "error"});
   if (const auto exit_code = line.Parse(argc, argv, kExitUsage)) return *exit_code;
+  options.manager_wait = static_cast<epic::Nanos>(manager_timeout_s * epic::kSecond);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("inchost"));
   spdlog::set_level(spdlog::level::from_str(log_level));
 

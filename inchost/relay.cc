@@ -12,7 +12,8 @@ constexpr size_t kMostWaiting = 4;
 
 }  // namespace
 
-Relay::Relay(std::string manager, RelayWorld* world) : manager_(std::move(manager)), world_(world) {}
+Relay::Relay(std::string manager, RelayWorld* world, Nanos manager_wait)
+    : manager_(std::move(manager)), world_(world), manager_wait_(manager_wait) {}
 
 void Relay::OnStream(Nanos now, const proto::HostInfo& info) {
   streaming_ = true;
@@ -97,10 +98,10 @@ void Relay::Tick(Nanos now) {
     world_->ToManager({});
   }
   for (auto& [id, rank] : ranks_) {
-    if (rank.waiting.empty() || rank.ended || now - rank.since < kManagerWait) continue;
+    if (rank.waiting.empty() || rank.ended || now - rank.since < manager_wait_) continue;
     End(id, &rank, proto::ERROR_MANAGER_UNREACHABLE,
-        fmt::format("inchost on this host cannot reach the manager at {} within {} s: {}", manager_,
-                    kManagerWait / kSecond, trouble_.empty() ? "no answer" : trouble_));
+        fmt::format("inchost on this host cannot reach the manager at {} within {:g} s: {}", manager_,
+                    static_cast<double>(manager_wait_) / kSecond, trouble_.empty() ? "no answer" : trouble_));
   }
 }
 

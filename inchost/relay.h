@@ -27,13 +27,13 @@ class RelayWorld {
 
 class Relay {
  public:
-  // What a rank waits for the manager at most, as one with a stream of its own does.
+  // What a rank waits for the manager at most, as one with a stream of its own does, if nobody says otherwise.
   static constexpr Nanos kManagerWait = 10 * kSecond;
   // How often the manager is told that this host lives.
   static constexpr Nanos kSignOfLife = kSecond;
 
   // manager: its address, for messages. world outlives this.
-  Relay(std::string manager, RelayWorld* world);
+  Relay(std::string manager, RelayWorld* world, Nanos manager_wait = kManagerWait);
 
   // A stream to the manager begins, or what the host says of itself is another: the manager is told, and has
   // the host when it welcomes it.
@@ -64,6 +64,7 @@ class Relay {
 
   const std::string manager_;
   RelayWorld* const world_;
+  const Nanos manager_wait_;
   bool connected_ = false;
   bool streaming_ = false;
   Nanos said_ = 0;       // when the manager heard last

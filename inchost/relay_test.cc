@@ -139,6 +139,16 @@ TEST_F(RelayTest, WhoHasWaitedTenSecondsForTheManagerIsToldWhy) {
       HasSubstr("cannot reach the manager at 192.0.2.1:7400 within 10 s: it refuses this host: name: there"));
 }
 
+TEST_F(RelayTest, HowLongRanksWaitForTheManagerMayBeSaid) {
+  Relay impatient("192.0.2.1:7400", &world_, kSecond / 2);
+  impatient.OnRank(0, 1, Join("g"));
+  impatient.Tick(kSecond / 2 - 1);
+  EXPECT_THAT(world_.ended, IsEmpty());
+  impatient.Tick(kSecond / 2);
+  ASSERT_THAT(world_.ended, ElementsAre(1));
+  EXPECT_THAT(world_.to_ranks[1].back().failure().message(), HasSubstr("within 0.5 s: no answer"));
+}
+
 TEST_F(RelayTest, ASessionBeginsWithAJoinAndSaysLittleMoreBeforeItsAnswer) {
   proto::ClientMessage leave;
   leave.mutable_leave();

@@ -89,7 +89,7 @@ class Reader {
 
 // A field's place in the text that travels; order and number are the same on all ranks, which run one
 // version.
-std::array<std::string, 13> Fields(const Settings& s) {
+std::array<std::string, 14> Fields(const Settings& s) {
   return {s.manager,
           s.ifname,
           s.path,
@@ -102,7 +102,8 @@ std::array<std::string, 13> Fields(const Settings& s) {
           std::to_string(s.max_bytes),
           s.off ? "1" : "0",
           s.report ? "1" : "0",
-          s.types};
+          s.types,
+          std::to_string(s.manager_timeout.count())};
 }
 
 }  // namespace
@@ -119,6 +120,7 @@ Settings FromEnvironment(const GetEnv& get_env, std::string_view manager) {
   reader.Mode("EPIC_MODE", &settings.mode);
   reader.Seconds("EPIC_TIMEOUT", &settings.timeout);
   reader.Seconds("EPIC_JOIN_TIMEOUT", &settings.join_timeout);
+  reader.Seconds("EPIC_MANAGER_TIMEOUT", &settings.manager_timeout);
   reader.Bytes("EPIC_MPI_MIN_BYTES", &settings.min_bytes);
   reader.Bytes("EPIC_MPI_MAX_BYTES", &settings.max_bytes);
   reader.Switch("EPIC_MPI", "on", "off", &settings.off);
@@ -139,7 +141,7 @@ std::string Encode(const Settings& settings) {
 }
 
 Settings Decode(std::string_view text) {
-  std::array<std::string_view, 13> lines;
+  std::array<std::string_view, 14> lines;
   bool good = true;
   for (std::string_view& line : lines) {
     const size_t end = text.find('\n');
@@ -151,9 +153,10 @@ Settings Decode(std::string_view text) {
   Settings s;
   int64_t timeout = 0;
   int64_t join_timeout = 0;
+  int64_t manager_timeout = 0;
   good = good && text.empty() && ReadNumber(lines[5], &s.mode) && ReadNumber(lines[6], &timeout) &&
          ReadNumber(lines[7], &join_timeout) && ReadNumber(lines[8], &s.min_bytes) &&
-         ReadNumber(lines[9], &s.max_bytes);
+         ReadNumber(lines[9], &s.max_bytes) && ReadNumber(lines[13], &manager_timeout);
   if (!good) {
     Settings unread;
     unread.wrong = "the settings of rank 0 cannot be read: it has another version of EPIC";
@@ -166,6 +169,7 @@ Settings Decode(std::string_view text) {
   s.wrong = lines[4];
   s.timeout = milliseconds(timeout);
   s.join_timeout = milliseconds(join_timeout);
+  s.manager_timeout = milliseconds(manager_timeout);
   s.off = lines[10] == "1";
   s.report = lines[11] == "1";
   s.types = lines[12];

@@ -19,6 +19,7 @@ struct Settings {
   std::chrono::milliseconds timeout{0};  // of a call; 0: none
   // All ranks are there when they join: whoever is missing then has been refused.
   std::chrono::milliseconds join_timeout{20'000};
+  std::chrono::milliseconds manager_timeout{10'000};  // to reach the manager
   uint64_t min_bytes = 0;           // smaller calls are the MPI's
   uint64_t max_bytes = UINT64_MAX;  // larger ones, too
   bool off = false;                 // EPIC_MPI=off

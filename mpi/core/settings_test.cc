@@ -36,6 +36,7 @@ TEST(SettingsTest, AllTravels) {
                                   {"EPIC_MODE", "III"},
                                   {"EPIC_TIMEOUT", "1.5"},
                                   {"EPIC_JOIN_TIMEOUT", "7"},
+                                  {"EPIC_MANAGER_TIMEOUT", "0.5"},
                                   {"EPIC_MPI_MIN_BYTES", "64"},
                                   {"EPIC_MPI_MAX_BYTES", "18446744073709551615"},
                                   {"EPIC_TYPES", "int32,float64"},
@@ -43,6 +44,7 @@ TEST(SettingsTest, AllTravels) {
   EXPECT_EQ(settings.types, "int32,float64");
   EXPECT_EQ(settings.mode, 3);
   EXPECT_EQ(settings.timeout.count(), 1500);
+  EXPECT_EQ(settings.manager_timeout.count(), 500);
   EXPECT_EQ(settings.min_bytes, 64U);
   EXPECT_TRUE(settings.report);
   EXPECT_TRUE(settings.usable()) << settings.wrong;
@@ -57,7 +59,7 @@ TEST(SettingsTest, AWrongValueIsNamed) {
       {"EPIC_PATH", "auto,"},       {"EPIC_ALGORITHM", "rings"}, {"EPIC_MODE", "9"},
       {"EPIC_TIMEOUT", "-1"},       {"EPIC_JOIN_TIMEOUT", "1s"}, {"EPIC_MPI_MIN_BYTES", "1K"},
       {"EPIC_MPI_MAX_BYTES", "-1"}, {"EPIC_MPI", "false"},       {"EPIC_MPI_REPORT", "yes"},
-      {"EPIC_TYPES", "int32,int33"}};
+      {"EPIC_TYPES", "int32,int33"}, {"EPIC_MANAGER_TIMEOUT", "0"}};
   for (const auto& [name, text] : wrong) {
     const Settings settings = Read({{"EPIC_MANAGER", "h:1"}, {name, text}});
     EXPECT_FALSE(settings.usable()) << name;

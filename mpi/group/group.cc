@@ -77,6 +77,7 @@ class EpicGroup : public Group {
     // A rank may come to a barrier an hour late: no deadline but one that the user has set.
     options.timeout = settings.timeout.count() > 0 ? settings.timeout : std::chrono::milliseconds::max();
     options.join_timeout = settings.join_timeout;
+    options.manager_timeout = settings.manager_timeout;
     options.while_waiting = progress;
     const Error error = comm_.Init(options);
     return {.refusal = TextOf(error),

@@ -68,11 +68,12 @@ def test_calls_that_differ_end_in_the_same_error_everywhere(bed, field, options)
     bed.assert_clean()
 
 
-def test_a_wrong_manager_address_is_said_within_15_s(bed):
-    begin = time.monotonic()
-    error = errors([bed.loop(0, "--manager", "10.255.0.99:7400", group=bed.new_group())])[0]
-    assert error["error"] == "manager unreachable" and "10.255.0.99:7400" in error["message"]
-    assert time.monotonic() - begin < 15
+def test_a_wrong_manager_address_is_said(bed):
+    """To ranks in the time that they have said; that of those which say none is in test_host_errors."""
+    rank = bed.start(bed.hosts[0], "env", "EPIC_MANAGER_TIMEOUT=1", LOOP, "--manager", "10.255.0.99:7400", "--group", bed.new_group(),
+                     "--rank", 0, "--size", 2)
+    error = errors([rank])[0]
+    assert error["error"] == "manager unreachable" and "10.255.0.99:7400 within 1 s" in error["message"], error
     done = bed.run("mgmt", "sh", "-c", f"'{MANAGER}' switches --manager 10.255.0.1:7999; echo status $?")
     assert "status 3" in done and "10.255.0.1:7999" in done
 
@@ -94,6 +95,7 @@ def test_a_killed_rank_is_named_to_the_others(bed):
     bed.wait_clean()
 
 
+@pytest.mark.slow  # it is gone to the manager alone: no kind of host comes in, and test_host_errors has softnic's
 def test_a_host_that_is_gone_is_named_to_the_others(bed):
     """As the manager sees it: nothing comes from h2 any more. It takes 15 s at most, when nothing else runs."""
     ranks = bed.loops(*LONG)

@@ -17,9 +17,9 @@ MANAGER = "10.255.0.1:7400"
 class Daemon:
     """inchost on a host of the bed, on a socket of its own: the hosts share this machine's files."""
 
-    def __init__(self, bed, host, folder, manager=MANAGER):
+    def __init__(self, bed, host, folder, *options, manager=MANAGER):
         self.host, self.socket = host, folder / f"{host}.sock"
-        self.program = bed.start(host, INCHOST, "--manager", manager, "--name", host, "--socket", self.socket)
+        self.program = bed.start(host, INCHOST, "--manager", manager, "--name", host, "--socket", self.socket, *options)
         self.program.wait_for("serving programs")
 
     def pid(self):
@@ -168,14 +168,17 @@ def test_who_is_refused_is_told_whose_name_it_is(bed, daemons, tmp_path):
 
 
 def test_a_manager_that_does_not_answer_is_said_to_the_rank(bed, tmp_path):
-    daemon = Daemon(bed, bed.hosts[0], tmp_path, manager="10.255.0.1:7499")
-    rank = host_api.Rank(bed, 0, ["init"], bed.new_group(), before=daemon.before)
+    """The daemon's patience and the rank's are told apart: behind the daemon only its own counts."""
+    daemon = Daemon(bed, bed.hosts[0], tmp_path, "--manager-timeout", 2, manager="10.255.0.1:7499")
+    before = (*daemon.before, "EPIC_MANAGER_TIMEOUT=1")
+    rank = host_api.Rank(bed, 0, ["init"], bed.new_group(), before=before)
     error, = rank.errors()
     assert error["error"] == "manager unreachable", error
-    assert "cannot reach the manager at 10.255.0.1:7499 within 10 s: it does not answer" in error["message"], error
+    assert "cannot reach the manager at 10.255.0.1:7499 within 2 s: it does not answer" in error["message"], error
     daemon.program.end()
-    none = host_api.Rank(bed, 0, ["init"], bed.new_group(), before=daemon.before)
+    none = host_api.Rank(bed, 0, ["init"], bed.new_group(), before=before)
     error, = none.errors()
+    assert "within 1 s" in error["message"], error
     assert "is inchost running there?" in error["message"], error
 
 
