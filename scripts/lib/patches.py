@@ -26,6 +26,34 @@ def files_of(patch):
     return re.findall(r"^--- a/(\S+)", patch.read_text(encoding="utf-8"), re.M)
 
 
+def hunks_of(patch):
+    """[(file, the lines that it has to have there, one after the other), ...]"""
+    found, file, old = [], None, None
+    for line in patch.read_text(encoding="utf-8").splitlines():
+        if line.startswith("--- a/"):
+            file, old = line[6:].split("\t")[0], None
+        elif line.startswith("@@ "):
+            old = []
+            found.append((file, old))
+        elif old is not None and line[:1] in (" ", "-"):
+            old.append(line[1:])
+    return found
+
+
+def misfits(patches, tree):
+    """["NAME: FILE has not ...", ...] of those that cannot be applied, each by itself; all in one pass, without `patch`."""
+    texts, wrong = {}, []
+    for patch in patches:
+        if not hunks_of(patch):
+            wrong.append(f"{patch.name}: no hunk in it")
+        for file, old in hunks_of(patch):
+            if file not in texts:
+                texts[file] = "\n" + (tree / file).read_text(encoding="utf-8") if (tree / file).is_file() else ""
+            if "\n" + "\n".join(old) + "\n" not in texts[file]:
+                wrong.append(f"{patch.name}: {file} has not, in a row, {old}")
+    return wrong
+
+
 def apply(patch, tree, dry_run=False):
     """Applies it to the tree; what `patch` said if that cannot be done."""
     command = ["patch", "--strip=1", "--fuzz=0", "--no-backup-if-mismatch", "--batch", "--forward", "--reject-file=-",

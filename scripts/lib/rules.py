@@ -1,4 +1,5 @@
 """docs/RULES.md: its rules, their tests, and the programs that have these; and the mutants of tests/mutants."""
+import functools
 import pathlib
 import re
 import typing
@@ -28,6 +29,7 @@ class Mutant(typing.NamedTuple):
     patch: pathlib.Path
 
 
+@functools.cache
 def suites():
     """The table at the page's head: files and program by suite."""
     rows = re.findall(r"^\| `(\w+)` \| (`[\w/.]+`(?:, `[\w/.]+`)*) \| `([\w/]+)` \|$",
@@ -35,6 +37,7 @@ def suites():
     return {suite: (re.findall(r"`([^`]+)`", files), program) for suite, files, program in rows}
 
 
+@functools.cache
 def rows():
     """The rows of every section with a proof."""
     found = []
@@ -60,6 +63,7 @@ def mutant_of(patch):
     return Mutant(patch.stem, head["Section"][0], head["Rule"][0], tuple(head["Test"]), head["Taken out"][0], patch)
 
 
+@functools.cache
 def mutants():
     """All of them, in the page's order."""
     order = {row[:2]: number for number, row in reversed(list(enumerate(rows())))}

@@ -2,13 +2,10 @@
 import pathlib
 import sys
 
-import pytest
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts/lib"))
 import patches  # noqa: E402
 
 
-@pytest.mark.parametrize("patch", sorted((ROOT / "check/canaries").glob("*.patch")), ids=lambda patch: patch.stem)
-def test_every_canary_applies(patch):
-    assert patches.apply(patch, ROOT, dry_run=True) is None
+def test_every_canary_applies():
+    assert patches.misfits(sorted((ROOT / "check/canaries").glob("*.patch")), ROOT) == []
