@@ -5,6 +5,7 @@ the changed lines (scripts/lib/line_tests.py), the cheapest first, up to the fir
 mutant, so that a run goes on where the last one was stopped. A test that has failed has to pass without the mutant.
 """
 import collections
+import fcntl
 import json
 import os
 import re
@@ -20,13 +21,15 @@ import stage_tests
 
 PLACE = copies.ROOT / "build/mutants/stages"
 PASSED_FILE = copies.ROOT / "build/mutants/passed.json"
-MOST_SECONDS = 420     # of what is run for one mutant and one stage; what has not ended then hangs
+MOST_SECONDS = 150     # of what is run for one mutant and one stage
+LATE_TIMES = 2         # so much again for what has not ended then; if it has not either, it hangs
 GRACE_SECONDS = 20     # for fixtures that take their beds down
 MOST_BY_COVERAGE = 12  # tests for each mutant and stage beyond the likely ones
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - (.*))?$", re.M)
 
 
-_LINKED = re.compile(r"^build (\S+): (?:C|CXX|Fortran)_(?:EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)_LINKER", re.M)
+_LINKED = re.compile(r"^build (\S+).*: (?:(?:C|CXX|Fortran)_(?:EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)_LINKER|CMAKE_SYMLINK_LIBRARY)",
+                     re.M)
 
 
 class Failure(patches.Wrong):
@@ -98,7 +101,12 @@ class Runner:
             if status != 0:
                 said = re.findall(r"^\d*:? ?\[  FAILED  \] (\S+)", output, re.M)
                 return test, said[0] if said else "it did not end" if status is None else f"exit {status}"
-        return self._first_of_pytest(stage, [test for test in tests if test not in programs], full, seconds)
+        by_folder = collections.defaultdict(list)  # their conftest.py have one name
+        for test in tests:
+            if test not in programs:
+                by_folder[stage_tests.file_of(test).rpartition("/")[0]].append(test)
+        failures = (self._first_of_pytest(stage, of_folder, full, seconds) for of_folder in by_folder.values())
+        return next((failure for failure in failures if failure), None)
 
     def _first_of_pytest(self, stage, tests, full, seconds):
         """As above. All in one process: what they have in common, such as a bed, is brought up once."""
@@ -106,17 +114,18 @@ class Runner:
             return None
         options = ["-m", stage.marks] if stage.marks else []
         options += ["--full"] if full and any(path in ("tests/e2e", "tests/softnic") for path in stage.paths) else []
-        status, output = self._run(["/usr/bin/python3", "-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", *options, *tests],
-                                   seconds)
+        argv = ["/usr/bin/python3", "-m", "pytest", "-x", "-v", "-rfE", "-p", "no:cacheprovider", *options, *tests]
+        status, output = self._run(argv, seconds)
+        if status is None:  # by other work on this machine, perhaps
+            status, output = self._run(argv, LATE_TIMES * seconds)
         if status in (0, 5):  # 5: none of these is the stage's
             return None
         if status is None:
-            return tests[0], f"it did not end within {seconds} s"
+            begun = re.findall(r"^(tests/\S+?::.+?)(?: (?:PASSED|FAILED|ERROR).*)?$", output, re.M)
+            return begun[-1].strip() if begun else tests[0], f"it did not end within {LATE_TIMES * seconds} s"
         found = FAILED.findall(output)
         if found:
             return found[0][0], found[0][1][:140]
-        if status in (1, 2) or status < 0 or status > 5:
-            return tests[0], f"pytest: exit {status}: {output[-200:].strip()}"
         raise Failure(f"{' '.join(tests)}: {output[-800:]}")
 
 
@@ -129,22 +138,30 @@ class Judge:
         self.runner = Runner(self.copy)
         self.table = kills.load()
         self.lines = line_tests.load()
-        self.programs = set()
+        self.programs, self.lock = set(), None
         self.wrong = []
 
-    def build(self, stage, tests):
-        """What these tests of the stage start; output of the compiler if that failed."""
+    def build(self, stage, tests, cached=True):
+        """What these tests of the stage start; output of the compiler if that failed. What a mutant is compiled to is not kept: it
+        would fill the cache, and a file that changes while it is compiled would be kept as what it was before."""
         linked = _LINKED.findall((self.copy.build_tree / "build.ninja").read_text(encoding="utf-8"))
         programs = {stage_tests.program_of(test) for test in tests}
         started = [] if programs and None not in programs else [folder + "/" for folder in stage.starts]
         targets = [path for path in linked if path.split("/")[-1] in programs or
                    (path.startswith(tuple(started)) and path.split("/")[-1] not in self.programs)]
         code, output, _ = self.copy.processes.run(["cmake", "--build", str(self.copy.build_tree), "-j", str(self.copy.jobs), "--target",
-                                                   *targets], cwd=self.copy.place, env=self.copy.environment)
+                                                   *targets], cwd=self.copy.place,
+                                                  env=self.copy.environment | ({} if cached else {"CCACHE_DISABLE": "1"}))
         return output if code else None
 
     def prepare(self):
-        """The copy as the tree is, configured; what is needed is built when it is."""
+        """The copy as the tree is, configured; what is needed is built when it is. One program at a time has it."""
+        PLACE.mkdir(parents=True, exist_ok=True)
+        self.lock = os.open(PLACE, os.O_RDONLY)
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure(f"another scripts/mutate works in {PLACE}") from None
         self.copy.refresh()
         output = self.copy.configure()
         if output:
@@ -169,9 +186,13 @@ class Judge:
                     not kills.is_judged(entry["stages"].get(stage.name), tests)]
             # First where the head says that it is likely.
             todo.sort(key=lambda one: min((mutant.likely.index(test) for test in one[1] if test in mutant.likely), default=99))
-            if todo:
-                print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.mistake}", flush=True)
+            if not todo:
+                continue
+            print(f"[{number}/{len(mutants)}] {mutant.name}: {mutant.mistake}", flush=True)
+            try:
                 self.judge(mutant, entry, todo)
+            except Failure as failure:
+                self.wrong.append(f"{mutant.name}: {failure}")
 
     def judge(self, mutant, entry, todo):
         begin = time.monotonic()
@@ -180,9 +201,9 @@ class Judge:
         try:
             refused = patches.apply(mutant.patch, self.copy.place)
             for stage, tests in [] if refused else todo:
-                output = self.build(stage, tests)
+                output = self.build(stage, tests, cached=False)
                 refused = output and first_error(output)
-                if refused or (self.judge_stage(entry, stage, tests, begin) and self.first):
+                if refused or (self.judge_stage(mutant, entry, stage, tests, begin) and self.first):
                     break
             if refused:
                 self.wrong.append(f"{mutant.name}: {refused}")
@@ -190,9 +211,8 @@ class Judge:
         finally:
             for file, content in before.items():
                 file.write_bytes(content)
-        kills.save(self.table)
 
-    def judge_stage(self, entry, stage, tests, begin):
+    def judge_stage(self, mutant, entry, stage, tests, begin):
         """Whether the stage kills it."""
         killer = self.runner.first_failure(stage, tests, self.full)
         if killer is None:
@@ -201,6 +221,7 @@ class Judge:
         else:
             test, how = killer
             entry["stages"][stage.name] = {"test": test, "how": how, "by": kills.hash_of(*kills.sources_of(test))}
+        self.table[mutant.name] = entry
         kills.save(self.table)
         print(f"      {stage.name}: {f'{killer[0]}: {killer[1]}' if killer else 'nothing of ' + ', '.join(tests)} "
               f"({time.monotonic() - begin:.0f} s)", flush=True)

@@ -57,11 +57,11 @@ def save(table, file=FILE):
 
 
 def entry_of(mutant, table):
-    """The mutant's entry, a new one if it or its file is another than was judged."""
+    """The mutant's entry, a new one, which is not in the table yet, if it or its file is another than was judged."""
     now = {"patch": hash_of(mutant.patch), "files": hash_of(*(ROOT / file for file in mutant.files))}
     entry = table.get(mutant.name)
     if entry is None or {key: entry.get(key) for key in now} != now:
-        entry = table[mutant.name] = {**now, "stages": {}}
+        return {**now, "stages": {}}
     return entry
 
 
