@@ -125,7 +125,7 @@ class Runner:
             return begun[-1].strip() if begun else tests[0], f"it did not end within {LATE_TIMES * seconds} s"
         found = FAILED.findall(output)
         if found:
-            return found[0][0], found[0][1][:140]
+            return found[0][0], found[0][1].replace(f"{self.copy.place}/", "")[:140]
         raise Failure(f"{' '.join(tests)}: {output[-800:]}")
 
 

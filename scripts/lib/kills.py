@@ -23,6 +23,11 @@ def hash_of(*files):
     return digest.hexdigest()[:12]
 
 
+def change_of(mutant):
+    """The hash of what the patch changes; what its head says is no part of it."""
+    return hashlib.sha256(mutant.patch.read_bytes().split(b"\n\n", 1)[1]).hexdigest()[:12]
+
+
 def sources_of(test, root=ROOT):
     """The files that a test is, as far as they are its alone: of a program the sources that CMake names."""
     program = stage_tests.program_of(test)
@@ -58,7 +63,7 @@ def save(table, file=FILE):
 
 def entry_of(mutant, table):
     """The mutant's entry, a new one, which is not in the table yet, if it or its file is another than was judged."""
-    now = {"patch": hash_of(mutant.patch), "files": hash_of(*(ROOT / file for file in mutant.files))}
+    now = {"patch": change_of(mutant), "files": hash_of(*(ROOT / file for file in mutant.files))}
     entry = table.get(mutant.name)
     if entry is None or {key: entry.get(key) for key in now} != now:
         return {**now, "stages": {}}
