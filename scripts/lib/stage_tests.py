@@ -6,6 +6,8 @@ with --full only; all else is of the default run, where the stage is.
 import re
 import typing
 
+from test_run import stages
+
 
 class Stage(typing.NamedTuple):
     name: str
@@ -18,17 +20,10 @@ class Stage(typing.NamedTuple):
 
 _BED = ("incengine", "incagent", "incmanager", "softnic/lib", "tests/engines")
 _RANKS = (*_BED, "inchost", "commlib", "bench", "check/conform", "tests/e2e")
-STAGES = (
-    Stage("unit", label="unit"),
-    Stage("integration", label="integration", default=False),
-    Stage("netns", ("tests/netns",), starts=("incengine",)),
-    Stage("testbed", ("tests/testbed", "tests/wire", "tests/epic_run"), starts=_BED),
-    Stage("rxe-peer", ("tests/rxe_peer",), starts=("tests/rxe_peer",)),
-    Stage("softnic", ("tests/softnic",), starts=("softnic/lib", "tests/softnic")),
-    Stage("mpi", ("tests/mpi",), starts=(*_BED, "commlib", "mpi", "tests/mpi")),
-    Stage("endings", ("tests/e2e",), "endings", starts=_RANKS),
-    Stage("end-to-end", ("tests/e2e",), "not endings", starts=_RANKS),
-)
+_STARTS = {"netns": ("incengine",), "testbed": _BED, "rxe-peer": ("tests/rxe_peer",), "softnic": ("softnic/lib", "tests/softnic"),
+           "mpi": (*_BED, "commlib", "mpi", "tests/mpi"), "endings": _RANKS, "end-to-end": _RANKS}
+STAGES = tuple(Stage(stage.name, stage.folders, stage.marks, stage.label, _STARTS.get(stage.name, ()))
+               for stage in (stages.ALL["unit"], *stages.BEDS))
 BY_NAME = {stage.name: stage for stage in STAGES}
 CTEST = "ctest "
 
