@@ -150,10 +150,13 @@ def report():
     run = Run()
     run.write()
     print("\n".join(table(run)))
-    wrong = budget.verdict(run, json.loads(budget.FILE.read_text(encoding="utf-8")),
-                           json.loads(COMMITTED.read_text(encoding="utf-8")) if COMMITTED.exists() else {})
-    print("\n".join(wrong))
-    return 1 if any(line.startswith("budget: ") for line in wrong) else 0
+    figures = json.loads(budget.FILE.read_text(encoding="utf-8"))
+    lines = budget.verdict(run, figures, json.loads(COMMITTED.read_text(encoding="utf-8")) if COMMITTED.exists() else {})
+    print("\n".join(lines))
+    dearer = [line for line in lines if line.startswith("budget: ")]
+    if dearer and not figures["judged"]:
+        print("budget: told, not judged: the figures are of a machine with other work beside (tests/budget.json)")
+    return 1 if dearer and figures["judged"] else 0
 
 
 def main():
