@@ -6,7 +6,7 @@ with --full only; all else is of the default run, where the stage is.
 import re
 import typing
 
-from test_run import stages
+from stage_pool import stages
 
 
 class Stage(typing.NamedTuple):

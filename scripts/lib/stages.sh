@@ -54,16 +54,6 @@ _computed() {
   return 0
 }
 
-# The stages in $giving_way let others have processors first: those that test what is promised within a time.
-give_way() {
-  local group=/sys/fs/cgroup/cpu/epic-gives-way
-  renice -n 10 -p "$BASHPID" >/dev/null || true
-  # Niceness counts among processes of one session alone where the kernel groups them by session. It does not within a group.
-  if mkdir -p "$group" 2>/dev/null && [ -w "$group/cpu.shares" ]; then
-    echo 64 >"$group/cpu.shares" && echo "$BASHPID" >"$group/cgroup.procs" || true
-  fi
-}
-
 _start_stage() {
   local name=$1 log=$logs/$1.log
   shift
@@ -77,7 +67,6 @@ _start_stage() {
     set -euo pipefail
     [ -z "$stage_groups" ] || echo $BASHPID >"$stage_groups/$name/cgroup.procs"
     export EPIC_STAGE_NAME=$name
-    [[ " ${giving_way[*]-} " != *" $name "* ]] || give_way
     "$@"
   ) >"$log" 2>&1 &
   stage_pid[$name]=$!

@@ -1,4 +1,4 @@
-// What scripts/lib/test_run/ledger.py compiles to compare machines. It includes nothing of the project and stays as it is:
+// What scripts/lib/stage_pool/ledger.py compiles to compare machines. It includes nothing of the project and stays as it is:
 // the figures of tests/budget.json are in units of it.
 #include <algorithm>
 #include <functional>

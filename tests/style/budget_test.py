@@ -1,4 +1,4 @@
-"""tests/budget.json, and what scripts/lib/test_run/budget.py says of a run."""
+"""tests/budget.json, and what scripts/lib/stage_pool/budget.py says of a run."""
 import json
 import pathlib
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts/lib"))
-from test_run import budget, compiles, stages, tasks  # noqa: E402  pylint: disable=wrong-import-position
+from stage_pool import budget, compiles, stages, tasks  # noqa: E402  pylint: disable=wrong-import-position
 
 COMMITTED = json.loads(budget.FILE.read_text(encoding="utf-8"))
 BUDGET = {"reference": {"compile": 2.0, "seeds": 1.0}, "bounds": {}, "stages": {"softnic": 100.0}, "compiles": {"release": 200.0},

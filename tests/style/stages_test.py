@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts/lib"))
-from test_run import since, stages, tasks  # noqa: E402  pylint: disable=wrong-import-position
+from stage_pool import since, stages, tasks  # noqa: E402  pylint: disable=wrong-import-position
 
 # What ctest runs itself, as parts of its tests `layers_test` and `comparison_test`; and what no default run installs.
 NOT_OF_THE_POOL = ("tests/style", "tests/torch")

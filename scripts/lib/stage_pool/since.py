@@ -14,10 +14,10 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.dont_write_bytecode = True
 
-from test_run import stages  # noqa: E402  pylint: disable=wrong-import-position
+from stage_pool import stages  # noqa: E402  pylint: disable=wrong-import-position
 
 # What any test may depend on: how things are built and how tests are run.
-OF_ALL = ("CMakeLists.txt", "CMakePresets.json", "cmake/", "scripts/test", "scripts/lib/test_run/", "scripts/install-deps")
+OF_ALL = ("CMakeLists.txt", "CMakePresets.json", "cmake/", "scripts/test", "scripts/lib/stage_pool/", "scripts/install-deps")
 # Of a stage's tests of pytest: the files and folders that they read, and the targets that they start.
 DAEMONS = ("incengine", "incagent", "incmanager", "inchost", "epic_softnic")
 BED = ("scripts/lib/epic_testbed/", "scripts/testbed", "scripts/lib/epic_ranks.py", "scripts/lib/guest", "scripts/guest-kernel",

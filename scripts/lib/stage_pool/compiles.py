@@ -1,7 +1,7 @@
 """What compiles took: scripts/lib/compile-ledger writes a line for each object into build/TREE/compile-times."""
 import re
 
-from test_run import stages
+from stage_pool import stages
 
 FILE = "compile-times"
 

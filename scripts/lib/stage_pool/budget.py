@@ -10,7 +10,7 @@
 
 A run on another machine is measured by the reference, which it runs itself: a figure times what that machine takes for it.
 """
-from test_run import stages
+from stage_pool import stages
 
 FILE = stages.ROOT / "tests/budget.json"
 MORE = 1.15  # above that something has become dearer

@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from test_run import groups, ledger, stages, tasks  # noqa: E402
+from stage_pool import groups, ledger, stages, tasks  # noqa: E402
 
 LOGS = stages.ROOT / "build/logs"
 # Processors that tasks may keep busy together, as they are expected to, of each that is there: what waits leaves gaps.

@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from test_run import budget, compiles, stages  # noqa: E402
+from stage_pool import budget, compiles, stages  # noqa: E402
 
 PLACE = stages.ROOT / "build/ledger"
 STAGES, TASKS, TESTS, REFERENCE = (PLACE / name for name in ("stages.jsonl", "tasks.jsonl", "tests.jsonl", "reference.json"))

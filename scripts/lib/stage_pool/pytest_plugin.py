@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from test_run import groups
+from stage_pool import groups
 
 
 def pytest_collection_modifyitems(config, items):
