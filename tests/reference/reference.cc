@@ -8,7 +8,6 @@
 #include <random>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -44,6 +43,6 @@ int main(int argc, char** argv) {
   std::vector<std::function<int()>> calls;
   for (int i = 0; i < 10; ++i) calls.push_back([i, &random] { return i + static_cast<int>(random()); });
   std::sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) { return a() < b(); });
-  std::thread([&values] { std::cout << Sum<20>(values) << '\n'; }).join();
+  std::cout << Sum<20>(values) << '\n';
   std::cout << PositionsOfWords(argv[0]).size() << '\n';
 }
