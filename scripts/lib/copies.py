@@ -6,6 +6,7 @@ looked up in ccache where that is installed, as if the copy stood where the tree
 import filecmp
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -74,6 +75,12 @@ def sources(tree):
         folders[:] = [name for name in folders if name not in NOT_COPIED]
         found += [pathlib.Path(folder, name).relative_to(tree) for name in files if name not in NOT_COPIED]
     return set(found)
+
+
+def first_error(output):
+    """The compiler's first error, or the end of what it printed."""
+    found = re.search(r"^.*\berror: .*$", output, re.M)
+    return found[0] if found else output[-400:]
 
 
 class Copy:

@@ -15,6 +15,7 @@ import copies
 import judge
 import line_tests
 import stage_tests
+from stage_pool import tasks
 
 PLACE = copies.ROOT / "build/mutants/coverage"
 COUNTS = copies.ROOT / "build/mutants/counts"
@@ -24,10 +25,9 @@ SECONDS = 1800  # of a unit
 def units_of(stage, tree):
     """The tests of a stage, file by file, or program by program."""
     if stage.label:
-        said = subprocess.run(["ctest", "--test-dir", tree, "-N", "-L", f"^{stage.label}$", "--show-only=json-v1"], capture_output=True,
-                              text=True, check=True).stdout
         # Tests of the tree itself and of models execute nothing that is shipped as it is.
-        return [stage_tests.CTEST + test["name"] for test in json.loads(said)["tests"] if not test["name"].startswith(("canar", "layers"))]
+        return [stage_tests.CTEST + test["name"] for test in tasks.ctest_entries(tree)
+                if stage.label in test["labels"] and not test["name"].startswith(("canar", "layers"))]
     return sorted(str(file.relative_to(copies.ROOT)) for path in stage.paths for file in (copies.ROOT / path).glob("test_*.py"))
 
 
@@ -39,7 +39,7 @@ def build(processes, jobs):
                                     cwd=copy.place, env=copy.environment)
     output = output if code else copy.build(["all"])
     if output:
-        raise judge.Failure(judge.first_error(output))
+        raise judge.Failure(copies.first_error(output))
     return copy
 
 

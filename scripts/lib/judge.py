@@ -36,12 +36,6 @@ class Failure(patches.Wrong):
     """Why nothing can be judged."""
 
 
-def first_error(output):
-    """The compiler's first error, or the end of what it printed."""
-    found = re.search(r"^.*\berror: .*$", output, re.M)
-    return found[0] if found else output[-400:]
-
-
 class Runner:
     """Runs tests in the copy, and leaves nothing of them behind."""
 
@@ -113,7 +107,7 @@ class Runner:
         if not tests:
             return None
         options = ["-m", stage.marks] if stage.marks else []
-        options += ["--full"] if full and any(path in ("tests/e2e", "tests/softnic") for path in stage.paths) else []
+        options += ["--full"] if full else []
         argv = ["/usr/bin/python3", "-m", "pytest", "-x", "-v", "-rfE", "-p", "no:cacheprovider", *options, *tests]
         status, output = self._run(argv, seconds)
         if status is None:  # by other work on this machine, perhaps
@@ -165,7 +159,7 @@ class Judge:
         self.copy.refresh()
         output = self.copy.configure()
         if output:
-            raise Failure(f"{self.copy.place} cannot be configured: {first_error(output)}")
+            raise Failure(f"{self.copy.place} cannot be configured: {copies.first_error(output)}")
         said = subprocess.run(["ctest", "--test-dir", self.copy.build_tree, "-N", "--show-only=json-v1"], capture_output=True, text=True,
                               check=True).stdout
         self.programs = {test["name"] for test in json.loads(said)["tests"]}
@@ -202,7 +196,7 @@ class Judge:
             refused = patches.apply(mutant.patch, self.copy.place)
             for stage, tests in [] if refused else todo:
                 output = self.build(stage, tests, cached=False)
-                refused = output and first_error(output)
+                refused = output and copies.first_error(output)
                 if refused or (self.judge_stage(mutant, entry, stage, tests, begin) and self.first):
                     break
             if refused:
@@ -239,7 +233,7 @@ class Judge:
             left = sorted(tests)
             output = self.build(stage_tests.BY_NAME[stage], left)
             if output:
-                raise Failure(f"without any mutant: {first_error(output)}")
+                raise Failure(f"without any mutant: {copies.first_error(output)}")
             while left:
                 failed = self.runner.first_failure(stage_tests.BY_NAME[stage], left, self.full, MOST_SECONDS + 30 * len(left))
                 if failed is None:

@@ -1,7 +1,7 @@
 """The stages of scripts/test whose tests can be run one by one: what pytest and ctest take for each.
 
 A test is named as its runner names it: tests/e2e/test_loss.py::test_bursts, or "ctest engine_test". What is marked slow runs
-with --full only; all else is of the default run, where the stage is.
+with --full only; all else is of the default run.
 """
 import re
 import typing
@@ -15,7 +15,6 @@ class Stage(typing.NamedTuple):
     marks: str = ""              # what pytest's -m gets
     label: str = ""              # of ctest
     starts: tuple[str, ...] = ()  # folders of the build tree whose programs and libraries pytest's tests start
-    default: bool = True         # whether the default run has it
 
 
 _BED = ("incengine", "incagent", "incmanager", "softnic/lib", "tests/engines")
@@ -55,7 +54,7 @@ def chosen(words):
     """The stages that "default", "full" or names mean."""
     if "full" in words:
         return list(STAGES)
-    wanted = [stage for stage in STAGES if stage.name in words or ("default" in words and stage.default)]
+    wanted = [stage for stage in STAGES if stage.name in words or "default" in words]
     if unknown := set(words) - set(BY_NAME) - {"default", "full"}:
         raise ValueError(f"{', '.join(sorted(unknown))}: the stages are {', '.join(BY_NAME)}, or default, or full")
     return wanted

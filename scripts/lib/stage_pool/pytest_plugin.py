@@ -13,6 +13,7 @@ import pytest
 from stage_pool import groups
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Runs after the folders' own, which leave out what is slow."""
     part = os.environ.get("EPIC_PART")
@@ -21,9 +22,6 @@ def pytest_collection_modifyitems(config, items):
         first, end = ((len(items) * n) // parts for n in (number - 1, number))
         config.hook.pytest_deselected(items=items[:first] + items[end:])
         items[:] = items[first:end]
-
-
-pytest_collection_modifyitems = pytest.hookimpl(trylast=True)(pytest_collection_modifyitems)
 
 
 @pytest.hookimpl(hookwrapper=True)

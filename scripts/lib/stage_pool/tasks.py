@@ -72,7 +72,7 @@ def of_pytest(stage, known, full, go_on):
 
 
 def ctest_entries(tree):
-    """What ctest knows of a build tree: [{"name", "command", "labels", ...}]."""
+    """What ctest knows of a build tree, a preset's name or a path: [{"name", "command", "labels", ...}]."""
     argv = ["ctest", "--test-dir", str(stages.ROOT / "build" / tree), "--show-only=json-v1"]
     done = subprocess.run(argv, check=True, capture_output=True, text=True)
     return [_entry(test) for test in json.loads(done.stdout)["tests"]]
