@@ -1,5 +1,6 @@
 """Processes of a bed: down ends those that heed no signal, and those that are in none of its namespaces."""
 
+import signal
 import subprocess
 import sys
 
@@ -39,3 +40,14 @@ def test_down_ends_what_is_in_none_of_its_namespaces(process, tmp_path, monkeypa
     own.save()
     own.down()
     assert not procs.alive(own.record["processes"]["a"]) and not (tmp_path / "procs").exists()
+
+
+def test_a_command_that_is_interrupted_has_ended_before_anything_is_removed(tmp_path):
+    """Else it makes a namespace when those of its test bed have been removed."""
+    previous = signal.signal(signal.SIGTERM, procs.interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            net.run(["sh", "-c", f"kill -TERM $PPID; sleep 0.5; touch {tmp_path}/made"])
+        assert (tmp_path / "made").exists()
+    finally:
+        signal.signal(signal.SIGTERM, previous)

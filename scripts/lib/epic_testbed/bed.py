@@ -112,9 +112,11 @@ class Bed:
         """True if anything of this name is there, recorded or not."""
         return os.path.exists(self.run_dir) or bool(net.namespaces(self.prefix))
 
-    def add_process(self, name, record):
-        self.record["processes"][name] = record
-        self.save()
+    def start(self, name, argv, namespace, pass_fds=()):
+        """Starts a process, its output in the log of this name, and takes note of it."""
+        with procs.uninterrupted():
+            self.record["processes"][name] = procs.spawn(argv, self.log(name), namespace, pass_fds)
+            self.save()
 
     # --- nodes
 

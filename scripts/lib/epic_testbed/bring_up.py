@@ -200,7 +200,7 @@ class BringUp:
         with open(links, "w", encoding="utf-8") as file:
             json.dump(self.wire_links, file, indent=1)
         argv = [sys.executable, "-B", FORWARDER, "--links", links, "--control", bed.file("wire.sock")]
-        bed.add_process("wire", procs.spawn(argv, bed.log("wire"), bed.namespace(WIRE)))
+        bed.start("wire", argv, bed.namespace(WIRE))
         deadline = time.monotonic() + FORWARDER_TIMEOUT_S
         while not procs.answers(bed.file("wire.sock")):
             if not procs.alive(bed.record["processes"]["wire"]) or time.monotonic() > deadline:
@@ -215,9 +215,7 @@ class BringUp:
                  "show": guest.hidden_from_guests([REPO, self.build or self.options["build"]])}
         for host in self.guests:
             spec = dict(host, vec0=f"d-{host['name']}", vec1=f"m-{host['name']}")
-            process = guest.start(self.kernel, spec, paths, self.options["guest_mem"], self.mtu,
-                                  bed.log(host["name"]), bed.namespace(HOSTS))
-            bed.add_process(host["name"], process)
+            guest.start(bed, self.kernel, spec, paths, self.options["guest_mem"], self.mtu, bed.namespace(HOSTS))
 
     def _wait_for_guests(self, begin):
         waiting = [h["name"] for h in self.guests]
@@ -259,7 +257,7 @@ class BringUp:
 
     def _start(self, name, node, program, arguments):
         argv = [os.path.join(self.build, program, program)] + arguments
-        self.bed.add_process(name, procs.spawn(argv, self.bed.log(name), self.bed.namespace(node)))
+        self.bed.start(name, argv, self.bed.namespace(node))
 
     def _start_daemons(self):
         bed, sram = self.bed, self.options["sram"]

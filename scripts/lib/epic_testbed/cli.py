@@ -146,8 +146,8 @@ def up(bed, args):
                "sram": args.sram, "manager_args": args.manager_arg, "engine_args": args.engine_arg,
                "wire": args.wire, "fabric": args.fabric, "frames": args.frames, "rate_mbit": rate_mbit,
                "discover": args.discover}
-    for signum in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signum, _interrupt)
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, procs.interrupt)
     with beds.lock(bed.name):
         if bed.load() and bed.record["phase"] == "up":
             return _already_up(bed, topo, options)
@@ -164,10 +164,6 @@ def up(bed, args):
             bed.down()
             raise
     return 0
-
-
-def _interrupt(_signum, _frame):
-    raise KeyboardInterrupt
 
 
 def _already_up(bed, topo, options):

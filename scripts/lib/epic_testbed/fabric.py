@@ -91,7 +91,7 @@ class Fabric:
         # As a child of ours, not detached: the bed knows it by its pid. The pid file is for ovs-appctl.
         name = f"fabric.{program}"
         argv = ["env", f"OVS_RUNDIR={self.bed.file(FABRIC)}", program, "--pidfile", *arguments]
-        self.bed.add_process(name, procs.spawn(argv, self.bed.log(name), self.bed.namespace(FABRIC)))
+        self.bed.start(name, argv, self.bed.namespace(FABRIC))
 
     def _wait_for_database(self):
         deadline = time.monotonic() + _START_TIMEOUT_S

@@ -37,11 +37,10 @@ def turn_to_boot(kernel):
         yield
 
 
-def start(kernel, host, paths, mem_mb, mtu, log_path, namespace):
-    """Starts a guest whose ports are the devices host["vec0"] and host["vec1"] of the namespace.
+def start(bed, kernel, host, paths, mem_mb, mtu, namespace):
+    """Starts a guest of the test bed whose ports are the devices host["vec0"] and host["vec1"] of the namespace.
 
-    host: {name, address, mac, mgmt_address, vec0, vec1}; paths: {share, uml, show}. Returns the process'
-    record.
+    host: {name, address, mac, mgmt_address, vec0, vec1}; paths: {share, uml, show}.
     """
     # The guest gets packet sockets rather than a tap: a tap offers it TCP segmentation and checksum offload,
     # so that a switch would receive packets of 64 KB with unfinished checksums. And a guest takes 64 packets
@@ -58,7 +57,7 @@ def start(kernel, host, paths, mem_mb, mtu, log_path, namespace):
             "con=null", "con0=null,fd:1", "ssl=null", "quiet", "panic=1"]
     argv += [f"epic.{key}={value}" for key, value in params.items()]
     try:
-        return procs.spawn(argv, log_path, namespace, pass_fds=[s.fileno() for s in sockets])
+        bed.start(host["name"], argv, namespace, pass_fds=[s.fileno() for s in sockets])
     finally:
         for sock in sockets:
             sock.close()

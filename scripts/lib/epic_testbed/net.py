@@ -5,6 +5,8 @@ import ctypes
 import os
 import subprocess
 
+from . import procs
+
 MGMT_MTU = 1500
 _CLONE_NEWNET = 0x40000000
 
@@ -45,7 +47,8 @@ def set_offloads(prefix, offloads):
 
 def run(argv, check=True, text=None):
     """Runs a command and returns its output; raises NetError with what it said."""
-    done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
+    with procs.uninterrupted():
+        done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
         raise NetError(f"{' '.join(argv)}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout

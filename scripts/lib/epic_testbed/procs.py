@@ -1,10 +1,35 @@
 """Processes of a test bed: each in a session of its own inside a namespace, known by pid and start time."""
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import time
+
+_INTERRUPTION = {"held": 0, "came": False}
+
+
+def interrupt(_signum, _frame):
+    """A handler of signals that are to end this program: KeyboardInterrupt, now or at the end of what is not interrupted."""
+    if _INTERRUPTION["held"]:
+        _INTERRUPTION["came"] = True
+    else:
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """What begins here is done before an interruption is raised. Else subprocess leaves a child alone that it has just
+    forked: it goes on, and makes what nobody removes. For what takes milliseconds."""
+    _INTERRUPTION["held"] += 1
+    try:
+        yield
+    finally:
+        _INTERRUPTION["held"] -= 1
+        if _INTERRUPTION["came"] and not _INTERRUPTION["held"]:
+            _INTERRUPTION["came"] = False
+            raise KeyboardInterrupt  # also in place of an error: Ctrl-C ends the child as well
 
 
 def start_time(pid):
