@@ -1,14 +1,17 @@
 """Every way (mode of the network, or between the hosts) x collective x type x operation over real rdma_rxe, over softnic
 and over both in one group; random mixes of them, and mismatched calls. Groups of other sizes: test_matrix_sizes.py.
 
-One process per rank goes through all groups of a topology (calls_rank); the tests look at what it told of each.
+All of it on one bed, WHOLE; on each other one a part of a pairwise cover that they have together (covers.py), and all of it
+with --full. One process per rank goes through all groups of a topology (calls_rank); the tests look at what it told of each.
 """
 
+import functools
 import json
 import random
 
 import pytest
 
+import covers
 import harness
 import modes
 
@@ -19,6 +22,11 @@ BEDS = {
     "tree-3-2-softnic": ("tree-3-2", "--hosts", "softnic"),
     "tree-3-2-both": ("tree-3-2", "--hosts", "softnic,h1=rxe,h2=rxe"),
 }
+WHOLE = "tree-3-2-softnic"
+# The others by what they are: (hosts, topology).
+OTHERS = {("rxe", "star-4"): "star-4", ("rxe", "tree-3-2"): "tree-3-2", ("softnic", "star-4"): "star-4-softnic",
+          ("both", "tree-3-2"): "tree-3-2-both"}
+KINDS, TOPOLOGIES = ("rxe", "softnic", "both"), ("star-4", "tree-3-2")
 RANKS = 4
 MODES = modes.NUMBERS
 WAYS = (*MODES, "hosts")
@@ -32,6 +40,7 @@ INTEGER_OPS = ("band", "bor", "bxor", "land", "lor")
 # Elements of a share: nothing, one, a packet and a bit, and more than a window of packets.
 SMALL, LARGE = (0, 1, 1500, 40001), (0, 1, 3, 511, 513, 4097, 100003, 1000001)
 RANDOM_CALLS = {False: 200, True: 1000}
+RANDOM_CALLS_OF_A_COVER = 40
 SEED = 20240817
 
 MISMATCHES = {
@@ -115,6 +124,60 @@ def mismatched(field, way):
             "calls": [good, good, dict(bad, ranks={"2": MISMATCHES[field]})]}
 
 
+def no_call(row):
+    """Whether a row of the cover's axes is none: no such bed, or an operation that the collective or the type has not."""
+    if row["collective"] == "barrier":
+        return (row["type"], row["op"], row["in_place"]) != (TYPES[0], "sum", False) or no_bed(row)
+    return row["op"] not in ops_of(row["collective"], row["type"]) or no_bed(row)
+
+
+def no_bed(row):
+    return (row["kind"], row["topology"]) not in OTHERS
+
+
+@functools.cache
+def call_rows():
+    """What the beds but WHOLE call in a default run."""
+    return covers.cover({"way": WAYS, "collective": COLLECTIVES, "type": TYPES, "op": OPS + INTEGER_OPS, "in_place": (False, True),
+                         "kind": KINDS, "topology": TOPOLOGIES}, no_call, name="calls of the matrix, on other beds than the whole one")
+
+
+@functools.cache
+def window_rows():
+    return covers.cover({"way": WAYS, "kind": KINDS, "topology": TOPOLOGIES}, no_bed, name="large calls, likewise")
+
+
+@functools.cache
+def mismatch_rows():
+    return covers.cover({"way": WAYS, "field": tuple(MISMATCHES), "kind": KINDS, "topology": TOPOLOGIES}, no_bed, name="mismatches, likewise")
+
+
+def of_bed(rows, bed):
+    return [row for row in rows if OTHERS[row["kind"], row["topology"]] == bed]
+
+
+def calls_of_cover(bed, way):
+    """The calls of one group: the cover's rows of a bed and a way, sizes and roots in turn."""
+    rows = [row for row in of_bed(call_rows(), bed) if row["way"] == way]
+    return [{"collective": row["collective"], "type": row["type"], "op": row["op"], "in_place": row["in_place"],
+             "count": SMALL[number % len(SMALL)], "root": number % RANKS} if row["collective"] != "barrier" else
+            {"collective": "barrier"} for number, row in enumerate(rows)]
+
+
+def groups_of_cover(bed):
+    """The groups that the ranks go through on a bed that has a part of the cover."""
+    groups = []
+    for way in WAYS:
+        calls = calls_of_cover(bed, way)
+        if calls:
+            groups.append({"group": group_name("cover", way), **asked_for(way), "outstanding": 3, "calls": calls})
+        groups.append({"group": group_name("random", way), **asked_for(way), "outstanding": 6,
+                       "calls": random_calls(seed_of(way), RANDOM_CALLS_OF_A_COVER)})
+    groups.extend({"group": group_name("windows", row["way"]), **asked_for(row["way"]), "outstanding": 1, "calls": large_calls()}
+                  for row in of_bed(window_rows(), bed))
+    return groups + [mismatched(row["field"], row["way"]) for row in of_bed(mismatch_rows(), bed)]
+
+
 def groups_of(full):
     """All groups that the ranks go through, in order."""
     groups = []
@@ -130,16 +193,24 @@ def groups_of(full):
     return groups
 
 
-@pytest.fixture(name="bed_spec", scope="module", params=BEDS)
-def fixture_bed_spec(request):
-    return BEDS[request.param]
+def pytest_generate_tests(metafunc):
+    """Beds: the whole one, or all with --full; those that have a part of the cover, none with --full."""
+    if "told" in metafunc.fixturenames:
+        metafunc.parametrize("bed_name", list(BEDS) if metafunc.config.getoption("--full") else [WHOLE], scope="module")
+    elif "told_of_cover" in metafunc.fixturenames:
+        metafunc.parametrize("bed_name", [] if metafunc.config.getoption("--full") else list(OTHERS.values()), scope="module")
 
 
 @pytest.fixture(name="told", scope="module")
-def fixture_told(all_beds, bed_spec, request):
+def fixture_told(all_beds, bed_name, request):
     """What each rank told of each group: told[rank][group]."""
     full = request.config.getoption("--full")
-    return run_all(all_beds.get(*bed_spec), RANKS, groups_of(full), 3000 if full else 900)
+    return run_all(all_beds.get(*BEDS[bed_name]), RANKS, groups_of(full), 3000 if full else 900)
+
+
+@pytest.fixture(name="told_of_cover", scope="module")
+def fixture_told_of_cover(all_beds, bed_name):
+    return run_all(all_beds.get(*BEDS[bed_name]), RANKS, groups_of_cover(bed_name), 900)
 
 
 def run_all(bed, ranks, groups, seconds):
@@ -212,3 +283,28 @@ def test_large_calls_while_ranks_try_send_windows(told, way):
 @pytest.mark.parametrize("way", WAYS)
 def test_mismatched_calls_end_in_the_same_error_everywhere(told, way, field):
     expect_mismatch(told, group_name("mismatch-" + field, way), asked_for(way)["path"], field.partition(",")[0])
+
+
+def test_cover_of_types_and_operations(told_of_cover, bed_name):
+    calls_by_way = {way: calls_of_cover(bed_name, way) for way in WAYS}
+    assert any(calls_by_way.values()), f"no row of the cover is on {bed_name}"
+    for way, calls in calls_by_way.items():
+        if calls:
+            expect_right(told_of_cover, group_name("cover", way), asked_for(way)["path"], calls)
+
+
+def test_random_calls_beside_the_cover(told_of_cover):
+    for way in WAYS:
+        calls = random_calls(seed_of(way), RANDOM_CALLS_OF_A_COVER)
+        expect_right(told_of_cover, group_name("random", way), asked_for(way)["path"], calls)
+
+
+def test_cover_of_large_calls_while_ranks_try_send_windows(told_of_cover, bed_name):
+    for row in of_bed(window_rows(), bed_name):
+        expect_right(told_of_cover, group_name("windows", row["way"]), asked_for(row["way"])["path"], large_calls())
+
+
+def test_cover_of_mismatched_calls(told_of_cover, bed_name):
+    for row in of_bed(mismatch_rows(), bed_name):
+        way, field = row["way"], row["field"]
+        expect_mismatch(told_of_cover, group_name("mismatch-" + field, way), asked_for(way)["path"], field.partition(",")[0])
