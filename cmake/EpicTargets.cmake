@@ -39,12 +39,12 @@ if(EPIC_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 # What a test calls is optimised, but for what is instantiated in both; its own matchers would be a third of the build's
-# work, and run once. Those that compute much themselves are (OPTIMISED), and all under sanitizers, too slow without.
-set(epic_test_options "")
-set(epic_optimised_test_options "")
-if(NOT EPIC_SANITIZE)
-  set(epic_test_options -O0)
-  set(epic_optimised_test_options $<$<CONFIG:Release>:-O1>)
+# work, and run once. Those that compute much themselves are (OPTIMISED). No fuzzer steers by the branches of a test.
+set(epic_test_options -O0)
+set(epic_optimised_test_options $<$<CONFIG:Release>:-O1>)
+if(EPIC_FUZZ)
+  list(APPEND epic_test_options -fno-sanitize=fuzzer-no-link)
+  list(APPEND epic_optimised_test_options -fno-sanitize=fuzzer-no-link)
 endif()
 
 # What nearly every source includes is parsed once for the libraries and once for the tests: half of a cold build. Sources
@@ -74,11 +74,29 @@ if(EPIC_PRECOMPILE)
   target_precompile_headers(epic_program_headers PRIVATE ${epic_headers})
 endif()
 
-# epic_library(NAME SOURCES a.cc ... [PUBLIC libs...] [PRIVATE libs...])
+# Several sources are compiled as one, where that is said (UNITED): what they instantiate alike is compiled once, which halves
+# a cold build. So the names that they have for themselves differ within a target. Nothing on the data path is: each file of
+# it is compiled for itself, and compared for itself. The preset dev has it off, so that each source is a file of its own.
+option(EPIC_UNITE "Compile several sources of tests and of the control plane as one" OFF)
+function(epic_unite target)
+  if(EPIC_UNITE)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 7)
+  endif()
+endfunction()
+
+# epic_apart(a.cc ...): sources of the calling folder that have names of their own which others of their target have as well.
+function(epic_apart)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+# epic_library(NAME [UNITED] SOURCES a.cc ... [PUBLIC libs...] [PRIVATE libs...])
 # A static library epic_NAME built from the sources of the calling folder.
 function(epic_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "UNITED" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(epic_${name} STATIC ${ARG_SOURCES})
+  if(ARG_UNITED)
+    epic_unite(epic_${name})
+  endif()
   target_link_libraries(epic_${name} PUBLIC ${ARG_PUBLIC} PRIVATE epic_options ${ARG_PRIVATE})
   target_include_directories(epic_${name} PUBLIC "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>")
   if(EPIC_PRECOMPILE)
@@ -142,19 +160,24 @@ add_custom_target(sanitized_tests)
 # And under ThreadSanitizer, in a tree of the preset tsan.
 add_custom_target(threaded_tests)
 
-# epic_test(NAME [SANITIZED] [THREADED] [OPTIMISED] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
-# A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit". SANITIZED:
-# scripts/test runs it under the sanitizers; for the cores and what parses (label sanitized, target sanitized_tests). Unless
-# it is OPTIMISED, a default run has it there alone (label sanitized-only), and --full and --quick without them too.
+# epic_test(NAME [SANITIZED] [THREADED] [OPTIMISED] [APART] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
+# A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit".
+# SANITIZED: scripts/test runs it under the sanitizers; for the cores and what parses (label sanitized, target
+# sanitized_tests). A default run has it there alone (label sanitized-only), and --full and --quick without them too.
+# OPTIMISED: it computes much, and its own code is optimised, too. If it is SANITIZED as well, a default run has all of it
+# without the sanitizers, and with them a part that turns with the commit (label sanitized-part).
 # THREADED: under ThreadSanitizer, for what shares memory between threads (label threaded, target threaded_tests).
-# OPTIMISED: the test's own code, too.
+# APART: its sources are not united.
 function(epic_test name)
-  cmake_parse_arguments(ARG "SANITIZED;THREADED;OPTIMISED" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED;THREADED;OPTIMISED;APART" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   set(kind test)
-  if(ARG_OPTIMISED AND NOT EPIC_SANITIZE)
+  if(ARG_OPTIMISED)
     set(kind optimised_test)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  if(NOT ARG_APART)
+    epic_unite(${name})
+  endif()
   target_compile_options(${name} PRIVATE ${epic_${kind}_options})
   target_link_libraries(${name} PRIVATE epic_options ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
   if(EPIC_PRECOMPILE)
@@ -170,7 +193,9 @@ function(epic_test name)
   if(ARG_SANITIZED)
     list(APPEND ARG_LABELS sanitized)
     add_dependencies(sanitized_tests ${name})
-    if(NOT ARG_OPTIMISED)
+    if(ARG_OPTIMISED)
+      list(APPEND ARG_LABELS sanitized-part)
+    else()
       list(APPEND ARG_LABELS sanitized-only)
       epic_not_by_default(${name})
     endif()

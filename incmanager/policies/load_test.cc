@@ -36,7 +36,7 @@ Allocation RandomAllocation(std::mt19937* random) {
 
 TEST(Load, UndoIsTheExactInverseOfApplyInAnyOrder) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     Load load;
     for (int i = 0; i < 5; ++i) load.Apply(RandomAllocation(&random));

@@ -148,6 +148,8 @@ def main():
     args = parser.parse_args()
     known = tasks.Known(ledger.last_times())
     found, others = tasks.of_stages(args.stages, known, args)
+    if "sanitized" in args.stages and not args.full:
+        print(f"of tests that compute much, a part in {tasks.SANITIZED_PARTS}: {tasks.covers.replay()} has the same one again")
     for task in others:
         print(f"{task.stage}: {task.name}: not run, as nothing that it depends on differs from {args.since}")
     sys.exit(0 if Pool(found, args.workers, args.keep_going).run() else 1)

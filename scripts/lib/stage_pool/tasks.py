@@ -8,12 +8,17 @@ import typing
 
 from stage_pool import since, stages
 
+sys.path.append(str(stages.ROOT / "tests"))
+import covers  # noqa: E402  pylint: disable=wrong-import-position
+
 # A file that takes longer is run in parts, unless it says "# pool: whole" (what it has brought up is dear).
 PART_S = 45.0
 UNKNOWN_S = 10.0
 PYTEST = ["/usr/bin/python3", "-B", "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "stage_pool.pytest_plugin"]
 PATIENCE = 5  # times ctest's own time: it ends what hangs, and says nothing of what waits for a processor
 NOTHING_COLLECTED = 5  # pytest's status
+# Of a test that computes much, so many runs under the sanitizers see all of its cases.
+SANITIZED_PARTS = 4
 
 
 class Task(typing.NamedTuple):
@@ -101,10 +106,19 @@ def of_ctest(stage, known, full, quick):
         if not entry["command"] or not os.access(entry["command"][0], os.X_OK):
             sys.exit(f"pool: {entry['name']} is not built in build/{stage.tree}")
         environment = dict(stage.environment, **entry["environment"])
-        if full and stage.name == "sanitized":
-            environment["EPIC_SEEDS"] = "/1"
+        if stage.name == "sanitized":
+            environment |= _sanitized(entry, full)
         yield Task(stage.name, entry["name"], ("env", "-C", entry["folder"], *entry["command"]), environment, wall, cpu,
                    timeout_s=PATIENCE * float(entry["timeout"]))
+
+
+def _sanitized(entry, full):
+    """What a test's environment has under the sanitizers. Which of its cases run there turns with the commit, as covers do."""
+    if full:
+        return {"EPIC_SEEDS": "/1"}
+    if "sanitized-part" not in entry["labels"]:
+        return {}
+    return {"GTEST_TOTAL_SHARDS": str(SANITIZED_PARTS), "GTEST_SHARD_INDEX": str(covers.seed() % SANITIZED_PARTS)}
 
 
 def of_stages(names, known, args):
