@@ -50,17 +50,17 @@ def fixture_bed():
 @pytest.fixture(name="mpirun", params=[launcher.OpenMpi, launcher.Mpich])
 def fixture_mpirun(bed, tmp_path, request):
     """mpirun(PROGRAM, ARGUMENT...) runs it on all hosts (launcher.py), by each MPI in turn."""
-    return request.param(bed, tmp_path)
+    return request.param(bed, tmp_path, not request.config.getoption("--full"))
 
 
 @pytest.fixture(name="openmpi")
-def fixture_openmpi(bed, tmp_path):
-    return launcher.OpenMpi(bed, tmp_path)
+def fixture_openmpi(bed, tmp_path, request):
+    return launcher.OpenMpi(bed, tmp_path, not request.config.getoption("--full"))
 
 
 @pytest.fixture(name="mpich")
-def fixture_mpich(bed, tmp_path):
-    return launcher.Mpich(bed, tmp_path)
+def fixture_mpich(bed, tmp_path, request):
+    return launcher.Mpich(bed, tmp_path, not request.config.getoption("--full"))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -2,6 +2,7 @@
 host's namespace, in place of ssh, with an environment of that host's own."""
 
 import os
+import pathlib
 import re
 import shlex
 import signal
@@ -14,6 +15,10 @@ import harness
 import epic_ranks
 
 PROGRAMS = harness.BUILD / "tests" / "mpi"
+# In a default run, where a test says that it is patient: ranks that are late, communicators that are made for nothing, and
+# how long one that does not answer is asked.
+BRIEF = {"TEST_LATE_MS": "400", "TEST_COPIES": "100", "EPIC_MANAGER_TIMEOUT": "2"}
+PATIENT = PROGRAMS / "libmpi_patient.so"  # ranks that wait sleep (patient.c)
 EPIC_RUN = harness.ROOT / "scripts" / "epic-run"
 MANAGER = "10.255.0.1:7400"
 
@@ -46,13 +51,17 @@ class Done:
 
 
 class Launcher:
-    """`OWN_REQUESTS`: the program of requests with what it can have of this MPI's own."""
+    """`PATIENT`: whether ranks are patient unless a test says otherwise; with --full none is (`patience`). `OWN_REQUESTS`: the
+    program of requests with what it can have of this MPI's own."""
 
-    def __init__(self, bed, folder):
-        self.bed, self.shell = bed, folder / "shell"
+    def __init__(self, bed, folder, patience=True):
+        self.bed, self.shell, self.starter, self.patience = bed, folder / "shell", folder / "starter", patience
         # The MPI's own messages have a network of their own, as their traffic is not what is tested here.
         data = [epic_ranks.node_of(bed.name, host)["address"] for host in bed.hosts]
         self.addresses = [address.replace("10.10.0.", "10.255.2.") for address in data]
+        # Open MPI has folders by the names of hosts, and another test bed has hosts of the same names.
+        self.temporary = pathlib.Path(f"/run/epic/{bed.name}/tmp")
+        self.temporary.mkdir(exist_ok=True)
 
     def _write_shell(self, of_hosts):
         """The remote shell: [OPTION...] ADDRESS COMMAND. `of_hosts`: variables of single hosts."""
@@ -63,28 +72,44 @@ class Launcher:
         # Nothing of the environment goes along, as with ssh.
         self.shell.write_text("#!/bin/bash\nwhile :; do case $1 in\n" + "\n".join(cases) + "\nesac; shift; done\n"
                               "address=$1; shift\n"
-                              'exec env -i PATH="$PATH" HOME="$HOME" $own ip netns exec "$node" '
+                              f'exec env -i PATH="$PATH" HOME="$HOME" TMPDIR={self.temporary} $own ip netns exec "$node" '
                               'unshare -u sh -c "hostname $address; $*"\n', encoding="utf-8")
         self.shell.chmod(0o700)
 
-    def _mpirun(self, hosts, ranks):
+    def _mpirun(self, hosts, ranks, patient):
         """The command that starts so many ranks on these hosts: ADDRESS:RANKS with commas between."""
         raise NotImplementedError
 
-    def _prefix(self, of_hosts):
-        """What starts a rank's program, if it is not mpirun itself."""
+    def _before(self, of_hosts):
+        """Lines of shell that a rank's program is started after."""
         raise NotImplementedError
 
+    def _prefix(self, of_hosts, patient):
+        """What starts a rank's program, if it is not mpirun itself."""
+        lines = self._before(of_hosts)
+        if patient:
+            lines.append(f"export LD_PRELOAD={PATIENT}${{LD_PRELOAD:+:$LD_PRELOAD}}")
+        if not lines:
+            return []
+        self.starter.write_text("\n".join(["#!/bin/sh", *lines, 'exec "$@"', ""]), encoding="utf-8")
+        self.starter.chmod(0o700)
+        return [self.starter]
+
     def __call__(self, program, *arguments, env=None, of_hosts=None, per_host=1, ranks=None,
-                 through=(EPIC_RUN, "--mpi"), at_line=None, timeout_s=300):
+                 through=(EPIC_RUN, "--mpi"), at_line=None, timeout_s=300, patient=None):
         """Runs a program of this folder, built for this MPI, on all hosts, or as many ranks as said, host by host.
         `env`: variables of mpirun, and so of rank 0, on its host; None takes one away. `at_line`: (text, what to call when a line with
-        it has come)."""
-        self._write_shell(of_hosts or {})
-        variables = {"EPIC_MANAGER": MANAGER, "EPIC_MPI_REPORT": "1", **(env or {})}
+        it has come). `patient`: ranks sleep while they wait, and if the test says so for less long (BRIEF): where it is about
+        waiting, or ranks are more than a machine has room for."""
+        brief, of_hosts = BRIEF if patient and self.patience else {}, of_hosts or {}
+        patient = self.patience and (self.PATIENT if patient is None else patient)
+        if brief:
+            of_hosts = {host: {**brief, **of_hosts.get(host, {})} for host in self.bed.hosts}
+        self._write_shell(of_hosts)
+        variables = {"EPIC_MANAGER": MANAGER, "EPIC_MPI_REPORT": "1", **brief, **(env or {})}
         hosts = ",".join(f"{address}:{per_host}" for address in self.addresses)
         argv = ["env", *(f"{k}={v}" for k, v in variables.items() if v is not None), *through,
-                *self._mpirun(hosts, ranks or len(self.addresses) * per_host), *self._prefix(of_hosts or {}),
+                *self._mpirun(hosts, ranks or len(self.addresses) * per_host, patient), *self._prefix(of_hosts, patient),
                 PROGRAMS / f"{self.PROGRAMS_OF}_{program}", *arguments]
         begin = time.monotonic()
         command = [str(self.shell), self.addresses[0], shlex.join(map(str, argv))]
@@ -108,39 +133,36 @@ class Launcher:
 
 
 class OpenMpi(Launcher):
+    """In a default run its ranks are patient in all tests. With fewer processors than ranks they would have to yield, and
+    where ranks yield all the time Linux 6.18 leaves daemons waiting for a processor for 8 s and more."""
+
     PROGRAMS_OF = "mpi"
+    PATIENT = True
     OWN_REQUESTS = ("requests", "persistent")
 
-    def _mpirun(self, hosts, ranks):
-        # Who waits yields: there are fewer processors than ranks.
+    def _mpirun(self, hosts, ranks, patient):
         return ["mpirun.openmpi", "--allow-run-as-root", "--host", hosts, "-np", ranks, "--bind-to", "none",
                 "--mca", "plm_rsh_agent", self.shell, "--mca", "btl_tcp_if_include", "vec1",
-                "--mca", "oob_tcp_if_include", "vec1", "--mca", "mpi_yield_when_idle", "1"]
+                "--mca", "oob_tcp_if_include", "vec1", "--mca", "mpi_yield_when_idle", "0" if patient else "1"]
 
-    def _prefix(self, _of_hosts):
+    def _before(self, _of_hosts):
         return []
 
 
 class Mpich(Launcher):
     """Its mpirun hands all its variables to all hosts, where they go before the host's own."""
 
+    PATIENT = False
     PROGRAMS_OF = "mpich"
     OWN_REQUESTS = ("requests", "nonblocking")
 
-    def __init__(self, bed, folder):
-        super().__init__(bed, folder)
-        self.starter = folder / "starter"
-
-    def _mpirun(self, hosts, ranks):
+    def _mpirun(self, hosts, ranks, _patient):
         return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", self.shell, "-hosts", hosts,
                 "-localhost", self.addresses[0], "-iface", "vec1", "-n", ranks]
 
-    def _prefix(self, of_hosts):
+    def _before(self, of_hosts):
         if not of_hosts:
             return []
         cases = [f"{address}) export {' '.join(f'{k}={v}' for k, v in of_hosts[host].items())};;"
                  for host, address in zip(self.bed.hosts, self.addresses) if host in of_hosts]
-        self.starter.write_text('#!/bin/sh\ncase $(hostname) in\n' + "\n".join(cases) + '\nesac\nexec "$@"\n',
-                                encoding="utf-8")
-        self.starter.chmod(0o700)
-        return [self.starter]
+        return ["case $(hostname) in", *cases, "esac"]

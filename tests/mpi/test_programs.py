@@ -51,7 +51,7 @@ def test_every_collective_type_and_form_is_as_the_mpi_has_it_and_summed_by_the_s
 def test_two_ranks_on_each_host_of_which_one_is_in_the_group(bed, mpirun):
     before = summed(bed)
     # MPICH's ranks do not yield while they wait for each other, and there are four on a processor.
-    done = mpirun("collectives", "own", per_host=2, timeout_s=300)
+    done = mpirun("collectives", "own", per_host=2, timeout_s=300, patient=True)
     done.assert_right(8)
     assert all(after > first + 1000 for first, after in zip(before, summed(bed))), (before, summed(bed))
     assert all((f"MPI_{function}", SWITCHES) in done.report() for function in FUNCTIONS), done.output
@@ -61,13 +61,13 @@ def test_two_ranks_on_each_host_of_which_one_is_in_the_group(bed, mpirun):
 
 @pytest.mark.parametrize("scene", ["message", "mismatch"])
 def test_a_trap_with_two_ranks_on_each_host(bed, mpirun, scene):
-    mpirun("traps", scene, per_host=2).assert_right(8)
+    mpirun("traps", scene, per_host=2, patient=True).assert_right(8)
     bed.wait_clean()
 
 
 def test_a_join_refused_with_two_ranks_on_each_host(bed, mpirun):
     done = mpirun("traps", "usual", per_host=2, env={"EPIC_JOIN_TIMEOUT": "3"},
-                  of_hosts={"h2": {"EPIC_IFNAME": "none"}})
+                  of_hosts={"h2": {"EPIC_IFNAME": "none"}}, patient=True)
     done.assert_right(8)
     assert len(done.said()) == 1 and "no active RoCE port on none" in done.said()[0], done.output
     bed.wait_clean()
@@ -125,7 +125,7 @@ def test_a_fortran_program_with_two_ranks_on_each_host(bed, mpirun, program):
 @pytest.mark.parametrize("scene, calls", [("message", 3), ("splits", 18), ("late", 4)])
 def test_a_trap(bed, mpirun, scene, calls):
     """Messages go on while a rank waits; communicators with ranks in any order; ranks that come late."""
-    done = mpirun("traps", scene)
+    done = mpirun("traps", scene, patient=True)
     done.assert_right()
     assert ways(done) == ({SWITCHES, ALONE} if scene == "splits" else {SWITCHES}), done.output
     assert done.report()[("MPI_Allreduce", SWITCHES)][0] == calls, done.output
@@ -135,7 +135,7 @@ def test_a_trap(bed, mpirun, scene, calls):
 def test_communicators_without_a_call_make_no_groups(bed, mpirun):
     """By the manager's own word, while there are such and afterwards."""
     before, seen = launcher.groups_told_of(bed), []
-    done = mpirun("traps", "many", at_line=("half are made", lambda: seen.append(bed.groups())))
+    done = mpirun("traps", "many", at_line=("half are made", lambda: seen.append(bed.groups())), patient=True)
     done.assert_right()
     assert done.report() == {} and seen == [[]] and launcher.groups_told_of(bed) <= before
     bed.assert_clean()
@@ -160,7 +160,7 @@ def test_between_the_hosts_by_rank_0s_wish(bed, mpirun):
 
 
 def test_a_wrong_managers_address_leaves_the_mpi_as_it_is(mpirun):
-    done = mpirun("traps", "usual", env={"EPIC_MANAGER": "10.255.0.1:7499"})
+    done = mpirun("traps", "usual", env={"EPIC_MANAGER": "10.255.0.1:7499"}, patient=True)
     done.assert_right()
     assert len(done.said()) == 1 and "10.255.0.1:7499" in done.said()[0], done.output
     assert all(way.startswith("the MPI's own, no group: rank 0: manager unreachable") for way in ways(done))
@@ -169,7 +169,7 @@ def test_a_wrong_managers_address_leaves_the_mpi_as_it_is(mpirun):
 
 def test_a_join_refused_on_one_rank_only(bed, mpirun):
     """All use the MPI then; the line names the rank that knows why, not those that waited for it."""
-    done = mpirun("traps", "usual", env={"EPIC_JOIN_TIMEOUT": "3"}, of_hosts={"h2": {"EPIC_IFNAME": "none"}})
+    done = mpirun("traps", "usual", env={"EPIC_JOIN_TIMEOUT": "3"}, of_hosts={"h2": {"EPIC_IFNAME": "none"}}, patient=True)
     done.assert_right()
     assert len(done.said()) == 1 and "rank 2: not found: no active RoCE port on none" in done.said()[0], done.output
     assert done.report()[("MPI_Allreduce", ways(done).pop())][0] == 10

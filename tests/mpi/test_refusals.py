@@ -37,7 +37,7 @@ def test_a_switch_without_memory_refuses_each_communicator(bed, mpirun):
     small = [*engine]
     small[small.index("--sram") + 1] = "1M"
     revive_leaf1(bed, small)
-    done = mpirun("ends", "fleeting", env={"EPIC_PATH": "network"})
+    done = mpirun("ends", "fleeting", env={"EPIC_PATH": "network"}, patient=True)
     kill_leaf1(bed)
     revive_leaf1(bed, engine)
     done.assert_right()
@@ -63,7 +63,7 @@ def test_a_switch_takes_no_more_children(bed, mpirun):
 def test_a_host_without_locked_memory_is_waited_for_once(bed, mpirun):
     """Its rank is refused before it asks the manager, and 20 communicators would wait 5 s each for it."""
     unlocked = {"h2": {"LD_PRELOAD": f"{PRELOAD}:{UNLOCKED}"}}
-    done = mpirun("ends", "fleeting", env={"EPIC_JOIN_TIMEOUT": "5"}, of_hosts=unlocked)
+    done = mpirun("ends", "fleeting", env={"EPIC_JOIN_TIMEOUT": "5"}, of_hosts=unlocked, patient=True)
     done.assert_right()
     assert len(done.said()) == 20, done.output
     assert all("rank 2: no resource: cannot register " in line for line in done.said()), done.output

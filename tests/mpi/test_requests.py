@@ -36,7 +36,7 @@ def test_every_collective_in_every_way_of_waiting(bed, mpirun):
 
 
 def test_several_ranks_on_a_host_are_mpichs(bed, mpich):
-    done = mpich(*mpich.OWN_REQUESTS, per_host=2)
+    done = mpich(*mpich.OWN_REQUESTS, per_host=2, patient=True)
     done.assert_right(8)
     report = done.report()
     assert all(report[(f"MPI_{function}", SHARED)][0] == 16 for function in FUNCTIONS), done.output
@@ -52,7 +52,7 @@ def summed(bed):
 def test_several_ranks_on_a_host_of_open_mpi_in_every_way_of_waiting(bed, openmpi):
     """As with one on each: also where a communicator is freed before its persistent call begins."""
     before = summed(bed)
-    done = openmpi("requests", per_host=2)
+    done = openmpi("requests", per_host=2, patient=True)
     done.assert_right(8)
     assert all(after > first + 1000 for first, after in zip(before, summed(bed))), (before, summed(bed))
     report = done.report()
@@ -68,7 +68,7 @@ def test_several_ranks_on_a_host_of_open_mpi_in_every_way_of_waiting(bed, openmp
 
 def test_hosts_with_different_numbers_of_ranks(bed, openmpi):
     """What has a part for each rank is the MPI's then."""
-    done = openmpi("requests", "nonblocking", per_host=2, ranks=7)
+    done = openmpi("requests", "nonblocking", per_host=2, ranks=7, patient=True)
     done.assert_right(7)
     report = done.report()
     for function in ("Allreduce", "Reduce", "Bcast"):
@@ -101,7 +101,7 @@ def test_1500_calls_under_way_on_two_communicators_beside_messages(bed, mpirun):
 @pytest.mark.parametrize("program, calls", [("traps late-requests", 4), ("threads", 3 * 350)])
 def test_a_trap(bed, mpirun, program, calls):
     """Ranks that come late, one after the other; threads with communicators of their own."""
-    done = mpirun(*program.split())
+    done = mpirun(*program.split(), patient="late" in program)
     done.assert_right()
     assert done.report()[("MPI_Allreduce", SWITCHES)][0] == calls, done.output
     bed.wait_clean()
@@ -185,7 +185,7 @@ def test_that_with_two_ranks_on_each_host(bed, openmpi):
 
 
 def test_a_join_that_is_refused_leaves_them_to_the_mpi(bed, mpirun):
-    done = mpirun(*mpirun.OWN_REQUESTS, env={"EPIC_JOIN_TIMEOUT": "3"}, of_hosts={"h2": {"EPIC_IFNAME": "none"}})
+    done = mpirun(*mpirun.OWN_REQUESTS, env={"EPIC_JOIN_TIMEOUT": "3"}, of_hosts={"h2": {"EPIC_IFNAME": "none"}}, patient=True)
     done.assert_right()
     assert not any(way.startswith("by EPIC") for _, way in done.report()), done.output
     assert all("no active RoCE port on none" in line for line in done.said()), done.output

@@ -8,9 +8,15 @@
 
 #include "tests/mpi/checks.h"
 
-enum { kLateSeconds = 5 };
-
 static int rank, size;
+
+/* Of a variable, else as many as there are in a whole run. */
+static int from_environment(const char* name, int otherwise) {
+  const char* const said = getenv(name);
+  return said == NULL ? otherwise : atoi(said);
+}
+
+static void come_late(void) { usleep(1000 * from_environment("TEST_LATE_MS", 5000)); }
 
 static void sums(MPI_Comm comm, int times) {
   int members, own;
@@ -76,10 +82,11 @@ static void splits(void) {
 
 /* Communicators that come and go without a call make no groups. */
 static void many(void) {
-  for (int i = 0; i < 1000; ++i) {
+  const int copies = from_environment("TEST_COPIES", 1000);
+  for (int i = 0; i < copies; ++i) {
     MPI_Comm copy;
     MPI_Comm_dup(MPI_COMM_WORLD, &copy);
-    if (i == 500 && rank == 0) printf("half are made\n");
+    if (i == copies / 2 && rank == 0) printf("half are made\n");
     fflush(stdout);
     MPI_Comm_free(&copy);
   }
@@ -89,10 +96,10 @@ static void many(void) {
 /* Each rank in turn comes late, at every collective. */
 static void late(void) {
   for (int who = 0; who < size; ++who) {
-    if (rank == who) sleep(kLateSeconds);
+    if (rank == who) come_late();
     sums(MPI_COMM_WORLD, 1);
   }
-  if (rank == size - 1) sleep(kLateSeconds);
+  if (rank == size - 1) come_late();
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -308,7 +315,7 @@ static void late_requests(void) {
   MPI_Request request;
   MPI_Barrier(MPI_COMM_WORLD);
   for (int who = 0; who < size; ++who) {
-    if (rank == who) sleep(kLateSeconds);
+    if (rank == who) come_late();
     x[0] = x[1] = rank + who;
     MPI_Iallreduce(x, sum, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
     do MPI_Test(&request, &ended, MPI_STATUS_IGNORE);
