@@ -7,13 +7,14 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Where fields are bound, and how a function ends there.
 FILES = {"check/snapshot_fields.h": r"^}$", "check/snapshot_path.h": r"^}$", "check/snapshot.h": r"^  }$"}
-# The plain structs of a context, to which modes add fields. A struct within another one is told of only where that one is whole.
-STRUCTS = (("incengine/state/context.h", ("Context", "Endpoint", "Slot")),
-           ("incengine/state/context.h", ("Invocation", "ControlSlot", "IndexRange")),
-           ("commlib/core/host_call.h", ("HostCall",)), ("commlib/core/host_path.h", ("HostPath",)),
-           ("commlib/core/host_path.h", ("Connection",)), ("commlib/core/host_exchange.h", ("HostExchange",)),
-           ("commlib/core/host_exchange.h", ("HostBlock", "Round")), ("commlib/core/host_ring.h", ("HostRing",)),
-           ("check/path_host.h", ("PathHost",)))
+# The plain structs of a context, to which modes add fields, by header; in each dictionary such as are told of in one compile.
+# A struct within another one is told of only where that one is whole.
+STRUCTS = ({"incengine/state/context.h": ("Context", "Endpoint", "Slot"), "check/path_host.h": ("PathHost",)},
+           {"incengine/state/context.h": ("Invocation", "ControlSlot", "IndexRange"), "commlib/core/host_path.h": ("Connection",),
+            "commlib/core/host_exchange.h": ("HostBlock", "Round")},
+           {"commlib/core/host_path.h": ("HostPath",)},
+           {"commlib/core/host_call.h": ("HostCall",), "commlib/core/host_exchange.h": ("HostExchange",),
+            "commlib/core/host_ring.h": ("HostRing",)})
 WRITER = "epic::check::Writer"
 SAVES = f"""#include "check/snapshot.h"
 template void epic::Snapshot::Engine<{WRITER}>({WRITER}&, const epic::engine::Engine&, uint64_t);
@@ -51,24 +52,25 @@ def test_times_are_saved_as_times():
     assert [f"{name}: by Deadline or Past" for name in times if not re.search(rf"a\.(Deadline|Past)\({name}\b", saved)] == []
 
 
-def compiling_with_more(header, structs, folder):
-    """A compiler that reads a copy of the header with a field more in each of these."""
-    context = (ROOT / header).read_text(encoding="utf-8")
-    for struct in structs:
-        context, times = re.subn(rf"^( *(?:struct|class) {struct} {{)$", r"\1\n  bool added = false;", context, flags=re.M)
-        assert times == 1, struct
-    changed = folder / header
-    changed.parent.mkdir(parents=True)
-    changed.write_text(context, encoding="utf-8")
+def compiling_with_more(headers, folder):
+    """A compiler that reads copies of headers, each with a field more in these structs of it."""
+    for header, structs in headers.items():
+        text = (ROOT / header).read_text(encoding="utf-8")
+        for struct in structs:
+            text, times = re.subn(rf"^( *(?:struct|class) {struct} {{)$", r"\1\n  bool added = false;", text, flags=re.M)
+            assert times == 1, struct
+        changed = folder / header
+        changed.parent.mkdir(parents=True, exist_ok=True)
+        changed.write_text(text, encoding="utf-8")
     (folder / "saves.cc").write_text(SAVES, encoding="utf-8")
     compiler = ["c++", "-std=c++20", "-fsyntax-only", f"-I{folder}", f"-I{ROOT}", str(folder / "saves.cc")]
     return subprocess.Popen(compiler, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_field_that_is_not_named_does_not_compile(tmp_path):
-    compilers = [(structs, compiling_with_more(header, structs, tmp_path / structs[0])) for header, structs in STRUCTS]
-    for structs, compiler in compilers:
+    compilers = [(headers, compiling_with_more(headers, tmp_path / str(number))) for number, headers in enumerate(STRUCTS)]
+    for headers, compiler in compilers:
         _, said = compiler.communicate()
         assert compiler.returncode != 0
-        for struct in structs:
+        for struct in (struct for structs in headers.values() for struct in structs):
             assert re.search(rf"::{struct}['’] decomposes into", said), f"{struct}\n{said}"
