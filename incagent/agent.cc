@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "incagent/engine_client.h"
+#include "incagent/engine_signs.h"
 #include "incagent/leftovers.h"
 #include "incagent/table_service.h"
 #include "proto/manager.grpc.pb.h"
@@ -26,7 +27,6 @@ constexpr milliseconds kRetryWatch{10000};
 constexpr std::chrono::seconds kManagerTimeout{2};
 // An engine whose machine is overloaded is not down yet; meanwhile the manager must hear of its agent.
 constexpr milliseconds kEngineTimeout{1000};
-constexpr int kSilencesUntilDown = 4;
 // Of what an engine has, so many at once.
 constexpr uint32_t kGroupsPerPage = 100;
 
@@ -51,6 +51,7 @@ class Agent::Impl {
   explicit Impl(const AgentOptions& options)
       : options_(options),
         engine_(options.engine),
+        engine_watch_(options.engine),
         service_(&engine_),
         manager_(ConnectManager(options.manager)) {}
 
@@ -166,7 +167,7 @@ class Agent::Impl {
     }
     epoch_ = reply.epoch();
     heartbeat_ = HeartbeatInterval(reply);
-    silences_ = 0;
+    verdict_.Answered();
     if (!RemoveLeftovers(engine, reply)) return false;
     Say(fmt::format("registered at the manager {}", options_.manager), true);
     return true;
@@ -196,19 +197,39 @@ class Agent::Impl {
     return true;
   }
 
+  // Asks the engine who it is; whether it has answered. Why it has not is logged, with what is seen of it.
+  bool DescribeEngine(proto::EngineInfo* info) {
+    engine_watch_.Look();
+    const auto begin = std::chrono::steady_clock::now();
+    const std::chrono::nanoseconds own_before = OwnWait();
+    const grpc::Status status = engine_.Describe(info, kEngineTimeout);
+    if (status.ok()) {
+      verdict_.Answered();
+      return true;
+    }
+    const std::chrono::nanoseconds own = OwnWait() - own_before;
+    const EngineSigns signs = engine_watch_.Look();
+    const auto asked = std::chrono::steady_clock::now() - begin;
+    verdict_.Failed(signs, asked, own);
+    const auto ms = [](std::chrono::nanoseconds time) { return std::chrono::duration_cast<milliseconds>(time).count(); };
+    spdlog::warn("{}: asked for {} ms: {} (status {}); it {}, and has waited {} ms of them for a processor, this agent {} ms",
+                 options_.name, ms(asked), status.error_message(), static_cast<int>(status.error_code()),
+                 signs.refuses ? "takes no connections" : "takes connections", ms(signs.waited), ms(own));
+    return false;
+  }
+
   // False when the agent has to register again.
   bool Heartbeat() {
     proto::HeartbeatRequest request;
     request.set_name(options_.name);
     request.set_epoch(epoch_);
-    const grpc::Status described = engine_.Describe(request.mutable_engine(), kEngineTimeout);
-    silences_ = described.ok() ? 0 : silences_ + 1;
-    const bool slow = described.error_code() == grpc::DEADLINE_EXCEEDED && silences_ < kSilencesUntilDown;
-    request.set_engine_up(described.ok() || slow);
+    const bool answers = DescribeEngine(request.mutable_engine());
+    const bool slow = !answers && !verdict_.down();
+    request.set_engine_up(answers || slow);
     request.set_engine_slow(slow);
     if (slow) {
       *request.mutable_engine() = engine_.info();  // as it was
-    } else if (!described.ok()) {
+    } else if (!answers) {
       request.clear_engine();
     }
     proto::HeartbeatReply reply;
@@ -234,6 +255,7 @@ class Agent::Impl {
 
   const AgentOptions options_;
   EngineClient engine_;
+  EngineWatch engine_watch_;  // of the loop's thread
   TableService service_;
   std::unique_ptr<proto::Manager::Stub> manager_;
   std::unique_ptr<grpc::Server> server_;
@@ -243,7 +265,7 @@ class Agent::Impl {
   uint64_t epoch_ = 0;
   milliseconds heartbeat_{kRetry};
   milliseconds pause_{0};
-  int silences_ = 0;
+  EngineVerdict verdict_;
   std::string said_;
 
   std::mutex mutex_;

@@ -58,6 +58,7 @@ class Engine : public proto::SwitchTable::Service {
   }
   grpc::Status Describe(grpc::ServerContext*, const proto::DescribeRequest*,
                         proto::EngineInfo* reply) override {
+    if (const grpc::StatusCode code = fails_with_.Get(); code != grpc::OK) return {code, "as the test wants it"};
     *reply = info_.Get();
     return grpc::Status::OK;
   }
@@ -78,10 +79,15 @@ class Engine : public proto::SwitchTable::Service {
   void AddNeighbour(const std::string& name) {
     info_.Set([&](proto::EngineInfo* info) { info->mutable_ports(0)->add_neighbours()->set_name(name); });
   }
+  // Every call from now on.
+  void FailWith(grpc::StatusCode code) {
+    fails_with_.Set([code](grpc::StatusCode* fails) { *fails = code; });
+  }
   const Seen<int>& watched() const { return watched_; }
 
  private:
   const bool can_be_watched_;
+  Seen<grpc::StatusCode> fails_with_;
   Seen<proto::EngineInfo> info_;
   Seen<int> watched_;
 };
@@ -101,6 +107,7 @@ class Manager : public proto::Manager::Service {
     return grpc::Status::OK;
   }
   const Seen<int>& registered() const { return registered_; }
+  const Seen<proto::HeartbeatRequest>& heard() const { return heard_; }
   // True when the manager has been told of so many neighbours.
   bool HearsOf(int neighbours) const {
     return heard_.Await(
@@ -171,6 +178,29 @@ TEST_F(AgentTest, AnEngineThatCannotBeWatchedIsToldOfByHeartbeats) {
   ASSERT_TRUE(engine_->watched().Await([](int times) { return times > 0; }, kPatience));
   engine_->AddNeighbour("leaf1");
   EXPECT_TRUE(manager_->HearsOf(1));
+}
+
+// Whatever it says: while it takes connections, and has not been silent for long, it is slow.
+TEST_F(AgentTest, AnEngineWhoseCallsFailIsSlowAndNotDown) {
+  Start(true, 100);
+  for (const grpc::StatusCode code :
+       {grpc::UNAVAILABLE, grpc::INTERNAL, grpc::CANCELLED, grpc::RESOURCE_EXHAUSTED, grpc::UNKNOWN}) {
+    engine_->FailWith(code);
+    ASSERT_TRUE(manager_->heard().Await([](const auto& heard) { return heard.engine_slow(); }, kPatience)) << code;
+    EXPECT_TRUE(manager_->heard().Get().engine_up()) << code;
+    engine_->FailWith(grpc::OK);
+    ASSERT_TRUE(manager_->heard().Await(
+        [](const auto& heard) { return heard.engine_up() && !heard.engine_slow(); }, kPatience))
+        << code;
+  }
+}
+
+TEST_F(AgentTest, AnEngineWhoseSocketRefusesIsDown) {
+  Start(true, 100);
+  engine_server_->Shutdown(std::chrono::system_clock::now());
+  engine_server_ = nullptr;
+  EXPECT_TRUE(manager_->heard().Await([](const auto& heard) { return heard.epoch() == 0 && !heard.engine_up() && !heard.name().empty(); },
+                                      kPatience));
 }
 
 }  // namespace

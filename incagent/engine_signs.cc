@@ -1,0 +1,114 @@
+#include "incagent/engine_signs.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <system_error>
+
+namespace epic::agent {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// The process that listens at a socket; 0: somebody does, but it does not say who; none: nobody.
+std::optional<pid_t> ListenerAt(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return 0;  // that is this process' own trouble
+  std::optional<pid_t> found = 0;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) found = peer.pid;
+  } else if (errno == ECONNREFUSED || errno == ENOENT) {
+    found = std::nullopt;  // EAGAIN: more want to be heard than it has taken so far
+  }
+  close(fd);
+  return found;
+}
+
+std::string Read(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// By proc(5): "RAN WAITED TIMES" in schedstat, and the state behind the name, in brackets, in stat.
+std::optional<ThreadTime> TimeOf(const std::string& folder) {
+  ThreadTime time;
+  const std::string schedstat = Read(folder + "/schedstat"), stat = Read(folder + "/stat");
+  const size_t name = stat.rfind(") ");
+  if (schedstat.empty() || name == std::string::npos || name + 2 >= stat.size()) return std::nullopt;
+  char* rest = nullptr;
+  time.ran_ns = std::strtoull(schedstat.c_str(), &rest, 10);
+  time.waited_ns = std::strtoull(rest, nullptr, 10);
+  time.runnable = stat[name + 2] == 'R';
+  return time;
+}
+
+std::map<pid_t, ThreadTime> ThreadsOf(pid_t process) {
+  std::map<pid_t, ThreadTime> threads;
+  std::error_code error;
+  const std::string folder = fmt::format("/proc/{}/task", process);
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (const auto time = TimeOf(entry->path().string())) threads[std::atoi(name.c_str())] = *time;
+  }
+  return threads;
+}
+
+}  // namespace
+
+nanoseconds WaitedSince(const ThreadTime& before, const ThreadTime& now, nanoseconds passed) {
+  if (now.runnable && now.ran_ns == before.ran_ns) return passed;
+  return std::min(passed, nanoseconds(now.waited_ns - before.waited_ns));
+}
+
+EngineSigns EngineWatch::Look() {
+  EngineSigns signs;
+  const auto now = std::chrono::steady_clock::now();
+  const std::optional<pid_t> process = ListenerAt(socket_path_);
+  signs.refuses = !process;
+  std::map<pid_t, ThreadTime> threads;
+  if (process && *process > 0) threads = ThreadsOf(*process);
+  if (process && *process == process_) {
+    for (const auto& [thread, time] : threads) {
+      const auto before = threads_.find(thread);
+      if (before == threads_.end()) continue;
+      signs.waited = std::max(signs.waited, WaitedSince(before->second, time, now - looked_));
+    }
+  }
+  process_ = process.value_or(0);
+  threads_ = std::move(threads);
+  looked_ = now;
+  return signs;
+}
+
+nanoseconds OwnWait() {
+  const auto time = TimeOf("/proc/thread-self");
+  return time ? nanoseconds(time->waited_ns) : nanoseconds(0);
+}
+
+void EngineVerdict::Failed(const EngineSigns& signs, nanoseconds asked, nanoseconds own) {
+  if (signs.refuses) {
+    down_ = true;
+    return;
+  }
+  silent_ += std::max(nanoseconds(0), asked - std::max(signs.waited, own));
+  if (silent_ >= kSilence) down_ = true;
+}
+
+}  // namespace epic::agent

@@ -1,0 +1,73 @@
+// Whether an engine that has not answered a call is down, or only slow: by what is to be seen of its socket and its process
+// (docs/PROTOCOL.md, section 7.1). One failed call proves nothing.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace epic::agent {
+
+// What is seen of an engine between two looks at it.
+struct EngineSigns {
+  bool refuses = false;  // its socket: nobody listens there
+  // How long a thread of it has waited for a processor: the one that waited longest.
+  std::chrono::nanoseconds waited{0};
+};
+
+// What a thread has had of processors, by /proc/PID/task/TID.
+struct ThreadTime {
+  uint64_t ran_ns = 0;
+  uint64_t waited_ns = 0;  // until it last ran: the kernel adds a wait when it ends
+  bool runnable = false;
+};
+
+// How long a thread has waited for a processor since `before`, which was `passed` ago. One that is runnable and has not run has
+// waited all the time.
+std::chrono::nanoseconds WaitedSince(const ThreadTime& before, const ThreadTime& now,
+                                     std::chrono::nanoseconds passed);
+
+// Looks at the engine that listens at a Unix socket of this machine. Not thread-safe.
+class EngineWatch {
+ public:
+  explicit EngineWatch(std::string socket_path) : socket_path_(std::move(socket_path)) {}
+
+  // Since the last look, or since there was such a process. Waits for nothing. Of a process that may not be looked at (that of
+  // another user, where /proc is hidden) `waited` is 0.
+  EngineSigns Look();
+
+ private:
+  const std::string socket_path_;
+  pid_t process_ = 0;
+  std::map<pid_t, ThreadTime> threads_;
+  std::chrono::steady_clock::time_point looked_{};
+};
+
+// How long the calling thread has waited for a processor since it began; 0 where the kernel does not say.
+std::chrono::nanoseconds OwnWait();
+
+// The verdict on an engine, call by call.
+class EngineVerdict {
+ public:
+  // Silent for so long, the engine is down. Groups that cross it are to end within 5 s of its death.
+  static constexpr std::chrono::milliseconds kSilence{4000};
+
+  void Answered() {
+    silent_ = {};
+    down_ = false;
+  }
+  // A call has failed after `asked`, in which the caller itself waited for a processor for `own`.
+  void Failed(const EngineSigns& signs, std::chrono::nanoseconds asked, std::chrono::nanoseconds own);
+
+  // Else it is slow, or answers.
+  bool down() const { return down_; }
+
+ private:
+  std::chrono::nanoseconds silent_{0};  // without what it, or its caller, waited for a processor
+  bool down_ = false;
+};
+
+}  // namespace epic::agent

@@ -1,0 +1,156 @@
+#include "incagent/engine_signs.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+namespace epic::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+constexpr milliseconds kAsked{1000};
+constexpr EngineSigns kSilent{};
+
+TEST(EngineVerdictTest, OneFailedCallProvesNothing) {
+  EngineVerdict verdict;
+  verdict.Failed(kSilent, kAsked, {});
+  EXPECT_FALSE(verdict.down());
+}
+
+TEST(EngineVerdictTest, IsDownAfterFourSecondsOfSilence) {
+  EngineVerdict verdict;
+  for (int calls = 1; calls <= 4; ++calls) {
+    EXPECT_FALSE(verdict.down()) << calls;
+    verdict.Failed(kSilent, kAsked, {});
+  }
+  EXPECT_TRUE(verdict.down());
+}
+
+TEST(EngineVerdictTest, AnAnswerBeginsTheSilenceAnew) {
+  EngineVerdict verdict;
+  for (int calls = 0; calls < 3; ++calls) verdict.Failed(kSilent, kAsked, {});
+  verdict.Answered();
+  for (int calls = 0; calls < 3; ++calls) verdict.Failed(kSilent, kAsked, {});
+  EXPECT_FALSE(verdict.down());
+  verdict.Failed(kSilent, kAsked, {});
+  verdict.Answered();
+  EXPECT_FALSE(verdict.down());
+}
+
+TEST(EngineVerdictTest, ASocketThatRefusesIsEvidence) {
+  EngineVerdict verdict;
+  verdict.Failed({.refuses = true}, milliseconds(1), {});
+  EXPECT_TRUE(verdict.down());
+}
+
+TEST(EngineVerdictTest, WhatTheEngineWaitedForAProcessorDoesNotCount) {
+  EngineVerdict verdict;
+  for (int calls = 0; calls < 100; ++calls) verdict.Failed({.waited = milliseconds(990)}, kAsked, {});
+  EXPECT_FALSE(verdict.down());
+  for (int calls = 0; calls < 3; ++calls) verdict.Failed(kSilent, kAsked, {});
+  EXPECT_TRUE(verdict.down());
+}
+
+TEST(EngineVerdictTest, NorWhatItsAgentDid) {
+  EngineVerdict verdict;
+  for (int calls = 0; calls < 100; ++calls) verdict.Failed(kSilent, milliseconds(9000), milliseconds(9000));
+  EXPECT_FALSE(verdict.down());
+}
+
+TEST(WaitedSinceTest, IsWhatTheKernelAdded) {
+  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 9, .waited_ns = 400}, nanoseconds(1000)),
+            nanoseconds(300));
+}
+
+TEST(WaitedSinceTest, AWaitThatBeganBeforeCountsFromThenOn) {
+  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 9, .waited_ns = 4000}, nanoseconds(1000)),
+            nanoseconds(1000));
+}
+
+TEST(WaitedSinceTest, OneThatIsRunnableAndHasNotRunHasWaitedAllTheTime) {
+  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 5, .waited_ns = 100, .runnable = true}, nanoseconds(1000)),
+            nanoseconds(1000));
+  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 5, .waited_ns = 100}, nanoseconds(1000)), nanoseconds(0));
+  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 9, .waited_ns = 100, .runnable = true}, nanoseconds(1000)),
+            nanoseconds(0));
+}
+
+// A socket of this process, in a folder of its own.
+class EngineWatchTest : public ::testing::Test {
+ protected:
+  EngineWatchTest() {
+    std::string name = std::filesystem::temp_directory_path() / "epic-engine-signs-XXXXXX";
+    folder_ = mkdtemp(name.data());
+    path_ = folder_ + "/engine.sock";
+  }
+  ~EngineWatchTest() override {
+    if (fd_ >= 0) close(fd_);
+    std::filesystem::remove_all(folder_);
+  }
+  void Bind() {
+    fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
+    ASSERT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+
+  std::string folder_, path_;
+  int fd_ = -1;
+};
+
+TEST_F(EngineWatchTest, RefusesWithoutAFileAndBeforeAnybodyListens) {
+  EngineWatch watch(path_);
+  EXPECT_TRUE(watch.Look().refuses);
+  Bind();
+  EXPECT_TRUE(watch.Look().refuses);
+}
+
+TEST_F(EngineWatchTest, TakesConnectionsThatNobodyHasTakenYet) {
+  Bind();
+  ASSERT_EQ(listen(fd_, 1), 0);
+  EngineWatch watch(path_);
+  for (int looks = 0; looks < 10; ++looks) EXPECT_FALSE(watch.Look().refuses) << looks;
+}
+
+TEST_F(EngineWatchTest, RefusesWhenTheListenerIsGone) {
+  Bind();
+  ASSERT_EQ(listen(fd_, 1), 0);
+  EngineWatch watch(path_);
+  EXPECT_FALSE(watch.Look().refuses);
+  close(fd_);
+  fd_ = -1;
+  EXPECT_TRUE(watch.Look().refuses);
+}
+
+TEST_F(EngineWatchTest, AProcessThatStandsStillWaitsForNoProcessor) {
+  Bind();
+  ASSERT_EQ(listen(fd_, 16), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    // It listens now, by its own word, and stands still as by SIGSTOP.
+    listen(fd_, 16);
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  EngineWatch watch(path_);
+  watch.Look();
+  EXPECT_EQ(watch.Look().waited, nanoseconds(0));
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+}
+
+}  // namespace
+}  // namespace epic::agent
