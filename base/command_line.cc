@@ -1,9 +1,11 @@
 #include "base/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <deque>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 namespace epic {
 namespace {
@@ -19,6 +21,45 @@ CLI::Validator InRange(T least, T most, const std::string& meaning) {
             return range(text).empty() ? std::string() : text + refused;
           },
           range.get_description()};
+}
+
+// How many letters of one word must be changed, added or left out, or changed places with the next, to have the other.
+size_t Distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<size_t>> to(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        to[i][j] = i + j;
+        continue;
+      }
+      to[i][j] = std::min({to[i - 1][j] + 1, to[i][j - 1] + 1, to[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        to[i][j] = std::min(to[i][j], to[i - 2][j - 2] + 1);
+    }
+  }
+  return to[a.size()][b.size()];
+}
+
+// Where a command was to be given, and a word was that is none: says so. CLI11 says that one is required.
+std::optional<std::string> UnknownCommand(const CLI::App& whole) {
+  const CLI::App* app = &whole;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  if (app->get_require_subcommand_min() == 0) return std::nullopt;
+  for (const std::string& word : app->remaining()) {
+    if (word.starts_with("-")) continue;
+    std::string nearest, all;
+    size_t least = std::max<size_t>(2, word.size() / 3) + 1;  // further away is no slip
+    for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; })) {
+      all += (all.empty() ? "" : ", ") + command->get_name();
+      if (const size_t distance = Distance(word, command->get_name()); distance < least) {
+        least = distance;
+        nearest = command->get_name();
+      }
+    }
+    return "there is no command '" + word + "'" +
+           (nearest.empty() ? "; there are " + all : "; did you mean '" + nearest + "'?");
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -154,6 +195,9 @@ void CommandLine::ErrorText(std::function<std::string(const std::string&)> text)
 std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
   try {
     rep_->app->parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    const auto unknown = UnknownCommand(*rep_->app);
+    return unknown ? rep_->app->exit(CLI::RequiredError(*unknown, CLI::ExitCodes::RequiredError)) : rep_->app->exit(error);
   } catch (const CLI::ParseError& error) {
     return rep_->app->exit(error);
   }

@@ -114,7 +114,7 @@ class Command {
   // A command of this one; `chosen` is called where it was given and everything is right.
   Command AddCommand(const std::string& name, const std::string& help,
                      std::function<void()> chosen = nullptr) const;
-  // One of its commands must be given.
+  // One of its commands must be given. A word that is none of them is named, with the nearest of them.
   void RequireCommand() const;
   // What --help says at the end.
   void Footer(const std::string& text) const;

@@ -205,5 +205,22 @@ TEST(CommandLine, ErrorsInTheProgramsOwnWords) {
   testing::internal::GetCapturedStderr();
 }
 
+// "incmanager swtiches", "group crate".
+TEST(CommandLine, AWordThatIsNoCommandIsNamedWithTheNearest) {
+  CommandLine line("A test.");
+  line.RequireCommand();
+  line.AddCommand("switches", "");
+  const Command group = line.AddCommand("group", "");
+  group.RequireCommand();
+  for (const char* name : {"create", "destroy"}) group.AddCommand(name, "");
+  EXPECT_THAT(Give(line, {"swtiches"}).error, HasSubstr("there is no command 'swtiches'; did you mean 'switches'?"));
+  const Said crate = Give(line, {"group", "crate", "x"});
+  EXPECT_THAT(crate.error, HasSubstr("there is no command 'crate'; did you mean 'create'?"));
+  EXPECT_TRUE(crate.exit_code.has_value() && *crate.exit_code != 0);
+  EXPECT_THAT(Give(line, {"group", "unlike"}).error,
+              HasSubstr("there is no command 'unlike'; there are create, destroy"));
+  EXPECT_THAT(Give(line, {"group"}).error, HasSubstr("A subcommand is required"));
+}
+
 }  // namespace
 }  // namespace epic

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/grpc/channel.h"
 #include "base/signals_blocked.h"
 #include "commlib/echo_probe.h"
 #include "commlib/log.h"
@@ -44,7 +45,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
     args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    channel_ = grpc::CreateCustomChannel(manager_, grpc::InsecureChannelCredentials(), args);
+    channel_ = ChannelTo(manager_, args);
     if (!channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) {
       return {ErrorCode::kManagerUnreachable,
               fmt::format("cannot reach the manager at {} within {:g} s (Options::manager, EPIC_MANAGER): is "

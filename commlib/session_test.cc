@@ -1,6 +1,7 @@
 #include "commlib/session.h"
 
 #include <condition_variable>
+#include <cstdlib>
 #include <future>
 #include <mutex>
 
@@ -40,6 +41,22 @@ TEST(SessionTest, JoinsAndLeaves) {
   EXPECT_EQ(joined.start_messages, 3u);
   EXPECT_TRUE(session->Leave(kLongEnough, {}).ok());
   EXPECT_TRUE(drained);
+}
+
+// They are for the programs beside which a rank runs; port 1 takes no connections.
+TEST(SessionTest, AsksNoProxy) {
+  const char* const variables[] = {"http_proxy", "https_proxy", "grpc_proxy"};
+  for (const char* variable : variables) setenv(variable, "http://127.0.0.1:1", 1);
+  FakeManager manager([](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    ReadOne(stream);
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  const Error e = Session::Join(manager.address(), kJoin, &session, &joined);
+  EXPECT_TRUE(e.ok()) << e.message();
+  for (const char* variable : variables) unsetenv(variable);
 }
 
 TEST(SessionTest, TellsOfTroubleThatIsNotZero) {

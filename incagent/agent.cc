@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/grpc/channel.h"
 #include "incagent/engine_client.h"
 #include "incagent/engine_signs.h"
 #include "incagent/leftovers.h"
@@ -35,9 +36,7 @@ std::unique_ptr<proto::Manager::Stub> ConnectManager(const std::string& address)
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return proto::Manager::NewStub(
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args));
+  return proto::Manager::NewStub(ChannelTo(address, args));
 }
 
 void SetDeadline(grpc::ClientContext* context) {

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/grpc/channel.h"
+
 namespace epic::agent {
 namespace {
 
@@ -12,8 +14,7 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& socket_path) {
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel("unix:" + socket_path, grpc::InsecureChannelCredentials(), args);
+  return ChannelTo("unix:" + socket_path, args);
 }
 
 }  // namespace

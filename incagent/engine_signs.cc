@@ -1,45 +1,21 @@
 #include "incagent/engine_signs.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <system_error>
 
+#include "io/unix_socket.h"
+
 namespace epic::agent {
 namespace {
 
 using std::chrono::nanoseconds;
-
-// The process that listens at a socket; 0: somebody does, but it does not say who; none: nobody.
-std::optional<pid_t> ListenerAt(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return std::nullopt;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return 0;  // that is this process' own trouble
-  std::optional<pid_t> found = 0;
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    ucred peer{};
-    socklen_t size = sizeof peer;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) found = peer.pid;
-  } else if (errno == ECONNREFUSED || errno == ENOENT) {
-    found = std::nullopt;  // EAGAIN: more want to be heard than it has taken so far
-  }
-  close(fd);
-  return found;
-}
 
 std::string Read(const std::string& path) {
   std::ifstream file(path);
@@ -80,7 +56,7 @@ nanoseconds WaitedSince(const ThreadTime& before, const ThreadTime& now, nanosec
 EngineSigns EngineWatch::Look() {
   EngineSigns signs;
   const auto now = std::chrono::steady_clock::now();
-  const std::optional<pid_t> process = ListenerAt(socket_path_);
+  const std::optional<pid_t> process = io::ListenerAt(socket_path_);
   signs.refuses = !process;
   std::map<pid_t, ThreadTime> threads;
   if (process && *process > 0) threads = ThreadsOf(*process);

@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/grpc/channel.h"
 #include "base/grpc/server_stream.h"
 #include "inchost/hello.h"
 #include "inchost/ports.h"
@@ -67,9 +68,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
     args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
     args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-    args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    manager_ = proto::Manager::NewStub(
-        grpc::CreateCustomChannel(options.manager, grpc::InsecureChannelCredentials(), args));
+    manager_ = proto::Manager::NewStub(ChannelTo(options.manager, args));
   }
 
   ~Impl() override {

@@ -13,25 +13,23 @@
 namespace epic::io {
 namespace {
 
-bool SomebodyListens(const sockaddr_un& address) {
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const int result = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  // A full backlog (EAGAIN) also means that there is somebody.
-  const bool listens = result == 0 || errno != ECONNREFUSED;
-  close(fd);
-  return listens;
+// Of a path that fits.
+sockaddr_un AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, path.size());
+  return address;
 }
+
+bool Fits(const std::string& path) { return !path.empty() && path.size() < sizeof sockaddr_un{}.sun_path; }
 
 }  // namespace
 
 Status ClaimSocketPath(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
+  if (!Fits(path)) {
     return MakeStatus(StatusCode::kInvalidArgument, fmt::format("{}: a socket's path has 1 to {} bytes", path,
-                                                                sizeof address.sun_path - 1));
+                                                                sizeof sockaddr_un{}.sun_path - 1));
   }
-  path.copy(address.sun_path, path.size());
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) {
     const auto directory = std::filesystem::absolute(path).parent_path();
@@ -43,13 +41,30 @@ Status ClaimSocketPath(const std::string& path) {
   if (!S_ISSOCK(status.st_mode)) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("{}: exists and is no socket", path));
   }
-  if (SomebodyListens(address)) {
+  if (ListenerAt(path)) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("{}: another process listens there", path));
   }
   if (unlink(path.c_str()) != 0) {
     return MakeStatus(StatusCode::kPermissionDenied, fmt::format("{}: {}", path, std::strerror(errno)));
   }
   return {};
+}
+
+std::optional<pid_t> ListenerAt(const std::string& path) {
+  if (!Fits(path)) return std::nullopt;
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return 0;  // that is this process' own trouble
+  const sockaddr_un address = AddressOf(path);
+  std::optional<pid_t> found = 0;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) found = peer.pid;
+  } else if (errno == ECONNREFUSED || errno == ENOENT) {
+    found = std::nullopt;
+  }
+  close(fd);
+  return found;
 }
 
 }  // namespace epic::io

@@ -1,6 +1,9 @@
-// Paths of Unix sockets on which a daemon wants to listen.
+// Paths of Unix sockets on which a daemon listens, or wants to.
 #pragma once
 
+#include <sys/types.h>
+
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -11,5 +14,9 @@ namespace epic::io {
 // ALREADY_EXISTS: somebody listens there, or it is no socket. NOT_FOUND: the directory is missing.
 // INVALID_ARGUMENT: too long for a socket.
 Status ClaimSocketPath(const std::string& path);
+
+// The process that listens at a path: the one that called listen() last; 0 where somebody listens and it is not to be had (more
+// want to be heard than it has taken so far). None: nobody does. Waits for nothing.
+std::optional<pid_t> ListenerAt(const std::string& path);
 
 }  // namespace epic::io

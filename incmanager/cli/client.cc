@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/grpc/channel.h"
 #include "incmanager/cli/render.h"
 #include "proto/manager.grpc.pb.h"
 
@@ -46,11 +47,9 @@ int Report(const ClientOptions& options, const grpc::Status& status) {
 
 std::unique_ptr<Stub> Connect(const ClientOptions& options) {
   grpc::ChannelArguments args;
-  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // An explanation grows with the square of the number of switches.
   args.SetMaxReceiveMessageSize(-1);
-  return proto::Manager::NewStub(
-      grpc::CreateCustomChannel(options.manager, grpc::InsecureChannelCredentials(), args));
+  return proto::Manager::NewStub(ChannelTo(options.manager, args));
 }
 
 template <typename Request, typename Reply>

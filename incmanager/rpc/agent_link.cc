@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/grpc/channel.h"
 #include "incmanager/rpc/status.h"
 #include "proto/switch.grpc.pb.h"
 
@@ -43,9 +44,7 @@ class AgentLink::Impl {
     address_ = address;
     grpc::ChannelArguments args;
     args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-    args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    stub_ = proto::SwitchTable::NewStub(
-        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args));
+    stub_ = proto::SwitchTable::NewStub(ChannelTo(address, args));
   }
 
   void Enqueue(Call call) {

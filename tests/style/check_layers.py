@@ -5,6 +5,7 @@
 - only the world's edges may include sockets, gRPC, verbs or logging headers;
 - cores read no clock and roll no dice;
 - CLI11, whose templates take six seconds in each source, is in base/command_line.cc alone;
+- channels of gRPC are made in base/grpc/channel.h alone, so that none asks a proxy;
 - nothing uses the parts of <ranges> that the sanitizers' compiler refuses;
 - C++ files have at most 400 lines, functions are left to review.
 
@@ -39,7 +40,7 @@ MAY_INCLUDE = {
     "pytorch": ["base", "epic"],
     "softnic/core": ["base", "roce"],
     "softnic": ["base", "roce", "io", "softnic"],
-    "incagent": ["base", "proto"],
+    "incagent": ["base", "io/unix_socket.h", "proto"],
     "inchost": ["base", "roce/lldp.h", "io/unix_socket.h", "proto", "commlib/verbs/ports.h"],
     "incmanager/policies": ["base", "protocol", "incmanager"],
     "incmanager/rpc": ["base", "protocol", "proto", "incmanager"],
@@ -115,6 +116,8 @@ def check_file(path, text, report):
             report(path, number, "cores read no clock and roll no dice")
         if line.startswith("#include <CLI/") and path != "base/command_line.cc":
             report(path, number, "CLI11 is for base/command_line.cc; take base/command_line.h")
+        if re.search(r"\bgrpc::Create\w*Channel\(", line) and path != "base/grpc/channel.h" and not is_test(path):
+            report(path, number, "a channel of gRPC would ask a proxy; take ChannelTo of base/grpc/channel.h")
         if re.search(NOT_FOR_CLANG, line):
             report(path, number, "clang 14 cannot compile this part of <ranges>; take the algorithm of std::")
 
