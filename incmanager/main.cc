@@ -1,9 +1,13 @@
 // incmanager: the manager and its command line in one program.
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "base/command_line.h"
 #include "incmanager/cli/client.h"
@@ -43,7 +47,12 @@ class Commands {
 
   int Run(int argc, char** argv) {
     if (const auto exit_code = line_.Parse(argc, argv, kExitUsage)) return *exit_code;
-    return action_();
+    try {
+      return action_();
+    } catch (const std::system_error& error) {  // output that cannot be written (cli/client.cc)
+      fmt::print(stderr, "incmanager: {}\n", error.what());
+      return kExitRefused;
+    }
   }
 
  private:

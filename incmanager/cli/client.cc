@@ -4,9 +4,12 @@
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "base/grpc/channel.h"
@@ -20,6 +23,13 @@ using Stub = proto::Manager::Stub;
 // Above the time in which the manager waits for a switch.
 constexpr auto kTimeout = std::chrono::seconds(15);
 
+// All that goes to standard output. std::system_error where it cannot be written, at once and not when the program ends.
+void Write(const std::string& text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw std::system_error(errno, std::generic_category(), "standard output");
+}
+
 void PrintJson(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
@@ -27,7 +37,7 @@ void PrintJson(const google::protobuf::Message& message) {
   options.preserve_proto_field_names = true;
   std::string json;
   const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  fmt::print("{}", status.ok() ? json : "{}\n");
+  Write(status.ok() ? json : "{}\n");
 }
 
 int Report(const ClientOptions& options, const grpc::Status& status) {
@@ -65,7 +75,7 @@ void Print(const ClientOptions& options, const Reply& reply, const Render& rende
   if (options.json) {
     PrintJson(reply);
   } else {
-    fmt::print("{}", render(reply));
+    Write(render(reply));
   }
 }
 
@@ -151,8 +161,7 @@ grpc::Status PrintEvents(Stub* stub, bool json, proto::EventsRequest* request, p
       all->mutable_events()->MergeFrom(reply.events());
       all->set_newest(reply.newest());
     } else {
-      fmt::print("{}", RenderEvents(reply, UnixMillis()));
-      std::fflush(stdout);
+      Write(RenderEvents(reply, UnixMillis()));
     }
     more = reply.more();
     // Of a manager that was started anew numbers begin anew.

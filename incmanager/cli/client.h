@@ -13,7 +13,7 @@ namespace epic::manager {
 
 // The program's exit codes.
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitRefused = 1;  // by the manager, with the reason on stderr
+inline constexpr int kExitRefused = 1;  // by the manager, with the reason on stderr; or output that cannot be written
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitUnreachable = 3;  // no manager answers
 

@@ -75,3 +75,12 @@ def test_what_cannot_be_asked_for_is_refused(bed):
     assert told(bed, "--group", "nobody") == []
     nobody = subprocess.run([harness.MANAGER, "events", "--manager", "127.0.0.1:1"], capture_output=True, text=True, timeout=60, check=False)
     assert nobody.returncode != 0 and "no manager answers at 127.0.0.1:1" in nobody.stderr, nobody
+
+
+@pytest.mark.parametrize("command", [("events",), ("group", "list"), ("switches", "--json")])
+def test_output_that_cannot_be_written_is_an_error_in_one_line(bed, command):
+    """However short it is."""
+    argv = ["nsenter", f"--net=/run/netns/epic-{bed.name}-mgmt", "--", harness.MANAGER, *command, "--manager", "10.255.0.1:7400"]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "incmanager: standard output: No space left on device\n"), done
