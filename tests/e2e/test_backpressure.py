@@ -31,11 +31,14 @@ def counters_of(bed):
     return sums
 
 
-def counts_of_a_run(beds, mode, collective, largest="16M"):
+ALL_SIZES, SIZES = ("-b", "4K", "-e", "16M", "-f", "64"), ("-b", "4K", "-e", "4M", "-f", "32")
+
+
+def counts_of_a_run(beds, mode, collective, sizes=ALL_SIZES):
     bed = beds.get("tree-3-2", "--hosts", "softnic", "--manager-arg=--prompt-ms=10000")
     for _ in range(RUNS):
         before = counters_of(bed)
-        programs = bed.perf("--path", "network", "--mode", mode, "--collective", collective, "-b", "4K", "-e", largest, "-f", "32",
+        programs = bed.perf("--path", "network", "--mode", mode, "--collective", collective, *sizes,
                             "-n", "2", "-w", "1")
         for program in programs:
             assert program.wait() == 0, program.output
@@ -51,7 +54,7 @@ def counts_of_a_run(beds, mode, collective, largest="16M"):
 @pytest.mark.parametrize("mode", MODES)
 def test_nothing_is_refused(beds, mode, collective, request):
     """Also of calls of many windows, which those of 4 MiB are."""
-    counts = counts_of_a_run(beds, mode, collective, "16M" if request.config.getoption("--full") else "4M")
+    counts = counts_of_a_run(beds, mode, collective, ALL_SIZES if request.config.getoption("--full") else SIZES)
     assert not any(counts[name] for name in TROUBLE), {name: counts[name] for name in TROUBLE}
 
 

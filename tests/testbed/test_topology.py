@@ -2,6 +2,8 @@
 
 import collections
 import copy
+import pathlib
+import subprocess
 
 import pytest
 import yaml
@@ -179,3 +181,13 @@ def test_bad_yaml(tmp_path):
     path.write_text("name: [\n")
     with pytest.raises(TopologyError, match="not valid YAML"):
         topology.load(str(path))
+
+
+DEMO = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "demo"
+
+
+@pytest.mark.parametrize("name, says", [("nosuch", f"there are {', '.join(topology.available())}, star-N, fat-tree-K"),
+                                        ("star-x", "there is no topology 'star-x'"), ("nosuch.yaml", "cannot be read")])
+def test_the_demo_refuses_a_topology_that_is_not_there_before_it_does_anything(name, says):
+    done = subprocess.run([DEMO, "--topology", name], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "") and says in done.stderr, done
