@@ -7,6 +7,8 @@ with the same beside as busy a group at another switch, measured in the same run
 import bench_isolation
 import pytest
 
+# pool: alone
+
 # Far beyond what is measured (docs/PERFORMANCE.md), far below what starving would show.
 FACTOR = 5
 

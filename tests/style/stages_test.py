@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts/lib"))
-from stage_pool import since, stages, tasks  # noqa: E402  pylint: disable=wrong-import-position
+from stage_pool import pool, since, stages, tasks  # noqa: E402  pylint: disable=wrong-import-position
 
 # What ctest runs itself, as parts of its tests `layers_test` and `comparison_test`; and what no default run installs.
 NOT_OF_THE_POOL = ("tests/style", "tests/torch")
@@ -117,3 +117,17 @@ def test_a_program_runs_when_its_inputs_differ():
 def test_every_stage_with_files_says_what_they_read_and_start():
     of_pytest = {stage.name for stage in stages.ALL.values() if stage.folders}
     assert set(since.READS) == set(since.STARTS) == of_pytest
+
+
+def test_what_runs_alone_runs_first_and_beside_nothing():
+    def task(name, wall, alone=False):
+        return tasks.Task("end-to-end", name, (), {}, wall, wall / 10, alone=alone)
+
+    beds = pool.Pool([task("long", 40.0), task("short", 2.0), task("measured", 20.0, alone=True)], 4, False)
+    first = beds.next()
+    assert first.name == "measured"
+    beds.waiting.remove(first)
+    beds.running.append(types.SimpleNamespace(task=first))
+    assert beds.next() is None
+    beds.running.clear()
+    assert beds.next().name == "long"

@@ -2,7 +2,7 @@
 """pool.py [--workers N] [--full] [--quick] [--keep-going] [--since REF] STAGE...: runs the tests of these stages, several at a time.
 
 A task is a process: a file of pytest, which keeps a test bed of its own for as long as its tests ask for the same one, or a
-test of ctest. The longest begin first. At most N run at a time, and of those that compute only as many as processors have
+test of ctest. Those that run alone begin first, then the longest. At most N run at a time, and of those that compute only as many as processors have
 room for: what each waits and computes is known from the last measured run (build/test-times.json, or tests/times.json).
 
 Each task's output is in build/logs/STAGE/, each test's seconds in build/ledger/tests.jsonl, each task's in tasks.jsonl.
@@ -82,14 +82,16 @@ class Pool:
     """Runs tasks; `workers` at a time."""
 
     def __init__(self, waiting, workers, go_on):
-        self.waiting = sorted(waiting, key=lambda task: -task.wall)
+        self.waiting = sorted(waiting, key=lambda task: (not task.alone, -task.wall))
         self.workers, self.go_on, self.count = workers, go_on, len(waiting)
         self.room = BUSY * (os.cpu_count() or 1)
         self.running, self.failed, self.ended, self.interrupted = [], [], 0, False
         self.group = groups.Group(groups.own())
 
     def next(self):
-        """The longest task for which there is room, or None."""
+        """The first task for which there is room, or None."""
+        if self.running and (self.running[0].task.alone or (self.waiting and self.waiting[0].alone)):
+            return None
         left = self.room - sum(r.task.rate for r in self.running)
         if not self.waiting or len(self.running) >= self.workers:
             return None

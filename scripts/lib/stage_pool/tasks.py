@@ -11,7 +11,8 @@ from stage_pool import since, stages
 sys.path.append(str(stages.ROOT / "tests"))
 import covers  # noqa: E402  pylint: disable=wrong-import-position
 
-# A file that takes longer is run in parts, unless it says "# pool: whole" (what it has brought up is dear).
+# A file that takes longer is run in parts, unless it says "# pool: whole" (what it has brought up is dear). One that says
+# "# pool: alone" compares what it measures, and runs beside no other task of the pool.
 PART_S = 45.0
 UNKNOWN_S = 10.0
 PYTEST = ["/usr/bin/python3", "-B", "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "stage_pool.pytest_plugin"]
@@ -32,6 +33,7 @@ class Task(typing.NamedTuple):
     timeout_s: float = 0.0  # none
     empty_status: int = -1  # the status of a task that found nothing to do
     file: str = ""  # of pytest, which tells of its tests itself
+    alone: bool = False
 
     @property
     def pytest(self):
@@ -66,14 +68,15 @@ def of_pytest(stage, known, full, go_on):
     environment = dict(stage.environment, PYTHONPATH=str(stages.ROOT / "scripts/lib"))
     for file in stages.test_files(stage):
         wall, cpu = known.of(stage.name, file)
-        whole = "# pool: whole" in (stages.ROOT / file).read_text(encoding="utf-8")
-        parts = 1 if whole else math.ceil(wall / PART_S)
+        text = (stages.ROOT / file).read_text(encoding="utf-8")
+        alone = "\n# pool: alone\n" in text
+        parts = 1 if alone or "# pool: whole" in text else math.ceil(wall / PART_S)
         for part in range(1, parts + 1):
             argv = PYTEST + options + (["-m", stage.marks] if stage.marks else []) + [file]
             name = file if parts == 1 else f"{file} {part}/{parts}"
             more = {} if parts == 1 else {"EPIC_PART": f"{part}/{parts}"}
             yield Task(stage.name, name, tuple(argv), environment | more, wall / parts, cpu / parts,
-                       empty_status=NOTHING_COLLECTED, file=file)
+                       empty_status=NOTHING_COLLECTED, file=file, alone=alone)
 
 
 def ctest_entries(tree):
