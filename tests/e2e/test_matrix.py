@@ -15,6 +15,8 @@ import covers
 import harness
 import modes
 
+# pool: whole
+
 BEDS = {
     "star-4": ("star-4", "--hosts", "rxe"),
     "tree-3-2": ("tree-3-2", "--hosts", "rxe"),
