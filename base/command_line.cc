@@ -46,7 +46,7 @@ std::optional<std::string> UnknownCommand(const CLI::App& whole) {
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
   if (app->get_require_subcommand_min() == 0) return std::nullopt;
   for (const std::string& word : app->remaining()) {
-    if (word.starts_with("-")) continue;
+    if (word.starts_with("-")) break;  // of an option that is not known the next word may be the value
     std::string nearest, all;
     size_t least = std::max<size_t>(2, word.size() / 3) + 1;  // further away is no slip
     for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; })) {

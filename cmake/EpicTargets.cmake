@@ -74,9 +74,9 @@ if(EPIC_PRECOMPILE)
   target_precompile_headers(epic_program_headers PRIVATE ${epic_headers})
 endif()
 
-# Several sources are compiled as one, where that is said (UNITED): what they instantiate alike is compiled once, which halves
-# a cold build. So the names that they have for themselves differ within a target. Nothing on the data path is: each file of
-# it is compiled for itself, and compared for itself. The preset dev has it off, so that each source is a file of its own.
+# Several sources are compiled as one, where that is said (UNITED): what they instantiate alike is compiled once. So the names
+# that they have for themselves differ within a target. Nothing on the data path is, so that its code does not depend on
+# what it is compiled beside. The preset dev has it off, so that each source is a file of its own.
 option(EPIC_UNITE "Compile several sources of tests and of the control plane as one" OFF)
 function(epic_unite target)
   if(EPIC_UNITE)
@@ -165,7 +165,7 @@ add_custom_target(threaded_tests)
 # SANITIZED: scripts/test runs it under the sanitizers; for the cores and what parses (label sanitized, target
 # sanitized_tests). A default run has it there alone (label sanitized-only), and --full and --quick without them too.
 # OPTIMISED: it computes much, and its own code is optimised, too. If it is SANITIZED as well, a default run has all of it
-# without the sanitizers, and with them a part that turns with the commit (label sanitized-part).
+# without the sanitizers, and with them a part that follows from the commit (label sanitized-part).
 # THREADED: under ThreadSanitizer, for what shares memory between threads (label threaded, target threaded_tests).
 # APART: its sources are not united.
 function(epic_test name)

@@ -3,7 +3,9 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <future>
+#include <map>
 #include <mutex>
+#include <string>
 
 #include "commlib/session_testing.h"
 #include "gmock/gmock.h"
@@ -45,8 +47,13 @@ TEST(SessionTest, JoinsAndLeaves) {
 
 // They are for the programs beside which a rank runs; port 1 takes no connections.
 TEST(SessionTest, AsksNoProxy) {
-  const char* const variables[] = {"http_proxy", "https_proxy", "grpc_proxy"};
-  for (const char* variable : variables) setenv(variable, "http://127.0.0.1:1", 1);
+  const char* const variables[] = {"http_proxy", "https_proxy", "grpc_proxy", "no_proxy", "no_grpc_proxy"};
+  std::map<std::string, std::string> before;
+  for (const char* variable : variables) {
+    if (const char* value = std::getenv(variable)) before[variable] = value;
+    unsetenv(variable);
+  }
+  for (const char* variable : {"http_proxy", "https_proxy", "grpc_proxy"}) setenv(variable, "http://127.0.0.1:1", 1);
   FakeManager manager([](Stream* stream) {
     ReadOne(stream);
     WriteJoined(stream);
@@ -57,6 +64,7 @@ TEST(SessionTest, AsksNoProxy) {
   const Error e = Session::Join(manager.address(), kJoin, &session, &joined);
   EXPECT_TRUE(e.ok()) << e.message();
   for (const char* variable : variables) unsetenv(variable);
+  for (const auto& [variable, value] : before) setenv(variable.c_str(), value.c_str(), 1);
 }
 
 TEST(SessionTest, TellsOfTroubleThatIsNotZero) {

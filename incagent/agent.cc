@@ -167,6 +167,9 @@ class Agent::Impl {
     epoch_ = reply.epoch();
     heartbeat_ = HeartbeatInterval(reply);
     verdict_.Answered();
+    engine_watch_.Look();
+    asked_ = std::chrono::steady_clock::now();
+    own_wait_ = OwnWait();
     if (!RemoveLeftovers(engine, reply)) return false;
     Say(fmt::format("registered at the manager {}", options_.manager), true);
     return true;
@@ -196,24 +199,29 @@ class Agent::Impl {
     return true;
   }
 
-  // Asks the engine who it is; whether it has answered. Why it has not is logged, with what is seen of it.
+  // Asks the engine who it is; whether it has answered. Why it has not is logged until it is down, with what is seen of it.
   bool DescribeEngine(proto::EngineInfo* info) {
-    engine_watch_.Look();
-    const auto begin = std::chrono::steady_clock::now();
-    const std::chrono::nanoseconds own_before = OwnWait();
     const grpc::Status status = engine_.Describe(info, kEngineTimeout);
+    const EngineSigns signs = engine_watch_.Look();
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::nanoseconds waited = OwnWait();
+    const std::chrono::nanoseconds passed = now - asked_, own = waited - own_wait_;
+    asked_ = now;
+    own_wait_ = waited;
     if (status.ok()) {
       verdict_.Answered();
       return true;
     }
-    const std::chrono::nanoseconds own = OwnWait() - own_before;
-    const EngineSigns signs = engine_watch_.Look();
-    const auto asked = std::chrono::steady_clock::now() - begin;
-    verdict_.Failed(signs, asked, own);
+    const bool was_down = verdict_.down();
+    verdict_.Failed(signs, passed, own);
+    if (was_down) return false;
     const auto ms = [](std::chrono::nanoseconds time) { return std::chrono::duration_cast<milliseconds>(time).count(); };
-    spdlog::warn("{}: asked for {} ms: {} (status {}); it {}, and has waited {} ms of them for a processor, this agent {} ms",
-                 options_.name, ms(asked), status.error_message(), static_cast<int>(status.error_code()),
-                 signs.refuses ? "takes no connections" : "takes connections", ms(signs.waited), ms(own));
+    spdlog::warn("{}: {} (status {}); its socket {}; of the last {} ms it has waited {} ms for a processor, this agent {} ms",
+                 options_.name, status.error_message(), static_cast<int>(status.error_code()),
+                 signs.refuses    ? "takes no connections"
+                 : signs.replaced ? "is another process' now"
+                                  : "takes connections",
+                 ms(passed), ms(signs.waited), ms(own));
     return false;
   }
 
@@ -265,6 +273,8 @@ class Agent::Impl {
   milliseconds heartbeat_{kRetry};
   milliseconds pause_{0};
   EngineVerdict verdict_;
+  std::chrono::steady_clock::time_point asked_{};  // when the last call had ended
+  std::chrono::nanoseconds own_wait_{0};           // until then
   std::string said_;
 
   std::mutex mutex_;

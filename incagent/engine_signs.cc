@@ -58,6 +58,7 @@ EngineSigns EngineWatch::Look() {
   const auto now = std::chrono::steady_clock::now();
   const std::optional<pid_t> process = io::ListenerAt(socket_path_);
   signs.refuses = !process;
+  signs.replaced = process && *process > 0 && process_ > 0 && *process != process_;
   std::map<pid_t, ThreadTime> threads;
   if (process && *process > 0) threads = ThreadsOf(*process);
   if (process && *process == process_) {
@@ -78,13 +79,10 @@ nanoseconds OwnWait() {
   return time ? nanoseconds(time->waited_ns) : nanoseconds(0);
 }
 
-void EngineVerdict::Failed(const EngineSigns& signs, nanoseconds asked, nanoseconds own) {
-  if (signs.refuses) {
-    down_ = true;
-    return;
-  }
-  silent_ += std::max(nanoseconds(0), asked - std::max(signs.waited, own));
-  if (silent_ >= kSilence) down_ = true;
+void EngineVerdict::Failed(const EngineSigns& signs, nanoseconds passed, nanoseconds own) {
+  unanswered_ += passed;
+  silent_ += std::max(nanoseconds(0), passed - std::max(signs.waited, own));
+  if (signs.refuses || signs.replaced || silent_ >= kSilence || unanswered_ >= kLongest) down_ = true;
 }
 
 }  // namespace epic::agent

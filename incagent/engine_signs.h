@@ -13,7 +13,8 @@ namespace epic::agent {
 
 // What is seen of an engine between two looks at it.
 struct EngineSigns {
-  bool refuses = false;  // its socket: nobody listens there
+  bool refuses = false;   // its socket: nobody listens there
+  bool replaced = false;  // another process does now: the one before is gone
   // How long a thread of it has waited for a processor: the one that waited longest.
   std::chrono::nanoseconds waited{0};
 };
@@ -52,21 +53,22 @@ std::chrono::nanoseconds OwnWait();
 // The verdict on an engine, call by call.
 class EngineVerdict {
  public:
-  // Silent for so long, the engine is down. Groups that cross it are to end within 5 s of its death.
-  static constexpr std::chrono::milliseconds kSilence{4000};
+  // Silent for so long, without what it or its caller waited for a processor, the engine is down: it hangs, or is stopped.
+  static constexpr std::chrono::milliseconds kSilence{8000};
+  // And after so long whatever has waited: one of its threads may hang while another one waits.
+  static constexpr std::chrono::milliseconds kLongest{30'000};
 
-  void Answered() {
-    silent_ = {};
-    down_ = false;
-  }
-  // A call has failed after `asked`, in which the caller itself waited for a processor for `own`.
-  void Failed(const EngineSigns& signs, std::chrono::nanoseconds asked, std::chrono::nanoseconds own);
+  void Answered() { *this = {}; }
+  // A call has failed. `passed`: since the last call ended, or was answered; of that the caller itself waited for a processor for
+  // `own`. `signs` are of the same time.
+  void Failed(const EngineSigns& signs, std::chrono::nanoseconds passed, std::chrono::nanoseconds own);
 
   // Else it is slow, or answers.
   bool down() const { return down_; }
 
  private:
-  std::chrono::nanoseconds silent_{0};  // without what it, or its caller, waited for a processor
+  std::chrono::nanoseconds unanswered_{0};
+  std::chrono::nanoseconds silent_{0};
   bool down_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "incagent/engine_signs.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -17,53 +18,67 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-constexpr milliseconds kAsked{1000};
+constexpr milliseconds kPassed{1000};
 constexpr EngineSigns kSilent{};
 
 TEST(EngineVerdictTest, OneFailedCallProvesNothing) {
   EngineVerdict verdict;
-  verdict.Failed(kSilent, kAsked, {});
+  verdict.Failed(kSilent, kPassed, {});
   EXPECT_FALSE(verdict.down());
 }
 
-TEST(EngineVerdictTest, IsDownAfterFourSecondsOfSilence) {
+TEST(EngineVerdictTest, IsDownAfterEightSecondsOfSilence) {
   EngineVerdict verdict;
-  for (int calls = 1; calls <= 4; ++calls) {
+  for (int calls = 1; calls <= 8; ++calls) {
     EXPECT_FALSE(verdict.down()) << calls;
-    verdict.Failed(kSilent, kAsked, {});
+    verdict.Failed(kSilent, kPassed, {});
   }
   EXPECT_TRUE(verdict.down());
 }
 
 TEST(EngineVerdictTest, AnAnswerBeginsTheSilenceAnew) {
   EngineVerdict verdict;
-  for (int calls = 0; calls < 3; ++calls) verdict.Failed(kSilent, kAsked, {});
+  for (int calls = 0; calls < 7; ++calls) verdict.Failed(kSilent, kPassed, {});
   verdict.Answered();
-  for (int calls = 0; calls < 3; ++calls) verdict.Failed(kSilent, kAsked, {});
+  for (int calls = 0; calls < 7; ++calls) verdict.Failed(kSilent, kPassed, {});
   EXPECT_FALSE(verdict.down());
-  verdict.Failed(kSilent, kAsked, {});
+  verdict.Failed(kSilent, kPassed, {});
+  EXPECT_TRUE(verdict.down());
   verdict.Answered();
   EXPECT_FALSE(verdict.down());
 }
 
-TEST(EngineVerdictTest, ASocketThatRefusesIsEvidence) {
-  EngineVerdict verdict;
-  verdict.Failed({.refuses = true}, milliseconds(1), {});
-  EXPECT_TRUE(verdict.down());
+TEST(EngineVerdictTest, ASocketThatRefusesOrIsAnotherProcessIsEvidence) {
+  for (const EngineSigns& signs : {EngineSigns{.refuses = true}, EngineSigns{.replaced = true}}) {
+    EngineVerdict verdict;
+    verdict.Failed(signs, milliseconds(1), {});
+    EXPECT_TRUE(verdict.down());
+  }
 }
 
 TEST(EngineVerdictTest, WhatTheEngineWaitedForAProcessorDoesNotCount) {
   EngineVerdict verdict;
-  for (int calls = 0; calls < 100; ++calls) verdict.Failed({.waited = milliseconds(990)}, kAsked, {});
+  for (int calls = 0; calls < 20; ++calls) verdict.Failed({.waited = kPassed}, kPassed, {});
+  for (int calls = 0; calls < 7; ++calls) verdict.Failed(kSilent, kPassed, {});
   EXPECT_FALSE(verdict.down());
-  for (int calls = 0; calls < 3; ++calls) verdict.Failed(kSilent, kAsked, {});
+  verdict.Failed(kSilent, kPassed, {});
   EXPECT_TRUE(verdict.down());
 }
 
 TEST(EngineVerdictTest, NorWhatItsAgentDid) {
   EngineVerdict verdict;
-  for (int calls = 0; calls < 100; ++calls) verdict.Failed(kSilent, milliseconds(9000), milliseconds(9000));
+  verdict.Failed(kSilent, milliseconds(29'000), milliseconds(29'000));
   EXPECT_FALSE(verdict.down());
+}
+
+// One thread may hang while another one waits.
+TEST(EngineVerdictTest, IsDownAfterHalfAMinuteWhateverHasWaited) {
+  EngineVerdict verdict;
+  for (int calls = 1; calls <= 30; ++calls) {
+    EXPECT_FALSE(verdict.down()) << calls;
+    verdict.Failed({.waited = kPassed}, kPassed, {});
+  }
+  EXPECT_TRUE(verdict.down());
 }
 
 TEST(WaitedSinceTest, IsWhatTheKernelAdded) {
@@ -148,6 +163,54 @@ TEST_F(EngineWatchTest, AProcessThatStandsStillWaitsForNoProcessor) {
   EngineWatch watch(path_);
   watch.Look();
   EXPECT_EQ(watch.Look().waited, nanoseconds(0));
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+}
+
+// Two that never sleep, on one processor: each waits while the other one runs.
+TEST_F(EngineWatchTest, AProcessThatWaitsForAProcessorIsSeenTo) {
+  Bind();
+  ASSERT_EQ(listen(fd_, 16), 0);
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  int processor = 0;
+  while (!CPU_ISSET(processor, &before)) ++processor;
+  CPU_ZERO(&one);
+  CPU_SET(processor, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const pid_t test = getpid(), child = fork();
+  if (child == 0) {
+    listen(fd_, 16);
+    while (getppid() == test) {
+    }
+    _exit(0);
+  }
+  EngineWatch watch(path_);
+  const nanoseconds own = OwnWait();
+  nanoseconds waited{0};
+  while (waited == nanoseconds(0) || OwnWait() == own) waited += watch.Look().waited;
+  EXPECT_GT(waited, nanoseconds(0));
+  kill(child, SIGKILL);
+  int status = 0;
+  waitpid(child, &status, 0);
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+TEST_F(EngineWatchTest, AnotherProcessAtTheSocketIsSeenTo) {
+  Bind();
+  ASSERT_EQ(listen(fd_, 16), 0);
+  EngineWatch watch(path_);
+  watch.Look();
+  const pid_t child = fork();
+  if (child == 0) {
+    listen(fd_, 16);  // it is the listener now
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+  EXPECT_TRUE(watch.Look().replaced);
+  EXPECT_FALSE(watch.Look().replaced);
   kill(child, SIGKILL);
   waitpid(child, &status, 0);
 }

@@ -29,7 +29,7 @@ class Commands {
   Commands()
       : line_(
             "The manager of EPIC groups, and its commands.\n"
-            "Exit codes: 0 ok, 1 refused by the manager, 2 usage or a bad topology file, 3 no manager "
+            "Exit codes: 0 ok, 1 refused by the manager or output that cannot be written, 2 usage or a bad topology file, 3 no manager "
             "answers.",
             "incmanager") {
     line_.Version(EPIC_VERSION);

@@ -120,10 +120,10 @@ stage() {
   _end_stage "$1"
 }
 
-# configure PRESET: within a stage, configures a build tree. What CMake warns of fails it: in a log nobody would see it.
+# configure PRESET [OPTION...]: within a stage, configures a build tree. What CMake warns of fails it: in a log nobody would see it.
 configure() {
   local said=$logs/configure-$1.log
-  cmake --preset "$1" 2>&1 | tee "$said"
+  cmake --preset "$@" 2>&1 | tee "$said"
   if grep -q '^CMake .*Warning' "$said"; then
     echo "configuring with the preset $1 is not to warn of anything (above)"
     return 1

@@ -32,6 +32,7 @@ def tree_of(bed, group):
 
 @pytest.mark.parametrize("datatype", ["float", "int32"])
 def test_every_size_from_one_element_to_16_mib_out_of_place_and_in_place(bed, topology, datatype, request):
+    """To 256 KiB, but where LARGEST says so and with --full."""
     all_sizes = request.config.getoption("--full") or (topology, datatype) in LARGEST
     end = 16 << 20 if all_sizes else 256 << 10
     ranks = bed.perf("-b", 4, "-e", end, "-f", 4, "-n", 1, "-w", 0, "-d", datatype, timeout_s=150)

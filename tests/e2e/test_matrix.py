@@ -162,7 +162,7 @@ def calls_of_cover(bed, way):
     """The calls of one group: the cover's rows of a bed and a way, sizes and roots in turn."""
     rows = [row for row in of_bed(call_rows(), bed) if row["way"] == way]
     return [{"collective": row["collective"], "type": row["type"], "op": row["op"], "in_place": row["in_place"],
-             "count": SMALL[number % len(SMALL)], "root": number % RANKS} if row["collective"] != "barrier" else
+             "count": SMALL[number % len(SMALL)], "root": number // len(SMALL) % RANKS} if row["collective"] != "barrier" else
             {"collective": "barrier"} for number, row in enumerate(rows)]
 
 

@@ -26,7 +26,7 @@ def pytest_sessionstart(session):
                "mpi_jobs": "tests/mpi/mpi_jobs", "mpich_jobs": "tests/mpi/mpich_jobs",
                "mpi_layouts": "tests/mpi/mpi_layouts", "mpich_layouts": "tests/mpi/mpich_layouts",
                "mpi_requests": "tests/mpi/mpi_requests", "mpi_fit": "tests/mpi/mpi_fit", "mpich_fit": "tests/mpi/mpich_fit",
-               "mpi_unlocked": "tests/mpi/libmpi_unlocked.so", "mpi_fallback": "tests/mpi/mpi_fallback",
+               "mpi_unlocked": "tests/mpi/libmpi_unlocked.so", "mpi_patient": "tests/mpi/libmpi_patient.so", "mpi_fallback": "tests/mpi/mpi_fallback",
                "mpi_fortran": "tests/mpi/mpi_forms", "epic_mpi": "mpi/lib/libepic_mpi.so",
                "mpich_collectives": "tests/mpi/mpich_collectives", "mpich_traps": "tests/mpi/mpich_traps",
                "mpich_requests": "tests/mpi/mpich_requests",

@@ -15,9 +15,10 @@ import harness
 import epic_ranks
 
 PROGRAMS = harness.BUILD / "tests" / "mpi"
-# In a default run, where a test says that it is patient: ranks that are late, communicators that are made for nothing, and
-# how long one that does not answer is asked.
-BRIEF = {"TEST_LATE_MS": "400", "TEST_COPIES": "100", "EPIC_MANAGER_TIMEOUT": "2"}
+# In a default run, where a test says that it is patient: how late ranks are, in milliseconds, longer than a queue pair's timer
+# runs; and communicators that are made for nothing. And how long a manager that is not there is asked, in seconds.
+BRIEF = {"TEST_LATE_MS": "1500", "TEST_COPIES": "100"}
+SOON = {"EPIC_MANAGER_TIMEOUT": "3"}
 PATIENT = PROGRAMS / "libmpi_patient.so"  # ranks that wait sleep (patient.c)
 EPIC_RUN = harness.ROOT / "scripts" / "epic-run"
 MANAGER = "10.255.0.1:7400"
@@ -51,11 +52,13 @@ class Done:
 
 
 class Launcher:
-    """`PATIENT`: whether ranks are patient unless a test says otherwise; with --full none is (`patience`). `OWN_REQUESTS`: the
-    program of requests with what it can have of this MPI's own."""
+    """`PATIENT`: whether ranks are patient in every test; with --full none is (`patience`). `soon`: variables by which a manager
+    that is not there is given up earlier, in a default run. `OWN_REQUESTS`: the program of requests with what it can have of
+    this MPI's own."""
 
     def __init__(self, bed, folder, patience=True):
         self.bed, self.shell, self.starter, self.patience = bed, folder / "shell", folder / "starter", patience
+        self.soon = SOON if patience else {}
         # The MPI's own messages have a network of their own, as their traffic is not what is tested here.
         data = [epic_ranks.node_of(bed.name, host)["address"] for host in bed.hosts]
         self.addresses = [address.replace("10.10.0.", "10.255.2.") for address in data]
@@ -96,17 +99,17 @@ class Launcher:
         return [self.starter]
 
     def __call__(self, program, *arguments, env=None, of_hosts=None, per_host=1, ranks=None,
-                 through=(EPIC_RUN, "--mpi"), at_line=None, timeout_s=300, patient=None):
+                 through=(EPIC_RUN, "--mpi"), at_line=None, timeout_s=300, patient=False):
         """Runs a program of this folder, built for this MPI, on all hosts, or as many ranks as said, host by host.
         `env`: variables of mpirun, and so of rank 0, on its host; None takes one away. `at_line`: (text, what to call when a line with
         it has come). `patient`: ranks sleep while they wait, and if the test says so for less long (BRIEF): where it is about
         waiting, or ranks are more than a machine has room for."""
         brief, of_hosts = BRIEF if patient and self.patience else {}, of_hosts or {}
-        patient = self.patience and (self.PATIENT if patient is None else patient)
+        patient = self.patience and (self.PATIENT or patient)
         if brief:
             of_hosts = {host: {**brief, **of_hosts.get(host, {})} for host in self.bed.hosts}
         self._write_shell(of_hosts)
-        variables = {"EPIC_MANAGER": MANAGER, "EPIC_MPI_REPORT": "1", **brief, **(env or {})}
+        variables = {"EPIC_MANAGER": MANAGER, "EPIC_MPI_REPORT": "1", **(env or {})}
         hosts = ",".join(f"{address}:{per_host}" for address in self.addresses)
         argv = ["env", *(f"{k}={v}" for k, v in variables.items() if v is not None), *through,
                 *self._mpirun(hosts, ranks or len(self.addresses) * per_host, patient), *self._prefix(of_hosts, patient),

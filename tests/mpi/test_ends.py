@@ -19,17 +19,17 @@ def test_a_communicator_is_freed_without_waiting_for_the_others(bed, mpirun):
 
 def test_a_wrong_managers_address_is_waited_for_once(mpirun):
     """10 s, or as long as EPIC_MANAGER_TIMEOUT says, which 20 communicators would make twenty times as long."""
-    done = mpirun("ends", "fleeting", env={"EPIC_MANAGER": "10.255.0.1:7499"}, patient=True)
+    done = mpirun("ends", "fleeting", env={"EPIC_MANAGER": "10.255.0.1:7499", **mpirun.soon}, patient=True)
     done.assert_right()
     assert len(done.said()) == 20 and all("manager unreachable" in line for line in done.said()), done.output
-    assert done.seconds < (38 if mpirun.patience else 100)
+    assert done.seconds < (45 if mpirun.soon else 100)
 
 
 def test_a_rank_that_can_join_nothing_is_waited_for_once(bed, mpirun):
     done = mpirun("ends", "fleeting", env={"EPIC_JOIN_TIMEOUT": "5"}, of_hosts={"h2": {"EPIC_IFNAME": "none"}}, patient=True)
     done.assert_right()
     assert len(done.said()) == 20 and all("rank 2: not found: " in line for line in done.said()), done.output
-    assert done.seconds < 100
+    assert done.seconds < 60
     bed.wait_clean()
 
 
@@ -38,7 +38,7 @@ def test_a_manager_that_answers_nothing(bed, mpirun):
                        "import socket, time; s = socket.create_server(('10.255.0.1', 7498)); print('here'); time.sleep(600)",
                        timeout_s=700)
     silent.wait_for("here")
-    done = mpirun("ends", "fleeting", env={"EPIC_MANAGER": "10.255.0.1:7498"}, patient=True)
+    done = mpirun("ends", "fleeting", env={"EPIC_MANAGER": "10.255.0.1:7498", **mpirun.soon}, patient=True)
     silent.end()
     done.assert_right()
     assert all("manager unreachable" in line for line in done.said()), done.output

@@ -160,7 +160,7 @@ def test_between_the_hosts_by_rank_0s_wish(bed, mpirun):
 
 
 def test_a_wrong_managers_address_leaves_the_mpi_as_it_is(mpirun):
-    done = mpirun("traps", "usual", env={"EPIC_MANAGER": "10.255.0.1:7499"}, patient=True)
+    done = mpirun("traps", "usual", env={"EPIC_MANAGER": "10.255.0.1:7499", **mpirun.soon}, patient=True)
     done.assert_right()
     assert len(done.said()) == 1 and "10.255.0.1:7499" in done.said()[0], done.output
     assert all(way.startswith("the MPI's own, no group: rank 0: manager unreachable") for way in ways(done))

@@ -8,6 +8,7 @@ import subprocess
 from . import procs
 
 MGMT_MTU = 1500
+TIMEOUT_S = 60  # of one command, which takes some milliseconds
 _CLONE_NEWNET = 0x40000000
 
 
@@ -48,7 +49,10 @@ def set_offloads(prefix, offloads):
 def run(argv, check=True, text=None):
     """Runs a command and returns its output; raises NetError with what it said."""
     with procs.uninterrupted():
-        done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise NetError(f"{' '.join(argv)}: not done after {TIMEOUT_S} s") from error
     if check and done.returncode != 0:
         raise NetError(f"{' '.join(argv)}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout

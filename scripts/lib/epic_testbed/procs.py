@@ -12,9 +12,8 @@ _INTERRUPTION = {"held": 0, "came": False}
 
 def interrupt(_signum, _frame):
     """A handler of signals that are to end this program: KeyboardInterrupt, now or at the end of what is not interrupted."""
-    if _INTERRUPTION["held"]:
-        _INTERRUPTION["came"] = True
-    else:
+    _INTERRUPTION["came"] = _INTERRUPTION["held"] > 0
+    if not _INTERRUPTION["came"]:
         raise KeyboardInterrupt
 
 

@@ -18,7 +18,7 @@ UNKNOWN_S = 10.0
 PYTEST = ["/usr/bin/python3", "-B", "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "stage_pool.pytest_plugin"]
 PATIENCE = 5  # times ctest's own time: it ends what hangs, and says nothing of what waits for a processor
 NOTHING_COLLECTED = 5  # pytest's status
-# Of a test that computes much, so many runs under the sanitizers see all of its cases.
+# Of a test that computes much, one part in so many runs under the sanitizers.
 SANITIZED_PARTS = 4
 
 
@@ -116,7 +116,7 @@ def of_ctest(stage, known, full, quick):
 
 
 def _sanitized(entry, full):
-    """What a test's environment has under the sanitizers. Which of its cases run there turns with the commit, as covers do."""
+    """What a test's environment has under the sanitizers. Which of its cases run there follows from the commit, as covers do."""
     if full:
         return {"EPIC_SEEDS": "/1"}
     if "sanitized-part" not in entry["labels"]:
