@@ -5,7 +5,7 @@
      "stages": {NAME: S},                          processor seconds of each stage, of its tests alone
      "compiles": {TREE: S},                        of all objects of a tree
      "kernel": S,
-     "judged": whether a run that takes more fails; false while the figures are not of a machine that does nothing else,
+     "judged": whether a run that takes more fails; false while a run takes more than the figures,
      "reasons": {"STAGE TEST": "why it takes more than LONG_S"}}
 
 A run on another machine is measured by the reference, which it runs itself: a figure times what that machine takes for it.

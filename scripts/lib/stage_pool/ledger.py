@@ -155,7 +155,7 @@ def report():
     print("\n".join(lines))
     dearer = [line for line in lines if line.startswith("budget: ")]
     if dearer and not figures["judged"]:
-        print("budget: told, not judged: the figures are of a machine with other work beside (tests/budget.json)")
+        print("budget: told, not judged: the figures are the aim (tests/budget.json)")
     return 1 if dearer and figures["judged"] else 0
 
 
