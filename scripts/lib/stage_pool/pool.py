@@ -35,7 +35,9 @@ class Running:
     def __init__(self, task, number, group, go_on):
         self.task, self.begin, self.late = task, time.monotonic(), False
         self.group = group.child(f"{task.stage}-{number}")
-        name = re.sub(r"[^\w.-]+", "_", pathlib.Path(task.name).name)
+        # Of a part of a file its number, too: "test_a.py 1/2".
+        file, blank, part = task.name.partition(" ")
+        name = re.sub(r"[^\w.-]+", "_", pathlib.Path(file).name + blank + part)
         self.log = LOGS / task.stage / f"{name}.log"
         self.log.parent.mkdir(parents=True, exist_ok=True)
         environment = os.environ | task.environment | {"EPIC_LEDGER": str(ledger.TESTS), "EPIC_STAGE": task.stage}
