@@ -202,7 +202,6 @@ class Agent::Impl {
   // Asks the engine who it is; whether it has answered. Why it has not is logged until it is down, with what is seen of it.
   bool DescribeEngine(proto::EngineInfo* info) {
     const grpc::Status status = engine_.Describe(info, kEngineTimeout);
-    const EngineSigns signs = engine_watch_.Look();
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::nanoseconds waited = OwnWait();
     const std::chrono::nanoseconds passed = now - asked_, own = waited - own_wait_;
@@ -210,8 +209,10 @@ class Agent::Impl {
     own_wait_ = waited;
     if (status.ok()) {
       verdict_.Answered();
+      engine_watch_.Answered();
       return true;
     }
+    const EngineSigns signs = engine_watch_.Look();
     const bool was_down = verdict_.down();
     verdict_.Failed(signs, passed, own);
     if (was_down) return false;

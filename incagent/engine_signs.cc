@@ -31,7 +31,9 @@ std::optional<ThreadTime> TimeOf(const std::string& folder) {
   char* rest = nullptr;
   time.ran_ns = std::strtoull(schedstat.c_str(), &rest, 10);
   time.waited_ns = std::strtoull(rest, nullptr, 10);
-  time.runnable = stat[name + 2] == 'R';
+  const char state = stat[name + 2];
+  if (state == 'Z' || state == 'X') return std::nullopt;  // it has ended
+  time.runnable = state == 'R';
   return time;
 }
 
@@ -72,6 +74,12 @@ EngineSigns EngineWatch::Look() {
   threads_ = std::move(threads);
   looked_ = now;
   return signs;
+}
+
+void EngineWatch::Answered() {
+  looked_ = std::chrono::steady_clock::now();
+  threads_ = process_ > 0 ? ThreadsOf(process_) : std::map<pid_t, ThreadTime>();
+  if (threads_.empty()) process_ = 0;  // another one has answered; the next look finds it
 }
 
 nanoseconds OwnWait() {

@@ -39,6 +39,8 @@ class EngineWatch {
   // Since the last look, or since there was such a process. Waits for nothing. Of a process that may not be looked at (that of
   // another user, where /proc is hidden) `waited` is 0.
   EngineSigns Look();
+  // It has answered: what its threads waited counts from now on. Connects to nothing.
+  void Answered();
 
  private:
   const std::string socket_path_;

@@ -196,6 +196,27 @@ TEST_F(EngineWatchTest, AProcessThatWaitsForAProcessorIsSeenTo) {
   sched_setaffinity(0, sizeof before, &before);
 }
 
+// One that has answered since is no successor that has just come.
+TEST_F(EngineWatchTest, AProcessThatEndedBeforeAnAnswerIsForgotten) {
+  Bind();
+  const pid_t child = fork();
+  if (child == 0) {
+    listen(fd_, 16);
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+  EngineWatch watch(path_);
+  watch.Look();
+  watch.Answered();
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  ASSERT_EQ(listen(fd_, 16), 0);
+  watch.Answered();
+  EXPECT_FALSE(watch.Look().replaced);
+}
+
 TEST_F(EngineWatchTest, AnotherProcessAtTheSocketIsSeenTo) {
   Bind();
   ASSERT_EQ(listen(fd_, 16), 0);
