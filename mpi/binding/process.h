@@ -1,14 +1,13 @@
 // What a process has of EPIC under its MPI, once.
 #pragma once
 
-#include <sched.h>
-
 #include <mutex>
 #include <string>
 
 #include "mpi/binding/binding.h"
 #include "mpi/binding/leavers.h"
 #include "mpi/core/report.h"
+#include "mpi/core/rest.h"
 #include "mpi/core/settings.h"
 
 namespace epic::mpi {
@@ -36,12 +35,7 @@ int WayOf(const std::string& text);
 // Polls what does not know of the MPI, which goes on meanwhile, until it is true.
 template <typename Condition>
 void ProgressUntil(const EpicMpiFunctions& mpi, const Condition& condition) {
-  constexpr int kPollsBeforeYields = 100;
-  for (int polls = 0; !condition(); ++polls) {
-    mpi.progress();
-    // Who ends the call may want this processor.
-    if (polls >= kPollsBeforeYields) (void)sched_yield();
-  }
+  for (EpicMpiWaiting waiting = {}; !condition(); EpicMpiRest(&waiting)) mpi.progress();
 }
 
 }  // namespace epic::mpi

@@ -3,11 +3,12 @@
  */
 #include "mpi/hosts/hosts.h"
 
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "mpi/core/rest.h"
 
 enum { kTag = 1, kWordTag = 2 };
 
@@ -76,13 +77,13 @@ void EpicMpiHostsFree(EpicMpiHosts* module) {
 
 /* From the leader to this rank. While it waits, whom it waits for may want this processor. */
 static int Hear(const EpicMpiHosts* module, void* word, int bytes) {
-  enum { kPollsBeforeYields = 100 };
   MPI_Request request;
+  EpicMpiWaiting waiting = {0, 0};
   int heard = 0;
   int error = PMPI_Irecv(word, bytes, MPI_BYTE, 0, kWordTag, module->local, &request);
-  for (int polls = 0; error == MPI_SUCCESS && !heard; ++polls) {
+  while (error == MPI_SUCCESS && !heard) {
     error = PMPI_Test(&request, &heard, MPI_STATUS_IGNORE);
-    if (polls >= kPollsBeforeYields) sched_yield();
+    if (!heard) EpicMpiRest(&waiting);
   }
   return error;
 }

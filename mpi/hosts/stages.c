@@ -3,9 +3,10 @@
 #include "mpi/hosts/stages.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "mpi/core/rest.h"
 
 typedef EpicMpiStaged Call;
 
@@ -321,11 +322,9 @@ int EpicMpiStagedHasEnded(EpicMpiStaged* staged, int* error) {
 }
 
 void EpicMpiLineWait(const EpicMpiLine* line) {
-  enum { kPollsBeforeYields = 100 };
-  for (int polls = 0; __atomic_load_n(&line->calls, __ATOMIC_ACQUIRE) != 0; ++polls) {
+  for (EpicMpiWaiting waiting = {0, 0}; __atomic_load_n(&line->calls, __ATOMIC_ACQUIRE) != 0;
+       EpicMpiRest(&waiting))
     EpicMpiMakeProgress();
-    if (polls >= kPollsBeforeYields) sched_yield();
-  }
 }
 
 static int Duplicate(MPI_Comm local, MPI_Comm* copy) {

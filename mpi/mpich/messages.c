@@ -1,6 +1,7 @@
 /* MPI's functions that wait for messages, while there are requests of EPIC's: those calls of a communicator
  * that wait for their turn are started here, too. Another rank may have to have their results before it
  * sends. */
+#include "mpi/core/rest.h"
 #include "mpi/mpich/requests.h"
 
 int EpicMpichSend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
@@ -42,7 +43,7 @@ int EpicMpichSendrecv(const void* sbuf, int scount, MPI_Datatype stype, int to, 
 }
 
 int EpicMpichProbe(int from, int tag, MPI_Comm comm, MPI_Status* status) {
-  for (int looks = 0; EpicMpichIsBusy(); EpicMpichRest(&looks)) {
+  for (EpicMpiWaiting waiting = {0, 0}; EpicMpichIsBusy(); EpicMpiRest(&waiting)) {
     int flag = 0;
     EpicMpichProgress();
     const int error = PMPI_Iprobe(from, tag, comm, &flag, status);
@@ -52,7 +53,7 @@ int EpicMpichProbe(int from, int tag, MPI_Comm comm, MPI_Status* status) {
 }
 
 int EpicMpichMprobe(int from, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
-  for (int looks = 0; EpicMpichIsBusy(); EpicMpichRest(&looks)) {
+  for (EpicMpiWaiting waiting = {0, 0}; EpicMpichIsBusy(); EpicMpiRest(&waiting)) {
     int flag = 0;
     EpicMpichProgress();
     const int error = PMPI_Improbe(from, tag, comm, &flag, message, status);

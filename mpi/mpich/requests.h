@@ -17,8 +17,6 @@ int EpicMpichMake(const EpicMpichCall* it, MPI_Request* request);
 
 /* Makes progress with EPIC's calls, and ends those that have ended. */
 void EpicMpichProgress(void);
-/* Between two looks for what is waited for: who ends it may want this processor. */
-void EpicMpichRest(int* looks);
 /* Whether any call is under way. */
 int EpicMpichIsBusy(void);
 /* Of this communicator. */

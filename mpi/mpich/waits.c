@@ -1,16 +1,11 @@
 /* MPI's functions that wait for requests, or test them, while there are some of EPIC's: EPIC's progress and
  * MPICH's by turns. What has ended is seen by MPICH, as the requests are its own; here it is told which have
  * failed. */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "mpi/core/rest.h"
 #include "mpi/mpich/requests.h"
-
-void EpicMpichRest(int* looks) {
-  enum { kLooksBeforeYields = 100 };
-  if (++*looks > kLooksBeforeYields) sched_yield();
-}
 
 int EpicMpichTest(MPI_Request* request, int* flag, MPI_Status* status) {
   if (request == NULL || flag == NULL) return kEpicMpiFallBack;
@@ -24,7 +19,7 @@ int EpicMpichWait(MPI_Request* request, MPI_Status* status) {
   int flag = 0;
   if (request == NULL) return kEpicMpiFallBack;
   const MPI_Request given = *request;
-  for (int looks = 0; EpicMpichIsBusy(); EpicMpichRest(&looks)) {
+  for (EpicMpiWaiting waiting = {0, 0}; EpicMpichIsBusy(); EpicMpiRest(&waiting)) {
     const int error = EpicMpichTest(request, &flag, status);
     if (error != MPI_SUCCESS || flag) return error;
   }
@@ -102,7 +97,8 @@ static int Any(int waits, int count, MPI_Request* requests, int* index, int* fla
   if (count < 0 || (count > 0 && requests == NULL) || index == NULL) return kEpicMpiFallBack;
   if (!Copy(&given, count, requests)) return MPI_ERR_NO_MEM;
   *flag = 0;
-  for (int looks = 0; looks == 0 || (waits && EpicMpichIsBusy()); EpicMpichRest(&looks)) {
+  for (EpicMpiWaiting waiting = {0, 0}; waiting.looks == 0 || (waits && EpicMpichIsBusy());
+       EpicMpiRest(&waiting)) {
     EpicMpichProgress();
     result = epic_mpich.Testany(count, requests, index, flag, status);
     if (result != MPI_SUCCESS || *flag || !waits) break;
@@ -132,7 +128,8 @@ static int Some(int waits, int count, MPI_Request* requests, int* ended, int* in
     return kEpicMpiFallBack;
   if (!Copy(&given, count, requests)) return MPI_ERR_NO_MEM;
   *ended = 0;
-  for (int looks = 0; looks == 0 || (waits && EpicMpichIsBusy()); EpicMpichRest(&looks)) {
+  for (EpicMpiWaiting waiting = {0, 0}; waiting.looks == 0 || (waits && EpicMpichIsBusy());
+       EpicMpiRest(&waiting)) {
     EpicMpichProgress();
     result = epic_mpich.Testsome(count, requests, ended, indices, statuses);
     if (result != MPI_SUCCESS || *ended != 0 || !waits) break;
