@@ -76,6 +76,21 @@ class GuestPair(pairs.Hosts):
     def _testbed(self, command, *arguments):
         subprocess.run(TESTBED + [command, "--name", self.name, *arguments], check=True)
 
+    def run_both(self, *argv, **options):
+        """With what helps to understand a failure: what both ends' interfaces and rdma_rxe have counted."""
+        try:
+            return super().run_both(*argv, **options)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.diagnosis()}") from error
+
+    def diagnosis(self):
+        """Text about both ends as they are now."""
+        counters = "cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *; uptime; ip -s link; ip neigh; cat /proc/interrupts"
+        ends = {"guest": TESTBED + ["exec", "--name", self.name, "--timeout", "20", "h0", "--", "sh", "-c", counters],
+                "switch": ["ip", "netns", "exec", self._switch, "sh", "-c", "ip -s link; ip neigh; uptime"]}
+        said = [f"--- {end}:\n" + subprocess.run(argv, capture_output=True, text=True, check=False).stdout for end, argv in ends.items()]
+        return "\n".join(said)
+
 
 class LossyGuestPair(GuestPair):
     """With the fault box between the two."""
@@ -83,6 +98,11 @@ class LossyGuestPair(GuestPair):
     def __init__(self):
         super().__init__("--wire", exec_timeout_s=1600)
         self.wire = Wire(f"/run/epic/{self.name}/wire.sock")
+
+    def diagnosis(self):
+        """The fault box's counts and the last frames that it lost as well."""
+        lost = "\n".join(map(str, self.wire.log()[-20:]))
+        return f"{super().diagnosis()}\n--- the fault box: {self.wire.count()}; lost:\n{lost}"
 
     def end_programs(self):
         self.wire.random_faults(0)
