@@ -76,11 +76,16 @@ endif()
 
 # Several sources are compiled as one, where that is said (UNITED): what they instantiate alike is compiled once. So the names
 # that they have for themselves differ within a target. Nothing on the data path is, so that its code does not depend on
-# what it is compiled beside. The preset dev has it off, so that each source is a file of its own.
+# what it is compiled beside; but under sanitizers all is, since nobody measures there. The preset dev has it off, so that each
+# source is a file of its own.
 option(EPIC_UNITE "Compile several sources of tests and of the control plane as one" OFF)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 7)
+if(EPIC_UNITE AND EPIC_SANITIZE)
+  set(CMAKE_UNITY_BUILD ON)
+endif()
 function(epic_unite target)
   if(EPIC_UNITE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 7)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
   endif()
 endfunction()
 
@@ -175,7 +180,9 @@ function(epic_test name)
     set(kind optimised_test)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  if(NOT ARG_APART)
+  if(ARG_APART)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+  else()
     epic_unite(${name})
   endif()
   target_compile_options(${name} PRIVATE ${epic_${kind}_options})
@@ -215,7 +222,7 @@ function(epic_test name)
 endfunction()
 
 # epic_fuzzer(NAME [SECONDS n] SOURCES a_fuzz.cc ... [LIBS libs...])
-# With EPIC_FUZZ a libFuzzer program NAME; its corpus is tests/corpus/NAME. SECONDS: how long a short run is, 8 if not
+# With EPIC_FUZZ a libFuzzer program NAME; its corpus is tests/corpus/NAME. SECONDS: how long a short run is, 3 if not
 # given. scripts/dev fuzz runs all of them; it reads their names, programs, seconds and kinds from BUILD/fuzzers.txt. The
 # kind is grpc (target fuzzers_grpc) if gRPC is among what it links, which is most of the fuzzers' compiling, else cores
 # (target fuzzers_cores).
@@ -228,7 +235,7 @@ function(epic_fuzzer name)
   target_link_libraries(${name} PRIVATE epic_options ${ARG_LIBS})
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   if(NOT ARG_SECONDS)
-    set(ARG_SECONDS 8)
+    set(ARG_SECONDS 3)
   endif()
   set_property(TARGET ${name} PROPERTY EPIC_SECONDS ${ARG_SECONDS})
   set_property(GLOBAL APPEND PROPERTY EPIC_FUZZERS ${name})
