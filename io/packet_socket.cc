@@ -203,8 +203,13 @@ StatusOr<int> PacketSocket::Receive(int max_packets, FrameHandler handler, void*
     handler(user, frame);
   }
   if (count > 0 || !options_.everything) return count;
-  // The kernel says so once, on every socket of an interface that has gone or is down.
-  const int error = TakeSocketError(short_.fd.get());
+  // The kernel says so once, on every socket of an interface that has gone or is down. One that is not asked
+  // stays readable for ever, and who waits for both would not sleep again.
+  int error = TakeSocketError(short_.fd.get());
+  if (long_.fd) {
+    const int other = TakeSocketError(long_.fd.get());
+    if (error == 0) error = other;
+  }
   if (error == 0) return 0;
   // One that is down comes up again by itself; a new one of the same name is another.
   if (error == ENETDOWN && if_nametoindex(options_.interface.c_str()) == index_) return 0;

@@ -186,6 +186,7 @@ def test_an_interface_that_goes_and_comes_back(static_bed):
     assert not bed.call("describe")["ports"][2]["up"]
     wait_until(lambda: bed.counters()["port.p2.times_lost"] == 1, what="the loss is counted")
     assert bed.log().count("port p2 is down") == 1
+    at_rest.wait(bed.process.pid)
     bed.inside("sw", ["ip", "link", "set", "p2", "up"])
     wait_until(lambda: bed.ping(0, host_ip(2), "-c", "1", check=False), what="the port works again")
 
