@@ -16,7 +16,8 @@ sys.path[:0] = [str(ROOT / "scripts" / "lib"), str(ROOT / "tests" / "wire")]
 
 # pylint: disable=wrong-import-position
 import epic_ranks  # noqa: E402
-from epic_testbed import net, procs  # noqa: E402
+from epic_testbed import bed as beds  # noqa: E402
+from epic_testbed import net, nodes, procs  # noqa: E402
 from wire_client import Wire  # noqa: E402
 
 BUILD = epic_ranks.BUILD
@@ -34,12 +35,12 @@ class Program:
     """A program that runs on a node of the test bed; its output is collected while it runs."""
 
     def __init__(self, bed, node, argv, timeout_s):
+        """`bed`: the test bed's own, loaded."""
         self.node, self._lines, self._changed = node, [], threading.Condition()
         self._ended, self._last_line_at = False, time.monotonic()
-        command = [str(epic_ranks.TESTBED), "exec", "--name", bed.name, "--timeout", str(timeout_s), node]
-        self._process = subprocess.Popen(command + ["--"] + [str(a) for a in argv], stdin=subprocess.DEVNULL,
-                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                         errors="replace")
+        command, env = nodes.command(bed, node, [str(a) for a in argv], timeout_s)
+        self._process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                         stderr=subprocess.STDOUT, text=True, errors="replace")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -105,6 +106,8 @@ class Bed:
         # Real rdma_rxe unless a test, or whoever runs the tests, says otherwise.
         hosts = () if "--hosts" in spec else ("--hosts", os.environ.get("EPIC_TEST_HOSTS", "rxe"))
         epic_ranks.testbed("up", "--name", self.name, "--build", BUILD, *hosts, *spec)
+        self._bed = beds.Bed(self.name)
+        self._bed.require_up()
         self.hosts = epic_ranks.hosts_of(self.name)
         self.switches = epic_ranks.switches_of(self.name)
         if "--wire" in spec:
@@ -119,7 +122,7 @@ class Bed:
     # --- programs
 
     def start(self, node, *argv, timeout_s=END_S):
-        program = Program(self, node, argv, timeout_s)
+        program = Program(self._bed, node, argv, timeout_s)
         self._programs.append(program)
         return program
 

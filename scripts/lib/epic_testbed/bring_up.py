@@ -10,8 +10,8 @@ import time
 from . import fabric, guest, guest_death, net, procs, rate, topology
 from .bed import (FABRIC, HOSTS, MANAGER, MGMT, WIRE, Bed, BedError, host_kinds, numbered, say,
                   switch_mgmt)
+from .nodes import REPO
 
-REPO = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 GUEST_TIMEOUT_S = 120
 AGENT_TIMEOUT_S = 30
 FORWARDER_TIMEOUT_S = 10

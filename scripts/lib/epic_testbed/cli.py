@@ -11,7 +11,7 @@ import sys
 from epic_run import together
 
 from . import bed as beds
-from . import bring_up, fabric, guest, net, procs, ranks, rate, topology
+from . import bring_up, fabric, guest, net, nodes, procs, ranks, rate, topology
 from .bed import BedError, say
 
 DESCRIPTION = """Brings up switches (each in its own network namespace) and hosts (namespaces with the userspace NIC
@@ -244,21 +244,7 @@ def execute(bed, args):
             return guest.execute(connection, argv, env, os.getcwd(), args.timeout, args.stdin)
     if host is None and args.node not in [beds.MGMT, *bed.inner_nodes(), *bed.switch_names()]:
         raise BedError(f"no host or switch '{args.node}' in {bed.record['topology']}")
-    limit = ["timeout", "--foreground", "-k", "3", str(args.timeout)] if args.timeout else []
-    if args.node == beds.FABRIC:
-        extra = {"OVS_RUNDIR": bed.file(beds.FABRIC), **extra}
-    argv, env = _in_namespace(bed, args.node, argv, extra, limit)
-    return _replace(argv, env)
-
-
-def _in_namespace(bed, node, argv, extra, limit=()):
-    """The command that runs argv on a node that is no guest, and its environment."""
-    env = {**os.environ, **bed.environment(), **extra}
-    host = bed.host(node)
-    if host and host["kind"] == "softnic":
-        env["EPIC_SOFTNIC_LIB"] = bed.record["softnic"]
-        argv = [os.path.join(bring_up.REPO, "scripts", "epic-run"), "--devices", "vec0", "--", *argv]
-    return ["nsenter", f"--net=/run/netns/{bed.namespace(node)}", "--", *limit, *argv], env
+    return _replace(*nodes.in_namespace(bed, args.node, argv, extra, args.timeout))
 
 
 def _replace(argv, env):
@@ -277,11 +263,11 @@ def run(bed, args):
         extra = {**own, **dict(item.partition("=")[::2] for item in args.env)}
         if host["kind"] == "rxe":
             # Its client has a signal handler and a connection of its own.
-            argv = [sys.executable, os.path.join(bring_up.REPO, "scripts", "testbed"), "exec", "--name", bed.name]
+            argv = [sys.executable, os.path.join(nodes.REPO, "scripts", "testbed"), "exec", "--name", bed.name]
             argv += [word for item in extra.items() for word in ("--env", "=".join(item))]
             commands.append((host["name"], [*argv, host["name"], "--", *args.rest], dict(os.environ)))
         else:
-            commands.append((host["name"], *_in_namespace(bed, host["name"], args.rest, extra)))
+            commands.append((host["name"], *nodes.in_namespace(bed, host["name"], args.rest, extra)))
     return ranks.run(commands, args.timeout)
 
 
@@ -297,7 +283,7 @@ def capture(bed, args):
     argv = ["tcpdump", "-n", "--immediate-mode", "-Z", "root", "-i", port]
     argv += ["-U", "-w", args.write] if args.write else ["-e"]
     argv += ["-c", str(args.count)] if args.count else []
-    return _replace(*_in_namespace(bed, switch, argv + args.rest, {}))
+    return _replace(*nodes.in_namespace(bed, switch, argv + args.rest, {}))
 
 
 def logs(bed, args):

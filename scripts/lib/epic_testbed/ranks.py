@@ -7,7 +7,7 @@ from epic_run import together
 
 from . import guest
 from .bed import BedError, say
-from .bring_up import REPO
+from .nodes import REPO
 
 
 def hosts(bed, count):
