@@ -235,11 +235,7 @@ def execute(bed, args):
     extra = dict(item.partition("=")[::2] for item in args.env)
     host = bed.host(args.node)
     if host and host["kind"] == "rxe":
-        # Not the caller's PATH: wrappers that start many processes (pyenv's, say) take seconds in a guest.
-        env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp",
-               "LANG": "C.UTF-8",
-               **{k: v for k, v in os.environ.items() if k.startswith("EPIC_") and k != "EPIC_CACHE"},
-               **bed.environment(), **extra}
+        env = nodes.guest_environment(bed, extra)
         with guest.connect(bed.namespace(beds.MGMT), host["mgmt_address"]) as connection:
             return guest.execute(connection, argv, env, os.getcwd(), args.timeout, args.stdin)
     if host is None and args.node not in [beds.MGMT, *bed.inner_nodes(), *bed.switch_names()]:

@@ -1,5 +1,6 @@
 """How a program is run on a node of a test bed that is up."""
 
+import json
 import os
 import sys
 
@@ -22,11 +23,21 @@ def in_namespace(bed, node, argv, extra, timeout_s=None):
     return ["nsenter", f"--net=/run/netns/{bed.namespace(node)}", "--", *limit, *argv], env
 
 
+def guest_environment(bed, extra):
+    """The variables of a command in a guest."""
+    # Not the caller's PATH: wrappers that start many processes (pyenv's, say) take seconds in a guest.
+    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8",
+            **{k: v for k, v in os.environ.items() if k.startswith("EPIC_") and k != "EPIC_CACHE"},
+            **bed.environment(), **extra}
+
+
 def command(bed, node, argv, timeout_s):
-    """As `testbed exec --timeout` runs it, on any node; where that would become another command this is it, which starts in
-    a fourth of the time."""
+    """What does as `testbed exec --timeout` on any node, and starts in a third of the time: (command, environment)."""
     host = bed.host(node)
-    if host and host["kind"] == "rxe":
-        run = [sys.executable, os.path.join(REPO, "scripts", "testbed"), "exec", "--name", bed.name]
-        return [*run, "--timeout", str(timeout_s), node, "--", *argv], dict(os.environ)
-    return in_namespace(bed, node, argv, {}, timeout_s)
+    if not host or host["kind"] != "rxe":
+        return in_namespace(bed, node, argv, {}, timeout_s)
+    asked = {"namespace": bed.namespace(beds.MGMT), "address": host["mgmt_address"], "argv": argv,
+             "env": guest_environment(bed, {}), "timeout_s": timeout_s}
+    program = os.path.join(os.path.dirname(__file__), "guest_exec.py")
+    # Without the machine's site packages (-S), whose search takes as long as all else.
+    return [sys.executable, "-E", "-S", program, json.dumps(asked)], dict(os.environ)
