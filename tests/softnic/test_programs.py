@@ -28,6 +28,34 @@ def test_devices_are_named_by_configuration(pair):
     assert "softnic_lo" not in pair.run("a", "ibv_devices"), "the loopback interface has to be asked for"
 
 
+def test_the_path_mtu_is_the_largest_that_the_interface_holds(pair):
+    """With 80 bytes of headers."""
+    def set_mtu(mtu):
+        pairs.net.run(["ip", "-n", pair.namespace("a"), "link", "set", "eth0", "mtu", str(mtu)])
+
+    try:
+        for mtu, path_mtu in ((4176, 4096), (4175, 2048), (1500, 1024), (592, 512), (591, 256)):
+            set_mtu(mtu)
+            assert re.search(rf"active_mtu:\s*{path_mtu} ", pair.run("a", "ibv_devinfo")), mtu
+    finally:
+        set_mtu(pairs.MTU)
+
+
+def test_the_device_says_its_limits(pair):
+    """Those of the table in docs/SOFTNIC.md."""
+    said = dict(re.findall(r"^\s*(max_\w+):\s*(\w+)", pair.run("a", "ibv_devinfo", "-v"), re.M))
+    assert (said["max_qp"], said["max_qp_wr"], said["max_sge"]) == ("65536", "16384", "32")
+    assert (said["max_qp_rd_atom"], said["max_qp_init_rd_atom"], int(said["max_msg_sz"], 16)) == ("128", "128", 1 << 30)
+    assert all(900_000 < int(said[name]) < 1_100_000 for name in ("max_mr", "max_mw")), said
+
+
+def test_locked_memory_has_no_say(pair):
+    """Not more than 64 KiB may be locked, and a program registers 8 MB."""
+    limit = ("setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock", "prlimit", "--memlock=65536")
+    for said in pair.run_both(*limit, "ibv_rc_pingpong", "-g", "1", "-c", "-n", "10", "-s", "8000000"):
+        assert "invalid data" not in said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"])
 @pytest.mark.parametrize("events", [(), ("-e",)], ids=["poll", "events"])
