@@ -87,6 +87,23 @@ def test_a_program_that_is_shown_compiles_and_runs(beds, tmp_path, compiler, sou
     assert all(rank.output.splitlines()[-1] == "ok: sum is 4" for rank in ranks), [rank.output for rank in ranks]
 
 
+LAUNCHERS = (("EPIC_RANK", "EPIC_SIZE"), ("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+             ("SLURM_PROCID", "SLURM_NTASKS"), ("PMI_RANK", "PMI_SIZE"))
+
+
+def test_launchers_count_in_one_order(tmp_path):
+    """The first says that the process is alone, which needs nobody; all behind it say what cannot be."""
+    program = tmp_path / "program"
+    subprocess.run(["cc", "-std=c11", "-x", "c", "-I", INCLUDE, "-", "-o", program, f"-L{LIBRARY}", "-lcommlib", f"-Wl,-rpath,{LIBRARY}"],
+                   input=c_example(), text=True, check=True)
+    for first in range(len(LAUNCHERS)):
+        said = {}
+        for place, (rank, size) in enumerate(LAUNCHERS[first:]):
+            said |= {rank: "0", size: "1"} if place == 0 else {rank: "7", size: "3"}
+        done = subprocess.run([program], env=said, capture_output=True, text=True, check=False)
+        assert done.stdout == "ok: sum is 1\n", (said, done)
+
+
 def test_an_unknown_variable_is_warned_about(beds):
     """It is a warning: the call that finds it goes on, to what is wrong here."""
     bed = beds.get(*host_api.BED)
