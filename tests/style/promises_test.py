@@ -8,6 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts/lib"))
+import promise_tests  # noqa: E402
 import promises  # noqa: E402
 
 TESTS = promises.Tests()
@@ -109,6 +110,15 @@ def test_more_tests_than_three_need_a_reason(data):
     assert found(data) == []
 
 
+def test_a_rule_may_have_a_reason_too(data):
+    rule = next(promise for promise in promises.Documents(data, promises.pages(data)).with_rules() if promise.document == promises.RULES)
+    where = f'{promises.RULES}, {rule.table}: "{rule.key}"'
+    data["rules"] = {rule.key: "each shows a half of it"}
+    assert found(data) == [f"{where} has a reason for many tests, and {len(rule.tests)} in a default run"]
+    data["rules"] = {"Nothing is a rule": "it has gone"}
+    assert found(data) == [f'{promises.RULES}: there is no rule "Nothing is a rule" any more']
+
+
 def test_tests_that_the_page_names_are_read_from_there(data):
     promise = "a process dies, also while data flow"
     new = page().replace("test_a_rank_that_is_killed_while_data_flow`", "test_a_rank_that_is_not_there`")
@@ -137,9 +147,11 @@ def test_levels_and_the_default_run():
             ("tests/e2e/test_hosts_path.py::test_a_call_longer_than_an_invocation_may_be", "softnic bed", False),
             ("tests/e2e/test_modes_cli.py::test_refusals_say_why", "rdma_rxe bed", True), ("tests/mpi/test_start.py::test_the_library_stands_on_the_c_library_alone", "MPI", True),
             ("tests/e2e/test_hosts_path_ends.py::test_a_rank_that_comes_late_to_a_call_is_waited_for", "softnic bed", True),  # of which one of two is slow
-            ("tests/netns/test_daemon.py::test_tcp_passes", "namespaces", True), ("ctest install_test", "installed tree", True)):
+            ("tests/netns/test_daemon.py::test_tcp_passes", "namespaces", True), ("ctest install_test", "installed tree", True),
+            ("tests/softnic/test_exactly_once.py::test_with_rxe", "rdma_rxe guests", True)):
         assert TESTS.wrong(test) is None and TESTS.levels(test, beds) == [level] and TESTS.in_default_run(test) == default, test
-    assert set(promises.LEVELS) >= set(promises._FOLDERS.values())  # pylint: disable=protected-access
+    assert TESTS.levels("tests/softnic/test_pyverbs.py::test_what_passes_on_rxe_passes_here", beds) == ["softnic", "rdma_rxe guests"]
+    assert set(promise_tests.LEVELS) >= set(promise_tests.FOLDERS.values())
 
 
 def test_the_command_fails_with_what_it_has_found(data, capsys):
