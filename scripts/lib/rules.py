@@ -54,6 +54,14 @@ def rows():
     return found
 
 
+@functools.cache
+def unproved():
+    """[(rule, what there is), ...] of the section without proofs."""
+    section = PAGE.read_text(encoding="utf-8").split(f"\n## {UNPROVED}\n")[1].partition("\n## ")[0]
+    found = [tuple(cell.strip() for cell in line.strip("|").split(" | ", 1)) for line in section.splitlines() if line.startswith("| ")]
+    return [row for row in found if row[0] != "rule"]
+
+
 def mutant_of(patch):
     """The patch's head, as a mutant."""
     keys = ("Rule", "Section", "Test", "Taken out")

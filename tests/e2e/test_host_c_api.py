@@ -77,12 +77,31 @@ def test_a_program_that_is_shown_compiles_and_runs(beds, tmp_path, compiler, sou
                            f"-Wl,-rpath,{LIBRARY}"], input=source(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     bed = beds.get(*host_api.BED)
-    group = bed.new_group()
-    ranks = [bed.start(host, "env", f"EPIC_GROUP={group}", f"EPIC_RANK={rank}", f"EPIC_SIZE={host_api.RANKS}", program)
+    group = "default" if source is c_example else bed.new_group()  # as it is called if nobody says otherwise
+    said = [] if group == "default" else [f"EPIC_GROUP={group}"]
+    ranks = [bed.start(host, "env", *said, f"EPIC_RANK={rank}", f"EPIC_SIZE={host_api.RANKS}", program)
              for rank, host in enumerate(bed.hosts)]
     harness.assert_all_right(ranks)
+    assert any(event["about"] == f"group {group}" for event in bed.manager("events", "--last", "0")["events"])
     # Before it there may be warnings: of the tests' own variables.
     assert all(rank.output.splitlines()[-1] == "ok: sum is 4" for rank in ranks), [rank.output for rank in ranks]
+
+
+LAUNCHERS = (("EPIC_RANK", "EPIC_SIZE"), ("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+             ("SLURM_PROCID", "SLURM_NTASKS"), ("PMI_RANK", "PMI_SIZE"))
+
+
+def test_launchers_count_in_one_order(tmp_path):
+    """The first says that the process is alone, which needs nobody; all behind it say what cannot be."""
+    program = tmp_path / "program"
+    subprocess.run(["cc", "-std=c11", "-x", "c", "-I", INCLUDE, "-", "-o", program, f"-L{LIBRARY}", "-lcommlib", f"-Wl,-rpath,{LIBRARY}"],
+                   input=c_example(), text=True, check=True)
+    for first in range(len(LAUNCHERS)):
+        said = {}
+        for place, (rank, size) in enumerate(LAUNCHERS[first:]):
+            said |= {rank: "0", size: "1"} if place == 0 else {rank: "7", size: "3"}
+        done = subprocess.run([program], env=said, capture_output=True, text=True, check=False)
+        assert done.stdout == "ok: sum is 1\n", (said, done)
 
 
 def test_an_unknown_variable_is_warned_about(beds):
@@ -93,3 +112,25 @@ def test_an_unknown_variable_is_warned_about(beds):
     assert "unknown variable EPIC_TIMEOUTS; see docs/HOST.md" in done.output, done.output
     assert "rank 3 is not in a group of 2" in done.output, done.output
     assert "EPIC_DEBUG;" not in done.output and "EPIC_MANAGER;" not in done.output, done.output
+
+
+def test_how_much_is_logged_and_where(beds, tmp_path):
+    """The warning of an unknown variable, by EPIC_DEBUG and EPIC_DEBUG_FILE; hosts on softnic share this machine's files."""
+    bed = beds.get(*host_api.BED)
+
+    def said(*variables):
+        done = bed.start("h0", "env", "EPIC_TIMEOUTS=3", *variables, host_api.C_RANK, "g", 3, 2)
+        assert done.wait() == 1
+        return done.output
+
+    warning = "warn: unknown variable EPIC_TIMEOUTS"
+    assert warning in said("EPIC_DEBUG=info") and warning in said("EPIC_DEBUG=trace") and warning not in said("EPIC_DEBUG=none")
+    unknown = said("EPIC_DEBUG=loud")
+    assert "EPIC_DEBUG must be none, warn, info or trace" in unknown and warning in unknown, unknown
+    assert warning not in said(f"EPIC_DEBUG_FILE={tmp_path}/%h.%p.log")
+    file, = tmp_path.iterdir()
+    text = file.read_text(encoding="utf-8")
+    named = re.fullmatch(r"(\S+)\.(\d+)\.log", file.name)
+    assert named and text.startswith(f"epic {named[1]}:{named[2]} ") and warning in text, (file.name, text)
+    nowhere = said(f"EPIC_DEBUG_FILE={tmp_path}/none/log")
+    assert f"cannot write EPIC_DEBUG_FILE={tmp_path}/none/log" in nowhere and warning in nowhere, nowhere

@@ -62,12 +62,17 @@ def fixture_slow(all_beds):
         net.run(["ip", "-n", f"epic-{bed.name}-h0", "neigh", "flush", "dev", "vec0"])
         told["no ARP answer"] = start(bed, ["init"], ["init", "until-error"], hosts=pair)
         told["no manager"] = [Rank(bed, 0, ["init"], bed.new_group(), host="h1", options=("--manager", NOWHERE))]
-        told["no device"] = [Rank(bed, 0, ["init"], bed.new_group(), host="h2", options=("--ifname", "nosuch0"))]
-        told["nobody comes"] = [Rank(bed, 0, ["init"], bed.new_group(), 3, "h1", ("--join-timeout-ms", 2000))]
+        told["no device"] = [Rank(bed, 0, ["init"], bed.new_group(), host="h2", **said) for said in
+                             ({"options": ("--ifname", "nosuch0")}, {"before": ("EPIC_IFNAME=nosuch0",)})]
+        # No port is named: the first one counts, which here is none of the topology's.
+        told["first port"] = [Rank(bed, 0, ["init"], bed.new_group(), host="h2", before=("-u", "EPIC_IFNAME", "EPIC_SOFTNIC_DEVICES=vec1,vec0"))]
+        told["nobody comes"] = [Rank(bed, 0, ["init"], bed.new_group(), 3, "h1", **said) for said in
+                                ({"options": ("--join-timeout-ms", 2000)},
+                                 {"options": ("--join-timeout-ms", 0), "before": ("EPIC_JOIN_TIMEOUT=2",)})]
         waiting = told["dead port"] + told["host gone"]
         for rank in waiting:
             rank.wait_until_doing("pause:2")
-        for case in ("no ARP answer", "no manager", "no device", "nobody comes"):
+        for case in ("no ARP answer", "no manager", "no device", "first port", "nobody comes"):
             for rank in told[case]:
                 rank.told()
     for rank in waiting:
@@ -113,16 +118,23 @@ def test_a_wrong_manager_address(slow):
 
 
 def test_no_roce_port(slow):
-    error = first_error(slow["no device"][0])
-    assert error["error"] == "not found" and "no active RoCE port on nosuch0" in error["message"], error
-    assert "softnic_vec0" in error["message"], error
-    assert_within(DEVICE_S, error["us"] / 1e6)
+    """Told by the program which, or by EPIC_IFNAME."""
+    for error in map(first_error, slow["no device"]):
+        assert error["error"] == "not found" and "no active RoCE port on nosuch0" in error["message"], error
+        assert "softnic_vec0" in error["message"], error
+        assert_within(DEVICE_S, error["us"] / 1e6)
+
+
+def test_the_first_port_is_taken_where_none_is_named(slow):
+    error = first_error(slow["first port"][0])
+    assert error["error"] == "not found" and "has no host with the address 10.255.2.3 (rank 0," in error["message"], error
 
 
 def test_ranks_that_do_not_come_are_named(slow):
-    error = first_error(slow["nobody comes"][0])
-    assert error["error"] == "join timeout" and "2 of 3 ranks did not join in time: 1, 2" in error["message"], error
-    assert_within(2, error["us"] / 1e6)
+    """Told by the program how long to wait, or by EPIC_JOIN_TIMEOUT."""
+    for error in map(first_error, slow["nobody comes"]):
+        assert error["error"] == "join timeout" and "2 of 3 ranks did not join in time: 1, 2" in error["message"], error
+        assert_within(2, error["us"] / 1e6)
 
 
 def test_a_rank_or_size_that_does_not_fit_is_refused_at_once(bed):

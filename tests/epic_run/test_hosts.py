@@ -43,6 +43,13 @@ def test_the_environment_of_ranks(run):
                      "GIVEN": "a b", "NAMED": "it"}
 
 
+def test_options_of_softnic_go_before_hosts_or_behind(run):
+    options = ("--devices", "eth7", "--super-frames", "10.0.0.7")
+    told = ("sh", "-c", "echo $EPIC_SOFTNIC_DEVICES $EPIC_SOFTNIC_SUPER_FRAMES")
+    for argv in ((*options, "--hosts", "a"), ("--hosts", "a", *options)):
+        assert run(*argv, *told) == (0, ["[0] eth7 10.0.0.7"], "")
+
+
 def test_arguments_arrive_as_they_are(run):
     words = ["", "two  words", "it's", '"quoted"', "line\nbreak", "$HOME `id` \\ * ? ! ~", "--hosts", "-x", "--", "ü\udcff"]
     status, lines, _ = run("--hosts", "a", "/usr/bin/python3", "-c", "import sys; print(ascii(sys.argv[1:]))", *words)

@@ -1,5 +1,8 @@
 """How programs of either MPI end, and what ends under them: the others are told, and nobody waits for ever."""
 
+import subprocess
+
+import harness
 import pytest
 
 SWITCHES = "by EPIC, through the switches"
@@ -13,7 +16,10 @@ def test_communicators_come_and_go_with_their_groups(bed, mpirun):
 
 
 def test_a_communicator_is_freed_without_waiting_for_the_others(bed, mpirun):
-    mpirun("ends", "freed early").assert_right()
+    """Nor is there a report of a program that wants none."""
+    done = mpirun("ends", "freed early", env={"EPIC_MPI_REPORT": "0"})
+    done.assert_right()
+    assert done.report() == {} and done.said() == [], done.output
     bed.wait_clean()
 
 
@@ -78,6 +84,31 @@ def test_errors_that_are_fatal_end_the_job_with_epics_message(bed, mpirun, scene
     done = mpirun("ends", scene, at_line=("under way", lambda: destroy_groups(bed)))
     assert done.status != 0 and "wrong" not in done.output and done.seconds < 60, done.output
     assert "EPIC: aborted: " in done.output, done.output
+    bed.wait_clean()
+
+
+# Loaded before a rank: our libraries of an MPI find no memory for exactly as many bytes as a vector of `layouts` has.
+NO_MEMORY = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+void* __libc_malloc(size_t size);
+void* malloc(size_t size) {
+  Dl_info caller;
+  if (size == 5000 * sizeof(int) && dladdr(__builtin_return_address(0), &caller) != 0 && strstr(caller.dli_fname, "epic") != NULL) return NULL;
+  return __libc_malloc(size);
+}
+"""
+
+
+def test_a_rank_without_memory_for_a_derived_type_ends_the_group(bed, mpirun, tmp_path):
+    """The words are those of its own error, or of what the others hear: the MPI ends the job with the first of them."""
+    preload = harness.BUILD / "mpi" / "lib" / "libepic_mpi.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", tmp_path / "none.so"], input=NO_MEMORY, text=True, check=True)
+    done = mpirun("layouts", "vector", of_hosts={"h2": {"LD_PRELOAD": f"{preload}:{tmp_path}/none.so"}})
+    words = {"mpi": "no memory to pack a derived type into", "mpich": "no memory for a buffer that is not in a row or in place"}
+    assert done.status != 0 and words[mpirun.PROGRAMS_OF] in done.output and done.seconds < 60, done.output
     bed.wait_clean()
 
 

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import signal
 import subprocess
+import sys
 
 import harness
 import launcher
@@ -32,6 +34,14 @@ def test_the_component_alone_needs_a_manager_and_no_more(openmpi, parameter):
     assert done.said() == [] and ways(done) == ({SWITCHES} if parameter else set()), done.output
 
 
+def test_a_rank_without_the_component_is_named(bed, openmpi):
+    """All use the MPI then: here the host's own wish keeps the component from its ranks."""
+    done = openmpi("traps", "usual", of_hosts={"h2": {"OMPI_MCA_coll": "^epic"}})
+    done.assert_right()
+    assert done.said() == ['EPIC: the MPI\'s own collectives are used: rank 2 has no component "epic"'] and done.report() == {}
+    bed.assert_clean()
+
+
 @pytest.mark.parametrize("manager", [None, launcher.MANAGER])
 def test_the_preloaded_library_alone_needs_a_manager_and_no_more(bed, mpich, manager):
     """In mpirun itself, too; softnic is in the library path, as there are no other devices here."""
@@ -58,6 +68,13 @@ def test_a_program_without_mpi_does_not_notice_the_library(argv, says):
     env |= {"LD_PRELOAD": str(PRELOAD), "LD_BIND_NOW": "1"}
     preloaded = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert (preloaded.returncode, preloaded.stdout, preloaded.stderr) == (plain.returncode, says, "")
+
+
+def test_a_call_without_an_mpi_is_named():
+    """Of a program that has neither MPICH nor Open MPI: the preloaded library has nobody to hand it to."""
+    call = [sys.executable, "-c", "import ctypes; ctypes.CDLL(None).MPI_Bcast(None, 0, 0, 0, 0)"]
+    done = subprocess.run(call, env={**os.environ, "LD_PRELOAD": str(PRELOAD)}, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGABRT and done.stderr == "EPIC: MPI_Bcast is called, and the program has no MPI\n", done
 
 
 def test_the_library_stands_on_the_c_library_alone():

@@ -28,6 +28,55 @@ def test_devices_are_named_by_configuration(pair):
     assert "softnic_lo" not in pair.run("a", "ibv_devices"), "the loopback interface has to be asked for"
 
 
+def test_the_path_mtu_is_the_largest_that_the_interface_holds(pair):
+    """With 80 bytes of headers."""
+    def set_mtu(mtu):
+        pairs.net.run(["ip", "-n", pair.namespace("a"), "link", "set", "eth0", "mtu", str(mtu)])
+
+    try:
+        for mtu, path_mtu in ((4176, 4096), (4175, 2048), (1500, 1024), (592, 512), (591, 256)):
+            set_mtu(mtu)
+            assert re.search(rf"active_mtu:\s*{path_mtu} ", pair.run("a", "ibv_devinfo")), mtu
+    finally:
+        set_mtu(pairs.MTU)
+
+
+# Of verbs programs none says how much is inline; this one asks for so many bytes.
+INLINE = """
+import sys
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.enums import IBV_QPT_RC
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.qp import QP, QPCap, QPInitAttr
+device = Context(name=sys.argv[1])
+domain, queue = PD(device), CQ(device, 4)
+for most in sys.argv[2:]:
+    try:
+        QP(domain, QPInitAttr(qp_type=IBV_QPT_RC, scq=queue, rcq=queue, cap=QPCap(max_inline_data=int(most))))
+        print(most, "can be had")
+    except PyverbsRDMAError:
+        print(most, "is refused")
+"""
+
+
+def test_the_device_says_its_limits(pair):
+    """Those of the table in docs/SOFTNIC.md."""
+    assert pair.run("a", "/usr/bin/python3", "-c", INLINE, pairs.DEVICE, 1024, 1025) == "1024 can be had\n1025 is refused\n"
+    said = dict(re.findall(r"^\s*(max_\w+):\s*(\w+)", pair.run("a", "ibv_devinfo", "-v"), re.M))
+    assert (said["max_qp"], said["max_qp_wr"], said["max_sge"]) == ("65536", "16384", "32")
+    assert (said["max_qp_rd_atom"], said["max_qp_init_rd_atom"], int(said["max_msg_sz"], 16)) == ("128", "128", 1 << 30)
+    assert all(900_000 < int(said[name]) < 1_100_000 for name in ("max_mr", "max_mw")), said
+
+
+def test_locked_memory_has_no_say(pair):
+    """Not more than 64 KiB may be locked, and a program registers 1 MB."""
+    limit = ("setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock", "prlimit", "--memlock=65536")
+    for said in pair.run_both(*limit, "ibv_rc_pingpong", "-g", "1", "-c", "-n", "3", "-s", "1000000"):
+        assert "invalid data" not in said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"])
 @pytest.mark.parametrize("events", [(), ("-e",)], ids=["poll", "events"])
@@ -160,6 +209,21 @@ def test_what_is_no_address_in_the_list_is_told(pair):
 def test_a_device_that_cannot_send_super_frames_says_so(pair):
     said = pair.run_both("--super-frames", "10.8.0.0/24", "env", "EPIC_SOFTNIC_SINGLE_FRAMES=1", "ibv_rc_pingpong", "-g", "1",
                          "-n", "10")[0]
+    assert f"EPIC_SOFTNIC_SUPER_FRAMES: {pairs.DEVICE} does not carry super-frames" in said
+
+
+def test_an_interface_that_cuts_no_udp_carries_no_super_frames(pair):
+    def cut(word):
+        pairs.net.run(["ip", "netns", "exec", pair.namespace("a"), "ethtool", "-K", "eth0", "tx-udp-segmentation", word])
+
+    argv = ("ibv_rc_pingpong", "-g", "1", "-n", "10", "-p", "18401")
+    cut("off")
+    try:
+        server = pair.start("b", *argv)
+        pair.wait_for_listener("b", server, 18401)
+        said = pair.run("a", "--super-frames", "10.8.0.0/24", *argv, pair.address["b"])
+    finally:
+        cut("on")
     assert f"EPIC_SOFTNIC_SUPER_FRAMES: {pairs.DEVICE} does not carry super-frames" in said
 
 
