@@ -42,7 +42,10 @@ def not_offered(row):
 @pytest.mark.parametrize("row", named(covers.cover(PINGPONG_AXES, not_offered, name="pingpong over softnic")))
 def test_pingpong(pair, row):
     mtu = () if row["program"] == "ibv_ud_pingpong" else ("-m", row["mtu"])
-    for said in pair.run_both(row["program"], "-g", row["gid"], "-c", "-n", 100, "-s", row["size"], *mtu, *["-e"] * row["events"],
+    # The end that has had all messages ends, and then nobody repeats an acknowledgement that gets lost. None does where the ring
+    # has room for all that is under way, and for its repetition: not so with 16 queue pairs and 40 packets each.
+    queues = ("-q", 4) if row["program"] == "ibv_srq_pingpong" else ()
+    for said in pair.run_both(row["program"], "-g", row["gid"], "-c", "-n", 100, "-s", row["size"], *queues, *mtu, *["-e"] * row["events"],
                               **MACHINES[row["machines"]]):
         assert "invalid data" not in said
         assert re.search(r"^\d+ bytes in [\d.]+ seconds", said, re.M), said
