@@ -122,6 +122,7 @@ TEST(VerbsGid, TheHeaderOfADatagramSaysHowToAnswer) {
     EXPECT_EQ(Await(cq_a).wr_id, 3u);
     ibv_wc wc = Await(cq_b);
     EXPECT_EQ(wc.wr_id, 2u);
+    EXPECT_EQ(wc.sl & 7, index == 0 ? 1 : 2) << "which of the two, as mlx5 tells it: UCX goes by it";
     EXPECT_EQ(*b.at(512) >> 4, index == 0 ? 6 : 0) << "40 bytes of IPv6, or 20 of IPv4 behind as many zeros";
     auto* grh = reinterpret_cast<ibv_grh*>(b.at(512));
     ASSERT_EQ(ibv_init_ah_from_wc(b.context, 1, &wc, grh, &attr), 0);
