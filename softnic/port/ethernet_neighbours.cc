@@ -1,6 +1,7 @@
 // Where a port's packets go: which interface, which hardware address.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "io/ipv6_route.h"
 #include "roce/arp.h"
@@ -59,8 +60,11 @@ EthernetPort::Neighbour& EthernetPort::Resolve(Ip to) {
 
 void EthernetPort::ReadAddresses() {
   all_ = io::AddressedInterfaces();
-  const auto own = std::ranges::find(all_, interface_.name, &io::AddressedInterface::name);
-  gids_ = GidsOf(own != all_.end() ? *own : interface_);
+  if (std::string name = io::InterfaceName(interface_.index); !name.empty())
+    interface_.name = std::move(name);
+  io::AddressedInterface now = interface_;
+  now.addresses = EthernetNetwork().Addresses(interface_);
+  gids_ = GidsOf(now);
 }
 
 // An address of this machine. Another link's link-local one means somebody else here.

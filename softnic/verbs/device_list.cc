@@ -104,11 +104,8 @@ uint32_t PathMtuOf(const Device& device) {
 }
 
 std::vector<Ip> GidsNow(const Device& device) {
-  const std::vector<io::AddressedInterface> interfaces = device.network->Interfaces();
-  const auto found = std::ranges::find(interfaces, device.interface.name, &io::AddressedInterface::name);
-  // Its first IPv4 address stays what it was when the device was listed: queue pairs have it.
-  io::AddressedInterface now = found != interfaces.end() ? *found : device.interface;
-  now.ip = device.interface.ip;
+  io::AddressedInterface now = device.interface;
+  now.addresses = device.network->Addresses(device.interface);
   return GidsOf(now);
 }
 

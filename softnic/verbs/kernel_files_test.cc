@@ -5,18 +5,18 @@
 namespace epic::softnic {
 namespace {
 
-using Kind = KernelFile::Kind;
+using FileKind = KernelFile::Kind;
 
 TEST(KernelFilesTest, ThoseOfADevice) {
   const KernelFile device = KernelFileOf("/dev/infiniband/softnic_eth0");
-  EXPECT_EQ(device.kind, Kind::kDevice);
+  EXPECT_EQ(device.kind, FileKind::kDevice);
   EXPECT_EQ(device.device, "softnic_eth0");
   const KernelFile type = KernelFileOf("/sys/class/infiniband/rdma1/ports/1/gid_attrs/types/15");
-  EXPECT_EQ(type.kind, Kind::kGidType);
+  EXPECT_EQ(type.kind, FileKind::kGidType);
   EXPECT_EQ(type.device, "rdma1");
   EXPECT_EQ(type.gid, 15u);
   const KernelFile interface = KernelFileOf("/sys/class/infiniband/rdma1/ports/1/gid_attrs/ndevs/0");
-  EXPECT_EQ(interface.kind, Kind::kGidInterface);
+  EXPECT_EQ(interface.kind, FileKind::kGidInterface);
   EXPECT_EQ(interface.gid, 0u);
 }
 
@@ -30,7 +30,7 @@ TEST(KernelFilesTest, Others) {
                            "/sys/class/infiniband/a/ports/1/gid_attrs/types/-1",
                            "/sys/class/infiniband/a/ports/1/gid_attrs/types/4294967296",
                            "/sys/class/infiniband/a/device/numa_node"})
-    EXPECT_EQ(KernelFileOf(path).kind, Kind::kNone) << path;
+    EXPECT_EQ(KernelFileOf(path).kind, FileKind::kNone) << path;
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "softnic/port/gids.h"
 #include "softnic/verbs/call.h"
 #include "softnic/verbs/imports.h"
 #include "softnic/verbs/kernel_files.h"
@@ -49,7 +50,9 @@ bool IsDevice(const char* path) {
 std::string TextOf(const char* path) {
   const KernelFile file = KernelFileOf(path);
   const Device* const device = file.kind == KernelFile::Kind::kDevice ? nullptr : DeviceOf(file);
-  if (device == nullptr || file.gid >= GidsNow(*device).size()) return {};
+  if (device == nullptr) return {};
+  const std::vector<Ip> gids = GidsNow(*device);
+  if (file.gid >= gids.size() || gids[file.gid] == kNoGid) return {};
   return file.kind == KernelFile::Kind::kGidType ? "RoCE v2\n" : device->interface.name + "\n";
 }
 
