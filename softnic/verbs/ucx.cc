@@ -1,8 +1,8 @@
-// Every UCX since 1.0 looks into the file system (uct/ib/base: ib_md.c, ib_device.c): at /dev/infiniband/NAME
-// by stat and access, from libuct_ib.so; in sysfs for the version of each GID, by open from libucs.so,
-// without which it takes them for RoCE v1 and does not speak to a NIC that it knows as RoCE v2. These three
-// calls of these libraries, and of no other, come here first. A preloaded library would stand before every
-// program's calls, and be refused by AddressSanitizer.
+// Where UCX looks into the file system, from 1.13 to 1.20 (uct/ib/base: ib_md.c, ib_device.c): at
+// /dev/infiniband/NAME by stat and access, from libuct_ib.so; in sysfs for the version of each GID, by open
+// from libucs.so, without which it takes them for RoCE v1's and does not speak to a NIC that it knows for
+// RoCE v2's. These calls of these libraries, and of no other, come here first. A preloaded library would
+// stand before every program's calls, and be refused by AddressSanitizer.
 #include "softnic/verbs/ucx.h"
 
 #include <dlfcn.h>
@@ -80,6 +80,9 @@ int StatOfUcx(const char* path, struct stat* out) {
   return -1;
 }
 
+// stat, as compiled before glibc 2.33. These processors have one version of the structure.
+int OldStatOfUcx(int /*version*/, const char* path, struct stat* out) { return StatOfUcx(path, out); }
+
 int AccessOfUcx(const char* path, int mode) {
   if (access(path, mode) == 0) return 0;
   const int error = errno;
@@ -108,11 +111,14 @@ bool Stay() {
          dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
 }
 
+// False if it cannot be. A UCX that imports none of them does not look.
 bool Replace() {
   static const Import kDevice[] = {{"stat", reinterpret_cast<void*>(&StatOfUcx)},
+                                   {"__xstat", reinterpret_cast<void*>(&OldStatOfUcx)},
                                    {"access", reinterpret_cast<void*>(&AccessOfUcx)}};
   static const Import kText[] = {{"open", reinterpret_cast<void*>(&OpenOfUcx)}};
-  if (!Stay() || ReplaceImports("libuct_ib.so", kDevice) < std::size(kDevice)) return false;
+  if (!kReplacesImports || !Stay()) return false;
+  ReplaceImports("libuct_ib.so", kDevice);
   ReplaceImports("libucs.so", kText);
   return true;
 }
