@@ -37,6 +37,12 @@ struct Library {
   std::span<const ElfW(Rela)> relocations[2];
 };
 
+// What the loader put at an address, which it tells as a number.
+template <typename T>
+T* At(uintptr_t address) {
+  return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 uintptr_t PageOf(uintptr_t address) { return address & ~(static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)) - 1); }
 
 Library Describe(const dl_phdr_info& info) {
@@ -45,7 +51,7 @@ Library Describe(const dl_phdr_info& info) {
   const ElfW(Dyn)* entry = nullptr;
   for (const ElfW(Phdr) & header : std::span(info.dlpi_phdr, info.dlpi_phnum)) {
     const uintptr_t at = info.dlpi_addr + header.p_vaddr;
-    if (header.p_type == PT_DYNAMIC) entry = reinterpret_cast<const ElfW(Dyn)*>(at);
+    if (header.p_type == PT_DYNAMIC) entry = At<const ElfW(Dyn)>(at);
     if (header.p_type != PT_GNU_RELRO) continue;
     library.read_only_from = PageOf(at);
     library.read_only_to = PageOf(at + header.p_memsz);
@@ -56,11 +62,11 @@ Library Describe(const dl_phdr_info& info) {
     // The loader has made addresses of them, where the section may be written.
     const uintptr_t at =
         entry->d_un.d_ptr < info.dlpi_addr ? info.dlpi_addr + entry->d_un.d_ptr : entry->d_un.d_ptr;
-    if (entry->d_tag == DT_SYMTAB) library.symbols = reinterpret_cast<const ElfW(Sym)*>(at);
-    if (entry->d_tag == DT_STRTAB) library.names = reinterpret_cast<const char*>(at);
-    if (entry->d_tag == DT_JMPREL) tables[0] = reinterpret_cast<const ElfW(Rela)*>(at);
+    if (entry->d_tag == DT_SYMTAB) library.symbols = At<const ElfW(Sym)>(at);
+    if (entry->d_tag == DT_STRTAB) library.names = At<const char>(at);
+    if (entry->d_tag == DT_JMPREL) tables[0] = At<const ElfW(Rela)>(at);
     if (entry->d_tag == DT_PLTRELSZ) bytes[0] = entry->d_un.d_val;
-    if (entry->d_tag == DT_RELA) tables[1] = reinterpret_cast<const ElfW(Rela)*>(at);
+    if (entry->d_tag == DT_RELA) tables[1] = At<const ElfW(Rela)>(at);
     if (entry->d_tag == DT_RELASZ) bytes[1] = entry->d_un.d_val;
   }
   for (int i = 0; i < 2; ++i) {
@@ -71,11 +77,11 @@ Library Describe(const dl_phdr_info& info) {
 
 // False if the kernel does not let it be written.
 bool Store(const Library& library, uintptr_t slot, void* function) {
-  const auto entry = std::atomic_ref(*reinterpret_cast<void**>(slot));
+  const auto entry = std::atomic_ref(*At<void*>(slot));
   if (entry.load() == function) return true;
   const bool read_only = slot >= library.read_only_from && slot < library.read_only_to;
   const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  auto* const page = reinterpret_cast<void*>(PageOf(slot));
+  auto* const page = At<void>(PageOf(slot));
   if (read_only && mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) return false;
   entry.store(function);
   if (read_only) mprotect(page, page_bytes, PROT_READ);
