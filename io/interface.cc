@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -119,9 +120,10 @@ std::optional<std::vector<Ip>> AddressesOf(const std::string& interface) {
   return addresses;
 }
 
-std::string InterfaceName(uint32_t index) {
+std::optional<std::string> InterfaceName(uint32_t index) {
   std::array<char, IF_NAMESIZE> name{};
-  return if_indextoname(index, name.data()) != nullptr ? name.data() : "";
+  if (if_indextoname(index, name.data()) != nullptr) return name.data();
+  return errno == ENXIO ? std::optional<std::string>("") : std::nullopt;
 }
 
 std::optional<Ipv4> NextHop(const std::string& interface, Ipv4 to) {

@@ -44,8 +44,9 @@ std::vector<AddressedInterface> AddressedInterfaces();
 // ask by.
 std::optional<std::vector<Ip>> AddressesOf(const std::string& interface);
 
-// What the interface with the index is called now; empty if there is none, or no descriptor to ask by.
-std::string InterfaceName(uint32_t index);
+// What the interface with the index is called now; empty if there is none. Nothing if there is no descriptor to
+// ask by.
+std::optional<std::string> InterfaceName(uint32_t index);
 
 // Who on the interface gets a packet for `to`: itself, or the gateway of the route with the longest prefix
 // (the main table, from /proc/net/route). Nothing if the interface has no route there.

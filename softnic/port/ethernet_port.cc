@@ -35,6 +35,12 @@ void TakeErrorsOf(std::span<const pollfd> fds) {
   }
 }
 
+// Whatever it is called now. Nothing if there is no descriptor to ask by.
+std::optional<io::InterfaceState> StateOf(const io::AddressedInterface& interface) {
+  const std::optional<std::string> name = io::InterfaceName(interface.index);
+  return name ? io::TryReadInterface(*name) : std::nullopt;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<EthernetPort>> EthernetPort::Open(const io::AddressedInterface& interface) {
@@ -120,16 +126,21 @@ void EthernetPort::WatchLink() {
 std::optional<PortNews> EthernetPort::FirstNews() {
   if (!status_) return std::nullopt;
   if (has_changes_ || missed_changes_) {
-    const bool missed = std::exchange(missed_changes_, true);  // if this does not come to its end
+    bool missed = std::exchange(missed_changes_, true);  // if this does not come to its end
     has_changes_ = false;
     const auto on_change = [](void* status, const io::InterfaceChange& change) {
       static_cast<PortStatus*>(status)->OnChange(change);
     };
-    if (!links_->ReadChanges(on_change, &*status_) || missed) {
-      const io::InterfaceState now = EthernetNetwork().State(interface_);
-      status_->OnState(now.exists, now.up);
+    missed |= !links_->ReadChanges(on_change, &*status_);
+    if (missed) {
+      const std::optional<io::InterfaceState> now = StateOf(interface_);
+      if (!now) return status_->FirstNews();
+      status_->OnState(now->exists, now->up);
     }
-    if (status_->wants_gids() || missed) status_->OnGids(Addresses());
+    if (status_->wants_gids() || missed) {
+      if (!ReadAddresses()) return status_->FirstNews();
+      status_->OnGids(gids_);
+    }
     missed_changes_ = false;
   }
   return status_->FirstNews();
@@ -137,11 +148,12 @@ std::optional<PortNews> EthernetPort::FirstNews() {
 
 io::InterfaceState EthernetNetwork::State(const io::AddressedInterface& interface) {
   // One that cannot be asked about counts as down: this is a library, and does not end the program.
-  return io::TryReadInterface(io::InterfaceName(interface.index)).value_or(io::InterfaceState{});
+  return StateOf(interface).value_or(io::InterfaceState{});
 }
 
 std::vector<Ip> EthernetNetwork::Addresses(const io::AddressedInterface& interface) {
-  return io::AddressesOf(io::InterfaceName(interface.index)).value_or(interface.addresses);
+  const std::optional<std::string> name = io::InterfaceName(interface.index);
+  return (name ? io::AddressesOf(*name) : std::nullopt).value_or(interface.addresses);
 }
 
 StatusOr<std::unique_ptr<Port>> EthernetNetwork::Open(const io::AddressedInterface& interface) {

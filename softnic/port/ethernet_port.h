@@ -78,7 +78,7 @@ class EthernetPort final : public Port {
   bool IsOwn(Ip ip) const;
   // ethernet_neighbours.cc
   Neighbour& Resolve(Ip to);
-  void ReadAddresses();
+  bool ReadAddresses();  // false if there is no descriptor to ask by: those last read stay
   bool IsLocal(Ip to) const;
   void FindHop(Ip to, Nanos now, Neighbour& neighbour);
   void LookUpIpv6(Nanos now, Neighbour& neighbour);
