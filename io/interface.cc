@@ -13,8 +13,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <sstream>
 
 #include "base/check.h"
@@ -64,16 +66,15 @@ uint32_t ReadRateMbps(const std::string& interface) {
 namespace {
 
 // The addresses of this version that the interface has.
-void AppendAddresses(const ifaddrs* list, int family, AddressedInterface* interface) {
+void AppendAddresses(const ifaddrs* list, int family, const std::string& interface, std::vector<Ip>* to) {
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != family || at->ifa_name != interface->name)
-      continue;
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != family || at->ifa_name != interface) continue;
     if (family == AF_INET) {
       const auto* address = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
-      interface->addresses.emplace_back(Ipv4{ntohl(address->sin_addr.s_addr)});
+      to->emplace_back(Ipv4{ntohl(address->sin_addr.s_addr)});
     } else {
       const auto* address = reinterpret_cast<const sockaddr_in6*>(at->ifa_addr);
-      interface->addresses.push_back(Ip::Of(address->sin6_addr.s6_addr));
+      to->push_back(Ip::Of(address->sin6_addr.s6_addr));
     }
   }
 }
@@ -93,7 +94,8 @@ std::vector<AddressedInterface> AddressedInterfaces() {
                      .index = if_nametoindex(at->ifa_name),
                      .ip = Ipv4{ntohl(address->sin_addr.s_addr)},
                      .loopback = (at->ifa_flags & IFF_LOOPBACK) != 0});
-    for (const int family : {AF_INET, AF_INET6}) AppendAddresses(list, family, &found.back());
+    for (const int family : {AF_INET, AF_INET6})
+      AppendAddresses(list, family, found.back().name, &found.back().addresses);
   }
   std::erase_if(found, [list](AddressedInterface& interface) {
     for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
@@ -107,6 +109,21 @@ std::vector<AddressedInterface> AddressedInterfaces() {
   });
   freeifaddrs(list);
   return found;
+}
+
+std::optional<std::vector<Ip>> AddressesOf(const std::string& interface) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return std::nullopt;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  std::vector<Ip> addresses;
+  for (const int family : {AF_INET, AF_INET6}) AppendAddresses(list, family, interface, &addresses);
+  return addresses;
+}
+
+std::optional<std::string> InterfaceName(uint32_t index) {
+  std::array<char, IF_NAMESIZE> name{};
+  if (if_indextoname(index, name.data()) != nullptr) return name.data();
+  return errno == ENXIO ? std::optional<std::string>("") : std::nullopt;
 }
 
 std::optional<Ipv4> NextHop(const std::string& interface, Ipv4 to) {

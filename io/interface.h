@@ -40,6 +40,13 @@ struct AddressedInterface {
 };
 // Those that are up, in the kernel's order.
 std::vector<AddressedInterface> AddressedInterfaces();
+// The addresses that the interface has now, up or not, in that order. Nothing if there is no descriptor to
+// ask by.
+std::optional<std::vector<Ip>> AddressesOf(const std::string& interface);
+
+// What the interface with the index is called now; empty if there is none. Nothing if there is no descriptor to
+// ask by.
+std::optional<std::string> InterfaceName(uint32_t index);
 
 // Who on the interface gets a packet for `to`: itself, or the gateway of the route with the longest prefix
 // (the main table, from /proc/net/route). Nothing if the interface has no route there.

@@ -32,31 +32,60 @@ std::string NameIn(std::span<const uint8_t> attributes) {
   return {};
 }
 
-}  // namespace
-
-std::vector<std::string> InterfacesIn(std::span<const uint8_t> messages) {
-  std::vector<std::string> names;
+// Calls handler(type, body) for each message that is whole.
+template <typename Handler>
+void ForEachMessage(std::span<const uint8_t> messages, const Handler& handler) {
   nlmsghdr head;
   while (messages.size() >= sizeof head) {
     std::memcpy(&head, messages.data(), sizeof head);
     if (head.nlmsg_len < sizeof head || head.nlmsg_len > messages.size()) break;
-    const auto body = messages.first(head.nlmsg_len).subspan(NLMSG_HDRLEN);
-    const bool link = head.nlmsg_type == RTM_NEWLINK || head.nlmsg_type == RTM_DELLINK;
-    constexpr size_t kFamilyBytes = NLMSG_ALIGN(sizeof(ifinfomsg));
-    if (link && body.size() >= kFamilyBytes) {
-      if (std::string name = NameIn(body.subspan(kFamilyBytes)); !name.empty())
-        names.push_back(std::move(name));
-    }
+    handler(head.nlmsg_type, messages.first(head.nlmsg_len).subspan(NLMSG_HDRLEN));
     messages = messages.subspan(std::min<size_t>(NLMSG_ALIGN(head.nlmsg_len), messages.size()));
   }
+}
+
+}  // namespace
+
+std::vector<std::string> InterfacesIn(std::span<const uint8_t> messages) {
+  std::vector<std::string> names;
+  ForEachMessage(messages, [&names](uint16_t type, std::span<const uint8_t> body) {
+    const bool link = type == RTM_NEWLINK || type == RTM_DELLINK;
+    constexpr size_t kFamilyBytes = NLMSG_ALIGN(sizeof(ifinfomsg));
+    if (!link || body.size() < kFamilyBytes) return;
+    if (std::string name = NameIn(body.subspan(kFamilyBytes)); !name.empty())
+      names.push_back(std::move(name));
+  });
   return names;
 }
 
-StatusOr<LinkWatch> LinkWatch::Open() {
+void ForEachChange(std::span<const uint8_t> messages, LinkWatch::ChangeHandler handler, void* user) {
+  using Kind = InterfaceChange::Kind;
+  ForEachMessage(messages, [&](uint16_t type, std::span<const uint8_t> body) {
+    if (type == RTM_NEWADDR || type == RTM_DELADDR) {
+      ifaddrmsg address;
+      if (body.size() < sizeof address) return;
+      std::memcpy(&address, body.data(), sizeof address);
+      handler(user, {.kind = Kind::kAddresses, .index = address.ifa_index});
+      return;
+    }
+    ifinfomsg link;
+    if ((type != RTM_NEWLINK && type != RTM_DELLINK) || body.size() < sizeof link) return;
+    std::memcpy(&link, body.data(), sizeof link);
+    // Others are of what the interface is to a bridge: one that leaves it has not gone.
+    if (link.ifi_family != AF_UNSPEC) return;
+    constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
+    handler(user, {.kind = type == RTM_DELLINK ? Kind::kGone : Kind::kState,
+                   .index = static_cast<uint32_t>(link.ifi_index),
+                   .up = (link.ifi_flags & kUp) == kUp});
+  });
+}
+
+StatusOr<LinkWatch> LinkWatch::Open(bool addresses) {
   Descriptor fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
   sockaddr_nl own{};
   own.nl_family = AF_NETLINK;
   own.nl_groups = RTMGRP_LINK;
+  if (addresses) own.nl_groups |= RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
   if (!fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0) {
     return MakeStatus(StatusCode::kUnavailable,
                       fmt::format("the kernel does not tell of changed links: {}", std::strerror(errno)));
@@ -64,8 +93,9 @@ StatusOr<LinkWatch> LinkWatch::Open() {
   return StatusOr<LinkWatch>(LinkWatch(std::move(fd)));
 }
 
-bool LinkWatch::Read(std::span<const std::string> interfaces) {
-  bool changed = false;
+template <typename Handler>
+bool LinkWatch::ReadAll(const Handler& handler) {
+  bool lost = false;
   std::array<uint8_t, kReadBytes> bytes;
   for (;;) {
     sockaddr_nl from{};
@@ -74,18 +104,30 @@ bool LinkWatch::Read(std::span<const std::string> interfaces) {
                                  reinterpret_cast<sockaddr*>(&from), &from_bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == ENOBUFS) {  // more than it keeps for us
-      changed = true;
+      lost = true;
       continue;
     }
-    if (got <= 0) return changed;
+    if (got <= 0) return lost;
     if (from.nl_pid != 0) continue;  // not the kernel
     if (static_cast<size_t>(got) > bytes.size()) {
-      changed = true;
+      lost = true;
       continue;
     }
-    for (const std::string& name : InterfacesIn(std::span(bytes).first(static_cast<size_t>(got))))
-      changed |= std::find(interfaces.begin(), interfaces.end(), name) != interfaces.end();
+    handler(std::span(bytes).first(static_cast<size_t>(got)));
   }
+}
+
+bool LinkWatch::Read(std::span<const std::string> interfaces) {
+  bool changed = false;
+  const bool lost = ReadAll([&](std::span<const uint8_t> messages) {
+    for (const std::string& name : InterfacesIn(messages))
+      changed |= std::find(interfaces.begin(), interfaces.end(), name) != interfaces.end();
+  });
+  return changed || lost;
+}
+
+bool LinkWatch::ReadChanges(ChangeHandler handler, void* user) {
+  return !ReadAll([&](std::span<const uint8_t> messages) { ForEachChange(messages, handler, user); });
 }
 
 }  // namespace epic::io

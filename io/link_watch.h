@@ -1,5 +1,5 @@
-// Tells that links of this network namespace have changed (rtnetlink, RTMGRP_LINK), so that nobody has to ask
-// for them all the time.
+// Tells that links of this network namespace, or their addresses, have changed (rtnetlink), so that nobody
+// has to ask for them all the time.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,37 @@
 
 namespace epic::io {
 
+// What one message says of an interface.
+struct InterfaceChange {
+  enum class Kind : uint8_t {
+    kState,      // it has this state, which may be the one that it had
+    kGone,       // it is not in this namespace any more
+    kAddresses,  // one may have come or gone
+  } kind;
+  uint32_t index = 0;
+  bool up = false;  // of kState, as InterfaceState
+};
+
 class LinkWatch {
  public:
-  // UNAVAILABLE if the kernel does not let it be.
-  static StatusOr<LinkWatch> Open();
+  // addresses: those of interfaces are watched as well. UNAVAILABLE if the kernel does not let it be.
+  static StatusOr<LinkWatch> Open(bool addresses = false);
 
   // Readable when links have changed.
   int fd() const { return fd_.get(); }
   // Takes all that the kernel has said since the last time. True if one of these interfaces may have changed:
   // it has come, gone, gone up or down or changed its MTU, or something was said that was not heard.
   bool Read(std::span<const std::string> interfaces);
+  // Hands over all that the kernel has said since the last time, in its order. False if something was said
+  // that was not heard.
+  using ChangeHandler = void (*)(void* user, const InterfaceChange& change);
+  bool ReadChanges(ChangeHandler handler, void* user);
 
  private:
+  // Hands over each datagram of the kernel's that waits; true if one was lost.
+  template <typename Handler>
+  bool ReadAll(const Handler& handler);
+
   explicit LinkWatch(Descriptor fd) : fd_(std::move(fd)) {}
 
   Descriptor fd_;
@@ -32,5 +51,7 @@ class LinkWatch {
 
 // The interfaces that these rtnetlink messages are about.
 std::vector<std::string> InterfacesIn(std::span<const uint8_t> messages);
+// Calls handler(user, change) for each of these rtnetlink messages that is one.
+void ForEachChange(std::span<const uint8_t> messages, LinkWatch::ChangeHandler handler, void* user);
 
 }  // namespace epic::io

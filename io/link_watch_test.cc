@@ -4,13 +4,17 @@
 #include <gtest/gtest.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <sys/socket.h>
 
 #include <cstring>
 
 namespace epic::io {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::IsEmpty;
 
 using Bytes = std::vector<uint8_t>;
@@ -63,11 +67,55 @@ TEST(LinkWatch, ReadsNothingBehindTheEnd) {
   }
 }
 
+struct Heard {
+  static void Add(void* user, const InterfaceChange& change) {
+    static_cast<Heard*>(user)->changes.push_back(change);
+  }
+  std::vector<InterfaceChange> changes;
+};
+
+template <typename Body>
+void AppendMessage(uint16_t type, const Body& body, Bytes* to) {
+  Append(nlmsghdr{.nlmsg_len = sizeof(nlmsghdr) + sizeof body, .nlmsg_type = type}, to);
+  Append(body, to);
+}
+
+TEST(LinkWatch, SaysWhatMessagesChange) {
+  using Kind = InterfaceChange::Kind;
+  Bytes all;
+  AppendMessage(RTM_NEWLINK, ifinfomsg{.ifi_index = 3, .ifi_flags = IFF_UP | IFF_RUNNING}, &all);
+  AppendMessage(RTM_NEWLINK, ifinfomsg{.ifi_index = 4, .ifi_flags = IFF_UP}, &all);  // without a carrier
+  AppendMessage(RTM_NEWLINK, ifinfomsg{.ifi_index = 5, .ifi_flags = IFF_RUNNING}, &all);
+  AppendMessage(RTM_DELLINK, ifinfomsg{.ifi_family = AF_BRIDGE, .ifi_index = 6}, &all);  // left a bridge
+  AppendMessage(RTM_DELLINK, ifinfomsg{.ifi_index = 7}, &all);
+  AppendMessage(RTM_NEWADDR, ifaddrmsg{.ifa_family = AF_INET6, .ifa_index = 8}, &all);
+  AppendMessage(RTM_DELADDR, ifaddrmsg{.ifa_family = AF_INET, .ifa_index = 9}, &all);
+  AppendMessage(RTM_NEWROUTE, rtmsg{}, &all);
+  Heard heard;
+  ForEachChange(all, Heard::Add, &heard);
+  const auto are = [](Kind kind, uint32_t index, bool up) {
+    return AllOf(Field(&InterfaceChange::kind, kind), Field(&InterfaceChange::index, index),
+                 Field(&InterfaceChange::up, up));
+  };
+  EXPECT_THAT(heard.changes, ElementsAre(are(Kind::kState, 3, true), are(Kind::kState, 4, false),
+                                         are(Kind::kState, 5, false), are(Kind::kGone, 7, false),
+                                         are(Kind::kAddresses, 8, false), are(Kind::kAddresses, 9, false)));
+  for (size_t size = 0; size < sizeof(nlmsghdr) + sizeof(ifinfomsg); ++size) {
+    heard.changes.clear();
+    ForEachChange(std::span(all).first(size), Heard::Add, &heard);
+    EXPECT_THAT(heard.changes, IsEmpty()) << size;
+  }
+}
+
 TEST(LinkWatch, NothingToReadIsNoChange) {
   auto watch = LinkWatch::Open();
   ASSERT_TRUE(watch.ok()) << watch.status();
   const std::vector<std::string> interfaces = {"no-such-port"};
   EXPECT_FALSE(watch->Read(interfaces));
+  Heard heard;
+  auto both = LinkWatch::Open(/*addresses=*/true);
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_TRUE(both->ReadChanges(Heard::Add, &heard));
 }
 
 }  // namespace

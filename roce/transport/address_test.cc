@@ -189,6 +189,7 @@ TEST_F(UdAddressTest, ADatagramArrivesBehindItsIpv6Header) {
   Completion c;
   ASSERT_TRUE(to_.NextCompletion(&c));
   EXPECT_TRUE(c.ok());
+  EXPECT_TRUE(c.over_ipv6);
   EXPECT_EQ(c.bytes, kGrhBytes + 99);
   // All 40 bytes are those of the frame.
   std::vector<uint8_t> frame(FrameBytes(packet));

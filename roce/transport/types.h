@@ -213,6 +213,7 @@ struct Completion {
   bool has_imm = false;
   bool solicited = false;
   bool has_invalidated = false;
+  bool over_ipv6 = false;  // a received datagram, over IPv6; else over IPv4
   uint32_t imm = 0;
   uint32_t bytes = 0;             // received, read or sent
   uint32_t invalidated_rkey = 0;  // own key that the peer has invalidated

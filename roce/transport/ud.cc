@@ -167,6 +167,7 @@ void UdQueuePair::OnPacket(const Packet& packet, Memory& memory) {
                         .opcode = WcOpcode::kRecv,
                         .has_imm = info.imm,
                         .solicited = packet.bth.solicited,
+                        .over_ipv6 = !packet.dst_ip.is_v4(),
                         .imm = info.imm ? packet.imm : 0,
                         .bytes = static_cast<uint32_t>(bytes),
                         .src_qpn = packet.deth.src_qp};

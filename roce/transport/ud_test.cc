@@ -65,6 +65,7 @@ TEST_F(UdTest, ADatagramArrivesBehindItsHeader) {
   EXPECT_EQ(c.bytes, 140u);
   EXPECT_EQ(c.imm, 77u);
   EXPECT_EQ(c.src_qpn, kLocalQpn);
+  EXPECT_FALSE(c.over_ipv6);
   EXPECT_TRUE(std::equal(bytes() + 3, bytes() + 103, bytes() + 1040));
   EXPECT_EQ(bytes()[1020], 0x45);
   EXPECT_EQ(InternetChecksum({bytes() + 1020, 20}), 0) << "a right checksum sums to nothing";

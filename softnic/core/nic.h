@@ -35,7 +35,7 @@ struct Work {
 };
 
 // What verbs tells a consumer without being asked. `id` is the completion queue's, the QPN or the shared
-// receive queue's.
+// receive queue's; of the port 0.
 struct Event {
   enum class Kind : uint8_t {
     kCompletion,       // a completion came to a queue that was armed
@@ -46,6 +46,11 @@ struct Event {
     kSqDrained,        // in SQD: what was begun has completed
     kLastWqeReached,   // a queue pair with a shared receive queue is in ERR: it takes no more receives
     kSrqLimitReached,  // fewer receives than the limit, which is thereby disarmed
+    // Of the port, told by the caller (RaiseOfPort):
+    kPortActive,
+    kPortError,
+    kGidChange,
+    kDeviceFatal,
   };
   Kind kind;
   uint32_t id = 0;
@@ -157,6 +162,8 @@ class Nic {
   // The oldest event, null if there is none; it stays until it is taken.
   const Event* FirstEvent() const { return next_event_ < events_.size() ? &events_[next_event_] : nullptr; }
   void TakeEvent();
+  // Of what the adapter cannot see itself.
+  void RaiseOfPort(Event::Kind kind) { events_.push_back({kind, 0}); }
   bool NextEvent(Event* out);
   const NicCounters& counters() const { return counters_; }
 

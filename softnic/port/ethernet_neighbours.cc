@@ -1,6 +1,10 @@
 // Where a port's packets go: which interface, which hardware address.
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "io/ipv6_route.h"
 #include "roce/arp.h"
@@ -57,10 +61,17 @@ EthernetPort::Neighbour& EthernetPort::Resolve(Ip to) {
   return n;
 }
 
-void EthernetPort::ReadAddresses() {
+bool EthernetPort::ReadAddresses() {
   all_ = io::AddressedInterfaces();
-  const auto own = std::ranges::find(all_, interface_.name, &io::AddressedInterface::name);
-  gids_ = GidsOf(own != all_.end() ? *own : interface_);
+  const std::optional<std::string> name = io::InterfaceName(interface_.index);
+  if (name && !name->empty()) interface_.name = *name;
+  std::optional<std::vector<Ip>> addresses = name ? io::AddressesOf(*name) : std::nullopt;
+  const bool known = addresses.has_value();
+  if (!known && !gids_.empty()) return false;
+  io::AddressedInterface now = interface_;  // with its addresses as they were when it was listed
+  if (known) now.addresses = *std::move(addresses);
+  gids_ = GidsOf(now);
+  return known;
 }
 
 // An address of this machine. Another link's link-local one means somebody else here.

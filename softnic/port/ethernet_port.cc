@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "io/clock.h"
 #include "io/offloads.h"
@@ -32,6 +33,12 @@ void TakeErrorsOf(std::span<const pollfd> fds) {
   for (const pollfd& one : fds) {
     if ((one.revents & POLLERR) != 0) io::TakeSocketError(one.fd);
   }
+}
+
+// Whatever it is called now. Nothing if there is no descriptor to ask by.
+std::optional<io::InterfaceState> StateOf(const io::AddressedInterface& interface) {
+  const std::optional<std::string> name = io::InterfaceName(interface.index);
+  return name ? io::TryReadInterface(*name) : std::nullopt;
 }
 
 }  // namespace
@@ -76,6 +83,7 @@ StatusOr<std::unique_ptr<EthernetPort>> EthernetPort::Open(const io::AddressedIn
     return MakeStatus(StatusCode::kInternal,
                       "interface " + interface.name + ": epoll: " + std::strerror(error));
   }
+  port->WatchLink();
   return port;
 }
 
@@ -105,9 +113,47 @@ int EthernetPort::WatchSockets() {
   return 0;
 }
 
+// Without a socket for it there are no news, and all else works.
+void EthernetPort::WatchLink() {
+  auto links = io::LinkWatch::Open(/*addresses=*/true);
+  if (!links.ok()) return;
+  links_ = std::move(*links);
+  // What changes from here on is told.
+  ReadAddresses();
+  status_.emplace(interface_.index, EthernetNetwork().State(interface_).up, gids_);
+}
+
+std::optional<PortNews> EthernetPort::FirstNews() {
+  if (!status_) return std::nullopt;
+  if (has_changes_ || missed_changes_) {
+    bool missed = std::exchange(missed_changes_, true);  // if this does not come to its end
+    has_changes_ = false;
+    const auto on_change = [](void* status, const io::InterfaceChange& change) {
+      static_cast<PortStatus*>(status)->OnChange(change);
+    };
+    missed |= !links_->ReadChanges(on_change, &*status_);
+    if (missed) {
+      const std::optional<io::InterfaceState> now = StateOf(interface_);
+      if (!now) return status_->FirstNews();
+      status_->OnState(now->exists, now->up);
+    }
+    if (status_->wants_gids() || missed) {
+      if (!ReadAddresses()) return status_->FirstNews();
+      status_->OnGids(gids_);
+    }
+    missed_changes_ = false;
+  }
+  return status_->FirstNews();
+}
+
 io::InterfaceState EthernetNetwork::State(const io::AddressedInterface& interface) {
   // One that cannot be asked about counts as down: this is a library, and does not end the program.
-  return io::TryReadInterface(interface.name).value_or(io::InterfaceState{});
+  return StateOf(interface).value_or(io::InterfaceState{});
+}
+
+std::vector<Ip> EthernetNetwork::Addresses(const io::AddressedInterface& interface) {
+  const std::optional<std::string> name = io::InterfaceName(interface.index);
+  return (name ? io::AddressesOf(*name) : std::nullopt).value_or(interface.addresses);
 }
 
 StatusOr<std::unique_ptr<Port>> EthernetNetwork::Open(const io::AddressedInterface& interface) {
@@ -119,13 +165,16 @@ StatusOr<std::unique_ptr<Port>> EthernetNetwork::Open(const io::AddressedInterfa
 Nanos EthernetPort::Now() const { return io::MonotonicNow(); }
 
 bool EthernetPort::Wait(int wake_fd, bool for_packets, Nanos until) {
-  std::array<pollfd, 1 + kMaxSockets> fds{pollfd{wake_fd, POLLIN, 0}};
-  size_t count = 1;
+  // A descriptor of -1 is none.
+  std::array<pollfd, 2 + kMaxSockets> fds{pollfd{wake_fd, POLLIN, 0},
+                                          pollfd{links_ ? links_->fd() : -1, POLLIN, 0}};
+  size_t count = 2;
   for (size_t i = 0; for_packets && i < fds_.size(); ++i) fds[count++] = {fds_[i], POLLIN, 0};
   const Nanos left = until == kNever ? 0 : std::max<Nanos>(until - Now(), 0);
   const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
   if (ppoll(fds.data(), count, until == kNever ? nullptr : &timeout, nullptr) <= 0) return false;
-  TakeErrorsOf(std::span(fds).subspan(1, count - 1));
+  TakeErrorsOf(std::span(fds).subspan(2, count - 2));
+  has_changes_ |= fds[1].revents != 0;
   return fds[0].revents != 0;
 }
 

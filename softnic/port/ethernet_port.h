@@ -8,6 +8,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "base/status.h"
 #include "io/descriptor.h"
 #include "io/interface.h"
+#include "io/link_watch.h"
 #include "io/packet_socket.h"
 #include "roce/frame.h"
 #include "softnic/port/port.h"
@@ -38,6 +40,8 @@ class EthernetPort final : public Port {
   bool Wait(int wake_fd, bool for_packets, Nanos until) override;
   int Receive(int max_packets, PacketHandler handler, void* user) override;
   std::vector<Ip> Addresses() override;
+  std::optional<PortNews> FirstNews() override;
+  void TakeNews() override { status_->TakeNews(); }
   // Of the smaller ring: whose packets come by which is not the adapter's matter.
   size_t places() const override;
   void Send(const roce::Packet& packet) override;
@@ -67,13 +71,14 @@ class EthernetPort final : public Port {
                std::unique_ptr<io::PacketSocket> loop, io::Descriptor udp, io::Descriptor udp6,
                io::Descriptor long_udp);
   int WatchSockets();  // 0, or an errno
+  void WatchLink();
   void OnFrame(const io::ReceivedFrame& frame, bool looped, PacketHandler handler, void* user);
   bool IsEcho(const roce::Packet& packet, bool looped);
   bool Joins(Ip to, Qpn qpn);
   bool IsOwn(Ip ip) const;
   // ethernet_neighbours.cc
   Neighbour& Resolve(Ip to);
-  void ReadAddresses();
+  bool ReadAddresses();  // false if there is no descriptor to ask by: those last read stay
   bool IsLocal(Ip to) const;
   void FindHop(Ip to, Nanos now, Neighbour& neighbour);
   void LookUpIpv6(Nanos now, Neighbour& neighbour);
@@ -86,6 +91,10 @@ class EthernetPort final : public Port {
   Nanos next_source_look_ = INT64_MIN / 2;   // for a datagram of this machine
   std::unique_ptr<io::PacketSocket> wire_, loop_;
   io::Descriptor udp_, udp6_, long_udp_, epoll_;
+  std::optional<io::LinkWatch> links_;      // none: the kernel tells nothing
+  std::optional<PortStatus> status_;        // if there is one
+  bool has_changes_ = false;                // links_ has something to say; of the thread that waits
+  bool missed_changes_ = false;             // something was said that was not heard
   static constexpr size_t kMaxSockets = 4;  // a short and a long one for each of the two
   std::vector<int> fds_;                    // of the sockets, which epoll_ watches
   std::vector<uint16_t> blocks_;
@@ -105,6 +114,7 @@ class EthernetNetwork final : public Network {
  public:
   std::vector<io::AddressedInterface> Interfaces() override { return io::AddressedInterfaces(); }
   io::InterfaceState State(const io::AddressedInterface& interface) override;
+  std::vector<Ip> Addresses(const io::AddressedInterface& interface) override;
   StatusOr<std::unique_ptr<Port>> Open(const io::AddressedInterface& interface) override;
 };
 

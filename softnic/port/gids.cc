@@ -13,7 +13,9 @@ Ip LinkLocalOf(const roce::MacAddress& mac) {
 }
 
 std::vector<Ip> GidsOf(const io::AddressedInterface& interface) {
-  std::vector<Ip> gids = {LinkLocalOf(interface.mac), interface.ip};
+  const bool has_first =
+      std::ranges::find(interface.addresses, Ip(interface.ip)) != interface.addresses.end();
+  std::vector<Ip> gids = {LinkLocalOf(interface.mac), has_first ? Ip(interface.ip) : kNoGid};
   const auto add = [&gids](Ip address) {
     if (std::ranges::find(gids, address) == gids.end()) gids.push_back(address);
   };

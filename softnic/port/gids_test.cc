@@ -21,9 +21,12 @@ TEST(GidsTest, LinkLocalIsTheModifiedEui64) {
 TEST(GidsTest, EachHasAnIndexFromTheOldestOn) {
   const Ipv4 first{0x0a000001}, second{0x0a000002};
   io::AddressedInterface interface { .name = "eth0", .ip = first, .mac = kMac };
-  EXPECT_EQ(GidsOf(interface), (std::vector<Ip>{LinkLocalOf(kMac), first})) << "it has always these two";
+  EXPECT_EQ(GidsOf(interface), (std::vector<Ip>{LinkLocalOf(kMac), kNoGid})) << "it has always these places";
   interface.addresses = {first, second, Global(2), Global(1), LinkLocalOf(kMac)};
   EXPECT_EQ(GidsOf(interface), (std::vector<Ip>{LinkLocalOf(kMac), first, second, Global(1), Global(2)}));
+  interface.addresses = {second};
+  EXPECT_EQ(GidsOf(interface), (std::vector<Ip>{LinkLocalOf(kMac), kNoGid, second}))
+      << "others do not move up";
 }
 
 }  // namespace

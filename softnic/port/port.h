@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "base/types.h"
 #include "io/interface.h"
 #include "roce/transport/memory.h"
+#include "softnic/port/port_status.h"
 
 namespace epic::softnic {
 
@@ -35,8 +37,13 @@ class Port : public roce::PacketSink {
   // the call. Returns how many frames were looked at: fewer than max_packets if none waits any more.
   virtual int Receive(int max_packets, PacketHandler handler, void* user) = 0;
 
-  // Its addresses as they are now; empty if they never change.
+  // Its addresses as they are now, some perhaps kNoGid; empty if they never change.
   virtual std::vector<Ip> Addresses() { return {}; }
+
+  // What is to be told of it, the oldest first; nothing if there is none. It stays until it is taken. Of the
+  // thread that waits: Wait also ends when there may be some. What finds no memory is told by a later call.
+  virtual std::optional<PortNews> FirstNews() { return {}; }
+  virtual void TakeNews() {}
 
   // Packets that wait for Receive at most: what comes when so many do is lost.
   virtual size_t places() const { return SIZE_MAX; }
@@ -69,7 +76,10 @@ class Network {
  public:
   virtual ~Network() = default;
   virtual std::vector<io::AddressedInterface> Interfaces() = 0;
+  // As it is now, whatever it is called; of one that has gone for ever, even if there is another of its name.
   virtual io::InterfaceState State(const io::AddressedInterface& interface) = 0;
+  // Its addresses now, up or not.
+  virtual std::vector<Ip> Addresses(const io::AddressedInterface& interface) { return interface.addresses; }
   // NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE or INTERNAL, with the interface's name.
   virtual StatusOr<std::unique_ptr<Port>> Open(const io::AddressedInterface& interface) = 0;
 };

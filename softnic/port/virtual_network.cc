@@ -121,7 +121,7 @@ VirtualNetwork::~VirtualNetwork() {
 void VirtualNetwork::AddInterface(const std::string& name, Ipv4 ip) {
   const std::lock_guard lock(mutex_);
   const auto last = static_cast<uint8_t>(Raw(ip));
-  interfaces_.push_back({.name = name, .ip = ip, .mac = {0x02, 0, 0, 0, 0, last}});
+  interfaces_.push_back({.name = name, .ip = ip, .mac = {0x02, 0, 0, 0, 0, last}, .addresses = {ip}});
 }
 
 void VirtualNetwork::AddNode(Ipv4 ip, PacketHandler on_packet) {

@@ -54,6 +54,7 @@ struct Context {
   // Puts an event where the application reads it; the adapter's lock is held. Returns the eventfd that counts
   // it, or -1 if nobody is to hear of it.
   int OnEvent(const Event& event);
+  int AddPortEvent(const ibv_async_event& event);
   // Takes back those events that nobody has read yet and that are about an object which is being destroyed.
   template <typename About>
   void ForgetAsync(About about) {
@@ -175,8 +176,8 @@ inline Mr* Of(ibv_mr* mr) { return reinterpret_cast<Mr*>(mr); }
 inline Ah* Of(ibv_ah* ah) { return reinterpret_cast<Ah*>(ah); }
 inline Adapter& AdapterOf(ibv_context* context) { return *Of(context)->adapter; }
 
-// The GID table of the device's port, as GidsOf says and as the kernel has the addresses now: always two at
-// least.
+// The GID table of the device's port, as GidsOf says and as the kernel has the addresses now, up or not:
+// always two places at least.
 std::vector<Ip> GidsNow(const Device& device);
 inline constexpr size_t kGidPlaces = 16;  // what the table has at least; those behind its entries are empty
 ibv_gid GidOf(Ip ip);

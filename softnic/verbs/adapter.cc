@@ -25,6 +25,19 @@ constexpr Nanos kReachTimeout = kSecond;
 constexpr Nanos kAddressLook = 100 * kMillisecond;
 constexpr int kReachPollMs = 10;
 
+Event::Kind EventOf(PortNews news) {
+  switch (news) {
+    case PortNews::kActive:
+      return Event::Kind::kPortActive;
+    case PortNews::kError:
+      return Event::Kind::kPortError;
+    case PortNews::kGids:
+      return Event::Kind::kGidChange;
+    default:
+      return Event::Kind::kDeviceFatal;
+  }
+}
+
 }  // namespace
 
 Adapter::Adapter(std::unique_ptr<Port> port, Ipv4 ip, uint32_t mtu, const roce::Policy& policy,
@@ -180,6 +193,19 @@ Nanos Adapter::NextDefer(bool app_waits, bool app_looks, bool app_entered, int r
   return shorter < kMinDefer ? 0 : shorter;
 }
 
+bool Adapter::RaisePortNews() {
+  try {
+    while (const std::optional<PortNews> news = port_->FirstNews()) {
+      if (news == PortNews::kGids) nic_.SetMoreAddresses(port_->Addresses());
+      nic_.RaiseOfPort(EventOf(*news));
+      port_->TakeNews();
+    }
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 void Adapter::HelperLoop() {
   std::unique_lock lock(mutex_);
   uint64_t seen = 0, seen_looks = 0;
@@ -193,14 +219,14 @@ void Adapter::HelperLoop() {
     // What has woken the helper has woken the thread that sleeps on the port.
     const bool app_wakes = app_sleeps_ && helper_defers_ == 0;
     int received = 0;
-    bool all = true;
+    bool all = RaisePortNews();
     if ((!app_looks && !app_wakes) || app_waits) {
       received = Receive();
       RunTimers(now);
-      all = Send();
+      all &= Send();
     } else if (app_wakes && nic_.next_deadline() <= now) {
       RunTimers(now);  // or a timer has, of which the thread knows nothing
-      all = Send();
+      all &= Send();
     }
     // Memory that is not there now may be in a moment.
     helper_defers_ =

@@ -153,6 +153,9 @@ class Adapter {
   // Ends the helper's staying away.
   void CallHelper();
   Nanos NextDefer(bool app_waits, bool app_looks, bool app_entered, int received) const;
+  // Raises what there is to tell of the port. False if there was no memory for all of it; the next call goes
+  // on.
+  bool RaisePortNews();
   void HelperLoop();
 
   std::mutex mutex_;

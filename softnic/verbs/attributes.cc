@@ -34,7 +34,7 @@ int ErrorOf(ibv_context* context, uint32_t port, uint32_t index, const Found& fo
     if (port != 1) return EINVAL;
     const std::vector<Ip> gids = GidsNow(*Of(context)->device);
     if (index >= PlacesOf(gids)) return EINVAL;
-    return found(index < gids.size() ? std::optional(gids[index]) : std::nullopt);
+    return found(index < gids.size() && gids[index] != kNoGid ? std::optional(gids[index]) : std::nullopt);
   };
   return Caught(look, [](int error) { return error; });
 }
@@ -178,12 +178,16 @@ EPIC_VERBS ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* ent
   return Caught(
       [&]() -> ssize_t {
         const std::vector<Ip> gids = GidsNow(*Of(context)->device);
-        if (flags != 0 || entry_bytes < sizeof *entries || max_entries < gids.size()) return -EINVAL;
+        const auto count = gids.size() - static_cast<size_t>(std::ranges::count(gids, kNoGid));
+        if (flags != 0 || entry_bytes < sizeof *entries || max_entries < count) return -EINVAL;
+        char* out = reinterpret_cast<char*>(entries);
         for (uint32_t i = 0; i < gids.size(); ++i) {
+          if (gids[i] == kNoGid) continue;
           const ibv_gid_entry entry = GidEntry(context, gids[i], i);
-          std::memcpy(reinterpret_cast<char*>(entries) + i * entry_bytes, &entry, sizeof entry);
+          std::memcpy(out, &entry, sizeof entry);
+          out += entry_bytes;
         }
-        return static_cast<ssize_t>(gids.size());
+        return static_cast<ssize_t>(count);
       },
       [](int error) -> ssize_t { return -error; });
 }

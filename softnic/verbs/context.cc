@@ -29,10 +29,27 @@ ibv_event_type TypeOf(Event::Kind kind) {
       return IBV_EVENT_QP_LAST_WQE_REACHED;
     case Event::Kind::kSrqLimitReached:
       return IBV_EVENT_SRQ_LIMIT_REACHED;
+    case Event::Kind::kPortActive:
+      return IBV_EVENT_PORT_ACTIVE;
+    case Event::Kind::kPortError:
+      return IBV_EVENT_PORT_ERR;
+    case Event::Kind::kGidChange:
+      return IBV_EVENT_GID_CHANGE;
+    case Event::Kind::kDeviceFatal:
+      return IBV_EVENT_DEVICE_FATAL;
     default:
       return IBV_EVENT_QP_FATAL;
   }
 }
+
+// About no object that could be destroyed.
+bool IsOfPort(ibv_event_type type) {
+  return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_GID_CHANGE ||
+         type == IBV_EVENT_DEVICE_FATAL;
+}
+
+// Of the port's, unread: what comes then takes the place of the oldest.
+constexpr std::ptrdiff_t kMaxPortEvents = 64;
 
 }  // namespace
 
@@ -43,6 +60,15 @@ void DropTokens(Adapter& adapter, int fd, size_t count) {
     pollfd readable{fd, POLLIN, 0};
     if (poll(&readable, 1, 0) == 1) io::TakeEventFd(fd);
   }
+}
+
+int Context::AddPortEvent(const ibv_async_event& event) {
+  const auto of_port = [](const ibv_async_event& one) { return IsOfPort(one.event_type); };
+  const bool is_full = std::ranges::count_if(async_events, of_port) >= kMaxPortEvents;
+  async_events.push_back(event);
+  if (!is_full) return async.get();
+  async_events.erase(std::ranges::find_if(async_events, of_port));
+  return -1;  // as many as before
 }
 
 int Context::OnEvent(const Event& event) {
@@ -66,6 +92,13 @@ int Context::OnEvent(const Event& event) {
       if (srq == srqs.end()) return -1;
       out.element.srq = &srq->second->base;
       break;
+    case Event::Kind::kPortActive:
+    case Event::Kind::kPortError:
+    case Event::Kind::kGidChange:
+      out.element.port_num = 1;
+      return AddPortEvent(out);
+    case Event::Kind::kDeviceFatal:
+      return AddPortEvent(out);
     default:
       if (qp == qps.end()) return -1;
       out.element.qp = &qp->second->base;
@@ -166,7 +199,7 @@ int TakeAsyncEvent(Context* context, ibv_async_event* event) {
     ++Of(event->element.cq)->async_events_read;
   } else if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED) {
     ++Of(event->element.srq)->events_read;
-  } else {
+  } else if (!IsOfPort(event->event_type)) {
     ++Of(event->element.qp)->events_read;
   }
   return 0;

@@ -107,6 +107,11 @@ int ToSendWr(const Qp& qp, const ibv_send_wr& wr, InlineBuffer* bytes, roce::Sen
   return 0;
 }
 
+// What the service level of a datagram's completion says over RoCE, which has no such levels: how the header in
+// front of the data is to be read. mlx5's NICs began it, and UCX goes by it: it drops a datagram whose
+// destination, read so, is none of its GIDs.
+constexpr uint8_t kHeaderIsIpv6 = 1, kHeaderIsIpv4 = 2, kHeaderBeforeUdp = 8;
+
 ibv_wc ToWc(const Work& work) {
   const roce::Completion& c = work.completion;
   ibv_wc wc{};
@@ -125,6 +130,7 @@ ibv_wc ToWc(const Work& work) {
   }
   if (work.is_ud && c.is_recv()) {
     wc.src_qp = Raw(c.src_qpn);
+    wc.sl = kHeaderBeforeUdp | (c.over_ipv6 ? kHeaderIsIpv6 : kHeaderIsIpv4);
     wc.wc_flags |= IBV_WC_GRH;
   }
   return wc;

@@ -15,6 +15,7 @@
 #include "softnic/port/ethernet_port.h"
 #include "softnic/port/gids.h"
 #include "softnic/verbs/call.h"
+#include "softnic/verbs/ucx.h"
 #include "softnic/verbs/use_network.h"
 
 namespace epic::softnic {
@@ -33,7 +34,7 @@ std::unique_ptr<Device> MakeDevice(const io::AddressedInterface& interface, std:
   base.node_type = IBV_NODE_CA;
   base.transport_type = IBV_TRANSPORT_IB;
   name.copy(base.name, sizeof base.name - 1);
-  // There is no character device and nothing in sysfs; the names are for messages.
+  // There is no character device and nothing in sysfs (but ucx.h); the names are for messages.
   name.copy(base.dev_name, sizeof base.dev_name - 1);
   return device;
 }
@@ -103,11 +104,8 @@ uint32_t PathMtuOf(const Device& device) {
 }
 
 std::vector<Ip> GidsNow(const Device& device) {
-  const std::vector<io::AddressedInterface> interfaces = device.network->Interfaces();
-  const auto found = std::ranges::find(interfaces, device.interface.name, &io::AddressedInterface::name);
-  // Its first IPv4 address stays what it was when the device was listed: queue pairs have it.
-  io::AddressedInterface now = found != interfaces.end() ? *found : device.interface;
-  now.ip = device.interface.ip;
+  io::AddressedInterface now = device.interface;
+  now.addresses = device.network->Addresses(device.interface);
   return GidsOf(now);
 }
 
@@ -129,13 +127,15 @@ using namespace epic::softnic;
 void epic_softnic_use_network(Network* network) { other_network = network; }
 
 EPIC_VERBS ibv_device** ibv_get_device_list(int* count) {
-  if (IsConnectionManager(__builtin_return_address(0))) {
-    TellOfConnectionManager();
+  const void* const caller = __builtin_return_address(0);
+  if (IsConnectionManager(caller)) {
+    if (!UcxAsksConnectionManager()) TellOfConnectionManager();
     return Null(EOPNOTSUPP);
   }
   return ObjectOf([&]() -> ibv_device** {
     // Devices stay for ever: an opened one points to its own, and there are few.
     std::vector<std::unique_ptr<Device>> devices = ListDevices();
+    if (IsUcx(caller)) ShowToUcx(devices);
     auto** list = static_cast<ibv_device**>(std::calloc(devices.size() + 1, sizeof(ibv_device*)));
     if (list == nullptr) return Null(ENOMEM);
     if (count != nullptr) *count = static_cast<int>(devices.size());

@@ -43,7 +43,8 @@ struct Path {
   epic::Ip from, to;
 };
 
-// Of the interface's first IPv4 address (GidsOf): it never changes, so that the kernel need not be asked.
+// Of the interface's first IPv4 address (GidsOf): no other one comes to this place, so that the kernel need
+// not be asked.
 constexpr uint8_t kFirstIpv4Index = 1;
 
 // Between which addresses an address vector goes: 0, or an errno. The adapter hears of addresses that have
@@ -53,7 +54,7 @@ int PathOf(ibv_context* context, const ibv_ah_attr& ah, Path* path) {
   *path = {.from = Of(context)->device->interface.ip, .to = IpOf(ah.grh.dgid)};
   if (ah.grh.sgid_index == kFirstIpv4Index) return path->to.is_v4() ? 0 : EINVAL;
   std::vector<epic::Ip> gids = GidsNow(*Of(context)->device);
-  if (ah.grh.sgid_index >= gids.size()) return EINVAL;
+  if (ah.grh.sgid_index >= gids.size()) return EINVAL;  // the empty place is above
   path->from = gids[ah.grh.sgid_index];
   if (path->from.is_v4() != path->to.is_v4()) return EINVAL;
   AdapterOf(context).SetMoreAddresses(std::move(gids));

@@ -53,6 +53,14 @@ def test_the_preloaded_library_alone_needs_a_manager_and_no_more(bed, mpich, man
     bed.wait_clean()
 
 
+def test_mpichs_own_messages_by_softnic_beside_the_collectives_of_epic(bed, mpich):
+    """By UCX, which sees softnic's devices if it is let."""
+    done = mpich("traps", "usual", env={"UCX_TLS": "ib,self"})
+    done.assert_right()
+    assert done.said() == [] and ways(done) == {SWITCHES}, done.output
+    bed.wait_clean()
+
+
 def test_a_program_that_forgets_to_free_its_communicators(bed, mpirun):
     done = mpirun("traps", "kept")
     done.assert_right()

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "tests/softnic/verbs_testing.h"
@@ -106,6 +107,30 @@ TEST(VerbsGid, AWrongIndexOrTwoVersionsAreRefusedAndChangeNothing) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
+// Not among the others: while it lasts nobody reaches the host (test_port_events.py).
+TEST(VerbsPort, AnAddressThatHasGoneLeavesAnEmptyPlace) {
+  Device device;
+  const ibv_gid first = GidAt(device, 1), none{};
+  const auto expect = [&](const ibv_gid& gid) {
+    const std::optional<ibv_async_event> event = device.NextEvent();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event_type, IBV_EVENT_GID_CHANGE);
+    EXPECT_EQ(event->element.port_num, 1);
+    const ibv_gid now = GidAt(device, 1);
+    EXPECT_EQ(std::memcmp(&now, &gid, sizeof gid), 0);
+    ibv_gid_entry entry;
+    const bool is_there = std::memcmp(&gid, &none, sizeof gid) != 0;
+    EXPECT_EQ(ibv_query_gid_ex(device.context, 1, 1, &entry, 0), is_there ? 0 : ENODATA);
+    std::array<ibv_gid_entry, 64> table;
+    EXPECT_EQ(ibv_query_gid_table(device.context, table.data(), table.size(), 0), is_there ? 2 : 1);
+  };
+  ASSERT_EQ(std::system("ip address del 10.8.0.1/24 dev eth0"), 0);
+  expect(none);
+  ASSERT_EQ(std::system("ip address add 10.8.0.1/24 dev eth0"), 0);
+  expect(first);
+  EXPECT_FALSE(device.HasEvent());
+}
+
 // From one opened device to another, and back to where it came from.
 TEST(VerbsGid, TheHeaderOfADatagramSaysHowToAnswer) {
   for (const int index : {0, 1}) {
@@ -122,6 +147,7 @@ TEST(VerbsGid, TheHeaderOfADatagramSaysHowToAnswer) {
     EXPECT_EQ(Await(cq_a).wr_id, 3u);
     ibv_wc wc = Await(cq_b);
     EXPECT_EQ(wc.wr_id, 2u);
+    EXPECT_EQ(wc.sl & 7, index == 0 ? 1 : 2) << "which of the two, as mlx5 tells it: UCX goes by it";
     EXPECT_EQ(*b.at(512) >> 4, index == 0 ? 6 : 0) << "40 bytes of IPv6, or 20 of IPv4 behind as many zeros";
     auto* grh = reinterpret_cast<ibv_grh*>(b.at(512));
     ASSERT_EQ(ibv_init_ah_from_wc(b.context, 1, &wc, grh, &attr), 0);
