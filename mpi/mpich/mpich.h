@@ -61,13 +61,17 @@ int EpicMpichIsType(MPI_Datatype type);
 int EpicMpichIsOp(MPI_Op op);
 /* Whether it is one of the MPI's own. */
 int EpicMpichIsNamed(MPI_Datatype type);
+/* Whether the MPI takes it for data: one of its own, or one that the program has committed. */
+int EpicMpichIsCommitted(MPI_Datatype type);
 
 /* Data of any layout as bytes in a row. */
 typedef struct {
   char* bytes;  /* where they are: the buffer itself, or memory of its own */
   char* memory; /* to be freed, or null */
 } EpicMpichBytes;
-/* Finds room for `count` elements, and with `pack` fills it with those of the buffer. 0 without memory. */
+/* Finds room for `count` elements, and with `pack` fills it with those of the buffer, which may be
+ * MPI_BOTTOM. MPI_SUCCESS, EPIC_MPICH_NO_MEMORY, or the code of an error of the MPI's. */
+#define EPIC_MPICH_NO_MEMORY (-1)
 int EpicMpichBytesOf(const void* buffer, int64_t count, MPI_Datatype type, int pack, EpicMpichBytes* bytes);
 /* Puts what is there into the buffer, if it is not there already. An MPI error code. */
 int EpicMpichUnpack(const EpicMpichBytes* bytes, void* buffer, int64_t count, MPI_Datatype type);
