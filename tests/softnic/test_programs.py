@@ -28,6 +28,11 @@ def test_devices_are_named_by_configuration(pair):
     assert "softnic_lo" not in pair.run("a", "ibv_devices"), "the loopback interface has to be asked for"
 
 
+def test_nothing_is_lost_for_who_looks_for_lost_memory(pair):
+    """Devices stay for ever, as a program may have kept one."""
+    assert pair.run("a", pairs.BUILD / "tests" / "softnic" / "verbs_listed") == "listed\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"])
 @pytest.mark.parametrize("events", [(), ("-e",)], ids=["poll", "events"])
