@@ -45,6 +45,42 @@ def test_what_the_mpi_calls_for_files_is_its_own(bed, mpich, tmp_path):
     bed.wait_clean()
 
 
+# MPICH's hwloc gives some of its memory not back, also without EPIC.
+NO_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}
+
+
+@pytest.mark.parametrize("sanitizer", ["address", "thread"])
+def test_a_program_that_is_built_with_a_sanitizer(bed, mpich, sanitizer):
+    """What is preloaded stands before the sanitizer's runtime, which has nothing to tell."""
+    done = mpich(f"watched_{sanitizer}", ranks=2, env=NO_LEAKS if sanitizer == "address" else None)
+    done.assert_right(2)
+    assert "Sanitizer" not in done.output and done.report() == MADE, done.output
+    bed.wait_clean()
+
+
+def test_that_without_epic_run(bed, mpich):
+    preload = ["env", f"LD_PRELOAD={PRELOAD}", f"LD_LIBRARY_PATH={harness.BUILD}/softnic/lib", "UCX_TLS=tcp,self,sm",
+               "UCX_MODULES=^ib,rdmacm", "ASAN_OPTIONS=detect_leaks=0"]
+    done = mpich("watched_address", ranks=2, through=preload)
+    done.assert_right(2)
+    assert done.report() == MADE, done.output
+    bed.wait_clean()
+
+
+def test_a_sanitizer_still_finds_what_is_wrong_with_the_program(bed, mpich):
+    done = mpich("watched_address", "beyond", ranks=2, env=NO_LEAKS)
+    assert done.status != 0 and "AddressSanitizer: heap-buffer-overflow" in done.output, done.output
+    bed.wait_clean()
+
+
+@pytest.mark.slow
+def test_a_program_under_valgrind(bed, mpich):
+    done = mpich("watched", ranks=2, under=("valgrind", "--error-exitcode=9"))
+    done.assert_right(2)
+    assert done.output.count("ERROR SUMMARY: 0 errors") == 2 and done.report() == MADE, done.output
+    bed.wait_clean()
+
+
 @pytest.mark.parametrize("given, becomes", [
     (["-genv", "LD_PRELOAD", "/a.so"], ["-genv", "LD_PRELOAD", f"/a.so:{PRELOAD}"]),
     (["-env", "LD_PRELOAD=/a.so /b.so"], ["-env", f"LD_PRELOAD=/a.so /b.so:{PRELOAD}"]),

@@ -1,6 +1,8 @@
 /* A few calls of each kind, for a tool that counts them; with a file's name that file is written, too. An
- * ordinary MPI program. Exit status 0: all was right. */
+ * ordinary MPI program, but that with "beyond" it reads what it does not have. Exit status 0: all was right.
+ */
 #include <mpi.h>
+#include <stdlib.h>
 
 #include "tests/mpi/checks.h"
 
@@ -32,12 +34,21 @@ static void write_file(const char* name) {
   for (int i = 0; i < size; ++i) right("file", all[i] == i);
 }
 
+static void read_beyond(void) {
+  const volatile int* const ints = calloc((size_t)size, sizeof *ints);
+  right("no more", ints != NULL && ints[size] == 0);
+  free((void*)ints);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   sums();
-  if (argc == 2) write_file(argv[1]);
+  if (argc == 2 && strcmp(argv[1], "beyond") == 0)
+    read_beyond();
+  else if (argc == 2)
+    write_file(argv[1]);
   const int wrong = tell_checks(rank);
   MPI_Finalize();
   return wrong;
