@@ -8,10 +8,6 @@
  * are to be its own, as malloc. This one has none. */
 ASKED(AsanOptions, __asan_default_options) { return "verify_asan_link_order=0"; }
 
-/* ThreadSanitizer sees the copies that libraries make, and of that by which their threads wait for each other
- * only what is in the C library: it takes what EPIC's threads do for races, and that the dynamic linker gives
- * back what such a thread had. */
-ASKED(TsanSuppressions, __tsan_default_suppressions) {
-  return "race:libcommlib.so\nrace:libepic_mpi\nrace:libibverbs.so\n"
-         "race:libgrpc\nrace:libgpr.so\nrace:libabsl_\nrace:libprotobuf.so\nrace:ld-linux\n";
-}
+/* What it is not to report: those of the file tsan-suppressions, which only a runtime reads that is told of
+ * it. This one asks, if it is a library. */
+ASKED(TsanSuppressions, __tsan_default_suppressions) { return EPIC_TSAN_SUPPRESSIONS; }

@@ -34,6 +34,7 @@ def pytest_sessionstart(session):
                "mpi_tool": "tests/mpi/libmpi_tool.so", "mpich_tool": "tests/mpi/libmpich_tool.so",
                "mpi_watched_static": "tests/mpi/mpi_watched_static", "mpich_watched_static": "tests/mpi/mpich_watched_static",
                "mpich_watched_address": "tests/mpi/mpich_watched_address", "mpich_watched_thread": "tests/mpi/mpich_watched_thread",
+               "mpich_watched_thread_static": "tests/mpi/mpich_watched_thread_static",
                "mpi_watched_shared": "tests/mpi/mpi_watched_shared", "mpich_watched_shared": "tests/mpi/mpich_watched_shared",
                "mpich_fortran": "tests/mpi/mpich_forms"}
     absent = [target for target, path in targets.items() if not os.access(harness.BUILD / path, os.X_OK)]
