@@ -71,7 +71,7 @@ out=$(EPIC_SSH=$work/ssh "$work/moved/bin/epic-run" --hosts a sh -c 'echo $EPIC_
 
 # MPICH's libraries, where cmake has found it: no program without it notices the preload.
 if [ -e "$build/mpi/lib/libepic_mpi.so" ]; then
-  for file in libepic_mpi.so libepic_mpi_mpich.so; do
+  for file in libepic_mpi.so libepic_mpi_mpich.so tsan-suppressions; do
     [ -e "$work/moved/lib/epic/mpi/$file" ] || fail "$file is not installed"
     grep -qF "$file" "$source/docs/MPI.md" || fail "docs/MPI.md does not list $file"
   done

@@ -98,6 +98,8 @@ static void HearAgreement(Call* call) {
       why_not = "no memory for a call on a host with several ranks";
     else if (call->least[0] == kEpicMpiNoPart)
       why_not = EPIC_MPI_NO_PART;
+    else if (call->least[0] == kEpicMpiNotPacked)
+      why_not = "the MPI does not pack a derived type";
     else if (!EpicMpiAreOneCall(call->least))
       why_not = EPIC_MPI_MISMATCH;
   }

@@ -7,7 +7,7 @@
 #include "mpi/hosts/hosts.h"
 
 /* Why a rank cannot make a call, by numbers that mean the same to all ranks. */
-typedef enum { kEpicMpiCan, kEpicMpiNoMemory, kEpicMpiNoPart } EpicMpiWhyNot;
+typedef enum { kEpicMpiCan, kEpicMpiNoMemory, kEpicMpiNoPart, kEpicMpiNotPacked } EpicMpiWhyNot;
 #define EPIC_MPI_NO_PART "MPI_Allgather sends and receives parts of different sizes"
 
 /* Calls of one order: those of a communicator, or one persistent call. */

@@ -37,7 +37,9 @@ static int AreBuffers(const void* sbuf, const void* rbuf, MPI_Datatype type) {
 /* Describes a call; 0: its arguments are not right. */
 static int Describe(EpicMpiCollective collective, int64_t count, MPI_Datatype type, EpicMpiCall* call) {
   MPI_Count size;
-  if (count < 0 || !EpicMpichIsType(type) || PMPI_Type_size_x(type, &size) != MPI_SUCCESS) return 0;
+  if (count < 0 || !EpicMpichIsType(type) || !EpicMpichIsCommitted(type) ||
+      PMPI_Type_size_x(type, &size) != MPI_SUCCESS)
+    return 0;
   *call = (EpicMpiCall){
       .collective = collective, .equal_counts = 1, .count = count, .bytes = count * (int64_t)size};
   return 1;

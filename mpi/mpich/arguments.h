@@ -32,9 +32,12 @@ typedef struct {
   EpicMpichBytes send, recv;
 } EpicMpichBuffers;
 #define EPIC_MPICH_DIFFERS "MPI_Allgather sends and receives parts of different sizes"
-#define EPIC_MPICH_NO_MEMORY "no memory for a buffer that is not in a row or in place"
-/* Packs what is sent, and finds room for what is received. 0 without memory; to be freed then, too. */
+/* Packs what is sent, and finds room for what is received. Returns as EpicMpichBytesOf; to be freed in any
+ * case. */
 int EpicMpichPack(const EpicMpichCall* it, EpicMpichBuffers* buffers);
+/* What an error of EpicMpichPack means to the other ranks, which have to hear of it. `text` has room for
+ * MPI_MAX_ERROR_STRING. */
+void EpicMpichWhyNotPacked(int error, char* text);
 /* Puts what has been received where the program wants it. An MPI error code. */
 int EpicMpichReceive(const EpicMpichCall* it, const EpicMpichBuffers* buffers);
 void EpicMpichFreeBuffers(EpicMpichBuffers* buffers);

@@ -6,25 +6,35 @@
 
 int EpicMpichPack(const EpicMpichCall* it, EpicMpichBuffers* buffers) {
   const EpicMpichData *const in = &it->in, *const out = &it->out;
+  int error;
   buffers->send = (EpicMpichBytes){.bytes = in->buffer};
   buffers->recv = (EpicMpichBytes){.bytes = out->buffer};
   switch (it->call.collective) {
     case kEpicMpiBcast:
-      if (!EpicMpichBytesOf(out->buffer, out->count, out->type, it->is_root, &buffers->recv)) return 0;
+      error = EpicMpichBytesOf(out->buffer, out->count, out->type, it->is_root, &buffers->recv);
       buffers->send.bytes = buffers->recv.bytes;
-      return 1;
+      return error;
     case kEpicMpiAllgather:
-      return EpicMpichBytesOf(in->buffer, in->count, in->type, 1, &buffers->send) &&
-             EpicMpichBytesOf(out->buffer, out->count, out->type, 0, &buffers->recv);
+      error = EpicMpichBytesOf(in->buffer, in->count, in->type, 1, &buffers->send);
+      if (error != MPI_SUCCESS) return error;
+      return EpicMpichBytesOf(out->buffer, out->count, out->type, 0, &buffers->recv);
     case kEpicMpiReduceScatterBlock:
     case kEpicMpiReduceScatter:
       /* MPI's in place has the result at the buffer's begin, EPIC's at this rank's part. */
-      if (in->buffer != out->buffer || it->hosts->several) return 1;
+      if (in->buffer != out->buffer || it->hosts->several) return MPI_SUCCESS;
       buffers->recv.bytes = buffers->recv.memory = malloc((size_t)it->call.bytes);
-      return buffers->recv.memory != NULL;
+      return buffers->recv.memory != NULL ? MPI_SUCCESS : EPIC_MPICH_NO_MEMORY;
     default:
-      return 1;
+      return MPI_SUCCESS;
   }
+}
+
+void EpicMpichWhyNotPacked(int error, char* text) {
+  int length;
+  if (error == EPIC_MPICH_NO_MEMORY)
+    strcpy(text, "no memory for a buffer that is not in a row or in place");
+  else
+    PMPI_Error_string(error, text, &length);
 }
 
 int EpicMpichReceive(const EpicMpichCall* it, const EpicMpichBuffers* buffers) {
@@ -61,13 +71,15 @@ static int Make(const EpicMpichCall* it) {
   if (it->differs) {
     return EpicMpiHostsFail(it->hosts, &it->call, EPIC_MPICH_DIFFERS);
   }
-  if (!EpicMpichPack(it, &buffers)) {
+  int error = EpicMpichPack(it, &buffers);
+  if (error != MPI_SUCCESS) {
+    char why_not[MPI_MAX_ERROR_STRING];
     EpicMpichFreeBuffers(&buffers);
-    return EpicMpiHostsFail(it->hosts, &it->call, EPIC_MPICH_NO_MEMORY);
+    EpicMpichWhyNotPacked(error, why_not);
+    return EpicMpiHostsFail(it->hosts, &it->call, why_not);
   }
-  int error = it->hosts->several
-                  ? RunOnHosts(it, buffers.send.bytes, buffers.recv.bytes)
-                  : EpicMpiRun(it->hosts->epic, &it->call, buffers.send.bytes, buffers.recv.bytes);
+  error = it->hosts->several ? RunOnHosts(it, buffers.send.bytes, buffers.recv.bytes)
+                             : EpicMpiRun(it->hosts->epic, &it->call, buffers.send.bytes, buffers.recv.bytes);
   if (error == 0) error = EpicMpichReceive(it, &buffers);
   EpicMpichFreeBuffers(&buffers);
   return error;

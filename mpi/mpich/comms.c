@@ -279,11 +279,11 @@ int EpicMpichCommDisconnect(MPI_Comm* mpi_comm) {
 }
 
 /* Finds out which ranks of the world are on one host; 0 if any rank cannot go on. */
-static int FindLeaders(void) {
+static int FindLeaders(int is_good) {
   MPI_Comm local;
   int leader;
   process.leaders = malloc((size_t)process.ranks * sizeof(int));
-  int good = process.leaders != NULL && EpicMpichFindOwn();
+  int good = process.leaders != NULL && is_good;
   PMPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (!good) return 0;
   PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
@@ -294,9 +294,9 @@ static int FindLeaders(void) {
   return 1;
 }
 
-int EpicMpichBeginComms(void) {
+int EpicMpichBeginComms(int is_good) {
   PMPI_Comm_size(MPI_COMM_WORLD, &process.ranks);
-  if (!FindLeaders()) return 0;
+  if (!FindLeaders(is_good)) return 0;
   PMPI_Comm_group(MPI_COMM_WORLD, &process.world);
   PMPI_Comm_dup(MPI_COMM_SELF, &process.own);
   PMPI_Comm_set_errhandler(process.own, MPI_ERRORS_RETURN);

@@ -5,16 +5,19 @@
 #include "mpi/hosts/hosts.h"
 #include "mpi/mpich/front.h"
 
-/* MPICH's own functions, of those that libepic_mpi.so has by both of their names. */
+/* MPICH's own functions, of those that libepic_mpi.so has by both of their names. What this library calls as
+ * PMPI_Allreduce, PMPI_Reduce, PMPI_Bcast and PMPI_Allgather are these, too (process.c). */
 #define EPIC_MPICH_OWN(f)                                                                                 \
   f(Wait) f(Waitany) f(Waitsome) f(Test) f(Testall) f(Testany) f(Testsome) f(Request_get_status) f(Start) \
-      f(Request_free) f(Cancel) f(Send) f(Ibarrier) f(Comm_free)
+      f(Request_free) f(Cancel) f(Send) f(Ibarrier) f(Comm_free) f(Allreduce) f(Reduce) f(Bcast)          \
+          f(Allgather)
 #define EPIC_MPICH_OWN_MEMBER(name) __typeof__(PMPI_##name)* name;
 typedef struct {
   EPIC_MPICH_OWN(EPIC_MPICH_OWN_MEMBER)
 } EpicMpichOwnFunctions;
 extern EpicMpichOwnFunctions epic_mpich;
-/* Before they are called; 0: MPICH has not all of them. */
+/* Before they are called; 0: MPICH has not all of them. Every MPI has those that are called before that is
+ * agreed on. */
 int EpicMpichFindOwn(void);
 
 /* Calls of one order that do not wait, those of a communicator or of one persistent call, from the oldest. */
@@ -37,8 +40,8 @@ typedef struct EpicMpichComm {
 
 /* comms.c: what EPIC knows of communicators.
  *
- * Once for a process, collective over all ranks; 0 if it has no memory. */
-int EpicMpichBeginComms(void);
+ * Once for a process, collective over all ranks. 0 if a rank has no memory, or is not good for it. */
+int EpicMpichBeginComms(int is_good);
 /* Gives up every group, in the order in which all ranks have come to the communicators. */
 void EpicMpichEndComms(void);
 /* A communicator, also one that can have no group; null: it is none, and its calls are the MPI's. Or there
@@ -61,13 +64,17 @@ int EpicMpichIsType(MPI_Datatype type);
 int EpicMpichIsOp(MPI_Op op);
 /* Whether it is one of the MPI's own. */
 int EpicMpichIsNamed(MPI_Datatype type);
+/* Whether the MPI takes it for data: one of its own, or one that the program has committed. */
+int EpicMpichIsCommitted(MPI_Datatype type);
 
 /* Data of any layout as bytes in a row. */
 typedef struct {
   char* bytes;  /* where they are: the buffer itself, or memory of its own */
   char* memory; /* to be freed, or null */
 } EpicMpichBytes;
-/* Finds room for `count` elements, and with `pack` fills it with those of the buffer. 0 without memory. */
+/* Finds room for `count` elements, and with `pack` fills it with those of the buffer, which may be
+ * MPI_BOTTOM. MPI_SUCCESS, EPIC_MPICH_NO_MEMORY, or the code of an error of the MPI's. */
+#define EPIC_MPICH_NO_MEMORY (-1)
 int EpicMpichBytesOf(const void* buffer, int64_t count, MPI_Datatype type, int pack, EpicMpichBytes* bytes);
 /* Puts what is there into the buffer, if it is not there already. An MPI error code. */
 int EpicMpichUnpack(const EpicMpichBytes* bytes, void* buffer, int64_t count, MPI_Datatype type);

@@ -17,8 +17,25 @@ int EpicMpichFindOwn(void) {
 #undef IS_THERE
 }
 
+/* What stands before MPICH's functions by PMPI's names makes these calls EPIC's, of the program's
+ * communicators. Those of this library, also of what it shares with other MPIs, come here instead. */
+#define OWN(name, parameters, arguments)                                                          \
+  __attribute__((visibility("hidden"))) int EpicMpichOwn##name parameters __asm__("PMPI_" #name); \
+  int EpicMpichOwn##name parameters { return epic_mpich.name arguments; }
+OWN(Allreduce, (const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm),
+    (in, out, count, type, op, comm))
+OWN(Reduce, (const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm),
+    (in, out, count, type, op, root, comm))
+OWN(Bcast, (void* data, int count, MPI_Datatype type, int root, MPI_Comm comm),
+    (data, count, type, root, comm))
+OWN(Allgather,
+    (const void* in, int in_count, MPI_Datatype in_type, void* out, int count, MPI_Datatype type,
+     MPI_Comm comm),
+    (in, in_count, in_type, out, count, type, comm))
+
 static int Begin(int* requests) {
   static char text[kSettingsBytes];
+  const int has_own = EpicMpichFindOwn();
   int rank, ranks;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -27,7 +44,7 @@ static int Begin(int* requests) {
   if (is_first) EpicMpiOwnSettings(NULL, text, sizeof text);
   if (PMPI_Bcast(text, kSettingsBytes, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) return 0;
   int usable = EpicMpiConfigure(text, is_first) && ranks > 1;
-  if (usable) usable = EpicMpichBeginComms();
+  if (usable) usable = EpicMpichBeginComms(has_own);
   EpicMpichBeginRequests(requests);
   return usable;
 }

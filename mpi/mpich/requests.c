@@ -171,33 +171,38 @@ void EpicMpichQueueEnd(EpicMpichQueue* queue) {
 /* A type of the request's own: the program may free its while the call is under way. */
 static int OwnType(MPI_Datatype* type) {
   MPI_Datatype own;
-  if (EpicMpichIsNamed(*type)) return 1;
-  if (PMPI_Type_contiguous(1, *type, &own) != MPI_SUCCESS) return 0;
-  *type = own;
-  return PMPI_Type_commit(type) == MPI_SUCCESS;
+  if (EpicMpichIsNamed(*type)) return MPI_SUCCESS;
+  const int error = PMPI_Type_contiguous(1, *type, &own);
+  *type = error == MPI_SUCCESS ? own : MPI_BYTE;
+  return error == MPI_SUCCESS ? PMPI_Type_commit(type) : error;
 }
 
-/* Null without memory. `own`: of a persistent call. */
-static Request* New(const EpicMpichCall* it, EpicMpiComm* own) {
+/* Returns as EpicMpichPack. `own`: of a persistent call. */
+static int Make(const EpicMpichCall* it, EpicMpiComm* own, Request** made) {
   Request* const request = calloc(1, sizeof *request);
-  if (request == NULL) return NULL;
+  if (request == NULL) return EPIC_MPICH_NO_MEMORY;
   request->it = *it;
   request->own.epic = own;
   request->is_persistent = own != NULL;
   request->queue = own != NULL ? &request->own : &((EpicMpichComm*)it->hosts)->queue;
   pthread_mutex_lock(&all.mutex);
-  int good = HasTag(request->queue);
+  int error = HasTag(request->queue) ? MPI_SUCCESS : EPIC_MPICH_NO_MEMORY;
   pthread_mutex_unlock(&all.mutex);
   if (it->call.collective == kEpicMpiBarrier) request->it.in.type = request->it.out.type = MPI_BYTE;
-  good = good && OwnType(&request->it.in.type);
-  if (!good) request->it.in.type = MPI_BYTE;
-  good = good && OwnType(&request->it.out.type);
-  if (!good) request->it.out.type = MPI_BYTE;
+  const int of_in = OwnType(&request->it.in.type), of_out = OwnType(&request->it.out.type);
+  if (error == MPI_SUCCESS) error = of_in != MPI_SUCCESS ? of_in : of_out;
   EpicMpichKeep(it->hosts, 1);
   Add(all.requests, 1);
-  if (good) return request;
-  Drop(request);
-  return NULL;
+  *made = request;
+  if (error != MPI_SUCCESS) Drop(request);
+  return error;
+}
+
+/* This rank has not packed its part, or has no request for it: the others hear why. */
+static int Fail(EpicMpiComm* epic, int error) {
+  char why_not[MPI_MAX_ERROR_STRING];
+  EpicMpichWhyNotPacked(error, why_not);
+  return EpicMpiFail(epic, why_not);
 }
 
 /* Starts EPIC's call; `error` says if it could not. */
@@ -206,12 +211,15 @@ static void Begin(Request* request) {
   request->error = 0;
   if (request->it.differs) {
     request->error = EpicMpiFail(epic, EPIC_MPICH_DIFFERS);
-  } else if (!EpicMpichPack(&request->it, &request->buffers)) {
-    request->error = EpicMpiFail(epic, EPIC_MPICH_NO_MEMORY);
-  } else {
-    request->call = EpicMpiStart(epic, &request->it.call, request->buffers.send.bytes,
-                                 request->buffers.recv.bytes, &request->error);
+    return;
   }
+  const int error = EpicMpichPack(&request->it, &request->buffers);
+  if (error != MPI_SUCCESS) {
+    request->error = Fail(epic, error);
+    return;
+  }
+  request->call = EpicMpiStart(epic, &request->it.call, request->buffers.send.bytes,
+                               request->buffers.recv.bytes, &request->error);
 }
 
 static int Tell(const EpicMpiHosts* hosts, int error) {
@@ -227,10 +235,10 @@ static int Refuse(Request* request, int error) {
 
 int EpicMpichStart(const EpicMpichCall* it, MPI_Request* handle) {
   if (!EpicMpiTakesRequest(it->hosts->epic, &it->call)) return kEpicMpiFallBack;
-  Request* const request = New(it, NULL);
-  if (request == NULL) return Tell(it->hosts, EpicMpiFail(it->hosts->epic, EPIC_MPICH_NO_MEMORY));
-  const int error =
-      PMPI_Irecv(NULL, 0, MPI_BYTE, 0, request->queue->tag - 1, EpicMpichOwn(), &request->handle);
+  Request* request;
+  int error = Make(it, NULL, &request);
+  if (error != MPI_SUCCESS) return Tell(it->hosts, Fail(it->hosts->epic, error));
+  error = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, request->queue->tag - 1, EpicMpichOwn(), &request->handle);
   if (error != MPI_SUCCESS) return Refuse(request, error);
   Begin(request);
   if (request->call == NULL) {
@@ -249,8 +257,9 @@ int EpicMpichMake(const EpicMpichCall* it, MPI_Request* handle) {
   int error;
   EpicMpiComm* const own = EpicMpiCommOfPersistent(it->hosts->epic, &it->call, &error);
   if (own == NULL) return error != 0 ? error : kEpicMpiFallBack;
-  Request* const request = New(it, own);
-  if (request == NULL) return Tell(it->hosts, EpicMpiFail(own, EPIC_MPICH_NO_MEMORY));
+  Request* request;
+  error = Make(it, own, &request);
+  if (error != MPI_SUCCESS) return Tell(it->hosts, Fail(own, error));
   error = PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, request->queue->tag - 1, EpicMpichOwn(), &request->handle);
   if (error != MPI_SUCCESS) return Refuse(request, error);
   *handle = request->handle;

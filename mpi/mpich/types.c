@@ -11,6 +11,11 @@ int EpicMpichIsType(MPI_Datatype type) { return Kind(type) == Kind(MPI_INT) && O
 int EpicMpichIsOp(MPI_Op op) { return Kind(op) == Kind(MPI_SUM) && Origin(op) != 0; }
 int EpicMpichIsNamed(MPI_Datatype type) { return Origin(type) == Origin(MPI_INT); }
 
+int EpicMpichIsCommitted(MPI_Datatype type) {
+  int size;
+  return EpicMpichIsNamed(type) || PMPI_Pack_size(0, type, EpicMpichOwn(), &size) == MPI_SUCCESS;
+}
+
 static EpicMpiType Integer(MPI_Datatype type, int is_signed) {
   int size;
   PMPI_Type_size(type, &size);
@@ -111,25 +116,60 @@ static int IsInARow(MPI_Datatype type, MPI_Count size) {
   return lower == 0 && extent == size;
 }
 
+/* `count` elements at a buffer, as MPI_Pack and MPI_Unpack of MPICH 4.0.2 take them: MPI_BOTTOM is none to
+ * these. Elements that are there have their addresses in the type, and one of `type` has all of them as seen
+ * from elsewhere. */
+typedef struct {
+  void* buffer;
+  MPI_Count count;
+  MPI_Datatype type;
+} Placed;
+
+static int Place(void* buffer, MPI_Count count, MPI_Datatype type, Placed* placed) {
+  static char elsewhere;
+  *placed = (Placed){buffer, count, type};
+  if (buffer != MPI_BOTTOM) return MPI_SUCCESS;
+  const MPI_Count to_bottom = -(MPI_Count)(intptr_t)&elsewhere;
+  const int error = PMPI_Type_create_hindexed_c(1, &count, &to_bottom, type, &placed->type);
+  if (error != MPI_SUCCESS) return error;
+  placed->buffer = &elsewhere;
+  placed->count = 1;
+  return PMPI_Type_commit(&placed->type);
+}
+
+static void EndPlaced(Placed* placed, MPI_Datatype type) {
+  if (placed->type != type) PMPI_Type_free(&placed->type);
+}
+
+static int Pack(const void* buffer, MPI_Count count, MPI_Datatype type, char* bytes, MPI_Count size) {
+  MPI_Count done = 0;
+  Placed from;
+  int error = Place((void*)buffer, count, type, &from);
+  if (error == MPI_SUCCESS)
+    error = PMPI_Pack_c(from.buffer, from.count, from.type, bytes, size, &done, EpicMpichOwn());
+  EndPlaced(&from, type);
+  return error;
+}
+
 int EpicMpichBytesOf(const void* buffer, int64_t count, MPI_Datatype type, int pack, EpicMpichBytes* bytes) {
-  MPI_Count size, done = 0;
+  MPI_Count size;
   PMPI_Type_size_x(type, &size);
   bytes->memory = NULL;
   bytes->bytes = (char*)buffer;
-  if (IsInARow(type, size)) return 1;
+  if (IsInARow(type, size)) return MPI_SUCCESS;
   bytes->memory = bytes->bytes = malloc((size_t)(count * size));
-  if (bytes->memory == NULL) return 0;
-  if (!pack || PMPI_Pack_c(buffer, count, type, bytes->bytes, count * size, &done, EpicMpichOwn()) == 0) {
-    return 1;
-  }
-  free(bytes->memory);
-  bytes->memory = NULL;
-  return 0;
+  if (bytes->memory == NULL) return EPIC_MPICH_NO_MEMORY;
+  return pack ? Pack(buffer, count, type, bytes->bytes, count * size) : MPI_SUCCESS;
 }
 
 int EpicMpichUnpack(const EpicMpichBytes* bytes, void* buffer, int64_t count, MPI_Datatype type) {
   MPI_Count size, done = 0;
+  Placed to;
   if (bytes->memory == NULL) return MPI_SUCCESS;
   PMPI_Type_size_x(type, &size);
-  return PMPI_Unpack_c(bytes->bytes, count * size, &done, buffer, count, type, EpicMpichOwn());
+  int error = Place(buffer, count, type, &to);
+  if (error == MPI_SUCCESS)
+    error = PMPI_Unpack_c(bytes->bytes, count * size, &done, to.buffer, to.count, to.type, EpicMpichOwn());
+  EndPlaced(&to, type);
+  return error;
 }

@@ -95,15 +95,21 @@ int CollEpicReduce(const void* sbuf, void* rbuf, int count, ompi_datatype_t* typ
   return others->reduce(sbuf, rbuf, count, type, op, root, comm, others->reduce_module);
 }
 
+/* With what has been packed, or with the error of that. */
+static int BcastBytes(const CollEpicBytes* bytes, int error, const EpicMpiCall* call,
+                      mca_coll_base_module_t* module) {
+  EpicMpiHosts* const hosts = &((CollEpicModule*)module)->hosts;
+  if (error != MPI_SUCCESS) return Fail(module, call, CollEpicWhyNotPacked(error));
+  return hosts->several ? EpicMpiHostsBcast(hosts, call, bytes->bytes)
+                        : Run(module, call, bytes->bytes, bytes->bytes);
+}
+
 static int Bcast(void* buffer, int count, ompi_datatype_t* type, const EpicMpiCall* call,
                  ompi_communicator_t* comm, mca_coll_base_module_t* module) {
   CollEpicBytes bytes;
   const int is_root = ompi_comm_rank(comm) == call->root;
-  if (!CollEpicBytesOf(buffer, (size_t)count, type, is_root, &bytes))
-    return Fail(module, call, COLL_EPIC_NO_MEMORY);
-  EpicMpiHosts* const hosts = &((CollEpicModule*)module)->hosts;
-  int error = hosts->several ? EpicMpiHostsBcast(hosts, call, bytes.bytes)
-                             : Run(module, call, bytes.bytes, bytes.bytes);
+  int error = CollEpicBytesOf(buffer, (size_t)count, type, is_root, &bytes);
+  error = BcastBytes(&bytes, error, call, module);
   if (error == 0 && !is_root) error = CollEpicUnpack(&bytes, buffer, (size_t)count, type);
   free(bytes.memory);
   return error;
@@ -123,21 +129,24 @@ int CollEpicBcast(void* buffer, int count, ompi_datatype_t* type, int root, ompi
   return others->bcast(buffer, count, type, root, comm, others->bcast_module);
 }
 
+static int AllgatherBytes(const CollEpicBytes* send, const CollEpicBytes* recv, int error,
+                          const EpicMpiCall* call, mca_coll_base_module_t* module) {
+  EpicMpiHosts* const hosts = &((CollEpicModule*)module)->hosts;
+  if (error != MPI_SUCCESS) return Fail(module, call, CollEpicWhyNotPacked(error));
+  return hosts->several ? EpicMpiHostsAllgather(hosts, call, send->bytes, recv->bytes)
+                        : Run(module, call, send->bytes, recv->bytes);
+}
+
 /* Without MPI_IN_PLACE; in place the send arguments are those of this rank's part of the receive buffer. */
 static int Allgather(const void* sbuf, int scount, ompi_datatype_t* stype, void* rbuf, int rcount,
                      ompi_datatype_t* rtype, const EpicMpiCall* call, ompi_communicator_t* comm,
                      mca_coll_base_module_t* module) {
   const size_t all = (size_t)rcount * (size_t)ompi_comm_size(comm);
-  CollEpicBytes send, recv;
+  CollEpicBytes send, recv = {0};
   if (!CollEpicIsPart(call, (size_t)scount, stype)) return Fail(module, call, COLL_EPIC_NO_PART);
-  if (!CollEpicBytesOf(sbuf, (size_t)scount, stype, 1, &send)) return Fail(module, call, COLL_EPIC_NO_MEMORY);
-  if (!CollEpicBytesOf(rbuf, all, rtype, 0, &recv)) {
-    free(send.memory);
-    return Fail(module, call, COLL_EPIC_NO_MEMORY);
-  }
-  EpicMpiHosts* const hosts = &((CollEpicModule*)module)->hosts;
-  int error = hosts->several ? EpicMpiHostsAllgather(hosts, call, send.bytes, recv.bytes)
-                             : Run(module, call, send.bytes, recv.bytes);
+  int error = CollEpicBytesOf(sbuf, (size_t)scount, stype, 1, &send);
+  if (error == MPI_SUCCESS) error = CollEpicBytesOf(rbuf, all, rtype, 0, &recv);
+  error = AllgatherBytes(&send, &recv, error, call, module);
   if (error == 0) error = CollEpicUnpack(&recv, rbuf, all, rtype);
   free(send.memory);
   free(recv.memory);

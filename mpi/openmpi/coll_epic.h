@@ -67,8 +67,14 @@ typedef struct {
   char* bytes;  /* where they are: the buffer itself, or memory of its own */
   char* memory; /* to be freed, or null */
 } CollEpicBytes;
-/* Finds room for `count` elements, and with `pack` fills it with those of the buffer. 0 without memory. */
+/* Finds room for `count` elements, and with `pack` fills it with those of the buffer. MPI_SUCCESS,
+ * MPI_ERR_NO_MEM, or another error of the MPI's; `memory` is to be freed in any case. */
 int CollEpicBytesOf(const void* buffer, size_t count, ompi_datatype_t* type, int pack, CollEpicBytes* bytes);
+/* Copies elements between a buffer and a row of bytes: into the row with `pack`, else out of it. An MPI error
+ * code. */
+int CollEpicCopy(char* buffer, size_t count, ompi_datatype_t* type, char* row, int pack);
+/* What such an error means to the other ranks, which have to hear of it. */
+const char* CollEpicWhyNotPacked(int error);
 /* Puts what is there into the buffer, if it is not there already. An MPI error code. */
 int CollEpicUnpack(const CollEpicBytes* bytes, void* buffer, size_t count, ompi_datatype_t* type);
 
@@ -80,7 +86,6 @@ EpicMpiCall CollEpicReduceScatterOf(const int* counts, const ompi_datatype_t* ty
                                     ompi_communicator_t* comm);
 /* Whether what a rank gives to an Allgather is a part of its result: EPIC would read what is not there. */
 int CollEpicIsPart(const EpicMpiCall* call, size_t count, const ompi_datatype_t* type);
-#define COLL_EPIC_NO_MEMORY "no memory to pack a derived type into"
 #define COLL_EPIC_NO_PART EPIC_MPI_NO_PART
 /* This rank's part of a buffer with all ranks'. */
 void* CollEpicOwnPart(void* buffer, int count, ompi_datatype_t* type, ompi_communicator_t* comm);

@@ -18,27 +18,29 @@ static int is_open;
 static CollEpicRequest *oldest, *newest;
 
 /* Packs what is sent and finds room for what is received, if there are gaps, or if the buffers cannot be
- * EPIC's. 0 without memory. */
+ * EPIC's. Returns as CollEpicBytesOf. */
 static int Pack(CollEpicRequest* request) {
+  int error;
   const CollEpicData *const in = &request->in, *const out = &request->out;
   request->send = (CollEpicBytes){.bytes = in->buffer};
   request->recv = (CollEpicBytes){.bytes = out->buffer};
   switch (request->call.collective) {
     case kEpicMpiBcast:
-      if (!CollEpicBytesOf(out->buffer, out->count, out->type, request->packs_in, &request->recv)) return 0;
+      error = CollEpicBytesOf(out->buffer, out->count, out->type, request->packs_in, &request->recv);
       request->send.bytes = request->recv.bytes;
-      return 1;
+      return error;
     case kEpicMpiAllgather:
-      return CollEpicBytesOf(in->buffer, in->count, in->type, 1, &request->send) &&
-             CollEpicBytesOf(out->buffer, out->count, out->type, 0, &request->recv);
+      error = CollEpicBytesOf(in->buffer, in->count, in->type, 1, &request->send);
+      if (error != MPI_SUCCESS) return error;
+      return CollEpicBytesOf(out->buffer, out->count, out->type, 0, &request->recv);
     case kEpicMpiReduceScatterBlock:
     case kEpicMpiReduceScatter:
       /* In place MPI has the result at the buffer's begin, EPIC at this rank's part. */
-      if (in->buffer != out->buffer || request->line != NULL) return 1;
+      if (in->buffer != out->buffer || request->line != NULL) return MPI_SUCCESS;
       request->recv.bytes = request->recv.memory = malloc((size_t)request->call.bytes);
-      return request->recv.memory != NULL;
+      return request->recv.memory != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
     default:
-      return 1;
+      return MPI_SUCCESS;
   }
 }
 
@@ -135,10 +137,12 @@ static int GivesItsPart(const CollEpicRequest* request) {
 
 static void StartInStages(CollEpicRequest* request) {
   EpicMpiWhyNot why_not = kEpicMpiCan;
-  if (!GivesItsPart(request))
+  if (!GivesItsPart(request)) {
     why_not = kEpicMpiNoPart;
-  else if (!Pack(request))
-    why_not = kEpicMpiNoMemory;
+  } else {
+    const int error = Pack(request);
+    if (error != MPI_SUCCESS) why_not = error == MPI_ERR_NO_MEM ? kEpicMpiNoMemory : kEpicMpiNotPacked;
+  }
   EpicMpiStageCall(request->line, &request->call, request->send.bytes, request->recv.bytes, why_not,
                    &request->staged);
   Append(request);
@@ -156,10 +160,11 @@ int CollEpicRequestStart(CollEpicRequest* request) {
     StartInStages(request);
     return MPI_SUCCESS;
   }
+  const int packed = GivesItsPart(request) ? Pack(request) : MPI_SUCCESS;
   if (!GivesItsPart(request)) {
     request->error = EpicMpiFail(request->epic, COLL_EPIC_NO_PART);
-  } else if (!Pack(request)) {
-    request->error = EpicMpiFail(request->epic, COLL_EPIC_NO_MEMORY);
+  } else if (packed != MPI_SUCCESS) {
+    request->error = EpicMpiFail(request->epic, CollEpicWhyNotPacked(packed));
   } else {
     request->under_way = EpicMpiStart(request->epic, &request->call, request->send.bytes, request->recv.bytes,
                                       &request->error);

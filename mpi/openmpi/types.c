@@ -88,25 +88,30 @@ static ptrdiff_t FirstByte(ompi_datatype_t* type) {
   return first;
 }
 
-/* Copies element by element, for the functions of Open MPI count in int32: `packed` holds them in a row. */
-static int Copy(char* buffer, size_t count, ompi_datatype_t* type, char* packed, int pack) {
-  size_t size;
-  ptrdiff_t lower, extent;
+/* By a convertor, in parts of the row: what Open MPI has for whole elements counts their bytes in int32,
+ * which may be too little for one. */
+int CollEpicCopy(char* buffer, size_t count, ompi_datatype_t* type, char* row, int pack) {
+  static const size_t kAtOnce = 1u << 30;
+  opal_convertor_t convertor;
+  size_t size, done = 0;
   ompi_datatype_type_size(type, &size);
-  ompi_datatype_get_extent(type, &lower, &extent);
-  /* As many at a time as make 1 GiB at most, and one if it is larger. */
-  size_t at_once = size < (1u << 30) ? (1u << 30) / size : 1;
-  for (size_t done = 0; done < count; done += at_once) {
-    if (at_once > count - done) at_once = count - done;
-    char* const elements = buffer + (ptrdiff_t)done * extent;
-    char* const bytes = packed + done * size;
-    const int32_t n = (int32_t)at_once;
-    const int32_t length = (int32_t)(at_once * size);
-    const int error = pack ? ompi_datatype_sndrcv(elements, n, type, bytes, length, MPI_PACKED)
-                           : ompi_datatype_sndrcv(bytes, length, MPI_PACKED, elements, n, type);
-    if (error != MPI_SUCCESS) return error;
+  OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+  int status = pack ? opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, count,
+                                                               buffer, 0, &convertor)
+                    : opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &type->super, count,
+                                                               buffer, 0, &convertor);
+  while (status >= 0 && done < count * size) {
+    const size_t rest = count * size - done;
+    struct iovec part = {.iov_base = row + done, .iov_len = rest < kAtOnce ? rest : kAtOnce};
+    uint32_t parts = 1;
+    size_t bytes = part.iov_len;
+    status = pack ? opal_convertor_pack(&convertor, &part, &parts, &bytes)
+                  : opal_convertor_unpack(&convertor, &part, &parts, &bytes);
+    if (bytes == 0) status = OPAL_ERROR;
+    done += bytes;
   }
-  return MPI_SUCCESS;
+  OBJ_DESTRUCT(&convertor);
+  return status < 0 ? MPI_ERR_TYPE : MPI_SUCCESS;
 }
 
 int CollEpicBytesOf(const void* buffer, size_t count, ompi_datatype_t* type, int pack, CollEpicBytes* bytes) {
@@ -114,17 +119,19 @@ int CollEpicBytesOf(const void* buffer, size_t count, ompi_datatype_t* type, int
   bytes->memory = NULL;
   if (count <= INT32_MAX && ompi_datatype_is_contiguous_memory_layout(type, (int32_t)count)) {
     bytes->bytes = (char*)buffer + FirstByte(type);
-    return 1;
+    return MPI_SUCCESS;
   }
   ompi_datatype_type_size(type, &size);
   bytes->memory = bytes->bytes = malloc(count * size);
-  if (bytes->memory == NULL) return 0;
-  if (!pack || Copy((char*)buffer, count, type, bytes->bytes, 1) == MPI_SUCCESS) return 1;
-  free(bytes->memory);
-  bytes->memory = NULL;
-  return 0;
+  if (bytes->memory == NULL) return MPI_ERR_NO_MEM;
+  return pack ? CollEpicCopy((char*)buffer, count, type, bytes->bytes, 1) : MPI_SUCCESS;
+}
+
+const char* CollEpicWhyNotPacked(int error) {
+  return error == MPI_ERR_NO_MEM ? "no memory to pack a derived type into"
+                                 : "the MPI does not pack a derived type";
 }
 
 int CollEpicUnpack(const CollEpicBytes* bytes, void* buffer, size_t count, ompi_datatype_t* type) {
-  return bytes->memory == NULL ? MPI_SUCCESS : Copy(buffer, count, type, bytes->bytes, 0);
+  return bytes->memory == NULL ? MPI_SUCCESS : CollEpicCopy(buffer, count, type, bytes->bytes, 0);
 }

@@ -27,6 +27,7 @@ struct Device {
   ibv_device base{};
   io::AddressedInterface interface;
   Network* network = nullptr;
+  Device* before = nullptr;  // the one that was listed before it
 };
 
 // Takes `count` events, which have been taken back from those to read, off the counter of a descriptor. The

@@ -30,7 +30,12 @@ def pytest_sessionstart(session):
                "mpi_fortran": "tests/mpi/mpi_forms", "epic_mpi": "mpi/lib/libepic_mpi.so",
                "mpich_collectives": "tests/mpi/mpich_collectives", "mpich_traps": "tests/mpi/mpich_traps",
                "mpich_requests": "tests/mpi/mpich_requests",
-               "mpich_ends": "tests/mpi/mpich_ends",
+               "mpich_ends": "tests/mpi/mpich_ends", "mpi_watched": "tests/mpi/mpi_watched", "mpich_watched": "tests/mpi/mpich_watched",
+               "mpi_tool": "tests/mpi/libmpi_tool.so", "mpich_tool": "tests/mpi/libmpich_tool.so",
+               "mpi_watched_static": "tests/mpi/mpi_watched_static", "mpich_watched_static": "tests/mpi/mpich_watched_static",
+               "mpich_watched_address": "tests/mpi/mpich_watched_address", "mpich_watched_thread": "tests/mpi/mpich_watched_thread",
+               "mpich_watched_thread_static": "tests/mpi/mpich_watched_thread_static",
+               "mpi_watched_shared": "tests/mpi/mpi_watched_shared", "mpich_watched_shared": "tests/mpi/mpich_watched_shared",
                "mpich_fortran": "tests/mpi/mpich_forms"}
     absent = [target for target, path in targets.items() if not os.access(harness.BUILD / path, os.X_OK)]
     if absent:

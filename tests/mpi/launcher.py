@@ -99,10 +99,10 @@ class Launcher:
         return [self.starter]
 
     def __call__(self, program, *arguments, env=None, of_hosts=None, per_host=1, ranks=None,
-                 through=(EPIC_RUN, "--mpi"), at_line=None, timeout_s=300, patient=False):
+                 through=(EPIC_RUN, "--mpi"), under=(), at_line=None, timeout_s=300, patient=False):
         """Runs a program of this folder, built for this MPI, on all hosts, or as many ranks as said, host by host.
-        `env`: variables of mpirun, and so of rank 0, on its host; None takes one away. `at_line`: (text, what to call when a line with
-        it has come). `patient`: ranks sleep while they wait, and if the test says so for less long (BRIEF): where it is about
+        `env`: variables of mpirun, and so of rank 0, on its host; None takes one away. `under`: what starts the program, as valgrind.
+        `at_line`: (text, what to call when a line with it has come). `patient`: ranks sleep while they wait, and if the test says so for less long (BRIEF): where it is about
         waiting, or ranks are more than a machine has room for."""
         brief, of_hosts = BRIEF if patient and self.patience else {}, of_hosts or {}
         patient = self.patience and (self.PATIENT or patient)
@@ -113,7 +113,7 @@ class Launcher:
         hosts = ",".join(f"{address}:{per_host}" for address in self.addresses)
         argv = ["env", *(f"{k}={v}" for k, v in variables.items() if v is not None), *through,
                 *self._mpirun(hosts, ranks or len(self.addresses) * per_host, patient), *self._prefix(of_hosts, patient),
-                PROGRAMS / f"{self.PROGRAMS_OF}_{program}", *arguments]
+                *under, PROGRAMS / f"{self.PROGRAMS_OF}_{program}", *arguments]
         begin = time.monotonic()
         command = [str(self.shell), self.addresses[0], shlex.join(map(str, argv))]
         lines = []

@@ -114,6 +114,63 @@ static void freed_types(void) {
   }
 }
 
+/* The ints of an array with one between them and one before them, by their addresses. */
+static MPI_Datatype at_addresses(int* ints, int count) {
+  const int one = 1;
+  MPI_Datatype every_second, type;
+  MPI_Aint begin;
+  MPI_Get_address(&ints[1], &begin);
+  MPI_Type_vector(count, 1, 2, MPI_INT, &every_second);
+  MPI_Type_create_hindexed(1, &one, &begin, every_second, &type);
+  MPI_Type_free(&every_second);
+  MPI_Type_commit(&type);
+  return type;
+}
+
+/* Data at MPI_BOTTOM, whose types have its addresses. */
+static void bottom(void) {
+  enum { kInts = 50, kMostRanks = 64, kRoot = 1 };
+  static int ints[2 * kInts + 1], part[2 * kInts + 1], all[2 * kInts * kMostRanks + 1], packed[kInts];
+  MPI_Datatype types[3] = {at_addresses(ints, kInts), at_addresses(part, kInts), at_addresses(all, kInts)};
+  MPI_Datatype parts;
+  MPI_Request request;
+  MPI_Type_create_resized(types[2], 0, 2 * kInts * (MPI_Aint)sizeof(int), &parts);
+  MPI_Type_commit(&parts);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int way = 0; way < 6; ++way) {
+    const int is_bcast = way % 2 == 0;
+    for (int i = 0; i <= 2 * kInts; ++i) ints[i] = i % 2 && rank == kRoot ? 40 + i : -1;
+    for (int i = 0; i <= 2 * kInts; ++i) part[i] = i % 2 ? 1000 * rank + i : -1;
+    for (int i = 0; i <= 2 * kInts * size; ++i) all[i] = -1;
+    if (way == 0) MPI_Bcast(MPI_BOTTOM, 1, types[0], kRoot, MPI_COMM_WORLD);
+    if (way == 1) MPI_Allgather(MPI_BOTTOM, 1, types[1], MPI_BOTTOM, 1, parts, MPI_COMM_WORLD);
+    if (way == 2) MPI_Ibcast(MPI_BOTTOM, 1, types[0], kRoot, MPI_COMM_WORLD, &request);
+    if (way == 3) MPI_Iallgather(MPI_BOTTOM, 1, types[1], MPI_BOTTOM, 1, parts, MPI_COMM_WORLD, &request);
+    if (way == 4) PERSISTENT(Bcast)(MPI_BOTTOM, 1, types[0], kRoot, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    if (way == 5) {
+      for (int i = 1; i < 2 * kInts; i += 2) all[2 * kInts * rank + i] = part[i];
+      PERSISTENT(Allgather)
+      (MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, MPI_BOTTOM, 1, parts, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    }
+    if (way >= 4) MPI_Start(&request);
+    if (way >= 2) MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (way >= 4) MPI_Request_free(&request);
+    for (int i = 0; is_bcast && i <= 2 * kInts; ++i)
+      right("Bcast at MPI_BOTTOM", ints[i] == (i % 2 ? 40 + i : -1));
+    for (int i = 0; !is_bcast && i < 2 * kInts * size; ++i)
+      right("Allgather at MPI_BOTTOM", all[i] == (i % 2 ? 1000 * (i / 2 / kInts) + i % (2 * kInts) : -1));
+  }
+  /* One rank's data is at addresses, that of the others in a row. */
+  for (int i = 0; i < 2 * kInts; ++i) ints[i] = rank == kRoot ? i : -1;
+  if (rank == kRoot)
+    MPI_Bcast(MPI_BOTTOM, 1, types[0], kRoot, MPI_COMM_WORLD);
+  else
+    MPI_Bcast(packed, kInts, MPI_INT, kRoot, MPI_COMM_WORLD);
+  for (int i = 0; rank != kRoot && i < kInts; ++i) right("Bcast from MPI_BOTTOM", packed[i] == 2 * i + 1);
+  for (int i = 0; i < 3; ++i) MPI_Type_free(&types[i]);
+  MPI_Type_free(&parts);
+}
+
 /* Ranks that call MPI's functions with large counts and ranks that call the others, in the same calls; those
  * of barriers by both of their names, one of which is what Fortran 2008 calls. */
 static void large_counts(void) {
@@ -183,6 +240,7 @@ static void large_counts(void) {
 static const Scene scenes[] = {{"vector", vector},
                                {"four bytes", four_bytes},
                                {"freed-types", freed_types},
+                               {"bottom", bottom},
                                {"large counts", large_counts}};
 
 int main(int argc, char** argv) {

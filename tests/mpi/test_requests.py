@@ -81,7 +81,7 @@ def test_hosts_with_different_numbers_of_ranks(bed, openmpi):
 @pytest.mark.parametrize("program, function, calls",
                          [("traps outstanding", "Allreduce", 1500), ("traps freed", "Allreduce", 101),
                           ("traps disconnected", "Allreduce", 101), ("layouts vector", "Bcast", 12),
-                          ("layouts freed-types", "Bcast", 3), ("threads", "Allreduce", 3 * 350)])
+                          ("layouts freed-types", "Bcast", 3), ("layouts bottom", "Bcast", 4), ("threads", "Allreduce", 3 * 350)])
 def test_a_trap_with_two_ranks_on_each_of_two_hosts(bed, openmpi, program, function, calls):
     """Calls that wait for their turn, waited for with Testsome, Waitany and Waitall beside messages; whose communicator has
     been freed or left; of other layouts; beside calls that wait, of several threads."""
@@ -107,12 +107,21 @@ def test_a_trap(bed, mpirun, program, calls):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene, calls", [("vector", 12), ("freed-types", 3)])
+@pytest.mark.parametrize("scene, calls", [("vector", 12), ("freed-types", 3), ("bottom", 4)])
 def test_derived_types(bed, mpirun, scene, calls):
-    """A vector on one rank that is plain ints on another; types that are freed before their calls begin or end."""
+    """A vector on one rank that is plain ints on another; types that are freed before their calls begin or end, or that have
+    the addresses of their data."""
     done = mpirun("layouts", scene)
     done.assert_right()
     assert done.report()[("MPI_Bcast", SWITCHES)][0] == calls, done.output
+    bed.wait_clean()
+
+
+def test_data_at_addresses_with_two_ranks_on_each_of_two_hosts(bed, mpich):
+    """The blocking calls; MPICH makes the others itself."""
+    done = mpich("layouts", "bottom", per_host=2, ranks=4, patient=True)
+    done.assert_right()
+    assert done.report()[("MPI_Bcast", SWITCHES)][0] == 2 and done.report()[("MPI_Allgather", SWITCHES)][0] == 1, done.output
     bed.wait_clean()
 
 

@@ -170,15 +170,21 @@ static void are_refused(void) {
 
 /* What an MPI finds out on each rank by itself. */
 static void refused(void) {
-  int x = 0, sum = 0;
+  int x[3] = {0}, sum = 0;
+  MPI_Datatype not_committed;
+  MPI_Request request;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Type_vector(2, 1, 2, MPI_INT, &not_committed);
   for (int round = 0; round < 2; ++round) {
     are_refused();
+    is_refused("type of Bcast", MPI_Bcast(x, 1, not_committed, 0, MPI_COMM_WORLD), MPI_ERR_TYPE);
+    is_refused("type of Ibcast", MPI_Ibcast(x, 1, not_committed, 0, MPI_COMM_WORLD, &request), MPI_ERR_TYPE);
     is_refused("communicator", MPI_Barrier(MPI_COMM_NULL), MPI_ERR_COMM);
-    is_refused("type", MPI_Bcast(&x, 1, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD), MPI_ERR_TYPE);
-    is_refused("operation", MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD), MPI_ERR_OP);
+    is_refused("type", MPI_Bcast(x, 1, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD), MPI_ERR_TYPE);
+    is_refused("operation", MPI_Allreduce(x, &sum, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD), MPI_ERR_OP);
     sums(MPI_COMM_WORLD, 1);
   }
+  MPI_Type_free(&not_committed);
 }
 
 static void usual(void) { sums(MPI_COMM_WORLD, 10); }

@@ -77,6 +77,11 @@ def test_locked_memory_has_no_say(pair):
         assert "invalid data" not in said
 
 
+def test_nothing_is_lost_for_who_looks_for_lost_memory(pair):
+    """Devices stay for ever, as a program may have kept one."""
+    assert pair.run("a", pairs.BUILD / "tests" / "softnic" / "verbs_listed") == "listed\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"])
 @pytest.mark.parametrize("events", [(), ("-e",)], ids=["poll", "events"])
