@@ -77,7 +77,7 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
   }
   grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
                          proto::GroupState* reply) override {
-    const grpc::Status status = Answer(core_->ShowGroup(request->name()), reply);
+    const grpc::Status status = Answer(core_->ShowGroup(*request), reply);
     for (proto::TreeNode& node : *reply->mutable_tree()) {
       const bool is_root = node.parent().empty();
       proto::TablesRequest its;
