@@ -11,6 +11,7 @@
 
 #include "incmanager/cli/table.h"
 #include "incmanager/cli/why.h"
+#include "incmanager/text.h"
 
 namespace epic::manager {
 namespace {
@@ -373,6 +374,7 @@ std::string RenderGroup(const proto::GroupState& group) {
         fmt::format("watched     {}\n", group.watched() ? "yes: a switch that dies as a whole is found"
                                                         : "no: not every switch has answered a witness yet");
   }
+  if (group.has_wait()) out += fmt::format("waits       {}\n", group.wait().words());
   out += Trouble(group);
   return group.tree().empty() ? out : out + "tree\n" + TreeDrawing(group).Draw();
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "incmanager/text.h"
+
 namespace epic::manager {
 namespace {
 
@@ -39,17 +41,12 @@ std::string Living(const proto::GroupState& group) {
     return fmt::format("reserved for {} ranks: none has joined", group.world_size());
   if (group.state() == "joining") return Joining(group);
   if (group.state() == "installing") return "waits for its switches: they are given their part of it";
-  return fmt::format("{} with {} ranks", group.state(), group.world_size());
+  if (group.has_wait()) return group.wait().words();
+  return fmt::format("{} with {} ranks{}", group.state(), group.world_size(),
+                     group.tells_waits() ? ", and waits for nobody" : "");
 }
 
 }  // namespace
-
-std::string Duration(int64_t ms) {
-  constexpr int64_t kMinute = 60'000;
-  if (ms < 2 * kMinute) return fmt::format("{:.1f} s", static_cast<double>(ms) / 1000);
-  if (ms < 120 * kMinute) return fmt::format("{} min", ms / kMinute);
-  return fmt::format("{} h", ms / (60 * kMinute));
-}
 
 std::string EndInWords(const proto::GroupEnd& end) {
   return fmt::format("ended {} ago: {}", Duration(end.ms_ago()), end.how());
@@ -60,6 +57,7 @@ proto::GroupWhy WhyOf(const proto::GroupState& group) {
   why.set_name(group.name());
   why.set_state(group.state());
   if (group.has_failure()) *why.mutable_failure() = group.failure();
+  if (group.has_wait()) *why.mutable_wait() = group.wait();
   if (group.has_last_end()) {
     *why.mutable_last_end() = group.last_end();
     if (group.last_end().has_failure()) *why.mutable_failure() = group.last_end().failure();

@@ -1,7 +1,6 @@
 // Why a group does not get on, or how it has ended, in a few lines.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "proto/manager.pb.h"
@@ -13,8 +12,6 @@ proto::GroupWhy WhyOf(const proto::GroupState& group);
 // A line each.
 std::string RenderWhy(const proto::GroupWhy& why);
 
-// "4.2 s", "13 min", "5 h": of what took, or is over for, so many milliseconds.
-std::string Duration(int64_t ms);
 // "ended 12 s ago: all 4 ranks have left".
 std::string EndInWords(const proto::GroupEnd& end);
 

@@ -44,6 +44,18 @@ TEST(Why, NamesWhoHasNotJoined) {
   EXPECT_EQ(Why(GroupIn("reserved")), "group g: reserved for 4 ranks: none has joined\n");
 }
 
+TEST(Why, SaysWhomARunningGroupWaitsFor) {
+  proto::GroupState group = GroupIn("running");
+  EXPECT_EQ(Why(group), "group g: running with 4 ranks\n");
+  group.set_tells_waits(true);
+  EXPECT_EQ(Why(group), "group g: running with 4 ranks, and waits for nobody\n");
+  group.mutable_wait()->set_words("allreduce 17: waits for rank 1 (h1)");
+  group.mutable_wait()->add_for_ranks(1);
+  EXPECT_EQ(Why(group), "group g: allreduce 17: waits for rank 1 (h1)\n");
+  EXPECT_EQ(WhyOf(group).wait().for_ranks_size(), 1);
+  EXPECT_THAT(RenderGroup(group), HasSubstr("waits       allreduce 17: waits for rank 1 (h1)\n"));
+}
+
 TEST(Why, SaysHowAGroupEnded) {
   EXPECT_EQ(Why(EndedIn("ended", 7, 4200)),
             "group g ended 4.2 s ago: failed: rank 1 on h1 (pid 9) is gone\n");

@@ -3,6 +3,7 @@
 import re
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -56,11 +57,23 @@ def test_why_a_group_was_refused_or_goes_by_the_hosts(bed):
     bed.manager("group", "destroy", group)
 
 
+def why_until(bed, group, pattern):
+    """What `why` says of the group, once it is this."""
+    deadline = time.monotonic() + harness.SOON_S
+    while True:
+        said = bed.manager_cli("why", group).stdout
+        match = re.fullmatch(rf"group {group}: {pattern}\n", said)
+        if match:
+            return match
+        assert time.monotonic() < deadline, f"{said!r} is not {pattern!r}"
+        time.sleep(0.1)
+
+
 def test_a_group_that_has_ended_says_how(bed):
     group = bed.new_group()
     ranks = [host_api.Rank(bed, number, ["init", "pause"] if number == 1 else ["init", "allreduce:300"], group) for number in range(4)]
     ranks[1].wait_until_doing("pause")
-    assert bed.manager_cli("why", group).stdout == f"group {group}: running with 4 ranks\n"
+    why_until(bed, group, r"allreduce 0: waits for rank 1 \(h1\) since \d+\.\d s; ranks 0, 2, 3 have called")
     ranks[1].signal(signal.SIGKILL)
     for rank in (ranks[0], ranks[2], ranks[3]):
         assert host_api.first_error(rank)["error"] == "rank lost"
@@ -80,6 +93,24 @@ def test_a_group_that_has_ended_says_how(bed):
         nobody = bed.manager_cli(*command, "nobody")
         assert (nobody.returncode, nobody.stdout) == (1, ""), nobody
         assert nobody.stderr == "incmanager: there is no group nobody, and none of this name has ended lately\n"
+
+
+@pytest.mark.parametrize("mode", ["I", "II", "III"])
+def test_whom_a_group_waits_for(bed, mode):
+    """A rank that computes for long, in one call; and one that makes no call any more."""
+    group = bed.network_group("--mode", mode)
+    ranks = [host_api.Rank(bed, number, ["init", "allreduce:300", *(["pause"] if number == 1 else []), "allreduce:300000", "destroy"], group)
+             for number in range(4)]
+    said = why_until(bed, group, r"allreduce (\d+): waits for rank 1 \(h1\) since (\d+\.\d) s; ranks 0, 2, 3 have called")
+    assert int(said[1]) >= 1 and float(said[2]) < 60, said
+    shown, text = bed.manager("group", "show", group), bed.manager_cli("group", "show", group).stdout
+    assert shown["wait"]["for_ranks"] == [1] and shown["wait"]["others"] == [0, 2, 3], shown["wait"]
+    assert (shown["wait"]["why"], shown["wait"]["collective"]) == ("WHY_NOT_CALLED", "allreduce"), shown["wait"]
+    assert f"\nwaits       {shown['wait']['words']}"[:40] in text, text
+    assert bed.manager("why", group)["wait"]["call"] == shown["wait"]["call"]
+    ranks[1].signal()
+    assert [rank.errors() for rank in ranks] == [[]] * 4
+    bed.manager("group", "destroy", group)
 
 
 def test_a_switch_that_comes_and_goes_is_told_as_it_happens(bed):
