@@ -240,7 +240,11 @@ Error Runner::Run(Report* report, bool* any_wrong) {
   if (!report->has_rows() && !refused_.ok()) return refused_;
   // Nobody's figures change by it, so that a manager that does not answer is no failure.
   std::vector<TroubleCount> trouble;
-  if (comm_.rank() == 0 && comm_.Trouble(&trouble).ok()) report->SetTrouble(std::move(trouble));
+  if (comm_.rank() == 0 && comm_.Trouble(&trouble).ok()) {
+    // Only what switches have counted: that a call is open is nothing of the measurement's.
+    std::erase_if(trouble, [](const TroubleCount& one) { return one.switch_name.empty(); });
+    report->SetTrouble(std::move(trouble));
+  }
   if (const Quantisation quantised = comm_.Quantised(); quantised.scale != 0)
     report->SetQuantisation(quantised);
   if (const Sharing sharing = comm_.Shared(); sharing.shares) report->SetSharing(sharing);

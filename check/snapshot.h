@@ -65,6 +65,8 @@ struct Snapshot {
 
   // Longer ago than this is for ever, for every limit that a core keeps.
   static constexpr Nanos kLongAgo = kSecond;
+  // Of a time that nothing depends on.
+  static constexpr Nanos kNoMatter = 0;
   // Waits stop growing before this many doublings (incengine/modules/env.h and prompt.cc).
   static constexpr uint32_t kMostBackoff = 16;
 

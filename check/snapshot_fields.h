@@ -107,7 +107,8 @@ void Snapshot::Rings(A& a, Of<A, engine::Engine>& engine, Of<A, engine::Context>
   check::Regions rings;
   rings.Add({static_cast<const uint8_t*>(nullptr), ctx.arena_bytes});
   const auto endpoint = [&](auto& ep) {
-    auto& [qp, received, receiving_at, packets_received, told, poll] = ep;
+    auto& [qp, received, receiving_at, packets_received, told, poll, head_at] = ep;
+    a.Past(head_at, kNoMatter);
     QueuePair(a, qp, rings);
     Messages(a, received);
     Maybe(a, receiving_at, [&a](auto& at) { a.Numbers(at); });
@@ -158,8 +159,9 @@ void Snapshot::Engine(A& a, Of<A, engine::Engine>& engine, uint64_t group_id) {
     Layout(a, layout);
   });
   for (auto& slot : control) {
-    auto& [invocation, arrived, ack_req, header] = slot;
+    auto& [invocation, arrived, ack_req, header, called_at] = slot;
     a.Numbers(invocation, arrived, ack_req);
+    a.Past(called_at, kNoMatter);
     Header(a, header);
   }
   for (auto& child : children) Endpoint(a, child);

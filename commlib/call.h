@@ -25,7 +25,9 @@ struct Call {
   std::unique_ptr<uint8_t[]> quantised;
   uint8_t* result = nullptr;
   uint64_t saturated_inputs = 0;
+  // As long as `ask_before` is not 0: when to ask whom the group waits for, so long before the deadline.
   Clock::time_point deadline;
+  std::chrono::milliseconds ask_before{0};
   bool busy = false;    // another group had the memory in switches
   uint64_t slices = 1;  // that it is made in
   uint64_t ended = 0;   // of them

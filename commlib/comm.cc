@@ -74,8 +74,7 @@ Error Comm::Post(const ControlHeader& header, const void* send, void* recv, bool
     if (Error e = PrepareBuffers(call.get(), true, &ignored, lock); !e.ok()) return e;
   }
   if (!error_.ok()) return error_;  // registering let go of the mutex
-  call->deadline = DeadlineAfter(Clock::now(), options_.timeout);
-  next_deadline_ = std::min(next_deadline_, call->deadline);
+  SetDeadline(call.get());
   ++open_calls_;
   saturation_.inputs += call->saturated_inputs;
   behind_.push_back({call, way});
@@ -372,25 +371,6 @@ Error Comm::CoreError() const {
     return {ErrorCode::kTransport,
             "the RDMA driver completed requests in another order than they were posted"};
   return {ErrorCode::kTransport, "the switch sent what the protocol does not allow"};
-}
-
-void Comm::CheckDeadlines(Clock::time_point now) {
-  if (now < next_deadline_) return;
-  if (phase_ != Phase::kRunning) return EndDrain();
-  next_deadline_ = Clock::time_point::max();
-  const auto look = [this](const Call& call) {
-    if (!call.done) next_deadline_ = std::min(next_deadline_, call.deadline);
-  };
-  for (const auto& call : calls_) look(*call);
-  for (const Invocation& invocation : waiting_) look(*invocation.call);
-  for (const auto& call : held_) look(*call);
-  for (const Waiting& start : behind_) look(*start.call);
-  if (hosts_) hosts_->ForEachCall(look);
-  if (now < next_deadline_) return;
-  Fail({ErrorCode::kTimeout, fmt::format("call {} did not end before its deadline: some rank has not made "
-                                         "it, or the network does not carry it",
-                                         ended_calls_)},
-       true);
 }
 
 }  // namespace epic::internal

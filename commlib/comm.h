@@ -197,6 +197,9 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   void BeginDrain();
   void EndDrain();
   Error CoreError() const;
+  // Of a call that is about to be outstanding.
+  void SetDeadline(Call* call);
+  // Ends the group if a call's deadline is over; some time before it asks whom the group waits for.
   void CheckDeadlines(Clock::time_point now);
   // Before a thread that does not lead lets go of the mutex: leaves the channel to somebody (core/watch.h).
   void PassOn();

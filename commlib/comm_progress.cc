@@ -1,5 +1,6 @@
 // Who makes progress on a communicator: the threads that wait, and the progress thread (docs/HOST.md, "Who
 // makes progress"). comm.cc has what progress is.
+#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -36,6 +37,43 @@ void Comm::PassOn() {
         return Progress::Get().Arm(cq_->channel_fd());
     }
   }
+}
+
+void Comm::SetDeadline(Call* call) {
+  // The switches' answer takes some milliseconds; it is to be neither late nor old.
+  constexpr std::chrono::milliseconds kMostBefore(2000);
+  call->deadline = DeadlineAfter(Clock::now(), options_.timeout);
+  if (call->deadline != Clock::time_point::max()) {
+    call->ask_before = std::min(kMostBefore, options_.timeout / 2);
+    call->deadline -= call->ask_before;
+  }
+  next_deadline_ = std::min(next_deadline_, call->deadline);
+}
+
+void Comm::CheckDeadlines(Clock::time_point now) {
+  if (now < next_deadline_) return;
+  if (phase_ != Phase::kRunning) return EndDrain();
+  next_deadline_ = Clock::time_point::max();
+  bool asks = false;
+  const auto look = [&](Call& call) {
+    if (call.done) return;
+    if (call.ask_before.count() > 0 && now >= call.deadline) {
+      asks = true;
+      call.deadline += std::exchange(call.ask_before, std::chrono::milliseconds(0));
+    }
+    next_deadline_ = std::min(next_deadline_, call.deadline);
+  };
+  for (const auto& call : calls_) look(*call);
+  for (const Invocation& invocation : waiting_) look(*invocation.call);
+  for (const auto& call : held_) look(*call);
+  for (const Waiting& start : behind_) look(*start.call);
+  if (hosts_) hosts_->ForEachCall(look);
+  if (asks && session_) session_->AskWait();
+  if (now < next_deadline_) return;
+  std::string whom = session_ ? session_->WaitInWords() : "";
+  if (whom.empty()) whom = "some rank has not made it, or the network does not carry it";
+  Fail({ErrorCode::kTimeout, fmt::format("call {} did not end before its deadline: {}", ended_calls_, whom)},
+       true);
 }
 
 void Comm::OnChannelReady() {

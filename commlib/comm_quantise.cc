@@ -69,8 +69,7 @@ Error Comm::Hold(std::shared_ptr<Call> call, const std::string& refusal, bool wa
     Fail({ErrorCode::kNotFinite, refusal}, false);
     return error_;
   }
-  call->deadline = DeadlineAfter(Clock::now(), options_.timeout);
-  next_deadline_ = std::min(next_deadline_, call->deadline);
+  SetDeadline(call.get());
   ++open_calls_;
   if (held_.empty()) session_->TellNotFinite(refusal);
   held_.push_back(call);

@@ -15,6 +15,7 @@
 #include "commlib/echo_probe.h"
 #include "commlib/log.h"
 #include "commlib/timeouts.h"
+#include "commlib/wait_question.h"
 #include "proto/manager.grpc.pb.h"
 
 namespace epic::internal {
@@ -104,13 +105,19 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
               fmt::format("the manager at {} does not say what the switches have counted: {}", manager_,
                           status.error_message())};
     }
-    counts->clear();
-    for (const proto::TreeNode& node : group.tree()) {
-      for (const proto::Counter& counter : node.trouble()) {
-        if (counter.value() > 0) counts->push_back({node.switch_name(), counter.name(), counter.value()});
-      }
-    }
+    *counts = TroubleOf(group);
     return {};
+  }
+
+  void AskWait() {
+    const std::lock_guard lock(mutex_);
+    if (closing_ || ended_ || (question_ && !question_->answered())) return;
+    question_ = std::make_unique<WaitQuestion>(stub_.get(), group_, kAskTimeout);
+  }
+
+  std::string WaitInWords() {
+    const std::lock_guard lock(mutex_);
+    return question_ ? question_->words() : "";
   }
 
   // Half-closes the stream and waits for the manager to end it: a cancelled stream could lose what was
@@ -151,6 +158,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     lock.unlock();
     if (peers_teller_.joinable()) peers_teller_.join();
     if (!started_) return;
+    question_.reset();
     context_.TryCancel();
     End();
     std::unique_lock done_lock(done_->mutex);
@@ -294,6 +302,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   std::queue<proto::ClientMessage> writes_;  // the first is being written
   SessionState state_;
   EchoProbe echo_probe_;
+  std::unique_ptr<WaitQuestion> question_;  // the last one
   FailureHandler handler_;
   PeerHandler peer_handler_;
   bool handling_ = false;
@@ -379,6 +388,10 @@ Error Session::Leave(std::chrono::milliseconds timeout, const Error& refused) {
 }
 
 Error Session::Trouble(std::vector<TroubleCount>* counts) { return stream_->Trouble(counts); }
+
+void Session::AskWait() { stream_->AskWait(); }
+
+std::string Session::WaitInWords() { return stream_->WaitInWords(); }
 
 void Session::Finish() { stream_->Finish(); }
 

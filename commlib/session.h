@@ -63,6 +63,12 @@ class Session {
   // As Communicator::Trouble, of the group that was joined.
   Error Trouble(std::vector<TroubleCount>* counts);
 
+  // Asks the manager whom the group waits for (docs/PROTOCOL.md, section 7.3). Does not wait; passed over
+  // while an earlier question has not been answered.
+  void AskWait();
+  // The answer to the last one, in words; empty if there is none yet, or no call was open.
+  std::string WaitInWords();
+
   // Says that nothing more will be said, and waits up to a second until the manager has read it all.
   void Finish();
 

@@ -1,11 +1,13 @@
 #include "commlib/session.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <future>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "commlib/session_testing.h"
 #include "gmock/gmock.h"
@@ -53,7 +55,8 @@ TEST(SessionTest, AsksNoProxy) {
     if (const char* value = std::getenv(variable)) before[variable] = value;
     unsetenv(variable);
   }
-  for (const char* variable : {"http_proxy", "https_proxy", "grpc_proxy"}) setenv(variable, "http://127.0.0.1:1", 1);
+  for (const char* variable : {"http_proxy", "https_proxy", "grpc_proxy"})
+    setenv(variable, "http://127.0.0.1:1", 1);
   FakeManager manager([](Stream* stream) {
     ReadOne(stream);
     WriteJoined(stream);
@@ -84,6 +87,32 @@ TEST(SessionTest, TellsOfTroubleThatIsNotZero) {
   EXPECT_EQ(counts[1].switch_name, "s2");
   EXPECT_EQ(counts[1].what, "repeats");
   EXPECT_EQ(counts[1].count, 7u);
+}
+
+TEST(SessionTest, TellsWhomTheGroupWaitsFor) {
+  FakeManager manager([&](Stream* stream) {
+    ReadOne(stream);
+    WriteJoined(stream);
+    ReadOne(stream);
+  });
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+  EXPECT_EQ(session->WaitInWords(), "") << "nobody has asked";
+  manager.waits = true;
+  session->AskWait();
+  const auto give_up = std::chrono::steady_clock::now() + kLongEnough;
+  while (session->WaitInWords().empty() && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::yield();
+  EXPECT_EQ(session->WaitInWords(), "allreduce 17: waits for rank 1 (h1)");
+  std::vector<TroubleCount> counts;
+  ASSERT_TRUE(session->Trouble(&counts).ok());
+  ASSERT_EQ(counts.size(), 3u);
+  EXPECT_EQ(counts[0].switch_name, "");
+  EXPECT_EQ(counts[0].what, "allreduce 17: waits for rank 1 (h1)");
+  EXPECT_EQ(counts[0].count, 4200u);
+  // A question that is not answered any more is taken back with the session.
+  session->AskWait();
 }
 
 TEST(SessionTest, RefusalsKeepTheirCode) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -36,6 +37,10 @@ class FakeManager : public proto::Manager::Service {
   grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
                          proto::GroupState* reply) override {
     if (request->name() != "g") return {grpc::StatusCode::NOT_FOUND, "no group " + request->name()};
+    if (waits) {
+      reply->mutable_wait()->set_words("allreduce 17: waits for rank 1 (h1)");
+      reply->mutable_wait()->set_ms(4200);
+    }
     for (const char* name : {"s1", "s2"}) {
       proto::TreeNode& node = *reply->add_tree();
       node.set_switch_name(name);
@@ -47,6 +52,7 @@ class FakeManager : public proto::Manager::Service {
     }
     return grpc::Status::OK;
   }
+  std::atomic<bool> waits = false;  // a call of the group is open
   std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
 
  private:

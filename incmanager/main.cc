@@ -29,7 +29,8 @@ class Commands {
   Commands()
       : line_(
             "The manager of EPIC groups, and its commands.\n"
-            "Exit codes: 0 ok, 1 refused by the manager or output that cannot be written, 2 usage or a bad topology file, 3 no manager "
+            "Exit codes: 0 ok, 1 refused by the manager or output that cannot be written, 2 usage or a bad "
+            "topology file, 3 no manager "
             "answers.",
             "incmanager") {
     line_.Version(EPIC_VERSION);
@@ -125,11 +126,14 @@ class Commands {
               [this] { return ShowTables(client_, name_); })
         .Add("switch", &name_, "name of the switch")
         .Required();
-    const Command events =
-        AddClient(line_, "events",
-                  "what has happened: joins, placements, refusals with their reasons, losses; "
-                  "the manager keeps the last 10,000 since it was started",
-                  [this] { return ShowEvents(client_, events_); });
+    AddClient(line_, "why", "whom a group waits for, or how it ended", [this] { return Why(client_, name_); })
+        .Add("name", &name_, "name of the group")
+        .Required();
+    const Command events = AddClient(
+        line_, "events",
+        "what has happened: joins, placements, refusals with their reasons, losses; "
+        "the manager keeps the last 10,000 since it was started, and how the last 10,000 groups ended",
+        [this] { return ShowEvents(client_, events_); });
     events.Add("--last", &events_.last, "the newest so many of them; 0: all that are kept").ShowDefault();
     const Option of_group = events.Add("--group", &events_.group, "of this group alone");
     events.Add("--switch", &events_.switch_name, "of this switch alone").Excludes(of_group);
@@ -141,7 +145,8 @@ class Commands {
     const Command group = line_.AddCommand("group", "list, show, create and destroy groups");
     group.RequireCommand();
     AddClient(group, "list", "all groups", [this] { return ListGroups(client_); });
-    AddClient(group, "show", "a group's parameters and tree", [this] { return ShowGroup(client_, name_); })
+    AddClient(group, "show", "a group's parameters and tree, or how it ended",
+              [this] { return ShowGroup(client_, name_); })
         .Add("name", &name_, "name of the group")
         .Required();
     const Command destroy = AddClient(group, "destroy", "end a group and remove it from all switches",

@@ -1,6 +1,8 @@
 // What others have written, as the manager passes it on and keeps it.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +18,14 @@ inline std::string Shortened(const std::string& text, size_t most = 256) {
   size_t end = most;
   while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end) + "...";
+}
+
+// "4.2 s", "13 min", "5 h": of what took, or is over for, so many milliseconds.
+inline std::string Duration(int64_t ms) {
+  constexpr int64_t kMinute = 60'000;
+  if (ms < 2 * kMinute) return fmt::format("{:.1f} s", static_cast<double>(ms) / 1000);
+  if (ms < 120 * kMinute) return fmt::format("{} min", ms / kMinute);
+  return fmt::format("{} h", ms / (60 * kMinute));
 }
 
 // 1 to 64 printable characters without spaces: names appear in logs and tables.

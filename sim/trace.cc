@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "protocol/collectives.h"
+
 namespace epic::sim {
 namespace {
 
@@ -60,24 +62,6 @@ const char* SyndromeName(uint8_t syndrome) {
   return roce::IsNak(syndrome) ? "nak" : "other";
 }
 
-const char* CollectiveName(Collective collective) {
-  switch (collective) {
-    case Collective::kAllReduce:
-      return "allreduce";
-    case Collective::kReduce:
-      return "reduce";
-    case Collective::kBroadcast:
-      return "broadcast";
-    case Collective::kBarrier:
-      return "barrier";
-    case Collective::kReduceScatter:
-      return "reducescatter";
-    case Collective::kAllGather:
-      return "allgather";
-  }
-  return "other";
-}
-
 }  // namespace
 
 const char* Name(Fate fate) {
@@ -133,7 +117,7 @@ void Trace::Started(Nanos now, int group, int rank, int call, const ControlHeade
   if (!on()) return;
   sink_(fmt::format(
       R"({{"time":{},"event":"started","group":{},"rank":{},"call":{},"collective":"{}","root":{},"count":{}}})",
-      now, group, rank, call, CollectiveName(header.collective), header.root, header.count));
+      now, group, rank, call, NameOf(header.collective), header.root, header.count));
 }
 
 void Trace::Ended(Nanos now, int group, int rank, int call, std::string_view how) {

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
+#include "incengine/core/wait.h"
 #include "io/clock.h"
+#include "protocol/collectives.h"
 
 namespace epic::daemon {
 namespace {
@@ -151,7 +155,22 @@ proto::GroupDump SwitchControl::DumpGroup(const engine::Context& group) const {
   AddContextCounters(group.counters, out);
   out.AddReasons<engine::DropReason>("drop_", group.counters.drops);
   if (!group.is_root()) *dump.mutable_parent() = DumpEndpoint(group.parent, ports_);
-  for (const engine::Endpoint& child : group.children) *dump.add_children() = DumpEndpoint(child, ports_);
+  const engine::GroupWait wait = engine::WaitOf(group, switch_.engine().arena());
+  for (size_t c = 0; c < group.children.size(); ++c) {
+    proto::EndpointDump& child = *dump.add_children();
+    child = DumpEndpoint(group.children[c], ports_);
+    child.set_calls(wait.children[c].calls);
+    child.set_owes(wait.children[c].owes);
+    child.set_not_taken(wait.children[c].not_taken);
+  }
+  dump.set_tells_waits(true);
+  if (wait.open) {
+    proto::OpenCall& open = *dump.mutable_open_call();
+    open.set_number(wait.open->number);
+    open.set_collective(std::string(NameOf(wait.open->header.collective)));
+    const Nanos waited = io::MonotonicNow() - wait.open->called_at;
+    open.set_ms(static_cast<uint64_t>(std::max<Nanos>(waited, 0) / kMillisecond));
+  }
   return dump;
 }
 

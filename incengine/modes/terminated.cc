@@ -161,6 +161,7 @@ void OnReceived(Call& call, EndpointId id, const roce::Completion& done) {
   if (!done.ok()) return;
   Message message{.at = place, .bytes = done.bytes, .control = done.has_imm, .imm = done.imm, .holders = 1};
   message.packets_end = at.packets_received += PacketsOf(call.ctx, message);
+  if (at.received.empty()) at.head_at = call.env.now;
   const uint64_t number = at.received.Append(message);
   if (id == kParent) PassDown(call, number);
   PostReceive(call.ctx, at);

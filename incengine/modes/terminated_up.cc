@@ -15,6 +15,7 @@ void Consume(Call& call, size_t child) {
   TerminatedEndpoint& from = call.state.children[child];
   call.ctx.counters.aggregated_packets += static_cast<uint64_t>(PacketsOf(call.ctx, from.received.front()));
   from.received.Release(from.received.front_number());
+  from.head_at = call.env.now;
   PostReceive(call.ctx, from);
 }
 
@@ -64,7 +65,7 @@ bool MergeFrom(Call& call, size_t child) {
   }
   ControlSlot& slot = ControlSlotOf(ctx, up.invocation);
   if (slot.invocation != up.invocation) {
-    slot = ControlSlot{.invocation = up.invocation, .header = *header};
+    slot = ControlSlot{.invocation = up.invocation, .header = *header, .called_at = call.env.now};
     const ControlField wrong = WrongField(*header, ctx.config.world_size, MessageBytes(ctx.config));
     if (header->status == ControlStatus::kOk &&
         (wrong != ControlField::kNone || !CanServe(ctx.config.abilities, *header))) {

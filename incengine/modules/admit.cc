@@ -115,7 +115,7 @@ bool AdmitControl(Context& ctx, size_t child, const roce::Packet& packet, Index 
     if (wrong == ControlField::kNone && !MayUseMemory(ctx, number, *header)) wrong = ControlField::kFlags;
     const bool can = wrong == ControlField::kNone && CanServe(ctx.config.abilities, *header);
     OpenInvocation(ctx, *header, can);
-    slot = ControlSlot{.invocation = number, .header = *header};
+    slot = ControlSlot{.invocation = number, .header = *header, .called_at = env.now};
     if (header->status == ControlStatus::kOk && !can) {
       slot.header.status = ControlStatus::kUnsupported;
       slot.header.field = wrong;

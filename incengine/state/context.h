@@ -34,6 +34,7 @@ struct ControlSlot {
   uint64_t arrived = 0;
   bool ack_req = false;
   ControlHeader header;  // of the first child that called; with the merged status
+  Nanos called_at = 0;   // when that was; told to people only
 };
 
 // What an invocation is, for everybody who carries its packets.

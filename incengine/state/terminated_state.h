@@ -39,6 +39,7 @@ struct TerminatedEndpoint {
   int64_t packets_received = 0;          // of whole messages
   uint64_t told = 0;                     // messages that its peer has been told of
   bool poll = true;                      // something happened since the queue pair was last polled
+  Nanos head_at = 0;                     // since when the first of `received` is that; told to people only
 };
 
 struct TerminatedState {

@@ -14,6 +14,7 @@
 
 #include "base/grpc/channel.h"
 #include "incmanager/cli/render.h"
+#include "incmanager/cli/why.h"
 #include "proto/manager.grpc.pb.h"
 
 namespace epic::manager {
@@ -23,7 +24,8 @@ using Stub = proto::Manager::Stub;
 // Above the time in which the manager waits for a switch.
 constexpr auto kTimeout = std::chrono::seconds(15);
 
-// All that goes to standard output. std::system_error where it cannot be written, at once and not when the program ends.
+// All that goes to standard output. std::system_error where it cannot be written, at once and not when the
+// program ends.
 void Write(const std::string& text) {
   errno = 0;
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
@@ -210,7 +212,19 @@ int ListGroups(const ClientOptions& options) {
 int ShowGroup(const ClientOptions& options, const std::string& name) {
   proto::ShowGroupRequest request;
   request.set_name(name);
+  request.set_ended(true);
   return Ask(options, &Stub::ShowGroup, request, RenderGroup);
+}
+
+int Why(const ClientOptions& options, const std::string& name) {
+  proto::ShowGroupRequest request;
+  request.set_name(name);
+  request.set_ended(true);
+  proto::GroupState group;
+  const grpc::Status status = Call(Connect(options).get(), &Stub::ShowGroup, request, &group);
+  if (!status.ok()) return Report(options, status);
+  Print(options, WhyOf(group), RenderWhy);
+  return kExitOk;
 }
 
 int Explain(const ClientOptions& options, const CreateOptions& create) {

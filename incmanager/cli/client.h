@@ -13,7 +13,8 @@ namespace epic::manager {
 
 // The program's exit codes.
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitRefused = 1;  // by the manager, with the reason on stderr; or output that cannot be written
+inline constexpr int kExitRefused =
+    1;  // by the manager, with the reason on stderr; or output that cannot be written
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitUnreachable = 3;  // no manager answers
 
@@ -65,6 +66,8 @@ int ListHosts(const ClientOptions& options);
 int ShowTables(const ClientOptions& options, const std::string& switch_name);
 int ListGroups(const ClientOptions& options);
 int ShowGroup(const ClientOptions& options, const std::string& name);
+// Whom it waits for, or how it ended.
+int Why(const ClientOptions& options, const std::string& name);
 int CreateGroup(const ClientOptions& options, const CreateOptions& create);
 // Of create what decides on a tree is looked at: not name, size, reproducible, inline bytes and start PSN.
 // kExitRefused also if the group would fail.

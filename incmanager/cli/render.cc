@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "incmanager/cli/table.h"
+#include "incmanager/cli/why.h"
+#include "incmanager/text.h"
 
 namespace epic::manager {
 namespace {
@@ -189,6 +191,24 @@ std::string WindowsInUse(const proto::GroupState& group) {
   return out;
 }
 
+// Why it has failed, and how it or the last group of its name has ended.
+std::string EndLines(const proto::GroupState& group) {
+  const proto::GroupEnd& end = group.last_end();
+  const bool its_own =
+      group.has_last_end() && end.group_id() == group.group_id() && group.state() != "reserved";
+  const proto::Failure* failure = group.has_failure() ? &group.failure() : nullptr;
+  if (its_own && end.has_failure()) failure = &end.failure();
+  std::string out;
+  if (failure != nullptr)
+    out += fmt::format("failure     {}: {}\n", proto::ErrorCode_Name(failure->code()), failure->message());
+  if (!group.has_last_end()) return out;
+  out += fmt::format("{} {} ago: {}\n", its_own ? "ended      " : "before     ", Duration(end.ms_ago()),
+                     end.how());
+  if (group.state() == "ended")
+    out += fmt::format("ranks       {} of {} joined\n", end.joined(), group.world_size());
+  return out;
+}
+
 class TreeDrawing {
  public:
   explicit TreeDrawing(const proto::GroupState& group) : group_(group) {
@@ -319,11 +339,8 @@ std::string RenderGroup(const proto::GroupState& group) {
   };
   std::string out = fmt::format("group       {} (id {:#x}, generation {})\n", group.name(), group.group_id(),
                                 group.generation());
-  out += fmt::format("state       {}\n", group.state());
-  if (group.has_failure()) {
-    out += fmt::format("failure     {}: {}\n", proto::ErrorCode_Name(group.failure().code()),
-                       group.failure().message());
-  }
+  out += fmt::format("state       {}\n", group.state()) + EndLines(group);
+  if (group.state() == "ended") return out;
   out += PathLine(group) + PolicyLines(group);
   const bool by_hosts = GoesByHosts(group);
   if (!by_hosts) {
@@ -357,6 +374,7 @@ std::string RenderGroup(const proto::GroupState& group) {
         fmt::format("watched     {}\n", group.watched() ? "yes: a switch that dies as a whole is found"
                                                         : "no: not every switch has answered a witness yet");
   }
+  if (group.has_wait()) out += fmt::format("waits       {}\n", group.wait().words());
   out += Trouble(group);
   return group.tree().empty() ? out : out + "tree\n" + TreeDrawing(group).Draw();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "incmanager/text.h"
 
@@ -17,7 +18,11 @@ std::string Printable(const std::string& from) {
 
 }  // namespace
 
-void EventLog::Add(Nanos now, const std::string& line) {
+void EventLog::Add(Nanos now, const std::string& line) { Put(now, line); }
+
+void EventLog::AddEnding(Nanos now, const std::string& line) { Put(now, line).ending = true; }
+
+Event& EventLog::Put(Nanos now, const std::string& line) {
   const size_t colon = line.find(": ");
   Event event{.number = next_, .at = now};
   event.about = Printable(colon == std::string::npos ? "manager" : line.substr(0, colon));
@@ -28,15 +33,29 @@ void EventLog::Add(Nanos now, const std::string& line) {
     if (before.text == event.text) {
       before.at = now;
       ++before.times;
-      return;
+      return before;
     }
     newest->second = event.number;
   }
   events_.push_back(std::move(event));
   ++next_;
-  if (events_.size() <= kKept) return;
-  const auto oldest = newest_of_.find(events_.front().about);
-  if (oldest->second == events_.front().number) newest_of_.erase(oldest);
+  if (events_.size() > kKept) DropOldest();
+  return events_.back();
+}
+
+void EventLog::DropOldest() {
+  Event& event = events_.front();
+  const auto oldest = newest_of_.find(event.about);
+  if (oldest->second == event.number) newest_of_.erase(oldest);
+  if (event.ending) {
+    const auto [ending, is_new] = ending_of_.try_emplace(event.about, event.number);
+    if (!is_new) endings_.erase(std::exchange(ending->second, event.number));
+    endings_.emplace(event.number, std::move(event));
+    if (endings_.size() > kKept) {
+      ending_of_.erase(endings_.begin()->second.about);
+      endings_.erase(endings_.begin());
+    }
+  }
   events_.pop_front();
 }
 
@@ -46,21 +65,26 @@ std::vector<Event> EventLog::Find(const EventQuery& query, bool* more) const {
   };
   size_t skip = 0;
   if (query.last != 0) {
-    const auto all = static_cast<size_t>(std::ranges::count_if(events_, is_asked_for));
+    const auto all = static_cast<size_t>(
+        std::ranges::count_if(endings_, [&](const auto& ending) { return is_asked_for(ending.second); }) +
+        std::ranges::count_if(events_, is_asked_for));
     skip = all - std::min<size_t>(all, query.last);
   }
   *more = false;
   std::vector<Event> found;
+  // False if the page is full.
+  const auto take = [&](const Event& event) {
+    if (!is_asked_for(event)) return true;
+    if (skip > 0) return --skip, true;
+    if (found.size() == kPage) return *more = true, false;
+    found.push_back(event);
+    return true;
+  };
+  for (const auto& [number, event] : endings_) {
+    if (!take(event)) return found;
+  }
   for (const Event& event : events_) {
-    if (!is_asked_for(event)) continue;
-    if (skip > 0) {
-      --skip;
-    } else if (found.size() == kPage) {
-      *more = true;
-      break;
-    } else {
-      found.push_back(event);
-    }
+    if (!take(event)) break;
   }
   return found;
 }

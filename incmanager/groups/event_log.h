@@ -18,6 +18,7 @@ struct Event {
   uint32_t times = 1;   // how often in a row, of all that is about the same
   std::string about;    // "group train", "switch leaf1"
   std::string text;
+  bool ending = false;
 };
 
 struct EventQuery {
@@ -40,10 +41,20 @@ class EventLog {
 
   // In the order of their numbers, at most kPage: more behind them if *more.
   std::vector<Event> Find(const EventQuery& query, bool* more) const;
+  // As Add, of a line that says how what it is about has ended: also kept when kKept newer ones have come, as
+  // the newest such line of each of kKept of these.
+  void AddEnding(Nanos now, const std::string& line);
+
   // The number of the newest; 0 if there is none.
   uint64_t newest() const { return next_ - 1; }
 
  private:
+  // The event that the line has become, or that it repeats; valid until the next one.
+  Event& Put(Nanos now, const std::string& line);
+  void DropOldest();
+
+  std::map<uint64_t, Event> endings_;          // by number, of those that are not in events_ any more
+  std::map<std::string, uint64_t> ending_of_;  // by what they are about
   std::deque<Event> events_;                   // neighbours' numbers differ by one
   std::map<std::string, uint64_t> newest_of_;  // by what they are about, of those kept
   uint64_t next_ = 1;

@@ -72,6 +72,31 @@ TEST(EventLog, KeepsTheNewestAndHandsThemOutInPages) {
   EXPECT_EQ(Texts(log, {.last = 1}), Strings{"up"});
 }
 
+// Of a busy manager how a group ended is kept longer than what else happens.
+TEST(EventLog, KeepsEndingsLonger) {
+  EventLog log;
+  log.Add(1, "group a: running with 2 ranks");
+  log.AddEnding(2, "group a: failed: first");
+  log.AddEnding(3, "group a: failed: last");
+  log.AddEnding(4, "group b: all 2 ranks have left");
+  for (int i = 0; i < 30'000; ++i) log.Add(5, "group c: event " + std::to_string(i));
+  EXPECT_EQ(Texts(log, {.about = "group a"}), Strings{"failed: last"});
+  EXPECT_EQ(Texts(log, {.after = 4, .about = "group b"}), Strings());
+  EXPECT_EQ(Texts(log, {.about = "group b", .last = 1}), Strings{"all 2 ranks have left"});
+  EXPECT_EQ(Texts(log, {.last = 1}), Strings{"event 29999"});
+  bool more = false;
+  const auto page = log.Find({}, &more);
+  EXPECT_TRUE(more);
+  ASSERT_EQ(page.size(), EventLog::kPage);
+  EXPECT_EQ(page[0].text, "failed: last") << "in the order of their numbers";
+  EXPECT_EQ(page[1].text, "all 2 ranks have left");
+  // As many endings as there are other events, then the oldest go.
+  for (size_t i = 0; i < EventLog::kKept; ++i) log.AddEnding(6, "group x" + std::to_string(i) + ": ended");
+  for (size_t i = 0; i < EventLog::kKept; ++i) log.Add(7, "group c: again " + std::to_string(i));
+  EXPECT_EQ(Texts(log, {.about = "group b"}), Strings());
+  EXPECT_EQ(Texts(log, {.about = "group x0"}), Strings{"ended"});
+}
+
 TEST(EventLog, TextOfOthersIsCutAndPrintable) {
   EventLog log;
   std::string text = "x";

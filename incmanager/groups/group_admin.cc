@@ -231,22 +231,42 @@ Status GroupTable::Destroy(Nanos now, const std::string& name, bool force) {
                       fmt::format("group {} is {} with {} ranks; use --force to end it under them", name,
                                   Name(group->phase), group->members.size()));
   }
+  const auto reserved = reserved_.find(name);
+  Group blank;
+  if (reserved != reserved_.end()) blank.spec = reserved->second;
+  const bool has_lived = generations_.contains(name);
   reserved_.erase(name);
   generations_.erase(name);
   if (group != nullptr) {
     FailGroup(now, group,
               {ErrorCode::kAborted, fmt::format("group {} was destroyed by its operator", name), -1, ""});
+  } else if (has_lived && EndOf(name) != nullptr) {
+    world_->Note(fmt::format("group {}: destroyed", name));  // how its last life ended says more
   } else {
-    world_->Note(fmt::format("group {}: destroyed", name));
+    End(now, blank, "destroyed");
   }
   return absl::OkStatus();
+}
+
+void GroupTable::End(Nanos now, const Group& group, const std::string& how, const Failure& failure) {
+  ends_.Add({.name = group.spec.name,
+             .id = group.id,
+             .generation = group.generation,
+             .world_size = group.spec.world_size,
+             .joined = static_cast<uint32_t>(group.members.size()),
+             .mode = group.spec.mode,
+             .at = now,
+             .how = how,
+             .failure = failure});
+  world_->NoteEnd(fmt::format("group {}: {}", group.spec.name, how));
 }
 
 std::optional<Group> GroupTable::Find(const std::string& name) const {
   const auto live = live_.find(name);
   if (live != live_.end()) return groups_.at(live->second);
-  for (const auto& [id, group] : groups_) {
-    if (group.spec.name == name) return group;
+  // Of lives that are being removed the last.
+  for (auto at = groups_.rbegin(); at != groups_.rend(); ++at) {
+    if (at->second.spec.name == name) return at->second;
   }
   const auto reserved = reserved_.find(name);
   if (reserved == reserved_.end()) return std::nullopt;

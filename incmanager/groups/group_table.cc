@@ -166,7 +166,9 @@ void GroupTable::OnLeave(Nanos now, SessionId session, const Failure& refused) {
   group->phase = GroupPhase::kLeaving;
   const bool all =
       std::all_of(group->members.begin(), group->members.end(), [](const auto& m) { return m.second.left; });
-  if (all) StartRemoval(now, group);
+  if (!all) return;
+  End(now, *group, fmt::format("all {} ranks have left", group->members.size()));
+  StartRemoval(now, group);
 }
 
 void GroupTable::OnAbort(Nanos now, SessionId session, const std::string& reason) {
@@ -222,6 +224,9 @@ void GroupTable::OnSessionClosed(Nanos now, SessionId session, const std::string
       return;
     case GroupPhase::kJoining:
       world_->Note(fmt::format("group {}: rank {} went away while joining", group->spec.name, rank));
+      if (group->members.size() == 1)
+        End(now, *group,
+            fmt::format("rank {} went away, the last of those that waited for the others", rank));
       group->members.erase(rank);
       if (group->members.empty()) Forget(group->id);
       return;
@@ -267,7 +272,7 @@ void GroupTable::Tick(Nanos now) {
 
 void GroupTable::FailGroup(Nanos now, Group* group, const Failure& failure) {
   if (group->phase == GroupPhase::kFailed || group->removal_started) return;
-  world_->Note(fmt::format("group {}: failed: {}", group->spec.name, failure.message));
+  End(now, *group, fmt::format("failed: {}", failure.message), failure);
   const bool in_use = group->phase == GroupPhase::kRunning || group->phase == GroupPhase::kLeaving;
   group->phase = GroupPhase::kFailed;
   group->failure = failure;

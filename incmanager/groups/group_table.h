@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "incmanager/failure.h"
+#include "incmanager/groups/ended_groups.h"
 #include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/plan.h"
 #include "incmanager/groups/qpn_pool.h"
@@ -61,6 +62,8 @@ class GroupWorld {
   virtual void Remove(NodeId node, uint64_t group_id, uint32_t generation) = 0;
   // One line for the log.
   virtual void Note(const std::string& line) = 0;
+  // The same, of how a group has ended.
+  virtual void NoteEnd(const std::string& line) { Note(line); }
 };
 
 // What ranks take; kMaxInlineBytes in protocol/types.h.
@@ -273,6 +276,9 @@ class GroupTable {
 
   // By name; a group that is reserved only is shown as one without members. Nothing if there is none.
   std::optional<Group> Find(const std::string& name) const;
+  // How the last life of a group of this name ended, whether or not there is another one now. Null if none is
+  // known. Valid until the next call of anything that is not const.
+  const GroupEnd* EndOf(const std::string& name) const { return ends_.Find(name); }
   // Of all groups whose names come after this one, in order.
   std::vector<std::string> Names(const std::string& after = {}) const;
   // The switches that have not yet removed the contexts of a group's life; nothing when that life is over.
@@ -356,6 +362,8 @@ class GroupTable {
   void FailGroup(Nanos now, Group* group, const Failure& failure);
   void StartRemoval(Nanos now, Group* group);
   void FinishRemoval(Nanos now, uint64_t id);
+  // Keeps and notes how a group ended. failure: ok if it has not failed.
+  void End(Nanos now, const Group& group, const std::string& how, const Failure& failure = {});
   void Forget(uint64_t id);
 
   const Topology* topology_;
@@ -373,6 +381,7 @@ class GroupTable {
   std::map<std::string, GroupSpec> reserved_;
   std::map<std::string, uint32_t> generations_;  // of reserved groups: lives so far
   std::map<uint64_t, Group> groups_;
+  EndedGroups ends_;
   std::map<std::string, uint64_t> live_;    // groups that are not failed, by name
   std::map<SessionId, uint64_t> sessions_;  // session -> group
 };

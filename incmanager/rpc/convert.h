@@ -28,6 +28,10 @@ proto::ForwardingTable ToProto(const Topology& topology, NodeId node, const Forw
 // What a switch is asked for to probe another one by the link at this port.
 proto::ProbeRequest ProbeOf(const Topology& topology, NodeId from, const std::string& port, NodeId to);
 proto::GroupState ToProto(const Topology& topology, const Group& group);
+// How a group ended; now: on the clock of its end.
+proto::GroupEnd ToProto(const GroupEnd& end, Nanos now);
+// A group of which there is nothing any more, but for its last_end.
+proto::GroupState ToProto(const GroupEnd& end);
 
 proto::ExplainReply ToProto(const Topology& topology, const Placement& placement);
 

@@ -259,9 +259,9 @@ proto::ListGroupsReply ManagerCore::ListGroups(const proto::ListGroupsRequest& p
   return state_.ListGroups(page);
 }
 
-StatusOr<proto::GroupState> ManagerCore::ShowGroup(const std::string& name) {
+StatusOr<proto::GroupState> ManagerCore::ShowGroup(const proto::ShowGroupRequest& request) {
   const std::lock_guard lock(mutex_);
-  return state_.ShowGroup(name);
+  return state_.ShowGroup(request.name(), request.ended(), Now());
 }
 
 StatusOr<proto::ExplainReply> ManagerCore::Explain(const proto::ExplainRequest& request) {

@@ -45,7 +45,7 @@ class ManagerCore : public ManagerWorld {
   StatusOr<proto::DumpReply> Tables(const proto::TablesRequest& request);
   StatusOr<proto::GroupState> CreateGroup(const proto::CreateGroupRequest& request);
   proto::ListGroupsReply ListGroups(const proto::ListGroupsRequest& page);
-  StatusOr<proto::GroupState> ShowGroup(const std::string& name);
+  StatusOr<proto::GroupState> ShowGroup(const proto::ShowGroupRequest& request);
   Status DestroyGroup(const std::string& name, bool force);
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request);
   proto::EventsReply Events(const proto::EventsRequest& request);

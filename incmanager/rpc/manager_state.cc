@@ -262,6 +262,11 @@ void ManagerState::Note(const std::string& line) {
   events_.Add(now_, line);
 }
 
+void ManagerState::NoteEnd(const std::string& line) {
+  spdlog::info("{}", line);
+  events_.AddEnding(now_, line);
+}
+
 void ManagerState::Warn(const std::string& line) {
   spdlog::warn("{}", line);
   events_.Add(now_, line);
@@ -360,10 +365,17 @@ proto::ListGroupsReply ManagerState::ListGroups(const proto::ListGroupsRequest& 
   return reply;
 }
 
-StatusOr<proto::GroupState> ManagerState::ShowGroup(const std::string& name) const {
+StatusOr<proto::GroupState> ManagerState::ShowGroup(const std::string& name, bool ended, Nanos now) const {
   const std::optional<Group> group = groups_.Find(name);
-  if (!group) return MakeStatus(StatusCode::kNotFound, fmt::format("there is no group {}", name));
-  return Describe(*group);
+  const GroupEnd* const end = ended ? groups_.EndOf(name) : nullptr;
+  if (!group && end == nullptr) {
+    return MakeStatus(StatusCode::kNotFound,
+                      fmt::format("there is no group {}{}", Shortened(name),
+                                  ended ? ", and none of this name has ended lately" : ""));
+  }
+  proto::GroupState state = group ? Describe(*group) : ToProto(*end);
+  if (end != nullptr) *state.mutable_last_end() = ToProto(*end, now);
+  return state;
 }
 
 StatusOr<uint64_t> ManagerState::DestroyGroup(Nanos now, const std::string& name, bool force) {

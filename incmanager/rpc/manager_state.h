@@ -87,7 +87,8 @@ class ManagerState : private GroupWorld {
   proto::ListHostsReply ListHosts(Nanos now) const;
   StatusOr<proto::GroupState> CreateGroup(const proto::CreateGroupRequest& request);
   proto::ListGroupsReply ListGroups(const proto::ListGroupsRequest& page = {}) const;
-  StatusOr<proto::GroupState> ShowGroup(const std::string& name) const;
+  // ended: also of a group of which there is nothing any more, how it ended.
+  StatusOr<proto::GroupState> ShowGroup(const std::string& name, bool ended = false, Nanos now = 0) const;
   // Returns the id of the group whose contexts are being removed now, one of no group if there are none.
   StatusOr<uint64_t> DestroyGroup(Nanos now, const std::string& name, bool force);
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request) const;
@@ -127,6 +128,7 @@ class ManagerState : private GroupWorld {
   void Fail(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Note(const std::string& line) override;
+  void NoteEnd(const std::string& line) override;
   // The same, of what somebody should look at.
   void Warn(const std::string& line);
 

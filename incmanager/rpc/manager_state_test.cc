@@ -75,6 +75,30 @@ TEST(ManagerState, PassesOnALineOfAHostsText) {
   EXPECT_TRUE(parsed.ParseFromString(told.SerializeAsString())) << "not UTF-8";
 }
 
+// Whoever looks minutes later is told, and so are those who ask as it was asked before: that it is not there.
+TEST(ManagerState, TellsHowAGroupEndedThatIsGone) {
+  const Topology topology = testing::Star(3).Build();
+  World world;
+  ManagerState state(topology, {}, 1, 1, &world);
+  EXPECT_EQ(state.ShowGroup("g", true).status().message(),
+            "there is no group g, and none of this name has ended lately");
+  state.OnMessage(kSecond, 1, Join(topology, 0, "h0"));
+  proto::ClientMessage abort;
+  abort.mutable_abort()->set_reason("enough");
+  state.OnMessage(2 * kSecond, 1, abort);
+  state.OnClosed(2 * kSecond, 1);
+  EXPECT_EQ(state.ShowGroup("g").status().message(), "there is no group g");
+  const auto shown = state.ShowGroup("g", true, 662 * kSecond);
+  ASSERT_TRUE(shown.ok());
+  EXPECT_EQ(shown->state(), "ended");
+  EXPECT_EQ(shown->world_size(), 3u);
+  EXPECT_EQ(shown->last_end().ms_ago(), 660'000);
+  EXPECT_EQ(shown->last_end().joined(), 1u);
+  EXPECT_EQ(shown->last_end().group_id(), shown->group_id());
+  EXPECT_EQ(shown->last_end().failure().code(), proto::ERROR_ABORTED);
+  EXPECT_THAT(shown->last_end().how(), ::testing::HasSubstr("failed: rank 0 on h0 (pid 0) aborted: enough"));
+}
+
 TEST(ManagerState, TellsWhatHasHappened) {
   const Topology topology = testing::Star(3).Build();
   World world;

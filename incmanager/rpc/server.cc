@@ -4,11 +4,14 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <map>
+#include <string>
 
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/convert_policy.h"
 #include "incmanager/rpc/manager_core.h"
 #include "incmanager/rpc/status.h"
+#include "incmanager/rpc/waits.h"
 #include "proto/manager.grpc.pb.h"
 
 namespace epic::manager {
@@ -77,7 +80,8 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
   }
   grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
                          proto::GroupState* reply) override {
-    const grpc::Status status = Answer(core_->ShowGroup(request->name()), reply);
+    const grpc::Status status = Answer(core_->ShowGroup(*request), reply);
+    std::map<std::string, proto::DumpReply> dumps;
     for (proto::TreeNode& node : *reply->mutable_tree()) {
       const bool is_root = node.parent().empty();
       proto::TablesRequest its;
@@ -89,7 +93,9 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
       if (!dump.ok()) break;
       AddTrouble(*dump, reply->group_id(), &node);
       if (is_root) AddRequests(*dump, reply->group_id(), reply->mutable_placement());
+      dumps[node.switch_name()] = *dump;
     }
+    if (status.ok()) AddWait(dumps, reply);
     return status;
   }
   grpc::Status DestroyGroup(grpc::ServerContext*, const proto::DestroyGroupRequest* request,

@@ -3,6 +3,7 @@
 import re
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_the_life_of_a_group(bed):
     assert texts[0] == "reserved for 4 ranks"
     assert sorted(re.match(r"rank (\d) of 4 joined from \S+ \(pid \d+\) at h\d", text)[1] for text in texts[1:5]) == ["0", "1", "2", "3"]
     assert texts[5].startswith("running with 4 ranks over 3 switches, root root, path MTU "), texts
-    assert texts[6:] == ["removed", "destroyed"], texts
+    assert texts[6:] == ["all 4 ranks have left", "removed", "destroyed"], texts
     # The same in JSON, by their numbers; and the newest alone.
     events = bed.manager("events", "--group", group, "--last", "0")["events"]
     assert [event["text"] for event in events] == texts
@@ -53,6 +54,62 @@ def test_why_a_group_was_refused_or_goes_by_the_hosts(bed):
     refused = host_api.Rank(bed, 1, ["init"], group, before=("EPIC_PATH=hosts",))
     assert len(refused.errors()) == 1
     assert told(bed, "--group", group, "--last", 1)[0][1].endswith(f"refused: path: rank 1 asks for path hosts, the group {group} has path network")
+    bed.manager("group", "destroy", group)
+
+
+def why_until(bed, group, pattern):
+    """What `why` says of the group, once it is this."""
+    deadline = time.monotonic() + harness.SOON_S
+    while True:
+        said = bed.manager_cli("why", group).stdout
+        match = re.fullmatch(rf"group {group}: {pattern}\n", said)
+        if match:
+            return match
+        assert time.monotonic() < deadline, f"{said!r} is not {pattern!r}"
+        time.sleep(0.1)
+
+
+def test_a_group_that_has_ended_says_how(bed):
+    group = bed.new_group()
+    ranks = [host_api.Rank(bed, number, ["init", "pause"] if number == 1 else ["init", "allreduce:300"], group) for number in range(4)]
+    ranks[1].wait_until_doing("pause")
+    why_until(bed, group, r"allreduce 0: waits for rank 1 \(h1\) since \d+\.\d s; ranks 0, 2, 3 have called")
+    ranks[1].signal(signal.SIGKILL)
+    for rank in (ranks[0], ranks[2], ranks[3]):
+        assert host_api.first_error(rank)["error"] == "rank lost"
+    for rank in ranks:
+        rank.program.wait()
+    bed.wait_clean()
+    assert bed.groups() == []
+    how = rf"failed: rank 1 on \S+ \(pid \d+\) is gone: its session broke"
+    assert re.fullmatch(rf"group {group} ended \d+\.\d s ago: {how}\n", bed.manager_cli("why", group).stdout)
+    shown = bed.manager_cli("group", "show", group).stdout
+    assert re.search(rf"\nended       \d+\.\d s ago: {how}\n", shown) and "\nstate       ended\n" in shown, shown
+    assert [text for _, text in told(bed, "--group", group) if re.fullmatch(how, text)]
+    for why in (bed.manager("why", group), bed.manager("group", "show", group)):
+        assert why["state"] == "ended" and why["last_end"]["failure"]["code"] == "ERROR_RANK_LOST", why
+        assert re.fullmatch(how, why["last_end"]["how"]) and int(why["last_end"]["ms_ago"]) >= 0, why
+    for command in (("why",), ("group", "show")):
+        nobody = bed.manager_cli(*command, "nobody")
+        assert (nobody.returncode, nobody.stdout) == (1, ""), nobody
+        assert nobody.stderr == "incmanager: there is no group nobody, and none of this name has ended lately\n"
+
+
+@pytest.mark.parametrize("mode", ["I", "II", "III"])
+def test_whom_a_group_waits_for(bed, mode):
+    """A rank that computes for long, in one call; and one that makes no call any more."""
+    group = bed.network_group("--mode", mode)
+    ranks = [host_api.Rank(bed, number, ["init", "allreduce:300", *(["pause"] if number == 1 else []), "allreduce:300000", "destroy"], group)
+             for number in range(4)]
+    said = why_until(bed, group, r"allreduce (\d+): waits for rank 1 \(h1\) since (\d+\.\d) s; ranks 0, 2, 3 have called")
+    assert int(said[1]) >= 1 and float(said[2]) < 60, said
+    shown, text = bed.manager("group", "show", group), bed.manager_cli("group", "show", group).stdout
+    assert shown["wait"]["for_ranks"] == [1] and shown["wait"]["others"] == [0, 2, 3], shown["wait"]
+    assert (shown["wait"]["why"], shown["wait"]["collective"]) == ("WHY_NOT_CALLED", "allreduce"), shown["wait"]
+    assert f"\nwaits       {shown['wait']['words']}"[:40] in text, text
+    assert bed.manager("why", group)["wait"]["call"] == shown["wait"]["call"]
+    ranks[1].signal()
+    assert [rank.errors() for rank in ranks] == [[]] * 4
     bed.manager("group", "destroy", group)
 
 

@@ -1,5 +1,6 @@
 """The host library's interface over softnic: calls and requests, and what ends a group, by the ranks themselves."""
 
+import re
 import signal
 
 import pytest
@@ -108,6 +109,22 @@ def test_a_deadline_is_a_timeout_there_and_aborted_elsewhere(bed):
             aborted = first_error(rank, nth)
             assert "did not end before its deadline" in aborted["message"], aborted
             assert_within(AT_ONCE_S, seconds_between(timeout, aborted))
+
+
+def test_a_deadline_names_who_has_not_called(bed):
+    """As far as the switches answer before it: where the machine is busy, in another try."""
+    for _ in range(4):
+        ranks = start(bed, ["init", "pause", "timeout:1000", "allreduce:100", "destroy"], *[["init", "allreduce:100", "destroy"]] * 2,
+                      ["init", "until-error", "destroy"])
+        for rank, step in zip(ranks, ("pause", "allreduce:100", "allreduce:100", "until-error")):
+            rank.wait_until_doing(step)
+        ranks[0].signal()
+        messages = [first_error(rank)["message"] for rank in ranks]
+        assert all("call 0 did not end before its deadline: " in message for message in messages), messages
+        whom = r"allreduce 0: waits for rank 3 \(h3\) since \d+\.\d s; ranks 0, 1, 2 have called"
+        if all(re.search(whom, message) for message in messages):
+            return
+    assert not messages
 
 
 def test_a_stopped_process_is_waited_for_until_a_deadline(bed):

@@ -159,8 +159,8 @@ struct Options {
   std::string ifname;   // network device of the RoCE port; else the first active port with an IPv4 address
   int mode = 0;  // of the group: a mode's number (docs/DEPLOY.md); 0: as created, else the manager's default
   // milliseconds::max() is for ever.
-  std::chrono::milliseconds timeout{0};       // deadline of each call; 30 minutes if nobody says otherwise
-  std::chrono::milliseconds join_timeout{0};  // wait for the other ranks; else the manager's default
+  std::chrono::milliseconds timeout{0};          // deadline of each call; 30 minutes if nobody says otherwise
+  std::chrono::milliseconds join_timeout{0};     // wait for the other ranks; else the manager's default
   std::chrono::milliseconds manager_timeout{0};  // to reach the manager; 10 s if nobody says otherwise
   // If this rank's join creates the group, by this path; if it has another one then, Init is refused.
   PathChoice path = PathChoice::kDefault;
@@ -185,7 +185,9 @@ struct Options {
 };
 
 // What a switch has counted of a group and what is zero where no packet is lost and no host is late: what it
-// has had to send again or to refuse (docs/DEPLOY.md, "When it does not work").
+// has had to send again or to refuse (docs/DEPLOY.md, "When it does not work"). And, of no switch, if a call
+// is open: `what` says in words in which one and for whom the group waits, as "allreduce 17: waits for rank 1
+// (h1) since 4.2 s; ranks 0, 2, 3 have called", and `count` for how many milliseconds.
 struct TroubleCount {
   std::string switch_name;
   std::string what;  // "repeats", "drop_duplicate", ...
@@ -231,9 +233,9 @@ class EPIC_API Communicator {
   void Abort(const std::string& reason = "");
   // The error that ended the group, also if no call is outstanding; ok while it works.
   Error AsyncError() const;
-  // Asks the manager what the group's switches have counted since it was made: what is not zero, from the
-  // tree's root on, as far as the switches answer. kManagerUnreachable or kTimeout, after 15 s at most, and
-  // nothing else changes. Not while Destroy runs.
+  // Asks the manager whom the group waits for, if it does, and what its switches have counted since it was
+  // made: what is not zero, from the tree's root on, as far as the switches answer. kManagerUnreachable or
+  // kTimeout, after 15 s at most, and nothing else changes. Not while Destroy runs.
   Error Trouble(std::vector<TroubleCount>* counts) const;
 
   bool valid() const { return impl_ != nullptr; }
