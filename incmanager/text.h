@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdint>
 #include <string>
 
 namespace epic::manager {
@@ -16,6 +17,11 @@ inline std::string Shortened(const std::string& text, size_t most = 256) {
   size_t end = most;
   while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end) + "...";
+}
+
+// "1 switch", "2 switches".
+inline std::string Counted(uint64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
 // 1 to 64 printable characters without spaces: names appear in logs and tables.

@@ -15,6 +15,7 @@
 #include "base/grpc/channel.h"
 #include "base/grpc/host_name.h"
 #include "incmanager/cli/render.h"
+#include "incmanager/text.h"
 #include "proto/manager.grpc.pb.h"
 
 namespace epic::manager {
@@ -261,7 +262,7 @@ int Explain(const ClientOptions& options, const CreateOptions& create) {
 
 int CreateGroup(const ClientOptions& options, const CreateOptions& create) {
   return Ask(options, &Stub::CreateGroup, RequestOf(create), [](const proto::GroupState& group) {
-    return fmt::format("group {} is reserved for {} ranks\n", group.name(), group.world_size());
+    return fmt::format("group {} is reserved for {}\n", group.name(), Counted(group.world_size(), "rank", "ranks"));
   });
 }
 

@@ -321,7 +321,7 @@ std::string RenderGroup(const proto::GroupState& group) {
                                 group.generation());
   out += fmt::format("state       {}\n", group.state());
   if (group.has_failure()) {
-    out += fmt::format("failure     {}: {}\n", proto::ErrorCode_Name(group.failure().code()),
+    out += fmt::format("failure     {}: {}\n", ErrorWords(group.failure().code()),
                        group.failure().message());
   }
   out += PathLine(group) + PolicyLines(group);
