@@ -33,6 +33,12 @@ StatusOr<SwitchChange> ManagerState::TakeIn(Nanos now, const proto::RegisterRequ
                       fmt::format("{} has an agent at {} that is heard; {} would be a second one", request.name(),
                                   switches_.entry(*known).agent_address, Shortened(request.agent_address())));
   }
+  if (graph_.discovers() && !known && report.name != request.name()) {
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      fmt::format("name: the agent calls its switch {}, and the engine calls itself {}: with discovery both need "
+                                  "one name (incagent --name, incengine --name)",
+                                  Shortened(request.name()), report.name.empty() ? "nothing" : Shortened(report.name)));
+  }
   if (graph_.discovers() && report.name == request.name()) {
     if (Status status = graph_.Admit(report, lives); !status.ok()) return status;
     switches_.Grow();

@@ -322,7 +322,7 @@ proto::TenantsReply ManagerState::ListTenants() const {
 
 proto::TopologyReply ManagerState::DescribeTopology() const {
   proto::TopologyReply reply;
-  reply.set_yaml(graph_.discovers() ? ToYaml(topology_) : topology_.text);
+  reply.set_yaml(graph_.discovers() ? ToYaml(topology_, [this](LinkEnd end) { return graph_.HasCarriers(end); }) : topology_.text);
   return reply;
 }
 

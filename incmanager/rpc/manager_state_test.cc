@@ -273,6 +273,17 @@ TEST_F(TwoAgents, TheSwitchIsCalledWhereItsAgentIsWhoeverEnds) {
   EXPECT_FALSE(Heartbeat(again));
 }
 
+TEST(ManagerState, WithDiscoveryAnAgentAndItsEngineHaveOneName) {
+  World world;
+  ManagerState state({.name = "discovered", .path_mtu = 4096, .discovery = true}, {}, 1, 1, &world);
+  proto::RegisterRequest request;
+  request.set_name("leaf7");
+  request.set_agent_address("10.0.0.1:7401");
+  request.mutable_engine()->set_name("leaf1");
+  EXPECT_THAT(std::string(state.Register(kSecond, request).status().message()),
+              ::testing::HasSubstr("the agent calls its switch leaf7, and the engine calls itself leaf1: with discovery both"));
+}
+
 // From a group that runs to the verdict, in virtual time, through the messages.
 TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
   const Topology topology = testing::RoutedTree32().Build();
