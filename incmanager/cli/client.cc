@@ -1,7 +1,6 @@
 #include "incmanager/cli/client.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
 
 #include <cerrno>
@@ -14,6 +13,7 @@
 
 #include "base/grpc/channel.h"
 #include "base/grpc/host_name.h"
+#include "incmanager/cli/json.h"
 #include "incmanager/cli/render.h"
 #include "incmanager/text.h"
 #include "proto/manager.grpc.pb.h"
@@ -34,14 +34,11 @@ void Write(const std::string& text) {
     throw std::system_error(errno, std::generic_category(), "standard output");
 }
 
-void PrintJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  Write(status.ok() ? json : "{}\n");
+// Of this machine's clock.
+int64_t UnixMillis() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 // Who has answered in the manager's place; empty if it is the manager, of an earlier version.
@@ -110,7 +107,7 @@ grpc::Status Call(const Manager& manager,
 template <typename Reply, typename Render>
 void Print(const ClientOptions& options, const Reply& reply, const Render& render) {
   if (options.json) {
-    PrintJson(reply);
+    Write(ToJson(reply, UnixMillis()));
   } else {
     Write(render(reply));
   }
@@ -180,13 +177,6 @@ proto::CreateGroupRequest RequestOf(const CreateOptions& create) {
   request.set_job(create.job);
   request.set_phase(create.phase);
   return request;
-}
-
-// Of this machine's clock.
-int64_t UnixMillis() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 // All that is there behind request->after, which is left at the newest; printed, or, in JSON, kept in *all.
@@ -317,7 +307,7 @@ int ShowEvents(const ClientOptions& options, const EventsOptions& events) {
     if (!status.ok()) return Report(options, status);
     if (events.follow) std::this_thread::sleep_for(kPause);
   } while (events.follow);
-  if (options.json) PrintJson(all);
+  if (options.json) Write(ToJson(all, UnixMillis()));
   return kExitOk;
 }
 

@@ -111,7 +111,7 @@ def leaf1_of(bed):
         engine[engine.index("--sram") + 1] = "1M"
         return engine + ["--types=float32,int32,float16,bfloat16,byte", "--operations=sum,min,max"]
     leaf1 = Altered(bed, "leaf1", small)
-    wait_for(bed, "leaf1", lambda state: state["engine"]["capability"]["arena_bytes"] == str(1 << 20))
+    wait_for(bed, "leaf1", lambda state: state["engine"]["capability"]["arena_bytes"] == 1 << 20)
     return leaf1
 
 
