@@ -186,6 +186,10 @@ Error ChooseWay(const GroupAbilities& group, ControlHeader* header) {
           fmt::format("{}; between the hosts it cannot go: {}", lack, group.why_not_hosts)};
 }
 
+bool IsLacking(const GroupAbilities& group, const ControlHeader& header) {
+  return !LackInWords(group, header).empty();
+}
+
 std::string WhyByHosts(const GroupAbilities& group, const ControlHeader& header) {
   const std::string lack = LackInWords(group, header);
   if (!lack.empty()) return lack;

@@ -42,6 +42,8 @@ struct GroupAbilities {
 // is not in leaf1 (version 0.1.0)"; else that such calls do not ask for memory, or that less passes a link,
 // and from which size on.
 std::string WhyByHosts(const GroupAbilities& group, const ControlHeader& header);
+// Whether it does because switches lack something; else it is the better way, or the only one of its kind.
+bool IsLacking(const GroupAbilities& group, const ControlHeader& header);
 
 // All shares of a call together are at most so many bytes.
 inline constexpr uint64_t kMaxCallBytes = 1ull << 46;

@@ -117,6 +117,18 @@ const char* epicGetErrorString(epicResult_t result) {
   return epic::ErrorName(static_cast<epic::ErrorCode>(result));
 }
 
+const char* epicGetPathString(epicPath_t path) { return epic::PathName(static_cast<epic::PathChoice>(path)); }
+
+const char* epicGetDataTypeString(epicDataType_t datatype) {
+  epic::Datatype type;
+  return Convert("type", datatype, kTypes, &type).ok() ? epic::DatatypeName(type) : "unknown";
+}
+
+const char* epicGetRedOpString(epicRedOp_t op) {
+  epic::RedOp redop;
+  return Convert("operation", op, kOps, &redop).ok() ? epic::RedOpName(redop) : "unknown";
+}
+
 const char* epicGetLastError(void) { return LastError().c_str(); }
 
 epicResult_t epicCommInitRank(epicComm_t* comm, int nranks, const char* group, const char* manager,

@@ -319,8 +319,9 @@ void Comm::Fail(const Error& error, bool tell_manager) {
   // because the other end knows already, and is gone.
   const bool mismatch = hosts_ && hosts_->path().failure() == Outcome::kRefused;
   error_ = mismatch ? HostsError() : error;
-  Log(error_.code() == ErrorCode::kAborted ? LogLevel::kInfo : LogLevel::kWarn, "group {} rank {}: {}: {}",
-      options_.group, options_.rank, ErrorName(error_.code()), error_.message());
+  // The program is told by its call, and tells its user: a warning would say it once more.
+  Log(LogLevel::kInfo, "group {} rank {}: {}: {}", options_.group, options_.rank, ErrorName(error_.code()),
+      error_.message());
   BeginDrain();
   if (mismatch && session_) {
     session_->TellMismatch(MismatchInWords(hosts_->path().failure_reply()));

@@ -119,7 +119,8 @@ void Comm::StartByHosts(const std::shared_ptr<Call>& call) {
 void Comm::TellOfWay(const ControlHeader& header) {
   if (options_.rank != 0 || !IsByHosts(header)) return;
   const std::string why = WhyByHosts(abilities_, header);
-  if (told_ways_.insert(why).second) Log(LogLevel::kWarn, "group {}: hosts: {}", options_.group, why);
+  if (!told_ways_.insert(why).second) return;
+  Log(IsLacking(abilities_, header) ? LogLevel::kWarn : LogLevel::kInfo, "group {}: hosts: {}", options_.group, why);
 }
 
 void Comm::ProgressHosts() {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/manager_address.h"
 #include "protocol/abilities.h"
 #include "protocol/modes.h"
 
@@ -162,6 +163,12 @@ Error ResolveOptions(const GetEnv& environment, Options* options, const std::str
   ReadString(get_env, "EPIC_GROUP", &options->group);
   ReadString(get_env, "EPIC_MANAGER", &options->manager);
   if (options->manager.empty()) options->manager = host_daemon;
+  if (!options->manager.empty()) {
+    auto manager = ManagerAddress(options->manager);
+    if (!manager.ok())
+      return Invalid("manager (Options::manager, EPIC_MANAGER): " + std::string(manager.status().message()));
+    options->manager = *std::move(manager);
+  }
   ReadString(get_env, "EPIC_IFNAME", &options->ifname);
   if (options->group.empty()) options->group = "default";
   if (Error e = ReadSeconds(get_env, "EPIC_TIMEOUT", &options->timeout); !e.ok()) return e;

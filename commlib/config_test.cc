@@ -229,6 +229,28 @@ TEST(ConfigTest, NoManagerIsAnError) {
   EXPECT_THAT(ResolveOptions(From({}), &options).message(), testing::HasSubstr("EPIC_MANAGER"));
 }
 
+TEST(ConfigTest, TheManagersPortIs7400WhereNoneIsSaid) {
+  Options options{.rank = 0, .size = 2};
+  EXPECT_TRUE(ResolveOptions(From({{"EPIC_MANAGER", "m"}}), &options).ok());
+  EXPECT_EQ(options.manager, "m:7400");
+  options = {.rank = 0, .size = 2};
+  EXPECT_TRUE(ResolveOptions(From({}), &options, "unix:/run/epic/host.sock").ok());
+  EXPECT_EQ(options.manager, "unix:/run/epic/host.sock");
+}
+
+TEST(ConfigTest, AManagersAddressThatIsNoneIsRefused) {
+  for (const char* text : {"http://m:7400", "m:0", "m:99999", "2001:db8::1"}) {
+    for (const bool by_variable : {true, false}) {
+      Options options{.rank = 0, .size = 2};
+      if (!by_variable) options.manager = text;
+      const Error error = ResolveOptions(by_variable ? From({{"EPIC_MANAGER", text}}) : From({}), &options);
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << text;
+      EXPECT_THAT(error.message(), testing::AllOf(testing::HasSubstr("EPIC_MANAGER"), testing::HasSubstr(text),
+                                                  testing::HasSubstr("HOST:PORT would be right")));
+    }
+  }
+}
+
 TEST(ConfigTest, UnknownVariablesAreFound) {
   const char* environment[] = {"PATH=/bin",
                                "EPIC_GROUP=a",

@@ -11,9 +11,11 @@
 #include <thread>
 
 #include "base/grpc/channel.h"
+#include "base/grpc/host_name.h"
 #include "base/signals_blocked.h"
 #include "commlib/echo_probe.h"
 #include "commlib/log.h"
+#include "commlib/session_errors.h"
 #include "commlib/timeouts.h"
 #include "commlib/wait_question.h"
 #include "proto/manager.grpc.pb.h"
@@ -40,6 +42,9 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
       : manager_(std::move(manager)), group_(std::move(group)), echo_probe_(own) {}
 
   Error Connect(std::chrono::milliseconds timeout) {
+    const auto deadline = std::chrono::system_clock::now() + timeout;
+    if (const Status host = FindHost(manager_); host.code() == StatusCode::kNotFound)
+      return NoManagerThere(manager_, std::string(host.message()));
     grpc::ChannelArguments args;
     args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
     args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
@@ -47,13 +52,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
     args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     channel_ = ChannelTo(manager_, args);
-    if (!channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) {
-      return {ErrorCode::kManagerUnreachable,
-              fmt::format("cannot reach the manager at {} within {:g} s (Options::manager, EPIC_MANAGER): is "
-                          "{} running there?",
-                          manager_, static_cast<double>(timeout.count()) / 1000,
-                          manager_.starts_with("unix:") ? "inchost" : "incmanager")};
-    }
+    if (!channel_->WaitForConnected(deadline)) return ManagerSilent(manager_, timeout);
     stub_ = proto::Manager::NewStub(channel_);
     started_ = true;
     stub_->async()->Session(&context_, this);
@@ -167,10 +166,13 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
 
   void OnReadDone(bool ok) override {
     std::unique_lock lock(mutex_);
+    if (!ok && !heard_) {
+      lock.unlock();
+      return End();  // OnDone knows why
+    }
+    heard_ = true;
     if (!ok) {
-      const Error broken = {ErrorCode::kManagerLost,
-                            fmt::format("the session with the manager at {} broke", manager_)};
-      if (state_.Fail(broken)) TellFailure(&lock);
+      if (state_.Fail(SessionBroke(manager_))) TellFailure(&lock);
       lock.unlock();
       return End();
     }
@@ -195,7 +197,8 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     }
   }
 
-  void OnDone(const grpc::Status&) override {
+  void OnDone(const grpc::Status& status) override {
+    FailUnheard(status);
     const std::shared_ptr<Done> done = done_;  // outlives this object, which Close gives free
     const std::lock_guard lock(done->mutex);
     done->done = true;
@@ -208,6 +211,15 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     std::condition_variable changed;
     bool done = false;
   };
+
+  // Of a session in which nothing has been said to us.
+  void FailUnheard(const grpc::Status& status) {
+    std::unique_lock lock(mutex_);
+    if (heard_) return;
+    const bool no_manager = status.error_code() == grpc::UNIMPLEMENTED;
+    if (state_.Fail(no_manager ? NoManager(manager_, status.error_message()) : SessionBroke(manager_)))
+      TellFailure(&lock);
+  }
 
   void SendLocked(proto::ClientMessage message) {
     if (ended_ || finishing_) return;
@@ -297,7 +309,8 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   const std::shared_ptr<Done> done_ = std::make_shared<Done>();
   bool started_ = false;
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the rest
+  bool heard_ = false;  // something was said to us
   std::condition_variable changed_;
   std::queue<proto::ClientMessage> writes_;  // the first is being written
   SessionState state_;

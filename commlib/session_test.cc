@@ -47,6 +47,27 @@ TEST(SessionTest, JoinsAndLeaves) {
   EXPECT_TRUE(drained);
 }
 
+TEST(SessionTest, WhatIsNoManagerSaysWhatItIs) {
+  const OtherServer server;
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  const Error e = Session::Join(server.address(), kJoin, &session, &joined);
+  EXPECT_EQ(e.code(), ErrorCode::kManagerUnreachable);
+  EXPECT_EQ(e.message(), "what answers at " + server.address() +
+                             " is no manager (Options::manager, EPIC_MANAGER): this is a test, not the manager");
+}
+
+// At once, and not when the time is over.
+TEST(SessionTest, AHostThatThereIsNotIsNamed) {
+  JoinInfo info = kJoin;
+  info.manager_timeout = std::chrono::hours(1);
+  std::unique_ptr<Session> session;
+  JoinedInfo joined;
+  const Error e = Session::Join("-.-:7400", info, &session, &joined);
+  EXPECT_EQ(e.code(), ErrorCode::kManagerUnreachable);
+  EXPECT_THAT(e.message(), testing::HasSubstr("this machine knows no host -.-"));
+}
+
 // They are for the programs beside which a rank runs; port 1 takes no connections.
 TEST(SessionTest, AsksNoProxy) {
   const char* const variables[] = {"http_proxy", "https_proxy", "grpc_proxy", "no_proxy", "no_grpc_proxy"};

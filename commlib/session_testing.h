@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "base/grpc/not_a_manager.h"
 #include "commlib/session.h"
 #include "proto/manager.grpc.pb.h"
 
@@ -57,6 +58,24 @@ class FakeManager : public proto::Manager::Service {
 
  private:
   Script script_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// What has a manager's port and is none.
+class OtherServer {
+ public:
+  OtherServer()
+      : service_(proto::RegisterRequest::descriptor()->file()->FindServiceByName("Manager"), "a test") {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+  }
+  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+
+ private:
+  NotAManager service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -11,6 +11,9 @@
 #include <utility>
 
 #include "base/grpc/channel.h"
+#include "base/grpc/host_name.h"
+#include "base/grpc/not_a_manager.h"
+#include "base/manager_address.h"
 #include "incagent/engine_client.h"
 #include "incagent/engine_signs.h"
 #include "incagent/leftovers.h"
@@ -52,6 +55,8 @@ class Agent::Impl {
         engine_(options.engine),
         engine_watch_(options.engine),
         service_(&engine_),
+        not_a_manager_(proto::RegisterRequest::descriptor()->file()->FindServiceByName("Manager"),
+                       "the agent of switch " + options.name),
         manager_(ConnectManager(options.manager)) {}
 
   ~Impl() {
@@ -75,6 +80,7 @@ class Agent::Impl {
     builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.RegisterService(&service_);
+    builder.RegisterService(&not_a_manager_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
       return MakeStatus(
@@ -158,9 +164,12 @@ class Agent::Impl {
     if (!status.ok()) {
       const bool away =
           status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::DEADLINE_EXCEEDED;
-      Say(away ? fmt::format("waiting for the manager at {}", options_.manager)
-               : fmt::format("the manager at {} refuses this switch: {}", options_.manager,
-                             status.error_message()),
+      const bool no_manager = status.error_code() == grpc::UNIMPLEMENTED;
+      Say(away         ? fmt::format("waiting for the manager at {}", options_.manager)
+          : no_manager ? fmt::format("what answers at {} is no manager{}{} (--manager, EPIC_MANAGER)", options_.manager,
+                                     status.error_message().empty() ? "" : ": ", status.error_message())
+                       : fmt::format("the manager at {} refuses this switch: {}", options_.manager,
+                                     status.error_message()),
           false);
       return false;
     }
@@ -265,6 +274,7 @@ class Agent::Impl {
   EngineClient engine_;
   EngineWatch engine_watch_;  // of the loop's thread
   TableService service_;
+  NotAManager not_a_manager_;
   std::unique_ptr<proto::Manager::Stub> manager_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
@@ -292,16 +302,18 @@ StatusOr<std::unique_ptr<Agent>> Agent::Start(const AgentOptions& options) {
     return MakeStatus(StatusCode::kInvalidArgument, message);
   };
   if (options.name.empty()) return invalid("name: missing");
-  for (const auto& [option, value] :
-       {std::pair{"manager", options.manager}, std::pair{"listen", options.listen}}) {
-    if (value.rfind(':') == std::string::npos) {
-      return invalid(fmt::format("{}: '{}' is not IP:PORT", option, value));
-    }
-  }
+  AgentOptions checked = options;
+  const auto manager = ManagerAddress(options.manager);
+  if (!manager.ok()) return invalid("manager (--manager, EPIC_MANAGER): " + std::string(manager.status().message()));
+  if (const Status host = FindHost(*manager); host.code() == StatusCode::kNotFound)
+    return invalid("manager (--manager, EPIC_MANAGER): " + std::string(host.message()));
+  checked.manager = *manager;
+  if (options.listen.rfind(':') == std::string::npos)
+    return invalid(fmt::format("listen: '{}' is not IP:PORT", options.listen));
   if (options.listen.starts_with("0.0.0.0:") && options.advertise.empty()) {
     return invalid("advertise: the manager cannot call back on 0.0.0.0; say under which IP:PORT it can");
   }
-  auto impl = std::make_unique<Impl>(options);
+  auto impl = std::make_unique<Impl>(checked);
   if (const Status status = impl->Serve(); !status.ok()) return status;
   return std::unique_ptr<Agent>(new Agent(std::move(impl)));
 }

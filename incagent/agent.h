@@ -13,7 +13,7 @@ namespace epic::agent {
 struct AgentOptions {
   std::string name;       // of the switch in the topology
   std::string engine;     // path of the engine's Unix socket
-  std::string manager;    // "IP:PORT"
+  std::string manager;    // as ManagerAddress takes it
   std::string listen;     // "IP:PORT" on which SwitchTable is served; port 0: any
   std::string advertise;  // "IP:PORT" told to the manager; empty: listen
 };
@@ -21,7 +21,7 @@ struct AgentOptions {
 class Agent {
  public:
   // Serves and registers on threads of its own; an engine or manager that is away is tried again every
-  // second. INVALID_ARGUMENT naming the option; UNAVAILABLE if the address cannot be had.
+  // second. INVALID_ARGUMENT naming the option, also if there is no such host; UNAVAILABLE if the address cannot be had.
   static StatusOr<std::unique_ptr<Agent>> Start(const AgentOptions& options);
   // Stops serving. The engine keeps its contexts and its forwarding table.
   ~Agent();

@@ -203,5 +203,32 @@ TEST_F(AgentTest, AnEngineWhoseSocketRefusesIsDown) {
                                       kPatience));
 }
 
+// As an operator meets it who takes the agent's port for the manager's.
+TEST_F(AgentTest, ItSaysOfItselfThatItIsNoManager) {
+  Start(true, 60'000);
+  const auto manager =
+      proto::Manager::NewStub(grpc::CreateChannel(agent_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  proto::ListSwitchesReply reply;
+  const grpc::Status status = manager->ListSwitches(&context, {}, &reply);
+  EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
+  EXPECT_EQ(status.error_message(), "this is the agent of switch s1, not the manager");
+  grpc::ClientContext session_context;
+  const auto session = manager->Session(&session_context);
+  proto::ServerMessage message;
+  EXPECT_FALSE(session->Read(&message));
+  EXPECT_EQ(session->Finish().error_message(), "this is the agent of switch s1, not the manager");
+}
+
+TEST_F(AgentTest, AManagersAddressThatIsNoneIsRefused) {
+  for (const char* address : {"http://m:7400", "127.0.0.1:0", "-.-:7400"}) {
+    const auto agent = Agent::Start(
+        {.name = "s1", .engine = directory_ + "/engine.sock", .manager = address, .listen = "127.0.0.1:0"});
+    ASSERT_FALSE(agent.ok()) << address;
+    EXPECT_EQ(agent.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(std::string(agent.status().message()).find("--manager, EPIC_MANAGER"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace epic::agent

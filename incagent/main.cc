@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   line.Version(EPIC_VERSION);
   line.Add("--name", &options.name, "name of the switch in the topology").Required();
   line.Add("--engine", &options.engine, "control socket of the engine (a path)").Required();
-  line.Add("--manager", &options.manager, "address of the manager, IP:PORT").Required().Env("EPIC_MANAGER");
+  line.Add("--manager", &options.manager, "address of the manager, HOST:PORT (without a port: 7400)").Required().Env("EPIC_MANAGER");
   line.Add("--listen", &options.listen, "address to serve the manager on, IP:PORT").Required();
   line.Add("--advertise", &options.advertise, "address under which the manager reaches --listen, if another");
   line.Add("--log-level", &log_level, "trace, debug, info, warn or error")

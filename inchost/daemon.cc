@@ -16,7 +16,9 @@
 #include <utility>
 
 #include "base/grpc/channel.h"
+#include "base/grpc/host_name.h"
 #include "base/grpc/server_stream.h"
+#include "base/manager_address.h"
 #include "inchost/hello.h"
 #include "inchost/ports.h"
 #include "inchost/relay.h"
@@ -212,7 +214,8 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
       case grpc::OK:
         return "it has ended";
       case grpc::UNIMPLEMENTED:
-        return "it is of a version that knows of no host daemons";
+        return status.error_message().empty() ? "it is of a version that knows of no host daemons, or no manager"
+                                              : "it is no manager: " + status.error_message();
       default:
         return "it refuses this host: " + status.error_message();
     }
@@ -292,9 +295,13 @@ StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const HostOptions& options) {
   const auto invalid = [](const std::string& message) {
     return MakeStatus(StatusCode::kInvalidArgument, message);
   };
-  if (options.manager.rfind(':') == std::string::npos)
-    return invalid(fmt::format("manager: '{}' is not IP:PORT", options.manager));
-  auto impl = std::make_unique<Impl>(options);
+  HostOptions checked = options;
+  const auto manager = ManagerAddress(options.manager);
+  if (!manager.ok()) return invalid("manager (--manager, EPIC_MANAGER): " + std::string(manager.status().message()));
+  if (const Status host = FindHost(*manager); host.code() == StatusCode::kNotFound)
+    return invalid("manager (--manager, EPIC_MANAGER): " + std::string(host.message()));
+  checked.manager = *manager;
+  auto impl = std::make_unique<Impl>(checked);
   if (const Status status = impl->Serve(); !status.ok()) return status;
   return std::unique_ptr<Daemon>(new Daemon(std::move(impl)));
 }

@@ -12,7 +12,7 @@ namespace epic::host {
 
 struct HostOptions {
   std::string name;     // of this host; empty: as the kernel says
-  std::string manager;  // "IP:PORT"
+  std::string manager;  // as ManagerAddress takes it
   std::string socket;   // path of the Unix socket that ranks connect to
   std::string version;
   Nanos manager_wait;  // how long a rank waits for a manager that is away, above 0
@@ -21,7 +21,7 @@ struct HostOptions {
 class Daemon {
  public:
   // Serves ranks and speaks to the manager on threads of its own; a manager that is away is tried again every
-  // second. INVALID_ARGUMENT naming the option; ALREADY_EXISTS if another process listens on this socket,
+  // second. INVALID_ARGUMENT naming the option, also if there is no such host; ALREADY_EXISTS if another process listens on this socket,
   // NOT_FOUND if its folder is missing, UNAVAILABLE if it cannot be had.
   static StatusOr<std::unique_ptr<Daemon>> Start(const HostOptions& options);
   // Ends all sessions and removes the socket.

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/command_line.h"
+#include "base/manager_address.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/cli/serve.h"
 #include "protocol/modes.h"
@@ -24,14 +25,21 @@ constexpr uint32_t kMaxWindowPackets = 4096;
 // The command line reads -1 as the largest number of 64 bits.
 std::string NotNegative(std::string& text) { return text.starts_with('-') ? text + " is less than 0" : ""; }
 
+// What is wrong with the text, or nothing; then it has a port.
+std::string ToManagerAddress(std::string& text) {
+  auto address = ManagerAddress(text);
+  if (!address.ok()) return std::string(address.status().message());
+  text = *std::move(address);
+  return "";
+}
+
 class Commands {
  public:
   Commands()
       : line_(
             "The manager of EPIC groups, and its commands.\n"
             "Exit codes: 0 ok, 1 refused by the manager or output that cannot be written, 2 usage or a bad "
-            "topology file, 3 no manager "
-            "answers.",
+            "topology file, 3 no manager answers: it has 5 s to connect and 15 s to answer.",
             "incmanager") {
     line_.Version(EPIC_VERSION);
     line_.RequireCommand();
@@ -105,11 +113,24 @@ class Commands {
     return Serve(serve_);
   }
 
+  // What EPIC_MANAGER says, where --manager does not.
+  int AskManager(const std::function<int()>& action) {
+    if (const std::string wrong = ToManagerAddress(client_.manager); !wrong.empty()) {
+      fmt::print(stderr, "incmanager: EPIC_MANAGER: {}\n", wrong);
+      return kExitUsage;
+    }
+    return action();
+  }
+
   // A command that asks the manager.
   Command AddClient(const Command& parent, const char* name, const char* help, std::function<int()> action) {
-    const Command command =
-        parent.AddCommand(name, help, [this, action = std::move(action)] { action_ = action; });
-    command.Add("--manager", &client_.manager, "IP:PORT of the manager; default: EPIC_MANAGER, else this")
+    const Command command = parent.AddCommand(name, help, [this, action = std::move(action)] {
+      action_ = [this, action] { return AskManager(action); };
+    });
+    command
+        .Add("--manager", &client_.manager,
+             "HOST:PORT of the manager (without a port: 7400); default: EPIC_MANAGER, else this")
+        .Changed(ToManagerAddress)
         .ShowDefault("127.0.0.1:7400");
     command.AddFlag("--json", &client_.json, "print JSON");
     return command;

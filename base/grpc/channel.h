@@ -1,6 +1,7 @@
 // The way to a daemon of ours, for whoever calls one. Header only, as server_stream.h.
 #pragma once
 
+#include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
@@ -10,11 +11,24 @@
 
 namespace epic {
 
-// A channel to HOST:PORT or unix:PATH. It never asks a proxy: http_proxy, https_proxy and grpc_proxy are for the programs beside
-// which a rank runs, and no proxy knows a fabric's management addresses.
-inline std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address, grpc::ChannelArguments args = {}) {
+// A channel to HOST:PORT or unix:PATH, as ManagerAddress gives them. It never asks a proxy: http_proxy,
+// https_proxy and grpc_proxy are for the programs beside which a rank runs, and no proxy knows a fabric's
+// management addresses.
+inline std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address,
+                                                grpc::ChannelArguments args = {}) {
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
+}
+
+// Waits until the channel is connected, or an attempt to connect has failed: then a call says at once what is
+// the matter. False if neither is so by the deadline: nobody answers there.
+template <typename Time>
+bool AwaitAnswer(grpc::Channel* channel, Time deadline) {
+  for (;;) {
+    const grpc_connectivity_state state = channel->GetState(true);
+    if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_TRANSIENT_FAILURE) return true;
+    if (!channel->WaitForStateChange(state, deadline)) return false;
+  }
 }
 
 }  // namespace epic

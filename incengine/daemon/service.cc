@@ -8,6 +8,8 @@
 #include <chrono>
 #include <thread>
 
+#include "base/grpc/not_a_manager.h"
+#include "proto/manager.pb.h"
 #include "proto/switch.grpc.pb.h"
 
 namespace epic::daemon {
@@ -128,6 +130,7 @@ class GrpcControlServer final : public ControlServer {
     builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
     builder.AddListeningPort("unix:" + socket_path, grpc::InsecureServerCredentials());
     builder.RegisterService(&service_);
+    builder.RegisterService(&not_a_manager_);
     const mode_t umask_before = umask(0117);
     server_ = builder.BuildAndStart();
     umask(umask_before);
@@ -136,6 +139,8 @@ class GrpcControlServer final : public ControlServer {
 
  private:
   Service service_;
+  NotAManager not_a_manager_{proto::RegisterRequest::descriptor()->file()->FindServiceByName("Manager"),
+                             "the engine of a switch"};
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -1,7 +1,6 @@
 #include "incmanager/cli/client.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
 
 #include <cerrno>
@@ -13,8 +12,11 @@
 #include <thread>
 
 #include "base/grpc/channel.h"
+#include "base/grpc/host_name.h"
+#include "incmanager/cli/json.h"
 #include "incmanager/cli/render.h"
 #include "incmanager/cli/why.h"
+#include "incmanager/text.h"
 #include "proto/manager.grpc.pb.h"
 
 namespace epic::manager {
@@ -23,6 +25,8 @@ namespace {
 using Stub = proto::Manager::Stub;
 // Above the time in which the manager waits for a switch.
 constexpr auto kTimeout = std::chrono::seconds(15);
+// To connect.
+constexpr auto kConnectTimeout = std::chrono::seconds(5);
 
 // All that goes to standard output. std::system_error where it cannot be written, at once and not when the
 // program ends.
@@ -32,23 +36,30 @@ void Write(const std::string& text) {
     throw std::system_error(errno, std::generic_category(), "standard output");
 }
 
-void PrintJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  Write(status.ok() ? json : "{}\n");
+// Of this machine's clock.
+int64_t UnixMillis() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Who has answered in the manager's place; empty if it is the manager, of an earlier version.
+std::string OtherThanManager(const ClientOptions& options, const grpc::Status& status) {
+  if (!status.error_message().empty()) return status.error_message();  // base/grpc/not_a_manager.h
+  return options.manager.starts_with("unix:") ? "this is a host's daemon, which takes sessions of ranks alone" : "";
 }
 
 int Report(const ClientOptions& options, const grpc::Status& status) {
-  if (status.error_code() == grpc::UNAVAILABLE) {
+  if (status.error_code() == grpc::UNAVAILABLE) {  // never the manager's own (Call)
     fmt::print(stderr, "incmanager: no manager answers at {} (--manager, EPIC_MANAGER): {}\n",
                options.manager, status.error_message());
     return kExitUnreachable;
   }
   if (status.error_code() == grpc::UNIMPLEMENTED) {
+    if (const std::string who = OtherThanManager(options, status); !who.empty()) {
+      fmt::print(stderr, "incmanager: what answers at {} is no manager (--manager, EPIC_MANAGER): {}\n", options.manager, who);
+      return kExitUnreachable;
+    }
     fmt::print(stderr, "incmanager: the manager at {} is of an earlier version, which cannot do this\n",
                options.manager);
     return kExitRefused;
@@ -57,25 +68,48 @@ int Report(const ClientOptions& options, const grpc::Status& status) {
   return kExitRefused;
 }
 
-std::unique_ptr<Stub> Connect(const ClientOptions& options) {
+// The way to the manager.
+struct Manager {
+  std::string address;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<Stub> stub;
+};
+
+Manager Connect(const ClientOptions& options) {
   grpc::ChannelArguments args;
   // An explanation grows with the square of the number of switches.
   args.SetMaxReceiveMessageSize(-1);
-  return proto::Manager::NewStub(ChannelTo(options.manager, args));
+  Manager manager{.address = options.manager, .channel = ChannelTo(options.manager, args)};
+  manager.stub = proto::Manager::NewStub(manager.channel);
+  return manager;
 }
 
+// UNAVAILABLE only if nobody answers, with why in words; a manager that is asked says DEADLINE_EXCEEDED of switches.
 template <typename Request, typename Reply>
-grpc::Status Call(Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+grpc::Status Call(const Manager& manager,
+                  grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                   const Request& request, Reply* reply) {
+  using std::chrono::system_clock;
+  const auto silent = [](std::chrono::seconds time) {
+    return grpc::Status(grpc::UNAVAILABLE, fmt::format("no answer within {} s", time.count()));
+  };
+  if (const Status host = FindHost(manager.address); !host.ok())
+    return {grpc::UNAVAILABLE, std::string(host.message())};
+  if (!AwaitAnswer(manager.channel.get(), system_clock::now() + kConnectTimeout)) return silent(kConnectTimeout);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kTimeout);
-  return (stub->*method)(&context, request, reply);
+  const auto deadline = system_clock::now() + kTimeout;
+  context.set_deadline(deadline);
+  const grpc::Status status = (manager.stub.get()->*method)(&context, request, reply);
+  if (status.error_code() == grpc::DEADLINE_EXCEEDED && system_clock::now() >= deadline) return silent(kTimeout);
+  if (status.error_code() == grpc::UNAVAILABLE && status.error_message().ends_with("Connection refused"))
+    return {grpc::UNAVAILABLE, "nothing listens there (connection refused)"};
+  return status;
 }
 
 template <typename Reply, typename Render>
 void Print(const ClientOptions& options, const Reply& reply, const Render& render) {
   if (options.json) {
-    PrintJson(reply);
+    Write(ToJson(reply, UnixMillis()));
   } else {
     Write(render(reply));
   }
@@ -87,7 +121,7 @@ int Ask(const ClientOptions& options,
         grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), const Request& request,
         const Render& render) {
   Reply reply;
-  const grpc::Status status = Call(Connect(options).get(), method, request, &reply);
+  const grpc::Status status = Call(Connect(options), method, request, &reply);
   if (!status.ok()) return Report(options, status);
   Print(options, reply, render);
   return kExitOk;
@@ -101,11 +135,11 @@ template <typename Request, typename Reply, typename Render>
 int AskForPages(const ClientOptions& options,
                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), Request request,
                 void (*next)(const Reply& reply, Request* request), const Render& render) {
-  const auto stub = Connect(options);
+  const Manager manager = Connect(options);
   Reply all;
   for (bool more = true; more;) {
     Reply reply;
-    if (const grpc::Status status = Call(stub.get(), method, request, &reply); !status.ok())
+    if (const grpc::Status status = Call(manager, method, request, &reply); !status.ok())
       return Report(options, status);
     more = reply.more();
     if (more) next(reply, &request);
@@ -147,18 +181,11 @@ proto::CreateGroupRequest RequestOf(const CreateOptions& create) {
   return request;
 }
 
-// Of this machine's clock.
-int64_t UnixMillis() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 // All that is there behind request->after, which is left at the newest; printed, or, in JSON, kept in *all.
-grpc::Status PrintEvents(Stub* stub, bool json, proto::EventsRequest* request, proto::EventsReply* all) {
+grpc::Status PrintEvents(const Manager& manager, bool json, proto::EventsRequest* request, proto::EventsReply* all) {
   for (bool more = true; more;) {
     proto::EventsReply reply;
-    if (const grpc::Status status = Call(stub, &Stub::Events, *request, &reply); !status.ok()) return status;
+    if (const grpc::Status status = Call(manager, &Stub::Events, *request, &reply); !status.ok()) return status;
     if (json) {
       all->mutable_events()->MergeFrom(reply.events());
       all->set_newest(reply.newest());
@@ -231,7 +258,7 @@ int Explain(const ClientOptions& options, const CreateOptions& create) {
   proto::ExplainRequest request;
   *request.mutable_group() = RequestOf(create);
   proto::ExplainReply reply;
-  const grpc::Status status = Call(Connect(options).get(), &Stub::Explain, request, &reply);
+  const grpc::Status status = Call(Connect(options), &Stub::Explain, request, &reply);
   if (!status.ok()) return Report(options, status);
   Print(options, reply, RenderExplanation);
   return reply.has_failure() ? kExitRefused : kExitOk;
@@ -239,7 +266,7 @@ int Explain(const ClientOptions& options, const CreateOptions& create) {
 
 int CreateGroup(const ClientOptions& options, const CreateOptions& create) {
   return Ask(options, &Stub::CreateGroup, RequestOf(create), [](const proto::GroupState& group) {
-    return fmt::format("group {} is reserved for {} ranks\n", group.name(), group.world_size());
+    return fmt::format("group {} is reserved for {}\n", group.name(), Counted(group.world_size(), "rank", "ranks"));
   });
 }
 
@@ -287,14 +314,14 @@ int ShowEvents(const ClientOptions& options, const EventsOptions& events) {
   request.set_last(events.last);
   if (!events.group.empty()) request.set_about("group " + events.group);
   if (!events.switch_name.empty()) request.set_about("switch " + events.switch_name);
-  const auto stub = Connect(options);
+  const Manager manager = Connect(options);
   proto::EventsReply all;
   do {
-    const grpc::Status status = PrintEvents(stub.get(), options.json, &request, &all);
+    const grpc::Status status = PrintEvents(manager, options.json, &request, &all);
     if (!status.ok()) return Report(options, status);
     if (events.follow) std::this_thread::sleep_for(kPause);
   } while (events.follow);
-  if (options.json) PrintJson(all);
+  if (options.json) Write(ToJson(all, UnixMillis()));
   return kExitOk;
 }
 

@@ -200,7 +200,7 @@ std::string EndLines(const proto::GroupState& group) {
   if (its_own && end.has_failure()) failure = &end.failure();
   std::string out;
   if (failure != nullptr)
-    out += fmt::format("failure     {}: {}\n", proto::ErrorCode_Name(failure->code()), failure->message());
+    out += fmt::format("failure     {}: {}\n", ErrorWords(failure->code()), failure->message());
   if (!group.has_last_end()) return out;
   out += fmt::format("{} {} ago: {}\n", its_own ? "ended      " : "before     ", Duration(end.ms_ago()),
                      end.how());

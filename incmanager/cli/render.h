@@ -22,6 +22,9 @@ std::string RenderGroup(const proto::GroupState& group);
 std::string PolicyLines(const proto::GroupState& group);
 std::string RenderTenants(const proto::TenantsReply& reply);
 
+// "no tree": what kind of error it is.
+std::string ErrorWords(proto::ErrorCode code);
+
 // A row for each switch, and what the group would get.
 std::string RenderExplanation(const proto::ExplainReply& reply);
 

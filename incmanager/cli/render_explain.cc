@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,7 @@ std::string Memory(const proto::ExplainReply& reply) {
 // "network: root leaf1, 2 switches, mode II (translated)".
 std::string Outcome(const proto::ExplainReply& reply) {
   if (reply.has_failure()) {
-    return fmt::format("refused: {}: {}", proto::ErrorCode_Name(reply.failure().code()),
+    return fmt::format("refused: {}: {}", ErrorWords(reply.failure().code()),
                        reply.failure().message());
   }
   if (reply.path() == proto::PATH_HOSTS) return fmt::format("hosts: {}", reply.path_reason());
@@ -60,6 +61,13 @@ std::string Outcome(const proto::ExplainReply& reply) {
 }
 
 }  // namespace
+
+std::string ErrorWords(proto::ErrorCode code) {
+  std::string words = proto::ErrorCode_Name(code);  // empty for that of a later manager
+  words = words.starts_with("ERROR_") ? words.substr(6) : "error " + std::to_string(code);
+  for (char& c : words) c = c == '_' ? ' ' : static_cast<char>(std::tolower(c));
+  return words;
+}
 
 std::string RenderExplanation(const proto::ExplainReply& reply) {
   // Policies that do not look at widths know none.

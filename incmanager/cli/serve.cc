@@ -9,6 +9,7 @@
 #include "base/end_signals.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/rpc/server.h"
+#include "incmanager/text.h"
 #include "incmanager/topology.h"
 
 namespace epic::manager {
@@ -32,8 +33,9 @@ int Serve(const ServeOptions& options) {
 
   const auto server = ManagerServer::Start(*topology, options.groups, options.listen, options.links);
   if (!server.ok()) return Complain(server.status(), kExitRefused);
-  spdlog::info("manager of {} ({} switches, {} hosts{}) on {}, port {}", topology->name,
-               topology->switches.size(), topology->nodes.size() - topology->switches.size(),
+  spdlog::info("manager of {} ({}, {}{}) on {}, port {}", topology->name,
+               Counted(topology->switches.size(), "switch", "switches"),
+               Counted(topology->nodes.size() - topology->switches.size(), "host", "hosts"),
                topology->discovery ? ", and what is found" : "", options.listen, (*server)->port());
   const int signal = ends.Wait();
   spdlog::info("manager ends on signal {}", signal);

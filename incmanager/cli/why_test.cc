@@ -74,7 +74,7 @@ TEST(Why, SaysHowTheGroupBeforeEnded) {
 TEST(RenderGroup, OfOneThatHasEndedSaysHowAndNoMore) {
   const std::string text = RenderGroup(EndedIn("ended", 7, 4200));
   EXPECT_THAT(text, HasSubstr("ended       4.2 s ago: failed: rank 1 on h1 (pid 9) is gone\n"));
-  EXPECT_THAT(text, HasSubstr("failure     ERROR_RANK_LOST: rank 1"));
+  EXPECT_THAT(text, HasSubstr("failure     rank lost: rank 1"));
   EXPECT_THAT(text, Not(HasSubstr("path MTU")));
   EXPECT_THAT(RenderGroup(EndedIn("running", 8, 4200)), HasSubstr("before      4.2 s ago: failed: rank 1"));
 }

@@ -21,7 +21,8 @@ std::string Quoted(const std::string& text) {
 
 class Writer {
  public:
-  explicit Writer(const Topology& topology) : topology_(topology) {}
+  Writer(const Topology& topology, const std::function<bool(LinkEnd)>& has_carriers)
+      : topology_(topology), has_carriers_(has_carriers) {}
 
   std::string Write() {
     // Of two at one port that which is up.
@@ -93,16 +94,24 @@ class Writer {
     if (hop.port_security) more += ", port_security: true";
     return fmt::format("  {}- {{a: {}, b: {}{}}}{}\n", taken_.contains(end) ? "" : "# ",
                        Quoted(topology_.Describe(end)), Quoted(topology_.Describe(there)), more,
-                       hop.state == LinkState::kDown ? "  # down" : "");
+                       hop.state == LinkState::kDown ? "  # " + WhyDown(end) : "");
+  }
+
+  // A carrier that is back does not say who is behind it.
+  std::string WhyDown(LinkEnd end) const {
+    return has_carriers_(end) ? "there is a carrier, and nobody has been heard yet" : "down";
   }
 
   const Topology& topology_;
+  const std::function<bool(LinkEnd)>& has_carriers_;
   std::set<LinkEnd> taken_;  // links that the file has, by the switch's end, or the one that compares less
   std::set<std::string> ports_;  // of these
 };
 
 }  // namespace
 
-std::string ToYaml(const Topology& topology) { return Writer(topology).Write(); }
+std::string ToYaml(const Topology& topology, const std::function<bool(LinkEnd end)>& has_carriers) {
+  return Writer(topology, has_carriers).Write();
+}
 
 }  // namespace epic::manager

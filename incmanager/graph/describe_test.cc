@@ -18,6 +18,10 @@ using testing::kPinned;
 using testing::MacOf;
 using testing::Reports;
 
+std::string YamlOf(const Reports& reports) {
+  return ToYaml(reports.graph.topology(), [&reports](LinkEnd end) { return reports.graph.HasCarriers(end); });
+}
+
 TEST(Graph, WhatCannotBeReadBackIsLeftOut) {
   Reports reports(*ParseTopology(kPinned, "net.yaml"));
   for (const int number : {1, 2, 3}) reports.Register(number);
@@ -34,7 +38,7 @@ TEST(Graph, WhatCannotBeReadBackIsLeftOut) {
   reports.TellAll();
   reports.Engine(3).ports.pop_back();
   reports.TellAll();
-  const std::string yaml = ToYaml(reports.graph.topology());
+  const std::string yaml = YamlOf(reports);
   const StatusOr<Topology> again = ParseTopology(yaml, "t");
   ASSERT_TRUE(again.ok()) << again.status() << yaml;
   EXPECT_THAT(yaml, HasSubstr("  # - {a: \"s1:p2\", b: \"10.10.0.8\""));
@@ -52,10 +56,28 @@ TEST(Graph, IsAFileThatTheManagerReads) {
   reports.Join(1, 1, 2, 1);
   reports.SeeHost(1, 2, 7);
   reports.TellAll();
-  const StatusOr<Topology> again = ParseTopology(ToYaml(reports.graph.topology()), "t");
+  const StatusOr<Topology> again = ParseTopology(YamlOf(reports), "t");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->nodes.size(), 3u);
-  EXPECT_EQ(ToYaml(*again), ToYaml(reports.graph.topology()));
+  EXPECT_EQ(ToYaml(*again, [](LinkEnd) { return false; }), YamlOf(reports));
+}
+
+// Switches forget who was at a port when its carrier goes.
+TEST(Graph, ALinkWhoseCarrierIsBackIsNotCalledDown) {
+  Reports reports;
+  reports.Register(1);
+  reports.SeeHost(1, 2, 7);
+  reports.TellAll();
+  reports.Port(1, 2).neighbours.clear();
+  reports.Port(1, 2).up = false;
+  reports.TellAll();
+  EXPECT_THAT(YamlOf(reports), HasSubstr("}  # down\n"));
+  reports.Port(1, 2).up = true;
+  reports.TellAll();
+  EXPECT_THAT(YamlOf(reports), HasSubstr("}  # there is a carrier, and nobody has been heard yet\n"));
+  reports.SeeHost(1, 2, 7);
+  reports.TellAll();
+  EXPECT_THAT(YamlOf(reports), ::testing::Not(HasSubstr("#")));
 }
 
 }  // namespace

@@ -275,14 +275,18 @@ bool Graph::IsWithoutPort(LinkEnd end) const {
   return std::ranges::find(report->second, port, &PortState::name) == report->second.end();
 }
 
-LinkState Graph::StateNow(LinkEnd end) const {
-  const LinkEnd there = topology_.Across(end);
-  if (IsFormer(end) || IsFormer(there)) return LinkState::kGone;
+bool Graph::HasCarriers(LinkEnd end) const {
   const auto has_carrier = [this](LinkEnd at) {
     return !topology_.IsSwitch(at.node) || IsUp(at.node, topology_.nodes[at.node].hops[at.hop].port);
   };
+  return has_carrier(end) && has_carrier(topology_.Across(end));
+}
+
+LinkState Graph::StateNow(LinkEnd end) const {
+  const LinkEnd there = topology_.Across(end);
+  if (IsFormer(end) || IsFormer(there)) return LinkState::kGone;
   const bool is_there = topology_.nodes[end.node].hops[end.hop].line != 0 || present_.contains(end);
-  if (is_there) return has_carrier(end) && has_carrier(there) ? LinkState::kUp : LinkState::kDown;
+  if (is_there) return HasCarriers(end) ? LinkState::kUp : LinkState::kDown;
   const auto is_gone = [this](LinkEnd at) { return IsTakenByAnother(at) || IsWithoutPort(at); };
   return is_gone(end) || is_gone(there) ? LinkState::kGone : LinkState::kDown;
 }

@@ -56,6 +56,8 @@ class Graph {
   bool discovers() const { return topology_.discovery; }
   // Counts up whenever ways may lead elsewhere than before.
   uint64_t version() const { return version_; }
+  // Neither end of the link is reported without a carrier; a host's counts as having one.
+  bool HasCarriers(LinkEnd end) const;
   // How often reports have been taken in.
   uint64_t updates() const { return updates_; }
 

@@ -21,14 +21,14 @@ TEST(EventLog, FindsWhatIsAskedFor) {
   EXPECT_EQ(Texts(log), Strings());
   log.Add(1, "group a: reserved for 2 ranks");
   log.Add(2, "switch leaf1: up");
-  log.Add(3, "group a: failed: no tree: h0 hangs on leaf1");
+  log.Add(3, "group a: failed: h0 hangs on leaf1");
   log.Add(4, "it stood still");
   EXPECT_EQ(log.newest(), 4u);
   EXPECT_EQ(Texts(log).size(), 4u);
   EXPECT_EQ(Texts(log, {.about = "group a"}),
-            (Strings{"reserved for 2 ranks", "failed: no tree: h0 hangs on leaf1"}));
-  EXPECT_EQ(Texts(log, {.after = 2, .about = "group a"}), (Strings{"failed: no tree: h0 hangs on leaf1"}));
-  EXPECT_EQ(Texts(log, {.last = 2}), (Strings{"failed: no tree: h0 hangs on leaf1", "it stood still"}));
+            (Strings{"reserved for 2 ranks", "failed: h0 hangs on leaf1"}));
+  EXPECT_EQ(Texts(log, {.after = 2, .about = "group a"}), (Strings{"failed: h0 hangs on leaf1"}));
+  EXPECT_EQ(Texts(log, {.last = 2}), (Strings{"failed: h0 hangs on leaf1", "it stood still"}));
   EXPECT_EQ(Texts(log, {.about = "manager"}), Strings{"it stood still"});
   EXPECT_EQ(Texts(log, {.after = 4}), Strings());
   EXPECT_EQ(Texts(log, {.after = UINT64_MAX, .last = 7}), Strings());

@@ -371,7 +371,7 @@ TEST(GroupAbilities, EverySwitchThatMustAggregateAndLacksIsNamed) {
   w.JoinAll(4);
   ASSERT_NE(w.Last<Failure>(100), nullptr);
   EXPECT_EQ(w.Last<Failure>(100)->message,
-            "no tree: operation product is not in leaf1 (version 0.1.0); operation product is not in leaf2 "
+            "operation product is not in leaf1 (version 0.1.0); operation product is not in leaf2 "
             "(version 0.1.0)");
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/psn.h"
 #include "incmanager/groups/group_table.h"
+#include "incmanager/text.h"
 
 namespace epic::manager {
 namespace {
@@ -217,7 +218,7 @@ Status GroupTable::Create(const GroupSpec& asked) {
   }
   if (Status status = CheckSpec(spec); !status.ok()) return status;
   reserved_[spec.name] = spec;
-  world_->Note(fmt::format("group {}: reserved for {} ranks", spec.name, spec.world_size));
+  world_->Note(fmt::format("group {}: reserved for {}", spec.name, Counted(spec.world_size, "rank", "ranks")));
   return absl::OkStatus();
 }
 
@@ -228,8 +229,8 @@ Status GroupTable::Destroy(Nanos now, const std::string& name, bool force) {
   }
   if (group != nullptr && !force) {
     return MakeStatus(StatusCode::kFailedPrecondition,
-                      fmt::format("group {} is {} with {} ranks; use --force to end it under them", name,
-                                  Name(group->phase), group->members.size()));
+                      fmt::format("group {} is {} with {}; use --force to end it under them", name,
+                                  Name(group->phase), Counted(group->members.size(), "rank", "ranks")));
   }
   const auto reserved = reserved_.find(name);
   Group blank;

@@ -7,6 +7,7 @@
 
 #include "incmanager/groups/group_table.h"
 #include "incmanager/policies/memory.h"
+#include "incmanager/text.h"
 #include "protocol/control.h"
 
 namespace epic::manager {
@@ -147,13 +148,13 @@ void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const St
 void GroupTable::Run(Group* group) {
   group->phase = GroupPhase::kRunning;
   const std::string running =
-      fmt::format("group {}: running with {} ranks", group->spec.name, group->spec.world_size);
+      fmt::format("group {}: running with {}", group->spec.name, Counted(group->spec.world_size, "rank", "ranks"));
   if (group->path_taken == Path::kHosts) {
     world_->Note(
         fmt::format("{} by the hosts, path MTU {}: {}", running, group->path_mtu, group->path_reason));
   } else {
-    world_->Note(fmt::format("{} over {} switches, root {}, path MTU {}, M {}, W {}", running,
-                             group->plan.contexts.size(), topology_->nodes[group->plan.contexts[0].node].name,
+    world_->Note(fmt::format("{} over {}, root {}, path MTU {}, M {}, W {}", running,
+                             Counted(group->plan.contexts.size(), "switch", "switches"), topology_->nodes[group->plan.contexts[0].node].name,
                              group->path_mtu, group->message_packets, group->window_messages));
   }
   for (const auto& [rank, member] : group->members) world_->Send(member.session, group->plan.replies[rank]);

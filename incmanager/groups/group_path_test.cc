@@ -291,7 +291,7 @@ TEST(GroupPath, HostsThatDoNotReachEachOtherAreNamedAtJoin) {
   EXPECT_EQ(lost.code, ErrorCode::kNoTree);
   EXPECT_EQ(lost.switch_name, "leaf2");
   EXPECT_EQ(lost.message,
-            "no tree: h2 (rank 2) hangs on leaf2, which cannot take part: it is lost; nor by the hosts: "
+            "h2 (rank 2) hangs on leaf2, which cannot take part: it is lost; nor by the hosts: "
             "h0 does not reach h2: leaf2 is between them, and it is lost");
 }
 

@@ -98,6 +98,7 @@ StatusOr<SwitchChange> SwitchTable::Register(Nanos now, const std::string& name,
   const StatusOr<NodeId> id = Check(name, &engine);
   if (!id.ok()) return id.status();
   SwitchEntry& entry = entries_[*id];
+  if (!entry.agent_address.empty() && entry.agent_address != agent_address) ++entry.successions;
   entry.agent_address = agent_address;
   entry.last_heard = now;
   // Whatever was asked of a former agent may not have arrived.

@@ -70,6 +70,7 @@ struct SwitchEntry {
   SwitchState state = SwitchState::kNeverSeen;
   EngineReport engine;
   std::string agent_address;
+  uint32_t successions = 0;  // times that an agent at another address has taken the place of the one before
   Nanos last_heard = 0;
   bool forwarding_set = false;    // the table of the topology is in the engine that runs now
   bool forwarding_asked = false;  // and is on its way

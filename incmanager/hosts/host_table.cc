@@ -9,6 +9,15 @@
 
 namespace epic::manager {
 
+namespace {
+
+// By what hosts of one name are told apart.
+std::string Where(const HostInfo& info) {
+  return info.ports.empty() ? "without a RoCE port" : "at " + ToString(info.ports.front().ip);
+}
+
+}  // namespace
+
 Status HostTable::Register(Nanos now, HostId host, const HostInfo& info) {
   if (!IsName(info.name))
     return MakeStatus(StatusCode::kInvalidArgument,
@@ -23,7 +32,9 @@ Status HostTable::Register(Nanos now, HostId host, const HostInfo& info) {
     if (id == host) continue;
     if (other.info.name == info.name) {
       return MakeStatus(StatusCode::kAlreadyExists,
-                        fmt::format("name: there is a host {} already", Shortened(info.name)));
+                        fmt::format("name: there is a host {} already, {}, and this one is {}: start one of them with another "
+                                    "name (inchost --name)",
+                                    Shortened(info.name), Where(other.info), Where(info)));
     }
     for (const HostPort& port : info.ports) {
       const auto same = std::ranges::find(other.info.ports, port.ip, &HostPort::ip);

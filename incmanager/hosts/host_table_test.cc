@@ -22,7 +22,8 @@ TEST(HostTable, ANameAndAnAddressBelongToOneHost) {
   EXPECT_TRUE(table.Register(0, 1, Info("h0", 1)).ok());
   const Status name = table.Register(0, 2, Info("h0", 2));
   EXPECT_EQ(name.code(), StatusCode::kAlreadyExists);
-  EXPECT_EQ(name.message(), "name: there is a host h0 already");
+  EXPECT_EQ(name.message(), "name: there is a host h0 already, at 10.0.0.1, and this one is at 10.0.0.2: start one of them with another name "
+            "(inchost --name)");
   EXPECT_EQ(table.Register(0, 2, Info("h1", 1)).message(),
             "address: 10.0.0.1 of h1 is also that of host h0 (vec0)");
   EXPECT_FALSE(table.IsRegistered(2));

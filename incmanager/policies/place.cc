@@ -140,7 +140,8 @@ class Placer {
                 -1, first.node == kNoNode ? "" : NameOf(first.node)};
     out.brief = first.text;
     if (left.size() > 1) out.brief += fmt::format("; and {} more in the way", left.size() - 1);
-    out.message = fmt::format("no tree of policy {}: {}", Name(request_.policy), out.brief);
+    out.message = fmt::format("policy {} finds {}: {}", Name(request_.policy),
+                              out.code == ErrorCode::kNoTree ? "none" : "no tree", out.brief);
     return out;
   }
 
@@ -151,7 +152,7 @@ class Placer {
         "no switch lies above all hosts by links that lead from tier to tier, which policy "
         "{} needs; policy shortest does not",
         Name(request_.policy));
-    out.message = "no tree: " + out.brief;
+    out.message = out.brief;
     return {out, {}};
   }
 

@@ -51,7 +51,7 @@ TEST_F(FatTree, EdtTreesShareNoLink) {
   // All links up from edge2 are taken now.
   EXPECT_EQ(
       Root(testing::Request(Hosts({"h2", "h6"}), Policy::kEdt)),
-      "no tree of policy edt: the link between edge2:swp1 and h2 is in another tree of policy edt; and 1 "
+      "policy edt finds no tree: the link between edge2:swp1 and h2 is in another tree of policy edt; and 1 "
       "more in the way");
   EXPECT_EQ(choices[Id("core1")].why, "no free way leads up to it from h2");
   // A tree of another policy is in nobody's way.
@@ -81,7 +81,7 @@ TEST_F(FatTree, ARateIsReservedAndLeavesOthersTheRest) {
   request.rate_kbps = 6'000'000;
   EXPECT_EQ(Root(request), "agg1");
   EXPECT_EQ(Root(request),
-            "no tree of policy spatial: the link between edge1:swp1 and h0 has 4 Gbit/s for the "
+            "policy spatial finds no tree: the link between edge1:swp1 and h0 has 4 Gbit/s for the "
             "group, 6 needed; and 1 more in the way");
   request.rank_hosts = Hosts({"h1", "h3"});
   EXPECT_EQ(Root(request), "agg2");

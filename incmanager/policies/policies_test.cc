@@ -187,7 +187,7 @@ TEST(BuildTree, RefusalNamesTheHostAndSwitch) {
   Policies tree(testing::Tree32().Build());
   tree.Offer("leaf2").unusable = "its agent is lost";
   EXPECT_EQ(tree.TreeOf(Hosts(4)),
-            "failure: no tree: h2 (rank 2) hangs on leaf2, which cannot take part: its agent is lost");
+            "failure: h2 (rank 2) hangs on leaf2, which cannot take part: its agent is lost");
   EXPECT_EQ(tree.TreeOf({"h0", "h1"}), "leaf1(0 1)");
   tree.Offer("leaf2").unusable = "";
   tree.Offer("root").unusable = "its engine is down";
@@ -195,7 +195,7 @@ TEST(BuildTree, RefusalNamesTheHostAndSwitch) {
   EXPECT_EQ(refused.code, ErrorCode::kNoTree);
   EXPECT_EQ(refused.switch_name, "root");
   EXPECT_EQ(refused.message,
-            "no tree: no path over usable switches joins h0 and h2; not usable: root (its engine is down)");
+            "no path over usable switches joins h0 and h2; not usable: root (its engine is down)");
 }
 
 TEST(BuildTree, TooManyChildrenAreNamed) {

@@ -142,7 +142,7 @@ class Builder {
       lacks += (lacks.empty() ? "" : "; ") + offer.lacks;
     }
     if (lacks.empty()) return {};
-    Failure failure = SwitchFailure(ErrorCode::kNoTree, culprit, "no tree: " + lacks);
+    Failure failure = SwitchFailure(ErrorCode::kNoTree, culprit, lacks);
     failure.brief = lacks;
     return failure;
   }
@@ -159,7 +159,7 @@ class Builder {
       const std::string& why = offers_[at].unusable;
       Failure failure =
           SwitchFailure(ErrorCode::kNoTree, name,
-                        fmt::format("no tree: {} (rank {}) hangs on {}, which cannot take part: {}",
+                        fmt::format("{} (rank {}) hangs on {}, which cannot take part: {}",
                                     host.name, rank, name, why));
       failure.brief = why.find(name) == std::string::npos ? fmt::format("{}: {}", name, why) : why;
       return failure;
@@ -182,7 +182,7 @@ class Builder {
     const std::string why = fmt::format("no path over usable switches joins {} and {}; not usable: {}",
                                         topology_.nodes[first].name, topology_.nodes[cut_off].name,
                                         unusable.empty() ? "none" : unusable);
-    Failure failure = SwitchFailure(ErrorCode::kNoTree, culprit, "no tree: " + why);
+    Failure failure = SwitchFailure(ErrorCode::kNoTree, culprit, why);
     failure.brief = why;
     return failure;
   }

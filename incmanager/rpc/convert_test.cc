@@ -166,7 +166,7 @@ TEST(Convert, APlacementHasARowForEachSwitch) {
   EXPECT_FALSE(reply.has_failure());
 
   Placement none;
-  none.failure = {ErrorCode::kNoTree, "no tree: why", -1, "leaf2"};
+  none.failure = {ErrorCode::kNoTree, "why", -1, "leaf2"};
   EXPECT_EQ(ToProto(topology, none).failure().switch_name(), "leaf2");
   EXPECT_EQ(ToProto(topology, none).root(), "");
 }

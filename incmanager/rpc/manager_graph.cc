@@ -9,6 +9,7 @@
 
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/manager_state.h"
+#include "incmanager/text.h"
 
 namespace epic::manager {
 namespace {
@@ -26,6 +27,18 @@ StatusOr<SwitchChange> ManagerState::TakeIn(Nanos now, const proto::RegisterRequ
   const std::optional<NodeId> known = topology_.FindSwitch(request.name());
   const bool lives = known && switches_.entry(*known).state != SwitchState::kNeverSeen &&
                      now - switches_.entry(*known).last_heard < kSilentAfter;
+  // Who starts anew at the same address is alone there; another one waits until the first has been silent for long enough.
+  if (lives && switches_.entry(*known).agent_address != request.agent_address()) {
+    return MakeStatus(StatusCode::kAlreadyExists,
+                      fmt::format("{} has an agent at {} that is heard; {} would be a second one", request.name(),
+                                  switches_.entry(*known).agent_address, Shortened(request.agent_address())));
+  }
+  if (graph_.discovers() && !known && report.name != request.name()) {
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      fmt::format("name: the agent calls its switch {}, and the engine calls itself {}: with discovery both need "
+                                  "one name (incagent --name, incengine --name)",
+                                  Shortened(request.name()), report.name.empty() ? "nothing" : Shortened(report.name)));
+  }
   if (graph_.discovers() && report.name == request.name()) {
     if (Status status = graph_.Admit(report, lives); !status.ok()) return status;
     switches_.Grow();

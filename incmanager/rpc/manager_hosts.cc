@@ -62,7 +62,7 @@ void ManagerState::RemoveHost(Nanos now, HostId host, const std::string& why) {
   if (found == hosts_.hosts().end()) return;
   const std::string name = Shortened(found->second.info.name);
   const std::vector<SessionId> gone = hosts_.Remove(host);
-  const std::string line = fmt::format("host {}: lost, with {} sessions: {}", name, gone.size(), why);
+  const std::string line = fmt::format("host {}: lost, with {}: {}", name, Counted(gone.size(), "session", "sessions"), why);
   gone.empty() ? Note(line) : Warn(line);
   for (const SessionId session : gone) CloseSession(now, session, why);
 }

@@ -135,13 +135,17 @@ StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::Re
   const EngineReport report = FromProto(request.engine());
   const StatusOr<SwitchChange> change = TakeIn(now, request, report);
   if (!change.ok()) {
-    Warn(fmt::format("switch {}: agent at {} refused: {}", Shortened(request.name()),
-                     Shortened(request.agent_address()), Message(change.status())));
+    // It tries again each second.
+    const std::string line = fmt::format("switch {}: agent at {} refused: {}", Shortened(request.name()),
+                                         Shortened(request.agent_address()), Message(change.status()));
+    if (line != refused_) Warn(line);
+    refused_ = line;
     return change.status();
   }
   const NodeId node = *topology_.FindSwitch(request.name());
   Note(fmt::format("switch {}: agent registered at {}, engine {}", request.name(), request.agent_address(),
                    request.engine().version()));
+  refused_.clear();
   world_->SetAgent(node, request.agent_address());
   engines_[node] = request.engine();
   Apply(now, node, *change);
@@ -149,7 +153,7 @@ StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::Re
   graph_.OnReport(now, node, report);
   FollowGraph(now);
   proto::RegisterReply reply;
-  reply.set_epoch(epoch_);
+  reply.set_epoch(EpochOf(node));
   reply.set_heartbeat_ms(kHeartbeatMs);
   for (const uint64_t id : groups_.GroupsOn(node)) reply.add_keep_group_ids(id);
   return reply;
@@ -158,7 +162,9 @@ StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::Re
 StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::HeartbeatRequest& request) {
   now_ = now;
   proto::HeartbeatReply reply;
-  if (request.epoch() != epoch_) {
+  // Of a former manager, or from before another agent took this one's place: the switch is to be called where its agent is.
+  const std::optional<NodeId> known = topology_.FindSwitch(request.name());
+  if (request.epoch() != (known ? EpochOf(*known) : epoch_)) {
     reply.set_register_again(true);
     return reply;
   }
@@ -321,7 +327,7 @@ proto::TenantsReply ManagerState::ListTenants() const {
 
 proto::TopologyReply ManagerState::DescribeTopology() const {
   proto::TopologyReply reply;
-  reply.set_yaml(graph_.discovers() ? ToYaml(topology_) : topology_.text);
+  reply.set_yaml(graph_.discovers() ? ToYaml(topology_, [this](LinkEnd end) { return graph_.HasCarriers(end); }) : topology_.text);
   return reply;
 }
 

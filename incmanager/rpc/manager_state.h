@@ -103,6 +103,8 @@ class ManagerState : private GroupWorld {
  private:
   // The graph may have changed: manager_graph.cc.
   StatusOr<SwitchChange> TakeIn(Nanos now, const proto::RegisterRequest& request, const EngineReport& report);
+  // What the switch's agent is to say with its heartbeats.
+  uint64_t EpochOf(NodeId node) const { return epoch_ + switches_.entry(node).successions; }
   void FollowGraph(Nanos now);
   void ComputeTables(Nanos now);
   void SendTables(Nanos now);
@@ -152,6 +154,7 @@ class ManagerState : private GroupWorld {
   std::optional<Nanos> started_;
   std::map<SessionId, JoinRequest> waiting_;  // ranks whose hosts are not heard yet
   HostSearch search_;                         // for these hosts
+  std::string refused_;                       // the last refusal of an agent, which has been told
   Nanos ticked_at_ = 0;
   Nanos now_ = 0;                     // the newest time that has come in: that of what happens
   std::optional<Nanos> judges_from_;  // it stood still: nobody is judged before

@@ -7,7 +7,7 @@
 #include "mpi/binding/binding.h"
 #include "mpi/binding/leavers.h"
 #include "mpi/core/report.h"
-#include "mpi/core/rest.h"
+#include "mpi/binding/rest.h"
 #include "mpi/core/settings.h"
 
 namespace epic::mpi {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/manager_address.h"
 #include "protocol/abilities.h"
 #include "protocol/modes.h"
 
@@ -27,6 +28,19 @@ class Reader {
 
   void Text(const char* name, std::string* value) {
     if (const char* text = Get(name)) *value = text;
+  }
+  // A port is put in that is not said. mpi_says: what the MPI's own means of configuration say.
+  void Manager(const char* name, std::string_view mpi_says, std::string* value) {
+    const char* text = Get(name);
+    *value = text != nullptr ? std::string_view(text) : mpi_says;
+    if (value->empty()) return;
+    auto address = ManagerAddress(*value);
+    if (address.ok()) {
+      *value = *std::move(address);
+    } else {
+      Wrong(text != nullptr ? name : "coll_epic_manager", value->c_str(),
+            "- " + std::string(address.status().message()));
+    }
   }
   void Choice(const char* name, std::string_view choices, std::string* value) {
     const char* text = Get(name);
@@ -110,9 +124,8 @@ std::array<std::string, 14> Fields(const Settings& s) {
 
 Settings FromEnvironment(const GetEnv& get_env, std::string_view manager) {
   Settings settings;
-  settings.manager = manager;
   Reader reader(get_env, &settings);
-  reader.Text("EPIC_MANAGER", &settings.manager);
+  reader.Manager("EPIC_MANAGER", manager, &settings.manager);
   reader.Text("EPIC_IFNAME", &settings.ifname);
   reader.Choice("EPIC_PATH", "auto, network, hosts", &settings.path);
   reader.Choice("EPIC_ALGORITHM", "auto, doubling, ring", &settings.algorithm);

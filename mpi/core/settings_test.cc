@@ -54,14 +54,24 @@ TEST(SettingsTest, AllTravels) {
   EXPECT_EQ(Decode(Encode(off)), off);
 }
 
+TEST(SettingsTest, TheManagersPortIs7400WhereNoneIsSaid) {
+  EXPECT_EQ(Read({{"EPIC_MANAGER", "h"}}).manager, "h:7400");
+  EXPECT_EQ(Read({}, "h").manager, "h:7400");
+  const Settings settings = Read({}, "http://h:7400");
+  EXPECT_FALSE(settings.usable());
+  EXPECT_THAT(settings.wrong, HasSubstr("coll_epic_manager=http://h:7400 - "));
+}
+
 TEST(SettingsTest, AWrongValueIsNamed) {
   const std::map<std::string, std::string> wrong = {
       {"EPIC_PATH", "auto,"},       {"EPIC_ALGORITHM", "rings"}, {"EPIC_MODE", "9"},
       {"EPIC_TIMEOUT", "-1"},       {"EPIC_JOIN_TIMEOUT", "1s"}, {"EPIC_MPI_MIN_BYTES", "1K"},
       {"EPIC_MPI_MAX_BYTES", "-1"}, {"EPIC_MPI", "false"},       {"EPIC_MPI_REPORT", "yes"},
-      {"EPIC_TYPES", "int32,int33"}, {"EPIC_MANAGER_TIMEOUT", "0"}};
+      {"EPIC_TYPES", "int32,int33"}, {"EPIC_MANAGER", "h:0"}, {"EPIC_MANAGER_TIMEOUT", "0"}};
   for (const auto& [name, text] : wrong) {
-    const Settings settings = Read({{"EPIC_MANAGER", "h:1"}, {name, text}});
+    std::map<std::string, std::string> set = {{name, text}};
+    set.emplace("EPIC_MANAGER", "h:1");
+    const Settings settings = Read(set);
     EXPECT_FALSE(settings.usable()) << name;
     EXPECT_THAT(settings.wrong, HasSubstr(name + "=" + text));
   }

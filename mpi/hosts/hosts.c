@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/core/rest.h"
+#include "mpi/binding/rest.h"
 
 enum { kTag = 1, kWordTag = 2 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/core/rest.h"
+#include "mpi/binding/rest.h"
 
 typedef EpicMpiStaged Call;
 

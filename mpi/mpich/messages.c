@@ -1,7 +1,7 @@
 /* MPI's functions that wait for messages, while there are requests of EPIC's: those calls of a communicator
  * that wait for their turn are started here, too. Another rank may have to have their results before it
  * sends. */
-#include "mpi/core/rest.h"
+#include "mpi/binding/rest.h"
 #include "mpi/mpich/requests.h"
 
 int EpicMpichSend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/core/rest.h"
+#include "mpi/binding/rest.h"
 #include "mpi/mpich/requests.h"
 
 int EpicMpichTest(MPI_Request* request, int* flag, MPI_Status* status) {

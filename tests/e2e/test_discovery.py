@@ -25,7 +25,7 @@ def wait_until(condition, what):
 def found(bed):
     """What the manager knows: its links as {"leaf1:swp1 root:swp2", ...}, a host by its address; those that are down apart."""
     text = bed.manager("topology")["yaml"]
-    down = {line.split("#")[0].strip()[2:] for line in text.splitlines() if line.endswith("# down")}
+    down = {line.split("#")[0].strip()[2:] for line in text.splitlines() if line.endswith(("# down", "nobody has been heard yet"))}
     links, without = set(), set()
     for link in yaml.safe_load(text)["links"] or []:
         end = frozenset((link["a"], link["b"]))

@@ -1,7 +1,9 @@
 """What `incmanager events` says of joins, placements, refusals and losses."""
 
+import os
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -132,6 +134,26 @@ def test_what_cannot_be_asked_for_is_refused(bed):
     assert told(bed, "--group", "nobody") == []
     nobody = subprocess.run([harness.MANAGER, "events", "--manager", "127.0.0.1:1"], capture_output=True, text=True, timeout=60, check=False)
     assert nobody.returncode != 0 and "no manager answers at 127.0.0.1:1" in nobody.stderr, nobody
+
+
+@pytest.mark.parametrize("address,status,said", [
+    ("http://127.0.0.1:7400", 2, "no scheme stands before it; HOST:PORT would be right"),
+    ("127.0.0.1:0", 2, "'0' is not a port from 1 to 65535"),
+    ("127.0.0.1", 3, "no manager answers at 127.0.0.1:7400 (--manager, EPIC_MANAGER): nothing listens there"),
+    ("-.-", 3, "this machine knows no host -.-")])
+def test_a_managers_address_by_which_nobody_answers(address, status, said):
+    for argv, env in ((["--manager", address], {}), ([], {"EPIC_MANAGER": address})):
+        done = subprocess.run(["unshare", "-n", "sh", "-c", 'ip link set lo up; exec "$@"', "-", harness.MANAGER, "switches", *argv],
+                              env={**os.environ, **env}, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == status and said in done.stderr, done
+        assert ("EPIC_MANAGER" if env else "--manager") in done.stderr, done
+
+
+def test_a_manager_that_takes_connections_and_says_nothing():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        done = subprocess.run([harness.MANAGER, "switches", "--manager", f"127.0.0.1:{silent.getsockname()[1]}"],
+                              capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3 and done.stderr.endswith("no answer within 5 s\n"), done
 
 
 @pytest.mark.parametrize("command", [("events",), ("group", "list"), ("switches", "--json")])

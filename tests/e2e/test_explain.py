@@ -59,7 +59,7 @@ def test_a_switch_that_is_down_is_in_the_way_of_its_hosts_alone(bed):
     rows, last = explain(bed, HOSTS, status=1)
     assert rows["leaf2"].split(maxsplit=5)[1:] == ["-", "-", "-", "-", "its engine is down"]
     assert rows["root"].endswith("it does not reach h2 over usable switches")
-    assert last == ("refused: ERROR_NO_TREE: no tree: h2 (rank 2) hangs on leaf2, which cannot take part: its engine is down; "
+    assert last == ("refused: no tree: h2 (rank 2) hangs on leaf2, which cannot take part: its engine is down; "
                     "nor by the hosts: h0 does not reach h2: leaf2 is between them, and its engine is down")
     assert explain(bed, "h0,h1")[1].startswith("network: root leaf1, 1 switch, ")
     bed.revive("leaf2.engine", argv)

@@ -44,12 +44,12 @@ def same(options, error, words):
 
 
 def no_tree(options, words):
-    return Situation(options, words, "no tree", f"no tree: {words}")
+    return Situation(options, words, "no tree", words)
 
 
 def hangs_on(options, host, switch, words):
     return Situation(options, f"{switch}: {words}", "no tree",
-                     f"no tree: h{host} (rank {host}) hangs on {switch}, which cannot take part: {words}")
+                     f"h{host} (rank {host}) hangs on {switch}, which cannot take part: {words}")
 
 
 CUT_OFF = ("no path over usable switches joins h0 and {}; not usable: spine1 (its agent is lost), "
@@ -111,7 +111,7 @@ def leaf1_of(bed):
         engine[engine.index("--sram") + 1] = "1M"
         return engine + ["--types=float32,int32,float16,bfloat16,byte", "--operations=sum,min,max"]
     leaf1 = Altered(bed, "leaf1", small)
-    wait_for(bed, "leaf1", lambda state: state["engine"]["capability"]["arena_bytes"] == str(1 << 20))
+    wait_for(bed, "leaf1", lambda state: state["engine"]["capability"]["arena_bytes"] == 1 << 20)
     return leaf1
 
 

@@ -73,7 +73,7 @@ def test_three_groups_under_each_policy(bed, policy):
         assert [len(group.shown["tree"]) for group in groups] == [3, 3, 5]
     if policy == "edt":
         told = explained(bed, ["h0", "h15"], "--policy", "edt", "--path", "network", status=1)
-        assert told[-1].startswith("refused: ERROR_NO_RESOURCE: no tree of policy edt: the link between edge1:"), told
+        assert told[-1].startswith("refused: no resource: policy edt finds no tree: the link between edge1:"), told
         other = Held(bed, ["h0", "h15"], "--policy", "edt", path="auto")
         assert other.shown["path_taken"] == "PATH_HOSTS" and "is in another tree of policy edt" in other.text, other.text
         other.end()

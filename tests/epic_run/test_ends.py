@@ -23,6 +23,15 @@ def test_the_status_is_that_of_the_first_rank_that_failed(run):
     assert status == 3 and len(lines) <= 2 and lines[1:] in ([], ["[0] later"])  # less if it had not come so far
 
 
+def test_a_program_that_there_is_not_is_said_in_words_of_ours(run, tmp_path):
+    assert run("nosuch") == (127, [], "epic-run: there is no program nosuch\n")
+    assert run("--mpi", "if") == (127, [], "epic-run: there is no program if\n")
+    assert run("./nosuch") == (127, [], "epic-run: there is no program ./nosuch\n")
+    (tmp_path / "text").touch()
+    for name in (tmp_path, tmp_path / "text"):
+        assert run(str(name)) == (126, [], f"epic-run: {name} cannot be run: it is a folder or not executable\n")
+
+
 def test_ranks_that_end_well_leave_the_others_alone(start, tmp_path):
     run = start("--hosts", "a,b", "sh", "-c",
                 f"[ $EPIC_RANK = 1 ] || {{ echo left; exit 0; }}; until [ -e {tmp_path}/on ]; do sleep 0.05; done; echo on")

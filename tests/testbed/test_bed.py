@@ -77,7 +77,7 @@ def test_capture_sees_a_ping(testbed):
 
 def test_up_starts_the_daemons_and_waits_for_the_switches(testbed, build):
     done = testbed("up", "star-2", "--hosts", "none", "--build", str(build))
-    assert "1 switches registered" in done.stderr
+    assert "1 switch registered" in done.stderr
     shown = testbed("status").stdout
     assert "engine up, agent up" in shown and "manager up" in shown
 

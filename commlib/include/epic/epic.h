@@ -129,6 +129,12 @@ enum class PathChoice : int {
   kHosts = 3,
 };
 
+// Their names, as in EPIC_PATH and EPIC_TYPES and on command lines: "network", "float32", "product". "unknown" for what is
+// none of them. Never null.
+EPIC_API const char* PathName(PathChoice path);
+EPIC_API const char* DatatypeName(Datatype type);
+EPIC_API const char* RedOpName(RedOp op);
+
 // How the hosts compute a call among themselves (docs/HOST.md, "Which way a call goes").
 enum class HostAlgorithm : int {
   kDefault = 0,  // what the environment says, else kAuto

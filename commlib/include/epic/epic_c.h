@@ -110,6 +110,10 @@ EPIC_C_API epicResult_t epicCommUserRank(epicComm_t comm, int* rank);
  * go by the hosts all the same (epic.h, PathOf). */
 typedef enum { epicPathNetwork = 2, epicPathHosts = 3 } epicPath_t;
 EPIC_C_API epicResult_t epicCommPath(epicComm_t comm, epicPath_t* path, const char** reason);
+/* The names that epic.h has: "hosts", "float32", "product"; of what is none of them "unknown". Never null. */
+EPIC_C_API const char* epicGetPathString(epicPath_t path);
+EPIC_C_API const char* epicGetDataTypeString(epicDataType_t datatype);
+EPIC_C_API const char* epicGetRedOpString(epicRedOp_t op);
 /* What FP32 is multiplied by to be summed as INT32 (EPIC_QUANTISE, or as the group was created), 0 if it is
  * not, and how many elements of this rank's inputs, and of the results that it has received, have come to a
  * limit of INT32 so far. Each of the pointers may be null. */

@@ -283,7 +283,7 @@ class BringUp:
             down = [n for n in self.bed.switch_names() if states is None or states.get(n) != "up"]
             now = time.monotonic()
             if not down:
-                say(f"{len(states)} switches registered after {now - begin:.1f} s")
+                say(f"{len(states)} switch{'' if len(states) == 1 else 'es'} registered after {now - begin:.1f} s")
                 return
             if states is not None:
                 problem = "switches not up: " + ", ".join(f"{n} ({states.get(n, 'unknown')})" for n in down)

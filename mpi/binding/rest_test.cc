@@ -1,4 +1,4 @@
-#include "mpi/core/rest.h"
+#include "mpi/binding/rest.h"
 
 #include <gtest/gtest.h>
 

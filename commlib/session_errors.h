@@ -1,0 +1,38 @@
+// What a rank is told where there is no session with the manager.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <string>
+
+#include "epic/epic.h"
+
+namespace epic::internal {
+
+// why: this machine does not know the host.
+inline Error NoManagerThere(const std::string& address, const std::string& why) {
+  return {ErrorCode::kManagerUnreachable,
+          fmt::format("cannot reach the manager at {} (Options::manager, EPIC_MANAGER): {}", address, why)};
+}
+
+inline Error ManagerSilent(const std::string& address, std::chrono::milliseconds timeout) {
+  return {ErrorCode::kManagerUnreachable,
+          fmt::format("cannot reach the manager at {} within {:g} s (Options::manager, EPIC_MANAGER): is {} "
+                      "running there?",
+                      address, static_cast<double>(timeout.count()) / 1000,
+                      address.starts_with("unix:") ? "inchost" : "incmanager")};
+}
+
+// who: what it says of itself; empty if nothing.
+inline Error NoManager(const std::string& address, const std::string& who) {
+  return {ErrorCode::kManagerUnreachable,
+          fmt::format("what answers at {} is no manager (Options::manager, EPIC_MANAGER){}{}", address,
+                      who.empty() ? "" : ": ", who)};
+}
+
+inline Error SessionBroke(const std::string& address) {
+  return {ErrorCode::kManagerLost, fmt::format("the session with the manager at {} broke", address)};
+}
+
+}  // namespace epic::internal
