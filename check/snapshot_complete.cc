@@ -44,9 +44,9 @@ void Snapshot::EveryField(const roce::QueuePair& qp) {
     [[maybe_unused]] const auto& [active, rate_bps, target_bps, alpha, time_rounds, byte_rounds, bytes,
                                   alpha_at, increase_at, next_send_at] = rate;
   }
-  // Not saved: has_invalidated, invalidated_rkey, src_qpn.
-  [[maybe_unused]] const auto& [wr_id, status, opcode, has_imm, solicited, has_invalidated, imm, bytes,
-                                invalidated_rkey, src_qpn] = completions[0];
+  // Not saved: over_ipv6, has_invalidated, invalidated_rkey, src_qpn.
+  [[maybe_unused]] const auto& [wr_id, status, opcode, has_imm, solicited, has_invalidated, over_ipv6, imm,
+                                bytes, invalidated_rkey, src_qpn] = completions[0];
 }
 
 void Snapshot::EveryField(const sim::Host& host) {

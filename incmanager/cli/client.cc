@@ -248,7 +248,7 @@ int Why(const ClientOptions& options, const std::string& name) {
   request.set_name(name);
   request.set_ended(true);
   proto::GroupState group;
-  const grpc::Status status = Call(Connect(options).get(), &Stub::ShowGroup, request, &group);
+  const grpc::Status status = Call(Connect(options), &Stub::ShowGroup, request, &group);
   if (!status.ok()) return Report(options, status);
   Print(options, WhyOf(group), RenderWhy);
   return kExitOk;
