@@ -98,12 +98,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     request.set_name(group_);
     proto::GroupState group;
     const grpc::Status status = stub_->ShowGroup(&context, request, &group);
-    if (!status.ok()) {
-      const bool late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-      return {late ? ErrorCode::kTimeout : ErrorCode::kManagerUnreachable,
-              fmt::format("the manager at {} does not say what the switches have counted: {}", manager_,
-                          status.error_message())};
-    }
+    if (!status.ok()) return TroubleUnknown(manager_, status);
     *counts = TroubleOf(group);
     return {};
   }
@@ -216,9 +211,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   void FailUnheard(const grpc::Status& status) {
     std::unique_lock lock(mutex_);
     if (heard_) return;
-    const bool no_manager = status.error_code() == grpc::UNIMPLEMENTED;
-    if (state_.Fail(no_manager ? NoManager(manager_, status.error_message()) : SessionBroke(manager_)))
-      TellFailure(&lock);
+    if (state_.Fail(NothingHeard(manager_, status))) TellFailure(&lock);
   }
 
   void SendLocked(proto::ClientMessage message) {
@@ -309,7 +302,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   const std::shared_ptr<Done> done_ = std::make_shared<Done>();
   bool started_ = false;
 
-  std::mutex mutex_;  // guards the rest
+  std::mutex mutex_;    // guards the rest
   bool heard_ = false;  // something was said to us
   std::condition_variable changed_;
   std::queue<proto::ClientMessage> writes_;  // the first is being written
@@ -344,7 +337,6 @@ Session::Session(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
 Session::~Session() { stream_->Close(); }
 
 void Session::SetFailureHandler(FailureHandler handler) { stream_->SetFailureHandler(std::move(handler)); }
-
 void Session::SetPeerHandler(PeerHandler handler) { stream_->SetPeerHandler(std::move(handler)); }
 
 void Session::TellPeer(const PeerEndInfo& end) {
@@ -401,11 +393,8 @@ Error Session::Leave(std::chrono::milliseconds timeout, const Error& refused) {
 }
 
 Error Session::Trouble(std::vector<TroubleCount>* counts) { return stream_->Trouble(counts); }
-
 void Session::AskWait() { stream_->AskWait(); }
-
 std::string Session::WaitInWords() { return stream_->WaitInWords(); }
-
 void Session::Finish() { stream_->Finish(); }
 
 }  // namespace epic::internal

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <grpcpp/support/status.h>
 
 #include <chrono>
 #include <string>
@@ -33,6 +34,20 @@ inline Error NoManager(const std::string& address, const std::string& who) {
 
 inline Error SessionBroke(const std::string& address) {
   return {ErrorCode::kManagerLost, fmt::format("the session with the manager at {} broke", address)};
+}
+
+// A session that ended before anything was said to us.
+inline Error NothingHeard(const std::string& address, const grpc::Status& status) {
+  const bool no_manager = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
+  return no_manager ? NoManager(address, status.error_message()) : SessionBroke(address);
+}
+
+// Of a question for a group's trouble.
+inline Error TroubleUnknown(const std::string& address, const grpc::Status& status) {
+  const bool late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  return {late ? ErrorCode::kTimeout : ErrorCode::kManagerUnreachable,
+          fmt::format("the manager at {} does not say what the switches have counted: {}", address,
+                      status.error_message())};
 }
 
 }  // namespace epic::internal

@@ -1,8 +1,8 @@
 // Lists the devices twice, opens one and closes it. Built with AddressSanitizer, which looks for lost memory
 // at the end.
-#include <infiniband/verbs.h>
-
 #include <cstdio>
+
+#include "tests/softnic/verbs_testing.h"
 
 int main() {
   for (int time = 0; time < 2; ++time) {
