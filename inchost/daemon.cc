@@ -298,8 +298,9 @@ StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const HostOptions& options) {
   HostOptions checked = options;
   const auto manager = ManagerAddress(options.manager);
   if (!manager.ok()) return invalid("manager (--manager, EPIC_MANAGER): " + std::string(manager.status().message()));
-  if (const Status host = FindHost(*manager); host.code() == StatusCode::kNotFound)
-    return invalid("manager (--manager, EPIC_MANAGER): " + std::string(host.message()));
+  // A name that is not known yet may be in a moment: its owner may start later.
+  if (const Status host = FindHost(*manager); !host.ok())
+    spdlog::warn("manager (--manager, EPIC_MANAGER): {}; trying again", std::string(host.message()));
   checked.manager = *manager;
   auto impl = std::make_unique<Impl>(checked);
   if (const Status status = impl->Serve(); !status.ok()) return status;

@@ -41,6 +41,7 @@ constexpr EventRow kEvents[] = {
     {"group", "rank ", " went away", "rank_gone"},
     {"group", "running", "", "group_running"},
     {"group", "failed", "", "group_failed"},
+    {"group", "all ", " have left", "group_left"},
     {"group", "removed", "", "group_removed"},
     {"group", "destroyed", "", "group_destroyed"},
     {"group", "calls that need ", "", "group_lacks"},

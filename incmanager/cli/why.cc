@@ -58,13 +58,12 @@ proto::GroupWhy WhyOf(const proto::GroupState& group) {
   why.set_state(group.state());
   if (group.has_failure()) *why.mutable_failure() = group.failure();
   if (group.has_wait()) *why.mutable_wait() = group.wait();
-  if (group.has_last_end()) {
-    *why.mutable_last_end() = group.last_end();
-    if (group.last_end().has_failure()) *why.mutable_failure() = group.last_end().failure();
-  }
+  if (group.has_last_end()) *why.mutable_last_end() = group.last_end();
   // Of this life, or of the one before it.
-  const bool its_end = group.has_last_end() && group.last_end().group_id() == group.group_id();
-  if (its_end && group.state() != "reserved") {
+  const bool its_end =
+      group.has_last_end() && group.last_end().group_id() == group.group_id() && group.state() != "reserved";
+  if (its_end && group.last_end().has_failure()) *why.mutable_failure() = group.last_end().failure();
+  if (its_end) {
     why.add_lines(fmt::format("group {} {}", group.name(), EndInWords(group.last_end())));
     return why;
   }

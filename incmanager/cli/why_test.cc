@@ -68,6 +68,7 @@ TEST(Why, SaysHowTheGroupBeforeEnded) {
   EXPECT_EQ(Why(EndedIn("running", 8, 5 * 3'600'000)),
             "group g: running with 4 ranks\n"
             "the last group of this name ended 5 h ago: failed: rank 1 on h1 (pid 9) is gone\n");
+  EXPECT_FALSE(WhyOf(EndedIn("running", 8, 1000)).has_failure()) << "that was the other's";
   EXPECT_THAT(Why(EndedIn("reserved", 0, 1000)), HasSubstr("reserved for 4 ranks"));
 }
 

@@ -48,23 +48,24 @@ std::string Words(const proto::GroupState& group, const proto::CallWait& wait) {
   const std::string whom = InWords(wait.for_ranks(), &group);
   const std::string since = wait.collective().empty() ? "" : Duration(static_cast<int64_t>(wait.ms()));
   const std::string begun = since.empty() ? "" : fmt::format("; it began {} ago", since);
+  const char* const all = wait.silent().empty() ? "all" : "those of whom something is known";
   switch (wait.why()) {
     case proto::CallWait::WHY_NOT_CALLED:
       words += fmt::format("waits for {}{}; {} {} called", whom, since.empty() ? "" : " since " + since,
                            InWords(wait.others()), wait.others_size() == 1 ? "has" : "have");
       break;
     case proto::CallWait::WHY_DATA:
-      words += fmt::format("all have called; waits for data of {}{}", whom, begun);
+      words += fmt::format("{} have called; waits for data of {}{}", all, whom, begun);
       break;
     case proto::CallWait::WHY_NOT_TAKEN:
       words += fmt::format("waits for {} to take a result{}", whom, begun);
       break;
     default:
-      words += fmt::format("all have called, and it is under way{}", begun);
+      words += fmt::format("{} have called, and it is under way{}", all, begun);
   }
   if (!wait.silent().empty()) {
-    words += fmt::format("; {} {} not answer, and of the ranks there nothing is known",
-                         fmt::join(wait.silent(), ", "), wait.silent_size() == 1 ? "does" : "do");
+    words += fmt::format("; of {} there is no answer, and of the ranks there nothing is known",
+                         fmt::join(wait.silent(), ", "));
   }
   return words;
 }
@@ -103,7 +104,10 @@ void AddWait(const std::map<std::string, proto::DumpReply>& dumps, proto::GroupS
       is_waited_for(dump) ? wait.add_for_ranks(rank) : wait.add_others(rank);
     return !wait.for_ranks().empty();
   };
-  const bool is_open = root == nullptr || root->has_open_call();
+  const bool is_open =
+      root != nullptr
+          ? root->has_open_call()
+          : std::ranges::any_of(switches, [](const proto::GroupDump* at) { return at->has_open_call(); });
   if (!called_by_all) {
     wait.set_why(proto::CallWait::WHY_NOT_CALLED);
     sort([fewest](const proto::EndpointDump& rank) { return rank.calls() == fewest; });

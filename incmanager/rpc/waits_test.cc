@@ -96,7 +96,7 @@ TEST(Waits, NamesSwitchesThatDoNotAnswer) {
   tree.dumps.erase("leaf2");
   EXPECT_EQ(
       tree.Words(),
-      "allreduce 17: waits for rank 1 (h1) since 4.2 s; rank 0 has called; leaf2 does not answer, and of "
+      "allreduce 17: waits for rank 1 (h1) since 4.2 s; rank 0 has called; of leaf2 there is no answer, and of "
       "the ranks there nothing is known");
   EXPECT_EQ(tree.Wait().others_size(), 1);
 }

@@ -29,6 +29,7 @@ void PortStatus::OnState(bool exists, bool up) {
 }
 
 void PortStatus::OnGids(std::vector<Ip> gids) {
+  if (gone_) return;
   if (gids != gids_) Tell(PortNews::kGids);
   gids_ = std::move(gids);
   wants_gids_ = false;

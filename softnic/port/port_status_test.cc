@@ -59,6 +59,7 @@ TEST(PortStatusTest, BehindItsEndNothingComes) {
   EXPECT_FALSE(status.wants_gids());
   status.OnChange({.kind = ChangeKind::kGone, .index = kIndex});
   Say(status, true);  // one that comes back is another one
+  status.OnGids({});
   EXPECT_THAT(NewsOf(status), ElementsAre(PortNews::kError, PortNews::kGone));
 }
 

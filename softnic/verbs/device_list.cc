@@ -145,11 +145,16 @@ EPIC_VERBS ibv_device** ibv_get_device_list(int* count) {
   return ObjectOf([&]() -> ibv_device** {
     // Devices stay for ever: an opened one points to its own, and there are few.
     std::vector<std::unique_ptr<Device>> devices = ListDevices();
-    if (IsUcx(caller)) ShowToUcx(devices);
     auto** list = static_cast<ibv_device**>(std::calloc(devices.size() + 1, sizeof(ibv_device*)));
     if (list == nullptr) return Null(ENOMEM);
     if (count != nullptr) *count = static_cast<int>(devices.size());
-    for (size_t i = 0; i < devices.size(); ++i) list[i] = &Keep(std::move(devices[i]))->base;
+    std::vector<Device*> kept;
+    kept.reserve(devices.size());
+    for (size_t i = 0; i < devices.size(); ++i) {
+      kept.push_back(Keep(std::move(devices[i])));
+      list[i] = &kept.back()->base;
+    }
+    if (IsUcx(caller)) ShowToUcx(kept);
     return list;
   });
 }

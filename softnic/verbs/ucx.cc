@@ -131,13 +131,13 @@ bool IsUcx(const void* caller) {
          FileNameOf(from.dli_fname).starts_with("libuct_ib.so");
 }
 
-void ShowToUcx(std::span<const std::unique_ptr<Device>> devices) {
+void ShowToUcx(std::span<Device* const> devices) {
   {
     const std::lock_guard lock(mutex);
-    for (const std::unique_ptr<Device>& device : devices) {
+    for (const Device* const device : devices) {
       std::erase_if(shown,
                     [&](const Device* old) { return std::string_view(old->base.name) == device->base.name; });
-      shown.push_back(device.get());
+      shown.push_back(device);
     }
   }
   static std::atomic<bool> told = false;

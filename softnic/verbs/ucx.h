@@ -2,7 +2,6 @@
 // them it goes by TCP and says nothing. For a device of softnic UCX finds them, and only UCX does.
 #pragma once
 
-#include <memory>
 #include <span>
 
 #include "softnic/verbs/abi.h"
@@ -14,7 +13,7 @@ bool IsUcx(const void* caller);
 
 // UCX finds the files of these devices, which stay for ever, from now on. Says on stderr, once, if that
 // cannot be.
-void ShowToUcx(std::span<const std::unique_ptr<Device>> devices);
+void ShowToUcx(std::span<Device* const> devices);
 
 // Whether UCX is in the process and asks librdmacm by itself, to go on without it where it fails.
 bool UcxAsksConnectionManager();
