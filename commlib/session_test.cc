@@ -53,8 +53,9 @@ TEST(SessionTest, WhatIsNoManagerSaysWhatItIs) {
   JoinedInfo joined;
   const Error e = Session::Join(server.address(), kJoin, &session, &joined);
   EXPECT_EQ(e.code(), ErrorCode::kManagerUnreachable);
-  EXPECT_EQ(e.message(), "what answers at " + server.address() +
-                             " is no manager (Options::manager, EPIC_MANAGER): this is a test, not the manager");
+  EXPECT_EQ(e.message(),
+            "what answers at " + server.address() +
+                " is no manager (Options::manager, EPIC_MANAGER): this is a test, not the manager");
 }
 
 // At once, and not when the time is over.
@@ -91,15 +92,22 @@ TEST(SessionTest, AsksNoProxy) {
   for (const auto& [variable, value] : before) setenv(variable.c_str(), value.c_str(), 1);
 }
 
-TEST(SessionTest, TellsOfTroubleThatIsNotZero) {
-  FakeManager manager([&](Stream* stream) {
+// Of a rank that has joined and stays until it says something.
+class JoinedSession : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    JoinedInfo joined;
+    ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+  }
+  FakeManager manager{[](Stream* stream) {
     ReadOne(stream);
     WriteJoined(stream);
     ReadOne(stream);
-  });
+  }};
   std::unique_ptr<Session> session;
-  JoinedInfo joined;
-  ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+};
+
+TEST_F(JoinedSession, TellsOfTroubleThatIsNotZero) {
   std::vector<TroubleCount> counts{{"of before", "x", 1}};
   const Error e = session->Trouble(&counts);
   ASSERT_TRUE(e.ok()) << e.message();
@@ -110,15 +118,7 @@ TEST(SessionTest, TellsOfTroubleThatIsNotZero) {
   EXPECT_EQ(counts[1].count, 7u);
 }
 
-TEST(SessionTest, TellsWhomTheGroupWaitsFor) {
-  FakeManager manager([&](Stream* stream) {
-    ReadOne(stream);
-    WriteJoined(stream);
-    ReadOne(stream);
-  });
-  std::unique_ptr<Session> session;
-  JoinedInfo joined;
-  ASSERT_TRUE(Session::Join(manager.address(), kJoin, &session, &joined).ok());
+TEST_F(JoinedSession, TellsWhomTheGroupWaitsFor) {
   EXPECT_EQ(session->WaitInWords(), "") << "nobody has asked";
   manager.waits = true;
   session->AskWait();

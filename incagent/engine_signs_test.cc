@@ -92,10 +92,13 @@ TEST(WaitedSinceTest, AWaitThatBeganBeforeCountsFromThenOn) {
 }
 
 TEST(WaitedSinceTest, OneThatIsRunnableAndHasNotRunHasWaitedAllTheTime) {
-  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 5, .waited_ns = 100, .runnable = true}, nanoseconds(1000)),
+  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 5, .waited_ns = 100, .runnable = true},
+                        nanoseconds(1000)),
             nanoseconds(1000));
-  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 5, .waited_ns = 100}, nanoseconds(1000)), nanoseconds(0));
-  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 9, .waited_ns = 100, .runnable = true}, nanoseconds(1000)),
+  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 5, .waited_ns = 100}, nanoseconds(1000)),
+            nanoseconds(0));
+  EXPECT_EQ(WaitedSince({.ran_ns = 5, .waited_ns = 100}, {.ran_ns = 9, .waited_ns = 100, .runnable = true},
+                        nanoseconds(1000)),
             nanoseconds(0));
 }
 
@@ -117,6 +120,18 @@ class EngineWatchTest : public ::testing::Test {
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
     ASSERT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+
+  // A process that listens at fd_ by its own word, and stands still as by SIGSTOP. -1 if there can be none.
+  pid_t StoppedListener() const {
+    const pid_t child = fork();
+    if (child == 0) {
+      listen(fd_, 16);
+      raise(SIGSTOP);
+      _exit(0);
+    }
+    int status = 0;
+    return waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status) ? child : -1;
   }
 
   std::string folder_, path_;
@@ -150,21 +165,13 @@ TEST_F(EngineWatchTest, RefusesWhenTheListenerIsGone) {
 TEST_F(EngineWatchTest, AProcessThatStandsStillWaitsForNoProcessor) {
   Bind();
   ASSERT_EQ(listen(fd_, 16), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    // It listens now, by its own word, and stands still as by SIGSTOP.
-    listen(fd_, 16);
-    raise(SIGSTOP);
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
-  ASSERT_TRUE(WIFSTOPPED(status));
+  const pid_t child = StoppedListener();
+  ASSERT_GT(child, 0);
   EngineWatch watch(path_);
   watch.Look();
   EXPECT_EQ(watch.Look().waited, nanoseconds(0));
   kill(child, SIGKILL);
-  waitpid(child, &status, 0);
+  waitpid(child, nullptr, 0);
 }
 
 // Two that never sleep, on one processor: each waits while the other one runs.
@@ -199,19 +206,13 @@ TEST_F(EngineWatchTest, AProcessThatWaitsForAProcessorIsSeenTo) {
 // One that has answered since is no successor that has just come.
 TEST_F(EngineWatchTest, AProcessThatEndedBeforeAnAnswerIsForgotten) {
   Bind();
-  const pid_t child = fork();
-  if (child == 0) {
-    listen(fd_, 16);
-    raise(SIGSTOP);
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+  const pid_t child = StoppedListener();
+  ASSERT_GT(child, 0);
   EngineWatch watch(path_);
   watch.Look();
   watch.Answered();
   kill(child, SIGKILL);
-  waitpid(child, &status, 0);
+  waitpid(child, nullptr, 0);
   ASSERT_EQ(listen(fd_, 16), 0);
   watch.Answered();
   EXPECT_FALSE(watch.Look().replaced);
@@ -222,18 +223,12 @@ TEST_F(EngineWatchTest, AnotherProcessAtTheSocketIsSeenTo) {
   ASSERT_EQ(listen(fd_, 16), 0);
   EngineWatch watch(path_);
   watch.Look();
-  const pid_t child = fork();
-  if (child == 0) {
-    listen(fd_, 16);  // it is the listener now
-    raise(SIGSTOP);
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+  const pid_t child = StoppedListener();
+  ASSERT_GT(child, 0);
   EXPECT_TRUE(watch.Look().replaced);
   EXPECT_FALSE(watch.Look().replaced);
   kill(child, SIGKILL);
-  waitpid(child, &status, 0);
+  waitpid(child, nullptr, 0);
 }
 
 }  // namespace
