@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <system_error>
 
@@ -17,10 +16,27 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+// Empty where it cannot be read. Between open and read a thread may end, and then read says so: an iterator over the buffer
+// would throw, getline does not.
 std::string Read(const std::string& path) {
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string text;
+  std::getline(file, text, '\0');
+  return text;
 }
+
+std::map<pid_t, ThreadTime> ThreadsOf(pid_t process) {
+  std::map<pid_t, ThreadTime> threads;
+  std::error_code error;
+  const std::string folder = fmt::format("/proc/{}/task", process);
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (const auto time = TimeOf(entry->path().string())) threads[std::atoi(name.c_str())] = *time;
+  }
+  return threads;
+}
+
+}  // namespace
 
 // By proc(5): "RAN WAITED TIMES" in schedstat, and the state behind the name, in brackets, in stat.
 std::optional<ThreadTime> TimeOf(const std::string& folder) {
@@ -36,19 +52,6 @@ std::optional<ThreadTime> TimeOf(const std::string& folder) {
   time.runnable = state == 'R';
   return time;
 }
-
-std::map<pid_t, ThreadTime> ThreadsOf(pid_t process) {
-  std::map<pid_t, ThreadTime> threads;
-  std::error_code error;
-  const std::string folder = fmt::format("/proc/{}/task", process);
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (const auto time = TimeOf(entry->path().string())) threads[std::atoi(name.c_str())] = *time;
-  }
-  return threads;
-}
-
-}  // namespace
 
 nanoseconds WaitedSince(const ThreadTime& before, const ThreadTime& now, nanoseconds passed) {
   if (now.runnable && now.ran_ns == before.ran_ns) return passed;

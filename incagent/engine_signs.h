@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace epic::agent {
@@ -25,6 +26,9 @@ struct ThreadTime {
   uint64_t waited_ns = 0;  // until it last ran: the kernel adds a wait when it ends
   bool runnable = false;
 };
+
+// Of the thread with this folder (/proc/PID/task/TID). Nothing if it has ended, be it while it is looked at.
+std::optional<ThreadTime> TimeOf(const std::string& folder);
 
 // How long a thread has waited for a processor since `before`, which was `passed` ago. One that is runnable and has not run has
 // waited all the time.

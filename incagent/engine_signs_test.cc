@@ -102,6 +102,17 @@ TEST(WaitedSinceTest, OneThatIsRunnableAndHasNotRunHasWaitedAllTheTime) {
             nanoseconds(0));
 }
 
+// A thread may end between open and read: read fails then, as it does of a folder.
+TEST(TimeOfTest, NothingOfWhatCannotBeRead) {
+  std::string folder = std::filesystem::temp_directory_path() / "epic-time-of-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  for (const char* file : {"schedstat", "stat"}) std::filesystem::create_directory(folder + "/" + file);
+  EXPECT_FALSE(TimeOf(folder));
+  std::filesystem::remove_all(folder);
+  EXPECT_FALSE(TimeOf(folder));
+  EXPECT_TRUE(TimeOf("/proc/thread-self"));
+}
+
 // A socket of this process, in a folder of its own.
 class EngineWatchTest : public ::testing::Test {
  protected:

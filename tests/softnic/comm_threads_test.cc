@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <thread>
 #include <vector>
@@ -41,7 +40,8 @@ class Sleeper {
   char State() const {
     if (id_ == 0) return 'R';
     std::ifstream stat(fmt::format("/proc/self/task/{}/stat", id_.load()));
-    const std::string text(std::istreambuf_iterator<char>(stat), {});
+    std::string text;  // of a thread that ends meanwhile, empty
+    std::getline(stat, text, '\0');
     const size_t name_end = text.rfind(')');
     return name_end == std::string::npos ? 'X' : text[name_end + 2];
   }
