@@ -6,7 +6,9 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -210,7 +212,12 @@ class Agent::Impl {
 
   // Asks the engine who it is; whether it has answered. Why it has not is logged until it is down, with what is seen of it.
   bool DescribeEngine(proto::EngineInfo* info) {
-    const grpc::Status status = engine_.Describe(info, kEngineTimeout);
+    if (question_ == nullptr) question_ = std::make_unique<EngineQuestion>(&engine_, EngineVerdict::kLongest);
+    const std::optional<grpc::Status> ended = question_->WaitFor(kEngineTimeout);
+    const grpc::Status status =
+        ended.value_or(grpc::Status(grpc::DEADLINE_EXCEEDED, fmt::format("{} has not answered yet", EngineTrouble())));
+    if (status.ok()) *info = question_->info();
+    if (ended) question_ = nullptr;
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::nanoseconds waited = OwnWait();
     const std::chrono::nanoseconds passed = now - asked_, own = waited - own_wait_;
@@ -272,7 +279,8 @@ class Agent::Impl {
 
   const AgentOptions options_;
   EngineClient engine_;
-  EngineWatch engine_watch_;  // of the loop's thread
+  EngineWatch engine_watch_;                  // of the loop's thread
+  std::unique_ptr<EngineQuestion> question_;  // the same: while it is open
   TableService service_;
   NotAManager not_a_manager_;
   std::unique_ptr<proto::Manager::Stub> manager_;

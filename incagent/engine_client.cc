@@ -24,11 +24,13 @@ EngineClient::EngineClient(std::string socket_path)
 
 grpc::Status EngineClient::Describe(proto::EngineInfo* info, std::chrono::milliseconds timeout) {
   const grpc::Status status = Call(&Stub::Describe, proto::DescribeRequest(), info, timeout);
-  if (status.ok()) {
-    const std::lock_guard lock(mutex_);
-    info_ = *info;
-  }
+  if (status.ok()) Keep(*info);
   return status;
+}
+
+void EngineClient::Keep(const proto::EngineInfo& info) {
+  const std::lock_guard lock(mutex_);
+  info_ = info;
 }
 
 proto::EngineInfo EngineClient::info() const {
@@ -48,6 +50,29 @@ grpc::Status EngineClient::Explain(const grpc::Status& status) const {
     return status;
   return {status.error_code(),
           fmt::format("the engine at {} does not answer: {}", socket_path_, status.error_message())};
+}
+
+EngineQuestion::EngineQuestion(EngineClient* client, std::chrono::milliseconds timeout) : client_(client) {
+  context_.set_deadline(std::chrono::system_clock::now() + timeout);
+  client_->stub_->async()->Describe(&context_, &request_, &info_, [this](const grpc::Status& status) {
+    if (status.ok()) client_->Keep(info_);
+    // Whoever waits may destroy this when it has the mutex.
+    const std::lock_guard lock(mutex_);
+    end_ = client_->Explain(status);
+    changed_.notify_all();
+  });
+}
+
+EngineQuestion::~EngineQuestion() {
+  context_.TryCancel();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return end_.has_value(); });
+}
+
+std::optional<grpc::Status> EngineQuestion::WaitFor(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, time, [this] { return end_.has_value(); });
+  return end_;
 }
 
 }  // namespace epic::agent

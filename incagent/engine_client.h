@@ -4,14 +4,44 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "proto/switch.grpc.pb.h"
 
 namespace epic::agent {
+
+class EngineClient;
+
+// A question to an engine who it is, which stays open while whoever asked does other things: an engine that is late answers
+// it whenever it runs. Thread-safe.
+class EngineQuestion {
+ public:
+  // client outlives this. UNAVAILABLE as EngineClient::Call, DEADLINE_EXCEEDED after that time.
+  EngineQuestion(EngineClient* client, std::chrono::milliseconds timeout);
+  // Takes the question back if it is open.
+  ~EngineQuestion();
+  EngineQuestion(const EngineQuestion&) = delete;
+  EngineQuestion& operator=(const EngineQuestion&) = delete;
+
+  // How it has ended; nothing if it is still open after that time.
+  std::optional<grpc::Status> WaitFor(std::chrono::milliseconds time);
+  // After an end with OK.
+  const proto::EngineInfo& info() const { return info_; }
+
+ private:
+  EngineClient* const client_;
+  grpc::ClientContext context_;
+  const proto::DescribeRequest request_;
+  proto::EngineInfo info_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<grpc::Status> end_;
+};
 
 class EngineClient {
  public:
@@ -39,6 +69,8 @@ class EngineClient {
   grpc::Status Watch(grpc::ClientContext* context, const std::function<void()>& told);
 
  private:
+  friend class EngineQuestion;
+  void Keep(const proto::EngineInfo& info);
   grpc::Status Explain(const grpc::Status& status) const;
 
   const std::string socket_path_;

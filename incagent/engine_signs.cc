@@ -91,8 +91,8 @@ nanoseconds OwnWait() {
 }
 
 void EngineVerdict::Failed(const EngineSigns& signs, nanoseconds passed, nanoseconds own) {
-  unanswered_ += passed;
-  silent_ += std::max(nanoseconds(0), passed - std::max(signs.waited, own));
+  unanswered_ += std::min<nanoseconds>(passed, kMostPerCall);
+  silent_ += std::clamp<nanoseconds>(passed - std::max(signs.waited, own), nanoseconds(0), kMostPerCall);
   if (signs.refuses || signs.replaced || silent_ >= kSilence || unanswered_ >= kLongest) down_ = true;
 }
 

@@ -63,6 +63,9 @@ class EngineVerdict {
   static constexpr std::chrono::milliseconds kSilence{8000};
   // And after so long whatever has waited: one of its threads may hang while another one waits.
   static constexpr std::chrono::milliseconds kLongest{30'000};
+  // As long a pause and a call take at most: if more has passed, the caller itself stood still, whether its kernel knows of it
+  // (a virtual machine's does not) or not.
+  static constexpr std::chrono::milliseconds kMostPerCall{2'000};
 
   void Answered() { *this = {}; }
   // A call has failed. `passed`: since the last call ended, or was answered; of that the caller itself waited for a processor for

@@ -55,7 +55,7 @@ TEST(Json, EventsHaveATimeAndAType) {
       {"switch leaf1", "up", "switch_up"},
       {"switch leaf1", "agent registered at 10.0.0.1:7401, engine 0.1.0", "agent_registered"},
       {"switch leaf1", "agent at 10.0.0.2:7401 refused: leaf1 has an agent", "agent_refused"},
-      {"switch leaf1", "agent lost: nothing heard for 5 s; its groups go on", "agent_lost"},
+      {"switch leaf1", "agent lost: nothing heard for 8 s; its groups go on", "agent_lost"},
       {"switch leaf1", "engine stopped", "engine_stopped"},
       {"switch leaf1", "lost: why", "switch_lost"},
       {"host h0", "lost, with 1 session: why", "host_lost"},

@@ -10,20 +10,21 @@
 
 namespace epic::manager {
 
-// An agent says once a second that it lives. From its second missing word on its switch is asked after.
+// An agent says once a second that it lives. From its second missing word on its switch is asked after. All of these are
+// longer than what a machine under load keeps a process from running: kMissedAfter is 3.9 s, a round of asks, and some.
 inline constexpr Nanos kSilentAfter = 2 * kSecond;
-inline constexpr Nanos kSwitchLostAfter = 4 * kSecond;
-inline constexpr Nanos kAgentLostAfter = 5 * kSecond;
+inline constexpr Nanos kSwitchLostAfter = 6 * kSecond;
+inline constexpr Nanos kAgentLostAfter = 8 * kSecond;
 // An echo older than this is no sign of life; echoes missing for that long are a sign of the contrary.
 inline constexpr Nanos kHeardFor = 2 * kSecond;
-inline constexpr Nanos kMissedAfter = 1500 * kMillisecond;
+inline constexpr Nanos kMissedAfter = 4400 * kMillisecond;
 // A link whose carrier comes back sooner is not lost: what it lost meanwhile is repeated.
 inline constexpr Nanos kLinkLostAfter = 2 * kSecond;
 // A switch that dies may tell first of its ports, one by one: one that lives says so once more a second
 // later.
 inline constexpr Nanos kLinkSaidAgainAfter = 1 * kSecond;
 // With an end that may be dead itself the link waits for that verdict, but not for ever.
-inline constexpr Nanos kDoubtfulLinkLostAfter = 5 * kSecond;
+inline constexpr Nanos kDoubtfulLinkLostAfter = 8 * kSecond;
 
 // Somebody next to a switch, who has asked it for echoes.
 struct WitnessEvidence {

@@ -104,7 +104,7 @@ TEST(HealthLinks, ACutLinkIsLostAlsoIfItsAgentFallsSilent) {
     t.stopped_ranks = {100};  // or no echo reaches it
     const auto [failure, seconds] = t.Outcome();
     EXPECT_EQ(failure.code, ErrorCode::kLinkLost) << port;
-    EXPECT_LE(seconds, 5.1) << port;
+    EXPECT_LE(seconds, 8.1) << port;
   }
 }
 
@@ -130,7 +130,7 @@ TEST(HealthLinks, AMachineThatDiesWithItsCarriersIsALostSwitch) {
   const auto [failure, seconds] = t.Outcome();
   EXPECT_EQ(failure.code, ErrorCode::kSwitchLost);
   EXPECT_EQ(failure.switch_name, "leaf1");
-  EXPECT_LE(seconds, 4.5);
+  EXPECT_LE(seconds, 7.3);
 }
 
 // Its engine has told of each carrier that went before it, with words later than the first.
@@ -149,7 +149,7 @@ TEST(HealthLinks, AMachineWhoseCarriersGoOneByOneBeforeItDiesIsALostSwitch) {
     t.Heartbeats();
     const auto [failure, seconds] = t.Outcome();
     EXPECT_EQ(failure.code, ErrorCode::kSwitchLost) << phase << ": " << failure.message;
-    EXPECT_LE(seconds, 4.5) << phase;
+    EXPECT_LE(seconds, 7.3) << phase;
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "incmanager/groups/group_table_testing.h"
 #include "incmanager/groups/health_watch.h"
+#include "protocol/echo_history.h"
 
 namespace epic::manager::testing {
 
@@ -97,7 +98,7 @@ class Trial {
     if (ask.witness.is_rank && stopped_ranks.contains(ask.witness.id)) return;
     std::vector<Nanos>& echoes = echoes_[{ask.about, ask.witness}];
     uint32_t answered = 0;
-    for (size_t back = 1; back <= 4 && back <= echoes.size() && answered == 0; ++back) {
+    for (size_t back = 1; back <= EchoHistory::kRequests && back <= echoes.size() && answered == 0; ++back) {
       if (echoes[echoes.size() - back] <= w.now) answered = static_cast<uint32_t>(back);
     }
     const bool lies = ask.witness.is_rank && lying_ranks.contains(ask.witness.id);

@@ -7,7 +7,10 @@
 namespace epic::manager {
 namespace {
 
-constexpr Nanos kRound = 500 * kMillisecond;
+constexpr Nanos kRound = 300 * kMillisecond;
+// So much of the time between two asks counts as missed at most. If it is longer the manager was late; and the witness, when it
+// answers, may not have seen an echo that has waited for it meanwhile.
+constexpr Nanos kMissedPerAsk = 400 * kMillisecond;
 // While all is well a witness is asked in each round until the first echo, but after some in vain seldom.
 constexpr uint32_t kEagerAsks = 8;
 constexpr Nanos kLazyInterval = 5 * kSecond;
@@ -47,9 +50,9 @@ const Witness* HealthWatch::ToAsk(Nanos now, bool silent, const Place& place, As
   for (const Witness& witness : place.witnesses) proven |= (*asked)[witness].answered_at != kNever;
   for (const Witness& witness : place.witnesses) {
     const Asked& state = (*asked)[witness];
-    if (state.open && now - state.times[0] < kRound) return nullptr;
+    if (state.open && now - state.asked_at < kRound) return nullptr;
     if (state.open) continue;
-    const bool lazy = state.count >= kEagerAsks && now - state.times[0] < kLazyInterval;
+    const bool lazy = state.count >= kEagerAsks && now - state.asked_at < kLazyInterval;
     return silent || !(proven || lazy) ? &witness : nullptr;
   }
   return nullptr;
@@ -74,7 +77,7 @@ std::vector<HealthWatch::Ask> HealthWatch::Due(Nanos now, const WatchedSwitches&
       state.at = place.at;
       state.open = true;
       std::shift_right(state.times.begin(), state.times.end(), 1);
-      state.times[0] = now;
+      state.times[0] = state.asked_at = now;
       ++state.count;
       due.push_back({node, *witness});
     }
@@ -89,29 +92,36 @@ void HealthWatch::OnAnswer(Nanos now, NodeId about, Witness witness, bool asked,
   if (found == of->second.end() || !found->second.open) return;
   Asked& state = found->second;
   state.open = false;
+  state.times[0] = now;
   // A witness may have been asked by another life of this state.
   if (!asked || state.count < 2) return;
-  const bool known = answered >= 1 && answered <= kRequestsBefore && answered < state.count;
-  if (known && (state.answered_at == kNever || state.times[answered] >= state.answered_at)) {
-    state.answered_at = state.times[answered];
+  const bool heard = answered >= 1 && answered <= kRequestsBefore && answered < state.count;
+  if (heard && (state.answered_at == kNever || state.times[answered] >= state.answered_at)) {
+    if (state.times[answered] != kNever) state.answered_at = state.times[answered];
     state.missing_from = kNever;
   }
   // What was asked before the agent's last word says nothing of its silence since.
   Nanos after = switches_->entry(about).last_heard;
   if (state.missing_from == kNever || state.missing_from <= after) {
     if (state.answered_at != kNever) after = std::max(after, state.answered_at);
-    uint32_t first = std::min(state.count - 1, kRequestsBefore);
-    while (first > 0 && state.times[first] <= after) --first;
+    uint32_t first = heard ? answered - 1 : std::min(state.count - 1, kRequestsBefore);
+    while (first > 0 && (state.times[first] <= after || state.times[first] == kNever)) --first;
     state.missing_from = first > 0 ? state.times[first] : kNever;
+    state.missing = 0;
   }
-  state.missing_until = now;
+  if (state.missing_from != kNever && state.times[1] != kNever)
+    state.missing += std::clamp<Nanos>(state.asked_at - state.times[1], 0, kMissedPerAsk);
 }
 
 void HealthWatch::OnNoAnswer(NodeId about, Witness witness) {
   const auto of = asked_.find(about);
   if (of == asked_.end()) return;
   const auto found = of->second.find(witness);
-  if (found != of->second.end()) found->second.open = false;
+  if (found == of->second.end()) return;
+  found->second.open = false;
+  // It may ask later, several at once, and by then know nothing any more of those before.
+  found->second.times.fill(kNever);
+  found->second.missing_from = kNever;
 }
 
 std::map<NodeId, WitnessEvidence> HealthWatch::WitnessesOf(Nanos now, NodeId node) const {
@@ -125,7 +135,7 @@ std::map<NodeId, WitnessEvidence> HealthWatch::WitnessesOf(Nanos now, NodeId nod
     if (state.answered_at != kNever) said.answered = std::min(said.answered, now - state.answered_at);
     if (state.missing_from == kNever) continue;
     // What was missed while the agent spoke says nothing of now.
-    said.missing = std::max(said.missing, state.missing_until - std::max(state.missing_from, last_heard));
+    if (state.missing_from > last_heard) said.missing = std::max(said.missing, state.missing);
   }
   return by_place;
 }

@@ -16,6 +16,7 @@
 #include "incmanager/groups/health.h"
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/topology.h"
+#include "protocol/echo_history.h"
 
 namespace epic::manager {
 
@@ -63,16 +64,19 @@ class HealthWatch {
 
  private:
   // A witness says which of so many requests before the present one is the newest that was answered.
-  static constexpr uint32_t kRequestsBefore = 4;
+  static constexpr uint32_t kRequestsBefore = EchoHistory::kRequests;
 
   struct Asked {
     NodeId at = kNoNode;  // the switch or host that it speaks for
     bool open = false;    // asked, not answered yet
     uint32_t count = 0;
-    std::array<Nanos, 1 + kRequestsBefore> times{};  // of the last asks, the newest first
+    Nanos asked_at = 0;  // last
+    // When the last asks had been answered, the newest first: by then the witness had sent its request. It may be late
+    // with that, and so may the manager: that is no silence of the switch.
+    std::array<Nanos, 1 + kRequestsBefore> times{};
     Nanos answered_at = kNever;   // when the newest request was sent that was answered; kNever: none was
     Nanos missing_from = kNever;  // when the first one after it was sent of this silence; kNever: none was
-    Nanos missing_until = 0;      // when that was said last
+    Nanos missing = 0;            // since then, of the times between an answer and the next ask
   };
   using AskedOf = std::map<Witness, Asked>;
   // Those who can speak for one switch or host; another one does if the first is mute.

@@ -13,7 +13,11 @@ using ::testing::HasSubstr;
 using testing::kTick;
 using testing::Trial;
 
-TEST(HealthWatch, ADeadSwitchIsLostWithin5s) {
+// From its agent's last word a switch is asked after for 2 s later, in rounds of 0.3 s, and missed for 4.4 s. What is promised
+// is 10 s.
+constexpr double kWithinS = 7.3;
+
+TEST(HealthWatch, ADeadSwitchIsLostInTime) {
   // Over all phases of the heartbeat and of the rounds of probes.
   for (int phase = 0; phase < 10; ++phase) {
     Trial t(testing::Tree32());
@@ -24,7 +28,7 @@ TEST(HealthWatch, ADeadSwitchIsLostWithin5s) {
     EXPECT_EQ(failure.code, ErrorCode::kSwitchLost);
     EXPECT_EQ(failure.switch_name, "leaf1");
     EXPECT_THAT(failure.message, HasSubstr("leaf1"));
-    EXPECT_LE(seconds, 4.5) << phase;
+    EXPECT_LE(seconds, kWithinS) << phase;
     EXPECT_STREQ(Name(t.w.switches.entry(t.w.Id("leaf1")).state), "lost");
     EXPECT_THAT(t.w.switches.Unusable(t.w.Id("leaf1"), Mode::kTranslated), HasSubstr("lost"));
   }
@@ -38,7 +42,7 @@ TEST(HealthWatch, RanksAreTheWitnessesOfALoneSwitch) {
   t.stopped_ranks.insert(101);
   const auto [failure, seconds] = t.Outcome();
   EXPECT_EQ(failure.code, ErrorCode::kSwitchLost);
-  EXPECT_LE(seconds, 4.5);
+  EXPECT_LE(seconds, kWithinS);
 }
 
 TEST(HealthWatch, AnAgentAloneDisturbsNobody) {
@@ -75,7 +79,7 @@ TEST(HealthWatch, AnEngineThatDiesAfterItsAgentIsFound) {
   const auto [failure, seconds] = t.Outcome();
   EXPECT_EQ(failure.code, ErrorCode::kSwitchLost);
   EXPECT_EQ(failure.switch_name, "leaf2");
-  EXPECT_LE(seconds, 4.5);
+  EXPECT_LE(seconds, kWithinS);
 }
 
 TEST(HealthWatch, WhereNoEchoHasEverPassedSilenceSaysNothing) {
@@ -118,7 +122,7 @@ TEST(HealthWatch, AnotherRankOfAHostSpeaksForAMuteOne) {
     t.dead_engines.insert("s1");
     const auto [failure, seconds] = t.Outcome(2);
     EXPECT_EQ(failure.code, ErrorCode::kSwitchLost);
-    EXPECT_LE(seconds, 4.7) << phase;
+    EXPECT_LE(seconds, kWithinS + 0.4) << phase;
   }
 }
 
@@ -132,17 +136,17 @@ TEST(HealthWatch, OneRankThatLiesDoesNotKeepADeadSwitchAlive) {
     t.dead_engines.insert(name);
     const auto [failure, seconds] = t.Outcome();
     EXPECT_EQ(failure.code, ErrorCode::kSwitchLost);
-    EXPECT_LE(seconds, 4.5);
+    EXPECT_LE(seconds, kWithinS);
   }
 }
 
 TEST(HealthWatch, ASlowMachineIsNotTakenForADeadOne) {
-  for (const Nanos delay : {600 * kMillisecond, kSecond, 1500 * kMillisecond}) {
+  for (const Nanos delay : {600 * kMillisecond, kSecond, 1500 * kMillisecond, 3900 * kMillisecond}) {
     for (const auto& builder : {testing::Tree32(), testing::Star(4)}) {
       Trial t(builder);
       const std::string name = t.w.topology.switches.size() > 1 ? "leaf1" : "s1";
       t.echo_delay = delay;
-      t.Pass(5 * kSecond);
+      t.Pass(10 * kSecond);
       EXPECT_TRUE(t.watch.IsProven(t.w.Id(name)));
       t.silent_agents.insert(name);
       EXPECT_TRUE(t.Outcome().first.ok()) << delay;
@@ -150,7 +154,7 @@ TEST(HealthWatch, ASlowMachineIsNotTakenForADeadOne) {
       t.dead_engines.insert(name);
       const auto [failure, seconds] = t.Outcome();
       EXPECT_EQ(failure.code, ErrorCode::kSwitchLost);
-      EXPECT_LE(seconds, 4.5) << delay;
+      EXPECT_LE(seconds, kWithinS) << delay;
     }
   }
 }
@@ -188,7 +192,7 @@ class HealthWatchAgain : public ::testing::Test {
     t.Pass(2 * kSecond);
     EXPECT_EQ(t.w.Phase(), "running");
   }
-  // Its agent has been silent for that long; all witnesses say that their last four requests have no echo
+  // Its agent has been silent for that long; all witnesses say that their last requests have no echo
   // yet.
   void Ask(Nanos silent) {
     const Nanos now = t.w.switches.entry(s1).last_heard + silent;
@@ -210,12 +214,28 @@ TEST_F(HealthWatchAgain, LateEchoesAreNotMissedForLonger) {
 }
 
 TEST_F(HealthWatchAgain, AManagerThatStoodStillAsksFirst) {
-  Ask(10 * kSecond);
-  EXPECT_NE(VerdictAfter(10 * kSecond + kTick), Verdict::kSwitchLost);
-  Ask(11 * kSecond);
-  EXPECT_NE(VerdictAfter(11 * kSecond + kTick), Verdict::kSwitchLost);
-  Ask(12 * kSecond);
-  EXPECT_EQ(VerdictAfter(12 * kSecond), Verdict::kSwitchLost);
+  // Of each pause between two asks 0.4 s count.
+  for (int second = 10; second < 21; ++second) {
+    Ask(second * kSecond);
+    EXPECT_NE(VerdictAfter(second * kSecond + kTick), Verdict::kSwitchLost) << second;
+  }
+  Ask(21 * kSecond);
+  EXPECT_EQ(VerdictAfter(21 * kSecond), Verdict::kSwitchLost);
+}
+
+TEST_F(HealthWatchAgain, WhoeverIsAskedInVainIsAskedFromTheBeginning) {
+  constexpr Nanos kRound = 300 * kMillisecond;
+  for (int round = 0; round < 15; ++round) Ask(2 * kSecond + round * kRound);
+  EXPECT_NE(VerdictAfter(7 * kSecond), Verdict::kSwitchLost);
+  const Nanos now = t.w.switches.entry(s1).last_heard + 7 * kSecond;
+  for (const auto& ask : t.watch.Due(now, t.w.table.Watched())) t.watch.OnNoAnswer(ask.about, ask.witness);
+  Nanos silent = 7500 * kMillisecond;
+  for (int round = 0; round < 15; ++round, silent += kRound) {
+    Ask(silent);
+    EXPECT_NE(VerdictAfter(silent), Verdict::kSwitchLost) << round;
+  }
+  Ask(silent);
+  EXPECT_EQ(VerdictAfter(silent), Verdict::kSwitchLost);
 }
 
 TEST(HealthWatch, WhatHasGoneFromAPortIsNoWitness) {

@@ -18,7 +18,7 @@ namespace epic::manager {
 // Of a daemon's stream: another one each time that it connects.
 using HostId = uint64_t;
 // Silent for longer, a host is lost with its ranks.
-inline constexpr Nanos kHostLostAfter = 4 * kSecond;
+inline constexpr Nanos kHostLostAfter = 6 * kSecond;
 
 // A RoCE port with an IPv4 GID; see HostPort in proto/manager.proto.
 struct HostPort {

@@ -20,6 +20,8 @@ constexpr uint32_t kHeartbeatMs = 1000;
 // A tick later than this means that the manager itself stood still; what waited is heard within kHearsIn.
 constexpr Nanos kStoodStill = 500 * kMillisecond;
 constexpr Nanos kHearsIn = 500 * kMillisecond;
+// One that is late with every tick must judge, too.
+constexpr Nanos kJudgesIn = 30 * kSecond;
 
 std::string Message(const Status& status) { return {status.message().data(), status.message().size()}; }
 
@@ -44,10 +46,10 @@ void ManagerState::Tick(Nanos now) {
   if (watch_.IsDue(now)) {
     for (const HealthWatch::Ask& ask : watch_.Due(now, groups_.Watched())) Probe(ask);
   }
-  // Once: one who is always late must judge, too.
-  if (now - ticked_at_ > kStoodStill && !judges_from_) judges_from_ = now + kHearsIn;
+  const bool late = now - ticked_at_ > kStoodStill;
   ticked_at_ = now;
-  if (!judges_from_ || now >= *judges_from_) {
+  if (late && !judges_from_) judges_from_ = now + kHearsIn;
+  if (!judges_from_ || (now >= *judges_from_ && !late) || now >= *judges_from_ + kJudgesIn) {
     judges_from_.reset();
     Judge(now);
     JudgeHosts(now);

@@ -21,6 +21,7 @@ import harness
 import modes
 
 PROMISED_S = 5              # docs/HOST.md, "Errors and deadlines"
+WHOLE_S = 10                # the same, of a whole switch
 AT_ONCE_S = 1 + 2           # there, and what a loaded machine may take longer
 SWITCH = "leaf1"            # of h0 and h1, in tree-3-2
 UNDISTURBED_S = 8           # how long nothing may happen to ranks that are not to notice
@@ -123,9 +124,9 @@ ALL_PORTS = ("swp1", "swp2", "swp3", "mgmt0")
 FAULTS = {
     "engine": Daemons("engine killed", ["engine"], error="switch lost", names=[SWITCH]),
     "switch": Daemons("whole switch killed (engine and agent)", ["engine", "agent"], error="switch lost",
-                      names=[SWITCH]),
+                      names=[SWITCH], promised_s=WHOLE_S),
     "machine": Daemons("the same, its links go down", ["engine", "agent"], ALL_PORTS, error="switch lost",
-                       names=[SWITCH]),
+                       names=[SWITCH], promised_s=WHOLE_S),
     "agent": Daemons("agent killed", ["agent"]),
     "partition": Link("manager's link to an agent cut", lambda bed: (SWITCH, "mgmt0")),
     "uplink": Link("link cut between switches", lambda bed: (SWITCH, "swp3"), error="link lost",

@@ -51,7 +51,7 @@ def test_a_fault_between_hosts_ends_as_promised(beds, name):
 def test_ranks_are_the_witnesses_of_a_switch_without_neighbours(beds, kind):
     bed = beds.get("star-2", "--hosts", kind)
     fault = faults.Daemons("a lone switch killed", ["engine", "agent"], switch="s1", error="switch lost",
-                           names=["s1", "h0", "h1"])
+                           names=["s1", "h0", "h1"], promised_s=faults.WHOLE_S)
     found = faults.run_fault(bed, fault, 2)
     print("\n" + faults.line(kind, 2, fault, found))
     assert faults.complaint(fault, found) is None

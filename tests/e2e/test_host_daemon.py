@@ -126,7 +126,7 @@ def test_a_killed_rank_is_lost_at_once_and_a_stopped_one_is_late(bed, daemons):
 
 
 @pytest.mark.parametrize("signum, seconds, says", [(signal.SIGKILL, host_api.AT_ONCE_S, "its host's daemon is gone"),
-                                                   (signal.SIGSTOP, 5, "nothing heard of its host for 4 s")], ids=["killed", "stopped"])
+                                                   (signal.SIGSTOP, 7, "nothing heard of its host for 6 s")], ids=["killed", "stopped"])
 def test_with_its_daemon_a_host_is_lost(bed, daemons, signum, seconds, says):
     ranks = start(bed, daemons, *[["init", "barrier", "allreduce:100", "destroy"]] * 3, ["init", "barrier", "pause", "destroy"])
     for rank in ranks[:3]:

@@ -10,7 +10,8 @@ import pair as pairs
 from ipv6_pair import Ipv6Pair
 from rows import AXES, impossible, named, run_row
 
-ROOM = 600  # packets of what is not repeated: the ring has places for a thousand
+# Packets of what is not repeated: the ring of an interface has places for a thousand, that of the loopback for 512.
+ROOM = {"two": 600, "one": 400}
 MACHINES = {"two": {"server": "b", "client": "a"}, "one": {"server": "a", "client": "a"}}
 
 PINGPONG_AXES = {
@@ -28,10 +29,10 @@ def fixture_all_pair():
     yield from pairs.closed_at_the_end(Ipv6Pair())
 
 
-@pytest.mark.parametrize("row", named(covers.cover({**AXES, "machines": list(MACHINES)}, lambda row: impossible(row, ROOM),
+@pytest.mark.parametrize("row", named(covers.cover({**AXES, "machines": list(MACHINES)}, lambda row: impossible(row, ROOM[row["machines"]]),
                                                    name="perftest over softnic")))
 def test_perftest(pair, row):
-    run_row(pair, row, ROOM, 100, **MACHINES[row["machines"]])
+    run_row(pair, row, ROOM[row["machines"]], 100, **MACHINES[row["machines"]])
 
 
 def not_offered(row):
