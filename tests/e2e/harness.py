@@ -110,6 +110,7 @@ class Bed:
         self._bed.require_up()
         self.hosts = epic_ranks.hosts_of(self.name)
         self.switches = epic_ranks.switches_of(self.name)
+        epic_ranks.askers[self.name] = epic_ranks.Asker(self.name)
         if "--wire" in spec:
             self.wire = Wire(f"/run/epic/{self.name}/wire.sock")
 
@@ -117,6 +118,7 @@ class Bed:
         self.end_programs()
         if self.wire:
             self.wire.close()
+        epic_ranks.askers.pop(self.name).close()
         epic_ranks.testbed("down", "--name", self.name)
 
     # --- programs
@@ -185,10 +187,8 @@ class Bed:
         return epic_ranks.manager(self.name, *args, check=check)
 
     def manager_cli(self, *args):
-        """Runs the incmanager CLI as a user does; returns the finished process."""
-        argv = ["nsenter", f"--net=/run/netns/epic-{self.name}-mgmt", "--", MANAGER, *map(str, args),
-                "--manager", "10.255.0.1:7400"]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=END_S, check=False)
+        """Runs the incmanager CLI; returns the finished process."""
+        return epic_ranks.run_manager(self.name, *args, timeout_s=END_S)
 
     def topology(self):
         with open(f"/run/epic/{self.name}/topology.yaml", encoding="utf-8") as file:
