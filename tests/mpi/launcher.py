@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+import typing
 
 import harness
 
@@ -51,10 +52,39 @@ class Done:
         return re.findall(r"^EPIC: (?!MPI_).*$", self.output, re.M)
 
 
+class Start(typing.NamedTuple):
+    """Scenes of one program (scenes.h) that are played in one start, since none of them needs anything of its own: to start a
+    rank takes more than most scenes. `at_line`: (text, what to call with the bed when a line with it has come)."""
+    program: str
+    scenes: tuple
+    per_host: int = 1
+    ranks: int = 4
+    at_line: tuple = ()
+
+
+class Scene:
+    """One scene of a start that has ended."""
+
+    def __init__(self, name, start, done):
+        self.name, self.start, self.done = name, start, done
+
+    def _told(self, name):
+        """[(rank, how many checks were wrong)] of those that have come to its end."""
+        return sorted(re.findall(rf"^rank (\d+): {re.escape(name)}: \d+ checks, (\d+) wrong$", self.done.output, re.M))
+
+    def assert_right(self):
+        """Every rank has told that nothing was wrong with this one. What comes after one that has not ended has not run."""
+        for name in self.start.scenes[:self.start.scenes.index(self.name)]:
+            assert len(self._told(name)) == self.start.ranks, f"has not run, as '{name}' has not ended:\n{self.done.output}"
+        assert self._told(self.name) == [(str(rank), "0") for rank in range(self.start.ranks)], self.done.output
+
+
 class Launcher:
     """`PATIENT`: whether ranks are patient in every test; with --full none is (`patience`). `soon`: variables by which a manager
     that is not there is given up earlier, in a default run. `OWN_REQUESTS`: the program of requests with what it can have of
     this MPI's own."""
+
+    _played = {}  # {(MPI, Start): Done}, of this process
 
     def __init__(self, bed, folder, patience=True):
         self.bed, self.shell, self.starter, self.patience = bed, folder / "shell", folder / "starter", patience
@@ -65,6 +95,19 @@ class Launcher:
         # Open MPI has folders by the names of hosts, and another test bed has hosts of the same names.
         self.temporary = pathlib.Path(f"/run/epic/{bed.name}/tmp")
         self.temporary.mkdir(exist_ok=True)
+
+    def played(self, start):
+        """How a start of several scenes has ended, with patient ranks; it is played where it is first asked for."""
+        key = (type(self), start)
+        if key not in self._played:
+            at_line = start.at_line and (start.at_line[0], lambda: start.at_line[1](self.bed))
+            self._played[key] = self(start.program, *start.scenes, per_host=start.per_host, ranks=start.ranks, at_line=at_line,
+                                     patient=True)
+            self.bed.wait_clean()
+        return self._played[key]
+
+    def scene(self, start, name):
+        return Scene(name, start, self.played(start))
 
     def _write_shell(self, of_hosts):
         """The remote shell: [OPTION...] ADDRESS COMMAND. `of_hosts`: variables of single hosts."""
