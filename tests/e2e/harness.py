@@ -146,7 +146,22 @@ class Bed:
         """Lets ranks that were started with --hold leave their group."""
         for rank in ranks:
             pid = json.loads(rank.wait_for('"pid"'))["pid"]
-            self.run(rank.node, "kill", "-USR1", pid)
+            if self._bed.host(rank.node)["kind"] == "rxe":
+                self.run(rank.node, "kill", "-USR1", pid)
+            else:  # a process of this machine
+                os.kill(pid, signal.SIGUSR1)
+
+    def loops_until_told(self, *options):
+        """As loops, that go on until end_loops; all ranks have joined."""
+        ranks = self.loops("--until-signal", "--iterations", 1_000_000, *options)
+        for rank in ranks:
+            rank.wait_for("joined")
+        return ranks
+
+    def end_loops(self, ranks):
+        """Ends what loops_until_told has started, which has gone on until now, and was right."""
+        self.release(ranks[:1])
+        assert_all_right(ranks)
 
     def end_programs(self):
         for program in self._programs:
