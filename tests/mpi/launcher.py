@@ -1,6 +1,7 @@
 """Runs MPI programs on the hosts of a test bed, by an mpirun that has not been changed: its remote shell enters a
 host's namespace, in place of ssh, with an environment of that host's own."""
 
+import ctypes
 import os
 import pathlib
 import re
@@ -29,6 +30,15 @@ def groups_told_of(bed):
     """The groups of which the manager has said anything since it was started."""
     events = bed.manager("events", "--last", "0").get("events", [])
     return {event["about"] for event in events if event["about"].startswith("group ")}
+
+
+def describe_machine(file):
+    """Writes what hwloc finds out about this machine, for processes of an MPI to read (HWLOC_XMLFILE): to find it out each takes
+    longer than for all else of its start."""
+    hwloc, topology = ctypes.CDLL("libhwloc.so.15"), ctypes.c_void_p()
+    assert hwloc.hwloc_topology_init(ctypes.byref(topology)) == 0 and hwloc.hwloc_topology_load(topology) == 0
+    assert hwloc.hwloc_topology_export_xml(topology, str(file).encode(), ctypes.c_ulong(0)) == 0
+    hwloc.hwloc_topology_destroy(topology)
 
 
 class Done:
@@ -95,6 +105,9 @@ class Launcher:
         # Open MPI has folders by the names of hosts, and another test bed has hosts of the same names.
         self.temporary = pathlib.Path(f"/run/epic/{bed.name}/tmp")
         self.temporary.mkdir(exist_ok=True)
+        self.machine = self.temporary / "machine.xml"
+        if not self.machine.exists():
+            describe_machine(self.machine)
 
     def played(self, start):
         """How a start of several scenes has ended, with patient ranks; it is played where it is first asked for."""
@@ -118,7 +131,8 @@ class Launcher:
         # Nothing of the environment goes along, as with ssh.
         self.shell.write_text("#!/bin/bash\nwhile :; do case $1 in\n" + "\n".join(cases) + "\nesac; shift; done\n"
                               "address=$1; shift\n"
-                              f'exec env -i PATH="$PATH" HOME="$HOME" TMPDIR={self.temporary} $own ip netns exec "$node" '
+                              f'exec env -i PATH="$PATH" HOME="$HOME" TMPDIR={self.temporary} '
+                              f'HWLOC_XMLFILE={self.machine} HWLOC_THISSYSTEM=1 $own ip netns exec "$node" '
                               'unshare -u sh -c "hostname $address; $*"\n', encoding="utf-8")
         self.shell.chmod(0o700)
 

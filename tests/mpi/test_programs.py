@@ -37,7 +37,7 @@ def ways(done):
 
 def test_every_collective_type_and_form_is_as_the_mpi_has_it_and_summed_by_the_switches(bed, mpirun):
     before = summed(bed)
-    done = mpirun("collectives")
+    done = mpirun("collectives", patient=True)
     done.assert_right()
     assert all(after > first + 1000 for first, after in zip(before, summed(bed))), (before, summed(bed))
     report = done.report()

@@ -31,7 +31,7 @@ def by_epic(report, function):
 
 def test_every_collective_in_every_way_of_waiting(bed, mpirun):
     """The same calls before there is a group, with one, and persistent, of which as many as have groups are EPIC's."""
-    done = mpirun("requests")
+    done = mpirun("requests", patient=True)
     done.assert_right()
     report = done.report()
     for function in FUNCTIONS:
@@ -170,7 +170,7 @@ def test_ranks_may_call_the_functions_with_large_counts_or_the_others(bed, mpich
 
 
 def test_what_waits_for_a_message_starts_calls_that_wait_for_their_turn(bed, mpirun):
-    done = mpirun("requests", "queued")
+    done = mpirun("requests", "queued", patient=True)
     done.assert_right()
     assert done.report()[("MPI_Allreduce", SWITCHES)][0] == 16 + 7 * 200, done.output
     bed.wait_clean()
