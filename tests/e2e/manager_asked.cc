@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
