@@ -118,7 +118,8 @@ class Bed:
         self.end_programs()
         if self.wire:
             self.wire.close()
-        epic_ranks.askers.pop(self.name).close()
+        if self.name in epic_ranks.askers:  # not where an attempt before this one has failed
+            epic_ranks.askers.pop(self.name).close()
         epic_ranks.testbed("down", "--name", self.name)
 
     # --- programs

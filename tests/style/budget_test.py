@@ -98,3 +98,9 @@ def test_what_is_known_of_a_file_goes_where_its_tests_are_others_now():
     new = {"softnic a.py::t[3]": [6.0, 1.0], "unit x_test": [7.0, 1.0]}
     assert ledger.renewed(old, new) == {"softnic a.py::t[3]": [6.0, 1.0], "softnic b.py::t": [3.0, 1.0], "unit x_test": [7.0, 1.0],
                                         "threaded a.py::t[1]": [5.0, 1.0]}
+
+
+def test_what_is_committed_is_without_the_wait_for_a_processor():
+    assert ledger.alone({"wall": 60.0, "cpu": 10.0, "stalled": 35.0}) == 25.0
+    # Several of its processes may have waited, each while another one went on.
+    assert ledger.alone({"wall": 60.0, "cpu": 40.0, "stalled": 50.0}) == 40.0

@@ -130,16 +130,21 @@ class Run:
         text = {"reference": self.reference, "stages": self.rows(), **self.known(stored(TIMES))}
         TIMES.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
 
-    def known(self, before):
+    def known(self, before, wall=lambda line: line["wall"]):
         """What tests and objects take, by this run, and before it by what is stored."""
-        tests = renewed(before.get("tests", {}), {name: [line["wall"], line["cpu"]] for name, line in self.tests.items()})
+        tests = renewed(before.get("tests", {}), {name: [round(wall(line), 3), line["cpu"]] for name, line in self.tests.items()})
         objects = before.get("objects", {}) | {f"{tree} {name}": cpu for tree, of in self.trees.items() for name, cpu in of.items()}
         return {"tests": dict(sorted(tests.items())), "objects": dict(sorted(objects.items()))}
 
 
+def alone(line):
+    """The seconds that a test takes by itself, or about so: without what it waited for a processor that others had."""
+    return max(line["wall"] - line["stalled"], line["cpu"])
+
+
 def commit():
-    """tests/times.json."""
-    COMMITTED.write_text(json.dumps(Run().known(stored(COMMITTED)), indent=1) + "\n", encoding="utf-8")
+    """tests/times.json, for machines that may be less busy than this one was."""
+    COMMITTED.write_text(json.dumps(Run().known(stored(COMMITTED), alone), indent=1) + "\n", encoding="utf-8")
 
 
 def table(run):
