@@ -164,7 +164,7 @@ def run_at_once(bed, faults):
     try:
         for fault, way in faults:
             # What must notice nothing has to end by itself, later than it could have noticed.
-            iterations, pause_ms = (1_000_000, 5) if fault.error else (100, UNDISTURBED_S * 1000 // 100)
+            iterations, pause_ms = (1_000_000, 20) if fault.error else (40, UNDISTURBED_S * 1000 // 40)
             group = bed.new_group()
             groups.append((group, bed.loops(*asked_for(way), *CALLS, "--each", "--iterations", iterations, "--pause-ms", pause_ms,
                                             group=group, timeout_s=180)))

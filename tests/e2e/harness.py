@@ -110,6 +110,7 @@ class Bed:
         self._bed.require_up()
         self.hosts = epic_ranks.hosts_of(self.name)
         self.switches = epic_ranks.switches_of(self.name)
+        epic_ranks.askers[self.name] = epic_ranks.Asker(self.name)
         if "--wire" in spec:
             self.wire = Wire(f"/run/epic/{self.name}/wire.sock")
 
@@ -117,6 +118,8 @@ class Bed:
         self.end_programs()
         if self.wire:
             self.wire.close()
+        if self.name in epic_ranks.askers:  # not where an attempt before this one has failed
+            epic_ranks.askers.pop(self.name).close()
         epic_ranks.testbed("down", "--name", self.name)
 
     # --- programs
@@ -144,7 +147,22 @@ class Bed:
         """Lets ranks that were started with --hold leave their group."""
         for rank in ranks:
             pid = json.loads(rank.wait_for('"pid"'))["pid"]
-            self.run(rank.node, "kill", "-USR1", pid)
+            if self._bed.host(rank.node)["kind"] == "rxe":
+                self.run(rank.node, "kill", "-USR1", pid)
+            else:  # a process of this machine
+                os.kill(pid, signal.SIGUSR1)
+
+    def loops_until_told(self, *options):
+        """As loops, that go on until end_loops; all ranks have joined."""
+        ranks = self.loops("--until-signal", "--iterations", 1_000_000, *options)
+        for rank in ranks:
+            rank.wait_for("joined")
+        return ranks
+
+    def end_loops(self, ranks):
+        """Ends what loops_until_told has started, which has gone on until now, and was right."""
+        self.release(ranks[:1])
+        assert_all_right(ranks)
 
     def end_programs(self):
         for program in self._programs:
@@ -185,10 +203,8 @@ class Bed:
         return epic_ranks.manager(self.name, *args, check=check)
 
     def manager_cli(self, *args):
-        """Runs the incmanager CLI as a user does; returns the finished process."""
-        argv = ["nsenter", f"--net=/run/netns/epic-{self.name}-mgmt", "--", MANAGER, *map(str, args),
-                "--manager", "10.255.0.1:7400"]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=END_S, check=False)
+        """Runs the incmanager CLI; returns the finished process."""
+        return epic_ranks.run_manager(self.name, *args, timeout_s=END_S)
 
     def topology(self):
         with open(f"/run/epic/{self.name}/topology.yaml", encoding="utf-8") as file:

@@ -43,6 +43,7 @@ struct Flags {
   bool barrier = false;
   bool hold = false;
   bool stop = false;
+  bool until_signal = false;
 };
 
 int64_t MicrosSince(Clock::time_point begin) {
@@ -75,7 +76,7 @@ class Loop {
 
   int Run() {
     // Before there is another thread that the signal could end, and before anybody knows the process.
-    if (flags_.hold) pthread_sigmask(SIG_BLOCK, &hold_, nullptr);
+    if (flags_.hold || flags_.until_signal) pthread_sigmask(SIG_BLOCK, &hold_, nullptr);
     Say(fmt::format("{{\"pid\": {}}}", getpid()));
     std::this_thread::sleep_for(std::chrono::milliseconds(flags_.delay_ms));
     const Clock::time_point begin = Clock::now();
@@ -85,6 +86,9 @@ class Loop {
       const Clock::time_point start = Clock::now();
       if (const epic::Error error = Once(i, flags_.counts[i % flags_.counts.size()]); !error.ok())
         return Fail(error, i, start);
+      if (flags_.until_signal) {
+        if (const epic::Error error = AgreeToEnd(i); !error.ok()) return Fail(error, i, start);
+      }
       if (flags_.stop && i == 0) kill(getpid(), SIGSTOP);
       if (i + 1 < flags_.iterations) std::this_thread::sleep_for(std::chrono::milliseconds(flags_.pause_ms));
     }
@@ -128,6 +132,18 @@ class Loop {
                       wrong));
     }
     return {};
+  }
+
+  // Whether a rank has had the signal, by a call of all: this was the last iteration then.
+  epic::Error AgreeToEnd(int iteration) {
+    sigset_t pending;
+    sigpending(&pending);
+    const int32_t wants = sigismember(&pending, SIGUSR1);
+    int32_t all = 0;
+    const epic::Error error =
+        epic::AllReduce(&wants, &all, 1, epic::Datatype::kInt32, epic::RedOp::kSum, comm_);
+    if (error.ok() && all != 0) flags_.iterations = iteration + 1;
+    return error;
   }
 
   // The time within which this share of the calls ended.
@@ -210,6 +226,9 @@ int main(int argc, char** argv) {
   line.AddFlag("--each", &flags.each, "Tell of each call");
   line.AddFlag("--in-place", &flags.in_place);
   line.AddFlag("--hold", &flags.hold, "Stay in the group after the last call, until SIGUSR1 comes");
+  line.AddFlag("--until-signal", &flags.until_signal,
+               "After each call all agree, by another one, whether SIGUSR1 has come to one of them; it was "
+               "the last then");
   line.AddFlag("--stop", &flags.stop, "Stop the process after the first call, until SIGCONT comes");
   line.AddFlag("--barrier", &flags.barrier, "Barriers instead");
   if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;

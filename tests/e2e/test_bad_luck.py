@@ -118,18 +118,17 @@ def test_a_host_that_is_gone_is_named_to_the_others(bed):
 
 
 def test_two_groups_do_not_disturb_each_other(bed):
-    ranks = [rank for _ in range(2) for rank in bed.loops("--counts", "1,3000,70001", "--iterations", 30)]
+    ranks = [rank for _ in range(2) for rank in bed.loops("--counts", "1,3000,70001", "--iterations", 12)]
     assert_all_right(ranks)
     bed.assert_clean()
 
 
 def test_a_failing_group_does_not_disturb_another(bed):
-    good = bed.loops("--counts", "3000", "--iterations", 100, "--pause-ms", 20)
-    good[0].wait_for("joined")
+    good = bed.loops_until_told("--counts", "3000", "--pause-ms", 20)
     group = bed.new_group()
     for error in errors([bed.loop(rank, "--counts", 100 + rank, group=group) for rank in range(4)]):
         assert error["error"] == "mismatch"
-    assert_all_right(good)
+    bed.end_loops(good)
     bed.wait_clean()
 
 

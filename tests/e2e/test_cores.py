@@ -49,7 +49,7 @@ def low_bytes(dump):
 @pytest.mark.parametrize("mode", MODES)
 def test_groups_at_once_are_right_beside_other_traffic(beds, mode):
     bed = beds.get(*BED)
-    groups = groups_at_once(bed, mode, "--counts", "1,1000,30001", "--pause-ms", 20, "--iterations", 100)
+    groups = groups_at_once(bed, mode, "--counts", "1,1000,30001", "--pause-ms", 20, "--iterations", 60)
     for switch in bed.switches:
         cores = sorted(low % CORES for low in low_bytes(bed.tables(switch)))
         assert cores == [0, 0, 1, 1], f"{switch} has groups on cores {cores}"

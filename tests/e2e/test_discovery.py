@@ -18,7 +18,7 @@ def wait_until(condition, what):
     begin = time.monotonic()
     while not condition():
         assert time.monotonic() < begin + SOON_S, f"{what}: not within {SOON_S} s"
-        time.sleep(0.05)
+        time.sleep(0.1)
     return time.monotonic() - begin
 
 

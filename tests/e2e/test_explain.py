@@ -1,5 +1,9 @@
 """What `incmanager explain` says of a group is what the group gets; and `group show` has the rate of each edge of its tree."""
 
+import subprocess
+
+import epic_ranks
+import harness
 import pytest
 
 HOSTS = "h0,h1,h2,h3"
@@ -75,3 +79,14 @@ def test_a_switch_that_is_down_is_in_the_way_of_its_hosts_alone(bed):
 def test_what_cannot_be_asked_for_is_refused(bed, arguments, status, words):
     done = bed.manager_cli("explain", *arguments)
     assert (done.returncode, words in done.stderr) == (status, True), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("args, status", [(["policy", "show"], 0), (["explain", "--hosts", HOSTS], 0), (["group", "show", "none such"], 1),
+                                          (["group", "create", "", "--size", "no"], 2), (["nothing"], 2)])
+def test_what_all_tests_ask_is_answered_as_to_a_user(bed, args, status):
+    """They have the program of incmanager loaded once (epic_ranks.Asker)."""
+    argv = [*epic_ranks.in_management(bed.name), harness.MANAGER, *args, "--manager", "10.255.0.1:7400"]
+    alone = subprocess.run(argv, capture_output=True, text=True, check=False)
+    asked = bed.manager_cli(*args)
+    assert (asked.returncode, asked.stdout, asked.stderr) == (alone.returncode, alone.stdout, alone.stderr) and alone.returncode == status
+    assert alone.stdout or alone.stderr

@@ -196,23 +196,34 @@ def groups_of(full):
 
 
 def pytest_generate_tests(metafunc):
-    """Beds: the whole one, or all with --full; those that have a part of the cover, none with --full."""
+    """Beds: the whole one, or all with --full; those that have a part of the cover, none with --full. Under two names: pytest
+    runs those together that have values of one place in a list of one name, and would change the bed with every few tests."""
     if "told" in metafunc.fixturenames:
         metafunc.parametrize("bed_name", list(BEDS) if metafunc.config.getoption("--full") else [WHOLE], scope="module")
     elif "told_of_cover" in metafunc.fixturenames:
-        metafunc.parametrize("bed_name", [] if metafunc.config.getoption("--full") else list(OTHERS.values()), scope="module")
+        metafunc.parametrize("cover_bed", [] if metafunc.config.getoption("--full") else list(OTHERS.values()), scope="module")
+
+
+started = set()  # (beds, what was run there)
+
+
+def bed_of(all_beds, name, what):
+    """The bed of that name, for what takes long: once."""
+    assert (name, what) not in started, f"the ranks on {name} have gone through {what} already: see the order of the tests"
+    started.add((name, what))
+    return all_beds.get(*BEDS[name])
 
 
 @pytest.fixture(name="told", scope="module")
 def fixture_told(all_beds, bed_name, request):
     """What each rank told of each group: told[rank][group]."""
     full = request.config.getoption("--full")
-    return run_all(all_beds.get(*BEDS[bed_name]), RANKS, groups_of(full), 3000 if full else 900)
+    return run_all(bed_of(all_beds, bed_name, "all groups"), RANKS, groups_of(full), 3000 if full else 900)
 
 
 @pytest.fixture(name="told_of_cover", scope="module")
-def fixture_told_of_cover(all_beds, bed_name):
-    return run_all(all_beds.get(*BEDS[bed_name]), RANKS, groups_of_cover(bed_name), 900)
+def fixture_told_of_cover(all_beds, cover_bed):
+    return run_all(bed_of(all_beds, cover_bed, "the cover"), RANKS, groups_of_cover(cover_bed), 900)
 
 
 def run_all(bed, ranks, groups, seconds):
@@ -287,9 +298,9 @@ def test_mismatched_calls_end_in_the_same_error_everywhere(told, way, field):
     expect_mismatch(told, group_name("mismatch-" + field, way), asked_for(way)["path"], field.partition(",")[0])
 
 
-def test_cover_of_types_and_operations(told_of_cover, bed_name):
-    calls_by_way = {way: calls_of_cover(bed_name, way) for way in WAYS}
-    assert any(calls_by_way.values()), f"no row of the cover is on {bed_name}"
+def test_cover_of_types_and_operations(told_of_cover, cover_bed):
+    calls_by_way = {way: calls_of_cover(cover_bed, way) for way in WAYS}
+    assert any(calls_by_way.values()), f"no row of the cover is on {cover_bed}"
     for way, calls in calls_by_way.items():
         if calls:
             expect_right(told_of_cover, group_name("cover", way), asked_for(way)["path"], calls)
@@ -301,12 +312,12 @@ def test_random_calls_beside_the_cover(told_of_cover):
         expect_right(told_of_cover, group_name("random", way), asked_for(way)["path"], calls)
 
 
-def test_cover_of_large_calls_while_ranks_try_send_windows(told_of_cover, bed_name):
-    for row in of_bed(window_rows(), bed_name):
+def test_cover_of_large_calls_while_ranks_try_send_windows(told_of_cover, cover_bed):
+    for row in of_bed(window_rows(), cover_bed):
         expect_right(told_of_cover, group_name("windows", row["way"]), asked_for(row["way"])["path"], large_calls())
 
 
-def test_cover_of_mismatched_calls(told_of_cover, bed_name):
-    for row in of_bed(mismatch_rows(), bed_name):
+def test_cover_of_mismatched_calls(told_of_cover, cover_bed):
+    for row in of_bed(mismatch_rows(), cover_bed):
         way, field = row["way"], row["field"]
         expect_mismatch(told_of_cover, group_name("mismatch-" + field, way), asked_for(way)["path"], field.partition(",")[0])

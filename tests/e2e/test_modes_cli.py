@@ -6,7 +6,7 @@ import modes
 from harness import assert_all_right
 
 NAMES = {mode.number: mode.proto for mode in modes.ALL}
-COUNTS = "1,1023,25001,7,262145"
+COUNTS = "1,1023,25001,7,65537"
 
 
 @pytest.fixture(name="bed")

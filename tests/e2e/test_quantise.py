@@ -15,6 +15,8 @@ SWITCHES = ("root", "leaf1", "leaf2")
 SCALE = 1e6
 MOST = 2147.4836  # the limit, divided
 COUNT = 20000     # of elements, more than a slice has of 64 KiB
+# Bytes, of sizes from 4 on: to four slices by each way, to sixteen by one, and with --full by all.
+LARGE, LARGEST, WITH_LARGEST = ("-f", "256", "-e", "256K"), ("-f", "512", "-e", "1M"), (2, "network")
 
 
 def capability_of(bed, switch):
@@ -55,11 +57,12 @@ def ranks_of(bed, values, group, count=COUNT, before=()):
 
 
 @pytest.mark.parametrize("number, path", [*((number, "network") for number in modes.NUMBERS), (2, "hosts")])
-def test_every_collective_is_right(bed, number, path):
+def test_every_collective_is_right(bed, number, path, request):
     """By epic-perf, which knows what becomes of its inputs; products are left out with the reason."""
     group = bed.new_group()
     bed.manager("group", "create", group, "--size", str(RANKS), "--path", path, "--mode", str(number), "--quantise", "1000")
-    ranks = bed.perf("-b", "4", "-e", "1M", "-f", "512", "-n", "1", "-w", "0", "--json", "--collective", "all", "-d", "float",
+    sizes = LARGEST if (number, path) == WITH_LARGEST or request.config.getoption("--full") else LARGE
+    ranks = bed.perf("-b", "4", *sizes, "-n", "1", "-w", "0", "--json", "--collective", "all", "-d", "float",
                      "-o", "all", group=group)
     harness.assert_all_right(ranks)
     told = json.loads(ranks[0].output[ranks[0].output.index("{\n"):ranks[0].output.rindex("}") + 1])

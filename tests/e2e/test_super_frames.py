@@ -14,7 +14,7 @@ from harness import PERF, assert_all_right
 
 SOFTNIC = ("--hosts", "softnic")
 # Frames of every size: a packet, some, and many super-frames.
-CALLS = ("--collective", "all", "-b", "4K", "-e", "1M", "-f", "16", "-n", "2", "-w", "1")
+CALLS = ("--collective", "all", "-b", "4K", "-e", "1M", "-f", "16", "-n", "1", "-w", "0")
 
 
 VNET_HEADER = struct.Struct("=BBHHHH")  # what the kernel puts before a frame: flags, GSO type, lengths

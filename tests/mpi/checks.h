@@ -26,19 +26,4 @@ static inline int tell_checks(int rank) {
   return checks_made == 0 || checks_wrong != 0;
 }
 
-typedef struct {
-  const char* name;
-  void (*play)(void);
-} Scene;
-
-/* The program's argument is the scene of that name. Returns an exit status. */
-static inline int play_scene(const Scene* scenes, size_t count, int argc, char** argv, int rank) {
-  for (size_t i = 0; argc == 2 && i < count; ++i) {
-    if (strcmp(argv[1], scenes[i].name) != 0) continue;
-    scenes[i].play();
-    return tell_checks(rank);
-  }
-  return 2;
-}
-
 #endif

@@ -19,7 +19,7 @@ def pytest_sessionstart(session):
     # A test that cannot run has not passed: say what is missing instead of skipping.
     missing = [] if os.geteuid() == 0 else ["root"]
     targets = {"incengine": "incengine/incengine", "incagent": "incagent/incagent",
-               "incmanager": "incmanager/incmanager",
+               "incmanager": "incmanager/incmanager", "manager_asked": "tests/e2e/manager_asked",
                "epic_softnic": "softnic/lib/libibverbs.so.1", "mca_coll_epic": "mpi/lib/mca_coll_epic.so",
                "mpi_collectives": "tests/mpi/mpi_collectives", "mpi_traps": "tests/mpi/mpi_traps", "mpi_ends": "tests/mpi/mpi_ends",
                "mpi_threads": "tests/mpi/mpi_threads", "mpich_threads": "tests/mpi/mpich_threads",

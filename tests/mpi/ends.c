@@ -1,4 +1,4 @@
-/* One scene of an MPI program, by its name: how programs, their children and what they stand on come to an
+/* Scenes of an MPI program, by their names: how programs, their children and what they stand on come to an
  * end. An ordinary MPI program. Exit status 0: all was right. */
 #include <mpi.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/mpi/checks.h"
+#include "tests/mpi/scenes.h"
 
 static int rank, size;
 
@@ -35,7 +35,7 @@ static void is_epics(const char* what, int error, const char* text) {
 
 /* Of a call before one that ends the group: where its result has not come yet, that error ends it, too. */
 static void sum_or_error(const char* text) {
-  const int error = try_sum(MPI_COMM_WORLD);
+  const int error = try_sum(world);
   if (error != MPI_SUCCESS) is_epics("sum", error, text);
 }
 
@@ -43,7 +43,7 @@ static void sum_or_error(const char* text) {
 static void fleeting(void) {
   for (int i = 0; i < 20; ++i) {
     MPI_Comm copy;
-    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_dup(world, &copy);
     sum(copy);
     MPI_Comm_free(&copy);
   }
@@ -52,15 +52,15 @@ static void fleeting(void) {
 /* Rank 0 frees before the others do, and they learn from it that it has. */
 static void freed_early(void) {
   MPI_Comm copy;
-  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_dup(world, &copy);
   sum(copy);
   if (rank == 0) MPI_Comm_free(&copy);
-  for (int r = 1; rank == 0 && r < size; ++r) MPI_Send(NULL, 0, MPI_INT, r, 0, MPI_COMM_WORLD);
+  for (int r = 1; rank == 0 && r < size; ++r) MPI_Send(NULL, 0, MPI_INT, r, 0, world);
   if (rank != 0) {
-    MPI_Recv(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(NULL, 0, MPI_INT, 0, 0, world, MPI_STATUS_IGNORE);
     MPI_Comm_free(&copy);
   }
-  sum(MPI_COMM_WORLD);
+  sum(world);
 }
 
 static void exits(void) { exit(5); }
@@ -87,7 +87,7 @@ static void children(void) {
   int x[2] = {rank, 1}, all[2];
   MPI_Request request;
   for (int round = 0; round < 2; ++round) {
-    if (round > 0) MPI_Iallreduce(x, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    if (round > 0) MPI_Iallreduce(x, all, 2, MPI_INT, MPI_SUM, world, &request);
     int status = child(exits);
     right("a child that exits", WIFEXITED(status) && WEXITSTATUS(status) == 5);
     status = child(exits_at_once);
@@ -102,24 +102,24 @@ static void children(void) {
       MPI_Wait(&request, MPI_STATUS_IGNORE);
       right("what was under way", all[0] == size * (size - 1) / 2 && all[1] == size);
     }
-    sum(MPI_COMM_WORLD);
+    sum(world);
   }
 }
 
 /* What has been summed is lost: each call until then is right, and then there are errors. */
 static void lost(void) {
   int error = MPI_SUCCESS, x, all;
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  sum(MPI_COMM_WORLD);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  sum(world);
   if (rank == 0) printf("under way\n");
   fflush(stdout);
   while (error == MPI_SUCCESS) {
     x = 1;
-    error = MPI_Allreduce(&x, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    error = MPI_Allreduce(&x, &all, 1, MPI_INT, MPI_SUM, world);
     if (error == MPI_SUCCESS) right("until then", all == size);
   }
   is_epics("an error", error, "");
-  is_epics("the same later", MPI_Barrier(MPI_COMM_WORLD), "");
+  is_epics("the same later", MPI_Barrier(world), "");
 }
 
 static struct {
@@ -171,13 +171,13 @@ static int later_sums_until_error(MPI_Comm comm) {
 static void own_handler(int (*until_error)(MPI_Comm)) {
   MPI_Comm copy;
   MPI_Errhandler handler;
-  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_dup(world, &copy);
   MPI_Comm_create_errhandler(handle, &handler);
   MPI_Comm_set_errhandler(copy, handler);
   MPI_Errhandler_free(&handler);
   was_handled("an error", until_error(copy), copy);
   was_handled("a later call", MPI_Barrier(copy), copy);
-  sum(MPI_COMM_WORLD); /* has a group of its own, made now */
+  sum(world); /* has a group of its own, made now */
   right("no other communicator's", handled.calls == 0);
   MPI_Comm_free(&copy);
 }
@@ -193,60 +193,60 @@ static void handler_of_freed(void) {
   MPI_Request request;
   const int last = size - 1;
   int x[2] = {1, 1}, all[2]; /* of one Open MPI makes the call itself, and does not survive it */
-  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_dup(world, &copy);
   MPI_Comm_create_errhandler(handle, &handler);
   MPI_Comm_set_errhandler(copy, handler);
   MPI_Errhandler_free(&handler);
   sum(copy);
   freed = copy;
   for (int step = 0; rank == last && step < 2; ++step) {
-    for (int r = 0; r < last; ++r) MPI_Recv(NULL, 0, MPI_INT, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int r = 0; r < last; ++r) MPI_Recv(NULL, 0, MPI_INT, r, 0, world, MPI_STATUS_IGNORE);
     if (step == 0) printf("under way\n");
     fflush(stdout);
   }
   if (rank != last) MPI_Iallreduce(x, all, 2, MPI_INT, MPI_SUM, copy, &request);
   MPI_Comm_free(&copy);
   if (rank != last) {
-    MPI_Send(NULL, 0, MPI_INT, last, 0, MPI_COMM_WORLD);
+    MPI_Send(NULL, 0, MPI_INT, last, 0, world);
     was_handled("an error", MPI_Wait(&request, MPI_STATUS_IGNORE), freed);
-    MPI_Send(NULL, 0, MPI_INT, last, 0, MPI_COMM_WORLD);
+    MPI_Send(NULL, 0, MPI_INT, last, 0, world);
   }
-  sum(MPI_COMM_WORLD);
+  sum(world);
 }
 
 /* MPI's own handler, as a communicator has it if the program has said nothing. */
 static void fatal(void) {
-  sums_until_error(MPI_COMM_WORLD);
+  sums_until_error(world);
   right("has not come so far", 0);
 }
 
 static void fatal_later(void) {
-  later_sums_until_error(MPI_COMM_WORLD);
+  later_sums_until_error(world);
   right("has not come so far", 0);
 }
 
 /* The program has set a deadline, and rank 1 does not call until the others have been told. Its own call may
  * end well, as the others have made it, too, if it does before rank 1 hears of them; the next does not. */
 static void deadline(void) {
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  sum(MPI_COMM_WORLD);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  sum(world);
   if (rank == 1) {
     for (int r = 0; r < size; ++r)
-      if (r != 1) MPI_Recv(NULL, 0, MPI_INT, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      if (r != 1) MPI_Recv(NULL, 0, MPI_INT, r, 0, world, MPI_STATUS_IGNORE);
   }
-  int error = MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 1 && error == MPI_SUCCESS) error = MPI_Barrier(MPI_COMM_WORLD);
+  int error = MPI_Barrier(world);
+  if (rank == 1 && error == MPI_SUCCESS) error = MPI_Barrier(world);
   is_epics("an error", error, "did not end before its deadline");
-  if (rank != 1) MPI_Send(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD);
+  if (rank != 1) MPI_Send(NULL, 0, MPI_INT, 1, 0, world);
 }
 
 /* A rank gives less than its part: an error everywhere, and nothing is read that is not there. */
 static void parts(void) {
   int in[2] = {rank, rank}, out[128];
   const int gives = rank == 1 ? 1 : 2;
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
   sum_or_error("parts of different sizes");
-  is_epics("parts that differ", MPI_Allgather(in, gives, MPI_INT, out, 2, MPI_INT, MPI_COMM_WORLD),
+  is_epics("parts that differ", MPI_Allgather(in, gives, MPI_INT, out, 2, MPI_INT, world),
            "parts of different sizes");
 }
 
@@ -254,9 +254,9 @@ static void parts(void) {
 static void parts_later(void) {
   int in[2] = {rank, rank}, out[128];
   MPI_Request request;
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
   sum_or_error("parts of different sizes");
-  int error = MPI_Iallgather(in, rank == 1 ? 1 : 2, MPI_INT, out, 2, MPI_INT, MPI_COMM_WORLD, &request);
+  int error = MPI_Iallgather(in, rank == 1 ? 1 : 2, MPI_INT, out, 2, MPI_INT, world, &request);
   if (error == MPI_SUCCESS) error = MPI_Wait(&request, MPI_STATUS_IGNORE);
   is_epics("parts that differ", error, "parts of different sizes");
 }
@@ -266,12 +266,12 @@ static void parts_later(void) {
 static void differs(void) {
   int in[2] = {rank, rank}, out[2];
   MPI_Comm copy;
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
-  sum(MPI_COMM_WORLD);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  MPI_Comm_dup(world, &copy);
+  sum(world);
   sum(copy);
-  is_epics("another count",
-           MPI_Allreduce(in, out, rank == size - 1 ? 1 : 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "mismatch: ");
+  is_epics("another count", MPI_Allreduce(in, out, rank == size - 1 ? 1 : 2, MPI_INT, MPI_SUM, world),
+           "mismatch: ");
   is_epics("another call",
            rank == size - 1 ? MPI_Barrier(copy) : MPI_Allreduce(in, out, 2, MPI_INT, MPI_MAX, copy),
            "mismatch: ");
@@ -282,11 +282,10 @@ static void differs(void) {
 static void differs_later(void) {
   int in[3] = {rank, rank, rank}, out[3];
   MPI_Request request;
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  sum(MPI_COMM_WORLD);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  sum(world);
   for (int i = 0; i < 2; ++i) {
-    int error =
-        MPI_Iallreduce(in, out, rank == size - 1 ? 3 : 2, MPI_UNSIGNED, MPI_SUM, MPI_COMM_WORLD, &request);
+    int error = MPI_Iallreduce(in, out, rank == size - 1 ? 3 : 2, MPI_UNSIGNED, MPI_SUM, world, &request);
     if (error == MPI_SUCCESS) error = MPI_Wait(&request, MPI_STATUS_IGNORE);
     is_epics("another count", error, "mismatch: ");
   }
@@ -294,14 +293,14 @@ static void differs_later(void) {
 
 /* Without MPI_Finalize: rank 1 while the others wait for it. */
 static void one_exits(void) {
-  sum(MPI_COMM_WORLD);
+  sum(world);
   if (rank == 1) exit(4);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(world);
 }
 
 static void all_exit(void) {
-  sum(MPI_COMM_WORLD);
-  MPI_Barrier(MPI_COMM_WORLD);
+  sum(world);
+  MPI_Barrier(world);
   exit(tell_checks(rank));
 }
 
@@ -326,7 +325,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const int wrong = play_scene(scenes, sizeof scenes / sizeof scenes[0], argc, argv, rank);
+  const int wrong = play_scenes(scenes, sizeof scenes / sizeof scenes[0], argc, argv, rank);
   MPI_Finalize();
   return wrong;
 }

@@ -1,11 +1,11 @@
-/* One scene of an MPI program, by its name: communicators that can have no group, between two groups of
+/* Scenes of an MPI program, by their names: communicators that can have no group, between two groups of
  * ranks, of one rank, or with a program that this one has started. An ordinary MPI program. Exit status 0:
  * all was right. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/mpi/checks.h"
+#include "tests/mpi/scenes.h"
 
 enum { kChildren = 2 };
 
@@ -53,8 +53,8 @@ static void between(MPI_Comm inter, int is_first, int own, int sum) {
 static void inter(void) {
   MPI_Comm half, inter, merged;
   const int odd = rank % 2;
-  MPI_Comm_split(MPI_COMM_WORLD, odd, rank, &half);
-  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - odd, 9, &inter);
+  MPI_Comm_split(world, odd, rank, &half);
+  MPI_Intercomm_create(half, 0, world, 1 - odd, 9, &inter);
   for (int i = 0; i < 3; ++i) between(inter, !odd, 1 << rank, odd ? 05 : 012);
   MPI_Intercomm_merge(inter, odd, &merged);
   sum_of("merged", merged, 1 << (3 * rank), 01111);
@@ -85,12 +85,12 @@ static void together(MPI_Comm inter, int is_parent, int parents) {
 static void spawn(void) {
   char* arguments[] = {"child", NULL};
   MPI_Comm children;
-  sum_of("before", MPI_COMM_WORLD, rank, size * (size - 1) / 2);
+  sum_of("before", world, rank, size * (size - 1) / 2);
   /* Told by the program itself: of one that its MPI ends, the last words may be lost. */
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  const int error = MPI_Comm_spawn(program, arguments, kChildren, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
-                                   MPI_ERRCODES_IGNORE);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  const int error =
+      MPI_Comm_spawn(program, arguments, kChildren, MPI_INFO_NULL, 0, world, &children, MPI_ERRCODES_IGNORE);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_ARE_FATAL);
   if (error != MPI_SUCCESS) {
     char text[MPI_MAX_ERROR_STRING];
     int length;
@@ -100,7 +100,7 @@ static void spawn(void) {
     return;
   }
   together(children, 1, size);
-  sum_of("afterwards", MPI_COMM_WORLD, rank, size * (size - 1) / 2);
+  sum_of("afterwards", world, rank, size * (size - 1) / 2);
 }
 
 static void child(void) {
@@ -108,7 +108,7 @@ static void child(void) {
   int count;
   MPI_Comm_get_parent(&parents);
   MPI_Comm_remote_size(parents, &count);
-  for (int i = 0; i < 7; ++i) sum_of("of children", MPI_COMM_WORLD, rank + 1, size * (size + 1) / 2);
+  for (int i = 0; i < 7; ++i) sum_of("of children", world, rank + 1, size * (size + 1) / 2);
   together(parents, 0, count);
 }
 
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   program = argv[0];
-  const int wrong = play_scene(scenes, sizeof scenes / sizeof scenes[0], argc, argv, rank);
+  const int wrong = play_scenes(scenes, sizeof scenes / sizeof scenes[0], argc, argv, rank);
   MPI_Finalize();
   return wrong;
 }

@@ -1,6 +1,7 @@
 """Runs MPI programs on the hosts of a test bed, by an mpirun that has not been changed: its remote shell enters a
 host's namespace, in place of ssh, with an environment of that host's own."""
 
+import ctypes
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+import typing
 
 import harness
 
@@ -28,6 +30,15 @@ def groups_told_of(bed):
     """The groups of which the manager has said anything since it was started."""
     events = bed.manager("events", "--last", "0").get("events", [])
     return {event["about"] for event in events if event["about"].startswith("group ")}
+
+
+def describe_machine(file):
+    """Writes what hwloc finds out about this machine, for processes of an MPI to read (HWLOC_XMLFILE): to find it out each takes
+    longer than for all else of its start."""
+    hwloc, topology = ctypes.CDLL("libhwloc.so.15"), ctypes.c_void_p()
+    assert hwloc.hwloc_topology_init(ctypes.byref(topology)) == 0 and hwloc.hwloc_topology_load(topology) == 0
+    assert hwloc.hwloc_topology_export_xml(topology, str(file).encode(), ctypes.c_ulong(0)) == 0
+    hwloc.hwloc_topology_destroy(topology)
 
 
 class Done:
@@ -51,10 +62,39 @@ class Done:
         return re.findall(r"^EPIC: (?!MPI_).*$", self.output, re.M)
 
 
+class Start(typing.NamedTuple):
+    """Scenes of one program (scenes.h) that are played in one start, since none of them needs anything of its own: to start a
+    rank takes more than most scenes. `at_line`: (text, what to call with the bed when a line with it has come)."""
+    program: str
+    scenes: tuple
+    per_host: int = 1
+    ranks: int = 4
+    at_line: tuple = ()
+
+
+class Scene:
+    """One scene of a start that has ended."""
+
+    def __init__(self, name, start, done):
+        self.name, self.start, self.done = name, start, done
+
+    def _told(self, name):
+        """[(rank, how many checks were wrong)] of those that have come to its end."""
+        return sorted(re.findall(rf"^rank (\d+): {re.escape(name)}: \d+ checks, (\d+) wrong$", self.done.output, re.M))
+
+    def assert_right(self):
+        """Every rank has told that nothing was wrong with this one. What comes after one that has not ended has not run."""
+        for name in self.start.scenes[:self.start.scenes.index(self.name)]:
+            assert len(self._told(name)) == self.start.ranks, f"has not run, as '{name}' has not ended:\n{self.done.output}"
+        assert self._told(self.name) == [(str(rank), "0") for rank in range(self.start.ranks)], self.done.output
+
+
 class Launcher:
     """`PATIENT`: whether ranks are patient in every test; with --full none is (`patience`). `soon`: variables by which a manager
     that is not there is given up earlier, in a default run. `OWN_REQUESTS`: the program of requests with what it can have of
     this MPI's own."""
+
+    _played = {}  # {(MPI, Start): Done}, of this process
 
     def __init__(self, bed, folder, patience=True):
         self.bed, self.shell, self.starter, self.patience = bed, folder / "shell", folder / "starter", patience
@@ -65,6 +105,22 @@ class Launcher:
         # Open MPI has folders by the names of hosts, and another test bed has hosts of the same names.
         self.temporary = pathlib.Path(f"/run/epic/{bed.name}/tmp")
         self.temporary.mkdir(exist_ok=True)
+        self.machine = self.temporary / "machine.xml"
+        if not self.machine.exists():
+            describe_machine(self.machine)
+
+    def played(self, start):
+        """How a start of several scenes has ended, with patient ranks; it is played where it is first asked for."""
+        key = (type(self), start)
+        if key not in self._played:
+            at_line = start.at_line and (start.at_line[0], lambda: start.at_line[1](self.bed))
+            self._played[key] = self(start.program, *start.scenes, per_host=start.per_host, ranks=start.ranks, at_line=at_line,
+                                     patient=True)
+            self.bed.wait_clean()
+        return self._played[key]
+
+    def scene(self, start, name):
+        return Scene(name, start, self.played(start))
 
     def _write_shell(self, of_hosts):
         """The remote shell: [OPTION...] ADDRESS COMMAND. `of_hosts`: variables of single hosts."""
@@ -75,7 +131,8 @@ class Launcher:
         # Nothing of the environment goes along, as with ssh.
         self.shell.write_text("#!/bin/bash\nwhile :; do case $1 in\n" + "\n".join(cases) + "\nesac; shift; done\n"
                               "address=$1; shift\n"
-                              f'exec env -i PATH="$PATH" HOME="$HOME" TMPDIR={self.temporary} $own ip netns exec "$node" '
+                              f'exec env -i PATH="$PATH" HOME="$HOME" TMPDIR={self.temporary} '
+                              f'HWLOC_XMLFILE={self.machine} HWLOC_THISSYSTEM=1 $own ip netns exec "$node" '
                               'unshare -u sh -c "hostname $address; $*"\n', encoding="utf-8")
         self.shell.chmod(0o700)
 

@@ -1,4 +1,4 @@
-/* One scene of an MPI program, by its name: calls whose ranks describe the same data otherwise, and derived
+/* Scenes of an MPI program, by their names: calls whose ranks describe the same data otherwise, and derived
  * types that are given up while calls need them. An ordinary MPI program. Exit status 0: all was right. */
 /* clang-format off */
 #include <mpi.h>
@@ -8,7 +8,7 @@
 /* clang-format on */
 #include <string.h>
 
-#include "tests/mpi/checks.h"
+#include "tests/mpi/scenes.h"
 
 /* Open MPI 4.1 has them as an extension. */
 #ifdef OPEN_MPI
@@ -27,16 +27,15 @@ static void vector(void) {
   MPI_Request request;
   MPI_Type_vector(kInts, 1, 2, MPI_INT, &every_second);
   MPI_Type_commit(&every_second);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(world);
   for (int round = 0; round < 2 * size; ++round) {
     const int root = round % size, gaps = (rank + round / size) % 2;
     for (int i = 0; i < 2 * kInts; ++i) ints[i] = rank != root ? -1 : gaps && i % 2 ? -1 : 3 * i / (1 + gaps);
-    MPI_Ibcast(ints, gaps ? 1 : kInts, gaps ? every_second : MPI_INT, root, MPI_COMM_WORLD, &request);
+    MPI_Ibcast(ints, gaps ? 1 : kInts, gaps ? every_second : MPI_INT, root, world, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     for (int i = 0; i < kInts; ++i) right("Ibcast of layouts", ints[gaps ? 2 * i : i] == 3 * i);
     for (int i = 0; gaps && i < kInts - 1; ++i) right("gaps of Ibcast", ints[2 * i + 1] == -1);
-    if (round % 2 == 0)
-      MPI_Bcast(ints, gaps ? 1 : kInts, gaps ? every_second : MPI_INT, root, MPI_COMM_WORLD);
+    if (round % 2 == 0) MPI_Bcast(ints, gaps ? 1 : kInts, gaps ? every_second : MPI_INT, root, world);
   }
   MPI_Type_free(&every_second);
 }
@@ -47,10 +46,10 @@ static void four_bytes(void) {
   MPI_Request request;
   MPI_Type_contiguous(4, MPI_BYTE, &four);
   MPI_Type_commit(&four);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(world);
   for (int root = 0; root < size; ++root) {
     int data = rank == root ? 7 + root : -1;
-    MPI_Ibcast(&data, rank == root ? 1 : 4, rank == root ? four : MPI_BYTE, root, MPI_COMM_WORLD, &request);
+    MPI_Ibcast(&data, rank == root ? 1 : 4, rank == root ? four : MPI_BYTE, root, world, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     right("Ibcast of four bytes", data == 7 + root);
   }
@@ -87,7 +86,7 @@ static void fill(int* ints, int value) {
 static void freed_types(void) {
   enum { kRoot = 1, kMostRanks = 64 };
   static int ints[kElements * kStride], part[kElements * kStride], all[kMostRanks * kElements];
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(world);
   for (int way = 0; way < 3; ++way) {
     MPI_Datatype types[2] = {spread(), spread()};
     MPI_Request requests[2];
@@ -95,12 +94,12 @@ static void freed_types(void) {
     fill(part, 1000 * rank);
     memset(all, 0, sizeof all);
     if (way == 0) {
-      MPI_Ibcast(ints, 1, types[0], kRoot, MPI_COMM_WORLD, &requests[0]);
-      MPI_Iallgather(part, 1, types[1], all, kElements, MPI_INT, MPI_COMM_WORLD, &requests[1]);
+      MPI_Ibcast(ints, 1, types[0], kRoot, world, &requests[0]);
+      MPI_Iallgather(part, 1, types[1], all, kElements, MPI_INT, world, &requests[1]);
     } else {
-      PERSISTENT(Bcast)(ints, 1, types[0], kRoot, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+      PERSISTENT(Bcast)(ints, 1, types[0], kRoot, world, MPI_INFO_NULL, &requests[0]);
       PERSISTENT(Allgather)
-      (part, 1, types[1], all, kElements, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+      (part, 1, types[1], all, kElements, MPI_INT, world, MPI_INFO_NULL, &requests[1]);
     }
     for (int i = 0; way == 1 && i < 2; ++i) give_up(&types[i]);
     if (way != 0) MPI_Startall(2, requests);
@@ -136,21 +135,21 @@ static void bottom(void) {
   MPI_Request request;
   MPI_Type_create_resized(types[2], 0, 2 * kInts * (MPI_Aint)sizeof(int), &parts);
   MPI_Type_commit(&parts);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(world);
   for (int way = 0; way < 6; ++way) {
     const int is_bcast = way % 2 == 0;
     for (int i = 0; i <= 2 * kInts; ++i) ints[i] = i % 2 && rank == kRoot ? 40 + i : -1;
     for (int i = 0; i <= 2 * kInts; ++i) part[i] = i % 2 ? 1000 * rank + i : -1;
     for (int i = 0; i <= 2 * kInts * size; ++i) all[i] = -1;
-    if (way == 0) MPI_Bcast(MPI_BOTTOM, 1, types[0], kRoot, MPI_COMM_WORLD);
-    if (way == 1) MPI_Allgather(MPI_BOTTOM, 1, types[1], MPI_BOTTOM, 1, parts, MPI_COMM_WORLD);
-    if (way == 2) MPI_Ibcast(MPI_BOTTOM, 1, types[0], kRoot, MPI_COMM_WORLD, &request);
-    if (way == 3) MPI_Iallgather(MPI_BOTTOM, 1, types[1], MPI_BOTTOM, 1, parts, MPI_COMM_WORLD, &request);
-    if (way == 4) PERSISTENT(Bcast)(MPI_BOTTOM, 1, types[0], kRoot, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    if (way == 0) MPI_Bcast(MPI_BOTTOM, 1, types[0], kRoot, world);
+    if (way == 1) MPI_Allgather(MPI_BOTTOM, 1, types[1], MPI_BOTTOM, 1, parts, world);
+    if (way == 2) MPI_Ibcast(MPI_BOTTOM, 1, types[0], kRoot, world, &request);
+    if (way == 3) MPI_Iallgather(MPI_BOTTOM, 1, types[1], MPI_BOTTOM, 1, parts, world, &request);
+    if (way == 4) PERSISTENT(Bcast)(MPI_BOTTOM, 1, types[0], kRoot, world, MPI_INFO_NULL, &request);
     if (way == 5) {
       for (int i = 1; i < 2 * kInts; i += 2) all[2 * kInts * rank + i] = part[i];
       PERSISTENT(Allgather)
-      (MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, MPI_BOTTOM, 1, parts, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+      (MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, MPI_BOTTOM, 1, parts, world, MPI_INFO_NULL, &request);
     }
     if (way >= 4) MPI_Start(&request);
     if (way >= 2) MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -163,9 +162,9 @@ static void bottom(void) {
   /* One rank's data is at addresses, that of the others in a row. */
   for (int i = 0; i < 2 * kInts; ++i) ints[i] = rank == kRoot ? i : -1;
   if (rank == kRoot)
-    MPI_Bcast(MPI_BOTTOM, 1, types[0], kRoot, MPI_COMM_WORLD);
+    MPI_Bcast(MPI_BOTTOM, 1, types[0], kRoot, world);
   else
-    MPI_Bcast(packed, kInts, MPI_INT, kRoot, MPI_COMM_WORLD);
+    MPI_Bcast(packed, kInts, MPI_INT, kRoot, world);
   for (int i = 0; rank != kRoot && i < kInts; ++i) right("Bcast from MPI_BOTTOM", packed[i] == 2 * i + 1);
   for (int i = 0; i < 3; ++i) MPI_Type_free(&types[i]);
   MPI_Type_free(&parts);
@@ -180,7 +179,7 @@ static void large_counts(void) {
   int few[kMostRanks];
   MPI_Count many[kMostRanks];
   MPI_Request r[5];
-  const MPI_Comm w = MPI_COMM_WORLD;
+  const MPI_Comm w = world;
   const MPI_Info info = MPI_INFO_NULL;
   const int large = rank % 2, n = kInts * size;
   for (int i = 0; i < size; ++i) few[i] = kInts, many[i] = kInts;
@@ -247,7 +246,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const int wrong = play_scene(scenes, sizeof scenes / sizeof scenes[0], argc, argv, rank);
+  const int wrong = play_scenes(scenes, sizeof scenes / sizeof scenes[0], argc, argv, rank);
   MPI_Finalize();
   return wrong;
 }

@@ -3,16 +3,46 @@
 import subprocess
 
 import harness
+import launcher
 import pytest
+
+# pool: whole
 
 SWITCHES = "by EPIC, through the switches"
 
 
-def test_communicators_come_and_go_with_their_groups(bed, mpirun):
-    done = mpirun("ends", "fleeting")
-    done.assert_right()
-    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == 20 and done.said() == [], done.output
-    bed.wait_clean()
+def destroy_groups(bed):
+    """One that has been left meanwhile, of a communicator that was freed before, is not there any more."""
+    for group in bed.groups():
+        bed.manager("group", "destroy", group["name"], "--force", check=False)
+
+
+# What is played in one start: with the calls of Allreduce that go through the switches; and groups that end otherwise, which the
+# operator destroys where a scene says that its is under way.
+WELL = {"children": 3, "fleeting": 20}
+ALL_WELL = launcher.Start("ends", tuple(WELL))
+UNDER_WAY = ("under way", destroy_groups)
+HANDLERS = ("handler", "handler later", "handler of freed")
+ALL_FAIL = launcher.Start("ends", ("parts", "parts later", "differs", *HANDLERS), at_line=UNDER_WAY)
+# With two ranks on each host, of which MPICH makes itself what does not wait.
+PAIRS_FAIL = {"mpi": launcher.Start("ends", ("parts", "parts later", "differs", "differs later", "handler", "handler later"), per_host=2,
+                                    ranks=8, at_line=UNDER_WAY),
+              "mpich": launcher.Start("ends", ("parts", "differs", "handler"), per_host=2, ranks=8, at_line=UNDER_WAY)}
+
+
+def failing(mpirun, scene, per_host=1):
+    return mpirun.scene(ALL_FAIL if per_host == 1 else PAIRS_FAIL[mpirun.PROGRAMS_OF], scene)
+
+
+def test_programs_of_several_scenes_end_well(mpirun):
+    for start in (ALL_WELL, ALL_FAIL, PAIRS_FAIL[mpirun.PROGRAMS_OF]):
+        assert mpirun.played(start).status == 0, mpirun.played(start).output
+
+
+def test_communicators_come_and_go_with_their_groups(mpirun):
+    mpirun.scene(ALL_WELL, "fleeting").assert_right()
+    done = mpirun.played(ALL_WELL)
+    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == sum(WELL.values()) and done.said() == [], done.output
 
 
 def test_a_communicator_is_freed_without_waiting_for_the_others(bed, mpirun):
@@ -59,24 +89,15 @@ def test_a_manager_that_goes_away_is_an_error_on_every_rank(bed, mpirun):
     bed.wait_clean()
 
 
-def destroy_groups(bed):
-    for group in bed.groups():
-        bed.manager("group", "destroy", group["name"], "--force")
-
-
 @pytest.mark.parametrize("scene, per_host", [("handler", 1), ("handler", 2), ("handler later", 1), ("handler of freed", 1)])
-def test_an_error_handler_of_the_programs_gets_epics_error(bed, mpirun, scene, per_host):
+def test_an_error_handler_of_the_programs_gets_epics_error(mpirun, scene, per_host):
     """Of the communicator whose group the operator has destroyed, and of no other."""
-    done = mpirun("ends", scene, per_host=per_host, patient=per_host > 1, at_line=("under way", lambda: destroy_groups(bed)))
-    done.assert_right(4 * per_host)
-    bed.wait_clean()
+    failing(mpirun, scene, per_host).assert_right()
 
 
-def test_an_error_handler_of_the_programs_gets_epics_error_of_a_call_in_stages(bed, openmpi):
+def test_an_error_handler_of_the_programs_gets_epics_error_of_a_call_in_stages(openmpi):
     """With several ranks on a host MPICH makes such calls itself."""
-    done = openmpi("ends", "handler later", per_host=2, patient=True, at_line=("under way", lambda: destroy_groups(bed)))
-    done.assert_right(8)
-    bed.wait_clean()
+    failing(openmpi, "handler later", per_host=2).assert_right()
 
 
 @pytest.mark.parametrize("scene", ["fatal", "fatal later"])
@@ -117,38 +138,30 @@ def test_a_deadline_of_the_users(bed, mpirun):
     bed.wait_clean()
 
 
-def test_an_allgather_whose_parts_differ_is_an_error_on_every_rank(bed, mpirun):
-    mpirun("ends", "parts").assert_right()
-    bed.wait_clean()
+def test_an_allgather_whose_parts_differ_is_an_error_on_every_rank(mpirun):
+    failing(mpirun, "parts").assert_right()
 
 
-def test_a_nonblocking_one_too(bed, mpirun):
-    mpirun("ends", "parts later").assert_right()
-    bed.wait_clean()
+def test_a_nonblocking_one_too(mpirun):
+    failing(mpirun, "parts later").assert_right()
 
 
 @pytest.mark.parametrize("scene", ["parts later", "differs later"])
-def test_nonblocking_calls_that_a_rank_beside_the_group_makes_otherwise(bed, openmpi, scene):
-    openmpi("ends", scene, per_host=2, patient=True).assert_right(8)
-    bed.wait_clean()
+def test_nonblocking_calls_that_a_rank_beside_the_group_makes_otherwise(openmpi, scene):
+    failing(openmpi, scene, per_host=2).assert_right()
 
 
-def test_a_call_that_a_rank_beside_the_group_cannot_make_is_an_error_on_every_rank(bed, mpirun):
-    mpirun("ends", "parts", per_host=2, patient=True).assert_right(8)
-    bed.wait_clean()
+def test_a_call_that_a_rank_beside_the_group_cannot_make_is_an_error_on_every_rank(mpirun):
+    failing(mpirun, "parts", per_host=2).assert_right()
 
 
 @pytest.mark.parametrize("per_host", [1, 2])
-def test_calls_that_differ_are_an_error_also_of_a_rank_that_is_not_in_the_group(bed, mpirun, per_host):
-    mpirun("ends", "differs", per_host=per_host, patient=per_host > 1).assert_right(4 * per_host)
-    bed.wait_clean()
+def test_calls_that_differ_are_an_error_also_of_a_rank_that_is_not_in_the_group(mpirun, per_host):
+    failing(mpirun, "differs", per_host).assert_right()
 
 
-def test_children_end_nothing_but_themselves(bed, mpirun):
-    done = mpirun("ends", "children")
-    done.assert_right()
-    assert ("MPI_Allreduce", SWITCHES) in done.report(), done.output
-    bed.wait_clean()
+def test_children_end_nothing_but_themselves(mpirun):
+    mpirun.scene(ALL_WELL, "children").assert_right()
 
 
 def test_a_rank_that_exits_without_mpi_finalize_ends_all(bed, mpirun):

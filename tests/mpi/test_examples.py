@@ -13,7 +13,7 @@ EXAMPLES = harness.ROOT / "examples" / "mpi"
     ("heat", "ok: mean 1.000 after ", {"MPI_Allreduce"})])
 def test_an_example_is_right_and_summed_by_the_switches(bed, mpirun, name, says, functions):
     before = [epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches]
-    done = mpirun(name)
+    done = mpirun(name, patient=True)
     assert done.status == 0 and says in done.output, done.output
     assert {function for function, way in done.report() if way == SWITCHES} == functions and done.said() == [], done.output
     after = [epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches]

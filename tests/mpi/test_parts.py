@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import harness
+import launcher
 import pytest
 
 CMAKE = ["cmake", "-S", harness.ROOT, "-G", "Ninja"]
@@ -46,10 +47,10 @@ FORTRAN = {"mpi_fortran", "mpich_fortran"}
 
 
 @pytest.mark.parametrize("hidden, says, missing", [
-    (["/usr/bin/gfortran"], [NO_FORTRAN.format("mpifort.openmpi"), NO_FORTRAN.format("mpifort.mpich")], FORTRAN),
-    (["/usr/include/torch"], ["PyTorch: no torch 1.13 with its headers (libtorch-dev, python3-torch)"], {"torch_epic"}),
-    (["/usr/include/pybind11"], ["PyTorch: no "], {"torch_epic"}),
-    ([f"{PKG_CONFIG}/ompi-c.pc"], [NO_OPEN_MPI], {*OF_OPEN_MPI, "mpi_fortran"}),
+    (["/usr/bin/gfortran", "/usr/include/torch"],
+     [NO_FORTRAN.format("mpifort.openmpi"), NO_FORTRAN.format("mpifort.mpich"), "PyTorch: no torch 1.13 with its headers (libtorch-dev, python3-torch)"],
+     {*FORTRAN, "torch_epic"}),
+    ([f"{PKG_CONFIG}/ompi-c.pc", "/usr/include/pybind11"], [NO_OPEN_MPI, "PyTorch: no "], {*OF_OPEN_MPI, "mpi_fortran", "torch_epic"}),
     ([f"{PKG_CONFIG}/mpich.pc"], [NO_MPICH], {*OF_MPICH, "mpich_fortran"}),
     ([f"{PKG_CONFIG}/ompi-c.pc", f"{PKG_CONFIG}/mpich.pc", "/usr/bin/gfortran", "/usr/include/torch"],
      [NO_OPEN_MPI, NO_MPICH, "PyTorch: no "], {*OF_OPEN_MPI, *OF_MPICH, *FORTRAN, "torch_epic"})])
@@ -105,3 +106,19 @@ def test_what_falls_back_may_cost_a_microsecond(fallback, more, status):
 def test_a_call_that_is_left_for_another_reason_is_no_figure(fallback):
     done = fallback(MORE="0", SAID="type")
     assert done.returncode == 1 and "openmpi: no MPI_Reduce, own was the MPI's for 'operation'" in done.stderr, done.stderr
+
+
+def test_scenes_of_one_start_have_each_a_verdict():
+    """One is wrong on a rank, and the next one ends on one rank alone: those behind it have not run."""
+    start = launcher.Start("traps", ("good", "bad", "better", "half", "behind"), ranks=2)
+    told = ["rank 1: good: 3 checks, 0 wrong", "rank 0: good: 3 checks, 0 wrong", "EPIC: MPI_Bcast: 1 call, 4 bytes: by EPIC",
+            "rank 0: bad: 3 checks, 0 wrong", "rank 1: bad: 3 checks, 1 wrong", "rank 0: better: 1 checks, 0 wrong",
+            "rank 1: better: 1 checks, 0 wrong", "rank 1: half: 1 checks, 0 wrong"]
+    done = launcher.Done(1, "\n".join(told) + "\n", 1.0)
+    words = {}
+    for name in start.scenes:
+        try:
+            launcher.Scene(name, start, done).assert_right()
+        except AssertionError as error:
+            words[name] = str(error).splitlines()[0]
+    assert words.keys() == {"bad", "half", "behind"} and words["behind"] == "has not run, as 'half' has not ended:", words

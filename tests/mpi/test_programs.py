@@ -4,6 +4,8 @@ import epic_ranks
 import launcher
 import pytest
 
+# pool: whole
+
 SWITCHES = "by EPIC, through the switches"
 ALONE = "the MPI's own, a communicator of one rank"
 RING = "by EPIC, between the hosts: reducescatter of 288 KiB and more: around the ring"
@@ -15,6 +17,12 @@ LONG = {"Reduce_scatter_block": 2, "Reduce_scatter": 2}
 REDUCTIONS = {"Allreduce": 432 + 214 + 8, "Reduce": 432 + 214 + 6, "Reduce_scatter_block": 218 + 107 + 6, "Reduce_scatter": 218 + 107 + 6}
 # Of these the nonblocking ones of one element of four bytes are Open MPI's.
 OF_FOUR_BYTES = 31
+
+# What is played in one start, and how many calls of Allreduce go through the switches: of what a rank has called wrongly, the
+# one before.
+TRAPS = {"message": 3, "splits": 18, "late": 4, "mismatch": 1}
+ALL_TRAPS = launcher.Start("traps", tuple(TRAPS))
+TRAPS_OF_PAIRS = launcher.Start("traps", ("message", "mismatch"), per_host=2, ranks=8)
 
 
 def summed(bed):
@@ -29,7 +37,7 @@ def ways(done):
 
 def test_every_collective_type_and_form_is_as_the_mpi_has_it_and_summed_by_the_switches(bed, mpirun):
     before = summed(bed)
-    done = mpirun("collectives")
+    done = mpirun("collectives", patient=True)
     done.assert_right()
     assert all(after > first + 1000 for first, after in zip(before, summed(bed))), (before, summed(bed))
     report = done.report()
@@ -59,10 +67,9 @@ def test_two_ranks_on_each_host_of_which_one_is_in_the_group(bed, mpirun):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene", ["message", "mismatch"])
-def test_a_trap_with_two_ranks_on_each_host(bed, mpirun, scene):
-    mpirun("traps", scene, per_host=2, patient=True).assert_right(8)
-    bed.wait_clean()
+@pytest.mark.parametrize("scene", TRAPS_OF_PAIRS.scenes)
+def test_a_trap_with_two_ranks_on_each_host(mpirun, scene):
+    mpirun.scene(TRAPS_OF_PAIRS, scene).assert_right()
 
 
 def test_a_join_refused_with_two_ranks_on_each_host(bed, mpirun):
@@ -122,14 +129,21 @@ def test_a_fortran_program_with_two_ranks_on_each_host(bed, mpirun, program):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene, calls", [("message", 3), ("splits", 18), ("late", 4)])
-def test_a_trap(bed, mpirun, scene, calls):
+@pytest.mark.parametrize("scene", ["message", "splits", "late"])
+def test_a_trap(mpirun, scene):
     """Messages go on while a rank waits; communicators with ranks in any order; ranks that come late."""
-    done = mpirun("traps", scene, patient=True)
-    done.assert_right()
-    assert ways(done) == ({SWITCHES, ALONE} if scene == "splits" else {SWITCHES}), done.output
-    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == calls, done.output
-    bed.wait_clean()
+    mpirun.scene(ALL_TRAPS, scene).assert_right()
+
+
+@pytest.mark.parametrize("start", [ALL_TRAPS, TRAPS_OF_PAIRS], ids=["1", "2"])
+def test_programs_of_several_traps_end_well(mpirun, start):
+    assert mpirun.played(start).status == 0, mpirun.played(start).output
+
+
+def test_the_calls_of_all_traps_go_through_the_switches(mpirun):
+    done = mpirun.played(ALL_TRAPS)
+    assert ways(done) == {SWITCHES, ALONE}, done.output
+    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == sum(TRAPS.values()), done.output
 
 
 def test_communicators_without_a_call_make_no_groups(bed, mpirun):
@@ -141,9 +155,8 @@ def test_communicators_without_a_call_make_no_groups(bed, mpirun):
     bed.assert_clean()
 
 
-def test_calls_that_differ_are_an_error_on_every_rank(bed, mpirun):
-    mpirun("traps", "mismatch").assert_right()
-    bed.wait_clean()
+def test_calls_that_differ_are_an_error_on_every_rank(mpirun):
+    mpirun.scene(ALL_TRAPS, "mismatch").assert_right()
 
 
 def test_mpi_abort_ends_all_ranks(bed, mpirun):
@@ -183,7 +196,8 @@ def test_a_setting_that_cannot_be_is_said_once(mpirun):
     assert done.said() == [f"EPIC: the MPI's own collectives are used: {wrong}"]
 
 
-@pytest.mark.parametrize("of_hosts", [{}, {"h2": {"EPIC_MPI": "on"}}])
+# Where no other rank wants it, it is off as well where each rank had its own way.
+@pytest.mark.parametrize("of_hosts", [pytest.param({}, marks=pytest.mark.slow), {"h2": {"EPIC_MPI": "on"}}])
 def test_off_by_rank_0_is_off_for_all(bed, mpirun, of_hosts):
     before = summed(bed)
     done = mpirun("traps", "usual", env={"EPIC_MPI": "off"}, of_hosts=of_hosts)

@@ -1,7 +1,10 @@
 """Nonblocking and persistent calls of unchanged programs of Open MPI and of MPICH, as requests of the MPI beside others."""
 
 import epic_ranks
+import launcher
 import pytest
+
+# pool: whole
 
 SWITCHES = "by EPIC, through the switches"
 BEFORE = "the MPI's own, nonblocking, before the first blocking call"
@@ -9,6 +12,16 @@ MANY = "the MPI's own, more persistent calls than a communicator has groups for"
 SHARED = "the MPI's own, nonblocking or persistent, with several ranks on a host"
 UNEVEN = "the MPI's own, hosts with different numbers of ranks"
 FUNCTIONS = ("Allreduce", "Reduce", "Reduce_scatter_block", "Reduce_scatter", "Bcast", "Allgather", "Barrier")
+
+# What is played in one start, with the calls (and their bytes) of Allreduce or of Bcast that go through the switches.
+TRAPS = {"outstanding": (1500, 1500 * 12), "freed": (101, 100 * 8 + 4), "disconnected": (101, 100 * 8 + 4), "late-requests": (4, 4 * 8)}
+LAYOUTS = {"vector": 12, "freed-types": 3, "bottom": 4}
+FOUR_BYTES = {"mpi": 0, "mpich": 4}  # Open MPI makes the calls of this layout itself
+ALL_TRAPS = launcher.Start("traps", tuple(TRAPS))
+ALL_LAYOUTS = launcher.Start("layouts", (*LAYOUTS, "four bytes"))
+# Two ranks on each of two hosts.
+TRAPS_OF_PAIRS = launcher.Start("traps", ("outstanding", "freed", "disconnected"), per_host=2)
+LAYOUTS_OF_PAIRS = launcher.Start("layouts", tuple(LAYOUTS), per_host=2)
 
 
 def by_epic(report, function):
@@ -18,7 +31,7 @@ def by_epic(report, function):
 
 def test_every_collective_in_every_way_of_waiting(bed, mpirun):
     """The same calls before there is a group, with one, and persistent, of which as many as have groups are EPIC's."""
-    done = mpirun("requests")
+    done = mpirun("requests", patient=True)
     done.assert_right()
     report = done.report()
     for function in FUNCTIONS:
@@ -78,43 +91,60 @@ def test_hosts_with_different_numbers_of_ranks(bed, openmpi):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("program, function, calls",
-                         [("traps outstanding", "Allreduce", 1500), ("traps freed", "Allreduce", 101),
-                          ("traps disconnected", "Allreduce", 101), ("layouts vector", "Bcast", 12),
-                          ("layouts freed-types", "Bcast", 3), ("layouts bottom", "Bcast", 4), ("threads", "Allreduce", 3 * 350)])
-def test_a_trap_with_two_ranks_on_each_of_two_hosts(bed, openmpi, program, function, calls):
+@pytest.mark.parametrize("start, scene", [(start, scene) for start in (TRAPS_OF_PAIRS, LAYOUTS_OF_PAIRS) for scene in start.scenes],
+                         ids=lambda value: getattr(value, "program", value))
+def test_a_trap_with_two_ranks_on_each_of_two_hosts(openmpi, start, scene):
     """Calls that wait for their turn, waited for with Testsome, Waitany and Waitall beside messages; whose communicator has
-    been freed or left; of other layouts; beside calls that wait, of several threads."""
-    done = openmpi(*program.split(), per_host=2, ranks=4)
+    been freed or left; of other layouts."""
+    openmpi.scene(start, scene).assert_right()
+
+
+def test_threads_with_two_ranks_on_each_of_two_hosts(bed, openmpi):
+    """Beside calls that wait."""
+    done = openmpi("threads", per_host=2, ranks=4)
     done.assert_right()
-    assert done.report()[(f"MPI_{function}", SWITCHES)][0] == calls, done.output
+    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == 3 * 350, done.output
     bed.wait_clean()
 
 
-def test_1500_calls_under_way_on_two_communicators_beside_messages(bed, mpirun):
-    done = mpirun("traps", "outstanding")
+@pytest.mark.parametrize("start, function, calls", [(TRAPS_OF_PAIRS, "Allreduce", sum(TRAPS[scene][0] for scene in TRAPS_OF_PAIRS.scenes)),
+                                                    (LAYOUTS_OF_PAIRS, "Bcast", sum(LAYOUTS.values()))],
+                         ids=lambda value: getattr(value, "program", None))
+def test_the_calls_of_these_go_through_the_switches(openmpi, start, function, calls):
+    done = openmpi.played(start)
+    assert done.status == 0 and done.report()[(f"MPI_{function}", SWITCHES)][0] == calls, done.output
+
+
+def test_1500_calls_under_way_on_two_communicators_beside_messages(mpirun):
+    mpirun.scene(ALL_TRAPS, "outstanding").assert_right()
+
+
+def test_ranks_that_come_late_one_after_the_other(mpirun):
+    mpirun.scene(ALL_TRAPS, "late-requests").assert_right()
+
+
+def test_threads_with_communicators_of_their_own(bed, mpirun):
+    done = mpirun("threads")
     done.assert_right()
-    assert done.report()[("MPI_Allreduce", SWITCHES)] == (1500, 1500 * 12), done.output
+    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == 3 * 350, done.output
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("program, calls", [("traps late-requests", 4), ("threads", 3 * 350)])
-def test_a_trap(bed, mpirun, program, calls):
-    """Ranks that come late, one after the other; threads with communicators of their own."""
-    done = mpirun(*program.split(), patient="late" in program)
-    done.assert_right()
-    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == calls, done.output
-    bed.wait_clean()
-
-
-@pytest.mark.parametrize("scene, calls", [("vector", 12), ("freed-types", 3), ("bottom", 4)])
-def test_derived_types(bed, mpirun, scene, calls):
+@pytest.mark.parametrize("scene", LAYOUTS)
+def test_derived_types(mpirun, scene):
     """A vector on one rank that is plain ints on another; types that are freed before their calls begin or end, or that have
     the addresses of their data."""
-    done = mpirun("layouts", scene)
-    done.assert_right()
-    assert done.report()[("MPI_Bcast", SWITCHES)][0] == calls, done.output
-    bed.wait_clean()
+    mpirun.scene(ALL_LAYOUTS, scene).assert_right()
+
+
+def test_the_calls_of_all_traps_go_through_the_switches(mpirun):
+    """Of Bcasts of few bytes only MPICH's."""
+    done = mpirun.played(ALL_TRAPS)
+    calls, size = map(sum, zip(*TRAPS.values()))
+    assert done.status == 0 and done.report()[("MPI_Allreduce", SWITCHES)] == (calls, size), done.output
+    done = mpirun.played(ALL_LAYOUTS)
+    calls = sum(LAYOUTS.values()) + FOUR_BYTES[mpirun.PROGRAMS_OF]
+    assert done.status == 0 and done.report()[("MPI_Bcast", SWITCHES)][0] == calls, done.output
 
 
 def test_data_at_addresses_with_two_ranks_on_each_of_two_hosts(bed, mpich):
@@ -125,12 +155,9 @@ def test_data_at_addresses_with_two_ranks_on_each_of_two_hosts(bed, mpich):
     bed.wait_clean()
 
 
-def test_bytes_that_open_mpi_may_have_called_itself(bed, mpirun):
+def test_bytes_that_open_mpi_may_have_called_itself(mpirun):
     """Whatever a rank calls them: one element, or four."""
-    done = mpirun("layouts", "four bytes", timeout_s=60)
-    done.assert_right()
-    assert done.report().get(("MPI_Bcast", SWITCHES), (0,))[0] == (0 if mpirun.PROGRAMS_OF == "mpi" else 4), done.output
-    bed.wait_clean()
+    mpirun.scene(ALL_LAYOUTS, "four bytes").assert_right()
 
 
 def test_ranks_may_call_the_functions_with_large_counts_or_the_others(bed, mpich):
@@ -143,7 +170,7 @@ def test_ranks_may_call_the_functions_with_large_counts_or_the_others(bed, mpich
 
 
 def test_what_waits_for_a_message_starts_calls_that_wait_for_their_turn(bed, mpirun):
-    done = mpirun("requests", "queued")
+    done = mpirun("requests", "queued", patient=True)
     done.assert_right()
     assert done.report()[("MPI_Allreduce", SWITCHES)][0] == 16 + 7 * 200, done.output
     bed.wait_clean()
@@ -159,11 +186,8 @@ def test_a_program_in_fortran_2008(bed, mpirun):
 
 
 @pytest.mark.parametrize("scene", ["freed", "disconnected"])
-def test_a_communicator_that_is_given_up_with_calls_under_way(bed, mpirun, scene):
-    done = mpirun("traps", scene)
-    done.assert_right()
-    assert done.report()[("MPI_Allreduce", SWITCHES)][0] == 101, done.output
-    bed.wait_clean()
+def test_a_communicator_that_is_given_up_with_calls_under_way(mpirun, scene):
+    mpirun.scene(ALL_TRAPS, scene).assert_right()
 
 
 def test_a_call_that_is_left_when_the_program_ends(bed, mpich):

@@ -1,4 +1,4 @@
-/* One scene of an MPI program, by its name: what goes wrong where a collective is not made as MPI demands. An
+/* Scenes of an MPI program, by their names: what goes wrong where a collective is not made as MPI demands. An
  * ordinary MPI program. Exit status 0: all was right. */
 #include <mpi.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/mpi/checks.h"
+#include "tests/mpi/scenes.h"
 
 static int rank, size;
 
@@ -39,16 +39,16 @@ static void message(void) {
     int x[2] = {rank, round};
     if (rank == 0) {
       for (int i = 0; i < kInts; ++i) data[i] = i + round;
-      MPI_Isend(data, kInts, MPI_INT, 1, 0, MPI_COMM_WORLD, &request);
+      MPI_Isend(data, kInts, MPI_INT, 1, 0, world, &request);
     }
     if (rank == 1) {
-      MPI_Recv(data, kInts, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Recv(data, kInts, MPI_INT, 0, 0, world, MPI_STATUS_IGNORE);
       for (int i = 0; i < kInts; ++i) right("message", data[i] == i + round);
     }
     if (round < 2) {
-      sums(MPI_COMM_WORLD, 1);
+      sums(world, 1);
     } else {
-      MPI_Iallreduce(MPI_IN_PLACE, x, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &call);
+      MPI_Iallreduce(MPI_IN_PLACE, x, 2, MPI_INT, MPI_MAX, world, &call);
       MPI_Wait(&call, MPI_STATUS_IGNORE);
       right("maximum", x[0] == size - 1 && x[1] == round);
     }
@@ -60,14 +60,14 @@ static void message(void) {
 /* Communicators with ranks in another order, of some ranks only, and of one rank. */
 static void splits(void) {
   MPI_Comm reversed, halves, alone;
-  MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &reversed);
-  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &halves);
-  MPI_Comm_split(MPI_COMM_WORLD, rank, rank, &alone);
+  MPI_Comm_split(world, 0, size - rank, &reversed);
+  MPI_Comm_split(world, rank % 2, rank, &halves);
+  MPI_Comm_split(world, rank, rank, &alone);
   for (int i = 0; i < 3; ++i) {
     sums(reversed, 2);
     sums(halves, 2);
     sums(alone, 2);
-    sums(MPI_COMM_WORLD, 2);
+    sums(world, 2);
   }
   int all[64] = {0};
   MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, reversed);
@@ -85,7 +85,7 @@ static void many(void) {
   const int copies = from_environment("TEST_COPIES", 1000);
   for (int i = 0; i < copies; ++i) {
     MPI_Comm copy;
-    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_dup(world, &copy);
     if (i == copies / 2 && rank == 0) printf("half are made\n");
     fflush(stdout);
     MPI_Comm_free(&copy);
@@ -97,20 +97,20 @@ static void many(void) {
 static void late(void) {
   for (int who = 0; who < size; ++who) {
     if (rank == who) come_late();
-    sums(MPI_COMM_WORLD, 1);
+    sums(world, 1);
   }
   if (rank == size - 1) come_late();
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(world);
 }
 
 /* Ranks that call with different counts: an error with EPIC's text on every rank, and at every later call. */
 static void mismatch(void) {
   int x[4] = {0}, error, class, length;
   char text[MPI_MAX_ERROR_STRING];
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  sums(MPI_COMM_WORLD, 1);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  sums(world, 1);
   for (int i = 0; i < 2; ++i) {
-    error = MPI_Allreduce(MPI_IN_PLACE, x, rank == 2 ? 4 : 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    error = MPI_Allreduce(MPI_IN_PLACE, x, rank == 2 ? 4 : 2, MPI_INT, MPI_SUM, world);
     right("an error", error != MPI_SUCCESS);
     MPI_Error_class(error, &class);
     right("its class", class == MPI_ERR_OTHER);
@@ -126,7 +126,7 @@ static void mismatch(void) {
 static void kept(void) {
   MPI_Comm copies[3];
   for (int i = 0; i < 3; ++i) {
-    MPI_Comm_dup(MPI_COMM_WORLD, &copies[i]);
+    MPI_Comm_dup(world, &copies[i]);
     sums(copies[i], 2);
   }
 }
@@ -140,15 +140,15 @@ static void is_refused(const char* what, int error, int wanted) {
 /* What MPICH 4.0.2 does not survive, without us either. */
 static void negative(void) {
   int x = 0, sum;
-  sums(MPI_COMM_WORLD, 1);
+  sums(world, 1);
   if (rank == 0) fprintf(stderr, "all is well so far\n");
-  MPI_Barrier(MPI_COMM_WORLD);
-  MPI_Allreduce(&x, &sum, -1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Barrier(world);
+  MPI_Allreduce(&x, &sum, -1, MPI_INT, MPI_SUM, world);
 }
 
 /* Counts and roots that cannot be. Those of reductions MPICH does not look at. */
 static void are_refused(void) {
-  const MPI_Comm all = MPI_COMM_WORLD;
+  const MPI_Comm all = world;
   MPI_Request r;
   int x[2] = {0}, y[64] = {0}, counts[64] = {0};
   counts[size - 1] = -1;
@@ -173,21 +173,23 @@ static void refused(void) {
   int x[3] = {0}, sum = 0;
   MPI_Datatype not_committed;
   MPI_Request request;
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* has what is of no communicator */
   MPI_Type_vector(2, 1, 2, MPI_INT, &not_committed);
   for (int round = 0; round < 2; ++round) {
     are_refused();
-    is_refused("type of Bcast", MPI_Bcast(x, 1, not_committed, 0, MPI_COMM_WORLD), MPI_ERR_TYPE);
-    is_refused("type of Ibcast", MPI_Ibcast(x, 1, not_committed, 0, MPI_COMM_WORLD, &request), MPI_ERR_TYPE);
+    is_refused("type of Bcast", MPI_Bcast(x, 1, not_committed, 0, world), MPI_ERR_TYPE);
+    is_refused("type of Ibcast", MPI_Ibcast(x, 1, not_committed, 0, world, &request), MPI_ERR_TYPE);
     is_refused("communicator", MPI_Barrier(MPI_COMM_NULL), MPI_ERR_COMM);
-    is_refused("type", MPI_Bcast(x, 1, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD), MPI_ERR_TYPE);
-    is_refused("operation", MPI_Allreduce(x, &sum, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD), MPI_ERR_OP);
-    sums(MPI_COMM_WORLD, 1);
+    is_refused("type", MPI_Bcast(x, 1, MPI_DATATYPE_NULL, 0, world), MPI_ERR_TYPE);
+    is_refused("operation", MPI_Allreduce(x, &sum, 1, MPI_INT, MPI_OP_NULL, world), MPI_ERR_OP);
+    sums(world, 1);
   }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   MPI_Type_free(&not_committed);
 }
 
-static void usual(void) { sums(MPI_COMM_WORLD, 10); }
+static void usual(void) { sums(world, 10); }
 
 /* More calls under way than the library takes at a time, on two communicators by turns, beside messages. */
 static void outstanding(void) {
@@ -197,8 +199,8 @@ static void outstanding(void) {
   static int indices[kCalls + 2 * kMessages];
   MPI_Comm other;
   int done = 0, some;
-  MPI_Comm_dup(MPI_COMM_WORLD, &other);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Comm_dup(world, &other);
+  MPI_Barrier(world);
   MPI_Barrier(other);
   for (int i = 0; i < kMessages; ++i) {
     to[i] = rank + i;
@@ -207,7 +209,7 @@ static void outstanding(void) {
   }
   for (int i = 0; i < kCalls; ++i) {
     for (int k = 0; k < kInts; ++k) in[i][k] = (i + k) << (2 * rank);
-    MPI_Iallreduce(in[i], out[i], kInts, MPI_INT, MPI_SUM, i % 3 == 0 ? other : MPI_COMM_WORLD, &requests[i]);
+    MPI_Iallreduce(in[i], out[i], kInts, MPI_INT, MPI_SUM, i % 3 == 0 ? other : world, &requests[i]);
   }
   /* Messages may come in between: their requests are among those that end. */
   while (done < 500) {
@@ -233,7 +235,7 @@ static void given_up(int (*give_up)(MPI_Comm*)) {
   static int out[kCalls][2];
   MPI_Request requests[kCalls];
   MPI_Comm other;
-  MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  MPI_Comm_dup(world, &other);
   MPI_Barrier(other);
   for (int i = 0; i < kCalls; ++i) {
     out[i][0] = out[i][1] = i + rank;
@@ -241,7 +243,7 @@ static void given_up(int (*give_up)(MPI_Comm*)) {
   }
   give_up(&other);
   right("no communicator", other == MPI_COMM_NULL);
-  sums(MPI_COMM_WORLD, 1);
+  sums(world, 1);
   MPI_Waitall(kCalls, requests, MPI_STATUSES_IGNORE);
   for (int i = 0; i < kCalls; ++i)
     right("of a freed communicator", out[i][1] == i * size + size * (size - 1) / 2);
@@ -265,12 +267,11 @@ static void broken(void) {
   MPI_Status statuses[kCalls];
   int started = 0, index, flag, length;
   char text[MPI_MAX_ERROR_STRING];
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  sums(MPI_COMM_WORLD, 1);
-  if (rank == size - 1) MPI_Recv(NULL, 0, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  sums(world, 1);
+  if (rank == size - 1) MPI_Recv(NULL, 0, MPI_INT, 0, 7, world, MPI_STATUS_IGNORE);
   for (int i = 0; i < kCalls; ++i) {
-    const int error =
-        MPI_Iallreduce(MPI_IN_PLACE, x[i], kDoubles, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &requests[i]);
+    const int error = MPI_Iallreduce(MPI_IN_PLACE, x[i], kDoubles, MPI_DOUBLE, MPI_SUM, world, &requests[i]);
     if (error == MPI_SUCCESS) ++started;
     if (error != MPI_SUCCESS) is_other("an error at once", error);
   }
@@ -290,7 +291,7 @@ static void broken(void) {
     do flag = MPI_Test(&requests[2], &index, MPI_STATUS_IGNORE);
     while (flag == MPI_SUCCESS && !index);
     is_other("Test", flag);
-    MPI_Isend(NULL, 0, MPI_INT, rank, 8, MPI_COMM_WORLD, &requests[kCalls]);
+    MPI_Isend(NULL, 0, MPI_INT, rank, 8, world, &requests[kCalls]);
     right("Waitall", MPI_Waitall(3, &requests[3], statuses) == MPI_ERR_IN_STATUS);
     is_other("the first of Waitall", statuses[0].MPI_ERROR);
     /* Waitall ends with the first that fails. Of 8 ranks, two on a host, the next call may end a moment
@@ -299,10 +300,10 @@ static void broken(void) {
       statuses[1].MPI_ERROR = MPI_Wait(&requests[4], MPI_STATUS_IGNORE);
     is_other("the second of Waitall", statuses[1].MPI_ERROR);
     right("the message beside", statuses[2].MPI_ERROR == MPI_SUCCESS);
-    MPI_Recv(NULL, 0, MPI_INT, rank, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(NULL, 0, MPI_INT, rank, 8, world, MPI_STATUS_IGNORE);
   }
-  if (rank == 0) MPI_Send(NULL, 0, MPI_INT, size - 1, 7, MPI_COMM_WORLD);
-  int error = MPI_Ibarrier(MPI_COMM_WORLD, &requests[0]); /* of 8 ranks two on a host hear of it together */
+  if (rank == 0) MPI_Send(NULL, 0, MPI_INT, size - 1, 7, world);
+  int error = MPI_Ibarrier(world, &requests[0]); /* of 8 ranks two on a host hear of it together */
   if (size == 8 && error == MPI_SUCCESS) error = MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
   is_other("an error of a later call", error);
 }
@@ -310,8 +311,8 @@ static void broken(void) {
 /* Ends without having waited for a call. */
 static void left(void) {
   MPI_Request request;
-  sums(MPI_COMM_WORLD, 1);
-  if (rank == 0) MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  sums(world, 1);
+  if (rank == 0) MPI_Ibarrier(world, &request);
   right("started", 1);
 }
 
@@ -319,11 +320,11 @@ static void left(void) {
 static void late_requests(void) {
   int x[2], sum[2], ended;
   MPI_Request request;
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(world);
   for (int who = 0; who < size; ++who) {
     if (rank == who) come_late();
     x[0] = x[1] = rank + who;
-    MPI_Iallreduce(x, sum, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Iallreduce(x, sum, 2, MPI_INT, MPI_SUM, world, &request);
     do MPI_Test(&request, &ended, MPI_STATUS_IGNORE);
     while (!ended && who % 2 == 0);
     if (!ended) MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -334,10 +335,10 @@ static void late_requests(void) {
 /* Ends without MPI_Finalize while others wait in a call. */
 static void gone(void) {
   int x = 0;
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  sums(MPI_COMM_WORLD, 1);
-  if (rank == 1) MPI_Abort(MPI_COMM_WORLD, 9);
-  MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  sums(world, 1);
+  if (rank == 1) MPI_Abort(world, 9);
+  MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_INT, MPI_SUM, world);
   sleep(60);
 }
 
@@ -362,7 +363,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const int wrong = play_scene(scenes, sizeof scenes / sizeof scenes[0], argc, argv, rank);
+  const int wrong = play_scenes(scenes, sizeof scenes / sizeof scenes[0], argc, argv, rank);
   MPI_Finalize();
   return wrong;
 }

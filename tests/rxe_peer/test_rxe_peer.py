@@ -16,6 +16,9 @@ import sys
 
 import pytest
 
+from epic_testbed import bed as beds
+from epic_testbed import nodes
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("EPIC_BUILD", ROOT / "build" / "release")).resolve()
 PROGRAMS = BUILD / "tests" / "rxe_peer"
@@ -38,6 +41,8 @@ def bed():
         path = PROGRAMS / program
         assert os.access(path, os.X_OK), f"{path} is not there: cmake --build {BUILD} --target {program}"
     subprocess.run(TESTBED + ["up", "--name", NAME, "star-1", "--hosts", "rxe", "--no-daemons", "--guest-mem", "128"], check=True)
+    End.bed = beds.Bed(NAME)
+    End.bed.require_up()
     yield
     subprocess.run(TESTBED + ["down", "--name", NAME], check=True)
 
@@ -45,12 +50,12 @@ def bed():
 class End:
     """A program at one end of the link. It goes on until its standard input is closed."""
 
+    bed = None  # of all
+
     def __init__(self, node, program, *arguments):
-        forward = ["-i"] if node == "h0" else []
-        command = TESTBED + ["exec", "--name", NAME, "--timeout", "40", *forward, node, "--", PROGRAMS / program]
+        argv, env = nodes.command(self.bed, node, [str(PROGRAMS / program), *map(str, arguments)], timeout_s=40, stdin=True)
         self.said = ""
-        self.process = subprocess.Popen([str(a) for a in command + list(arguments)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def wait_for(self, pattern):
         """The match of the pattern in the first line that has one, or nothing if the program ends before."""

@@ -25,11 +25,11 @@ DEVICE = "softnic_eth0"
 class Program:
     """A process whose output goes to a file; it ends at the latest with its Pair."""
 
-    def __init__(self, argv, directory):
+    def __init__(self, argv, directory, env=None):
         self._file = tempfile.NamedTemporaryFile(dir=directory, delete=False)  # pylint: disable=consider-using-with
         self.argv = [str(a) for a in argv]
         self.process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=self._file,
-                                        stderr=subprocess.STDOUT, env=dict(os.environ, EPIC_BUILD=str(BUILD)))
+                                        stderr=subprocess.STDOUT, env=env or dict(os.environ, EPIC_BUILD=str(BUILD)))
 
     @property
     def pid(self):
@@ -88,12 +88,16 @@ class Hosts:
         """Starts a verbs program."""
         raise NotImplementedError
 
-    def wait_for_listener(self, host, program, port):
-        """Waits until the program listens on the TCP port."""
-        raise NotImplementedError
+    def wait_for_listener(self, host, program, port):  # pylint: disable=unused-argument
+        """Waits until a program in a namespace of this machine listens on the TCP port."""
+        # Local address with its port in hexadecimal, any remote one, state 0A: listening.
+        pattern = re.compile(rf"^ *\d+: [0-9A-F]+:{port:04X} [0-9A-F]+:0000 0A", re.M)
+        tables = [pathlib.Path(f"/proc/{program.pid}/net/{name}") for name in ("tcp", "tcp6")]
+        program.wait_for(lambda: any(t.exists() and pattern.search(t.read_text(encoding="ascii")) for t in tables),
+                         f"listener on port {port}")
 
-    def _begin(self, argv):
-        program = Program(argv, self._directory.name)
+    def _begin(self, argv, env=None):
+        program = Program(argv, self._directory.name, env)
         self._programs.append(program)
         return program
 
@@ -152,13 +156,6 @@ class Pair(Hosts):
 
     def start(self, host, *argv):
         return self._begin(["ip", "netns", "exec", self.namespace(host), EPIC_RUN, *argv])
-
-    def wait_for_listener(self, host, program, port):
-        # Local address with its port in hexadecimal, any remote one, state 0A: listening.
-        pattern = re.compile(rf"^ *\d+: [0-9A-F]+:{port:04X} [0-9A-F]+:0000 0A", re.M)
-        tables = [pathlib.Path(f"/proc/{program.pid}/net/{name}") for name in ("tcp", "tcp6")]
-        program.wait_for(lambda: any(t.exists() and pattern.search(t.read_text(encoding="ascii")) for t in tables),
-                         f"listener on port {port}")
 
     def close(self):
         super().close()

@@ -12,6 +12,8 @@ import pytest
 
 import covers
 import pair as pairs
+from epic_testbed import bed as beds
+from epic_testbed import nodes
 from perftest import ATOMIC, BW, LAT, PATIENCE, PERFTEST, result, run_perftest
 from rows import AXES, impossible, named, run_row
 from wire_client import Wire
@@ -36,22 +38,22 @@ class GuestPair(pairs.Hosts):
         self.name = f"sn{os.getpid() % 100000}x{GuestPair.serial}"  # of twelve characters at most
         self._exec_timeout_s = exec_timeout_s
         self._testbed("up", "star-1", "--hosts", "rxe", "--no-daemons", "--guest-mem", str(guest_mb), *options)
+        self._bed = beds.Bed(self.name)
+        self._bed.require_up()
         pairs.net.run(["ip", "-n", self._switch, "addr", "add", "10.10.255.1/16", "dev", "swp1"])
 
     def start(self, host, *argv):
         if host == "softnic":
             return self._begin(["ip", "netns", "exec", self._switch, pairs.EPIC_RUN, "--devices", "swp1",
                                 *argv])
-        return self._begin(TESTBED + ["exec", "--name", self.name, "--timeout", str(self._exec_timeout_s), "-i", "h0", "--",
-                                      *argv])
+        return self._begin(*nodes.command(self._bed, "h0", [str(a) for a in argv], self._exec_timeout_s, stdin=True))
 
     def wait_for_listener(self, host, program, port):
-        wait = f"until ss -ltn | grep -q :{port}; do sleep 0.1; done"
         if host == "softnic":
-            where = ["ip", "netns", "exec", self._switch]
-        else:
-            where = TESTBED + ["exec", "--name", self.name, "--timeout", "30", "h0", "--"]
-        done = subprocess.run(where + ["timeout", "30", "sh", "-c", wait], check=False)
+            return super().wait_for_listener(host, program, port)
+        wait = f"until grep -q ':{port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"
+        command, env = nodes.command(self._bed, "h0", ["sh", "-c", wait], 30)
+        done = subprocess.run(command, env=env, check=False)
         assert done.returncode == 0, f"nothing listens:\n{program.output}"
 
     def add_ipv6(self):

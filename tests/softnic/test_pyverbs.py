@@ -12,6 +12,8 @@ import pytest
 import pair as pairs
 from test_interop import GuestPair
 
+# pool: whole
+
 PAGE = pairs.ROOT / "docs" / "SOFTNIC.md"
 RUNNER = pairs.ROOT / "tests" / "softnic" / "pyverbs_runner.py"
 GUEST_MB = 512  # the suite makes queues of any size that the device offers, in memory that is pinned

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts/lib"))
-from stage_pool import budget, compiles, stages, tasks  # noqa: E402  pylint: disable=wrong-import-position
+from stage_pool import budget, compiles, ledger, stages, tasks  # noqa: E402  pylint: disable=wrong-import-position
 
 COMMITTED = json.loads(budget.FILE.read_text(encoding="utf-8"))
 BUDGET = {"reference": {"compile": 2.0, "seeds": 1.0}, "bounds": {}, "stages": {"softnic": 100.0}, "compiles": {"release": 200.0},
@@ -89,3 +89,18 @@ def test_a_task_is_known_by_its_file():
     known = tasks.Known({"softnic tests/softnic/test_a.py::test_one": [3.0, 1.0], "softnic tests/softnic/test_a.py::test_two": [4.0, 1.0],
                          "unit base_test": [2.0, 2.0]})
     assert known.of("softnic", "tests/softnic/test_a.py") == (7.0, 2.0) and known.of("unit", "base_test") == (2.0, 2.0)
+
+
+def test_what_is_known_of_a_file_goes_where_its_tests_are_others_now():
+    """As the rows of a cover, which turn with the commit: a tree would expect the rows of all commits of a run."""
+    old = {"softnic a.py::t[1]": [1.0, 1.0], "softnic a.py::t[2]": [2.0, 1.0], "softnic b.py::t": [3.0, 1.0], "unit x_test": [4.0, 1.0],
+           "threaded a.py::t[1]": [5.0, 1.0]}
+    new = {"softnic a.py::t[3]": [6.0, 1.0], "unit x_test": [7.0, 1.0]}
+    assert ledger.renewed(old, new) == {"softnic a.py::t[3]": [6.0, 1.0], "softnic b.py::t": [3.0, 1.0], "unit x_test": [7.0, 1.0],
+                                        "threaded a.py::t[1]": [5.0, 1.0]}
+
+
+def test_what_is_committed_is_without_the_wait_for_a_processor():
+    assert ledger.alone({"wall": 60.0, "cpu": 10.0, "stalled": 35.0}) == 25.0
+    # Several of its processes may have waited, each while another one went on.
+    assert ledger.alone({"wall": 60.0, "cpu": 40.0, "stalled": 50.0}) == 40.0

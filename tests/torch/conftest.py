@@ -17,7 +17,7 @@ def pytest_sessionstart(session):
     # A test that cannot run has not passed: say what is missing instead of skipping.
     missing = [] if os.geteuid() == 0 else ["root"]
     targets = {"incengine": "incengine/incengine", "incagent": "incagent/incagent",
-               "incmanager": "incmanager/incmanager", "epic_softnic": "softnic/lib/libibverbs.so.1"}
+               "incmanager": "incmanager/incmanager", "manager_asked": "tests/e2e/manager_asked", "epic_softnic": "softnic/lib/libibverbs.so.1"}
     absent = [target for target, path in targets.items() if not os.access(harness.BUILD / path, os.X_OK)]
     if not list(torch_ranks.MODULE.glob("torch_epic/_C.*.so")):
         absent.append("torch_epic")

@@ -1,6 +1,7 @@
 """guest_exec.py JSON: runs a command in a guest, as `testbed exec` does, and loads nothing that it does not need.
 
-{"namespace": of the test bed's management, "address": the guest's there, "argv": [...], "env": {...}, "timeout_s": N or null}
+{"namespace": of the test bed's management, "address": the guest's there, "argv": [...], "env": {...}, "timeout_s": N or null,
+ "stdin": whether the command gets the standard input}
 """
 
 import json
@@ -18,7 +19,7 @@ def main():
     asked = json.loads(sys.argv[1])
     try:
         with guest.connect(asked["namespace"], asked["address"]) as connection:
-            return guest.execute(connection, asked["argv"], asked["env"], os.getcwd(), asked["timeout_s"])
+            return guest.execute(connection, asked["argv"], asked["env"], os.getcwd(), asked["timeout_s"], asked["stdin"])
     except (guest.GuestError, net.NetError) as error:
         print(f"testbed: {error}", file=sys.stderr)
         return 1

@@ -31,13 +31,14 @@ def guest_environment(bed, extra):
             **bed.environment(), **extra}
 
 
-def command(bed, node, argv, timeout_s):
-    """What does as `testbed exec --timeout` on any node, and starts in a third of the time: (command, environment)."""
+def command(bed, node, argv, timeout_s, stdin=False):
+    """What does as `testbed exec --timeout` on any node, and starts in a third of the time: (command, environment). `stdin`: a
+    guest, too, gets the standard input."""
     host = bed.host(node)
     if not host or host["kind"] != "rxe":
         return in_namespace(bed, node, argv, {}, timeout_s)
     asked = {"namespace": bed.namespace(beds.MGMT), "address": host["mgmt_address"], "argv": argv,
-             "env": guest_environment(bed, {}), "timeout_s": timeout_s}
+             "env": guest_environment(bed, {}), "timeout_s": timeout_s, "stdin": stdin}
     program = os.path.join(os.path.dirname(__file__), "guest_exec.py")
     # Without the machine's site packages (-S), whose search takes as long as all else.
     return [sys.executable, "-E", "-S", program, json.dumps(asked)], dict(os.environ)

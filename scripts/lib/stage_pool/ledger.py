@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""ledger.py [--begin | --reference | --report [--full]]: what each stage, test and compile of scripts/test took.
+"""ledger.py [--begin | --reference | --report | --commit]: what each stage, test and compile of scripts/test took.
 
 While scripts/test runs, lines of JSON gather in build/ledger: stages.jsonl (scripts/lib/stages.sh), tasks.jsonl and
 tests.jsonl (the pool); compiles in build/TREE/compile-times (scripts/lib/compile-ledger).
@@ -7,6 +7,8 @@ tests.jsonl (the pool); compiles in build/TREE/compile-times (scripts/lib/compil
   --begin      a new run: what is left of the last one goes
   --reference  measures a fixed compile and fixed seeds of epic-sim, by which machines are compared
   --report     the tables, build/test-times.json, and the verdict by tests/budget.json; exit status 1 if something is dearer
+  --commit     what this run took, and what was known of all that it did not run, into tests/times.json, by which a new clone
+               deals its tests and compares them
 """
 import argparse
 import json
@@ -51,13 +53,21 @@ def read(file):
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
 
+def stored(file):
+    """What TIMES or COMMITTED has."""
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def renewed(old, new):
+    """{"STAGE TEST": [wall, cpu]} with newer ones. What is known of a file that they have goes: its tests may be others, as the
+    rows of a cover are with each commit."""
+    files = {name.partition("::")[0] for name in new}
+    return {name: taken for name, taken in old.items() if name.partition("::")[0] not in files} | new
+
+
 def last_times():
     """{"STAGE TEST": [wall, cpu]}: as committed, and over it what the last run here measured."""
-    known = {}
-    for file in (COMMITTED, TIMES):
-        if file.exists():
-            known |= json.loads(file.read_text(encoding="utf-8")).get("tests", {})
-    return known
+    return renewed(stored(COMMITTED).get("tests", {}), stored(TIMES).get("tests", {}))
 
 
 def begin():
@@ -117,12 +127,24 @@ class Run:
 
     def write(self):
         """build/test-times.json. What this run did not run keeps its figures."""
-        old = json.loads(TIMES.read_text(encoding="utf-8")) if TIMES.exists() else {}
-        tests = old.get("tests", {}) | {name: [line["wall"], line["cpu"]] for name, line in self.tests.items()}
-        objects = old.get("objects", {}) | {f"{tree} {name}": cpu for tree, of in self.trees.items() for name, cpu in of.items()}
-        text = {"reference": self.reference, "stages": self.rows(), "tests": dict(sorted(tests.items())),
-                "objects": dict(sorted(objects.items()))}
+        text = {"reference": self.reference, "stages": self.rows(), **self.known(stored(TIMES))}
         TIMES.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
+
+    def known(self, before, wall=lambda line: line["wall"]):
+        """What tests and objects take, by this run, and before it by what is stored."""
+        tests = renewed(before.get("tests", {}), {name: [round(wall(line), 3), line["cpu"]] for name, line in self.tests.items()})
+        objects = before.get("objects", {}) | {f"{tree} {name}": cpu for tree, of in self.trees.items() for name, cpu in of.items()}
+        return {"tests": dict(sorted(tests.items())), "objects": dict(sorted(objects.items()))}
+
+
+def alone(line):
+    """The seconds that a test takes by itself, or about so: without what it waited for a processor that others had."""
+    return max(line["wall"] - line["stalled"], line["cpu"])
+
+
+def commit():
+    """tests/times.json, for machines that may be less busy than this one was."""
+    COMMITTED.write_text(json.dumps(Run().known(stored(COMMITTED), alone), indent=1) + "\n", encoding="utf-8")
 
 
 def table(run):
@@ -151,7 +173,7 @@ def report():
     run.write()
     print("\n".join(table(run)))
     figures = json.loads(budget.FILE.read_text(encoding="utf-8"))
-    lines = budget.verdict(run, figures, json.loads(COMMITTED.read_text(encoding="utf-8")) if COMMITTED.exists() else {})
+    lines = budget.verdict(run, figures, stored(COMMITTED))
     print("\n".join(lines))
     dearer = [line for line in lines if line.startswith("budget: ")]
     if dearer and not figures["judged"]:
@@ -162,13 +184,15 @@ def report():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     group = parser.add_mutually_exclusive_group(required=True)
-    for option in ("begin", "reference", "report"):
+    for option in ("begin", "reference", "report", "commit"):
         group.add_argument(f"--{option}", action="store_true")
     args = parser.parse_args()
     if args.begin:
         return begin()
     if args.reference:
         return reference()
+    if args.commit:
+        return commit()
     return report()
 
 

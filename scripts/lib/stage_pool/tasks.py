@@ -13,7 +13,7 @@ import covers  # noqa: E402  pylint: disable=wrong-import-position
 
 # A file that takes longer is run in parts, unless it says "# pool: whole" (what it has brought up is dear). One that says
 # "# pool: alone" compares what it measures, and runs beside no other task of the pool.
-PART_S = 45.0
+PART_S = 90.0
 UNKNOWN_S = 10.0
 PYTEST = ["/usr/bin/python3", "-B", "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "stage_pool.pytest_plugin"]
 PATIENCE = 5  # times ctest's own time: it ends what hangs, and says nothing of what waits for a processor
