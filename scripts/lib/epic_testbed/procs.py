@@ -47,13 +47,13 @@ def _stat(pid):
 
 
 def spawn(argv, log_path, namespace, pass_fds=()):
-    """Starts argv in a network namespace with its output in log_path; returns {pid, start} for the record."""
+    """Starts argv in a network namespace with its output in log_path; returns {pid, start, argv} for the record."""
     with open(log_path, "ab") as log:
         # nsenter replaces itself by the program: the pid is the program's own.
         process = subprocess.Popen(["nsenter", f"--net=/run/netns/{namespace}", "--"] + argv,
                                    stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                    start_new_session=True, pass_fds=pass_fds)
-    return {"pid": process.pid, "start": start_time(process.pid)}
+    return {"pid": process.pid, "start": start_time(process.pid), "argv": argv}
 
 
 def alive(record):
@@ -100,7 +100,7 @@ def kill_all(find, grace_s):
     """Ends the processes that find() lists: SIGTERM, and SIGKILL for those still there after grace_s."""
     deadline = time.monotonic() + grace_s
     for pid in find():
-        _kill(pid, signal.SIGTERM)
+        kill(pid, signal.SIGTERM)
     while True:
         pids = find()
         for pid in pids:
@@ -109,13 +109,14 @@ def kill_all(find, grace_s):
             return
         if time.monotonic() > deadline:
             for pid in pids:
-                _kill(pid, signal.SIGKILL)
+                kill(pid, signal.SIGKILL)
         if time.monotonic() > deadline + 10:
             raise RuntimeError(f"processes {pids} do not end")
         time.sleep(0.02)
 
 
-def _kill(pid, signum):
+def kill(pid, signum):
+    """Sends a signal to a process, if it is there."""
     try:
         os.kill(pid, signum)
     except ProcessLookupError:
