@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import time
 
@@ -50,7 +49,8 @@ def restart(bed, chosen):
     told, begin = _switches(bed) or {}, {}
     for name in sorted(dict.fromkeys(chosen), key=lambda name: name == "manager"):
         record = bed.record["processes"][name]
-        _end(name, record)
+        # Until it has gone: its ports and sockets are free then.
+        procs.kill_all(lambda record=record: [record["pid"]] if procs.alive(record) else [], _END_TIMEOUT_S)
         node, _, kind = name.partition(".")
         bed.start(name, record["argv"], bed.namespace(MGMT if name == "manager" else node))
         if kind == "engine":
@@ -76,19 +76,6 @@ def _wait_until_it_answers(bed, name, control):
     while not procs.answers(control):
         if not procs.alive(bed.record["processes"][name]) or time.monotonic() > deadline:
             raise BedError(f"{name} does not answer; {bed.tail(name)}")
-        time.sleep(0.02)
-
-
-def _end(name, record):
-    """Waits until the process has gone: its ports and sockets are free then."""
-    deadline, signum = time.monotonic() + _END_TIMEOUT_S, signal.SIGTERM
-    while procs.alive(record):
-        if signum is not None:
-            procs.kill(record["pid"], signum)
-            signum = None
-        if time.monotonic() > deadline:
-            say(f"{name} does not heed SIGTERM: SIGKILL")
-            deadline, signum = time.monotonic() + _END_TIMEOUT_S, signal.SIGKILL
         time.sleep(0.02)
 
 

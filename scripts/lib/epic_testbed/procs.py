@@ -100,7 +100,7 @@ def kill_all(find, grace_s):
     """Ends the processes that find() lists: SIGTERM, and SIGKILL for those still there after grace_s."""
     deadline = time.monotonic() + grace_s
     for pid in find():
-        kill(pid, signal.SIGTERM)
+        _kill(pid, signal.SIGTERM)
     while True:
         pids = find()
         for pid in pids:
@@ -109,14 +109,13 @@ def kill_all(find, grace_s):
             return
         if time.monotonic() > deadline:
             for pid in pids:
-                kill(pid, signal.SIGKILL)
+                _kill(pid, signal.SIGKILL)
         if time.monotonic() > deadline + 10:
             raise RuntimeError(f"processes {pids} do not end")
         time.sleep(0.02)
 
 
-def kill(pid, signum):
-    """Sends a signal to a process, if it is there."""
+def _kill(pid, signum):
     try:
         os.kill(pid, signum)
     except ProcessLookupError:
