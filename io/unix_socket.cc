@@ -21,8 +21,8 @@ sockaddr_un AddressOf(const std::string& path) {
   return address;
 }
 
-// Makes the folder of a path if its own parent is there. Others may look into it, whatever the umask is: a socket in it may be for
-// them, and has rights of its own.
+// Makes the folder of a path if its own parent is there. Others may look into it, whatever the umask is: a
+// socket in it may be for them, and has rights of its own.
 Status MakeFolderOf(const std::string& path) {
   const auto folder = std::filesystem::absolute(path).parent_path();
   std::error_code unused;
