@@ -5,7 +5,8 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/HOST.md", "docs/MPI.md", "docs/DEPLOY.md", "docs/TORCH.md", "docs/SOFTNIC.md")
+PAGES = ("README.md", "docs/HOST.md", "docs/HOST-INTERNALS.md", "docs/MPI.md", "docs/DEPLOY.md", "docs/TORCH.md", "docs/SOFTNIC.md",
+         "docs/TESTBED.md")
 WORDS, COLUMNS = 30, 120
 
 
