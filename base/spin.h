@@ -3,7 +3,8 @@
 // for what comes in a second.
 //
 // So the length follows the pauses between what comes: one that polling for the limit could have bridged
-// doubles it, up to the limit, a longer one halves it. The table is in docs/HOST.md, "Polling and sleeping".
+// doubles it, up to the limit, a longer one halves it. The table is in
+// docs/HOST-INTERNALS.md, "Polling and sleeping".
 // Whoever polls yields the core between looks.
 //
 // Without a clock; a copy is a snapshot.

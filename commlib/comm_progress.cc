@@ -1,5 +1,6 @@
-// Who makes progress on a communicator: the threads that wait, and the progress thread (docs/HOST.md, "Who
-// makes progress"). comm.cc has what progress is.
+// Who makes progress on a communicator: the threads that wait, and the progress thread
+// (docs/HOST-INTERNALS.md, "Who makes
+// progress"). comm.cc has what progress is.
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>

@@ -18,7 +18,7 @@ add_executable(incengine daemon/main.cc)
 target_link_libraries(incengine PRIVATE epic_options epic_switch_daemon spdlog::spdlog Threads::Threads)
 target_compile_definitions(incengine PRIVATE EPIC_VERSION="${PROJECT_VERSION}")
 set_target_properties(incengine PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/incengine")
-install(TARGETS incengine RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(TARGETS incengine RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT daemons)
 
 epic_test(daemon_test SOURCES daemon/daemon_test.cc daemon/watch_test.cc LIBS epic_switch_daemon spdlog::spdlog)
 epic_test(shards_test THREADED SOURCES daemon/shards_test.cc LIBS epic_switch_daemon spdlog::spdlog)

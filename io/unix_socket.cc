@@ -21,6 +21,20 @@ sockaddr_un AddressOf(const std::string& path) {
   return address;
 }
 
+// Makes the folder of a path if its own parent is there. Others may look into it, whatever the umask is: a
+// socket in it may be for them, and has rights of its own.
+Status MakeFolderOf(const std::string& path) {
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  std::error_code unused;
+  if (std::filesystem::is_directory(folder, unused)) return {};
+  if (mkdir(folder.c_str(), 0755) == 0 && chmod(folder.c_str(), 0755) == 0) return {};
+  const int error = errno;
+  if (std::filesystem::is_directory(folder, unused)) return {};  // another daemon has made it just now
+  return MakeStatus(error == EACCES || error == EPERM ? StatusCode::kPermissionDenied : StatusCode::kNotFound,
+                    fmt::format("{}: there is no directory {}, and it cannot be made: {}", path,
+                                folder.string(), std::strerror(error)));
+}
+
 bool Fits(const std::string& path) { return !path.empty() && path.size() < sizeof sockaddr_un{}.sun_path; }
 
 }  // namespace
@@ -31,13 +45,7 @@ Status ClaimSocketPath(const std::string& path) {
                                                                 sizeof sockaddr_un{}.sun_path - 1));
   }
   struct stat status {};
-  if (lstat(path.c_str(), &status) != 0) {
-    const auto directory = std::filesystem::absolute(path).parent_path();
-    std::error_code error;
-    if (std::filesystem::is_directory(directory, error)) return {};
-    return MakeStatus(StatusCode::kNotFound,
-                      fmt::format("{}: there is no directory {}", path, directory.string()));
-  }
+  if (lstat(path.c_str(), &status) != 0) return MakeFolderOf(path);
   if (!S_ISSOCK(status.st_mode)) {
     return MakeStatus(StatusCode::kAlreadyExists, fmt::format("{}: exists and is no socket", path));
   }

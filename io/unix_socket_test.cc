@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -55,10 +56,23 @@ TEST_F(UnixSocket, LeavesWhatIsNoSocket) {
   EXPECT_TRUE(std::filesystem::exists(path()));
 }
 
+TEST_F(UnixSocket, MakesAMissingDirectoryThatOthersMayEnter) {
+  const mode_t before = umask(077);
+  EXPECT_TRUE(ClaimSocketPath(directory_ + "/new/s").ok());
+  umask(before);
+  struct stat status {};
+  ASSERT_EQ(stat((directory_ + "/new").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode, S_IFDIR | 0755u);
+  EXPECT_TRUE(ClaimSocketPath(directory_ + "/new/s").ok());
+}
+
 TEST_F(UnixSocket, RefusesPathsThatCannotBe) {
   EXPECT_EQ(ClaimSocketPath("").code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(ClaimSocketPath("/" + std::string(200, 'x')).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(ClaimSocketPath(directory_ + "/none/s").code(), StatusCode::kNotFound);
+  EXPECT_EQ(ClaimSocketPath(directory_ + "/none/none/s").code(), StatusCode::kNotFound);
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/none"));
+  std::ofstream(path()) << "no directory";
+  EXPECT_EQ(ClaimSocketPath(path() + "/s").code(), StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -74,7 +74,8 @@ class Testbed:
 
     def remains(self):
         """Files and namespaces of the bed that are there."""
-        return glob.glob(f"/run/netns/{self.namespace('*')}") + glob.glob(self.path())
+        return [path for folder in ("/run/netns", "/etc/netns") for path in glob.glob(f"{folder}/{self.namespace('*')}")] + \
+            glob.glob(self.path())
 
 
 def _own_bed():

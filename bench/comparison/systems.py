@@ -220,15 +220,13 @@ class Mpi:
     def time(self, bed, collective, sizes):
         with tempfile.TemporaryDirectory() as folder:
             shell = os.path.join(folder, "shell")
-            cases = "\n".join(f"  {address}) node={bed.namespace(host)}; break;;"
-                              for host, address in zip(bed.hosts, bed.addresses))
             with open(shell, "w", encoding="utf-8") as file:
-                file.write("#!/bin/sh\n# The remote shell of one run: [OPTION...] ADDRESS COMMAND\nwhile :; do case $1 in\n"
-                           + cases + "\nesac; shift; done\naddress=$1; shift\n"
-                           'exec ip netns exec "$node" unshare -u sh -c "hostname $address; $*"\n')
+                file.write("#!/bin/sh\n# The remote shell of one run: [OPTION...] HOST COMMAND; the environment goes along.\n"
+                           f"while [ ! -e /run/epic/{bed.name}/uts/$1 ]; do shift; done\nhost=$1; shift\n"
+                           f'exec ip netns exec "{bed.namespace("$host")}" nsenter --uts="/run/epic/{bed.name}/uts/$host" sh -c "$*"\n')
             os.chmod(shell, 0o700)
             calls = [PROGRAMS / self.program, collective, *(f"{size}:{n}" for size, n in sizes.items())]
-            out, err = _run([shell, bed.addresses[0], *self._before(), *self._launcher(shell, bed), *map(str, calls)],
+            out, err = _run([shell, bed.hosts[0], *self._before(), *self._launcher(shell, bed), *map(str, calls)],
                             f"{self.name}, {collective}")
         self._check(collective, out, err)
         return _json_lines(out)
@@ -241,10 +239,9 @@ class Mpi:
         """Raises Failed if something else was measured than this system."""
 
     def _launcher(self, shell, bed):
-        hosts = ",".join(bed.addresses)
+        hosts = ",".join(bed.hosts)
         if self.program == "mpich":
-            return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", shell, "-hosts", hosts, "-localhost",
-                    bed.addresses[0], "-iface", "vec0", "-n", str(RANKS)]
+            return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", shell, "-hosts", hosts, "-iface", "vec0", "-n", str(RANKS)]
         # Yielding while it waits: with more ranks than processors OpenMPI's spinning starves who could end it.
         return ["mpirun.openmpi", "--allow-run-as-root", "--host", hosts, "-np", str(RANKS), "--bind-to", "none",
                 "--mca", "plm_rsh_agent", shell, "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "pml", "ob1",

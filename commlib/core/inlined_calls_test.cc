@@ -1,5 +1,5 @@
 // Small calls in one message each way: what the ranks of a group put behind their headers, and take out of
-// what comes back (docs/PROTOCOL.md, section 3; docs/HOST.md, "A call's way").
+// what comes back (docs/PROTOCOL.md, section 3; docs/HOST-INTERNALS.md, "A call's way").
 #include <array>
 #include <cstring>
 #include <vector>

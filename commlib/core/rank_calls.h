@@ -1,7 +1,7 @@
 // The calls of one rank on its queue pair, as far as that needs neither verbs nor threads: the library and
 // the simulated hosts run it alike. Calls go in; work requests with their addresses come out, to be posted;
 // completions go in; calls that have ended, with their results in the callers' buffers, come out. RankCore
-// says what to post and when; this knows where the bytes lie (docs/HOST.md, "A call's way").
+// says what to post and when; this knows where the bytes lie (docs/HOST-INTERNALS.md, "A call's way").
 //
 // Not thread-safe.
 #pragma once

@@ -1,4 +1,4 @@
-// How many of a rank's acknowledgements may be one (docs/HOST.md, "Shared acknowledgements").
+// How many of a rank's acknowledgements may be one (docs/HOST-INTERNALS.md, "Shared acknowledgements").
 //
 // A call whose data travel in its control message ends with its result, and a Barrier with its answer: nobody
 // waits for the acknowledgement of what comes, as long as there is one before its sender's window is used up.

@@ -1,5 +1,5 @@
 // Whether a waiting thread had better poll or sleep: what was shorter when both were tried. The table is in
-// docs/HOST.md, "Polling and sleeping".
+// docs/HOST-INTERNALS.md, "Polling and sleeping".
 //
 // A rank cannot know it otherwise: on a processor of its own polling is shorter by the waking, but where
 // ranks and switches share processors, those that poll may keep from running whoever could end their wait.

@@ -1,6 +1,6 @@
 // Who makes progress on a communicator when completions come: one of the threads that wait for its calls, or
-// the process's progress thread. The state table is in docs/HOST.md, "Who makes progress"; this is it,
-// without threads. Its owner calls it under the communicator's mutex and does what it says.
+// the process's progress thread. The state table is in docs/HOST-INTERNALS.md, "Who makes progress"; this is
+// it, without threads. Its owner calls it under the communicator's mutex and does what it says.
 //
 // What it is for: while calls are outstanding and the mutex is free, somebody watches the completion channel,
 // or a waiting thread has been woken to do so.

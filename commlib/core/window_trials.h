@@ -1,5 +1,5 @@
 // How far ahead of the results a rank had better send: the window with which results came sooner when others
-// were tried. The table is in docs/HOST.md, "The send window".
+// were tried. The table is in docs/HOST-INTERNALS.md, "The send window".
 //
 // Half, whole and double of the present window are tried for single calls that are long enough to show it. What
 // is good depends on what all ranks do, not on one: so all ranks of a group try the same for the same calls,

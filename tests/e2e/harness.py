@@ -137,9 +137,10 @@ class Bed:
         return program.output
 
     def shell(self, folder):
-        """A command in place of ssh, which enters a host's namespace: HOST COMMAND. Nothing of the environment goes along."""
+        """A command in place of ssh, which enters a host's namespaces: HOST COMMAND. Nothing of the environment goes along."""
         path = folder / "shell"
-        path.write_text(f'#!/bin/sh\nhost=$1; shift\nexec env -i PATH=/usr/bin:/bin ip netns exec epic-{self.name}-$host sh -c "$*"\n')
+        path.write_text(f'#!/bin/sh\nhost=$1; shift\nexec env -i PATH=/usr/bin:/bin '
+                        f'ip netns exec epic-{self.name}-$host nsenter --uts=/run/epic/{self.name}/uts/$host sh -c "$*"\n')
         path.chmod(0o700)
         return path
 

@@ -19,7 +19,7 @@ class Daemon:
 
     def __init__(self, bed, host, folder, *options, manager=MANAGER):
         self.host, self.socket = host, folder / f"{host}.sock"
-        self.program = bed.start(host, INCHOST, "--manager", manager, "--name", host, "--socket", self.socket, *options)
+        self.program = bed.start(host, INCHOST, "--manager", manager, "--socket", self.socket, *options)
         self.program.wait_for("serving programs")
 
     def pid(self):
@@ -184,7 +184,7 @@ def test_a_manager_that_does_not_answer_is_said_to_the_rank(bed, tmp_path):
 def test_a_program_that_nobody_tells_finds_its_hosts_daemon(bed):
     # A file system of its own: the path is one for the whole machine.
     group = bed.new_group()
-    script = ("mkdir -p /run/epic; mount -t tmpfs none /run/epic; \"$1\" --manager \"$EPIC_MANAGER\" --name h0 & daemon=$!; "
+    script = ("mkdir -p /run/epic; mount -t tmpfs none /run/epic; \"$1\" --manager \"$EPIC_MANAGER\" & daemon=$!; "
               "while ! [ -S /run/epic/host.sock ]; do kill -0 $daemon || exit 9; sleep 0.1; done; shift; "
               "env -u EPIC_MANAGER \"$@\"; status=$?; kill $daemon; wait $daemon; exit $status")
     first = bed.start(bed.hosts[0], "unshare", "-m", "sh", "-c", script, "sh", INCHOST, harness.LOOP, "--group", group, "--rank", 0, "--size", 2)

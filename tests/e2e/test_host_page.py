@@ -85,7 +85,7 @@ def test_the_programs_run_on_hosts_of_ones_own(beds, program):
         if kinds[host] == "rxe":
             guests.append(bed.start(host, "bash", "-euo", "pipefail", "-c", f"cd {FOLDER}\n{here(script)}"))
         else:
-            others.append(shell(script, "nsenter", f"--net=/run/netns/epic-{bed.name}-{host}", "--"))
+            others.append(shell(script, *harness.beds.Bed(bed.name).enter(host)))
     outputs = [process.communicate(timeout=180)[0] for process in others]
     harness.finish(guests)
     outputs = [guest.output for guest in guests] + outputs

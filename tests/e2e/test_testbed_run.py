@@ -1,4 +1,4 @@
-"""`testbed run` with ranks that join: on softnic and in a guest at the same time, and Ctrl-C for both."""
+"""`testbed run` with ranks that join: on softnic and in a guest at the same time, Ctrl-C for both, and daemons that are started again."""
 
 import re
 import signal
@@ -56,4 +56,15 @@ def test_ctrl_c_ends_ranks_on_softnic_and_in_guests(bed):
     process.send_signal(signal.SIGINT)
     rest = process.communicate(timeout=60)[0]
     assert process.returncode >= 128 + signal.SIGINT, said + rest
+    bed.wait_clean()
+
+
+def test_an_engine_that_is_started_again_sums_again(bed):
+    for words in (("restart", "s1.engine"), ("restart", "manager", "s1.agent")):
+        done = harness.epic_ranks.testbed(words[0], "--name", bed.name, *words[1:])
+        assert "1 switch registered" in done.stderr
+    bed.wait_for_switch("s1")
+    done = run(bed, "--env", "EPIC_PATH=network", harness.PERF, "-b", "4", "-e", "4", "-n", "1", "-w", "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert bed.counters("s1")["aggregated_packets"] > 0
     bed.wait_clean()

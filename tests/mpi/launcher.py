@@ -1,5 +1,5 @@
 """Runs MPI programs on the hosts of a test bed, by an mpirun that has not been changed: its remote shell enters a
-host's namespace, in place of ssh, with an environment of that host's own."""
+host's namespaces, in place of ssh, with an environment of that host's own."""
 
 import ctypes
 import os
@@ -13,8 +13,6 @@ import time
 import typing
 
 import harness
-
-import epic_ranks
 
 PROGRAMS = harness.BUILD / "tests" / "mpi"
 # In a default run, where a test says that it is patient: how late ranks are, in milliseconds, longer than a queue pair's timer
@@ -99,9 +97,6 @@ class Launcher:
     def __init__(self, bed, folder, patience=True):
         self.bed, self.shell, self.starter, self.patience = bed, folder / "shell", folder / "starter", patience
         self.soon = SOON if patience else {}
-        # The MPI's own messages have a network of their own, as their traffic is not what is tested here.
-        data = [epic_ranks.node_of(bed.name, host)["address"] for host in bed.hosts]
-        self.addresses = [address.replace("10.10.0.", "10.255.2.") for address in data]
         # Open MPI has folders by the names of hosts, and another test bed has hosts of the same names.
         self.temporary = pathlib.Path(f"/run/epic/{bed.name}/tmp")
         self.temporary.mkdir(exist_ok=True)
@@ -123,21 +118,22 @@ class Launcher:
         return Scene(name, start, self.played(start))
 
     def _write_shell(self, of_hosts):
-        """The remote shell: [OPTION...] ADDRESS COMMAND. `of_hosts`: variables of single hosts."""
+        """The remote shell: [OPTION...] HOST COMMAND. `of_hosts`: variables of single hosts."""
         cases = []
-        for host, address in zip(self.bed.hosts, self.addresses):
+        for host in self.bed.hosts:
             own = " ".join(f"{k}={v}" for k, v in {"EPIC_IFNAME": "vec0", **of_hosts.get(host, {})}.items())
-            cases.append(f"  {address}) node=epic-{self.bed.name}-{host}; own='{own}'; break;;")
+            cases.append(f"  {host}) own='{own}'; break;;")
         # Nothing of the environment goes along, as with ssh.
         self.shell.write_text("#!/bin/bash\nwhile :; do case $1 in\n" + "\n".join(cases) + "\nesac; shift; done\n"
-                              "address=$1; shift\n"
+                              "host=$1; shift\n"
                               f'exec env -i PATH="$PATH" HOME="$HOME" TMPDIR={self.temporary} '
-                              f'HWLOC_XMLFILE={self.machine} HWLOC_THISSYSTEM=1 $own ip netns exec "$node" '
-                              'unshare -u sh -c "hostname $address; $*"\n', encoding="utf-8")
+                              f'HWLOC_XMLFILE={self.machine} HWLOC_THISSYSTEM=1 $own '
+                              f'ip netns exec "epic-{self.bed.name}-$host" nsenter --uts="/run/epic/{self.bed.name}/uts/$host" '
+                              'sh -c "$*"\n', encoding="utf-8")
         self.shell.chmod(0o700)
 
     def _mpirun(self, hosts, ranks, patient):
-        """The command that starts so many ranks on these hosts: ADDRESS:RANKS with commas between."""
+        """The command that starts so many ranks on these hosts: HOST:RANKS with commas between."""
         raise NotImplementedError
 
     def _before(self, of_hosts):
@@ -167,12 +163,12 @@ class Launcher:
             of_hosts = {host: {**brief, **of_hosts.get(host, {})} for host in self.bed.hosts}
         self._write_shell(of_hosts)
         variables = {"EPIC_MANAGER": MANAGER, "EPIC_MPI_REPORT": "1", **(env or {})}
-        hosts = ",".join(f"{address}:{per_host}" for address in self.addresses)
+        hosts = ",".join(f"{host}:{per_host}" for host in self.bed.hosts)
         argv = ["env", *(f"{k}={v}" for k, v in variables.items() if v is not None), *through,
-                *self._mpirun(hosts, ranks or len(self.addresses) * per_host, patient), *self._prefix(of_hosts, patient),
+                *self._mpirun(hosts, ranks or len(self.bed.hosts) * per_host, patient), *self._prefix(of_hosts, patient),
                 *under, PROGRAMS / f"{self.PROGRAMS_OF}_{program}", *arguments]
         begin = time.monotonic()
-        command = [str(self.shell), self.addresses[0], shlex.join(map(str, argv))]
+        command = [str(self.shell), self.bed.hosts[0], shlex.join(map(str, argv))]
         lines = []
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, errors="replace", start_new_session=True) as process:
@@ -200,6 +196,7 @@ class OpenMpi(Launcher):
     PATIENT = True
     OWN_REQUESTS = ("requests", "persistent")
 
+    # vec1 is a network for the MPI's own messages, as their traffic is not what is tested here.
     def _mpirun(self, hosts, ranks, patient):
         return ["mpirun.openmpi", "--allow-run-as-root", "--host", hosts, "-np", ranks, "--bind-to", "none",
                 "--mca", "plm_rsh_agent", self.shell, "--mca", "btl_tcp_if_include", "vec1",
@@ -217,12 +214,11 @@ class Mpich(Launcher):
     OWN_REQUESTS = ("requests", "nonblocking")
 
     def _mpirun(self, hosts, ranks, _patient):
-        return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", self.shell, "-hosts", hosts,
-                "-localhost", self.addresses[0], "-iface", "vec1", "-n", ranks]
+        return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", self.shell, "-hosts", hosts, "-iface", "vec1", "-n", ranks]
 
     def _before(self, of_hosts):
         if not of_hosts:
             return []
-        cases = [f"{address}) export {' '.join(f'{k}={v}' for k, v in of_hosts[host].items())};;"
-                 for host, address in zip(self.bed.hosts, self.addresses) if host in of_hosts]
+        cases = [f"{host}) export {' '.join(f'{k}={v}' for k, v in of_hosts[host].items())};;"
+                 for host in self.bed.hosts if host in of_hosts]
         return ["case $(hostname) in", *cases, "esac"]

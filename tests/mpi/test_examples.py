@@ -1,8 +1,15 @@
 """The programs of examples/mpi, by either MPI."""
 
+import os
+import re
+import signal
+import subprocess
+import time
+
 import epic_ranks
 import harness
 import pytest
+from epic_testbed import net
 
 SWITCHES = "by EPIC, through the switches"
 EXAMPLES = harness.ROOT / "examples" / "mpi"
@@ -19,6 +26,49 @@ def test_an_example_is_right_and_summed_by_the_switches(bed, mpirun, name, says,
     after = [epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches]
     assert all(now > then + 100 for then, now in zip(before, after)), (before, after)
     bed.wait_clean()
+
+
+@pytest.fixture(name="page")
+def fixture_page(bed, tmp_path):
+    """What stands first in docs/MPI.md, but for what brings a bed up and down, by its first words; and what runs such a line on this bed."""
+    text = (harness.ROOT / "docs" / "MPI.md").read_text(encoding="utf-8")
+    block = re.search(r"\n\n((?:    .*\n)+)", text)[1]
+    lines = [line.strip() for line in block.splitlines() if not re.search(r"^ +(cmake|scripts/testbed (up|down))\b", line)]
+    for folder in ("scripts", "examples"):
+        (tmp_path / folder).symlink_to(harness.ROOT / folder)
+
+    def run(line):
+        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env={**os.environ, "TESTBED_NAME": bed.name, "EPIC_MPI_REPORT": "1"},
+                              capture_output=True, text=True, timeout=harness.END_S, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return lines, run
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_the_pages_first_lines(bed, page, mpi):
+    (build, on_all, on_two), run = page
+    run(build.replace("mpicc", f"mpicc.{mpi}"))
+    said = run(on_all)
+    assert "of 4000 points" in said and SWITCHES in said, said
+    assert mpi == "mpich" or "of 3000 points" in run(on_two)
+    bed.wait_clean()
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_ctrl_c_ends_ranks_and_what_started_them(bed, mpi):
+    argv = [epic_ranks.TESTBED, "mpirun", "--name", bed.name, mpi, "sh", "-c", "echo ready; exec sleep 1000"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for _ in bed.hosts:
+        assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=harness.END_S)[0]
+    assert process.returncode >= 128 + signal.SIGINT, said
+    deadline = time.monotonic() + harness.SOON_S
+    while there := net.pids_in(f"epic-{bed.name}-h"):
+        assert time.monotonic() < deadline, f"{there} have not ended: {said}"
+        time.sleep(0.05)
 
 
 def test_the_examples_are_short_and_the_readme_starts_them():

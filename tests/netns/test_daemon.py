@@ -253,7 +253,7 @@ def test_says_what_is_wrong():
     with SwitchBed(1) as bed:
         for arguments, text in ((["--port", "nosuch0"], "interface nosuch0: no such interface"),
                                 (["--port", "p0"], "--port: p0 is there twice"),
-                                (["--control", "/nonexistent/x"], "there is no directory /nonexistent"),
+                                (["--control", "/nonexistent/none/x"], "there is no directory /nonexistent/none"),
                                 (["--mac", "1:2"], "1:2 is no MAC address"),
                                 (["--cores", "0"], "--cores"),
                                 (["--cores", "17"], "--cores: 17 is not from 1 to 16 (threads)"),

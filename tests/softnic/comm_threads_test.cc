@@ -95,7 +95,7 @@ struct WithMoreToDo {
   }
   static void Succeed(const Error& error) { EXPECT_TRUE(error.ok()) << error.message(); }
 
-  // More than it would poll without (docs/HOST.md, "Polling and sleeping").
+  // More than it would poll without (docs/HOST-INTERNALS.md, "Polling and sleeping").
   static constexpr int kEnough = 2000;
   LocalWorld world;
   std::array<Communicator, 2> comms;

@@ -1,4 +1,5 @@
-"""docs/ADDING-A-MODE.md quotes code that exists: each line of its C++ blocks is in the sources that it speaks of."""
+"""docs/ADDING-A-MODE.md quotes code that exists: each line of its C++ blocks is in the sources that it speaks of. The files that
+docs/HACKING.md names for additions exist."""
 import pathlib
 import re
 
@@ -22,3 +23,9 @@ def test_every_quoted_line_is_in_the_sources():
 def test_files_that_it_names_exist():
     names = re.findall(r"`((?:incengine|incmanager|examples|sim|proto|docs|scripts)/[\w./-]+)`", GUIDE.read_text(encoding="utf-8"))
     assert names and [n for n in names if not (ROOT / n).exists()] == []
+
+
+def test_files_for_additions_exist():
+    table = (ROOT / "docs" / "HACKING.md").read_text(encoding="utf-8").partition("\n## Where to add what\n")[2].partition("\n## ")[0]
+    names = {name for name in re.findall(r"`([\w./-]+)`", table) if "/" in name or name in ("README.md", "docs", "reduce")}
+    assert len(names) > 30 and [n for n in sorted(names) if not (ROOT / n).exists()] == ["topologies/NAME.yaml"]

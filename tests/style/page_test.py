@@ -1,4 +1,7 @@
-"""What programs write into pages takes the place of what they wrote before, and of nothing else."""
+"""What programs write into pages takes the place of what they wrote before, and of nothing else; the README's plot is that of today's
+tables."""
+import importlib.machinery
+import importlib.util
 import pathlib
 import re
 import sys
@@ -50,3 +53,13 @@ def test_marks_name_the_command_that_fills_them():
             into = re.search(r"--write-page ([\w-]+)", command)
             assert into is None or into[1] == name, f"{path.name}, {name}: '{command}' writes to {into[1]}"
     assert found > 0
+
+
+def test_the_readmes_plot_is_drawn_from_the_tables():
+    path = str(ROOT / "bench" / "allreduce-plot")
+    loader = importlib.machinery.SourceFileLoader("allreduce_plot", path)
+    plot = importlib.util.module_from_spec(importlib.util.spec_from_loader("allreduce_plot", loader))
+    loader.exec_module(plot)
+    drawn = plot.svg(plot.PAGE.read_text(encoding="utf-8"))
+    assert plot.PLOT.read_text(encoding="utf-8") == drawn, "call bench/allreduce-plot"
+    assert drawn.count("<rect") > 2 * 5 and "docs/mpi-allreduce.svg" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "TORCH.md").read_text(encoding="utf-8")
 def test_the_page_has_the_numbers_of_the_list():
     for backend in ("epic", "gloo"):
         counted = suite_list.counted(suite_list.expected(backend).values())
-        assert re.search(rf": {counted}[.]", PAGE), counted
+        assert f": {counted}." in " ".join(PAGE.split()), counted
 
 
 def test_the_page_has_what_is_left_out_with_its_reason():

@@ -37,9 +37,20 @@ def test_exec_passes_on_status_environment_and_timeout(testbed):
     assert testbed("exec", "h1", "--", "sh", "-c", "exit 7", check=False).returncode == 7
     shown = testbed("exec", "--env", "X=5", "h1", "--", "sh", "-c", "echo $EPIC_MANAGER $EPIC_IFNAME $X")
     assert shown.stdout == "10.255.0.1:7400 vec0 5\n"
+    assert testbed("exec", "h1", "sh", "-c", "echo -- $0", "a", "--", "b").stdout == "-- a\n"
     assert testbed("exec", "--timeout", "0.2", "h1", "--", "sleep", "30", check=False).returncode == 124
     unknown = testbed("exec", "h9", "--", "true", check=False)
     assert unknown.returncode == 1 and "no host or switch 'h9'" in unknown.stderr
+
+
+def test_each_host_has_a_name_of_its_own_and_knows_the_others(testbed):
+    up(testbed, "star-2")
+    assert [testbed("exec", host, "hostname").stdout for host in ("h0", "h1", "s1")] == ["h0\n", "h1\n", f"{socket.gethostname()}\n"]
+    script = f"{testbed.path('rsh')} -x -l root h1 'hostname; getent hosts h0 mgmt; getent hosts nobody || echo no such name; echo $HERE'"
+    shown = testbed("exec", "--env", "HERE=h0", "h0", "sh", "-c", script)
+    assert [line.split() for line in shown.stdout.splitlines()] == [["h1"], ["10.10.0.1", "h0"], ["10.255.0.1", "mgmt"], ["no", "such", "name"], []]
+    nobody = testbed("exec", "h0", testbed.path("rsh"), "h2", "true", check=False)
+    assert nobody.returncode == 255 and "which host" in nobody.stderr
 
 
 def test_down_ends_commands_that_still_run(testbed):

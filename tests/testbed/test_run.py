@@ -1,5 +1,7 @@
 """`testbed run`: programs that know their ranks, what is told of what they say, and how they end. Nothing is summed."""
 
+import json
+import os
 import signal
 import subprocess
 import time
@@ -54,6 +56,11 @@ def test_the_group_is_a_new_one_unless_somebody_says_which(bed, monkeypatch):
 
 def test_the_first_hosts_only(bed):
     assert run(bed, "--hosts", "2", "sh", "-c", "echo $EPIC_SIZE") == ["[0] 2", "[1] 2"]
+
+
+def test_hosts_that_are_named_and_several_ranks_on_one(bed):
+    assert run(bed, "--hosts", "h2:2,h0", "sh", "-c", "echo $EPIC_RANK of $EPIC_SIZE on $(hostname)") == [
+        "[0] 0 of 3 on h2", "[1] 1 of 3 on h2", "[2] 2 of 3 on h0"]
 
 
 def test_what_stands_behind_the_program_is_its_own(bed):
@@ -171,6 +178,8 @@ def test_refusals_say_what_to_do(bed, tmp_path, monkeypatch):
     assert bed("run", "./plain").returncode == 0
     for count in ("0", str(HOSTS + 1)):
         assert f"star-{HOSTS} has {HOSTS} hosts. Say 1 to {HOSTS}" in refused(bed, "--hosts", count, "true")
+    assert "there is no host 'h9'" in refused(bed, "--hosts", "h0,h9:2", "true")
+    assert "is no number of ranks" in refused(bed, "--hosts", "h0:x", "true")
     assert "run needs a program" in refused(bed)
 
 
@@ -189,6 +198,93 @@ def test_hosts_without_rdma_are_refused(testbed, build):
     testbed("up", "star-2", "--build", str(build), "--hosts", "softnic,h1=none")
     assert "h1: no RDMA there" in refused(testbed, "true")
     assert testbed("run", "--hosts", "1", "true").returncode == 0
+
+
+def test_torchrun_is_started_on_each_host(bed, build):
+    """What torch has in its place here tells its arguments; a host that fails ends all."""
+    module = build / "pytorch" / "lib"
+    for package in ("torch_epic", "torch/distributed"):
+        (module / package).mkdir(parents=True)
+        (module / package / "__init__.py").touch()
+    (module / "torch" / "__init__.py").touch()
+    (module / "torch" / "distributed" / "run.py").write_text(
+        "import os, socket, sys, time\n"
+        "told = dict(zip(sys.argv[1::2], sys.argv[2::2]))\n"
+        "print(socket.gethostname(), told['--node_rank'], told['--nnodes'], told['--nproc_per_node'], told['--master_addr'],\n"
+        "      os.environ['GLOO_SOCKET_IFNAME'], os.environ['EPIC_IFNAME'], os.environ['X'], *sys.argv[-3:], flush=True)\n"
+        "if sys.argv[-1] == 'fails': sys.exit(3) if told['--node_rank'] == '1' else time.sleep(1000)\n")
+    done = bed("torchrun", "--hosts", "h0:2,h2", "--env", "X=5", "--max_restarts", "0", "train.py", check=False)
+    assert done.returncode == 2 and "usage" in done.stderr  # torchrun's own options stand behind --
+    done = bed("torchrun", "--hosts", "h0:2,h2", "--env", "X=5", "--", "--max_restarts", "0", "train.py")
+    assert sorted(done.stdout.splitlines()) == [f"[{host}] {host} {node} 2 {ranks} 10.255.2.1 vec1 vec0 5 --max_restarts 0 train.py"
+                                                for host, node, ranks in (("h0", 0, 2), ("h2", 1, 1))]
+    assert bed("torchrun", "--env", "X=5", "train.py", "a", "fails", check=False).returncode == 3
+
+
+def test_an_mpirun_gets_the_hosts_and_a_shell(bed, build, tmp_path, monkeypatch):
+    """What stands in its place tells its arguments. The MPI is that of the program, unless the other is named."""
+    (build / "mpi" / "lib").mkdir(parents=True)
+    for library in ("mca_coll_epic.so", "libepic_mpi.so"):
+        (build / "mpi" / "lib" / library).touch()
+    for mpirun in ("mpirun.openmpi", "mpirun.mpich"):
+        (tmp_path / mpirun).write_text('#!/bin/sh\necho "$(hostname) ${0##*/} $EPIC_SOFTNIC_DEVICES $*"\nexit 3\n')
+        (tmp_path / mpirun).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
+    for name, library in (("by_openmpi", "libmpi.so.40"), ("by_mpich", "libmpich.so.12"), ("plain", "libc.so")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n# {library}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+
+    def said(*arguments):
+        done = bed("mpirun", *arguments, check=False)
+        assert done.returncode == 3, done.stderr
+        return done.stdout
+
+    shell = bed.path("rsh")
+    for words in (("./by_openmpi",), ("openmpi", "./by_openmpi"), ("./plain",)):
+        line = said("--hosts", "h1:2,h0", "--env", "A=b", *words)
+        assert line.startswith("h1 mpirun.openmpi vec0 ") and f"--host h1:2,h0:1 --bind-to none --mca plm_rsh_agent {shell} " in line
+        assert line.endswith(f"-x A=b {words[-1]}\n")
+    assert f"-launcher-exec {shell} -hosts h0:1,h1:1,h2:1 -iface vec1 -n 3 ./by_mpich\n" in said("./by_mpich")
+    line = said("mpich", "-n", "2", "./plain", "-n", "7")
+    assert line.startswith("h0 mpirun.mpich ") and line.endswith("-iface vec1 -n 2 ./plain -n 7\n")
+    done = bed("mpirun", "mpich", "./by_openmpi", check=False)
+    assert done.returncode == 1 and "say testbed mpirun openmpi ./by_openmpi" in done.stderr
+
+
+def test_programs_of_mpi_and_torch_are_for_softnic_hosts(testbed, build):
+    testbed("up", "star-2", "--build", str(build), "--hosts", "softnic,h1=none")
+    for command in ("mpirun", "torchrun"):
+        done = testbed(command, "true", check=False)
+        assert done.returncode == 1 and "h1: no RDMA there" in done.stderr
+        done = testbed(command, "--hosts", "1", check=False)
+        assert done.returncode == 1 and f"{command} needs a program" in done.stderr
+    done = testbed("torchrun", "--hosts", "1", "train.py", check=False)
+    assert done.returncode == 1 and "scripts/torch-test --install" in done.stderr
+
+
+def test_daemons_are_started_again(testbed, build):
+    testbed("up", "star-2", "--build", str(build), "--hosts", "none")
+
+    def processes():
+        return json.loads(testbed("status", "--json").stdout)["processes"]
+
+    before = processes()
+    os.kill(before["manager"]["pid"], signal.SIGKILL)
+    testbed("restart", "s1.agent", "manager")
+    after = processes()
+    for name, changed in (("s1.engine", False), ("s1.agent", True), ("manager", True)):
+        assert (before[name]["pid"] != after[name]["pid"]) == changed and before[name]["argv"] == after[name]["argv"]
+        assert procs.start_time(after[name]["pid"]) == after[name]["start"]
+    done = testbed("restart", "leaf1.engine", check=False)
+    assert done.returncode == 1 and "Say one of manager, s1.engine, s1.agent" in done.stderr
+
+
+@pytest.mark.parametrize("command, words", [
+    ("mpirun", ("openmpi|mpich", "--hosts", "Ctrl-C")), ("torchrun", ("TORCHRUN-OPTION", "--hosts", "Ctrl-C")), ("restart", ("leaf1.engine",))])
+def test_the_help_of_the_other_commands(testbed, command, words):
+    shown = testbed(command, "--help").stdout
+    assert all(word in shown for word in words), shown
 
 
 def test_the_help_says_what_is_set(testbed):

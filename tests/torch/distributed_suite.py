@@ -1,5 +1,5 @@
 """distributed_suite.py BED OUTPUT [TEST...]: torch's own tests of torch.distributed (distributed_test.py, in python3-torch) with the
-backend epic, or $BACKEND, and four ranks, each in the namespace of a host of a test bed that is up.
+backend epic, or $BACKEND, and four ranks, each in the namespaces of a host of a test bed that is up.
 
 test_suite.py runs it. Writes {test: "passed", "failed", "skipped: why" or, by suite_list.txt, "left out: why"} to OUTPUT."""
 
@@ -12,7 +12,8 @@ import types
 import unittest
 
 BED = sys.argv[1]
-CLONE_NEWNET = 0x40000000
+# A host's network and its name, by the kinds of their namespaces.
+NAMESPACES = ((f"/run/netns/epic-{BED}-h{{}}", 0x40000000), (f"/run/epic/{BED}/uts/h{{}}", 0x04000000))
 RANKS = 4
 BACKEND = os.environ.get("BACKEND", "epic")
 # Tests go by this name in what they skip and how they make models: they do all that they do with Gloo.
@@ -43,9 +44,10 @@ class Suite(distributed_test.TestDistBackend, distributed_test.DistributedTest._
 
     @classmethod
     def _run(cls, rank, test_name, file_name, pipe):
-        with open(f"/run/netns/epic-{BED}-h{rank}", "rb") as namespace:
-            if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), CLONE_NEWNET) != 0:
-                raise OSError(ctypes.get_errno(), "setns")
+        for path, kind in NAMESPACES:
+            with open(path.format(rank), "rb") as namespace:
+                if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), kind) != 0:
+                    raise OSError(ctypes.get_errno(), "setns")
         init = distributed_test.dist.init_process_group
         distributed_test.dist.init_process_group = lambda **arguments: init(**{**arguments, "backend": BACKEND})
         if test_name == "test_get_backend":

@@ -1,8 +1,12 @@
 """examples/torch/train.py, as it is."""
 
+import os
 import pathlib
 import re
+import shlex
+import subprocess
 
+import harness
 import torch_ranks
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "torch" / "train.py"
@@ -31,4 +35,14 @@ def test_the_example_by_torchrun(bed, ranks):
     nodes = {rank: {"PET_NODE_RANK": rank} for rank in range(4)}
     told(ranks.finish(ranks.start("-m", "torch.distributed.run", "--redirects", 1, "--tee", 1, "--nnodes", 4, "--master_addr",
                                   torch_ranks.OUTSIDE + "1", EXAMPLE, *SIZE, of_rank=nodes)))
+    bed.wait_clean()
+
+
+def test_the_pages_first_lines(bed):
+    """docs/TORCH.md, but for what builds, and brings a bed up and down; a smaller training."""
+    page = (harness.ROOT / "docs" / "TORCH.md").read_text(encoding="utf-8")
+    line, = re.findall(r"^    (scripts/testbed torchrun .*)$", page, re.M)
+    done = subprocess.run([*shlex.split(line), *map(str, SIZE)], cwd=harness.ROOT, env={**os.environ, "TESTBED_NAME": bed.name},
+                          capture_output=True, text=True, timeout=harness.END_S, check=False)
+    assert done.returncode == 0 and re.search(r"^\[h0\] .*parameters, 4 steps: loss ", done.stdout, re.M), done.stdout + done.stderr
     bed.wait_clean()

@@ -1,19 +1,20 @@
-// EPIC: collectives that the network computes. The C++ interface; epic_c.h has the same for C.
+// EPIC: collectives that the network computes. This is the C++ interface; epic_c.h has the same for C.
 //
 //   epic::Communicator comm;
-//   if (epic::Error e = comm.Init(); !e.ok()) { ... e.message() ... }     // rank, size, manager from the
-//   environment epic::Error e = epic::AllReduce(in, out, n, epic::Datatype::kFloat32, epic::RedOp::kSum,
-//   comm);
+//   epic::Error error = comm.Init();  // rank, size and manager come from the environment
+//   if (error.ok()) error = epic::AllReduce(in, out, n, epic::Datatype::kFloat32, epic::RedOp::kSum, comm);
+//   if (!error.ok()) std::fprintf(stderr, "%s\n", error.message().c_str());
 //
-// Threads: every function may be called from any thread, also on the same communicator. The order of the
-// calls on a communicator is the order in which its mutex was taken; all ranks must make the same calls in
-// the same order, so calls that race with one another need the program's own order. Init, Destroy and
-// destruction of an object must not overlap with other uses of that object. Fork: a child process must not
-// use communicators of its parent, nor call Init when its parent has; see docs/HOST.md.
+// Threads: any thread may call any function, also on the same communicator. All ranks must make the same
+// calls in the same order. Calls of several threads take the order in which they get the communicator's
+// mutex, so the program must order calls that race. No other use of an object may overlap with Init, Destroy
+// or its destructor.
 //
-// Errors: no exceptions are thrown. A call that was refused before anything was sent (kInvalidArgument,
-// kUnsupported, kNoResource) leaves the communicator usable; every other error is final for the whole group,
-// on all ranks.
+// Fork: a child process must not use its parent's communicators. It must not call Init once its parent has
+// called it. See docs/HOST.md.
+//
+// Errors: no function throws. A call that is refused before anything is sent (kInvalidArgument, kUnsupported,
+// kNoResource) leaves the communicator usable. Every other error is final for the whole group, on all ranks.
 #pragma once
 
 #include <chrono>

@@ -18,6 +18,10 @@ MGMT = "mgmt"
 HOSTS = "hosts"  # namespace with the outer ends of the guests' ports, and the guests
 WIRE = "wire"      # namespace of the fault box (`up --wire`)
 FABRIC = "fabric"  # namespace of the switched network in the middle of the links (`up --fabric`)
+ETC = "etc"  # folder with what hosts that are no guests have in /etc
+HOST_NAMES = "uts"  # folder with a host name's namespace for each host that is no guest
+SHELL = "rsh"  # stands in for ssh: [OPTION ...] HOST COMMAND ...
+TEMPORARY = "tmp"  # what mpirun keeps: Open MPI has folders by the names of hosts, which other test beds have, too
 MANAGER = "10.255.0.1:7400"
 _NAME = re.compile(r"^[a-z0-9_]{1,12}$")
 
@@ -77,11 +81,25 @@ class Bed:
         """The namespace of a switch, of `mgmt`, or of a host that is no guest."""
         return self.prefix + node
 
+    def enter(self, node):
+        """The beginning of a command that runs on a node that is no guest: in its network; on a host with the host's name, in a
+        /etc that knows the other hosts' names, and no name server."""
+        name = self.file(HOST_NAMES, node)
+        if os.path.exists(name):
+            return ["ip", "netns", "exec", self.namespace(node), "nsenter", f"--uts={name}", "--"]
+        return ["nsenter", f"--net=/run/netns/{self.namespace(node)}", "--"]
+
     def file(self, *parts):
         return os.path.join(self.run_dir, *parts)
 
     def log(self, name):
         return self.file("logs", name + ".log")
+
+    def tail(self, name, lines=15):
+        """The end of a log, for messages."""
+        with open(self.log(name), encoding="utf-8", errors="replace") as file:
+            text = file.read().splitlines()[-lines:]
+        return f"the end of its log {self.log(name)}:\n" + "\n".join(f"  {line}" for line in text)
 
     # --- the record
 
@@ -156,6 +174,8 @@ class Bed:
                 if attempt == 19:
                     raise
                 time.sleep(0.1)
+        net.delete_host_names(self.file(HOST_NAMES))
+        net.delete_etc(self.prefix)
         shutil.rmtree(self.run_dir, ignore_errors=True)
         if os.path.exists(self.run_dir):
             raise BedError(f"cannot remove {self.run_dir}")

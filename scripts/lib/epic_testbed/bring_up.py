@@ -7,13 +7,12 @@ import subprocess
 import sys
 import time
 
-from . import fabric, guest, guest_death, net, procs, rate, topology
-from .bed import (FABRIC, HOSTS, MANAGER, MGMT, WIRE, Bed, BedError, host_kinds, numbered, say,
-                  switch_mgmt)
+from . import daemons, fabric, guest, guest_death, net, procs, rate, topology
+from .bed import (ETC, FABRIC, HOST_NAMES, HOSTS, MANAGER, MGMT, SHELL, TEMPORARY, WIRE, Bed, BedError, host_kinds, numbered,
+                  say, switch_mgmt)
 from .nodes import REPO
 
 GUEST_TIMEOUT_S = 120
-AGENT_TIMEOUT_S = 30
 FORWARDER_TIMEOUT_S = 10
 FORWARDER = os.path.join(REPO, "tests", "wire", "forwarder.py")
 DAEMONS = ("incengine", "incagent", "incmanager")
@@ -99,11 +98,11 @@ class BringUp:
             if self.kernel:
                 self._start_guests()
             if self.build:
-                self._start_daemons()
+                daemons.start_all(self.bed, self.options)
             if self.kernel:
                 self._wait_for_guests(time.monotonic())
         if self.build:
-            self._wait_for_agents(time.monotonic())
+            daemons.wait_for_switches(self.bed)
         self.bed.record["phase"] = "up"
         self.bed.save()
         say(f"{self.topo['name']} is up after {time.monotonic() - begin:.1f} s")
@@ -114,7 +113,7 @@ class BringUp:
 
     def _write_files(self):
         bed = self.bed
-        for directory in ("logs", "share", "uml"):
+        for directory in ("logs", "share", "uml", ETC, HOST_NAMES, TEMPORARY):
             os.makedirs(bed.file(directory))
         bed.record = {"phase": "starting", "topology": self.topo["name"], "options": self.options,
                       "build": self.build, "softnic": self.softnic, "hosts": self.hosts, "processes": {}}
@@ -125,6 +124,26 @@ class BringUp:
             names = [("127.0.0.1", "localhost"), (MANAGER.split(":")[0], MGMT)]
             names += [(host["address"], host["name"]) for host in self.hosts]
             file.writelines(f"{address} {name}\n" for address, name in names)
+        os.symlink(bed.file("share", "hosts"), bed.file(ETC, "hosts"))
+        # Who asks for a name that is not there is told so, and does not wait for a server that the namespace cannot reach.
+        with open(bed.file(ETC, "resolv.conf"), "w", encoding="utf-8"):
+            pass
+        self._write_shell()
+
+    def _write_shell(self):
+        """What stands in for ssh where mpirun and the like ask for it."""
+        bed = self.bed
+        host_names = bed.file(HOST_NAMES)
+        with open(bed.file(SHELL), "w", encoding="utf-8") as file:
+            file.write(f"""#!/bin/sh
+# [OPTION ...] HOST COMMAND ...: runs a command on a host of this test bed; of the environment nothing goes along, as with ssh.
+while [ $# -gt 0 ] && [ ! -e "{host_names}/$1" ]; do shift; done
+[ $# -gt 1 ] || {{ echo "{bed.file(SHELL)}: which host that is no guest, and which command?" >&2; exit 255; }}
+host=$1; shift
+exec env -i PATH="$PATH" HOME="$HOME" TMPDIR={bed.file(TEMPORARY)} EPIC_IFNAME=vec0 \\
+  ip netns exec "{bed.prefix}$host" nsenter --uts="{host_names}/$host" -- sh -c "$*"
+""")
+            os.fchmod(file.fileno(), 0o755)
 
     def _make_network(self):
         bed, devices = self.bed, net.Devices()
@@ -132,6 +151,10 @@ class BringUp:
         own += [WIRE] * self.options["wire"] + [FABRIC] * (self.fabric is not None)
         for node in [MGMT] + [s["name"] for s in self.topo["switches"]] + own:
             net.add_namespace(bed.namespace(node))
+        names = [host["name"] for host in self.hosts if host["kind"] != "rxe"]
+        net.add_host_names(bed.file(HOST_NAMES), names)
+        for name in names:
+            net.add_etc(bed.namespace(name), bed.file(ETC))
         self._join_switches(devices)
         self._join_hosts(devices)
         if self.fabric:
@@ -204,7 +227,7 @@ class BringUp:
         deadline = time.monotonic() + FORWARDER_TIMEOUT_S
         while not procs.answers(bed.file("wire.sock")):
             if not procs.alive(bed.record["processes"]["wire"]) or time.monotonic() > deadline:
-                raise BedError(f"the forwarder did not start; {self._tail('wire')}")
+                raise BedError(f"the forwarder did not start; {self.bed.tail('wire')}")
             time.sleep(0.02)
 
     # --- guests
@@ -231,7 +254,7 @@ class BringUp:
                     raise BedError(self._guest_ended(name))
             if now > begin + GUEST_TIMEOUT_S:
                 raise BedError(f"guests not ready after {GUEST_TIMEOUT_S} s: {', '.join(waiting)}; "
-                               f"{self._tail(waiting[0])}")
+                               f"{self.bed.tail(waiting[0])}")
             if now > said + 5:
                 said = now
                 say(f"waiting for guests {', '.join(waiting)} to boot ({now - begin:.0f} s)")
@@ -242,70 +265,8 @@ class BringUp:
             reason = guest_death.reason(file.read())
         if reason:
             return f"guest {name} ended while booting: {reason}"
-        return f"guest {name} ended while booting; {self._tail(name)}"
+        return f"guest {name} ended while booting; {self.bed.tail(name)}"
 
     def _ready(self, name):
         with open(self.bed.log(name), "rb") as file:
             return b"\nREADY " in b"\n" + file.read()
-
-    def _tail(self, name, lines=15):
-        with open(self.bed.log(name), encoding="utf-8", errors="replace") as file:
-            text = file.read().splitlines()[-lines:]
-        return f"the end of its log {self.bed.log(name)}:\n" + "\n".join(f"  {line}" for line in text)
-
-    # --- daemons
-
-    def _start(self, name, node, program, arguments):
-        argv = [os.path.join(self.build, program, program)] + arguments
-        self.bed.start(name, argv, self.bed.namespace(node))
-
-    def _start_daemons(self):
-        bed, sram = self.bed, self.options["sram"]
-        self._start("manager", MGMT, "incmanager",
-                    ["serve"] + ([] if self.options["discover"] else ["--topology", bed.file("topology.yaml")]) +
-                    ["--listen", MANAGER] + self.options["manager_args"])
-        for index, switch in enumerate(self.topo["switches"]):
-            name, control = switch["name"], bed.file(switch["name"] + ".sock")
-            ports = [argument for port in switch["ports"] for argument in ("--port", port)]
-            self._start(f"{name}.engine", name, "incengine",
-                        ["--name", name, "--address", switch["address"], "--mac", switch["mac"]] + ports +
-                        ["--sram", sram, "--forwarding", "static", "--control", control] +
-                        [a.replace("{name}", name) for a in self.options["engine_args"]])
-            self._start(f"{name}.agent", name, "incagent",
-                        ["--name", name, "--engine", control, "--manager", MANAGER,
-                         "--listen", f"{switch_mgmt(index)}:7401"])
-
-    def _wait_for_agents(self, begin):
-        said, problem = begin, "the manager does not answer"
-        daemons = [n for n in self.bed.record["processes"] if self.bed.host(n) is None]
-        while True:
-            states = self._switch_states()
-            down = [n for n in self.bed.switch_names() if states is None or states.get(n) != "up"]
-            now = time.monotonic()
-            if not down:
-                say(f"{len(states)} switch{'' if len(states) == 1 else 'es'} registered after {now - begin:.1f} s")
-                return
-            if states is not None:
-                problem = "switches not up: " + ", ".join(f"{n} ({states.get(n, 'unknown')})" for n in down)
-            for name in daemons:
-                if not procs.alive(self.bed.record["processes"][name]):
-                    raise BedError(f"{name} ended; {self._tail(name)}")
-            if now > begin + AGENT_TIMEOUT_S:
-                culprit = "manager" if states is None else f"{down[0]}.agent"
-                raise BedError(f"after {AGENT_TIMEOUT_S} s {problem}; {self._tail(culprit)}")
-            if now > said + 5:
-                said = now
-                say(f"waiting: {problem} ({now - begin:.0f} s)")
-            time.sleep(0.2)
-
-    def _switch_states(self):
-        """{switch: state} as the manager tells it, or None if it does not answer."""
-        argv = ["nsenter", f"--net=/run/netns/{self.bed.namespace(MGMT)}", "--",
-                os.path.join(self.build, "incmanager", "incmanager"),
-                "switches", "--json", "--manager", MANAGER]
-        try:
-            done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10)
-            listed = json.loads(done.stdout)
-        except (subprocess.TimeoutExpired, ValueError):
-            return None
-        return {s.get("name"): s.get("state") for s in listed.get("switches", [])}

@@ -11,26 +11,34 @@ import sys
 from epic_run import together
 
 from . import bed as beds
-from . import bring_up, fabric, guest, net, nodes, procs, ranks, rate, topology
+from . import bring_up, daemons, fabric, guest, launch, net, nodes, procs, ranks, rate, topology
 from .bed import BedError, say
 
 DESCRIPTION = """Brings up switches (each in its own network namespace) and hosts (namespaces with the userspace NIC
 softnic, or User-Mode Linux guests with the real rdma_rxe driver), and removes them without a trace. Needs root. Exit status: 0 done, 1 refused or
 failed, 2 usage; exec passes on the command's own (124 after a timeout), run the worst of its ranks."""
-RUN = """Runs a program on all hosts of the test bed that is up, or on the first N, as ranks 0, 1, ... of one group: with
+RUN = """Runs a program on all hosts of the test bed that is up, or on those of --hosts, as ranks 0, 1, ... of one group: with
 EPIC_RANK, EPIC_SIZE, EPIC_GROUP, EPIC_MANAGER and EPIC_IFNAME set, and on softnic where a host has that. What stands behind
 PROGRAM is its own. Each line of output has the rank in front. Ctrl-C ends all ranks, by SIGTERM and SIGKILL if need be. Exit
 status: the worst of the ranks'."""
+MPIRUN = """Runs a program of Open MPI or MPICH, whose collectives EPIC computes, on all hosts of the test bed that is up, or on those of
+--hosts. The MPI is the one that is named, else the one that the program is built with. Options of mpirun's own stand behind the
+MPI's name: testbed mpirun openmpi -np 2 ./program. Ctrl-C ends all ranks. Exit status: mpirun's."""
+TORCHRUN = """Runs torchrun on all hosts of the test bed that is up, or on those of --hosts, with a program of torch.distributed whose backend
+is epic. Options of torchrun's own stand behind --: testbed torchrun -- --max_restarts 0 train.py. Each line of output has the host in front. Ctrl-C, and a host whose
+torchrun fails, end all. Exit status: that of the first that failed."""
+RESTART = """Ends daemons by SIGTERM, starts them again with the same arguments, and waits until the manager has all switches as up. One
+that has died, or was killed to see what happens, is started all the same."""
 
 
 def parse(argv):
-    """The arguments; what follows the first -- is in .rest, and so is what run is to run."""
-    cut = argv.index("--") if "--" in argv and argv[:1] != ["run"] else len(argv)
+    """The arguments; in .rest what exec, run, mpirun and torchrun are to run, and what follows the first -- of other commands."""
+    cut = argv.index("--") if "--" in argv and argv[:1] not in [[command] for command in ("exec", *RUNS)] else len(argv)
     args = _parser().parse_args(argv[:cut])
     args.rest = argv[cut + 1:]
-    if args.command == "run":
+    if "program" in args:
         args.rest = args.program[1:] if args.program[:1] == ["--"] else args.program
-    elif args.rest and args.command not in ("exec", "capture"):
+    elif args.rest and args.command != "capture":
         raise BedError(f"{args.command} takes nothing after --")
     return args
 
@@ -88,20 +96,32 @@ def _parser():
     command("status", "show what is up").add_argument("--json", action="store_true")
 
     execute = command("exec", "run a command on a host, in a switch's namespace, or in mgmt; output is live",
-                      "testbed exec [options] NODE -- CMD [ARGUMENT ...]")
+                      "testbed exec [options] NODE [--] CMD [ARGUMENT ...]", allow_abbrev=False)
     execute.add_argument("--timeout", type=float, metavar="S",
                          help="end the command after S seconds (status 124)")
     execute.add_argument("-i", "--stdin", action="store_true", help="pass standard input on to a guest")
     execute.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="repeatable")
     execute.add_argument("node", help="host, switch, mgmt, wire or fabric")
+    execute.add_argument("program", nargs=argparse.REMAINDER, help="the command and its arguments")
 
-    run_all = command("run", "run a program on all hosts, or the first N, as the ranks of a group",
-                      "testbed run [options] PROGRAM [ARGUMENT ...]", description=RUN, allow_abbrev=False)
-    run_all.add_argument("--hosts", type=int, metavar="N", help="on the first N hosts (default: on all)")
-    run_all.add_argument("--group", metavar="NAME", help="the group's name (default: $EPIC_GROUP, else a new name each time)")
-    run_all.add_argument("--timeout", type=float, metavar="S", help="end the ranks after S seconds (status 124)")
-    run_all.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="repeatable")
-    run_all.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+    def runs(name, text, usage, description):
+        run_all = command(name, text, usage, description=description, allow_abbrev=False)
+        run_all.add_argument("--hosts", metavar="N|LIST", help="on the first N hosts, or on these, with more ranks than one where a number "
+                             "stands behind a colon: h0:2,h1 (default: a rank on each)")
+        run_all.add_argument("--timeout", type=float, metavar="S", help="end the ranks after S seconds (status 124)")
+        run_all.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="repeatable")
+        run_all.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+        return run_all
+
+    runs("run", "run a program on all hosts, or some, as the ranks of a group", "testbed run [options] PROGRAM [ARGUMENT ...]",
+         RUN).add_argument("--group", metavar="NAME", help="the group's name (default: $EPIC_GROUP, else a new name each time)")
+    runs("mpirun", "run a program of Open MPI or MPICH on all hosts, or some, on EPIC",
+         "testbed mpirun [options] [openmpi|mpich] [MPIRUN-OPTION ...] PROGRAM [ARGUMENT ...]", MPIRUN)
+    runs("torchrun", "run a program of torch.distributed on all hosts, or some, on EPIC",
+         "testbed torchrun [options] [-- TORCHRUN-OPTION ...] PROGRAM [ARGUMENT ...]", TORCHRUN)
+
+    again = command("restart", "end daemons and start them again", "testbed restart [--name NAME] DAEMON ...", description=RESTART)
+    again.add_argument("daemon", nargs="+", help="manager, leaf1.engine, leaf1.agent, ... as `testbed logs` has them")
 
     capture = command("capture", "run tcpdump at a switch's port",
                       "testbed capture [options] PORT [-- TCPDUMP-OPTIONS FILTER]")
@@ -267,6 +287,14 @@ def run(bed, args):
     return ranks.run(commands, args.timeout)
 
 
+def restart(bed, args):
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, procs.interrupt)
+    with beds.lock(bed.name):
+        bed.require_up()
+        daemons.restart(bed, args.daemon)
+
+
 def capture(bed, args):
     bed.require_up()
     host = bed.host(args.port)
@@ -296,4 +324,5 @@ def logs(bed, args):
     return subprocess.run(tail, check=False).returncode
 
 
-COMMANDS = {"up": up, "down": down, "status": status, "exec": execute, "run": run, "capture": capture, "logs": logs}
+RUNS = {"run": run, "mpirun": launch.mpirun, "torchrun": launch.torchrun}
+COMMANDS = {"up": up, "down": down, "status": status, "exec": execute, **RUNS, "restart": restart, "capture": capture, "logs": logs}

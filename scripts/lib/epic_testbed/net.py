@@ -9,6 +9,7 @@ from . import procs
 
 MGMT_MTU = 1500
 TIMEOUT_S = 60  # of one command, which takes some milliseconds
+ETC = "/etc/netns"  # iproute2's
 _CLONE_NEWNET = 0x40000000
 
 
@@ -36,6 +37,37 @@ def inside(namespace):
             yield
         finally:
             libc.setns(own.fileno(), _CLONE_NEWNET)
+
+
+def add_host_names(folder, names):
+    """Makes a UTS namespace with each host name, kept by a mount on the file of that name in the folder, as iproute2 keeps
+    networks in /run/netns."""
+    run(["sh", "-ec", 'cd "$1"; shift; for name; do : >"$name"; unshare --uts="$name" hostname "$name"; done', "sh", folder, *names])
+
+
+def delete_host_names(folder):
+    """Undoes add_host_names, also of what was begun."""
+    if os.path.isdir(folder):
+        run(["sh", "-c", 'cd "$1" && for name in *; do ! mountpoint -q "$name" || umount "$name" || exit; done', "sh", folder])
+
+
+def add_etc(namespace, folder):
+    """What `ip netns exec` runs in the namespace finds the folder's files in /etc."""
+    while True:
+        os.makedirs(ETC, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # the last of another bed has just gone, and ETC with it
+            os.symlink(folder, os.path.join(ETC, namespace))
+            return
+
+
+def delete_etc(prefix):
+    """Undoes add_etc for all namespaces whose names start with prefix."""
+    with contextlib.suppress(FileNotFoundError):
+        for namespace in os.listdir(ETC):
+            if namespace.startswith(prefix) and os.path.islink(os.path.join(ETC, namespace)):
+                os.unlink(os.path.join(ETC, namespace))
+        with contextlib.suppress(OSError):
+            os.rmdir(ETC)  # only if it is empty
 
 
 def set_offloads(prefix, offloads):

@@ -20,7 +20,7 @@ def in_namespace(bed, node, argv, extra, timeout_s=None):
         env["EPIC_SOFTNIC_LIB"] = bed.record["softnic"]
         argv = [os.path.join(REPO, "scripts", "epic-run"), "--devices", "vec0", "--", *argv]
     limit = ["timeout", "--foreground", "-k", "3", str(timeout_s)] if timeout_s else []
-    return ["nsenter", f"--net=/run/netns/{bed.namespace(node)}", "--", *limit, *argv], env
+    return [*bed.enter(node), *limit, *argv], env
 
 
 def guest_environment(bed, extra):

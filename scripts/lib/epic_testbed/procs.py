@@ -47,13 +47,13 @@ def _stat(pid):
 
 
 def spawn(argv, log_path, namespace, pass_fds=()):
-    """Starts argv in a network namespace with its output in log_path; returns {pid, start} for the record."""
+    """Starts argv in a network namespace with its output in log_path; returns {pid, start, argv} for the record."""
     with open(log_path, "ab") as log:
         # nsenter replaces itself by the program: the pid is the program's own.
         process = subprocess.Popen(["nsenter", f"--net=/run/netns/{namespace}", "--"] + argv,
                                    stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                    start_new_session=True, pass_fds=pass_fds)
-    return {"pid": process.pid, "start": start_time(process.pid)}
+    return {"pid": process.pid, "start": start_time(process.pid), "argv": argv}
 
 
 def alive(record):

@@ -1,26 +1,41 @@
 """Runs one program as a rank on each of several hosts: what each says is told apart, and they end together."""
 
 import os
+import re
 import shutil
 
-from epic_run import together
+from epic_run import cli, together
 
 from . import guest
 from .bed import BedError, say
 from .nodes import REPO
 
 
-def hosts(bed, count):
-    """The records of the first `count` hosts of a bed that is up, all if it is None, in the order of their ranks."""
+def hosts(bed, wanted):
+    """The host's record of each rank, in their order, of a bed that is up: all hosts if `wanted` is None, the first so many if it
+    is a number, else those of a list as h0:2,h1, several ranks on one where it says so."""
     bed.require_up()
     there, topology, options = bed.record["hosts"], bed.record["topology"], bed.record["options"]
-    if count is not None and not 1 <= count <= len(there):
-        raise BedError(f"--hosts {count}: {topology} has {len(there)} hosts. Say 1 to {len(there)}, or bring up a topology "
-                       "with more (testbed down; testbed up star-16)")
+    if wanted is None:
+        chosen = there
+    elif re.fullmatch("-?[0-9]+", wanted):
+        if not 1 <= int(wanted) <= len(there):
+            raise BedError(f"--hosts {wanted}: {topology} has {len(there)} hosts. Say 1 to {len(there)}, or names with numbers of ranks "
+                           f"({there[0]['name']}:2), or bring up a topology with more (testbed down; testbed up star-16)")
+        chosen = there[:int(wanted)]
+    else:
+        try:
+            names = cli.hosts(wanted)
+        except cli.UsageError as error:
+            raise BedError(str(error)) from error
+        unknown = [name for name in names if bed.host(name) is None]
+        if unknown:
+            raise BedError(f"--hosts {wanted}: there is no host '{unknown[0]}' in {topology}. Say some of "
+                           f"{', '.join(host['name'] for host in there)}, with a number of ranks behind a colon")
+        chosen = [bed.host(name) for name in names]
     if options["daemons"] != "engine":
         raise BedError("no switch of this test bed sums anything: it was brought up with "
                        f"{'--bridge' if options['daemons'] == 'bridge' else '--no-daemons'}. Bring it up without")
-    chosen = there[:count]
     without = [host["name"] for host in chosen if host["kind"] == "none"]
     if without:
         raise BedError(f"{', '.join(without)}: no RDMA there. Bring the test bed up with --hosts softnic or rxe")
