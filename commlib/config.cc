@@ -19,12 +19,13 @@ namespace epic::internal {
 namespace {
 
 // The last ones are of programs that use MPI (docs/MPI.md).
-constexpr std::array<std::string_view, 21> kKnown = {
-    "EPIC_GROUP",         "EPIC_RANK",          "EPIC_SIZE",       "EPIC_MANAGER", "EPIC_IFNAME",
-    "EPIC_MODE",          "EPIC_PATH",          "EPIC_ALGORITHM",  "EPIC_TIMEOUT", "EPIC_JOIN_TIMEOUT",
-    "EPIC_SPIN_US",       "EPIC_DEBUG",         "EPIC_DEBUG_FILE", "EPIC_MPI",     "EPIC_MPI_REPORT",
-    "EPIC_MPI_MIN_BYTES", "EPIC_MPI_MAX_BYTES", "EPIC_MAX_BYTES",  "EPIC_TYPES",   "EPIC_QUANTISE",
-    "EPIC_MANAGER_TIMEOUT"};
+constexpr std::array<std::string_view, 24> kKnown = {
+    "EPIC_GROUP",           "EPIC_RANK",          "EPIC_SIZE",           "EPIC_MANAGER",
+    "EPIC_IFNAME",          "EPIC_MODE",          "EPIC_PATH",           "EPIC_ALGORITHM",
+    "EPIC_TIMEOUT",         "EPIC_JOIN_TIMEOUT",  "EPIC_SPIN_US",        "EPIC_DEBUG",
+    "EPIC_DEBUG_FILE",      "EPIC_MPI",           "EPIC_MPI_REPORT",     "EPIC_MPI_MIN_BYTES",
+    "EPIC_MPI_MAX_BYTES",   "EPIC_MAX_BYTES",     "EPIC_TYPES",          "EPIC_QUANTISE",
+    "EPIC_MANAGER_TIMEOUT", "EPIC_MPI_FROM_CALL", "EPIC_MPI_FROM_BYTES", "EPIC_MPI_KEEP"};
 
 struct Launcher {
   const char* rank;

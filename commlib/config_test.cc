@@ -261,6 +261,9 @@ TEST(ConfigTest, UnknownVariablesAreFound) {
                                "EPIC_MPI_REPORT=1",
                                "EPIC_MPI_MIN_BYTES=1",
                                "EPIC_MPI_MAX_BYTES=2",
+                               "EPIC_MPI_FROM_CALL=3",
+                               "EPIC_MPI_FROM_BYTES=4",
+                               "EPIC_MPI_KEEP=5",
                                "EPIC_MPIS=1",
                                nullptr};
   EXPECT_THAT(UnknownVariables(environment), testing::ElementsAre("EPIC_TIMEOUTS", "EPIC_MPIS"));

@@ -256,6 +256,7 @@ class MpiOnEpic(Mpi):
 
     def _before(self):
         return ["env", f"EPIC_MANAGER={MANAGER}", "EPIC_IFNAME=vec0", "EPIC_PATH=network", "EPIC_MPI_REPORT=1",
+                "EPIC_MPI_FROM_CALL=1",
                 f"EPIC_BUILD={epic_ranks.BUILD}", str(ROOT / "scripts" / "epic-run"), "--mpi"]
 
     def _check(self, collective, out, err):

@@ -48,11 +48,14 @@ int EpicMpiConfigure(const char* text, int is_first) {
 
 EpicMpiComm* EpicMpiCommNew(int rank, int ranks, const EpicMpiFunctions* mpi, void* mpi_comm,
                             const char* softnic) {
-  return new (std::nothrow) EpicMpiComm{.rank = rank,
-                                        .ranks = ranks,
-                                        .mpi = mpi,
-                                        .mpi_comm = mpi_comm,
-                                        .softnic = softnic == nullptr ? "" : softnic};
+  const epic::mpi::Settings& settings = ThisProcess().settings;
+  return new (std::nothrow)
+      EpicMpiComm{.rank = rank,
+                  .ranks = ranks,
+                  .mpi = mpi,
+                  .mpi_comm = mpi_comm,
+                  .softnic = softnic == nullptr ? "" : softnic,
+                  .onset = epic::mpi::Onset(rank, ranks, settings.from_call, settings.from_bytes)};
 }
 
 void EpicMpiCommKeepOut(EpicMpiComm* comm, EpicMpiOutside why) { comm->outside = epic::mpi::ReasonOf(why); }
@@ -71,9 +74,9 @@ void EpicMpiCommFree(EpicMpiComm* comm) {
 int EpicMpiTakes(EpicMpiComm* comm, const EpicMpiCall* call, int* error) {
   *error = 0;
   if (!comm->CouldTake(*call)) return 0;
-  if (!comm->asked) *error = comm->MakeGroup();
+  if (!comm->asked) *error = comm->Approach(*call);
   if (*error != 0) return 0;
-  if (!comm->joined) comm->Count(*call, comm->ranks, comm->refused);
+  if (!comm->joined) comm->CountWithout(*call);
   if (comm->joined && comm->place.even == 0 && epic::mpi::HasParts(call->collective)) {
     return comm->Leaves(*call, Reason::kUnevenHosts);
   }
@@ -85,9 +88,10 @@ int EpicMpiTakes(EpicMpiComm* comm, const EpicMpiCall* call, int* error) {
 
 int EpicMpiTakesRequest(EpicMpiComm* comm, const EpicMpiCall* call) {
   if (!comm->CouldTake(*call)) return 0;
-  if (!comm->asked) return comm->Leaves(*call, Reason::kNoGroupYet);
+  if (!comm->asked) comm->ApproachRequest(*call);
+  if (!comm->asked && comm->onset.waits()) return comm->Leaves(*call, Reason::kNoGroupYet);
   if (!comm->joined) {
-    comm->Count(*call, comm->ranks, comm->refused);
+    comm->CountWithout(*call);
     return 0;
   }
   const Reason reason = comm->WhyNotRequest(*call);
@@ -117,9 +121,10 @@ EpicMpiComm* EpicMpiCommOfPersistent(EpicMpiComm* comm, const EpicMpiCall* call,
                                     .mpi_comm = comm->mpi_comm,
                                     .softnic = comm->softnic,
                                     .of_one_call = true,
+                                    .onset = epic::mpi::Onset(comm->rank, comm->ranks, 1, 1),
                                     .placed = true,
                                     .place = comm->place};
-  *error = own->MakeGroup();
+  *error = own->Approach(*call);
   if (!own->joined || *error != 0) {
     if (*error == 0) comm->Count(*call, comm->ranks, own->refused);
     comm->persistent_refused = own->refused;
@@ -166,6 +171,7 @@ int EpicMpiFail(EpicMpiComm* comm, const char* text) { return comm->Fail(text); 
 
 void EpicMpiFinalize(int is_first) {
   Process& process = ThisProcess();
+  process.joins.Wait();
   process.leavers.Wait();
   if (is_first == 0 || !process.settings.report) return;
   const std::lock_guard lock(process.mutex);

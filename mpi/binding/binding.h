@@ -7,6 +7,7 @@
 #define EPIC_MPI_BINDING_BINDING_H_
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "mpi/core/call.h"
 
@@ -16,9 +17,11 @@ extern "C" {
 
 /* A rank's place in the group of a communicator: one rank of each host is in it. */
 typedef struct {
-  int group_rank;  /* of this rank; -1: another one of its host is in the group */
-  int group_ranks; /* how many hosts there are */
-  int even;        /* whether all hosts have the same number of ranks */
+  int group_rank;   /* of this rank; -1: another one of its host is in the group */
+  int group_ranks;  /* how many hosts there are */
+  int even;         /* whether all hosts have the same number of ranks */
+  uint64_t members; /* the same on all ranks; of groups of other processes, or in another order, most likely
+                       another number */
 } EpicMpiPlace;
 
 /* What is needed of the MPI; functions return 0 or the MPI's error code. `mpi_comm` is that of
@@ -51,12 +54,13 @@ EpicMpiComm* EpicMpiCommNew(int rank, int ranks, const EpicMpiFunctions* mpi, vo
 void EpicMpiCommKeepOut(EpicMpiComm* comm, EpicMpiOutside why);
 /* A communicator of the front end's own: no call is EPIC's, none is in the report. */
 void EpicMpiCommIgnore(EpicMpiComm* comm);
-/* Does not wait for other ranks: a thread leaves the group. Calls under way go on, if their requests are
- * tested, and keep it. */
+/* Does not wait for other ranks: the group is kept for another communicator of its ranks, or a thread leaves
+ * it. Calls under way go on, if their requests are tested, and keep it. */
 void EpicMpiCommFree(EpicMpiComm* comm);
 
-/* Whether EPIC makes this call; the same on every rank. The first such call of a communicator makes its
- * group, which waits for all ranks. `error` is 0, or what an MPI function has returned. */
+/* Whether EPIC makes this call; the same on every rank. Before some such calls, the same on all ranks, the
+ * ranks agree on the communicator's group, which waits for all of them: docs/MPI.md, "When a communicator
+ * gets a group". `error` is 0, or what an MPI function has returned. */
 int EpicMpiTakes(EpicMpiComm* comm, const EpicMpiCall* call, int* error);
 
 /* Whether EPIC makes this call if it is not to wait for other ranks; the same on every rank. Never makes a

@@ -27,7 +27,7 @@ std::string RefusalOfAll() {
 }  // namespace
 }  // namespace epic::mpi
 
-using epic::mpi::JoinAgreement;
+using epic::mpi::Onset;
 using epic::mpi::Reason;
 using epic::mpi::ThisProcess;
 
@@ -61,37 +61,105 @@ int EpicMpiComm::Place() {
   return mpi_error;
 }
 
-int EpicMpiComm::MakeGroup() {
-  if (const int mpi_error = Place(); mpi_error != 0) return mpi_error;
+int EpicMpiComm::Approach(const EpicMpiCall& call) {
+  if (onset.OnCall(static_cast<uint64_t>(epic::mpi::WholeBytes(call, ranks))) == Onset::Step::kCall) return 0;
   asks = true;
-  const int mpi_error = AskForGroup();
+  const int mpi_error = Settle(MakeSteps());
   asks = false;
-  asked = true;
   return mpi_error;
 }
 
-// Returns an error of the MPI's; that there is no group is none.
-int EpicMpiComm::AskForGroup() {
-  if (place.group_ranks < 2) {
-    refused = epic::mpi::WayOf("the MPI's own, all ranks are on one host");
-    return 0;
+void EpicMpiComm::ApproachRequest(const EpicMpiCall& call) {
+  onset.OnRequest(static_cast<uint64_t>(epic::mpi::WholeBytes(call, ranks)));
+}
+
+void EpicMpiComm::CountWithout(const EpicMpiCall& call) const {
+  Count(call, ranks, asked ? refused : static_cast<int>(onset.why_mpi()));
+}
+
+int EpicMpiComm::MakeSteps() {
+  int mpi_error = 0;
+  while (mpi_error == 0 && onset.step() != Onset::Step::kCall) mpi_error = MakeStep();
+  if (mpi_error != 0) onset.OnFailed();
+  return mpi_error;
+}
+
+int EpicMpiComm::MakeStep() {
+  int mpi_error = 0;
+  int value = 0;
+  switch (onset.step()) {
+    case Onset::Step::kLook:
+      onset.OnLook(EndedJoin(), ThisProcess().joins.HasRoom());
+      break;
+    case Onset::Step::kMin:
+      value = onset.value();
+      mpi_error = mpi->min(mpi_comm, &value);
+      if (mpi_error == 0) onset.OnMin(value);
+      break;
+    case Onset::Step::kBroadcast:
+      mpi_error = mpi->broadcast(mpi_comm, onset.text().data(), epic::mpi::kTextBytes, onset.root());
+      if (mpi_error == 0) onset.OnBroadcast();
+      break;
+    case Onset::Step::kPlace:
+      mpi_error = Place();
+      if (mpi_error == 0) OnPlaced();
+      break;
+    case Onset::Step::kTake:
+      onset.OnTake(place.group_rank < 0 || TakeKept(onset.agreement()->name()));
+      break;
+    case Onset::Step::kDrop:
+      if (taken != nullptr) ThisProcess().leavers.Leave(std::move(taken));
+      onset.OnDrop();
+      break;
+    case Onset::Step::kJoin:
+      group_name = onset.agreement()->name();
+      onset.OnJoin(Join(group_name));
+      break;
+    case Onset::Step::kBegin:
+      group_name = onset.agreement()->name();
+      if (place.group_rank >= 0) joining = BeginJoin(group_name);
+      onset.OnBegun();
+      break;
+    case Onset::Step::kCall:
+      break;
   }
-  std::string reason = epic::mpi::RefusalOfAll();
-  if (place.group_rank >= 0 && reason.empty()) group = epic::mpi::MakeGroup(softnic, &reason);
-  JoinAgreement agreement(rank, ranks, reason, rank == 0 ? epic::mpi::RandomName() : "");
-  const int mpi_error = Agree(&agreement);
-  joined = agreement.step() == JoinAgreement::Step::kJoined;
+  return mpi_error;
+}
+
+void EpicMpiComm::OnPlaced() {
+  epic::mpi::Process& process = ThisProcess();
+  std::string why_not = epic::mpi::RefusalOfAll();
+  const bool joins = place.group_rank >= 0 && place.group_ranks > 1 && why_not.empty();
+  if (onset.waits() && joins) group = epic::mpi::MakeGroup(softnic, &why_not);
+  const bool first = rank == 0 && place.group_ranks > 1;
+  const std::string kept = first ? process.leavers.Offer(place.members) : "";
+  onset.OnPlaced(place.group_ranks, why_not, first ? epic::mpi::RandomName() : "", kept);
+}
+
+// Once there is a group, or a refusal. An error of the MPI's; that there is no group is none.
+int EpicMpiComm::Settle(int mpi_error) {
+  if (!onset.has_ended()) return mpi_error;
+  asked = true;
+  joined = onset.uses_epic();
+  if (joining != nullptr) group = joining->Take();
+  if (taken != nullptr) group = std::move(taken);
+  joining = nullptr;
   if (joined) return HasSeveral() && mpi->has_stages != 0 ? ShareRefusals() : 0;
   group = nullptr;
-  if (agreement.lasts()) {
-    const std::lock_guard lock(ThisProcess().mutex);
-    ThisProcess().refusal = agreement.own_refusal();
+  const epic::mpi::JoinAgreement* const agreement = onset.agreement();
+  if (agreement == nullptr) {
+    refused = epic::mpi::WayOf("the MPI's own, all ranks are on one host");
+    return mpi_error;
   }
-  refused = epic::mpi::WayOf("the MPI's own, no group: " + agreement.reason());
+  if (agreement->lasts()) {
+    const std::lock_guard lock(ThisProcess().mutex);
+    ThisProcess().refusal = agreement->own_refusal();
+  }
+  refused = epic::mpi::WayOf("the MPI's own, no group: " + agreement->reason());
   if (rank == 0 && mpi_error == 0) {
     (void)std::fprintf(stderr, "EPIC: %s of %d ranks %s the MPI's own collectives: %s\n",
                        of_one_call ? "persistent calls of a communicator" : "a communicator", ranks,
-                       of_one_call ? "use" : "uses", agreement.reason().c_str());
+                       of_one_call ? "use" : "uses", agreement->reason().c_str());
   }
   return mpi_error;
 }
@@ -126,31 +194,6 @@ int EpicMpiComm::ShareRefusals() {
   return 0;
 }
 
-int EpicMpiComm::Agree(JoinAgreement* agreement) {
-  for (;;) {
-    int mpi_error = 0;
-    int value = agreement->value();
-    switch (agreement->step()) {
-      case JoinAgreement::Step::kMin:
-        mpi_error = mpi->min(mpi_comm, &value);
-        if (mpi_error == 0) agreement->OnMin(value);
-        break;
-      case JoinAgreement::Step::kBroadcast:
-        mpi_error =
-            mpi->broadcast(mpi_comm, agreement->text().data(), epic::mpi::kTextBytes, agreement->root());
-        if (mpi_error == 0) agreement->OnBroadcast();
-        break;
-      case JoinAgreement::Step::kJoin:
-        agreement->OnJoin(Join(agreement->name()));
-        break;
-      case JoinAgreement::Step::kJoined:
-      case JoinAgreement::Step::kRefused:
-        return 0;
-    }
-    if (mpi_error != 0) return mpi_error;
-  }
-}
-
 // In a thread, which takes none of the program's signals: while ranks join, messages between them go on.
 epic::mpi::JoinResult EpicMpiComm::Join(const std::string& name) {
   if (group == nullptr) return {};
@@ -169,13 +212,60 @@ epic::mpi::JoinResult EpicMpiComm::Join(const std::string& name) {
   return result;
 }
 
+// Of a join that goes on beside the program; of a rank that is not in the group it has always ended.
+const epic::mpi::JoinResult* EpicMpiComm::EndedJoin() const {
+  static const epic::mpi::JoinResult kNone;
+  return joining != nullptr ? joining->Ended() : &kNone;
+}
+
+// The same while the program goes on, library and all.
+std::shared_ptr<epic::mpi::Joining> EpicMpiComm::BeginJoin(const std::string& name) {
+  return ThisProcess().joins.Begin([name, softnic = softnic, place = place, progress = mpi->progress] {
+    epic::mpi::Joined own;
+    own.group = epic::mpi::MakeGroup(softnic, &own.result.refusal);
+    own.result.lasting = own.group == nullptr;
+    if (own.group == nullptr) return own;
+    own.result = own.group->Join(name, place.group_rank, place.group_ranks, ThisProcess().settings, progress);
+    if (!own.result.refusal.empty()) own.group = nullptr;
+    return own;
+  });
+}
+
+bool EpicMpiComm::TakeKept(const std::string& name) {
+  taken = ThisProcess().leavers.Take(name, place.group_rank, place.group_ranks);
+  group_name = name;
+  return taken != nullptr;
+}
+
 void EpicMpiComm::Count(const EpicMpiCall& call, int parts, int way) const {
   const std::lock_guard lock(ThisProcess().mutex);
   ThisProcess().report.Add(call.collective, way, epic::mpi::WholeBytes(call, parts));
 }
 
 void EpicMpiComm::Leave() {
-  if (group != nullptr) ThisProcess().leavers.Leave(std::move(group));
+  epic::mpi::Process& process = ThisProcess();
+  const auto give_back = [name = group_name, place = place](std::unique_ptr<epic::mpi::Group> of) {
+    const std::chrono::milliseconds keep = ThisProcess().settings.keep;
+    if (keep.count() == 0) return ThisProcess().leavers.Leave(std::move(of));
+    ThisProcess().leavers.Keep({.name = name,
+                                .members = place.members,
+                                .rank = place.group_rank,
+                                .ranks = place.group_ranks,
+                                .group = std::move(of)},
+                               keep);
+  };
+  if (joining != nullptr) {
+    process.joins.GiveUp(joining, [give_back](epic::mpi::Joined late) {
+      if (late.group != nullptr) return give_back(std::move(late.group));
+      const std::lock_guard lock(ThisProcess().mutex);
+      if (late.result.lasting) ThisProcess().refusal = late.result.refusal;
+    });
+  }
+  if (group != nullptr && error == 0) {
+    give_back(std::move(group));
+  } else if (group != nullptr) {
+    process.leavers.Leave(std::move(group));
+  }
   for (EpicMpiComm* const other : of_persistent) EpicMpiCommFree(other);
   delete this;
 }

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "mpi/binding/binding.h"
+#include "mpi/binding/joins.h"
 #include "mpi/core/decide.h"
-#include "mpi/core/join.h"
+#include "mpi/core/onset.h"
 #include "mpi/group/group.h"
 
 // A call that has been started. Belongs to the front end, and must live until it has ended.
@@ -40,14 +41,18 @@ struct EpicMpiComm {
 
   epic::mpi::Reason outside = epic::mpi::Reason::kEpic;  // why it can never have a group
 
-  bool asked = false;  // for a group
+  epic::mpi::Onset onset;
+  bool asked = false;  // for a group, and there is one, or a refusal
   bool asks = false;   // right now: what the MPI itself calls meanwhile is its own
   bool ignored = false;
   bool joined = false;
   bool placed = false;  // `place` is known
   EpicMpiPlace place{};
   std::unique_ptr<epic::mpi::Group> group{};  // of ranks that are in it
-  int refused = 0;                            // without a group: how the report calls it
+  std::string group_name{};
+  std::unique_ptr<epic::mpi::Group> taken{};      // of those kept, as long as ranks have not agreed on it
+  std::shared_ptr<epic::mpi::Joining> joining{};  // a group, while calls are the MPI's
+  int refused = 0;                                // without a group: how the report calls it
   // Groups of persistent calls, in the order in which these were made: the same on all ranks.
   std::vector<EpicMpiComm*> of_persistent{};
   int persistent_refused = 0;  // as `refused`, of the first persistent call without a group
@@ -84,7 +89,13 @@ struct EpicMpiComm {
   bool HasSeveral() const { return place.group_ranks > 1 && place.group_ranks < ranks; }
   // An error of the MPI's; collective.
   int Place();
-  int MakeGroup();
+  // What is to be done about a group before a call that waits, or that does not; `asked` says afterwards
+  // whether that is settled. Of one that waits an error of the MPI's; collective at the same calls on every
+  // rank.
+  int Approach(const EpicMpiCall& call);
+  void ApproachRequest(const EpicMpiCall& call);
+  // Counts a call that the MPI makes for want of a group.
+  void CountWithout(const EpicMpiCall& call) const;
   // Why a call that does not wait is the MPI's where it could be EPIC's otherwise; the same on every rank.
   epic::mpi::Reason WhyNotRequest(const EpicMpiCall& call) const;
   // Counts a call that is the MPI's, and says so.
@@ -103,14 +114,19 @@ struct EpicMpiComm {
   void Progress();
   // Ends the group; returns the error's code.
   int Fail(const std::string& text);
-  // Leaves the group, in a thread, and ends this object. Nothing is under way.
+  // Gives the group up, to be kept or left in a thread, and ends this object. Nothing is under way.
   void Leave();
 
  private:
-  int AskForGroup();
-  int Agree(epic::mpi::JoinAgreement* agreement);
+  int MakeSteps();
+  int MakeStep();
+  void OnPlaced();
+  int Settle(int mpi_error);
   int ShareRefusals();
+  bool TakeKept(const std::string& name);
   epic::mpi::JoinResult Join(const std::string& name);
+  const epic::mpi::JoinResult* EndedJoin() const;
+  std::shared_ptr<epic::mpi::Joining> BeginJoin(const std::string& name);
   Kind KindOf(const EpicMpiCall& call);
   bool IsIdle();
   void EndOldest(int with_error);

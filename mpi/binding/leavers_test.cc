@@ -9,6 +9,8 @@
 #include <mutex>
 #include <string>
 
+#include "mpi/binding/group_testing.h"
+
 namespace epic::mpi {
 namespace {
 
@@ -32,16 +34,9 @@ class Meeting {
   int here_ = 0;
 };
 
-class FakeGroup : public Group {
+class FakeGroup : public NoGroup {
  public:
   FakeGroup(Meeting* meeting, std::atomic<int>* met) : meeting_(meeting), met_(met) {}
-  JoinResult Join(const std::string&, int, int, const Settings&, void (*)()) override { return {}; }
-  bool Takes(const EpicMpiCall&, std::string*) override { return true; }
-  Started Start(const EpicMpiCall&, const void*, void*, std::unique_ptr<Pending>*, std::string*) override {
-    return Started::kFailed;
-  }
-  std::string Run(const EpicMpiCall&, const void*, void*) override { return ""; }
-  void Abort(const std::string&) override {}
   void Leave(std::chrono::milliseconds at_most) override {
     if (meeting_->Wait(at_most)) ++*met_;
   }
@@ -60,6 +55,42 @@ TEST(LeaversTest, WhatIsLeftAtTheEndGoesTogether) {
   for (int i = 0; i < kGroups; ++i) leavers.Leave(std::make_unique<FakeGroup>(&meeting, &met));
   leavers.Wait();
   EXPECT_EQ(met, kGroups);
+}
+
+TEST(LeaversTest, WhatIsKeptAtTheEndGoesToo) {
+  Meeting meeting(2);
+  std::atomic<int> met = 0;
+  Leavers leavers;
+  for (const char* name : {"a", "b", "c"}) {
+    leavers.Keep({.name = name,
+                  .members = 7,
+                  .rank = 0,
+                  .ranks = 2,
+                  .group = std::make_unique<FakeGroup>(&meeting, &met)},
+                 std::chrono::hours(1));
+  }
+  EXPECT_EQ(leavers.Offer(7), "c");
+  EXPECT_NE(leavers.Take("c", 0, 2), nullptr);
+  leavers.Wait();
+  EXPECT_EQ(met, 2);
+  EXPECT_EQ(leavers.Offer(7), "");
+}
+
+TEST(LeaversTest, WhatHasBeenKeptForItsTimeIsLeft) {
+  Meeting meeting(2);
+  std::atomic<int> met = 0;
+  Leavers leavers;
+  leavers.Keep({.name = "a",
+                .members = 7,
+                .rank = 0,
+                .ranks = 2,
+                .group = std::make_unique<FakeGroup>(&meeting, &met)},
+               std::chrono::milliseconds(1));
+  // Returns when that group is being left.
+  EXPECT_TRUE(meeting.Wait(std::chrono::hours(1)));
+  EXPECT_EQ(leavers.Offer(7), "");
+  leavers.Wait();
+  EXPECT_EQ(met, 1);
 }
 
 TEST(LeaversTest, AfterTheEndThereCanBeMore) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mpi/binding/binding.h"
+#include "mpi/binding/joins.h"
 #include "mpi/binding/leavers.h"
 #include "mpi/core/report.h"
 #include "mpi/binding/rest.h"
@@ -20,6 +21,7 @@ struct Process {
   // Why no communicator gets a group from now on: what it took to find out is not waited for again. Ranks of
   // a communicator may differ in it, as they agree before they join.
   std::string refusal;
+  Joins joins;
   Leavers leavers;
 };
 

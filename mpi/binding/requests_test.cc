@@ -10,6 +10,7 @@
 
 #include "mpi/binding/binding.h"
 #include "mpi/binding/comm.h"
+#include "mpi/binding/process.h"
 
 namespace epic::mpi {
 namespace {
@@ -61,6 +62,7 @@ class FakeGroup : public Group {
     world_->run.push_back(call.count);
     return std::exchange(world_->failure, "");
   }
+  bool IsWhole() override { return world_->aborted.empty(); }
   void Abort(const std::string& reason) override { world_->aborted = reason; }
   void Leave(std::chrono::milliseconds) override { ++world_->left; }
 
@@ -83,6 +85,10 @@ class RequestsTest : public testing::Test {
     EXPECT_EQ(world_.left, 1);
     for (EpicMpiRequest* const request : requests_) EpicMpiRequestFree(request);
   }
+
+  // Groups at once, which are not kept, but in tests that are about that.
+  void SetUp() override { ThisProcess().settings = {.from_call = 1, .keep = {}}; }
+  static void SetUpTestSuite() { ThisProcess().settings = {.from_call = 1, .keep = {}}; }
 
   void Join(EpicMpiComm* comm) {
     comm->asked = comm->joined = comm->placed = true;
@@ -283,6 +289,57 @@ TEST_F(RequestsTest, ARankBesideTheGroupKnowsWhatItRefuses) {
   EXPECT_EQ(EpicMpiTakesRequest(beside, &sum), 1);
   EXPECT_EQ(EpicMpiTakesRequest(beside, &product), 0);
   EpicMpiCommFree(beside);
+}
+
+int InTheGroup(void*, EpicMpiPlace* place) {
+  *place = {.group_rank = 0, .group_ranks = 4, .even = 1, .members = 7};
+  return 0;
+}
+
+// As all ranks have it: whatever this one says is the least, and what rank 0 says is its own.
+constexpr EpicMpiFunctions kAllAlike = {.min = [](void*, int*) { return 0; },
+                                        .broadcast = [](void*, void*, size_t, int) { return 0; },
+                                        .progress = [] {},
+                                        .error_code = [](const char*) { return kErrorCode; },
+                                        .place = InTheGroup};
+
+TEST_F(RequestsTest, TheGroupOfOneThatWasFreedIsTheNextOnesAtTheCallFromWhichOnThereIsToBeOne) {
+  ThisProcess().settings = {.from_call = 3, .keep = std::chrono::hours(1)};
+  EpicMpiComm* const first = EpicMpiCommNew(0, 4, &kAllAlike, nullptr, nullptr);
+  World world;
+  Join(first);
+  first->group = std::make_unique<FakeGroup>(&world);
+  first->group_name = "mpi-1";
+  InTheGroup(nullptr, &first->place);
+  EpicMpiCommFree(first);
+  EpicMpiComm* const next = EpicMpiCommNew(0, 4, &kAllAlike, nullptr, nullptr);
+  const EpicMpiCall sum = Call(1);
+  int error = -1;
+  EXPECT_EQ(EpicMpiTakes(next, &sum, &error), 0);
+  EXPECT_EQ(EpicMpiTakesRequest(next, &sum), 0);
+  EXPECT_EQ(EpicMpiTakes(next, &sum, &error), 1);
+  EXPECT_EQ(error, 0);
+  EXPECT_EQ(EpicMpiTakesRequest(next, &sum), 1);
+  EXPECT_EQ(EpicMpiRun(next, &sum, nullptr, nullptr), 0);
+  EXPECT_EQ(world.run, std::vector<int64_t>{1});
+  EXPECT_EQ(world.left, 0);
+  EpicMpiCommFree(next);
+  EpicMpiFinalize(0);
+  EXPECT_EQ(world.left, 1);
+}
+
+TEST_F(RequestsTest, AGroupThatHasEndedIsNotKept) {
+  ThisProcess().settings = {.from_call = 3, .keep = std::chrono::hours(1)};
+  EpicMpiComm* const first = EpicMpiCommNew(0, 4, &kAllAlike, nullptr, nullptr);
+  World world;
+  Join(first);
+  first->group = std::make_unique<FakeGroup>(&world);
+  first->place.members = 7;
+  EpicMpiFail(first, "this rank cannot");
+  EpicMpiCommFree(first);
+  EXPECT_EQ(ThisProcess().leavers.Offer(7), "");
+  EpicMpiFinalize(0);
+  EXPECT_EQ(world.left, 1);
 }
 
 TEST_F(RequestsTest, ACommunicatorThatWasFreedGoesWithItsLastCall) {

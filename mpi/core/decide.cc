@@ -50,6 +50,10 @@ const char* TextOf(Reason reason) {
       return "nonblocking or persistent, with several ranks on a host";
     case Reason::kTooLongInStages:
       return "2 GiB or more, nonblocking or persistent, with several ranks on a host";
+    case Reason::kTooFew:
+      return "before call EPIC_MPI_FROM_CALL of a communicator";
+    case Reason::kBeingMade:
+      return "while a group is made";
     case Reason::kManyPersistent:
       return "more persistent calls than a communicator has groups for";
     case Reason::kCount:

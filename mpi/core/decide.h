@@ -23,6 +23,8 @@ enum class Reason {
   kNoGroupYet,       // a nonblocking call, before one that could make the group
   kSharedHosts,      // nonblocking or persistent, with several ranks on a host
   kTooLongInStages,  // the same, for what the MPI counts in int
+  kTooFew,           // before the call from which on the communicator is to have a group
+  kBeingMade,        // the group
   kManyPersistent,   // persistent, and all groups that a communicator has for such are taken
   kCount             // how many there are
 };

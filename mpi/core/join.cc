@@ -13,12 +13,16 @@ void Put(std::string_view from, Text* text) {
   std::copy_n(from.begin(), std::min(from.size(), kTextBytes - 1), text->begin());
 }
 
+// Before the name of a group that is kept; that of a new one has no such character.
+constexpr char kKept = '=';
+
 std::string Get(const Text& text) { return {text.begin(), std::find(text.begin(), text.end() - 1, '\0')}; }
 
 }  // namespace
 
-JoinAgreement::JoinAgreement(int rank, int ranks, const std::string& why_not, const std::string& name)
-    : rank_(rank), ranks_(ranks), own_name_(name) {
+JoinAgreement::JoinAgreement(int rank, int ranks, const std::string& why_not, const std::string& name,
+                             const std::string& kept)
+    : rank_(rank), ranks_(ranks), own_name_(name), offer_(kept.empty() ? "" : kKept + kept) {
   Agree({.refusal = why_not});
 }
 
@@ -37,13 +41,27 @@ void JoinAgreement::OnMin(int least) {
     step_ = Step::kRefused;
     return;
   }
+  if (asks_who_has_) {
+    asks_who_has_ = false;
+    step_ = least != 0 ? Step::kJoined : Step::kDrop;
+    return;
+  }
   refused_ = least < 2 * ranks_;
   if (!refused_ && has_joined_) {
     step_ = Step::kJoined;
     return;
   }
-  root_ = refused_ ? least % ranks_ : 0;
-  if (root_ == rank_) Put(refused_ ? why_not_ : own_name_, &text_);
+  if (!refused_) return PutName();
+  root_ = least % ranks_;
+  if (root_ == rank_) Put(why_not_, &text_);
+  step_ = Step::kBroadcast;
+}
+
+// Of the group that is offered; if there is none, or it has been, of a new one.
+void JoinAgreement::PutName() {
+  root_ = 0;
+  if (rank_ == 0) Put(offer_.empty() ? own_name_ : offer_, &text_);
+  offer_.clear();
   step_ = Step::kBroadcast;
 }
 
@@ -56,6 +74,21 @@ void JoinAgreement::OnBroadcast() {
   }
   name_ = Get(text_);
   step_ = Step::kJoin;
+  if (name_.empty() || name_[0] != kKept) return;
+  name_.erase(0, 1);
+  step_ = Step::kTake;
+}
+
+void JoinAgreement::OnTake(bool has) {
+  EPIC_CHECK(step_ == Step::kTake);
+  asks_who_has_ = true;
+  value_ = has ? 1 : 0;
+  step_ = Step::kMin;
+}
+
+void JoinAgreement::OnDrop() {
+  EPIC_CHECK(step_ == Step::kDrop);
+  PutName();
 }
 
 // After joins: what a switch lacks every rank has been told at once, what a host lacks its rank alone.

@@ -24,6 +24,8 @@ struct JoinResult {
 //   kMin        the least of all ranks' `value`, then OnMin
 //   kBroadcast  `text` from rank `root` to all, then OnBroadcast
 //   kJoin       joins the group of that name, then OnJoin
+//   kTake       looks whether it has kept the group of that name, then OnTake
+//   kDrop       leaves what it has taken, if it has, then OnDrop
 //   kJoined, kRefused: done. Refused after a join of this rank that went well: it leaves, as far as it has
 //   joined.
 //
@@ -31,14 +33,22 @@ struct JoinResult {
 //   --none--> kJoined
 //                    \--one--> its reason to all -> kRefused <- waited? <- its reason to all --one--/
 //
+// Rank 0 may offer a group that it has kept, in place of a new one. Whoever has that name in the same place
+// among as many ranks is in it; so if all of them are, the group is of these ranks and no others:
+//
+//   the kept name from rank 0 -> kTake -> taken? (least) --all--> kJoined
+//                                                        \--not all--> kDrop -> name from rank 0 -> join ...
+//
 // The first agreement is also where all wait for each other, so that no join waits for a rank that comes
 // late.
 class JoinAgreement {
  public:
-  enum class Step { kMin, kBroadcast, kJoin, kJoined, kRefused };
+  enum class Step { kMin, kBroadcast, kJoin, kTake, kDrop, kJoined, kRefused };
 
-  // `why_not` is empty if this rank can join at all. `name` is used of rank 0 only.
-  JoinAgreement(int rank, int ranks, const std::string& why_not, const std::string& name);
+  // `why_not` is empty if this rank can join at all. `name`, of a new group, and `kept`, of one that is
+  // offered, are used of rank 0 only; `kept` is empty if there is none.
+  JoinAgreement(int rank, int ranks, const std::string& why_not, const std::string& name,
+                const std::string& kept = "");
 
   Step step() const { return step_; }
   int value() const { return value_; }
@@ -48,8 +58,11 @@ class JoinAgreement {
   void OnMin(int least);
   void OnBroadcast();
   void OnJoin(const JoinResult& result);
+  // `has`: this rank has taken it, or needs none.
+  void OnTake(bool has);
+  void OnDrop();
 
-  // The group's name, from kJoin on; "rank 3: no such host" in kRefused.
+  // The group's name, from kJoin or kTake on; "rank 3: no such host" in kRefused.
   std::string name() const;
   const std::string& reason() const { return reason_; }
   // In kRefused: whether this rank would be refused any other group, too, which others need not wait for
@@ -60,6 +73,7 @@ class JoinAgreement {
  private:
   void Agree(const JoinResult& result);
   void EndRefused();
+  void PutName();
 
   const int rank_;
   const int ranks_;
@@ -67,11 +81,13 @@ class JoinAgreement {
   int value_ = 0;
   int root_ = 0;
   bool has_joined_ = false;
-  bool refused_ = false;  // by somebody
+  bool asks_who_has_ = false;  // of the kept group
+  bool refused_ = false;       // by somebody
   bool asks_for_waits_ = false;
   bool lasts_ = false;
   JoinResult result_;  // of the join
   std::string own_name_;
+  std::string offer_;
   std::string name_;
   std::string why_not_;
   std::string reason_;

@@ -120,6 +120,45 @@ TEST(JoinAgreementTest, WhatASwitchLacksDoesNot) {
   }
 }
 
+// All ranks of three, of which rank 0 offers a group that it has kept.
+std::vector<JoinAgreement> Offered() {
+  std::vector<JoinAgreement> ranks;
+  for (int rank = 0; rank < 3; ++rank) ranks.emplace_back(rank, 3, "", "new", rank == 0 ? "old" : "");
+  return ranks;
+}
+
+TEST(JoinAgreementTest, AGroupThatAllHaveKeptIsTheirs) {
+  Ranks ranks({});
+  ranks.ranks_ = Offered();
+  ranks.Min();
+  ranks.Broadcast();
+  for (JoinAgreement& rank : ranks.ranks_) {
+    ASSERT_EQ(rank.step(), Step::kTake);
+    EXPECT_EQ(rank.name(), "old");
+    rank.OnTake(true);
+  }
+  ranks.Min();
+  for (const JoinAgreement& rank : ranks.ranks_) EXPECT_EQ(rank.step(), Step::kJoined);
+}
+
+TEST(JoinAgreementTest, OneThatARankHasNotIsGivenUpByAllForANewOne) {
+  for (size_t has_not = 0; has_not < 3; ++has_not) {
+    Ranks ranks({});
+    ranks.ranks_ = Offered();
+    ranks.Min();
+    ranks.Broadcast();
+    for (size_t rank = 0; rank < 3; ++rank) ranks.ranks_[rank].OnTake(rank != has_not);
+    ranks.Min();
+    for (JoinAgreement& rank : ranks.ranks_) {
+      ASSERT_EQ(rank.step(), Step::kDrop);
+      rank.OnDrop();
+    }
+    EXPECT_EQ(ranks.Run(std::vector<JoinResult>(3)),
+              (std::vector<Step>{Step::kBroadcast, Step::kJoin, Step::kMin, Step::kJoined}));
+    for (const JoinAgreement& rank : ranks.ranks_) EXPECT_EQ(rank.name(), "new");
+  }
+}
+
 TEST(JoinAgreementTest, ALongReasonIsCut) {
   Ranks ranks({"", std::string(1000, 'x')});
   ranks.Run({});

@@ -60,16 +60,22 @@ class Reader {
   void Seconds(const char* name, milliseconds* value) {
     const char* text = Get(name);
     if (text == nullptr) return;
-    char* end = nullptr;
-    const double seconds = std::strtod(text, &end);
-    if (end == text || *end != '\0' || !(seconds > 0 && seconds <= kLongestSeconds)) {
-      return Wrong(name, text, "is not a time in seconds above 0 and up to 1000000000");
-    }
-    *value = milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
+    ReadSeconds(name, text, value);
+  }
+  void SecondsOrNone(const char* name, milliseconds* value) {
+    const char* text = Get(name);
+    if (text == nullptr) return;
+    *value = milliseconds(0);
+    if (std::string_view(text) != "0") ReadSeconds(name, text, value);
   }
   void Bytes(const char* name, uint64_t* value) {
     const char* text = Get(name);
     if (text != nullptr && !ReadNumber(text, value)) Wrong(name, text, "is not a number of bytes");
+  }
+  void AtLeastOne(const char* name, uint64_t* value) {
+    const char* text = Get(name);
+    if (text == nullptr || (ReadNumber(text, value) && *value > 0)) return;
+    Wrong(name, text, "is not a number of at least 1");
   }
   void Types(const char* name, std::string* value) {
     const char* text = Get(name);
@@ -89,6 +95,14 @@ class Reader {
   }
 
  private:
+  void ReadSeconds(const char* name, const char* text, milliseconds* value) {
+    char* end = nullptr;
+    const double seconds = std::strtod(text, &end);
+    if (end == text || *end != '\0' || !(seconds > 0 && seconds <= kLongestSeconds)) {
+      return Wrong(name, text, "is not a time in seconds above 0 and up to 1000000000");
+    }
+    *value = milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
+  }
   const char* Get(const char* name) const {
     const char* text = get_env_(name);
     return text != nullptr && *text != '\0' ? text : nullptr;
@@ -103,7 +117,7 @@ class Reader {
 
 // A field's place in the text that travels; order and number are the same on all ranks, which run one
 // version.
-std::array<std::string, 14> Fields(const Settings& s) {
+std::array<std::string, 17> Fields(const Settings& s) {
   return {s.manager,
           s.ifname,
           s.path,
@@ -117,7 +131,10 @@ std::array<std::string, 14> Fields(const Settings& s) {
           s.off ? "1" : "0",
           s.report ? "1" : "0",
           s.types,
-          std::to_string(s.manager_timeout.count())};
+          std::to_string(s.manager_timeout.count()),
+          std::to_string(s.from_call),
+          std::to_string(s.from_bytes),
+          std::to_string(s.keep.count())};
 }
 
 }  // namespace
@@ -136,6 +153,11 @@ Settings FromEnvironment(const GetEnv& get_env, std::string_view manager) {
   reader.Seconds("EPIC_MANAGER_TIMEOUT", &settings.manager_timeout);
   reader.Bytes("EPIC_MPI_MIN_BYTES", &settings.min_bytes);
   reader.Bytes("EPIC_MPI_MAX_BYTES", &settings.max_bytes);
+  reader.AtLeastOne("EPIC_MPI_FROM_CALL", &settings.from_call);
+  reader.AtLeastOne("EPIC_MPI_FROM_BYTES", &settings.from_bytes);
+  // A program that wants its groups at once pays for them, and for no more than it uses.
+  if (settings.from_call == 1) settings.keep = milliseconds(0);
+  reader.SecondsOrNone("EPIC_MPI_KEEP", &settings.keep);
   reader.Switch("EPIC_MPI", "on", "off", &settings.off);
   reader.Switch("EPIC_MPI_REPORT", "0", "1", &settings.report);
   return settings;
@@ -154,7 +176,7 @@ std::string Encode(const Settings& settings) {
 }
 
 Settings Decode(std::string_view text) {
-  std::array<std::string_view, 14> lines;
+  std::array<std::string_view, 17> lines;
   bool good = true;
   for (std::string_view& line : lines) {
     const size_t end = text.find('\n');
@@ -167,9 +189,12 @@ Settings Decode(std::string_view text) {
   int64_t timeout = 0;
   int64_t join_timeout = 0;
   int64_t manager_timeout = 0;
+  int64_t keep = 0;
   good = good && text.empty() && ReadNumber(lines[5], &s.mode) && ReadNumber(lines[6], &timeout) &&
          ReadNumber(lines[7], &join_timeout) && ReadNumber(lines[8], &s.min_bytes) &&
-         ReadNumber(lines[9], &s.max_bytes) && ReadNumber(lines[13], &manager_timeout);
+         ReadNumber(lines[9], &s.max_bytes) && ReadNumber(lines[13], &manager_timeout) &&
+         ReadNumber(lines[14], &s.from_call) && ReadNumber(lines[15], &s.from_bytes) &&
+         ReadNumber(lines[16], &keep);
   if (!good) {
     Settings unread;
     unread.wrong = "the settings of rank 0 cannot be read: it has another version of EPIC";
@@ -183,6 +208,7 @@ Settings Decode(std::string_view text) {
   s.timeout = milliseconds(timeout);
   s.join_timeout = milliseconds(join_timeout);
   s.manager_timeout = milliseconds(manager_timeout);
+  s.keep = milliseconds(keep);
   s.off = lines[10] == "1";
   s.report = lines[11] == "1";
   s.types = lines[12];

@@ -22,6 +22,14 @@ struct Settings {
   std::chrono::milliseconds manager_timeout{10'000};  // to reach the manager
   uint64_t min_bytes = 0;           // smaller calls are the MPI's
   uint64_t max_bytes = UINT64_MAX;  // larger ones, too
+  // A communicator asks for a group before its call of this number, or with which its calls have so many
+  // bytes. 1: before its first one, and waits for it. The default is more than the MPI makes within ten times
+  // of what a group takes (docs/MPI.md has figures).
+  uint64_t from_call = 2000;
+  uint64_t from_bytes = 256 << 20;
+  // For how long the group of a communicator that has been freed is kept for another one of the same ranks;
+  // 0: not at all. To make it anew takes less than a hundredth of that time.
+  std::chrono::milliseconds keep{10'000};
   bool off = false;                 // EPIC_MPI=off
   bool report = false;              // EPIC_MPI_REPORT=1
   std::string wrong;                // a variable with a value that it cannot have; EPIC is not used then

@@ -39,6 +39,9 @@ TEST(SettingsTest, AllTravels) {
                                   {"EPIC_MANAGER_TIMEOUT", "0.5"},
                                   {"EPIC_MPI_MIN_BYTES", "64"},
                                   {"EPIC_MPI_MAX_BYTES", "18446744073709551615"},
+                                  {"EPIC_MPI_FROM_CALL", "32"},
+                                  {"EPIC_MPI_FROM_BYTES", "65536"},
+                                  {"EPIC_MPI_KEEP", "2.5"},
                                   {"EPIC_TYPES", "int32,float64"},
                                   {"EPIC_MPI_REPORT", "1"}});
   EXPECT_EQ(settings.types, "int32,float64");
@@ -46,6 +49,9 @@ TEST(SettingsTest, AllTravels) {
   EXPECT_EQ(settings.timeout.count(), 1500);
   EXPECT_EQ(settings.manager_timeout.count(), 500);
   EXPECT_EQ(settings.min_bytes, 64U);
+  EXPECT_EQ(settings.from_call, 32U);
+  EXPECT_EQ(settings.from_bytes, 65536U);
+  EXPECT_EQ(settings.keep.count(), 2500);
   EXPECT_TRUE(settings.report);
   EXPECT_TRUE(settings.usable()) << settings.wrong;
   EXPECT_EQ(Decode(Encode(settings)), settings);
@@ -62,12 +68,22 @@ TEST(SettingsTest, TheManagersPortIs7400WhereNoneIsSaid) {
   EXPECT_THAT(settings.wrong, HasSubstr("coll_epic_manager=http://h:7400 - "));
 }
 
+TEST(SettingsTest, GroupsThatAreMadeAtOnceAreNotKeptUnlessTheUserSaysSo) {
+  EXPECT_GT(Read({}).from_call, 1U);
+  EXPECT_GT(Read({}).keep.count(), 0);
+  EXPECT_EQ(Read({{"EPIC_MPI_KEEP", "0"}}).keep.count(), 0);
+  EXPECT_EQ(Read({{"EPIC_MPI_FROM_CALL", "1"}}).keep.count(), 0);
+  EXPECT_EQ(Read({{"EPIC_MPI_FROM_CALL", "1"}, {"EPIC_MPI_KEEP", "3"}}).keep.count(), 3000);
+}
+
 TEST(SettingsTest, AWrongValueIsNamed) {
   const std::map<std::string, std::string> wrong = {
       {"EPIC_PATH", "auto,"},       {"EPIC_ALGORITHM", "rings"}, {"EPIC_MODE", "9"},
       {"EPIC_TIMEOUT", "-1"},       {"EPIC_JOIN_TIMEOUT", "1s"}, {"EPIC_MPI_MIN_BYTES", "1K"},
       {"EPIC_MPI_MAX_BYTES", "-1"}, {"EPIC_MPI", "false"},       {"EPIC_MPI_REPORT", "yes"},
-      {"EPIC_TYPES", "int32,int33"}, {"EPIC_MANAGER", "h:0"}, {"EPIC_MANAGER_TIMEOUT", "0"}};
+      {"EPIC_TYPES", "int32,int33"}, {"EPIC_MANAGER", "h:0"}, {"EPIC_MANAGER_TIMEOUT", "0"},
+      {"EPIC_MPI_FROM_CALL", "0"}, {"EPIC_MPI_FROM_BYTES", "64K"},
+      {"EPIC_MPI_KEEP", "-1"}};
   for (const auto& [name, text] : wrong) {
     std::map<std::string, std::string> set = {{name, text}};
     set.emplace("EPIC_MANAGER", "h:1");

@@ -115,6 +115,8 @@ class EpicGroup : public Group {
     return TextOf(Post(call, send, recv));
   }
 
+  bool IsWhole() override { return comm_.AsyncError().ok(); }
+
   void Abort(const std::string& reason) override { comm_.Abort(reason); }
 
   void Leave(std::chrono::milliseconds at_most) override {

@@ -50,6 +50,8 @@ class Group {
   // Makes a call that the group takes, to its end; nothing is under way. Empty, or what went wrong, which is
   // the end of the group.
   virtual std::string Run(const EpicMpiCall& call, const void* send, void* recv) = 0;
+  // Whether nothing has ended the group, as far as this rank knows. Any thread may ask.
+  virtual bool IsWhole() = 0;
   // Ends the group on all ranks.
   virtual void Abort(const std::string& reason) = 0;
 

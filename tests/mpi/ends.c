@@ -49,6 +49,26 @@ static void fleeting(void) {
   }
 }
 
+/* One with calls until rank 0 is told to stop, by a file, and then one after the other with a few. */
+static void steps(void) {
+  const char* const file = getenv("TEST_STOP");
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  if (rank == 0) printf("under way\n");
+  fflush(stdout);
+  for (int all = 0; !all;) {
+    int stops = rank == 0 && file != NULL && access(file, F_OK) == 0;
+    MPI_Allreduce(&stops, &all, 1, MPI_INT, MPI_MAX, comm);
+    sum(comm);
+  }
+  MPI_Comm_free(&comm);
+  for (int i = 0; i < 5; ++i) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int call = 0; call < 10; ++call) sum(comm);
+    MPI_Comm_free(&comm);
+  }
+}
+
 /* Rank 0 frees before the others do, and they learn from it that it has. */
 static void freed_early(void) {
   MPI_Comm copy;
@@ -305,6 +325,7 @@ static void all_exit(void) {
 }
 
 static const Scene scenes[] = {{"fleeting", fleeting},
+                               {"steps", steps},
                                {"freed early", freed_early},
                                {"children", children},
                                {"lost", lost},

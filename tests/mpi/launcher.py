@@ -162,7 +162,8 @@ class Launcher:
         if brief:
             of_hosts = {host: {**brief, **of_hosts.get(host, {})} for host in self.bed.hosts}
         self._write_shell(of_hosts)
-        variables = {"EPIC_MANAGER": MANAGER, "EPIC_MPI_REPORT": "1", **(env or {})}
+        # Groups at the first call, unless a test is about when they are made.
+        variables = {"EPIC_MANAGER": MANAGER, "EPIC_MPI_REPORT": "1", "EPIC_MPI_FROM_CALL": "1", **(env or {})}
         hosts = ",".join(f"{host}:{per_host}" for host in self.bed.hosts)
         argv = ["env", *(f"{k}={v}" for k, v in variables.items() if v is not None), *through,
                 *self._mpirun(hosts, ranks or len(self.bed.hosts) * per_host, patient), *self._prefix(of_hosts, patient),

@@ -1,7 +1,9 @@
 """How programs of either MPI end, and what ends under them: the others are told, and nobody waits for ever."""
 
 import subprocess
+import time
 
+import epic_ranks
 import harness
 import launcher
 import pytest
@@ -43,6 +45,59 @@ def test_communicators_come_and_go_with_their_groups(mpirun):
     mpirun.scene(ALL_WELL, "fleeting").assert_right()
     done = mpirun.played(ALL_WELL)
     assert done.report()[("MPI_Allreduce", SWITCHES)][0] == sum(WELL.values()) and done.said() == [], done.output
+
+
+COUNTED = "the MPI's own, before call EPIC_MPI_FROM_CALL of a communicator"
+MADE = "the MPI's own, while a group is made"
+
+
+def summed(bed):
+    """Contributions that the switches have summed so far."""
+    return sum(epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches)
+
+
+@pytest.mark.parametrize("per_host", [1, 2])
+def test_a_group_is_made_beside_the_calls_and_kept_for_the_next_communicators(bed, mpirun, tmp_path, per_host):
+    """From call 3 on; the program goes on with the first communicator until the switches have summed its calls. Of each of the
+    five others two calls are the MPI's, and eight EPIC's, by the same group."""
+    before, first, stop = launcher.groups_told_of(bed), summed(bed), tmp_path / "stop"
+
+    def tell():
+        deadline = time.monotonic() + 120
+        while summed(bed) <= first and time.monotonic() < deadline:
+            time.sleep(0.1)
+        stop.touch()
+
+    done = mpirun("ends", "steps", env={"EPIC_MPI_FROM_CALL": "3", "EPIC_MPI_KEEP": "600", "TEST_STOP": str(stop)},
+                  per_host=per_host, patient=per_host > 1, at_line=("under way", tell))
+    done.assert_right(4 * per_host)
+    report = done.report()
+    assert report[("MPI_Allreduce", COUNTED)][0] == 6 * 2 and done.said() == [], done.output
+    assert report[("MPI_Allreduce", SWITCHES)][0] >= 5 * 8 + 1, done.output
+    assert len(launcher.groups_told_of(bed) - before) == 1, done.output
+    bed.wait_clean()
+
+
+def test_communicators_that_are_freed_while_their_groups_are_made(bed, mpirun):
+    """Of one call each, which is the MPI's, or by a group that one before it has left behind."""
+    done = mpirun("ends", "fleeting", env={"EPIC_MPI_FROM_CALL": "1000", "EPIC_MPI_FROM_BYTES": "1"})
+    done.assert_right()
+    report = done.report()
+    assert all(way in (COUNTED, MADE) or way.startswith("by EPIC, ") for _, way in report) and done.said() == [], done.output
+    assert sum(calls for calls, _ in report.values()) == 20 and report[("MPI_Allreduce", MADE)][0] >= 1, done.output
+    bed.wait_clean()
+
+
+def test_a_join_that_is_refused_beside_the_calls_leaves_them_to_the_mpi(bed, mpirun, tmp_path):
+    """For good: the communicators after it, too, as that rank can join none."""
+    stop = tmp_path / "stop"
+    done = mpirun("ends", "steps", env={"EPIC_MPI_FROM_CALL": "3", "EPIC_JOIN_TIMEOUT": "3", "TEST_STOP": str(stop)},
+                  of_hosts={"h2": {"EPIC_IFNAME": "none"}}, patient=True, at_line=("rank 2: not found", stop.touch))
+    done.assert_right()
+    assert len(done.said()) == 6 and all("rank 2: not found: no active RoCE port on none" in line for line in done.said()), done.output
+    assert not any(way.startswith("by EPIC") for _, way in done.report()), done.output
+    assert done.report()[("MPI_Allreduce", COUNTED)][0] == 6 * 2, done.output
+    bed.wait_clean()
 
 
 def test_a_communicator_is_freed_without_waiting_for_the_others(bed, mpirun):

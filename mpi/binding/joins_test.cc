@@ -1,0 +1,74 @@
+#include "mpi/binding/joins.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "mpi/binding/group_testing.h"
+
+namespace epic::mpi {
+namespace {
+
+// A join that ends when the test wants it to.
+class Held {
+ public:
+  std::function<Joined()> Join() {
+    return [ends = ends_.get_future().share()] {
+      ends.wait();
+      return Joined{.group = std::make_unique<NoGroup>(), .result = {}};
+    };
+  }
+  void End() { ends_.set_value(); }
+
+ private:
+  std::promise<void> ends_;
+};
+
+TEST(JoinsTest, WhatEndsIsThereForWhoeverLooks) {
+  Joins joins;
+  Held held;
+  const auto joining = joins.Begin(held.Join());
+  EXPECT_EQ(joining->Ended(), nullptr);
+  held.End();
+  joins.Wait();
+  ASSERT_NE(joining->Ended(), nullptr);
+  EXPECT_NE(joining->Take(), nullptr);
+}
+
+TEST(JoinsTest, OneThatIsGivenUpHandsItsGroupOverWhenItEnds) {
+  for (const bool has_ended : {false, true}) {
+    Joins joins;
+    Held held;
+    std::optional<Joined> got;
+    const auto joining = joins.Begin(held.Join());
+    if (has_ended) {
+      held.End();
+      joins.Wait();
+    }
+    joins.GiveUp(joining, [&got](Joined joined) { got = std::move(joined); });
+    EXPECT_EQ(got.has_value(), has_ended);
+    if (!has_ended) held.End();
+    joins.Wait();
+    ASSERT_TRUE(got.has_value());
+    EXPECT_NE(got->group, nullptr);
+  }
+}
+
+TEST(JoinsTest, ThereIsRoomForAFew) {
+  Joins joins;
+  std::vector<Held> held(Joins::kMost);
+  for (Held& one : held) {
+    EXPECT_TRUE(joins.HasRoom());
+    joins.Begin(one.Join());
+  }
+  EXPECT_FALSE(joins.HasRoom());
+  for (Held& one : held) one.End();
+  joins.Wait();
+  EXPECT_TRUE(joins.HasRoom());
+}
+
+}  // namespace
+}  // namespace epic::mpi
