@@ -20,7 +20,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class World : public testing::IdleWorld {
+class RefusedWorld : public testing::IdleWorld {
  public:
   void Send(SessionId session, const proto::ServerMessage& message, bool) override {
     told[session] = message;
@@ -157,7 +157,7 @@ class ManagerRefused : public ::testing::Test {
   }
 
   const Topology topology_ = testing::Tree32().Build();
-  World world_;
+  RefusedWorld world_;
   ManagerState state_{topology_, {}, 1, 1, &world_};
   Nanos now_ = kSecond;
   std::vector<testing::SwitchModel> models_;
