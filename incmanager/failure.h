@@ -25,6 +25,7 @@ enum class ErrorCode : uint8_t {
   kSwitchLost = 13,
   kAborted = 14,
   kUnsupported = 16,
+  kTransport = 17,
   kInternal = 19,
   kLinkLost = 20,
   kNotFinite = 30,

@@ -72,6 +72,9 @@ struct Node {
   uint32_t attached = 0;  // a host's link, in its hops
   bool passes = true;     // a switch that does not has stopped, or is lost: as if its links were down
   uint32_t line = 0;      // of the file that states the node; 0: it was found
+  // Of a host: that it, or another one, is heard where the file has something else, in a sentence that names
+  // both; empty: nothing is known against its place.
+  std::string misplaced;
 };
 
 // What discovery is to leave out: a node, or what is at a port of a switch.

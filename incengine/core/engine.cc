@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "incengine/core/refused.h"
 #include "incengine/modes/hold.h"
 #include "incengine/modes/table.h"
 
@@ -196,9 +197,17 @@ void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effect
   } else if (ctx.state == GroupState::kStopped) {
     reason = DropReason::kGroupFailed;
   }
-  if (reason != DropReason::kCount) return Drop(ctx, ep, reason, env);
+  if (reason != DropReason::kCount) {
+    Drop(ctx, ep, reason, env);
+    return NoteRefusal(now, port, packet.src_ip, reason, &ep);
+  }
   const ModeLogic& mode = *ModeOf(ctx.config.mode);
   mode.OnPacket(ctx, from, packet, env);
+  if (env.dropped == DropReason::kCount) {
+    ep.counters.refusals.packets = 0;
+  } else {
+    NoteRefusal(now, port, packet.src_ip, env.dropped, &ep);
+  }
   if (env.block == nullptr || !ctx.hold.has_memory) return;
   if (FreeWhenDrained(ctx, *env.block, mode.FirstNeeded(ctx))) Resize(*env.block);
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "incengine/core/refused.h"
 #include "incengine/core/wait.h"
 #include "io/clock.h"
 #include "protocol/collectives.h"
@@ -125,6 +126,9 @@ proto::EngineInfo SwitchControl::Describe() const {
       *port.add_neighbours() = ToProto(neighbour);
   }
   for (const auto& [id, group] : switch_.engine().groups()) info.add_group_ids(id);
+  for (const engine::RefusedEndpoint& endpoint :
+       engine::RefusedEndpoints(switch_.engine(), io::MonotonicNow()))
+    *info.add_refused() = ToProto(endpoint, ports_);
   return info;
 }
 

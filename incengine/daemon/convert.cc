@@ -200,4 +200,18 @@ proto::Neighbour ToProto(const engine::Neighbour& neighbour) {
   return message;
 }
 
+proto::RefusedEndpoint ToProto(const engine::RefusedEndpoint& endpoint, const PortNames& ports) {
+  const engine::Refusals& refusals = endpoint.refusals;
+  proto::RefusedEndpoint message;
+  message.set_group_id(endpoint.group_id);
+  message.set_generation(endpoint.generation);
+  message.set_local_qpn(Raw(endpoint.local_qpn));
+  message.set_reason(engine::Name(refusals.reason));
+  message.set_port(PortName(refusals.port, ports));
+  if (refusals.source.is_v4()) message.set_source(Raw(refusals.source.v4()));
+  message.set_packets(refusals.packets);
+  message.set_ms(static_cast<uint64_t>((refusals.last_at - refusals.first_at) / kMillisecond));
+  return message;
+}
+
 }  // namespace epic::daemon

@@ -9,6 +9,7 @@
 #include "incengine/core/forwarding.h"
 #include "incengine/core/neighbours.h"
 #include "incengine/core/probe.h"
+#include "incengine/core/refused.h"
 #include "incengine/state/config.h"
 #include "proto/switch.pb.h"
 
@@ -25,6 +26,7 @@ proto::EndpointConfig ToProto(const engine::EndpointConfig& config, const PortNa
 proto::GroupConfig ToProto(const engine::GroupConfig& config, const PortNames& ports);
 proto::ForwardingTable ToProto(const engine::ForwardingTable& table, const PortNames& ports);
 proto::Neighbour ToProto(const engine::Neighbour& neighbour);
+proto::RefusedEndpoint ToProto(const engine::RefusedEndpoint& endpoint, const PortNames& ports);
 std::string MacBytes(const roce::MacAddress& mac);
 
 }  // namespace epic::daemon

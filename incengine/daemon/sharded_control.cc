@@ -88,6 +88,7 @@ void Add(const proto::EngineInfo& more, proto::EngineInfo* sum) {
   }
   sum->mutable_group_ids()->MergeFrom(more.group_ids());
   std::sort(sum->mutable_group_ids()->begin(), sum->mutable_group_ids()->end());
+  sum->mutable_refused()->MergeFrom(more.refused());
 }
 
 // The same; what forwards is shard 0 alone. Nothing but groups has neither ports nor counters.

@@ -31,11 +31,13 @@ struct Env {
   Effects& effects;
   Block* block = nullptr;              // of the group, if its memory here is one
   const ResultWay* results = nullptr;  // null: at once, as ReplicateData (modules/transmit.h)
+  DropReason dropped = DropReason::kCount;  // for which the packet was not used; kCount: it was
 };
 
 // Counts and reports a packet that is not used.
 inline void Drop(Context& ctx, const Endpoint& ep, DropReason reason, Env& env) {
   ++ctx.counters.drops[static_cast<size_t>(reason)];
+  env.dropped = reason;
   env.effects.Drop(ep.config.port, reason);
 }
 

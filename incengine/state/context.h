@@ -9,6 +9,7 @@
 
 #include "incengine/core/effects.h"
 #include "incengine/state/config.h"
+#include "incengine/state/refusals.h"
 #include "incengine/state/segment.h"
 #include "incengine/state/terminated_state.h"
 #include "protocol/flow.h"
@@ -63,6 +64,7 @@ struct EndpointCounters {
   uint64_t rnr_naks_sent = 0;
   uint64_t prompts = 0;
   uint64_t cnps_sent = 0;
+  Refusals refusals;
 };
 
 struct Endpoint {

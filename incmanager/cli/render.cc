@@ -136,8 +136,12 @@ std::string RenderGroupDump(const proto::GroupDump& group) {
   return out + Table(rows, "    ") + CounterLines(group.counters(), "    ");
 }
 
-// What was sent again or refused, of all switches that answered: "repeats     0, drop_gap 0, ...".
+// What was sent again, and what was refused, of all switches that answered: "repeated    repeats 0, ...".
+// Packets that are lost and hosts that are late are repaired by repetitions: on a busy machine there are
+// always some. What is refused does not go with a right host and a right network.
 std::string Trouble(const proto::GroupState& group) {
+  constexpr std::string_view kRepeated[] = {"repeats", "drop_duplicate", "drop_gap", "rnr_naks_received",
+                                            "rnr_naks_sent"};
   std::vector<std::pair<std::string, uint64_t>> sums;
   for (const proto::TreeNode& node : group.tree()) {
     for (const proto::Counter& counter : node.trouble()) {
@@ -146,9 +150,15 @@ std::string Trouble(const proto::GroupState& group) {
                        : void(it->second += counter.value());
     }
   }
-  std::vector<std::string> words;
-  for (const auto& [name, count] : sums) words.push_back(fmt::format("{} {}", name, count));
-  return words.empty() ? "" : fmt::format("trouble     {}\n", fmt::join(words, ", "));
+  std::vector<std::string> repeated, refused;
+  for (const auto& [name, count] : sums) {
+    const bool repeats = std::ranges::find(kRepeated, name) != std::end(kRepeated);
+    (repeats ? repeated : refused).push_back(fmt::format("{} {}", name, count));
+  }
+  std::string out;
+  if (!repeated.empty()) out += fmt::format("repeated    {}\n", fmt::join(repeated, ", "));
+  if (!refused.empty()) out += fmt::format("refused     {}\n", fmt::join(refused, ", "));
+  return out;
 }
 
 // "8 messages at most, 7 to begin with (why 7)".
@@ -297,7 +307,9 @@ std::string RenderSwitches(const proto::ListSwitchesReply& reply) {
          fmt::format("{}", engine.ports_size()), fmt::format("{}", engine.group_ids_size()),
          fmt::format("{} of {}", Bytes(capability.arena_free_bytes()), Bytes(capability.arena_bytes()))});
   }
-  return Table(rows);
+  std::string out = Table(rows);
+  for (const std::string& warning : reply.warnings()) out += fmt::format("warning: {}\n", warning);
+  return out;
 }
 
 std::string RenderTables(const proto::DumpReply& reply) {

@@ -161,14 +161,25 @@ TEST(RenderGroup, SaysWhichWindowsRanksUseAndWhy) {
   EXPECT_THAT(RenderGroup(group), Not(HasSubstr("in use")));
 }
 
-TEST(RenderGroup, SumsWhatSwitchesHadToSendAgain) {
+TEST(RenderGroup, SumsWhatSwitchesHadToSendAgainOrRefuse) {
   proto::GroupState group;
   for (const uint64_t repeats : {2, 3}) {
     proto::Counter& counter = *group.add_tree()->add_trouble();
     counter.set_name("repeats");
     counter.set_value(repeats);
   }
-  EXPECT_THAT(RenderGroup(group), HasSubstr("trouble     repeats 5\n"));
+  proto::Counter& counter = *group.mutable_tree(0)->add_trouble();
+  counter.set_name("drop_wrong_port");
+  counter.set_value(4);
+  EXPECT_THAT(RenderGroup(group), HasSubstr("repeated    repeats 5\nrefused     drop_wrong_port 4\n"));
+}
+
+TEST(RenderSwitches, HasWhatContradictsTheFile) {
+  proto::ListSwitchesReply reply;
+  reply.add_switches()->set_name("leaf1");
+  reply.add_warnings("t.yaml:9: links h1 to leaf1:swp1, but it is heard at leaf1:swp2");
+  EXPECT_THAT(RenderSwitches(reply),
+              HasSubstr("\nwarning: t.yaml:9: links h1 to leaf1:swp1, but it is heard at leaf1:swp2\n"));
 }
 
 TEST(RenderGroup, HasTheRateOfEachEdge) {

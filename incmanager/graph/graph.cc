@@ -132,7 +132,8 @@ void Graph::OnReport(Nanos now, NodeId node, const EngineReport& engine) {
   now_ = now;
   const auto [report, is_new] = reports_.try_emplace(node);
   if (is_new || !SaysTheSame(report->second, engine.ports)) {
-    report->second = engine.ports;
+    const std::vector<PortState> before = std::exchange(report->second, engine.ports);
+    SeekAt(node, before);
     outdated_ = true;
   }
   if (discovers()) FindEdges(node);
@@ -140,9 +141,12 @@ void Graph::OnReport(Nanos now, NodeId node, const EngineReport& engine) {
 
 void Graph::Follow(Nanos now) {
   now_ = now;
-  const bool due = std::ranges::any_of(strangers_, [now](const auto& entry) {
-    return !entry.second.told && now - entry.second.since >= kStrangerAfter;
-  });
+  const auto is_due = [now](const auto& entry, Nanos after) {
+    return !entry.second.told && now - entry.second.since >= after;
+  };
+  const bool due =
+      std::ranges::any_of(strangers_, [&](const auto& entry) { return is_due(entry, kStrangerAfter); }) ||
+      std::ranges::any_of(doubts_, [&](const auto& entry) { return is_due(entry, kDoubtFor); });
   if (!(outdated_ || due) || now - updated_at_ < kUpdateEvery) return;
   updated_at_ = now;
   outdated_ = false;
@@ -230,6 +234,7 @@ void Graph::Update() {
     FindLinks();
     FindHosts();
   }
+  FollowPlaces();
   SetStates();
   complaints_ = std::move(raised_);
   raised_.clear();

@@ -48,6 +48,8 @@ class Graph {
   static constexpr Nanos kStrangerAfter = 10 * kSecond;
   // A switch says hello within a second of when its port comes up.
   static constexpr Nanos kEdgeAfter = 3 * kSecond;
+  // Who is heard elsewhere than where the file has it, and not there, has so long to answer there.
+  static constexpr Nanos kDoubtFor = 3 * kSecond;
 
   // stated: of a file, or an empty one of which only `discovery` is set.
   explicit Graph(Topology stated, const LinkDefaults& defaults = {});
@@ -78,6 +80,21 @@ class Graph {
   // Ports of a switch at which hosts may be that nobody has heard yet: with a carrier for kEdgeAfter, and in
   // that time no switch was heard there. What is flooded goes there, too.
   const std::set<std::string>& EdgePorts(NodeId node) const;
+
+  // Hosts whose place is not known, or in doubt: switches are to be asked for them (HostSearch), until they
+  // are not among these any more.
+  std::set<NodeId> Sought() const;
+  // They have been asked, and nobody has answered.
+  void OnNotFound(NodeId host) { sought_.erase(host); }
+  // Something speaks against the host's place: switches are to be asked for it, unless it is heard there.
+  void Seek(NodeId host);
+  // Whether the host is heard at the port where it is known to be.
+  bool IsHeardThere(NodeId host) const;
+  // Whether what comes in by a port of a switch comes from another switch, as far as one knows or hears.
+  bool LeadsToSwitch(NodeId node, const std::string& port) const;
+
+  // Sentences on what contradicts the file, or what others say, as of now.
+  const std::set<std::string>& complaints() const { return complaints_; }
 
   // What has happened since the last call.
   std::vector<GraphEvent> TakeEvents();
@@ -131,6 +148,14 @@ class Graph {
   const Hop* StatedAt(const Port& port) const;
   std::string StatedBy(const Hop& hop) const;
 
+  // Where hosts of the file are: graph_places.cc.
+  bool MayHaveHosts(const Port& at) const;
+  const Node* StatedHostAt(const Port& at) const;
+  std::string Elsewhere(NodeId host, const Port& at) const;
+  void SeekAt(NodeId node, const std::vector<PortState>& before);
+  void FollowPlace(NodeId host, const std::vector<Port>& heard);
+  void FollowPlaces();
+
   void FindEdges(NodeId node);
   void Update();
   void MakeIndex();
@@ -162,6 +187,14 @@ class Graph {
   Nanos updated_at_ = -kUpdateEvery;
   // Of the update under way, or the last one.
   std::set<std::string> raised_;
+  // Hosts of the file that are heard elsewhere only, and since when.
+  struct Doubt {
+    Nanos since = 0;
+    Port at;
+    bool told = false;
+  };
+  std::map<NodeId, Doubt> doubts_;
+  std::set<NodeId> sought_;  // that nobody has heard yet, of those whose ports have come up; and Seek's
   struct Index {
     std::map<std::string, NodeId> switches;
     std::map<Ipv4, NodeId> switches_by_address;

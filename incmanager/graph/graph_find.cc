@@ -129,9 +129,7 @@ void Graph::FindHosts() {
   for (const auto& [node, ports] : reports_) {
     for (uint32_t i = 0; i < ports.size(); ++i) {
       const Port at{node, i};
-      const Hop* stated = StatedAt(at);
-      if (!ports[i].up || no_hosts_.contains(at) || (stated != nullptr && topology_.IsSwitch(stated->peer)))
-        continue;
+      if (!MayHaveHosts(at)) continue;
       for (const Neighbour& neighbour : ports[i].neighbours) {
         if (neighbour.kind == NeighbourKind::kHost && neighbour.mac != Mac{}) SeeHost(at, neighbour);
       }
@@ -283,8 +281,7 @@ void Graph::Attach(NodeId host, const Port& at) {
   };
   if (!is_here(link)) {
     if (link.line != 0) {
-      Complain(fmt::format("{}: links {} to {}, but it is heard at {}", StatedBy(link), node.name,
-                           topology_.Describe(there), NameOf(at)));
+      Complain(Elsewhere(host, at));
       return;
     }
     Tell(fmt::format("host {} has moved from {} to {}", node.name, topology_.Describe(there), NameOf(at)));

@@ -27,6 +27,14 @@ StatusOr<Placement> GroupTable::Explain(const GroupSpec& asked) const {
   Placement out;
   out.policy = spec.policy;
   const auto network = WayOfNetwork(group, &out.roots);
+  if (const Failure misplaced = Misplaced(group, ErrorCode::kNoTree); !misplaced.ok()) {
+    for (RootChoice& choice : out.roots) {
+      if (choice.chosen) choice.why = misplaced.message;
+      choice.chosen = false;
+    }
+    out.failure = misplaced;
+    return out;
+  }
   const bool by_hosts = spec.path == Path::kHosts;
   const auto* failure = std::get_if<Failure>(&network);
   if (failure == nullptr && !by_hosts) {

@@ -57,12 +57,20 @@ Failure GroupTable::Moved(const Group& group) const {
 }
 
 void GroupTable::FailMoved(Nanos now) {
-  std::vector<std::pair<Group*, Failure>> moved;
+  std::vector<std::pair<Group*, Failure>> moved, misplaced;
   for (auto& [id, group] : groups_) {
     if (group.phase == GroupPhase::kFailed) continue;
-    Failure failure = Moved(group);
+    Failure failure =
+        group.phase == GroupPhase::kJoining ? Failure{} : Misplaced(group, ErrorCode::kLinkLost);
+    if (!failure.ok()) {
+      misplaced.emplace_back(&group, std::move(failure));
+      continue;
+    }
+    failure = Moved(group);
     if (failure.code != ErrorCode::kOk) moved.emplace_back(&group, std::move(failure));
   }
+  // Neither way goes there.
+  for (const auto& [group, failure] : misplaced) FailGroup(now, group, failure);
   for (const auto& [group, failure] : moved) FailOrRefuse(now, group, failure);
 }
 

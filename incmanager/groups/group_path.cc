@@ -10,6 +10,8 @@ namespace epic::manager {
 
 void GroupTable::Install(Nanos now, Group* group) {
   group->phase = GroupPhase::kInstalling;
+  if (const Failure failure = Misplaced(*group, ErrorCode::kNoTree); !failure.ok())
+    return FailGroup(now, group, failure);
   if (group->spec.path == Path::kHosts) {
     group->path_reason = fmt::format("asked for by {}", group->path_asked_by);
     return GoByHosts(now, group, {});

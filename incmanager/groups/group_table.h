@@ -243,6 +243,11 @@ class GroupTable {
   // After OnNetwork: groups that cross a link that is gone fail, and those whose tree edges have another way
   // now though nothing is broken on the one that they were told.
   void FailMoved(Nanos now);
+  // A group that runs, or whose ranks leave; null if there is none. Valid until the next call that is not
+  // const.
+  const Group* FindRunning(uint64_t group_id, uint32_t generation) const;
+  // A switch refuses all that comes from one of its ends, and will go on: it fails.
+  void FailRefused(Nanos now, uint64_t group_id, const Failure& failure);
   // Counts up when one of these groups ends.
   uint64_t endings() const { return endings_; }
   // What running groups cross.
@@ -359,6 +364,7 @@ class GroupTable {
   // A switch that goes while it is asked for its part of the tree refuses it.
   void FailOrRefuse(Nanos now, Group* group, const Failure& failure);
   Failure Moved(const Group& group) const;
+  Failure Misplaced(const Group& group, ErrorCode code) const;
   void FailGroup(Nanos now, Group* group, const Failure& failure);
   void StartRemoval(Nanos now, Group* group);
   void FinishRemoval(Nanos now, uint64_t id);

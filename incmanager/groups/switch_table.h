@@ -43,6 +43,18 @@ struct PortState {
   uint32_t rate_mbps = 0;  // 0 if it is not known
 };
 
+// An endpoint whose packets are all refused; see RefusedEndpoint in proto/switch.proto.
+struct RefusedReport {
+  uint64_t group_id = 0;
+  uint32_t generation = 0;
+  uint32_t local_qpn = 0;
+  std::string reason;
+  std::string port;  // by which the last came in
+  Ipv4 source{};
+  uint32_t packets = 0;
+  Nanos time = 0;  // from the first to the last
+};
+
 // The parts of an engine's description that decisions depend on; see EngineInfo in proto/switch.proto.
 struct EngineReport {
   std::string name;
@@ -59,6 +71,7 @@ struct EngineReport {
   bool by_hosts = true;  // calls of which the ranks only agree there may pass it, their data go by the hosts
   uint64_t arena_bytes = 0;  // of its memory; 0: it does not say
   bool blocks = true;        // of which several groups may own a part (docs/PROTOCOL-BLOCKS.md)
+  std::vector<RefusedReport> refused;
 };
 
 enum class SwitchState : uint8_t { kNeverSeen, kConfiguring, kUp, kEngineDown, kAgentLost, kLost };

@@ -21,6 +21,7 @@ static_assert(static_cast<int>(ErrorCode::kRankLost) == proto::ERROR_RANK_LOST);
 static_assert(static_cast<int>(ErrorCode::kSwitchLost) == proto::ERROR_SWITCH_LOST);
 static_assert(static_cast<int>(ErrorCode::kAborted) == proto::ERROR_ABORTED);
 static_assert(static_cast<int>(ErrorCode::kUnsupported) == proto::ERROR_UNSUPPORTED);
+static_assert(static_cast<int>(ErrorCode::kTransport) == proto::ERROR_TRANSPORT);
 static_assert(static_cast<int>(ErrorCode::kInternal) == proto::ERROR_INTERNAL);
 static_assert(static_cast<int>(ErrorCode::kLinkLost) == proto::ERROR_LINK_LOST);
 static_assert(static_cast<int>(ErrorCode::kNotFinite) == proto::ERROR_NOT_FINITE);
@@ -377,9 +378,14 @@ void AddTrouble(const proto::DumpReply& tables, uint64_t group_id, proto::TreeNo
       counter.set_value(count);
     };
     // drop_duplicate: what children, hosts among them, have sent again.
-    for (const char* name :
-         {"repeats", "drop_duplicate", "drop_gap", "drop_above_window", "rnr_naks_received"})
+    for (const char* name : {"repeats", "drop_duplicate", "drop_gap", "drop_above_window", "drop_wrong_port",
+                             "rnr_naks_received"})
       add(name, value(group.counters(), name));
+    // What no repetition cures is rare enough to be told only where there is any.
+    for (const char* name : {"drop_stranger", "drop_bad_pkey", "drop_unexpected_opcode", "drop_bad_length",
+                             "drop_bad_control"}) {
+      if (const uint64_t count = value(group.counters(), name); count != 0) add(name, count);
+    }
     uint64_t rnr_naks = value(group.parent().counters(), "rnr_naks_sent");
     for (const proto::EndpointDump& child : group.children())
       rnr_naks += value(child.counters(), "rnr_naks_sent");

@@ -12,6 +12,9 @@ static_assert(static_cast<int>(NeighbourKind::kBridge) == proto::NEIGHBOUR_BRIDG
 static_assert(static_cast<int>(HeardBy::kArp) == proto::HEARD_BY_ARP &&
               proto::HeardBy_MAX == proto::HEARD_BY_ARP);
 
+// A day; sums of it stay numbers.
+constexpr uint64_t kMostMs = 24 * 3600 * 1000;
+
 Mac MacOf(const std::string& bytes) {
   Mac mac{};
   if (bytes.size() == mac.size()) std::copy(bytes.begin(), bytes.end(), mac.begin());
@@ -71,6 +74,16 @@ EngineReport FromProto(const proto::EngineInfo& info) {
   out.blocks = info.capability().blocks();
   out.arena_bytes = std::min(info.capability().arena_bytes(), kMostArenaBytes);
   for (const proto::PortInfo& port : info.ports()) out.ports.push_back(FromProto(port));
+  for (const proto::RefusedEndpoint& refused : info.refused()) {
+    out.refused.push_back({.group_id = refused.group_id(),
+                           .generation = refused.generation(),
+                           .local_qpn = refused.local_qpn(),
+                           .reason = Shortened(refused.reason()),
+                           .port = Shortened(refused.port()),
+                           .source = Ipv4{refused.source()},
+                           .packets = refused.packets(),
+                           .time = static_cast<Nanos>(std::min(refused.ms(), kMostMs)) * kMillisecond});
+  }
   return out;
 }
 

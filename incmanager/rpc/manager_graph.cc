@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "incmanager/graph/describe.h"
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/manager_state.h"
 #include "incmanager/text.h"
@@ -111,7 +112,10 @@ void ManagerState::OnForwardingSet(Nanos now, NodeId node, const Status& status)
 
 void ManagerState::OnJoin(Nanos now, SessionId id, const JoinRequest& join) {
   if (!graph_.discovers() || IsReached(join.ip)) {
-    if (const auto host = topology_.FindHostByAddress(join.ip)) graph_.NameHost(*host, join.host_name);
+    if (const auto host = topology_.FindHostByAddress(join.ip)) {
+      graph_.NameHost(*host, join.host_name);
+      graph_.Seek(*host);
+    }
     return groups_.OnJoin(now, id, join);
   }
   waiting_[id] = join;
@@ -137,8 +141,14 @@ bool ManagerState::WaitsNoLonger(Nanos now, Ipv4 address) const {
 }
 
 void ManagerState::LookForHosts(Nanos now) {
+  // Of the file's hosts those whose switch can be asked by now.
+  std::set<NodeId> sought;
+  for (const NodeId host : graph_.Sought()) {
+    if (switches_.entry(topology_.Attached(host).peer).state == SwitchState::kUp) sought.insert(host);
+  }
   const auto want = [&] {
     std::set<Ipv4> addresses;
+    for (const NodeId host : sought) addresses.insert(topology_.nodes[host].address);
     for (const auto& [id, join] : waiting_) addresses.insert(join.ip);
     search_.Want(now, addresses);
   };
@@ -151,6 +161,9 @@ void ManagerState::LookForHosts(Nanos now) {
     waiting_.erase(id);
     if (const auto host = topology_.FindHostByAddress(join.ip)) graph_.NameHost(*host, join.host_name);
     groups_.OnJoin(now, id, join);
+  }
+  for (const NodeId host : sought) {
+    if (search_.IsOver(now, topology_.nodes[host].address)) graph_.OnNotFound(host);
   }
   want();
   std::vector<NodeId> up;
@@ -168,6 +181,16 @@ void ManagerState::OnLocated(Nanos now, NodeId node, uint32_t ip, const StatusOr
   now_ = now;
   // Who cannot be asked holds up nobody.
   search_.OnAnswer(now, node, Ipv4{ip}, !reply.ok() || reply->asked());
+}
+
+proto::TopologyReply ManagerState::DescribeTopology() const {
+  const auto has_carriers = [this](LinkEnd end) { return graph_.HasCarriers(end); };
+  std::string yaml = graph_.discovers() ? ToYaml(topology_, has_carriers) : topology_.text;
+  if (!yaml.empty() && yaml.back() != '\n') yaml += '\n';
+  for (const std::string& complaint : graph_.complaints()) yaml += fmt::format("# {}\n", complaint);
+  proto::TopologyReply reply;
+  reply.set_yaml(yaml);
+  return reply;
 }
 
 }  // namespace epic::manager

@@ -8,7 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "incmanager/graph/describe.h"
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/convert_policy.h"
 #include "incmanager/text.h"
@@ -183,6 +182,7 @@ StatusOr<proto::HeartbeatReply> ManagerState::Heartbeat(Nanos now, const proto::
     engines_[node] = request.engine();
     graph_.SetPasses(node, true);
     graph_.OnReport(now, node, report);
+    FollowRefused(now, node, report);
   }
   FollowGraph(now);
   return reply;
@@ -327,12 +327,6 @@ proto::TenantsReply ManagerState::ListTenants() const {
   return ToProto(topology_, groups_.tenants(), groups_.load());
 }
 
-proto::TopologyReply ManagerState::DescribeTopology() const {
-  proto::TopologyReply reply;
-  reply.set_yaml(graph_.discovers() ? ToYaml(topology_, [this](LinkEnd end) { return graph_.HasCarriers(end); }) : topology_.text);
-  return reply;
-}
-
 proto::ListSwitchesReply ManagerState::ListSwitches(Nanos now) const {
   proto::ListSwitchesReply reply;
   for (const NodeId node : topology_.switches) {
@@ -345,6 +339,7 @@ proto::ListSwitchesReply ManagerState::ListSwitches(Nanos now) const {
     state.set_last_heartbeat_ms_ago(seen ? (now - entry.last_heard) / kMillisecond : -1);
     if (seen) *state.mutable_engine() = engines_[node];
   }
+  for (const std::string& complaint : graph_.complaints()) reply.add_warnings(complaint);
   return reply;
 }
 

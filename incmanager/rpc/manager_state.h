@@ -108,6 +108,12 @@ class ManagerState : private GroupWorld {
   void FollowGraph(Nanos now);
   void ComputeTables(Nanos now);
   void SendTables(Nanos now);
+  // What an engine refuses for good: manager_refused.cc.
+  void FollowRefused(Nanos now, NodeId node, const EngineReport& report);
+  bool IsRefusedForGood(Nanos now, NodeId node, const RefusedReport& refused, const EndpointPlan& endpoint,
+                        const Group& group);
+  Failure RefusalOf(NodeId node, const RefusedReport& refused, const EndpointPlan& endpoint,
+                    const Group& group) const;
   void OnJoin(Nanos now, SessionId id, const JoinRequest& join);
   bool IsReached(Ipv4 address) const;
   bool WaitsNoLonger(Nanos now, Ipv4 address) const;
@@ -154,6 +160,13 @@ class ManagerState : private GroupWorld {
   std::optional<Nanos> started_;
   std::map<SessionId, JoinRequest> waiting_;  // ranks whose hosts are not heard yet
   HostSearch search_;                         // for these hosts
+  // Endpoints of which engines say that they refuse all that comes from them, while that may be forged: by
+  // switch and QPN, the group and since when.
+  struct RefusedSince {
+    uint64_t group_id = 0;
+    Nanos at = 0;
+  };
+  std::map<std::pair<NodeId, uint32_t>, RefusedSince> refused_since_;
   std::string refused_;                       // the last refusal of an agent, which has been told
   Nanos ticked_at_ = 0;
   Nanos now_ = 0;                     // the newest time that has come in: that of what happens

@@ -106,6 +106,46 @@ def forge_a_call(bed, mode, hosts, tmp_path):
     return len(forged)
 
 
+def in_another_partition(frame):
+    octets = bytearray(frame)
+    octets[44:46] = b"\x80\x01"
+    return pcap.with_icrc(bytes(octets))
+
+
+def send_until(bed, group, host, frames, text, tmp_path):
+    """Sends the frames again and again, until an event of the group begins so."""
+    deadline = time.monotonic() + 60
+    while not any(event["text"].startswith(text) for event in bed.manager("events", "--group", group)["events"]):
+        assert time.monotonic() < deadline, f"not told: {text}"
+        send(bed, host, frames, tmp_path)
+
+
+def test_what_is_refused_for_good_ends_the_group_unless_it_is_forged(bed, tmp_path):
+    """Rank 0 is stopped between its calls. H1 repeats what rank 0 would send: that is told, and ends nothing. Then rank 0's own port does, in
+    another partition: that is what its queue pair sends, and nobody else can."""
+    path = tmp_path / "h0.pcap"
+    capture = bed.start("leaf1", "tcpdump", "-n", "--immediate-mode", "-U", "-Z", "root", "-i", "swp1", "-Q", "in", "-w",
+                        path, "udp", "port", "4791")
+    capture.wait_for("listening on")
+    group = bed.new_group()
+    ranks = [bed.loop(rank, "--counts", COUNT, "--iterations", 2, *(["--stop"] if rank == 0 else []), group=group)
+             for rank in range(len(bed.hosts))]
+    pid = json.loads(ranks[0].wait_for('"pid"'))["pid"]
+    wait_stopped(pid)
+    try:
+        call = first_call(path)
+        send_until(bed, group, "h1", next_call(call), "leaf1 refuses all that comes from rank 0 on h0: wrong_port", tmp_path)
+        assert bed.manager("group", "show", group)["state"] == "running"
+        send_until(bed, group, "h0", [in_another_partition(frame) for frame in next_call(call)],
+                   "failed: leaf1 refuses all that comes from rank 0 on h0: bad_pkey", tmp_path)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        capture.end(signal.SIGINT)
+    for rank in ranks[1:]:
+        rank.wait()
+        assert "leaf1 refuses all that comes from rank 0 on h0: bad_pkey" in rank.output, rank.output
+
+
 @pytest.mark.parametrize("mode", modes.NUMBERS)
 def test_a_neighbour_cannot_make_anothers_call(bed, mode, tmp_path):
     """Both hang on leaf1: the packets are right but for the port that they come by."""

@@ -2,12 +2,15 @@
 times that it promises. What ranks bring about themselves is in test_host_api.py."""
 
 import contextlib
+import re
 import signal
 import time
 
 import pytest
+import yaml
 
 from epic_testbed import net
+from harness import SOON_S
 from host_api import (AT_ONCE_S, BED, RANKS, Rank, anew, assert_ended_everywhere, assert_within, first_error,
                       seconds_between, start)
 
@@ -226,6 +229,44 @@ def test_a_manager_that_dies_is_a_lost_manager_at_once(bed):
     assert_ended_everywhere(ranks, ["manager lost"] * 4)
     for rank in ranks:
         assert_within(AT_ONCE_S, (first_error(rank)["at_us"] - killed_us) / 1e6)
+
+
+def wait_for_warnings(bed):
+    """What the manager says of the topology file, when it says something."""
+    deadline = time.monotonic() + SOON_S
+    while True:
+        warnings = bed.manager("switches").get("warnings", [])
+        if len(warnings) == 2:
+            return warnings
+        assert time.monotonic() < deadline, warnings
+        time.sleep(0.1)
+
+
+def test_a_cable_in_another_port_than_the_file_says_is_told_and_refused(bed, tmp_path):
+    """In the file of a manager that is started anew the ports of h0 and h2 are swapped, which are at two switches."""
+    argv = bed.kill("manager")
+    at = argv.index("--topology") + 1
+    topology = bed.topology()
+    for link in topology["links"]:
+        link["b"] = {"h0": "h2", "h2": "h0"}.get(link["b"], link["b"])
+    (tmp_path / "swapped.yaml").write_text(yaml.safe_dump(topology), encoding="utf-8")
+    bed.revive("manager", [*argv[:at], str(tmp_path / "swapped.yaml"), *argv[at + 1:]])
+    try:
+        bed.wait_for_manager()
+        h0, h2 = sorted(wait_for_warnings(bed), key=lambda warning: "links h2 to" in warning)
+        assert re.search(r"swapped.yaml:\d+: links h0 to leaf2:swp\d, but it is heard at leaf1:swp\d, where .*:\d+ has h2$", h0)
+        assert re.search(r"swapped.yaml:\d+: links h2 to leaf1:swp\d, but it is heard at leaf2:swp\d, where .*:\d+ has h0$", h2)
+        assert f"# {h0}\n" in bed.manager("topology")["yaml"]
+        assert f"network: {h0}" in [f"{event['about']}: {event['text']}" for event in bed.manager("events")["events"]]
+        assert bed.manager("explain", "--hosts", "h1,h2", check=False)["failure"]["message"] == h2
+        for rank in start(bed, ["init"], ["init"], hosts=["h0", "h1"]):
+            (refused,) = rank.errors()
+            assert (refused["did"], refused["error"]) == ("init", "no tree")
+            assert h0 in refused["message"]
+    finally:
+        bed.kill("manager")
+        bed.revive("manager", argv)
+        bed.wait_for_manager()
 
 
 def test_memory_that_may_not_be_locked_is_refused_before_anything_is_sent(beds):

@@ -1,0 +1,65 @@
+#include "incengine/core/refused.h"
+
+namespace epic::engine {
+
+bool IsLasting(DropReason reason) {
+  switch (reason) {
+    case DropReason::kStranger:
+    case DropReason::kWrongPort:
+    case DropReason::kBadPkey:
+    case DropReason::kUnexpectedOpcode:
+    case DropReason::kBadLength:
+    case DropReason::kBadControl:
+      return true;
+    // Of no endpoint: the manager sees which contexts there are.
+    case DropReason::kUnknownQpn:
+    // Repaired by what is asked for or repeated; or they are the answer to a repetition.
+    case DropReason::kGap:
+    case DropReason::kAboveWindow:
+    case DropReason::kDuplicate:
+    case DropReason::kTooEarly:
+    case DropReason::kStaleSlot:
+    case DropReason::kUnexpectedResult:
+    case DropReason::kAckBeyond:
+    // The manager has stopped it.
+    case DropReason::kGroupFailed:
+    case DropReason::kCount:
+      return false;
+  }
+  return false;
+}
+
+void NoteRefusal(Nanos now, PortId port, const Ip& source, DropReason reason, Endpoint* endpoint) {
+  Refusals& refusals = endpoint->counters.refusals;
+  if (reason == DropReason::kStranger && port != IngressPort(endpoint->config)) return;
+  if (!IsLasting(reason)) {
+    refusals.packets = 0;
+    return;
+  }
+  if (refusals.packets == 0) refusals.first_at = now;
+  if (refusals.packets < UINT32_MAX) ++refusals.packets;
+  refusals.reason = reason;
+  refusals.port = port;
+  refusals.source = source;
+  refusals.last_at = now;
+}
+
+std::vector<RefusedEndpoint> RefusedEndpoints(const Engine& engine, Nanos now) {
+  std::vector<RefusedEndpoint> out;
+  for (const auto& [id, group] : engine.groups()) {
+    if (group.state != GroupState::kRunning) continue;
+    const auto take = [&](const Endpoint& endpoint) {
+      const Refusals& refusals = endpoint.counters.refusals;
+      const bool told = refusals.packets >= kRefusedPackets &&
+                        refusals.last_at - refusals.first_at >= kRefusedFor &&
+                        now - refusals.last_at <= kRefusedLately;
+      if (told && out.size() < kMostRefused)
+        out.push_back({id, group.config.generation, endpoint.config.local_qpn, refusals});
+    };
+    for (const Endpoint& child : group.children) take(child);
+    if (!group.is_root()) take(group.parent);
+  }
+  return out;
+}
+
+}  // namespace epic::engine

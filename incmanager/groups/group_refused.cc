@@ -1,0 +1,27 @@
+// Groups that cannot run because a host is not where it is to be, or because a switch refuses all that one
+// end sends.
+#include "incmanager/groups/group_table.h"
+
+namespace epic::manager {
+
+Failure GroupTable::Misplaced(const Group& group, ErrorCode code) const {
+  for (const auto& [rank, member] : group.members) {
+    const std::string& why = topology_->nodes[member.host].misplaced;
+    if (!why.empty()) return RankFailure(code, rank, why);
+  }
+  return {};
+}
+
+const Group* GroupTable::FindRunning(uint64_t group_id, uint32_t generation) const {
+  const auto found = groups_.find(group_id);
+  if (found == groups_.end() || found->second.generation != generation) return nullptr;
+  const GroupPhase phase = found->second.phase;
+  return phase == GroupPhase::kRunning || phase == GroupPhase::kLeaving ? &found->second : nullptr;
+}
+
+void GroupTable::FailRefused(Nanos now, uint64_t group_id, const Failure& failure) {
+  const auto found = groups_.find(group_id);
+  if (found != groups_.end()) FailGroup(now, &found->second, failure);
+}
+
+}  // namespace epic::manager
