@@ -25,8 +25,9 @@ std::string InWords(const Ranks& ranks, const proto::GroupState* with_hosts = nu
     names.push_back(known ? fmt::format("{} ({})", rank, with_hosts->rank_hosts(static_cast<int>(rank)))
                           : fmt::format("{}", rank));
   }
-  const std::string more =
-      ranks.size() > kMostNamed ? fmt::format(" and {} others", ranks.size() - kMostNamed) : "";
+  const std::string more = ranks.size() > kMostNamed
+                               ? " and " + Counted(static_cast<uint64_t>(ranks.size() - kMostNamed), "other")
+                               : "";
   return fmt::format("{} {}{}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(names, ", "), more);
 }
 
