@@ -18,8 +18,9 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
       const StatusOr<HostInfo> info = FromProto(message.info());
       const Status status = info.ok() ? hosts_.Register(now, host, *info) : info.status();
       if (!status.ok()) {
-        Warn(fmt::format("host {}: refused: {}", Shortened(message.info().name()),
-                         std::string(status.message())));
+        const std::string who = fmt::format("host {}", Shortened(message.info().name()));
+        const std::string line = fmt::format("{}: refused: {}", who, std::string(status.message()));
+        if (refusals_.IsNew(now, who, line)) Warn(line);
         // Its ranks go on by what it said before.
         if (hosts_.IsRegistered(host)) return;
         return world_->EndHost(host, status);
