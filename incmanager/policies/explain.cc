@@ -49,7 +49,7 @@ class Explainer {
     const TreeCost& best = best_->cost;
     const std::string& name = NameOf(best_->root);
     if (mine.down != best.down)
-      return fmt::format("{} of its links {} no carrier", mine.down, mine.down == 1 ? "has" : "have");
+      return fmt::format("{} of its links {} down", mine.down, mine.down == 1 ? "is" : "are");
     if (mine.small != best.small)
       return fmt::format("the payload that is asked for is too large for {}", SmallOf(candidate));
     if (mine.depth_links != best.depth_links)

@@ -25,7 +25,8 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
         if (hosts_.IsRegistered(host)) return;
         return world_->EndHost(host, status);
       }
-      Note(fmt::format("host {}: registered, {}", Shortened(info->name), InWords(*info)));
+      refusals_.Forget(fmt::format("host {}", Shortened(info->name)));
+      Note(fmt::format("host {}: registered, {}", hosts_.NameOf(host), InWords(*info)));
       proto::ToHost welcome;
       welcome.mutable_welcome();
       return world_->SendToHost(host, welcome);
@@ -59,9 +60,8 @@ void ManagerState::OnHostClosed(Nanos now, HostId host) {
 }
 
 void ManagerState::RemoveHost(Nanos now, HostId host, const std::string& why) {
-  const auto found = hosts_.hosts().find(host);
-  if (found == hosts_.hosts().end()) return;
-  const std::string name = Shortened(found->second.info.name);
+  if (!hosts_.IsRegistered(host)) return;
+  const std::string name = hosts_.NameOf(host);
   const std::vector<SessionId> gone = hosts_.Remove(host);
   const std::string line = fmt::format("host {}: lost, with {}: {}", name, Counted(gone.size(), "session", "sessions"), why);
   gone.empty() ? Note(line) : Warn(line);
