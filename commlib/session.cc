@@ -78,16 +78,13 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     return {ErrorCode::kTimeout, "not every rank has left the group in time"};
   }
 
-  Error Trouble(std::vector<TroubleCount>* counts) {
+  Error Show(proto::GroupState* group) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + kAskTimeout);
     proto::ShowGroupRequest request;
     request.set_name(group_);
-    proto::GroupState group;
-    const grpc::Status status = stub_->ShowGroup(&context, request, &group);
-    if (!status.ok()) return TroubleUnknown(manager_, status);
-    *counts = TroubleOf(group);
-    return {};
+    const grpc::Status status = stub_->ShowGroup(&context, request, group);
+    return status.ok() ? Error() : GroupUnknown(manager_, status);
   }
 
   void AskWait() {
@@ -379,8 +376,19 @@ Error Session::Leave(std::chrono::milliseconds timeout, const Error& refused) {
   return stream_->WaitLeft(timeout);
 }
 
-Error Session::Trouble(std::vector<TroubleCount>* counts) { return stream_->Trouble(counts); }
-void Session::AskWait() { stream_->AskWait(); }
+Error Session::Trouble(std::vector<TroubleCount>* counts) {
+  proto::GroupState group;
+  if (Error e = stream_->Show(&group); !e.ok()) return e;
+  *counts = TroubleOf(group);
+  return {};
+}
+Error Session::Waiting(WaitState* state) {
+  proto::GroupState group;
+  if (Error e = stream_->Show(&group); !e.ok()) return e;
+  *state = WaitOf(group);
+  return {};
+}
+void Session::AskWait(std::chrono::milliseconds within) { stream_->AskWait(within); }
 std::string Session::WaitInWords() { return stream_->WaitInWords(); }
 void Session::Finish() { stream_->Finish(); }
 

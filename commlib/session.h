@@ -62,6 +62,8 @@ class Session {
 
   // As Communicator::Trouble, of the group that was joined.
   Error Trouble(std::vector<TroubleCount>* counts);
+  // As Communicator::Waiting, of that group.
+  Error Waiting(WaitState* state);
 
   // Asks the manager whom the group waits for (docs/PROTOCOL.md, section 7.3). Does not wait; passed over
   // while an earlier question has not been answered.

@@ -19,13 +19,23 @@ namespace epic::internal {
 // As Communicator::Trouble.
 inline std::vector<TroubleCount> TroubleOf(const proto::GroupState& group) {
   std::vector<TroubleCount> counts;
-  if (group.has_wait()) counts.push_back({"", group.wait().words(), group.wait().ms()});
   for (const proto::TreeNode& node : group.tree()) {
     for (const proto::Counter& counter : node.trouble()) {
       if (counter.value() > 0) counts.push_back({node.switch_name(), counter.name(), counter.value()});
     }
   }
   return counts;
+}
+
+// As Communicator::Waiting.
+inline WaitState WaitOf(const proto::GroupState& group) {
+  if (!group.has_wait()) return {};
+  const proto::CallWait& wait = group.wait();
+  WaitState state{.words = wait.words(), .collective = wait.collective(), .call = wait.call()};
+  state.for_time = std::chrono::milliseconds(wait.ms());
+  state.ranks.assign(wait.for_ranks().begin(), wait.for_ranks().end());
+  state.silent.assign(wait.silent().begin(), wait.silent().end());
+  return state;
 }
 
 // Thread-safe. Not to be destroyed on one of gRPC's threads.
