@@ -87,10 +87,10 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     return status.ok() ? Error() : GroupUnknown(manager_, status);
   }
 
-  void AskWait() {
+  void AskWait(std::chrono::milliseconds within) {
     const std::lock_guard lock(mutex_);
     if (closing_ || ended_ || (question_ && !question_->answered())) return;
-    question_ = std::make_unique<WaitQuestion>(stub_.get(), group_, kAskTimeout);
+    question_ = std::make_unique<WaitQuestion>(stub_.get(), group_, within);
   }
 
   std::string WaitInWords() {

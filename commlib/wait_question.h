@@ -42,9 +42,10 @@ inline WaitState WaitOf(const proto::GroupState& group) {
 class WaitQuestion {
  public:
   // stub outlives this.
-  WaitQuestion(proto::Manager::Stub* stub, const std::string& group, std::chrono::seconds timeout) {
+  WaitQuestion(proto::Manager::Stub* stub, const std::string& group, std::chrono::milliseconds timeout) {
     context_.set_deadline(std::chrono::system_clock::now() + timeout);
     request_.set_name(group);
+    request_.set_recent(true);  // all ranks ask at once
     stub->async()->ShowGroup(&context_, &request_, &reply_, [this, end = end_](const grpc::Status& status) {
       const std::lock_guard lock(end->mutex);
       if (status.ok()) words_ = reply_.wait().words();

@@ -148,10 +148,11 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
         grpc::CallbackServerContext*) override {
       return daemon_->NewRank();
     }
-    grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
+    grpc::Status ShowGroup(grpc::ServerContext* asked, const proto::ShowGroupRequest* request,
                            proto::GroupState* reply) override {
       grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + kAskTimeout);
+      // The rank's, by which the manager knows how long it may wait for switches.
+      context.set_deadline(std::min(asked->deadline(), std::chrono::system_clock::now() + kAskTimeout));
       return daemon_->manager_->ShowGroup(&context, *request, reply);
     }
 

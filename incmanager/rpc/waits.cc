@@ -89,7 +89,14 @@ void AddWait(const std::map<std::string, proto::DumpReply>& dumps, proto::GroupS
     switches.push_back(&dump->second.groups(0));
     if (node.parent().empty()) root = switches.back();
   }
-  if (switches.empty()) return;
+  if (switches.empty()) {
+    if (!dumps.empty() || wait.silent().empty()) return;
+    wait.set_call(-1);
+    wait.set_words(fmt::format("of {} there is no answer, so that nothing is known of whom it waits for",
+                               fmt::join(wait.silent(), ", ")));
+    *group->mutable_wait() = wait;
+    return;
+  }
   group->set_tells_waits(true);
   const auto ranks = RanksOf(switches);
   if (ranks.empty()) return;
