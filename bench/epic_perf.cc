@@ -241,8 +241,6 @@ Error Runner::Run(Report* report, bool* any_wrong) {
   // Nobody's figures change by it, so that a manager that does not answer is no failure.
   std::vector<TroubleCount> trouble;
   if (comm_.rank() == 0 && comm_.Trouble(&trouble).ok()) {
-    // Only what switches have counted: that a call is open is nothing of the measurement's.
-    std::erase_if(trouble, [](const TroubleCount& one) { return one.switch_name.empty(); });
     report->SetTrouble(std::move(trouble));
   }
   if (const Quantisation quantised = comm_.Quantised(); quantised.scale != 0)

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
+
 namespace epic::perf {
 namespace {
 
@@ -56,8 +58,8 @@ double BusBandwidth(const Row& row, const Measured& half, int ranks) {
 
 std::string Report::Header() const {
   if (json_) return {};
-  std::string text = fmt::format("# epic-perf: {} over {} {}, group {}, path MTU {}\n#\n", collective_,
-                                 ranks_, ranks_ == 1 ? "rank" : "ranks", group_, path_mtu_);
+  std::string text = fmt::format("# epic-perf: {} over {}, group {}, path MTU {}\n#\n", collective_,
+                                 Counted(static_cast<uint64_t>(ranks_), "rank"), group_, path_mtu_);
   text += fmt::format(
       "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}           out-of-place                       in-place\n", "", "",
       "", "", "");

@@ -70,6 +70,10 @@ Error Communicator::Trouble(std::vector<TroubleCount>* counts) const {
   if (counts == nullptr) return {ErrorCode::kInvalidArgument, "counts is null"};
   return impl_ ? impl_->Trouble(counts) : NotInitialised();
 }
+Error Communicator::Waiting(WaitState* state) const {
+  if (state == nullptr) return {ErrorCode::kInvalidArgument, "state is null"};
+  return impl_ ? impl_->WaitsFor(state) : NotInitialised();
+}
 Error Communicator::AsyncError() const { return impl_ ? impl_->AsyncError() : NotInitialised(); }
 int Communicator::rank() const { return impl_ ? impl_->rank() : -1; }
 int Communicator::size() const { return impl_ ? impl_->size() : 0; }

@@ -79,6 +79,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   int rank() const { return options_.rank; }
   int size() const { return options_.size; }
   Error Trouble(std::vector<TroubleCount>* counts);
+  Error WaitsFor(WaitState* state);
   int path_mtu() const { return static_cast<int>(path_mtu_); }
   const GroupAbilities& abilities() const { return abilities_; }
   // As Communicator's; the buffers do not matter. comm_hosts.cc.
@@ -106,6 +107,8 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // Another rank has told of its end of a connection; makes ours. Blocks while the address is resolved,
   // without the mutex. comm_hosts.cc.
   void OnPeerEnd(const PeerEndInfo& end);
+  // A question to the manager that blocks; nothing in a group of one rank.
+  Error AskManager(const std::function<Error(Session*)>& ask);
   void LeaveFailedGroup();
   void Shutdown();
 

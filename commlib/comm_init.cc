@@ -259,19 +259,27 @@ Error Comm::AsyncError() {
   return error_;
 }
 
-Error Comm::Trouble(std::vector<TroubleCount>* counts) {
+// Not with the mutex, since it takes its time.
+Error Comm::AskManager(const std::function<Error(Session*)>& ask) {
   if (InChild()) return ForkedError();
+  if (alone_) return {};
   Session* session = nullptr;
   {
     const std::lock_guard lock(mutex_);
     session = session_.get();
   }
-  if (alone_) {
-    counts->clear();
-    return {};
-  }
   if (session == nullptr) return {ErrorCode::kInvalidArgument, "the communicator was destroyed"};
-  return session->Trouble(counts);  // takes its time: not with the mutex
+  return ask(session);
+}
+
+Error Comm::Trouble(std::vector<TroubleCount>* counts) {
+  counts->clear();
+  return AskManager([counts](Session* session) { return session->Trouble(counts); });
+}
+
+Error Comm::WaitsFor(WaitState* state) {
+  *state = {};
+  return AskManager([state](Session* session) { return session->Waiting(state); });
 }
 
 void Comm::SetTimeout(std::chrono::milliseconds timeout) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "commlib/comm.h"
@@ -55,12 +56,13 @@ void Comm::CheckDeadlines(Clock::time_point now) {
   if (now < next_deadline_) return;
   if (phase_ != Phase::kRunning) return EndDrain();
   next_deadline_ = Clock::time_point::max();
-  bool asks = false;
+  std::optional<std::chrono::milliseconds> asks_within;
   const auto look = [&](Call& call) {
     if (call.done) return;
     if (call.ask_before.count() > 0 && now >= call.deadline) {
-      asks = true;
-      call.deadline += std::exchange(call.ask_before, std::chrono::milliseconds(0));
+      const auto before = std::exchange(call.ask_before, std::chrono::milliseconds(0));
+      asks_within = std::min(before, asks_within.value_or(before));
+      call.deadline += before;
     }
     next_deadline_ = std::min(next_deadline_, call.deadline);
   };
@@ -69,7 +71,7 @@ void Comm::CheckDeadlines(Clock::time_point now) {
   for (const auto& call : held_) look(*call);
   for (const Waiting& start : behind_) look(*start.call);
   if (hosts_) hosts_->ForEachCall(look);
-  if (asks && session_) session_->AskWait();
+  if (asks_within && session_) session_->AskWait(*asks_within);
   if (now < next_deadline_) return;
   std::string whom = session_ ? session_->WaitInWords() : "";
   if (whom.empty()) whom = "some rank has not made it, or the network does not carry it";

@@ -10,11 +10,10 @@
 #include <system_error>
 #include <thread>
 
-#include "base/grpc/channel.h"
-#include "base/grpc/host_name.h"
 #include "base/signals_blocked.h"
 #include "commlib/echo_probe.h"
 #include "commlib/log.h"
+#include "commlib/manager_channel.h"
 #include "commlib/session_errors.h"
 #include "commlib/timeouts.h"
 #include "commlib/wait_question.h"
@@ -27,8 +26,6 @@ constexpr auto kAskTimeout = std::chrono::seconds(15);
 constexpr auto kFinishTimeout = std::chrono::seconds(1);
 // Beyond the time in which the manager itself must have answered.
 constexpr auto kJoinGrace = std::chrono::seconds(2);
-constexpr int kKeepaliveMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 5'000;
 
 }  // namespace
 
@@ -42,17 +39,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
       : manager_(std::move(manager)), group_(std::move(group)), echo_probe_(own) {}
 
   Error Connect(std::chrono::milliseconds timeout) {
-    const auto deadline = std::chrono::system_clock::now() + timeout;
-    if (const Status host = FindHost(manager_); host.code() == StatusCode::kNotFound)
-      return NoManagerThere(manager_, std::string(host.message()));
-    grpc::ChannelArguments args;
-    args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-    args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-    args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-    args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-    args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    channel_ = ChannelTo(manager_, args);
-    if (!channel_->WaitForConnected(deadline)) return ManagerSilent(manager_, timeout);
+    if (Error e = ConnectToManager(manager_, timeout, &channel_); !e.ok()) return e;
     stub_ = proto::Manager::NewStub(channel_);
     started_ = true;
     stub_->async()->Session(&context_, this);
@@ -91,22 +78,19 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     return {ErrorCode::kTimeout, "not every rank has left the group in time"};
   }
 
-  Error Trouble(std::vector<TroubleCount>* counts) {
+  Error Show(proto::GroupState* group) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + kAskTimeout);
     proto::ShowGroupRequest request;
     request.set_name(group_);
-    proto::GroupState group;
-    const grpc::Status status = stub_->ShowGroup(&context, request, &group);
-    if (!status.ok()) return TroubleUnknown(manager_, status);
-    *counts = TroubleOf(group);
-    return {};
+    const grpc::Status status = stub_->ShowGroup(&context, request, group);
+    return status.ok() ? Error() : GroupUnknown(manager_, status);
   }
 
-  void AskWait() {
+  void AskWait(std::chrono::milliseconds within) {
     const std::lock_guard lock(mutex_);
     if (closing_ || ended_ || (question_ && !question_->answered())) return;
-    question_ = std::make_unique<WaitQuestion>(stub_.get(), group_, kAskTimeout);
+    question_ = std::make_unique<WaitQuestion>(stub_.get(), group_, within);
   }
 
   std::string WaitInWords() {
@@ -392,8 +376,19 @@ Error Session::Leave(std::chrono::milliseconds timeout, const Error& refused) {
   return stream_->WaitLeft(timeout);
 }
 
-Error Session::Trouble(std::vector<TroubleCount>* counts) { return stream_->Trouble(counts); }
-void Session::AskWait() { stream_->AskWait(); }
+Error Session::Trouble(std::vector<TroubleCount>* counts) {
+  proto::GroupState group;
+  if (Error e = stream_->Show(&group); !e.ok()) return e;
+  *counts = TroubleOf(group);
+  return {};
+}
+Error Session::Waiting(WaitState* state) {
+  proto::GroupState group;
+  if (Error e = stream_->Show(&group); !e.ok()) return e;
+  *state = WaitOf(group);
+  return {};
+}
+void Session::AskWait(std::chrono::milliseconds within) { stream_->AskWait(within); }
 std::string Session::WaitInWords() { return stream_->WaitInWords(); }
 void Session::Finish() { stream_->Finish(); }
 

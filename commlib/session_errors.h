@@ -42,8 +42,8 @@ inline Error NothingHeard(const std::string& address, const grpc::Status& status
   return no_manager ? NoManager(address, status.error_message()) : SessionBroke(address);
 }
 
-// Of a question for a group's trouble.
-inline Error TroubleUnknown(const std::string& address, const grpc::Status& status) {
+// Of a question for a group's trouble, or whom it waits for.
+inline Error GroupUnknown(const std::string& address, const grpc::Status& status) {
   const bool late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
   return {late ? ErrorCode::kTimeout : ErrorCode::kManagerUnreachable,
           fmt::format("the manager at {} does not say what the switches have counted: {}", address,

@@ -121,19 +121,23 @@ TEST_F(JoinedSession, TellsOfTroubleThatIsNotZero) {
 TEST_F(JoinedSession, TellsWhomTheGroupWaitsFor) {
   EXPECT_EQ(session->WaitInWords(), "") << "nobody has asked";
   manager.waits = true;
-  session->AskWait();
+  session->AskWait(kLongEnough);
   const auto give_up = std::chrono::steady_clock::now() + kLongEnough;
   while (session->WaitInWords().empty() && std::chrono::steady_clock::now() < give_up)
     std::this_thread::yield();
   EXPECT_EQ(session->WaitInWords(), "allreduce 17: waits for rank 1 (h1)");
+  WaitState waits;
+  ASSERT_TRUE(session->Waiting(&waits).ok());
+  EXPECT_EQ(waits.words, "allreduce 17: waits for rank 1 (h1)");
+  EXPECT_TRUE(waits.collective == "allreduce" && waits.call == 17);
+  EXPECT_EQ(waits.for_time, std::chrono::milliseconds(4200));
+  EXPECT_THAT(waits.ranks, testing::ElementsAre(1));
+  EXPECT_THAT(waits.silent, testing::ElementsAre("s3"));
   std::vector<TroubleCount> counts;
   ASSERT_TRUE(session->Trouble(&counts).ok());
-  ASSERT_EQ(counts.size(), 3u);
-  EXPECT_EQ(counts[0].switch_name, "");
-  EXPECT_EQ(counts[0].what, "allreduce 17: waits for rank 1 (h1)");
-  EXPECT_EQ(counts[0].count, 4200u);
+  EXPECT_EQ(counts.size(), 2u) << "what waits is no trouble";
   // A question that is not answered any more is taken back with the session.
-  session->AskWait();
+  session->AskWait(kLongEnough);
 }
 
 TEST(SessionTest, RefusalsKeepTheirCode) {

@@ -40,6 +40,10 @@ class FakeManager : public proto::Manager::Service {
     if (request->name() != "g") return {grpc::StatusCode::NOT_FOUND, "no group " + request->name()};
     if (waits) {
       reply->mutable_wait()->set_words("allreduce 17: waits for rank 1 (h1)");
+      reply->mutable_wait()->set_collective("allreduce");
+      reply->mutable_wait()->set_call(17);
+      reply->mutable_wait()->add_for_ranks(1);
+      reply->mutable_wait()->add_silent("s3");
       reply->mutable_wait()->set_ms(4200);
     }
     for (const char* name : {"s1", "s2"}) {

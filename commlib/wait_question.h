@@ -19,7 +19,6 @@ namespace epic::internal {
 // As Communicator::Trouble.
 inline std::vector<TroubleCount> TroubleOf(const proto::GroupState& group) {
   std::vector<TroubleCount> counts;
-  if (group.has_wait()) counts.push_back({"", group.wait().words(), group.wait().ms()});
   for (const proto::TreeNode& node : group.tree()) {
     for (const proto::Counter& counter : node.trouble()) {
       if (counter.value() > 0) counts.push_back({node.switch_name(), counter.name(), counter.value()});
@@ -28,13 +27,25 @@ inline std::vector<TroubleCount> TroubleOf(const proto::GroupState& group) {
   return counts;
 }
 
+// As Communicator::Waiting.
+inline WaitState WaitOf(const proto::GroupState& group) {
+  if (!group.has_wait()) return {};
+  const proto::CallWait& wait = group.wait();
+  WaitState state{.words = wait.words(), .collective = wait.collective(), .call = wait.call()};
+  state.for_time = std::chrono::milliseconds(wait.ms());
+  state.ranks.assign(wait.for_ranks().begin(), wait.for_ranks().end());
+  state.silent.assign(wait.silent().begin(), wait.silent().end());
+  return state;
+}
+
 // Thread-safe. Not to be destroyed on one of gRPC's threads.
 class WaitQuestion {
  public:
   // stub outlives this.
-  WaitQuestion(proto::Manager::Stub* stub, const std::string& group, std::chrono::seconds timeout) {
+  WaitQuestion(proto::Manager::Stub* stub, const std::string& group, std::chrono::milliseconds timeout) {
     context_.set_deadline(std::chrono::system_clock::now() + timeout);
     request_.set_name(group);
+    request_.set_recent(true);  // all ranks ask at once
     stub->async()->ShowGroup(&context_, &request_, &reply_, [this, end = end_](const grpc::Status& status) {
       const std::lock_guard lock(end->mutex);
       if (status.ok()) words_ = reply_.wait().words();

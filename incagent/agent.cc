@@ -31,6 +31,8 @@ constexpr milliseconds kRetry{1000};
 // Until an engine that cannot be watched is asked again: another one may have taken its place.
 constexpr milliseconds kRetryWatch{10000};
 constexpr std::chrono::seconds kManagerTimeout{2};
+// That the manager's host is known is looked up at the start, and no more than said.
+constexpr std::chrono::seconds kFindHostTimeout{2};
 // An engine whose machine is overloaded is not down yet; meanwhile the manager must hear of its agent.
 constexpr milliseconds kEngineTimeout{1000};
 // Of what an engine has, so many at once.
@@ -314,7 +316,7 @@ StatusOr<std::unique_ptr<Agent>> Agent::Start(const AgentOptions& options) {
   const auto manager = ManagerAddress(options.manager);
   if (!manager.ok()) return invalid("manager (--manager, EPIC_MANAGER): " + std::string(manager.status().message()));
   // A name that is not known yet may be in a moment: its owner may start later.
-  if (const Status host = FindHost(*manager); !host.ok())
+  if (const Status host = FindHost(*manager, kFindHostTimeout); !host.ok())
     spdlog::warn("manager (--manager, EPIC_MANAGER): {}; trying again", std::string(host.message()));
   checked.manager = *manager;
   if (options.listen.rfind(':') == std::string::npos)

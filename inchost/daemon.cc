@@ -33,6 +33,8 @@ using ManagerStream = grpc::ClientReaderWriter<proto::FromHost, proto::ToHost>;
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kRetry = std::chrono::seconds(1);
+// That the manager's host is known is looked up at the start, and no more than said.
+constexpr auto kFindHostTimeout = std::chrono::seconds(2);
 constexpr auto kHello = std::chrono::seconds(1);
 constexpr int kHellosPerRead = 5;
 constexpr auto kAskTimeout = std::chrono::seconds(12);
@@ -146,10 +148,11 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
         grpc::CallbackServerContext*) override {
       return daemon_->NewRank();
     }
-    grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
+    grpc::Status ShowGroup(grpc::ServerContext* asked, const proto::ShowGroupRequest* request,
                            proto::GroupState* reply) override {
       grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + kAskTimeout);
+      // The rank's, by which the manager knows how long it may wait for switches.
+      context.set_deadline(std::min(asked->deadline(), std::chrono::system_clock::now() + kAskTimeout));
       return daemon_->manager_->ShowGroup(&context, *request, reply);
     }
 
@@ -299,7 +302,7 @@ StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const HostOptions& options) {
   const auto manager = ManagerAddress(options.manager);
   if (!manager.ok()) return invalid("manager (--manager, EPIC_MANAGER): " + std::string(manager.status().message()));
   // A name that is not known yet may be in a moment: its owner may start later.
-  if (const Status host = FindHost(*manager); !host.ok())
+  if (const Status host = FindHost(*manager, kFindHostTimeout); !host.ok())
     spdlog::warn("manager (--manager, EPIC_MANAGER): {}; trying again", std::string(host.message()));
   checked.manager = *manager;
   auto impl = std::make_unique<Impl>(checked);

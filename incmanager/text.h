@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdint>
 #include <string>
+
+#include "base/counted.h"
 
 namespace epic::manager {
 
@@ -27,11 +28,6 @@ inline std::string Duration(int64_t ms) {
   if (ms < 2 * kMinute) return fmt::format("{:.1f} s", static_cast<double>(ms) / 1000);
   if (ms < 120 * kMinute) return fmt::format("{} min", ms / kMinute);
   return fmt::format("{} h", ms / (60 * kMinute));
-}
-
-// "1 switch", "2 switches".
-inline std::string Counted(uint64_t count, const std::string& one, const std::string& many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
 // 1 to 64 printable characters without spaces: names appear in logs and tables.

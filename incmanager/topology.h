@@ -50,6 +50,7 @@ struct Hop {
   bool port_security = false;
   uint32_t peer_hop = 0;  // the place of the link in the peer's hops
   LinkState state = LinkState::kUp;
+  bool unheard = false;  // it is down though there are carriers: nobody has been heard there yet
   uint32_t line = 0;  // of the file that states the link; 0: it was found
 };
 

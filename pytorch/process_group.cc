@@ -75,19 +75,18 @@ std::string ProcessGroupEpic::Path() {
 }
 
 std::string ProcessGroupEpic::PathOfReduceScatter(const at::Tensor& output, const c10d::ReduceOp& op) {
-  const auto how = ReductionOf(output.scalar_type(), op);
-  if (!how || !IsPlain(output)) return kByGloo;
+  if (!IsPlain(output)) return kByGloo;
+  const Reduction how = ReductionOf(output.scalar_type(), op);
   return TextOfPath([&](const Communicator& comm) {
-    return comm.PathOfReduceScatter(static_cast<size_t>(output.numel()), how->type, how->op);
+    return comm.PathOfReduceScatter(how.CountOf(output), how.type, how.op);
   });
 }
 
 std::string ProcessGroupEpic::PathOf(const at::Tensor& tensor, const std::optional<c10d::ReduceOp>& op) {
-  const auto how = op ? ReductionOf(tensor.scalar_type(), *op) : Reduction{Datatype::kByte, {}};
-  if (!how || !IsPlain(tensor)) return kByGloo;
-  return TextOfPath([&](const Communicator& comm) {
-    return op ? comm.PathOf(how->type, how->op) : comm.PathOf(how->type);
-  });
+  if (!IsPlain(tensor)) return kByGloo;
+  const Reduction how = op ? ReductionOf(tensor.scalar_type(), *op) : Reduction{Datatype::kByte, {}};
+  return TextOfPath(
+      [&](const Communicator& comm) { return op ? comm.PathOf(how.type, how.op) : comm.PathOf(how.type); });
 }
 
 void ProcessGroupEpic::CheckProcess() const {
@@ -99,18 +98,35 @@ c10d::ProcessGroup& ProcessGroupEpic::Gloo() {
   return *gloo_;
 }
 
+c10::intrusive_ptr<EpicWork> ProcessGroupEpic::MakeWork(Kind kind, const Tensors& inputs, Result result) {
+  c10::IValue value = result.lists.empty() ? c10::IValue(result.outputs) : c10::IValue(result.lists);
+  return c10::make_intrusive<EpicWork>(getRank(), kind.type, kind.title, inputs, std::move(result.outputs),
+                                       std::move(value), TypeOfValue(!result.lists.empty()));
+}
+
 ProcessGroupEpic::WorkPtr ProcessGroupEpic::Start(Kind kind, const Tensors& inputs, Result result, Call call,
                                                   const std::function<WorkPtr()>& by_gloo) {
   CheckProcess();
   TORCH_CHECK(queue_, "EPIC: the group was not joined");
-  c10::IValue value = result.lists.empty() ? c10::IValue(result.outputs) : c10::IValue(result.lists);
-  const auto work =
-      c10::make_intrusive<EpicWork>(getRank(), kind.type, kind.title, inputs, std::move(result.outputs),
-                                    std::move(value), TypeOfValue(!result.lists.empty()));
+  const auto work = MakeWork(kind, inputs, std::move(result));
   call.work = work;
   if (queue_->Start(std::move(call))) return work;
   work->Complete(nullptr);
   return by_gloo();
+}
+
+ProcessGroupEpic::WorkPtr ProcessGroupEpic::StartReduction(Kind kind, const Tensors& inputs, Result result,
+                                                           Call call, const c10d::ReduceOp& op,
+                                                           const std::function<WorkPtr()>& by_gloo) {
+  const at::ScalarType type = inputs[0].scalar_type();
+  return Start(kind, inputs, std::move(result), std::move(call), [&] {
+    if (by_gloo && GlooReduces(type, op)) return by_gloo();
+    const Reduction how = ReductionOf(type, op);
+    const PathTaken taken =
+        queue_->Path([&](const Communicator& comm) { return comm.PathOf(how.type, how.op); });
+    TORCH_CHECK(false, "EPIC: the group does not reduce ", c10::toString(type),
+                " so, nor does Gloo: ", taken.reason);
+  });
 }
 
 ProcessGroupEpic::WorkPtr ProcessGroupEpic::broadcast(Tensors& tensors,
@@ -140,28 +156,25 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::allreduce(Tensors& tensors,
   const auto by_gloo = [&] { return Gloo().allreduce(tensors, options); };
   if (tensors.size() != 1 || !ArePlain(tensors)) return by_gloo();
   const at::Tensor tensor = tensors[0];
-  const auto how = ReductionOf(tensor.scalar_type(), options.reduceOp);
-  if (!how) return by_gloo();
+  const Reduction how = ReductionOf(tensor.scalar_type(), options.reduceOp);
   const at::Tensor place = PlaceFor(tensor);
   Call call;
   call.spans = {Writes(tensor)};
   call.timeout = TimeoutOf(options.timeout);
   call.post = [tensor, place, how](Communicator& comm, Request* request) {
     Copy(tensor, place);
-    return AllReduceAsync(DataOf(place), DataOf(place), static_cast<size_t>(place.numel()), how->type,
-                          how->op, comm, request);
+    return AllReduceAsync(DataOf(place), DataOf(place), how.CountOf(place), how.type, how.op, comm, request);
   };
   call.finish = [tensor, place] { Copy(place, tensor); };
-  return Start({c10d::OpType::ALLREDUCE, "epic:all_reduce"}, tensors, {tensors, {}}, std::move(call),
-               by_gloo);
+  return StartReduction({c10d::OpType::ALLREDUCE, "epic:all_reduce"}, tensors, {tensors, {}}, std::move(call),
+                        options.reduceOp, by_gloo);
 }
 
 ProcessGroupEpic::WorkPtr ProcessGroupEpic::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   const auto by_gloo = [&] { return Gloo().allreduce_coalesced(tensors, options); };
   if (tensors.empty() || !ArePlain(tensors)) return by_gloo();
-  const auto how = ReductionOf(tensors[0].scalar_type(), options.reduceOp);
-  if (!how) return by_gloo();
+  const Reduction how = ReductionOf(tensors[0].scalar_type(), options.reduceOp);
   Call call;
   int64_t count = 0;
   for (const at::Tensor& tensor : tensors) {
@@ -174,12 +187,11 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::allreduce_coalesced(
   call.timeout = TimeoutOf(options.timeout);
   call.post = [tensors, flat, how](Communicator& comm, Request* request) {
     Gather(tensors, flat);
-    return AllReduceAsync(DataOf(flat), DataOf(flat), static_cast<size_t>(flat.numel()), how->type, how->op,
-                          comm, request);
+    return AllReduceAsync(DataOf(flat), DataOf(flat), how.CountOf(flat), how.type, how.op, comm, request);
   };
   call.finish = [tensors, flat] { Scatter(flat, tensors); };
-  return Start({c10d::OpType::ALLREDUCE_COALESCED, "epic:all_reduce"}, tensors, {tensors, {}},
-               std::move(call), by_gloo);
+  return StartReduction({c10d::OpType::ALLREDUCE_COALESCED, "epic:all_reduce"}, tensors, {tensors, {}},
+                        std::move(call), options.reduceOp, by_gloo);
 }
 
 ProcessGroupEpic::WorkPtr ProcessGroupEpic::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
@@ -189,8 +201,7 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::reduce(Tensors& tensors, const c10d:
     return by_gloo();
   }
   const at::Tensor tensor = tensors[0];
-  const auto how = ReductionOf(tensor.scalar_type(), options.reduceOp);
-  if (!how) return by_gloo();
+  const Reduction how = ReductionOf(tensor.scalar_type(), options.reduceOp);
   const bool receives = root == getRank();
   const at::Tensor place = receives ? PlaceFor(tensor) : tensor;
   Call call;
@@ -200,11 +211,11 @@ ProcessGroupEpic::WorkPtr ProcessGroupEpic::reduce(Tensors& tensors, const c10d:
                                                                         Request* request) mutable {
     if (receives) Copy(tensor, place);
     held = receives ? place : InOnePiece(tensor);
-    return ReduceAsync(DataOf(held), DataOf(held), static_cast<size_t>(held.numel()), how->type, how->op,
-                       root, comm, request);
+    return ReduceAsync(DataOf(held), DataOf(held), how.CountOf(held), how.type, how.op, root, comm, request);
   };
   if (receives) call.finish = [tensor, place] { Copy(place, tensor); };
-  return Start({c10d::OpType::REDUCE, "epic:reduce"}, tensors, {tensors, {}}, std::move(call), by_gloo);
+  return StartReduction({c10d::OpType::REDUCE, "epic:reduce"}, tensors, {tensors, {}}, std::move(call),
+                        options.reduceOp, by_gloo);
 }
 
 ProcessGroupEpic::WorkPtr ProcessGroupEpic::barrier(const c10d::BarrierOptions& options) {

@@ -62,13 +62,14 @@ class ProcessGroupEpic : public c10d::ProcessGroup {
                                const c10d::ReduceScatterOptions& options) override;
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
 
-  // Gloo's.
+  // Gloo's, of any type and layout where tensors are plain.
   WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
   WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                   const c10d::ScatterOptions& options) override;
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_sizes,
                         std::vector<int64_t>& input_sizes, const c10d::AllToAllOptions& options) override;
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  // Gloo's, as it has them.
   WorkPtr send(Tensors& tensors, int rank, int tag) override;
   WorkPtr recv(Tensors& tensors, int rank, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
@@ -91,9 +92,20 @@ class ProcessGroupEpic : public c10d::ProcessGroup {
   c10d::ProcessGroup& Gloo();
   void CheckProcess() const;
   std::string TextOfPath(const std::function<PathTaken(const Communicator&)>& ask);
+  // For the result, which Complete ends.
+  c10::intrusive_ptr<EpicWork> MakeWork(Kind kind, const Tensors& inputs, Result result);
   // Starts a call; if a switch lacks what it needs, what `by_gloo` does instead.
   WorkPtr Start(Kind kind, const Tensors& inputs, Result result, Call call,
                 const std::function<WorkPtr()>& by_gloo);
+  // The same of a reduction, if Gloo has it; else throws why the group does not.
+  WorkPtr StartReduction(Kind kind, const Tensors& inputs, Result result, Call call, const c10d::ReduceOp& op,
+                         const std::function<WorkPtr()>& by_gloo);
+  // A call of Gloo's that is under way, behind which `finish` runs in a thread of Gloo's.
+  WorkPtr ByGloo(Kind kind, const Tensors& inputs, Result result, const WorkPtr& call,
+                 std::function<void()> finish);
+  // An all_gather of lists, which may have another length for each rank.
+  WorkPtr GatherLists(Kind kind, const std::vector<Tensors>& outputs, const Tensors& inputs, Result result,
+                      std::chrono::milliseconds timeout, const std::function<WorkPtr()>& by_gloo);
 
   c10::intrusive_ptr<c10d::ProcessGroup> gloo_;
   std::shared_ptr<CallQueue> queue_;

@@ -57,6 +57,12 @@ std::optional<RedOp> OpOf(c10d::ReduceOp::RedOpType op) {
   }
 }
 
+// Of 0 and 1: a sum is true if one is, as by NCCL.
+RedOp OfBool(RedOp op) {
+  if (op == RedOp::kSum) return RedOp::kMax;
+  return op == RedOp::kProduct ? RedOp::kMin : op;
+}
+
 bool IsInOnePiece(const at::Tensor& tensor) {
   return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
 }
@@ -72,13 +78,29 @@ at::Tensor Place(const at::Tensor& tensor) {
 
 }  // namespace
 
-std::optional<Reduction> ReductionOf(at::ScalarType type, const c10d::ReduceOp& op) {
-  const auto datatype = TypeOf(type);
+Reduction ReductionOf(at::ScalarType type, const c10d::ReduceOp& op) {
   const auto red_op = OpOf(op);
-  if (!datatype || !red_op) return std::nullopt;
+  TORCH_CHECK(red_op, "EPIC: there is no such operation: scale the tensor, then sum");
+  if (type == at::kBool) {
+    TORCH_CHECK(*red_op != RedOp::kAvg, "EPIC: bool has no average: convert it, as to float32");
+    return {Datatype::kUint8, OfBool(*red_op)};
+  }
+  if (c10::isComplexType(type)) {
+    TORCH_CHECK(*red_op == RedOp::kSum || *red_op == RedOp::kAvg,
+                "EPIC: complex numbers are summed and averaged; for another operation all_gather them");
+    return {*TypeOf(c10::toRealValueType(type)), *red_op, 2};
+  }
+  const auto datatype = TypeOf(type);
+  TORCH_CHECK(datatype, "EPIC: nothing reduces ", c10::toString(type), ": convert it");
   const bool bitwise = *red_op == RedOp::kBitAnd || *red_op == RedOp::kBitOr || *red_op == RedOp::kBitXor;
-  if (bitwise && !at::isIntegralType(type, /*includeBool=*/false)) return std::nullopt;
-  return Reduction{*datatype, *red_op};
+  TORCH_CHECK(!bitwise || at::isIntegralType(type, /*includeBool=*/false),
+              "EPIC: bitwise operations are of integers and bool, not of ", c10::toString(type));
+  return {*datatype, *red_op};
+}
+
+bool GlooReduces(at::ScalarType type, const c10d::ReduceOp& op) {
+  const bool has_type = TypeOf(type) && type != at::kBFloat16 && type != at::kShort;
+  return has_type && op != c10d::ReduceOp::AVG;
 }
 
 bool IsPlain(const at::Tensor& tensor) {
@@ -116,6 +138,13 @@ void* DataOf(const at::Tensor& tensor) {
   static char nothing = 0;
   void* const data = tensor.data_ptr();
   return data != nullptr ? data : &nothing;
+}
+
+at::Tensor AsBytes(const at::Tensor& tensor) {
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  return at::from_blob(
+      DataOf(tensor), {static_cast<int64_t>(tensor.nbytes())}, [tensor](void*) {},
+      at::TensorOptions().dtype(at::kByte));
 }
 
 at::Tensor Staging(const at::Tensor& model, int64_t count) {

@@ -12,14 +12,20 @@
 
 namespace epic::pytorch {
 
+// As what EPIC reduces a tensor: bool as bytes of 0 and 1, complex numbers as two real ones each.
 struct Reduction {
   Datatype type;
   RedOp op;
+  size_t pieces = 1;  // of an element
+
+  size_t CountOf(const at::Tensor& tensor) const { return static_cast<size_t>(tensor.numel()) * pieces; }
 };
 
-// How EPIC reduces this type by this operation; nothing if it does not, or does it otherwise than torch
-// (bool, complex). The same on every rank that is given the same.
-std::optional<Reduction> ReductionOf(at::ScalarType type, const c10d::ReduceOp& op);
+// How EPIC reduces this type by this operation, as torch means it. Throws if that cannot be, with what to do
+// instead; the same on every rank that is given the same.
+Reduction ReductionOf(at::ScalarType type, const c10d::ReduceOp& op);
+// Whether Gloo all_reduces and reduces this type by this operation, too.
+bool GlooReduces(at::ScalarType type, const c10d::ReduceOp& op);
 
 // Tensors with memory of this process in which each element has a place: on the CPU, neither sparse nor
 // quantized.
@@ -40,6 +46,8 @@ at::Tensor PlaceFor(const at::Tensor& tensor);
 void Copy(const at::Tensor& from, const at::Tensor& to);
 // Its memory; not null, also if it has no elements.
 void* DataOf(const at::Tensor& tensor);
+// The same memory, of a tensor that lies in one piece, as bytes. Keeps the tensor.
+at::Tensor AsBytes(const at::Tensor& tensor);
 
 // A new tensor of `count` elements of the type.
 at::Tensor Staging(const at::Tensor& model, int64_t count);

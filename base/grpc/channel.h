@@ -6,6 +6,8 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -18,6 +20,12 @@ inline std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address,
                                                 grpc::ChannelArguments args = {}) {
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
+}
+
+// What is left until a deadline that AwaitAnswer takes, for FindHost.
+template <typename Time>
+std::chrono::nanoseconds LeftUntil(Time deadline) {
+  return std::max<std::chrono::nanoseconds>(deadline - Time::clock::now(), std::chrono::nanoseconds(0));
 }
 
 // Waits until the channel is connected, or an attempt to connect has failed: then a call says at once what is

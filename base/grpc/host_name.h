@@ -4,6 +4,9 @@
 
 #include <netdb.h>
 
+#include <chrono>
+#include <ctime>
+#include <memory>
 #include <string>
 
 #include "base/status.h"
@@ -11,23 +14,47 @@
 namespace epic {
 
 // Of HOST:PORT, as ManagerAddress gives it. NOT_FOUND if there is no such host; UNAVAILABLE if whoever knows
-// names cannot be asked now, as when a machine has just started. Both say so in words. Takes what the
-// resolver takes (resolv.conf(5)); nothing for an IP address and unix:PATH.
-inline Status FindHost(const std::string& address) {
+// names cannot be asked now, as when a machine has just started, or has not answered within `timeout`. Each
+// says so in words. Nothing is asked for an IP address and unix:PATH. To be called when a connection has
+// failed: one that there is says all that this does.
+inline Status FindHost(const std::string& address, std::chrono::nanoseconds timeout) {
   if (address.starts_with("unix:") || address.starts_with("[")) return absl::OkStatus();
-  const std::string host = address.substr(0, address.rfind(':'));
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  // The C library's thread asks, which cannot be interrupted: what it reads and writes stays until it ends.
+  struct Question {
+    std::string host;
+    addrinfo hints{};
+    gaicb request{};
+  };
+  auto question = std::make_unique<Question>();
+  question->host = address.substr(0, address.rfind(':'));
+  question->hints.ai_socktype = SOCK_STREAM;
+  question->request.ar_name = question->host.c_str();
+  question->request.ar_request = &question->hints;
+  const std::string host = question->host;
+  gaicb* const request = &question->request;
+  gaicb* requests[] = {request};
+  const auto unavailable = [&host](const std::string& why) {
+    return MakeStatus(StatusCode::kUnavailable, "the host " + host + " cannot be looked up now: " + why);
+  };
+  if (const int error = getaddrinfo_a(GAI_NOWAIT, requests, 1, nullptr); error != 0)
+    return unavailable(gai_strerror(error));
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (auto left = timeout; gai_error(request) == EAI_INPROGRESS && left.count() > 0;
+       left = deadline - std::chrono::steady_clock::now()) {
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+    const timespec wait{seconds.count(), (left - seconds).count()};
+    (void)gai_suspend(requests, 1, &wait);  // also for a signal
+  }
+  if (gai_cancel(request) == EAI_NOTCANCELED) (void)question.release();
+  const int error = gai_error(request);
+  if (error == EAI_INPROGRESS || error == EAI_CANCELED) return unavailable("no answer in time");
   if (error == 0) {
-    freeaddrinfo(found);
+    freeaddrinfo(request->ar_result);
     return absl::OkStatus();
   }
   const bool unknown = error == EAI_NONAME || error == EAI_NODATA;
-  return MakeStatus(unknown ? StatusCode::kNotFound : StatusCode::kUnavailable,
-                    unknown ? "this machine knows no host " + host
-                            : "the host " + host + " cannot be looked up now: " + gai_strerror(error));
+  if (!unknown) return unavailable(gai_strerror(error));
+  return MakeStatus(StatusCode::kNotFound, "this machine knows no host " + host);
 }
 
 }  // namespace epic

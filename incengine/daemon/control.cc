@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "incengine/core/refused.h"
 #include "incengine/core/wait.h"
 #include "io/clock.h"
@@ -233,8 +234,8 @@ StatusOr<proto::InstallReply> SwitchControl::Install(const proto::InstallRequest
   const auto bytes = switch_.engine().Install(*config);
   if (!bytes.ok()) return bytes.status();
   if (trace_ != nullptr) trace_->OnInstall(io::MonotonicNow(), *config);
-  spdlog::info("group {} \"{}\" installed: {} children, {} arena bytes", config->group_id, config->name,
-               config->children.size(), *bytes);
+  spdlog::info("group {} \"{}\" installed: {}, {}", config->group_id, config->name,
+               Counted(config->children.size(), "child", "children"), Counted(*bytes, "arena byte"));
   proto::InstallReply reply;
   reply.set_arena_bytes(*bytes);
   return reply;
@@ -270,7 +271,8 @@ StatusOr<proto::SetForwardingReply> SwitchControl::SetForwarding(const proto::Se
   const auto table = FromProto(request.table(), ports_);
   if (!table.ok()) return table.status();
   if (const Status status = switch_.forwarding().SetTable(*table); !status.ok()) return status;
-  spdlog::info("forwarding: {} entries, {} flood ports", table->entries.size(), table->flood_ports.size());
+  spdlog::info("forwarding: {}, {}", Counted(table->entries.size(), "entry", "entries"),
+               Counted(table->flood_ports.size(), "flood port"));
   return proto::SetForwardingReply();
 }
 

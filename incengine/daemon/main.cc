@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "incengine/daemon/changes.h"
 #include "incengine/daemon/options.h"
 #include "incengine/daemon/service.h"
@@ -67,7 +68,8 @@ void WarnOfProcessors(uint32_t cores) {
   if (sched_getaffinity(0, sizeof usable, &usable) != 0) return;  // more than it has room for
   const int processors = CPU_COUNT(&usable);
   if (cores > static_cast<uint32_t>(processors))
-    spdlog::warn("--cores {}: this process may use only {} processors", cores, processors);
+    spdlog::warn("--cores {}: this process may use only {}", cores,
+                 Counted(static_cast<uint64_t>(processors), "processor"));
 }
 
 int Run(const Options& options) {
@@ -98,8 +100,8 @@ int Run(const Options& options) {
   auto server = ControlServer::Start(options.control_path, control, changes);
   int exit_code = 0;
   if (server.ok()) {
-    spdlog::info("{} runs with {} ports on {} {}, control on {}", options.name,
-                 options.ports.interfaces.size(), options.cores, options.cores == 1 ? "core" : "cores",
+    spdlog::info("{} runs with {} on {}, control on {}", options.name,
+                 Counted(options.ports.interfaces.size(), "port"), Counted(options.cores, "core"),
                  options.control_path);
     int signal = 0;
     sigwait(&signals, &signal);

@@ -93,9 +93,12 @@ grpc::Status Call(const Manager& manager,
   const auto silent = [](std::chrono::seconds time) {
     return grpc::Status(grpc::UNAVAILABLE, fmt::format("no answer within {} s", time.count()));
   };
-  if (const Status host = FindHost(manager.address); !host.ok())
-    return {grpc::UNAVAILABLE, std::string(host.message())};
-  if (!AwaitAnswer(manager.channel.get(), system_clock::now() + kConnectTimeout)) return silent(kConnectTimeout);
+  const auto connected_by = system_clock::now() + kConnectTimeout;
+  if (!AwaitAnswer(manager.channel.get(), connected_by)) return silent(kConnectTimeout);
+  if (manager.channel->GetState(false) != GRPC_CHANNEL_READY) {
+    if (const Status host = FindHost(manager.address, LeftUntil(connected_by)); !host.ok())
+      return {grpc::UNAVAILABLE, std::string(host.message())};
+  }
   grpc::ClientContext context;
   const auto deadline = system_clock::now() + kTimeout;
   context.set_deadline(deadline);

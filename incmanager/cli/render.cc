@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "incmanager/cli/table.h"
 #include "incmanager/cli/why.h"
 #include "incmanager/text.h"
@@ -118,12 +119,13 @@ void AddEndpoint(const proto::EndpointDump& endpoint, const std::string& who,
 std::string RenderGroupDump(const proto::GroupDump& group) {
   const proto::GroupConfig& config = group.config();
   std::string out = fmt::format(
-      "  {} (id {:#x}, generation {}): mode {}, {} ranks, path MTU {}, M {}, W {}, N {}, {} {}, "
-      "{} invocations{}{}\n",
-      config.name(), config.group_id(), config.generation(), ModeName(config.mode()), config.world_size(),
-      config.path_mtu(), config.message_packets(), config.window_messages(), config.slots(),
+      "  {} (id {:#x}, generation {}): mode {}, {}, path MTU {}, M {}, W {}, N {}, {} {}, {}{}{}\n",
+      config.name(), config.group_id(), config.generation(), ModeName(config.mode()),
+      Counted(config.world_size(), "rank"), config.path_mtu(), config.message_packets(),
+      config.window_messages(), config.slots(),
       config.block() == 0 ? "arena" : fmt::format("block {} of", config.block()), Bytes(group.arena_bytes()),
-      group.invocations(), group.holds_block() ? ", has the block" : "", group.failed() ? ", FAILED" : "");
+      Counted(group.invocations(), "invocation"), group.holds_block() ? ", has the block" : "",
+      group.failed() ? ", FAILED" : "");
   std::vector<std::vector<std::string>> rows{
       {"endpoint", "port", "local QPN", "remote", "in PSN", "out PSN", "up_epsn", "acked", "counters"}};
   if (group.has_parent()) AddEndpoint(group.parent(), "parent", &rows);
@@ -164,7 +166,7 @@ std::string Trouble(const proto::GroupState& group) {
 // "8 messages at most, 7 to begin with (why 7)".
 std::string Window(const proto::GroupState& group) {
   if (group.window_messages() == 0) return "chosen when all have joined";
-  std::string out = fmt::format("{} messages", group.window_messages());
+  std::string out = Counted(group.window_messages(), "message");
   if (group.start_messages() != 0) out += fmt::format(" at most, {} to begin with", group.start_messages());
   return out + (group.window_reason().empty() ? "" : " (" + group.window_reason() + ")");
 }
@@ -172,9 +174,9 @@ std::string Window(const proto::GroupState& group) {
 // The send windows that ranks use now, with the least and the greatest of those that trials have led to.
 std::string WindowsInUse(const proto::GroupState& group) {
   if (group.start_messages() == 0)
-    return fmt::format("in use      {} messages: ranks try no others\n", group.window_messages());
+    return fmt::format("in use      {}: ranks try no others\n", Counted(group.window_messages(), "message"));
   if (group.windows().empty())
-    return fmt::format("in use      {} messages: no trials yet\n", group.start_messages());
+    return fmt::format("in use      {}: no trials yet\n", Counted(group.start_messages(), "message"));
   // Protobuf's maps have no order.
   const std::map<uint32_t, proto::WindowInUse> by_rank(group.windows().begin(), group.windows().end());
   const auto [least, most] =
@@ -185,9 +187,9 @@ std::string WindowsInUse(const proto::GroupState& group) {
     from = std::min(from, group.start_messages());
     to = std::max(to, group.start_messages());
   }
-  std::string out =
-      fmt::format("in use      {}{} messages; {} of {} ranks have tried others\n", from,
-                  from == to ? "" : fmt::format(" to {}", to), by_rank.size(), group.world_size());
+  std::string out = fmt::format("in use      {}{}; {} of {} ranks {} tried others\n",
+                                from == to ? "" : fmt::format("{} to ", from), Counted(to, "message"),
+                                by_rank.size(), group.world_size(), by_rank.size() == 1 ? "has" : "have");
   const auto add = [&out](const auto& of_rank) {
     const auto& [rank, window] = of_rank;
     out += fmt::format("            {} at rank {}: {} ns per packet", window.messages(), rank,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counted.h"
 #include "incmanager/cli/render.h"
 #include "incmanager/cli/table.h"
 #include "incmanager/policies/memory.h"
@@ -55,8 +56,8 @@ std::string Outcome(const proto::ExplainReply& reply) {
   }
   if (reply.path() == proto::PATH_HOSTS) return fmt::format("hosts: {}", reply.path_reason());
   const bool by_tiers = !reply.policy().empty() && reply.policy() != "shortest";
-  return fmt::format("network: root {}, {} {}, mode {}{}", reply.root(), reply.switches(),
-                     reply.switches() == 1 ? "switch" : "switches", ModeName(reply.mode()),
+  return fmt::format("network: root {}, {}, mode {}{}", reply.root(),
+                     Counted(reply.switches(), "switch", "switches"), ModeName(reply.mode()),
                      by_tiers ? ", policy " + reply.policy() : "");
 }
 

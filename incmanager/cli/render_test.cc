@@ -146,7 +146,7 @@ TEST(RenderGroup, SaysWhichWindowsRanksUseAndWhy) {
     window.set_before_ns_per_packet(ns_before);
   };
   tell(2, 3, 310, 7, 402);
-  EXPECT_THAT(RenderGroup(group), HasSubstr("in use      3 to 7 messages; 1 of 4 ranks have tried others\n"
+  EXPECT_THAT(RenderGroup(group), HasSubstr("in use      3 to 7 messages; 1 of 4 ranks has tried others\n"
                                             "            3 at rank 2: 310 ns per packet, 402 with 7\n"));
   tell(0, 7, 390, 7, 390);
   tell(1, 8, 290, 7, 330);

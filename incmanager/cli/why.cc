@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counted.h"
 #include "incmanager/text.h"
 
 namespace epic::manager {
@@ -38,11 +39,11 @@ std::string Joining(const proto::GroupState& group) {
 // Of a group that has not ended.
 std::string Living(const proto::GroupState& group) {
   if (group.state() == "reserved")
-    return fmt::format("reserved for {} ranks: none has joined", group.world_size());
+    return fmt::format("reserved for {}: none has joined", Counted(group.world_size(), "rank"));
   if (group.state() == "joining") return Joining(group);
   if (group.state() == "installing") return "waits for its switches: they are given their part of it";
   if (group.has_wait()) return group.wait().words();
-  return fmt::format("{} with {} ranks{}", group.state(), group.world_size(),
+  return fmt::format("{} with {}{}", group.state(), Counted(group.world_size(), "rank"),
                      group.tells_waits() ? ", and waits for nobody" : "");
 }
 

@@ -309,6 +309,19 @@ void Graph::SetState(LinkEnd end, LinkState state) {
   ++version_;
 }
 
+// So that who reads that a link is down does not look for a cable.
+void Graph::SetUnheard(LinkEnd end) {
+  const LinkEnd there = topology_.Across(end);
+  Hop& hop = topology_.nodes[end.node].hops[end.hop];
+  const bool unheard = hop.state == LinkState::kDown && HasCarriers(end);
+  if (hop.unheard == unheard) return;
+  hop.unheard = unheard;
+  topology_.nodes[there.node].hops[there.hop].unheard = unheard;
+  if (!unheard) return;
+  Tell(fmt::format("link between {} and {} has a carrier, and nobody has been heard there yet",
+                   topology_.Describe(end), topology_.Describe(there)));
+}
+
 void Graph::SetStates() {
   for (const NodeId node : topology_.switches) {
     for (uint32_t hop = 0; hop < topology_.nodes[node].hops.size(); ++hop) {
@@ -316,6 +329,7 @@ void Graph::SetStates() {
       const LinkEnd there = topology_.Across(end);
       if (topology_.IsSwitch(there.node) && there < end) continue;
       SetState(end, StateNow(end));
+      SetUnheard(end);
       SetRate(end);
     }
   }

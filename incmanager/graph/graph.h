@@ -167,6 +167,7 @@ class Graph {
   bool IsWithoutPort(LinkEnd end) const;
   LinkState StateNow(LinkEnd end) const;
   void SetState(LinkEnd end, LinkState state);
+  void SetUnheard(LinkEnd end);
   void SetStates();
   LinkEnd MakeLink(NodeId a, const std::string& a_port, NodeId b, const std::string& b_port);
   std::string HostName(const std::string& told, Ipv4 ip) const;

@@ -100,6 +100,29 @@ TEST(Graph, HostsAreFoundAndMove) {
   EXPECT_EQ(reports.graph.topology().Attached(host).peer, 0u);
 }
 
+TEST(Graph, WhereACarrierIsBackAndNobodyIsHeardThatIsSaid) {
+  Reports reports;
+  reports.Register(1);
+  reports.SeeHost(1, 2, 7);
+  reports.Tell(1);
+  reports.Port(1, 2).up = false;
+  const std::vector<Neighbour> heard = std::exchange(reports.Port(1, 2).neighbours, {});
+  reports.Tell(1);
+  EXPECT_THAT(reports.Events(), Contains("link between s1:p2 and 10.10.0.7 is down"));
+  const LinkEnd end = *reports.graph.topology().EndAt(0, "p2");
+  EXPECT_FALSE(reports.graph.topology().nodes[0].hops[end.hop].unheard);
+  reports.Port(1, 2).up = true;
+  reports.Tell(1);
+  EXPECT_THAT(
+      reports.Events(),
+      ElementsAre("link between s1:p2 and 10.10.0.7 has a carrier, and nobody has been heard there yet"));
+  EXPECT_TRUE(reports.graph.topology().nodes[0].hops[end.hop].unheard);
+  reports.Port(1, 2).neighbours = heard;
+  reports.Tell(1);
+  EXPECT_THAT(reports.Events(), ElementsAre("link between s1:p2 and 10.10.0.7 is up"));
+  EXPECT_FALSE(reports.graph.topology().nodes[0].hops[end.hop].unheard);
+}
+
 TEST(Graph, AHostThatFallsSilentBesideAnotherIsDown) {
   Reports reports;
   reports.Register(1);

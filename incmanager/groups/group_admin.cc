@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/counted.h"
 #include "base/psn.h"
 #include "incmanager/groups/group_table.h"
 #include "incmanager/text.h"
@@ -188,7 +189,8 @@ Status GroupTable::CheckSpec(const GroupSpec& spec) const {
         fmt::format("size: {} is more than the {} ranks of path hosts", spec.world_size, kMostHostRanks));
   }
   if (!spec.hosts.empty() && spec.hosts.size() != spec.world_size) {
-    return invalid(fmt::format("hosts: {} are named for {} ranks", spec.hosts.size(), spec.world_size));
+    return invalid(fmt::format("hosts: {} named for {}", Counted(spec.hosts.size(), "host is", "hosts are"),
+                               Counted(spec.world_size, "rank")));
   }
   for (const std::string& host : spec.hosts) {
     if (!topology_->FindHost(host))

@@ -30,11 +30,12 @@ Status HostTable::Register(Nanos now, HostId host, const HostInfo& info) {
   }
   for (const auto& [id, other] : hosts_) {
     if (id == host) continue;
-    if (other.info.name == info.name) {
-      return MakeStatus(StatusCode::kAlreadyExists,
-                        fmt::format("name: there is a host {} already, {}, and this one is {}: start one of them with another "
-                                    "name (inchost --name)",
-                                    Shortened(info.name), Where(other.info), Where(info)));
+    if (other.info.name == info.name && (other.info.ports.empty() || info.ports.empty())) {
+      return MakeStatus(
+          StatusCode::kAlreadyExists,
+          fmt::format("name: there is a host {} already, {}, and this one is {}, so that they cannot be "
+                      "told apart: give it an address, or another name (inchost --name)",
+                      Shortened(info.name), Where(other.info), Where(info)));
     }
     for (const HostPort& port : info.ports) {
       const auto same = std::ranges::find(other.info.ports, port.ip, &HostPort::ip);
@@ -47,6 +48,16 @@ Status HostTable::Register(Nanos now, HostId host, const HostInfo& info) {
   hosts_[host].info = info;
   hosts_[host].last_heard = now;
   return absl::OkStatus();
+}
+
+std::string HostTable::NameOf(HostId host) const {
+  const HostInfo& info = hosts_.at(host).info;
+  const auto shares = [&](const auto& other) {
+    return other.first != host && other.second.info.name == info.name;
+  };
+  const bool alone = info.ports.empty() || std::ranges::none_of(hosts_, shares);
+  return alone ? Shortened(info.name)
+               : fmt::format("{} ({})", Shortened(info.name), ToString(info.ports.front().ip));
 }
 
 void HostTable::OnHeard(Nanos now, HostId host) {

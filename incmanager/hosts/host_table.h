@@ -50,11 +50,14 @@ class HostTable {
     std::map<uint64_t, uint64_t> sessions;  // number -> session of the manager
   };
 
-  // A daemon says who its host is, or what has changed. Errors: INVALID_ARGUMENT (no name, another one than
-  // before), ALREADY_EXISTS (the name or an address is that of another host with a daemon; names both). After
-  // an error what it said before holds.
+  // A daemon says who its host is, or what has changed. Hosts of one name are told apart by their addresses.
+  // Errors: INVALID_ARGUMENT (no name, another one than before), ALREADY_EXISTS (an address is that of
+  // another host with a daemon, or the name is and one of both has no address; names both). After an error
+  // what it said before holds.
   Status Register(Nanos now, HostId host, const HostInfo& info);
   void OnHeard(Nanos now, HostId host);
+  // "h0"; "h0 (10.0.0.1)" while there are several of this name. Of a host that is registered.
+  std::string NameOf(HostId host) const;
   bool IsRegistered(HostId host) const { return hosts_.contains(host); }
 
   // The manager's session for the daemon's number; nothing if there is none.

@@ -17,13 +17,31 @@ HostInfo Info(const std::string& name, uint32_t last) {
   return info;
 }
 
-TEST(HostTable, ANameAndAnAddressBelongToOneHost) {
+TEST(HostTable, HostsOfOneNameAreToldApartByTheirAddresses) {
+  HostTable table;
+  ASSERT_TRUE(table.Register(0, 1, Info("h0", 1)).ok());
+  EXPECT_EQ(table.NameOf(1), "h0");
+  ASSERT_TRUE(table.Register(0, 2, Info("h0", 2)).ok());
+  EXPECT_EQ(table.NameOf(1), "h0 (10.0.0.1)");
+  EXPECT_EQ(table.NameOf(2), "h0 (10.0.0.2)");
+  table.AddSession(1, 1, 100);
+  table.AddSession(2, 1, 101);
+  EXPECT_THAT(table.Remove(2), ElementsAre(101));
+  EXPECT_EQ(table.NameOf(1), "h0");
+  EXPECT_TRUE(table.FindSession(1, 1).has_value()) << "the other one's";
+  HostInfo without = Info("h0", 2);
+  without.ports.clear();
+  const Status refused = table.Register(0, 3, without);
+  EXPECT_EQ(refused.code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(
+      refused.message(),
+      "name: there is a host h0 already, at 10.0.0.1, and this one is without a RoCE port, so that they "
+      "cannot be told apart: give it an address, or another name (inchost --name)");
+}
+
+TEST(HostTable, AnAddressBelongsToOneHost) {
   HostTable table;
   EXPECT_TRUE(table.Register(0, 1, Info("h0", 1)).ok());
-  const Status name = table.Register(0, 2, Info("h0", 2));
-  EXPECT_EQ(name.code(), StatusCode::kAlreadyExists);
-  EXPECT_EQ(name.message(), "name: there is a host h0 already, at 10.0.0.1, and this one is at 10.0.0.2: start one of them with another name "
-            "(inchost --name)");
   EXPECT_EQ(table.Register(0, 2, Info("h1", 1)).message(),
             "address: 10.0.0.1 of h1 is also that of host h0 (vec0)");
   EXPECT_FALSE(table.IsRegistered(2));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
+
 namespace epic::manager {
 namespace {
 
@@ -47,18 +49,18 @@ class Explainer {
     const TreeCost& best = best_->cost;
     const std::string& name = NameOf(best_->root);
     if (mine.down != best.down)
-      return fmt::format("{} of its links {} no carrier", mine.down, mine.down == 1 ? "has" : "have");
+      return fmt::format("{} of its links {} down", mine.down, mine.down == 1 ? "is" : "are");
     if (mine.small != best.small)
       return fmt::format("the payload that is asked for is too large for {}", SmallOf(candidate));
     if (mine.depth_links != best.depth_links)
-      return fmt::format("deeper: {} links, {} has {}", mine.depth_links, name, best.depth_links);
+      return fmt::format("deeper: {}, {} has {}", Counted(mine.depth_links, "link"), name, best.depth_links);
     if (mine.missing != best.missing)
       return fmt::format("lacks more: {}; {} lacks {}", MissingOf(candidate), name, MissingOf(*best_));
     if (mine.switches != best.switches)
       return fmt::format("more switches: {}, {} has {}", mine.switches, name, best.switches);
     if (mine.groups != best.groups)
-      return fmt::format("busier: {} {} on the root, {} has {}", mine.groups,
-                         mine.groups == 1 ? "group" : "groups", name, best.groups);
+      return fmt::format("busier: {} on the root, {} has {}", Counted(mine.groups, "group"), name,
+                         best.groups);
     return fmt::format("equal to {}, which comes first", name);
   }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <deque>
 
+#include "base/counted.h"
 #include "incmanager/policies/tier_search.h"
 
 namespace epic::manager {
@@ -213,15 +214,14 @@ class Placer {
     if (widths_count && mine < best)
       return fmt::format("narrower: {} Gbit/s, {} has {}", Gbps(mine), name, Gbps(best));
     if (one.tier > chosen.tier)
-      return fmt::format("deeper: {} links, {} has {}", one.tier + 1, name, chosen.tier + 1);
+      return fmt::format("deeper: {}, {} has {}", Counted(uint64_t{one.tier} + 1, "link"), name,
+                         chosen.tier + 1);
     if (widths_count && mine > best)
       return fmt::format("wider, with {} Gbit/s; {} is less deep", Gbps(mine), name);
     const uint32_t groups = load_.at(one.root).groups;
     const uint32_t least = load_.at(chosen.root).groups;
-    if (groups != least) {
-      return fmt::format("busier: {} {} on the root, {} has {}", groups, groups == 1 ? "group" : "groups",
-                         name, least);
-    }
+    if (groups != least)
+      return fmt::format("busier: {} on the root, {} has {}", Counted(groups, "group"), name, least);
     return fmt::format("equal to {}, which comes first", name);
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "incmanager/policies/memory.h"
 
 namespace epic::manager {
@@ -63,8 +64,8 @@ Status Tenants::Remove(const std::string& name, const Load& load) {
   if (!tenants_.contains(name))
     return MakeStatus(StatusCode::kNotFound, fmt::format("tenant: there is no tenant {}", name));
   if (const uint64_t groups = load.of(name).groups; groups != 0) {
-    return MakeStatus(StatusCode::kFailedPrecondition, fmt::format("tenant: {} has {} {} on switches", name,
-                                                                   groups, groups == 1 ? "group" : "groups"));
+    return MakeStatus(StatusCode::kFailedPrecondition,
+                      fmt::format("tenant: {} has {} on switches", name, Counted(groups, "group")));
   }
   tenants_.erase(name);
   return absl::OkStatus();
@@ -105,8 +106,8 @@ Failure Tenants::Refuses(const std::string& tenant, uint64_t reserve_kbps, const
     return out;
   };
   if (own->limit_groups && taken.groups >= *own->limit_groups)
-    return refused(
-        fmt::format("it has {} of {} groups that may go through switches", taken.groups, *own->limit_groups));
+    return refused(fmt::format("it has {} of {} that may go through switches", taken.groups,
+                               Counted(*own->limit_groups, "group")));
   const auto gbps = [](uint64_t kbps) { return static_cast<double>(kbps) * 1e-6; };
   if (own->limit_kbps && reserve_kbps != 0 && taken.reserved_kbps + reserve_kbps > *own->limit_kbps)
     return refused(fmt::format("its groups reserve {:g} of {:g} Gbit/s, {:g} needed",

@@ -19,6 +19,8 @@ std::string TierSearch::LinkBlocked(LinkEnd lesser) const {
                        topology_.Describe(topology_.Across(lesser)));
   };
   if (LinkIsFree(lesser)) return {};
+  if (topology_.nodes[lesser.node].hops[lesser.hop].unheard)
+    return between() + " has a carrier, but nobody has been heard there";
   if (!topology_.Carries(lesser)) return between() + " is down";
   if (request_.policy == Policy::kEdt) return between() + " is in another tree of policy edt";
   const uint64_t width = WidthOfLink(topology_, load_, lesser);

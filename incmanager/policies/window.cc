@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/ceil_div.h"
+#include "base/counted.h"
 #include "protocol/control.h"
 
 namespace epic::manager {
@@ -80,12 +81,13 @@ std::variant<Window, Failure> ChooseWindow(const WindowRequest& request) {
   window.slots = slots_of(window.start_messages);
   window.window_messages = std::min(window.slots / (2 * window.message_packets), most);
   window.reason = fmt::format(
-      "2*BDP of {:g} Gbit/s and {:g} us ({:g} on links, {:g} in each of {} switches passed) is {:g} "
-      "packets of {} bytes; at most {}",
-      request.rate_gbps, round_trip_us, request.round_trip_us, kCrossingUs, request.crossings, wanted,
+      "2*BDP of {:g} Gbit/s and {:g} us ({:g} on links, {:g} in each of {} passed) is {:g} {} of {} "
+      "bytes; at most {}",
+      request.rate_gbps, round_trip_us, request.round_trip_us, kCrossingUs,
+      Counted(request.crossings, "switch", "switches"), wanted, wanted == 1 ? "packet" : "packets",
       request.path_mtu, bound);
   if (request.max_bytes != 0)
-    window.reason += fmt::format("; a call of {} bytes has {}", request.max_bytes, of_call);
+    window.reason += fmt::format("; a call of {} has {}", Counted(request.max_bytes, "byte"), of_call);
   return window;
 }
 

@@ -25,6 +25,7 @@ TEST(ChooseWindow, BeginsWithTwiceTheBandwidthDelayProductWithinBounds) {
             "4096 bytes; at most 64");
   request.crossings = 1;
   EXPECT_EQ(Choose(request).start_messages, 8u) << "64 of 80 packets";
+  EXPECT_NE(Choose(request).reason.find("50 in each of 1 switch passed)"), std::string::npos);
   request.crossings = 0;
   request.path_mtu = 1024;
   EXPECT_EQ(Choose(request).start_messages, 8u) << "the bound";

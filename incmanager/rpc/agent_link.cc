@@ -75,8 +75,9 @@ class AgentLink::Impl {
   template <typename Request, typename Reply>
   void Ask(void (Stub::async_interface::*method)(grpc::ClientContext*, const Request*, Reply*,
                                                  std::function<void(grpc::Status)>),
-           const Request& request, std::function<void(const StatusOr<Reply>&)> done) {
-    auto* call = Begin<Request, Reply>(request);
+           const Request& request, std::function<void(const StatusOr<Reply>&)> done,
+           int timeout_s = kProbeTimeoutS) {
+    auto* call = Begin<Request, Reply>(request, timeout_s);
     if (call == nullptr) return done(NotRegistered());
     (call->stub->async()->*method)(&call->context, &call->request, &call->reply,
                                    [this, call, done = std::move(done)](const grpc::Status& status) {
@@ -111,12 +112,12 @@ class AgentLink::Impl {
 
   // Kept until End; null if the agent has not registered.
   template <typename Request, typename Reply>
-  AsyncCall<Request, Reply>* Begin(const Request& request) {
+  AsyncCall<Request, Reply>* Begin(const Request& request, int timeout_s) {
     auto call = std::make_shared<AsyncCall<Request, Reply>>();
     call->stub = Current().first;
     if (call->stub == nullptr) return nullptr;
     call->request = request;
-    call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kProbeTimeoutS));
+    call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(timeout_s));
     const std::lock_guard lock(mutex_);
     under_way_.emplace(call.get(), call);
     return call.get();
@@ -213,6 +214,12 @@ void AgentLink::Locate(const proto::LocateRequest& request,
                        std::function<void(const StatusOr<proto::LocateReply>&)> done) {
   impl_->Ask<proto::LocateRequest, proto::LocateReply>(&Impl::Stub::async_interface::Locate, request,
                                                        std::move(done));
+}
+
+void AgentLink::AskDump(const proto::DumpRequest& page,
+                        std::function<void(const StatusOr<proto::DumpReply>&)> done) {
+  impl_->Ask<proto::DumpRequest, proto::DumpReply>(&Impl::Stub::async_interface::Dump, page, std::move(done),
+                                                   kCallTimeoutS);
 }
 
 StatusOr<proto::DumpReply> AgentLink::Dump(const proto::DumpRequest& page) {

@@ -45,6 +45,9 @@ class AgentLink {
   void Locate(const proto::LocateRequest& request,
               std::function<void(const StatusOr<proto::LocateReply>&)> done);
 
+  // As Probe, but for its time.
+  void AskDump(const proto::DumpRequest& page, std::function<void(const StatusOr<proto::DumpReply>&)> done);
+
   // Blocks the caller; does not wait for calls in the queue.
   StatusOr<proto::DumpReply> Dump(const proto::DumpRequest& page);
 

@@ -270,6 +270,25 @@ TEST(ControlPlane, TablesComeFromTheEngine) {
   EXPECT_EQ(plane.stub->Tables(&unknown, request, &reply).error_code(), grpc::NOT_FOUND);
 }
 
+TEST(ControlPlane, WhereASwitchDoesNotAnswerTheOthersTellWhomTheGroupWaitsFor) {
+  ControlPlane plane(testing::Tree32());
+  plane.Run(4);
+  for (const auto& [name, engine] : plane.engines) engine->SetCalls({{0, 18}, {1, 17}, {2, 17}, {3, 17}});
+  const std::string words = "waits for ranks 1 (h1), 2 (h2), 3 (h3); rank 0 has called";
+  EXPECT_EQ(plane.Show("g").wait().words(), "call 17: " + words);
+  plane.engines["root"]->KeepDumps();
+  EXPECT_EQ(plane.Show("g").wait().words(),
+            "call 17: " + words +
+                "; of root there is no answer, and of the ranks there nothing is "
+                "known");
+  for (const auto& [name, engine] : plane.engines) engine->KeepDumps();
+  const proto::CallWait nothing = plane.Show("g").wait();
+  EXPECT_THAT(nothing.words(),
+              HasSubstr("there is no answer, so that nothing is known of whom it waits for"));
+  EXPECT_EQ(nothing.silent_size(), 3);
+  EXPECT_EQ(nothing.call(), -1);
+}
+
 TEST(ControlPlane, SecondManagerOnTheSameAddressIsRefused) {
   ControlPlane plane(testing::Star(2));
   const auto second = ManagerServer::Start(plane.topology, {}, plane.address);

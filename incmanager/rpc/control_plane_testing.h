@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -64,6 +65,11 @@ class FakeEngine : public proto::SwitchTable::Service {
     server_ = builder.BuildAndStart();
   }
   ~FakeEngine() override {
+    {
+      const std::lock_guard lock(mutex_);
+      keep_dumps_ = false;
+    }
+    dumps_go_.notify_all();
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
     std::filesystem::remove(socket_);
@@ -96,6 +102,17 @@ class FakeEngine : public proto::SwitchTable::Service {
   size_t probed() const {
     const std::lock_guard lock(mutex_);
     return probed_.size();
+  }
+
+  // Invocations that ranks have opened, as its dumps tell.
+  void SetCalls(const std::map<uint32_t, int64_t>& calls) {
+    const std::lock_guard lock(mutex_);
+    calls_ = calls;
+  }
+  // From now on questions for dumps are not answered.
+  void KeepDumps() {
+    const std::lock_guard lock(mutex_);
+    keep_dumps_ = true;
   }
 
   void RefuseOneRemoval() {
@@ -147,10 +164,21 @@ class FakeEngine : public proto::SwitchTable::Service {
     return grpc::Status::OK;
   }
   grpc::Status Dump(grpc::ServerContext*, const proto::DumpRequest*, proto::DumpReply* reply) override {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    dumps_go_.wait(lock, [this] { return !keep_dumps_; });
     *reply->mutable_info() = InfoLocked();
     *reply->mutable_forwarding() = forwarding_;
-    for (const auto& [id, group] : groups_) *reply->add_groups()->mutable_config() = group;
+    for (const auto& [id, group] : groups_) {
+      proto::GroupDump& dump = *reply->add_groups();
+      *dump.mutable_config() = group;
+      dump.set_tells_waits(!calls_.empty());
+      for (const proto::EndpointConfig& child : group.children()) {
+        proto::EndpointDump& endpoint = *dump.add_children();
+        *endpoint.mutable_config() = child;
+        const auto calls = child.is_host() ? calls_.find(child.ranks(0)) : calls_.end();
+        if (calls != calls_.end()) endpoint.set_calls(calls->second);
+      }
+    }
     return grpc::Status::OK;
   }
 
@@ -171,6 +199,9 @@ class FakeEngine : public proto::SwitchTable::Service {
   bool refuse_removal_ = false;
   bool deaf_ = false;
   std::set<uint32_t> probed_;  // addresses
+  std::map<uint32_t, int64_t> calls_;
+  bool keep_dumps_ = false;
+  std::condition_variable dumps_go_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -35,7 +35,7 @@ std::string Message(const Status& status) { return {status.message().data(), sta
 }  // namespace
 
 ManagerCore::ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults)
-    : state_(std::move(topology), options, RandomSeed(), RandomSeed(), this, defaults) {
+    : state_(std::move(topology), options, RandomSeed(), RandomSeed(), this, defaults), dumps_(&Now) {
   ticker_ = std::thread([this] { TickLoop(); });
 }
 
@@ -262,6 +262,30 @@ proto::ListGroupsReply ManagerCore::ListGroups(const proto::ListGroupsRequest& p
 StatusOr<proto::GroupState> ManagerCore::ShowGroup(const proto::ShowGroupRequest& request) {
   const std::lock_guard lock(mutex_);
   return state_.ShowGroup(request.name(), request.ended(), Now());
+}
+
+std::map<std::string, proto::DumpReply> ManagerCore::DumpsOf(const proto::GroupState& group, bool recent,
+                                                             std::chrono::system_clock::time_point deadline) {
+  proto::DumpRequest page;
+  page.set_after_group(group.group_id() - 1);
+  page.set_most_groups(1);
+  std::vector<std::string> names;
+  std::map<std::string, AgentLink*> links;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const proto::TreeNode& node : group.tree()) {
+      const std::optional<NodeId> id = state_.topology().FindSwitch(node.switch_name());
+      if (!id) continue;
+      names.push_back(node.switch_name());
+      links[node.switch_name()] = &LinkTo(*id);
+    }
+  }
+  const auto patience =
+      PatienceOf(deadline - std::chrono::system_clock::now(), std::chrono::seconds(AgentLink::kCallTimeoutS));
+  const auto ask = [&links, &page](const std::string& name, SharedDumps::Answer answer) {
+    links.at(name)->AskDump(page, std::move(answer));
+  };
+  return dumps_.Of(group.group_id(), names, recent, ask, std::chrono::steady_clock::now() + patience);
 }
 
 StatusOr<proto::ExplainReply> ManagerCore::Explain(const proto::ExplainRequest& request) {

@@ -2,6 +2,7 @@
 // it asks for. No call to an agent is made while the lock is held.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "base/grpc/server_stream.h"
 #include "incmanager/rpc/agent_link.h"
 #include "incmanager/rpc/manager_state.h"
+#include "incmanager/rpc/shared_dumps.h"
 #include "proto/manager.pb.h"
 
 namespace epic::manager {
@@ -46,6 +48,10 @@ class ManagerCore : public ManagerWorld {
   StatusOr<proto::GroupState> CreateGroup(const proto::CreateGroupRequest& request);
   proto::ListGroupsReply ListGroups(const proto::ListGroupsRequest& page);
   StatusOr<proto::GroupState> ShowGroup(const proto::ShowGroupRequest& request);
+  // What the switches of its tree say of a group, by their names, each with the group as the only one. Of a
+  // switch that has not answered long enough before the caller's deadline, after 5 s at most, there is none.
+  std::map<std::string, proto::DumpReply> DumpsOf(const proto::GroupState& group, bool recent,
+                                                  std::chrono::system_clock::time_point deadline);
   Status DestroyGroup(const std::string& name, bool force);
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request);
   proto::EventsReply Events(const proto::EventsRequest& request);
@@ -116,6 +122,7 @@ class ManagerCore : public ManagerWorld {
   std::vector<Probed> probed_;
   std::vector<Located> located_;
 
+  SharedDumps dumps_;
   std::thread ticker_;
   std::map<NodeId, std::unique_ptr<AgentLink>> links_;  // first to go, their threads call back
 };

@@ -18,13 +18,15 @@ void ManagerState::OnHostMessage(Nanos now, HostId host, const proto::FromHost& 
       const StatusOr<HostInfo> info = FromProto(message.info());
       const Status status = info.ok() ? hosts_.Register(now, host, *info) : info.status();
       if (!status.ok()) {
-        Warn(fmt::format("host {}: refused: {}", Shortened(message.info().name()),
-                         std::string(status.message())));
+        const std::string who = fmt::format("host {}", Shortened(message.info().name()));
+        const std::string line = fmt::format("{}: refused: {}", who, std::string(status.message()));
+        if (refusals_.IsNew(now, who, line)) Warn(line);
         // Its ranks go on by what it said before.
         if (hosts_.IsRegistered(host)) return;
         return world_->EndHost(host, status);
       }
-      Note(fmt::format("host {}: registered, {}", Shortened(info->name), InWords(*info)));
+      refusals_.Forget(fmt::format("host {}", Shortened(info->name)));
+      Note(fmt::format("host {}: registered, {}", hosts_.NameOf(host), InWords(*info)));
       proto::ToHost welcome;
       welcome.mutable_welcome();
       return world_->SendToHost(host, welcome);
@@ -58,9 +60,8 @@ void ManagerState::OnHostClosed(Nanos now, HostId host) {
 }
 
 void ManagerState::RemoveHost(Nanos now, HostId host, const std::string& why) {
-  const auto found = hosts_.hosts().find(host);
-  if (found == hosts_.hosts().end()) return;
-  const std::string name = Shortened(found->second.info.name);
+  if (!hosts_.IsRegistered(host)) return;
+  const std::string name = hosts_.NameOf(host);
   const std::vector<SessionId> gone = hosts_.Remove(host);
   const std::string line = fmt::format("host {}: lost, with {}: {}", name, Counted(gone.size(), "session", "sessions"), why);
   gone.empty() ? Note(line) : Warn(line);

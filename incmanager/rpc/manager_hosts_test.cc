@@ -100,6 +100,33 @@ TEST_F(ManagerHosts, OneStreamCarriesTheSessionsOfItsRanks) {
   EXPECT_EQ(hosts.hosts(0).last_heard_ms_ago(), 1000);
 }
 
+// As machines made from one image have.
+TEST_F(ManagerHosts, TwoHostsMayHaveOneName) {
+  for (const HostId host : {5, 6}) {
+    proto::FromHost message;
+    message.mutable_info()->set_name("vm");
+    message.mutable_info()->add_ports()->set_ip(0x0a000000u + static_cast<uint32_t>(host));
+    message.mutable_info()->mutable_ports(0)->set_mac(std::string("\x02\x00\x00\x00\x00", 5) +
+                                                      static_cast<char>(host));
+    state_.OnHostMessage(kSecond, host, message);
+    ASSERT_EQ(world_.to_hosts[host].size(), 1u) << host;
+    EXPECT_TRUE(world_.to_hosts[host][0].has_welcome());
+  }
+  Say(kSecond, 5, 1, Join(0));
+  Say(kSecond, 6, 1, Join(1));
+  EXPECT_THAT(JoinedRanks(), ElementsAre(0, 1));
+  EXPECT_EQ(state_.ListHosts(kSecond).hosts_size(), 2);
+  state_.OnHostClosed(2 * kSecond, 6);
+  EXPECT_THAT(JoinedRanks(), ElementsAre(0));
+  EXPECT_TRUE(world_.ended.empty());
+  // What happened last is that the group is told.
+  const proto::EventsReply told = state_.Events(2 * kSecond, {});
+  ASSERT_GE(told.events_size(), 2);
+  const proto::Event& lost = told.events(told.events_size() - 2);
+  EXPECT_EQ(lost.about() + ": " + lost.text(),
+            "host vm (10.0.0.6): lost, with 1 session: its host's daemon is gone");
+}
+
 TEST_F(ManagerHosts, ASessionIsItsRanksLeaseAsOneOfItsOwn) {
   Register(5, "h0");
   Say(kSecond, 5, 1, Join(0));

@@ -134,19 +134,18 @@ StatusOr<proto::RegisterReply> ManagerState::Register(Nanos now, const proto::Re
     return MakeStatus(StatusCode::kInvalidArgument, "agent_address: missing");
   }
   const EngineReport report = FromProto(request.engine());
+  const std::string who =
+      fmt::format("switch {}: agent at {}", Shortened(request.name()), Shortened(request.agent_address()));
   const StatusOr<SwitchChange> change = TakeIn(now, request, report);
   if (!change.ok()) {
-    // It tries again each second.
-    const std::string line = fmt::format("switch {}: agent at {} refused: {}", Shortened(request.name()),
-                                         Shortened(request.agent_address()), Message(change.status()));
-    if (line != refused_) Warn(line);
-    refused_ = line;
+    const std::string line = fmt::format("{} refused: {}", who, Message(change.status()));
+    if (refusals_.IsNew(now, who, line)) Warn(line);
     return change.status();
   }
   const NodeId node = *topology_.FindSwitch(request.name());
   Note(fmt::format("switch {}: agent registered at {}, engine {}", request.name(), request.agent_address(),
                    request.engine().version()));
-  refused_.clear();
+  refusals_.Forget(who);
   world_->SetAgent(node, request.agent_address());
   engines_[node] = request.engine();
   Apply(now, node, *change);

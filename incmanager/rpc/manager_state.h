@@ -17,6 +17,7 @@
 #include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/hosts/host_table.h"
+#include "incmanager/rpc/refusals.h"
 #include "incmanager/topology.h"
 #include "proto/manager.pb.h"
 
@@ -167,7 +168,7 @@ class ManagerState : private GroupWorld {
     Nanos at = 0;
   };
   std::map<std::pair<NodeId, uint32_t>, RefusedSince> refused_since_;
-  std::string refused_;                       // the last refusal of an agent, which has been told
+  Refusals refusals_;                         // of agents and hosts' daemons
   Nanos ticked_at_ = 0;
   Nanos now_ = 0;                     // the newest time that has come in: that of what happens
   std::optional<Nanos> judges_from_;  // it stood still: nobody is judged before

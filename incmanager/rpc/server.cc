@@ -78,25 +78,19 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
     *reply = core_->ListGroups(*page);
     return grpc::Status::OK;
   }
-  grpc::Status ShowGroup(grpc::ServerContext*, const proto::ShowGroupRequest* request,
+  grpc::Status ShowGroup(grpc::ServerContext* context, const proto::ShowGroupRequest* request,
                          proto::GroupState* reply) override {
-    const grpc::Status status = Answer(core_->ShowGroup(*request), reply);
-    std::map<std::string, proto::DumpReply> dumps;
+    if (const grpc::Status status = Answer(core_->ShowGroup(*request), reply); !status.ok()) return status;
+    const std::map<std::string, proto::DumpReply> dumps =
+        core_->DumpsOf(*reply, request->recent(), context->deadline());
     for (proto::TreeNode& node : *reply->mutable_tree()) {
-      const bool is_root = node.parent().empty();
-      proto::TablesRequest its;
-      its.set_switch_name(node.switch_name());
-      its.mutable_page()->set_after_group(reply->group_id() - 1);
-      its.mutable_page()->set_most_groups(1);
-      const StatusOr<proto::DumpReply> dump = core_->Tables(its);
-      // One that does not answer takes its time: several would outlast the caller's patience.
-      if (!dump.ok()) break;
-      AddTrouble(*dump, reply->group_id(), &node);
-      if (is_root) AddRequests(*dump, reply->group_id(), reply->mutable_placement());
-      dumps[node.switch_name()] = *dump;
+      const auto dump = dumps.find(node.switch_name());
+      if (dump == dumps.end()) continue;
+      AddTrouble(dump->second, reply->group_id(), &node);
+      if (node.parent().empty()) AddRequests(dump->second, reply->group_id(), reply->mutable_placement());
     }
-    if (status.ok()) AddWait(dumps, reply);
-    return status;
+    AddWait(dumps, reply);
+    return grpc::Status::OK;
   }
   grpc::Status DestroyGroup(grpc::ServerContext*, const proto::DestroyGroupRequest* request,
                             proto::DestroyGroupReply*) override {

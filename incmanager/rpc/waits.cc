@@ -25,8 +25,9 @@ std::string InWords(const Ranks& ranks, const proto::GroupState* with_hosts = nu
     names.push_back(known ? fmt::format("{} ({})", rank, with_hosts->rank_hosts(static_cast<int>(rank)))
                           : fmt::format("{}", rank));
   }
-  const std::string more =
-      ranks.size() > kMostNamed ? fmt::format(" and {} others", ranks.size() - kMostNamed) : "";
+  const std::string more = ranks.size() > kMostNamed
+                               ? " and " + Counted(static_cast<uint64_t>(ranks.size() - kMostNamed), "other")
+                               : "";
   return fmt::format("{} {}{}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(names, ", "), more);
 }
 
@@ -88,7 +89,14 @@ void AddWait(const std::map<std::string, proto::DumpReply>& dumps, proto::GroupS
     switches.push_back(&dump->second.groups(0));
     if (node.parent().empty()) root = switches.back();
   }
-  if (switches.empty()) return;
+  if (switches.empty()) {
+    if (!dumps.empty() || wait.silent().empty()) return;
+    wait.set_call(-1);
+    wait.set_words(fmt::format("of {} there is no answer, so that nothing is known of whom it waits for",
+                               fmt::join(wait.silent(), ", ")));
+    *group->mutable_wait() = wait;
+    return;
+  }
   group->set_tells_waits(true);
   const auto ranks = RanksOf(switches);
   if (ranks.empty()) return;

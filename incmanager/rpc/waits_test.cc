@@ -101,6 +101,15 @@ TEST(Waits, NamesSwitchesThatDoNotAnswer) {
   EXPECT_EQ(tree.Wait().others_size(), 1);
 }
 
+TEST(Waits, SaysSoIfNoSwitchAnswers) {
+  WaitTree tree;
+  tree.dumps.clear();
+  EXPECT_EQ(tree.Words(),
+            "of root, leaf1, leaf2 there is no answer, so that nothing is known of whom it waits for");
+  EXPECT_EQ(tree.Wait().call(), -1);
+  EXPECT_FALSE(tree.tells);
+}
+
 // An engine of an earlier version says nothing of calls, which is not that there are none.
 TEST(Waits, SaysNothingIfNoSwitchCanTell) {
   WaitTree tree;

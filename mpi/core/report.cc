@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
+
 namespace epic::mpi {
 
 int Report::WayOf(const std::string& text) {
@@ -31,8 +33,7 @@ std::vector<std::string> Report::Lines() const {
                                   ? "the MPI's own, " + std::string(TextOf(static_cast<Reason>(way)))
                                   : texts_[way - reasons];
       lines.push_back(std::string(NameOf(static_cast<EpicMpiCollective>(collective))) + ": " +
-                      std::to_string(count.calls) + (count.calls == 1 ? " call, " : " calls, ") +
-                      std::to_string(count.bytes) + " bytes: " + how);
+                      Counted(count.calls, "call") + ", " + Counted(count.bytes, "byte") + ": " + how);
     }
   }
   return lines;

@@ -157,10 +157,10 @@ def test_who_is_refused_is_told_whose_name_it_is(bed, daemons, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     second = Daemon(bed, bed.hosts[0], other)
-    assert "it refuses this host: name: there is a host h0 already" in second.program.wait_for("waiting for the manager")
+    assert "it refuses this host: address: 10.10.0.1 of h0 is also that of host h0" in second.program.wait_for("waiting for the manager")
     taken = bed.start(bed.hosts[0], INCHOST, "--manager", MANAGER, "--socket", daemons[0].socket)
     assert taken.wait() == 1 and f"inchost: socket: {daemons[0].socket}: another process listens there" in taken.output
-    # The first one goes: its name is free.
+    # The first one goes: its address is free.
     daemons[0].program.end()
     second.program.wait_for("registered at the manager")
     second.program.end()

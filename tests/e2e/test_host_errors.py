@@ -2,6 +2,7 @@
 times that it promises. What ranks bring about themselves is in test_host_api.py."""
 
 import contextlib
+import pathlib
 import re
 import signal
 import time
@@ -10,13 +11,13 @@ import pytest
 import yaml
 
 from epic_testbed import net
-from harness import SOON_S
+from harness import MANAGER, SOON_S
 from host_api import (AT_ONCE_S, BED, RANKS, Rank, anew, assert_ended_everywhere, assert_within, first_error,
                       seconds_between, start)
 
 pytestmark = pytest.mark.endings
 
-NOWHERE = "10.255.0.99:7400"
+NOWHERE, NOBODY = "10.255.0.99:7400", "nobody.example:7400"
 HOST_GONE_S, MANAGER_S, DEVICE_S, ARP_S, PORT_S, SWITCH_S = 15, 10, 2, 4, 9, 5
 
 
@@ -65,6 +66,9 @@ def fixture_slow(all_beds):
         net.run(["ip", "-n", f"epic-{bed.name}-h0", "neigh", "flush", "dev", "vec0"])
         told["no ARP answer"] = start(bed, ["init"], ["init", "until-error"], hosts=pair)
         told["no manager"] = [Rank(bed, 0, ["init"], bed.new_group(), host="h1", options=("--manager", NOWHERE))]
+        silent = ("unshare", "-m", "/usr/bin/python3", pathlib.Path(__file__).with_name("silent_resolver.py"))
+        told["no resolver"] = [Rank(bed, 0, ["init"], bed.new_group(), host="h1", options=("--manager", NOBODY), before=silent)]
+        asks = bed.start("mgmt", *silent, MANAGER, "switches", "--manager", NOBODY)
         told["no device"] = [Rank(bed, 0, ["init"], bed.new_group(), host="h2", **said) for said in
                              ({"options": ("--ifname", "nosuch0")}, {"before": ("EPIC_IFNAME=nosuch0",)})]
         # No port is named: the first one counts, which here is none of the topology's.
@@ -75,7 +79,8 @@ def fixture_slow(all_beds):
         waiting = told["dead port"] + told["host gone"]
         for rank in waiting:
             rank.wait_until_doing("pause:2")
-        for case in ("no ARP answer", "no manager", "no device", "first port", "nobody comes"):
+        told["asks"] = asks.wait(), asks.output
+        for case in ("no ARP answer", "no manager", "no resolver", "no device", "first port", "nobody comes"):
             for rank in told[case]:
                 rank.told()
     for rank in waiting:
@@ -118,6 +123,15 @@ def test_a_wrong_manager_address(slow):
     error = first_error(slow["no manager"][0])
     assert error["error"] == "manager unreachable" and NOWHERE in error["message"], error
     assert_within(MANAGER_S, error["us"] / 1e6)
+
+
+def test_a_resolver_that_does_not_answer_takes_no_more_time(slow):
+    """It would take minutes of its own. The command line ends without its answer, too."""
+    error = first_error(slow["no resolver"][0])
+    assert error["error"] == "manager unreachable" and NOBODY in error["message"], error
+    assert_within(MANAGER_S, error["us"] / 1e6)
+    status, said = slow["asks"]
+    assert status == 3 and f"no manager answers at {NOBODY}" in said, said
 
 
 def test_no_roce_port(slow):

@@ -364,6 +364,9 @@ TEST(CommHostsTest, OneRankNeedsNobody) {
   std::vector<TroubleCount> trouble(1);
   Succeed(comm.Trouble(&trouble));
   EXPECT_TRUE(trouble.empty());
+  WaitState waits{.words = "of before"};
+  Succeed(comm.Waiting(&waits));
+  EXPECT_TRUE(waits.words.empty() && waits.call == -1);
   EXPECT_EQ(AllReduce(in.data(), out.data(), 3, Datatype::kInt32, RedOp::kSum, comm).code(), ErrorCode::kOk);
   registration.Reset();
   Succeed(comm.AsyncError());

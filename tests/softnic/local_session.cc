@@ -223,7 +223,8 @@ Error Session::Leave(std::chrono::milliseconds, const Error&) {
 Error Session::Trouble(std::vector<TroubleCount>*) {
   return {ErrorCode::kManagerUnreachable, "there is none"};
 }
-void Session::AskWait() {}
+Error Session::Waiting(WaitState*) { return {ErrorCode::kManagerUnreachable, "there is none"}; }
+void Session::AskWait(std::chrono::milliseconds) {}
 std::string Session::WaitInWords() { return {}; }
 void Session::Finish() {}
 

@@ -4,8 +4,12 @@ What is marked slow as a product is in the default run as a cover (test_covers.p
 """
 
 import json
+import os
+import pathlib
 import re
+import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -39,6 +43,54 @@ def test_the_path_mtu_is_the_largest_that_the_interface_holds(pair):
             assert re.search(rf"active_mtu:\s*{path_mtu} ", pair.run("a", "ibv_devinfo")), mtu
     finally:
         set_mtu(pairs.MTU)
+
+
+OPENS = """
+#include <infiniband/verbs.h>
+#include <stdio.h>
+int main(void) {
+  struct ibv_device** devices = ibv_get_device_list(NULL);
+  if (devices == NULL || devices[0] == NULL) return 1;
+  printf("%s %s\\n", ibv_get_device_name(devices[0]), ibv_open_device(devices[0]) != NULL ? "opened" : "not opened");
+}
+"""
+NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+AMBIENT = ("--inh-caps=+net_raw", "--ambient-caps=+net_raw")
+
+
+def as_nobody(pair, *argv):
+    """What a command of a user without rights says in the first namespace."""
+    return subprocess.run(["ip", "netns", "exec", pair.namespace("a"), *NOBODY, *argv], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False, timeout=30).stdout
+
+
+def test_a_user_without_root_has_softnic_by_an_ambient_capability(pair):
+    """From root, or from a starter that root has made; not by setcap on the program, unless it knows softnic's folder by itself."""
+    page = (pairs.ROOT / "docs" / "SOFTNIC.md").read_text(encoding="utf-8")
+    for words in " ".join((*AMBIENT, "epic-run ibv_devices")), "setcap cap_net_raw+ep /opt/epic/bin/with-net-raw":
+        assert words in page, words
+    # Where nobody may look, as this tree need not be.
+    with tempfile.TemporaryDirectory(prefix="softnic-rights-") as folder:
+        os.chmod(folder, 0o755)
+        shutil.copy(pairs.BUILD / "softnic" / "lib" / "libibverbs.so.1", folder)
+        epic_run, starter, program = (os.path.join(folder, name) for name in ("epic-run", "with-net-raw", "program"))
+        by_epic_run = ("env", f"EPIC_SOFTNIC_LIB={folder}", epic_run)
+        for path, source in (epic_run, pairs.EPIC_RUN), (starter, "/usr/bin/setpriv"), (program, "/usr/bin/ibv_devices"):
+            shutil.copy(source, path)
+        subprocess.run(["setcap", "cap_net_raw+ep", starter, "cap_net_raw+ep", program], check=True)
+        said = subprocess.run(["ip", "netns", "exec", pair.namespace("a"), *NOBODY, *AMBIENT, *by_epic_run, "ibv_devices"],
+                              capture_output=True, text=True, check=True).stdout
+        assert pairs.DEVICE in said, said
+        said = as_nobody(pair, starter, *AMBIENT, *by_epic_run, "ibv_devices")
+        assert pairs.DEVICE in said, said
+        said = as_nobody(pair, *by_epic_run, program)
+        assert pairs.DEVICE not in said and f"epic-run: {program} has file capabilities" in said, said
+        assert "file capabilities" not in pair.run("a", program), "root's own programs find softnic"
+        source = os.path.join(folder, "opens.c")
+        pathlib.Path(source).write_text(OPENS, encoding="ascii")
+        subprocess.run(["cc", "-o", program, source, "-libverbs", f"-Wl,-rpath,{folder}"], check=True)
+        subprocess.run(["setcap", "cap_net_raw+ep", program], check=True)
+        assert as_nobody(pair, program) == f"{pairs.DEVICE} opened\n"
 
 
 # Of verbs programs none says how much is inline; this one asks for so many bytes.

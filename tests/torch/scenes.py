@@ -4,13 +4,14 @@ import sys
 
 import collectives_scenes
 import end_scenes
+import layout_scenes
 import path_scenes
 import torch_epic  # noqa: F401
 import training_scenes
 
 
 def main():
-    scenes = {**vars(collectives_scenes), **vars(training_scenes), **vars(end_scenes), **vars(path_scenes)}
+    scenes = {**vars(collectives_scenes), **vars(training_scenes), **vars(end_scenes), **vars(path_scenes), **vars(layout_scenes)}
     scenes["scene_" + sys.argv[1]](*sys.argv[2:])
     print("all right", flush=True)
 

@@ -31,9 +31,14 @@ def test_long_reduce_scatters_go_around_the_ring_of_hosts(bed, ranks, path):
     bed.wait_clean()
 
 
-@pytest.mark.parametrize("scene", ["paths", "through_gloo", "tensors", "own_deadline", "asynchronous", "callbacks", "groups"])
+@pytest.mark.parametrize("scene", ["paths", "through_gloo", "tensors", "own_deadline", "asynchronous", "callbacks", "groups", "layouts"])
 def test_scene(bed, ranks, scene):
     ranks(scene).assert_right()
+    bed.wait_clean()
+
+
+def test_what_neither_the_group_nor_gloo_reduces_is_told(bed, ranks):
+    ranks("undeclared_types", env={"EPIC_PATH": "network", "EPIC_TYPES": "int32"}).assert_right()
     bed.wait_clean()
 
 

@@ -192,13 +192,22 @@ struct Options {
 };
 
 // What a switch has counted of a group and what is zero where no packet is lost and no host is late: what it
-// has had to send again or to refuse (docs/DEPLOY.md, "When it does not work"). And, of no switch, if a call
-// is open: `what` says in words in which one and for whom the group waits, as "allreduce 17: waits for rank 1
-// (h1) since 4.2 s; ranks 0, 2, 3 have called", and `count` for how many milliseconds.
+// has had to send again or to refuse (docs/DEPLOY.md, "When it does not work").
 struct TroubleCount {
   std::string switch_name;
   std::string what;  // "repeats", "drop_duplicate", ...
   uint64_t count = 0;
+};
+
+// For whom a group waits, as far as its switches know. All is empty while no call is open.
+struct WaitState {
+  // "allreduce 17: waits for rank 1 (h1) since 4.2 s; ranks 0, 2, 3 have called"
+  std::string words;
+  std::string collective;  // "allreduce"; empty if no switch that answers has the call open
+  int64_t call = -1;       // counted from 0, each slice of a long call by itself; -1: none that is known
+  std::chrono::milliseconds for_time{0};  // that the first rank to make the call has waited
+  std::vector<int> ranks;                 // for whom it waits; empty: nobody is in the way
+  std::vector<std::string> silent;  // switches that do not answer: of the ranks below them nothing is known
 };
 
 // How a group sums FP32 as INT32 (docs/HOST.md, "FP32 over integers"), and elements that have come to a limit
@@ -240,10 +249,13 @@ class EPIC_API Communicator {
   void Abort(const std::string& reason = "");
   // The error that ended the group, also if no call is outstanding; ok while it works.
   Error AsyncError() const;
-  // Asks the manager whom the group waits for, if it does, and what its switches have counted since it was
-  // made: what is not zero, from the tree's root on, as far as the switches answer. kManagerUnreachable or
-  // kTimeout, after 15 s at most, and nothing else changes. Not while Destroy runs.
+  // Asks the manager what the group's switches have counted since it was made: what is not zero, from the
+  // tree's root on, as far as the switches answer. kManagerUnreachable or kTimeout, after 15 s at most, and
+  // nothing else changes. Not while Destroy runs.
   Error Trouble(std::vector<TroubleCount>* counts) const;
+  // Asks the manager whom the group waits for. Of a group of one rank, or one that goes by the hosts, nothing
+  // is known. Errors as Trouble.
+  Error Waiting(WaitState* state) const;
 
   bool valid() const { return impl_ != nullptr; }
   int rank() const;
