@@ -17,6 +17,8 @@ struct Measured {
   // Of the calls of rank 0, one by one: so many percent took no longer. 0 where several are outstanding.
   double p50_us = 0, p99_9_us = 0;
   int64_t wrong = -1;  // elements, summed over ranks and verified runs; -1: not verified
+  // Bytes of all timed calls at each rank's network device, by rank; empty: not counted.
+  std::vector<uint64_t> sent, received;
 };
 
 struct Row {
