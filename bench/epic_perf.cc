@@ -121,6 +121,7 @@ Error Runner::Time(const Job& job, const Series& series, bool in_place, Measured
     return e;
   }
   measured->time_us = Microseconds(std::chrono::steady_clock::now() - begin).count() / calls;
+  if (options_.each) measured->each_us = times;
   measured->p50_us = Percentile(times, 50);
   measured->p99_9_us = Percentile(std::move(times), 99.9);
   if (Error e = Count(&later); !e.ok()) return e;

@@ -233,6 +233,15 @@ TEST(ReportTest, JsonHasBytesOfEachRankWhereTheyAreCounted) {
   EXPECT_EQ(text.find("sent_bytes"), text.rfind("sent_bytes")) << "there are none of the other half";
 }
 
+TEST(ReportTest, JsonHasTheTimeOfEachCallWhereItIsKept) {
+  Report report("allreduce", "g", 2, 1024, true);
+  report.Add({.bytes = 4, .count = 1, .out_of_place = {.each_us = {7.5, 1}}});
+  std::string text = report.Footer();
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  EXPECT_THAT(text, testing::HasSubstr("\"each_us\":[7.5,1.0]"));
+  EXPECT_EQ(text.find("each_us"), text.rfind("each_us")) << "there are none of the other half";
+}
+
 TEST(LinkBytesTest, ADeviceHasItsOwnCounters) {
   char name[] = "/tmp/link_bytes_XXXXXX";
   close(mkstemp(name));

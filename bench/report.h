@@ -19,6 +19,8 @@ struct Measured {
   int64_t wrong = -1;  // elements, summed over ranks and verified runs; -1: not verified
   // Bytes of all timed calls at each rank's network device, by rank; empty: not counted.
   std::vector<uint64_t> sent, received;
+  // Of each timed call at rank 0, µs, in order; empty: not kept, or several were outstanding.
+  std::vector<double> each_us;
 };
 
 struct Row {

@@ -1,6 +1,8 @@
 #include "commlib/core/wait_trials.h"
 
+#include <algorithm>
 #include <functional>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -24,11 +26,35 @@ int Calls(WaitTrials& trials, int64_t first, int64_t last,
 Nanos PollingIsShorter(int64_t, Way way) { return way == Way::kPoll ? 30 : 100; }
 Nanos SleepingIsShorter(int64_t, Way way) { return way == Way::kPoll ? 400 : 100; }
 
-TEST(WaitTrialsTest, PollsUntilSleepingHasBeenShorter) {
+TEST(WaitTrialsTest, AGroupsFirstCallsSayWhichWayIsShorter) {
   WaitTrials trials;
-  EXPECT_EQ(Calls(trials, 0, 15, SleepingIsShorter), 16);
-  EXPECT_EQ(Calls(trials, 16, 31, SleepingIsShorter), 8) << "the trials";
+  EXPECT_EQ(Calls(trials, 0, 7, SleepingIsShorter), 4) << "the first trials";
+  EXPECT_EQ(Calls(trials, 8, 15, SleepingIsShorter), 0);
+  EXPECT_EQ(Calls(trials, 16, 31, SleepingIsShorter), 8) << "the later ones";
   EXPECT_EQ(Calls(trials, 32, 271, SleepingIsShorter), 0);
+}
+
+// What a short program sees: most of its calls after the first two.
+TEST(WaitTrialsTest, TheMedianOfTheThirdToTheTwentiethCallIsTheBetterWays) {
+  for (const auto& wait : {PollingIsShorter, SleepingIsShorter}) {
+    WaitTrials trials;
+    std::vector<Nanos> waits;
+    Calls(trials, 0, 19, [&](int64_t call, Way way) {
+      const Nanos one = call < 2 ? kSecond : wait(call, way);
+      if (call >= 2) waits.push_back(one);
+      return one;
+    });
+    std::ranges::sort(waits);
+    EXPECT_EQ(waits[waits.size() / 2], std::min(wait(0, Way::kPoll), wait(0, Way::kSleep)));
+  }
+}
+
+TEST(WaitTrialsTest, SleepsWhereNothingIsKnown) {
+  WaitTrials trials;
+  EXPECT_EQ(Calls(trials, 3, 15, PollingIsShorter), 3) << "the first calls were not waited for";
+  EXPECT_EQ(trials.WayOf(15), Way::kSleep);
+  Calls(trials, 17, 31, PollingIsShorter);
+  EXPECT_EQ(trials.WayOf(32), Way::kSleep) << "trials of two periods are none together";
 }
 
 TEST(WaitTrialsTest, EightOf256CallsArePolledForWhereSleepingIsShorter) {
