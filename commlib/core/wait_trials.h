@@ -40,19 +40,22 @@ class WaitTrials {
     }
     if (at != tried_ || begin != began_) return;  // one was not waited for: nothing is learnt this time
     waits_[at] = wait;
-    if (++tried_ == trials.size()) Decide(trials);
+    if (++tried_ == trials.size()) Decide(trials, begin == 0 ? kDoubt : 1);
   }
 
  private:
   // Of so many calls the later ones are trials, so that the worse way costs little. Several of a way after each
   // other: NIC and switches need some calls to see how ranks wait. In an order that favours neither where
   // calls of two sizes alternate.
-  static constexpr int64_t kPeriod = 256, kLater = 16;
+  static constexpr int64_t kPeriod = 256, kLater = 32;
   static constexpr std::array kLaterTrials = {
       Way::kPoll,  Way::kPoll,  Way::kPoll,  Way::kPoll,  Way::kSleep, Way::kSleep, Way::kSleep, Way::kSleep,
       Way::kSleep, Way::kSleep, Way::kSleep, Way::kSleep, Way::kPoll,  Way::kPoll,  Way::kPoll,  Way::kPoll};
   // A group's first calls, so that the others of a short program need not be in the worse way. The first two
-  // are long in any way, and are the two that the lower median of four leaves out.
+  // are long in any way, and are the two that the lower median of four leaves out. As few say little, polling
+  // has to be so many times as short there: who sleeps in vain until the later trials takes twice as long at
+  // most, and who polls in vain, or beside others who do, much longer.
+  static constexpr Nanos kDoubt = 2;
   static constexpr std::array kFirstTrials = {Way::kSleep, Way::kSleep, Way::kPoll,  Way::kPoll,
                                               Way::kPoll,  Way::kPoll,  Way::kSleep, Way::kSleep};
   static_assert(kFirstTrials.size() <= kLater);
@@ -67,8 +70,8 @@ class WaitTrials {
     return {kLaterTrials, static_cast<size_t>((call - kLater) & (kPeriod - 1))};
   }
 
-  void Decide(std::span<const Way> trials) {
-    better_ = Median(trials, Way::kPoll) < Median(trials, Way::kSleep) ? Way::kPoll : Way::kSleep;
+  void Decide(std::span<const Way> trials, Nanos doubt) {
+    better_ = Median(trials, Way::kPoll) < Median(trials, Way::kSleep) / doubt ? Way::kPoll : Way::kSleep;
   }
   // The lower one; half of all trials are of a way.
   Nanos Median(std::span<const Way> trials, Way way) const {
