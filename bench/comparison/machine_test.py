@@ -20,7 +20,8 @@ machine.end_by_signals()
 with machine.Autogroups() as autogroups:
     autogroups.set(False)
     print("set", flush=True)
-    time.sleep(600)
+    while True:  # a signal that comes just before one sleep is seen after it
+        time.sleep(0.05)
 """
 
 
