@@ -61,7 +61,7 @@ class Runner {
   uint32_t run_ = 0;  // numbers the verified runs: what an earlier one left behind is wrong in a later one
   bool wrong_here_ = false;
   LinkBytes here_ = {};  // of the last calls that were timed
-  Error refused_;  // the last that was left out
+  Error refused_;        // the last that was left out
 };
 
 Error Runner::Allocate() {

@@ -36,9 +36,9 @@ static inline int ReadLinkBytes(const char* table, const char* device, struct Li
   return found;
 }
 
-// The counters of `device` in this process's network, after all ranks have met, so that what they had sent has
-// come. A device's driver counts a batch of packets when it has handed on the last of them, which may be after
-// a rank has had them: it has 10 ms for that.
+// The counters of `device` in this process's network, after all ranks have met, so that what they had sent
+// has come. A device's driver counts a batch of packets when it has handed on the last of them, which may be
+// after a rank has had them: it has 10 ms for that.
 static inline int CountLinkBytes(const char* device, struct LinkBytes* bytes) {
   const struct timespec batch = {0, 10 * 1000 * 1000};
   nanosleep(&batch, NULL);

@@ -245,11 +245,12 @@ TEST(ReportTest, JsonHasTheTimeOfEachCallWhereItIsKept) {
 TEST(LinkBytesTest, ADeviceHasItsOwnCounters) {
   char name[] = "/tmp/link_bytes_XXXXXX";
   close(mkstemp(name));
-  std::ofstream(name) << "Inter-|   Receive                                                |  Transmit\n"
-                         " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs\n"
-                         "    lo: 12 1 0 0 0 0 0 0 12 1 0 0 0 0 0 0\n"
-                         " vec10: 5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0\n"
-                         "  vec1:18446744073709551615 7 0 0 0 0 0 0 4294967296 9 0 0 0 0 0 0\n";
+  std::ofstream(name)
+      << "Inter-|   Receive                                                |  Transmit\n"
+         " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs\n"
+         "    lo: 12 1 0 0 0 0 0 0 12 1 0 0 0 0 0 0\n"
+         " vec10: 5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0\n"
+         "  vec1:18446744073709551615 7 0 0 0 0 0 0 4294967296 9 0 0 0 0 0 0\n";
   LinkBytes bytes = {3, 4};
   EXPECT_EQ(ReadLinkBytes(name, "vec1", &bytes), 0);
   EXPECT_EQ(bytes.received, 18446744073709551615u);

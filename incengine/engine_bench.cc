@@ -1,8 +1,8 @@
 // The engine in memory, one core: frames in, frames out, no system call. Arguments: payload bytes, degree,
 // and of BM_EngineGroups groups, which have their packets by turns. "core" counts the engine alone on parsed
-// packets; "frames" is Switch::OnFrame, by which the daemon's ports hand on each frame that comes alone: source
-// guard, hellos, counters, parsing with ICRC check, the engine, and each frame that leaves in pieces with its
-// ICRC, which is where a port takes over.
+// packets; "frames" is Switch::OnFrame, by which the daemon's ports hand on each frame that comes alone:
+// source guard, hellos, counters, parsing with ICRC check, the engine, and each frame that leaves in pieces
+// with its ICRC, which is where a port takes over.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -144,8 +144,7 @@ class Load {
         p.payload = payload_;
         Add(c, p);
       });
-      if ((i + 1) % shape_.window == 0)
-        ForHosts([&](size_t g, size_t c) { Add(c, AckFromHost(g, c, psn)); });
+      if ((i + 1) % shape_.window == 0) ForHosts([&](size_t g, size_t c) { Add(c, AckFromHost(g, c, psn)); });
     }
   }
   // In place of what there was: a control packet of every host.
@@ -180,9 +179,8 @@ class Load {
   void Add(size_t child, const roce::Packet& packet) {
     const size_t offset = frames_.size();
     frames_.resize(offset + roce::FrameBytes(packet));
-    const size_t bytes =
-        roce::WriteFrame({.dst = kSwitchMac, .src = HostMac(child), .ip_id = 0, .vlan = {}}, packet,
-                         std::span(frames_).subspan(offset));
+    const size_t bytes = roce::WriteFrame({.dst = kSwitchMac, .src = HostMac(child), .ip_id = 0, .vlan = {}},
+                                          packet, std::span(frames_).subspan(offset));
     places_.push_back({static_cast<PortId>(child), offset, bytes});
   }
 

@@ -17,7 +17,8 @@ Status SetAutogroupNice(int nice, const std::string& file) {
                       "this process does not lead its session: start it by systemd or setsid");
   const Descriptor autogroup(open(file.c_str(), O_WRONLY | O_CLOEXEC));
   if (autogroup.get() < 0)
-    return MakeStatus(StatusCode::kNotFound, "the kernel has no groups by session: " + file + ": " + std::strerror(errno));
+    return MakeStatus(StatusCode::kNotFound,
+                      "the kernel has no groups by session: " + file + ": " + std::strerror(errno));
   const std::string text = std::to_string(nice);
   if (write(autogroup.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) return {};
   return MakeStatus(StatusCode::kPermissionDenied,

@@ -44,9 +44,9 @@ class WaitTrials {
   }
 
  private:
-  // Of so many calls the later ones are trials, so that the worse way costs little. Several of a way after each
-  // other: NIC and switches need some calls to see how ranks wait. In an order that favours neither where
-  // calls of two sizes alternate.
+  // Of so many calls the later ones are trials, so that the worse way costs little. Several of a way after
+  // each other: NIC and switches need some calls to see how ranks wait. In an order that favours neither
+  // where calls of two sizes alternate.
   static constexpr int64_t kPeriod = 256, kLater = 32;
   static constexpr std::array kLaterTrials = {
       Way::kPoll,  Way::kPoll,  Way::kPoll,  Way::kPoll,  Way::kSleep, Way::kSleep, Way::kSleep, Way::kSleep,

@@ -67,7 +67,9 @@ TEST(WaitTrialsTest, TrialsOfTwoPeriodsAreNoneTogether) {
 TEST(WaitTrialsTest, AfterTheFirstTrialsOnlyWhatIsHalfAsLongIsPolledFor) {
   for (const auto& [polling, polled] : {std::pair<Nanos, int>{49, 24}, {51, 0}}) {
     WaitTrials trials;
-    const auto wait = [polling = polling](int64_t, Way way) { return way == Way::kPoll ? polling : Nanos{100}; };
+    const auto wait = [polling = polling](int64_t, Way way) {
+      return way == Way::kPoll ? polling : Nanos{100};
+    };
     Calls(trials, 0, 7, wait);
     EXPECT_EQ(Calls(trials, 8, 31, wait), polled);
     Calls(trials, 32, 47, wait);
