@@ -50,8 +50,14 @@ def one_scheduling_group():
 
 def end_by_signals():
     """Lets what would end this process at once end it by way of its `finally`s."""
+    def end(number, _):
+        # Whoever ends a group of processes may send it twice, and the second would come in the midst of a `finally`.
+        for other in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(other, signal.SIG_IGN)
+        sys.exit(128 + number)
+
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+        signal.signal(number, end)
 
 
 def description():
