@@ -117,6 +117,7 @@ def test_calls_of_the_library_itself_are_none_of_the_programs():
     assert names(PRELOAD.with_name("libepic_mpi_mpich.so"), "U") & ours == {"PMPI_Recv", "PMPI_Send", "PMPI_Test"}
 
 
+@pytest.mark.slow  # four ranks of MPICH that look again and again may take minutes beside other work
 def test_calls_over_the_network_are_a_figure_and_calls_in_shared_memory_are_none(bed, tmp_path, monkeypatch):
     """Of MPICH, whose ranks share the machine's memory here."""
     size, calls = 256 << 10, 3
