@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/collective.h"
+#include "bench/link_bytes.h"
 #include "bench/perf_options.h"
 #include "bench/report.h"
 #include "epic/epic.h"
@@ -21,6 +22,7 @@ namespace {
 struct Figures {
   uint64_t ns = 0;
   uint64_t wrong = 0;
+  uint64_t sent = 0, received = 0;  // bytes
 };
 static_assert(sizeof(Figures) % 8 == 0);
 
@@ -40,8 +42,10 @@ class Runner {
   Buffers BuffersOf(const Job& job, bool in_place, size_t pair);
   Error Time(const Job& job, const Series& series, bool in_place, Measured* measured);
   Error TimeCalls(int calls, const Job& job, bool in_place);
+  // After all ranks have come here. Does nothing unless bytes are counted.
+  Error Count(LinkBytes* bytes);
   Error Check(const Job& job, bool in_place, Measured* measured);
-  // The slowest rank's time and the number of wrong elements of all ranks.
+  // The slowest rank's time, the number of wrong elements of all ranks, and the bytes of each.
   Error Combine(Measured* measured);
   Error Gather(std::vector<Figures>* all);
   // All sizes of one collective with one type and operation. What the group's switches lack, where no hosts
@@ -56,7 +60,8 @@ class Runner {
   std::vector<Registration> registrations_;
   uint32_t run_ = 0;  // numbers the verified runs: what an earlier one left behind is wrong in a later one
   bool wrong_here_ = false;
-  Error refused_;  // the last that was left out
+  LinkBytes here_ = {};  // of the last calls that were timed
+  Error refused_;        // the last that was left out
 };
 
 Error Runner::Allocate() {
@@ -98,6 +103,8 @@ Error Runner::TimeCalls(int calls, const Job& job, bool in_place) {
 
 Error Runner::Time(const Job& job, const Series& series, bool in_place, Measured* measured) {
   if (Error e = TimeCalls(series.warmup, job, in_place); !e.ok()) return e;
+  LinkBytes counted = {}, later = {};
+  if (Error e = Count(&counted); !e.ok()) return e;
   if (Error e = Barrier(comm_); !e.ok()) return e;
   using Microseconds = std::chrono::duration<double, std::micro>;
   const int calls = series.iterations * options_.aggregated;
@@ -114,9 +121,19 @@ Error Runner::Time(const Job& job, const Series& series, bool in_place, Measured
     return e;
   }
   measured->time_us = Microseconds(std::chrono::steady_clock::now() - begin).count() / calls;
+  if (options_.each) measured->each_us = times;
   measured->p50_us = Percentile(times, 50);
   measured->p99_9_us = Percentile(std::move(times), 99.9);
+  if (Error e = Count(&later); !e.ok()) return e;
+  here_ = {.sent = later.sent - counted.sent, .received = later.received - counted.received};
   return {};
+}
+
+Error Runner::Count(LinkBytes* bytes) {
+  if (options_.counted.empty()) return {};
+  if (Error e = Barrier(comm_); !e.ok()) return e;
+  if (CountLinkBytes(options_.counted.c_str(), bytes) == 0) return {};
+  return {ErrorCode::kNotFound, "--count-bytes: there is no network device " + options_.counted};
 }
 
 Error Runner::Check(const Job& job, bool in_place, Measured* measured) {
@@ -149,12 +166,17 @@ Error Runner::Combine(Measured* measured) {
   std::vector<Figures> all(static_cast<size_t>(comm_.size()));
   const bool verified = measured->wrong >= 0;
   all[static_cast<size_t>(comm_.rank())] = {.ns = static_cast<uint64_t>(measured->time_us * 1000),
-                                            .wrong = verified ? static_cast<uint64_t>(measured->wrong) : 0};
+                                            .wrong = verified ? static_cast<uint64_t>(measured->wrong) : 0,
+                                            .sent = here_.sent,
+                                            .received = here_.received};
   if (Error e = Gather(&all); !e.ok()) return e;
   Figures total;
   for (const Figures& one : all) {
     total.ns = std::max(total.ns, one.ns);
     total.wrong += one.wrong;
+    if (options_.counted.empty()) continue;
+    measured->sent.push_back(one.sent);
+    measured->received.push_back(one.received);
   }
   measured->time_us = static_cast<double>(total.ns) / 1000;
   if (verified) measured->wrong = static_cast<int64_t>(total.wrong);

@@ -211,6 +211,9 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
   line.Add("--ifname", &options.communicator.ifname, "network device of the RoCE port");
   line.Add("--timeout", &raw.timeout, "seconds that one call may take");
   line.Add("--join-timeout", &raw.join_timeout, "seconds to wait for the other ranks");
+  line.Add("--count-bytes", &options.counted,
+           "network device of this rank whose bytes are counted while calls are timed; for --json");
+  line.AddFlag("--each", &options.each, "the time of each timed call of rank 0, too; for --json");
   line.AddFlag("--json", &options.json, "one JSON object instead of the table");
   if (const auto ended = line.Parse(argc, argv, 2)) {
     *exit_code = *ended;

@@ -35,6 +35,8 @@ struct PerfOptions {
   int aggregated = 1;  // calls outstanding at a time
   bool registered = false;
   bool json = false;
+  bool each = false;    // the time of each call is kept
+  std::string counted;  // network device whose bytes are counted, if any
   std::vector<Datatype> types{Datatype::kFloat32};
   std::vector<Series> series;  // of --calls; if empty, sizes, iterations and warm-up are as above
 };

@@ -1,7 +1,12 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/link_bytes.h"
 #include "bench/perf_options.h"
 #include "bench/report.h"
 #include "gmock/gmock.h"
@@ -217,6 +222,43 @@ TEST(ReportTest, JsonHasPercentilesOfCallsMadeOneByOne) {
   EXPECT_THAT(text, testing::HasSubstr("\"p50_us\": 0.5"));
   EXPECT_THAT(text, testing::HasSubstr("\"p99_9_us\": 7.0"));
   EXPECT_EQ(text.find("p50_us"), text.rfind("p50_us")) << "there is none of the other half";
+}
+
+TEST(ReportTest, JsonHasBytesOfEachRankWhereTheyAreCounted) {
+  Report report("allreduce", "g", 2, 1024, true);
+  report.Add({.bytes = 4, .count = 1, .out_of_place = {.sent = {70, 80}, .received = {90, 100}}});
+  std::string text = report.Footer();
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  EXPECT_THAT(text, testing::HasSubstr("\"received_bytes\":[90,100],\"sent_bytes\":[70,80]"));
+  EXPECT_EQ(text.find("sent_bytes"), text.rfind("sent_bytes")) << "there are none of the other half";
+}
+
+TEST(ReportTest, JsonHasTheTimeOfEachCallWhereItIsKept) {
+  Report report("allreduce", "g", 2, 1024, true);
+  report.Add({.bytes = 4, .count = 1, .out_of_place = {.each_us = {7.5, 1}}});
+  std::string text = report.Footer();
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  EXPECT_THAT(text, testing::HasSubstr("\"each_us\":[7.5,1.0]"));
+  EXPECT_EQ(text.find("each_us"), text.rfind("each_us")) << "there are none of the other half";
+}
+
+TEST(LinkBytesTest, ADeviceHasItsOwnCounters) {
+  char name[] = "/tmp/link_bytes_XXXXXX";
+  close(mkstemp(name));
+  std::ofstream(name)
+      << "Inter-|   Receive                                                |  Transmit\n"
+         " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs\n"
+         "    lo: 12 1 0 0 0 0 0 0 12 1 0 0 0 0 0 0\n"
+         " vec10: 5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0\n"
+         "  vec1:18446744073709551615 7 0 0 0 0 0 0 4294967296 9 0 0 0 0 0 0\n";
+  LinkBytes bytes = {3, 4};
+  EXPECT_EQ(ReadLinkBytes(name, "vec1", &bytes), 0);
+  EXPECT_EQ(bytes.received, 18446744073709551615u);
+  EXPECT_EQ(bytes.sent, 4294967296u);
+  EXPECT_EQ(ReadLinkBytes(name, "vec", &bytes), -1);
+  EXPECT_EQ(ReadLinkBytes("/nonexistent", "vec1", &bytes), -1);
+  EXPECT_EQ(bytes.sent, 4294967296u) << "as it was";
+  unlink(name);
 }
 
 TEST(ReportTest, WhatIsRefusedIsLeftOutAndSaid) {

@@ -34,6 +34,11 @@ nlohmann::json HalfJson(const Row& row, const Measured& half, int ranks) {
     json["p99_9_us"] = half.p99_9_us;
   }
   json["wrong"] = half.wrong < 0 ? nlohmann::json() : nlohmann::json(half.wrong);
+  if (!half.each_us.empty()) json["each_us"] = half.each_us;
+  if (!half.sent.empty()) {
+    json["sent_bytes"] = half.sent;
+    json["received_bytes"] = half.received;
+  }
   return json;
 }
 

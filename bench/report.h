@@ -17,6 +17,10 @@ struct Measured {
   // Of the calls of rank 0, one by one: so many percent took no longer. 0 where several are outstanding.
   double p50_us = 0, p99_9_us = 0;
   int64_t wrong = -1;  // elements, summed over ranks and verified runs; -1: not verified
+  // Bytes of all timed calls at each rank's network device, by rank; empty: not counted.
+  std::vector<uint64_t> sent, received;
+  // Of each timed call at rank 0, µs, in order; empty: not kept, or several were outstanding.
+  std::vector<double> each_us;
 };
 
 struct Row {

@@ -1,7 +1,8 @@
 // The engine in memory, one core: frames in, frames out, no system call. Arguments: payload bytes, degree,
 // and of BM_EngineGroups groups, which have their packets by turns. "core" counts the engine alone on parsed
-// packets; "frames" also parses with ICRC check and serialises with ICRC, which is what the daemon does per
-// packet.
+// packets; "frames" is Switch::OnFrame, by which the daemon's ports hand on each frame that comes alone:
+// source guard, hellos, counters, parsing with ICRC check, the engine, and each frame that leaves in pieces
+// with its ICRC, which is where a port takes over.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "incengine/core/engine.h"
+#include "incengine/core/switch.h"
 #include "protocol/control.h"
 #include "roce/frame.h"
 
@@ -18,6 +19,7 @@ namespace epic::engine {
 namespace {
 
 constexpr Ipv4 kSwitch{0x0a00ff01};
+constexpr roce::MacAddress kSwitchMac = {2, 0, 0, 0, 0xff, 1};
 constexpr size_t kArenaBytes = 64 << 20;
 // Frames that are read, one after the other, in an iteration: the same memory for any number of children.
 constexpr size_t kFrames = 4096, kFramesOfGroups = 32768;
@@ -41,6 +43,7 @@ struct Shape {
 };
 
 Ipv4 HostIp(size_t child) { return Ipv4{static_cast<uint32_t>(0x0a000001 + child)}; }
+roce::MacAddress HostMac(size_t child) { return {2, 0, 0, 0, 0, static_cast<uint8_t>(child)}; }
 Qpn SwitchQpn(size_t group, size_t child) { return Qpn{static_cast<uint32_t>(0x100 + group * 64 + child)}; }
 
 GroupConfig StarConfig(const Shape& shape, size_t group) {
@@ -56,6 +59,7 @@ GroupConfig StarConfig(const Shape& shape, size_t group) {
     config.children.push_back({.local_qpn = SwitchQpn(group, c),
                                .remote_ip = HostIp(c),
                                .remote_qpn = Qpn{0x11},
+                               .remote_mac = HostMac(c),
                                .port = static_cast<PortId>(c),
                                .is_host = true,
                                .ranks = {static_cast<uint32_t>(c)}});
@@ -63,35 +67,40 @@ GroupConfig StarConfig(const Shape& shape, size_t group) {
   return config;
 }
 
-// Counts what is sent, serialising it first if asked to.
-class Sink final : public Effects {
+// Of the engine alone.
+class Packets final : public Effects {
  public:
-  explicit Sink(bool serialise, uint32_t mtu)
-      : serialise_(serialise), shift_(mtu), frame_(roce::MaxFrameBytes(mtu)) {}
-  void Send(PortId, const OutPacket& out) override {
-    ++sent;
-    if (!serialise_) return;
-    const roce::FrameAddress address{.dst = out.dst_mac, .src = {}, .ip_id = out.ip_id, .vlan = {}};
-    if (out.packet.payload.size() != shift_.bytes()) {
-      benchmark::DoNotOptimize(roce::WriteFrame(address, out.packet, frame_));
-      return;
-    }
-    if (!out.same_payload) crc_ = roce::Crc32(0, out.packet.payload);
-    benchmark::DoNotOptimize(roce::WriteFrameWithPayloadCrc(address, out.packet, {&shift_, crc_}, frame_));
+  void Send(PortId, const OutPacket& out) override { benchmark::DoNotOptimize(out.packet.payload.data()); }
+  void SetTimer(TimerId, Nanos) override {}
+  void Drop(PortId, DropReason) override { EPIC_CHECK(false); }
+};
+
+// Of the switch: where a port would take what leaves.
+class Frames final : public FrameSink {
+ public:
+  void Send(PortId, std::span<const uint8_t>) override { EPIC_CHECK(false); }
+  void SendPacket(PortId, const roce::FramePieces& packet, bool) override {
+    benchmark::DoNotOptimize(&packet);
+    benchmark::ClobberMemory();
   }
   void SetTimer(TimerId, Nanos) override {}
-  void Drop(PortId, DropReason reason) override {
-    if (reason != DropReason::kDuplicate) EPIC_CHECK(false);
-  }
-
-  uint64_t sent = 0;
-
- private:
-  bool serialise_;
-  roce::CrcShift shift_;
-  uint32_t crc_ = 0;
-  std::vector<uint8_t> frame_;
 };
+
+// As the manager sets one up for hosts: each is known at its port, and nobody else may send there.
+Switch StarSwitch(const Shape& shape) {
+  Switch made({.address = kSwitch,
+               .mac = kSwitchMac,
+               .port_count = shape.degree,
+               .arena_bytes = kArenaBytes,
+               .forwarding = ForwardingMode::kStatic,
+               .hello = {"bench", "1", std::vector<std::string>(shape.degree, "port")}});
+  ForwardingTable table;
+  for (size_t c = 0; c < shape.degree; ++c)
+    table.entries.push_back({HostMac(c), HostIp(c), static_cast<PortId>(c), /*source_guard=*/true});
+  EPIC_CHECK(made.forwarding().SetTable(table).ok());
+  for (size_t g = 0; g < shape.groups; ++g) EPIC_CHECK(made.engine().Install(StarConfig(shape, g)).ok());
+  return made;
+}
 
 roce::Packet FromHost(size_t group, size_t child, Psn psn) {
   roce::Packet p;
@@ -103,71 +112,126 @@ roce::Packet FromHost(size_t group, size_t child, Psn psn) {
   return p;
 }
 
-// Windows of packets from every child of every group, as frames, in the order in which a switch would see
-// them: an index of all children of all groups, then the next one.
+roce::Packet AckFromHost(size_t group, size_t child, Psn psn) {
+  roce::Packet ack = FromHost(group, child, psn);
+  ack.bth.opcode = roce::Opcode::kRcAck;
+  ack.aeth.syndrome = roce::kSyndromeAck;
+  return ack;
+}
+
+// What hosts send, as frames in the order in which a switch would see them: an index of all children of all
+// groups, then the next one, and behind each window its acknowledgements, by all.
 class Load {
  public:
-  explicit Load(const Shape& shape)
-      : shape_(shape), payload_(shape.mtu), frame_bytes_(roce::MaxFrameBytes(shape.mtu)) {
-    sizes_.resize(shape.packets() * shape.hosts());
-    frames_.resize(sizes_.size() * frame_bytes_);
+  explicit Load(const Shape& shape) : shape_(shape), payload_(shape.mtu) {
+    frames_.reserve(shape.packets() * shape.hosts() * roce::MaxFrameBytes(shape.mtu) +
+                    shape.windows() * shape.hosts() * roce::MaxFrameBytes(0));
   }
+  // In place of what there was: packets from `first` on, of a call of so many.
   void Build(Index first, int64_t data_packets) {
-    for (size_t n = 0; n < sizes_.size(); ++n) {
-      const size_t i = n / shape_.hosts();
+    frames_.clear();
+    places_.clear();
+    for (uint32_t i = 0; i < shape_.packets(); ++i) {
+      const Psn psn(static_cast<uint32_t>(first + i));
       const int64_t at = first + static_cast<int64_t>(i) - 1;  // index 0 is the control packet
-      roce::Packet p =
-          FromHost(GroupOf(n), ChildOf(n), Psn(static_cast<uint32_t>(first + static_cast<Index>(i))));
       const bool last = at % 8 == 7 || at == data_packets - 1;
-      p.bth.opcode = at % 8 == 0 ? roce::Opcode::kRcSendFirst
-                     : last      ? roce::Opcode::kRcSendLast
-                                 : roce::Opcode::kRcSendMiddle;
-      p.bth.ack_req = last;
-      p.payload = payload_;
-      sizes_[n] = roce::WriteFrame({}, p, std::span(frames_).subspan(n * frame_bytes_, frame_bytes_));
+      ForHosts([&](size_t g, size_t c) {
+        roce::Packet p = FromHost(g, c, psn);
+        p.bth.opcode = at % 8 == 0 ? roce::Opcode::kRcSendFirst
+                       : last      ? roce::Opcode::kRcSendLast
+                                   : roce::Opcode::kRcSendMiddle;
+        p.bth.ack_req = last;
+        p.payload = payload_;
+        Add(c, p);
+      });
+      if ((i + 1) % shape_.window == 0) ForHosts([&](size_t g, size_t c) { Add(c, AckFromHost(g, c, psn)); });
     }
   }
-  size_t ChildOf(size_t n) const { return n % shape_.degree; }
-  size_t GroupOf(size_t n) const { return n / shape_.degree % shape_.groups; }
-  std::span<const uint8_t> Frame(size_t n) const {
-    return std::span(frames_).subspan(n * frame_bytes_, sizes_[n]);
+  // In place of what there was: a control packet of every host.
+  void BuildControl(Index index, std::span<const uint8_t> control) {
+    frames_.clear();
+    places_.clear();
+    ForHosts([&](size_t g, size_t c) {
+      roce::Packet p = FromHost(g, c, Psn(static_cast<uint32_t>(index)));
+      p.bth.opcode = roce::Opcode::kRcSendOnlyImm;
+      p.payload = control;
+      Add(c, p);
+    });
   }
-  size_t size() const { return sizes_.size(); }
+  size_t size() const { return places_.size(); }
+  PortId Port(size_t n) const { return places_[n].port; }
+  std::span<const uint8_t> Frame(size_t n) const {
+    return std::span(frames_).subspan(places_[n].offset, places_[n].bytes);
+  }
 
  private:
+  struct Place {
+    PortId port;
+    size_t offset, bytes;
+  };
+
+  template <typename Visit>
+  void ForHosts(const Visit& visit) {
+    for (size_t g = 0; g < shape_.groups; ++g) {
+      for (size_t c = 0; c < shape_.degree; ++c) visit(g, c);
+    }
+  }
+  void Add(size_t child, const roce::Packet& packet) {
+    const size_t offset = frames_.size();
+    frames_.resize(offset + roce::FrameBytes(packet));
+    const size_t bytes = roce::WriteFrame({.dst = kSwitchMac, .src = HostMac(child), .ip_id = 0, .vlan = {}},
+                                          packet, std::span(frames_).subspan(offset));
+    places_.push_back({static_cast<PortId>(child), offset, bytes});
+  }
+
   const Shape shape_;
   std::vector<uint8_t> payload_;
-  size_t frame_bytes_;
   std::vector<uint8_t> frames_;
-  std::vector<size_t> sizes_;
+  std::vector<Place> places_;
 };
 
-// Calls visit(group, child) for all of them.
-template <typename Visit>
-void ForHosts(const Shape& shape, const Visit& visit) {
-  for (size_t g = 0; g < shape.groups; ++g) {
-    for (size_t c = 0; c < shape.degree; ++c) visit(g, c);
+// Hands a load to a switch by its frames, or to its engine alone, parsed before.
+class Feed {
+ public:
+  Feed(Switch& to, bool frames) : switch_(to), frames_(frames) {}
+  void Prepare(const Load& load) {
+    parsed_.assign(frames_ ? 0 : load.size(), {});
+    roce::FrameAddress address;
+    for (size_t n = 0; n < parsed_.size(); ++n)
+      EPIC_CHECK(roce::ParseFrame(load.Frame(n), &address, &parsed_[n], false) == roce::ParseResult::kOk);
   }
-}
+  void Run(const Load& load) {
+    if (frames_) {
+      for (size_t n = 0; n < load.size(); ++n) switch_.OnFrame(0, load.Port(n), load.Frame(n), frame_sink_);
+    } else {
+      for (size_t n = 0; n < load.size(); ++n)
+        switch_.engine().OnPacket(0, load.Port(n), parsed_[n], packet_sink_);
+    }
+    fed_ += load.size();
+  }
+  // Has all come to the engine, and none been dropped there?
+  bool Right() const {
+    const auto& drops = switch_.counters().engine_drops;
+    return (!frames_ || switch_.counters().roce_packets == fed_) &&
+           std::ranges::all_of(drops, [](uint64_t count) { return count == 0; });
+  }
 
-void Acknowledge(Engine& engine, const Shape& shape, Psn psn, Sink& sink) {
-  ForHosts(shape, [&](size_t g, size_t c) {
-    roce::Packet ack = FromHost(g, c, psn);
-    ack.bth.opcode = roce::Opcode::kRcAck;
-    ack.aeth.syndrome = roce::kSyndromeAck;
-    engine.OnPacket(0, static_cast<PortId>(c), ack, sink);
-  });
-}
+ private:
+  Switch& switch_;
+  const bool frames_;
+  std::vector<roce::Packet> parsed_;
+  Packets packet_sink_;
+  Frames frame_sink_;
+  uint64_t fed_ = 0;
+};
 
 void RunEngine(benchmark::State& state, const Shape& shape, bool frames) {
   const uint32_t mtu = shape.mtu;
-  Engine engine(kSwitch, shape.degree, kArenaBytes);
-  for (size_t g = 0; g < shape.groups; ++g) EPIC_CHECK(engine.Install(StarConfig(shape, g)).ok());
-  Sink sink(frames, mtu);
+  Switch star = StarSwitch(shape);
+  Feed feed(star, frames);
   ControlHeader header{
       .collective = Collective::kAllReduce, .op = ReduceOp::kSum, .type = DataType::kFloat32};
   const int64_t data_packets = static_cast<int64_t>(kMaxBytes / mtu / shape.packets() * shape.packets());
-  const size_t window_frames = shape.window * shape.hosts();
   header.count = static_cast<uint64_t>(data_packets) * mtu / 4;
   Load load(shape);
   Index next = 0;
@@ -180,38 +244,26 @@ void RunEngine(benchmark::State& state, const Shape& shape, bool frames) {
       if (next > 0) break;            // PSNs of a gibibyte are enough
       header.invocation = static_cast<uint64_t>(invocation++);
       Encode(header, control);
-      ForHosts(shape, [&](size_t g, size_t c) {
-        roce::Packet p = FromHost(g, c, Psn(static_cast<uint32_t>(next)));
-        p.bth.opcode = roce::Opcode::kRcSendOnlyImm;
-        p.payload = control;
-        engine.OnPacket(0, static_cast<PortId>(c), p, sink);
-      });
+      load.BuildControl(next, control);
+      feed.Prepare(load);
+      feed.Run(load);
       ++next;
       sent_data = 0;
     }
     load.Build(next, data_packets);
-    std::vector<roce::Packet> parsed(frames ? 0 : load.size());
-    roce::FrameAddress address;
-    for (size_t n = 0; n < parsed.size(); ++n) roce::ParseFrame(load.Frame(n), &address, &parsed[n], false);
+    feed.Prepare(load);
     state.ResumeTiming();
-    for (size_t n = 0; n < load.size(); ++n) {
-      roce::Packet packet;
-      if (frames) {
-        EPIC_CHECK(roce::ParseFrame(load.Frame(n), &address, &packet) == roce::ParseResult::kOk);
-      } else {
-        packet = parsed[n];
-      }
-      engine.OnPacket(0, static_cast<PortId>(load.ChildOf(n)), packet, sink);
-      if ((n + 1) % window_frames != 0) continue;
-      next += shape.window;
-      Acknowledge(engine, shape, Psn(static_cast<uint32_t>(next - 1)), sink);
-    }
+    feed.Run(load);
+    next += shape.packets();
     sent_data += shape.packets();
   }
-  const auto packets = static_cast<double>(state.iterations()) * static_cast<double>(load.size());
+  // Of data; acknowledgements are in the time, and not in the rate.
+  const auto packets =
+      static_cast<double>(state.iterations()) * static_cast<double>(shape.packets() * shape.hosts());
   state.counters["packets"] = benchmark::Counter(packets, benchmark::Counter::kIsRate);
   state.counters["bits"] = benchmark::Counter(packets * mtu * 8, benchmark::Counter::kIsRate);
-  for (const auto& [id, ctx] : engine.groups()) EPIC_CHECK(ctx.results_end == next);
+  EPIC_CHECK(feed.Right());
+  for (const auto& [id, ctx] : star.engine().groups()) EPIC_CHECK(ctx.results_end == next);
 }
 
 // Adds BM_Engine... of a shape; `arguments` as Google Benchmark writes them.

@@ -1,4 +1,4 @@
-// gloo_calls RANK RANKS ADDRESS DIRECTORY COLLECTIVE SIZE:ITERATIONS...: as mpi_calls, for Gloo over TCP.
+// gloo_calls RANK RANKS ADDRESS DIRECTORY DEVICE COLLECTIVE SIZE:ITERATIONS...: as mpi_calls, for Gloo over TCP.
 //
 // ADDRESS is this rank's own, DIRECTORY an empty one that all ranks see. Gloo has no ReduceScatter of this kind.
 #include <gloo/allgather.h>
@@ -17,6 +17,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "link_bytes.h"
 
 namespace {
 
@@ -75,34 +77,65 @@ bool Right(const Context& context, const std::string& collective, const std::vec
   return true;
 }
 
+// The device's counters, when all ranks are here; none go on before all have read theirs. Ends the program if
+// there is no such device.
+LinkBytes CountBytes(const Context& context, const char* device) {
+  LinkBytes bytes = {};
+  Call(context, "barrier", nullptr, nullptr, 0);
+  if (CountLinkBytes(device, &bytes) != 0) {
+    std::fprintf(stderr, "there is no network device %s\n", device);
+    std::exit(1);
+  }
+  Call(context, "barrier", nullptr, nullptr, 0);
+  return bytes;
+}
+
+// Of every rank, [1, 2, ...].
+std::string BytesOfAll(const Context& context, uint64_t mine) {
+  std::vector<uint64_t> all(static_cast<size_t>(context->size));
+  gloo::AllgatherOptions options(context);
+  options.setInput(&mine, 1);
+  options.setOutput(all.data(), all.size());
+  gloo::allgather(options);
+  std::string text;
+  for (const uint64_t bytes : all) text += (text.empty() ? "[" : ", ") + std::to_string(bytes);
+  return text + "]";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 7) return 2;
+  if (argc < 8) return 2;
   const int rank = std::atoi(argv[1]), ranks = std::atoi(argv[2]);
-  const std::string collective = argv[5];
+  const std::string collective = argv[6];
   gloo::transport::tcp::attr attributes(argv[3]);
   auto device = gloo::transport::tcp::CreateDevice(attributes);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
   gloo::rendezvous::FileStore store(argv[4]);
   context->connectFullMesh(store, device);
   bool right = true;
-  for (int a = 6; a < argc && right; ++a) {
+  for (int a = 7; a < argc && right; ++a) {
     char* colon = nullptr;
     const size_t size = std::strtoul(argv[a], &colon, 10);
     const int iterations = std::atoi(colon + 1);
     std::vector<float> send(size / sizeof(float), static_cast<float>(rank + 1)), recv(size / sizeof(float), -1.0f);
     for (int i = 0; i < 1 + iterations / 10; ++i) Call(context, collective, send.data(), recv.data(), send.size());
-    Call(context, "barrier", nullptr, nullptr, 0);
+    const LinkBytes before = CountBytes(context, argv[5]);
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < iterations; ++i) Call(context, collective, send.data(), recv.data(), send.size());
     const std::chrono::duration<float, std::micro> took = std::chrono::steady_clock::now() - begin;
+    const LinkBytes after = CountBytes(context, argv[5]);
     float mine[2] = {took.count() / static_cast<float>(iterations), Right(context, collective, recv) ? 0.0f : 1.0f};
     float worst[2] = {};
     AllReduce(context, mine, worst, 2, kMax);
     right = worst[1] == 0;
     if (rank == 0 && !right) std::fprintf(stderr, "%s of %zu bytes: wrong elements\n", collective.c_str(), size);
-    if (rank == 0) std::printf("{\"size\": %zu, \"time_us\": %.3f}\n", size, static_cast<double>(worst[0]));
+    const std::string sent = BytesOfAll(context, after.sent - before.sent);
+    const std::string received = BytesOfAll(context, after.received - before.received);
+    if (rank == 0) {
+      std::printf("{\"size\": %zu, \"time_us\": %.3f, \"sent_bytes\": %s, \"received_bytes\": %s}\n", size,
+                  static_cast<double>(worst[0]), sent.c_str(), received.c_str());
+    }
     std::fflush(stdout);
   }
   return right ? 0 : 1;

@@ -1,12 +1,15 @@
-// mpi_calls COLLECTIVE SIZE:ITERATIONS...: times collectives of MPI the way that epic-perf times ours.
+// mpi_calls DEVICE COLLECTIVE SIZE:ITERATIONS...: times collectives of MPI the way that epic-perf times ours.
 //
 // COLLECTIVE is allreduce, reduce, broadcast, reducescatter, allgather or barrier; SIZE the bytes of all ranks' shares
-// together, FP32. Rank 0 writes a line {"size", "time_us"} for each size: the slowest rank's mean time of a call. The
-// result of the last timed call is verified; a wrong element ends the program with status 1.
+// together, FP32. Rank 0 writes a line {"size", "time_us", "sent_bytes", "received_bytes"} for each size: the slowest
+// rank's mean time of a call, and what the network device DEVICE of each rank has sent and received in all timed calls.
+// The result of the last timed call is verified; a wrong element ends the program with status 1.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "link_bytes.h"
 
 static int rank, ranks;
 static float *send_buffer, *recv_buffer;
@@ -46,12 +49,34 @@ static int wrong_elements(const char* collective, int count) {
   return wrong;
 }
 
+// The device's counters, when all ranks are here; none go on before all have read theirs.
+static struct LinkBytes count_bytes(const char* device) {
+  struct LinkBytes bytes = {0, 0};
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (CountLinkBytes(device, &bytes) != 0) {
+    fprintf(stderr, "there is no network device %s\n", device);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  return bytes;
+}
+
+// Of every rank, [1,2,...].
+static void print_bytes(const char* name, uint64_t mine) {
+  uint64_t* const all = malloc((size_t)ranks * sizeof(uint64_t));
+  MPI_Gather(&mine, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+  if (rank == 0) printf(", \"%s\": [", name);
+  for (int r = 0; rank == 0 && r < ranks; ++r) printf("%s%" PRIu64, r ? ", " : "", all[r]);
+  if (rank == 0) printf("]");
+  free(all);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int any_wrong = 0;
-  for (int a = 2; a < argc; ++a) {
+  for (int a = 3; a < argc; ++a) {
     char* colon;
     const long size = strtol(argv[a], &colon, 10);
     const int iterations = atoi(colon + 1), count = (int)(size / (long)sizeof(float));
@@ -59,17 +84,21 @@ int main(int argc, char** argv) {
     recv_buffer = malloc((size_t)size + sizeof(float));
     for (int i = 0; i < count; ++i) send_buffer[i] = own_value(rank);
     memset(recv_buffer, 0xee, (size_t)size);
-    for (int i = 0; i < 1 + iterations / 10; ++i) call(argv[1], count);
-    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < 1 + iterations / 10; ++i) call(argv[2], count);
+    const struct LinkBytes before = count_bytes(argv[1]);
     const double begin = MPI_Wtime();
-    for (int i = 0; i < iterations; ++i) call(argv[1], count);
+    for (int i = 0; i < iterations; ++i) call(argv[2], count);
     const double mine = (MPI_Wtime() - begin) * 1e6 / iterations;
+    const struct LinkBytes after = count_bytes(argv[1]);
     double slowest;
     MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    const int wrong = wrong_elements(argv[1], count);
+    const int wrong = wrong_elements(argv[2], count);
     MPI_Allreduce(&wrong, &any_wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0 && any_wrong) fprintf(stderr, "%s of %ld bytes: %d wrong elements\n", argv[1], size, any_wrong);
-    if (rank == 0) printf("{\"size\": %ld, \"time_us\": %.3f}\n", size, slowest);
+    if (rank == 0 && any_wrong) fprintf(stderr, "%s of %ld bytes: %d wrong elements\n", argv[2], size, any_wrong);
+    if (rank == 0) printf("{\"size\": %ld, \"time_us\": %.3f", size, slowest);
+    print_bytes("sent_bytes", after.sent - before.sent);
+    print_bytes("received_bytes", after.received - before.received);
+    if (rank == 0) printf("}\n");
     fflush(stdout);
     free(send_buffer);
     free(recv_buffer);

@@ -4,6 +4,7 @@ import unittest
 
 import report
 import rounds
+import volume
 
 KEY = ("star-4", "allreduce")
 
@@ -15,7 +16,7 @@ class ReportTest(unittest.TestCase):
             self.figures.add(*KEY, "epic1", number, {4096: 100, 1 << 20: 9000})
             self.figures.add(*KEY, "epic2", number, {4096: 50 + 20 * number, 1 << 20: 6000})
             self.figures.add(*KEY, "openmpi", number, {4096: 100, 1 << 20: 12000})
-        self.run = {"command": "bench/compare", "rounds": 5, "ranks": 4, "hosts": "softnic", "machine": "two", "settings": ["s"],
+        self.run = {"command": "bench/compare", "date": "2026-11-27", "rounds": 5, "ranks": 4, "hosts": "softnic", "machine": "two", "settings": ["s"],
                     "busy": 0.0, "topologies": ["star-4"], "collectives": ["allreduce"],
                     "systems": ["epic1", "epic2", "openmpi"], "rate": None, "sizes": {"allreduce": [4096, 1 << 20, 8]}}
 
@@ -49,6 +50,18 @@ class ReportTest(unittest.TestCase):
                       text)
         self.assertEqual(self.rows()["1 MB"], ["8.00 ms", "5.00 ms", "4.00 ms", "0.50", "0.80"])
 
+    def test_one_group_stands_beside_the_kernels_default_and_ratios_are_within_a_way(self):
+        for system, us in (("epic1", 5000), ("openmpi", 4000)):
+            self.figures.add(*KEY, system + report.ONE_GROUP, 0, {1 << 20: us})
+        self.run |= {"systems": ["epic1", "openmpi"], "both": True}
+        lines = report.markdown(self.figures, self.run).splitlines()
+        self.assertTrue(any(line.startswith("| size | EPIC mode I | EPIC mode I, one group | OpenMPI, bridges | OpenMPI, bridges, one group | best")
+                            for line in lines), lines)
+        self.assertIn("| 1 MB | 9.00 ms | 5.00 ms | 12 ms | 4.00 ms | 1.33 | 1.33 |", lines)
+        rows = json.loads(report.as_json(self.figures, self.run))["figures"]
+        row = next(r for r in rows if r["system"] == "epic1" + report.ONE_GROUP)
+        self.assertEqual(row["ratios_by_round"], {"openmpi": [0.8]})
+
     def test_every_system_has_a_colour(self):
         self.assertEqual(set(report.COLOURS), set(report.SYSTEMS))
 
@@ -77,6 +90,24 @@ class ReportTest(unittest.TestCase):
         text = report.markdown(self.figures, self.run)
         for words in ("**Fewer than 5 rounds**", "**The machine was not quiet**: up to 50 %", "- failed: round 1: it ended"):
             self.assertIn(words, text)
+
+    def links(self):
+        """The cells of the table of bytes, by size."""
+        text = report.links_table(self.figures, *KEY, [1 << 20], ["epic1", "epic2", "openmpi", "links"], 4)
+        self.assertEqual(text.splitlines()[0], "| size | least | least between hosts | EPIC mode I | EPIC mode II | OpenMPI, bridges |")
+        return [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
+
+    def test_bytes_of_a_call_are_those_of_the_busiest_host(self):
+        for number, most in enumerate((4, 3, 2)):
+            self.figures.add(*KEY, "openmpi", number, {1 << 20: 1},
+                             {1 << 20: volume.Bytes([1 << 20, most << 20, 0, 0], [0, 0, 0, 1000 * most << 20])})
+        self.assertEqual(self.links(), ["1 MB", "1 MB, 1 MB", "1.5 MB, 1.5 MB", "–", "–", "3 MB, 3000 MB"])
+        self.assertIn("On a host's link, allreduce, star-4:", report.markdown(self.figures, self.run))
+        row = next(r for r in json.loads(report.as_json(self.figures, self.run))["figures"] if r["system"] == "openmpi" and r["size"] == 1 << 20)
+        self.assertEqual(row["link_bytes_by_round"]["1"]["sent"], [1 << 20, 3 << 20, 0, 0])
+
+    def test_bytes_have_three_digits(self):
+        self.assertEqual([report.bytes_text(n) for n in (0, 498.4, 1100, 5 << 20)], ["0 B", "498 B", "1.07 KB", "5 MB"])
 
     def test_json_has_times_and_ratios_of_each_round(self):
         rows = json.loads(report.as_json(self.figures, self.run))["figures"]

@@ -52,19 +52,30 @@ def wait_for_quiet(patience_s, say, sample=busy):
 
 
 class Figures:
-    """Times of calls, by (topology, collective, size, system), and of each by round: one in which a system failed has none."""
+    """Times of calls, by (topology, collective, size, system), and of each by round: one in which a system failed has none.
+    `links` has the bytes of a call on each host's link, as volume.Bytes, of what makes calls."""
 
     def __init__(self):
-        self.times = {}
+        self.times, self.links = {}, {}
         self.failures = []
         self.busy = 0.0  # of the processors, with other things, when a round began: the most
 
-    def add(self, topology, collective, system, number, times):
+    def add(self, topology, collective, system, number, times, links=None):
         for size, us in times.items():
             self.times.setdefault((topology, collective, size, system), {})[number] = us
+        for size, link in (links or {}).items():
+            self.links.setdefault((topology, collective, size, system), {})[number] = link
 
     def median(self, *key):
         return statistics.median(self.times[key].values()) if key in self.times else None
+
+    def busiest(self, *key):
+        """(out, into) the host that has sent most, and into the one that has received most: bytes of a call, medians of the
+        rounds. None without."""
+        links = self.links.get(key, {}).values()
+        if not links:
+            return None
+        return tuple(statistics.median(max(getattr(link, side)) for link in links) for side in ("sent", "received"))
 
     def quartiles(self, *key):
         """(lower, upper); of a single round, that."""

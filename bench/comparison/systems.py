@@ -1,7 +1,9 @@
 """What bench/compare measures side by side: EPIC by each path, what a user would take instead of it, and MPI on EPIC.
 
-A system runs on a test bed that is up, over the bed's first RANKS hosts, and times one collective at several sizes.
+A system runs on a test bed that is up, over the bed's first RANKS hosts, and times one collective at several sizes. What the
+timed calls put on the hosts' links is counted; less than they must (volume.py) is an error, and no figure.
 """
+import dataclasses
 import json
 import math
 import os
@@ -20,6 +22,7 @@ sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 # pylint: disable=wrong-import-position
 import epic_ranks  # noqa: E402
 import modes  # noqa: E402
+import volume  # noqa: E402
 from epic_testbed import net  # noqa: E402
 from epic_testbed.bed import MANAGER  # noqa: E402
 
@@ -29,6 +32,7 @@ PROGRAMS = ROOT / "build" / "comparison"
 PERF = epic_ranks.BUILD / "bench" / "epic-perf"
 TIMEOUT_S = 300
 CONGESTION = "cubic"
+DEVICE = "vec0"  # of every host, its link to its switch
 LACKING_ARGUMENT = "--operations=sum,min,max"
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "reducescatter", "allgather", "barrier")
 
@@ -37,13 +41,19 @@ class Failed(Exception):
     """A system did not do what it was asked; the message is its own."""
 
 
-def build_programs():
+def build_programs(names=("openmpi", "mpich", "gloo")):
     """The same benchmark for both MPIs and for Gloo."""
     PROGRAMS.mkdir(parents=True, exist_ok=True)
     for name, compiler, source, libraries in (("openmpi", "mpicc.openmpi", "mpi_calls.c", []),
                                               ("mpich", "mpicc.mpich", "mpi_calls.c", []),
                                               ("gloo", "g++", "gloo_calls.cc", ["-lgloo"])):
-        net.run([compiler, "-O2", "-Wall", "-Wextra", "-o", str(PROGRAMS / name), str(HERE / source), *libraries])
+        if name not in names:
+            continue
+        # However long a busy machine takes for it.
+        done = subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-iquote", ROOT / "bench", "-o", PROGRAMS / name, HERE / source, *libraries],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0:
+            raise Failed(f"{source} is not compiled for {name}:\n{done.stdout}")
 
 
 class Bed:
@@ -67,7 +77,7 @@ class Bed:
             # Of the kernel's algorithms that which fills such a link best, whatever the machine's own is: EPIC is to gain
             # nothing from one that does not.
             for host, address in zip(self.hosts, self.addresses):
-                net.batch([f"route change 10.10.0.0/16 dev vec0 proto kernel scope link src {address} congctl {CONGESTION}"],
+                net.batch([f"route change 10.10.0.0/16 dev {DEVICE} proto kernel scope link src {address} congctl {CONGESTION}"],
                           self.namespace(host))
 
     def namespace(self, host):
@@ -78,7 +88,7 @@ class Bed:
 
 
 def _json_lines(text):
-    return {row["size"]: row["time_us"] for row in map(json.loads, filter(lambda l: l.startswith("{"), text.splitlines()))}
+    return {row["size"]: row for row in map(json.loads, filter(lambda l: l.startswith("{"), text.splitlines()))}
 
 
 def _run(argv, what):
@@ -103,33 +113,70 @@ def _told(output):
     return json.loads(output[re.search(r"^\{", output, re.MULTILINE).start():output.rindex("}") + 1])
 
 
-class Epic:
-    """epic-perf by one path: options of it that say which. Every size is verified once."""
-    groups = 0
+@dataclasses.dataclass
+class Measured:
+    """A call: `us` on the slowest rank, and a volume.Bytes of each host's link, or None where no calls were made."""
+    us: float
+    link: volume.Bytes | None = None
 
-    def __init__(self, name, *path):
-        self.name, self.path, self.bed_kind = f"EPIC {name}", path, "switches"
+
+class System:
+    """`in_network`: its switches compute and copy, so that less has to cross the hosts' links."""
+    in_network = False
+
+    def __init__(self, name, bed_kind):
+        self.name, self.bed_kind = name, bed_kind
 
     def can(self, _collective):
         return True
 
+    def measure(self, bed, collective, sizes):
+        """{size: Measured} for {size: iterations}; Failed, too, if one of the sizes has not been on the links."""
+        rows = self._rows(bed, collective, sizes)
+        measured = {}
+        for size, calls in sizes.items():
+            row = rows[size]
+            link = volume.Bytes(row["sent_bytes"], row["received_bytes"])
+            bound = volume.least(collective, size, volume.ranks_of(bed.hosts), self.in_network)
+            if short := volume.shortfall(link, calls, bound):
+                raise Failed(f"{self.name}, {collective}, {size} bytes: not over the hosts' links: {short}")
+            measured[size] = Measured(row["time_us"], link.of_a_call(calls))
+        return measured
+
     def time(self, bed, collective, sizes):
-        """{size: microseconds of a call} for {size: iterations}. All sizes in one run, as with the others."""
+        """{size: microseconds of a call}, of `measure`."""
+        return {size: measured.us for size, measured in self.measure(bed, collective, sizes).items()}
+
+    def _rows(self, bed, collective, sizes):
+        """{size: {"time_us", "sent_bytes", "received_bytes"}}: a call's time, and by rank the bytes of all timed calls."""
+        raise NotImplementedError
+
+
+class Epic(System):
+    """epic-perf by one path: options of it that say which. Every size is verified once."""
+    groups = 0
+
+    def __init__(self, name, *path):
+        super().__init__(f"EPIC {name}", "switches")
+        self.path, self.in_network = path, "hosts" not in path
+
+    def _rows(self, bed, collective, sizes):
+        """All sizes in one run, as with the others."""
         Epic.groups += 1
         # An element is four bytes.
         calls = ",".join(f"{max(size, 4)}:{n}" for size, n in sizes.items())
         results = epic_ranks.run_ranks(
             bed.name, bed.hosts,
             lambda rank: [PERF, "--group", f"compare{Epic.groups}", "--rank", rank, "--size", len(bed.hosts), *self.path,
-                          "--collective", collective, "--calls", calls, "--json"],
+                          "--collective", collective, "--calls", calls, "--count-bytes", DEVICE, "--json"],
             TIMEOUT_S)
         if any(result.status != 0 for result in results):
             raise Failed(f"{self.name}, {collective}: "
                          + "\n".join(result.output for result in results if result.status != 0))
-        rows = self._rows(collective, results[0].output)
-        return {size: row["out_of_place"]["time_us"] for size, row in zip(sizes, rows, strict=True)}
+        rows = self._results(collective, results[0].output)
+        return {size: row["out_of_place"] for size, row in zip(sizes, rows, strict=True)}
 
-    def _rows(self, _collective, output):
+    def _results(self, _collective, output):
         return _told(output)["results"]
 
 
@@ -138,12 +185,12 @@ class Lacking(Epic):
 
     def __init__(self, name):
         super().__init__(name, "--path", "auto", "--op", "prod")
-        self.bed_kind = "lacking"
+        self.bed_kind, self.in_network = "lacking", False
 
     def can(self, collective):
         return collective in ("allreduce", "reduce", "reducescatter")
 
-    def _rows(self, collective, output):
+    def _results(self, collective, output):
         told = _told(output)
         for row in told["results"]:
             why = row.get("path_reason", "")
@@ -152,7 +199,7 @@ class Lacking(Epic):
         return told["results"]
 
 
-class Link:
+class Link(System):
     """The least time that a collective between the hosts can take: what must cross each host's link, at the rate that
     ib_send_bw has between neighbours of the ring, in super-frames as the library's own; a pair alone, or all of them at
     once, as the ring needs it."""
@@ -163,14 +210,15 @@ class Link:
                "reducescatter": (RANKS - 1) / RANKS, "allgather": (RANKS - 1) / RANKS}
 
     def __init__(self, name, pairs):
-        self.name, self.pairs, self.bed_kind = name, pairs, "switches"
+        super().__init__(name, "switches")
+        self.pairs = pairs
 
     def can(self, collective):
         return collective in self.CARRIES
 
-    def time(self, bed, collective, sizes):
+    def measure(self, bed, collective, sizes):
         rate = self._rate(bed)  # bytes per microsecond
-        return {size: size * self.CARRIES[collective] / rate for size in sizes}
+        return {size: Measured(size * self.CARRIES[collective] / rate) for size in sizes}
 
     def _rate(self, bed):
         """The mean of the pairs' rates while all run, in MB/s."""
@@ -208,16 +256,16 @@ class Link:
         return rate if math.isfinite(rate) and rate > 0 else None
 
 
-class Mpi:
+class Mpi(System):
     """OpenMPI or MPICH over TCP. Both start their ranks by a remote shell, which is a namespace here."""
+    # Namespaces share the machine's memory, which UCX, through which MPICH speaks, prefers to any network.
+    UCX = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": DEVICE, "UCX_MODULES": "^ib,rdmacm"}
 
     def __init__(self, name, program, bed_kind):
-        self.name, self.program, self.bed_kind = name, program, bed_kind
+        super().__init__(name, bed_kind)
+        self.program = program
 
-    def can(self, _collective):
-        return True
-
-    def time(self, bed, collective, sizes):
+    def _rows(self, bed, collective, sizes):
         with tempfile.TemporaryDirectory() as folder:
             shell = os.path.join(folder, "shell")
             with open(shell, "w", encoding="utf-8") as file:
@@ -225,7 +273,7 @@ class Mpi:
                            f"while [ ! -e /run/epic/{bed.name}/uts/$1 ]; do shift; done\nhost=$1; shift\n"
                            f'exec ip netns exec "{bed.namespace("$host")}" nsenter --uts="/run/epic/{bed.name}/uts/$host" sh -c "$*"\n')
             os.chmod(shell, 0o700)
-            calls = [PROGRAMS / self.program, collective, *(f"{size}:{n}" for size, n in sizes.items())]
+            calls = [PROGRAMS / self.program, DEVICE, collective, *(f"{size}:{n}" for size, n in sizes.items())]
             out, err = _run([shell, bed.hosts[0], *self._before(), *self._launcher(shell, bed), *map(str, calls)],
                             f"{self.name}, {collective}")
         self._check(collective, out, err)
@@ -233,7 +281,7 @@ class Mpi:
 
     def _before(self):
         """What mpirun's command begins with."""
-        return []
+        return ["env", *(f"{name}={value}" for name, value in self.UCX.items())] if self.program == "mpich" else []
 
     def _check(self, collective, out, err):
         """Raises Failed if something else was measured than this system."""
@@ -241,21 +289,22 @@ class Mpi:
     def _launcher(self, shell, bed):
         hosts = ",".join(bed.hosts)
         if self.program == "mpich":
-            return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", shell, "-hosts", hosts, "-iface", "vec0", "-n", str(RANKS)]
+            return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", shell, "-hosts", hosts, "-iface", DEVICE, "-n", str(RANKS)]
         # Yielding while it waits: with more ranks than processors OpenMPI's spinning starves who could end it.
         return ["mpirun.openmpi", "--allow-run-as-root", "--host", hosts, "-np", str(RANKS), "--bind-to", "none",
                 "--mca", "plm_rsh_agent", shell, "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "pml", "ob1",
-                "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "vec0", "--mca", "oob_tcp_if_include", "vec0",
+                "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", DEVICE, "--mca", "oob_tcp_if_include", DEVICE,
                 "--mca", "mpi_yield_when_idle", "1"]
 
 
 class MpiOnEpic(Mpi):
     """The same programs, with EPIC under their collectives, by the switches."""
+    in_network = True
     FUNCTIONS = {"allreduce": "Allreduce", "reduce": "Reduce", "broadcast": "Bcast", "reducescatter": "Reduce_scatter_block",
                  "allgather": "Allgather", "barrier": "Barrier"}
 
     def _before(self):
-        return ["env", f"EPIC_MANAGER={MANAGER}", "EPIC_IFNAME=vec0", "EPIC_PATH=network", "EPIC_MPI_REPORT=1",
+        return [*super()._before(), "env", f"EPIC_MANAGER={MANAGER}", f"EPIC_IFNAME={DEVICE}", "EPIC_PATH=network", "EPIC_MPI_REPORT=1",
                 "EPIC_MPI_FROM_CALL=1",
                 f"EPIC_BUILD={epic_ranks.BUILD}", str(ROOT / "scripts" / "epic-run"), "--mpi"]
 
@@ -265,18 +314,18 @@ class MpiOnEpic(Mpi):
             raise Failed(f"{self.name}, {collective}: not all calls went through the switches\n{out}{err}")
 
 
-class Gloo:
+class Gloo(System):
     """Gloo over TCP; its AllReduce is a ring. It has no ReduceScatter."""
 
     def __init__(self):
-        self.name, self.bed_kind = "Gloo, bridges", "bridges"
+        super().__init__("Gloo, bridges", "bridges")
 
     def can(self, collective):
         return collective != "reducescatter"
 
-    def time(self, bed, collective, sizes):
+    def _rows(self, bed, collective, sizes):
         with tempfile.TemporaryDirectory() as store:
-            calls = [collective, *(f"{size}:{n}" for size, n in sizes.items())]
+            calls = [DEVICE, collective, *(f"{size}:{n}" for size, n in sizes.items())]
             ranks = [subprocess.Popen(["ip", "netns", "exec", bed.namespace(host), str(PROGRAMS / "gloo"), str(rank),
                                        str(RANKS), bed.addresses[rank], store, *calls],
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -317,15 +366,23 @@ ON_EPIC = {"openmpi-epic": "openmpi", "mpich-epic": "mpich"}
 USUAL = tuple(name for name in SYSTEMS if name != "auto" and not name.startswith("hosts-") and name not in ON_EPIC)
 
 
-def version_lines(names, rate=None):
-    """With which settings these systems were measured, over links of this rate."""
+def _scheduling(ways):
+    lines = {(True,): "on (1), as the kernel has them by itself: each session, as each daemon and each rank has one, is a group of the scheduler's",
+             (False,): "off (0): all processes in one scheduling group",
+             (True, False): "on (1), as the kernel has them by itself; \"one group\": off (0)"}
+    return "kernel.sched_autogroup_enabled " + lines[ways]
+
+
+def version_lines(names, rate=None, autogroups=(True,)):
+    """With which settings these systems were measured, over links of this rate, with autogroups on, off, or both in this order."""
     lines = []
     if {"openmpi", "openmpi-switches", "openmpi-epic"} & set(names):
         lines.append(f"{net.run(['mpirun.openmpi', '--version']).splitlines()[0]}: pml ob1, btl tcp; mpi_yield_when_idle 1, "
                      "--bind-to none (its best with more ranks than processors)")
     if {"mpich", "mpich-epic"} & set(names):
         version = next(l for l in net.run(["mpirun.mpich", "--version"]).splitlines() if "Version:" in l).split()[-1]
-        lines.append(f"MPICH {version}: as it is, over TCP")
+        lines.append(f"MPICH {version}: over TCP ({', '.join(f'{name}={value}' for name, value in Mpi.UCX.items())}); as it is, it takes "
+                     "shared memory, since all hosts are one machine")
     if set(ON_EPIC) & set(names):
         lines.append("on EPIC: the same program by `epic-run --mpi`, its own messages over TCP through our switches; groups are made "
                      "before the clock starts")
@@ -347,5 +404,5 @@ def version_lines(names, rate=None):
     if "openmpi-switches" in names:
         lines.append("our switches: incengine with --forwarding static, on the links that EPIC has, which carry its super-frames "
                      f"(ethtool -K {net.SUPER_FRAMES}); a plain forwarder needs TCP's segments one by one")
-    return lines + ["all processes in one scheduling group (kernel.sched_autogroup_enabled 0)"]
+    return lines + [_scheduling(autogroups)]
 

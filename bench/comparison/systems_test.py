@@ -29,6 +29,10 @@ class RunTest(unittest.TestCase):
             os.close(reader)
 
 
+# What two hosts have sent and received at least.
+ENOUGH = {"sent_bytes": [1 << 30] * 2, "received_bytes": [1 << 30] * 2}
+
+
 class Ranks:
     BED = types.SimpleNamespace(name="bed", hosts=["h1", "h2"])
 
@@ -46,7 +50,7 @@ class Ranks:
 class EpicTest(Ranks, unittest.TestCase):
     def test_all_sizes_are_one_run_and_each_has_its_own_time(self):
         # Of one byte there is no call: an element has four. A size's row has the bytes that were possible.
-        rows = [{"size": 4, "out_of_place": {"time_us": us}} for us in (7.0, 8.0, 9.0)]
+        rows = [{"size": 4, "out_of_place": {"time_us": us, **ENOUGH}} for us in (7.0, 8.0, 9.0)]
         with self.ranks_that_say(0, json.dumps({"results": rows})):
             times = systems.Epic("mode II", "--mode", 2).time(self.BED, "allreduce", {1: 200, 4: 100, 1 << 20: 15})
         self.assertEqual(times, {1: 7.0, 4: 8.0, 1 << 20: 9.0})
@@ -56,9 +60,27 @@ class EpicTest(Ranks, unittest.TestCase):
             self.assertEqual(argv[argv.index("--calls") + 1], "4:200,4:100,1048576:15")
             self.assertEqual(argv[argv.index("--mode") + 1], "2")
             self.assertEqual(argv[argv.index("--size") + 1], str(len(self.BED.hosts)))
+            self.assertEqual(argv[argv.index("--count-bytes") + 1], "vec0")
+
+    def test_what_has_not_been_on_the_links_is_no_figure(self):
+        def measure(name, sent):
+            counted = {"sent_bytes": [sent, sent], "received_bytes": [40, 40]}
+            with self.ranks_that_say(0, json.dumps({"results": [{"size": 8, "out_of_place": {"time_us": 7.0, **counted}}]})):
+                return systems.SYSTEMS[name].measure(self.BED, "allreduce", {8: 5})
+
+        # Of two hosts each has to send all, whoever computes; of two that compute themselves all send twice as much as one.
+        link = measure("epic2", 40)[8].link
+        self.assertEqual((link.sent, link.received), ([8, 8], [8, 8]))
+        for name, why in (("epic2", "EPIC mode II"), ("hosts", "EPIC between hosts")):
+            with self.subTest(name), self.assertRaisesRegex(systems.Failed, f"{why}, allreduce, 8 bytes: not over .*: host 0 has sent 39 "):
+                measure(name, 39)
+
+    def test_only_what_goes_through_the_switches_has_their_bound(self):
+        self.assertEqual([name for name, system in systems.SYSTEMS.items() if system.in_network],
+                         [*(f"epic{mode}" for mode in systems.modes.NUMBERS), "auto", "openmpi-epic", "mpich-epic"])
 
     def test_memory_is_registered_once_only_where_the_name_says_so(self):
-        rows = json.dumps({"results": [{"size": 4, "out_of_place": {"time_us": 7.0}}]})
+        rows = json.dumps({"results": [{"size": 4, "out_of_place": {"time_us": 7.0, **ENOUGH}}]})
         for name in ("hosts-ring", "hosts-ring-registered"):
             with self.ranks_that_say(0, rows):
                 systems.SYSTEMS[name].time(self.BED, "allreduce", {4: 1})
@@ -75,7 +97,7 @@ class LackingTest(Ranks, unittest.TestCase):
     WHY = "operation product is not in root (version 0.1.0)"
 
     def time(self, **row):
-        told = "epic: group compare1: hosts: {operation}\n" + json.dumps({"results": [{"out_of_place": {"time_us": 7.5}} | row]}, indent=2)
+        told = "epic: group compare1: hosts: {operation}\n" + json.dumps({"results": [{"out_of_place": {"time_us": 7.5, **ENOUGH}} | row]}, indent=2)
         with self.ranks_that_say(0, told + "\n"):
             return systems.SYSTEMS["hosts-lacking"].time(self.BED, "reduce", {8: 200})
 
@@ -122,7 +144,7 @@ class MpiOnEpicTest(unittest.TestCase):
         """In place of mpirun: what it writes. `asked` gets the command."""
         def run(argv, _what):
             self.asked = argv
-            return '{"size": 8, "time_us": 7.5}\n', err
+            return '{"size": 8, "time_us": 7.5, "sent_bytes": [0], "received_bytes": [0]}\n', err
 
         with mock.patch.object(systems, "_run", run):
             return systems.SYSTEMS["openmpi-epic"].time(self.BED, "allreduce", {8: 200})
@@ -137,6 +159,23 @@ class MpiOnEpicTest(unittest.TestCase):
         for err in ("", self.REPORT.format("between the hosts"), self.REPORT.format("through the switches") + own):
             with self.subTest(err), self.assertRaisesRegex(systems.Failed, "(?s)OpenMPI on EPIC, allreduce: not all calls"):
                 self.time(err)
+
+
+class MpichTest(unittest.TestCase):
+    BED = MpiOnEpicTest.BED
+
+    def command(self, name):
+        """The command by which a system starts its ranks, as words."""
+        with mock.patch.object(systems, "_run", side_effect=systems.Failed) as run, self.assertRaises(systems.Failed):
+            systems.SYSTEMS[name].time(self.BED, "allreduce", {8: 200})
+        return list(map(str, run.call_args.args[0]))
+
+    def test_it_has_no_way_but_the_network(self):
+        for name in ("mpich", "mpich-epic"):
+            with self.subTest(name):
+                argv = self.command(name)
+                self.assertIn("UCX_TLS=tcp,self", argv[:argv.index("mpirun.mpich")])
+        self.assertNotIn("UCX_TLS=tcp,self", self.command("openmpi"))
 
 
 class LinkTest(unittest.TestCase):

@@ -1,6 +1,9 @@
 #include "commlib/core/wait_trials.h"
 
+#include <algorithm>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -24,11 +27,54 @@ int Calls(WaitTrials& trials, int64_t first, int64_t last,
 Nanos PollingIsShorter(int64_t, Way way) { return way == Way::kPoll ? 30 : 100; }
 Nanos SleepingIsShorter(int64_t, Way way) { return way == Way::kPoll ? 400 : 100; }
 
-TEST(WaitTrialsTest, PollsUntilSleepingHasBeenShorter) {
+TEST(WaitTrialsTest, AGroupsFirstCallsSayWhichWayIsShorter) {
   WaitTrials trials;
-  EXPECT_EQ(Calls(trials, 0, 15, SleepingIsShorter), 16);
-  EXPECT_EQ(Calls(trials, 16, 31, SleepingIsShorter), 8) << "the trials";
-  EXPECT_EQ(Calls(trials, 32, 271, SleepingIsShorter), 0);
+  EXPECT_EQ(Calls(trials, 0, 7, SleepingIsShorter), 4) << "the first trials";
+  EXPECT_EQ(Calls(trials, 8, 31, SleepingIsShorter), 0);
+  EXPECT_EQ(Calls(trials, 32, 47, SleepingIsShorter), 8) << "the later ones";
+  EXPECT_EQ(Calls(trials, 48, 287, SleepingIsShorter), 0);
+}
+
+// What a short program sees: most of its calls after the first two.
+TEST(WaitTrialsTest, TheMedianOfTheThirdToTheTwentiethCallIsTheBetterWays) {
+  for (const auto& wait : {PollingIsShorter, SleepingIsShorter}) {
+    WaitTrials trials;
+    std::vector<Nanos> waits;
+    Calls(trials, 0, 19, [&](int64_t call, Way way) {
+      const Nanos one = call < 2 ? kSecond : wait(call, way);
+      if (call >= 2) waits.push_back(one);
+      return one;
+    });
+    std::ranges::sort(waits);
+    EXPECT_EQ(waits[waits.size() / 2], std::min(wait(0, Way::kPoll), wait(0, Way::kSleep)));
+  }
+}
+
+TEST(WaitTrialsTest, SleepsWhereNothingIsKnown) {
+  WaitTrials trials;
+  EXPECT_EQ(Calls(trials, 3, 31, PollingIsShorter), 3) << "the first calls were not waited for";
+  EXPECT_EQ(trials.WayOf(31), Way::kSleep);
+}
+
+TEST(WaitTrialsTest, TrialsOfTwoPeriodsAreNoneTogether) {
+  WaitTrials trials;
+  Calls(trials, 0, 3, PollingIsShorter);
+  Calls(trials, 32 + 4, 47, PollingIsShorter);
+  EXPECT_EQ(trials.WayOf(48), Way::kSleep);
+}
+
+// Twelve calls later the later trials decide by what is shorter, however little.
+TEST(WaitTrialsTest, AfterTheFirstTrialsOnlyWhatIsHalfAsLongIsPolledFor) {
+  for (const auto& [polling, polled] : {std::pair<Nanos, int>{49, 24}, {51, 0}}) {
+    WaitTrials trials;
+    const auto wait = [polling = polling](int64_t, Way way) {
+      return way == Way::kPoll ? polling : Nanos{100};
+    };
+    Calls(trials, 0, 7, wait);
+    EXPECT_EQ(Calls(trials, 8, 31, wait), polled);
+    Calls(trials, 32, 47, wait);
+    EXPECT_EQ(trials.WayOf(48), Way::kPoll);
+  }
 }
 
 TEST(WaitTrialsTest, EightOf256CallsArePolledForWhereSleepingIsShorter) {
@@ -48,7 +94,7 @@ TEST(WaitTrialsTest, FollowsWhatChanges) {
 TEST(WaitTrialsTest, OneLateRankInEachWayDoesNotDecide) {
   WaitTrials trials;
   Calls(trials, 0, 255, [](int64_t call, Way way) {
-    return call == 16 ? kSecond : PollingIsShorter(call, way);  // the first trial of polling
+    return call == 32 ? kSecond : PollingIsShorter(call, way);  // the first trial of polling
   });
   EXPECT_EQ(trials.WayOf(255), Way::kPoll);
 }
@@ -67,8 +113,8 @@ TEST(WaitTrialsTest, SizesThatAlternateDoNotDecide) {
 TEST(WaitTrialsTest, WithoutAllTrialsTheWayStays) {
   WaitTrials trials;
   Calls(trials, 0, 255, PollingIsShorter);
-  Calls(trials, 256, 256 + 18, SleepingIsShorter);
-  Calls(trials, 256 + 20, 511, SleepingIsShorter);  // the fourth was done before anybody waited
+  Calls(trials, 256, 256 + 34, SleepingIsShorter);
+  Calls(trials, 256 + 36, 511, SleepingIsShorter);  // the fourth was done before anybody waited
   EXPECT_EQ(trials.WayOf(511), Way::kPoll);
   Calls(trials, 512, 767, SleepingIsShorter);
   EXPECT_EQ(trials.WayOf(767), Way::kSleep);
@@ -78,7 +124,7 @@ TEST(WaitTrialsTest, RanksTryTheSameForTheSameCalls) {
   WaitTrials one, other;
   Calls(one, 0, 999, PollingIsShorter);
   Calls(other, 0, 999, SleepingIsShorter);
-  for (int64_t call = 1040; call < 1056; ++call) EXPECT_EQ(one.WayOf(call), other.WayOf(call)) << call;
+  for (int64_t call = 1056; call < 1072; ++call) EXPECT_EQ(one.WayOf(call), other.WayOf(call)) << call;
 }
 
 }  // namespace

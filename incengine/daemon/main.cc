@@ -16,6 +16,7 @@
 #include "incengine/daemon/service.h"
 #include "incengine/daemon/shard.h"
 #include "incengine/daemon/sharded_control.h"
+#include "io/autogroup.h"
 #include "io/interface.h"
 #include "io/offloads.h"
 #include "io/unix_socket.h"
@@ -84,6 +85,11 @@ int Run(const Options& options) {
 
   if (const Status status = io::ClaimSocketPath(options.control_path); !status.ok()) return Fail(status);
   WarnOfProcessors(options.cores);
+  if (options.autogroup_nice != 0) {
+    // Without it slower beside others, and right.
+    if (const Status status = io::SetAutogroupNice(options.autogroup_nice); !status.ok())
+      spdlog::warn("--autogroup-nice {}: {}", options.autogroup_nice, std::string(status.message()));
+  }
   const Identity identity{options.name, EPIC_VERSION, RandomId()};
   Changes changes;  // outlives the shards, whose threads note them
   std::vector<std::unique_ptr<Shard>> shards;

@@ -108,6 +108,11 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
   line.Add("--spin-us", &spin_us, "poll for so long after traffic before sleeping, in microseconds")
       .From(uint64_t{0}, uint64_t{100000}, "microseconds")
       .ShowDefault();
+  line.Add("--autogroup-nice", &options->autogroup_nice,
+           "beside other sessions of this machine, where the kernel schedules by session: -20 (most of the "
+           "processors) to 19, 0: as it is; below 0 takes CAP_SYS_NICE")
+      .From(-20, 19, "a nice value")
+      .ShowDefault();
   line.Add("--ring-mb", &ring_mb, "receive ring of each port and core in MiB; this memory cannot be swapped")
       .From(uint64_t{1}, uint64_t{1024}, "MiB")
       .ShowDefault();

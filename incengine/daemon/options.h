@@ -18,6 +18,7 @@ struct Options {
   Nanos spin_ns = 0;
   uint32_t cores = 1;  // shards: threads of the data path
   std::string log_level;
+  int autogroup_nice = 0;     // io/autogroup.h; 0: as it is
   bool check_config = false;  // only look at the ports
   std::string trace_path;     // empty: no trace
   uint64_t trace_limit = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """bench_engine_cost.py: what a packet costs the engine in memory, by children, groups and payload.
 
-engine_bench's "frames": parsing with ICRC, the sum, and a frame with its ICRC for each child when the sum is complete, on one
+engine_bench's "frames": Switch::OnFrame, to the pieces of a frame with its ICRC for each child when the sum is complete, on one
 core. Prints a table of medians; --write-page puts it into docs/PERFORMANCE.md, and a plot into docs/engine-cost.svg.
 """
 import argparse

@@ -1,14 +1,83 @@
 #!/usr/bin/python3
-"""demo_run.py --bed NAME: collectives over every host of a test bed that is up; table and verdict.
+"""demo_run.py --bed NAME: collectives over every host of a test bed that is up; what a program can expect of them, and a verdict.
 
-Exit status 0 if every element was right and every switch of the tree counted aggregated packets, else 1.
+Each size in a group of its own: the first call, the median of calls 3 to 20, and the median of the last quarter of all, which are fewer
+of large sizes. Exit status 0 if every element was right and every switch of the tree counted aggregated packets, else 1.
 """
 import argparse
+import json
+import re
+import statistics
 import sys
 import time
 
 import epic_ranks
 import modes
+
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+FACTOR = 4  # from size to size
+# Of a size: calls, and bytes of all of them, on hosts that are all softnic and on others, which take ten times as long.
+LEAST_CALLS, MOST_CALLS = 24, 1300
+MOST_BYTES, MOST_BYTES_OF_GUESTS = 192 << 20, 32 << 20
+
+
+def bytes_of(text):
+    return int(text[:-1]) * UNITS[text[-1]] if text[-1] in UNITS else int(text)
+
+
+def sizes_of(smallest, largest):
+    size, sizes = max(bytes_of(smallest), 1), []
+    while size <= bytes_of(largest):
+        sizes.append(size)
+        size *= FACTOR
+    return sizes
+
+
+def calls_of(size, softnic=True):
+    return max(LEAST_CALLS, min(MOST_CALLS, (MOST_BYTES if softnic else MOST_BYTES_OF_GUESTS) // size))
+
+
+def size_text(size):
+    for unit, shift in (("MB", 20), ("KB", 10)):
+        if size >= 1 << shift and size % (1 << shift) == 0:
+            return f"{size >> shift} {unit}"
+    return f"{size} B"
+
+
+def time_text(us):
+    return f"{us / 1000:.2f} ms" if us >= 1000 else f"{us:.0f} us"
+
+
+def row(result):
+    """A line of the table, of a result in epic-perf's JSON; a barrier has no size."""
+    times = result["out_of_place"]["each_us"]
+    last = times[-(len(times) // 4):]
+    wrong = max(0, result["out_of_place"]["wrong"] or 0) + max(0, result["in_place"]["wrong"] or 0)
+    size = "" if result["collective"] == "barrier" else size_text(result["size"])
+    return (f"{result['collective']:>13} {size:>8} {time_text(times[0]):>10} {time_text(statistics.median(times[2:20])):>13} "
+            f"{time_text(statistics.median(last)):>12} {f'{len(times) - len(last) + 1} to {len(times)}':>14} {wrong:>6}")
+
+
+HEAD = f"{'collective':>13} {'size':>8} {'first call':>10} {'calls 3 to 20':>13} {'later calls':>12} {'which those are':>14} {'wrong':>6}"
+
+
+def results_of(output):
+    """What rank 0 said in JSON, behind lines that the library writes."""
+    begin = re.search(r"^\{", output, re.MULTILINE)
+    return json.loads(output[begin.start():output.rindex("}") + 1])["results"] if begin else []
+
+
+def run(bed, hosts, group, argv, tree):
+    """Runs argv(rank) on all hosts. `tree` gets the names of the group's switches, if it has none yet: the manager knows them only
+    while the group lives, and it may be over before it is asked."""
+    started = [epic_ranks.start_rank(bed, host, argv(rank), 600) for rank, host in enumerate(hosts)]
+    for thread, _ in started:
+        while thread.is_alive() and not tree:
+            shown = epic_ranks.manager(bed, "group", "show", group, check=False) or {}
+            tree.extend(node["switch_name"] for node in shown.get("tree", []))
+            thread.join(0.05)
+        thread.join()
+    return [result for _, result in started]
 
 
 def main():
@@ -22,29 +91,28 @@ def main():
     hosts = epic_ranks.hosts_of(args.bed)
     kinds = " and ".join(sorted(set(epic_ranks.kinds_of(args.bed).values())))
     perf = epic_ranks.BUILD / "bench/epic-perf"
-    tree = []
     before = {switch: epic_ranks.aggregated_packets(args.bed, switch) for switch in epic_ranks.switches_of(args.bed)}
+    begin, failed, tree = time.monotonic(), [], []
+    print(f"{len(hosts)} ranks, mode {args.mode}; times are rank 0's, medians but of the first call; each size in a group of its own")
+    print(HEAD, flush=True)
+    for size in sizes_of(smallest, largest):
+        group = f"demo{size}"
 
-    def argv(rank):
-        return [perf, "--group", "demo", "--rank", rank, "--size", len(hosts),
-                "--mode", args.mode, "--collective", args.collective, "-b", smallest, "-e", largest, "-f", 4, "-n", 5, "-w", 2]
-
-    def on_line(line):
-        print(line, end="", flush=True)
-        # The tree is known to the manager only while the group lives.
-        if not tree and line.startswith("#"):
-            group = epic_ranks.manager(args.bed, "group", "show", "demo", check=False) or {}
-            tree.extend(node["switch_name"] for node in group.get("tree", []))
-
-    begin = time.monotonic()
-    results = epic_ranks.run_ranks(args.bed, hosts, argv, timeout=600, on_line=on_line)
+        def argv(rank, size=size, group=group):
+            return [perf, "--group", group, "--rank", rank, "--size", len(hosts), "--mode", args.mode, "--collective", args.collective,
+                    "-b", size, "-e", size, "-n", calls_of(size, kinds == "softnic"), "-w", 0, "--each", "--json"]
+        ranks = run(args.bed, hosts, group, argv, tree)
+        for result in results_of(ranks[0].output):
+            print(row(result), flush=True)
+        for host, rank in zip(hosts, ranks):
+            if rank.status != 0:
+                failed.append(f"{host}, {size_text(size)} (exit {rank.status})")
+                print(f"--- {host}:\n{rank.output}")
+        if failed:
+            break
     seconds = time.monotonic() - begin
-    failed = [f"{host} (exit {result.status})" for host, result in zip(hosts, results) if result.status != 0]
-    for host, result in zip(hosts[1:], results[1:]):
-        if result.status != 0:
-            print(f"--- {host}:\n{result.output}")
     summed = {switch: epic_ranks.aggregated_packets(args.bed, switch) - count for switch, count in before.items()}
-    # A short run can end before the manager is asked: then the switches that have worked are the tree.
+    # Without an answer the switches that have worked are the tree.
     tree = tree or [switch for switch, count in summed.items() if count > 0]
     # Copies and barriers are merged, not summed.
     sums = args.collective in ("allreduce", "reduce", "reducescatter", "all")

@@ -1,11 +1,19 @@
-"""Tools beside EPIC: those that stand before MPI's functions (PMPI) see every call, and EPIC makes it."""
+"""Tools beside EPIC: those that stand before MPI's functions (PMPI) see every call, and EPIC makes it; bench/compare has
+figures of what has gone over the network alone."""
 
 import os
 import subprocess
+import sys
+import types
 
 import harness
 import launcher
 import pytest
+
+import epic_ranks
+
+sys.path.insert(0, str(harness.ROOT / "bench" / "comparison"))
+import systems  # noqa: E402 pylint: disable=wrong-import-position
 
 SWITCHES = "by EPIC, through the switches"
 PRELOAD = harness.BUILD / "mpi" / "lib" / "libepic_mpi.so"
@@ -107,3 +115,20 @@ def test_calls_of_the_library_itself_are_none_of_the_programs():
     ours = names(PRELOAD, "T")
     assert {"PMPI_Allreduce", "MPI_Allreduce", "PMPI_Reduce_init_c"} <= ours
     assert names(PRELOAD.with_name("libepic_mpi_mpich.so"), "U") & ours == {"PMPI_Recv", "PMPI_Send", "PMPI_Test"}
+
+
+@pytest.mark.slow  # four ranks of MPICH that look again and again may take minutes beside other work
+def test_calls_over_the_network_are_a_figure_and_calls_in_shared_memory_are_none(bed, tmp_path, monkeypatch):
+    """Of MPICH, whose ranks share the machine's memory here."""
+    size, calls = 256 << 10, 3
+    monkeypatch.setattr(systems, "PROGRAMS", tmp_path)
+    systems.build_programs(["mpich"])
+    compared = types.SimpleNamespace(name=bed.name, hosts=bed.hosts, namespace=lambda host: f"epic-{bed.name}-{host}",
+                                     addresses=[epic_ranks.node_of(bed.name, host)["address"] for host in bed.hosts])
+    mpich = systems.Mpi("MPICH, our switches", "mpich", "switches")
+    link = mpich.measure(compared, "allreduce", {size: calls})[size].link
+    # Of four hosts that compute themselves at least 2(P - 1) times the size, together.
+    assert min(sum(link.sent), sum(link.received)) >= 6 * size, link
+    monkeypatch.setitem(systems.Mpi.UCX, "UCX_TLS", "tcp,self,sm")
+    with pytest.raises(systems.Failed, match=r"MPICH, our switches, allreduce, 262144 bytes: not over the hosts' links: host 0 has sent"):
+        mpich.measure(compared, "allreduce", {size: calls})
