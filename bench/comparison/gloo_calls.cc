@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "link_bytes.h"
+#include "bench/link_bytes.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "link_bytes.h"
+#include "bench/link_bytes.h"
 
 static int rank, ranks;
 static float *send_buffer, *recv_buffer;

@@ -50,7 +50,7 @@ def build_programs(names=("openmpi", "mpich", "gloo")):
         if name not in names:
             continue
         # However long a busy machine takes for it.
-        done = subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-iquote", ROOT / "bench", "-o", PROGRAMS / name, HERE / source, *libraries],
+        done = subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-iquote", ROOT, "-o", PROGRAMS / name, HERE / source, *libraries],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             raise Failed(f"{source} is not compiled for {name}:\n{done.stdout}")
