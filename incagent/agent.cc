@@ -41,8 +41,9 @@ constexpr uint32_t kGroupsPerPage = 100;
 std::unique_ptr<proto::Manager::Stub> ConnectManager(const std::string& address) {
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);  // an attempt may take so long: the manager may be late
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  GiveUpDeadPeers(&args);
   return proto::Manager::NewStub(ChannelTo(address, args));
 }
 

@@ -12,7 +12,7 @@ namespace {
 std::shared_ptr<grpc::Channel> Connect(const std::string& socket_path) {
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // an attempt may take so long: the engine may be late
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   return ChannelTo("unix:" + socket_path, args);
 }

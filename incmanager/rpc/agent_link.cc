@@ -43,7 +43,9 @@ class AgentLink::Impl {
     if (address == address_) return;
     address_ = address;
     grpc::ChannelArguments args;
+    args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);  // of an attempt to connect
     args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+    GiveUpDeadPeers(&args);
     stub_ = proto::SwitchTable::NewStub(ChannelTo(address, args));
   }
 
