@@ -59,10 +59,10 @@ TEST(EchoProbe, SaysWhatBecameOfTheRequestsBefore) {
   EXPECT_FALSE(probe.Ask(kLoopback, server.port()).asked);
   server.Echo();
   // The first request is the newest with an echo, until it is too old.
-  for (const uint32_t answered : {1u, 2u, 3u, 4u, 0u}) {
+  for (uint32_t ask = 1; ask <= EchoHistory::kRequests + 1; ++ask) {
     const EchoProbe::Answer answer = probe.Ask(kLoopback, server.port());
     EXPECT_TRUE(answer.asked);
-    EXPECT_EQ(answer.answered, answered);
+    EXPECT_EQ(answer.answered, ask <= EchoHistory::kRequests ? ask : 0u);
     server.Take();
   }
 }
@@ -71,18 +71,19 @@ TEST(EchoProbe, AnEchoMayBeLate) {
   Server server;
   EchoProbe probe(kLoopback);
   std::vector<std::vector<uint8_t>> requests;
-  for (int i = 0; i < 6; ++i) {
+  constexpr size_t kLast = EchoHistory::kRequests + 1;
+  for (size_t i = 0; i <= kLast; ++i) {
     EXPECT_EQ(probe.Ask(kLoopback, server.port()).answered, 0u);
     requests.push_back(server.Take());
   }
   server.Give(requests[1]);
-  EXPECT_EQ(probe.Ask(kLoopback, server.port()).answered, 0u) << "older than the last four";
+  EXPECT_EQ(probe.Ask(kLoopback, server.port()).answered, 0u) << "older than the last requests that it knows";
   requests.push_back(server.Take());
-  server.Give(requests[4]);
+  server.Give(requests[kLast - 1]);
   EXPECT_EQ(probe.Ask(kLoopback, server.port()).answered, 3u);
   server.Take();
-  server.Give(requests[5]);
-  server.Give(requests[4]);
+  server.Give(requests[kLast]);
+  server.Give(requests[kLast - 1]);
   EXPECT_EQ(probe.Ask(kLoopback, server.port()).answered, 3u) << "the older one was overtaken";
 }
 

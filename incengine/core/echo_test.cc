@@ -130,26 +130,27 @@ TEST_F(ProbeTest, SaysWhatBecameOfTheRequestsBefore) {
   EXPECT_THAT(sink_.sent, IsEmpty());
   EXPECT_EQ(NotForSwitch(), 0u);
   // The first request is the newest with an echo, until it is too old.
-  for (const uint32_t answered : {1u, 2u, 3u, 4u, 0u}) {
+  for (uint32_t ask = 1; ask <= EchoHistory::kRequests + 1; ++ask) {
     const ProbeAnswer answer = Ask();
     EXPECT_TRUE(answer.asked);
-    EXPECT_EQ(answer.answered, answered);
+    EXPECT_EQ(answer.answered, ask <= EchoHistory::kRequests ? ask : 0u);
   }
 }
 
 TEST_F(ProbeTest, AnEchoMayBeLate) {
   std::vector<Bytes> echoes;
-  for (int i = 0; i < 6; ++i) {
+  constexpr size_t kLast = EchoHistory::kRequests + 1;
+  for (size_t i = 0; i <= kLast; ++i) {
     EXPECT_EQ(Ask().answered, 0u);
     echoes.push_back(EchoOfOther(request_));
   }
   Receive(1, echoes[1]);
-  EXPECT_EQ(NotForSwitch(), 1u) << "older than the last four";
+  EXPECT_EQ(NotForSwitch(), 1u) << "older than the last requests that it knows";
   EXPECT_EQ(Ask().answered, 0u);
-  Receive(1, echoes[4]);
+  Receive(1, echoes[kLast - 1]);
   EXPECT_EQ(Ask().answered, 3u);
-  Receive(1, echoes[5]);
-  Receive(1, echoes[4]);
+  Receive(1, echoes[kLast]);
+  Receive(1, echoes[kLast - 1]);
   EXPECT_EQ(NotForSwitch(), 1u);
   EXPECT_EQ(Ask().answered, 3u) << "the older one was overtaken";
 }

@@ -36,6 +36,8 @@ void NoteRefusal(Nanos now, PortId port, const Ip& source, DropReason reason, En
     refusals.packets = 0;
     return;
   }
+  // A row is of one reason, port and sender: what it proves together it may not prove of each.
+  if (refusals.reason != reason || refusals.port != port || refusals.source != source) refusals.packets = 0;
   if (refusals.packets == 0) refusals.first_at = now;
   if (refusals.packets < UINT32_MAX) ++refusals.packets;
   refusals.reason = reason;

@@ -53,6 +53,19 @@ TEST_F(RefusedTest, ManyAtOnceMayBeForged) {
   EXPECT_TRUE(Refused().empty());
 }
 
+TEST_F(RefusedTest, ARowIsOfOneReason) {
+  Install(true);
+  Repeat(Call(), 3, 2);
+  roce::Packet other = Call();
+  other.bth.pkey = 0x1234;
+  Repeat(other, 0, 2);
+  EXPECT_TRUE(Refused().empty()) << "two of each";
+  Repeat(other, 0, 1);
+  ASSERT_EQ(Refused().size(), 1u);
+  EXPECT_EQ(Refused()[0].refusals.reason, DropReason::kBadPkey);
+  EXPECT_EQ(Refused()[0].refusals.packets, 3u);
+}
+
 TEST_F(RefusedTest, WhatIsUsedEndsTheRow) {
   Install(true);
   Repeat(Call(), 3, 3);

@@ -233,9 +233,8 @@ void SwitchAeth(Context& ctx, EndpointId from, const roce::Packet& packet, Env& 
   auto index = ep.out.IndexOf(packet.bth.psn);
   if (!index && packet.bth.psn == ep.out.next_wire()) index = ep.out.next_index();
   const bool negative = packet.aeth.syndrome == roce::kSyndromeNakSequence;
-  if (!index || (!negative && !roce::IsAck(packet.aeth.syndrome))) {
-    return Drop(ctx, ep, DropReason::kUnexpectedOpcode, env);
-  }
+  if (!index) return Drop(ctx, ep, DropReason::kAckBeyond, env);
+  if (!negative && !roce::IsAck(packet.aeth.syndrome)) return Drop(ctx, ep, DropReason::kUnexpectedOpcode, env);
   if (from == kParent) return ParentAeth(ctx, *index, negative, env);
   ChildSwitchAeth(ctx, ep, *index, negative, env);
 }

@@ -49,6 +49,7 @@ constexpr EventRow kEvents[] = {
     {"group", "single frames", "", "group_single_frames"},
     {"group", "", " refuses all that comes from ", "group_refused"},
     {"network", "link between ", " is ", "link"},
+    {"network", "link between ", " has a carrier", "link"},
     {"network", "", ", but it is heard at ", "host_misplaced"},
     {"network", "host ", "", "host"},
     {"network", "switch ", "", "switch"},

@@ -65,6 +65,7 @@ TEST(Json, EventsHaveATimeAndAType) {
       {"group g", "running with 2 ranks over 1 switch, root s1", "group_running"},
       {"group g", "failed: why", "group_failed"},
       {"network", "link between s1:p1 and h0 is down", "link"},
+      {"network", "link between s1:p1 and h0 has a carrier, and nobody has been heard there yet", "link"},
       {"network", "t.yaml:9: links h1 to s1:p1, but it is heard at s1:p2", "host_misplaced"},
       {"group g", "s1 refuses all that comes from rank 0 on h0: wrong_port", "group_refused"},
       {"policy", "edt from now on, of groups that ask for none", "policy_set"},

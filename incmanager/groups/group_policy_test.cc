@@ -162,7 +162,7 @@ TEST(GroupPolicy, ATenantHasSoManyGroups) {
   spec.tenant = "red";
   EXPECT_EQ(RootOf(w, Made(&w, spec)), "edge1");
   spec.name = "two";
-  EXPECT_EQ(RootOf(w, Made(&w, spec)), "tenant red: it has 1 of 1 groups that may go through switches");
+  EXPECT_EQ(RootOf(w, Made(&w, spec)), "tenant red: it has 1 of 1 group that may go through switches");
   End(&w, "one");
   EXPECT_EQ(w.table.RemoveTenant("red").message(), "tenant: group two is reserved for red");
 }

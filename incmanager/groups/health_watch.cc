@@ -96,7 +96,8 @@ void HealthWatch::OnAnswer(Nanos now, NodeId about, Witness witness, bool asked,
   // A witness may have been asked by another life of this state.
   if (!asked || state.count < 2) return;
   const bool heard = answered >= 1 && answered <= kRequestsBefore && answered < state.count;
-  if (heard && (state.answered_at == kNever || state.times[answered] >= state.answered_at)) {
+  if (heard && state.count - answered > state.answered) {
+    state.answered = state.count - answered;
     if (state.times[answered] != kNever) state.answered_at = state.times[answered];
     state.missing_from = kNever;
   }

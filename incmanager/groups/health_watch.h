@@ -74,7 +74,8 @@ class HealthWatch {
     // When the last asks had been answered, the newest first: by then the witness had sent its request. It may be late
     // with that, and so may the manager: that is no silence of the switch.
     std::array<Nanos, 1 + kRequestsBefore> times{};
-    Nanos answered_at = kNever;   // when the newest request was sent that was answered; kNever: none was
+    uint32_t answered = 0;        // the newest ask whose request was answered, counted from 1; 0: none was
+    Nanos answered_at = kNever;   // when that was sent; kNever: none was
     Nanos missing_from = kNever;  // when the first one after it was sent of this silence; kNever: none was
     Nanos missing = 0;            // since then, of the times between an answer and the next ask
   };

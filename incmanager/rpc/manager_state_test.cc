@@ -327,7 +327,7 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
   pass(5 * kSecond, true);
   expect_all_well();
 
-  pass(5 * kSecond, false);
+  pass(8 * kSecond, false);
   for (SessionId session = 1; session <= 4; ++session) {
     const proto::Failure& failure = world.told[session].failure();
     EXPECT_EQ(failure.code(), proto::ERROR_SWITCH_LOST) << failure.message();

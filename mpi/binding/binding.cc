@@ -40,6 +40,8 @@ size_t EpicMpiOwnSettings(const char* manager, char* text, size_t size) {
 int EpicMpiConfigure(const char* text, int is_first) {
   epic::mpi::Settings& settings = ThisProcess().settings;
   settings = epic::mpi::Decode(text);
+  // Interfaces may be called otherwise on another host than rank 0's: a rank's own variable is right there.
+  if (const char* const own = std::getenv("EPIC_IFNAME")) settings.ifname = own;
   if (is_first != 0 && !settings.wrong.empty() && !settings.off && !settings.manager.empty()) {
     (void)std::fprintf(stderr, "EPIC: the MPI's own collectives are used: %s\n", settings.wrong.c_str());
   }

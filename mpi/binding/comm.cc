@@ -141,7 +141,14 @@ int EpicMpiComm::Settle(int mpi_error) {
   if (!onset.has_ended()) return mpi_error;
   asked = true;
   joined = onset.uses_epic();
-  if (joining != nullptr) group = joining->Take();
+  if (joining != nullptr && joining->Ended() != nullptr) {
+    group = joining->Take();
+  } else if (joining != nullptr) {
+    // An MPI error came first. The others may have the group: it is left, not aborted.
+    ThisProcess().joins.GiveUp(joining, [](epic::mpi::Joined late) {
+      if (late.group != nullptr) ThisProcess().leavers.Leave(std::move(late.group));
+    });
+  }
   if (taken != nullptr) group = std::move(taken);
   joining = nullptr;
   if (joined) return HasSeveral() && mpi->has_stages != 0 ? ShareRefusals() : 0;

@@ -63,11 +63,9 @@ class EpicGroup : public Group {
     options.rank = rank;
     options.size = ranks;
     options.manager = settings.manager;
-    // Rank 0's settings hold for all. But interfaces may be called otherwise on another host: a rank's own
-    // variable is right there.
+    // Rank 0's settings hold for all. And the program may write variables meanwhile.
     options.environment = false;
-    const char* const own_ifname = std::getenv("EPIC_IFNAME");
-    options.ifname = own_ifname != nullptr ? own_ifname : settings.ifname;
+    options.ifname = settings.ifname;
     options.mode = settings.mode;
     options.path = PathNamed(settings.path);
     options.algorithm = AlgorithmNamed(settings.algorithm);

@@ -1,4 +1,5 @@
 """Runs one program on every host of a test bed at the same time, one rank each. Used by scripts/demo and tests/e2e."""
+import contextlib
 import json
 import os
 import pathlib
@@ -102,9 +103,12 @@ class Asker:
     PROGRAM = BUILD / "tests" / "e2e" / "manager_asked"
 
     def __init__(self, bed):
-        argv = [*in_management(bed), self.PROGRAM]
+        self._argv = [*in_management(bed), self.PROGRAM]
         self._turn = threading.Lock()
-        self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # pylint: disable=consider-using-with
+        self._begin()
+
+    def _begin(self):
+        self._process = subprocess.Popen(self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # pylint: disable=consider-using-with
 
     def ask(self, args, timeout_s):
         """The finished process of `incmanager ARGS`."""
@@ -118,12 +122,17 @@ class Asker:
                 texts = [self._process.stdout.read(int(size)).decode() for size in head[1:]]
             finally:
                 alarm.cancel()
+            if len(texts) != 2:  # it has been killed, or has ended; the next question is another process'
+                self._process.wait()
+                self.close()
+                self._begin()
         if len(texts) != 2:
             raise RuntimeError(f"incmanager {' '.join(args)}: no answer within {timeout_s} s")
         return subprocess.CompletedProcess(args, int(head[0]), *texts)
 
     def close(self):
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 

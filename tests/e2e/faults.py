@@ -24,7 +24,8 @@ PROMISED_S = 5              # docs/HOST.md, "Errors and deadlines"
 WHOLE_S = 10                # the same, of a whole switch
 AT_ONCE_S = 1 + 2           # there, and what a loaded machine may take longer
 SWITCH = "leaf1"            # of h0 and h1, in tree-3-2
-UNDISTURBED_S = 8           # how long nothing may happen to ranks that are not to notice
+UNDISTURBED_S = 12          # how long nothing may happen to ranks that are not to notice
+STOPPED_S = 4
 CALLS = ("--counts", "1000,50000", "--timeout-s", "60")
 BY_HOSTS = "hosts"          # the way of a group that has no mode
 
@@ -96,7 +97,7 @@ class Signal(Fault):
         begin = sender.time_of_last_line()
         assert sender.wait() == 0, sender.output
         if self.signum == signal.SIGSTOP:
-            time.sleep(UNDISTURBED_S / 2)
+            time.sleep(STOPPED_S)
             bed.run(bed.hosts[1], "kill", f"-{int(signal.SIGCONT)}", pid)
         return begin
 
@@ -134,7 +135,7 @@ FAULTS = {
     "hostlink": Link("host's link cut", lambda bed: bed.end_to_cut("h0"), error="link lost", names=["h0", f"{SWITCH}:swp1"]),
     "rank": Signal("rank killed", signal.SIGKILL, error="rank lost", names=["rank 1"], spared=[1],
                    promised_s=AT_ONCE_S),
-    "stopped": Signal(f"rank stopped for {UNDISTURBED_S // 2} s", signal.SIGSTOP),
+    "stopped": Signal(f"rank stopped for {STOPPED_S} s", signal.SIGSTOP),
     "manager": Manager("manager killed", error="manager lost", promised_s=AT_ONCE_S),
 }
 

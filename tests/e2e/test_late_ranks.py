@@ -92,7 +92,7 @@ def signal_all(bed, groups, name):
 
 
 @pytest.mark.parametrize("late_s, stopped_s", TIMES)
-def test_ranks_that_come_late_or_are_stopped_are_waited_for_in_every_mode(bed, late_s, stopped_s, request):
+def test_ranks_that_come_late_or_are_stopped_are_waited_for(bed, late_s, stopped_s, request):
     """One rank is stopped in the middle; meanwhile one makes its second call late, one joins late, and others do all their calls."""
     full = request.config.getoption("--full")
     # It calls at once, and so is stopped in a call: it waits for the others.

@@ -2,6 +2,7 @@
 host's namespaces, in place of ssh, with an environment of that host's own."""
 
 import ctypes
+import ctypes.util
 import os
 import pathlib
 import re
@@ -33,10 +34,12 @@ def groups_told_of(bed):
 def describe_machine(file):
     """Writes what hwloc finds out about this machine, for processes of an MPI to read (HWLOC_XMLFILE): to find it out each takes
     longer than for all else of its start."""
-    hwloc, topology = ctypes.CDLL("libhwloc.so.15"), ctypes.c_void_p()
+    hwloc, topology = ctypes.CDLL(ctypes.util.find_library("hwloc")), ctypes.c_void_p()
     assert hwloc.hwloc_topology_init(ctypes.byref(topology)) == 0 and hwloc.hwloc_topology_load(topology) == 0
-    assert hwloc.hwloc_topology_export_xml(topology, str(file).encode(), ctypes.c_ulong(0)) == 0
+    written = file.with_suffix(".part")
+    assert hwloc.hwloc_topology_export_xml(topology, str(written).encode(), ctypes.c_ulong(0)) == 0
     hwloc.hwloc_topology_destroy(topology)
+    written.rename(file)
 
 
 class Done:
@@ -109,9 +112,14 @@ class Launcher:
         key = (type(self), start)
         if key not in self._played:
             at_line = start.at_line and (start.at_line[0], lambda: start.at_line[1](self.bed))
-            self._played[key] = self(start.program, *start.scenes, per_host=start.per_host, ranks=start.ranks, at_line=at_line,
-                                     patient=True)
-            self.bed.wait_clean()
+            try:
+                self._played[key] = self(start.program, *start.scenes, per_host=start.per_host, ranks=start.ranks, at_line=at_line,
+                                         patient=True)
+                self.bed.wait_clean()
+            except Exception as wrong:  # of all its scenes: none is played once more
+                self._played[key] = wrong
+        if isinstance(self._played[key], Exception):
+            raise self._played[key]
         return self._played[key]
 
     def scene(self, start, name):

@@ -60,8 +60,11 @@ def test_the_pages_first_lines(bed, page, mpi):
 def test_ctrl_c_ends_ranks_and_what_started_them(bed, mpi):
     argv = [epic_ranks.TESTBED, "mpirun", "--name", bed.name, mpi, "sh", "-c", "echo ready; exec sleep 1000"]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for _ in bed.hosts:
-        assert process.stdout.readline() == "ready\n"
+    ready = 0
+    while ready < len(bed.hosts):
+        line = process.stdout.readline()
+        assert line, "they have ended"
+        ready += line == "ready\n"
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=harness.END_S)[0]
     assert process.returncode >= 128 + signal.SIGINT, said
