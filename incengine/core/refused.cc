@@ -48,7 +48,8 @@ void NoteRefusal(Nanos now, PortId port, const Ip& source, DropReason reason, En
 
 std::vector<RefusedEndpoint> RefusedEndpoints(const Engine& engine, Nanos now) {
   std::vector<RefusedEndpoint> out;
-  for (const auto& [id, group] : engine.groups()) {
+  for (const auto& of_group : engine.groups()) {
+    const auto& group = of_group.second;
     if (group.state != GroupState::kRunning) continue;
     const auto take = [&](const Endpoint& endpoint) {
       const Refusals& refusals = endpoint.counters.refusals;
@@ -56,7 +57,7 @@ std::vector<RefusedEndpoint> RefusedEndpoints(const Engine& engine, Nanos now) {
                         refusals.last_at - refusals.first_at >= kRefusedFor &&
                         now - refusals.last_at <= kRefusedLately;
       if (told && out.size() < kMostRefused)
-        out.push_back({id, group.config.generation, endpoint.config.local_qpn, refusals});
+        out.push_back({of_group.first, group.config.generation, endpoint.config.local_qpn, refusals});
     };
     for (const Endpoint& child : group.children) take(child);
     if (!group.is_root()) take(group.parent);
