@@ -109,6 +109,10 @@ void HealthWatch::OnAnswer(Nanos now, NodeId about, Witness witness, bool asked,
     while (first > 0 && (state.times[first] <= after || state.times[first] == kNever)) --first;
     state.missing_from = first > 0 ? state.times[first] : kNever;
     state.missing = 0;
+    for (uint32_t i = first; i > 1; --i) {
+      if (state.times[i - 1] != kNever)
+        state.missing += std::clamp<Nanos>(state.times[i - 1] - state.times[i], 0, kMissedPerAsk);
+    }
   }
   if (state.missing_from != kNever && state.times[1] != kNever)
     state.missing += std::clamp<Nanos>(state.asked_at - state.times[1], 0, kMissedPerAsk);
