@@ -145,5 +145,5 @@ def test_an_interface_that_goes_comes_back_to_every_core():
 def test_more_cores_than_processors_is_a_warning():
     with SwitchBed(1) as bed:
         bed.start("--cores", "2", wrapper=["taskset", "-c", "0"])
-        assert "--cores 2: this process may use only 1 processors" in bed.log()
+        assert "--cores 2: this process may use only 1 processor" in bed.log()
         assert bed.call("describe")["name"] == "s1"
