@@ -1,6 +1,8 @@
 """perftest, and messages over an unreliable connection, between softnic and the real rdma_rxe of a guest while 1 % of the
 frames get lost. Needs root, the guest kernel, and a build of uc_end."""
 
+import time
+
 import pytest
 
 from perftest import ATOMIC, BW, LAT, PATIENCE, PERFTEST, result, run_perftest
@@ -8,16 +10,31 @@ from test_interop import ROLES
 from test_uc import UC_MESSAGES, arrived, connected_ends
 
 PPM = 10_000
+# All repetitions of softnic's, by PATIENCE, and what a busy machine adds.
+UNANSWERED_S = 8
 EVERY_SIZE_S = 1500
 
 
 @ROLES
 @pytest.mark.parametrize("program,size,iterations", [(name, 65536, 30) for name in BW] + [(name, 8, 300) for name in ATOMIC])
 def test_perftest(lossy_guests, program, size, iterations, server, client):
-    lossy_guests.wire.random_loss(PPM, seed=4)
-    before = len(lossy_guests.wire.log())
-    run_perftest(lossy_guests, program, size, *PATIENCE, iterations=iterations, server=server, client=client)
-    assert len(lossy_guests.wire.log()) > before, "nothing was lost"
+    def run(seed):
+        lossy_guests.wire.random_loss(PPM, seed=seed)
+        before = len(lossy_guests.wire.log())
+        run_perftest(lossy_guests, program, size, *PATIENCE, iterations=iterations, server=server, client=client)
+        assert len(lossy_guests.wire.log()) > before, "nothing was lost"
+
+    try:
+        run(4)
+    except AssertionError as error:
+        # rdma_rxe as the responder has been seen to leave a request without an answer for good, all of whose repetitions the fault
+        # box had delivered to the guest (docs/SOFTNIC.md). That is not softnic's; it is tried again, once.
+        unanswered = server == "rxe" and "Failed status 12" in str(error)
+        if not unanswered or time.monotonic() - lossy_guests.wire.log()[-1]["time"] < UNANSWERED_S:
+            raise
+        print(f"rdma_rxe has not answered:\n{error}")
+        lossy_guests.end_programs()
+        run(5)
 
 
 @ROLES
