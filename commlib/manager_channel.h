@@ -18,13 +18,9 @@ namespace epic::internal {
 // does; at once if this machine knows no such host.
 inline Error ConnectToManager(const std::string& address, std::chrono::milliseconds timeout,
                               std::shared_ptr<grpc::Channel>* channel) {
-  constexpr int kKeepaliveMs = 10'000;
-  constexpr int kKeepaliveTimeoutMs = 5'000;
   const auto deadline = std::chrono::system_clock::now() + timeout;
   grpc::ChannelArguments args;
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  PingPeers(&args);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   *channel = ChannelTo(address, args);

@@ -38,8 +38,6 @@ constexpr auto kFindHostTimeout = std::chrono::seconds(2);
 constexpr auto kHello = std::chrono::seconds(1);
 constexpr int kHellosPerRead = 5;
 constexpr auto kAskTimeout = std::chrono::seconds(12);
-constexpr int kKeepaliveMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 5'000;
 // A rank whose process is stopped is late, not lost: it is never pinged. Its own pings are answered.
 constexpr int kPingPeriodMs = 2'000'000'000;
 constexpr int kMinPingIntervalMs = 5'000;
@@ -67,9 +65,7 @@ class Daemon::Impl : public RelayWorld, public RankStream::Sink {
     info_.set_version(options.version);
     ReadPorts(&info_);
     grpc::ChannelArguments args;
-    args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-    args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-    args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    PingPeers(&args);
     args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
     args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
     manager_ = proto::Manager::NewStub(ChannelTo(options.manager, args));

@@ -30,6 +30,14 @@ inline void GiveUpDeadPeers(grpc::ChannelArguments* args) {
   args->SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
 }
 
+// Has a peer whose process does not answer a ping given up: after 15 s, of which 10 are between two pings. For whoever holds a
+// stream to a manager.
+inline void PingPeers(grpc::ChannelArguments* args) {
+  args->SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  args->SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  args->SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+}
+
 // What is left until a deadline that AwaitAnswer takes, for FindHost.
 template <typename Time>
 std::chrono::nanoseconds LeftUntil(Time deadline) {
