@@ -162,19 +162,27 @@ cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL epic_collect_programs 
 
 # All tests that also run under AddressSanitizer and UBSan, in a tree of the preset asan-ubsan.
 add_custom_target(sanitized_tests)
-# And under ThreadSanitizer, in a tree of the preset tsan.
+# And under ThreadSanitizer, in a tree of the preset tsan: by parts, of which a default run has one, in turn.
 add_custom_target(threaded_tests)
+foreach(part commlib softnic engine)
+  add_custom_target(threaded_${part})
+  add_dependencies(threaded_tests threaded_${part})
+endforeach()
 
-# epic_test(NAME [SANITIZED] [THREADED] [OPTIMISED] [APART] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
+# epic_test(NAME [SANITIZED] [THREADED part] [OPTIMISED] [APART] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
 # A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit".
 # SANITIZED: scripts/test runs it under the sanitizers; for the cores and what parses (label sanitized, target
 # sanitized_tests). A default run has it there alone (label sanitized-only), and --full and --quick without them too.
 # OPTIMISED: it computes much, and its own code is optimised, too. If it is SANITIZED as well, a default run has all of it
 # without the sanitizers, and with them a part that follows from the commit (label sanitized-part).
-# THREADED: under ThreadSanitizer, for what shares memory between threads (label threaded, target threaded_tests).
+# THREADED: under ThreadSanitizer, for what shares memory between threads; the part is commlib, softnic or engine (labels
+# threaded and threaded-PART, target threaded_PART).
 # APART: its sources are not united.
 function(epic_test name)
-  cmake_parse_arguments(ARG "SANITIZED;THREADED;OPTIMISED;APART" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED;OPTIMISED;APART" "THREADED;TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  if(THREADED IN_LIST ARG_KEYWORDS_MISSING_VALUES)
+    message(FATAL_ERROR "${name}: THREADED needs a part")
+  endif()
   set(kind test)
   if(ARG_OPTIMISED)
     set(kind optimised_test)
@@ -208,8 +216,8 @@ function(epic_test name)
     endif()
   endif()
   if(ARG_THREADED)
-    list(APPEND ARG_LABELS threaded)
-    add_dependencies(threaded_tests ${name})
+    list(APPEND ARG_LABELS threaded threaded-${ARG_THREADED})
+    add_dependencies(threaded_${ARG_THREADED} ${name})
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)

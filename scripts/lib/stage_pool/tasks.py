@@ -96,7 +96,13 @@ def _entry(test):
 def chosen(stage, entries, full, quick=False):
     """Those of a stage."""
     without = stage.without if not full and not quick else ("slow", "sanitized-part") if quick else ()
-    return [e for e in entries if stage.label in e["labels"] and not set(without) & set(e["labels"])]
+    label = f"{stage.label}-{turn(stage)}" if stage.turns and not full else stage.label
+    return [e for e in entries if label in e["labels"] and not set(without) & set(e["labels"])]
+
+
+def turn(stage):
+    """The part of a stage that a default run has."""
+    return stage.turns[covers.seed() % len(stage.turns)]
 
 
 def of_ctest(stage, known, full, quick):
@@ -129,7 +135,7 @@ def of_stages(names, known, args):
     found = []
     for name in names:
         stage = stages.ALL[name]
-        if stage.folders:
+        if stage.folders and (args.full or not stage.turns or stage.folders_of == turn(stage)):
             found += of_pytest(stage, known, args.full, args.keep_going)
         if stage.label:
             found += of_ctest(stage, known, args.full, args.quick)
