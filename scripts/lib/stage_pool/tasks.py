@@ -19,7 +19,7 @@ PYTEST = ["/usr/bin/python3", "-B", "-m", "pytest", "-v", "-p", "no:cacheprovide
 PATIENCE = 5  # times ctest's own time: it ends what hangs, and says nothing of what waits for a processor
 NOTHING_COLLECTED = 5  # pytest's status
 # Of a test that computes much, one part in so many runs under the sanitizers.
-SANITIZED_PARTS = 4
+SANITIZED_PARTS = 8
 
 
 class Task(typing.NamedTuple):
