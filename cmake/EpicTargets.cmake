@@ -240,7 +240,7 @@ function(epic_test name)
 endfunction()
 
 # epic_fuzzer(NAME [SECONDS n] SOURCES a_fuzz.cc ... [LIBS libs...])
-# With EPIC_FUZZ a libFuzzer program NAME; its corpus is tests/corpus/NAME. SECONDS: how long a short run is, 3 if not
+# With EPIC_FUZZ a libFuzzer program NAME; its corpus is tests/corpus/NAME. SECONDS: how long a short run is, 2 if not
 # given. scripts/dev fuzz runs all of them; it reads their names, programs, seconds and kinds from BUILD/fuzzers.txt. The
 # kind is grpc (target fuzzers_grpc) if gRPC is among what it links, which is most of the fuzzers' compiling, else cores
 # (target fuzzers_cores).
@@ -253,7 +253,7 @@ function(epic_fuzzer name)
   target_link_libraries(${name} PRIVATE epic_options ${ARG_LIBS})
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   if(NOT ARG_SECONDS)
-    set(ARG_SECONDS 3)
+    set(ARG_SECONDS 2)
   endif()
   set_property(TARGET ${name} PROPERTY EPIC_SECONDS ${ARG_SECONDS})
   set_property(GLOBAL APPEND PROPERTY EPIC_FUZZERS ${name})

@@ -34,7 +34,7 @@ BEDS = (
 )
 # What has both processors busy by itself.
 OTHERS = (
-    Stage("unit", label="unit", without=("slow", "sanitized-only")),
+    Stage("unit", label="unit", without=("slow", "sanitized-only"), environment={"EPIC_SEEDS": "/2"}),
     Stage("install-test", label="install"),
     Stage("sanitized", label="sanitized", tree="asan-ubsan", environment={"EPIC_SEEDS": "/4"}),
     Stage("threaded", label="threaded", folders=("tests/softnic/test_verbs.py",), tree="tsan",

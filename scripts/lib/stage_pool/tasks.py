@@ -115,16 +115,16 @@ def of_ctest(stage, known, full, quick):
         if not entry["command"] or not os.access(entry["command"][0], os.X_OK):
             sys.exit(f"pool: {entry['name']} is not built in build/{stage.tree}")
         environment = dict(stage.environment, **entry["environment"])
-        if stage.name == "sanitized":
-            environment |= _sanitized(entry, full)
+        if full and "EPIC_SEEDS" in environment:
+            environment["EPIC_SEEDS"] = "/1"
+        elif stage.name == "sanitized":
+            environment |= _sanitized(entry)
         yield Task(stage.name, entry["name"], ("env", "-C", entry["folder"], *entry["command"]), environment, wall, cpu,
                    timeout_s=PATIENCE * float(entry["timeout"]))
 
 
-def _sanitized(entry, full):
+def _sanitized(entry):
     """What a test's environment has under the sanitizers. Which of its cases run there follows from the commit, as covers do."""
-    if full:
-        return {"EPIC_SEEDS": "/1"}
     if "sanitized-part" not in entry["labels"]:
         return {}
     return {"GTEST_TOTAL_SHARDS": str(SANITIZED_PARTS), "GTEST_SHARD_INDEX": str(covers.seed() % SANITIZED_PARTS)}
