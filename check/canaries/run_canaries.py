@@ -4,8 +4,8 @@
 Each NAME.patch in this folder is a mistake; canaries.yaml says in which configurations it shows, and how. For
 each the program with the mistake must give the verdict that is stated, by the invariant that is stated, and the one
 without it, in the same configuration, must say that all is right. The program with the mistake runs once more without
-that invariant, and must then say what the line `without` states. What it printed must be what docs/CANARIES.md has of
-it. Without names: all canaries.
+that invariant, and must then say what the line `without` states. Verdict, invariant and number of steps must be what
+docs/CANARIES.md has of it. Without names: all canaries.
 """
 import argparse
 import pathlib
@@ -41,10 +41,24 @@ The column "without it" says what the program with the mistake comes to when it 
 (`epic-check --without NAME`): which other invariant finds the mistake then, or **right**, if this one alone does. Each
 invariant has a canary that it alone finds: if its check were lost, nothing else would tell.
 
+A row's program prints the shortest counterexample, step by step, and the line that replays it: for the first row
+
+```
+build/release/check/canaries/canary-silent-drop --mode=3 --collective=barrier --topology=star-2 --losses=2
+```
+
 `check/canaries/run_canaries.py --build build/release --write-page` writes this page from what they print; a canary's
-test fails when its part is out of date, and `canaries_invariants` when one is missing, or when an invariant has no
+test fails when its verdict, invariant or number of steps is another, and `canaries_invariants` when one is missing, or when an invariant has no
 canary that it alone finds.
 
+"""
+
+
+RULES = """
+## What each takes out
+
+| canary | mistake | leads to | rule |
+|---|---|---|---|
 """
 
 
@@ -59,7 +73,6 @@ class Found(typing.NamedTuple):
     invariant: str  # that is broken; empty when all is right
     words: str  # how it is broken
     steps: list[str]
-    replay: str  # the line that replays the steps; empty when all is right
     without: str = ""  # what the same comes to without that invariant: the one that finds it then, or right
 
     def says(self):
@@ -85,9 +98,8 @@ def run(program, setup):
         raise Wrong(f"{program} with {setup} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     # Of the place of a check that failed, the page shall not follow every line that moves.
     words = re.sub(r"\S*?(\w+\.(?:cc|h)):\d+", r"\1", found[3] or "")
-    replay = re.search(r"^replay: epic-check --replay '(.*)'$", done.stdout, re.M)
     steps = re.findall(r"^ *\d+  (.*)$", done.stdout, re.M)
-    return Found(setup, found[1], found[2] or "", words, steps, replay[1] if replay else "")
+    return Found(setup, found[1], found[2] or "", words, steps)
 
 
 def check(name, case, build):
@@ -152,13 +164,6 @@ def item(text):
                          break_on_hyphens=False) + "\n"
 
 
-def replay_of(replay):
-    """A command's argument, in lines that can be read."""
-    setup, _, steps = replay.partition(" steps=")
-    wrapped = textwrap.wrap(steps.replace(",", ", "), WIDTH - 10)
-    return "".join(f"  {line}\n" for line in [setup] + ["steps=" + line.replace(" ", "").rstrip(",") for line in wrapped])
-
-
 def head_of(table, invariants):
     """What is above the canaries: what each invariant is and who breaks it."""
     lines = [HEAD, "## What each invariant says, and the canaries that break it\n\n"]
@@ -177,44 +182,39 @@ def rows_of(name, results):
     """A canary's lines in the table of all."""
     lines = []
     for number, found in enumerate(results):
-        what = f"[{name}](#{name})" if number == 0 else ""
+        what = name if number == 0 else ""
         without = "**right**" if found.without == "right" else found.without
         lines.append(f"| {what} | {found.verdict} | {found.invariant} | {without} | `{found.setup}` | "
                      f"{len(folded(found.steps)) or ''} |\n")
     return "".join(lines)
 
 
-def section_of(name, results):
-    """What a canary changes, and its counterexamples."""
-    lines = [f"\n## {name}\n\n"]
-    lines += [item(f"{field}: {value}") for field, value in header_of(name).items()]
-    for found in results:
-        shown = folded(found.steps)
-        numbered = "".join(f"{number:4}  {step}\n" for number, step in enumerate(shown, 1))
-        numbered += "      and so on\n" if len(shown) < len(found.steps) else ""
-        says = textwrap.fill(found.says(), WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-        lines.append(f"\n```\n{found.setup}\n{says}\n{numbered}```\n")
-        if found.replay:
-            lines.append(f"\n```\nbuild/release/check/canaries/canary-{name} --replay '\n"
-                         f"{replay_of(found.replay)}'\n```\n")
-    return "".join(lines)
+def rules_of(name):
+    """A canary's row in the table of mistakes."""
+    fields = header_of(name)
+    masked = f" Masked by: {fields['Masked by']}" if "Masked by" in fields else ""
+    return f"| {name} | {fields['Mistake']}{masked} | {fields['Leads to']} | {fields['Rule']} |\n"
+
+
+def tail_of(table):
+    """What is below the canaries: what each takes out, and what rule that breaks."""
+    return RULES + "".join(rules_of(name) for name in table)
 
 
 def check_part(name, results, page):
-    """The page has what the canary has just printed."""
-    if rows_of(name, results) not in page or section_of(name, results) + "\n## " not in page + "\n## ":
+    """The page has what the canary has just come to."""
+    if rows_of(name, results) not in page:
         raise Wrong(f"{PAGE} is out of date for {name}: {WRITES_IT}")
 
 
 def check_frame(table, invariants, page):
-    """The page has its head and a part of each canary, in order; runs none."""
-    head = head_of(table, invariants)
-    rows, *sections = page[len(head):].split("\n## ")
-    named = re.findall(r"^\| \[(\S+)\]\(#\1\) \|", rows, re.M)
-    cases = [case["setup"] for name in table for case in table[name]]
-    titles = [section.split("\n", 1)[0] for section in sections]
+    """The page has its head, a row for each configuration, in order, and its end; runs none."""
+    head, tail = head_of(table, invariants), tail_of(table)
+    rows = page[len(head):len(page) - len(tail)]
+    named = re.findall(r"^\| ([\w-]+) \|", rows, re.M)
     shown = re.findall(r"^\|.*\| `(.*?)` \| \d* \|$", rows, re.M)
-    if not page.startswith(head) or named != list(table) or titles != list(table) or shown != cases:
+    cases = [case["setup"] for name in table for case in table[name]]
+    if not page.startswith(head) or not page.endswith(tail) or named != list(table) or shown != cases:
         raise Wrong(f"{PAGE} is out of date: {WRITES_IT}")
 
 
@@ -240,18 +240,17 @@ def main():
     if args.check_invariants:
         check_frame(table, invariants, page)
         return
-    parts = {}
+    rows = []
     for name in args.name or table:
         results = [check(name, case, args.build) for case in table[name]]
         for found in results:
             how = f" ({len(found.steps)} steps; without it {found.without})" if found.steps else ""
             print(f"{name}: {found.says()}{how}", flush=True)
-        parts[name] = (rows_of(name, results), section_of(name, results))
+        rows.append(rows_of(name, results))
         if not args.write_page:
             check_part(name, results, page)
     if args.write_page:
-        rows, sections = zip(*parts.values())
-        PAGE.write_text(head_of(table, invariants) + "".join(rows + sections), encoding="utf-8")
+        PAGE.write_text(head_of(table, invariants) + "".join(rows) + tail_of(table), encoding="utf-8")
 
 
 if __name__ == "__main__":
