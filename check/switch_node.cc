@@ -70,6 +70,7 @@ class SwitchNode final : public Node {
   }
 
   void Deliver(PortId port, const roce::Packet& packet, Effects& effects) override {
+    if (packet.dst_ip != system_.AddressOf(node_) && !engine_.Bears(packet)) return Forward(packet, effects);
     Sink sink(*this, effects);
     Act(GroupId(system_.EdgeAt(node_, port).group), effects,
         [&] { engine_.OnPacket(now_, port, packet, sink); });
@@ -95,6 +96,16 @@ class SwitchNode final : public Node {
   }
 
  private:
+  // As a daemon does with what is to a host below it and for none of its endpoints, as of a group that it has
+  // lost.
+  void Forward(const roce::Packet& packet, Effects& effects) {
+    for (PortId port = 0; port < system_.ports(node_); ++port) {
+      const Edge& edge = system_.EdgeAt(node_, port);
+      if (edge.parent == node_ && system_.AddressOf(edge.child) == packet.dst_ip)
+        return effects.sent.push_back({port, packets_.Intern(packet)});
+    }
+  }
+
   class Sink final : public engine::Effects {
    public:
     Sink(SwitchNode& node, check::Effects& effects) : node_(node), effects_(effects) {}

@@ -254,8 +254,19 @@ Qpn System::QpnAt(int node, int neighbour, int group) const {
              static_cast<uint32_t>(group) * kGroupQpns};
 }
 
-// Between two switches, where each group has an edge, by the queue pair.
+// Another one's: that of its pair, or of the first one where their number is odd.
+Ipv4 System::SwitchAddressAt(int host) const {
+  const int parent = EdgeAt(host, 0).parent;
+  if (!FindMode(config_.mode.At(static_cast<size_t>(parent)))->bears_hosts) return AddressOf(parent);
+  const auto rank = static_cast<int>(RankAt(host));
+  const int other = (rank ^ 1) < hosts() ? rank ^ 1 : 0;
+  return AddressOf(host - rank + other);
+}
+
+// Between two switches, where each group has an edge, by the queue pair. Hosts have one port, by which also
+// comes what bears the address of another one.
 PortId System::PortOf(int node, const roce::Packet& packet) const {
+  if (is_host(node) && !by_hosts()) return 0;
   for (PortId port = 0;; ++port) {
     const Edge& edge = EdgeAt(node, port);
     const int peer = edge.child == node ? edge.parent : edge.child;
@@ -296,6 +307,7 @@ engine::GroupConfig System::GroupOf(int node, int group_number) const {
       group.parent = end;
       continue;
     }
+    if (end.is_host && SwitchAddressAt(peer) != AddressOf(node)) end.borne_ip = SwitchAddressAt(peer);
     end.ranks = edge.ranks;
     group.children.push_back(end);
   }
@@ -310,7 +322,7 @@ sim::HostConfig System::HostOf(int node) const {
   const int group = GroupAt(node);
   return {.local_ip = AddressOf(node),
           .local_qpn = QpnAt(node, parent, group),
-          .remote_ip = AddressOf(parent),
+          .remote_ip = SwitchAddressAt(node),
           .remote_qpn = QpnAt(parent, node, group),
           .send_psn = Psn(config_.first_psn),
           .recv_psn = Psn(config_.first_psn),

@@ -153,6 +153,8 @@ class System {
   roce::QueuePair PeerQueuePair(int node, PortId port) const;
   // Of a group's endpoint at `node` of its edge to a neighbour.
   Qpn QpnAt(int node, int neighbour, int group = 0) const;
+  // The address under which its switch speaks to a host: the switch's, or that of another host.
+  Ipv4 SwitchAddressAt(int host) const;
   Ipv4 AddressOf(int node) const { return Ipv4{0x0a000001u + static_cast<uint32_t>(node)}; }
 
   // What data become when ranks change places: node n becomes to[n].

@@ -162,10 +162,10 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
   core_.SetSendWindow(windows_.window());
   acks_ = SharedAcks(joined.window_messages);
   Log(LogLevel::kInfo,
-      "rank {}: group {} (id {}) through {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} to "
+      "rank {}: group {} (id {}) through {} at {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} to "
       "begin with, inline {}",
-      options_.rank, options_.group, joined.group_id, verbs::ToString(joined.connect.remote_ip),
-      joined.connect.remote_qpn, joined.mode, path_mtu_, joined.message_packets, joined.window_messages,
+      options_.rank, options_.group, joined.group_id, joined.connect.name,
+      verbs::ToString(joined.connect.remote_ip),      joined.connect.remote_qpn, joined.mode, path_mtu_, joined.message_packets, joined.window_messages,
       windows_.window(), joined.inline_bytes);
   return {};
 }

@@ -111,6 +111,7 @@ JoinedInfo FromProto(const proto::Joined& joined) {
                   .rnr_retry = static_cast<uint8_t>(joined.rnr_retry()),
                   .min_rnr_timer = static_cast<uint8_t>(joined.min_rnr_timer()),
                   .super_frames = joined.super_frames()};
+  if (!joined.remote_name().empty()) info.connect.name = joined.remote_name();
   return info;
 }
 

@@ -1,7 +1,7 @@
 # The switch as a core of its own, and the daemon round it.
 epic_library(switch SOURCES core/announcement.cc core/echo.cc core/forwarding.cc core/neighbours.cc core/probe.cc core/source_guard.cc core/switch.cc
              PUBLIC epic_engine PRIVATE fmt::fmt)
-epic_test(switch_test SOURCES core/announcement_test.cc core/echo_test.cc core/forwarding_test.cc core/neighbours_hosts_test.cc core/neighbours_test.cc core/source_guard_test.cc core/super_frame_test.cc core/switch_test.cc
+epic_test(switch_test SOURCES core/announcement_test.cc core/echo_test.cc core/forwarding_test.cc core/neighbours_hosts_test.cc core/neighbours_test.cc core/source_guard_test.cc core/super_frame_test.cc core/switch_borne_test.cc core/switch_test.cc
           LIBS epic_switch)
 
 find_package(spdlog REQUIRED)

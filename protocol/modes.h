@@ -15,7 +15,7 @@
 namespace epic {
 
 // The numbers are those of proto/switch.proto, of traces and of replay lines; none is ever given to another.
-enum class Mode : uint8_t { kUnspecified = 0, kTerminated = 1, kTranslated = 2, kAugmented = 3 };
+enum class Mode : uint8_t { kUnspecified = 0, kTerminated = 1, kTranslated = 2, kAugmented = 3, kSpliced = 4 };
 
 // Who sees to it that what is lost is sent again, and whom an acknowledgement to a host speaks for. It
 // decides which modes may share a tree (MayMix).
@@ -39,12 +39,15 @@ struct BufferFormula {
 
 struct ModeInfo {
   Mode mode = Mode::kUnspecified;
-  std::string_view numeral;  // the paper's
-  std::string_view name;     // "connection ..." in the paper
+  std::string_view numeral;  // I to III are the EPIC paper's
+  std::string_view name;     // "connection ..." there
   Reliability reliability{};
   // Switches are the ends of connections: they sum and replicate whole messages, and may use or refuse them
   // as a host's NIC does.
   bool ends_connections = false;
+  // A switch bears hosts' addresses: each host is told that of another host of its group in place of its
+  // switch's, and the switch speaks to it under that one (docs/PROTOCOL-MODE-IV.md).
+  bool bears_hosts = false;
   // Children may change places, and nothing but their places changes: nothing goes by their order, and
   // nothing but endpoints, slots and control slots tells one from another (what check/symmetry.cc relabels).
   bool children_alike = false;
@@ -77,6 +80,15 @@ inline constexpr std::array kModes = {
              .children_alike = true,
              .buffer = {.text = "4BL", .windows = 4},
              .reproducible_buffer = {.text = "(D+1)*2BL", .windows = 2, .per_edge = true}},
+    ModeInfo{
+        .mode = Mode::kSpliced,
+        .numeral = "IV",
+        .name = "spliced",
+        .reliability = Reliability::kEndToEnd,
+        .bears_hosts = true,
+        .children_alike = false,  // each has another one's address
+        .buffer = {.text = "4(H-1)BL", .windows = 4, .whole_path = true},
+        .reproducible_buffer = {.text = "4(H-1)(D+1)BL", .windows = 4, .whole_path = true, .per_edge = true}},
 };
 
 // What a group has that nobody has asked for another.
@@ -101,11 +113,12 @@ constexpr std::array<Mode, kModes.size()> AllModes() {
 
 // May switches of these two modes be in one tree? Where each hop sees to itself any two may. A switch that
 // only reflects acknowledgements between hosts never acknowledges what a neighbour sends that waits for its
-// own. False for what is no mode.
+// own. Where switches bear hosts' addresses, all that hosts hang on do. False for what is no mode.
 constexpr bool MayMix(Mode one, Mode other) {
   const ModeInfo* const a = FindMode(one);
   const ModeInfo* const b = FindMode(other);
-  return a != nullptr && b != nullptr && a->reliability == b->reliability;
+  return a != nullptr && b != nullptr && a->reliability == b->reliability &&
+         a->bears_hosts == b->bears_hosts;
 }
 
 // "II"; "none" for what is no mode.
@@ -120,7 +133,7 @@ std::optional<Mode> ModeOfNumber(int64_t number);
 // A mode by its number, numeral or name, of letters of either size: "3", "III", "augmented".
 std::optional<Mode> ModeNamed(std::string_view text);
 
-// "1 (I, terminated), 2 (II, translated), 3 (III, augmented)", for help and errors.
+// "1 (I, terminated), 2 (II, translated), ...", for help and errors.
 std::string ModeChoice();
 
 // For command lines: puts the mode's number in place of any of its names. Empty, or what is wrong with the

@@ -15,7 +15,8 @@ TEST(ModesTest, AnyOfItsNamesIsTheMode) {
   EXPECT_EQ(ModeNamed("1"), Mode::kTerminated);
   EXPECT_EQ(ModeNamed("I"), Mode::kTerminated);
   EXPECT_EQ(ModeNamed("translated"), Mode::kTranslated);
-  for (const char* text : {"", "0", "99", "-1", "3x", " 3", "IIII", "augment", "augmented ", "1.0",
+  for (const char* text : {"4", "IV", "iv", "spliced"}) EXPECT_EQ(ModeNamed(text), Mode::kSpliced) << text;
+  for (const char* text : {"", "0", "99", "-1", "3x", " 3", "IIII", "netreduce", "augment", "augmented ", "1.0",
                            "99999999999999999999", "unspecified"})
     EXPECT_FALSE(ModeNamed(text).has_value()) << text;
 }
@@ -52,6 +53,14 @@ TEST(ModesTest, WhatSeesToEachHopMixes) {
   EXPECT_TRUE(MayMix(Mode::kAugmented, Mode::kTerminated));
   EXPECT_FALSE(MayMix(Mode::kTranslated, Mode::kAugmented));
   EXPECT_FALSE(MayMix(Mode::kTerminated, Mode::kTranslated));
+}
+
+// Hosts of a group know its switches by one kind of address.
+TEST(ModesTest, WhatBearsHostsMixesWithNothingElse) {
+  for (const Mode mode : AllModes()) {
+    EXPECT_EQ(MayMix(Mode::kSpliced, mode), mode == Mode::kSpliced) << NumeralOf(mode);
+    EXPECT_EQ(MayMix(mode, Mode::kSpliced), mode == Mode::kSpliced) << NumeralOf(mode);
+  }
 }
 
 TEST(ModesTest, AnErrorSaysWhatTheNumbersMean) {

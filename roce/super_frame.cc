@@ -70,7 +70,7 @@ void SuperFrameView::WriteHeaders(size_t k, size_t segment, uint8_t* out) const 
   StoreBe16(0, udp + 6);  // none: the kernel's covered what were segments of a longer datagram
 }
 
-ParseResult SuperFrameView::Parse(size_t k, FrameAddress* address, Packet* out) const {
+ParseResult SuperFrameView::Parse(size_t k, FrameAddress* address, Packet* out, bool check_icrc) const {
   const Bytes segment = Segment(k);
   if (segment.empty()) return ParseResult::kTruncated;
   std::array<uint8_t, kIcrcHeaderBytes> headers;
@@ -79,8 +79,10 @@ ParseResult SuperFrameView::Parse(size_t k, FrameAddress* address, Packet* out) 
   *out = Packet{};
   const Bytes transport = segment.first(segment.size() - kIcrcBytes);
   if (const ParseResult result = ParseTransport(transport, out); result != ParseResult::kOk) return result;
-  const uint32_t icrc = Crc32(IcrcOfHeaders(headers), transport.subspan(BthView::kBytes));
-  if (LoadLe32(&segment[segment.size() - kIcrcBytes]) != icrc) return ParseResult::kBadIcrc;
+  if (check_icrc) {
+    const uint32_t icrc = Crc32(IcrcOfHeaders(headers), transport.subspan(BthView::kBytes));
+    if (LoadLe32(&segment[segment.size() - kIcrcBytes]) != icrc) return ParseResult::kBadIcrc;
+  }
 
   const auto ethernet = EthernetView::Of(frame_);
   const auto ip = Ipv4View::Of(headers);

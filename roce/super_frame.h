@@ -37,7 +37,7 @@ class SuperFrameView {
   std::span<const uint8_t> bytes() const { return frame_.first(kSuperFrameHeadBytes + payload_bytes_); }
 
   // As ParseFrame says of the k-th packet as a frame of its own; kTruncated if it is not whole.
-  ParseResult Parse(size_t k, FrameAddress* address, Packet* out) const;
+  ParseResult Parse(size_t k, FrameAddress* address, Packet* out, bool check_icrc = true) const;
 
   // Writes the k-th packet as a frame of its own; returns its length. 0 if it is not whole or does not fit.
   size_t Write(size_t k, std::span<uint8_t> out) const;

@@ -16,6 +16,8 @@ inline constexpr uint32_t kLowerQpn = 0x10000;  // at the child
 inline constexpr uint32_t kPeerQpn = 0x18000;
 
 constexpr uint32_t BlockOf(Qpn qpn) { return Raw(qpn) / kGroupQpns; }
+// Whether it is of an endpoint at a switch, above a switch or a rank.
+constexpr bool IsSwitchQpn(Qpn qpn) { return Raw(qpn) % kGroupQpns < kLowerQpn; }
 // Whether it is of a queue pair between ranks.
 constexpr bool IsPeerQpn(Qpn qpn) { return Raw(qpn) % kGroupQpns >= kPeerQpn; }
 

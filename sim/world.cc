@@ -126,11 +126,15 @@ void World::Arrive(const LinkFrame& frame) {
     if (arrival_watch_) arrival_watch_(seen, heard);
     if (!heard) return;
     if (!is_host) {
-      if (seen.packet->dst_ip != AddressOf(node)) return Forward(node, frame.to_port(), seen);
+      engine::Engine& engine = engines_[static_cast<size_t>(node)];
+      if (seen.packet->dst_ip != AddressOf(node) && !engine.Bears(*seen.packet))
+        return Forward(node, frame.to_port(), seen);
       SwitchEffects effects(*this, node);
-      engines_[static_cast<size_t>(node)].OnPacket(now_, frame.to_port(), *seen.packet, effects);
+      engine.OnPacket(now_, frame.to_port(), *seen.packet, effects);
       return;
     }
+    // What a switch took for a group that it has lost: forwarded to a host, which has no such queue pair.
+    if (IsSwitchQpn(seen.packet->bth.dest_qp)) return void(++unclaimed_);
     if (IsPeerQpn(seen.packet->bth.dest_qp)) return TakeAtHost(node - switches(), *seen.packet);
     // All are of one queue pair.
     group = seen.group;

@@ -237,6 +237,7 @@ class World {
   }
   void Connect(int child, int parent);
   bool LinkTakesSuperFrames(int child) const;
+  Ipv4 BorneTo(const Edge& edge, const GroupSpec& spec);
   HostConfig ConnectGroup(const Edge& edge, const GroupSpec& spec, std::vector<engine::GroupConfig>& configs);
   HostConfig WithOwn(HostConfig end);
   int AddRanks(const GroupSpec& spec, const PlannedGroup& planned);

@@ -61,6 +61,20 @@ GroupSpec FirstGroupOf(const WorldConfig& config) {
   return first;
 }
 
+// The address that a rank's switch bears to it: of the other one of its pair, or of the next on another host.
+// None in a mode without such, and in a group of one host.
+Ipv4 World::BorneTo(const Edge& edge, const GroupSpec& spec) {
+  if (!FindMode(spec.mode.At(static_cast<size_t>(edge.parent)))->bears_hosts) return {};
+  const size_t ranks = spec.rank_host.size();
+  const auto own = static_cast<size_t>(edge.rank);
+  const size_t first = (own ^ 1) < ranks ? own ^ 1 : own + 1;
+  for (size_t k = 0; k < ranks; ++k) {
+    const int host = spec.rank_host[(first + k) % ranks];
+    if (host != spec.rank_host[own]) return AddressOf(node_of_host(host));
+  }
+  return {};
+}
+
 // One tree edge: an endpoint at each end. What is returned is that of a rank, if it is one.
 HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
                                std::vector<engine::GroupConfig>& configs) {
@@ -74,10 +88,12 @@ HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
   const Qpn parent_qpn{number + kUpperQpn};
   const Qpn child_qpn{number + kLowerQpn};
   const auto rank = static_cast<uint32_t>(edge.rank);
+  const Ipv4 borne = is_host ? BorneTo(edge, spec) : Ipv4{};
   configs[static_cast<size_t>(edge.parent)].children.push_back(
       {.local_qpn = parent_qpn,
        .remote_ip = AddressOf(child),
        .remote_qpn = child_qpn,
+       .borne_ip = borne,
        .port = parent_port_[static_cast<size_t>(child)],
        .in_psn = up,
        .out_psn = down,
@@ -96,7 +112,7 @@ HostConfig World::ConnectGroup(const Edge& edge, const GroupSpec& spec,
   }
   return {.local_ip = AddressOf(child),
           .local_qpn = child_qpn,
-          .remote_ip = AddressOf(edge.parent),
+          .remote_ip = borne == Ipv4{} ? AddressOf(edge.parent) : borne,
           .remote_qpn = parent_qpn,
           .send_psn = up,
           .recv_psn = down,

@@ -96,7 +96,9 @@ void World::ConnectPeers(int a, int b, int group) {
   peers(b, group).Connect(a, Connected(end_b, end_a, config_, peers(b, group).config()));
 }
 
+// A world without queue pairs between ranks forwards what a switch took for a group that it has lost.
 void World::Forward(int s, PortId ingress, const LinkPacket& packet) {
+  Forwards();
   for (const PortId port : fabric_->Route(now_, s, ingress, *packet.packet))
     Transmit(s, port, *packet.packet, 0, /*joins=*/false);
 }

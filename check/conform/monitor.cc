@@ -50,11 +50,11 @@ void Monitor::OnPacketIn(PortId port, const roce::Packet& packet) {
   ++verdict_.packets_in;
   step_ = kNoGroup;
   const auto it = by_local_qpn_.find(Raw(packet.bth.dest_qp));
-  if (it == by_local_qpn_.end() || packet.dst_ip != address_) return;
+  if (it == by_local_qpn_.end()) return;
   GroupModel& group = groups_.at(it->second.group_id);
   // A stranger's packet may have no effect, nor one that came by another port than the edge's.
   const engine::EndpointConfig& from = group.endpoint(it->second.end);
-  if (packet.src_ip != from.remote_ip) return;
+  if (packet.src_ip != from.remote_ip || packet.dst_ip != engine::LocalAddress(from, address_)) return;
   if (port != kNoPort && port != engine::IngressPort(from)) return;
   step_ = it->second.group_id;
   group.OnIn(it->second.end, packet);
@@ -83,14 +83,15 @@ void Monitor::OnPacketOut(uint64_t line, PortId port, const roce::Packet& packet
   const engine::EndpointConfig& endpoint = group.endpoint(it->second.end);
   Judge judge(verdict_, line, it->second.group_id,
               group.is_parent(it->second.end) ? kParentChild : static_cast<int>(it->second.end));
+  const Ipv4 local = engine::LocalAddress(endpoint, address_);
   const auto seen = [&] {
     return fmt::format("a packet from {} by port {}", DottedQuad(packet.src_ip.v4()), port);
   };
   judge.Expect(
       Rule::kInstalled, true, [] { return ""; }, [] { return ""; });
   judge.Expect(
-      Rule::kAddress, packet.src_ip == address_ && (port == endpoint.port || port == kNoPort),
-      [&] { return fmt::format("one from {} by port {}", DottedQuad(address_), endpoint.port); }, seen);
+      Rule::kAddress, packet.src_ip == local && (port == endpoint.port || port == kNoPort),
+      [&] { return fmt::format("one from {} by port {}", DottedQuad(local), endpoint.port); }, seen);
   if (step_) {
     judge.Expect(
         Rule::kIsolation, *step_ == it->second.group_id,

@@ -46,6 +46,7 @@ engine::EndpointConfig ToEndpoint(const Json& json) {
   return {.local_qpn = Qpn{json.at("local_qpn").get<uint32_t>()},
           .remote_ip = ToIp(json.at("remote_ip")),
           .remote_qpn = Qpn{json.at("remote_qpn").get<uint32_t>()},
+          .borne_ip = json.contains("borne_ip") ? ToIp(json.at("borne_ip")) : Ipv4{},
           .port = json.at("port").get<PortId>(),
           .ingress_port = json.value("ingress_port", kNoPort),
           .in_psn = Psn(json.at("in_psn").get<uint32_t>()),

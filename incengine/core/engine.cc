@@ -92,6 +92,7 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config) {
   }
   if (config.parent) by_qpn_[Raw(config.parent->local_qpn)] = {config.group_id, kParent};
   const size_t bytes = ctx.arena_bytes;
+  if (FindMode(config.mode)->bears_hosts) ++bearing_groups_;
   groups_.emplace(config.group_id, std::move(ctx));
   return bytes;
 }
@@ -159,6 +160,7 @@ void Engine::Remove(uint64_t group_id, uint32_t generation) {
   const auto it = groups_.find(group_id);
   if (it == groups_.end() || it->second.config.generation != generation) return;
   const GroupConfig& config = it->second.config;
+  if (FindMode(config.mode)->bears_hosts) --bearing_groups_;
   for (const EndpointConfig& child : config.children) by_qpn_.erase(Raw(child.local_qpn));
   if (config.parent) by_qpn_.erase(Raw(config.parent->local_qpn));
   if (config.block != 0) {
@@ -179,6 +181,14 @@ void Engine::Fail(uint64_t group_id, uint32_t generation) {
   }
 }
 
+bool Engine::Bears(const roce::Packet& packet) const {
+  if (bearing_groups_ == 0) return false;
+  const auto it = by_qpn_.find(Raw(packet.bth.dest_qp));
+  if (it == by_qpn_.end() || it->second.endpoint == kParent) return false;
+  const EndpointConfig& end = groups_.at(it->second.group_id).children[Raw(it->second.endpoint)].config;
+  return end.borne_ip != Ipv4{} && packet.dst_ip == end.borne_ip && packet.src_ip == end.remote_ip;
+}
+
 void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effects& effects) {
   const auto it = by_qpn_.find(Raw(packet.bth.dest_qp));
   if (it == by_qpn_.end()) return effects.Drop(port, DropReason::kUnknownQpn);
@@ -188,7 +198,7 @@ void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effect
   Env env{.now = now, .address = address_, .arena = arena_, .effects = effects, .block = BlockOf(ctx)};
   ++ep.counters.packets_in;
   DropReason reason = DropReason::kCount;
-  if (packet.src_ip != ep.config.remote_ip) {
+  if (packet.src_ip != ep.config.remote_ip || packet.dst_ip != LocalAddress(ep.config, address_)) {
     reason = DropReason::kStranger;
   } else if (port != IngressPort(ep.config)) {
     reason = DropReason::kWrongPort;

@@ -38,9 +38,16 @@ class Engine {
   // Stops a group: its packets are dropped as kGroupFailed until it is removed.
   void Fail(uint64_t group_id, uint32_t generation);
 
-  // A RoCE packet to this switch's address that came in by a port, its ICRC verified. Packets to other
-  // addresses are not for the engine.
+  // A RoCE packet that came in by a port, its ICRC verified: to this switch's address, or one that it Bears.
+  // Packets to other addresses are not for the engine.
   void OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effects& effects);
+
+  // Whether a packet to another address is one of this switch's endpoints' all the same: its destination QPN
+  // is the endpoint's, its destination address the one that the endpoint bears, and its source address the
+  // remote endpoint's. (By which port it came in OnPacket asks.)
+  bool Bears(const roce::Packet& packet) const;
+  // Whether there are such endpoints. Without, no packet to another address need be looked at.
+  bool bears_any() const { return bearing_groups_ > 0; }
 
   // A timer that SetTimer asked for. One that belongs to a removed group does nothing.
   void OnTimer(Nanos now, TimerId id, Effects& effects);
@@ -83,6 +90,7 @@ class Engine {
   std::map<uint64_t, Context> groups_;
   std::map<uint64_t, Block> blocks_;
   std::unordered_map<uint32_t, EndpointRef> by_qpn_;
+  size_t bearing_groups_ = 0;  // installed, in modes whose switches bear hosts' addresses
 };
 
 }  // namespace epic::engine

@@ -26,6 +26,9 @@ size_t ShiftIndex(size_t payload) {
   return static_cast<size_t>(std::countr_zero(payload) - std::countr_zero(kMinPathMtu));
 }
 
+// A priority tag (VLAN 0) is no VLAN.
+bool OnVlan(const roce::FrameAddress& address) { return (address.vlan.value_or(0) & kVlanIdMask) != 0; }
+
 bool IsHello(const roce::EthernetView& frame) {
   return frame.ether_type() == roce::kEtherTypeLldp && !frame.vlan() && roce::IsLldpAddress(frame.dst());
 }
@@ -97,6 +100,7 @@ void Switch::OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, Fra
     return Count(ForwardDrop::kForgedSource);
   if (ethernet->ether_type() == roce::kEtherTypeArp && OnArp(now, port, frame, sink)) return;
   if (own) return OnOwnFrame(now, port, frame, sink);
+  if (engine_.bears_any() && BearsAddressOf(frame)) return OnOwnFrame(now, port, frame, sink);
   Forward(now, port, frame, sink);
 }
 
@@ -108,7 +112,8 @@ void Switch::OnSuperFrame(Nanos now, PortId port, std::span<const uint8_t> frame
   if (whole != roce::ParseResult::kOk) return CountFrame(port, 1, frame.size()), CountBad(whole);
   const auto ethernet = roce::EthernetView::Of(frame);
   EPIC_CHECK(ethernet.has_value());
-  const bool own = ethernet->dst() == config_.mac && ethernet->src() != config_.mac;
+  const bool own = ethernet->src() != config_.mac &&
+                   (ethernet->dst() == config_.mac || (engine_.bears_any() && BearsAddressOf(view)));
   if (!own && view.whole() && ForwardWhole(now, port, view, sink)) return;
   if (own) CountFrame(port, view.packets(), frame.size());
   for (size_t k = 0; k < view.packets(); ++k) {
@@ -151,11 +156,26 @@ void Switch::OnOwnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, 
   OnOwnPacket(now, port, address, packet, sink);
 }
 
+// Whose a packet is is asked before its ICRC: what is forwarded, which is most, costs no checksum. One on a
+// VLAN is no endpoint's.
+bool Switch::BearsAddressOf(std::span<const uint8_t> frame) const {
+  roce::FrameAddress address;
+  roce::Packet packet;
+  return roce::ParseFrame(frame, &address, &packet, false) == roce::ParseResult::kOk && !OnVlan(address) &&
+         engine_.Bears(packet);
+}
+
+// All packets of a super-frame are of one queue pair.
+bool Switch::BearsAddressOf(const roce::SuperFrameView& frame) const {
+  roce::FrameAddress address;
+  roce::Packet packet;
+  return frame.Parse(0, &address, &packet, false) == roce::ParseResult::kOk && engine_.Bears(packet);
+}
+
 void Switch::OnOwnPacket(Nanos now, PortId port, const roce::FrameAddress& address,
                          const roce::Packet& packet, FrameSink& sink) {
-  if (packet.dst_ip != config_.address) return Count(FrameDrop::kNotForSwitch);
-  // A priority tag (VLAN 0) is no VLAN.
-  if ((address.vlan.value_or(0) & kVlanIdMask) != 0) return Count(FrameDrop::kTaggedRoce);
+  if (packet.dst_ip != config_.address && !engine_.Bears(packet)) return Count(FrameDrop::kNotForSwitch);
+  if (OnVlan(address)) return Count(FrameDrop::kTaggedRoce);
   ++counters_.roce_packets;
   EngineWorld world(*this, sink);
   engine_.OnPacket(now, port, packet, world);

@@ -130,6 +130,9 @@ class Switch {
   class EngineWorld;
 
   void OnOwnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  // Whether a frame to another's MAC address is of one of the engine's endpoints that bear an address.
+  bool BearsAddressOf(std::span<const uint8_t> frame) const;
+  bool BearsAddressOf(const roce::SuperFrameView& frame) const;
   void OnOwnPacket(Nanos now, PortId port, const roce::FrameAddress& address, const roce::Packet& packet,
                    FrameSink& sink);
   void OnHello(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);

@@ -55,6 +55,7 @@ StatusOr<engine::EndpointConfig> FromProto(const proto::EndpointConfig& message,
   return engine::EndpointConfig{.local_qpn = Qpn{message.local_qpn()},
                                 .remote_ip = Ipv4{message.remote_ip()},
                                 .remote_qpn = Qpn{message.remote_qpn()},
+                                .borne_ip = Ipv4{message.borne_ip()},
                                 .remote_mac = *mac,
                                 .port = *port,
                                 .ingress_port = ingress_port,
@@ -148,6 +149,7 @@ proto::EndpointConfig ToProto(const engine::EndpointConfig& config, const PortNa
   message.set_out_psn(config.out_psn.raw());
   message.set_is_host(config.is_host);
   message.set_super_frames(config.super_frames);
+  message.set_borne_ip(Raw(config.borne_ip));
   message.mutable_ranks()->Assign(config.ranks.begin(), config.ranks.end());
   return message;
 }

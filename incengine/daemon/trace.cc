@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -32,7 +33,7 @@ void AppendHex(std::span<const uint8_t> bytes, std::string* out) {
 }
 
 nlohmann::ordered_json ToJson(const engine::EndpointConfig& endpoint) {
-  return {{"local_qpn", Raw(endpoint.local_qpn)},
+  nlohmann::ordered_json json = {{"local_qpn", Raw(endpoint.local_qpn)},
           {"remote_ip", Dotted(endpoint.remote_ip)},
           {"remote_qpn", Raw(endpoint.remote_qpn)},
           {"port", endpoint.port},
@@ -41,6 +42,8 @@ nlohmann::ordered_json ToJson(const engine::EndpointConfig& endpoint) {
           {"out_psn", endpoint.out_psn.raw()},
           {"is_host", endpoint.is_host},
           {"ranks", endpoint.ranks}};
+  if (endpoint.borne_ip != Ipv4{}) json["borne_ip"] = Dotted(endpoint.borne_ip);
+  return json;
 }
 
 nlohmann::ordered_json ToJson(const engine::GroupConfig& config) {
@@ -166,11 +169,12 @@ void Trace::OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame) {
   timer_.reset();
   // What Switch::OnFrame hands to the engine.
   const auto ethernet = roce::EthernetView::Of(frame);
-  if (!ethernet || ethernet->dst() != switch_.mac || ethernet->src() == switch_.mac) return;
+  if (!ethernet || ethernet->src() == switch_.mac) return;
+  if (ethernet->dst() != switch_.mac && bearing_.empty()) return;
   roce::FrameAddress address;
   roce::Packet packet;
   if (roce::ParseFrame(frame, &address, &packet) != roce::ParseResult::kOk) return;
-  if (packet.dst_ip != switch_.address || (address.vlan.value_or(0) & kVlanIdMask) != 0) return;
+  if (!IsOurs(packet.dst_ip.v4(), packet.src_ip.v4()) || (address.vlan.value_or(0) & kVlanIdMask) != 0) return;
   Packet(now, "in", port, packet);
 }
 
@@ -185,7 +189,7 @@ void Trace::OnSend(PortId port, std::span<const uint8_t> frame) {
   roce::FrameAddress address;
   roce::Packet packet;
   if (roce::ParseFrame(frame, &address, &packet) != roce::ParseResult::kOk) return;
-  if (packet.src_ip != switch_.address) return;
+  if (!IsOurs(packet.src_ip.v4(), packet.dst_ip.v4())) return;
   if (timer_) {
     Line(now_, fmt::format("{{\"event\":\"timer\",\"time\":{},\"group_id\":{}}}", now_,
                            static_cast<uint64_t>(*timer_)));
@@ -194,11 +198,24 @@ void Trace::OnSend(PortId port, std::span<const uint8_t> frame) {
   Packet(now_, "out", port, packet);
 }
 
+bool Trace::IsOurs(Ipv4 local, Ipv4 remote) const {
+  if (local == switch_.address) return true;
+  return std::ranges::any_of(bearing_, [&](const auto& group) {
+    return std::ranges::any_of(group.second, [&](const engine::EndpointConfig& end) {
+      return end.borne_ip == local && end.remote_ip == remote;
+    });
+  });
+}
+
 void Trace::OnInstall(Nanos now, const engine::GroupConfig& config) {
+  for (const engine::EndpointConfig& child : config.children) {
+    if (child.borne_ip != Ipv4{}) bearing_[config.group_id].push_back(child);
+  }
   Line(now, Dump({{"event", "install"}, {"time", now}, {"group", ToJson(config)}}));
 }
 
 void Trace::OnRemove(Nanos now, uint64_t group_id, uint32_t generation) {
+  bearing_.erase(group_id);
   Line(now, Dump({{"event", "remove"}, {"time", now}, {"group_id", group_id}, {"generation", generation}}));
 }
 

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "incengine/core/switch.h"
@@ -43,6 +45,8 @@ class Trace {
   Trace(std::FILE* file, std::string path, uint64_t limit_bytes, const engine::SwitchConfig& sw);
   void Line(Nanos now, const std::string& line);
   void Packet(Nanos now, const char* event, PortId port, const roce::Packet& packet);
+  // Whether `local` is this switch's address, or one that it bears to `remote`.
+  bool IsOurs(Ipv4 local, Ipv4 remote) const;
 
   std::FILE* file_;  // none after a failure
   std::string path_;
@@ -50,6 +54,7 @@ class Trace {
   uint64_t written_ = 0;
   bool cut_ = false;
   engine::SwitchConfig switch_;
+  std::map<uint64_t, std::vector<engine::EndpointConfig>> bearing_;  // by group, ends that bear an address
   std::string buffer_;
   Nanos now_ = 0;
   std::optional<engine::TimerId> timer_;  // has fired, and nothing has been sent for it yet

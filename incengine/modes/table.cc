@@ -30,6 +30,7 @@ constexpr std::array<ModeRow, kModes.size()> kModeRows = {{
      .add_state = AddQueuePairs},
     {.mode = Mode::kTranslated, .logic = TranslatedMode, .memory = UpPipe},
     {.mode = Mode::kAugmented, .logic = AugmentedMode, .memory = UpAndDownPipe},
+    {.mode = Mode::kSpliced, .logic = TranslatedMode, .memory = UpPipe},
 }};
 
 static_assert(std::ranges::equal(kModeRows, kModes, {}, &ModeRow::mode, &ModeInfo::mode),

@@ -14,7 +14,7 @@ OutPacket MakePacket(Endpoint& ep, Env& env) {
   out.dst_mac = ep.config.remote_mac;
   out.ip_id = ep.ip_id++;
   out.super_frames = ep.config.super_frames;
-  out.packet.src_ip = env.address;
+  out.packet.src_ip = LocalAddress(ep.config, env.address);
   out.packet.dst_ip = ep.config.remote_ip;
   out.packet.udp_src_port = ep.udp_src_port;
   out.packet.bth.dest_qp = ep.config.remote_qpn;

@@ -18,13 +18,17 @@ constexpr size_t kMaxNameBytes = 64;
 
 Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
 
-Status ValidateEndpoint(const EndpointConfig& endpoint, const std::string& where, size_t port_count,
-                        std::set<uint32_t>* qpns) {
+Status ValidateEndpoint(const EndpointConfig& endpoint, Mode mode, const std::string& where,
+                        size_t port_count, std::set<uint32_t>* qpns) {
   if (endpoint.port >= port_count || IngressPort(endpoint) >= port_count)
     return Invalid(where + ": no such port");
   if (Raw(endpoint.local_qpn) == 0 || Raw(endpoint.local_qpn) > kQpnMask ||
       Raw(endpoint.remote_qpn) > kQpnMask) {
     return Invalid(where + ": QPN out of range");
+  }
+  const ModeInfo* const row = FindMode(mode);
+  if (endpoint.borne_ip != Ipv4{} && (!endpoint.is_host || row == nullptr || !row->bears_hosts)) {
+    return Invalid(where + ": borne_ip: a switch bears another's address only to hosts, in modes that do so");
   }
   if (!qpns->insert(Raw(endpoint.local_qpn)).second) {
     return Invalid(fmt::format("{}: local QPN {:#x} is used twice", where, Raw(endpoint.local_qpn)));
@@ -86,7 +90,7 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   for (size_t i = 0; i < config.children.size(); ++i) {
     const EndpointConfig& child = config.children[i];
     const std::string where = fmt::format("children[{}]", i);
-    if (Status status = ValidateEndpoint(child, where, port_count, &qpns); !status.ok()) return status;
+    if (Status status = ValidateEndpoint(child, config.mode, where, port_count, &qpns); !status.ok()) return status;
     if (Status status = ValidateRanks(child, where, config.world_size, &ranks); !status.ok()) return status;
   }
   if (!config.parent && ranks.size() != config.world_size) {
@@ -94,7 +98,7 @@ Status Validate(const GroupConfig& config, size_t port_count) {
   }
   if (config.parent) {
     if (config.parent->is_host) return Invalid("parent: a host cannot be a parent");
-    return ValidateEndpoint(*config.parent, "parent", port_count, &qpns);
+    return ValidateEndpoint(*config.parent, config.mode, "parent", port_count, &qpns);
   }
   return absl::OkStatus();
 }

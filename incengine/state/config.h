@@ -26,6 +26,9 @@ struct EndpointConfig {
   Qpn local_qpn{};
   Ipv4 remote_ip{};
   Qpn remote_qpn{};
+  // The address that this switch bears at this edge, another host's: what the remote endpoint takes for its
+  // peer's. 0: the switch's own.
+  Ipv4 borne_ip{};
   roce::MacAddress remote_mac{};  // next hop towards remote_ip
   PortId port = kNoPort;          // by which packets to it leave
   PortId ingress_port = kNoPort;  // by which its packets come in; kNoPort: the same
@@ -39,6 +42,11 @@ struct EndpointConfig {
 // The only port by which packets of the remote endpoint count.
 constexpr PortId IngressPort(const EndpointConfig& endpoint) {
   return endpoint.ingress_port == kNoPort ? endpoint.port : endpoint.ingress_port;
+}
+
+// The address of this end of the edge, at a switch whose own is given.
+constexpr Ipv4 LocalAddress(const EndpointConfig& endpoint, Ipv4 own) {
+  return endpoint.borne_ip == Ipv4{} ? own : endpoint.borne_ip;
 }
 
 struct GroupConfig {

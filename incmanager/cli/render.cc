@@ -101,6 +101,11 @@ std::string CounterWords(const google::protobuf::RepeatedPtrField<proto::Counter
   return fmt::format("{}", fmt::join(words, " "));
 }
 
+// Under whose address the switch speaks there, if not under its own.
+std::string BorneWords(const proto::EndpointConfig& endpoint) {
+  return endpoint.borne_ip() == 0 ? "" : fmt::format(", as {}", Ip(endpoint.borne_ip()));
+}
+
 void AddEndpoint(const proto::EndpointDump& endpoint, const std::string& who,
                  std::vector<std::vector<std::string>>* rows) {
   const proto::EndpointConfig& config = endpoint.config();
@@ -110,7 +115,7 @@ void AddEndpoint(const proto::EndpointDump& endpoint, const std::string& who,
       {who,
        (one_port ? config.port() : fmt::format("{}, in {}", config.port(), config.ingress_port())) + frames,
        fmt::format("{:#08x}", config.local_qpn()),
-       fmt::format("{} {:#08x}", Ip(config.remote_ip()), config.remote_qpn()),
+       fmt::format("{} {:#08x}", Ip(config.remote_ip()), config.remote_qpn()) + BorneWords(config),
        fmt::format("{}", config.in_psn()), fmt::format("{}", config.out_psn()),
        fmt::format("{}", endpoint.up_epsn()), fmt::format("{}", endpoint.last_down_acked()),
        CounterWords(endpoint.counters())});
@@ -273,7 +278,8 @@ class TreeDrawing {
         const bool known = rank < static_cast<uint32_t>(group_.rank_hosts_size());
         const std::string host = known ? group_.rank_hosts(static_cast<int>(rank)) : "";
         out_ +=
-            fmt::format("rank {} {} {} QPN {:#08x}\n", rank, host, Ip(child.remote_ip()), child.remote_qpn());
+            fmt::format("rank {} {} {} QPN {:#08x}{}\n", rank, host, Ip(child.remote_ip()), child.remote_qpn(),
+                        BorneWords(child));
         continue;
       }
       for (const proto::TreeNode* inner : below_[node.switch_name()]) {

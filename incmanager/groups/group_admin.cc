@@ -119,6 +119,7 @@ Failure GroupTable::CheckAgainst(const Group& group, const JoinRequest& join, No
                        fmt::format("quantise: rank {} has the scale {}, the group {} has {}", join.rank,
                                    ScaleInWords(join.scale), spec.name, ScaleInWords(spec.scale)));
   }
+  if (Failure refused = RefusesQpn(spec, join); !refused.ok()) return refused;
   // An operator knows what the group is for, whatever single ranks say.
   if (Failure differs = group.reserved ? Failure{} : CheckDeclared(spec, join); !differs.ok()) return differs;
   if (group.phase == GroupPhase::kLeaving) {
@@ -145,6 +146,19 @@ Failure GroupTable::CheckAgainst(const Group& group, const JoinRequest& join, No
                                    spec.name, spec.hosts[join.rank], topology_->nodes[host].name));
   }
   return {};
+}
+
+// Where switches bear hosts' addresses, what they have forgotten comes to hosts: none of them may have a QPN of
+// a switch.
+Failure GroupTable::RefusesQpn(const GroupSpec& spec, const JoinRequest& join) {
+  const ModeInfo* const mode = FindMode(spec.mode);
+  if (mode == nullptr || !mode->bears_hosts || spec.path == Path::kHosts) return {};
+  if (join.qpn < QpnPool::kFirstBorneQpn) return {};
+  return RankFailure(
+      ErrorCode::kUnsupported, join.rank,
+      fmt::format("mode {}: rank {} of {} has QPN {:#x}: its NIC numbers queue pairs from {:#x} on, a range that "
+                  "is kept for the switches of this mode",
+                  mode->name, join.rank, join.host_name, join.qpn, QpnPool::kFirstBorneQpn));
 }
 
 Status GroupTable::CheckModes(const GroupSpec& spec) const {

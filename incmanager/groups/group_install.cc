@@ -96,8 +96,8 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
       if (end && port.super_frames) super_frame_ports.insert(*end);
     }
   }
-  auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, super_frame_ports,
-                       LowBytesOf(std::get<NetworkWay>(way)), start_psn, now, &random_, &qpns_);
+  auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, std::get<NetworkWay>(way).borne,
+                       super_frame_ports, LowBytesOf(std::get<NetworkWay>(way)), start_psn, now, &random_, &qpns_);
   if (const auto* failure = std::get_if<Failure>(&plan)) return *failure;
   group->plan = std::move(std::get<GroupPlan>(plan));
   group->path_taken = Path::kNetwork;

@@ -31,6 +31,11 @@ Failure NoRoom(const std::string& name, uint64_t needed, const SwitchOffer& offe
 std::variant<GroupTable::NetworkWay, Failure> GroupTable::SizesOf(
     const Group& group, Tree tree, const std::vector<SwitchOffer>& offers) const {
   NetworkWay way{.tree = std::move(tree)};
+  std::vector<NodeId> hosts;
+  for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
+  auto borne = ChooseBorne(*topology_, forwarding_, way.tree, group.spec.mode, hosts);
+  if (auto* failure = std::get_if<Failure>(&borne)) return std::move(*failure);
+  way.borne = std::get<std::vector<Borne>>(std::move(borne));
   const auto mtu = ChoosePathMtu(group, way.tree);
   if (const auto* failure = std::get_if<Failure>(&mtu)) return *failure;
   way.path_mtu = std::get<uint32_t>(mtu);

@@ -122,6 +122,8 @@ void GroupTable::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
       blank.reserved = true;
       blank.phase = GroupPhase::kJoining;
       failure = CheckAgainst(blank, join, *host);
+    } else {
+      failure = RefusesQpn({.mode = join.mode, .path = join.path}, join);
     }
   }
   if (!failure.ok()) {

@@ -298,6 +298,7 @@ class GroupTable {
   std::vector<SwitchMemory> Memories() const;
   Failure CheckJoin(const JoinRequest& join) const;
   Failure CheckAgainst(const Group& group, const JoinRequest& join, NodeId host) const;
+  static Failure RefusesQpn(const GroupSpec& spec, const JoinRequest& join);
   Group& NewGroup(const JoinRequest& join);
   Group* Live(const std::string& name);
   Group* OfSession(SessionId session, Member** member);
@@ -325,13 +326,14 @@ class GroupTable {
     Tree tree;
     uint32_t path_mtu = 0;
     Window window;
+    std::vector<Borne> borne;         // by rank, in modes whose switches bear hosts' addresses; else none
     std::vector<uint64_t> bytes;      // of each switch of the tree, by Tree::inner
     std::vector<BlockChoice> blocks;  // the same, of policy temporal; else none
     uint64_t width_kbps = 0;          // 0: not known
   };
   // The way of a group that goes through switches, before anything is taken for it. choices: if given, what
-  // there is to say of each switch as the root is put there. Errors: those of BuildTree and ChooseWindow,
-  // kMtu, kNoResource naming a switch with too little memory.
+  // there is to say of each switch as the root is put there. Errors: those of BuildTree, ChooseBorne and
+  // ChooseWindow, kMtu, kNoResource naming a switch with too little memory.
   std::variant<NetworkWay, Failure> WayOfNetwork(const Group& group,
                                                  std::vector<RootChoice>* choices = nullptr) const;
   std::variant<NetworkWay, Failure> WayByTiers(const Group& group, const std::vector<NodeId>& hosts,

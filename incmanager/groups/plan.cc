@@ -14,13 +14,14 @@ class Planner {
  public:
   Planner(const Topology& topology, const Tree& tree, const ContextPlan& common,
           const SwitchModes& switch_modes, const std::vector<JoinRequest>& ranks,
-          const SuperFramePorts& super_frame_ports, const LowBytes& low_bytes,
+          const std::vector<Borne>& borne, const SuperFramePorts& super_frame_ports, const LowBytes& low_bytes,
           std::optional<uint32_t> start_psn, Nanos now, std::mt19937_64* random, QpnPool* qpns)
       : topology_(topology),
         tree_(tree),
         group_mode_(common.mode),
         switch_modes_(switch_modes),
         ranks_(ranks),
+        borne_(borne),
         super_frame_ports_(super_frame_ports),
         low_bytes_(low_bytes),
         start_psn_(start_psn),
@@ -36,8 +37,9 @@ class Planner {
       const size_t endpoints = inner.children.size() + (inner.parent == TreeInner::kNoParent ? 0 : 1);
       const auto low_byte = low_bytes_.find(inner.node);
       const bool any = low_byte == low_bytes_.end();
-      auto qpns = any ? qpns_->Take(inner.node, endpoints, now_)
-                      : qpns_->Take(inner.node, endpoints, now_, low_byte->second);
+      auto qpns = !borne_.empty() ? qpns_->TakeBorne(inner.node, PeersOf(inner), now_)
+                  : any           ? qpns_->Take(inner.node, endpoints, now_)
+                                  : qpns_->Take(inner.node, endpoints, now_, low_byte->second);
       if (!qpns) {
         GiveBackAll();
         const std::string& name = topology_.nodes[inner.node].name;
@@ -76,14 +78,29 @@ class Planner {
 
   uint32_t NewPsn() { return start_psn_ ? *start_psn_ : static_cast<uint32_t>((*random_)()) & Psn::kMask; }
 
-  void ConnectHost(size_t at, const TreeChild& child) {
+  // The remote ends of its endpoints in the order in which QPNs are wanted of the back of a list: the
+  // addresses of hosts, 0 for switches.
+  std::vector<Ipv4> PeersOf(const TreeInner& inner) const {
+    std::vector<Ipv4> peers;
+    if (inner.parent != TreeInner::kNoParent) peers.emplace_back();
+    for (const TreeChild& child : inner.children)
+      peers.push_back(child.is_host ? ranks_[child.rank].ip : Ipv4{});
+    std::ranges::reverse(peers);
+    return peers;
+  }
+
+  void ConnectHost(size_t at, const TreeChild& planned) {
     ContextPlan& context = plan_.contexts[at];
+    TreeChild child = planned;
+    const Borne* const borne = borne_.empty() ? nullptr : &borne_[child.rank];
+    if (borne != nullptr) child.ingress_port = borne->ingress_port;
     const uint32_t qpn = NextQpn(at);
     const JoinRequest& join = ranks_[child.rank];
     EndpointPlan endpoint;
     endpoint.local_qpn = qpn;
     endpoint.remote_ip = join.ip;
     endpoint.remote_qpn = join.qpn;
+    if (borne != nullptr) endpoint.borne_ip = topology_.nodes[borne->host].address;
     endpoint.remote_mac =
         topology_.NextHopMac(context.node, child.port, *topology_.FindHostByAddress(join.ip));
     endpoint.port = child.port;
@@ -100,7 +117,8 @@ class Planner {
     plan_.replies[child.rank] = {context.group_id,
                                  context.generation,
                                  group_mode_,
-                                 topology_.nodes[context.node].address,
+                                 borne == nullptr ? topology_.nodes[context.node].address : endpoint.borne_ip,
+                                 borne == nullptr ? "" : NameOfBorne(*borne, context.node),
                                  qpn,
                                  endpoint.in_psn,
                                  endpoint.out_psn,
@@ -162,6 +180,10 @@ class Planner {
     return end && super_frame_ports_.contains(*end);
   }
 
+  std::string NameOfBorne(const Borne& borne, NodeId by) const {
+    return topology_.nodes[borne.host].name + ", for switch " + topology_.nodes[by].name;
+  }
+
   std::string NameOf(NodeId node, const std::string& port) const {
     return topology_.nodes[node].name + ":" + port;
   }
@@ -206,6 +228,7 @@ class Planner {
   const Mode group_mode_;
   const SwitchModes& switch_modes_;
   const std::vector<JoinRequest>& ranks_;
+  const std::vector<Borne>& borne_;
   const SuperFramePorts& super_frame_ports_;
   const LowBytes& low_bytes_;
   const std::optional<uint32_t> start_psn_;
@@ -226,6 +249,9 @@ void CrossEdge(const Topology& topology, const std::vector<Forwarding>& tables, 
     const LinkEnd at_host = topology.AttachedEnd(host), across = topology.Across(at_host);
     Cross(topology, tables, across.node == upper.node ? across : end, host, footprint);
     Cross(topology, tables, at_host, upper.node, footprint);
+    // Where the switch bears another host's address, what comes from the host is on its way to that one.
+    if (child.borne_ip != Ipv4{})
+      Cross(topology, tables, at_host, *topology.FindHostByAddress(child.borne_ip), footprint, upper.node);
     return;
   }
   for (const ContextPlan& below : plan.contexts) {
@@ -254,10 +280,11 @@ const char* Name(Path path) {
 std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
                                           const ContextPlan& common, const SwitchModes& switch_modes,
                                           const std::vector<JoinRequest>& ranks,
+                                          const std::vector<Borne>& borne,
                                           const SuperFramePorts& super_frame_ports, const LowBytes& low_bytes,
                                           std::optional<uint32_t> start_psn, Nanos now,
                                           std::mt19937_64* random, QpnPool* qpns) {
-  return Planner(topology, tree, common, switch_modes, ranks, super_frame_ports, low_bytes, start_psn, now,
+  return Planner(topology, tree, common, switch_modes, ranks, borne, super_frame_ports, low_bytes, start_psn, now,
                  random, qpns)
       .Make();
 }

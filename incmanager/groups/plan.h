@@ -13,6 +13,7 @@
 #include "base/types.h"
 #include "incmanager/failure.h"
 #include "incmanager/groups/qpn_pool.h"
+#include "incmanager/policies/borne.h"
 #include "incmanager/policies/modes.h"
 #include "incmanager/policies/reach.h"
 #include "incmanager/policies/tree.h"
@@ -61,6 +62,7 @@ struct JoinedReply {
   uint32_t generation = 0;
   Mode mode = kDefaultMode;  // of the group; single switches may differ
   Ipv4 remote_ip{};
+  std::string remote_name;  // whose that is, where it is another host's, "h2, for switch leaf1"; else empty
   uint32_t remote_qpn = 0;
   uint32_t send_psn = 0;
   uint32_t recv_psn = 0;
@@ -84,6 +86,7 @@ struct EndpointPlan {
   uint32_t local_qpn = 0;
   Ipv4 remote_ip{};
   uint32_t remote_qpn = 0;
+  Ipv4 borne_ip{};  // that its switch bears at it, another host's; 0: the switch's own
   Mac remote_mac{};
   std::string port;
   std::string ingress_port;
@@ -148,12 +151,14 @@ uint8_t LowByteOf(const ContextPlan& context);
 
 // Gives every edge its two QPNs, those of one switch with the same low byte, and a PSN per direction: random,
 // or start_psn for all. `common` carries what
-// all contexts share, but for the modes of switch_modes. Super-frames are for edges that are one link,
+// all contexts share, but for the modes of switch_modes. borne: what ChooseBorne says of the tree; where
+// switches bear addresses, their QPNs are from the pool's range for that. Super-frames are for edges that are one link,
 // without a router, with a port that carries them at each switch, and a rank that says so at the host.
 // Errors: kNoResource naming a switch whose QPNs are used up (those taken are given back).
 std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
                                           const ContextPlan& common, const SwitchModes& switch_modes,
                                           const std::vector<JoinRequest>& ranks,
+                                          const std::vector<Borne>& borne,
                                           const SuperFramePorts& super_frame_ports, const LowBytes& low_bytes,
                                           std::optional<uint32_t> start_psn, Nanos now,
                                           std::mt19937_64* random, QpnPool* qpns);

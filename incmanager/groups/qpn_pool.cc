@@ -1,5 +1,7 @@
 #include "incmanager/groups/qpn_pool.h"
 
+#include <algorithm>
+
 namespace epic::manager {
 
 std::optional<std::vector<uint32_t>> QpnPool::TakeOf(Switch* at, uint32_t low_byte, size_t count) {
@@ -15,15 +17,61 @@ std::optional<std::vector<uint32_t>> QpnPool::TakeOf(Switch* at, uint32_t low_by
   return qpns;
 }
 
-std::optional<std::vector<uint32_t>> QpnPool::Take(NodeId node, size_t count, Nanos now,
-                                                   std::optional<uint8_t> tag) {
+void QpnPool::EndRests(NodeId node, Nanos now) {
   Switch& at = switches_[node];
-  while (!at.resting.empty() && at.resting.front().first <= now) {
+  for (; !at.resting.empty() && at.resting.front().first <= now; at.resting.pop_front()) {
     const uint32_t qpn = at.resting.front().second;
     at.used.erase(qpn);
-    --at.tags[qpn % kTags].taken;
-    at.resting.pop_front();
+    const auto borne = at.borne.find(qpn);
+    if (borne == at.borne.end()) {
+      --at.tags[qpn % kTags].taken;
+    } else {
+      borne_to_.erase({borne->second, qpn});
+      at.borne.erase(borne);
+    }
   }
+}
+
+std::optional<std::vector<uint32_t>> QpnPool::TakeBorne(NodeId node, const std::vector<Ipv4>& remotes,
+                                                        Nanos now) {
+  EndRests(node, now);
+  Switch& at = switches_[node];
+  std::vector<uint32_t> qpns;
+  uint32_t next = at.next_borne;
+  std::vector<uint32_t> passed_over;  // in use for one host elsewhere, and free for the next
+  for (const Ipv4 remote : remotes) {
+    const auto free = [&](uint32_t qpn) {
+      return !at.used.contains(qpn) && (remote == Ipv4{} || !borne_to_.contains({remote, qpn}));
+    };
+    auto found = std::ranges::find_if(passed_over, free);
+    if (found != passed_over.end()) {
+      qpns.push_back(*found);
+      passed_over.erase(found);
+      continue;
+    }
+    for (;;) {
+      if (next - at.next_borne == kBorneQpnsPerSwitch) return std::nullopt;
+      const uint32_t qpn = kFirstBorneQpn + next++ % kBorneQpnsPerSwitch * kTags;
+      if (free(qpn)) {
+        qpns.push_back(qpn);
+        break;
+      }
+      if (!at.used.contains(qpn)) passed_over.push_back(qpn);
+    }
+  }
+  at.next_borne = next % kBorneQpnsPerSwitch;
+  for (size_t i = 0; i < qpns.size(); ++i) {
+    at.used.insert(qpns[i]);
+    at.borne[qpns[i]] = remotes[i];
+    if (remotes[i] != Ipv4{}) borne_to_.insert({remotes[i], qpns[i]});
+  }
+  return qpns;
+}
+
+std::optional<std::vector<uint32_t>> QpnPool::Take(NodeId node, size_t count, Nanos now,
+                                                   std::optional<uint8_t> tag) {
+  EndRests(node, now);
+  Switch& at = switches_[node];
   if (tag) return TakeOf(&at, *tag, count);
   for (uint32_t looked_at = 0; looked_at < kTags; ++looked_at) {
     const uint32_t low_byte = at.next_tag;

@@ -3,12 +3,18 @@
 // section 1). Tags take turns, so that groups made one after the other are on different cores, however many
 // there are. A QPN that was given back stays unused for kQuarantine, longer than any packet of its former
 // group lives in the network.
+//
+// Endpoints of groups whose switches bear hosts' addresses have QPNs of a range of their own, which no host may
+// have, all with tag 0. One that passes a switch on its way to another must not be taken for that one's: no two
+// switches have endpoints of one QPN for one host (docs/PROTOCOL-MODE-IV.md, section 3).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
+#include <set>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -24,6 +30,8 @@ class QpnPool {
   static constexpr uint32_t kTags = 256;
   static constexpr uint32_t kQpnsPerTag = 256;
   static constexpr uint32_t kQpnsPerSwitch = kTags * kQpnsPerTag;
+  static constexpr uint32_t kFirstBorneQpn = 0xf00000;
+  static constexpr uint32_t kBorneQpnsPerSwitch = 4096;
   static constexpr Nanos kQuarantine = 10 * kSecond;
 
   // By NodeId of the switch.
@@ -35,6 +43,9 @@ class QpnPool {
   // quarantine.
   std::optional<std::vector<uint32_t>> Take(NodeId node, size_t count, Nanos now,
                                             std::optional<uint8_t> tag = std::nullopt);
+  // Of the range of borne addresses, for endpoints with these remote addresses (0: a switch's), in this order.
+  // Nothing if they cannot all be had.
+  std::optional<std::vector<uint32_t>> TakeBorne(NodeId node, const std::vector<Ipv4>& remotes, Nanos now);
   void GiveBack(NodeId node, uint32_t qpn, Nanos now);
   // Of a switch, taken and not given back.
   size_t InUse(NodeId node) const { return switches_[node].used.size() - switches_[node].resting.size(); }
@@ -50,10 +61,15 @@ class QpnPool {
     std::array<Tag, kTags> tags{};
     std::unordered_set<uint32_t> used;               // quarantined ones included
     std::deque<std::pair<Nanos, uint32_t>> resting;  // until when; oldest first
+    uint32_t next_borne = 0;                         // counted up like those of a tag
+    std::map<uint32_t, Ipv4> borne;                  // used QPNs of that range, and the host that each is for
   };
+  // Those whose rest is over can be used again.
+  void EndRests(NodeId node, Nanos now);
   static std::optional<std::vector<uint32_t>> TakeOf(Switch* at, uint32_t low_byte, size_t count);
 
   std::vector<Switch> switches_;
+  std::set<std::pair<Ipv4, uint32_t>> borne_to_;  // hosts and QPNs, of all switches
 };
 
 }  // namespace epic::manager

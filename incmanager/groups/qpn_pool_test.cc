@@ -65,6 +65,36 @@ TEST(QpnPoolTest, OfATagThatComesAgainOtherQpnsAreUsedFirst) {
   EXPECT_EQ(seen.size(), QpnPool::kQpnsPerSwitch);
 }
 
+// A packet that passes a switch on its way to another is not taken for that one's, since it is for the same host.
+TEST(QpnPoolTest, NoTwoSwitchesHaveABorneQpnForOneHost) {
+  QpnPool pool(3);
+  const Ipv4 a{1}, b{2}, none{};
+  const auto first = pool.TakeBorne(0, {a, b, none}, 0);
+  EXPECT_THAT(*first, ElementsAre(0xf00000, 0xf00100, 0xf00200));
+  // 0xf00000 is a's and 0xf00100 is b's elsewhere; for the other one each will do.
+  EXPECT_THAT(*pool.TakeBorne(1, {a, b}, 0), ElementsAre(0xf00100, 0xf00000));
+  EXPECT_THAT(*pool.TakeBorne(2, {none, a}, 0), ElementsAre(0xf00000, 0xf00200));
+  EXPECT_EQ(pool.InUse(0), 3u);
+  for (const uint32_t qpn : *first) pool.GiveBack(0, qpn, 0);
+  EXPECT_EQ(pool.InUse(0), 0u);
+  EXPECT_THAT(*pool.TakeBorne(0, {a}, QpnPool::kQuarantine - 1), ElementsAre(0xf00300));
+}
+
+TEST(QpnPoolTest, BorneQpnsRestAndComeAgainAndHaveAnEnd) {
+  QpnPool pool(2);
+  const std::vector<Ipv4> many(QpnPool::kBorneQpnsPerSwitch - 1, Ipv4{});
+  const auto taken = pool.TakeBorne(0, many, 0);
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_FALSE(pool.TakeBorne(0, {Ipv4{}, Ipv4{}}, 0).has_value());
+  EXPECT_THAT(*pool.TakeBorne(0, {Ipv4{}}, 0), ElementsAre(0xffff00)) << "what could not be had took none";
+  EXPECT_FALSE(pool.TakeBorne(0, {Ipv4{}}, 0).has_value());
+  EXPECT_TRUE(pool.Take(0, 65, 0).has_value()) << "the other range";
+  EXPECT_TRUE(pool.TakeBorne(1, many, 0).has_value()) << "another switch";
+  pool.GiveBack(0, 0xf00700, 0);
+  EXPECT_FALSE(pool.TakeBorne(0, {Ipv4{}}, QpnPool::kQuarantine - 1).has_value());
+  EXPECT_THAT(*pool.TakeBorne(0, {Ipv4{}}, QpnPool::kQuarantine), ElementsAre(0xf00700));
+}
+
 TEST(QpnPoolTest, WhatAPlanThatCannotBeHasTakenIsGivenBack) {
   const Topology topology = testing::Tree32().Build();
   const NodeId root = *topology.FindNode("root"), leaf = *topology.FindNode("leaf1");
@@ -80,7 +110,7 @@ TEST(QpnPoolTest, WhatAPlanThatCannotBeHasTakenIsGivenBack) {
   }
   std::mt19937_64 random(1);
   const auto plan =
-      MakePlan(topology, tree, {}, {}, std::vector<JoinRequest>(1), {}, {}, std::nullopt, 0, &random, &pool);
+      MakePlan(topology, tree, {}, {}, std::vector<JoinRequest>(1), {}, {}, {}, std::nullopt, 0, &random, &pool);
   const auto* failure = std::get_if<Failure>(&plan);
   ASSERT_NE(failure, nullptr);
   EXPECT_EQ(failure->code, ErrorCode::kNoResource);

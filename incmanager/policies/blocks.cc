@@ -18,8 +18,12 @@ uint64_t Fullest(const Phases& phases) {
   return most;
 }
 
+bool IsOpenTo(const BlockLoad& block, const BlockWish& wish) {
+  return block.tenant == wish.tenant && wish.low_byte.value_or(block.low_byte) == block.low_byte;
+}
+
 bool IsLargeEnough(const BlockLoad& block, const BlockWish& wish) {
-  return block.tenant == wish.tenant && block.bytes >= wish.bytes;
+  return IsOpenTo(block, wish) && block.bytes >= wish.bytes;
 }
 
 uint32_t LowestFree(const BlockLoads& blocks) {
@@ -95,7 +99,7 @@ std::variant<BlockChoice, NoBlock> ChooseBlock(const BlockLoads& blocks, const B
 uint64_t MostUsable(const BlockLoads& blocks, const BlockWish& wish) {
   uint64_t most = wish.room;
   for (const auto& [number, block] : blocks) {
-    if (block.tenant != wish.tenant) continue;
+    if (!IsOpenTo(block, wish)) continue;
     const uint64_t left = block.LeftFor(wish.share);
     if (left >= wish.share.duty) most = std::max(most, block.Usable(left));
   }
@@ -105,7 +109,7 @@ uint64_t MostUsable(const BlockLoads& blocks, const BlockWish& wish) {
 std::string NoBlockWords(const BlockLoads& blocks, const BlockWish& wish) {
   uint32_t all = 0, large = 0;
   for (const auto& [number, block] : blocks) {
-    all += block.tenant == wish.tenant ? 1 : 0;
+    all += IsOpenTo(block, wish) ? 1 : 0;
     large += IsLargeEnough(block, wish) ? 1 : 0;
   }
   if (all == 0) return {};

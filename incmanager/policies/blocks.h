@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -56,6 +57,8 @@ struct BlockWish {
   uint64_t bytes = 0;  // that its context takes
   TimeShare share;
   std::string tenant;
+  // Of its QPNs, where the group is not free to choose; then a block of another is none for it.
+  std::optional<uint8_t> low_byte = std::nullopt;
   uint64_t room = 0;  // bytes that no group has and this one may
   // Whether so many bytes sustain the rate that is asked for.
   std::function<bool(uint64_t usable_bytes)> sustains;

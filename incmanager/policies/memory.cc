@@ -53,6 +53,7 @@ uint64_t ContextBytes(const ContextShape& shape) {
     case Mode::kTerminated:
       return RingsBytes(shape);
     case Mode::kTranslated:
+    case Mode::kSpliced:
       return UpPipeBytes(shape);
     case Mode::kAugmented:
       return UpPipeBytes(shape) + PipeBytes(shape.slots, shape.path_mtu);

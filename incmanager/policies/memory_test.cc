@@ -47,7 +47,7 @@ TEST(ContextBytes, AreThoseThatTheEngineTakes) {
       }
     }
   }
-  EXPECT_EQ(compared, 3 * 3 * 4 * 4 * 8);
+  EXPECT_EQ(compared, kModes.size() * 3 * 4 * 4 * 8);
   EXPECT_EQ(ContextBytes({.mode = Mode::kUnspecified, .path_mtu = 1024, .slots = 2}), 0U);
 }
 

@@ -13,11 +13,11 @@ namespace {
 // Row n - 1 is mode n: numbers are bits of a set.
 static_assert(kModes.size() < 64);
 
-// "I and III".
-std::string NumeralsOf(Reliability reliability) {
+// Those that may share a tree with a mode, itself included: "I and III".
+std::string MatesOf(Mode mode) {
   std::vector<std::string_view> numerals;
   for (const ModeInfo& row : kModes) {
-    if (row.reliability == reliability) numerals.push_back(row.numeral);
+    if (MayMix(mode, row.mode)) numerals.push_back(row.numeral);
   }
   return fmt::format("{}", fmt::join(numerals, " and "));
 }
@@ -47,15 +47,22 @@ std::string CannotMix(Mode one, Mode other) {
   for (const Mode mode : {one, other}) {
     if (!IsMode(mode)) return fmt::format("{} is no mode", NumberOf(mode));
   }
+  if (FindMode(one)->reliability == FindMode(other)->reliability) {
+    const Mode bears = FindMode(one)->bears_hosts ? one : other;
+    return fmt::format(
+        "modes {} and {} cannot share a tree: a switch of mode {} speaks to hosts under other hosts' "
+        "addresses, and all switches of a group do so or none; mix {} only, or {} only",
+        NumeralOf(one), NumeralOf(other), NumeralOf(bears), MatesOf(one), MatesOf(other));
+  }
   const bool first_reflects = FindMode(one)->reliability == Reliability::kEndToEnd;
-  const std::string_view reflects = NumeralOf(first_reflects ? one : other);
-  const std::string_view hop_by_hop = NumeralOf(first_reflects ? other : one);
+  const Mode reflecting = first_reflects ? one : other, per_hop = first_reflects ? other : one;
+  const std::string_view reflects = NumeralOf(reflecting);
+  const std::string_view hop_by_hop = NumeralOf(per_hop);
   return fmt::format(
       "modes {} and {} cannot share a tree: a switch of mode {} only reflects acknowledgements between "
       "hosts, "
       "so that it never acknowledges what its neighbour of mode {} sends; mix {} only, or {} only",
-      reflects, hop_by_hop, reflects, hop_by_hop, NumeralsOf(Reliability::kPerHop),
-      NumeralsOf(Reliability::kEndToEnd));
+      reflects, hop_by_hop, reflects, hop_by_hop, MatesOf(per_hop), MatesOf(reflecting));
 }
 
 bool MayHaveBlocks(Mode mode) {

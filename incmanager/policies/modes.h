@@ -21,8 +21,8 @@ class ModeSet {
   uint64_t bits_ = 0;
 };
 
-// Why switches of these two modes cannot be in one tree (MayMix); empty if they can. One of them then sees to
-// each hop, the other leaves it to the hosts.
+// Why switches of these two modes cannot be in one tree (MayMix); empty if they can. One of them sees to each
+// hop and the other leaves it to the hosts, or one of them bears hosts' addresses.
 std::string CannotMix(Mode one, Mode other);
 
 // Whether a group's memory may be a block, which others have in between (docs/PROTOCOL-BLOCKS.md). Not of a

@@ -37,6 +37,16 @@ TEST(Modes, OnlyIAndIIIMayShareATree) {
   EXPECT_THAT(CannotMix(Mode::kTerminated, Mode::kTranslated), HasSubstr("neighbour of mode I sends"));
 }
 
+TEST(Modes, IVMixesWithNoOther) {
+  EXPECT_EQ(CannotMix(Mode::kTranslated, Mode::kSpliced),
+            "modes II and IV cannot share a tree: a switch of mode IV speaks to hosts under other hosts' "
+            "addresses, and all switches of a group do so or none; mix II only, or IV only");
+  EXPECT_EQ(CannotMix(Mode::kSpliced, Mode::kTerminated),
+            "modes IV and I cannot share a tree: a switch of mode IV only reflects acknowledgements between "
+            "hosts, so that it never acknowledges what its neighbour of mode I sends; mix I and III only, or "
+            "IV only");
+}
+
 // 100 Gbit/s and 1 us per link: BL is 12500 bytes.
 TEST(BufferOfPaper, FollowsAppendixF3) {
   BufferRequest request{Mode::kTranslated, false, 100, 1, 2, 4};
@@ -53,6 +63,8 @@ TEST(BufferOfPaper, FollowsAppendixF3) {
   expect(Mode::kTranslated, true, 4 * 2 * 5 * 12500, "4(H-1)(D+1)BL");
   expect(Mode::kAugmented, false, 4 * 12500, "4BL");
   expect(Mode::kAugmented, true, 5 * 2 * 12500, "(D+1)*2BL");
+  expect(Mode::kSpliced, false, 4 * 2 * 12500, "4(H-1)BL");
+  expect(Mode::kSpliced, true, 4 * 2 * 5 * 12500, "4(H-1)(D+1)BL");
 }
 
 // An edge over a switch that is left out is as long as its links together.

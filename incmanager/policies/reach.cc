@@ -71,11 +71,11 @@ class Walker {
 }  // namespace
 
 void Cross(const Topology& topology, const std::vector<Forwarding>& tables, LinkEnd from, NodeId to,
-           Footprint* footprint) {
+           Footprint* footprint, NodeId as_far_as) {
   for (size_t steps = 0; steps < topology.nodes.size(); ++steps) {
     const LinkEnd there = topology.Across(from);
     footprint->links.insert(std::min(from, there));
-    if (there.node == to || !topology.IsSwitch(there.node)) return;
+    if (there.node == to || there.node == as_far_as || !topology.IsSwitch(there.node)) return;
     footprint->switches.insert(there.node);
     const uint32_t hop = tables[there.node].hop_to[to];
     if (hop == Forwarding::kNoHop) return;

@@ -22,9 +22,10 @@ struct Footprint {
   std::vector<Way> ways_of_hosts;
 };
 
-// Adds the way to a node that begins at this end of a link. tables: ComputeForwarding.
+// Adds the way to a node that begins at this end of a link, or what of it lies before as_far_as. tables:
+// ComputeForwarding.
 void Cross(const Topology& topology, const std::vector<Forwarding>& tables, LinkEnd from, NodeId to,
-           Footprint* footprint);
+           Footprint* footprint, NodeId as_far_as = kNoNode);
 
 // Two hosts of which one does not reach the other.
 struct Obstacle {

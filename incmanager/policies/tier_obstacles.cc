@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "incmanager/policies/borne.h"
 #include "incmanager/policies/memory.h"
 #include "incmanager/policies/tier_search.h"
 
@@ -61,9 +62,12 @@ Constraint TierSearch::TooSlow(NodeId node, uint64_t width) const {
 }
 
 BlockWish TierSearch::WishAt(NodeId node, uint64_t bytes, uint32_t root_tier) const {
+  const ModeInfo* const mode = FindMode(offers_[node].mode);
+  const bool bears = mode != nullptr && mode->bears_hosts;
   return {.bytes = bytes,
           .share = request_.share,
           .tenant = request_.tenant,
+          .low_byte = bears ? std::optional(kBorneLowByte) : std::nullopt,
           .room = offers_[node].room,
           .sustains = [this, node, root_tier](uint64_t usable_bytes) {
             return WidthAt(node, root_tier, usable_bytes) >= request_.rate_kbps;

@@ -61,6 +61,7 @@ proto::EndpointConfig ToProto(const EndpointPlan& endpoint) {
   out.set_out_psn(endpoint.out_psn);
   out.set_is_host(endpoint.is_host);
   out.set_super_frames(endpoint.super_frames);
+  out.set_borne_ip(Raw(endpoint.borne_ip));
   out.mutable_ranks()->Assign(endpoint.ranks.begin(), endpoint.ranks.end());
   return out;
 }
@@ -87,6 +88,7 @@ proto::Joined ToProto(const JoinedReply& reply) {
   out.set_generation(reply.generation);
   out.set_mode(static_cast<proto::Mode>(reply.mode));
   out.set_remote_ip(Raw(reply.remote_ip));
+  out.set_remote_name(reply.remote_name);
   out.set_remote_qpn(reply.remote_qpn);
   out.set_send_psn(reply.send_psn);
   out.set_recv_psn(reply.recv_psn);

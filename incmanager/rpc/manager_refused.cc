@@ -93,6 +93,8 @@ Failure ManagerState::RefusalOf(NodeId node, const RefusedReport& refused, const
         fmt::format("; they come in by {}:{}{}, not by {}:{}", name, refused.port,
                     there ? fmt::format(" ({})", topology_.nodes[topology_.Across(*there).node].name) : "",
                     name, endpoint.ingress_port);
+  } else if (refused.reason == kStranger && refused.source == endpoint.remote_ip) {
+    text += fmt::format("; they are not to {}, which {} bears there", ToString(endpoint.borne_ip), name);
   } else if (refused.reason == kStranger) {
     text += fmt::format("; they come from {}, not from {}", ToString(refused.source),
                         ToString(endpoint.remote_ip));

@@ -14,6 +14,7 @@ engine::EndpointConfig ConfigOf(const manager::EndpointPlan& plan) {
   return {.local_qpn = Qpn{plan.local_qpn},
           .remote_ip = plan.remote_ip,
           .remote_qpn = Qpn{plan.remote_qpn},
+          .borne_ip = plan.borne_ip,
           .remote_mac = plan.remote_mac,
           .port = port_of(plan.port),
           .ingress_port = port_of(plan.ingress_port),

@@ -11,8 +11,9 @@
 namespace epic::softnic {
 namespace {
 
-// Block 0 has the special queue pairs 0 and 1, block 0xffff the multicast one.
-constexpr uint32_t kFirst = 1, kCount = 0xfffe;
+// Block 0 has the special queue pairs 0 and 1. From block 0xf000 on numbers are of switches that speak under
+// hosts' addresses (docs/PROTOCOL-MODE-IV.md, section 3), and 0xffff has the multicast queue pair.
+constexpr uint32_t kFirst = 1, kCount = 0xf000 - kFirst;
 
 }  // namespace
 

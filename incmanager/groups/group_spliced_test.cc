@@ -1,0 +1,228 @@
+// Groups whose switches bear hosts' addresses (docs/PROTOCOL-MODE-IV.md, section 3).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_table_testing.h"
+
+namespace epic::manager {
+namespace {
+
+using testing::GroupWorldFixture;
+using ::testing::HasSubstr;
+using testing::Refusal;
+
+GroupSpec Spliced(uint32_t world_size, Path path = Path::kUnspecified) {
+  GroupSpec spec;
+  spec.name = "g";
+  spec.world_size = world_size;
+  spec.mode = Mode::kSpliced;
+  spec.path = path;
+  return spec;
+}
+
+const EndpointPlan& EndOf(const std::vector<ContextPlan>& contexts, uint32_t rank) {
+  for (const ContextPlan& context : contexts) {
+    for (const EndpointPlan& child : context.children) {
+      if (child.is_host && child.ranks[0] == rank) return child;
+    }
+  }
+  static const EndpointPlan kNone;
+  return kNone;
+}
+
+TEST(GroupSpliced, EachRankIsToldAnotherHostsAddressAndItsSwitchBearsIt) {
+  GroupWorldFixture w(testing::Tree32());
+  ASSERT_TRUE(w.table.Create(Spliced(4)).ok());
+  w.JoinAll(4);
+  w.AnswerInstalls();
+  ASSERT_EQ(w.installed.size(), 3u);
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    const EndpointPlan& end = EndOf(w.installed, rank);
+    const JoinedReply& reply = *w.Last<JoinedReply>(100 + rank);
+    const std::string peer = "h" + std::to_string(rank ^ 1);
+    EXPECT_EQ(reply.mode, Mode::kSpliced);
+    EXPECT_EQ(reply.remote_ip, w.topology.nodes[w.Id(peer)].address);
+    EXPECT_EQ(reply.remote_name, peer + ", for switch leaf" + std::to_string(rank / 2 + 1));
+    EXPECT_EQ(end.borne_ip, reply.remote_ip);
+    EXPECT_EQ(end.local_qpn, reply.remote_qpn);
+    EXPECT_EQ(end.remote_ip, w.topology.nodes[w.Id("h" + std::to_string(rank))].address);
+    EXPECT_NE(reply.send_psn, reply.recv_psn);
+  }
+  for (const ContextPlan& context : w.installed) {
+    EXPECT_EQ(context.parent ? context.parent->borne_ip : Ipv4{}, Ipv4{});
+    for (const EndpointPlan& child : context.children) EXPECT_EQ(child.borne_ip != Ipv4{}, child.is_host);
+  }
+}
+
+TEST(GroupSpliced, InOtherModesRanksAreToldTheirSwitch) {
+  GroupWorldFixture w(testing::Star(2));
+  w.JoinAll(2);
+  w.AnswerInstalls();
+  EXPECT_EQ(w.Last<JoinedReply>(100)->remote_ip, w.topology.nodes[w.Id("s1")].address);
+  EXPECT_EQ(w.Last<JoinedReply>(100)->remote_name, "");
+  EXPECT_EQ(w.installed[0].children[0].borne_ip, Ipv4{});
+}
+
+// One range for all ends at switches, of one core, which hosts do not have.
+TEST(GroupSpliced, AllItsQpnsAreOfTheRangeThatHostsDoNotHave) {
+  GroupWorldFixture w(testing::Tree32());
+  for (const std::string group : {"a", "b"}) {
+    GroupSpec spec = Spliced(4);
+    spec.name = group;
+    ASSERT_TRUE(w.table.Create(spec).ok());
+    for (uint32_t rank = 0; rank < 4; ++rank)
+      w.table.OnJoin(w.now, (group == "a" ? 100 : 200) + rank,
+                     w.Request("h" + std::to_string(rank), rank, 4, group));
+    w.AnswerInstalls();
+  }
+  ASSERT_EQ(w.installed.size(), 6u);
+  std::set<std::pair<NodeId, uint32_t>> qpns;
+  const auto check = [&](NodeId node, uint32_t qpn) {
+    EXPECT_GE(qpn, 0xf00000u);
+    EXPECT_LE(qpn, 0xffffffu);
+    EXPECT_EQ(qpn & 0xff, 0u);
+    EXPECT_TRUE(qpns.emplace(node, qpn).second) << "used twice";
+  };
+  for (const ContextPlan& context : w.installed) {
+    EXPECT_EQ(LowByteOf(context), 0);
+    if (context.parent) check(context.node, context.parent->local_qpn);
+    for (const EndpointPlan& child : context.children) check(context.node, child.local_qpn);
+  }
+}
+
+TEST(GroupSpliced, ARankWithAQpnOfThatRangeIsRefused) {
+  for (const bool reserved : {true, false}) {
+    GroupWorldFixture w(testing::Star(2));
+    if (reserved) {
+      ASSERT_TRUE(w.table.Create(Spliced(2)).ok());
+    }
+    JoinRequest join = w.Request("h1", 1, 2);
+    join.mode = Mode::kSpliced;
+    join.qpn = 0xf01234;
+    const Failure failure = Refusal(&w, join);
+    EXPECT_EQ(failure.code, ErrorCode::kUnsupported);
+    EXPECT_EQ(failure.rank, 1);
+    EXPECT_EQ(failure.message,
+              "mode spliced: rank 1 of h1 has QPN 0xf01234: its NIC numbers queue pairs from 0xf00000 on, a range "
+              "that is kept for the switches of this mode");
+    join.qpn = 0xefffff;
+    w.table.OnJoin(w.now, 101, join);
+    w.table.OnJoin(w.now, 100, w.Request("h0", 0, 2));
+    EXPECT_EQ(w.Phase(), "installing");
+  }
+  GroupWorldFixture w(testing::Star(2));
+  JoinRequest other = w.Request("h0", 0, 2);
+  other.qpn = 0xf01234;
+  w.table.OnJoin(w.now, 100, other);
+  EXPECT_EQ(w.Phase(), "joining") << "in other modes it is a QPN as any";
+}
+
+TEST(GroupSpliced, RanksOfOneHostAloneHaveNoTree) {
+  GroupWorldFixture w(testing::Star(2));
+  ASSERT_TRUE(w.table.Create(Spliced(2, Path::kNetwork)).ok());
+  for (uint32_t rank = 0; rank < 2; ++rank) w.table.OnJoin(w.now, 100 + rank, w.Request("h0", rank, 2));
+  const auto* failure = w.Last<Failure>(100);
+  ASSERT_NE(failure, nullptr);
+  EXPECT_EQ(failure->code, ErrorCode::kNoTree);
+  EXPECT_EQ(failure->message, "mode spliced needs ranks on two hosts");
+}
+
+// With path auto such groups go by the hosts, and say why.
+TEST(GroupSpliced, WhoseFramesGoAnotherWayGoesByTheHosts) {
+  for (const Path path : {Path::kAuto, Path::kNetwork}) {
+    GroupWorldFixture w(testing::TwoSpines());
+    bool met = false;
+    for (const std::string a : {"h0", "h1"}) {
+      for (const std::string b : {"h2", "h3"}) {
+        GroupSpec spec = Spliced(2, path);
+        spec.name = a + b;
+        ASSERT_TRUE(w.table.Create(spec).ok());
+        const SessionId first = 100 * (w.world.sent.size() + 1);
+        w.table.OnJoin(w.now, first, w.Request(a, 0, 2, spec.name));
+        w.table.OnJoin(w.now, first + 1, w.Request(b, 1, 2, spec.name));
+        if (!w.world.installs.empty()) {
+          w.AnswerInstalls();
+          continue;
+        }
+        met = true;
+        const std::string words = "mode spliced: frames from ";
+        if (path == Path::kAuto) {
+          EXPECT_EQ(w.table.Find(spec.name)->path_taken, Path::kHosts);
+          EXPECT_THAT(w.table.Find(spec.name)->path_reason, HasSubstr(words));
+          continue;
+        }
+        const auto* failure = w.Last<Failure>(first);
+        ASSERT_NE(failure, nullptr);
+        EXPECT_EQ(failure->code, ErrorCode::kNoTree);
+        EXPECT_THAT(failure->message, HasSubstr(words));
+        EXPECT_THAT(failure->message, HasSubstr(" do not pass spine"));
+        EXPECT_EQ(failure->switch_name.substr(0, 5), "spine");
+      }
+    }
+    EXPECT_TRUE(met);
+  }
+}
+
+// The ways to the other hosts are its own, as far as its switches.
+TEST(GroupSpliced, ItsWaysToOtherHostsMayNotChange) {
+  GroupWorldFixture w(testing::TwoSpines());
+  ASSERT_TRUE(w.table.Create(Spliced(3)).ok());
+  w.JoinAll(3);
+  w.AnswerInstalls();
+  const auto group = w.table.Find("g");
+  if (group->path_taken == Path::kHosts) GTEST_SKIP() << group->path_reason;
+  // h2's edge spans leaf2: what it sends to its partner passes leaf2 before a switch takes it.
+  const NodeId partner = *w.topology.FindHostByAddress(EndOf(w.installed, 2).borne_ip);
+  const auto on_the_way = [&](NodeId to, const std::string& at) {
+    return std::ranges::any_of(group->footprint.ways,
+                               [&](const Way& way) { return way.to == to && way.at == w.Id(at); });
+  };
+  EXPECT_TRUE(on_the_way(partner, "leaf2"));
+  EXPECT_FALSE(on_the_way(partner, "leaf1")) << "behind the switch that takes it";
+  EXPECT_FALSE(on_the_way(w.Id("h1"), "leaf1")) << "h0's frames are taken by leaf1 itself";
+}
+
+TEST(GroupSpliced, MixesWithNoOtherMode) {
+  GroupWorldFixture w(testing::Tree32());
+  for (const Mode own : AllModes()) {
+    GroupSpec spec = Spliced(4);
+    spec.switch_modes["leaf1"] = own;
+    const Status status = w.table.Create(spec);
+    EXPECT_EQ(status.ok(), own == Mode::kSpliced) << NumeralOf(own);
+    EXPECT_EQ(status.code(), own == Mode::kSpliced ? StatusCode::kOk : StatusCode::kInvalidArgument);
+  }
+}
+
+// Owners of a block are of one core, and these of core 0.
+TEST(GroupSpliced, SharesOnlyBlocksOfCoreZero) {
+  GroupWorldFixture w(testing::Star(4));
+  SessionId session = 100;
+  std::vector<std::pair<Mode, uint32_t>> blocks;
+  for (const Mode mode : {Mode::kTranslated, Mode::kSpliced, Mode::kTranslated, Mode::kSpliced}) {
+    GroupSpec spec = Spliced(2);
+    spec.name = "g" + std::to_string(session);
+    spec.mode = mode;
+    spec.policy = Policy::kTemporal;
+    spec.duty = kWholeTime / 4;
+    ASSERT_TRUE(w.table.Create(spec).ok());
+    for (uint32_t rank = 0; rank < 2; ++rank)
+      w.table.OnJoin(w.now, session++, w.Request("h" + std::to_string(rank), rank, 2, spec.name));
+    w.AnswerInstalls();
+    for (const ContextPlan& context : w.installed) EXPECT_NE(context.block, 0u);
+  }
+  std::map<uint32_t, std::set<uint32_t>> low_bytes;
+  for (const ContextPlan& context : w.installed) {
+    low_bytes[context.block].insert(LowByteOf(context));
+    if (context.mode == Mode::kSpliced) {
+      EXPECT_EQ(LowByteOf(context), 0);
+    }
+  }
+  for (const auto& [block, bytes] : low_bytes) EXPECT_EQ(bytes.size(), 1u) << block;
+}
+
+}  // namespace
+}  // namespace epic::manager
