@@ -3,8 +3,8 @@ import math
 
 from reproduction.frame import Figure, Paper, Row, table
 
-# Which of our modes stands for it. Times in virtual time without losses are those of mode II, whose logic it is.
-MODE = "translated"
+# Which of our modes stands for it: IV.
+MODE = "spliced"
 GOODPUT = "sim/epic-goodput"
 
 # Bytes of a packet beside its payload, as the simulation counts them (sim/links.h): Ethernet with preamble and gap, IPv4,
