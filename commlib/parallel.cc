@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <span>
+#include <system_error>
 #include <vector>
 
 #include "base/fork.h"
@@ -47,6 +48,16 @@ bool IsRefused(const Error& error, const Communicator& comm) {
   return refuses && comm.AsyncError().ok();
 }
 
+// What switches are asked for is the rings'.
+Options ByHosts(Options options) {
+  options.path = PathChoice::kHosts;
+  options.mode = 0;
+  options.max_bytes = 0;
+  options.types.clear();
+  options.quantise = 0;
+  return options;
+}
+
 uint8_t* At(uint8_t* base, size_t elements, Datatype type) {
   return base + elements * ElementBytes(static_cast<DataType>(type));
 }
@@ -83,12 +94,7 @@ Options Parallel::OptionsOf(const std::string& group, int rank, int size) const 
 Error Parallel::JoinEveryone(const std::string& host) {
   std::vector<RankHost> all(static_cast<size_t>(size()));
   if (Error e = FindRankHost(host, &all[static_cast<size_t>(rank())]); !e.ok()) return e;
-  Options options = OptionsOf("all", rank(), size());
-  options.path = PathChoice::kHosts;
-  options.mode = 0;
-  options.max_bytes = 0;
-  options.types.clear();
-  options.quantise = 0;
+  Options options = ByHosts(OptionsOf("all", rank(), size()));
   options.while_waiting = nullptr;
   if (Error e = everyone_.Init(options); !e.ok()) return e;
   const RankHost& mine = all[static_cast<size_t>(rank())];
@@ -103,23 +109,20 @@ Error Parallel::Join(const std::string& host) {
   if (Error e = JoinEveryone(host); !e.ok()) return e;
   host_name_ = fmt::format("host {}", place_.host);
   ring_name_ = fmt::format("ring {}", place_.local_rank);
-  Options in_host = OptionsOf(fmt::format("host-{}", place_.host), place_.local_rank, place_.local_size);
-  in_host.path = PathChoice::kHosts;
-  in_host.mode = 0;
-  in_host.max_bytes = 0;
-  in_host.types.clear();
-  in_host.quantise = 0;
+  const Options in_host =
+      ByHosts(OptionsOf(fmt::format("host-{}", place_.host), place_.local_rank, place_.local_size));
   if (Error e = host_.Init(in_host); !e.ok()) return End(OfGroup(host_name_, e));
+  // Rings would wait for a host whose ranks have not come so far until their time is over.
+  if (Error e = Barrier(everyone_); !e.ok()) return End(OfGroup("all", e));
   const Options in_ring = OptionsOf(fmt::format("ring-{}", place_.local_rank), place_.host, place_.hosts);
   if (Error e = ring_.Init(in_ring); !e.ok()) return End(OfGroup(ring_name_, e));
+  if (Error e = StartWatching(); !e.ok()) return End(e);
   // Nobody is in before all are; and a call that one ring would refuse must not begin on the others.
   doable_ = DoableBy(ring_);
   if (Error e = epic::AllReduce(doable_.data(), doable_.data(), doable_.size(), Datatype::kUint64,
                                 RedOp::kBitAnd, everyone_);
       !e.ok())
     return End(OfGroup("all", e));
-  const SignalsBlocked blocked;
-  watcher_ = std::thread([this] { Watch(); });
   return {};
 }
 
@@ -250,6 +253,16 @@ Error Parallel::End(const Error& found) {
 void Parallel::Abort(const std::string& reason) {
   if (InChild()) return;
   (void)End({ErrorCode::kAborted, reason.empty() ? "no reason given" : reason});
+}
+
+Error Parallel::StartWatching() {
+  try {
+    const SignalsBlocked blocked;
+    watcher_ = std::thread([this] { Watch(); });
+    return {};
+  } catch (const std::system_error& e) {
+    return {ErrorCode::kNoResource, fmt::format("no thread that looks after the groups: {}", e.what())};
+  }
 }
 
 void Parallel::Watch() {

@@ -59,6 +59,7 @@ class Parallel {
   Error End(const Error& found);
   // The first error of the groups that is known; ok while all work.
   Error Found() const;
+  Error StartWatching();
   void Watch();
   void StopWatching();
 

@@ -12,6 +12,7 @@
 
 #include "epic/epic_c.h"
 #include "epic/parallel.h"
+#include "tests/softnic/fork_testing.h"
 #include "tests/softnic/local_calls_testing.h"
 
 namespace epic {
@@ -360,6 +361,27 @@ TEST(CommParallelTest, CallsOfSeveralThreads) {
     }
     for (std::thread& thread : threads) thread.join();
   });
+  job.Destroy();
+}
+
+// A child's copy does nothing, and its end leaves the parent's groups alone.
+TEST(CommParallelTest, AChildOfForkLeavesItAlone) {
+  LocalWorld world;
+  Job job("g", {"a", "a", "b", "b"});
+  job.MustInit();
+  EXPECT_EQ(softnic::testing::InChild([&] {
+              Numbers data(4);
+              const bool refused =
+                  SumOf(&data, job[0]).code() == ErrorCode::kInvalidArgument &&
+                  job[0].AsyncError().code() == ErrorCode::kInvalidArgument &&
+                  job[1].Destroy().code() == ErrorCode::kInvalidArgument &&
+                  ParallelCommunicator().Init({.rank = 0, .size = 1}).code() == ErrorCode::kInvalidArgument;
+              job[0].Abort();
+              job[2] = ParallelCommunicator();
+              return refused;
+            }),
+            0);
+  Sums(job, {5});
   job.Destroy();
 }
 
