@@ -286,5 +286,5 @@ PAPER = Paper(
      ("Table 2, Figure 2", "another system's"),
      ("Table 8", "the text has no compute for FP32 and these batches"),
      ("Figure 11, but for AlexNet", "the text has no share of communication of these models"),
-     ("Figure 12", "a training, on a real switch: bench/train"),
+     ("Figure 12", "a training, on a real switch: bench/train --mode spliced --against hosts --least-ratio 0"),
      ("Figure 13, Figure 14, but for FP16 and 32", "plots without figures in the text")))
