@@ -23,6 +23,7 @@ constexpr uint32_t kPsn = 0xffffe0;
 constexpr Ipv4 kAddress{99};
 constexpr roce::MacAddress kMac = {0x02, 0, 0, 0, 0xff, 1};
 constexpr roce::MacAddress kPeerMac = {0x02, 0, 0, 0xff, 0, 2};
+constexpr roce::MacAddress kOtherMac = {0x02, 0, 0, 0xff, 0, 3};
 constexpr size_t kMaxSendsPerStep = 2 * 16 * 4;
 // In mode I all that is in the rings of three endpoints, each message in up to two packets.
 constexpr size_t kMaxSendsPerStepTerminated = 3 * 2 * 40;
@@ -130,7 +131,8 @@ roce::Packet MakePacket(FuzzInput& in, const Engine& engine, const Sink& sink, u
                         std::vector<uint8_t>* payload) {
   roce::Packet p;
   p.src_ip = Ipv4{1 + from};
-  p.dst_ip = kAddress;
+  const GroupConfig& config = engine.groups().at(1).config;
+  p.dst_ip = from < config.children.size() ? LocalAddress(config.children[from], kAddress) : kAddress;
   p.bth.dest_qp = Qpn{0x100 + from};
   const uint8_t kind = in.Next();
   p.bth.ack_req = kind & 0x80;
@@ -190,7 +192,9 @@ struct SuperFrame {
 void Append(const roce::Packet& packet, SuperFrame* frame) {
   roce::FramePieces pieces;
   const auto id = static_cast<uint16_t>(0xfffe + frame->packets);
-  roce::WritePieces({.dst = kMac, .src = kPeerMac, .ip_id = id, .vlan = {}}, packet, nullptr, &pieces);
+  // What is to another host's address goes to that host's MAC address.
+  const roce::MacAddress& to = packet.dst_ip == kAddress ? kMac : kOtherMac;
+  roce::WritePieces({.dst = to, .src = kPeerMac, .ip_id = id, .vlan = {}}, packet, nullptr, &pieces);
   const std::vector<uint8_t> alone = roce::Join(pieces);
   const bool is_first = frame->packets++ == 0;
   if (is_first) frame->segment_bytes = alone.size() - roce::kSuperFrameHeadBytes;
@@ -317,8 +321,12 @@ void Run(const uint8_t* data, size_t size) {
   FuzzInput in(data, size);
   Switch a_switch({.address = kAddress, .mac = kMac, .port_count = 4, .arena_bytes = 1 << 16});
   Engine& engine = a_switch.engine();
-  // From the last on, as the corpus has them.
-  const Mode mode = kModes[kModes.size() - 1 - in.Next() % kModes.size()].mode;
+  // Mostly the first three, from the last on, as the corpus has them.
+  constexpr size_t kFirst = 3;
+  const uint8_t which = in.Next();
+  const ModeInfo& row = which < 160 ? kModes[kFirst - 1 - which % kFirst]
+                                    : kModes[kModes.size() - 1 - which % kModes.size()];
+  const Mode mode = row.mode;
   GroupConfig config{.group_id = 1,
                      .mode = mode,
                      .world_size = kWorldSize,
@@ -335,6 +343,9 @@ void Run(const uint8_t* data, size_t size) {
   } else {
     config.children[1].ranks = {1, 2};
     config.children[1].is_host = false;
+  }
+  for (uint32_t c = 0; c < 2 && row.bears_hosts; ++c) {
+    if (config.children[c].is_host) config.children[c].borne_ip = Ipv4{2 - c};
   }
   if ((how & 2) != 0 && mode != Mode::kTerminated) {
     config.block = kBlock;
@@ -357,7 +368,7 @@ void Run(const uint8_t* data, size_t size) {
       engine.OnTimer(now, TimerId{1}, sink);
     } else {
       const uint32_t from = step % 3;
-      const roce::Packet packet = MakePacket(in, engine, sink, from, &payload);
+      roce::Packet packet = MakePacket(in, engine, sink, from, &payload);
       if (step >= kSuperFrames && step < kByWrongPort) {
         const SuperFrame frame = MakeSuperFrame(in, packet, sink, from);
         OnSuperFrame(a_switch, now, from, frame, sink);
@@ -366,7 +377,10 @@ void Run(const uint8_t* data, size_t size) {
         continue;
       }
       if (step >= kByWrongPort) {
-        engine.OnPacket(now, static_cast<PortId>(from + 1), packet, sink);
+        // Or to the switch's own address, where it bears another.
+        const bool to_own = packet.dst_ip != kAddress && (step & 4) != 0;
+        if (to_own) packet.dst_ip = kAddress;
+        engine.OnPacket(now, static_cast<PortId>(to_own ? from : from + 1), packet, sink);
         EPIC_CHECK(sink.sends == 0);
         continue;
       }

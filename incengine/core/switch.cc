@@ -86,6 +86,10 @@ Switch::Switch(const SwitchConfig& config)
 void Switch::OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
   EPIC_CHECK(port < config_.port_count);
   CountFrame(port, 1, frame.size());
+  OnCountedFrame(now, port, frame, sink);
+}
+
+void Switch::OnCountedFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {
   const auto ethernet = roce::EthernetView::Of(frame);
   if (!ethernet) return Count(FrameDrop::kRunt);
   if (ethernet->src() == config_.mac) {
@@ -112,8 +116,8 @@ void Switch::OnSuperFrame(Nanos now, PortId port, std::span<const uint8_t> frame
   if (whole != roce::ParseResult::kOk) return CountFrame(port, 1, frame.size()), CountBad(whole);
   const auto ethernet = roce::EthernetView::Of(frame);
   EPIC_CHECK(ethernet.has_value());
-  const bool own = ethernet->src() != config_.mac &&
-                   (ethernet->dst() == config_.mac || (engine_.bears_any() && BearsAddressOf(view)));
+  const bool own = ethernet->dst() == config_.mac && ethernet->src() != config_.mac;
+  if (!own && engine_.bears_any() && BearsAddressOf(view)) return OnBorneSuperFrame(now, port, view, sink);
   if (!own && view.whole() && ForwardWhole(now, port, view, sink)) return;
   if (own) CountFrame(port, view.packets(), frame.size());
   for (size_t k = 0; k < view.packets(); ++k) {
@@ -127,6 +131,25 @@ void Switch::OnSuperFrame(Nanos now, PortId port, std::span<const uint8_t> frame
     roce::Packet packet;
     const roce::ParseResult result = view.Parse(k, &address, &packet);
     result == roce::ParseResult::kOk ? OnOwnPacket(now, port, address, packet, sink) : CountBad(result);
+  }
+}
+
+// Whatever else is in it, or is damaged, meets what it would meet in a frame of its own.
+void Switch::OnBorneSuperFrame(Nanos now, PortId port, const roce::SuperFrameView& frame, FrameSink& sink) {
+  CountFrame(port, frame.packets(), frame.bytes().size());
+  const auto ethernet = roce::EthernetView::Of(frame.bytes());
+  const bool guarded = ethernet->src() == config_.mac ||
+                       !BearsSourceOf(forwarding_.GuardedHost(port), *ethernet);
+  for (size_t k = 0; k < frame.packets(); ++k) {
+    roce::FrameAddress address;
+    roce::Packet packet;
+    if (!guarded && frame.Parse(k, &address, &packet) == roce::ParseResult::kOk && engine_.Bears(packet)) {
+      OnOwnPacket(now, port, address, packet, sink);
+      continue;
+    }
+    const size_t bytes = frame.Write(k, cut_);
+    bytes > 0 ? OnCountedFrame(now, port, std::span(cut_).first(bytes), sink)
+              : CountBad(roce::ParseResult::kTruncated);
   }
 }
 
@@ -165,7 +188,7 @@ bool Switch::BearsAddressOf(std::span<const uint8_t> frame) const {
          engine_.Bears(packet);
 }
 
-// All packets of a super-frame are of one queue pair.
+// All packets of a super-frame are of one queue pair, as far as they are right.
 bool Switch::BearsAddressOf(const roce::SuperFrameView& frame) const {
   roce::FrameAddress address;
   roce::Packet packet;

@@ -129,7 +129,10 @@ class Switch {
  private:
   class EngineWorld;
 
+  void OnCountedFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
   void OnOwnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink);
+  // Of an endpoint that bears an address, as far as its first packet says.
+  void OnBorneSuperFrame(Nanos now, PortId port, const roce::SuperFrameView& frame, FrameSink& sink);
   // Whether a frame to another's MAC address is of one of the engine's endpoints that bear an address.
   bool BearsAddressOf(std::span<const uint8_t> frame) const;
   bool BearsAddressOf(const roce::SuperFrameView& frame) const;
