@@ -58,9 +58,12 @@ if(EPIC_PRECOMPILE)
   # clang would put the headers' times into it: no two trees would have the same, and ccache would find nothing.
   add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
   file(CONFIGURE OUTPUT headers.cc CONTENT "int main() {}\n")
-  add_library(epic_headers STATIC EXCLUDE_FROM_ALL "${CMAKE_CURRENT_BINARY_DIR}/headers.cc")
-  target_link_libraries(epic_headers PRIVATE epic_options absl::statusor)
-  target_precompile_headers(epic_headers PRIVATE ${epic_headers})
+  foreach(kind "" control_)
+    add_library(epic_${kind}headers STATIC EXCLUDE_FROM_ALL "${CMAKE_CURRENT_BINARY_DIR}/headers.cc")
+    target_link_libraries(epic_${kind}headers PRIVATE epic_options absl::statusor)
+    target_precompile_headers(epic_${kind}headers PRIVATE ${epic_headers})
+  endforeach()
+  target_compile_options(epic_control_headers PRIVATE -O0)
   # Programs are position-independent in another way than libraries, and tests are optimised otherwise.
   foreach(kind test optimised_test)
     add_executable(epic_${kind}_headers EXCLUDE_FROM_ALL "${CMAKE_CURRENT_BINARY_DIR}/headers.cc")
@@ -94,18 +97,24 @@ function(epic_apart)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# epic_library(NAME [UNITED] SOURCES a.cc ... [PUBLIC libs...] [PRIVATE libs...])
-# A static library epic_NAME built from the sources of the calling folder.
+# epic_library(NAME [UNITED] [CONTROL] SOURCES a.cc ... [PUBLIC libs...] [PRIVATE libs...])
+# A static library epic_NAME built from the sources of the calling folder. CONTROL: it computes little, and is not optimised
+# under sanitizers, where to optimise takes longer than what it does there.
 function(epic_library name)
-  cmake_parse_arguments(ARG "UNITED" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "UNITED;CONTROL" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(epic_${name} STATIC ${ARG_SOURCES})
   if(ARG_UNITED)
     epic_unite(epic_${name})
   endif()
   target_link_libraries(epic_${name} PUBLIC ${ARG_PUBLIC} PRIVATE epic_options ${ARG_PRIVATE})
   target_include_directories(epic_${name} PUBLIC "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>")
+  set(headers epic_headers)
+  if(ARG_CONTROL AND EPIC_SANITIZE)
+    target_compile_options(epic_${name} PRIVATE -O0)
+    set(headers epic_control_headers)
+  endif()
   if(EPIC_PRECOMPILE)
-    target_precompile_headers(epic_${name} REUSE_FROM epic_headers)
+    target_precompile_headers(epic_${name} REUSE_FROM ${headers})
   endif()
 endfunction()
 
@@ -162,19 +171,28 @@ cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL epic_collect_programs 
 
 # All tests that also run under AddressSanitizer and UBSan, in a tree of the preset asan-ubsan.
 add_custom_target(sanitized_tests)
-# And under ThreadSanitizer, in a tree of the preset tsan.
+# And under ThreadSanitizer, in a tree of the preset tsan: by parts, of which a default run has one, in turn.
 add_custom_target(threaded_tests)
+foreach(part commlib softnic engine)
+  add_custom_target(threaded_${part})
+  add_dependencies(threaded_tests threaded_${part})
+endforeach()
 
-# epic_test(NAME [SANITIZED] [THREADED] [OPTIMISED] [APART] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
+# epic_test(NAME [SANITIZED] [THREADED part] [OPTIMISED] [IN_PARTS] [APART] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
 # A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit".
 # SANITIZED: scripts/test runs it under the sanitizers; for the cores and what parses (label sanitized, target
 # sanitized_tests). A default run has it there alone (label sanitized-only), and --full and --quick without them too.
-# OPTIMISED: it computes much, and its own code is optimised, too. If it is SANITIZED as well, a default run has all of it
-# without the sanitizers, and with them a part that follows from the commit (label sanitized-part).
-# THREADED: under ThreadSanitizer, for what shares memory between threads (label threaded, target threaded_tests).
+# OPTIMISED: it computes much, and its own code is optimised, too. IN_PARTS: what it calls computes much. If such a test is
+# SANITIZED as well, a default run has all of it without the sanitizers, and with them a part that follows from the commit
+# (label sanitized-part).
+# THREADED: under ThreadSanitizer, for what shares memory between threads; the part is commlib, softnic or engine (labels
+# threaded and threaded-PART, target threaded_PART).
 # APART: its sources are not united.
 function(epic_test name)
-  cmake_parse_arguments(ARG "SANITIZED;THREADED;OPTIMISED;APART" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED;OPTIMISED;IN_PARTS;APART" "THREADED;TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  if(THREADED IN_LIST ARG_KEYWORDS_MISSING_VALUES)
+    message(FATAL_ERROR "${name}: THREADED needs a part")
+  endif()
   set(kind test)
   if(ARG_OPTIMISED)
     set(kind optimised_test)
@@ -200,7 +218,7 @@ function(epic_test name)
   if(ARG_SANITIZED)
     list(APPEND ARG_LABELS sanitized)
     add_dependencies(sanitized_tests ${name})
-    if(ARG_OPTIMISED)
+    if(ARG_OPTIMISED OR ARG_IN_PARTS)
       list(APPEND ARG_LABELS sanitized-part)
     else()
       list(APPEND ARG_LABELS sanitized-only)
@@ -208,8 +226,8 @@ function(epic_test name)
     endif()
   endif()
   if(ARG_THREADED)
-    list(APPEND ARG_LABELS threaded)
-    add_dependencies(threaded_tests ${name})
+    list(APPEND ARG_LABELS threaded threaded-${ARG_THREADED})
+    add_dependencies(threaded_${ARG_THREADED} ${name})
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
@@ -222,7 +240,7 @@ function(epic_test name)
 endfunction()
 
 # epic_fuzzer(NAME [SECONDS n] SOURCES a_fuzz.cc ... [LIBS libs...])
-# With EPIC_FUZZ a libFuzzer program NAME; its corpus is tests/corpus/NAME. SECONDS: how long a short run is, 3 if not
+# With EPIC_FUZZ a libFuzzer program NAME; its corpus is tests/corpus/NAME. SECONDS: how long a short run is, 2 if not
 # given. scripts/dev fuzz runs all of them; it reads their names, programs, seconds and kinds from BUILD/fuzzers.txt. The
 # kind is grpc (target fuzzers_grpc) if gRPC is among what it links, which is most of the fuzzers' compiling, else cores
 # (target fuzzers_cores).
@@ -235,7 +253,7 @@ function(epic_fuzzer name)
   target_link_libraries(${name} PRIVATE epic_options ${ARG_LIBS})
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   if(NOT ARG_SECONDS)
-    set(ARG_SECONDS 3)
+    set(ARG_SECONDS 2)
   endif()
   set_property(TARGET ${name} PROPERTY EPIC_SECONDS ${ARG_SECONDS})
   set_property(GLOBAL APPEND PROPERTY EPIC_FUZZERS ${name})

@@ -19,14 +19,14 @@ class Refusals {
   // Whether this is not remembered, and so is to be told. `who`: whose refusal it is.
   bool IsNew(Nanos now, const std::string& who, const std::string& line) {
     std::erase_if(heard_, [now](const auto& refusal) { return now - refusal.second > kRemembered; });
-    const auto [at, is_new] = heard_.insert_or_assign({who, line}, now);
+    const auto heard = heard_.insert_or_assign({who, line}, now);
     if (heard_.size() > kMost) {
       const auto oldest = std::ranges::min_element(heard_, {}, [&](const auto& refusal) {
-        return refusal.first == at->first ? now + 1 : refusal.second;
+        return refusal.first == heard.first->first ? now + 1 : refusal.second;
       });
       heard_.erase(oldest);
     }
-    return is_new;
+    return heard.second;
   }
   // Who is not refused any more: the next refusal is news.
   void Forget(const std::string& who) {

@@ -1,5 +1,5 @@
-"""AllReduce and Barrier are right over real rdma_rxe, with all switches of the tree taking part; on a fat tree, whose guests are
-many, over softnic in a default run."""
+"""AllReduce and Barrier are right, with all switches of the tree taking part, over rdma_rxe and softnic in one group; on a fat
+tree, whose hosts are many, over softnic in a default run."""
 
 import pytest
 

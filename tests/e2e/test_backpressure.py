@@ -11,7 +11,7 @@ is sent again is judged with --full, on a quiet machine. sim/backpressure_test.c
 import modes
 import pytest
 
-MODES = modes.NUMBERS
+MODES = modes.OWN_LOGIC
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "reducescatter", "allgather")
 # What must not be, and what not unless a host was late or its timer ran out.
 TROUBLE = ("uplink_timeouts", "drop_gap", "drop_above_window")

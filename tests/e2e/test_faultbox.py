@@ -4,7 +4,7 @@ import pytest
 
 from harness import assert_all_right
 
-SPEC = ("tree-3-2", "--mtu", "1024", "--wire")
+SPEC = ("tree-3-2", "--hosts", "rxe", "--mtu", "1024", "--wire")
 
 
 @pytest.fixture(name="bed")

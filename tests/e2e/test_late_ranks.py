@@ -33,7 +33,7 @@ def modes_of(turn, full):
 
 @pytest.fixture(name="bed")
 def fixture_bed(beds):
-    return beds.get("tree-3-2")
+    return beds.get("tree-3-2", "--hosts", "rxe")  # queue_pairs() asks rdma_rxe
 
 
 class Group:

@@ -1,4 +1,4 @@
-"""Groups in every mode, and in trees of modes I and III, as an operator creates them, over real rdma_rxe."""
+"""Groups in every mode, and in trees of modes I and III, as an operator creates them, one host on rdma_rxe."""
 
 import pytest
 

@@ -110,7 +110,7 @@ def fixture_bed(beds):
     return beds.get("tree-3-2", "--hosts", "softnic")
 
 
-@pytest.mark.parametrize("mode", modes.NUMBERS)
+@pytest.mark.parametrize("mode", modes.OWN_LOGIC)
 def test_what_a_group_declares_is_what_it_takes(bed, mode):
     """In every mode. Calls that are longer than was said are right all the same."""
     memory, text = {}, {}

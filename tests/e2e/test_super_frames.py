@@ -86,7 +86,7 @@ def edges(bed, switch, group):
     return parent, {child["port"]: child.get("super_frames", False) for child in config["children"]}
 
 
-@pytest.mark.parametrize("mode", modes.NUMBERS)
+@pytest.mark.parametrize("mode", modes.OWN_LOGIC)
 def test_they_carry_the_collectives_between_softnic_hosts_and_switches(beds, mode):
     bed = beds.get("tree-3-2", *SOFTNIC)
     before = {switch: sent(bed, switch) for switch in bed.switches}
@@ -187,7 +187,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("mode", modes.NUMBERS)
+@pytest.mark.parametrize("mode", modes.OWN_LOGIC)
 @pytest.mark.parametrize("faults", FAULTS)
 def test_those_that_meet_with_faults_change_no_result(beds, faults, mode):
     bed = beds.get("tree-3-2", *SOFTNIC, "--wire", "--super-frames")

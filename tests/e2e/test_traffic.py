@@ -14,7 +14,7 @@ def iperf3(bed):
     """TCP from h1 through the root to h2: Mbit/s received."""
     server = bed.start("h2", "iperf3", "-s", "-1", "--forceflush")
     server.wait_for("listening")
-    client = bed.run("h1", "iperf3", "-J", "-t", "4", "-c", "10.10.0.3")
+    client = bed.run("h1", "iperf3", "-J", "-t", "2", "-c", "10.10.0.3")
     return json.loads(client)["end"]["sum_received"]["bits_per_second"] / 1e6
 
 

@@ -16,7 +16,7 @@ EVERY_SIZE_S = 1500
 
 
 @ROLES
-@pytest.mark.parametrize("program,size,iterations", [(name, 65536, 30) for name in BW] + [(name, 8, 300) for name in ATOMIC])
+@pytest.mark.parametrize("program,size,iterations", [(name, 65536, 30) for name in BW] + [(name, 8, 100) for name in ATOMIC])
 def test_perftest(lossy_guests, program, size, iterations, server, client):
     def run(seed):
         lossy_guests.wire.random_loss(PPM, seed=seed)

@@ -74,6 +74,22 @@ def test_a_slow_machine_has_the_same_figures():
     assert wrong(a_run({"tests/softnic/test_a.py::test_one": (21.0, 21.0)}, None, slow)), "of a test, too"
 
 
+def test_a_stage_that_grew_is_told_from_a_machine_that_became_slow():
+    figures = BUDGET | {"stages": {name: 100.0 for name in "abcdef"}}
+
+    def found(cost):
+        run = a_run()
+        run.cost = lambda: cost
+        return budget.verdict(run, figures, TIMES)
+    assert found({name: 110.0 for name in "abcdef"}) == []
+    all_slow = found({name: 150.0 for name in "abcdef"})
+    assert len(all_slow) == 1 and "1.50 times" in all_slow[0] and not all_slow[0].startswith("budget: ")
+    one, = found({name: 100.0 for name in "abcde"} | {"f": 130.0})
+    assert one.startswith("budget: f computed 130 s, of 100")
+    assert [line for line in found({name: 150.0 for name in "abcde"} | {"f": 190.0}) if line.startswith("budget: f ")]
+    assert found({"a": 130.0})[0].startswith("budget: a "), "a stage by itself has nobody to be compared with"
+
+
 @pytest.mark.parametrize("text, seconds", [("0m0.00s", 0.0), ("1m2.50s", 62.5)])
 def test_what_the_shell_prints_of_times_is_read(text, seconds):
     assert compiles.seconds(text) == seconds

@@ -53,6 +53,17 @@ def test_a_test_that_no_stage_runs_or_two_run_is_named():
     assert stages_of_entry(entry | {"labels": ["unit", "sanitized", "sanitized-only"]})[0] == ["sanitized"]
 
 
+def test_of_a_stage_with_turns_each_commit_has_one_and_all_of_them_have_everything(monkeypatch):
+    stage = stages.ALL["threaded"]
+    everything = {entry["name"] for entry in tasks.chosen(stage, entries(), full=True)}
+    seen = []
+    for seed in range(len(stage.turns)):
+        monkeypatch.setattr(tasks.covers, "seed", lambda seed=seed: seed)
+        seen += [entry["name"] for entry in tasks.chosen(stage, entries(), full=False)]
+    assert sorted(seen) == sorted(everything) and seen, "a test is in no turn, or in two"
+    assert stage.folders_of in stage.turns
+
+
 def test_every_file_of_pytest_is_of_one_stage():
     known = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "tests/**/test_*.py", "tests/test_*.py"],
                            cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()

@@ -9,7 +9,11 @@
      "reasons": {"STAGE TEST": "why it takes more than LONG_S"}}
 
 A run on another machine is measured by the reference, which it runs itself: a figure times what that machine takes for it.
+The reference is a moment, and a machine may be slower in the minutes after it. Then all stages are: a stage has become dearer
+if it is above its figure by more than the middle one of all stages is.
 """
+import statistics
+
 from stage_pool import stages
 
 FILE = stages.ROOT / "tests/budget.json"
@@ -18,6 +22,7 @@ LONG_S = 10.0  # a test that takes more, of waiting or of a processor, has a rea
 NAMED = 5  # of what has grown
 WHOLE = 0.97  # of the objects of a tree that must have been compiled before their sum is compared
 LEAST_S = 3.0  # what a small stage may vary by
+JUDGED_S, JUDGED = 20.0, 5  # stages of such a figure tell how slow a machine is, so many of them
 
 
 def scales(measured, committed):
@@ -39,6 +44,13 @@ def grown(now, before, scale):
     differences = sorted(((cpu - scale * before.get(name, 0.0), name) for name, cpu in now.items()), reverse=True)
     return ", ".join(f"{name} ({now[name]:.1f} s, was {before[name]:.1f})" if name in before else f"{name} ({now[name]:.1f} s, new)"
                      for more, name in differences[:NAMED] if more > 0.3)
+
+
+def usual(run, budget, scale):
+    """How many times its figure the middle one of all stages took, at least 1; 1 if too few were run."""
+    taken = [cpu / (scale * budget["stages"][stage]) for stage, cpu in run.cost().items()
+             if budget["stages"].get(stage, 0.0) >= JUDGED_S]
+    return max(1.0, statistics.median(taken)) if len(taken) >= JUDGED else 1.0
 
 
 def over(figure, allowed):
@@ -85,7 +97,11 @@ def of_tests(run, budget, scale):
 def verdict(run, budget, times):
     """Lines about what this run took; those that begin with "budget: " are what is wrong with it."""
     scale = scales(run.reference, budget["reference"])
-    lines = []
+    lines, slower = [], usual(run, budget, scale["seeds"])
+    if slower > MORE:
+        lines.append(f"the middle one of all stages took {slower:.2f} times its figure: all is dearer, or this machine is slower "
+                     "than its reference says; a stage is compared with that")
+    scale = {what: slower * times_slower for what, times_slower in scale.items()}
     if run.reference:
         lines.append(f"this machine takes {scale['compile']:.2f} times the compile and {scale['seeds']:.2f} times the seeds of "
                      "tests/budget.json's")

@@ -149,11 +149,19 @@ def main():
     parser.add_argument("--quick", action="store_true", help="unit tests only: those that are not slow")
     parser.add_argument("--since", metavar="REF", help="only tests whose inputs differ from that commit")
     parser.add_argument("--keep-going", action="store_true", help="go on after a failure")
+    parser.add_argument("--turn", action="store_true",
+                        help="print the part of the stage that a default run of this commit has, and run nothing")
     args = parser.parse_args()
+    if args.turn:
+        print(*(tasks.turn(stages.ALL[name]) for name in args.stages))
+        return
     known = tasks.Known(ledger.last_times())
     found, others = tasks.of_stages(args.stages, known, args)
     if "sanitized" in args.stages and not args.full:
         print(f"of tests that compute much, a part in {tasks.SANITIZED_PARTS}: {tasks.covers.replay()} has the same one again")
+    for stage in (stages.ALL[name] for name in args.stages if stages.ALL[name].turns and not args.full):
+        print(f"of {stage.name} the part {tasks.turn(stage)}, of {', '.join(stage.turns)}; "
+              f"{tasks.covers.replay()} has the same one again")
     for task in others:
         print(f"{task.stage}: {task.name}: not run, as nothing that it depends on differs from {args.since}")
     sys.exit(0 if Pool(found, args.workers, args.keep_going).run() else 1)

@@ -18,6 +18,8 @@ class Stage(typing.NamedTuple):
     without: tuple = ()  # in a default run; --full has them all
     tree: str = "release"
     environment: dict = {}
+    turns: tuple = ()  # parts of which a default run has one, that follows from the commit; of ctest by the label LABEL-PART
+    folders_of: str = ""  # the part that `folders` belong to
 
 
 # Stages on test beds: one pool.
@@ -32,11 +34,11 @@ BEDS = (
 )
 # What has both processors busy by itself.
 OTHERS = (
-    Stage("unit", label="unit", without=("slow", "sanitized-only")),
+    Stage("unit", label="unit", without=("slow", "sanitized-only"), environment={"EPIC_SEEDS": "/2"}),
     Stage("install-test", label="install"),
     Stage("sanitized", label="sanitized", tree="asan-ubsan", environment={"EPIC_SEEDS": "/4"}),
     Stage("threaded", label="threaded", folders=("tests/softnic/test_verbs.py",), tree="tsan",
-          environment={"EPIC_BUILD": "build/tsan"}),
+          environment={"EPIC_BUILD": "build/tsan"}, turns=("commlib", "softnic", "engine"), folders_of="softnic"),
 )
 ALL = {stage.name: stage for stage in BEDS + OTHERS}
 

@@ -19,7 +19,7 @@ PYTEST = ["/usr/bin/python3", "-B", "-m", "pytest", "-v", "-p", "no:cacheprovide
 PATIENCE = 5  # times ctest's own time: it ends what hangs, and says nothing of what waits for a processor
 NOTHING_COLLECTED = 5  # pytest's status
 # Of a test that computes much, one part in so many runs under the sanitizers.
-SANITIZED_PARTS = 4
+SANITIZED_PARTS = 8
 
 
 class Task(typing.NamedTuple):
@@ -96,7 +96,13 @@ def _entry(test):
 def chosen(stage, entries, full, quick=False):
     """Those of a stage."""
     without = stage.without if not full and not quick else ("slow", "sanitized-part") if quick else ()
-    return [e for e in entries if stage.label in e["labels"] and not set(without) & set(e["labels"])]
+    label = f"{stage.label}-{turn(stage)}" if stage.turns and not full else stage.label
+    return [e for e in entries if label in e["labels"] and not set(without) & set(e["labels"])]
+
+
+def turn(stage):
+    """The part of a stage that a default run has."""
+    return stage.turns[covers.seed() % len(stage.turns)]
 
 
 def of_ctest(stage, known, full, quick):
@@ -109,16 +115,16 @@ def of_ctest(stage, known, full, quick):
         if not entry["command"] or not os.access(entry["command"][0], os.X_OK):
             sys.exit(f"pool: {entry['name']} is not built in build/{stage.tree}")
         environment = dict(stage.environment, **entry["environment"])
-        if stage.name == "sanitized":
-            environment |= _sanitized(entry, full)
+        if full and "EPIC_SEEDS" in environment:
+            environment["EPIC_SEEDS"] = "/1"
+        elif stage.name == "sanitized":
+            environment |= _sanitized(entry)
         yield Task(stage.name, entry["name"], ("env", "-C", entry["folder"], *entry["command"]), environment, wall, cpu,
                    timeout_s=PATIENCE * float(entry["timeout"]))
 
 
-def _sanitized(entry, full):
+def _sanitized(entry):
     """What a test's environment has under the sanitizers. Which of its cases run there follows from the commit, as covers do."""
-    if full:
-        return {"EPIC_SEEDS": "/1"}
     if "sanitized-part" not in entry["labels"]:
         return {}
     return {"GTEST_TOTAL_SHARDS": str(SANITIZED_PARTS), "GTEST_SHARD_INDEX": str(covers.seed() % SANITIZED_PARTS)}
@@ -129,7 +135,7 @@ def of_stages(names, known, args):
     found = []
     for name in names:
         stage = stages.ALL[name]
-        if stage.folders:
+        if stage.folders and (args.full or not stage.turns or stage.folders_of == turn(stage)):
             found += of_pytest(stage, known, args.full, args.keep_going)
         if stage.label:
             found += of_ctest(stage, known, args.full, args.quick)
