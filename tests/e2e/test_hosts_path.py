@@ -138,7 +138,7 @@ def parallel(bed, hosts, *options):
 def test_several_ranks_on_a_host_by_rings_through_switches(bed):
     """Shares that leave something over, none at all, and a collective that is left out with the reason."""
     ranks = parallel(bed, ["h0", "h2", "h0", "h2"], "--calls", "4:2,20:2,1000000:2", "-d", "int32", "-o", "avg",
-                     "--path", "network", "--collective", "all", "--json")
+                     "--mode", "spliced", "--path", "network", "--collective", "all", "--json")
     harness.assert_all_right(ranks)
     text = ranks[0].output
     told = json.loads(text[text.index("{\n"):text.rindex("}") + 1])
