@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iostream>
 #include <limits>
 #include <sstream>
 #include <string_view>
