@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <latch>
 #include <string>
 #include <thread>
@@ -13,73 +12,19 @@
 #include "epic/epic_c.h"
 #include "epic/parallel.h"
 #include "tests/softnic/fork_testing.h"
-#include "tests/softnic/local_calls_testing.h"
+#include "tests/softnic/local_parallel_testing.h"
 
 namespace epic {
 namespace {
 
+using softnic::Job;
 using softnic::LocalWorld;
 using softnic::Numbers;
 using softnic::Succeed;
+using softnic::SumOf;
+using softnic::Sums;
 using testing::AllOf;
 using testing::HasSubstr;
-
-// Ranks of one job; rank r is on hosts[r].
-class Job {
- public:
-  Job(std::string name, std::vector<std::string> hosts, PathChoice path = PathChoice::kHosts)
-      : name_(std::move(name)), hosts_(std::move(hosts)), comms_(hosts_.size()), path_(path) {}
-  // Every rank's answer.
-  std::vector<Error> Init() {
-    std::vector<Error> errors(hosts_.size());
-    OnAll([&](int rank, ParallelCommunicator& comm) {
-      errors[static_cast<size_t>(rank)] =
-          comm.Init(softnic::LocalOptions(name_, rank, size(), path_), hosts_[static_cast<size_t>(rank)]);
-    });
-    return errors;
-  }
-  void MustInit() {
-    for (const Error& error : Init()) Succeed(error);
-  }
-  void OnAll(const std::function<void(int rank, ParallelCommunicator& comm)>& act) {
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < size(); ++rank)
-      threads.emplace_back([&, rank] { act(rank, comms_[static_cast<size_t>(rank)]); });
-    for (std::thread& thread : threads) thread.join();
-  }
-  void Destroy() {
-    OnAll([](int, ParallelCommunicator& comm) { Succeed(comm.Destroy()); });
-  }
-  int size() const { return static_cast<int>(hosts_.size()); }
-  ParallelCommunicator& operator[](int rank) { return comms_[static_cast<size_t>(rank)]; }
-
- private:
-  std::string name_;
-  std::vector<std::string> hosts_;
-  std::vector<ParallelCommunicator> comms_;
-  PathChoice path_;
-};
-
-Error SumOf(Numbers* data, ParallelCommunicator& comm) {
-  return AllReduce(data->data(), data->data(), data->size(), Datatype::kInt32, RedOp::kSum, comm);
-}
-
-// Out of place and in place.
-void Sums(Job& job, const std::vector<size_t>& counts) {
-  job.OnAll([&](int rank, ParallelCommunicator& comm) {
-    for (const size_t count : counts) {
-      SCOPED_TRACE(fmt::format("rank {} of {}, {} elements", rank, job.size(), count));
-      Numbers in = softnic::Given(rank, count), out(count + 1, -1);
-      Succeed(AllReduce(in.data(), out.data(), count, Datatype::kInt32, RedOp::kSum, comm));
-      EXPECT_EQ(out.back(), -1) << "what is behind the result";
-      out.pop_back();
-      EXPECT_EQ(out, softnic::SumOfAll(job.size(), count));
-      EXPECT_EQ(in, softnic::Given(rank, count)) << "the input";
-      Succeed(SumOf(&in, comm));
-      EXPECT_EQ(in, out) << "in place";
-    }
-  });
-}
 
 void SumsOfAllLengths(const std::vector<std::string>& hosts, PathChoice path) {
   LocalWorld world;
