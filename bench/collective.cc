@@ -57,6 +57,26 @@ std::vector<T> ValuesOf(const Named<T> (&names)[n]) {
 
 bool HasShares(Kind kind) { return kind == Kind::kReduceScatter || kind == Kind::kAllGather; }
 
+// On a Communicator or a ParallelCommunicator.
+template <typename Comm>
+Error RunOn(const Job& j, const Buffers& b, Comm& comm) {
+  switch (j.kind) {
+    case Kind::kAllReduce:
+      return AllReduce(b.send, b.recv, j.count, j.type, j.op, comm);
+    case Kind::kReduce:
+      return Reduce(b.send, b.recv, j.count, j.type, j.op, j.root, comm);
+    case Kind::kBroadcast:
+      return Broadcast(b.send, b.recv, j.count, j.type, j.root, comm);
+    case Kind::kReduceScatter:
+      return ReduceScatter(b.send, b.recv, j.count, j.type, j.op, comm);
+    case Kind::kAllGather:
+      return AllGather(b.send, b.recv, j.count, j.type, comm);
+    case Kind::kBarrier:
+      break;
+  }
+  return Barrier(comm);
+}
+
 }  // namespace
 
 const char* Name(Kind kind) { return NameIn(kKinds, kind); }
@@ -134,24 +154,8 @@ Buffers InPlace(const Job& job, uint8_t* buffer) {
           .recv = job.kind == Kind::kReduceScatter ? own : buffer};
 }
 
-Error Run(const Job& j, const Buffers& b, Communicator& comm) {
-  switch (j.kind) {
-    case Kind::kAllReduce:
-      return AllReduce(b.send, b.recv, j.count, j.type, j.op, comm);
-    case Kind::kReduce:
-      return Reduce(b.send, b.recv, j.count, j.type, j.op, j.root, comm);
-    case Kind::kBroadcast:
-      return Broadcast(b.send, b.recv, j.count, j.type, j.root, comm);
-    case Kind::kReduceScatter:
-      return ReduceScatter(b.send, b.recv, j.count, j.type, j.op, comm);
-    case Kind::kAllGather:
-      return AllGather(b.send, b.recv, j.count, j.type, comm);
-    case Kind::kBarrier:
-      break;
-  }
-  return Barrier(comm);
-}
-
+Error Run(const Job& j, const Buffers& b, Communicator& comm) { return RunOn(j, b, comm); }
+Error Run(const Job& j, const Buffers& b, ParallelCommunicator& comm) { return RunOn(j, b, comm); }
 Error Start(const Job& j, const Buffers& b, Communicator& comm, Request* request) {
   switch (j.kind) {
     case Kind::kAllReduce:

@@ -9,6 +9,7 @@
 
 #include "bench/pattern.h"
 #include "epic/epic.h"
+#include "epic/parallel.h"
 
 namespace epic::perf {
 
@@ -69,6 +70,7 @@ struct Buffers {
 Buffers InPlace(const Job& job, uint8_t* buffer);
 
 Error Run(const Job& job, const Buffers& buffers, Communicator& comm);
+Error Run(const Job& job, const Buffers& buffers, ParallelCommunicator& comm);
 Error Start(const Job& job, const Buffers& buffers, Communicator& comm, Request* request);
 
 // Fills what the rank sends.

@@ -14,6 +14,7 @@
 #include "bench/perf_options.h"
 #include "bench/report.h"
 #include "epic/epic.h"
+#include "epic/parallel.h"
 
 namespace epic::perf {
 namespace {
@@ -29,9 +30,28 @@ static_assert(sizeof(Figures) % 8 == 0);
 // What an out-of-place result buffer holds before the call.
 constexpr uint8_t kNothing = 0xee;
 
+// The ranks that are measured.
+struct Ranks {
+  bool are_parallel = false;
+  Communicator comm;
+  ParallelCommunicator parallel;
+
+  Error Init(const Options& options) { return are_parallel ? parallel.Init(options) : comm.Init(options); }
+  Error Destroy() { return are_parallel ? parallel.Destroy() : comm.Destroy(); }
+  Error AsyncError() const { return are_parallel ? parallel.AsyncError() : comm.AsyncError(); }
+  // For what the ranks tell each other between the calls that are measured.
+  Communicator& everyone() { return are_parallel ? parallel.everyone() : comm; }
+  // The group by whose switches the calls go.
+  const Communicator& group() const { return are_parallel ? parallel.ring() : comm; }
+  Error Run(const Job& job, const Buffers& buffers) {
+    return are_parallel ? perf::Run(job, buffers, parallel) : perf::Run(job, buffers, comm);
+  }
+};
+
 class Runner {
  public:
-  Runner(const PerfOptions& options, Communicator& comm) : options_(options), comm_(comm) {}
+  Runner(const PerfOptions& options, Ranks& ranks)
+      : options_(options), ranks_(ranks), comm_(ranks.everyone()), group_(ranks.group()) {}
 
   Error Run(Report* report, bool* any_wrong);
 
@@ -54,7 +74,9 @@ class Runner {
   void Print(const std::string& text) const;
 
   const PerfOptions& options_;
+  Ranks& ranks_;
   Communicator& comm_;
+  const Communicator& group_;
   // One pair for every call that can be outstanding.
   std::vector<std::vector<uint8_t>> send_, recv_;
   std::vector<Registration> registrations_;
@@ -87,6 +109,9 @@ Buffers Runner::BuffersOf(const Job& job, bool in_place, size_t pair) {
 }
 
 Error Runner::TimeCalls(int calls, const Job& job, bool in_place) {
+  for (; ranks_.are_parallel && calls > 0; --calls) {
+    if (Error e = ranks_.Run(job, BuffersOf(job, in_place, 0)); !e.ok()) return e;
+  }
   std::vector<Request> requests(static_cast<size_t>(options_.aggregated));
   while (calls > 0) {
     const size_t now = static_cast<size_t>(std::min(calls, options_.aggregated));
@@ -113,7 +138,7 @@ Error Runner::Time(const Job& job, const Series& series, bool in_place, Measured
   const auto begin = std::chrono::steady_clock::now();
   if (options_.aggregated == 1) {
     for (auto before = begin; times.size() < static_cast<size_t>(calls);) {
-      if (Error e = perf::Run(job, BuffersOf(job, in_place, 0), comm_); !e.ok()) return e;
+      if (Error e = ranks_.Run(job, BuffersOf(job, in_place, 0)); !e.ok()) return e;
       const auto now = std::chrono::steady_clock::now();
       times.push_back(Microseconds(now - std::exchange(before, now)).count());
     }
@@ -144,7 +169,7 @@ Error Runner::Check(const Job& job, bool in_place, Measured* measured) {
     ++run_;
     if (!in_place) std::memset(buffers.recv, kNothing, job.recv_bytes());
     Fill(job, run_, buffers.send);
-    if (Error e = perf::Run(job, buffers, comm_); !e.ok()) return e;
+    if (Error e = ranks_.Run(job, buffers); !e.ok()) return e;
     measured->wrong += static_cast<int64_t>(Wrong(job, run_, buffers.recv));
   }
   wrong_here_ |= measured->wrong > 0;
@@ -185,9 +210,9 @@ Error Runner::Combine(Measured* measured) {
 
 // A barrier has neither type nor operation that a switch could lack.
 PathTaken Runner::PathOf(const Job& job) const {
-  if (job.kind == Kind::kBarrier) return comm_.Path();
-  if (job.kind == Kind::kReduceScatter) return comm_.PathOfReduceScatter(job.count, job.type, job.op);
-  return Reduces(job.kind) ? comm_.PathOf(job.type, job.op) : comm_.PathOf(job.type);
+  if (job.kind == Kind::kBarrier) return group_.Path();
+  if (job.kind == Kind::kReduceScatter) return group_.PathOfReduceScatter(job.count, job.type, job.op);
+  return Reduces(job.kind) ? group_.PathOf(job.type, job.op) : group_.PathOf(job.type);
 }
 
 Error Runner::RunJob(const Job& job, const Series& series, Row* row) {
@@ -223,11 +248,11 @@ Error Runner::RunSizes(Kind kind, Datatype type, RedOp op, Report* report, bool*
                   .root = options_.root,
                   .rank = comm_.rank(),
                   .ranks = comm_.size(),
-                  .scale = comm_.Quantised().scale};
+                  .scale = group_.Quantised().scale};
     Row row;
     if (Error e = RunJob(job, series, &row); !e.ok()) {
       // Refused before anything was sent, and on every rank: else the communicator is of no more use.
-      if (e.code() != ErrorCode::kUnsupported || !comm_.AsyncError().ok()) return e;
+      if (e.code() != ErrorCode::kUnsupported || !ranks_.AsyncError().ok()) return e;
       Print(report->Skip(row, e.message()));
       refused_ = e;
       return {};
@@ -262,12 +287,12 @@ Error Runner::Run(Report* report, bool* any_wrong) {
   if (!report->has_rows() && !refused_.ok()) return refused_;
   // Nobody's figures change by it, so that a manager that does not answer is no failure.
   std::vector<TroubleCount> trouble;
-  if (comm_.rank() == 0 && comm_.Trouble(&trouble).ok()) {
+  if (comm_.rank() == 0 && group_.Trouble(&trouble).ok()) {
     report->SetTrouble(std::move(trouble));
   }
-  if (const Quantisation quantised = comm_.Quantised(); quantised.scale != 0)
+  if (const Quantisation quantised = group_.Quantised(); quantised.scale != 0)
     report->SetQuantisation(quantised);
-  if (const Sharing sharing = comm_.Shared(); sharing.shares) report->SetSharing(sharing);
+  if (const Sharing sharing = group_.Shared(); sharing.shares) report->SetSharing(sharing);
   Print(report->Footer());
   return {};
 }
@@ -281,20 +306,21 @@ int Main(int argc, const char* const* argv) {
   int exit_code = 0;
   const auto options = ParsePerfOptions(argc, argv, &exit_code);
   if (!options) return exit_code;
-  Communicator comm;
-  if (const Error e = comm.Init(options->communicator); !e.ok()) return Fail("cannot join", e);
+  Ranks ranks{.are_parallel = options->parallel, .comm = {}, .parallel = {}};
+  if (const Error e = ranks.Init(options->communicator); !e.ok()) return Fail("cannot join", e);
   const std::string& group = options->communicator.group;
   Report report(options->kinds.size() == 1 ? Name(options->kinds[0]) : "all collectives",
-                group.empty() ? "from the environment" : group, comm.size(), comm.path_mtu(), options->json);
+                group.empty() ? "from the environment" : group, ranks.everyone().size(),
+                ranks.group().path_mtu(), options->json);
   bool any_wrong = false;
-  const Error ran = Runner(*options, comm).Run(&report, &any_wrong);
+  const Error ran = Runner(*options, ranks).Run(&report, &any_wrong);
   if (!ran.ok()) {
     // Who was refused leaves a communicator that is whole in order: dropped, it would end a call that is not
     // over at another rank, which then told of that and not of what was refused.
-    if (comm.AsyncError().ok()) (void)comm.Destroy();
+    if (ranks.AsyncError().ok()) (void)ranks.Destroy();
     return Fail("the run failed", ran);
   }
-  if (const Error e = comm.Destroy(); !e.ok()) return Fail("cannot leave", e);
+  if (const Error e = ranks.Destroy(); !e.ok()) return Fail("cannot leave", e);
   if (any_wrong) fmt::print(stderr, "epic-perf: there were wrong elements\n");
   return any_wrong ? 1 : 0;
 }

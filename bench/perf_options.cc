@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iostream>
 #include <limits>
 #include <sstream>
 #include <string_view>
@@ -112,6 +113,8 @@ std::string CheckRaw(const Raw& raw, PerfOptions* options) {
   if (raw.algorithm && options->communicator.algorithm == HostAlgorithm::kDefault)
     return "--algorithm is auto, doubling or ring, not " + *raw.algorithm;
   options->registered = raw.registered != 0;
+  if (options->parallel && (options->registered || options->aggregated != 1))
+    return "--parallel makes one call at a time from buffers that it registers: neither -m nor -R go with it";
   if (raw.timeout < 0 || raw.join_timeout < 0) return "a time is negative";
   options->communicator.timeout = std::chrono::milliseconds(static_cast<int64_t>(raw.timeout * 1000));
   options->communicator.join_timeout =
@@ -200,6 +203,10 @@ std::optional<PerfOptions> ParsePerfOptions(int argc, const char* const* argv, i
       .ShowDefault();
   line.Add("--path", &raw.path,
            "auto, network or hosts: which way the group's data go, if it is made by this");
+  line.AddFlag(
+      "--parallel", &options.parallel,
+      "several ranks on each host: allreduce in their host, by a group of one rank per host for each "
+      "share, and in their host again; mode and path are those groups'");
   line.Add("--algorithm", &raw.algorithm, "auto, doubling or ring: how hosts compute among themselves");
   line.Add("--quantise", &options.communicator.quantise,
            "what float is multiplied by to be summed as int32, if the group is made by this, or has it")

@@ -34,6 +34,7 @@ struct PerfOptions {
   int checks = 1;      // verified runs of each size and placement
   int aggregated = 1;  // calls outstanding at a time
   bool registered = false;
+  bool parallel = false;  // by a ParallelCommunicator
   bool json = false;
   bool each = false;    // the time of each call is kept
   std::string counted;  // network device whose bytes are counted, if any

@@ -145,6 +145,15 @@ TEST(PerfOptionsTest, UsageErrorsExitWithTwo) {
   }
 }
 
+TEST(PerfOptionsTest, ParallelCallsAreOneAtATime) {
+  EXPECT_TRUE(Parsed({"--parallel"})->parallel);
+  EXPECT_FALSE(Parsed({})->parallel);
+  EXPECT_TRUE(Parsed({"--parallel", "--collective", "all"}))
+      << "what it has not is left out, with the reason";
+  EXPECT_FALSE(Parsed({"--parallel", "-m", "2"}));
+  EXPECT_FALSE(Parsed({"--parallel", "-R", "1"}));
+}
+
 TEST(PerfOptionsTest, ANumberOutOfBoundsIsToldWhatItCounts) {
   struct Case {
     std::vector<const char*> words;

@@ -9,6 +9,7 @@ namespace {
 roce::QueuePair Connected(const HostConfig& config) {
   roce::Policy policy = roce::RxeLike();
   policy.retry_7_is_forever = !config.retries_end;
+  if (config.most_outstanding > 0) policy.max_outstanding = config.most_outstanding;
   const uint32_t window_packets = config.message_packets * config.window_messages;
   roce::QueuePair qp({.local_ip = config.local_ip,
                       .local_qpn = config.local_qpn,

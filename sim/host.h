@@ -45,6 +45,7 @@ struct HostConfig {
   uint64_t inline_bytes = 0;  // of the group
   Nanos ack_delay = 0;        // if more: acknowledgements share as the library's do, and wait so long at most
   bool retries_end = false;   // after seven, as the specification has it; those of rdma_rxe have no end
+  int32_t most_outstanding = 0;  // packets that the NIC sends ahead of acknowledgements; 0: rdma_rxe's 128
 };
 
 // That a queue pair sends without a pause, as those of rdma_rxe: more is another event.

@@ -74,6 +74,7 @@ struct WorldConfig {
   Nanos prompt_ns = 200 * kMicrosecond;
   uint8_t host_timeout = 18;          // exponent: 4.096 us * 2^18 is about a second
   bool host_retries_end = false;      // after seven, as the specification has it; rdma_rxe's have no end
+  int32_t host_most_outstanding = 0;  // as HostConfig's
   Nanos host_ack_delay_ns = 0;        // if more: hosts share acknowledgements, which wait so long at most
   std::optional<uint32_t> start_psn;  // of every direction; else chosen
   uint64_t bounce_bytes = 4096;       // of the ranks' own buffers, for each open call

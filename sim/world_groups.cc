@@ -129,6 +129,7 @@ HostConfig World::WithOwn(HostConfig end) {
   end.bounce_bytes = config_.bounce_bytes;
   end.ack_delay = config_.host_ack_delay_ns;
   end.retries_end = config_.host_retries_end;
+  end.most_outstanding = config_.host_most_outstanding;
   return end;
 }
 

@@ -19,7 +19,7 @@ done
 mv "$work/root/opt/epic" "$work/epic"
 
 # What docs/HOST.md lists.
-for file in include/epic/epic.h include/epic/epic_c.h lib/libcommlib.so lib/pkgconfig/epic.pc lib/cmake/epic/epicConfig.cmake \
+for file in include/epic/epic.h include/epic/epic_c.h include/epic/parallel.h lib/libcommlib.so lib/pkgconfig/epic.pc lib/cmake/epic/epicConfig.cmake \
             bin/epic-run lib/epic/softnic/libibverbs.so.1 lib/epic/run/epic_run; do
   [ -e "$work/epic/$file" ] || fail "$file is not installed"
   grep -qF "$file" "$source/docs/HOST.md" || fail "docs/HOST.md does not list $file"

@@ -34,6 +34,14 @@ class TrainTest(unittest.TestCase):
             self.assertEqual(argv[argv.index("--backend") + 1], "gloo")
             self.assertEqual(argv[argv.index("--steps") + 1], "50")
 
+    def test_the_way_and_the_mode_are_epics(self):
+        def said(backend, mode=None):
+            argv = list(map(str, training.command(self.BED, backend, 0, 29400, 50, mode)))
+            return ([word for word in argv if word.startswith(("EPIC_PATH", "EPIC_MODE"))], argv[argv.index("--backend") + 1])
+        self.assertEqual(said("epic"), (["EPIC_PATH=network"], "epic"))
+        self.assertEqual(said("epic", 4), (["EPIC_PATH=network", "EPIC_MODE=4"], "epic"))
+        self.assertEqual(said("hosts", 4), (["EPIC_PATH=hosts"], "epic"))
+
     def test_a_rank_that_fails_says_what_it_said(self):
         with self.ranks_that_say((0, TOLD), (1, "why not")), \
                 self.assertRaisesRegex(training.Failed, "(?s)training by epic: .*rank 1: status 1\nwhy not"):
@@ -69,6 +77,16 @@ class ReportTest(unittest.TestCase):
         trainings["epic"][1].loss = 1.49999
         self.assertAlmostEqual(training.difference(trainings), 3e-5)
         self.assertIn("the losses differ by 3.0e-05 at most", training.markdown(trainings, RUN))
+
+    def test_the_other_may_be_the_hosts(self):
+        trainings = self.trainings([1.2, 1.4], [1, 1], (2, 1.999))
+        trainings["hosts"] = trainings.pop("gloo")
+        text = training.markdown(trainings, RUN)
+        self.assertIn("| `hosts` | 1.000", text)
+        self.assertIn("the losses differ by 1.0e-03 at most, 0.050 %", text)
+        self.assertEqual(training.shortcomings(trainings, 50, 1.4), ["epic makes 1.300 times as many steps as hosts, fewer than 1.4 times"])
+        trainings["epic"][0].loss = 2.006
+        self.assertEqual(training.shortcomings(trainings, 50, 0), ["the losses differ by 7.0e-03, more than 0.003998"])
 
     def test_a_run_that_comes_up_to_its_bounds_is_no_failure(self):
         self.assertEqual(training.shortcomings(self.trainings([1.25, 1, 2], [1, 1, 1], (1.5, 1.50009)), 50, 1.25), [])

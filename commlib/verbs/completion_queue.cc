@@ -1,22 +1,17 @@
 #include "commlib/verbs/completion_queue.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "commlib/verbs/extensions.h"
+#include "commlib/verbs/verbs_error.h"
 
 namespace epic::verbs {
 namespace {
 
 // Acknowledging an event takes a mutex: done in batches.
 constexpr unsigned kAckBatch = 64;
-
-Error VerbsError(ErrorCode code, const char* what, int error) {
-  return {code, fmt::format("{}: {}", what, std::strerror(error))};
-}
 
 }  // namespace
 

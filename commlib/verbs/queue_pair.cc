@@ -7,16 +7,13 @@
 #include <cstring>
 
 #include "commlib/verbs/extensions.h"
+#include "commlib/verbs/verbs_error.h"
 
 namespace epic::verbs {
 namespace {
 
 // Each attempt blocks for about a second in the kernel while ARP goes unanswered.
 constexpr int kConnectAttempts = 4;
-
-Error VerbsError(ErrorCode code, const char* what, int error) {
-  return {code, fmt::format("{}: {}", what, std::strerror(error))};
-}
 
 // IBV_MTU_256 is 1.
 ibv_mtu ToVerbs(uint32_t path_mtu) { return static_cast<ibv_mtu>(std::bit_width(path_mtu) - 8); }

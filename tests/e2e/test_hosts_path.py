@@ -1,6 +1,7 @@
 """Groups whose data go between the hosts, over softnic: right results, what ends them, and which way is said to be taken."""
 
 import json
+import os
 import signal
 
 import pytest
@@ -124,6 +125,43 @@ def test_a_call_longer_than_an_invocation_may_be(bed, path):
     print(f"\n{path}: {rows}")
     assert [row["path"] for row in rows] == [path] and rows[0]["size"] > 1 << 30, rows
     assert rows[0]["out_of_place"]["wrong"] == rows[0]["in_place"]["wrong"] == 0, rows
+
+
+def parallel(bed, hosts, *options):
+    """epic-perf --parallel with a rank on each of these hosts, some of which come again; the process numbers are told."""
+    group = bed.new_group()
+    shell = ["sh", "-c", 'echo "process $$"; exec "$@"', "sh"]
+    return [bed.start(host, *shell, harness.PERF, "--parallel", "--group", group, "--rank", rank, "--size", len(hosts),
+                      *options) for rank, host in enumerate(hosts)]
+
+
+def test_several_ranks_on_a_host_by_rings_through_switches(bed):
+    """Shares that leave something over, none at all, and a collective that is left out with the reason."""
+    ranks = parallel(bed, ["h0", "h2", "h0", "h2"], "--calls", "4:2,20:2,1000000:2", "-d", "int32", "-o", "avg",
+                     "--mode", "spliced", "--path", "network", "--collective", "all", "--json")
+    harness.assert_all_right(ranks)
+    text = ranks[0].output
+    told = json.loads(text[text.index("{\n"):text.rindex("}") + 1])
+    assert [(row["collective"], row["size"], row["path"]) for row in told["results"]] == [
+        ("allreduce", size, "network") for size in (4, 20, 1_000_000)], told
+    assert len(told["left_out"]) == 5 and "no call of a ParallelCommunicator" in str(told["left_out"][0]), told
+    bed.wait_clean()
+
+
+def test_hosts_with_other_numbers_of_ranks_are_named_on_all(bed):
+    for rank in parallel(bed, ["h0", "h0", "h1"]):
+        assert rank.wait() == 1 and ("invalid argument: the host of rank 0 (h0) has 2 ranks, the host of rank 2 (h1) has "
+                                     "1 rank") in rank.output, rank.output
+    bed.wait_clean()
+
+
+def test_a_rank_that_dies_is_lost_on_all_rings(bed):
+    ranks = parallel(bed, ["h0", "h0", "h1", "h1"], "--calls", "1M:1000000", "-c", "0")
+    ranks[0].wait_for("busbw")  # all are in, or about to be
+    os.kill(int(ranks[1].wait_for("process").split()[1]), signal.SIGKILL)
+    for rank in (ranks[0], *ranks[2:]):
+        assert rank.wait() == 1 and "epic-perf: " in rank.output and ": rank lost: " in rank.output, rank.output
+    bed.wait_clean()
 
 
 def test_without_a_manager_a_group_of_one_copies(bed):

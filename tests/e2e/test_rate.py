@@ -2,6 +2,9 @@
 
 import json
 
+import pytest
+
+import harness
 from harness import assert_all_right
 
 
@@ -31,3 +34,34 @@ def test_super_frames_pass_links_with_a_rate_whole(beds):
     # A bucket that a super-frame does not fit into passes its packets one by one.
     for switch, port in sorted(ends - {(host, "vec0") for host in bed.hosts}):
         assert bed.counters(switch)[f"port.{port}.rx_super_frames"] > 0, (switch, port)
+
+
+HOSTS, SIZE = 4, 16 << 20
+
+
+def measured(bed, on_each, *options):
+    """(bytes that each host has sent in a call, seconds) of AllReduces with so many ranks on each host, in their order."""
+    group, hosts = bed.new_group(), [host for host in bed.hosts for _ in range(on_each)]
+    ranks = [bed.start(host, harness.PERF, "--group", group, "--rank", rank, "--size", len(hosts), "--calls", f"{SIZE}:3",
+                       "-c", "1", "--count-bytes", "vec0", "--json", *options) for rank, host in enumerate(hosts)]
+    assert_all_right(ranks)
+    text = ranks[0].output
+    half = json.loads(text[text.index("{\n"):text.rindex("}") + 1])["results"][0]["in_place"]
+    return half["sent_bytes"][::on_each], half["time_us"] / 1e6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on_each", [2, 4])
+def test_parallel_ranks_share_their_hosts_link(beds, on_each):
+    """Against all ranks as children of the switch, and against their ring between the hosts, on the same links."""
+    bed = beds.get(f"star-{HOSTS}", "--hosts", "softnic", "--rate", "1gbit")
+    parallel, parallel_s = measured(bed, on_each, "--parallel", "--path", "network")
+    children, children_s = measured(bed, on_each, "--path", "network")
+    ring, ring_s = measured(bed, on_each, "--path", "hosts")
+    print(f"{on_each} ranks on each host, seconds: parallel {parallel_s:.3f}, all ranks under the switch {children_s:.3f}, "
+          f"ring {ring_s:.3f}")
+    of_ring = 2 * (HOSTS * on_each - 1) / (HOSTS * on_each)
+    for host, sent in enumerate(parallel):
+        assert sent == pytest.approx(children[host] / on_each, rel=0.05), (parallel, children)
+        assert sent == pytest.approx(ring[host] / of_ring, rel=0.05), (parallel, ring)
+    bed.wait_clean()

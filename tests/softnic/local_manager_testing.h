@@ -45,6 +45,8 @@ class LocalManager {
   // What the switch has in groups that are made from now on; what it lacks goes between the hosts. Those that ask
   // have one block together.
   void SetAbilities(const internal::GroupAbilities& abilities);
+  // The same of one group, of which hosts_reach is as it says.
+  void SetAbilitiesOf(const std::string& group, const internal::GroupAbilities& abilities);
   // How much data an invocation has at most (JoinedInfo), in groups on the switch that are made from now on.
   void SetInvocationBytes(uint64_t bytes);
 
@@ -77,6 +79,7 @@ class LocalManager {
 
   VirtualSwitch* const switch_;
   internal::GroupAbilities abilities_;
+  std::map<std::string, internal::GroupAbilities> abilities_of_;
   uint64_t invocation_bytes_ = kMaxBytes;
   std::mutex mutex_;
   std::condition_variable changed_;

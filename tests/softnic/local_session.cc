@@ -50,7 +50,8 @@ internal::JoinedInfo LocalManager::Join(const internal::JoinInfo& info) {
     return joined;
   }
   internal::JoinedInfo joined = JoinedAt(group.id, engine::Mode::kTranslated, info.rank);
-  joined.abilities = abilities_;
+  const auto own = abilities_of_.find(info.group);
+  joined.abilities = own == abilities_of_.end() ? abilities_ : own->second;
   joined.invocation_bytes = invocation_bytes_;
   return joined;
 }
@@ -59,6 +60,11 @@ void LocalManager::SetAbilities(const internal::GroupAbilities& abilities) {
   const std::lock_guard lock(mutex_);
   abilities_ = abilities;
   abilities_.hosts_reach = true;
+}
+
+void LocalManager::SetAbilitiesOf(const std::string& group, const internal::GroupAbilities& abilities) {
+  const std::lock_guard lock(mutex_);
+  abilities_of_[group] = abilities;
 }
 
 void LocalManager::SetInvocationBytes(uint64_t bytes) {

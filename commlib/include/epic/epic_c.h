@@ -164,6 +164,29 @@ EPIC_C_API epicResult_t epicWait(epicRequest_t request);
 EPIC_C_API epicResult_t epicCommRegister(epicComm_t comm, void* buff, size_t size, void** handle);
 EPIC_C_API epicResult_t epicCommDeregister(epicComm_t comm, void* handle);
 
+/* AllReduce of several ranks on each host, each of which sends a share by the host's link; parallel.h says how.
+ * As there all ranks call each function, and a communicator that failed to be made is null. */
+typedef struct epicParallelComm* epicParallelComm_t;
+/* As epicCommInitRank. host: ranks that give the same are on one host; null: the library finds out.
+ * epicInvalidArgument, on every rank, if hosts have different numbers of ranks. */
+EPIC_C_API epicResult_t epicParallelInitRank(epicParallelComm_t* comm, int nranks, const char* group,
+                                             const char* manager, int rank, const char* host);
+/* Collective; comm is released, whatever is returned, and must not be used any more. */
+EPIC_C_API epicResult_t epicParallelDestroy(epicParallelComm_t comm);
+/* Ends all calls of all ranks; comm must still be destroyed. */
+EPIC_C_API epicResult_t epicParallelAbort(epicParallelComm_t comm);
+EPIC_C_API epicResult_t epicParallelGetAsyncError(epicParallelComm_t comm, epicResult_t* async_error);
+/* Of all ranks, and among those of its host. Each of the pointers may be null. */
+EPIC_C_API epicResult_t epicParallelRanks(epicParallelComm_t comm, int* rank, int* count, int* local_rank,
+                                          int* local_count);
+/* Which way the calls of this rank's ring go. reason as epicCommPath's. */
+EPIC_C_API epicResult_t epicParallelPath(epicParallelComm_t comm, epicPath_t* path, const char** reason);
+/* Deadline of the calls made from now on, all stages of each together. */
+EPIC_C_API epicResult_t epicParallelSetTimeout(epicParallelComm_t comm, double seconds);
+EPIC_C_API epicResult_t epicParallelAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                              epicDataType_t datatype, epicRedOp_t op,
+                                              epicParallelComm_t comm);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,4 @@
+"""The papers of scripts/reproduce. A new one is a module here with a PAPER, and a line in this list."""
+from reproduction import netreduce
+
+PAPERS = {paper.name: paper for paper in (netreduce.PAPER,)}

@@ -1,0 +1,75 @@
+"""scripts/reproduce: the formulas are within their bounds and are those of the page, and a figure beyond its bounds is an error.
+Runs in virtual time are the test `reproduce` of ctest."""
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "scripts/lib"))
+from reproduction import frame, netreduce  # noqa: E402
+from reproduction.papers import PAPERS  # noqa: E402
+
+FORMULAS = [(paper, figure) for paper in PAPERS.values() for figure in paper.figures if not figure.by_program]
+
+
+def ids(pair):
+    return f"{pair[0].name} {pair[1].name}"
+
+
+@pytest.fixture(name="page", scope="module")
+def fixture_page():
+    return (ROOT / "docs/REPRODUCED.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("pair", FORMULAS, ids=ids)
+def test_a_formula_is_within_its_bounds_and_the_pages(pair, page):
+    shown = frame.show(pair[1], "no build tree is needed")
+    assert shown.out == []
+    assert shown.text in page, f"scripts/reproduce {pair[0].name} --write"
+
+
+@pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
+def test_the_page_has_each_figure_and_what_is_behind_them(paper, page):
+    for figure in paper.figures:
+        assert f"### {figure.name}: {figure.title}\n" in page, f"scripts/reproduce {paper.name} --write"
+        assert figure.why in page
+    assert frame.epilogue(paper) in page
+
+
+def test_rows_beyond_their_bounds_are_named():
+    figure = frame.Figure("Table 1", "t", lambda programs: [frame.Row("in", "1", 2, 1, 2), frame.Row("out", "1", 2.1, 1, 2)], "why")
+    shown = frame.show(figure, "none")
+    assert shown.out == ["Table 1: out"] and shown.text.count("OUT") == 1 and "| out | 1 | 2.10 | 1.00 to 2.00 | OUT |" in shown.text
+
+
+def test_a_program_is_asked_once_and_its_command_is_told(tmp_path):
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho x >> {tmp_path}/asked\n[ $1 != fail ] && echo '{{\"is\": \"'$1'\"}}'\n")
+    program.chmod(0o755)
+    programs = frame.Programs(tmp_path)
+    assert [programs.run("program", 1)["is"] for _ in range(2)] == ["1", "1"] and programs.commands == ["program 1"] * 2
+    assert (tmp_path / "asked").read_text() == "x\n"
+    for wrong in (("program", "fail"), ("nothing",)):
+        with pytest.raises(frame.NotBuilt, match=wrong[0]):
+            programs.run(*wrong)
+
+
+def test_the_exit_status():
+    def run(*words):
+        return subprocess.run([ROOT / "scripts/reproduce", *words], capture_output=True, text=True, check=False)
+    assert run("netreduce", "--formulas").returncode == 0
+    assert "netreduce" in run("--help").stdout
+    for wrong in (("nothing",), ("netreduce", "--only", "Table 99"), ("netreduce", "--only", "Table 6", "--build", "/nowhere"),
+                  ("netreduce", "--formulas", "--write")):
+        assert run(*wrong).returncode == 2, wrong
+
+
+def test_the_equations_have_the_papers_sums():
+    """With n = 1 and Bintra = Binter (3) is alpha + M/B; Eq. (2)'s terms are those of its last line."""
+    assert netreduce.parallel(1, 0.1, 1e-6, 10, 10) == pytest.approx(1e-6 + 0.01)
+    n, P, M, alpha, b_inter, b_intra = 8, 64, 0.2, 5e-6, 12.5, 50
+    last_line = ((n * n + 3 * n * 3 - 3 * n + 2 * P) / n * alpha
+                 + (4 * (n - 1) * P * b_inter + 2 * (P - n) * n * b_intra) / (n * P * b_intra * b_inter) * M)
+    assert netreduce.tencent(n, P, M, alpha, b_inter, b_intra) == pytest.approx(last_line)
