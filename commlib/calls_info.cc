@@ -20,12 +20,15 @@ proto::ClientMessage ToProto(const CallsInfo& own, const std::vector<CallsInfo>&
   for (const MadeCallInfo& call : own.open) Set(call, calls.add_open());
   calls.set_leaves(own.leaves);
   for (const uint32_t rank : own.awaits) calls.add_awaits(rank);
-  for (const CallsInfo& other : others) {
-    if (!other.waits || other.open.empty()) continue;
-    if (calls.elsewhere_size() == static_cast<int>(kMostElsewhereTold)) break;
-    proto::CallsMade::Elsewhere& elsewhere = *calls.add_elsewhere();
-    elsewhere.set_group(other.group);
-    Set(other.open.front(), elsewhere.mutable_call());
+  for (const bool waits : {true, false}) {
+    for (const CallsInfo& other : others) {
+      if (other.waits != waits || other.open.empty()) continue;
+      if (calls.elsewhere_size() == static_cast<int>(kMostElsewhereTold)) break;
+      proto::CallsMade::Elsewhere& elsewhere = *calls.add_elsewhere();
+      elsewhere.set_group(other.group);
+      elsewhere.set_waits(waits);
+      Set(other.open.front(), elsewhere.mutable_call());
+    }
   }
   return message;
 }

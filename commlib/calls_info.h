@@ -32,8 +32,8 @@ struct CallsInfo {
 inline constexpr size_t kMostOpenTold = 16;
 inline constexpr size_t kMostElsewhereTold = 8;
 
-// The answer to AskCalls. others: of the other communicators of the process; those in which a thread waits are
-// told of.
+// The answer to AskCalls. others: of the other communicators of the process; those with open calls are told of,
+// and first those in which a thread waits.
 proto::ClientMessage ToProto(const CallsInfo& own, const std::vector<CallsInfo>& others);
 
 }  // namespace epic::internal

@@ -61,15 +61,20 @@ TEST(SessionCallsTest, EachQuestionIsAnswered) {
   EXPECT_EQ(answers[0].awaits(0), 3u);
 }
 
-TEST(SessionCallsTest, OfOtherGroupsThoseInWhichAThreadWaits) {
+TEST(SessionCallsTest, OfOtherGroupsThoseWithOpenCalls) {
   const MadeCallInfo call{.number = 3, .collective = "broadcast", .for_time = milliseconds(1)};
   std::vector<CallsInfo> others = {{.group = "idle", .open = {}, .waits = true, .awaits = {}},
                                    {.group = "async", .open = {call}, .waits = false, .awaits = {}}};
-  for (int i = 0; i < 20; ++i) others.push_back({.group = "b", .open = {call, call}, .waits = true, .awaits = {}});
+  others.push_back({.group = "b", .open = {call, call}, .waits = true, .awaits = {}});
   const proto::CallsMade calls = ToProto(CallsInfo{}, others).calls();
-  ASSERT_EQ(calls.elsewhere_size(), static_cast<int>(kMostElsewhereTold));
+  ASSERT_EQ(calls.elsewhere_size(), 2);
   EXPECT_EQ(calls.elsewhere(0).group(), "b");
+  EXPECT_TRUE(calls.elsewhere(0).waits());
   EXPECT_EQ(calls.elsewhere(0).call().number(), 3);
+  EXPECT_EQ(calls.elsewhere(1).group(), "async");
+  EXPECT_FALSE(calls.elsewhere(1).waits());
+  for (int i = 0; i < 20; ++i) others.push_back(others.back());
+  EXPECT_EQ(ToProto(CallsInfo{}, others).calls().elsewhere_size(), static_cast<int>(kMostElsewhereTold));
 }
 
 class Named final : public Progressing {

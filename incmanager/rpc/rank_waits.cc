@@ -33,15 +33,21 @@ Doing DoingOf(uint32_t rank, const proto::CallsMade* calls) {
   doing.set_rank(rank);
   if (calls == nullptr) {
     doing.set_what(Doing::WHAT_SILENT);
-  } else if (!calls->elsewhere().empty()) {
+    return doing;
+  }
+  const bool elsewhere = !calls->elsewhere().empty();
+  if (elsewhere && calls->elsewhere(0).waits()) {
     doing.set_what(Doing::WHAT_ELSEWHERE);
-    doing.set_group(Shortened(calls->elsewhere(0).group()));
-    *doing.mutable_call() = calls->elsewhere(0).call();
   } else if (!calls->open().empty()) {
     doing.set_what(Doing::WHAT_IN_CALL);
     *doing.mutable_call() = calls->open(0);
+    return doing;
   } else {
     doing.set_what(calls->leaves() ? Doing::WHAT_LEAVES : Doing::WHAT_NO_CALL);
+  }
+  if (elsewhere) {
+    doing.set_group(Shortened(calls->elsewhere(0).group()));
+    *doing.mutable_call() = calls->elsewhere(0).call();
   }
   return doing;
 }
@@ -60,7 +66,10 @@ std::string DoingInWords(const Doing& doing, bool one) {
     case Doing::WHAT_LEAVES:
       return fmt::format("{} called Destroy", one ? "has" : "have");
     default:
-      return fmt::format("{} in no call: {}, or {} for something else", one ? "is" : "are",
+      return fmt::format("{} in no call{}: {}, or {} for something else", one ? "is" : "are",
+                         doing.group().empty() ? ""
+                                               : fmt::format(" ({} of group {} is open {})", CallInWords(doing.call()),
+                                                             doing.group(), SinceInWords(doing.call())),
                          one ? "it computes" : "they compute", one ? "waits" : "wait");
   }
 }

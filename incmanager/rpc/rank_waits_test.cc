@@ -74,6 +74,7 @@ TEST(HostsWaits, SaysWhatTheyDoInstead) {
   group.Open(0, 17, 4200);
   SetCall(group.calls[1].add_elsewhere()->mutable_call(), 3, 4000, "broadcast");
   group.calls[1].mutable_elsewhere(0)->set_group("b");
+  group.calls[1].mutable_elsewhere(0)->set_waits(true);
   group.calls[2].set_leaves(true);
   group.calls.erase(3);
   const proto::CallWait wait = group.Wait();
@@ -93,11 +94,25 @@ TEST(HostsWaits, NamesThoseTogetherThatDoTheSame) {
   for (const uint32_t rank : {0u, 2u, 3u}) {
     proto::CallsMade::Elsewhere& elsewhere = *group.calls[rank].add_elsewhere();
     elsewhere.set_group("a");
+    elsewhere.set_waits(true);
     SetCall(elsewhere.mutable_call(), 2, 4000 + 100 * rank, "allreduce");
   }
   EXPECT_EQ(group.Words(),
             "allreduce 17: waits for ranks 0 (h0), 2 (h2), 3 (h3) since 4.2 s; rank 1 has called; ranks 0, 2, 3 wait "
             "in group a (allreduce 2 since 4.3 s)");
+}
+
+// A call that does not wait, as MPI_Iallreduce: nobody knows whether the program waits for it.
+TEST(HostsWaits, SaysWhichCallIsOpenElsewhere) {
+  HostsWait group;
+  group.Open(0, 17, 4200);
+  proto::CallsMade::Elsewhere& elsewhere = *group.calls[1].add_elsewhere();
+  elsewhere.set_group("b");
+  SetCall(elsewhere.mutable_call(), 3, 4000, "broadcast");
+  for (const uint32_t rank : {2u, 3u}) group.Open(rank, 17, 4200);
+  EXPECT_EQ(group.Words(),
+            "allreduce 17: waits for rank 1 (h1) since 4.2 s; ranks 0, 2, 3 have called; rank 1 is in no call "
+            "(broadcast 3 of group b is open since 4.0 s): it computes, or waits for something else");
 }
 
 TEST(HostsWaits, AsItSeemsForThoseThatDoNotAnswer) {

@@ -257,6 +257,12 @@ static void deadline(void) {
   int error = MPI_Barrier(world);
   if (rank == 1 && error == MPI_SUCCESS) error = MPI_Barrier(world);
   is_epics("an error", error, "did not end before its deadline");
+  if (rank == 0) {
+    char told[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(error, told, &length);
+    printf("told: %s\n", told);
+  }
   if (rank != 1) MPI_Send(NULL, 0, MPI_INT, 1, 0, world);
 }
 
