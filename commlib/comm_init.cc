@@ -81,6 +81,7 @@ Error Comm::Open() {
                 .max_outstanding = device_->max_outstanding(),
                 .join_timeout = options_.join_timeout,
                 .manager_timeout = options_.manager_timeout,
+                .gives_up = options_.gives_up,
                 .mode = options_.mode,
                 .super_frames = device_->takes_super_frames(),
                 .path = options_.path,

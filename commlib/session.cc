@@ -39,8 +39,9 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   Stream(std::string manager, std::string group, Ipv4 own)
       : manager_(std::move(manager)), group_(std::move(group)), echo_probe_(own) {}
 
-  Error Connect(std::chrono::milliseconds timeout) {
-    if (Error e = ConnectToManager(manager_, timeout, &channel_); !e.ok()) return e;
+  // gives_up: as in Options.
+  Error Connect(std::chrono::milliseconds timeout, const std::function<bool()>& gives_up) {
+    if (Error e = ConnectToManager(manager_, timeout, gives_up, &channel_); !e.ok()) return e;
     stub_ = proto::Manager::NewStub(channel_);
     started_ = true;
     stub_->async()->Session(&context_, this);
@@ -56,12 +57,17 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   }
 
   // Waits until the answer to the join is there.
-  Error WaitJoined(std::optional<Clock::time_point> deadline, JoinedInfo* joined) {
+  Error WaitJoined(std::optional<Clock::time_point> deadline, const std::function<bool()>& gives_up,
+                   JoinedInfo* joined) {
     std::unique_lock lock(mutex_);
     const auto answered = [this] { return state_.joined().has_value() || state_.failure().has_value(); };
-    if (!deadline) {
+    const auto wait = [&](Clock::time_point until) {
+      if (until != Clock::time_point::max()) return changed_.wait_until(lock, until, answered);
       changed_.wait(lock, answered);
-    } else if (!changed_.wait_until(lock, *deadline, answered)) {
+      return true;
+    };
+    if (GivesUp(gives_up, deadline.value_or(Clock::time_point::max()), wait)) return GivenUp();
+    if (!answered()) {
       return {ErrorCode::kJoinTimeout,
               fmt::format("the manager at {} did not answer in time; {}", manager_, state_.waiting())};
     }
@@ -334,12 +340,12 @@ Error Session::Join(const std::string& manager, const JoinInfo& info, std::uniqu
                     JoinedInfo* joined) {
   std::unique_ptr<Session> result(new Session(std::make_unique<Stream>(manager, info.group, info.ip)));
   Stream* stream = result->stream_.get();
-  if (Error e = stream->Connect(info.manager_timeout); !e.ok()) return e;
+  if (Error e = stream->Connect(info.manager_timeout, info.gives_up); !e.ok()) return e;
   stream->Send(ToProto(info));
   std::optional<Clock::time_point> deadline;
   if (info.join_timeout.count() > 0)
     deadline = DeadlineAfter(DeadlineAfter(Clock::now(), info.join_timeout), kJoinGrace);
-  if (Error e = stream->WaitJoined(deadline, joined); !e.ok()) return e;
+  if (Error e = stream->WaitJoined(deadline, info.gives_up, joined); !e.ok()) return e;
   *session = std::move(result);
   return {};
 }

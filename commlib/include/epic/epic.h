@@ -189,6 +189,9 @@ struct Options {
   // nor while another thread waits for calls of this communicator already. Must not throw, wait for calls of
   // this communicator, nor end it.
   std::function<void()> while_waiting;
+  // If set, asked about ten times a second by Init, while it waits for the manager and the other ranks: true
+  // ends that with kAborted. May be asked once more after that. Must not throw.
+  std::function<bool()> gives_up;
 };
 
 // What a switch has counted of a group and what is zero where no packet is lost and no host is late: what it
