@@ -203,6 +203,18 @@ def test_a_deadline_of_the_users(bed, mpirun, path):
     assert not done.output
 
 
+def test_a_deadline_of_two_communicators_that_are_crossed(bed, mpirun):
+    """Named as far as it is known before the deadline: where the machine is busy, in another try."""
+    for _ in range(4):
+        done = mpirun("ends", "crossed", env={"EPIC_TIMEOUT": "4"}, patient=True)
+        done.assert_right()
+        bed.wait_clean()
+        if re.search(r"told: EPIC: \w+: .*allreduce 1: waits for rank 1 \(h1\) since \d+\.\d s; ranks 0, 2, 3 have called; "
+                     r"rank 1 waits in group mpi-\w+ \(allreduce 1 ", done.output):
+            return
+    assert not done.output
+
+
 def test_an_allgather_whose_parts_differ_is_an_error_on_every_rank(mpirun):
     failing(mpirun, "parts").assert_right()
 
