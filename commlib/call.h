@@ -28,6 +28,8 @@ struct Call {
   // As long as `ask_before` is not 0: when to ask whom the group waits for, so long before the deadline.
   Clock::time_point deadline;
   std::chrono::milliseconds ask_before{0};
+  Clock::time_point made_at;
+  int64_t number = 0;       // of its communicator's calls, from 0
   bool busy = false;    // another group had the memory in switches
   uint64_t slices = 1;  // that it is made in
   uint64_t ended = 0;   // of them

@@ -93,6 +93,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   // Progressing.
   void OnChannelReady() override;
   void OnTick() override;
+  CallsInfo TellCalls() override;
 
  private:
   using Lock = std::unique_lock<TurnMutex>;
@@ -200,8 +201,13 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   void BeginDrain();
   void EndDrain();
   Error CoreError() const;
-  // Of a call that is about to be outstanding.
+  // Of a call that is about to be outstanding: its deadline, when it was made, and which one it is.
   void SetDeadline(Call* call);
+  // Of the calls that have not ended, some more than once, in no order.
+  template <typename Look>
+  void ForEachOpenCall(const Look& look);
+  // Whom the calls between the hosts wait for, as far as this rank knows by itself; empty if it does not.
+  std::string AwaitedInWords() const;
   // Ends the group if a call's deadline is over; some time before it asks whom the group waits for.
   void CheckDeadlines(Clock::time_point now);
   // Before a thread that does not lead lets go of the mutex: leaves the channel to somebody (core/watch.h).
@@ -275,6 +281,7 @@ class Comm final : public Progressing, public std::enable_shared_from_this<Comm>
   Clock::time_point next_deadline_ = Clock::time_point::max();  // no call's, nor the draining's, is earlier
   Error error_;                                                 // what ended the group
   bool refused_ = false;  // ... was a switch's reply that every rank got
+  bool leaves_ = false;   // Destroy has been called
   Watch watch_;
 };
 

@@ -81,6 +81,7 @@ Error Comm::Open() {
                 .max_outstanding = device_->max_outstanding(),
                 .join_timeout = options_.join_timeout,
                 .manager_timeout = options_.manager_timeout,
+                .gives_up = options_.gives_up,
                 .mode = options_.mode,
                 .super_frames = device_->takes_super_frames(),
                 .path = options_.path,
@@ -121,6 +122,13 @@ Error Comm::Connect(const JoinedInfo& joined) {
   });
   session_->SetPeerHandler([weak = weak_from_this()](const PeerEndInfo& end) {
     if (const auto comm = weak.lock()) comm->OnPeerEnd(end);
+  });
+  session_->SetCallsHandler([weak = weak_from_this()]() -> std::vector<CallsInfo> {
+    const auto comm = weak.lock();
+    if (!comm) return {};
+    std::vector<CallsInfo> calls = Progress::Get().CallsOfOthers(comm.get());
+    calls.insert(calls.begin(), comm->TellCalls());
+    return calls;
   });
   return {};
 }
@@ -180,6 +188,10 @@ void Comm::OnSessionFailure(const Error& error) {
 
 Error Comm::Destroy() {
   if (InChild()) return ForkedError();
+  {
+    const std::lock_guard lock(mutex_);
+    leaves_ = true;
+  }
   AwaitCalls();
   std::unique_lock lock(mutex_);
   // Nothing that a switch waits for is left when the queue pair goes.

@@ -2,17 +2,20 @@
 // (docs/HOST-INTERNALS.md, "Who makes
 // progress"). comm.cc has what progress is.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "commlib/comm.h"
 #include "commlib/messages.h"
 #include "commlib/progress.h"
+#include "protocol/collectives.h"
 
 namespace epic::internal {
 namespace {
@@ -44,12 +47,54 @@ void Comm::PassOn() {
 void Comm::SetDeadline(Call* call) {
   // The switches' answer takes some milliseconds; it is to be neither late nor old.
   constexpr std::chrono::milliseconds kMostBefore(2000);
-  call->deadline = DeadlineAfter(Clock::now(), options_.timeout);
+  call->number = ended_calls_ + static_cast<int64_t>(open_calls_);
+  call->made_at = Clock::now();
+  call->deadline = DeadlineAfter(call->made_at, options_.timeout);
   if (call->deadline != Clock::time_point::max()) {
     call->ask_before = std::min(kMostBefore, options_.timeout / 2);
     call->deadline -= call->ask_before;
   }
   next_deadline_ = std::min(next_deadline_, call->deadline);
+}
+
+template <typename Look>
+void Comm::ForEachOpenCall(const Look& look) {
+  for (const auto& call : calls_) look(*call);
+  for (const Invocation& invocation : waiting_) look(*invocation.call);
+  for (const auto& call : held_) look(*call);
+  for (const Waiting& start : behind_) look(*start.call);
+  if (hosts_) hosts_->ForEachCall(look);
+}
+
+CallsInfo Comm::TellCalls() {
+  const std::lock_guard lock(mutex_);
+  CallsInfo info{.group = options_.group,
+                 .made = ended_calls_ + static_cast<int64_t>(open_calls_),
+                 .open = {},
+                 .waits = watch_.leads(),
+                 .leaves = leaves_,
+                 .awaits = {}};
+  std::map<int64_t, const Call*> open;
+  ForEachOpenCall([&open](const Call& call) {
+    if (!call.done) open[call.number] = &call;
+  });
+  const Clock::time_point now = Clock::now();
+  for (const auto& [number, call] : open) {
+    if (info.open.size() == kMostOpenTold) break;
+    info.open.push_back({.number = number,
+                         .collective = std::string(NameOf(call->header.collective)),
+                         .for_time = std::chrono::duration_cast<std::chrono::milliseconds>(now - call->made_at)});
+  }
+  if (hosts_) info.awaits = hosts_->path().Awaited();
+  return info;
+}
+
+std::string Comm::AwaitedInWords() const {
+  if (!hosts_) return "";
+  const std::vector<uint32_t> peers = hosts_->path().Awaited();
+  if (peers.empty()) return "";
+  return fmt::format("this rank waits for what comes from {} {}, which may itself wait for another rank",
+                     peers.size() == 1 ? "rank" : "ranks", fmt::join(peers, ", "));
 }
 
 void Comm::CheckDeadlines(Clock::time_point now) {
@@ -66,14 +111,11 @@ void Comm::CheckDeadlines(Clock::time_point now) {
     }
     next_deadline_ = std::min(next_deadline_, call.deadline);
   };
-  for (const auto& call : calls_) look(*call);
-  for (const Invocation& invocation : waiting_) look(*invocation.call);
-  for (const auto& call : held_) look(*call);
-  for (const Waiting& start : behind_) look(*start.call);
-  if (hosts_) hosts_->ForEachCall(look);
+  ForEachOpenCall(look);
   if (asks_within && session_) session_->AskWait(*asks_within);
   if (now < next_deadline_) return;
   std::string whom = session_ ? session_->WaitInWords() : "";
+  if (whom.empty()) whom = AwaitedInWords();
   if (whom.empty()) whom = "some rank has not made it, or the network does not carry it";
   Fail({ErrorCode::kTimeout, fmt::format("call {} did not end before its deadline: {}", ended_calls_, whom)},
        true);

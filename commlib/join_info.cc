@@ -34,6 +34,7 @@ proto::ClientMessage ToProto(const JoinInfo& info) {
   join.set_max_bytes(info.max_bytes);
   if (!info.types.empty()) join.add_types(info.types);
   join.set_quantise(info.quantise);
+  join.set_tells_calls(true);
   return message;
 }
 

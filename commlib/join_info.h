@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/types.h"
@@ -24,6 +25,7 @@ struct JoinInfo {
   uint32_t max_outstanding = 0;  // packets that the NIC can have unacknowledged
   std::chrono::milliseconds join_timeout{0};
   std::chrono::milliseconds manager_timeout{10'000};  // until the manager is reached, who is not told
+  std::function<bool()> gives_up;  // as in Options
   int mode = 0;               // wanted; 0: any
   bool super_frames = false;  // the NIC takes them
   PathChoice path = PathChoice::kDefault;

@@ -58,7 +58,7 @@ void Progress::Remove(int channel_fd) {
   std::unique_lock lock(mutex_);
   if (comms_.erase(channel_fd) == 0) return;
   epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, channel_fd, nullptr);
-  let_go_.wait(lock, [this] { return !holds_; });
+  let_go_.wait(lock, [this] { return holders_ == 0; });
 }
 
 void Progress::Arm(int channel_fd) {
@@ -72,22 +72,36 @@ void Progress::OnReady(int channel_fd) {
     const std::lock_guard lock(mutex_);
     if (const auto found = comms_.find(channel_fd); found != comms_.end()) comm = found->second.lock();
     if (!comm) return;
-    holds_ = true;
+    ++holders_;
   }
   comm->OnChannelReady();
   comm = nullptr;
   LetGo();
 }
 
-void Progress::Tick() {
+std::vector<std::shared_ptr<Progressing>> Progress::HoldAll() {
   std::vector<std::shared_ptr<Progressing>> comms;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [fd, comm] : comms_) {
-      if (auto strong = comm.lock()) comms.push_back(std::move(strong));
-    }
-    holds_ = true;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [fd, comm] : comms_) {
+    if (auto strong = comm.lock()) comms.push_back(std::move(strong));
   }
+  ++holders_;
+  return comms;
+}
+
+std::vector<CallsInfo> Progress::CallsOfOthers(const Progressing* but) {
+  std::vector<CallsInfo> calls;
+  std::vector<std::shared_ptr<Progressing>> comms = HoldAll();
+  for (const auto& comm : comms) {
+    if (comm.get() != but) calls.push_back(comm->TellCalls());
+  }
+  comms.clear();
+  LetGo();
+  return calls;
+}
+
+void Progress::Tick() {
+  std::vector<std::shared_ptr<Progressing>> comms = HoldAll();
   for (const auto& comm : comms) comm->OnTick();
   comms.clear();
   LetGo();
@@ -95,7 +109,7 @@ void Progress::Tick() {
 
 void Progress::LetGo() {
   const std::lock_guard lock(mutex_);
-  holds_ = false;
+  --holders_;
   let_go_.notify_all();
 }
 

@@ -6,6 +6,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
+
+#include "commlib/calls_info.h"
 
 namespace epic::internal {
 
@@ -16,6 +19,8 @@ class Progressing {
   // Called by the thread, one at a time.
   virtual void OnChannelReady() = 0;
   virtual void OnTick() = 0;
+  // On any thread, also beside the others.
+  virtual CallsInfo TellCalls() = 0;
 };
 
 class Progress {
@@ -28,24 +33,29 @@ class Progress {
 
   // From now on Arm can be used for comm; the thread is started with the first one.
   void Add(const std::shared_ptr<Progressing>& comm, int channel_fd);
-  // When it returns, the thread neither looks at the descriptor any more nor holds the communicator: whoever
-  // drops it then has its device closed. Not from the thread, and without a lock that OnTick waits for.
+  // When it returns, the thread neither looks at the descriptor any more nor holds the communicator, nor does
+  // who runs CallsOfOthers: whoever drops it then has its device closed. Not from these threads, and without a
+  // lock that OnTick or TellCalls waits for.
   void Remove(int channel_fd);
   // One call of OnChannelReady when the descriptor is readable.
   void Arm(int channel_fd);
+  // What all communicators but this one tell of their calls.
+  std::vector<CallsInfo> CallsOfOthers(const Progressing* but);
 
  private:
   Progress();
   void Run();
   void OnReady(int channel_fd);
   void Tick();
+  // All there are, held until LetGo.
+  std::vector<std::shared_ptr<Progressing>> HoldAll();
   void LetGo();
 
   int epoll_fd_ = -1;
   int wake_fd_ = -1;
   std::mutex mutex_;
   bool started_ = false;
-  bool holds_ = false;  // the thread holds communicators
+  int holders_ = 0;  // threads that hold communicators
   std::condition_variable let_go_;
   std::map<int, std::weak_ptr<Progressing>> comms_;
 };

@@ -27,6 +27,7 @@ class Slow final : public Progressing {
     }
   }
   void OnTick() override {}
+  CallsInfo TellCalls() override { return {}; }
 
  private:
   std::atomic<bool>* const entered_;

@@ -15,6 +15,7 @@
 #include "commlib/log.h"
 #include "commlib/manager_channel.h"
 #include "commlib/session_errors.h"
+#include "commlib/session_messages.h"
 #include "commlib/timeouts.h"
 #include "commlib/wait_question.h"
 #include "proto/manager.grpc.pb.h"
@@ -38,8 +39,9 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   Stream(std::string manager, std::string group, Ipv4 own)
       : manager_(std::move(manager)), group_(std::move(group)), echo_probe_(own) {}
 
-  Error Connect(std::chrono::milliseconds timeout) {
-    if (Error e = ConnectToManager(manager_, timeout, &channel_); !e.ok()) return e;
+  // gives_up: as in Options.
+  Error Connect(std::chrono::milliseconds timeout, const std::function<bool()>& gives_up) {
+    if (Error e = ConnectToManager(manager_, timeout, gives_up, &channel_); !e.ok()) return e;
     stub_ = proto::Manager::NewStub(channel_);
     started_ = true;
     stub_->async()->Session(&context_, this);
@@ -55,12 +57,17 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   }
 
   // Waits until the answer to the join is there.
-  Error WaitJoined(std::optional<Clock::time_point> deadline, JoinedInfo* joined) {
+  Error WaitJoined(std::optional<Clock::time_point> deadline, const std::function<bool()>& gives_up,
+                   JoinedInfo* joined) {
     std::unique_lock lock(mutex_);
     const auto answered = [this] { return state_.joined().has_value() || state_.failure().has_value(); };
-    if (!deadline) {
+    const auto wait = [&](Clock::time_point until) {
+      if (until != Clock::time_point::max()) return changed_.wait_until(lock, until, answered);
       changed_.wait(lock, answered);
-    } else if (!changed_.wait_until(lock, *deadline, answered)) {
+      return true;
+    };
+    if (GivesUp(gives_up, deadline.value_or(Clock::time_point::max()), wait)) return GivenUp();
+    if (!answered()) {
       return {ErrorCode::kJoinTimeout,
               fmt::format("the manager at {} did not answer in time; {}", manager_, state_.waiting())};
     }
@@ -78,11 +85,13 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     return {ErrorCode::kTimeout, "not every rank has left the group in time"};
   }
 
-  Error Show(proto::GroupState* group) {
+  // ask_ranks: as in the request.
+  Error Show(bool ask_ranks, proto::GroupState* group) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + kAskTimeout);
     proto::ShowGroupRequest request;
     request.set_name(group_);
+    request.set_ask_ranks(ask_ranks);
     const grpc::Status status = stub_->ShowGroup(&context, request, group);
     return status.ok() ? Error() : GroupUnknown(manager_, status);
   }
@@ -124,15 +133,22 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     if (!TellPeers()) TellFailure(&lock);
   }
 
+  void SetCallsHandler(CallsHandler handler) {
+    std::unique_lock lock(mutex_);
+    calls_handler_ = std::move(handler);
+    if (!answering_) AnswerCalls(&lock);
+  }
+
   // No handler runs when this has returned.
   void Close() {
     std::unique_lock lock(mutex_);
     handler_ = nullptr;
     peer_handler_ = nullptr;
+    calls_handler_ = nullptr;
     state_.SetLeft();
     closing_ = true;
     changed_.notify_all();
-    changed_.wait(lock, [this] { return !handling_; });
+    changed_.wait(lock, [this] { return !handling_ && !answering_; });
     lock.unlock();
     if (peers_teller_.joinable()) peers_teller_.join();
     if (!started_) return;
@@ -161,6 +177,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     if (const std::optional<Ipv4> about = state_.TakeProbe()) AnswerProbe(*about);
     failed |= !TellPeers();
     if (failed) TellFailure(&lock);
+    if (!answering_) AnswerCalls(&lock);
     lock.unlock();
     StartRead(&in_);
   }
@@ -214,6 +231,23 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
     SendLocked(std::move(message));
   }
 
+  // What has been asked, if anything; the handler runs without the lock, which is held before and afterwards.
+  void AnswerCalls(std::unique_lock<std::mutex>* lock) {
+    while (calls_handler_ && state_.TakeCallsAsked()) {
+      const CallsHandler handler = calls_handler_;
+      answering_ = true;
+      lock->unlock();
+      std::vector<CallsInfo> calls = handler();
+      lock->lock();
+      answering_ = false;
+      changed_.notify_all();
+      if (calls.empty()) continue;
+      const CallsInfo own = std::move(calls.front());
+      calls.erase(calls.begin());
+      SendLocked(ToProto(own, calls));
+    }
+  }
+
   // Runs the handler without the lock, which is held before and afterwards.
   void TellFailure(std::unique_lock<std::mutex>* lock) {
     const FailureHandler handler = std::move(handler_);
@@ -249,9 +283,7 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   // What the manager does not know of: it tells the other ranks. False if the session had failed before.
   bool FailHere(const Error& failure) {
     if (!state_.Fail(failure)) return false;
-    proto::ClientMessage message;
-    message.mutable_abort()->set_reason(failure.message());
-    SendLocked(std::move(message));
+    SendLocked(AbortOf(failure.message()));
     return true;
   }
 
@@ -295,7 +327,9 @@ class Session::Stream : public grpc::ClientBidiReactor<proto::ClientMessage, pro
   std::unique_ptr<WaitQuestion> question_;  // the last one
   FailureHandler handler_;
   PeerHandler peer_handler_;
+  CallsHandler calls_handler_;
   bool handling_ = false;
+  bool answering_ = false;
   bool closing_ = false;
   std::thread peers_teller_;  // joinable once it is needed
   bool finishing_ = false;
@@ -306,12 +340,12 @@ Error Session::Join(const std::string& manager, const JoinInfo& info, std::uniqu
                     JoinedInfo* joined) {
   std::unique_ptr<Session> result(new Session(std::make_unique<Stream>(manager, info.group, info.ip)));
   Stream* stream = result->stream_.get();
-  if (Error e = stream->Connect(info.manager_timeout); !e.ok()) return e;
+  if (Error e = stream->Connect(info.manager_timeout, info.gives_up); !e.ok()) return e;
   stream->Send(ToProto(info));
   std::optional<Clock::time_point> deadline;
   if (info.join_timeout.count() > 0)
     deadline = DeadlineAfter(DeadlineAfter(Clock::now(), info.join_timeout), kJoinGrace);
-  if (Error e = stream->WaitJoined(deadline, joined); !e.ok()) return e;
+  if (Error e = stream->WaitJoined(deadline, info.gives_up, joined); !e.ok()) return e;
   *session = std::move(result);
   return {};
 }
@@ -322,69 +356,36 @@ Session::~Session() { stream_->Close(); }
 
 void Session::SetFailureHandler(FailureHandler handler) { stream_->SetFailureHandler(std::move(handler)); }
 void Session::SetPeerHandler(PeerHandler handler) { stream_->SetPeerHandler(std::move(handler)); }
+void Session::SetCallsHandler(CallsHandler handler) { stream_->SetCallsHandler(std::move(handler)); }
 
-void Session::TellPeer(const PeerEndInfo& end) {
-  proto::ClientMessage message;
-  proto::PeerEnd& peer = *message.mutable_peer();
-  peer.set_rank(end.rank);
-  peer.set_qpn(end.qpn);
-  peer.set_psn(end.psn);
-  peer.set_ready(end.ready);
-  stream_->Send(std::move(message));
-}
-
-void Session::Abort(const std::string& reason) {
-  proto::ClientMessage message;
-  message.mutable_abort()->set_reason(reason);
-  stream_->Send(std::move(message));
-}
-
+void Session::TellPeer(const PeerEndInfo& end) { stream_->Send(ToProto(end)); }
+void Session::Abort(const std::string& reason) { stream_->Send(AbortOf(reason)); }
 void Session::TellMismatch(const std::string& how) {
-  proto::ClientMessage message;
-  message.mutable_abort()->set_reason(how);
+  proto::ClientMessage message = AbortOf(how);
   message.mutable_abort()->set_mismatch(true);
   stream_->Send(std::move(message));
 }
-
 void Session::TellNotFinite(const std::string& how) {
-  proto::ClientMessage message;
-  message.mutable_abort()->set_reason(how);
+  proto::ClientMessage message = AbortOf(how);
   message.mutable_abort()->set_not_finite(true);
   stream_->Send(std::move(message));
 }
-
-void Session::TellWindow(const WindowTrials::Found& found) {
-  proto::ClientMessage message;
-  proto::WindowInUse& window = *message.mutable_window();
-  window.set_messages(found.messages);
-  window.set_ns_per_packet(found.ns_per_packet);
-  window.set_before_messages(found.before_messages);
-  window.set_before_ns_per_packet(found.before_ns_per_packet);
-  stream_->Send(std::move(message));
-}
+void Session::TellWindow(const WindowTrials::Found& found) { stream_->Send(ToProto(found)); }
 
 Error Session::Leave(std::chrono::milliseconds timeout, const Error& refused) {
-  proto::ClientMessage message;
-  message.mutable_leave()->set_drained(true);
-  if (!refused.ok()) {
-    proto::Failure& failure = *message.mutable_leave()->mutable_refused();
-    failure.set_code(static_cast<proto::ErrorCode>(refused.code()));
-    failure.set_message(refused.message());
-    failure.set_rank(-1);
-  }
-  stream_->Send(std::move(message));
+  stream_->Send(LeaveOf(refused));
   return stream_->WaitLeft(timeout);
 }
 
 Error Session::Trouble(std::vector<TroubleCount>* counts) {
   proto::GroupState group;
-  if (Error e = stream_->Show(&group); !e.ok()) return e;
+  if (Error e = stream_->Show(false, &group); !e.ok()) return e;
   *counts = TroubleOf(group);
   return {};
 }
 Error Session::Waiting(WaitState* state) {
   proto::GroupState group;
-  if (Error e = stream_->Show(&group); !e.ok()) return e;
+  if (Error e = stream_->Show(true, &group); !e.ok()) return e;
   *state = WaitOf(group);
   return {};
 }

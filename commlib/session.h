@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "commlib/calls_info.h"
 #include "commlib/core/window_trials.h"
 #include "commlib/join_info.h"
 #include "commlib/session_state.h"
@@ -37,6 +38,12 @@ class Session {
   // Called for each thing that another rank says of its end of a connection, in order, also for those said
   // before; one at a time, on a thread of the session's. It may block: what else the manager says is heard.
   void SetPeerHandler(PeerHandler handler);
+
+  // Asked what this rank and the other communicators of its process have called, its own first; on gRPC's
+  // threads, one question at a time. Until it is set nothing is answered. It may take locks under which this
+  // session is called, but may not wait.
+  using CallsHandler = std::function<std::vector<CallsInfo>()>;
+  void SetCallsHandler(CallsHandler handler);
 
   // Tells another rank of this one's end. Does not wait.
   void TellPeer(const PeerEndInfo& end);

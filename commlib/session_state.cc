@@ -131,6 +131,7 @@ bool SessionState::OnMessage(const proto::ServerMessage& message) {
       return Fail({ErrorCode::kInternal, "the manager says more of other ranks than there are"});
     peers_.push_back({end.rank(), Ipv4{end.ip()}, end.qpn(), end.psn(), end.ready(), end.super_frames()});
   }
+  if (message.has_calls()) calls_asked_ = true;
   if (message.has_probe()) probe_ = Ipv4{message.probe().ip()};
   if (message.has_waiting()) {
     waiting_ =

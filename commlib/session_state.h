@@ -63,6 +63,8 @@ class SessionState {
   bool left() const { return left_; }
   // The switch that the manager wants to be asked for an echo; once.
   std::optional<Ipv4> TakeProbe() { return std::exchange(probe_, std::nullopt); }
+  // Whether the manager asks what this rank has called; once.
+  bool TakeCallsAsked() { return std::exchange(calls_asked_, false); }
   // What other ranks have said of their ends since the last time, in order.
   std::vector<PeerEndInfo> TakePeers() { return std::exchange(peers_, {}); }
   bool has_peers() const { return !peers_.empty(); }
@@ -73,6 +75,7 @@ class SessionState {
   std::optional<JoinedInfo> joined_;
   std::optional<Error> failure_;
   std::optional<Ipv4> probe_;
+  bool calls_asked_ = false;
   std::vector<PeerEndInfo> peers_;
   std::string waiting_ = "it has said nothing about missing ranks";
   bool left_ = false;

@@ -46,6 +46,7 @@ class WaitQuestion {
     context_.set_deadline(std::chrono::system_clock::now() + timeout);
     request_.set_name(group);
     request_.set_recent(true);  // all ranks ask at once
+    request_.set_ask_ranks(true);
     stub->async()->ShowGroup(&context_, &request_, &reply_, [this, end = end_](const grpc::Status& status) {
       const std::lock_guard lock(end->mutex);
       if (status.ok()) words_ = reply_.wait().words();

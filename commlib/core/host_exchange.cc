@@ -139,6 +139,11 @@ std::optional<uint32_t> HostExchange::NextPeer() const {
   return rounds_[round_].peer;
 }
 
+std::optional<uint32_t> HostExchange::AwaitedPeer() const {
+  if (!begun_ || round_ == rounds_.size() || NextPeer()) return std::nullopt;
+  return rounds_[round_].peer;
+}
+
 HostExchange::Message HostExchange::Send(uint8_t* memory) {
   const Round& round = rounds_[round_];
   const bool is_ok = block_.header.status == ControlStatus::kOk;

@@ -56,6 +56,9 @@ class HostExchange {
   // Merges what has come, as far as it is its turn. False if something is no message of an exchange.
   bool Proceed(uint8_t* memory);
 
+  // From whom a message must come before it goes on; empty if it is this rank that sends next, or there is none.
+  std::optional<uint32_t> AwaitedPeer() const;
+
   // All rounds are over: the header has the outcome, and if its status is OK, inlined data are where they
   // belong.
   bool done() const { return begun_ && round_ == rounds_.size(); }

@@ -91,6 +91,34 @@ std::vector<uint32_t> HostPath::Wanted() const {
   return wanted;
 }
 
+std::vector<uint32_t> HostPath::Awaited() const {
+  std::vector<uint32_t> peers;
+  if (failed() || calls_.empty()) return peers;
+  const Call& call = calls_.front();
+  const auto expected = phase_ == Phase::kExchange ? exchange_.AwaitedPeer() : std::nullopt;
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    const Connection& at = connections_[i];
+    bool is_awaited = false;
+    switch (phase_) {
+      case Phase::kConnect:
+        is_awaited = !at.connected && Needs(call, i);
+        break;
+      case Phase::kPost:
+      case Phase::kAgree:
+        break;
+      case Phase::kExchange:
+        is_awaited = at.peer == expected || (at.peer == exchange_.NextPeer() && !at.ready);
+        break;
+      case Phase::kData:
+        is_awaited = (i == previous_ && ring_.ExpectedBytes() > 0) || at.sends_done < at.sends ||
+                     (i == next_ && !ring_.done() && !at.ready);
+        break;
+    }
+    if (is_awaited) peers.push_back(at.peer);
+  }
+  return peers;
+}
+
 void HostPath::SetConnected(uint32_t peer) {
   Connection& to = To(peer);
   if (to.connected) return;

@@ -103,6 +103,9 @@ class HostPath {
   Outcome failure() const { return failure_.value_or(Outcome::kOk); }
   // The merged header that refused, with kRefused.
   const ControlHeader& failure_reply() const { return failure_reply_; }
+  // Peers from which something must come before the first call goes on: a connection or its readiness, a
+  // message, an acknowledgement. Ascending; empty if there is no call, or nothing of a peer is missing.
+  std::vector<uint32_t> Awaited() const;
   // No call is open.
   bool idle() const { return calls_.empty(); }
   // Calls that ended, in program order; of those that ended with kOk the result is in the caller's buffer.

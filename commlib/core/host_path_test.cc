@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "base/seeds_testing.h"
@@ -103,6 +104,34 @@ TEST_P(HostPathTest, RandomCalls) {
     }
     RunHostCalls(config, seed, calls);
     if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+// Of four ranks the last has not called: each of the others tells of whom it waits for something. Where that
+// is a rank that has called, it waits itself.
+TEST(HostPathAwaitedTest, LeadsToTheRankThatHasNotCalled) {
+  constexpr uint32_t kRanks = 4;
+  for (const Algorithm algorithm : {Algorithm::kDoubling, Algorithm::kRing}) {
+    HostNetwork network(SmallConfig(kRanks, algorithm), 7);
+    const auto header = MakeHeader(Collective::kAllReduce, kRanks, 37, DataType::kFloat32, ReduceOp::kSum, 0);
+    HostTestCall call(header, kRanks, Buffers::kApart, 7);
+    for (uint32_t r = 0; r + 1 < kRanks; ++r) call.Start(network, r);
+    network.Run();
+    const std::vector<uint32_t> nobody;
+    EXPECT_EQ(network.path(3).Awaited(), nobody);
+    for (uint32_t r = 0; r < 3; ++r) {
+      std::set<uint32_t> seen = {r};
+      uint32_t at = r;
+      while (at != 3) {
+        const std::vector<uint32_t> awaited = network.path(at).Awaited();
+        ASSERT_FALSE(awaited.empty()) << "rank " << at;
+        at = awaited.back();
+        ASSERT_TRUE(seen.insert(at).second) << "in a circle by rank " << at;
+      }
+    }
+    call.Start(network, 3);
+    network.Run();
+    for (uint32_t r = 0; r < kRanks; ++r) EXPECT_EQ(network.path(r).Awaited(), nobody) << "rank " << r;
   }
 }
 

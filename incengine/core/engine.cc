@@ -195,7 +195,12 @@ void Engine::OnPacket(Nanos now, PortId port, const roce::Packet& packet, Effect
   Context& ctx = groups_.at(it->second.group_id);
   const EndpointId from = it->second.endpoint;
   Endpoint& ep = from == kParent ? ctx.parent : ctx.children[Raw(from)];
-  Env env{.now = now, .address = address_, .arena = arena_, .effects = effects, .block = BlockOf(ctx)};
+  Env env{.now = now,
+          .address = address_,
+          .arena = arena_,
+          .effects = effects,
+          .block = BlockOf(ctx),
+          .from = &ep};
   ++ep.counters.packets_in;
   DropReason reason = DropReason::kCount;
   if (packet.src_ip != ep.config.remote_ip || packet.dst_ip != LocalAddress(ep.config, address_)) {

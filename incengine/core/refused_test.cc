@@ -112,6 +112,20 @@ TEST_F(RefusedTest, AnotherPartitionIsToldInAllModes) {
   }
 }
 
+// In mode I a message waits until it is its turn, and may then be found to be wrong: that says nothing of who
+// sent the packet with which its turn has come.
+TEST_F(RefusedTest, WhatAnotherOneHasSentIsNotToldOfThePacketsSender) {
+  GroupConfig config = Config(true);
+  config.mode = Mode::kTerminated;
+  ASSERT_TRUE(engine.Install(config).ok());
+  const std::array<uint8_t, kControlBytes> zeroes{};
+  Deliver(From(1, Psn(kInPsn), Opcode::kRcSendOnlyImm, zeroes));
+  EXPECT_TRUE(drops.empty());
+  Deliver(Call());
+  EXPECT_EQ(drops, std::vector{DropReason::kBadControl}) << "of child 1's message";
+  EXPECT_EQ(context().children[0].counters.refusals.packets, 0u);
+}
+
 // What is not due yet, or has come already, comes right or is answered.
 TEST_F(RefusedTest, WhatIsRepairedIsNot) {
   Install(true);

@@ -31,13 +31,15 @@ struct Env {
   Effects& effects;
   Block* block = nullptr;              // of the group, if its memory here is one
   const ResultWay* results = nullptr;  // null: at once, as ReplicateData (modules/transmit.h)
+  const Endpoint* from = nullptr;           // whose packet it is; null: it is the timer
   DropReason dropped = DropReason::kCount;  // for which the packet was not used; kCount: it was
 };
 
-// Counts and reports a packet that is not used.
+// Counts and reports a packet that is not used. What is dropped of another endpoint than the one whose packet
+// has come was sent earlier: this packet was used.
 inline void Drop(Context& ctx, const Endpoint& ep, DropReason reason, Env& env) {
   ++ctx.counters.drops[static_cast<size_t>(reason)];
-  env.dropped = reason;
+  if (&ep == env.from) env.dropped = reason;
   env.effects.Drop(ep.config.port, reason);
 }
 

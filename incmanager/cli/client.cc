@@ -243,6 +243,7 @@ int ShowGroup(const ClientOptions& options, const std::string& name) {
   proto::ShowGroupRequest request;
   request.set_name(name);
   request.set_ended(true);
+  request.set_ask_ranks(true);
   return Ask(options, &Stub::ShowGroup, request, RenderGroup);
 }
 
@@ -250,6 +251,7 @@ int Why(const ClientOptions& options, const std::string& name) {
   proto::ShowGroupRequest request;
   request.set_name(name);
   request.set_ended(true);
+  request.set_ask_ranks(true);
   proto::GroupState group;
   const grpc::Status status = Call(Connect(options), &Stub::ShowGroup, request, &group);
   if (!status.ok()) return Report(options, status);

@@ -13,8 +13,13 @@ Failure GroupTable::Misplaced(const Group& group, ErrorCode code) const {
 }
 
 const Group* GroupTable::FindRunning(uint64_t group_id, uint32_t generation) const {
+  const Group* const group = FindRunning(group_id);
+  return group != nullptr && group->generation == generation ? group : nullptr;
+}
+
+const Group* GroupTable::FindRunning(uint64_t group_id) const {
   const auto found = groups_.find(group_id);
-  if (found == groups_.end() || found->second.generation != generation) return nullptr;
+  if (found == groups_.end()) return nullptr;
   const GroupPhase phase = found->second.phase;
   return phase == GroupPhase::kRunning || phase == GroupPhase::kLeaving ? &found->second : nullptr;
 }

@@ -246,6 +246,7 @@ class GroupTable {
   // A group that runs, or whose ranks leave; null if there is none. Valid until the next call that is not
   // const.
   const Group* FindRunning(uint64_t group_id, uint32_t generation) const;
+  const Group* FindRunning(uint64_t group_id) const;
   // A switch refuses all that comes from one of its ends, and will go on: it fails.
   void FailRefused(Nanos now, uint64_t group_id, const Failure& failure);
   // Counts up when one of these groups ends.

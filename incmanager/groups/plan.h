@@ -47,6 +47,7 @@ struct JoinRequest {
   uint64_t max_bytes = 0;  // as in GroupSpec, like these
   Abilities needs;         // types alone
   float scale = 0;
+  bool tells_calls = false;
   std::string wrong;
 };
 

@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <thread>
 
 #include "incmanager/rpc/control_plane_testing.h"
 
@@ -287,6 +288,35 @@ TEST(ControlPlane, WhereASwitchDoesNotAnswerTheOthersTellWhomTheGroupWaitsFor) {
               HasSubstr("there is no answer, so that nothing is known of whom it waits for"));
   EXPECT_EQ(nothing.silent_size(), 3);
   EXPECT_EQ(nothing.call(), -1);
+}
+
+// Whom the switches name is asked what it does; who does not answer is named as such.
+TEST(ControlPlane, RanksAreAskedWhatTheyDo) {
+  ControlPlane plane(testing::Tree32());
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    proto::Join join = plane.Request(rank, 4);
+    join.set_tells_calls(rank != 3);
+    plane.Join(join);
+  }
+  for (const auto& rank : plane.ranks) EXPECT_TRUE(rank->Next().has_joined());
+  for (const auto& [name, engine] : plane.engines) engine->SetCalls({{0, 18}, {1, 17}, {2, 17}, {3, 17}});
+  const std::string whom = "call 17: waits for ranks 1 (h1), 2 (h2), 3 (h3); rank 0 has called";
+  EXPECT_EQ(plane.Show("g").wait().words(), whom) << "who does not ask for it";
+  std::thread answering([&plane] {
+    EXPECT_TRUE(plane.ranks[1]->Next().has_calls());
+    proto::CallsMade calls;
+    calls.set_leaves(true);
+    plane.ranks[1]->Tell(calls);
+  });
+  // Rank 2 answers nothing, of rank 3 nobody asks.
+  const proto::CallWait wait = plane.Show("g", true).wait();
+  answering.join();
+  EXPECT_EQ(wait.words(), whom + "; rank 1 has called Destroy; rank 2 does not answer: stopped, or without a processor");
+  // Once it answers it may be asked again; what it said meanwhile answers the first question.
+  EXPECT_TRUE(plane.ranks[2]->Next().has_calls());
+  plane.ranks[2]->Tell(proto::CallsMade());
+  plane.ranks[1]->Kill();
+  EXPECT_TRUE(Eventually([&plane] { return plane.Show("g", true).state() != "running"; }));
 }
 
 TEST(ControlPlane, SecondManagerOnTheSameAddressIsRefused) {

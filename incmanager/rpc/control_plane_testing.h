@@ -236,6 +236,11 @@ class Rank {
     *message.mutable_peer() = end;
     stream_->Write(message);
   }
+  void Tell(const proto::CallsMade& calls) {
+    proto::ClientMessage message;
+    *message.mutable_calls() = calls;
+    stream_->Write(message);
+  }
   void Tell(const proto::WindowInUse& window) {
     proto::ClientMessage message;
     *message.mutable_window() = window;
@@ -322,10 +327,11 @@ class ControlPlane {
   }
   std::string StateOf(const std::string& switch_name) { return Switch(switch_name).state(); }
   std::string AgentOf(const std::string& switch_name) { return Switch(switch_name).agent_address(); }
-  proto::GroupState Show(const std::string& group) {
+  proto::GroupState Show(const std::string& group, bool ask_ranks = false) {
     grpc::ClientContext context;
     proto::ShowGroupRequest request;
     request.set_name(group);
+    request.set_ask_ranks(ask_ranks);
     proto::GroupState reply;
     if (!stub->ShowGroup(&context, request, &reply).ok()) reply.set_state("none");
     return reply;

@@ -157,6 +157,7 @@ JoinRequest FromProto(const proto::Join& join) {
   out.path = FromProto(join.path());
   out.max_bytes = join.max_bytes();
   out.scale = join.quantise();
+  out.tells_calls = join.tells_calls();
   AddNames("types", join.types(), AddTypes, &out.needs, &out.wrong);
   return out;
 }

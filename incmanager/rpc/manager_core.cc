@@ -30,12 +30,12 @@ uint64_t RandomSeed() {
   return uint64_t{device()} << 32 | device();
 }
 
-std::string Message(const Status& status) { return {status.message().data(), status.message().size()}; }
+std::string WordsOf(const Status& status) { return {status.message().data(), status.message().size()}; }
 
 }  // namespace
 
 ManagerCore::ManagerCore(Topology topology, const GroupOptions& options, const LinkDefaults& defaults)
-    : state_(std::move(topology), options, RandomSeed(), RandomSeed(), this, defaults), dumps_(&Now) {
+    : state_(std::move(topology), options, RandomSeed(), RandomSeed(), this, defaults), dumps_(&Now), calls_(&Now) {
   ticker_ = std::thread([this] { TickLoop(); });
 }
 
@@ -178,7 +178,7 @@ void ManagerCore::Fail(NodeId node, uint64_t group_id, uint32_t generation) {
   LinkTo(node).Fail(group_id, generation, [name = NameOf(node)](const Status& status, uint64_t) {
     // The context is removed soon in any case; a switch that does not answer drops leftovers when its agent
     // registers.
-    if (!status.ok()) spdlog::warn("switch {}: group not stopped: {}", name, Message(status));
+    if (!status.ok()) spdlog::warn("switch {}: group not stopped: {}", name, WordsOf(status));
   });
 }
 
@@ -244,7 +244,7 @@ StatusOr<proto::DumpReply> ManagerCore::Tables(const proto::TablesRequest& reque
   StatusOr<proto::DumpReply> reply = link->Dump(request.page());
   // UNAVAILABLE would tell the operator that the manager is out of reach.
   if (reply.status().code() == StatusCode::kUnavailable) {
-    return MakeStatus(StatusCode::kFailedPrecondition, Message(reply.status()));
+    return MakeStatus(StatusCode::kFailedPrecondition, WordsOf(reply.status()));
   }
   return reply;
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -52,6 +53,11 @@ class ManagerCore : public ManagerWorld {
   // switch that has not answered long enough before the caller's deadline, after 5 s at most, there is none.
   std::map<std::string, proto::DumpReply> DumpsOf(const proto::GroupState& group, bool recent,
                                                   std::chrono::system_clock::time_point deadline);
+  // What these ranks of a group say of their calls, by rank; empty: what all of them say. Of those that have not
+  // answered in time, after 2 s at most, there is none; `asked` gets all that could be asked.
+  std::map<uint32_t, proto::CallsMade> CallsOf(const proto::GroupState& group, const std::set<uint32_t>& ranks,
+                                               bool recent, std::chrono::system_clock::time_point deadline,
+                                               std::set<uint32_t>* asked);
   Status DestroyGroup(const std::string& name, bool force);
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request);
   proto::EventsReply Events(const proto::EventsRequest& request);
@@ -71,6 +77,7 @@ class ManagerCore : public ManagerWorld {
   void Remove(NodeId node, uint64_t group_id, uint32_t generation) override;
   void Probe(NodeId witness, NodeId about, const proto::ProbeRequest& request) override;
   void Locate(NodeId node, const proto::LocateRequest& request) override;
+  void OnCalls(SessionId session, const proto::CallsMade* calls) override;
 
  private:
   const std::string& NameOf(NodeId node) const;
@@ -106,6 +113,8 @@ class ManagerCore : public ManagerWorld {
   Hosts hosts_{this};
   Nanos last_signs_of_life_ = 0;
   bool stop_ = false;
+  // Of sessions that have been asked what they have called, and have not answered: to whom.
+  std::map<SessionId, SharedCalls::Answer> asked_calls_;
 
   struct Probed {
     NodeId witness = kNoNode;
@@ -123,6 +132,7 @@ class ManagerCore : public ManagerWorld {
   std::vector<Located> located_;
 
   SharedDumps dumps_;
+  SharedCalls calls_;
   std::thread ticker_;
   std::map<NodeId, std::unique_ptr<AgentLink>> links_;  // first to go, their threads call back
 };

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -69,6 +71,9 @@ class ManagerRefused : public ::testing::Test {
         state_.OnForwardingSet(now_, node, absl::OkStatus());
       for (const auto& [node, group] : std::exchange(world_.installs, {})) {
         installed_.emplace_back(node, group);
+        if (runs_engines_) {
+          EXPECT_EQ(Model(node).Install(group).status(), absl::OkStatus());
+        }
         state_.OnInstalled(now_, node, group.group_id(), absl::OkStatus(), 1000);
       }
       for (const auto& [node, ip] : std::exchange(world_.located, {})) {
@@ -79,8 +84,21 @@ class ManagerRefused : public ::testing::Test {
       }
       now_ += 100 * kMillisecond;
       state_.Tick(now_);
+      if (runs_engines_) Repeat();
       for (const NodeId node : topology_.switches) Beat(node);
     }
+  }
+  testing::SwitchModel& Model(NodeId node) {
+    return models_[static_cast<size_t>(std::ranges::find(topology_.switches, node) - topology_.switches.begin())];
+  }
+  // The packet that leaf1 refuses comes once a second; its engine's description is taken as often.
+  void Repeat() {
+    const NodeId leaf1 = Id("leaf1");
+    if (repeated_ && now_ >= repeats_at_) {
+      Model(leaf1).engine().OnPacket(now_, repeated_by_, *repeated_, effects_);
+      repeats_at_ = now_ + kSecond;
+    }
+    if (now_ % kSecond == described_at_) Model(leaf1).SetRefused(now_, &engines_[leaf1]);
   }
   void Answer(NodeId node, uint32_t ip) {
     const auto host = topology_.FindHostByAddress(Ipv4{ip});
@@ -111,7 +129,7 @@ class ManagerRefused : public ::testing::Test {
       join.set_world_size(size);
       join.set_ip(Raw(topology_.nodes[Id("h" + std::to_string(rank))].address));
       join.set_qpn(0x11 + rank);
-      join.set_max_path_mtu(1024);
+      join.set_max_path_mtu(runs_engines_ ? 512 : 1024);  // so that it fits into an engine
       join.set_max_outstanding(129);
       state_.OnMessage(now_, rank + 1, message);
     }
@@ -165,6 +183,19 @@ class ManagerRefused : public ::testing::Test {
   std::map<NodeId, std::pair<NodeId, std::string>> at_;
   NodeId mute_ = kNoNode;
   std::vector<std::pair<NodeId, proto::GroupConfig>> installed_;
+  // With engines whose tables these are.
+  class NoEffects : public engine::Effects {
+   public:
+    void Send(PortId, const engine::OutPacket&) override {}
+    void SetTimer(engine::TimerId, Nanos) override {}
+    void Drop(PortId, engine::DropReason) override {}
+  };
+  NoEffects effects_;
+  bool runs_engines_ = false;
+  std::optional<roce::Packet> repeated_;
+  PortId repeated_by_ = 0;
+  Nanos repeats_at_ = 0;
+  Nanos described_at_ = 0;  // in each second
 };
 
 TEST_F(ManagerRefused, SwappedCablesAreToldWhenTheSwitchHasRegistered) {
@@ -269,6 +300,45 @@ TEST_F(ManagerRefused, EveryOtherLastingReasonEndsTheGroupAtOnce) {
     Pass(10 * kSecond);
     world_.told.clear();
   }
+}
+
+// docs/PROTOCOL.md, 7.4: within 10 s of the first packet, whenever in a second it comes and is described.
+struct RefusedCase {
+  const char* reason;
+  const char* port;  // of leaf1, by which it comes
+  uint32_t source = 0x0a0a0001;
+  uint16_t pkey = 0xffff;
+};
+constexpr RefusedCase kRefusedCases[] = {
+    {"wrong_port", "swp2"}, {"wrong_port", "swp3"}, {"stranger", "swp1", 0x0a0a0063}, {"bad_pkey", "swp1", 0x0a0a0001, 0x1234}};
+
+class ManagerRefusedInTime : public ManagerRefused, public ::testing::WithParamInterface<std::tuple<size_t, int>> {};
+INSTANTIATE_TEST_SUITE_P(Each, ManagerRefusedInTime,
+                         ::testing::Combine(::testing::Range(size_t{0}, std::size(kRefusedCases)), ::testing::Range(0, 10)));
+
+TEST_P(ManagerRefusedInTime, TheGroupEndsWithinTenSeconds) {
+  const auto& [which, phase] = GetParam();
+  const RefusedCase& refused = kRefusedCases[which];
+  runs_engines_ = true;
+  described_at_ = phase * 100 * kMillisecond;
+  mute_ = Id("h0");
+  RegisterAll();
+  Pass(10 * kSecond);
+  JoinAll();
+  ASSERT_EQ(State(), "running");
+  const NodeId leaf1 = Id("leaf1");
+  const auto config = std::ranges::find(installed_, leaf1, &std::pair<NodeId, proto::GroupConfig>::first)->second;
+  repeated_.emplace();
+  repeated_->src_ip = Ipv4{refused.source};
+  repeated_->dst_ip = topology_.nodes[leaf1].address;
+  repeated_->bth.dest_qp = Qpn{config.children(0).local_qpn()};
+  repeated_->bth.pkey = refused.pkey;
+  const auto& hops = topology_.nodes[leaf1].hops;
+  repeated_by_ = static_cast<PortId>(std::ranges::find(hops, refused.port, &Hop::port) - hops.begin());
+  const Nanos begin = now_;
+  while (State() == "running" && now_ < begin + 20 * kSecond) Pass(100 * kMillisecond);
+  EXPECT_THAT(world_.told[1].failure().message(), HasSubstr(refused.reason));
+  EXPECT_LE(now_ - begin, 10 * kSecond);
 }
 
 }  // namespace

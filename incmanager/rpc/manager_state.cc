@@ -215,9 +215,11 @@ void ManagerState::OnMessage(Nanos now, SessionId id, const proto::ClientMessage
       return groups_.OnWindow(id, FromProto(message.window()));
     case proto::ClientMessage::kPeer:
       return groups_.OnPeer(now, id, FromProto(message.peer()));
+    case proto::ClientMessage::kCalls:
+      return world_->OnCalls(id, &message.calls());
     case proto::ClientMessage::KIND_NOT_SET:
       return Send(id, Failure{ErrorCode::kInvalidArgument,
-                              "a message is join, leave, abort, probed, window or peer", -1, ""});
+                              "a message is join, leave, abort, probed, window, peer or calls", -1, ""});
   }
 }
 
@@ -229,6 +231,7 @@ void ManagerState::OnClosed(Nanos now, SessionId id) {
 void ManagerState::CloseSession(Nanos now, SessionId id, const std::string& why) {
   waiting_.erase(id);
   groups_.OnSessionClosed(now, id, why);
+  world_->OnCalls(id, nullptr);
 }
 
 void ManagerState::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status,

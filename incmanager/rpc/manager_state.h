@@ -45,6 +45,8 @@ class ManagerWorld {
   // Has a switch ask at its ports who has an address. Whoever answers is in a report of its soon. Not queued
   // either; answered by OnLocated.
   virtual void Locate(NodeId node, const proto::LocateRequest& request) = 0;
+  // A rank has said what it has called, asked by AskCalls or not; null: its session has ended.
+  virtual void OnCalls(SessionId session, const proto::CallsMade* calls) = 0;
 };
 
 class ManagerState : private GroupWorld {
@@ -92,6 +94,12 @@ class ManagerState : private GroupWorld {
   StatusOr<proto::GroupState> ShowGroup(const std::string& name, bool ended = false, Nanos now = 0) const;
   // Returns the id of the group whose contexts are being removed now, one of no group if there are none.
   StatusOr<uint64_t> DestroyGroup(Nanos now, const std::string& name, bool force);
+  // The sessions of a group's ranks, by rank, that can be asked what they have called: of those that are still
+  // in it and know the question. None of a group that does not run.
+  std::map<uint32_t, SessionId> WhoTellsCalls(uint64_t group_id) const;
+  bool HasSession(SessionId session) const { return groups_.HasSession(session); }
+  // Asks; answered by ManagerWorld::OnCalls.
+  void AskCalls(SessionId session);
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request) const;
   proto::EventsReply Events(Nanos now, const proto::EventsRequest& request) const;
   StatusOr<proto::PolicyReply> DefaultPolicy(Nanos now, const proto::PolicyRequest& request);

@@ -19,6 +19,7 @@ class IdleWorld : public ManagerWorld {
   void Remove(NodeId, uint64_t, uint32_t) override {}
   void Probe(NodeId, NodeId, const proto::ProbeRequest&) override {}
   void Locate(NodeId, const proto::LocateRequest&) override {}
+  void OnCalls(SessionId, const proto::CallsMade*) override {}
 };
 
 }  // namespace epic::manager::testing

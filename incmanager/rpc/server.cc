@@ -5,11 +5,13 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <string>
 
 #include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/convert_policy.h"
 #include "incmanager/rpc/manager_core.h"
+#include "incmanager/rpc/rank_waits.h"
 #include "incmanager/rpc/status.h"
 #include "incmanager/rpc/waits.h"
 #include "proto/manager.grpc.pb.h"
@@ -90,6 +92,7 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
       if (node.parent().empty()) AddRequests(dump->second, reply->group_id(), reply->mutable_placement());
     }
     AddWait(dumps, reply);
+    if (request->ask_ranks()) AskRanks(context, request->recent(), reply);
     return grpc::Status::OK;
   }
   grpc::Status DestroyGroup(grpc::ServerContext*, const proto::DestroyGroupRequest* request,
@@ -129,6 +132,17 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
     if (!result.ok()) return ToGrpc(result.status());
     *reply = *result;
     return grpc::Status::OK;
+  }
+
+  // Of a group by the hosts all ranks know whom it waits for, of another one those that it waits for know why.
+  void AskRanks(grpc::ServerContext* context, bool recent, proto::GroupState* group) {
+    const bool by_hosts = group->path_taken() == proto::PATH_HOSTS;
+    const std::set<uint32_t> whom = by_hosts ? std::set<uint32_t>() : RanksToAsk(*group);
+    if (!by_hosts && whom.empty()) return;
+    std::set<uint32_t> asked;
+    const std::map<uint32_t, proto::CallsMade> calls =
+        core_->CallsOf(*group, whom, recent, context->deadline(), &asked);
+    by_hosts ? AddHostsWait(calls, asked, group) : AddDoing(calls, asked, group);
   }
 
   ManagerCore* const core_;

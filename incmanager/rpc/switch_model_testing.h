@@ -48,6 +48,12 @@ class SwitchModel {
     }
     return info;
   }
+  // As its description has it: what its engine refuses for good.
+  void SetRefused(Nanos now, proto::EngineInfo* info) const {
+    info->clear_refused();
+    for (const engine::RefusedEndpoint& endpoint : engine::RefusedEndpoints(*engine_, now))
+      *info->add_refused() = daemon::ToProto(endpoint, ports_);
+  }
   StatusOr<size_t> Install(const proto::GroupConfig& group) {
     if (const Status status = agent::CheckGroup(group, Describe()); !status.ok()) return status;
     const auto config = daemon::FromProto(group, ports_);

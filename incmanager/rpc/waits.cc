@@ -10,12 +10,8 @@
 #include "incmanager/text.h"
 
 namespace epic::manager {
-namespace {
 
-using Ranks = google::protobuf::RepeatedField<uint32_t>;
-
-// "ranks 0, 2, 3", "rank 1 (h1)", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 120 others".
-std::string InWords(const Ranks& ranks, const proto::GroupState* with_hosts = nullptr) {
+std::string RanksInWords(const Ranks& ranks, const proto::GroupState* with_hosts) {
   constexpr int kMostNamed = 8;
   std::vector<std::string> names;
   for (int i = 0; i < std::min(ranks.size(), kMostNamed); ++i) {
@@ -31,6 +27,8 @@ std::string InWords(const Ranks& ranks, const proto::GroupState* with_hosts = nu
   return fmt::format("{} {}{}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(names, ", "), more);
 }
 
+namespace {
+
 // What the leaves say of ranks, by rank.
 std::map<uint32_t, proto::EndpointDump> RanksOf(const std::vector<const proto::GroupDump*>& switches) {
   std::map<uint32_t, proto::EndpointDump> ranks;
@@ -43,17 +41,24 @@ std::map<uint32_t, proto::EndpointDump> RanksOf(const std::vector<const proto::G
   return ranks;
 }
 
-std::string Words(const proto::GroupState& group, const proto::CallWait& wait) {
+}  // namespace
+
+std::string WaitInWords(const proto::GroupState& group, const proto::CallWait& wait) {
   std::string words =
       fmt::format("{} {}: ", wait.collective().empty() ? "call" : wait.collective(), wait.call());
-  const std::string whom = InWords(wait.for_ranks(), &group);
+  const std::string whom = RanksInWords(wait.for_ranks(), &group);
   const std::string since = wait.collective().empty() ? "" : Duration(static_cast<int64_t>(wait.ms()));
   const std::string begun = since.empty() ? "" : fmt::format("; it began {} ago", since);
   const char* const all = wait.silent().empty() ? "all" : "those of whom something is known";
   switch (wait.why()) {
     case proto::CallWait::WHY_NOT_CALLED:
       words += fmt::format("waits for {}{}; {} {} called", whom, since.empty() ? "" : " since " + since,
-                           InWords(wait.others()), wait.others_size() == 1 ? "has" : "have");
+                           RanksInWords(wait.others()), wait.others_size() == 1 ? "has" : "have");
+      break;
+    case proto::CallWait::WHY_SILENT:
+      words += fmt::format("waits, as it seems, for {}{}; {} {} called", whom,
+                           since.empty() ? "" : " since " + since, RanksInWords(wait.others()),
+                           wait.others_size() == 1 ? "has" : "have");
       break;
     case proto::CallWait::WHY_DATA:
       words += fmt::format("{} have called; waits for data of {}{}", all, whom, begun);
@@ -70,8 +75,6 @@ std::string Words(const proto::GroupState& group, const proto::CallWait& wait) {
   }
   return words;
 }
-
-}  // namespace
 
 void AddWait(const std::map<std::string, proto::DumpReply>& dumps, proto::GroupState* group) {
   std::vector<const proto::GroupDump*> switches;
@@ -133,7 +136,7 @@ void AddWait(const std::map<std::string, proto::DumpReply>& dumps, proto::GroupS
     wait.set_collective(at->open_call().collective());
     wait.set_ms(std::max(wait.ms(), at->open_call().ms()));
   }
-  wait.set_words(Words(*group, wait));
+  wait.set_words(WaitInWords(*group, wait));
   *group->mutable_wait() = wait;
 }
 

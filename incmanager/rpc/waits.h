@@ -13,4 +13,10 @@ namespace epic::manager {
 // with the call -1; nothing if one answers and none can tell.
 void AddWait(const std::map<std::string, proto::DumpReply>& dumps, proto::GroupState* group);
 
+using Ranks = google::protobuf::RepeatedField<uint32_t>;
+// "ranks 0, 2, 3", "rank 1 (h1)", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 120 others".
+std::string RanksInWords(const Ranks& ranks, const proto::GroupState* with_hosts = nullptr);
+// All of a wait but its words, and what its ranks do, in a line.
+std::string WaitInWords(const proto::GroupState& group, const proto::CallWait& wait);
+
 }  // namespace epic::manager

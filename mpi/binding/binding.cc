@@ -1,6 +1,7 @@
 #include "mpi/binding/binding.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +24,13 @@ int WayOf(const std::string& text) {
 }
 
 }  // namespace epic::mpi
+
+namespace {
+
+// A join that the others have begun as well takes a fraction of a second.
+constexpr std::chrono::seconds kMostForJoins(3);
+
+}  // namespace
 
 using epic::mpi::Process;
 using epic::mpi::Reason;
@@ -173,7 +181,7 @@ int EpicMpiFail(EpicMpiComm* comm, const char* text) { return comm->Fail(text); 
 
 void EpicMpiFinalize(int is_first) {
   Process& process = ThisProcess();
-  process.joins.Wait();
+  process.joins.End(kMostForJoins);
   process.leavers.Wait();
   if (is_first == 0 || !process.settings.report) return;
   const std::lock_guard lock(process.mutex);

@@ -210,7 +210,8 @@ epic::mpi::JoinResult EpicMpiComm::Join(const std::string& name) {
   {
     const epic::SignalsBlocked blocked;
     thread = std::thread([&] {
-      result = group->Join(name, place.group_rank, place.group_ranks, ThisProcess().settings, mpi->progress);
+      result = group->Join(name, place.group_rank, place.group_ranks, ThisProcess().settings, mpi->progress,
+                           {});
       has_ended.store(true, std::memory_order_release);
     });
   }
@@ -227,12 +228,14 @@ const epic::mpi::JoinResult* EpicMpiComm::EndedJoin() const {
 
 // The same while the program goes on, library and all.
 std::shared_ptr<epic::mpi::Joining> EpicMpiComm::BeginJoin(const std::string& name) {
-  return ThisProcess().joins.Begin([name, softnic = softnic, place = place, progress = mpi->progress] {
+  return ThisProcess().joins.Begin([name, softnic = softnic, place = place,
+                                    progress = mpi->progress](const std::function<bool()>& gives_up) {
     epic::mpi::Joined own;
     own.group = epic::mpi::MakeGroup(softnic, &own.result.refusal);
     own.result.lasting = own.group == nullptr;
     if (own.group == nullptr) return own;
-    own.result = own.group->Join(name, place.group_rank, place.group_ranks, ThisProcess().settings, progress);
+    own.result = own.group->Join(name, place.group_rank, place.group_ranks, ThisProcess().settings, progress,
+                                 gives_up);
     if (!own.result.refusal.empty()) own.group = nullptr;
     return own;
   });

@@ -11,7 +11,9 @@ namespace epic::mpi {
 class NoGroup : public Group {
  public:
   explicit NoGroup(bool is_whole = true) : is_whole_(is_whole) {}
-  JoinResult Join(const std::string&, int, int, const Settings&, void (*)()) override { return {}; }
+  JoinResult Join(const std::string&, int, int, const Settings&, void (*)(), const std::function<bool()>&) override {
+    return {};
+  }
   bool Takes(const EpicMpiCall&, std::string*) override { return true; }
   Started Start(const EpicMpiCall&, const void*, void*, std::unique_ptr<Pending>*, std::string*) override {
     return Started::kFailed;

@@ -1,5 +1,6 @@
 #include "mpi/binding/joins.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "base/signals_blocked.h"
@@ -29,7 +30,7 @@ bool Joins::HasRoom() {
   return under_way < kMost;
 }
 
-std::shared_ptr<Joining> Joins::Begin(std::function<Joined()> join) {
+std::shared_ptr<Joining> Joins::Begin(Join join) {
   auto joining = std::make_shared<Joining>();
   const SignalsBlocked blocked;
   const std::lock_guard lock(mutex_);
@@ -38,8 +39,8 @@ std::shared_ptr<Joining> Joins::Begin(std::function<Joined()> join) {
   return joining;
 }
 
-void Joins::Run(Joining* joining, const std::function<Joined()>& join) {
-  Joined joined = join();
+void Joins::Run(Joining* joining, const Join& join) {
+  Joined joined = join([this] { return give_up_.load(); });
   std::function<void(Joined)> then;
   {
     const std::lock_guard lock(mutex_);
@@ -47,11 +48,14 @@ void Joins::Run(Joining* joining, const std::function<Joined()>& join) {
     if (!then) {
       joining->joined_ = std::move(joined);
       joining->has_ended_.store(true, std::memory_order_release);
+      ended_.notify_all();
       return;
     }
   }
   then(std::move(joined));
+  const std::lock_guard lock(mutex_);
   joining->has_ended_.store(true, std::memory_order_release);
+  ended_.notify_all();
 }
 
 void Joins::GiveUp(const std::shared_ptr<Joining>& joining, std::function<void(Joined)> then) {
@@ -63,6 +67,17 @@ void Joins::GiveUp(const std::shared_ptr<Joining>& joining, std::function<void(J
     }
   }
   then(std::move(joining->joined_));
+}
+
+void Joins::End(std::chrono::milliseconds at_most) {
+  {
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, at_most, [this] {
+      return std::ranges::all_of(threads_, [](const Thread& at) { return at.joining->Ended() != nullptr; });
+    });
+  }
+  give_up_ = true;
+  Wait();
 }
 
 void Joins::Wait() {

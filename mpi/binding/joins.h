@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
@@ -40,6 +42,9 @@ class Joining {
 // A thread for each join, which ends when the join does: that has a bound of its own. Any thread may call.
 class Joins {
  public:
+  // Gives up soon after gives_up() is true.
+  using Join = std::function<Joined(const std::function<bool()>& gives_up)>;
+
   // So many joins may be under way. Each is a session with the manager, and memory that is registered.
   static constexpr size_t kMost = 4;
 
@@ -49,21 +54,25 @@ class Joins {
   // False: none may be begun now.
   bool HasRoom();
   // Begins a join; `join` is called by a thread that takes none of the program's signals.
-  std::shared_ptr<Joining> Begin(std::function<Joined()> join);
+  std::shared_ptr<Joining> Begin(Join join);
   // Nobody waits for this one any more: `then` gets what comes of it, from any thread, now or later.
   void GiveUp(const std::shared_ptr<Joining>& joining, std::function<void(Joined)> then);
   // Returns when all joins have ended.
   void Wait();
+  // The program ends: as Wait, but those that have not ended after so long, all together, give up.
+  void End(std::chrono::milliseconds at_most);
 
  private:
   struct Thread {
     std::shared_ptr<Joining> joining;
     std::thread thread;
   };
-  void Run(Joining* joining, const std::function<Joined()>& join);
+  void Run(Joining* joining, const Join& join);
   std::list<Thread> TakeEnded();
 
+  std::atomic<bool> give_up_ = false;
   std::mutex mutex_;
+  std::condition_variable ended_;
   std::list<Thread> threads_;
 };
 

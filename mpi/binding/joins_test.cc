@@ -15,8 +15,8 @@ namespace {
 // A join that ends when the test wants it to.
 class Held {
  public:
-  std::function<Joined()> Join() {
-    return [ends = ends_.get_future().share()] {
+  Joins::Join Join() {
+    return [ends = ends_.get_future().share()](const std::function<bool()>&) {
       ends.wait();
       return Joined{.group = std::make_unique<NoGroup>(), .result = {}};
     };
@@ -55,6 +55,32 @@ TEST(JoinsTest, OneThatIsGivenUpHandsItsGroupOverWhenItEnds) {
     ASSERT_TRUE(got.has_value());
     EXPECT_NE(got->group, nullptr);
   }
+}
+
+TEST(JoinsTest, AtTheEndWhoTakesLongGivesUp) {
+  Joins joins;
+  const auto joining = joins.Begin([](const std::function<bool()>& gives_up) {
+    while (!gives_up()) continue;
+    return Joined{.group = nullptr, .result = {.refusal = "given up"}};
+  });
+  std::optional<Joined> got;
+  joins.GiveUp(joining, [&got](Joined joined) { got = std::move(joined); });
+  joins.End(std::chrono::milliseconds(0));
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->result.refusal, "given up");
+}
+
+TEST(JoinsTest, AtTheEndWhoIsInTimeIsWaitedFor) {
+  Joins joins;
+  std::promise<void> begun;
+  const auto joining = joins.Begin([&begun](const std::function<bool()>& gives_up) {
+    begun.get_future().wait();
+    return Joined{.group = nullptr, .result = {.refusal = gives_up() ? "given up" : "in time"}};
+  });
+  begun.set_value();
+  joins.End(std::chrono::hours(1));
+  ASSERT_NE(joining->Ended(), nullptr);
+  EXPECT_EQ(joining->Ended()->refusal, "in time");
 }
 
 TEST(JoinsTest, ThereIsRoomForAFew) {

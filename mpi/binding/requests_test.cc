@@ -43,7 +43,9 @@ class FakePending : public Pending {
 class FakeGroup : public Group {
  public:
   explicit FakeGroup(World* world) : world_(world) {}
-  JoinResult Join(const std::string&, int, int, const Settings&, void (*)()) override { return {}; }
+  JoinResult Join(const std::string&, int, int, const Settings&, void (*)(), const std::function<bool()>&) override {
+    return {};
+  }
   bool Takes(const EpicMpiCall& call, std::string* text) override {
     *text = call.op == kEpicMpiProduct ? "operation product is not in leaf1" : "through the switches";
     return call.op != kEpicMpiProduct;

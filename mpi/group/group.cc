@@ -57,7 +57,7 @@ Error Fitting(Waiting wait, Starting start, Arguments&&... arguments) {
 class EpicGroup : public Group {
  public:
   JoinResult Join(const std::string& name, int rank, int ranks, const Settings& settings,
-                  void (*progress)()) override {
+                  void (*progress)(), const std::function<bool()>& gives_up) override {
     Options options;
     options.group = name;
     options.rank = rank;
@@ -77,6 +77,7 @@ class EpicGroup : public Group {
     options.join_timeout = settings.join_timeout;
     options.manager_timeout = settings.manager_timeout;
     options.while_waiting = progress;
+    options.gives_up = gives_up;
     const Error error = comm_.Init(options);
     return {.refusal = TextOf(error),
             .for_others = error.code() == ErrorCode::kJoinTimeout,

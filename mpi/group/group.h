@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -34,9 +35,10 @@ class Group {
   virtual ~Group() = default;
 
   // Returns when all ranks have joined, or with why not. Needs no MPI, so any thread may call
-  // it. `progress` is of the MPI's messages: Run calls it while it waits.
+  // it. `progress` is of the MPI's messages: Run calls it while it waits. `gives_up`, if it is not empty, is
+  // asked every now and then: true ends the join.
   virtual JoinResult Join(const std::string& name, int rank, int ranks, const Settings& settings,
-                          void (*progress)()) = 0;
+                          void (*progress)(), const std::function<bool()>& gives_up) = 0;
 
   // Whether the group makes calls of this type and operation; the same on every rank. `text` is which way
   // they go, "through the switches", or "between the hosts: " and why; else why it does not.

@@ -24,7 +24,7 @@
 //   async, until-error   AsyncError; the same until it is one
 //   abort:WHY            Abort
 //   abort-later:WHY      Abort, by another thread, when SIGUSR2 comes
-//   destroy, drop        Destroy; the object is replaced by a new one
+//   destroy, drop, swap  Destroy; the object is replaced by a new one, or by a second one, whose group goes on
 //   move                 the object is moved, and the old one called
 //   pause                until SIGUSR1 comes
 // After a colon, steps without an argument may have a word that tells them apart.
@@ -136,6 +136,7 @@ class Rank {
     const std::string argument = colon == std::string::npos ? "" : step.substr(colon + 1);
     const std::string prefix = "start-";
     if (ParseKind(verb)) return Call(MakeCall(verb, argument), line);
+    if (verb == "swap") return std::swap(comm_, other_), Error();
     if (verb.starts_with(prefix)) return StartCall(MakeCall(verb.substr(prefix.size()), argument));
     const auto found = kSteps.find(verb);
     if (found == kSteps.end()) throw std::invalid_argument("no step " + step);
@@ -343,9 +344,8 @@ class Rank {
 
   using Step = Error (Rank::*)(const std::string& argument, Json* line);
   static const std::map<std::string, Step> kSteps;
-
   Options options_;
-  Communicator comm_;
+  Communicator comm_, other_;
   std::deque<std::unique_ptr<Pending>> pending_;
   std::vector<std::unique_ptr<Pending>> forgotten_;
   std::thread aborter_;

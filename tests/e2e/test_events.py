@@ -59,6 +59,10 @@ def test_why_a_group_was_refused_or_goes_by_the_hosts(bed):
     bed.manager("group", "destroy", group)
 
 
+# Of rank 1, when it pauses.
+COMPUTES = "; rank 1 is in no call: it computes, or waits for something else"
+
+
 def why_until(bed, group, pattern):
     """What `why` says of the group, once it is this."""
     deadline = time.monotonic() + harness.SOON_S
@@ -75,7 +79,7 @@ def test_a_group_that_has_ended_says_how(bed):
     group = bed.new_group()
     ranks = [host_api.Rank(bed, number, ["init", "pause"] if number == 1 else ["init", "allreduce:300"], group) for number in range(4)]
     ranks[1].wait_until_doing("pause")
-    why_until(bed, group, r"allreduce 0: waits for rank 1 \(h1\) since \d+\.\d s; ranks 0, 2, 3 have called")
+    why_until(bed, group, r"allreduce 0: waits for rank 1 \(h1\) since \d+\.\d s; ranks 0, 2, 3 have called" + COMPUTES)
     ranks[1].signal(signal.SIGKILL)
     for rank in (ranks[0], ranks[2], ranks[3]):
         assert host_api.first_error(rank)["error"] == "rank lost"
@@ -103,7 +107,7 @@ def test_whom_a_group_waits_for(bed, mode):
     group = bed.network_group("--mode", mode)
     ranks = [host_api.Rank(bed, number, ["init", "allreduce:300", *(["pause"] if number == 1 else []), "allreduce:300000", "destroy"], group)
              for number in range(4)]
-    said = why_until(bed, group, r"allreduce (\d+): waits for rank 1 \(h1\) since (\d+\.\d) s; ranks 0, 2, 3 have called")
+    said = why_until(bed, group, r"allreduce (\d+): waits for rank 1 \(h1\) since (\d+\.\d) s; ranks 0, 2, 3 have called" + COMPUTES)
     assert int(said[1]) >= 1 and float(said[2]) < 60, said
     shown, text = bed.manager("group", "show", group), bed.manager_cli("group", "show", group).stdout
     assert shown["wait"]["for_ranks"] == [1] and shown["wait"]["others"] == [0, 2, 3], shown["wait"]
@@ -113,6 +117,40 @@ def test_whom_a_group_waits_for(bed, mode):
     ranks[1].signal()
     assert [rank.errors() for rank in ranks] == [[]] * 4
     bed.manager("group", "destroy", group)
+
+
+@pytest.mark.parametrize("way", ["I", "II", "III", "hosts"])
+def test_what_a_rank_does_that_a_group_waits_for(bed, way):
+    """One that computes, one that is stopped, one that waits in another group whose ranks wait in this one."""
+    groups = [bed.new_group() if way == "hosts" else bed.network_group("--mode", way) for _ in range(2)]
+    one, other = groups
+    begin = ["init", "swap", f"init:{other}", "swap"]
+    end = ["swap", "allreduce:303", "swap", "destroy", "swap"]
+    waiting = [*begin, "allreduce:300", "allreduce:301", "allreduce:302", *end, "allreduce:304", "destroy"]
+    waited_for = [*begin, "pause:computes", "allreduce:300", "pause:stopped", "allreduce:301", *end, "broadcast:304", "destroy"]
+    steps = [["abort-later:enough", *waiting], waited_for, waiting, waiting]
+    ranks = [host_api.Rank(bed, number, own, one, before=("EPIC_PATH=hosts",) if way == "hosts" else ())
+             for number, own in enumerate(steps)]
+    since, hosts = r"since \d+\.\d s", way == "hosts"
+    whom = rf"waits for rank 1 \(h1\) {since}; ranks 0, 2, 3 have called"
+    why_until(bed, one, f"allreduce 0: {whom}{COMPUTES}")
+    ranks[1].signal()
+    ranks[1].wait_until_doing("pause:stopped")
+    ranks[1].signal(signal.SIGSTOP)
+    as_it_seems = ", as it seems," if hosts else ""
+    why_until(bed, one, rf"allreduce 1: {whom}; rank 1 does not answer: stopped, or without a processor".replace("waits", f"waits{as_it_seems}", 1))
+    ranks[1].signal(signal.SIGCONT)
+    ranks[1].signal()
+    why_until(bed, one, rf"allreduce 2: {whom}; rank 1 waits in group {other} \(allreduce 0 {since}\)")
+    why_until(bed, other, rf"allreduce 0: waits for ranks 0 \(h0\), 2 \(h2\), 3 \(h3\) {since}; rank 1 has called; "
+                          rf"ranks 0, 2, 3 wait in group {one} \(allreduce 2 {since}\)")
+    ranks[0].signal(signal.SIGUSR2)
+    # The other group goes on when they come to it; its next calls are not the same ones.
+    for rank in ranks:
+        assert "error" not in rank.did("allreduce:303"), rank.outcome()
+        last = rank.did("broadcast:304" if rank.number == 1 else "allreduce:304")
+        assert last["error"] == "mismatch", rank.outcome()
+        assert re.match(r"rank [01] called with another collective\b", last["message"]), last
 
 
 def test_a_switch_that_comes_and_goes_is_told_as_it_happens(bed):

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from host_api import (AT_ONCE_S, BED, anew, assert_ended_everywhere, assert_within, first_error, seconds_between,
+from host_api import (AT_ONCE_S, BED, Rank, anew, assert_ended_everywhere, assert_within, first_error, seconds_between,
                       start)
 
 pytestmark = pytest.mark.endings
@@ -111,17 +111,21 @@ def test_a_deadline_is_a_timeout_there_and_aborted_elsewhere(bed):
             assert_within(AT_ONCE_S, seconds_between(timeout, aborted))
 
 
-def test_a_deadline_names_who_has_not_called(bed):
-    """As far as the switches answer before it: where the machine is busy, in another try."""
+@pytest.mark.parametrize("path", ["network", "hosts"])
+def test_a_deadline_names_who_has_not_called(bed, path):
+    """As far as switches and ranks answer before it: where the machine is busy, in another try."""
     for _ in range(4):
-        ranks = start(bed, ["init", "pause", "timeout:1000", "allreduce:100", "destroy"], *[["init", "allreduce:100", "destroy"]] * 2,
-                      ["init", "until-error", "destroy"])
+        group = bed.new_group()
+        steps = [["init", "pause", "timeout:2000", "allreduce:100", "destroy"], *[["init", "allreduce:100", "destroy"]] * 2,
+                 ["init", "until-error", "destroy"]]
+        ranks = [Rank(bed, number, own, group, before=(f"EPIC_PATH={path}",)) for number, own in enumerate(steps)]
         for rank, step in zip(ranks, ("pause", "allreduce:100", "allreduce:100", "until-error")):
             rank.wait_until_doing(step)
         ranks[0].signal()
         messages = [first_error(rank)["message"] for rank in ranks]
         assert all("call 0 did not end before its deadline: " in message for message in messages), messages
-        whom = r"allreduce 0: waits for rank 3 \(h3\) since \d+\.\d s; ranks 0, 1, 2 have called"
+        whom = (r"allreduce 0: waits for rank 3 \(h3\) since \d+\.\d s; ranks 0, 1, 2 have called; "
+                r"rank 3 is in no call: it computes, or waits for something else")
         if all(re.search(whom, message) for message in messages):
             return
     assert not messages

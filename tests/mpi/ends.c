@@ -245,6 +245,13 @@ static void fatal_later(void) {
   right("has not come so far", 0);
 }
 
+/* All ranks have the results of their calls: none of them can be ended by the error of a later one. The MPI's
+ * own call. */
+static void all_have_their_results(void) {
+  static int all[1024];
+  MPI_Gather(&rank, 1, MPI_INT, all, 1, MPI_INT, size - 1, MPI_COMM_WORLD);
+}
+
 /* The program has set a deadline, and rank 1 does not call until the others have been told. Its own call may
  * end well, as the others have made it, too, if it does before rank 1 hears of them; the next does not. */
 static void deadline(void) {
@@ -257,7 +264,29 @@ static void deadline(void) {
   int error = MPI_Barrier(world);
   if (rank == 1 && error == MPI_SUCCESS) error = MPI_Barrier(world);
   is_epics("an error", error, "did not end before its deadline");
+  if (rank == 0) {
+    char told[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(error, told, &length);
+    printf("told: %s\n", told);
+  }
   if (rank != 1) MPI_Send(NULL, 0, MPI_INT, 1, 0, world);
+}
+
+/* Rank 1 calls in one communicator, the others in another one: each waits for who waits there. */
+static void crossed(void) {
+  MPI_Comm copy;
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  MPI_Comm_dup(world, &copy);
+  sum(world);
+  sum(copy);
+  all_have_their_results();
+  const int error = try_sum(rank == 1 ? copy : world);
+  is_epics("an error", error, "did not end before its deadline");
+  char told[MPI_MAX_ERROR_STRING];
+  int length;
+  MPI_Error_string(error, told, &length);
+  if (rank == 0) printf("told: %s\n", told);
 }
 
 /* A rank gives less than its part: an error everywhere, and nothing is read that is not there. */
@@ -279,13 +308,6 @@ static void parts_later(void) {
   int error = MPI_Iallgather(in, rank == 1 ? 1 : 2, MPI_INT, out, 2, MPI_INT, world, &request);
   if (error == MPI_SUCCESS) error = MPI_Wait(&request, MPI_STATUS_IGNORE);
   is_epics("parts that differ", error, "parts of different sizes");
-}
-
-/* All ranks have the results of their calls: none of them can be ended by the error of a later one. The MPI's
- * own call. */
-static void all_have_their_results(void) {
-  static int all[1024];
-  MPI_Gather(&rank, 1, MPI_INT, all, 1, MPI_INT, size - 1, MPI_COMM_WORLD);
 }
 
 /* The last rank gives less than the others, or makes another call than they: an error everywhere, no wrong
@@ -344,6 +366,7 @@ static const Scene scenes[] = {{"fleeting", fleeting},
                                {"fatal", fatal},
                                {"fatal later", fatal_later},
                                {"deadline", deadline},
+                               {"crossed", crossed},
                                {"parts", parts},
                                {"parts later", parts_later},
                                {"differs", differs},

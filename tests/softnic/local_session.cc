@@ -210,6 +210,7 @@ void Session::SetFailureHandler(FailureHandler handler) {
 void Session::SetPeerHandler(PeerHandler handler) {
   softnic::LocalManager::Get().SetPeerHandler(stream_->group(), stream_->rank(), std::move(handler));
 }
+void Session::SetCallsHandler(CallsHandler) {}
 void Session::TellPeer(const PeerEndInfo& end) {
   softnic::LocalManager::Get().TellPeer(stream_->group(), stream_->rank(), end);
 }

@@ -189,6 +189,9 @@ struct Options {
   // nor while another thread waits for calls of this communicator already. Must not throw, wait for calls of
   // this communicator, nor end it.
   std::function<void()> while_waiting;
+  // If set, asked about ten times a second by Init, while it waits for the manager and the other ranks: true
+  // ends that with kAborted. May be asked once more after that. Must not throw.
+  std::function<bool()> gives_up;
 };
 
 // What a switch has counted of a group and what is zero where no packet is lost and no host is late: what it
@@ -199,12 +202,16 @@ struct TroubleCount {
   uint64_t count = 0;
 };
 
-// For whom a group waits, as far as its switches know. All is empty while no call is open.
+// For whom a group waits, as far as its switches and ranks know (docs/HOST.md, "Whom a group waits for"). All is
+// empty while no call is open.
 struct WaitState {
-  // "allreduce 17: waits for rank 1 (h1) since 4.2 s; ranks 0, 2, 3 have called"
+  // "allreduce 17: waits for rank 1 (h1) since 4.2 s; ranks 0, 2, 3 have called; rank 1 is in no call: it
+  // computes, or waits for something else"
   std::string words;
-  std::string collective;  // "allreduce"; empty if no switch that answers has the call open
-  int64_t call = -1;       // counted from 0, each slice of a long call by itself; -1: none that is known
+  std::string collective;  // "allreduce"; empty if nobody who answers has the call open
+  // Counted from 0; through switches each slice of a long call by itself, and between the hosts the calls that
+  // the program makes. -1: none that is known.
+  int64_t call = -1;
   std::chrono::milliseconds for_time{0};  // that the first rank to make the call has waited
   std::vector<int> ranks;                 // for whom it waits; empty: nobody is in the way
   std::vector<std::string> silent;  // switches that do not answer: of the ranks below them nothing is known
@@ -253,8 +260,8 @@ class EPIC_API Communicator {
   // tree's root on, as far as the switches answer. kManagerUnreachable or kTimeout, after 15 s at most, and
   // nothing else changes. Not while Destroy runs.
   Error Trouble(std::vector<TroubleCount>* counts) const;
-  // Asks the manager whom the group waits for. Of a group of one rank, or one that goes by the hosts, nothing
-  // is known. Errors as Trouble.
+  // Asks the manager whom the group waits for, which asks switches and ranks: 2 s at most for ranks that do not
+  // answer. Of a group of one rank nothing is known. Errors as Trouble.
   Error Waiting(WaitState* state) const;
 
   bool valid() const { return impl_ != nullptr; }

@@ -1,0 +1,51 @@
+// What a rank says in its session (proto/manager.proto, ClientMessage), but for its join and its calls.
+#pragma once
+
+#include <string>
+
+#include "commlib/core/window_trials.h"
+#include "commlib/session_state.h"
+#include "epic/epic.h"
+#include "proto/manager.pb.h"
+
+namespace epic::internal {
+
+inline proto::ClientMessage ToProto(const PeerEndInfo& end) {
+  proto::ClientMessage message;
+  proto::PeerEnd& peer = *message.mutable_peer();
+  peer.set_rank(end.rank);
+  peer.set_qpn(end.qpn);
+  peer.set_psn(end.psn);
+  peer.set_ready(end.ready);
+  return message;
+}
+
+inline proto::ClientMessage ToProto(const WindowTrials::Found& found) {
+  proto::ClientMessage message;
+  proto::WindowInUse& window = *message.mutable_window();
+  window.set_messages(found.messages);
+  window.set_ns_per_packet(found.ns_per_packet);
+  window.set_before_messages(found.before_messages);
+  window.set_before_ns_per_packet(found.before_ns_per_packet);
+  return message;
+}
+
+inline proto::ClientMessage AbortOf(const std::string& reason) {
+  proto::ClientMessage message;
+  message.mutable_abort()->set_reason(reason);
+  return message;
+}
+
+// refused: as Session::Leave.
+inline proto::ClientMessage LeaveOf(const Error& refused) {
+  proto::ClientMessage message;
+  message.mutable_leave()->set_drained(true);
+  if (refused.ok()) return message;
+  proto::Failure& failure = *message.mutable_leave()->mutable_refused();
+  failure.set_code(static_cast<proto::ErrorCode>(refused.code()));
+  failure.set_message(refused.message());
+  failure.set_rank(-1);
+  return message;
+}
+
+}  // namespace epic::internal
