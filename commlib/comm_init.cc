@@ -173,8 +173,8 @@ Error Comm::ConnectToSwitch(const JoinedInfo& joined) {
       "rank {}: group {} (id {}) through {} at {} qpn 0x{:x}; mode {}, path MTU {}, M {}, W {} at most, {} to "
       "begin with, inline {}",
       options_.rank, options_.group, joined.group_id, joined.connect.name,
-      verbs::ToString(joined.connect.remote_ip),      joined.connect.remote_qpn, joined.mode, path_mtu_, joined.message_packets, joined.window_messages,
-      windows_.window(), joined.inline_bytes);
+      verbs::ToString(joined.connect.remote_ip), joined.connect.remote_qpn, joined.mode, path_mtu_,
+      joined.message_packets, joined.window_messages, windows_.window(), joined.inline_bytes);
   return {};
 }
 
