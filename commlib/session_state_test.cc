@@ -21,6 +21,17 @@ TEST(SessionStateTest, AWindowToBeginWithIsNoMoreThanTheGroups) {
   EXPECT_EQ(state.joined()->start_messages, 4u);
 }
 
+// Messages about the connection name who answers for the address: in mode IV another host.
+TEST(SessionStateTest, ThePeerIsTheSwitchUnlessTheManagerNamesAnother) {
+  for (const std::string name : {"", "h2, for switch leaf1"}) {
+    proto::ServerMessage message;
+    message.mutable_joined()->set_remote_name(name);
+    SessionState state;
+    EXPECT_FALSE(state.OnMessage(message));
+    EXPECT_EQ(state.joined()->connect.name, name.empty() ? "the switch" : name);
+  }
+}
+
 TEST(SessionStateTest, TheGroupHasWhatTheManagerSays) {
   proto::ServerMessage message;
   message.mutable_joined()->add_types("float64");

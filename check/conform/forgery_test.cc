@@ -161,6 +161,7 @@ TEST_P(ForgeryTest, APacketToTheWrongChild) {
   Event& e = recording.events[at];
   const engine::EndpointConfig& other =
       e.packet.bth.dest_qp == children[0].remote_qpn ? children[1] : children[0];
+  e.packet.src_ip = engine::LocalAddress(other, recording.address);
   e.packet.dst_ip = other.remote_ip;
   e.packet.bth.dest_qp = other.remote_qpn;
   e.port = other.port;
@@ -175,6 +176,7 @@ TEST_P(ForgeryTest, APacketToAChildThatDoesNotReceiveIt) {
   const size_t at = recording.Find(OutData);
   const engine::EndpointConfig& root = recording.group().children[kCopy.root];
   Event copy = recording.events[at];
+  copy.packet.src_ip = engine::LocalAddress(root, recording.address);
   copy.packet.dst_ip = root.remote_ip;
   copy.packet.bth.dest_qp = root.remote_qpn;
   copy.port = root.port;

@@ -92,6 +92,7 @@ inline Recording Record(const sim::WorldConfig& config, int node, const std::vec
   sim::World world(config, 5);
   for (const sim::GroupSpec& other : others) world.AddGroup(other);
   Recording recording;
+  recording.address = sim::AddressOf(node);
   for (int g = 0; g < world.groups(); ++g) {
     if (!world.HasContext(node, g)) continue;
     recording.events.push_back(
@@ -107,7 +108,6 @@ inline Recording Record(const sim::WorldConfig& config, int node, const std::vec
         e.packet = *c.packet;
         e.payload.assign(c.packet->payload.begin(), c.packet->payload.end());
         e.packet.payload = {};
-        recording.address = (c.in ? c.packet->dst_ip : c.packet->src_ip).v4();
       });
   std::vector<sim::Calls> by_group(static_cast<size_t>(world.groups()));
   for (int g = 0; g < world.groups(); ++g) {

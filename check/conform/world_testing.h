@@ -54,7 +54,7 @@ class Monitors {
     Watch(world, std::move(rule), [this, &world](const Crossing& c) {
       std::optional<Monitor>& monitor = monitors_[static_cast<size_t>(c.node)];
       if (!monitor) {
-        monitor.emplace((c.in ? c.packet->dst_ip : c.packet->src_ip).v4());
+        monitor.emplace(sim::AddressOf(c.node));
         for (int g = 0; g < world.groups(); ++g) {
           if (world.HasContext(c.node, g)) monitor->OnInstall(world.context(c.node, g).config);
         }

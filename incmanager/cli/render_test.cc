@@ -201,6 +201,21 @@ TEST(RenderGroup, HasTheRateOfEachEdge) {
   EXPECT_THAT(text, HasSubstr("leaf1  mode -  arena 16384 bytes"));
 }
 
+TEST(RenderGroup, HasTheAddressesThatSwitchesBear) {
+  proto::GroupState group;
+  proto::TreeNode& root = *group.add_tree();
+  root.set_switch_name("leaf1");
+  for (const uint32_t borne : {0x0a0a0002u, 0u}) {
+    proto::EndpointConfig& child = *root.mutable_config()->add_children();
+    child.set_is_host(true);
+    child.set_remote_ip(0x0a0a0001);
+    child.set_borne_ip(borne);
+  }
+  const std::string text = RenderGroup(group);
+  EXPECT_THAT(text, HasSubstr("10.10.0.1 QPN 0x000000, as 10.10.0.2\n"));
+  EXPECT_THAT(text, HasSubstr("10.10.0.1 QPN 0x000000\n"));
+}
+
 // A switch without a name is its own parent.
 TEST(RenderGroup, EndsWhereTheTreeIsNone) {
   proto::GroupState group;

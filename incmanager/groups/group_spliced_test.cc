@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "incmanager/groups/group_table.h"
 #include "incmanager/groups/group_table_testing.h"
@@ -197,31 +198,43 @@ TEST(GroupSpliced, MixesWithNoOtherMode) {
   }
 }
 
-// Owners of a block are of one core, and these of core 0.
+// Owners of a block are of one core, and these of core 0. The switch has room for one block.
 TEST(GroupSpliced, SharesOnlyBlocksOfCoreZero) {
-  GroupWorldFixture w(testing::Star(4));
-  SessionId session = 100;
-  std::vector<std::pair<Mode, uint32_t>> blocks;
-  for (const Mode mode : {Mode::kTranslated, Mode::kSpliced, Mode::kTranslated, Mode::kSpliced}) {
-    GroupSpec spec = Spliced(2);
-    spec.name = "g" + std::to_string(session);
-    spec.mode = mode;
-    spec.policy = Policy::kTemporal;
-    spec.duty = kWholeTime / 4;
-    ASSERT_TRUE(w.table.Create(spec).ok());
-    for (uint32_t rank = 0; rank < 2; ++rank)
-      w.table.OnJoin(w.now, session++, w.Request("h" + std::to_string(rank), rank, 2, spec.name));
-    w.AnswerInstalls();
-    for (const ContextPlan& context : w.installed) EXPECT_NE(context.block, 0u);
+  constexpr uint64_t kTaken = 128 * (24 + 2 * 4096);
+  for (const bool spliced_first : {false, true}) {
+    GroupWorldFixture w(testing::Star(2));
+    EngineReport report = w.Report(w.Id("s1"));
+    report.arena_bytes = kTaken + 1000;
+    report.blocks = true;
+    ASSERT_TRUE(w.switches.Heartbeat(w.now, report.name, &report).ok());
+    SessionId session = 100;
+    const auto start = [&](const std::string& name, Mode mode) {
+      GroupSpec spec = Spliced(2);
+      spec.name = name;
+      spec.mode = mode;
+      spec.policy = Policy::kTemporal;
+      spec.duty = kWholeTime / 4;
+      EXPECT_TRUE(w.table.Create(spec).ok());
+      for (uint32_t rank = 0; rank < 2; ++rank) {
+        JoinRequest join = w.Request("h" + std::to_string(rank), rank, 2, name);
+        join.qpn = static_cast<uint32_t>(session);
+        w.table.OnJoin(w.now, session++, join);
+      }
+      for (const auto& [node, context] : std::exchange(w.world.installs, {}))
+        w.table.OnInstalled(w.now, node, context.group_id, absl::OkStatus(), kTaken);
+      return *w.table.Find(name);
+    };
+    const Group first = start("first", spliced_first ? Mode::kSpliced : Mode::kTranslated);
+    const Group second = start("second", spliced_first ? Mode::kTranslated : Mode::kSpliced);
+    ASSERT_EQ(first.path_taken, Path::kNetwork) << first.path_reason;
+    EXPECT_EQ(LowByteOf(first.plan.contexts[0]) == 0, spliced_first);
+    // A group of another mode has its QPNs of core 0 where it shares.
+    EXPECT_EQ(second.path_taken, spliced_first ? Path::kNetwork : Path::kHosts) << second.path_reason;
+    if (!spliced_first) continue;
+    EXPECT_EQ(second.plan.contexts[0].block, first.plan.contexts[0].block);
+    EXPECT_EQ(LowByteOf(second.plan.contexts[0]), 0);
+    EXPECT_LT(second.plan.contexts[0].children[0].local_qpn, 0xf00000u);
   }
-  std::map<uint32_t, std::set<uint32_t>> low_bytes;
-  for (const ContextPlan& context : w.installed) {
-    low_bytes[context.block].insert(LowByteOf(context));
-    if (context.mode == Mode::kSpliced) {
-      EXPECT_EQ(LowByteOf(context), 0);
-    }
-  }
-  for (const auto& [block, bytes] : low_bytes) EXPECT_EQ(bytes.size(), 1u) << block;
 }
 
 }  // namespace

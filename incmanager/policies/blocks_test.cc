@@ -91,6 +91,21 @@ TEST_F(Choice, IsElseTheBlockWithMostTimeLeftThenTheFirst) {
   EXPECT_EQ(Of(Wish(501, Share(20), 399)), "joins 7 of 1000, usable 700");
 }
 
+// Whoever is not free to choose its QPNs has the blocks of their low byte.
+TEST_F(Choice, HasTheLowByteThatIsAskedFor) {
+  blocks.at(3).low_byte = 5;
+  BlockWish wish = Wish(501, Share(20), 399);
+  EXPECT_EQ(Of(wish), "joins 3 of 1000, usable 700");
+  wish.low_byte = 0;
+  EXPECT_EQ(Of(wish), "joins 7 of 1000, usable 700");
+  wish.low_byte = 5;
+  EXPECT_EQ(Of(wish), "joins 3 of 1000, usable 700");
+  wish.low_byte = 9;
+  EXPECT_EQ(Of(wish), "memory");
+  EXPECT_EQ(MostUsable(blocks, wish), 399U);
+  EXPECT_EQ(NoBlockWords(blocks, wish), "");
+}
+
 TEST_F(Choice, ThereIsNoneWithWords) {
   EXPECT_EQ(Of(Wish(1001, Share(20), 399)), "memory");
   EXPECT_EQ(NoBlockWords(blocks, Wish(1001, Share(20), 399)), ", and its 4 blocks are smaller");

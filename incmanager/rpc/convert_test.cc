@@ -130,6 +130,21 @@ TEST(Convert, RanksAreToldWhatAllSwitchesHaveAndWhoLacksTheRest) {
   EXPECT_TRUE(ToProto(SessionEvent(reply)).joined().asks());
 }
 
+TEST(Convert, RanksAndSwitchesAreToldOfBorneAddresses) {
+  JoinedReply reply;
+  reply.remote_ip = Ipv4{0x0a000002};
+  reply.remote_name = "h1, for switch leaf1";
+  const proto::Joined joined = ToProto(SessionEvent(reply)).joined();
+  EXPECT_EQ(joined.remote_ip(), 0x0a000002u);
+  EXPECT_EQ(joined.remote_name(), "h1, for switch leaf1");
+  ContextPlan context;
+  context.children.resize(2);
+  context.children[0].borne_ip = Ipv4{0x0a000002};
+  const proto::GroupConfig config = ToProto(context);
+  EXPECT_EQ(config.children(0).borne_ip(), 0x0a000002u);
+  EXPECT_EQ(config.children(1).borne_ip(), 0u);
+}
+
 TEST(Convert, APlacementHasARowForEachSwitch) {
   const Topology topology = testing::Tree32().Build();
   Placement placement;

@@ -70,6 +70,13 @@ def test_tests_take_all_modes_from_the_table():
     assert listed == [], "AllModes()"
 
 
+def test_no_host_has_a_qpn_of_switches_that_bear_addresses():
+    """Of mode IV: softnic's blocks of 256 end where the manager's range for switches begins."""
+    first = re.search(r"kFirstBorneQpn = (0x\w+);", (ROOT / "incmanager/groups/qpn_pool.h").read_text(encoding="utf-8"))[1]
+    end = re.search(r"kCount = (0x\w+) - kFirst;", (ROOT / "softnic/verbs/qpn_block.cc").read_text(encoding="utf-8"))[1]
+    assert int(first, 16) == int(end, 16) * 256
+
+
 def test_each_mode_is_explored():
     explored = (ROOT / "check" / "configurations.txt").read_text(encoding="utf-8")
     assert [m.name for m in modes.ALL if f"--mode {m.number} " not in explored] == [], "check/configurations.txt: what scripts/prove explores"
