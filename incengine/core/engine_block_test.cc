@@ -208,6 +208,24 @@ TEST_F(BlockTest, DataThatWereNotGrantedAreRefused) {
   }
 }
 
+// Nor do they touch what the group that has the block keeps in it.
+TEST_F(BlockTest, InlinedDataThatWereNotGrantedAreRefusedToo) {
+  InstallOwner(Owner(7));
+  InstallOwner(Owner(8));
+  for (const uint32_t c : {0u, 1u}) Request(8, c);
+  ASSERT_EQ(holder(), 8u);
+  const auto in_it = [&] { return engine.arena().At(block().offset, block().bytes); };
+  const std::vector<uint8_t> before(in_it().begin(), in_it().end());
+  for (const uint32_t c : {0u, 1u}) {
+    std::array<uint8_t, kControlBytes + 32> bytes{};
+    Encode(AllReduceOf(8, kInlinedFlag, 0), std::span(bytes).first<kControlBytes>());
+    DeliverTo(7, From(c, Psn(kInPsn), Opcode::kRcSendOnlyImm, bytes));
+  }
+  EXPECT_EQ(Said().status, ControlStatus::kUnsupported);
+  EXPECT_EQ(Said().field, ControlField::kFlags);
+  EXPECT_TRUE(std::ranges::equal(before, in_it()));
+}
+
 TEST_F(BlockTest, CallsWithoutDataNeedNone) {
   InstallOwner(Owner(7));
   InstallOwner(Owner(8));

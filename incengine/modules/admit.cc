@@ -74,9 +74,10 @@ void Add(Context& ctx, size_t child, Index index, const Position& position, cons
   AggregateData(ctx, slot, child, position, packet.bth.ack_req, packet.payload, env.arena);
 }
 
-// Data of a group whose memory is a block come when it has been granted, and not otherwise.
+// Data of a group whose memory is a block, inlined ones too, come when it has been granted, and not otherwise.
 bool MayUseMemory(const Context& ctx, int64_t number, const ControlHeader& header) {
-  if (ctx.config.block == 0 || LayoutOf(header, ctx.config.path_mtu, 1).indices() == 1) return true;
+  const DataLayout layout = LayoutOf(header, ctx.config.path_mtu, 1);
+  if (ctx.config.block == 0 || (layout.packets() == 0 && layout.inlined_bytes == 0)) return true;
   return IsGranted(header) && ctx.hold.has_memory && number < ctx.hold.granted_end;
 }
 
