@@ -322,10 +322,9 @@ void Run(const uint8_t* data, size_t size) {
   Switch a_switch({.address = kAddress, .mac = kMac, .port_count = 4, .arena_bytes = 1 << 16});
   Engine& engine = a_switch.engine();
   // Mostly the first three, from the last on, as the corpus has them.
-  constexpr size_t kFirst = 3;
   const uint8_t which = in.Next();
-  const ModeInfo& row = which < 160 ? kModes[kFirst - 1 - which % kFirst]
-                                    : kModes[kModes.size() - 1 - which % kModes.size()];
+  const size_t among = which < 160 ? 3 : kModes.size();
+  const ModeInfo& row = kModes[among - 1 - which % among];
   const Mode mode = row.mode;
   GroupConfig config{.group_id = 1,
                      .mode = mode,
@@ -352,12 +351,10 @@ void Run(const uint8_t* data, size_t size) {
     config.block_bytes = ArenaBytes(config);
   }
   EPIC_CHECK(engine.Install(config).ok());
-  Sink sink;
+  Sink sink, to_other;
   std::vector<uint8_t> of_other;
-  if (config.block != 0 && (how & 4) != 0) {
-    Sink to_other;
+  if (config.block != 0 && (how & 4) != 0)
     of_other = OtherTakesBlock(config, MakeEndpoint(3, true), engine, to_other);
-  }
   Nanos now = 0;
   std::vector<uint8_t> payload;
   while (!in.empty()) {
@@ -377,9 +374,8 @@ void Run(const uint8_t* data, size_t size) {
         continue;
       }
       if (step >= kByWrongPort) {
-        // Or to the switch's own address, where it bears another.
         const bool to_own = packet.dst_ip != kAddress && (step & 4) != 0;
-        if (to_own) packet.dst_ip = kAddress;
+        if (to_own) packet.dst_ip = kAddress;  // where it bears another
         engine.OnPacket(now, static_cast<PortId>(to_own ? from : from + 1), packet, sink);
         EPIC_CHECK(sink.sends == 0);
         continue;

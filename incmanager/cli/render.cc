@@ -47,16 +47,9 @@ std::string Lacks(const proto::GroupState& group) {
 }
 
 std::string PathName(proto::Path path) {
-  switch (path) {
-    case proto::PATH_AUTO:
-      return "auto";
-    case proto::PATH_NETWORK:
-      return "network";
-    case proto::PATH_HOSTS:
-      return "hosts";
-    default:
-      return "-";
-  }
+  if (path == proto::PATH_AUTO) return "auto";
+  if (path == proto::PATH_NETWORK) return "network";
+  return path == proto::PATH_HOSTS ? "hosts" : "-";
 }
 
 // By what is decided, else by what was asked for. Such a group has no mode, window nor slots.

@@ -129,8 +129,7 @@ void GroupTable::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
   if (!failure.ok()) {
     world_->Note(fmt::format("group {}: rank {} of {} refused: {}", join.group, join.rank, ToString(join.ip),
                              failure.message));
-    world_->Send(session, failure);
-    return;
+    return world_->Send(session, failure);
   }
   Group* group = Live(join.group);
   if (group == nullptr) group = &NewGroup(join);
