@@ -61,9 +61,12 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
   void OnReadDone(bool ok) override {
     if (ok) {
       sink_->OnMessage(id_, in_);
-      const std::lock_guard lock(mutex_);
-      if (!finished_) this->StartRead(&in_);
-      return;
+      {
+        const std::lock_guard lock(mutex_);
+        if (!finished_) return this->StartRead(&in_);
+      }
+      // The stream has ended while this message was taken: no read is left that would say so.
+      return sink_->OnClosed(id_);
     }
     sink_->OnClosed(id_);
     const std::lock_guard lock(mutex_);

@@ -194,7 +194,7 @@ def test_a_deadline_of_the_users(bed, mpirun, path):
     """Rank 1 waits in MPI_Recv for who waits in MPI_Barrier. Whom they wait for is told as far as it is known before the
     deadline: where the machine is busy, in another try."""
     for _ in range(4):
-        done = mpirun("ends", "deadline", env={"EPIC_TIMEOUT": "4", "EPIC_PATH": path}, patient=True)
+        done = mpirun("ends", "deadline", env={"EPIC_TIMEOUT": "3", "EPIC_PATH": path}, patient=True)
         done.assert_right()
         bed.wait_clean()
         if re.search(r"told: EPIC: \w+: .*barrier 1: waits for rank 1 \(h1\) since \d+\.\d s; ranks 0, 2, 3 have called; rank 1 is in no "
@@ -206,7 +206,7 @@ def test_a_deadline_of_the_users(bed, mpirun, path):
 def test_a_deadline_of_two_communicators_that_are_crossed(bed, mpirun):
     """Named as far as it is known before the deadline: where the machine is busy, in another try."""
     for _ in range(4):
-        done = mpirun("ends", "crossed", env={"EPIC_TIMEOUT": "4"}, patient=True)
+        done = mpirun("ends", "crossed", env={"EPIC_TIMEOUT": "3"}, patient=True)
         done.assert_right()
         bed.wait_clean()
         if re.search(r"told: EPIC: \w+: .*allreduce 1: waits for rank 1 \(h1\) since \d+\.\d s; ranks 0, 2, 3 have called; "
