@@ -29,6 +29,8 @@ using std::chrono::steady_clock;
 // How soon the end of one group becomes that of the others, if no call of this rank finds it. "At once" is
 // within a second, by way of two ranks at most.
 constexpr milliseconds kWatchPeriod(100);
+// How long the calls of Init wait for the other ranks if the options do not say: as the manager's default.
+constexpr milliseconds kJoinTime(120'000);
 
 // Waits for all of them; the buffers are the caller's again. The first error.
 Error WaitAll(std::span<Request> requests) {
@@ -90,12 +92,21 @@ Options Parallel::OptionsOf(const std::string& group, int rank, int size) const 
   return options;
 }
 
+// Of a host or a ring. Who waits in it for a rank that cannot join has nobody to tell but the group of all.
+Options Parallel::OptionsOfPart(const std::string& group, int rank, int size) const {
+  Options options = OptionsOf(group, rank, size);
+  options.gives_up = [this, own = options_.gives_up] { return !everyone_.AsyncError().ok() || (own && own()); };
+  return options;
+}
+
 // Whoever has no place among the others leaves in order, so that all are told the same.
 Error Parallel::JoinEveryone(const std::string& host) {
   std::vector<RankHost> all(static_cast<size_t>(size()));
   if (Error e = FindRankHost(host, &all[static_cast<size_t>(rank())]); !e.ok()) return e;
   Options options = ByHosts(OptionsOf("all", rank(), size()));
   options.while_waiting = nullptr;
+  // Its calls until all ranks are in wait for joins, and not for calls.
+  options.timeout = options_.join_timeout.count() > 0 ? options_.join_timeout : kJoinTime;
   if (Error e = everyone_.Init(options); !e.ok()) return e;
   const RankHost& mine = all[static_cast<size_t>(rank())];
   if (Error e = AllGather(&mine, all.data(), sizeof mine, Datatype::kByte, everyone_); !e.ok())
@@ -110,11 +121,12 @@ Error Parallel::Join(const std::string& host) {
   host_name_ = fmt::format("host {}", place_.host);
   ring_name_ = fmt::format("ring {}", place_.local_rank);
   const Options in_host =
-      ByHosts(OptionsOf(fmt::format("host-{}", place_.host), place_.local_rank, place_.local_size));
+      ByHosts(OptionsOfPart(fmt::format("host-{}", place_.host), place_.local_rank, place_.local_size));
   if (Error e = host_.Init(in_host); !e.ok()) return End(OfGroup(host_name_, e));
   // Rings would wait for a host whose ranks have not come so far until their time is over.
   if (Error e = Barrier(everyone_); !e.ok()) return End(OfGroup("all", e));
-  const Options in_ring = OptionsOf(fmt::format("ring-{}", place_.local_rank), place_.host, place_.hosts);
+  const Options in_ring =
+      OptionsOfPart(fmt::format("ring-{}", place_.local_rank), place_.host, place_.hosts);
   if (Error e = ring_.Init(in_ring); !e.ok()) return End(OfGroup(ring_name_, e));
   if (Error e = StartWatching(); !e.ok()) return End(e);
   // Nobody is in before all are; and a call that one ring would refuse must not begin on the others.
@@ -123,6 +135,7 @@ Error Parallel::Join(const std::string& host) {
                                 RedOp::kBitAnd, everyone_);
       !e.ok())
     return End(OfGroup("all", e));
+  everyone_.SetTimeout(timeout_);
   return {};
 }
 

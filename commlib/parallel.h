@@ -29,7 +29,10 @@ class Parallel {
   Error Destroy();
   void Abort(const std::string& reason);
   Error AsyncError();
-  void SetTimeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
+  void SetTimeout(std::chrono::milliseconds timeout) {
+    timeout_ = timeout;
+    everyone_.SetTimeout(timeout);
+  }
 
   int rank() const { return options_.rank; }
   int size() const { return options_.size; }
@@ -45,6 +48,7 @@ class Parallel {
   Error JoinEveryone(const std::string& host);
   // The options of one of the groups.
   Options OptionsOf(const std::string& group, int rank, int size) const;
+  Options OptionsOfPart(const std::string& group, int rank, int size) const;
   // kUnsupported or kInvalidArgument of what no rank may begin with.
   Error Check(const void* send, void* recv, size_t count, Datatype type, RedOp op) const;
 

@@ -96,6 +96,8 @@ def run(program, setup):
     found = re.search(r"^verdict: (\w+)(?:: ([\w-]+): (.*))?$", done.stdout, re.M)
     if not found or done.returncode != (0 if found[1] == "right" else 1):
         raise Wrong(f"{program} with {setup} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    if found[1] != "right" and not re.search(r"^replay: epic-check --replay '.+'$", done.stdout, re.M):
+        raise Wrong(f"{program} with {setup} prints no line that replays its steps:\n{done.stdout}")
     # Of the place of a check that failed, the page shall not follow every line that moves.
     words = re.sub(r"\S*?(\w+\.(?:cc|h)):\d+", r"\1", found[3] or "")
     steps = re.findall(r"^ *\d+  (.*)$", done.stdout, re.M)

@@ -36,7 +36,7 @@ std::variant<GroupTable::NetworkWay, Failure> GroupTable::SizesOf(
   auto borne = ChooseBorne(*topology_, forwarding_, way.tree, group.spec.mode, hosts);
   if (auto* failure = std::get_if<Failure>(&borne)) return std::move(*failure);
   way.borne = std::get<std::vector<Borne>>(std::move(borne));
-  const auto mtu = ChoosePathMtu(group, way.tree);
+  const auto mtu = ChoosePathMtu(group, way.tree, way.borne);
   if (const auto* failure = std::get_if<Failure>(&mtu)) return *failure;
   way.path_mtu = std::get<uint32_t>(mtu);
   const auto window = ChooseGroupWindow(group, way.tree, way.path_mtu);
@@ -81,7 +81,14 @@ std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayOfNetwork(
     auto tree = BuildTree(*topology_, forwarding_, offers, hosts, choices == nullptr ? nullptr : &candidates);
     if (choices != nullptr) *choices = ExplainRoots(*topology_, offers, candidates);
     if (const auto* failure = std::get_if<Failure>(&tree)) return no_room.ok() ? *failure : no_room;
+    const NodeId root = std::get<Tree>(tree).inner.front().node;
     auto way = SizesOf(group, std::move(std::get<Tree>(tree)), offers);
+    if (const auto* none = std::get_if<Failure>(&way); none != nullptr && none->code == ErrorCode::kNoTree) {
+      // No addresses to bear in this tree; with another root there may be.
+      if (no_room.ok()) no_room = *none;
+      offers[root].lacks = none->Brief();
+      continue;
+    }
     const auto* sized = std::get_if<NetworkWay>(&way);
     if (sized == nullptr) return way;
     bool fits = true;

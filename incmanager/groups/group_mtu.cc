@@ -61,7 +61,8 @@ Carried ByAll(const GroupOptions& options, const Topology& topology, const Group
 
 }  // namespace
 
-std::variant<uint32_t, Failure> GroupTable::ChoosePathMtu(const Group& group, const Tree& tree) const {
+std::variant<uint32_t, Failure> GroupTable::ChoosePathMtu(const Group& group, const Tree& tree,
+                                                          const std::vector<Borne>& borne) const {
   Carried carried = ByAll(options_, *topology_, group);
   for (const TreeInner& inner : tree.inner) {
     const EngineReport& engine = switches_->entry(inner.node).engine;
@@ -69,7 +70,10 @@ std::variant<uint32_t, Failure> GroupTable::ChoosePathMtu(const Group& group, co
     for (const PortState& port : engine.ports) {
       const bool used = port.name == inner.parent_port ||
                         std::any_of(inner.children.begin(), inner.children.end(),
-                                    [&port](const TreeChild& c) { return c.port == port.name; });
+                                    [&](const TreeChild& c) {
+                                      return c.port == port.name || (c.is_host && !borne.empty() &&
+                                                                     borne[c.rank].ingress_port == port.name);
+                                    });
       if (used) carried.LimitByPort(engine, port);
     }
   }

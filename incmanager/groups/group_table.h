@@ -353,7 +353,8 @@ class GroupTable {
   LowBytes LowBytesOf(const NetworkWay& way) const;
   void TellBlocks(Group* group);
   Failure InstallInNetwork(Nanos now, Group* group);
-  std::variant<uint32_t, Failure> ChoosePathMtu(const Group& group, const Tree& tree) const;
+  std::variant<uint32_t, Failure> ChoosePathMtu(const Group& group, const Tree& tree,
+                                                const std::vector<Borne>& borne) const;
   std::variant<uint32_t, Failure> ChooseHostsMtu(const Group& group, const Footprint& footprint,
                                                  uint32_t wanted) const;
   std::variant<Window, Failure> ChooseGroupWindow(const Group& group, const Tree& tree,

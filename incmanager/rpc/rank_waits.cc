@@ -111,15 +111,14 @@ std::string MissingInWords(const std::map<uint32_t, proto::CallsMade>& calls) {
 // The call of a group by the hosts that stands still, and for whom; true if there is one.
 bool FindHostsWait(const std::map<uint32_t, proto::CallsMade>& calls, const std::set<uint32_t>& silent,
                    proto::CallWait* wait) {
-  int64_t fewest = std::numeric_limits<int64_t>::max(), most = 0;
-  int64_t first_open = fewest;
+  int64_t fewest = std::numeric_limits<int64_t>::max(), first_open = fewest;
   for (const auto& [rank, made] : calls) {
     fewest = std::min(fewest, made.made());
-    most = std::max(most, made.made());
     if (!made.open().empty()) first_open = std::min(first_open, made.open(0).number());
   }
   if (first_open == std::numeric_limits<int64_t>::max()) return false;
-  const bool called_by_all = fewest == most;
+  // What began first stands still first, though some have called on behind it.
+  const bool called_by_all = first_open < fewest;
   wait->set_call(called_by_all ? first_open : fewest);
   wait->set_why(!called_by_all    ? proto::CallWait::WHY_NOT_CALLED
                 : silent.empty() ? proto::CallWait::WHY_UNDER_WAY

@@ -69,6 +69,15 @@ TEST(HostsWaits, ForThoseThatHaveNotCalled) {
   EXPECT_EQ(group.Wait().collective(), "allreduce");
 }
 
+TEST(HostsWaits, WhatBeganFirstStandsStillFirst) {
+  HostsWait group;
+  for (const uint32_t rank : {0u, 1u, 2u, 3u}) group.Open(rank, 17, 4200);
+  group.Open(0, 18, 100, "barrier");
+  EXPECT_EQ(group.Wait().call(), 17);
+  EXPECT_EQ(group.Wait().collective(), "allreduce");
+  EXPECT_EQ(group.Wait().why(), proto::CallWait::WHY_UNDER_WAY);
+}
+
 TEST(HostsWaits, SaysWhatTheyDoInstead) {
   HostsWait group;
   group.Open(0, 17, 4200);

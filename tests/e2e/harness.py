@@ -25,8 +25,8 @@ PERF = BUILD / "bench" / "epic-perf"
 MANAGER = BUILD / "incmanager" / "incmanager"
 LOOP = BUILD / "tests" / "e2e" / "loop_rank"
 CALLS = BUILD / "bench" / "calls_rank"
-# The hosts of a bed whose test does not say which it needs: one of them on rdma_rxe, in a guest that computes three times
-# what a host on softnic does. EPIC_TEST_HOSTS says otherwise; with --full all are guests.
+# The hosts of a bed whose test does not say which it needs: one of them on rdma_rxe, in a guest that computes more
+# than a host on softnic. EPIC_TEST_HOSTS says otherwise; with --full all are guests.
 HOSTS = "softnic,h1=rxe"
 NAME = f"e2e{os.getpid() % 100000}"
 # How long to wait for what needs a moment, and for a program's end, before a test takes it for hung: much longer than

@@ -16,7 +16,7 @@ FACTOR = 5
 @pytest.fixture(name="figures", scope="module")
 def fixture_figures(all_beds, pytestconfig):
     bed = all_beds.get(str(bench_isolation.TOPOLOGY), "--hosts", "softnic")
-    calls, rounds = (1000, 3) if pytestconfig.getoption("--full") else (200, 1)
+    calls, rounds = (1000, 3) if pytestconfig.getoption("--full") else (200, 2)
     figures = bench_isolation.measure(bed.name, calls=calls, seconds=1, rounds=rounds, failures=1,
                                       besides=(bench_isolation.BASE, "big calls", "failures"))
     # Of a test that passes, too: how far from the bound?

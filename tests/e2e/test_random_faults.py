@@ -9,7 +9,7 @@ import pytest
 import harness
 from test_matrix import MISMATCHES, RANKS, WAYS, asked_for, expect_mismatch, mismatched, random_calls
 
-SPECS = {"rxe": ("tree-3-2", "--mtu", "1024", "--wire"),
+SPECS = {"rxe": ("tree-3-2", "--hosts", "rxe", "--mtu", "1024", "--wire"),
          "super-frames": ("tree-3-2", "--hosts", "softnic", "--mtu", "1024", "--wire", "--super-frames")}
 RATES = {"drop_ppm": 10000, "duplicate_ppm": 10000, "reorder_ppm": 10000, "depth": 16, "corrupt_ppm": 1000}
 

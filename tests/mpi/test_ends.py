@@ -192,9 +192,9 @@ def test_a_rank_without_memory_for_a_derived_type_ends_the_group(bed, mpirun, tm
 @pytest.mark.parametrize("path", ["network", "hosts"])
 def test_a_deadline_of_the_users(bed, mpirun, path):
     """Rank 1 waits in MPI_Recv for who waits in MPI_Barrier. Whom they wait for is told as far as it is known before the
-    deadline: where the machine is busy, in another try."""
-    for _ in range(4):
-        done = mpirun("ends", "deadline", env={"EPIC_TIMEOUT": "3", "EPIC_PATH": path}, patient=True)
+    deadline: where the machine is busy, in a try with a longer one."""
+    for seconds in (3, 6, 12, 24):
+        done = mpirun("ends", "deadline", env={"EPIC_TIMEOUT": str(seconds), "EPIC_PATH": path}, patient=True)
         done.assert_right()
         bed.wait_clean()
         if re.search(r"told: EPIC: \w+: .*barrier 1: waits for rank 1 \(h1\) since \d+\.\d s; ranks 0, 2, 3 have called; rank 1 is in no "
@@ -204,9 +204,9 @@ def test_a_deadline_of_the_users(bed, mpirun, path):
 
 
 def test_a_deadline_of_two_communicators_that_are_crossed(bed, mpirun):
-    """Named as far as it is known before the deadline: where the machine is busy, in another try."""
-    for _ in range(4):
-        done = mpirun("ends", "crossed", env={"EPIC_TIMEOUT": "3"}, patient=True)
+    """Named as far as it is known before the deadline: where the machine is busy, in a try with a longer one."""
+    for seconds in (3, 6, 12, 24):
+        done = mpirun("ends", "crossed", env={"EPIC_TIMEOUT": str(seconds)}, patient=True)
         done.assert_right()
         bed.wait_clean()
         if re.search(r"told: EPIC: \w+: .*allreduce 1: waits for rank 1 \(h1\) since \d+\.\d s; ranks 0, 2, 3 have called; "

@@ -126,6 +126,19 @@ TEST(CommParallelTest, HostsWithDifferentNumbersOfRanks) {
   EXPECT_FALSE(job[0].valid());
 }
 
+// Who cannot join its host's group or its ring holds up nobody: those that wait for it there give up.
+TEST(CommParallelTest, ARankThatCannotJoinEndsInitOnAll) {
+  for (const std::string group : {"g.host-0", "g.ring-1"}) {
+    LocalWorld world;
+    world.manager().Refuse(group, 1);
+    Job job("g", {"a", "a", "b", "b"}, PathChoice::kNetwork);
+    for (const Error& error : job.Init()) {
+      EXPECT_FALSE(error.ok()) << group;
+      EXPECT_THAT(error.message(), HasSubstr("refused")) << group;
+    }
+  }
+}
+
 TEST(CommParallelTest, OtherCollectivesAreRefusedAndNamed) {
   LocalWorld world;
   Job job("g", {"a", "a", "b", "b"});

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "commlib/session.h"
@@ -32,7 +33,7 @@ class LocalManager {
   static LocalManager& Get();
 
   // All of them from any thread; the failure handlers run on a thread of the manager's.
-  internal::JoinedInfo Join(const internal::JoinInfo& info);
+  Error Join(const internal::JoinInfo& info, internal::JoinedInfo* joined);
   void SetFailureHandler(const std::string& group, uint32_t rank, internal::Session::FailureHandler handler);
   // No handler of the rank runs when it has returned.
   void Forget(const std::string& group, uint32_t rank);
@@ -47,6 +48,8 @@ class LocalManager {
   void SetAbilities(const internal::GroupAbilities& abilities);
   // The same of one group, of which hosts_reach is as it says.
   void SetAbilitiesOf(const std::string& group, const internal::GroupAbilities& abilities);
+  // A rank that joins this group from now on is refused at once; the others wait for it, until they give up.
+  void Refuse(const std::string& group, uint32_t rank);
   // How much data an invocation has at most (JoinedInfo), in groups on the switch that are made from now on.
   void SetInvocationBytes(uint64_t bytes);
 
@@ -80,6 +83,7 @@ class LocalManager {
   VirtualSwitch* const switch_;
   internal::GroupAbilities abilities_;
   std::map<std::string, internal::GroupAbilities> abilities_of_;
+  std::set<std::pair<std::string, uint32_t>> refused_;  // group and rank
   uint64_t invocation_bytes_ = kMaxBytes;
   std::mutex mutex_;
   std::condition_variable changed_;

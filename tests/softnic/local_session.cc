@@ -1,4 +1,5 @@
 #include <atomic>
+#include <chrono>
 #include <utility>
 
 #include "base/check.h"
@@ -30,8 +31,9 @@ LocalManager::~LocalManager() {
   the_manager = nullptr;
 }
 
-internal::JoinedInfo LocalManager::Join(const internal::JoinInfo& info) {
+Error LocalManager::Join(const internal::JoinInfo& info, internal::JoinedInfo* joined_info) {
   std::unique_lock lock(mutex_);
+  if (refused_.contains({info.group, info.rank})) return {ErrorCode::kUnsupported, "refused"};
   Group& group = groups_[info.group];
   if (group.id == 0) group = {.id = groups_.size(), .size = info.size};
   group.qpn_of_rank[info.rank] = info.qpn;
@@ -43,17 +45,29 @@ internal::JoinedInfo LocalManager::Join(const internal::JoinInfo& info) {
     group.installed = true;
     changed_.notify_all();
   }
-  changed_.wait(lock, [&group] { return group.installed; });
+  while (!changed_.wait_for(lock, std::chrono::milliseconds(10), [&group] { return group.installed; })) {
+    lock.unlock();
+    const bool ends = info.gives_up && info.gives_up();
+    lock.lock();
+    if (ends) return {ErrorCode::kAborted, "given up"};
+  }
   if (by_hosts) {
     internal::JoinedInfo joined = JoinedByHosts(group.id);
     joined.abilities.scale = abilities_.scale;
-    return joined;
+    *joined_info = joined;
+    return {};
   }
   internal::JoinedInfo joined = JoinedAt(group.id, engine::Mode::kTranslated, info.rank);
   const auto own = abilities_of_.find(info.group);
   joined.abilities = own == abilities_of_.end() ? abilities_ : own->second;
   joined.invocation_bytes = invocation_bytes_;
-  return joined;
+  *joined_info = joined;
+  return {};
+}
+
+void LocalManager::Refuse(const std::string& group, uint32_t rank) {
+  const std::lock_guard lock(mutex_);
+  refused_.insert({group, rank});
 }
 
 void LocalManager::SetAbilities(const internal::GroupAbilities& abilities) {
@@ -196,7 +210,7 @@ class Session::Stream {
 
 Error Session::Join(const std::string&, const JoinInfo& info, std::unique_ptr<Session>* session,
                     JoinedInfo* joined) {
-  *joined = softnic::LocalManager::Get().Join(info);
+  if (Error e = softnic::LocalManager::Get().Join(info, joined); !e.ok()) return e;
   session->reset(new Session(std::make_unique<Stream>(info.group, info.rank)));
   return {};
 }

@@ -38,7 +38,7 @@ class EPIC_API ParallelCommunicator {
   // hosts; of the latter are the options' mode, path, types and scale. `host`: ranks that say the same, of at
   // most 63 bytes, are on one host; empty: those that have one kernel and one network namespace. Returns when
   // all ranks have joined all of theirs, or on all ranks with the reason why not, and can then be called
-  // again. kInvalidArgument on every rank, with hosts and counts, if hosts have different numbers of ranks.
+  // again; `options.gives_up` is asked while groups are joined. kInvalidArgument on every rank, with hosts and counts, if hosts have different numbers of ranks.
   Error Init(const Options& options = {}, const std::string& host = {});
   // As Communicator's: collective; leaves all groups.
   Error Destroy();
@@ -54,7 +54,7 @@ class EPIC_API ParallelCommunicator {
   int local_size() const;  // of ranks on each host
   int host() const;        // the hosts are counted by their first ranks; that is its rank in its ring
   int hosts() const;
-  // Deadline of each call made from now on, all of its stages together.
+  // Deadline of each call made from now on, all of its stages together; of everyone()'s as well.
   void SetTimeout(std::chrono::milliseconds timeout);
 
   // The group of this rank's ring: which way it goes, what its switches have counted, whom it waits for. Not

@@ -23,6 +23,7 @@ NAMED = 5  # of what has grown
 WHOLE = 0.97  # of the objects of a tree that must have been compiled before their sum is compared
 LEAST_S = 3.0  # what a small stage may vary by
 JUDGED_S, JUDGED = 20.0, 5  # stages of such a figure tell how slow a machine is, so many of them
+ALL_MORE = 1.5  # above that all has become dearer: no machine is so much slower than it was a moment before
 
 
 def scales(measured, committed):
@@ -99,9 +100,9 @@ def verdict(run, budget, times):
     scale = scales(run.reference, budget["reference"])
     lines, slower = [], usual(run, budget, scale["seeds"])
     if slower > MORE:
-        lines.append(f"the middle one of all stages took {slower:.2f} times its figure: all is dearer, or this machine is slower "
-                     "than its reference says; a stage is compared with that")
-    scale = {what: slower * times_slower for what, times_slower in scale.items()}
+        lines.append(f"{'budget: ' if slower > ALL_MORE else ''}the middle one of all stages took {slower:.2f} times its figure: all is "
+                     "dearer, or this machine is slower than its reference says; a stage is compared with that")
+    scale["seeds"] *= slower
     if run.reference:
         lines.append(f"this machine takes {scale['compile']:.2f} times the compile and {scale['seeds']:.2f} times the seeds of "
                      "tests/budget.json's")
