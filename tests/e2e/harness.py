@@ -258,12 +258,13 @@ class Bed:
             assert capability["arena_free_bytes"] == capability["arena_bytes"], f"{switch}: {capability}"
 
     def wait_clean(self, timeout_s=SOON_S):
-        """As assert_clean, after a group has failed: manager and switches let go of it within some seconds."""
+        """As assert_clean, after a group has failed: manager and switches let go of it within some seconds. So does a switch
+        whose agent has been started again answer, a moment after the manager has called it up."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
                 return self.assert_clean()
-            except AssertionError:
+            except (AssertionError, RuntimeError):
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.3)

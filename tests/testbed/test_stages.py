@@ -60,7 +60,7 @@ def test_with_keep_going_a_failure_is_noted_and_the_rest_runs(tmp_path):
 
 def test_an_interrupt_reaches_the_stage(tmp_path):
     script = ('trap "stop_stages; exit 130" INT\n'
-              'waits() { trap \'echo cleaned; exit 1\' INT; echo ready; while :; do sleep 0.1; done; }\nstage waits waits')
+              'waits() { trap \'echo cleaned; exit 1\' INT; echo ready; while :; do sleep 0.1 || :; done; }\nstage waits waits')
     process = subprocess.Popen([*BASH, BEGIN + script, "bash", os.fspath(tmp_path)], cwd=REPO, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     while not (tmp_path / "waits.log").exists() or "ready" not in (tmp_path / "waits.log").read_text():
