@@ -182,8 +182,8 @@ endforeach()
 # A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit".
 # SANITIZED: scripts/test runs it under the sanitizers; for the cores and what parses (label sanitized, target
 # sanitized_tests). A default run has it there alone (label sanitized-only), and --full and --quick without them too.
-# OPTIMISED: it computes much, and its own code is optimised, too. IN_PARTS: what it calls computes much. If such a test is
-# SANITIZED as well, a default run has all of it without the sanitizers, and with them a part that follows from the commit
+# OPTIMISED: it computes much, and its own code is optimised, too. IN_PARTS: not so under sanitizers,
+# where that takes longer than what it saves. If such a test is SANITIZED as well, a default run has all of it without the sanitizers, and with them a part that follows from the commit
 # (label sanitized-part).
 # THREADED: under ThreadSanitizer, for what shares memory between threads; the part is commlib, softnic or engine (labels
 # threaded and threaded-PART, target threaded_PART).
@@ -194,7 +194,7 @@ function(epic_test name)
     message(FATAL_ERROR "${name}: THREADED needs a part")
   endif()
   set(kind test)
-  if(ARG_OPTIMISED)
+  if(ARG_OPTIMISED OR (ARG_IN_PARTS AND NOT EPIC_SANITIZE))
     set(kind optimised_test)
   endif()
   add_executable(${name} ${ARG_SOURCES})

@@ -62,6 +62,10 @@ def test_of_a_stage_with_turns_each_commit_has_one_and_all_of_them_have_everythi
         seen += [entry["name"] for entry in tasks.chosen(stage, entries(), full=False)]
     assert sorted(seen) == sorted(everything) and seen, "a test is in no turn, or in two"
     assert stage.folders_of in stage.turns
+    monkeypatch.setattr(tasks.covers, "seed", lambda: stage.turns.index(stage.folders_of))
+    known = entries()
+    monkeypatch.setattr(tasks, "ctest_entries", lambda tree: known)
+    assert list(tasks.of_ctest(stage, tasks.Known({}), full=False, quick=False)) == [], "its tests are of pytest alone"
 
 
 def test_every_file_of_pytest_is_of_one_stage():
