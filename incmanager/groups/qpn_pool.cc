@@ -36,7 +36,7 @@ std::optional<std::vector<uint32_t>> QpnPool::TakeBorne(NodeId node, const std::
                                                         Nanos now) {
   Switch& at = switches_[node];
   // Also of the others, which may have had a host that has moved here.
-  for (const auto& [any, taken] : switches_) EndRests(any, now);
+  for (NodeId any = 0; any < switches_.size(); ++any) EndRests(any, now);
   std::vector<uint32_t> qpns;
   uint32_t next = at.next_borne;
   std::vector<uint32_t> passed_over;  // in use for one host elsewhere, and free for the next
