@@ -120,13 +120,11 @@ Error Parallel::Join(const std::string& host) {
   if (Error e = JoinEveryone(host); !e.ok()) return e;
   host_name_ = fmt::format("host {}", place_.host);
   ring_name_ = fmt::format("ring {}", place_.local_rank);
-  const Options in_host =
-      ByHosts(OptionsOfPart(fmt::format("host-{}", place_.host), place_.local_rank, place_.local_size));
-  if (Error e = host_.Init(in_host); !e.ok()) return End(OfGroup(host_name_, e));
+  const Options in_host = OptionsOfPart(fmt::format("host-{}", place_.host), place_.local_rank, place_.local_size);
+  if (Error e = host_.Init(ByHosts(in_host)); !e.ok()) return End(OfGroup(host_name_, e));
   // Rings would wait for a host whose ranks have not come so far until their time is over.
   if (Error e = Barrier(everyone_); !e.ok()) return End(OfGroup("all", e));
-  const Options in_ring =
-      OptionsOfPart(fmt::format("ring-{}", place_.local_rank), place_.host, place_.hosts);
+  const Options in_ring = OptionsOfPart(fmt::format("ring-{}", place_.local_rank), place_.host, place_.hosts);
   if (Error e = ring_.Init(in_ring); !e.ok()) return End(OfGroup(ring_name_, e));
   if (Error e = StartWatching(); !e.ok()) return End(e);
   // Nobody is in before all are; and a call that one ring would refuse must not begin on the others.
@@ -230,13 +228,10 @@ Error Parallel::Spread(uint8_t* recv, const Division& d, Datatype type) {
 
 Error Parallel::Found() const {
   if (Error e = everyone_.AsyncError(); !e.ok()) return ErrorOf(e);
-  if (host_.valid()) {
-    if (Error e = host_.AsyncError(); !e.ok()) return OfGroup(host_name_, e);
-  }
-  if (ring_.valid()) {
-    if (Error e = ring_.AsyncError(); !e.ok()) return OfGroup(ring_name_, e);
-  }
-  return {};
+  const Error of_host = host_.valid() ? host_.AsyncError() : Error();
+  if (!of_host.ok()) return OfGroup(host_name_, of_host);
+  const Error of_ring = ring_.valid() ? ring_.AsyncError() : Error();
+  return of_ring.ok() ? Error() : OfGroup(ring_name_, of_ring);
 }
 
 Error Parallel::AsyncError() {
@@ -373,9 +368,8 @@ void ParallelCommunicator::SetTimeout(std::chrono::milliseconds timeout) {
   if (impl_ && timeout.count() > 0) impl_->SetTimeout(timeout);
 }
 
-// Of no communicator: one that refuses everything.
 const Communicator& ParallelCommunicator::ring() const {
-  static const Communicator nobody;
+  static const Communicator nobody;  // refuses everything
   return impl_ ? impl_->ring() : nobody;
 }
 Communicator& ParallelCommunicator::everyone() {

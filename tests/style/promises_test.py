@@ -145,12 +145,13 @@ def test_levels_and_the_default_run():
             ("ModelTest.AChannelIsAQueue", "proof", True), ("VerbsUc.SendsAndWritesArrive", "softnic", True), ("scenario psn_wrap", "unit", True),
             ("tests/softnic/test_programs.py::test_inline", "softnic", False), ("tests/softnic/test_interop_loss.py::test_every_size", "rdma_rxe guests", False),
             ("tests/e2e/test_hosts_path.py::test_a_call_longer_than_an_invocation_may_be", "softnic bed", False),
-            ("tests/e2e/test_modes_cli.py::test_refusals_say_why", "rdma_rxe bed", True), ("tests/mpi/test_start.py::test_the_library_stands_on_the_c_library_alone", "MPI", True),
+            ("tests/mpi/test_start.py::test_the_library_stands_on_the_c_library_alone", "MPI", True),
             ("tests/e2e/test_hosts_path_ends.py::test_a_rank_that_comes_late_to_a_call_is_waited_for", "softnic bed", True),  # of which one of two is slow
             ("tests/netns/test_daemon.py::test_tcp_passes", "namespaces", True), ("ctest install_test", "installed tree", True),
             ("tests/softnic/test_exactly_once.py::test_with_rxe", "rdma_rxe guests", True)):
         assert TESTS.wrong(test) is None and TESTS.levels(test, beds) == [level] and TESTS.in_default_run(test) == default, test
     assert TESTS.levels("tests/softnic/test_pyverbs.py::test_what_passes_on_rxe_passes_here", beds) == ["softnic", "rdma_rxe guests"]
+    assert TESTS.levels("tests/e2e/test_modes_cli.py::test_refusals_say_why", beds) == ["softnic bed", "rdma_rxe bed"]
     assert set(promise_tests.LEVELS) >= set(promise_tests.FOLDERS.values())
 
 
