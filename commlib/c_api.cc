@@ -81,11 +81,7 @@ epicResult_t epicCommInitRank(epicComm_t* comm, int nranks, const char* group, c
                               int rank) {
   if (comm == nullptr) return Invalid("comm is null");
   *comm = nullptr;
-  epic::Options options;
-  options.group = group != nullptr ? group : "";
-  options.manager = manager != nullptr ? manager : "";
-  options.rank = rank;
-  options.size = nranks > 0 ? nranks : -1;
+  const epic::Options options = epic::internal::OptionsOf(nranks, group, manager, rank);
   auto result = std::make_unique<epicComm>();
   if (const epic::Error e = result->comm.Init(options); !e.ok()) return Result(e);
   result->path_reason = result->comm.Path().reason;
@@ -93,22 +89,12 @@ epicResult_t epicCommInitRank(epicComm_t* comm, int nranks, const char* group, c
   return epicSuccess;
 }
 
-epicResult_t epicCommDestroy(epicComm_t comm) {
-  if (comm == nullptr) return Invalid("comm is null");
-  const std::unique_ptr<epicComm> owned(comm);
-  return Result(owned->comm.Destroy());
-}
+epicResult_t epicCommDestroy(epicComm_t comm) { return epic::internal::Destroy(comm); }
 
-epicResult_t epicCommAbort(epicComm_t comm) {
-  if (comm == nullptr) return Invalid("comm is null");
-  comm->comm.Abort();
-  return epicSuccess;
-}
+epicResult_t epicCommAbort(epicComm_t comm) { return epic::internal::Abort(comm); }
 
 epicResult_t epicCommGetAsyncError(epicComm_t comm, epicResult_t* async_error) {
-  if (comm == nullptr || async_error == nullptr) return Invalid("an argument is null");
-  *async_error = Result(comm->comm.AsyncError());
-  return epicSuccess;
+  return epic::internal::GetAsyncError(comm, async_error);
 }
 
 epicResult_t epicCommCount(epicComm_t comm, int* count) {
@@ -150,10 +136,7 @@ epicResult_t epicCommShared(epicComm_t comm, int* shares, uint64_t* granted, uin
 }
 
 epicResult_t epicCommSetTimeout(epicComm_t comm, double seconds) {
-  if (comm == nullptr || !(seconds > 0 && seconds < 1e9))
-    return Invalid("comm is null or the time is not above 0");
-  comm->comm.SetTimeout(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000) + 1));
-  return epicSuccess;
+  return epic::internal::SetTimeout(comm, seconds);
 }
 
 epicResult_t epicAllReduce(const void* sendbuff, void* recvbuff, size_t count, epicDataType_t datatype,

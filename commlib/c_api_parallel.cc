@@ -22,11 +22,7 @@ epicResult_t epicParallelInitRank(epicParallelComm_t* comm, int nranks, const ch
                                   const char* manager, int rank, const char* host) {
   if (comm == nullptr) return Invalid("comm is null");
   *comm = nullptr;
-  epic::Options options;
-  options.group = group != nullptr ? group : "";
-  options.manager = manager != nullptr ? manager : "";
-  options.rank = rank;
-  options.size = nranks > 0 ? nranks : -1;
+  const epic::Options options = epic::internal::OptionsOf(nranks, group, manager, rank);
   auto result = std::make_unique<epicParallelComm>();
   if (const epic::Error e = result->comm.Init(options, host != nullptr ? host : ""); !e.ok())
     return Result(e);
@@ -35,22 +31,12 @@ epicResult_t epicParallelInitRank(epicParallelComm_t* comm, int nranks, const ch
   return epicSuccess;
 }
 
-epicResult_t epicParallelDestroy(epicParallelComm_t comm) {
-  if (comm == nullptr) return Invalid("comm is null");
-  const std::unique_ptr<epicParallelComm> owned(comm);
-  return Result(owned->comm.Destroy());
-}
+epicResult_t epicParallelDestroy(epicParallelComm_t comm) { return epic::internal::Destroy(comm); }
 
-epicResult_t epicParallelAbort(epicParallelComm_t comm) {
-  if (comm == nullptr) return Invalid("comm is null");
-  comm->comm.Abort();
-  return epicSuccess;
-}
+epicResult_t epicParallelAbort(epicParallelComm_t comm) { return epic::internal::Abort(comm); }
 
 epicResult_t epicParallelGetAsyncError(epicParallelComm_t comm, epicResult_t* async_error) {
-  if (comm == nullptr || async_error == nullptr) return Invalid("an argument is null");
-  *async_error = Result(comm->comm.AsyncError());
-  return epicSuccess;
+  return epic::internal::GetAsyncError(comm, async_error);
 }
 
 epicResult_t epicParallelRanks(epicParallelComm_t comm, int* rank, int* count, int* local_rank,
@@ -71,10 +57,7 @@ epicResult_t epicParallelPath(epicParallelComm_t comm, epicPath_t* path, const c
 }
 
 epicResult_t epicParallelSetTimeout(epicParallelComm_t comm, double seconds) {
-  if (comm == nullptr || !(seconds > 0 && seconds < 1e9))
-    return Invalid("comm is null or the time is not above 0");
-  comm->comm.SetTimeout(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000) + 1));
-  return epicSuccess;
+  return epic::internal::SetTimeout(comm, seconds);
 }
 
 epicResult_t epicParallelAllReduce(const void* sendbuff, void* recvbuff, size_t count,

@@ -1,7 +1,9 @@
 // What the files of the C interface share: types and operations as C names them, and the last error.
 #pragma once
 
+#include <chrono>
 #include <iterator>
+#include <memory>
 #include <string>
 
 #include "epic/epic.h"
@@ -69,6 +71,41 @@ epic::Error Convert(const char* what, C value, const Pair<C, Cpp> (&pairs)[n], C
   }
   return {epic::ErrorCode::kUnsupported,
           "unsupported " + std::string(what) + " " + std::to_string(value) + ": not one of " + known};
+}
+
+// What the calls of both kinds of communicators have in common; C is epicComm or epicParallelComm.
+inline Options OptionsOf(int nranks, const char* group, const char* manager, int rank) {
+  Options options;
+  options.group = group != nullptr ? group : "";
+  options.manager = manager != nullptr ? manager : "";
+  options.rank = rank;
+  options.size = nranks > 0 ? nranks : -1;
+  return options;
+}
+template <typename C>
+epicResult_t Destroy(C* comm) {
+  if (comm == nullptr) return Invalid("comm is null");
+  const std::unique_ptr<C> owned(comm);
+  return Result(owned->comm.Destroy());
+}
+template <typename C>
+epicResult_t Abort(C* comm) {
+  if (comm == nullptr) return Invalid("comm is null");
+  comm->comm.Abort();
+  return epicSuccess;
+}
+template <typename C>
+epicResult_t GetAsyncError(C* comm, epicResult_t* async_error) {
+  if (comm == nullptr || async_error == nullptr) return Invalid("an argument is null");
+  *async_error = Result(comm->comm.AsyncError());
+  return epicSuccess;
+}
+template <typename C>
+epicResult_t SetTimeout(C* comm, double seconds) {
+  if (comm == nullptr || !(seconds > 0 && seconds < 1e9))
+    return Invalid("comm is null or the time is not above 0");
+  comm->comm.SetTimeout(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000) + 1));
+  return epicSuccess;
 }
 
 }  // namespace epic::internal

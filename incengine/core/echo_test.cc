@@ -6,36 +6,21 @@
 
 #include "incengine/core/echo_testing.h"
 #include "incengine/core/switch.h"
+#include "incengine/core/switch_testing.h"
 #include "roce/view.h"
 
 namespace epic::engine {
 namespace {
 
+using testing::Bytes;
+using testing::HostIp;
+using testing::HostMac;
+using testing::kSwitchIp;
+using testing::kSwitchMac;
+using testing::Sent;
+using testing::Sink;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-constexpr Ipv4 kSwitchIp{0x0a00ff01};
-constexpr roce::MacAddress kSwitchMac = {0x02, 0, 0, 0, 0xff, 1};
-
-Ipv4 HostIp(size_t n) { return Ipv4{static_cast<uint32_t>(0x0a000001 + n)}; }
-roce::MacAddress HostMac(size_t n) { return {0x02, 0, 0, 0, 0, static_cast<uint8_t>(n)}; }
-
-using Bytes = std::vector<uint8_t>;
-
-struct Sent {
-  PortId port;
-  Bytes frame;
-};
-
-class Sink final : public FrameSink {
- public:
-  void Send(PortId port, std::span<const uint8_t> frame) override {
-    sent.push_back({port, Bytes(frame.begin(), frame.end())});
-  }
-  void SetTimer(TimerId, Nanos) override {}
-
-  std::vector<Sent> sent;
-};
 
 class EchoTest : public ::testing::Test {
  protected:

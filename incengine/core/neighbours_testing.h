@@ -9,12 +9,11 @@
 
 #include "incengine/core/neighbours.h"
 #include "incengine/core/switch.h"
+#include "incengine/core/switch_testing.h"
 
 namespace epic::engine::testing {
 
 using namespace std::string_view_literals;
-
-using Bytes = std::vector<uint8_t>;
 
 inline constexpr roce::MacAddress kHostMac = {0x52, 0x54, 0, 0, 0, 7};
 inline constexpr Ipv4 kHostIp{0x0a000007};
@@ -62,11 +61,6 @@ inline Bytes Written(const roce::Arp& arp) {
   frame.resize(roce::WriteArp(arp, frame));
   return frame;
 }
-
-struct Sent {
-  PortId port;
-  Bytes frame;
-};
 
 // A switch with three ports, all of them up, and what it has sent since the last look.
 class Station final : public FrameSink {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "incengine/core/switch.h"
+#include "incengine/core/switch_testing.h"
 #include "protocol/control.h"
 #include "roce/super_frame.h"
 #include "roce/view.h"
@@ -17,38 +18,21 @@
 namespace epic::engine {
 namespace {
 
+using testing::Bytes;
+using testing::HostIp;
+using testing::HostMac;
+using testing::kSwitchIp;
+using testing::kSwitchMac;
+using testing::Sent;
+using testing::Sink;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-using Bytes = std::vector<uint8_t>;
-
-constexpr Ipv4 kSwitchIp{0x0a00ff01};
-constexpr roce::MacAddress kSwitchMac = {0x02, 0, 0, 0, 0xff, 1};
 constexpr uint32_t kMtu = 256;
 constexpr size_t kPackets = 4;  // of data
 constexpr uint32_t kOutPsn = 500;
 
-Ipv4 HostIp(size_t n) { return Ipv4{static_cast<uint32_t>(0x0a000001 + n)}; }
-roce::MacAddress HostMac(size_t n) { return {0x02, 0, 0, 0, 0, static_cast<uint8_t>(n)}; }
 Qpn SwitchQpn(size_t n) { return Qpn{static_cast<uint32_t>(0xf00000 + n * 256)}; }
-
-struct Sent {
-  PortId port;
-  Bytes frame;
-};
-
-class Sink final : public FrameSink {
- public:
-  void Send(PortId port, std::span<const uint8_t> frame) override {
-    sent.push_back({port, Bytes(frame.begin(), frame.end())});
-  }
-  bool SendSuperFrame(PortId port, const roce::SuperFrameView& frame) override {
-    sent.push_back({port, Bytes(frame.bytes().begin(), frame.bytes().end())});
-    return true;
-  }
-  void SetTimer(TimerId, Nanos) override {}
-  std::vector<Sent> sent;
-};
 
 // A star of two hosts of a group, on ports 0 and 1, and a third one; the table knows all of them. An AllReduce
 // of four packets of INT32.
@@ -161,7 +145,7 @@ class SwitchBorneTest : public ::testing::Test {
 
   Switch switch_{
       SwitchConfig{.address = kSwitchIp, .mac = kSwitchMac, .port_count = 3, .arena_bytes = 1 << 20}};
-  Sink sink_;
+  Sink sink_{true};
 };
 
 TEST_F(SwitchBorneTest, SumsWhatHostsSendToEachOtherAndAnswersInTheirNames) {

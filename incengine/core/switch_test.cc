@@ -1,5 +1,6 @@
 // Frames in, frames out: what a switch does with whatever comes in by a port.
 #include "incengine/core/switch.h"
+#include "incengine/core/switch_testing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,35 +16,20 @@
 namespace epic::engine {
 namespace {
 
+using testing::Bytes;
+using testing::HostIp;
+using testing::HostMac;
+using testing::kSwitchIp;
+using testing::kSwitchMac;
+using testing::Sent;
+using testing::Sink;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr Ipv4 kSwitchIp{0x0a00ff01};
-constexpr roce::MacAddress kSwitchMac = {0x02, 0, 0, 0, 0xff, 1};
 constexpr uint32_t kMtu = 256;
 
-Ipv4 HostIp(size_t n) { return Ipv4{static_cast<uint32_t>(0x0a000001 + n)}; }
-roce::MacAddress HostMac(size_t n) { return {0x02, 0, 0, 0, 0, static_cast<uint8_t>(n)}; }
 Qpn SwitchQpn(size_t n) { return Qpn{static_cast<uint32_t>(0x100 + n)}; }
-
-using Bytes = std::vector<uint8_t>;
-
-struct Sent {
-  PortId port;
-  Bytes frame;
-};
-
-class Sink final : public FrameSink {
- public:
-  void Send(PortId port, std::span<const uint8_t> frame) override {
-    sent.push_back({port, Bytes(frame.begin(), frame.end())});
-  }
-  void SetTimer(TimerId id, Nanos deadline) override { timers.emplace_back(id, deadline); }
-
-  std::vector<Sent> sent;
-  std::vector<std::pair<TimerId, Nanos>> timers;
-};
 
 class SwitchTest : public ::testing::Test {
  protected:
