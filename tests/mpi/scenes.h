@@ -18,6 +18,16 @@ typedef struct {
  */
 static MPI_Comm world;
 
+/* All ranks have the results of their calls so far, when `collector` returns: none of them can be ended by the
+ * error of a call that this rank makes afterwards, or has somebody cause. The MPI's own call, of at most 1024
+ * ranks. */
+static inline void all_have_their_results(int collector) {
+  static int all[1024];
+  int rank;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Gather(&rank, 1, MPI_INT, all, 1, MPI_INT, collector, MPI_COMM_WORLD);
+}
+
 /* Plays the scenes of these names, and tells of each: "rank 0: NAME: 1234 checks, 0 wrong". Returns an exit
  * status. */
 static inline int play_scenes(const Scene* scenes, size_t count, int argc, char** argv, int rank) {

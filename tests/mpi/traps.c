@@ -24,8 +24,9 @@ static void sums(MPI_Comm comm, int times) {
   MPI_Comm_rank(comm, &own);
   for (int i = 0; i < times; ++i) {
     int x = 1 << (own * 3), sum = 0;
-    MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_SUM, comm);
-    right("sum", sum == 011111111 >> (24 - 3 * members));
+    const int error = MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_SUM, comm);
+    right("no error of a sum", error == MPI_SUCCESS);
+    right("sum", error != MPI_SUCCESS || sum == 011111111 >> (24 - 3 * members));
   }
 }
 
@@ -109,6 +110,7 @@ static void mismatch(void) {
   char text[MPI_MAX_ERROR_STRING];
   MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
   sums(world, 1);
+  all_have_their_results(2);
   for (int i = 0; i < 2; ++i) {
     error = MPI_Allreduce(MPI_IN_PLACE, x, rank == 2 ? 4 : 2, MPI_INT, MPI_SUM, world);
     right("an error", error != MPI_SUCCESS);
@@ -269,13 +271,16 @@ static void broken(void) {
   char text[MPI_MAX_ERROR_STRING];
   MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
   sums(world, 1);
+  all_have_their_results(0);
   if (rank == size - 1) MPI_Recv(NULL, 0, MPI_INT, 0, 7, world, MPI_STATUS_IGNORE);
   for (int i = 0; i < kCalls; ++i) {
     const int error = MPI_Iallreduce(MPI_IN_PLACE, x[i], kDoubles, MPI_DOUBLE, MPI_SUM, world, &requests[i]);
     if (error == MPI_SUCCESS) ++started;
     if (error != MPI_SUCCESS) is_other("an error at once", error);
   }
+  if (rank != 0 && rank != size - 1) MPI_Send(NULL, 0, MPI_INT, 0, 6, world);
   if (rank == 0) {
+    for (int r = 1; r < size - 1; ++r) MPI_Recv(NULL, 0, MPI_INT, r, 6, world, MPI_STATUS_IGNORE);
     printf("under way\n");
     fflush(stdout);
   }
