@@ -134,6 +134,46 @@ TEST_F(TraceFileTest, WhatTheSwitchOnlyForwardsIsLeftOut) {
   EXPECT_EQ(result->lines, 1u);
 }
 
+// Two hosts speak to each other beside a group whose end at the one bears the other's address.
+TEST_F(TraceFileTest, WhatIsOfAnotherQueuePairThanTheEndThatBearsItsAddressIsLeftOut) {
+  const Ipv4 host{0x0a000001}, peer{0x0a000002};
+  engine::GroupConfig group = recording_.group();
+  engine::EndpointConfig& end = group.children.at(0);
+  end.remote_ip = host;
+  end.borne_ip = peer;
+  auto trace = daemon::Trace::Open(path(), 1 << 20, "s",
+                                   {.address = recording_.address, .mac = kOwnMac, .port_count = 3});
+  ASSERT_TRUE(trace.ok());
+  (*trace)->OnInstall(1, group);
+  roce::Packet packet = recording_.events[recording_.Find([](const Event& e) { return e.in(); })].packet;
+  packet.payload = {};
+  std::vector<uint8_t> frame;
+  const auto write = [&](Ipv4 from, Ipv4 to, Qpn qpn) {
+    packet.src_ip = from;
+    packet.dst_ip = to;
+    packet.bth.dest_qp = qpn;
+    frame.assign(roce::FrameBytes(packet), 0);
+    roce::WriteFrame({.dst = kPeerMac, .src = kOwnMac, .ip_id = 0, .vlan = {}}, packet, frame);
+  };
+  const Qpn another{Raw(end.local_qpn) + 1000};
+  for (const Qpn qpn : {another, end.local_qpn}) {
+    write(host, peer, qpn);
+    (*trace)->OnFrame(2, 0, frame);
+  }
+  for (const Qpn qpn : {another, end.remote_qpn}) {
+    write(peer, host, qpn);
+    (*trace)->OnSend(0, frame);
+  }
+  trace->reset();
+  std::ifstream file(path());
+  std::string text, kinds;
+  while (std::getline(file, text))
+    kinds += text.find("\"event\":\"in\"") != std::string::npos    ? "in "
+             : text.find("\"event\":\"out\"") != std::string::npos ? "out "
+                                                                   : "";
+  EXPECT_EQ(kinds, "in out ");
+}
+
 TEST_F(TraceFileTest, SaysWhatIsNoTrace) {
   const auto error = [](const std::string& text) {
     std::stringstream stream(text);

@@ -34,14 +34,14 @@ void AppendHex(std::span<const uint8_t> bytes, std::string* out) {
 
 nlohmann::ordered_json ToJson(const engine::EndpointConfig& endpoint) {
   nlohmann::ordered_json json = {{"local_qpn", Raw(endpoint.local_qpn)},
-          {"remote_ip", Dotted(endpoint.remote_ip)},
-          {"remote_qpn", Raw(endpoint.remote_qpn)},
-          {"port", endpoint.port},
-          {"ingress_port", engine::IngressPort(endpoint)},
-          {"in_psn", endpoint.in_psn.raw()},
-          {"out_psn", endpoint.out_psn.raw()},
-          {"is_host", endpoint.is_host},
-          {"ranks", endpoint.ranks}};
+                                 {"remote_ip", Dotted(endpoint.remote_ip)},
+                                 {"remote_qpn", Raw(endpoint.remote_qpn)},
+                                 {"port", endpoint.port},
+                                 {"ingress_port", engine::IngressPort(endpoint)},
+                                 {"in_psn", endpoint.in_psn.raw()},
+                                 {"out_psn", endpoint.out_psn.raw()},
+                                 {"is_host", endpoint.is_host},
+                                 {"ranks", endpoint.ranks}};
   if (endpoint.borne_ip != Ipv4{}) json["borne_ip"] = Dotted(endpoint.borne_ip);
   return json;
 }
@@ -174,7 +174,9 @@ void Trace::OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame) {
   roce::FrameAddress address;
   roce::Packet packet;
   if (roce::ParseFrame(frame, &address, &packet) != roce::ParseResult::kOk) return;
-  if (!IsOurs(packet.dst_ip.v4(), packet.src_ip.v4()) || (address.vlan.value_or(0) & kVlanIdMask) != 0) return;
+  if ((address.vlan.value_or(0) & kVlanIdMask) != 0) return;
+  if (!IsOurs(packet.dst_ip.v4(), packet.src_ip.v4(), &engine::EndpointConfig::local_qpn, packet.bth.dest_qp))
+    return;
   Packet(now, "in", port, packet);
 }
 
@@ -189,7 +191,9 @@ void Trace::OnSend(PortId port, std::span<const uint8_t> frame) {
   roce::FrameAddress address;
   roce::Packet packet;
   if (roce::ParseFrame(frame, &address, &packet) != roce::ParseResult::kOk) return;
-  if (!IsOurs(packet.src_ip.v4(), packet.dst_ip.v4())) return;
+  if (!IsOurs(packet.src_ip.v4(), packet.dst_ip.v4(), &engine::EndpointConfig::remote_qpn,
+              packet.bth.dest_qp))
+    return;
   if (timer_) {
     Line(now_, fmt::format("{{\"event\":\"timer\",\"time\":{},\"group_id\":{}}}", now_,
                            static_cast<uint64_t>(*timer_)));
@@ -198,11 +202,11 @@ void Trace::OnSend(PortId port, std::span<const uint8_t> frame) {
   Packet(now_, "out", port, packet);
 }
 
-bool Trace::IsOurs(Ipv4 local, Ipv4 remote) const {
+bool Trace::IsOurs(Ipv4 local, Ipv4 remote, Qpn engine::EndpointConfig::*qpn, Qpn of_packet) const {
   if (local == switch_.address) return true;
   return std::ranges::any_of(bearing_, [&](const auto& group) {
     return std::ranges::any_of(group.second, [&](const engine::EndpointConfig& end) {
-      return end.borne_ip == local && end.remote_ip == remote;
+      return end.borne_ip == local && end.remote_ip == remote && end.*qpn == of_packet;
     });
   });
 }

@@ -45,8 +45,9 @@ class Trace {
   Trace(std::FILE* file, std::string path, uint64_t limit_bytes, const engine::SwitchConfig& sw);
   void Line(Nanos now, const std::string& line);
   void Packet(Nanos now, const char* event, PortId port, const roce::Packet& packet);
-  // Whether `local` is this switch's address, or one that it bears to `remote`.
-  bool IsOurs(Ipv4 local, Ipv4 remote) const;
+  // Whether `local` is this switch's address, or one that an end of a group bears to `remote`, whose `qpn` is
+  // this one.
+  bool IsOurs(Ipv4 local, Ipv4 remote, Qpn engine::EndpointConfig::*qpn, Qpn of_packet) const;
 
   std::FILE* file_;  // none after a failure
   std::string path_;

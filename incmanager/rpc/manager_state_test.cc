@@ -28,10 +28,15 @@ class World : public testing::IdleWorld {
     probes.push_back({witness, about, request});
   }
 
+  void OnCalls(SessionId session, const proto::CallsMade* calls) override {
+    answers.emplace_back(session, calls != nullptr);
+  }
+
   void Locate(NodeId node, const proto::LocateRequest& request) override {
     located.emplace_back(node, request.ip());
   }
 
+  std::vector<std::pair<SessionId, bool>> answers;  // of ranks that are asked; false: there will be none
   std::vector<std::pair<NodeId, uint32_t>> located;
   std::vector<std::pair<NodeId, uint64_t>> installs;  // not answered yet
   struct Probed {
@@ -73,6 +78,24 @@ TEST(ManagerState, PassesOnALineOfAHostsText) {
   EXPECT_LT(told.ByteSizeLong(), 1000u);
   proto::ServerMessage parsed;
   EXPECT_TRUE(parsed.ParseFromString(told.SerializeAsString())) << "not UTF-8";
+}
+
+// Who waits for it would wait until its time is over else.
+TEST(ManagerState, ASessionThatEndsWhileItsRankIsAskedIsAnAnswer) {
+  const Topology topology = testing::Star(3).Build();
+  World world;
+  ManagerState state(topology, {}, 1, 1, &world);
+  for (const SessionId session : {1, 2, 3}) {
+    state.OnMessage(kSecond, session, Join(topology, static_cast<uint32_t>(session) - 1, "h"));
+    state.AskCalls(session);
+    EXPECT_TRUE(world.told[session].has_calls());
+  }
+  proto::ClientMessage answer;
+  answer.mutable_calls();
+  state.OnMessage(kSecond, 1, answer);
+  EXPECT_THAT(world.answers, ::testing::ElementsAre(std::pair(1, true)));
+  state.OnClosed(kSecond, 2);
+  EXPECT_THAT(world.answers, ::testing::ElementsAre(std::pair(1, true), std::pair(2, false)));
 }
 
 // Whoever looks minutes later is told, and so are those who ask as it was asked before: that it is not there.

@@ -101,7 +101,7 @@ def test_a_group_that_has_ended_says_how(bed):
         assert nobody.stderr == "incmanager: there is no group nobody, and none of this name has ended lately\n"
 
 
-@pytest.mark.parametrize("mode", ["I", "II", "III"])
+@pytest.mark.parametrize("mode", ["I", "II", "III", "IV"])
 def test_whom_a_group_waits_for(bed, mode):
     """A rank that computes for long, in one call; and one that makes no call any more."""
     group = bed.network_group("--mode", mode)
