@@ -17,6 +17,7 @@ namespace {
 
 constexpr roce::MacAddress kOwnMac = {2, 0, 0, 0, 0, 1};
 constexpr roce::MacAddress kPeerMac = {2, 0, 0, 0, 0, 2};
+constexpr roce::MacAddress kThirdMac = {2, 0, 0, 0, 0, 3};
 
 class TraceFileTest : public testing::Test {
  protected:
@@ -148,20 +149,20 @@ TEST_F(TraceFileTest, WhatIsOfAnotherQueuePairThanTheEndThatBearsItsAddressIsLef
   roce::Packet packet = recording_.events[recording_.Find([](const Event& e) { return e.in(); })].packet;
   packet.payload = {};
   std::vector<uint8_t> frame;
-  const auto write = [&](Ipv4 from, Ipv4 to, Qpn qpn) {
+  const auto write = [&](Ipv4 from, Ipv4 to, Qpn qpn, roce::MacAddress src) {
     packet.src_ip = from;
     packet.dst_ip = to;
     packet.bth.dest_qp = qpn;
     frame.assign(roce::FrameBytes(packet), 0);
-    roce::WriteFrame({.dst = kPeerMac, .src = kOwnMac, .ip_id = 0, .vlan = {}}, packet, frame);
+    roce::WriteFrame({.dst = kThirdMac, .src = src, .ip_id = 0, .vlan = {}}, packet, frame);
   };
   const Qpn another{Raw(end.local_qpn) + 1000};
   for (const Qpn qpn : {another, end.local_qpn}) {
-    write(host, peer, qpn);
+    write(host, peer, qpn, kPeerMac);
     (*trace)->OnFrame(2, 0, frame);
   }
   for (const Qpn qpn : {another, end.remote_qpn}) {
-    write(peer, host, qpn);
+    write(peer, host, qpn, kOwnMac);
     (*trace)->OnSend(0, frame);
   }
   trace->reset();
