@@ -17,7 +17,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -25,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -157,8 +157,7 @@ class Rank {
     if (Error e = call->request.Wait(); !e.ok()) return e;
     uint64_t wrong = Wrong(call->job, static_cast<uint32_t>(call->number), call->buffers.recv);
     const size_t end = call->in_place ? call->job.total_bytes() : call->job.recv_bytes();
-    wrong += static_cast<uint64_t>(std::count_if(call->recv.begin() + static_cast<ptrdiff_t>(end),
-                                                 call->recv.end(), [](uint8_t b) { return b != kNothing; }));
+    wrong += CountTouched(std::span(call->recv).subspan(end), kNothing);
     ++calls_;
     wrong_ += wrong;
     if (wrong > 0 && wrong_calls_.size() < 10) wrong_calls_.push_back(call->number);

@@ -222,4 +222,8 @@ uint64_t CountWrongCopies(const Inputs& inputs, int rank, uint64_t first, std::s
   return wrong;
 }
 
+uint64_t CountTouched(std::span<const uint8_t> data, uint8_t untouched) {
+  return static_cast<uint64_t>(std::ranges::count_if(data, [=](uint8_t byte) { return byte != untouched; }));
+}
+
 }  // namespace epic::perf

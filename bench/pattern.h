@@ -42,4 +42,7 @@ uint64_t CountWrong(const Inputs& inputs, uint64_t first, std::span<const uint8_
 // ... from the rank's input.
 uint64_t CountWrongCopies(const Inputs& inputs, int rank, uint64_t first, std::span<const uint8_t> data);
 
+// The number of bytes that are no longer `untouched`, of a buffer that held nothing else.
+uint64_t CountTouched(std::span<const uint8_t> data, uint8_t untouched);
+
 }  // namespace epic::perf

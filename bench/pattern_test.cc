@@ -252,6 +252,12 @@ TEST(PatternTest, ScaledFloatsAreSumsOfIntegers) {
   }
 }
 
+TEST(PatternTest, BytesThatWereTouchedAreCounted) {
+  const std::vector<uint8_t> data = {0xee, 0xed, 0xee, 0x00, 0xee};
+  EXPECT_EQ(CountTouched(data, 0xee), 2u);
+  EXPECT_EQ(CountTouched({}, 0xee), 0u);
+}
+
 TEST(CollectiveTest, NamesAreReadBack) {
   for (const Kind kind : AllKinds()) EXPECT_EQ(ParseKind(Name(kind)), kind);
   for (const Datatype type : AllTypes()) EXPECT_EQ(ParseType(Name(type)), type);
