@@ -267,12 +267,15 @@ static void broken(void) {
   static double x[kCalls][kDoubles];
   MPI_Request requests[kCalls + 1];
   MPI_Status statuses[kCalls];
+  /* Those of the last host may be told of the end after the others, and complete a call until then. */
+  const int first_of_last = size - size / 4, of_last = rank >= first_of_last;
   int started = 0, index, flag, length;
   char text[MPI_MAX_ERROR_STRING];
   MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
   sums(world, 1);
   all_have_their_results(0);
-  if (rank == size - 1) MPI_Recv(NULL, 0, MPI_INT, 0, 7, world, MPI_STATUS_IGNORE);
+  for (int r = 0; rank == size - 1 && r < first_of_last; ++r)
+    MPI_Recv(NULL, 0, MPI_INT, r, 7, world, MPI_STATUS_IGNORE);
   for (int i = 0; i < kCalls; ++i) {
     const int error = MPI_Iallreduce(MPI_IN_PLACE, x[i], kDoubles, MPI_DOUBLE, MPI_SUM, world, &requests[i]);
     if (error == MPI_SUCCESS) ++started;
@@ -285,9 +288,13 @@ static void broken(void) {
     fflush(stdout);
   }
   right("started", started == kCalls || rank == size - 1);
-  for (int i = 0; started != kCalls && i < started; ++i)
-    is_other("Wait", MPI_Wait(&requests[i], MPI_STATUS_IGNORE));
-  if (started == kCalls) {
+  for (int i = 0; (started != kCalls || of_last) && i < started; ++i) {
+    const int error = MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+    if (error != MPI_SUCCESS) is_other("Wait", error);
+    right("an error or the sum",
+          error != MPI_SUCCESS || (of_last && x[i][0] == 0 && x[i][kDoubles - 1] == 0));
+  }
+  if (started == kCalls && !of_last) {
     const int error = MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
     is_other("Wait", error);
     MPI_Error_string(error, text, &length);
@@ -307,9 +314,9 @@ static void broken(void) {
     right("the message beside", statuses[2].MPI_ERROR == MPI_SUCCESS);
     MPI_Recv(NULL, 0, MPI_INT, rank, 8, world, MPI_STATUS_IGNORE);
   }
-  if (rank == 0) MPI_Send(NULL, 0, MPI_INT, size - 1, 7, world);
+  if (!of_last) MPI_Send(NULL, 0, MPI_INT, size - 1, 7, world);
   int error = MPI_Ibarrier(world, &requests[0]); /* of 8 ranks two on a host hear of it together */
-  if (size == 8 && error == MPI_SUCCESS) error = MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+  if ((size == 8 || of_last) && error == MPI_SUCCESS) error = MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
   is_other("an error of a later call", error);
 }
 
