@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/counter_table.h"
 #include "base/types.h"
 #include "incengine/core/engine.h"
 #include "incengine/core/forwarding.h"
@@ -80,6 +81,16 @@ struct SwitchPortCounters {
   uint64_t tx_hellos = 0;
 };
 
+inline constexpr auto kSwitchPortCounters = std::to_array<CounterRow<SwitchPortCounters>>({
+    {"rx_frames", &SwitchPortCounters::rx_frames},
+    {"rx_bytes", &SwitchPortCounters::rx_bytes},
+    {"tx_frames", &SwitchPortCounters::tx_frames},
+    {"tx_bytes", &SwitchPortCounters::tx_bytes},
+    {"rx_hellos", &SwitchPortCounters::rx_hellos},
+    {"tx_hellos", &SwitchPortCounters::tx_hellos},
+});
+static_assert(HasEach(kSwitchPortCounters));
+
 struct SwitchCounters {
   uint64_t roce_packets = 0;      // to the engine
   uint64_t forwarded_frames = 0;  // ordinary frames that left by at least one port
@@ -92,6 +103,17 @@ struct SwitchCounters {
   std::array<uint64_t, static_cast<size_t>(ForwardDrop::kCount)> forward_drops{};
   std::array<uint64_t, static_cast<size_t>(FrameDrop::kCount)> frame_drops{};
 };
+
+inline constexpr auto kSwitchCounters = std::to_array<CounterRow<SwitchCounters>>({
+    {"roce_packets", &SwitchCounters::roce_packets},
+    {"forwarded_frames", &SwitchCounters::forwarded_frames},
+    {"flooded_frames", &SwitchCounters::flooded_frames},
+    {"arp_replies", &SwitchCounters::arp_replies},
+    {"echo_replies", &SwitchCounters::echo_replies},
+});
+static_assert(HasEach(kSwitchCounters,
+                      sizeof(SwitchCounters::bad_roce) + sizeof(SwitchCounters::engine_drops) +
+                          sizeof(SwitchCounters::forward_drops) + sizeof(SwitchCounters::frame_drops)));
 
 class Switch {
  public:

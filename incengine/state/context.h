@@ -7,6 +7,7 @@
 #include <deque>
 #include <vector>
 
+#include "base/counter_table.h"
 #include "incengine/core/effects.h"
 #include "incengine/state/config.h"
 #include "incengine/state/refusals.h"
@@ -67,6 +68,18 @@ struct EndpointCounters {
   Refusals refusals;
 };
 
+inline constexpr auto kEndpointCounters = std::to_array<CounterRow<EndpointCounters>>({
+    {"packets_in", &EndpointCounters::packets_in},
+    {"packets_out", &EndpointCounters::packets_out},
+    {"duplicates", &EndpointCounters::duplicates},
+    {"gaps", &EndpointCounters::gaps},
+    {"naks_sent", &EndpointCounters::naks_sent},
+    {"rnr_naks_sent", &EndpointCounters::rnr_naks_sent},
+    {"prompts", &EndpointCounters::prompts},
+    {"cnps_sent", &EndpointCounters::cnps_sent},
+});
+static_assert(HasEach(kEndpointCounters, sizeof(EndpointCounters::refusals)));
+
 struct Endpoint {
   EndpointConfig config;
   uint16_t udp_src_port = 0;  // stable per flow, so that equal-cost paths keep its order
@@ -110,6 +123,19 @@ struct ContextCounters {
   uint64_t busy = 0;
   std::array<uint64_t, static_cast<size_t>(DropReason::kCount)> drops{};
 };
+
+inline constexpr auto kContextCounters = std::to_array<CounterRow<ContextCounters>>({
+    {"aggregated_packets", &ContextCounters::aggregated_packets},
+    {"results", &ContextCounters::results},
+    {"replicated_packets", &ContextCounters::replicated_packets},
+    {"repeats", &ContextCounters::repeats},
+    {"asks", &ContextCounters::asks},
+    {"uplink_timeouts", &ContextCounters::uplink_timeouts},
+    {"rnr_naks_received", &ContextCounters::rnr_naks_received},
+    {"grants", &ContextCounters::grants},
+    {"busy", &ContextCounters::busy},
+});
+static_assert(HasEach(kContextCounters, sizeof(ContextCounters::drops)));
 
 enum class GroupState : uint8_t {
   kRunning,
