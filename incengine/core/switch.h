@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/counter_table.h"
+#include "base/path_mtu.h"
 #include "base/types.h"
 #include "incengine/core/engine.h"
 #include "incengine/core/forwarding.h"
@@ -68,7 +69,7 @@ struct SwitchConfig {
   ForwardingMode forwarding = ForwardingMode::kLearning;
   Abilities abilities = Abilities::All();  // that it states, and that its groups have
   HelloIdentity hello;                     // what it says of itself by its ports; without names nothing
-  uint32_t max_payload = 4096;  // the largest path MTU that its groups may have, which it states too
+  uint32_t max_payload = kMaxPathMtu;  // the largest path MTU that its groups may have, which it states too
 };
 
 // A super-frame counts as many frames as it has packets.
