@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/path_mtu.h"
-#include "incengine/state/arena.h"
 #include "incengine/state/context.h"
 #include "protocol/bounds.h"
 
@@ -102,18 +101,11 @@ Status Validate(const GroupConfig& config, size_t port_count) {
 }
 
 size_t AccumulatorRoom(const GroupConfig& config) {
-  constexpr size_t kWidening = 2;  // 16-bit elements accumulate in 32 bits
-  return (config.narrow ? 1 : kWidening) * config.path_mtu;
+  return AccumulatorMtus(ShapeOf(config)) * config.path_mtu;
 }
 
-size_t SlotPayloadBytes(const GroupConfig& config) {
-  const size_t contributions = config.reproducible ? config.children.size() : 0;
-  return AccumulatorRoom(config) + contributions * config.path_mtu;
-}
+size_t SlotPayloadBytes(const GroupConfig& config) { return epic::SlotPayloadBytes(ShapeOf(config)); }
 
-size_t UpPipeBytes(const GroupConfig& config) {
-  return Arena::RoundUp(size_t{config.slots} * sizeof(Slot)) +
-         Arena::RoundUp(size_t{config.slots} * SlotPayloadBytes(config));
-}
+size_t UpPipeBytes(const GroupConfig& config) { return epic::UpPipeBytes(ShapeOf(config)); }
 
 }  // namespace epic::engine

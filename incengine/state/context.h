@@ -29,6 +29,7 @@ struct Slot {
   uint64_t arrived = 0;  // bit per child
   bool ack_req = false;  // OR over the contributors' AckReq
 };
+static_assert(sizeof(Slot) == kSlotBytes);
 
 // A control packet being merged, in the persistent ring. Inlined data behind it lie in the slot of its index.
 struct ControlSlot {
