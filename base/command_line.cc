@@ -96,6 +96,9 @@ Option Option::OneOf(std::initializer_list<const char*> values) const {
 Option Option::OneOf(std::initializer_list<int> values) const {
   EPIC_SAY(check(CLI::IsMember(std::vector<int>(values))));
 }
+Option Option::OneOf(std::span<const uint32_t> values) const {
+  EPIC_SAY(check(CLI::IsMember(std::vector<int>(values.begin(), values.end()))));
+}
 Option Option::OneOf(const std::map<std::string, int>& names) const {
   EPIC_SAY(transform(CLI::CheckedTransformer(names)));
 }

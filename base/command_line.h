@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ class Option {
   // The value is one of these.
   Option OneOf(std::initializer_list<const char*> values) const;
   Option OneOf(std::initializer_list<int> values) const;
+  Option OneOf(std::span<const uint32_t> values) const;
   // The value is one of these names, or a number of theirs; the number is what is stored.
   Option OneOf(const std::map<std::string, int>& names) const;
   // A number from `least` to `most`, both included. `meaning` is what it counts, and its unit if the option's

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "commlib/core/host_algorithm.h"
-#include "commlib/core/host_peers.h"
 #include "commlib/core/rank_calls.h"
+#include "protocol/bounds.h"
 #include "protocol/flow.h"
 
 namespace epic::internal {

@@ -13,6 +13,7 @@
 #include "commlib/log.h"
 #include "commlib/messages.h"
 #include "commlib/progress.h"
+#include "protocol/bounds.h"
 #include "reduce/reduce.h"
 
 namespace epic::internal {

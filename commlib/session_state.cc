@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "commlib/core/host_peers.h"
+#include "protocol/bounds.h"
 #include "protocol/types.h"
 
 namespace epic::internal {

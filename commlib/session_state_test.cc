@@ -2,11 +2,11 @@
 
 #include <string>
 
-#include "commlib/core/host_peers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/manager.pb.h"
 #include "protocol/abilities.h"
+#include "protocol/bounds.h"
 
 namespace epic::internal {
 namespace {

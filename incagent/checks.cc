@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "base/path_mtu.h"
+
 namespace epic::agent {
 namespace {
 
@@ -47,8 +49,8 @@ Status CheckEndpoint(const proto::EndpointConfig& endpoint, const std::string& w
 
 Status CheckSizes(const proto::GroupConfig& group, const proto::EngineInfo& engine) {
   const uint32_t mtu = group.path_mtu();
-  if (!std::has_single_bit(mtu) || mtu < 256 || mtu > engine.capability().max_path_mtu()) {
-    return Invalid(fmt::format("path_mtu: {} is not a power of two from 256 to {}", mtu,
+  if (!std::has_single_bit(mtu) || mtu < kMinPathMtu || mtu > engine.capability().max_path_mtu()) {
+    return Invalid(fmt::format("path_mtu: {} is not a power of two from {} to {}", mtu, kMinPathMtu,
                                engine.capability().max_path_mtu()));
   }
   if (group.message_packets() == 0) return Invalid("message_packets: must be at least 1");

@@ -15,6 +15,7 @@
 #include "incengine/core/switch.h"
 #include "protocol/control.h"
 #include "roce/frame.h"
+#include "roce/frame_testing.h"
 
 namespace epic::engine {
 namespace {

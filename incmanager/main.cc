@@ -11,6 +11,7 @@
 
 #include "base/command_line.h"
 #include "base/manager_address.h"
+#include "base/path_mtu.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/cli/serve.h"
 #include "protocol/modes.h"
@@ -84,7 +85,7 @@ class Commands {
         .From(0.001, 86400.0, "seconds; 500ms is 0.5, 2m is 120")
         .ShowDefault();
     serve.Add("--path-mtu", &serve_.groups.max_path_mtu, "upper bound of every group's path MTU, in bytes")
-        .OneOf({256, 512, 1024, 2048, 4096})
+        .OneOf(kPathMtus)
         .ShowDefault();
     serve
         .Add("--window-packets", &serve_.groups.window_packets,
@@ -95,7 +96,7 @@ class Commands {
         .Add("--inline-bytes", &serve_.groups.inline_bytes,
              "of groups that ask for none: calls with at most so many bytes of data, all ranks' shares "
              "together, are one message; 0: none")
-        .From(0u, kMostInlineBytes, "bytes; 0: none")
+        .From(0u, kMaxInlineBytes, "bytes; 0: none")
         .ShowDefault();
     serve.Add("--prompt-ms", &prompt_ms_, "how long a switch waits before it prompts a silent child")
         .From(1u, 60'000u, "milliseconds")
@@ -187,7 +188,7 @@ class Commands {
         .Add("--inline-bytes", &create_.inline_bytes,
              "calls with at most so many bytes of data, all ranks' shares together, are one message; "
              "0: none; else the manager's choice")
-        .From(0u, kMostInlineBytes, "bytes; 0: none");
+        .From(0u, kMaxInlineBytes, "bytes; 0: none");
     create.Add("--start-psn", &create_.start_psn, "for tests: first PSN of every endpoint; else random")
         .From(0u, kMaxPsn, "a PSN has 24 bits");
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/counted.h"
+#include "protocol/bounds.h"
 
 namespace epic::manager {
 
@@ -30,9 +31,8 @@ inline std::string Duration(int64_t ms) {
   return fmt::format("{} h", ms / (60 * kMinute));
 }
 
-// 1 to 64 printable characters without spaces: names appear in logs and tables.
+// 1 to kMaxNameBytes printable characters without spaces: names appear in logs and tables.
 inline bool IsName(const std::string& name) {
-  constexpr size_t kMaxNameBytes = 64;
   return !name.empty() && name.size() <= kMaxNameBytes &&
          std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }

@@ -11,10 +11,10 @@
 #include <sstream>
 #include <utility>
 
+#include "base/path_mtu.h"
+
 namespace epic::manager {
 namespace {
-
-constexpr size_t kMaxNodes = 4096;
 
 // Thrown and caught inside this file only, as yaml-cpp itself reports by exceptions.
 struct Bad {
@@ -97,8 +97,8 @@ class Reader {
     if (!value) Fail(root, "path_mtu: missing");
     uint32_t mtu = 0;
     const bool number = YAML::convert<uint32_t>::decode(value, mtu);
-    if (!number || (mtu != 256 && mtu != 512 && mtu != 1024 && mtu != 2048 && mtu != 4096)) {
-      Fail(value, "path_mtu: must be 256, 512, 1024, 2048 or 4096");
+    if (!number || !IsPathMtu(mtu)) {
+      Fail(value, fmt::format("path_mtu: must be {}", kPathMtusInWords));
     }
     return mtu;
   }

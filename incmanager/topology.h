@@ -16,6 +16,7 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,6 +32,8 @@ using Mac = std::array<uint8_t, 6>;
 // Index into Topology::nodes.
 using NodeId = uint32_t;
 inline constexpr NodeId kNoNode = UINT32_MAX;
+// Of a file, and with those that are found.
+inline constexpr size_t kMaxNodes = 4096;
 
 // Of a link. One that is down is still known: ways lead over it only where there are no others, so that
 // whatever has no other way is there at once when its carrier returns. No way leads over one that is gone; it

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "io/frame_sender.h"
+#include "io/port_counters.h"
 
 namespace epic::io {
 
@@ -17,16 +18,6 @@ namespace epic::io {
 struct ReceivedFrame {
   std::span<const uint8_t> bytes;
   size_t segment_bytes = 0;  // of a UDP super-frame: of all its packets but the last (gso_size); else 0
-};
-
-struct PortCounters {
-  uint64_t rx_dropped = 0;    // by the kernel: the receive ring was full
-  uint64_t rx_too_long = 0;   // longer than the MTU allows: an offload (TSO, GRO) is on
-  uint64_t tx_no_buffer = 0;  // the kernel had no room, and the queue for it was full as well
-  uint64_t tx_too_long = 0;   // longer than the MTU of the interface
-  uint64_t tx_failed = 0;     // other errors, such as an interface that is down
-  uint64_t rx_super_frames = 0;
-  uint64_t tx_super_frames = 0;
 };
 
 class FramePort {
@@ -63,7 +54,7 @@ class FramePort {
   virtual uint64_t CountDropped() = 0;
 
   std::unique_ptr<FrameSender> sender_;
-  uint64_t rx_too_long_ = 0, rx_super_frames_ = 0;
+  PortCounters received_;  // of what comes, but for what the kernel drops
 };
 
 }  // namespace epic::io

@@ -37,14 +37,14 @@ FrameSender::FrameSender(int fd, size_t max_frame_bytes, bool virtio)
 }
 
 void FrameSender::Send(std::span<const uint8_t> frame) {
-  if (frame.size() > max_frame_bytes_) return void(++counters_.too_long);
+  if (frame.size() > max_frame_bytes_) return void(++counters_.tx_too_long);
   if (!MakeRoom(frame.size(), 1)) return;
   StartFrame(/*open=*/false);
   Own(frame);
 }
 
 void FrameSender::Send(const roce::FramePieces& packet, Terms terms) {
-  if (packet.size() > max_frame_bytes_) return void(++counters_.too_long);
+  if (packet.size() > max_frame_bytes_) return void(++counters_.tx_too_long);
   if (!MakeRoom(packet.size(), 1)) return;
   const bool joins = terms.joins && virtio_;
   size_t skip = 0;
@@ -62,7 +62,7 @@ void FrameSender::Send(const roce::FramePieces& packet, Terms terms) {
 
 void FrameSender::Send(const roce::SuperFrameView& frame, bool stays) {
   EPIC_CHECK(virtio_ && frame.whole());
-  if (kHead + frame.segment_bytes() > max_frame_bytes_) return void(counters_.too_long += frame.packets());
+  if (kHead + frame.segment_bytes() > max_frame_bytes_) return void(counters_.tx_too_long += frame.packets());
   const std::span<const uint8_t> bytes = frame.bytes();
   if (!MakeRoom(bytes.size(), frame.packets())) return;
   StartFrame(/*open=*/false);
@@ -90,7 +90,7 @@ bool FrameSender::MakeRoom(size_t bytes, size_t packets) {
     Reserve(bytes);
     return true;
   }
-  counters_.no_buffer += packets;
+  counters_.tx_no_buffer += packets;
   return false;
 }
 
@@ -140,15 +140,15 @@ void FrameSender::Flush() {
   size_t done = 0;
   while (done < frames_.size()) {
     const size_t sent = SendBatch(done);
-    for (size_t i = done; i < done + sent; ++i) counters_.super_frames += frames_[i].packets > 1 ? 1 : 0;
+    for (size_t i = done; i < done + sent; ++i) counters_.tx_super_frames += frames_[i].packets > 1 ? 1 : 0;
     done += sent;
     if (sent > 0 || errno == EINTR) continue;
     waiting_ = errno == EAGAIN;
     if (waiting_) break;
     // ENOBUFS: the device's own queue was full, and the frame is gone.
-    (errno == ENOBUFS    ? counters_.no_buffer
-     : errno == EMSGSIZE ? counters_.too_long
-                         : counters_.failed) += frames_[done].packets;
+    (errno == ENOBUFS    ? counters_.tx_no_buffer
+     : errno == EMSGSIZE ? counters_.tx_too_long
+                         : counters_.tx_failed) += frames_[done].packets;
     ++done;
   }
   Drop(done);
@@ -160,7 +160,7 @@ void FrameSender::Resume() {
 }
 
 void FrameSender::Discard() {
-  for (const Frame& frame : frames_) counters_.failed += frame.packets;
+  for (const Frame& frame : frames_) counters_.tx_failed += frame.packets;
   Drop(frames_.size());
   waiting_ = false;
 }
@@ -172,7 +172,7 @@ void FrameSender::Drop(size_t frames) {
     try {
       return KeepFrom(frames);
     } catch (const std::bad_alloc&) {
-      for (; frames < frames_.size(); ++frames) counters_.no_buffer += frames_[frames].packets;
+      for (; frames < frames_.size(); ++frames) counters_.tx_no_buffer += frames_[frames].packets;
     }
   }
   frames_.clear();

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "io/port_counters.h"
 #include "roce/frame.h"
 #include "roce/super_frame.h"
 
@@ -16,13 +17,6 @@ struct mmsghdr;
 struct iovec;
 
 namespace epic::io {
-
-struct SendCounters {
-  uint64_t no_buffer = 0;     // the kernel had no room, and the queue for it was full as well
-  uint64_t too_long = 0;      // longer than the MTU of the interface
-  uint64_t failed = 0;        // other errors, such as an interface that is down
-  uint64_t super_frames = 0;  // sent, of two packets or more
-};
 
 class FrameSender {
  public:
@@ -52,7 +46,8 @@ class FrameSender {
   // Drops what is queued; counted as failed.
   void Discard();
 
-  const SendCounters& counters() const { return counters_; }
+  // Of what leaves; of what comes nothing.
+  const PortCounters& counters() const { return counters_; }
 
  private:
   static constexpr size_t kBatchFrames = 32;
@@ -95,7 +90,7 @@ class FrameSender {
   std::vector<uint8_t> own_;
   size_t bytes_ = 0;  // of all frames
   bool waiting_ = false;
-  SendCounters counters_;
+  PortCounters counters_;
 };
 
 }  // namespace epic::io

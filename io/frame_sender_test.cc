@@ -118,7 +118,7 @@ TEST_F(FrameSenderTest, PacketsOfOneFlowLeaveAsOneFrame) {
   const auto sent = Sent();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(Fills(sent[0]), (Bytes{0, 1, 2, 3, 4}));
-  EXPECT_EQ(sender.counters().super_frames, 1u);
+  EXPECT_EQ(sender.counters().tx_super_frames, 1u);
   sender.Flush();
   EXPECT_TRUE(Sent().empty());
 }
@@ -144,7 +144,7 @@ TEST_F(FrameSenderTest, NothingJoinsWithoutLeave) {
   const auto sent = Sent();
   ASSERT_EQ(sent.size(), 5u);
   for (uint8_t i = 0; i < 5; ++i) EXPECT_EQ(Fills(sent[i]), Bytes{i});
-  EXPECT_EQ(sender.counters().super_frames, 0u);
+  EXPECT_EQ(sender.counters().tx_super_frames, 0u);
 }
 
 TEST_F(FrameSenderTest, NothingJoinsOnASocketWithoutVirtioHeaders) {
@@ -184,11 +184,11 @@ TEST_F(FrameSenderTest, OneThatIsWholeLeavesAsItIs) {
   Bytes whole = sent[0];
   whole.back() ^= 1;
   EXPECT_EQ(Fills(whole), (Bytes{0, 1, 2}));
-  EXPECT_EQ(sender.counters().super_frames, 2u);
+  EXPECT_EQ(sender.counters().tx_super_frames, 2u);
 
   FrameSender narrow(near_.get(), 1000, /*virtio=*/true);
   narrow.Send(view, /*stays=*/false);
-  EXPECT_EQ(narrow.counters().too_long, 3u) << "its packets, for this port";
+  EXPECT_EQ(narrow.counters().tx_too_long, 3u) << "its packets, for this port";
 }
 
 TEST_F(FrameSenderTest, OtherFlowsAndFramesKeepTheirPlaces) {
@@ -264,7 +264,7 @@ TEST_F(FrameSenderTest, WhatTheKernelHasNoRoomForLeavesLaterInOrder) {
   }
   EXPECT_FALSE(sender.waiting());
   EXPECT_EQ(fills, expected);
-  EXPECT_EQ(sender.counters().failed + sender.counters().no_buffer, 0u);
+  EXPECT_EQ(sender.counters().tx_failed + sender.counters().tx_no_buffer, 0u);
 }
 
 TEST_F(FrameSenderTest, TheQueueHasABound) {
@@ -273,12 +273,12 @@ TEST_F(FrameSenderTest, TheQueueHasABound) {
   ASSERT_EQ(setsockopt(near_.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
   for (int i = 0; i < 400; ++i) sender.Send(Packet(4096, 1), {.joins = false, .stays = true});
   EXPECT_TRUE(sender.waiting());
-  EXPECT_GT(sender.counters().no_buffer, 200u);
+  EXPECT_GT(sender.counters().tx_no_buffer, 200u);
   sender.Discard();
   EXPECT_FALSE(sender.waiting());
   size_t sent = 0;
   for (const Bytes& message : Sent()) sent += Fills(message).size();
-  EXPECT_EQ(sent + sender.counters().no_buffer + sender.counters().failed, 400u);
+  EXPECT_EQ(sent + sender.counters().tx_no_buffer + sender.counters().tx_failed, 400u);
 }
 
 TEST_F(FrameSenderTest, WhatTheMtuForbidsIsCounted) {
@@ -286,7 +286,7 @@ TEST_F(FrameSenderTest, WhatTheMtuForbidsIsCounted) {
   sender.Send(Packet(4300, 1), kJoins);
   sender.Send(Bytes(kMaxFrame + 1));
   sender.Flush();
-  EXPECT_EQ(sender.counters().too_long, 2u);
+  EXPECT_EQ(sender.counters().tx_too_long, 2u);
   EXPECT_TRUE(Sent().empty());
 }
 
@@ -296,7 +296,7 @@ TEST_F(FrameSenderTest, ErrorsAreCountedByPacket) {
   for (uint8_t i = 0; i < 3; ++i) sender.Send(Packet(1024, i), kJoins);
   std::signal(SIGPIPE, SIG_IGN);
   sender.Flush();
-  EXPECT_EQ(sender.counters().failed, 3u);
+  EXPECT_EQ(sender.counters().tx_failed, 3u);
 }
 
 // A packet for which there is no memory is not there at all, and the others leave whole.
@@ -342,15 +342,15 @@ TEST_F(FrameSenderTest, WithoutMemoryForWhatWaitsItIsLost) {
       const bool failed = allocations_left < 0;
       allocations_left = -1;
       if (failed) {
-        EXPECT_GT(sender.counters().no_buffer, 0u);
+        EXPECT_GT(sender.counters().tx_no_buffer, 0u);
         payloads_.clear();
         sender.Resume();
         EXPECT_FALSE(sender.waiting());
-        EXPECT_EQ(Sent().size() + sender.counters().no_buffer, taken);
+        EXPECT_EQ(Sent().size() + sender.counters().tx_no_buffer, taken);
         break;
       }
       if (!sender.waiting()) continue;
-      EXPECT_EQ(sender.counters().no_buffer, 0u);
+      EXPECT_EQ(sender.counters().tx_no_buffer, 0u);
       (void)Sent();
       return;
     }

@@ -193,11 +193,11 @@ StatusOr<int> PacketSocket::Receive(int max_packets, FrameHandler handler, void*
     ++count;
     const bool whole = ring->Take(&frame);
     if (!whole || (frame.segment_bytes == 0 && frame.bytes.size() > max_frame_bytes_ + kTagBytes)) {
-      ++rx_too_long_;
+      ++received_.rx_too_long;
       continue;
     }
     if (frame.segment_bytes > 0) {
-      ++rx_super_frames_;
+      ++received_.rx_super_frames;
       count += static_cast<int>(frame.bytes.size() / frame.segment_bytes);
     }
     handler(user, frame);

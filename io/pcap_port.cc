@@ -113,7 +113,7 @@ PcapPort::PcapPort(pcap* handle, uint32_t mtu)
 PcapPort::~PcapPort() { pcap_close(handle_); }
 
 StatusOr<int> PcapPort::Receive(int max_packets, FrameHandler handler, void* user) {
-  Receiver receiver{handler, user, max_frame_bytes_, &rx_too_long_};
+  Receiver receiver{handler, user, max_frame_bytes_, &received_.rx_too_long};
   const int count = pcap_dispatch(handle_, max_packets, OnPcapFrame, reinterpret_cast<u_char*>(&receiver));
   if (count < 0) return MakeStatus(StatusCode::kUnavailable, pcap_geterr(handle_));
   return count;

@@ -31,7 +31,6 @@ class Abilities {
   bool Has(DataType type) const;
   bool Has(ReduceOp op) const;
   bool HasTypes() const { return types_ != 0; }
-  bool HasOps() const { return ops_ != 0; }
 
   // What both have.
   Abilities With(const Abilities& other) const;

@@ -94,22 +94,6 @@ uint8_t* WriteHead(const FrameAddress& address, const Packet& packet, size_t ip_
   return end;
 }
 
-// Everything but the ICRC. Returns the IP packet within out.
-std::span<uint8_t> WriteBody(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out) {
-  const size_t ip_bytes = IpBytes(packet);
-  CheckSane(packet, ip_bytes);
-  const size_t payload = packet.payload.size();
-  const size_t before = EthernetView::kBytes + (address.vlan ? EthernetView::kTagBytes : 0);
-  EPIC_CHECK(out.size() >= before + ip_bytes);
-  uint8_t* const body = out.data() + before + ip_bytes - kIcrcBytes - Pad(payload) - payload;
-  // The payload goes first: the headers may overwrite where it was.
-  if (payload != 0 && body != packet.payload.data()) std::memmove(body, packet.payload.data(), payload);
-  std::memset(body + payload, 0, Pad(payload));
-  uint8_t* ip;
-  EPIC_CHECK(WriteHead(address, packet, ip_bytes, out.data(), &ip) == body);
-  return {ip, ip_bytes};
-}
-
 }  // namespace
 
 const char* Name(ParseResult result) {
@@ -226,24 +210,6 @@ ParseResult ParseFrame(Bytes frame, FrameAddress* address, Packet* out, bool che
 
 size_t FrameBytes(const Packet& packet, bool vlan) {
   return EthernetView::kBytes + (vlan ? EthernetView::kTagBytes : 0) + IpBytes(packet);
-}
-
-size_t WriteFrame(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out) {
-  const std::span<uint8_t> ip_packet = WriteBody(address, packet, out);
-  StoreLe32(Icrc(ip_packet), &ip_packet[ip_packet.size() - kIcrcBytes]);
-  return static_cast<size_t>(ip_packet.data() + ip_packet.size() - out.data());
-}
-
-size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packet, const PayloadCrc& crc,
-                                std::span<uint8_t> out) {
-  const size_t payload = packet.payload.size();
-  EPIC_CHECK(crc.shift->bytes() == payload + Pad(payload));
-  const std::span<uint8_t> ip_packet = WriteBody(address, packet, out);
-  const size_t extensions = Info(packet.bth.opcode).header_bytes - kBthBytes;
-  const uint32_t headers =
-      Crc32(IcrcOfHeaders(ip_packet), ip_packet.subspan(IcrcHeaderBytes(ip_packet), extensions));
-  StoreLe32(crc.shift->Join(headers, crc.crc), &ip_packet[ip_packet.size() - kIcrcBytes]);
-  return static_cast<size_t>(ip_packet.data() + ip_packet.size() - out.data());
 }
 
 void WritePieces(const FrameAddress& address, const Packet& packet, const PayloadCrc* crc, FramePieces* out) {

@@ -69,23 +69,12 @@ constexpr size_t MaxFrameBytes(size_t payload) {
 
 inline constexpr size_t kIpv6MoreBytes = 20;
 
-// Serialises: Ethernet, IPv4 (DF, checksum) or IPv6 as the addresses are, UDP (checksum 0), BTH and extension
-// headers, payload, pad, ICRC. Returns the bytes written, FrameBytes(packet, address.vlan). The payload may
-// lie in `out`. The caller keeps the rules that checks enforce: `out` is large enough, the opcode is known,
-// the payload is empty for an opcode without one, and the whole fits an IP packet.
-size_t WriteFrame(const FrameAddress& address, const Packet& packet, std::span<uint8_t> out);
-
 // The CRC of a payload with its pad, for sending the same payload under several headers. shift.bytes() is the
 // padded length; shift is borrowed.
 struct PayloadCrc {
   const CrcShift* shift;
   uint32_t crc;
 };
-
-// As WriteFrame, but takes the payload's part of the ICRC as given; crc.shift->bytes() must be packet's
-// padded length.
-size_t WriteFrameWithPayloadCrc(const FrameAddress& address, const Packet& packet, const PayloadCrc& crc,
-                                std::span<uint8_t> out);
 
 // A frame in pieces, for a sender that leaves the payload where it lies: head (Ethernet to extension
 // headers), the packet's payload, tail (pad and ICRC), one after the other.
@@ -104,7 +93,10 @@ struct FramePieces {
 // In one piece.
 std::vector<uint8_t> Join(const FramePieces& pieces);
 
-// The bytes that WriteFrame writes, or with crc WriteFrameWithPayloadCrc. The same rules.
+// Serialises: Ethernet, IPv4 (DF, checksum) or IPv6 as the addresses are, UDP (checksum 0), BTH and extension
+// headers, payload, pad, ICRC. crc: none, or the payload's, of which shift->bytes() is the padded length. The
+// caller keeps the rules that checks enforce: the opcode is known, the payload is empty for an opcode without
+// one, and the whole fits an IP packet.
 void WritePieces(const FrameAddress& address, const Packet& packet, const PayloadCrc* crc, FramePieces* out);
 
 }  // namespace epic::roce

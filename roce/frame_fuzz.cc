@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "roce/frame.h"
+#include "roce/frame_testing.h"
 #include "roce/packet_testing.h"
 #include "roce/view.h"
 #include "roce/view_ipv6.h"

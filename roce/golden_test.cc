@@ -8,6 +8,7 @@
 
 #include "roce/arp.h"
 #include "roce/frame.h"
+#include "roce/frame_testing.h"
 
 namespace epic::roce {
 namespace {

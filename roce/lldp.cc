@@ -178,10 +178,6 @@ std::optional<MacAddress> ChassisMac(const Lldp& lldp) {
   return lldp.chassis_kind == ChassisKind::kMac ? MacOf(lldp.chassis) : std::nullopt;
 }
 
-std::optional<MacAddress> PortMac(const Lldp& lldp) {
-  return lldp.port_kind == PortKind::kMac ? MacOf(lldp.port) : std::nullopt;
-}
-
 LldpResult ParseLldp(std::span<const uint8_t> frame, Lldp* out) {
   const auto ethernet = EthernetView::Of(frame);
   if (!ethernet || ethernet->vlan() || ethernet->ether_type() != kEtherTypeLldp) return LldpResult::kNotLldp;

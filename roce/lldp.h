@@ -78,9 +78,8 @@ struct Lldp {
   friend bool operator==(const Lldp&, const Lldp&) = default;
 };
 
-// The chassis' or the port's MAC address, if that is its name.
+// The chassis' MAC address, if that is its name.
 std::optional<MacAddress> ChassisMac(const Lldp& lldp);
-std::optional<MacAddress> PortMac(const Lldp& lldp);
 
 // Reads a frame. TLVs that are not known are passed over. *out is filled in only if kOk is returned.
 LldpResult ParseLldp(std::span<const uint8_t> frame, Lldp* out);

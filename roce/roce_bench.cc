@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "roce/frame.h"
+#include "roce/frame_testing.h"
 
 namespace epic::roce {
 namespace {

@@ -55,7 +55,7 @@ class SuperFrameView {
 };
 
 // Whether a packet's frame, `next`, may follow others in one super-frame whose first packet's frame begins
-// with `first`: both are heads (Ethernet to extension headers) without a VLAN tag, written by WriteFrame or
+// with `first`: both are heads (Ethernet to extension headers) without a VLAN tag, written by
 // WritePieces. Same flow and queue pair, and an identification that is `packets` higher.
 bool SameSuperFrame(std::span<const uint8_t> first, std::span<const uint8_t> next, size_t packets);
 

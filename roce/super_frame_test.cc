@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "roce/frame_testing.h"
 #include "roce/packet_testing.h"
 #include "roce/view.h"
 #include "roce/wire.h"

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/command_line.h"
+#include "base/path_mtu.h"
 #include "protocol/modes.h"
 #include "sim/goodput.h"
 
@@ -25,7 +26,8 @@ int main(int argc, char** argv) {
   line.Add("--mode", &mode, "of the switch: " + epic::ModeChoice())
       .Changed([](std::string& text) { return epic::ModeToNumber(text); })
       .ShowDefault();
-  line.Add("--path-mtu", &config.path_mtu, "payload of a packet, bytes: 256, 512, 1024, 2048 or 4096")
+  line.Add("--path-mtu", &config.path_mtu,
+           std::string("payload of a packet, bytes: ") + epic::kPathMtusInWords)
       .ShowDefault();
   line.Add("--message-packets", &config.message_packets, "of a group: M")
       .From(1, 1024, "packets")

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/command_line.h"
+#include "base/path_mtu.h"
 #include "protocol/modes.h"
 #include "sim/world.h"
 
@@ -126,7 +127,7 @@ int main(int argc, char** argv) {
   line.Add("--seeds", &options.seeds, "one run for each").Delimiter(',');
   line.Add("--bytes", &options.bytes, "of each rank's vector, a multiple of 4")
       .From(size_t{4}, size_t{1} << 28);
-  line.Add("--mtu", &options.path_mtu, "path MTU").OneOf({256, 512, 1024, 2048, 4096});
+  line.Add("--mtu", &options.path_mtu, "path MTU").OneOf(epic::kPathMtus);
   line.Add("--message-packets", &options.message_packets, "M").From(1, 64);
   line.Add("--window", &options.window_messages, "W").From(1, 64);
   line.Add("--prompt-us", &options.prompt_us, "prompt and resend interval of the switch, microseconds")

@@ -11,6 +11,7 @@
 #include "check/conform/recording_testing.h"
 #include "incengine/daemon/trace.h"
 #include "roce/frame.h"
+#include "roce/frame_testing.h"
 
 namespace epic::conform {
 namespace {

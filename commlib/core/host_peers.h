@@ -5,10 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace epic {
+#include "protocol/bounds.h"
 
-// More would have more messages around a ring than a queue pair holds.
-inline constexpr uint32_t kMaxHostRanks = 512;
+namespace epic {
 
 // The cube of n ranks: `members`, the largest power of two that is at most n, and as many folded ranks as
 // are left.

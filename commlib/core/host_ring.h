@@ -48,7 +48,6 @@ class HostRing {
 
   // The next receive to post.
   bool NextReceive(HostPiece* piece);
-  bool AllReceivesPosted() const { return posted_ == end_; }
   // Is another message to come? The next one's length, 0 if none is.
   uint32_t ExpectedBytes() const;
   // It has come: combines it with this rank's own, in `staging` or into the result.

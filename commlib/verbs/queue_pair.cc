@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/path_mtu.h"
 #include "commlib/verbs/extensions.h"
 #include "commlib/verbs/verbs_error.h"
 
@@ -53,7 +54,7 @@ Error QueuePair::Create(std::shared_ptr<Device> device, std::shared_ptr<Completi
 QueuePair::~QueuePair() { DestroyQp(); }
 
 Error QueuePair::Connect(const ConnectInfo& info) {
-  if (!std::has_single_bit(info.path_mtu) || info.path_mtu < 256 || info.path_mtu > 4096) {
+  if (!IsPathMtu(info.path_mtu)) {
     return {ErrorCode::kMtu,
             fmt::format("the manager chose a path MTU of {}, which RoCE does not have", info.path_mtu)};
   }

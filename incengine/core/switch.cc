@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/path_mtu.h"
 #include "incengine/core/announcement.h"
 #include "incengine/core/echo.h"
 #include "incengine/core/source_guard.h"
@@ -15,8 +16,6 @@
 namespace epic::engine {
 namespace {
 
-constexpr size_t kMinPathMtu = 256;
-constexpr size_t kMaxPathMtu = 4096;
 constexpr uint16_t kVlanIdMask = 0x0fff;
 
 // The place in Switch::shifts_ for a payload of this many bytes, or none: only whole-MTU payloads are worth a
@@ -80,7 +79,7 @@ Switch::Switch(const SwitchConfig& config)
       port_counters_(config.port_count),
       announced_(config.port_count),
       cut_(roce::MaxFrameBytes(kMaxPathMtu)) {
-  for (size_t mtu = kMinPathMtu; mtu <= kMaxPathMtu; mtu *= 2) shifts_.emplace_back(mtu);
+  for (const uint32_t mtu : kPathMtus) shifts_.emplace_back(mtu);
 }
 
 void Switch::OnFrame(Nanos now, PortId port, std::span<const uint8_t> frame, FrameSink& sink) {

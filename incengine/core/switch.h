@@ -14,6 +14,8 @@
 #include <span>
 #include <vector>
 
+#include "base/counter_table.h"
+#include "base/path_mtu.h"
 #include "base/types.h"
 #include "incengine/core/engine.h"
 #include "incengine/core/forwarding.h"
@@ -67,7 +69,7 @@ struct SwitchConfig {
   ForwardingMode forwarding = ForwardingMode::kLearning;
   Abilities abilities = Abilities::All();  // that it states, and that its groups have
   HelloIdentity hello;                     // what it says of itself by its ports; without names nothing
-  uint32_t max_payload = 4096;  // the largest path MTU that its groups may have, which it states too
+  uint32_t max_payload = kMaxPathMtu;  // the largest path MTU that its groups may have, which it states too
 };
 
 // A super-frame counts as many frames as it has packets.
@@ -79,6 +81,16 @@ struct SwitchPortCounters {
   uint64_t rx_hellos = 0;  // of these frames, hellos and what else is LLDP, and announcements
   uint64_t tx_hellos = 0;
 };
+
+inline constexpr auto kSwitchPortCounters = std::to_array<CounterRow<SwitchPortCounters>>({
+    {"rx_frames", &SwitchPortCounters::rx_frames},
+    {"rx_bytes", &SwitchPortCounters::rx_bytes},
+    {"tx_frames", &SwitchPortCounters::tx_frames},
+    {"tx_bytes", &SwitchPortCounters::tx_bytes},
+    {"rx_hellos", &SwitchPortCounters::rx_hellos},
+    {"tx_hellos", &SwitchPortCounters::tx_hellos},
+});
+static_assert(HasEach(kSwitchPortCounters));
 
 struct SwitchCounters {
   uint64_t roce_packets = 0;      // to the engine
@@ -92,6 +104,17 @@ struct SwitchCounters {
   std::array<uint64_t, static_cast<size_t>(ForwardDrop::kCount)> forward_drops{};
   std::array<uint64_t, static_cast<size_t>(FrameDrop::kCount)> frame_drops{};
 };
+
+inline constexpr auto kSwitchCounters = std::to_array<CounterRow<SwitchCounters>>({
+    {"roce_packets", &SwitchCounters::roce_packets},
+    {"forwarded_frames", &SwitchCounters::forwarded_frames},
+    {"flooded_frames", &SwitchCounters::flooded_frames},
+    {"arp_replies", &SwitchCounters::arp_replies},
+    {"echo_replies", &SwitchCounters::echo_replies},
+});
+static_assert(HasEach(kSwitchCounters,
+                      sizeof(SwitchCounters::bad_roce) + sizeof(SwitchCounters::engine_drops) +
+                          sizeof(SwitchCounters::forward_drops) + sizeof(SwitchCounters::frame_drops)));
 
 class Switch {
  public:

@@ -11,6 +11,7 @@
 #include "incengine/core/switch.h"
 #include "incengine/core/switch_testing.h"
 #include "protocol/control.h"
+#include "roce/frame_testing.h"
 #include "roce/super_frame.h"
 #include "roce/view.h"
 #include "roce/wire.h"

@@ -11,6 +11,7 @@
 #include "incengine/core/echo_testing.h"
 #include "protocol/control.h"
 #include "roce/arp.h"
+#include "roce/frame_testing.h"
 #include "roce/view.h"
 
 namespace epic::engine {

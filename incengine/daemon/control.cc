@@ -4,11 +4,15 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <span>
+#include <type_traits>
 
 #include "base/counted.h"
+#include "base/counter_table.h"
 #include "incengine/core/refused.h"
 #include "incengine/core/wait.h"
 #include "io/clock.h"
+#include "io/port_counters.h"
 #include "protocol/collectives.h"
 
 namespace epic::daemon {
@@ -23,6 +27,13 @@ class CounterWriter {
     counter.set_name(name);
     counter.set_value(value);
   }
+  // Those of a table (base/counter_table.h), in its order.
+  template <typename Counters>
+  void AddEach(std::type_identity_t<std::span<const CounterRow<Counters>>> table, const Counters& counters,
+               const std::string& prefix = "") {
+    for (const CounterRow<Counters>& row : table)
+      Add(fmt::format("{}{}", prefix, row.name), counters.*row.member);
+  }
   // One counter per value of an enum of reasons that Name knows.
   template <typename Reason, size_t kReasons>
   void AddReasons(const std::string& prefix, const std::array<uint64_t, kReasons>& counts) {
@@ -33,45 +44,13 @@ class CounterWriter {
   google::protobuf::RepeatedPtrField<proto::Counter>* out_;
 };
 
-void AddContextCounters(const engine::ContextCounters& counters, CounterWriter& out) {
-  out.Add("aggregated_packets", counters.aggregated_packets);
-  out.Add("results", counters.results);
-  out.Add("replicated_packets", counters.replicated_packets);
-  out.Add("repeats", counters.repeats);
-  out.Add("asks", counters.asks);
-  out.Add("uplink_timeouts", counters.uplink_timeouts);
-  out.Add("rnr_naks_received", counters.rnr_naks_received);
-  out.Add("grants", counters.grants);
-  out.Add("busy", counters.busy);
-}
-
-void Sum(const engine::ContextCounters& more, engine::ContextCounters* sum) {
-  sum->aggregated_packets += more.aggregated_packets;
-  sum->results += more.results;
-  sum->replicated_packets += more.replicated_packets;
-  sum->repeats += more.repeats;
-  sum->asks += more.asks;
-  sum->uplink_timeouts += more.uplink_timeouts;
-  sum->rnr_naks_received += more.rnr_naks_received;
-  sum->grants += more.grants;
-  sum->busy += more.busy;
-}
-
 proto::EndpointDump DumpEndpoint(const engine::Endpoint& endpoint, const PortNames& ports) {
   proto::EndpointDump dump;
   *dump.mutable_config() = ToProto(endpoint.config, ports);
   dump.set_up_epsn(endpoint.up_epsn);
   dump.set_last_down_acked(endpoint.down_acked_end - 1);
   CounterWriter out(dump.mutable_counters());
-  const engine::EndpointCounters& counters = endpoint.counters;
-  out.Add("packets_in", counters.packets_in);
-  out.Add("packets_out", counters.packets_out);
-  out.Add("duplicates", counters.duplicates);
-  out.Add("gaps", counters.gaps);
-  out.Add("naks_sent", counters.naks_sent);
-  out.Add("rnr_naks_sent", counters.rnr_naks_sent);
-  out.Add("prompts", counters.prompts);
-  out.Add("cnps_sent", counters.cnps_sent);
+  out.AddEach(engine::kEndpointCounters, endpoint.counters);
   return dump;
 }
 
@@ -157,7 +136,7 @@ proto::GroupDump SwitchControl::DumpGroup(const engine::Context& group) const {
   dump.set_failed(group.state != engine::GroupState::kRunning);
   dump.set_invocations(group.invocations.empty() ? 0 : group.invocations.back().number + 1);
   CounterWriter out(dump.mutable_counters());
-  AddContextCounters(group.counters, out);
+  out.AddEach(engine::kContextCounters, group.counters);
   out.AddReasons<engine::DropReason>("drop_", group.counters.drops);
   if (!group.is_root()) *dump.mutable_parent() = DumpEndpoint(group.parent, ports_);
   const engine::GroupWait wait = engine::WaitOf(group, switch_.engine().arena());
@@ -182,14 +161,14 @@ proto::GroupDump SwitchControl::DumpGroup(const engine::Context& group) const {
 void SwitchControl::DumpCounters(proto::DumpReply* reply) const {
   CounterWriter out(reply->mutable_counters());
   const engine::SwitchCounters& counters = switch_.counters();
-  out.Add("roce_packets", counters.roce_packets);
+  // What comes to the engine, what its groups do with it, and all that is not its.
+  const std::span of_switch(engine::kSwitchCounters);
+  out.AddEach(of_switch.first(1), counters);
   engine::ContextCounters groups = removed_;
-  for (const auto& [id, group] : switch_.engine().groups()) Sum(group.counters, &groups);
-  AddContextCounters(groups, out);
-  out.Add("forwarded_frames", counters.forwarded_frames);
-  out.Add("flooded_frames", counters.flooded_frames);
-  out.Add("arp_replies", counters.arp_replies);
-  out.Add("echo_replies", counters.echo_replies);
+  for (const auto& [id, group] : switch_.engine().groups())
+    AddCounters(engine::kContextCounters, group.counters, &groups);
+  out.AddEach(engine::kContextCounters, groups);
+  out.AddEach(of_switch.subspan(1), counters);
   out.Add("learned_addresses", switch_.forwarding().learned_count());
   out.Add("learn_failures", switch_.forwarding().learn_failures());
   for (size_t i = 0; i < counters.bad_roce.size(); ++i) {
@@ -203,20 +182,8 @@ void SwitchControl::DumpCounters(proto::DumpReply* reply) const {
   const std::vector<PortState> states = read_ports_();
   for (size_t i = 0; i < states.size(); ++i) {
     const std::string port = fmt::format("port.{}.", states[i].name);
-    const engine::SwitchPortCounters& frames = switch_.port_counters()[i];
-    out.Add(port + "rx_frames", frames.rx_frames);
-    out.Add(port + "rx_bytes", frames.rx_bytes);
-    out.Add(port + "tx_frames", frames.tx_frames);
-    out.Add(port + "tx_bytes", frames.tx_bytes);
-    out.Add(port + "rx_hellos", frames.rx_hellos);
-    out.Add(port + "tx_hellos", frames.tx_hellos);
-    out.Add(port + "rx_dropped", states[i].counters.rx_dropped);
-    out.Add(port + "rx_too_long", states[i].counters.rx_too_long);
-    out.Add(port + "tx_no_buffer", states[i].counters.tx_no_buffer);
-    out.Add(port + "tx_too_long", states[i].counters.tx_too_long);
-    out.Add(port + "tx_failed", states[i].counters.tx_failed);
-    out.Add(port + "rx_super_frames", states[i].counters.rx_super_frames);
-    out.Add(port + "tx_super_frames", states[i].counters.tx_super_frames);
+    out.AddEach(engine::kSwitchPortCounters, switch_.port_counters()[i], port);
+    out.AddEach(io::kPortCounters, states[i].counters, port);
     out.Add(port + "times_lost", states[i].times_lost);
     out.AddReasons<engine::HelloCount>(port + "hello_", switch_.neighbours().counts(static_cast<PortId>(i)));
   }
@@ -252,7 +219,7 @@ bool SwitchControl::Has(uint64_t group_id) const { return switch_.engine().group
 StatusOr<proto::RemoveReply> SwitchControl::Remove(const proto::RemoveRequest& request) {
   const engine::Context* const group = Find(request.group_id(), request.generation());
   if (group == nullptr) return proto::RemoveReply();
-  Sum(group->counters, &removed_);
+  AddCounters(engine::kContextCounters, group->counters, &removed_);
   spdlog::info("group {} \"{}\" removed", request.group_id(), group->config.name);
   switch_.engine().Remove(request.group_id(), request.generation());
   if (trace_ != nullptr) trace_->OnRemove(io::MonotonicNow(), request.group_id(), request.generation());

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/command_line.h"
+#include "base/path_mtu.h"
 
 namespace epic::daemon {
 namespace {
@@ -123,7 +124,7 @@ ParseOutcome ParseOptions(int argc, char** argv, Options* options) {
            "the manager plans with what there is");
   line.Add("--max-payload", &options->config.max_payload,
            "bytes of payload that a packet of a group may have here at most; the manager plans with it")
-      .OneOf({256, 512, 1024, 2048, 4096})
+      .OneOf(kPathMtus)
       .ShowDefault();
   line.AddFlag("--single-frames", &options->ports.single_frames,
                "each packet in a frame of its own: no super-frames, in or out");

@@ -24,15 +24,7 @@ constexpr int kPacketsPerFlush = 128;
 // Between two looks at the interfaces, if the kernel does not tell of them; and between hellos.
 constexpr Nanos kCheckInterval = engine::Neighbours::kHelloInterval;
 
-void Add(const io::PortCounters& more, io::PortCounters* sum) {
-  sum->rx_dropped += more.rx_dropped;
-  sum->rx_too_long += more.rx_too_long;
-  sum->tx_no_buffer += more.tx_no_buffer;
-  sum->tx_too_long += more.tx_too_long;
-  sum->tx_failed += more.tx_failed;
-  sum->rx_super_frames += more.rx_super_frames;
-  sum->tx_super_frames += more.tx_super_frames;
-}
+void Add(const io::PortCounters& more, io::PortCounters* sum) { AddCounters(io::kPortCounters, more, sum); }
 
 bool LiesIn(std::span<const uint8_t> bytes, std::span<const uint8_t> whole) {
   const std::less_equal<const uint8_t*> le;

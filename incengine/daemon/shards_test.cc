@@ -14,6 +14,7 @@
 #include "incengine/daemon/shard.h"
 #include "incengine/daemon/sharded_control.h"
 #include "roce/frame.h"
+#include "roce/frame_testing.h"
 
 namespace epic::daemon {
 namespace {

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "protocol/context_memory.h"
 
 namespace epic::engine {
 namespace {
@@ -37,16 +38,14 @@ static_assert(std::ranges::equal(kModeRows, kModes, {}, &ModeRow::mode, &ModeInf
               "each mode of protocol/modes.h has its row, in its place");
 static_assert(std::ranges::all_of(kModeRows, [](const ModeRow& row) { return row.logic && row.memory; }));
 
-size_t Pipe::payloads(const GroupConfig& config) const {
-  return at + Arena::RoundUp(size_t{config.slots} * sizeof(Slot));
-}
+size_t Pipe::payloads(const GroupConfig& config) const { return at + SlotsBytes(config.slots); }
 
 Memory::Memory(const GroupConfig& config, std::span<const size_t> payload_bytes) {
   EPIC_CHECK(payload_bytes.size() <= kMostPipes);
   for (const size_t bytes : payload_bytes) {
     Pipe& pipe = pipes_[count_++];
     pipe = {.at = bytes_, .payload_bytes = bytes};
-    bytes_ = pipe.payloads(config) + Arena::RoundUp(config.slots * bytes);
+    bytes_ += PipeBytes(config.slots, bytes);
   }
 }
 

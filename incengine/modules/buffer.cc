@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "protocol/context_memory.h"
 #include "reduce/reduce.h"
 
 namespace epic::engine {
@@ -20,8 +21,7 @@ std::span<uint8_t> PayloadOf(const Context& ctx, Index index, size_t bytes, Aren
   const size_t n = ctx.config.slots;
   const size_t at = static_cast<size_t>(index) & (n - 1);
   EPIC_CHECK(bytes <= AccumulatorRoom(ctx.config));
-  return arena.At(ctx.arena_offset + Arena::RoundUp(n * sizeof(Slot)) + at * SlotPayloadBytes(ctx.config),
-                  bytes);
+  return arena.At(ctx.arena_offset + SlotsBytes(n) + at * SlotPayloadBytes(ctx.config), bytes);
 }
 
 namespace {

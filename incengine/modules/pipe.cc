@@ -7,6 +7,7 @@
 #include "incengine/modules/buffer.h"
 #include "incengine/modules/progress.h"
 #include "incengine/modules/transmit.h"
+#include "protocol/context_memory.h"
 
 namespace epic::engine {
 namespace {
@@ -15,8 +16,7 @@ namespace {
 std::span<uint8_t> DownPayloadOf(const Context& ctx, Index index, size_t bytes, Arena& arena) {
   const size_t n = ctx.config.slots;
   const size_t at = static_cast<size_t>(index) & (n - 1);
-  return arena.At(ctx.arena_offset + UpPipeBytes(ctx.config) + Arena::RoundUp(n * sizeof(Slot)) +
-                      at * ctx.config.path_mtu,
+  return arena.At(ctx.arena_offset + UpPipeBytes(ctx.config) + SlotsBytes(n) + at * ctx.config.path_mtu,
                   bytes);
 }
 

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/context_memory.h"
+
 namespace epic::engine {
 
 class Arena {
@@ -54,8 +56,8 @@ class Arena {
   size_t size() const { return memory_.size(); }
   size_t free_bytes() const { return memory_.size() - used_; }
 
-  static constexpr size_t kAlignment = 64;
-  static constexpr size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+  static constexpr size_t kAlignment = kArenaPiece;
+  static constexpr size_t RoundUp(size_t bytes) { return RoundUpToArena(bytes); }
 
  private:
   std::vector<uint8_t> memory_;

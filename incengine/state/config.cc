@@ -6,15 +6,12 @@
 #include <bit>
 #include <set>
 
-#include "incengine/state/arena.h"
+#include "base/path_mtu.h"
 #include "incengine/state/context.h"
+#include "protocol/bounds.h"
 
 namespace epic::engine {
 namespace {
-
-// Both as the manager allows: contexts keep a byte per rank and the name.
-constexpr uint32_t kMaxWorldSize = 4096;
-constexpr size_t kMaxNameBytes = 64;
 
 Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInvalidArgument, message); }
 
@@ -60,8 +57,8 @@ Status Validate(const GroupConfig& config, size_t port_count) {
     return Invalid(fmt::format("world_size: {} is more than {}", config.world_size, kMaxWorldSize));
   }
   const uint32_t mtu = config.path_mtu;
-  if (!std::has_single_bit(mtu) || mtu < 256 || mtu > 4096) {
-    return Invalid(fmt::format("path_mtu: {} is not 256, 512, 1024, 2048 or 4096", mtu));
+  if (!IsPathMtu(mtu)) {
+    return Invalid(fmt::format("path_mtu: {} is not {}", mtu, kPathMtusInWords));
   }
   if (config.message_packets == 0 || config.message_packets > kMaxSlots || config.window_messages == 0 ||
       config.window_messages > kMaxSlots) {
@@ -104,18 +101,11 @@ Status Validate(const GroupConfig& config, size_t port_count) {
 }
 
 size_t AccumulatorRoom(const GroupConfig& config) {
-  constexpr size_t kWidening = 2;  // 16-bit elements accumulate in 32 bits
-  return (config.narrow ? 1 : kWidening) * config.path_mtu;
+  return AccumulatorMtus(ShapeOf(config)) * config.path_mtu;
 }
 
-size_t SlotPayloadBytes(const GroupConfig& config) {
-  const size_t contributions = config.reproducible ? config.children.size() : 0;
-  return AccumulatorRoom(config) + contributions * config.path_mtu;
-}
+size_t SlotPayloadBytes(const GroupConfig& config) { return epic::SlotPayloadBytes(ShapeOf(config)); }
 
-size_t UpPipeBytes(const GroupConfig& config) {
-  return Arena::RoundUp(size_t{config.slots} * sizeof(Slot)) +
-         Arena::RoundUp(size_t{config.slots} * SlotPayloadBytes(config));
-}
+size_t UpPipeBytes(const GroupConfig& config) { return epic::UpPipeBytes(ShapeOf(config)); }
 
 }  // namespace epic::engine

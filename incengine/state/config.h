@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "protocol/abilities.h"
+#include "protocol/context_memory.h"
 #include "protocol/modes.h"
 #include "roce/packet.h"
 
@@ -68,6 +69,19 @@ struct GroupConfig {
   Nanos prompt_ns = 20 * kMillisecond;
   Abilities abilities = Abilities::All();  // of this switch: calls that need others are refused (UNSUPPORTED)
 };
+
+// What its arena bytes depend on.
+inline ContextShape ShapeOf(const GroupConfig& config) {
+  return {.mode = config.mode,
+          .reproducible = config.reproducible,
+          .narrow = config.narrow,
+          .path_mtu = config.path_mtu,
+          .message_packets = config.message_packets,
+          .window_messages = config.window_messages,
+          .slots = config.slots,
+          .children = static_cast<uint32_t>(config.children.size()),
+          .has_parent = config.parent.has_value()};
+}
 
 // Of the longest message: MU.
 constexpr uint64_t MessageBytes(const GroupConfig& config) {

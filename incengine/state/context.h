@@ -7,6 +7,7 @@
 #include <deque>
 #include <vector>
 
+#include "base/counter_table.h"
 #include "incengine/core/effects.h"
 #include "incengine/state/config.h"
 #include "incengine/state/refusals.h"
@@ -28,6 +29,7 @@ struct Slot {
   uint64_t arrived = 0;  // bit per child
   bool ack_req = false;  // OR over the contributors' AckReq
 };
+static_assert(sizeof(Slot) == kSlotBytes);
 
 // A control packet being merged, in the persistent ring. Inlined data behind it lie in the slot of its index.
 struct ControlSlot {
@@ -66,6 +68,18 @@ struct EndpointCounters {
   uint64_t cnps_sent = 0;
   Refusals refusals;
 };
+
+inline constexpr auto kEndpointCounters = std::to_array<CounterRow<EndpointCounters>>({
+    {"packets_in", &EndpointCounters::packets_in},
+    {"packets_out", &EndpointCounters::packets_out},
+    {"duplicates", &EndpointCounters::duplicates},
+    {"gaps", &EndpointCounters::gaps},
+    {"naks_sent", &EndpointCounters::naks_sent},
+    {"rnr_naks_sent", &EndpointCounters::rnr_naks_sent},
+    {"prompts", &EndpointCounters::prompts},
+    {"cnps_sent", &EndpointCounters::cnps_sent},
+});
+static_assert(HasEach(kEndpointCounters, sizeof(EndpointCounters::refusals)));
 
 struct Endpoint {
   EndpointConfig config;
@@ -110,6 +124,19 @@ struct ContextCounters {
   uint64_t busy = 0;
   std::array<uint64_t, static_cast<size_t>(DropReason::kCount)> drops{};
 };
+
+inline constexpr auto kContextCounters = std::to_array<CounterRow<ContextCounters>>({
+    {"aggregated_packets", &ContextCounters::aggregated_packets},
+    {"results", &ContextCounters::results},
+    {"replicated_packets", &ContextCounters::replicated_packets},
+    {"repeats", &ContextCounters::repeats},
+    {"asks", &ContextCounters::asks},
+    {"uplink_timeouts", &ContextCounters::uplink_timeouts},
+    {"rnr_naks_received", &ContextCounters::rnr_naks_received},
+    {"grants", &ContextCounters::grants},
+    {"busy", &ContextCounters::busy},
+});
+static_assert(HasEach(kContextCounters, sizeof(ContextCounters::drops)));
 
 enum class GroupState : uint8_t {
   kRunning,

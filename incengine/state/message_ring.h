@@ -8,6 +8,7 @@
 
 #include "base/snapshot.h"
 #include "base/types.h"
+#include "protocol/context_memory.h"
 #include "roce/transport/ring.h"
 
 namespace epic::engine {
@@ -49,7 +50,7 @@ class MessageRing {
   // A message that has not left.
   Message& at(uint64_t number) { return messages_[static_cast<size_t>(number - first_)]; }
 
-  static constexpr size_t kAlignment = 64;
+  static constexpr size_t kAlignment = kArenaPiece;
 
  private:
   friend struct epic::Snapshot;

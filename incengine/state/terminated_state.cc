@@ -58,32 +58,17 @@ roce::QueuePair Connect(const GroupConfig& group, const EndpointConfig& config, 
   return qp;
 }
 
-size_t RoundUp(size_t bytes) {
-  return (bytes + MessageRing::kAlignment - 1) / MessageRing::kAlignment * MessageRing::kAlignment;
-}
-
 }  // namespace
 
-// One message more than the window is being received, and one is lost where the ring wraps.
-size_t ReceivedRingBytes(const GroupConfig& config) {
-  return (size_t{config.window_messages} + 2) * RoundUp(TerminatedMessageBytes(config));
-}
+size_t ReceivedRingBytes(const GroupConfig& config) { return epic::ReceivedRingBytes(ShapeOf(config)); }
 
-// The sum that is being built may take more than its bytes, and what is lost at the end of the ring may be as
-// much.
-size_t SumsRingBytes(const GroupConfig& config) {
-  const size_t built = AccumulatorRoom(config) / config.path_mtu;  // messages
-  return (size_t{config.window_messages} + 2 * built) * RoundUp(TerminatedMessageBytes(config));
-}
+size_t SumsRingBytes(const GroupConfig& config) { return epic::SumsRingBytes(ShapeOf(config)); }
 
 size_t RingMessages(const GroupConfig& config) {
   return std::min(size_t{config.message_packets} * config.window_messages + kShortMessages, kMaxRingMessages);
 }
 
-size_t TerminatedArenaBytes(const GroupConfig& config) {
-  const size_t endpoints = config.children.size() + (config.parent ? 1 : 0);
-  return endpoints * ReceivedRingBytes(config) + SumsRingBytes(config);
-}
+size_t TerminatedArenaBytes(const GroupConfig& config) { return RingsBytes(ShapeOf(config)); }
 
 TerminatedState MakeTerminatedState(const GroupConfig& config, Ipv4 address) {
   const size_t messages = RingMessages(config);

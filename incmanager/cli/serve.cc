@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/end_signals.h"
+#include "base/path_mtu.h"
 #include "incmanager/cli/client.h"
 #include "incmanager/rpc/server.h"
 #include "incmanager/text.h"
@@ -23,7 +24,7 @@ int Complain(const Status& status, int code) {
 }  // namespace
 
 int Serve(const ServeOptions& options) {
-  StatusOr<Topology> topology = Topology{.name = "discovered", .path_mtu = 4096, .discovery = true};
+  StatusOr<Topology> topology = Topology{.name = "discovered", .path_mtu = kMaxPathMtu, .discovery = true};
   if (!options.topology.empty()) topology = LoadTopology(options.topology);
   if (!topology.ok()) return Complain(topology.status(), kExitUsage);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("incmanager"));

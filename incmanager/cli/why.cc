@@ -9,6 +9,7 @@
 
 #include "base/counted.h"
 #include "incmanager/text.h"
+#include "protocol/bounds.h"
 
 namespace epic::manager {
 namespace {
@@ -27,8 +28,7 @@ std::string Ranks(const proto::GroupState& group, const std::vector<uint32_t>& r
 std::string Joining(const proto::GroupState& group) {
   std::vector<uint32_t> missing;
   // As many as there can be.
-  constexpr uint32_t kMostRanks = 4096;
-  for (uint32_t rank = 0; rank < std::min(group.world_size(), kMostRanks); ++rank) {
+  for (uint32_t rank = 0; rank < std::min(group.world_size(), kMaxWorldSize); ++rank) {
     if (std::ranges::find(group.joined_ranks(), rank) == group.joined_ranks().end()) missing.push_back(rank);
   }
   if (missing.empty()) return "all ranks have joined";

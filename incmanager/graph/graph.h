@@ -37,7 +37,7 @@ struct GraphEvent {
 
 class Graph {
  public:
-  static constexpr size_t kMaxNodes = 4096;
+  static constexpr size_t kMaxNodes = manager::kMaxNodes;
   // Of these hosts take no more than leave so many for switches; and at one port no more are known, with
   // those that were heard there last and are silent now.
   static constexpr size_t kForSwitches = 1024;

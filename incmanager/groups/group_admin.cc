@@ -6,20 +6,17 @@
 #include <set>
 
 #include "base/counted.h"
+#include "base/path_mtu.h"
 #include "base/psn.h"
 #include "incmanager/groups/group_table.h"
 #include "incmanager/text.h"
+#include "protocol/bounds.h"
+#include "protocol/types.h"
 
 namespace epic::manager {
 namespace {
 
-constexpr uint32_t kMaxWorldSize = 4096;
 constexpr char kOfOneRank[] = "1 is less than 2: a group of one rank needs no manager";
-constexpr uint32_t kPathMtus[] = {256, 512, 1024, 2048, 4096};
-
-bool IsPathMtu(uint32_t mtu) {
-  return std::find(std::begin(kPathMtus), std::end(kPathMtus), mtu) != std::end(kPathMtus);
-}
 
 Failure Invalid(const std::string& message) { return {ErrorCode::kInvalidArgument, message, -1, ""}; }
 
@@ -74,7 +71,7 @@ Failure GroupTable::CheckJoin(const JoinRequest& join) const {
   if (join.qpn == 0 || join.qpn > kQpnMask)
     return Invalid(fmt::format("qpn: {:#x} is not a 24-bit QPN", join.qpn));
   if (!IsPathMtu(join.max_path_mtu)) {
-    return Invalid(fmt::format("max_path_mtu: {} is not 256, 512, 1024, 2048 or 4096", join.max_path_mtu));
+    return Invalid(fmt::format("max_path_mtu: {} is not {}", join.max_path_mtu, kPathMtusInWords));
   }
   if (join.mode != Mode::kUnspecified && !IsMode(join.mode))
     return RankFailure(ErrorCode::kInvalidArgument, join.rank,
@@ -198,9 +195,9 @@ Status GroupTable::CheckSpec(const GroupSpec& spec) const {
   if (!IsPath(spec.path)) {
     return invalid(fmt::format("path: {} is none of auto, network and hosts", static_cast<int>(spec.path)));
   }
-  if (spec.path == Path::kHosts && spec.world_size > kMostHostRanks) {
+  if (spec.path == Path::kHosts && spec.world_size > kMaxHostRanks) {
     return invalid(
-        fmt::format("size: {} is more than the {} ranks of path hosts", spec.world_size, kMostHostRanks));
+        fmt::format("size: {} is more than the {} ranks of path hosts", spec.world_size, kMaxHostRanks));
   }
   if (!spec.hosts.empty() && spec.hosts.size() != spec.world_size) {
     return invalid(fmt::format("hosts: {} named for {}", Counted(spec.hosts.size(), "host is", "hosts are"),
@@ -211,15 +208,15 @@ Status GroupTable::CheckSpec(const GroupSpec& spec) const {
       return MakeStatus(StatusCode::kNotFound, fmt::format("hosts: the topology has no host {}", host));
   }
   if (spec.path_mtu != 0 && !IsPathMtu(spec.path_mtu)) {
-    return invalid(fmt::format("path_mtu: {} is not 256, 512, 1024, 2048 or 4096", spec.path_mtu));
+    return invalid(fmt::format("path_mtu: {} is not {}", spec.path_mtu, kPathMtusInWords));
   }
   const uint64_t window = uint64_t{std::max(spec.message_packets, 1u)} * std::max(spec.window_messages, 1u);
   if (window > options_.window_packets) {
     return invalid(fmt::format("M*W: {} packets are more than the {} that may be in flight", window,
                                options_.window_packets));
   }
-  if (spec.inline_bytes.value_or(0) > kMostInlineBytes)
-    return invalid(fmt::format("inline_bytes: {} is more than {}", *spec.inline_bytes, kMostInlineBytes));
+  if (spec.inline_bytes.value_or(0) > kMaxInlineBytes)
+    return invalid(fmt::format("inline_bytes: {} is more than {}", *spec.inline_bytes, kMaxInlineBytes));
   if (spec.start_psn && *spec.start_psn > Psn::kMask) return invalid("start_psn: must be below 2^24");
   return absl::OkStatus();
 }

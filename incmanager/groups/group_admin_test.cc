@@ -8,6 +8,7 @@
 
 #include "incmanager/groups/group_table.h"
 #include "incmanager/groups/group_table_testing.h"
+#include "protocol/types.h"
 
 namespace epic::manager {
 namespace {
@@ -279,7 +280,7 @@ TEST(GroupTable, CreateRefusesWhatCannotBe) {
   EXPECT_EQ(code([](GroupSpec* s) { s->path_mtu = 1000; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](GroupSpec* s) { s->message_packets = 65; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](GroupSpec* s) { s->start_psn = 1 << 24; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->inline_bytes = kMostInlineBytes + 1; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](GroupSpec* s) { s->inline_bytes = kMaxInlineBytes + 1; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](GroupSpec*) {}), StatusCode::kOk);
 }
 

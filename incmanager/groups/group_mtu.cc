@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
+#include "base/path_mtu.h"
 #include "incmanager/groups/group_table.h"
 
 namespace epic::manager {
 namespace {
 
-constexpr uint32_t kPathMtus[] = {256, 512, 1024, 2048, 4096};
 // IPv4, UDP, BTH, immediate and ICRC around the payload.
 constexpr uint32_t kHeaderBytes = 20 + 8 + 12 + 4 + 4;
 
@@ -38,8 +37,8 @@ struct Carried {
       if (possible <= mtu) chosen = possible;
     }
     if (chosen == 0 || wanted > chosen) {
-      culprit.message = fmt::format("path_mtu: {} is more than {} carries ({})",
-                                    std::max(wanted, kPathMtus[0]), by, chosen);
+      culprit.message =
+          fmt::format("path_mtu: {} is more than {} carries ({})", std::max(wanted, kMinPathMtu), by, chosen);
       return culprit;
     }
     return wanted != 0 ? wanted : chosen;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "incmanager/groups/group_table.h"
+#include "protocol/bounds.h"
 
 namespace epic::manager {
 
@@ -78,10 +79,10 @@ void GroupTable::GoByHosts(Nanos now, Group* group, const Failure& refused) {
 
 std::variant<GroupTable::HostsWay, Failure> GroupTable::WayOfHosts(const Group& group,
                                                                    uint32_t path_mtu) const {
-  if (group.spec.world_size > kMostHostRanks) {
+  if (group.spec.world_size > kMaxHostRanks) {
     return Failure{ErrorCode::kUnsupported,
                    fmt::format("{} ranks are more than the {} that go by the hosts", group.spec.world_size,
-                               kMostHostRanks),
+                               kMaxHostRanks),
                    -1, ""};
   }
   std::vector<std::string> stopped(topology_->nodes.size());

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "incmanager/groups/group_table.h"
 #include "incmanager/groups/group_table_testing.h"
+#include "protocol/bounds.h"
 
 namespace epic::manager {
 namespace {
@@ -307,11 +308,11 @@ TEST(GroupPath, HostsThatReachEachOtherDoSoBesideARouter) {
 
 TEST(GroupPath, TooManyRanksDoNotGoByTheHosts) {
   GroupWorldFixture w(testing::Star(2));
-  GroupSpec spec = Spec(kMostHostRanks + 1, Path::kHosts);
+  GroupSpec spec = Spec(kMaxHostRanks + 1, Path::kHosts);
   EXPECT_EQ(w.table.Create(spec).code(), StatusCode::kInvalidArgument);
   w.path = Path::kHosts;
-  for (uint32_t rank = 0; rank <= kMostHostRanks; ++rank)
-    w.table.OnJoin(w.now, 100 + rank, w.Request("h0", rank, kMostHostRanks + 1));
+  for (uint32_t rank = 0; rank <= kMaxHostRanks; ++rank)
+    w.table.OnJoin(w.now, 100 + rank, w.Request("h0", rank, kMaxHostRanks + 1));
   EXPECT_EQ(w.Last<Failure>(100)->code, ErrorCode::kUnsupported);
   EXPECT_EQ(w.Last<Failure>(100)->message, "513 ranks are more than the 512 that go by the hosts");
 }

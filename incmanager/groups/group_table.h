@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/path_mtu.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "incmanager/failure.h"
@@ -32,6 +33,7 @@
 #include "incmanager/policies/tenants.h"
 #include "incmanager/policies/window.h"
 #include "incmanager/text.h"
+#include "protocol/control.h"
 
 namespace epic::manager {
 
@@ -66,21 +68,16 @@ class GroupWorld {
   virtual void NoteEnd(const std::string& line) { Note(line); }
 };
 
-// What ranks take; kMaxInlineBytes in protocol/types.h.
-inline constexpr uint32_t kMostInlineBytes = 32 * 1024 - 64;
-// How many ranks go by the hosts; kMaxHostRanks in commlib/core/host_path.h.
-inline constexpr uint32_t kMostHostRanks = 512;
-
 struct GroupOptions {
   Nanos join_timeout = 120 * kSecond;
   Nanos linger = 5 * kSecond;  // how long a failed group's contexts wait for its sessions to end
-  uint32_t max_path_mtu = 4096;
+  uint32_t max_path_mtu = kMaxPathMtu;
   uint32_t window_packets = 64;  // bound of M*W
   uint64_t prompt_ns = 20 * kMillisecond;
-  // Of groups that ask for none: what two packets of 4096 bytes take beside the header. Copies go up every
-  // edge and reductions down every edge in full when they are inlined, so that more would cost more than it
-  // saves.
-  uint32_t inline_bytes = 2 * 4096 - 64;
+  // Of groups that ask for none: what two packets of the largest MTU take beside the header. Copies go up
+  // every edge and reductions down every edge in full when they are inlined, so that more would cost more
+  // than it saves.
+  uint32_t inline_bytes = 2 * kMaxPathMtu - kControlBytes;
   std::optional<uint32_t> start_psn;  // for tests: of every endpoint; else random
 };
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "roce/frame.h"
+#include "roce/frame_testing.h"
 #include "roce/transport/queue_pair.h"
 #include "roce/transport/transport_testing.h"
 #include "roce/transport/uc.h"

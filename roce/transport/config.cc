@@ -6,8 +6,6 @@
 namespace epic::roce {
 namespace {
 
-bool IsPathMtu(uint32_t mtu) { return mtu >= 256 && mtu <= kMaxPathMtu && (mtu & (mtu - 1)) == 0; }
-
 template <typename T>
 void Take(const std::optional<T>& given, T* to) {
   if (given) *to = *given;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/ip.h"
+#include "base/path_mtu.h"
 #include "base/psn.h"
 #include "base/types.h"
 #include "roce/transport/rate.h"
@@ -68,7 +69,6 @@ struct QpConfig {
 // The longest message, in bytes. At the smallest path MTU it has 2^22 packets, half of what PSNs can tell
 // apart.
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 30;
-inline constexpr uint32_t kMaxPathMtu = 4096;
 
 // As ibv_modify_qp: what is not set stays as it is. What is marked so may be set again in SQD.
 struct QpChange {
@@ -83,7 +83,7 @@ struct QpChange {
   // switches mark it. Again in SQD.
   std::optional<uint8_t> traffic_class;
   std::optional<Qpn> remote_qpn;
-  std::optional<uint32_t> path_mtu;  // 256, 512, 1024, 2048 or 4096
+  std::optional<uint32_t> path_mtu;  // of kPathMtus
   std::optional<Psn> rq_psn;
   // RDMA Reads and atomics that the peer may have outstanding; again in SQD.
   std::optional<uint8_t> max_dest_rd_atomic;

@@ -86,7 +86,7 @@ void SharedShape::ChooseNetwork(const Scenario& scenario) {
                                                 .slots = std::bit_ceil(2 * window),
                                                 .children = 4,
                                                 .has_parent = true});
-  config.arena_bytes = manager::RoundUpToArena(usual * (2 + choices.Below(7)) / 2);
+  config.arena_bytes = RoundUpToArena(usual * (2 + choices.Below(7)) / 2);
 }
 
 void SharedShape::ChooseTenants() {

@@ -106,7 +106,6 @@ class Nic {
   // False, and nothing changed, if more completions wait than would have room.
   bool ResizeCq(uint32_t id, uint32_t depth);
   size_t PollCq(uint32_t id, std::span<Work> out);
-  bool CqEmpty(uint32_t id) const { return cqs_.at(id).works.empty(); }
   // The next completion (or only a solicited one, or an error) raises kCompletion, once.
   void ArmCq(uint32_t id, bool solicited_only);
   // No longer. False if it was not armed, or has raised it.

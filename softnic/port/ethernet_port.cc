@@ -11,6 +11,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/path_mtu.h"
 #include "io/clock.h"
 #include "io/offloads.h"
 #include "roce/super_frame.h"
@@ -21,8 +22,8 @@ namespace {
 // One window of a queue pair is 128 packets.
 constexpr size_t kRingBytes = 8 << 20;
 constexpr size_t kLoopRingBytes = 4 << 20;
-// No RoCE packet is longer than IPv6 and UDP headers, BTH, RETH, immediate data, 4096 bytes and the ICRC.
-constexpr uint32_t kMaxMtu = 40 + 8 + 12 + 16 + 4 + 4096 + 4;
+// No RoCE packet is longer than IPv6 and UDP headers, BTH, RETH, immediate data, a payload and the ICRC.
+constexpr uint32_t kMaxMtu = 40 + 8 + 12 + 16 + 4 + kMaxPathMtu + 4;
 
 // For so long the interface's addresses are not read again for a datagram from another one of the machine's.
 constexpr Nanos kSourceLook = 100 * kMillisecond;

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/path_mtu.h"
 #include "softnic/port/ethernet_port.h"
 #include "softnic/port/gids.h"
 #include "softnic/verbs/call.h"
@@ -109,8 +110,8 @@ std::vector<std::unique_ptr<Device>> ListDevices() {
 
 uint32_t PathMtuOf(const Device& device) {
   const uint32_t mtu = device.network->State(device.interface).mtu;
-  if (mtu < 256 + kHeaderBytes) return 256;
-  return std::min(std::bit_floor(mtu - kHeaderBytes), roce::kMaxPathMtu);
+  if (mtu < kMinPathMtu + kHeaderBytes) return kMinPathMtu;
+  return std::min(std::bit_floor(mtu - kHeaderBytes), kMaxPathMtu);
 }
 
 std::vector<Ip> GidsNow(const Device& device) {

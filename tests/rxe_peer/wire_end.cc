@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "io/clock.h"
+#include "roce/frame_testing.h"
 #include "tests/rxe_peer/ends.h"
 
 namespace epic::rxe_peer {

@@ -5,8 +5,8 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = "docs/COUNTERS.md"
 CONTROL = "incengine/daemon/control.cc"
-# What is shown by other names, or as part of others: io/'s by the engine's ports, the engine's by its control.
-SHOWN_BY_CONTROL = {"ContextCounters", "EndpointCounters", "SwitchCounters", "SwitchPortCounters", "PortCounters", "SendCounters"}
+# What the engine's control shows: each has a table (base/counter_table.h) in the header of its struct.
+SHOWN_BY_CONTROL = {"ContextCounters", "EndpointCounters", "SwitchCounters", "SwitchPortCounters", "PortCounters"}
 # Those that nobody shows, by the page's name for what has them.
 INSIDE = {"QpCounters": "rc", "UcCounters": "uc", "UdCounters": "ud", "NicCounters": "nic", "EthernetPortCounters": "port"}
 COLUMNS = ("tables", "group", "edge", "show", "calls", "report", "nowhere")
@@ -42,9 +42,27 @@ def reasons(enum):
     raise AssertionError(f"no Name({enum})")
 
 
-def added(text, where):
-    """What a function of the engine's control adds."""
+def headers():
+    """The text of all headers of programs."""
+    return [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*/**/*.h"))
+            if path.parts[len(ROOT.parts)] not in ("build", "tests", "sim", "check")]
+
+
+def rows(text):
+    """The tables of a header: by the struct's name, which is the table's without its k, (name, member) pairs."""
+    return {struct: re.findall(rf'{{"(\w+)", &{struct}::(\w+)}}', table)
+            for struct, table in re.findall(r"^inline constexpr auto k(\w+) = std::to_array<CounterRow<\w+>>\(\{\n(.*?)^\}\);", text, re.M | re.S)}
+
+
+def tables():
+    return {struct: table for text in headers() for struct, table in rows(text).items()}
+
+
+def added(text, where, known):
+    """What a function of the engine's control adds, if these are the tables."""
     pairs = [(("port.NAME." if port else "") + name, where) for port, name in re.findall(r'out\.Add\((port \+ )?"(\w+)"', text)]
+    for struct, port in re.findall(r"AddEach\(\w+::k(\w+), [^;]*?(, port)?\);", text) + re.findall(r"std::span \w+\(\w+::k(\w+)()\);", text):
+        pairs += [(("port.NAME." if port else "") + name, where) for name, _ in known[struct]]
     for enum, port, prefix in re.findall(r'AddReasons<engine::(\w+)>\((port \+ )?"(\w+_)"', text):
         pairs += [(f"{'port.NAME.' if port else ''}{prefix}{name}", where) for name in reasons(enum) if name != "unknown"]
     if 'fmt::format("bad_roce_{}"' in text:
@@ -53,12 +71,10 @@ def added(text, where):
 
 
 def in_engine():
-    text = read(CONTROL)
-    context = added(body(text, "void AddContextCounters("), "")
-    pairs = [(name, where) for name, _ in context for where in ("tables", "group")]
-    pairs += added(body(text, "void SwitchControl::DumpCounters("), "tables")
-    pairs += added(body(text, "proto::GroupDump SwitchControl::DumpGroup("), "group")
-    return pairs + added(body(text, "proto::EndpointDump DumpEndpoint("), "edge")
+    text, known = read(CONTROL), tables()
+    pairs = added(body(text, "void SwitchControl::DumpCounters("), "tables", known)
+    pairs += added(body(text, "proto::GroupDump SwitchControl::DumpGroup("), "group", known)
+    return pairs + added(body(text, "proto::EndpointDump DumpEndpoint("), "edge", known)
 
 
 def in_show():
@@ -68,10 +84,8 @@ def in_show():
 
 def counters_structs():
     """The fields of each struct that is called so, in headers of all programs."""
-    for path in sorted(ROOT.glob("*/**/*.h")):
-        if path.parts[len(ROOT.parts)] in ("build", "tests", "sim", "check"):
-            continue
-        for name, fields in re.findall(r"^struct (\w*Counters) {\n(.*?)^};", path.read_text(encoding="utf-8"), re.M | re.S):
+    for text in headers():
+        for name, fields in re.findall(r"^struct (\w*Counters) {\n(.*?)^};", text, re.M | re.S):
             yield name, re.findall(r"^  (?:uint64_t|std::array<uint64_t[^;]*>) (\w+)", fields, re.M)
 
 
@@ -108,10 +122,13 @@ def test_the_page_has_what_the_code_has():
 
 
 def test_every_counter_of_the_engine_is_shown():
-    """A field that is counted and added to no answer is seen by nobody."""
-    control = read(CONTROL)
-    hidden = [f"{struct}::{field}" for struct, fields in counters_structs() if struct in SHOWN_BY_CONTROL - {"SendCounters"}
-              for field in fields if not re.search(rf"\.{field}\b", control)]
+    """A field that is counted and added to no answer is seen by nobody; it is shown by its own name."""
+    control, known = read(CONTROL), tables()
+    assert set(known) == SHOWN_BY_CONTROL
+    assert [row for table in known.values() for row in table if row[0] != row[1]] == []
+    shown = {struct: {name for name, _ in table} for struct, table in known.items()}
+    hidden = [f"{struct}::{field}" for struct, fields in counters_structs() if struct in SHOWN_BY_CONTROL
+              for field in fields if field not in shown[struct] and not re.search(rf"\.{field}\b", control)]
     assert hidden == []
 
 
@@ -119,7 +136,10 @@ def test_a_counter_more_or_less_is_found():
     page = read(PAGE)
     assert set(in_page(page.replace("| `repeats` |", "| `repetitions` |"))) - set(in_code()) == {
         ("repetitions", where) for where in ("tables", "group", "show")}
-    more = added(body(read(CONTROL), "void AddContextCounters(").replace('out.Add("asks"', 'out.Add("questions"'), "tables")
+    known = tables() | rows(read("incengine/state/context.h").replace('{"asks",', '{"questions",'))
+    more = added(body(read(CONTROL), "void SwitchControl::DumpCounters("), "tables", known)
+    in_tables = {pair for pair in in_engine() if pair[1] == "tables"}
+    assert set(more) ^ in_tables == {("questions", "tables"), ("asks", "tables")}
     assert set(more) - set(in_page(page)) == {("questions", "tables")}
 
 

@@ -1,0 +1,40 @@
+#include "protocol/context_memory.h"
+
+#include <gtest/gtest.h>
+
+namespace epic {
+namespace {
+
+ContextShape Shape() {
+  return {.path_mtu = 1024,
+          .message_packets = 8,
+          .window_messages = 8,
+          .slots = 128,
+          .children = 4,
+          .has_parent = true};
+}
+
+TEST(ContextMemory, PipesHaveSlotsAndPayloads) {
+  EXPECT_EQ(RoundUpToArena(0), 0u);
+  EXPECT_EQ(RoundUpToArena(64), 64u);
+  EXPECT_EQ(RoundUpToArena(65), 128u);
+  EXPECT_EQ(PipeBytes(2, 100), 64u + 256u);
+  ContextShape shape = Shape();
+  EXPECT_EQ(UpPipeBytes(shape), 128u * 24 + 128 * 2048);
+  shape.narrow = true;
+  EXPECT_EQ(UpPipeBytes(shape), 128u * 24 + 128 * 1024);
+  shape.reproducible = true;
+  EXPECT_EQ(UpPipeBytes(shape), 128u * 24 + 128 * 5120);
+}
+
+TEST(ContextMemory, RingsHaveRoomForWhatIsUnderWay) {
+  ContextShape shape = Shape();
+  EXPECT_EQ(RingsBytes(shape), 5u * 10 * 8192 + 12 * 8192);
+  shape.narrow = true;
+  EXPECT_EQ(RingsBytes(shape), 5u * 10 * 8192 + 10 * 8192);
+  shape.has_parent = false;
+  EXPECT_EQ(RingsBytes(shape), 4u * 10 * 8192 + 10 * 8192);
+}
+
+}  // namespace
+}  // namespace epic
