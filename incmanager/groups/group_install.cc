@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "incmanager/groups/group_table.h"
 #include "incmanager/policies/memory.h"
@@ -13,22 +12,11 @@
 namespace epic::manager {
 namespace {
 
-// "leaf3 has 0.2 of 1.0 MiB free, 0.5 needed", of the words of an engine (Engine::Install); empty if they are
-// others.
-std::string BriefMemory(const std::string& name, const std::string& message) {
-  unsigned long long needed = 0, left = 0, all = 0;
-  if (std::sscanf(message.c_str(), "arena: %llu bytes needed, %llu of %llu bytes left", &needed, &left,
-                  &all) != 3)
-    return {};
-  return MemoryWords(name, needed, left, all);
-}
-
-// Without what gRPC has to say of it, which is long.
-std::string BriefSilence(const std::string& name, const std::string& message) {
-  constexpr std::string_view kSilent = " does not answer";
-  const size_t at = message.find(kSilent);
-  return at == std::string::npos ? ""
-                                 : fmt::format("switch {}: {}", name, message.substr(0, at + kSilent.size()));
+// The refusal in few words, of what is gone round; empty: there are no fewer.
+std::string BriefOf(const std::string& name, const InstallAnswer& answer) {
+  if (!answer.silent.empty()) return fmt::format("switch {}: {}", name, answer.silent);
+  if (!answer.shortage) return {};
+  return MemoryWords(name, answer.shortage->needed, answer.shortage->left, answer.shortage->all);
 }
 
 }  // namespace
@@ -120,12 +108,11 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   return {};
 }
 
-void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status,
-                             uint64_t arena_bytes) {
+void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer) {
   const auto found = groups_.find(group_id);
   if (found == groups_.end() || found->second.phase != GroupPhase::kInstalling) return;
   Group& group = found->second;
-  if (!status.ok()) {
+  if (const Status& status = answer.status; !status.ok()) {
     const std::string& name = topology_->nodes[node].name;
     const std::string message(status.message().data(), status.message().size());
     ErrorCode code = ErrorCode::kInternal;
@@ -134,13 +121,13 @@ void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const St
       code = ErrorCode::kSwitchLost;
     }
     Failure failure = SwitchFailure(code, name, fmt::format("switch {}: {}", name, message));
-    failure.brief = code == ErrorCode::kSwitchLost ? BriefSilence(name, message) : BriefMemory(name, message);
+    failure.brief = BriefOf(name, answer);
     return RefuseNetwork(now, &group, failure);
   }
   for (ContextPlan& context : group.plan.contexts) {
-    if (context.node == node) context.arena_bytes = arena_bytes;
+    if (context.node == node) context.arena_bytes = answer.arena_bytes;
   }
-  ClaimAsAnswered(&group, node, arena_bytes);
+  ClaimAsAnswered(&group, node, answer.arena_bytes);
   group.installing.erase(node);
   if (group.installing.empty()) Run(&group);
 }

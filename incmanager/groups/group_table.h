@@ -23,6 +23,7 @@
 #include "incmanager/failure.h"
 #include "incmanager/groups/ended_groups.h"
 #include "incmanager/groups/health_watch.h"
+#include "incmanager/groups/install_answer.h"
 #include "incmanager/groups/plan.h"
 #include "incmanager/groups/qpn_pool.h"
 #include "incmanager/groups/switch_table.h"
@@ -228,7 +229,7 @@ class GroupTable {
   bool HasSession(SessionId session) const { return sessions_.contains(session); }
 
   // Switches.
-  void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status, uint64_t arena_bytes);
+  void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer);
   void OnRemoved(Nanos now, NodeId node, uint64_t group_id);
   void OnContextsLost(Nanos now, NodeId node);
   // why: who says so, for people.

@@ -159,7 +159,7 @@ AgentLink& ManagerCore::LinkTo(NodeId node) {
 }
 
 void ManagerCore::SetForwarding(NodeId node, const proto::ForwardingTable& table) {
-  LinkTo(node).SetForwarding(table, [this, node](const Status& status, uint64_t) {
+  LinkTo(node).SetForwarding(table, [this, node](const Status& status) {
     const std::lock_guard lock(mutex_);
     if (stop_) return;  // nothing more is asked of a link that goes
     state_.OnForwardingSet(Now(), node, status);
@@ -167,15 +167,15 @@ void ManagerCore::SetForwarding(NodeId node, const proto::ForwardingTable& table
 }
 
 void ManagerCore::Install(NodeId node, const proto::GroupConfig& group) {
-  LinkTo(node).Install(group, [this, node, id = group.group_id()](const Status& status, uint64_t bytes) {
+  LinkTo(node).Install(group, [this, node, id = group.group_id()](const InstallAnswer& answer) {
     const std::lock_guard lock(mutex_);
     if (stop_) return;  // nothing more is asked of a link that goes
-    state_.OnInstalled(Now(), node, id, status, bytes);
+    state_.OnInstalled(Now(), node, id, answer);
   });
 }
 
 void ManagerCore::Fail(NodeId node, uint64_t group_id, uint32_t generation) {
-  LinkTo(node).Fail(group_id, generation, [name = NameOf(node)](const Status& status, uint64_t) {
+  LinkTo(node).Fail(group_id, generation, [name = NameOf(node)](const Status& status) {
     // The context is removed soon in any case; a switch that does not answer drops leftovers when its agent
     // registers.
     if (!status.ok()) spdlog::warn("switch {}: group not stopped: {}", name, WordsOf(status));
@@ -183,7 +183,7 @@ void ManagerCore::Fail(NodeId node, uint64_t group_id, uint32_t generation) {
 }
 
 void ManagerCore::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
-  LinkTo(node).Remove(group_id, generation, [this, node, group_id](const Status& status, uint64_t) {
+  LinkTo(node).Remove(group_id, generation, [this, node, group_id](const Status& status) {
     const std::lock_guard lock(mutex_);
     if (stop_) return;  // nothing more is asked of a link that goes
     state_.OnRemoved(Now(), node, group_id, status);
