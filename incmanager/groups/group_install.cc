@@ -21,8 +21,7 @@ std::string BriefOf(const std::string& name, const InstallAnswer& answer) {
 
 }  // namespace
 
-std::variant<Window, Failure> GroupTable::ChooseGroupWindow(const Group& group, const Tree& tree,
-                                                            uint32_t path_mtu) const {
+Result<Window> GroupTable::ChooseGroupWindow(const Group& group, const Tree& tree, uint32_t path_mtu) const {
   WindowRequest request;
   request.path_mtu = path_mtu;
   request.rate_gbps = tree.rate_gbps;
@@ -46,10 +45,10 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   for (const auto& [rank, member] : group->members) ranks.push_back(member.join);
   const SwitchModes switch_modes = ModesOf(group->spec);
   const auto way = WayOfNetwork(*group);
-  if (const auto* failure = std::get_if<Failure>(&way)) return *failure;
-  const Tree& built = std::get<NetworkWay>(way).tree;
-  const Window& chosen = std::get<NetworkWay>(way).window;
-  group->path_mtu = std::get<NetworkWay>(way).path_mtu;
+  if (!way.ok()) return way.failure();
+  const Tree& built = way->tree;
+  const Window& chosen = way->window;
+  group->path_mtu = way->path_mtu;
   if (const Failure failure = RefusesHosts(*group); !failure.ok()) return failure;
   group->message_packets = chosen.message_packets;
   group->window_messages = chosen.window_messages;
@@ -84,10 +83,10 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
       if (end && port.super_frames) super_frame_ports.insert(*end);
     }
   }
-  auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, std::get<NetworkWay>(way).borne,
-                       super_frame_ports, LowBytesOf(std::get<NetworkWay>(way)), start_psn, now, &random_, &qpns_);
-  if (const auto* failure = std::get_if<Failure>(&plan)) return *failure;
-  group->plan = std::move(std::get<GroupPlan>(plan));
+  auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, way->borne, super_frame_ports,
+                       LowBytesOf(*way), start_psn, now, &random_, &qpns_);
+  if (!plan.ok()) return plan.failure();
+  group->plan = *std::move(plan);
   group->path_taken = Path::kNetwork;
   TellHostsReach(group);
   TellAbilities(group);
@@ -100,9 +99,9 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   TellRates(*topology_, forwarding_, &group->plan);
   group->footprint = FootprintOf(*topology_, forwarding_, group->plan);
   group->placed = now;
-  Claim(group, std::get<NetworkWay>(way));
+  Claim(group, *way);
   TellBlocks(group);
-  group->width_kbps = std::get<NetworkWay>(way).width_kbps;
+  group->width_kbps = way->width_kbps;
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);
   for (const ContextPlan& context : group->plan.contexts) world_->Install(context.node, context);
   return {};
