@@ -203,6 +203,24 @@ TEST_F(AgentTest, AnEngineWhoseSocketRefusesIsDown) {
                                       kPatience));
 }
 
+// Of a group that is none, without a word to the engine: as the caller takes it.
+TEST_F(AgentTest, ItsOwnRefusalIsAReplyToWhoTakesIt) {
+  Start(true, 60'000);
+  const auto agent =
+      proto::SwitchTable::NewStub(grpc::CreateChannel(agent_->address(), grpc::InsecureChannelCredentials()));
+  proto::InstallRequest request;
+  proto::InstallReply reply;
+  grpc::ClientContext plain;
+  const grpc::Status status = agent->Install(&plain, request, &reply);
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "group_id: missing");
+  request.set_takes_refusal(true);
+  grpc::ClientContext typed;
+  EXPECT_TRUE(agent->Install(&typed, request, &reply).ok());
+  EXPECT_EQ(reply.refusal().kind(), proto::REFUSAL_CONFIG);
+  EXPECT_EQ(reply.refusal().message(), "group_id: missing");
+}
+
 // As an operator meets it who takes the agent's port for the manager's.
 TEST_F(AgentTest, ItSaysOfItselfThatItIsNoManager) {
   Start(true, 60'000);

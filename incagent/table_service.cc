@@ -27,7 +27,11 @@ grpc::Status TableService::Describe(grpc::ServerContext*, const proto::DescribeR
 grpc::Status TableService::Install(grpc::ServerContext*, const proto::InstallRequest* request,
                                    proto::InstallReply* reply) {
   const Status status = CheckGroup(request->group(), engine_->info());
-  return status.ok() ? engine_->Call(&Stub::Install, *request, reply) : ToGrpc(status);
+  if (status.ok()) return engine_->Call(&Stub::Install, *request, reply);
+  if (!request->takes_refusal()) return ToGrpc(status);
+  reply->mutable_refusal()->set_kind(proto::REFUSAL_CONFIG);
+  reply->mutable_refusal()->set_message(std::string(status.message().data(), status.message().size()));
+  return grpc::Status::OK;
 }
 
 grpc::Status TableService::Remove(grpc::ServerContext*, const proto::RemoveRequest* request,

@@ -63,7 +63,7 @@ struct World {
     for (uint32_t i = 0; i < ranks; ++i)
       request.rank_hosts.push_back(static_cast<NodeId>(
           topology.switches.size() + (*random)() % (topology.nodes.size() - topology.switches.size())));
-    request.bytes_of = [](const Tree& tree) -> std::variant<std::vector<uint64_t>, Failure> {
+    request.bytes_of = [](const Tree& tree) -> Result<std::vector<uint64_t>> {
       return std::vector<uint64_t>(tree.inner.size(), kGroupBytes);
     };
     return request;
@@ -116,7 +116,7 @@ void PlacesAGroup(benchmark::State& state) {
     state.ResumeTiming();
     const double begin = ProcessorMs();
     if (policy == Policy::kShortest) {
-      EPIC_CHECK(BuildTree(world.topology, world.tables, world.offers, request.rank_hosts).index() == 0);
+      EPIC_CHECK(BuildTree(world.topology, world.tables, world.offers, request.rank_hosts).ok());
     } else {
       EPIC_CHECK(Place(world.topology, world.load, world.offers, request).index() == 0);
     }

@@ -4,7 +4,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/check.h"
@@ -46,10 +45,10 @@ void Run(const std::string& text) {
   for (auto id = static_cast<NodeId>(topology->switches.size()); id < topology->nodes.size(); ++id)
     hosts.push_back(id);
   const auto tree = BuildTree(*topology, tables, std::vector<SwitchOffer>(topology->switches.size()), hosts);
-  if (const auto* built = std::get_if<Tree>(&tree)) {
-    EPIC_CHECK(!built->inner.empty() && built->inner[0].parent == TreeInner::kNoParent);
+  if (tree.ok()) {
+    EPIC_CHECK(!tree->inner.empty() && tree->inner[0].parent == TreeInner::kNoParent);
   } else {
-    EPIC_CHECK(!std::get<Failure>(tree).ok() && !std::get<Failure>(tree).message.empty());
+    EPIC_CHECK(!tree.failure().ok() && !tree.failure().message.empty());
   }
 }
 

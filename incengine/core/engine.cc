@@ -40,7 +40,8 @@ Context MakeContext(const GroupConfig& config) {
   return ctx;
 }
 
-Status NoRoom(const Arena& arena, size_t bytes) {
+Status NoRoom(const Arena& arena, size_t bytes, Shortage* shortage) {
+  if (shortage != nullptr) *shortage = {.needed = bytes, .left = arena.free_bytes(), .all = arena.size()};
   return MakeStatus(StatusCode::kResourceExhausted, fmt::format("arena: {} bytes needed, {} of {} bytes left",
                                                                 bytes, arena.free_bytes(), arena.size()));
 }
@@ -55,7 +56,7 @@ Engine::Engine(Ipv4 address, size_t port_count, size_t arena_bytes)
 
 bool Engine::Realises(Mode mode) { return FindRow(mode) != nullptr; }
 
-StatusOr<size_t> Engine::Install(const GroupConfig& config) {
+StatusOr<size_t> Engine::Install(const GroupConfig& config, Shortage* shortage) {
   const Status valid = Validate(config, port_count_);
   if (!valid.ok()) return valid;
   if (!Realises(config.mode)) {
@@ -78,11 +79,11 @@ StatusOr<size_t> Engine::Install(const GroupConfig& config) {
   }
   const ModeRow& row = *FindRow(config.mode);
   if (config.block != 0) {
-    if (const Status status = InstallInBlock(ctx); !status.ok()) return status;
+    if (const Status status = InstallInBlock(ctx, shortage); !status.ok()) return status;
   } else {
     ctx.arena_bytes = ArenaBytes(config);
     const auto offset = Allocate(ctx.arena_bytes);
-    if (!offset) return NoRoom(arena_, ctx.arena_bytes);
+    if (!offset) return NoRoom(arena_, ctx.arena_bytes, shortage);
     ctx.arena_offset = *offset;
     MakeSlots(config, arena_.At(*offset, ctx.arena_bytes));
   }
@@ -115,10 +116,10 @@ void Engine::Compact() {
   for (auto& [id, block] : blocks_) move(block.offset);
 }
 
-Status Engine::InstallInBlock(Context& ctx) {
+Status Engine::InstallInBlock(Context& ctx, Shortage* shortage) {
   const GroupConfig& config = ctx.config;
   const size_t bytes = Arena::RoundUp(config.block_bytes);
-  if (bytes > arena_.size()) return NoRoom(arena_, bytes);
+  if (bytes > arena_.size()) return NoRoom(arena_, bytes, shortage);
   if (RoomIn(config, bytes).window_messages == 0) {
     return MakeStatus(StatusCode::kInvalidArgument,
                       fmt::format("block_bytes: {} of {} have no room for a message both ways",
@@ -127,7 +128,7 @@ Status Engine::InstallInBlock(Context& ctx) {
   auto it = blocks_.find(config.block);
   if (it == blocks_.end()) {
     const auto offset = Allocate(bytes);
-    if (!offset) return NoRoom(arena_, bytes);
+    if (!offset) return NoRoom(arena_, bytes, shortage);
     it = blocks_.insert({config.block, {.offset = *offset, .bytes = bytes}}).first;
   }
   Block& block = it->second;

@@ -22,6 +22,13 @@
 
 namespace epic::engine {
 
+// What a group that finds no room would take of the arena, and what there is. Bytes.
+struct Shortage {
+  size_t needed = 0;
+  size_t left = 0;
+  size_t all = 0;
+};
+
 class Engine {
  public:
   // address is the switch's endpoint address; arena_bytes bounds all payload and degree buffers together.
@@ -30,7 +37,8 @@ class Engine {
   // Adds a group. INVALID_ARGUMENT (names the field), ALREADY_EXISTS (id or QPN in use), UNIMPLEMENTED (mode)
   // or RESOURCE_EXHAUSTED (bytes needed and left); nothing changes on error. Returns the arena bytes that it
   // takes: of its own, or those of its block. A block is made with its first owner, and goes with the last.
-  StatusOr<size_t> Install(const GroupConfig& config);
+  // shortage, if given, gets the numbers of RESOURCE_EXHAUSTED and is left alone otherwise.
+  StatusOr<size_t> Install(const GroupConfig& config, Shortage* shortage = nullptr);
 
   // Removes a group; one that is not there (or of another generation) is left alone without an error.
   void Remove(uint64_t group_id, uint32_t generation);
@@ -75,7 +83,7 @@ class Engine {
   // A region of so many bytes; if only the gaps are in the way, others are moved.
   std::optional<size_t> Allocate(size_t bytes);
   void Compact();
-  Status InstallInBlock(Context& ctx);
+  Status InstallInBlock(Context& ctx, Shortage* shortage);
   // A block that nobody holds becomes as large as its owners want, if there is room.
   void Resize(Block& block);
   void LeaveBlock(Context& ctx);

@@ -346,7 +346,11 @@ TEST_F(BlockTest, WhatCannotBeABlockIsRefused) {
   EXPECT_EQ(engine.Install(config).status().code(), absl::StatusCode::kInvalidArgument);
   // More than there is, as of a group with memory of its own: another switch may have it.
   config.block_bytes = 2 * engine.arena().size();
-  EXPECT_EQ(engine.Install(config).status().code(), absl::StatusCode::kResourceExhausted);
+  Shortage shortage;
+  EXPECT_EQ(engine.Install(config, &shortage).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(shortage.needed, config.block_bytes);
+  EXPECT_EQ(shortage.left, engine.arena().free_bytes());
+  EXPECT_EQ(shortage.all, engine.arena().size());
   EXPECT_TRUE(engine.blocks().empty());
   EXPECT_TRUE(engine.groups().empty());
 }

@@ -190,7 +190,16 @@ void SwitchControl::DumpCounters(proto::DumpReply* reply) const {
 }
 
 StatusOr<proto::InstallReply> SwitchControl::Install(const proto::InstallRequest& request) {
-  auto config = FromProto(request.group(), ports_);
+  engine::Shortage shortage;
+  const StatusOr<size_t> bytes = InstallGroup(request.group(), &shortage);
+  if (!bytes.ok()) return Refused(request, bytes.status(), shortage);
+  proto::InstallReply reply;
+  reply.set_arena_bytes(*bytes);
+  return reply;
+}
+
+StatusOr<size_t> SwitchControl::InstallGroup(const proto::GroupConfig& group, engine::Shortage* shortage) {
+  auto config = FromProto(group, ports_);
   if (!config.ok()) return config.status();
   config->abilities = switch_.config().abilities;
   if (config->path_mtu > switch_.config().max_payload) {
@@ -198,14 +207,12 @@ StatusOr<proto::InstallReply> SwitchControl::Install(const proto::InstallRequest
                       fmt::format("path_mtu: {} is more than the {} of --max-payload", config->path_mtu,
                                   switch_.config().max_payload));
   }
-  const auto bytes = switch_.engine().Install(*config);
-  if (!bytes.ok()) return bytes.status();
+  const auto bytes = switch_.engine().Install(*config, shortage);
+  if (!bytes.ok()) return bytes;
   if (trace_ != nullptr) trace_->OnInstall(io::MonotonicNow(), *config);
   spdlog::info("group {} \"{}\" installed: {}, {}", config->group_id, config->name,
                Counted(config->children.size(), "child", "children"), Counted(*bytes, "arena byte"));
-  proto::InstallReply reply;
-  reply.set_arena_bytes(*bytes);
-  return reply;
+  return bytes;
 }
 
 const engine::Context* SwitchControl::Find(uint64_t group_id, uint32_t generation) const {

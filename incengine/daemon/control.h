@@ -34,7 +34,7 @@ class SwitchControl {
   SwitchControl(Identity identity, PortNames ports, engine::Switch& sw, PortReader read_ports,
                 Trace* trace = nullptr, ProbeSender send_probe = nullptr, LocateSender send_locate = nullptr);
 
-  // Errors are those of switch.proto.
+  // Errors are those of switch.proto; a refusal of Install is a reply if the request takes it.
   proto::EngineInfo Describe() const;
   proto::DumpReply Dump(const proto::DumpRequest& page = {}) const;
   StatusOr<proto::InstallReply> Install(const proto::InstallRequest& request);
@@ -49,6 +49,8 @@ class SwitchControl {
  private:
   // The group; none if it is not there, or is of another generation.
   const engine::Context* Find(uint64_t group_id, uint32_t generation) const;
+  // Returns the bytes that the group takes; errors as Engine::Install.
+  StatusOr<size_t> InstallGroup(const proto::GroupConfig& group, engine::Shortage* shortage);
   proto::GroupDump DumpGroup(const engine::Context& group) const;
   void DumpCounters(proto::DumpReply* reply) const;
 

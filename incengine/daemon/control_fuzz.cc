@@ -127,6 +127,14 @@ class Trial {
     const size_t free = switch_.engine().arena().free_bytes();
     const auto reply = control_.Install(request);
     if (!reply.ok()) return reply.status();
+    if (reply->has_refusal()) {
+      const proto::Refusal& refusal = reply->refusal();
+      const bool is_memory = refusal.kind() == proto::REFUSAL_MEMORY;
+      EPIC_CHECK(request.takes_refusal() && reply->arena_bytes() == 0);
+      EPIC_CHECK(refusal.kind() != proto::REFUSAL_UNSPECIFIED && is_memory == (refusal.needed_bytes() != 0));
+      return MakeStatus(is_memory ? StatusCode::kResourceExhausted : StatusCode::kInvalidArgument,
+                        refusal.message());
+    }
     const engine::Context& group = switch_.engine().groups().at(request.group().group_id());
     EPIC_CHECK(engine::Validate(group.config, kPorts.size()).ok());
     EPIC_CHECK(reply->arena_bytes() == group.arena_bytes);

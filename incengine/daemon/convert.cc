@@ -68,6 +68,21 @@ StatusOr<engine::EndpointConfig> FromProto(const proto::EndpointConfig& message,
 
 const std::string& PortName(PortId port, const PortNames& ports) { return ports.at(port); }
 
+proto::RefusalKind KindOf(StatusCode code) {
+  switch (code) {
+    case StatusCode::kInvalidArgument:
+      return proto::REFUSAL_CONFIG;
+    case StatusCode::kAlreadyExists:
+      return proto::REFUSAL_IN_USE;
+    case StatusCode::kResourceExhausted:
+      return proto::REFUSAL_MEMORY;
+    case StatusCode::kUnimplemented:
+      return proto::REFUSAL_MODE;
+    default:
+      return proto::REFUSAL_UNSPECIFIED;
+  }
+}
+
 }  // namespace
 
 StatusOr<engine::GroupConfig> FromProto(const proto::GroupConfig& message, const PortNames& ports) {
@@ -124,6 +139,20 @@ StatusOr<engine::ForwardingTable> FromProto(const proto::ForwardingTable& messag
     table.flood_ports.push_back(*port);
   }
   return table;
+}
+
+StatusOr<proto::InstallReply> Refused(const proto::InstallRequest& request, const Status& status,
+                                      const engine::Shortage& shortage) {
+  const proto::RefusalKind kind = KindOf(status.code());
+  if (!request.takes_refusal() || kind == proto::REFUSAL_UNSPECIFIED) return status;
+  proto::InstallReply reply;
+  proto::Refusal& refusal = *reply.mutable_refusal();
+  refusal.set_kind(kind);
+  refusal.set_message(std::string(status.message()));
+  refusal.set_needed_bytes(shortage.needed);
+  refusal.set_left_bytes(shortage.left);
+  refusal.set_all_bytes(shortage.all);
+  return reply;
 }
 
 std::string MacBytes(const roce::MacAddress& mac) { return {mac.begin(), mac.end()}; }

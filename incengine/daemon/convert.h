@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "incengine/core/engine.h"
 #include "incengine/core/forwarding.h"
 #include "incengine/core/neighbours.h"
 #include "incengine/core/probe.h"
@@ -27,6 +28,10 @@ proto::GroupConfig ToProto(const engine::GroupConfig& config, const PortNames& p
 proto::ForwardingTable ToProto(const engine::ForwardingTable& table, const PortNames& ports);
 proto::Neighbour ToProto(const engine::Neighbour& neighbour);
 proto::RefusedEndpoint ToProto(const engine::RefusedEndpoint& endpoint, const PortNames& ports);
+// How an Install that is refused is answered: by a reply with the refusal if the request takes that, else by
+// the status; by the status also where it is no refusal (UNAVAILABLE). shortage: of RESOURCE_EXHAUSTED.
+StatusOr<proto::InstallReply> Refused(const proto::InstallRequest& request, const Status& status,
+                                      const engine::Shortage& shortage = {});
 std::string MacBytes(const roce::MacAddress& mac);
 
 }  // namespace epic::daemon

@@ -187,6 +187,38 @@ TEST_F(DaemonTest, RefusalsHaveACodeAndNameTheField) {
   EXPECT_THAT(Describe().group_ids(), ElementsAre(7));
 }
 
+// Whoever does not say that it takes one gets a status, as above.
+TEST_F(DaemonTest, ARefusalIsAReplyToWhoTakesIt) {
+  const auto refusal = [this](const std::function<void(proto::GroupConfig&)>& change) {
+    proto::InstallRequest request;
+    *request.mutable_group() = Group();
+    change(*request.mutable_group());
+    request.set_takes_refusal(true);
+    proto::InstallReply reply;
+    EXPECT_TRUE(Call(&Stub::Install, request, &reply).ok());
+    EXPECT_EQ(reply.has_refusal(), reply.arena_bytes() == 0);
+    return reply.refusal();
+  };
+  EXPECT_EQ(refusal([](auto&) {}).message(), "") << "it is installed";
+  EXPECT_EQ(refusal([](auto&) {}).kind(), proto::REFUSAL_IN_USE);
+  const auto bad_field = refusal([](auto& g) { g.set_group_id(8), g.set_slots(15); });
+  EXPECT_EQ(bad_field.kind(), proto::REFUSAL_CONFIG);
+  EXPECT_THAT(bad_field.message(), HasSubstr("slots"));
+
+  const auto no_room = refusal([](auto& g) {
+    g.set_group_id(8);
+    for (auto& child : *g.mutable_children()) child.set_local_qpn(child.local_qpn() + 0x100);
+    g.set_slots(1024);
+  });
+  EXPECT_EQ(no_room.kind(), proto::REFUSAL_MEMORY);
+  EXPECT_GT(no_room.needed_bytes(), 65536u);
+  EXPECT_EQ(no_room.left_bytes(), Describe().capability().arena_free_bytes());
+  EXPECT_EQ(no_room.all_bytes(), 65536u);
+  EXPECT_EQ(no_room.message(), "arena: " + std::to_string(no_room.needed_bytes()) + " bytes needed, " +
+                                   std::to_string(no_room.left_bytes()) + " of 65536 bytes left");
+  EXPECT_THAT(Describe().group_ids(), ElementsAre(7));
+}
+
 class TwoShardsTest : public DaemonTest {
  protected:
   TwoShardsTest() : DaemonTest(2) {}

@@ -175,9 +175,10 @@ StatusOr<proto::DumpReply> ShardedControl::Dump(const proto::DumpRequest& page) 
 
 StatusOr<proto::InstallReply> ShardedControl::Install(const proto::InstallRequest& request) {
   const StatusOr<size_t> shard = ShardOfGroup(request.group(), shards_.size());
-  if (!shard.ok()) return shard.status();
+  if (!shard.ok()) return Refused(request, shard.status());
   const std::lock_guard lock(installing_);
-  if (const Status free = CheckIdIsFree(request.group().group_id(), *shard); !free.ok()) return free;
+  if (const Status free = CheckIdIsFree(request.group().group_id(), *shard); !free.ok())
+    return Refused(request, free);
   return Ask<proto::InstallReply>(*shard,
                                   [request](SwitchControl& control) { return control.Install(request); });
 }

@@ -23,7 +23,7 @@ class ShardedControl {
   // By number, at least one. They outlive this, and their loops run while it is called.
   explicit ShardedControl(std::vector<Shard> shards);
 
-  // Errors are those of switch.proto, and UNAVAILABLE if a shard's loop does not take the call in time; then
+  // Errors are those of SwitchControl, and UNAVAILABLE if a shard's loop does not take the call in time; then
   // it never will, though others may have.
   //
   // Counters, frames and bytes of the arena are sums, groups those of all shards by their ids; a port is up,

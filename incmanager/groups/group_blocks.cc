@@ -45,11 +45,11 @@ Failure GroupTable::RefusesMode(const GroupSpec& spec) {
 Failure GroupTable::RefusesHosts(const Group& group) const {
   if (group.spec.policy != Policy::kTemporal) return {};
   const auto way = WayOfHosts(group, group.path_mtu);
-  const auto* no_way = std::get_if<Failure>(&way);
-  if (no_way == nullptr) return {};
-  Failure failure = *no_way;
-  failure.message = fmt::format(
-      "policy temporal: calls that find their memory taken go between the hosts, and {}", no_way->message);
+  if (way.ok()) return {};
+  Failure failure = way.failure();
+  failure.message =
+      fmt::format("policy temporal: calls that find their memory taken go between the hosts, and {}",
+                  way.failure().message);
   return failure;
 }
 

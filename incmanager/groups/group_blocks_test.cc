@@ -59,7 +59,7 @@ struct World : GroupWorldFixture {
     Start(spec);
     for (const auto& [node, context] : std::exchange(world.installs, {})) {
       installed.push_back(context);
-      table.OnInstalled(now, node, context.group_id, absl::OkStatus(), kTaken);
+      table.OnInstalled(now, node, context.group_id, {.arena_bytes = kTaken});
     }
     const Group group = *table.Find(spec.name);
     EXPECT_EQ(told.path, group.path_taken);
@@ -206,9 +206,9 @@ TEST(GroupBlocks, ARefusedInstallationGivesBackItsPart) {
   w.Start(Spec("b", 40));
   EXPECT_EQ(w.Blocks().at(1).owners, 2U);
   const auto& [node, context] = w.world.installs[0];
-  w.table.OnInstalled(
-      w.now, node, context.group_id,
-      MakeStatus(StatusCode::kResourceExhausted, "arena: 1051648 bytes needed, 64 of 2104296 bytes left"), 0);
+  w.table.OnInstalled(w.now, node, context.group_id,
+                      {.status = MakeStatus(StatusCode::kResourceExhausted,
+                                            "arena: 1051648 bytes needed, 64 of 2104296 bytes left")});
   EXPECT_EQ(w.table.Find("b")->path_taken, Path::kHosts);
   w.AnswerRemovals();
   EXPECT_EQ(w.Blocks().at(1).owners, 1U);
@@ -217,7 +217,7 @@ TEST(GroupBlocks, ARefusedInstallationGivesBackItsPart) {
 TEST(GroupBlocks, AreAsLargeAsTheyWereToldWhateverIsAnswered) {
   World w;
   w.Start(Spec("a", 60));
-  w.table.OnInstalled(w.now, w.Id("edge1"), w.world.installs[0].second.group_id, absl::OkStatus(), 64);
+  w.table.OnInstalled(w.now, w.Id("edge1"), w.world.installs[0].second.group_id, {.arena_bytes = 64});
   EXPECT_EQ(w.table.load().at(w.Id("edge1")).bytes, kTaken);
   EXPECT_EQ(w.table.Find("a")->plan.contexts[0].arena_bytes, 64U) << "as it was answered";
 }
@@ -240,7 +240,7 @@ TEST(GroupBlocks, QpnsOfOneLowByteMayEnd) {
     spec.name = fmt::format("g{}", owners);
     other.Start(spec);
     for (const auto& [node, context] : std::exchange(other.world.installs, {}))
-      other.table.OnInstalled(other.now, node, context.group_id, absl::OkStatus(), kTaken);
+      other.table.OnInstalled(other.now, node, context.group_id, {.arena_bytes = kTaken});
     why = other.table.Find(spec.name)->path_reason;
   }
   EXPECT_EQ(why, "edge1 has no QPN left for the block that the group would share");

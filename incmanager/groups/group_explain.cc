@@ -36,26 +36,24 @@ StatusOr<Placement> GroupTable::Explain(const GroupSpec& asked) const {
     return out;
   }
   const bool by_hosts = spec.path == Path::kHosts;
-  const auto* failure = std::get_if<Failure>(&network);
-  if (failure == nullptr && !by_hosts) {
-    const Tree& tree = std::get<NetworkWay>(network).tree;
+  if (network.ok() && !by_hosts) {
+    const Tree& tree = network->tree;
     out.path = Path::kNetwork;
     out.root = tree.inner[0].node;
     out.switches = static_cast<uint32_t>(tree.inner.size());
-    TellMemory(spec, std::get<NetworkWay>(network), &out.roots);
+    TellMemory(spec, *network, &out.roots);
     out.mode = spec.mode;
     return out;
   }
-  const Failure refused = by_hosts ? Failure{} : *failure;
+  const Failure refused = by_hosts ? Failure{} : network.failure();
   // The tree is there, and is not taken.
   for (RootChoice& choice : out.roots) {
     if (choice.chosen) choice.why = by_hosts ? "path hosts is asked for" : refused.Brief();
     choice.chosen = false;
   }
-  const auto hosts =
-      spec.path == Path::kNetwork ? std::variant<HostsWay, Failure>(refused) : ChooseHostsWay(group, refused);
-  if (const auto* no_way = std::get_if<Failure>(&hosts)) {
-    out.failure = *no_way;
+  const auto hosts = spec.path == Path::kNetwork ? Result<HostsWay>(refused) : ChooseHostsWay(group, refused);
+  if (!hosts.ok()) {
+    out.failure = hosts.failure();
   } else {
     out.path = Path::kHosts;
     out.path_reason = by_hosts ? "asked for by its operator" : refused.Brief();

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "incmanager/groups/group_table.h"
 #include "incmanager/policies/memory.h"
@@ -13,28 +12,16 @@
 namespace epic::manager {
 namespace {
 
-// "leaf3 has 0.2 of 1.0 MiB free, 0.5 needed", of the words of an engine (Engine::Install); empty if they are
-// others.
-std::string BriefMemory(const std::string& name, const std::string& message) {
-  unsigned long long needed = 0, left = 0, all = 0;
-  if (std::sscanf(message.c_str(), "arena: %llu bytes needed, %llu of %llu bytes left", &needed, &left,
-                  &all) != 3)
-    return {};
-  return MemoryWords(name, needed, left, all);
-}
-
-// Without what gRPC has to say of it, which is long.
-std::string BriefSilence(const std::string& name, const std::string& message) {
-  constexpr std::string_view kSilent = " does not answer";
-  const size_t at = message.find(kSilent);
-  return at == std::string::npos ? ""
-                                 : fmt::format("switch {}: {}", name, message.substr(0, at + kSilent.size()));
+// The refusal in few words, of what is gone round; empty: there are no fewer.
+std::string BriefOf(const std::string& name, const InstallAnswer& answer) {
+  if (!answer.silent.empty()) return fmt::format("switch {}: {}", name, answer.silent);
+  if (!answer.shortage) return {};
+  return MemoryWords(name, answer.shortage->needed, answer.shortage->left, answer.shortage->all);
 }
 
 }  // namespace
 
-std::variant<Window, Failure> GroupTable::ChooseGroupWindow(const Group& group, const Tree& tree,
-                                                            uint32_t path_mtu) const {
+Result<Window> GroupTable::ChooseGroupWindow(const Group& group, const Tree& tree, uint32_t path_mtu) const {
   WindowRequest request;
   request.path_mtu = path_mtu;
   request.rate_gbps = tree.rate_gbps;
@@ -58,10 +45,10 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   for (const auto& [rank, member] : group->members) ranks.push_back(member.join);
   const SwitchModes switch_modes = ModesOf(group->spec);
   const auto way = WayOfNetwork(*group);
-  if (const auto* failure = std::get_if<Failure>(&way)) return *failure;
-  const Tree& built = std::get<NetworkWay>(way).tree;
-  const Window& chosen = std::get<NetworkWay>(way).window;
-  group->path_mtu = std::get<NetworkWay>(way).path_mtu;
+  if (!way.ok()) return way.failure();
+  const Tree& built = way->tree;
+  const Window& chosen = way->window;
+  group->path_mtu = way->path_mtu;
   if (const Failure failure = RefusesHosts(*group); !failure.ok()) return failure;
   group->message_packets = chosen.message_packets;
   group->window_messages = chosen.window_messages;
@@ -96,10 +83,10 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
       if (end && port.super_frames) super_frame_ports.insert(*end);
     }
   }
-  auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, std::get<NetworkWay>(way).borne,
-                       super_frame_ports, LowBytesOf(std::get<NetworkWay>(way)), start_psn, now, &random_, &qpns_);
-  if (const auto* failure = std::get_if<Failure>(&plan)) return *failure;
-  group->plan = std::move(std::get<GroupPlan>(plan));
+  auto plan = MakePlan(*topology_, built, common, switch_modes, ranks, way->borne, super_frame_ports,
+                       LowBytesOf(*way), start_psn, now, &random_, &qpns_);
+  if (!plan.ok()) return plan.failure();
+  group->plan = *std::move(plan);
   group->path_taken = Path::kNetwork;
   TellHostsReach(group);
   TellAbilities(group);
@@ -112,20 +99,19 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
   TellRates(*topology_, forwarding_, &group->plan);
   group->footprint = FootprintOf(*topology_, forwarding_, group->plan);
   group->placed = now;
-  Claim(group, std::get<NetworkWay>(way));
+  Claim(group, *way);
   TellBlocks(group);
-  group->width_kbps = std::get<NetworkWay>(way).width_kbps;
+  group->width_kbps = way->width_kbps;
   for (const ContextPlan& context : group->plan.contexts) group->installing.insert(context.node);
   for (const ContextPlan& context : group->plan.contexts) world_->Install(context.node, context);
   return {};
 }
 
-void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status,
-                             uint64_t arena_bytes) {
+void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer) {
   const auto found = groups_.find(group_id);
   if (found == groups_.end() || found->second.phase != GroupPhase::kInstalling) return;
   Group& group = found->second;
-  if (!status.ok()) {
+  if (const Status& status = answer.status; !status.ok()) {
     const std::string& name = topology_->nodes[node].name;
     const std::string message(status.message().data(), status.message().size());
     ErrorCode code = ErrorCode::kInternal;
@@ -134,13 +120,13 @@ void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const St
       code = ErrorCode::kSwitchLost;
     }
     Failure failure = SwitchFailure(code, name, fmt::format("switch {}: {}", name, message));
-    failure.brief = code == ErrorCode::kSwitchLost ? BriefSilence(name, message) : BriefMemory(name, message);
+    failure.brief = BriefOf(name, answer);
     return RefuseNetwork(now, &group, failure);
   }
   for (ContextPlan& context : group.plan.contexts) {
-    if (context.node == node) context.arena_bytes = arena_bytes;
+    if (context.node == node) context.arena_bytes = answer.arena_bytes;
   }
-  ClaimAsAnswered(&group, node, arena_bytes);
+  ClaimAsAnswered(&group, node, answer.arena_bytes);
   group.installing.erase(node);
   if (group.installing.empty()) Run(&group);
 }

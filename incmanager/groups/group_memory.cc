@@ -28,20 +28,20 @@ Failure NoRoom(const std::string& name, uint64_t needed, const SwitchOffer& offe
 
 // The payload that was asked for is left to ChoosePathMtu where it can not be had, which names who is in the
 // way.
-std::variant<GroupTable::NetworkWay, Failure> GroupTable::SizesOf(
-    const Group& group, Tree tree, const std::vector<SwitchOffer>& offers) const {
+Result<GroupTable::NetworkWay> GroupTable::SizesOf(const Group& group, Tree tree,
+                                                   const std::vector<SwitchOffer>& offers) const {
   NetworkWay way{.tree = std::move(tree)};
   std::vector<NodeId> hosts;
   for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
   auto borne = ChooseBorne(*topology_, forwarding_, way.tree, group.spec.mode, hosts);
-  if (auto* failure = std::get_if<Failure>(&borne)) return std::move(*failure);
-  way.borne = std::get<std::vector<Borne>>(std::move(borne));
+  if (!borne.ok()) return borne.failure();
+  way.borne = *std::move(borne);
   const auto mtu = ChoosePathMtu(group, way.tree, way.borne);
-  if (const auto* failure = std::get_if<Failure>(&mtu)) return *failure;
-  way.path_mtu = std::get<uint32_t>(mtu);
+  if (!mtu.ok()) return mtu.failure();
+  way.path_mtu = *mtu;
   const auto window = ChooseGroupWindow(group, way.tree, way.path_mtu);
-  if (const auto* failure = std::get_if<Failure>(&window)) return *failure;
-  way.window = std::get<Window>(window);
+  if (!window.ok()) return window.failure();
+  way.window = *window;
   for (const TreeInner& inner : way.tree.inner) {
     way.bytes.push_back(ContextBytes({.mode = offers[inner.node].mode,
                                       .reproducible = group.spec.reproducible,
@@ -58,8 +58,8 @@ std::variant<GroupTable::NetworkWay, Failure> GroupTable::SizesOf(
 
 // Who has too little memory for a tree is one that lacks something: another tree may do without it. Each turn
 // finds at least one more such switch.
-std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayOfNetwork(
-    const Group& group, std::vector<RootChoice>* choices) const {
+Result<GroupTable::NetworkWay> GroupTable::WayOfNetwork(const Group& group,
+                                                        std::vector<RootChoice>* choices) const {
   std::vector<NodeId> hosts;
   for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
   std::vector<SwitchOffer> offers = Offers(group.spec, ModesOf(group.spec));
@@ -80,22 +80,21 @@ std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayOfNetwork(
     std::vector<RootCandidate> candidates;
     auto tree = BuildTree(*topology_, forwarding_, offers, hosts, choices == nullptr ? nullptr : &candidates);
     if (choices != nullptr) *choices = ExplainRoots(*topology_, offers, candidates);
-    if (const auto* failure = std::get_if<Failure>(&tree)) return no_room.ok() ? *failure : no_room;
-    const NodeId root = std::get<Tree>(tree).inner.front().node;
-    auto way = SizesOf(group, std::move(std::get<Tree>(tree)), offers);
-    if (const auto* none = std::get_if<Failure>(&way); none != nullptr && none->code == ErrorCode::kNoTree) {
+    if (!tree.ok()) return no_room.ok() ? tree.failure() : no_room;
+    const NodeId root = tree->inner.front().node;
+    auto way = SizesOf(group, *std::move(tree), offers);
+    if (!way.ok() && way.failure().code == ErrorCode::kNoTree) {
       // No addresses to bear in this tree; with another root there may be.
-      if (no_room.ok()) no_room = *none;
-      offers[root].lacks = none->Brief();
+      if (no_room.ok()) no_room = way.failure();
+      offers[root].lacks = way.failure().Brief();
       continue;
     }
-    const auto* sized = std::get_if<NetworkWay>(&way);
-    if (sized == nullptr) return way;
+    if (!way.ok()) return way;
     bool fits = true;
-    for (size_t i = 0; i < sized->bytes.size(); ++i) {
-      const NodeId node = sized->tree.inner[i].node;
-      if (sized->bytes[i] <= offers[node].room) continue;
-      const Failure failure = NoRoom(topology_->nodes[node].name, sized->bytes[i], offers[node]);
+    for (size_t i = 0; i < way->bytes.size(); ++i) {
+      const NodeId node = way->tree.inner[i].node;
+      if (way->bytes[i] <= offers[node].room) continue;
+      const Failure failure = NoRoom(topology_->nodes[node].name, way->bytes[i], offers[node]);
       // No tree can do without a switch that a host hangs on.
       if (no_room.ok() || (!names_own && is_own(node))) no_room = failure;
       names_own = names_own || is_own(node);
@@ -107,10 +106,9 @@ std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayOfNetwork(
   }
 }
 
-std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayByTiers(const Group& group,
-                                                                     const std::vector<NodeId>& hosts,
-                                                                     const std::vector<SwitchOffer>& offers,
-                                                                     std::vector<RootChoice>* choices) const {
+Result<GroupTable::NetworkWay> GroupTable::WayByTiers(const Group& group, const std::vector<NodeId>& hosts,
+                                                      const std::vector<SwitchOffer>& offers,
+                                                      std::vector<RootChoice>* choices) const {
   PlaceRequest request{
       .policy = group.spec.policy,
       .prefer = group.spec.prefer == Prefer::kUnspecified ? Prefer::kAuto : group.spec.prefer,
@@ -120,18 +118,18 @@ std::variant<GroupTable::NetworkWay, Failure> GroupTable::WayByTiers(const Group
       .bytes_of = {},
       .share = ShareOf(group.spec),
       .tenant = group.spec.tenant};
-  request.bytes_of = [&](const Tree& tree) -> std::variant<std::vector<uint64_t>, Failure> {
+  request.bytes_of = [&](const Tree& tree) -> Result<std::vector<uint64_t>> {
     auto way = SizesOf(group, tree, offers);
-    if (const auto* failure = std::get_if<Failure>(&way)) return *failure;
-    return std::move(std::get<NetworkWay>(way).bytes);
+    if (!way.ok()) return way.failure();
+    return std::move(way->bytes);
   };
   auto outcome = Place(*topology_, load_, offers, request, choices);
   if (auto* refusal = std::get_if<Refusal>(&outcome)) return std::move(refusal->failure);
   auto& placed = std::get<Placed>(outcome);
   auto way = SizesOf(group, std::move(placed.tree), offers);
-  if (auto* sized = std::get_if<NetworkWay>(&way)) {
-    sized->width_kbps = placed.width_kbps;
-    if (group.spec.policy == Policy::kTemporal) sized->blocks = std::move(placed.blocks);
+  if (way.ok()) {
+    way->width_kbps = placed.width_kbps;
+    if (group.spec.policy == Policy::kTemporal) way->blocks = std::move(placed.blocks);
   }
   return way;
 }

@@ -71,7 +71,7 @@ TEST(GroupMemory, IsGivenBackWhenTheLastSwitchHasRemovedItsContext) {
   for (const char* name : {"root", "leaf1", "leaf2"}) HasArena(&w, name, kTaken);
   w.JoinAll(4);
   for (const auto& [node, context] : std::exchange(w.world.installs, {}))
-    w.table.OnInstalled(w.now, node, context.group_id, absl::OkStatus(), kTaken);
+    w.table.OnInstalled(w.now, node, context.group_id, {.arena_bytes = kTaken});
   EXPECT_EQ(w.Phase(), "running");
   const auto path_now = [&w] { return w.table.Explain(Of({"h0", "h1", "h2", "h3"}))->path; };
   EXPECT_EQ(path_now(), Path::kHosts);
@@ -91,9 +91,9 @@ TEST(GroupMemory, OfARefusedContextIsHeldUntilAllSwitchesHaveRemovedIt) {
   for (const char* name : {"root", "leaf1", "leaf2"}) HasArena(&w, name, kTaken);
   w.JoinAll(4);
   const auto installs = std::exchange(w.world.installs, {});
-  w.table.OnInstalled(w.now, installs[0].first, installs[0].second.group_id,
-                      MakeStatus(StatusCode::kResourceExhausted, "arena: 2 bytes needed, 1 of 2 bytes left"),
-                      0);
+  w.table.OnInstalled(
+      w.now, installs[0].first, installs[0].second.group_id,
+      {.status = MakeStatus(StatusCode::kResourceExhausted, "arena: 2 bytes needed, 1 of 2 bytes left")});
   EXPECT_EQ(w.table.Find("g")->path_taken, Path::kHosts);
   const auto path_now = [&w] { return w.table.Explain(Of({"h0", "h1", "h2", "h3"}))->path; };
   EXPECT_EQ(path_now(), Path::kHosts);
@@ -117,7 +117,7 @@ TEST(GroupMemory, AnAnswerThatNoSwitchCanMeanDoesNoHarm) {
   GroupWorldFixture w(testing::Tree32());
   w.JoinAll(4);
   for (const auto& [node, context] : std::exchange(w.world.installs, {}))
-    w.table.OnInstalled(w.now, node, context.group_id, absl::OkStatus(), UINT64_MAX);
+    w.table.OnInstalled(w.now, node, context.group_id, {.arena_bytes = UINT64_MAX});
   EXPECT_EQ(w.Phase(), "running");
   for (uint32_t rank = 0; rank < 4; ++rank) w.table.OnLeave(w.now, 100 + rank);
   w.AnswerRemovals();

@@ -31,7 +31,7 @@ struct Carried {
           fmt::format("the link at {}:{} (MTU {})", engine.name, port.name, port.mtu), -1, engine.name);
   }
   // What was wanted, 0 for the largest. Errors: kMtu, if that is not carried.
-  std::variant<uint32_t, Failure> Choose(uint32_t wanted) {
+  Result<uint32_t> Choose(uint32_t wanted) {
     uint32_t chosen = 0;
     for (const uint32_t possible : kPathMtus) {
       if (possible <= mtu) chosen = possible;
@@ -60,8 +60,8 @@ Carried ByAll(const GroupOptions& options, const Topology& topology, const Group
 
 }  // namespace
 
-std::variant<uint32_t, Failure> GroupTable::ChoosePathMtu(const Group& group, const Tree& tree,
-                                                          const std::vector<Borne>& borne) const {
+Result<uint32_t> GroupTable::ChoosePathMtu(const Group& group, const Tree& tree,
+                                           const std::vector<Borne>& borne) const {
   Carried carried = ByAll(options_, *topology_, group);
   for (const TreeInner& inner : tree.inner) {
     const EngineReport& engine = switches_->entry(inner.node).engine;
@@ -80,8 +80,8 @@ std::variant<uint32_t, Failure> GroupTable::ChoosePathMtu(const Group& group, co
 }
 
 // Switches that only forward do not mind what a payload is.
-std::variant<uint32_t, Failure> GroupTable::ChooseHostsMtu(const Group& group, const Footprint& footprint,
-                                                           uint32_t wanted) const {
+Result<uint32_t> GroupTable::ChooseHostsMtu(const Group& group, const Footprint& footprint,
+                                            uint32_t wanted) const {
   Carried carried = ByAll(options_, *topology_, group);
   for (const LinkEnd& link : footprint.links) {
     for (const LinkEnd& end : {link, topology_->Across(link)}) {

@@ -41,15 +41,14 @@ void GroupTable::RefuseNetwork(Nanos now, Group* group, const Failure& failure) 
   GoByHosts(now, group, failure);
 }
 
-std::variant<GroupTable::HostsWay, Failure> GroupTable::ChooseHostsWay(const Group& group,
-                                                                       const Failure& refused) const {
+Result<GroupTable::HostsWay> GroupTable::ChooseHostsWay(const Group& group, const Failure& refused) const {
   auto found = WayOfHosts(group, group.spec.path_mtu);
   if (refused.ok()) return found;
   // With a path MTU that the network's path refused, the largest that there is.
-  if (std::holds_alternative<Failure>(found)) found = WayOfHosts(group, 0);
-  if (const auto* no_way = std::get_if<Failure>(&found)) {
+  if (!found.ok()) found = WayOfHosts(group, 0);
+  if (!found.ok()) {
     Failure both = refused;
-    both.message += fmt::format("; nor by the hosts: {}", no_way->message);
+    both.message += fmt::format("; nor by the hosts: {}", found.failure().message);
     return both;
   }
   return found;
@@ -58,12 +57,11 @@ std::variant<GroupTable::HostsWay, Failure> GroupTable::ChooseHostsWay(const Gro
 // refused: the network's path; none if that was not tried.
 void GroupTable::GoByHosts(Nanos now, Group* group, const Failure& refused) {
   auto found = ChooseHostsWay(*group, refused);
-  if (const auto* no_way = std::get_if<Failure>(&found)) return FailGroup(now, group, *no_way);
-  auto& way = std::get<HostsWay>(found);
+  if (!found.ok()) return FailGroup(now, group, found.failure());
   group->hosts_connect = true;
   group->path_taken = Path::kHosts;
-  group->path_mtu = way.path_mtu;
-  group->footprint = std::move(way.footprint);
+  group->path_mtu = found->path_mtu;
+  group->footprint = std::move(found->footprint);
   group->placed = now;
   JoinedReply reply;
   reply.group_id = group->id;
@@ -77,8 +75,7 @@ void GroupTable::GoByHosts(Nanos now, Group* group, const Failure& refused) {
   Run(group);
 }
 
-std::variant<GroupTable::HostsWay, Failure> GroupTable::WayOfHosts(const Group& group,
-                                                                   uint32_t path_mtu) const {
+Result<GroupTable::HostsWay> GroupTable::WayOfHosts(const Group& group, uint32_t path_mtu) const {
   if (group.spec.world_size > kMaxHostRanks) {
     return Failure{ErrorCode::kUnsupported,
                    fmt::format("{} ranks are more than the {} that go by the hosts", group.spec.world_size,
@@ -98,8 +95,8 @@ std::variant<GroupTable::HostsWay, Failure> GroupTable::WayOfHosts(const Group& 
   }
   HostsWay way{std::move(std::get<Footprint>(reach)), 0};
   const auto mtu = ChooseHostsMtu(group, way.footprint, path_mtu);
-  if (const auto* failure = std::get_if<Failure>(&mtu)) return *failure;
-  way.path_mtu = std::get<uint32_t>(mtu);
+  if (!mtu.ok()) return mtu.failure();
+  way.path_mtu = *mtu;
   return way;
 }
 
@@ -119,9 +116,8 @@ void GroupTable::TellHostsReach(Group* group) const {
     return;
   }
   const auto way = WayOfHosts(*group, group->path_mtu);
-  const auto* no_way = std::get_if<Failure>(&way);
-  group->hosts_reach = no_way == nullptr;
-  group->path_reason = no_way == nullptr ? "" : no_way->message;
+  group->hosts_reach = way.ok();
+  group->path_reason = way.ok() ? "" : way.failure().message;
 }
 
 // With its hosts' first connection a group that goes through switches also hangs on what is between hosts.
@@ -129,8 +125,8 @@ void GroupTable::TellHostsReach(Group* group) const {
 Failure GroupTable::CrossHostsWay(Group* group) const {
   if (group->hosts_connect) return {};
   auto found = WayOfHosts(*group, group->path_mtu);
-  if (const auto* no_way = std::get_if<Failure>(&found)) return *no_way;
-  Footprint& way = std::get<HostsWay>(found).footprint;
+  if (!found.ok()) return found.failure();
+  Footprint& way = found->footprint;
   group->footprint.switches.merge(way.switches);
   group->footprint.links.merge(way.links);
   group->footprint.ways_of_hosts = std::move(way.ways_of_hosts);

@@ -197,12 +197,14 @@ TEST(GroupPath, RefusedContextsAreRemovedBesideTheGroup) {
   GroupWorldFixture w(testing::Tree32());
   w.JoinAll(4);
   const uint64_t id = w.world.installs[0].second.group_id;
-  w.table.OnInstalled(w.now, w.Id("leaf1"), id, MakeStatus(StatusCode::kResourceExhausted, "arena: full"), 0);
+  w.table.OnInstalled(w.now, w.Id("leaf1"), id,
+                      {.status = MakeStatus(StatusCode::kResourceExhausted, "arena: full")});
   EXPECT_EQ(w.Phase(), "running");
   EXPECT_EQ(w.Last<JoinedReply>(100)->path_reason, "switch leaf1: arena: full");
   EXPECT_TRUE(w.table.GroupsOn(w.Id("leaf2")).empty()) << "an agent that registers now removes it";
-  w.table.OnInstalled(w.now, w.Id("leaf2"), id, absl::OkStatus(), 1000);
-  w.table.OnInstalled(w.now, w.Id("root"), id, MakeStatus(StatusCode::kResourceExhausted, "arena: full"), 0);
+  w.table.OnInstalled(w.now, w.Id("leaf2"), id, {.arena_bytes = 1000});
+  w.table.OnInstalled(w.now, w.Id("root"), id,
+                      {.status = MakeStatus(StatusCode::kResourceExhausted, "arena: full")});
   EXPECT_EQ(w.Phase(), "running");
   ASSERT_EQ(w.world.removals.size(), 3u);
   for (SessionId session = 100; session < 104; ++session) w.table.OnLeave(w.now, session);
@@ -218,7 +220,8 @@ TEST(GroupPath, RefusedContextsAreRemovedOnceWhenHostsDoNotReachEachOther) {
   GroupWorldFixture w(testing::RoutedTree32());
   w.JoinAll(4);
   const uint64_t id = w.world.installs[0].second.group_id;
-  w.table.OnInstalled(w.now, w.Id("leaf1"), id, MakeStatus(StatusCode::kResourceExhausted, "arena: full"), 0);
+  w.table.OnInstalled(w.now, w.Id("leaf1"), id,
+                      {.status = MakeStatus(StatusCode::kResourceExhausted, "arena: full")});
   const auto* failure = w.Last<Failure>(100);
   ASSERT_NE(failure, nullptr);
   EXPECT_EQ(failure->code, ErrorCode::kNoResource);

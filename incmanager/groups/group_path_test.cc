@@ -46,9 +46,15 @@ struct Situation {
   std::string reason;
   std::function<void(GroupWorldFixture*)> prepare = [](GroupWorldFixture*) {};
   std::function<void(GroupSpec*)> ask = [](GroupSpec*) {};
-  std::optional<Status> leaf1 = std::nullopt;  // its answer to the context
+  std::optional<InstallAnswer> leaf1 = std::nullopt;  // its answer to the context
   ErrorCode refused = ErrorCode::kNoTree;      // with path network
 };
+
+// A switch that lacks memory, in words that are not the engine's: the numbers are in the fields.
+InstallAnswer Short(uint64_t needed, uint64_t left, uint64_t all) {
+  return {.status = MakeStatus(StatusCode::kResourceExhausted, "the memory is full"),
+          .shortage = Shortage{.needed = needed, .left = left, .all = all}};
+}
 
 std::vector<Situation> Situations() {
   return {
@@ -56,19 +62,19 @@ std::vector<Situation> Situations() {
        "leaf1 has 0.2 of 1.0 MiB free, 0.5 needed",
        {},
        {},
-       MakeStatus(StatusCode::kResourceExhausted, "arena: 524288 bytes needed, 209715 of 1048576 bytes left"),
+       Short(524288, 209715, 1048576),
        ErrorCode::kNoResource},
       {"little memory",
        "leaf1 has 64.0 of 64.0 KiB free, 136.0 needed",
        {},
        {},
-       MakeStatus(StatusCode::kResourceExhausted, "arena: 139264 bytes needed, 65536 of 65536 bytes left"),
+       Short(139264, 65536, 65536),
        ErrorCode::kNoResource},
       {"memory that is nearly enough",
        "leaf1 has 511.9 of 1024.0 KiB free, 512.0 needed",
        {},
        {},
-       MakeStatus(StatusCode::kResourceExhausted, "arena: 524288 bytes needed, 524200 of 1048576 bytes left"),
+       Short(524288, 524200, 1048576),
        ErrorCode::kNoResource},
       {"no switch reaches all",
        "no path over usable switches joins h0 and h2; not usable: root (its agent is lost)",
@@ -114,8 +120,23 @@ std::vector<Situation> Situations() {
        "switch leaf1: the agent of leaf1 does not answer",
        {},
        {},
-       MakeStatus(StatusCode::kUnavailable, "the agent of leaf1 does not answer: failed to connect: refused"),
+       InstallAnswer{
+           .status = MakeStatus(StatusCode::kUnavailable, "the agent of leaf1 is silent: failed to connect"),
+           .silent = "the agent of leaf1 does not answer"},
        ErrorCode::kSwitchLost},
+      {"a switch that never was there",
+       "switch leaf1: the agent of leaf1 has not registered",
+       {},
+       {},
+       InstallAnswer{.status = MakeStatus(StatusCode::kUnavailable, "the agent of leaf1 has not registered")},
+       ErrorCode::kSwitchLost},
+      {"no memory, of a switch that tells it by words alone",
+       "switch leaf1: arena: 524288 bytes needed, 209715 of 1048576 bytes left",
+       {},
+       {},
+       InstallAnswer{.status = MakeStatus(StatusCode::kResourceExhausted,
+                                          "arena: 524288 bytes needed, 209715 of 1048576 bytes left")},
+       ErrorCode::kNoResource},
   };
 }
 
@@ -133,7 +154,8 @@ void Place(GroupWorldFixture* w, const Situation& situation, Path path) {
   for (const auto& [node, context] : std::exchange(w->world.installs, {})) {
     const bool refuses = situation.leaf1 && node == w->Id("leaf1");
     w->installed.push_back(context);
-    w->table.OnInstalled(w->now, node, context.group_id, refuses ? *situation.leaf1 : absl::OkStatus(), 1000);
+    w->table.OnInstalled(w->now, node, context.group_id,
+                         refuses ? *situation.leaf1 : InstallAnswer{.arena_bytes = 1000});
   }
 }
 

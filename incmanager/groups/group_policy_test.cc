@@ -46,7 +46,7 @@ Group Made(GroupWorldFixture* w, const GroupSpec& spec) {
     w->table.OnJoin(w->now, 10'000 + next, join);
   }
   for (const auto& [node, context] : std::exchange(w->world.installs, {}))
-    w->table.OnInstalled(w->now, node, context.group_id, absl::OkStatus(), kTaken);
+    w->table.OnInstalled(w->now, node, context.group_id, {.arena_bytes = kTaken});
   const Group group = *w->table.Find(spec.name);
   EXPECT_EQ(told.path, group.path_taken) << "as it was explained";
   if (told.path == Path::kHosts) {

@@ -237,7 +237,7 @@ TEST(GroupSpliced, SharesOnlyBlocksOfCoreZero) {
         w.table.OnJoin(w.now, session++, join);
       }
       for (const auto& [node, context] : std::exchange(w.world.installs, {}))
-        w.table.OnInstalled(w.now, node, context.group_id, absl::OkStatus(), kTaken);
+        w.table.OnInstalled(w.now, node, context.group_id, {.arena_bytes = kTaken});
       return *w.table.Find(name);
     };
     const Group first = start("first", spliced_first ? Mode::kSpliced : Mode::kTranslated);

@@ -24,6 +24,7 @@
 #include "incmanager/failure.h"
 #include "incmanager/groups/ended_groups.h"
 #include "incmanager/groups/health_watch.h"
+#include "incmanager/groups/install_answer.h"
 #include "incmanager/groups/plan.h"
 #include "incmanager/groups/qpn_pool.h"
 #include "incmanager/groups/switch_table.h"
@@ -32,6 +33,7 @@
 #include "incmanager/policies/place.h"
 #include "incmanager/policies/tenants.h"
 #include "incmanager/policies/window.h"
+#include "incmanager/result.h"
 #include "incmanager/text.h"
 #include "protocol/control.h"
 
@@ -225,7 +227,7 @@ class GroupTable {
   bool HasSession(SessionId session) const { return sessions_.contains(session); }
 
   // Switches.
-  void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status, uint64_t arena_bytes);
+  void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer);
   void OnRemoved(Nanos now, NodeId node, uint64_t group_id);
   void OnContextsLost(Nanos now, NodeId node);
   // why: who says so, for people.
@@ -311,10 +313,10 @@ class GroupTable {
   };
   // The way between the hosts, with this path MTU (0: the largest that it carries). Errors: kNoTree naming
   // two hosts and what is between them, kUnsupported (too many ranks), kMtu.
-  std::variant<HostsWay, Failure> WayOfHosts(const Group& group, uint32_t path_mtu) const;
+  Result<HostsWay> WayOfHosts(const Group& group, uint32_t path_mtu) const;
   // The way of a group that goes by the hosts. refused: why not through switches; none if that was not tried.
   // Errors: those of WayOfHosts, behind the refusal.
-  std::variant<HostsWay, Failure> ChooseHostsWay(const Group& group, const Failure& refused) const;
+  Result<HostsWay> ChooseHostsWay(const Group& group, const Failure& refused) const;
   void TellHostsReach(Group* group) const;
   Failure CrossHostsWay(Group* group) const;
   bool CarriesSuperFrames(NodeId from, NodeId to) const;
@@ -332,13 +334,11 @@ class GroupTable {
   // The way of a group that goes through switches, before anything is taken for it. choices: if given, what
   // there is to say of each switch as the root is put there. Errors: those of BuildTree, ChooseBorne and
   // ChooseWindow, kMtu, kNoResource naming a switch with too little memory.
-  std::variant<NetworkWay, Failure> WayOfNetwork(const Group& group,
-                                                 std::vector<RootChoice>* choices = nullptr) const;
-  std::variant<NetworkWay, Failure> WayByTiers(const Group& group, const std::vector<NodeId>& hosts,
-                                               const std::vector<SwitchOffer>& offers,
-                                               std::vector<RootChoice>* choices) const;
-  std::variant<NetworkWay, Failure> SizesOf(const Group& group, Tree tree,
-                                            const std::vector<SwitchOffer>& offers) const;
+  Result<NetworkWay> WayOfNetwork(const Group& group, std::vector<RootChoice>* choices = nullptr) const;
+  Result<NetworkWay> WayByTiers(const Group& group, const std::vector<NodeId>& hosts,
+                                const std::vector<SwitchOffer>& offers,
+                                std::vector<RootChoice>* choices) const;
+  Result<NetworkWay> SizesOf(const Group& group, Tree tree, const std::vector<SwitchOffer>& offers) const;
   void TellMemory(const GroupSpec& spec, const NetworkWay& way, std::vector<RootChoice>* choices) const;
   void Claim(Group* group, const NetworkWay& way);
   void ClaimAsAnswered(Group* group, NodeId node, uint64_t arena_bytes);
@@ -350,12 +350,9 @@ class GroupTable {
   LowBytes LowBytesOf(const NetworkWay& way) const;
   void TellBlocks(Group* group);
   Failure InstallInNetwork(Nanos now, Group* group);
-  std::variant<uint32_t, Failure> ChoosePathMtu(const Group& group, const Tree& tree,
-                                                const std::vector<Borne>& borne) const;
-  std::variant<uint32_t, Failure> ChooseHostsMtu(const Group& group, const Footprint& footprint,
-                                                 uint32_t wanted) const;
-  std::variant<Window, Failure> ChooseGroupWindow(const Group& group, const Tree& tree,
-                                                  uint32_t path_mtu) const;
+  Result<uint32_t> ChoosePathMtu(const Group& group, const Tree& tree, const std::vector<Borne>& borne) const;
+  Result<uint32_t> ChooseHostsMtu(const Group& group, const Footprint& footprint, uint32_t wanted) const;
+  Result<Window> ChooseGroupWindow(const Group& group, const Tree& tree, uint32_t path_mtu) const;
   SwitchModes ModesOf(const GroupSpec& spec) const;
   std::vector<SwitchOffer> Offers(const GroupSpec& spec, const SwitchModes& switch_modes) const;
   void TellAbilities(Group* group) const;

@@ -287,10 +287,10 @@ TEST(GroupTable, RefusedInstallUndoesTheOthers) {
   w.JoinAll(4);
   ASSERT_EQ(w.world.installs.size(), 3u);
   const uint64_t id = w.world.installs[0].second.group_id;
-  w.table.OnInstalled(w.now, w.Id("root"), id, absl::OkStatus(), 1000);
-  w.table.OnInstalled(
-      w.now, w.Id("leaf1"), id,
-      MakeStatus(StatusCode::kResourceExhausted, "arena: 600 bytes needed, 500 of 900 bytes left"), 0);
+  w.table.OnInstalled(w.now, w.Id("root"), id, {.arena_bytes = 1000});
+  w.table.OnInstalled(w.now, w.Id("leaf1"), id,
+                      {.status = MakeStatus(StatusCode::kResourceExhausted,
+                                            "arena: 600 bytes needed, 500 of 900 bytes left")});
   for (SessionId session = 100; session < 104; ++session) {
     const auto* failure = w.Last<Failure>(session);
     ASSERT_NE(failure, nullptr);
@@ -299,7 +299,7 @@ TEST(GroupTable, RefusedInstallUndoesTheOthers) {
     EXPECT_EQ(failure->message, "switch leaf1: arena: 600 bytes needed, 500 of 900 bytes left");
   }
   EXPECT_EQ(w.world.removals.size(), 3u) << "also where the answer is still to come";
-  w.table.OnInstalled(w.now, w.Id("leaf2"), id, absl::OkStatus(), 1000);
+  w.table.OnInstalled(w.now, w.Id("leaf2"), id, {.arena_bytes = 1000});
   w.AnswerRemovals();
   EXPECT_EQ(w.Phase(), "none");
 }

@@ -77,7 +77,7 @@ class GroupWorldFixture {
   void AnswerInstalls() {
     for (const auto& [node, context] : std::exchange(world.installs, {})) {
       installed.push_back(context);
-      table.OnInstalled(now, node, context.group_id, absl::OkStatus(), 1000);
+      table.OnInstalled(now, node, context.group_id, {.arena_bytes = 1000});
     }
   }
   void AnswerRemovals() {

@@ -32,7 +32,7 @@ class Planner {
     plan_.replies.resize(ranks.size());
   }
 
-  std::variant<GroupPlan, Failure> Make() {
+  Result<GroupPlan> Make() {
     for (const TreeInner& inner : tree_.inner) {
       const size_t endpoints = inner.children.size() + (inner.parent == TreeInner::kNoParent ? 0 : 1);
       const auto low_byte = low_bytes_.find(inner.node);
@@ -277,13 +277,11 @@ const char* Name(Path path) {
   return "unknown";
 }
 
-std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
-                                          const ContextPlan& common, const SwitchModes& switch_modes,
-                                          const std::vector<JoinRequest>& ranks,
-                                          const std::vector<Borne>& borne,
-                                          const SuperFramePorts& super_frame_ports, const LowBytes& low_bytes,
-                                          std::optional<uint32_t> start_psn, Nanos now,
-                                          std::mt19937_64* random, QpnPool* qpns) {
+Result<GroupPlan> MakePlan(const Topology& topology, const Tree& tree, const ContextPlan& common,
+                           const SwitchModes& switch_modes, const std::vector<JoinRequest>& ranks,
+                           const std::vector<Borne>& borne, const SuperFramePorts& super_frame_ports,
+                           const LowBytes& low_bytes, std::optional<uint32_t> start_psn, Nanos now,
+                           std::mt19937_64* random, QpnPool* qpns) {
   return Planner(topology, tree, common, switch_modes, ranks, borne, super_frame_ports, low_bytes, start_psn, now,
                  random, qpns)
       .Make();

@@ -7,16 +7,15 @@
 #include <random>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/types.h"
-#include "incmanager/failure.h"
 #include "incmanager/groups/qpn_pool.h"
 #include "incmanager/policies/borne.h"
 #include "incmanager/policies/modes.h"
 #include "incmanager/policies/reach.h"
 #include "incmanager/policies/tree.h"
+#include "incmanager/result.h"
 #include "incmanager/topology.h"
 #include "protocol/abilities.h"
 
@@ -156,13 +155,11 @@ uint8_t LowByteOf(const ContextPlan& context);
 // switches bear addresses, their QPNs are from the pool's range for that. Super-frames are for edges that are one link,
 // without a router, with a port that carries them at each switch, and a rank that says so at the host.
 // Errors: kNoResource naming a switch whose QPNs are used up (those taken are given back).
-std::variant<GroupPlan, Failure> MakePlan(const Topology& topology, const Tree& tree,
-                                          const ContextPlan& common, const SwitchModes& switch_modes,
-                                          const std::vector<JoinRequest>& ranks,
-                                          const std::vector<Borne>& borne,
-                                          const SuperFramePorts& super_frame_ports, const LowBytes& low_bytes,
-                                          std::optional<uint32_t> start_psn, Nanos now,
-                                          std::mt19937_64* random, QpnPool* qpns);
+Result<GroupPlan> MakePlan(const Topology& topology, const Tree& tree, const ContextPlan& common,
+                           const SwitchModes& switch_modes, const std::vector<JoinRequest>& ranks,
+                           const std::vector<Borne>& borne, const SuperFramePorts& super_frame_ports,
+                           const LowBytes& low_bytes, std::optional<uint32_t> start_psn, Nanos now,
+                           std::mt19937_64* random, QpnPool* qpns);
 
 // Gives the QPNs of a plan back; they rest in quarantine before they are used again.
 void ReleasePlan(const GroupPlan& plan, Nanos now, QpnPool* qpns);

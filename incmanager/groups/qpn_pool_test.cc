@@ -8,7 +8,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "incmanager/groups/group_table_testing.h"
@@ -111,10 +110,9 @@ TEST(QpnPoolTest, WhatAPlanThatCannotBeHasTakenIsGivenBack) {
   std::mt19937_64 random(1);
   const auto plan =
       MakePlan(topology, tree, {}, {}, std::vector<JoinRequest>(1), {}, {}, {}, std::nullopt, 0, &random, &pool);
-  const auto* failure = std::get_if<Failure>(&plan);
-  ASSERT_NE(failure, nullptr);
-  EXPECT_EQ(failure->code, ErrorCode::kNoResource);
-  EXPECT_EQ(failure->message, "leaf1 has no QPN left");
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.failure().code, ErrorCode::kNoResource);
+  EXPECT_EQ(plan.failure().message, "leaf1 has no QPN left");
   size_t left = 0;
   while (pool.Take(root, 1, 0)) ++left;
   EXPECT_EQ(left, QpnPool::kQpnsPerSwitch - 1) << "the root's rests";

@@ -85,8 +85,7 @@ class Chooser {
 
   const std::string& NameOf(NodeId node) const { return topology_.nodes[node].name; }
 
-  std::variant<Borne, Failure> Choose(const Hanging& h, NodeId partner,
-                                      const std::vector<Hanging>& hosts) const {
+  Result<Borne> Choose(const Hanging& h, NodeId partner, const std::vector<Hanging>& hosts) const {
     for (const auto& [from, to] : {std::pair{h.host, h.at}, std::pair{h.at, h.host}}) {
       const auto guarded = Guarded(from, to);
       if (!guarded) continue;
@@ -120,9 +119,8 @@ class Chooser {
 
 }  // namespace
 
-std::variant<std::vector<Borne>, Failure> ChooseBorne(const Topology& topology,
-                                                      const std::vector<Forwarding>& tables, const Tree& tree,
-                                                      Mode mode, const std::vector<NodeId>& rank_hosts) {
+Result<std::vector<Borne>> ChooseBorne(const Topology& topology, const std::vector<Forwarding>& tables,
+                                       const Tree& tree, Mode mode, const std::vector<NodeId>& rank_hosts) {
   const ModeInfo* const row = FindMode(mode);
   if (row == nullptr || !row->bears_hosts) return std::vector<Borne>{};
   const std::vector<Hanging> hosts = HostsOf(tree, rank_hosts);
@@ -134,8 +132,8 @@ std::variant<std::vector<Borne>, Failure> ChooseBorne(const Topology& topology,
   for (const Hanging& h : hosts) {
     const auto partner = partners.find(h.host);
     auto borne = chooser.Choose(h, partner == partners.end() ? kNoNode : partner->second, hosts);
-    if (auto* failure = std::get_if<Failure>(&borne)) return std::move(*failure);
-    chosen[h.host] = std::get<Borne>(std::move(borne));
+    if (!borne.ok()) return borne.failure();
+    chosen[h.host] = *std::move(borne);
   }
   std::vector<Borne> by_rank;
   for (const NodeId host : rank_hosts) by_rank.push_back(chosen.at(host));

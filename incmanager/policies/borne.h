@@ -4,12 +4,11 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "incmanager/failure.h"
 #include "incmanager/policies/forwarding.h"
 #include "incmanager/policies/tree.h"
+#include "incmanager/result.h"
 #include "incmanager/topology.h"
 
 namespace epic::manager {
@@ -30,8 +29,7 @@ struct Borne {
 // rank_hosts: the host of each rank. tables: ComputeForwarding. Errors, all kNoTree: ranks on one host only;
 // a host whose frames to none of the others pass its switch, with the switch; port security on the way
 // between a host and its switch, with the link.
-std::variant<std::vector<Borne>, Failure> ChooseBorne(const Topology& topology,
-                                                      const std::vector<Forwarding>& tables, const Tree& tree,
-                                                      Mode mode, const std::vector<NodeId>& rank_hosts);
+Result<std::vector<Borne>> ChooseBorne(const Topology& topology, const std::vector<Forwarding>& tables,
+                                       const Tree& tree, Mode mode, const std::vector<NodeId>& rank_hosts);
 
 }  // namespace epic::manager

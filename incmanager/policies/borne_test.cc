@@ -24,21 +24,20 @@ struct BorneNet {
   }
   Tree TreeOf(const std::vector<std::string>& hosts) const {
     const std::vector<SwitchOffer> offers(topology.switches.size());
-    return std::get<Tree>(BuildTree(topology, tables, offers, Ids(hosts)));
+    return *BuildTree(topology, tables, offers, Ids(hosts));
   }
-  std::variant<std::vector<Borne>, Failure> Choose(const std::vector<std::string>& hosts,
-                                                   Mode mode = Mode::kSpliced) const {
+  Result<std::vector<Borne>> Choose(const std::vector<std::string>& hosts, Mode mode = Mode::kSpliced) const {
     return ChooseBorne(topology, tables, TreeOf(hosts), mode, Ids(hosts));
   }
   // "h1 swp2" by rank, or the failure's words.
   std::vector<std::string> Words(const std::vector<std::string>& hosts) const {
     const auto chosen = Choose(hosts);
-    if (const auto* failure = std::get_if<Failure>(&chosen)) {
-      EXPECT_EQ(failure->code, ErrorCode::kNoTree);
-      return {failure->message};
+    if (!chosen.ok()) {
+      EXPECT_EQ(chosen.failure().code, ErrorCode::kNoTree);
+      return {chosen.failure().message};
     }
     std::vector<std::string> words;
-    for (const Borne& borne : std::get<std::vector<Borne>>(chosen))
+    for (const Borne& borne : *chosen)
       words.push_back(topology.nodes[borne.host].name + " " + borne.ingress_port);
     return words;
   }
@@ -77,10 +76,10 @@ TEST(BorneTest, OtherModesHaveNone) {
   const BorneNet star(testing::Star(2));
   for (const ModeInfo& row : kModes) {
     const auto chosen = star.Choose({"h0", "h1"}, row.mode);
-    ASSERT_TRUE(std::holds_alternative<std::vector<Borne>>(chosen)) << row.numeral;
-    EXPECT_EQ(std::get<std::vector<Borne>>(chosen).size(), row.bears_hosts ? 2u : 0u) << row.numeral;
+    ASSERT_TRUE(chosen.ok()) << row.numeral;
+    EXPECT_EQ(chosen->size(), row.bears_hosts ? 2u : 0u) << row.numeral;
   }
-  EXPECT_EQ(std::get<std::vector<Borne>>(star.Choose({"h0", "h0"}, Mode::kTranslated)).size(), 0u);
+  EXPECT_EQ(star.Choose({"h0", "h0"}, Mode::kTranslated)->size(), 0u);
 }
 
 // Of two spines the tree has one; frames between leaves take that one or the other, by destination.
@@ -115,8 +114,8 @@ TEST(BorneTest, AnotherHostTakesThePlaceOfAPartnerThatIsNotBehindTheSwitch) {
        {std::vector<std::string>{"h0", "h1", "h2"}, {"h2", "h0", "h3"}, {"h1", "h3", "h2"}}) {
     const Tree tree = net.TreeOf(hosts);
     const auto chosen = net.Choose(hosts);
-    if (std::holds_alternative<Failure>(chosen)) continue;
-    const auto& borne = std::get<std::vector<Borne>>(chosen);
+    if (!chosen.ok()) continue;
+    const auto& borne = *chosen;
     for (const TreeInner& inner : tree.inner) {
       for (const TreeChild& child : inner.children) {
         if (!child.is_host) continue;

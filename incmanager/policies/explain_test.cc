@@ -27,7 +27,7 @@ class Roots {
     for (size_t i = 0; i < hosts.size(); ++i) hosts[i] = fmt::format("h{}", i);
   }
 
-  std::variant<Tree, Failure> Build(std::vector<RootChoice>* choices) const {
+  Result<Tree> Build(std::vector<RootChoice>* choices) const {
     std::vector<NodeId> ids;
     for (const std::string& host : hosts) ids.push_back(*topology.FindNode(host));
     std::vector<RootCandidate> candidates;
@@ -167,18 +167,18 @@ TEST(ExplainRoots, TheChosenRootIsThatOfTheTree) {
     ASSERT_EQ(choices.size(), roots.topology.switches.size());
     const auto chosen = std::ranges::count(choices, true, &RootChoice::chosen);
     for (const RootChoice& choice : choices) EXPECT_EQ(choice.chosen, choice.why.empty());
-    if (const auto* built = std::get_if<Tree>(&tree)) {
+    if (tree.ok()) {
       ++trees;
       ASSERT_EQ(chosen, 1);
       const RootChoice& choice = *std::ranges::find(choices, true, &RootChoice::chosen);
-      ASSERT_EQ(choice.switches.size(), built->inner.size());
-      for (size_t i = 0; i < built->inner.size(); ++i) {
-        EXPECT_EQ(choice.switches[i].node, built->inner[i].node);
-        EXPECT_EQ(choice.switches[i].children, built->inner[i].children.size());
+      ASSERT_EQ(choice.switches.size(), tree->inner.size());
+      for (size_t i = 0; i < tree->inner.size(); ++i) {
+        EXPECT_EQ(choice.switches[i].node, tree->inner[i].node);
+        EXPECT_EQ(choice.switches[i].children, tree->inner[i].children.size());
       }
-      EXPECT_EQ(choice.depth_links, built->depth_links);
-      EXPECT_EQ(choice.rate_gbps, built->rate_gbps);
-      EXPECT_EQ(choice.delay_us, built->delay_us);
+      EXPECT_EQ(choice.depth_links, tree->depth_links);
+      EXPECT_EQ(choice.rate_gbps, tree->rate_gbps);
+      EXPECT_EQ(choice.delay_us, tree->delay_us);
     } else {
       EXPECT_EQ(chosen, 0);
     }

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <variant>
-
 #include "incmanager/policies/tree.h"
 #include "incmanager/topology_testing.h"
 
@@ -74,7 +72,7 @@ TEST(BufferOfPaper, HopsAreTreeEdges) {
   const auto tree = [&](const std::vector<const char*>& names) {
     std::vector<NodeId> hosts;
     for (const char* name : names) hosts.push_back(*topology.FindNode(name));
-    return std::get<Tree>(BuildTree(topology, ComputeForwarding(topology), offers, hosts));
+    return *BuildTree(topology, ComputeForwarding(topology), offers, hosts);
   };
   const Tree whole = tree({"h0", "h1", "h2", "h3"});
   for (const TreeInner& inner : whole.inner) EXPECT_EQ(inner.hop_us, 20) << inner.node;

@@ -35,6 +35,7 @@
 #include "incmanager/policies/explain.h"
 #include "incmanager/policies/load.h"
 #include "incmanager/policies/tree.h"
+#include "incmanager/result.h"
 #include "incmanager/topology.h"
 
 namespace epic::manager {
@@ -61,7 +62,7 @@ struct PlaceRequest {
   bool reproducible = false;
   // Bytes that each switch of a tree would give for it, by Tree::inner; or why no group can have that tree,
   // whatever is free.
-  std::function<std::variant<std::vector<uint64_t>, Failure>(const Tree&)> bytes_of;
+  std::function<Result<std::vector<uint64_t>>(const Tree&)> bytes_of;
   // Of temporal. It joins blocks of its own tenant alone: what is kept for one has no other owners.
   TimeShare share;
   std::string tenant;

@@ -120,7 +120,7 @@ class BruteForce {
   // 0 of one that has not what it would have to give.
   uint64_t WidthOfSwitch(NodeId node, uint32_t root_tier) const {
     const SwitchOffer& offer = trial_.offers[node];
-    const uint64_t bytes = std::get<0>(request_.bytes_of(Tree{.inner = {TreeInner{}}}))[0];
+    const uint64_t bytes = request_.bytes_of(Tree{.inner = {TreeInner{}}})->front();
     const double us = 4 * 20.0 * (offer.mode == Mode::kTranslated ? root_tier + 1 : 1);
     const auto rate = [us](uint64_t usable) {
       return static_cast<uint64_t>(static_cast<double>(usable) * 8e3 / us);

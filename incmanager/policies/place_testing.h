@@ -89,7 +89,7 @@ inline PlaceRequest Request(std::vector<NodeId> hosts, Policy policy, uint64_t b
   PlaceRequest request;
   request.policy = policy;
   request.rank_hosts = std::move(hosts);
-  request.bytes_of = [bytes](const Tree& tree) -> std::variant<std::vector<uint64_t>, Failure> {
+  request.bytes_of = [bytes](const Tree& tree) -> Result<std::vector<uint64_t>> {
     return std::vector<uint64_t>(tree.inner.size(), bytes);
   };
   return request;
@@ -214,7 +214,7 @@ inline uint64_t WidthAnew(const Topology& topology, const Load& load, const std:
     const auto rate = [us](uint64_t usable) {
       return static_cast<uint64_t>(static_cast<double>(usable) * 8e3 / us);
     };
-    const uint64_t bytes = std::get<0>(request.bytes_of(Tree{.inner = {TreeInner{}}}))[0];
+    const uint64_t bytes = request.bytes_of(Tree{.inner = {TreeInner{}}})->front();
     const uint64_t usable = UsableAnew(load, offer, inner.node, bytes, request,
                                        [&](uint64_t its) { return rate(its) >= request.rate_kbps; });
     width = std::min(width, rate(usable));

@@ -30,15 +30,15 @@ class Policies {
   explicit Policies(const Topology& t)
       : topology(t), tables(ComputeForwarding(topology)), offers(t.switches.size()) {}
 
-  std::variant<Tree, Failure> Build(const std::vector<std::string>& hosts) const {
+  Result<Tree> Build(const std::vector<std::string>& hosts) const {
     std::vector<NodeId> ids;
     for (const std::string& host : hosts) ids.push_back(*topology.FindNode(host));
     return BuildTree(topology, tables, offers, ids);
   }
   std::string TreeOf(const std::vector<std::string>& hosts) const {
     const auto result = Build(hosts);
-    if (const auto* failure = std::get_if<Failure>(&result)) return "failure: " + failure->message;
-    return Text(topology, std::get<Tree>(result));
+    if (!result.ok()) return "failure: " + result.failure().message;
+    return Text(topology, *result);
   }
   SwitchOffer& Offer(const std::string& name) { return offers[*topology.FindSwitch(name)]; }
 
@@ -63,7 +63,7 @@ TEST(BuildTree, RootIsTheLowestCommonSwitch) {
   EXPECT_EQ(tree.TreeOf(Hosts(4)), "root(leaf1(0 1) leaf2(2 3))");
   EXPECT_EQ(tree.TreeOf({"h0", "h1"}), "leaf1(0 1)");
   EXPECT_EQ(tree.TreeOf({"h3", "h2"}), "leaf2(0 1)");
-  const auto built = std::get<Tree>(tree.Build(Hosts(4)));
+  const auto built = *tree.Build(Hosts(4));
   EXPECT_EQ(built.depth_links, 2u);
   EXPECT_EQ(built.delay_us, 40);
   EXPECT_EQ(built.inner[0].children[1].port, "swp2");
@@ -96,7 +96,7 @@ TEST(BuildTree, RanksMayShareAHost) {
 TEST(BuildTree, FatTree) {
   const Policies fat(testing::FatTree4().Build());
   const auto all = fat.Build(Hosts(16));
-  const auto& tree = std::get<Tree>(all);
+  const auto& tree = *all;
   EXPECT_EQ(tree.depth_links, 3u);
   EXPECT_EQ(tree.inner.size(), 1u + 4 + 8);
   EXPECT_EQ(tree.inner[0].children.size(), 4u);
@@ -161,7 +161,7 @@ TEST(BuildTree, KnowsThePortByWhichEachEndsPacketsCome) {
     builder.Link(a, "b").Link(a, "c").Link("b", "d").Link("c", "d").Link("d", "e");
     builder.Link(a, "h0").Link("e", "h1").Link("d", "h2");
     const Policies policies(builder.Build());
-    const auto tree = std::get<Tree>(policies.Build(Hosts(3)));
+    const auto tree = *policies.Build(Hosts(3));
     ASSERT_EQ(Text(policies.topology, tree), "d(0 1 2)");
     const TreeChild& child = tree.inner[0].children[0];
     const NodeId d = *policies.topology.FindNode("d");
@@ -191,7 +191,7 @@ TEST(BuildTree, RefusalNamesTheHostAndSwitch) {
   EXPECT_EQ(tree.TreeOf({"h0", "h1"}), "leaf1(0 1)");
   tree.Offer("leaf2").unusable = "";
   tree.Offer("root").unusable = "its engine is down";
-  const auto refused = std::get<Failure>(tree.Build(Hosts(4)));
+  const auto refused = tree.Build(Hosts(4)).failure();
   EXPECT_EQ(refused.code, ErrorCode::kNoTree);
   EXPECT_EQ(refused.switch_name, "root");
   EXPECT_EQ(refused.message,
@@ -202,7 +202,7 @@ TEST(BuildTree, TooManyChildrenAreNamed) {
   Policies star(testing::Star(5).Build());
   star.Offer("s1").max_children = 4;
   EXPECT_EQ(star.TreeOf(Hosts(4)), "s1(0 1 2 3)");
-  const auto refused = std::get<Failure>(star.Build(Hosts(5)));
+  const auto refused = star.Build(Hosts(5)).failure();
   EXPECT_EQ(refused.code, ErrorCode::kNoResource);
   EXPECT_EQ(refused.switch_name, "s1");
   EXPECT_EQ(refused.message, "s1 would have 5 children in this group; it takes at most 4");

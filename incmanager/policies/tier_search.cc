@@ -242,12 +242,12 @@ std::optional<Placed> TierSearch::TreeAt(NodeId root, std::string* why, Failure*
     }
     Placed placed = Grow(root, *up);
     auto bytes = request_.bytes_of(placed.tree);
-    if (const auto* failure = std::get_if<Failure>(&bytes)) {
-      *excluded = *failure;
-      *why = failure->Brief();
+    if (!bytes.ok()) {
+      *excluded = bytes.failure();
+      *why = bytes.failure().Brief();
       return std::nullopt;
     }
-    placed.bytes = std::move(std::get<std::vector<uint64_t>>(bytes));
+    placed.bytes = *std::move(bytes);
     const Memory memory = GiveMemory(&placed, &without, why);
     placed.width_kbps = WidthOf(placed);
     // Where a switch gives less than it might have, another tree may be wider.

@@ -24,7 +24,7 @@ class Builder {
         finder_(topology, offers, rank_hosts),
         outliner_(topology, tables, offers, rank_hosts) {}
 
-  std::variant<Tree, Failure> Build(std::vector<RootCandidate>* candidates) {
+  Result<Tree> Build(std::vector<RootCandidate>* candidates) {
     std::optional<Found> best = candidates == nullptr ? Best() : BestOfAll(candidates);
     if (!best) return NoTree();
     Tree tree = Grow(*best);
@@ -280,10 +280,9 @@ class Builder {
 
 }  // namespace
 
-std::variant<Tree, Failure> BuildTree(const Topology& topology, const std::vector<Forwarding>& tables,
-                                      const std::vector<SwitchOffer>& offers,
-                                      const std::vector<NodeId>& rank_hosts,
-                                      std::vector<RootCandidate>* candidates) {
+Result<Tree> BuildTree(const Topology& topology, const std::vector<Forwarding>& tables,
+                       const std::vector<SwitchOffer>& offers, const std::vector<NodeId>& rank_hosts,
+                       std::vector<RootCandidate>* candidates) {
   return Builder(topology, tables, offers, rank_hosts).Build(candidates);
 }
 

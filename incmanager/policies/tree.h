@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "incmanager/failure.h"
 #include "incmanager/policies/forwarding.h"
+#include "incmanager/result.h"
 #include "incmanager/topology.h"
 #include "protocol/abilities.h"
 #include "protocol/modes.h"
@@ -111,9 +111,8 @@ struct RootCandidate {
 // tables: ComputeForwarding. candidates: if given, what was found at each switch is put there, by NodeId.
 // Errors: kNoTree naming the host or switch in the way, or what is lacking where; kNoResource naming a switch
 // with more children than it takes. A payload that the tree's switches do not take is no error here.
-std::variant<Tree, Failure> BuildTree(const Topology& topology, const std::vector<Forwarding>& tables,
-                                      const std::vector<SwitchOffer>& offers,
-                                      const std::vector<NodeId>& rank_hosts,
-                                      std::vector<RootCandidate>* candidates = nullptr);
+Result<Tree> BuildTree(const Topology& topology, const std::vector<Forwarding>& tables,
+                       const std::vector<SwitchOffer>& offers, const std::vector<NodeId>& rank_hosts,
+                       std::vector<RootCandidate>* candidates = nullptr);
 
 }  // namespace epic::manager

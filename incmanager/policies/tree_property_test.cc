@@ -16,9 +16,9 @@ using testing::Roll;
 
 constexpr uint32_t kSeeds = 2000;
 
-std::string Text(const std::variant<Tree, Failure>& outcome) {
-  if (const auto* failure = std::get_if<Failure>(&outcome)) return failure->message;
-  const Tree& tree = std::get<Tree>(outcome);
+std::string Text(const Result<Tree>& outcome) {
+  if (!outcome.ok()) return outcome.failure().message;
+  const Tree& tree = *outcome;
   std::string out = fmt::format("{} deep, {} us, {} Gbit/s, {} down\n", tree.depth_links, tree.delay_us,
                                 tree.rate_gbps, tree.down_links);
   for (const TreeInner& inner : tree.inner) {

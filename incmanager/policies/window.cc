@@ -36,7 +36,7 @@ uint32_t PacketsOfCall(const WindowRequest& request, uint32_t bound) {
 
 }  // namespace
 
-std::variant<Window, Failure> ChooseWindow(const WindowRequest& request) {
+Result<Window> ChooseWindow(const WindowRequest& request) {
   uint32_t bound = request.window_packets;
   if (request.nic_packets != 0) bound = std::min(bound, request.nic_packets);
   const uint64_t wished =

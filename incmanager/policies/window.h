@@ -4,9 +4,8 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 
-#include "incmanager/failure.h"
+#include "incmanager/result.h"
 
 namespace epic::manager {
 
@@ -38,6 +37,6 @@ struct Window {
 // than the longest call has; W is as much
 // more as these slots take, 2MW <= N, and as may be in flight. Errors: kInvalidArgument if the wished M and W
 // exceed that.
-std::variant<Window, Failure> ChooseWindow(const WindowRequest& request);
+Result<Window> ChooseWindow(const WindowRequest& request);
 
 }  // namespace epic::manager

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/grpc/channel.h"
+#include "incmanager/rpc/convert.h"
 #include "incmanager/rpc/status.h"
 #include "proto/switch.grpc.pb.h"
 
@@ -57,18 +58,20 @@ class AgentLink::Impl {
     changed_.notify_all();
   }
 
-  // Runs method with a deadline; an agent that does not answer is named.
+  // Runs method with a deadline; an agent that does not answer is named: in few words, without what gRPC has
+  // to say of it, which is long, to silent as well.
   template <typename Request, typename Reply>
   Status Invoke(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                const Request& request, Reply* reply) {
+                const Request& request, Reply* reply, std::string* silent = nullptr) {
     const auto [stub, address] = Current();
     if (stub == nullptr) return NotRegistered();
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kCallTimeoutS));
     const grpc::Status status = ((*stub).*method)(&context, request, reply);
     if (status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::DEADLINE_EXCEEDED) {
-      return MakeStatus(StatusCode::kUnavailable, fmt::format("the agent of {} at {} does not answer: {}",
-                                                              switch_name_, address, status.error_message()));
+      const std::string who = fmt::format("the agent of {} at {} does not answer", switch_name_, address);
+      if (silent != nullptr) *silent = who;
+      return MakeStatus(StatusCode::kUnavailable, fmt::format("{}: {}", who, status.error_message()));
     }
     return FromGrpc(status);
   }
@@ -166,13 +169,15 @@ AgentLink::~AgentLink() = default;
 
 void AgentLink::SetAddress(const std::string& address) { impl_->SetAddress(address); }
 
-void AgentLink::Install(const proto::GroupConfig& config, Done done) {
+void AgentLink::Install(const proto::GroupConfig& config, std::function<void(const InstallAnswer&)> done) {
   proto::InstallRequest request;
   *request.mutable_group() = config;
+  request.set_takes_refusal(true);
   impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
     proto::InstallReply reply;
-    const Status status = impl->Invoke(&Impl::Stub::Install, request, &reply);
-    done(status, reply.arena_bytes());
+    std::string silent;
+    const Status status = impl->Invoke(&Impl::Stub::Install, request, &reply, &silent);
+    done(status.ok() ? FromProto(reply) : InstallAnswer{.status = status, .silent = silent});
   });
 }
 
@@ -182,7 +187,7 @@ void AgentLink::Remove(uint64_t group_id, uint32_t generation, Done done) {
   request.set_generation(generation);
   impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
     proto::RemoveReply reply;
-    done(impl->Invoke(&Impl::Stub::Remove, request, &reply), 0);
+    done(impl->Invoke(&Impl::Stub::Remove, request, &reply));
   });
 }
 
@@ -192,7 +197,7 @@ void AgentLink::Fail(uint64_t group_id, uint32_t generation, Done done) {
   request.set_generation(generation);
   impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
     proto::FailReply reply;
-    done(impl->Invoke(&Impl::Stub::Fail, request, &reply), 0);
+    done(impl->Invoke(&Impl::Stub::Fail, request, &reply));
   });
 }
 
@@ -201,7 +206,7 @@ void AgentLink::SetForwarding(const proto::ForwardingTable& table, Done done) {
   *request.mutable_table() = table;
   impl_->Enqueue([request, done = std::move(done)](Impl* impl) {
     proto::SetForwardingReply reply;
-    done(impl->Invoke(&Impl::Stub::SetForwarding, request, &reply), 0);
+    done(impl->Invoke(&Impl::Stub::SetForwarding, request, &reply));
   });
 }
 

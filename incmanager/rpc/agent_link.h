@@ -8,14 +8,15 @@
 #include <string>
 
 #include "base/status.h"
+#include "incmanager/groups/install_answer.h"
 #include "proto/switch.pb.h"
 
 namespace epic::manager {
 
 class AgentLink {
  public:
-  // How a call ended; runs on the link's thread. arena_bytes is 0 but after Install.
-  using Done = std::function<void(const Status&, uint64_t arena_bytes)>;
+  // How a call ended; runs on the link's thread.
+  using Done = std::function<void(const Status&)>;
 
   // switch_name: for messages.
   explicit AgentLink(std::string switch_name);
@@ -31,7 +32,7 @@ class AgentLink {
   // Where the agent serves, "IP:PORT"; before this all calls end with UNAVAILABLE.
   void SetAddress(const std::string& address);
 
-  void Install(const proto::GroupConfig& config, Done done);
+  void Install(const proto::GroupConfig& config, std::function<void(const InstallAnswer&)> done);
   void Remove(uint64_t group_id, uint32_t generation, Done done);
   void Fail(uint64_t group_id, uint32_t generation, Done done);
   void SetForwarding(const proto::ForwardingTable& table, Done done);

@@ -152,6 +152,16 @@ TEST(ControlPlane, ArenaTooSmallNamesTheSwitchAndUndoesTheRest) {
   EXPECT_TRUE(Eventually([&plane] { return plane.Contexts() == 0; }));
 }
 
+// The words are none that anybody could read: its agent hands the fields on.
+TEST(ControlPlane, WhatASwitchLacksIsInTheFieldsOfItsRefusal) {
+  ControlPlane plane(testing::Tree32());
+  plane.engines["leaf2"]->SetArenaLeft(4096);
+  plane.engines["leaf2"]->TellNumbers();
+  const std::vector<proto::Joined> joined = plane.Run(4);
+  EXPECT_EQ(joined[3].path(), proto::PATH_HOSTS);
+  EXPECT_THAT(joined[3].path_reason(), HasSubstr("leaf2 has 0.0 of 4.0 MiB free, "));
+}
+
 // The same, where nobody has asked for the switches: what they hold is given back, and the ranks run.
 TEST(ControlPlane, ArenaTooSmallSendsTheGroupByTheHosts) {
   ControlPlane plane(testing::Tree32());

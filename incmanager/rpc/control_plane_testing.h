@@ -93,6 +93,11 @@ class FakeEngine : public proto::SwitchTable::Service {
     const std::lock_guard lock(mutex_);
     arena_left_ = bytes;
   }
+  // It is not of an earlier version, which tells of its memory in words alone.
+  void TellNumbers() {
+    const std::lock_guard lock(mutex_);
+    tells_numbers_ = true;
+  }
 
   // From now on no echo reaches it.
   void SetDeaf() {
@@ -131,6 +136,15 @@ class FakeEngine : public proto::SwitchTable::Service {
     const std::lock_guard lock(mutex_);
     const proto::GroupConfig& group = request->group();
     const uint64_t bytes = uint64_t{group.slots()} * group.path_mtu();
+    if (bytes > arena_left_ && tells_numbers_ && request->takes_refusal()) {
+      proto::Refusal& refusal = *reply->mutable_refusal();
+      refusal.set_kind(proto::REFUSAL_MEMORY);
+      refusal.set_message("no room");
+      refusal.set_needed_bytes(bytes);
+      refusal.set_left_bytes(arena_left_);
+      refusal.set_all_bytes(kArena);
+      return grpc::Status::OK;
+    }
     if (bytes > arena_left_)
       return {grpc::RESOURCE_EXHAUSTED, fmt::format("arena: {} bytes needed, {} left", bytes, arena_left_)};
     if (!groups_.emplace(group.group_id(), group).second) return {grpc::ALREADY_EXISTS, "group_id"};
@@ -195,6 +209,7 @@ class FakeEngine : public proto::SwitchTable::Service {
   std::map<uint64_t, proto::GroupConfig> groups_;
   proto::ForwardingTable forwarding_;
   uint64_t arena_left_ = kArena;
+  bool tells_numbers_ = false;
   int fails_ = 0;
   bool refuse_removal_ = false;
   bool deaf_ = false;

@@ -6,6 +6,7 @@
 #include "incmanager/failure.h"
 #include "incmanager/groups/event_log.h"
 #include "incmanager/groups/group_table.h"
+#include "incmanager/groups/install_answer.h"
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/hosts/host_table.h"
 #include "proto/manager.pb.h"
@@ -15,6 +16,8 @@ namespace epic::manager {
 
 JoinRequest FromProto(const proto::Join& join);
 EngineReport FromProto(const proto::EngineInfo& info);
+// Of a call that gRPC says has succeeded: installed, or refused.
+InstallAnswer FromProto(const proto::InstallReply& reply);
 GroupSpec FromProto(const proto::CreateGroupRequest& request);
 WindowInUse FromProto(const proto::WindowInUse& window);
 PeerEnd FromProto(const proto::PeerEnd& end);

@@ -56,6 +56,22 @@ Abilities AbilitiesOf(const proto::Capability& capability) {
   return out;
 }
 
+// A kind that is not known here is a later version's, and as good as none.
+StatusCode CodeOf(proto::RefusalKind kind) {
+  switch (kind) {
+    case proto::REFUSAL_CONFIG:
+      return StatusCode::kInvalidArgument;
+    case proto::REFUSAL_IN_USE:
+      return StatusCode::kAlreadyExists;
+    case proto::REFUSAL_MEMORY:
+      return StatusCode::kResourceExhausted;
+    case proto::REFUSAL_MODE:
+      return StatusCode::kUnimplemented;
+    default:
+      return StatusCode::kUnknown;
+  }
+}
+
 }  // namespace
 
 EngineReport FromProto(const proto::EngineInfo& info) {
@@ -85,6 +101,17 @@ EngineReport FromProto(const proto::EngineInfo& info) {
                            .time = static_cast<Nanos>(std::min(refused.ms(), kMostMs)) * kMillisecond});
   }
   return out;
+}
+
+InstallAnswer FromProto(const proto::InstallReply& reply) {
+  if (!reply.has_refusal()) return {.arena_bytes = reply.arena_bytes()};
+  const proto::Refusal& refusal = reply.refusal();
+  InstallAnswer answer{.status = MakeStatus(CodeOf(refusal.kind()), refusal.message())};
+  if (refusal.kind() == proto::REFUSAL_MEMORY && refusal.needed_bytes() != 0) {
+    answer.shortage = {
+        .needed = refusal.needed_bytes(), .left = refusal.left_bytes(), .all = refusal.all_bytes()};
+  }
+  return answer;
 }
 
 }  // namespace epic::manager

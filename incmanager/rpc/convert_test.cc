@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "incmanager/topology_testing.h"
 #include "protocol/modes.h"
 
@@ -22,6 +24,40 @@ TEST(Convert, WhatIsNoModeStaysNone) {
     proto::Join join;
     join.set_mode(static_cast<proto::Mode>(number));
     EXPECT_FALSE(IsMode(FromProto(join).mode)) << number;
+  }
+}
+
+TEST(Convert, ASwitchsRefusalHasItsKindAndNumbersWhateverItsWords) {
+  proto::InstallReply reply;
+  reply.set_arena_bytes(64);
+  EXPECT_TRUE(FromProto(reply).status.ok());
+  EXPECT_EQ(FromProto(reply).arena_bytes, 64U);
+
+  reply.clear_arena_bytes();
+  proto::Refusal& refusal = *reply.mutable_refusal();
+  refusal.set_kind(proto::REFUSAL_MEMORY);
+  refusal.set_message("arena: 7 bytes needed, 8 of 9 bytes left");
+  EXPECT_EQ(FromProto(reply).status.code(), StatusCode::kResourceExhausted);
+  EXPECT_FALSE(FromProto(reply).shortage) << "its words have numbers, and its fields none";
+  refusal.set_message("no room");
+  refusal.set_needed_bytes(600);
+  refusal.set_left_bytes(500);
+  refusal.set_all_bytes(900);
+  const InstallAnswer answer = FromProto(reply);
+  EXPECT_EQ(answer.status.message(), "no room");
+  ASSERT_TRUE(answer.shortage);
+  EXPECT_EQ(answer.shortage->needed, 600U);
+  EXPECT_EQ(answer.shortage->left, 500U);
+  EXPECT_EQ(answer.shortage->all, 900U);
+
+  for (const auto& [kind, code] :
+       std::map<int, StatusCode>{{proto::REFUSAL_CONFIG, StatusCode::kInvalidArgument},
+                                 {proto::REFUSAL_IN_USE, StatusCode::kAlreadyExists},
+                                 {proto::REFUSAL_MODE, StatusCode::kUnimplemented},
+                                 {99, StatusCode::kUnknown}}) {
+    refusal.set_kind(static_cast<proto::RefusalKind>(kind));
+    EXPECT_EQ(FromProto(reply).status.code(), code) << kind;
+    EXPECT_FALSE(FromProto(reply).shortage) << kind;
   }
 }
 

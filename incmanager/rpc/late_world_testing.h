@@ -327,8 +327,7 @@ class LateWorld : public IdleWorld {
   }
   void Install(NodeId node, const proto::GroupConfig& group) override {
     At(now_ + kLatency, [this, node, group] {
-      const auto bytes = switches_[node]->model.Install(group);
-      state_.OnInstalled(now_, node, group.group_id(), bytes.status(), bytes.ok() ? *bytes : 0);
+      state_.OnInstalled(now_, node, group.group_id(), switches_[node]->model.Install(group));
     });
   }
 

@@ -19,12 +19,6 @@ constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr Nanos kSignOfLifePeriod = 5 * kSecond;
 constexpr auto kDestroyTimeout = std::chrono::seconds(10);
 
-Nanos Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 uint64_t RandomSeed() {
   std::random_device device;
   return uint64_t{device()} << 32 | device();
@@ -40,6 +34,12 @@ ManagerCore::ManagerCore(Topology topology, const GroupOptions& options, const L
 }
 
 const std::string& ManagerCore::NameOf(NodeId node) const { return state_.topology().nodes[node].name; }
+
+Nanos ManagerCore::Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 void ManagerCore::Stop() {
   const std::lock_guard lock(mutex_);
@@ -69,16 +69,6 @@ void ManagerCore::SendSignsOfLife(Nanos now) {
   last_signs_of_life_ = now;
   for (const auto& [id, stream] : sessions_.streams) stream->SendSignOfLife();
   for (const auto& [id, stream] : hosts_.streams) stream->SendSignOfLife();
-}
-
-StatusOr<proto::RegisterReply> ManagerCore::Register(const proto::RegisterRequest& request) {
-  const std::lock_guard lock(mutex_);
-  return state_.Register(Now(), request);
-}
-
-StatusOr<proto::HeartbeatReply> ManagerCore::Heartbeat(const proto::HeartbeatRequest& request) {
-  const std::lock_guard lock(mutex_);
-  return state_.Heartbeat(Now(), request);
 }
 
 ManagerCore::SessionStream* ManagerCore::NewSession() {
@@ -159,7 +149,7 @@ AgentLink& ManagerCore::LinkTo(NodeId node) {
 }
 
 void ManagerCore::SetForwarding(NodeId node, const proto::ForwardingTable& table) {
-  LinkTo(node).SetForwarding(table, [this, node](const Status& status, uint64_t) {
+  LinkTo(node).SetForwarding(table, [this, node](const Status& status) {
     const std::lock_guard lock(mutex_);
     if (stop_) return;  // nothing more is asked of a link that goes
     state_.OnForwardingSet(Now(), node, status);
@@ -167,15 +157,15 @@ void ManagerCore::SetForwarding(NodeId node, const proto::ForwardingTable& table
 }
 
 void ManagerCore::Install(NodeId node, const proto::GroupConfig& group) {
-  LinkTo(node).Install(group, [this, node, id = group.group_id()](const Status& status, uint64_t bytes) {
+  LinkTo(node).Install(group, [this, node, id = group.group_id()](const InstallAnswer& answer) {
     const std::lock_guard lock(mutex_);
     if (stop_) return;  // nothing more is asked of a link that goes
-    state_.OnInstalled(Now(), node, id, status, bytes);
+    state_.OnInstalled(Now(), node, id, answer);
   });
 }
 
 void ManagerCore::Fail(NodeId node, uint64_t group_id, uint32_t generation) {
-  LinkTo(node).Fail(group_id, generation, [name = NameOf(node)](const Status& status, uint64_t) {
+  LinkTo(node).Fail(group_id, generation, [name = NameOf(node)](const Status& status) {
     // The context is removed soon in any case; a switch that does not answer drops leftovers when its agent
     // registers.
     if (!status.ok()) spdlog::warn("switch {}: group not stopped: {}", name, WordsOf(status));
@@ -183,7 +173,7 @@ void ManagerCore::Fail(NodeId node, uint64_t group_id, uint32_t generation) {
 }
 
 void ManagerCore::Remove(NodeId node, uint64_t group_id, uint32_t generation) {
-  LinkTo(node).Remove(group_id, generation, [this, node, group_id](const Status& status, uint64_t) {
+  LinkTo(node).Remove(group_id, generation, [this, node, group_id](const Status& status) {
     const std::lock_guard lock(mutex_);
     if (stop_) return;  // nothing more is asked of a link that goes
     state_.OnRemoved(Now(), node, group_id, status);
@@ -217,21 +207,6 @@ void ManagerCore::TakeProbeReplies(Nanos now) {
   for (const Probed& answer : probed) state_.OnProbed(now, answer.witness, answer.about, answer.reply);
 }
 
-proto::TopologyReply ManagerCore::DescribeTopology() {
-  const std::lock_guard lock(mutex_);
-  return state_.DescribeTopology();
-}
-
-proto::ListSwitchesReply ManagerCore::ListSwitches() {
-  const std::lock_guard lock(mutex_);
-  return state_.ListSwitches(Now());
-}
-
-proto::ListHostsReply ManagerCore::ListHosts() {
-  const std::lock_guard lock(mutex_);
-  return state_.ListHosts(Now());
-}
-
 StatusOr<proto::DumpReply> ManagerCore::Tables(const proto::TablesRequest& request) {
   AgentLink* link = nullptr;
   {
@@ -247,21 +222,6 @@ StatusOr<proto::DumpReply> ManagerCore::Tables(const proto::TablesRequest& reque
     return MakeStatus(StatusCode::kFailedPrecondition, WordsOf(reply.status()));
   }
   return reply;
-}
-
-StatusOr<proto::GroupState> ManagerCore::CreateGroup(const proto::CreateGroupRequest& request) {
-  const std::lock_guard lock(mutex_);
-  return state_.CreateGroup(request);
-}
-
-proto::ListGroupsReply ManagerCore::ListGroups(const proto::ListGroupsRequest& page) {
-  const std::lock_guard lock(mutex_);
-  return state_.ListGroups(page);
-}
-
-StatusOr<proto::GroupState> ManagerCore::ShowGroup(const proto::ShowGroupRequest& request) {
-  const std::lock_guard lock(mutex_);
-  return state_.ShowGroup(request.name(), request.ended(), Now());
 }
 
 std::map<std::string, proto::DumpReply> ManagerCore::DumpsOf(const proto::GroupState& group, bool recent,
@@ -286,36 +246,6 @@ std::map<std::string, proto::DumpReply> ManagerCore::DumpsOf(const proto::GroupS
     links.at(name)->AskDump(page, std::move(answer));
   };
   return dumps_.Of(group.group_id(), names, recent, ask, std::chrono::steady_clock::now() + patience);
-}
-
-StatusOr<proto::ExplainReply> ManagerCore::Explain(const proto::ExplainRequest& request) {
-  const std::lock_guard lock(mutex_);
-  return state_.Explain(request);
-}
-
-proto::EventsReply ManagerCore::Events(const proto::EventsRequest& request) {
-  const std::lock_guard lock(mutex_);
-  return state_.Events(Now(), request);
-}
-
-StatusOr<proto::PolicyReply> ManagerCore::DefaultPolicy(const proto::PolicyRequest& request) {
-  const std::lock_guard lock(mutex_);
-  return state_.DefaultPolicy(Now(), request);
-}
-
-StatusOr<proto::TenantsReply> ManagerCore::SetTenant(const proto::SetTenantRequest& request) {
-  const std::lock_guard lock(mutex_);
-  return state_.SetTenant(Now(), request);
-}
-
-StatusOr<proto::TenantsReply> ManagerCore::RemoveTenant(const proto::RemoveTenantRequest& request) {
-  const std::lock_guard lock(mutex_);
-  return state_.RemoveTenant(Now(), request);
-}
-
-proto::TenantsReply ManagerCore::ListTenants() {
-  const std::lock_guard lock(mutex_);
-  return state_.ListTenants();
 }
 
 Status ManagerCore::DestroyGroup(const std::string& name, bool force) {

@@ -32,23 +32,21 @@ class ManagerCore : public ManagerWorld {
   // From now on sessions that break are no failures. To be called before the server is shut down.
   void Stop();
 
-  // Of agents. Errors: NOT_FOUND, INVALID_ARGUMENT.
-  StatusOr<proto::RegisterReply> Register(const proto::RegisterRequest& request);
-  StatusOr<proto::HeartbeatReply> Heartbeat(const proto::HeartbeatRequest& request);
+  // What agents and operators ask of the state: call(state, now), with the lock held, and gives what that
+  // gives. It may not wait for anything.
+  template <typename Call>
+  auto Ask(const Call& call) {
+    const std::lock_guard lock(mutex_);
+    return call(state_, Now());
+  }
 
   // A new session of a rank, or of a host's daemon; the stream deletes itself.
   SessionStream* NewSession();
   HostStream* NewHost();
 
-  // Of operators; errors as GroupTable's. DestroyGroup returns when the group's contexts are removed, or with
-  // DEADLINE_EXCEEDED naming the switches that did not answer.
-  proto::TopologyReply DescribeTopology();
-  proto::ListSwitchesReply ListSwitches();
-  proto::ListHostsReply ListHosts();
+  // What operators ask, too, and is not the state's alone: these wait.
+  // Errors: NOT_FOUND; FAILED_PRECONDITION if the switch's agent does not answer; those of Dump.
   StatusOr<proto::DumpReply> Tables(const proto::TablesRequest& request);
-  StatusOr<proto::GroupState> CreateGroup(const proto::CreateGroupRequest& request);
-  proto::ListGroupsReply ListGroups(const proto::ListGroupsRequest& page);
-  StatusOr<proto::GroupState> ShowGroup(const proto::ShowGroupRequest& request);
   // What the switches of its tree say of a group, by their names, each with the group as the only one. Of a
   // switch that has not answered long enough before the caller's deadline, after 5 s at most, there is none.
   std::map<std::string, proto::DumpReply> DumpsOf(const proto::GroupState& group, bool recent,
@@ -58,13 +56,9 @@ class ManagerCore : public ManagerWorld {
   std::map<uint32_t, proto::CallsMade> CallsOf(const proto::GroupState& group, const std::set<uint32_t>& ranks,
                                                bool recent, std::chrono::system_clock::time_point deadline,
                                                std::set<uint32_t>* asked);
+  // Returns when the group's contexts are removed, or with DEADLINE_EXCEEDED naming the switches that did not
+  // answer. Other errors as GroupTable's.
   Status DestroyGroup(const std::string& name, bool force);
-  StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request);
-  proto::EventsReply Events(const proto::EventsRequest& request);
-  StatusOr<proto::PolicyReply> DefaultPolicy(const proto::PolicyRequest& request);
-  StatusOr<proto::TenantsReply> SetTenant(const proto::SetTenantRequest& request);
-  StatusOr<proto::TenantsReply> RemoveTenant(const proto::RemoveTenantRequest& request);
-  proto::TenantsReply ListTenants();
 
   // ManagerWorld; called by state_ with the lock held.
   void Send(SessionId session, const proto::ServerMessage& message, bool last) override;
@@ -80,6 +74,7 @@ class ManagerCore : public ManagerWorld {
   void OnCalls(SessionId session, const proto::CallsMade* calls) override;
 
  private:
+  static Nanos Now();
   const std::string& NameOf(NodeId node) const;
   // What streams tell; each takes the lock.
   struct Sessions : SessionStream::Sink {

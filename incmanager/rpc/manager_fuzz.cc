@@ -341,13 +341,14 @@ class Trial : private ManagerWorld {
   void Install(NodeId node, const proto::GroupConfig& group) override {
     calls_[node].push_back([this, node, group](bool carry_out, bool answer) {
       testing::SwitchModel& model = *switches_[node];
-      StatusOr<size_t> reply = Lost();
+      InstallAnswer reply{.status = Lost()};
       if (carry_out) {
         reply = model.Install(group);
-        EPIC_CHECK(reply.ok() || !model.honest || reply.status().code() == StatusCode::kResourceExhausted);
+        EPIC_CHECK(reply.status.ok() || !model.honest ||
+                   reply.status.code() == StatusCode::kResourceExhausted);
       }
-      if (!answer) reply = Lost();
-      state_.OnInstalled(now_, node, group.group_id(), reply.status(), reply.ok() ? *reply : 0);
+      if (!answer) reply = {.status = Lost()};
+      state_.OnInstalled(now_, node, group.group_id(), reply);
     });
   }
 

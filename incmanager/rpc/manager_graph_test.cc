@@ -312,7 +312,7 @@ class Stated {
       for (const NodeId node : std::exchange(world.asked, {}))
         state.OnForwardingSet(now, node, absl::OkStatus());
       for (const auto& [node, group] : std::exchange(world.installs, {}))
-        state.OnInstalled(now, node, group.group_id(), absl::OkStatus(), 1000);
+        state.OnInstalled(now, node, group.group_id(), {.arena_bytes = 1000});
       now += 100 * kMillisecond;
       state.Tick(now);
       for (const NodeId node : topology.switches) Beat(node);

@@ -72,9 +72,9 @@ class ManagerRefused : public ::testing::Test {
       for (const auto& [node, group] : std::exchange(world_.installs, {})) {
         installed_.emplace_back(node, group);
         if (runs_engines_) {
-          EXPECT_EQ(Model(node).Install(group).status(), absl::OkStatus());
+          EXPECT_EQ(Model(node).Install(group).status, absl::OkStatus());
         }
-        state_.OnInstalled(now_, node, group.group_id(), absl::OkStatus(), 1000);
+        state_.OnInstalled(now_, node, group.group_id(), {.arena_bytes = 1000});
       }
       for (const auto& [node, ip] : std::exchange(world_.located, {})) {
         proto::LocateReply reply;

@@ -234,10 +234,9 @@ void ManagerState::CloseSession(Nanos now, SessionId id, const std::string& why)
   world_->OnCalls(id, nullptr);
 }
 
-void ManagerState::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status,
-                               uint64_t arena_bytes) {
+void ManagerState::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer) {
   now_ = now;
-  groups_.OnInstalled(now, node, group_id, status, arena_bytes);
+  groups_.OnInstalled(now, node, group_id, answer);
 }
 
 void ManagerState::OnRemoved(Nanos now, NodeId node, uint64_t group_id, const Status& status) {

@@ -74,7 +74,7 @@ class ManagerState : private GroupWorld {
 
   // Answers of switches.
   void OnForwardingSet(Nanos now, NodeId node, const Status& status);
-  void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const Status& status, uint64_t arena_bytes);
+  void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer);
   void OnRemoved(Nanos now, NodeId node, uint64_t group_id, const Status& status);
   void OnProbed(Nanos now, NodeId witness, NodeId about, const StatusOr<proto::ProbeReply>& reply);
 

@@ -294,7 +294,7 @@ TEST(ManagerState, AsksSwitchesAndRanksAboutASilentSwitch) {
     state.OnMessage(now, 1 + rank, join);
   }
   for (const auto& [node, id] : std::exchange(world.installs, {}))
-    state.OnInstalled(now, node, id, absl::OkStatus(), 1000);
+    state.OnInstalled(now, node, id, {.arena_bytes = 1000});
   ASSERT_TRUE(world.told[1].has_joined()) << world.told[1].ShortDebugString();
 
   const NodeId dead = *topology.FindSwitch("leaf2");

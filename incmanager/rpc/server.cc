@@ -38,11 +38,13 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
 
   grpc::Status Register(grpc::ServerContext*, const proto::RegisterRequest* request,
                         proto::RegisterReply* reply) override {
-    return Answer(core_->Register(*request), reply);
+    return Answer(core_->Ask([&](ManagerState& state, Nanos now) { return state.Register(now, *request); }),
+                  reply);
   }
   grpc::Status Heartbeat(grpc::ServerContext*, const proto::HeartbeatRequest* request,
                          proto::HeartbeatReply* reply) override {
-    return Answer(core_->Heartbeat(*request), reply);
+    return Answer(core_->Ask([&](ManagerState& state, Nanos now) { return state.Heartbeat(now, *request); }),
+                  reply);
   }
   grpc::ServerBidiReactor<proto::ClientMessage, proto::ServerMessage>* Session(
       grpc::CallbackServerContext*) override {
@@ -54,17 +56,17 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
   }
   grpc::Status ListHosts(grpc::ServerContext*, const proto::ListHostsRequest*,
                          proto::ListHostsReply* reply) override {
-    *reply = core_->ListHosts();
+    *reply = core_->Ask([](ManagerState& state, Nanos now) { return state.ListHosts(now); });
     return grpc::Status::OK;
   }
   grpc::Status Topology(grpc::ServerContext*, const proto::TopologyRequest*,
                         proto::TopologyReply* reply) override {
-    *reply = core_->DescribeTopology();
+    *reply = core_->Ask([](ManagerState& state, Nanos) { return state.DescribeTopology(); });
     return grpc::Status::OK;
   }
   grpc::Status ListSwitches(grpc::ServerContext*, const proto::ListSwitchesRequest*,
                             proto::ListSwitchesReply* reply) override {
-    *reply = core_->ListSwitches();
+    *reply = core_->Ask([](ManagerState& state, Nanos now) { return state.ListSwitches(now); });
     return grpc::Status::OK;
   }
   grpc::Status Tables(grpc::ServerContext*, const proto::TablesRequest* request,
@@ -73,16 +75,19 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
   }
   grpc::Status CreateGroup(grpc::ServerContext*, const proto::CreateGroupRequest* request,
                            proto::GroupState* reply) override {
-    return Answer(core_->CreateGroup(*request), reply);
+    return Answer(core_->Ask([&](ManagerState& state, Nanos) { return state.CreateGroup(*request); }), reply);
   }
   grpc::Status ListGroups(grpc::ServerContext*, const proto::ListGroupsRequest* page,
                           proto::ListGroupsReply* reply) override {
-    *reply = core_->ListGroups(*page);
+    *reply = core_->Ask([&](ManagerState& state, Nanos) { return state.ListGroups(*page); });
     return grpc::Status::OK;
   }
   grpc::Status ShowGroup(grpc::ServerContext* context, const proto::ShowGroupRequest* request,
                          proto::GroupState* reply) override {
-    if (const grpc::Status status = Answer(core_->ShowGroup(*request), reply); !status.ok()) return status;
+    const auto shown = core_->Ask([&](ManagerState& state, Nanos now) {
+      return state.ShowGroup(request->name(), request->ended(), now);
+    });
+    if (const grpc::Status status = Answer(shown, reply); !status.ok()) return status;
     const std::map<std::string, proto::DumpReply> dumps =
         core_->DumpsOf(*reply, request->recent(), context->deadline());
     for (proto::TreeNode& node : *reply->mutable_tree()) {
@@ -101,28 +106,32 @@ class Service : public proto::Manager::WithCallbackMethod_Session<
   }
   grpc::Status Explain(grpc::ServerContext*, const proto::ExplainRequest* request,
                        proto::ExplainReply* reply) override {
-    return Answer(core_->Explain(*request), reply);
+    return Answer(core_->Ask([&](ManagerState& state, Nanos) { return state.Explain(*request); }), reply);
   }
   grpc::Status Events(grpc::ServerContext*, const proto::EventsRequest* request,
                       proto::EventsReply* reply) override {
-    *reply = core_->Events(*request);
+    *reply = core_->Ask([&](ManagerState& state, Nanos now) { return state.Events(now, *request); });
     return grpc::Status::OK;
   }
   grpc::Status Policy(grpc::ServerContext*, const proto::PolicyRequest* request,
                       proto::PolicyReply* reply) override {
-    return Answer(core_->DefaultPolicy(*request), reply);
+    return Answer(
+        core_->Ask([&](ManagerState& state, Nanos now) { return state.DefaultPolicy(now, *request); }),
+        reply);
   }
   grpc::Status SetTenant(grpc::ServerContext*, const proto::SetTenantRequest* request,
                          proto::TenantsReply* reply) override {
-    return Answer(core_->SetTenant(*request), reply);
+    return Answer(core_->Ask([&](ManagerState& state, Nanos now) { return state.SetTenant(now, *request); }),
+                  reply);
   }
   grpc::Status RemoveTenant(grpc::ServerContext*, const proto::RemoveTenantRequest* request,
                             proto::TenantsReply* reply) override {
-    return Answer(core_->RemoveTenant(*request), reply);
+    return Answer(
+        core_->Ask([&](ManagerState& state, Nanos now) { return state.RemoveTenant(now, *request); }), reply);
   }
   grpc::Status ListTenants(grpc::ServerContext*, const proto::ListTenantsRequest*,
                            proto::TenantsReply* reply) override {
-    *reply = core_->ListTenants();
+    *reply = core_->Ask([](ManagerState& state, Nanos) { return state.ListTenants(); });
     return grpc::Status::OK;
   }
 

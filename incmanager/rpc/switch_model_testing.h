@@ -11,6 +11,7 @@
 #include "incengine/core/engine.h"
 #include "incengine/core/forwarding.h"
 #include "incengine/daemon/convert.h"
+#include "incmanager/groups/install_answer.h"
 #include "incmanager/topology.h"
 #include "proto/manager.pb.h"
 
@@ -54,11 +55,17 @@ class SwitchModel {
     for (const engine::RefusedEndpoint& endpoint : engine::RefusedEndpoints(*engine_, now))
       *info->add_refused() = daemon::ToProto(endpoint, ports_);
   }
-  StatusOr<size_t> Install(const proto::GroupConfig& group) {
-    if (const Status status = agent::CheckGroup(group, Describe()); !status.ok()) return status;
+  InstallAnswer Install(const proto::GroupConfig& group) {
+    if (const Status status = agent::CheckGroup(group, Describe()); !status.ok()) return {.status = status};
     const auto config = daemon::FromProto(group, ports_);
-    if (!config.ok()) return config.status();
-    return engine_->Install(*config);
+    if (!config.ok()) return {.status = config.status()};
+    engine::Shortage shortage;
+    const StatusOr<size_t> bytes = engine_->Install(*config, &shortage);
+    if (bytes.ok()) return {.arena_bytes = *bytes};
+    InstallAnswer answer{.status = bytes.status()};
+    if (shortage.needed != 0)
+      answer.shortage = {.needed = shortage.needed, .left = shortage.left, .all = shortage.all};
+    return answer;
   }
   Status SetForwarding(const proto::ForwardingTable& table) const {
     if (const Status status = agent::CheckForwarding(table, Describe()); !status.ok()) return status;

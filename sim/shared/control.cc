@@ -119,7 +119,7 @@ void Control::InstallAt(manager::NodeId node, const manager::ContextPlan& contex
   if (world_.now() < world_.switch_up_at(static_cast<int>(node))) {
     const Status silent = MakeStatus(StatusCode::kUnavailable, "the engine does not answer");
     return Deliver(Channel::kFromSwitch, node, [this, node, id = context.group_id, silent] {
-      table_.OnInstalled(world_.now(), node, id, silent, 0);
+      table_.OnInstalled(world_.now(), node, id, {.status = silent});
     });
   }
   const engine::GroupConfig config = ConfigOf(context);
@@ -133,7 +133,7 @@ void Control::InstallAt(manager::NodeId node, const manager::ContextPlan& contex
   }
   const uint64_t taken = bytes.ok() ? *bytes : 0;
   Deliver(Channel::kFromSwitch, node, [this, node, id = context.group_id, status, taken] {
-    table_.OnInstalled(world_.now(), node, id, status, taken);
+    table_.OnInstalled(world_.now(), node, id, {.status = status, .arena_bytes = taken});
   });
 }
 
