@@ -46,7 +46,8 @@ class Reader {
     const char* text = Get(name);
     if (text == nullptr) return;
     *value = text;
-    if (std::string(" ").append(choices).append(",").find(" " + *value + ",") == std::string::npos) {
+    const bool one = value->find(',') == std::string::npos;
+    if (!one || std::string(" ").append(choices).append(",").find(" " + *value + ",") == std::string::npos) {
       Wrong(name, text, "is none of " + std::string(choices));
     }
   }
