@@ -1,10 +1,13 @@
 #include "base/manager_address.h"
 
+#include <absl/strings/str_split.h>
 #include <fmt/format.h>
 #include <sys/un.h>
 
 #include <algorithm>
-#include <charconv>
+#include <vector>
+
+#include "base/number.h"
 
 namespace epic {
 namespace {
@@ -21,20 +24,14 @@ bool IsOf(std::string_view text, std::string_view letters) {
 
 bool IsNumber(std::string_view text, int least, int most) {
   int value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return IsOf(text, kDigits) && error == std::errc() && end == text.data() + text.size() && value >= least &&
-         value <= most;
+  return IsOf(text, kDigits) && ReadNumber(text, &value) && value >= least && value <= most;
 }
 
 // Four numbers, as routers write it: shorter forms, which the resolver takes, are slips of the pen here.
 bool IsIpv4(std::string_view text) {
-  for (int part = 0; part < 4; ++part) {
-    const size_t end = text.find('.');
-    if ((end == std::string_view::npos) != (part == 3) || !IsNumber(text.substr(0, end), 0, 255))
-      return false;
-    text.remove_prefix(part == 3 ? text.size() : end + 1);
-  }
-  return true;
+  const std::vector<std::string> parts = absl::StrSplit(std::string(text), '.');
+  return parts.size() == 4 &&
+         std::ranges::all_of(parts, [](const std::string& part) { return IsNumber(part, 0, 255); });
 }
 
 // What is wrong with a host, or nothing.

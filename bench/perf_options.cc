@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/command_line.h"
+#include "base/number.h"
 #include "protocol/modes.h"
 #include "protocol/types.h"
 
@@ -33,8 +34,7 @@ std::optional<Series> ParseSeries(const std::string& item) {
   if (colon == std::string::npos) return std::nullopt;
   const std::optional<uint64_t> bytes = ParseSize(item.substr(0, colon));
   int calls = 0;
-  const auto [end, error] = std::from_chars(item.data() + colon + 1, item.data() + item.size(), calls);
-  if (!bytes || *bytes > kMaxCallBytes || error != std::errc() || end != item.data() + item.size())
+  if (!bytes || *bytes > kMaxCallBytes || !ReadNumber(std::string_view(item).substr(colon + 1), &calls))
     return std::nullopt;
   if (calls < 1 || calls > kMaxIterations) return std::nullopt;
   return Series{.bytes = *bytes, .iterations = calls, .warmup = 1 + calls / 10};

@@ -169,7 +169,8 @@ TEST(HostsTest, AnErrorNamesWhatCallsBetweenTheHostsDoNotHave) {
   EXPECT_THAT(ErrorOf({.faults = {.regroups = 1}}), HasSubstr("regroups: not between the hosts"));
   EXPECT_THAT(ErrorOf({.collective = "reduce"}), HasSubstr("allreduce and barrier are explored"));
   EXPECT_THAT(ErrorOf({.collective = "allreduce+"}), HasSubstr("allreduce and barrier are explored"));
-  for (const char* different : {"count@3", "count@", "count", "@1", "root@1", "count@1x"})
+  for (const char* different :
+       {"count@3", "count@", "count", "@1", "root@1", "count@1x", "count@+1", "count@1@1", "count@-1"})
     EXPECT_THAT(ErrorOf({.different = different}), HasSubstr("different: '")) << different;
   EXPECT_THAT(ErrorOf({.different = "count@1", .collective = "barrier"}), HasSubstr("different: 'count'"));
   // Of a tree.

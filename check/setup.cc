@@ -1,5 +1,6 @@
 #include "check/setup.h"
 
+#include <absl/strings/str_split.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +9,7 @@
 #include <charconv>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "check/action.h"
 #include "check/setup_groups.h"
@@ -344,9 +346,8 @@ StatusOr<Replay> ParseReplay(const std::string& line) {
        {"without", &setup.without}}};
   std::istringstream words(line);
   for (std::string word; words >> word;) {
-    const size_t equals = std::min(word.find('='), word.size());
-    const std::string key = word.substr(0, equals);
-    const std::string value = equals < word.size() ? word.substr(equals + 1) : "";
+    const std::pair<std::string, std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
+    const auto& [key, value] = parts;
     const auto known = std::ranges::find(numbers, key, &std::pair<std::string_view, uint32_t*>::first);
     if (const auto text = std::ranges::find(texts, key, &std::pair<std::string_view, std::string*>::first);
         text != texts.end()) {

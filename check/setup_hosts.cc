@@ -1,9 +1,13 @@
 #include "check/setup_hosts.h"
 
+#include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
+#include <string>
+#include <utility>
+
+#include "base/number.h"
 
 namespace epic::check {
 namespace {
@@ -15,13 +19,10 @@ Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInva
 
 // "count@1": the field and the rank.
 StatusOr<DifferentCall> DifferenceNamed(const std::string& text, uint32_t ranks, const ControlHeader& call) {
-  const size_t at = std::min(text.find('@'), text.size());
-  const std::string field = text.substr(0, at);
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('@', 1));
+  const auto& [field, rank] = parts;
   DifferentCall different{.header = call};
-  const char* const end = text.data() + text.size();
-  const auto [read, error] =
-      std::from_chars(text.data() + std::min(at + 1, text.size()), end, different.rank);
-  if (error != std::errc{} || read != end || different.rank >= ranks)
+  if (!ReadNumber(rank, &different.rank) || different.rank >= ranks)
     return Invalid(fmt::format("different: '{}' names none of {} ranks, as in count@1", text, ranks));
   const bool has_data = call.type != DataType::kNone;
   if (field == "count" && has_data) {

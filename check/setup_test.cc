@@ -211,7 +211,7 @@ TEST(SetupTest, StepsHaveNames) {
 
 TEST(SetupTest, ABadReplayLineSaysWhichWord) {
   for (const char* word : {"colour=3", "messages", "losses=x", "losses=", "losses=-1", "psn=0xg", "reuse=2",
-                           "=", "windows=99999999999"})
+                           "=", "windows=99999999999", "losses=+1", "losses=1=1", "losses=0x", "=1"})
     EXPECT_EQ(LineError(std::string("mode=2 ") + word),
               std::string("'") + word + "' is not part of a replay line");
   for (const char* step : {"Q1", "D", "D256", "Dx", "3", "d1", "C", "T1", "D1:", "D1:256", "S3:1", "D:1"})

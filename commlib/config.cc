@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstdlib>
+#include <limits>
+#include <span>
 #include <string_view>
 
 #include "base/manager_address.h"
@@ -41,18 +41,13 @@ constexpr std::array<Launcher, 5> kLaunchers = {{{"EPIC_RANK", "EPIC_SIZE"},
 // Of inchost, as it is by default.
 constexpr const char* kHostSocket = "/run/epic/host.sock";
 
-// A time that a clock can still be moved by: longer ones, such as milliseconds::max(), are as good as this.
-constexpr std::chrono::seconds kLongestTimeout(1'000'000'000);  // 31 years
 constexpr std::chrono::seconds kManagerTimeout(10);
 
 Error Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
-template <typename Number>
-Error ReadNumber(const char* name, const char* text, Number* value) {
-  const std::string_view view = text;
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), *value);
-  if (error == std::errc() && end == view.data() + view.size() && *value >= 0) return {};
-  return Invalid(fmt::format("{}={} is not a number from 0 on", name, text));
+// What is wrong with a variable that has been read so far, if one is.
+Error WrongOf(const Environment& environment) {
+  return environment.wrong().empty() ? Error{} : Invalid(environment.wrong());
 }
 
 Error NoMode(const std::string& what) {
@@ -67,81 +62,47 @@ Error ReadMode(const char* name, const char* text, int* value) {
   return {};
 }
 
+// In the order of PathChoice and HostAlgorithm, behind their kDefault.
+constexpr std::array<std::string_view, 3> kPaths = {"auto", "network", "hosts"};
+constexpr std::array<std::string_view, 3> kAlgorithms = {"auto", "doubling", "ring"};
+static_assert(static_cast<size_t>(PathChoice::kHosts) == kPaths.size());
+static_assert(static_cast<size_t>(HostAlgorithm::kRing) == kAlgorithms.size());
+
+// One of the names, unless the value is set already.
 template <typename Value>
-struct Named {
-  std::string_view name;
-  Value value;
-};
-constexpr std::array<Named<PathChoice>, 3> kPaths = {
-    {{"auto", PathChoice::kAuto}, {"network", PathChoice::kNetwork}, {"hosts", PathChoice::kHosts}}};
-constexpr std::array<Named<HostAlgorithm>, 3> kAlgorithms = {
-    {{"auto", HostAlgorithm::kAuto}, {"doubling", HostAlgorithm::kDoubling}, {"ring", HostAlgorithm::kRing}}};
-
-// One of the names, unless the value is set already, or the fallback.
-template <typename Value, size_t n>
-Error ReadName(const GetEnv& get_env, const char* name, const std::array<Named<Value>, n>& names,
-               Value fallback, Value* value) {
-  const char* const text = get_env(name);
-  if (*value == Value::kDefault && text != nullptr) {
-    const auto at = std::ranges::find(names, std::string_view(text), &Named<Value>::name);
-    if (at == names.end()) {
-      std::string known;
-      for (const auto& row : names) known.append(known.empty() ? "" : ", ").append(row.name);
-      return Invalid(fmt::format("{}={} is none of {}", name, text, known));
-    }
-    *value = at->value;
-  }
-  if (*value == Value::kDefault) *value = fallback;
-  return {};
+void ReadName(const char* name, std::span<const std::string_view> names, Environment* environment,
+              Value* value) {
+  if (*value != Value::kDefault) return;
+  if (const auto at = environment->Choice(name, names)) *value = static_cast<Value>(*at + 1);
 }
 
-Error ReadSeconds(const GetEnv& get_env, const char* name, std::chrono::milliseconds* value) {
-  const char* text = get_env(name);
-  if (text == nullptr || value->count() != 0) return {};
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  const auto longest = static_cast<double>(kLongestTimeout.count());
-  if (end == text || *end != '\0' || !(seconds > 0 && seconds <= longest)) {
-    return Invalid(
-        fmt::format("{}={} is not a time in seconds above 0 and up to {:.0f}", name, text, longest));
-  }
-  *value = std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
-  return {};
+void ReadSeconds(const char* name, Environment* environment, std::chrono::milliseconds* value) {
+  if (value->count() == 0) environment->Seconds(name, value);
 }
 
-Error ReadScale(const GetEnv& get_env, const char* name, float* value) {
-  const char* text = get_env(name);
-  const std::string_view view = text == nullptr ? "" : text;
-  if (text != nullptr && *value == 0) {
-    const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), *value);
-    if (error != std::errc() || end != view.data() + view.size())
-      return Invalid(fmt::format("{}={} is not a number", name, view));
-  }
-  if (*value == 0 || IsScale(*value)) return {};
+// Any number: what is no scale is told as one that the program has said.
+Error ReadScale(const char* name, Environment* environment, float* value) {
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  if (*value == 0) environment->Number(name, kLeast, "is not a number", value);
+  if (Error e = WrongOf(*environment); !e.ok() || *value == 0 || IsScale(*value)) return e;
   return Invalid(fmt::format("quantise ({}): {} is not a number from {} to {}", name, *value, kLeastScale,
                              kLargestScale));
 }
 
-void ReadString(const GetEnv& get_env, const char* name, std::string* value) {
-  const char* text = get_env(name);
-  if (value->empty() && text != nullptr) *value = text;
+void ReadText(const char* name, const Environment& environment, std::string* value) {
+  if (value->empty()) environment.Text(name, value);
 }
 
-Error ReadRankAndSize(const GetEnv& get_env, Options* options) {
+void ReadRankAndSize(Environment* environment, Options* options) {
+  constexpr std::string_view kNone = "is not a number from 0 on";
   for (const Launcher& launcher : kLaunchers) {
-    const char* rank = get_env(launcher.rank);
-    const char* size = get_env(launcher.size);
     // EPIC_ variables count alone too, so that one of the two can be overridden.
     const bool own = std::string_view(launcher.rank).starts_with("EPIC_");
-    if (!own && (rank == nullptr || size == nullptr)) continue;
-    if (rank != nullptr && options->rank == -1) {
-      if (Error e = ReadNumber(launcher.rank, rank, &options->rank); !e.ok()) return e;
-    }
-    if (size != nullptr && options->size == -1) {
-      if (Error e = ReadNumber(launcher.size, size, &options->size); !e.ok()) return e;
-    }
+    if (!own && (environment->Get(launcher.rank) == nullptr || environment->Get(launcher.size) == nullptr))
+      continue;
+    if (options->rank == -1) environment->Number(launcher.rank, 0, kNone, &options->rank);
+    if (options->size == -1) environment->Number(launcher.size, 0, kNone, &options->size);
   }
-  return {};
 }
 
 }  // namespace
@@ -158,11 +119,11 @@ std::string HostDaemon() {
   return served ? std::string("unix:") + kHostSocket : "";
 }
 
-Error ResolveOptions(const GetEnv& environment, Options* options, const std::string& host_daemon) {
-  const GetEnv get_env =
-      options->environment ? environment : [](const char*) -> const char* { return nullptr; };
-  ReadString(get_env, "EPIC_GROUP", &options->group);
-  ReadString(get_env, "EPIC_MANAGER", &options->manager);
+Error ResolveOptions(const GetEnv& get_env, Options* options, const std::string& host_daemon) {
+  const GetEnv nothing = [](const char*) -> const char* { return nullptr; };
+  Environment environment(options->environment ? get_env : nothing, Environment::Empty::kIsAValue);
+  ReadText("EPIC_GROUP", environment, &options->group);
+  ReadText("EPIC_MANAGER", environment, &options->manager);
   if (options->manager.empty()) options->manager = host_daemon;
   if (!options->manager.empty()) {
     auto manager = ManagerAddress(options->manager);
@@ -170,44 +131,40 @@ Error ResolveOptions(const GetEnv& environment, Options* options, const std::str
       return Invalid("manager (Options::manager, EPIC_MANAGER): " + std::string(manager.status().message()));
     options->manager = *std::move(manager);
   }
-  ReadString(get_env, "EPIC_IFNAME", &options->ifname);
+  ReadText("EPIC_IFNAME", environment, &options->ifname);
   if (options->group.empty()) options->group = "default";
-  if (Error e = ReadSeconds(get_env, "EPIC_TIMEOUT", &options->timeout); !e.ok()) return e;
-  if (Error e = ReadSeconds(get_env, "EPIC_JOIN_TIMEOUT", &options->join_timeout); !e.ok()) return e;
-  if (Error e = ReadSeconds(get_env, "EPIC_MANAGER_TIMEOUT", &options->manager_timeout); !e.ok()) return e;
-  if (const char* mode = get_env("EPIC_MODE"); mode != nullptr && options->mode == 0) {
+  ReadSeconds("EPIC_TIMEOUT", &environment, &options->timeout);
+  ReadSeconds("EPIC_JOIN_TIMEOUT", &environment, &options->join_timeout);
+  ReadSeconds("EPIC_MANAGER_TIMEOUT", &environment, &options->manager_timeout);
+  if (Error e = WrongOf(environment); !e.ok()) return e;
+  if (const char* mode = environment.Get("EPIC_MODE"); mode != nullptr && options->mode == 0) {
     if (Error e = ReadMode("EPIC_MODE", mode, &options->mode); !e.ok()) return e;
   }
   if (options->mode != 0 && !ModeOfNumber(options->mode))
     return NoMode(fmt::format("mode {}", options->mode));
-  if (Error e = ReadName(get_env, "EPIC_PATH", kPaths, PathChoice::kDefault, &options->path); !e.ok())
-    return e;
-  if (Error e = ReadName(get_env, "EPIC_ALGORITHM", kAlgorithms, HostAlgorithm::kAuto, &options->algorithm);
-      !e.ok())
-    return e;
-  const auto none_of = [](auto value, const auto& names) {
-    return static_cast<int>(value) != 0 &&
-           std::ranges::find(names, value, [](const auto& row) { return row.value; }) == names.end();
-  };
-  if (none_of(options->path, kPaths))
+  ReadName("EPIC_PATH", kPaths, &environment, &options->path);
+  ReadName("EPIC_ALGORITHM", kAlgorithms, &environment, &options->algorithm);
+  if (Error e = WrongOf(environment); !e.ok()) return e;
+  if (options->algorithm == HostAlgorithm::kDefault) options->algorithm = HostAlgorithm::kAuto;
+  if (static_cast<size_t>(options->path) > kPaths.size())
     return Invalid(fmt::format("path {} is none", static_cast<int>(options->path)));
-  if (none_of(options->algorithm, kAlgorithms))
+  if (static_cast<size_t>(options->algorithm) > kAlgorithms.size())
     return Invalid(fmt::format("algorithm {} is none", static_cast<int>(options->algorithm)));
-  ReadString(get_env, "EPIC_TYPES", &options->types);
+  ReadText("EPIC_TYPES", environment, &options->types);
   Abilities types;
   if (const std::string wrong = AddTypes(options->types, &types); !options->types.empty() && !wrong.empty())
     return Invalid("types (EPIC_TYPES): " + wrong);
-  if (const char* bytes = get_env("EPIC_MAX_BYTES"); bytes != nullptr && options->max_bytes == 0) {
-    if (Error e = ReadNumber("EPIC_MAX_BYTES", bytes, &options->max_bytes); !e.ok()) return e;
-  }
-  if (Error e = ReadScale(get_env, "EPIC_QUANTISE", &options->quantise); !e.ok()) return e;
+  if (options->max_bytes == 0)
+    environment.Number("EPIC_MAX_BYTES", 0, "is not a number from 0 on", &options->max_bytes);
+  if (Error e = ReadScale("EPIC_QUANTISE", &environment, &options->quantise); !e.ok()) return e;
   if (options->timeout.count() == 0) options->timeout = std::chrono::minutes(30);
   if (options->manager_timeout.count() == 0) options->manager_timeout = kManagerTimeout;
-  if (Error e = ReadRankAndSize(get_env, options); !e.ok()) return e;
+  ReadRankAndSize(&environment, options);
+  if (Error e = WrongOf(environment); !e.ok()) return e;
   for (std::chrono::milliseconds* timeout :
        {&options->timeout, &options->join_timeout, &options->manager_timeout}) {
     if (timeout->count() < 0) return Invalid("a timeout is negative");
-    *timeout = std::min<std::chrono::milliseconds>(*timeout, kLongestTimeout);
+    *timeout = std::min<std::chrono::milliseconds>(*timeout, Environment::kLongestTime);
   }
   if (options->rank == -1 || options->size == -1) {
     return Invalid(

@@ -2,16 +2,13 @@
 // launchers.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "epic/epic.h"
 
 namespace epic::internal {
-
-// The value of an environment variable, null if it is not set.
-using GetEnv = std::function<const char*(const char*)>;
 
 // Fills in what `options` leaves open and checks the result: afterwards every field is set, except ifname
 // (empty: any), join_timeout (0: the manager's default), path (kDefault: as the group was created) and, of a

@@ -1,5 +1,6 @@
 #include "incmanager/topology.h"
 
+#include <absl/strings/str_split.h>
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
@@ -23,6 +24,11 @@ struct Bad {
 };
 
 [[noreturn]] void Fail(const YAML::Node& at, const std::string& message) { throw Bad{at.Mark(), message}; }
+
+// "leaf1:swp3" as a node and its port; what has no colon is a node alone.
+std::pair<std::string, std::string> NodeAndPort(const std::string& text) {
+  return absl::StrSplit(text, absl::MaxSplits(':', 1));
+}
 
 class Reader {
  public:
@@ -164,9 +170,7 @@ class Reader {
   // "leaf1:swp3" or "h0".
   std::pair<NodeId, std::string> ReadEnd(const YAML::Node& link, const char* key) {
     const std::string text = Text(link, key, "links");
-    const size_t colon = text.find(':');
-    const std::string name = text.substr(0, colon);
-    const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
+    const auto [name, port] = NodeAndPort(text);
     const std::optional<NodeId> id = topology_.FindNode(name);
     if (!id) Fail(link[key], fmt::format("links: {} is neither a switch nor a host", name));
     if (topology_.nodes[*id].is_host) {
@@ -205,10 +209,9 @@ class Reader {
   void ReadForbidden(const YAML::Node& yaml) {
     if (!yaml.IsScalar() || yaml.Scalar().empty()) Fail(yaml, "forbid: a node, or a port as in leaf1:swp3");
     const std::string& text = yaml.Scalar();
-    const size_t colon = text.find(':');
-    const Forbidden forbidden{.node = text.substr(0, colon),
-                              .port = colon == std::string::npos ? "" : text.substr(colon + 1),
-                              .line = static_cast<uint32_t>(yaml.Mark().line) + 1};
+    const auto [name, port] = NodeAndPort(text);
+    const Forbidden forbidden{
+        .node = name, .port = port, .line = static_cast<uint32_t>(yaml.Mark().line) + 1};
     if (topology_.FindNode(forbidden.node) && forbidden.port.empty())
       Fail(yaml, fmt::format("forbid: {} is stated above", text));
     if (used_ports_.contains(text)) Fail(yaml, fmt::format("forbid: {} is in a link above", text));

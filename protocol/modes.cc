@@ -1,6 +1,6 @@
 #include "protocol/modes.h"
 
-#include <charconv>
+#include "base/number.h"
 
 namespace epic {
 namespace {
@@ -37,8 +37,7 @@ std::optional<Mode> ModeOfNumber(int64_t number) {
 
 std::optional<Mode> ModeNamed(std::string_view text) {
   int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc{} && end == text.data() + text.size()) return ModeOfNumber(number);
+  if (ReadNumber(text, &number)) return ModeOfNumber(number);
   for (const ModeInfo& row : kModes) {
     if (SameLetters(text, row.numeral) || SameLetters(text, row.name)) return row.mode;
   }

@@ -1,15 +1,17 @@
 // epic-sim: runs scenarios in the virtual-time world, and replays the ones that failed.
+#include <absl/strings/str_split.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/command_line.h"
+#include "base/number.h"
 #include "protocol/modes.h"
 #include "sim/many_seeds.h"
 #include "sim/scenario.h"
@@ -73,12 +75,10 @@ int RunOne(const Scenario& scenario, const std::string& trace_path) {
 
 std::optional<epic::sim::SeedRange> ParseRange(const std::string& text) {
   epic::sim::SeedRange range;
-  const char* const end = text.data() + text.size();
-  const auto from = std::from_chars(text.data(), end, range.from);
-  if (from.ec != std::errc{} || from.ptr == end || *from.ptr != ':') return std::nullopt;
-  const auto to = std::from_chars(from.ptr + 1, end, range.to);
-  if (to.ec != std::errc{} || to.ptr != end || range.to < range.from) return std::nullopt;
-  return range;
+  const std::pair<std::string, std::string> ends = absl::StrSplit(text, absl::MaxSplits(':', 1));
+  if (!epic::ReadNumber(ends.first, &range.from) || !epic::ReadNumber(ends.second, &range.to))
+    return std::nullopt;
+  return range.from <= range.to ? std::optional(range) : std::nullopt;
 }
 
 int RunMany(const Options& options) {

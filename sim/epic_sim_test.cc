@@ -72,13 +72,29 @@ TEST(EpicSimTest, LateTimersAllTypesAndThePathAreInTheLine) {
 }
 
 TEST(EpicSimTest, AnythingElseIsTwo) {
-  for (const char* arguments :
-       {"", "walk", "run --seed x", "run --seeds 3", "run --seeds 5:4", "run --seeds 1:x", "run --mode 99",
-        "run --topology ring", "run --scenario storm", "run --calls 0", "run --super-frames some",
-        "run --timers slow", "run --types new", "run --seed 1 --seeds 1:2", "run --seeds 1:2 --trace -",
-        "run --seeds 1:2 --jobs 0", "run --replay seed=1",
-        "run --replay 'seed=1 topology=star-4 mode=1 scenario=loss calls=3' --mode 2",
-        "run --trace /nowhere/to/be/found"}) {
+  for (const char* arguments : {"",
+                                "walk",
+                                "run --seed x",
+                                "run --seeds 3",
+                                "run --seeds 5:4",
+                                "run --seeds 1:x",
+                                "run --seeds +1:2",
+                                "run --seeds :2",
+                                "run --seeds 1:",
+                                "run --seeds 1:2:3",
+                                "run --mode 99",
+                                "run --topology ring",
+                                "run --scenario storm",
+                                "run --calls 0",
+                                "run --super-frames some",
+                                "run --timers slow",
+                                "run --types new",
+                                "run --seed 1 --seeds 1:2",
+                                "run --seeds 1:2 --trace -",
+                                "run --seeds 1:2 --jobs 0",
+                                "run --replay seed=1",
+                                "run --replay 'seed=1 topology=star-4 mode=1 scenario=loss calls=3' --mode 2",
+                                "run --trace /nowhere/to/be/found"}) {
     const Ran ran = EpicSim(arguments);
     EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.out;
     EXPECT_FALSE(ran.out.empty()) << arguments;

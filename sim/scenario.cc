@@ -1,14 +1,16 @@
 #include "sim/scenario.h"
 
+#include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "protocol/modes.h"
 
 namespace epic::sim {
@@ -41,9 +43,19 @@ Status Invalid(const std::string& message) { return MakeStatus(StatusCode::kInva
 template <typename T>
 std::optional<T> Number(std::string_view text) {
   T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return ReadNumber(text, &value) ? std::optional(value) : std::nullopt;
+}
+
+// The numbers of "7-2"; none if not all are numbers.
+std::vector<int> SizesOf(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, '-');
+  std::vector<int> sizes;
+  for (const std::string& part : parts) {
+    const auto size = Number<int>(part);
+    if (!size) return {};
+    sizes.push_back(*size);
+  }
+  return sizes;
 }
 
 // The levels of a full tree of that many switches.
@@ -156,31 +168,20 @@ StatusOr<TreeSpec> TopologyNamed(const std::string& name) {
       name, kMaxHosts);
   if (name == "uneven") return UnevenTree();
   if (name == "interleaved") return InterleavedTree();
-  if (name.starts_with("star-")) {
-    const auto hosts = Number<int>(std::string_view(name).substr(5));
-    if (hosts && *hosts >= 2 && *hosts <= kMaxHosts) return Star(*hosts);
+  const std::pair<std::string, std::string> parts = absl::StrSplit(name, absl::MaxSplits('-', 1));
+  const std::vector<int> sizes = SizesOf(parts.second);
+  if (sizes.empty() || std::ranges::min(sizes) < 1 || std::ranges::max(sizes) > kMaxHosts)
+    return Invalid(expected);
+  if (parts.first == "star" && sizes.size() == 1 && sizes[0] >= 2) return Star(sizes[0]);
+  if (parts.first == "tree" && sizes.size() == 2 && sizes[1] >= 2) {
+    const int switches = sizes[0], fan = sizes[1];
+    const auto levels = LevelsOf(switches, fan);
+    // The hosts of a full tree: one more than (F - 1) times its switches.
+    if (levels && switches * (fan - 1) + 1 <= kMaxHosts) return FullTree(*levels, fan);
   }
-  if (name.starts_with("tree-")) {
-    const size_t dash = std::min(name.find('-', 5), name.size() - 1);
-    const auto switches = Number<int>(std::string_view(name).substr(5, dash - 5));
-    const auto fan = Number<int>(std::string_view(name).substr(dash + 1));
-    if (switches && fan && *switches >= 1 && *switches <= kMaxHosts && *fan >= 2 && *fan <= kMaxHosts) {
-      const auto levels = LevelsOf(*switches, *fan);
-      // The hosts of a full tree: one more than (F - 1) times its switches.
-      if (levels && *switches * (*fan - 1) + 1 <= kMaxHosts) return FullTree(*levels, *fan);
-    }
-  }
-  if (name.starts_with("spine-")) {
-    const std::string_view sizes = std::string_view(name).substr(6);
-    const size_t first = std::min(sizes.find('-'), sizes.size() - 1);
-    const size_t second = std::min(sizes.find('-', first + 1), sizes.size() - 1);
-    const auto spines = Number<int>(sizes.substr(0, first));
-    const auto leaves = Number<int>(sizes.substr(first + 1, second - first - 1));
-    const auto fan = Number<int>(sizes.substr(second + 1));
-    const bool all = spines && leaves && fan && std::min({*spines, *leaves, *fan}) >= 1;
-    if (all && std::max({*spines, *leaves, *fan}) <= kMaxHosts && *leaves * *fan >= 2 &&
-        *leaves * *fan <= kMaxHosts)
-      return LeafSpine(*leaves, *spines, *fan);
+  if (parts.first == "spine" && sizes.size() == 3) {
+    const int spines = sizes[0], leaves = sizes[1], fan = sizes[2];
+    if (leaves * fan >= 2 && leaves * fan <= kMaxHosts) return LeafSpine(leaves, spines, fan);
   }
   return Invalid(expected);
 }
@@ -292,9 +293,8 @@ StatusOr<Scenario> ParseReplayLine(const std::string& line) {
   bool seed_given = false;
   std::istringstream words(line);
   for (std::string word; words >> word;) {
-    const size_t equals = std::min(word.find('='), word.size());
-    const std::string key = word.substr(0, equals);
-    const std::string value = equals < word.size() ? word.substr(equals + 1) : "";
+    const std::pair<std::string, std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
+    const auto& [key, value] = parts;
     if (key == "seed" || key == "calls") {
       const auto number = Number<uint64_t>(value);
       if (!number || (key == "calls" && *number > kMaxCalls)) {

@@ -120,18 +120,32 @@ TEST(ScenarioTest, ALineMayLeaveOutTheCalls) {
 
 TEST(ScenarioTest, OtherLinesAreRefused) {
   EXPECT_TRUE(ParseReplayLine("seed=1 topology=star-4 mode=1 scenario=loss calls=30").ok());
-  for (const char* line :
-       {"", "seed=1", "topology=star-4 mode=1 scenario=loss calls=30", "seed=1 mode=1 scenario=loss",
-        "seed=1 topology=star-4 scenario=loss", "seed=1 topology=star-4 mode=1",
-        "seed=-1 topology=star-4 mode=1 scenario=loss", "seed= topology=star-4 mode=1 scenario=loss",
-        "seed=1x topology=star-4 mode=1 scenario=loss", "seed=1 topology=star-4 mode=99 scenario=loss",
-        "seed=1 topology=star-4 mode=1 scenario=lossy", "seed=1 topology=ring-4 mode=1 scenario=loss",
-        "seed=1 topology=star-4 mode=1 scenario=loss calls=0",
-        "seed=1 topology=star-4 mode=1 scenario=loss calls=4294967297",
-        "seed=1 topology=star-4 mode=1 scenario=loss speed=3",
-        "seed=1 topology=star-4 mode=1 scenario=loss super-frames=some",
-        "seed=1 topology=star-4 mode=1 scenario=loss super-frames=",
-        "seed=1 topology=star-4 mode=1 scenario=loss timers=", "seed topology=star-4 mode=1 scenario=loss"}) {
+  for (const char* line : {"",
+                           "seed=1",
+                           "topology=star-4 mode=1 scenario=loss calls=30",
+                           "seed=1 mode=1 scenario=loss",
+                           "seed=1 topology=star-4 scenario=loss",
+                           "seed=1 topology=star-4 mode=1",
+                           "seed=-1 topology=star-4 mode=1 scenario=loss",
+                           "seed= topology=star-4 mode=1 scenario=loss",
+                           "seed=1x topology=star-4 mode=1 scenario=loss",
+                           "seed=1 topology=star-4 mode=99 scenario=loss",
+                           "seed=1 topology=star-4 mode=1 scenario=lossy",
+                           "seed=1 topology=ring-4 mode=1 scenario=loss",
+                           "seed=1 topology=star-4 mode=1 scenario=loss calls=0",
+                           "seed=1 topology=star-4 mode=1 scenario=loss calls=4294967297",
+                           "seed=1 topology=star-4 mode=1 scenario=loss speed=3",
+                           "seed=1 topology=star-4 mode=1 scenario=loss super-frames=some",
+                           "seed=1 topology=star-4 mode=1 scenario=loss super-frames=",
+                           "seed=1 topology=star-4 mode=1 scenario=loss timers=",
+                           "seed=+1 topology=star-4 mode=1 scenario=loss",
+                           "seed=0x1 topology=star-4 mode=1 scenario=loss",
+                           "seed=1=1 topology=star-4 mode=1 scenario=loss",
+                           "seed=1 topology=star-4 mode=1 scenario=loss =",
+                           "seed=1 topology=star-4 mode=1 scenario=loss calls",
+                           "seed=1 topology=star-4 mode=1 scenario=loss timers=late=",
+                           "seed=1 topology=star-4 mode=1 scenario==loss",
+                           "seed topology=star-4 mode=1 scenario=loss"}) {
     EXPECT_FALSE(ParseReplayLine(line).ok()) << line;
   }
 }
@@ -162,6 +176,10 @@ TEST(ScenarioTest, TopologiesByName) {
                            "tree--2",
                            "tree-0-2",
                            "tree-3-2-",
+                           "tree-3-+2",
+                           "tree-3--2",
+                           "tree-3- 2",
+                           "tree-0x3-2",
                            "spine-",
                            "spine-2",
                            "spine-2-3",

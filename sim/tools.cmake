@@ -12,7 +12,7 @@ epic_not_by_default(epic-loss-tolerance epic-overlap)
 
 add_subdirectory(shared)
 add_executable(epic-sim epic_sim.cc many_seeds.cc)
-target_link_libraries(epic-sim PRIVATE epic_options epic_sim_shared epic_sim fmt::fmt epic_command_line)
+target_link_libraries(epic-sim PRIVATE epic_options epic_sim_shared epic_sim absl::strings fmt::fmt epic_command_line)
 find_package(benchmark REQUIRED)
 add_executable(sim_bench sim_bench.cc)
 epic_not_by_default(sim_bench)

@@ -14,11 +14,11 @@
 
 #include "base/snapshot.h"
 #include "base/status.h"
-#include "incengine/core/effects.h"
 #include "incengine/state/arena.h"
 #include "incengine/state/block.h"
 #include "incengine/state/config.h"
 #include "incengine/state/context.h"
+#include "incengine/state/effects.h"
 
 namespace epic::engine {
 

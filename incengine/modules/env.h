@@ -4,10 +4,10 @@
 #include <span>
 
 #include "base/types.h"
-#include "incengine/core/effects.h"
 #include "incengine/state/arena.h"
 #include "incengine/state/block.h"
 #include "incengine/state/context.h"
+#include "incengine/state/effects.h"
 
 namespace epic::engine {
 

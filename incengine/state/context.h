@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/counter_table.h"
-#include "incengine/core/effects.h"
 #include "incengine/state/config.h"
+#include "incengine/state/effects.h"
 #include "incengine/state/refusals.h"
 #include "incengine/state/segment.h"
 #include "incengine/state/terminated_state.h"

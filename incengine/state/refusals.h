@@ -6,7 +6,7 @@
 
 #include "base/ip.h"
 #include "base/types.h"
-#include "incengine/core/effects.h"
+#include "incengine/state/effects.h"
 
 namespace epic::engine {
 

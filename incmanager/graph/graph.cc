@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "incmanager/groups/group_table.h"
+#include "incmanager/text.h"
 
 namespace epic::manager {
 namespace {

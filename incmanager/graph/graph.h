@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "incmanager/groups/switch_table.h"
+#include "incmanager/engine_report.h"
 #include "incmanager/topology.h"
 
 namespace epic::manager {

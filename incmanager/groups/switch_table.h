@@ -8,71 +8,13 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "incmanager/engine_report.h"
 #include "incmanager/groups/health.h"
-#include "incmanager/policies/modes.h"
-#include "incmanager/policies/tree.h"
 #include "incmanager/topology.h"
 #include "protocol/abilities.h"
+#include "protocol/modes.h"
 
 namespace epic::manager {
-
-enum class NeighbourKind : uint8_t { kUnknown, kSwitch, kHost, kBridge };
-enum class HeardBy : uint8_t { kUnknown, kLldp, kSecondAddress, kArp };
-
-// What is at a switch's port, as it says of itself: unjudged. See Neighbour in proto/switch.proto.
-struct Neighbour {
-  NeighbourKind kind = NeighbourKind::kUnknown;
-  std::string name;  // empty if not told, as are the others
-  std::string port;
-  Ipv4 ip{};
-  Mac mac{};
-  std::string version;
-  HeardBy heard_by = HeardBy::kUnknown;
-
-  friend bool operator==(const Neighbour&, const Neighbour&) = default;
-};
-// More than any switch has; sums of it stay numbers.
-inline constexpr uint64_t kMostArenaBytes = uint64_t{1} << 40;
-
-struct PortState {
-  std::string name;
-  uint32_t mtu = 0;
-  bool up = false;            // with a carrier
-  bool super_frames = false;  // it takes them, and sends them in one piece
-  std::vector<Neighbour> neighbours;
-  uint32_t rate_mbps = 0;  // 0 if it is not known
-};
-
-// An endpoint whose packets are all refused; see RefusedEndpoint in proto/switch.proto.
-struct RefusedReport {
-  uint64_t group_id = 0;
-  uint32_t generation = 0;
-  uint32_t local_qpn = 0;
-  std::string reason;
-  std::string port;  // by which the last came in
-  Ipv4 source{};
-  uint32_t packets = 0;
-  Nanos time = 0;  // from the first to the last
-};
-
-// The parts of an engine's description that decisions depend on; see EngineInfo in proto/switch.proto.
-struct EngineReport {
-  std::string name;
-  Ipv4 address{};
-  Mac mac{};
-  uint64_t boot_id = 0;
-  uint32_t max_path_mtu = 0;
-  uint32_t max_children = 0;
-  ModeSet modes;  // that it offers
-  std::vector<PortState> ports;
-  bool repeated = false;                   // the engine is slow to answer: this is what it said before
-  Abilities abilities = Abilities::All();  // that it states
-  std::string version;                     // of the engine
-  bool by_hosts = true;  // calls of which the ranks only agree there may pass it, their data go by the hosts
-  uint64_t arena_bytes = 0;  // of its memory; 0: it does not say
-  bool blocks = true;        // of which several groups may own a part (docs/PROTOCOL-BLOCKS.md)
-  std::vector<RefusedReport> refused;
-};
 
 enum class SwitchState : uint8_t { kNeverSeen, kConfiguring, kUp, kEngineDown, kAgentLost, kLost };
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "incmanager/engine_report.h"
 #include "incmanager/failure.h"
 #include "incmanager/groups/event_log.h"
 #include "incmanager/groups/group_table.h"

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "incmanager/engine_report.h"
 #include "incmanager/graph/graph.h"
 #include "incmanager/graph/host_search.h"
 #include "incmanager/graph/table_update.h"

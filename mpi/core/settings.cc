@@ -1,8 +1,6 @@
 #include "mpi/core/settings.h"
 
 #include <array>
-#include <charconv>
-#include <cstdlib>
 
 #include "base/manager_address.h"
 #include "protocol/abilities.h"
@@ -13,107 +11,46 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kLongestSeconds = 1e9;
+constexpr std::array<std::string_view, 3> kPaths = {"auto", "network", "hosts"};
+constexpr std::array<std::string_view, 3> kAlgorithms = {"auto", "doubling", "ring"};
 
-template <typename Number>
-bool ReadNumber(std::string_view text, Number* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+// A port is put in that is not said. mpi_says: what the MPI's own means of configuration say.
+void ReadManager(const char* name, std::string_view mpi_says, Environment* environment, std::string* value) {
+  const char* const text = environment->Get(name);
+  *value = text != nullptr ? std::string_view(text) : mpi_says;
+  if (value->empty()) return;
+  auto address = ManagerAddress(*value);
+  if (address.ok()) {
+    *value = *std::move(address);
+  } else {
+    environment->Refuse(text != nullptr ? name : "coll_epic_manager", *value,
+                        "- " + std::string(address.status().message()));
+  }
 }
 
-// Reads variables; the first that is wrong is kept.
-class Reader {
- public:
-  Reader(const GetEnv& get_env, Settings* settings) : get_env_(get_env), settings_(settings) {}
+void ReadMode(const char* name, Environment* environment, int* value) {
+  const char* const text = environment->Get(name);
+  if (text == nullptr || std::string_view(text) == "0") return;
+  const auto mode = ModeNamed(text);
+  if (!mode) return environment->Refuse(name, text, "is none of " + ModeChoice());
+  *value = NumberOf(*mode);
+}
 
-  void Text(const char* name, std::string* value) {
-    if (const char* text = Get(name)) *value = text;
-  }
-  // A port is put in that is not said. mpi_says: what the MPI's own means of configuration say.
-  void Manager(const char* name, std::string_view mpi_says, std::string* value) {
-    const char* text = Get(name);
-    *value = text != nullptr ? std::string_view(text) : mpi_says;
-    if (value->empty()) return;
-    auto address = ManagerAddress(*value);
-    if (address.ok()) {
-      *value = *std::move(address);
-    } else {
-      Wrong(text != nullptr ? name : "coll_epic_manager", value->c_str(),
-            "- " + std::string(address.status().message()));
-    }
-  }
-  void Choice(const char* name, std::string_view choices, std::string* value) {
-    const char* text = Get(name);
-    if (text == nullptr) return;
-    *value = text;
-    if (std::string(" ").append(choices).append(",").find(" " + *value + ",") == std::string::npos) {
-      Wrong(name, text, "is none of " + std::string(choices));
-    }
-  }
-  void Mode(const char* name, int* value) {
-    const char* text = Get(name);
-    if (text == nullptr || std::string_view(text) == "0") return;
-    const auto mode = ModeNamed(text);
-    if (!mode) return Wrong(name, text, "is none of " + ModeChoice());
-    *value = NumberOf(*mode);
-  }
-  void Seconds(const char* name, milliseconds* value) {
-    const char* text = Get(name);
-    if (text == nullptr) return;
-    ReadSeconds(name, text, value);
-  }
-  void SecondsOrNone(const char* name, milliseconds* value) {
-    const char* text = Get(name);
-    if (text == nullptr) return;
+void ReadTypes(const char* name, Environment* environment, std::string* value) {
+  environment->Text(name, value);
+  Abilities types;
+  if (value->empty()) return;
+  if (const std::string wrong = AddTypes(*value, &types); !wrong.empty())
+    environment->Refuse(name, *value, "- " + wrong);
+}
+
+void ReadSecondsOrNone(const char* name, Environment* environment, milliseconds* value) {
+  const char* const text = environment->Get(name);
+  if (text != nullptr && std::string_view(text) == "0")
     *value = milliseconds(0);
-    if (std::string_view(text) != "0") ReadSeconds(name, text, value);
-  }
-  void Bytes(const char* name, uint64_t* value) {
-    const char* text = Get(name);
-    if (text != nullptr && !ReadNumber(text, value)) Wrong(name, text, "is not a number of bytes");
-  }
-  void AtLeastOne(const char* name, uint64_t* value) {
-    const char* text = Get(name);
-    if (text == nullptr || (ReadNumber(text, value) && *value > 0)) return;
-    Wrong(name, text, "is not a number of at least 1");
-  }
-  void Types(const char* name, std::string* value) {
-    const char* text = Get(name);
-    if (text == nullptr) return;
-    Abilities types;
-    *value = text;
-    if (const std::string wrong = AddTypes(text, &types); !wrong.empty()) Wrong(name, text, "- " + wrong);
-  }
-  // Two words, of which the second is true.
-  void Switch(const char* name, std::string_view no, std::string_view yes, bool* value) {
-    const char* text = Get(name);
-    if (text == nullptr) return;
-    *value = text == yes;
-    if (text != yes && text != no) {
-      Wrong(name, text, "is neither " + std::string(no) + " nor " + std::string(yes));
-    }
-  }
-
- private:
-  void ReadSeconds(const char* name, const char* text, milliseconds* value) {
-    char* end = nullptr;
-    const double seconds = std::strtod(text, &end);
-    if (end == text || *end != '\0' || !(seconds > 0 && seconds <= kLongestSeconds)) {
-      return Wrong(name, text, "is not a time in seconds above 0 and up to 1000000000");
-    }
-    *value = milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
-  }
-  const char* Get(const char* name) const {
-    const char* text = get_env_(name);
-    return text != nullptr && *text != '\0' ? text : nullptr;
-  }
-  void Wrong(const char* name, const char* text, const std::string& what) {
-    if (settings_->wrong.empty()) settings_->wrong = std::string(name) + "=" + text + " " + what;
-  }
-
-  const GetEnv& get_env_;
-  Settings* settings_;
-};
+  else
+    environment->Seconds(name, value);
+}
 
 // A field's place in the text that travels; order and number are the same on all ranks, which run one
 // version.
@@ -141,25 +78,29 @@ std::array<std::string, 17> Fields(const Settings& s) {
 
 Settings FromEnvironment(const GetEnv& get_env, std::string_view manager) {
   Settings settings;
-  Reader reader(get_env, &settings);
-  reader.Manager("EPIC_MANAGER", manager, &settings.manager);
-  reader.Text("EPIC_IFNAME", &settings.ifname);
-  reader.Choice("EPIC_PATH", "auto, network, hosts", &settings.path);
-  reader.Choice("EPIC_ALGORITHM", "auto, doubling, ring", &settings.algorithm);
-  reader.Types("EPIC_TYPES", &settings.types);
-  reader.Mode("EPIC_MODE", &settings.mode);
-  reader.Seconds("EPIC_TIMEOUT", &settings.timeout);
-  reader.Seconds("EPIC_JOIN_TIMEOUT", &settings.join_timeout);
-  reader.Seconds("EPIC_MANAGER_TIMEOUT", &settings.manager_timeout);
-  reader.Bytes("EPIC_MPI_MIN_BYTES", &settings.min_bytes);
-  reader.Bytes("EPIC_MPI_MAX_BYTES", &settings.max_bytes);
-  reader.AtLeastOne("EPIC_MPI_FROM_CALL", &settings.from_call);
-  reader.AtLeastOne("EPIC_MPI_FROM_BYTES", &settings.from_bytes);
+  Environment environment(get_env, Environment::Empty::kIsUnset);
+  ReadManager("EPIC_MANAGER", manager, &environment, &settings.manager);
+  environment.Text("EPIC_IFNAME", &settings.ifname);
+  if (const auto path = environment.Choice("EPIC_PATH", kPaths)) settings.path = kPaths[*path];
+  if (const auto algorithm = environment.Choice("EPIC_ALGORITHM", kAlgorithms))
+    settings.algorithm = kAlgorithms[*algorithm];
+  ReadTypes("EPIC_TYPES", &environment, &settings.types);
+  ReadMode("EPIC_MODE", &environment, &settings.mode);
+  environment.Seconds("EPIC_TIMEOUT", &settings.timeout);
+  environment.Seconds("EPIC_JOIN_TIMEOUT", &settings.join_timeout);
+  environment.Seconds("EPIC_MANAGER_TIMEOUT", &settings.manager_timeout);
+  constexpr std::string_view kNoBytes = "is not a number of bytes";
+  environment.Number("EPIC_MPI_MIN_BYTES", 0, kNoBytes, &settings.min_bytes);
+  environment.Number("EPIC_MPI_MAX_BYTES", 0, kNoBytes, &settings.max_bytes);
+  constexpr std::string_view kNotOne = "is not a number of at least 1";
+  environment.Number("EPIC_MPI_FROM_CALL", 1, kNotOne, &settings.from_call);
+  environment.Number("EPIC_MPI_FROM_BYTES", 1, kNotOne, &settings.from_bytes);
   // A program that wants its groups at once pays for them, and for no more than it uses.
   if (settings.from_call == 1) settings.keep = milliseconds(0);
-  reader.SecondsOrNone("EPIC_MPI_KEEP", &settings.keep);
-  reader.Switch("EPIC_MPI", "on", "off", &settings.off);
-  reader.Switch("EPIC_MPI_REPORT", "0", "1", &settings.report);
+  ReadSecondsOrNone("EPIC_MPI_KEEP", &environment, &settings.keep);
+  environment.Switch("EPIC_MPI", "on", "off", &settings.off);
+  environment.Switch("EPIC_MPI_REPORT", "0", "1", &settings.report);
+  settings.wrong = environment.wrong();
   return settings;
 }
 

@@ -3,9 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
+
+#include "base/environment.h"
 
 namespace epic::mpi {
 
@@ -38,8 +39,6 @@ struct Settings {
   bool usable() const { return !off && !manager.empty() && wrong.empty(); }
   bool operator==(const Settings&) const = default;
 };
-
-using GetEnv = std::function<const char*(const char*)>;
 
 // From EPIC_… variables. `manager` is what the MPI's own means of configuration say; EPIC_MANAGER goes first.
 Settings FromEnvironment(const GetEnv& get_env, std::string_view manager);

@@ -77,8 +77,9 @@ TEST(SettingsTest, GroupsThatAreMadeAtOnceAreNotKeptUnlessTheUserSaysSo) {
 }
 
 TEST(SettingsTest, AWrongValueIsNamed) {
-  const std::map<std::string, std::string> wrong = {
+  const std::multimap<std::string, std::string> wrong = {
       {"EPIC_PATH", "auto,"},       {"EPIC_ALGORITHM", "rings"}, {"EPIC_MODE", "9"},
+      {"EPIC_PATH", "auto, network"}, {"EPIC_ALGORITHM", "doubling, ring"},
       {"EPIC_TIMEOUT", "-1"},       {"EPIC_JOIN_TIMEOUT", "1s"}, {"EPIC_MPI_MIN_BYTES", "1K"},
       {"EPIC_MPI_MAX_BYTES", "-1"}, {"EPIC_MPI", "false"},       {"EPIC_MPI_REPORT", "yes"},
       {"EPIC_TYPES", "int32,int33"}, {"EPIC_MANAGER", "h:0"}, {"EPIC_MANAGER_TIMEOUT", "0"},

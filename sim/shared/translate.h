@@ -2,8 +2,8 @@
 #pragma once
 
 #include "incengine/state/config.h"
+#include "incmanager/engine_report.h"
 #include "incmanager/groups/plan.h"
-#include "incmanager/groups/switch_table.h"
 #include "incmanager/topology.h"
 #include "sim/world.h"
 

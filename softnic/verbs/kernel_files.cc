@@ -1,7 +1,8 @@
 #include "softnic/verbs/kernel_files.h"
 
-#include <charconv>
 #include <utility>
+
+#include "base/number.h"
 
 namespace epic::softnic {
 namespace {
@@ -32,9 +33,7 @@ KernelFile KernelFileOf(std::string_view path) {
   } else {
     return {};
   }
-  const char* const end = rest.data() + rest.size();
-  const auto [at, error] = std::from_chars(rest.data(), end, file.gid);
-  return error == std::errc{} && at == end ? file : KernelFile{};
+  return ReadNumber(rest, &file.gid) ? file : KernelFile{};
 }
 
 }  // namespace epic::softnic

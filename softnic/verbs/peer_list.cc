@@ -3,8 +3,9 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "base/number.h"
 
 namespace epic::softnic {
 namespace {
@@ -14,9 +15,7 @@ constexpr uint32_t kAddressBits = 32;
 // The length behind the slash; nothing if it is none.
 std::optional<uint32_t> LengthOf(std::string_view text) {
   uint32_t length = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
-  if (error != std::errc{} || end != text.data() + text.size() || length > kAddressBits) return std::nullopt;
-  return length;
+  return ReadNumber(text, &length) && length <= kAddressBits ? std::optional(length) : std::nullopt;
 }
 
 }  // namespace

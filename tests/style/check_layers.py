@@ -15,6 +15,9 @@ import pathlib
 import re
 import sys
 
+# What all of the manager speaks of.
+MANAGER_VALUES = ["incmanager/topology.h", "incmanager/engine_report.h", "incmanager/failure.h", "incmanager/text.h"]
+
 # Folder -> project folders whose headers it may include (itself always). The longest matching prefix counts.
 MAY_INCLUDE = {
     "base": [],
@@ -23,10 +26,9 @@ MAY_INCLUDE = {
     "roce/transport": ["base", "roce"],
     "protocol": ["base"],
     "reduce": ["base", "protocol"],
-    "incengine/state": ["base", "roce", "protocol", "incengine/core/effects.h"],
-    "incengine/modules": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/core/effects.h"],
-    "incengine/modes": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules",
-                        "incengine/core/effects.h"],
+    "incengine/state": ["base", "roce", "protocol"],
+    "incengine/modules": ["base", "roce", "protocol", "reduce", "incengine/state"],
+    "incengine/modes": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules"],
     "incengine/core": ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules",
                        "incengine/modes"],
     "incengine/daemon": ["base", "roce", "protocol", "reduce", "io", "proto", "incengine"],
@@ -42,7 +44,10 @@ MAY_INCLUDE = {
     "softnic": ["base", "roce", "io", "softnic"],
     "incagent": ["base", "io/unix_socket.h", "proto"],
     "inchost": ["base", "roce/lldp.h", "io/unix_socket.h", "proto", "commlib/verbs/ports.h"],
-    "incmanager/policies": ["base", "protocol", "incmanager"],
+    "incmanager/policies": ["base", "protocol", "incmanager/topology.h", "incmanager/failure.h"],
+    "incmanager/graph": ["base", "incmanager/policies", *MANAGER_VALUES],
+    "incmanager/hosts": ["base", *MANAGER_VALUES],
+    "incmanager/groups": ["base", "protocol", "incmanager/policies", *MANAGER_VALUES],
     "incmanager/rpc": ["base", "protocol", "proto", "incmanager"],
     "incmanager/cli": ["base", "protocol", "proto", "incmanager"],
     "incmanager": ["base", "protocol", "incmanager"],
@@ -73,7 +78,8 @@ EDGE_HEADERS = {
                                                 "mpi/binding", "pytorch", "softnic/verbs", "softnic/port", "tests/softnic", "tests/e2e", "tests/rxe_peer"],
 }
 CORE = ["base", "roce", "protocol", "reduce", "incengine/state", "incengine/modules", "incengine/modes",
-        "incengine/core", "commlib/core", "mpi/core", "softnic/core", "incmanager/graph", "incmanager/policies", "sim", "check/conform"]
+        "incengine/core", "commlib/core", "mpi/core", "softnic/core", "incmanager/graph", "incmanager/groups",
+        "incmanager/hosts", "incmanager/policies", "sim", "check/conform"]
 NOT_IN_CORES = r"std::chrono::\w*clock|\bclock_gettime\b|\bgettimeofday\b|\brand\(\)|std::random_device|\bgetenv\b"
 # clang 14, which builds the sanitizers' trees and the fuzz targets, cannot compile libstdc++'s views, and with them every
 # algorithm that returns a subrange; g++ takes them all, so the fault would show only after all stages before the sanitizers.

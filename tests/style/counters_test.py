@@ -32,7 +32,7 @@ def body(text, head):
 
 def reasons(enum):
     """The names of an enum's values, as its function Name gives them."""
-    files = [*sorted((ROOT / "incengine/core").glob("*.cc")), ROOT / "roce/frame.cc"]
+    files = [ROOT / "incengine/state/effects.cc", *sorted((ROOT / "incengine/core").glob("*.cc")), ROOT / "roce/frame.cc"]
     for path in files:
         text = path.read_text(encoding="utf-8")
         head = re.search(rf"^const char\* Name\((?:roce::)?{enum} \w+\) {{", text, re.M)
