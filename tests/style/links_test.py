@@ -80,3 +80,8 @@ def test_sections_of_the_protocol_that_are_named_exist():
 def test_a_section_that_is_not_there_is_found():
     text = "// (docs/PROTOCOL.md,\n// section 7.1; PROTOCOL-CONTROL.md, 7.9; PROTOCOL.md, sections 4 and 99)"
     assert wrong_sections(text) == ["PROTOCOL-CONTROL.md, 7.9", "PROTOCOL.md, 99"]
+
+
+def test_files_of_the_glossary_exist():
+    named = re.findall(r"`([a-z]\w*/[\w./]+)`", (ROOT / "docs" / "GLOSSARY.md").read_text(encoding="utf-8"))
+    assert len(named) > 15 and [name for name in named if not (ROOT / name).exists()] == []
