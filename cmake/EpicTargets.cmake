@@ -262,8 +262,9 @@ function(epic_test name)
 endfunction()
 
 # epic_fuzzer(NAME [SECONDS n] SOURCES a_fuzz.cc ... [LIBS libs...])
-# With EPIC_FUZZ a libFuzzer program NAME; its corpus is tests/corpus/NAME. SECONDS: how long a short run is, 1 if not
-# given. scripts/dev fuzz runs all of them; it reads their names, programs, seconds and kinds from BUILD/fuzzers.txt. The
+# With EPIC_FUZZ a libFuzzer program NAME; its seeds are those of tests/corpus/NAME.tar and of the folder tests/corpus/NAME.
+# SECONDS: how long a short run is, 1 if not given. scripts/dev fuzz runs all of them; it reads their names, programs,
+# seconds and kinds from BUILD/fuzzers.txt. The
 # kind is grpc (target fuzzers_grpc) if gRPC is among what it links, which is most of the fuzzers' compiling, else cores
 # (target fuzzers_cores).
 function(epic_fuzzer name)

@@ -1,16 +1,13 @@
 """tests/mutants/edge: mistakes at the edges (verbs, ports, daemons, the host library, MPI, the test bed), which slow tests see.
 
-Half of them were once made: the commit that mended them is taken back. The others are made by a rule. The head of each says
-the mistake, from which commit or by which rule, where, and the tests that are likely to see it.
+Half of them were once made: the commit that mended them is taken back. The others are made by a rule. The entry of each says the
+mistake, from which commit or by which rule (`from`), and the tests that are likely to see it.
 """
-import pathlib
 import re
 import typing
 
-import patches
+import mutation
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "tests/mutants/edge"
 _ORIGIN = re.compile(r"commit [0-9a-f]{7,40}, .+|rule, .+")
 
 
@@ -19,24 +16,21 @@ class Mutant(typing.NamedTuple):
     mistake: str
     origin: str                # "commit HASH, its subject" or "rule, which"
     likely: tuple[str, ...]    # tests, as scripts/lib/stage_tests.py names them
-    files: tuple[str, ...]
-    patch: pathlib.Path
+    edits: tuple[mutation.Edit, ...]
+
+    @property
+    def files(self):
+        return mutation.files_of(self.edits)
 
 
-def mutant_of(patch):
-    """The patch's head, as a mutant."""
-    keys = ("Mistake", "From", "Where", "Likely")
-    head = patches.head_of(patch, keys)
-    if missing := [key for key in keys if key not in head]:
-        raise patches.Wrong(f"{patch.name}: its head lacks {', '.join(missing)}")
-    files = tuple(patches.files_of(patch))
-    if not _ORIGIN.fullmatch(head["From"][0]):
-        raise patches.Wrong(f"{patch.name}: 'From: {head['From'][0]}' is neither a commit and its subject nor a rule")
-    if tuple(head["Where"][0].split(", ")) != files:
-        raise patches.Wrong(f"{patch.name}: it changes {', '.join(files)}, and says {head['Where'][0]}")
-    return Mutant(patch.stem, head["Mistake"][0], head["From"][0], tuple(head["Likely"]), files, patch)
+def mutant_of(name, entry):
+    """The entry, as a mutant."""
+    mutation.check_keys(name, entry, ("mistake", "from", "likely", "edits"))
+    if not _ORIGIN.fullmatch(entry["from"]):
+        raise mutation.Wrong(f"{name}: 'from: {entry['from']}' is neither a commit and its subject nor a rule")
+    return Mutant(name, entry["mistake"], entry["from"], tuple(entry["likely"]), mutation.edits_of(name, entry))
 
 
 def mutants():
     """All of them, by name."""
-    return [mutant_of(patch) for patch in sorted(FOLDER.glob("*.patch"))]
+    return sorted(mutant_of(name, entry) for name, entry in mutation.entries("edge").items())

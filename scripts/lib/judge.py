@@ -16,7 +16,7 @@ import time
 import copies
 import kills
 import line_tests
-import patches
+import mutation
 import stage_tests
 
 PLACE = copies.ROOT / "build/mutants/stages"
@@ -32,7 +32,7 @@ _LINKED = re.compile(r"^build (\S+).*: (?:(?:C|CXX|Fortran)_(?:EXECUTABLE|SHARED
                      re.M)
 
 
-class Failure(patches.Wrong):
+class Failure(mutation.Wrong):
     """Why nothing can be judged."""
 
 
@@ -167,7 +167,7 @@ class Judge:
     def candidates(self, mutant, stage):
         """The stage's tests to try, in this order."""
         likely = [test for test in mutant.likely if stage_tests.may_have(stage, test)]
-        seen = [test for test in line_tests.of_patch(mutant.patch, self.lines) if stage_tests.may_have(stage, test)]
+        seen = [test for test in line_tests.of_edits(mutant.edits, self.lines) if stage_tests.may_have(stage, test)]
         return likely + [test for test in seen if test not in likely][:MOST_BY_COVERAGE]
 
     def judge_all(self, mutants):
@@ -193,7 +193,7 @@ class Judge:
         files = [self.copy.place / file for file in mutant.files]
         before = {file: file.read_bytes() for file in files}
         try:
-            refused = patches.apply(mutant.patch, self.copy.place)
+            refused = mutation.apply(mutant.edits, self.copy.place)
             for stage, tests in [] if refused else todo:
                 output = self.build(stage, tests, cached=False)
                 refused = output and copies.first_error(output)

@@ -1,6 +1,6 @@
 """tests/kills.json: which test of which stage killed which mutant at the edges, and what that was judged by.
 
-{"MUTANT": {"patch": ..., "files": ..., "stages": {"STAGE": {"test": ..., "how": ..., "by": ...}}}}: hashes of the patch, of the
+{"MUTANT": {"edits": ..., "files": ..., "stages": {"STAGE": {"test": ..., "how": ..., "by": ...}}}}: hashes of the edits, of the
 files that it changes and of the test's own file. A stage without "test" has none that kills it, of those that were "tried".
 """
 import ast
@@ -9,6 +9,7 @@ import json
 import pathlib
 import re
 
+import mutation
 import stage_tests
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -21,11 +22,6 @@ def hash_of(*files):
     for file in files:
         digest.update(file.read_bytes() if file.is_file() else b"")
     return digest.hexdigest()[:12]
-
-
-def change_of(mutant):
-    """The hash of what the patch changes; what its head says is no part of it."""
-    return hashlib.sha256(mutant.patch.read_bytes().split(b"\n\n", 1)[1]).hexdigest()[:12]
 
 
 def sources_of(test, root=ROOT):
@@ -63,7 +59,7 @@ def save(table, file=FILE):
 
 def entry_of(mutant, table):
     """The mutant's entry, a new one, which is not in the table yet, if it or its file is another than was judged."""
-    now = {"patch": change_of(mutant), "files": hash_of(*(ROOT / file for file in mutant.files))}
+    now = {"edits": mutation.hash_of(mutant.edits), "files": hash_of(*(ROOT / file for file in mutant.files))}
     entry = table.get(mutant.name)
     if entry is None or {key: entry.get(key) for key in now} != now:
         return {**now, "stages": {}}

@@ -5,7 +5,8 @@ write when they end is theirs together, and a daemon that a test kills writes no
 """
 import json
 import pathlib
-import re
+
+import mutation
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILE = ROOT / "build/mutants/lines.json"
@@ -20,26 +21,6 @@ def save(table, file=FILE):
     file.write_text(json.dumps(table, indent=0, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def changed_lines(patch):
-    """["FILE:LINE", ...] of a patch, as the unchanged files have them: those that it takes out, and the last before what it adds."""
-    found, file, line = [], None, 0
-    for text in patch.read_text(encoding="utf-8").splitlines():
-        if text.startswith("--- a/"):
-            file = text[6:].split("\t")[0]
-        elif match := re.match(r"@@ -(\d+)", text):
-            line = int(match[1])
-        elif file is None or text.startswith("+++"):
-            continue
-        elif text.startswith("-"):
-            found.append(f"{file}:{line}")
-            line += 1
-        elif text.startswith("+"):
-            found.append(f"{file}:{line - 1}")
-        elif text.startswith(" "):
-            line += 1
-    return list(dict.fromkeys(found))
-
-
-def of_patch(patch, lines):
-    """The tests that execute any of the lines, in the order of the first."""
-    return list(dict.fromkeys(test for line in changed_lines(patch) for test in lines.get(line, [])))
+def of_edits(edits, lines):
+    """The tests that execute any line that these change, in the order of the first."""
+    return list(dict.fromkeys(test for line in mutation.changed_lines(edits, ROOT) for test in lines.get(line, [])))

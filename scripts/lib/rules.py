@@ -1,14 +1,12 @@
-"""docs/RULES.md: its rules, their tests, and the programs that have these; and the mutants of tests/mutants."""
+"""docs/RULES.md: its rules, their tests, and the programs that have these; and the mutants of tests/mutants/rules."""
 import functools
-import pathlib
 import re
 import typing
 
-import patches
+import mutation
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = mutation.ROOT
 PAGE = ROOT / "docs/RULES.md"
-MUTANTS = ROOT / "tests/mutants"
 UNPROVED = "Rules without such a proof here"
 
 
@@ -20,13 +18,13 @@ class Row(typing.NamedTuple):
 
 
 class Mutant(typing.NamedTuple):
-    """A patch that takes a rule out; each of its tests must fail then."""
+    """What takes a rule out; each of its tests must fail then."""
     name: str
     section: str
     rule: str
     tests: tuple[str, ...]
     taken_out: str
-    patch: pathlib.Path
+    edits: tuple[mutation.Edit, ...]
 
 
 @functools.cache
@@ -62,20 +60,17 @@ def unproved():
     return [row for row in found if row[0] != "rule"]
 
 
-def mutant_of(patch):
-    """The patch's head, as a mutant."""
-    keys = ("Rule", "Section", "Test", "Taken out")
-    head = patches.head_of(patch, keys)
-    if missing := [key for key in keys if key not in head]:
-        raise patches.Wrong(f"{patch.name}: its head lacks {', '.join(missing)}")
-    return Mutant(patch.stem, head["Section"][0], head["Rule"][0], tuple(head["Test"]), head["Taken out"][0], patch)
+def mutant_of(name, entry):
+    """The entry of tests/mutants/rules, as a mutant."""
+    mutation.check_keys(name, entry, ("rule", "section", "tests", "taken out", "edits"))
+    return Mutant(name, entry["section"], entry["rule"], tuple(entry["tests"]), entry["taken out"], mutation.edits_of(name, entry))
 
 
 @functools.cache
 def mutants():
     """All of them, in the page's order."""
     order = {row[:2]: number for number, row in reversed(list(enumerate(rows())))}
-    found = [mutant_of(patch) for patch in sorted(MUTANTS.glob("*.patch"))]
+    found = [mutant_of(name, entry) for name, entry in mutation.entries("rules").items()]
     return sorted(found, key=lambda m: (order.get((m.section, m.rule), len(order)), m.name))
 
 
