@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/fuzz_input.h"
 #include "incengine/core/engine_block_testing.h"
+#include "incengine/core/engine_fuzz_testing.h"
 #include "incengine/core/switch.h"
 #include "protocol/control.h"
 #include "roce/super_frame.h"
@@ -35,60 +36,6 @@ constexpr size_t kMostPackets = 12;  // of one
 constexpr uint8_t kByWrongPort = 0xf0;
 constexpr uint8_t kToOwn = 4, kToThird = 8;  // of such a step
 constexpr Ipv4 kThird{77};
-
-// Also follows each endpoint's PSNs, as its peer would: mode I's queue pairs do not show theirs.
-class Sink final : public Effects {
- public:
-  void Send(PortId port, const OutPacket& out) override {
-    ++sends;
-    // Touch every byte, so that AddressSanitizer sees what would be serialised.
-    for (const uint8_t byte : out.packet.payload) sum = static_cast<uint8_t>(sum + byte);
-    if (out.packet.bth.opcode == roce::Opcode::kRcAck) {
-      next_in[port] = out.packet.bth.psn + (roce::IsAck(out.packet.aeth.syndrome) ? 1 : 0);
-    } else if (out.packet.bth.psn.DistanceFrom(next_out[port]) >= 0) {
-      next_out[port] = out.packet.bth.psn + 1;
-    }
-  }
-  void SetTimer(TimerId, Nanos deadline) override { timer = std::min(timer, deadline); }
-  void Drop(PortId, DropReason) override {}
-
-  size_t sends = 0;
-  uint8_t sum = 0;
-  Nanos timer = kNever;
-  std::array<Psn, 4> next_in = {Psn(kPsn), Psn(kPsn), Psn(kPsn), Psn(kPsn)};  // from the peer at the port
-  std::array<Psn, 4> next_out = next_in;                                      // to it
-};
-
-// What a switch sends, as frames, and asks for, in order.
-class Frames final : public FrameSink {
- public:
-  void Send(PortId port, std::span<const uint8_t> frame) override {
-    sent.push_back({port, false, {frame.begin(), frame.end()}});
-  }
-  void SendPacket(PortId port, const roce::FramePieces& packet, bool joins) override {
-    sent.push_back({port, joins, roce::Join(packet)});
-  }
-  // Whole by every port: the same packets leave as if each had come alone.
-  bool SendSuperFrame(PortId port, const roce::SuperFrameView& frame) override {
-    std::vector<uint8_t> alone(frame.bytes().size());
-    for (size_t k = 0; k < frame.packets(); ++k) {
-      const size_t bytes = frame.Write(k, alone);
-      EPIC_CHECK(bytes > 0);
-      Send(port, std::span(alone).first(bytes));
-    }
-    return true;
-  }
-  void SetTimer(TimerId, Nanos deadline) override { timers.push_back(deadline); }
-
-  struct Sent {
-    PortId port;
-    bool joins;
-    std::vector<uint8_t> frame;
-    friend bool operator==(const Sent&, const Sent&) = default;
-  };
-  std::vector<Sent> sent;
-  std::vector<Nanos> timers;
-};
 
 constexpr uint32_t kWorldSize = 3;
 
@@ -368,7 +315,7 @@ void Run(const uint8_t* data, size_t size) {
     config.block_bytes = ArenaBytes(config);
   }
   EPIC_CHECK(engine.Install(config).ok());
-  Sink sink, to_other;
+  Sink sink{Psn(kPsn)}, to_other{Psn(kPsn)};
   std::vector<uint8_t> of_other;
   if (config.block != 0 && (how & 4) != 0)
     of_other = OtherTakesBlock(config, MakeEndpoint(3, true), engine, to_other);

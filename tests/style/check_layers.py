@@ -16,7 +16,7 @@ import re
 import sys
 
 # What all of the manager speaks of.
-MANAGER_VALUES = ["incmanager/topology.h", "incmanager/engine_report.h", "incmanager/failure.h", "incmanager/text.h"]
+MANAGER_VALUES = ["incmanager/topology.h", "incmanager/engine_report.h", "incmanager/failure.h", "incmanager/text.h", "incmanager/result.h"]
 
 # Folder -> project folders whose headers it may include (itself always). The longest matching prefix counts.
 MAY_INCLUDE = {
@@ -44,7 +44,7 @@ MAY_INCLUDE = {
     "softnic": ["base", "roce", "io", "softnic"],
     "incagent": ["base", "io/unix_socket.h", "proto"],
     "inchost": ["base", "roce/lldp.h", "io/unix_socket.h", "proto", "commlib/verbs/ports.h"],
-    "incmanager/policies": ["base", "protocol", "incmanager/topology.h", "incmanager/failure.h"],
+    "incmanager/policies": ["base", "protocol", "incmanager/topology.h", "incmanager/failure.h", "incmanager/result.h"],
     "incmanager/graph": ["base", "incmanager/policies", *MANAGER_VALUES],
     "incmanager/hosts": ["base", *MANAGER_VALUES],
     "incmanager/groups": ["base", "protocol", "incmanager/policies", *MANAGER_VALUES],
