@@ -2,13 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <utility>
 #include <vector>
 
 #include "incmanager/groups/group_table.h"
 #include "incmanager/groups/group_table_testing.h"
-#include "protocol/types.h"
 
 namespace epic::manager {
 namespace {
@@ -258,30 +256,6 @@ TEST(GroupTable, DestroyNeedsForceWhileRanksAreIn) {
   for (const SessionId session : {100, 101}) w.table.OnSessionClosed(w.now, session);
   w.AnswerRemovals();
   EXPECT_EQ(w.Phase(), "none");
-}
-
-TEST(GroupTable, CreateRefusesWhatCannotBe) {
-  GroupWorldFixture w(testing::Star(2));
-  const auto create = [&w](const std::function<void(GroupSpec*)>& spoil) {
-    GroupSpec spec;
-    spec.name = "g";
-    spec.world_size = 2;
-    spoil(&spec);
-    return w.table.Create(spec);
-  };
-  const auto code = [&create](const std::function<void(GroupSpec*)>& spoil) { return create(spoil).code(); };
-  EXPECT_EQ(code([](GroupSpec* s) { s->world_size = 1; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(create([](GroupSpec* s) { s->world_size = 1; }).message(),
-            "size: 1 is less than 2: a group of one rank needs no manager");
-  EXPECT_EQ(create([](GroupSpec* s) { s->world_size = 0; }).message(), "size: 0 is not between 2 and 4096");
-  EXPECT_EQ(code([](GroupSpec* s) { s->name = ""; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->hosts = {"h0"}; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->hosts = {"h0", "s1"}; }), StatusCode::kNotFound);
-  EXPECT_EQ(code([](GroupSpec* s) { s->path_mtu = 1000; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->message_packets = 65; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->start_psn = 1 << 24; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->inline_bytes = kMaxInlineBytes + 1; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec*) {}), StatusCode::kOk);
 }
 
 }  // namespace

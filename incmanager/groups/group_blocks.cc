@@ -16,25 +16,6 @@ std::string NoBlocksIn(Mode mode) {
 
 }  // namespace
 
-TimeShare ShareOf(const GroupSpec& spec) {
-  return {.duty = spec.duty == 0 ? kWholeTime : spec.duty, .job = spec.job, .phase = spec.phase};
-}
-
-Status GroupTable::CheckShare(const GroupSpec& spec) const {
-  const auto invalid = [](const std::string& message) {
-    return MakeStatus(StatusCode::kInvalidArgument, message);
-  };
-  if (spec.duty > kWholeTime)
-    return invalid(fmt::format("duty: {} is not more than 0 and at most 1", DutyWords(spec.duty)));
-  for (const auto& [field, name] : {std::pair{"job", &spec.job}, std::pair{"phase", &spec.phase}}) {
-    if (!name->empty() && !IsName(*name))
-      return invalid(fmt::format("{}: must be 1 to 64 printable characters without spaces", field));
-  }
-  if (!spec.phase.empty() && spec.job.empty())
-    return invalid(fmt::format("phase: {} is that of no job", spec.phase));
-  return absl::OkStatus();
-}
-
 // Ranks of a group that asks speak as the group's mode has it, whatever single switches do.
 Failure GroupTable::RefusesMode(const GroupSpec& spec) {
   if (spec.policy != Policy::kTemporal || !IsMode(spec.mode) || MayHaveBlocks(spec.mode)) return {};

@@ -9,13 +9,13 @@ namespace epic::manager {
 
 StatusOr<Placement> GroupTable::Explain(const GroupSpec& asked) const {
   Group group;
-  group.spec = Defaulted(asked);
+  group.spec = WithDefaults(asked, default_policy_);
   GroupSpec& spec = group.spec;
   spec.world_size = static_cast<uint32_t>(spec.hosts.size());
   if (spec.world_size < 2)
     return MakeStatus(StatusCode::kInvalidArgument,
                       fmt::format("hosts: {} named, and a group has at least 2 ranks", spec.world_size));
-  if (Status status = CheckSpec(spec); !status.ok()) return status;
+  if (const Failure wrong = admission_.RefusesGroup(spec); !wrong.ok()) return StatusOf(wrong);
   for (uint32_t rank = 0; rank < spec.world_size; ++rank) {
     Member member;
     member.join.rank = rank;

@@ -31,9 +31,7 @@ Failure NoRoom(const std::string& name, uint64_t needed, const SwitchOffer& offe
 Result<GroupTable::NetworkWay> GroupTable::SizesOf(const Group& group, Tree tree,
                                                    const std::vector<SwitchOffer>& offers) const {
   NetworkWay way{.tree = std::move(tree)};
-  std::vector<NodeId> hosts;
-  for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
-  auto borne = ChooseBorne(*topology_, forwarding_, way.tree, group.spec.mode, hosts);
+  auto borne = ChooseBorne(*topology_, forwarding_, way.tree, group.spec.mode, HostsOf(group));
   if (!borne.ok()) return borne.failure();
   way.borne = *std::move(borne);
   const auto mtu = ChoosePathMtu(group, way.tree, way.borne);
@@ -60,8 +58,7 @@ Result<GroupTable::NetworkWay> GroupTable::SizesOf(const Group& group, Tree tree
 // finds at least one more such switch.
 Result<GroupTable::NetworkWay> GroupTable::WayOfNetwork(const Group& group,
                                                         std::vector<RootChoice>* choices) const {
-  std::vector<NodeId> hosts;
-  for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
+  const std::vector<NodeId> hosts = HostsOf(group);
   std::vector<SwitchOffer> offers = Offers(group.spec, ModesOf(group.spec));
   Failure refused = tenants_.Refuses(group.spec.tenant, group.spec.rate_kbps, load_);
   if (refused.ok()) refused = RefusesMode(group.spec);

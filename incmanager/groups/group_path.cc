@@ -84,9 +84,7 @@ Result<GroupTable::HostsWay> GroupTable::WayOfHosts(const Group& group, uint32_t
   }
   std::vector<std::string> stopped(topology_->nodes.size());
   for (const NodeId node : topology_->switches) stopped[node] = switches_->Stopped(node);
-  std::vector<NodeId> hosts;
-  for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
-  auto reach = ReachAmong(*topology_, forwarding_, stopped, hosts);
+  auto reach = ReachAmong(*topology_, forwarding_, stopped, HostsOf(group));
   if (const auto* obstacle = std::get_if<Obstacle>(&reach)) {
     return SwitchFailure(ErrorCode::kNoTree,
                          obstacle->culprit == kNoNode ? "" : topology_->nodes[obstacle->culprit].name,

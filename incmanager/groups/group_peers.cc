@@ -14,10 +14,9 @@ namespace {
 std::string WrongWith(const Group& group, const Member& member, const PeerEnd& end) {
   if (group.path_taken != Path::kHosts && !group.hosts_reach)
     return fmt::format("its hosts make no connections: {}", group.path_reason);
-  if (end.rank >= group.spec.world_size)
-    return fmt::format("rank: {} is not below the world size {}", end.rank, group.spec.world_size);
+  if (std::string wrong = WrongRank(end.rank, group.spec.world_size); !wrong.empty()) return wrong;
   if (end.rank == member.join.rank) return fmt::format("rank: {} is its own", end.rank);
-  if (end.qpn == 0 || end.qpn > kQpnMask) return fmt::format("qpn: {:#x} is not a 24-bit QPN", end.qpn);
+  if (std::string wrong = WrongQpn(end.qpn); !wrong.empty()) return wrong;
   if (end.psn > Psn::kMask) return fmt::format("psn: {:#x} is not below 2^24", end.psn);
   const auto before = member.ends.find(end.rank);
   if (before == member.ends.end()) return {};
@@ -51,7 +50,7 @@ void GroupTable::OnPeer(Nanos now, SessionId session, const PeerEnd& end) {
   Member* member = nullptr;
   Group* group = OfSession(session, &member);
   if (group == nullptr || member->left) return;
-  if (group->phase != GroupPhase::kRunning && group->phase != GroupPhase::kLeaving) return;
+  if (!IsInUse(group->phase)) return;
   const uint32_t rank = member->join.rank;
   if (const std::string wrong = WrongWith(*group, *member, end); !wrong.empty()) {
     return FailGroup(now, group,

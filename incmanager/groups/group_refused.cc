@@ -20,8 +20,7 @@ const Group* GroupTable::FindRunning(uint64_t group_id, uint32_t generation) con
 const Group* GroupTable::FindRunning(uint64_t group_id) const {
   const auto found = groups_.find(group_id);
   if (found == groups_.end()) return nullptr;
-  const GroupPhase phase = found->second.phase;
-  return phase == GroupPhase::kRunning || phase == GroupPhase::kLeaving ? &found->second : nullptr;
+  return IsInUse(found->second.phase) ? &found->second : nullptr;
 }
 
 void GroupTable::FailRefused(Nanos now, uint64_t group_id, const Failure& failure) {

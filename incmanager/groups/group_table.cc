@@ -39,24 +39,6 @@ Failure Gone(const Member& member, const std::string& why) {
 
 }  // namespace
 
-const char* Name(GroupPhase phase) {
-  switch (phase) {
-    case GroupPhase::kReserved:
-      return "reserved";
-    case GroupPhase::kJoining:
-      return "joining";
-    case GroupPhase::kInstalling:
-      return "installing";
-    case GroupPhase::kRunning:
-      return "running";
-    case GroupPhase::kLeaving:
-      return "leaving";
-    case GroupPhase::kFailed:
-      return "failed";
-  }
-  return "unknown";
-}
-
 GroupTable::GroupTable(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
                        const GroupOptions& options, uint64_t seed)
     : topology_(topology),
@@ -66,6 +48,7 @@ GroupTable::GroupTable(const Topology* topology, const SwitchTable* switches, Gr
       forwarding_(ComputeForwarding(*topology)),
       random_(seed),
       qpns_(topology->nodes.size()),
+      admission_(topology, &tenants_, options_.window_packets),
       // Ids must differ from those of a former manager, whose contexts may still be on switches.
       next_id_((random_() & 0xffffffff) << 20 | 1) {}
 
@@ -84,65 +67,55 @@ Group* GroupTable::OfSession(SessionId session, Member** member) {
   return &group;
 }
 
-Group& GroupTable::NewGroup(const JoinRequest& join) {
+Group GroupTable::NewGroup(const JoinRequest& join) const {
   Group group;
-  const auto reserved = reserved_.find(join.group);
-  if (reserved != reserved_.end()) {
-    group.spec = reserved->second;
-    group.reserved = true;
-    group.generation = ++generations_[join.group];
-    group.path_asked_by = "its operator";
-  } else {
-    group.spec.name = join.group;
-    group.spec.world_size = join.world_size;
-    group.spec.mode = join.mode == Mode::kUnspecified ? kDefaultMode : join.mode;
-    group.spec.path = join.path == Path::kUnspecified ? Path::kAuto : join.path;
-    group.spec.max_bytes = join.max_bytes;
-    group.spec.needs = join.needs;
-    group.spec.scale = join.scale;
-    group.spec.policy = default_policy_;
-    group.path_asked_by = fmt::format("rank {}", join.rank);
-  }
-  group.id = next_id_++;
   group.phase = GroupPhase::kJoining;
-  live_[join.group] = group.id;
+  const auto reserved = reserved_.find(join.group);
+  group.reserved = reserved != reserved_.end();
+  group.path_asked_by = group.reserved ? "its operator" : fmt::format("rank {}", join.rank);
+  if (group.reserved) {
+    group.spec = reserved->second;
+    return group;
+  }
+  GroupSpec& spec = group.spec;
+  spec.name = join.group;
+  spec.world_size = join.world_size;
+  spec.mode = join.mode;
+  spec.path = join.path;
+  spec.max_bytes = join.max_bytes;
+  spec.needs = join.needs;
+  spec.scale = join.scale;
+  spec = WithDefaults(std::move(spec), default_policy_);
+  return group;
+}
+
+Group& GroupTable::Begin(Group group) {
+  if (group.reserved) group.generation = ++generations_[group.spec.name];
+  group.id = next_id_++;
+  live_[group.spec.name] = group.id;
   return groups_.emplace(group.id, std::move(group)).first->second;
 }
 
 void GroupTable::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
-  Failure failure = CheckJoin(join);
-  const std::optional<NodeId> host = topology_->FindHostByAddress(join.ip);
-  if (failure.ok()) {
-    const auto reserved = reserved_.find(join.group);
-    if (const Group* group = Live(join.group)) {
-      failure = CheckAgainst(*group, join, *host);
-    } else if (reserved != reserved_.end()) {
-      Group blank;
-      blank.spec = reserved->second;
-      blank.reserved = true;
-      blank.phase = GroupPhase::kJoining;
-      failure = CheckAgainst(blank, join, *host);
-    } else {
-      failure = RefusesQpn({.mode = join.mode, .path = join.path}, join);
-    }
-  }
+  Group* group = Live(join.group);
+  Group first = group == nullptr ? NewGroup(join) : Group{};
+  const Failure failure = admission_.RefusesRank(group == nullptr ? first : *group, join);
   if (!failure.ok()) {
     world_->Note(fmt::format("group {}: rank {} of {} refused: {}", join.group, join.rank, ToString(join.ip),
                              failure.message));
     return world_->Send(session, failure);
   }
-  Group* group = Live(join.group);
-  if (group == nullptr) group = &NewGroup(join);
+  if (group == nullptr) group = &Begin(std::move(first));
   Member member;
   member.join = join;
-  member.host = *host;
+  member.host = *topology_->FindHostByAddress(join.ip);
   member.session = session;
   const Nanos timeout =
       join.join_timeout_ms == 0 ? options_.join_timeout : join.join_timeout_ms * kMillisecond;
   member.deadline = join.join_timeout_ms == UINT32_MAX ? kNever : now + timeout;
   if (group->members.empty()) group->next_waiting = now + kWaitingInterval;
   world_->Note(fmt::format("group {}: rank {} of {} joined from {} at {}", join.group, join.rank,
-                           join.world_size, Describe(member), topology_->nodes[*host].name));
+                           join.world_size, Describe(member), topology_->nodes[member.host].name));
   group->members.emplace(join.rank, std::move(member));
   sessions_[session] = group->id;
   if (group->members.size() == group->spec.world_size) Install(now, group);
@@ -204,13 +177,12 @@ void GroupTable::OnWindow(SessionId session, const WindowInUse& window) {
   Member* member = nullptr;
   const Group* group = OfSession(session, &member);
   if (group == nullptr) return;
-  const bool runs = group->phase == GroupPhase::kRunning || group->phase == GroupPhase::kLeaving;
   const auto allowed = [group](uint32_t messages) {
     return messages >= 1 && messages <= group->window_messages;
   };
-  if (!runs || group->start_messages == 0 || !allowed(window.messages) || !allowed(window.before_messages))
-    return;
-  member->window = window;
+  if (IsInUse(group->phase) && group->start_messages != 0 && allowed(window.messages) &&
+      allowed(window.before_messages))
+    member->window = window;
 }
 
 void GroupTable::OnSessionClosed(Nanos now, SessionId session, const std::string& why) {
@@ -274,7 +246,7 @@ void GroupTable::Tick(Nanos now) {
 void GroupTable::FailGroup(Nanos now, Group* group, const Failure& failure) {
   if (group->phase == GroupPhase::kFailed || group->removal_started) return;
   End(now, *group, fmt::format("failed: {}", failure.message), failure);
-  const bool in_use = group->phase == GroupPhase::kRunning || group->phase == GroupPhase::kLeaving;
+  const bool in_use = IsInUse(group->phase);
   group->phase = GroupPhase::kFailed;
   group->failure = failure;
   group->remove_at = now + options_.linger;
@@ -368,7 +340,7 @@ void GroupTable::OnContextsLost(Nanos now, NodeId node) {
 WatchedSwitches GroupTable::Watched() const {
   WatchedSwitches watched;
   for (const auto& [id, group] : groups_) {
-    if (group.phase != GroupPhase::kRunning && group.phase != GroupPhase::kLeaving) continue;
+    if (!IsInUse(group.phase)) continue;
     for (const NodeId node : group.footprint.switches) watched.try_emplace(node);
     for (const auto& [rank, member] : group.members) {
       if (!member.open || member.left) continue;

@@ -7,22 +7,6 @@
 
 namespace epic::manager {
 
-Abilities NeedsOf(const GroupSpec& spec) {
-  if (spec.scale == 0) return spec.needs;
-  Abilities needs;
-  for (const TypeInfo& row : kDataTypes) {
-    if (row.type != DataType::kFloat32 && spec.needs.Has(row.type)) needs.Add(row.type);
-  }
-  for (const OpInfo& row : kReduceOps) {
-    if (spec.needs.Has(row.op)) needs.Add(row.op);
-  }
-  needs.Add(DataType::kInt32);
-  needs.Add(ReduceOp::kSaturatingSum);
-  return needs;
-}
-
-bool IsNarrow(const GroupSpec& spec) { return spec.needs.HasTypes() && spec.needs == spec.needs.Narrow(); }
-
 SwitchModes GroupTable::ModesOf(const GroupSpec& spec) const {
   SwitchModes modes;
   for (const auto& [name, mode] : spec.switch_modes) modes[*topology_->FindSwitch(name)] = mode;
