@@ -1,5 +1,5 @@
 // What there is to know of a group: what was asked for, its ranks, where it is placed, and what has become of
-// it. Plain values, which Admission judges, and GroupTable owns and changes.
+// it. Plain values, which Admission judges, Placer finds a way for, and GroupTable owns and changes.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "incmanager/groups/plan.h"
 #include "incmanager/policies/load.h"
 #include "incmanager/policies/place.h"
+#include "incmanager/policies/window.h"
 #include "protocol/control.h"
 
 namespace epic::manager {
@@ -123,12 +124,8 @@ struct Group {
   Footprint footprint;  // of the plan
   Nanos placed = 0;     // when it was made
   uint32_t path_mtu = 0;
-  uint32_t message_packets = 0;
-  uint32_t window_messages = 0;
-  uint32_t start_messages = 0;  // 0: all ranks use W
-  uint32_t slots = 0;
+  Window window;
   uint32_t inline_bytes = 0;
-  std::string window_reason;
   std::vector<Lack> lacks;               // of the switches of the plan
   Path path_taken = Path::kUnspecified;  // kNetwork or kHosts, once that is decided
   std::string path_asked_by;             // of a path other than auto: "its operator" or "rank 2"

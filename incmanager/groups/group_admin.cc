@@ -1,4 +1,4 @@
-// Groups that operators create, destroy and look at.
+// What operators ask for: groups that they create, destroy and look at; the default policy, and tenants.
 #include <fmt/format.h>
 
 #include <set>
@@ -16,7 +16,8 @@ Status GroupTable::Create(const GroupSpec& asked) {
   }
   if (const Failure wrong = admission_.RefusesGroup(spec); !wrong.ok()) return StatusOf(wrong);
   reserved_[spec.name] = spec;
-  world_->Note(fmt::format("group {}: reserved for {}", spec.name, Counted(spec.world_size, "rank", "ranks")));
+  world_->Note(
+      fmt::format("group {}: reserved for {}", spec.name, Counted(spec.world_size, "rank", "ranks")));
   return absl::OkStatus();
 }
 
@@ -30,12 +31,9 @@ Status GroupTable::Destroy(Nanos now, const std::string& name, bool force) {
                       fmt::format("group {} is {} with {}; use --force to end it under them", name,
                                   Name(group->phase), Counted(group->members.size(), "rank", "ranks")));
   }
-  const auto reserved = reserved_.find(name);
   Group blank;
-  if (reserved != reserved_.end()) blank.spec = reserved->second;
-  const bool has_lived = generations_.contains(name);
-  reserved_.erase(name);
-  generations_.erase(name);
+  if (const auto reserved = reserved_.extract(name)) blank.spec = reserved.mapped();
+  const bool has_lived = generations_.erase(name) != 0;
   if (group != nullptr) {
     FailGroup(now, group,
               {ErrorCode::kAborted, fmt::format("group {} was destroyed by its operator", name), -1, ""});
@@ -69,12 +67,10 @@ std::optional<Group> GroupTable::Find(const std::string& name) const {
   }
   const auto reserved = reserved_.find(name);
   if (reserved == reserved_.end()) return std::nullopt;
-  Group group;
-  group.spec = reserved->second;
-  group.reserved = true;
-  const auto generation = generations_.find(name);
-  group.generation = generation == generations_.end() ? 0 : generation->second;
-  return group;
+  const auto lives = generations_.find(name);
+  return Group{.spec = reserved->second,
+               .reserved = true,
+               .generation = lives == generations_.end() ? 0 : lives->second};
 }
 
 std::vector<std::string> GroupTable::Names(const std::string& after) const {
@@ -85,6 +81,57 @@ std::vector<std::string> GroupTable::Names(const std::string& after) const {
   for (const auto& [name, spec] : reserved_) add(name);
   for (const auto& [id, group] : groups_) add(group.spec.name);
   return {names.begin(), names.end()};
+}
+
+std::optional<std::set<NodeId>> GroupTable::Removing(uint64_t group_id) const {
+  const auto found = groups_.find(group_id);
+  if (found == groups_.end()) return std::nullopt;
+  std::set<NodeId> removing = found->second.removing;
+  removing.insert(found->second.removing_refused.begin(), found->second.removing_refused.end());
+  return removing;
+}
+
+StatusOr<Placement> GroupTable::Explain(const GroupSpec& asked) const {
+  GroupSpec spec = WithDefaults(asked, default_policy_);
+  spec.world_size = static_cast<uint32_t>(spec.hosts.size());
+  if (spec.world_size < 2)
+    return MakeStatus(StatusCode::kInvalidArgument,
+                      fmt::format("hosts: {} named, and a group has at least 2 ranks", spec.world_size));
+  if (const Failure wrong = admission_.RefusesGroup(spec); !wrong.ok()) return StatusOf(wrong);
+  return placer_.Explain(spec);
+}
+
+void GroupTable::SetDefaultPolicy(Policy policy) {
+  default_policy_ = policy;
+  world_->Note(fmt::format("policy: {} from now on, of groups that ask for none", Name(policy)));
+}
+
+Status GroupTable::SetTenant(const Tenant& tenant) {
+  if (const Failure wrong = WrongName("tenant: its name", tenant.name); !wrong.ok()) return StatusOf(wrong);
+  std::vector<SwitchMemory> memories;
+  for (const NodeId node : topology_->switches) {
+    const uint64_t bytes = switches_->entry(node).engine.arena_bytes;
+    if (bytes != 0) memories.push_back({node, topology_->nodes[node].name, bytes});
+  }
+  if (memories.empty() && (tenant.limit_bytes || tenant.guaranteed_bytes != 0)) {
+    return MakeStatus(StatusCode::kFailedPrecondition,
+                      fmt::format("{}: no switch has said yet how much it has",
+                                  tenant.guaranteed_bytes != 0 ? "guarantee_bytes" : "limit_bytes"));
+  }
+  if (Status status = tenants_.Set(tenant, memories, load_); !status.ok()) return status;
+  world_->Note(fmt::format("tenant {}: set", tenant.name));
+  return absl::OkStatus();
+}
+
+Status GroupTable::RemoveTenant(const std::string& name) {
+  for (const auto& [group, spec] : reserved_) {
+    if (spec.tenant != name || name.empty()) continue;
+    return MakeStatus(StatusCode::kFailedPrecondition,
+                      fmt::format("tenant: group {} is reserved for {}", group, name));
+  }
+  if (Status status = tenants_.Remove(name, load_); !status.ok()) return status;
+  world_->Note(fmt::format("tenant {}: removed", name));
+  return absl::OkStatus();
 }
 
 }  // namespace epic::manager

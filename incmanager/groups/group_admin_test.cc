@@ -190,7 +190,7 @@ TEST(GroupTable, RanksAreToldWhichWindowToBeginWith) {
     EXPECT_EQ(w.installed.back().window_messages, joined->window_messages);
     EXPECT_EQ(joined->start_messages == 0, wished != 0);
     EXPECT_LE(joined->start_messages, joined->window_messages);
-    EXPECT_EQ(w.table.Find("g")->start_messages, joined->start_messages);
+    EXPECT_EQ(w.table.Find("g")->window.start_messages, joined->start_messages);
     if (wished != 0) {
       EXPECT_EQ(joined->window_messages, wished);
     }

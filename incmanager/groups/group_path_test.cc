@@ -178,8 +178,8 @@ TEST(GroupPath, AutoGoesByTheHostsAndSaysWhy) {
     const Group group = *w.table.Find("g");
     EXPECT_EQ(group.path_taken, Path::kHosts);
     EXPECT_EQ(group.path_reason, situation.reason);
-    EXPECT_EQ(group.slots + group.start_messages + group.inline_bytes, 0u) << "nothing of the tree is left";
-    EXPECT_TRUE(group.plan.contexts.empty() && group.lacks.empty() && group.window_reason.empty());
+    EXPECT_EQ(group.window.slots + group.window.start_messages + group.inline_bytes, 0u) << "nothing of the tree is left";
+    EXPECT_TRUE(group.plan.contexts.empty() && group.lacks.empty() && group.window.reason.empty());
     EXPECT_EQ(group.footprint.switches.size(), 3u);
     EXPECT_EQ(w.world.removals.size(), w.installed.size()) << "also where the answer was a refusal";
     EXPECT_THAT(w.world.notes,

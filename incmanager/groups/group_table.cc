@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/psn.h"
+
 namespace epic::manager {
 namespace {
 
@@ -37,6 +39,22 @@ Failure Gone(const Member& member, const std::string& why) {
                                  member.refused.message));
 }
 
+// What is wrong with what a rank says of its end; empty if nothing is.
+std::string WrongWith(const Group& group, const Member& member, const PeerEnd& end) {
+  if (group.path_taken != Path::kHosts && !group.hosts_reach)
+    return fmt::format("its hosts make no connections: {}", group.path_reason);
+  if (std::string wrong = WrongRank(end.rank, group.spec.world_size); !wrong.empty()) return wrong;
+  if (end.rank == member.join.rank) return fmt::format("rank: {} is its own", end.rank);
+  if (std::string wrong = WrongQpn(end.qpn); !wrong.empty()) return wrong;
+  if (end.psn > Psn::kMask) return fmt::format("psn: {:#x} is not below 2^24", end.psn);
+  const auto before = member.ends.find(end.rank);
+  if (before == member.ends.end()) return {};
+  if (before->second.ready) return fmt::format("ready: said already to rank {}", end.rank);
+  if (!end.ready || before->second.qpn != end.qpn || before->second.psn != end.psn)
+    return fmt::format("qpn: there is one for rank {} already", end.rank);
+  return {};
+}
+
 }  // namespace
 
 GroupTable::GroupTable(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
@@ -49,6 +67,7 @@ GroupTable::GroupTable(const Topology* topology, const SwitchTable* switches, Gr
       random_(seed),
       qpns_(topology->nodes.size()),
       admission_(topology, &tenants_, options_.window_packets),
+      placer_({*topology, *switches, forwarding_, load_, tenants_, options_}),
       // Ids must differ from those of a former manager, whose contexts may still be on switches.
       next_id_((random_() & 0xffffffff) << 20 | 1) {}
 
@@ -57,14 +76,12 @@ Group* GroupTable::Live(const std::string& name) {
   return found == live_.end() ? nullptr : &groups_.at(found->second);
 }
 
-Group* GroupTable::OfSession(SessionId session, Member** member) {
+std::pair<Group*, Member*> GroupTable::OfSession(SessionId session) {
   const auto found = sessions_.find(session);
-  if (found == sessions_.end()) return nullptr;
+  if (found == sessions_.end()) return {};
   Group& group = groups_.at(found->second);
-  for (auto& [rank, m] : group.members) {
-    if (m.session == session) *member = &m;
-  }
-  return &group;
+  const auto is_its = [session](const auto& m) { return m.second.session == session; };
+  return {&group, &std::ranges::find_if(group.members, is_its)->second};
 }
 
 Group GroupTable::NewGroup(const JoinRequest& join) const {
@@ -77,15 +94,14 @@ Group GroupTable::NewGroup(const JoinRequest& join) const {
     group.spec = reserved->second;
     return group;
   }
-  GroupSpec& spec = group.spec;
-  spec.name = join.group;
-  spec.world_size = join.world_size;
-  spec.mode = join.mode;
-  spec.path = join.path;
-  spec.max_bytes = join.max_bytes;
-  spec.needs = join.needs;
-  spec.scale = join.scale;
-  spec = WithDefaults(std::move(spec), default_policy_);
+  group.spec = WithDefaults({.name = join.group,
+                             .world_size = join.world_size,
+                             .mode = join.mode,
+                             .needs = join.needs,
+                             .max_bytes = join.max_bytes,
+                             .scale = join.scale,
+                             .path = join.path},
+                            default_policy_);
   return group;
 }
 
@@ -106,13 +122,12 @@ void GroupTable::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
     return world_->Send(session, failure);
   }
   if (group == nullptr) group = &Begin(std::move(first));
-  Member member;
-  member.join = join;
-  member.host = *topology_->FindHostByAddress(join.ip);
-  member.session = session;
   const Nanos timeout =
       join.join_timeout_ms == 0 ? options_.join_timeout : join.join_timeout_ms * kMillisecond;
-  member.deadline = join.join_timeout_ms == UINT32_MAX ? kNever : now + timeout;
+  Member member{.join = join,
+                .host = *topology_->FindHostByAddress(join.ip),
+                .session = session,
+                .deadline = join.join_timeout_ms == UINT32_MAX ? kNever : now + timeout};
   if (group->members.empty()) group->next_waiting = now + kWaitingInterval;
   world_->Note(fmt::format("group {}: rank {} of {} joined from {} at {}", join.group, join.rank,
                            join.world_size, Describe(member), topology_->nodes[member.host].name));
@@ -122,8 +137,7 @@ void GroupTable::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
 }
 
 void GroupTable::OnLeave(Nanos now, SessionId session, const Failure& refused) {
-  Member* member = nullptr;
-  Group* group = OfSession(session, &member);
+  const auto [group, member] = OfSession(session);
   if (group == nullptr || member->left || group->phase == GroupPhase::kFailed) return;
   const uint32_t rank = member->join.rank;
   if (group->phase == GroupPhase::kJoining) {
@@ -138,16 +152,13 @@ void GroupTable::OnLeave(Nanos now, SessionId session, const Failure& refused) {
   member->left = true;
   member->refused = refused;
   group->phase = GroupPhase::kLeaving;
-  const bool all =
-      std::all_of(group->members.begin(), group->members.end(), [](const auto& m) { return m.second.left; });
-  if (!all) return;
+  if (!std::ranges::all_of(group->members, [](const auto& m) { return m.second.left; })) return;
   End(now, *group, fmt::format("all {} ranks have left", group->members.size()));
   StartRemoval(now, group);
 }
 
 void GroupTable::OnAbort(Nanos now, SessionId session, const std::string& reason) {
-  Member* member = nullptr;
-  Group* group = OfSession(session, &member);
+  const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
   const uint32_t rank = member->join.rank;
   FailGroup(now, group,
@@ -156,15 +167,13 @@ void GroupTable::OnAbort(Nanos now, SessionId session, const std::string& reason
 }
 
 void GroupTable::OnMismatch(Nanos now, SessionId session, const std::string& how) {
-  Member* member = nullptr;
-  Group* group = OfSession(session, &member);
+  const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
   FailGroup(now, group, {ErrorCode::kMismatch, how.empty() ? "the ranks' calls differ" : how, -1, ""});
 }
 
 void GroupTable::OnNotFinite(Nanos now, SessionId session, const std::string& how) {
-  Member* member = nullptr;
-  Group* group = OfSession(session, &member);
+  const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
   if (group->spec.scale == 0) return OnAbort(now, session, how);
   const uint32_t rank = member->join.rank;
@@ -174,20 +183,54 @@ void GroupTable::OnNotFinite(Nanos now, SessionId session, const std::string& ho
 }
 
 void GroupTable::OnWindow(SessionId session, const WindowInUse& window) {
-  Member* member = nullptr;
-  const Group* group = OfSession(session, &member);
+  const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
-  const auto allowed = [group](uint32_t messages) {
-    return messages >= 1 && messages <= group->window_messages;
+  const auto allowed = [most = group->window.window_messages](uint32_t messages) {
+    return messages >= 1 && messages <= most;
   };
-  if (IsInUse(group->phase) && group->start_messages != 0 && allowed(window.messages) &&
+  if (IsInUse(group->phase) && group->window.start_messages != 0 && allowed(window.messages) &&
       allowed(window.before_messages))
     member->window = window;
 }
 
+// With its hosts' first connection a group that goes through switches also hangs on what is between hosts.
+// Errors: those of WayOfHosts, of what has been lost since the group was placed.
+Failure GroupTable::CrossHostsWay(Group* group) const {
+  if (group->hosts_connect) return {};
+  auto found = placer_.WayOfHosts(*group, group->path_mtu);
+  if (!found.ok()) return found.failure();
+  Footprint& way = found->footprint;
+  group->footprint.switches.merge(way.switches);
+  group->footprint.links.merge(way.links);
+  group->footprint.ways_of_hosts = std::move(way.ways_of_hosts);
+  group->hosts_connect = true;
+  return {};
+}
+
+void GroupTable::OnPeer(Nanos now, SessionId session, const PeerEnd& end) {
+  const auto [group, member] = OfSession(session);
+  if (group == nullptr || member->left || !IsInUse(group->phase)) return;
+  const uint32_t rank = member->join.rank;
+  if (const std::string wrong = WrongWith(*group, *member, end); !wrong.empty()) {
+    return FailGroup(now, group,
+                     RankFailure(ErrorCode::kInvalidArgument, rank,
+                                 fmt::format("rank {} of group {} spoke of a connection that cannot be: {}",
+                                             rank, group->spec.name, wrong)));
+  }
+  if (const Failure no_way = CrossHostsWay(group); !no_way.ok()) return FailGroup(now, group, no_way);
+  member->ends[end.rank] = end;
+  const Member& peer = group->members.at(end.rank);
+  if (!peer.open || peer.left) return;
+  PeerEnd told = end;
+  told.rank = rank;
+  told.ip = member->join.ip;
+  told.super_frames =
+      peer.join.super_frames && member->join.super_frames && placer_.CarriesSuperFrames(peer.host, member->host);
+  world_->Send(peer.session, told);
+}
+
 void GroupTable::OnSessionClosed(Nanos now, SessionId session, const std::string& why) {
-  Member* member = nullptr;
-  Group* group = OfSession(session, &member);
+  const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
   sessions_.erase(session);
   member->open = false;
@@ -209,9 +252,8 @@ void GroupTable::OnSessionClosed(Nanos now, SessionId session, const std::string
       // Also of one that has left: who has not had its last acknowledgement would wait for it for ever.
       return FailGroup(now, group, Gone(*member, why));
     case GroupPhase::kFailed: {
-      const bool open = std::any_of(group->members.begin(), group->members.end(),
-                                    [](const auto& m) { return m.second.open; });
-      if (!open) StartRemoval(now, group);
+      if (std::ranges::none_of(group->members, [](const auto& m) { return m.second.open; }))
+        StartRemoval(now, group);
       return;
     }
   }
@@ -224,9 +266,7 @@ void GroupTable::Tick(Nanos now) {
     if (group.phase == GroupPhase::kFailed && now >= group.remove_at) to_remove.push_back(id);
     if (group.phase != GroupPhase::kJoining) continue;
     const std::vector<uint32_t> missing = MissingRanks(group);
-    const bool late = std::any_of(group.members.begin(), group.members.end(),
-                                  [now](const auto& m) { return now >= m.second.deadline; });
-    if (late) {
+    if (std::ranges::any_of(group.members, [now](const auto& m) { return now >= m.second.deadline; })) {
       overdue.emplace_back(id, missing);
     } else if (now >= group.next_waiting) {
       group.next_waiting = now + kWaitingInterval;
@@ -281,27 +321,25 @@ void GroupTable::OnRemoved(Nanos now, NodeId node, uint64_t group_id) {
   Group& group = found->second;
   // A group has contexts or it goes by the hosts, so that the answer can be to one removal only.
   if (group.removing.erase(node) + group.removing_refused.erase(node) == 0) return;
-  if (group.removing_refused.empty() && !group.refused.contexts.empty()) {
-    ReleasePlan(std::exchange(group.refused, {}), now, &qpns_);
-    GiveBack(&group);
-  }
+  if (group.removing_refused.empty() && !group.refused.contexts.empty())
+    GiveBack(now, std::exchange(group.refused, {}), &group);
   FinishIfRemoved(now, &group);
 }
 
 void GroupTable::FinishIfRemoved(Nanos now, Group* group) {
-  if (group->removal_started && group->removing.empty() && group->removing_refused.empty())
-    FinishRemoval(now, group->id);
+  if (!group->removal_started || !group->removing.empty() || !group->removing_refused.empty()) return;
+  GiveBack(now, group->plan, group);
+  world_->Note(fmt::format("group {}: removed", group->spec.name));
+  for (const auto& [rank, member] : group->members) {
+    if (member.open && group->phase == GroupPhase::kLeaving) world_->Send(member.session, LeftNote{});
+  }
+  Forget(group->id);
 }
 
-void GroupTable::FinishRemoval(Nanos now, uint64_t id) {
-  Group& group = groups_.at(id);
-  ReleasePlan(group.plan, now, &qpns_);
-  GiveBack(&group);
-  world_->Note(fmt::format("group {}: removed", group.spec.name));
-  for (const auto& [rank, member] : group.members) {
-    if (member.open && group.phase == GroupPhase::kLeaving) world_->Send(member.session, LeftNote{});
-  }
-  Forget(id);
+void GroupTable::GiveBack(Nanos now, const GroupPlan& plan, Group* group) {
+  ReleasePlan(plan, now, &qpns_);
+  if (group->allocation) load_.Undo(*group->allocation);
+  group->allocation.reset();
 }
 
 void GroupTable::Forget(uint64_t id) {
@@ -310,63 +348,6 @@ void GroupTable::Forget(uint64_t id) {
   const auto live = live_.find(group.spec.name);
   if (live != live_.end() && live->second == id) live_.erase(live);
   groups_.erase(id);
-}
-
-void GroupTable::FailWhere(Nanos now, const std::function<bool(const Group&)>& is_hit,
-                           const Failure& failure) {
-  std::vector<Group*> hit;
-  for (auto& [id, group] : groups_) {
-    if (group.phase != GroupPhase::kFailed && is_hit(group)) hit.push_back(&group);
-  }
-  for (Group* group : hit) FailOrRefuse(now, group, failure);
-}
-
-void GroupTable::FailOrRefuse(Nanos now, Group* group, const Failure& failure) {
-  group->phase == GroupPhase::kInstalling ? RefuseNetwork(now, group, failure)
-                                          : FailGroup(now, group, failure);
-}
-
-void GroupTable::OnContextsLost(Nanos now, NodeId node) {
-  const std::string& name = topology_->nodes[node].name;
-  const auto has_context = [node](const Group& group) {
-    return std::any_of(group.plan.contexts.begin(), group.plan.contexts.end(),
-                       [node](const ContextPlan& c) { return c.node == node; });
-  };
-  FailWhere(now, has_context,
-            SwitchFailure(ErrorCode::kSwitchLost, name,
-                          fmt::format("switch {} lost its contexts: its engine started anew", name)));
-}
-
-WatchedSwitches GroupTable::Watched() const {
-  WatchedSwitches watched;
-  for (const auto& [id, group] : groups_) {
-    if (!IsInUse(group.phase)) continue;
-    for (const NodeId node : group.footprint.switches) watched.try_emplace(node);
-    for (const auto& [rank, member] : group.members) {
-      if (!member.open || member.left) continue;
-      watched[topology_->Attached(member.host).peer][member.host].push_back(member.session);
-    }
-  }
-  return watched;
-}
-
-std::optional<std::set<NodeId>> GroupTable::Removing(uint64_t group_id) const {
-  const auto found = groups_.find(group_id);
-  if (found == groups_.end()) return std::nullopt;
-  std::set<NodeId> removing = found->second.removing;
-  removing.insert(found->second.removing_refused.begin(), found->second.removing_refused.end());
-  return removing;
-}
-
-std::vector<uint64_t> GroupTable::GroupsOn(NodeId node) const {
-  std::vector<uint64_t> ids;
-  for (const auto& [id, group] : groups_) {
-    if (group.removal_started) continue;
-    for (const ContextPlan& context : group.plan.contexts) {
-      if (context.node == node) ids.push_back(id);
-    }
-  }
-  return ids;
 }
 
 }  // namespace epic::manager

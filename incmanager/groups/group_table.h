@@ -15,6 +15,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -26,15 +27,12 @@
 #include "incmanager/groups/group.h"
 #include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/install_answer.h"
+#include "incmanager/groups/placer.h"
 #include "incmanager/groups/plan.h"
 #include "incmanager/groups/qpn_pool.h"
 #include "incmanager/groups/switch_table.h"
-#include "incmanager/policies/explain.h"
 #include "incmanager/policies/load.h"
-#include "incmanager/policies/place.h"
 #include "incmanager/policies/tenants.h"
-#include "incmanager/policies/window.h"
-#include "incmanager/result.h"
 
 namespace epic::manager {
 
@@ -58,18 +56,6 @@ class GroupWorld {
   virtual void Note(const std::string& line) = 0;
   // The same, of how a group has ended.
   virtual void NoteEnd(const std::string& line) { Note(line); }
-};
-
-// What a group would get if its ranks joined now.
-struct Placement {
-  std::vector<RootChoice> roots;   // every switch, by NodeId
-  Path path = Path::kUnspecified;  // kNetwork or kHosts; else it would fail
-  std::string path_reason;         // of kHosts
-  NodeId root = kNoNode;           // of kNetwork, like this
-  uint32_t switches = 0;           // that would aggregate
-  Mode mode = Mode::kUnspecified;
-  Policy policy = Policy::kUnspecified;
-  Failure failure;
 };
 
 class GroupTable {
@@ -121,8 +107,7 @@ class GroupTable {
   void FailMoved(Nanos now);
   // A group that runs, or whose ranks leave; null if there is none. Valid until the next call that is not
   // const.
-  const Group* FindRunning(uint64_t group_id, uint32_t generation) const;
-  const Group* FindRunning(uint64_t group_id) const;
+  const Group* FindRunning(uint64_t group_id, std::optional<uint32_t> generation = {}) const;
   // A switch refuses all that comes from one of its ends, and will go on: it fails.
   void FailRefused(Nanos now, uint64_t group_id, const Failure& failure);
   // Counts up when one of these groups ends.
@@ -167,76 +152,31 @@ class GroupTable {
   std::optional<std::set<NodeId>> Removing(uint64_t group_id) const;
 
  private:
-  std::vector<SwitchMemory> Memories() const;
   // The group that this rank would be the first of; without an id, and no part of the table yet.
   Group NewGroup(const JoinRequest& join) const;
   Group& Begin(Group group);
   Group* Live(const std::string& name);
-  Group* OfSession(SessionId session, Member** member);
+  // Null if the session has joined none.
+  std::pair<Group*, Member*> OfSession(SessionId session);
 
-  // Which path: group_path.cc.
+  // group_install.cc.
   void Install(Nanos now, Group* group);
+  Failure InstallInNetwork(Nanos now, Group* group);
+  void TellRanks(Group* group);
+  void TellBlocks(Group* group);
   void RefuseNetwork(Nanos now, Group* group, const Failure& failure);
   void GoByHosts(Nanos now, Group* group, const Failure& refused);
-  struct HostsWay {
-    Footprint footprint;
-    uint32_t path_mtu = 0;
-  };
-  // The way between the hosts, with this path MTU (0: the largest that it carries). Errors: kNoTree naming
-  // two hosts and what is between them, kUnsupported (too many ranks), kMtu.
-  Result<HostsWay> WayOfHosts(const Group& group, uint32_t path_mtu) const;
-  // The way of a group that goes by the hosts. refused: why not through switches; none if that was not tried.
-  // Errors: those of WayOfHosts, behind the refusal.
-  Result<HostsWay> ChooseHostsWay(const Group& group, const Failure& refused) const;
-  void TellHostsReach(Group* group) const;
-  Failure CrossHostsWay(Group* group) const;
-  bool CarriesSuperFrames(NodeId from, NodeId to) const;
-  void FinishIfRemoved(Nanos now, Group* group);
-
-  struct NetworkWay {
-    Tree tree;
-    uint32_t path_mtu = 0;
-    Window window;
-    std::vector<Borne> borne;         // by rank, in modes whose switches bear hosts' addresses; else none
-    std::vector<uint64_t> bytes;      // of each switch of the tree, by Tree::inner
-    std::vector<BlockChoice> blocks;  // the same, of policy temporal; else none
-    uint64_t width_kbps = 0;          // 0: not known
-  };
-  // The way of a group that goes through switches, before anything is taken for it. choices: if given, what
-  // there is to say of each switch as the root is put there. Errors: those of BuildTree, ChooseBorne and
-  // ChooseWindow, kMtu, kNoResource naming a switch with too little memory.
-  Result<NetworkWay> WayOfNetwork(const Group& group, std::vector<RootChoice>* choices = nullptr) const;
-  Result<NetworkWay> WayByTiers(const Group& group, const std::vector<NodeId>& hosts,
-                                const std::vector<SwitchOffer>& offers,
-                                std::vector<RootChoice>* choices) const;
-  Result<NetworkWay> SizesOf(const Group& group, Tree tree, const std::vector<SwitchOffer>& offers) const;
-  void TellMemory(const GroupSpec& spec, const NetworkWay& way, std::vector<RootChoice>* choices) const;
-  void Claim(Group* group, const NetworkWay& way);
-  void ClaimAsAnswered(Group* group, NodeId node, uint64_t arena_bytes);
-  void GiveBack(Group* group);
-  // Blocks: group_blocks.cc.
-  static Failure RefusesMode(const GroupSpec& spec);
-  Failure RefusesHosts(const Group& group) const;
-  std::string LacksBlocks(NodeId node, Mode mode) const;
-  LowBytes LowBytesOf(const NetworkWay& way) const;
-  void TellBlocks(Group* group);
-  Failure InstallInNetwork(Nanos now, Group* group);
-  Result<uint32_t> ChoosePathMtu(const Group& group, const Tree& tree, const std::vector<Borne>& borne) const;
-  Result<uint32_t> ChooseHostsMtu(const Group& group, const Footprint& footprint, uint32_t wanted) const;
-  Result<Window> ChooseGroupWindow(const Group& group, const Tree& tree, uint32_t path_mtu) const;
-  SwitchModes ModesOf(const GroupSpec& spec) const;
-  std::vector<SwitchOffer> Offers(const GroupSpec& spec, const SwitchModes& switch_modes) const;
-  void TellAbilities(Group* group) const;
-
   void Run(Group* group);
+
+  Failure CrossHostsWay(Group* group) const;
   void FailWhere(Nanos now, const std::function<bool(const Group&)>& is_hit, const Failure& failure);
   // A switch that goes while it is asked for its part of the tree refuses it.
   void FailOrRefuse(Nanos now, Group* group, const Failure& failure);
-  Failure Moved(const Group& group) const;
-  Failure Misplaced(const Group& group, ErrorCode code) const;
   void FailGroup(Nanos now, Group* group, const Failure& failure);
   void StartRemoval(Nanos now, Group* group);
-  void FinishRemoval(Nanos now, uint64_t id);
+  // The group is gone then.
+  void FinishIfRemoved(Nanos now, Group* group);
+  void GiveBack(Nanos now, const GroupPlan& plan, Group* group);
   // Keeps and notes how a group ended. failure: ok if it has not failed.
   void End(Nanos now, const Group& group, const std::string& how, const Failure& failure = {});
   void Forget(uint64_t id);
@@ -252,6 +192,7 @@ class GroupTable {
   Load load_;
   Tenants tenants_;
   const Admission admission_;
+  const Placer placer_;
   Policy default_policy_ = Policy::kShortest;
   uint64_t next_id_;
   std::map<std::string, GroupSpec> reserved_;
