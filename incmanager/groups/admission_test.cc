@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life_testing.h"
 #include "protocol/types.h"
 
 namespace epic::manager {

@@ -1,5 +1,5 @@
 // What there is to know of a group: what was asked for, its ranks, where it is placed, and what has become of
-// it. Plain values, which Admission judges, Placer finds a way for, and GroupTable owns and changes.
+// it. Plain values, which Admission judges, Placer finds a way for, and GroupLife owns and changes.
 #pragma once
 
 #include <cstdint>

@@ -4,11 +4,11 @@
 #include <set>
 
 #include "base/counted.h"
-#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_life.h"
 
 namespace epic::manager {
 
-Status GroupTable::Create(const GroupSpec& asked) {
+Status GroupLife::Create(const GroupSpec& asked) {
   const GroupSpec spec = WithDefaults(asked, default_policy_);
   if (const Failure wrong = WrongName("name:", spec.name); !wrong.ok()) return StatusOf(wrong);
   if (reserved_.contains(spec.name) || live_.contains(spec.name)) {
@@ -21,7 +21,7 @@ Status GroupTable::Create(const GroupSpec& asked) {
   return absl::OkStatus();
 }
 
-Status GroupTable::Destroy(Nanos now, const std::string& name, bool force) {
+Status GroupLife::Destroy(Nanos now, const std::string& name, bool force) {
   Group* group = Live(name);
   if (group == nullptr && !reserved_.contains(name)) {
     return MakeStatus(StatusCode::kNotFound, fmt::format("there is no group {}", name));
@@ -45,7 +45,7 @@ Status GroupTable::Destroy(Nanos now, const std::string& name, bool force) {
   return absl::OkStatus();
 }
 
-void GroupTable::End(Nanos now, const Group& group, const std::string& how, const Failure& failure) {
+void GroupLife::End(Nanos now, const Group& group, const std::string& how, const Failure& failure) {
   ends_.Add({.name = group.spec.name,
              .id = group.id,
              .generation = group.generation,
@@ -58,7 +58,7 @@ void GroupTable::End(Nanos now, const Group& group, const std::string& how, cons
   world_->NoteEnd(fmt::format("group {}: {}", group.spec.name, how));
 }
 
-std::optional<Group> GroupTable::Find(const std::string& name) const {
+std::optional<Group> GroupLife::Find(const std::string& name) const {
   const auto live = live_.find(name);
   if (live != live_.end()) return groups_.at(live->second);
   // Of lives that are being removed the last.
@@ -73,7 +73,7 @@ std::optional<Group> GroupTable::Find(const std::string& name) const {
                .generation = lives == generations_.end() ? 0 : lives->second};
 }
 
-std::vector<std::string> GroupTable::Names(const std::string& after) const {
+std::vector<std::string> GroupLife::Names(const std::string& after) const {
   std::set<std::string> names;
   const auto add = [&](const std::string& name) {
     if (name > after) names.insert(name);
@@ -83,7 +83,7 @@ std::vector<std::string> GroupTable::Names(const std::string& after) const {
   return {names.begin(), names.end()};
 }
 
-std::optional<std::set<NodeId>> GroupTable::Removing(uint64_t group_id) const {
+std::optional<std::set<NodeId>> GroupLife::Removing(uint64_t group_id) const {
   const auto found = groups_.find(group_id);
   if (found == groups_.end()) return std::nullopt;
   std::set<NodeId> removing = found->second.removing;
@@ -91,7 +91,7 @@ std::optional<std::set<NodeId>> GroupTable::Removing(uint64_t group_id) const {
   return removing;
 }
 
-StatusOr<Placement> GroupTable::Explain(const GroupSpec& asked) const {
+StatusOr<Placement> GroupLife::Explain(const GroupSpec& asked) const {
   GroupSpec spec = WithDefaults(asked, default_policy_);
   spec.world_size = static_cast<uint32_t>(spec.hosts.size());
   if (spec.world_size < 2)
@@ -101,12 +101,12 @@ StatusOr<Placement> GroupTable::Explain(const GroupSpec& asked) const {
   return placer_.Explain(spec);
 }
 
-void GroupTable::SetDefaultPolicy(Policy policy) {
+void GroupLife::SetDefaultPolicy(Policy policy) {
   default_policy_ = policy;
   world_->Note(fmt::format("policy: {} from now on, of groups that ask for none", Name(policy)));
 }
 
-Status GroupTable::SetTenant(const Tenant& tenant) {
+Status GroupLife::SetTenant(const Tenant& tenant) {
   if (const Failure wrong = WrongName("tenant: its name", tenant.name); !wrong.ok()) return StatusOf(wrong);
   std::vector<SwitchMemory> memories;
   for (const NodeId node : topology_->switches) {
@@ -123,7 +123,7 @@ Status GroupTable::SetTenant(const Tenant& tenant) {
   return absl::OkStatus();
 }
 
-Status GroupTable::RemoveTenant(const std::string& name) {
+Status GroupLife::RemoveTenant(const std::string& name) {
   for (const auto& [group, spec] : reserved_) {
     if (spec.tenant != name || name.empty()) continue;
     return MakeStatus(StatusCode::kFailedPrecondition,

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/counted.h"
-#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_life.h"
 #include "incmanager/policies/memory.h"
 #include "protocol/control.h"
 
@@ -73,7 +73,7 @@ Allocation AllocationOf(const Group& group, const NetworkWay& way) {
 
 }  // namespace
 
-void GroupTable::Install(Nanos now, Group* group) {
+void GroupLife::Install(Nanos now, Group* group) {
   group->phase = GroupPhase::kInstalling;
   if (const Failure failure = placer_.Misplaced(*group, ErrorCode::kNoTree); !failure.ok())
     return FailGroup(now, group, failure);
@@ -84,7 +84,7 @@ void GroupTable::Install(Nanos now, Group* group) {
   if (const Failure failure = InstallInNetwork(now, group); !failure.ok()) RefuseNetwork(now, group, failure);
 }
 
-Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
+Failure GroupLife::InstallInNetwork(Nanos now, Group* group) {
   const auto way = placer_.WayOfNetwork(*group);
   if (!way.ok()) return way.failure();
   group->path_mtu = way->path_mtu;
@@ -125,7 +125,7 @@ Failure GroupTable::InstallInNetwork(Nanos now, Group* group) {
 }
 
 // What the switches of its plan have, in what it tells its ranks, and for people.
-void GroupTable::TellRanks(Group* group) {
+void GroupLife::TellRanks(Group* group) {
   const Common common = placer_.CommonOf(*group);
   group->lacks = common.lacks;
   for (const Lack& lack : common.by_switch) {
@@ -143,7 +143,7 @@ void GroupTable::TellRanks(Group* group) {
 
 // Of a group whose memory is taken: switches and ranks are told of its blocks, and people of those that have
 // other owners.
-void GroupTable::TellBlocks(Group* group) {
+void GroupLife::TellBlocks(Group* group) {
   if (group->spec.policy != Policy::kTemporal) return;
   constexpr size_t kMostNamed = 16;
   std::string shared;
@@ -165,7 +165,7 @@ void GroupTable::TellBlocks(Group* group) {
   world_->Note(fmt::format("group {}: shares memory with others: {}", group->spec.name, shared));
 }
 
-void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer) {
+void GroupLife::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer) {
   const auto found = groups_.find(group_id);
   if (found == groups_.end() || found->second.phase != GroupPhase::kInstalling) return;
   Group& group = found->second;
@@ -187,7 +187,7 @@ void GroupTable::OnInstalled(Nanos now, NodeId node, uint64_t group_id, const In
 
 // No tree, or a switch that does not take its part of it: the group fails, or goes by the hosts. Then nothing
 // of the tree remains, and what switches have of it already is removed.
-void GroupTable::RefuseNetwork(Nanos now, Group* group, const Failure& failure) {
+void GroupLife::RefuseNetwork(Nanos now, Group* group, const Failure& failure) {
   if (group->spec.path == Path::kNetwork) return FailGroup(now, group, failure);
   group->refused = std::exchange(group->plan, {});
   for (const ContextPlan& context : group->refused.contexts) {
@@ -206,7 +206,7 @@ void GroupTable::RefuseNetwork(Nanos now, Group* group, const Failure& failure) 
 }
 
 // refused: the network's path; ok if that was not tried.
-void GroupTable::GoByHosts(Nanos now, Group* group, const Failure& refused) {
+void GroupLife::GoByHosts(Nanos now, Group* group, const Failure& refused) {
   auto found = placer_.ChooseHostsWay(*group, refused);
   if (!found.ok()) return FailGroup(now, group, found.failure());
   group->hosts_connect = true;
@@ -225,7 +225,7 @@ void GroupTable::GoByHosts(Nanos now, Group* group, const Failure& refused) {
   Run(group);
 }
 
-void GroupTable::Run(Group* group) {
+void GroupLife::Run(Group* group) {
   group->phase = GroupPhase::kRunning;
   const std::string running = fmt::format("group {}: running with {}", group->spec.name,
                                           Counted(group->spec.world_size, "rank", "ranks"));

@@ -55,7 +55,10 @@ class Trial : private ManagerWorld {
   }
 
   void Run() {
-    for (size_t steps = 0; !in_.empty() && steps < kMaxSteps; ++steps) Step();
+    for (size_t steps = 0; !in_.empty() && steps < kMaxSteps; ++steps) {
+      Step();
+      state_.groups().CheckInvariants();
+    }
     for (size_t slot = 0; slot < kSessions; ++slot) Close(slot);
     Settle();
     Pass(200 * kSecond);
@@ -293,12 +296,9 @@ class Trial : private ManagerWorld {
   // Answers may ask for more.
   void AnswerAll() {
     for (NodeId node = 0; node < switches_.size();) {
-      if (calls_[node].empty()) {
-        ++node;
-        continue;
-      }
-      Answer(node, true, true);
-      node = 0;
+      const bool asks = !calls_[node].empty();
+      if (asks) Answer(node, true, true);
+      node = asks ? 0 : node + 1;
     }
   }
 

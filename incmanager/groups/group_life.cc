@@ -1,4 +1,4 @@
-#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_life.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -57,8 +57,8 @@ std::string WrongWith(const Group& group, const Member& member, const PeerEnd& e
 
 }  // namespace
 
-GroupTable::GroupTable(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
-                       const GroupOptions& options, uint64_t seed)
+GroupLife::GroupLife(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
+                     const GroupOptions& options, uint64_t seed)
     : topology_(topology),
       switches_(switches),
       world_(world),
@@ -71,12 +71,12 @@ GroupTable::GroupTable(const Topology* topology, const SwitchTable* switches, Gr
       // Ids must differ from those of a former manager, whose contexts may still be on switches.
       next_id_((random_() & 0xffffffff) << 20 | 1) {}
 
-Group* GroupTable::Live(const std::string& name) {
+Group* GroupLife::Live(const std::string& name) {
   const auto found = live_.find(name);
   return found == live_.end() ? nullptr : &groups_.at(found->second);
 }
 
-std::pair<Group*, Member*> GroupTable::OfSession(SessionId session) {
+std::pair<Group*, Member*> GroupLife::OfSession(SessionId session) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return {};
   Group& group = groups_.at(found->second);
@@ -84,7 +84,7 @@ std::pair<Group*, Member*> GroupTable::OfSession(SessionId session) {
   return {&group, &std::ranges::find_if(group.members, is_its)->second};
 }
 
-Group GroupTable::NewGroup(const JoinRequest& join) const {
+Group GroupLife::NewGroup(const JoinRequest& join) const {
   Group group;
   group.phase = GroupPhase::kJoining;
   const auto reserved = reserved_.find(join.group);
@@ -105,14 +105,14 @@ Group GroupTable::NewGroup(const JoinRequest& join) const {
   return group;
 }
 
-Group& GroupTable::Begin(Group group) {
+Group& GroupLife::Begin(Group group) {
   if (group.reserved) group.generation = ++generations_[group.spec.name];
   group.id = next_id_++;
   live_[group.spec.name] = group.id;
   return groups_.emplace(group.id, std::move(group)).first->second;
 }
 
-void GroupTable::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
+void GroupLife::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
   Group* group = Live(join.group);
   Group first = group == nullptr ? NewGroup(join) : Group{};
   const Failure failure = admission_.RefusesRank(group == nullptr ? first : *group, join);
@@ -136,7 +136,7 @@ void GroupTable::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
   if (group->members.size() == group->spec.world_size) Install(now, group);
 }
 
-void GroupTable::OnLeave(Nanos now, SessionId session, const Failure& refused) {
+void GroupLife::OnLeave(Nanos now, SessionId session, const Failure& refused) {
   const auto [group, member] = OfSession(session);
   if (group == nullptr || member->left || group->phase == GroupPhase::kFailed) return;
   const uint32_t rank = member->join.rank;
@@ -157,7 +157,7 @@ void GroupTable::OnLeave(Nanos now, SessionId session, const Failure& refused) {
   StartRemoval(now, group);
 }
 
-void GroupTable::OnAbort(Nanos now, SessionId session, const std::string& reason) {
+void GroupLife::OnAbort(Nanos now, SessionId session, const std::string& reason) {
   const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
   const uint32_t rank = member->join.rank;
@@ -166,13 +166,13 @@ void GroupTable::OnAbort(Nanos now, SessionId session, const std::string& reason
                         fmt::format("rank {} on {} aborted: {}", rank, Describe(*member), reason)));
 }
 
-void GroupTable::OnMismatch(Nanos now, SessionId session, const std::string& how) {
+void GroupLife::OnMismatch(Nanos now, SessionId session, const std::string& how) {
   const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
   FailGroup(now, group, {ErrorCode::kMismatch, how.empty() ? "the ranks' calls differ" : how, -1, ""});
 }
 
-void GroupTable::OnNotFinite(Nanos now, SessionId session, const std::string& how) {
+void GroupLife::OnNotFinite(Nanos now, SessionId session, const std::string& how) {
   const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
   if (group->spec.scale == 0) return OnAbort(now, session, how);
@@ -182,7 +182,7 @@ void GroupTable::OnNotFinite(Nanos now, SessionId session, const std::string& ho
                         how.empty() ? fmt::format("rank {} has an input that is not finite", rank) : how));
 }
 
-void GroupTable::OnWindow(SessionId session, const WindowInUse& window) {
+void GroupLife::OnWindow(SessionId session, const WindowInUse& window) {
   const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
   const auto allowed = [most = group->window.window_messages](uint32_t messages) {
@@ -195,7 +195,7 @@ void GroupTable::OnWindow(SessionId session, const WindowInUse& window) {
 
 // With its hosts' first connection a group that goes through switches also hangs on what is between hosts.
 // Errors: those of WayOfHosts, of what has been lost since the group was placed.
-Failure GroupTable::CrossHostsWay(Group* group) const {
+Failure GroupLife::CrossHostsWay(Group* group) const {
   if (group->hosts_connect) return {};
   auto found = placer_.WayOfHosts(*group, group->path_mtu);
   if (!found.ok()) return found.failure();
@@ -207,7 +207,7 @@ Failure GroupTable::CrossHostsWay(Group* group) const {
   return {};
 }
 
-void GroupTable::OnPeer(Nanos now, SessionId session, const PeerEnd& end) {
+void GroupLife::OnPeer(Nanos now, SessionId session, const PeerEnd& end) {
   const auto [group, member] = OfSession(session);
   if (group == nullptr || member->left || !IsInUse(group->phase)) return;
   const uint32_t rank = member->join.rank;
@@ -224,12 +224,12 @@ void GroupTable::OnPeer(Nanos now, SessionId session, const PeerEnd& end) {
   PeerEnd told = end;
   told.rank = rank;
   told.ip = member->join.ip;
-  told.super_frames =
-      peer.join.super_frames && member->join.super_frames && placer_.CarriesSuperFrames(peer.host, member->host);
+  told.super_frames = peer.join.super_frames && member->join.super_frames &&
+                      placer_.CarriesSuperFrames(peer.host, member->host);
   world_->Send(peer.session, told);
 }
 
-void GroupTable::OnSessionClosed(Nanos now, SessionId session, const std::string& why) {
+void GroupLife::OnSessionClosed(Nanos now, SessionId session, const std::string& why) {
   const auto [group, member] = OfSession(session);
   if (group == nullptr) return;
   sessions_.erase(session);
@@ -259,7 +259,7 @@ void GroupTable::OnSessionClosed(Nanos now, SessionId session, const std::string
   }
 }
 
-void GroupTable::Tick(Nanos now) {
+void GroupLife::Tick(Nanos now) {
   std::vector<std::pair<uint64_t, std::vector<uint32_t>>> overdue;
   std::vector<uint64_t> to_remove;
   for (auto& [id, group] : groups_) {
@@ -283,7 +283,7 @@ void GroupTable::Tick(Nanos now) {
   for (const uint64_t id : to_remove) StartRemoval(now, &groups_.at(id));
 }
 
-void GroupTable::FailGroup(Nanos now, Group* group, const Failure& failure) {
+void GroupLife::FailGroup(Nanos now, Group* group, const Failure& failure) {
   if (group->phase == GroupPhase::kFailed || group->removal_started) return;
   End(now, *group, fmt::format("failed: {}", failure.message), failure);
   const bool in_use = IsInUse(group->phase);
@@ -304,7 +304,7 @@ void GroupTable::FailGroup(Nanos now, Group* group, const Failure& failure) {
   if (!in_use || !open) StartRemoval(now, group);
 }
 
-void GroupTable::StartRemoval(Nanos now, Group* group) {
+void GroupLife::StartRemoval(Nanos now, Group* group) {
   ++endings_;
   group->remove_at = kNever;
   if (group->removal_started) return;
@@ -315,7 +315,7 @@ void GroupTable::StartRemoval(Nanos now, Group* group) {
   FinishIfRemoved(now, group);
 }
 
-void GroupTable::OnRemoved(Nanos now, NodeId node, uint64_t group_id) {
+void GroupLife::OnRemoved(Nanos now, NodeId node, uint64_t group_id) {
   const auto found = groups_.find(group_id);
   if (found == groups_.end()) return;
   Group& group = found->second;
@@ -326,7 +326,7 @@ void GroupTable::OnRemoved(Nanos now, NodeId node, uint64_t group_id) {
   FinishIfRemoved(now, &group);
 }
 
-void GroupTable::FinishIfRemoved(Nanos now, Group* group) {
+void GroupLife::FinishIfRemoved(Nanos now, Group* group) {
   if (!group->removal_started || !group->removing.empty() || !group->removing_refused.empty()) return;
   GiveBack(now, group->plan, group);
   world_->Note(fmt::format("group {}: removed", group->spec.name));
@@ -336,13 +336,13 @@ void GroupTable::FinishIfRemoved(Nanos now, Group* group) {
   Forget(group->id);
 }
 
-void GroupTable::GiveBack(Nanos now, const GroupPlan& plan, Group* group) {
+void GroupLife::GiveBack(Nanos now, const GroupPlan& plan, Group* group) {
   ReleasePlan(plan, now, &qpns_);
   if (group->allocation) load_.Undo(*group->allocation);
   group->allocation.reset();
 }
 
-void GroupTable::Forget(uint64_t id) {
+void GroupLife::Forget(uint64_t id) {
   const Group& group = groups_.at(id);
   for (const auto& [rank, member] : group.members) sessions_.erase(member.session);
   const auto live = live_.find(group.spec.name);

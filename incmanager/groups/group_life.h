@@ -1,11 +1,21 @@
-// All groups and their state machines:
+// The lives of all groups, from the first join or an operator's wish to the removal of their contexts, and
+// what is remembered of those that have ended:
 //
 //   reserved -> joining -> installing -> running -> leaving -> gone (or reserved again)
 //                  |            |           |          |
 //                  +------------+-----------+----------+--> failed -> gone (or reserved again)
 //
 // Sans-IO: sessions, switches' answers and time come in; what is to be done goes out through GroupWorld. Not
-// thread-safe: its owner holds one lock around every call. GroupWorld's functions must not call back.
+// thread-safe: its owner holds one lock around every call. GroupWorld's functions must not call back. Whether
+// a rank may join is for Admission to say, and where a group goes for Placer.
+//
+// Always, when a call is over (CheckInvariants):
+// - Of a name one group at most is live, which is one that has not failed; it is of its operator if one is
+//   reserved.
+// - A session is that of one member, which has not gone. A group that joins lacks ranks; later it lacks none.
+// - A group that installs waits for switches; one that runs has taken a path, and all ranks have replies.
+// - What groups have of links, switches and QPNs (load, qpns) is what is in their plans, until the last
+//   switch has removed its context.
 #pragma once
 
 #include <cstdint>
@@ -58,13 +68,13 @@ class GroupWorld {
   virtual void NoteEnd(const std::string& line) { Note(line); }
 };
 
-class GroupTable {
+class GroupLife {
  public:
-  // topology, switches and world outlive the table. seed: of PSNs and group ids.
-  GroupTable(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
-             const GroupOptions& options, uint64_t seed);
-  GroupTable(const GroupTable&) = delete;
-  GroupTable& operator=(const GroupTable&) = delete;
+  // topology, switches and world outlive it. seed: of PSNs and group ids.
+  GroupLife(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
+            const GroupOptions& options, uint64_t seed);
+  GroupLife(const GroupLife&) = delete;
+  GroupLife& operator=(const GroupLife&) = delete;
 
   // Sessions. A refused join is answered by a Failure.
   void OnJoin(Nanos now, SessionId session, const JoinRequest& join);
@@ -151,8 +161,11 @@ class GroupTable {
   // The switches that have not yet removed the contexts of a group's life; nothing when that life is over.
   std::optional<std::set<NodeId>> Removing(uint64_t group_id) const;
 
+  // Aborts if something does not hold that always does. Looks at all groups.
+  void CheckInvariants() const;
+
  private:
-  // The group that this rank would be the first of; without an id, and no part of the table yet.
+  // The group that this rank would be the first of; without an id, and not kept yet.
   Group NewGroup(const JoinRequest& join) const;
   Group& Begin(Group group);
   Group* Live(const std::string& name);
@@ -169,7 +182,8 @@ class GroupTable {
   void Run(Group* group);
 
   Failure CrossHostsWay(Group* group) const;
-  void FailWhere(Nanos now, const std::function<bool(const Group&)>& is_hit, const Failure& failure);
+  // Those that have not failed and for which there is a reason. goes_round: by FailOrRefuse.
+  void FailWhere(Nanos now, const std::function<Failure(const Group&)>& why, bool goes_round = true);
   // A switch that goes while it is asked for its part of the tree refuses it.
   void FailOrRefuse(Nanos now, Group* group, const Failure& failure);
   void FailGroup(Nanos now, Group* group, const Failure& failure);
