@@ -122,14 +122,18 @@ function(epic_library name)
   endif()
 endfunction()
 
-# epic_program(NAME SOURCES a.cc ... [LIBS libs...])
+# epic_program(NAME [COMPUTES] SOURCES a.cc ... [LIBS libs...])
 # A program in C++ whose own code computes little: what only tests run, and what reads a command line and calls a library.
-# That code is not optimised, as that of tests.
+# That code is not optimised, as that of tests. COMPUTES: tests start it so often that it is.
 function(epic_program name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_compile_options(${name} PRIVATE ${epic_test_options})
   target_link_libraries(${name} PRIVATE epic_options ${ARG_LIBS})
+  if(ARG_COMPUTES)
+    target_compile_options(${name} PRIVATE ${epic_optimised_test_options})
+    return()
+  endif()
+  target_compile_options(${name} PRIVATE ${epic_test_options})
   if(EPIC_PRECOMPILE)
     target_precompile_headers(${name} REUSE_FROM epic_program_headers)
   endif()
@@ -173,8 +177,15 @@ function(epic_collect_programs dir)
 endfunction()
 cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL epic_collect_programs "${CMAKE_SOURCE_DIR}")
 
-# All tests that also run under AddressSanitizer and UBSan, in a tree of the preset asan-ubsan.
+# All tests that also run under AddressSanitizer and UBSan, in a tree of the preset asan-ubsan: those that every run has, and by
+# parts those of which a default run has one, in turn.
 add_custom_target(sanitized_tests)
+add_custom_target(sanitized_always)
+add_dependencies(sanitized_tests sanitized_always)
+foreach(part explorer hosts world)
+  add_custom_target(sanitized_${part})
+  add_dependencies(sanitized_tests sanitized_${part})
+endforeach()
 # And under ThreadSanitizer, in a tree of the preset tsan: by parts, of which a default run has one, in turn.
 add_custom_target(threaded_tests)
 foreach(part commlib softnic engine)
@@ -182,18 +193,20 @@ foreach(part commlib softnic engine)
   add_dependencies(threaded_tests threaded_${part})
 endforeach()
 
-# epic_test(NAME [SANITIZED] [THREADED part] [OPTIMISED] [IN_PARTS] [APART] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
+# epic_test(NAME [SANITIZED [TURN part]] [THREADED part] [OPTIMISED] [IN_PARTS] [APART] SOURCES a_test.cc ... [LIBS libs...] [LABELS labels...] [TIMEOUT seconds])
 # A GoogleTest program NAME, registered with ctest as one test under its own name; the label defaults to "unit".
 # SANITIZED: scripts/test runs it under the sanitizers; for the cores and what parses (label sanitized, target
 # sanitized_tests). A default run has it there alone (label sanitized-only), and --full and --quick without them too.
 # OPTIMISED: it computes much, and its own code is optimised. IN_PARTS: the same, but under sanitizers, where to optimise
 # it takes longer than what that saves. If either is SANITIZED as well, a default run has all of it without the
 # sanitizers, and with them a part that follows from the commit (label sanitized-part).
+# TURN: a default run has it under the sanitizers if its part's turn has come, which follows from the commit, and in any case
+# without them; the part is explorer, hosts or world (labels sanitized-turn and sanitized-turn-PART, target sanitized_PART).
 # THREADED: under ThreadSanitizer, for what shares memory between threads; the part is commlib, softnic or engine (labels
 # threaded and threaded-PART, target threaded_PART).
 # APART: its sources are not united.
 function(epic_test name)
-  cmake_parse_arguments(ARG "SANITIZED;OPTIMISED;IN_PARTS;APART" "THREADED;TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED;OPTIMISED;IN_PARTS;APART" "TURN;THREADED;TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   if(THREADED IN_LIST ARG_KEYWORDS_MISSING_VALUES)
     message(FATAL_ERROR "${name}: THREADED needs a part")
   endif()
@@ -220,11 +233,16 @@ function(epic_test name)
     add_dependencies(unit_programs ${name})
   endif()
   if(ARG_SANITIZED)
-    list(APPEND ARG_LABELS sanitized)
-    add_dependencies(sanitized_tests ${name})
+    if(ARG_TURN)
+      list(APPEND ARG_LABELS sanitized-turn sanitized-turn-${ARG_TURN})
+      add_dependencies(sanitized_${ARG_TURN} ${name})
+    else()
+      list(APPEND ARG_LABELS sanitized)
+      add_dependencies(sanitized_always ${name})
+    endif()
     if(ARG_OPTIMISED OR ARG_IN_PARTS)
       list(APPEND ARG_LABELS sanitized-part)
-    else()
+    elseif(NOT ARG_TURN)
       list(APPEND ARG_LABELS sanitized-only)
       epic_not_by_default(${name})
     endif()
@@ -244,7 +262,7 @@ function(epic_test name)
 endfunction()
 
 # epic_fuzzer(NAME [SECONDS n] SOURCES a_fuzz.cc ... [LIBS libs...])
-# With EPIC_FUZZ a libFuzzer program NAME; its corpus is tests/corpus/NAME. SECONDS: how long a short run is, 2 if not
+# With EPIC_FUZZ a libFuzzer program NAME; its corpus is tests/corpus/NAME. SECONDS: how long a short run is, 1 if not
 # given. scripts/dev fuzz runs all of them; it reads their names, programs, seconds and kinds from BUILD/fuzzers.txt. The
 # kind is grpc (target fuzzers_grpc) if gRPC is among what it links, which is most of the fuzzers' compiling, else cores
 # (target fuzzers_cores).
@@ -257,7 +275,7 @@ function(epic_fuzzer name)
   target_link_libraries(${name} PRIVATE epic_options ${ARG_LIBS})
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   if(NOT ARG_SECONDS)
-    set(ARG_SECONDS 2)
+    set(ARG_SECONDS 1)
   endif()
   set_property(TARGET ${name} PROPERTY EPIC_SECONDS ${ARG_SECONDS})
   set_property(GLOBAL APPEND PROPERTY EPIC_FUZZERS ${name})

@@ -116,7 +116,7 @@ std::string HostDaemon() {
   if (fd < 0) return "";
   const bool served = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
   close(fd);
-  return served ? std::string("unix:") + kHostSocket : "";
+  return served ? fmt::format("unix:{}", kHostSocket) : "";
 }
 
 Error ResolveOptions(const GetEnv& get_env, Options* options, const std::string& host_daemon) {

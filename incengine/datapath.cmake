@@ -8,7 +8,8 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 epic_library(switch_trace SOURCES daemon/trace.cc
              PUBLIC epic_switch PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json)
-epic_library(switch_daemon
+epic_apart(daemon/ports.cc daemon/shard.cc)  # on the data path
+epic_library(switch_daemon UNITED
   SOURCES daemon/control.cc daemon/convert.cc daemon/options.cc daemon/ports.cc daemon/service.cc daemon/shard.cc
           daemon/sharded_control.cc
   PUBLIC epic_switch epic_switch_trace epic_io epic_proto

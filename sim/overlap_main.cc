@@ -1,5 +1,5 @@
 // epic-overlap: ReduceScatter of one group and AllGather of another on the same hosts and links, in virtual
-// time, each alone and both at once (EPIC paper, Figure 14). Prints the table in docs/PERFORMANCE.md.
+// time, each alone and both at once (EPIC paper, Figure 14). Prints the table in bench/results/overlap.md.
 #include <fmt/format.h>
 
 #include <vector>

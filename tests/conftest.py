@@ -1,5 +1,6 @@
 """What all tests share: the option --full, and for those of scripts/testbed and of the fault box a test bed of their own, gone when they end."""
 
+import collections
 import glob
 import os
 import subprocess
@@ -37,13 +38,27 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes minutes; runs with --full")
+    config.addinivalue_line("markers", "in_turn(N): of its parameters one in N, others with the next commit; with --full all")
 
 
 def pytest_collection_modifyitems(config, items):
     if not config.getoption("--full", default=False):
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+        left_out = {item for item in items if item.get_closest_marker("slow")}
+        left_out |= set(out_of_turn([item for item in items if item not in left_out]))
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def out_of_turn(items):
+    """Those whose parameters have not their turn (`in_turn`): what decides in them is the same code for all, and tested by
+    itself. As with covers the runs of some commits have them all."""
+    seen = collections.Counter()
+    for item in items:
+        if mark := item.get_closest_marker("in_turn"):
+            test = f"{item.path.name} {item.originalname}"
+            if (seen[test] + covers.turn(test, mark.args[0])) % mark.args[0]:
+                yield item
+            seen[test] += 1
 
 
 class Testbed:

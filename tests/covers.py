@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import subprocess
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 VARIABLE = "EPIC_COVER_SEED"
@@ -30,6 +31,11 @@ def seed():
     except OSError:
         return 0
     return int(done.stdout[:8], 16) if done.returncode == 0 else 0
+
+
+def turn(name, count):
+    """Which of `count` has its turn for what is called so: another one with the next commit, and not all names the same one."""
+    return (seed() + zlib.crc32(name.encode())) % count
 
 
 def replay():

@@ -30,8 +30,11 @@ constexpr size_t kMaxSendsPerStepTerminated = 3 * 2 * 40;
 // Steps from here on are super-frames.
 constexpr uint8_t kSuperFrames = 0xe0;
 constexpr size_t kMostPackets = 12;  // of one
-// And from here on packets by a port that is not the edge's, but for the last, which is time.
+// And from here on packets that are no endpoint's, but for the last, which is time: by a port that is not the
+// edge's, to the switch where the endpoint bears a host's address, or to a host that it does not bear.
 constexpr uint8_t kByWrongPort = 0xf0;
+constexpr uint8_t kToOwn = 4, kToThird = 8;  // of such a step
+constexpr Ipv4 kThird{77};
 
 // Also follows each endpoint's PSNs, as its peer would: mode I's queue pairs do not show theirs.
 class Sink final : public Effects {
@@ -283,6 +286,20 @@ Frames OneByOne(Switch& a_switch, Nanos now, PortId port, const SuperFrame& fram
   return frames;
 }
 
+// A packet to a host whose address no endpoint bears, in a frame to that host: passed on as it is, and nothing
+// of the groups changes.
+void OnFrameToThird(Switch& a_switch, Nanos now, PortId port, roce::Packet packet) {
+  packet.dst_ip = kThird;
+  SuperFrame frame;
+  Append(packet, &frame);
+  Frames frames;
+  const uint64_t before = a_switch.counters().roce_packets;
+  a_switch.OnFrame(now, port, frame.bytes, frames);
+  EPIC_CHECK(frames.timers.empty() && a_switch.counters().roce_packets == before);
+  for (const Frames::Sent& sent : frames.sent)
+    EPIC_CHECK(sent.port != port && !sent.joins && sent.frame == frame.bytes);
+}
+
 // The sink is told of the engine's packets, as if they had come from it alone.
 void OnSuperFrame(Switch& a_switch, Nanos now, uint32_t from, const SuperFrame& frame, Sink& sink) {
   const auto port = static_cast<PortId>(frame.by_wrong_port ? from + 1 : from);
@@ -374,7 +391,11 @@ void Run(const uint8_t* data, size_t size) {
         continue;
       }
       if (step >= kByWrongPort) {
-        const bool to_own = packet.dst_ip != kAddress && (step & 4) != 0;
+        if ((step & kToThird) != 0) {
+          OnFrameToThird(a_switch, now, static_cast<PortId>(from), packet);
+          continue;
+        }
+        const bool to_own = packet.dst_ip != kAddress && (step & kToOwn) != 0;
         if (to_own) packet.dst_ip = kAddress;  // where it bears another
         engine.OnPacket(now, static_cast<PortId>(to_own ? from : from + 1), packet, sink);
         EPIC_CHECK(sink.sends == 0);

@@ -36,10 +36,12 @@ class NoFrames final : public engine::Effects {
   uint8_t sum_ = 0;  // of every byte, so that AddressSanitizer sees what would be sent
 };
 
+constexpr uint32_t kHosts = 0x0a000001;  // the first child's address
+
 proto::EndpointConfig ValidEndpoint(uint32_t qpn, uint32_t number, bool is_host) {
   proto::EndpointConfig endpoint;
   endpoint.set_local_qpn(qpn);
-  endpoint.set_remote_ip(0x0a000001 + number);
+  endpoint.set_remote_ip(kHosts + number);
   endpoint.set_remote_qpn(0x11);
   endpoint.set_remote_mac(kMac);
   endpoint.set_port(kPorts[number]);
@@ -179,7 +181,9 @@ class Trial {
     group.set_world_size((how & 0x40) != 0 ? 4 : 2);
     for (uint32_t i = 0; i < 2; ++i) {
       *group.add_children() = ValidEndpoint(0x100 + 4 * number + i, i, true);
-      group.mutable_children(static_cast<int>(i))->add_ranks(i);
+      proto::EndpointConfig& child = *group.mutable_children(static_cast<int>(i));
+      child.add_ranks(i);
+      if (kModes[how % kModes.size()].bears_hosts) child.set_borne_ip(kHosts + 1 - i);  // the other's
     }
     if (group.world_size() == 4) *group.mutable_parent() = ValidEndpoint(0x102 + 4 * number, 2, false);
     return request;

@@ -51,6 +51,24 @@ TEST(ContextBytes, AreThoseThatTheEngineTakes) {
   EXPECT_EQ(ContextBytes({.mode = Mode::kUnspecified, .path_mtu = 1024, .slots = 2}), 0U);
 }
 
+// Whose address a switch bears takes no byte of its arena.
+TEST(ContextBytes, OfASplicedGroupAreThoseOfATranslatedOne) {
+  for (const uint32_t flags : {0u, 1u, 2u, 3u}) {
+    ContextShape shape{.mode = Mode::kTranslated,
+                       .reproducible = (flags & 1) != 0,
+                       .path_mtu = 1024,
+                       .message_packets = 8,
+                       .window_messages = 8,
+                       .slots = 128,
+                       .children = 4,
+                       .has_parent = (flags & 2) != 0};
+    const uint64_t translated = ContextBytes(shape);
+    shape.mode = Mode::kSpliced;
+    EXPECT_EQ(ContextBytes(shape), translated) << "flags " << flags;
+    EXPECT_NE(translated, 0U);
+  }
+}
+
 TEST(MemoryWords, AreInTheLargestUnitThatTellsWhyItIsTooLittle) {
   EXPECT_EQ(MemoryWords("leaf3", 524288, 209715, 1048576), "leaf3 has 0.2 of 1.0 MiB free, 0.5 needed");
   EXPECT_EQ(MemoryWords("leaf3", 139264, 65536, 65536), "leaf3 has 64.0 of 64.0 KiB free, 136.0 needed");

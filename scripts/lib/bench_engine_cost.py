@@ -2,7 +2,7 @@
 """bench_engine_cost.py: what a packet costs the engine in memory, by children, groups and payload.
 
 engine_bench's "frames": Switch::OnFrame, to the pieces of a frame with its ICRC for each child when the sum is complete, on one
-core. Prints a table of medians; --write-page puts it into docs/PERFORMANCE.md, and a plot into docs/engine-cost.svg.
+core. Prints a table of medians; --write-page puts it into bench/results/engine-cost.md, and a plot beside it.
 """
 import argparse
 import json
@@ -15,8 +15,8 @@ import epic_ranks
 import page
 
 BENCH = epic_ranks.BUILD / "incengine" / "engine_bench"
-PAGE = epic_ranks.ROOT / "docs" / "PERFORMANCE.md"
-PLOT = epic_ranks.ROOT / "docs" / "engine-cost.svg"
+PAGE = page.results("engine-cost")
+PLOT = PAGE.with_suffix(".svg")
 # (heading, the benchmark's name with the number as its group)
 SERIES = (
     ("children, 4 KB", r"BM_EngineFrames/payload:4096/degree:(\d+)/"),

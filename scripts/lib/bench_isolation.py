@@ -47,7 +47,8 @@ class Failed(Exception):
     """What was to be measured did not go right; the message says what was seen."""
 
 
-def _wait_until(condition, what, timeout_s=60):
+def wait_until(condition, what, timeout_s=60):
+    """Failed, which names `what`, if it is not so by then."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -55,14 +56,15 @@ def _wait_until(condition, what, timeout_s=60):
         time.sleep(0.05)
 
 
-def _start(bed, host, argv):
+def start(bed, host, argv):
+    """A process on a host, its output a pipe."""
     command = [str(epic_ranks.TESTBED), "exec", "--name", bed, "--timeout", "600", host, "--"]
     return subprocess.Popen(command + [str(a) for a in argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)
 
 
-def _end(process):
-    """Ends what _start started, if it still runs: `testbed exec` takes its command with it."""
+def end(process):
+    """Ends what start started, if it still runs: `testbed exec` takes its command with it."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:
@@ -88,7 +90,7 @@ class _Groups:
 def small_calls(bed, calls):
     """4 KB AllReduces of h0 and h1, one after the other, every element checked: {"p10", "p50", "p99"} in microseconds."""
     group = _Groups.new("small")
-    ranks = [_start(bed, host, [LOOP, "--group", group, "--rank", rank, "--size", 2, "--counts", SMALL_COUNT,
+    ranks = [start(bed, host, [LOOP, "--group", group, "--rank", rank, "--size", 2, "--counts", SMALL_COUNT,
                                 "--iterations", calls]) for rank, host in enumerate(("h0", "h1"))]
     said = [rank.communicate(timeout=_DEADLINE_S)[0] for rank in ranks]
     if any(rank.returncode != 0 for rank in ranks):
@@ -99,19 +101,19 @@ def small_calls(bed, calls):
 
 def iperf3(bed, seconds):
     """TCP from h1 to h0: Mbit/s received."""
-    server = _start(bed, "h0", ["iperf3", "-s", "-1", "--forceflush"])
+    server = start(bed, "h0", ["iperf3", "-s", "-1", "--forceflush"])
     try:
         while "listening" not in (line := server.stdout.readline()):
             if not line:
                 raise Failed("iperf3 does not listen")
         address = epic_ranks.node_of(bed, "h0")["address"]
-        client = _start(bed, "h1", ["iperf3", "-J", "-t", seconds, "-c", address])
+        client = start(bed, "h1", ["iperf3", "-J", "-t", seconds, "-c", address])
         said = client.communicate(timeout=_DEADLINE_S)[0]
         if client.returncode != 0:
             raise Failed(f"iperf3: {said}")
         return json.loads(said)["end"]["sum_received"]["bits_per_second"] / 1e6
     finally:
-        _end(server)
+        end(server)
 
 
 # --- what goes on beside it
@@ -143,11 +145,11 @@ class BigGroup:
         before = self._summed()
         if self.fails:
             self._thread.start()
-            _wait_until(lambda: self._error or self.failures.total() > 0, "a first failure")
+            wait_until(lambda: self._error or self.failures.total() > 0, "a first failure")
         else:
             self._start_group()
         self.check()
-        _wait_until(lambda: self._summed() > before, "the big group sums")
+        wait_until(lambda: self._summed() > before, "the big group sums")
         self._before = self._summed()
         return self
 
@@ -170,13 +172,13 @@ class BigGroup:
 
     def _start_group(self):
         self._group = group = _Groups.new("big")
-        self._ranks = [_start(self.bed, host, [PERF, "--group", group, "--rank", rank, "--size", 2, "-b", "16M", "-e",
+        self._ranks = [start(self.bed, host, [PERF, "--group", group, "--rank", rank, "--size", 2, "-b", "16M", "-e",
                                                "16M", "-n", 1000000, "-c", 0, "--timeout", 20])
                        for rank, host in enumerate(self.hosts)]
 
     def _end_group(self):
         for rank in self._ranks:
-            _end(rank)
+            end(rank)
         self._ranks = []
 
     def _run(self):
@@ -184,15 +186,15 @@ class BigGroup:
             while not self._stop.is_set():
                 self._start_group()
                 # The small calls are summed at the same switch: only then do sums say that this group is in mid-call.
-                _wait_until(self._is_running, "the group that is to fail is joined by both")
+                wait_until(self._is_running, "the group that is to fail is joined by both")
                 before = self._summed()
-                _wait_until(lambda: self._summed() > before + 1000, "the group that is to fail sums")
+                wait_until(lambda: self._summed() > before + 1000, "the group that is to fail sums")
                 way = WAYS[self.failures.total() % len(WAYS)]
                 if way == "port deleted":
                     self._delete_port()
                 else:
-                    _wait_until(self._kill_rank_1, "rank 1 is killed")
-                _wait_until(lambda: all(rank.poll() is not None for rank in self._ranks), f"{way}: the ranks have the error")
+                    wait_until(self._kill_rank_1, "rank 1 is killed")
+                wait_until(lambda: all(rank.poll() is not None for rank in self._ranks), f"{way}: the ranks have the error")
                 self._end_group()
                 if way == "port deleted":
                     self._make_port()
@@ -222,7 +224,7 @@ class BigGroup:
         devices.veth((f"epic-{self.bed}-{self.switch}", "swp4"), (own, "vec0"), MTU)
         devices.address(own, "vec0", host["address"] + "/16", host["mac"])
         devices.make()
-        _wait_until(self._ports_are_up, "the switch has its port again")
+        wait_until(self._ports_are_up, "the switch has its port again")
 
     def _ports_are_up(self):
         return all(port.get("up") for port in epic_ranks.manager(self.bed, "tables", self.switch)["info"]["ports"])

@@ -19,7 +19,7 @@ import page
 from epic_testbed import net
 
 PERF = epic_ranks.BUILD / "bench" / "epic-perf"
-PAGE = epic_ranks.ROOT / "docs" / "PERFORMANCE.md"
+PAGE = page.results("loaded")
 RANKS = 4
 _TIMEOUT_S = 300
 _numbers = itertools.count(1)
@@ -63,7 +63,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="of which the medians count")
     parser.add_argument("--calls", type=int, default=5000, help="of each measurement")
     parser.add_argument("--loops", type=int, default=3, help="busy loops beside (default 3)")
-    parser.add_argument("--write-page", action="store_true", help="put the table into docs/PERFORMANCE.md, too")
+    parser.add_argument("--write-page", action="store_true", help="put the table into bench/results/loaded.md, too")
     args = parser.parse_args()
     bed = "benchload"
     try:

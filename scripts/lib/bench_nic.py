@@ -19,7 +19,7 @@ import epic_ranks
 import page
 from epic_testbed import net
 
-PAGE = epic_ranks.ROOT / "docs" / "PERFORMANCE.md"
+PAGE = page.results("nic")
 BEDS = {"softnic": "benchsn", "rxe": "benchrxe"}
 BESIDE = "benchold"  # with --beside: the bed of another build's softnic
 PEERS = "10.10.0.0/24"
@@ -155,7 +155,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=3, help="runs of each, of which the median counts")
     parser.add_argument("--beside", metavar="BUILD", help="instead: beside the softnic of another build, by turns")
-    parser.add_argument("--write-page", action="store_true", help="put the tables into docs/PERFORMANCE.md, too")
+    parser.add_argument("--write-page", action="store_true", help="put the tables into bench/results/nic.md, too")
     args = parser.parse_args()
     subprocess.run([epic_ranks.ROOT / "scripts" / "install-deps", "--bench"], check=True)
     try:

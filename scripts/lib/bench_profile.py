@@ -20,7 +20,7 @@ import modes
 import page
 from epic_testbed import net
 
-PAGE = epic_ranks.ROOT / "docs" / "PERFORMANCE.md"
+PAGE = page.results("profile")
 RANKS = 4
 PACKET = 4096
 # Bytes, and calls by which their time is found; then as many are made as last for the whole sample.
@@ -121,7 +121,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", type=modes.number_of, default=2, help=modes.CHOICE)
     parser.add_argument("--build", default=str(epic_ranks.BUILD), metavar="DIR", help="whose binaries; default this tree's")
-    parser.add_argument("--write-page", action="store_true", help="put the table into docs/PERFORMANCE.md, too")
+    parser.add_argument("--write-page", action="store_true", help="put the table into bench/results/profile.md, too")
     args = parser.parse_args()
     epic_ranks.BUILD = pathlib.Path(args.build).resolve()
     bed, data = "benchprofile", "/tmp/epic-bench-profile.data"

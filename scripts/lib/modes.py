@@ -44,8 +44,8 @@ def default(table=TABLE):
 ALL = read()
 DEFAULT = default()
 NUMBERS = tuple(mode.number for mode in ALL)
-# What modes have that is not another's: mode IV is mode II under hosts' addresses. Tests of sizes, memory, cores and back-pressure run in
-# these; what an address can break (the matrix of collectives, losses, late ranks, faults, forged sources, traces) in all.
+# What modes have that is not another's: mode IV is mode II under hosts' addresses. Tests of sizes, memory, super-frames and back-pressure run
+# in these; what an address can break (the matrix of collectives, losses, late ranks, faults, forged sources, cores, traces) in all.
 OWN_LOGIC = tuple(mode.number for mode in ALL if not mode.bears_hosts)
 BY_NUMBER = {mode.number: mode for mode in ALL}
 CHOICE = ", ".join(f"{mode.number} ({mode.numeral}, {mode.name})" for mode in ALL)

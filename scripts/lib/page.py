@@ -1,9 +1,12 @@
-"""A page of docs/ of which a program writes a part: what stands between the marks
+"""A page of docs/ or bench/results/ of which a program writes a part: what stands between the marks
 
     <!-- NAME: written by COMMAND -->
     <!-- end of NAME -->
 """
+import pathlib
 import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def put(page, name, text):
@@ -12,6 +15,11 @@ def put(page, name, text):
     if not marks.search(page):
         raise ValueError(f"the page has no '<!-- {name}: written by ... -->' with '<!-- end of {name} -->' behind it")
     return marks.sub(lambda found: f"{found[1]}\n\n{text.strip()}\n\n{found[2]}", page)
+
+
+def results(name):
+    """The file of bench/results/ that has the marks of that name."""
+    return ROOT / "bench" / "results" / f"{name}.md"
 
 
 def write(path, name, text):

@@ -34,6 +34,7 @@ struct Flags {
   int timeout_s = 60;
   int join_timeout_s = 60;
   std::string type = "int32";
+  bool integers = true;  // what type says
   std::vector<uint64_t> counts{256};
   int iterations = 1;
   int pause_ms = 0;
@@ -61,14 +62,14 @@ uint32_t Contribution(int rank, uint64_t element, int iteration) {
 
 // The element's four bytes. FP32 has 12-bit integers: their sums over up to 64 ranks are exact in any order.
 uint32_t Encode(const Flags& flags, uint64_t value) {
-  if (flags.type == "int32") return static_cast<uint32_t>(value);
+  if (flags.integers) return static_cast<uint32_t>(value);
   const float as_float = static_cast<float>(value);
   uint32_t bits = 0;
   std::memcpy(&bits, &as_float, sizeof(bits));
   return bits;
 }
 
-uint32_t Masked(const Flags& flags, uint32_t value) { return flags.type == "int32" ? value : value & 0xfff; }
+uint32_t Masked(const Flags& flags, uint32_t value) { return flags.integers ? value : value & 0xfff; }
 
 class Loop {
  public:
@@ -116,7 +117,7 @@ class Loop {
         flags_.barrier
             ? epic::Barrier(comm_)
             : epic::AllReduce(send_.data(), out, count,
-                              flags_.type == "int32" ? epic::Datatype::kInt32 : epic::Datatype::kFloat32,
+                              flags_.integers ? epic::Datatype::kInt32 : epic::Datatype::kFloat32,
                               epic::RedOp::kSum, comm_);
     if (!error.ok()) return error;
     const int64_t us = MicrosSince(begin);
@@ -233,6 +234,7 @@ int main(int argc, char** argv) {
   line.AddFlag("--barrier", &flags.barrier, "Barriers instead");
   if (const auto exit_code = line.Parse(argc, argv)) return *exit_code;
   flags.join.path = static_cast<epic::PathChoice>(path);
+  flags.integers = flags.type == "int32";
   flags.join.timeout = std::chrono::seconds(flags.timeout_s);
   flags.join.join_timeout = std::chrono::seconds(flags.join_timeout_s);
   return Loop(flags).Run();

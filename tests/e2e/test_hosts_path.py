@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 
@@ -158,9 +159,12 @@ def test_hosts_with_other_numbers_of_ranks_are_named_on_all(bed):
 def test_a_rank_that_dies_is_lost_on_all_rings(bed):
     ranks = parallel(bed, ["h0", "h0", "h1", "h1"], "--calls", "1M:1000000", "-c", "0")
     ranks[0].wait_for("busbw")  # all are in, or about to be
-    os.kill(int(ranks[1].wait_for("process").split()[1]), signal.SIGKILL)
+    pid = int(ranks[1].wait_for("process").split()[1])
+    killed = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
     for rank in (ranks[0], *ranks[2:]):
         assert rank.wait() == 1 and "epic-perf: " in rank.output and ": rank lost: " in rank.output, rank.output
+    assert_within(AT_ONCE_S, time.monotonic() - killed)
     bed.wait_clean()
 
 

@@ -298,6 +298,7 @@ def test_mismatched_calls_end_in_the_same_error_everywhere(told, way, field):
     expect_mismatch(told, group_name("mismatch-" + field, way), asked_for(way)["path"], field.partition(",")[0])
 
 
+@pytest.mark.in_turn(2)
 def test_cover_of_types_and_operations(told_of_cover, cover_bed):
     calls_by_way = {way: calls_of_cover(cover_bed, way) for way in WAYS}
     assert any(calls_by_way.values()), f"no row of the cover is on {cover_bed}"

@@ -30,6 +30,7 @@ def run_in(bed, mode, switch_modes=(), *options):
     return shown, text
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("reproducible", [False, True])
 @pytest.mark.parametrize("mode", modes.NUMBERS)
 def test_allreduce_is_right_and_the_group_is_shown(bed, mode, reproducible):

@@ -43,6 +43,20 @@ def test_collectives_are_right_over_every_edge(bed):
     bed.assert_clean()
 
 
+def test_every_collective_under_hosts_addresses(bed):
+    """Each switch sums in mode IV, with hosts' frames to each other and the switches' own over the same edges."""
+    summed = {switch: epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches}
+    group = bed.network_group("--mode", "spliced")
+    ranks = bed.perf("--collective", "all", "-b", "4K", "-e", "64K", "-f", "16", "-n", "1", "-w", "0", group=group)
+    for rank in ranks:
+        assert rank.wait() == 0, rank.output
+    assert "Out of bounds values : 0 OK" in ranks[0].output, ranks[0].output
+    bed.manager("group", "destroy", group)
+    for switch in bed.switches:
+        assert epic_ranks.aggregated_packets(bed.name, switch) > summed[switch], switch
+    bed.assert_clean()
+
+
 def address(bed, host):
     """Only guests know the names."""
     return epic_ranks.node_of(bed.name, host)["address"]

@@ -37,6 +37,7 @@ def rates_of(links, way):
     return {name: rate // 4 if name.endswith("_ppm") else rate for name, rate in rates.items()}
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("seed, calls", [(1, 60), pytest.param(2, 1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("links", SPECS)
@@ -55,6 +56,7 @@ def test_random_calls_over_bad_links(beds, links, way, seed, calls):
     assert struck == ({False, True} if links == "super-frames" else {False})
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", (2, "hosts"))
 @pytest.mark.parametrize("links", SPECS)

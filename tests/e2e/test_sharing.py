@@ -28,6 +28,7 @@ def requests_of(bed, group):
     return int(placement.get("grants", 0)), int(placement.get("busy", 0))
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("mode", [2, 3])
 def test_two_groups_take_turns_with_a_block(bed, mode):
     """Each call of each group is right, whichever way it goes; a third group is told that the block has no time left."""

@@ -65,10 +65,11 @@ def test_hosts_speak_to_each_other_and_to_no_switch(bed, tmp_path):
 
 
 def test_the_group_is_shown_with_the_addresses_that_its_switches_bear(bed):
-    group = bed.new_group()
-    bed.manager("group", "create", group, "--size", "4", "--mode", "spliced", "--policy", "temporal", "--reproducible")
-    shown, text = bed.shown_while_held(group, "--counts", 100, "--iterations", 1)
-    assert shown["mode"] == "MODE_SPLICED"
+    grants = sum(bed.counters(switch)["grants"] for switch in bed.switches)
+    group = bed.network_group("--mode", "spliced", "--policy", "temporal", "--reproducible")
+    shown, text = bed.shown_while_held(group, "--counts", 100000, "--iterations", 2)
+    assert shown["mode"] == "MODE_SPLICED" and shown["path"] == "PATH_NETWORK", shown
+    assert sum(bed.counters(switch)["grants"] for switch in bed.switches) > grants
     for host, peer in (("h0", "h1"), ("h1", "h0"), ("h2", "h3"), ("h3", "h2")):
         of = {entry["name"]: entry["address"] for entry in bed.topology()["hosts"]}
         line = next(line for line in text.splitlines() if f" {host} {of[host]} QPN " in line)

@@ -57,6 +57,7 @@ def summed(bed):
     return sum(epic_ranks.aggregated_packets(bed.name, switch) for switch in bed.switches)
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("per_host", [1, 2])
 def test_a_group_is_made_beside_the_calls_and_kept_for_the_next_communicators(bed, mpirun, tmp_path, per_host):
     """From call 3 on; the program goes on with the first communicator until the switches have summed its calls. Of each of the
@@ -79,6 +80,7 @@ def test_a_group_is_made_beside_the_calls_and_kept_for_the_next_communicators(be
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_communicators_that_are_freed_while_their_groups_are_made(bed, mpirun):
     """Of one call each, which is the MPI's, or by a group that one before it has left behind."""
     done = mpirun("ends", "fleeting", env={"EPIC_MPI_FROM_CALL": "1000", "EPIC_MPI_FROM_BYTES": "1"})
@@ -89,6 +91,7 @@ def test_communicators_that_are_freed_while_their_groups_are_made(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_a_join_that_is_refused_beside_the_calls_leaves_them_to_the_mpi(bed, mpirun, tmp_path):
     """For good: the communicators after it, too, as that rank can join none."""
     stop = tmp_path / "stop"
@@ -101,6 +104,7 @@ def test_a_join_that_is_refused_beside_the_calls_leaves_them_to_the_mpi(bed, mpi
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_a_communicator_is_freed_without_waiting_for_the_others(bed, mpirun):
     """Nor is there a report of a program that wants none."""
     done = mpirun("ends", "freed early", env={"EPIC_MPI_REPORT": "0"})
@@ -109,6 +113,7 @@ def test_a_communicator_is_freed_without_waiting_for_the_others(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_a_wrong_managers_address_is_waited_for_once(mpirun):
     """10 s, or as long as EPIC_MANAGER_TIMEOUT says, which 20 communicators would make twenty times as long."""
     done = mpirun("ends", "fleeting", env={"EPIC_MANAGER": "10.255.0.1:7499", **mpirun.soon}, patient=True)
@@ -117,6 +122,7 @@ def test_a_wrong_managers_address_is_waited_for_once(mpirun):
     assert done.seconds < (45 if mpirun.soon else 100)
 
 
+@pytest.mark.in_turn(2)
 def test_a_rank_that_can_join_nothing_is_waited_for_once(bed, mpirun):
     done = mpirun("ends", "fleeting", env={"EPIC_JOIN_TIMEOUT": "5"}, of_hosts={"h2": {"EPIC_IFNAME": "none"}}, patient=True)
     done.assert_right()
@@ -125,6 +131,7 @@ def test_a_rank_that_can_join_nothing_is_waited_for_once(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_a_manager_that_answers_nothing(bed, mpirun):
     silent = bed.start("mgmt", "/usr/bin/python3", "-uc",
                        "import socket, time; s = socket.create_server(('10.255.0.1', 7498)); print('here'); time.sleep(600)",
@@ -136,6 +143,7 @@ def test_a_manager_that_answers_nothing(bed, mpirun):
     assert all("manager unreachable" in line for line in done.said()), done.output
 
 
+@pytest.mark.in_turn(2)
 def test_a_manager_that_goes_away_is_an_error_on_every_rank(bed, mpirun):
     killed = []
     done = mpirun("ends", "lost", at_line=("under way", lambda: killed.append(bed.kill("manager"))))
@@ -189,6 +197,7 @@ def test_a_rank_without_memory_for_a_derived_type_ends_the_group(bed, mpirun, tm
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("path", ["network", "hosts"])
 def test_a_deadline_of_the_users(bed, mpirun, path):
     """Rank 1 waits in MPI_Recv for who waits in MPI_Barrier. Whom they wait for is told as far as it is known before the
@@ -203,6 +212,7 @@ def test_a_deadline_of_the_users(bed, mpirun, path):
     assert not done.output
 
 
+@pytest.mark.in_turn(2)
 def test_a_deadline_of_two_communicators_that_are_crossed(bed, mpirun):
     """Named as far as it is known before the deadline: where the machine is busy, in a try with a longer one."""
     for seconds in (3, 6, 12, 24):

@@ -72,6 +72,7 @@ def test_a_trap_with_two_ranks_on_each_host(mpirun, scene):
     mpirun.scene(TRAPS_OF_PAIRS, scene).assert_right()
 
 
+@pytest.mark.in_turn(2)
 def test_a_join_refused_with_two_ranks_on_each_host(bed, mpirun):
     done = mpirun("traps", "usual", per_host=2, env={"EPIC_JOIN_TIMEOUT": "3"},
                   of_hosts={"h2": {"EPIC_IFNAME": "none"}}, patient=True)
@@ -80,6 +81,7 @@ def test_a_join_refused_with_two_ranks_on_each_host(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_hosts_with_different_numbers_of_ranks(bed, mpirun):
     """What has a part for each rank is the MPI's then."""
     done = mpirun("traps", "splits", per_host=2, ranks=7)
@@ -94,6 +96,7 @@ def test_hosts_with_different_numbers_of_ranks(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_all_ranks_on_one_host_is_the_mpis(bed, mpirun):
     done = mpirun("traps", "usual", per_host=4, ranks=4)
     done.assert_right(4)
@@ -146,6 +149,7 @@ def test_the_calls_of_all_traps_go_through_the_switches(mpirun):
     assert done.report()[("MPI_Allreduce", SWITCHES)][0] == sum(TRAPS.values()), done.output
 
 
+@pytest.mark.in_turn(2)
 def test_communicators_without_a_call_make_no_groups(bed, mpirun):
     """By the manager's own word, while there are such and afterwards."""
     before, seen = launcher.groups_told_of(bed), []
@@ -165,6 +169,7 @@ def test_mpi_abort_ends_all_ranks(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_between_the_hosts_by_rank_0s_wish(bed, mpirun):
     done = mpirun("traps", "usual", env={"EPIC_PATH": "hosts"})
     done.assert_right()
@@ -172,6 +177,7 @@ def test_between_the_hosts_by_rank_0s_wish(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_a_wrong_managers_address_leaves_the_mpi_as_it_is(mpirun):
     done = mpirun("traps", "usual", env={"EPIC_MANAGER": "10.255.0.1:7499", **mpirun.soon}, patient=True)
     done.assert_right()
@@ -180,6 +186,7 @@ def test_a_wrong_managers_address_leaves_the_mpi_as_it_is(mpirun):
     assert done.report()[("MPI_Allreduce", ways(done).pop())][0] == 10
 
 
+@pytest.mark.in_turn(2)
 def test_a_join_refused_on_one_rank_only(bed, mpirun):
     """All use the MPI then; the line names the rank that knows why, not those that waited for it."""
     done = mpirun("traps", "usual", env={"EPIC_JOIN_TIMEOUT": "3"}, of_hosts={"h2": {"EPIC_IFNAME": "none"}}, patient=True)
@@ -197,6 +204,7 @@ def test_a_setting_that_cannot_be_is_said_once(mpirun):
 
 
 # Where no other rank wants it, it is off as well where each rank had its own way.
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("of_hosts", [pytest.param({}, marks=pytest.mark.slow), {"h2": {"EPIC_MPI": "on"}}])
 def test_off_by_rank_0_is_off_for_all(bed, mpirun, of_hosts):
     before = summed(bed)
@@ -205,6 +213,7 @@ def test_off_by_rank_0_is_off_for_all(bed, mpirun, of_hosts):
     assert done.said() == [] and done.report() == {} and summed(bed) == before
 
 
+@pytest.mark.in_turn(2)
 def test_another_ranks_settings_count_for_nothing(bed, mpirun):
     wrong = {"EPIC_MPI": "off", "EPIC_MANAGER": "10.255.0.1:1", "EPIC_PATH": "hosts", "EPIC_TIMEOUT": "0", "EPIC_MODE": "99"}
     done = mpirun("traps", "usual", of_hosts={"h2": wrong})
@@ -213,6 +222,7 @@ def test_another_ranks_settings_count_for_nothing(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_bounds_of_size(bed, mpirun):
     done = mpirun("traps", "usual", env={"EPIC_MPI_MIN_BYTES": "5"})
     done.assert_right()

@@ -1,5 +1,7 @@
 """Groups that a program is refused: every rank uses the MPI then, and hears why from the rank that knows."""
 
+import pytest
+
 import harness
 import launcher
 from altered import Altered
@@ -20,6 +22,7 @@ def revive_leaf1(bed, engine):
     bed.wait_for_switch("leaf1")
 
 
+@pytest.mark.in_turn(2)
 def test_no_tree_where_only_the_switches_would_do(bed, mpirun):
     """Every rank comes, and is told at once."""
     engine = kill_leaf1(bed)
@@ -31,6 +34,7 @@ def test_no_tree_where_only_the_switches_would_do(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_a_switch_without_memory_refuses_each_communicator(bed, mpirun):
     """Every rank is told at once."""
     engine = kill_leaf1(bed)
@@ -46,6 +50,7 @@ def test_a_switch_without_memory_refuses_each_communicator(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_a_switch_takes_no_more_children(bed, mpirun):
     """As a 65th of one that takes 64. The group goes between the hosts, or is refused where only the switches would do."""
     words = "leaf1 would have 2 children in this group; it takes at most 1"
@@ -60,6 +65,7 @@ def test_a_switch_takes_no_more_children(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_a_host_without_locked_memory_is_waited_for_once(bed, mpirun):
     """Its rank is refused before it asks the manager, and 20 communicators would wait 5 s each for it."""
     unlocked = {"h2": {"LD_PRELOAD": f"{PRELOAD}:{UNLOCKED}"}}
@@ -71,6 +77,7 @@ def test_a_host_without_locked_memory_is_waited_for_once(bed, mpirun):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_devices_of_epic_run_are_those_of_every_host(bed, mpirun):
     """The one that h2 wants is none of them."""
     done = mpirun("traps", "usual", env={"EPIC_JOIN_TIMEOUT": "3"}, of_hosts={"h2": {"EPIC_IFNAME": "vec1"}},

@@ -217,6 +217,7 @@ def test_that_with_two_ranks_on_each_host(bed, openmpi):
     bed.wait_clean()
 
 
+@pytest.mark.in_turn(2)
 def test_a_join_that_is_refused_leaves_them_to_the_mpi(bed, mpirun):
     done = mpirun(*mpirun.OWN_REQUESTS, env={"EPIC_JOIN_TIMEOUT": "3"}, of_hosts={"h2": {"EPIC_IFNAME": "none"}}, patient=True)
     done.assert_right()

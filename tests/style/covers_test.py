@@ -4,12 +4,15 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import types
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import covers  # noqa: E402
+
+import conftest  # noqa: E402
 
 SEEDS = range(20)
 CALLS = {"way": [1, 2, 3, "hosts"], "type": list("abcdefghijkl") + ["byte"], "op": ["sum", "max", "band"], "place": [False, True]}
@@ -93,3 +96,18 @@ def test_pytest_says_what_a_cover_leaves_out_and_how_to_have_it_again(tmp_path):
                           check=False, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "EPIC_COVER_SEED": "9"})
     assert "EPIC_COVER_SEED=9" in done.stdout.partition("collected")[0], done.stdout
     assert "bed x: " in done.stdout and " of 8; --full runs all" in done.stdout, done.stdout
+
+
+def test_parameters_take_turns_and_each_has_one(monkeypatch):
+    def item(number, marks):
+        return types.SimpleNamespace(path=pathlib.Path("tests/e2e/test_a.py"), originalname="test_b", name=f"test_b[{number}]",
+                                     get_closest_marker=marks.get)
+    three = types.SimpleNamespace(args=(3,))
+    items = [item(number, {"in_turn": three}) for number in range(7)] + [item("always", {})]
+    runs = []
+    for seed in range(3):
+        monkeypatch.setattr(covers, "seed", lambda seed=seed: seed)
+        left_out = [i.name for i in conftest.out_of_turn(items)]
+        runs.append([i.name for i in items if i.name not in left_out])
+    assert all("test_b[always]" in run for run in runs)
+    assert sorted(name for run in runs for name in run if "always" not in name) == [f"test_b[{number}]" for number in range(7)]

@@ -6,7 +6,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/HOST.md", "docs/HOST-INTERNALS.md", "docs/MPI.md", "docs/DEPLOY.md", "docs/TORCH.md", "docs/SOFTNIC.md",
-         "docs/TESTBED.md", "docs/REPRODUCED.md")
+         "docs/TESTBED.md", "docs/REPRODUCED.md", "docs/PERFORMANCE.md")
 WORDS, COLUMNS = 30, 120
 
 

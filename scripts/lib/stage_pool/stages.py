@@ -37,6 +37,8 @@ OTHERS = (
     Stage("unit", label="unit", without=("slow", "sanitized-only"), environment={"EPIC_SEEDS": "/2"}),
     Stage("install-test", label="install"),
     Stage("sanitized", label="sanitized", tree="asan-ubsan", environment={"EPIC_SEEDS": "/4"}),
+    Stage("sanitized-turn", label="sanitized-turn", tree="asan-ubsan", environment={"EPIC_SEEDS": "/4"},
+          turns=("explorer", "hosts", "world")),
     Stage("threaded", label="threaded", folders=("tests/softnic/test_verbs.py",), tree="tsan",
           environment={"EPIC_BUILD": "build/tsan"}, turns=("commlib", "softnic", "engine"), folders_of="softnic"),
 )

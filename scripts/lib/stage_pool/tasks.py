@@ -119,7 +119,7 @@ def of_ctest(stage, known, full, quick):
         environment = dict(stage.environment, **entry["environment"])
         if full and "EPIC_SEEDS" in environment:
             environment["EPIC_SEEDS"] = "/1"
-        elif stage.name == "sanitized":
+        elif stage.label.startswith("sanitized"):
             environment |= _sanitized(entry)
         yield Task(stage.name, entry["name"], ("env", "-C", entry["folder"], *entry["command"]), environment, wall, cpu,
                    timeout_s=PATIENCE * float(entry["timeout"]))
