@@ -107,21 +107,12 @@ class Trial : private ManagerWorld {
     return fuzz::StableBytes(state_.ListGroups()) + fuzz::StableBytes(state_.ListSwitches(now_));
   }
 
-  template <typename Result>
-  static Status StatusOf(const Result& result) {
-    if constexpr (std::is_same_v<Result, Status>) {
-      return result;
-    } else {
-      return result.status();
-    }
-  }
-
   // A call of which a refusal changes nothing.
   template <typename Call>
   auto Checked(const Call& call) {
     const std::string before = Shown();
     auto result = call();
-    const Status status = StatusOf(result);
+    const Status status = result.status();
     if (status.ok()) return result;
     constexpr std::array kCodes = {StatusCode::kInvalidArgument, StatusCode::kNotFound,
                                    StatusCode::kAlreadyExists, StatusCode::kFailedPrecondition};
@@ -353,6 +344,7 @@ class Trial : private ManagerWorld {
   }
 
   void Locate(NodeId, const proto::LocateRequest&) override { EPIC_CHECK(false); }  // the file has all hosts
+  void OnCalls(SessionId, const proto::CallsMade*) override {}  // nobody asks
 
   void Fail(NodeId node, uint64_t group_id, uint32_t generation) override {
     calls_[node].push_back([this, node, group_id, generation](bool carry_out, bool) {
