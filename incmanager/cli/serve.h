@@ -4,7 +4,7 @@
 #include <string>
 
 #include "incmanager/graph/graph.h"
-#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_life.h"
 
 namespace epic::manager {
 

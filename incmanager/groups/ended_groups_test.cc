@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -42,77 +42,77 @@ TEST(EndedGroups, IsBounded) {
   EXPECT_LE(ends.Find("long")->failure.message.size(), EndedGroups::kMaxTextBytes + 3);
 }
 
-TEST(GroupTable, SaysHowAGroupEnded) {
+TEST(GroupLife, SaysHowAGroupEnded) {
   GroupWorldFixture w(testing::Star(2));
-  EXPECT_EQ(w.table.EndOf("g"), nullptr);
+  EXPECT_EQ(w.groups()->EndOf("g"), nullptr);
   w.JoinAll(2);
   w.AnswerInstalls();
-  for (const SessionId session : {100, 101}) w.table.OnLeave(w.now, session);
+  for (const SessionId session : {100, 101}) w.groups()->OnLeave(w.now, session);
   w.AnswerRemovals();
   EXPECT_EQ(w.Phase(), "none");
-  ASSERT_NE(w.table.EndOf("g"), nullptr);
-  EXPECT_EQ(w.table.EndOf("g")->how, "all 2 ranks have left");
-  EXPECT_TRUE(w.table.EndOf("g")->failure.ok());
-  EXPECT_EQ(w.table.EndOf("g")->at, w.now);
-  EXPECT_EQ(w.table.EndOf("g")->world_size, 2u);
+  ASSERT_NE(w.groups()->EndOf("g"), nullptr);
+  EXPECT_EQ(w.groups()->EndOf("g")->how, "all 2 ranks have left");
+  EXPECT_TRUE(w.groups()->EndOf("g")->failure.ok());
+  EXPECT_EQ(w.groups()->EndOf("g")->at, w.now);
+  EXPECT_EQ(w.groups()->EndOf("g")->world_size, 2u);
 
   // Another life of the name, and its end is that of the name then.
   w.now += kSecond;
   w.JoinAll(2);
   w.AnswerInstalls();
-  EXPECT_EQ(w.table.EndOf("g")->how, "all 2 ranks have left") << "this one has not ended";
-  w.table.OnSessionClosed(w.now, 101);
-  EXPECT_THAT(w.table.EndOf("g")->how, HasSubstr("failed: rank 1 on h1 (pid 1001) is gone"));
-  EXPECT_EQ(w.table.EndOf("g")->failure.code, ErrorCode::kRankLost);
-  EXPECT_EQ(w.table.EndOf("g")->id, w.table.Find("g")->id);
-  w.table.OnSessionClosed(w.now, 100);
+  EXPECT_EQ(w.groups()->EndOf("g")->how, "all 2 ranks have left") << "this one has not ended";
+  w.groups()->OnSessionClosed(w.now, 101);
+  EXPECT_THAT(w.groups()->EndOf("g")->how, HasSubstr("failed: rank 1 on h1 (pid 1001) is gone"));
+  EXPECT_EQ(w.groups()->EndOf("g")->failure.code, ErrorCode::kRankLost);
+  EXPECT_EQ(w.groups()->EndOf("g")->id, w.groups()->Find("g")->id);
+  w.groups()->OnSessionClosed(w.now, 100);
   w.AnswerRemovals();
   EXPECT_EQ(w.Phase(), "none");
-  EXPECT_EQ(w.table.EndOf("g")->failure.code, ErrorCode::kRankLost);
+  EXPECT_EQ(w.groups()->EndOf("g")->failure.code, ErrorCode::kRankLost);
 }
 
-TEST(GroupTable, SaysHowAGroupEndedThatNeverRan) {
+TEST(GroupLife, SaysHowAGroupEndedThatNeverRan) {
   GroupWorldFixture w(testing::Star(2));
   w.Join(0, 2);
-  w.table.OnSessionClosed(w.now, 100);
-  EXPECT_EQ(w.table.EndOf("g")->how, "rank 0 went away, the last of those that waited for the others");
+  w.groups()->OnSessionClosed(w.now, 100);
+  EXPECT_EQ(w.groups()->EndOf("g")->how, "rank 0 went away, the last of those that waited for the others");
   GroupSpec spec;
   spec.name = "reserved";
   spec.world_size = 2;
-  ASSERT_TRUE(w.table.Create(spec).ok());
-  ASSERT_TRUE(w.table.Destroy(w.now, "reserved", false).ok());
-  EXPECT_EQ(w.table.EndOf("reserved")->how, "destroyed");
-  EXPECT_EQ(w.table.EndOf("reserved")->id, 0u);
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
+  ASSERT_TRUE(w.groups()->Destroy(w.now, "reserved", false).ok());
+  EXPECT_EQ(w.groups()->EndOf("reserved")->how, "destroyed");
+  EXPECT_EQ(w.groups()->EndOf("reserved")->id, 0u);
 }
 
 // That its operator takes back the reservation afterwards says less.
-TEST(GroupTable, DestroyingWhatHasEndedKeepsHowItEnded) {
+TEST(GroupLife, DestroyingWhatHasEndedKeepsHowItEnded) {
   GroupWorldFixture w(testing::Star(2));
   GroupSpec spec;
   spec.name = "g";
   spec.world_size = 2;
-  ASSERT_TRUE(w.table.Create(spec).ok());
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
   w.JoinAll(2);
   w.AnswerInstalls();
-  w.table.OnAbort(w.now, 100, "it will not go on");
-  for (const SessionId session : {100, 101}) w.table.OnSessionClosed(w.now, session);
+  w.groups()->OnAbort(w.now, 100, "it will not go on");
+  for (const SessionId session : {100, 101}) w.groups()->OnSessionClosed(w.now, session);
   w.AnswerRemovals();
   EXPECT_EQ(w.Phase(), "reserved");
-  ASSERT_TRUE(w.table.Destroy(w.now, "g", false).ok());
-  EXPECT_THAT(w.table.EndOf("g")->how, HasSubstr("it will not go on"));
+  ASSERT_TRUE(w.groups()->Destroy(w.now, "g", false).ok());
+  EXPECT_THAT(w.groups()->EndOf("g")->how, HasSubstr("it will not go on"));
 }
 
 // While the contexts of two failed lives are still there, the last one is shown.
-TEST(GroupTable, FindsTheLastOfSeveralFailedLives) {
+TEST(GroupLife, FindsTheLastOfSeveralFailedLives) {
   GroupWorldFixture w(testing::Star(2));
   for (int life = 0; life < 2; ++life) {
     w.JoinAll(2);
     w.AnswerInstalls();
-    w.table.OnAbort(w.now, 100, life == 0 ? "first" : "last");
-    for (const SessionId session : {100, 101}) w.table.OnSessionClosed(w.now, session);
+    w.groups()->OnAbort(w.now, 100, life == 0 ? "first" : "last");
+    for (const SessionId session : {100, 101}) w.groups()->OnSessionClosed(w.now, session);
   }
   ASSERT_EQ(w.Phase(), "failed");
-  EXPECT_THAT(w.table.Find("g")->failure.message, HasSubstr("last"));
+  EXPECT_THAT(w.groups()->Find("g")->failure.message, HasSubstr("last"));
 }
 
 }  // namespace

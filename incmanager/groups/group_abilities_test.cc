@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -95,7 +95,7 @@ TEST(GroupAbilities, WithoutAnotherTreeRanksAreToldWhatIsMissingWhere) {
   EXPECT_THAT(w.world.notes,
               Contains(HasSubstr("operations product, band, bor, bxor, land, lor and saturating_sum go by "
                                  "the hosts: not in leaf1 (version 0.1.0)")));
-  EXPECT_EQ(w.table.Find("g")->lacks.size(), 15u);
+  EXPECT_EQ(w.groups()->Find("g")->lacks.size(), 15u);
   EXPECT_TRUE(w.Last<JoinedReply>(100)->hosts_reach);
 
   GroupWorldFixture network(testing::Tree32());
@@ -136,7 +136,7 @@ TEST(GroupAbilities, RanksThatMakeAGroupSayWhatItIsFor) {
     JoinRequest request = w.Request("h" + std::to_string(rank), rank, 4, "g");
     request.max_bytes = max_bytes;
     if (!types.empty()) EPIC_CHECK(AddTypes(types, &request.needs).empty());
-    w.table.OnJoin(w.now, 100 + rank, request);
+    w.groups()->OnJoin(w.now, 100 + rank, request);
   };
   join(0, 1024, "int32,float32");
   join(1, 0, "float32,int32");
@@ -153,7 +153,7 @@ TEST(GroupAbilities, RanksThatMakeAGroupSayWhatItIsFor) {
             "types: rank 2 has calls of any type, the group g is for types float32 and int32");
   for (const uint32_t rank : {1, 2, 3}) join(rank, 1024, "float32,int32");
   w.AnswerInstalls();
-  const auto group = w.table.Find("g");
+  const auto group = w.groups()->Find("g");
   ASSERT_TRUE(group && !group->plan.contexts.empty());
   for (const ContextPlan& context : group->plan.contexts) {
     EXPECT_TRUE(context.narrow);
@@ -163,12 +163,12 @@ TEST(GroupAbilities, RanksThatMakeAGroupSayWhatItIsFor) {
 
 TEST(GroupAbilities, InAGroupOfItsOperatorNothingIsDeclared) {
   GroupWorldFixture w(testing::Tree32());
-  ASSERT_TRUE(w.table.Create(Needing("float32,bfloat16", "")).ok());
+  ASSERT_TRUE(w.groups()->Create(Needing("float32,bfloat16", "")).ok());
   JoinRequest request = w.Request("h0", 0, 4, "g");
   request.max_bytes = 1;
-  w.table.OnJoin(w.now, 100, request);
+  w.groups()->OnJoin(w.now, 100, request);
   EXPECT_EQ(w.Last<Failure>(100), nullptr);
-  EXPECT_EQ(w.table.Find("g")->spec.max_bytes, 0U);
+  EXPECT_EQ(w.groups()->Find("g")->spec.max_bytes, 0U);
 }
 
 // Of a group that says which types it has, and none that is combined in more bytes, switches keep no memory
@@ -176,10 +176,10 @@ TEST(GroupAbilities, InAGroupOfItsOperatorNothingIsDeclared) {
 TEST(GroupAbilities, AGroupOfTypesThatAreNotWidenedIsNarrow) {
   for (const bool widened : {false, true}) {
     GroupWorldFixture w(testing::Tree32());
-    ASSERT_TRUE(w.table.Create(Needing(widened ? "float32,bfloat16" : "float32,int64", "")).ok());
+    ASSERT_TRUE(w.groups()->Create(Needing(widened ? "float32,bfloat16" : "float32,int64", "")).ok());
     w.JoinAll(4);
     w.AnswerInstalls();
-    const auto group = w.table.Find("g");
+    const auto group = w.groups()->Find("g");
     ASSERT_TRUE(group && !group->plan.contexts.empty());
     for (const ContextPlan& context : group->plan.contexts) EXPECT_EQ(context.narrow, !widened);
     const auto* joined = w.Last<JoinedReply>(100);
@@ -196,7 +196,7 @@ TEST(GroupAbilities, AGroupOfTypesThatAreNotWidenedIsNarrow) {
 TEST(GroupAbilities, WhatAGroupNeedsIsHadOrTheRefusalSaysWhy) {
   GroupWorldFixture w(testing::Tree32());
   State(&w, "leaf1", Abilities::First());
-  ASSERT_TRUE(w.table.Create(Needing("float32", "product")).ok());
+  ASSERT_TRUE(w.groups()->Create(Needing("float32", "product")).ok());
   w.JoinAll(4);
   const auto* failure = w.Last<Failure>(100);
   ASSERT_NE(failure, nullptr);
@@ -206,14 +206,14 @@ TEST(GroupAbilities, WhatAGroupNeedsIsHadOrTheRefusalSaysWhy) {
 
   GroupWorldFixture both(testing::Tree32());
   State(&both, "leaf1", Abilities::First());
-  ASSERT_TRUE(both.table.Create(Needing("float64,int8", "")).ok());
+  ASSERT_TRUE(both.groups()->Create(Needing("float64,int8", "")).ok());
   both.JoinAll(4);
   EXPECT_THAT(both.Last<Failure>(100)->message,
               HasSubstr("types float64 and int8 are not in leaf1 (version 0.1.0)"));
 
   GroupWorldFixture has(testing::Tree32());
   State(&has, "leaf1", Abilities::First());
-  ASSERT_TRUE(has.table.Create(Needing("float16", "max")).ok());
+  ASSERT_TRUE(has.groups()->Create(Needing("float16", "max")).ok());
   has.JoinAll(4);
   EXPECT_EQ(has.Phase(), "installing");
 }
@@ -225,7 +225,7 @@ TEST(GroupAbilities, WhereNoTreeHasEverythingOneHasWhatIsNeeded) {
   Abilities int8;
   int8.Add(DataType::kInt8);
   State(&w, "spine2", int8.Lacking(Abilities::All()));
-  ASSERT_TRUE(w.table.Create(Needing("float64,float16", "product")).ok());
+  ASSERT_TRUE(w.groups()->Create(Needing("float64,float16", "product")).ok());
   w.JoinAll(4);
   EXPECT_THAT(Placed(&w), Contains("spine2"));
   w.AnswerInstalls();
@@ -238,14 +238,14 @@ TEST(GroupAbilities, AGroupGoesAroundASwitchWithASmallerPayload) {
   State(&w, "spine1", Abilities::All(), 1024);
   GroupSpec spec = Needing("", "");
   spec.path_mtu = 4096;
-  ASSERT_TRUE(w.table.Create(spec).ok());
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
   w.JoinAll(4);
   EXPECT_THAT(Placed(&w), Contains("spine2"));
 
   // Where there is none, who is in the way is named, as ever.
   GroupWorldFixture tree(testing::Tree32());
   State(&tree, "leaf1", Abilities::All(), 1024);
-  ASSERT_TRUE(tree.table.Create(spec).ok());
+  ASSERT_TRUE(tree.groups()->Create(spec).ok());
   tree.JoinAll(4);
   EXPECT_EQ(tree.Last<Failure>(100)->code, ErrorCode::kMtu);
   EXPECT_THAT(tree.Last<Failure>(100)->message, HasSubstr("the engine of leaf1"));
@@ -255,7 +255,7 @@ TEST(GroupAbilities, AGroupGoesAroundASwitchWithASmallerPayload) {
 void JoinFrom(GroupWorldFixture* w, const std::vector<std::string>& hosts) {
   const auto size = static_cast<uint32_t>(hosts.size());
   for (uint32_t rank = 0; rank < size; ++rank)
-    w->table.OnJoin(w->now, 100 + rank, w->Request(hosts[rank], rank, size));
+    w->groups()->OnJoin(w->now, 100 + rank, w->Request(hosts[rank], rank, size));
 }
 
 // Leaf1 has one rank, whose packets it passes on to root.
@@ -264,7 +264,7 @@ TEST(GroupAbilities, WhoOnlyForwardsMayLackWhatTheGroupNeeds) {
   State(&w, "leaf1", Abilities::First(), 1024);
   GroupSpec spec = Needing("float64,float16", "product", 3);
   spec.path_mtu = 4096;
-  ASSERT_TRUE(w.table.Create(spec).ok());
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
   JoinFrom(&w, {"h0", "h2", "h3"});
   EXPECT_THAT(Placed(&w), ElementsAre("root", "leaf2"));
   w.AnswerInstalls();
@@ -276,7 +276,7 @@ TEST(GroupAbilities, OfAFatTreeWithOneRankBelowEachEdgeTheEdgesMayLack) {
   GroupWorldFixture w(testing::FatTree4());
   for (int edge = 1; edge <= 8; ++edge) State(&w, fmt::format("edge{}", edge), Abilities::First());
   State(&w, "agg1", Abilities::First());
-  ASSERT_TRUE(w.table.Create(Needing("", "product", 8)).ok());
+  ASSERT_TRUE(w.groups()->Create(Needing("", "product", 8)).ok());
   JoinFrom(&w, {"h0", "h2", "h4", "h6", "h8", "h10", "h12", "h14"});
   EXPECT_THAT(Placed(&w), UnorderedElementsAre("core3", "agg2", "agg4", "agg6", "agg8"))
       << "the aggregation switch that lacks it is none of them";
@@ -291,7 +291,7 @@ TEST(GroupAbilities, ALongerWayIsGoneForWhatTheGroupNeedsOnly) {
 
   GroupWorldFixture needing(chain);
   State(&needing, "mid", Abilities::First());
-  ASSERT_TRUE(needing.table.Create(Needing("", "product")).ok());
+  ASSERT_TRUE(needing.groups()->Create(Needing("", "product")).ok());
   needing.JoinAll(4);
   EXPECT_THAT(Placed(&needing), ElementsAre("a", "b"));
 
@@ -312,7 +312,7 @@ TEST(GroupAbilities, ALongerWayMayBeThatOfSeveralLinks) {
   builder.Link("r", "e1").Link("e1", "e2").Link("e2", "leaf2");
   GroupWorldFixture w(builder);
   State(&w, "a", Abilities::First());
-  ASSERT_TRUE(w.table.Create(Needing("", "product", 3)).ok());
+  ASSERT_TRUE(w.groups()->Create(Needing("", "product", 3)).ok());
   w.JoinAll(3);
   EXPECT_THAT(Placed(&w), ElementsAre("r"));
 }
@@ -330,7 +330,7 @@ TEST(GroupAbilities, OfEqualPathsThatOverASwitchThatHasMoreIsTaken) {
   for (const char* operations : {"", "product"}) {
     GroupWorldFixture w(builder);
     State(&w, "a", Abilities::First());
-    ASSERT_TRUE(w.table.Create(Needing("", operations, 8)).ok());
+    ASSERT_TRUE(w.groups()->Create(Needing("", operations, 8)).ok());
     w.JoinAll(8);
     EXPECT_THAT(Placed(&w), UnorderedElementsAre("c", "core", "leaf1", "leaf2", "leaf3", "leaf4", "x"))
         << operations;
@@ -358,7 +358,7 @@ TEST(GroupAbilities, TheSmallPayloadOfWhoOnlyForwardsDoesNotCount) {
   State(&w, "spine1", Abilities::All(), 1024);
   GroupSpec spec = Needing("", "", 3);
   spec.path_mtu = 4096;
-  ASSERT_TRUE(w.table.Create(spec).ok());
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
   JoinFrom(&w, {"h0", "h2", "h3"});
   EXPECT_THAT(Placed(&w), ElementsAre("spine2", "leaf2"));
 }
@@ -367,7 +367,7 @@ TEST(GroupAbilities, EverySwitchThatMustAggregateAndLacksIsNamed) {
   GroupWorldFixture w(testing::Tree32());
   State(&w, "leaf1", Abilities::First());
   State(&w, "leaf2", Abilities::First());
-  ASSERT_TRUE(w.table.Create(Needing("", "product")).ok());
+  ASSERT_TRUE(w.groups()->Create(Needing("", "product")).ok());
   w.JoinAll(4);
   ASSERT_NE(w.Last<Failure>(100), nullptr);
   EXPECT_EQ(w.Last<Failure>(100)->message,

@@ -2,13 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <utility>
 #include <vector>
 
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
-#include "protocol/types.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -17,12 +15,12 @@ using testing::GroupWorldFixture;
 using ::testing::HasSubstr;
 using testing::Refusal;
 
-TEST(GroupTable, SwitchTrouble) {
+TEST(GroupLife, SwitchTrouble) {
   GroupWorldFixture w(testing::Tree32());
   w.JoinAll(4);
   w.AnswerInstalls();
   const NodeId leaf2 = w.Id("leaf2");
-  EXPECT_EQ(w.table.GroupsOn(leaf2).size(), 1u);
+  EXPECT_EQ(w.groups()->GroupsOn(leaf2).size(), 1u);
 
   // An agent that is lost disturbs nobody, but no new group goes through its switch.
   for (NodeId node : {w.Id("root"), w.Id("leaf1")}) w.BringUp(node);
@@ -36,8 +34,8 @@ TEST(GroupTable, SwitchTrouble) {
     EXPECT_EQ(w.switches.OnVerdict(node, watch.VerdictOf(later, node)), node == leaf2);
   EXPECT_EQ(w.Phase(), "running");
   w.path = Path::kNetwork;
-  w.table.OnJoin(w.now, 200, w.Request("h1", 0, 2, "other"));
-  w.table.OnJoin(w.now, 201, w.Request("h2", 1, 2, "other"));
+  w.groups()->OnJoin(w.now, 200, w.Request("h1", 0, 2, "other"));
+  w.groups()->OnJoin(w.now, 201, w.Request("h2", 1, 2, "other"));
   const auto* refused = w.Last<Failure>(201);
   ASSERT_NE(refused, nullptr);
   EXPECT_EQ(refused->code, ErrorCode::kNoTree);
@@ -51,7 +49,7 @@ TEST(GroupTable, SwitchTrouble) {
   const EngineReport reborn = w.Report(leaf2, 2);
   const auto changed = w.switches.Heartbeat(later, "leaf2", &reborn);
   EXPECT_TRUE(changed->contexts_lost);
-  w.table.OnContextsLost(later, leaf2);
+  w.groups()->OnContextsLost(later, leaf2);
   const auto* lost = w.Last<Failure>(100);
   ASSERT_NE(lost, nullptr);
   EXPECT_EQ(lost->code, ErrorCode::kSwitchLost);
@@ -100,11 +98,11 @@ TEST(SwitchTable, ContradictionsWithTheTopologyAreNamed) {
             "engine.ports: the engine of s1 has no port swp2, which test:11 links to h1");
 }
 
-TEST(GroupTable, PathMtuIsTheLeastOfAllAndMayNotBeExceeded) {
+TEST(GroupLife, PathMtuIsTheLeastOfAllAndMayNotBeExceeded) {
   GroupWorldFixture w(testing::Star(2));
   JoinRequest small = w.Request("h0", 0, 2);
   small.max_path_mtu = 1024;
-  w.table.OnJoin(w.now, 100, small);
+  w.groups()->OnJoin(w.now, 100, small);
   w.Join(1, 2);
   w.AnswerInstalls();
   EXPECT_EQ(w.installed.back().path_mtu, 1024u);
@@ -114,10 +112,10 @@ TEST(GroupTable, PathMtuIsTheLeastOfAllAndMayNotBeExceeded) {
   spec.world_size = 2;
   spec.path = Path::kNetwork;
   spec.path_mtu = 2048;
-  ASSERT_TRUE(w.table.Create(spec).ok());
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
   small.group = "big";
-  w.table.OnJoin(w.now, 200, small);
-  w.table.OnJoin(w.now, 201, w.Request("h1", 1, 2, "big"));
+  w.groups()->OnJoin(w.now, 200, small);
+  w.groups()->OnJoin(w.now, 201, w.Request("h1", 1, 2, "big"));
   const auto* failure = w.Last<Failure>(201);
   ASSERT_NE(failure, nullptr);
   EXPECT_EQ(failure->code, ErrorCode::kMtu);
@@ -126,14 +124,14 @@ TEST(GroupTable, PathMtuIsTheLeastOfAllAndMayNotBeExceeded) {
   EngineReport report = w.Report(0);
   report.ports[1].mtu = 1500;
   ASSERT_TRUE(w.switches.Heartbeat(w.now, "s1", &report).ok());
-  w.table.OnJoin(w.now, 210, w.Request("h0", 0, 2, "big"));
-  w.table.OnJoin(w.now, 211, w.Request("h1", 1, 2, "big"));
+  w.groups()->OnJoin(w.now, 210, w.Request("h0", 0, 2, "big"));
+  w.groups()->OnJoin(w.now, 211, w.Request("h1", 1, 2, "big"));
   EXPECT_EQ(w.Last<Failure>(211)->message,
             "path_mtu: 2048 is more than the link at s1:swp2 (MTU 1500) carries (1024)");
   EXPECT_EQ(w.Last<Failure>(211)->switch_name, "s1");
 }
 
-TEST(GroupTable, ReservedGroupsComeBack) {
+TEST(GroupLife, ReservedGroupsComeBack) {
   GroupWorldFixture w(testing::Star(2));
   GroupSpec spec;
   spec.name = "g";
@@ -141,8 +139,8 @@ TEST(GroupTable, ReservedGroupsComeBack) {
   spec.hosts = {"h0", "h1"};
   spec.message_packets = 4;
   spec.window_messages = 4;
-  ASSERT_TRUE(w.table.Create(spec).ok());
-  EXPECT_EQ(w.table.Create(spec).code(), StatusCode::kAlreadyExists);
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
+  EXPECT_EQ(w.groups()->Create(spec).code(), StatusCode::kAlreadyExists);
   EXPECT_EQ(w.Phase(), "reserved");
   EXPECT_EQ(Refusal(&w, w.Request("h0", 0, 3)).code, ErrorCode::kSizeMismatch);
   EXPECT_EQ(Refusal(&w, w.Request("h0", 1, 2)).message, "rank 1 of group g is reserved for host h1, not h0");
@@ -151,23 +149,23 @@ TEST(GroupTable, ReservedGroupsComeBack) {
     w.AnswerInstalls();
     EXPECT_EQ(w.installed.back().generation, life);
     EXPECT_EQ(w.installed.back().slots, 32u);
-    w.table.OnLeave(w.now, 100);
-    w.table.OnLeave(w.now, 101);
+    w.groups()->OnLeave(w.now, 100);
+    w.groups()->OnLeave(w.now, 101);
     w.AnswerRemovals();
     EXPECT_EQ(w.Phase(), "reserved");
   }
-  EXPECT_TRUE(w.table.Destroy(w.now, "g", false).ok());
+  EXPECT_TRUE(w.groups()->Destroy(w.now, "g", false).ok());
   EXPECT_EQ(w.Phase(), "none");
 }
 
 // A host that was found has no other name than its address until its ranks say one.
-TEST(GroupTable, AGroupMayBeReservedForAddresses) {
+TEST(GroupLife, AGroupMayBeReservedForAddresses) {
   GroupWorldFixture w(testing::Star(2));
   GroupSpec spec;
   spec.name = "g";
   spec.world_size = 2;
   for (const char* host : {"h0", "h1"}) spec.hosts.push_back(ToString(w.topology.nodes[w.Id(host)].address));
-  ASSERT_TRUE(w.table.Create(spec).ok());
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
   EXPECT_EQ(Refusal(&w, w.Request("h0", 1, 2)).message,
             "rank 1 of group g is reserved for host " + spec.hosts[1] + ", not h0");
   w.JoinAll(2);
@@ -176,7 +174,7 @@ TEST(GroupTable, AGroupMayBeReservedForAddresses) {
 }
 
 // Switches have room for W; ranks begin with what the topology's figures give, or with W if that was wished.
-TEST(GroupTable, RanksAreToldWhichWindowToBeginWith) {
+TEST(GroupLife, RanksAreToldWhichWindowToBeginWith) {
   for (const uint32_t wished : {0u, 3u}) {
     GroupWorldFixture w(testing::Star(2));
     GroupSpec spec;
@@ -184,7 +182,7 @@ TEST(GroupTable, RanksAreToldWhichWindowToBeginWith) {
     spec.world_size = 2;
     spec.message_packets = 8;
     spec.window_messages = wished;
-    ASSERT_TRUE(w.table.Create(spec).ok());
+    ASSERT_TRUE(w.groups()->Create(spec).ok());
     w.JoinAll(2);
     w.AnswerInstalls();
     const auto* joined = w.Last<JoinedReply>(100);
@@ -192,38 +190,38 @@ TEST(GroupTable, RanksAreToldWhichWindowToBeginWith) {
     EXPECT_EQ(w.installed.back().window_messages, joined->window_messages);
     EXPECT_EQ(joined->start_messages == 0, wished != 0);
     EXPECT_LE(joined->start_messages, joined->window_messages);
-    EXPECT_EQ(w.table.Find("g")->start_messages, joined->start_messages);
+    EXPECT_EQ(w.groups()->Find("g")->window.start_messages, joined->start_messages);
     if (wished != 0) {
       EXPECT_EQ(joined->window_messages, wished);
     }
   }
 }
 
-TEST(GroupTable, TheLastWindowOfEachRankIsKept) {
+TEST(GroupLife, TheLastWindowOfEachRankIsKept) {
   GroupWorldFixture w(testing::Star(2));
   w.JoinAll(2);
-  w.table.OnWindow(100, {.messages = 1, .ns_per_packet = 1, .before_messages = 1});
+  w.groups()->OnWindow(100, {.messages = 1, .ns_per_packet = 1, .before_messages = 1});
   w.AnswerInstalls();
-  const auto window_of = [&w](uint32_t rank) { return w.table.Find("g")->members.at(rank).window; };
+  const auto window_of = [&w](uint32_t rank) { return w.groups()->Find("g")->members.at(rank).window; };
   EXPECT_FALSE(window_of(0)) << "the group did not run";
   const uint32_t bound = w.Last<JoinedReply>(100)->window_messages;
   const WindowInUse whole{
       .messages = bound, .ns_per_packet = 300, .before_messages = 1, .before_ns_per_packet = 400};
-  w.table.OnWindow(101, whole);
-  w.table.OnWindow(999, whole);  // of nobody
+  w.groups()->OnWindow(101, whole);
+  w.groups()->OnWindow(999, whole);  // of nobody
   EXPECT_FALSE(window_of(0));
   ASSERT_TRUE(window_of(1));
   EXPECT_EQ(window_of(1)->messages, bound);
   const std::vector<std::pair<uint32_t, uint32_t>> wrong = {{0, 1}, {bound + 1, 1}, {1, 0}, {1, bound + 1}};
   for (const auto& [messages, before] : wrong)
-    w.table.OnWindow(101, {.messages = messages, .ns_per_packet = 1, .before_messages = before});
+    w.groups()->OnWindow(101, {.messages = messages, .ns_per_packet = 1, .before_messages = before});
   EXPECT_EQ(window_of(1)->ns_per_packet, 300u) << "the protocol does not allow it such a window";
-  w.table.OnWindow(101, {.messages = 1, .ns_per_packet = 250, .before_messages = bound});
+  w.groups()->OnWindow(101, {.messages = 1, .ns_per_packet = 250, .before_messages = bound});
   EXPECT_EQ(window_of(1)->messages, 1u);
 }
 
 // The manager's limit, or the operator's, and never more than a message takes beside its header.
-TEST(GroupTable, RanksAreToldHowMuchTheyInline) {
+TEST(GroupLife, RanksAreToldHowMuchTheyInline) {
   const auto told = [](uint32_t message_packets, std::optional<uint32_t> asked) {
     GroupWorldFixture w(testing::Star(2));
     GroupSpec spec;
@@ -232,7 +230,7 @@ TEST(GroupTable, RanksAreToldHowMuchTheyInline) {
     spec.path_mtu = 1024;
     spec.message_packets = message_packets;
     spec.inline_bytes = asked;
-    EXPECT_TRUE(w.table.Create(spec).ok());
+    EXPECT_TRUE(w.groups()->Create(spec).ok());
     w.JoinAll(2);
     w.AnswerInstalls();
     return w.Last<JoinedReply>(100)->inline_bytes;
@@ -243,45 +241,21 @@ TEST(GroupTable, RanksAreToldHowMuchTheyInline) {
   EXPECT_EQ(told(16, 10000), 10000u);
 }
 
-TEST(GroupTable, DestroyNeedsForceWhileRanksAreIn) {
+TEST(GroupLife, DestroyNeedsForceWhileRanksAreIn) {
   GroupWorldFixture w(testing::Star(2));
-  EXPECT_EQ(w.table.Destroy(w.now, "g", true).code(), StatusCode::kNotFound);
+  EXPECT_EQ(w.groups()->Destroy(w.now, "g", true).code(), StatusCode::kNotFound);
   w.JoinAll(2);
   w.AnswerInstalls();
-  const Status refused = w.table.Destroy(w.now, "g", false);
+  const Status refused = w.groups()->Destroy(w.now, "g", false);
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("group g is running with 2 ranks; use --force"));
   EXPECT_EQ(w.Phase(), "running");
-  ASSERT_TRUE(w.table.Destroy(w.now, "g", true).ok());
+  ASSERT_TRUE(w.groups()->Destroy(w.now, "g", true).ok());
   EXPECT_EQ(w.Last<Failure>(100)->code, ErrorCode::kAborted);
   EXPECT_EQ(w.Last<Failure>(101)->code, ErrorCode::kAborted);
-  for (const SessionId session : {100, 101}) w.table.OnSessionClosed(w.now, session);
+  for (const SessionId session : {100, 101}) w.groups()->OnSessionClosed(w.now, session);
   w.AnswerRemovals();
   EXPECT_EQ(w.Phase(), "none");
-}
-
-TEST(GroupTable, CreateRefusesWhatCannotBe) {
-  GroupWorldFixture w(testing::Star(2));
-  const auto create = [&w](const std::function<void(GroupSpec*)>& spoil) {
-    GroupSpec spec;
-    spec.name = "g";
-    spec.world_size = 2;
-    spoil(&spec);
-    return w.table.Create(spec);
-  };
-  const auto code = [&create](const std::function<void(GroupSpec*)>& spoil) { return create(spoil).code(); };
-  EXPECT_EQ(code([](GroupSpec* s) { s->world_size = 1; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(create([](GroupSpec* s) { s->world_size = 1; }).message(),
-            "size: 1 is less than 2: a group of one rank needs no manager");
-  EXPECT_EQ(create([](GroupSpec* s) { s->world_size = 0; }).message(), "size: 0 is not between 2 and 4096");
-  EXPECT_EQ(code([](GroupSpec* s) { s->name = ""; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->hosts = {"h0"}; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->hosts = {"h0", "s1"}; }), StatusCode::kNotFound);
-  EXPECT_EQ(code([](GroupSpec* s) { s->path_mtu = 1000; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->message_packets = 65; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->start_psn = 1 << 24; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec* s) { s->inline_bytes = kMaxInlineBytes + 1; }), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](GroupSpec*) {}), StatusCode::kOk);
 }
 
 }  // namespace

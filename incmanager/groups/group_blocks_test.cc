@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -45,23 +45,23 @@ struct World : GroupWorldFixture {
   }
   // Created and joined.
   void Start(const GroupSpec& spec) {
-    ASSERT_TRUE(table.Create(spec).ok());
+    ASSERT_TRUE(groups()->Create(spec).ok());
     for (uint32_t rank = 0; rank < spec.world_size; ++rank) {
       JoinRequest join = Request(spec.hosts[rank], rank, spec.world_size, spec.name);
       join.qpn = ++next;
       first_session.try_emplace(spec.name, 10'000 + next);
-      table.OnJoin(now, 10'000 + next, join);
+      groups()->OnJoin(now, 10'000 + next, join);
     }
   }
   // And running, as it was explained.
   Group Made(const GroupSpec& spec) {
-    const Placement told = *table.Explain(spec);
+    const Placement told = *groups()->Explain(spec);
     Start(spec);
     for (const auto& [node, context] : std::exchange(world.installs, {})) {
       installed.push_back(context);
-      table.OnInstalled(now, node, context.group_id, {.arena_bytes = kTaken});
+      groups()->OnInstalled(now, node, context.group_id, {.arena_bytes = kTaken});
     }
-    const Group group = *table.Find(spec.name);
+    const Group group = *groups()->Find(spec.name);
     EXPECT_EQ(told.path, group.path_taken);
     if (told.path == Path::kHosts) {
       EXPECT_EQ(told.path_reason, group.path_reason);
@@ -69,11 +69,11 @@ struct World : GroupWorldFixture {
     return group;
   }
   void End(const std::string& name) {
-    ASSERT_TRUE(table.Destroy(now, name, true).ok());
-    table.Tick(now + 10 * kSecond);
+    ASSERT_TRUE(groups()->Destroy(now, name, true).ok());
+    groups()->Tick(now + 10 * kSecond);
     AnswerRemovals();
   }
-  const BlockLoads& Blocks() const { return table.load().at(Id("edge1")).blocks; }
+  const BlockLoads& Blocks() const { return groups()->load().at(Id("edge1")).blocks; }
 
   uint32_t next = 0;
   std::map<std::string, SessionId> first_session;
@@ -99,7 +99,7 @@ TEST(GroupBlocks, OwnersHaveTheSameMemoryOnTheSameCore) {
   }
   EXPECT_EQ(BlockOf(w.Made(Spec("e", 1))),
             "edge1 has 0.0 of 2.0 MiB free, 1.0 needed, and none of its 2 blocks has 0.01 of its time left");
-  EXPECT_EQ(w.table.Find("e")->path_taken, Path::kHosts);
+  EXPECT_EQ(w.groups()->Find("e")->path_taken, Path::kHosts);
   // The next low byte is that of the next who may choose.
   w.End("b");
   EXPECT_EQ(w.Blocks().at(2).owners, 1U);
@@ -138,7 +138,7 @@ TEST(GroupBlocks, OnlyGroupsOfThePolicyAsk) {
   }
   // By the hosts nobody has anything to ask.
   w.Made(Spec("hosts", 100));
-  EXPECT_EQ(w.table.Find("hosts")->path_taken, Path::kHosts);
+  EXPECT_EQ(w.groups()->Find("hosts")->path_taken, Path::kHosts);
   EXPECT_FALSE(w.Last<JoinedReply>(w.first_session.at("hosts"))->asks);
 }
 
@@ -153,7 +153,7 @@ TEST(GroupBlocks, TheHostsMustReachEachOther) {
   EXPECT_TRUE(joined->asks && joined->hosts_reach) << joined->path_reason;
 
   GroupWorldFixture routed(testing::RoutedTree32());
-  routed.table.SetDefaultPolicy(Policy::kTemporal);
+  routed.groups()->SetDefaultPolicy(Policy::kTemporal);
   routed.path = Path::kNetwork;
   routed.JoinAll(4);
   const auto* failed = routed.Last<Failure>(100);
@@ -175,7 +175,7 @@ TEST(GroupBlocks, AModeAndASwitchWithoutThemAreNamed) {
   EXPECT_EQ(BlockOf(w.Made(spec)), "blocks are not in edge1 (version 0.1.0)");
   spec.name = "network";
   spec.path = Path::kNetwork;
-  EXPECT_EQ(w.table.Explain(spec)->failure.code, ErrorCode::kNoTree);
+  EXPECT_EQ(w.groups()->Explain(spec)->failure.code, ErrorCode::kNoTree);
   // Who has none serves others.
   spec.name = "spatial";
   spec.policy = Policy::kSpatial;
@@ -189,14 +189,14 @@ TEST(GroupBlocks, ArePartOfTheLoadUntilTheLastContextHasGone) {
   w.Made(Spec("b", 100));
   w.Made(Spec("c", 40));
   EXPECT_EQ(w.Blocks().at(1).Taken(), kWholeTime);
-  ASSERT_TRUE(w.table.Destroy(w.now, "a", true).ok());
-  w.table.Tick(w.now + 10 * kSecond);
+  ASSERT_TRUE(w.groups()->Destroy(w.now, "a", true).ok());
+  w.groups()->Tick(w.now + 10 * kSecond);
   EXPECT_EQ(w.Blocks().at(1).Taken(), kWholeTime) << "its switch has not answered";
   w.AnswerRemovals();
   EXPECT_EQ(w.Blocks().at(1).Taken(), 40 * kPercent);
   w.End("c");
   w.End("b");
-  EXPECT_TRUE(w.table.load() == Load{});
+  EXPECT_TRUE(w.groups()->load() == Load{});
 }
 
 TEST(GroupBlocks, ARefusedInstallationGivesBackItsPart) {
@@ -206,10 +206,10 @@ TEST(GroupBlocks, ARefusedInstallationGivesBackItsPart) {
   w.Start(Spec("b", 40));
   EXPECT_EQ(w.Blocks().at(1).owners, 2U);
   const auto& [node, context] = w.world.installs[0];
-  w.table.OnInstalled(w.now, node, context.group_id,
+  w.groups()->OnInstalled(w.now, node, context.group_id,
                       {.status = MakeStatus(StatusCode::kResourceExhausted,
                                             "arena: 1051648 bytes needed, 64 of 2104296 bytes left")});
-  EXPECT_EQ(w.table.Find("b")->path_taken, Path::kHosts);
+  EXPECT_EQ(w.groups()->Find("b")->path_taken, Path::kHosts);
   w.AnswerRemovals();
   EXPECT_EQ(w.Blocks().at(1).owners, 1U);
 }
@@ -217,9 +217,9 @@ TEST(GroupBlocks, ARefusedInstallationGivesBackItsPart) {
 TEST(GroupBlocks, AreAsLargeAsTheyWereToldWhateverIsAnswered) {
   World w;
   w.Start(Spec("a", 60));
-  w.table.OnInstalled(w.now, w.Id("edge1"), w.world.installs[0].second.group_id, {.arena_bytes = 64});
-  EXPECT_EQ(w.table.load().at(w.Id("edge1")).bytes, kTaken);
-  EXPECT_EQ(w.table.Find("a")->plan.contexts[0].arena_bytes, 64U) << "as it was answered";
+  w.groups()->OnInstalled(w.now, w.Id("edge1"), w.world.installs[0].second.group_id, {.arena_bytes = 64});
+  EXPECT_EQ(w.groups()->load().at(w.Id("edge1")).bytes, kTaken);
+  EXPECT_EQ(w.groups()->Find("a")->plan.contexts[0].arena_bytes, 64U) << "as it was answered";
 }
 
 TEST(GroupBlocks, QpnsOfOneLowByteMayEnd) {
@@ -240,8 +240,8 @@ TEST(GroupBlocks, QpnsOfOneLowByteMayEnd) {
     spec.name = fmt::format("g{}", owners);
     other.Start(spec);
     for (const auto& [node, context] : std::exchange(other.world.installs, {}))
-      other.table.OnInstalled(other.now, node, context.group_id, {.arena_bytes = kTaken});
-    why = other.table.Find(spec.name)->path_reason;
+      other.groups()->OnInstalled(other.now, node, context.group_id, {.arena_bytes = kTaken});
+    why = other.groups()->Find(spec.name)->path_reason;
   }
   EXPECT_EQ(why, "edge1 has no QPN left for the block that the group would share");
   EXPECT_EQ(owners, QpnPool::kQpnsPerTag / 2 + 1);
@@ -250,7 +250,7 @@ TEST(GroupBlocks, QpnsOfOneLowByteMayEnd) {
 TEST(GroupBlocks, WhatIsNoShareIsRefusedByItsField) {
   World w;
   const auto error = [&w](const GroupSpec& spec) {
-    const Status status = w.table.Create(spec);
+    const Status status = w.groups()->Create(spec);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
@@ -281,7 +281,7 @@ TEST(GroupBlocks, WhatIsNoShareIsRefusedByItsField) {
 // Of groups that ranks make as they join.
 TEST(GroupBlocks, TheDefaultPolicyMayBeTemporal) {
   World w;
-  w.table.SetDefaultPolicy(Policy::kTemporal);
+  w.groups()->SetDefaultPolicy(Policy::kTemporal);
   w.JoinAll(2);
   w.AnswerInstalls();
   EXPECT_TRUE(w.Last<JoinedReply>(100)->asks);
@@ -292,12 +292,12 @@ TEST(GroupBlocks, AnExplanationSaysWhichAreShared) {
   World w;
   w.Made(Spec("a", 60));
   w.Made(Spec("b", 60));
-  const Placement placement = *w.table.Explain(Spec("", 40));
+  const Placement placement = *w.groups()->Explain(Spec("", 40));
   const RootChoice& choice = placement.roots[w.Id("edge1")];
   ASSERT_TRUE(choice.chosen);
   EXPECT_EQ(choice.switches[0].block, 1U);
   EXPECT_EQ(choice.switches[0].bytes, kTaken);
-  EXPECT_THAT(w.table.Explain(Spec("", 50))->path_reason,
+  EXPECT_THAT(w.groups()->Explain(Spec("", 50))->path_reason,
               HasSubstr("none of its 2 blocks has 0.5 of its time"));
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -36,7 +36,7 @@ const RootChoice& RootOf(const GroupWorldFixture& w, const Placement& placement,
 
 TEST(GroupExplain, SaysTheRootAndWhyItIsNoOther) {
   GroupWorldFixture w(testing::TwoSpines());
-  const Placement placement = *w.table.Explain(Of(Hosts(4)));
+  const Placement placement = *w.groups()->Explain(Of(Hosts(4)));
   EXPECT_EQ(placement.path, Path::kNetwork);
   EXPECT_EQ(placement.root, w.Id("spine1"));
   EXPECT_EQ(placement.switches, 3U);
@@ -44,7 +44,7 @@ TEST(GroupExplain, SaysTheRootAndWhyItIsNoOther) {
   EXPECT_TRUE(RootOf(w, placement, "spine1").chosen);
   EXPECT_EQ(RootOf(w, placement, "spine2").why, "equal to spine1, which comes first");
   w.JoinAll(4);
-  const Placement next = *w.table.Explain(Of(Hosts(4)));
+  const Placement next = *w.groups()->Explain(Of(Hosts(4)));
   EXPECT_EQ(next.root, w.Id("spine2"));
   EXPECT_EQ(RootOf(w, next, "spine1").why, "busier: 1 group on the root, spine2 has 0");
 }
@@ -57,20 +57,20 @@ TEST(GroupExplain, SaysByWhichPathAndWhy) {
   GroupSpec spec = Of(Hosts(4));
   spec.path_mtu = 4096;
   const char* why = "path_mtu: 4096 is more than the engine of leaf1 carries (1024)";
-  const Placement by_hosts = *w.table.Explain(spec);
+  const Placement by_hosts = *w.groups()->Explain(spec);
   EXPECT_EQ(by_hosts.path, Path::kHosts);
   EXPECT_EQ(by_hosts.path_reason, why);
   EXPECT_TRUE(by_hosts.failure.ok());
   EXPECT_EQ(RootOf(w, by_hosts, "spine1").why, why) << "the best tree, which is not taken";
   EXPECT_FALSE(RootOf(w, by_hosts, "spine1").chosen);
   spec.path = Path::kNetwork;
-  const Placement refused = *w.table.Explain(spec);
+  const Placement refused = *w.groups()->Explain(spec);
   EXPECT_EQ(refused.path, Path::kUnspecified);
   EXPECT_EQ(refused.failure.code, ErrorCode::kMtu);
   EXPECT_EQ(refused.failure.message, why);
   EXPECT_EQ(refused.path_reason, "");
 
-  const Placement asked = *w.table.Explain(Of(Hosts(4), Path::kHosts));
+  const Placement asked = *w.groups()->Explain(Of(Hosts(4), Path::kHosts));
   EXPECT_EQ(asked.path_reason, "asked for by its operator");
   EXPECT_EQ(RootOf(w, asked, "spine1").why, "path hosts is asked for");
   EXPECT_EQ(RootOf(w, asked, "leaf1").why, "deeper: 3 links, spine1 has 2");
@@ -79,12 +79,12 @@ TEST(GroupExplain, SaysByWhichPathAndWhy) {
 TEST(GroupExplain, WhatNoGroupMayAskForIsRefused) {
   GroupWorldFixture w(testing::Tree32());
   const auto error = [&w](const GroupSpec& spec) {
-    const auto placement = w.table.Explain(spec);
+    const auto placement = w.groups()->Explain(spec);
     return placement.ok() ? "none" : std::string(placement.status().message());
   };
   EXPECT_EQ(error(Of({"h0", ToString(w.topology.nodes[w.Id("h1")].address)})), "none");
   EXPECT_EQ(error(Of({"h0", "h7"})), "hosts: the topology has no host h7");
-  EXPECT_EQ(w.table.Explain(Of({"h0", "h7"})).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(w.groups()->Explain(Of({"h0", "h7"})).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(error(Of({"h0", "leaf1"})), "hosts: the topology has no host leaf1");
   EXPECT_EQ(error(Of({"h0"})), "hosts: 1 named, and a group has at least 2 ranks");
   EXPECT_EQ(error(Of({})), "hosts: 0 named, and a group has at least 2 ranks");
@@ -96,10 +96,10 @@ TEST(GroupExplain, WhatNoGroupMayAskForIsRefused) {
   EXPECT_EQ(error(spec), "types: 'int33' is not a type");
   // Ranks may share a host.
   EXPECT_EQ(error(Of({"h0", "h0", "h1"})), "none");
-  EXPECT_EQ(w.table.Explain(Of({"h0", "h0", "h1"}))->roots[w.Id("leaf1")].switches[0].children, 3U);
+  EXPECT_EQ(w.groups()->Explain(Of({"h0", "h0", "h1"}))->roots[w.Id("leaf1")].switches[0].children, 3U);
   // The name is not looked at, nor whether there is such a group.
-  ASSERT_TRUE(w.table
-                  .Create([] {
+  ASSERT_TRUE(w.groups()
+                  ->Create([] {
                     GroupSpec g = Of({});
                     g.world_size = 2;
                     return g;
@@ -111,10 +111,10 @@ TEST(GroupExplain, WhatNoGroupMayAskForIsRefused) {
 TEST(GroupExplain, ChangesNothing) {
   GroupWorldFixture asked(testing::Tree32());
   for (int i = 0; i < 300; ++i) {
-    ASSERT_TRUE(asked.table.Explain(Of(Hosts(4))).ok());
-    ASSERT_TRUE(asked.table.Explain(Of(Hosts(4), Path::kHosts)).ok());
+    ASSERT_TRUE(asked.groups()->Explain(Of(Hosts(4))).ok());
+    ASSERT_TRUE(asked.groups()->Explain(Of(Hosts(4), Path::kHosts)).ok());
   }
-  EXPECT_TRUE(asked.table.Names().empty());
+  EXPECT_TRUE(asked.groups()->Names().empty());
   EXPECT_TRUE(asked.world.notes.empty());
   EXPECT_TRUE(asked.world.installs.empty());
   EXPECT_TRUE(asked.world.sent.empty());
@@ -158,16 +158,16 @@ TEST(GroupExplain, IsWhatAGroupThenGets) {
     if (random() % 3 == 0) EPIC_CHECK(AddOps("product", &spec.needs).empty());
     if (random() % 3 == 0) spec.path_mtu = 4096;
     if (random() % 8 == 0) spec.message_packets = spec.window_messages = 8;
-    const Placement placement = *w.table.Explain(spec);
+    const Placement placement = *w.groups()->Explain(spec);
     ++got[placement.path];
 
     spec.world_size = static_cast<uint32_t>(spec.hosts.size());
-    ASSERT_TRUE(w.table.Create(spec).ok());
+    ASSERT_TRUE(w.groups()->Create(spec).ok());
     // Not those of the other groups.
     for (uint32_t rank = 0; rank < spec.world_size; ++rank) {
       JoinRequest join = w.Request(spec.hosts[rank], rank, spec.world_size);
       join.qpn = 0x100 + rank;
-      w.table.OnJoin(w.now, 1000 + rank, join);
+      w.groups()->OnJoin(w.now, 1000 + rank, join);
     }
     if (const auto* failure = w.Last<Failure>(1000)) {
       EXPECT_EQ(placement.path, Path::kUnspecified);
@@ -175,7 +175,7 @@ TEST(GroupExplain, IsWhatAGroupThenGets) {
       EXPECT_EQ(placement.failure.code, failure->code);
       continue;
     }
-    const Group group = *w.table.Find("g");
+    const Group group = *w.groups()->Find("g");
     ASSERT_EQ(placement.path, group.path_taken) << placement.failure.message << " " << group.path_reason;
     EXPECT_TRUE(placement.failure.ok());
     if (placement.path == Path::kHosts) {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -23,35 +23,37 @@ class GroupMany : public ::testing::Test {
   }
   // Whether none of the tables has anything of a group.
   void ExpectEmpty() {
-    EXPECT_TRUE(w_.table.load() == Load{});
+    w_.checks = true;
+    EXPECT_TRUE(w_.groups()->load() == Load{});
     for (const NodeId node : w_.topology.switches) {
-      EXPECT_EQ(w_.table.qpns().InUse(node), 0u) << w_.topology.nodes[node].name;
-      EXPECT_TRUE(w_.table.GroupsOn(node).empty());
+      EXPECT_EQ(w_.groups()->qpns().InUse(node), 0u) << w_.topology.nodes[node].name;
+      EXPECT_TRUE(w_.groups()->GroupsOn(node).empty());
     }
-    EXPECT_TRUE(w_.table.Names().empty());
-    EXPECT_FALSE(w_.table.HasSession(SessionOf(0, 0)));
+    EXPECT_TRUE(w_.groups()->Names().empty());
+    EXPECT_FALSE(w_.groups()->HasSession(SessionOf(0, 0)));
   }
   void CreateAndJoin() {
+    w_.checks = false;
     for (uint32_t group = 0; group < kGroups; ++group) {
       GroupSpec spec;
       spec.name = Named(group);
       spec.world_size = kRanks;
       spec.path = Path::kNetwork;
-      ASSERT_TRUE(w_.table.Create(spec).ok());
+      ASSERT_TRUE(w_.groups()->Create(spec).ok());
       for (uint32_t rank = 0; rank < kRanks; ++rank) {
         const auto host = "h" + std::to_string((group + 2 * rank) % 4);
-        w_.table.OnJoin(w_.now, SessionOf(group, rank), w_.Request(host, rank, kRanks, spec.name));
+        w_.groups()->OnJoin(w_.now, SessionOf(group, rank), w_.Request(host, rank, kRanks, spec.name));
       }
     }
     w_.AnswerInstalls();
   }
   void LeaveAndDestroy() {
     for (uint32_t group = 0; group < kGroups; ++group) {
-      for (uint32_t rank = 0; rank < kRanks; ++rank) w_.table.OnLeave(w_.now, SessionOf(group, rank));
+      for (uint32_t rank = 0; rank < kRanks; ++rank) w_.groups()->OnLeave(w_.now, SessionOf(group, rank));
     }
     w_.AnswerRemovals();
     for (uint32_t group = 0; group < kGroups; ++group)
-      ASSERT_TRUE(w_.table.Destroy(w_.now, Named(group), false).ok());
+      ASSERT_TRUE(w_.groups()->Destroy(w_.now, Named(group), false).ok());
   }
 
   GroupWorldFixture w_{testing::Tree32()};
@@ -63,8 +65,8 @@ TEST_F(GroupMany, LeaveNothingBehind) {
   // QPNs of the life before are in quarantine, and then there again.
   for (; life_ < 3; ++life_, w_.now += QpnPool::kQuarantine) {
     CreateAndJoin();
-    EXPECT_EQ(w_.table.Names().size(), kGroups);
-    EXPECT_EQ(w_.table.GroupsOn(w_.Id("root")).size(), kGroups);
+    EXPECT_EQ(w_.groups()->Names().size(), kGroups);
+    EXPECT_EQ(w_.groups()->GroupsOn(w_.Id("root")).size(), kGroups);
     for (uint32_t group = 0; group < kGroups; group += 99)
       EXPECT_NE(w_.Last<JoinedReply>(SessionOf(group, 0)), nullptr) << group;
     LeaveAndDestroy();

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -42,8 +42,8 @@ TEST(GroupMemory, ATreeWithTooLittleIsRefusedBeforeASwitchIsAsked) {
   EXPECT_EQ(failure->message, "switch leaf1: arena: 1051648 bytes needed, 1048576 of 1048576 bytes left");
   w.path = Path::kAuto;
   w.JoinAll(4, "other");
-  EXPECT_EQ(w.table.Find("other")->path_taken, Path::kHosts);
-  EXPECT_EQ(w.table.Find("other")->path_reason, "leaf1 has 1024.0 of 1024.0 KiB free, 1027.0 needed");
+  EXPECT_EQ(w.groups()->Find("other")->path_taken, Path::kHosts);
+  EXPECT_EQ(w.groups()->Find("other")->path_reason, "leaf1 has 1024.0 of 1024.0 KiB free, 1027.0 needed");
   EXPECT_TRUE(w.world.installs.empty());
 }
 
@@ -53,15 +53,15 @@ TEST(GroupMemory, ASwitchThatIsFullIsGoneRound) {
   HasArena(&w, "spine2", kTaken - 64);
   for (int i = 0; i < 3; ++i) {
     const std::string name = "g" + std::to_string(i);
-    const Placement told = *w.table.Explain(Of({"h0", "h1", "h2", "h3"}));
+    const Placement told = *w.groups()->Explain(Of({"h0", "h1", "h2", "h3"}));
     EXPECT_EQ(told.root, w.Id("spine1"));
     EXPECT_EQ(told.roots[w.Id("spine1")].switches[0].bytes, kTaken);
     EXPECT_EQ(told.roots[w.Id("spine1")].switches[0].room, (3 - i) * kTaken);
     w.JoinAll(4, name);
-    EXPECT_EQ(w.table.Find(name)->plan.contexts[0].node, w.Id("spine1")) << name;
+    EXPECT_EQ(w.groups()->Find(name)->plan.contexts[0].node, w.Id("spine1")) << name;
   }
   // The next one finds no switch with room, of the leaves, which all trees need.
-  const Placement told = *w.table.Explain(Of({"h0", "h1", "h2", "h3"}));
+  const Placement told = *w.groups()->Explain(Of({"h0", "h1", "h2", "h3"}));
   EXPECT_EQ(told.path, Path::kHosts);
   EXPECT_EQ(told.path_reason, "leaf1 has 0.0 of 3.0 MiB free, 1.0 needed");
 }
@@ -71,16 +71,16 @@ TEST(GroupMemory, IsGivenBackWhenTheLastSwitchHasRemovedItsContext) {
   for (const char* name : {"root", "leaf1", "leaf2"}) HasArena(&w, name, kTaken);
   w.JoinAll(4);
   for (const auto& [node, context] : std::exchange(w.world.installs, {}))
-    w.table.OnInstalled(w.now, node, context.group_id, {.arena_bytes = kTaken});
+    w.groups()->OnInstalled(w.now, node, context.group_id, {.arena_bytes = kTaken});
   EXPECT_EQ(w.Phase(), "running");
-  const auto path_now = [&w] { return w.table.Explain(Of({"h0", "h1", "h2", "h3"}))->path; };
+  const auto path_now = [&w] { return w.groups()->Explain(Of({"h0", "h1", "h2", "h3"}))->path; };
   EXPECT_EQ(path_now(), Path::kHosts);
-  for (uint32_t rank = 0; rank < 4; ++rank) w.table.OnLeave(w.now, 100 + rank);
+  for (uint32_t rank = 0; rank < 4; ++rank) w.groups()->OnLeave(w.now, 100 + rank);
   const auto removals = std::exchange(w.world.removals, {});
   ASSERT_EQ(removals.size(), 3U);
   for (const auto& [node, id] : removals) {
     EXPECT_EQ(path_now(), Path::kHosts);
-    w.table.OnRemoved(w.now, node, id);
+    w.groups()->OnRemoved(w.now, node, id);
   }
   EXPECT_EQ(path_now(), Path::kNetwork);
 }
@@ -91,11 +91,11 @@ TEST(GroupMemory, OfARefusedContextIsHeldUntilAllSwitchesHaveRemovedIt) {
   for (const char* name : {"root", "leaf1", "leaf2"}) HasArena(&w, name, kTaken);
   w.JoinAll(4);
   const auto installs = std::exchange(w.world.installs, {});
-  w.table.OnInstalled(
+  w.groups()->OnInstalled(
       w.now, installs[0].first, installs[0].second.group_id,
       {.status = MakeStatus(StatusCode::kResourceExhausted, "arena: 2 bytes needed, 1 of 2 bytes left")});
-  EXPECT_EQ(w.table.Find("g")->path_taken, Path::kHosts);
-  const auto path_now = [&w] { return w.table.Explain(Of({"h0", "h1", "h2", "h3"}))->path; };
+  EXPECT_EQ(w.groups()->Find("g")->path_taken, Path::kHosts);
+  const auto path_now = [&w] { return w.groups()->Explain(Of({"h0", "h1", "h2", "h3"}))->path; };
   EXPECT_EQ(path_now(), Path::kHosts);
   w.AnswerRemovals();
   EXPECT_EQ(path_now(), Path::kNetwork);
@@ -106,7 +106,7 @@ TEST(GroupMemory, IsWhatTheSwitchSaysThatItHasTaken) {
   for (const char* name : {"root", "leaf1", "leaf2"}) HasArena(&w, name, 2 * kTaken);
   w.JoinAll(4);
   const auto room = [&w] {
-    return w.table.Explain(Of({"h0", "h1", "h2", "h3"}))->roots[w.Id("root")].switches[0].room;
+    return w.groups()->Explain(Of({"h0", "h1", "h2", "h3"}))->roots[w.Id("root")].switches[0].room;
   };
   EXPECT_EQ(room(), kTaken);
   w.AnswerInstalls();  // 1000 bytes
@@ -117,11 +117,11 @@ TEST(GroupMemory, AnAnswerThatNoSwitchCanMeanDoesNoHarm) {
   GroupWorldFixture w(testing::Tree32());
   w.JoinAll(4);
   for (const auto& [node, context] : std::exchange(w.world.installs, {}))
-    w.table.OnInstalled(w.now, node, context.group_id, {.arena_bytes = UINT64_MAX});
+    w.groups()->OnInstalled(w.now, node, context.group_id, {.arena_bytes = UINT64_MAX});
   EXPECT_EQ(w.Phase(), "running");
-  for (uint32_t rank = 0; rank < 4; ++rank) w.table.OnLeave(w.now, 100 + rank);
+  for (uint32_t rank = 0; rank < 4; ++rank) w.groups()->OnLeave(w.now, 100 + rank);
   w.AnswerRemovals();
-  EXPECT_TRUE(w.table.load() == Load{});
+  EXPECT_TRUE(w.groups()->load() == Load{});
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -25,7 +25,7 @@ GroupSpec Spec(Mode mode, uint32_t world_size) {
 TEST(GroupModes, EverySwitchGetsTheGroupsMode) {
   for (const Mode mode : AllModes()) {
     GroupWorldFixture w(testing::Tree32());
-    ASSERT_TRUE(w.table.Create(Spec(mode, 4)).ok());
+    ASSERT_TRUE(w.groups()->Create(Spec(mode, 4)).ok());
     w.JoinAll(4);
     w.AnswerInstalls();
     ASSERT_EQ(w.installed.size(), 3u);
@@ -40,8 +40,8 @@ TEST(GroupModes, EverySwitchGetsTheGroupsMode) {
 
 TEST(GroupModes, DefaultIsII) {
   GroupWorldFixture w(testing::Star(2));
-  ASSERT_TRUE(w.table.Create(Spec(Mode::kUnspecified, 2)).ok());
-  EXPECT_EQ(w.table.Find("g")->spec.mode, Mode::kTranslated);
+  ASSERT_TRUE(w.groups()->Create(Spec(Mode::kUnspecified, 2)).ok());
+  EXPECT_EQ(w.groups()->Find("g")->spec.mode, Mode::kTranslated);
   w.JoinAll(2, "automatic");
   w.AnswerInstalls();
   EXPECT_EQ(w.installed.back().mode, Mode::kTranslated);
@@ -51,7 +51,7 @@ TEST(GroupModes, ReproducibleGoesToEverySwitchAndCostsMemory) {
   GroupWorldFixture w(testing::Tree32());
   GroupSpec spec = Spec(Mode::kAugmented, 4);
   spec.reproducible = true;
-  ASSERT_TRUE(w.table.Create(spec).ok());
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
   w.JoinAll(4);
   w.AnswerInstalls();
   ASSERT_EQ(w.installed.size(), 3u);
@@ -67,7 +67,7 @@ TEST(GroupModes, MixedTreesHaveAModePerSwitch) {
   GroupWorldFixture w(testing::Tree32());
   GroupSpec spec = Spec(Mode::kAugmented, 4);
   spec.switch_modes = {{"leaf1", Mode::kTerminated}, {"root", Mode::kAugmented}};
-  ASSERT_TRUE(w.table.Create(spec).ok());
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
   w.JoinAll(4);
   w.AnswerInstalls();
   ASSERT_EQ(w.installed.size(), 3u);
@@ -84,7 +84,7 @@ TEST(GroupModes, WhatCannotBeMixedIsRefusedWithTheReason) {
   const auto create = [&w](Mode mode, const std::string& name, Mode own) {
     GroupSpec spec = Spec(mode, 4);
     spec.switch_modes[name] = own;
-    return w.table.Create(spec);
+    return w.groups()->Create(spec);
   };
   const Status reflects = create(Mode::kAugmented, "leaf1", Mode::kTranslated);
   EXPECT_EQ(reflects.code(), StatusCode::kInvalidArgument);
@@ -109,7 +109,7 @@ TEST(GroupModes, SwitchesThatDoNotOfferTheModeAreNamed) {
   ASSERT_TRUE(w.switches.Heartbeat(w.now, "leaf2", &report).ok());
   GroupSpec spec = Spec(Mode::kAugmented, 4);
   spec.path = Path::kNetwork;
-  ASSERT_TRUE(w.table.Create(spec).ok());
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
   w.JoinAll(4);
   const auto* failure = w.Last<Failure>(100);
   ASSERT_NE(failure, nullptr);
@@ -122,8 +122,8 @@ TEST(GroupModes, SwitchesThatDoNotOfferTheModeAreNamed) {
   EXPECT_EQ(w.Phase("translated"), "installing");
   JoinRequest first = w.Request("h0", 0, 2, "beside");
   first.mode = Mode::kAugmented;
-  w.table.OnJoin(w.now, 300, first);
-  w.table.OnJoin(w.now, 301, w.Request("h1", 1, 2, "beside"));
+  w.groups()->OnJoin(w.now, 300, first);
+  w.groups()->OnJoin(w.now, 301, w.Request("h1", 1, 2, "beside"));
   EXPECT_EQ(w.Phase("beside"), "installing");
 }
 
@@ -131,7 +131,7 @@ TEST(GroupModes, FirstJoinChoosesAndALaterOneMayNotContradict) {
   GroupWorldFixture w(testing::Star(3));
   JoinRequest first = w.Request("h0", 0, 3);
   first.mode = Mode::kAugmented;
-  w.table.OnJoin(w.now, 100, first);
+  w.groups()->OnJoin(w.now, 100, first);
   JoinRequest second = w.Request("h1", 1, 3);
   second.mode = Mode::kTranslated;
   const Failure refused = Refusal(&w, second);
@@ -139,13 +139,13 @@ TEST(GroupModes, FirstJoinChoosesAndALaterOneMayNotContradict) {
   EXPECT_EQ(refused.rank, 1);
   EXPECT_EQ(refused.message, "mode: rank 1 asks for mode II, the group g has mode III");
   second.mode = Mode::kAugmented;
-  w.table.OnJoin(w.now, 101, second);
+  w.groups()->OnJoin(w.now, 101, second);
   w.Join(2, 3);  // has no wish
   w.AnswerInstalls();
   EXPECT_EQ(w.installed.back().mode, Mode::kAugmented);
 
-  ASSERT_TRUE(w.table
-                  .Create([] {
+  ASSERT_TRUE(w.groups()
+                  ->Create([] {
                     GroupSpec spec = Spec(Mode::kTerminated, 2);
                     spec.name = "reserved";
                     return spec;

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -21,18 +21,18 @@ TEST(GroupPath, ASwitchBetweenTheHostsThatIsLostEndsTheGroup) {
   GroupWorldFixture w(testing::Tree32());
   w.path = Path::kHosts;
   w.JoinAll(4);
-  w.table.OnJoin(w.now, 200, w.Request("h0", 0, 2, "beside"));
-  w.table.OnJoin(w.now, 201, w.Request("h1", 1, 2, "beside"));
-  const WatchedSwitches watched = w.table.Watched();
+  w.groups()->OnJoin(w.now, 200, w.Request("h0", 0, 2, "beside"));
+  w.groups()->OnJoin(w.now, 201, w.Request("h1", 1, 2, "beside"));
+  const WatchedSwitches watched = w.groups()->Watched();
   EXPECT_EQ(watched.size(), 3u);
-  w.table.OnContextsLost(w.now, w.Id("root"));
+  w.groups()->OnContextsLost(w.now, w.Id("root"));
   EXPECT_EQ(w.Phase(), "running") << "it has none";
-  w.table.OnSwitchLost(w.now, w.Id("root"), "so it is");
+  w.groups()->OnSwitchLost(w.now, w.Id("root"), "so it is");
   EXPECT_EQ(w.Last<Failure>(103)->code, ErrorCode::kSwitchLost);
   EXPECT_EQ(w.Last<Failure>(103)->switch_name, "root");
   EXPECT_EQ(w.Phase("beside"), "running");
   const LinkEnd link{w.Id("h1"), 0};
-  w.table.OnLinkDown(w.now, link, [&w](Nanos since) { return since == w.now; });
+  w.groups()->OnLinkDown(w.now, link, [&w](Nanos since) { return since == w.now; });
   EXPECT_EQ(w.Last<Failure>(201)->code, ErrorCode::kLinkLost);
 }
 
@@ -41,14 +41,14 @@ TEST(GroupPath, AGroupMadeAnewGoesByTheHostsAndBack) {
   GroupWorldFixture w(testing::Tree32());
   w.JoinAll(4);
   w.AnswerInstalls();
-  w.table.OnSwitchLost(w.now, w.Id("root"), "its engine has stopped");
+  w.groups()->OnSwitchLost(w.now, w.Id("root"), "its engine has stopped");
   EXPECT_EQ(w.Last<Failure>(100)->code, ErrorCode::kSwitchLost);
-  for (SessionId session = 100; session < 104; ++session) w.table.OnSessionClosed(w.now, session);
+  for (SessionId session = 100; session < 104; ++session) w.groups()->OnSessionClosed(w.now, session);
   w.AnswerRemovals();
   LoseAgent(&w, "root");
   w.JoinAll(4);
   EXPECT_EQ(w.Last<JoinedReply>(100)->path, Path::kHosts);
-  for (SessionId session = 100; session < 104; ++session) w.table.OnLeave(w.now, session);
+  for (SessionId session = 100; session < 104; ++session) w.groups()->OnLeave(w.now, session);
   w.BringUp(w.Id("root"));
   w.JoinAll(4);
   w.AnswerInstalls();
@@ -62,21 +62,21 @@ TEST(GroupPath, ASwitchBetweenTheHostsOfANetworkGroupCountsOnceTheyConnect) {
   for (const std::string when : {"before they connect", "afterwards", "and they connect then"}) {
     SCOPED_TRACE(when);
     GroupWorldFixture w(testing::TwoSpines());
-    w.table.OnJoin(w.now, 100, w.Request("h0", 0, 2));
-    w.table.OnJoin(w.now, 101, w.Request("h2", 1, 2));
+    w.groups()->OnJoin(w.now, 100, w.Request("h0", 0, 2));
+    w.groups()->OnJoin(w.now, 101, w.Request("h2", 1, 2));
     w.AnswerInstalls();
     ASSERT_EQ(w.Phase(), "running");
-    const std::set<NodeId> tree = w.table.Find("g")->footprint.switches;
+    const std::set<NodeId> tree = w.groups()->Find("g")->footprint.switches;
     ASSERT_EQ(tree.size(), 3u);
     const NodeId other = w.Id(tree.contains(w.Id("spine1")) ? "spine2" : "spine1");
     const std::string name = w.topology.nodes[other].name;
-    if (when == "afterwards") w.table.OnPeer(w.now, 100, to_rank1);
+    if (when == "afterwards") w.groups()->OnPeer(w.now, 100, to_rank1);
     if (when == "and they connect then") {
       EXPECT_TRUE(w.switches.OnVerdict(other, Verdict::kSwitchLost));
     }
-    w.table.OnSwitchLost(w.now, other, "so it is");
+    w.groups()->OnSwitchLost(w.now, other, "so it is");
     EXPECT_EQ(w.Phase() == "running", when != "afterwards");
-    if (when != "afterwards") w.table.OnPeer(w.now, 100, to_rank1);
+    if (when != "afterwards") w.groups()->OnPeer(w.now, 100, to_rank1);
     const auto* failure = w.Last<Failure>(101);
     ASSERT_EQ(failure == nullptr, when == "before they connect") << "it is back by then";
     if (failure == nullptr) continue;
@@ -106,9 +106,9 @@ TEST(GroupPath, WhoseWayAnOlderGroupTakesBackFails) {
   const auto compute = [&] {
     const std::vector<Forwarding> before = tables;
     tables =
-        ComputeForwarding(w.topology, {.tables = before.empty() ? nullptr : &before, .ways = w.table.Ways()});
-    w.table.OnNetwork(tables);
-    w.table.FailMoved(w.now);
+        ComputeForwarding(w.topology, {.tables = before.empty() ? nullptr : &before, .ways = w.groups()->Ways()});
+    w.groups()->OnNetwork(tables);
+    w.groups()->FailMoved(w.now);
   };
   compute();
   w.path = Path::kNetwork;
@@ -116,13 +116,13 @@ TEST(GroupPath, WhoseWayAnOlderGroupTakesBackFails) {
     for (uint32_t rank = 0; rank < 3; ++rank) {
       JoinRequest join = w.Request("h" + std::to_string(rank), rank, 3, group);
       join.qpn = first_qpn + rank;
-      w.table.OnJoin(w.now, first_session + rank, join);
+      w.groups()->OnJoin(w.now, first_session + rank, join);
     }
     w.AnswerInstalls();
   };
   join_all(100, 0x11, "g");
   ASSERT_EQ(w.Phase(), "running");
-  const Footprint first = w.table.Find("g")->footprint;
+  const Footprint first = w.groups()->Find("g")->footprint;
   ASSERT_FALSE(first.ways.empty());
   const auto taken = std::ranges::find_if(
       first.ways, [&](const Way& way) { return way.at == w.Id("leaf") && way.to == w.Id("root"); });
@@ -148,7 +148,7 @@ TEST(GroupPath, ALinkThatIsGoneEndsTheGroup) {
     w.JoinAll(4);
     w.AnswerInstalls();
     const NodeId h3 = w.Id("h3");
-    w.table.FailMoved(w.now);
+    w.groups()->FailMoved(w.now);
     ASSERT_EQ(w.Phase(), "running");
     if (of_host) {
       w.topology.Link(w.Id("leaf1"), {.port = "swp9"}, h3, {});
@@ -156,7 +156,7 @@ TEST(GroupPath, ALinkThatIsGoneEndsTheGroup) {
     }
     SetState(&w.topology, of_host ? LinkEnd{h3, 0} : *w.topology.EndAt(w.Id("root"), "swp2"),
              LinkState::kGone);
-    w.table.FailMoved(w.now);
+    w.groups()->FailMoved(w.now);
     const auto* failure = w.Last<Failure>(103);
     ASSERT_NE(failure, nullptr);
     EXPECT_EQ(failure->code, ErrorCode::kLinkLost);
@@ -176,7 +176,7 @@ TEST(GroupPath, ASwitchThatGoesWhileItIsAskedIsGoneRound) {
     w.path = path;
     w.JoinAll(4);
     ASSERT_EQ(w.Phase(), "installing");
-    w.table.OnContextsLost(w.now, w.Id("root"));
+    w.groups()->OnContextsLost(w.now, w.Id("root"));
     if (path == Path::kNetwork) {
       EXPECT_EQ(w.Last<Failure>(100)->code, ErrorCode::kSwitchLost);
       continue;
@@ -186,7 +186,7 @@ TEST(GroupPath, ASwitchThatGoesWhileItIsAskedIsGoneRound) {
     EXPECT_EQ(w.Last<JoinedReply>(100)->path_reason,
               "switch root lost its contexts: its engine started anew");
     EXPECT_EQ(w.world.removals.size(), 3u);
-    w.table.OnContextsLost(w.now, w.Id("root"));
+    w.groups()->OnContextsLost(w.now, w.Id("root"));
     EXPECT_EQ(w.Phase(), "running") << "nothing of it is there";
   }
 }
@@ -197,19 +197,19 @@ TEST(GroupPath, RefusedContextsAreRemovedBesideTheGroup) {
   GroupWorldFixture w(testing::Tree32());
   w.JoinAll(4);
   const uint64_t id = w.world.installs[0].second.group_id;
-  w.table.OnInstalled(w.now, w.Id("leaf1"), id,
+  w.groups()->OnInstalled(w.now, w.Id("leaf1"), id,
                       {.status = MakeStatus(StatusCode::kResourceExhausted, "arena: full")});
   EXPECT_EQ(w.Phase(), "running");
   EXPECT_EQ(w.Last<JoinedReply>(100)->path_reason, "switch leaf1: arena: full");
-  EXPECT_TRUE(w.table.GroupsOn(w.Id("leaf2")).empty()) << "an agent that registers now removes it";
-  w.table.OnInstalled(w.now, w.Id("leaf2"), id, {.arena_bytes = 1000});
-  w.table.OnInstalled(w.now, w.Id("root"), id,
+  EXPECT_TRUE(w.groups()->GroupsOn(w.Id("leaf2")).empty()) << "an agent that registers now removes it";
+  w.groups()->OnInstalled(w.now, w.Id("leaf2"), id, {.arena_bytes = 1000});
+  w.groups()->OnInstalled(w.now, w.Id("root"), id,
                       {.status = MakeStatus(StatusCode::kResourceExhausted, "arena: full")});
   EXPECT_EQ(w.Phase(), "running");
   ASSERT_EQ(w.world.removals.size(), 3u);
-  for (SessionId session = 100; session < 104; ++session) w.table.OnLeave(w.now, session);
+  for (SessionId session = 100; session < 104; ++session) w.groups()->OnLeave(w.now, session);
   EXPECT_EQ(w.Phase(), "leaving");
-  EXPECT_EQ(w.table.Removing(id)->size(), 3u);
+  EXPECT_EQ(w.groups()->Removing(id)->size(), 3u);
   EXPECT_EQ(w.Last<LeftNote>(100), nullptr);
   w.AnswerRemovals();
   EXPECT_NE(w.Last<LeftNote>(100), nullptr);
@@ -220,7 +220,7 @@ TEST(GroupPath, RefusedContextsAreRemovedOnceWhenHostsDoNotReachEachOther) {
   GroupWorldFixture w(testing::RoutedTree32());
   w.JoinAll(4);
   const uint64_t id = w.world.installs[0].second.group_id;
-  w.table.OnInstalled(w.now, w.Id("leaf1"), id,
+  w.groups()->OnInstalled(w.now, w.Id("leaf1"), id,
                       {.status = MakeStatus(StatusCode::kResourceExhausted, "arena: full")});
   const auto* failure = w.Last<Failure>(100);
   ASSERT_NE(failure, nullptr);

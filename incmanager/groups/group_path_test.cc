@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 #include "protocol/bounds.h"
 
 namespace epic::manager {
@@ -145,16 +145,16 @@ void Place(GroupWorldFixture* w, const Situation& situation, Path path) {
   GroupSpec spec = Spec(4, path);
   if (situation.prepare) situation.prepare(w);
   if (situation.ask) situation.ask(&spec);
-  ASSERT_TRUE(w->table.Create(spec).ok());
+  ASSERT_TRUE(w->groups()->Create(spec).ok());
   for (uint32_t rank = 0; rank < 4; ++rank) {
     JoinRequest join = w->Request("h" + std::to_string(rank), rank, 4);
     if (spec.window_messages != 0) join.max_outstanding = 8;
-    w->table.OnJoin(w->now, 100 + rank, join);
+    w->groups()->OnJoin(w->now, 100 + rank, join);
   }
   for (const auto& [node, context] : std::exchange(w->world.installs, {})) {
     const bool refuses = situation.leaf1 && node == w->Id("leaf1");
     w->installed.push_back(context);
-    w->table.OnInstalled(w->now, node, context.group_id,
+    w->groups()->OnInstalled(w->now, node, context.group_id,
                          refuses ? *situation.leaf1 : InstallAnswer{.arena_bytes = 1000});
   }
 }
@@ -175,18 +175,18 @@ TEST(GroupPath, AutoGoesByTheHostsAndSaysWhy) {
       EXPECT_EQ(joined->mode, Mode::kUnspecified);
       EXPECT_EQ(joined->abilities, Abilities::All());
     }
-    const Group group = *w.table.Find("g");
+    const Group group = *w.groups()->Find("g");
     EXPECT_EQ(group.path_taken, Path::kHosts);
     EXPECT_EQ(group.path_reason, situation.reason);
-    EXPECT_EQ(group.slots + group.start_messages + group.inline_bytes, 0u) << "nothing of the tree is left";
-    EXPECT_TRUE(group.plan.contexts.empty() && group.lacks.empty() && group.window_reason.empty());
+    EXPECT_EQ(group.window.slots + group.window.start_messages + group.inline_bytes, 0u) << "nothing of the tree is left";
+    EXPECT_TRUE(group.plan.contexts.empty() && group.lacks.empty() && group.window.reason.empty());
     EXPECT_EQ(group.footprint.switches.size(), 3u);
     EXPECT_EQ(w.world.removals.size(), w.installed.size()) << "also where the answer was a refusal";
     EXPECT_THAT(w.world.notes,
                 Contains("group g: running with 4 ranks by the hosts, path MTU 4096: " + situation.reason));
     w.AnswerRemovals();
     EXPECT_EQ(w.Phase(), "running");
-    for (SessionId session = 100; session < 104; ++session) w.table.OnLeave(w.now, session);
+    for (SessionId session = 100; session < 104; ++session) w.groups()->OnLeave(w.now, session);
     for (SessionId session = 100; session < 104; ++session) EXPECT_NE(w.Last<LeftNote>(session), nullptr);
     EXPECT_EQ(w.Phase(), "reserved");
   }
@@ -210,14 +210,14 @@ TEST(GroupPath, NetworkIsRefusedInTheSameSituations) {
 
 TEST(GroupPath, HostsAreAskedForByAnOperatorOrARank) {
   GroupWorldFixture w(testing::Tree32());
-  ASSERT_TRUE(w.table.Create(Spec(4, Path::kHosts)).ok());
+  ASSERT_TRUE(w.groups()->Create(Spec(4, Path::kHosts)).ok());
   w.JoinAll(4);
   EXPECT_TRUE(w.world.installs.empty());
   EXPECT_EQ(w.Last<JoinedReply>(100)->path_reason, "asked for by its operator");
   w.path = Path::kHosts;
-  w.table.OnJoin(w.now, 201, w.Request("h1", 1, 2, "beside"));
+  w.groups()->OnJoin(w.now, 201, w.Request("h1", 1, 2, "beside"));
   w.path = Path::kAuto;
-  w.table.OnJoin(w.now, 200, w.Request("h0", 0, 2, "beside"));
+  w.groups()->OnJoin(w.now, 200, w.Request("h0", 0, 2, "beside"));
   EXPECT_EQ(w.Last<JoinedReply>(200)->path, Path::kHosts);
   EXPECT_EQ(w.Last<JoinedReply>(200)->path_reason, "asked for by rank 1");
 }
@@ -227,7 +227,7 @@ TEST(GroupPath, OneRankMoreThanASwitchHasChildren) {
   for (const uint32_t ranks : {64u, 65u}) {
     GroupWorldFixture w(testing::Star(2));
     for (uint32_t rank = 0; rank < ranks; ++rank)
-      w.table.OnJoin(w.now, 100 + rank, w.Request(rank % 2 == 0 ? "h0" : "h1", rank, ranks));
+      w.groups()->OnJoin(w.now, 100 + rank, w.Request(rank % 2 == 0 ? "h0" : "h1", rank, ranks));
     w.AnswerInstalls();
     const auto* joined = w.Last<JoinedReply>(100 + ranks - 1);
     ASSERT_NE(joined, nullptr);
@@ -243,7 +243,7 @@ TEST(GroupPath, ASwitchWithoutQpnsIsGoneRound) {
   GroupWorldFixture w(testing::Star(2));
   Report(&w, "s1", [](EngineReport* report) { report->max_children = kRanks; });
   for (uint32_t rank = 0; rank < kRanks; ++rank)
-    w.table.OnJoin(w.now, 100 + rank, w.Request(rank % 2 == 0 ? "h0" : "h1", rank, kRanks));
+    w.groups()->OnJoin(w.now, 100 + rank, w.Request(rank % 2 == 0 ? "h0" : "h1", rank, kRanks));
   EXPECT_EQ(w.Last<JoinedReply>(100)->path, Path::kHosts);
   EXPECT_EQ(w.Last<JoinedReply>(100)->path_reason, "s1 has no QPN left");
 }
@@ -256,7 +256,7 @@ TEST(GroupPath, TheNetworkIsTakenWhereItCanBe) {
   EXPECT_EQ(joined->path, Path::kNetwork);
   EXPECT_EQ(joined->path_reason, "");
   EXPECT_TRUE(joined->hosts_reach);
-  EXPECT_EQ(w.table.Find("g")->path_taken, Path::kNetwork);
+  EXPECT_EQ(w.groups()->Find("g")->path_taken, Path::kNetwork);
 }
 
 // A call that the switches lack goes by the hosts, unless something is in the way; then that is known.
@@ -323,7 +323,7 @@ TEST(GroupPath, HostsThatReachEachOtherDoSoBesideARouter) {
   w.path = Path::kHosts;
   w.JoinAll(2);
   ASSERT_NE(w.Last<JoinedReply>(100), nullptr);
-  const Footprint footprint = w.table.Find("g")->footprint;
+  const Footprint footprint = w.groups()->Find("g")->footprint;
   EXPECT_THAT(footprint.switches, ::testing::ElementsAre(w.Id("leaf1")));
   EXPECT_EQ(footprint.links.size(), 2u);
 }
@@ -331,10 +331,10 @@ TEST(GroupPath, HostsThatReachEachOtherDoSoBesideARouter) {
 TEST(GroupPath, TooManyRanksDoNotGoByTheHosts) {
   GroupWorldFixture w(testing::Star(2));
   GroupSpec spec = Spec(kMaxHostRanks + 1, Path::kHosts);
-  EXPECT_EQ(w.table.Create(spec).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(w.groups()->Create(spec).code(), StatusCode::kInvalidArgument);
   w.path = Path::kHosts;
   for (uint32_t rank = 0; rank <= kMaxHostRanks; ++rank)
-    w.table.OnJoin(w.now, 100 + rank, w.Request("h0", rank, kMaxHostRanks + 1));
+    w.groups()->OnJoin(w.now, 100 + rank, w.Request("h0", rank, kMaxHostRanks + 1));
   EXPECT_EQ(w.Last<Failure>(100)->code, ErrorCode::kUnsupported);
   EXPECT_EQ(w.Last<Failure>(100)->message, "513 ranks are more than the 512 that go by the hosts");
 }
@@ -348,7 +348,7 @@ TEST(GroupPath, PathMtuIsTheLeastOfHostsAndLinks) {
     });
     GroupSpec spec = Spec(4, Path::kHosts);
     spec.path_mtu = wanted;
-    EPIC_CHECK(w.table.Create(spec).ok());
+    EPIC_CHECK(w.groups()->Create(spec).ok());
     w.JoinAll(4);
     if (const auto* failure = w.Last<Failure>(100)) return failure->message;
     return w.Last<JoinedReply>(100)->path_mtu;
@@ -365,10 +365,10 @@ TEST(GroupPath, AutoTakesThePathMtuThatThereIs) {
   GroupWorldFixture w(testing::Star(2));
   GroupSpec spec = Spec(2);
   spec.path_mtu = 4096;
-  ASSERT_TRUE(w.table.Create(spec).ok());
+  ASSERT_TRUE(w.groups()->Create(spec).ok());
   JoinRequest small = w.Request("h0", 0, 2);
   small.max_path_mtu = 1024;
-  w.table.OnJoin(w.now, 100, small);
+  w.groups()->OnJoin(w.now, 100, small);
   w.Join(1, 2);
   ASSERT_NE(w.Last<JoinedReply>(101), nullptr);
   EXPECT_EQ(w.Last<JoinedReply>(101)->path_mtu, 1024u);
@@ -398,10 +398,10 @@ TEST(GroupPath, ALaterJoinMayNotContradict) {
   EXPECT_EQ(w.Phase(), "running");
   GroupSpec bad = Spec(2, static_cast<Path>(9));
   bad.name = "bad";
-  EXPECT_EQ(w.table.Create(bad).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(w.groups()->Create(bad).code(), StatusCode::kInvalidArgument);
   JoinRequest network = w.Request("h0", 0, 2, "automatic");
-  ASSERT_TRUE(w.table
-                  .Create([] {
+  ASSERT_TRUE(w.groups()
+                  ->Create([] {
                     GroupSpec spec = Spec(2);
                     spec.name = "automatic";
                     return spec;

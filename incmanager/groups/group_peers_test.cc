@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -18,7 +18,7 @@ struct Ring : GroupWorldFixture {
     JoinAll(3);
     EXPECT_EQ(Phase(), "running");
   }
-  void Say(uint32_t rank, const PeerEnd& end) { table.OnPeer(now, 100 + rank, end); }
+  void Say(uint32_t rank, const PeerEnd& end) { groups()->OnPeer(now, 100 + rank, end); }
   size_t Told(uint32_t rank) { return world.sent[100 + rank].size(); }
 };
 
@@ -77,24 +77,24 @@ TEST(GroupPeers, InAGroupWhoseHostsMakeNoConnectionsThereAreNone) {
   w.path = Path::kNetwork;
   w.JoinAll(3);
   w.AnswerInstalls();
-  w.table.OnPeer(w.now, 100, kToRank2);
+  w.groups()->OnPeer(w.now, 100, kToRank2);
   EXPECT_THAT(w.Last<Failure>(100)->message,
               HasSubstr("its hosts make no connections: path network was asked for by rank 0"));
 
   GroupWorldFixture both(testing::Star(3));
   both.JoinAll(3);
   both.AnswerInstalls();
-  both.table.OnPeer(both.now, 100, kToRank2);
+  both.groups()->OnPeer(both.now, 100, kToRank2);
   EXPECT_NE(both.Last<PeerEnd>(102), nullptr) << "for calls that the switches lack";
 }
 
 // Who knows of a mismatch is gone, and acknowledges nothing any more; and who is told twice knows it once.
 TEST(GroupPeers, AMismatchThatOneRankTellsIsEverybodys) {
   Ring w;
-  w.table.OnMismatch(w.now, 999, "nobody's");
+  w.groups()->OnMismatch(w.now, 999, "nobody's");
   EXPECT_EQ(w.Last<Failure>(101), nullptr);
-  w.table.OnMismatch(w.now, 100, "rank 2 called with another count");
-  w.table.OnMismatch(w.now, 101, "rank 1 called with another type");
+  w.groups()->OnMismatch(w.now, 100, "rank 2 called with another count");
+  w.groups()->OnMismatch(w.now, 101, "rank 1 called with another type");
   for (SessionId session = 100; session < 103; ++session) {
     const auto* failure = w.Last<Failure>(session);
     ASSERT_NE(failure, nullptr);
@@ -105,7 +105,7 @@ TEST(GroupPeers, AMismatchThatOneRankTellsIsEverybodys) {
 
 TEST(GroupPeers, AMismatchWithoutWordsIsTold) {
   Ring w;
-  w.table.OnMismatch(w.now, 100, "");
+  w.groups()->OnMismatch(w.now, 100, "");
   const auto* failure = w.Last<Failure>(102);
   ASSERT_NE(failure, nullptr);
   EXPECT_EQ(failure->message, "the ranks' calls differ");
@@ -115,20 +115,20 @@ TEST(GroupPeers, AMismatchWithoutWordsIsTold) {
 TEST(GroupPeers, WhatComesAtAnotherTimeIsPassedOver) {
   GroupWorldFixture early(testing::Star(3));
   early.Join(0, 3);
-  early.table.OnPeer(early.now, 100, kToRank2);
-  early.table.OnPeer(early.now, 999, kToRank2);
+  early.groups()->OnPeer(early.now, 100, kToRank2);
+  early.groups()->OnPeer(early.now, 999, kToRank2);
   EXPECT_TRUE(early.world.sent.empty());
 
   Ring w;
   const size_t before = w.Told(2);
-  w.table.OnLeave(w.now, 102);
+  w.groups()->OnLeave(w.now, 102);
   w.Say(0, kToRank2);
   EXPECT_EQ(w.Told(2), before) << "it has left";
   w.Say(2, {.rank = 0, .qpn = 1});
   EXPECT_EQ(w.Last<PeerEnd>(100), nullptr);
   w.Say(0, {.rank = 1, .qpn = 1});
   EXPECT_NE(w.Last<PeerEnd>(101), nullptr) << "those two go on";
-  w.table.OnAbort(w.now, 100, "enough");
+  w.groups()->OnAbort(w.now, 100, "enough");
   w.Say(1, {.rank = 0, .qpn = 1});
   EXPECT_NE(w.Last<Failure>(100), nullptr);
 }

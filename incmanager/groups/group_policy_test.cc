@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -37,17 +37,17 @@ GroupSpec Spec(const std::string& name, std::vector<std::string> hosts, Policy p
 
 // Created, joined and running; what `group show` would have.
 Group Made(GroupWorldFixture* w, const GroupSpec& spec) {
-  const Placement told = *w->table.Explain(spec);
-  EXPECT_TRUE(w->table.Create(spec).ok());
+  const Placement told = *w->groups()->Explain(spec);
+  EXPECT_TRUE(w->groups()->Create(spec).ok());
   static uint32_t next = 1;
   for (uint32_t rank = 0; rank < spec.world_size; ++rank) {
     JoinRequest join = w->Request(spec.hosts[rank], rank, spec.world_size, spec.name);
     join.qpn = ++next;
-    w->table.OnJoin(w->now, 10'000 + next, join);
+    w->groups()->OnJoin(w->now, 10'000 + next, join);
   }
   for (const auto& [node, context] : std::exchange(w->world.installs, {}))
-    w->table.OnInstalled(w->now, node, context.group_id, {.arena_bytes = kTaken});
-  const Group group = *w->table.Find(spec.name);
+    w->groups()->OnInstalled(w->now, node, context.group_id, {.arena_bytes = kTaken});
+  const Group group = *w->groups()->Find(spec.name);
   EXPECT_EQ(told.path, group.path_taken) << "as it was explained";
   if (told.path == Path::kHosts) {
     EXPECT_EQ(told.path_reason, group.path_reason);
@@ -61,8 +61,8 @@ std::string RootOf(const GroupWorldFixture& w, const Group& group) {
 }
 
 void End(GroupWorldFixture* w, const std::string& name) {
-  ASSERT_TRUE(w->table.Destroy(w->now, name, true).ok());
-  w->table.Tick(w->now + 10 * kSecond);
+  ASSERT_TRUE(w->groups()->Destroy(w->now, name, true).ok());
+  w->groups()->Tick(w->now + 10 * kSecond);
   w->AnswerRemovals();
 }
 
@@ -93,38 +93,38 @@ TEST(GroupPolicy, SpatialReservesAndGivesBack) {
   EXPECT_EQ(RootOf(w, Made(&w, spec)), "agg1");
   spec.name = "two";
   spec.path = Path::kNetwork;
-  const Placement refused = *w.table.Explain(spec);
+  const Placement refused = *w.groups()->Explain(spec);
   EXPECT_EQ(refused.failure.code, ErrorCode::kNoResource);
   EXPECT_EQ(refused.failure.brief,
             "the link between edge1:swp1 and h0 has 3 Gbit/s for the group, 7 needed; and 1 more in the way");
   End(&w, "one");
   EXPECT_EQ(RootOf(w, Made(&w, spec)), "agg1");
   End(&w, "two");
-  EXPECT_TRUE(w.table.load() == Load{});
+  EXPECT_TRUE(w.groups()->load() == Load{});
 }
 
 TEST(GroupPolicy, TheDefaultIsOfGroupsMadeFromThenOn) {
   GroupWorldFixture w(testing::FatTree4());
-  ASSERT_TRUE(w.table.Create(Spec("before", {"h0", "h2"}, Policy::kUnspecified)).ok());
-  w.table.SetDefaultPolicy(Policy::kEdt);
-  ASSERT_TRUE(w.table.Create(Spec("after", {"h0", "h2"}, Policy::kUnspecified)).ok());
-  EXPECT_EQ(w.table.Find("before")->spec.policy, Policy::kShortest);
-  EXPECT_EQ(w.table.Find("after")->spec.policy, Policy::kEdt);
+  ASSERT_TRUE(w.groups()->Create(Spec("before", {"h0", "h2"}, Policy::kUnspecified)).ok());
+  w.groups()->SetDefaultPolicy(Policy::kEdt);
+  ASSERT_TRUE(w.groups()->Create(Spec("after", {"h0", "h2"}, Policy::kUnspecified)).ok());
+  EXPECT_EQ(w.groups()->Find("before")->spec.policy, Policy::kShortest);
+  EXPECT_EQ(w.groups()->Find("after")->spec.policy, Policy::kEdt);
   w.JoinAll(2, "of-ranks");
-  EXPECT_EQ(w.table.Find("of-ranks")->spec.policy, Policy::kEdt);
+  EXPECT_EQ(w.groups()->Find("of-ranks")->spec.policy, Policy::kEdt);
 }
 
 TEST(GroupPolicy, WhatAPolicyHasNoUseForIsRefused) {
   GroupWorldFixture w(testing::FatTree4());
   GroupSpec spec = Spec("g", {"h0", "h2"}, Policy::kEdt);
   spec.rate_kbps = 1;
-  EXPECT_EQ(w.table.Create(spec).message(), "rate: policy edt has no use for it, only spatial and temporal have");
+  EXPECT_EQ(w.groups()->Create(spec).message(), "rate: policy edt has no use for it, only spatial and temporal have");
   spec = Spec("g", {"h0", "h2"}, Policy::kUnspecified);
   spec.prefer = Prefer::kLatency;
-  EXPECT_EQ(w.table.Create(spec).message(), "prefer: policy shortest has no use for it, only spatial and temporal have");
+  EXPECT_EQ(w.groups()->Create(spec).message(), "prefer: policy shortest has no use for it, only spatial and temporal have");
   spec = Spec("g", {"h0", "h2"}, Policy::kEdt);
   spec.tenant = "red";
-  EXPECT_EQ(w.table.Create(spec).code(), StatusCode::kNotFound);
+  EXPECT_EQ(w.groups()->Create(spec).code(), StatusCode::kNotFound);
 }
 
 TEST(GroupPolicy, ATenantsDemandsEndAtItsLimitAndNotAtOthers) {
@@ -132,13 +132,13 @@ TEST(GroupPolicy, ATenantsDemandsEndAtItsLimitAndNotAtOthers) {
     SCOPED_TRACE(Name(policy));
     GroupWorldFixture w(testing::FatTree4());
     HaveArenas(&w, 4 * kMiB);
-    ASSERT_TRUE(w.table.SetTenant({.name = "red", .limit_bytes = 2 * kMiB}).ok());
-    ASSERT_TRUE(w.table.SetTenant({.name = "blue", .guaranteed_bytes = kMiB}).ok());
+    ASSERT_TRUE(w.groups()->SetTenant({.name = "red", .limit_bytes = 2 * kMiB}).ok());
+    ASSERT_TRUE(w.groups()->SetTenant({.name = "blue", .guaranteed_bytes = kMiB}).ok());
     GroupSpec spec = Spec("red1", {"h0", "h1"}, policy);
     spec.tenant = "red";
     EXPECT_EQ(RootOf(w, Made(&w, spec)), "edge1");
     End(&w, "red1");
-    EXPECT_TRUE(w.table.load() == Load{});
+    EXPECT_TRUE(w.groups()->load() == Load{});
     if (policy == Policy::kEdt) continue;
     EXPECT_EQ(RootOf(w, Made(&w, spec)), "edge1");
     spec.name = "red2";
@@ -149,22 +149,22 @@ TEST(GroupPolicy, ATenantsDemandsEndAtItsLimitAndNotAtOthers) {
       spec.name = name;
       EXPECT_EQ(RootOf(w, Made(&w, spec)), "edge1");
     }
-    EXPECT_EQ(w.table.SetTenant({.name = "green", .guaranteed_bytes = 2 * kMiB}).message(),
+    EXPECT_EQ(w.groups()->SetTenant({.name = "green", .guaranteed_bytes = 2 * kMiB}).message(),
               "guarantee_bytes: 2.0 MiB would have to be kept for tenants, and edge1 has 1015.0 KiB free");
-    EXPECT_EQ(w.table.RemoveTenant("red").message(), "tenant: group red1 is reserved for red");
+    EXPECT_EQ(w.groups()->RemoveTenant("red").message(), "tenant: group red1 is reserved for red");
   }
 }
 
 TEST(GroupPolicy, ATenantHasSoManyGroups) {
   GroupWorldFixture w(testing::FatTree4());
-  ASSERT_TRUE(w.table.SetTenant({.name = "red", .limit_groups = 1}).ok());
+  ASSERT_TRUE(w.groups()->SetTenant({.name = "red", .limit_groups = 1}).ok());
   GroupSpec spec = Spec("one", {"h0", "h1"}, Policy::kShortest);
   spec.tenant = "red";
   EXPECT_EQ(RootOf(w, Made(&w, spec)), "edge1");
   spec.name = "two";
   EXPECT_EQ(RootOf(w, Made(&w, spec)), "tenant red: it has 1 of 1 group that may go through switches");
   End(&w, "one");
-  EXPECT_EQ(w.table.RemoveTenant("red").message(), "tenant: group two is reserved for red");
+  EXPECT_EQ(w.groups()->RemoveTenant("red").message(), "tenant: group two is reserved for red");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The rates of a tree's edges, for people.
 #include <gtest/gtest.h>
 
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -34,7 +34,7 @@ TEST_F(Misplaced, AGroupOfItIsRefusedOnAllRanks) {
     w.JoinAll(4);
     ExpectTold(4, ErrorCode::kNoTree, 2);
     EXPECT_TRUE(w.world.installs.empty());
-    for (uint32_t rank = 0; rank < 4; ++rank) w.table.OnSessionClosed(w.now, 100 + rank);
+    for (uint32_t rank = 0; rank < 4; ++rank) w.groups()->OnSessionClosed(w.now, 100 + rank);
     w.AnswerRemovals();
   }
 }
@@ -44,7 +44,7 @@ TEST_F(Misplaced, AGroupThatRunsFailsOnAllRanks) {
   w.AnswerInstalls();
   ASSERT_EQ(w.Phase(), "running");
   Misplace("h3");
-  w.table.FailMoved(w.now);
+  w.groups()->FailMoved(w.now);
   ExpectTold(4, ErrorCode::kLinkLost, 3);
 }
 
@@ -52,16 +52,16 @@ TEST_F(Misplaced, OthersGoOn) {
   w.JoinAll(2);
   w.AnswerInstalls();
   Misplace("h3");
-  w.table.FailMoved(w.now);
+  w.groups()->FailMoved(w.now);
   EXPECT_EQ(w.Phase(), "running");
 }
 
 TEST_F(Misplaced, IsWhatExplainSays) {
   GroupSpec spec;
   spec.hosts = {"h0", "h1", "h2"};
-  ASSERT_TRUE(w.table.Explain(spec)->failure.ok());
+  ASSERT_TRUE(w.groups()->Explain(spec)->failure.ok());
   Misplace("h1");
-  const auto placement = w.table.Explain(spec);
+  const auto placement = w.groups()->Explain(spec);
   ASSERT_TRUE(placement.ok());
   EXPECT_EQ(placement->failure.code, ErrorCode::kNoTree);
   EXPECT_EQ(placement->failure.message, "it is elsewhere");

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -39,7 +39,7 @@ TEST(GroupScale, AGroupWithAScaleNeedsIntegersInPlaceOfFloat32) {
     EngineReport report = w.Report(w.Id("leaf1"));
     report.abilities = has;
     ASSERT_TRUE(w.switches.Heartbeat(w.now, "leaf1", &report).ok());
-    ASSERT_TRUE(w.table.Create(Scaled(1e6f)).ok());
+    ASSERT_TRUE(w.groups()->Create(Scaled(1e6f)).ok());
     w.JoinAll(4);
     w.AnswerInstalls();
     if (has.Has(DataType::kInt32)) {
@@ -59,7 +59,7 @@ TEST(GroupScale, AllRanksHaveTheGroupsScale) {
   const auto join = [&w](uint32_t rank, float scale) {
     JoinRequest request = w.Request("h" + std::to_string(rank), rank, 4, "g");
     request.scale = scale;
-    w.table.OnJoin(w.now, 100 + rank, request);
+    w.groups()->OnJoin(w.now, 100 + rank, request);
     const auto* refused = w.Last<Failure>(100 + rank);
     return refused == nullptr ? std::string() : refused->message;
   };
@@ -70,18 +70,18 @@ TEST(GroupScale, AllRanksHaveTheGroupsScale) {
   EXPECT_EQ(join(3, -1), "quantise: -1 is not a number from 1e-20 to 1e+20");
   GroupWorldFixture operators(testing::Tree32());
   GroupSpec spec = Scaled(1000);
-  ASSERT_TRUE(operators.table.Create(spec).ok());
+  ASSERT_TRUE(operators.groups()->Create(spec).ok());
   JoinRequest request = operators.Request("h0", 0, 4, "g");
-  operators.table.OnJoin(operators.now, 100, request);
+  operators.groups()->OnJoin(operators.now, 100, request);
   EXPECT_EQ(operators.Last<Failure>(100), nullptr) << "who says nothing takes it";
   request = operators.Request("h1", 1, 4, "g");
   request.scale = 10;
-  operators.table.OnJoin(operators.now, 101, request);
+  operators.groups()->OnJoin(operators.now, 101, request);
   ASSERT_NE(operators.Last<Failure>(101), nullptr);
   EXPECT_EQ(operators.Last<Failure>(101)->message, "quantise: rank 1 has the scale 10, the group g has 1000");
   spec.name = "other";
   spec.scale = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT(std::string(operators.table.Create(spec).message()),
+  EXPECT_THAT(std::string(operators.groups()->Create(spec).message()),
               HasSubstr("quantise: nan is not a number"));
 }
 
@@ -91,12 +91,12 @@ TEST(GroupScale, AnInputThatIsNotFiniteIsToldToAll) {
     GroupWorldFixture w(testing::Star(3));
     GroupSpec spec = Scaled(scale ? 1e6f : 0);
     spec.world_size = 3;
-    ASSERT_TRUE(w.table.Create(spec).ok());
+    ASSERT_TRUE(w.groups()->Create(spec).ok());
     w.JoinAll(3);
     w.AnswerInstalls();
-    w.table.OnNotFinite(w.now, 999, "nobody's");
-    w.table.OnNotFinite(w.now, 101, "rank 1 called AllReduce with nan as element 3");
-    w.table.OnNotFinite(w.now, 102, "rank 2 called AllReduce with inf as element 0");
+    w.groups()->OnNotFinite(w.now, 999, "nobody's");
+    w.groups()->OnNotFinite(w.now, 101, "rank 1 called AllReduce with nan as element 3");
+    w.groups()->OnNotFinite(w.now, 102, "rank 2 called AllReduce with inf as element 0");
     for (SessionId session = 100; session < 103; ++session) {
       const auto* failure = w.Last<Failure>(session);
       ASSERT_NE(failure, nullptr) << session;

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "incmanager/groups/group_table.h"
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -37,7 +37,7 @@ const EndpointPlan& EndOf(const std::vector<ContextPlan>& contexts, uint32_t ran
 
 TEST(GroupSpliced, EachRankIsToldAnotherHostsAddressAndItsSwitchBearsIt) {
   GroupWorldFixture w(testing::Tree32());
-  ASSERT_TRUE(w.table.Create(Spliced(4)).ok());
+  ASSERT_TRUE(w.groups()->Create(Spliced(4)).ok());
   w.JoinAll(4);
   w.AnswerInstalls();
   ASSERT_EQ(w.installed.size(), 3u);
@@ -74,9 +74,9 @@ TEST(GroupSpliced, AllItsQpnsAreOfTheRangeThatHostsDoNotHave) {
   for (const std::string group : {"a", "b"}) {
     GroupSpec spec = Spliced(4);
     spec.name = group;
-    ASSERT_TRUE(w.table.Create(spec).ok());
+    ASSERT_TRUE(w.groups()->Create(spec).ok());
     for (uint32_t rank = 0; rank < 4; ++rank)
-      w.table.OnJoin(w.now, (group == "a" ? 100 : 200) + rank,
+      w.groups()->OnJoin(w.now, (group == "a" ? 100 : 200) + rank,
                      w.Request("h" + std::to_string(rank), rank, 4, group));
     w.AnswerInstalls();
   }
@@ -99,7 +99,7 @@ TEST(GroupSpliced, ARankWithAQpnOfThatRangeIsRefused) {
   for (const bool reserved : {true, false}) {
     GroupWorldFixture w(testing::Star(2));
     if (reserved) {
-      ASSERT_TRUE(w.table.Create(Spliced(2)).ok());
+      ASSERT_TRUE(w.groups()->Create(Spliced(2)).ok());
     }
     JoinRequest join = w.Request("h1", 1, 2);
     join.mode = Mode::kSpliced;
@@ -111,21 +111,21 @@ TEST(GroupSpliced, ARankWithAQpnOfThatRangeIsRefused) {
               "mode spliced: rank 1 of h1 has QPN 0xf01234: its NIC numbers queue pairs from 0xf00000 on, a range "
               "that is kept for the switches of this mode");
     join.qpn = 0xefffff;
-    w.table.OnJoin(w.now, 101, join);
-    w.table.OnJoin(w.now, 100, w.Request("h0", 0, 2));
+    w.groups()->OnJoin(w.now, 101, join);
+    w.groups()->OnJoin(w.now, 100, w.Request("h0", 0, 2));
     EXPECT_EQ(w.Phase(), "installing");
   }
   GroupWorldFixture w(testing::Star(2));
   JoinRequest other = w.Request("h0", 0, 2);
   other.qpn = 0xf01234;
-  w.table.OnJoin(w.now, 100, other);
+  w.groups()->OnJoin(w.now, 100, other);
   EXPECT_EQ(w.Phase(), "joining") << "in other modes it is a QPN as any";
 }
 
 TEST(GroupSpliced, RanksOfOneHostAloneHaveNoTree) {
   GroupWorldFixture w(testing::Star(2));
-  ASSERT_TRUE(w.table.Create(Spliced(2, Path::kNetwork)).ok());
-  for (uint32_t rank = 0; rank < 2; ++rank) w.table.OnJoin(w.now, 100 + rank, w.Request("h0", rank, 2));
+  ASSERT_TRUE(w.groups()->Create(Spliced(2, Path::kNetwork)).ok());
+  for (uint32_t rank = 0; rank < 2; ++rank) w.groups()->OnJoin(w.now, 100 + rank, w.Request("h0", rank, 2));
   const auto* failure = w.Last<Failure>(100);
   ASSERT_NE(failure, nullptr);
   EXPECT_EQ(failure->code, ErrorCode::kNoTree);
@@ -148,12 +148,12 @@ Topology HostsAtOnePort() {
 TEST(GroupSpliced, WhoseFramesGoAnotherWayGoesByTheHosts) {
   for (const Path path : {Path::kAuto, Path::kNetwork}) {
     GroupWorldFixture w(HostsAtOnePort());
-    ASSERT_TRUE(w.table.Create(Spliced(2, path)).ok());
+    ASSERT_TRUE(w.groups()->Create(Spliced(2, path)).ok());
     w.JoinAll(2);
     const std::string words = "mode spliced: frames from h0 to h1 do not pass s1";
     if (path == Path::kAuto) {
-      EXPECT_EQ(w.table.Find("g")->path_taken, Path::kHosts);
-      EXPECT_THAT(w.table.Find("g")->path_reason, HasSubstr(words));
+      EXPECT_EQ(w.groups()->Find("g")->path_taken, Path::kHosts);
+      EXPECT_THAT(w.groups()->Find("g")->path_reason, HasSubstr(words));
       continue;
     }
     const auto* failure = w.Last<Failure>(100);
@@ -172,10 +172,10 @@ TEST(GroupSpliced, AnotherRootIsTriedWhereATreeHasNoAddresses) {
     for (const std::string b : {"h2", "h3"}) {
       GroupSpec spec = Spliced(2, Path::kNetwork);
       spec.name = a + b;
-      ASSERT_TRUE(w.table.Create(spec).ok());
+      ASSERT_TRUE(w.groups()->Create(spec).ok());
       const SessionId first = 100 * (w.world.sent.size() + 1);
-      w.table.OnJoin(w.now, first, w.Request(a, 0, 2, spec.name));
-      w.table.OnJoin(w.now, first + 1, w.Request(b, 1, 2, spec.name));
+      w.groups()->OnJoin(w.now, first, w.Request(a, 0, 2, spec.name));
+      w.groups()->OnJoin(w.now, first + 1, w.Request(b, 1, 2, spec.name));
       ASSERT_FALSE(w.world.installs.empty()) << w.Last<Failure>(first)->message;
       w.AnswerInstalls();
       ++made;
@@ -187,10 +187,10 @@ TEST(GroupSpliced, AnotherRootIsTriedWhereATreeHasNoAddresses) {
 // The ways to the other hosts are its own, as far as its switches.
 TEST(GroupSpliced, ItsWaysToOtherHostsMayNotChange) {
   GroupWorldFixture w(testing::TwoSpines());
-  ASSERT_TRUE(w.table.Create(Spliced(3)).ok());
+  ASSERT_TRUE(w.groups()->Create(Spliced(3)).ok());
   w.JoinAll(3);
   w.AnswerInstalls();
-  const auto group = w.table.Find("g");
+  const auto group = w.groups()->Find("g");
   ASSERT_EQ(group->path_taken, Path::kNetwork) << group->path_reason;
   // h2's edge spans leaf2: what it sends to its partner passes leaf2 before a switch takes it.
   const NodeId partner = *w.topology.FindHostByAddress(EndOf(w.installed, 2).borne_ip);
@@ -208,7 +208,7 @@ TEST(GroupSpliced, MixesWithNoOtherMode) {
   for (const Mode own : AllModes()) {
     GroupSpec spec = Spliced(4);
     spec.switch_modes["leaf1"] = own;
-    const Status status = w.table.Create(spec);
+    const Status status = w.groups()->Create(spec);
     EXPECT_EQ(status.ok(), own == Mode::kSpliced) << NumeralOf(own);
     EXPECT_EQ(status.code(), own == Mode::kSpliced ? StatusCode::kOk : StatusCode::kInvalidArgument);
   }
@@ -230,15 +230,15 @@ TEST(GroupSpliced, SharesOnlyBlocksOfCoreZero) {
       spec.mode = mode;
       spec.policy = Policy::kTemporal;
       spec.duty = kWholeTime / 4;
-      EXPECT_TRUE(w.table.Create(spec).ok());
+      EXPECT_TRUE(w.groups()->Create(spec).ok());
       for (uint32_t rank = 0; rank < 2; ++rank) {
         JoinRequest join = w.Request("h" + std::to_string(rank), rank, 2, name);
         join.qpn = static_cast<uint32_t>(session);
-        w.table.OnJoin(w.now, session++, join);
+        w.groups()->OnJoin(w.now, session++, join);
       }
       for (const auto& [node, context] : std::exchange(w.world.installs, {}))
-        w.table.OnInstalled(w.now, node, context.group_id, {.arena_bytes = kTaken});
-      return *w.table.Find(name);
+        w.groups()->OnInstalled(w.now, node, context.group_id, {.arena_bytes = kTaken});
+      return *w.groups()->Find(name);
     };
     const Group first = start("first", spliced_first ? Mode::kSpliced : Mode::kTranslated);
     const Group second = start("second", spliced_first ? Mode::kTranslated : Mode::kSpliced);

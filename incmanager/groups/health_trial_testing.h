@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life_testing.h"
 #include "incmanager/groups/health_watch.h"
 #include "protocol/echo_history.h"
 
@@ -34,18 +34,18 @@ class Trial {
       w.now += kTick;
       if (w.now % kSecond == 0) Heartbeats();
       if (watch.IsDue(w.now)) {
-        for (const auto& ask : watch.Due(w.now, w.table.Watched())) Answer(ask);
+        for (const auto& ask : watch.Due(w.now, w.groups()->Watched())) Answer(ask);
       }
       for (const NodeId node : w.topology.switches) {
         const Verdict verdict = watch.VerdictOf(w.now, node);
         if (w.switches.OnVerdict(node, verdict) && verdict == Verdict::kSwitchLost)
-          w.table.OnSwitchLost(w.now, node, "so it is");
+          w.groups()->OnSwitchLost(w.now, node, "so it is");
       }
       for (const LinkEnd& end_of_link : watch.DownLinks()) {
-        w.table.OnLinkDown(w.now, end_of_link,
+        w.groups()->OnLinkDown(w.now, end_of_link,
                            [&](Nanos since) { return watch.IsLinkLost(w.now, end_of_link, since); });
       }
-      w.table.Tick(w.now);
+      w.groups()->Tick(w.now);
     }
   }
 
@@ -84,8 +84,8 @@ class Trial {
       said_[node] = report.ports;
       const auto change = w.switches.Heartbeat(w.now, name, dead_engines.contains(name) ? nullptr : &report);
       ASSERT_TRUE(change.ok());
-      if (change->contexts_lost) w.table.OnContextsLost(w.now, node);
-      if (change->engine_down) w.table.OnSwitchLost(w.now, node, "its engine has stopped");
+      if (change->contexts_lost) w.groups()->OnContextsLost(w.now, node);
+      if (change->engine_down) w.groups()->OnSwitchLost(w.now, node, "its engine has stopped");
       if (!change->register_again) continue;
       ASSERT_TRUE(w.switches.Register(w.now, name, "agent", report).ok());
       w.switches.OnForwardingSet(node, true);

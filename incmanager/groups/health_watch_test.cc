@@ -112,7 +112,7 @@ TEST(HealthWatch, AnotherRankOfAHostSpeaksForAMuteOne) {
   for (int phase = 0; phase < 10; ++phase) {
     Trial t(testing::Star(2), 2);
     for (uint32_t rank = 0; rank < 2; ++rank) {
-      t.w.table.OnJoin(t.w.now, 200 + rank, t.w.Request("h" + std::to_string(rank), rank, 2, "other"));
+      t.w.groups()->OnJoin(t.w.now, 200 + rank, t.w.Request("h" + std::to_string(rank), rank, 2, "other"));
     }
     t.w.AnswerInstalls();
     t.Pass(3 * kSecond + phase * kTick);
@@ -196,7 +196,7 @@ class HealthWatchAgain : public ::testing::Test {
   // yet.
   void Ask(Nanos silent) {
     const Nanos now = t.w.switches.entry(s1).last_heard + silent;
-    const auto due = t.watch.Due(now, t.w.table.Watched());
+    const auto due = t.watch.Due(now, t.w.groups()->Watched());
     EXPECT_EQ(due.size(), 4u);
     for (const auto& ask : due) t.watch.OnAnswer(now, ask.about, ask.witness, true, 0);
   }
@@ -228,7 +228,7 @@ TEST_F(HealthWatchAgain, WhoeverIsAskedInVainIsAskedFromTheBeginning) {
   for (int round = 0; round < 15; ++round) Ask(2 * kSecond + round * kRound);
   EXPECT_NE(VerdictAfter(7 * kSecond), Verdict::kSwitchLost);
   const Nanos now = t.w.switches.entry(s1).last_heard + 7 * kSecond;
-  for (const auto& ask : t.watch.Due(now, t.w.table.Watched())) t.watch.OnNoAnswer(ask.about, ask.witness);
+  for (const auto& ask : t.watch.Due(now, t.w.groups()->Watched())) t.watch.OnNoAnswer(ask.about, ask.witness);
   Nanos silent = 7500 * kMillisecond;
   for (int round = 0; round < 15; ++round, silent += kRound) {
     Ask(silent);
@@ -244,7 +244,7 @@ TEST(HealthWatch, WhatHasGoneFromAPortIsNoWitness) {
   const LinkEnd end = *t.w.topology.EndAt(root, "swp2");
   const LinkEnd there = t.w.topology.Across(end);
   const auto asked_root = [&] {
-    const auto due = t.watch.Due(t.w.now, t.w.table.Watched());
+    const auto due = t.watch.Due(t.w.now, t.w.groups()->Watched());
     return std::ranges::any_of(due, [&](const HealthWatch::Ask& ask) {
       return ask.about == there.node && !ask.witness.is_rank && ask.witness.id == root;
     });

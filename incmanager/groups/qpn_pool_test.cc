@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life_testing.h"
 #include "incmanager/groups/plan.h"
 
 namespace epic::manager {
@@ -124,7 +124,7 @@ TEST(QpnPoolTest, AGroupHasOneLowByteAtEachSwitchAndGroupsTakeTurns) {
   SessionId session = 100;
   for (const std::string group : {"a", "b", "c", "d"}) {
     for (uint32_t rank = 0; rank < 4; ++rank)
-      w.table.OnJoin(w.now, session++, w.Request("h" + std::to_string(rank), rank, 4, group));
+      w.groups()->OnJoin(w.now, session++, w.Request("h" + std::to_string(rank), rank, 4, group));
     w.AnswerInstalls();
     EXPECT_EQ(w.Phase(group), "running");
   }

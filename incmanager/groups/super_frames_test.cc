@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "incmanager/groups/group_table_testing.h"
+#include "incmanager/groups/group_life_testing.h"
 
 namespace epic::manager {
 namespace {
@@ -35,7 +35,7 @@ class SuperFramesTest : public ::testing::Test {
     for (uint32_t rank = 0; rank < 4; ++rank) {
       JoinRequest join = w_->Request("h" + std::to_string(rank), rank, 4);
       join.super_frames = !plain_ranks.contains(rank);
-      w_->table.OnJoin(w_->now, 100 + rank, join);
+      w_->groups()->OnJoin(w_->now, 100 + rank, join);
     }
     w_->AnswerInstalls();
   }
@@ -63,7 +63,7 @@ class SuperFramesTest : public ::testing::Test {
 
   // What the rank `to` is told of an end that the rank `from` has made for it.
   bool Between(uint32_t from, uint32_t to) {
-    w_->table.OnPeer(w_->now, 100 + from, {.rank = to, .qpn = 0x77, .psn = 1});
+    w_->groups()->OnPeer(w_->now, 100 + from, {.rank = to, .qpn = 0x77, .psn = 1});
     const auto* told = w_->Last<PeerEnd>(100 + to);
     EXPECT_NE(told, nullptr);
     return told != nullptr && told->rank == from && told->super_frames;

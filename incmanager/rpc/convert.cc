@@ -296,11 +296,12 @@ proto::GroupState ToProto(const Topology& topology, const Group& group) {
   }
   out.set_mode(static_cast<proto::Mode>(group.spec.mode));
   out.set_path_mtu(group.path_mtu != 0 ? group.path_mtu : group.spec.path_mtu);
-  out.set_message_packets(group.message_packets != 0 ? group.message_packets : group.spec.message_packets);
-  out.set_window_messages(group.window_messages != 0 ? group.window_messages : group.spec.window_messages);
-  out.set_start_messages(group.start_messages);
-  out.set_slots(group.slots);
-  out.set_window_reason(group.window_reason);
+  const Window& window = group.window;
+  out.set_message_packets(window.message_packets != 0 ? window.message_packets : group.spec.message_packets);
+  out.set_window_messages(window.window_messages != 0 ? window.window_messages : group.spec.window_messages);
+  out.set_start_messages(window.start_messages);
+  out.set_slots(window.slots);
+  out.set_window_reason(window.reason);
   out.set_inline_bytes(group.inline_bytes);
   out.set_reproducible(group.spec.reproducible);
   out.set_max_bytes(group.spec.max_bytes);

@@ -6,7 +6,7 @@
 #include "incmanager/engine_report.h"
 #include "incmanager/failure.h"
 #include "incmanager/groups/event_log.h"
-#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_life.h"
 #include "incmanager/groups/install_answer.h"
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/hosts/host_table.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_life.h"
 #include "proto/manager.pb.h"
 
 namespace epic::manager {

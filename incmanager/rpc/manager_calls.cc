@@ -47,7 +47,7 @@ std::map<uint32_t, proto::CallsMade> ManagerCore::CallsOf(const proto::GroupStat
   const auto ask = [&](uint32_t rank, SharedCalls::Answer answer) {
     const std::lock_guard lock(mutex_);
     const SessionId session = sessions.at(rank);
-    if (!state_.HasSession(session)) return answer(MakeStatus(StatusCode::kNotFound, "it has left"));
+    if (!state_.groups().HasSession(session)) return answer(MakeStatus(StatusCode::kNotFound, "it has left"));
     asked_calls_[session] = std::move(answer);
     state_.AskCalls(session);
   };

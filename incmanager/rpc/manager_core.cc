@@ -252,10 +252,10 @@ Status ManagerCore::DestroyGroup(const std::string& name, bool force) {
   std::unique_lock lock(mutex_);
   const StatusOr<uint64_t> id = state_.DestroyGroup(Now(), name, force);
   if (!id.ok()) return id.status();
-  const auto gone = [this, &id] { return stop_ || !state_.Removing(*id); };
+  const auto gone = [this, &id] { return stop_ || !state_.groups().Removing(*id); };
   if (changed_.wait_for(lock, kDestroyTimeout, gone)) return absl::OkStatus();
   std::vector<std::string> late;
-  const std::optional<std::set<NodeId>> removing = state_.Removing(*id);
+  const std::optional<std::set<NodeId>> removing = state_.groups().Removing(*id);
   for (const NodeId node : *removing) late.push_back(NameOf(node));
   return MakeStatus(
       StatusCode::kDeadlineExceeded,

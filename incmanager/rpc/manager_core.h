@@ -57,7 +57,7 @@ class ManagerCore : public ManagerWorld {
                                                bool recent, std::chrono::system_clock::time_point deadline,
                                                std::set<uint32_t>* asked);
   // Returns when the group's contexts are removed, or with DEADLINE_EXCEEDED naming the switches that did not
-  // answer. Other errors as GroupTable's.
+  // answer. Other errors as GroupLife's.
   Status DestroyGroup(const std::string& name, bool force);
 
   // ManagerWorld; called by state_ with the lock held.

@@ -55,7 +55,10 @@ class Trial : private ManagerWorld {
   }
 
   void Run() {
-    for (size_t steps = 0; !in_.empty() && steps < kMaxSteps; ++steps) Step();
+    for (size_t steps = 0; !in_.empty() && steps < kMaxSteps; ++steps) {
+      Step();
+      state_.groups().CheckInvariants();
+    }
     for (size_t slot = 0; slot < kSessions; ++slot) Close(slot);
     Settle();
     Pass(200 * kSecond);
@@ -104,21 +107,12 @@ class Trial : private ManagerWorld {
     return fuzz::StableBytes(state_.ListGroups()) + fuzz::StableBytes(state_.ListSwitches(now_));
   }
 
-  template <typename Result>
-  static Status StatusOf(const Result& result) {
-    if constexpr (std::is_same_v<Result, Status>) {
-      return result;
-    } else {
-      return result.status();
-    }
-  }
-
   // A call of which a refusal changes nothing.
   template <typename Call>
   auto Checked(const Call& call) {
     const std::string before = Shown();
     auto result = call();
-    const Status status = StatusOf(result);
+    const Status status = result.status();
     if (status.ok()) return result;
     constexpr std::array kCodes = {StatusCode::kInvalidArgument, StatusCode::kNotFound,
                                    StatusCode::kAlreadyExists, StatusCode::kFailedPrecondition};
@@ -293,12 +287,9 @@ class Trial : private ManagerWorld {
   // Answers may ask for more.
   void AnswerAll() {
     for (NodeId node = 0; node < switches_.size();) {
-      if (calls_[node].empty()) {
-        ++node;
-        continue;
-      }
-      Answer(node, true, true);
-      node = 0;
+      const bool asks = !calls_[node].empty();
+      if (asks) Answer(node, true, true);
+      node = asks ? 0 : node + 1;
     }
   }
 
@@ -353,6 +344,7 @@ class Trial : private ManagerWorld {
   }
 
   void Locate(NodeId, const proto::LocateRequest&) override { EPIC_CHECK(false); }  // the file has all hosts
+  void OnCalls(SessionId, const proto::CallsMade*) override {}  // nobody asks
 
   void Fail(NodeId node, uint64_t group_id, uint32_t generation) override {
     calls_[node].push_back([this, node, group_id, generation](bool carry_out, bool) {

@@ -353,9 +353,9 @@ StatusOr<proto::GroupState> ManagerState::CreateGroup(const proto::CreateGroupRe
 proto::GroupState ManagerState::Describe(const Group& group) const {
   proto::GroupState state = ToProto(topology_, group);
   AddBlocks(groups_.load(), group, &state);
-  const bool runs = group.phase == GroupPhase::kRunning || group.phase == GroupPhase::kLeaving;
-  state.set_watched(runs && std::ranges::all_of(group.footprint.switches,
-                                                [this](NodeId node) { return watch_.IsProven(node); }));
+  state.set_watched(IsInUse(group.phase) &&
+                    std::ranges::all_of(group.footprint.switches,
+                                        [this](NodeId node) { return watch_.IsProven(node); }));
   return state;
 }
 

@@ -14,7 +14,7 @@
 #include "incmanager/graph/host_search.h"
 #include "incmanager/graph/table_update.h"
 #include "incmanager/groups/event_log.h"
-#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_life.h"
 #include "incmanager/groups/health_watch.h"
 #include "incmanager/groups/switch_table.h"
 #include "incmanager/hosts/host_table.h"
@@ -58,6 +58,7 @@ class ManagerState : private GroupWorld {
                ManagerWorld* world, const LinkDefaults& defaults = {});
 
   const Topology& topology() const { return topology_; }
+  const GroupLife& groups() const { return groups_; }
 
   // Of agents. Errors: NOT_FOUND, INVALID_ARGUMENT.
   StatusOr<proto::RegisterReply> Register(Nanos now, const proto::RegisterRequest& request);
@@ -85,7 +86,7 @@ class ManagerState : private GroupWorld {
   // meanwhile are to be heard first.
   void Tick(Nanos now);
 
-  // Of operators; errors as GroupTable's.
+  // Of operators; errors as GroupLife's.
   proto::TopologyReply DescribeTopology() const;
   proto::ListSwitchesReply ListSwitches(Nanos now) const;
   proto::ListHostsReply ListHosts(Nanos now) const;
@@ -98,7 +99,6 @@ class ManagerState : private GroupWorld {
   // The sessions of a group's ranks, by rank, that can be asked what they have called: of those that are still
   // in it and know the question. None of a group that does not run.
   std::map<uint32_t, SessionId> WhoTellsCalls(uint64_t group_id) const;
-  bool HasSession(SessionId session) const { return groups_.HasSession(session); }
   // Asks; answered by ManagerWorld::OnCalls.
   void AskCalls(SessionId session);
   StatusOr<proto::ExplainReply> Explain(const proto::ExplainRequest& request) const;
@@ -107,8 +107,6 @@ class ManagerState : private GroupWorld {
   StatusOr<proto::TenantsReply> SetTenant(Nanos now, const proto::SetTenantRequest& request);
   StatusOr<proto::TenantsReply> RemoveTenant(Nanos now, const proto::RemoveTenantRequest& request);
   proto::TenantsReply ListTenants() const;
-  // The switches that have not yet removed the contexts of a group; nothing when it is gone.
-  std::optional<std::set<NodeId>> Removing(uint64_t group_id) const { return groups_.Removing(group_id); }
 
  private:
   // The graph may have changed: manager_graph.cc.
@@ -155,7 +153,7 @@ class ManagerState : private GroupWorld {
   const uint64_t epoch_;
   ManagerWorld* const world_;
   SwitchTable switches_;
-  GroupTable groups_;
+  GroupLife groups_;
   HostTable hosts_;
   SessionId next_session_ = 1;
   HealthWatch watch_;

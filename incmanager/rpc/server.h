@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "incmanager/graph/graph.h"
-#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_life.h"
 #include "incmanager/topology.h"
 
 namespace epic::manager {

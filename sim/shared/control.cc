@@ -10,7 +10,7 @@
 namespace epic::sim {
 namespace {
 
-// GroupTable::Tick's.
+// GroupLife::Tick's.
 constexpr Nanos kTick = 100 * kMillisecond;
 
 std::vector<Qpn> QpnsOf(const engine::GroupConfig& config) {
@@ -31,7 +31,7 @@ Control::Control(World& world, const WorldConfig& config, const ControlOptions& 
       ranks_(ranks),
       topology_(TopologyOf(world, config)),
       switches_(&topology_),
-      table_(&topology_, &switches_, this, options.groups, options.seed) {
+      groups_(&topology_, &switches_, this, options.groups, options.seed) {
   for (const manager::NodeId node : topology_.switches) {
     const manager::EngineReport report = ReportOf(node);
     EPIC_CHECK(switches_.Register(0, report.name, "agent", report).ok());
@@ -42,7 +42,8 @@ Control::Control(World& world, const WorldConfig& config, const ControlOptions& 
 
 void Control::TickFrom(Nanos time) {
   world_.At(time, [this, time] {
-    table_.Tick(world_.now());
+    groups_.Tick(world_.now());
+    groups_.CheckInvariants();
     TickFrom(time + kTick);
   });
 }
@@ -69,14 +70,14 @@ void Control::CrashEngine(int s, Nanos until) {
 void Control::Hear(manager::NodeId node, const manager::EngineReport* engine) {
   const auto change = switches_.Heartbeat(world_.now(), topology_.nodes[node].name, engine);
   EPIC_CHECK(change.ok() && !change->register_again);
-  if (change->contexts_lost) table_.OnContextsLost(world_.now(), node);
-  if (change->engine_down) table_.OnSwitchLost(world_.now(), node, "its engine has stopped");
+  if (change->contexts_lost) groups_.OnContextsLost(world_.now(), node);
+  if (change->engine_down) groups_.OnSwitchLost(world_.now(), node, "its engine has stopped");
   if (change->set_forwarding) switches_.OnForwardingSet(node, true);
 }
 
 void Control::Miss(manager::SessionId session) {
   world_.At(world_.now() + Within(options_.lease), [this, session] {
-    Say(session, [session](manager::GroupTable& table, Nanos now) { table.OnSessionClosed(now, session); });
+    Say(session, [session](manager::GroupLife& groups, Nanos now) { groups.OnSessionClosed(now, session); });
   });
 }
 
@@ -87,12 +88,16 @@ void Control::Complain(std::string what) {
 void Control::Deliver(Channel channel, uint64_t number, EventQueue::Action action) {
   Nanos& last = last_[{channel, number}];
   last = std::max(last, world_.now() + Within(options_.message));
-  world_.At(last, std::move(action));
+  if (channel == Channel::kToRank || channel == Channel::kToSwitch) return world_.At(last, std::move(action));
+  world_.At(last, [this, action = std::move(action)] {
+    action();
+    groups_.CheckInvariants();
+  });
 }
 
 void Control::Say(manager::SessionId session, Request request) {
   Deliver(Channel::kFromRank, session,
-          [this, request = std::move(request)] { request(table_, world_.now()); });
+          [this, request = std::move(request)] { request(groups_, world_.now()); });
 }
 
 void Control::Send(manager::SessionId session, const manager::SessionEvent& event) {
@@ -119,7 +124,7 @@ void Control::InstallAt(manager::NodeId node, const manager::ContextPlan& contex
   if (world_.now() < world_.switch_up_at(static_cast<int>(node))) {
     const Status silent = MakeStatus(StatusCode::kUnavailable, "the engine does not answer");
     return Deliver(Channel::kFromSwitch, node, [this, node, id = context.group_id, silent] {
-      table_.OnInstalled(world_.now(), node, id, {.status = silent});
+      groups_.OnInstalled(world_.now(), node, id, {.status = silent});
     });
   }
   const engine::GroupConfig config = ConfigOf(context);
@@ -133,7 +138,7 @@ void Control::InstallAt(manager::NodeId node, const manager::ContextPlan& contex
   }
   const uint64_t taken = bytes.ok() ? *bytes : 0;
   Deliver(Channel::kFromSwitch, node, [this, node, id = context.group_id, status, taken] {
-    table_.OnInstalled(world_.now(), node, id, {.status = status, .arena_bytes = taken});
+    groups_.OnInstalled(world_.now(), node, id, {.status = status, .arena_bytes = taken});
   });
 }
 
@@ -143,7 +148,7 @@ void Control::RemoveAt(manager::NodeId node, uint64_t group_id, uint32_t generat
     ForgetQpns(node, found->second.config);
   engine.Remove(group_id, generation);
   Deliver(Channel::kFromSwitch, node,
-          [this, node, group_id] { table_.OnRemoved(world_.now(), node, group_id); });
+          [this, node, group_id] { groups_.OnRemoved(world_.now(), node, group_id); });
 }
 
 void Control::ForgetQpns(manager::NodeId node, const engine::GroupConfig& config) {
@@ -170,16 +175,16 @@ std::string Control::Leftovers() const {
       out += fmt::format("switch {} has {} groups, {} blocks, {} of {} bytes free\n", s,
                          engine.groups().size(), engine.blocks().size(), arena.free_bytes(), arena.size());
     }
-    const size_t qpns = table_.qpns().InUse(static_cast<manager::NodeId>(s));
+    const size_t qpns = groups_.qpns().InUse(static_cast<manager::NodeId>(s));
     if (qpns > 0) out += fmt::format("{} QPNs of switch {} have not been given back\n", qpns, s);
   }
   if (!qpns_.empty()) out += fmt::format("contexts still have {} QPNs\n", qpns_.size());
-  for (const std::string& name : table_.Names()) {
-    const auto group = table_.Find(name);
+  for (const std::string& name : groups_.Names()) {
+    const auto group = groups_.Find(name);
     if (group->phase == manager::GroupPhase::kReserved) continue;
     out += fmt::format("group {} is {}\n", name, manager::Name(group->phase));
   }
-  if (!(table_.load() == manager::Load())) out += "the load is not what it was at the beginning\n";
+  if (!(groups_.load() == manager::Load())) out += "the load is not what it was at the beginning\n";
   return out;
 }
 

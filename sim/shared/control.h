@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_life.h"
 #include "sim/choices.h"
 #include "sim/world.h"
 
@@ -35,14 +35,14 @@ class RankSessions {
 
 class Control final : private manager::GroupWorld {
  public:
-  using Request = std::function<void(manager::GroupTable&, Nanos now)>;
+  using Request = std::function<void(manager::GroupLife&, Nanos now)>;
 
   // All but the options are borrowed, until the world has run.
   Control(World& world, const WorldConfig& config, const ControlOptions& options, Choices& choices,
           RankSessions& ranks);
 
-  manager::GroupTable& table() { return table_; }
-  const manager::GroupTable& table() const { return table_; }
+  manager::GroupLife& groups() { return groups_; }
+  const manager::GroupLife& groups() const { return groups_; }
   const manager::Topology& topology() const { return topology_; }
 
   // What a rank says: carried out at the table when it is there.
@@ -90,7 +90,7 @@ class Control final : private manager::GroupWorld {
   RankSessions& ranks_;
   manager::Topology topology_;
   manager::SwitchTable switches_;
-  manager::GroupTable table_;
+  manager::GroupLife groups_;
   std::map<std::pair<Channel, uint64_t>, Nanos> last_;        // when the last message of each comes
   std::set<std::pair<manager::NodeId, Qpn>> qpns_;            // that contexts have
   std::map<std::pair<manager::NodeId, Qpn>, Nanos> resting_;  // since when others had been given back

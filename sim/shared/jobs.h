@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_life.h"
 #include "sim/faults.h"
 #include "sim/scenario.h"
 #include "sim/shared/control.h"

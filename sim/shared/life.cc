@@ -74,8 +74,8 @@ void Life::Begin() {
     const int host = job_.rank_host[static_cast<size_t>(r)];
     place_.world.At(std::max(Soon(), place_.world.host_up_at(host)), [this, r] {
       if (ranks_[static_cast<size_t>(r)].at == At::kGone) return;
-      place_.control.Say(SessionOf(r), [this, r](manager::GroupTable& table, Nanos now) {
-        table.OnJoin(now, SessionOf(r), ranks_[static_cast<size_t>(r)].join);
+      place_.control.Say(SessionOf(r), [this, r](manager::GroupLife& groups, Nanos now) {
+        groups.OnJoin(now, SessionOf(r), ranks_[static_cast<size_t>(r)].join);
       });
     });
   }
@@ -107,8 +107,8 @@ void Life::Make() {
     manager::PeerEnd end{
         .rank = static_cast<uint32_t>(to), .qpn = 1 + static_cast<uint32_t>(to), .ready = ready};
     place_.control.Say(SessionOf(rank),
-                       [session = SessionOf(rank), end](manager::GroupTable& table, Nanos now) {
-                         table.OnPeer(now, session, end);
+                       [session = SessionOf(rank), end](manager::GroupLife& groups, Nanos now) {
+                         groups.OnPeer(now, session, end);
                        });
   });
   // Those of hosts that are gone meanwhile.
@@ -171,8 +171,8 @@ void Life::OnJoined(int rank) {
   world.At(Soon(), [this] {
     if (ranks_[0].at != At::kRunning) return;
     hit_ = true;
-    place_.control.Say(SessionOf(0), [session = SessionOf(0)](manager::GroupTable& table, Nanos now) {
-      table.OnAbort(now, session, "it has had enough");
+    place_.control.Say(SessionOf(0), [session = SessionOf(0)](manager::GroupLife& groups, Nanos now) {
+      groups.OnAbort(now, session, "it has had enough");
     });
   });
 }
@@ -219,8 +219,8 @@ void Life::End(int rank) {
   of.at = At::kGone;
   --open_;
   if (group_ >= 0) place_.world.EndRank(rank, group_);
-  place_.control.Say(SessionOf(rank), [session = SessionOf(rank)](manager::GroupTable& table, Nanos now) {
-    table.OnSessionClosed(now, session);
+  place_.control.Say(SessionOf(rank), [session = SessionOf(rank)](manager::GroupLife& groups, Nanos now) {
+    groups.OnSessionClosed(now, session);
   });
 }
 
@@ -249,8 +249,8 @@ void Life::Settle() {
     last_start_ = std::max(last_start_, place_.world.now());
     place_.world.At(Soon(), [this, r] {
       if (ranks_[static_cast<size_t>(r)].at != At::kLeaving) return;
-      place_.control.Say(SessionOf(r), [session = SessionOf(r)](manager::GroupTable& table, Nanos now) {
-        table.OnLeave(now, session);
+      place_.control.Say(SessionOf(r), [session = SessionOf(r)](manager::GroupLife& groups, Nanos now) {
+        groups.OnLeave(now, session);
       });
     });
   }

@@ -35,11 +35,11 @@ class SharedTrial final : private RankSessions {
     });
     for (const Crash& crash : shape_.crashes) world_.At(crash.at, [this, &crash] { Happen(crash); });
     world_.At(shape_.faults_end, [this] { trace_.FaultsOff(world_.now()); });
-    manager::GroupTable& table = control_.table();
-    for (const manager::Tenant& tenant : shape_.tenants) EPIC_CHECK(table.SetTenant(tenant).ok());
-    table.SetDefaultPolicy(shape_.default_policy);
+    manager::GroupLife& groups = control_.groups();
+    for (const manager::Tenant& tenant : shape_.tenants) EPIC_CHECK(groups.SetTenant(tenant).ok());
+    groups.SetDefaultPolicy(shape_.default_policy);
     for (const Job& job : shape_.jobs) {
-      if (job.reserved) EPIC_CHECK(table.Create(job.spec).ok());
+      if (job.reserved) EPIC_CHECK(groups.Create(job.spec).ok());
       lives_to_come_ += job.lives;
       world_.At(job.begin, [this, &job] { BeginLife(job, job.lives); });
     }
@@ -141,16 +141,16 @@ void SharedTrial::Look() {
 
 // When all lives are over, and the operator has taken back what he had asked for.
 std::string SharedTrial::WhatIsLeft() {
-  manager::GroupTable& table = control_.table();
+  manager::GroupLife& groups = control_.groups();
   for (const Job& job : shape_.jobs) {
-    if (job.reserved && !table.Destroy(world_.now(), job.spec.name, /*force=*/false).ok())
+    if (job.reserved && !groups.Destroy(world_.now(), job.spec.name, /*force=*/false).ok())
       return fmt::format("group {} cannot be destroyed\n", job.spec.name);
   }
   for (const manager::Tenant& tenant : shape_.tenants) {
-    if (const Status status = table.RemoveTenant(tenant.name); !status.ok())
+    if (const Status status = groups.RemoveTenant(tenant.name); !status.ok())
       return fmt::format("{} cannot be removed: {}\n", tenant.name, std::string(status.message()));
   }
-  return table.Names().empty() ? "" : fmt::format("group {} is still there\n", table.Names()[0]);
+  return groups.Names().empty() ? "" : fmt::format("group {} is still there\n", groups.Names()[0]);
 }
 
 std::string SharedTrial::FirstWrong() {

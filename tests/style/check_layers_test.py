@@ -16,7 +16,7 @@ BROKEN = {
     "incengine/state/a.h": '#include "incengine/core/effects.h"\n',
     "incmanager/graph/a.h": '#include "incmanager/groups/switch_table.h"\n',
     "incmanager/groups/a.cc": "const auto now = std::chrono::steady_clock::now();\n",
-    "incmanager/hosts/a.cc": '#include "incmanager/groups/group_table.h"\n',
+    "incmanager/hosts/a.cc": '#include "incmanager/groups/group_life.h"\n',
     "incmanager/policies/a.h": '#include "incmanager/groups/plan.h"\n',
     "incmanager/policies/a.cc": "v.erase(std::ranges::unique(v).begin(), v.end());\n",
     "incagent/a.cc": "auto c = grpc::CreateChannel(address, credentials);\n",

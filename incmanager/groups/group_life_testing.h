@@ -1,4 +1,4 @@
-// A world for tests of GroupTable: records what it is asked for, answers when the test says so.
+// A world for tests of GroupLife: records what it is asked for, answers when the test says so.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "incmanager/groups/group_table.h"
+#include "incmanager/groups/group_life.h"
 #include "incmanager/topology_testing.h"
 
 namespace epic::manager::testing {
@@ -32,10 +32,27 @@ class RecordingWorld : public GroupWorld {
 // A manager's tables over a topology whose switches are all up.
 class GroupWorldFixture {
  public:
+  // Who calls the groups: what must hold of them does so when the call is over, unless there are so many that
+  // to look at all of them takes long.
+  class Caller {
+   public:
+    Caller(GroupLife* groups, bool checks) : groups_(groups), checks_(checks) {}
+    Caller(const Caller&) = delete;
+    Caller& operator=(const Caller&) = delete;
+    ~Caller() {
+      if (checks_) groups_->CheckInvariants();
+    }
+    GroupLife* operator->() const { return groups_; }
+
+   private:
+    GroupLife* groups_;
+    bool checks_;
+  };
+
   explicit GroupWorldFixture(const TopologyBuilder& builder, const GroupOptions& options = {})
       : GroupWorldFixture(builder.Build(), options) {}
   explicit GroupWorldFixture(Topology built, const GroupOptions& options = {})
-      : topology(std::move(built)), switches(&topology), table(&topology, &switches, &world, options, 1) {
+      : topology(std::move(built)), switches(&topology), groups_(&topology, &switches, &world, options, 1) {
     for (const NodeId node : topology.switches) BringUp(node);
   }
 
@@ -50,6 +67,8 @@ class GroupWorldFixture {
     EPIC_CHECK(switches.Register(now, topology.nodes[node].name, "agent", Report(node)).ok());
     switches.OnForwardingSet(node, true);
   }
+  Caller groups() { return Caller(&groups_, checks); }
+  const GroupLife* groups() const { return &groups_; }
   NodeId Id(const std::string& name) const { return *topology.FindNode(name); }
 
   JoinRequest Request(const std::string& host, uint32_t rank, uint32_t size,
@@ -69,7 +88,7 @@ class GroupWorldFixture {
   }
   // Sessions are numbered 100 + rank.
   void Join(uint32_t rank, uint32_t size, const std::string& group = "g") {
-    table.OnJoin(now, 100 + rank, Request("h" + std::to_string(rank), rank, size, group));
+    groups()->OnJoin(now, 100 + rank, Request("h" + std::to_string(rank), rank, size, group));
   }
   void JoinAll(uint32_t size, const std::string& group = "g") {
     for (uint32_t rank = 0; rank < size; ++rank) Join(rank, size, group);
@@ -77,14 +96,14 @@ class GroupWorldFixture {
   void AnswerInstalls() {
     for (const auto& [node, context] : std::exchange(world.installs, {})) {
       installed.push_back(context);
-      table.OnInstalled(now, node, context.group_id, {.arena_bytes = 1000});
+      groups()->OnInstalled(now, node, context.group_id, {.arena_bytes = 1000});
     }
   }
   void AnswerRemovals() {
-    for (const auto& [node, id] : std::exchange(world.removals, {})) table.OnRemoved(now, node, id);
+    for (const auto& [node, id] : std::exchange(world.removals, {})) groups()->OnRemoved(now, node, id);
   }
   std::string Phase(const std::string& group = "g") const {
-    const auto found = table.Find(group);
+    const auto found = groups()->Find(group);
     return found ? Name(found->phase) : "none";
   }
   // The last thing that a session was told, if it is a T.
@@ -98,14 +117,17 @@ class GroupWorldFixture {
   Nanos now = kSecond;
   RecordingWorld world;
   SwitchTable switches;
-  GroupTable table;
   std::vector<ContextPlan> installed;
   Path path = Path::kUnspecified;  // that ranks ask for from now on
+  bool checks = true;              // the groups after each call
+
+ private:
+  GroupLife groups_;
 };
 
 // What a join is answered with at once.
 inline Failure Refusal(GroupWorldFixture* w, const JoinRequest& join) {
-  w->table.OnJoin(w->now, 999, join);
+  w->groups()->OnJoin(w->now, 999, join);
   const auto* failure = w->Last<Failure>(999);
   return failure != nullptr ? *failure : Failure{};
 }

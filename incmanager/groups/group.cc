@@ -1,0 +1,58 @@
+#include "incmanager/groups/group.h"
+
+#include <utility>
+
+namespace epic::manager {
+
+const char* Name(GroupPhase phase) {
+  switch (phase) {
+    case GroupPhase::kReserved:
+      return "reserved";
+    case GroupPhase::kJoining:
+      return "joining";
+    case GroupPhase::kInstalling:
+      return "installing";
+    case GroupPhase::kRunning:
+      return "running";
+    case GroupPhase::kLeaving:
+      return "leaving";
+    case GroupPhase::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+TimeShare ShareOf(const GroupSpec& spec) {
+  return {.duty = spec.duty == 0 ? kWholeTime : spec.duty, .job = spec.job, .phase = spec.phase};
+}
+
+GroupSpec WithDefaults(GroupSpec spec, Policy policy) {
+  if (spec.mode == Mode::kUnspecified) spec.mode = kDefaultMode;
+  if (spec.path == Path::kUnspecified) spec.path = Path::kAuto;
+  if (spec.policy == Policy::kUnspecified) spec.policy = policy;
+  return spec;
+}
+
+Abilities NeedsOf(const GroupSpec& spec) {
+  if (spec.scale == 0) return spec.needs;
+  Abilities needs;
+  for (const TypeInfo& row : kDataTypes) {
+    if (row.type != DataType::kFloat32 && spec.needs.Has(row.type)) needs.Add(row.type);
+  }
+  for (const OpInfo& row : kReduceOps) {
+    if (spec.needs.Has(row.op)) needs.Add(row.op);
+  }
+  needs.Add(DataType::kInt32);
+  needs.Add(ReduceOp::kSaturatingSum);
+  return needs;
+}
+
+bool IsNarrow(const GroupSpec& spec) { return spec.needs.HasTypes() && spec.needs == spec.needs.Narrow(); }
+
+std::vector<NodeId> HostsOf(const Group& group) {
+  std::vector<NodeId> hosts;
+  for (const auto& [rank, member] : group.members) hosts.push_back(member.host);
+  return hosts;
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,153 @@
+// What there is to know of a group: what was asked for, its ranks, where it is placed, and what has become of
+// it. Plain values, which Admission judges, Placer finds a way for, and GroupLife owns and changes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/path_mtu.h"
+#include "base/types.h"
+#include "incmanager/failure.h"
+#include "incmanager/groups/health_watch.h"
+#include "incmanager/groups/plan.h"
+#include "incmanager/policies/load.h"
+#include "incmanager/policies/place.h"
+#include "incmanager/policies/window.h"
+#include "protocol/control.h"
+
+namespace epic::manager {
+
+struct GroupOptions {
+  Nanos join_timeout = 120 * kSecond;
+  Nanos linger = 5 * kSecond;  // how long a failed group's contexts wait for its sessions to end
+  uint32_t max_path_mtu = kMaxPathMtu;
+  uint32_t window_packets = 64;  // bound of M*W
+  uint64_t prompt_ns = 20 * kMillisecond;
+  // Of groups that ask for none: what two packets of the largest MTU take beside the header. Copies go up
+  // every edge and reductions down every edge in full when they are inlined, so that more would cost more
+  // than it saves.
+  uint32_t inline_bytes = 2 * kMaxPathMtu - kControlBytes;
+  std::optional<uint32_t> start_psn;  // for tests: of every endpoint; else random
+};
+
+// A group that the operator asked for; see CreateGroupRequest in proto/manager.proto.
+struct GroupSpec {
+  std::string name;
+  uint32_t world_size = 0;
+  std::vector<std::string> hosts;            // by rank; empty: learned when the ranks join
+  Mode mode = Mode::kUnspecified;            // the default
+  std::map<std::string, Mode> switch_modes;  // by name, of switches that differ from the group
+  bool reproducible = false;                 // sums in the order of children: the same bits each time
+  uint32_t path_mtu = 0;                     // 0: the largest that the path carries
+  uint32_t message_packets = 0;
+  uint32_t window_messages = 0;
+  std::optional<uint32_t> start_psn;
+  std::optional<uint32_t> inline_bytes;  // most data of a call that travel in its control message
+  Abilities needs;                       // that each switch of the tree must have
+  uint64_t max_bytes = 0;                // of the longest call that it is for; 0: of any length
+  float scale = 0;                       // what FP32 is multiplied by to be summed as INT32; 0: it is not
+  std::string wrong;                     // with what was asked for, as far as it did not fit here
+  Path path = Path::kUnspecified;        // auto
+  Policy policy = Policy::kUnspecified;  // the manager's default
+  Prefer prefer = Prefer::kUnspecified;  // of policies spatial and temporal: auto
+  uint64_t rate_kbps = 0;                // of the same: to be reserved; 0: none
+  std::string tenant;                    // empty: of none
+  uint32_t duty = 0;                     // of policy temporal, in millionths, like these two; 0: all the time
+  std::string job, phase;
+};
+
+// What a group has of the time of its blocks.
+TimeShare ShareOf(const GroupSpec& spec);
+
+// With mode, path and policy where none are asked for; policy: the default one.
+GroupSpec WithDefaults(GroupSpec spec, Policy policy);
+
+// What each switch of the tree must have: what was asked for; of a group with a scale INT32 and its
+// saturating sum, in place of FP32.
+Abilities NeedsOf(const GroupSpec& spec);
+
+// Whether types were declared, and none of them is combined in more bytes than it has: then no switch keeps
+// memory for that, and what is not declared and would need it is not for the switches.
+bool IsNarrow(const GroupSpec& spec);
+
+enum class GroupPhase : uint8_t { kReserved, kJoining, kInstalling, kRunning, kLeaving, kFailed };
+const char* Name(GroupPhase phase);
+
+// From when its ranks are told that it runs until the first of them is told that it does not.
+inline bool IsInUse(GroupPhase phase) {
+  return phase == GroupPhase::kRunning || phase == GroupPhase::kLeaving;
+}
+
+// The send window that a rank says it uses; see WindowInUse in proto/manager.proto.
+struct WindowInUse {
+  uint32_t messages = 0;
+  uint32_t ns_per_packet = 0;
+  uint32_t before_messages = 0;
+  uint32_t before_ns_per_packet = 0;
+};
+
+// One end of a connection between two ranks; see PeerEnd in proto/manager.proto.
+struct PeerEnd {
+  uint32_t rank = 0;  // said by a rank: whom it is for; said to a rank: who says it
+  Ipv4 ip{};          // said to a rank
+  uint32_t qpn = 0;
+  uint32_t psn = 0;
+  bool ready = false;
+  bool super_frames = false;  // said to a rank: it may send them
+};
+
+struct Member {
+  JoinRequest join;
+  NodeId host = kNoNode;
+  SessionId session = 0;
+  Nanos deadline = 0;  // of its join
+  bool open = true;    // the session still lives
+  bool left = false;
+  Failure refused;                    // with which it left
+  std::optional<WindowInUse> window;  // once it has tried others
+  std::map<uint32_t, PeerEnd> ends;   // that it has said last, by the rank that they are for
+};
+
+// One life of a group, from the first join to the removal of its contexts.
+struct Group {
+  GroupSpec spec;
+  bool reserved = false;  // by the operator: goes back to reserved
+  uint64_t id = 0;
+  uint32_t generation = 1;
+  GroupPhase phase = GroupPhase::kReserved;
+  std::map<uint32_t, Member> members;  // by rank
+  GroupPlan plan;
+  Footprint footprint;  // of the plan
+  Nanos placed = 0;     // when it was made
+  uint32_t path_mtu = 0;
+  Window window;
+  uint32_t inline_bytes = 0;
+  std::vector<Lack> lacks;               // of the switches of the plan
+  Path path_taken = Path::kUnspecified;  // kNetwork or kHosts, once that is decided
+  std::string path_asked_by;             // of a path other than auto: "its operator" or "rank 2"
+  std::string path_reason;               // as in JoinedReply
+  bool hosts_reach = false;
+  bool hosts_connect = false;  // its footprint has the ways between its hosts
+  // Of a group that goes by the hosts since a switch refused its context: what was asked of the switches, and
+  // those that have not removed it yet.
+  GroupPlan refused;
+  std::set<NodeId> removing_refused;
+  // What it has of links and switches, until the last of these has removed its context.
+  std::optional<Allocation> allocation;
+  uint64_t width_kbps = 0;  // as RootChoice, when it was placed
+  Failure failure;
+  Nanos next_waiting = 0;
+  Nanos remove_at = kNever;     // of a failed group
+  std::set<NodeId> installing;  // switches that have not answered yet
+  std::set<NodeId> removing;
+  bool removal_started = false;
+};
+
+// The host of each rank that has joined, by rank; ranks may share one.
+std::vector<NodeId> HostsOf(const Group& group);
+
+}  // namespace epic::manager

@@ -1,0 +1,83 @@
+// What always holds of groups: see group_life.h.
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "base/check.h"
+#include "incmanager/groups/group_life.h"
+
+namespace epic::manager {
+namespace {
+
+// By itself.
+void CheckGroup(const Group& group) {
+  EPIC_CHECK(!group.members.empty());
+  for (const auto& [rank, member] : group.members) {
+    EPIC_CHECK(member.join.rank == rank && rank < group.spec.world_size);
+    EPIC_CHECK(member.host != kNoNode);
+  }
+  const bool all = group.members.size() == group.spec.world_size;
+  const bool has_plan = !group.plan.contexts.empty();
+  EPIC_CHECK(group.allocation.has_value() == (has_plan || !group.refused.contexts.empty()));
+  EPIC_CHECK(group.removing_refused.empty() == group.refused.contexts.empty());
+  // When the last switch has answered the group is gone.
+  EPIC_CHECK(group.removal_started ? !group.removing.empty() || !group.removing_refused.empty()
+                                   : group.removing.empty());
+  EPIC_CHECK(group.failure.ok() == (group.phase != GroupPhase::kFailed));
+  switch (group.phase) {
+    case GroupPhase::kReserved:
+      EPIC_CHECK(false);  // of such there is a spec only
+      return;
+    case GroupPhase::kJoining:
+      EPIC_CHECK(!all && group.path_taken == Path::kUnspecified && !group.removal_started);
+      return;
+    case GroupPhase::kInstalling:
+      EPIC_CHECK(all && !group.installing.empty() && has_plan && !group.removal_started);
+      return;
+    case GroupPhase::kRunning:
+    case GroupPhase::kLeaving: {
+      EPIC_CHECK(all && group.installing.empty() && group.plan.replies.size() == group.spec.world_size);
+      EPIC_CHECK(group.path_taken == (has_plan ? Path::kNetwork : Path::kHosts));
+      const auto left = std::ranges::count_if(group.members, [](const auto& m) { return m.second.left; });
+      EPIC_CHECK((left != 0) == (group.phase == GroupPhase::kLeaving));
+      EPIC_CHECK(group.removal_started == (left == std::ssize(group.members)));
+      return;
+    }
+    case GroupPhase::kFailed:
+      EPIC_CHECK(group.removal_started == (group.remove_at == kNever));
+      return;
+  }
+}
+
+}  // namespace
+
+void GroupLife::CheckInvariants() const {
+  Load load;
+  size_t live = 0, sessions = 0;
+  std::map<NodeId, size_t> qpns;
+  for (const auto& [id, group] : groups_) {
+    EPIC_CHECK(group.id == id && id < next_id_);
+    CheckGroup(group);
+    const auto named = live_.find(group.spec.name);
+    const bool is_live = named != live_.end() && named->second == id;
+    EPIC_CHECK(is_live == (group.phase != GroupPhase::kFailed));
+    // Its operator may take back a group that all have left.
+    if (is_live && !group.removal_started) EPIC_CHECK(group.reserved == reserved_.contains(group.spec.name));
+    live += is_live ? 1 : 0;
+    for (const auto& [rank, member] : group.members) {
+      const auto own = sessions_.find(member.session);
+      if (own != sessions_.end() && own->second == id && member.open) ++sessions;
+    }
+    if (group.allocation) load.Apply(*group.allocation);
+    for (const GroupPlan* const plan : {&group.plan, &group.refused}) {
+      for (const ContextPlan& context : plan->contexts)
+        qpns[context.node] += context.children.size() + (context.parent ? 1 : 0);
+    }
+  }
+  EPIC_CHECK(live == live_.size() && sessions == sessions_.size());
+  EPIC_CHECK(load == load_);
+  for (const NodeId node : topology_->switches) EPIC_CHECK(qpns[node] == qpns_.InUse(node));
+  for (const auto& [name, lives] : generations_) EPIC_CHECK(reserved_.contains(name));
+}
+
+}  // namespace epic::manager

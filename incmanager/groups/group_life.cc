@@ -1,0 +1,353 @@
+#include "incmanager/groups/group_life.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/psn.h"
+
+namespace epic::manager {
+namespace {
+
+constexpr Nanos kWaitingInterval = kSecond;
+
+std::string Describe(const Member& member) {
+  return fmt::format("{} (pid {})",
+                     member.join.host_name.empty() ? ToString(member.join.ip) : member.join.host_name,
+                     member.join.pid);
+}
+
+std::vector<uint32_t> MissingRanks(const Group& group) {
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < group.spec.world_size; ++rank) {
+    if (!group.members.contains(rank)) missing.push_back(rank);
+  }
+  return missing;
+}
+
+// What those who are still there are told of a rank whose session has ended, for this reason. They all get a
+// switch's refusal themselves, but only as long as it can be repeated.
+Failure Gone(const Member& member, const std::string& why) {
+  const uint32_t rank = member.join.rank;
+  if (member.refused.ok())
+    return RankFailure(ErrorCode::kRankLost, rank,
+                       fmt::format("rank {} on {} is gone: {}", rank, Describe(member), why));
+  return RankFailure(member.refused.code, rank,
+                     fmt::format("rank {} on {} is gone, whose call was refused: {}", rank, Describe(member),
+                                 member.refused.message));
+}
+
+// What is wrong with what a rank says of its end; empty if nothing is.
+std::string WrongWith(const Group& group, const Member& member, const PeerEnd& end) {
+  if (group.path_taken != Path::kHosts && !group.hosts_reach)
+    return fmt::format("its hosts make no connections: {}", group.path_reason);
+  if (std::string wrong = WrongRank(end.rank, group.spec.world_size); !wrong.empty()) return wrong;
+  if (end.rank == member.join.rank) return fmt::format("rank: {} is its own", end.rank);
+  if (std::string wrong = WrongQpn(end.qpn); !wrong.empty()) return wrong;
+  if (end.psn > Psn::kMask) return fmt::format("psn: {:#x} is not below 2^24", end.psn);
+  const auto before = member.ends.find(end.rank);
+  if (before == member.ends.end()) return {};
+  if (before->second.ready) return fmt::format("ready: said already to rank {}", end.rank);
+  if (!end.ready || before->second.qpn != end.qpn || before->second.psn != end.psn)
+    return fmt::format("qpn: there is one for rank {} already", end.rank);
+  return {};
+}
+
+}  // namespace
+
+GroupLife::GroupLife(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
+                     const GroupOptions& options, uint64_t seed)
+    : topology_(topology),
+      switches_(switches),
+      world_(world),
+      options_(options),
+      forwarding_(ComputeForwarding(*topology)),
+      random_(seed),
+      qpns_(topology->nodes.size()),
+      admission_(topology, &tenants_, options_.window_packets),
+      placer_({*topology, *switches, forwarding_, load_, tenants_, options_}),
+      // Ids must differ from those of a former manager, whose contexts may still be on switches.
+      next_id_((random_() & 0xffffffff) << 20 | 1) {}
+
+Group* GroupLife::Live(const std::string& name) {
+  const auto found = live_.find(name);
+  return found == live_.end() ? nullptr : &groups_.at(found->second);
+}
+
+std::pair<Group*, Member*> GroupLife::OfSession(SessionId session) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return {};
+  Group& group = groups_.at(found->second);
+  const auto is_its = [session](const auto& m) { return m.second.session == session; };
+  return {&group, &std::ranges::find_if(group.members, is_its)->second};
+}
+
+Group GroupLife::NewGroup(const JoinRequest& join) const {
+  Group group;
+  group.phase = GroupPhase::kJoining;
+  const auto reserved = reserved_.find(join.group);
+  group.reserved = reserved != reserved_.end();
+  group.path_asked_by = group.reserved ? "its operator" : fmt::format("rank {}", join.rank);
+  if (group.reserved) {
+    group.spec = reserved->second;
+    return group;
+  }
+  group.spec = WithDefaults({.name = join.group,
+                             .world_size = join.world_size,
+                             .mode = join.mode,
+                             .needs = join.needs,
+                             .max_bytes = join.max_bytes,
+                             .scale = join.scale,
+                             .path = join.path},
+                            default_policy_);
+  return group;
+}
+
+Group& GroupLife::Begin(Group group) {
+  if (group.reserved) group.generation = ++generations_[group.spec.name];
+  group.id = next_id_++;
+  live_[group.spec.name] = group.id;
+  return groups_.emplace(group.id, std::move(group)).first->second;
+}
+
+void GroupLife::OnJoin(Nanos now, SessionId session, const JoinRequest& join) {
+  Group* group = Live(join.group);
+  Group first = group == nullptr ? NewGroup(join) : Group{};
+  const Failure failure = admission_.RefusesRank(group == nullptr ? first : *group, join);
+  if (!failure.ok()) {
+    world_->Note(fmt::format("group {}: rank {} of {} refused: {}", join.group, join.rank, ToString(join.ip),
+                             failure.message));
+    return world_->Send(session, failure);
+  }
+  if (group == nullptr) group = &Begin(std::move(first));
+  const Nanos timeout =
+      join.join_timeout_ms == 0 ? options_.join_timeout : join.join_timeout_ms * kMillisecond;
+  Member member{.join = join,
+                .host = *topology_->FindHostByAddress(join.ip),
+                .session = session,
+                .deadline = join.join_timeout_ms == UINT32_MAX ? kNever : now + timeout};
+  if (group->members.empty()) group->next_waiting = now + kWaitingInterval;
+  world_->Note(fmt::format("group {}: rank {} of {} joined from {} at {}", join.group, join.rank,
+                           join.world_size, Describe(member), topology_->nodes[member.host].name));
+  group->members.emplace(join.rank, std::move(member));
+  sessions_[session] = group->id;
+  if (group->members.size() == group->spec.world_size) Install(now, group);
+}
+
+void GroupLife::OnLeave(Nanos now, SessionId session, const Failure& refused) {
+  const auto [group, member] = OfSession(session);
+  if (group == nullptr || member->left || group->phase == GroupPhase::kFailed) return;
+  const uint32_t rank = member->join.rank;
+  if (group->phase == GroupPhase::kJoining) {
+    world_->Send(session, LeftNote{});
+    return OnSessionClosed(now, session);
+  }
+  if (group->phase == GroupPhase::kInstalling) {
+    return FailGroup(
+        now, group,
+        RankFailure(ErrorCode::kAborted, rank, fmt::format("rank {} left before the group ran", rank)));
+  }
+  member->left = true;
+  member->refused = refused;
+  group->phase = GroupPhase::kLeaving;
+  if (!std::ranges::all_of(group->members, [](const auto& m) { return m.second.left; })) return;
+  End(now, *group, fmt::format("all {} ranks have left", group->members.size()));
+  StartRemoval(now, group);
+}
+
+void GroupLife::OnAbort(Nanos now, SessionId session, const std::string& reason) {
+  const auto [group, member] = OfSession(session);
+  if (group == nullptr) return;
+  const uint32_t rank = member->join.rank;
+  FailGroup(now, group,
+            RankFailure(ErrorCode::kAborted, rank,
+                        fmt::format("rank {} on {} aborted: {}", rank, Describe(*member), reason)));
+}
+
+void GroupLife::OnMismatch(Nanos now, SessionId session, const std::string& how) {
+  const auto [group, member] = OfSession(session);
+  if (group == nullptr) return;
+  FailGroup(now, group, {ErrorCode::kMismatch, how.empty() ? "the ranks' calls differ" : how, -1, ""});
+}
+
+void GroupLife::OnNotFinite(Nanos now, SessionId session, const std::string& how) {
+  const auto [group, member] = OfSession(session);
+  if (group == nullptr) return;
+  if (group->spec.scale == 0) return OnAbort(now, session, how);
+  const uint32_t rank = member->join.rank;
+  FailGroup(now, group,
+            RankFailure(ErrorCode::kNotFinite, rank,
+                        how.empty() ? fmt::format("rank {} has an input that is not finite", rank) : how));
+}
+
+void GroupLife::OnWindow(SessionId session, const WindowInUse& window) {
+  const auto [group, member] = OfSession(session);
+  if (group == nullptr) return;
+  const auto allowed = [most = group->window.window_messages](uint32_t messages) {
+    return messages >= 1 && messages <= most;
+  };
+  if (IsInUse(group->phase) && group->window.start_messages != 0 && allowed(window.messages) &&
+      allowed(window.before_messages))
+    member->window = window;
+}
+
+// With its hosts' first connection a group that goes through switches also hangs on what is between hosts.
+// Errors: those of WayOfHosts, of what has been lost since the group was placed.
+Failure GroupLife::CrossHostsWay(Group* group) const {
+  if (group->hosts_connect) return {};
+  auto found = placer_.WayOfHosts(*group, group->path_mtu);
+  if (!found.ok()) return found.failure();
+  Footprint& way = found->footprint;
+  group->footprint.switches.merge(way.switches);
+  group->footprint.links.merge(way.links);
+  group->footprint.ways_of_hosts = std::move(way.ways_of_hosts);
+  group->hosts_connect = true;
+  return {};
+}
+
+void GroupLife::OnPeer(Nanos now, SessionId session, const PeerEnd& end) {
+  const auto [group, member] = OfSession(session);
+  if (group == nullptr || member->left || !IsInUse(group->phase)) return;
+  const uint32_t rank = member->join.rank;
+  if (const std::string wrong = WrongWith(*group, *member, end); !wrong.empty()) {
+    return FailGroup(now, group,
+                     RankFailure(ErrorCode::kInvalidArgument, rank,
+                                 fmt::format("rank {} of group {} spoke of a connection that cannot be: {}",
+                                             rank, group->spec.name, wrong)));
+  }
+  if (const Failure no_way = CrossHostsWay(group); !no_way.ok()) return FailGroup(now, group, no_way);
+  member->ends[end.rank] = end;
+  const Member& peer = group->members.at(end.rank);
+  if (!peer.open || peer.left) return;
+  PeerEnd told = end;
+  told.rank = rank;
+  told.ip = member->join.ip;
+  told.super_frames = peer.join.super_frames && member->join.super_frames &&
+                      placer_.CarriesSuperFrames(peer.host, member->host);
+  world_->Send(peer.session, told);
+}
+
+void GroupLife::OnSessionClosed(Nanos now, SessionId session, const std::string& why) {
+  const auto [group, member] = OfSession(session);
+  if (group == nullptr) return;
+  sessions_.erase(session);
+  member->open = false;
+  const uint32_t rank = member->join.rank;
+  switch (group->phase) {
+    case GroupPhase::kReserved:
+      return;
+    case GroupPhase::kJoining:
+      world_->Note(fmt::format("group {}: rank {} went away while joining", group->spec.name, rank));
+      if (group->members.size() == 1)
+        End(now, *group,
+            fmt::format("rank {} went away, the last of those that waited for the others", rank));
+      group->members.erase(rank);
+      if (group->members.empty()) Forget(group->id);
+      return;
+    case GroupPhase::kInstalling:
+    case GroupPhase::kRunning:
+    case GroupPhase::kLeaving:
+      // Also of one that has left: who has not had its last acknowledgement would wait for it for ever.
+      return FailGroup(now, group, Gone(*member, why));
+    case GroupPhase::kFailed: {
+      if (std::ranges::none_of(group->members, [](const auto& m) { return m.second.open; }))
+        StartRemoval(now, group);
+      return;
+    }
+  }
+}
+
+void GroupLife::Tick(Nanos now) {
+  std::vector<std::pair<uint64_t, std::vector<uint32_t>>> overdue;
+  std::vector<uint64_t> to_remove;
+  for (auto& [id, group] : groups_) {
+    if (group.phase == GroupPhase::kFailed && now >= group.remove_at) to_remove.push_back(id);
+    if (group.phase != GroupPhase::kJoining) continue;
+    const std::vector<uint32_t> missing = MissingRanks(group);
+    if (std::ranges::any_of(group.members, [now](const auto& m) { return now >= m.second.deadline; })) {
+      overdue.emplace_back(id, missing);
+    } else if (now >= group.next_waiting) {
+      group.next_waiting = now + kWaitingInterval;
+      for (const auto& [rank, member] : group.members) world_->Send(member.session, WaitingNote{missing});
+    }
+  }
+  for (const auto& [id, missing] : overdue) {
+    Group& group = groups_.at(id);
+    FailGroup(now, &group,
+              RankFailure(ErrorCode::kJoinTimeout, missing.front(),
+                          fmt::format("group {}: {} of {} ranks did not join in time: {}", group.spec.name,
+                                      missing.size(), group.spec.world_size, fmt::join(missing, ", "))));
+  }
+  for (const uint64_t id : to_remove) StartRemoval(now, &groups_.at(id));
+}
+
+void GroupLife::FailGroup(Nanos now, Group* group, const Failure& failure) {
+  if (group->phase == GroupPhase::kFailed || group->removal_started) return;
+  End(now, *group, fmt::format("failed: {}", failure.message), failure);
+  const bool in_use = IsInUse(group->phase);
+  group->phase = GroupPhase::kFailed;
+  group->failure = failure;
+  group->remove_at = now + options_.linger;
+  live_.erase(group->spec.name);
+  bool open = false;
+  for (const auto& [rank, member] : group->members) {
+    if (!member.open) continue;
+    open = true;
+    world_->Send(member.session, failure);
+  }
+  if (in_use) {
+    for (const ContextPlan& context : group->plan.contexts)
+      world_->Fail(context.node, group->id, group->generation);
+  }
+  if (!in_use || !open) StartRemoval(now, group);
+}
+
+void GroupLife::StartRemoval(Nanos now, Group* group) {
+  ++endings_;
+  group->remove_at = kNever;
+  if (group->removal_started) return;
+  group->removal_started = true;
+  for (const ContextPlan& context : group->plan.contexts) group->removing.insert(context.node);
+  for (const ContextPlan& context : group->plan.contexts)
+    world_->Remove(context.node, group->id, group->generation);
+  FinishIfRemoved(now, group);
+}
+
+void GroupLife::OnRemoved(Nanos now, NodeId node, uint64_t group_id) {
+  const auto found = groups_.find(group_id);
+  if (found == groups_.end()) return;
+  Group& group = found->second;
+  // A group has contexts or it goes by the hosts, so that the answer can be to one removal only.
+  if (group.removing.erase(node) + group.removing_refused.erase(node) == 0) return;
+  if (group.removing_refused.empty() && !group.refused.contexts.empty())
+    GiveBack(now, std::exchange(group.refused, {}), &group);
+  FinishIfRemoved(now, &group);
+}
+
+void GroupLife::FinishIfRemoved(Nanos now, Group* group) {
+  if (!group->removal_started || !group->removing.empty() || !group->removing_refused.empty()) return;
+  GiveBack(now, group->plan, group);
+  world_->Note(fmt::format("group {}: removed", group->spec.name));
+  for (const auto& [rank, member] : group->members) {
+    if (member.open && group->phase == GroupPhase::kLeaving) world_->Send(member.session, LeftNote{});
+  }
+  Forget(group->id);
+}
+
+void GroupLife::GiveBack(Nanos now, const GroupPlan& plan, Group* group) {
+  ReleasePlan(plan, now, &qpns_);
+  if (group->allocation) load_.Undo(*group->allocation);
+  group->allocation.reset();
+}
+
+void GroupLife::Forget(uint64_t id) {
+  const Group& group = groups_.at(id);
+  for (const auto& [rank, member] : group.members) sessions_.erase(member.session);
+  const auto live = live_.find(group.spec.name);
+  if (live != live_.end() && live->second == id) live_.erase(live);
+  groups_.erase(id);
+}
+
+}  // namespace epic::manager

@@ -1,0 +1,220 @@
+// The lives of all groups, from the first join or an operator's wish to the removal of their contexts, and
+// what is remembered of those that have ended:
+//
+//   reserved -> joining -> installing -> running -> leaving -> gone (or reserved again)
+//                  |            |           |          |
+//                  +------------+-----------+----------+--> failed -> gone (or reserved again)
+//
+// Sans-IO: sessions, switches' answers and time come in; what is to be done goes out through GroupWorld. Not
+// thread-safe: its owner holds one lock around every call. GroupWorld's functions must not call back. Whether
+// a rank may join is for Admission to say, and where a group goes for Placer.
+//
+// Always, when a call is over (CheckInvariants):
+// - Of a name one group at most is live, which is one that has not failed; it is of its operator if one is
+//   reserved.
+// - A session is that of one member, which has not gone. A group that joins lacks ranks; later it lacks none.
+// - A group that installs waits for switches; one that runs has taken a path, and all ranks have replies.
+// - What groups have of links, switches and QPNs (load, qpns) is what is in their plans, until the last
+//   switch has removed its context.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "incmanager/failure.h"
+#include "incmanager/groups/admission.h"
+#include "incmanager/groups/ended_groups.h"
+#include "incmanager/groups/group.h"
+#include "incmanager/groups/health_watch.h"
+#include "incmanager/groups/install_answer.h"
+#include "incmanager/groups/placer.h"
+#include "incmanager/groups/plan.h"
+#include "incmanager/groups/qpn_pool.h"
+#include "incmanager/groups/switch_table.h"
+#include "incmanager/policies/load.h"
+#include "incmanager/policies/tenants.h"
+
+namespace epic::manager {
+
+struct WaitingNote {
+  std::vector<uint32_t> missing_ranks;
+};
+struct LeftNote {};
+// What a rank is told; a Failure and a LeftNote end its session.
+using SessionEvent = std::variant<WaitingNote, JoinedReply, Failure, LeftNote, PeerEnd>;
+
+class GroupWorld {
+ public:
+  virtual ~GroupWorld() = default;
+  virtual void Send(SessionId session, const SessionEvent& event) = 0;
+  // Calls for one switch are carried out in this order. Each Install is answered by OnInstalled, each Remove
+  // by OnRemoved.
+  virtual void Install(NodeId node, const ContextPlan& context) = 0;
+  virtual void Fail(NodeId node, uint64_t group_id, uint32_t generation) = 0;
+  virtual void Remove(NodeId node, uint64_t group_id, uint32_t generation) = 0;
+  // One line for the log.
+  virtual void Note(const std::string& line) = 0;
+  // The same, of how a group has ended.
+  virtual void NoteEnd(const std::string& line) { Note(line); }
+};
+
+class GroupLife {
+ public:
+  // topology, switches and world outlive it. seed: of PSNs and group ids.
+  GroupLife(const Topology* topology, const SwitchTable* switches, GroupWorld* world,
+            const GroupOptions& options, uint64_t seed);
+  GroupLife(const GroupLife&) = delete;
+  GroupLife& operator=(const GroupLife&) = delete;
+
+  // Sessions. A refused join is answered by a Failure.
+  void OnJoin(Nanos now, SessionId session, const JoinRequest& join);
+  // refused: what a switch refused a call of this rank with, if it leaves for that (Leave in
+  // proto/manager.proto).
+  void OnLeave(Nanos now, SessionId session, const Failure& refused = {});
+  void OnAbort(Nanos now, SessionId session, const std::string& reason);
+  // The ranks' calls differ, which one of them has found out between the hosts: all are told it in its words,
+  // if it has any.
+  void OnMismatch(Nanos now, SessionId session, const std::string& how);
+  // A rank's input has what is not finite, in a group with a scale: all are told it in its words, as above,
+  // itself included. Of a group without one it is an abort.
+  void OnNotFinite(Nanos now, SessionId session, const std::string& how);
+  // Of use to people only. Passed over if the group does not run, or its ranks may not use such a window.
+  void OnWindow(SessionId session, const WindowInUse& window);
+  // Passed on to the rank that it is for, while both are in the group and it runs; else passed over. What no
+  // rank may say (another rank than those of the group, a QPN or PSN that is none, a second queue pair for
+  // the same rank, readiness twice, connections in a group whose hosts make none) ends the group as an abort
+  // does, with INVALID_ARGUMENT and who said it.
+  void OnPeer(Nanos now, SessionId session, const PeerEnd& end);
+  // why: for the other ranks.
+  void OnSessionClosed(Nanos now, SessionId session, const std::string& why = "its session broke");
+  bool HasSession(SessionId session) const { return sessions_.contains(session); }
+
+  // Switches.
+  void OnInstalled(Nanos now, NodeId node, uint64_t group_id, const InstallAnswer& answer);
+  void OnRemoved(Nanos now, NodeId node, uint64_t group_id);
+  void OnContextsLost(Nanos now, NodeId node);
+  // why: who says so, for people.
+  void OnSwitchLost(Nanos now, NodeId node, const std::string& why);
+  // A link is told to have no carrier: groups that cross it fail if it is lost for those that have been there
+  // since then; also those that have come to run over it since the last call.
+  void OnLinkDown(Nanos now, LinkEnd end, const std::function<bool(Nanos since)>& is_lost);
+  // The network is another: how it forwards from now on. More nodes may be known.
+  void OnNetwork(const std::vector<Forwarding>& tables);
+  // The ways that groups rely on, the oldest group first; valid until the next call of anything else.
+  std::vector<const std::vector<Way>*> Ways() const;
+  // After OnNetwork: groups that cross a link that is gone fail, and those whose tree edges have another way
+  // now though nothing is broken on the one that they were told.
+  void FailMoved(Nanos now);
+  // A group that runs, or whose ranks leave; null if there is none. Valid until the next call that is not
+  // const.
+  const Group* FindRunning(uint64_t group_id, std::optional<uint32_t> generation = {}) const;
+  // A switch refuses all that comes from one of its ends, and will go on: it fails.
+  void FailRefused(Nanos now, uint64_t group_id, const Failure& failure);
+  // Counts up when one of these groups ends.
+  uint64_t endings() const { return endings_; }
+  // What running groups cross.
+  WatchedSwitches Watched() const;
+  // Groups whose contexts the switch is to keep.
+  std::vector<uint64_t> GroupsOn(NodeId node) const;
+
+  // To be called about ten times a second.
+  void Tick(Nanos now);
+
+  // Operators. Errors: ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (ranks are in the
+  // group and force is not set). Whether switches offer the mode is seen when the ranks have joined.
+  Status Create(const GroupSpec& spec);
+  Status Destroy(Nanos now, const std::string& name, bool force);
+
+  // What a group of this spec, with a rank for each of its hosts, would get now: by the code that places
+  // groups, and without that anything is changed or taken. What only ranks and switches can say is not
+  // known: the memory of switches, their QPNs, and what the ranks' NICs carry. Errors: NOT_FOUND and
+  // INVALID_ARGUMENT as Create, but for the name.
+  StatusOr<Placement> Explain(const GroupSpec& spec) const;
+
+  // Of groups that ask for no policy, made from now on.
+  Policy default_policy() const { return default_policy_; }
+  void SetDefaultPolicy(Policy policy);
+  // Errors: those of Tenants, INVALID_ARGUMENT (its name), FAILED_PRECONDITION (groups are reserved for it).
+  Status SetTenant(const Tenant& tenant);
+  Status RemoveTenant(const std::string& name);
+  const Tenants& tenants() const { return tenants_; }
+  const Load& load() const { return load_; }
+  const QpnPool& qpns() const { return qpns_; }
+
+  // By name; a group that is reserved only is shown as one without members. Nothing if there is none.
+  std::optional<Group> Find(const std::string& name) const;
+  // How the last life of a group of this name ended, whether or not there is another one now. Null if none is
+  // known. Valid until the next call of anything that is not const.
+  const GroupEnd* EndOf(const std::string& name) const { return ends_.Find(name); }
+  // Of all groups whose names come after this one, in order.
+  std::vector<std::string> Names(const std::string& after = {}) const;
+  // The switches that have not yet removed the contexts of a group's life; nothing when that life is over.
+  std::optional<std::set<NodeId>> Removing(uint64_t group_id) const;
+
+  // Aborts if something does not hold that always does. Looks at all groups.
+  void CheckInvariants() const;
+
+ private:
+  // The group that this rank would be the first of; without an id, and not kept yet.
+  Group NewGroup(const JoinRequest& join) const;
+  Group& Begin(Group group);
+  Group* Live(const std::string& name);
+  // Null if the session has joined none.
+  std::pair<Group*, Member*> OfSession(SessionId session);
+
+  // group_install.cc.
+  void Install(Nanos now, Group* group);
+  Failure InstallInNetwork(Nanos now, Group* group);
+  void TellRanks(Group* group);
+  void TellBlocks(Group* group);
+  void RefuseNetwork(Nanos now, Group* group, const Failure& failure);
+  void GoByHosts(Nanos now, Group* group, const Failure& refused);
+  void Run(Group* group);
+
+  Failure CrossHostsWay(Group* group) const;
+  // Those that have not failed and for which there is a reason. goes_round: by FailOrRefuse.
+  void FailWhere(Nanos now, const std::function<Failure(const Group&)>& why, bool goes_round = true);
+  // A switch that goes while it is asked for its part of the tree refuses it.
+  void FailOrRefuse(Nanos now, Group* group, const Failure& failure);
+  void FailGroup(Nanos now, Group* group, const Failure& failure);
+  void StartRemoval(Nanos now, Group* group);
+  // The group is gone then.
+  void FinishIfRemoved(Nanos now, Group* group);
+  void GiveBack(Nanos now, const GroupPlan& plan, Group* group);
+  // Keeps and notes how a group ended. failure: ok if it has not failed.
+  void End(Nanos now, const Group& group, const std::string& how, const Failure& failure = {});
+  void Forget(uint64_t id);
+
+  const Topology* topology_;
+  const SwitchTable* switches_;
+  GroupWorld* world_;
+  const GroupOptions options_;
+  std::vector<Forwarding> forwarding_;
+  uint64_t endings_ = 0;
+  std::mt19937_64 random_;
+  QpnPool qpns_;
+  Load load_;
+  Tenants tenants_;
+  const Admission admission_;
+  const Placer placer_;
+  Policy default_policy_ = Policy::kShortest;
+  uint64_t next_id_;
+  std::map<std::string, GroupSpec> reserved_;
+  std::map<std::string, uint32_t> generations_;  // of reserved groups: lives so far
+  std::map<uint64_t, Group> groups_;
+  EndedGroups ends_;
+  std::map<std::string, uint64_t> live_;    // groups that are not failed, by name
+  std::map<SessionId, uint64_t> sessions_;  // session -> group
+};
+
+}  // namespace epic::manager
