@@ -97,6 +97,11 @@ class RankCalls {
   // As RankCore's.
   void SetSendWindow(uint32_t messages) { core_.SetSendWindow(messages); }
   bool HasReply(OpId op) const { return core_.HasReply(op); }
+  // Has it ended well, as the last of those that NextFinished is to give out?
+  bool EndedLast(OpId op) const {
+    return !ended_.empty() && ended_.back().finished.op == op &&
+           ended_.back().finished.outcome == Outcome::kOk;
+  }
   bool NextRequest(Request* request);
   // In the order in which the queue pair reports them; not of those that failed, or were flushed: OnFlushed.
   void OnComplete(uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm);
