@@ -238,7 +238,7 @@ void GroupCalls::OnFlushed(uint32_t connection) {
   hosts_->OnFlushed();
 }
 
-std::optional<GroupCalls::Ended> GroupCalls::NextEnded() {
+std::optional<GroupCalls::Ended> GroupCalls::NextEndedOfAll() {
   if (const auto ended = NextEndedByNetwork()) return ended;
   if (const auto ended = NextEndedByHosts()) return ended;
   return NextNeverBegun();
@@ -290,11 +290,13 @@ std::optional<GroupCalls::Ended> GroupCalls::NextNeverBegun() {
 
 std::optional<GroupCalls::Ended> GroupCalls::EndSlice(CallNumber number, Outcome outcome) {
   Call& call = At(number);
-  if (call.outcome == Outcome::kOk) call.outcome = outcome;
+  // One way may have been ended for what has happened on the other.
+  const bool has_failed = outcome != Outcome::kOk && outcome != Outcome::kBusy;
+  if (call.outcome == Outcome::kOk) call.outcome = has_failed ? failure().outcome : outcome;
   if (++call.ended < call.slices) return std::nullopt;
   call.is_done = true;
   --open_;
-  const Ended ended{.call = number, .outcome = call.outcome};
+  const Ended ended{.call = number, .outcome = call.outcome, .by_hosts = GoesByHosts(call.header)};
   while (first_ < next_ && At(first_).is_done) ++first_;
   return ended;
 }

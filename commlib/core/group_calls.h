@@ -64,7 +64,8 @@ class GroupCalls {
   };
   struct Ended {
     CallNumber call = 0;
-    Outcome outcome = Outcome::kOk;  // of its slices that failed, the first one's
+    Outcome outcome = Outcome::kOk;  // or, if a slice has failed, what ended the group
+    bool by_hosts = false;           // its data went between the hosts
   };
   // What ended the group.
   struct Failure {
@@ -129,9 +130,15 @@ class GroupCalls {
   void OnComplete(uint32_t connection, uint64_t wr_id, uint32_t bytes, std::optional<uint32_t> imm);
   void OnFlushed(uint32_t connection);
   // Requests that the connections have not given back.
-  int64_t posted() const { return core_.posted() + (hosts_ ? hosts_->posted() : 0); }
+  int64_t posted() const { return core_.posted() + posted_to_hosts(); }
+  int64_t posted_to_hosts() const { return hosts_ ? hosts_->posted() : 0; }
+  // All that was sent to the switch has been acknowledged, and no call has begun that has not ended there.
+  bool idle() const { return core_.idle(); }
   // A call that has ended. One that goes by the hosts may end later than one behind it.
-  std::optional<Ended> NextEnded();
+  std::optional<Ended> NextEnded() {
+    if (!core_.has_finished() && !hosts_ && !is_drained_) return std::nullopt;
+    return NextEndedOfAll();
+  }
 
   // Messages from the switch that one acknowledgement is for from now on (shared_acks.h).
   uint32_t shared_acks() const { return acks_.messages(); }
@@ -209,6 +216,7 @@ class GroupCalls {
   void KeepWindow();
   // The call, if it has ended with the slice.
   std::optional<Ended> EndSlice(CallNumber call, Outcome outcome);
+  std::optional<Ended> NextEndedOfAll();
   std::optional<Ended> NextEndedByNetwork();
   std::optional<Ended> NextEndedByHosts();
   std::optional<Ended> NextNeverBegun();

@@ -274,6 +274,18 @@ TEST(GroupCallsTest, ARefusedRequestEndsItsCallAndAllBehindIt) {
   EXPECT_EQ(pair.calls(0).granted() + pair.calls(0).busy(), 0u);
 }
 
+// Its data would have gone another way, which is ended for it.
+TEST(GroupCallsTest, ARefusedAgreementEndsItsCallAsRefused) {
+  PairOfRanks pair({});
+  SumOfBoth sum(100, kByHostsFlag);
+  sum.Make(pair);
+  pair.Connect();
+  ASSERT_TRUE(pair.Answer(ControlStatus::kMismatch, ControlField::kCount));
+  EXPECT_EQ(pair.calls(0).failure().header.count, 100u);
+  pair.Drain(0);
+  EXPECT_THAT(Outcomes(pair.ended(0)), ElementsAre(Outcome::kRefused));
+}
+
 TEST(GroupCallsTest, ARefusalNamesTheCallByItsSlice) {
   PairOfRanks pair({.invocation_bytes = 400});
   SumOfBoth first(50), sliced(250);
